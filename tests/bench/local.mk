@@ -51,6 +51,6 @@ tests_bench_compilebench_LDADD = $(SPMD_LIBS)
 # Switches of state among four executors: the claim switch-bandwidth runs it.
 check_PROGRAMS += tests/bench/switchbench
 tests_bench_switchbench_SOURCES = tests/bench/switchbench.c \
-  tests/unit/workerapp/executorworld.c tests/unit/workerapp/executorworld.h
+  tests/unit/worker/executor/executor_world.c tests/unit/worker/executor/executor_world.h
 tests_bench_switchbench_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/libdaemonapp.a \
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)

@@ -4,7 +4,7 @@
  * Prints one line of JSON: of each switch the bytes received, the milliseconds of the slowest rank from
  * the version to the seal, its phases (to the weights, when a forward begins; the optimizer's state; the
  * seal), and the pause between the last step report before and the first one after; of each stream between
- * two processes the bytes per second. Real executors over the small world of tests/unit/workerapp, with a
+ * two processes the bytes per second. Real executors over the small world of tests/unit/worker/executor, with a
  * job of more state and few tokens: its first step may be computed beside the transfer and must not be what
  * is measured. Read by tests/claims/switch-bandwidth. */
 #include <signal.h>
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/unit/workerapp/executorworld.h"
+#include "tests/unit/worker/executor/executor_world.h"
 #include "worker/comm/mesh/mesh.h"
 #include "worker/exec/pace.h"
 

@@ -6,7 +6,7 @@
 #include "proto/wire/msg.h"
 #include "proto/wire/msg_table.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/wire/msgdump.h"
+#include "tests/unit/proto/wire/msg_dump.h"
 
 static const uint16_t types[] = {
 #define TYPE(n, v, s, w) HSP_MSG_##n,

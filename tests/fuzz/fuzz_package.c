@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/wire/pkgsample.h"
+#include "tests/unit/proto/wire/package_sample.h"
 
 enum { PACKAGE_MAX = 64 << 20 };
 

@@ -8,7 +8,7 @@
 #include "daemon/spmd/codegen/compile.h"
 #include "daemon/spmd/sharding/infer_streams.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/spmd/plancases.h"
+#include "tests/unit/daemon/plan/plan_cases.h"
 
 enum { BATCH = 7, TEXT_MAX = 16 << 20, RANKS = 16, PIECES = 64 };
 

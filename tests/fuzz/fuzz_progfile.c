@@ -3,7 +3,7 @@
 
 #include "proto/program/program.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/exec/tinyprog.h"
+#include "tests/unit/worker/exec/tiny_program.h"
 
 enum { FILE_MAX = 64 << 20 };
 

@@ -8,7 +8,7 @@
 #include "proto/base/le.h"
 #include "proto/program/program.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/exec/tinyprog.h"
+#include "tests/unit/worker/exec/tiny_program.h"
 #include "worker/run/local_run.h"
 
 enum {

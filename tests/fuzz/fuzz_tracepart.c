@@ -4,7 +4,7 @@
 
 #include "daemon/app/docs/trace_doc.h"
 #include "tests/fuzz/fuzz.h"
-#include "tests/unit/wire/partsample.h"
+#include "tests/unit/proto/wire/part_sample.h"
 
 enum { PART_MAX = 16 << 20 };
 

@@ -29,7 +29,7 @@ from report import BUILD, Claim, Unjudged, say  # noqa: E402
 TOTAL_SECONDS = 360
 KILL_SECONDS = 5
 TEXT_BYTES = 4 << 20
-SUITE = "tests/unit/backend/device_test"
+SUITE = "tests/unit/worker/backend/device_test"
 SHAPES = os.path.join(HERE, "shapes.txt")
 LIBRARIES = ("libcuda.so", "libcublasLt.so", "libcudnn.so", "libnccl.so", "libcupti.so")
 CUDA_SETTINGS = ("CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS")

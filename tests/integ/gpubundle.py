@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True  # the source tree stays as it is
 SRC = os.path.abspath(os.environ.get("HSPMD_SRC", "."))
 BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", "build"))
 ROWS = ("first-light", "cuda-conformance", "one-gpu-demo", "cuda-loss-equality", "gpu-speed")
-WANTED = ("hspmd-worker", "hspmdd", "hspmdctl", "tests/unit/backend/device_test", "tests/gpu/blocking_calls",
+WANTED = ("hspmd-worker", "hspmdd", "hspmdctl", "tests/unit/worker/backend/device_test", "tests/gpu/blocking_calls",
           "tests/gpu/op_speed", "tests/gpu/netlink_refused")
 MODULES = ("hspmd-cuda.so", "kerneltime.so")
 

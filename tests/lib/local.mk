@@ -74,12 +74,12 @@ tests_lib_libfakekernels_a_SOURCES = $(cuda_host)
 tests_lib_libfakekernels_a_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
 tests_lib_libfakekernels_a_LIBADD = $(cuda_kernels:.cu=.fake.o)
 endif
-FAKE_OBJECTS = $(cuda_kernels:.cu=.fake.o) tests/unit/cuda/wrongkernels.fake.o
+FAKE_OBJECTS = $(cuda_kernels:.cu=.fake.o) tests/unit/worker/cuda/wrong_kernels.fake.o
 $(FAKE_OBJECTS): %.fake.o: $(top_srcdir)/%.cu
 	$(AM_V_FAKE)$(MKDIR_P) $(@D) && $(FAKE_CXX) -x c++ $(FAKE_CXXFLAGS) $(FAKE_INCLUDES) \
 	  $(AM_CPPFLAGS) -MD -MP -MF $(@:.o=.d) -c -o $@ $<
 -include $(FAKE_OBJECTS:.o=.d)
-CLEANFILES += worker/backend/cuda/*.fake.[od] tests/unit/cuda/*.fake.[od]
+CLEANFILES += worker/backend/cuda/*.fake.[od] tests/unit/worker/cuda/*.fake.[od]
 
 # Its host side, which needs none.
 check_LIBRARIES += tests/lib/libfakehost.a

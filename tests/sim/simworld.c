@@ -8,7 +8,7 @@
 #include "proto/base/hash.h"
 #include "proto/base/vec.h"
 #include "tests/sim/sim.h"
-#include "tests/unit/wire/msgdump.h"
+#include "tests/unit/proto/wire/msg_dump.h"
 
 uint64_t sim_rand(struct sim *s)
 {

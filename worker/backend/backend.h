@@ -12,7 +12,7 @@
  *             when the call returns. Zero elements or bytes are fine, their pointers may be
  *             NULL. Buffers of run are dense row-major, aligned to 64 bytes, do not overlap except where an op
  *             says it may work in place; extents may be 0 (then nothing is touched). Every op has a
- *             tolerance declared in the conformance suite (tests/unit/backend).
+ *             tolerance declared in the conformance suite (tests/unit/worker/backend).
  * Errors:     HSP_ENOMEM: no memory of that kind, the backend goes on. HSP_EINVAL, HSP_EUNSUPPORTED: the call is wrong,
  *             nothing was given. Others (HSP_EIO): the device failed, every later call fails too: close.
  * Ownership:  memory is the caller's until release; nothing under way may use it then: who releases it has finished a

@@ -54,41 +54,41 @@ tests_unit_oom_oom_layout_test_LDADD = $(HSP_OOM_LIBS) $(SPMD_LIBS)
 tests_unit_oom_oom_planner_test_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_planner_test_LDADD = $(HSP_OOM_LIBS) $(PLANNER_LIBS)
 
-# The stories of tests/unit/cluster and tests/unit/agent, told once more without memory.
+# The stories of tests/unit/daemon/cluster and tests/unit/worker/agent, told once more without memory.
 oom_cluster_wraps = -Wl,--wrap=hsp_cluster_new,--wrap=hsp_cluster_load \
   -Wl,--wrap=hsp_cluster_step,--wrap=hsp_cluster_spread
-oom_cluster_world = tests/unit/oom/oomcluster.c $(MSG_DUMP) $(CLUSTER_WORLD)
-tests_unit_oom_oom_cluster_test_SOURCES = tests/unit/cluster/cluster_test.c $(oom_cluster_world)
+oom_cluster_world = tests/unit/oom/oom_cluster.c $(MSG_DUMP) $(CLUSTER_WORLD)
+tests_unit_oom_oom_cluster_test_SOURCES = tests/unit/daemon/cluster/cluster_test.c $(oom_cluster_world)
 tests_unit_oom_oom_cluster_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_cluster_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
-tests_unit_oom_oom_clusterdata_test_SOURCES = tests/unit/cluster/clusterdata_test.c \
+tests_unit_oom_oom_clusterdata_test_SOURCES = tests/unit/daemon/cluster/cluster_data_test.c \
   $(oom_cluster_world)
 tests_unit_oom_oom_clusterdata_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_clusterdata_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
-tests_unit_oom_oom_clusternodes_test_SOURCES = tests/unit/cluster/clusternodes_test.c \
+tests_unit_oom_oom_clusternodes_test_SOURCES = tests/unit/daemon/cluster/cluster_nodes_test.c \
   $(oom_cluster_world)
 tests_unit_oom_oom_clusternodes_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_clusternodes_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
-tests_unit_oom_oom_devicehealth_test_SOURCES = tests/unit/cluster/devicehealth_test.c \
+tests_unit_oom_oom_devicehealth_test_SOURCES = tests/unit/daemon/cluster/device_health_test.c \
   $(oom_cluster_world)
 tests_unit_oom_oom_devicehealth_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_devicehealth_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
 oom_agent_wraps = -Wl,--wrap=hsp_agent_new,--wrap=hsp_agent_step
-oom_agent_world = tests/unit/oom/oomagent.c $(MSG_DUMP) tests/unit/agent/agentworld.c \
-  tests/unit/agent/agentworld.h
-tests_unit_oom_oom_agent_test_SOURCES = tests/unit/agent/agent_test.c $(oom_agent_world)
+oom_agent_world = tests/unit/oom/oom_agent.c $(MSG_DUMP) tests/unit/worker/agent/agent_world.c \
+  tests/unit/worker/agent/agent_world.h
+tests_unit_oom_oom_agent_test_SOURCES = tests/unit/worker/agent/agent_test.c $(oom_agent_world)
 tests_unit_oom_oom_agent_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_agent_wraps)
 tests_unit_oom_oom_agent_test_LDADD = $(HSP_OOM_LIBS) $(AGENT_LIBS)
-tests_unit_oom_oom_agentlink_test_SOURCES = tests/unit/agent/agentlink_test.c $(oom_agent_world)
+tests_unit_oom_oom_agentlink_test_SOURCES = tests/unit/worker/agent/agent_link_test.c $(oom_agent_world)
 tests_unit_oom_oom_agentlink_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_agent_wraps)
 tests_unit_oom_oom_agentlink_test_LDADD = $(HSP_OOM_LIBS) $(AGENT_LIBS)
-tests_unit_oom_oom_devices_test_SOURCES = tests/unit/agent/devices_test.c $(oom_agent_world)
+tests_unit_oom_oom_devices_test_SOURCES = tests/unit/worker/agent/devices_test.c $(oom_agent_world)
 tests_unit_oom_oom_devices_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_agent_wraps)
 tests_unit_oom_oom_devices_test_LDADD = $(HSP_OOM_LIBS) $(AGENT_LIBS)
-tests_unit_oom_oom_slow_test_SOURCES = tests/unit/cluster/slow_test.c $(oom_cluster_world)
+tests_unit_oom_oom_slow_test_SOURCES = tests/unit/daemon/cluster/slow_test.c $(oom_cluster_world)
 tests_unit_oom_oom_slow_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_slow_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
-tests_unit_oom_oom_keepers_test_SOURCES = tests/unit/cluster/keepers_test.c \
+tests_unit_oom_oom_keepers_test_SOURCES = tests/unit/daemon/cluster/keepers_test.c \
   $(oom_cluster_world)
 tests_unit_oom_oom_keepers_test_LDFLAGS = $(HSP_OOM_LINK) $(oom_cluster_wraps)
 tests_unit_oom_oom_keepers_test_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)

@@ -7,7 +7,7 @@
 #include "proto/op/bf16.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
-#include "tests/unit/exec/tinyprog.h"
+#include "tests/unit/worker/exec/tiny_program.h"
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/exec/engine.h"
 #include "worker/exec/state_init.h"

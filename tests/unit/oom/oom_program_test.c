@@ -7,7 +7,7 @@
 #include "proto/program/sheet.h"
 #include "proto/text/yaml.h"
 #include "tests/lib/oom.h"
-#include "tests/unit/exec/tinyprog.h"
+#include "tests/unit/worker/exec/tiny_program.h"
 
 enum { ARENA = 64 << 20 };
 

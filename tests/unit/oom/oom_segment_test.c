@@ -4,8 +4,8 @@
 
 #include "tests/lib/testlib.h"
 #include "tests/lib/oom.h"
-#include "tests/unit/state/shardfill.h"
-#include "tests/unit/state/statelib.h"
+#include "tests/unit/worker/state/shard_fill.h"
+#include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/segment.h"
 #include "worker/state/shards.h"
 

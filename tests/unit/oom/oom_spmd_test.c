@@ -20,8 +20,8 @@
 #include "daemon/spmd/total/total_plan.h"
 #include "daemon/spmd/verify/shrink_model.h"
 #include "tests/lib/oom.h"
-#include "tests/unit/spmd/plancases.h"
-#include "tests/unit/spmd/planmodel.h"
+#include "tests/unit/daemon/plan/plan_cases.h"
+#include "tests/unit/daemon/plan/plan_model.h"
 
 #define ARENA ((size_t)512 << 20)
 

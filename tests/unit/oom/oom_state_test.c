@@ -4,7 +4,7 @@
 
 #include "proto/base/size.h"
 #include "tests/lib/oom.h"
-#include "tests/unit/state/statelib.h"
+#include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_verify.h"

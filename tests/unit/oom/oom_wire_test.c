@@ -10,9 +10,9 @@
 #include "proto/wire/msg_frame.h"
 #include "proto/wire/msg_table.h"
 #include "tests/lib/oom.h"
-#include "tests/unit/wire/msgdump.h"
-#include "tests/unit/wire/partsample.h"
-#include "tests/unit/wire/pkgsample.h"
+#include "tests/unit/proto/wire/msg_dump.h"
+#include "tests/unit/proto/wire/package_sample.h"
+#include "tests/unit/proto/wire/part_sample.h"
 
 enum { ARENA = 4 << 20 };
 

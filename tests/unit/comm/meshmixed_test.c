@@ -1,6 +1,0 @@
-#include "tests/unit/comm/mesh_suite.h"
-
-int main(void)
-{
-    return mesh_suite_run("mesh mixed", WORLD_MIXED);
-}

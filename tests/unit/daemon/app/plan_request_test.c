@@ -1,0 +1,638 @@
+/* Planning for a START_PLAN: devices and facts, the choice of the plan, what is kept. */
+#include "daemon/app/plans/plan_request.h"
+
+#include <stdio.h>
+
+#include "daemon/planner/links.h"
+#include "proto/base/size.h"
+#include "tests/lib/testlib.h"
+#include "tests/unit/daemon/app/app_lib.h"
+
+#define GIB ((uint64_t)1 << 30)
+
+/* Joined in an order that is not that of their names; w10 comes after w2. */
+static const struct app_node nodes[] = {
+    {"w10", 1.0, GIB}, {"w2", 0.5, GIB}, {"w1", 0.25, GIB}, {"w3", 1.0, GIB}};
+enum { W10 = 0, W2 = 16, W1 = 32, W3 = 48 };
+static hsp_device_id all[] = {W10, W2, W1, W3};
+
+static struct hsp_plan_question *ask(struct hsp_cluster *c, struct hsp_job_rec *j,
+                                     struct hsp_plan_request *r)
+{
+    struct hsp_err err = {0};
+    struct hsp_plan_question *q = NULL;
+    if (r->devices == NULL) {
+        r->devices = all;
+        r->n_devices = 4;
+    }
+    assert_ok(hsp_plan_question_new(c, j, r, (size_t)256 << 20, &q, &err), &err);
+    return q;
+}
+
+static void test_devices_stand_by_name_with_their_speed(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    double speed[] = {1, 0.5, 1, 2};
+    struct hsp_plan_request r = {.speed = speed};
+    (void)snprintf(c->nodes[0].dev[0].kind, sizeof c->nodes[0].dev[0].kind, "cuda"); /* w10 */
+    (void)snprintf(c->nodes[1].dev[0].kind, sizeof c->nodes[1].dev[0].kind, "cpu");  /* w2 */
+    c->nodes[1].dev[0].profile.gemm_tf32_flops = 3e10;
+    c->nodes[1].dev[0].profile.gemm_bf16_flops = 6e10;
+    c->nodes[1].dev[0].gemm_part[3 * HSP_N_GEMM_CLASSES + HSP_GEMM_LONG] = 0.25;
+    c->nodes[1].dev[0].profile.bf16_part = 1e-300; /* as far as it is believed */
+    struct hsp_plan_question *q = ask(c, j, &r);
+    assert_int_equal(q->cluster.n, 4);
+    static const char *const names[] = {"w1/0", "w2/0", "w3/0", "w10/0"};
+    static const hsp_device_id ids[] = {W1, W2, W3, W10};
+    for (uint32_t i = 0; i < 4; i++) {
+        assert_string_equal(q->cluster.dev[i].name, names[i]);
+        assert_int_equal(q->device[i], ids[i]);
+        assert_int_equal(q->cluster.dev[i].node, HSP_DEVICE_NODE(ids[i]));
+    }
+    assert_near(q->cluster.dev[1].gemm_flops[0], 0.5 * 0.5 * 1e10, 1); /* observed half of 0.5 */
+    assert_near(q->cluster.dev[1].op_us, 3 / 0.5 / 0.5, 1e-9);
+    assert_near(q->cluster.dev[2].gemm_flops[1], 2 * 5e9, 1);
+    assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_TF32, HSP_GEMM_EVEN), 0.5 * 3e10, 1);
+    assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_BF16, HSP_GEMM_EVEN), 0.5 * 6e10, 1);
+    assert_near(hsp_device_gemm(&q->cluster.dev[3], HSP_RATE_BF16, HSP_GEMM_EVEN), 1e10,
+                1); /* as fp32 */
+    assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_BF16, HSP_GEMM_LONG), 0.125 * 6e10, 1);
+    assert_near(hsp_device_gemm(&q->cluster.dev[1], HSP_RATE_TF32, HSP_GEMM_LONG), 0.5 * 3e10, 1);
+    assert_near(q->cluster.dev[1].bf16_part, 1e-3, 0);
+    assert_int_equal(q->cluster.dev[1].communicator_bytes, 0);
+    assert_int_equal(q->cluster.dev[3].communicator_bytes, HSP_COMMUNICATOR_BYTES);
+    assert_true(q->cluster.dev[1].widens && !q->cluster.dev[3].widens);
+    assert_true(q->cluster.cross.latency_us > 0 && q->cluster.same_node.us_per_byte > 0);
+    (void)hsp_plan_question_free(q);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+/* Only of the device and the incarnation that was measured, and of rates that a device has. */
+static void test_what_was_measured_corrects(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_plan_request r = {.urgent = false};
+    struct hsp_plan_question *q = ask(c, j, &r);
+    const struct hsp_measured sums = {.product = {.n = 1, .seconds = 1},
+                                      .elements = {.n = 1, .seconds = 8},
+                                      .flops = {1e10},
+                                      .bytes = 1e9};
+    struct hsp_device_measured m[] = {{W2, c->nodes[1].incarnation, sums},
+                                      {W1, c->nodes[2].incarnation + 1, sums},
+                                      {W3 + 1, c->nodes[3].incarnation, sums}};
+    struct hsp_device_desc before[4];
+    memcpy(before, q->cluster.dev, sizeof before);
+    hsp_plan_measured(q, c, m, HSP_ARRAY_LEN(m), hsp_work_rate(j->graph));
+    for (uint32_t i = 0; i < 4; i++) {
+        bool is_it = q->device[i] == W2;
+        assert_true((q->cluster.dev[i].gemm_flops[0] > before[i].gemm_flops[0]) == is_it);
+        assert_true((q->cluster.dev[i].mem_bytes_per_s < before[i].mem_bytes_per_s) == is_it);
+    }
+    (void)hsp_plan_question_free(q);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+/* The link among @devices as planning sees it. */
+static struct hsp_link_cost link_among(const struct hsp_cluster *c, const hsp_device_id *devices,
+                                       uint32_t n, struct hsp_arena *arena)
+{
+    struct hsp_err err = {0};
+    struct hsp_cluster_desc d;
+    hsp_device_id *id;
+    const uint32_t index[] = {0, 1, 2, 3};
+    assert_ok(hsp_cluster_describe(c, devices, NULL, n, arena, &d, &id, &err), &err);
+    assert_near(d.same_node.latency_us, 4, 1e-12);
+    assert_near(d.same_node.us_per_byte, 5e-4, 1e-15);
+    return hsp_link_group(&d, index, n);
+}
+
+#define assert_link(devices, latency, per_byte)                                            \
+    do {                                                                                   \
+        struct hsp_link_cost l_ = link_among(c, (devices), HSP_ARRAY_LEN(devices), arena); \
+        assert_near(l_.latency_us, (latency), 1e-9);                                       \
+        assert_near(l_.us_per_byte, (per_byte), 1e-12);                                    \
+    } while (0)
+
+/* Loopback figures of 4 us and 2 GB/s; w10, w2 and w1 have measured. */
+static void test_links_between_nodes_are_those_measured(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_arena *arena = hsp_arena_new((size_t)1 << 20);
+    for (uint32_t i = 0; i < 4; i++) {
+        c->nodes[i].same_latency_us = c->nodes[i].cross_latency_us = 4;
+        c->nodes[i].same_us_per_byte = c->nodes[i].cross_us_per_byte = 5e-4;
+    }
+    const hsp_device_id pair[] = {W10, W2}, unknown[] = {W10, W3}, joined[] = {W10, W2, W3},
+                        fast[] = {W10, W1};
+    const hsp_device_id one[] = {W2, W2 + 1};
+    assert_link(pair, 4, 5e-4); /* nobody has measured */
+    c->nodes[0].measured = c->nodes[1].measured = c->nodes[2].measured = true;
+    c->nodes[0].uplink = (struct hsp_m_uplink){100e-6, 1e8};
+    c->nodes[1].uplink = (struct hsp_m_uplink){300e-6, 1e7};
+    c->nodes[2].uplink = (struct hsp_m_uplink){1e-6, 1e10}; /* better than loopback */
+    assert_link(pair, 200, 0.1);
+    assert_link(unknown, 4, 5e-4); /* both ends must be known */
+    assert_link(fast, 50.5, 1e-2); /* each pair has its own */
+    assert_link(all, 200, 0.1);    /* the worst pair */
+    char *first = c->nodes[0].dev[0].address, *second = c->nodes[1].dev[0].address;
+    const size_t size = sizeof c->nodes[0].dev[0].address;
+    (void)snprintf(first, size, "127.0.0.1:4,unix:hspmd-mesh.00ab.17"); /* one host: no network */
+    (void)snprintf(second, size, "10.0.0.2:5,unix:hspmd-mesh.00ab.35");
+    assert_link(pair, 4, 5e-4);
+    assert_link(joined, 4, 5e-4); /* w3 has just come: nobody knows where it is */
+    (void)snprintf(second, size, "10.0.0.2:5,unix:hspmd-mesh.00ac.35");
+    assert_link(pair, 200, 0.1);
+    (void)snprintf(second, size, "127.0.0.1:5"); /* by TCP, but on one host all the same */
+    assert_link(pair, 4, 5e-4);
+    assert_link(all, 150.5, 0.1); /* w2 to those elsewhere */
+    (void)snprintf(second, size, "127.0.0.11:4");
+    assert_link(pair, 200, 0.1);
+    c->nodes[0].uplink = c->nodes[2].uplink;
+    assert_link(fast, 4, 5e-4);
+    c->nodes[1].dev[1] = c->nodes[1].dev[0];
+    assert_link(one, 4, 5e-4); /* no pair of nodes */
+    (void)hsp_arena_free(arena);
+    app_cluster_free(c);
+}
+
+/* A node that tells of NVLink pairs: its fast domains; another one of the same has its own. */
+static void test_domains_are_those_of_the_paths(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_arena *arena = hsp_arena_new((size_t)1 << 20);
+    struct hsp_err err = {0};
+    struct hsp_cluster_desc d;
+    hsp_device_id *id;
+    struct hsp_m_path path[] = {{0, 1, HSP_PATH_NVLINK, 4, 8e10, 0},
+                                {0, 2, HSP_PATH_NUMA, 0, 0, 0},
+                                {2, 3, HSP_PATH_NVSWITCH, 4, 0, 0}};
+    for (uint32_t k = 1; k < 4; k++) {
+        c->nodes[0].dev[k] = c->nodes[0].dev[0];
+    }
+    c->nodes[1].dev[1] = c->nodes[1].dev[0];
+    c->nodes[0].paths = path;
+    c->nodes[0].n_paths = 3;
+    c->nodes[1].paths = path;
+    c->nodes[1].n_paths = 1;
+    const hsp_device_id list[] = {W10, W10 + 1, W10 + 2, W10 + 3, W2, W2 + 1, W1};
+    assert_ok(hsp_cluster_describe(c, list, NULL, 7, arena, &d, &id, &err), &err);
+    struct hsp_device_desc of[7] = {{.node = 0}};
+    for (uint32_t i = 0; i < 7; i++) {
+        for (uint32_t k = 0; k < 7; k++) {
+            of[i] = id[k] == list[i] ? d.dev[k] : of[i];
+        }
+    }
+    assert_true(of[0].domain != 0 && of[0].domain == of[1].domain);
+    assert_true(of[2].domain != 0 && of[2].domain == of[3].domain);
+    assert_true(of[4].domain != 0 && of[4].domain == of[5].domain);
+    assert_true(of[0].domain != of[2].domain && of[0].domain != of[4].domain);
+    assert_int_equal(of[6].domain, 0);
+    assert_near(of[0].fast.us_per_byte, 1e6 / 8e10, 1e-15);
+    assert_near(of[2].fast.us_per_byte, 1e6 / 2e10, 1e-15); /* nobody knows: a single link */
+    c->nodes[0].paths = c->nodes[1].paths = NULL;
+    (void)hsp_arena_free(arena);
+    app_cluster_free(c);
+}
+
+/* Each device by its card: what two nodes of one host call alike is one card. */
+static void test_cards_are_those_of_the_hellos(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_arena *arena = hsp_arena_new((size_t)1 << 20);
+    struct hsp_err err = {0};
+    struct hsp_cluster_desc d;
+    hsp_device_id *id;
+    struct hsp_cluster_node *w10 = &c->nodes[0], *w2 = &c->nodes[1], *w1 = &c->nodes[2];
+    w10->n_cards = w2->n_cards = w1->n_cards = 2;
+    w10->card[0] = w2->card[1] = w1->card[0] = (struct hsp_node_card){"eth0", 10};
+    w10->card[1] = w2->card[0] = (struct hsp_node_card){"ib0", 100};
+    w1->card[1] = (struct hsp_node_card){"ib1", 0};
+    w10->dev[1] = w10->dev[0];
+    w2->dev[1] = w2->dev[0];
+    w10->dev[1].profile.card = w2->dev[1].profile.card = w1->dev[0].profile.card = 1;
+    w10->measured = w2->measured = w1->measured = true;
+    w10->uplink = w2->uplink = w1->uplink = (struct hsp_m_uplink){1e-4, 1e12};
+    const char *local[] = {"127.0.0.1:4,unix:m.ab.17", "127.0.0.1:5,unix:m.ab.18", "10.0.0.1:4"};
+    for (uint32_t i = 0; i < 3; i++) {
+        (void)snprintf(c->nodes[i].dev[0].address, HSP_ADDRESS_MAX, "%s", local[i]);
+    }
+    const hsp_device_id list[] = {W10, W10 + 1, W2, W2 + 1, W1, W3};
+    assert_ok(hsp_cluster_describe(c, list, NULL, 6, arena, &d, &id, &err), &err);
+    const struct hsp_device_desc *of[6];
+    for (uint32_t i = 0; i < 6; i++) {
+        for (uint32_t k = 0; k < 6; k++) {
+            of[i] = id[k] == list[i] ? &d.dev[k] : of[i];
+        }
+    }
+    assert_int_equal(of[0]->nic, of[3]->nic); /* eth0 of both */
+    assert_int_equal(of[1]->nic, of[2]->nic);
+    assert_int_not_equal(of[0]->nic, of[1]->nic);
+    assert_int_not_equal(of[4]->host, of[0]->host);
+    assert_near(of[0]->nic_us_per_byte, 8e-4, 1e-15);
+    assert_near(of[1]->nic_us_per_byte, 8e-5, 1e-15);
+    assert_near(of[4]->nic_us_per_byte, 0, 0); /* ib1 does not say how fast it is */
+    assert_near(of[5]->nic_us_per_byte, 0, 0); /* w3 has told of none */
+    (void)hsp_arena_free(arena);
+    app_cluster_free(c);
+}
+
+static void test_facts_exclude_or_shrink(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_plan_fact facts[] = {
+        {HSP_FACT_OUT_OF_MEMORY, W1, W1, GIB / 2},
+        {HSP_FACT_OUT_OF_MEMORY, W2, W2, 1},
+        {HSP_FACT_CANNOT_CONNECT, W10, W3, 0},
+        {HSP_FACT_CANNOT_CONNECT, W2, W3, 0},
+        {HSP_FACT_TIMEOUT, W2, W2, 0},
+    };
+    struct hsp_plan_request r = {.facts = facts, .n_facts = 5};
+    struct hsp_plan_question *q = ask(c, j, &r);
+    assert_int_equal(q->cluster.dev[0].mem_bytes, GIB / 2);
+    assert_int_equal(q->cluster.dev[1].mem_bytes, GIB - GIB / 16); /* a part at least */
+    assert_false(q->excluded[0] || q->excluded[1] || q->excluded[3]);
+    assert_true(q->excluded[2]); /* w3, named by two */
+    const struct hsp_plan_fact more[] = {{HSP_FACT_TIMEOUT, W2, W2, 0},
+                                         {HSP_FACT_TIMEOUT, W2, W2, 0},
+                                         {HSP_FACT_NO_DATA, W10, W10, 0}};
+    hsp_plan_facts(q, more, 3);
+    assert_true(q->excluded[1] && q->excluded[3] && !q->excluded[0]);
+    (void)hsp_plan_question_free(q);
+    struct hsp_plan_fact pair[] = {{HSP_FACT_CANNOT_CONNECT, W2, W10, 0}};
+    r = (struct hsp_plan_request){.facts = pair, .n_facts = 1};
+    q = ask(c, j, &r);
+    assert_true(q->excluded[1] && !q->excluded[3]); /* of two named as often the slower one */
+    (void)hsp_plan_question_free(q);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+static void test_planner_uses_what_facts_leave(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_plan_fact facts[] = {{HSP_FACT_NO_DATA, W3, W3, 0}, {HSP_FACT_NO_DATA, W10, W10, 0}};
+    struct hsp_plan_request r = {.facts = facts, .n_facts = 2};
+    struct hsp_plan_question *q = ask(c, j, &r);
+    struct hsp_plan_answer a;
+    hsp_plan_work(q, true, &a);
+    assert_int_equal(a.status, HSP_OK);
+    assert_false(a.keep);
+    assert_non_null(a.plan);
+    for (uint32_t i = 0; i < a.plan->n_ranks; i++) {
+        assert_true(a.plan->device[i] == W1 || a.plan->device[i] == W2);
+        assert_true(a.plan->compute_s[i] > 0);
+    }
+    assert_true(a.plan->built->info.compute_s[0] == a.plan->compute_s[0]);
+    (void)hsp_plan_rec_unref(a.plan);
+    (void)hsp_plan_question_free(q);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+static void test_the_first_hand_written_plan_that_fits_wins(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    const struct hsp_m_file files[] = {{"three.yaml", app_zero3}, {"tp.yaml", app_tp2}};
+    struct hsp_job_rec *j = app_job("annotations: [three.yaml, tp.yaml]\n", 2, files);
+    struct hsp_plan_answer a;
+    static const struct {
+        uint32_t n;
+        const char *source;
+    } cases[] = {{4, "three.yaml"}, {3, "three.yaml"}, {2, "tp.yaml"}, {1, "planner"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hsp_plan_request r = {.devices = all, .n_devices = cases[i].n};
+        struct hsp_plan_question *q = ask(c, j, &r);
+        hsp_plan_work(q, true, &a);
+        assert_int_equal(a.status, HSP_OK);
+        assert_string_equal(a.plan->source, cases[i].source);
+        if (cases[i].n == 3) { /* rank r on the r-th by name: w1, w2, w10 */
+            assert_int_equal(a.plan->device[0], W1);
+            assert_int_equal(a.plan->device[1], W2);
+            assert_int_equal(a.plan->device[2], W10);
+        }
+        (void)hsp_plan_rec_unref(a.plan);
+        (void)hsp_plan_question_free(q);
+    }
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+static uint32_t n_swollen; /* so many plans that are compiled next need this much on rank 0 */
+static uint64_t swollen;
+static bool widely; /* only where it computes on bf16 in fp32 */
+
+enum hsp_status __real_hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan *plan,
+                                         const hsp_device_id *device, const double *compute_s,
+                                         const char *const *names, const char *source,
+                                         size_t mem_cap, struct hsp_plan_rec **ret,
+                                         struct hsp_err *err);
+enum hsp_status __wrap_hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan *plan,
+                                         const hsp_device_id *device, const double *compute_s,
+                                         const char *const *names, const char *source,
+                                         size_t mem_cap, struct hsp_plan_rec **ret,
+                                         struct hsp_err *err);
+enum hsp_status __wrap_hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan *plan,
+                                         const hsp_device_id *device, const double *compute_s,
+                                         const char *const *names, const char *source,
+                                         size_t mem_cap, struct hsp_plan_rec **ret,
+                                         struct hsp_err *err)
+{
+    enum hsp_status st =
+        __real_hsp_plan_rec_make(job, plan, device, compute_s, names, source, mem_cap, ret, err);
+    if (st == HSP_OK && n_swollen > 0) {
+        n_swollen--;
+        *(widely ? (*ret)->built->wide_bytes : (*ret)->built->info.mem_bytes) = swollen;
+    }
+    return st;
+}
+
+/* Compiled plans that are larger than their devices: the next one written by hand, or a refusal. */
+static void test_what_is_too_large_once_compiled(void **state)
+{
+    (void)state;
+    static const char sizes[] = "compiled, rank 0 needs 2.0 GiB, w";
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    const struct hsp_m_file files[] = {{"three.yaml", app_zero3}, {"tp.yaml", app_tp2}};
+    struct hsp_job_rec *hand = app_job("annotations: [three.yaml, tp.yaml]\n", 2, files);
+    static const struct {
+        uint32_t swollen, left;
+        const char *source, *refused; /* one of them */
+    } cases[] = {
+        {1, 0, "tp.yaml", NULL}, {2, 0, NULL, "three.yaml: "}, {9, 7, NULL, "three.yaml: "}};
+    swollen = 2 * GIB;
+    for (size_t i = 0; i < HSP_ARRAY_LEN(cases); i++) {
+        struct hsp_plan_request r = {0};
+        struct hsp_plan_question *q = ask(c, hand, &r);
+        struct hsp_plan_answer a;
+        n_swollen = cases[i].swollen;
+        hsp_plan_work(q, true, &a);
+        assert_int_equal(n_swollen, cases[i].left);
+        if (cases[i].source != NULL) {
+            assert_int_equal(a.status, HSP_OK);
+            assert_string_equal(a.plan->source, cases[i].source);
+        } else {
+            assert_int_equal(a.status, HSP_EINFEASIBLE);
+            assert_null(a.plan);
+            assert_int_equal(strncmp(a.reason, cases[i].refused, strlen(cases[i].refused)), 0);
+            assert_non_null(strstr(a.reason, sizes));
+        }
+        (void)hsp_plan_rec_unref(a.plan);
+        (void)hsp_plan_question_free(q);
+    }
+    n_swollen = 0;
+    (void)hsp_job_rec_unref(hand);
+    app_cluster_free(c);
+}
+
+/* What copies in fp32 take counts on devices that make them. */
+static void test_room_for_fp32_copies(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    const struct hsp_m_file files[] = {{"three.yaml", app_zero3}, {"tp.yaml", app_tp2}};
+    struct hsp_job_rec *hand = app_job("annotations: [three.yaml, tp.yaml]\n", 2, files);
+    swollen = 2 * GIB;
+    widely = true;
+    for (int cpu = 0; cpu < 2; cpu++) {
+        struct hsp_plan_request r = {0};
+        struct hsp_plan_answer a;
+        for (uint32_t n = 0; n < 4; n++) {
+            (void)snprintf(c->nodes[n].dev[0].kind, sizeof c->nodes[n].dev[0].kind,
+                           cpu ? "cpu" : "cuda");
+        }
+        struct hsp_plan_question *q = ask(c, hand, &r);
+        n_swollen = 1;
+        hsp_plan_work(q, true, &a);
+        assert_int_equal(a.status, HSP_OK);
+        assert_string_equal(a.plan->source, cpu ? "tp.yaml" : "three.yaml");
+        (void)hsp_plan_rec_unref(a.plan);
+        (void)hsp_plan_question_free(q);
+    }
+    widely = false;
+    n_swollen = 0;
+    (void)hsp_job_rec_unref(hand);
+    app_cluster_free(c);
+}
+
+/* Of the planner the next plan, a few times. */
+static void test_the_planner_goes_on_to_its_next_plan(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_plan_answer a[3];
+    for (uint32_t i = 0; i < 3; i++) { /* as it would; the first one too large; all of them */
+        struct hsp_plan_request r = {0};
+        struct hsp_plan_question *q = ask(c, j, &r);
+        n_swollen = i < 2 ? i : 100;
+        hsp_plan_work(q, true, &a[i]);
+        if (i == 0) {
+            for (uint32_t n = 0; n < 4; n++) {
+                uint64_t fits = (uint64_t)a[0].planned.cost.rank[0].total_bytes + 1024;
+                c->nodes[n].dev[0].profile.mem_bytes = fits;
+                swollen = fits + 1024;
+            }
+        }
+        assert_int_equal(a[i].status, i < 2 ? HSP_OK : HSP_EINFEASIBLE);
+        (void)hsp_plan_question_free(q);
+    }
+    assert_string_equal(a[1].plan->source, "planner");
+    assert_string_not_equal(a[0].plan->summary, a[1].plan->summary);
+    assert_true(n_swollen >= 96 && n_swollen < 100); /* it gives up */
+    assert_non_null(strstr(a[2].reason, "compiled, rank 0 needs "));
+    assert_null(a[2].plan);
+    n_swollen = 0;
+    (void)hsp_plan_rec_unref(a[0].plan);
+    (void)hsp_plan_rec_unref(a[1].plan);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+/* What decides is what the compiled programs need, to the byte, though more is predicted. */
+static void test_a_plan_written_by_hand_may_fill_its_device(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    const struct hsp_m_file files[] = {{"tp.yaml", app_tp2}};
+    struct hsp_job_rec *j = app_job("annotations: [tp.yaml]\n", 1, files);
+    uint64_t need = 0;
+    for (int i = 0; i < 3; i++) { /* with plenty; with what it needs; with a byte less */
+        struct hsp_plan_request r = {0};
+        if (i > 0) {
+            c->nodes[2].dev[0].profile.mem_bytes = need - (i == 2); /* w1, the first by name */
+        }
+        struct hsp_plan_question *q = ask(c, j, &r);
+        struct hsp_plan_answer a;
+        hsp_plan_work(q, true, &a);
+        assert_int_equal(a.status, i < 2 ? HSP_OK : HSP_EINFEASIBLE);
+        if (i < 2) {
+            assert_string_equal(a.plan->source, "tp.yaml");
+            need = a.plan->built->info.mem_bytes[0];
+        } else {
+            assert_non_null(strstr(a.reason, "tp.yaml: compiled, rank 0 needs "));
+        }
+        (void)hsp_plan_rec_unref(a.plan);
+        (void)hsp_plan_question_free(q);
+    }
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+static void test_a_plan_as_good_is_kept(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_plan_request r = {0};
+    struct hsp_plan_question *q = ask(c, j, &r);
+    struct hsp_plan_answer a, b;
+    hsp_plan_work(q, true, &a);
+    assert_int_equal(a.status, HSP_OK);
+    (void)hsp_plan_question_free(q);
+    r.current_usable = true;
+    q = ask(c, j, &r);
+    q->current = hsp_plan_rec_ref(a.plan);
+    hsp_plan_work(q, true, &b);
+    assert_int_equal(b.status, HSP_OK);
+    assert_true(b.keep);
+    assert_null(b.plan);
+    assert_string_equal(b.reason, "the same plan again"); /* one total, the other fresh */
+    (void)hsp_plan_question_free(q);
+    /* a member is gone: it cannot be kept */
+    r.devices = all + 1;
+    r.n_devices = 3;
+    hsp_device_id gone = W10;
+    bool member = false;
+    for (uint32_t i = 0; i < a.plan->n_ranks; i++) {
+        member = member || a.plan->device[i] == gone;
+    }
+    assert_true(member);
+    q = ask(c, j, &r);
+    q->current = hsp_plan_rec_ref(a.plan);
+    hsp_plan_work(q, true, &b);
+    assert_int_equal(b.status, HSP_OK);
+    assert_false(b.keep);
+    (void)hsp_plan_rec_unref(b.plan);
+    (void)hsp_plan_question_free(q);
+    /* the same devices, one a tenth as fast as thought: worth a switch */
+    double speed[] = {0.1, 1, 1, 1};
+    r = (struct hsp_plan_request){.speed = speed, .current_usable = true};
+    q = ask(c, j, &r);
+    q->current = hsp_plan_rec_ref(a.plan);
+    hsp_plan_work(q, true, &b);
+    assert_int_equal(b.status, HSP_OK);
+    assert_false(b.keep);
+    (void)hsp_plan_rec_unref(b.plan);
+    (void)hsp_plan_rec_unref(a.plan);
+    (void)hsp_plan_question_free(q);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+/* The running plan has the memory of its devices, though the planner's best one, compiled, is too large and the
+ * planner is told of less. */
+static void test_the_running_plan_stays_when_a_better_one_is_too_large(void **state)
+{
+    (void)state;
+    struct hsp_cluster *c = app_cluster(nodes, 4);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    struct hsp_plan_rec *running = NULL;
+    uint64_t fits = 0;
+    for (uint32_t i = 0; i < 3;
+         i++) { /* the best; without it the next, which runs; again, running */
+        struct hsp_plan_request r = {.current_usable = i == 2};
+        struct hsp_plan_question *q = ask(c, j, &r);
+        struct hsp_plan_answer a;
+        n_swollen = i > 0;
+        if (i == 2) {
+            q->current = hsp_plan_rec_ref(running);
+        }
+        hsp_plan_work(q, true, &a);
+        assert_int_equal(a.status, HSP_OK);
+        assert_int_equal(n_swollen, 0);
+        if (i == 0) {
+            fits = (uint64_t)a.planned.cost.rank[0].total_bytes + 1024;
+            for (uint32_t n = 0; n < 4; n++) {
+                c->nodes[n].dev[0].profile.mem_bytes = fits;
+            }
+            swollen = fits + 1024;
+        } else if (i == 1) {
+            running = hsp_plan_rec_ref(a.plan);
+            for (uint32_t k = 0; k < running->n_ranks; k++) {
+                running->built->info.mem_bytes[k] = fits;
+            }
+        } else {
+            assert_true(a.keep);
+            assert_null(a.plan);
+            assert_string_equal(a.reason, "the same plan again");
+        }
+        (void)hsp_plan_rec_unref(a.plan);
+        (void)hsp_plan_question_free(q);
+    }
+    (void)hsp_plan_rec_unref(running);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+static void test_impossible_and_cancelled(void **state)
+{
+    (void)state;
+    static const struct app_node small[] = {{"a", 1, 4096}};
+    struct hsp_cluster *c = app_cluster(small, 1);
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    hsp_device_id one[] = {0};
+    struct hsp_plan_request r = {.devices = one, .n_devices = 1};
+    struct hsp_plan_question *q = ask(c, j, &r);
+    struct hsp_plan_answer a;
+    hsp_plan_work(q, true, &a);
+    assert_int_equal(a.status, HSP_EINFEASIBLE);
+    assert_null(a.plan);
+    assert_non_null(strstr(a.reason, "largest worker offers 4.0 KiB"));
+    (void)hsp_plan_question_free(q);
+    app_cluster_free(c);
+    c = app_cluster(nodes, 4);
+    r = (struct hsp_plan_request){0};
+    q = ask(c, j, &r);
+    atomic_store(&q->cancel, true);
+    hsp_plan_work(q, true, &a);
+    assert_int_equal(a.status, HSP_ECANCELED);
+    (void)hsp_plan_question_free(q);
+    (void)hsp_job_rec_unref(j);
+    app_cluster_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_devices_stand_by_name_with_their_speed),
+        cmocka_unit_test(test_what_was_measured_corrects),
+        cmocka_unit_test(test_links_between_nodes_are_those_measured),
+        cmocka_unit_test(test_cards_are_those_of_the_hellos),
+        cmocka_unit_test(test_domains_are_those_of_the_paths),
+        cmocka_unit_test(test_facts_exclude_or_shrink),
+        cmocka_unit_test(test_planner_uses_what_facts_leave),
+        cmocka_unit_test(test_the_first_hand_written_plan_that_fits_wins),
+        cmocka_unit_test(test_what_is_too_large_once_compiled),
+        cmocka_unit_test(test_room_for_fp32_copies),
+        cmocka_unit_test(test_the_planner_goes_on_to_its_next_plan),
+        cmocka_unit_test(test_a_plan_written_by_hand_may_fill_its_device),
+        cmocka_unit_test(test_a_plan_as_good_is_kept),
+        cmocka_unit_test(test_the_running_plan_stays_when_a_better_one_is_too_large),
+        cmocka_unit_test(test_impossible_and_cancelled),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,265 @@
+/* The status document: what it says of a job that the core knows. */
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/app/app.h"
+#include "tests/lib/testlib.h"
+#include "tests/unit/daemon/app/app_lib.h"
+
+static double number(const cJSON *o, const char *key)
+{
+    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
+    assert_true(cJSON_IsNumber(v));
+    return v->valuedouble;
+}
+
+static const char *text(const cJSON *o, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+}
+
+/* The document of the only job. */
+static cJSON *job_doc(struct hsp_app *a, cJSON **ret)
+{
+    char *text = hsp_app_status(a, "j");
+    assert_non_null(text);
+    *ret = cJSON_Parse(text);
+    cJSON_free(text);
+    return cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(*ret, "jobs"), 0);
+}
+
+static void transports_of_the_epoch_that_runs(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}, {"b", 1, 1 << 30}};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_epoch_peer peers[2] = {{.device = HSP_DEVICE(0, 0)}, {.device = HSP_DEVICE(1, 0)}};
+    struct hsp_job j = {.id = 1,
+                        .name = "j",
+                        .state = HSP_JOB_RUNNING,
+                        .data_path = (char[]){""},
+                        .checkpoint_path = (char[]){""},
+                        .cur = {.epoch = 3,
+                                .n_ranks = 2,
+                                .n_peers = 2,
+                                .peers = peers,
+                                .data_tls = true,
+                                .links = {.shm = 2, .local = 3, .tls = 4, .tcp = 5}}};
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 2);
+    a->address = "here";
+    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    cJSON *all, *doc = job_doc(a, &all);
+    const cJSON *t = cJSON_GetObjectItemCaseSensitive(doc, "transport");
+    assert_true(number(t, "shm") == 2 && number(t, "unix") == 3);
+    assert_true(number(t, "tls") == 4 && number(t, "tcp") == 5);
+    cJSON_Delete(all);
+    j.cur.links = (struct hsp_links){0}; /* alone, or begun before they were told of */
+    doc = job_doc(a, &all);
+    assert_null(cJSON_GetObjectItemCaseSensitive(doc, "transport"));
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "data_plane")),
+                        "tls");
+    cJSON_Delete(all);
+    a->cluster->cfg.data_tls = true;
+    doc = job_doc(a, &all);
+    assert_string_equal(text(doc, "nccl_between_hosts"), "none");
+    assert_null(text(doc, "trusted_network"));
+    assert_string_equal(text(all, "nccl_between_hosts"), "none"); /* of the next epoch */
+    cJSON_Delete(all);
+    (void)snprintf(j.cur.trusted, sizeof j.cur.trusted, "10.0.0.0/8");
+    a->cluster->cfg.trusted = "10.0.0.0/8, fd00::/8";
+    doc = job_doc(a, &all);
+    assert_string_equal(text(doc, "nccl_between_hosts"), "clear");
+    assert_string_equal(text(doc, "trusted_network"), "10.0.0.0/8");
+    assert_string_equal(text(all, "trusted_network"), "10.0.0.0/8, fd00::/8");
+    cJSON_Delete(all);
+    a->cluster->cfg.data_tls = false;
+    doc = job_doc(a, &all);
+    assert_string_equal(text(all, "nccl_between_hosts"), "clear");
+    assert_null(text(all, "trusted_network"));
+    cJSON_Delete(all);
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
+static void a_loss_that_is_no_number(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_job j = {.id = 1,
+                        .name = "j",
+                        .state = HSP_JOB_RUNNING,
+                        .data_path = (char[]){""},
+                        .checkpoint_path = (char[]){""}};
+    struct hsp_app_job told = {.id = 1, .have_step = true, .step = {.loss = (double)NAN}};
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 1);
+    a->address = "here";
+    a->jobs = &told;
+    a->n_jobs = 1;
+    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    cJSON *all, *doc = job_doc(a, &all);
+    const cJSON *loss = cJSON_GetObjectItemCaseSensitive(doc, "loss");
+    assert_non_null(loss);
+    assert_true(cJSON_IsString(loss)); /* null would be no loss */
+    assert_string_equal(loss->valuestring, "nan");
+    cJSON_Delete(all);
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
+/* What a restart finds under a name belongs to the newest job of that name, not to those before. */
+static void a_loss_is_of_the_newest_job_of_its_name(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
+    char *dir = hsp_test_tmpdir(), path[512];
+    struct hsp_err err = {0};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_job_rec *rec = app_job("", 0, NULL);
+    struct hsp_job older = {.id = 1, .name = "tiny", .state = HSP_JOB_CANCELLED},
+                   newer = {.id = 2, .name = "tiny", .state = HSP_JOB_DONE, .stable = 4};
+    struct hsp_app_job told[] = {{.id = 1, .rec = rec}, {.id = 2, .rec = rec}};
+    const struct hsp_store_metric m = {"tiny", 3, 1, "{\"loss\":2.5,\"seconds\":0.1}"};
+    assert_non_null(a);
+    (void)snprintf(path, sizeof path, "%s/state.db", dir);
+    assert_ok(hsp_store_open(path, &a->store, &err), &err);
+    assert_ok(hsp_store_feed_add(a->store, NULL, 0, &m, 1, &err), &err);
+    a->cluster = app_cluster(nodes, 1);
+    a->jobs = told;
+    a->n_jobs = 2;
+    a->cluster->jobs[a->cluster->n_jobs++] = &older;
+    a->cluster->jobs[a->cluster->n_jobs++] = &newer;
+    hsp_app_jobs_recall(a);
+    assert_false(told[0].have_step);
+    assert_true(told[1].have_step && told[1].step.step == 3);
+    assert_null(hsp_store_close(a->store));
+    (void)hsp_job_rec_unref(rec);
+    app_cluster_free(a->cluster);
+    free(a);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+static const char *word(const cJSON *o, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
+}
+
+/* What drivers say of GPUs, and what agents make of it. */
+static void gpus_of_a_node(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_device_note note = {
+        .model = "NVIDIA H200", .uuid = "GPU-1", .cpus = "0-7", .sm = 90, .why = "XID 74"};
+    struct hsp_m_path path = {0, 1, HSP_PATH_NVLINK, 4, 8e10, 0};
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 1);
+    a->address = "here";
+    struct hsp_cluster_node *n = &a->cluster->nodes[0];
+    n->dev[1] = n->dev[0];
+    n->dev[1].note = &note;
+    n->dev[1].profile.gemm_bf16_flops = 8e14;
+    n->dev[1].gemm_part[HSP_RATE_BF16 * HSP_N_GEMM_CLASSES + HSP_GEMM_FEW] = 0.125;
+    n->dev[1].health = HSP_HEALTH_CORDON;
+    n->paths = &path;
+    n->n_paths = 1;
+    char *text = hsp_app_status(a, "");
+    cJSON *all = cJSON_Parse(text);
+    cJSON_free(text);
+    const cJSON *o = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(all, "nodes"), 0);
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "devices");
+    const cJSON *d = cJSON_GetArrayItem(list, 0);
+    assert_string_equal(word(d, "health"), "fine");
+    assert_string_equal(word(d, "reason"), "");
+    assert_null(word(d, "model"));
+    d = cJSON_GetArrayItem(list, 1);
+    assert_string_equal(word(d, "health"), "cordoned");
+    assert_string_equal(word(d, "reason"), "XID 74");
+    assert_string_equal(word(d, "model"), "NVIDIA H200");
+    assert_string_equal(word(d, "compute_capability"), "9.0");
+    assert_string_equal(word(d, "near_processors"), "0-7");
+    const cJSON *products = cJSON_GetObjectItemCaseSensitive(d, "products");
+    const cJSON *bf16 = cJSON_GetObjectItemCaseSensitive(products, "bf16");
+    assert_true(number(bf16, "even") == 8e14 && number(bf16, "few") == 1e14);
+    assert_int_equal(cJSON_GetArraySize(bf16), 2); /* of the others nothing is known */
+    assert_null(cJSON_GetObjectItemCaseSensitive(products, "tf32"));
+    d = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(o, "paths"), 0);
+    assert_string_equal(word(d, "kind"), "nvlink");
+    assert_true(number(d, "links") == 4 && number(d, "bytes_per_second") == 8e10);
+    cJSON_Delete(all);
+    n->dev[1].note = NULL;
+    n->paths = NULL;
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
+/* @value as the row @key. */
+static struct hsp_cluster_row row(const char *key, const struct hsp_buf *value)
+{
+    return (struct hsp_cluster_row){key, value->data, (uint32_t)value->len};
+}
+
+/* Jobs of which a row cannot be read stand beside those that can, whatever they were doing. */
+static void rows_that_cannot_be_read(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
+    struct hsp_err err = {0};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_job_rec *rec = app_job("", 0, NULL);
+    struct hsp_job j = {.id = 1,
+                        .name = "j",
+                        .state = HSP_JOB_DONE,
+                        .data_path = (char[]){""},
+                        .checkpoint_path = (char[]){""}};
+    struct hsp_buf good, bad;
+    hsp_buf_init(&good, 1 << 20);
+    hsp_buf_init(&bad, 1 << 20);
+    hsp_job_rec_encode(rec, &good);
+    hsp_buf_puts(&bad, "rubbish");
+    const struct hsp_cluster_row rows[] = {row("app/plan/1/1", &bad), row("app/job/1", &bad),
+                                           row("app/job/2", &good),   row("app/job/3", &good),
+                                           row("app/plan/3/7", &bad), row("app/plan/9/1", &bad)};
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 1);
+    a->address = "here";
+    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    assert_ok(hsp_app_jobs_load(a, rows, 6, &err), &err);
+    assert_non_null(hsp_app_job(a, 2));
+    assert_null(hsp_app_job_fault(a, 2));
+    assert_null(hsp_app_job(a, 1));
+    assert_null(hsp_app_job(a, 3));
+    assert_string_equal(hsp_app_job_fault(a, 1),
+                        "stored row app/job/1 is not readable: a stored job is not readable");
+    assert_non_null(strstr(hsp_app_job_fault(a, 3), "row app/plan/3/7"));
+    assert_null(hsp_app_job_fault(a, 9));
+    assert_string_equal(hsp_app_job_name(a, 1), "j"); /* as the core says */
+    cJSON *all, *doc = job_doc(a, &all);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(doc, "state")), "done");
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(doc, "problem")),
+                        hsp_app_job_fault(a, 1));
+    cJSON_Delete(all);
+    hsp_app_job_remove(a, 1);
+    assert_null(hsp_app_job_fault(a, 1));
+    hsp_app_jobs_free(a);
+    hsp_buf_fini(&good);
+    hsp_buf_fini(&bad);
+    (void)hsp_job_rec_unref(rec);
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loss_is_of_the_newest_job_of_its_name),
+        cmocka_unit_test(transports_of_the_epoch_that_runs), cmocka_unit_test(gpus_of_a_node),
+        cmocka_unit_test(rows_that_cannot_be_read), cmocka_unit_test(a_loss_that_is_no_number)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

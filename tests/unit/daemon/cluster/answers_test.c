@@ -1,0 +1,202 @@
+/* What the planner answers: what is no plan is refused with what is wrong, and nothing begins; devices it
+ * has no use for are for others. */
+#include "tests/unit/daemon/cluster/cluster_world.h"
+
+#include "proto/base/size.h"
+
+/* Two ranks, each with a shard of its own that the other has a copy of. */
+struct answer {
+    struct hsp_plan_event ev;
+    struct hsp_plan_info info;
+    hsp_device_id device[2];
+    uint64_t mem[2];
+    double compute[2];
+    uint32_t first[3];
+    struct hsp_shard_piece pieces[4];
+};
+
+static void good(struct answer *a, const struct cw_world *w)
+{
+    *a = (struct answer){.device = {HSP_DEVICE(0, 0), HSP_DEVICE(1, 0)},
+                         .compute = {1, 1},
+                         .first = {0, 2, 4},
+                         .pieces = {{0, 0}, {1, 0}, {1, 1}, {0, 1}}};
+    a->info = (struct hsp_plan_info){.n_ranks = 2,
+                                     .device = a->device,
+                                     .mem_bytes = a->mem,
+                                     .compute_s = a->compute,
+                                     .n_shards = 2,
+                                     .shard_first = a->first,
+                                     .pieces = a->pieces};
+    a->ev = (struct hsp_plan_event){.job = w->asked_job, .ticket = w->ticket, .info = &a->info};
+}
+
+static void keeps(struct answer *a)
+{
+    a->ev.keep = true;
+}
+static void is_empty(struct answer *a)
+{
+    a->ev.info = NULL;
+}
+static void no_ranks(struct answer *a)
+{
+    a->info.n_ranks = 0;
+}
+static void many_ranks(struct answer *a)
+{
+    a->info.n_ranks = HSP_MSG_RANKS + 1;
+}
+static void no_devices(struct answer *a)
+{
+    a->info.device = NULL;
+}
+static void many_spares(struct answer *a)
+{
+    a->info.n_spare = HSP_MAX_KEEPERS + 1;
+}
+static void keepers_without_room(struct answer *a)
+{
+    a->info.n_keepers = 1;
+}
+static void keepers_chosen(struct answer *a)
+{
+    a->info.n_keepers = a->info.n_spare = 1;
+}
+static void no_shards(struct answer *a)
+{
+    a->info.n_shards = 0;
+}
+static void many_shards(struct answer *a)
+{
+    a->info.n_shards = UINT32_MAX;
+}
+static void no_firsts(struct answer *a)
+{
+    a->info.shard_first = NULL;
+}
+static void begins_late(struct answer *a)
+{
+    a->first[0] = 1;
+}
+static void many_pieces(struct answer *a)
+{
+    a->first[2] = UINT32_MAX;
+}
+static void device_twice(struct answer *a)
+{
+    a->device[1] = a->device[0];
+}
+static void other_device(struct answer *a)
+{
+    a->device[1] = HSP_DEVICE(1, 1);
+}
+static void shard_of_nobody(struct answer *a)
+{
+    a->first[1] = 0;
+}
+static void last_shard_of_nobody(struct answer *a)
+{
+    a->first[1] = 4;
+}
+static void other_holder(struct answer *a)
+{
+    a->pieces[3].holder = 2;
+}
+static void other_owner(struct answer *a)
+{
+    a->pieces[3].owner = 2;
+}
+
+static const struct {
+    void (*spoil)(struct answer *a);
+    const char *want;
+} cases[] = {
+    {keeps, "plan refused: what runs cannot be kept"},
+    {is_empty, "plan refused: empty"},
+    {no_ranks, "plan refused: number of ranks"},
+    {many_ranks, "plan refused: number of ranks"},
+    {no_devices, "plan refused: number of ranks"},
+    {many_spares, "plan refused: number of keepers"},
+    {keepers_without_room, "plan refused: number of keepers"},
+    {keepers_chosen, "plan refused: number of keepers"}, /* the coordinator chooses them */
+    {no_shards, "plan refused: number of shards"},
+    {many_shards, "plan refused: number of shards"},
+    {no_firsts, "plan refused: number of shards"},
+    {begins_late, "plan refused: number of shards"},
+    {many_pieces, "plan refused: number of shards"},
+    {device_twice, "plan refused: a device twice"},
+    {other_device, "plan refused: a device that was not offered"},
+    {shard_of_nobody, "plan refused: a shard nobody holds"},
+    {last_shard_of_nobody, "plan refused: a shard nobody holds"},
+    {other_holder, "plan refused: rank of a piece"},
+    {other_owner, "plan refused: rank of a piece"},
+};
+
+static void what_is_no_plan_is_refused(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < HSP_ARRAY_LEN(cases); i++) {
+        struct cw_world w;
+        struct answer a;
+        cw_begin(&w, 2, 1);
+        (void)cw_submit(&w, "j", 0, 1, 8);
+        good(&a, &w);
+        cases[i].spoil(&a);
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_PLAN_DONE, .u.plan = a.ev});
+        assert_non_null(cw_fact(&w, "plan.infeasible"));
+        assert_string_equal(cw_fact(&w, "plan.infeasible"), cases[i].want);
+        assert_int_equal(cw_job(&w, 1)->att.epoch, 0);
+        cw_end(&w);
+    }
+}
+
+static void the_same_unspoilt_is_taken(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct answer a;
+    cw_begin(&w, 2, 1);
+    (void)cw_submit(&w, "j", 0, 1, 8);
+    good(&a, &w);
+    a.info.n_templates = 3;
+    a.info.new_templates = 1;
+    a.info.step_s = 0.25;
+    a.info.why = "the only way";
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_PLAN_DONE, .u.plan = a.ev});
+    assert_null(cw_fact(&w, "plan.infeasible"));
+    assert_string_equal(cw_fact(&w, "plan.solved"),
+                        "2 ranks, 0.25 s a step, 1 of 3 templates new: the only way");
+    assert_int_equal(cw_job(&w, 1)->att.n_ranks, 2);
+    cw_end(&w);
+}
+
+/* Of three devices the first job, which comes before the second, is better off with one. */
+static void declined_devices_are_for_others(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct answer a;
+    cw_begin(&w, 3, 1);
+    (void)cw_submit(&w, "j", 5, 1, 8);
+    assert_int_equal(w.n_asked, 3);
+    good(&a, &w);
+    a.info.n_ranks = a.info.n_shards = 1;
+    a.first[1] = 1;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_PLAN_DONE, .u.plan = a.ev});
+    cw_ready(&w, 1, 0, 5);
+    cw_pass(&w, 1, 0, cw_even, 1);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    (void)cw_submit(&w, "k", 0, 1, 2);
+    assert_int_equal(w.asked_job, 2);
+    assert_int_equal(w.n_asked, 2);
+    cw_end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_no_plan_is_refused),
+                                       cmocka_unit_test(the_same_unspoilt_is_taken),
+                                       cmocka_unit_test(declined_devices_are_for_others)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

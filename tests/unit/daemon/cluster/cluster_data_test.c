@@ -1,0 +1,199 @@
+/* The text of a job: who may train on it, event by event. */
+#include "tests/unit/daemon/cluster/cluster_world.h"
+
+#include <stdio.h>
+
+#include "daemon/cluster/cluster_impl.h"
+#include "proto/base/size.h"
+
+/* Time passes, the nodes beat. */
+static void beats(struct cw_world *w, uint32_t n_nodes, hsp_msec until)
+{
+    while (w->now < until) {
+        w->now = w->now + 500 < until ? w->now + 500 : until;
+        for (uint32_t i = 0; i < n_nodes; i++) {
+            cw_msg(w, i + 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        }
+    }
+}
+
+static void no_text(struct cw_world *w, uint64_t epoch, uint32_t node)
+{
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                            .epoch = epoch,
+                            .u.failed = {.job = 1,
+                                         .fact = HSP_FACT_NO_DATA,
+                                         .peer = HSP_MSG_RANKS,
+                                         .reason = "cannot open /d.txt: No such file"}});
+}
+
+static void data_differs(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    /* digests of three nodes, and who is refused: the majority is right, else the first name */
+    static const struct {
+        uint64_t digest[3];
+        uint32_t n, wrong;
+    } cases[] = {{{5, 6}, 2, 1}, {{6, 5, 5}, 3, 0}, {{5, 5, 6}, 3, 2}, {{5, 6, 5}, 3, 1}};
+    for (size_t k = 0; k < HSP_ARRAY_LEN(cases); k++) {
+        char want[256];
+        cw_begin(&w, cases[k].n, 1);
+        (void)cw_submit(&w, "j", 0, 1, 8);
+        cw_plan(&w, 1);
+        for (uint32_t i = 0; i < cases[k].n; i++) {
+            assert_int_equal(cw_job(&w, 1)->att.epoch, 1);
+            cw_ready(&w, 1, i, cases[k].digest[i]);
+        }
+        (void)snprintf(want, sizeof(want),
+                       "n%u: /d.txt differs: 7 bytes, digest 00000000000000060000000000000001, "
+                       "others have 7 bytes, digest 00000000000000050000000000000001; "
+                       "give all workers the same",
+                       cases[k].wrong);
+        assert_string_equal(cw_fact(&w, "data.refused"), want);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_START), 0);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_DROP), cases[k].n);
+        assert_int_equal(w.n_asked, cases[k].n - 1); /* the next question is without it */
+        assert_false(hsp_ci_contains(w.asked, w.n_asked, HSP_DEVICE(cases[k].wrong, 0)));
+        assert_int_equal(cw_job(&w, 1)->next_epoch, 2); /* the number is burned */
+        assert_int_equal(cw_job(&w, 1)->failures, 0);
+        cw_plan(&w, 1);
+        for (uint32_t i = 0; i < cases[k].n; i++) {
+            if (i != cases[k].wrong) {
+                cw_ready(&w, 1, i, 5);
+            }
+        }
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_START), cases[k].n - 1);
+        cw_end(&w);
+    }
+}
+
+/* A text that was begun with stays the right one, whatever others have. */
+static void data_stays(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    cw_run_job(&w, 1);
+    cw_hello(&w, 2, "a", 0, 1); /* its name is before n0 */
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 6);
+    assert_string_equal(
+        cw_fact(&w, "data.refused"),
+        "a: /d.txt differs: 7 bytes, digest 00000000000000060000000000000001, "
+        "the job began with 7 bytes, digest 00000000000000050000000000000001; bring "
+        "those back, or cancel the job and submit it again to begin anew");
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
+}
+
+/* What begins with a checkpoint that is not of these data is not tried again and again. */
+static void a_checkpoint_of_other_data_ends_the_job(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    cw_run_job(&w, 1);
+    cw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_CHECKPOINTED,
+                            .epoch = 1,
+                            .u.ckpt = {.job = 1, .step = 20, .complete = true, .reason = ""}});
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    assert_int_equal(cw_job(&w, 1)->att.mode, HSP_MODE_RESTORE);
+    cw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_JOB_FAILED,
+                            .epoch = cw_job(&w, 1)->att.epoch,
+                            .u.jobfail = {.job = 1, .reason = "checkpoint 20: other data"}});
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
+    assert_string_equal(cw_job(&w, 1)->reason, "checkpoint 20: other data");
+    cw_end(&w);
+}
+
+/* What the data are is on disk with the job; a row of another form is refused with its name. */
+static void the_data_survive_a_restart(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_cluster_row row[CW_ROWS];
+    struct hsp_actions a;
+    struct hsp_err err = {0};
+    cw_begin(&w, 1, 1);
+    cw_run_job(&w, 1);
+    (void)cw_rows(&w, row);
+    for (int other = 0; other < 2; other++) {
+        struct hsp_cluster *c = hsp_cluster_new(&w.c->cfg);
+        for (uint32_t i = 0; i < w.n_rows; i++) {
+            uint8_t *job = w.rows[i].value;
+            job[0] =
+                strncmp(row[i].key, "job/", 4) == 0 ? (uint8_t)(other == 0 ? job[0] : 3) : job[0];
+        }
+        if (other == 0) {
+            assert_ok(hsp_cluster_load(c, row, w.n_rows, w.now, &a, &err), &err);
+            const struct hsp_job *j = hsp_cluster_job(c, 1);
+            assert_true(j->data_known && j->data_bytes == 7 && j->data_tokens == 3);
+            assert_true(j->data_digest.hi == 5 && j->data_digest.lo == 1);
+        } else {
+            assert_status(hsp_cluster_load(c, row, w.n_rows, w.now, &a, &err), HSP_EVERSION);
+            assert_err(
+                &err, HSP_EVERSION,
+                "stored row job/1 has form 3, this hspmdd reads 4 to 10: finish its jobs with the "
+                "hspmdd that wrote it, or begin with an empty state_dir");
+        }
+        (void)hsp_cluster_free(c);
+    }
+    cw_end(&w);
+}
+
+static void data_missing(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 3, 1);
+    (void)cw_submit(&w, "j", 0, 2, 8);
+    cw_plan(&w, 1);
+    no_text(&w, 1, 0);
+    assert_int_equal(w.n_asked, 2); /* the others are enough */
+    no_text(&w, 1, 1);              /* said later, of the attempt that is over: counts too */
+    assert_string_equal(cw_job(&w, 1)->reason,
+                        "needs 2 devices, 0 can be had: n0/0: cannot open /d.txt: No such file; "
+                        "and 1 more");
+    assert_int_equal(cw_job(&w, 1)->n_facts, 2);
+    assert_int_equal(cw_job(&w, 1)->failures, 0);
+    /* forgotten after 30 s, then after 60 */
+    hsp_msec first = w.now + 30000;
+    uint64_t asked = w.ticket;
+    beats(&w, 3, first - 1);
+    assert_int_equal(w.ticket, asked);
+    assert_true(hsp_cluster_deadline(w.c) <= first);
+    beats(&w, 3, first);
+    assert_true(w.ticket > asked);
+    assert_int_equal(w.n_asked, 3);
+    assert_int_equal(w.n_facts, 0);
+    cw_plan(&w, 1);
+    no_text(&w, 2, 0);
+    no_text(&w, 2, 1);
+    asked = w.ticket;
+    beats(&w, 3, w.now + 59999);
+    assert_int_equal(w.ticket, asked);
+    /* a node that joins anew is asked at once */
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    cw_hello(&w, 4, "n1", 0, 1);
+    assert_true(w.ticket > asked);
+    assert_int_equal(w.n_asked, 2);
+    cw_end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(data_differs), cmocka_unit_test(data_stays),
+                                       cmocka_unit_test(a_checkpoint_of_other_data_ends_the_job),
+                                       cmocka_unit_test(the_data_survive_a_restart),
+                                       cmocka_unit_test(data_missing)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

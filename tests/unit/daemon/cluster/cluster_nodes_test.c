@@ -1,0 +1,421 @@
+/* Nodes as the coordinator sees them: hello, heartbeats, links, drains. */
+#include "tests/unit/daemon/cluster/cluster_world.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/cluster/cluster_impl.h"
+#include "proto/base/size.h"
+#include "proto/base/str.h"
+
+static void hello_refused(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "a message before hello");
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = HSP_PROTO_VERSION + 1, .node = "a", .address = ""}};
+    cw_msg(&w, 10, m);
+    char words[64];
+    (void)snprintf(words, sizeof words, "protocol %d here, %d there", HSP_PROTO_VERSION,
+                   HSP_PROTO_VERSION + 1);
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, words);
+    m.u.hello.protocol = HSP_PROTO_VERSION;
+    m.u.hello.term = 5;
+    cw_msg(&w, 11, m);
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "the agent has seen a newer coordinator");
+    m.u.hello.term = 1;
+    m.u.hello.node = "No Name";
+    cw_msg(&w, 12, m);
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "not a node name");
+    cw_end(&w);
+}
+
+/* Cards that cannot be are taken for none: a wrong name, a wrong speed, a device at a card there is not. */
+static void cards_are_checked(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_m_card card[2] = {{"eth0", 0}, {"ib0", 200}};
+    struct hsp_m_device dev = {.index = 0,
+                               .card = 1,
+                               .kind = "cpu",
+                               .speed = 1,
+                               .mem_bytes = 1,
+                               .up = true,
+                               .address = "x"};
+    const struct {
+        const char *name;
+        double gbit_per_s;
+        uint32_t device;
+    } wrong[] = {{"", 1, 0},    {"a b", 1, 0},  {"a\n", 1, 0},         {"a", -1, 0},
+                 {"a", 1e9, 0}, {"a", 1e-9, 0}, {"a", (double)NAN, 0}, {"ib0", 200, 2}};
+    cw_begin(&w, 0, 0);
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                    .node = "a",
+                                    .address = "",
+                                    .n_cards = 2,
+                                    .cards = card,
+                                    .n_devices = 1,
+                                    .devices = &dev}};
+    cw_msg(&w, 11, m);
+    const struct hsp_cluster_node *n = hsp_cluster_node_by_name(w.c, "a");
+    assert_int_equal(n->n_cards, 2);
+    assert_string_equal(n->card[1].name, "ib0");
+    assert_near(n->card[1].gbit_per_s, 200, 0);
+    assert_int_equal(n->dev[0].profile.card, 1);
+    m.u.hello.incarnation = n->incarnation;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        card[1] = (struct hsp_m_card){wrong[i].name, wrong[i].gbit_per_s};
+        dev.card = wrong[i].device;
+        cw_msg(&w, 11, m);
+        assert_int_equal(hsp_cluster_node_by_name(w.c, "a")->n_cards, 0);
+        assert_string_equal(cw_fact(&w, "node.cards"), "its network cards make no sense");
+    }
+    cw_end(&w);
+}
+
+/* Two nodes of one name: the one that is there and live stays; who is late is taken for a restart. */
+static void a_second_node_of_that_name_is_refused(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    cw_hello(&w, 13, "n0", 0, 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_FENCED), 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 0);
+    assert_non_null(strstr(cw_find(&w, HSP_ACT_CLOSE)->text, "another agent of node n0"));
+    assert_int_equal(cw_find(&w, HSP_ACT_CLOSE)->conn, 13);
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->incarnation, 1);
+    w.now += 1500;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->state, HSP_NODE_SUSPECT);
+    cw_hello(&w, 14, "n0", 0, 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
+    assert_string_equal(cw_fact(&w, "node.dead"), "a new agent took its place");
+    cw_end(&w);
+}
+
+/* It comes back only as another agent. */
+static void who_is_silent_for_the_bound_is_fenced(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    w.now += 1500;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    w.now += 1500;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_string_equal(cw_fact(&w, "node.dead"), "silent for 3000 ms");
+    cw_hello(&w, 13, "n0", 1, 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_FENCED), 1);
+    cw_hello(&w, 14, "n0", 0, 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->incarnation, 2);
+    cw_end(&w);
+}
+
+static void of_nodes(struct cw_world *w, uint32_t first, uint32_t end)
+{
+    for (uint32_t i = first; i < end; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "n%u", i);
+        cw_hello(w, i + 1, name, 0, 1);
+    }
+}
+
+/* n0 and n1 are measured, two of four others are being measured. */
+static void measuring(struct cw_world *w)
+{
+    cw_begin(w, 2, 1);
+    w->c->cfg.measures = 2;
+    of_nodes(w, 2, 6);
+}
+
+static void tick(struct cw_world *w, hsp_msec later)
+{
+    w->now += later;
+    cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+}
+
+/* Few at a time; each once, whatever it says. */
+static void links_are_measured_in_turn(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    w.c->cfg.measures = 2;
+    for (uint32_t i = 2; i < 6; i++) {
+        of_nodes(&w, i, i + 1);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), i < 4);
+        assert_int_equal(hsp_cluster_measures(w.c, i + 1), i < 4);
+    }
+    assert_false(hsp_cluster_measures(w.c, 1) || hsp_cluster_measures(w.c, 99));
+    cw_uplink(&w, 3, 2e-3, 5e6); /* done: the next one's turn */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), 1);
+    assert_true(hsp_cluster_measures(w.c, 5) && !hsp_cluster_measures(w.c, 3));
+    assert_true(w.c->nodes[2].measured && w.c->nodes[2].uplink.bytes_per_s == 5e6);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 4}); /* gone: the last one */
+    assert_true(hsp_cluster_measures(w.c, 6) && !hsp_cluster_measures(w.c, 4));
+    cw_hello(&w, 9, "n3", w.c->nodes[3].incarnation, 1); /* back, to the end of the line */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), 0);
+    cw_uplink(&w, 6, 0, 5e6);
+    assert_false(w.c->nodes[5].measured);
+    assert_non_null(cw_fact(&w, "node.unmeasured"));
+    assert_true(hsp_cluster_measures(w.c, 9));
+    cw_hello(&w, 6, "n5", w.c->nodes[5].incarnation, 1);
+    assert_false(hsp_cluster_measures(w.c, 6));
+    cw_end(&w);
+}
+
+static void a_measurement_that_takes_too_long_ends(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    measuring(&w);
+    w.c->cfg.measure_ms = 20; /* of turns from now on */
+    cw_uplink(&w, 3, 1e-4, 1e8);
+    assert_true(hsp_cluster_measures(w.c, 5));
+    assert_true(hsp_cluster_deadline(w.c) <= w.now + 20);
+    tick(&w, 19);
+    assert_true(hsp_cluster_measures(w.c, 5));
+    tick(&w, 1);
+    assert_non_null(cw_fact(&w, "node.unmeasured"));
+    assert_false(hsp_cluster_measures(w.c, 5));
+    assert_true(hsp_cluster_measures(w.c, 6)); /* the next one's turn */
+    cw_end(&w);
+}
+
+static void figures_that_no_link_has_change_nothing(void **state)
+{
+    (void)state;
+    static const double wrong[][2] = {
+        {(double)NAN, 1e6}, {(double)INFINITY, 1e6},  {-1, 1e6},           {61, 1e6},
+        {1e-3, 0.5},        {1e-3, (double)INFINITY}, {1e-3, (double)NAN}, {1e-3, -1}};
+    struct cw_world w;
+    measuring(&w);
+    cw_uplink(&w, 3, 2e-3, 5e6);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(wrong); i++) {
+        cw_uplink(&w, 3, wrong[i][0], wrong[i][1]);
+        assert_true(w.c->nodes[2].uplink.latency_s == 2e-3 &&
+                    w.c->nodes[2].uplink.bytes_per_s == 5e6);
+    }
+    cw_end(&w);
+}
+
+static void a_link_is_measured_again_for_another_agent(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    measuring(&w);
+    w.c->cfg.measures = 9;
+    cw_uplink(&w, 3, 2e-3, 5e6);
+    cw_hello(&w, 3, "n2", w.c->nodes[2].incarnation, 1); /* a mere reconnect */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), 0);
+    assert_true(w.c->nodes[2].measured);
+    cw_hello(&w, 3, "n2", 0, 1); /* another agent: perhaps another link */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_MEASURE), 1);
+    assert_false(w.c->nodes[2].measured);
+    cw_end(&w);
+}
+
+/* What was planned before stands. */
+static void new_figures_ask_for_no_plan(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_uplink(&w, i + 1, 1, 1e3);
+        assert_true(w.c->nodes[i].uplink.latency_s == 1);
+        assert_null(cw_find(&w, HSP_ACT_START_PLAN));
+    }
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_null(cw_find(&w, HSP_ACT_START_PLAN));
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
+}
+
+static void one_lost_beat(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    w.now += 1400;
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT, .u.beat.seq = 3});
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_HEARTBEAT), 1);
+    assert_null(cw_fact(&w, "node.suspect")); /* its beat may be the next to be read */
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_string_equal(cw_fact(&w, "node.suspect"), "a heartbeat is missing"); /* n1 */
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    assert_string_equal(cw_fact(&w, "node.live"), "heard again");
+    assert_null(cw_find(&w, HSP_ACT_START_PLAN));
+    cw_end(&w);
+}
+
+/* A minute without any event: not the nodes were silent, hspmdd was stopped. */
+static void own_stall_kills_nobody(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    w.now += 60000;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_non_null(cw_fact(&w, "coordinator.stalled"));
+    assert_null(cw_fact(&w, "node.dead"));
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT}); /* was waiting to be read */
+    hsp_msec at = hsp_cluster_deadline(w.c);
+    assert_true(at > w.now && at <= w.now + 3000);
+    while (w.now < at + 3000) { /* the other one is gone indeed */
+        w.now += 100;
+        cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        if (cw_job(&w, 1)->state != HSP_JOB_RUNNING) {
+            break;
+        }
+    }
+    assert_int_not_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
+}
+
+/* The last tick before the stall found n1 silent for all but the bound; it has time for a beat after it. */
+static void after_a_stall_there_is_time_for_a_beat(void **state)
+{
+    (void)state;
+    for (int beats = 0; beats < 2; beats++) {
+        struct cw_world w;
+        cw_begin(&w, 2, 1);
+        cw_run_job(&w, 2);
+        hsp_msec heard = w.now;
+        while (w.now < heard + w.c->cfg.dead_ms - 10) {
+            w.now += 10;
+            cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        assert_int_equal(w.c->nodes[1].state, HSP_NODE_SUSPECT);
+        assert_true(hsp_cluster_deadline(w.c) == heard + w.c->cfg.dead_ms);
+        w.now += 60000;
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        assert_non_null(cw_fact(&w, "coordinator.stalled"));
+        assert_int_equal(w.c->nodes[1].state, HSP_NODE_SUSPECT);
+        hsp_msec late = w.now + w.c->cfg.heartbeat_ms + w.c->cfg.suspect_ms;
+        while (w.now < late) {
+            assert_int_equal(w.c->nodes[1].state, HSP_NODE_SUSPECT);
+            w.now++;
+            cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            if (beats != 0 && w.now == late) {
+                cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            }
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        assert_int_equal(w.c->nodes[1].state, beats != 0 ? HSP_NODE_LIVE : HSP_NODE_DEAD);
+        cw_end(&w);
+    }
+}
+
+/* Nobody is heard, then hspmdd is stopped, until just behind the bound of the first: it was not silent for so long. */
+static void a_stall_before_the_bound(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    hsp_msec heard = w.now;
+    w.now += w.c->cfg.suspect_ms;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_int_equal(w.c->nodes[1].state, HSP_NODE_SUSPECT);
+    w.now = heard + w.c->cfg.dead_ms + 1;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_non_null(cw_fact(&w, "coordinator.stalled"));
+    assert_int_equal(w.c->nodes[1].state, HSP_NODE_SUSPECT);
+    cw_end(&w);
+}
+
+/* A drain says why until it is over; why it is over stands in the events. */
+static void reasons_of_drains_are_told(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_admin_event a = {.verb = HSP_ADMIN_DRAIN, .node = "n0", .reason = "new disk"};
+    cw_begin(&w, 1, 1);
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.drain"), "new disk");
+    assert_string_equal(w.c->nodes[0].reason, "new disk");
+    a.verb = HSP_ADMIN_UNDRAIN;
+    a.reason = "disk is in";
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.undrain"), "disk is in");
+    assert_string_equal(w.c->nodes[0].reason, "");
+    cw_end(&w);
+}
+
+static void a_drain_is_over_once(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_admin_event a = {.verb = HSP_ADMIN_DRAIN, .node = "n0", .reason = "new disk"};
+    cw_begin(&w, 1, 1);
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    assert_string_equal(cw_fact(&w, "node.drained"), "new disk"); /* it has nothing */
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "y"}});
+    assert_null(cw_fact(&w, "node.drained"));
+    a.verb = HSP_ADMIN_UNDRAIN;
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    a.verb = HSP_ADMIN_DRAIN;
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    assert_string_equal(cw_fact(&w, "node.drained"), "new disk"); /* another drain */
+    cw_end(&w);
+}
+
+static void a_long_reason_is_cut_between_characters(void **state)
+{
+    (void)state;
+    for (size_t shift = 0; shift < 2; shift++) {
+        struct cw_world w;
+        char text[400];
+        memset(text, 'x', shift);
+        for (size_t i = shift; i + 2 < sizeof(text); i += 2) {
+            memcpy(text + i, "\xc3\xa4", 3);
+        }
+        cw_begin(&w, 1, 1);
+        assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN,
+                                                               .node = "n0",
+                                                               .reason = text}),
+                         HSP_OK);
+        const char *kept = w.c->nodes[0].reason;
+        assert_true(strlen(kept) > 100 && hsp_utf8_valid((const uint8_t *)kept, strlen(kept)));
+        cw_end(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(hello_refused),
+        cmocka_unit_test(cards_are_checked),
+        cmocka_unit_test(a_second_node_of_that_name_is_refused),
+        cmocka_unit_test(who_is_silent_for_the_bound_is_fenced),
+        cmocka_unit_test(links_are_measured_in_turn),
+        cmocka_unit_test(a_measurement_that_takes_too_long_ends),
+        cmocka_unit_test(figures_that_no_link_has_change_nothing),
+        cmocka_unit_test(a_link_is_measured_again_for_another_agent),
+        cmocka_unit_test(new_figures_ask_for_no_plan),
+        cmocka_unit_test(one_lost_beat),
+        cmocka_unit_test(own_stall_kills_nobody),
+        cmocka_unit_test(after_a_stall_there_is_time_for_a_beat),
+        cmocka_unit_test(a_stall_before_the_bound),
+        cmocka_unit_test(reasons_of_drains_are_told),
+        cmocka_unit_test(a_drain_is_over_once),
+        cmocka_unit_test(a_long_reason_is_cut_between_characters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,322 @@
+#include "tests/unit/daemon/cluster/cluster_world.h"
+
+#include <stdio.h>
+
+#include "proto/base/size.h"
+
+static void keep_row(struct cw_world *w, const struct hsp_action *a)
+{
+    uint32_t i = 0;
+    while (i < w->n_rows && strcmp(w->rows[i].key, a->key) != 0) {
+        i++;
+    }
+    if (a->type == HSP_ACT_ERASE) {
+        if (i < w->n_rows) {
+            free(w->rows[i].value);
+            w->rows[i] = w->rows[--w->n_rows];
+        }
+        return;
+    }
+    if (i == w->n_rows) {
+        assert_true(w->n_rows < HSP_ARRAY_LEN(w->rows));
+        w->rows[w->n_rows++].value = NULL;
+    }
+    free(w->rows[i].value);
+    (void)snprintf(w->rows[i].key, sizeof(w->rows[i].key), "%s", a->key);
+    w->rows[i].value = malloc(a->len);
+    memcpy(w->rows[i].value, a->value, a->len);
+    w->rows[i].len = a->len;
+}
+
+void cw_look(struct cw_world *w)
+{
+    hsp_cluster_check(w->c);
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        const struct hsp_action *a = &w->a.item[i];
+        if (a->type == HSP_ACT_STORE || a->type == HSP_ACT_ERASE) {
+            keep_row(w, a);
+        } else if (a->type == HSP_ACT_START_PLAN) {
+            const struct hsp_plan_request *r = a->u.plan;
+            w->ticket = r->ticket;
+            w->asked_job = a->job;
+            w->n_asked = r->n_devices;
+            w->n_facts = r->n_facts;
+            memcpy(w->asked, r->devices, r->n_devices * sizeof(w->asked[0]));
+            memcpy(w->speed, r->speed, r->n_devices * sizeof(w->speed[0]));
+            memcpy(w->facts, r->facts, r->n_facts * sizeof(w->facts[0]));
+        }
+        w->n_copied += a->type == HSP_ACT_COPY_PLAN;
+    }
+}
+
+void cw_step(struct cw_world *w, struct hsp_event ev)
+{
+    struct hsp_err err = {0};
+    ev.now_ms = w->now;
+    assert_ok(hsp_cluster_step(w->c, &ev, &w->a, &err), &err);
+    cw_look(w);
+}
+
+void cw_msg(struct cw_world *w, uint32_t conn, struct hsp_msg m)
+{
+    cw_step(w, (struct hsp_event){.type = HSP_EV_MSG, .conn = conn, .u.msg = &m});
+}
+
+void cw_hello_running(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
+                      uint32_t n_dev, uint64_t runs)
+{
+    struct hsp_m_run run = {.job = 1, .running = runs};
+    struct hsp_m_device dev[HSP_NODE_DEVICES];
+    for (uint32_t i = 0; i < n_dev; i++) {
+        dev[i] = (struct hsp_m_device){
+            .index = i, .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    }
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                    .node = node,
+                                    .address = node,
+                                    .incarnation = incarnation,
+                                    .n_devices = n_dev,
+                                    .n_runs = runs != 0,
+                                    .runs = &run,
+                                    .devices = dev}};
+    cw_msg(w, conn, m);
+}
+
+void cw_hello(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
+              uint32_t n_dev)
+{
+    cw_hello_running(w, conn, node, incarnation, n_dev, 0);
+}
+
+void cw_uplink(struct cw_world *w, uint32_t conn, double latency_s, double bytes_per_s)
+{
+    cw_msg(w, conn, (struct hsp_msg){.type = HSP_MSG_UPLINK, .u.uplink = {latency_s, bytes_per_s}});
+}
+
+void cw_begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_dev)
+{
+    struct hsp_cluster_config cfg;
+    struct hsp_err err = {0};
+    *w = (struct cw_world){.now = 1000};
+    hsp_cluster_defaults(3000, &cfg);
+    w->c = hsp_cluster_new(&cfg);
+    assert_non_null(w->c);
+    assert_ok(hsp_cluster_load(w->c, NULL, 0, w->now, &w->a, &err), &err);
+    cw_look(w);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "n%u", i);
+        cw_hello(w, i + 1, name, 0, n_dev);
+        cw_uplink(w, i + 1, 1e-4, 1e8);
+    }
+}
+
+void cw_end(struct cw_world *w)
+{
+    hsp_cluster_free(w->c);
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        free(w->rows[i].value);
+    }
+}
+
+uint32_t cw_rows(const struct cw_world *w, struct hsp_cluster_row ret[CW_ROWS])
+{
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        ret[i] = (struct hsp_cluster_row){w->rows[i].key, w->rows[i].value, w->rows[i].len};
+    }
+    return w->n_rows;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const struct cw_row *x = a, *y = b;
+    return strcmp(x->key, y->key);
+}
+
+void cw_restart(struct cw_world *w, const struct hsp_cluster_config *cfg)
+{
+    struct hsp_cluster_config mine = cfg != NULL ? *cfg : w->c->cfg;
+    struct hsp_cluster_row rows[CW_ROWS];
+    struct hsp_err err = {0};
+    qsort(w->rows, w->n_rows, sizeof(w->rows[0]), by_key); /* as the store reads them */
+    uint32_t n = cw_rows(w, rows);
+    hsp_cluster_free(w->c);
+    w->c = hsp_cluster_new(&mine);
+    assert_non_null(w->c);
+    assert_ok(hsp_cluster_load(w->c, rows, n, w->now, &w->a, &err), &err);
+    cw_look(w);
+}
+
+void cw_restart_nodes(struct cw_world *w, uint32_t n_nodes)
+{
+    uint64_t incarnation[4];
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        incarnation[i] = w->c->nodes[i].incarnation;
+    }
+    cw_restart(w, NULL);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        const char name[3] = {'n', (char)('0' + i), '\0'};
+        uint64_t runs = cw_job(w, 1) != NULL ? cw_job(w, 1)->cur.epoch : 0;
+        cw_hello_running(w, i + 1, name, incarnation[i], 1, runs);
+    }
+}
+
+void cw_older_row(struct cw_world *w, const uint8_t *bytes, uint32_t n, uint8_t form)
+{
+    uint32_t cut = 0;
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        uint8_t *v = w->rows[i].value;
+        uint32_t len = w->rows[i].len;
+        for (uint32_t k = 0; strcmp(w->rows[i].key, "job/1") == 0 && k + n <= len; k++) {
+            if (memcmp(v + k, bytes, n) == 0) {
+                memmove(v + k, v + k + n, len - k - n);
+                w->rows[i].len = len -= n;
+                v[0] = form;
+                cut++;
+            }
+        }
+    }
+    assert_int_equal(cut, 1);
+}
+
+void cw_untrusting_row(struct cw_world *w)
+{
+    static const uint8_t text[] = {
+        sizeof CW_TRUSTED - 1, 0, 0, 0, '1', '0', '.', '0', '.', '0', '.', '0', '/', '8'};
+    cw_older_row(w, text, sizeof(text), 9);
+}
+
+void cw_text(const struct cw_world *w, struct hsp_buf *ret)
+{
+    hsp_buf_init(ret, 1u << 20);
+    hsp_cluster_dump(w->c, ret);
+}
+
+const struct hsp_action *cw_find(const struct cw_world *w, enum hsp_action_type type)
+{
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        if (w->a.item[i].type == type) {
+            return &w->a.item[i];
+        }
+    }
+    return NULL;
+}
+
+uint32_t cw_count_sent(const struct cw_world *w, uint16_t type)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        bool sends = w->a.item[i].type == HSP_ACT_SEND || w->a.item[i].type == HSP_ACT_PREPARE;
+        n += sends && w->a.item[i].msg->type == type;
+    }
+    return n;
+}
+
+const char *cw_fact(const struct cw_world *w, const char *type)
+{
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        if (w->a.item[i].type == HSP_ACT_FACT && strcmp(w->a.item[i].u.fact->type, type) == 0) {
+            return w->a.item[i].u.fact->reason;
+        }
+    }
+    return NULL;
+}
+
+enum hsp_status cw_admin(struct cw_world *w, struct hsp_admin_event a)
+{
+    a.request = a.request != 0 ? a.request : 1000 + w->now;
+    cw_step(w, (struct hsp_event){.type = HSP_EV_ADMIN, .u.admin = a});
+    const struct hsp_action *r = cw_find(w, HSP_ACT_REPLY);
+    assert_non_null(r);
+    assert_int_equal(r->request, a.request);
+    return r->status;
+}
+
+enum hsp_status cw_order(struct cw_world *w, enum hsp_admin_verb verb, uint32_t job)
+{
+    return cw_admin(w, (struct hsp_admin_event){.verb = verb, .job = job});
+}
+
+enum hsp_status cw_submit(struct cw_world *w, const char *name, int32_t prio, uint32_t min,
+                          uint32_t max)
+{
+    return cw_admin(w, (struct hsp_admin_event){.verb = HSP_ADMIN_SUBMIT,
+                                                .spec = {.name = name,
+                                                         .priority = prio,
+                                                         .min = min,
+                                                         .max = max,
+                                                         .copies = 2,
+                                                         .steps = 100,
+                                                         .data_path = "/d.txt"}});
+}
+
+void cw_plan(struct cw_world *w, uint32_t job)
+{
+    uint64_t mem[64] = {0};
+    double compute[64];
+    uint32_t first[2] = {0, w->n_asked};
+    struct hsp_shard_piece pieces[64];
+    for (uint32_t i = 0; i < w->n_asked; i++) {
+        compute[i] = 1;
+        pieces[i] = (struct hsp_shard_piece){i, i};
+    }
+    struct hsp_plan_info info = {.n_ranks = w->n_asked,
+                                 .device = w->asked,
+                                 .mem_bytes = mem,
+                                 .compute_s = compute,
+                                 .n_shards = 1,
+                                 .shard_first = first,
+                                 .pieces = pieces};
+    cw_step(w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                                  .u.plan = {.job = job, .ticket = w->ticket, .info = &info}});
+}
+
+const struct hsp_job *cw_job(const struct cw_world *w, uint32_t id)
+{
+    return hsp_cluster_job(w->c, id);
+}
+
+void cw_ready(struct cw_world *w, uint32_t id, uint32_t node, uint64_t digest)
+{
+    cw_msg(
+        w, node + 1,
+        (struct hsp_msg){
+            .type = HSP_MSG_READY,
+            .epoch = cw_job(w, id)->att.epoch,
+            .u.ready = {.job = id, .data_bytes = 7, .data_tokens = 3, .data_digest = {digest, 1}}});
+}
+
+void cw_pass(struct cw_world *w, uint32_t id, uint64_t n, const double *compute, uint32_t n_compute)
+{
+    double copy[8];
+    memcpy(copy, compute, n_compute * sizeof(copy[0]));
+    cw_msg(w, 1,
+           (struct hsp_msg){
+               .type = HSP_MSG_STEP,
+               .epoch = cw_job(w, id)->att.epoch != 0 ? cw_job(w, id)->att.epoch
+                                                      : cw_job(w, id)->cur.epoch,
+               .u.step = {.job = id, .step = n, .n_compute = n_compute, .compute_s = copy}});
+}
+
+void cw_let_go(struct cw_world *w, uint32_t id, uint32_t n_nodes)
+{
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        cw_msg(w, i + 1, (struct hsp_msg){.type = HSP_MSG_RELEASED, .u.devref = {.job = id}});
+    }
+}
+
+const double cw_even[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+
+void cw_run_job(struct cw_world *w, uint32_t n_nodes)
+{
+    assert_int_equal(cw_submit(w, "j", 0, 1, 8), HSP_OK);
+    cw_plan(w, 1);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        cw_ready(w, 1, i, 5);
+    }
+    cw_pass(w, 1, 0, cw_even, n_nodes);
+    cw_let_go(w, 1, n_nodes);
+    assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RUNNING);
+    assert_true(cw_job(w, 1)->cur.settled);
+}

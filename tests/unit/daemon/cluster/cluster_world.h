@@ -1,0 +1,75 @@
+/* A coordinator under test: its rows, its clock, the actions of the last step; small steps of a story.
+ * Nodes are n0, n1, ...; node k speaks on connection k + 1. */
+#ifndef HSP_CLUSTER_WORLD_H
+#define HSP_CLUSTER_WORLD_H
+#include "tests/lib/testlib.h"
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/cluster_state.h"
+
+#define CW_ROWS 256
+
+struct cw_row {
+    char key[64];
+    void *value;
+    uint32_t len;
+};
+struct cw_world {
+    struct hsp_cluster *c;
+    hsp_msec now;
+    struct hsp_actions a; /* of the last step */
+    struct cw_row rows[CW_ROWS];
+    uint32_t n_rows;
+    uint64_t ticket; /* of the last START_PLAN, as what follows */
+    uint32_t asked_job, n_asked, n_facts;
+    hsp_device_id asked[64];
+    double speed[64];
+    struct hsp_plan_fact facts[8];
+    uint32_t n_copied; /* COPY_PLANs so far */
+};
+
+/* Checks the invariants, keeps rows and the last question; after each step. */
+void cw_look(struct cw_world *w);
+void cw_step(struct cw_world *w, struct hsp_event ev);
+void cw_msg(struct cw_world *w, uint32_t conn, struct hsp_msg m);
+/* @runs: epoch of job 1 that its device 0 runs, 0: none. */
+void cw_hello_running(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
+                      uint32_t n_dev, uint64_t runs);
+void cw_hello(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
+              uint32_t n_dev);
+void cw_uplink(struct cw_world *w, uint32_t conn, double latency_s, double bytes_per_s);
+void cw_begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_dev);
+void cw_end(struct cw_world *w);
+/* The rows as they are stored, borrowed until the next step. Returns how many. */
+uint32_t cw_rows(const struct cw_world *w, struct hsp_cluster_row ret[CW_ROWS]);
+/* hspmdd starts again: another machine with the rows of this one. @cfg NULL: and its configuration. */
+void cw_restart(struct cw_world *w, const struct hsp_cluster_config *cfg);
+/* The same; its nodes n0.. of a device each come back with what they had. */
+void cw_restart_nodes(struct cw_world *w, uint32_t n_nodes);
+/* Takes the @n bytes, which stand there once, out of the row of job 1, which is of form @form then. */
+void cw_older_row(struct cw_world *w, const uint8_t *bytes, uint32_t n, uint8_t form);
+/* The same with the trusted network of its epoch, which is CW_TRUSTED: form 9 has none. */
+void cw_untrusting_row(struct cw_world *w);
+#define CW_TRUSTED "10.0.0.0/8"
+/* What hsp_cluster_dump writes, to a buffer that is the caller's to release. */
+void cw_text(const struct cw_world *w, struct hsp_buf *ret);
+const struct hsp_action *cw_find(const struct cw_world *w, enum hsp_action_type type);
+uint32_t cw_count_sent(const struct cw_world *w, uint16_t type);
+const char *cw_fact(const struct cw_world *w, const char *type);
+enum hsp_status cw_admin(struct cw_world *w, struct hsp_admin_event a);
+enum hsp_status cw_order(struct cw_world *w, enum hsp_admin_verb verb, uint32_t job);
+enum hsp_status cw_submit(struct cw_world *w, const char *name, int32_t prio, uint32_t min,
+                          uint32_t max);
+/* Data parallel over all that was offered; every rank holds all, so one shard. */
+void cw_plan(struct cw_world *w, uint32_t job);
+const struct hsp_job *cw_job(const struct cw_world *w, uint32_t id);
+/* One device per node, node k on connection k + 1. */
+void cw_ready(struct cw_world *w, uint32_t id, uint32_t node, uint64_t digest);
+void cw_pass(struct cw_world *w, uint32_t id, uint64_t n, const double *compute,
+             uint32_t n_compute);
+void cw_let_go(struct cw_world *w, uint32_t id, uint32_t n_nodes);
+void cw_run_job(struct cw_world *w, uint32_t n_nodes);
+
+extern const double cw_even[8]; /* compute seconds of equal devices */
+
+#endif

@@ -1,0 +1,490 @@
+/* Keepers: which nodes keep the state of a job that stands on too few, and what happens when they
+ * come, go and refuse. Node k has device 0 and keepers behind it, on connection k + 1. */
+#include "tests/unit/daemon/cluster/cluster_world.h"
+
+#include <stdio.h>
+
+#include "daemon/cluster/cluster_impl.h"
+#include "proto/base/size.h"
+
+#define BYTES 1000u
+
+static void msg(struct cw_world *w, uint32_t node, struct hsp_msg m)
+{
+    cw_msg(w, node + 1, m);
+}
+
+/* A node of keepers alone, one of them. */
+static void hello_keeper(struct cw_world *w, uint32_t node)
+{
+    char name[8];
+    struct hsp_m_device dev = {.kind = HSP_KIND_KEEPER, .speed = 1, .up = true, .address = "x"};
+    (void)snprintf(name, sizeof(name), "n%u", node);
+    msg(w, node,
+        (struct hsp_msg){.type = HSP_MSG_HELLO,
+                         .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                     .node = name,
+                                     .address = name,
+                                     .n_devices = 1,
+                                     .devices = &dev}});
+}
+
+static void hello(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_t room)
+{
+    struct hsp_m_device dev[4];
+    char name[8];
+    (void)snprintf(name, sizeof(name), "n%u", node);
+    for (uint32_t i = 0; i <= n_keepers; i++) {
+        dev[i] = (struct hsp_m_device){.index = i,
+                                       .kind = i == 0 ? "cpu" : HSP_KIND_KEEPER,
+                                       .speed = 1,
+                                       .mem_bytes = i == 0 ? 1 : room,
+                                       .up = true,
+                                       .address = "x"};
+    }
+    msg(w, node,
+        (struct hsp_msg){.type = HSP_MSG_HELLO,
+                         .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                     .node = name,
+                                     .address = name,
+                                     .n_devices = n_keepers + 1,
+                                     .devices = dev}});
+}
+
+static void begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_keepers)
+{
+    cw_begin(w, 0, 0);
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        hello(w, i, n_keepers, 0);
+    }
+}
+
+/* Answers the last question: one rank on the first device offered, and the keepers @copies needs. */
+static void plan(struct cw_world *w, uint32_t copies)
+{
+    uint64_t mem = 0;
+    double compute = 1;
+    uint32_t first[2] = {0, copies};
+    struct hsp_shard_piece pieces[8] = {{0, 0}};
+    for (uint32_t i = 1; i < copies; i++) {
+        pieces[i] = (struct hsp_shard_piece){i, 0};
+    }
+    struct hsp_plan_info info = {.n_ranks = 1,
+                                 .device = &w->asked[0],
+                                 .mem_bytes = &mem,
+                                 .compute_s = &compute,
+                                 .n_shards = 1,
+                                 .shard_first = first,
+                                 .pieces = pieces,
+                                 .n_spare = copies - 1,
+                                 .keep_bytes = BYTES};
+    cw_step(
+        w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                              .u.plan = {.job = w->asked_job, .ticket = w->ticket, .info = &info}});
+}
+
+/* All peers of the attempt are ready, then its first vote passes, then what is asked is given back. */
+static void run(struct cw_world *w, uint32_t id, uint64_t version)
+{
+    const struct hsp_job *j = cw_job(w, id);
+    uint64_t epoch = j->att.epoch;
+    for (uint32_t i = 0; i < j->att.n_peers && j->att.phase != HSP_ATT_GO; i++) {
+        hsp_device_id d = j->att.peers[i].device;
+        msg(w, HSP_DEVICE_NODE(d),
+            (struct hsp_msg){.type = HSP_MSG_READY,
+                             .epoch = epoch,
+                             .u.ready = {.job = id, .device = HSP_DEVICE_INDEX(d)}});
+    }
+    assert_int_equal(j->att.phase, HSP_ATT_GO);
+    for (uint32_t i = j->att.n_ranks; i < j->att.n_peers; i++) { /* who has no vote says so */
+        hsp_device_id d = j->att.peers[i].device;
+        msg(w, HSP_DEVICE_NODE(d),
+            (struct hsp_msg){
+                .type = HSP_MSG_STARTED,
+                .epoch = epoch,
+                .u.started = {.job = id, .device = HSP_DEVICE_INDEX(d), .step = version}});
+    }
+    double compute = 1;
+    msg(w, HSP_DEVICE_NODE(j->att.peers[0].device),
+        (struct hsp_msg){
+            .type = HSP_MSG_STEP,
+            .epoch = epoch,
+            .u.step = {.job = id, .step = version, .n_compute = 1, .compute_s = &compute}});
+    assert_int_equal(j->cur.epoch, epoch);
+    for (uint32_t d = 0; d < w->c->n_nodes * HSP_NODE_DEVICES; d++) {
+        if (hsp_ci_device(w->c, d)->job == id && hsp_ci_device(w->c, d)->ask != HSP_ASK_NONE) {
+            msg(w, HSP_DEVICE_NODE(d),
+                (struct hsp_msg){.type = HSP_MSG_RELEASED,
+                                 .u.devref = {.job = id, .device = HSP_DEVICE_INDEX(d)}});
+        }
+    }
+}
+
+static void submit(struct cw_world *w, const char *name, uint32_t copies)
+{
+    cw_step(w,
+            (struct hsp_event){
+                .type = HSP_EV_ADMIN,
+                .u.admin = {
+                    .verb = HSP_ADMIN_SUBMIT,
+                    .spec = {.name = name, .min = 1, .max = 1, .copies = copies, .steps = 100}}});
+    plan(w, copies);
+}
+
+/* The keepers of what runs: n of them, the first on device @d. */
+static void assert_keeps(const struct cw_world *w, uint32_t id, uint32_t n, hsp_device_id d)
+{
+    const struct hsp_epoch *e = &cw_job(w, id)->cur;
+    assert_int_equal(e->n_keepers, n);
+    assert_true(n == 0 || e->peers[1].device == d);
+    assert_int_equal(e->n_peers >= 1 + n, 1);
+}
+
+static void assert_nodes(const struct cw_world *w, uint32_t id, uint32_t n)
+{
+    struct hsp_spread s;
+    assert_true(hsp_cluster_spread(w->c, cw_job(w, id), &s));
+    assert_int_equal(s.min_nodes, n);
+}
+
+/* The order against its definition, on random lists. */
+static void choice(void **state)
+{
+    (void)state;
+    uint64_t k = 0;
+    for (uint32_t round = 0; round < 5000; round++) {
+        struct hsp_keeper_node a[6], b[6];
+        uint32_t n = (uint32_t)(hsp_test_rand("c", k++) % 7), want = 1 + round % 3;
+        for (uint32_t i = 0; i < n; i++, k += 4) {
+            a[i] = (struct hsp_keeper_node){.node = i,
+                                            .mine = hsp_test_rand("c", k) % 4 == 0,
+                                            .up = hsp_test_rand("c", k + 1) % 3 != 0,
+                                            .kept = hsp_test_rand("c", k + 2) % 3,
+                                            .room = hsp_test_rand("c", k + 3) % 3};
+            b[n - 1 - i] = a[i]; /* the order they come in does not matter */
+        }
+        uint32_t got = hsp_keepers_order(a, n, want, 1), fit = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            fit += a[i].mine || a[i].room >= 1;
+        }
+        assert_int_equal(got, fit < want ? fit : want);
+        assert_int_equal(hsp_keepers_order(b, n, want, 1), got);
+        for (uint32_t i = 0; i < got; i++) {
+            assert_int_equal(a[i].node, b[i].node);
+            assert_true(a[i].mine || a[i].room >= 1);
+        }
+        for (uint32_t i = 0; i < got; i++) { /* nobody behind is better */
+            for (uint32_t j = i + 1; j < fit; j++) {
+                uint64_t x = (uint64_t)!a[i].mine << 40 | (uint64_t)!a[i].up << 32 |
+                             a[i].kept << 16 | a[i].node;
+                uint64_t y = (uint64_t)!a[j].mine << 40 | (uint64_t)!a[j].up << 32 |
+                             a[j].kept << 16 | a[j].node;
+                assert_true(x < y);
+            }
+        }
+    }
+}
+
+static void beside_other_jobs(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    begin(&w, 3, 2);
+    submit(&w, "a", 2);
+    const struct hsp_epoch *e = &cw_job(&w, 1)->att;
+    assert_int_equal(e->n_ranks, 1);
+    assert_int_equal(e->n_keepers, 1);
+    assert_int_equal(e->peers[1].device, HSP_DEVICE(1, 1));
+    uint32_t prepares = 0;
+    for (uint32_t i = 0; i < w.a.n; i++) {
+        if (w.a.item[i].type == HSP_ACT_PREPARE) {
+            assert_int_equal(w.a.item[i].msg->u.prepare.n_keepers, 1);
+            assert_int_equal(w.a.item[i].u.prepare->n_keepers, 1);
+            prepares++;
+        }
+    }
+    assert_int_equal(prepares, 2);
+    run(&w, 1, 0);
+    assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
+    assert_nodes(&w, 1, 2);
+    /* the node that keeps is free for another job; that one is kept where the least is kept */
+    assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 0))->job, 0);
+    submit(&w, "b", 3);
+    assert_int_equal(w.asked[0], HSP_DEVICE(1, 0));
+    run(&w, 2, 0);
+    assert_keeps(&w, 2, 2, HSP_DEVICE(0, 1));
+    assert_int_equal(cw_job(&w, 2)->cur.peers[2].device, HSP_DEVICE(2, 1));
+    assert_nodes(&w, 2, 3);
+    submit(&w, "c", 2);
+    assert_int_equal(w.asked[0], HSP_DEVICE(2, 0));
+    run(&w, 3, 0);
+    assert_keeps(&w, 3, 1, HSP_DEVICE(0, 2));
+    assert_int_equal(cw_job(&w, 1)->cur.epoch, 1); /* nobody was disturbed */
+    cw_end(&w);
+}
+
+static void room_and_refusal(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    begin(&w, 2, 1);
+    hello(&w, 2, 1, BYTES - 1); /* too small */
+    submit(&w, "a", 2);
+    assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(1, 1));
+    /* the only one that fits cannot: the job begins without, and nothing counts as a failure */
+    msg(&w, 1,
+        (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                         .epoch = 1,
+                         .u.failed = {.job = 1,
+                                      .device = 1,
+                                      .fact = HSP_FACT_OUT_OF_MEMORY,
+                                      .peer = HSP_MSG_RANKS,
+                                      .reason = "no space"}});
+    plan(&w, 2);
+    assert_int_equal(cw_job(&w, 1)->failures, 0);
+    assert_int_equal(cw_job(&w, 1)->n_facts, 0);
+    assert_int_equal(cw_job(&w, 1)->att.n_keepers, 0);
+    run(&w, 1, 0);
+    assert_nodes(&w, 1, 1);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    /* a while later it is asked again */
+    assert_true(hsp_cluster_deadline(w.c) <= 31000);
+    hsp_msec until = w.now + 30000;
+    while (w.now < until) {
+        w.now += 1000;
+        for (uint32_t i = 0; i < 3; i++) {
+            msg(&w, i, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        }
+    }
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SWITCHING);
+    assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(1, 1));
+    run(&w, 1, 7);
+    assert_nodes(&w, 1, 2);
+    cw_end(&w);
+}
+
+/* A keeper that does not get ready in time: as one that cannot. The planner is told nothing of it. */
+static void late(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    begin(&w, 2, 1);
+    submit(&w, "a", 2);
+    assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(1, 1));
+    msg(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 1, .u.ready = {.job = 1}});
+    for (hsp_msec until = cw_job(&w, 1)->att.deadline_ms; w.now < until;) {
+        assert_int_equal(cw_job(&w, 1)->att.epoch, 1);
+        w.now += 500;
+        msg(&w, 0, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    }
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_int_equal(cw_job(&w, 1)->att.epoch, 0);
+    plan(&w, 2);
+    assert_int_equal(cw_job(&w, 1)->failures, 0);
+    assert_int_equal(cw_job(&w, 1)->n_facts, 0);
+    assert_int_equal(cw_job(&w, 1)->att.n_keepers, 0);
+    run(&w, 1, 0);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
+}
+
+static void drain(struct cw_world *w, const char *node)
+{
+    cw_step(w, (struct hsp_event){
+                   .type = HSP_EV_ADMIN,
+                   .u.admin = {.verb = HSP_ADMIN_DRAIN, .node = node, .reason = "maintenance"}});
+}
+
+static void comes_and_is_drained(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    begin(&w, 1, 1);
+    submit(&w, "a", 2);
+    run(&w, 1, 0);
+    assert_keeps(&w, 1, 0, 0);
+    assert_nodes(&w, 1, 1);
+    hello(&w, 1, 1, 0);
+    const struct hsp_job *j = cw_job(&w, 1);
+    assert_int_equal(j->state, HSP_JOB_SWITCHING);
+    assert_int_equal(w.n_copied, 1);
+    assert_int_equal(j->att.mode, HSP_MODE_SWITCH);
+    assert_int_equal(j->att.from_plan, 1);
+    assert_int_equal(j->att.plan, 2);
+    assert_int_equal(j->att.n_keepers, 1);
+    run(&w, 1, 5);
+    assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
+    assert_nodes(&w, 1, 2);
+    assert_int_equal(j->n_plans, 1);
+    /* one more than needed changes nothing */
+    hello(&w, 2, 1, 0);
+    assert_int_equal(j->state, HSP_JOB_RUNNING);
+    /* drained: another takes over, and the old one is told so as a source without rows */
+    drain(&w, "n1");
+    assert_int_equal(j->state, HSP_JOB_SWITCHING);
+    assert_int_equal(j->att.n_peers, 3);
+    assert_int_equal(j->att.peers[1].device, HSP_DEVICE(2, 1));
+    assert_int_equal(j->att.peers[2].device, HSP_DEVICE(1, 1));
+    assert_int_equal(j->att.n_sources, 1);
+    run(&w, 1, 9);
+    assert_keeps(&w, 1, 1, HSP_DEVICE(2, 1));
+    assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 0);
+    cw_end(&w);
+}
+
+/* What the job wants to move to cannot be had, or not be planned: what it has is kept all the same. */
+static void kept_though_it_cannot_move(void **state)
+{
+    (void)state;
+    for (int planned = 0; planned < 2; planned++) {
+        struct cw_world w;
+        begin(&w, 1, 1);
+        submit(&w, "a", 2);
+        run(&w, 1, 0);
+        drain(&w, "n0");
+        const struct hsp_job *j = cw_job(&w, 1);
+        assert_int_equal(j->state, HSP_JOB_RUNNING);
+        assert_non_null(strstr(j->reason, "needs 1 devices, 0 can be had"));
+        hsp_device_id keeper = planned == 0 ? HSP_DEVICE(1, 0) : HSP_DEVICE(1, 1);
+        if (planned == 0) {
+            hello_keeper(&w, 1);
+        } else {
+            hello(&w, 1, 1, 0);
+            assert_int_equal(w.asked[0], HSP_DEVICE(1, 0));
+            cw_step(&w, (struct hsp_event){
+                            .type = HSP_EV_PLAN_DONE,
+                            .u.plan = {.job = 1, .ticket = w.ticket, .status = HSP_ENOSPC}});
+        }
+        assert_int_equal(j->state, HSP_JOB_SWITCHING);
+        assert_int_equal(j->att.peers[1].device, keeper);
+        run(&w, 1, 5);
+        assert_keeps(&w, 1, 1, keeper);
+        assert_nodes(&w, 1, 2);
+        cw_end(&w);
+    }
+}
+
+static void sealed(struct cw_world *w, uint32_t node, struct hsp_m_holding *h, uint32_t n)
+{
+    msg(w, node,
+        (struct hsp_msg){.type = HSP_MSG_SEALED,
+                         .epoch = cw_job(w, 1)->seal_upto,
+                         .u.sealed = {.job = 1, .n_holdings = n, .holdings = h}});
+}
+
+static void a_keeper_dies(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    begin(&w, 3, 1);
+    submit(&w, "a", 2);
+    run(&w, 1, 0);
+    msg(&w, 1,
+        (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD,
+                         .u.dead = {.device = 1, .restart_ms = 0, .reason = "signal 9"}});
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
+    struct hsp_m_holding own = {1, 0, 1, 0, 0, 4}, kept = {1, 1, 1, 1, 0, 4};
+    sealed(&w, 0, &own, 1);
+    sealed(&w, 1, &kept, 1);
+    /* it comes back soon: the same layout goes on with it */
+    assert_int_equal(cw_job(&w, 1)->att.plan, 1);
+    assert_int_equal(cw_job(&w, 1)->att.step, 4);
+    assert_int_equal(cw_job(&w, 1)->att.n_sources, 2);
+    msg(&w, 1,
+        (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.device = 1, .address = "y"}});
+    run(&w, 1, 4);
+    /* now with its node: another layout, from the old one, with another keeper */
+    msg(&w, 0,
+        (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                         .epoch = cw_job(&w, 1)->cur.epoch,
+                         .u.lost = {.job = 1, .peer = 1, .reason = "closed"}});
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    own.version = 6;
+    sealed(&w, 0, &own, 1);
+    assert_int_equal(cw_job(&w, 1)->att.from_plan, 1);
+    assert_true(cw_job(&w, 1)->att.plan > 1);
+    assert_int_equal(cw_job(&w, 1)->att.step, 6);
+    assert_int_equal(cw_job(&w, 1)->att.peers[1].device, HSP_DEVICE(2, 1));
+    run(&w, 1, 6);
+    assert_nodes(&w, 1, 2);
+    cw_end(&w);
+}
+
+static void the_trainer_dies(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    begin(&w, 3, 1);
+    submit(&w, "a", 2);
+    run(&w, 1, 0);
+    /* a keeper says what the trainer may not have come to say; who is no member has nothing to say */
+    struct hsp_msg said = {.type = HSP_MSG_STEP, .epoch = 1, .u.step = {.job = 1, .step = 6}};
+    msg(&w, 2, said);
+    assert_null(cw_find(&w, HSP_ACT_METRIC));
+    msg(&w, 1, said);
+    assert_non_null(cw_find(&w, HSP_ACT_METRIC));
+    msg(&w, 1,
+        (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                         .epoch = 1,
+                         .u.lost = {.job = 1, .device = 1, .peer = 0, .reason = "closed"}});
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->state, HSP_NODE_DEAD);
+    plan(&w, 2); /* asked while the nodes seal */
+    struct hsp_m_holding kept[2] = {{1, 1, 1, 1, 0, 7}, {1, 1, 1, 1, 0, 6}};
+    sealed(&w, 1, kept, 2);
+    const struct hsp_epoch *e = &cw_job(&w, 1)->att;
+    assert_int_equal(e->mode, HSP_MODE_RECOVER);
+    assert_int_equal(e->step, 7);
+    assert_int_equal(e->from_plan, 1);
+    assert_int_equal(e->peers[0].device, HSP_DEVICE(1, 0));
+    assert_int_equal(e->n_keepers, 1);
+    assert_int_equal(e->peers[1].device, HSP_DEVICE(2, 1));
+    assert_int_equal(e->peers[2].device, HSP_DEVICE(1, 1)); /* whose copy it is */
+    assert_int_equal(e->n_sources, 1);
+    assert_int_equal(e->sources[0].peer, 2);
+    assert_int_equal(e->sources[0].holder, 1);
+    assert_int_equal(e->sources[0].owner, 0);
+    run(&w, 1, 7);
+    assert_nodes(&w, 1, 2);
+    /* what it kept is released */
+    assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 0);
+    cw_end(&w);
+}
+
+static void survives_a_restart(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    begin(&w, 3, 1);
+    submit(&w, "a", 3);
+    run(&w, 1, 0);
+    cw_restart(&w, NULL);
+    const struct hsp_job *j = cw_job(&w, 1);
+    assert_int_equal(j->state, HSP_JOB_RUNNING);
+    assert_int_equal(j->cur.n_keepers, 2);
+    assert_int_equal(j->cur.peers[2].device, HSP_DEVICE(2, 1));
+    assert_int_equal(j->plans[0].info.n_spare, 2);
+    assert_int_equal(j->plans[0].info.keep_bytes, BYTES);
+    assert_int_equal(j->plans[0].info.keeper[1], HSP_DEVICE(2, 1));
+    assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 1);
+    struct hsp_buf b;
+    cw_text(&w, &b);
+    assert_non_null(strstr(hsp_buf_cstr(&b), "keeper 1/1"));
+    hsp_buf_fini(&b);
+    cw_end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(choice),
+                                       cmocka_unit_test(beside_other_jobs),
+                                       cmocka_unit_test(room_and_refusal),
+                                       cmocka_unit_test(late),
+                                       cmocka_unit_test(comes_and_is_drained),
+                                       cmocka_unit_test(kept_though_it_cannot_move),
+                                       cmocka_unit_test(a_keeper_dies),
+                                       cmocka_unit_test(the_trainer_dies),
+                                       cmocka_unit_test(survives_a_restart)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

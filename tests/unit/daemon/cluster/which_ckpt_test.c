@@ -1,0 +1,221 @@
+/* Which checkpoint a resume means: the one on record, named to the members by term, epoch and content. */
+#include "tests/unit/daemon/cluster/cluster_world.h"
+
+#define TERM 7 /* of the hspmdd that made the epochs, as their manifests have it */
+
+static void saved_in(struct cw_world *w, uint64_t epoch, uint64_t step, uint64_t content)
+{
+    cw_msg(w, 1,
+           (struct hsp_msg){.type = HSP_MSG_CHECKPOINTED,
+                            .epoch = epoch,
+                            .u.ckpt = {.job = 1,
+                                       .step = step,
+                                       .term = TERM,
+                                       .complete = true,
+                                       .content = content,
+                                       .reason = ""}});
+}
+
+/* What the last step has told the members of an epoch they are to begin. */
+static void prepare_means(const struct cw_world *w, enum hsp_epoch_mode mode, uint64_t step,
+                          uint64_t epoch, uint64_t content)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        const struct hsp_action *a = &w->a.item[i];
+        if (a->type != HSP_ACT_PREPARE) {
+            continue;
+        }
+        const struct hsp_m_prepare *p = &a->msg->u.prepare;
+        assert_true(p->mode == mode && p->step == step);
+        assert_true(p->ckpt_term == (epoch != 0 ? TERM : 0) && p->ckpt_epoch == epoch);
+        assert_true(p->ckpt_content == content);
+        n++;
+    }
+    assert_int_equal(n, 2);
+}
+
+static void begins(struct cw_world *w, uint64_t step)
+{
+    cw_ready(w, 1, 0, 5);
+    cw_ready(w, 1, 1, 5);
+    cw_pass(w, 1, step, cw_even, 2);
+    cw_let_go(w, 1, 2);
+    assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RUNNING);
+}
+
+/* A job on two nodes that runs in its first epoch. */
+static void running(struct cw_world *w)
+{
+    struct hsp_admin_event a = {
+        .verb = HSP_ADMIN_SUBMIT,
+        .spec = {
+            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
+    cw_begin(w, 2, 1);
+    w->c->cfg.trusted = CW_TRUSTED;
+    assert_int_equal(cw_admin(w, a), HSP_OK);
+    cw_plan(w, 1);
+    prepare_means(w, HSP_MODE_FRESH, 0, 0, 0);
+    begins(w, 1);
+}
+
+static void cancelled(struct cw_world *w)
+{
+    assert_int_equal(cw_order(w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_msg(w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref.job = 1});
+    }
+}
+
+static void resumed(struct cw_world *w)
+{
+    assert_int_equal(cw_order(w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    cw_plan(w, 1);
+}
+
+static void a_resume_names_what_is_on_record(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    running(&w);
+    saved_in(&w, 1, 20, 55);
+    saved_in(&w, 1, 40, 77);
+    saved_in(&w, 1, 20, 55); /* said again */
+    cancelled(&w);
+    cw_restart_nodes(&w, 2);
+    resumed(&w);
+    prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 77);
+    begins(&w, 41);
+    cw_hello(&w, 3, "n2", 0, 1); /* no other mode has one */
+    cw_plan(&w, 1);
+    const struct hsp_m_prepare *p = &cw_find(&w, HSP_ACT_PREPARE)->msg->u.prepare;
+    assert_true(p->mode == HSP_MODE_SWITCH && p->ckpt_epoch == 0 && p->ckpt_content == 0);
+    cw_end(&w);
+}
+
+/* What was written behind the version it goes on from, and heard of too late, is of another history:
+ * with the version the record goes back to the checkpoint it was. */
+static void what_it_went_on_from_stays_on_record(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    running(&w);
+    saved_in(&w, 1, 40, 77);
+    cancelled(&w);
+    resumed(&w);
+    saved_in(&w, 1, 60, 99); /* it is being prepared */
+    assert_true(cw_job(&w, 1)->ckpt_step == 60 && cw_job(&w, 1)->ckpt.content == 99);
+    begins(&w, 41);
+    cancelled(&w);
+    cw_restart_nodes(&w, 2);
+    resumed(&w);
+    prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 77);
+    cw_end(&w);
+}
+
+/* The same version again, after its steps were made again: it has taken the place of the one before. */
+static void the_same_version_of_a_later_epoch(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    running(&w);
+    saved_in(&w, 1, 40, 77);
+    cancelled(&w);
+    resumed(&w);
+    begins(&w, 40);
+    saved_in(&w, 2, 40, 78);
+    assert_non_null(cw_fact(&w, "ckpt.complete"));
+    saved_in(&w, 2, 40, 78); /* said again */
+    assert_null(cw_fact(&w, "ckpt.complete"));
+    cancelled(&w);
+    resumed(&w);
+    prepare_means(&w, HSP_MODE_RESTORE, 40, 2, 78);
+    cw_end(&w);
+}
+
+/* Rows of form 8 do not say it: the latest that there is, until the next checkpoint tells. */
+static void a_record_of_before(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    const uint8_t ckpts[48] = {[24] = TERM, [32] = 1, [40] = 77};
+    running(&w);
+    saved_in(&w, 1, 40, 77);
+    cw_untrusting_row(&w);
+    cw_older_row(&w, ckpts, sizeof ckpts, 8);
+    cw_restart_nodes(&w, 2);
+    assert_true(cw_job(&w, 1)->state == HSP_JOB_RUNNING && cw_job(&w, 1)->ckpt_step == 40);
+    assert_true(cw_job(&w, 1)->ckpt.epoch == 0);
+    cancelled(&w);
+    resumed(&w);
+    prepare_means(&w, HSP_MODE_RESTORE, 40, 0, 0);
+    begins(&w, 41);
+    saved_in(&w, 2, 60, 99);
+    cancelled(&w);
+    resumed(&w);
+    prepare_means(&w, HSP_MODE_RESTORE, 60, 2, 99);
+    cw_end(&w);
+}
+
+static void beats(struct cw_world *w, hsp_msec for_ms)
+{
+    for (hsp_msec until = w->now + for_ms; w->now < until; w->now += 500) {
+        cw_msg(w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+}
+
+/* No member has it: they say so, what is meant stays, and in the end the job fails with that line. */
+static void it_waits_for_that_one_and_then_fails(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    const char *why = "no member has checkpoint 40 of epoch 1 in term 7";
+    uint32_t tries = 0;
+    running(&w);
+    saved_in(&w, 1, 40, 77);
+    cancelled(&w);
+    resumed(&w);
+    const struct hsp_job *j = cw_job(&w, 1);
+    while (j->state != HSP_JOB_FAILED && tries++ < 100) {
+        prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 77);
+        cw_ready(&w, 1, 0, 5);
+        cw_ready(&w, 1, 1, 5);
+        cw_msg(&w, 1,
+               (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                                .epoch = j->att.epoch,
+                                .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = why}});
+        for (uint32_t i = 0; i < 2 && j->state == HSP_JOB_SEALING; i++) {
+            cw_msg(&w, i + 1,
+                   (struct hsp_msg){
+                       .type = HSP_MSG_SEALED, .epoch = j->seal_upto, .u.sealed = {.job = 1}});
+        }
+        if (tries == 5) {
+            assert_string_equal(j->reason,
+                                "n0/0: no member has checkpoint 40 of epoch 1 in term 7");
+        }
+        while (j->state != HSP_JOB_FAILED && j->ticket == 0 && j->att.epoch == 0) {
+            beats(&w, 500);
+        }
+        if (j->ticket != 0) {
+            cw_plan(&w, 1);
+        }
+    }
+    assert_int_equal(tries, w.c->cfg.max_failures + 1);
+    assert_string_equal(j->reason, "30 attempts without progress, the last: n0/0: no member has "
+                                   "checkpoint 40 of epoch 1 in term 7");
+    cw_end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_resume_names_what_is_on_record),
+        cmocka_unit_test(what_it_went_on_from_stays_on_record),
+        cmocka_unit_test(the_same_version_of_a_later_epoch),
+        cmocka_unit_test(a_record_of_before),
+        cmocka_unit_test(it_waits_for_that_one_and_then_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,527 @@
+/* Accepted connections against the blocking client and against raw sockets that misbehave. */
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "proto/base/str.h"
+#include "proto/net/frame_client.h"
+#include "tests/unit/proto/net/net_shell.h"
+
+/* ---- a blocking client in a thread of its own ---- */
+
+struct talk {
+    char address[200];
+    const struct hsp_net_keys *keys;
+    enum hsp_net_role role;
+    size_t body, blob;
+    int rounds;
+    enum hsp_status st;
+    struct hsp_err err;
+    atomic_bool over;
+};
+
+/* Waits of tests are bounds for a hang: far above what a loaded machine needs. */
+enum { TALK_MS = 100000 };
+
+static enum hsp_status converse(struct talk *t, struct hsp_client *c)
+{
+    uint8_t *body = malloc(t->body + 1), *blob = malloc(t->blob + 1);
+    enum hsp_status st = HSP_OK;
+    for (int i = 0; i < t->rounds && st == HSP_OK; i++) {
+        struct hsp_frame_header h = {.type = 7, .request = (uint64_t)i, .epoch = UINT64_C(1) << 60};
+        struct hsp_frame f = {.body = NULL};
+        memset(body, 'a' + i % 26, t->body);
+        memset(blob, 'A' + i % 26, t->blob);
+        st = hsp_client_send(c, &h, body, t->body, blob, t->blob, TALK_MS, &t->err);
+        if (st == HSP_OK) {
+            st = hsp_client_recv(c, TALK_MS, &f, &t->err);
+        }
+        bool same = st == HSP_OK && f.head.type == 7 && f.head.request == (uint64_t)i &&
+                    f.head.epoch == h.epoch && f.head.body_len == t->body &&
+                    f.head.blob_len == t->blob && memcmp(f.body, body, t->body) == 0 &&
+                    (t->blob == 0 || memcmp(f.blob, blob, t->blob) == 0);
+        if (st == HSP_OK && !same) {
+            st = hsp_err_set(&t->err, HSP_EDIGEST, 0, "round %d came back changed", i);
+        }
+        hsp_frame_fini(&f);
+    }
+    free(body);
+    free(blob);
+    return st;
+}
+
+static void *talk_main(void *arg)
+{
+    struct talk *t = arg;
+    struct hsp_client *c = NULL;
+    t->st = hsp_client_open(t->address, t->keys, t->role, TALK_MS, &c, &t->err);
+    if (t->st == HSP_OK) {
+        t->st = converse(t, c);
+        hsp_client_close(c);
+    }
+    atomic_store(&t->over, true);
+    return NULL;
+}
+
+static void run_talk(struct shell *s, struct talk *t)
+{
+    pthread_t th;
+    atomic_store(&t->over, false);
+    assert_int_equal(pthread_create(&th, NULL, talk_main, t), 0);
+    RUN_UNTIL(s, atomic_load(&t->over));
+    pthread_join(th, NULL);
+}
+
+static void talk_over(struct shell *s, const struct hsp_net_keys *keys, enum hsp_net_role role)
+{
+    static const size_t sizes[][3] = {
+        {0, 0, 3}, {2, 0, 50}, {100000, 70000, 4}, {10, 30u << 20, 1}};
+    for (size_t i = 0; i < 4; i++) {
+        struct talk t = {.keys = keys,
+                         .role = role,
+                         .body = sizes[i][0],
+                         .blob = sizes[i][1],
+                         .rounds = (int)sizes[i][2]};
+        unsigned closed = s->n_close;
+        (void)snprintf(t.address, sizeof t.address, "%s", s->port);
+        run_talk(s, &t);
+        assert_ok(t.st, &t.err);
+        RUN_UNTIL(s, s->n_close == closed + 1);
+        assert_int_equal(s->why.code, HSP_ECLOSED);
+    }
+}
+
+static void test_plain_tcp(void **state)
+{
+    (void)state;
+    struct shell s;
+    struct hsp_net_config c = config();
+    c.handshake_ms = c.frame_ms = c.idle_ms = TALK_MS; /* 30 MiB take a while under valgrind */
+    shell_open(&s, &c);
+    shell_listen(&s, "127.0.0.1:0");
+    talk_over(&s, NULL, HSP_ROLE_NONE);
+    assert_int_equal(s.role, HSP_ROLE_OPEN);
+    assert_int_equal(s.n_open, 4);
+    shell_close(&s);
+}
+
+static void test_tls(void **state)
+{
+    (void)state;
+    struct shell s;
+    struct hsp_net_config c = config_keys();
+    c.handshake_ms = c.frame_ms = c.idle_ms = TALK_MS; /* 30 MiB take a while under valgrind */
+    shell_open(&s, &c);
+    shell_listen(&s, "127.0.0.1:0");
+    talk_over(&s, &c.keys, HSP_ROLE_WORKER);
+    assert_int_equal(s.role, HSP_ROLE_WORKER);
+    talk_over(&s, &c.keys, HSP_ROLE_ADMIN);
+    assert_int_equal(s.role, HSP_ROLE_ADMIN);
+    shell_close(&s);
+}
+
+static void test_unix_socket(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir(), path[300];
+    struct shell s, t;
+    struct stat st;
+    struct hsp_err err;
+    uint32_t l;
+    struct hsp_net_config c = config_keys(); /* keys do not matter here */
+    (void)snprintf(path, sizeof path, "unix:%s/s", dir);
+    shell_open(&s, &c);
+    shell_listen(&s, path);
+    assert_int_equal(stat(path + 5, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0660);
+    talk_over(&s, NULL, HSP_ROLE_NONE);
+    assert_int_equal(s.role, HSP_ROLE_LOCAL);
+    assert_int_equal(s.uid, getuid());
+    /* somebody serves it: not taken over */
+    shell_open(&t, &c);
+    (void)snprintf(path, sizeof path, "unix:%s/none/s", dir);
+    assert_false(hsp_net_listen(t.net, path, &l, &err) == HSP_OK);
+    assert_non_null(strstr(err.msg, "No such file"));
+    (void)snprintf(path, sizeof path, "unix:%s/s", dir);
+    assert_status(hsp_net_listen(t.net, path, &l, &err), HSP_EEXIST);
+    shell_close(&s);
+    assert_int_not_equal(stat(path + 5, &st), 0); /* removed with the listener */
+    /* a stale one is replaced */
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    (void)snprintf(sa.sun_path, sizeof sa.sun_path, "%s", path + 5);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof sa), 0);
+    close(fd);
+    shell_listen(&t, path);
+    shell_close(&t);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+static void test_wrong_key(void **state)
+{
+    (void)state;
+    struct shell s;
+    struct hsp_net_config c = config_keys();
+    struct hsp_net_keys other = c.keys;
+    other.worker[0] ^= 1;
+    shell_open(&s, &c);
+    shell_listen(&s, "127.0.0.1:0");
+    struct talk t = {.keys = &other, .role = HSP_ROLE_WORKER, .rounds = 1};
+    (void)snprintf(t.address, sizeof t.address, "%s", s.port);
+    run_talk(&s, &t);
+    assert_int_equal(t.st, HSP_EAUTH);
+    assert_non_null(strstr(t.err.msg, "127.0.0.1:"));
+    RUN_UNTIL(&s, s.n_refuse == 1);
+    assert_int_equal(s.why.code, HSP_EAUTH);
+    /* no TLS at all */
+    struct talk u = {.rounds = 1};
+    (void)snprintf(u.address, sizeof u.address, "%s", s.port);
+    run_talk(&s, &u);
+    assert_int_not_equal(u.st, HSP_OK);
+    RUN_UNTIL(&s, s.n_refuse == 2);
+    assert_int_equal(s.n_open, 0);
+    shell_close(&s);
+    assert_int_equal(s.n_close, 0);
+}
+
+static void test_loopback_only_without_keys(void **state)
+{
+    (void)state;
+    struct shell s;
+    struct hsp_net_config c = config();
+    struct hsp_err err;
+    struct hsp_client *cl = NULL;
+    uint32_t x;
+    shell_open(&s, &c);
+    assert_status(hsp_net_listen(s.net, "0.0.0.0:0", &x, &err), HSP_EPERM);
+    assert_err(&err, HSP_EPERM,
+               "0.0.0.0 is not loopback, and there are no keys (worker.key, admin.key)");
+    struct hsp_net_dial d = {.address = "192.0.2.1:7071", .role = HSP_ROLE_WORKER};
+    assert_status(hsp_net_dial(s.net, &d, &x, &err), HSP_EPERM);
+    assert_status(hsp_client_open("192.0.2.1:7071", NULL, HSP_ROLE_ADMIN, 100, &cl, &err),
+                  HSP_EPERM);
+    assert_status(hsp_net_listen(s.net, "nonsense:", &x, &err), HSP_EINVAL);
+    shell_listen(&s, "localhost:0");
+    assert_status(hsp_net_listen(s.net, s.port, &x, &err), HSP_EEXIST);
+    shell_close(&s);
+}
+
+/* ---- raw sockets that misbehave ---- */
+
+static int raw_to(const char *name)
+{
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int64_t port = 0;
+    assert_true(hsp_parse_i64(strchr(name, ':') + 1, &port));
+    sa.sin_port = htons((uint16_t)port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof sa), 0);
+    return fd;
+}
+
+static void header(uint8_t raw[HSP_FRAME_HEADER], uint32_t body, uint32_t blob)
+{
+    struct hsp_frame_header h = {
+        .version = HSP_FRAME_VERSION, .type = 3, .body_len = body, .blob_len = blob};
+    hsp_frame_header_encode(&h, raw);
+}
+
+static void misbehave(struct shell *s, const void *bytes, size_t n, enum hsp_status want,
+                      const char *text)
+{
+    unsigned closed = s->n_close;
+    int fd = raw_to(s->port);
+    assert_int_equal(send(fd, bytes, n, MSG_NOSIGNAL), n);
+    RUN_UNTIL(s, s->n_close == closed + 1);
+    assert_err(&s->why, want, text);
+    char b;
+    assert_true(recv(fd, &b, 1, 0) <= 0);
+    close(fd);
+}
+
+static void test_bad_frames(void **state)
+{
+    (void)state;
+    struct shell s;
+    struct hsp_net_config c = config();
+    static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    uint8_t raw[HSP_FRAME_HEADER];
+    c.limits = (struct hsp_frame_limits){1000, 2000};
+    shell_open(&s, &c);
+    shell_listen(&s, "127.0.0.1:0");
+    misbehave(&s, http, sizeof http - 1, HSP_EPROTO, "frame magic 0x20544547, want 0x6d707368");
+    header(raw, 1001, 0);
+    misbehave(&s, raw, sizeof raw, HSP_ELIMIT, "frame body 1001 bytes above limit 1000");
+    header(raw, 1000, 2001);
+    misbehave(&s, raw, sizeof raw, HSP_ELIMIT, "frame blob 2001 bytes above limit 2000");
+    /* gone in the middle of a frame */
+    unsigned closed = s.n_close;
+    header(raw, 10, 0);
+    int fd = raw_to(s.port);
+    assert_int_equal(send(fd, raw, 20, MSG_NOSIGNAL), 20);
+    close(fd);
+    RUN_UNTIL(&s, s.n_close == closed + 1);
+    assert_err(&s.why, HSP_EPROTO, "closed by the peer in the middle of a frame");
+    assert_int_equal(s.n_frames, 0);
+    shell_close(&s);
+}
+
+/* Who calls with another version gets a frame from which it can tell. */
+static void test_other_version(void **state)
+{
+    (void)state;
+    struct shell s;
+    struct hsp_net_config c = config();
+    uint8_t raw[HSP_FRAME_HEADER];
+    shell_open(&s, &c);
+    shell_listen(&s, "127.0.0.1:0");
+    header(raw, 1000, 0);
+    raw[4] = HSP_FRAME_VERSION + 1;
+    int fd = raw_to(s.port);
+    assert_int_equal(send(fd, raw, sizeof raw, MSG_NOSIGNAL), sizeof raw);
+    RUN_UNTIL(&s, recv(fd, raw, sizeof raw, MSG_DONTWAIT | MSG_PEEK) == (ssize_t)sizeof raw);
+    assert_int_equal(recv(fd, raw, sizeof raw, 0), sizeof raw);
+    assert_int_equal(raw[4], HSP_FRAME_VERSION);
+    close(fd);
+    RUN_UNTIL(&s, s.n_close == 1);
+    char why[128];
+    (void)snprintf(why, sizeof why,
+                   "the peer speaks protocol %d, this program protocol %d: upgrade the older of "
+                   "the two",
+                   HSP_FRAME_VERSION + 1, HSP_FRAME_VERSION);
+    assert_err(&s.why, HSP_EVERSION, why);
+    assert_int_equal(s.n_frames, 0);
+    shell_close(&s);
+}
+
+static void test_slow_peers(void **state)
+{
+    (void)state;
+    struct shell s;
+    struct hsp_net_config c = config();
+    uint8_t raw[HSP_FRAME_HEADER + 2] = {0};
+    c.handshake_ms = 400;
+    c.frame_ms = 600;
+    c.idle_ms = 900;
+    shell_open(&s, &c);
+    shell_listen(&s, "127.0.0.1:0");
+    /* says nothing */
+    int a = raw_to(s.port);
+    RUN_UNTIL(&s, s.n_close == 1);
+    assert_err(&s.why, HSP_ETIMEDOUT, "no frame in 400 ms");
+    /* half a header, a byte at a time */
+    int b = raw_to(s.port);
+    header(raw, 2, 0);
+    for (size_t i = 0; i < sizeof raw && s.n_close == 1; i++) {
+        assert_int_equal(send(b, raw + i, 1, MSG_NOSIGNAL), 1);
+        run_ms(&s, 30);
+    }
+    RUN_UNTIL(&s, s.n_close == 2);
+    assert_int_equal(s.why.code, HSP_ETIMEDOUT);
+    /* a good frame, then a dripping one */
+    int d = raw_to(s.port);
+    assert_int_equal(send(d, raw, sizeof raw, MSG_NOSIGNAL), sizeof raw);
+    RUN_UNTIL(&s, s.n_frames == 1);
+    for (size_t i = 0; i < 20 && s.n_close == 2; i++) {
+        assert_int_equal(send(d, raw + i, 1, MSG_NOSIGNAL), 1);
+        run_ms(&s, 30);
+    }
+    RUN_UNTIL(&s, s.n_close == 3);
+    assert_err(&s.why, HSP_ETIMEDOUT, "a frame was not complete in 600 ms");
+    /* a good frame, then nothing */
+    int e = raw_to(s.port);
+    assert_int_equal(send(e, raw, sizeof raw, MSG_NOSIGNAL), sizeof raw);
+    RUN_UNTIL(&s, s.n_close == 4);
+    assert_err(&s.why, HSP_ETIMEDOUT, "nothing received in 900 ms");
+    close(a);
+    close(b);
+    close(d);
+    close(e);
+    shell_close(&s);
+}
+
+static void test_slow_tls(void **state)
+{
+    (void)state;
+    struct shell s;
+    struct hsp_net_config c = config_keys();
+    c.handshake_ms = 150;
+    shell_open(&s, &c);
+    shell_listen(&s, "127.0.0.1:0");
+    int a = raw_to(s.port);
+    assert_int_equal(send(a, "\x16\x03\x01", 3, MSG_NOSIGNAL), 3); /* a ClientHello begins */
+    RUN_UNTIL(&s, s.n_refuse == 1);
+    assert_err(&s.why, HSP_ETIMEDOUT, "no handshake in 150 ms");
+    close(a);
+    shell_close(&s);
+    assert_int_equal(s.n_open + s.n_close, 0);
+}
+
+/* A peer that does not read: the queue fills, sending says so, nothing is lost. */
+static void test_queue_is_bounded(void **state)
+{
+    (void)state;
+    struct shell s;
+    struct hsp_net_config c = config();
+    struct hsp_err err;
+    struct hsp_frame_header h = {.type = 5};
+    uint8_t raw[HSP_FRAME_HEADER];
+    size_t len = 1u << 20, n = 0;
+    uint8_t *blob = malloc(len);
+    c.queue_bytes = 8u << 20;
+    shell_open(&s, &c);
+    s.echo = false;
+    shell_listen(&s, "127.0.0.1:0");
+    int fd = raw_to(s.port);
+    header(raw, 0, 0);
+    assert_int_equal(send(fd, raw, sizeof raw, MSG_NOSIGNAL), sizeof raw);
+    RUN_UNTIL(&s, s.n_frames == 1);
+    enum hsp_status st = HSP_OK;
+    for (; st == HSP_OK && n < 1000; n++) {
+        memset(blob, (int)n, len);
+        st = hsp_net_send(s.net, s.conn, &h, NULL, 0, blob, len, &err);
+        uv_run(&s.loop, UV_RUN_NOWAIT);
+    }
+    n--;
+    assert_int_equal(st, HSP_AGAIN);
+    assert_true(n >= 7 && n < 100);
+    assert_int_equal(s.n_close, 0);
+    /* the peer wakes up: all frames come whole and in order */
+    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    struct hsp_frame_parser p;
+    struct hsp_frame_limits lim = {1000, 2u << 20};
+    hsp_frame_parser_init(&p, &lim);
+    uint8_t *in = malloc(len);
+    size_t got = 0;
+    while (got < n) {
+        uv_run(&s.loop, UV_RUN_NOWAIT);
+        ssize_t k = recv(fd, in, len, 0);
+        for (size_t at = 0; k > 0 && at < (size_t)k;) {
+            struct hsp_frame f;
+            size_t used;
+            if (hsp_frame_feed(&p, in + at, (size_t)k - at, &used, &f, &err) == HSP_OK) {
+                assert_int_equal(f.blob[0], (uint8_t)got);
+                assert_int_equal(f.blob[len - 1], (uint8_t)got);
+                hsp_frame_fini(&f);
+                got++;
+            }
+            at += used;
+        }
+    }
+    hsp_frame_parser_fini(&p);
+    for (st = HSP_OK; st == HSP_OK;) { /* until the kernel takes no more */
+        st = hsp_net_send(s.net, s.conn, &h, NULL, 0, blob, len, &err);
+    }
+    assert_int_equal(st, HSP_AGAIN);
+    /* many small frames, for which there are bytes enough: their number is bounded too */
+    for (st = HSP_OK, n = 0; st == HSP_OK; n++) {
+        st = hsp_net_send(s.net, s.conn, &h, NULL, 0, NULL, 0, &err);
+    }
+    assert_int_equal(st, HSP_AGAIN);
+    assert_true(n <= c.queue_frames + 1u && n + (c.queue_bytes >> 20) > c.queue_frames);
+    close(fd);
+    free(blob);
+    free(in);
+    shell_close(&s);
+    assert_int_equal(s.n_close, 1);
+}
+
+/* What was sent before a drop with flush arrives, though the peer goes on sending. */
+static void test_drop_flushes(void **state)
+{
+    (void)state;
+    struct shell s;
+    struct hsp_net_config c = config();
+    struct hsp_err err;
+    struct hsp_frame_header h = {.type = 9};
+    uint8_t raw[HSP_FRAME_HEADER];
+    size_t len = 3u << 20, got = 0;
+    uint8_t *blob = calloc(1, len);
+    shell_open(&s, &c);
+    s.echo = false;
+    shell_listen(&s, "127.0.0.1:0");
+    int fd = raw_to(s.port);
+    header(raw, 0, 0);
+    assert_int_equal(send(fd, raw, sizeof raw, MSG_NOSIGNAL), sizeof raw);
+    RUN_UNTIL(&s, s.n_frames == 1);
+    assert_ok(hsp_net_send(s.net, s.conn, &h, "{}", 2, blob, len, &err), &err);
+    hsp_net_drop(s.net, s.conn, true, "bye");
+    assert_status(hsp_net_send(s.net, s.conn, &h, "{}", 2, NULL, 0, &err), HSP_ECLOSED);
+    assert_int_equal(send(fd, raw, sizeof raw, MSG_NOSIGNAL), sizeof raw);
+    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    for (ssize_t k = 1; k != 0;) {
+        uv_run(&s.loop, UV_RUN_NOWAIT);
+        k = recv(fd, blob, len, 0);
+        got += k > 0 ? (size_t)k : 0;
+    }
+    assert_int_equal(got, HSP_FRAME_HEADER + 2 + len);
+    run_ms(&s, 50);
+    assert_int_equal(s.n_close, 0); /* our end is awaited: no reset can overtake the data */
+    close(fd);
+    RUN_UNTIL(&s, s.n_close == 1);
+    assert_err(&s.why, HSP_ECANCELED, "bye");
+    assert_int_equal(s.n_frames, 1); /* nothing comes up after a drop */
+    assert_string_equal(hsp_net_name(s.net, s.conn), "closed");
+    hsp_net_drop(s.net, s.conn, true, "again"); /* harmless */
+    free(blob);
+    shell_close(&s);
+}
+
+static void test_too_many(void **state)
+{
+    (void)state;
+    struct shell s;
+    struct hsp_net_config c = config();
+    int fd[4];
+    char b;
+    c.max_conns = 2;
+    shell_open(&s, &c);
+    shell_listen(&s, "127.0.0.1:0");
+    for (int i = 0; i < 4; i++) {
+        fd[i] = raw_to(s.port);
+    }
+    RUN_UNTIL(&s, s.n_open == 2 && s.n_refuse == 2);
+    assert_int_equal(s.why.code, HSP_ELIMIT);
+    assert_true(recv(fd[3], &b, 1, 0) <= 0);
+    uint32_t before = s.conn;
+    close(fd[0]);
+    RUN_UNTIL(&s, s.n_close == 1);
+    int again = raw_to(s.port);
+    RUN_UNTIL(&s, s.n_open == 3);
+    assert_int_not_equal(s.conn, before); /* a slot is used again, a number is not */
+    for (int i = 1; i < 4; i++) {
+        close(fd[i]);
+    }
+    close(again);
+    shell_close(&s);
+    assert_int_equal(s.n_close, 3);
+}
+
+int main(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN); /* as every main does */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plain_tcp),
+        cmocka_unit_test(test_tls),
+        cmocka_unit_test(test_unix_socket),
+        cmocka_unit_test(test_wrong_key),
+        cmocka_unit_test(test_loopback_only_without_keys),
+        cmocka_unit_test(test_bad_frames),
+        cmocka_unit_test(test_other_version),
+        cmocka_unit_test(test_slow_peers),
+        cmocka_unit_test(test_slow_tls),
+        cmocka_unit_test(test_queue_is_bounded),
+        cmocka_unit_test(test_drop_flushes),
+        cmocka_unit_test(test_too_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,8 @@
+/* A part of a trace that has some of everything; lives for ever. */
+#ifndef HSP_PART_SAMPLE_H
+#define HSP_PART_SAMPLE_H
+#include "proto/wire/trace_part.h"
+
+struct hsp_trace_part part_sample(void);
+
+#endif

@@ -1,7 +1,0 @@
-text_tests = \
-  tests/unit/text/field_test \
-  tests/unit/text/yaml_test
-check_PROGRAMS += $(text_tests)
-TESTS += $(text_tests)
-tests_unit_text_field_test_LDADD = $(TEST_LIBS) $(TEXT_LIBS)
-tests_unit_text_yaml_test_LDADD = $(TEST_LIBS) $(TEXT_LIBS)

@@ -1,0 +1,419 @@
+/* An agent and its link to hspmdd: how it is dialled, what is said first, what it measures, what ends with it. */
+#include "tests/unit/worker/agent/agent_world.h"
+#include "worker/agent/agent_impl.h"
+
+#define KIB 1024u
+
+static void hello_says_all(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 3, 7);
+    assert_int_equal(hsp_agent_link(w.a), HSP_LINK_UP);
+    aw_run_job(&w, 0, 4, 2);
+    w.now += 10;
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w.now += 50;
+    aw_tick(&w);
+    assert_non_null(aw_find(&w, HSP_AACT_CONNECT));
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    struct hsp_m_holding h = {.job = 4, .plan = 1, .version = 6};
+    aw_scanned(&w, &h, 1);
+    const struct hsp_m_hello *m = &aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO)->u.hello;
+    assert_string_equal(m->node, "n1");
+    assert_int_equal(m->incarnation, 7);
+    assert_int_equal(m->term, 3);
+    assert_int_equal(m->n_devices, 2);
+    assert_true(m->devices[0].up && m->devices[1].up);
+    assert_int_equal(m->devices[1].index, 1);
+    assert_int_equal(m->n_cards, 2);
+    assert_string_equal(m->cards[1].name, "ib0");
+    assert_near(m->cards[1].gbit_per_s, 100, 0);
+    assert_int_equal(m->devices[0].card, 1);
+    assert_string_equal(m->devices[0].address, "a:1");
+    assert_int_equal(m->n_holdings, 1);
+    assert_int_equal(m->holdings[0].version, 6);
+    assert_int_equal(m->n_runs, 1);
+    assert_int_equal(m->runs[0].running, 2);
+    /* a coordinator of an older term is left */
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                        .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                      .term = 2,
+                                                      .incarnation = 8,
+                                                      .heartbeat_ms = 1,
+                                                      .dead_ms = 1}});
+    assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT));
+    assert_int_equal(w.a->incarnation, 7);
+    hsp_agent_free(w.a);
+}
+
+static const char *next_dial(struct aw_world *w)
+{
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "refused"});
+    w->now += 5000;
+    aw_tick(w);
+    assert_int_equal(aw_count(w, HSP_AACT_CONNECT), 1);
+    return aw_find(w, HSP_AACT_CONNECT)->text;
+}
+
+static void told(struct aw_world *w, uint64_t term, const char *address)
+{
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_scanned(w, NULL, 0);
+    aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                       .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                     .term = term,
+                                                     .incarnation = 1,
+                                                     .heartbeat_ms = 500,
+                                                     .dead_ms = 3000,
+                                                     .address = address}});
+}
+
+/* The configured address and the one hspmdd told, in turn; what an old hspmdd tells does not count. */
+static void another_address(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    told(&w, 5, "head:7071");
+    assert_null(next_dial(&w));
+    assert_string_equal(next_dial(&w), "head:7071");
+    assert_null(next_dial(&w));
+    assert_string_equal(next_dial(&w), "head:7071");
+    told(&w, 5, "head2:7071"); /* over the second way; the first is the first again */
+    assert_null(next_dial(&w));
+    assert_string_equal(next_dial(&w), "head2:7071");
+    told(&w, 4, "liar:1");
+    assert_null(next_dial(&w));
+    assert_string_equal(next_dial(&w), "head2:7071");
+    told(&w, 6, "");
+    assert_null(next_dial(&w));
+    assert_null(next_dial(&w));
+    hsp_agent_free(w.a);
+}
+
+static void fenced(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    aw_run_job(&w, 0, 4, 2);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED, .u.text.reason = "dead"});
+    assert_int_equal(aw_count(&w, HSP_AACT_KILL), 1);
+    assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 0);
+    assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT));
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN});
+    w.now += 1000;
+    aw_beats(&w);
+    aw_tick(&w);
+    assert_null(aw_find(&w, HSP_AACT_CONNECT)); /* not before the last of them is gone */
+    aw_exit_of(&w, 0);
+    aw_tick(&w);
+    assert_int_equal(hsp_agent_link(w.a), HSP_LINK_CONNECTING);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_scanned(&w, NULL, 0);
+    const struct hsp_m_hello *m = &aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO)->u.hello;
+    assert_int_equal(m->incarnation, 0);
+    assert_int_equal(m->n_runs, 0);
+    hsp_agent_free(w.a);
+}
+
+/* Refused, as another has its name: it tries again, but ever more rarely. */
+static void refused(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    uint64_t pause = 0;
+    aw_begin(&w);
+    for (int i = 0; i < 4; i++) {
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+        aw_scanned(&w, NULL, 0);
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED, .u.text.reason = "another"});
+        assert_string_equal(aw_find(&w, HSP_AACT_LOG)->text, "refused: another");
+        assert_int_equal(aw_count(&w, HSP_AACT_KILL), 0);
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "closed"});
+        aw_beats(&w);
+        uint64_t before = w.now;
+        do {
+            w.now = hsp_agent_deadline(w.a);
+            aw_tick(&w);
+        } while (aw_find(&w, HSP_AACT_CONNECT) == NULL);
+        assert_true(w.now - before > pause);
+        pause = w.now - before;
+    }
+    hsp_agent_free(w.a);
+}
+
+static void daemon_away(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    aw_run_job(&w, 0, 4, 2);
+    aw_prepare(&w, 0, 4, 3);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 3, .u.ready.job = 4});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_ARM, .epoch = 3, .u.devref = {4, 0}});
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_null(aw_find(&w, HSP_AACT_DISCONNECT));
+        aw_beats(&w);
+        w.now += 500;
+        aw_tick(&w);
+    }
+    assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT)); /* silent for the bound */
+    assert_null(aw_find(&w, HSP_AACT_KILL));
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN});
+    assert_int_equal(hsp_agent_device(w.a, 0)->run.armed, 3);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_STARTED, .epoch = 3, .u.started.job = 4});
+    const struct hsp_m_run *r = &hsp_agent_device(w.a, 0)->run;
+    assert_true(r->running == 3 && r->prepared == 0 && r->armed == 0); /* the switch went on */
+    aw_from_exec(&w, 0,
+                 (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                                  .epoch = 3,
+                                  .u.lost = {.job = 4, .peer = 1, .reason = "broke"}});
+    assert_true(hsp_agent_device(w.a, 0)->run.broken); /* the next hello says so */
+    hsp_agent_free(w.a);
+}
+
+static void told_other_times_and_other_devices(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_m_device dev[2] = {{.kind = "cpu", .mem_bytes = 9, .address = ""},
+                                  {.kind = "cpu", .speed = 0.5, .address = ""}};
+    aw_begin(&w);
+    aw_link_up(&w, 1, 7);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                        .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                      .term = 1,
+                                                      .incarnation = 7,
+                                                      .heartbeat_ms = 50,
+                                                      .dead_ms = 300}});
+    assert_int_equal(hsp_agent_link(w.a), HSP_LINK_UP);
+    w.now += 50;
+    aw_tick(&w);
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HEARTBEAT));
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_PROFILE, .n = 2, .devices = dev});
+    assert_int_equal(aw_count(&w, HSP_AACT_KILL), 1); /* only the one that has other figures */
+    assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 1);
+    assert_int_equal(aw_count(&w, HSP_AACT_DISCONNECT), 1);
+    assert_true(hsp_agent_device(w.a, 1)->profile.speed > 0.4);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_PROFILE, .n = 2, .devices = dev});
+    assert_int_equal(aw_count(&w, HSP_AACT_KILL), 0); /* the same again is nothing new */
+    hsp_agent_free(w.a);
+}
+
+struct asked {
+    uint32_t n, seq, out, back;
+};
+
+/* The question of the last step: its pieces and what it wants back. */
+static struct asked question(const struct aw_world *w)
+{
+    struct asked q = {0};
+    for (uint32_t i = 0; i < w->acts.n; i++) {
+        const struct hsp_agent_action *x = &w->acts.item[i];
+        if (x->type == HSP_AACT_SEND && x->msg->type == HSP_MSG_ECHO) {
+            assert_true(q.n == 0 || x->msg->u.echo.seq == q.seq);
+            assert_true(x->msg->blob_len <= HSP_ECHO_CHUNK);
+            q.n++;
+            q.seq = x->msg->u.echo.seq;
+            q.out += x->msg->blob_len;
+            q.back = x->msg->u.echo.back;
+            assert_true(x->msg->u.echo.more || i + 1 == w->acts.n);
+        }
+    }
+    return q;
+}
+
+/* hspmdd answers after @us. */
+static void echo_after(struct aw_world *w, struct asked q, uint64_t us, uint64_t *now_us)
+{
+    struct hsp_msg m = {.type = HSP_MSG_ECHO, .u.echo = {.seq = q.seq, .more = true}};
+    *now_us += us;
+    w->now = *now_us / 1000;
+    struct hsp_agent_event ev = {.type = HSP_AEV_DAEMON_MSG, .msg = &m, .now_us = *now_us};
+    if (q.back != 0) {
+        aw_step(w, ev); /* all but the last piece */
+        assert_int_equal(question(w).n, 0);
+    }
+    m.u.echo.more = false;
+    m.u.echo.seq--;
+    aw_step(w, ev); /* an old one */
+    assert_int_equal(question(w).n, 0);
+    m.u.echo.seq++;
+    aw_step(w, ev);
+}
+
+static void your_turn(struct aw_world *w, uint64_t *now_us)
+{
+    struct hsp_msg m = {.type = HSP_MSG_MEASURE, .u.measure.echoes = 16};
+    *now_us = w->now * 1000;
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_DAEMON_MSG, .msg = &m, .now_us = *now_us});
+}
+
+static const struct hsp_m_uplink *reported(const struct aw_world *w)
+{
+    const struct hsp_msg *m = aw_sent(w, HSP_AACT_SEND, HSP_MSG_UPLINK);
+    return m != NULL ? &m->u.uplink : NULL;
+}
+
+static void pings(struct aw_world *w, uint64_t *now_us)
+{
+    static const uint64_t us[] = {900, 450, 300, 400, 2000};
+    for (uint32_t i = 0; i < 5; i++) {
+        struct asked q = question(w);
+        assert_true(q.n == 1 && q.out == 0 && q.back == 0);
+        echo_after(w, q, us[i], now_us);
+    }
+}
+
+static void measures_its_link(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    uint64_t us;
+    aw_begin(&w);
+    aw_link_up(&w, 2, 7);
+    assert_int_equal(question(&w).n, 0); /* not before its turn */
+    your_turn(&w, &us);
+    pings(&w, &us); /* 300 us there and back */
+    struct asked q = question(&w);
+    assert_true(q.n == 8 && q.out == 256 * KIB && q.back == 0);
+    echo_after(&w, q, 4999, &us); /* fast: more of it */
+    q = question(&w);
+    assert_true(q.n == 32 && q.out == 1024 * KIB && q.back == 0);
+    echo_after(&w, q, 10300, &us); /* 104.86 MB/s */
+    q = question(&w);
+    assert_true(q.n == 1 && q.out == 0 && q.back == 256 * KIB);
+    static const uint64_t slow[] = {5300, 7000, 5000, 6000}; /* the best of four: 55.78 MB/s */
+    for (uint32_t i = 0; i < 4; i++) {
+        q = question(&w);
+        assert_true(q.n == 1 && q.out == 0 && q.back == 256 * KIB);
+        echo_after(&w, q, slow[i], &us);
+    }
+    assert_int_equal(question(&w).n, 0);
+    assert_non_null(reported(&w));
+    assert_near(reported(&w)->latency_s, 150e-6, 1e-12);
+    assert_near(reported(&w)->bytes_per_s, 256 * KIB / 4700e-6, 1);
+
+    your_turn(&w, &us); /* hspmdd was restarted: the same again, nothing is measured */
+    assert_int_equal(question(&w).n, 0);
+    assert_near(reported(&w)->latency_s, 150e-6, 1e-12);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w.now = hsp_agent_deadline(w.a);
+    aw_tick(&w);
+    aw_link_up(&w, 3, 7);
+    assert_null(reported(&w)); /* nobody asked */
+    your_turn(&w, &us);
+    assert_non_null(reported(&w));
+
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED, .u.text.reason = "silent"});
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "fenced"});
+    w.now = hsp_agent_deadline(w.a);
+    aw_tick(&w);
+    aw_link_up(&w, 3, 8);
+    your_turn(&w, &us);
+    assert_null(reported(&w)); /* another incarnation: measured anew */
+    assert_int_equal(question(&w).n, 1);
+    hsp_agent_free(w.a);
+}
+
+/* The connection breaks: forgotten. Too slow: as far as it came; not one answer: nothing. */
+static void measures_a_bad_link(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    uint64_t us;
+    aw_begin(&w);
+    aw_link_up(&w, 2, 7);
+    your_turn(&w, &us);
+    struct asked q = question(&w);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w.now = hsp_agent_deadline(w.a);
+    aw_tick(&w);
+    aw_link_up(&w, 2, 7);
+    us = w.now * 1000;
+    echo_after(&w, q, 10, &us);
+    assert_int_equal(question(&w).n, 0);
+    your_turn(&w, &us);
+    pings(&w, &us);
+    assert_int_equal(question(&w).out, 256 * KIB);
+    uint32_t n = 0;
+    for (w.now += 900, aw_tick(&w); reported(&w) == NULL && n < 6; w.now += 900, aw_tick(&w)) {
+        aw_beats(&w); /* heard, but no answer */
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        n++;
+    }
+    assert_non_null(reported(&w));
+    assert_true(reported(&w)->bytes_per_s > 256 * KIB / 5.5 &&
+                reported(&w)->bytes_per_s < 256 * KIB / 4.5);
+    hsp_agent_free(w.a);
+
+    aw_begin(&w);
+    aw_link_up(&w, 2, 7);
+    your_turn(&w, &us);
+    for (uint32_t i = 0; i < 7; i++) {
+        w.now += 900;
+        aw_beats(&w);
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        assert_null(reported(&w));
+    }
+    us = w.now * 1000;
+    echo_after(&w, (struct asked){.seq = 1}, 10, &us);
+    assert_int_equal(question(&w).n, 0);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_MEASURE, .u.measure.echoes = 2});
+    q = question(&w);
+    us = w.now * 1000;
+    echo_after(&w, q, 10, &us);
+    echo_after(&w, question(&w), 10, &us);
+    assert_int_equal(question(&w).n, 0); /* no more than it may */
+    assert_null(reported(&w));
+    hsp_agent_free(w.a);
+}
+
+/* Orders pass to the shell, answers to hspmdd; without the connection that asked there is no check. */
+static void checks_end_with_the_connection(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_msg order = {
+        .type = HSP_MSG_CHECK,
+        .u.check = {
+            .check = 3, .seq = 4, .what = HSP_CHECK_LINK, .peer = "b", .peer_address = "b:1"}};
+    struct hsp_msg said = {
+        .type = HSP_MSG_CHECKED,
+        .u.checked = {.check = 3, .seq = 4, .fault = "", .address = "", .transport = "shm"}};
+    struct hsp_agent_event ev = {.type = HSP_AEV_CHECKED, .msg = &said};
+    aw_begin(&w);
+    aw_link_up(&w, 2, 7);
+    aw_step(&w, ev); /* nobody has asked */
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_CHECKED));
+    aw_from_daemon(&w, order);
+    assert_string_equal(aw_find(&w, HSP_AACT_CHECK)->msg->u.check.peer_address, "b:1");
+    aw_step(&w, ev);
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_CHECKED)->u.checked.seq, 4);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    assert_int_equal(aw_count(&w, HSP_AACT_CHECK_STOP), 1);
+    aw_step(&w, ev);
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_CHECKED));
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    assert_int_equal(aw_count(&w, HSP_AACT_CHECK_STOP), 0);
+    hsp_agent_free(w.a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(hello_says_all),
+                                       cmocka_unit_test(another_address),
+                                       cmocka_unit_test(fenced),
+                                       cmocka_unit_test(refused),
+                                       cmocka_unit_test(daemon_away),
+                                       cmocka_unit_test(told_other_times_and_other_devices),
+                                       cmocka_unit_test(measures_its_link),
+                                       cmocka_unit_test(measures_a_bad_link),
+                                       cmocka_unit_test(checks_end_with_the_connection)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,344 @@
+/* The agent's machine, event by event; its link to hspmdd: agent_link_test.c. Every pair of state and event is in
+ * agent_pairs_test.c; together with the coordinator it runs in tests/sim. */
+#include "tests/unit/worker/agent/agent_world.h"
+
+#include <stdio.h>
+
+#include "proto/base/size.h"
+#include "proto/base/str.h"
+
+static void executors_restart(void **state)
+{
+    (void)state;
+    static const uint32_t pauses[] = {0, 0, 50, 100, 200, 400};
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    for (uint32_t i = 0; i < HSP_ARRAY_LEN(pauses); i++) {
+        aw_exit_of(&w, 1);
+        const struct hsp_msg *m = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_DEAD);
+        assert_int_equal(m->u.dead.device, 1);
+        assert_int_equal(m->u.dead.restart_ms, pauses[i]);
+        assert_string_equal(m->u.dead.reason, "signal 9");
+        if (pauses[i] != 0) {
+            assert_null(aw_find(&w, HSP_AACT_SPAWN));
+            w.now += pauses[i];
+            aw_beats(&w);
+            aw_tick(&w);
+        }
+        assert_int_equal(hsp_agent_device(w.a, 1)->state, HSP_EXEC_STARTING);
+        aw_from_exec(&w, 1,
+                     (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "b"}});
+        assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_UP));
+    }
+    /* one that is silent is killed */
+    aw_beats(&w);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_null(aw_find(&w, HSP_AACT_KILL));
+        w.now += 500;
+        aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    }
+    assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 1);
+    /* and one that says what none says */
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_WELCOME});
+    assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 0);
+    hsp_agent_free(w.a);
+}
+
+static void seal_waits(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    aw_run_job(&w, 0, 4, 2);
+    aw_run_job(&w, 1, 4, 2);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 3, .u.jobref = {4}});
+    assert_int_equal(aw_count(&w, HSP_AACT_SEND_EXEC), 2);
+    assert_null(aw_find(&w, HSP_AACT_SCAN));
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_SEALED, .epoch = 3, .u.sealed.job = 4});
+    assert_null(aw_find(&w, HSP_AACT_SCAN)); /* the other may still write */
+    w.now += 999;
+    aw_beats(&w);
+    assert_null(aw_find(&w, HSP_AACT_KILL));
+    w.now += 1;
+    aw_tick(&w);
+    assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 1);
+    assert_null(aw_find(&w, HSP_AACT_SCAN)); /* killed is not gone */
+    aw_exit_of(&w, 1);
+    struct hsp_m_holding h[3] = {{.job = 4, .version = 1}, {.job = 5}, {.job = 4, .version = 2}};
+    aw_scanned(&w, h, 3);
+    const struct hsp_msg *m = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_SEALED);
+    assert_int_equal(m->epoch, 3);
+    assert_int_equal(m->u.sealed.n_holdings, 2); /* of this job */
+    assert_int_equal(m->u.sealed.holdings[1].version, 2);
+    /* two jobs at once, with nothing that runs */
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 4, .u.jobref = {4}});
+    uint64_t first = aw_find(&w, HSP_AACT_SCAN)->scan;
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_SEAL, .epoch = 9, .u.jobref = {5}});
+    aw_scanned(&w, h, 3);
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_SEALED)->u.sealed.job, 5);
+    aw_step(&w, (struct hsp_agent_event){
+                    .type = HSP_AEV_SCANNED, .scan = first, .n = 3, .holdings = h});
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_SEALED)->u.sealed.job, 4);
+    hsp_agent_free(w.a);
+}
+
+static void stop_and_release(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    /* nothing runs there: the agent deletes */
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_RELEASE, .u.release = {9, 1, 5}});
+    const struct hsp_agent_action *x = aw_find(&w, HSP_AACT_DISCARD);
+    assert_true(x->device == 1 && x->job == 9 && x->keep_plan == 5);
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_RELEASED)->u.devref.job, 9);
+    aw_run_job(&w, 0, 4, 2);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_STOP, .epoch = 2, .u.devref = {4, 0}});
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_STOP));
+    assert_null(aw_find(&w, HSP_AACT_DISCARD));
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED));
+    aw_exit_of(&w, 0); /* it died over it */
+    assert_int_equal(aw_find(&w, HSP_AACT_DISCARD)->job, 4);
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED));
+    /* one job at a time on a device */
+    aw_run_job(&w, 1, 4, 3);
+    aw_prepare(&w, 1, 5, 1);
+    assert_string_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_PREPARE_FAILED)->u.failed.reason,
+                        "the device works for another job");
+    hsp_agent_free(w.a);
+}
+
+/* What ends an attempt by itself may be said between a STOP and its answer: the answer is passed on all the same. */
+static void a_stop_is_answered_behind_a_lost_peer(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    aw_prepare(&w, 0, 4, 2);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 2, .u.ready = {.job = 4}});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_STOP, .epoch = 2, .u.devref = {4, 0}});
+    aw_from_exec(
+        &w, 0,
+        (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                         .epoch = 2,
+                         .u.lost = {.job = 4, .peer = 1, .before_start = true, .reason = ""}});
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_STOPPED, .epoch = 2, .u.devref = {4, 0}});
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED)->u.devref.job, 4);
+    aw_prepare(&w, 0, 5, 3);
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_PREPARE));
+    hsp_agent_free(w.a);
+}
+
+/* Epochs are numbered per job: what the executor still says of the job before is not of this one. */
+static void jobs_do_not_mix(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 3);
+    aw_prepare(&w, 0, 7, 1);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_DROP, .epoch = 1, .u.devref = {7, 0}});
+    aw_prepare(&w, 0, 8, 1);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 1, .u.ready.job = 7});
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_READY));
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 1, .u.ready.job = 8});
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_READY));
+    hsp_agent_free(w.a);
+}
+
+/* A line of the log that is more urgent than @severity, as syslog counts. */
+static const char *log_above(const struct aw_world *w, int severity)
+{
+    for (uint32_t i = 0; i < w->acts.n; i++) {
+        const struct hsp_agent_action *x = &w->acts.item[i];
+        if (x->type == HSP_AACT_LOG && x->severity < severity) {
+            return x->text;
+        }
+    }
+    return NULL;
+}
+
+/* hspmdd refuses what is not UTF-8. */
+static void a_long_reason_to_leave_is_cut_between_characters(void **state)
+{
+    (void)state;
+    for (size_t shift = 0; shift < 2; shift++) {
+        struct aw_world w;
+        char text[400];
+        memset(text, 'x', shift);
+        for (size_t i = shift; i + 2 < sizeof(text); i += 2) {
+            memcpy(text + i, "\xc3\xa4", 3);
+        }
+        aw_begin(&w);
+        aw_link_up(&w, 1, 1);
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_LEAVE, .text = text});
+        const char *said = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_LEAVE)->u.leave.reason;
+        assert_true(strlen(said) > 100 && hsp_utf8_valid((const uint8_t *)said, strlen(said)));
+        hsp_agent_free(w.a);
+    }
+}
+
+static void leaves(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    aw_step(&w, (struct hsp_agent_event){
+                    .type = HSP_AEV_LEAVE, .text = "SIGTERM", .deadline_ms = 5000});
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_LEAVE)->u.leave.deadline_ms, 5000);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_BYE, .u.text.reason = ""});
+    assert_int_equal(aw_count(&w, HSP_AACT_KILL), 2);
+    assert_null(aw_find(&w, HSP_AACT_EXIT));
+    assert_null(log_above(&w, 5)); /* nothing failed, and nothing says so */
+    aw_exit_of(&w, 0);
+    assert_null(log_above(&w, 5));
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_DEAD));
+    aw_exit_of(&w, 1);
+    assert_string_equal(aw_find(&w, HSP_AACT_EXIT)->text, "left as planned");
+    hsp_agent_free(w.a);
+    aw_begin(&w); /* nobody answers: at the deadline */
+    aw_link_up(&w, 1, 1);
+    aw_run_job(&w, 0, 4, 2);
+    aw_step(&w,
+            (struct hsp_agent_event){.type = HSP_AEV_LEAVE, .text = "notice", .deadline_ms = 1000});
+    assert_null(aw_find(&w, HSP_AACT_KILL));
+    w.now += 1000;
+    aw_tick(&w);
+    assert_int_equal(aw_count(&w, HSP_AACT_KILL), 2);
+    assert_non_null(log_above(&w, 5)); /* with work and state on it: that is a loss */
+    aw_exit_of(&w, 0);
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_DEAD));
+    hsp_agent_free(w.a);
+}
+
+/* hspmdd went first: who has nothing to hand over waits for it no longer than a death takes. */
+static void leaves_alone(void **state)
+{
+    (void)state;
+    const struct hsp_m_holding held = {.job = 4};
+    struct hsp_agent_event told = {.type = HSP_AEV_LEAVE, .text = "SIGTERM", .deadline_ms = 90000};
+    for (uint32_t n = 0; n < 2; n++) { /* n: pieces of state in its folder */
+        struct aw_world w;
+        aw_begin(&w);
+        aw_link_up(&w, 1, 1);
+        aw_step(&w, told);
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "closed"});
+        assert_null(aw_find(&w, HSP_AACT_SCAN));
+        w.now += 2000;
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "refused"});
+        assert_null(aw_find(&w, HSP_AACT_SCAN));
+        aw_beats(&w);
+        uint64_t due = w.now + 1000;
+        while (hsp_agent_deadline(w.a) < due) {
+            w.now = hsp_agent_deadline(w.a);
+            aw_tick(&w);
+            assert_null(aw_find(&w, HSP_AACT_SCAN));
+        }
+        assert_int_equal(hsp_agent_deadline(w.a), due);
+        w.now = due;
+        aw_tick(&w);
+        aw_scanned(&w, &held, n);
+        assert_int_equal(aw_count(&w, HSP_AACT_KILL), n == 0 ? 2 : 0);
+        if (n == 0) {
+            aw_exit_of(&w, 0);
+            aw_exit_of(&w, 1);
+            assert_string_equal(aw_find(&w, HSP_AACT_EXIT)->text, "left as planned");
+        } else { /* what is held may be wanted: until the deadline */
+            aw_beats(&w);
+            w.now += 500;
+            aw_tick(&w);
+            assert_null(aw_find(&w, HSP_AACT_SCAN));
+        }
+        hsp_agent_free(w.a);
+    }
+}
+
+static uint32_t below(uint64_t *k, uint64_t n)
+{
+    return (uint32_t)(hsp_test_rand("any", (*k)++) % n);
+}
+
+/* Anything at any time: the invariants hold (the shell keeps its own contract). */
+static void anything(void **state)
+{
+    (void)state;
+    static const uint16_t types[] = {
+        HSP_MSG_PREPARE,     HSP_MSG_ARM,         HSP_MSG_START,         HSP_MSG_DROP,
+        HSP_MSG_SEAL,        HSP_MSG_STOP,        HSP_MSG_RELEASE,       HSP_MSG_CHECKPOINT,
+        HSP_MSG_WELCOME,     HSP_MSG_FENCED,      HSP_MSG_BYE,           HSP_MSG_HEARTBEAT,
+        HSP_MSG_READY,       HSP_MSG_STARTED,     HSP_MSG_SEALED,        HSP_MSG_STEP,
+        HSP_MSG_PEER_LOST,   HSP_MSG_STOPPED,     HSP_MSG_RELEASED,      HSP_MSG_CHECKPOINTED,
+        HSP_MSG_EXECUTOR_UP, HSP_MSG_EXECUTOR_UP, HSP_MSG_PREPARE_FAILED};
+    for (uint64_t round = 0; round < 60; round++) {
+        struct aw_world w;
+        uint64_t k = round * 100000;
+        aw_begin(&w);
+        for (uint32_t i = 0; i < 2000; i++) {
+            struct hsp_msg m = {.type = types[below(&k, HSP_ARRAY_LEN(types))],
+                                .epoch = below(&k, 5)};
+            uint32_t device = below(&k, 2), job = 1 + below(&k, 2);
+            bool mine = hsp_agent_device(w.a, device)->state != HSP_EXEC_DOWN;
+            /* job and device come first in every message that has them */
+            m.u.devref.job = job;
+            m.u.devref.device = device;
+            if (m.type == HSP_MSG_WELCOME) {
+                m.u.welcome = (struct hsp_m_welcome){
+                    HSP_PROTO_VERSION, below(&k, 3), below(&k, 3), 500, 3000, ""};
+            } else if (m.type == HSP_MSG_EXECUTOR_UP) {
+                m.u.up = (struct hsp_m_up){device, "z"};
+            } else if (m.type == HSP_MSG_FENCED || m.type == HSP_MSG_BYE) {
+                m.u.text.reason = "because";
+            } else if (m.type == HSP_MSG_SEALED) {
+                m.u.sealed = (struct hsp_m_sealed){.job = job};
+            } else if (m.type == HSP_MSG_STEP) {
+                m.u.step = (struct hsp_m_step){.job = job, .step = i};
+            }
+            w.now += below(&k, 6) == 0 ? below(&k, 700) : 0;
+            switch (below(&k, 12)) {
+            case 0: aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP}); break;
+            case 1: aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN}); break;
+            case 2:
+                aw_step(&w,
+                        (struct hsp_agent_event){.type = HSP_AEV_SCANNED, .scan = below(&k, 40)});
+                break;
+            case 3:
+                if (mine) {
+                    aw_exit_of(&w, device);
+                }
+                break;
+            case 4: aw_tick(&w); break;
+            case 5:
+            case 6:
+            case 7: aw_from_daemon(&w, m); break;
+            default: aw_from_exec(&w, device, m); break;
+            }
+            assert_true(hsp_agent_deadline(w.a) > 0);
+        }
+        struct hsp_buf b;
+        hsp_buf_init(&b, 1u << 16);
+        hsp_agent_dump(w.a, &b);
+        assert_false(b.failed);
+        hsp_buf_fini(&b);
+        hsp_agent_free(w.a);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(executors_restart),
+        cmocka_unit_test(seal_waits),
+        cmocka_unit_test(stop_and_release),
+        cmocka_unit_test(a_stop_is_answered_behind_a_lost_peer),
+        cmocka_unit_test(jobs_do_not_mix),
+        cmocka_unit_test(leaves),
+        cmocka_unit_test(leaves_alone),
+        cmocka_unit_test(a_long_reason_to_leave_is_cut_between_characters),
+        cmocka_unit_test(anything)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

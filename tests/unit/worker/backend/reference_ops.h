@@ -1,0 +1,12 @@
+/* The ops of the catalogue written down naively in fp64: what every backend is compared with.
+ *
+ * Only definitions, no care for speed. All real operands are double, ids and labels int32_t, in the
+ * order of the catalogue; extents as in struct hsp_array. */
+#ifndef HSP_REFERENCE_OPS_H
+#define HSP_REFERENCE_OPS_H
+#include "worker/backend/backend.h"
+
+/* Runs one op; every real array of the call has dtype HSP_F64. Fails the test for an unknown op. */
+void ref_run(const struct hsp_call *c);
+
+#endif

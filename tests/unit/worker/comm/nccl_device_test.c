@@ -1,0 +1,259 @@
+/* NCCL over the CUDA backend: what is given to streams and in which order, seen by the fakes of both libraries, which do
+ * the work late. */
+#include <stdio.h>
+
+#include "tests/unit/worker/comm/nccl_world.h"
+#include "tests/unit/worker/cuda/stand_in.h"
+
+#define N 12
+
+struct rank {
+    struct hsp_backend *b;
+    struct hsp_nccl *nccl;
+};
+static struct rank ranks[3];
+static struct nw_process process[3];
+static const uint32_t all_ranks[3] = {0, 1, 2};
+
+static bool work_ready(void *args)
+{
+    const struct hsp_fakenccl_work *w = args;
+    return w->ready(w->arg);
+}
+
+static void work_run(void *args)
+{
+    const struct hsp_fakenccl_work *w = args;
+    w->run(w->arg);
+}
+
+static void submit(void *stream, const struct hsp_fakenccl_work *w)
+{
+    const struct hsp_fake_work f = {
+        .name = "nccl", .run = work_run, .ready = work_ready, .args = w, .bytes = sizeof *w};
+    assert_int_equal(hsp_fake_submit(stream, &f), cudaSuccess);
+}
+
+static void touch(const void *p, size_t bytes, bool write)
+{
+    (void)hsp_fake_touch(p, bytes, write);
+}
+
+static void open_devices(uint32_t n, uint64_t seed)
+{
+    struct hsp_err err;
+    nw_fake()->reset(seed, 0);
+    nw_fake()->set_streams(submit, touch);
+    hsp_fake_reset(&(struct hsp_fake_opts){.n_devices = (int)n, .seed = seed});
+    for (uint32_t k = 0; k < n; k++) {
+        assert_ok(hsp_backend_cuda_open((int)k, NULL, &ranks[k].b, &err), &err);
+        const struct hsp_nccl_opts o = {.backend = ranks[k].b,
+                                        .gpu = k + 1,
+                                        .process = 50 + k,
+                                        .patience_ms = NW_PATIENCE_MS,
+                                        .greeting_bytes = NW_GREETING_BYTES,
+                                        .library = nw_library()};
+        assert_ok(hsp_nccl_open(&o, &ranks[k].nccl, &err), &err);
+        process[k] = (struct nw_process){.nccl = ranks[k].nccl};
+    }
+}
+
+static void close_nccl(void *ctx, uint32_t k)
+{
+    (void)ctx;
+    ranks[k].nccl = hsp_nccl_close(ranks[k].nccl);
+}
+
+static void close_devices(uint32_t n)
+{
+    nw_each(n, NULL, close_nccl, NULL);
+    for (uint32_t k = 0; k < n; k++) {
+        ranks[k].b->close(ranks[k].b);
+    }
+    standin_assert_clean();
+    nw_expect_clean();
+}
+
+/* ---- what a rank does ---- */
+
+struct rank_run {
+    struct nw_epoch *e;
+    const char *wrong[3]; /* NULL: all was right */
+};
+
+static float *device(struct hsp_backend *b, size_t n)
+{
+    struct hsp_err err;
+    void *p = NULL;
+    return b->alloc(b, HSP_MEM_DEVICE, n * sizeof(float), &p, &err) == HSP_OK ? p : NULL;
+}
+
+/* To and from the device, in the order of the queue. */
+static bool put(struct hsp_backend *b, float *to, const float *from, size_t n)
+{
+    struct hsp_err err;
+    return b->copy(b, HSP_DEVQ_COMM, to, from, n * sizeof *to, &err) == HSP_OK;
+}
+
+static bool get(struct hsp_backend *b, float *to, const float *from, size_t n)
+{
+    struct hsp_err err;
+    uint64_t t = 0;
+    return put(b, to, from, n) && b->mark(b, HSP_DEVQ_COMM, &t, &err) == HSP_OK &&
+           b->finish(b, HSP_DEVQ_COMM, t, &err) == HSP_OK;
+}
+
+static bool same(const float *a, const float *b, size_t n)
+{
+    return memcmp(a, b, n * sizeof *a) == 0;
+}
+
+/* Sums and maxima of what the compute queue has written, and back. */
+static const char *collectives(struct hsp_comm *c, struct hsp_backend *b, uint32_t me, uint32_t n)
+{
+    struct hsp_group g = {.n = n, .ranks = all_ranks, .me = me};
+    struct hsp_err err;
+    float *x = device(b, N), *y = device(b, N), host[N], want[N];
+    size_t count[3] = {5, 0, 7}, before[3] = {0, 5, 5};
+    uint64_t t = 0;
+    (void)b->fill(b, HSP_DEVQ_COMPUTE, HSP_F32, x, (double)me + 1.0, N, &err);
+    (void)b->mark(b, HSP_DEVQ_COMPUTE, &t, &err);
+    (void)b->await(b, HSP_DEVQ_COMM, HSP_DEVQ_COMPUTE, t, &err);
+    if (hsp_comm_all_reduce(c, &g, 1, HSP_F32, HSP_REDUCE_SUM, x, N, &err) != HSP_OK ||
+        hsp_comm_reduce_scatter(c, &g, 1, HSP_F32, HSP_REDUCE_SUM, x, count, y + before[me],
+                                &err) != HSP_OK ||
+        hsp_comm_all_gather(c, &g, 1, HSP_F32, y + before[me], count, y, &err) != HSP_OK) {
+        return "a collective";
+    }
+    (void)b->mark(b, HSP_DEVQ_COMM, &t, &err);
+    (void)b->await(b, HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, t, &err);
+    (void)b->fill(b, HSP_DEVQ_COMPUTE, HSP_F32, x, 10.0 * (double)me, N, &err);
+    (void)b->mark(b, HSP_DEVQ_COMPUTE, &t, &err);
+    (void)b->await(b, HSP_DEVQ_COMM, HSP_DEVQ_COMPUTE, t, &err);
+    for (int k = 0; k < N; k++) {
+        want[k] = (float)(n * (n + 1) / 2 * n);
+    }
+    bool sums = get(b, host, y, N) && same(host, want, N); /* goes on: others wait for this rank */
+    if (hsp_comm_all_reduce(c, &g, 1, HSP_F32, HSP_REDUCE_MAX, x, N, &err) != HSP_OK) {
+        return "a maximum";
+    }
+    for (int k = 0; k < N; k++) {
+        want[k] = 10.0f * (float)(n - 1);
+    }
+    bool maxima = get(b, host, x, N) && same(host, want, N);
+    b->release(b, HSP_MEM_DEVICE, x);
+    b->release(b, HSP_MEM_DEVICE, y);
+    return !sums ? "sums" : !maxima ? "maxima" : NULL;
+}
+
+/* Two stages: the first sends twice before it receives, the second answers in between. */
+static const char *stages(struct hsp_comm *c, struct hsp_backend *b, uint32_t me, uint32_t n)
+{
+    struct hsp_err err;
+    float *x = device(b, N), *in[2] = {device(b, N), device(b, N)}, host[2][N];
+    uint32_t next = (me + 1) % n, last = (me + n - 1) % n;
+    enum hsp_status st = HSP_OK;
+    uint64_t t = 0;
+    bool right = true;
+    for (int i = 0; i < 8 && st == HSP_OK; i++) {
+        float v[N];
+        for (int k = 0; k < 2 && st == HSP_OK; k++) {
+            for (int j = 0; j < N; j++) {
+                v[j] = (float)(1000 * (int)me + 100 * i + 10 * k + j);
+            }
+            st = put(b, x, v, N) ? c->ops->send(c, next, 3, x, sizeof v, &err) : HSP_EIO;
+            if (st == HSP_OK && b->mark(b, HSP_DEVQ_COMM, &t, &err) == HSP_OK) {
+                st = b->finish(b, HSP_DEVQ_COMM, t, &err); /* though nobody has taken it */
+            }
+        }
+        for (int k = 0; k < 2 && st == HSP_OK; k++) {
+            st = c->ops->recv(c, last, 3, in[k], sizeof v, &err);
+        }
+        for (int k = 0; k < 2 && st == HSP_OK; k++) {
+            st = get(b, host[k], in[k], N) ? HSP_OK : HSP_EIO;
+            float want = (float)(1000 * (int)last + 100 * i + 10 * k + N - 1);
+            right = right && memcmp(&host[k][N - 1], &want, sizeof want) == 0;
+        }
+    }
+    b->release(b, HSP_MEM_DEVICE, x);
+    b->release(b, HSP_MEM_DEVICE, in[0]);
+    b->release(b, HSP_MEM_DEVICE, in[1]);
+    return st != HSP_OK ? "messages" : !right ? "a message" : NULL;
+}
+
+static void run_rank(void *ctx, uint32_t k)
+{
+    struct rank_run *r = ctx;
+    struct hsp_comm *c = r->e->comm[k];
+    struct hsp_backend *b = ranks[k].b;
+    r->wrong[k] = collectives(c, b, k, r->e->n);
+    const char *wrong = stages(c, b, k, r->e->n);
+    r->wrong[k] = r->wrong[k] != NULL ? r->wrong[k] : wrong;
+}
+
+static void streams_are_in_order(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 0; seed < hsp_test_rounds(6); seed++) {
+        struct nw_epoch e;
+        struct rank_run r = {.e = &e};
+        open_devices(3, seed);
+        nw_epoch_init(&e, process, NULL, 3);
+        nw_prepare(&e);
+        for (int k = 0; k < 3; k++) {
+            assert_ok(e.st[k], &e.err[k]);
+        }
+        assert_int_equal(hsp_fake_usage().pending, 0); /* what connects is done */
+        nw_each(3, NULL, run_rank, &r);
+        for (int k = 0; k < 3; k++) {
+            if (r.wrong[k] != NULL) {
+                fail_msg("rank %d: %s", k, r.wrong[k]);
+            }
+        }
+        nw_epoch_close(&e);
+        close_devices(3);
+    }
+}
+
+/* An abort while kernels wait on the device: the queue goes on, and the epoch does not. */
+static void lonely(void *ctx, uint32_t k)
+{
+    struct nw_epoch *e = ctx;
+    struct hsp_group g = {.n = 2, .ranks = all_ranks, .me = 0};
+    struct hsp_backend *b = ranks[k].b;
+    struct hsp_err err;
+    uint64_t t = 0;
+    float *x = device(b, N);
+    (void)b->fill(b, HSP_DEVQ_COMM, HSP_F32, x, 1.0, N, &err);
+    e->st[0] = hsp_comm_all_reduce(e->comm[0], &g, 1, HSP_F32, HSP_REDUCE_SUM, x, N, &e->err[0]);
+    (void)b->mark(b, HSP_DEVQ_COMM, &t, &err);
+    assert_false(b->reached(b, HSP_DEVQ_COMM, t));
+    e->comm[0]->ops->abort(e->comm[0]);
+    assert_ok(b->finish(b, HSP_DEVQ_COMM, t, &err), &err);
+    assert_status(hsp_comm_all_reduce(e->comm[0], &g, 1, HSP_F32, HSP_REDUCE_SUM, x, N, &err),
+                  HSP_ECANCELED);
+    assert_int_not_equal(e->mesh[0]->ops->send(e->mesh[0], 1, 0, &t, 8, &err), HSP_OK);
+    b->release(b, HSP_MEM_DEVICE, x);
+}
+
+static void an_abort_frees_the_queue(void **state)
+{
+    struct nw_epoch e;
+    (void)state;
+    open_devices(2, 3);
+    nw_epoch_init(&e, process, NULL, 2);
+    nw_prepare(&e);
+    nw_each(1, NULL, lonely, &e);
+    assert_ok(e.st[0], &e.err[0]);
+    nw_epoch_close(&e);
+    close_devices(2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(streams_are_in_order),
+        cmocka_unit_test(an_abort_frees_the_queue),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

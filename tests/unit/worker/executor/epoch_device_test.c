@@ -1,0 +1,197 @@
+/* The state of an epoch on a device whose memory the host cannot touch (tests/lib/ghost.h): when its segments are pinned and
+ * unpinned, what is copied, and what is said where nothing can be pinned. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "proto/host/file_io.h"
+#include "tests/lib/ghost.h"
+#include "tests/unit/worker/state/state_lib.h"
+#include "worker/executor/epoch.h"
+
+#define BYTES 256 /* of a version: one tensor of 8 x 4 doubles */
+
+static int64_t full[HSP_MAX_RANK] = {8, 4};
+
+struct world {
+    char *dir;
+    char log[4300];
+    int fd;
+    struct hsp_exec_env env;
+    struct hsp_m_prepare p;
+    struct hsp_ptensor tensor;
+    struct hsp_tensor_bind bind;
+    struct hsp_state_bind state;
+    struct hsp_epoch e;
+};
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof *w);
+    struct hsp_box whole = hsp_box_whole(2, full);
+    assert_non_null(w);
+    w->dir = hsp_test_tmpdir();
+    (void)snprintf(w->log, sizeof w->log, "%s/log", w->dir);
+    w->fd = open(w->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    assert_true(w->fd >= 0);
+    w->env = (struct hsp_exec_env){.state_dir = w->dir, .log = hsp_log_new(w->fd, HSP_LOG_WARN)};
+    w->p = (struct hsp_m_prepare){.job = 3, .n_ranks = 1, .plan = 2};
+    w->tensor = (struct hsp_ptensor){.dtype = HSP_F64, .rank = 2, .state_kind = HSP_STATE_PARAM};
+    w->bind = (struct hsp_tensor_bind){.box = whole};
+    w->state = (struct hsp_state_bind){.full = whole};
+    w->e = (struct hsp_epoch){.env = &w->env, .p = &w->p, .member = true};
+    (void)pthread_mutex_init(&w->e.lock, NULL);
+    w->e.arena = hsp_arena_new(1 << 20);
+    w->e.prog.tpl.tensors = &w->tensor;
+    w->e.prog.bind.tensor = &w->bind;
+    w->e.prog.bind.state = &w->state;
+    w->e.prog.bind.n_state = 1;
+    w->e.prog.bind.state_bytes = BYTES;
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    hsp_epoch_close_segments(&w->e);
+    w->env.backend->close(w->env.backend);
+    (void)pthread_mutex_destroy(&w->e.lock);
+    (void)hsp_arena_free(w->e.arena);
+    w->env.log = hsp_log_free(w->env.log);
+    (void)close(w->fd);
+    hsp_test_rmdir(w->dir);
+    free(w->dir);
+    free(w);
+    return 0;
+}
+
+static void open_device(struct world *w, struct hsp_ghost_opts o)
+{
+    struct hsp_err err = {0};
+    o.seed = hsp_test_seed();
+    o.max_delay_us = 300;
+    assert_ok(hsp_ghost_open(&o, &w->env.backend, &err), &err);
+}
+
+static uint32_t pinned(const struct world *w)
+{
+    return hsp_ghost_tally(w->env.backend).pinned;
+}
+
+static void assert_no_breach(struct world *w)
+{
+    struct hsp_err why = {0};
+    if (hsp_ghost_forgive(w->env.backend, &why)) {
+        fail_msg("%s", why.msg);
+    }
+}
+
+/* As at PREPARE. */
+static void take(struct world *w)
+{
+    struct hsp_err err = {0};
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_ok(hsp_epoch_device_take(&w->e, &err), &err);
+}
+
+/* As at the end. */
+static void leave(struct world *w)
+{
+    hsp_epoch_device_close(&w->e);
+    assert_int_equal(pinned(w), 0);
+    hsp_epoch_close_segments(&w->e);
+    assert_no_breach(w);
+}
+
+/* A version goes to the device and, as what the engine has written there, back into the other segment. */
+static void there_and_back(struct world *w, double first)
+{
+    struct hsp_err err = {0};
+    struct hsp_backend *b = w->env.backend;
+    double *from = hsp_segment_area(w->e.seg[0]), *to = hsp_segment_area(w->e.seg[1]);
+    void *slot[2];
+    for (int i = 0; i < BYTES / 8; i++) {
+        from[i] = first + i;
+    }
+    assert_ok(hsp_epoch_device_begin(&w->e, &err), &err);
+    assert_ok(hsp_epoch_device_load(&w->e, 4, HSP_EPOCH_ALL, &err), &err);
+    hsp_epoch_device_slots(&w->e, slot);
+    struct hsp_written newest = {.version = 5, .slot = 1, .queue = HSP_DEVQ_COMPUTE};
+    assert_ok(b->copy(b, HSP_DEVQ_COMPUTE, slot[1], slot[0], BYTES, &err), &err);
+    assert_ok(b->mark(b, HSP_DEVQ_COMPUTE, &newest.ticket, &err), &err);
+    w->e.dev.newest = newest;
+    assert_ok(hsp_epoch_device_save(&w->e, 5, &err), &err);
+    assert_memory_equal(from, to, BYTES);
+}
+
+static void segments_are_pinned_as_long_as_they_are_used(void **state)
+{
+    struct world *w = *state;
+    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    for (int k = 0; k < 3; k++) {
+        take(w);
+        assert_int_equal(pinned(w), 2);
+        there_and_back(w, 10.0 * k);
+        leave(w);
+    }
+    hsp_epoch_device_close(&w->e); /* again: nothing */
+    assert_no_breach(w);
+}
+
+static void what_cannot_be_pinned_is_copied_and_told_once(void **state)
+{
+    struct world *w = *state;
+    uint8_t *text = NULL;
+    size_t bytes = 0;
+    struct hsp_err err = {0};
+    open_device(w, (struct hsp_ghost_opts){.no_pin = true});
+    for (int k = 0; k < 3; k++) {
+        take(w);
+        assert_int_equal(pinned(w), 0);
+        there_and_back(w, 10.0 * k);
+        leave(w);
+    }
+    assert_ok(hsp_file_read(w->log, 1 << 16, &text, &bytes, &err), &err);
+    const char *line = memmem(text, bytes, "not pinned", 10);
+    assert_non_null(line);
+    assert_null(memmem(line + 1, bytes - (size_t)(line + 1 - (char *)text), "not pinned", 10));
+    free(text);
+}
+
+/* Of a rank that holds nothing. */
+static void a_segment_without_bytes_is_not_pinned(void **state)
+{
+    struct world *w = *state;
+    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    w->e.prog.bind.n_state = 0;
+    w->e.prog.bind.state_bytes = 0;
+    take(w);
+    assert_int_equal(pinned(w), 0);
+    leave(w);
+}
+
+/* Nothing is left pinned of an epoch for which there is no memory. */
+static void no_memory_no_pins(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    open_device(w, (struct hsp_ghost_opts){.memory = 100});
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_status(hsp_epoch_device_take(&w->e, &err), HSP_ENOMEM);
+    leave(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(segments_are_pinned_as_long_as_they_are_used, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_pinned_is_copied_and_told_once, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_segment_without_bytes_is_not_pinned, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_memory_no_pins, setup, teardown),
+    };
+    return cmocka_run_group_tests_name("epochdevice", tests, NULL, NULL);
+}

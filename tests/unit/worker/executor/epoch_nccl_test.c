@@ -1,0 +1,517 @@
+/* NCCL in the life of an epoch: members with and without a GPU, what is kept, what fails, a switch;
+ * and an executor that dies in any of its calls, in PREPARE, before the first step, within steps
+ * and in the switch. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/unit/worker/comm/nccl_world.h"
+#include "tests/unit/worker/exec/tiny_program.h"
+#include "worker/exec/state_init.h"
+#include "worker/executor/epoch_nccl.h"
+
+#define RANKS 3
+#define STEPS 2 /* of an epoch */
+
+struct member {
+    struct hsp_exec_env env;
+    struct hsp_m_prepare p;
+    struct hsp_epoch e;
+    struct hsp_dataset data;
+    void *slot[2];
+    double loss; /* of the last step */
+    enum hsp_status st;
+    struct hsp_err err;
+};
+
+/* Members of one epoch: rank k is process[k]. */
+struct epoch {
+    uint32_t n;
+    int process[RANKS];
+    struct member m[RANKS];
+    struct hsp_comm *mesh[RANKS];
+    struct hsp_arena *arena;
+};
+
+static struct nw_process all[RANKS];
+static struct hsp_log *quiet;
+
+static void nap_ms(long ms)
+{
+    const struct timespec t = {.tv_nsec = ms * 1000000};
+    (void)nanosleep(&t, NULL);
+}
+
+static void epoch_init(struct epoch *x, const int *process, uint32_t n, uint64_t number)
+{
+    const struct tiny_spec spec = {.n_ranks = n,
+                                   .seqs = {3, 2, n > 2 ? 1 : 0},
+                                   .global_batch = n > 2 ? 6 : 5,
+                                   .n_micro = 1,
+                                   .vocab = 11,
+                                   .hidden = 6,
+                                   .sequence = 5,
+                                   .steps = 100,
+                                   .dtype = HSP_F64,
+                                   .scatter = true};
+    struct hsp_err err = {0};
+    *x = (struct epoch){.n = n, .arena = hsp_arena_new(1 << 24)};
+    assert_ok(hsp_loop_open(n, x->mesh, &err), &err);
+    struct hsp_program *p = tiny_programs(&spec, x->arena);
+    for (uint32_t k = 0; k < n; k++) {
+        struct member *m = &x->m[k];
+        x->process[k] = process[k];
+        m->env = (struct hsp_exec_env){.backend = &all[process[k]].backend.base,
+                                       .nccl = all[process[k]].nccl,
+                                       .connect_ms = 5000,
+                                       .log = quiet,
+                                       .wake_fd = -1};
+        m->p = (struct hsp_m_prepare){.job = 1, .rank = k, .n_ranks = n, .n_peers = n};
+        m->e = (struct hsp_epoch){.env = &m->env, .p = &m->p, .number = number, .member = true};
+        m->e.prog = p[k];
+        m->e.mesh[HSP_MESH_DATA] = x->mesh[k];
+        (void)pthread_mutex_init(&m->e.lock, NULL);
+        (void)pthread_cond_init(&m->e.cond, NULL);
+        assert_ok(hsp_dataset_synthetic(&p[k].bind.data, 4000, &m->data, &err), &err);
+        for (int s = 0; s < 2; s++) {
+            m->slot[s] = aligned_alloc(64, ((size_t)p[k].bind.state_bytes + 127) / 64 * 64);
+        }
+        hsp_state_init(&m->e.prog, m->slot[0]);
+    }
+}
+
+static void close_member(void *ctx, uint32_t k)
+{
+    struct epoch *x = ctx;
+    struct hsp_epoch *e = &x->m[k].e;
+    hsp_epoch_abort(e);        /* as every close does */
+    hsp_epoch_direct_close(e); /* these devices have no queue that the engine could wait for */
+    e->engine = hsp_engine_close(e->engine);
+    x->mesh[k]->ops->close(x->mesh[k]);
+}
+
+static void epoch_fini(struct epoch *x)
+{
+    nw_each(x->n, x->process, close_member, x);
+    for (uint32_t k = 0; k < x->n; k++) {
+        hsp_dataset_close(&x->m[k].data);
+        free(x->m[k].slot[0]);
+        free(x->m[k].slot[1]);
+        (void)pthread_mutex_destroy(&x->m[k].e.lock);
+        (void)pthread_cond_destroy(&x->m[k].e.cond);
+    }
+    (void)hsp_arena_free(x->arena);
+}
+
+/* ---- what a member's thread does ---- */
+
+static void prepare(void *ctx, uint32_t k)
+{
+    struct member *m = &((struct epoch *)ctx)->m[k];
+    m->st = hsp_epoch_direct_prepare(&m->e, &m->err);
+}
+
+static void train(void *ctx, uint32_t k)
+{
+    struct member *m = &((struct epoch *)ctx)->m[k];
+    struct hsp_engine *engine = NULL;
+    m->st = hsp_epoch_direct_start(&m->e, &m->err);
+    const struct hsp_engine_opts o = {.program = &m->e.prog,
+                                      .backend = m->env.backend,
+                                      .comm = m->e.mesh[HSP_MESH_DATA],
+                                      .direct = m->e.direct,
+                                      .dataset = &m->data,
+                                      .slot = {m->slot[0], m->slot[1]}};
+    m->st = m->st == HSP_OK ? hsp_engine_open(&o, &engine, &m->err) : m->st;
+    (void)pthread_mutex_lock(&m->e.lock);
+    m->e.engine = engine;
+    bool over = m->e.lost;
+    (void)pthread_mutex_unlock(&m->e.lock);
+    m->st = m->st == HSP_OK && over ? HSP_ECANCELED : m->st;
+    for (uint64_t t = 0; t < STEPS && m->st == HSP_OK; t++) {
+        struct hsp_step_result r;
+        m->st = hsp_engine_step(engine, t, &r, &m->err);
+        m->loss = m->st == HSP_OK ? r.vote.loss : m->loss;
+    }
+}
+
+static void expect_ok(const struct epoch *x)
+{
+    for (uint32_t k = 0; k < x->n; k++) {
+        assert_ok(x->m[k].st, &x->m[k].err);
+    }
+}
+
+static void run(struct epoch *x, void (*fn)(void *ctx, uint32_t k))
+{
+    nw_each(x->n, x->process, fn, x);
+    expect_ok(x);
+}
+
+static const int three[RANKS] = {0, 1, 2};
+
+/* ---- tests ---- */
+
+static void open_all(const uint64_t *gpu)
+{
+    nw_fake()->reset(hsp_test_seed(), 0);
+    nw_open(all, RANKS, gpu);
+}
+
+static void close_all(void)
+{
+    nw_close(all, RANKS);
+    nw_expect_clean();
+}
+
+/* Loss of two steps with the groups going whichever way. */
+static double loss_with(const uint64_t *gpu, uint32_t with_nccl)
+{
+    struct epoch x;
+    open_all(gpu);
+    epoch_init(&x, three, RANKS, 1);
+    run(&x, prepare);
+    for (uint32_t k = 0; k < RANKS; k++) {
+        assert_int_equal(x.m[k].e.direct != NULL, with_nccl >> k & 1);
+        assert_false(x.m[k].e.direct_starts);
+    }
+    run(&x, train);
+    double loss = x.m[0].loss;
+    epoch_fini(&x);
+    close_all();
+    return loss;
+}
+
+static void all_ways_compute_the_same(void **state)
+{
+    static const uint64_t none[RANKS] = {0}, mixed[RANKS] = {1, 0, 2};
+    (void)state;
+    double want = loss_with(none, 0);
+    assert_true(want > 0);
+    assert_near(loss_with(mixed, 0), want, 1e-15);
+    assert_near(loss_with(NULL, 7), want, 1e-15);
+}
+
+static void on_hosts(struct epoch *x, const char *const boot_id[RANKS], const char *trusted)
+{
+    for (uint32_t k = 0; k < x->n; k++) {
+        x->m[k].p.data_tls = true;
+        x->m[k].p.trusted_network = trusted;
+        x->m[k].env.nccl_look =
+            (struct hsp_nccl_look){.boot_id = boot_id[k], .infiniband = "/nonexistent"};
+    }
+}
+
+/* Loss of two steps with TLS. @boot_id: files that tell hosts apart; @with_nccl: members that go by
+ * it. */
+static double loss_with_tls(const char *const boot_id[RANKS], const char *trusted,
+                            uint32_t with_nccl, const char *told)
+{
+    struct epoch x;
+    open_all(NULL);
+    epoch_init(&x, three, RANKS, 1);
+    on_hosts(&x, boot_id, trusted);
+    run(&x, prepare);
+    for (uint32_t k = 0; k < RANKS; k++) {
+        assert_int_equal(x.m[k].e.direct != NULL, with_nccl >> k & 1);
+        if (strcmp(x.m[k].env.nccl_place_told, told) != 0) {
+            fail_msg("%s", x.m[k].env.nccl_place_told);
+        }
+    }
+    run(&x, train);
+    double loss = x.m[0].loss;
+    epoch_fini(&x);
+    close_all();
+    return loss;
+}
+
+/* In TLS NCCL stays within hosts, but for trusted networks; the numbers are the same whichever way
+ * they go. */
+static void tls_keeps_nccl_within_hosts(void **state)
+{
+    char *dir = hsp_test_tmpdir(), path[2][512];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path[i], sizeof path[i], "%s/%d", dir, i);
+        FILE *f = fopen(path[i], "w");
+        assert_non_null(f);
+        assert_true(fprintf(f, "%d\n", i) > 0);
+        assert_int_equal(fclose(f), 0);
+    }
+    const char *const one[RANKS] = {path[0], path[0], path[0]};
+    const char *const two[RANKS] = {path[0], path[0], path[1]};
+    const char *const unknown[RANKS] = {"/nonexistent", "/nonexistent", "/nonexistent"};
+    double want = loss_with(NULL, 7);
+    assert_int_equal(setenv("NCCL_SOCKET_IFNAME", "=lo", 1), 0);
+    assert_int_equal(setenv("NCCL_ENV_PLUGIN", "none", 1), 0);
+    assert_near(loss_with_tls(one, "", 7,
+                              "NCCL serves devices of this host only: data_plane is tls and "
+                              "hspmdd.yaml names no trusted_network"),
+                want, 1e-15);
+    assert_near(loss_with_tls(two, "", 0,
+                              "NCCL serves devices of this host only: data_plane is tls and "
+                              "hspmdd.yaml names no trusted_network"),
+                want, 1e-15);
+    assert_near(loss_with_tls(unknown, "", 0,
+                              "NCCL is not used: data_plane is tls and hspmdd.yaml names no "
+                              "trusted_network"),
+                want, 1e-15);
+    assert_near(loss_with_tls(two, "10.0.0.0/8, 127.0.0.0/8", 7,
+                              "NCCL may talk to other hosts in clear, on 127.0.0.0/8"),
+                want, 1e-15);
+    assert_int_equal(unsetenv("NCCL_SOCKET_IFNAME") + unsetenv("NCCL_ENV_PLUGIN"), 0);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+/* What cannot be read is an error of this epoch, not trust. */
+static void a_network_that_is_none(void **state)
+{
+    static const char *const here[RANKS] = {NULL};
+    struct epoch x;
+    (void)state;
+    open_all(NULL);
+    epoch_init(&x, three, RANKS, 1);
+    on_hosts(&x, here, "ten");
+    nw_each(RANKS, three, prepare, &x);
+    for (int k = 0; k < RANKS; k++) {
+        assert_err(&x.m[k].err, HSP_EINVAL,
+                   "trusted_network of PREPARE: ten is no network, as 10.0.0.0/8 is");
+    }
+    epoch_fini(&x);
+    close_all();
+}
+
+/* Prepared beside the epoch that runs: taken over when it has ended, and compared; what is not the
+ * same is an end. */
+static void a_switch_takes_over(void **state)
+{
+    struct epoch a, b;
+    (void)state;
+    open_all(NULL);
+    epoch_init(&a, three, RANKS, 1);
+    run(&a, prepare);
+    unsigned made = nw_fake()->calls("ncclCommInitRankConfig");
+    epoch_init(&b, three, RANKS, 2);
+    run(&b, prepare);
+    assert_int_equal(nw_fake()->calls("ncclCommInitRankConfig"), made);
+    for (int k = 0; k < RANKS; k++) {
+        assert_true(b.m[k].e.direct_starts);
+    }
+    run(&a, train);
+    run(&b, train);
+    assert_near(a.m[0].loss, b.m[2].loss, 0);
+    epoch_fini(&a);
+    epoch_fini(&b);
+    close_all();
+}
+
+/* What NCCL warns of within steps stands in the log when the epoch ends. */
+static void warnings_of_steps_are_logged(void **state)
+{
+    struct epoch x;
+    struct hsp_nccllog *l = hsp_nccllog_open();
+    FILE *to = tmpfile();
+    char text[4096];
+    (void)state;
+    assert_true(l != NULL && to != NULL);
+    FILE *f = fopen(getenv("NCCL_DEBUG_FILE"), "w");
+    assert_non_null(f);
+    open_all(NULL);
+    epoch_init(&x, three, RANKS, 1);
+    x.m[0].env.nccl_log = l;
+    x.m[0].env.log = hsp_log_new(fileno(to), HSP_LOG_INFO);
+    run(&x, prepare);
+    run(&x, train);
+    assert_true(fputs("n1:9:9 [0] x.cc:1 NCCL WARN trouble\n", f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    epoch_fini(&x);
+    ssize_t n = pread(fileno(to), text, sizeof text - 1, 0);
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_non_null(strstr(text, "nccl: trouble\n"));
+    close_all();
+    (void)hsp_log_free(x.m[0].env.log);
+    (void)fclose(to);
+    assert_null(hsp_nccllog_close(l));
+    assert_int_equal(
+        unsetenv("NCCL_DEBUG") + unsetenv("NCCL_DEBUG_SUBSYS") + unsetenv("NCCL_DEBUG_FILE"), 0);
+}
+
+/* A member that fails says so to hspmdd, which drops the epoch everywhere. */
+static void prepare_or_drop(void *ctx, uint32_t k)
+{
+    struct epoch *x = ctx;
+    prepare(ctx, k);
+    for (uint32_t j = 0; j < x->n && x->m[k].st != HSP_OK; j++) {
+        (void)pthread_mutex_lock(&x->m[j].e.lock);
+        x->m[j].e.cancelled = true;
+        (void)pthread_mutex_unlock(&x->m[j].e.lock);
+    }
+}
+
+/* A network NCCL cannot use: an executor that fails twice does without it, and in the end the job
+ * goes on. */
+static void without_nccl_it_goes_by_the_mesh(void **state)
+{
+    struct epoch x;
+    unsigned failed[RANKS] = {0}, all_failed = 0;
+    bool goes = false;
+    (void)state;
+    open_all(NULL);
+    for (unsigned i = 0; i < 2 * RANKS && !goes; i++) {
+        epoch_init(&x, three, RANKS, i + 1);
+        for (int k = 0; k < RANKS; k++) {
+            atomic_store(&x.m[k].env.nccl_failed, failed[k]);
+        }
+        nw_fake()->refuse("ncclCommInitRankConfig", 1, 2);
+        nw_each(RANKS, three, prepare_or_drop, &x);
+        nw_fake()->refuse(NULL, 0, 0);
+        goes = true;
+        for (int k = 0; k < RANKS; k++) {
+            goes = goes && x.m[k].st == HSP_OK;
+            all_failed += atomic_load(&x.m[k].env.nccl_failed) - failed[k];
+            failed[k] = atomic_load(&x.m[k].env.nccl_failed);
+        }
+        if (goes) {
+            run(&x, train);
+        }
+        assert_int_equal(all_failed,
+                         goes ? i : i + 1); /* one of them each time, not who is dropped */
+        epoch_fini(&x);
+    }
+    assert_true(goes);
+    close_all();
+}
+
+/* ---- deaths ---- */
+
+struct life {
+    struct epoch a, b; /* b: the next one, prepared beside a */
+    atomic_uint ended;
+};
+struct thread {
+    struct life *l;
+    uint32_t k;
+    pthread_t id;
+};
+
+static void *live(void *arg)
+{
+    struct thread *t = arg;
+    struct life *l = t->l;
+    nw_fake()->enter((int)t->k);
+    prepare(&l->a, t->k);
+    if (l->a.m[t->k].st == HSP_OK) {
+        prepare(&l->b, t->k);
+    }
+    if (l->a.m[t->k].st == HSP_OK) {
+        train(&l->a, t->k);
+    }
+    if (l->a.m[t->k].st == HSP_OK && l->b.m[t->k].st == HSP_OK) {
+        train(&l->b, t->k);
+    }
+    atomic_fetch_add(&l->ended, 1);
+    return NULL;
+}
+
+/* What a broken connection brings: the epoch is lost, and all of it is aborted. */
+static void lose(struct epoch *x)
+{
+    for (uint32_t k = 0; k < x->n; k++) {
+        if (x->process[k] != 1) {
+            (void)pthread_mutex_lock(&x->m[k].e.lock);
+            x->m[k].e.lost = true;
+            (void)pthread_mutex_unlock(&x->m[k].e.lock);
+            hsp_epoch_abort(&x->m[k].e);
+        }
+    }
+}
+
+/* The survivors of both epochs close, and go on in a third one. */
+static void survive(struct life *l)
+{
+    static const int left[2] = {0, 2};
+    struct epoch c;
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 2; k++) {
+            struct hsp_epoch *e = &(i == 0 ? &l->a : &l->b)->m[left[k]].e;
+            nw_fake()->enter(left[k]);
+            hsp_epoch_direct_close(e);
+            e->engine = hsp_engine_close(e->engine);
+        }
+    }
+    nw_fake()->enter(0);
+    epoch_init(&c, left, 2, 3);
+    run(&c, prepare);
+    assert_non_null(c.m[0].e.direct);
+    run(&c, train);
+    epoch_fini(&c);
+}
+
+/* False: process 1 lived. */
+static bool die_at(unsigned nth)
+{
+    struct life l = {0};
+    struct thread t[RANKS];
+    open_all(NULL);
+    epoch_init(&l.a, three, RANKS, 1);
+    epoch_init(&l.b, three, RANKS, 2);
+    nw_fake()->die(1, nth);
+    for (uint32_t k = 0; k < RANKS; k++) {
+        t[k] = (struct thread){.l = &l, .k = k};
+        assert_int_equal(pthread_create(&t[k].id, NULL, live, &t[k]), 0);
+    }
+    while (atomic_load(&l.ended) < RANKS && !nw_fake()->is_dead(1)) {
+        nap_ms(1);
+    }
+    bool died = nw_fake()->is_dead(1);
+    if (died) {
+        lose(&l.a);
+        lose(&l.b);
+    }
+    (void)pthread_join(t[0].id, NULL); /* they get out, whatever the dead one holds */
+    (void)pthread_join(t[2].id, NULL);
+    if (died) {
+        survive(&l);
+        nw_fake()->revive(1);
+    }
+    (void)pthread_join(t[1].id, NULL);
+    nw_fake()->die(1, 0);
+    for (uint32_t k = 0; k < RANKS && !died; k++) {
+        assert_ok(l.a.m[k].st, &l.a.m[k].err);
+        assert_ok(l.b.m[k].st, &l.b.m[k].err);
+    }
+    epoch_fini(&l.a);
+    epoch_fini(&l.b);
+    close_all();
+    return died;
+}
+
+static void survivors_go_on_whenever_one_dies(void **state)
+{
+    unsigned n = 0;
+    (void)state;
+    for (unsigned nth = 1; die_at(nth); nth += nth < 20 ? 1 : 1 + nth / 8) {
+        n++;
+    }
+    assert_true(n >= 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ways_compute_the_same),
+        cmocka_unit_test(tls_keeps_nccl_within_hosts),
+        cmocka_unit_test(a_network_that_is_none),
+        cmocka_unit_test(a_switch_takes_over),
+        cmocka_unit_test(warnings_of_steps_are_logged),
+        cmocka_unit_test(without_nccl_it_goes_by_the_mesh),
+        cmocka_unit_test(survivors_go_on_whenever_one_dies),
+    };
+    quiet = hsp_log_new(2, HSP_LOG_ERROR);
+    int rc = cmocka_run_group_tests(tests, NULL, NULL);
+    (void)hsp_log_free(quiet);
+    return rc;
+}

@@ -1,0 +1,361 @@
+/* What the keeper threads of members do when one of them cannot go on: nobody waits for what will not
+ * come. Members over the loop transport, none of which computes. */
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/unit/worker/state/state_lib.h"
+#include "worker/comm/loop/loop_comm.h"
+#include "worker/executor/epoch.h"
+
+#define MAX_RANKS 3
+#define STEP      40
+
+static struct hsp_pkg_param params[1] = {{"wte.weight", 2, {6, 4}}};
+
+struct member {
+    struct hsp_exec_env env;
+    struct hsp_chan chan; /* to nobody who reads */
+    int agent;            /* the other end */
+    struct hsp_epoch e;
+    struct hsp_m_prepare p;
+    struct hsp_held_data data;
+    struct hsp_pkg_row copy;
+};
+
+struct world {
+    char *dir;
+    char folder[4200]; /* of checkpoints */
+    uint32_t n;
+    struct hsp_pkg_peer peers[MAX_RANKS];
+    struct hsp_pkg_row gather[MAX_RANKS];
+    struct member m[MAX_RANKS];
+};
+
+static void make_home(const struct world *w, struct member *m)
+{
+    struct hsp_segment_key key = {.job = "t", .epoch = 1};
+    struct hsp_segment_row row = {.dtype = HSP_F64, .box = w->gather[m->p.rank].box};
+    struct hsp_err err = {0};
+    memcpy(row.full, params[0].ext, sizeof row.full);
+    (void)snprintf(key.device, sizeof key.device, "n%u/0", m->p.rank);
+    assert_ok(hsp_segment_create(w->dir, &key, (struct hsp_digest){0}, &row, 1, 256,
+                                 &m->e.seg[STEP % 2], &err),
+              &err);
+    fill_box(HSP_F64, 0, HSP_STATE_PARAM, STEP, params[0].ext, &row.box,
+             hsp_segment_area(m->e.seg[STEP % 2]));
+    hsp_segment_seal(m->e.seg[STEP % 2], STEP);
+}
+
+static void make_member(struct world *w, uint32_t rank, struct hsp_comm *comm)
+{
+    struct member *m = &w->m[rank];
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    hsp_chan_init(&m->chan, pair[0]);
+    m->agent = pair[1];
+    m->env = (struct hsp_exec_env){.chan = &m->chan, .wake_fd = -1};
+    m->data.set.n_bytes = m->data.set.n_tokens = 1000;
+    m->p = (struct hsp_m_prepare){.job_name = "t",
+                                  .rank = rank,
+                                  .n_ranks = w->n,
+                                  .n_peers = w->n,
+                                  .checkpoint_path = w->folder};
+    m->e = (struct hsp_epoch){.env = &m->env,
+                              .p = &m->p,
+                              .member = true,
+                              .data = &m->data,
+                              .phase = HSP_EPOCH_RUNNING,
+                              .written = STEP,
+                              .sealed = STEP,
+                              .confirmed = HSP_NO_VERSION,
+                              .checkpoint_at = HSP_NO_VERSION};
+    (void)pthread_mutex_init(&m->e.lock, NULL);
+    (void)pthread_cond_init(&m->e.cond, NULL);
+    m->e.pkg = (struct hsp_package){.dtype = HSP_F64,
+                                    .n_kinds = 1,
+                                    .kinds = {HSP_STATE_PARAM},
+                                    .n_peers = w->n,
+                                    .peers = w->peers,
+                                    .n_params = 1,
+                                    .params = params,
+                                    .config_json = "{}",
+                                    .gather = {.n = w->n, .row = w->gather}};
+    m->e.prog.bind.data =
+        (struct hsp_data_bind){.seed = 3, .global_batch = 2, .sequence = 4, .vocab = 256};
+    m->e.mesh[HSP_MESH_STATE] = comm;
+    make_home(w, m);
+}
+
+static void make_world(struct world *w, uint32_t n)
+{
+    static const char *const names[MAX_RANKS] = {"n0/0", "n1/0", "n2/0"};
+    struct hsp_comm *comm[MAX_RANKS];
+    struct hsp_err err = {0};
+    memset(w, 0, sizeof *w);
+    w->dir = hsp_test_tmpdir();
+    (void)snprintf(w->folder, sizeof w->folder, "%s/ckpt", w->dir);
+    w->n = n;
+    assert_ok(hsp_loop_open(n, comm, &err), &err);
+    for (uint32_t r = 0; r < n; r++) {
+        struct hsp_box b = hsp_box_whole(2, params[0].ext);
+        b.lo[0] = 6 * r / n;
+        b.hi[0] = 6 * (r + 1) / n;
+        w->peers[r].name = names[r];
+        w->gather[r] = (struct hsp_pkg_row){.from = r, .box = b};
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        make_member(w, r, comm[r]);
+    }
+}
+
+static void end_world(struct world *w)
+{
+    for (uint32_t r = 0; r < w->n; r++) {
+        struct member *m = &w->m[r];
+        m->e.mesh[HSP_MESH_STATE]->ops->close(m->e.mesh[HSP_MESH_STATE]);
+        (void)hsp_segment_close(m->e.seg[STEP % 2]);
+        hsp_chan_fini(&m->chan);
+        (void)close(m->agent);
+        (void)pthread_cond_destroy(&m->e.cond);
+        (void)pthread_mutex_destroy(&m->e.lock);
+    }
+    hsp_test_rmdir(w->dir);
+    free(w->dir);
+}
+
+/* ---- want of memory on one thread ---- */
+
+static _Thread_local unsigned allocation, failing; /* 0: none */
+
+void *__wrap_calloc(size_t n, size_t size);
+void *__real_calloc(size_t n, size_t size);
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return failing != 0 && ++allocation == failing ? NULL : __real_calloc(n, size);
+}
+
+struct keeping {
+    struct hsp_epoch *e;
+    unsigned failing;
+};
+
+static void *keep(void *arg)
+{
+    const struct keeping *k = arg;
+    failing = k->failing;
+    return hsp_epoch_keeper(k->e);
+}
+
+/* ---- tests ---- */
+
+/* A vote waits for copies of its version; the one who makes them has not what it should copy. */
+static void a_vote_does_not_wait_for_a_keeper_that_failed(void **state)
+{
+    struct world w;
+    pthread_t t[2];
+    struct hsp_err err = {0};
+    (void)state;
+    make_world(&w, 2);
+    for (uint32_t r = 0; r < 2; r++) {
+        struct member *m = &w.m[r];
+        m->copy = (struct hsp_pkg_row){.from = 0, .to = 1, .box = w.gather[0].box};
+        m->e.pkg.copies = (struct hsp_pkg_table){.n = 1, .row = &m->copy};
+        m->e.no_more_versions = true; /* behind this one */
+    }
+    hsp_segment_unseal(w.m[0].e.seg[STEP % 2]);
+    (void)alarm(60);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_int_equal(pthread_create(&t[r], NULL, hsp_epoch_keeper, &w.m[r].e), 0);
+    }
+    assert_int_equal(hsp_epoch_await_confirmed(&w.m[0].e, STEP, &err), HSP_ENOENT);
+    assert_string_equal(err.msg, "version 40 of wte.weight is not here as promised");
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_int_equal(pthread_join(t[r], NULL), 0);
+    }
+    (void)alarm(0);
+    end_world(&w);
+}
+
+static void the_end_of_an_epoch_ends_the_waiting_first(void **state)
+{
+    struct world w;
+    struct hsp_err err = {0};
+    (void)state;
+    make_world(&w, 1);
+    (void)hsp_err_set(&w.m[0].e.uncopied, HSP_ENOMEM, 0, "out of memory for copies");
+    w.m[0].e.cancelled = true;
+    assert_int_equal(hsp_epoch_await_confirmed(&w.m[0].e, STEP, &err), HSP_ECANCELED);
+    w.m[0].e.cancelled = false;
+    assert_int_equal(hsp_epoch_await_confirmed(&w.m[0].e, STEP, &err), HSP_ENOMEM);
+    assert_string_equal(err.msg, "out of memory for copies");
+    end_world(&w);
+}
+
+/* All meet for a checkpoint; who has no memory for it must not leave the others waiting. */
+static void a_member_without_memory_for_a_checkpoint_ends_the_epoch(void **state)
+{
+    (void)state;
+    for (unsigned kind = 0; kind < 2; kind++) {
+        for (unsigned nth = 1; nth <= 2; nth++) {
+            struct world w;
+            pthread_t t[3];
+            struct keeping k[3];
+            make_world(&w, 3);
+            (void)alarm(60);
+            for (uint32_t r = 0; r < 3; r++) {
+                w.m[r].p.checkpoint_shared = kind == 1;
+                w.m[r].e.checkpoint_at = STEP;
+                w.m[r].e.no_more_versions = true;
+                k[r] = (struct keeping){&w.m[r].e, r == 2 ? nth : 0};
+                assert_int_equal(pthread_create(&t[r], NULL, keep, &k[r]), 0);
+            }
+            for (uint32_t r = 0; r < 3; r++) {
+                assert_int_equal(pthread_join(t[r], NULL), 0);
+            }
+            (void)alarm(0);
+            /* A part of a shared one that is not written is told of; else nothing can go on. */
+            bool told = kind == 1 && nth == 2;
+            assert_int_equal(w.m[2].e.uncopied.code, told ? HSP_OK : HSP_ENOMEM);
+            assert_int_equal(w.m[0].e.uncopied.code, told ? HSP_OK : HSP_ECANCELED);
+            end_world(&w);
+        }
+    }
+}
+
+struct writing {
+    struct hsp_epoch *e;
+    enum hsp_status st, disk;
+    struct hsp_err err;
+};
+
+static void *write_checkpoint(void *arg)
+{
+    struct writing *x = arg;
+    struct hsp_ckpt_sum sum = {0};
+    x->st = hsp_epoch_checkpoint(x->e, STEP, &sum, &x->disk, &x->err);
+    return NULL;
+}
+
+/* All members write; what rank 0 says of it. */
+static enum hsp_status checkpoint(struct world *w, struct hsp_err *err)
+{
+    pthread_t t[MAX_RANKS];
+    struct writing x[MAX_RANKS];
+    (void)alarm(60);
+    for (uint32_t r = 0; r < w->n; r++) {
+        x[r] = (struct writing){.e = &w->m[r].e};
+        assert_int_equal(pthread_create(&t[r], NULL, write_checkpoint, &x[r]), 0);
+    }
+    for (uint32_t r = 0; r < w->n; r++) {
+        assert_int_equal(pthread_join(t[r], NULL), 0);
+        assert_ok(x[r].st, &x[r].err);
+    }
+    (void)alarm(0);
+    *err = x[0].err;
+    return x[0].disk;
+}
+
+static bool is_there(const struct world *w, const char *name)
+{
+    char path[4400];
+    (void)snprintf(path, sizeof path, "%s/t/%s", w->folder, name);
+    return access(path, F_OK) == 0;
+}
+
+static void make_folder(const struct world *w, const char *name)
+{
+    char path[4400];
+    struct hsp_err err = {0};
+    (void)snprintf(path, sizeof path, "%s/t/%s", w->folder, name);
+    assert_ok(hsp_epoch_make_dirs(path, &err), &err);
+}
+
+/* Its room is wanted, most of all when it was want of room that failed. */
+static void an_attempt_that_failed_leaves_nothing(void **state)
+{
+    struct hsp_err err;
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        struct world w;
+        make_world(&w, 3);
+        for (uint32_t r = 0; r < 3; r++) {
+            w.m[r].p.checkpoint_shared = shared == 1;
+        }
+        make_folder(&w, "step-0000000030.tmp"); /* of one that was killed */
+        make_folder(&w, "step-0000000040");     /* ours cannot take the name: */
+        make_folder(&w, "step-0000000040/mine");
+        make_folder(&w, "step-0000000050.tmp"); /* of another history */
+        assert_int_equal(checkpoint(&w, &err), HSP_OK);
+        assert_false(is_there(&w, "step-0000000030.tmp"));
+        assert_true(is_there(&w, "step-0000000040/manifest.json"));
+        assert_true(is_there(&w, "step-0000000050.tmp"));
+        if (shared == 1) {
+            w.m[1].p.checkpoint_path = "/dev/null/x"; /* cannot write its part */
+        } else {
+            w.m[0].data.set.n_tokens = 2; /* there is no manifest for the shard */
+        }
+        assert_int_equal(checkpoint(&w, &err), shared == 1 ? HSP_EIO : HSP_EINVAL);
+        assert_false(is_there(&w, "step-0000000040.tmp/shard-00001-model-00001-of-00001."
+                                  "safetensors"));
+        end_world(&w);
+    }
+}
+
+/* The epoch before may still be at its last checkpoint. */
+static void an_attempt_under_way_is_left_alone(void **state)
+{
+    struct hsp_err err;
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        struct world w;
+        make_world(&w, 2);
+        w.m[0].p.checkpoint_shared = w.m[1].p.checkpoint_shared = shared == 1;
+        for (uint32_t r = 0; r < 2; r++) { /* that of the epoch before */
+            atomic_store(&w.m[r].env.writing, 1);
+        }
+        make_folder(&w, "step-0000000030.tmp");
+        make_folder(&w, "step-0000000020");
+        assert_ok(checkpoint(&w, &err), &err);
+        assert_true(is_there(&w, "step-0000000040/manifest.json"));
+        assert_true(is_there(&w, "step-0000000030.tmp"));
+        assert_int_equal(atomic_load(&w.m[0].env.writing), 1);
+        atomic_store(&w.m[0].env.writing, 0);
+        atomic_store(&w.m[1].env.writing, 0);
+        assert_ok(checkpoint(&w, &err), &err);
+        assert_false(is_there(&w, "step-0000000030.tmp"));
+        assert_false(is_there(&w, "step-0000000020"));
+        end_world(&w);
+    }
+}
+
+/* The new one is in place and can be begun with, whatever becomes of an old one. */
+static void an_old_checkpoint_that_stays_makes_the_new_one_no_worse(void **state)
+{
+    struct hsp_err err;
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        struct world w;
+        make_world(&w, 2);
+        w.m[0].p.checkpoint_shared = w.m[1].p.checkpoint_shared = shared == 1;
+        make_folder(&w, "step-0000000020/mine");
+        assert_ok(checkpoint(&w, &err), &err);
+        assert_true(is_there(&w, "step-0000000040/manifest.json"));
+        end_world(&w);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_vote_does_not_wait_for_a_keeper_that_failed),
+        cmocka_unit_test(the_end_of_an_epoch_ends_the_waiting_first),
+        cmocka_unit_test(a_member_without_memory_for_a_checkpoint_ends_the_epoch),
+        cmocka_unit_test(an_attempt_that_failed_leaves_nothing),
+        cmocka_unit_test(an_attempt_under_way_is_left_alone),
+        cmocka_unit_test(an_old_checkpoint_that_stays_makes_the_new_one_no_worse),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+/* Segments of an epoch: which of those found are taken, which made anew, which left alone, what the audit
+ * notes of them. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/unit/worker/state/state_lib.h"
+#include "worker/executor/audit.h"
+#include "worker/executor/epoch.h"
+
+static int64_t full[HSP_MAX_RANK] = {8, 4};
+
+struct world {
+    char *dir;
+    struct hsp_exec_env env;
+    struct hsp_m_prepare p;
+    struct hsp_ptensor tensor;
+    struct hsp_tensor_bind bind;
+    struct hsp_state_bind state;
+    struct hsp_epoch e;
+    char file[4300]; /* of version slot 0 */
+};
+
+static int setup(void **state)
+{
+    struct world *w = calloc(1, sizeof *w);
+    struct hsp_box whole = hsp_box_whole(2, full);
+    assert_non_null(w);
+    w->dir = hsp_test_tmpdir();
+    w->env = (struct hsp_exec_env){.state_dir = w->dir};
+    w->p = (struct hsp_m_prepare){.job = 3, .n_ranks = 1, .plan = 2};
+    w->tensor = (struct hsp_ptensor){.dtype = HSP_F64, .rank = 2, .state_kind = HSP_STATE_PARAM};
+    w->bind = (struct hsp_tensor_bind){.box = whole};
+    w->state = (struct hsp_state_bind){.full = whole};
+    w->e = (struct hsp_epoch){.env = &w->env, .p = &w->p, .member = true};
+    w->e.arena = hsp_arena_new(1 << 20);
+    w->e.prog.tpl.tensors = &w->tensor;
+    w->e.prog.bind.tensor = &w->bind;
+    w->e.prog.bind.state = &w->state;
+    w->e.prog.bind.n_state = 1;
+    w->e.prog.bind.state_bytes = 256;
+    (void)snprintf(w->file, sizeof w->file, "%s/job-3+0+0+e2+s0.seg", w->dir);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct world *w = *state;
+    hsp_epoch_close_segments(&w->e);
+    (void)hsp_arena_free(w->e.arena);
+    hsp_test_rmdir(w->dir);
+    free(w->dir);
+    free(w);
+    return 0;
+}
+
+/* Leaves version 4 in slot 0. */
+static void leave_a_version(struct world *w)
+{
+    struct hsp_err err = {0};
+    struct hsp_box whole = hsp_box_whole(2, full);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_true(hsp_segment_version(w->e.seg[0]) == HSP_NO_VERSION);
+    fill_box(HSP_F64, 0, HSP_STATE_PARAM, 4, full, &whole, hsp_segment_area(w->e.seg[0]));
+    hsp_segment_seal(w->e.seg[0], 4);
+    hsp_epoch_close_segments(&w->e);
+    assert_int_equal(access(w->file, F_OK), 0);
+}
+
+static void what_fits_is_taken(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    leave_a_version(w);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_true(hsp_segment_version(w->e.seg[0]) == 4);
+    assert_ok(hsp_segment_verify(w->e.seg[0], &err), &err);
+}
+
+static void what_is_damaged_or_of_another_shape_is_made_anew(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    leave_a_version(w);
+    flip_bit(w->file, 0, 3);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_true(hsp_segment_version(w->e.seg[0]) == HSP_NO_VERSION);
+    hsp_segment_seal(w->e.seg[0], 4);
+    hsp_epoch_close_segments(&w->e);
+    w->e.prog.bind.state_bytes = 512;
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_true(hsp_segment_version(w->e.seg[0]) == HSP_NO_VERSION);
+    assert_int_equal(hsp_segment_area_bytes(w->e.seg[0]), 512);
+}
+
+/* It may be whole: whoever cannot look must not delete it. */
+static void what_cannot_be_opened_is_left_alone(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    char elsewhere[4300];
+    leave_a_version(w);
+    (void)snprintf(elsewhere, sizeof elsewhere, "%s/elsewhere", w->dir);
+    assert_int_equal(rename(w->file, elsewhere), 0);
+    assert_int_equal(symlink(elsewhere, w->file), 0); /* which are not followed */
+    assert_status(hsp_epoch_open_segments(&w->e, &err), HSP_EIO);
+    assert_null(w->e.seg[0]);
+    hsp_epoch_close_segments(&w->e);
+    assert_int_equal(unlink(w->file), 0);
+    assert_int_equal(rename(elsewhere, w->file), 0);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_true(hsp_segment_version(w->e.seg[0]) == 4);
+}
+
+/* The only line of the device's notes, or "" without any. */
+static void read_notes(const struct world *w, char text[1000])
+{
+    char path[4300];
+    (void)snprintf(path, sizeof path, "%s/n-0.state", w->dir);
+    FILE *f = fopen(path, "re");
+    size_t n = f != NULL ? fread(text, 1, 999, f) : 0;
+    text[n] = '\0';
+    if (f != NULL) {
+        (void)fclose(f);
+    }
+}
+
+static void the_audit_notes_what_is_sealed(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    char text[1000], want[1000];
+    leave_a_version(w);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    w->env.node = "n";
+    w->e.number = 7;
+    hsp_audit_state(&w->e, 4, true); /* to nowhere */
+    w->env.audit_dir = w->dir;
+    hsp_audit_state(&w->e, 5, true); /* not sealed */
+    read_notes(w, text);
+    assert_string_equal(text, "");
+    hsp_audit_state(&w->e, 4, false);
+    read_notes(w, text);
+    (void)snprintf(
+        want, sizeof want,
+        "{\"job\":3,\"epoch\":\"7\",\"version\":4,\"rank\":0,\"begins\":false,\"state\":["
+        "{\"tensor\":0,\"kind\":\"param\",\"extent\":[8,4],\"from\":[0,0],\"to\":[8,4],"
+        "\"hash\":\"%" PRIu64 "\"}]}\n",
+        hsp_segment_content(w->e.seg[0]));
+    assert_string_equal(text, want);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_fits_is_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_damaged_or_of_another_shape_is_made_anew, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_opened_is_left_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_audit_notes_what_is_sealed, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,376 @@
+/* Executors on devices whose memory the host cannot touch and which do their work late (tests/lib/ghost.h): the same
+ * bits as on CPUs; what they say of memory that does not suffice; a device that fails in the midst of a step. */
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "proto/host/file_io.h"
+#include "tests/unit/worker/executor/executor_world.h"
+#include "worker/executor/executor.h"
+#include "worker/state/segment_name.h"
+
+/* Fresh, on the ranks of @plan, as epoch @epoch of layout @plan_no. */
+static void begin(struct xw_world *w, struct hsp_epoch_plan *plan, uint64_t epoch, uint64_t plan_no)
+{
+    int n = (int)plan->plan->n_ranks;
+    struct xw_epoch d = {
+        .epoch = epoch, .plan_no = plan_no, .mode = HSP_MODE_FRESH, .plan = plan, .n_peers = n};
+    for (int i = 0; i < n; i++) {
+        w->ghost[i].must_pin = !w->ghost[i].no_pin;
+        if (w->ex[i].pid == 0) {
+            xw_start_executor(w, i);
+        }
+    }
+    xw_prepare(w, &d);
+    for (int i = 0; i < n; i++) {
+        xw_send_start(w, i, epoch, 0);
+    }
+}
+
+/* What a run has left. */
+struct run {
+    double loss[XW_STEPS], val[XW_STEPS];
+    uint8_t *model;
+    size_t bytes;
+};
+
+static void forget(struct xw_world *w)
+{
+    memset(w->loss, 0, sizeof w->loss);
+    memset(w->val, 0, sizeof w->val);
+    w->stable = w->said_in = 0;
+    w->final = w->finished = false;
+}
+
+static void train(struct xw_world *w, struct hsp_epoch_plan *plan, bool device, struct run *ret)
+{
+    struct hsp_err err = {0};
+    char path[4300];
+    w->device = device;
+    begin(w, plan, 1, 1);
+    xw_await_end(w, 0);
+    memcpy(ret->loss, w->loss, sizeof w->loss);
+    memcpy(ret->val, w->val, sizeof w->val);
+    (void)snprintf(path, sizeof path, "%s/t/final/model.safetensors", w->dir);
+    assert_ok(hsp_file_read(path, 1 << 26, &ret->model, &ret->bytes, &err), &err);
+    for (uint32_t i = 0; i < plan->plan->n_ranks; i++) {
+        xw_end(&w->ex[i]);
+        assert_ok(hsp_segname_discard(w->ex[i].state_dir, 1, 0, 0, &err), &err);
+    }
+    forget(w);
+}
+
+static void same_bits(struct xw_world *w, const char *text)
+{
+    struct hsp_epoch_plan *plan = xw_make_plan(w, text);
+    struct run cpu, device;
+    train(w, plan, false, &cpu);
+    train(w, plan, true, &device);
+    assert_memory_equal(cpu.loss, device.loss, sizeof cpu.loss);
+    assert_memory_equal(cpu.val, device.val, sizeof cpu.val);
+    assert_int_equal(cpu.bytes, device.bytes);
+    assert_memory_equal(cpu.model, device.model, cpu.bytes);
+    free(cpu.model);
+    free(device.model);
+    (void)hsp_epoch_plan_free(plan);
+}
+
+static void test_training_has_the_same_bits(void **state)
+{
+    same_bits(*state, xw_plan_dp);
+    same_bits(*state, xw_plan_pp);
+}
+
+static void test_so_has_training_in_bf16(void **state)
+{
+    struct xw_world *w = *state;
+    xw_compute(w, "bf16");
+    same_bits(w, xw_plan_dp);
+}
+
+/* Groups of both: sums of two data parallel ranks, and within a layer of two ranks that have a part each, go between a CPU and a
+ * device whose memory the host cannot touch; whichever of the two is rank 0. */
+static void test_cpus_and_devices_in_one_group(void **state)
+{
+    struct xw_world *w = *state;
+    w->cpu[1] = true;
+    same_bits(w, xw_plan_dp);
+    same_bits(w, xw_plan_pp);
+    w->cpu[1] = false;
+    w->cpu[0] = w->cpu[2] = true;
+    same_bits(w, xw_plan_dp);
+    same_bits(w, xw_plan_pp);
+}
+
+/* The newest version of which ranks 0 to @n - 1 of layout @plan have their own part, all of them. */
+static uint64_t newest_of_all(struct xw_world *w, int n, uint64_t plan)
+{
+    uint64_t version = UINT64_MAX;
+    for (int i = 0; i < n; i++) {
+        struct hsp_m_holding *held = NULL;
+        uint32_t n_held = 0;
+        struct hsp_err err = {0};
+        uint64_t best = 0;
+        assert_ok(hsp_segname_scan(w->ex[i].state_dir, &held, &n_held, &err), &err);
+        for (uint32_t k = 0; k < n_held; k++) {
+            if (held[k].owner == held[k].rank && held[k].plan == plan && held[k].version > best) {
+                best = held[k].version;
+            }
+        }
+        free(held);
+        version = best < version ? best : version;
+    }
+    return version;
+}
+
+/* Device 1 fails as @how says. Its process says so and ends with a status of its own; another one goes on
+ * from what is sealed, and no committed step is lost. Returns the newest that was. */
+static uint64_t fail_and_go_on(struct xw_world *w, struct hsp_ghost_opts how, const double *loss)
+{
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp);
+    w->ghost[1] = how;
+    begin(w, dp, 11, 1);
+    w->ghost[1] = (struct hsp_ghost_opts){.seed = 0};
+    assert_int_equal(xw_await_exit(w, 1), HSP_EXIT_DEVICE);
+    xw_await(w, 0, HSP_MSG_PEER_LOST);
+    xw_send_ref(w, 0, HSP_MSG_SEAL, 12);
+    xw_await(w, 0, HSP_MSG_SEALED);
+    uint64_t committed = w->stable, version = newest_of_all(w, 2, 1);
+    assert_true(version >= committed && version < XW_STEPS);
+    xw_start_executor(w, 1);
+    struct xw_epoch next = {.epoch = 13,
+                            .plan_no = 1,
+                            .from_no = 1,
+                            .mode = HSP_MODE_RECOVER,
+                            .step = version,
+                            .plan = dp,
+                            .from = dp,
+                            .n_peers = 2,
+                            .n_live = 2,
+                            .live = {{0, 0, 0}, {1, 1, 1}}};
+    xw_prepare(w, &next);
+    xw_send_start(w, 0, 13, version);
+    xw_send_start(w, 1, 13, version);
+    xw_await_end(w, 0);
+    xw_assert_same(loss, w->loss);
+    struct hsp_err err = {0};
+    for (int i = 0; i < 2; i++) {
+        xw_end(&w->ex[i]);
+        assert_ok(hsp_segname_discard(w->ex[i].state_dir, 1, 0, 0, &err), &err);
+    }
+    forget(w);
+    (void)hsp_epoch_plan_free(dp);
+    return committed;
+}
+
+static void test_a_device_fails(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    uint64_t committed = 0;
+    char log[4300];
+    w->device = false;
+    xw_reference(w, loss, val);
+    w->device = true;
+    (void)snprintf(log, sizeof log, "%s/log", w->dir);
+    w->log = log;
+    for (uint64_t i = 0; i < 4; i++) {
+        const struct hsp_ghost_opts how = {.fail_at =
+                                               (uint64_t)hsp_test_range("fails", i, 2000, 6000)};
+        committed += fail_and_go_on(w, how, loss);
+    }
+    assert_true(committed > 0);
+    for (uint64_t i = 0; i < 2;
+         i++) { /* while a version is copied from it: no source before it is whole */
+        const struct hsp_ghost_opts how = {.fail_state =
+                                               (uint64_t)hsp_test_range("copies", i, 20, 40)};
+        assert_true(fail_and_go_on(w, how, loss) > 0);
+    }
+    assert_int_equal(
+        xw_lines_with(log, "device 0 has failed: ghost: the device failed: this executor ends"), 6);
+}
+
+/* At its first work of all: the state cannot be brought there. */
+static void test_a_device_fails_at_once(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    char log[4300];
+    (void)snprintf(log, sizeof log, "%s/log", w->dir);
+    w->log = log;
+    w->ghost[0].fail_at = 1;
+    begin(w, one, 11, 1);
+    assert_int_equal(xw_await_exit(w, 0), HSP_EXIT_DEVICE);
+    (void)hsp_epoch_plan_free(one);
+}
+
+static uint64_t taken(struct xw_world *w, struct hsp_epoch_plan *plan)
+{
+    begin(w, plan, 1, 1);
+    uint64_t bytes = w->last.u.ready.mem_bytes;
+    xw_end(&w->ex[0]);
+    struct hsp_err err = {0};
+    assert_ok(hsp_segname_discard(w->ex[0].state_dir, 1, 0, 0, &err), &err);
+    return bytes;
+}
+
+/* A plan for which there is no room is refused with the fact and in words, and the executor serves others. */
+static void test_memory_does_not_suffice(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    uint64_t need = taken(w, one);
+    const size_t less[] = {1 << 16, (size_t)need / 2};
+    for (int i = 0; i < 2; i++) {
+        struct xw_epoch d = {
+            .epoch = 5, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = one, .n_peers = 1};
+        w->ghost[0].memory = less[i];
+        xw_start_executor(w, 0);
+        xw_send_prepare(w, &d);
+        do {
+            assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
+        } while (w->last.type != HSP_MSG_PREPARE_FAILED);
+        assert_int_equal(w->last.u.failed.fact, HSP_FACT_OUT_OF_MEMORY);
+        assert_non_null(strstr(w->last.u.failed.reason, "no memory for "));
+        xw_await_beat(w, 0);
+        xw_end(&w->ex[0]);
+    }
+    (void)hsp_epoch_plan_free(one);
+}
+
+/* There is room for one epoch, not for two: a switch gives one's memory to the next. */
+static void switch_in_the_memory_of_one(struct xw_world *w)
+{
+    double loss[XW_STEPS], val[XW_STEPS];
+    xw_reference(w, loss, val);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, xw_plan_dp);
+    w->ghost[0].memory = (size_t)taken(w, one) + (1 << 16);
+    w->speed = 0.1;
+    begin(w, one, 11, 1);
+    xw_await_step(w, 0, 10);
+    xw_start_executor(w, 1);
+    struct xw_epoch second = {.epoch = 12,
+                              .plan_no = 2,
+                              .from_no = 1,
+                              .base = 11,
+                              .mode = HSP_MODE_SWITCH,
+                              .plan = dp,
+                              .from = one,
+                              .n_peers = 2,
+                              .n_live = 1,
+                              .live = {{0, 0, 0}}};
+    xw_prepare(w, &second);
+    xw_send_ref(w, 0, HSP_MSG_ARM, 12);
+    xw_await(w, 1, HSP_MSG_STARTED);
+    xw_await_end(w, 0);
+    xw_assert_same(loss, w->loss);
+    xw_assert_same(val, w->val);
+    (void)hsp_epoch_plan_free(one);
+    (void)hsp_epoch_plan_free(dp);
+}
+
+static void test_a_switch_in_the_memory_of_one_epoch(void **state)
+{
+    switch_in_the_memory_of_one(*state);
+}
+
+/* All goes on where segments cannot be pinned, and each executor says so once, also one that has two epochs: those of the
+ * reference, of `taken`, and the two of the switch. */
+static void test_segments_that_cannot_be_pinned(void **state)
+{
+    struct xw_world *w = *state;
+    char log[4300];
+    (void)snprintf(log, sizeof log, "%s/log", w->dir);
+    w->log = log;
+    w->ghost[0].no_pin = w->ghost[1].no_pin = true;
+    switch_in_the_memory_of_one(w);
+    assert_int_equal(xw_lines_with(log, "is copied through memory that is not pinned, slowly: "
+                                        "ghost: cannot pin "),
+                     4);
+}
+
+/* Checkpoints are the host's: one that a device wrote is read by a CPU, and the other way round. */
+static void restore(struct xw_world *w, bool device, const double *loss)
+{
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *one = xw_make_plan(w, xw_plan_one);
+    struct hsp_err err = {0};
+    w->device = device;
+    begin(w, dp, 21, 1);
+    do {
+        xw_await(w, 0, HSP_MSG_CHECKPOINTED);
+    } while (w->last.u.ckpt.step != 25);
+    for (int i = 0; i < 2; i++) {
+        xw_end(&w->ex[i]);
+        assert_ok(hsp_segname_discard(w->ex[i].state_dir, 1, 0, 0, &err), &err);
+    }
+    w->device = !device;
+    xw_start_executor(w, 0);
+    struct xw_epoch d = {
+        .epoch = 22, .plan_no = 2, .mode = HSP_MODE_RESTORE, .step = 25, .plan = one, .n_peers = 1};
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 22, 25);
+    xw_await_end(w, 0);
+    xw_assert_same(loss, w->loss);
+    xw_end(&w->ex[0]);
+    assert_ok(hsp_segname_discard(w->ex[0].state_dir, 1, 0, 0, &err), &err);
+    forget(w);
+    (void)hsp_epoch_plan_free(one);
+    (void)hsp_epoch_plan_free(dp);
+}
+
+static void test_checkpoints_are_the_same(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    xw_reference(w, loss, val);
+    restore(w, true, loss);
+    char path[4300]; /* what the first wrote */
+    (void)snprintf(path, sizeof path, "%s/t", w->dir);
+    hsp_test_rmdir(path);
+    restore(w, false, loss);
+}
+
+/* One that cannot be opened. */
+static enum hsp_status refuse(const struct hsp_executor_opts *o, struct hsp_backend **ret,
+                              struct hsp_err *err)
+{
+    (void)ret;
+    return hsp_err_set(err, HSP_ENODEV, 0, "no GPU %d: there are none", o->gpu_index);
+}
+
+static void test_a_device_that_is_not_there(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_executor_opts o = {.fd = -1,
+                                  .gpu_index = 3,
+                                  .node = "n0",
+                                  .state_dir = w->dir,
+                                  .listen = "127.0.0.1",
+                                  .speed = 1,
+                                  .mem_bytes = 1 << 20,
+                                  .threads = 1,
+                                  .heartbeat_ms = 500,
+                                  .log = hsp_log_new(-1, HSP_LOG_ERROR),
+                                  .open = refuse};
+    assert_int_equal(hsp_executor_main(&o), HSP_EXIT_DEVICE);
+    (void)hsp_log_free((struct hsp_log *)o.log);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_training_has_the_same_bits, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_so_has_training_in_bf16, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_cpus_and_devices_in_one_group, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_device_fails, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_device_fails_at_once, xw_setup_device, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_memory_does_not_suffice, xw_setup_device, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_switch_in_the_memory_of_one_epoch, xw_setup_device,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_segments_that_cannot_be_pinned, xw_setup_device,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_checkpoints_are_the_same, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_device_that_is_not_there, xw_setup, xw_teardown),
+    };
+    return cmocka_run_group_tests_name("executordevice", tests, NULL, NULL);
+}

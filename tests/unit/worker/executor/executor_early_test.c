@@ -1,0 +1,310 @@
+/* The first forward of an epoch begins when the weights are there. Of a switch one rank's keeper thread is held before
+ * it fetches the optimizer's state, until every rank has been through forward and backward and stands
+ * before its vote; then the epoch ends, in one of several ways. No step may have been voted, nothing of the
+ * version before may be lost, and the losses are those of one undisturbed device. */
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/unit/worker/executor/executor_world.h"
+#include "worker/executor/epoch.h"
+#include "worker/state/segment_name.h"
+
+#define EPOCH 12 /* the one that is disturbed */
+#define SPOIL "damaged on purpose"
+
+/* Every rank gathers from the others the weights that it computes with. */
+static const char plan_zero3[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: 3\nstreams:\n"
+                                 "  - {sequences: 2, stages: [{layers: 3, ranks: [0]}]}\n"
+                                 "  - {sequences: 2, stages: [{layers: 3, ranks: [1]}]}\n"
+                                 "  - {sequences: 2, stages: [{layers: 3, ranks: [2]}]}\n";
+
+enum what { PASS, HOLD, SPOILT };
+
+/* Shared with the executors. */
+static struct board {
+    atomic_uint what[XW_MAX_DEV];   /* for the rest of the state of EPOCH */
+    atomic_uint held[XW_MAX_DEV];   /* it waits there */
+    atomic_uint idle[XW_MAX_DEV];   /* the first step of EPOCH does not begin */
+    atomic_uint voting[XW_MAX_DEV]; /* the first step of EPOCH is done but for the vote */
+} * board;
+
+enum hsp_status __real_hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version,
+                                            struct hsp_fetched *ret, struct hsp_err *err);
+enum hsp_status __wrap_hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version,
+                                            struct hsp_fetched *ret, struct hsp_err *err);
+enum hsp_status __real_hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+enum hsp_status __wrap_hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+enum hsp_status __real_hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
+                                                 struct hsp_err *err);
+enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
+                                                 struct hsp_err *err);
+
+bool __wrap_hsp_epoch_fetch_beside(const struct hsp_epoch *e);
+
+bool __wrap_hsp_epoch_fetch_beside(const struct hsp_epoch *e)
+{
+    (void)e; /* whatever this machine has */
+    return true;
+}
+
+static int device_of(const struct hsp_epoch *e)
+{
+    return e->env->node[1] - '0';
+}
+
+enum hsp_status __wrap_hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version,
+                                            struct hsp_fetched *ret, struct hsp_err *err)
+{
+    int dev = device_of(e);
+    while (e->number == EPOCH && atomic_load(&board->what[dev]) == HOLD) {
+        atomic_store(&board->held[dev], 1);
+        (void)usleep(500);
+    }
+    if (e->number == EPOCH && atomic_load(&board->what[dev]) == SPOILT) {
+        return hsp_err_set(err, HSP_EDIGEST, 0, SPOIL);
+    }
+    return __real_hsp_epoch_fetch_rest(e, version, ret, err);
+}
+
+enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
+                                                 struct hsp_err *err)
+{
+    atomic_store(&board->voting[device_of(e)], e->number == EPOCH);
+    return __real_hsp_epoch_await_confirmed(e, version, err);
+}
+
+enum hsp_status __wrap_hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    while (e->number == EPOCH && atomic_load(&board->idle[device_of(e)]) != 0) {
+        (void)usleep(500);
+    }
+    return __real_hsp_epoch_train(e, version, err);
+}
+
+static void await_flag(atomic_uint *flag)
+{
+    for (int ms = 0; atomic_load(flag) == 0; ms++) {
+        assert_true(ms < XW_WAIT_MS);
+        (void)usleep(1000);
+    }
+}
+
+/* Two data parallel; then epoch 12, @to, on so many that those which it has no ranks for are sources. */
+static void begin(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *to,
+                  int n_peers)
+{
+    w->speed = 0.2;
+    for (int i = 0; i < 3; i++) {
+        xw_start_executor(w, i);
+    }
+    struct xw_epoch first = {
+        .epoch = 11, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = dp, .n_peers = 2};
+    xw_prepare(w, &first);
+    xw_send_start(w, 0, 11, 0);
+    xw_send_start(w, 1, 11, 0);
+    xw_await_step(w, 0, 15);
+    struct xw_epoch second = {.epoch = EPOCH,
+                              .plan_no = 2,
+                              .from_no = 1,
+                              .base = 11,
+                              .mode = HSP_MODE_SWITCH,
+                              .plan = to,
+                              .from = dp,
+                              .n_peers = n_peers,
+                              .n_live = 2,
+                              .live = {{0, 0, 0}, {1, 1, 1}}};
+    xw_prepare(w, &second);
+    xw_send_ref(w, 0, HSP_MSG_ARM, EPOCH);
+    xw_send_ref(w, 1, HSP_MSG_ARM, EPOCH);
+}
+
+/* The same, and of its ranks @dev stands before the optimizer's state and all have computed a step. */
+static void begin_early(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoch_plan *to,
+                        int dev)
+{
+    atomic_store(&board->what[dev], HOLD);
+    begin(w, dp, to, 3);
+    await_flag(&board->held[dev]);
+    for (int i = 0; i < 3; i++) {
+        await_flag(&board->voting[i]);
+    }
+}
+
+/* The newest version in layout 1 of which ranks 0 and 1 have their own parts. */
+static uint64_t newest_before(struct xw_world *w)
+{
+    uint64_t version = UINT64_MAX;
+    for (int i = 0; i < 2; i++) {
+        struct hsp_err err = {0};
+        struct hsp_m_holding *held = NULL;
+        uint32_t n = 0;
+        uint64_t best = 0;
+        assert_ok(hsp_segname_scan(w->ex[i].state_dir, &held, &n, &err), &err);
+        for (uint32_t k = 0; k < n; k++) {
+            bool own = held[k].plan == 1 && held[k].owner == held[k].rank;
+            best = own && held[k].version > best ? held[k].version : best;
+        }
+        free(held);
+        version = best < version ? best : version;
+    }
+    return version;
+}
+
+/* The pipeline begins again as epoch 14 with what was before, and goes on to the end. */
+static void recover_and_compare(struct xw_world *w, struct hsp_epoch_plan *dp,
+                                struct hsp_epoch_plan *pp, const double *loss, const double *val)
+{
+    struct xw_epoch third = {.epoch = 14,
+                             .plan_no = 3,
+                             .from_no = 1,
+                             .mode = HSP_MODE_RECOVER,
+                             .step = newest_before(w),
+                             .plan = pp,
+                             .from = dp,
+                             .n_peers = 3,
+                             .n_live = 2,
+                             .live = {{0, 0, 0}, {1, 1, 1}}};
+    assert_int_equal(third.step,
+                     w->stable + 1); /* handed over with it; no step of epoch 12 was voted */
+    xw_prepare(w, &third);
+    for (int i = 0; i < 3; i++) {
+        xw_send_start(w, i, 14, third.step);
+    }
+    xw_await_end(w, 0);
+    xw_assert_same(loss, w->loss);
+    xw_assert_same(val, w->val);
+    (void)hsp_epoch_plan_free(dp);
+    (void)hsp_epoch_plan_free(pp);
+}
+
+/* Until PEER_LOST of device @dev: all else that it says is noted, STARTED there is none. */
+static void await_loss(struct xw_world *w, int dev)
+{
+    int64_t until = hsp_clock_ns() + (int64_t)XW_WAIT_MS * 1000000; /* heartbeats never end */
+    do {
+        assert_true(hsp_clock_ns() < until && xw_next_msg(w, dev, XW_WAIT_MS));
+        assert_int_not_equal(w->last.type, HSP_MSG_STARTED);
+    } while (w->last.type != HSP_MSG_PEER_LOST);
+}
+
+static void test_a_member_is_killed_when_others_have_begun(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    xw_reference(w, loss, val);
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
+    begin_early(w, dp, pp, 0);
+    xw_end(&w->ex[1]);
+    await_loss(w, 0);
+    atomic_store(&board->what[0], PASS);
+    xw_await(w, 2, HSP_MSG_PEER_LOST);
+    for (int i = 0; i < 3; i += 2) {
+        xw_send_ref(w, i, HSP_MSG_SEAL, 13);
+        xw_await(w, i, HSP_MSG_SEALED);
+    }
+    xw_start_executor(w, 1);
+    recover_and_compare(w, dp, pp, loss, val);
+}
+
+/* Nobody but the mesh of the move knows of a source. */
+static void test_a_source_is_killed_when_the_member_has_begun(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    xw_reference(w, loss, val);
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *one = xw_make_plan(w, xw_plan_one),
+                          *pp = xw_make_plan(w, xw_plan_pp);
+    atomic_store(&board->what[0], HOLD);
+    begin(w, dp, one, 2);
+    await_flag(&board->held[0]);
+    await_flag(&board->voting[0]);
+    xw_end(&w->ex[1]);
+    await_loss(w, 0);
+    assert_int_equal(w->last.u.lost.peer, 1);
+    atomic_store(&board->what[0], PASS);
+    xw_send_ref(w, 0, HSP_MSG_SEAL, 13);
+    xw_await(w, 0, HSP_MSG_SEALED);
+    xw_start_executor(w, 1);
+    recover_and_compare(w, dp, pp, loss, val);
+    (void)hsp_epoch_plan_free(one);
+}
+
+/* Others wait in mid-transfer for what the held one does not send. */
+static void test_a_begun_epoch_is_ended(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    xw_reference(w, loss, val);
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
+    begin_early(w, dp, pp, 0);
+    for (int i = 2; i >= 0; i--) {
+        xw_send_ref(w, i, HSP_MSG_SEAL, 13);
+        atomic_store(&board->what[i], PASS);
+        xw_await(w, i, HSP_MSG_SEALED);
+    }
+    recover_and_compare(w, dp, pp, loss, val);
+}
+
+/* The run thread of the one who finds it is in its step then, waiting for the rank before. */
+static void test_what_comes_is_damaged(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    xw_reference(w, loss, val);
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
+    atomic_store(&board->what[2], SPOILT);
+    atomic_store(&board->idle[0], 1);
+    begin(w, dp, pp, 3);
+    await_loss(w, 2);
+    atomic_store(&board->idle[0], 0);
+    assert_string_equal(w->last.u.lost.reason, SPOIL);
+    assert_false(w->last.u.lost.before_start);
+    for (int i = 0; i < 3; i++) {
+        xw_send_ref(w, i, HSP_MSG_SEAL, 13);
+        xw_await(w, i, HSP_MSG_SEALED);
+    }
+    recover_and_compare(w, dp, pp, loss, val);
+}
+
+/* Of what it began with the weights alone nothing is lost when the rest comes, much later. */
+static void test_the_rest_comes_late(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    xw_reference(w, loss, val);
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *zero3 = xw_make_plan(w, plan_zero3);
+    begin_early(w, dp, zero3, 0);
+    atomic_store(&board->what[0], PASS);
+    xw_await(w, 0, HSP_MSG_STARTED);
+    assert_int_equal(w->last.u.started.step, w->stable + 1); /* no vote came before */
+    xw_await_end(w, 0);
+    xw_assert_same(loss, w->loss);
+    xw_assert_same(val, w->val);
+    (void)hsp_epoch_plan_free(dp);
+    (void)hsp_epoch_plan_free(zero3);
+}
+
+static int setup(void **state)
+{
+    memset(board, 0, sizeof *board);
+    return xw_setup(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_the_rest_comes_late, setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_member_is_killed_when_others_have_begun, setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_source_is_killed_when_the_member_has_begun, setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_begun_epoch_is_ended, setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_what_comes_is_damaged, setup, xw_teardown),
+    };
+    board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (board == MAP_FAILED) {
+        return 1;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,254 @@
+/* Executors whose files make trouble: a model that cannot be written, data that do not come or that
+ * memory does not suffice for. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/unit/worker/executor/executor_world.h"
+#include "worker/data/formats.h"
+#include "worker/state/segment_name.h"
+
+/* Awaits the next report that something could not be written. */
+static void await_unwritten(struct xw_world *w, const char *reason)
+{
+    for (uint32_t n = w->n_unwritten; w->n_unwritten == n;) {
+        xw_await(w, 0, HSP_MSG_CHECKPOINTED);
+    }
+    assert_int_equal(w->last.u.ckpt.step, XW_STEPS);
+    assert_string_equal(w->last.u.ckpt.reason, reason);
+}
+
+static uint32_t count_lines(const struct hsp_msg *m)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->blob_len; i++) {
+        n += m->blob[i] == '\n';
+    }
+    return n;
+}
+
+/* Two devices train to the xw_end, where @final is a file in the way of the folder for the model. */
+static struct hsp_epoch_plan *end_without_a_folder(struct xw_world *w, char final[4300])
+{
+    char path[4300];
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp);
+    struct xw_epoch d = {
+        .epoch = 41, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = dp, .n_peers = 2};
+    (void)snprintf(path, sizeof path, "%s/t", w->dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    (void)snprintf(final, 4300, "%s/t/final", w->dir);
+    int fd = open(final, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+    w->unwritable = true;
+    xw_start_executor(w, 0);
+    xw_start_executor(w, 1);
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 41, 0);
+    xw_send_start(w, 1, 41, 0);
+    xw_await_step(w, 0, XW_STEPS);
+    return dp;
+}
+
+/* The model cannot be written, first for want of a folder, then only under its name, when all has
+ * been gathered: both are told with the remedy, and it is written when they are mended. Nor can one
+ * device note its steps: the other does. */
+static void test_a_final_model_is_tried_until_it_is_written(void **state)
+{
+    struct xw_world *w = *state;
+    char final[4300], path[4400], notes[PATH_MAX], reason[4600];
+    (void)snprintf(notes, sizeof notes, "%s/state-0", w->dir);
+    assert_int_equal(mkdir(notes, 0700), 0);
+    hsp_segname_notes(notes, 1, 0, path);
+    assert_int_equal(mkdir(path, 0700), 0); /* no file can be there */
+    struct hsp_epoch_plan *dp = end_without_a_folder(w, final);
+    (void)snprintf(reason, sizeof reason,
+                   "n0/0: cannot create %s/model.safetensors.tmp: Not a directory; move away what "
+                   "is there instead",
+                   final);
+    await_unwritten(w, reason);
+    (void)snprintf(path, sizeof path, "%s/model.safetensors", final);
+    assert_int_equal(unlink(final), 0);
+    assert_int_equal(mkdir(final, 0700), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    (void)snprintf(reason, sizeof reason,
+                   "n0/0: cannot rename %s.tmp: Is a directory; move away what is there instead",
+                   path);
+    await_unwritten(w, reason);
+    assert_int_equal(rmdir(path), 0);
+    xw_await(w, 0, HSP_MSG_FINISHED);
+    assert_int_equal(count_lines(&w->last), XW_STEPS);
+    assert_int_equal(access(path, R_OK), 0);
+    (void)hsp_epoch_plan_free(dp);
+}
+
+/* Who does not want to wait ends the job. */
+static void test_a_job_that_waits_for_its_disk_can_be_ended(void **state)
+{
+    struct xw_world *w = *state;
+    char final[4300];
+    struct hsp_epoch_plan *dp = end_without_a_folder(w, final);
+    xw_await(w, 0, HSP_MSG_CHECKPOINTED);
+    for (int i = 0; i < 2; i++) {
+        xw_send_ref(w, i, HSP_MSG_STOP, 41);
+        xw_await(w, i, HSP_MSG_STOPPED);
+    }
+    assert_false(w->finished);
+    (void)hsp_epoch_plan_free(dp);
+}
+
+static void arm(struct xw_world *w, const struct xw_epoch *d, int n_voters)
+{
+    xw_prepare(w, d);
+    for (int i = 0; i < n_voters; i++) {
+        xw_send_ref(w, i, HSP_MSG_ARM, d->epoch);
+    }
+    for (int i = n_voters; i-- > 0;) {
+        xw_await(w, i, HSP_MSG_STARTED);
+        assert_int_equal(w->last.u.started.step, XW_STEPS);
+    }
+}
+
+/* Instead the next epoch may write it, whose devices are others: some join, some only hand over. */
+static void test_a_final_model_is_written_by_the_next_epoch(void **state)
+{
+    struct xw_world *w = *state;
+    char final[4300], other[4300], path[4400];
+    struct hsp_epoch_plan *dp = end_without_a_folder(w, final);
+    struct hsp_epoch_plan *pp = xw_make_plan(w, xw_plan_pp), *one = xw_make_plan(w, xw_plan_one);
+    (void)snprintf(other, sizeof other, "%s/other", w->dir);
+    struct xw_epoch second = {.epoch = 42,
+                              .plan_no = 2,
+                              .from_no = 1,
+                              .base = 41,
+                              .mode = HSP_MODE_SWITCH,
+                              .plan = pp,
+                              .from = dp,
+                              .n_peers = 3,
+                              .n_live = 2,
+                              .live = {{0, 0, 0}, {1, 1, 1}}};
+    struct xw_epoch third = {.epoch = 43,
+                             .plan_no = 3,
+                             .from_no = 2,
+                             .base = 42,
+                             .mode = HSP_MODE_SWITCH,
+                             .plan = one,
+                             .from = pp,
+                             .n_peers = 3,
+                             .n_live = 3,
+                             .live = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2}},
+                             .path = other};
+    xw_await(w, 0, HSP_MSG_CHECKPOINTED);
+    xw_start_executor(w, 2);
+    arm(w, &second, 2);
+    do {
+        xw_await(w, 0, HSP_MSG_CHECKPOINTED);
+    } while (w->last.epoch != 42);
+    arm(w, &third, 3);
+    xw_await_end(w, 0);
+    (void)snprintf(path, sizeof path, "%s/t/final/model.safetensors", other);
+    assert_int_equal(access(path, R_OK), 0);
+    (void)hsp_epoch_plan_free(dp);
+    (void)hsp_epoch_plan_free(pp);
+    (void)hsp_epoch_plan_free(one);
+}
+
+/* The data come from where nothing answers (a pipe without a writer): heartbeats go on, and what is
+ * prepared can be ended and prepared again. When the data are there at last, so is the epoch. */
+static void test_data_that_do_not_come_hold_nothing_up(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {
+        .epoch = 31, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    xw_start_executor(w, 0);
+    assert_int_equal(unlink(w->text), 0);
+    assert_int_equal(mkfifo(w->text, 0600), 0);
+    xw_send_prepare(w, &d);
+    xw_await_beat(w, 0);
+    xw_await_beat(w, 0);
+    xw_send_ref(w, 0, HSP_MSG_DROP, 31);
+    d.epoch = 32;
+    xw_send_prepare(w, &d);
+    xw_await_beat(w, 0);
+    xw_send_ref(w, 0, HSP_MSG_STOP, 32);
+    xw_await(w, 0, HSP_MSG_STOPPED);
+    int fd = open(w->text, O_WRONLY | O_CLOEXEC); /* the first reading meets it */
+    assert_true(fd >= 0);
+    assert_int_equal(unlink(w->text), 0);
+    xw_write_text(w);
+    assert_int_equal(close(fd), 0);
+    d.epoch = 33;
+    xw_prepare(w, &d);
+    (void)hsp_epoch_plan_free(p);
+}
+
+/* More data than there are addresses for: the node has them, so nobody must say that it has not. */
+static void test_data_that_memory_does_not_suffice_for_are_not_absent(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {
+        .epoch = 41, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    char more[4300];
+    if (getenv("HSPMD_VALGRIND") != NULL) {
+        (void)hsp_epoch_plan_free(p);
+        print_message("not under valgrind: it has fewer addresses, and says so in another way\n");
+        return;
+    }
+    assert_int_equal(truncate(w->text, (off_t)HSP_MAX_DATA_BYTES), 0);
+    for (int i = 0; i < 40; i++) { /* 2^47 bytes are 32 of them */
+        (void)snprintf(more, sizeof more, "%s/more-%d", w->dir, i);
+        assert_int_equal(link(w->text, more), 0);
+    }
+    (void)snprintf(w->text, sizeof w->text, "%s/more-*", w->dir);
+    xw_start_executor(w, 0);
+    xw_send_prepare(w, &d);
+    do {
+        assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
+    } while (w->last.type == HSP_MSG_HEARTBEAT);
+    assert_int_equal(w->last.type, HSP_MSG_PREPARE_FAILED);
+    assert_non_null(strstr(w->last.u.failed.reason, "Cannot allocate memory"));
+    assert_int_equal(w->last.u.failed.fact, HSP_FACT_OTHER);
+    (void)hsp_epoch_plan_free(p);
+}
+
+/* A file too short for one window is no data: it is told before anything runs. */
+static void test_data_of_less_than_a_window_are_none(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {
+        .epoch = 51, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    assert_int_equal(truncate(w->text, 1), 0);
+    xw_start_executor(w, 0);
+    xw_send_prepare(w, &d);
+    do {
+        assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
+    } while (w->last.type == HSP_MSG_HEARTBEAT);
+    assert_int_equal(w->last.type, HSP_MSG_PREPARE_FAILED);
+    assert_int_equal(w->last.u.failed.fact, HSP_FACT_NO_DATA);
+    assert_non_null(strstr(w->last.u.failed.reason, w->text));
+    assert_non_null(strstr(w->last.u.failed.reason, "data of 1 tokens"));
+    (void)hsp_epoch_plan_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_final_model_is_tried_until_it_is_written, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_job_that_waits_for_its_disk_can_be_ended, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_final_model_is_written_by_the_next_epoch, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_data_that_do_not_come_hold_nothing_up, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_data_that_memory_does_not_suffice_for_are_not_absent,
+                                        xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_data_of_less_than_a_window_are_none, xw_setup,
+                                        xw_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

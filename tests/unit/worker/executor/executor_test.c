@@ -1,0 +1,449 @@
+/* Real executors and real plans: a fresh start, a planned switch to another layout with a joiner, a
+ * killed executor and recovery, the end. The losses of every step must be those of one undisturbed
+ * device. */
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/unit/worker/executor/executor_world.h"
+#include "worker/state/segment_name.h"
+
+/* Epoch 11: data parallel on executors 0 and 1, until step 15. */
+static void begin_on_two(struct xw_world *w, struct hsp_epoch_plan *dp)
+{
+    w->speed = 0.2;
+    for (int i = 0; i < 3; i++) {
+        xw_start_executor(w, i);
+    }
+    struct xw_epoch first = {
+        .epoch = 11, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = dp, .n_peers = 2};
+    xw_prepare(w, &first);
+    xw_send_start(w, 0, 11, 0);
+    xw_send_start(w, 1, 11, 0);
+    xw_await_step(w, 0, 15);
+}
+
+/* Whether executor @i has its own part of the state in the layout of @plan. */
+static bool holds(struct xw_world *w, int i, uint64_t plan)
+{
+    struct hsp_m_holding *held = NULL;
+    uint32_t n = 0;
+    struct hsp_err err = {0};
+    bool found = false;
+    assert_ok(hsp_segname_scan(w->ex[i].state_dir, &held, &n, &err), &err);
+    for (uint32_t k = 0; k < n; k++) {
+        found = found || (held[k].plan == plan && held[k].owner == held[k].rank);
+    }
+    free(held);
+    return found;
+}
+
+/* Epoch 12: a planned switch to a pipeline on all three, five steps of it, and what was before, which
+ * stays until it is released, is. */
+static void switch_to_three(struct xw_world *w, struct hsp_epoch_plan *dp,
+                            struct hsp_epoch_plan *pp)
+{
+    struct hsp_err err = {0};
+    struct xw_epoch second = {.epoch = 12,
+                              .plan_no = 2,
+                              .from_no = 1,
+                              .base = 11,
+                              .mode = HSP_MODE_SWITCH,
+                              .plan = pp,
+                              .from = dp,
+                              .n_peers = 3,
+                              .n_live = 2,
+                              .live = {{0, 0, 0}, {1, 1, 1}}};
+    xw_prepare(w, &second);
+    xw_send_ref(w, 0, HSP_MSG_ARM, 12);
+    xw_send_ref(w, 1, HSP_MSG_ARM, 12);
+    xw_await(w, 2, HSP_MSG_STARTED);
+    assert_true(w->last.u.started.transfer_bytes > 0);
+    uint64_t began = w->last.u.started.step;
+    assert_true(began > 15);
+    xw_await_step(w, 0, began + 5);
+    for (int i = 0; i < 3; i++) {
+        assert_true(holds(w, i, 2));
+        assert_true(holds(w, i, 1) == (i < 2));
+        struct hsp_msg m = {
+            .type = HSP_MSG_RELEASE, .epoch = 12, .u.release = {.job = 1, .keep_plan = 2}};
+        assert_ok(hsp_chan_send(&w->ex[i].chan, &m, &err), &err);
+        xw_await(w, i, HSP_MSG_RELEASED);
+        assert_false(holds(w, i, 1));
+    }
+}
+
+/* Executor 1 is killed, the others seal. Returns the greatest version of which all three have their
+ * own part in memory. */
+static uint64_t lose_one(struct xw_world *w)
+{
+    struct hsp_m_holding *held = NULL;
+    uint32_t n_held = 0;
+    struct hsp_err err = {0};
+    uint64_t version = UINT64_MAX;
+    xw_end(&w->ex[1]);
+    xw_await(w, 0, HSP_MSG_PEER_LOST);
+    xw_send_ref(w, 0, HSP_MSG_SEAL, 13);
+    xw_send_ref(w, 2, HSP_MSG_SEAL, 13);
+    xw_await(w, 0, HSP_MSG_SEALED);
+    xw_await(w, 2, HSP_MSG_SEALED);
+    for (int i = 0; i < 3; i++) {
+        uint64_t best = 0;
+        assert_ok(hsp_segname_scan(w->ex[i].state_dir, &held, &n_held, &err), &err);
+        for (uint32_t k = 0; k < n_held; k++) {
+            if (held[k].owner == held[k].rank && held[k].version > best) {
+                assert_int_equal(held[k].plan, 2);
+                best = held[k].version;
+            }
+        }
+        free(held);
+        version = best < version ? best : version;
+    }
+    assert_true(version >= w->stable);
+    return version;
+}
+
+/* Epoch 14: the pipeline goes on at @version with a new process of executor 1, to the end. */
+static void recover_and_end(struct xw_world *w, struct hsp_epoch_plan *pp, uint64_t version)
+{
+    xw_start_executor(w, 1);
+    struct xw_epoch third = {.epoch = 14,
+                             .plan_no = 2,
+                             .from_no = 2,
+                             .mode = HSP_MODE_RECOVER,
+                             .step = version,
+                             .plan = pp,
+                             .from = pp,
+                             .n_peers = 3,
+                             .n_live = 3,
+                             .live = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2}}};
+    xw_prepare(w, &third);
+    for (int i = 0; i < 3; i++) {
+        xw_send_start(w, i, 14, version);
+    }
+    xw_await_end(w, 0);
+}
+
+/* A switch, a loss and a recovery of a job that computes in bf16, on devices that do not: its state is
+ * fp32 and moves as any other; losses differ by what other sums round otherwise. Each executor says once
+ * what it does. */
+static void test_a_bf16_job_goes_on(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS], apart = 0;
+    char log[4300];
+    xw_compute(w, "bf16");
+    xw_reference(w, loss, val);
+    (void)snprintf(log, sizeof log, "%s/log", w->dir);
+    w->log = log;
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
+    begin_on_two(w, dp);
+    switch_to_three(w, dp, pp);
+    recover_and_end(w, pp, lose_one(w));
+    for (int i = 0; i < XW_STEPS; i++) {
+        apart = fmax(apart, fabs(loss[i] - w->loss[i]));
+    }
+    assert_true(apart > 0 && apart < 0.02 * loss[0]);
+    assert_true(w->loss[XW_STEPS - 1] < loss[0] - 0.5);
+    /* four processes: one was killed and came back */
+    assert_int_equal(xw_lines_with(log, "asks for bf16: device 0 computes in fp32"), 4);
+    (void)hsp_epoch_plan_free(dp);
+    (void)hsp_epoch_plan_free(pp);
+}
+
+static void test_a_tf32_job_is_told(void **state)
+{
+    struct xw_world *w = *state;
+    char log[4300];
+    (void)snprintf(log, sizeof log, "%s/log", w->dir);
+    w->log = log;
+    xw_compute(w, "tf32");
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {.epoch = 1, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    xw_start_executor(w, 0);
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 1, 0);
+    xw_await_step(w, 0, 2);
+    assert_int_equal(xw_lines_with(log, "asks for tf32: device 0 has none"), 1);
+    (void)hsp_epoch_plan_free(p);
+}
+
+static bool has_mapped(const struct xw_world *w, int dev, const char *path)
+{
+    char name[64], line[4500];
+    bool found = false;
+    (void)snprintf(name, sizeof name, "/proc/%d/maps", (int)w->ex[dev].pid);
+    FILE *f = fopen(name, "r");
+    assert_non_null(f);
+    while (!found && fgets(line, sizeof line, f) != NULL) {
+        found = strstr(line, path) != NULL;
+    }
+    assert_int_equal(fclose(f), 0);
+    return found;
+}
+
+static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    struct hsp_m_holding *held = NULL;
+    uint32_t n_held = 0;
+    struct hsp_err err = {0};
+    xw_reference(w, loss, val);
+
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
+    begin_on_two(w, dp);
+    switch_to_three(w, dp, pp);
+    recover_and_end(w, pp, lose_one(w));
+
+    xw_assert_same(loss, w->loss);
+    xw_assert_same(val, w->val);
+    assert_true(w->n_ckpt >= 1); /* the one at 25 may have been cut short by the kill */
+    char path[4300];
+    (void)snprintf(path, sizeof path, "%s/t/final/model.safetensors", w->dir);
+    assert_int_equal(access(path, R_OK), 0);
+    assert_true(has_mapped(w, 0, w->text));
+    xw_send_ref(w, 0, HSP_MSG_STOP, 14);
+    xw_await(w, 0, HSP_MSG_STOPPED);
+    assert_false(has_mapped(w, 0, w->text));
+    assert_ok(hsp_segname_scan(w->ex[0].state_dir, &held, &n_held, &err), &err);
+    assert_int_equal(n_held, 0);
+    free(held);
+    (void)hsp_epoch_plan_free(dp);
+    (void)hsp_epoch_plan_free(pp);
+}
+
+/* A node is gone with all it had: the second copies bring its part back. */
+static void test_second_copies_replace_a_lost_node(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    xw_reference(w, loss, val);
+    struct hsp_epoch_plan *pp = xw_make_plan(w, xw_plan_pp), *one = xw_make_plan(w, xw_plan_one);
+    for (int i = 0; i < 3; i++) {
+        xw_start_executor(w, i);
+    }
+    struct xw_epoch first = {
+        .epoch = 21, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = pp, .n_peers = 3};
+    xw_prepare(w, &first);
+    for (int i = 0; i < 3; i++) {
+        xw_send_start(w, i, 21, 0);
+    }
+    xw_await_step(w, 0, 10);
+    xw_end(&w->ex[2]);
+    xw_await(w, 0, HSP_MSG_PEER_LOST);
+    xw_send_ref(w, 0, HSP_MSG_SEAL, 22);
+    xw_send_ref(w, 1, HSP_MSG_SEAL, 22);
+    xw_await(w, 0, HSP_MSG_SEALED);
+    xw_await(w, 1, HSP_MSG_SEALED);
+    struct xw_epoch next = {.epoch = 23,
+                            .plan_no = 3,
+                            .from_no = 1,
+                            .mode = HSP_MODE_RECOVER,
+                            .step = w->stable,
+                            .plan = one,
+                            .from = pp,
+                            .n_peers = 2,
+                            .n_live = 2,
+                            .live = {{0, 0, 0}, {1, 1, 1}}};
+    for (uint32_t i = 0; i < pp->copies.n; i++) { /* who keeps rank 2's part */
+        const struct hsp_state_row *r = &pp->copies.row[i];
+        if (r->from == 2 && next.n_live < 8) {
+            next.live[next.n_live++] = (struct hsp_prepare_source){r->to, r->to, 2};
+            break;
+        }
+    }
+    assert_int_equal(next.n_live, 3);
+    xw_prepare(w, &next);
+    xw_send_start(w, 0, 23, w->stable);
+    xw_send_start(w, 1, 23, w->stable);
+    xw_await_end(w, 0);
+    xw_assert_same(loss, w->loss);
+    xw_assert_same(val, w->val);
+    (void)hsp_epoch_plan_free(pp);
+    (void)hsp_epoch_plan_free(one);
+}
+
+/* Rows that device 3, which wants nothing, passes on; rows between 1 and 2, which both want all. */
+static void count_passed(struct xw_world *w, const struct xw_epoch *d, uint32_t *relayed,
+                         uint32_t *handed_on)
+{
+    struct hsp_err err = {0};
+    struct hsp_prepare_peer peers[XW_MAX_DEV];
+    struct hsp_prepare_source live[] = {{0, 0, 0}};
+    struct hsp_prepare_action a = {4, peers, 1, live, 0};
+    struct hsp_epoch_tables t;
+    for (uint32_t i = 0; i < 4; i++) {
+        peers[i] = (struct hsp_prepare_peer){HSP_DEVICE(i, 0u), ""};
+    }
+    assert_ok(hsp_epoch_tables_make(d->plan, d->from, d->net, &a, w->arena, &t, &err), &err);
+    for (uint32_t i = 0; i < t.transfer.n; i++) {
+        const struct hsp_state_row *r = &t.transfer.row[i];
+        assert_true(r->passed_on == (r->from != 0));
+        *relayed += r->from == 3;
+        *handed_on += r->from == 1 || r->from == 2;
+    }
+}
+
+static const char plan_three[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nstreams:\n"
+                                 "  - {sequences: 2, stages: [{layers: 3, ranks: [0]}]}\n"
+                                 "  - {sequences: 2, stages: [{layers: 3, ranks: [1]}]}\n"
+                                 "  - {sequences: 2, stages: [{layers: 3, ranks: [2]}]}\n";
+
+/* Devices 0 and 3 on one host, 1 and 2 on another, each with a card of its own. */
+struct cards {
+    struct hsp_device_desc dev[4];
+    hsp_device_id device[4];
+    struct hsp_epoch_net net;
+};
+
+static void make_cards(struct cards *c)
+{
+    *c = (struct cards){.dev = {{.host = 0}, {.host = 1}, {.host = 1}, {.host = 0}}};
+    for (uint32_t i = 0; i < 4; i++) {
+        c->dev[i].node = c->dev[i].nic = i;
+        c->device[i] = HSP_DEVICE(i, 0u);
+    }
+    c->net = (struct hsp_epoch_net){
+        .cluster = {.n = 4, .dev = c->dev, .same_node = {1, 1e-4}, .cross = {10, 1e-3}},
+        .device = c->device};
+}
+
+/* Device 0 trains alone for some steps as epoch @epoch. */
+static void train_alone(struct xw_world *w, const struct hsp_epoch_plan *one, uint64_t epoch)
+{
+    w->speed = 0.1;
+    for (int i = 0; i < 4; i++) {
+        xw_start_executor(w, i);
+    }
+    struct xw_epoch first = {
+        .epoch = epoch, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = one, .n_peers = 1};
+    xw_prepare(w, &first);
+    xw_send_start(w, 0, epoch, 0);
+    xw_await_step(w, 0, 10);
+}
+
+/* Epoch @epoch: from one device, in the epoch before, to three, over @cards. */
+static struct xw_epoch to_three(uint32_t epoch, struct hsp_epoch_plan *one,
+                                struct hsp_epoch_plan *three, const struct cards *cards)
+{
+    return (struct xw_epoch){.epoch = epoch,
+                             .plan_no = 2,
+                             .from_no = 1,
+                             .base = epoch - 1,
+                             .mode = HSP_MODE_SWITCH,
+                             .plan = three,
+                             .from = one,
+                             .net = &cards->net,
+                             .n_peers = 4,
+                             .n_live = 1,
+                             .live = {{0, 0, 0}}};
+}
+
+/* From one device to three, over a card of its mate and both cards of the others: the mate only passes
+ * on, the others hand on to each other what came by their cards. */
+static void test_state_goes_by_relays(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    uint32_t relayed = 0, handed_on = 0;
+    struct cards cards;
+    make_cards(&cards);
+    xw_reference(w, loss, val);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, plan_three);
+    train_alone(w, one, 31);
+    struct xw_epoch second = to_three(32, one, dp, &cards);
+    count_passed(w, &second, &relayed, &handed_on);
+    assert_true(relayed > 0);
+    assert_true(handed_on > 0);
+    xw_prepare(w, &second);
+    xw_send_ref(w, 0, HSP_MSG_ARM, 32);
+    xw_await(w, 3, HSP_MSG_STARTED);
+    assert_true(w->last.u.started.transfer_bytes > 0);
+    assert_true(w->last.u.started.passed_on_bytes > 0);
+    xw_await(w, 0, HSP_MSG_STARTED);
+    assert_int_equal(w->last.u.started.passed_on_bytes, 0); /* what it has was not sent to it */
+    xw_await_end(w, 0);
+    xw_assert_same(loss, w->loss);
+    xw_assert_same(val, w->val);
+    (void)hsp_epoch_plan_free(one);
+    (void)hsp_epoch_plan_free(dp);
+}
+
+/* The newest version there is. */
+static uint64_t newest(const char *dir)
+{
+    struct hsp_err err = {0};
+    struct hsp_m_holding *held = NULL;
+    uint32_t n = 0;
+    uint64_t v = 0;
+    assert_ok(hsp_segname_scan(dir, &held, &n, &err), &err);
+    for (uint32_t i = 0; i < n; i++) {
+        v = held[i].version > v ? held[i].version : v;
+    }
+    free(held);
+    return v;
+}
+
+/* The same, and the mate dies with rows of others in its hands: it stands still when the state begins to
+ * move, so nobody can have all of it. Those that are left get it from device 0 without the mate. */
+static void test_a_relay_dies_in_mid_transfer(void **state)
+{
+    struct xw_world *w = *state;
+    double loss[XW_STEPS], val[XW_STEPS];
+    struct cards cards;
+    make_cards(&cards);
+    xw_reference(w, loss, val);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one), *dp = xw_make_plan(w, plan_three);
+    train_alone(w, one, 41);
+    struct xw_epoch second = to_three(42, one, dp, &cards);
+    xw_prepare(w, &second);
+    assert_int_equal(kill(w->ex[3].pid, SIGSTOP), 0);
+    xw_send_ref(w, 0, HSP_MSG_ARM, 42);
+    xw_await_standstill(w, 0); /* it has left its epoch, and waits for the mate */
+    xw_end(&w->ex[3]);
+    for (int i = 0; i < 3; i++) {
+        do { /* device 0 has all, so it may have begun; the others lack what the mate has */
+            assert_true(xw_next_msg(w, i, XW_WAIT_MS));
+            assert_true(i == 0 || w->last.type != HSP_MSG_STARTED);
+        } while (w->last.type != HSP_MSG_PEER_LOST);
+        xw_send_ref(w, i, HSP_MSG_SEAL, 43);
+        xw_await(w, i, HSP_MSG_SEALED);
+    }
+    struct xw_epoch third = {.epoch = 44,
+                             .plan_no = 3,
+                             .from_no = 1,
+                             .mode = HSP_MODE_RECOVER,
+                             .plan = dp,
+                             .from = one,
+                             .n_peers = 3,
+                             .n_live = 1,
+                             .live = {{0, 0, 0}}};
+    third.step = newest(w->ex[0].state_dir);
+    assert_true(third.step > 10);
+    xw_prepare(w, &third);
+    for (int i = 0; i < 3; i++) {
+        xw_send_start(w, i, 44, third.step);
+    }
+    xw_await_end(w, 0);
+    xw_assert_same(loss, w->loss);
+    xw_assert_same(val, w->val);
+    (void)hsp_epoch_plan_free(one);
+    (void)hsp_epoch_plan_free(dp);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_disturbed_run_has_the_losses_of_one_device, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_bf16_job_goes_on, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_tf32_job_is_told, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_second_copies_replace_a_lost_node, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_state_goes_by_relays, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_relay_dies_in_mid_transfer, xw_setup, xw_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,365 @@
+/* Members that begin with a checkpoint, each with a folder of its own, over the loop transport: which
+ * of several steps of one number all of them take. */
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/size.h"
+#include "tests/unit/worker/state/state_lib.h"
+#include "worker/comm/loop/loop_comm.h"
+#include "worker/executor/epoch.h"
+#include "worker/state/ckpt.h"
+
+#define MAX_RANKS 4
+#define STEP      40
+#define N_PARAMS  2
+#define N_KINDS   2
+
+static struct hsp_pkg_param params[N_PARAMS] = {{"wte.weight", 2, {8, 4}}, {"bias", 1, {6}}};
+static const uint8_t kinds[N_KINDS] = {HSP_STATE_PARAM, HSP_STATE_M};
+
+/* What a member finds in its folder; none: job 0. */
+struct had {
+    uint64_t job; /* whose numbers they are */
+    uint64_t term, epoch;
+    bool other_data, other_model, damaged;
+    bool meant; /* by hspmdd; of none: the latest is */
+};
+
+struct member {
+    struct hsp_epoch e;
+    struct hsp_m_prepare p;
+    struct hsp_held_data data;
+    char folder[4200];
+    bool fails; /* all members do, each by itself */
+    enum hsp_status st;
+    struct hsp_err err;
+};
+
+struct world {
+    char *dir;
+    uint32_t n;
+    struct hsp_pkg_peer peers[MAX_RANKS];
+    struct member m[MAX_RANKS];
+};
+
+/* ---- a world of members, none of which computes ---- */
+
+/* Rank @rank's part of a parameter: rows of the first, all of the second at the last rank. */
+static struct hsp_box part(const struct world *w, uint32_t rank, uint32_t param)
+{
+    struct hsp_box b = hsp_box_whole(params[param].rank, params[param].ext);
+    if (param == 0) {
+        b.lo[0] = 8 * rank / w->n;
+        b.hi[0] = 8 * (rank + 1) / w->n;
+    } else if (rank + 1 < w->n) {
+        b.lo[0] = b.hi[0];
+    }
+    return b;
+}
+
+static void make_home(const struct world *w, struct member *m)
+{
+    struct hsp_segment_key key = {.job = "t", .epoch = 1};
+    struct hsp_segment_row rows[N_PARAMS * N_KINDS] = {0};
+    struct hsp_err err = {0};
+    uint32_t n = 0;
+    (void)snprintf(key.device, sizeof key.device, "n%u/0", m->p.rank);
+    for (uint32_t i = 0; i < N_PARAMS; i++) {
+        for (uint8_t k = 0; k < N_KINDS; k++) {
+            rows[n] = (struct hsp_segment_row){.tensor = i,
+                                               .kind = kinds[k],
+                                               .dtype = HSP_F64,
+                                               .box = part(w, m->p.rank, i),
+                                               .offset = 256 * (int64_t)n};
+            memcpy(rows[n++].full, params[i].ext, sizeof params[i].ext);
+        }
+    }
+    assert_ok(hsp_segment_create(w->dir, &key, (struct hsp_digest){0}, rows, n, 256 * (int64_t)n,
+                                 &m->e.seg[STEP % 2], &err),
+              &err);
+}
+
+static void make_member(struct world *w, uint32_t rank, struct hsp_comm *comm)
+{
+    struct member *m = &w->m[rank];
+    (void)snprintf(m->folder, sizeof m->folder, "%s/at-%u", w->dir, rank);
+    m->data.set.n_bytes = m->data.set.n_tokens = 1000;
+    m->p = (struct hsp_m_prepare){.job_name = "t",
+                                  .rank = rank,
+                                  .n_ranks = w->n,
+                                  .n_peers = w->n,
+                                  .checkpoint_path = m->folder};
+    m->e = (struct hsp_epoch){.p = &m->p, .member = true, .data = &m->data};
+    m->e.pkg = (struct hsp_package){.dtype = HSP_F64,
+                                    .n_kinds = N_KINDS,
+                                    .kinds = {kinds[0], kinds[1]},
+                                    .n_peers = w->n,
+                                    .peers = w->peers,
+                                    .n_params = N_PARAMS,
+                                    .params = params};
+    m->e.prog.bind.data =
+        (struct hsp_data_bind){.seed = 3, .global_batch = 2, .sequence = 4, .vocab = 256};
+    m->e.mesh[HSP_MESH_STATE] = comm;
+    make_home(w, m);
+}
+
+/* Returns its content. */
+static uint64_t write_had(struct member *m, const struct had *h)
+{
+    uint64_t content = 0;
+    char dir[4300], file[4400];
+    struct hsp_err err = {0};
+    struct hsp_data_cursor data;
+    struct hsp_ckpt_info info = {"t", STEP, h->term, h->epoch, 1, N_PARAMS};
+    double x[N_PARAMS * N_KINDS][32];
+    struct hsp_ckpt_piece p[N_PARAMS * N_KINDS];
+    uint32_t n = 0;
+    (void)snprintf(dir, sizeof dir, "%s/t", m->folder);
+    for (uint32_t i = 0; i < N_PARAMS; i++) {
+        struct hsp_box whole = hsp_box_whole(params[i].rank, params[i].ext);
+        for (uint8_t k = 0; k < N_KINDS; k++, n++) {
+            fill_box(HSP_F64, i, kinds[k], h->job, params[i].ext, &whole, x[n]);
+            p[n] = (struct hsp_ckpt_piece){h->other_model && i == 0 ? "wpe.weight" : params[i].name,
+                                           i,
+                                           kinds[k],
+                                           HSP_F64,
+                                           params[i].ext,
+                                           whole,
+                                           whole,
+                                           x[n],
+                                           0};
+        }
+    }
+    assert_ok(hsp_ckpt_write_shard(dir, &info, 0, p, n, NULL, &err), &err);
+    assert_ok(hsp_epoch_cursor(&m->e, STEP, &data, &err), &err);
+    data.digest.lo += h->other_data;
+    assert_ok(hsp_ckpt_commit(dir, &info, &data, "{}", &content, &err), &err);
+    if (h->damaged) {
+        (void)snprintf(file, sizeof file, "%s/step-%010d/manifest.json", dir, STEP);
+        cut_file(file, 30);
+    }
+    return content;
+}
+
+static void mean(struct world *w, const struct had *h, uint64_t content)
+{
+    for (uint32_t r = 0; r < w->n; r++) {
+        w->m[r].p.ckpt_term = h->term;
+        w->m[r].p.ckpt_epoch = h->epoch;
+        w->m[r].p.ckpt_content = content;
+    }
+}
+
+static void make_world(struct world *w, uint32_t n, const struct had *had)
+{
+    static const char *const names[MAX_RANKS] = {"n0/0", "n1/0", "n2/0", "n3/0"};
+    struct hsp_comm *comm[MAX_RANKS];
+    struct hsp_err err = {0};
+    memset(w, 0, sizeof *w);
+    w->dir = hsp_test_tmpdir();
+    w->n = n;
+    assert_ok(hsp_loop_open(n, comm, &err), &err);
+    for (uint32_t r = 0; r < n; r++) {
+        w->peers[r].name = names[r];
+        make_member(w, r, comm[r]);
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        uint64_t content = had[r].job != 0 ? write_had(&w->m[r], &had[r]) : 0;
+        if (had[r].meant) {
+            mean(w, &had[r], content);
+        }
+    }
+}
+
+static void end_world(struct world *w)
+{
+    for (uint32_t r = 0; r < w->n; r++) {
+        struct hsp_epoch *e = &w->m[r].e;
+        e->mesh[HSP_MESH_STATE]->ops->close(e->mesh[HSP_MESH_STATE]);
+        (void)hsp_segment_close(e->seg[STEP % 2]);
+    }
+    hsp_test_rmdir(w->dir);
+    free(w->dir);
+}
+
+static void *restore(void *arg)
+{
+    struct member *m = arg;
+    m->st = hsp_epoch_restore(&m->e, STEP, &m->err);
+    if (m->st != HSP_OK && !m->fails) {
+        m->e.mesh[HSP_MESH_STATE]->ops->abort(m->e.mesh[HSP_MESH_STATE]);
+    }
+    return NULL;
+}
+
+static void restore_all(struct world *w)
+{
+    pthread_t t[MAX_RANKS];
+    (void)alarm(60); /* members that have not decided the same may wait for each other */
+    for (uint32_t r = 0; r < w->n; r++) {
+        assert_int_equal(pthread_create(&t[r], NULL, restore, &w->m[r]), 0);
+    }
+    for (uint32_t r = 0; r < w->n; r++) {
+        assert_int_equal(pthread_join(t[r], NULL), 0);
+    }
+    (void)alarm(0);
+}
+
+/* Elements of a member's home that are not those of @job. */
+static int64_t wrong_at_home(const struct member *m, uint64_t job)
+{
+    const struct hsp_state_segment *s = m->e.seg[STEP % 2];
+    int64_t wrong = hsp_segment_version(s) != STEP;
+    for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
+        const struct hsp_segment_row *row = hsp_segment_row(s, i);
+        wrong += wrong_in_box(row->dtype, row->tensor, row->kind, job, row->full, &row->box,
+                              &row->box, (const uint8_t *)hsp_segment_area(s) + row->offset);
+    }
+    return wrong;
+}
+
+/* All members begin with the state of @job. */
+static void all_take(uint32_t n, const struct had *had, uint64_t job)
+{
+    struct world w;
+    make_world(&w, n, had);
+    restore_all(&w);
+    for (uint32_t r = 0; r < n; r++) {
+        assert_ok(w.m[r].st, &w.m[r].err);
+        if (wrong_at_home(&w.m[r], job) != 0) {
+            fail_msg("%u members: member %u has not the state of job %d", n, r, (int)job);
+        }
+    }
+    end_world(&w);
+}
+
+/* ---- tests ---- */
+
+static void the_later_job_is_taken_by_all(void **state)
+{
+    static const struct had former = {.job = 1, .term = 1, .epoch = 3};
+    static const struct had present = {.job = 2, .term = 1, .epoch = 9};
+    static const struct had none = {0};
+    (void)state;
+    all_take(1, (const struct had[]){present}, 2);
+    all_take(2, (const struct had[]){former, present}, 2);
+    all_take(2, (const struct had[]){present, former}, 2);
+    all_take(3, (const struct had[]){none, former, present}, 2);
+    all_take(3, (const struct had[]){former, none, present}, 2);
+    all_take(4, (const struct had[]){present, former, none, present}, 2);
+    all_take(4, (const struct had[]){former, present, former, present}, 2);
+}
+
+static void a_later_term_is_later_whatever_the_epoch(void **state)
+{
+    static const struct had old = {.job = 1, .term = 1, .epoch = 9};
+    static const struct had young = {.job = 2, .term = 2, .epoch = 3};
+    (void)state;
+    all_take(2, (const struct had[]){old, young}, 2);
+    all_take(2, (const struct had[]){young, old}, 2);
+}
+
+/* Of one term and epoch, which is later nobody can know: all take the same one whoever has it. */
+static void no_two_contents_are_mixed(void **state)
+{
+    static const struct had a = {.job = 1, .term = 1, .epoch = 3};
+    static const struct had b = {.job = 2, .term = 1, .epoch = 3};
+    struct world w;
+    (void)state;
+    make_world(&w, 2, (const struct had[]){a, b});
+    restore_all(&w);
+    assert_ok(w.m[0].st, &w.m[0].err);
+    assert_ok(w.m[1].st, &w.m[1].err);
+    uint64_t job = wrong_at_home(&w.m[0], 1) == 0 ? 1 : 2;
+    end_world(&w);
+    all_take(2, (const struct had[]){a, b}, job);
+    all_take(2, (const struct had[]){b, a}, job);
+    all_take(3, (const struct had[]){b, a, b}, job);
+}
+
+static void what_cannot_be_used_is_not_chosen(void **state)
+{
+    static const struct had good = {.job = 1, .term = 1, .epoch = 3};
+    static const struct had of_other_data = {.job = 2, .term = 1, .epoch = 9, .other_data = true};
+    static const struct had of_other_model = {.job = 2, .term = 1, .epoch = 9, .other_model = true};
+    static const struct had damaged = {.job = 2, .term = 1, .epoch = 9, .damaged = true};
+    (void)state;
+    all_take(2, (const struct had[]){of_other_data, good}, 1);
+    all_take(2, (const struct had[]){of_other_model, good}, 1);
+    all_take(2, (const struct had[]){good, of_other_model}, 1);
+    all_take(3, (const struct had[]){damaged, good, of_other_data}, 1);
+}
+
+static void nobody_begins(const struct had *had, enum hsp_status want, const char *why)
+{
+    struct world w;
+    make_world(&w, 2, had);
+    w.m[0].fails = w.m[1].fails = true;
+    restore_all(&w);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_int_equal(w.m[r].st, want);
+        assert_int_equal(strncmp(w.m[r].err.msg, why, strlen(why)), 0);
+        assert_int_not_equal(hsp_segment_version(w.m[r].e.seg[STEP % 2]), STEP);
+    }
+    end_world(&w);
+}
+
+static void without_any_all_say_why(void **state)
+{
+    static const struct had none = {0};
+    static const struct had of_other_data = {.job = 2, .term = 1, .epoch = 9, .other_data = true};
+    static const struct had of_other_model = {.job = 2, .term = 1, .epoch = 9, .other_model = true};
+    (void)state;
+    nobody_begins((const struct had[]){none, none}, HSP_ENOENT, "no member has the checkpoint: ");
+    nobody_begins((const struct had[]){none, of_other_data}, HSP_ESTATE,
+                  "checkpoint 40: trained on other data: ");
+    nobody_begins((const struct had[]){none, of_other_model}, HSP_ESTATE,
+                  "checkpoint 40: of another model: it has no wte.weight as this job has it; "
+                  "resume the job it is of, or submit this one again");
+}
+
+/* What hspmdd says decides, not which is later: epochs of two jobs of one name cannot be compared, and an
+ * epoch that was lost unheard is of no history. */
+static void the_one_that_is_meant_is_taken(void **state)
+{
+    static const struct had former = {.job = 1, .term = 1, .epoch = 9};
+    static const struct had meant = {.job = 2, .term = 1, .epoch = 3, .meant = true};
+    static const struct had again = {.job = 2, .term = 2, .epoch = 5}; /* of the same state */
+    static const struct had none = {0};
+    (void)state;
+    all_take(2, (const struct had[]){former, meant}, 2);
+    all_take(2, (const struct had[]){meant, former}, 2);
+    all_take(4, (const struct had[]){former, none, meant, meant}, 2);
+    all_take(3, (const struct had[]){former, again, meant}, 2);
+}
+
+/* The only member that had it has a broken disk. */
+static void another_one_is_not_taken_for_it(void **state)
+{
+    static const struct had former = {.job = 1, .term = 1, .epoch = 2};
+    static const struct had broken = {
+        .job = 2, .term = 1, .epoch = 3, .damaged = true, .meant = true};
+    (void)state;
+    nobody_begins((const struct had[]){former, broken}, HSP_ENOENT,
+                  "no member has checkpoint 40 of epoch 3 in term 1 (start a node that has it, or "
+                  "submit the job again): member 1: ");
+    nobody_begins((const struct had[]){broken, former}, HSP_ENOENT,
+                  "no member has checkpoint 40 of epoch 3 in term 1 (start a node that has it, or "
+                  "submit the job again): member 0: ");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_later_job_is_taken_by_all),
+        cmocka_unit_test(a_later_term_is_later_whatever_the_epoch),
+        cmocka_unit_test(no_two_contents_are_mixed),
+        cmocka_unit_test(what_cannot_be_used_is_not_chosen),
+        cmocka_unit_test(without_any_all_say_why),
+        cmocka_unit_test(the_one_that_is_meant_is_taken),
+        cmocka_unit_test(another_one_is_not_taken_for_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,34 @@
+#include "tests/unit/worker/state/shard_fill.h"
+
+#include <stdlib.h>
+
+#include "proto/base/vec.h"
+
+enum hsp_status shards_fill(const struct hsp_shards *s, struct hsp_state_segment *target,
+                            struct shard_gap **ret_gaps, size_t *ret_n, struct hsp_err *err)
+{
+    struct shard_gap *gaps = NULL;
+    size_t n = 0, cap = 0;
+    enum hsp_status st = HSP_OK;
+    for (uint32_t r = 0; st == HSP_OK && r < hsp_segment_n(target); r++) {
+        const struct hsp_segment_row *row = hsp_segment_row(target, r);
+        struct hsp_boxes missing = {0};
+        st = hsp_shards_gather(s, row->tensor, row->kind, row->dtype, &row->box, &row->box,
+                               (uint8_t *)hsp_segment_area(target) + row->offset, &missing, err);
+        for (size_t i = 0; st == HSP_OK && i < missing.n; i++) {
+            if (!hsp_grow(&gaps, &cap, n + 1, sizeof(*gaps), HSP_MAX_BOXES)) {
+                st = hsp_err_nomem(err, "the gaps");
+                break;
+            }
+            gaps[n++] = (struct shard_gap){r, missing.b[i]};
+        }
+        hsp_boxes_fini(&missing);
+    }
+    if (st != HSP_OK) {
+        free(gaps);
+        return st;
+    }
+    *ret_gaps = gaps;
+    *ret_n = n;
+    return HSP_OK;
+}

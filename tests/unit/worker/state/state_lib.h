@@ -1,0 +1,32 @@
+/* Shared by the tests of worker/state: random boxes and tensors whose elements say who they are. */
+#ifndef HSP_STATE_LIB_H
+#define HSP_STATE_LIB_H
+#include "tests/lib/testlib.h"
+#include "worker/state/region.h"
+
+/* Cuts @box at random into at most @max disjoint boxes that cover it; returns their number. */
+size_t random_cuts(const struct hsp_box *box, size_t max, const char *name, uint64_t seed,
+                   struct hsp_box *ret);
+/* Some box inside @box, perhaps empty. */
+struct hsp_box random_inside(const struct hsp_box *box, const char *name, uint64_t seed);
+
+/* Value of element @index (flat, in the whole tensor) of (tensor, kind) at @version. */
+double element(uint32_t tensor, uint8_t kind, uint64_t version, int64_t index);
+/* Fills a dense array that holds @box of a tensor of extents @full; or checks it. */
+void fill_box(enum hsp_dtype t, uint32_t tensor, uint8_t kind, uint64_t version,
+              const int64_t *full, const struct hsp_box *box, void *data);
+/* Number of wrong elements of @region in an array that holds @held. */
+int64_t wrong_in_box(enum hsp_dtype t, uint32_t tensor, uint8_t kind, uint64_t version,
+                     const int64_t *full, const struct hsp_box *region, const struct hsp_box *held,
+                     const void *data);
+
+/* Leaves only @n descriptors to open; again as many as before. */
+void starve_descriptors(unsigned n);
+void feed_descriptors(void);
+
+/* Flips bit @bit of byte @at of a file; truncates it. */
+void flip_bit(const char *path, uint64_t at, int bit);
+void cut_file(const char *path, uint64_t bytes);
+uint64_t size_of(const char *path);
+
+#endif
