@@ -22,4 +22,5 @@ include tests/unit/exec/local.mk
 include tests/unit/agent/local.mk
 include tests/unit/workerapp/local.mk
 include tests/unit/claims/local.mk
+include tests/unit/scripts/local.mk
 include tests/unit/oom/local.mk
