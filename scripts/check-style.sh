@@ -70,25 +70,6 @@ done >>"$tmp/bad"
 scripts/sources.sh .mk .am .ac .sh .md .yaml | xargs grep -nI '[[:space:]]$' /dev/null |
     sed 's/:[^:]*$/: blank at the end of the line/' >>"$tmp/bad"
 
-# --- walls: a room may use itself and those before it; only tests see both sides ---------------
-xargs awk '
-BEGIN {
-    n = split("proto/base proto/text proto/op proto/layout proto/program proto/wire proto/host proto/net", p)
-    for (i = 1; i <= n; i++) { rank[p[i]] = i; side[p[i]] = "proto" }
-    n = split("daemon/graph daemon/plan daemon/spmd daemon/migrate daemon/lp daemon/planner daemon/cluster daemon/app daemon/ctl", d)
-    for (i = 1; i <= n; i++) { rank[d[i]] = 100 + i; side[d[i]] = "daemon" }
-    n = split("worker/data worker/backend worker/comm worker/state worker/exec worker/agent worker/probe worker/executor worker/run worker/app", w)
-    for (i = 1; i <= n; i++) { rank[w[i]] = 100 + i; side[w[i]] = "worker" }
-}
-function room(path,   a) { split(path, a, "/"); return a[1] "/" a[2] }
-FILENAME !~ /^tests\// && /^#[ ]*include[ ]+"/ {
-    split($0, q, "\""); from = room(FILENAME); to = room(q[2])
-    if (!(to in rank)) { print FILENAME ":" FNR ": include by full path from the top: " q[2]; next }
-    if (!(from in rank)) { print FILENAME ": in no room"; nextfile }
-    if (rank[to] > rank[from] || (side[to] != "proto" && side[to] != side[from]))
-        print FILENAME ":" FNR ": " from " must not use " to
-}' <"$tmp/ch" >>"$tmp/bad"
-
 # --- exported symbols --------------------------------------------------------------------------
 archives=$(find "$build/proto" "$build/daemon" "$build/worker" -name '*.a' 2>/dev/null)
 if [ -z "$archives" ]; then

@@ -22,4 +22,5 @@ include tests/unit/worker/exec/local.mk
 include tests/unit/worker/agent/local.mk
 include tests/unit/worker/app/local.mk
 include tests/unit/claims/local.mk
+include tests/unit/scripts/local.mk
 include tests/unit/oom/local.mk
