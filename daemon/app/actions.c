@@ -94,7 +94,7 @@ static bool end_text(struct hsp_batch *b, const struct hsp_buf *t, const char *k
 /* The answer of the ticket becomes a kept plan; its row goes with the batch. */
 static bool keep_plan(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
 {
-    struct hsp_app_job *j = hsp_app_job(a, act->job);
+    struct hsp_app_job *j = hsp_app_job_find(a, act->job);
     char key[64];
     if (j == NULL || j->result == NULL || j->result_ticket != act->ticket) {
         return false;
@@ -110,8 +110,8 @@ static bool keep_plan(struct hsp_app *a, struct hsp_batch *b, const struct hsp_a
 /* The same plan under another number, its devices included. */
 static bool copy_plan(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
 {
-    struct hsp_app_job *j = hsp_app_job(a, act->job);
-    struct hsp_plan_rec *from = j != NULL ? hsp_app_plan(j, act->from_plan) : NULL;
+    struct hsp_app_job *j = hsp_app_job_find(a, act->job);
+    struct hsp_plan_rec *from = j != NULL ? hsp_app_plan_find(j, act->from_plan) : NULL;
     char key[64];
     if (from == NULL) {
         return false;
@@ -124,7 +124,7 @@ static bool copy_plan(struct hsp_app *a, struct hsp_batch *b, const struct hsp_a
 
 static bool drop_plan(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
 {
-    struct hsp_app_job *j = hsp_app_job(a, act->job);
+    struct hsp_app_job *j = hsp_app_job_find(a, act->job);
     char key[64];
     (void)snprintf(key, sizeof key, "app/plan/%" PRIu32 "/%" PRIu64, act->job, act->plan_no);
     if (j != NULL) {
@@ -213,7 +213,7 @@ static void describe_peers(struct hsp_app *a, struct hsp_batch *b, struct prepar
 static struct prepare_group *group_of(struct hsp_app *a, struct hsp_batch *b,
                                       const struct hsp_action *act)
 {
-    struct hsp_app_job *j = hsp_app_job(a, act->job);
+    struct hsp_app_job *j = hsp_app_job_find(a, act->job);
     for (struct prepare_group *g = b->groups; g != NULL; g = g->next) {
         if (g->source == act->u.prepare) {
             return g;
@@ -223,8 +223,8 @@ static struct prepare_group *group_of(struct hsp_app *a, struct hsp_batch *b,
     if (g == NULL) {
         return NULL;
     }
-    struct hsp_plan_rec *plan = hsp_app_plan(j, act->plan_no);
-    struct hsp_plan_rec *from = hsp_app_plan(j, act->msg->u.prepare.from_plan);
+    struct hsp_plan_rec *plan = hsp_app_plan_find(j, act->plan_no);
+    struct hsp_plan_rec *from = hsp_app_plan_find(j, act->msg->u.prepare.from_plan);
     *g = (struct prepare_group){.next = b->groups,
                                 .source = act->u.prepare,
                                 .plan = plan != NULL ? hsp_plan_rec_ref(plan) : NULL,
@@ -284,7 +284,7 @@ static bool add_deed(struct hsp_app *a, struct hsp_batch *b, const struct hsp_ac
         ok = hsp_msg_clone(act->msg, b->arena, &d->msg, NULL) == HSP_OK;
     }
     if (ok && act->type == HSP_ACT_PREPARE) {
-        struct hsp_app_job *j = hsp_app_job(a, act->job);
+        struct hsp_app_job *j = hsp_app_job_find(a, act->job);
         hsp_buf_init(&d->blob, HSP_MSG_BLOB_MAX);
         d->group = group_of(a, b, act);
         ok = d->group != NULL && j != NULL && epoch_key(a, j, act->msg->epoch);

@@ -40,7 +40,7 @@ int64_t hsp_app_unix_ms(void)
 
 static void on_run(uv_work_t *req)
 {
-    struct hsp_task *w = req->data;
+    struct hsp_app_task *w = req->data;
     w->run(w);
 }
 
@@ -48,7 +48,7 @@ static void try_end(struct hsp_app *a);
 
 static void on_done(uv_work_t *req, int status)
 {
-    struct hsp_task *w = req->data;
+    struct hsp_app_task *w = req->data;
     struct hsp_app *a = w->app;
     (void)status; /* works are never cancelled */
     w->done(w);
@@ -56,7 +56,7 @@ static void on_done(uv_work_t *req, int status)
     try_end(a);
 }
 
-bool hsp_app_queue(struct hsp_app *a, struct hsp_task *w)
+bool hsp_app_queue(struct hsp_app *a, struct hsp_app_task *w)
 {
     w->app = a;
     w->req.data = w;
@@ -403,7 +403,7 @@ static void start_handles(struct hsp_app *a)
 }
 
 enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cfg,
-                             const struct hsp_net_keys *keys, struct hsp_log *log,
+                             const struct hsp_net_keys *keys, struct hsp_logger *log,
                              struct hsp_app **ret, struct hsp_err *err)
 {
     struct hsp_app *a = calloc(1, sizeof *a);

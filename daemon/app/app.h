@@ -32,11 +32,11 @@
 struct hsp_app;
 
 /* Something done on a pool thread: run there, then done on the loop. */
-struct hsp_task {
+struct hsp_app_task {
     uv_work_t req;
     struct hsp_app *app;
-    void (*run)(struct hsp_task *w);
-    void (*done)(struct hsp_task *w); /* owns and frees the work */
+    void (*run)(struct hsp_app_task *w);
+    void (*done)(struct hsp_app_task *w); /* owns and frees the work */
 };
 
 struct hsp_app_plan {
@@ -107,7 +107,7 @@ struct hsp_tracing;
 struct hsp_app {
     uv_loop_t *loop;                     /* borrowed */
     const struct hsp_daemon_config *cfg; /* borrowed */
-    struct hsp_log *log;                 /* borrowed */
+    struct hsp_logger *log;              /* borrowed */
     int lock_fd;                         /* owned: lock of the state folder, -1 none */
     const char *address;                 /* where to reach us: advertised, else as we listen */
     struct hsp_store *store;
@@ -169,7 +169,7 @@ struct hsp_app {
 /* Opens the store, loads the core, listens. @loop runs it. HSP_EIO, HSP_EPERM, HSP_EPARSE, ... with
  * one line. *ret is set, and to be closed and freed, also on failure, unless it is NULL. */
 enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cfg,
-                             const struct hsp_net_keys *keys, struct hsp_log *log,
+                             const struct hsp_net_keys *keys, struct hsp_logger *log,
                              struct hsp_app **ret, struct hsp_err *err);
 /* Stops cleanly: what is queued for the disk is written, connections are flushed. Then @on_closed,
  * from the loop; after it hsp_app_free. Training goes on without us. */
@@ -189,16 +189,16 @@ hsp_msec hsp_app_now(void); /* monotonic */
 int64_t hsp_app_unix_ms(void);
 void hsp_app_arm_tick(struct hsp_app *a);
 /* False: no memory, nothing was queued. */
-bool hsp_app_queue(struct hsp_app *a, struct hsp_task *w);
+bool hsp_app_queue(struct hsp_app *a, struct hsp_app_task *w);
 void hsp_app_dump(struct hsp_app *a); /* to the log */
 
 /* ---- job_table.c ---- */
-struct hsp_app_job *hsp_app_job(struct hsp_app *a, uint32_t id); /* NULL: unknown */
+struct hsp_app_job *hsp_app_job_find(struct hsp_app *a, uint32_t id); /* NULL: unknown */
 /* Takes over the caller's reference. NULL: no memory. */
 struct hsp_app_job *hsp_app_job_add(struct hsp_app *a, uint32_t id, struct hsp_job_rec *rec);
 void hsp_app_job_remove(struct hsp_app *a, uint32_t id);
 /* NULL: not kept. Borrowed. */
-struct hsp_plan_rec *hsp_app_plan(struct hsp_app_job *j, uint64_t no);
+struct hsp_plan_rec *hsp_app_plan_find(struct hsp_app_job *j, uint64_t no);
 bool hsp_app_plan_add(struct hsp_app_job *j, uint64_t no,
                       struct hsp_plan_rec *rec); /* takes over */
 void hsp_app_plan_drop(struct hsp_app_job *j, uint64_t no);

@@ -12,7 +12,7 @@
 #define PIECE_NS    10000000u /* packages are made for so long before those that are made are sent */
 
 struct writing {
-    struct hsp_task work;
+    struct hsp_app_task work;
     struct hsp_batch *first, *last; /* borrowed from the queue */
     struct hsp_batch *at;           /* whose packages are being made, NULL: all are */
     struct hsp_batch *untold; /* the loop's: the first of which the loop has not been told all */
@@ -92,7 +92,7 @@ static void make_blob(struct deed *d)
                                             .config_json = rec->config_json,
                                             .ckpt_keep = rec->spec->ckpt_keep,
                                             .term = g->term};
-        struct hsp_arena_mark mark = hsp_arena_mark(g->arena);
+        struct hsp_arena_position mark = hsp_arena_mark(g->arena);
         d->status = hsp_epoch_package(g->built, &g->tables, &job, &g->action, g->names,
                                       d->msg.u.prepare.rank, g->arena, &d->blob, &d->err);
         hsp_arena_rewind(g->arena, mark);
@@ -121,7 +121,7 @@ static bool make_packages(struct hsp_batch *b, uint64_t begin)
     return true;
 }
 
-static void run_writing(struct hsp_task *work)
+static void run_writing(struct hsp_app_task *work)
 {
     struct writing *w = (struct writing *)work;
     uint64_t begin = uv_hrtime();
@@ -153,7 +153,7 @@ static void tell_made(struct writing *w)
     }
 }
 
-static void done_writing(struct hsp_task *work)
+static void done_writing(struct hsp_app_task *work)
 {
     struct writing *w = (struct writing *)work;
     struct hsp_app *a = work->app;

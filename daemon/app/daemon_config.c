@@ -19,7 +19,7 @@ static const char *const levels[] = {"error", "warn", "notice", "info", "debug",
 /* In the order of enum hsp_data_plane. */
 static const char *const planes[] = {"tls", "clear", NULL};
 
-static const struct hsp_field fields[] = {
+static const struct hsp_cfg_field fields[] = {
     {.path = "listen",
      .type = HSP_FIELD_STR,
      .offset = AT(listen),
@@ -223,7 +223,7 @@ void hsp_daemon_config_example(struct hsp_buf *out)
                        out);
 }
 
-const struct hsp_field *hsp_daemon_config_fields(size_t *ret_n)
+const struct hsp_cfg_field *hsp_daemon_config_fields(size_t *ret_n)
 {
     *ret_n = HSP_ARRAY_LEN(fields);
     return fields;

@@ -44,6 +44,6 @@ void hsp_daemon_config_print(const struct hsp_daemon_config *c, struct hsp_buf *
 /* conf/hspmdd.yaml. */
 void hsp_daemon_config_example(struct hsp_buf *out);
 /* The table, for what a reload changes and for documentation. */
-const struct hsp_field *hsp_daemon_config_fields(size_t *ret_n);
+const struct hsp_cfg_field *hsp_daemon_config_fields(size_t *ret_n);
 
 #endif

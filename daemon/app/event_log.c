@@ -67,9 +67,10 @@ static void to_log(struct hsp_app *a, const struct hsp_fact *f, const char *job)
 void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
 {
     struct hsp_err err = {0};
-    struct hsp_app_job *j = f->job != 0 ? hsp_app_job(a, f->job) : NULL;
+    struct hsp_app_job *j = f->job != 0 ? hsp_app_job_find(a, f->job) : NULL;
     const struct hsp_job *core = hsp_cluster_job(a->cluster, f->job);
-    struct hsp_plan_rec *plan = j != NULL && core != NULL ? hsp_app_plan(j, core->cur.plan) : NULL;
+    struct hsp_plan_rec *plan =
+        j != NULL && core != NULL ? hsp_app_plan_find(j, core->cur.plan) : NULL;
     struct hsp_feed_event e = {.seq = ++a->seq,
                                .unix_ms = hsp_app_unix_ms(),
                                .job = hsp_app_job_name(a, f->job),
@@ -118,7 +119,7 @@ static void add_lines(struct hsp_app *a, const char *job, const struct hsp_msg *
 void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
 {
     struct hsp_err err = {0};
-    struct hsp_app_job *j = hsp_app_job(a, job);
+    struct hsp_app_job *j = hsp_app_job_find(a, job);
     if (j != NULL && m->type == HSP_MSG_FINISHED) {
         add_lines(a, j->rec->spec->name, m);
         hsp_app_flush(a);
@@ -154,7 +155,7 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
 /* ---- to the disk ---- */
 
 struct flush {
-    struct hsp_task work;
+    struct hsp_app_task work;
     struct hsp_feed_row *rows; /* owned */
     size_t n;
     struct hsp_store *store;
@@ -188,7 +189,7 @@ static void write_events(struct flush *f)
     hsp_buf_fini(&b);
 }
 
-static void run_flush(struct hsp_task *w)
+static void run_flush(struct hsp_app_task *w)
 {
     struct flush *f = (struct flush *)w;
     struct hsp_store_event *events = calloc(f->n, sizeof *events);
@@ -239,7 +240,7 @@ static void keep_rows(struct hsp_app *a, struct flush *f)
     hsp_app_retry_later(a);
 }
 
-static void done_flush(struct hsp_task *w)
+static void done_flush(struct hsp_app_task *w)
 {
     struct flush *f = (struct flush *)w;
     struct hsp_app *a = w->app;

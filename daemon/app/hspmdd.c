@@ -32,7 +32,7 @@ struct options {
 struct program {
     const struct options *options;
     struct hsp_arena *arena;
-    struct hsp_log *log;
+    struct hsp_logger *log;
     struct hsp_daemon_config cfg;
     struct hsp_net_keys keys;
     uv_loop_t loop;
@@ -230,7 +230,7 @@ static void reload(struct program *p)
                                        : load_config(p->options, arena, &fresh, &keys, &err);
     if (st == HSP_OK) {
         size_t n;
-        const struct hsp_field *fields = hsp_daemon_config_fields(&n);
+        const struct hsp_cfg_field *fields = hsp_daemon_config_fields(&n);
         hsp_layers_apply(fields, n, &p->cfg, &fresh, &applied, &restart);
         if (memcmp(&keys, &p->keys, sizeof keys) != 0) {
             hsp_buf_printf(&restart, "%scontent of the keys", restart.len > 0 ? ", " : "");

@@ -9,7 +9,7 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
-struct hsp_app_job *hsp_app_job(struct hsp_app *a, uint32_t id)
+struct hsp_app_job *hsp_app_job_find(struct hsp_app *a, uint32_t id)
 {
     for (size_t i = 0; i < a->n_jobs; i++) {
         if (a->jobs[i].id == id) {
@@ -44,7 +44,7 @@ static void job_fini(struct hsp_app_job *j)
 
 void hsp_app_job_remove(struct hsp_app *a, uint32_t id)
 {
-    struct hsp_app_job *j = hsp_app_job(a, id);
+    struct hsp_app_job *j = hsp_app_job_find(a, id);
     if (j != NULL) {
         job_fini(j);
         size_t at = (size_t)(j - a->jobs);
@@ -72,7 +72,7 @@ void hsp_app_jobs_free(struct hsp_app *a)
 
 const char *hsp_app_job_name(struct hsp_app *a, uint32_t id)
 {
-    const struct hsp_app_job *j = id != 0 ? hsp_app_job(a, id) : NULL;
+    const struct hsp_app_job *j = id != 0 ? hsp_app_job_find(a, id) : NULL;
     const struct hsp_job *core = j == NULL ? hsp_cluster_job(a->cluster, id) : NULL;
     return j != NULL ? j->rec->spec->name : core != NULL ? core->name : "";
 }
@@ -87,7 +87,7 @@ const char *hsp_app_job_fault(const struct hsp_app *a, uint32_t id)
     return NULL;
 }
 
-struct hsp_plan_rec *hsp_app_plan(struct hsp_app_job *j, uint64_t no)
+struct hsp_plan_rec *hsp_app_plan_find(struct hsp_app_job *j, uint64_t no)
 {
     for (size_t i = 0; no != 0 && i < j->n_plans; i++) {
         if (j->plans[i].no == no) {
@@ -174,7 +174,7 @@ static enum hsp_status load_plan(struct hsp_app *a, const struct hsp_cluster_row
     if (sscanf(row->key, "app/plan/%u/%" SCNu64, &id, &no) != 2) {
         return HSP_OK;
     }
-    struct hsp_app_job *j = hsp_app_job(a, id);
+    struct hsp_app_job *j = hsp_app_job_find(a, id);
     if (j == NULL) {
         return HSP_OK; /* of a job that cannot be read, or is not there */
     }

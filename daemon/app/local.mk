@@ -4,7 +4,7 @@ daemon_app_libdaemonapp_a_SOURCES = \
   daemon/app/actions.c daemon/app/actions_impl.h daemon/app/commit.c \
   daemon/app/store_stall.c \
   daemon/app/docs/check_doc.c daemon/app/docs/check_doc.h \
-  daemon/app/docput.h \
+  daemon/app/docs/doc_put.h \
   daemon/app/api/sessions.c \
   daemon/app/daemon_config.c daemon/app/daemon_config.h \
   daemon/app/plans/epoch_package.c daemon/app/plans/epoch_package.h \

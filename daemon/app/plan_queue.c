@@ -7,7 +7,7 @@
 #include "proto/base/str.h"
 
 struct hsp_planning {
-    struct hsp_task work;
+    struct hsp_app_task work;
     struct hsp_planning *next;   /* in the app's list */
     struct hsp_plan_question *q; /* NULL: could not be asked, the answer says why */
     uint32_t job;
@@ -17,7 +17,7 @@ struct hsp_planning {
     struct hsp_plan_answer answer;
 };
 
-static void run_planning(struct hsp_task *w)
+static void run_planning(struct hsp_app_task *w)
 {
     struct hsp_planning *p = (struct hsp_planning *)w;
     if (p->q != NULL) {
@@ -48,7 +48,7 @@ static void start_some(struct hsp_app *a);
 /* The answer stays with the job until KEEP_PLAN takes it or the next one comes (W3). */
 static void tell_core(struct hsp_app *a, struct hsp_planning *p)
 {
-    struct hsp_app_job *j = hsp_app_job(a, p->job);
+    struct hsp_app_job *j = hsp_app_job_find(a, p->job);
     const struct hsp_plan_info *info = NULL;
     if (j != NULL && p->answer.plan != NULL) {
         (void)hsp_plan_rec_unref(j->result);
@@ -66,7 +66,7 @@ static void tell_core(struct hsp_app *a, struct hsp_planning *p)
     hsp_app_step(a, &ev);
 }
 
-static void done_planning(struct hsp_task *w)
+static void done_planning(struct hsp_app_task *w)
 {
     struct hsp_planning *p = (struct hsp_planning *)w;
     struct hsp_app *a = w->app;
@@ -98,7 +98,7 @@ static void start_some(struct hsp_app *a)
 void hsp_app_plan_start(struct hsp_app *a, const struct hsp_plan_request *r)
 {
     struct hsp_err err = {0};
-    struct hsp_app_job *j = hsp_app_job(a, r->job);
+    struct hsp_app_job *j = hsp_app_job_find(a, r->job);
     struct hsp_planning *p = calloc(1, sizeof *p);
     if (p == NULL) {
         (void)hsp_err_nomem(&err, "planning");
@@ -119,7 +119,7 @@ void hsp_app_plan_start(struct hsp_app *a, const struct hsp_plan_request *r)
     if (p->answer.status != HSP_OK) {
         hsp_str_printf(p->answer.reason, sizeof p->answer.reason, "%s", err.msg);
     } else {
-        struct hsp_plan_rec *current = hsp_app_plan(j, r->current_plan);
+        struct hsp_plan_rec *current = hsp_app_plan_find(j, r->current_plan);
         p->q->current = current != NULL ? hsp_plan_rec_ref(current) : NULL;
         hsp_plan_measured(p->q, a->cluster, j->measured, j->n_measured,
                           hsp_work_rate(j->rec->graph));

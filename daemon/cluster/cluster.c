@@ -234,7 +234,7 @@ static void look_around(struct hsp_cluster *c)
 
 /* A row says which devices its job held when it was written; what the epochs of live jobs use is
  * the truth. */
-static void claim(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_epoch *e,
+static void claim(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_cl_epoch *e,
                   uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -247,7 +247,7 @@ static void claim(struct hsp_cluster *c, const struct hsp_job *j, const struct h
 }
 
 /* A node's death may be on disk without the loss it meant: the process ended between the two rows. */
-static bool member_gone(const struct hsp_cluster *c, const struct hsp_epoch *e, uint32_t n)
+static bool member_gone(const struct hsp_cluster *c, const struct hsp_cl_epoch *e, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         const struct hsp_cluster_node *node = hsp_ci_node(c, e->peers[i].device);

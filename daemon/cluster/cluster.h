@@ -91,7 +91,7 @@ void hsp_cluster_defaults(uint32_t failure_detection_ms, struct hsp_cluster_conf
 
 /* Rank `holder` has the part of the state that belongs to rank `owner`: its own home (holder ==
  * owner) or the copy promised to it. Holders from n_ranks on are keepers. */
-struct hsp_shard_piece {
+struct hsp_piece_holder {
     uint32_t holder, owner;
 };
 /* The parts of a plan the core needs. A *shard* is a maximal part of the state held by the same
@@ -105,7 +105,7 @@ struct hsp_plan_info {
     double step_s;         /* predicted, for people */
     uint32_t n_shards;
     uint32_t *shard_first; /* [n_shards + 1] into pieces */
-    struct hsp_shard_piece *pieces;
+    struct hsp_piece_holder *pieces;
     const char *why; /* one line */
     /* Different templates, and how many of them no earlier plan of the job had; 0: not known. For
      * people; not kept by the core. */

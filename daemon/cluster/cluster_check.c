@@ -5,7 +5,7 @@
 #include "proto/base/check.h"
 
 static void check_epoch(const struct hsp_cluster *c, const struct hsp_job *j,
-                        const struct hsp_epoch *e)
+                        const struct hsp_cl_epoch *e)
 {
     HSP_ASSERT(e->epoch < j->next_epoch); /* I1 */
     HSP_ASSERT(e->n_ranks > 0 && e->n_ranks <= e->n_peers);
@@ -22,7 +22,7 @@ static void check_epoch(const struct hsp_cluster *c, const struct hsp_job *j,
 
 /* I2: every peer that matters is leased to its job, unless its node is gone. */
 static void check_leases(const struct hsp_cluster *c, const struct hsp_job *j,
-                         const struct hsp_epoch *e, bool lasting_only)
+                         const struct hsp_cl_epoch *e, bool lasting_only)
 {
     for (uint32_t i = 0; i < (lasting_only ? hsp_ci_lasting(e) : e->n_peers); i++) {
         HSP_ASSERT(hsp_ci_device(c, e->peers[i].device)->job == j->id);
@@ -138,7 +138,7 @@ void hsp_cluster_check(const struct hsp_cluster *c)
     }
 }
 
-static void dump_epoch(const struct hsp_epoch *e, const char *what, struct hsp_buf *out)
+static void dump_epoch(const struct hsp_cl_epoch *e, const char *what, struct hsp_buf *out)
 {
     static const char *const phases[] = {"runs", "waits", "prepares", "goes"};
     static const char *const modes[] = {"fresh", "switch", "recover", "restore"};

@@ -159,7 +159,7 @@ struct hsp_keeper_node {
  * that order, those without room behind; returns how many of the first may be taken. */
 uint32_t hsp_keepers_order(struct hsp_keeper_node *list, uint32_t n, uint32_t want, uint64_t bytes);
 /* Mesh ranks of @e that take part in every step: members and keepers. */
-uint32_t hsp_ci_lasting(const struct hsp_epoch *e);
+uint32_t hsp_ci_lasting(const struct hsp_cl_epoch *e);
 /* The device of a holder in the layout, HSP_NO_DEVICE: a keeper that was not to be had. */
 hsp_device_id hsp_ci_holder(const struct hsp_plan_info *p, uint32_t rank);
 /* Chooses the keepers of a layout that has not been used yet. */
@@ -189,9 +189,9 @@ uint64_t hsp_ci_copy_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t pla
 void hsp_ci_drop_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan);
 
 /* epochs.c */
-void hsp_ci_epoch_fini(struct hsp_epoch *e);
-bool hsp_ci_epoch_index(struct hsp_epoch *e); /* its peers are complete; false: no memory */
-struct hsp_epoch_peer *hsp_ci_peer(const struct hsp_epoch *e, hsp_device_id d);
+void hsp_ci_epoch_fini(struct hsp_cl_epoch *e);
+bool hsp_ci_epoch_index(struct hsp_cl_epoch *e); /* its peers are complete; false: no memory */
+struct hsp_epoch_peer *hsp_ci_peer(const struct hsp_cl_epoch *e, hsp_device_id d);
 void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
                     enum hsp_epoch_mode mode, uint64_t from_plan, uint64_t step);
 void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j);

@@ -123,7 +123,7 @@ struct hsp_epoch_peer {
     struct hsp_digest data_digest;
     struct hsp_links links; /* its own, the same */
 };
-struct hsp_epoch {
+struct hsp_cl_epoch {
     uint64_t epoch; /* 0: none */
     uint64_t plan, from_plan, base_epoch;
     enum hsp_epoch_mode mode;
@@ -206,7 +206,7 @@ struct hsp_job {
     bool data_known;        /* an epoch began with this text */
     uint64_t data_bytes, data_tokens;
     struct hsp_digest data_digest;
-    struct hsp_epoch cur, att; /* runs (or ran last, when sealing); in the making */
+    struct hsp_cl_epoch cur, att; /* runs (or ran last, when sealing); in the making */
     uint32_t n_plans;
     size_t cap_plans;
     struct hsp_job_plan *plans; /* ascending */

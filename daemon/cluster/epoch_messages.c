@@ -34,7 +34,7 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     }
     hsp_ci_epoch_fini(&j->cur);
     j->cur = j->att;
-    j->att = (struct hsp_epoch){0};
+    j->att = (struct hsp_cl_epoch){0};
     j->cur.phase = HSP_ATT_NONE;
     j->cur.settled = false;
     j->cur.trace.started_ms = c->now_ms;
@@ -247,7 +247,7 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
     if (!cur && !att && !sealing) {
         return;
     }
-    const struct hsp_epoch *e = att ? &j->att : &j->cur;
+    const struct hsp_cl_epoch *e = att ? &j->att : &j->cur;
     struct hsp_cluster_node *blamed = NULL;
     if (e->epoch == m->epoch && l->peer < e->n_peers) {
         blamed = hsp_ci_node(c, e->peers[l->peer].device);
@@ -389,7 +389,7 @@ static uint32_t job_of(const struct hsp_msg *m)
 static bool may_say(const struct hsp_cluster *c, const struct hsp_job *j,
                     const struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
-    const struct hsp_epoch *e = m->epoch == j->att.epoch ? &j->att : &j->cur;
+    const struct hsp_cl_epoch *e = m->epoch == j->att.epoch ? &j->att : &j->cur;
     uint32_t at = hsp_ci_index_of(c, n);
     bool lost = m->type == HSP_MSG_PEER_LOST, failed = m->type == HSP_MSG_JOB_FAILED;
     if (m->epoch != e->epoch) {

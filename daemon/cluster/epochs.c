@@ -12,12 +12,12 @@
 
 #include "daemon/cluster/cluster_impl.h"
 
-void hsp_ci_epoch_fini(struct hsp_epoch *e)
+void hsp_ci_epoch_fini(struct hsp_cl_epoch *e)
 {
     free(e->peers);
     free(e->by_device);
     free(e->sources);
-    *e = (struct hsp_epoch){0};
+    *e = (struct hsp_cl_epoch){0};
 }
 
 static int by_device(const void *a, const void *b)
@@ -26,7 +26,7 @@ static int by_device(const void *a, const void *b)
     return (*x)->device < (*y)->device ? -1 : (*x)->device > (*y)->device;
 }
 
-bool hsp_ci_epoch_index(struct hsp_epoch *e)
+bool hsp_ci_epoch_index(struct hsp_cl_epoch *e)
 {
     size_t n = (size_t)e->n_peers + 1;
     const struct hsp_epoch_peer **sorted = calloc(n, sizeof(*sorted));
@@ -49,7 +49,7 @@ bool hsp_ci_epoch_index(struct hsp_epoch *e)
     return true;
 }
 
-struct hsp_epoch_peer *hsp_ci_peer(const struct hsp_epoch *e, hsp_device_id d)
+struct hsp_epoch_peer *hsp_ci_peer(const struct hsp_cl_epoch *e, hsp_device_id d)
 {
     uint32_t lo = 0, hi = e->n_peers;
     while (lo < hi) {
@@ -85,7 +85,7 @@ void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j)
 
 /* Is @h part of what epoch @e goes on from? */
 static bool is_source(const struct hsp_cluster *c, const struct hsp_job *j,
-                      const struct hsp_epoch *e, const struct hsp_state_piece *h)
+                      const struct hsp_cl_epoch *e, const struct hsp_state_piece *h)
 {
     return h->plan == e->from_plan && h->version == e->step && hsp_ci_reachable(c, j, h);
 }
@@ -100,7 +100,7 @@ static int ascending(const void *a, const void *b)
  * keepers of a running epoch are among them although nothing is read from them: they learn so that it
  * is over. */
 static uint32_t source_devices(struct hsp_cluster *c, const struct hsp_job *j,
-                               const struct hsp_epoch *e, hsp_device_id **ret)
+                               const struct hsp_cl_epoch *e, hsp_device_id **ret)
 {
     uint32_t n = 0, lasting = e->mode == HSP_MODE_SWITCH ? hsp_ci_lasting(&j->cur) : 0;
     uint32_t held = e->mode == HSP_MODE_RECOVER ? j->n_held : 0;
@@ -120,7 +120,7 @@ static uint32_t source_devices(struct hsp_cluster *c, const struct hsp_job *j,
 }
 
 /* Where the state can be had: fixed here, whatever comes and goes until the last PREPARE is sent. */
-static bool fix_sources(struct hsp_cluster *c, const struct hsp_job *j, struct hsp_epoch *e)
+static bool fix_sources(struct hsp_cluster *c, const struct hsp_job *j, struct hsp_cl_epoch *e)
 {
     e->sources = calloc((size_t)j->n_held + j->cur.n_ranks + 1, sizeof(*e->sources));
     if (e->sources == NULL) {
@@ -143,7 +143,7 @@ static bool fix_sources(struct hsp_cluster *c, const struct hsp_job *j, struct h
 
 /* Members, keepers and sources of @e; all of them are the job's from now on. */
 static bool take_peers(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_plan_info *info,
-                       struct hsp_epoch *e)
+                       struct hsp_cl_epoch *e)
 {
     hsp_device_id *src;
     uint32_t n_src = source_devices(c, j, e, &src), n = info->n_ranks + info->n_keepers;
@@ -177,17 +177,17 @@ void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
         return; /* the plan may not be there */
     }
     const struct hsp_plan_info *info = &hsp_ci_plan(j, plan)->info;
-    struct hsp_epoch e = {.epoch = j->next_epoch++,
-                          .plan = plan,
-                          .from_plan = from_plan,
-                          .base_epoch = mode == HSP_MODE_SWITCH ? j->cur.epoch : 0,
-                          .mode = mode,
-                          .phase = HSP_ATT_WAIT_UP,
-                          .step = step,
-                          .n_ranks = info->n_ranks,
-                          .n_keepers = info->n_keepers,
-                          .data_tls = c->cfg.data_tls,
-                          .deadline_ms = c->now_ms + c->cfg.up_ms};
+    struct hsp_cl_epoch e = {.epoch = j->next_epoch++,
+                             .plan = plan,
+                             .from_plan = from_plan,
+                             .base_epoch = mode == HSP_MODE_SWITCH ? j->cur.epoch : 0,
+                             .mode = mode,
+                             .phase = HSP_ATT_WAIT_UP,
+                             .step = step,
+                             .n_ranks = info->n_ranks,
+                             .n_keepers = info->n_keepers,
+                             .data_tls = c->cfg.data_tls,
+                             .deadline_ms = c->now_ms + c->cfg.up_ms};
     if (!take_peers(c, j, info, &e) || !fix_sources(c, j, &e)) {
         hsp_ci_epoch_fini(&e);
         c->failed = true;
@@ -223,7 +223,7 @@ void hsp_ci_attempt(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
 
 static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, struct hsp_job *j)
 {
-    const struct hsp_epoch *e = &j->att;
+    const struct hsp_cl_epoch *e = &j->att;
     struct hsp_prepare_action *p = hsp_ci_alloc(c, 1, sizeof(*p));
     struct hsp_prepare_peer *peers = hsp_ci_alloc(c, e->n_peers, sizeof(*peers));
     if (c->failed) {
@@ -240,7 +240,7 @@ static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, st
 static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank,
                          const struct hsp_prepare_action *shared)
 {
-    struct hsp_epoch *e = &j->att;
+    struct hsp_cl_epoch *e = &j->att;
     const struct hsp_ckpt_mark none = {0};
     const struct hsp_ckpt_mark *ckpt = e->mode == HSP_MODE_RESTORE ? &j->origin_ckpt : &none;
     struct hsp_msg m = {.type = HSP_MSG_PREPARE,
@@ -280,7 +280,7 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
 }
 
 /* Each connection is told of by both of its ends. */
-static struct hsp_links links_of(const struct hsp_epoch *e)
+static struct hsp_links links_of(const struct hsp_cl_epoch *e)
 {
     struct hsp_links n = {0};
     for (uint32_t i = 0; i < e->n_peers; i++) {
@@ -294,7 +294,7 @@ static struct hsp_links links_of(const struct hsp_epoch *e)
 
 static void go(struct hsp_cluster *c, struct hsp_job *j)
 {
-    struct hsp_epoch *e = &j->att;
+    struct hsp_cl_epoch *e = &j->att;
     struct hsp_job_plan *p = hsp_ci_plan(j, e->plan);
     e->links = links_of(e);
     e->phase = HSP_ATT_GO;
@@ -341,7 +341,7 @@ static void missed(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, co
 
 static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
 {
-    struct hsp_epoch *e = &j->att;
+    struct hsp_cl_epoch *e = &j->att;
     for (uint32_t i = 0; i < e->n_peers; i++) {
         const struct hsp_cluster_node *n = hsp_ci_node(c, e->peers[i].device);
         if (n->conn == 0 || !hsp_ci_device(c, e->peers[i].device)->up) {
@@ -370,7 +370,7 @@ static void timed_out(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d)
 
 void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j)
 {
-    struct hsp_epoch *e = &j->att;
+    struct hsp_cl_epoch *e = &j->att;
     if (e->phase == HSP_ATT_WAIT_UP) {
         wait_up(c, j);
     }
@@ -413,7 +413,7 @@ enum over { FAILED, REFUSED, NOT_NEEDED };
 
 static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *why, enum over how)
 {
-    struct hsp_epoch *e = &j->att;
+    struct hsp_cl_epoch *e = &j->att;
     uint64_t plan = e->plan;
     for (uint32_t i = 0; i < e->n_peers; i++) {
         if (e->peers[i].prepare_sent) {

@@ -90,7 +90,7 @@ const char *hsp_ci_data_why(struct hsp_cluster *c, const struct hsp_job *j)
 }
 
 /* How many nodes have the file that @like has. */
-static uint32_t votes(const struct hsp_epoch *e, const struct hsp_epoch_peer *like)
+static uint32_t votes(const struct hsp_cl_epoch *e, const struct hsp_epoch_peer *like)
 {
     uint8_t seen[HSP_MAX_NODES] = {0};
     uint32_t n = 0;
@@ -105,7 +105,7 @@ static uint32_t votes(const struct hsp_epoch *e, const struct hsp_epoch_peer *li
 }
 
 /* The file most nodes have; of two as frequent the one of the node whose name is first. */
-static const struct hsp_epoch_peer *most(struct hsp_cluster *c, const struct hsp_epoch *e)
+static const struct hsp_epoch_peer *most(struct hsp_cluster *c, const struct hsp_cl_epoch *e)
 {
     const struct hsp_epoch_peer *best = &e->peers[0];
     uint32_t best_n = votes(e, best);
@@ -123,7 +123,7 @@ static const struct hsp_epoch_peer *most(struct hsp_cluster *c, const struct hsp
 
 bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j)
 {
-    const struct hsp_epoch *e = &j->att;
+    const struct hsp_cl_epoch *e = &j->att;
     bool begun = j->data_known, all = true;
     uint64_t bytes = begun ? j->data_bytes : e->peers[0].data_bytes;
     struct hsp_digest digest = begun ? j->data_digest : e->peers[0].data_digest;

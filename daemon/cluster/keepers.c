@@ -11,7 +11,7 @@
 #define RETRY_MS     30000u
 #define MAX_DOUBLING 4u /* 8 minutes */
 
-uint32_t hsp_ci_lasting(const struct hsp_epoch *e)
+uint32_t hsp_ci_lasting(const struct hsp_cl_epoch *e)
 {
     return e->n_ranks + e->n_keepers;
 }

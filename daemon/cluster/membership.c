@@ -45,7 +45,7 @@ bool hsp_ci_node_gone(const struct hsp_cluster_node *n)
     return n->state == HSP_NODE_DEAD || n->state == HSP_NODE_LEFT;
 }
 
-static bool plays_a_part(const struct hsp_job *j, const struct hsp_epoch *e, hsp_device_id d)
+static bool plays_a_part(const struct hsp_job *j, const struct hsp_cl_epoch *e, hsp_device_id d)
 {
     const struct hsp_epoch_peer *p = hsp_ci_peer(e, d);
     return p != NULL &&

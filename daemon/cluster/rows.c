@@ -61,7 +61,7 @@ static void put_ckpt(struct hsp_buf *b, const struct hsp_ckpt_mark *k)
     hsp_buf_u64(b, k->content);
 }
 
-static void put_epoch(struct hsp_buf *b, const struct hsp_epoch *e)
+static void put_epoch(struct hsp_buf *b, const struct hsp_cl_epoch *e)
 {
     hsp_buf_u64(b, e->epoch);
     if (e->epoch == 0) {
@@ -269,9 +269,9 @@ static struct hsp_links get_links(struct hsp_cursor *r)
 }
 
 static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version,
-                      struct hsp_epoch *ret)
+                      struct hsp_cl_epoch *ret)
 {
-    struct hsp_epoch e = {.epoch = hsp_cur_u64(r)};
+    struct hsp_cl_epoch e = {.epoch = hsp_cur_u64(r)};
     if (e.epoch == 0) {
         return true;
     }

@@ -7,7 +7,7 @@ int hsp_cmd_compile(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
     struct hsp_loaded l;
-    struct hsp_order o = {
+    struct hsp_program_request o = {
         .path = ctl->opt[O_OUTPUT],
         .out_dir = ctl->opt[O_OUT] != NULL ? ctl->opt[O_OUT] : "",
         .how = {.plan_path = ctl->opt[O_PLAN], .cluster_path = ctl->opt[O_CLUSTER]},

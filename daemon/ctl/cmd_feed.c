@@ -127,7 +127,7 @@ static int stream(struct hsp_ctl *ctl, struct hsp_msg *m, const char *head, line
     while (st == HSP_OK && more && ferror(ctl->out) == 0) {
         const char *text;
         size_t len;
-        struct hsp_arena_mark mark = hsp_arena_mark(ctl->arena);
+        struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
         st = hsp_remote_recv(r, m->u.query.follow ? UINT32_MAX : (uint32_t)ctl->timeout_ms, &text,
                              &len, &more, &err);
         if (st == HSP_OK) {

@@ -119,7 +119,7 @@ int hsp_cmd_suspend(struct hsp_ctl *ctl)
     enum hsp_status st = hsp_remote_ask(ctl, &begin, &text, &len, &err);
     for (uint64_t waited = 0; st == HSP_OK; waited += POLL_MS) {
         const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
-        struct hsp_arena_mark mark = hsp_arena_mark(ctl->arena);
+        struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
         st = look_suspended(ctl, &err);
         if (st != HSP_AGAIN) {
             break;

@@ -315,7 +315,7 @@ int hsp_cmd_status(struct hsp_ctl *ctl)
     int rc;
     bool watch = ctl->opt[O_WATCH] != NULL, clear = isatty(fileno(ctl->out)) == 1;
     do {
-        struct hsp_arena_mark mark = hsp_arena_mark(ctl->arena);
+        struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
         if (watch && clear) {
             (void)fputs("\033[H\033[J", ctl->out);
         }

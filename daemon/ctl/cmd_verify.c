@@ -30,7 +30,7 @@ enum hsp_status hsp_verify_plan(struct hsp_ctl *ctl, const struct hsp_loaded *l,
         return hsp_err_set(err, HSP_EIO, errno, "cannot create %s", path);
     }
     (void)close(fd); /* the name is taken; what is compiled replaces it */
-    struct hsp_order o = {
+    struct hsp_program_request o = {
         .path = path, .out_dir = "", .how = *how, .verify = true, .scratch = true};
     const char *const args[] = {"--verify", path, NULL};
     FILE *answer = ctl->out;

@@ -69,14 +69,15 @@ static enum hsp_status compile_small(struct hsp_ctl *ctl, const struct hsp_loade
 }
 
 enum hsp_status hsp_write_programs(struct hsp_ctl *ctl, const struct hsp_loaded *l,
-                                   const struct hsp_order *o, struct hsp_err *err)
+                                   const struct hsp_program_request *o, struct hsp_err *err)
 {
     uint32_t n = 0;
     return hsp_write_some(ctl, l, o, &n, err);
 }
 
 enum hsp_status hsp_write_some(struct hsp_ctl *ctl, const struct hsp_loaded *l,
-                               const struct hsp_order *o, uint32_t *ret_plans, struct hsp_err *err)
+                               const struct hsp_program_request *o, uint32_t *ret_plans,
+                               struct hsp_err *err)
 {
     struct hsp_cluster_desc cluster;
     struct hsp_planned planned;

@@ -6,7 +6,7 @@
 #include "daemon/ctl/command.h"
 #include "daemon/ctl/plan_pick.h"
 
-struct hsp_order {
+struct hsp_program_request {
     const char *path;    /* of the program file */
     const char *out_dir; /* "": none */
     struct hsp_pick how;
@@ -18,9 +18,10 @@ struct hsp_order {
 /* Picks the plan, compiles the job and writes the file; what is said goes to ctl->msg. Errors are those
  * of hsp_pick_plan, hsp_compile and hsp_compile_small; HSP_ELIMIT: more than 1 GiB of programs; HSP_EIO. */
 enum hsp_status hsp_write_programs(struct hsp_ctl *ctl, const struct hsp_loaded *l,
-                                   const struct hsp_order *o, struct hsp_err *err);
+                                   const struct hsp_program_request *o, struct hsp_err *err);
 /* The same; *ret_plans: how many plans there are, more than one in a pool. */
 enum hsp_status hsp_write_some(struct hsp_ctl *ctl, const struct hsp_loaded *l,
-                               const struct hsp_order *o, uint32_t *ret_plans, struct hsp_err *err);
+                               const struct hsp_program_request *o, uint32_t *ret_plans,
+                               struct hsp_err *err);
 
 #endif

@@ -18,11 +18,11 @@ static const char *read_number(const char *s, uint32_t *ret)
     return p == s || (p - s > 1 && *s == '0') || v >= HSP_RANGE_END ? NULL : p;
 }
 
-bool hsp_range_parse(const char *text, struct hsp_range *ret)
+bool hsp_range_parse(const char *text, struct hsp_name_range *ret)
 {
     const char *open = strchr(text, '['), *p = open;
     uint32_t hi = 0;
-    *ret = (struct hsp_range){.text = text, .prefix = strlen(text), .suffix = "", .n = 1};
+    *ret = (struct hsp_name_range){.text = text, .prefix = strlen(text), .suffix = "", .n = 1};
     if (open == NULL) {
         return true;
     }
@@ -37,12 +37,12 @@ bool hsp_range_parse(const char *text, struct hsp_range *ret)
     return true;
 }
 
-static bool has_number(const struct hsp_range *r)
+static bool has_number(const struct hsp_name_range *r)
 {
     return r->text[r->prefix] == '[';
 }
 
-void hsp_range_put(const struct hsp_range *r, uint32_t i, struct hsp_buf *out)
+void hsp_range_put(const struct hsp_name_range *r, uint32_t i, struct hsp_buf *out)
 {
     hsp_buf_append(out, r->text, r->prefix);
     if (has_number(r)) {
@@ -50,7 +50,7 @@ void hsp_range_put(const struct hsp_range *r, uint32_t i, struct hsp_buf *out)
     }
 }
 
-bool hsp_range_has(const struct hsp_range *r, const char *name)
+bool hsp_range_has(const struct hsp_name_range *r, const char *name)
 {
     uint32_t v = 0;
     if (strncmp(r->text, name, r->prefix) != 0) {
@@ -66,7 +66,7 @@ bool hsp_range_has(const struct hsp_range *r, const char *name)
 bool hsp_name_in(const char *text, const char *name)
 {
     size_t i = 0;
-    struct hsp_range r;
+    struct hsp_name_range r;
     while (text[i] != '\0' && text[i] != '[' && text[i] == name[i]) {
         i++;
     }
@@ -183,10 +183,10 @@ static const char *run_name(const struct cut_name *c, uint32_t len, struct hsp_a
 }
 
 enum hsp_status hsp_lines_group(const struct hsp_line *line, uint32_t n, struct hsp_arena *arena,
-                                struct hsp_run **ret, uint32_t *ret_n, struct hsp_err *err)
+                                struct hsp_name_run **ret, uint32_t *ret_n, struct hsp_err *err)
 {
     struct entry *e = calloc((size_t)n + 1, sizeof *e);
-    struct hsp_run *run = hsp_arena_array(arena, n, sizeof *run);
+    struct hsp_name_run *run = hsp_arena_array(arena, n, sizeof *run);
     uint32_t n_runs = 0;
     enum hsp_status rc = e == NULL || run == NULL ? HSP_ENOMEM : HSP_OK;
     for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
@@ -206,7 +206,7 @@ enum hsp_status hsp_lines_group(const struct hsp_line *line, uint32_t n, struct 
         while (i + len < n && follows(&e[i + len - 1], &e[i + len])) {
             len++;
         }
-        struct hsp_run *r = &run[n_runs++];
+        struct hsp_name_run *r = &run[n_runs++];
         r->line = e[i].line;
         for (int k = 0; rc == HSP_OK && k < HSP_LINE_NAMES; k++) {
             r->name[k] = line[r->line].name[k] != NULL ? run_name(&e[i].name[k], len, arena) : NULL;

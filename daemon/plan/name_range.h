@@ -13,7 +13,7 @@
 #define HSP_RANGE_END  65536 /* more layers than any model of graph.h has */
 #define HSP_LINE_NAMES 2
 
-struct hsp_range {
+struct hsp_name_range {
     const char *text;
     size_t prefix;      /* bytes of text before the number */
     const char *suffix; /* text behind it */
@@ -21,10 +21,10 @@ struct hsp_range {
 };
 
 /* False: a bracket that is not [a-b] with a <= b < HSP_RANGE_END, or a second one. */
-bool hsp_range_parse(const char *text, struct hsp_range *ret);
+bool hsp_range_parse(const char *text, struct hsp_name_range *ret);
 /* The @i-th name. */
-void hsp_range_put(const struct hsp_range *r, uint32_t i, struct hsp_buf *out);
-bool hsp_range_has(const struct hsp_range *r, const char *name);
+void hsp_range_put(const struct hsp_name_range *r, uint32_t i, struct hsp_buf *out);
+bool hsp_range_has(const struct hsp_name_range *r, const char *name);
 /* Whether @name is one of those that @text stands for; quick where they begin differently. */
 bool hsp_name_in(const char *text, const char *name);
 
@@ -34,12 +34,12 @@ struct hsp_line {
     struct hsp_digest rest;
 };
 /* Lines that say the same of consecutive numbers, as one. */
-struct hsp_run {
+struct hsp_name_run {
     uint32_t line; /* the first of them */
     const char *name[HSP_LINE_NAMES];
 };
 /* Runs in the order of the first line of their kind, then of numbers. */
 enum hsp_status hsp_lines_group(const struct hsp_line *line, uint32_t n, struct hsp_arena *arena,
-                                struct hsp_run **ret, uint32_t *ret_n, struct hsp_err *err);
+                                struct hsp_name_run **ret, uint32_t *ret_n, struct hsp_err *err);
 
 #endif

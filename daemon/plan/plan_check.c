@@ -32,7 +32,7 @@ bool hsp_plan_name_fits(const char *pattern, const char *name)
 
 bool hsp_plan_names_fit(const char *pattern, const char *name, struct hsp_buf *text)
 {
-    struct hsp_range r;
+    struct hsp_name_range r;
     if (strchr(pattern, '[') == NULL || !hsp_range_parse(pattern, &r)) {
         return hsp_plan_name_fits(pattern, name);
     }
@@ -249,7 +249,7 @@ static enum hsp_status check_stream(const struct hsp_plan *p, uint32_t si,
 static enum hsp_status check_homes(const struct hsp_plan *p, const struct hsp_graph *g,
                                    struct hsp_err *err)
 {
-    struct hsp_range r;
+    struct hsp_name_range r;
     if (p->n_homes > g->n_params) {
         return hsp_err_set(err, HSP_EINVAL, 0, "homes: %u for the model's %u parameters",
                            p->n_homes, g->n_params);

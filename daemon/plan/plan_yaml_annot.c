@@ -9,7 +9,7 @@ static enum hsp_status read_rule(const struct hsp_yaml *y, struct hsp_arena *are
                                  struct hsp_use_rule *r, struct hsp_err *err)
 {
     static const char *const keys[] = {"name", "use"};
-    struct hsp_range range;
+    struct hsp_name_range range;
     enum hsp_status rc = hsp_yaml_expect(y, HSP_YAML_MAP, err);
     if (rc == HSP_OK) {
         rc = hsp_yaml_check_keys(y, keys, HSP_ARRAY_LEN(keys), err);

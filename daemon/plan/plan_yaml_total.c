@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "daemon/plan/name_range.h"
-#include "daemon/spmd/reshard/resolve.h"
 #include "proto/base/size.h"
 #include "proto/program/move_name.h"
 
@@ -65,7 +64,7 @@ static enum hsp_status read_index(const struct hsp_yaml *y, uint64_t end, uint32
 /* A name with a well-formed range. */
 static enum hsp_status read_name(const struct hsp_yaml *y, const char **ret, struct hsp_err *err)
 {
-    struct hsp_range r;
+    struct hsp_name_range r;
     enum hsp_status rc = hsp_yaml_str(y, ret, err);
     if (rc == HSP_OK && !hsp_range_parse(*ret, &r)) {
         rc = hsp_yaml_error(y, err, "a range is [FIRST-LAST], once in a name, below %d",
@@ -349,7 +348,7 @@ static enum hsp_status read_reshard(const struct hsp_yaml *y, struct hsp_arena *
 {
     static const char *const keys[] = {"phase", "makes",  "moves", "stream", "stage",
                                        "from",  "before", "zero",  "method", "us"};
-    struct hsp_range makes, before;
+    struct hsp_name_range makes, before;
     size_t phase = 0;
     *r = (struct hsp_plan_reshard){.stream = HSP_NONE, .stage = HSP_NONE, .from = HSP_NONE};
     enum hsp_status rc = check_map(y, keys, HSP_ARRAY_LEN(keys), 3, err);

@@ -79,7 +79,7 @@ void hsp_attempt_end(struct hsp_search *s, const struct hsp_attempt *a)
 /* ---- building plans from groups ---- */
 
 enum hsp_status hsp_draft_make(struct hsp_search *s, uint32_t n_streams, uint8_t zero,
-                               struct hsp_draft *ret)
+                               struct hsp_plan_draft *ret)
 {
     struct hsp_plan *p = hsp_arena_alloc(s->arena, sizeof(*p));
     ret->device = hsp_arena_array(s->arena, s->in.cluster->n, sizeof(*ret->device));
@@ -93,7 +93,7 @@ enum hsp_status hsp_draft_make(struct hsp_search *s, uint32_t n_streams, uint8_t
     return p->streams == NULL ? hsp_search_no_memory(s) : HSP_OK;
 }
 
-enum hsp_status hsp_draft_stage(struct hsp_search *s, struct hsp_draft *d, struct hsp_stage *g,
+enum hsp_status hsp_draft_stage(struct hsp_search *s, struct hsp_plan_draft *d, struct hsp_stage *g,
                                 uint32_t layers, const struct hsp_super *x)
 {
     g->layers = layers;
@@ -173,7 +173,7 @@ static bool any_grouped(const struct hsp_super *x, uint32_t n)
 static enum hsp_status try_streams(struct hsp_search *s, const struct hsp_super *x, uint32_t k,
                                    uint8_t zero, uint32_t degree)
 {
-    struct hsp_draft d;
+    struct hsp_plan_draft d;
     double us = 0;
     if (degree > 1 && !any_grouped(x, k)) { /* tried as single devices */
         return HSP_OK;

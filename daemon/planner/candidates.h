@@ -35,8 +35,8 @@ struct hsp_candidate {
 
 struct hsp_search {
     struct hsp_price_in in;
-    struct hsp_range all;     /* the whole model */
-    struct hsp_range *ranges; /* [first][end - 1] of blocks */
+    struct hsp_stage_work all;     /* the whole model */
+    struct hsp_stage_work *ranges; /* [first][end - 1] of blocks */
     const struct hsp_graph *g;
     const struct hsp_plan_options *opts;
     uint32_t n_blocks, global_batch, micro_cap;
@@ -72,20 +72,20 @@ enum hsp_status hsp_search_no_memory(struct hsp_search *s);
 
 /* One attempt's memory is given back unless its plan was kept. HSP_ECANCELED. */
 struct hsp_attempt {
-    struct hsp_arena_mark mark;
+    struct hsp_arena_position mark;
     struct hsp_candidate before[HSP_N_STRUCTS];
 };
 enum hsp_status hsp_attempt_begin(struct hsp_search *s, struct hsp_attempt *a);
 void hsp_attempt_end(struct hsp_search *s, const struct hsp_attempt *a);
 
 /* A plan in the making: ranks are numbered as stages are added. */
-struct hsp_draft {
+struct hsp_plan_draft {
     struct hsp_plan *plan;
     uint32_t *device; /* by rank */
 };
 enum hsp_status hsp_draft_make(struct hsp_search *s, uint32_t n_streams, uint8_t zero,
-                               struct hsp_draft *ret);
-enum hsp_status hsp_draft_stage(struct hsp_search *s, struct hsp_draft *d, struct hsp_stage *g,
+                               struct hsp_plan_draft *ret);
+enum hsp_status hsp_draft_stage(struct hsp_search *s, struct hsp_plan_draft *d, struct hsp_stage *g,
                                 uint32_t layers, const struct hsp_super *x);
 
 /* Micro-batches of at most @size. */

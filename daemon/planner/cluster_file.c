@@ -46,7 +46,7 @@ struct cluster_raw {
     F(device_raw, "gemm_parts." name, F64, part[cls], .dflt = "1", .min = HSP_GEMM_PART_LEAST, \
       .max = HSP_GEMM_PART_MOST, .help = "part of the rates of GEMM that products reach: " help_)
 
-static const struct hsp_field device_table[] = {
+static const struct hsp_cfg_field device_table[] = {
     F(device_raw, "speed", F64, speed, .dflt = "1", .min = 1e-3, .max = 1e6,
       .help = "factor on all rates"),
     F(device_raw, "memory", BYTES, memory, .dflt = DEFAULT_MEMORY, .min = 1, .max = 1e18,
@@ -79,7 +79,7 @@ static const struct hsp_field device_table[] = {
       .help = "that many devices of this kind"),
 };
 
-static const struct hsp_field node_table[] = {
+static const struct hsp_cfg_field node_table[] = {
     F(node_raw, "name", STR, name, .required = true, .help = "name of the node"),
     F(node_raw, "uplink.latency_us", F64, latency_us, .dflt = "0", .min = 0, .max = 1e9,
       .help = "half a round trip to where nodes meet"),
@@ -98,7 +98,7 @@ static const struct hsp_field node_table[] = {
     F(node_raw, "devices", NODE, devices, .required = true, .help = "list of devices"),
 };
 
-static const struct hsp_field cluster_table[] = {
+static const struct hsp_cfg_field cluster_table[] = {
     F(cluster_raw, "apiVersion", STR, api_version, .required = true, .help = "hspmd/v1"),
     F(cluster_raw, "kind", STR, kind, .required = true, .help = "cluster"),
     F(cluster_raw, "nodes", NODE, nodes, .required = true, .help = "list of nodes"),

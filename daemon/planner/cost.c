@@ -34,7 +34,7 @@ static void scale(struct hsp_amount *a, double by)
 
 /* Forward is a third of forward and backward; it is done twice, with its all-reduces (half of them).
  * One unit at a time has its activations, in scratch. */
-static void recompute(struct hsp_range *r)
+static void recompute(struct hsp_stage_work *r)
 {
     for (int c = 0; c < HSP_N_GEMM_CLASSES; c++) {
         scale(&r->w.flops[c], 4.0 / 3);
@@ -54,7 +54,7 @@ static void recompute(struct hsp_range *r)
 
 /* In flight nothing stays on the device. A unit's activations are there while it computes, and on
  * their way while its neighbour does: each is read and written twice more. */
-static void offload(const struct hsp_work *w, struct hsp_range *r)
+static void offload(const struct hsp_work *w, struct hsp_stage_work *r)
 {
     r->offload = true;
     r->host = r->w.saved;
@@ -66,10 +66,11 @@ static void offload(const struct hsp_work *w, struct hsp_range *r)
     r->w.scratch.whole += r->entering + r->w.leaving;
 }
 
-void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, struct hsp_range *ret)
+void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end,
+                    struct hsp_stage_work *ret)
 {
     struct hsp_amount before = {0};
-    *ret = (struct hsp_range){.first = first, .end = end};
+    *ret = (struct hsp_stage_work){.first = first, .end = end};
     for (uint32_t l = first; l < end; l++) {
         const struct hsp_layer_work *from = &w->layer[l];
         for (int c = 0; c < HSP_N_GEMM_CLASSES; c++) {
@@ -132,7 +133,7 @@ struct hsp_amount hsp_product_seconds(const struct hsp_layer_work *w,
 }
 
 void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
-                         struct hsp_range *ret)
+                         struct hsp_stage_work *ret)
 {
     uint32_t n_blocks = w->n_layers - 2;
     hsp_range_make(w, first == 0 ? 0 : first + 1, end == n_blocks ? w->n_layers : end + 1, ret);
@@ -140,8 +141,8 @@ void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
 
 /* Packed cells of the largest gradient, which is of the type of the state, out and in. What tensor groups do not divide,
  * one member has to tell all others. */
-double hsp_comm_bytes(const struct hsp_range *r, const struct hsp_device_desc *dev, double part,
-                      uint32_t members, uint32_t holders)
+double hsp_comm_bytes(const struct hsp_stage_work *r, const struct hsp_device_desc *dev,
+                      double part, uint32_t members, uint32_t holders)
 {
     double cut = holders > 1 ? r->largest_cut * part : 0;
     double whole = holders * members > 1 ? r->largest_whole * fmax(members - 1.0, 1) : 0;
@@ -154,7 +155,7 @@ double hsp_comm_bytes(const struct hsp_range *r, const struct hsp_device_desc *d
 }
 
 /* Element-wise traffic of a sequence, that of bf16 at its own rate. What is offloaded crosses its own link, out and in, where the device has one. */
-static double memory_seconds(const struct hsp_range *r, const struct hsp_device_desc *dev,
+static double memory_seconds(const struct hsp_stage_work *r, const struct hsp_device_desc *dev,
                              double part)
 {
     double low = amount(&r->w.low, part), host = amount(&r->host, part);
@@ -174,7 +175,7 @@ static double gathered_bytes(double unit, double low, uint32_t holders)
     return (1 + 2 * low) * unit + 3 * unit / holders;
 }
 
-void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
+void hsp_member_price(const struct hsp_price_in *in, const struct hsp_stage_work *r,
                       const struct hsp_device_desc *dev, double part, uint32_t members,
                       uint32_t holders, uint8_t zero, uint32_t held, struct hsp_member *ret)
 {
@@ -217,7 +218,7 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
 /* A group that has @share of the sequences, or of each of them; the largest share is @most. Of a cut
  * sequence the keys and values of another group are there beside the own ones, with their gradients, and
  * what the own queries make of them before it is merged. */
-static void cut_range(struct hsp_range *r, double share, double most, bool ring)
+static void cut_range(struct hsp_stage_work *r, double share, double most, bool ring)
 {
     struct hsp_amount *of[] = {&r->w.bytes,   &r->w.saved,    &r->w.deferred, &r->host,
                                &r->w.scratch, &r->most_saved, &r->w.reread,   &r->w.queries,
@@ -250,12 +251,12 @@ static double largest_share(const struct hsp_stage *g)
     return most / sum; /* hsp_plan_check: not all are 0 */
 }
 
-void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_range *r,
+void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_stage_work *r,
                      const struct hsp_stage *g, uint32_t member, const struct hsp_device_desc *dev,
                      uint32_t n_streams, uint8_t zero, uint32_t held, struct hsp_member *ret)
 {
     uint32_t groups = hsp_stage_groups(g);
-    struct hsp_range own = *r;
+    struct hsp_stage_work own = *r;
     double inner, share = hsp_stage_shares(g, member, &inner);
     if (groups > 1) {
         cut_range(&own, share, largest_share(g), g->split == HSP_SPLIT_SEQUENCE);
@@ -289,7 +290,7 @@ double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_
            fmax(m->post_bytes, m->micro_bytes + micro_size * m->scratch_bytes);
 }
 
-double hsp_tensor_us(const struct hsp_range *r, uint32_t n, double b,
+double hsp_tensor_us(const struct hsp_stage_work *r, uint32_t n, double b,
                      const struct hsp_link_cost *link)
 {
     if (n < 2) {
@@ -299,7 +300,7 @@ double hsp_tensor_us(const struct hsp_range *r, uint32_t n, double b,
     return r->w.n_reduce * 2 * link->latency_us + bytes * link->us_per_byte;
 }
 
-double hsp_stage_tensor_us(const struct hsp_range *r, const struct hsp_stage *g, double b,
+double hsp_stage_tensor_us(const struct hsp_stage_work *r, const struct hsp_stage *g, double b,
                            const struct hsp_link_cost *link)
 {
     uint32_t groups = hsp_stage_groups(g);

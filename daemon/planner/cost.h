@@ -52,7 +52,7 @@ struct hsp_price_in {
 };
 
 /* Sums over pipeline units [first, end). */
-struct hsp_range {
+struct hsp_stage_work {
     uint32_t first, end;
     struct hsp_layer_work
         w; /* scratch, grad_bytes, param and wide are maxima; leaving is that of the last */
@@ -69,12 +69,13 @@ struct hsp_range {
 };
 /* With @w->recompute: as a stage that computes its activations again; with @w->offload: as one that
  * has them in the host's memory. */
-void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end, struct hsp_range *ret);
+void hsp_range_make(const struct hsp_work *w, uint32_t first, uint32_t end,
+                    struct hsp_stage_work *ret);
 
 /* The units of blocks [first, end) of a model of @n_blocks: the embedding goes with the first
  * block, the head with the last. */
 void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
-                         struct hsp_range *ret);
+                         struct hsp_stage_work *ret);
 
 /* What the products of a sequence take on @dev, each at the rate of its class. */
 struct hsp_amount hsp_product_seconds(const struct hsp_layer_work *w,
@@ -95,12 +96,12 @@ struct hsp_member {
 };
 /* @holders: streams that share each parameter (its gradient is added up over them); @zero as in
  * plans: with 3, accumulators are parts like the state, and one unit at a time has its parameters; @held: nodes of the plan that hold each piece of its state, 1 without copies. */
-void hsp_member_price(const struct hsp_price_in *in, const struct hsp_range *r,
+void hsp_member_price(const struct hsp_price_in *in, const struct hsp_stage_work *r,
                       const struct hsp_device_desc *dev, double part, uint32_t members,
                       uint32_t holders, uint8_t zero, uint32_t held, struct hsp_member *ret);
 /* The same of member @member of stage @g of a plan of @n_streams streams: its group's share is of all
  * that sequences make, its part of the group of what tensor parallelism cuts. */
-void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_range *r,
+void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_stage_work *r,
                      const struct hsp_stage *g, uint32_t member, const struct hsp_device_desc *dev,
                      uint32_t n_streams, uint8_t zero, uint32_t held, struct hsp_member *ret);
 /* Different nodes among @n devices; counting stops at @most <= HSP_COPIES_MAX. */
@@ -108,15 +109,15 @@ uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *devic
                          uint32_t most);
 /* Buffers of the transport, part of the fixed memory: of a member with @part of its group, one of @members. Of a GPU also
  * its communicators, in vain where all others are none. */
-double hsp_comm_bytes(const struct hsp_range *r, const struct hsp_device_desc *dev, double part,
-                      uint32_t members, uint32_t holders);
+double hsp_comm_bytes(const struct hsp_stage_work *r, const struct hsp_device_desc *dev,
+                      double part, uint32_t members, uint32_t holders);
 double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight);
 
 /* All-reduces of a tensor group over a micro-batch of @b sequences. */
-double hsp_tensor_us(const struct hsp_range *r, uint32_t n, double b,
+double hsp_tensor_us(const struct hsp_stage_work *r, uint32_t n, double b,
                      const struct hsp_link_cost *link);
 /* The same of a stage; its groups pass keys and values around where they cut sequences. */
-double hsp_stage_tensor_us(const struct hsp_range *r, const struct hsp_stage *g, double b,
+double hsp_stage_tensor_us(const struct hsp_stage_work *r, const struct hsp_stage *g, double b,
                            const struct hsp_link_cost *link);
 
 /* What one rank does; a row of the plan's table. */

@@ -73,7 +73,7 @@ static const char *const schedules[] = {"constant", "cosine", NULL};
         __VA_ARGS__                                                                         \
     }
 
-static const struct hsp_field table[] = {
+static const struct hsp_cfg_field table[] = {
     F("apiVersion", STR, api_version, .required = true, .help = "hspmd/v1"),
     F("name", STR, name, .required = true, .help = "name of the job: a-z 0-9 - ."),
     F("model.family", CHOICE, family, .required = true, .choices = families,
@@ -429,7 +429,7 @@ static bool llama_only(size_t at)
 void hsp_job_dump(const struct hsp_job_spec *job, bool help, struct hsp_buf *out)
 {
     const struct raw *raw = job->fields;
-    struct hsp_field shown[HSP_ARRAY_LEN(table)];
+    struct hsp_cfg_field shown[HSP_ARRAY_LEN(table)];
     size_t n = 0;
     for (size_t i = 0; i < HSP_ARRAY_LEN(table); i++) {
         size_t at = table[i].offset;

@@ -32,7 +32,7 @@ static double stage_us(void *arg, uint32_t kind, uint32_t first, uint32_t end, u
 }
 
 static void fill_cell(const struct pipe_ctx *c, const struct hsp_super *x,
-                      const struct hsp_range *r, struct cell *ret)
+                      const struct hsp_stage_work *r, struct cell *ret)
 {
     const struct hsp_search *s = c->s;
     double total = 0;
@@ -221,7 +221,7 @@ static uint32_t guess_sequences(const struct hsp_search *s, const struct hsp_sup
 
 static enum hsp_status build_lines(struct hsp_search *s, const struct hsp_super *x,
                                    const struct line *lines, uint32_t n, uint32_t size,
-                                   uint8_t zero, struct hsp_draft *d)
+                                   uint8_t zero, struct hsp_plan_draft *d)
 {
     double us = 0;
     struct hsp_share_dev *dev = hsp_arena_array(s->arena, n, sizeof(*dev));
@@ -280,7 +280,7 @@ static bool alike(const struct hsp_super *x, const struct line *from, struct lin
 static enum hsp_status try_lines(struct hsp_search *s, const struct hsp_super *x,
                                  const struct pool *p, uint32_t size, uint8_t zero)
 {
-    struct hsp_draft d;
+    struct hsp_plan_draft d;
     uint32_t n = p->n_single + p->n_lines, deepest = 0;
     uint32_t held = zero > 0 || n == 1 ? hsp_nodes_of(s, x, p->member, p->n) : 1;
     struct pipe_ctx ctx = {.s = s, .size = size, .holders = n, .held = held, .zero = zero};

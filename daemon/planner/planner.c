@@ -86,7 +86,7 @@ static enum hsp_status infeasible(const struct hsp_search *s, struct hsp_err *er
     const struct hsp_cluster_desc *c = s->in.cluster;
     double offer = 0, whole = (double)INFINITY, block = 0;
     for (uint32_t d = 0; d < c->n; d++) {
-        struct hsp_range r;
+        struct hsp_stage_work r;
         struct hsp_member m;
         double largest = 0;
         offer = fmax(offer, (double)c->dev[d].mem_bytes);

@@ -77,7 +77,7 @@ static double used_part(const struct pricing *p)
 }
 
 /* Gradients are added up, and then their sums (zero 0) or the parameters go out. */
-static double sync_us(const struct pricing *p, const struct hsp_range *r, double bytes,
+static double sync_us(const struct pricing *p, const struct hsp_stage_work *r, double bytes,
                       uint32_t holders)
 {
     const struct hsp_link_cost *link = &p->all;
@@ -123,7 +123,7 @@ static uint32_t member_of(const struct hsp_stage *g, uint32_t rank)
 }
 
 /* One chunk on one rank. */
-static void price_chunk(const struct pricing *p, const struct hsp_range *range, uint32_t chunk,
+static void price_chunk(const struct pricing *p, const struct hsp_stage_work *range, uint32_t chunk,
                         struct hsp_rank_cost *rc, uint32_t rank, struct rank_sum *sum)
 {
     struct hsp_member m;
@@ -186,7 +186,7 @@ static double spread_of(const struct hsp_stream *s, uint32_t gi, uint32_t member
 
 /* Copies of the activations of a micro-batch, in their type: to the next stage, and their gradients to the one before; in
  * a tensor group, its sums. */
-static double message_bytes(const struct pricing *p, const struct hsp_range *range,
+static double message_bytes(const struct pricing *p, const struct hsp_stage_work *range,
                             const struct hsp_rank_cost *rc, uint32_t member, double micro)
 {
     const struct hsp_stream *s = &p->plan->streams[rc->stream];
@@ -238,7 +238,7 @@ static double state_home(const struct pricing *p, uint32_t rank, struct rank_sum
 }
 
 /* One rank of a stage; its time and memory go into its row. */
-static void price_rank(const struct pricing *p, const struct hsp_range *range, uint32_t rank,
+static void price_rank(const struct pricing *p, const struct hsp_stage_work *range, uint32_t rank,
                        struct hsp_rank_cost *rc)
 {
     const struct hsp_stream *s = &p->plan->streams[rc->stream];
@@ -307,7 +307,7 @@ static struct stage_time price_stage(struct pricing *p, uint32_t si, uint32_t gi
     const struct hsp_stream *s = &p->plan->streams[si];
     const struct hsp_stage *g = &s->stages[gi];
     struct hsp_link_cost link = link_of(p, g->n, g->ranks);
-    struct hsp_range range[HSP_MAX_CHUNKS];
+    struct hsp_stage_work range[HSP_MAX_CHUNKS];
     struct stage_time t = {0};
     double tensor = 0, leaving = 0, m = s->micro_batches;
     struct hsp_work work = *p->in->work;
@@ -363,7 +363,7 @@ static enum hsp_status price_stream(struct pricing *p, uint32_t si, struct hsp_a
     double us = fill + (m - 1) * slow;
     if (s->schedule == HSP_SCHED_INTERLEAVED || s->schedule == HSP_SCHED_ZERO_BUBBLE) {
         struct hsp_timeline line;
-        struct hsp_arena_mark mark = hsp_arena_mark(arena);
+        struct hsp_arena_position mark = hsp_arena_mark(arena);
         enum hsp_status st = hsp_stream_timeline(p->in, p->plan, si, p->device, arena, &line, err);
         if (st != HSP_OK) {
             return st;
@@ -384,7 +384,7 @@ static enum hsp_status price_stream(struct pricing *p, uint32_t si, struct hsp_a
  * sum of their rates. */
 static double bound_us(const struct hsp_price_in *in)
 {
-    struct hsp_range all;
+    struct hsp_stage_work all;
     double rate = 0;
     struct hsp_work work = *in->work;
     work.recompute = work.offload = false;

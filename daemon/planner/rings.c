@@ -19,7 +19,7 @@ static bool has_sequence(const struct hsp_graph *g)
 }
 
 /* A stage of the @k devices of @x, each a group with a share of the sequence by its speed. */
-static enum hsp_status make_stage(struct hsp_search *s, struct hsp_draft *d,
+static enum hsp_status make_stage(struct hsp_search *s, struct hsp_plan_draft *d,
                                   const struct hsp_super *x, uint32_t k, struct hsp_stage *g)
 {
     double rate = 0;
@@ -50,7 +50,7 @@ static enum hsp_status make_stage(struct hsp_search *s, struct hsp_draft *d,
 }
 
 /* What a stream over @g takes, as far as its share of the batch goes by it. */
-static struct hsp_share_dev speed_of(const struct hsp_search *s, const struct hsp_draft *d,
+static struct hsp_share_dev speed_of(const struct hsp_search *s, const struct hsp_plan_draft *d,
                                      const struct hsp_stage *g, uint32_t n_streams, uint32_t micro)
 {
     struct hsp_share_dev ret = {.micro = micro, .min = 1, .max = s->global_batch};
@@ -69,7 +69,7 @@ static struct hsp_share_dev speed_of(const struct hsp_search *s, const struct hs
 static enum hsp_status try_rings(struct hsp_search *s, const struct hsp_super *x, uint32_t k,
                                  uint32_t n_streams, uint32_t micro)
 {
-    struct hsp_draft d;
+    struct hsp_plan_draft d;
     double us;
     struct hsp_share_dev *dev = hsp_arena_array(s->arena, n_streams, sizeof(*dev));
     uint32_t *share = hsp_arena_array(s->arena, n_streams, sizeof(*share));

@@ -13,7 +13,7 @@ static const struct hsp_device_desc *dev_of(const struct hsp_search *s, uint32_t
 }
 
 /* Whole model, one sequence, alone. */
-static double alone_us(const struct hsp_search *s, const struct hsp_range *all, uint32_t d)
+static double alone_us(const struct hsp_search *s, const struct hsp_stage_work *all, uint32_t d)
 {
     struct hsp_member m;
     hsp_member_price(&s->in, all, dev_of(s, d), 1, 1, 1, 0, 1, &m);
@@ -71,7 +71,7 @@ static double elements_us(const struct hsp_device_desc *d, double bytes, double 
 /* Fractions by linear program (two segments: multiplications and memory-bound work, with the
  * members' memory as caps on what they hold), then whole units by largest remainder. A member
  * without a unit is no member: HSP_EINFEASIBLE. */
-static enum hsp_status share_units(struct hsp_search *s, const struct hsp_range *all,
+static enum hsp_status share_units(struct hsp_search *s, const struct hsp_stage_work *all,
                                    struct hsp_super *x)
 {
     uint32_t n = x->n;
@@ -125,7 +125,8 @@ static enum hsp_status share_units(struct hsp_search *s, const struct hsp_range 
 }
 
 /* Price of the whole model on the group, without its links: for ordering only. */
-static void order_key(const struct hsp_search *s, const struct hsp_range *all, struct hsp_super *x)
+static void order_key(const struct hsp_search *s, const struct hsp_stage_work *all,
+                      struct hsp_super *x)
 {
     double total = 0;
     for (uint32_t i = 0; i < x->n; i++) {
@@ -142,7 +143,7 @@ static void order_key(const struct hsp_search *s, const struct hsp_range *all, s
     }
 }
 
-static enum hsp_status form(struct hsp_search *s, const struct hsp_range *all,
+static enum hsp_status form(struct hsp_search *s, const struct hsp_stage_work *all,
                             const struct order *o, uint32_t n, struct hsp_super *x)
 {
     x->n = n;
@@ -192,7 +193,7 @@ enum hsp_status hsp_supers_make(struct hsp_search *s, uint32_t degree, struct hs
                                 uint32_t *ret_n)
 {
     uint32_t n_dev = s->in.cluster->n, n = 0;
-    const struct hsp_range *all = &s->all;
+    const struct hsp_stage_work *all = &s->all;
     struct hsp_super *x = hsp_arena_array(s->arena, n_dev, sizeof(*x));
     struct order *o = hsp_arena_array(s->arena, n_dev, sizeof(*o));
     *ret_n = 0;

@@ -33,7 +33,7 @@ static void price_chunk(const struct timing *x, const struct hsp_plan *plan, uin
 {
     const struct hsp_stage *g = &x->s->stages[stage];
     struct hsp_work work = *x->in->work;
-    struct hsp_range range;
+    struct hsp_stage_work range;
     uint32_t first, end;
     work.recompute = g->saved == HSP_SAVED_RECOMPUTE;
     work.offload = g->saved == HSP_SAVED_OFFLOAD;

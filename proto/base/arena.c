@@ -178,16 +178,16 @@ char *hsp_arena_printf(struct hsp_arena *a, const char *fmt, ...)
     return s;
 }
 
-struct hsp_arena_mark hsp_arena_mark(const struct hsp_arena *a)
+struct hsp_arena_position hsp_arena_mark(const struct hsp_arena *a)
 {
-    return (struct hsp_arena_mark){
+    return (struct hsp_arena_position){
         .chunk = a->top,
         .chunk_used = a->top != NULL ? a->top->used : 0,
         .used = a->used,
     };
 }
 
-void hsp_arena_rewind(struct hsp_arena *a, struct hsp_arena_mark m)
+void hsp_arena_rewind(struct hsp_arena *a, struct hsp_arena_position m)
 {
     HSP_ASSERT(m.used <= a->used);
     drop_until(a, m.chunk);

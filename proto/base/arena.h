@@ -15,7 +15,7 @@
 struct hsp_arena; /* opaque */
 
 /* A place in an arena to come back to. Valid until the arena is rewound before it or reset. */
-struct hsp_arena_mark {
+struct hsp_arena_position {
     void *chunk;
     size_t chunk_used;
     size_t used;
@@ -41,10 +41,10 @@ void *hsp_arena_memdup(struct hsp_arena *a, const void *p, size_t n);
 char *hsp_arena_printf(struct hsp_arena *a, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-struct hsp_arena_mark hsp_arena_mark(const struct hsp_arena *a);
+struct hsp_arena_position hsp_arena_mark(const struct hsp_arena *a);
 
 /* Frees everything allocated after @m was taken. */
-void hsp_arena_rewind(struct hsp_arena *a, struct hsp_arena_mark m);
+void hsp_arena_rewind(struct hsp_arena *a, struct hsp_arena_position m);
 
 /* Frees everything; keeps one chunk for the next use. */
 void hsp_arena_reset(struct hsp_arena *a);

@@ -14,7 +14,7 @@
 /* Time, level, module, text: a cut line and what stands before it. */
 #define STAMPED (HSP_LOG_LINE + 96)
 
-struct hsp_log {
+struct hsp_logger {
     pthread_mutex_t lock;
     int fd;
     bool journal;
@@ -23,7 +23,7 @@ struct hsp_log {
     size_t n_all; /* lines ever put into the ring; the next goes to n_all mod HSP_LOG_RING */
 };
 
-static struct hsp_log *of_program; /* whose last lines a failing assertion shows; NULL: none */
+static struct hsp_logger *of_program; /* whose last lines a failing assertion shows; NULL: none */
 
 static const struct {
     const char *name;
@@ -48,9 +48,9 @@ static bool is_journal(int fd)
     return strcmp(s, want) == 0;
 }
 
-struct hsp_log *hsp_log_new(int fd, enum hsp_log_level level)
+struct hsp_logger *hsp_log_new(int fd, enum hsp_log_level level)
 {
-    struct hsp_log *l = calloc(1, sizeof *l);
+    struct hsp_logger *l = calloc(1, sizeof *l);
     if (l == NULL) {
         return NULL;
     }
@@ -66,7 +66,7 @@ struct hsp_log *hsp_log_new(int fd, enum hsp_log_level level)
     return l;
 }
 
-struct hsp_log *hsp_log_free(struct hsp_log *l)
+struct hsp_logger *hsp_log_free(struct hsp_logger *l)
 {
     if (l != NULL) {
         if (l == of_program) {
@@ -82,7 +82,7 @@ struct hsp_log *hsp_log_free(struct hsp_log *l)
     return NULL;
 }
 
-void hsp_log_set_level(struct hsp_log *l, enum hsp_log_level level)
+void hsp_log_set_level(struct hsp_logger *l, enum hsp_log_level level)
 {
     pthread_mutex_lock(&l->lock);
     l->level = level;
@@ -136,10 +136,10 @@ static void write_all(int fd, const char *p, size_t n)
     }
 }
 
-static void log_line(struct hsp_log *l, enum hsp_log_level level, const char *module,
+static void log_line(struct hsp_logger *l, enum hsp_log_level level, const char *module,
                      const char *fmt, va_list ap) __attribute__((format(printf, 4, 0)));
 
-static void log_line(struct hsp_log *l, enum hsp_log_level level, const char *module,
+static void log_line(struct hsp_logger *l, enum hsp_log_level level, const char *module,
                      const char *fmt, va_list ap)
 {
     char raw[HSP_LOG_LINE], text[HSP_LOG_LINE], line[STAMPED], stamp[40];
@@ -172,7 +172,8 @@ static void log_line(struct hsp_log *l, enum hsp_log_level level, const char *mo
     pthread_mutex_unlock(&l->lock);
 }
 
-void hsp_log(struct hsp_log *l, enum hsp_log_level level, const char *module, const char *fmt, ...)
+void hsp_log(struct hsp_logger *l, enum hsp_log_level level, const char *module, const char *fmt,
+             ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -180,7 +181,7 @@ void hsp_log(struct hsp_log *l, enum hsp_log_level level, const char *module, co
     va_end(ap);
 }
 
-void hsp_log_dump(struct hsp_log *l, size_t n, int fd)
+void hsp_log_dump(struct hsp_logger *l, size_t n, int fd)
 {
     if (pthread_mutex_trylock(&l->lock) != 0) {
         return;
@@ -208,7 +209,7 @@ static void dump_last(const char *expr, const char *file, int line)
     hsp_log_dump(of_program, HSP_LOG_LAST, of_program->fd);
 }
 
-void hsp_log_on_assert(struct hsp_log *l)
+void hsp_log_on_assert(struct hsp_logger *l)
 {
     of_program = l;
     hsp_assert_set_hook(l != NULL ? dump_last : NULL);

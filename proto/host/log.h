@@ -29,26 +29,26 @@ enum hsp_log_level {
     HSP_LOG_TRACE,  /* per message */
 };
 
-struct hsp_log;
+struct hsp_logger;
 
 /* @fd: borrowed, usually 2. Lines up to @level are written to it. NULL without memory. */
-struct hsp_log *hsp_log_new(int fd, enum hsp_log_level level);
-struct hsp_log *hsp_log_free(struct hsp_log *l); /* NULL allowed; returns NULL */
+struct hsp_logger *hsp_log_new(int fd, enum hsp_log_level level);
+struct hsp_logger *hsp_log_free(struct hsp_logger *l); /* NULL allowed; returns NULL */
 
-void hsp_log_set_level(struct hsp_log *l, enum hsp_log_level level);
+void hsp_log_set_level(struct hsp_logger *l, enum hsp_log_level level);
 bool hsp_log_parse_level(const char *s, enum hsp_log_level *ret);
 const char *hsp_log_level_name(enum hsp_log_level level);
 
 /* @l may be NULL: nothing is logged. A failing write is ignored: there is nowhere to report it. */
-void hsp_log(struct hsp_log *l, enum hsp_log_level level, const char *module, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
+void hsp_log(struct hsp_logger *l, enum hsp_log_level level, const char *module, const char *fmt,
+             ...) __attribute__((format(printf, 4, 5)));
 
 /* Writes the last @n lines of the ring to @fd, oldest first, with time and level. Nothing while another thread is
  * in the log: a dying process must not wait. */
-void hsp_log_dump(struct hsp_log *l, size_t n, int fd);
+void hsp_log_dump(struct hsp_logger *l, size_t n, int fd);
 
 /* From now on a failing assertion dumps the last HSP_LOG_LAST lines of @l to where @l writes, until @l is freed.
  * Called once by a program's main. NULL allowed. */
-void hsp_log_on_assert(struct hsp_log *l);
+void hsp_log_on_assert(struct hsp_logger *l);
 
 #endif

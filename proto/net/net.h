@@ -97,8 +97,8 @@ struct hsp_net_dial {
 };
 /* on_open when it stands, else on_close with the last attempt's reason. HSP_EPERM as in listen,
  * HSP_EINVAL, HSP_ELIMIT: nothing was started. */
-enum hsp_status hsp_net_dial(struct hsp_net *n, const struct hsp_net_dial *d, uint32_t *ret_conn,
-                             struct hsp_err *err);
+enum hsp_status hsp_net_dial_start(struct hsp_net *n, const struct hsp_net_dial *d,
+                                   uint32_t *ret_conn, struct hsp_err *err);
 
 /* Takes a connected socket over (an end of a socketpair). It is open at once. On error @fd stays
  * the caller's. */

@@ -128,8 +128,8 @@ static void attempt(struct net_conn *c)
     c->n_ops++;
 }
 
-enum hsp_status hsp_net_dial(struct hsp_net *n, const struct hsp_net_dial *d, uint32_t *ret_conn,
-                             struct hsp_err *err)
+enum hsp_status hsp_net_dial_start(struct hsp_net *n, const struct hsp_net_dial *d,
+                                   uint32_t *ret_conn, struct hsp_err *err)
 {
     struct hsp_addr a;
     enum hsp_status st = hsp_addr_parse(d->address, HSP_PORT, &a, err);

@@ -205,8 +205,9 @@ static enum hsp_status list_parts(const struct packing *p, const struct hsp_corp
     return HSP_OK;
 }
 
-enum hsp_status hsp_pack(const struct hsp_pack_order *o, const struct hsp_corpus *c,
-                         const uint64_t *sample, struct hsp_arena *arena, struct hsp_sheet *ret)
+enum hsp_status hsp_pack_step(const struct hsp_pack_order *o, const struct hsp_corpus *c,
+                              const uint64_t *sample, struct hsp_arena *arena,
+                              struct hsp_sheet *ret)
 {
     struct packing p;
     uint32_t *order = NULL, *first = NULL;

@@ -22,7 +22,8 @@ struct hsp_pack_order {
 
 /* @sample: o->n samples of @c. All o->n_micro micro-batches of @ret are there; those behind the last
  * sequence have none. HSP_ENOMEM. */
-enum hsp_status hsp_pack(const struct hsp_pack_order *o, const struct hsp_corpus *c,
-                         const uint64_t *sample, struct hsp_arena *arena, struct hsp_sheet *ret);
+enum hsp_status hsp_pack_step(const struct hsp_pack_order *o, const struct hsp_corpus *c,
+                              const uint64_t *sample, struct hsp_arena *arena,
+                              struct hsp_sheet *ret);
 
 #endif

@@ -160,7 +160,7 @@ static enum hsp_status packed_sheet(const struct hsp_binding *b, const struct hs
                                      .n_micro = eval ? s->eval_n_micro : s->n_micro,
                                      .n_stages = s->n_stages,
                                      .bound = (uint32_t)b->symbol[HSP_SYM_BATCH]};
-    return hsp_pack(&o, c, sample, arena, ret);
+    return hsp_pack_step(&o, c, sample, arena, ret);
 }
 
 enum hsp_status hsp_sheet_train(const struct hsp_binding *b, const struct hsp_corpus *c,

@@ -13,14 +13,14 @@ struct bounds {
     double lo, hi;
 };
 
-static struct bounds bounds_of(const struct hsp_field *f, double lo, double hi)
+static struct bounds bounds_of(const struct hsp_cfg_field *f, double lo, double hi)
 {
     bool given = f->min < 0 || f->min > 0 || f->max < 0 || f->max > 0;
     return given ? (struct bounds){f->min, f->max} : (struct bounds){lo, hi};
 }
 
 /* Range of sizes and durations, which print best in their own notation. */
-static enum hsp_status check_range(const struct hsp_field *f, const struct hsp_yaml *node,
+static enum hsp_status check_range(const struct hsp_cfg_field *f, const struct hsp_yaml *node,
                                    uint64_t v, struct hsp_err *err)
 {
     struct bounds r = bounds_of(f, 0, (double)UINT64_MAX);
@@ -51,8 +51,8 @@ static uint64_t to_u64(double v)
     return v >= 0x1p64 ? UINT64_MAX : (v <= 0 ? 0 : (uint64_t)v);
 }
 
-static enum hsp_status load_array(const struct hsp_field *f, const struct hsp_yaml *node, void *at,
-                                  struct hsp_err *err)
+static enum hsp_status load_array(const struct hsp_cfg_field *f, const struct hsp_yaml *node,
+                                  void *at, struct hsp_err *err)
 {
     bool real = f->type == HSP_FIELD_F64;
     if (node->kind != HSP_YAML_SEQ || node->n != f->count) {
@@ -95,8 +95,8 @@ static enum hsp_status load_strs(const struct hsp_yaml *node, struct hsp_arena *
     return HSP_OK;
 }
 
-static enum hsp_status load_choice(const struct hsp_field *f, const struct hsp_yaml *node, int *at,
-                                   struct hsp_err *err)
+static enum hsp_status load_choice(const struct hsp_cfg_field *f, const struct hsp_yaml *node,
+                                   int *at, struct hsp_err *err)
 {
     size_t n = 0;
     while (f->choices[n] != NULL) {
@@ -110,8 +110,8 @@ static enum hsp_status load_choice(const struct hsp_field *f, const struct hsp_y
     return rc;
 }
 
-static enum hsp_status load_number(const struct hsp_field *f, const struct hsp_yaml *node, void *at,
-                                   struct hsp_err *err)
+static enum hsp_status load_number(const struct hsp_cfg_field *f, const struct hsp_yaml *node,
+                                   void *at, struct hsp_err *err)
 {
     struct bounds r;
     if (f->type == HSP_FIELD_F64) {
@@ -134,7 +134,7 @@ static enum hsp_status load_number(const struct hsp_field *f, const struct hsp_y
     return rc;
 }
 
-static enum hsp_status load_field(const struct hsp_field *f, const struct hsp_yaml *node,
+static enum hsp_status load_field(const struct hsp_cfg_field *f, const struct hsp_yaml *node,
                                   struct hsp_arena *arena, void *at, struct hsp_err *err)
 {
     enum hsp_status rc = HSP_EINVAL;
@@ -176,7 +176,7 @@ static struct part part_below(const char *path, const char *prefix)
 }
 
 /* Checks the keys of the map at @prefix and, below it, of every inner map. */
-static enum hsp_status check_level(const struct hsp_field *fields, size_t n,
+static enum hsp_status check_level(const struct hsp_cfg_field *fields, size_t n,
                                    const struct hsp_yaml *node, const char *prefix,
                                    struct hsp_err *err)
 {
@@ -212,8 +212,8 @@ static enum hsp_status check_level(const struct hsp_field *fields, size_t n,
     return rc;
 }
 
-static enum hsp_status load_default(const struct hsp_field *f, struct hsp_arena *arena, void *at,
-                                    struct hsp_err *err)
+static enum hsp_status load_default(const struct hsp_cfg_field *f, struct hsp_arena *arena,
+                                    void *at, struct hsp_err *err)
 {
     if (f->dflt == NULL) {
         return HSP_OK; /* zero already */
@@ -227,7 +227,7 @@ static enum hsp_status load_default(const struct hsp_field *f, struct hsp_arena 
     return rc;
 }
 
-static size_t member_size(const struct hsp_field *f)
+static size_t member_size(const struct hsp_cfg_field *f)
 {
     size_t count = f->count > 1 ? f->count : 1;
     switch (f->type) {
@@ -246,14 +246,14 @@ static size_t member_size(const struct hsp_field *f)
     return 0;
 }
 
-enum hsp_status hsp_fields_load(const struct hsp_field *fields, size_t n,
+enum hsp_status hsp_fields_load(const struct hsp_cfg_field *fields, size_t n,
                                 const struct hsp_yaml *node, struct hsp_arena *arena, void *dst,
                                 bool *ret_set, struct hsp_err *err)
 {
     HSP_ASSERT(n <= HSP_FIELD_MAX);
     enum hsp_status rc = check_level(fields, n, node, "", err);
     for (size_t i = 0; rc == HSP_OK && i < n; i++) {
-        const struct hsp_field *f = &fields[i];
+        const struct hsp_cfg_field *f = &fields[i];
         void *at = (char *)dst + f->offset;
         const struct hsp_yaml *value = hsp_yaml_find(node, f->path);
         bool absent = value == NULL || (value->kind == HSP_YAML_NULL && f->type == HSP_FIELD_NODE);
@@ -275,7 +275,7 @@ enum hsp_status hsp_fields_load(const struct hsp_field *fields, size_t n,
 
 /* --- printing -------------------------------------------------------------------------------- */
 
-static void print_array(const struct hsp_field *f, const void *at, struct hsp_buf *b)
+static void print_array(const struct hsp_cfg_field *f, const void *at, struct hsp_buf *b)
 {
     hsp_buf_u8(b, '[');
     for (unsigned i = 0; i < f->count; i++) {
@@ -299,7 +299,7 @@ static void print_strs(const struct hsp_strs *l, struct hsp_buf *b)
     hsp_buf_u8(b, ']');
 }
 
-static void print_value(const struct hsp_field *f, const void *at, struct hsp_buf *b)
+static void print_value(const struct hsp_cfg_field *f, const void *at, struct hsp_buf *b)
 {
     if (f->count > 1) {
         print_array(f, at, b);
@@ -320,7 +320,7 @@ static void print_value(const struct hsp_field *f, const void *at, struct hsp_bu
     }
 }
 
-static bool is_absent(const struct hsp_field *f, const void *at)
+static bool is_absent(const struct hsp_cfg_field *f, const void *at)
 {
     bool pointer = f->type == HSP_FIELD_STR || f->type == HSP_FIELD_NODE;
     return pointer && *(const void *const *)at == NULL;
@@ -350,12 +350,12 @@ static size_t open_maps(const char *path, const char *before, struct hsp_buf *b)
     return depth;
 }
 
-void hsp_fields_print(const struct hsp_field *fields, size_t n, const void *src, const bool *set,
-                      bool help, struct hsp_buf *b)
+void hsp_fields_print(const struct hsp_cfg_field *fields, size_t n, const void *src,
+                      const bool *set, bool help, struct hsp_buf *b)
 {
     const char *before = "";
     for (size_t i = 0; i < n; i++) {
-        const struct hsp_field *f = &fields[i];
+        const struct hsp_cfg_field *f = &fields[i];
         const void *at = (const char *)src + f->offset;
         if (is_absent(f, at)) {
             continue;
@@ -374,12 +374,12 @@ void hsp_fields_print(const struct hsp_field *fields, size_t n, const void *src,
     }
 }
 
-void hsp_field_put(const struct hsp_field *f, const void *src, struct hsp_buf *b)
+void hsp_field_put(const struct hsp_cfg_field *f, const void *src, struct hsp_buf *b)
 {
     print_value(f, (const char *)src + f->offset, b);
 }
 
-bool hsp_field_absent(const struct hsp_field *f, const void *src)
+bool hsp_field_absent(const struct hsp_cfg_field *f, const void *src)
 {
     return is_absent(f, (const char *)src + f->offset);
 }
@@ -393,7 +393,7 @@ static bool same_strs(const struct hsp_strs *a, const struct hsp_strs *b)
     return same;
 }
 
-bool hsp_field_same(const struct hsp_field *f, const void *a, const void *b)
+bool hsp_field_same(const struct hsp_cfg_field *f, const void *a, const void *b)
 {
     if (hsp_field_absent(f, a) || hsp_field_absent(f, b)) {
         return hsp_field_absent(f, a) && hsp_field_absent(f, b);
@@ -412,7 +412,7 @@ bool hsp_field_same(const struct hsp_field *f, const void *a, const void *b)
     return memcmp(x, y, member_size(f)) == 0;
 }
 
-void hsp_field_copy(const struct hsp_field *f, void *dst, const void *src)
+void hsp_field_copy(const struct hsp_cfg_field *f, void *dst, const void *src)
 {
     memcpy((char *)dst + f->offset, (const char *)src + f->offset, member_size(f));
 }

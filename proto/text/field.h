@@ -18,19 +18,19 @@
 #include "proto/base/err.h"
 #include "proto/text/yaml.h"
 
-enum hsp_field_type {                   /* member of the struct it fills */
-                      HSP_FIELD_STR,    /* const char * */
-                      HSP_FIELD_I64,    /* int64_t, or int64_t[count] */
-                      HSP_FIELD_U32,    /* uint32_t */
-                      HSP_FIELD_U64,    /* uint64_t */
-                      HSP_FIELD_F64,    /* double, or double[count] */
-                      HSP_FIELD_BOOL,   /* bool */
-                      HSP_FIELD_BYTES,  /* uint64_t, "1GiB" */
-                      HSP_FIELD_MS,     /* uint64_t, "3s", milliseconds */
-                      HSP_FIELD_CHOICE, /* int: index in choices, so enums follow the order of the
+enum hsp_cfg_field_type {                  /* member of the struct it fills */
+                          HSP_FIELD_STR,   /* const char * */
+                          HSP_FIELD_I64,   /* int64_t, or int64_t[count] */
+                          HSP_FIELD_U32,   /* uint32_t */
+                          HSP_FIELD_U64,   /* uint64_t */
+                          HSP_FIELD_F64,   /* double, or double[count] */
+                          HSP_FIELD_BOOL,  /* bool */
+                          HSP_FIELD_BYTES, /* uint64_t, "1GiB" */
+                          HSP_FIELD_MS,    /* uint64_t, "3s", milliseconds */
+                          HSP_FIELD_CHOICE, /* int: index in choices, so enums follow the order of the
                                            names */
-                      HSP_FIELD_STRS,   /* struct hsp_strs; a single text is a list of one */
-                      HSP_FIELD_NODE,   /* const struct hsp_yaml *: the subtree as it is; NULL when
+                          HSP_FIELD_STRS,   /* struct hsp_strs; a single text is a list of one */
+                          HSP_FIELD_NODE, /* const struct hsp_yaml *: the subtree as it is; NULL when
                                            absent */
 };
 
@@ -39,9 +39,9 @@ struct hsp_strs {
     size_t n;
 };
 
-struct hsp_field {
+struct hsp_cfg_field {
     const char *path; /* dotted; at most HSP_FIELD_MAX_DEPTH parts */
-    enum hsp_field_type type;
+    enum hsp_cfg_field_type type;
     size_t offset;              /* offsetof in the struct */
     const char *dflt;           /* as it would stand in a file; NULL: zero, "" stays NULL */
     double min, max;            /* numbers, sizes, durations; both 0: unbounded */
@@ -59,21 +59,21 @@ enum { HSP_FIELD_MAX_DEPTH = 8, HSP_FIELD_MAX = 128 /* fields in a table */ };
  *
  * @ret_set  NULL, or bool[n]: whether the file gave the field (else it is a default).
  * On failure *dst is unspecified. HSP_EPARSE with "file:line:column: ...", HSP_ENOMEM. */
-enum hsp_status hsp_fields_load(const struct hsp_field *fields, size_t n,
+enum hsp_status hsp_fields_load(const struct hsp_cfg_field *fields, size_t n,
                                 const struct hsp_yaml *node, struct hsp_arena *arena, void *dst,
                                 bool *ret_set, struct hsp_err *err);
 
 /* Writes the struct as YAML. @set: NULL, or as above: defaults are then marked "# default".
  * @help: write each help line as a comment. Absent texts and nodes are left out. */
-void hsp_fields_print(const struct hsp_field *fields, size_t n, const void *src, const bool *set,
-                      bool help, struct hsp_buf *b);
+void hsp_fields_print(const struct hsp_cfg_field *fields, size_t n, const void *src,
+                      const bool *set, bool help, struct hsp_buf *b);
 
 /* The value of one field as it would stand in a file; and whether it is an absent text or node. */
-void hsp_field_put(const struct hsp_field *f, const void *src, struct hsp_buf *b);
-bool hsp_field_absent(const struct hsp_field *f, const void *src);
+void hsp_field_put(const struct hsp_cfg_field *f, const void *src, struct hsp_buf *b);
+bool hsp_field_absent(const struct hsp_cfg_field *f, const void *src);
 /* Takes the value over; what it points to stays where it is. */
-void hsp_field_copy(const struct hsp_field *f, void *dst, const void *src);
+void hsp_field_copy(const struct hsp_cfg_field *f, void *dst, const void *src);
 /* Whether two structs of one table have the same value there. */
-bool hsp_field_same(const struct hsp_field *f, const void *a, const void *b);
+bool hsp_field_same(const struct hsp_cfg_field *f, const void *a, const void *b);
 
 #endif

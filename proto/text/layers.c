@@ -61,7 +61,7 @@ enum hsp_status hsp_layers_arg(struct hsp_layers *l, const char *text, struct hs
 }
 
 /* The setting as a node of the map. Texts are taken as they are: "a: b" is no map there. */
-static enum hsp_status node_of(const struct hsp_setting *s, const struct hsp_field *fields,
+static enum hsp_status node_of(const struct hsp_setting *s, const struct hsp_cfg_field *fields,
                                size_t n, struct hsp_arena *arena, struct hsp_yaml *ret,
                                struct hsp_err *err)
 {
@@ -86,8 +86,8 @@ static enum hsp_status node_of(const struct hsp_setting *s, const struct hsp_fie
 }
 
 /* The file's map with the settings in it. A file that is no map is left as it is, to be refused. */
-static enum hsp_status merge(const struct hsp_layers *l, const struct hsp_field *fields, size_t n,
-                             const struct hsp_yaml *file, struct hsp_arena *arena,
+static enum hsp_status merge(const struct hsp_layers *l, const struct hsp_cfg_field *fields,
+                             size_t n, const struct hsp_yaml *file, struct hsp_arena *arena,
                              const struct hsp_yaml **ret, struct hsp_err *err)
 {
     if (l->n == 0 || (file->kind != HSP_YAML_MAP && file->kind != HSP_YAML_NULL)) {
@@ -135,7 +135,7 @@ static const char *origin_of(const struct hsp_layers *l, const struct hsp_yaml *
     return hsp_arena_printf(arena, "%s:%u", v->file, v->key_line);
 }
 
-enum hsp_status hsp_layers_load(const struct hsp_layers *l, const struct hsp_field *fields,
+enum hsp_status hsp_layers_load(const struct hsp_layers *l, const struct hsp_cfg_field *fields,
                                 size_t n, struct hsp_arena *arena, void *dst,
                                 const char **ret_origin, struct hsp_err *err)
 {
@@ -154,7 +154,7 @@ enum hsp_status hsp_layers_load(const struct hsp_layers *l, const struct hsp_fie
     return st;
 }
 
-void hsp_layers_print(const struct hsp_field *fields, size_t n, const void *src,
+void hsp_layers_print(const struct hsp_cfg_field *fields, size_t n, const void *src,
                       const char *const *origin, struct hsp_buf *out)
 {
     for (size_t i = 0; i < n; i++) {
@@ -171,7 +171,7 @@ void hsp_layers_print(const struct hsp_field *fields, size_t n, const void *src,
     }
 }
 
-void hsp_layers_example(const struct hsp_field *fields, size_t n, const char *intro,
+void hsp_layers_example(const struct hsp_cfg_field *fields, size_t n, const char *intro,
                         struct hsp_buf *out)
 {
     hsp_buf_printf(out, "# %s\n", intro);
@@ -182,11 +182,11 @@ void hsp_layers_example(const struct hsp_field *fields, size_t n, const char *in
     }
 }
 
-void hsp_layers_apply(const struct hsp_field *fields, size_t n, void *dst, const void *src,
+void hsp_layers_apply(const struct hsp_cfg_field *fields, size_t n, void *dst, const void *src,
                       struct hsp_buf *ret_applied, struct hsp_buf *ret_restart)
 {
     for (size_t i = 0; i < n; i++) {
-        const struct hsp_field *f = &fields[i];
+        const struct hsp_cfg_field *f = &fields[i];
         if (hsp_field_same(f, dst, src)) {
             continue;
         }

@@ -47,23 +47,23 @@ enum hsp_status hsp_layers_arg(struct hsp_layers *l, const char *text, struct hs
 
 /* Fills @dst as hsp_fields_load does. @ret_origin (may be NULL): const char *[n], "default",
  * "FILE:LINE" or `where` of a setting. Messages begin with "FILE:LINE:COLUMN:" or with `where`. */
-enum hsp_status hsp_layers_load(const struct hsp_layers *l, const struct hsp_field *fields,
+enum hsp_status hsp_layers_load(const struct hsp_layers *l, const struct hsp_cfg_field *fields,
                                 size_t n, struct hsp_arena *arena, void *dst,
                                 const char **ret_origin, struct hsp_err *err);
 
 /* "key: value  # origin" of every field but nodes; what has no value stands as a comment. The text
  * reads back as the same configuration. */
-void hsp_layers_print(const struct hsp_field *fields, size_t n, const void *src,
+void hsp_layers_print(const struct hsp_cfg_field *fields, size_t n, const void *src,
                       const char *const *origin, struct hsp_buf *out);
 
 /* A reload: takes over into @dst what differs in @src and may change while the program runs (numbers
  * and choices; nodes are the caller's to take), and lists it ("heartbeat 500ms -> 1s, devices"); the
  * rest stays as it is and is listed apart. Live fields hold no pointers but nodes. */
-void hsp_layers_apply(const struct hsp_field *fields, size_t n, void *dst, const void *src,
+void hsp_layers_apply(const struct hsp_cfg_field *fields, size_t n, void *dst, const void *src,
                       struct hsp_buf *ret_applied, struct hsp_buf *ret_restart);
 
 /* The example file: @intro, then each key with its help, commented out, with its default. */
-void hsp_layers_example(const struct hsp_field *fields, size_t n, const char *intro,
+void hsp_layers_example(const struct hsp_cfg_field *fields, size_t n, const char *intro,
                         struct hsp_buf *out);
 
 #endif

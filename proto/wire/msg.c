@@ -17,7 +17,7 @@
 
 const char *hsp_msg_name(uint16_t type)
 {
-    const struct hsp_msg_desc *d = hsp_msg_desc(type);
+    const struct hsp_msg_desc *d = hsp_msg_desc_of(type);
     return d != NULL ? d->name : NULL;
 }
 
@@ -63,8 +63,8 @@ static enum hsp_status bad(const struct dec *d, const char *field, const char *w
     return hsp_err_set(d->err, HSP_EPROTO, 0, "%s.%.64s: %s", d->msg, field, what);
 }
 
-static enum hsp_status decode_object(const struct dec *d, const struct hsp_field *f, uint32_t n,
-                                     const cJSON *o, void *base);
+static enum hsp_status decode_object(const struct dec *d, const struct hsp_wire_field *f,
+                                     uint32_t n, const cJSON *o, void *base);
 
 static bool decode_f64(const cJSON *v, double *ret)
 {
@@ -87,8 +87,8 @@ static bool decode_f64(const cJSON *v, double *ret)
     return true;
 }
 
-static enum hsp_status decode_array(const struct dec *d, const struct hsp_field *f, const cJSON *v,
-                                    void *base)
+static enum hsp_status decode_array(const struct dec *d, const struct hsp_wire_field *f,
+                                    const cJSON *v, void *base)
 {
     if (!cJSON_IsArray(v)) {
         return bad(d, f->name, "not an array");
@@ -124,8 +124,8 @@ static enum hsp_status decode_array(const struct dec *d, const struct hsp_field 
     return HSP_OK;
 }
 
-static enum hsp_status decode_text(const struct dec *d, const struct hsp_field *f, const char *s,
-                                   void *base)
+static enum hsp_status decode_text(const struct dec *d, const struct hsp_wire_field *f,
+                                   const char *s, void *base)
 {
     if (f->type == HSP_F_STR) {
         if (strlen(s) > f->limit) {
@@ -163,8 +163,8 @@ static enum hsp_status decode_text(const struct dec *d, const struct hsp_field *
     return HSP_OK;
 }
 
-static enum hsp_status decode_field(const struct dec *d, const struct hsp_field *f, const cJSON *v,
-                                    void *base)
+static enum hsp_status decode_field(const struct dec *d, const struct hsp_wire_field *f,
+                                    const cJSON *v, void *base)
 {
     switch (f->type) {
     case HSP_F_U32: {
@@ -208,8 +208,8 @@ static enum hsp_status decode_field(const struct dec *d, const struct hsp_field 
     return HSP_EINVAL;
 }
 
-static enum hsp_status decode_object(const struct dec *d, const struct hsp_field *f, uint32_t n,
-                                     const cJSON *o, void *base)
+static enum hsp_status decode_object(const struct dec *d, const struct hsp_wire_field *f,
+                                     uint32_t n, const cJSON *o, void *base)
 {
     uint64_t seen = 0; /* no table has more than 64 fields */
     HSP_ASSERT(n <= 64);
@@ -244,7 +244,7 @@ static enum hsp_status decode_object(const struct dec *d, const struct hsp_field
 enum hsp_status hsp_msg_decode(const struct hsp_msg *head, const void *body, size_t len,
                                struct hsp_arena *arena, struct hsp_msg *ret, struct hsp_err *err)
 {
-    const struct hsp_msg_desc *desc = hsp_msg_desc(head->type);
+    const struct hsp_msg_desc *desc = hsp_msg_desc_of(head->type);
     if (desc == NULL) {
         return hsp_err_set(err, HSP_EPROTO, 0, "unknown message type %u", head->type);
     }
@@ -283,7 +283,8 @@ enum hsp_status hsp_msg_decode(const struct hsp_msg *head, const void *body, siz
 
 /* ---- clone ---- */
 
-static bool clone_fields(const struct hsp_field *f, uint32_t n, void *base, struct hsp_arena *a)
+static bool clone_fields(const struct hsp_wire_field *f, uint32_t n, void *base,
+                         struct hsp_arena *a)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (f[i].type == HSP_F_STR) {
@@ -318,7 +319,7 @@ static bool clone_fields(const struct hsp_field *f, uint32_t n, void *base, stru
 enum hsp_status hsp_msg_clone(const struct hsp_msg *m, struct hsp_arena *arena, struct hsp_msg *ret,
                               struct hsp_err *err)
 {
-    const struct hsp_msg_desc *d = hsp_msg_desc(m->type);
+    const struct hsp_msg_desc *d = hsp_msg_desc_of(m->type);
     HSP_ASSERT(d != NULL);
     struct hsp_msg c = *m;
     bool ok = clone_fields(d->fields, d->n_fields, &c.u, arena);

@@ -13,8 +13,8 @@ struct enc {
     struct hsp_err *err;
 };
 
-static enum hsp_status encode_object(const struct enc *e, const struct hsp_field *f, uint32_t n,
-                                     const void *base);
+static enum hsp_status encode_object(const struct enc *e, const struct hsp_wire_field *f,
+                                     uint32_t n, const void *base);
 
 static void put_u64(struct hsp_buf *out, uint64_t v)
 {
@@ -80,13 +80,13 @@ static void put_hex(struct hsp_buf *out, const uint8_t *in, size_t n)
     hsp_buf_u8(out, '"');
 }
 
-static enum hsp_status too_long(const struct enc *e, const struct hsp_field *f, size_t have)
+static enum hsp_status too_long(const struct enc *e, const struct hsp_wire_field *f, size_t have)
 {
     return hsp_err_set(e->err, HSP_ELIMIT, 0, "%s.%s: %zu above limit %u", e->msg, f->name, have,
                        f->limit);
 }
 
-static enum hsp_status encode_array(const struct enc *e, const struct hsp_field *f,
+static enum hsp_status encode_array(const struct enc *e, const struct hsp_wire_field *f,
                                     const void *base)
 {
     uint32_t n = hsp_field_u32(base, f->count_offset);
@@ -112,7 +112,7 @@ static enum hsp_status encode_array(const struct enc *e, const struct hsp_field 
     return HSP_OK;
 }
 
-static enum hsp_status encode_field(const struct enc *e, const struct hsp_field *f,
+static enum hsp_status encode_field(const struct enc *e, const struct hsp_wire_field *f,
                                     const void *base)
 {
     struct hsp_buf *out = e->out;
@@ -166,8 +166,8 @@ static enum hsp_status encode_field(const struct enc *e, const struct hsp_field 
     return HSP_EINVAL;
 }
 
-static enum hsp_status encode_object(const struct enc *e, const struct hsp_field *f, uint32_t n,
-                                     const void *base)
+static enum hsp_status encode_object(const struct enc *e, const struct hsp_wire_field *f,
+                                     uint32_t n, const void *base)
 {
     enum hsp_status st = HSP_OK;
     hsp_buf_u8(e->out, '{');
@@ -185,7 +185,7 @@ static enum hsp_status encode_object(const struct enc *e, const struct hsp_field
 
 enum hsp_status hsp_msg_encode(const struct hsp_msg *m, struct hsp_buf *out, struct hsp_err *err)
 {
-    const struct hsp_msg_desc *d = hsp_msg_desc(m->type);
+    const struct hsp_msg_desc *d = hsp_msg_desc_of(m->type);
     HSP_ASSERT(d != NULL); /* a message we make ourselves */
     if (m->blob_len > hsp_msg_blob_max(m->type)) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "%s: blob of %u bytes above limit %u", d->name,

@@ -64,51 +64,53 @@ static const char *const health_names[] = {"fine", "warn", "cordon", "lost"};
 static const char *const path_names[] = {"nvlink",      "nvswitch", "pci-switch",
                                          "host-bridge", "numa",     "system"};
 
-static const struct hsp_field f_card[] = {STR(card, name, HSP_CARD_NAME), F64(card, gbit_per_s)};
-static const struct hsp_field f_device[] = {U32MAX(device, index, HSP_NODE_DEVICES - 1),
-                                            U32MAX(device, card, HSP_NODE_CARDS - 1),
-                                            STR(device, kind, 15),
-                                            F64(device, speed),
-                                            U64(device, mem_bytes),
-                                            F64(device, gemm_fp32_flops),
-                                            F64(device, gemm_fp64_flops),
-                                            F64(device, gemm_tf32_flops),
-                                            F64(device, gemm_bf16_flops),
-                                            F64S(device, gemm_parts, n_gemm_parts, HSP_GEMM_PARTS),
-                                            F64(device, mem_bytes_per_s),
-                                            F64(device, op_us),
-                                            F64(device, gemm_us),
-                                            F64(device, host_bytes_per_s),
-                                            F64(device, bf16_part),
-                                            BOOL(device, up),
-                                            STR(device, address, HSP_ADDRESS_MAX),
-                                            STR(device, model, HSP_MODEL_MAX),
-                                            STR(device, uuid, HSP_UUID_MAX),
-                                            U32MAX(device, sm, 999),
-                                            STR(device, cpus, HSP_CPUS_MAX),
-                                            ENUM(device, health, health_names),
-                                            STR(device, why, HSP_WHY_MAX)};
-static const struct hsp_field f_path[] = {U32MAX(path, a, HSP_NODE_DEVICES - 1),
-                                          U32MAX(path, b, HSP_NODE_DEVICES - 1),
-                                          ENUM(path, kind, path_names),
-                                          U32MAX(path, links, 255),
-                                          F64(path, bytes_per_s),
-                                          F64(path, latency_us)};
-static const struct hsp_field f_health[] = {U32MAX(health, device, HSP_NODE_DEVICES - 1),
-                                            ENUM(health, health, health_names),
-                                            STR(health, reason, HSP_WHY_MAX)};
-static const struct hsp_field f_holding[] = {U32(holding, job),
-                                             U32MAX(holding, device, HSP_NODE_DEVICES - 1),
-                                             U64(holding, plan),
-                                             U32MAX(holding, rank, HSP_MSG_RANKS),
-                                             U32MAX(holding, owner, HSP_MSG_RANKS),
-                                             U64(holding, version)};
-static const struct hsp_field f_run[] = {
+static const struct hsp_wire_field f_card[] = {STR(card, name, HSP_CARD_NAME),
+                                               F64(card, gbit_per_s)};
+static const struct hsp_wire_field f_device[] = {
+    U32MAX(device, index, HSP_NODE_DEVICES - 1),
+    U32MAX(device, card, HSP_NODE_CARDS - 1),
+    STR(device, kind, 15),
+    F64(device, speed),
+    U64(device, mem_bytes),
+    F64(device, gemm_fp32_flops),
+    F64(device, gemm_fp64_flops),
+    F64(device, gemm_tf32_flops),
+    F64(device, gemm_bf16_flops),
+    F64S(device, gemm_parts, n_gemm_parts, HSP_GEMM_PARTS),
+    F64(device, mem_bytes_per_s),
+    F64(device, op_us),
+    F64(device, gemm_us),
+    F64(device, host_bytes_per_s),
+    F64(device, bf16_part),
+    BOOL(device, up),
+    STR(device, address, HSP_ADDRESS_MAX),
+    STR(device, model, HSP_MODEL_MAX),
+    STR(device, uuid, HSP_UUID_MAX),
+    U32MAX(device, sm, 999),
+    STR(device, cpus, HSP_CPUS_MAX),
+    ENUM(device, health, health_names),
+    STR(device, why, HSP_WHY_MAX)};
+static const struct hsp_wire_field f_path[] = {U32MAX(path, a, HSP_NODE_DEVICES - 1),
+                                               U32MAX(path, b, HSP_NODE_DEVICES - 1),
+                                               ENUM(path, kind, path_names),
+                                               U32MAX(path, links, 255),
+                                               F64(path, bytes_per_s),
+                                               F64(path, latency_us)};
+static const struct hsp_wire_field f_health[] = {U32MAX(health, device, HSP_NODE_DEVICES - 1),
+                                                 ENUM(health, health, health_names),
+                                                 STR(health, reason, HSP_WHY_MAX)};
+static const struct hsp_wire_field f_holding[] = {U32(holding, job),
+                                                  U32MAX(holding, device, HSP_NODE_DEVICES - 1),
+                                                  U64(holding, plan),
+                                                  U32MAX(holding, rank, HSP_MSG_RANKS),
+                                                  U32MAX(holding, owner, HSP_MSG_RANKS),
+                                                  U64(holding, version)};
+static const struct hsp_wire_field f_run[] = {
     U32(run, job),       U32MAX(run, device, HSP_NODE_DEVICES - 1),
     U64(run, running),   U64(run, prepared),
     U64(run, armed),     BOOL(run, broken),
     BOOL(run, finished), U64(run, version)};
-static const struct hsp_field f_hello[] = {
+static const struct hsp_wire_field f_hello[] = {
     U32(hello, protocol),
     STR(hello, node, HSP_NAME_MAX),
     STR(hello, address, HSP_ADDRESS_MAX),
@@ -123,31 +125,31 @@ static const struct hsp_field f_hello[] = {
     LIST(hello, paths, n_paths, path, HSP_NODE_PATHS),
     LIST(hello, holdings, n_holdings, holding, HSP_MSG_HOLDINGS),
     LIST(hello, runs, n_runs, run, HSP_MSG_RUNS)};
-static const struct hsp_field f_welcome[] = {
+static const struct hsp_wire_field f_welcome[] = {
     U32(welcome, protocol),     U64(welcome, term),    U64(welcome, incarnation),
     U32(welcome, heartbeat_ms), U32(welcome, dead_ms), STR(welcome, address, HSP_ADDRESS_MAX)};
-static const struct hsp_field f_text[] = {STR(text, reason, HSP_TEXT_MAX)};
-static const struct hsp_field f_beat[] = {U64(beat, seq), U64(beat, clock_us)};
-static const struct hsp_field f_measure[] = {U32MAX(measure, echoes, 64)};
-static const struct hsp_field f_echo[] = {U32(echo, seq), U32MAX(echo, back, HSP_ECHO_MAX),
-                                          BOOL(echo, more)};
-static const struct hsp_field f_uplink[] = {F64(uplink, latency_s), F64(uplink, bytes_per_s)};
-static const struct hsp_field f_check[] = {U32(check, check),
-                                           U32(check, seq),
-                                           ENUM(check, what, what_names),
-                                           U32MAX(check, rank, 1),
-                                           STR(check, peer, HSP_NAME_MAX),
-                                           STR(check, peer_address, HSP_ADDRESS_MAX),
-                                           U32(check, within_ms),
-                                           BOOL(check, tls),
-                                           KEY(check, key)};
-static const struct hsp_field f_figures[] = {U32MAX(figures, device, HSP_NODE_DEVICES - 1),
-                                             F64(figures, gemm_fp32_flops),
-                                             F64(figures, gemm_fp64_flops),
-                                             F64(figures, mem_bytes_per_s),
-                                             F64(figures, op_us),
-                                             F64(figures, share)};
-static const struct hsp_field f_checked[] = {
+static const struct hsp_wire_field f_text[] = {STR(text, reason, HSP_TEXT_MAX)};
+static const struct hsp_wire_field f_beat[] = {U64(beat, seq), U64(beat, clock_us)};
+static const struct hsp_wire_field f_measure[] = {U32MAX(measure, echoes, 64)};
+static const struct hsp_wire_field f_echo[] = {U32(echo, seq), U32MAX(echo, back, HSP_ECHO_MAX),
+                                               BOOL(echo, more)};
+static const struct hsp_wire_field f_uplink[] = {F64(uplink, latency_s), F64(uplink, bytes_per_s)};
+static const struct hsp_wire_field f_check[] = {U32(check, check),
+                                                U32(check, seq),
+                                                ENUM(check, what, what_names),
+                                                U32MAX(check, rank, 1),
+                                                STR(check, peer, HSP_NAME_MAX),
+                                                STR(check, peer_address, HSP_ADDRESS_MAX),
+                                                U32(check, within_ms),
+                                                BOOL(check, tls),
+                                                KEY(check, key)};
+static const struct hsp_wire_field f_figures[] = {U32MAX(figures, device, HSP_NODE_DEVICES - 1),
+                                                  F64(figures, gemm_fp32_flops),
+                                                  F64(figures, gemm_fp64_flops),
+                                                  F64(figures, mem_bytes_per_s),
+                                                  F64(figures, op_us),
+                                                  F64(figures, share)};
+static const struct hsp_wire_field f_checked[] = {
     U32(checked, check),
     U32(checked, seq),
     STR(checked, fault, HSP_TEXT_MAX),
@@ -156,120 +158,122 @@ static const struct hsp_field f_checked[] = {
     F64(checked, latency_s),
     F64(checked, bytes_per_s),
     LIST(checked, devices, n_devices, figures, HSP_NODE_DEVICES)};
-static const struct hsp_field f_prepare[] = {U32(prepare, job),
-                                             STR(prepare, job_name, HSP_NAME_MAX),
-                                             U32MAX(prepare, device, HSP_NODE_DEVICES - 1),
-                                             U32MAX(prepare, rank, HSP_MSG_RANKS),
-                                             U32MAX(prepare, n_ranks, HSP_MSG_RANKS),
-                                             U32MAX(prepare, n_keepers, HSP_MSG_RANKS),
-                                             U32MAX(prepare, n_peers, HSP_MSG_RANKS),
-                                             ENUM(prepare, mode, mode_names),
-                                             U64(prepare, plan),
-                                             U64(prepare, from_plan),
-                                             U64(prepare, step),
-                                             U64(prepare, base_epoch),
-                                             U64(prepare, steps),
-                                             U64(prepare, checkpoint_every),
-                                             KEY(prepare, key),
-                                             STR(prepare, data_path, HSP_PATH_MAX),
-                                             STR(prepare, checkpoint_path, HSP_PATH_MAX),
-                                             BOOL(prepare, checkpoint_shared),
-                                             U64(prepare, ckpt_term),
-                                             U64(prepare, ckpt_epoch),
-                                             U64(prepare, ckpt_content),
-                                             BOOL(prepare, data_tls),
-                                             STR(prepare, trusted_network, HSP_NETWORKS_MAX)};
-static const struct hsp_field f_ready[] = {U32(ready, job),
-                                           U32MAX(ready, device, HSP_NODE_DEVICES - 1),
-                                           U64(ready, mem_bytes),
-                                           U64(ready, data_bytes),
-                                           U64(ready, data_tokens),
-                                           DIGEST(ready, data_digest),
-                                           F64(ready, connect_ms),
-                                           F64(ready, build_ms),
-                                           U32MAX(ready, links_shm, HSP_MSG_LINKS),
-                                           U32MAX(ready, links_unix, HSP_MSG_LINKS),
-                                           U32MAX(ready, links_tls, HSP_MSG_LINKS),
-                                           U32MAX(ready, links_tcp, HSP_MSG_LINKS)};
-static const struct hsp_field f_failed[] = {U32(failed, job),
-                                            U32MAX(failed, device, HSP_NODE_DEVICES - 1),
-                                            ENUM(failed, fact, fact_names),
-                                            U64(failed, amount),
-                                            U32MAX(failed, peer, HSP_MSG_RANKS),
-                                            STR(failed, reason, HSP_TEXT_MAX)};
-static const struct hsp_field f_jobref[] = {U32(jobref, job)};
-static const struct hsp_field f_start[] = {
+static const struct hsp_wire_field f_prepare[] = {U32(prepare, job),
+                                                  STR(prepare, job_name, HSP_NAME_MAX),
+                                                  U32MAX(prepare, device, HSP_NODE_DEVICES - 1),
+                                                  U32MAX(prepare, rank, HSP_MSG_RANKS),
+                                                  U32MAX(prepare, n_ranks, HSP_MSG_RANKS),
+                                                  U32MAX(prepare, n_keepers, HSP_MSG_RANKS),
+                                                  U32MAX(prepare, n_peers, HSP_MSG_RANKS),
+                                                  ENUM(prepare, mode, mode_names),
+                                                  U64(prepare, plan),
+                                                  U64(prepare, from_plan),
+                                                  U64(prepare, step),
+                                                  U64(prepare, base_epoch),
+                                                  U64(prepare, steps),
+                                                  U64(prepare, checkpoint_every),
+                                                  KEY(prepare, key),
+                                                  STR(prepare, data_path, HSP_PATH_MAX),
+                                                  STR(prepare, checkpoint_path, HSP_PATH_MAX),
+                                                  BOOL(prepare, checkpoint_shared),
+                                                  U64(prepare, ckpt_term),
+                                                  U64(prepare, ckpt_epoch),
+                                                  U64(prepare, ckpt_content),
+                                                  BOOL(prepare, data_tls),
+                                                  STR(prepare, trusted_network, HSP_NETWORKS_MAX)};
+static const struct hsp_wire_field f_ready[] = {U32(ready, job),
+                                                U32MAX(ready, device, HSP_NODE_DEVICES - 1),
+                                                U64(ready, mem_bytes),
+                                                U64(ready, data_bytes),
+                                                U64(ready, data_tokens),
+                                                DIGEST(ready, data_digest),
+                                                F64(ready, connect_ms),
+                                                F64(ready, build_ms),
+                                                U32MAX(ready, links_shm, HSP_MSG_LINKS),
+                                                U32MAX(ready, links_unix, HSP_MSG_LINKS),
+                                                U32MAX(ready, links_tls, HSP_MSG_LINKS),
+                                                U32MAX(ready, links_tcp, HSP_MSG_LINKS)};
+static const struct hsp_wire_field f_failed[] = {U32(failed, job),
+                                                 U32MAX(failed, device, HSP_NODE_DEVICES - 1),
+                                                 ENUM(failed, fact, fact_names),
+                                                 U64(failed, amount),
+                                                 U32MAX(failed, peer, HSP_MSG_RANKS),
+                                                 STR(failed, reason, HSP_TEXT_MAX)};
+static const struct hsp_wire_field f_jobref[] = {U32(jobref, job)};
+static const struct hsp_wire_field f_start[] = {
     U32(start, job), U32MAX(start, device, HSP_NODE_DEVICES - 1), U64(start, step)};
-static const struct hsp_field f_started[] = {U32(started, job),
-                                             U32MAX(started, device, HSP_NODE_DEVICES - 1),
-                                             U64(started, step),
-                                             F64(started, transfer_ms),
-                                             F64(started, weights_ms),
-                                             F64(started, optimizer_ms),
-                                             F64(started, seal_ms),
-                                             U64(started, transfer_bytes),
-                                             U64(started, passed_on_bytes)};
-static const struct hsp_field f_sealed[] = {
+static const struct hsp_wire_field f_started[] = {U32(started, job),
+                                                  U32MAX(started, device, HSP_NODE_DEVICES - 1),
+                                                  U64(started, step),
+                                                  F64(started, transfer_ms),
+                                                  F64(started, weights_ms),
+                                                  F64(started, optimizer_ms),
+                                                  F64(started, seal_ms),
+                                                  U64(started, transfer_bytes),
+                                                  U64(started, passed_on_bytes)};
+static const struct hsp_wire_field f_sealed[] = {
     U32(sealed, job), LIST(sealed, holdings, n_holdings, holding, HSP_MSG_HOLDINGS)};
-static const struct hsp_field f_step[] = {U32(step, job),
-                                          U64(step, step),
-                                          F64(step, loss),
-                                          F64(step, val_loss),
-                                          F64(step, grad_norm),
-                                          F64(step, lr),
-                                          U64(step, tokens),
-                                          F64(step, seconds),
-                                          U32(step, sequence),
-                                          BOOL(step, final),
-                                          F64S(step, compute_s, n_compute, HSP_MSG_RANKS)};
-static const struct hsp_field f_lost[] = {
+static const struct hsp_wire_field f_step[] = {U32(step, job),
+                                               U64(step, step),
+                                               F64(step, loss),
+                                               F64(step, val_loss),
+                                               F64(step, grad_norm),
+                                               F64(step, lr),
+                                               U64(step, tokens),
+                                               F64(step, seconds),
+                                               U32(step, sequence),
+                                               BOOL(step, final),
+                                               F64S(step, compute_s, n_compute, HSP_MSG_RANKS)};
+static const struct hsp_wire_field f_lost[] = {
     U32(lost, job), U32MAX(lost, device, HSP_NODE_DEVICES - 1), U32MAX(lost, peer, HSP_MSG_RANKS),
     BOOL(lost, before_start), STR(lost, reason, HSP_TEXT_MAX)};
-static const struct hsp_field f_dead[] = {U32MAX(dead, device, HSP_NODE_DEVICES - 1),
-                                          U32(dead, restart_ms), STR(dead, reason, HSP_TEXT_MAX)};
-static const struct hsp_field f_up[] = {U32MAX(up, device, HSP_NODE_DEVICES - 1),
-                                        STR(up, address, HSP_ADDRESS_MAX)};
-static const struct hsp_field f_devref[] = {U32(devref, job),
-                                            U32MAX(devref, device, HSP_NODE_DEVICES - 1)};
-static const struct hsp_field f_release[] = {
+static const struct hsp_wire_field f_dead[] = {U32MAX(dead, device, HSP_NODE_DEVICES - 1),
+                                               U32(dead, restart_ms),
+                                               STR(dead, reason, HSP_TEXT_MAX)};
+static const struct hsp_wire_field f_up[] = {U32MAX(up, device, HSP_NODE_DEVICES - 1),
+                                             STR(up, address, HSP_ADDRESS_MAX)};
+static const struct hsp_wire_field f_devref[] = {U32(devref, job),
+                                                 U32MAX(devref, device, HSP_NODE_DEVICES - 1)};
+static const struct hsp_wire_field f_release[] = {
     U32(release, job), U32MAX(release, device, HSP_NODE_DEVICES - 1), U64(release, keep_plan)};
-static const struct hsp_field f_ckpt[] = {
+static const struct hsp_wire_field f_ckpt[] = {
     U32(ckpt, job),     U64(ckpt, step),  U64(ckpt, term),    BOOL(ckpt, complete),
     U64(ckpt, content), U64(ckpt, bytes), F64(ckpt, seconds), STR(ckpt, reason, HSP_TEXT_MAX)};
-static const struct hsp_field f_finished[] = {U32(finished, job), U64(finished, step)};
-static const struct hsp_field f_jobfail[] = {U32(jobfail, job),
-                                             U32MAX(jobfail, device, HSP_NODE_DEVICES - 1),
-                                             STR(jobfail, reason, HSP_TEXT_MAX)};
-static const struct hsp_field f_trace[] = {
+static const struct hsp_wire_field f_finished[] = {U32(finished, job), U64(finished, step)};
+static const struct hsp_wire_field f_jobfail[] = {U32(jobfail, job),
+                                                  U32MAX(jobfail, device, HSP_NODE_DEVICES - 1),
+                                                  STR(jobfail, reason, HSP_TEXT_MAX)};
+static const struct hsp_wire_field f_trace[] = {
     U32(trace, job), U32MAX(trace, device, HSP_NODE_DEVICES - 1), U32MAX(trace, number, UINT16_MAX),
     U32MAX(trace, steps, HSP_MSG_STEPS)};
-static const struct hsp_field f_traced[] = {U32(traced, job),
-                                            U32MAX(traced, device, HSP_NODE_DEVICES - 1),
-                                            U32MAX(traced, rank, HSP_MSG_RANKS),
-                                            U32MAX(traced, number, UINT16_MAX),
-                                            F64(traced, offset_us),
-                                            F64(traced, error_us)};
-static const struct hsp_field f_leave[] = {STR(leave, reason, HSP_TEXT_MAX),
-                                           U32(leave, deadline_ms)};
-static const struct hsp_field f_file[] = {STR(file, name, HSP_PATH_MAX),
-                                          STR(file, text, HSP_MSG_FILE_MAX)};
-static const struct hsp_field f_submit[] = {STR(submit, file, HSP_PATH_MAX), BOOL(submit, dry_run),
-                                            LIST(submit, files, n_files, file, HSP_MSG_FILES)};
-static const struct hsp_field f_query[] = {STR(query, name, HSP_NAME_MAX),
-                                           STR(query, what, HSP_TEXT_MAX), U64(query, since),
-                                           U32(query, timeout_ms), BOOL(query, follow)};
-static const struct hsp_field f_nodename[] = {STR(nodename, name, HSP_NAME_MAX)};
-static const struct hsp_field f_nodecheck[] = {
+static const struct hsp_wire_field f_traced[] = {U32(traced, job),
+                                                 U32MAX(traced, device, HSP_NODE_DEVICES - 1),
+                                                 U32MAX(traced, rank, HSP_MSG_RANKS),
+                                                 U32MAX(traced, number, UINT16_MAX),
+                                                 F64(traced, offset_us),
+                                                 F64(traced, error_us)};
+static const struct hsp_wire_field f_leave[] = {STR(leave, reason, HSP_TEXT_MAX),
+                                                U32(leave, deadline_ms)};
+static const struct hsp_wire_field f_file[] = {STR(file, name, HSP_PATH_MAX),
+                                               STR(file, text, HSP_MSG_FILE_MAX)};
+static const struct hsp_wire_field f_submit[] = {STR(submit, file, HSP_PATH_MAX),
+                                                 BOOL(submit, dry_run),
+                                                 LIST(submit, files, n_files, file, HSP_MSG_FILES)};
+static const struct hsp_wire_field f_query[] = {STR(query, name, HSP_NAME_MAX),
+                                                STR(query, what, HSP_TEXT_MAX), U64(query, since),
+                                                U32(query, timeout_ms), BOOL(query, follow)};
+static const struct hsp_wire_field f_nodename[] = {STR(nodename, name, HSP_NAME_MAX)};
+static const struct hsp_wire_field f_nodecheck[] = {
     F64(nodecheck, threshold), BOOL(nodecheck, busy),
     LIST(nodecheck, nodes, n_nodes, nodename, HSP_CHECK_NODES)};
-static const struct hsp_field f_tracejob[] = {STR(tracejob, name, HSP_NAME_MAX),
-                                              U32MAX(tracejob, steps, HSP_MSG_STEPS)};
-static const struct hsp_field f_scale[] = {STR(scale, name, HSP_NAME_MAX), U32(scale, min),
-                                           U32(scale, max)};
-static const struct hsp_field f_drain[] = {STR(drain, name, HSP_NAME_MAX),
-                                           STR(drain, reason, HSP_TEXT_MAX)};
-static const struct hsp_field f_reply[] = {U32(reply, status), STR(reply, message, HSP_TEXT_MAX),
-                                           BOOL(reply, more)};
+static const struct hsp_wire_field f_tracejob[] = {STR(tracejob, name, HSP_NAME_MAX),
+                                                   U32MAX(tracejob, steps, HSP_MSG_STEPS)};
+static const struct hsp_wire_field f_scale[] = {STR(scale, name, HSP_NAME_MAX), U32(scale, min),
+                                                U32(scale, max)};
+static const struct hsp_wire_field f_drain[] = {STR(drain, name, HSP_NAME_MAX),
+                                                STR(drain, reason, HSP_TEXT_MAX)};
+static const struct hsp_wire_field f_reply[] = {
+    U32(reply, status), STR(reply, message, HSP_TEXT_MAX), BOOL(reply, more)};
 
 uint32_t hsp_msg_blob_max(uint16_t type)
 {
@@ -282,7 +286,7 @@ uint32_t hsp_msg_blob_max(uint16_t type)
                                       : 0;
 }
 
-const struct hsp_msg_desc *hsp_msg_desc(uint16_t type)
+const struct hsp_msg_desc *hsp_msg_desc_of(uint16_t type)
 {
 #define ROW(n, v, s, w)                \
     {.type = (v),                      \

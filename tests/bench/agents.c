@@ -119,7 +119,7 @@ static void dial(struct load *l, struct agent *a)
     struct hsp_err err;
     const struct hsp_net_dial d = {
         .address = l->address, .role = HSP_ROLE_WORKER, .pause_ms = 100, .pause_max_ms = 1000};
-    if (hsp_net_dial(l->net, &d, &a->conn, &err) != HSP_OK) {
+    if (hsp_net_dial_start(l->net, &d, &a->conn, &err) != HSP_OK) {
         (void)fprintf(stderr, "agents: %s\n", err.msg);
         exit(EXIT_FAILURE);
     }

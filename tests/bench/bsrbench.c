@@ -44,7 +44,7 @@ int main(int argc, char **argv)
                           : st;
     }
     double begin = now_s();
-    const struct hsp_arena_mark mark = hsp_arena_mark(c.arena);
+    const struct hsp_arena_position mark = hsp_arena_mark(c.arena);
     for (int i = 0; st == HSP_OK && i < rounds; i++) {
         hsp_arena_rewind(c.arena, mark);
         st = hsp_bsr_plan(c.g, c.have, c.want, &c.net, &c.opts, c.arena, &t, &err);

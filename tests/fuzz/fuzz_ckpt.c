@@ -86,7 +86,7 @@ static void read_all(const struct hsp_ckpt *c)
     struct hsp_err err = {0};
     for (size_t i = 0; i < hsp_ckpt_count(c); i++) {
         static double data[TENSOR_MAX];
-        const struct hsp_ckpt_tensor *t = hsp_ckpt_tensor(c, i);
+        const struct hsp_ckpt_tensor *t = hsp_ckpt_tensor_at(c, i);
         struct hsp_box box = hsp_box_whole(t->rank, t->full);
         if (hsp_box_count(&box) <= TENSOR_MAX) {
             say(hsp_ckpt_read(c, t, &box, &box, data, &err), &err);

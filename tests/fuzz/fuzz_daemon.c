@@ -85,7 +85,7 @@ static void answer_plan(struct world *w, struct hsp_cursor *c, struct hsp_event 
     static uint64_t mem[HSP_NODE_DEVICES];
     static double compute[HSP_NODE_DEVICES], speed[HSP_NODE_DEVICES];
     static uint32_t first[HSP_NODE_DEVICES + 1];
-    static struct hsp_shard_piece piece[HSP_NODE_DEVICES];
+    static struct hsp_piece_holder piece[HSP_NODE_DEVICES];
     struct hsp_plan_info *info = hsp_arena_alloc(w->arena, sizeof *info);
     HSP_ASSERT(info != NULL);
     ev->u.plan = w->ticket[i];
@@ -94,7 +94,7 @@ static void answer_plan(struct world *w, struct hsp_cursor *c, struct hsp_event 
     ev->u.plan.keep = ev->u.plan.status == HSP_OK && b % 16 == 1;
     for (uint32_t k = 0; k < n; k++) { /* each rank has a part of its own */
         first[k] = k;
-        piece[k] = (struct hsp_shard_piece){k, k};
+        piece[k] = (struct hsp_piece_holder){k, k};
         speed[k] = 1;
     }
     first[n] = n;

@@ -69,7 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 }
 
 /* Lists and texts that are not empty. */
-static void fill(const struct hsp_field *f, uint32_t n, char *base, struct hsp_arena *arena)
+static void fill(const struct hsp_wire_field *f, uint32_t n, char *base, struct hsp_arena *arena)
 {
     for (uint32_t i = 0; i < n; i++) {
         char *at = base + f[i].offset;
@@ -95,7 +95,7 @@ static bool seed(size_t i, struct hsp_buf *out)
         return false;
     }
     struct hsp_msg m = {.type = types[i]};
-    const struct hsp_msg_desc *d = hsp_msg_desc(m.type);
+    const struct hsp_msg_desc *d = hsp_msg_desc_of(m.type);
     fill(d->fields, d->n_fields, (char *)&m.u, hsp_fuzz_arena());
     hsp_buf_u8(out, (uint8_t)i);
     hsp_buf_u8(out, 0);

@@ -52,7 +52,7 @@ static void write_again(const struct hsp_st_reader *r)
     struct hsp_st_entry e[TENSORS];
     struct hsp_st_writer *w = NULL;
     struct hsp_st_reader *back = NULL;
-    struct hsp_st_meta meta = {"key", hsp_st_meta(r, "key")};
+    struct hsp_st_meta meta = {"key", hsp_st_meta_value(r, "key")};
     size_t n = hsp_st_count(r);
     (void)snprintf(path, sizeof path, "/dev/shm/hspmd-fuzz-%ld", (long)getpid());
     for (size_t i = 0; i < n; i++) {
@@ -67,7 +67,7 @@ static void write_again(const struct hsp_st_reader *r)
         HSP_ASSERT(b != NULL && b->dtype == a->dtype && b->rank == a->rank);
         HSP_ASSERT(memcmp(b->ext, a->ext, sizeof a->ext) == 0);
     }
-    const char *value = hsp_st_meta(back, "key");
+    const char *value = hsp_st_meta_value(back, "key");
     HSP_ASSERT((value == NULL) == (meta.value == NULL));
     HSP_ASSERT(value == NULL || strcmp(value, meta.value) == 0);
     (void)hsp_st_close(back);

@@ -33,10 +33,10 @@ static const char *text(struct hsp_cursor *c, uint32_t limit)
     return strlen(s) <= limit ? s : "";
 }
 
-static void fill(struct hsp_cursor *c, const struct hsp_field *f, uint32_t n, char *base,
+static void fill(struct hsp_cursor *c, const struct hsp_wire_field *f, uint32_t n, char *base,
                  struct hsp_arena *arena);
 
-static void fill_list(struct hsp_cursor *c, const struct hsp_field *f, char *base,
+static void fill_list(struct hsp_cursor *c, const struct hsp_wire_field *f, char *base,
                       struct hsp_arena *arena)
 {
     uint32_t count = (uint32_t)number(c, 3);
@@ -55,7 +55,7 @@ static void fill_list(struct hsp_cursor *c, const struct hsp_field *f, char *bas
     memcpy(base + f->count_offset, &count, sizeof count);
 }
 
-static void fill_one(struct hsp_cursor *c, const struct hsp_field *f, char *at)
+static void fill_one(struct hsp_cursor *c, const struct hsp_wire_field *f, char *at)
 {
     uint32_t u = 0;
     uint64_t u64 = 0;
@@ -94,7 +94,7 @@ static void fill_one(struct hsp_cursor *c, const struct hsp_field *f, char *at)
     }
 }
 
-static void fill(struct hsp_cursor *c, const struct hsp_field *f, uint32_t n, char *base,
+static void fill(struct hsp_cursor *c, const struct hsp_wire_field *f, uint32_t n, char *base,
                  struct hsp_arena *arena)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -109,7 +109,7 @@ static void fill(struct hsp_cursor *c, const struct hsp_field *f, uint32_t n, ch
 struct hsp_msg hsp_fuzz_message(struct hsp_cursor *c, uint16_t type, struct hsp_arena *arena)
 {
     struct hsp_msg m = {.type = type, .epoch = number(c, 0)};
-    const struct hsp_msg_desc *d = hsp_msg_desc(type);
+    const struct hsp_msg_desc *d = hsp_msg_desc_of(type);
     HSP_ASSERT(d != NULL);
     fill(c, d->fields, d->n_fields, (char *)&m.u, arena);
     return m;

@@ -98,7 +98,7 @@ void ct_wrong_settings_say_which(void **state)
 static bool same(const struct ct_program *p, const char *key, const void *a, const void *b)
 {
     size_t n, i = 0;
-    const struct hsp_field *f = p->fields(&n);
+    const struct hsp_cfg_field *f = p->fields(&n);
     while (i < n && strcmp(f[i].path, key) != 0) {
         i++;
     }
@@ -117,7 +117,7 @@ void ct_a_reload_takes_what_may_change_and_lists_the_rest(void **state)
                                         t.p->was, t.p->set);
     void *d = hsp_arena_alloc(t.arena, t.p->size);
     size_t n;
-    const struct hsp_field *fields = t.p->fields(&n);
+    const struct hsp_cfg_field *fields = t.p->fields(&n);
     assert_ok(t.p->parse("", 0, "a", t.arena, t.c, &err), &err);
     assert_ok(t.p->parse(text, strlen(text), "b", t.arena, d, &err), &err);
     hsp_buf_init(&live, 4096);

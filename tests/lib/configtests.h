@@ -28,7 +28,7 @@ struct ct_program {
                              struct hsp_arena *arena, void *ret, struct hsp_err *err);
     void (*print)(const void *c, struct hsp_buf *out);
     void (*example)(struct hsp_buf *out);
-    const struct hsp_field *(*fields)(size_t *ret_n);
+    const struct hsp_cfg_field *(*fields)(size_t *ret_n);
 };
 
 void ct_wrong_files_say_where_and_what(void **state);

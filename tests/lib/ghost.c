@@ -366,7 +366,7 @@ static enum hsp_status ghost_fill(struct hsp_backend *b, enum hsp_devq q, enum h
 }
 
 static enum hsp_status ghost_cells(struct hsp_backend *b, enum hsp_devq q,
-                                   const struct hsp_view *dst, const struct hsp_view *src,
+                                   const struct hsp_cell_view *dst, const struct hsp_cell_view *src,
                                    const struct hsp_box *cell, enum hsp_cells how,
                                    struct hsp_err *err)
 {

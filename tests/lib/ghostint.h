@@ -57,7 +57,7 @@ struct hsp_ghost_call {
     struct hsp_array bias, add, sum; /* of a product with what is added to it; */
     bool with_bias, with_add;
     const struct hsp_update_scalars *update;
-    struct hsp_view to, from; /* also where only data and dtype are needed */
+    struct hsp_cell_view to, from; /* also where only data and dtype are needed */
     struct hsp_box cell;
     enum hsp_cells how;
     int64_t n; /* elements, bytes of a copy */
@@ -86,8 +86,8 @@ void hsp_ghost_call_run(struct hsp_ghost_call *x, const struct hsp_call *c);
 /* False: the result lies over what is read, so it cannot be made at once. */
 bool hsp_ghost_call_sum(struct hsp_ghost_call *x, const struct hsp_call *c,
                         const struct hsp_sum *s);
-void hsp_ghost_call_cells(struct hsp_ghost_call *x, const struct hsp_view *dst,
-                          const struct hsp_view *src, const struct hsp_box *cell,
+void hsp_ghost_call_cells(struct hsp_ghost_call *x, const struct hsp_cell_view *dst,
+                          const struct hsp_cell_view *src, const struct hsp_box *cell,
                           enum hsp_cells how);
 const char *hsp_ghost_name(const struct hsp_ghost_call *c);
 /* Notes one access of bytes that must lie in an area; false with the breach in @err. */

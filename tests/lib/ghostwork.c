@@ -31,7 +31,7 @@ static void set_box(struct hsp_box *to, const struct hsp_box *from)
     }
 }
 
-static void set_view(struct hsp_view *to, const struct hsp_view *from)
+static void set_view(struct hsp_cell_view *to, const struct hsp_cell_view *from)
 {
     to->data = from->data;
     to->dtype = from->dtype;
@@ -93,8 +93,8 @@ bool hsp_ghost_call_sum(struct hsp_ghost_call *x, const struct hsp_call *c, cons
     return apart;
 }
 
-void hsp_ghost_call_cells(struct hsp_ghost_call *x, const struct hsp_view *dst,
-                          const struct hsp_view *src, const struct hsp_box *cell,
+void hsp_ghost_call_cells(struct hsp_ghost_call *x, const struct hsp_cell_view *dst,
+                          const struct hsp_cell_view *src, const struct hsp_box *cell,
                           enum hsp_cells how)
 {
     memset(x, 0, sizeof(*x));
@@ -131,7 +131,7 @@ static void touch(struct visit *v, const void *p, size_t bytes, bool write)
 }
 
 /* The rows of a cell in a view. */
-static void touch_cell(struct visit *v, const struct hsp_view *w, const struct hsp_box *cell,
+static void touch_cell(struct visit *v, const struct hsp_cell_view *w, const struct hsp_box *cell,
                        bool write)
 {
     size_t elem = hsp_dtype_size(w->dtype);

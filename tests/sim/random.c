@@ -402,7 +402,8 @@ static void reset_gpus(struct sim *s)
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         bool unwell = false;
         for (uint32_t d = 0; s->agent[i].alive && d < s->n_devs; d++) {
-            unwell = unwell || hsp_agent_device(s->agent[i].core, d)->health.verdict > HSP_GPU_WARN;
+            unwell =
+                unwell || hsp_agent_device_at(s->agent[i].core, d)->health.verdict > HSP_GPU_WARN;
         }
         if (unwell) {
             sim_kill_agent(s, i, 100 + 1000 * i);

@@ -167,7 +167,7 @@ void sim_plan_answer(struct sim *s, uint64_t ticket, uint32_t job)
     uint64_t mem[SIM_EXECS] = {0};
     double compute[SIM_EXECS];
     uint32_t first[SIM_CELLS + 1], n = 0;
-    struct hsp_shard_piece pieces[SIM_CELLS * SIM_EXECS * 2];
+    struct hsp_piece_holder pieces[SIM_CELLS * SIM_EXECS * 2];
     for (uint32_t i = 0; i < SIM_EXECS; i++) {
         compute[i] = 1;
     }
@@ -175,12 +175,12 @@ void sim_plan_answer(struct sim *s, uint64_t ticket, uint32_t job)
         first[c] = n;
         for (uint32_t r = 0; r < p->n_ranks; r++) {
             if ((p->home[r] >> c & 1) != 0) {
-                pieces[n++] = (struct hsp_shard_piece){r, r};
+                pieces[n++] = (struct hsp_piece_holder){r, r};
             }
         }
         for (uint32_t i = 0; i < p->n_copies; i++) {
             if ((p->copy[i].cells >> c & 1) != 0) {
-                pieces[n++] = (struct hsp_shard_piece){p->copy[i].to, p->copy[i].from};
+                pieces[n++] = (struct hsp_piece_holder){p->copy[i].to, p->copy[i].from};
             }
         }
     }

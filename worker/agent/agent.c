@@ -572,12 +572,12 @@ void hsp_agent_dump(const struct hsp_agent *a, struct hsp_buf *out)
     }
 }
 
-const struct hsp_agent_device *hsp_agent_device(const struct hsp_agent *a, uint32_t device)
+const struct hsp_agent_device *hsp_agent_device_at(const struct hsp_agent *a, uint32_t device)
 {
     return device < a->cfg.n_devices ? &a->dev[device] : NULL;
 }
 
-enum hsp_agent_link hsp_agent_link(const struct hsp_agent *a)
+enum hsp_agent_link hsp_agent_link_state(const struct hsp_agent *a)
 {
     return a->link;
 }

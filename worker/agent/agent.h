@@ -155,7 +155,7 @@ uint64_t hsp_agent_deadline(const struct hsp_agent *a); /* UINT64_MAX: none */
 void hsp_agent_check(const struct hsp_agent *a);
 void hsp_agent_dump(const struct hsp_agent *a, struct hsp_buf *out);
 
-const struct hsp_agent_device *hsp_agent_device(const struct hsp_agent *a, uint32_t device);
-enum hsp_agent_link hsp_agent_link(const struct hsp_agent *a);
+const struct hsp_agent_device *hsp_agent_device_at(const struct hsp_agent *a, uint32_t device);
+enum hsp_agent_link hsp_agent_link_state(const struct hsp_agent *a);
 
 #endif

@@ -67,7 +67,7 @@ struct hsp_agent {
     } ckpt[HSP_NODE_DEVICES]; /* newest complete checkpoint it reported: said again at each hello */
     /* The last steps reported by executors here, oldest first from next_step; a connection that breaks
      * may have lost some, and those of an absence were never sent. */
-    struct hsp_agent_step {
+    struct hsp_agent_step_report {
         uint64_t epoch;
         struct hsp_m_step step; /* without compute_s */
     } * steps;

@@ -404,7 +404,7 @@ static void note(struct hsp_agent_device *d, const struct hsp_msg *m)
 
 static void keep_step(struct hsp_agent *a, const struct hsp_msg *m)
 {
-    struct hsp_agent_step *s = &a->steps[a->next_step];
+    struct hsp_agent_step_report *s = &a->steps[a->next_step];
     s->epoch = m->epoch;
     s->step = m->u.step;
     s->step.n_compute = 0;
@@ -417,7 +417,7 @@ void hsp_ai_steps_again(struct hsp_agent *a)
 {
     uint32_t first = a->next_step + HSP_AGENT_STEPS - a->n_steps;
     for (uint32_t i = 0; i < a->n_steps; i++) {
-        const struct hsp_agent_step *s = &a->steps[(first + i) % HSP_AGENT_STEPS];
+        const struct hsp_agent_step_report *s = &a->steps[(first + i) % HSP_AGENT_STEPS];
         struct hsp_msg m = {.type = HSP_MSG_STEP, .epoch = s->epoch, .u.step = s->step};
         hsp_ai_tell(a, &m);
     }

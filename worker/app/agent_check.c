@@ -20,7 +20,7 @@ struct order {
     char peer[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
 };
 
-struct hsp_agent_check {
+struct hsp_node_check {
     uv_work_t work;
     struct hsp_agent_shell *shell;
     bool running, waiting, close; /* close: the listener, when nothing runs any more */
@@ -43,7 +43,7 @@ struct hsp_agent_check {
 
 /* ---- on the pool ---- */
 
-static enum hsp_status open_listener(struct hsp_agent_check *k)
+static enum hsp_status open_listener(struct hsp_node_check *k)
 {
     const struct hsp_worker_config *c = k->shell->cfg;
     bool advertised = c->advertise_address != NULL && c->advertise_address[0] != '\0';
@@ -56,7 +56,7 @@ static enum hsp_status open_listener(struct hsp_agent_check *k)
 
 /* Device @i; those before it are in @p. One measurement for all CPUs with the same number of threads, as at
  * the start. */
-static enum hsp_status measure_one(struct hsp_agent_check *k, uint32_t i, struct hsp_probe *p)
+static enum hsp_status measure_one(struct hsp_node_check *k, uint32_t i, struct hsp_probe *p)
 {
     const struct hsp_device_config *c = k->device;
     struct hsp_device_info info;
@@ -77,7 +77,7 @@ static enum hsp_status measure_one(struct hsp_agent_check *k, uint32_t i, struct
     return hsp_probe_cpu((int)c[i].threads, false, &p[i], &k->err);
 }
 
-static enum hsp_status measure_devices(struct hsp_agent_check *k)
+static enum hsp_status measure_devices(struct hsp_node_check *k)
 {
     struct hsp_probe p[HSP_WORKER_DEVICES];
     enum hsp_status st = HSP_OK;
@@ -96,7 +96,7 @@ static enum hsp_status measure_devices(struct hsp_agent_check *k)
     return st;
 }
 
-static void set_mesh(struct hsp_agent_check *k, struct hsp_comm *mesh)
+static void set_mesh(struct hsp_node_check *k, struct hsp_comm *mesh)
 {
     (void)pthread_mutex_lock(&k->lock);
     k->mesh = mesh;
@@ -112,7 +112,7 @@ static const char *transport_of(const struct hsp_comm *mesh)
     return n.shm > 0 ? "shm" : n.local > 0 ? "unix" : n.tls > 0 ? "tls" : "tcp";
 }
 
-static enum hsp_status measure_link(struct hsp_agent_check *k)
+static enum hsp_status measure_link(struct hsp_node_check *k)
 {
     const struct order *o = &k->now;
     struct hsp_mesh_peer peers[2] = {{k->shell->node, ""}, {k->shell->node, ""}};
@@ -146,7 +146,7 @@ static enum hsp_status measure_link(struct hsp_agent_check *k)
 
 static void on_pool(uv_work_t *w)
 {
-    struct hsp_agent_check *k = w->data;
+    struct hsp_node_check *k = w->data;
     k->st = open_listener(k);
     if (k->st == HSP_OK && k->now.what.what == HSP_CHECK_COMPUTE) {
         k->st = measure_devices(k);
@@ -157,10 +157,10 @@ static void on_pool(uv_work_t *w)
 
 /* ---- on the loop ---- */
 
-static void start(struct hsp_agent_check *k, const struct order *o);
+static void start(struct hsp_node_check *k, const struct order *o);
 
 /* The answer to the order under way. */
-static void tell(struct hsp_agent_check *k)
+static void tell(struct hsp_node_check *k)
 {
     bool ok = k->st == HSP_OK, link = k->now.what.what == HSP_CHECK_LINK;
     struct hsp_msg m = {
@@ -178,7 +178,7 @@ static void tell(struct hsp_agent_check *k)
     hsp_agent_feed(k->shell, &ev);
 }
 
-static void close_listener(struct hsp_agent_check *k)
+static void close_listener(struct hsp_node_check *k)
 {
     if (k->close) {
         hsp_mesh_listener_close(k->listener);
@@ -189,7 +189,7 @@ static void close_listener(struct hsp_agent_check *k)
 
 static void on_done(uv_work_t *w, int status)
 {
-    struct hsp_agent_check *k = w->data;
+    struct hsp_node_check *k = w->data;
     (void)status; /* never cancelled */
     k->running = false;
     if (!k->shell->ending) {
@@ -203,7 +203,7 @@ static void on_done(uv_work_t *w, int status)
     }
 }
 
-static void start(struct hsp_agent_check *k, const struct order *o)
+static void start(struct hsp_node_check *k, const struct order *o)
 {
     uint64_t spent;
     const struct hsp_worker_config *c = k->shell->cfg;
@@ -218,7 +218,7 @@ static void start(struct hsp_agent_check *k, const struct order *o)
                         on_done); /* fails only without a call */
 }
 
-static void stop(struct hsp_agent_check *k)
+static void stop(struct hsp_node_check *k)
 {
     const uint64_t one = 1;
     k->waiting = false;
@@ -231,9 +231,9 @@ static void stop(struct hsp_agent_check *k)
     (void)pthread_mutex_unlock(&k->lock);
 }
 
-static struct hsp_agent_check *get(struct hsp_agent_shell *s)
+static struct hsp_node_check *get(struct hsp_agent_shell *s)
 {
-    struct hsp_agent_check *k = s->check != NULL ? s->check : calloc(1, sizeof *k);
+    struct hsp_node_check *k = s->check != NULL ? s->check : calloc(1, sizeof *k);
     if (k != NULL && s->check == NULL) {
         k->shell = s;
         k->work.data = k;
@@ -246,7 +246,7 @@ static struct hsp_agent_check *get(struct hsp_agent_shell *s)
 
 void hsp_agent_check_stop(struct hsp_agent_shell *s)
 {
-    struct hsp_agent_check *k = s->check;
+    struct hsp_node_check *k = s->check;
     if (k != NULL) {
         stop(k);
         k->close = true;
@@ -258,7 +258,7 @@ void hsp_agent_check_stop(struct hsp_agent_shell *s)
 
 void hsp_agent_check_order(struct hsp_agent_shell *s, const struct hsp_m_check *m)
 {
-    struct hsp_agent_check *k;
+    struct hsp_node_check *k;
     struct order o = {.what = *m};
     if (m->what == HSP_CHECK_END) {
         hsp_agent_check_stop(s);
@@ -288,7 +288,7 @@ void hsp_agent_check_order(struct hsp_agent_shell *s, const struct hsp_m_check *
 
 void hsp_agent_check_free(struct hsp_agent_shell *s)
 {
-    struct hsp_agent_check *k = s->check;
+    struct hsp_node_check *k = s->check;
     if (k != NULL) {
         hsp_mesh_listener_close(k->listener);
         (void)close(k->cancel_fd);

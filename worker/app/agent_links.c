@@ -86,7 +86,7 @@ void hsp_agent_connect(struct hsp_agent_shell *s, const char *address)
     struct hsp_net_dial d = {.address = address != NULL ? address : s->cfg->coordinator,
                              .role = HSP_ROLE_WORKER,
                              .attempt_ms = ATTEMPT_MS};
-    if (hsp_net_dial(s->net, &d, &s->daemon, &err) != HSP_OK) {
+    if (hsp_net_dial_start(s->net, &d, &s->daemon, &err) != HSP_OK) {
         s->daemon = 0;
         hsp_str_printf(s->down_why, sizeof s->down_why, "%s", err.msg);
         s->down_due = true;

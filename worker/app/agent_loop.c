@@ -124,13 +124,13 @@ static void tell_status(struct hsp_agent_shell *s)
     char text[sizeof s->status];
     uint32_t up = 0, busy = 0;
     for (uint32_t i = 0; i < s->n_execs; i++) {
-        const struct hsp_agent_device *d = hsp_agent_device(s->agent, i);
+        const struct hsp_agent_device *d = hsp_agent_device_at(s->agent, i);
         up += d->state == HSP_EXEC_UP;
         busy += d->run.job != 0;
     }
     (void)snprintf(
         text, sizeof text, "%s%s, %" PRIu32 " of %" PRIu32 " executors up, %" PRIu32 " at work",
-        s->leaving ? "leaving, " : "", link[hsp_agent_link(s->agent)], up, s->n_execs, busy);
+        s->leaving ? "leaving, " : "", link[hsp_agent_link_state(s->agent)], up, s->n_execs, busy);
     if (strcmp(text, s->status) != 0) {
         memcpy(s->status, text, sizeof text);
         (void)hsp_sd_notify(&s->notices, NULL, "STATUS=%s", text); /* else owed */
@@ -312,7 +312,7 @@ static void close_all(struct hsp_agent_shell *s)
 
 int hsp_agent_run(const struct hsp_worker_config *cfg, const struct hsp_agent_config *machine,
                   const struct hsp_net_keys *keys, const char *dir, struct hsp_agent_setup *setup,
-                  struct hsp_log *log)
+                  struct hsp_logger *log)
 {
     struct hsp_err err = {0};
     struct hsp_agent_shell *s = calloc(1, sizeof *s);

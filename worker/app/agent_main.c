@@ -150,7 +150,7 @@ static enum hsp_status open_folder(struct hsp_agent_setup *u, struct hsp_err *er
     return hsp_segname_tidy(u->dir, err);
 }
 
-static void log_profile(struct hsp_log *log, const struct hsp_m_device *d)
+static void log_profile(struct hsp_logger *log, const struct hsp_m_device *d)
 {
     hsp_log(log, HSP_LOG_INFO, "probe",
             "device %" PRIu32 ": speed %g, %.1f GFLOP/s fp32, %.1f fp64, %.1f bf16, %.1f GB/s, "
@@ -213,7 +213,7 @@ static uint64_t asked_of(const struct hsp_agent_setup *u, uint32_t index, uint32
 }
 
 /* A GPU that cannot be used is told, as lost, and the node does its work with the others. */
-static void measure_gpu(struct hsp_agent_setup *u, uint32_t i, struct hsp_log *log)
+static void measure_gpu(struct hsp_agent_setup *u, uint32_t i, struct hsp_logger *log)
 {
     struct hsp_device_config *c = &u->cfg.devices[i];
     struct hsp_device_info info = {.sm = 0};
@@ -258,7 +258,8 @@ static enum hsp_status measure_cpu(struct hsp_agent_setup *u, uint32_t i, struct
     return hsp_probe_cpu((int)c[i].threads, true, &u->probe[i], err);
 }
 
-static enum hsp_status measure(struct hsp_agent_setup *u, struct hsp_log *log, struct hsp_err *err)
+static enum hsp_status measure(struct hsp_agent_setup *u, struct hsp_logger *log,
+                               struct hsp_err *err)
 {
     struct hsp_probe_link link;
     enum hsp_status st = hsp_probe_loopback(&link, err);
@@ -308,7 +309,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* What the paths between the GPUs that can be used can do. Without it what NVML says of them holds. */
-static void measure_paths(struct hsp_agent_setup *u, struct hsp_log *log)
+static void measure_paths(struct hsp_agent_setup *u, struct hsp_logger *log)
 {
     uint32_t index[HSP_NODE_DEVICES], n = 0;
     struct hsp_err err = {0};
@@ -359,7 +360,7 @@ static void choose_card(struct hsp_agent_setup *u, uint32_t i, const struct hsp_
 }
 
 /* What NVML knows of the GPUs. Without it all else goes on: one line says so. */
-static void find_gpus(struct hsp_agent_setup *u, struct hsp_log *log)
+static void find_gpus(struct hsp_agent_setup *u, struct hsp_logger *log)
 {
     struct hsp_err err = {0};
     bool any = false;
@@ -397,7 +398,7 @@ struct hsp_gpuwatch *hsp_agent_gpus(const struct hsp_agent_setup *u)
 }
 
 /* Those of the file, else the card with the address that peers dial, if it is one. */
-static void find_cards(struct hsp_agent_setup *u, struct hsp_log *log)
+static void find_cards(struct hsp_agent_setup *u, struct hsp_logger *log)
 {
     uint32_t n = u->cfg.n_cards;
     for (uint32_t i = 0; i < n; i++) {
@@ -415,7 +416,7 @@ static void find_cards(struct hsp_agent_setup *u, struct hsp_log *log)
 }
 
 /* A file of NCCL's settings; NULL: there is none, or (*unknown) it cannot be read. */
-static const char *read_conf(struct hsp_agent_setup *u, struct hsp_log *log, const char *folder,
+static const char *read_conf(struct hsp_agent_setup *u, struct hsp_logger *log, const char *folder,
                              const char *name, bool *unknown)
 {
     char path[PATH_MAX];
@@ -443,7 +444,7 @@ static const char *read_conf(struct hsp_agent_setup *u, struct hsp_log *log, con
 
 /* What NCCL is told of the network, for one GPU. */
 static void make_env(struct hsp_agent_setup *u, uint32_t i, const struct hsp_nccl_env_opts *o,
-                     struct hsp_log *log)
+                     struct hsp_logger *log)
 {
     const char *made = "";
     struct hsp_err err = {0};
@@ -464,7 +465,7 @@ static void make_env(struct hsp_agent_setup *u, uint32_t i, const struct hsp_ncc
     }
 }
 
-static void make_envs(struct hsp_agent_setup *u, struct hsp_log *log)
+static void make_envs(struct hsp_agent_setup *u, struct hsp_logger *log)
 {
     const struct passwd *who = getpwuid(getuid());
     const char *other = getenv("NCCL_CONF_FILE");
@@ -528,7 +529,8 @@ static enum hsp_status check_addresses(struct hsp_agent_setup *u, struct hsp_err
                              u->cfg.coordinator, u->cfg.key);
 }
 
-static enum hsp_status prepare(struct hsp_agent_setup *u, struct hsp_log *log, struct hsp_err *err)
+static enum hsp_status prepare(struct hsp_agent_setup *u, struct hsp_logger *log,
+                               struct hsp_err *err)
 {
     const struct hsp_worker_config *c = &u->cfg;
     bool advertised = c->advertise_address != NULL && c->advertise_address[0] != '\0';
@@ -611,7 +613,7 @@ enum hsp_status hsp_agent_reload(struct hsp_agent_setup *u, struct hsp_buf *ret_
     *ret_devices = NULL;
     if (st == HSP_OK) {
         size_t n;
-        const struct hsp_field *fields = hsp_worker_config_fields(&n);
+        const struct hsp_cfg_field *fields = hsp_worker_config_fields(&n);
         hsp_layers_apply(fields, n - 1, &u->cfg, &fresh.cfg, ret_applied, ret_restart);
         if (take_devices(u, &fresh.cfg, ret_applied, ret_restart)) {
             *ret_devices = u->device;
@@ -628,7 +630,7 @@ static int run(struct hsp_agent_setup *u)
 {
     struct hsp_err err = {0};
     int rc = EXIT_FAILED;
-    struct hsp_log *log = hsp_log_new(STDERR_FILENO, (enum hsp_log_level)u->cfg.log_level);
+    struct hsp_logger *log = hsp_log_new(STDERR_FILENO, (enum hsp_log_level)u->cfg.log_level);
     hsp_log_on_assert(log);
     if (prepare(u, log, &err) != HSP_OK) {
         hsp_log(log, HSP_LOG_ERROR, "agent", "cannot start: %s", err.msg);

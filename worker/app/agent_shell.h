@@ -37,14 +37,14 @@ struct hsp_agent_exec { /* the executor of one device */
     char text[160];
 };
 
-struct hsp_agent_task;  /* SCAN or DISCARD, waiting or under way */
-struct hsp_agent_check; /* of agent_check.c */
+struct hsp_agent_task; /* SCAN or DISCARD, waiting or under way */
+struct hsp_node_check; /* of agent_check.c */
 
 struct hsp_agent_shell {
     uv_loop_t loop;
     const struct hsp_worker_config *cfg;
     struct hsp_agent_setup *setup; /* borrowed: reads the configuration again */
-    struct hsp_log *log;
+    struct hsp_logger *log;
     struct hsp_agent *agent;
     const char *node, *dir; /* name; folder of its segments */
     uint32_t heartbeat_ms;
@@ -56,7 +56,7 @@ struct hsp_agent_shell {
     bool down_due;           /* CONN_DOWN is to be fed */
     char down_why[160];
     struct hsp_agent_task *task, *last_task; /* the first one is under way */
-    struct hsp_agent_check *check;           /* NULL until the first order */
+    struct hsp_node_check *check;            /* NULL until the first order */
     struct hsp_gpuwatch *gpus;               /* borrowed; NULL: none is watched */
     uv_timer_t timer, watchdog;
     struct hsp_notices notices; /* to the service manager */
@@ -89,7 +89,7 @@ bool hsp_agent_nccl_unknown(const struct hsp_agent_setup *u, uint32_t device);
  * keepers. Returns the exit status. */
 int hsp_agent_run(const struct hsp_worker_config *cfg, const struct hsp_agent_config *machine,
                   const struct hsp_net_keys *keys, const char *dir, struct hsp_agent_setup *setup,
-                  struct hsp_log *log);
+                  struct hsp_logger *log);
 
 /* Feeds one event, now, and all that follows from it. Not to be called from inside an action. */
 void hsp_agent_feed(struct hsp_agent_shell *s, struct hsp_agent_event *ev);

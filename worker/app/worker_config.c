@@ -18,7 +18,7 @@ static const char *const levels[] = {"error", "warn", "notice", "info", "debug",
 /* In the order of enum hsp_mesh_transport. */
 static const char *const transports[] = {"auto", "shm", "tcp", NULL};
 
-static const struct hsp_field fields[] = {
+static const struct hsp_cfg_field fields[] = {
     {.path = "coordinator",
      .type = HSP_FIELD_STR,
      .offset = AT(coordinator),
@@ -105,7 +105,7 @@ static const struct hsp_field fields[] = {
          "[{kind: cuda, index: 0, memory: 70GiB}]"},
 };
 
-static const struct hsp_field cpu_fields[] = {
+static const struct hsp_cfg_field cpu_fields[] = {
     {.path = "kind", .type = HSP_FIELD_STR, .offset = DEV_AT(kind), .dflt = "cpu", .help = "cpu"},
     {.path = "speed",
      .type = HSP_FIELD_F64,
@@ -130,7 +130,7 @@ static const struct hsp_field cpu_fields[] = {
      .help = "threads of its compute pool"},
 };
 
-static const struct hsp_field gpu_fields[] = {
+static const struct hsp_cfg_field gpu_fields[] = {
     {.path = "kind", .type = HSP_FIELD_STR, .offset = DEV_AT(kind), .dflt = "cuda", .help = "cuda"},
     {.path = "index",
      .type = HSP_FIELD_U32,
@@ -155,7 +155,7 @@ static const struct hsp_field gpu_fields[] = {
      .help = "1: a GPU is not paced"},
 };
 
-static const struct hsp_field card_fields[] = {
+static const struct hsp_cfg_field card_fields[] = {
     {.path = "name",
      .type = HSP_FIELD_STR,
      .offset = CARD_AT(name),
@@ -347,7 +347,7 @@ enum hsp_status hsp_worker_config_load(const struct hsp_layers *l, struct hsp_ar
 
 static void print_device(const struct hsp_device_config *d, struct hsp_buf *out)
 {
-    const struct hsp_field *f = d->gpu ? gpu_fields : cpu_fields;
+    const struct hsp_cfg_field *f = d->gpu ? gpu_fields : cpu_fields;
     size_t n = d->gpu ? HSP_ARRAY_LEN(gpu_fields) : HSP_ARRAY_LEN(cpu_fields);
     for (size_t i = 0; i < n; i++) {
         hsp_buf_printf(out, "%s%s: ", i == 0 ? "  - {" : ", ", f[i].path);
@@ -385,7 +385,7 @@ void hsp_worker_config_example(struct hsp_buf *out)
         out);
 }
 
-const struct hsp_field *hsp_worker_config_fields(size_t *ret_n)
+const struct hsp_cfg_field *hsp_worker_config_fields(size_t *ret_n)
 {
     *ret_n = HSP_ARRAY_LEN(fields);
     return fields;

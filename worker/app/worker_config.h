@@ -74,6 +74,6 @@ const char *hsp_worker_listen(const struct hsp_worker_config *c, uint32_t device
 /* The name of the chosen transport. */
 const char *hsp_worker_transport(const struct hsp_worker_config *c);
 /* The table, for what a reload changes and for documentation. */
-const struct hsp_field *hsp_worker_config_fields(size_t *ret_n);
+const struct hsp_cfg_field *hsp_worker_config_fields(size_t *ret_n);
 
 #endif

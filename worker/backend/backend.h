@@ -132,9 +132,9 @@ struct hsp_backend {
                             double value, int64_t n, struct hsp_err *err);
     /* dst[cell] <- src[cell], or their sum or the larger one (a NaN is larger than any); the cell
      * lies in both boxes, dtypes are equal. Either side may lie in HSP_MEM_HOST. */
-    enum hsp_status (*cells)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_view *dst,
-                             const struct hsp_view *src, const struct hsp_box *cell,
-                             enum hsp_cells how, struct hsp_err *err);
+    enum hsp_status (*cells)(struct hsp_backend *b, enum hsp_devq q,
+                             const struct hsp_cell_view *dst, const struct hsp_cell_view *src,
+                             const struct hsp_box *cell, enum hsp_cells how, struct hsp_err *err);
     /* A ticket for everything given to @q so far. Tickets of a queue never descend, all are above 0;
      * ticket 0 stands for nothing and is always reached. */
     enum hsp_status (*mark)(struct hsp_backend *b, enum hsp_devq q, uint64_t *ret_ticket,

@@ -69,8 +69,8 @@ static void reduce_run(enum hsp_dtype t, uint8_t *dst, const uint8_t *src, int64
 /* What a walk does with a cell. */
 enum walk { WALK_COPY, WALK_ADD, WALK_MAX };
 
-static void walk(const struct hsp_view *dst, const struct hsp_view *src, const struct hsp_box *cell,
-                 enum walk how)
+static void walk(const struct hsp_cell_view *dst, const struct hsp_cell_view *src,
+                 const struct hsp_box *cell, enum walk how)
 {
     if (hsp_box_empty(cell)) {
         return;
@@ -106,19 +106,19 @@ static void walk(const struct hsp_view *dst, const struct hsp_view *src, const s
     }
 }
 
-void hsp_cell_copy(const struct hsp_view *dst, const struct hsp_view *src,
+void hsp_cell_copy(const struct hsp_cell_view *dst, const struct hsp_cell_view *src,
                    const struct hsp_box *cell)
 {
     walk(dst, src, cell, WALK_COPY);
 }
 
-void hsp_cell_reduce(const struct hsp_view *dst, const struct hsp_view *src,
+void hsp_cell_reduce(const struct hsp_cell_view *dst, const struct hsp_cell_view *src,
                      const struct hsp_box *cell, enum hsp_reduce how)
 {
     walk(dst, src, cell, how == HSP_REDUCE_MAX ? WALK_MAX : WALK_ADD);
 }
 
-void *hsp_cell_run(const struct hsp_view *v, const struct hsp_box *cell)
+void *hsp_cell_run(const struct hsp_cell_view *v, const struct hsp_box *cell)
 {
     for (int d = outer_dims(&v->box, cell) - 1; d >= 0; d--) {
         if (cell->hi[d] - cell->lo[d] != 1) {

@@ -9,20 +9,20 @@
 #include <stddef.h>
 #include "proto/layout/cover.h"
 
-struct hsp_view {
+struct hsp_cell_view {
     void *data;
     struct hsp_box box; /* rank may be 0: one element */
     enum hsp_dtype dtype;
 };
 
 /* dst[cell] <- src[cell]; the cell lies in both boxes, types are equal. */
-void hsp_cell_copy(const struct hsp_view *dst, const struct hsp_view *src,
+void hsp_cell_copy(const struct hsp_cell_view *dst, const struct hsp_cell_view *src,
                    const struct hsp_box *cell);
 /* dst[cell] += src[cell], or the larger of the two; a NaN is larger than any. */
-void hsp_cell_reduce(const struct hsp_view *dst, const struct hsp_view *src,
+void hsp_cell_reduce(const struct hsp_cell_view *dst, const struct hsp_cell_view *src,
                      const struct hsp_box *cell, enum hsp_reduce how);
 /* Where the cell lies in @v when it is one run of bytes there, NULL otherwise. */
-void *hsp_cell_run(const struct hsp_view *v, const struct hsp_box *cell);
+void *hsp_cell_run(const struct hsp_cell_view *v, const struct hsp_box *cell);
 size_t hsp_cell_bytes(const struct hsp_box *cell, enum hsp_dtype t);
 
 #endif

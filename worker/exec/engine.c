@@ -335,12 +335,12 @@ struct hsp_engine *hsp_engine_close(struct hsp_engine *e)
 
 /* ---- tensors ---- */
 
-struct hsp_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
-                                unsigned slot)
+struct hsp_cell_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
+                                     unsigned slot)
 {
     const struct hsp_ptensor *p = &e->t->tensors[tensor];
     const struct hsp_tensor_bind *b = &e->b->tensor[tensor];
-    struct hsp_view v = {.box = b->box, .dtype = (enum hsp_dtype)p->dtype};
+    struct hsp_cell_view v = {.box = b->box, .dtype = (enum hsp_dtype)p->dtype};
     if (p->cls == HSP_CLASS_STATE) {
         v.data = (uint8_t *)e->o.slot[slot] + b->offset;
     } else {
@@ -353,18 +353,18 @@ struct hsp_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uin
     return v;
 }
 
-struct hsp_view hsp_operand(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
-                            bool output)
+struct hsp_cell_view hsp_operand(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
+                                 bool output)
 {
     return hsp_engine_view(e, tensor, micro, (unsigned)((e->step + (output ? 1 : 0)) & 1));
 }
 
 enum hsp_status hsp_engine_fetch(struct hsp_engine *e, enum hsp_queue q, uint32_t tensor,
-                                 uint32_t micro, unsigned slot, struct hsp_view *ret,
+                                 uint32_t micro, unsigned slot, struct hsp_cell_view *ret,
                                  struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
-    struct hsp_view v = hsp_engine_view(e, tensor, micro, slot);
+    struct hsp_cell_view v = hsp_engine_view(e, tensor, micro, slot);
     if (b->device) {
         size_t bytes = hsp_cell_bytes(&v.box, v.dtype);
         void *to = NULL;

@@ -124,14 +124,14 @@ const struct hsp_program *hsp_engine_program(const struct hsp_engine *e);
 /* A tensor of that program as it is now, for hooks and between steps: instance of @micro, running extents (outside
  * of a step: bounds). State tensors: @slot, else ignored. The box is in global coordinates; a batch
  * dim starts at 0 of the micro-batch. */
-struct hsp_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
-                                unsigned slot);
+struct hsp_cell_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
+                                     unsigned slot);
 
 /* The same for the host to read. On a device it is a copy of what the tensor is after all that queue @q
  * was given so far, which the host waits for; valid until the next call for that queue. In hooks of an
  * instruction @q is its queue, those of a vote belong to the comm queue. HSP_ENOMEM, errors of the device. */
 enum hsp_status hsp_engine_fetch(struct hsp_engine *e, enum hsp_queue q, uint32_t tensor,
-                                 uint32_t micro, unsigned slot, struct hsp_view *ret,
+                                 uint32_t micro, unsigned slot, struct hsp_cell_view *ret,
                                  struct hsp_err *err);
 
 /* Sequences of micro-batch @micro of the running schedule, and the position in the global batch (or

@@ -3,7 +3,7 @@
 
 #include "worker/exec/runner.h"
 
-static struct hsp_array array_of(const struct hsp_view *v)
+static struct hsp_array array_of(const struct hsp_cell_view *v)
 {
     struct hsp_array a = {.data = v->data, .dtype = v->dtype, .rank = v->box.rank};
     for (uint8_t d = 0; d < a.rank; d++) {
@@ -24,8 +24,8 @@ static enum hsp_status copy_update(struct hsp_engine *e, const struct hsp_instr 
     struct hsp_backend *b = e->o.backend;
     enum hsp_status st = HSP_OK;
     for (uint8_t k = 0; k < i->n_out && st == HSP_OK; k++) {
-        struct hsp_view to = hsp_operand(e, i->out[k], micro, true);
-        struct hsp_view from = hsp_operand(e, i->in[k], micro, false);
+        struct hsp_cell_view to = hsp_operand(e, i->out[k], micro, true);
+        struct hsp_cell_view from = hsp_operand(e, i->in[k], micro, false);
         st = b->copy(b, q, to.data, from.data, hsp_cell_bytes(&to.box, to.dtype), err);
     }
     return st;
@@ -38,15 +38,15 @@ static const struct hsp_route *route_of(const struct hsp_engine *e, uint32_t k)
     return e->way->routes != NULL ? &e->way->routes[k] : NULL;
 }
 
-struct hsp_view hsp_output(const struct hsp_engine *e, uint32_t k, uint8_t j, uint32_t micro,
-                           enum hsp_queue q, bool *ret_adds)
+struct hsp_cell_view hsp_output(const struct hsp_engine *e, uint32_t k, uint8_t j, uint32_t micro,
+                                enum hsp_queue q, bool *ret_adds)
 {
     const struct hsp_instr *i = &e->t->instrs[k];
     const struct hsp_route *r = route_of(e, k);
     *ret_adds = false;
     if (r != NULL && (r->stats >> j & 1) != 0) {
-        return (struct hsp_view){.data = hsp_stat_place(e, q, e->entry[q].stat_base + r->out[j]),
-                                 .dtype = HSP_F64};
+        return (struct hsp_cell_view){
+            .data = hsp_stat_place(e, q, e->entry[q].stat_base + r->out[j]), .dtype = HSP_F64};
     }
     if (r != NULL && (r->sums >> j & 1) != 0) {
         *ret_adds = (r->begins >> j & 1) == 0 || !e->entry[q].first;
@@ -79,7 +79,7 @@ static enum hsp_status run_stat(struct hsp_engine *e, uint32_t k, uint32_t micro
                                 struct hsp_err *err)
 {
     const struct hsp_instr *i = &e->t->instrs[k];
-    struct hsp_view v = hsp_operand(e, i->in[0], micro, false);
+    struct hsp_cell_view v = hsp_operand(e, i->in[0], micro, false);
     return hsp_stat_note(e, q, (uint8_t)i->arg, v.dtype, is_needless(e, k) ? NULL : v.data, err);
 }
 
@@ -97,12 +97,12 @@ static struct hsp_call call_of(const struct hsp_engine *e, uint32_t n, uint32_t 
     const struct hsp_instr *i = &e->t->instrs[n];
     uint8_t adds = 0;
     for (uint8_t k = 0; k < i->n_in; k++) {
-        struct hsp_view v = hsp_operand(e, i->in[k], micro, false);
+        struct hsp_cell_view v = hsp_operand(e, i->in[k], micro, false);
         x->in[k] = array_of(&v);
     }
     for (uint8_t k = 0; k < i->n_out; k++) {
         bool add;
-        struct hsp_view v = hsp_output(e, n, k, micro, q, &add);
+        struct hsp_cell_view v = hsp_output(e, n, k, micro, q, &add);
         x->out[k] = array_of(&v);
         adds |= (uint8_t)((unsigned)add << k);
     }
@@ -148,7 +148,7 @@ static enum hsp_status run_with_tail(struct hsp_engine *e, uint32_t k, uint32_t 
     const uint32_t tensor[3] = {t->bias, t->add, t->out};
     for (int j = 0; j < 3; j++) {
         if (tensor[j] != HSP_NO_TENSOR) {
-            struct hsp_view v = hsp_operand(e, tensor[j], micro, j == 2);
+            struct hsp_cell_view v = hsp_operand(e, tensor[j], micro, j == 2);
             part[j] = array_of(&v);
         }
     }
@@ -202,9 +202,9 @@ static void load_keys(const struct hsp_engine *e, const struct hsp_micro *m, int
 
 /* Loads the part of micro-batch @micro that @v holds into @to. */
 static enum hsp_status load_into(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                                 const struct hsp_view *view, void *to, struct hsp_err *err)
+                                 const struct hsp_cell_view *view, void *to, struct hsp_err *err)
 {
-    struct hsp_view v = *view;
+    struct hsp_cell_view v = *view;
     struct hsp_micro part;
     if (micro >= e->sheet.n_micro) {
         return hsp_err_set(err, HSP_EINVAL, 0, "micro-batch %u of %u", micro, e->sheet.n_micro);
@@ -237,7 +237,7 @@ static enum hsp_status load_into(struct hsp_engine *e, const struct hsp_instr *i
 static enum hsp_status run_load(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
                                 enum hsp_queue q, struct hsp_err *err)
 {
-    struct hsp_view v = hsp_operand(e, i->out[0], micro, true);
+    struct hsp_cell_view v = hsp_operand(e, i->out[0], micro, true);
     void *at = NULL;
     enum hsp_status st = hsp_load_begin(e, q, v.data, &at, err);
     if (st == HSP_OK) {
@@ -249,7 +249,7 @@ static enum hsp_status run_load(struct hsp_engine *e, const struct hsp_instr *i,
 static enum hsp_status run_fill(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
                                 enum hsp_devq q, struct hsp_err *err)
 {
-    struct hsp_view v = hsp_operand(e, i->out[0], micro, true);
+    struct hsp_cell_view v = hsp_operand(e, i->out[0], micro, true);
     return e->o.backend->fill(e->o.backend, q, v.dtype, v.data, i->kind == HSP_I_ONE ? 1.0 : 0.0,
                               hsp_box_count(&v.box), err);
 }
@@ -258,8 +258,8 @@ static enum hsp_status run_fill(struct hsp_engine *e, const struct hsp_instr *i,
 static enum hsp_status run_copy(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
                                 enum hsp_devq q, struct hsp_err *err)
 {
-    struct hsp_view to = hsp_operand(e, i->out[0], micro, true);
-    struct hsp_view from = hsp_operand(e, i->in[0], micro, false);
+    struct hsp_cell_view to = hsp_operand(e, i->out[0], micro, true);
+    struct hsp_cell_view from = hsp_operand(e, i->in[0], micro, false);
     return e->o.backend->copy(e->o.backend, q, to.data, from.data,
                               hsp_cell_bytes(&to.box, to.dtype), err);
 }
@@ -268,8 +268,8 @@ static enum hsp_status run_acc(struct hsp_engine *e, uint32_t k, uint32_t micro,
                                struct hsp_err *err)
 {
     const struct hsp_instr *i = &e->t->instrs[k];
-    struct hsp_view to = hsp_operand(e, i->out[0], micro, true);
-    struct hsp_view from = hsp_operand(e, i->in[0], micro, false);
+    struct hsp_cell_view to = hsp_operand(e, i->out[0], micro, true);
+    struct hsp_cell_view from = hsp_operand(e, i->in[0], micro, false);
     struct hsp_backend *b = e->o.backend;
     enum hsp_devq d = hsp_devq_of(q);
     int64_t n = hsp_box_count(&to.box);

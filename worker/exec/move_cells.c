@@ -21,7 +21,7 @@ struct hsp_box hsp_move_cell(const struct hsp_move_run *r, const struct hsp_cell
     return hsp_cell_running(c, r->n_seq);
 }
 
-struct hsp_view hsp_move_source(const struct hsp_move_run *r, uint8_t k)
+struct hsp_cell_view hsp_move_source(const struct hsp_move_run *r, uint8_t k)
 {
     return hsp_operand(r->e, r->i->in[k], r->micro, false);
 }
@@ -31,8 +31,8 @@ enum hsp_reduce hsp_move_how(const struct hsp_move_run *r)
     return (enum hsp_reduce)r->m->reduce;
 }
 
-static enum hsp_status cells(const struct hsp_move_run *r, const struct hsp_view *dst,
-                             const struct hsp_view *src, const struct hsp_box *cell,
+static enum hsp_status cells(const struct hsp_move_run *r, const struct hsp_cell_view *dst,
+                             const struct hsp_cell_view *src, const struct hsp_box *cell,
                              enum hsp_cells what, struct hsp_err *err)
 {
     struct hsp_backend *b = r->e->o.backend;
@@ -40,18 +40,19 @@ static enum hsp_status cells(const struct hsp_move_run *r, const struct hsp_view
 }
 
 /* dst <- the move's source on this cell. */
-enum hsp_status hsp_move_fetch(const struct hsp_move_run *r, const struct hsp_view *dst,
+enum hsp_status hsp_move_fetch(const struct hsp_move_run *r, const struct hsp_cell_view *dst,
                                const struct hsp_box *cell, struct hsp_err *err)
 {
     if (r->m->src != HSP_MOVE_SUM) {
-        struct hsp_view v = r->m->src == HSP_MOVE_FROM_OUT ? r->out : hsp_move_source(r, r->m->src);
+        struct hsp_cell_view v =
+            r->m->src == HSP_MOVE_FROM_OUT ? r->out : hsp_move_source(r, r->m->src);
         return cells(r, dst, &v, cell, HSP_CELLS_COPY, err);
     }
     enum hsp_cells add = hsp_move_how(r) == HSP_REDUCE_MAX ? HSP_CELLS_MAX : HSP_CELLS_ADD;
     enum hsp_status st = HSP_OK;
     bool first = true;
     for (uint8_t k = 0; k < r->i->n_in && st == HSP_OK; k++) {
-        struct hsp_view v = hsp_move_source(r, k);
+        struct hsp_cell_view v = hsp_move_source(r, k);
         if (!hsp_box_inside(cell, &v.box)) {
             continue;
         }
@@ -65,7 +66,7 @@ enum hsp_status hsp_move_fetch(const struct hsp_move_run *r, const struct hsp_vi
 enum hsp_status hsp_move_pack(const struct hsp_move_run *r, const struct hsp_box *cell,
                               uint8_t *buf, size_t *at, struct hsp_err *err)
 {
-    struct hsp_view v = {.data = buf + *at, .box = *cell, .dtype = r->out.dtype};
+    struct hsp_cell_view v = {.data = buf + *at, .box = *cell, .dtype = r->out.dtype};
     *at += hsp_cell_bytes(cell, v.dtype);
     return hsp_move_fetch(r, &v, cell, err);
 }
@@ -73,7 +74,7 @@ enum hsp_status hsp_move_pack(const struct hsp_move_run *r, const struct hsp_box
 enum hsp_status hsp_move_unpack(const struct hsp_move_run *r, const struct hsp_box *cell,
                                 uint8_t *buf, size_t *at, struct hsp_err *err)
 {
-    struct hsp_view v = {.data = buf + *at, .box = *cell, .dtype = r->out.dtype};
+    struct hsp_cell_view v = {.data = buf + *at, .box = *cell, .dtype = r->out.dtype};
     *at += hsp_cell_bytes(cell, v.dtype);
     return cells(r, &r->out, &v, cell, HSP_CELLS_COPY, err);
 }
@@ -109,7 +110,7 @@ enum hsp_status hsp_move_no_memory(struct hsp_err *err, size_t bytes)
 /* ---- images ---- */
 
 /* The image of @bytes at @buf for the transport to use, *ret: @buf itself where none is needed. */
-enum hsp_status hsp_image_of(const struct hsp_move_run *r, struct hsp_pack *p, void *buf,
+enum hsp_status hsp_image_of(const struct hsp_move_run *r, struct hsp_staging_buffer *p, void *buf,
                              size_t bytes, uint8_t **ret, struct hsp_err *err)
 {
     struct hsp_engine *e = r->e;

@@ -27,7 +27,8 @@ static void *source_run(const struct hsp_move_run *r, const struct hsp_box *cell
     if (r->m->src == HSP_MOVE_SUM) {
         return NULL;
     }
-    struct hsp_view v = r->m->src == HSP_MOVE_FROM_OUT ? r->out : hsp_move_source(r, r->m->src);
+    struct hsp_cell_view v =
+        r->m->src == HSP_MOVE_FROM_OUT ? r->out : hsp_move_source(r, r->m->src);
     return hsp_cell_run(&v, cell);
 }
 

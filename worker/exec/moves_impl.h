@@ -12,7 +12,7 @@ struct hsp_move_run {
     enum hsp_devq q;
     uint32_t micro;
     int64_t n_seq; /* of the running micro-batch */
-    struct hsp_view out;
+    struct hsp_cell_view out;
     size_t elem;
 };
 
@@ -21,10 +21,10 @@ struct hsp_move_run {
 /* The cell with its running extents. */
 struct hsp_box hsp_move_cell(const struct hsp_move_run *r, const struct hsp_cell *c);
 /* Input @k of the instruction. */
-struct hsp_view hsp_move_source(const struct hsp_move_run *r, uint8_t k);
+struct hsp_cell_view hsp_move_source(const struct hsp_move_run *r, uint8_t k);
 enum hsp_reduce hsp_move_how(const struct hsp_move_run *r);
 /* dst <- the move's source on this cell. */
-enum hsp_status hsp_move_fetch(const struct hsp_move_run *r, const struct hsp_view *dst,
+enum hsp_status hsp_move_fetch(const struct hsp_move_run *r, const struct hsp_cell_view *dst,
                                const struct hsp_box *cell, struct hsp_err *err);
 /* Between the tensors and @buf + *at, where there is room for the cell; *at moves on by its bytes. */
 enum hsp_status hsp_move_pack(const struct hsp_move_run *r, const struct hsp_box *cell,
@@ -39,7 +39,7 @@ enum hsp_status hsp_move_no_memory(struct hsp_err *err, size_t bytes);
 
 /* Memory of @bytes that the transport uses in place of @buf, *ret: @buf itself where no image is
  * needed. An image may be written by either side from now on. */
-enum hsp_status hsp_image_of(const struct hsp_move_run *r, struct hsp_pack *p, void *buf,
+enum hsp_status hsp_image_of(const struct hsp_move_run *r, struct hsp_staging_buffer *p, void *buf,
                              size_t bytes, uint8_t **ret, struct hsp_err *err);
 /* The device copies to an image; not done before hsp_images_ready. */
 enum hsp_status hsp_image_write(const struct hsp_move_run *r, void *image, const void *buf,

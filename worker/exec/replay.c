@@ -90,7 +90,7 @@ static void put_box(struct key *k, const struct hsp_box *b)
     }
 }
 
-static void put_view(struct key *k, const struct hsp_view *v)
+static void put_view(struct key *k, const struct hsp_cell_view *v)
 {
     put(k, (uint64_t)(uintptr_t)v->data);
     put(k, (uint64_t)v->dtype);
@@ -148,12 +148,12 @@ static void put_instr(struct key *k, const struct hsp_engine *e, uint32_t n, uin
                   micro < e->sheet.n_micro ? e->sheet.micro[micro].n_seq : 0);
     }
     for (uint8_t j = 0; j < i->n_in; j++) {
-        struct hsp_view v = hsp_operand(e, i->in[j], micro, false);
+        struct hsp_cell_view v = hsp_operand(e, i->in[j], micro, false);
         put_view(k, &v);
     }
     for (uint8_t j = 0; j < i->n_out; j++) {
         bool adds = false;
-        struct hsp_view v = hsp_output(e, n, j, micro, q, &adds);
+        struct hsp_cell_view v = hsp_output(e, n, j, micro, q, &adds);
         put_view(k, &v);
         put(k, adds);
     }

@@ -9,7 +9,7 @@
 #include "worker/exec/tail.h"
 
 /* A buffer that grows to what is asked of it; used by one queue. */
-struct hsp_pack {
+struct hsp_staging_buffer {
     enum hsp_mem mem;
     enum hsp_devq q;
     void *data; /* owned; the backend's */
@@ -75,11 +75,12 @@ struct hsp_engine {
     struct hsp_arena *arena; /* sheets of the running step */
 
     /* of the thread of the comm queue */
-    struct hsp_pack send, recv;             /* packed cells, where the device has them */
-    struct hsp_pack send_image, recv_image; /* the same for transports of the host; a device's */
-    uint64_t image_ticket;                  /* of the comm queue; reached: nobody reads an image */
+    struct hsp_staging_buffer send, recv; /* packed cells, where the device has them */
+    struct hsp_staging_buffer send_image,
+        recv_image;        /* the same for transports of the host; a device's */
+    uint64_t image_ticket; /* of the comm queue; reached: nobody reads an image */
 
-    struct hsp_pack fetched[HSP_N_QUEUES]; /* copies for hooks */
+    struct hsp_staging_buffer fetched[HSP_N_QUEUES]; /* copies for hooks */
     struct hsp_load_ring load[HSP_N_QUEUES];
     struct hsp_stat_log stat[HSP_N_QUEUES]; /* each filled by its queue's thread */
     struct {
@@ -162,11 +163,11 @@ enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry
 enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
                              uint32_t *ret_n, struct hsp_err *err);
 /* Operand of an instruction of the running step: state is read at version t, written at t + 1. */
-struct hsp_view hsp_operand(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
-                            bool output);
+struct hsp_cell_view hsp_operand(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
+                                 bool output);
 /* Where output @j of instruction @k is written; *ret_adds: added to what is there. */
-struct hsp_view hsp_output(const struct hsp_engine *e, uint32_t k, uint8_t j, uint32_t micro,
-                           enum hsp_queue q, bool *ret_adds);
+struct hsp_cell_view hsp_output(const struct hsp_engine *e, uint32_t k, uint8_t j, uint32_t micro,
+                                enum hsp_queue q, bool *ret_adds);
 /* What else its giving depends on, as a number: it is done already, or needless, or begins a sum. */
 uint32_t hsp_given_how(const struct hsp_engine *e, uint32_t k, enum hsp_queue q);
 /* Whether an entry of a schedule is passed over: nobody has a sequence of that micro-batch. */
@@ -214,8 +215,8 @@ enum hsp_status hsp_staging_init(struct hsp_engine *e, struct hsp_err *err);
 void hsp_staging_fini(struct hsp_engine *e);   /* nothing may be under way */
 void hsp_staging_retire(struct hsp_engine *e); /* the same, of the device's memory only */
 /* At least @bytes; contents are lost on growth, for which the queue is waited for. HSP_ENOMEM. */
-enum hsp_status hsp_pack_get(struct hsp_engine *e, struct hsp_pack *p, size_t bytes, void **ret,
-                             struct hsp_err *err);
+enum hsp_status hsp_pack_get(struct hsp_engine *e, struct hsp_staging_buffer *p, size_t bytes,
+                             void **ret, struct hsp_err *err);
 /* Host memory to load @bytes into, and then their way to @to. On a CPU it is @to. */
 enum hsp_status hsp_load_begin(struct hsp_engine *e, enum hsp_queue q, void *to, void **ret,
                                struct hsp_err *err);

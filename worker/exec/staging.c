@@ -7,8 +7,8 @@
 
 #define STAT_BYTES ((size_t)8) /* of one value, whatever its type */
 
-enum hsp_status hsp_pack_get(struct hsp_engine *e, struct hsp_pack *p, size_t bytes, void **ret,
-                             struct hsp_err *err)
+enum hsp_status hsp_pack_get(struct hsp_engine *e, struct hsp_staging_buffer *p, size_t bytes,
+                             void **ret, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
     if (p->bytes < bytes || p->data == NULL) {
@@ -18,7 +18,7 @@ enum hsp_status hsp_pack_get(struct hsp_engine *e, struct hsp_pack *p, size_t by
             return st;
         }
         b->release(b, p->mem, p->data);
-        *p = (struct hsp_pack){.mem = p->mem, .q = p->q};
+        *p = (struct hsp_staging_buffer){.mem = p->mem, .q = p->q};
         if (b->alloc(b, p->mem, round, &p->data, err) != HSP_OK) {
             return hsp_err_wrap(err, "pack buffer");
         }
@@ -173,11 +173,13 @@ static enum hsp_status init_queue(struct hsp_engine *e, int q, struct hsp_err *e
 enum hsp_status hsp_staging_init(struct hsp_engine *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
-    e->send = e->recv = (struct hsp_pack){.mem = HSP_MEM_DEVICE, .q = HSP_DEVQ_COMM};
-    e->send_image = e->recv_image = (struct hsp_pack){.mem = HSP_MEM_HOST, .q = HSP_DEVQ_COMM};
+    e->send = e->recv = (struct hsp_staging_buffer){.mem = HSP_MEM_DEVICE, .q = HSP_DEVQ_COMM};
+    e->send_image = e->recv_image =
+        (struct hsp_staging_buffer){.mem = HSP_MEM_HOST, .q = HSP_DEVQ_COMM};
     enum hsp_status st = HSP_OK;
     for (int q = 0; q < HSP_N_QUEUES && st == HSP_OK; q++) {
-        e->fetched[q] = (struct hsp_pack){.mem = HSP_MEM_HOST, .q = hsp_devq_of((enum hsp_queue)q)};
+        e->fetched[q] =
+            (struct hsp_staging_buffer){.mem = HSP_MEM_HOST, .q = hsp_devq_of((enum hsp_queue)q)};
         st = init_queue(e, q, err);
     }
     if (st == HSP_OK) {
@@ -192,7 +194,7 @@ enum hsp_status hsp_staging_init(struct hsp_engine *e, struct hsp_err *err)
 
 void hsp_staging_retire(struct hsp_engine *e)
 {
-    struct hsp_pack *pack[] = {&e->send, &e->recv};
+    struct hsp_staging_buffer *pack[] = {&e->send, &e->recv};
     for (size_t k = 0; k < sizeof pack / sizeof pack[0]; k++) {
         e->o.backend->release(e->o.backend, pack[k]->mem, pack[k]->data);
         pack[k]->data = NULL;
@@ -203,8 +205,8 @@ void hsp_staging_retire(struct hsp_engine *e)
 void hsp_staging_fini(struct hsp_engine *e)
 {
     struct hsp_backend *b = e->o.backend;
-    struct hsp_pack *pack[] = {&e->send,       &e->recv,       &e->send_image,
-                               &e->recv_image, &e->fetched[0], &e->fetched[1]};
+    struct hsp_staging_buffer *pack[] = {&e->send,       &e->recv,       &e->send_image,
+                                         &e->recv_image, &e->fetched[0], &e->fetched[1]};
     for (size_t k = 0; k < sizeof pack / sizeof pack[0]; k++) {
         b->release(b, pack[k]->mem, pack[k]->data);
     }

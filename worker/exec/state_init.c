@@ -8,12 +8,12 @@
 #include "proto/base/rng.h"
 #include "proto/op/bf16.h"
 
-struct hsp_view hsp_state_view(const struct hsp_program *p, uint32_t k, void *slot)
+struct hsp_cell_view hsp_state_view(const struct hsp_program *p, uint32_t k, void *slot)
 {
     uint32_t t = p->bind.state[k].tensor;
-    return (struct hsp_view){.data = (uint8_t *)slot + p->bind.tensor[t].offset,
-                             .box = p->bind.tensor[t].box,
-                             .dtype = (enum hsp_dtype)p->tpl.tensors[t].dtype};
+    return (struct hsp_cell_view){.data = (uint8_t *)slot + p->bind.tensor[t].offset,
+                                  .box = p->bind.tensor[t].box,
+                                  .dtype = (enum hsp_dtype)p->tpl.tensors[t].dtype};
 }
 
 const char *hsp_state_name(const struct hsp_program *p, uint32_t k, char *buf)
@@ -50,12 +50,12 @@ enum hsp_status hsp_box_runs(const struct hsp_box *held, const struct hsp_box *f
 
 /* Drawing the elements of one parameter. */
 struct draw {
-    struct hsp_view v;
+    struct hsp_cell_view v;
     uint64_t seed, stream;
     double std;
 };
 
-static void set(const struct hsp_view *v, int64_t at, double x)
+static void set(const struct hsp_cell_view *v, int64_t at, double x)
 {
     switch (v->dtype) {
     case HSP_F32: ((float *)v->data)[at] = (float)x; return;
@@ -82,7 +82,7 @@ void hsp_state_init(const struct hsp_program *p, void *slot)
     memset(slot, 0, (size_t)p->bind.state_bytes);
     for (uint32_t k = 0; k < p->bind.n_state; k++) {
         const struct hsp_state_bind *s = &p->bind.state[k];
-        struct hsp_view v = hsp_state_view(p, k, slot);
+        struct hsp_cell_view v = hsp_state_view(p, k, slot);
         if (p->tpl.tensors[s->tensor].state_kind != HSP_STATE_PARAM || s->init == HSP_INIT_ZERO) {
             continue;
         }
@@ -105,7 +105,7 @@ void hsp_state_init(const struct hsp_program *p, void *slot)
 struct import {
     const struct hsp_st_reader *r;
     const struct hsp_st_entry *e;
-    struct hsp_view v;
+    struct hsp_cell_view v;
     void *buf; /* one run in the file's type */
 };
 

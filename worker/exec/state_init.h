@@ -19,7 +19,7 @@ enum hsp_status hsp_state_import(const struct hsp_program *p, const struct hsp_s
                                  void *slot, struct hsp_err *err);
 
 /* State tensor @k of the binding in a slot. */
-struct hsp_view hsp_state_view(const struct hsp_program *p, uint32_t k, void *slot);
+struct hsp_cell_view hsp_state_view(const struct hsp_program *p, uint32_t k, void *slot);
 /* Its name without the suffix of program-made tensors, copied into @buf of HSP_MAX_NAME + 1. */
 const char *hsp_state_name(const struct hsp_program *p, uint32_t k, char *buf);
 

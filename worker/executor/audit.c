@@ -26,7 +26,7 @@ static bool counts_tokens(const struct hsp_program *p)
     return false;
 }
 
-static void put_line(const struct hsp_epoch *e, uint64_t step, const struct hsp_sheet *s,
+static void put_line(const struct hsp_ex_epoch *e, uint64_t step, const struct hsp_sheet *s,
                      struct hsp_buf *out)
 {
     const char *comma = "";
@@ -46,7 +46,7 @@ static void put_line(const struct hsp_epoch *e, uint64_t step, const struct hsp_
     hsp_buf_puts(out, "]}\n");
 }
 
-static enum hsp_status append(const struct hsp_epoch *e, const char *ending,
+static enum hsp_status append(const struct hsp_ex_epoch *e, const char *ending,
                               const struct hsp_buf *line, struct hsp_err *err)
 {
     char path[PATH_MAX];
@@ -65,12 +65,12 @@ static enum hsp_status append(const struct hsp_epoch *e, const char *ending,
 }
 
 /* What runs, or has run last: of a pool, the program of the step. */
-static const struct hsp_program *running(const struct hsp_epoch *e)
+static const struct hsp_program *running(const struct hsp_ex_epoch *e)
 {
     return e->engine != NULL ? hsp_engine_program(e->engine) : &e->prog;
 }
 
-enum hsp_status hsp_audit_step(const struct hsp_epoch *e, uint64_t step, struct hsp_err *err)
+enum hsp_status hsp_audit_step(const struct hsp_ex_epoch *e, uint64_t step, struct hsp_err *err)
 {
     const struct hsp_program *p = running(e);
     struct hsp_corpus corpus;
@@ -113,7 +113,7 @@ static void put_list(const char *key, const int64_t *v, uint8_t n, struct hsp_bu
 static void put_part(const struct hsp_state_segment *s, uint32_t i, struct hsp_buf *out)
 {
     static const char *const kinds[] = {"param", "m", "v", "momentum"};
-    const struct hsp_segment_row *r = hsp_segment_row(s, i);
+    const struct hsp_segment_row *r = hsp_segment_row_at(s, i);
     const struct hsp_box_id id = {
         .tensor = r->tensor, .kind = r->kind, .dtype = r->dtype, .full = r->full};
     /* of the bytes that are there: a seal may repeat what a part came with */
@@ -126,7 +126,7 @@ static void put_part(const struct hsp_state_segment *s, uint32_t i, struct hsp_b
     hsp_buf_printf(out, ",\"hash\":\"%" PRIu64 "\"}", hash);
 }
 
-void hsp_audit_state(const struct hsp_epoch *e, uint64_t version, bool begins)
+void hsp_audit_state(const struct hsp_ex_epoch *e, uint64_t version, bool begins)
 {
     const struct hsp_state_segment *s = e->seg[version % 2];
     struct hsp_err err = {0};
@@ -169,7 +169,7 @@ static uint32_t segment_kind(const struct hsp_template *t, uint32_t instr)
 }
 
 /* Writes what hsp_audit_instr has collected. */
-static void flush_audit(struct hsp_epoch *e)
+static void flush_audit(struct hsp_ex_epoch *e)
 {
     char path[PATH_MAX];
     struct hsp_activity *a = &e->activity;
@@ -184,7 +184,7 @@ static void flush_audit(struct hsp_epoch *e)
     a->n = 0;
 }
 
-void hsp_audit_instr(struct hsp_epoch *e, uint32_t instr)
+void hsp_audit_instr(struct hsp_ex_epoch *e, uint32_t instr)
 {
     struct hsp_activity *a = &e->activity;
     const struct hsp_template *t = &running(e)->tpl;

@@ -15,14 +15,14 @@
 
 /* Notes the samples of @step, whose vote has passed. Only the rank that counts its stream's tokens
  * writes. HSP_OK without an audit folder. HSP_EIO, HSP_ENOSPC. */
-enum hsp_status hsp_audit_step(const struct hsp_epoch *e, uint64_t step, struct hsp_err *err);
+enum hsp_status hsp_audit_step(const struct hsp_ex_epoch *e, uint64_t step, struct hsp_err *err);
 
 /* Notes the hashes of this member's own state, which is sealed as @version: where it leaves an epoch, and
  * where it begins one with what it fetched. A note that cannot be written is told in the log. */
-void hsp_audit_state(const struct hsp_epoch *e, uint64_t version, bool begins);
+void hsp_audit_state(const struct hsp_ex_epoch *e, uint64_t version, bool begins);
 
 /* Notes that compute instruction @instr is done; for the engine's `traced` hook. Instructions of
  * the other queue are passed over. A write that fails ends the notes, nothing else. */
-void hsp_audit_instr(struct hsp_epoch *e, uint32_t instr);
+void hsp_audit_instr(struct hsp_ex_epoch *e, uint32_t instr);
 
 #endif

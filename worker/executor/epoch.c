@@ -27,7 +27,7 @@
 #define EPOCH_ARENA \
     ((size_t)1 << 30) /* a package of 64 MiB decodes to less than eight times as much */
 
-static void set_phase(struct hsp_epoch *e, enum hsp_epoch_phase phase)
+static void set_phase(struct hsp_ex_epoch *e, enum hsp_epoch_phase phase)
 {
     (void)pthread_mutex_lock(&e->lock);
     e->phase = phase;
@@ -44,7 +44,7 @@ static void poke(int event_fd)
 }
 
 /* On a mesh's I/O thread: a peer broke. The control thread acts. */
-static void note_lost(struct hsp_epoch *e, uint32_t rank, const char *why, bool only_moving)
+static void note_lost(struct hsp_ex_epoch *e, uint32_t rank, const char *why, bool only_moving)
 {
     (void)pthread_mutex_lock(&e->lock);
     if (!e->lost && (!only_moving || !e->moved)) {
@@ -68,7 +68,7 @@ static void on_mover_lost(void *ctx, uint32_t rank, const char *why)
     note_lost(ctx, rank, why, true);
 }
 
-static void send_msg(struct hsp_epoch *e, struct hsp_msg *m)
+static void send_msg(struct hsp_ex_epoch *e, struct hsp_msg *m)
 {
     struct hsp_err err = {0};
     m->epoch = e->number;
@@ -86,7 +86,7 @@ struct failure {
     uint32_t peer;
 };
 
-static enum hsp_status decode_program(struct hsp_epoch *e, const struct hsp_pkg_program *from,
+static enum hsp_status decode_program(struct hsp_ex_epoch *e, const struct hsp_pkg_program *from,
                                       struct hsp_program *p, struct hsp_err *err)
 {
     enum hsp_status st = hsp_template_decode(from->tpl, from->tpl_len, e->arena, &p->tpl, err);
@@ -103,7 +103,7 @@ static enum hsp_status decode_program(struct hsp_epoch *e, const struct hsp_pkg_
     return st;
 }
 
-static enum hsp_status decode(struct hsp_epoch *e, struct hsp_err *err)
+static enum hsp_status decode(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     enum hsp_status st = hsp_package_decode(e->msg.blob, e->msg.blob_len, e->arena, &e->pkg, err);
     if (st == HSP_OK && (e->pkg.n_peers != e->p->n_peers || e->p->rank >= e->p->n_peers)) {
@@ -129,7 +129,7 @@ static enum hsp_status decode(struct hsp_epoch *e, struct hsp_err *err)
     return st == HSP_OK ? hsp_pool_check(&e->prog, e->shorter, e->pkg.n_shorter, err) : st;
 }
 
-static uint64_t memory_needed(const struct hsp_epoch *e)
+static uint64_t memory_needed(const struct hsp_ex_epoch *e)
 {
     uint64_t n = (uint64_t)(hsp_pool_memory(&e->prog, e->shorter, e->pkg.n_shorter) +
                             hsp_pool_comm(&e->prog, e->shorter, e->pkg.n_shorter) +
@@ -143,7 +143,7 @@ static uint64_t memory_needed(const struct hsp_epoch *e)
     return n;
 }
 
-static enum hsp_status take_memory(struct hsp_epoch *e, struct failure *f, struct hsp_err *err)
+static enum hsp_status take_memory(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
 {
     f->fact = HSP_FACT_OUT_OF_MEMORY;
     enum hsp_status st = hsp_epoch_open_segments(e, err);
@@ -163,14 +163,14 @@ static enum hsp_status take_memory(struct hsp_epoch *e, struct failure *f, struc
 
 static bool is_cancelled(void *ctx)
 {
-    struct hsp_epoch *e = ctx;
+    struct hsp_ex_epoch *e = ctx;
     (void)pthread_mutex_lock(&e->lock);
     bool cancelled = e->cancelled;
     (void)pthread_mutex_unlock(&e->lock);
     return cancelled;
 }
 
-static enum hsp_status open_dataset(struct hsp_epoch *e, struct hsp_err *err)
+static enum hsp_status open_dataset(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     const struct hsp_data_bind *d = &e->prog.bind.data;
     const struct hsp_data_stop stop = {.asked = is_cancelled, .ctx = e};
@@ -189,7 +189,7 @@ static enum hsp_status open_dataset(struct hsp_epoch *e, struct hsp_err *err)
     return st;
 }
 
-enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,
+enum hsp_status hsp_epoch_cursor(const struct hsp_ex_epoch *e, uint64_t version,
                                  struct hsp_data_cursor *ret, struct hsp_err *err)
 {
     const struct hsp_dataset *d = &e->data->set;
@@ -202,7 +202,8 @@ enum hsp_status hsp_epoch_cursor(const struct hsp_epoch *e, uint64_t version,
     return st;
 }
 
-static void count_links(struct hsp_epoch *e, enum hsp_epoch_mesh which, const struct hsp_comm *comm)
+static void count_links(struct hsp_ex_epoch *e, enum hsp_epoch_mesh which,
+                        const struct hsp_comm *comm)
 {
     static const char *const names[HSP_EPOCH_MESHES] = {"data", "state", "move"};
     struct hsp_mesh_links n = hsp_mesh_count_links(comm);
@@ -218,7 +219,7 @@ static void count_links(struct hsp_epoch *e, enum hsp_epoch_mesh which, const st
     }
 }
 
-static enum hsp_status connect_mesh(struct hsp_epoch *e, enum hsp_epoch_mesh which,
+static enum hsp_status connect_mesh(struct hsp_ex_epoch *e, enum hsp_epoch_mesh which,
                                     struct hsp_err *err)
 {
     struct hsp_mesh_peer *peers = calloc(e->pkg.n_peers, sizeof *peers);
@@ -255,7 +256,7 @@ static enum hsp_status connect_mesh(struct hsp_epoch *e, enum hsp_epoch_mesh whi
     return st;
 }
 
-static enum hsp_status build(struct hsp_epoch *e, struct failure *f, struct hsp_err *err)
+static enum hsp_status build(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
 {
     f->fact = HSP_FACT_BAD_PROGRAM;
     enum hsp_status st = decode(e, err);
@@ -282,7 +283,7 @@ static enum hsp_status build(struct hsp_epoch *e, struct failure *f, struct hsp_
 }
 
 /* Want of memory says nothing of data, programs and peers; of the plan's own memory it does. */
-static void tell_failure(struct hsp_epoch *e, enum hsp_status st, const struct failure *f,
+static void tell_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struct failure *f,
                          const struct hsp_err *err)
 {
     bool unknown = st == HSP_ENOMEM && f->fact != HSP_FACT_OUT_OF_MEMORY;
@@ -296,7 +297,7 @@ static void tell_failure(struct hsp_epoch *e, enum hsp_status st, const struct f
     send_msg(e, &m);
 }
 
-void hsp_epoch_tell_ready(struct hsp_epoch *e)
+void hsp_epoch_tell_ready(struct hsp_ex_epoch *e)
 {
     struct hsp_msg m = {
         .type = HSP_MSG_READY,
@@ -321,7 +322,7 @@ static double now_ms(void)
 }
 
 /* Versions above @version in the layout of this epoch never happened. */
-static void void_above(struct hsp_epoch *e, uint64_t version)
+static void void_above(struct hsp_ex_epoch *e, uint64_t version)
 {
     for (int slot = 0; slot < 2; slot++) {
         if (e->member && hsp_segment_version(e->seg[slot]) != HSP_NO_VERSION &&
@@ -338,7 +339,7 @@ static void void_above(struct hsp_epoch *e, uint64_t version)
 }
 
 /* A file that is not the weights of this model is the same on every try and every device: HSP_ESTATE. */
-static enum hsp_status take_weights(struct hsp_epoch *e, void *area, struct hsp_err *err)
+static enum hsp_status take_weights(struct hsp_ex_epoch *e, void *area, struct hsp_err *err)
 {
     struct hsp_st_reader *r = NULL;
     enum hsp_status st = hsp_st_open(e->pkg.init_from, &r, err);
@@ -357,7 +358,7 @@ static enum hsp_status take_weights(struct hsp_epoch *e, void *area, struct hsp_
     return wrong ? HSP_ESTATE : st;
 }
 
-static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
+static enum hsp_status make_fresh(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_state_segment *s = e->seg[0];
     enum hsp_status st = HSP_OK;
@@ -374,7 +375,7 @@ static enum hsp_status make_fresh(struct hsp_epoch *e, struct hsp_err *err)
 
 /* A member with processors for both has only the weights of what moves then: the keeper thread fetches the
  * rest. */
-static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+static enum hsp_status get_state(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     if (e->member || e->keeps) {
@@ -402,7 +403,7 @@ static enum hsp_status get_state(struct hsp_epoch *e, uint64_t version, struct h
 
 /* Waits for the word to go. False: cancelled. A joiner of a switch goes on at once: the running
  * epoch's members tell it the version when they have it. */
-static bool await_go(struct hsp_epoch *e, uint64_t *version)
+static bool await_go(struct hsp_ex_epoch *e, uint64_t *version)
 {
     bool joiner = e->p->mode == HSP_MODE_SWITCH && !e->pkg.peers[e->p->rank].voted;
     (void)pthread_mutex_lock(&e->lock);
@@ -415,7 +416,7 @@ static bool await_go(struct hsp_epoch *e, uint64_t *version)
     return ok;
 }
 
-void hsp_epoch_tell_started(struct hsp_epoch *e, uint64_t version)
+void hsp_epoch_tell_started(struct hsp_ex_epoch *e, uint64_t version)
 {
     struct hsp_msg m = {.type = HSP_MSG_STARTED,
                         .u.started = {.job = e->p->job,
@@ -433,7 +434,7 @@ void hsp_epoch_tell_started(struct hsp_epoch *e, uint64_t version)
     send_msg(e, &m);
 }
 
-static enum hsp_status start(struct hsp_epoch *e, uint64_t *version, struct hsp_err *err)
+static enum hsp_status start(struct hsp_ex_epoch *e, uint64_t *version, struct hsp_err *err)
 {
     enum hsp_status st =
         e->p->mode == HSP_MODE_SWITCH ? hsp_epoch_learn_version(e, version, err) : HSP_OK;
@@ -457,7 +458,7 @@ static enum hsp_status start(struct hsp_epoch *e, uint64_t *version, struct hsp_
     return st;
 }
 
-static enum hsp_status serve_or_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+static enum hsp_status serve_or_train(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     if (!e->member && !e->keeps) {
         set_phase(e, HSP_EPOCH_SERVING);
@@ -477,7 +478,7 @@ static enum hsp_status serve_or_train(struct hsp_epoch *e, uint64_t version, str
     return hsp_epoch_train(e, version, err);
 }
 
-void hsp_epoch_tell_broken(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err,
+void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err,
                            bool before_start)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -507,7 +508,7 @@ void hsp_epoch_tell_broken(struct hsp_epoch *e, enum hsp_status st, const struct
 
 /* A keeper has lost the epoch it took versions of. That may be its end by a switch: the control
  * thread, which knows what is prepared, says it or does not. Which peer broke, the mesh will say. */
-static void keeper_failed(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err)
+static void keeper_failed(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);
     if (!e->lost && !e->cancelled && st != HSP_EPEER) {
@@ -519,7 +520,7 @@ static void keeper_failed(struct hsp_epoch *e, enum hsp_status st, const struct 
     poke(e->env->wake_fd);
 }
 
-static void fail(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err)
+static void fail(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
 {
     hsp_epoch_device_check(e->env);
     (void)pthread_mutex_lock(&e->lock);
@@ -544,7 +545,7 @@ static void fail(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *
 
 static void *run_thread(void *arg)
 {
-    struct hsp_epoch *e = arg;
+    struct hsp_ex_epoch *e = arg;
     struct hsp_err err = {0};
     struct failure f = {.peer = HSP_MSG_RANKS};
     uint64_t version = 0;
@@ -586,9 +587,9 @@ static void init_cond(pthread_cond_t *cond)
 }
 
 enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m,
-                               struct hsp_epoch **ret, struct hsp_err *err)
+                               struct hsp_ex_epoch **ret, struct hsp_err *err)
 {
-    struct hsp_epoch *e = calloc(1, sizeof *e);
+    struct hsp_ex_epoch *e = calloc(1, sizeof *e);
     enum hsp_status st = HSP_OK;
     if (e == NULL || (e->arena = hsp_arena_new(EPOCH_ARENA)) == NULL) {
         free(e);
@@ -619,7 +620,7 @@ enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m
     return HSP_OK;
 }
 
-void hsp_epoch_go(struct hsp_epoch *e, uint64_t version)
+void hsp_epoch_go(struct hsp_ex_epoch *e, uint64_t version)
 {
     (void)pthread_mutex_lock(&e->lock);
     if (!e->go) {
@@ -630,7 +631,7 @@ void hsp_epoch_go(struct hsp_epoch *e, uint64_t version)
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-void hsp_epoch_abort(struct hsp_epoch *e)
+void hsp_epoch_abort(struct hsp_ex_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);
     struct hsp_comm *comm[HSP_EPOCH_MESHES];
@@ -650,7 +651,7 @@ void hsp_epoch_abort(struct hsp_epoch *e)
 }
 
 /* Says stop to every thread and operation of the epoch; does not wait. */
-static void cancel_epoch(struct hsp_epoch *e)
+static void cancel_epoch(struct hsp_ex_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);
     e->cancelled = true;
@@ -659,7 +660,7 @@ static void cancel_epoch(struct hsp_epoch *e)
     hsp_epoch_abort(e);
 }
 
-struct hsp_epoch *hsp_epoch_close(struct hsp_epoch *e)
+struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e)
 {
     if (e == NULL) {
         return NULL;

@@ -32,7 +32,8 @@ struct pieces {
     struct hsp_ckpt_piece *p;
 };
 
-static enum hsp_status pieces_init(const struct hsp_epoch *e, struct pieces *s, struct hsp_err *err)
+static enum hsp_status pieces_init(const struct hsp_ex_epoch *e, struct pieces *s,
+                                   struct hsp_err *err)
 {
     *s = (struct pieces){.p = calloc((size_t)e->pkg.gather.n * e->pkg.n_kinds + 1, sizeof *s->p)};
     if (s->p == NULL) {
@@ -53,13 +54,13 @@ static enum hsp_status pieces_init(const struct hsp_epoch *e, struct pieces *s, 
     return HSP_OK;
 }
 
-static uint32_t owner_of(const struct hsp_epoch *e, size_t piece)
+static uint32_t owner_of(const struct hsp_ex_epoch *e, size_t piece)
 {
     return e->pkg.gather.row[piece / e->pkg.n_kinds].from;
 }
 
 /* Points a piece of mine to my home. */
-static enum hsp_status at_home(const struct hsp_epoch *e, uint64_t version,
+static enum hsp_status at_home(const struct hsp_ex_epoch *e, uint64_t version,
                                struct hsp_ckpt_piece *p, struct hsp_err *err)
 {
     const struct hsp_segment_row *row;
@@ -71,7 +72,7 @@ static enum hsp_status at_home(const struct hsp_epoch *e, uint64_t version,
     return st;
 }
 
-static void ckpt_about(const struct hsp_epoch *e, uint64_t version, uint32_t n_ranks,
+static void ckpt_about(const struct hsp_ex_epoch *e, uint64_t version, uint32_t n_ranks,
                        struct hsp_ckpt_info *ret)
 {
     memset(ret, 0, sizeof *ret);
@@ -83,18 +84,18 @@ static void ckpt_about(const struct hsp_epoch *e, uint64_t version, uint32_t n_r
     ret->n_params = e->pkg.n_params;
 }
 
-static void ckpt_dir(const struct hsp_epoch *e, char out[PATH_MAX])
+static void ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])
 {
     (void)snprintf(out, PATH_MAX, "%s/%s", e->p->checkpoint_path, e->p->job_name);
 }
 
 /* Whether no other epoch of this executor is writing: what it has begun is no left-over. */
-static bool writes_alone(const struct hsp_epoch *e)
+static bool writes_alone(const struct hsp_ex_epoch *e)
 {
     return atomic_load(&e->env->writing) == 1;
 }
 
-static enum hsp_status commit(const struct hsp_epoch *e, const char *dir,
+static enum hsp_status commit(const struct hsp_ex_epoch *e, const char *dir,
                               const struct hsp_ckpt_info *info, uint64_t *ret_content,
                               struct hsp_err *err)
 {
@@ -115,7 +116,7 @@ static enum hsp_status commit(const struct hsp_epoch *e, const char *dir,
 
 /* Makes room for a step that this rank is the first to write: attempts of earlier ones are over, unless the epoch
  * before is still at one. */
-static enum hsp_status begin(const struct hsp_epoch *e, const char *dir,
+static enum hsp_status begin(const struct hsp_ex_epoch *e, const char *dir,
                              const struct hsp_ckpt_info *info, struct hsp_err *err)
 {
     enum hsp_status st = hsp_epoch_make_dirs(dir, err);
@@ -127,7 +128,7 @@ static enum hsp_status begin(const struct hsp_epoch *e, const char *dir,
 
 /* Rank 0 collects how the writers fared. *disk: how this rank did; at rank 0 then the first of all that
  * did not. The result is about the links. */
-static enum hsp_status collect(struct hsp_epoch *e, const bool *writes, enum hsp_status *disk,
+static enum hsp_status collect(struct hsp_ex_epoch *e, const bool *writes, enum hsp_status *disk,
                                struct hsp_err *err)
 {
     int32_t code = *disk;
@@ -157,8 +158,9 @@ static enum hsp_status collect(struct hsp_epoch *e, const bool *writes, enum hsp
     return st;
 }
 
-static enum hsp_status write_shared(struct hsp_epoch *e, uint64_t version, struct hsp_ckpt_sum *ret,
-                                    bool *writes, enum hsp_status *disk, struct hsp_err *err)
+static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
+                                    struct hsp_ckpt_sum *ret, bool *writes, enum hsp_status *disk,
+                                    struct hsp_err *err)
 {
     char dir[PATH_MAX];
     struct hsp_ckpt_info info;
@@ -197,7 +199,7 @@ static enum hsp_status write_shared(struct hsp_epoch *e, uint64_t version, struc
 /* A writer's side. A disk that fails ends its writing, not the gathering: the others' sends must
  * be taken. */
 struct stream {
-    const struct hsp_epoch *e;
+    const struct hsp_ex_epoch *e;
     struct hsp_ckpt_stream *out; /* NULL: failed */
     enum hsp_status status;
     struct hsp_err why;
@@ -226,7 +228,7 @@ static enum hsp_status stream_sink(void *ctx, uint32_t row, uint8_t kind,
 }
 
 /* Hashes of what this rank itself has. */
-static enum hsp_status own_hashes(const struct hsp_epoch *e, struct pieces *s, uint64_t version,
+static enum hsp_status own_hashes(const struct hsp_ex_epoch *e, struct pieces *s, uint64_t version,
                                   struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -241,7 +243,7 @@ static enum hsp_status own_hashes(const struct hsp_epoch *e, struct pieces *s, u
 }
 
 /* Between the hashes of rank @owner's pieces and a list, in the order of the pieces; their number. */
-static uint64_t list_hashes(const struct hsp_epoch *e, struct pieces *s, uint32_t owner,
+static uint64_t list_hashes(const struct hsp_ex_epoch *e, struct pieces *s, uint32_t owner,
                             uint64_t *list, bool take)
 {
     uint64_t n = 0;
@@ -261,7 +263,7 @@ static uint64_t list_hashes(const struct hsp_epoch *e, struct pieces *s, uint32_
 
 /* First the number, so that a rank without pieces is waited for too: its own writing comes before
  * another's. */
-static enum hsp_status send_hashes(struct hsp_epoch *e, struct pieces *s, uint32_t writer,
+static enum hsp_status send_hashes(struct hsp_ex_epoch *e, struct pieces *s, uint32_t writer,
                                    uint64_t *list, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
@@ -272,7 +274,7 @@ static enum hsp_status send_hashes(struct hsp_epoch *e, struct pieces *s, uint32
                : st;
 }
 
-static enum hsp_status take_hashes(struct hsp_epoch *e, struct pieces *s, uint32_t from,
+static enum hsp_status take_hashes(struct hsp_ex_epoch *e, struct pieces *s, uint32_t from,
                                    uint64_t *list, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
@@ -292,7 +294,7 @@ static enum hsp_status take_hashes(struct hsp_epoch *e, struct pieces *s, uint32
 }
 
 /* All hashes at the writer. */
-static enum hsp_status exchange_hashes(struct hsp_epoch *e, struct pieces *s, uint32_t writer,
+static enum hsp_status exchange_hashes(struct hsp_ex_epoch *e, struct pieces *s, uint32_t writer,
                                        struct hsp_err *err)
 {
     uint64_t *list = calloc(s->n + 1, sizeof *list);
@@ -311,7 +313,7 @@ static enum hsp_status exchange_hashes(struct hsp_epoch *e, struct pieces *s, ui
 
 /* Rank @writer writes a whole checkpoint of what all have. *ret_mine: how its disk fared, at the
  * writer; the result is about the links. */
-static enum hsp_status write_whole(struct hsp_epoch *e, struct pieces *s, uint64_t version,
+static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uint64_t version,
                                    uint32_t writer, struct hsp_ckpt_sum *ret,
                                    enum hsp_status *ret_mine, struct hsp_err *err)
 {
@@ -357,7 +359,7 @@ static enum hsp_status write_whole(struct hsp_epoch *e, struct pieces *s, uint64
 }
 
 /* One after the other: two nodes may be one machine, with one folder. */
-static enum hsp_status write_private(struct hsp_epoch *e, uint64_t version,
+static enum hsp_status write_private(struct hsp_ex_epoch *e, uint64_t version,
                                      struct hsp_ckpt_sum *ret, bool *writes, enum hsp_status *disk,
                                      struct hsp_err *err)
 {
@@ -377,7 +379,7 @@ static enum hsp_status write_private(struct hsp_epoch *e, uint64_t version,
     return st == HSP_OK ? collect(e, writes, disk, err) : st;
 }
 
-enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version,
+enum hsp_status hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t version,
                                      struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
                                      struct hsp_err *err)
 {
@@ -398,8 +400,9 @@ enum hsp_status hsp_epoch_checkpoint(struct hsp_epoch *e, uint64_t version,
 /* ---- a checkpoint read back ---- */
 
 /* The state of a parameter as this job has it; NULL: there is none such. */
-static const struct hsp_ckpt_tensor *find_part(const struct hsp_epoch *e, const struct hsp_ckpt *c,
-                                               uint32_t param, uint8_t kind)
+static const struct hsp_ckpt_tensor *find_part(const struct hsp_ex_epoch *e,
+                                               const struct hsp_ckpt *c, uint32_t param,
+                                               uint8_t kind)
 {
     const struct hsp_pkg_param *p = &e->pkg.params[param];
     const struct hsp_ckpt_tensor *t = hsp_ckpt_find(c, p->name, kind);
@@ -409,7 +412,7 @@ static const struct hsp_ckpt_tensor *find_part(const struct hsp_epoch *e, const 
                : NULL;
 }
 
-static enum hsp_status read_part(const struct hsp_epoch *e, const struct hsp_ckpt *c,
+static enum hsp_status read_part(const struct hsp_ex_epoch *e, const struct hsp_ckpt *c,
                                  uint32_t param, uint8_t kind, const struct hsp_box *box, void *dst,
                                  struct hsp_err *err)
 {
@@ -428,7 +431,7 @@ struct ask {
 };
 
 /* Serves one rank until it asks for no more. */
-static enum hsp_status answer(struct hsp_epoch *e, const struct hsp_ckpt *c, uint32_t peer,
+static enum hsp_status answer(struct hsp_ex_epoch *e, const struct hsp_ckpt *c, uint32_t peer,
                               struct hsp_err *err)
 {
     for (;;) {
@@ -468,7 +471,7 @@ static enum hsp_status answer(struct hsp_epoch *e, const struct hsp_ckpt *c, uin
 }
 
 /* Asks rank @server for one row of my home, slab by slab. */
-static enum hsp_status ask_row(struct hsp_epoch *e, uint32_t server,
+static enum hsp_status ask_row(struct hsp_ex_epoch *e, uint32_t server,
                                const struct hsp_segment_row *row, uint8_t *dst, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
@@ -491,14 +494,14 @@ static enum hsp_status ask_row(struct hsp_epoch *e, uint32_t server,
 }
 
 /* Fills my home from my own checkpoint @c, or from rank @server's. */
-static enum hsp_status fill_home(struct hsp_epoch *e, uint64_t version, const struct hsp_ckpt *c,
+static enum hsp_status fill_home(struct hsp_ex_epoch *e, uint64_t version, const struct hsp_ckpt *c,
                                  uint32_t server, struct hsp_err *err)
 {
     struct hsp_state_segment *s = e->seg[version % 2];
     enum hsp_status st = HSP_OK;
     hsp_segment_unseal(s);
     for (uint32_t i = 0; st == HSP_OK && i < hsp_segment_n(s); i++) {
-        const struct hsp_segment_row *row = hsp_segment_row(s, i);
+        const struct hsp_segment_row *row = hsp_segment_row_at(s, i);
         uint8_t *dst = (uint8_t *)hsp_segment_area(s) + row->offset;
         if (hsp_box_empty(&row->box)) {
             continue;
@@ -518,7 +521,7 @@ static enum hsp_status fill_home(struct hsp_epoch *e, uint64_t version, const st
 }
 
 /* HSP_ESTATE: something this job trains is not there, or of another shape, type or optimizer. */
-static enum hsp_status check_model(const struct hsp_epoch *e, const struct hsp_ckpt *c,
+static enum hsp_status check_model(const struct hsp_ex_epoch *e, const struct hsp_ckpt *c,
                                    struct hsp_err *err)
 {
     for (uint32_t i = 0; i < e->pkg.n_params; i++) {
@@ -536,8 +539,9 @@ static enum hsp_status check_model(const struct hsp_epoch *e, const struct hsp_c
 
 /* Opens my checkpoint of @version when it is of this job's model, and goes on where this job is in its
  * data; in the offer what it is, also of one that does not fit. */
-static enum hsp_status open_mine(const struct hsp_epoch *e, uint64_t version, struct hsp_ckpt **ret,
-                                 struct hsp_ckpt_offer *o, struct hsp_err *err)
+static enum hsp_status open_mine(const struct hsp_ex_epoch *e, uint64_t version,
+                                 struct hsp_ckpt **ret, struct hsp_ckpt_offer *o,
+                                 struct hsp_err *err)
 {
     char dir[PATH_MAX];
     struct hsp_data_cursor here;
@@ -565,7 +569,7 @@ static enum hsp_status open_mine(const struct hsp_epoch *e, uint64_t version, st
 }
 
 /* What I say of the checkpoint in my folder, opened as *@ret where it can be used. */
-static void make_offer(const struct hsp_epoch *e, uint64_t version, struct hsp_ckpt **ret,
+static void make_offer(const struct hsp_ex_epoch *e, uint64_t version, struct hsp_ckpt **ret,
                        struct hsp_ckpt_offer *o)
 {
     struct hsp_err why = {0};
@@ -576,7 +580,7 @@ static void make_offer(const struct hsp_epoch *e, uint64_t version, struct hsp_c
 }
 
 /* Tells all what is in my folder: offers[rank]. */
-static enum hsp_status exchange_offers(struct hsp_epoch *e, struct hsp_ckpt_offer *offers,
+static enum hsp_status exchange_offers(struct hsp_ex_epoch *e, struct hsp_ckpt_offer *offers,
                                        struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
@@ -596,7 +600,7 @@ static enum hsp_status exchange_offers(struct hsp_epoch *e, struct hsp_ckpt_offe
     return st;
 }
 
-enum hsp_status hsp_epoch_restore(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+enum hsp_status hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     struct hsp_ckpt *c = NULL;
     uint32_t server = 0, me = e->p->rank;

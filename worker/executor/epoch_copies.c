@@ -16,7 +16,7 @@
 
 enum channel { CHANNEL_VERSION = 1, CHANNEL_COPY, CHANNEL_ACK, CHANNEL_STEP };
 
-static uint64_t rows_hash(const struct hsp_epoch *e, const struct hsp_pkg_row *r,
+static uint64_t rows_hash(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r,
                           const uint8_t *data)
 {
     uint64_t h = 0;
@@ -35,8 +35,9 @@ void hsp_epoch_sources_close(struct hsp_epoch_sources *s)
     s->shards.n = 0;
 }
 
-enum hsp_status hsp_epoch_sources_open(const struct hsp_epoch *e, uint64_t plan, uint64_t version,
-                                       struct hsp_epoch_sources *s, struct hsp_err *err)
+enum hsp_status hsp_epoch_sources_open(const struct hsp_ex_epoch *e, uint64_t plan,
+                                       uint64_t version, struct hsp_epoch_sources *s,
+                                       struct hsp_err *err)
 {
     struct hsp_segment_info *info = NULL;
     size_t n = 0;
@@ -61,7 +62,7 @@ enum hsp_status hsp_epoch_sources_open(const struct hsp_epoch *e, uint64_t plan,
 }
 
 /* Fills a message with a row of the sources. */
-static enum hsp_status read_row(const struct hsp_epoch *e, const struct hsp_epoch_sources *s,
+static enum hsp_status read_row(const struct hsp_ex_epoch *e, const struct hsp_epoch_sources *s,
                                 const struct hsp_pkg_row *r, uint8_t *msg, struct hsp_err *err)
 {
     struct hsp_boxes missing = {0};
@@ -85,7 +86,7 @@ static enum hsp_status read_row(const struct hsp_epoch *e, const struct hsp_epoc
 }
 
 /* Whether a message is the row of this version, whole. */
-static enum hsp_status check_row(const struct hsp_epoch *e, const struct hsp_pkg_row *r,
+static enum hsp_status check_row(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r,
                                  uint64_t version, const uint8_t *msg, struct hsp_err *err)
 {
     uint64_t got, hash;
@@ -103,12 +104,12 @@ static enum hsp_status check_row(const struct hsp_epoch *e, const struct hsp_pkg
 }
 
 /* Puts a row's data where segment @s keeps them. */
-static void write_row(const struct hsp_epoch *e, const struct hsp_pkg_row *r, const uint8_t *data,
-                      struct hsp_state_segment *s)
+static void write_row(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r,
+                      const uint8_t *data, struct hsp_state_segment *s)
 {
     for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
         for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
-            const struct hsp_segment_row *row = hsp_segment_row(s, i);
+            const struct hsp_segment_row *row = hsp_segment_row_at(s, i);
             struct hsp_box part;
             if (row->tensor == r->param && row->kind == e->pkg.kinds[k] &&
                 hsp_box_cut(&row->box, &r->box, &part)) {
@@ -120,7 +121,7 @@ static void write_row(const struct hsp_epoch *e, const struct hsp_pkg_row *r, co
     }
 }
 
-static size_t largest_row(const struct hsp_epoch *e, const struct hsp_pkg_table *t)
+static size_t largest_row(const struct hsp_ex_epoch *e, const struct hsp_pkg_table *t)
 {
     size_t max = 0;
     for (uint32_t i = 0; i < t->n; i++) {
@@ -131,7 +132,8 @@ static size_t largest_row(const struct hsp_epoch *e, const struct hsp_pkg_table 
 }
 
 /* The lowest peer of the running epoch tells every peer that is new. */
-enum hsp_status hsp_epoch_learn_version(struct hsp_epoch *e, uint64_t *version, struct hsp_err *err)
+enum hsp_status hsp_epoch_learn_version(struct hsp_ex_epoch *e, uint64_t *version,
+                                        struct hsp_err *err)
 {
     uint32_t teller = 0;
     while (teller < e->pkg.n_peers && !e->pkg.peers[teller].voted) {
@@ -156,7 +158,7 @@ enum hsp_status hsp_epoch_learn_version(struct hsp_epoch *e, uint64_t *version, 
 
 /* ---- second copies ---- */
 
-static enum hsp_status send_copies(struct hsp_epoch *e, uint64_t version, uint8_t *msg,
+static enum hsp_status send_copies(struct hsp_ex_epoch *e, uint64_t version, uint8_t *msg,
                                    struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &e->pkg.copies;
@@ -177,7 +179,7 @@ static enum hsp_status send_copies(struct hsp_epoch *e, uint64_t version, uint8_
     return st;
 }
 
-static enum hsp_status receive_copy(struct hsp_epoch *e, const struct hsp_epoch_copy *c,
+static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epoch_copy *c,
                                     uint64_t version, uint8_t *msg, struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &e->pkg.copies;
@@ -211,7 +213,7 @@ static enum hsp_status receive_copy(struct hsp_epoch *e, const struct hsp_epoch_
 }
 
 /* Waits until each rank that keeps a copy of mine has said so. */
-static enum hsp_status await_acks(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+static enum hsp_status await_acks(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     uint32_t n = e->p->n_ranks + e->p->n_keepers;
@@ -233,7 +235,8 @@ static enum hsp_status await_acks(struct hsp_epoch *e, uint64_t version, struct 
     return st;
 }
 
-enum hsp_status hsp_epoch_copy_version(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+enum hsp_status hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
+                                       struct hsp_err *err)
 {
     uint8_t *msg = malloc(largest_row(e, &e->pkg.copies));
     enum hsp_status st =

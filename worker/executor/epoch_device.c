@@ -11,14 +11,14 @@
 
 #define ALIGN 64 /* of rows in a segment */
 
-static bool on_device(const struct hsp_epoch *e)
+static bool on_device(const struct hsp_ex_epoch *e)
 {
     return e->member && e->env->backend != NULL && e->env->backend->device;
 }
 
 /* ---- memory ---- */
 
-static void release_slots(struct hsp_epoch *e)
+static void release_slots(struct hsp_ex_epoch *e)
 {
     struct hsp_backend *b = e->env->backend;
     for (int k = 0; k < 2; k++) {
@@ -31,7 +31,7 @@ static void release_slots(struct hsp_epoch *e)
     }
 }
 
-static enum hsp_status take_slots(struct hsp_epoch *e, struct hsp_err *err)
+static enum hsp_status take_slots(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
     size_t bytes = (size_t)e->prog.bind.state_bytes;
@@ -49,7 +49,7 @@ static enum hsp_status take_slots(struct hsp_epoch *e, struct hsp_err *err)
 }
 
 /* What the engine will want is there now. */
-static enum hsp_status try_rest(struct hsp_epoch *e, struct hsp_err *err)
+static enum hsp_status try_rest(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
     size_t bytes = (size_t)(hsp_pool_memory(&e->prog, e->shorter, e->pkg.n_shorter) +
@@ -61,7 +61,7 @@ static enum hsp_status try_rest(struct hsp_epoch *e, struct hsp_err *err)
 }
 
 /* Both segments are written here, so they are mapped as pinning wants it. Without it all goes on, slower. */
-static void pin_segments(struct hsp_epoch *e)
+static void pin_segments(struct hsp_ex_epoch *e)
 {
     struct hsp_backend *b = e->env->backend;
     for (int k = 0; b->pin != NULL && k < 2; k++) {
@@ -78,7 +78,7 @@ static void pin_segments(struct hsp_epoch *e)
     }
 }
 
-static void unpin_segments(struct hsp_epoch *e)
+static void unpin_segments(struct hsp_ex_epoch *e)
 {
     for (int k = 0; k < 2; k++) {
         if (e->dev.pinned[k]) {
@@ -88,7 +88,7 @@ static void unpin_segments(struct hsp_epoch *e)
     }
 }
 
-enum hsp_status hsp_epoch_device_take(struct hsp_epoch *e, struct hsp_err *err)
+enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     if (!on_device(e)) {
         return HSP_OK;
@@ -105,7 +105,7 @@ enum hsp_status hsp_epoch_device_take(struct hsp_epoch *e, struct hsp_err *err)
 }
 
 /* All given to the queue so far is done when this returns, and known by its ticket. */
-static enum hsp_status finish_queue(struct hsp_epoch *e, struct hsp_err *err)
+static enum hsp_status finish_queue(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
     uint64_t ticket = 0;
@@ -122,7 +122,7 @@ static enum hsp_status finish_queue(struct hsp_epoch *e, struct hsp_err *err)
 }
 
 /* Slots begin as zeros: what lies between the rows is copied with them. */
-enum hsp_status hsp_epoch_device_begin(struct hsp_epoch *e, struct hsp_err *err)
+enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     if (!on_device(e)) {
         return HSP_OK;
@@ -136,7 +136,7 @@ enum hsp_status hsp_epoch_device_begin(struct hsp_epoch *e, struct hsp_err *err)
     return st == HSP_OK ? finish_queue(e, err) : st;
 }
 
-void hsp_epoch_device_slots(const struct hsp_epoch *e, void *ret_slot[2])
+void hsp_epoch_device_slots(const struct hsp_ex_epoch *e, void *ret_slot[2])
 {
     for (int k = 0; k < 2; k++) {
         ret_slot[k] = on_device(e) ? e->dev.slot[k] : hsp_segment_area(e->seg[k]);
@@ -145,13 +145,13 @@ void hsp_epoch_device_slots(const struct hsp_epoch *e, void *ret_slot[2])
 
 /* ---- copies ---- */
 
-static bool belongs(const struct hsp_epoch *e, const struct hsp_segment_row *r,
+static bool belongs(const struct hsp_ex_epoch *e, const struct hsp_segment_row *r,
                     enum hsp_epoch_part part)
 {
     return part == HSP_EPOCH_ALL || (r->kind == e->pkg.kinds[0]) == (part == HSP_EPOCH_WEIGHTS);
 }
 
-enum hsp_status hsp_epoch_device_load(struct hsp_epoch *e, uint64_t version,
+enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
                                       enum hsp_epoch_part part, struct hsp_err *err)
 {
     if (!on_device(e)) {
@@ -164,7 +164,7 @@ enum hsp_status hsp_epoch_device_load(struct hsp_epoch *e, uint64_t version,
     int64_t at = 0, end = 0; /* of rows that follow each other */
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; st == HSP_OK && i <= hsp_segment_n(s); i++) {
-        const struct hsp_segment_row *r = i < hsp_segment_n(s) ? hsp_segment_row(s, i) : NULL;
+        const struct hsp_segment_row *r = i < hsp_segment_n(s) ? hsp_segment_row_at(s, i) : NULL;
         if (r != NULL && !belongs(e, r, part)) {
             continue;
         }
@@ -181,7 +181,7 @@ enum hsp_status hsp_epoch_device_load(struct hsp_epoch *e, uint64_t version,
     return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " to the device", version);
 }
 
-enum hsp_status hsp_epoch_device_save(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     if (!on_device(e)) {
         return HSP_OK;
@@ -201,7 +201,7 @@ enum hsp_status hsp_epoch_device_save(struct hsp_epoch *e, uint64_t version, str
     return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " from the device", version);
 }
 
-enum hsp_status hsp_epoch_device_await(struct hsp_epoch *e, struct hsp_err *err)
+enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     if (!on_device(e)) {
         return HSP_OK;
@@ -214,7 +214,7 @@ enum hsp_status hsp_epoch_device_await(struct hsp_epoch *e, struct hsp_err *err)
 
 /* ---- the end ---- */
 
-void hsp_epoch_device_leave(struct hsp_epoch *e)
+void hsp_epoch_device_leave(struct hsp_ex_epoch *e)
 {
     struct hsp_backend *b = e->env->backend;
     if (on_device(e)) { /* of a device that has failed nothing is under way */
@@ -225,7 +225,7 @@ void hsp_epoch_device_leave(struct hsp_epoch *e)
     }
 }
 
-void hsp_epoch_device_close(struct hsp_epoch *e)
+void hsp_epoch_device_close(struct hsp_ex_epoch *e)
 {
     if (on_device(e)) {
         (void)hsp_epoch_device_await(e, NULL);

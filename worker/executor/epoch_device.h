@@ -20,7 +20,7 @@
 #define HSP_EPOCH_DEVICE_H
 #include "worker/exec/engine.h"
 
-struct hsp_epoch;
+struct hsp_ex_epoch;
 struct hsp_exec_env;
 
 struct hsp_epoch_device {
@@ -34,24 +34,25 @@ struct hsp_epoch_device {
 enum hsp_epoch_part { HSP_EPOCH_ALL, HSP_EPOCH_WEIGHTS, HSP_EPOCH_REST /* all but weights */ };
 
 /* At PREPARE, when the segments are open. HSP_ENOMEM says how many bytes; errors of the device. */
-enum hsp_status hsp_epoch_device_take(struct hsp_epoch *e, struct hsp_err *err);
+enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* When the epoch begins: takes what PREPARE has left. As above. */
-enum hsp_status hsp_epoch_device_begin(struct hsp_epoch *e, struct hsp_err *err);
+enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Where the engine finds the versions. */
-void hsp_epoch_device_slots(const struct hsp_epoch *e, void *ret_slot[2]);
+void hsp_epoch_device_slots(const struct hsp_ex_epoch *e, void *ret_slot[2]);
 /* @part of @version from its segment to its slot; it is there on return. Errors of the device. */
-enum hsp_status hsp_epoch_device_load(struct hsp_epoch *e, uint64_t version,
+enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
                                       enum hsp_epoch_part part, struct hsp_err *err);
 /* The newest version that was written, from its slot to its segment; it is there on return, and no source
  * before it is sealed. Errors of the device: the segment has garbage and no version. */
-enum hsp_status hsp_epoch_device_save(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
+enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version,
+                                      struct hsp_err *err);
 /* Before a vote, by its thread: the copies so far are done, also for what this thread gives next. */
-enum hsp_status hsp_epoch_device_await(struct hsp_epoch *e, struct hsp_err *err);
+enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* The epoch has been left, and the next one may begin: gives back the memory of engine and slots. The run thread,
  * between steps, which holds the epoch's lock. */
-void hsp_epoch_device_leave(struct hsp_epoch *e);
+void hsp_epoch_device_leave(struct hsp_ex_epoch *e);
 /* When all threads have ended and the engine is closed. */
-void hsp_epoch_device_close(struct hsp_epoch *e);
+void hsp_epoch_device_close(struct hsp_ex_epoch *e);
 /* After any failure: when the device has failed this says so in the log and ends the process with
  * HSP_EXIT_DEVICE. Nothing can be saved any more that is not in the segments. */
 void hsp_epoch_device_check(struct hsp_exec_env *env);

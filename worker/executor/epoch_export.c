@@ -28,12 +28,12 @@
 #define ARMED_MS       1000        /* a turn of a wait that other things end */
 enum word { WRITTEN, GATHER, LEAVE };
 
-size_t hsp_epoch_box_bytes(const struct hsp_epoch *e, const struct hsp_box *b)
+size_t hsp_epoch_box_bytes(const struct hsp_ex_epoch *e, const struct hsp_box *b)
 {
     return (size_t)hsp_box_count(b) * hsp_dtype_size(e->pkg.dtype);
 }
 
-enum hsp_status hsp_epoch_home_row(const struct hsp_epoch *e, uint64_t version, uint32_t param,
+enum hsp_status hsp_epoch_home_row(const struct hsp_ex_epoch *e, uint64_t version, uint32_t param,
                                    uint8_t kind, const struct hsp_box *box,
                                    const struct hsp_segment_row **ret, const void **ret_data,
                                    struct hsp_err *err)
@@ -44,15 +44,15 @@ enum hsp_status hsp_epoch_home_row(const struct hsp_epoch *e, uint64_t version, 
         return hsp_err_set(err, HSP_EPROTO, 0, "a part of %s is not at home here",
                            e->pkg.params[param].name);
     }
-    const struct hsp_segment_row *row = hsp_segment_row(s, i);
+    const struct hsp_segment_row *row = hsp_segment_row_at(s, i);
     *ret = row;
     *ret_data = (const uint8_t *)hsp_segment_area(s) + row->offset;
     return HSP_OK;
 }
 
 /* One slab: from its owner's home through @buf to the sink. */
-static enum hsp_status gather_slab(struct hsp_epoch *e, const struct hsp_gather *g, uint32_t index,
-                                   uint8_t k, const struct hsp_box *slab, void *buf,
+static enum hsp_status gather_slab(struct hsp_ex_epoch *e, const struct hsp_gather *g,
+                                   uint32_t index, uint8_t k, const struct hsp_box *slab, void *buf,
                                    struct hsp_err *err)
 {
     const struct hsp_pkg_row *r = &e->pkg.gather.row[index];
@@ -75,7 +75,7 @@ static enum hsp_status gather_slab(struct hsp_epoch *e, const struct hsp_gather 
     return st == HSP_OK && me == g->writer ? g->sink(g->ctx, index, k, slab, buf, err) : st;
 }
 
-enum hsp_status hsp_epoch_gather(struct hsp_epoch *e, const struct hsp_gather *g,
+enum hsp_status hsp_epoch_gather(struct hsp_ex_epoch *e, const struct hsp_gather *g,
                                  struct hsp_err *err)
 {
     size_t max = 1, elem = hsp_dtype_size(e->pkg.dtype);
@@ -102,7 +102,7 @@ enum hsp_status hsp_epoch_gather(struct hsp_epoch *e, const struct hsp_gather *g
 /* ---- the final model ---- */
 
 struct model_file {
-    const struct hsp_epoch *e;
+    const struct hsp_ex_epoch *e;
     struct hsp_st_writer *w;
     enum hsp_status status; /* of the disk: what comes is taken all the same */
     struct hsp_err *why;
@@ -146,8 +146,8 @@ enum hsp_status hsp_epoch_make_dirs(const char *path, struct hsp_err *err)
     return HSP_OK;
 }
 
-static enum hsp_status open_model(struct hsp_epoch *e, const char *path, struct hsp_st_writer **ret,
-                                  struct hsp_err *err)
+static enum hsp_status open_model(struct hsp_ex_epoch *e, const char *path,
+                                  struct hsp_st_writer **ret, struct hsp_err *err)
 {
     struct hsp_st_entry *entries = calloc(e->pkg.n_params, sizeof *entries);
     struct hsp_st_meta meta = {"format", "pt"};
@@ -183,7 +183,7 @@ static enum hsp_status close_model(struct hsp_st_writer *w, enum hsp_status st, 
     return st;
 }
 
-static enum hsp_status write_texts(struct hsp_epoch *e, const char *dir,
+static enum hsp_status write_texts(struct hsp_ex_epoch *e, const char *dir,
                                    const struct hsp_buf *metrics, struct hsp_err *err)
 {
     char path[PATH_MAX];
@@ -200,7 +200,7 @@ static enum hsp_status write_texts(struct hsp_epoch *e, const char *dir,
 /* ---- until it is written ---- */
 
 /* Waits @ms, or until this device is armed: *ret_epoch, else 0. HSP_ECANCELED: the epoch has ended. */
-static enum hsp_status rest(struct hsp_epoch *e, uint32_t ms, uint64_t *ret_epoch,
+static enum hsp_status rest(struct hsp_ex_epoch *e, uint32_t ms, uint64_t *ret_epoch,
                             struct hsp_err *err)
 {
     int64_t until = hsp_clock_ns() + (int64_t)ms * 1000000;
@@ -218,7 +218,7 @@ static enum hsp_status rest(struct hsp_epoch *e, uint32_t ms, uint64_t *ret_epoc
 
 /* Rank 0: the outputs could not be written, for the @tries th time. Says why (a later hspmdd has not
  * heard it, so each time) and waits; as rest(). */
-static enum hsp_status await_disk(struct hsp_epoch *e, uint32_t tries, struct hsp_err *why,
+static enum hsp_status await_disk(struct hsp_ex_epoch *e, uint32_t tries, struct hsp_err *why,
                                   uint64_t *ret_epoch, struct hsp_err *err)
 {
     struct hsp_err unsent = {0};
@@ -235,7 +235,7 @@ static enum hsp_status await_disk(struct hsp_epoch *e, uint32_t tries, struct hs
     return rest(e, hsp_disk_pause_ms(tries), ret_epoch, err);
 }
 
-static enum hsp_status say(struct hsp_epoch *e, enum word word, struct hsp_err *err)
+static enum hsp_status say(struct hsp_ex_epoch *e, enum word word, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
     uint8_t byte = (uint8_t)word;
@@ -246,7 +246,8 @@ static enum hsp_status say(struct hsp_epoch *e, enum word word, struct hsp_err *
     return st;
 }
 
-static enum hsp_status gather_model(struct hsp_epoch *e, struct model_file *f, struct hsp_err *err)
+static enum hsp_status gather_model(struct hsp_ex_epoch *e, struct model_file *f,
+                                    struct hsp_err *err)
 {
     static const uint8_t params_only[] = {HSP_STATE_PARAM};
     struct hsp_gather g = {.comm = e->mesh[HSP_MESH_DATA],
@@ -260,7 +261,7 @@ static enum hsp_status gather_model(struct hsp_epoch *e, struct model_file *f, s
 }
 
 /* Rank 0 is armed: so is this one, soon. */
-static enum hsp_status await_armed(struct hsp_epoch *e, uint64_t *ret_epoch, struct hsp_err *err)
+static enum hsp_status await_armed(struct hsp_ex_epoch *e, uint64_t *ret_epoch, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     for (*ret_epoch = 0; st == HSP_OK && *ret_epoch == 0;) {
@@ -270,7 +271,7 @@ static enum hsp_status await_armed(struct hsp_epoch *e, uint64_t *ret_epoch, str
 }
 
 /* Every rank but 0: gives its part each time it is asked for. *ret_epoch as hsp_epoch_write_final. */
-static enum hsp_status serve_model(struct hsp_epoch *e, uint64_t *ret_epoch, struct hsp_err *err)
+static enum hsp_status serve_model(struct hsp_ex_epoch *e, uint64_t *ret_epoch, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
     uint8_t word = GATHER;
@@ -285,7 +286,7 @@ static enum hsp_status serve_model(struct hsp_epoch *e, uint64_t *ret_epoch, str
 }
 
 /* One try. *ret_disk, @why: how the disk fared; the result is about the others. */
-static enum hsp_status try_model(struct hsp_epoch *e, const char *dir, enum hsp_status *ret_disk,
+static enum hsp_status try_model(struct hsp_ex_epoch *e, const char *dir, enum hsp_status *ret_disk,
                                  struct hsp_err *why, struct hsp_err *err)
 {
     char tmp[PATH_MAX], path[PATH_MAX];
@@ -308,7 +309,7 @@ static enum hsp_status try_model(struct hsp_epoch *e, const char *dir, enum hsp_
 }
 
 /* Rank 0: the model, then the texts beside it. */
-static enum hsp_status write_outputs(struct hsp_epoch *e, const char *dir,
+static enum hsp_status write_outputs(struct hsp_ex_epoch *e, const char *dir,
                                      const struct hsp_buf *metrics, uint64_t *ret_epoch,
                                      struct hsp_err *err)
 {
@@ -329,7 +330,7 @@ static enum hsp_status write_outputs(struct hsp_epoch *e, const char *dir,
     return st == HSP_OK ? say(e, all ? WRITTEN : LEAVE, err) : st;
 }
 
-enum hsp_status hsp_epoch_write_final(struct hsp_epoch *e, struct hsp_buf *metrics,
+enum hsp_status hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
                                       uint64_t *ret_epoch, struct hsp_err *err)
 {
     char dir[PATH_MAX / 2];

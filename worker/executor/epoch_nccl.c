@@ -9,7 +9,7 @@
 
 #define MAX_FAILURES 2
 
-struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_log *log)
+struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_logger *log)
 {
     struct hsp_nccl *n = NULL;
     struct hsp_err err = {0};
@@ -38,7 +38,7 @@ struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_log
 
 static bool is_over(void *ctx)
 {
-    struct hsp_epoch *e = ctx;
+    struct hsp_ex_epoch *e = ctx;
     (void)pthread_mutex_lock(&e->lock);
     bool over = e->cancelled || e->lost;
     (void)pthread_mutex_unlock(&e->lock);
@@ -77,7 +77,7 @@ static void note_place(struct hsp_exec_env *env, const struct hsp_nccl_place *p,
     }
 }
 
-static enum hsp_status find_place(struct hsp_epoch *e, struct hsp_nccl_place *ret,
+static enum hsp_status find_place(struct hsp_ex_epoch *e, struct hsp_nccl_place *ret,
                                   struct hsp_err *err)
 {
     struct hsp_ipnets nets;
@@ -93,7 +93,7 @@ static enum hsp_status find_place(struct hsp_epoch *e, struct hsp_nccl_place *re
     return HSP_OK;
 }
 
-static struct hsp_nccl_params params_of(struct hsp_epoch *e)
+static struct hsp_nccl_params params_of(struct hsp_ex_epoch *e)
 {
     return (struct hsp_nccl_params){.mesh = e->mesh[HSP_MESH_DATA],
                                     .timeout_ms = e->env->connect_ms,
@@ -101,7 +101,7 @@ static struct hsp_nccl_params params_of(struct hsp_epoch *e)
                                     .ctx = e};
 }
 
-static enum hsp_status prepare(struct hsp_epoch *e, struct hsp_nccl *n, struct hsp_comm **ret,
+static enum hsp_status prepare(struct hsp_ex_epoch *e, struct hsp_nccl *n, struct hsp_comm **ret,
                                struct hsp_err *err)
 {
     const struct hsp_program *program[HSP_PKG_POOL + 1] = {&e->prog};
@@ -124,7 +124,7 @@ static enum hsp_status prepare(struct hsp_epoch *e, struct hsp_nccl *n, struct h
 }
 
 /* What NCCL could not do though all peers are there. */
-static void note_failure(struct hsp_epoch *e, const struct hsp_err *why)
+static void note_failure(struct hsp_ex_epoch *e, const struct hsp_err *why)
 {
     unsigned times = atomic_fetch_add(&e->env->nccl_failed, 1) + 1;
     hsp_log(e->env->log, HSP_LOG_WARN, "executor", "epoch %" PRIu64 " of job %u: %s%s", e->number,
@@ -133,7 +133,7 @@ static void note_failure(struct hsp_epoch *e, const struct hsp_err *why)
                                   : "");
 }
 
-enum hsp_status hsp_epoch_direct_prepare(struct hsp_epoch *e, struct hsp_err *err)
+enum hsp_status hsp_epoch_direct_prepare(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_comm *mesh = e->mesh[HSP_MESH_DATA], *direct = NULL;
     struct hsp_nccl *n = atomic_load(&e->env->nccl_failed) < MAX_FAILURES ? e->env->nccl : NULL;
@@ -160,13 +160,13 @@ enum hsp_status hsp_epoch_direct_prepare(struct hsp_epoch *e, struct hsp_err *er
     return HSP_OK;
 }
 
-enum hsp_status hsp_epoch_direct_start(struct hsp_epoch *e, struct hsp_err *err)
+enum hsp_status hsp_epoch_direct_start(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     const struct hsp_nccl_params p = params_of(e);
     return e->direct_starts ? hsp_nccl_start(e->direct, &p, err) : HSP_OK;
 }
 
-void hsp_epoch_direct_abort(struct hsp_epoch *e)
+void hsp_epoch_direct_abort(struct hsp_ex_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);
     struct hsp_comm *direct = e->direct;
@@ -176,7 +176,7 @@ void hsp_epoch_direct_abort(struct hsp_epoch *e)
     }
 }
 
-void hsp_epoch_direct_close(struct hsp_epoch *e)
+void hsp_epoch_direct_close(struct hsp_ex_epoch *e)
 {
     if (e->direct != NULL) {
         e->direct->ops->close(e->direct);

@@ -24,16 +24,16 @@ struct hsp_direct_opts {
 
 /* NULL where @o->backend is no device, and, with a line in the log, where NCCL is not to be had. Closed by
  * hsp_nccl_close when no epoch is left, before the backend. */
-struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_log *log);
+struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_logger *log);
 
 /* When the data mesh stands, by all members, those that compute on their processor, too: which groups go by NCCL is
  * found by what all say. Errors of hsp_nccl_prepare; the mesh is aborted then. */
-enum hsp_status hsp_epoch_direct_prepare(struct hsp_epoch *e, struct hsp_err *err);
+enum hsp_status hsp_epoch_direct_prepare(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Before the first step, by all members. Errors of hsp_nccl_start. */
-enum hsp_status hsp_epoch_direct_start(struct hsp_epoch *e, struct hsp_err *err);
+enum hsp_status hsp_epoch_direct_start(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* After the meshes: ends what the device does for this epoch. */
-void hsp_epoch_direct_abort(struct hsp_epoch *e);
+void hsp_epoch_direct_abort(struct hsp_ex_epoch *e);
 /* After the engine, before the meshes. Communicators that are quiet stay with the executor. */
-void hsp_epoch_direct_close(struct hsp_epoch *e);
+void hsp_epoch_direct_close(struct hsp_ex_epoch *e);
 
 #endif

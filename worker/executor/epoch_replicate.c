@@ -14,7 +14,7 @@
 enum work { WORK_FETCH, WORK_SEAL, WORK_COPY, WORK_CHECKPOINT, WORK_END };
 
 /* What to do next, and with which version. */
-static enum work next_work(struct hsp_epoch *e, uint64_t next_copy, uint64_t *ret_version,
+static enum work next_work(struct hsp_ex_epoch *e, uint64_t next_copy, uint64_t *ret_version,
                            bool *ret_asked)
 {
     enum work w = WORK_END;
@@ -53,7 +53,7 @@ static enum work next_work(struct hsp_epoch *e, uint64_t next_copy, uint64_t *re
     return w;
 }
 
-enum hsp_status hsp_epoch_seal_written(struct hsp_epoch *e, struct hsp_err *err)
+enum hsp_status hsp_epoch_seal_written(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);
     while (e->sealing) {
@@ -78,7 +78,7 @@ enum hsp_status hsp_epoch_seal_written(struct hsp_epoch *e, struct hsp_err *err)
     return st;
 }
 
-static void confirm(struct hsp_epoch *e, uint64_t version)
+static void confirm(struct hsp_ex_epoch *e, uint64_t version)
 {
     (void)pthread_mutex_lock(&e->lock);
     e->confirmed = version;
@@ -86,7 +86,7 @@ static void confirm(struct hsp_epoch *e, uint64_t version)
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-enum hsp_status hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
+enum hsp_status hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
                                           struct hsp_err *err)
 {
     struct hsp_err why = {0};
@@ -107,7 +107,7 @@ enum hsp_status hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
     return why.code;
 }
 
-static enum hsp_status checkpoint(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+static enum hsp_status checkpoint(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     int64_t t0 = hsp_clock_ns();
     struct hsp_ckpt_sum sum = {0};
@@ -137,7 +137,7 @@ static enum hsp_status checkpoint(struct hsp_epoch *e, uint64_t version, struct 
 
 /* The rest of the state at the start, while the run thread is at the first forward: nothing is updated before
  * the first vote, and that waits for the copies of this version. */
-static enum hsp_status fetch(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+static enum hsp_status fetch(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = hsp_epoch_fetch_rest(e, version, &e->fetched, err);
     if (st == HSP_OK) {
@@ -152,7 +152,7 @@ static enum hsp_status fetch(struct hsp_epoch *e, uint64_t version, struct hsp_e
 
 /* This thread's work has failed. Of a transfer the cause is told before peers hear that it ends, unless the run thread
  * has made it end. */
-static void note_failure(struct hsp_epoch *e, enum hsp_status st, const struct hsp_err *err)
+static void note_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);
     bool planned = e->cancelled || e->phase == HSP_EPOCH_LEFT;
@@ -172,7 +172,7 @@ static void note_failure(struct hsp_epoch *e, enum hsp_status st, const struct h
 
 void *hsp_epoch_keeper(void *arg)
 {
-    struct hsp_epoch *e = arg;
+    struct hsp_ex_epoch *e = arg;
     struct hsp_err err = {0};
     uint64_t next_copy, version = 0;
     bool asked = false;
@@ -216,7 +216,7 @@ void *hsp_epoch_keeper(void *arg)
     return NULL;
 }
 
-enum hsp_status hsp_epoch_keep(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+enum hsp_status hsp_epoch_keep(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     bool stop = false;

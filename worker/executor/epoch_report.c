@@ -6,12 +6,12 @@
 
 /* The first rank, else keeper, that shares no node with rank 0 is its heir: it knows the newest
  * steps, too. 0: there is none. */
-static uint32_t heir_of(const struct hsp_epoch *e)
+static uint32_t heir_of(const struct hsp_ex_epoch *e)
 {
     return hsp_package_writer(e->pkg.peers, e->p->n_ranks + e->p->n_keepers);
 }
 
-static void report(const struct hsp_epoch *e, const struct hsp_said_step *s, double *compute,
+static void report(const struct hsp_ex_epoch *e, const struct hsp_said_step *s, double *compute,
                    uint32_t n)
 {
     struct hsp_err err = {0};
@@ -33,14 +33,14 @@ static void report(const struct hsp_epoch *e, const struct hsp_said_step *s, dou
     }
 }
 
-static void keep(struct hsp_epoch *e, const struct hsp_said_step *s)
+static void keep(struct hsp_ex_epoch *e, const struct hsp_said_step *s)
 {
     (void)pthread_mutex_lock(&e->lock);
     e->said.step[e->said.n++ % HSP_EPOCH_SAID] = *s;
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-void hsp_epoch_report_step(struct hsp_epoch *e, const struct hsp_vote *v,
+void hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
                            const struct hsp_vote_record *all, uint32_t n, double seconds,
                            uint32_t sequence)
 {
@@ -66,7 +66,7 @@ void hsp_epoch_report_step(struct hsp_epoch *e, const struct hsp_vote *v,
     free(compute);
 }
 
-void hsp_epoch_say_again(struct hsp_epoch *e)
+void hsp_epoch_say_again(struct hsp_ex_epoch *e)
 {
     if (e->p->rank == 0 || e->p->rank != heir_of(e)) {
         return;
@@ -79,7 +79,7 @@ void hsp_epoch_say_again(struct hsp_epoch *e)
     }
 }
 
-enum hsp_status hsp_epoch_share_step(struct hsp_epoch *e, uint32_t channel, struct hsp_err *err)
+enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
     struct hsp_said_step s = {.step = HSP_NO_VERSION};

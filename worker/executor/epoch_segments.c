@@ -15,7 +15,7 @@ static bool same_rows(const struct hsp_state_segment *s, const struct hsp_segmen
 {
     bool same = hsp_segment_n(s) == n;
     for (uint32_t i = 0; i < n && same; i++) {
-        const struct hsp_segment_row *r = hsp_segment_row(s, i);
+        const struct hsp_segment_row *r = hsp_segment_row_at(s, i);
         same = r->tensor == rows[i].tensor && r->kind == rows[i].kind &&
                r->offset == rows[i].offset && hsp_box_equal(&r->box, &rows[i].box);
     }
@@ -23,7 +23,7 @@ static bool same_rows(const struct hsp_state_segment *s, const struct hsp_segmen
 }
 
 /* Opens the segment, or makes it when there is none, or none that can be used. */
-static enum hsp_status open_or_create(struct hsp_epoch *e, uint32_t owner, uint32_t slot,
+static enum hsp_status open_or_create(struct hsp_ex_epoch *e, uint32_t owner, uint32_t slot,
                                       const struct hsp_segment_row *rows, uint32_t n, int64_t area,
                                       struct hsp_state_segment **ret, struct hsp_err *err)
 {
@@ -53,7 +53,7 @@ static enum hsp_status open_or_create(struct hsp_epoch *e, uint32_t owner, uint3
     return hsp_segment_create(e->env->state_dir, &key, plan, rows, n, area, ret, err);
 }
 
-static enum hsp_status open_home(struct hsp_epoch *e, struct hsp_err *err)
+static enum hsp_status open_home(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     const struct hsp_program *p = &e->prog;
     uint32_t n = p->bind.n_state;
@@ -82,8 +82,9 @@ static enum hsp_status open_home(struct hsp_epoch *e, struct hsp_err *err)
 }
 
 /* Rows of the copy that @owner sends here: each row of the table, all kinds. */
-static enum hsp_status copy_rows(struct hsp_epoch *e, uint32_t owner, struct hsp_segment_row **ret,
-                                 uint32_t *ret_n, int64_t *ret_area, struct hsp_err *err)
+static enum hsp_status copy_rows(struct hsp_ex_epoch *e, uint32_t owner,
+                                 struct hsp_segment_row **ret, uint32_t *ret_n, int64_t *ret_area,
+                                 struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &e->pkg.copies;
     struct hsp_segment_row *rows =
@@ -113,7 +114,7 @@ static enum hsp_status copy_rows(struct hsp_epoch *e, uint32_t owner, struct hsp
     return HSP_OK;
 }
 
-static enum hsp_status open_copy(struct hsp_epoch *e, uint32_t owner, struct hsp_err *err)
+static enum hsp_status open_copy(struct hsp_ex_epoch *e, uint32_t owner, struct hsp_err *err)
 {
     struct hsp_segment_row *rows = NULL;
     uint32_t n = 0;
@@ -128,7 +129,7 @@ static enum hsp_status open_copy(struct hsp_epoch *e, uint32_t owner, struct hsp
     return st;
 }
 
-static bool copies_to_me(const struct hsp_epoch *e, uint32_t owner)
+static bool copies_to_me(const struct hsp_ex_epoch *e, uint32_t owner)
 {
     for (uint32_t i = 0; i < e->pkg.copies.n; i++) {
         if (e->pkg.copies.row[i].from == owner && e->pkg.copies.row[i].to == e->p->rank) {
@@ -138,7 +139,7 @@ static bool copies_to_me(const struct hsp_epoch *e, uint32_t owner)
     return false;
 }
 
-enum hsp_status hsp_epoch_open_segments(struct hsp_epoch *e, struct hsp_err *err)
+enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     enum hsp_status st = e->member ? open_home(e, err) : HSP_OK;
     e->copies = hsp_arena_array(e->arena, e->p->n_ranks, sizeof *e->copies);
@@ -153,7 +154,7 @@ enum hsp_status hsp_epoch_open_segments(struct hsp_epoch *e, struct hsp_err *err
     return st;
 }
 
-void hsp_epoch_close_segments(struct hsp_epoch *e)
+void hsp_epoch_close_segments(struct hsp_ex_epoch *e)
 {
     for (int slot = 0; slot < 2; slot++) {
         e->seg[slot] = hsp_segment_close(e->seg[slot]);

@@ -18,21 +18,21 @@ static uint32_t spans_of(uint32_t n_ranks)
     return most < cap ? most : cap; /* 24 at least: n_ranks is at most HSP_MSG_RANKS */
 }
 
-void hsp_epoch_trace_want(struct hsp_epoch *e, uint32_t number, uint32_t steps)
+void hsp_epoch_trace_want(struct hsp_ex_epoch *e, uint32_t number, uint32_t steps)
 {
     (void)pthread_mutex_lock(&e->lock);
     e->trace.flags = number << 16 | steps << 8;
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-uint32_t hsp_epoch_trace_flags(struct hsp_epoch *e)
+uint32_t hsp_epoch_trace_flags(struct hsp_ex_epoch *e)
 {
     uint32_t flags = e->trace.flags;
     e->trace.flags = 0;
     return flags;
 }
 
-void hsp_epoch_trace_passed(struct hsp_epoch *e, const struct hsp_vote *v, uint32_t flags)
+void hsp_epoch_trace_passed(struct hsp_ex_epoch *e, const struct hsp_vote *v, uint32_t flags)
 {
     uint32_t number = flags >> 16, steps = flags >> 8 & 255;
     struct hsp_err err = {0};
@@ -49,7 +49,7 @@ void hsp_epoch_trace_passed(struct hsp_epoch *e, const struct hsp_vote *v, uint3
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-void hsp_epoch_trace_state(struct hsp_epoch *e, const char *what, int64_t from_ns)
+void hsp_epoch_trace_state(struct hsp_ex_epoch *e, const char *what, int64_t from_ns)
 {
     (void)pthread_mutex_lock(&e->lock);
     struct hsp_epoch_record *t = &e->trace;
@@ -60,7 +60,7 @@ void hsp_epoch_trace_state(struct hsp_epoch *e, const char *what, int64_t from_n
 }
 
 /* TRACED, with what there is. */
-static enum hsp_status tell(struct hsp_epoch *e, uint32_t number, const struct hsp_recording *r,
+static enum hsp_status tell(struct hsp_ex_epoch *e, uint32_t number, const struct hsp_recording *r,
                             const struct hsp_state_span *state, uint32_t n_state,
                             struct hsp_err *err)
 {
@@ -96,7 +96,7 @@ static enum hsp_status tell(struct hsp_epoch *e, uint32_t number, const struct h
     return st;
 }
 
-void hsp_epoch_trace_tell(struct hsp_epoch *e, bool now)
+void hsp_epoch_trace_tell(struct hsp_ex_epoch *e, bool now)
 {
     struct hsp_state_span state[HSP_STATE_SPANS];
     struct hsp_err err = {0};

@@ -21,7 +21,7 @@
 
 static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err)
 {
-    struct hsp_epoch *e = ctx;
+    struct hsp_ex_epoch *e = ctx;
     enum hsp_status st = hsp_epoch_await_confirmed(e, mine->step, err);
     if (st == HSP_OK) {
         st = hsp_epoch_device_await(e, err);
@@ -35,7 +35,7 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
 }
 
 /* Version v->step is stable: the calendar or rank 0's wish may want it on disk. */
-static void note_stable(struct hsp_epoch *e, const struct hsp_vote *v,
+static void note_stable(struct hsp_ex_epoch *e, const struct hsp_vote *v,
                         const struct hsp_vote_record *all)
 {
     uint64_t every = e->p->checkpoint_every;
@@ -52,7 +52,7 @@ static void note_stable(struct hsp_epoch *e, const struct hsp_vote *v,
 }
 
 /* A line that cannot be kept here stops no training: others note the same, and hspmdd has heard it. */
-static void note_metrics(struct hsp_epoch *e, const struct hsp_vote *v, double seconds,
+static void note_metrics(struct hsp_ex_epoch *e, const struct hsp_vote *v, double seconds,
                          uint32_t sequence)
 {
     struct hsp_err err = {0};
@@ -67,7 +67,7 @@ static void note_metrics(struct hsp_epoch *e, const struct hsp_vote *v, double s
 static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
                               const struct hsp_vote_record *all, uint32_t n, struct hsp_err *err)
 {
-    struct hsp_epoch *e = ctx;
+    struct hsp_ex_epoch *e = ctx;
     int64_t now = hsp_clock_ns();
     double seconds = e->vote_ns > 0 ? (double)(now - e->vote_ns) * 1e-9 : 0;
     e->vote_ns = now;
@@ -84,7 +84,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
 /* The keeper seals it, a pass over all of the state, beside the next step; the next vote waits for that. */
 static enum hsp_status sealed(void *ctx, const struct hsp_written *w, struct hsp_err *err)
 {
-    struct hsp_epoch *e = ctx;
+    struct hsp_ex_epoch *e = ctx;
     (void)err;
     (void)pthread_mutex_lock(&e->lock);
     e->dev.newest = *w;
@@ -105,7 +105,7 @@ static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool ev
 }
 
 /* Once for a job: what it asks for and this device has not. */
-static void tell_arithmetic(const struct hsp_epoch *e)
+static void tell_arithmetic(const struct hsp_ex_epoch *e)
 {
     const struct hsp_backend *b = e->env->backend;
     bool tf32 = e->prog.bind.hyper.tf32 && !b->tf32, bf16 = !b->bf16 && hsp_program_low(&e->prog);
@@ -117,7 +117,7 @@ static void tell_arithmetic(const struct hsp_epoch *e)
     }
 }
 
-static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
+static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_engine_opts o = {.program = &e->prog,
                                 .shorter = e->shorter,
@@ -149,7 +149,7 @@ static enum hsp_status open_engine(struct hsp_epoch *e, struct hsp_err *err)
 }
 
 /* The last version has no step of its own: it is stable when everybody has it confirmed. */
-static enum hsp_status finish(struct hsp_epoch *e, struct hsp_err *err)
+static enum hsp_status finish(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     uint8_t mine = 1;
     enum hsp_status st = hsp_epoch_await_confirmed(e, e->p->steps, err);
@@ -174,7 +174,7 @@ static enum hsp_status finish(struct hsp_epoch *e, struct hsp_err *err)
     return st;
 }
 
-static void tell(struct hsp_epoch *e, struct hsp_msg *m)
+static void tell(struct hsp_ex_epoch *e, struct hsp_msg *m)
 {
     struct hsp_err err = {0};
     m->epoch = e->number;
@@ -195,7 +195,7 @@ static void attach_metrics(const struct hsp_buf *metrics, struct hsp_msg *m)
 }
 
 /* All are armed for @epoch: hand over at @version. *ret_left false: it is not ours (dropped meanwhile). */
-static enum hsp_status hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t version,
+static enum hsp_status hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint64_t version,
                                  uint32_t n_noop, bool *ret_left, struct hsp_err *err)
 {
     /* the next epoch begins with it, or we go back to it */
@@ -206,7 +206,7 @@ static enum hsp_status hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t v
     }
     hsp_audit_state(e, version, false);
     (void)pthread_mutex_lock(&e->lock);
-    struct hsp_epoch *next = e->next;
+    struct hsp_ex_epoch *next = e->next;
     bool ok = next != NULL && next->number == epoch;
     if (ok) {
         e->phase = HSP_EPOCH_LEFT;
@@ -222,7 +222,7 @@ static enum hsp_status hand_over(struct hsp_epoch *e, uint64_t epoch, uint64_t v
 }
 
 /* *ret_left: the next epoch does it, and has begun. */
-static enum hsp_status write_outputs(struct hsp_epoch *e, bool *ret_left, struct hsp_err *err)
+static enum hsp_status write_outputs(struct hsp_ex_epoch *e, bool *ret_left, struct hsp_err *err)
 {
     uint64_t epoch = 0;
     struct hsp_msg last = {.type = HSP_MSG_STEP,
@@ -255,7 +255,7 @@ static enum hsp_status write_outputs(struct hsp_epoch *e, bool *ret_left, struct
     return st;
 }
 
-enum hsp_status hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+enum hsp_status hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     bool left = false;
     enum hsp_status st = hsp_epoch_direct_start(e, err);

@@ -53,7 +53,7 @@ struct going {
 };
 
 struct hsp_epoch_fetch {
-    struct hsp_epoch *e;
+    struct hsp_ex_epoch *e;
     struct hsp_comm *comm;
     struct hsp_epoch_sources *src;
     struct hsp_state_segment *to; /* NULL: nothing is wanted here, or it is there already */
@@ -135,7 +135,7 @@ static bool place_at_home(const struct hsp_epoch_fetch *f, const struct hsp_pkg_
     if (i == UINT32_MAX) {
         return false;
     }
-    const struct hsp_segment_row *s = hsp_segment_row(f->to, i);
+    const struct hsp_segment_row *s = hsp_segment_row_at(f->to, i);
     return place_in(f, r, &s->box, (uint8_t *)hsp_segment_area(f->to) + s->offset, ret);
 }
 
@@ -156,7 +156,7 @@ static void put(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, const st
 {
     const struct hsp_box_id id = hsp_epoch_box_id(f->e, r->param, f->kind);
     for (uint32_t i = 0; f->to != NULL && i < hsp_segment_n(f->to); i++) {
-        const struct hsp_segment_row *s = hsp_segment_row(f->to, i);
+        const struct hsp_segment_row *s = hsp_segment_row_at(f->to, i);
         struct hsp_box cut;
         if (s->tensor == r->param && s->kind == f->e->pkg.kinds[f->kind] &&
             hsp_box_cut(&s->box, part, &cut)) {
@@ -173,7 +173,7 @@ static void put(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, const st
 static enum hsp_status locate(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                               struct hsp_shard_pieces *ret, struct hsp_err *err)
 {
-    const struct hsp_epoch *e = f->e;
+    const struct hsp_ex_epoch *e = f->e;
     struct hsp_boxes missing = {0};
     enum hsp_status st = hsp_shards_locate(&f->src->shards, r->param, e->pkg.kinds[f->kind],
                                            &r->box, ret, &missing, err);
@@ -182,7 +182,7 @@ static enum hsp_status locate(const struct hsp_epoch_fetch *f, const struct hsp_
                          f->src->shards.version, e->pkg.params[r->param].name);
     }
     for (size_t i = 0; st == HSP_OK && i < ret->n; i++) {
-        const struct hsp_segment_row *s = hsp_segment_row(ret->p[i].seg, ret->p[i].row);
+        const struct hsp_segment_row *s = hsp_segment_row_at(ret->p[i].seg, ret->p[i].row);
         if (s->dtype != e->pkg.dtype) {
             st = hsp_err_set(err, HSP_EINVAL, 0, "%s is %s here, not %s",
                              e->pkg.params[r->param].name, hsp_dtype_name(s->dtype),
@@ -195,7 +195,7 @@ static enum hsp_status locate(const struct hsp_epoch_fetch *f, const struct hsp_
 
 static uint8_t *piece_data(const struct hsp_shard_piece *p)
 {
-    return (uint8_t *)hsp_segment_area(p->seg) + hsp_segment_row(p->seg, p->row)->offset;
+    return (uint8_t *)hsp_segment_area(p->seg) + hsp_segment_row_at(p->seg, p->row)->offset;
 }
 
 /* What this rank takes from itself. */
@@ -206,7 +206,7 @@ static enum hsp_status take_own(struct hsp_epoch_fetch *f, const struct hsp_pkg_
     enum hsp_status st = locate(f, r, &have, err);
     for (size_t i = 0; st == HSP_OK && i < have.n; i++) {
         const struct hsp_shard_piece *p = &have.p[i];
-        put(f, r, &p->box, &hsp_segment_row(p->seg, p->row)->box, piece_data(p), false);
+        put(f, r, &p->box, &hsp_segment_row_at(p->seg, p->row)->box, piece_data(p), false);
     }
     free(have.p);
     return st;
@@ -225,7 +225,7 @@ static enum hsp_status find_own(const struct hsp_epoch_fetch *f, const struct hs
     *ret_hash = false;
     if (st == HSP_OK && have.n == 1) {
         const struct hsp_shard_piece *p = &have.p[0];
-        const struct hsp_segment_row *s = hsp_segment_row(p->seg, p->row);
+        const struct hsp_segment_row *s = hsp_segment_row_at(p->seg, p->row);
         placed = place_in(f, r, &s->box, piece_data(p), ret);
         *ret_hash = hsp_box_equal(&r->box, &s->box);
         g->tail.hash = *ret_hash ? hsp_segment_row_hash(p->seg, p->row) : 0;
@@ -235,7 +235,7 @@ static enum hsp_status find_own(const struct hsp_epoch_fetch *f, const struct hs
         st = g->block != NULL ? HSP_OK : hsp_err_nomem(err, "a transfer");
         for (size_t i = 0; st == HSP_OK && i < have.n; i++) {
             const struct hsp_shard_piece *p = &have.p[i];
-            hsp_region_copy(elem, &p->box, &hsp_segment_row(p->seg, p->row)->box, piece_data(p),
+            hsp_region_copy(elem, &p->box, &hsp_segment_row_at(p->seg, p->row)->box, piece_data(p),
                             &r->box, ret->data);
         }
     }
@@ -353,7 +353,7 @@ static enum hsp_status post_more(struct hsp_epoch_fetch *f, struct hsp_err *err)
 static enum hsp_status check(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                              const struct coming *c, struct hsp_err *err)
 {
-    const struct hsp_epoch *e = f->e;
+    const struct hsp_ex_epoch *e = f->e;
     const char *name = e->pkg.params[r->param].name, *peer = e->pkg.peers[r->from].name;
     if (c->tail.version != f->src->shards.version) {
         return hsp_err_set(err, HSP_ESTALE, 0, "%s from %s is of version %" PRIu64 ", not %" PRIu64,
@@ -479,7 +479,7 @@ static enum hsp_status run_kind(struct hsp_epoch_fetch *f, struct hsp_err *err)
     return st;
 }
 
-static enum hsp_status fetch_new(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+static enum hsp_status fetch_new(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     struct hsp_epoch_fetch *f = e->fetch = calloc(1, sizeof *e->fetch);
     size_t n = (size_t)e->pkg.transfer.n + 1;
@@ -509,13 +509,13 @@ static enum hsp_status make_sums(struct hsp_epoch_fetch *f, struct hsp_err *err)
     return f->sum != NULL && f->full != NULL ? HSP_OK : hsp_err_nomem(err, "a transfer");
 }
 
-bool hsp_epoch_fetch_beside(const struct hsp_epoch *e)
+bool hsp_epoch_fetch_beside(const struct hsp_ex_epoch *e)
 {
     struct hsp_mesh_links n = hsp_mesh_count_links(e->mesh[HSP_MESH_MOVE]);
     return sysconf(_SC_NPROCESSORS_ONLN) >= 2 * (1 + (long)n.shm + (long)n.local);
 }
 
-void hsp_epoch_fetch_end(struct hsp_epoch *e)
+void hsp_epoch_fetch_end(struct hsp_ex_epoch *e)
 {
     struct hsp_epoch_fetch *f = e->fetch;
     struct hsp_err ignored;
@@ -552,7 +552,7 @@ static void seal(struct hsp_epoch_fetch *f, uint64_t version)
 {
     bool all = true;
     for (uint32_t i = 0; all && i < hsp_segment_n(f->to); i++) {
-        all = f->full[i] == hsp_box_count(&hsp_segment_row(f->to, i)->box);
+        all = f->full[i] == hsp_box_count(&hsp_segment_row_at(f->to, i)->box);
     }
     if (all) {
         hsp_segment_seal_known(f->to, version, f->sum);
@@ -594,7 +594,8 @@ static enum hsp_status run_rest(struct hsp_epoch_fetch *f, struct hsp_err *err)
     return st;
 }
 
-enum hsp_status hsp_epoch_fetch_weights(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+enum hsp_status hsp_epoch_fetch_weights(struct hsp_ex_epoch *e, uint64_t version,
+                                        struct hsp_err *err)
 {
     struct hsp_state_segment *to = e->seg[version % 2]; /* NULL: it is no member */
     bool there = to != NULL && hsp_segment_version(to) == version;
@@ -615,8 +616,8 @@ enum hsp_status hsp_epoch_fetch_weights(struct hsp_epoch *e, uint64_t version, s
     return st;
 }
 
-enum hsp_status hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version, struct hsp_fetched *ret,
-                                     struct hsp_err *err)
+enum hsp_status hsp_epoch_fetch_rest(struct hsp_ex_epoch *e, uint64_t version,
+                                     struct hsp_fetched *ret, struct hsp_err *err)
 {
     struct hsp_epoch_fetch *f = e->fetch;
     int64_t begin = hsp_clock_ns();

@@ -14,17 +14,18 @@ struct hsp_epoch_sources {
 
 /* The sealed segments of layout @plan at @version that this device holds. Errors of segments; nothing
  * is left open then. */
-enum hsp_status hsp_epoch_sources_open(const struct hsp_epoch *e, uint64_t plan, uint64_t version,
-                                       struct hsp_epoch_sources *s, struct hsp_err *err);
+enum hsp_status hsp_epoch_sources_open(const struct hsp_ex_epoch *e, uint64_t plan,
+                                       uint64_t version, struct hsp_epoch_sources *s,
+                                       struct hsp_err *err);
 void hsp_epoch_sources_close(struct hsp_epoch_sources *s);
 
 /* Bytes of one kind of a row. */
-static inline size_t hsp_epoch_kind_bytes(const struct hsp_epoch *e, const struct hsp_pkg_row *r)
+static inline size_t hsp_epoch_kind_bytes(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r)
 {
     return (size_t)hsp_box_count(&r->box) * hsp_dtype_size(e->pkg.dtype);
 }
 
-static inline struct hsp_box_id hsp_epoch_box_id(const struct hsp_epoch *e, uint32_t param,
+static inline struct hsp_box_id hsp_epoch_box_id(const struct hsp_ex_epoch *e, uint32_t param,
                                                  uint8_t kind)
 {
     return (struct hsp_box_id){.tensor = param,

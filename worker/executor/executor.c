@@ -35,7 +35,7 @@ struct executor {
     uint64_t beat;
     uint32_t job;   /* whose epochs these are */
     uint64_t floor; /* epochs of that job up to here are over */
-    struct hsp_epoch *running, *next, *left;
+    struct hsp_ex_epoch *running, *next, *left;
 };
 
 static int64_t now_ms(void)
@@ -52,7 +52,7 @@ static void tell(struct executor *x, struct hsp_msg *m)
     }
 }
 
-static enum hsp_epoch_phase phase_of(struct hsp_epoch *e)
+static enum hsp_epoch_phase phase_of(struct hsp_ex_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);
     enum hsp_epoch_phase p = e->phase;
@@ -62,7 +62,7 @@ static enum hsp_epoch_phase phase_of(struct hsp_epoch *e)
 
 /* ---- housekeeping after every wake-up ---- */
 
-static bool has_begun(struct hsp_epoch *e)
+static bool has_begun(struct hsp_ex_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);
     bool begun = e->go || (e->phase >= HSP_EPOCH_MOVING && e->phase != HSP_EPOCH_FAILED);
@@ -111,7 +111,7 @@ static bool switching(const struct executor *x)
 }
 
 /* Aborts an epoch whose peer has broken, and says so. */
-static void check_lost(struct executor *x, struct hsp_epoch *e)
+static void check_lost(struct executor *x, struct hsp_ex_epoch *e)
 {
     if (e == NULL) {
         return;
@@ -194,7 +194,7 @@ static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch)
 }
 
 /* Epochs are numbered per job. */
-static bool is_epoch(const struct hsp_epoch *e, uint32_t job, uint64_t number)
+static bool is_epoch(const struct hsp_ex_epoch *e, uint32_t job, uint64_t number)
 {
     return e != NULL && e->p->job == job && e->number == number;
 }

@@ -34,7 +34,7 @@ struct hsp_executor_opts {
     bool nccl_unknown;            /* NCCL may have settings that are not in the environment */
     const char *nccl;             /* the library, for tests; NULL: libnccl.so.2 */
     struct hsp_nccllog *nccl_log; /* closed at the end; NULL: NCCL writes nothing, or elsewhere */
-    struct hsp_log *log;
+    struct hsp_logger *log;
     /* For tests: opens the device. NULL: the CPU, or GPU gpu_index by its library. */
     enum hsp_status (*open)(const struct hsp_executor_opts *o, struct hsp_backend **ret,
                             struct hsp_err *err);

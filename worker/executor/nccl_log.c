@@ -72,7 +72,7 @@ const char *hsp_nccllog_line(const char *line, bool *ret_warns)
                : NULL;
 }
 
-static void tell_line(struct hsp_nccllog *l, const char *line, struct hsp_log *log)
+static void tell_line(struct hsp_nccllog *l, const char *line, struct hsp_logger *log)
 {
     bool warns = false, told = false;
     const char *text = hsp_nccllog_line(line, &warns);
@@ -92,7 +92,7 @@ static void tell_line(struct hsp_nccllog *l, const char *line, struct hsp_log *l
     hsp_log(log, warns ? HSP_LOG_WARN : HSP_LOG_INFO, "nccl", "%.400s", text);
 }
 
-void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_log *log)
+void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_logger *log)
 {
     char *chunk = l != NULL ? malloc(CHUNK + 1) : NULL;
     ssize_t n = 0;

@@ -23,7 +23,7 @@ struct hsp_nccllog;
  * no such file. */
 struct hsp_nccllog *hsp_nccllog_open(void);
 /* Logs what is new. NULL is fine. */
-void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_log *log);
+void hsp_nccllog_tell(struct hsp_nccllog *l, struct hsp_logger *log);
 struct hsp_nccllog *hsp_nccllog_close(struct hsp_nccllog *l); /* NULL is fine; returns NULL */
 
 /* The part of a line that people want: "Bootstrap: Using eth0:10.0.0.1<0>"; NULL: none. *ret_warns:

@@ -29,7 +29,7 @@ static struct figure figure(double v)
     return f;
 }
 
-enum hsp_status hsp_metrics_note(const struct hsp_epoch *e, const struct hsp_vote *v,
+enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_vote *v,
                                  double seconds, uint32_t sequence, struct hsp_err *err)
 {
     char path[PATH_MAX], val[48] = "", of[32] = "", line[512];
@@ -183,14 +183,14 @@ enum hsp_status hsp_metrics_add(struct hsp_buf *all, const char *text, size_t n,
 
 /* The job does not end without what it is waited for, but without these it does: other devices have
  * noted the same. */
-static void go_without(const struct hsp_epoch *e, uint32_t rank, const struct hsp_err *why)
+static void go_without(const struct hsp_ex_epoch *e, uint32_t rank, const struct hsp_err *why)
 {
     hsp_log(e->env->log, HSP_LOG_WARN, "executor", "metrics.jsonl goes without the notes of %s: %s",
             e->pkg.peers[rank].name, why->msg);
 }
 
 /* Puts the notes of rank @r to @all; the result is about the link. */
-static enum hsp_status receive(struct hsp_epoch *e, uint32_t r, struct hsp_buf *all,
+static enum hsp_status receive(struct hsp_ex_epoch *e, uint32_t r, struct hsp_buf *all,
                                struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
@@ -212,7 +212,7 @@ static enum hsp_status receive(struct hsp_epoch *e, uint32_t r, struct hsp_buf *
     return st;
 }
 
-static enum hsp_status send(struct hsp_epoch *e, const uint8_t *text, uint64_t n,
+static enum hsp_status send(struct hsp_ex_epoch *e, const uint8_t *text, uint64_t n,
                             struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
@@ -220,7 +220,7 @@ static enum hsp_status send(struct hsp_epoch *e, const uint8_t *text, uint64_t n
     return st == HSP_OK ? comm->ops->send(comm, 0, CHANNEL_METRICS, text, (size_t)n, err) : st;
 }
 
-enum hsp_status hsp_metrics_merge(struct hsp_epoch *e, struct hsp_buf *out, struct hsp_err *err)
+enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out, struct hsp_err *err)
 {
     char path[PATH_MAX];
     uint8_t *mine = NULL;

@@ -63,7 +63,7 @@ void hsp_whole_fini(struct hsp_whole_set *s)
     *s = (struct hsp_whole_set){0};
 }
 
-void hsp_whole_add(struct hsp_whole_set *s, uint32_t tensor_id, const struct hsp_view *part)
+void hsp_whole_add(struct hsp_whole_set *s, uint32_t tensor_id, const struct hsp_cell_view *part)
 {
     if (tensor_id < s->n && s->t[tensor_id].name &&
         hsp_box_inside(&part->box, &s->t[tensor_id].v.box)) {
@@ -74,7 +74,7 @@ void hsp_whole_add(struct hsp_whole_set *s, uint32_t tensor_id, const struct hsp
 void hsp_whole_scale(struct hsp_whole_set *s, double scale)
 {
     for (uint32_t k = 0; k < s->n; k++) {
-        struct hsp_view *v = &s->t[k].v;
+        struct hsp_cell_view *v = &s->t[k].v;
         int64_t n = s->t[k].name ? hsp_box_count(&v->box) : 0;
         for (int64_t j = 0; j < n; j++) {
             if (v->dtype == HSP_F64) {
@@ -90,7 +90,7 @@ void hsp_whole_add_state(struct hsp_whole_set *s, const struct hsp_program *p, v
 {
     for (uint32_t k = 0; k < p->bind.n_state; k++) {
         if (is_param(p, k)) {
-            struct hsp_view v = hsp_state_view(p, k, slot);
+            struct hsp_cell_view v = hsp_state_view(p, k, slot);
             hsp_whole_add(s, p->bind.state[k].tensor_id, &v);
         }
     }
@@ -122,7 +122,7 @@ enum hsp_status hsp_whole_write(const struct hsp_whole_set *s, const char *path,
     struct hsp_st_writer *w = NULL;
     enum hsp_status st = hsp_st_create(path, e, n, &meta, 1, &w, err);
     for (size_t k = 0; k < n && st == HSP_OK; k++) {
-        const struct hsp_view *v = &s->t[id[k]].v;
+        const struct hsp_cell_view *v = &s->t[id[k]].v;
         st = hsp_st_write(w, k, 0, v->data, hsp_cell_bytes(&v->box, v->dtype), err);
     }
     if (w) {

@@ -10,7 +10,7 @@
 /* One array per parameter of the model, in the order of the single-device graph. */
 struct hsp_whole {
     char *name;
-    struct hsp_view v; /* box: the whole tensor; data owned */
+    struct hsp_cell_view v; /* box: the whole tensor; data owned */
 };
 struct hsp_whole_set {
     uint32_t n;
@@ -25,7 +25,7 @@ void hsp_whole_fini(struct hsp_whole_set *s);
 /* Copies what a rank holds: parameters in a version slot. */
 void hsp_whole_add_state(struct hsp_whole_set *s, const struct hsp_program *p, void *slot);
 /* Copies one part; what is no part of that tensor is ignored. */
-void hsp_whole_add(struct hsp_whole_set *s, uint32_t tensor_id, const struct hsp_view *part);
+void hsp_whole_add(struct hsp_whole_set *s, uint32_t tensor_id, const struct hsp_cell_view *part);
 void hsp_whole_scale(struct hsp_whole_set *s, double scale);
 
 /* Writes all of them as one safetensors file. */

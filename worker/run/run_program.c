@@ -113,7 +113,7 @@ static enum hsp_status on_passed(void *ctx, const struct hsp_vote *v,
         uint32_t id;
         if (i->kind == HSP_I_OP && (i->op == HSP_OP_ADAMW || i->op == HSP_OP_SGDM) &&
             param_of(p, i->in[0], &id)) {
-            struct hsp_view g;
+            struct hsp_cell_view g;
             st = hsp_engine_fetch(e, HSP_QUEUE_COMM, i->in[i->n_in - 1], 0, 0, &g, err);
             if (st == HSP_OK) {
                 g.box = p->bind.tensor[i->in[0]].box; /* the home it updates */

@@ -106,7 +106,7 @@ static enum hsp_status ref_traced(void *ctx, uint32_t instr, uint32_t micro, boo
     (void)hsp_engine_micro(e, micro, &row);
     for (uint8_t o = 0; o < i->n_out && st == HSP_OK; o++) {
         uint32_t t = i->out[o];
-        struct hsp_view w;
+        struct hsp_cell_view w;
         struct hsp_box full = v->ref->bind.tensor[t].box;
         if (v->ref->tpl.tensors[t].cls == HSP_CLASS_STATE) {
             continue;
@@ -144,7 +144,7 @@ static enum hsp_status expect_param(struct verify *v, uint32_t state, struct exp
                                     struct hsp_err *err)
 {
     unsigned slot = (unsigned)(v->step & 1);
-    struct hsp_view w = hsp_state_view(v->ref, state, hsp_local_slot(v->one, 0, slot));
+    struct hsp_cell_view w = hsp_state_view(v->ref, state, hsp_local_slot(v->one, 0, slot));
     x->value = &x->own;
     x->param = true;
     return hsp_kept_put(&x->own, &w, &v->ref->bind.state[state].full, 0, err);
@@ -281,7 +281,7 @@ static enum hsp_status many_traced(void *ctx, uint32_t instr, uint32_t micro, bo
         struct expected x = {0};
         st = expect(c, instr, o, micro, &x, err);
         if (st == HSP_OK) {
-            struct hsp_view w;
+            struct hsp_cell_view w;
             st = hsp_engine_fetch(hsp_local_engine(v->many, c->rank), (enum hsp_queue)i->queue,
                                   i->out[o], micro, 0, &w, err);
             if (st != HSP_OK) {
@@ -326,7 +326,7 @@ static uint32_t state_of(const struct hsp_program *p, uint32_t t)
 static enum hsp_status each_gradient(const struct vrank *c, const struct hsp_program *p,
                                      struct hsp_engine *e,
                                      enum hsp_status (*fn)(const struct vrank *, uint32_t,
-                                                           const struct hsp_view *,
+                                                           const struct hsp_cell_view *,
                                                            struct hsp_err *),
                                      struct hsp_err *err)
 {
@@ -335,7 +335,7 @@ static enum hsp_status each_gradient(const struct vrank *c, const struct hsp_pro
         const struct hsp_instr *i = &p->tpl.instrs[k];
         if (i->kind == HSP_I_OP && (i->op == HSP_OP_ADAMW || i->op == HSP_OP_SGDM)) {
             uint32_t s = state_of(p, i->in[0]);
-            struct hsp_view g;
+            struct hsp_cell_view g;
             st = hsp_engine_fetch(e, HSP_QUEUE_COMM, i->in[i->n_in - 1], 0, 0, &g, err);
             g.box = p->bind.tensor[i->in[0]].box;
             st = s == UINT32_MAX || st != HSP_OK ? st : fn(c, s, &g, err);
@@ -344,14 +344,14 @@ static enum hsp_status each_gradient(const struct vrank *c, const struct hsp_pro
     return st;
 }
 
-static enum hsp_status keep_gradient(const struct vrank *c, uint32_t s, const struct hsp_view *g,
-                                     struct hsp_err *err)
+static enum hsp_status keep_gradient(const struct vrank *c, uint32_t s,
+                                     const struct hsp_cell_view *g, struct hsp_err *err)
 {
     return hsp_kept_put(&c->v->grad[s], g, &c->v->ref->bind.state[s].full, 0, err);
 }
 
-static enum hsp_status compare_gradient(const struct vrank *c, uint32_t s, const struct hsp_view *g,
-                                        struct hsp_err *err)
+static enum hsp_status compare_gradient(const struct vrank *c, uint32_t s,
+                                        const struct hsp_cell_view *g, struct hsp_err *err)
 {
     const struct hsp_program *p = &c->v->file.programs[c->rank];
     uint32_t r = hsp_verify_state(c->v->ref, p, s);
@@ -443,12 +443,12 @@ static enum hsp_status compare_states(struct verify *v, unsigned slot, struct hs
                                    hsp_state_name(p, k, name));
             }
             struct hsp_kept kept = {0};
-            struct hsp_view w = hsp_state_view(v->ref, r, hsp_local_slot(v->one, 0, slot));
+            struct hsp_cell_view w = hsp_state_view(v->ref, r, hsp_local_slot(v->one, 0, slot));
             enum hsp_status st = hsp_kept_put(&kept, &w, &v->ref->bind.state[r].full, 0, err);
             if (st != HSP_OK) {
                 return st;
             }
-            struct hsp_view x = hsp_state_view(p, k, hsp_local_slot(v->many, rank, slot));
+            struct hsp_cell_view x = hsp_state_view(p, k, hsp_local_slot(v->many, rank, slot));
             double tol = v->low ? LOW_STATE : 100.0 * hsp_verify_tolerance(x.dtype);
             kept.scale += (v->low ? 2.0 / LOW_STATE : 1.0) * v->ref->bind.hyper.lr;
             double by = hsp_kept_distance(&kept, &x, &x.box, 0, tol);

@@ -25,8 +25,8 @@ void hsp_verify_adopt(const struct hsp_program *ref, void *ref_slot, const struc
     for (uint32_t k = 0; k < p->bind.n_state; k++) {
         uint32_t r = hsp_verify_state(ref, p, k);
         if (r != UINT32_MAX) {
-            struct hsp_view from = hsp_state_view(ref, r, ref_slot),
-                            to = hsp_state_view(p, k, slot);
+            struct hsp_cell_view from = hsp_state_view(ref, r, ref_slot),
+                                 to = hsp_state_view(p, k, slot);
             hsp_region_copy(hsp_dtype_size(to.dtype), &to.box, &from.box, from.data, &to.box,
                             to.data);
         }

@@ -6,7 +6,7 @@
 #include "proto/op/bf16.h"
 #include "worker/run/verify_impl.h"
 
-static double value_at(const struct hsp_view *v, int64_t k)
+static double value_at(const struct hsp_cell_view *v, int64_t k)
 {
     switch (v->dtype) {
     case HSP_F32: return (double)((const float *)v->data)[k];
@@ -20,7 +20,7 @@ static double value_at(const struct hsp_view *v, int64_t k)
 /* Calls for each element of @cell: index in the view, index in the kept array (rows moved by
  * @row0). */
 struct walk {
-    const struct hsp_view *view;
+    const struct hsp_cell_view *view;
     const struct hsp_kept *kept;
     int64_t row0;
 };
@@ -48,7 +48,7 @@ static void indices(const struct walk *w, const int64_t *at, int64_t *ret_view, 
     *ret_kept = b;
 }
 
-enum hsp_status hsp_kept_put(struct hsp_kept *k, const struct hsp_view *v,
+enum hsp_status hsp_kept_put(struct hsp_kept *k, const struct hsp_cell_view *v,
                              const struct hsp_box *full, int64_t row0, struct hsp_err *err)
 {
     if (!k->data) {
@@ -75,7 +75,7 @@ enum hsp_status hsp_kept_put(struct hsp_kept *k, const struct hsp_view *v,
     return HSP_OK;
 }
 
-enum hsp_status hsp_kept_put_row(struct hsp_kept *k, const struct hsp_view *v, uint32_t row,
+enum hsp_status hsp_kept_put_row(struct hsp_kept *k, const struct hsp_cell_view *v, uint32_t row,
                                  uint32_t rows, struct hsp_err *err)
 {
     size_t n = (size_t)hsp_box_count(&v->box);
@@ -125,7 +125,7 @@ double hsp_verify_distance(double have, double want, double tol)
     return same ? 0.0 : isnan(by) ? (double)INFINITY : by; /* only one of them is a number */
 }
 
-double hsp_kept_distance(const struct hsp_kept *k, const struct hsp_view *v,
+double hsp_kept_distance(const struct hsp_kept *k, const struct hsp_cell_view *v,
                          const struct hsp_box *cell, int64_t row0, double tol)
 {
     struct walk w = {.view = v, .kept = k, .row0 = row0};

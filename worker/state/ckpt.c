@@ -437,7 +437,7 @@ size_t hsp_ckpt_count(const struct hsp_ckpt *c)
     return c->n_t;
 }
 
-const struct hsp_ckpt_tensor *hsp_ckpt_tensor(const struct hsp_ckpt *c, size_t i)
+const struct hsp_ckpt_tensor *hsp_ckpt_tensor_at(const struct hsp_ckpt *c, size_t i)
 {
     return i < c->n_t ? &c->t[i] : NULL;
 }

@@ -116,7 +116,7 @@ const struct hsp_data_cursor *hsp_ckpt_data(const struct hsp_ckpt *c);
 uint64_t hsp_ckpt_content(const struct hsp_ckpt *c);
 /* Whole tensors, sorted by (tensor, kind). */
 size_t hsp_ckpt_count(const struct hsp_ckpt *c);
-const struct hsp_ckpt_tensor *hsp_ckpt_tensor(const struct hsp_ckpt *c, size_t i);
+const struct hsp_ckpt_tensor *hsp_ckpt_tensor_at(const struct hsp_ckpt *c, size_t i);
 /* By name of the parameter; NULL when absent. */
 const struct hsp_ckpt_tensor *hsp_ckpt_find(const struct hsp_ckpt *c, const char *name,
                                             uint8_t kind);

@@ -468,7 +468,7 @@ enum hsp_status hsp_ckpt_shard_open(const char *path, struct hsp_ckpt_shard *ret
     if (st != HSP_OK) {
         return st == HSP_EPARSE ? hsp_err_set(err, HSP_EDIGEST, 0, "%s is damaged", path) : st;
     }
-    const char *text = hsp_st_meta(s.st, "hspmd");
+    const char *text = hsp_st_meta_value(s.st, "hspmd");
     st = HSP_EPARSE;
     if (text != NULL) {
         s.meta_hash = hsp_hash64(text, strlen(text), HSP_CKPT_FORMAT);

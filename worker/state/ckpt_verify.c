@@ -17,7 +17,7 @@ static uint64_t content_bytes(const struct hsp_ckpt *c)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < hsp_ckpt_count(c); i++) {
-        const struct hsp_ckpt_tensor *t = hsp_ckpt_tensor(c, i);
+        const struct hsp_ckpt_tensor *t = hsp_ckpt_tensor_at(c, i);
         struct hsp_box whole = hsp_box_whole(t->rank, t->full);
         bytes += (uint64_t)hsp_box_count(&whole) * hsp_dtype_size(t->dtype);
     }

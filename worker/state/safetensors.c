@@ -512,7 +512,7 @@ const struct hsp_st_entry *hsp_st_find(const struct hsp_st_reader *r, const char
     return NULL;
 }
 
-const char *hsp_st_meta(const struct hsp_st_reader *r, const char *key)
+const char *hsp_st_meta_value(const struct hsp_st_reader *r, const char *key)
 {
     const cJSON *m = cJSON_GetObjectItemCaseSensitive(r->root, "__metadata__");
     const cJSON *v = cJSON_IsObject(m) ? cJSON_GetObjectItemCaseSensitive(m, key) : NULL;

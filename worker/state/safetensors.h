@@ -54,7 +54,7 @@ const struct hsp_st_entry *hsp_st_at(const struct hsp_st_reader *r, size_t i);
 /* Entry by name; NULL when absent. */
 const struct hsp_st_entry *hsp_st_find(const struct hsp_st_reader *r, const char *name);
 /* Value of a __metadata__ key; NULL when absent. */
-const char *hsp_st_meta(const struct hsp_st_reader *r, const char *key);
+const char *hsp_st_meta_value(const struct hsp_st_reader *r, const char *key);
 /* Reads @bytes at @offset bytes into the tensor. HSP_EINVAL: outside it; HSP_EIO: also a short
  * file. */
 enum hsp_status hsp_st_read(const struct hsp_st_reader *r, const struct hsp_st_entry *e,

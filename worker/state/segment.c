@@ -391,7 +391,7 @@ enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *
 
 /* ---- looking ---- */
 
-const struct hsp_segment_key *hsp_segment_key(const struct hsp_state_segment *s)
+const struct hsp_segment_key *hsp_segment_key_of(const struct hsp_state_segment *s)
 {
     return &s->head->key;
 }
@@ -406,7 +406,7 @@ uint32_t hsp_segment_n(const struct hsp_state_segment *s)
     return s->head->n_rows;
 }
 
-const struct hsp_segment_row *hsp_segment_row(const struct hsp_state_segment *s, uint32_t i)
+const struct hsp_segment_row *hsp_segment_row_at(const struct hsp_state_segment *s, uint32_t i)
 {
     HSP_ASSERT(i < s->head->n_rows);
     return &s->rows[i];

@@ -58,10 +58,10 @@ enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *
 struct hsp_state_segment *hsp_segment_close(
     struct hsp_state_segment *s); /* NULL allowed; returns NULL */
 
-const struct hsp_segment_key *hsp_segment_key(const struct hsp_state_segment *s);
+const struct hsp_segment_key *hsp_segment_key_of(const struct hsp_state_segment *s);
 struct hsp_digest hsp_segment_plan(const struct hsp_state_segment *s);
 uint32_t hsp_segment_n(const struct hsp_state_segment *s);
-const struct hsp_segment_row *hsp_segment_row(const struct hsp_state_segment *s, uint32_t i);
+const struct hsp_segment_row *hsp_segment_row_at(const struct hsp_state_segment *s, uint32_t i);
 /* Hash of a row's box at the sealed version; meaningless while unsealed. */
 uint64_t hsp_segment_row_hash(const struct hsp_state_segment *s, uint32_t i);
 void *hsp_segment_area(const struct hsp_state_segment *s); /* writable only when opened so */

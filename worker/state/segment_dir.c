@@ -92,7 +92,7 @@ static enum hsp_status read_info(const char *path, struct hsp_segment_info *i, s
     if (i->status != HSP_OK) {
         return i->status == HSP_ENOMEM ? hsp_err_set(err, HSP_ENOMEM, 0, "%s", why.msg) : HSP_OK;
     }
-    i->key = *hsp_segment_key(s);
+    i->key = *hsp_segment_key_of(s);
     i->plan = hsp_segment_plan(s);
     i->version = hsp_segment_version(s);
     i->content = i->version != HSP_NO_VERSION ? hsp_segment_content(s) : 0;

@@ -15,13 +15,13 @@ static enum hsp_status take(const struct hsp_state_segment *seg, uint32_t row,
                             struct hsp_boxes *left, struct hsp_shard_pieces *ret,
                             struct hsp_err *err)
 {
-    const struct hsp_box *have = &hsp_segment_row(seg, row)->box;
+    const struct hsp_box *have = &hsp_segment_row_at(seg, row)->box;
     bool any = false;
     for (size_t i = 0; i < left->n; i++) {
         struct hsp_box cut;
         if (left->b[i].rank != have->rank) {
             return hsp_err_set(err, HSP_EINVAL, 0, "tensor %u has rank %u, not %u",
-                               hsp_segment_row(seg, row)->tensor, have->rank, left->b[i].rank);
+                               hsp_segment_row_at(seg, row)->tensor, have->rank, left->b[i].rank);
         }
         if (!hsp_box_cut(&left->b[i], have, &cut)) {
             continue;
@@ -52,7 +52,7 @@ enum hsp_status hsp_shards_locate(const struct hsp_shards *s, uint32_t tensor, u
             continue;
         }
         for (uint32_t r = 0; st == HSP_OK && r < hsp_segment_n(s->seg[i]); r++) {
-            const struct hsp_segment_row *row = hsp_segment_row(s->seg[i], r);
+            const struct hsp_segment_row *row = hsp_segment_row_at(s->seg[i], r);
             if (row->tensor == tensor && row->kind == kind) {
                 st = take(s->seg[i], r, &left, ret, err);
             }
@@ -74,7 +74,7 @@ enum hsp_status hsp_shards_gather(const struct hsp_shards *s, uint32_t tensor, u
     enum hsp_status st = hsp_shards_locate(s, tensor, kind, want, &pieces, missing, err);
     for (size_t i = 0; st == HSP_OK && i < pieces.n; i++) {
         const struct hsp_shard_piece *p = &pieces.p[i];
-        const struct hsp_segment_row *row = hsp_segment_row(p->seg, p->row);
+        const struct hsp_segment_row *row = hsp_segment_row_at(p->seg, p->row);
         if (row->dtype != dtype) {
             st = hsp_err_set(err, HSP_EINVAL, 0, "tensor %u is %s, not %s", tensor,
                              hsp_dtype_name(row->dtype), hsp_dtype_name(dtype));

@@ -13,7 +13,7 @@
 #define ANSWER   HSP_MSG_BLOB_MAX
 
 struct query {
-    struct hsp_task work;
+    struct hsp_app_task work;
     uint32_t conn;
     char actor[96];
     struct hsp_arena *arena; /* of the copy and of scratch */
@@ -131,7 +131,7 @@ static void take_ckpt(void *arg, uint64_t number, const char *json)
     }
 }
 
-static void run_query(struct hsp_task *w)
+static void run_query(struct hsp_app_task *w)
 {
     struct query *x = (struct query *)w;
     switch (x->msg.type) {
@@ -180,7 +180,7 @@ static void submit_to_core(struct hsp_app *a, struct query *x)
     hsp_app_admin(a, x->conn, x->msg.request, x->actor, &ev, hsp_job_rec_ref(x->rec), plan);
 }
 
-static void done_query(struct hsp_task *w)
+static void done_query(struct hsp_app_task *w)
 {
     struct query *x = (struct query *)w;
     struct hsp_app *a = w->app;
@@ -220,7 +220,7 @@ static enum hsp_status find_job(struct hsp_app *a, struct query *x)
 {
     const char *name = x->msg.u.query.name;
     const struct hsp_job *core = hsp_cluster_job_by_name(a->cluster, name);
-    struct hsp_app_job *j = core != NULL ? hsp_app_job(a, core->id) : NULL;
+    struct hsp_app_job *j = core != NULL ? hsp_app_job_find(a, core->id) : NULL;
     const char *fault = core != NULL ? hsp_app_job_fault(a, core->id) : NULL;
     if (fault != NULL) {
         return hsp_err_set(&x->err, HSP_ESTATE, 0, "job %s: %s", name, fault);
@@ -230,8 +230,8 @@ static enum hsp_status find_job(struct hsp_app *a, struct query *x)
     }
     x->rec = hsp_job_rec_ref(j->rec);
     if (x->msg.type == HSP_MSG_PROGRAM) {
-        struct hsp_plan_rec *p = hsp_app_plan(j, core->cur.plan);
-        p = p != NULL ? p : hsp_app_plan(j, core->att.plan);
+        struct hsp_plan_rec *p = hsp_app_plan_find(j, core->cur.plan);
+        p = p != NULL ? p : hsp_app_plan_find(j, core->att.plan);
         if (p == NULL) {
             return hsp_err_set(&x->err, HSP_ESTATE, 0, "job %s is %s and has no plan", name,
                                hsp_job_state_name(core->state));

@@ -83,7 +83,7 @@ static const char *const job_states[] = {"pending",   "starting",   "running", "
                                          "suspended", NULL};
 
 struct snapshot {
-    struct hsp_view v;
+    struct hsp_metrics_view v;
     struct hsp_view_node *nodes;
     struct hsp_view_device *devices;
     struct hsp_view_job *jobs;
@@ -119,11 +119,11 @@ static void take_node(struct hsp_app *a, struct snapshot *s, uint32_t at)
 
 static void take_job(struct hsp_app *a, struct snapshot *s, const struct hsp_job *core)
 {
-    struct hsp_app_job *j = hsp_app_job(a, core->id);
+    struct hsp_app_job *j = hsp_app_job_find(a, core->id);
     if (j == NULL || hsp_job_terminal(core->state)) {
         return; /* what is over is not watched: labels must not pile up */
     }
-    const struct hsp_plan_rec *plan = hsp_app_plan(j, core->cur.plan);
+    const struct hsp_plan_rec *plan = hsp_app_plan_find(j, core->cur.plan);
     s->jobs[s->v.n_jobs++] = (struct hsp_view_job){.name = core->name,
                                                    .state = hsp_job_state_name(core->state),
                                                    .step = core->stable,
@@ -135,7 +135,7 @@ static void take_job(struct hsp_app *a, struct snapshot *s, const struct hsp_job
                                                    .m = &j->metrics};
 }
 
-static void count_callers(const struct hsp_app *a, struct hsp_view *v)
+static void count_callers(const struct hsp_app *a, struct hsp_metrics_view *v)
 {
     for (uint32_t i = 0; i < a->n_clients; i++) {
         v->n_agents += a->clients[i].conn != 0 && a->clients[i].kind == HSP_CALLER_AGENT;

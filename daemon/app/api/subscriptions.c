@@ -9,7 +9,7 @@
 #include "proto/base/str.h"
 
 struct hsp_follower {
-    struct hsp_task work; /* one reading at a time */
+    struct hsp_app_task work; /* one reading at a time */
     struct hsp_follower *next;
     uint32_t conn; /* 0: gone, freed when the reading ends */
     uint64_t request;
@@ -43,7 +43,7 @@ static void take_line(void *arg, uint64_t number, const char *json)
     f->n++;
 }
 
-static void run_reading(struct hsp_task *w)
+static void run_reading(struct hsp_app_task *w)
 {
     struct hsp_follower *f = (struct hsp_follower *)w;
     f->status =
@@ -77,7 +77,7 @@ static bool read_on(struct hsp_app *a, struct hsp_follower *f)
     return f->reading;
 }
 
-static void done_reading(struct hsp_task *w)
+static void done_reading(struct hsp_app_task *w)
 {
     struct hsp_follower *f = (struct hsp_follower *)w;
     struct hsp_app *a = w->app;

@@ -34,7 +34,7 @@ struct member {
 };
 
 struct hsp_tracing {
-    struct hsp_task work;
+    struct hsp_app_task work;
     struct hsp_tracing *next;
     uint32_t conn; /* 0: gone */
     uint64_t request;
@@ -114,7 +114,7 @@ static void measure(struct hsp_tracing *t, struct hsp_arena *arena)
     }
 }
 
-static void run_writing(struct hsp_task *w)
+static void run_writing(struct hsp_app_task *w)
 {
     struct hsp_tracing *t = (struct hsp_tracing *)w;
     struct hsp_arena *arena = hsp_arena_new(MEM_CAP);
@@ -135,11 +135,11 @@ static void run_writing(struct hsp_task *w)
     (void)hsp_arena_free(arena);
 }
 
-static void done_writing(struct hsp_task *w)
+static void done_writing(struct hsp_app_task *w)
 {
     struct hsp_tracing *t = (struct hsp_tracing *)w;
     struct hsp_app *a = w->app;
-    struct hsp_app_job *j = hsp_app_job(a, t->job);
+    struct hsp_app_job *j = hsp_app_job_find(a, t->job);
     if (!a->closing && !a->failed && t->conn != 0) {
         bool ok = t->st == HSP_OK;
         hsp_app_reply(a, t->conn, t->request, t->st, ok ? t->note : t->err.msg,
@@ -172,7 +172,7 @@ static void fail(struct hsp_app *a, struct hsp_tracing *t, enum hsp_status st, c
 /* Made of what there is. */
 static void finish(struct hsp_app *a, struct hsp_tracing *t)
 {
-    struct hsp_app_job *j = hsp_app_job(a, t->job);
+    struct hsp_app_job *j = hsp_app_job_find(a, t->job);
     const struct hsp_job *core = hsp_cluster_job(a->cluster, t->job);
     if (t->n_told == 0) {
         char text[sizeof(t->note) + 80];
@@ -182,7 +182,7 @@ static void finish(struct hsp_app *a, struct hsp_tracing *t)
         return;
     }
     if (j != NULL && core != NULL && core->cur.epoch == t->epoch) {
-        struct hsp_plan_rec *rec = hsp_app_plan(j, core->cur.plan);
+        struct hsp_plan_rec *rec = hsp_app_plan_find(j, core->cur.plan);
         t->plan = rec != NULL ? hsp_plan_rec_ref(rec) : NULL;
     }
     t->mem_cap = (size_t)a->cfg->planner_memory;

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/app/docput.h"
+#include "daemon/app/docs/doc_put.h"
 #include "daemon/app/plans/plan_request.h"
 #include "daemon/planner/links.h"
 #include "proto/base/arena.h"

@@ -3,7 +3,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "daemon/app/docput.h"
+#include "daemon/app/docs/doc_put.h"
 
 /* The plan as a file. False: no memory, or larger than a message. */
 static bool put_plan(cJSON *o, const struct hsp_plan *plan)

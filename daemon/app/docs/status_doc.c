@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "daemon/app/app.h"
-#include "daemon/app/docput.h"
+#include "daemon/app/docs/doc_put.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 #include "proto/program/data_cursor.h"
@@ -21,7 +21,7 @@ static void put_loss(cJSON *o, const char *key, double v)
 }
 
 /* Of the peers @from to @to of an epoch. */
-static cJSON *device_names(const struct hsp_cluster *c, const struct hsp_epoch *e, uint32_t from,
+static cJSON *device_names(const struct hsp_cluster *c, const struct hsp_cl_epoch *e, uint32_t from,
                            uint32_t to)
 {
     cJSON *list = cJSON_CreateArray();
@@ -37,8 +37,8 @@ static cJSON *device_names(const struct hsp_cluster *c, const struct hsp_epoch *
 
 static void put_plan(struct hsp_app *a, cJSON *o, uint32_t job, uint64_t no)
 {
-    struct hsp_app_job *j = hsp_app_job(a, job);
-    const struct hsp_plan_rec *p = j != NULL ? hsp_app_plan(j, no) : NULL;
+    struct hsp_app_job *j = hsp_app_job_find(a, job);
+    const struct hsp_plan_rec *p = j != NULL ? hsp_app_plan_find(j, no) : NULL;
     cJSON *x = p != NULL ? cJSON_AddObjectToObject(o, "plan") : NULL;
     if (x != NULL) {
         put_text(x, "summary", p->summary);
@@ -141,8 +141,8 @@ static void put_transport(cJSON *o, const struct hsp_links *n)
 
 static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
 {
-    const struct hsp_app_job *j = hsp_app_job(a, core->id);
-    const struct hsp_epoch *e = core->cur.epoch != 0 ? &core->cur : &core->att;
+    const struct hsp_app_job *j = hsp_app_job_find(a, core->id);
+    const struct hsp_cl_epoch *e = core->cur.epoch != 0 ? &core->cur : &core->att;
     cJSON *o = cJSON_CreateObject();
     put(o, "id", core->id);
     put_text(o, "name", core->name);

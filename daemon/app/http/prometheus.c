@@ -197,7 +197,7 @@ static void hist(struct hsp_buf *o, const char *name, const char *key, const cha
     }
 }
 
-static void put_states(struct hsp_buf *o, const struct hsp_view *v)
+static void put_states(struct hsp_buf *o, const struct hsp_metrics_view *v)
 {
     family(o, "nodes", "gauge", "Nodes by state.");
     for (const char *const *s = v->node_states; *s != NULL; s++) {
@@ -217,7 +217,7 @@ static void put_states(struct hsp_buf *o, const struct hsp_view *v)
     }
 }
 
-static void put_nodes(struct hsp_buf *o, const struct hsp_view *v)
+static void put_nodes(struct hsp_buf *o, const struct hsp_metrics_view *v)
 {
     family(o, "heartbeat_age_seconds", "gauge", "Time since a node was heard.");
     for (size_t i = 0; i < v->n_nodes; i++) {
@@ -240,7 +240,7 @@ static const char *device_state(const struct hsp_view_device *d)
                                    : "idle";
 }
 
-static void put_devices(struct hsp_buf *o, const struct hsp_view *v)
+static void put_devices(struct hsp_buf *o, const struct hsp_metrics_view *v)
 {
     static const char *const states[] = {"idle", "busy", "down", "away", "cordoned", "lost"};
     family(o, "gpus", "gauge", "Devices by model and state; those of a CPU have the model cpu.");
@@ -300,7 +300,8 @@ static const struct {
 #define OF_JOB (sizeof of_job / sizeof of_job[0])
 
 /* NaN: not known, the sample is left out. */
-static void job_values(const struct hsp_view *v, const struct hsp_view_job *j, double ret[OF_JOB])
+static void job_values(const struct hsp_metrics_view *v, const struct hsp_view_job *j,
+                       double ret[OF_JOB])
 {
     const struct hsp_job_metrics *m = j->m;
     bool ckpt = m->ckpt_unix_s > 0;
@@ -320,7 +321,7 @@ static void job_values(const struct hsp_view *v, const struct hsp_view_job *j, d
     memcpy(ret, all, sizeof all);
 }
 
-static void put_jobs(struct hsp_buf *o, const struct hsp_view *v)
+static void put_jobs(struct hsp_buf *o, const struct hsp_metrics_view *v)
 {
     static const char *const classes[HSP_TIME_CLASSES] = {[HSP_TIME_PRODUCTIVE] = "productive",
                                                           [HSP_TIME_STARTUP] = "startup",
@@ -415,7 +416,7 @@ static void put_process(struct hsp_buf *o, const struct hsp_view_process *p)
     }
 }
 
-void hsp_metrics_render(const struct hsp_view *v, struct hsp_buf *out)
+void hsp_metrics_render(const struct hsp_metrics_view *v, struct hsp_buf *out)
 {
     family(out, "build_info", "gauge", "Version of the daemon; always 1.");
     sample(out, "build_info", "version", v->version, 1);

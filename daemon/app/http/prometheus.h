@@ -99,7 +99,7 @@ struct hsp_view_process {
     double cpu_s, start_unix_s, rss_bytes, virtual_bytes;
     uint64_t open_fds, max_fds;
 };
-struct hsp_view {
+struct hsp_metrics_view {
     const char *version;
     uint64_t term;
     double unix_s;
@@ -115,6 +115,6 @@ struct hsp_view {
 };
 
 /* Text format 0.0.4. out->failed when it does not fit. */
-void hsp_metrics_render(const struct hsp_view *v, struct hsp_buf *out);
+void hsp_metrics_render(const struct hsp_metrics_view *v, struct hsp_buf *out);
 
 #endif

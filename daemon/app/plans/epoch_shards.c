@@ -17,7 +17,7 @@ struct cuts {
 
 struct work {
     struct hsp_map seen; /* list of pieces -> 1 */
-    struct hsp_shard_piece *pieces;
+    struct hsp_piece_holder *pieces;
     size_t n_pieces, cap_pieces;
     uint32_t *first;
     size_t n_first, cap_first;
@@ -67,7 +67,7 @@ static bool piece_add(struct work *w, uint32_t holder, uint32_t owner)
                   MAX_PIECES)) {
         return false;
     }
-    w->pieces[w->n_pieces++] = (struct hsp_shard_piece){holder, owner};
+    w->pieces[w->n_pieces++] = (struct hsp_piece_holder){holder, owner};
     return true;
 }
 

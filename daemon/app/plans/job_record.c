@@ -60,7 +60,7 @@ static enum hsp_status take_annotation(struct hsp_job_rec *j, uint32_t i, bool s
         return hsp_err_nomem(err, "a job");
     }
     t->len = strlen(t->text);
-    struct hsp_arena_mark m = hsp_arena_mark(j->arena);
+    struct hsp_arena_position m = hsp_arena_mark(j->arena);
     struct hsp_plan *p;
     uint32_t batch = j->spec->train.data.global_batch;
     enum hsp_status st =

@@ -90,7 +90,7 @@ static enum hsp_status order_program(struct hsp_compiler *c, const struct hsp_st
     if (copy_order(s, all->program, all->meets, p)) {
         return HSP_OK;
     }
-    struct hsp_order o = {0};
+    struct hsp_pipeline_order o = {0};
     struct hsp_agenda train, eval;
     const uint32_t *meets = all->meets[p->bind.rank];
     uint32_t n_eval = c->eval ? p->bind.stream.eval_n_micro : 0;

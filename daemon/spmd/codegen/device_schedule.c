@@ -90,7 +90,7 @@ static enum hsp_status add_units(struct builder *b, const struct hsp_unit *u, ui
     return rc == HSP_OK ? visit_until(b, INFINITY) : rc;
 }
 
-static enum hsp_status make_train(struct builder *b, const struct hsp_order *o)
+static enum hsp_status make_train(struct builder *b, const struct hsp_pipeline_order *o)
 {
     enum hsp_status rc = add_segment(b, &(const struct hsp_unit){.kind = HSP_SEG_PRE}, NULL);
     if (rc == HSP_OK) {
@@ -99,7 +99,7 @@ static enum hsp_status make_train(struct builder *b, const struct hsp_order *o)
     return rc == HSP_OK ? add_segment(b, &(const struct hsp_unit){.kind = HSP_SEG_POST}, NULL) : rc;
 }
 
-static enum hsp_status make_eval(struct builder *b, const struct hsp_order *o)
+static enum hsp_status make_eval(struct builder *b, const struct hsp_pipeline_order *o)
 {
     if (b->p->bind.data.validation_every == 0 || b->p->bind.data.eval_seqs == 0) {
         return HSP_OK;
@@ -108,7 +108,7 @@ static enum hsp_status make_eval(struct builder *b, const struct hsp_order *o)
     return rc == HSP_OK ? add_units(b, o->eval, o->n_eval) : rc;
 }
 
-enum hsp_status hsp_schedule_make(struct hsp_program *p, const struct hsp_order *o,
+enum hsp_status hsp_schedule_make(struct hsp_program *p, const struct hsp_pipeline_order *o,
                                   const struct hsp_agenda *train, const struct hsp_agenda *eval,
                                   struct hsp_arena *arena, struct hsp_err *err)
 {

@@ -14,7 +14,7 @@
 
 /* Fills train and eval of @p; memory is assigned already. @train, @eval: what the rank does for other
  * streams, and when. HSP_ELIMIT: more than HSP_MAX_SCHED entries. */
-enum hsp_status hsp_schedule_make(struct hsp_program *p, const struct hsp_order *o,
+enum hsp_status hsp_schedule_make(struct hsp_program *p, const struct hsp_pipeline_order *o,
                                   const struct hsp_agenda *train, const struct hsp_agenda *eval,
                                   struct hsp_arena *arena, struct hsp_err *err);
 

@@ -144,8 +144,8 @@ static enum hsp_status init_tables(struct hsp_compiler *c, struct hsp_err *err)
         c->n_homes = rc == HSP_OK ? c->g->n_params : 0;
     }
     for (uint32_t i = 0; rc == HSP_OK && i < c->n_homes; i++) {
-        rc = hsp_home_slots(&c->home[i], c->g->tensors[c->g->params[i].tensor].name, c->arena,
-                            &c->slots[i], err);
+        rc = hsp_home_slots_assign(&c->home[i], c->g->tensors[c->g->params[i].tensor].name,
+                                   c->arena, &c->slots[i], err);
     }
     return rc == HSP_OK ? init_stages(c, err) : rc;
 }

@@ -17,7 +17,7 @@ struct placing {
     uint32_t *sum_of;      /* [tensor]: HSP_NONE */
     uint32_t *op_of;       /* [node]: number among those that may take sums on, HSP_NONE */
     uint32_t n_ops;
-    struct hsp_sum *sum; /* owned */
+    struct hsp_sum_place *sum; /* owned */
     size_t n_sums, cap_sums;
     struct hsp_sum_use *use; /* owned */
     size_t n_uses, cap_uses;
@@ -63,10 +63,10 @@ static enum hsp_status add_sum(struct placing *x, const struct hsp_stagecode *s,
     if (!hsp_grow(&x->sum, &x->cap_sums, x->n_sums + 1, sizeof *x->sum, HSP_MAX_TENSORS)) {
         return hsp_grow_error(x->n_sums + 1, HSP_MAX_TENSORS, "sums of a stream", err);
     }
-    struct hsp_sum *sum = &x->sum[x->n_sums];
+    struct hsp_sum_place *sum = &x->sum[x->n_sums];
     uint32_t param = x->c->grad_of[tensor];
     bool several = param != HSP_NONE && hsp_grads_here(x->c, s, param) > 1;
-    *sum = (struct hsp_sum){.maker = maker, .needed = several};
+    *sum = (struct hsp_sum_place){.maker = maker, .needed = several};
     sum->complete = bytes_of(x, s, tensor) * x->c->p->streams[x->stream].micro_batches;
     x->sum_of[tensor] = (uint32_t)x->n_sums++;
     return HSP_OK;
@@ -194,7 +194,7 @@ enum hsp_status hsp_sums_place(struct hsp_compiler *c, uint32_t stream, const bo
     for (uint32_t i = 0; i < c->p->streams[stream].n_stages; i++) {
         sums = sums || c->p->streams[stream].stages[i].n > 1;
     }
-    struct hsp_arena_mark m = hsp_arena_mark(c->arena);
+    struct hsp_arena_position m = hsp_arena_mark(c->arena);
     enum hsp_status rc = sums ? place(&x, first, err) : HSP_OK;
     hsp_arena_rewind(c->arena, m);
     free(x.sum);

@@ -24,7 +24,7 @@
 #include "daemon/spmd/lower/stage_ir.h"
 
 /* A tensor that is a sum when its maker takes sums on. */
-struct hsp_sum {
+struct hsp_sum_place {
     uint32_t maker;   /* op; HSP_NONE: a sum in any case */
     bool needed;      /* something needs it complete in any case */
     int64_t complete; /* cost of completing it */
@@ -36,7 +36,7 @@ struct hsp_sum_use {
 struct hsp_sums {
     uint32_t n_ops; /* ops that may take sums on */
     uint32_t n, n_uses;
-    const struct hsp_sum *sum;
+    const struct hsp_sum_place *sum;
     const struct hsp_sum_use *use;
 };
 

@@ -60,7 +60,7 @@ static void add_edge(struct flow *f, uint32_t from, uint32_t to, int64_t capacit
 static void add_edges(struct flow *f, const struct hsp_sums *x)
 {
     for (uint32_t i = 0; i < x->n; i++) {
-        const struct hsp_sum *s = &x->sum[i];
+        const struct hsp_sum_place *s = &x->sum[i];
         bool made = s->maker != HSP_NONE;
         add_edge(f, made ? s->maker : f->source, x->n_ops + i, s->complete);
         if (s->needed) {

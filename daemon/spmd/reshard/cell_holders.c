@@ -8,7 +8,7 @@
 
 #define MAX_POOL ((size_t)1 << 24) /* holders and receivers of all cells of one Reshard */
 
-bool hsp_task_receives(const struct hsp_tasks *x, const struct hsp_task *t, uint32_t rank)
+bool hsp_task_receives(const struct hsp_tasks *x, const struct hsp_move_task *t, uint32_t rank)
 {
     for (uint32_t i = 0; i < t->n_recv; i++) {
         if (x->recv[t->recv + i] == rank) {
@@ -62,7 +62,7 @@ static enum hsp_status add_holders(struct hsp_tasks *x, const struct hsp_region 
             rc = known ? HSP_OK : add_holder(x, &one, err);
         }
     }
-    struct hsp_task *t = &x->task[x->n];
+    struct hsp_move_task *t = &x->task[x->n];
     t->hold = from;
     t->n_hold = (uint32_t)(x->n_hold - from);
     for (uint32_t i = 1; i < t->n_hold; i++) {
@@ -72,7 +72,7 @@ static enum hsp_status add_holders(struct hsp_tasks *x, const struct hsp_region 
 }
 
 /* Copies that several ranks computed: only the smallest one's counts, a receiver's if there is one. */
-static void keep_owner(const struct hsp_tasks *x, struct hsp_task *t)
+static void keep_owner(const struct hsp_tasks *x, struct hsp_move_task *t)
 {
     struct hsp_holder *h = &x->hold[t->hold];
     uint32_t k = 0;
@@ -95,8 +95,8 @@ static enum hsp_status add_task(struct hsp_tasks *x, const struct hsp_region *g,
     if (!hsp_grow(&x->task, &x->cap, x->n + 1, sizeof *x->task, MAX_POOL)) {
         return hsp_grow_error(x->n + 1, MAX_POOL, "cells of a reshard", err);
     }
-    struct hsp_task *t = &x->task[x->n];
-    *t = (struct hsp_task){.box = g->box, .recv = x->n_recv};
+    struct hsp_move_task *t = &x->task[x->n];
+    *t = (struct hsp_move_task){.box = g->box, .recv = x->n_recv};
     enum hsp_status rc = HSP_OK;
     for (uint32_t i = 0; rc == HSP_OK && i < g->n_dst; i++) {
         if (p->src == NULL || p->dst[i] == p->to) {

@@ -19,7 +19,7 @@ static bool same_pick(const uint8_t *a, const uint8_t *b, uint32_t n)
 }
 
 /* A reduction that is sent on has one root and one peer in all its cells. */
-static bool fits(const struct hsp_draft *d, const struct hsp_draft_key *k, uint32_t root,
+static bool fits(const struct hsp_move_draft *d, const struct hsp_draft_key *k, uint32_t root,
                  uint32_t peer)
 {
     bool one_pair = k->kind == HSP_MOVE_REDUCE_SEND;
@@ -36,8 +36,8 @@ static enum hsp_status new_draft(struct hsp_drafts *x, const struct hsp_draft_ke
     if (!hsp_grow(&x->d, &x->cap, x->n + 1, sizeof *x->d, MAX_MOVES)) {
         return hsp_grow_error(x->n + 1, MAX_MOVES, "moves of a reshard", err);
     }
-    struct hsp_draft *d = &x->d[x->n];
-    *d = (struct hsp_draft){.kind = k->kind, .src = k->src, .of_sums = k->of_sums};
+    struct hsp_move_draft *d = &x->d[x->n];
+    *d = (struct hsp_move_draft){.kind = k->kind, .src = k->src, .of_sums = k->of_sums};
     x->n++; /* from here on it is freed with the others */
     if (k->n_ranks > 0) {
         d->ranks = calloc(k->n_ranks, sizeof *d->ranks);
@@ -69,7 +69,7 @@ enum hsp_status hsp_drafts_add(struct hsp_drafts *x, const struct hsp_draft_key 
         }
         i = x->n;
     }
-    struct hsp_draft *d = &x->d[i - 1];
+    struct hsp_move_draft *d = &x->d[i - 1];
     if (!hsp_grow(&d->cell, &d->cap, d->n + 1, sizeof *d->cell, MAX_CELLS)) {
         return hsp_grow_error(d->n + 1, MAX_CELLS, "cells of a move", err);
     }
@@ -105,7 +105,7 @@ static uint32_t index_of(const uint32_t *list, uint32_t n, uint32_t rank)
 }
 
 /* The group of a P2P move: everyone who sends or receives. */
-static enum hsp_status p2p_ranks(struct hsp_draft *d, struct hsp_err *err)
+static enum hsp_status p2p_ranks(struct hsp_move_draft *d, struct hsp_err *err)
 {
     bool member[HSP_MAX_RANKS] = {false};
     uint32_t n = 0;
@@ -129,7 +129,7 @@ static enum hsp_status p2p_ranks(struct hsp_draft *d, struct hsp_err *err)
 }
 
 /* @like: channel and reduction of the move. */
-static enum hsp_status finish_move(struct hsp_draft *d, const struct hsp_move *like,
+static enum hsp_status finish_move(struct hsp_move_draft *d, const struct hsp_move *like,
                                    struct hsp_arena *arena, struct hsp_move *ret,
                                    uint8_t **ret_pick, struct hsp_err *err)
 {
@@ -165,7 +165,7 @@ static enum hsp_status finish_move(struct hsp_draft *d, const struct hsp_move *l
 }
 
 /* Copies first, then collectives, then sends, then sends of sums made before. */
-static int phase_of(const struct hsp_draft *d)
+static int phase_of(const struct hsp_move_draft *d)
 {
     if (d->kind == HSP_MOVE_COPY) {
         return 0;

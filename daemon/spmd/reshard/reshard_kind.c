@@ -40,7 +40,7 @@ static void join(struct finder *f, uint32_t a, uint32_t b)
 }
 
 /* Whether some receiver holds addend @addend of the sum @t. */
-static bool addend_received(const struct finder *f, const struct hsp_task *t, uint32_t addend)
+static bool addend_received(const struct finder *f, const struct hsp_move_task *t, uint32_t addend)
 {
     for (uint32_t i = 0; i < t->n_hold; i++) {
         const struct hsp_holder *h = &f->t.hold[t->hold + i];
@@ -52,7 +52,7 @@ static bool addend_received(const struct finder *f, const struct hsp_task *t, ui
 }
 
 /* All receivers, and of each addend the holders that receive or else the first one. */
-static void join_sum(struct finder *f, const struct hsp_task *t)
+static void join_sum(struct finder *f, const struct hsp_move_task *t)
 {
     const uint32_t *recv = &f->t.recv[t->recv];
     for (uint32_t i = 0; i < t->n_recv; i++) {
@@ -74,7 +74,7 @@ static void join_sum(struct finder *f, const struct hsp_task *t)
  * holders in turn. */
 static void join_plain(struct finder *f, size_t task)
 {
-    const struct hsp_task *t = &f->t.task[task];
+    const struct hsp_move_task *t = &f->t.task[task];
     const uint32_t *recv = &f->t.recv[t->recv];
     struct hsp_rank_set own = hsp_set_and(&f->hold[task], &f->recv[task]);
     bool local = hsp_set_equal(&own, &f->recv[task]), inside = hsp_set_count(&own) > 0;
@@ -101,7 +101,7 @@ static enum hsp_status make_parts(struct finder *f)
         f->used[f->t.dst->items[i].rank] = true;
     }
     for (size_t k = 0; k < f->t.n; k++) {
-        const struct hsp_task *t = &f->t.task[k];
+        const struct hsp_move_task *t = &f->t.task[k];
         for (uint32_t i = 0; i < t->n_hold; i++) {
             hsp_set_add(&f->hold[k], f->t.hold[t->hold + i].rank);
         }
@@ -136,7 +136,7 @@ struct look {
 static void look_at_sum(const struct finder *f, size_t k, const struct hsp_rank_set *h,
                         const struct hsp_rank_set *r, struct look *x)
 {
-    const struct hsp_task *t = &f->t.task[k];
+    const struct hsp_move_task *t = &f->t.task[k];
     struct hsp_rank_set own = hsp_set_and(h, r);
     bool each = true;
     for (uint32_t i = 0; i < t->n_hold; i++) {
@@ -355,7 +355,7 @@ static enum hsp_status put_groups(struct finder *f, const struct pieces *p)
 static void add_piece(const struct finder *f, size_t k, const struct hsp_rank_set *ranks,
                       uint32_t addend, struct pieces *p)
 {
-    const struct hsp_task *t = &f->t.task[k];
+    const struct hsp_move_task *t = &f->t.task[k];
     for (uint32_t i = 0; i < t->n_hold; i++) {
         const struct hsp_holder *h = &f->t.hold[t->hold + i];
         if ((addend == HSP_ANY_ADDEND || h->addend == addend) && hsp_set_has(ranks, h->rank)) {
@@ -387,7 +387,7 @@ static void free_pieces(struct pieces *p)
 /* Addends of a sum in the order of their numbers. */
 static enum hsp_status sum_groups(struct finder *f, size_t k, const struct hsp_rank_set *ranks)
 {
-    const struct hsp_task *t = &f->t.task[k];
+    const struct hsp_move_task *t = &f->t.task[k];
     const struct hsp_holder *h = &f->t.hold[t->hold];
     struct pieces p;
     enum hsp_status rc = new_pieces(f, t->n_hold, &p);

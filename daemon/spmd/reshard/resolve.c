@@ -15,7 +15,8 @@ double hsp_resolver_us(const struct hsp_resolver *r, uint32_t from, uint32_t to)
 /* ---- all-gathers ---- */
 
 /* Holders of @t that receive it; *ret_one: one of them. */
-static uint32_t n_both(const struct hsp_resolver *r, const struct hsp_task *t, uint32_t *ret_one)
+static uint32_t n_both(const struct hsp_resolver *r, const struct hsp_move_task *t,
+                       uint32_t *ret_one)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < t->n_hold; i++) {
@@ -35,7 +36,7 @@ struct candidate {
 static int by_receivers(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
-    const struct hsp_task *s = &x->r->t.task[x->task], *t = &x->r->t.task[y->task];
+    const struct hsp_move_task *s = &x->r->t.task[x->task], *t = &x->r->t.task[y->task];
     if (s->n_recv != t->n_recv) {
         return s->n_recv < t->n_recv ? -1 : 1;
     }
@@ -50,7 +51,7 @@ static int by_receivers(const void *a, const void *b)
 
 static bool same_receivers(const struct candidate *x, const struct candidate *y)
 {
-    const struct hsp_task *s = &x->r->t.task[x->task], *t = &x->r->t.task[y->task];
+    const struct hsp_move_task *s = &x->r->t.task[x->task], *t = &x->r->t.task[y->task];
     return s->n_recv == t->n_recv && memcmp(&x->r->t.recv[s->recv], &x->r->t.recv[t->recv],
                                             s->n_recv * sizeof *x->r->t.recv) == 0;
 }
@@ -68,7 +69,7 @@ static void mark_class(struct hsp_resolver *r, const struct candidate *c, size_t
         }
     }
     for (size_t i = 0; several && i < n; i++) {
-        struct hsp_task *t = &r->t.task[c[i].task];
+        struct hsp_move_task *t = &r->t.task[c[i].task];
         t->gather = n_both(r, t, &rank) < t->n_recv;
     }
 }
@@ -82,7 +83,7 @@ static enum hsp_status mark_gathers(struct hsp_resolver *r, struct hsp_err *err)
         return hsp_err_nomem(err, "moves of a reshard");
     }
     for (size_t i = 0; i < r->t.n; i++) {
-        const struct hsp_task *t = &r->t.task[i];
+        const struct hsp_move_task *t = &r->t.task[i];
         if (!t->sum && t->n_recv > 1 && n_both(r, t, &one) > 0) {
             c[n++] = (struct candidate){r, i};
         }
@@ -106,8 +107,8 @@ uint8_t hsp_holder_pick(const struct hsp_holder *h)
 }
 
 /* The best holder of @t to send to @to; among those that receive themselves when @inside. */
-static const struct hsp_holder *best_source(const struct hsp_resolver *r, const struct hsp_task *t,
-                                            uint32_t to, bool inside)
+static const struct hsp_holder *best_source(const struct hsp_resolver *r,
+                                            const struct hsp_move_task *t, uint32_t to, bool inside)
 {
     const struct hsp_holder *best = NULL;
     double best_us = 0;
@@ -126,7 +127,7 @@ static const struct hsp_holder *best_source(const struct hsp_resolver *r, const 
     return best;
 }
 
-static enum hsp_status add_gather(struct hsp_resolver *r, const struct hsp_task *t,
+static enum hsp_status add_gather(struct hsp_resolver *r, const struct hsp_move_task *t,
                                   struct hsp_err *err)
 {
     const uint32_t *recv = &r->t.recv[t->recv];
@@ -143,23 +144,24 @@ static enum hsp_status add_gather(struct hsp_resolver *r, const struct hsp_task 
     return hsp_drafts_add(&r->drafts, &key, &t->box, h->rank, h->rank, err);
 }
 
-enum hsp_status hsp_resolver_copy(struct hsp_resolver *r, const struct hsp_task *t, uint32_t rank,
-                                  uint8_t pick, struct hsp_err *err)
+enum hsp_status hsp_resolver_copy(struct hsp_resolver *r, const struct hsp_move_task *t,
+                                  uint32_t rank, uint8_t pick, struct hsp_err *err)
 {
     struct hsp_draft_key key = {.kind = HSP_MOVE_COPY, .n_ranks = 1, .ranks = &rank};
     key.pick = pick != HSP_MOVE_SUM ? &pick : NULL;
     return hsp_drafts_add(&r->drafts, &key, &t->box, rank, rank, err);
 }
 
-enum hsp_status hsp_resolver_send(struct hsp_resolver *r, const struct hsp_task *t, bool of_sums,
-                                  uint8_t pick, uint32_t from, uint32_t to, struct hsp_err *err)
+enum hsp_status hsp_resolver_send(struct hsp_resolver *r, const struct hsp_move_task *t,
+                                  bool of_sums, uint8_t pick, uint32_t from, uint32_t to,
+                                  struct hsp_err *err)
 {
     struct hsp_draft_key key = {.kind = HSP_MOVE_P2P, .src = pick, .of_sums = of_sums};
     r->load[from] += hsp_box_count(&t->box);
     return hsp_drafts_add(&r->drafts, &key, &t->box, from, to, err);
 }
 
-static enum hsp_status resolve_plain(struct hsp_resolver *r, const struct hsp_task *t,
+static enum hsp_status resolve_plain(struct hsp_resolver *r, const struct hsp_move_task *t,
                                      struct hsp_err *err)
 {
     enum hsp_status rc = HSP_OK;
@@ -191,7 +193,7 @@ static enum hsp_status decide(struct hsp_resolver *r, struct hsp_err *err)
         rc = mark_gathers(r, err);
     }
     for (size_t i = 0; rc == HSP_OK && i < r->t.n; i++) {
-        const struct hsp_task *t = &r->t.task[i];
+        const struct hsp_move_task *t = &r->t.task[i];
         rc = t->sum ? hsp_resolver_sum(r, t, err) : resolve_plain(r, t, err);
     }
     return rc;

@@ -16,7 +16,7 @@ struct hsp_holder {
 };
 
 /* A cell with one value to bring to its receivers; the lists are parts of hold and recv below. */
-struct hsp_task {
+struct hsp_move_task {
     struct hsp_box box;
     size_t hold, recv; /* holders ascend by (rank, addend), receivers by rank */
     uint32_t n_hold, n_recv;
@@ -27,9 +27,9 @@ struct hsp_task {
 struct hsp_tasks {
     const struct hsp_cover *src, *dst;
     const struct hsp_resolve_opts *opts;
-    bool any_target;       /* a rank may receive several boxes */
-    uint32_t *input;       /* [item of src]: number among those of its rank; owned */
-    struct hsp_task *task; /* owned */
+    bool any_target;            /* a rank may receive several boxes */
+    uint32_t *input;            /* [item of src]: number among those of its rank; owned */
+    struct hsp_move_task *task; /* owned */
     size_t n, cap;
     struct hsp_holder *hold; /* owned */
     size_t n_hold, cap_hold;
@@ -41,12 +41,12 @@ struct hsp_tasks {
 /* Of @x src, dst, opts and any_target are set. Fails as hsp_resolve; hsp_tasks_fini also then. */
 enum hsp_status hsp_tasks_make(struct hsp_tasks *x, struct hsp_err *err);
 void hsp_tasks_fini(struct hsp_tasks *x);
-bool hsp_task_receives(const struct hsp_tasks *x, const struct hsp_task *t, uint32_t rank);
+bool hsp_task_receives(const struct hsp_tasks *x, const struct hsp_move_task *t, uint32_t rank);
 
 /* ---- moves under construction ---- */
 
 /* Roots and peers of its cells are ranks until it is finished. */
-struct hsp_draft {
+struct hsp_move_draft {
     uint8_t kind;
     bool of_sums;          /* moves what an earlier move has made */
     uint8_t src;           /* P2P: of who sends, as in hsp_moves.pick */
@@ -57,7 +57,7 @@ struct hsp_draft {
     size_t n, cap;
 };
 struct hsp_drafts {
-    struct hsp_draft *d; /* owned */
+    struct hsp_move_draft *d; /* owned */
     size_t n, cap;
 };
 
@@ -87,12 +87,13 @@ struct hsp_resolver {
 };
 double hsp_resolver_us(const struct hsp_resolver *r, uint32_t from, uint32_t to); /* per byte */
 uint8_t hsp_holder_pick(const struct hsp_holder *h);
-enum hsp_status hsp_resolver_copy(struct hsp_resolver *r, const struct hsp_task *t, uint32_t rank,
-                                  uint8_t pick, struct hsp_err *err);
-enum hsp_status hsp_resolver_send(struct hsp_resolver *r, const struct hsp_task *t, bool of_sums,
-                                  uint8_t pick, uint32_t from, uint32_t to, struct hsp_err *err);
+enum hsp_status hsp_resolver_copy(struct hsp_resolver *r, const struct hsp_move_task *t,
+                                  uint32_t rank, uint8_t pick, struct hsp_err *err);
+enum hsp_status hsp_resolver_send(struct hsp_resolver *r, const struct hsp_move_task *t,
+                                  bool of_sums, uint8_t pick, uint32_t from, uint32_t to,
+                                  struct hsp_err *err);
 /* resolve_reduction.c: a task of several addends. */
-enum hsp_status hsp_resolver_sum(struct hsp_resolver *r, const struct hsp_task *t,
+enum hsp_status hsp_resolver_sum(struct hsp_resolver *r, const struct hsp_move_task *t,
                                  struct hsp_err *err);
 
 #endif

@@ -44,7 +44,8 @@ static void add_member(struct group *g, uint32_t rank, uint8_t pick)
 }
 
 /* The holder of one addend, h[0..n), that is best for one group alone. */
-static const struct hsp_holder *best_adder(const struct hsp_resolver *r, const struct hsp_task *t,
+static const struct hsp_holder *best_adder(const struct hsp_resolver *r,
+                                           const struct hsp_move_task *t,
                                            const struct hsp_holder *h, uint32_t n)
 {
     const struct hsp_holder *best = NULL;
@@ -66,8 +67,8 @@ static const struct hsp_holder *best_adder(const struct hsp_resolver *r, const s
 
 /* The @j-th holder of one addend that receives. */
 static const struct hsp_holder *nth_receiving(const struct hsp_resolver *r,
-                                              const struct hsp_task *t, const struct hsp_holder *h,
-                                              uint32_t n, uint32_t j)
+                                              const struct hsp_move_task *t,
+                                              const struct hsp_holder *h, uint32_t n, uint32_t j)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (hsp_task_receives(&r->t, t, h[i].rank) && j-- == 0) {
@@ -78,7 +79,7 @@ static const struct hsp_holder *nth_receiving(const struct hsp_resolver *r,
 }
 
 /* How many groups can add side by side: every addend has so many holders that receive. At least 1. */
-static uint32_t count_groups(const struct hsp_resolver *r, const struct hsp_task *t)
+static uint32_t count_groups(const struct hsp_resolver *r, const struct hsp_move_task *t)
 {
     const struct hsp_holder *h = &r->t.hold[t->hold];
     uint32_t least = UINT32_MAX;
@@ -93,7 +94,7 @@ static uint32_t count_groups(const struct hsp_resolver *r, const struct hsp_task
 }
 
 /* Holders are sorted by addend, no rank has two. */
-static void make_group(const struct hsp_resolver *r, const struct hsp_task *t, uint32_t j,
+static void make_group(const struct hsp_resolver *r, const struct hsp_move_task *t, uint32_t j,
                        uint32_t n_groups, struct group *ret)
 {
     const struct hsp_holder *h = &r->t.hold[t->hold];
@@ -111,7 +112,7 @@ static void make_group(const struct hsp_resolver *r, const struct hsp_task *t, u
  * first, with all; what is left is given by ranks that give nothing yet, receivers first. */
 struct assignment {
     const struct hsp_resolver *r;
-    const struct hsp_task *t;
+    const struct hsp_move_task *t;
     bool *taken; /* [holder]: its addend is given by somebody */
     struct group *g;
 };
@@ -182,7 +183,7 @@ static bool give_one(struct assignment *a, uint32_t addend)
     return true;
 }
 
-static enum hsp_status assign(const struct hsp_resolver *r, const struct hsp_task *t,
+static enum hsp_status assign(const struct hsp_resolver *r, const struct hsp_move_task *t,
                               struct group *ret, struct hsp_err *err)
 {
     struct assignment a = {.r = r, .t = t, .g = ret};
@@ -230,7 +231,7 @@ static struct hsp_draft_key key_of(uint8_t kind, const struct group *g)
 }
 
 /* One rank holds all addends. *ret_has: a receiver that has the sum. */
-static enum hsp_status sum_alone(struct hsp_resolver *r, const struct hsp_task *t,
+static enum hsp_status sum_alone(struct hsp_resolver *r, const struct hsp_move_task *t,
                                  const struct group *g, bool *has, struct hsp_err *err)
 {
     uint32_t from = g->rank[0];
@@ -247,7 +248,7 @@ static enum hsp_status sum_alone(struct hsp_resolver *r, const struct hsp_task *
 }
 
 /* Nobody who adds receives: one makes the sum and hands it to the nearest receiver. */
-static enum hsp_status sum_and_send(struct hsp_resolver *r, const struct hsp_task *t,
+static enum hsp_status sum_and_send(struct hsp_resolver *r, const struct hsp_move_task *t,
                                     struct group *g, bool *has, struct hsp_err *err)
 {
     bool any[HSP_MAX_RANKS];
@@ -265,8 +266,8 @@ static enum hsp_status sum_and_send(struct hsp_resolver *r, const struct hsp_tas
     return hsp_drafts_add(&r->drafts, &key, &t->box, root, to, err);
 }
 
-static enum hsp_status add_group(struct hsp_resolver *r, const struct hsp_task *t, struct group *g,
-                                 bool *has, struct hsp_err *err)
+static enum hsp_status add_group(struct hsp_resolver *r, const struct hsp_move_task *t,
+                                 struct group *g, bool *has, struct hsp_err *err)
 {
     bool may[HSP_MAX_RANKS];
     uint32_t n = 0;
@@ -290,8 +291,8 @@ static enum hsp_status add_group(struct hsp_resolver *r, const struct hsp_task *
 }
 
 /* The sum to receivers that have not got it yet, from those that have. */
-static enum hsp_status spread(struct hsp_resolver *r, const struct hsp_task *t, const bool *has,
-                              struct hsp_err *err)
+static enum hsp_status spread(struct hsp_resolver *r, const struct hsp_move_task *t,
+                              const bool *has, struct hsp_err *err)
 {
     const uint32_t *recv = &r->t.recv[t->recv];
     enum hsp_status rc = HSP_OK;
@@ -313,7 +314,7 @@ static enum hsp_status spread(struct hsp_resolver *r, const struct hsp_task *t, 
     return rc;
 }
 
-enum hsp_status hsp_resolver_sum(struct hsp_resolver *r, const struct hsp_task *t,
+enum hsp_status hsp_resolver_sum(struct hsp_resolver *r, const struct hsp_move_task *t,
                                  struct hsp_err *err)
 {
     bool has[HSP_MAX_RANKS] = {false}, several = false;

@@ -107,7 +107,7 @@ static void fill(struct counter *c, struct hsp_program *p, uint32_t *known)
     }
 }
 
-enum hsp_status hsp_slots_assign(struct hsp_program *p, const struct hsp_order *o,
+enum hsp_status hsp_slots_assign(struct hsp_program *p, const struct hsp_pipeline_order *o,
                                  struct hsp_err *err)
 {
     struct counter c = {.p = p};

@@ -11,7 +11,7 @@
 #include "daemon/spmd/schedule/pipeline_order.h"
 
 /* Fills n_slots of each tensor of @p; its template is complete. HSP_ENOMEM. */
-enum hsp_status hsp_slots_assign(struct hsp_program *p, const struct hsp_order *o,
+enum hsp_status hsp_slots_assign(struct hsp_program *p, const struct hsp_pipeline_order *o,
                                  struct hsp_err *err);
 
 #endif

@@ -147,11 +147,12 @@ uint32_t hsp_order_waiting(const struct hsp_stream *s, uint32_t stage)
 }
 
 enum hsp_status hsp_order_make(const struct hsp_stream *s, uint32_t stage, uint32_t eval_n_micro,
-                               struct hsp_order *ret, struct hsp_err *err)
+                               struct hsp_pipeline_order *ret, struct hsp_err *err)
 {
     struct groups g = groups_of(s, eval_n_micro);
     struct walk w = {0};
-    struct hsp_order o = {.n_train = hsp_order_count(s), .n_eval = eval_n_micro * g.n_chunks};
+    struct hsp_pipeline_order o = {.n_train = hsp_order_count(s),
+                                   .n_eval = eval_n_micro * g.n_chunks};
     o.train = calloc((size_t)o.n_train + 1, sizeof *o.train);
     o.eval = calloc((size_t)o.n_eval + 1, sizeof *o.eval);
     if (o.train == NULL || o.eval == NULL) {
@@ -166,9 +167,9 @@ enum hsp_status hsp_order_make(const struct hsp_stream *s, uint32_t stage, uint3
     return HSP_OK;
 }
 
-void hsp_order_fini(struct hsp_order *o)
+void hsp_order_fini(struct hsp_pipeline_order *o)
 {
     free(o->train);
     free(o->eval);
-    *o = (struct hsp_order){0};
+    *o = (struct hsp_pipeline_order){0};
 }

@@ -31,7 +31,7 @@ struct hsp_unit {
     uint32_t chunk, micro;
 };
 
-struct hsp_order {
+struct hsp_pipeline_order {
     uint32_t n_train, n_eval;
     struct hsp_unit *train, *eval; /* owned */
 };
@@ -50,7 +50,7 @@ uint32_t hsp_order_waiting(const struct hsp_stream *s, uint32_t stage);
 
 /* Both orders of a stage; @eval_n_micro: micro-batches of validation. HSP_ENOMEM. */
 enum hsp_status hsp_order_make(const struct hsp_stream *s, uint32_t stage, uint32_t eval_n_micro,
-                               struct hsp_order *ret, struct hsp_err *err);
-void hsp_order_fini(struct hsp_order *o);
+                               struct hsp_pipeline_order *ret, struct hsp_err *err);
+void hsp_order_fini(struct hsp_pipeline_order *o);
 
 #endif

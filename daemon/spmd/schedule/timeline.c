@@ -86,7 +86,7 @@ static enum hsp_status list_units(struct clockwork *x, uint32_t n_eval)
 {
     enum hsp_status rc = HSP_OK;
     for (uint32_t i = 0; rc == HSP_OK && i < x->s->n_stages; i++) {
-        struct hsp_order o = {0};
+        struct hsp_pipeline_order o = {0};
         rc = hsp_order_make(x->s, i, n_eval, &o, x->err);
         const struct hsp_unit *unit = n_eval > 0 ? o.eval : o.train;
         for (uint32_t k = 0; rc == HSP_OK && k < x->t->n_units; k++) {

@@ -36,7 +36,7 @@ struct hsp_question {
         *rest;      /* n_in: layout in which a completed operand rests, NULL: whole. NULL: all so */
     uint32_t uses;  /* mask of operands that are uses of parameters */
     uint32_t reads; /* mask of operands that are read from the data, alike in any layout */
-    bool values;    /* sums are completed also where rule 2 would let them be (place_reductions.h) */
+    bool values; /* sums are completed also where rule 2 would let them be (place_reductions.h) */
     const struct hsp_layout
         *want; /* layout that result 0 should take along axes no operand has (the use of the
                   parameter whose gradient it is), or NULL: whole */

@@ -506,7 +506,7 @@ static enum hsp_status used_cover(const struct finder *f, uint32_t param, struct
         const struct hsp_stream *s = &f->p->streams[i];
         for (uint32_t t = 0; rc == HSP_OK && t < s->n_stages; t++) {
             struct hsp_layout l;
-            if (!hsp_stage_uses(f->g, f->units, s, t, param)) {
+            if (!hsp_stage_uses_param(f->g, f->units, s, t, param)) {
                 continue;
             }
             rc = hsp_param_use(f->g, &s->stages[t], param, f->arena, &l, f->err);

@@ -66,8 +66,8 @@ enum hsp_status hsp_param_units(const struct hsp_graph *g, struct hsp_arena *are
     return HSP_OK;
 }
 
-bool hsp_stage_uses(const struct hsp_graph *g, const bool *units, const struct hsp_stream *s,
-                    uint32_t stage, uint32_t param)
+bool hsp_stage_uses_param(const struct hsp_graph *g, const bool *units, const struct hsp_stream *s,
+                          uint32_t stage, uint32_t param)
 {
     for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
         uint32_t first, end;
@@ -186,7 +186,7 @@ static enum hsp_status list_users(const struct hsp_graph *g, const struct hsp_pl
     for (uint32_t i = 0; i < p->n_streams; i++) {
         for (uint32_t j = 0; j < p->streams[i].n_stages; j++) {
             const struct hsp_stage *s = &p->streams[i].stages[j];
-            if (!hsp_stage_uses(g, units, &p->streams[i], j, param)) {
+            if (!hsp_stage_uses_param(g, units, &p->streams[i], j, param)) {
                 continue;
             }
             struct hsp_layout l;
@@ -329,7 +329,7 @@ enum hsp_status hsp_param_home(const struct hsp_graph *g, const struct hsp_plan 
     }
     struct user *u = NULL;
     uint32_t n = 0;
-    struct hsp_arena_mark m = hsp_arena_mark(arena);
+    struct hsp_arena_position m = hsp_arena_mark(arena);
     if (p->zero != 0 && p->zero_pattern == HSP_ZERO_INTERLEAVED) {
         struct hsp_annot *tree = NULL;
         enum hsp_status st = hsp_home_interleaved(g, p, units, param, arena, &tree, err);

@@ -32,8 +32,8 @@ void hsp_place_of_unit(const struct hsp_stream *s, uint32_t unit, uint32_t *ret_
 enum hsp_status hsp_param_units(const struct hsp_graph *g, struct hsp_arena *arena,
                                 const bool **ret, struct hsp_err *err);
 /* @units: from hsp_param_units. */
-bool hsp_stage_uses(const struct hsp_graph *g, const bool *units, const struct hsp_stream *s,
-                    uint32_t stage, uint32_t param);
+bool hsp_stage_uses_param(const struct hsp_graph *g, const bool *units, const struct hsp_stream *s,
+                          uint32_t stage, uint32_t param);
 
 /* Layout in which the members of @s use the parameter. */
 enum hsp_status hsp_param_use(const struct hsp_graph *g, const struct hsp_stage *s, uint32_t param,

@@ -83,9 +83,9 @@ static enum hsp_status give_slots(const struct hsp_cover *home, const char *name
     return HSP_OK;
 }
 
-enum hsp_status hsp_home_slots(const struct hsp_cover *home, const char *name,
-                               struct hsp_arena *arena, struct hsp_home_slots *ret,
-                               struct hsp_err *err)
+enum hsp_status hsp_home_slots_assign(const struct hsp_cover *home, const char *name,
+                                      struct hsp_arena *arena, struct hsp_home_slots *ret,
+                                      struct hsp_err *err)
 {
     struct hsp_home_slots s = {.n = 1, .of = hsp_arena_array(arena, home->n, sizeof *s.of)};
     bool several = false;
@@ -201,7 +201,7 @@ enum hsp_status hsp_home_interleaved(const struct hsp_graph *g, const struct hsp
         for (uint32_t k = 0; k < p->streams[i].n_stages; k++) {
             const struct hsp_stage *s = &p->streams[i].stages[k];
             struct hsp_layout use;
-            if (!hsp_stage_uses(g, units, &p->streams[i], k, param)) {
+            if (!hsp_stage_uses_param(g, units, &p->streams[i], k, param)) {
                 continue;
             }
             enum hsp_status rc = hsp_param_use(g, s, param, arena, &use, err);

@@ -21,9 +21,9 @@ struct hsp_home_slots {
 /* Slots of a normalised home, the smallest that are free in order of place. All 0 when no rank has
  * two boxes. HSP_EINVAL: boxes of one rank that copies of each other join, more than
  * HSP_MAX_HOME_SLOTS; @name appears in messages. HSP_ENOMEM. */
-enum hsp_status hsp_home_slots(const struct hsp_cover *home, const char *name,
-                               struct hsp_arena *arena, struct hsp_home_slots *ret,
-                               struct hsp_err *err);
+enum hsp_status hsp_home_slots_assign(const struct hsp_cover *home, const char *name,
+                                      struct hsp_arena *arena, struct hsp_home_slots *ret,
+                                      struct hsp_err *err);
 
 /* The tree of zero_pattern interleaved: what each group of users cuts among its members by tensor
  * parallelism is cut once more over the groups, in proportion to their members, so that everybody

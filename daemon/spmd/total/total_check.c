@@ -35,13 +35,13 @@ struct checker {
 
 static uint32_t range_count(const char *name)
 {
-    struct hsp_range r;
+    struct hsp_name_range r;
     return hsp_range_parse(name, &r) ? r.n : 1;
 }
 
 static void put_name(const char *name, uint32_t i, struct hsp_buf *out)
 {
-    struct hsp_range r;
+    struct hsp_name_range r;
     if (hsp_range_parse(name, &r)) {
         hsp_range_put(&r, r.n > 1 ? i : 0, out);
     }

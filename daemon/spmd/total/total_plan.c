@@ -102,12 +102,12 @@ static enum hsp_status fill_homes(const struct completer *x, struct hsp_plan *p)
 {
     uint32_t n = x->c->g->n_params;
     struct hsp_line *line = hsp_arena_array(x->tmp, n, sizeof *line);
-    struct hsp_run *run = NULL;
+    struct hsp_name_run *run = NULL;
     struct hsp_buf text;
     enum hsp_status rc = line == NULL ? hsp_err_nomem(x->err, "the total plan") : HSP_OK;
     hsp_buf_init(&text, LINE_BYTES);
     for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
-        struct hsp_arena_mark m = hsp_arena_mark(x->tmp);
+        struct hsp_arena_position m = hsp_arena_mark(x->tmp);
         struct hsp_annot *a = NULL;
         hsp_buf_reset(&text);
         line[i].name[0] = param_name(x->c, i);
@@ -346,7 +346,7 @@ static enum hsp_status list_stage(const struct completer *x, const struct hsp_st
     struct naming n = {.s = s, .to = to, .cap = (uint32_t)s->n_values};
     struct hsp_op_use *use = hsp_arena_array(x->tmp, max + 1, sizeof *use);
     struct hsp_line *line = hsp_arena_array(x->tmp, max + 1, sizeof *line);
-    struct hsp_run *run = NULL;
+    struct hsp_name_run *run = NULL;
     uint32_t n_lines = 0;
     *to = (struct hsp_stage_uses){.stream = s->stream, .stage = s->stage};
     to->layout = hsp_arena_array(x->tmp, n.cap, sizeof *to->layout);
@@ -383,7 +383,7 @@ static enum hsp_status fill_uses(const struct completer *x, struct hsp_plan *p)
         return hsp_err_nomem(x->err, "the total plan");
     }
     for (uint32_t i = 0; i < x->c->n_stages; i++) {
-        struct hsp_arena_mark m = hsp_arena_mark(x->tmp);
+        struct hsp_arena_position m = hsp_arena_mark(x->tmp);
         enum hsp_status rc = list_stage(x, &x->c->stage[i], &p->uses[p->n_uses]);
         hsp_arena_rewind(x->tmp, m);
         if (rc != HSP_OK) {

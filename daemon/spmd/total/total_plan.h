@@ -7,7 +7,8 @@
  */
 #ifndef HSP_TOTAL_PLAN_H
 #define HSP_TOTAL_PLAN_H
-#include "daemon/spmd/codegen/compile.h"
+#include "daemon/graph/train_spec.h"
+#include "daemon/plan/plan.h"
 #include "daemon/spmd/reshard/resolve.h" /* struct hsp_rank_links */
 
 /* @p with its open points filled: sizes, saved, homes, uses, reshards; home rules have become

@@ -265,12 +265,12 @@ static enum hsp_status group_reshards(struct lister *x, const uint32_t *order, u
                                       struct hsp_plan *p)
 {
     struct hsp_line *line = hsp_arena_array(x->tmp, n, sizeof *line);
-    struct hsp_run *run = NULL;
+    struct hsp_name_run *run = NULL;
     struct hsp_buf text;
     enum hsp_status rc = line == NULL ? hsp_err_nomem(x->err, "the total plan") : HSP_OK;
     hsp_buf_init(&text, LINE_BYTES);
     for (uint32_t i = 0; rc == HSP_OK && i < n; i++) {
-        struct hsp_arena_mark m = hsp_arena_mark(x->tmp);
+        struct hsp_arena_position m = hsp_arena_mark(x->tmp);
         struct hsp_plan_reshard r;
         rc = list_reshard(x, order[i], x->tmp, &r);
         if (rc == HSP_OK) {

@@ -215,7 +215,7 @@ static enum hsp_status list_uses(const struct hsp_graph *from, const struct hsp_
         for (uint32_t j = 0; j < total->streams[i].n_stages; j++) {
             const struct hsp_stage *s = &total->streams[i].stages[j];
             struct hsp_layout u, v;
-            if (!hsp_stage_uses(from, units, &total->streams[i], j, param)) {
+            if (!hsp_stage_uses_param(from, units, &total->streams[i], j, param)) {
                 continue;
             }
             enum hsp_status rc = hsp_param_use(from, s, param, arena, &u, err);

@@ -175,7 +175,7 @@ static bool parts_alike(const struct shrinker *x, const int64_t *full, const int
 static bool shared_alike(const struct shrinker *x, const struct hsp_stage *s, const int64_t *w,
                          int64_t full, int64_t small, bool rows)
 {
-    struct hsp_arena_mark m = hsp_arena_mark(x->work);
+    struct hsp_arena_position m = hsp_arena_mark(x->work);
     uint32_t groups = w != NULL ? s->n_groups : 1, first, end;
     static const int64_t one = 1;
     int64_t *cut = hsp_arena_array(x->work, 4 * ((size_t)s->n + 1), sizeof *cut);
@@ -281,7 +281,7 @@ static bool fit_widths(const struct shrinker *x, struct hsp_model_spec *m)
 static bool cuts_alike(const struct shrinker *x, const struct hsp_graph *b,
                        const struct hsp_stage *s, uint32_t param)
 {
-    struct hsp_arena_mark m = hsp_arena_mark(x->work);
+    struct hsp_arena_position m = hsp_arena_mark(x->work);
     struct hsp_layout u, v;
     enum hsp_status st = hsp_param_use(x->g, s, param, x->work, &u, NULL);
     st = st == HSP_OK ? hsp_param_use(b, s, param, x->work, &v, NULL) : st;
@@ -425,7 +425,7 @@ static enum hsp_status try_graph(struct shrinker *x, struct hsp_graph *g, struct
     struct hsp_plan p = x->total;
     struct hsp_train_spec t;
     struct hsp_program_file f;
-    struct hsp_arena_mark m = hsp_arena_mark(arena);
+    struct hsp_arena_position m = hsp_arena_mark(arena);
     copy_numbers(x->g, g);
     p.states_uses = p.states_reshards = false;
     p.memory_bytes = NULL;

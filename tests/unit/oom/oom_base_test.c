@@ -17,7 +17,7 @@ static enum hsp_status use_arena(void *ctx, struct hsp_buf *out, struct hsp_err 
     struct hsp_arena *a = hsp_arena_new(8 << 20);
     enum hsp_status st = a != NULL ? HSP_OK : HSP_ENOMEM;
     for (size_t i = 0; st == HSP_OK && i < 7; i++) {
-        struct hsp_arena_mark m = hsp_arena_mark(a);
+        struct hsp_arena_position m = hsp_arena_mark(a);
         size_t used = hsp_arena_used(a);
         const char *s = hsp_arena_strdup(a, words[i]);
         const char *t = hsp_arena_strndup(a, words[i], 3);

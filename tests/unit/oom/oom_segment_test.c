@@ -37,7 +37,7 @@ static enum hsp_status create(const char *dir, const struct hsp_segment_key *key
 static void fill_and_seal(struct hsp_state_segment *s)
 {
     for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
-        const struct hsp_segment_row *r = hsp_segment_row(s, i);
+        const struct hsp_segment_row *r = hsp_segment_row_at(s, i);
         fill_box(r->dtype, r->tensor, r->kind, SEALED, r->full, &r->box,
                  (uint8_t *)hsp_segment_area(s) + r->offset);
     }
@@ -48,7 +48,7 @@ static int64_t wrong(const struct hsp_state_segment *s)
 {
     int64_t n = 0;
     for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
-        const struct hsp_segment_row *r = hsp_segment_row(s, i);
+        const struct hsp_segment_row *r = hsp_segment_row_at(s, i);
         n += wrong_in_box(r->dtype, r->tensor, r->kind, SEALED, r->full, &r->box, &r->box,
                           (const uint8_t *)hsp_segment_area(s) + r->offset);
     }
@@ -70,9 +70,9 @@ static enum hsp_status make_and_open(void *ctx, struct hsp_buf *out, struct hsp_
         st = hsp_segment_open(dir, &key, false, &s, err);
     }
     if (st == HSP_OK) {
-        const struct hsp_box box = hsp_segment_row(s, 1)->box;
+        const struct hsp_box box = hsp_segment_row_at(s, 1)->box;
         st = hsp_segment_verify(s, err);
-        hsp_buf_printf(out, "%s %ju %u %ju %d\n", hsp_segment_key(s)->device,
+        hsp_buf_printf(out, "%s %ju %u %ju %d\n", hsp_segment_key_of(s)->device,
                        (uintmax_t)hsp_segment_version(s), hsp_segment_find(s, 3, 1, &box),
                        (uintmax_t)hsp_segment_content(s), (int)wrong(s));
     }

@@ -583,12 +583,12 @@ static enum hsp_status use_lines(void *ctx, struct hsp_buf *out, struct hsp_err 
                                            {{"h.2.w", "h.1.b"}, {1, 1}}, {{"h.3.w", NULL}, {2, 1}},
                                            {{"h.2.w", NULL}, {1, 1}},    {{"wte", NULL}, {1, 1}}};
     struct hsp_arena *a = NULL;
-    struct hsp_run *run = NULL;
+    struct hsp_name_run *run = NULL;
     uint32_t n = 0;
     enum hsp_status st = start(&a, err);
     st = st != HSP_OK ? st : hsp_lines_group(line, sizeof line / sizeof line[0], a, &run, &n, err);
     for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
-        struct hsp_range r;
+        struct hsp_name_range r;
         hsp_buf_puts(out, run[i].name[0]);
         assert_true(hsp_range_parse(run[i].name[0], &r));
         hsp_range_put(&r, 0, out);
@@ -602,7 +602,7 @@ static void lines_are_grouped_whole_or_not(void **state)
     (void)state;
     hsp_oom_loop("lines", use_lines, NULL, 1000);
     struct hsp_buf b;
-    struct hsp_range r;
+    struct hsp_name_range r;
     assert_true(hsp_range_parse("h.[0-3].w", &r));
     hsp_oom_empty(&b);
     hsp_range_put(&r, 1, &b);

@@ -86,7 +86,7 @@ static enum hsp_status describe(const struct hsp_ckpt *c, struct hsp_buf *out, s
     hsp_buf_printf(out, "%s %ju %ju\n", hsp_ckpt_about(c)->job, (uintmax_t)hsp_ckpt_about(c)->step,
                    (uintmax_t)hsp_ckpt_content(c));
     for (size_t i = 0; st == HSP_OK && i < hsp_ckpt_count(c); i++) {
-        const struct hsp_ckpt_tensor *t = hsp_ckpt_tensor(c, i);
+        const struct hsp_ckpt_tensor *t = hsp_ckpt_tensor_at(c, i);
         struct hsp_box whole = hsp_box_whole(t->rank, t->full);
         double x[32];
         st = hsp_ckpt_read(c, t, &whole, &whole, x, err);
@@ -147,7 +147,7 @@ for (size_t i = 0; st == HSP_OK && i < hsp_st_count(r); i++) {
     double x[32];
     assert_ptr_equal(hsp_st_find(r, e->name), e);
     st = hsp_st_read(r, e, 0, x, e->end - e->begin, err);
-    hsp_buf_printf(out, "%s %a %s\n", e->name, x[4], hsp_st_meta(r, "format"));
+    hsp_buf_printf(out, "%s %a %s\n", e->name, x[4], hsp_st_meta_value(r, "format"));
 }
 (void)hsp_st_close(r);
 (void)hsp_ckpt_close(c);

@@ -120,7 +120,7 @@ struct config {
 
 static const char *const optimizers[] = {"adamw", "sgd", NULL};
 #define AT(member) .offset = offsetof(struct config, member)
-static const struct hsp_field fields[] = {
+static const struct hsp_cfg_field fields[] = {
     {.path = "name", .type = HSP_FIELD_STR, AT(name), .required = true, .help = "of the job"},
     {.path = "note", .type = HSP_FIELD_STR, AT(note)},
     {.path = "model.layers", .type = HSP_FIELD_I64, AT(layers), .dflt = "2", .min = 1, .max = 99},

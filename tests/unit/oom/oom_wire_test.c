@@ -23,7 +23,7 @@ static const uint16_t all_types[] = {
 };
 
 /* Every field has a value, every list two items. */
-static void fill(const struct hsp_field *f, uint32_t n, char *base, struct hsp_arena *a)
+static void fill(const struct hsp_wire_field *f, uint32_t n, char *base, struct hsp_arena *a)
 {
     for (uint32_t i = 0; i < n; i++) {
         char *at = base + f[i].offset;
@@ -83,7 +83,7 @@ static void messages_of_every_type_pass_whole_or_not(void **state)
     for (size_t i = 0; i < HSP_ARRAY_LEN(all_types); i++) {
         struct hsp_arena *a = hsp_arena_new(ARENA);
         struct hsp_msg m = {.type = all_types[i], .request = 1, .epoch = 2};
-        const struct hsp_msg_desc *d = hsp_msg_desc(m.type);
+        const struct hsp_msg_desc *d = hsp_msg_desc_of(m.type);
         fill(d->fields, d->n_fields, (char *)&m.u, a);
         if (hsp_msg_blob_max(m.type) > 0) {
             m.blob = (const uint8_t *)"blob";

@@ -127,7 +127,7 @@ enum hsp_status hsp_backend_cpu_open(int threads, struct hsp_backend **ret, stru
         st = hsp_cpu_reserve(cpu, 0, err);
     }
 #ifndef HSP_SANITIZE /* there ours are some 20 times slower than OpenBLAS, and tested apart */
-    cpu->gemm = hsp_gemm_kernel(0);
+    cpu->gemm = hsp_gemm_kernel_at(0);
 #endif
     if (st == HSP_OK && cpu->gemm != NULL) {
         /* threads is at most HSP_WORKPOOL_MAX now */

@@ -77,9 +77,10 @@ static enum hsp_status mem_fill(struct hsp_backend *b, enum hsp_devq q, enum hsp
     return HSP_OK;
 }
 
-static enum hsp_status mem_cells(struct hsp_backend *b, enum hsp_devq q, const struct hsp_view *dst,
-                                 const struct hsp_view *src, const struct hsp_box *cell,
-                                 enum hsp_cells how, struct hsp_err *err)
+static enum hsp_status mem_cells(struct hsp_backend *b, enum hsp_devq q,
+                                 const struct hsp_cell_view *dst, const struct hsp_cell_view *src,
+                                 const struct hsp_box *cell, enum hsp_cells how,
+                                 struct hsp_err *err)
 {
     (void)b;
     (void)q;

@@ -42,7 +42,7 @@
 #undef FMA_F32
 #undef FMA_F64
 
-const struct hsp_gemm_kernel *hsp_gemm_kernel(unsigned i)
+const struct hsp_gemm_kernel *hsp_gemm_kernel_at(unsigned i)
 {
     static const struct hsp_gemm_kernel avx512 = {"avx512", gemm_f32_avx512, gemm_f64_avx512};
     static const struct hsp_gemm_kernel avx2 = {"avx2", gemm_f32_avx2, gemm_f64_avx2};
@@ -58,7 +58,7 @@ const struct hsp_gemm_kernel *hsp_gemm_kernel(unsigned i)
 
 #else
 
-const struct hsp_gemm_kernel *hsp_gemm_kernel(unsigned i)
+const struct hsp_gemm_kernel *hsp_gemm_kernel_at(unsigned i)
 {
     (void)i;
     return NULL;

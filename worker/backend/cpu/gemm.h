@@ -41,6 +41,6 @@ struct hsp_gemm_kernel {
 };
 
 /* The kernels that run on this processor, the fastest is number 0; NULL beyond the last one. */
-const struct hsp_gemm_kernel *hsp_gemm_kernel(unsigned i);
+const struct hsp_gemm_kernel *hsp_gemm_kernel_at(unsigned i);
 
 #endif

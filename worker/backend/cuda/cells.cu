@@ -165,8 +165,8 @@ static void reduce(struct hsp_cuda *g, enum hsp_devq q, const struct cells_shape
     }
 }
 
-enum hsp_status hsp_cuda_cells(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_view *dst,
-                               const struct hsp_view *src, const struct hsp_box *cell,
+enum hsp_status hsp_cuda_cells(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_cell_view *dst,
+                               const struct hsp_cell_view *src, const struct hsp_box *cell,
                                enum hsp_cells how, struct hsp_err *err)
 {
     (void)err;

@@ -60,8 +60,8 @@ enum hsp_status hsp_cuda_accumulate(struct hsp_cuda *g, enum hsp_devq q, enum hs
                                     struct hsp_err *err);
 enum hsp_status hsp_cuda_fill(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtype t, void *dst,
                               double value, int64_t n, struct hsp_err *err);
-enum hsp_status hsp_cuda_cells(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_view *dst,
-                               const struct hsp_view *src, const struct hsp_box *cell,
+enum hsp_status hsp_cuda_cells(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_cell_view *dst,
+                               const struct hsp_cell_view *src, const struct hsp_box *cell,
                                enum hsp_cells how, struct hsp_err *err);
 
 /* @bytes of scratch of queue @q, aligned to 256, for the work given to it next; contents undefined. What was given

@@ -308,7 +308,7 @@ static enum hsp_status cuda_fill(struct hsp_backend *b, enum hsp_devq q, enum hs
 }
 
 static enum hsp_status cuda_cells(struct hsp_backend *b, enum hsp_devq q,
-                                  const struct hsp_view *dst, const struct hsp_view *src,
+                                  const struct hsp_cell_view *dst, const struct hsp_cell_view *src,
                                   const struct hsp_box *cell, enum hsp_cells how,
                                   struct hsp_err *err)
 {

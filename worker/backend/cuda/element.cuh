@@ -59,7 +59,7 @@ static __device__ __forceinline__ void hsp_unpack(unsigned u, float *r)
     r[0] = __uint_as_float(u << 16);
     r[1] = __uint_as_float(u & 0xffff0000U);
 }
-static __device__ __forceinline__ unsigned hsp_pack(float a, float b)
+static __device__ __forceinline__ unsigned hsp_pack_step(float a, float b)
 {
     __nv_bfloat162 v = __floats2bfloat162_rn(a, b);
     return (unsigned)__bfloat16_as_ushort(v.y) << 16 | __bfloat16_as_ushort(v.x);
@@ -152,12 +152,12 @@ template <int N> static __device__ __forceinline__ void hsp_store(hsp_bf16 *p, c
 #pragma unroll
         for (int i = 0; i < N; i += 8) {
             *(uint4 *)(p + i) =
-                make_uint4(hsp_pack(r[i], r[i + 1]), hsp_pack(r[i + 2], r[i + 3]),
-                           hsp_pack(r[i + 4], r[i + 5]), hsp_pack(r[i + 6], r[i + 7]));
+                make_uint4(hsp_pack_step(r[i], r[i + 1]), hsp_pack_step(r[i + 2], r[i + 3]),
+                           hsp_pack_step(r[i + 4], r[i + 5]), hsp_pack_step(r[i + 6], r[i + 7]));
         }
     } else if constexpr (N == 4) {
         HSP_ALIGNED(p, 8);
-        *(uint2 *)p = make_uint2(hsp_pack(r[0], r[1]), hsp_pack(r[2], r[3]));
+        *(uint2 *)p = make_uint2(hsp_pack_step(r[0], r[1]), hsp_pack_step(r[2], r[3]));
     } else {
         static_assert(N == 1, "8 bf16, 4 or one");
         *p = __float2bfloat16_rn(r[0]);

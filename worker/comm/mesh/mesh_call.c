@@ -51,7 +51,7 @@ static void call(struct mesh_making *m, uint32_t r, uint64_t now)
     struct mesh_pair *q = &m->pair[r];
     bool waits = false;
     int fd = -ENOENT;
-    if (hsp_mesh_transport(m->l) != HSP_MESH_TCP && !q->by_tcp) {
+    if (hsp_mesh_transport_of(m->l) != HSP_MESH_TCP && !q->by_tcp) {
         fd = hsp_mesh_dial(m->p->peers[r].address, true, &waits);
     }
     if (fd == -ENOENT) {
@@ -158,7 +158,7 @@ static enum hsp_status hear_ready(struct mesh_making *m, uint32_t r, uint64_t no
     if (fd >= 0) {
         close(fd);
     }
-    if (st != HSP_OK && hsp_mesh_transport(m->l) == HSP_MESH_SHM) {
+    if (st != HSP_OK && hsp_mesh_transport_of(m->l) == HSP_MESH_SHM) {
         return st;
     }
     if (st != HSP_OK) { /* AUTO: once more, without */

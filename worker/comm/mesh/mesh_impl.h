@@ -49,7 +49,7 @@ struct mesh_arrival {
     uint32_t from;
 };
 
-enum hsp_mesh_transport hsp_mesh_transport(const struct hsp_mesh_listener *l);
+enum hsp_mesh_transport hsp_mesh_transport_of(const struct hsp_mesh_listener *l);
 
 /* One hsp_mesh_connect under way; the caller's storage. */
 struct mesh_join {

@@ -184,7 +184,7 @@ static enum hsp_status check(const struct hsp_mesh_params *p, struct hsp_err *er
 /* What was asked for is what came of it. */
 static enum hsp_status check_shared(const struct mesh_making *m, struct hsp_err *err)
 {
-    for (uint32_t r = 0; r < m->p->n && hsp_mesh_transport(m->l) == HSP_MESH_SHM; r++) {
+    for (uint32_t r = 0; r < m->p->n && hsp_mesh_transport_of(m->l) == HSP_MESH_SHM; r++) {
         if (m->pair[r].local && m->pair[r].shm == NULL) {
             return hsp_err_set(
                 err, HSP_EPEER, 0,
@@ -226,7 +226,7 @@ static enum hsp_status join(struct mesh_making *m, struct mesh_wire *wire, struc
 /* Our segment, as the transport asks. */
 static enum hsp_status make_segment(struct mesh_making *m, struct hsp_err *err)
 {
-    enum hsp_mesh_transport t = hsp_mesh_transport(m->l);
+    enum hsp_mesh_transport t = hsp_mesh_transport_of(m->l);
     if (m->p->n == 1 || (t != HSP_MESH_AUTO && t != HSP_MESH_SHM)) {
         return HSP_OK;
     }

@@ -59,7 +59,7 @@ struct hsp_mesh_listener {
     struct pollfd poll[MAX_CONNS + 3];
 };
 
-enum hsp_mesh_transport hsp_mesh_transport(const struct hsp_mesh_listener *l)
+enum hsp_mesh_transport hsp_mesh_transport_of(const struct hsp_mesh_listener *l)
 {
     return l->transport;
 }

@@ -260,7 +260,7 @@ static bool padding_pays(const size_t *count, uint32_t n, size_t elem)
     return filled + copied < (calls - 1) * CALL_US;
 }
 
-enum hsp_nccl_shape hsp_nccl_shape(const size_t *count, uint32_t n, size_t elem)
+enum hsp_nccl_shape hsp_nccl_shape_of(const size_t *count, uint32_t n, size_t elem)
 {
     bool even = true, none = true;
     for (uint32_t k = 0; k < n; k++) {

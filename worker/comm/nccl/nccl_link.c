@@ -94,7 +94,7 @@ static enum nccl_result start_making(struct hsp_link *l)
     return r == NCCL_SUCCESS && l->handle == NULL ? NCCL_INTERNAL_ERROR : r;
 }
 
-static void enter_state(struct hsp_link *l, enum hsp_link_state s)
+static void enter_state(struct hsp_link *l, enum hsp_nccl_link_state s)
 {
     (void)pthread_mutex_lock(&l->lock);
     l->state = l->state == HSP_LINK_BROKEN ? HSP_LINK_BROKEN : s;
@@ -573,7 +573,8 @@ void hsp_link_await_end(struct hsp_link *l)
 }
 
 /* Whether it has come so far. */
-static enum hsp_status has_come_to(struct hsp_link *l, enum hsp_link_state s, struct hsp_err *err)
+static enum hsp_status has_come_to(struct hsp_link *l, enum hsp_nccl_link_state s,
+                                   struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&l->lock);
     enum hsp_status st = l->state == HSP_LINK_BROKEN ? refused(l, err)

@@ -43,7 +43,7 @@ struct hsp_link_turn {
     struct hsp_link *child; /* gets what comes of it; NULL: NCCL_NO_COLOR */
 };
 
-enum hsp_link_state { HSP_LINK_MAKING, HSP_LINK_MADE, HSP_LINK_READY, HSP_LINK_BROKEN };
+enum hsp_nccl_link_state { HSP_LINK_MAKING, HSP_LINK_MADE, HSP_LINK_READY, HSP_LINK_BROKEN };
 
 /* Called by the link's thread when it is broken, before what the device does for it is ended. */
 struct hsp_link_watcher {
@@ -103,7 +103,7 @@ struct hsp_link {
     atomic_bool released; /* somebody destroys or aborts the communicator */
     pthread_mutex_t lock; /* the following */
     pthread_cond_t cond;  /* its clock is the monotonic one */
-    enum hsp_link_state state;
+    enum hsp_nccl_link_state state;
     struct hsp_link *parent;          /* NULL: made otherwise, or made */
     struct hsp_err err;               /* BROKEN: why */
     bool connecting;                  /* connect was called */

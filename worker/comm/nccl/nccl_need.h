@@ -145,6 +145,6 @@ enum hsp_nccl_shape {
 /* @elem: bytes of an element. Of the two ways for uneven pieces the cheaper one: padding costs n copies and the bytes
  * that only fill up, a group a call for each piece. So small messages, and large ones of nearly equal shares, are
  * padded. A function of its arguments only: all ranks choose alike. */
-enum hsp_nccl_shape hsp_nccl_shape(const size_t *count, uint32_t n, size_t elem);
+enum hsp_nccl_shape hsp_nccl_shape_of(const size_t *count, uint32_t n, size_t elem);
 
 #endif

@@ -241,7 +241,7 @@ static enum hsp_status all_gather(struct hsp_comm *base, const struct hsp_group 
     if (k.g->link == NULL) {
         return copy_own(&k, out, in, count[0] * k.elem, err);
     }
-    switch (hsp_nccl_shape(count, g->n, k.elem)) {
+    switch (hsp_nccl_shape_of(count, g->n, k.elem)) {
     case HSP_NCCL_NOTHING: return end(&k, NCCL_SUCCESS, err);
     case HSP_NCCL_PADDED: return gather_padded(&k, count, in, out, err);
     case HSP_NCCL_EVEN: return end(&k, gather_call(&k, count, true, in, out), err);
@@ -263,8 +263,8 @@ static enum hsp_status take_largest(const struct call *k, enum hsp_dtype t, uint
 {
     struct hsp_backend *b = k->c->of->o.backend;
     struct hsp_box box = {.rank = 1, .hi = {(int64_t)p->count}};
-    struct hsp_view dst = {.data = to, .box = box, .dtype = t};
-    struct hsp_view src = {.box = box, .dtype = t};
+    struct hsp_cell_view dst = {.data = to, .box = box, .dtype = t};
+    struct hsp_cell_view src = {.box = box, .dtype = t};
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; i < k->g->n && st == HSP_OK && p->count > 0; i++) {
         src.data = all + (i * p->of + p->first) * hsp_dtype_size(t);
@@ -341,7 +341,7 @@ static enum nccl_result scatter_call(const struct call *k, const size_t *count, 
 static enum hsp_status scatter_sums(const struct call *k, const size_t *count, enum nccl_type type,
                                     const void *in, void *out, struct hsp_err *err)
 {
-    switch (hsp_nccl_shape(count, k->g->n, k->elem)) {
+    switch (hsp_nccl_shape_of(count, k->g->n, k->elem)) {
     case HSP_NCCL_NOTHING: return end(k, NCCL_SUCCESS, err);
     case HSP_NCCL_PADDED: return scatter_padded(k, count, type, in, out, err);
     case HSP_NCCL_EVEN:

@@ -17,7 +17,7 @@ uint64_t __wrap_uv_hrtime(void);
 static struct {
     struct hsp_app app;
     uv_loop_t loop;
-    struct hsp_task *pool; /* what waits there, NULL nothing */
+    struct hsp_app_task *pool; /* what waits there, NULL nothing */
     bool no_pool;
     enum hsp_status disk, tables, package; /* what they answer */
     uint64_t now_ns, package_ns;           /* the clock, and what a package takes */
@@ -34,7 +34,7 @@ uint64_t __wrap_uv_hrtime(void)
     return w.now_ns;
 }
 
-bool hsp_app_queue(struct hsp_app *a, struct hsp_task *t)
+bool hsp_app_queue(struct hsp_app *a, struct hsp_app_task *t)
 {
     t->app = a;
     assert_null(w.pool); /* one at a time */
@@ -229,7 +229,7 @@ static void on_pool(void)
 
 static void on_loop(void)
 {
-    struct hsp_task *t = w.pool;
+    struct hsp_app_task *t = w.pool;
     w.pool = NULL;
     t->done(t);
 }

@@ -94,19 +94,19 @@ static void test_a_snapshot_becomes_text(void **state)
     hsp_hist_add(&jm.step_s, 1000);
     hsp_hist_add(&jm.step_s, -1); /* not known */
     hsp_hist_add(&jm.step_s, NAN);
-    const struct hsp_view v = {.version = "0.1.0",
-                               .term = 3,
-                               .unix_s = 1010,
-                               .m = &m,
-                               .n_agents = 2,
-                               .n_nodes = 2,
-                               .n_devices = 5,
-                               .n_jobs = 1,
-                               .nodes = nodes,
-                               .devices = devices,
-                               .jobs = jobs,
-                               .node_states = node_states,
-                               .job_states = job_states};
+    const struct hsp_metrics_view v = {.version = "0.1.0",
+                                       .term = 3,
+                                       .unix_s = 1010,
+                                       .m = &m,
+                                       .n_agents = 2,
+                                       .n_nodes = 2,
+                                       .n_devices = 5,
+                                       .n_jobs = 1,
+                                       .nodes = nodes,
+                                       .devices = devices,
+                                       .jobs = jobs,
+                                       .node_states = node_states,
+                                       .job_states = job_states};
     hsp_buf_init(&b, 1u << 20);
     hsp_metrics_render(&v, &b);
     assert_false(b.failed);
@@ -129,12 +129,12 @@ static void test_families_stand_together(void **state)
     struct hsp_job_metrics jm = {0};
     const struct hsp_view_job jobs[] = {{.name = "a", .state = "running", .m = &jm},
                                         {.name = "b", .state = "pending", .m = &jm}};
-    const struct hsp_view v = {.version = "x",
-                               .m = &m,
-                               .n_jobs = 2,
-                               .jobs = jobs,
-                               .node_states = node_states,
-                               .job_states = job_states};
+    const struct hsp_metrics_view v = {.version = "x",
+                                       .m = &m,
+                                       .n_jobs = 2,
+                                       .jobs = jobs,
+                                       .node_states = node_states,
+                                       .job_states = job_states};
     struct hsp_buf b;
     hsp_buf_init(&b, 1u << 20);
     hsp_metrics_render(&v, &b);

@@ -231,10 +231,10 @@ static void rows_that_cannot_be_read(void **state)
     a->address = "here";
     a->cluster->jobs[a->cluster->n_jobs++] = &j;
     assert_ok(hsp_app_jobs_load(a, rows, 6, &err), &err);
-    assert_non_null(hsp_app_job(a, 2));
+    assert_non_null(hsp_app_job_find(a, 2));
     assert_null(hsp_app_job_fault(a, 2));
-    assert_null(hsp_app_job(a, 1));
-    assert_null(hsp_app_job(a, 3));
+    assert_null(hsp_app_job_find(a, 1));
+    assert_null(hsp_app_job_find(a, 3));
     assert_string_equal(hsp_app_job_fault(a, 1),
                         "stored row app/job/1 is not readable: a stored job is not readable");
     assert_non_null(strstr(hsp_app_job_fault(a, 3), "row app/plan/3/7"));

@@ -12,7 +12,7 @@ struct answer {
     uint64_t mem[2];
     double compute[2];
     uint32_t first[3];
-    struct hsp_shard_piece pieces[4];
+    struct hsp_piece_holder pieces[4];
 };
 
 static void good(struct answer *a, const struct cw_world *w)

@@ -10,7 +10,7 @@
 #include "daemon/cluster/cluster_impl.h"
 #include "proto/base/size.h"
 
-static bool is_held(const struct hsp_shard_piece *p, uint64_t version,
+static bool is_held(const struct hsp_piece_holder *p, uint64_t version,
                     const struct hsp_state_piece *held, uint32_t n_held)
 {
     bool any = false;
@@ -48,7 +48,7 @@ static void recover_version(void **state)
     for (uint32_t round = 0; round < 20000; round++) {
         uint32_t n_ranks = 1 + (uint32_t)(hsp_test_rand("r", k++) % 5);
         uint32_t n_shards = 1 + (uint32_t)(hsp_test_rand("r", k++) % 4);
-        struct hsp_shard_piece pieces[40];
+        struct hsp_piece_holder pieces[40];
         uint32_t first[5] = {0}, n = 0;
         for (uint32_t s = 0; s < n_shards; s++) {
             uint64_t c = 1 + hsp_test_rand("r", k++) % 3;
@@ -80,14 +80,14 @@ static void recover_version_of_a_large_layout(void **state)
     (void)state;
     enum { N = 2000 };
     uint32_t n = 0, *first = calloc(N + 1, sizeof(*first));
-    struct hsp_shard_piece *pieces = calloc((size_t)2 * N, sizeof(*pieces));
+    struct hsp_piece_holder *pieces = calloc((size_t)2 * N, sizeof(*pieces));
     struct hsp_state_piece *held = calloc((size_t)4 * N, sizeof(*held));
     assert_true(first != NULL && pieces != NULL && held != NULL);
     for (uint32_t s = 0; s < N; s++) {
         first[s + 1] = 2 * (s + 1);
         for (uint32_t i = 0; i < 2; i++) { /* its own home and the copy of its buddy */
             uint32_t rank = (s + i) % N;
-            pieces[2 * s + i] = (struct hsp_shard_piece){rank, s};
+            pieces[2 * s + i] = (struct hsp_piece_holder){rank, s};
             for (uint32_t v = 9; v <= (s == N - 1 ? 9 : 10); v++) {
                 held[n++] = (struct hsp_state_piece){.rank = rank, .owner = s, .version = v};
             }
@@ -149,7 +149,7 @@ static void spread(void **state)
     /* shards: 0 has its own and 1's copy of it; 1 has the second alone; the third is on 0, twice */
     struct hsp_plan_info *p = &((struct hsp_job_plan *)hsp_ci_plan(cw_job(&w, 1), 1))->info;
     uint32_t first[4] = {0, 2, 3, 5};
-    struct hsp_shard_piece pieces[5] = {{0, 0}, {1, 0}, {1, 1}, {0, 0}, {0, 1}};
+    struct hsp_piece_holder pieces[5] = {{0, 0}, {1, 0}, {1, 1}, {0, 0}, {0, 1}};
     struct hsp_plan_info kept = *p;
     p->n_shards = 3;
     p->shard_first = first;

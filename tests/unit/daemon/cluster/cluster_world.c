@@ -256,10 +256,10 @@ void cw_plan(struct cw_world *w, uint32_t job)
     uint64_t mem[64] = {0};
     double compute[64];
     uint32_t first[2] = {0, w->n_asked};
-    struct hsp_shard_piece pieces[64];
+    struct hsp_piece_holder pieces[64];
     for (uint32_t i = 0; i < w->n_asked; i++) {
         compute[i] = 1;
-        pieces[i] = (struct hsp_shard_piece){i, i};
+        pieces[i] = (struct hsp_piece_holder){i, i};
     }
     struct hsp_plan_info info = {.n_ranks = w->n_asked,
                                  .device = w->asked,

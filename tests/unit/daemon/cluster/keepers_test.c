@@ -65,9 +65,9 @@ static void plan(struct cw_world *w, uint32_t copies)
     uint64_t mem = 0;
     double compute = 1;
     uint32_t first[2] = {0, copies};
-    struct hsp_shard_piece pieces[8] = {{0, 0}};
+    struct hsp_piece_holder pieces[8] = {{0, 0}};
     for (uint32_t i = 1; i < copies; i++) {
-        pieces[i] = (struct hsp_shard_piece){i, 0};
+        pieces[i] = (struct hsp_piece_holder){i, 0};
     }
     struct hsp_plan_info info = {.n_ranks = 1,
                                  .device = &w->asked[0],
@@ -134,7 +134,7 @@ static void submit(struct cw_world *w, const char *name, uint32_t copies)
 /* The keepers of what runs: n of them, the first on device @d. */
 static void assert_keeps(const struct cw_world *w, uint32_t id, uint32_t n, hsp_device_id d)
 {
-    const struct hsp_epoch *e = &cw_job(w, id)->cur;
+    const struct hsp_cl_epoch *e = &cw_job(w, id)->cur;
     assert_int_equal(e->n_keepers, n);
     assert_true(n == 0 || e->peers[1].device == d);
     assert_int_equal(e->n_peers >= 1 + n, 1);
@@ -191,7 +191,7 @@ static void beside_other_jobs(void **state)
     struct cw_world w;
     begin(&w, 3, 2);
     submit(&w, "a", 2);
-    const struct hsp_epoch *e = &cw_job(&w, 1)->att;
+    const struct hsp_cl_epoch *e = &cw_job(&w, 1)->att;
     assert_int_equal(e->n_ranks, 1);
     assert_int_equal(e->n_keepers, 1);
     assert_int_equal(e->peers[1].device, HSP_DEVICE(1, 1));
@@ -433,7 +433,7 @@ static void the_trainer_dies(void **state)
     plan(&w, 2); /* asked while the nodes seal */
     struct hsp_m_holding kept[2] = {{1, 1, 1, 1, 0, 7}, {1, 1, 1, 1, 0, 6}};
     sealed(&w, 1, kept, 2);
-    const struct hsp_epoch *e = &cw_job(&w, 1)->att;
+    const struct hsp_cl_epoch *e = &cw_job(&w, 1)->att;
     assert_int_equal(e->mode, HSP_MODE_RECOVER);
     assert_int_equal(e->step, 7);
     assert_int_equal(e->from_plan, 1);

@@ -215,7 +215,7 @@ static void plan_without_copies(struct cw_world *w)
     uint64_t mem[2] = {0};
     double compute[2] = {1, 1};
     uint32_t first[3] = {0, 1, 2};
-    struct hsp_shard_piece pieces[2] = {{0, 0}, {1, 1}};
+    struct hsp_piece_holder pieces[2] = {{0, 0}, {1, 1}};
     struct hsp_plan_info info = {.n_ranks = 2,
                                  .device = w->asked,
                                  .mem_bytes = mem,

@@ -459,7 +459,7 @@ static void expect_slots(const int64_t (*row)[3], uint32_t n, const char *want)
         assert_status(hsp_cover_add(&c, (uint32_t)row[i][0], 0, &b), HSP_OK);
     }
     hsp_cover_normalise(&c);
-    if (hsp_home_slots(&c, "w", scratch, &s, &err) == HSP_OK) {
+    if (hsp_home_slots_assign(&c, "w", scratch, &s, &err) == HSP_OK) {
         for (uint32_t i = 0; i < c.n; i++) {
             assert_true(s.of[i] < s.n);
             text[i] = (char)('0' + s.of[i]);

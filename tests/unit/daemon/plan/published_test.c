@@ -221,7 +221,7 @@ static const struct hsp_plan_reshard *sum_of(const struct hsp_plan *p, uint32_t 
     char makes[96];
     (void)snprintf(makes, sizeof makes, "model.layers.%u.%s.weight#grad", layer, name);
     for (uint32_t i = 0; i < p->n_reshards; i++) {
-        struct hsp_range r;
+        struct hsp_name_range r;
         const struct hsp_plan_reshard *x = &p->reshards[i];
         if (x->phase == HSP_PHASE_POST && hsp_range_parse(x->makes, &r) &&
             hsp_range_has(&r, makes)) {

@@ -42,7 +42,7 @@ static void scene_free(struct scene *x)
 static struct hsp_member price(const struct scene *x, const struct hsp_work *w, double part)
 {
     struct hsp_price_in in = {.work = w, .cluster = &x->c, .train = &x->t, .copies = 1};
-    struct hsp_range r;
+    struct hsp_stage_work r;
     struct hsp_member m;
     hsp_range_make(w, 0, w->n_layers, &r);
     hsp_member_price(&in, &r, &x->dev, part, part < 1 ? 2 : 1, 1, 0, 1, &m);

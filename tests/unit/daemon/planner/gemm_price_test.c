@@ -78,7 +78,7 @@ static void work_is_counted_by_shape(void **state)
 static double seq_us(const struct scene *s, const struct hsp_work *w, double part)
 {
     struct hsp_price_in in = {.work = w, .cluster = &s->c, .train = &s->t, .copies = 1};
-    struct hsp_range r;
+    struct hsp_stage_work r;
     struct hsp_member m;
     hsp_range_make(w, 0, w->n_layers, &r);
     hsp_member_price(&in, &r, &s->dev[0], part, part < 1 ? 2 : 1, 1, 0, 1, &m);

@@ -135,7 +135,7 @@ static double brute(struct scene *s, uint32_t mask, uint32_t *share, uint32_t at
     if (left > 0) {
         return best;
     }
-    struct hsp_arena_mark mark = hsp_arena_mark(s->arena);
+    struct hsp_arena_position mark = hsp_arena_mark(s->arena);
     struct hsp_err err = {0};
     struct hsp_work w;
     struct hsp_cost cost;

@@ -100,7 +100,7 @@ static void parameters_are_counted_once(void **state)
 {
     for (int tied = 0; tied <= 1; tied++) {
         struct hsp_work w;
-        struct hsp_range all, first, last;
+        struct hsp_stage_work all, first, last;
         struct hsp_graph *g = graph("gpt", 2, tied == 1);
         work_of(g, *state, &w);
         double bytes = 0, embed = 256.0 * 64 * 4;

@@ -72,7 +72,7 @@ static void test_eval(void **state)
 {
     (void)state;
     struct hsp_stream s = stream(HSP_SCHED_1F1B, 3, 4);
-    struct hsp_order o = {0};
+    struct hsp_pipeline_order o = {0};
     struct hsp_err err = {0};
     assert_ok(hsp_order_make(&s, 1, 5, &o, &err), &err);
     assert_int_equal(o.n_train, 8);

@@ -12,7 +12,7 @@
 enum { MAX_OPS = 9, MAX_SUMS = 10, MAX_USES = 24 };
 
 struct problem {
-    struct hsp_sum sum[MAX_SUMS];
+    struct hsp_sum_place sum[MAX_SUMS];
     struct hsp_sum_use use[MAX_USES];
     struct hsp_sums x;
 };
@@ -30,9 +30,10 @@ static void random_problem(struct problem *p)
     p->x = (struct hsp_sums){
         .n_ops = pick(1, MAX_OPS), .n = pick(1, MAX_SUMS), .sum = p->sum, .use = p->use};
     for (uint32_t i = 0; i < p->x.n; i++) {
-        p->sum[i] = (struct hsp_sum){.maker = pick(0, 2) == 0 ? HSP_NONE : pick(0, p->x.n_ops - 1),
-                                     .needed = pick(0, 2) == 0,
-                                     .complete = pick(0, 6)};
+        p->sum[i] =
+            (struct hsp_sum_place){.maker = pick(0, 2) == 0 ? HSP_NONE : pick(0, p->x.n_ops - 1),
+                                   .needed = pick(0, 2) == 0,
+                                   .complete = pick(0, 6)};
         uint32_t first = p->sum[i].maker == HSP_NONE ? 0 : p->sum[i].maker + 1;
         for (uint32_t op = first; op < p->x.n_ops && p->x.n_uses < MAX_USES; op++) {
             if (pick(0, 2) == 0) {
@@ -59,7 +60,7 @@ static int64_t cost_of(const struct problem *p, const bool *first)
         }
     }
     for (uint32_t i = 0; i < p->x.n; i++) {
-        const struct hsp_sum *s = &p->sum[i];
+        const struct hsp_sum_place *s = &p->sum[i];
         bool is_sum = s->maker == HSP_NONE || !first[s->maker];
         cost += is_sum && completed[i] ? s->complete : 0;
     }

@@ -267,7 +267,7 @@ static bool read_code(struct code *x, struct hsp_buf *ret, struct hsp_digest *re
     struct hsp_err err = {0};
     struct hsp_mould m;
     struct hsp_member_code code;
-    struct hsp_arena_mark mark = hsp_arena_mark(x->c.arena);
+    struct hsp_arena_position mark = hsp_arena_mark(x->c.arena);
     hsp_buf_reset(ret);
     assert_ok(hsp_member_code_read(&x->c, x->s, x->member, &code, &err), &err);
     bool ok = hsp_mould_make(&x->c, &code, &m, &err) == HSP_OK;

@@ -266,7 +266,7 @@ static void refused(char *text, const struct plan_model *m, const char *names)
 static bool first_name(const char *line, const char *key, char ret[128])
 {
     const char *eol = strchr(line, '\n'), *s = strstr(line, key);
-    struct hsp_range r;
+    struct hsp_name_range r;
     struct hsp_buf b;
     char quoted[128];
     if (s == NULL || s > eol) {
@@ -494,7 +494,7 @@ static void test_bad_text(void **state)
 static void test_ranges(void **state)
 {
     (void)state;
-    struct hsp_range r;
+    struct hsp_name_range r;
     assert_true(hsp_range_parse("h.[9-11].x", &r));
     assert_int_equal(r.n, 3);
     assert_true(hsp_range_has(&r, "h.10.x"));
@@ -535,7 +535,7 @@ static void test_groups(void **state)
                                           {"x", NULL},
                                           {"h.2.a", "h.3.b"}};
     struct hsp_arena *arena = hsp_arena_new(1 << 20);
-    struct hsp_run *run = NULL;
+    struct hsp_name_run *run = NULL;
     struct hsp_err err = {0};
     uint32_t n = 0;
     assert_ok(hsp_lines_group(line, sizeof line / sizeof line[0], arena, &run, &n, &err), &err);

@@ -39,7 +39,7 @@ static void put_param(const struct hsp_plan *p, const struct hsp_graph *g, const
         const char *sep = i > 0 ? ", {dup: [" : "{dup: [";
         for (uint32_t t = 0; t < s->n_stages; t++) {
             struct hsp_layout at;
-            if (!hsp_stage_uses(g, units, s, t, param)) {
+            if (!hsp_stage_uses_param(g, units, s, t, param)) {
                 continue;
             }
             assert_ok(hsp_param_use(g, &s->stages[t], param, arena, &at, &err), &err);

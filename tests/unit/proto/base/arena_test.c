@@ -50,9 +50,9 @@ static void rewind_gives_back_what_came_after(void **state)
 {
     (void)state;
     struct hsp_arena *a = hsp_arena_new(10 << 20);
-    struct hsp_arena_mark empty = hsp_arena_mark(a);
+    struct hsp_arena_position empty = hsp_arena_mark(a);
     char *keep = hsp_arena_strdup(a, "keep");
-    struct hsp_arena_mark m = hsp_arena_mark(a);
+    struct hsp_arena_position m = hsp_arena_mark(a);
     size_t used = hsp_arena_used(a);
     char *first = hsp_arena_alloc(a, 8);
     for (int i = 0; i < 100; i++) {

@@ -21,7 +21,7 @@ static void test_levels_and_escape(void **state)
 {
     (void)state;
     FILE *f = tmpfile();
-    struct hsp_log *l = hsp_log_new(fileno(f), HSP_LOG_NOTICE);
+    struct hsp_logger *l = hsp_log_new(fileno(f), HSP_LOG_NOTICE);
     char text[4096];
     hsp_log(l, HSP_LOG_INFO, "net", "not shown");
     hsp_log(l, HSP_LOG_WARN, "net", "peer %s said %s", "a", "x\n<0>evil\x7f");
@@ -46,7 +46,7 @@ static void test_journal_prefix(void **state)
     (void)snprintf(id, sizeof id, "%llu:%llu", (unsigned long long)st.st_dev,
                    (unsigned long long)st.st_ino);
     setenv("JOURNAL_STREAM", id, 1);
-    struct hsp_log *l = hsp_log_new(fileno(f), HSP_LOG_TRACE);
+    struct hsp_logger *l = hsp_log_new(fileno(f), HSP_LOG_TRACE);
     unsetenv("JOURNAL_STREAM");
     hsp_log(l, HSP_LOG_ERROR, "store", "disk full");
     hsp_log(l, HSP_LOG_TRACE, "net", "frame 3");
@@ -60,7 +60,7 @@ static void test_ring(void **state)
 {
     (void)state;
     FILE *f = tmpfile();
-    struct hsp_log *l = hsp_log_new(fileno(f), HSP_LOG_ERROR);
+    struct hsp_logger *l = hsp_log_new(fileno(f), HSP_LOG_ERROR);
     static char text[1 << 20];
     for (int i = 0; i < HSP_LOG_RING + 10; i++) {
         hsp_log(l, HSP_LOG_DEBUG, "m", "line %d.", i);
@@ -87,7 +87,7 @@ static void die(int fd, bool freed)
 {
     (void)prctl(PR_SET_DUMPABLE, 0);
     (void)dup2(fd, STDERR_FILENO);
-    struct hsp_log *l = hsp_log_new(STDERR_FILENO, HSP_LOG_WARN);
+    struct hsp_logger *l = hsp_log_new(STDERR_FILENO, HSP_LOG_WARN);
     hsp_log_on_assert(l);
     for (int i = 0; i < 300; i++) {
         hsp_log(l, HSP_LOG_DEBUG, "m", "line %d.", i);

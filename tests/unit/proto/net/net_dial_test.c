@@ -23,7 +23,7 @@ static void test_dial(void **state)
     shell_open(&d, &c);
     d.echo = false;
     struct hsp_net_dial dial = {.address = s.port, .role = HSP_ROLE_WORKER};
-    assert_ok(hsp_net_dial(d.net, &dial, &conn, &err), &err);
+    assert_ok(hsp_net_dial_start(d.net, &dial, &conn, &err), &err);
     assert_true(conn != 0);
     assert_int_equal(d.n_open, 0); /* never inside the call */
     assert_status(hsp_net_send(d.net, conn, &h, "x", 1, NULL, 0, &err), HSP_ECLOSED);
@@ -65,7 +65,7 @@ static void test_dial_fails(void **state)
     /* nobody there: once, and with retries until the time is up */
     shell_open(&s, &c);
     struct hsp_net_dial once = {.address = port, .role = HSP_ROLE_WORKER};
-    assert_ok(hsp_net_dial(s.net, &once, &conn, &err), &err);
+    assert_ok(hsp_net_dial_start(s.net, &once, &conn, &err), &err);
     RUN_UNTIL(&s, s.n_close == 1);
     assert_int_equal(s.conn, conn);
     assert_non_null(strstr(s.why.msg, "cannot connect: Connection refused"));
@@ -75,12 +75,12 @@ static void test_dial_fails(void **state)
     often.pause_max_ms = 50;
     often.give_up_ms = 300;
     uint64_t t0 = uv_hrtime();
-    assert_ok(hsp_net_dial(s.net, &often, &conn, &err), &err);
+    assert_ok(hsp_net_dial_start(s.net, &often, &conn, &err), &err);
     RUN_UNTIL(&s, s.n_close == 2);
     assert_true(uv_hrtime() - t0 >= 200000000u);
     /* dropped while it retries */
     often.give_up_ms = 0;
-    assert_ok(hsp_net_dial(s.net, &often, &conn, &err), &err);
+    assert_ok(hsp_net_dial_start(s.net, &often, &conn, &err), &err);
     run_ms(&s, 100);
     hsp_net_drop(s.net, conn, true, "no more");
     assert_int_equal(s.n_close, 2); /* never inside the call */
@@ -88,18 +88,18 @@ static void test_dial_fails(void **state)
     assert_err(&s.why, HSP_ECANCELED, "no more");
     /* no such socket, no such key */
     struct hsp_net_dial local = {.address = "/nonexistent/socket"};
-    assert_ok(hsp_net_dial(s.net, &local, &conn, &err), &err);
+    assert_ok(hsp_net_dial_start(s.net, &local, &conn, &err), &err);
     RUN_UNTIL(&s, s.n_close == 4);
     assert_non_null(strstr(s.why.msg, "No such file or directory"));
     once.role = HSP_ROLE_NONE;
-    assert_status(hsp_net_dial(s.net, &once, &conn, &err), HSP_EINVAL);
+    assert_status(hsp_net_dial_start(s.net, &once, &conn, &err), HSP_EINVAL);
     /* a server that accepts and says nothing */
     struct shell mute;
     struct hsp_net_config plain = config();
     shell_open(&mute, &plain);
     shell_listen(&mute, "127.0.0.1:0");
     struct hsp_net_dial slow = {.address = mute.port, .role = HSP_ROLE_ADMIN, .attempt_ms = 100};
-    assert_ok(hsp_net_dial(s.net, &slow, &conn, &err), &err);
+    assert_ok(hsp_net_dial_start(s.net, &slow, &conn, &err), &err);
     RUN_UNTIL(&s, s.n_close == 5);
     assert_non_null(strstr(s.why.msg, "no handshake in 100 ms"));
     shell_close(&mute);
@@ -118,7 +118,7 @@ static void test_dial_retries(void **state)
     (void)snprintf(path, sizeof path, "%s/s", dir);
     shell_open(&d, &c);
     struct hsp_net_dial dial = {.address = path, .pause_ms = 10, .pause_max_ms = 40};
-    assert_ok(hsp_net_dial(d.net, &dial, &conn, &err), &err);
+    assert_ok(hsp_net_dial_start(d.net, &dial, &conn, &err), &err);
     run_ms(&d, 150);
     assert_int_equal(d.n_open + d.n_close, 0);
     shell_open(&s, &c);

@@ -206,7 +206,7 @@ static void test_loopback_only_without_keys(void **state)
     assert_err(&err, HSP_EPERM,
                "0.0.0.0 is not loopback, and there are no keys (worker.key, admin.key)");
     struct hsp_net_dial d = {.address = "192.0.2.1:7071", .role = HSP_ROLE_WORKER};
-    assert_status(hsp_net_dial(s.net, &d, &x, &err), HSP_EPERM);
+    assert_status(hsp_net_dial_start(s.net, &d, &x, &err), HSP_EPERM);
     assert_status(hsp_client_open("192.0.2.1:7071", NULL, HSP_ROLE_ADMIN, 100, &cl, &err),
                   HSP_EPERM);
     assert_status(hsp_net_listen(s.net, "nonsense:", &x, &err), HSP_EINVAL);

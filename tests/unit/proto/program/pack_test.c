@@ -91,7 +91,7 @@ static void every_sample_is_in_one_sequence(void **state)
                                        .bound = bound,
                                        .n_stages = 1 + stream % 3};
             struct hsp_sheet s;
-            assert_int_equal(hsp_pack(&o, &c, sample, arena, &s), HSP_OK);
+            assert_int_equal(hsp_pack_step(&o, &c, sample, arena, &s), HSP_OK);
             (void)check_sheet(&o, &c, &s, seen, &n_seq);
             at += some;
         }
@@ -127,7 +127,7 @@ static void documents_fill_sequences(void **state)
     }
     struct hsp_pack_order o = {
         .sequence = 10, .n = 8, .n_seq = 8, .n_micro = 8, .bound = 1, .n_stages = 1};
-    assert_int_equal(hsp_pack(&o, &c, sample, arena, &s), HSP_OK);
+    assert_int_equal(hsp_pack_step(&o, &c, sample, arena, &s), HSP_OK);
     uint32_t n = 0, seen[8] = {0};
     (void)check_sheet(&o, &c, &s, seen, &n);
     assert_int_equal(n, 3);
@@ -158,7 +158,7 @@ static void streams_get_equal_work(void **state)
                                    .bound = 1,
                                    .n_stages = 1};
         struct hsp_sheet s;
-        assert_int_equal(hsp_pack(&o, &c, sample, arena, &s), HSP_OK);
+        assert_int_equal(hsp_pack_step(&o, &c, sample, arena, &s), HSP_OK);
         pairs[i] = check_sheet(&o, &c, &s, seen, &n[i]);
     }
     assert_true(n[0] == n[1] || n[0] + 1 == n[1]);
@@ -189,7 +189,7 @@ static void a_pipeline_is_filled(void **state)
                                    .n_stages = stages};
         struct hsp_sheet s;
         uint32_t used = 0;
-        assert_int_equal(hsp_pack(&o, &c, sample, arena, &s), HSP_OK);
+        assert_int_equal(hsp_pack_step(&o, &c, sample, arena, &s), HSP_OK);
         for (uint32_t m = 0; m < s.n_micro; m++) {
             used += s.micro[m].n_seq > 0;
         }

@@ -13,7 +13,7 @@ static void dump_text(struct hsp_buf *out, const char *s)
     hsp_buf_u8(out, '"');
 }
 
-static void dump_fields(const struct hsp_field *f, uint32_t n, const void *base,
+static void dump_fields(const struct hsp_wire_field *f, uint32_t n, const void *base,
                         struct hsp_buf *out)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -51,7 +51,7 @@ static void dump_fields(const struct hsp_field *f, uint32_t n, const void *base,
 
 void hsp_msg_dump(const struct hsp_msg *m, struct hsp_buf *out)
 {
-    const struct hsp_msg_desc *d = hsp_msg_desc(m->type);
+    const struct hsp_msg_desc *d = hsp_msg_desc_of(m->type);
     if (d == NULL) {
         hsp_buf_printf(out, "unknown type %u", m->type);
         return;

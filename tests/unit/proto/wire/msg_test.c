@@ -43,7 +43,7 @@ static double random_f64(void)
     }
 }
 
-static void fill(const struct hsp_field *f, uint32_t n, char *base, struct hsp_arena *a)
+static void fill(const struct hsp_wire_field *f, uint32_t n, char *base, struct hsp_arena *a)
 {
     for (uint32_t i = 0; i < n; i++) {
         char *at = base + f[i].offset;
@@ -91,7 +91,7 @@ static void fill(const struct hsp_field *f, uint32_t n, char *base, struct hsp_a
 static struct hsp_msg random_msg(uint16_t type, struct hsp_arena *a)
 {
     struct hsp_msg m = {.type = type, .request = rnd(), .epoch = rnd()};
-    const struct hsp_msg_desc *d = hsp_msg_desc(type);
+    const struct hsp_msg_desc *d = hsp_msg_desc_of(type);
     fill(d->fields, d->n_fields, (char *)&m.u, a);
     return m;
 }
@@ -250,7 +250,7 @@ static void golden(void **state)
     hsp_buf_fini(&b);
 }
 
-static void field_text(const struct hsp_field *f, uint32_t n, struct hsp_buf *b)
+static void field_text(const struct hsp_wire_field *f, uint32_t n, struct hsp_buf *b)
 {
     static const char *const types[] = {"u32",  "u64",    "f64", "bool", "text",
                                         "name", "digest", "key", "list", "f64 list"};
@@ -376,7 +376,7 @@ static void documented(void **state)
     (void)state;
     char *text = hsp_test_source("proto/wire/README.md");
     for (size_t i = 0; i < HSP_ARRAY_LEN(all_types); i++) {
-        const struct hsp_msg_desc *d = hsp_msg_desc(all_types[i]);
+        const struct hsp_msg_desc *d = hsp_msg_desc_of(all_types[i]);
         struct hsp_buf b;
         hsp_buf_init(&b, 1u << 16);
         hsp_buf_printf(&b, "| %u | %s | ", d->type, d->name);

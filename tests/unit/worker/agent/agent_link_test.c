@@ -10,7 +10,7 @@ static void hello_says_all(void **state)
     struct aw_world w;
     aw_begin(&w);
     aw_link_up(&w, 3, 7);
-    assert_int_equal(hsp_agent_link(w.a), HSP_LINK_UP);
+    assert_int_equal(hsp_agent_link_state(w.a), HSP_LINK_UP);
     aw_run_job(&w, 0, 4, 2);
     w.now += 10;
     aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
@@ -111,7 +111,7 @@ static void fenced(void **state)
     assert_null(aw_find(&w, HSP_AACT_CONNECT)); /* not before the last of them is gone */
     aw_exit_of(&w, 0);
     aw_tick(&w);
-    assert_int_equal(hsp_agent_link(w.a), HSP_LINK_CONNECTING);
+    assert_int_equal(hsp_agent_link_state(w.a), HSP_LINK_CONNECTING);
     aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
     aw_scanned(&w, NULL, 0);
     const struct hsp_m_hello *m = &aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO)->u.hello;
@@ -165,15 +165,15 @@ static void daemon_away(void **state)
     assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT)); /* silent for the bound */
     assert_null(aw_find(&w, HSP_AACT_KILL));
     aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN});
-    assert_int_equal(hsp_agent_device(w.a, 0)->run.armed, 3);
+    assert_int_equal(hsp_agent_device_at(w.a, 0)->run.armed, 3);
     aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_STARTED, .epoch = 3, .u.started.job = 4});
-    const struct hsp_m_run *r = &hsp_agent_device(w.a, 0)->run;
+    const struct hsp_m_run *r = &hsp_agent_device_at(w.a, 0)->run;
     assert_true(r->running == 3 && r->prepared == 0 && r->armed == 0); /* the switch went on */
     aw_from_exec(&w, 0,
                  (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
                                   .epoch = 3,
                                   .u.lost = {.job = 4, .peer = 1, .reason = "broke"}});
-    assert_true(hsp_agent_device(w.a, 0)->run.broken); /* the next hello says so */
+    assert_true(hsp_agent_device_at(w.a, 0)->run.broken); /* the next hello says so */
     hsp_agent_free(w.a);
 }
 
@@ -191,7 +191,7 @@ static void told_other_times_and_other_devices(void **state)
                                                       .incarnation = 7,
                                                       .heartbeat_ms = 50,
                                                       .dead_ms = 300}});
-    assert_int_equal(hsp_agent_link(w.a), HSP_LINK_UP);
+    assert_int_equal(hsp_agent_link_state(w.a), HSP_LINK_UP);
     w.now += 50;
     aw_tick(&w);
     assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HEARTBEAT));
@@ -199,7 +199,7 @@ static void told_other_times_and_other_devices(void **state)
     assert_int_equal(aw_count(&w, HSP_AACT_KILL), 1); /* only the one that has other figures */
     assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 1);
     assert_int_equal(aw_count(&w, HSP_AACT_DISCONNECT), 1);
-    assert_true(hsp_agent_device(w.a, 1)->profile.speed > 0.4);
+    assert_true(hsp_agent_device_at(w.a, 1)->profile.speed > 0.4);
     aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_PROFILE, .n = 2, .devices = dev});
     assert_int_equal(aw_count(&w, HSP_AACT_KILL), 0); /* the same again is nothing new */
     hsp_agent_free(w.a);

@@ -386,7 +386,7 @@ struct before {
 
 static struct before look_at(const struct aw_world *w)
 {
-    return (struct before){hsp_agent_link(w->a), *hsp_agent_device(w->a, 0)};
+    return (struct before){hsp_agent_link_state(w->a), *hsp_agent_device_at(w->a, 0)};
 }
 
 static void moved(struct hsp_buf *out, const char *what, uint64_t from, uint64_t to)
@@ -401,10 +401,10 @@ static bool reaction(const struct aw_world *w, const struct before *b, struct hs
 {
     static const char *const links[] = {"down", "connecting", "scanning", "hello", "up"};
     static const char *const execs[] = {"down", "starting", "up"};
-    const struct hsp_agent_device *d = hsp_agent_device(w->a, 0);
+    const struct hsp_agent_device *d = hsp_agent_device_at(w->a, 0);
     bool told = false;
-    if (hsp_agent_link(w->a) != b->link) {
-        hsp_buf_printf(out, " link:%s", links[hsp_agent_link(w->a)]);
+    if (hsp_agent_link_state(w->a) != b->link) {
+        hsp_buf_printf(out, " link:%s", links[hsp_agent_link_state(w->a)]);
     }
     if (d->state != b->dev.state) {
         hsp_buf_printf(out, " exec:%s", execs[d->state]);
@@ -459,12 +459,12 @@ struct walk {
 static void arrive(struct walk *k)
 {
     k->story->tell(&k->w);
-    const struct hsp_agent_device *d = hsp_agent_device(k->w.a, 0);
-    if (hsp_agent_link(k->w.a) != k->story->link || d->state != k->story->exec ||
+    const struct hsp_agent_device *d = hsp_agent_device_at(k->w.a, 0);
+    if (hsp_agent_link_state(k->w.a) != k->story->link || d->state != k->story->exec ||
         d->run.running != k->story->runs || d->run.prepared != k->story->prepared) {
         fail_msg("%s: link %d, executor %d, runs %llu, prepared %llu", k->story->name,
-                 (int)hsp_agent_link(k->w.a), (int)d->state, (unsigned long long)d->run.running,
-                 (unsigned long long)d->run.prepared);
+                 (int)hsp_agent_link_state(k->w.a), (int)d->state,
+                 (unsigned long long)d->run.running, (unsigned long long)d->run.prepared);
     }
     k->before = look_at(&k->w);
 }
@@ -478,7 +478,7 @@ static void go_on(struct aw_world *w)
     for (uint32_t i = 0; i < 200 && !gone; i++) {
         gone = aw_find(w, HSP_AACT_EXIT) != NULL;
         for (uint32_t d = 0; d < 2; d++) {
-            const struct hsp_agent_device *v = hsp_agent_device(w->a, d);
+            const struct hsp_agent_device *v = hsp_agent_device_at(w->a, d);
             if (v->killed && !gone) {
                 aw_exit_of(w, d);
                 gone = aw_find(w, HSP_AACT_EXIT) != NULL;
@@ -498,7 +498,7 @@ static void leave(struct walk *k, const char *event, const char *variant, bool o
 {
     struct hsp_buf r;
     hsp_buf_init(&r, 1u << 16);
-    const struct hsp_agent_device *d = hsp_agent_device(k->w.a, 0), *was = &k->before.dev;
+    const struct hsp_agent_device *d = hsp_agent_device_at(k->w.a, 0), *was = &k->before.dev;
     bool told = reaction(&k->w, &k->before, &r);
     const char *text = hsp_buf_cstr(&r);
     if (told && (k->story->link == HSP_LINK_DOWN || k->story->link == HSP_LINK_CONNECTING)) {

@@ -26,7 +26,7 @@ static void executors_restart(void **state)
             aw_beats(&w);
             aw_tick(&w);
         }
-        assert_int_equal(hsp_agent_device(w.a, 1)->state, HSP_EXEC_STARTING);
+        assert_int_equal(hsp_agent_device_at(w.a, 1)->state, HSP_EXEC_STARTING);
         aw_from_exec(&w, 1,
                      (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "b"}});
         assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_EXECUTOR_UP));
@@ -282,7 +282,7 @@ static void anything(void **state)
             struct hsp_msg m = {.type = types[below(&k, HSP_ARRAY_LEN(types))],
                                 .epoch = below(&k, 5)};
             uint32_t device = below(&k, 2), job = 1 + below(&k, 2);
-            bool mine = hsp_agent_device(w.a, device)->state != HSP_EXEC_DOWN;
+            bool mine = hsp_agent_device_at(w.a, device)->state != HSP_EXEC_DOWN;
             /* job and device come first in every message that has them */
             m.u.devref.job = job;
             m.u.devref.device = device;

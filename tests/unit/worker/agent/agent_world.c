@@ -139,5 +139,5 @@ void aw_run_job(struct aw_world *w, uint32_t device, uint32_t job, uint64_t epoc
     assert_non_null(aw_sent(w, HSP_AACT_SEND_EXEC, HSP_MSG_START));
     aw_from_exec(w, device,
                  (struct hsp_msg){.type = HSP_MSG_STARTED, .epoch = epoch, .u.started.job = job});
-    assert_int_equal(hsp_agent_device(w->a, device)->run.running, epoch);
+    assert_int_equal(hsp_agent_device_at(w->a, device)->run.running, epoch);
 }

@@ -33,7 +33,7 @@ static void warnings_come_and_go(void **state)
     aw_tick(&w); /* forgotten after a day: without a sign, too */
     assert_int_equal(told(&w)->health, HSP_HEALTH_FINE);
     assert_string_equal(told(&w)->reason, "");
-    assert_int_equal(hsp_agent_device(w.a, 0)->run.job, 4);
+    assert_int_equal(hsp_agent_device_at(w.a, 0)->run.job, 4);
     hsp_agent_free(w.a);
 }
 
@@ -48,7 +48,7 @@ static void a_cordon_kills_nothing(void **state)
     sign(&w, 0, HSP_SIGN_XID, 48);
     assert_int_equal(told(&w)->health, HSP_HEALTH_CORDON);
     assert_int_equal(aw_count(&w, HSP_AACT_KILL), 0);
-    assert_int_equal(hsp_agent_device(w.a, 0)->run.job, 4);
+    assert_int_equal(hsp_agent_device_at(w.a, 0)->run.job, 4);
     hsp_agent_free(w.a);
 }
 
@@ -105,7 +105,7 @@ static void a_process_that_does_not_end(void **state)
     const struct hsp_m_holding h = {.job = 4, .plan = 1, .version = 6};
     aw_scanned(&w, &h, 1);
     assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_SEALED)->u.sealed.n_holdings, 1);
-    assert_int_equal(hsp_agent_device(w.a, 0)->run.job, 0);
+    assert_int_equal(hsp_agent_device_at(w.a, 0)->run.job, 0);
     aw_exit_of(&w, 0);
     assert_true(aw_find(&w, HSP_AACT_SPAWN)->bare);
     hsp_agent_free(w.a);

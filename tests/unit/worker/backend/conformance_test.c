@@ -207,8 +207,8 @@ static void memory_and_queues(void **state)
     assert_non_null(strstr(err.msg, "no host memory for 18446744073709551615 bytes"));
     const struct hsp_box whole = {.rank = 2, .hi = {2, 3}};
     const struct hsp_box cell = {.rank = 2, .lo = {0, 1}, .hi = {2, 2}}; /* elements 1 and 4 */
-    const struct hsp_view to = {.data = x[0], .box = whole, .dtype = HSP_F32};
-    const struct hsp_view from = {.data = x[1], .box = whole, .dtype = HSP_F32};
+    const struct hsp_cell_view to = {.data = x[0], .box = whole, .dtype = HSP_F32};
+    const struct hsp_cell_view from = {.data = x[1], .box = whole, .dtype = HSP_F32};
     assert_ok(b->cells(b, HSP_DEVQ_COMM, &to, &from, &cell, HSP_CELLS_ADD, &err), &err);
     assert_memory_equal(x[0], ((const float[]){1, 3, 1, 1, 3, 1}), 6 * 4);
     assert_ok(b->cells(b, HSP_DEVQ_COMM, &to, &from, &cell, HSP_CELLS_MAX, &err), &err);

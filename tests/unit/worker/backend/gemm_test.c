@@ -129,7 +129,7 @@ static void products_are_right(void **state)
 {
     struct mats *m = *state;
     const struct hsp_gemm_kernel *k;
-    for (unsigned i = 0; (k = hsp_gemm_kernel(i)) != NULL; i++) {
+    for (unsigned i = 0; (k = hsp_gemm_kernel_at(i)) != NULL; i++) {
         for (int s = 0; s < N_SHAPES; s++) {
             bool f64 = s % 2;
             struct hsp_gemm g = random_call(m, f64);
@@ -164,7 +164,7 @@ static void every_cut_gives_the_same_bits(void **state)
 {
     struct mats *m = *state;
     const struct hsp_gemm_kernel *k;
-    for (unsigned i = 0; (k = hsp_gemm_kernel(i)) != NULL; i++) {
+    for (unsigned i = 0; (k = hsp_gemm_kernel_at(i)) != NULL; i++) {
         for (int s = 0; s < N_SHAPES; s++) {
             bool f64 = s % 2;
             size_t bytes = MAX_ELEMS * (f64 ? sizeof(double) : sizeof(float));
@@ -181,14 +181,14 @@ static void every_cut_gives_the_same_bits(void **state)
 static void all_kernels_give_the_same_bits(void **state)
 {
     struct mats *m = *state;
-    for (int s = 0; hsp_gemm_kernel(1) != NULL && s < N_SHAPES; s++) {
+    for (int s = 0; hsp_gemm_kernel_at(1) != NULL && s < N_SHAPES; s++) {
         bool f64 = s % 2;
         size_t bytes = MAX_ELEMS * (f64 ? sizeof(double) : sizeof(float));
         struct hsp_gemm g = random_call(m, f64), other = g;
         other.c = f64 ? (void *)m->d64 : m->d32;
         memcpy(other.c, g.c, bytes);
-        run(hsp_gemm_kernel(0), &g, f64);
-        run(hsp_gemm_kernel(1), &other, f64);
+        run(hsp_gemm_kernel_at(0), &g, f64);
+        run(hsp_gemm_kernel_at(1), &other, f64);
         assert_memory_equal(other.c, g.c, bytes);
     }
 }

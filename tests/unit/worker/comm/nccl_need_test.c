@@ -194,13 +194,14 @@ static void shapes(void **state)
     for (size_t k = 0; k < 64; k++) {
         many[k] = 100 + k % 7;
     }
-    assert_int_equal(hsp_nccl_shape(none, 2, 4), HSP_NCCL_NOTHING);
-    assert_int_equal(hsp_nccl_shape(even, 2, 4), HSP_NCCL_EVEN);
-    assert_int_equal(hsp_nccl_shape(uneven, 2, 4), HSP_NCCL_PADDED);
-    assert_int_equal(hsp_nccl_shape(one, 3, 4), HSP_NCCL_GROUPED); /* a single broadcast */
-    assert_int_equal(hsp_nccl_shape(many, 64, 2), HSP_NCCL_PADDED);
-    assert_int_equal(hsp_nccl_shape(near, 4, 2), HSP_NCCL_PADDED); /* copies of 4 MB are cheap */
-    assert_int_equal(hsp_nccl_shape(far, 4, 2), HSP_NCCL_GROUPED); /* 3 of them filled up are not */
+    assert_int_equal(hsp_nccl_shape_of(none, 2, 4), HSP_NCCL_NOTHING);
+    assert_int_equal(hsp_nccl_shape_of(even, 2, 4), HSP_NCCL_EVEN);
+    assert_int_equal(hsp_nccl_shape_of(uneven, 2, 4), HSP_NCCL_PADDED);
+    assert_int_equal(hsp_nccl_shape_of(one, 3, 4), HSP_NCCL_GROUPED); /* a single broadcast */
+    assert_int_equal(hsp_nccl_shape_of(many, 64, 2), HSP_NCCL_PADDED);
+    assert_int_equal(hsp_nccl_shape_of(near, 4, 2), HSP_NCCL_PADDED); /* copies of 4 MB are cheap */
+    assert_int_equal(hsp_nccl_shape_of(far, 4, 2),
+                     HSP_NCCL_GROUPED); /* 3 of them filled up are not */
 }
 
 static void offers_travel(void **state)

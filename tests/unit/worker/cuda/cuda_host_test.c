@@ -48,8 +48,8 @@ static void test_ops_and_queues(void **state)
         t = mark(b, HSP_DEVQ_COMM);
         assert_ok(b->finish(b, HSP_DEVQ_COMM, t, &err), &err);
         assert_true(((float *)h)[N - 1] == 4.0f);
-        struct hsp_view to = {.data = z, .dtype = HSP_F32, .box = {.rank = 2, .hi = {8, 8}}};
-        struct hsp_view from = {
+        struct hsp_cell_view to = {.data = z, .dtype = HSP_F32, .box = {.rank = 2, .hi = {8, 8}}};
+        struct hsp_cell_view from = {
             .data = h, .dtype = HSP_F32, .box = {.rank = 2, .lo = {2, 2}, .hi = {10, 10}}};
         struct hsp_box cell = {.rank = 2, .lo = {2, 3}, .hi = {5, 8}};
         assert_ok(b->cells(b, HSP_DEVQ_COMM, &to, &from, &cell, HSP_CELLS_ADD, &err), &err);

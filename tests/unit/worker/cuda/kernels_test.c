@@ -261,7 +261,8 @@ static void sums_and_fills(void **state)
     close_device(b);
 }
 
-static void random_boxes(uint64_t i, struct hsp_box *cell, struct hsp_view *a, struct hsp_view *c)
+static void random_boxes(uint64_t i, struct hsp_box *cell, struct hsp_cell_view *a,
+                         struct hsp_cell_view *c)
 {
     static const int64_t most[] = {5, 9, 16, 40};
     uint8_t rank = (uint8_t)hsp_test_range("rank", i, 0, HSP_MAX_RANK);
@@ -271,7 +272,7 @@ static void random_boxes(uint64_t i, struct hsp_box *cell, struct hsp_view *a, s
         int64_t grain = hsp_test_range("grain", i, 0, 1) != 0 ? 8 : 1; /* 16 bytes, or less */
         cell->lo[d] = hsp_test_range("lo", at, 2, 4) * grain;
         cell->hi[d] = cell->lo[d] + hsp_test_range("n", at, 1, most[d] / grain + 1) * grain;
-        struct hsp_view *v[2] = {a, c};
+        struct hsp_cell_view *v[2] = {a, c};
         for (int s = 0; s < 2; s++) {
             bool tight = hsp_test_range("tight", at + (uint64_t)s, 0, 1) != 0;
             v[s]->box.lo[d] = cell->lo[d] - (tight ? 0 : grain);
@@ -312,7 +313,7 @@ static void one_cell(struct hsp_backend *b, uint64_t i, enum hsp_dtype t, enum h
 {
     struct hsp_err err = {0};
     struct hsp_box cell = {0};
-    struct hsp_view a = {.dtype = t}, c = {.dtype = t};
+    struct hsp_cell_view a = {.dtype = t}, c = {.dtype = t};
     random_boxes(i, &cell, &a, &c);
     int64_t na = hsp_box_count(&a.box), nc = hsp_box_count(&c.box);
     size_t size = hsp_dtype_size(t);
@@ -329,7 +330,7 @@ static void one_cell(struct hsp_backend *b, uint64_t i, enum hsp_dtype t, enum h
     c.data = put(b, hc, (size_t)nc * size);
     assert_ok(b->cells(b, HSP_DEVQ_COMPUTE, &a, &c, &cell, how, &err), &err);
     get(b, result, a.data, (size_t)na * size);
-    struct hsp_view wa = a, wc = c;
+    struct hsp_cell_view wa = a, wc = c;
     wa.data = ha;
     wc.data = hc;
     if (how == HSP_CELLS_COPY) {

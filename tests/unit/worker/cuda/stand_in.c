@@ -165,12 +165,12 @@ enum hsp_status hsp_cuda_fill(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtyp
 }
 
 struct cells {
-    struct hsp_view dst, src;
+    struct hsp_cell_view dst, src;
     struct hsp_box cell;
     enum hsp_cells how;
 };
 
-static void touch_cell(const struct hsp_view *v, const struct hsp_box *cell, bool write)
+static void touch_cell(const struct hsp_cell_view *v, const struct hsp_box *cell, bool write)
 {
     int64_t at[HSP_MAX_RANK];
     memcpy(at, cell->lo, sizeof(at));
@@ -207,8 +207,8 @@ static void run_cells(void *args)
     }
 }
 
-enum hsp_status hsp_cuda_cells(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_view *dst,
-                               const struct hsp_view *src, const struct hsp_box *cell,
+enum hsp_status hsp_cuda_cells(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_cell_view *dst,
+                               const struct hsp_cell_view *src, const struct hsp_box *cell,
                                enum hsp_cells how, struct hsp_err *err)
 {
     (void)err;

@@ -52,8 +52,8 @@ static void copies_and_adds_follow_the_definition(void **state)
             src[k] = (double)(k % 2 == 0 ? 1000 + k : -1000 - k);
             dst[k] = was[k] = (double)-k;
         }
-        struct hsp_view to = {.data = dst, .box = a, .dtype = HSP_F64};
-        struct hsp_view from = {.data = src, .box = b, .dtype = HSP_F64};
+        struct hsp_cell_view to = {.data = dst, .box = a, .dtype = HSP_F64};
+        struct hsp_cell_view from = {.data = src, .box = b, .dtype = HSP_F64};
         bool add = trial % 3 == 0, max = trial % 3 == 1;
         if (add || max) {
             hsp_cell_reduce(&to, &from, &cell, max ? HSP_REDUCE_MAX : HSP_REDUCE_SUM);
@@ -87,7 +87,7 @@ static void runs_are_found_where_they_are(void **state)
 {
     (void)state;
     double x[24] = {0};
-    struct hsp_view v = {
+    struct hsp_cell_view v = {
         .data = x, .box = {.rank = 2, .lo = {2, 0}, .hi = {6, 6}}, .dtype = HSP_F64};
     struct hsp_box rows = {.rank = 2, .lo = {3, 0}, .hi = {5, 6}};
     struct hsp_box cols = {.rank = 2, .lo = {2, 1}, .hi = {6, 3}};
@@ -95,7 +95,7 @@ static void runs_are_found_where_they_are(void **state)
     assert_ptr_equal(hsp_cell_run(&v, &rows), x + 6);
     assert_null(hsp_cell_run(&v, &cols));
     assert_ptr_equal(hsp_cell_run(&v, &part), x + 13);
-    struct hsp_view scalar = {.data = x, .dtype = HSP_F64};
+    struct hsp_cell_view scalar = {.data = x, .dtype = HSP_F64};
     struct hsp_box one = {.rank = 0};
     assert_ptr_equal(hsp_cell_run(&scalar, &one), x);
 }

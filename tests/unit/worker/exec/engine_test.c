@@ -317,8 +317,8 @@ static double state_difference(const struct device *a, const struct device *b, u
 {
     double worst = 0.0;
     for (uint32_t k = 0; k < a->program->bind.n_state; k++) {
-        struct hsp_view x = hsp_state_view(a->program, k, a->slot[slot]);
-        struct hsp_view y = hsp_state_view(b->program, k, b->slot[slot]);
+        struct hsp_cell_view x = hsp_state_view(a->program, k, a->slot[slot]);
+        struct hsp_cell_view y = hsp_state_view(b->program, k, b->slot[slot]);
         for (int64_t j = 0; j < hsp_box_count(&x.box); j++) {
             worst = fmax(worst, fabs(((double *)x.data)[j] - ((double *)y.data)[j]));
         }
@@ -439,7 +439,7 @@ static void not_finite_steps_are_copies(void **state)
     s.n_ranks = 2;
     struct world *w = world_new(&s, 12);
     for (uint32_t k = 0; k < 2; k++) {
-        struct hsp_view v = hsp_state_view(w->d[k].program, 3, w->d[k].slot[0]);
+        struct hsp_cell_view v = hsp_state_view(w->d[k].program, 3, w->d[k].slot[0]);
         ((double *)v.data)[0] = (double)NAN; /* head.weight */
     }
     world_start(w);
@@ -568,7 +568,7 @@ static void weights_of_any_real_type_are_taken(void **state)
         memset(slot, 0, (size_t)p->bind.state_bytes);
         assert_status(hsp_state_import(p, r, slot, &err), k < 3 ? HSP_OK : HSP_EINVAL);
         hsp_st_close(r);
-        struct hsp_view v = hsp_state_view(p, 0, slot);
+        struct hsp_cell_view v = hsp_state_view(p, 0, slot);
         for (int i = 0; k < 3 && i < N; i++) {
             assert_near(((const double *)v.data)[i], wide[i], 0);
         }

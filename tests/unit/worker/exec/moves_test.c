@@ -70,7 +70,7 @@ static bool next(const struct hsp_box *b, int64_t *at)
     return false;
 }
 
-static void fill(const struct device *d, const struct hsp_view *v, uint32_t a, uint32_t micro)
+static void fill(const struct device *d, const struct hsp_cell_view *v, uint32_t a, uint32_t micro)
 {
     int64_t at[HSP_MAX_RANK], k = 0;
     if (hsp_box_empty(&v->box)) {
@@ -104,7 +104,7 @@ static double value_at(const struct trial *t, uint32_t micro, const int64_t *at)
     return v;
 }
 
-static void check(struct device *d, const struct hsp_view *v, uint32_t micro)
+static void check(struct device *d, const struct hsp_cell_view *v, uint32_t micro)
 {
     int64_t at[HSP_MAX_RANK], k = 0;
     if (hsp_box_empty(&v->box)) {
@@ -118,9 +118,9 @@ static void check(struct device *d, const struct hsp_view *v, uint32_t micro)
 }
 
 /* Where the host makes what a tensor begins as. */
-static struct hsp_view draft(const struct hsp_view *v)
+static struct hsp_cell_view draft(const struct hsp_cell_view *v)
 {
-    struct hsp_view w = *v;
+    struct hsp_cell_view w = *v;
     size_t bytes = hsp_cell_bytes(&w.box, w.dtype);
     w.data = malloc(bytes + 1);
     assert_non_null(w.data);
@@ -128,8 +128,8 @@ static struct hsp_view draft(const struct hsp_view *v)
     return w;
 }
 
-static enum hsp_status store(struct device *d, const struct hsp_view *v, const struct hsp_view *w,
-                             struct hsp_err *err)
+static enum hsp_status store(struct device *d, const struct hsp_cell_view *v,
+                             const struct hsp_cell_view *w, struct hsp_err *err)
 {
     struct hsp_backend *b = d->backend;
     uint64_t ticket = 0;
@@ -151,13 +151,13 @@ static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool ev
 {
     struct device *d = ctx;
     uint32_t rank = d->p.bind.rank;
-    struct hsp_view out = hsp_engine_view(d->e, BOXES, micro, 0), w;
+    struct hsp_cell_view out = hsp_engine_view(d->e, BOXES, micro, 0), w;
     (void)eval;
     if (instr == 0) {
         w = draft(&out);
         enum hsp_status st = store(d, &out, &w, err);
         for (uint32_t i = 0; i < d->t->n_in[rank] && st == HSP_OK; i++) {
-            struct hsp_view in = hsp_engine_view(d->e, i, micro, 0);
+            struct hsp_cell_view in = hsp_engine_view(d->e, i, micro, 0);
             w = draft(&in);
             fill(d, &w, d->t->in[rank][i].addend, micro);
             st = store(d, &in, &w, err);

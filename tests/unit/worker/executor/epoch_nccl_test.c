@@ -17,7 +17,7 @@
 struct member {
     struct hsp_exec_env env;
     struct hsp_m_prepare p;
-    struct hsp_epoch e;
+    struct hsp_ex_epoch e;
     struct hsp_dataset data;
     void *slot[2];
     double loss; /* of the last step */
@@ -35,7 +35,7 @@ struct epoch {
 };
 
 static struct nw_process all[RANKS];
-static struct hsp_log *quiet;
+static struct hsp_logger *quiet;
 
 static void nap_ms(long ms)
 {
@@ -68,7 +68,7 @@ static void epoch_init(struct epoch *x, const int *process, uint32_t n, uint64_t
                                        .log = quiet,
                                        .wake_fd = -1};
         m->p = (struct hsp_m_prepare){.job = 1, .rank = k, .n_ranks = n, .n_peers = n};
-        m->e = (struct hsp_epoch){.env = &m->env, .p = &m->p, .number = number, .member = true};
+        m->e = (struct hsp_ex_epoch){.env = &m->env, .p = &m->p, .number = number, .member = true};
         m->e.prog = p[k];
         m->e.mesh[HSP_MESH_DATA] = x->mesh[k];
         (void)pthread_mutex_init(&m->e.lock, NULL);
@@ -84,7 +84,7 @@ static void epoch_init(struct epoch *x, const int *process, uint32_t n, uint64_t
 static void close_member(void *ctx, uint32_t k)
 {
     struct epoch *x = ctx;
-    struct hsp_epoch *e = &x->m[k].e;
+    struct hsp_ex_epoch *e = &x->m[k].e;
     hsp_epoch_abort(e);        /* as every close does */
     hsp_epoch_direct_close(e); /* these devices have no queue that the engine could wait for */
     e->engine = hsp_engine_close(e->engine);
@@ -436,7 +436,7 @@ static void survive(struct life *l)
     struct epoch c;
     for (int i = 0; i < 2; i++) {
         for (int k = 0; k < 2; k++) {
-            struct hsp_epoch *e = &(i == 0 ? &l->a : &l->b)->m[left[k]].e;
+            struct hsp_ex_epoch *e = &(i == 0 ? &l->a : &l->b)->m[left[k]].e;
             nw_fake()->enter(left[k]);
             hsp_epoch_direct_close(e);
             e->engine = hsp_engine_close(e->engine);

@@ -18,7 +18,7 @@ struct member {
     struct hsp_exec_env env;
     struct hsp_chan chan; /* to nobody who reads */
     int agent;            /* the other end */
-    struct hsp_epoch e;
+    struct hsp_ex_epoch e;
     struct hsp_m_prepare p;
     struct hsp_held_data data;
     struct hsp_pkg_row copy;
@@ -62,15 +62,15 @@ static void make_member(struct world *w, uint32_t rank, struct hsp_comm *comm)
                                   .n_ranks = w->n,
                                   .n_peers = w->n,
                                   .checkpoint_path = w->folder};
-    m->e = (struct hsp_epoch){.env = &m->env,
-                              .p = &m->p,
-                              .member = true,
-                              .data = &m->data,
-                              .phase = HSP_EPOCH_RUNNING,
-                              .written = STEP,
-                              .sealed = STEP,
-                              .confirmed = HSP_NO_VERSION,
-                              .checkpoint_at = HSP_NO_VERSION};
+    m->e = (struct hsp_ex_epoch){.env = &m->env,
+                                 .p = &m->p,
+                                 .member = true,
+                                 .data = &m->data,
+                                 .phase = HSP_EPOCH_RUNNING,
+                                 .written = STEP,
+                                 .sealed = STEP,
+                                 .confirmed = HSP_NO_VERSION,
+                                 .checkpoint_at = HSP_NO_VERSION};
     (void)pthread_mutex_init(&m->e.lock, NULL);
     (void)pthread_cond_init(&m->e.cond, NULL);
     m->e.pkg = (struct hsp_package){.dtype = HSP_F64,
@@ -138,7 +138,7 @@ void *__wrap_calloc(size_t n, size_t size)
 }
 
 struct keeping {
-    struct hsp_epoch *e;
+    struct hsp_ex_epoch *e;
     unsigned failing;
 };
 
@@ -226,7 +226,7 @@ static void a_member_without_memory_for_a_checkpoint_ends_the_epoch(void **state
 }
 
 struct writing {
-    struct hsp_epoch *e;
+    struct hsp_ex_epoch *e;
     enum hsp_status st, disk;
     struct hsp_err err;
 };

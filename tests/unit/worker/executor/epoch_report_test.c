@@ -18,7 +18,7 @@ struct rank {
     struct hsp_chan out, agent; /* both ends */
     struct hsp_exec_env env;
     struct hsp_m_prepare p;
-    struct hsp_epoch e;
+    struct hsp_ex_epoch e;
 };
 
 static void begin(struct rank *r, uint32_t rank)
@@ -29,7 +29,7 @@ static void begin(struct rank *r, uint32_t rank)
     hsp_chan_init(&r->agent, pair[1]);
     r->env = (struct hsp_exec_env){.chan = &r->out, .wake_fd = -1};
     r->p = (struct hsp_m_prepare){.job = 3, .rank = rank, .n_ranks = RANKS, .n_peers = RANKS};
-    r->e = (struct hsp_epoch){.env = &r->env, .p = &r->p, .number = 7};
+    r->e = (struct hsp_ex_epoch){.env = &r->env, .p = &r->p, .number = 7};
     r->e.pkg.peers = peers;
     (void)pthread_mutex_init(&r->e.lock, NULL);
 }

@@ -17,7 +17,7 @@ struct world {
     struct hsp_ptensor tensor;
     struct hsp_tensor_bind bind;
     struct hsp_state_bind state;
-    struct hsp_epoch e;
+    struct hsp_ex_epoch e;
     char file[4300]; /* of version slot 0 */
 };
 
@@ -32,7 +32,7 @@ static int setup(void **state)
     w->tensor = (struct hsp_ptensor){.dtype = HSP_F64, .rank = 2, .state_kind = HSP_STATE_PARAM};
     w->bind = (struct hsp_tensor_bind){.box = whole};
     w->state = (struct hsp_state_bind){.full = whole};
-    w->e = (struct hsp_epoch){.env = &w->env, .p = &w->p, .member = true};
+    w->e = (struct hsp_ex_epoch){.env = &w->env, .p = &w->p, .member = true};
     w->e.arena = hsp_arena_new(1 << 20);
     w->e.prog.tpl.tensors = &w->tensor;
     w->e.prog.bind.tensor = &w->bind;

@@ -353,7 +353,7 @@ static void test_a_device_that_is_not_there(void **state)
                                   .log = hsp_log_new(-1, HSP_LOG_ERROR),
                                   .open = refuse};
     assert_int_equal(hsp_executor_main(&o), HSP_EXIT_DEVICE);
-    (void)hsp_log_free((struct hsp_log *)o.log);
+    (void)hsp_log_free((struct hsp_logger *)o.log);
 }
 
 int main(void)

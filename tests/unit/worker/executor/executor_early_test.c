@@ -29,31 +29,33 @@ static struct board {
     atomic_uint voting[XW_MAX_DEV]; /* the first step of EPOCH is done but for the vote */
 } * board;
 
-enum hsp_status __real_hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version,
+enum hsp_status __real_hsp_epoch_fetch_rest(struct hsp_ex_epoch *e, uint64_t version,
                                             struct hsp_fetched *ret, struct hsp_err *err);
-enum hsp_status __wrap_hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version,
+enum hsp_status __wrap_hsp_epoch_fetch_rest(struct hsp_ex_epoch *e, uint64_t version,
                                             struct hsp_fetched *ret, struct hsp_err *err);
-enum hsp_status __real_hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
-enum hsp_status __wrap_hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err);
-enum hsp_status __real_hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
+enum hsp_status __real_hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version,
+                                       struct hsp_err *err);
+enum hsp_status __wrap_hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version,
+                                       struct hsp_err *err);
+enum hsp_status __real_hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
                                                  struct hsp_err *err);
-enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
+enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
                                                  struct hsp_err *err);
 
-bool __wrap_hsp_epoch_fetch_beside(const struct hsp_epoch *e);
+bool __wrap_hsp_epoch_fetch_beside(const struct hsp_ex_epoch *e);
 
-bool __wrap_hsp_epoch_fetch_beside(const struct hsp_epoch *e)
+bool __wrap_hsp_epoch_fetch_beside(const struct hsp_ex_epoch *e)
 {
     (void)e; /* whatever this machine has */
     return true;
 }
 
-static int device_of(const struct hsp_epoch *e)
+static int device_of(const struct hsp_ex_epoch *e)
 {
     return e->env->node[1] - '0';
 }
 
-enum hsp_status __wrap_hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t version,
+enum hsp_status __wrap_hsp_epoch_fetch_rest(struct hsp_ex_epoch *e, uint64_t version,
                                             struct hsp_fetched *ret, struct hsp_err *err)
 {
     int dev = device_of(e);
@@ -67,14 +69,15 @@ enum hsp_status __wrap_hsp_epoch_fetch_rest(struct hsp_epoch *e, uint64_t versio
     return __real_hsp_epoch_fetch_rest(e, version, ret, err);
 }
 
-enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_epoch *e, uint64_t version,
+enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
                                                  struct hsp_err *err)
 {
     atomic_store(&board->voting[device_of(e)], e->number == EPOCH);
     return __real_hsp_epoch_await_confirmed(e, version, err);
 }
 
-enum hsp_status __wrap_hsp_epoch_train(struct hsp_epoch *e, uint64_t version, struct hsp_err *err)
+enum hsp_status __wrap_hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version,
+                                       struct hsp_err *err)
 {
     while (e->number == EPOCH && atomic_load(&board->idle[device_of(e)]) != 0) {
         (void)usleep(500);

@@ -11,7 +11,7 @@
 #include "tests/lib/testlib.h"
 #include "worker/comm/nccl/nccl_lib.h"
 
-static struct hsp_log *log_to;
+static struct hsp_logger *log_to;
 static FILE *written; /* the log */
 
 static int setup(void **state)

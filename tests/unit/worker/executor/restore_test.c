@@ -28,7 +28,7 @@ struct had {
 };
 
 struct member {
-    struct hsp_epoch e;
+    struct hsp_ex_epoch e;
     struct hsp_m_prepare p;
     struct hsp_held_data data;
     char folder[4200];
@@ -91,7 +91,7 @@ static void make_member(struct world *w, uint32_t rank, struct hsp_comm *comm)
                                   .n_ranks = w->n,
                                   .n_peers = w->n,
                                   .checkpoint_path = m->folder};
-    m->e = (struct hsp_epoch){.p = &m->p, .member = true, .data = &m->data};
+    m->e = (struct hsp_ex_epoch){.p = &m->p, .member = true, .data = &m->data};
     m->e.pkg = (struct hsp_package){.dtype = HSP_F64,
                                     .n_kinds = N_KINDS,
                                     .kinds = {kinds[0], kinds[1]},
@@ -176,7 +176,7 @@ static void make_world(struct world *w, uint32_t n, const struct had *had)
 static void end_world(struct world *w)
 {
     for (uint32_t r = 0; r < w->n; r++) {
-        struct hsp_epoch *e = &w->m[r].e;
+        struct hsp_ex_epoch *e = &w->m[r].e;
         e->mesh[HSP_MESH_STATE]->ops->close(e->mesh[HSP_MESH_STATE]);
         (void)hsp_segment_close(e->seg[STEP % 2]);
     }
@@ -213,7 +213,7 @@ static int64_t wrong_at_home(const struct member *m, uint64_t job)
     const struct hsp_state_segment *s = m->e.seg[STEP % 2];
     int64_t wrong = hsp_segment_version(s) != STEP;
     for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
-        const struct hsp_segment_row *row = hsp_segment_row(s, i);
+        const struct hsp_segment_row *row = hsp_segment_row_at(s, i);
         wrong += wrong_in_box(row->dtype, row->tensor, row->kind, job, row->full, &row->box,
                               &row->box, (const uint8_t *)hsp_segment_area(s) + row->offset);
     }

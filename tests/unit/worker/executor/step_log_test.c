@@ -16,7 +16,7 @@ static void numbers_that_are_none_are_texts(void **state)
     char *dir = hsp_test_tmpdir(), path[512];
     struct hsp_exec_env env = {.state_dir = dir, .device = 1};
     const struct hsp_m_prepare prepare = {.job = 3};
-    const struct hsp_epoch e = {.env = &env, .p = &prepare, .number = 5};
+    const struct hsp_ex_epoch e = {.env = &env, .p = &prepare, .number = 5};
     const struct hsp_vote v = {.step = 8,
                                .loss = (double)NAN,
                                .norm = (double)INFINITY,

@@ -137,7 +137,7 @@ static void sink(void *ctx, uint32_t device, const struct hsp_gpu_sign *s)
 {
     struct node *w = ctx;
     step(w, (struct hsp_agent_event){.type = HSP_AEV_SIGN, .device = device, .sign = s});
-    const struct hsp_gpu_health *h = &hsp_agent_device(w->agent, device)->health;
+    const struct hsp_gpu_health *h = &hsp_agent_device_at(w->agent, device)->health;
     w->lost |= h->verdict == HSP_GPU_LOST ? UINT64_C(1) << device : 0;
     w->warned |= h->verdict == HSP_GPU_WARN ? UINT64_C(1) << device : 0;
     if ((uint32_t)__builtin_popcountll(w->lost) == w->wait) {
@@ -180,8 +180,9 @@ static void signs_reach_the_machine(void **state)
     assert_int_equal(w.lost, 1u << 0 | 1u << 3 | 1u << 4);
     assert_int_equal(w.warned, 1u << 2);
     assert_int_equal(w.n_killed, 3);
-    assert_string_equal(hsp_agent_device(w.agent, 0)->health.why, "XID 79: fallen off the bus");
-    assert_string_equal(hsp_agent_device(w.agent, 3)->health.why, "the driver does not reach it");
+    assert_string_equal(hsp_agent_device_at(w.agent, 0)->health.why, "XID 79: fallen off the bus");
+    assert_string_equal(hsp_agent_device_at(w.agent, 3)->health.why,
+                        "the driver does not reach it");
     (void)hsp_agent_free(w.agent);
     (void)hsp_gpuwatch_close(g);
     assert_int_equal(fake->open(), 0);

@@ -123,7 +123,7 @@ static int64_t wrong_tensors(const struct hsp_ckpt *c, uint64_t version)
     int64_t wrong = 0;
     struct hsp_err err = {0};
     for (size_t i = 0; i < hsp_ckpt_count(c); i++) {
-        const struct hsp_ckpt_tensor *t = hsp_ckpt_tensor(c, i);
+        const struct hsp_ckpt_tensor *t = hsp_ckpt_tensor_at(c, i);
         struct hsp_box whole = hsp_box_whole(t->rank, t->full);
         assert_ok(hsp_ckpt_read(c, t, &whole, &whole, x, &err), &err);
         wrong += wrong_in_box(HSP_F32, t->tensor, t->kind, version, t->full, &whole, &whole, x);

@@ -51,8 +51,8 @@ static void test_written_tensors_read_back(void **state)
     assert_ok(hsp_st_finish(wr, &err), &err);
     assert_ok(hsp_st_open(path, &rd, &err), &err);
     assert_int_equal(hsp_st_count(rd), 4);
-    assert_string_equal(hsp_st_meta(rd, "format"), "pt");
-    assert_null(hsp_st_meta(rd, "other"));
+    assert_string_equal(hsp_st_meta_value(rd, "format"), "pt");
+    assert_null(hsp_st_meta_value(rd, "other"));
     const struct hsp_st_entry *x = hsp_st_find(rd, "h.0.w");
     assert_non_null(x);
     assert_int_equal(x->ext[1], 3);

@@ -50,7 +50,7 @@ static void make_rows(struct hsp_segment_row *r)
 static void fill(struct hsp_state_segment *s, uint64_t version)
 {
     for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
-        const struct hsp_segment_row *r = hsp_segment_row(s, i);
+        const struct hsp_segment_row *r = hsp_segment_row_at(s, i);
         fill_box(r->dtype, r->tensor, r->kind, version, r->full, &r->box,
                  (uint8_t *)hsp_segment_area(s) + r->offset);
     }
@@ -60,7 +60,7 @@ static int64_t wrong(const struct hsp_state_segment *s, uint64_t version)
 {
     int64_t n = 0;
     for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
-        const struct hsp_segment_row *r = hsp_segment_row(s, i);
+        const struct hsp_segment_row *r = hsp_segment_row_at(s, i);
         n += wrong_in_box(r->dtype, r->tensor, r->kind, version, r->full, &r->box, &r->box,
                           (const uint8_t *)hsp_segment_area(s) + r->offset);
     }

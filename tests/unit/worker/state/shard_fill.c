@@ -11,7 +11,7 @@ enum hsp_status shards_fill(const struct hsp_shards *s, struct hsp_state_segment
     size_t n = 0, cap = 0;
     enum hsp_status st = HSP_OK;
     for (uint32_t r = 0; st == HSP_OK && r < hsp_segment_n(target); r++) {
-        const struct hsp_segment_row *row = hsp_segment_row(target, r);
+        const struct hsp_segment_row *row = hsp_segment_row_at(target, r);
         struct hsp_boxes missing = {0};
         st = hsp_shards_gather(s, row->tensor, row->kind, row->dtype, &row->box, &row->box,
                                (uint8_t *)hsp_segment_area(target) + row->offset, &missing, err);

@@ -3,8 +3,8 @@
  * Role:   the *doc.c of this room. Static, so without a prefix.
  * Purity: pure (heap only).
  */
-#ifndef HSP_DOCPUT_H
-#define HSP_DOCPUT_H
+#ifndef HSP_DOC_PUT_H
+#define HSP_DOC_PUT_H
 #include <cjson/cJSON.h>
 
 static inline void put(cJSON *o, const char *key, double v)
