@@ -4,6 +4,8 @@
  * table of kept plans) is done at once. What leaves it (messages, closes, replies) is copied and
  * waits until the rows of its batch, and all batches before, are on disk, and its package is made:
  * commit.c. */
+#include "daemon/app/actions.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +14,14 @@
 #include <sys/random.h>
 
 #include "daemon/app/actions_impl.h"
+#include "daemon/app/api/admin_requests.h"
+#include "daemon/app/api/sessions.h"
+#include "daemon/app/commit.h"
+#include "daemon/app/event_log.h"
+#include "daemon/app/job_table.h"
+#include "daemon/app/plan_queue.h"
+#include "daemon/app/store_stall.h"
+#include "daemon/cluster/jobs.h"
 #include "proto/base/check.h"
 
 /* What one step may send: a SEAL or DROP to every device, or PREPAREs whose blobs are elsewhere. */

@@ -12,10 +12,22 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/app/actions.h"
+#include "daemon/app/api/admin_requests.h"
+#include "daemon/app/api/metrics_collect.h"
+#include "daemon/app/api/subscriptions.h"
+#include "daemon/app/api/trace_collect.h"
+#include "daemon/app/docs/status_doc.h"
+#include "daemon/app/event_log.h"
+#include "daemon/app/job_table.h"
+#include "daemon/app/plan_queue.h"
+#include "daemon/app/store_stall.h"
+#include "daemon/cluster/cluster_check.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "proto/host/open_files_limit.h"
 #include "proto/host/sd_notify.h"
+#include "proto/net/net_listen.h"
 
 #define ROWS_CAP ((size_t)2 << 30) /* all rows of the store: jobs with their plans */
 #define MAX_ROWS (1u << 20)

@@ -2,10 +2,14 @@
  *
  * All batches that wait are written in one transaction. Then their packages are made, piece by piece: what
  * is made is sent while the next ones are made, for those of a thousand devices take seconds. */
+#include "daemon/app/commit.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/app/actions.h"
 #include "daemon/app/actions_impl.h"
+#include "daemon/app/store_stall.h"
 
 /* Steps that may wait for a disk that takes nothing; each costs some kilobytes. */
 #define WAITING_MAX 16384u

@@ -1,13 +1,21 @@
 /* Facts and steps: into the log, the store and the tables of status. Lines are written in groups on
  * a pool thread; followers are told when they are there. */
+#include "daemon/app/event_log.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/app/api/metrics_collect.h"
+#include "daemon/app/api/subscriptions.h"
+#include "daemon/app/api/trace_collect.h"
 #include "daemon/app/app.h"
+#include "daemon/app/job_table.h"
 #include "daemon/app/store/tensorboard_event.h"
 #include "daemon/app/store/tensorboard_file.h"
+#include "daemon/app/store_stall.h"
+#include "daemon/cluster/jobs.h"
 
 #define LINE_MAX_BYTES 65536u
 /* Lines written in one transaction. */

@@ -1,11 +1,14 @@
 /* Jobs, their plans and epochs as the shell keeps them; their rows in the store:
  * app/job/ID and app/plan/ID/NUMBER. */
+#include "daemon/app/job_table.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/app/app.h"
+#include "daemon/cluster/jobs.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 

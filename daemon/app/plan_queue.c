@@ -1,9 +1,13 @@
 /* Questions of the core to the planner, answered on pool threads (W2). At most HSP_APP_PLANS run at
  * a time, urgent ones first; what is cancelled ends early and is forgotten. */
+#include "daemon/app/plan_queue.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "daemon/app/app.h"
+#include "daemon/app/job_table.h"
+#include "daemon/app/plans/plan_choice.h"
 #include "proto/base/str.h"
 
 struct hsp_planning {

@@ -4,10 +4,16 @@
  * waits, and training goes on by itself as without us. New requests are refused with the reason. The
  * core hears what happens; its clock stands, so that nobody is taken for dead, and nothing counted as
  * failed, for want of an answer that could not leave. */
+#include "daemon/app/store_stall.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "daemon/app/api/admin_requests.h"
+#include "daemon/app/api/sessions.h"
 #include "daemon/app/app.h"
+#include "daemon/app/commit.h"
+#include "daemon/app/event_log.h"
 #include "proto/base/str.h"
 #include "proto/host/sd_notify.h"
 

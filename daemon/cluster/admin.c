@@ -1,9 +1,18 @@
 /* What admins ask for. Every request gets one REPLY. */
+#include "daemon/cluster/admin.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/job_data.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/node_check.h"
+#include "daemon/cluster/rows.h"
+#include "daemon/cluster/suspend.h"
 #include "proto/base/str.h"
 
 static void reply(struct hsp_cluster *c, const struct hsp_admin_event *a, enum hsp_status st,

@@ -5,7 +5,14 @@
  * is left goes to jobs up to their max, in order; a device its planner declined is left out. A
  * device held by another job is only handed on when that job has given it back: callers take those
  * of the target that are free or their own (hsp_ci_available). */
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/allocate.h"
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/finishing.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/marks.h"
+#include "daemon/cluster/membership.h"
 
 bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d)
 {

@@ -4,6 +4,8 @@
  * there), then hsp_ci_advance looks at every job and does all that these facts allow. The second
  * half is level-triggered: it depends on the state alone, so a message that comes twice, or a fact
  * learnt in another order, or after a restart from the store, leads to the same place. */
+#include "daemon/cluster/cluster.h"
+
 #include "daemon/cluster/cluster_impl.h"
 
 #include <stdarg.h>
@@ -11,6 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/admin.h"
+#include "daemon/cluster/cluster_check.h"
+#include "daemon/cluster/epoch_messages.h"
+#include "daemon/cluster/epochs.h"
+#include "daemon/cluster/health.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/measure.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/node_check.h"
+#include "daemon/cluster/plans.h"
+#include "daemon/cluster/rows.h"
+#include "daemon/cluster/slow.h"
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
 #include "proto/base/str.h"

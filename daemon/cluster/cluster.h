@@ -39,9 +39,14 @@
  */
 #ifndef HSP_CLUSTER_H
 #define HSP_CLUSTER_H
+#include <stdio.h>
+
 #include "proto/base/buf.h"
 #include "proto/base/err.h"
 #include "proto/wire/msg.h"
+
+struct hsp_cluster_node;
+struct hsp_job;
 
 #define HSP_MAX_NODES       16384u
 #define HSP_MAX_JOBS        1024u
@@ -319,6 +324,18 @@ struct hsp_cluster_row { /* borrowed */
  */
 struct hsp_cluster *hsp_cluster_new(const struct hsp_cluster_config *cfg);
 struct hsp_cluster *hsp_cluster_free(struct hsp_cluster *c); /* NULL allowed; returns NULL */
+/* Actions of this step */
+struct hsp_action *hsp_ci_emit(struct hsp_cluster *c, enum hsp_action_type type);
+/* Zeroed memory of this step; NULL sets c->failed. */
+void *hsp_ci_alloc(struct hsp_cluster *c, size_t n, size_t size);
+struct hsp_fact *hsp_ci_fact(struct hsp_cluster *c, const char *type, enum hsp_severity sev,
+                             const struct hsp_job *j, const struct hsp_cluster_node *n,
+                             const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+/* Copies @m into the arena of the step; nothing when @conn is 0. */
+void hsp_ci_send(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m);
+void hsp_ci_close(struct hsp_cluster *c, uint32_t conn, const char *why);
+const char *hsp_ci_printf(struct hsp_cluster *c, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Begins a term: restores what is stored (nothing at the first start), raises the term. The actions
  * store it. HSP_EPARSE: a row does not decode, HSP_EVERSION: it is of another hspmdd; named; the machine is then only good to be freed.
@@ -335,9 +352,5 @@ enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *
 
 /* When the next TICK is due; UINT64_MAX: none. */
 hsp_msec hsp_cluster_deadline(const struct hsp_cluster *c);
-/* Asserts I1-I6. */
-void hsp_cluster_check(const struct hsp_cluster *c);
-/* One page of text. */
-void hsp_cluster_dump(const struct hsp_cluster *c, struct hsp_buf *out);
 
 #endif

@@ -356,44 +356,10 @@ struct hsp_cluster {
     bool failed; /* out of memory: only to be freed */
 };
 
-const char *hsp_node_state_name(enum hsp_node_state s);
-/* It is there and may get work: the node stays, and the device is well. */
-bool hsp_cluster_offers(const struct hsp_cluster_node *n, uint32_t device);
-const char *hsp_health_name(enum hsp_health h);       /* "fine", "warned", "cordoned", "lost" */
-const char *hsp_path_kind_name(enum hsp_path_kind k); /* "nvlink", "nvswitch", ... */
-/* Why its health is what it is; "" when FINE. */
-const char *hsp_device_why(const struct hsp_node_device *d);
-
-/* Fast domains of a node: devices of which each reaches each other one over NVLink, or, of those without any, by a path
- * that was measured. ret_domain[i]: 0 none, else a number that all of the domain share; ret_rate[i]: the least bytes per
- * second between two of them, ret_latency_us[i]: the most; 0 not known. */
-void hsp_node_domains(const struct hsp_cluster_node *n, uint32_t ret_domain[HSP_NODE_DEVICES],
-                      double ret_rate[HSP_NODE_DEVICES], double ret_latency_us[HSP_NODE_DEVICES]);
-const char *hsp_job_state_name(enum hsp_job_state s);
-bool hsp_job_terminal(enum hsp_job_state s);
-/* NULL when unknown. */
-const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id);
-const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const char *name);
-const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,
-                                                        const char *name);
-
-/* Where the executors of this node listen: "HOST:PORT", and ",unix:NAME.HOST.NUMBER" behind it where
- * those of one host need no network (worker/comm). NULL: none has said it. */
-const char *hsp_cluster_listener(const struct hsp_cluster_node *n);
-/* Both are on one host, as far as their executors say where they listen: between them there is no
- * network. */
-bool hsp_cluster_one_host(const struct hsp_cluster_node *a, const struct hsp_cluster_node *b);
-
-/* It is the turn of the node of this connection to measure its link. */
-bool hsp_cluster_measures(const struct hsp_cluster *c, uint32_t conn);
-
 struct hsp_spread {
     uint32_t min_nodes; /* every part of the state is on at least so many nodes that are there */
     uint32_t n_sole;    /* nodes that are the only one with some part */
     uint32_t node;      /* the first of them; meaningless when there is none */
 };
-/* Of the layout that runs, or ran last. False: there is none, or no memory. */
-bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,
-                        struct hsp_spread *ret);
 
 #endif

@@ -1,9 +1,23 @@
 /* What agents say about the epochs of a job, and what a HELLO says about them. */
+#include "daemon/cluster/epoch_messages.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/epochs.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/job_data.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/marks.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/plans.h"
+#include "daemon/cluster/recover.h"
+#include "daemon/cluster/rows.h"
+#include "daemon/cluster/slow.h"
+#include "daemon/cluster/suspend.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 

@@ -6,11 +6,24 @@
  * The number is stored (burned) before anything is sent. Up to GO an attempt can be dropped with no
  * harm: executors have only taken memory and connections. GO is stored before ARM or START leaves;
  * after it a loss seals everything up to this epoch. */
+#include "daemon/cluster/epochs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/epoch_messages.h"
+#include "daemon/cluster/finishing.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/job_data.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/plans.h"
+#include "daemon/cluster/recover.h"
+#include "daemon/cluster/rows.h"
 
 void hsp_ci_epoch_fini(struct hsp_cl_epoch *e)
 {

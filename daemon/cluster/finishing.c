@@ -2,7 +2,17 @@
  * of it is to go, the job goes as one that runs would, by a switch after which another member writes. The
  * epoch it leaves tries on until then, so nothing is given up for it. Devices that compute nothing
  * more may be fewer than the job's min. Where nobody can take over, its reason says so. */
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/finishing.h"
+
+#include "daemon/cluster/allocate.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/epochs.h"
+#include "daemon/cluster/health.h"
+#include "daemon/cluster/job_data.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/plans.h"
 #include "proto/base/str.h"
 
 /* The first device of the epoch that is to go, or its node, ranks before keepers; HSP_NO_DEVICE: none. */

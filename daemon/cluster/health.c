@@ -5,11 +5,16 @@
  *   LOST      what it did is lost; its executor comes back without it and serves what it had sealed
  *
  * Nothing of it is stored: each HELLO says it again, and an agent that begins anew looks anew. */
+#include "daemon/cluster/health.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/membership.h"
 #include "proto/base/str.h"
 
 static const char *const health_words[] = {"fine", "warned", "cordoned", "lost"};

@@ -2,10 +2,16 @@
  * connection, live nodes in the order they were heard, the leases of a job, and what has changed
  * since it was last looked at. All of it follows from the rest of the state; hsp_cluster_check
  * compares the two. */
+#include "daemon/cluster/index.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/health.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/membership.h"
 #include "proto/base/check.h"
 #include "proto/base/vec.h"
 

@@ -3,11 +3,17 @@
  * goes to the rest. Such refusals are forgotten after a pause that doubles, and when the node joins
  * anew, so that a file copied later is found. They count as no failed attempt: each takes a node
  * away, so they end. */
+#include "daemon/cluster/job_data.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/epochs.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/marks.h"
+#include "daemon/cluster/membership.h"
 
 #define RETRY_MS     30000u
 #define MAX_DOUBLING 4u /* 8 minutes */

@@ -1,11 +1,26 @@
 /* Jobs: what each does next, given the facts (decisions D8, D9). The diagram is in
  * cluster_state.h. */
+#include "daemon/cluster/jobs.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/allocate.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/epochs.h"
+#include "daemon/cluster/finishing.h"
+#include "daemon/cluster/health.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/job_data.h"
+#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/marks.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/plans.h"
+#include "daemon/cluster/recover.h"
+#include "daemon/cluster/rows.h"
+#include "daemon/cluster/suspend.h"
 #include "proto/base/check.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"

@@ -2,11 +2,22 @@
  * every sealed version (decisions D9, D10). They belong to the layout: other keepers are another
  * layout, a copy of it under a new number, so that a piece found later is never taken for one of a
  * history it did not see. A job never waits for a keeper and never fails by one. */
+#include "daemon/cluster/keepers.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/allocate.h"
+#include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/epochs.h"
+#include "daemon/cluster/health.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/marks.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/plans.h"
 
 #define RETRY_MS     30000u
 #define MAX_DOUBLING 4u /* 8 minutes */

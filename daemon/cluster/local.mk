@@ -1,28 +1,28 @@
 noinst_LIBRARIES += daemon/cluster/libcluster.a
 daemon_cluster_libcluster_a_SOURCES = \
-  daemon/cluster/admin.c \
-  daemon/cluster/allocate.c \
+  daemon/cluster/admin.c daemon/cluster/admin.h \
+  daemon/cluster/allocate.c daemon/cluster/allocate.h \
   daemon/cluster/cluster.c daemon/cluster/cluster.h \
-  daemon/cluster/cluster_check.c \
+  daemon/cluster/cluster_check.c daemon/cluster/cluster_check.h \
   daemon/cluster/cluster_impl.h \
   daemon/cluster/cluster_state.h \
-  daemon/cluster/epoch_messages.c \
-  daemon/cluster/keepers.c \
-  daemon/cluster/epochs.c \
-  daemon/cluster/finishing.c \
-  daemon/cluster/health.c \
-  daemon/cluster/index.c \
-  daemon/cluster/job_data.c daemon/cluster/jobs.c \
-  daemon/cluster/marks.c \
-  daemon/cluster/measure.c \
-  daemon/cluster/membership.c \
-  daemon/cluster/node_check.c \
-  daemon/cluster/plans.c \
-  daemon/cluster/recover.c \
-  daemon/cluster/rows.c \
-  daemon/cluster/slow.c \
-  daemon/cluster/spread.c \
-  daemon/cluster/suspend.c
+  daemon/cluster/epoch_messages.c daemon/cluster/epoch_messages.h \
+  daemon/cluster/keepers.c daemon/cluster/keepers.h \
+  daemon/cluster/epochs.c daemon/cluster/epochs.h \
+  daemon/cluster/finishing.c daemon/cluster/finishing.h \
+  daemon/cluster/health.c daemon/cluster/health.h \
+  daemon/cluster/index.c daemon/cluster/index.h \
+  daemon/cluster/job_data.c daemon/cluster/job_data.h daemon/cluster/jobs.c daemon/cluster/jobs.h \
+  daemon/cluster/marks.c daemon/cluster/marks.h \
+  daemon/cluster/measure.c daemon/cluster/measure.h \
+  daemon/cluster/membership.c daemon/cluster/membership.h \
+  daemon/cluster/node_check.c daemon/cluster/node_check.h \
+  daemon/cluster/plans.c daemon/cluster/plans.h \
+  daemon/cluster/recover.c daemon/cluster/recover.h \
+  daemon/cluster/rows.c daemon/cluster/rows.h \
+  daemon/cluster/slow.c daemon/cluster/slow.h \
+  daemon/cluster/spread.c daemon/cluster/spread.h \
+  daemon/cluster/suspend.c daemon/cluster/suspend.h
 daemon_cluster_libcluster_a_CFLAGS = $(AM_CFLAGS) $(SWITCH_CFLAGS)
 
 # What links libcluster needs these behind it.

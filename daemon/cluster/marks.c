@@ -1,8 +1,9 @@
 /* What a job remembers of single nodes: most jobs of most nodes nothing. */
+#include "daemon/cluster/marks.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/cluster_impl.h"
 #include "proto/base/vec.h"
 
 static uint32_t place_of(const struct hsp_job *j, uint32_t node)

@@ -4,11 +4,15 @@
  *
  * hello begins in WAITS when nothing is known of this incarnation's link: so after a restart of the
  * coordinator the agent is asked too, and says again what it has measured. */
+#include "daemon/cluster/measure.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/index.h"
 #include "proto/base/vec.h"
 
 /* Figures beyond these are no link's; what planning makes of those within is finite. */

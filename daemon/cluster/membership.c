@@ -5,12 +5,28 @@
  * connected and live, that one is another node of the same name and refused. Dead is for ever
  * for that incarnation: a HELLO that carries it is answered by FENCED. A closed connection alone
  * only makes it suspect. */
+#include "daemon/cluster/membership.h"
+
 #include "daemon/cluster/cluster_impl.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/epoch_messages.h"
+#include "daemon/cluster/epochs.h"
+#include "daemon/cluster/health.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/job_data.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/marks.h"
+#include "daemon/cluster/measure.h"
+#include "daemon/cluster/node_check.h"
+#include "daemon/cluster/plans.h"
+#include "daemon/cluster/recover.h"
+#include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "proto/op/gemm_class.h"

@@ -4,11 +4,17 @@
  * two tests; first all devices, then the links. Nothing that is found changes a plan. A node that
  * executes a job is left alone, unless asked otherwise: also one that begins to meanwhile. Whatever
  * an agent does, each order ends: by its answer, by the end of its connection, or by time. */
+#include "daemon/cluster/node_check.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/measure.h"
+#include "daemon/cluster/membership.h"
 #include "proto/base/check.h"
 #include "proto/base/str.h"
 

@@ -1,10 +1,19 @@
 /* Questions to the planner and their answers; the layouts a job may still need. */
+#include "daemon/cluster/plans.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/allocate.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/finishing.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/rows.h"
 #include "proto/base/size.h"
 #include "proto/base/vec.h"
 

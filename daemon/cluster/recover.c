@@ -5,9 +5,13 @@
  * committed a step that an older one also holds in another rounding, and what is committed must
  * never change. An older layout is only used when the newer one is not whole, and then nothing of
  * it was committed (unless more nodes were lost than the copies bear). */
+#include "daemon/cluster/recover.h"
+
 #include <stdlib.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/membership.h"
 #include "proto/base/vec.h"
 
 /* Newest version first; pieces of one version in an order to search in. */

@@ -1,10 +1,20 @@
 /* The durable state as rows: "term", "node/INDEX", "job/ID", "plan/JOB/PLAN". Binary, little
  * endian, each begins with the version of its form. Leases stand in the job's row; what agents hold
  * is asked from them. */
+#include "daemon/cluster/rows.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/epochs.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/plans.h"
+#include "daemon/cluster/slow.h"
 #include "proto/base/arena.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"

@@ -4,10 +4,14 @@
  * cost model that is common to all devices is none of theirs. What is observed is averaged over the whole
  * window, and counts from the speeds the running plan was made with, so that a plan that is kept does
  * not count the same slowness twice. */
+#include "daemon/cluster/slow.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/plans.h"
 #include "proto/base/vec.h"
 
 /* Observed speeds are kept within this of the profile: slower is as good as not there. */

@@ -2,7 +2,12 @@
  * here. Until then it runs as it did; a loss meanwhile is mended, and the checkpoint asked for again.
  * What was not begun is suspended at once. Steps made while the checkpoint is written are made again,
  * from the same version, by the same rules. */
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/suspend.h"
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
 
 #include <stdio.h>

@@ -3,10 +3,13 @@
  * Status, events and the plan of each job are asked from hspmdd; configuration files of this machine
  * are added with everything that could be a secret cut out. What cannot be had is noted in the
  * bundle and does not end it, but for hspmdd itself: without its status there is nothing to send. */
+#include "daemon/ctl/cmd_bundle.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/remote.h"
 #include "proto/base/size.h"
 #include "proto/host/file_io.h"

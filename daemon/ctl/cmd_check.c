@@ -1,12 +1,15 @@
 /* hspmdctl node check: hspmdd measures, this shows what it has found. */
+#include "daemon/ctl/cmd_check.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
-#include "daemon/planner/planner.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
+#include "proto/op/op.h"
 
 enum { O_THRESHOLD, O_BUSY }; /* rows of check_options */
 #define THRESHOLD 0.7

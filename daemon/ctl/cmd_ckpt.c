@@ -1,8 +1,11 @@
 /* hspmdctl ckpt. */
+#include "daemon/ctl/cmd_ckpt.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
 #include "daemon/ctl/worker_call.h"

@@ -1,4 +1,7 @@
 /* hspmdctl compile: job + plan -> program file. */
+#include "daemon/ctl/cmd_compile.h"
+
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/program_output.h"
 
 enum { O_OUTPUT, O_PLAN, O_CLUSTER, O_VERIFY, O_OUT }; /* rows of compile_options */

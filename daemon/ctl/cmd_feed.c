@@ -1,6 +1,9 @@
 /* hspmdctl events, logs, metrics: lines as hspmdd sends them. */
+#include "daemon/ctl/cmd_feed.h"
+
 #include <string.h>
 
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/remote.h"
 #include "proto/base/str.h"
 

@@ -1,12 +1,15 @@
 /* hspmdctl cancel, suspend, resume, scale, wait; drain and undrain of nodes. */
+#include "daemon/ctl/cmd_job.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/remote.h"
-#include "daemon/planner/planner.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
+#include "proto/op/op.h"
 
 enum { O_MIN, O_MAX }; /* rows of scale_options */
 #define POLL_MS 100

@@ -1,17 +1,22 @@
 /* hspmdctl plan: a dry run that prints who gets what. */
+#include "daemon/ctl/cmd_plan.h"
+
 #include <cjson/cJSON.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/ctl/cmd_submit.h"
 #include "daemon/ctl/command.h"
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/plan_pick.h"
 #include "daemon/ctl/plan_schedule.h"
-#include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
 #include "daemon/ctl/transition.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/planner/links.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "proto/base/size.h"
+#include "proto/wire/msg.h"
 
 /* rows of plan_options */
 enum { O_CLUSTER, O_PLAN, O_EXCLUDE, O_NO_ZERO, O_SCHEDULE, O_LIVE, O_EXIT_CODE, O_TRANSITION };

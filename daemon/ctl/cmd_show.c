@@ -1,12 +1,17 @@
 /* hspmdctl program show, graph show, plan show: of a file, or of a job that hspmdd knows. */
+#include "daemon/ctl/cmd_show.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/ctl/command.h"
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/job_load.h"
 #include "daemon/ctl/remote.h"
 #include "proto/base/str.h"
 #include "proto/host/file_io.h"
+#include "proto/program/program_dump.h"
+#include "proto/program/program_file.h"
 
 enum { O_RANK, O_UNSHARDED }; /* rows of program_options */
 

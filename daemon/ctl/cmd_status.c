@@ -1,14 +1,17 @@
 /* hspmdctl status, node list, node show. */
+#include "daemon/ctl/cmd_status.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
-#include "daemon/planner/planner.h"
 #include "proto/base/size.h"
+#include "proto/op/op.h"
 
 enum { O_WATCH }; /* rows of status_options */
 

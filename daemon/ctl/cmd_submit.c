@@ -1,12 +1,17 @@
 /* hspmdctl submit, and plan --live: a job file goes to hspmdd. */
+#include "daemon/ctl/cmd_submit.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/ctl/cmd_job.h"
+#include "daemon/ctl/cmd_verify.h"
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/job_load.h"
 #include "daemon/ctl/plan_change.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
-#include "daemon/ctl/verify_plan.h"
+#include "daemon/plan/plan_yaml.h"
 
 enum { O_DRY_RUN, O_VERIFY, O_WAIT }; /* rows of submit_options */
 

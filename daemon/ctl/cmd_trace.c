@@ -1,7 +1,10 @@
 /* hspmdctl trace: hspmdd collects it, this writes it down. */
+#include "daemon/ctl/cmd_trace.h"
+
 #include <cjson/cJSON.h>
 #include <string.h>
 
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/remote.h"
 #include "proto/base/str.h"
 #include "proto/host/file_io.h"

@@ -1,15 +1,17 @@
 /* hspmdctl verify: a job file, a plan file alone, or a job at hspmdd; the programs and a worker that
  * runs them against one device. */
+#include "daemon/ctl/cmd_verify.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/plan_local.h"
 #include "daemon/ctl/program_output.h"
 #include "daemon/ctl/remote.h"
-#include "daemon/ctl/verify_plan.h"
 #include "daemon/ctl/worker_call.h"
 
 enum { V_PLAN, V_CLUSTER }; /* rows of verify_options */

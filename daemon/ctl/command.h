@@ -81,65 +81,6 @@ struct hsp_command {
 /* The table, in the order of the help; ends with a row without a name. */
 extern const struct hsp_command hsp_commands[];
 
-/* One run of the program. argv[0] is the program's name. */
-int hsp_ctl_run(int argc, const char *const *argv, FILE *out, FILE *msg);
-
-/* Usage of one command, or of the program (@c NULL). */
-void hsp_ctl_help(FILE *out, const struct hsp_command *c);
-
-/* The command whose words stand at the front of @words; *ret_used words were taken. */
-const struct hsp_command *hsp_command_find(int n, const char *const *words, int *ret_used);
-
-/* Prints "hspmdctl: <message>" and gives the exit code of the status. */
-int hsp_ctl_fail(struct hsp_ctl *ctl, const struct hsp_err *err);
-/* Why the answer is not right or not whole: the first one is told when the command has ended, and is
- * its exit code if that would be 0 or 1. */
-void hsp_ctl_flaw(struct hsp_ctl *ctl, const struct hsp_err *err);
-/* Texts of an answer, in the arena. Never NULL: without memory "", and that is a flaw. */
-const char *hsp_ctl_text(struct hsp_ctl *ctl, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-const char *hsp_ctl_time(struct hsp_ctl *ctl, double us);
-const char *hsp_ctl_bytes(struct hsp_ctl *ctl, double bytes);
-int hsp_ctl_usage(struct hsp_ctl *ctl, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* Option parsing (options.c): fills @ctl from argv[first..argc) for @c, global options included.
- * HSP_EINVAL with a message for the user. */
-enum hsp_status hsp_options_parse(struct hsp_ctl *ctl, const struct hsp_command *c, int argc,
-                                  const char *const *argv, struct hsp_err *err);
-/* The first of the options that @words begin with which is no global one; NULL: none. */
-const char *hsp_options_unknown(int n, const char *const *words);
-/* Index in argv of the first word that is no global option (argc: none). */
-int hsp_options_first_word(int argc, const char *const *argv);
-void hsp_options_print(FILE *out, const struct hsp_option *options);
 extern const struct hsp_option hsp_global_options[];
-
-/* The commands. */
-int hsp_cmd_compile(struct hsp_ctl *ctl);
-int hsp_cmd_trace(struct hsp_ctl *ctl);
-int hsp_cmd_verify(struct hsp_ctl *ctl);
-int hsp_cmd_plan(struct hsp_ctl *ctl);
-int hsp_cmd_program_show(struct hsp_ctl *ctl);
-int hsp_cmd_plan_show(struct hsp_ctl *ctl);
-int hsp_cmd_graph_show(struct hsp_ctl *ctl);
-int hsp_cmd_submit(struct hsp_ctl *ctl);
-int hsp_cmd_status(struct hsp_ctl *ctl);
-int hsp_cmd_node(struct hsp_ctl *ctl);
-int hsp_cmd_node_check(struct hsp_ctl *ctl);
-int hsp_cmd_debug_bundle(struct hsp_ctl *ctl);
-int hsp_cmd_cancel(struct hsp_ctl *ctl);
-int hsp_cmd_suspend(struct hsp_ctl *ctl);
-int hsp_cmd_resume(struct hsp_ctl *ctl);
-int hsp_cmd_scale(struct hsp_ctl *ctl);
-int hsp_cmd_wait(struct hsp_ctl *ctl);
-int hsp_cmd_events(struct hsp_ctl *ctl);
-int hsp_cmd_logs(struct hsp_ctl *ctl);
-int hsp_cmd_metrics(struct hsp_ctl *ctl);
-int hsp_cmd_ckpt_list(struct hsp_ctl *ctl);
-int hsp_cmd_ckpt_save(struct hsp_ctl *ctl);
-int hsp_cmd_ckpt_verify(struct hsp_ctl *ctl);
-int hsp_cmd_drain(struct hsp_ctl *ctl);
-int hsp_cmd_undrain(struct hsp_ctl *ctl);
-int hsp_cmd_version(struct hsp_ctl *ctl);
-int hsp_cmd_help(struct hsp_ctl *ctl);
 
 #endif

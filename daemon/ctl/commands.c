@@ -1,7 +1,22 @@
 /* The command table: the order is that of the help text. */
+#include "daemon/ctl/commands.h"
+
 #include <string.h>
 
+#include "daemon/ctl/cmd_bundle.h"
+#include "daemon/ctl/cmd_check.h"
+#include "daemon/ctl/cmd_ckpt.h"
+#include "daemon/ctl/cmd_compile.h"
+#include "daemon/ctl/cmd_feed.h"
+#include "daemon/ctl/cmd_job.h"
+#include "daemon/ctl/cmd_plan.h"
+#include "daemon/ctl/cmd_show.h"
+#include "daemon/ctl/cmd_status.h"
+#include "daemon/ctl/cmd_submit.h"
+#include "daemon/ctl/cmd_trace.h"
+#include "daemon/ctl/cmd_verify.h"
 #include "daemon/ctl/command.h"
+#include "daemon/ctl/ctl.h"
 
 #define AS(f) (1u << HSP_FORMAT_##f)
 #define END                 \

@@ -1,8 +1,12 @@
 /* One run: find the command, parse its line, run it, tell failures. */
+#include "daemon/ctl/ctl.h"
+
 #include <stdarg.h>
 #include <string.h>
 
 #include "daemon/ctl/command.h"
+#include "daemon/ctl/commands.h"
+#include "daemon/ctl/options.h"
 #include "daemon/planner/planner.h"
 #include "proto/base/str.h"
 

@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/planner/annotations.h"
 #include "daemon/planner/cluster_file.h"
 #include "proto/host/file_io.h"
 #include "proto/text/yaml.h"
+#include "proto/text/yaml_parse.h"
+#include "proto/text/yaml_read.h"
 
 enum hsp_status hsp_load_text(struct hsp_arena *arena, const char *path, const char **ret,
                               size_t *ret_len, struct hsp_err *err)

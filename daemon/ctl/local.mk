@@ -1,23 +1,23 @@
 # hspmdctl without its main, so that tests can run commands.
 noinst_LIBRARIES += daemon/ctl/libctl.a
 daemon_ctl_libctl_a_SOURCES = \
-  daemon/ctl/cmd_bundle.c \
-  daemon/ctl/cmd_check.c \
-  daemon/ctl/cmd_ckpt.c \
-  daemon/ctl/cmd_compile.c \
-  daemon/ctl/cmd_feed.c \
-  daemon/ctl/cmd_job.c \
-  daemon/ctl/cmd_plan.c \
-  daemon/ctl/cmd_show.c \
-  daemon/ctl/cmd_status.c \
-  daemon/ctl/cmd_submit.c \
-  daemon/ctl/cmd_trace.c \
-  daemon/ctl/cmd_verify.c daemon/ctl/verify_plan.h \
+  daemon/ctl/cmd_bundle.c daemon/ctl/cmd_bundle.h \
+  daemon/ctl/cmd_check.c daemon/ctl/cmd_check.h \
+  daemon/ctl/cmd_ckpt.c daemon/ctl/cmd_ckpt.h \
+  daemon/ctl/cmd_compile.c daemon/ctl/cmd_compile.h \
+  daemon/ctl/cmd_feed.c daemon/ctl/cmd_feed.h \
+  daemon/ctl/cmd_job.c daemon/ctl/cmd_job.h \
+  daemon/ctl/cmd_plan.c daemon/ctl/cmd_plan.h \
+  daemon/ctl/cmd_show.c daemon/ctl/cmd_show.h \
+  daemon/ctl/cmd_status.c daemon/ctl/cmd_status.h \
+  daemon/ctl/cmd_submit.c daemon/ctl/cmd_submit.h \
+  daemon/ctl/cmd_trace.c daemon/ctl/cmd_trace.h \
+  daemon/ctl/cmd_verify.c daemon/ctl/cmd_verify.h \
   daemon/ctl/command.h \
-  daemon/ctl/commands.c \
-  daemon/ctl/ctl.c \
+  daemon/ctl/commands.c daemon/ctl/commands.h \
+  daemon/ctl/ctl.c daemon/ctl/ctl.h \
   daemon/ctl/job_load.c daemon/ctl/job_load.h \
-  daemon/ctl/options.c \
+  daemon/ctl/options.c daemon/ctl/options.h \
   daemon/ctl/plan_local.c daemon/ctl/plan_local.h \
   daemon/ctl/plan_change.c daemon/ctl/plan_change.h \
   daemon/ctl/plan_pick.c daemon/ctl/plan_pick.h \

@@ -1,5 +1,5 @@
 /* hspmdctl; see ctl.c. */
-#include "daemon/ctl/command.h"
+#include "daemon/ctl/ctl.h"
 
 int main(int argc, char **argv)
 {

@@ -1,8 +1,11 @@
 /* Command lines: options of the command first, then the global ones, anywhere among the operands.
  * Forms: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, --flag, -x; "--" ends the options. */
+#include "daemon/ctl/options.h"
+
 #include <string.h>
 
 #include "daemon/ctl/command.h"
+#include "daemon/ctl/ctl.h"
 #include "proto/base/str.h"
 
 enum { G_OUTPUT, G_ADDRESS, G_KEY, G_TIMEOUT, G_NO_HEADERS, G_HELP, G_VERSION, N_GLOBAL };

@@ -6,6 +6,8 @@
 
 #include "proto/base/size.h"
 #include "proto/text/yaml.h"
+#include "proto/text/yaml_parse.h"
+#include "proto/text/yaml_read.h"
 
 #define MOST_HEADS 64 /* hidden is four times that: tables of cuts stay small */
 

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/planner/annotations.h"
 #include "daemon/planner/cluster_file.h"
+#include "daemon/planner/lengths.h"
 
 static const char planner[] = "planner"; /* the source of plans that come from no file */
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "daemon/ctl/ctl.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/planner/timing.h"
 #include "daemon/spmd/schedule/timeline_draw.h"
 

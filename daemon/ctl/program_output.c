@@ -8,6 +8,7 @@
 #include "daemon/spmd/verify/shrink_model.h"
 #include "proto/base/size.h"
 #include "proto/host/file_io.h"
+#include "proto/program/program_file.h"
 
 static enum hsp_status write_file(const struct hsp_program_file *f, const char *path,
                                   struct hsp_err *err)

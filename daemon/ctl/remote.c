@@ -9,6 +9,7 @@
 #include "proto/base/str.h"
 #include "proto/net/addr.h"
 #include "proto/net/frame_client.h"
+#include "proto/wire/msg_encode.h"
 #include "proto/wire/msg_frame.h"
 
 bool hsp_is_job(const char *word)

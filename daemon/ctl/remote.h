@@ -44,18 +44,5 @@ enum hsp_status hsp_doc_parse(const char *text, size_t len, cJSON **ret, struct 
 const char *hsp_doc_text(const cJSON *o, const char *key);
 double hsp_doc_number(const cJSON *o, const char *key);
 bool hsp_doc_has(const cJSON *o, const char *key);
-/* The status document as text, of all or of the one it was asked for. False: could not be written. */
-bool hsp_status_view(struct hsp_ctl *ctl, const cJSON *doc);
-/* Its nodes; with @one all there is about the only one. */
-bool hsp_node_view(struct hsp_ctl *ctl, const cJSON *nodes, bool one);
-/* A line of the metrics as one of the table of `hspmdctl metrics`; one that is no JSON is a flaw. */
-void hsp_metric_view(struct hsp_ctl *ctl, const char *line, size_t len);
-/* The document of a check of nodes, as tables unless JSON is wanted, and remarks; the exit code. */
-int hsp_check_view(struct hsp_ctl *ctl, const cJSON *doc);
-
-/* Shared by commands: plan --live and submit --dry-run; wait and submit --wait (0: no limit). Both
- * give the exit code; @exit_code: HSP_EXIT_WOULD_CHANGE when the job does not run just this plan. */
-int hsp_plan_live(struct hsp_ctl *ctl, bool exit_code);
-int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_t timeout_ms);
 
 #endif

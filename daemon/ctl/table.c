@@ -5,6 +5,8 @@
 #include <libsmartcols/libsmartcols.h>
 #include <stdlib.h>
 
+#include "daemon/ctl/ctl.h"
+
 struct hsp_table {
     struct hsp_ctl *ctl;
     struct libscols_table *t;

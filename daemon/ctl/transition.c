@@ -3,6 +3,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/plan_pick.h"
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"

@@ -2,6 +2,8 @@
  * attention (Ainslie et al., 2023), SwiGLU. Names, shapes and the order of the halves that rotate
  * are those of Hugging Face's LlamaForCausalLM, so its checkpoints are read and written as they are.
  */
+#include "daemon/graph/family_llama.h"
+
 #include "daemon/graph/builder.h"
 
 #include <math.h> /* sqrt */

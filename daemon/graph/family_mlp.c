@@ -3,6 +3,8 @@
  *
  * Tensor parallelism cuts hidden layers in pairs: the first by its outputs (column), the second by
  * its inputs (row); when their number is odd the head is the row half of the last pair. */
+#include "daemon/graph/family_mlp.h"
+
 #include "daemon/graph/builder.h"
 
 #include <math.h> /* sqrt */

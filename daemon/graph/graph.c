@@ -4,6 +4,9 @@
 
 #include "daemon/graph/autodiff.h"
 #include "daemon/graph/builder.h"
+#include "daemon/graph/family_gpt.h"
+#include "daemon/graph/family_llama.h"
+#include "daemon/graph/family_mlp.h"
 #include "proto/base/check.h"
 #include "proto/base/size.h"
 

@@ -119,8 +119,6 @@ struct hsp_graph *hsp_graph_free(struct hsp_graph *g);
 void hsp_graph_check(const struct hsp_graph *g); /* G1-G3, shapes against the catalogue */
 void hsp_graph_dump(const struct hsp_graph *g, struct hsp_buf *out); /* `hspmdctl graph show` */
 
-/* The axes of a node: hsp_op_axes with its attributes and ranks. */
-void hsp_node_axes(const struct hsp_graph *g, uint32_t node, struct hsp_axes *ret);
 /* The type of activations. */
 enum hsp_dtype hsp_model_real(const struct hsp_model_spec *m);
 /* The real type of a node. */

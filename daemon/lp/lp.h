@@ -52,14 +52,6 @@ enum hsp_status hsp_lp_add_var(struct hsp_lp *lp, double lo, double hi, double c
 enum hsp_status hsp_lp_add_row(struct hsp_lp *lp, uint32_t n, const uint32_t *var,
                                const double *coef, double lo, double hi, struct hsp_err *err);
 
-/* Solves; ret_x[n_vars] gets the values, integers exactly whole. The answer has passed
- * hsp_lp_verify. @limits may be NULL.
- * HSP_EINFEASIBLE: no solution. HSP_EINVAL: unbounded. HSP_ELIMIT: a limit was hit before any
- * solution was found. HSP_ECANCELED. HSP_ENOMEM. HSP_ESTATE: the solver failed or its answer did not
- * pass. */
-enum hsp_status hsp_lp_solve(const struct hsp_lp *lp, const struct hsp_lp_limits *limits,
-                             double *ret_x, struct hsp_lp_result *ret, struct hsp_err *err);
-
 /* Checks bounds, rows and integrality of @x within @tol (relative to the size of each row's terms)
  * and gives the objective. HSP_EINVAL names the first violation. */
 enum hsp_status hsp_lp_verify(const struct hsp_lp *lp, const double *x, double tol,

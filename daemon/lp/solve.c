@@ -8,6 +8,8 @@
  * Everything that must survive the jump is in struct run, which lives in the caller of setjmp and
  * is only reached through a pointer.
  */
+#include "daemon/lp/solve.h"
+
 #include <glpk.h>
 #include <limits.h>
 #include <math.h>

@@ -4,7 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/migrate/bsr_cells.h"
+#include "daemon/migrate/bsr_chunks.h"
 #include "daemon/migrate/bsr_impl.h"
+#include "daemon/migrate/bsr_order.h"
+#include "daemon/migrate/bsr_routes.h"
+#include "daemon/migrate/bsr_sources.h"
+#include "proto/layout/box.h"
 
 /* ---- the network of a cluster ---- */
 

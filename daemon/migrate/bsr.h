@@ -44,9 +44,6 @@ struct hsp_bsr_net {
     struct hsp_link_cost link[HSP_LINK_CLASSES]; /* of NIC the latency only */
 };
 
-/* The class of the link between two ranks. */
-enum hsp_link_class hsp_bsr_link(const struct hsp_bsr_net *net, uint32_t from, uint32_t to);
-
 /* The network of ranks on the devices of a cluster: rank r on c->dev[device[r]]. Devices of one host
  * are a fast domain. In @arena; HSP_ENOMEM. */
 enum hsp_status hsp_bsr_net_make(const struct hsp_cluster_desc *c, const uint32_t *device,

@@ -1,12 +1,14 @@
 /* Batched send-receive: islands of the network, cells of the index space. See bsr.h. */
+#include "daemon/migrate/bsr_cells.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/migrate/bsr_impl.h"
-#include "daemon/spmd/reshard/resolve.h"
 #include "proto/base/vec.h"
+#include "proto/layout/box.h"
 #include "proto/layout/cover_cells.h"
 
 #define MAX_IDS ((size_t)1 << 26)

@@ -1,8 +1,11 @@
 /* Batched send-receive: cells into chunks. See bsr.h. */
+#include "daemon/migrate/bsr_chunks.h"
+
 #include <stdlib.h>
 
 #include "daemon/migrate/bsr_impl.h"
 #include "proto/base/vec.h"
+#include "proto/layout/box.h"
 
 #define MIN_CHUNK     ((int64_t)256 << 10) /* below it messages cost more than bytes */
 #define MAX_CHUNK     ((int64_t)16 << 20)  /* what a relay holds for a while */

@@ -56,21 +56,4 @@ struct hsp_bsr_work {
     size_t n_own, cap_own;
 };
 
-/* bsr_cells.c: islands and cells of all parameters; frees. Errors as hsp_bsr_plan. */
-enum hsp_status hsp_bsr_work_init(struct hsp_bsr_work *w, const struct hsp_cover *have,
-                                  const struct hsp_cover *want, struct hsp_err *err);
-void hsp_bsr_work_fini(struct hsp_bsr_work *w);
-
-/* bsr_chunks.c: cuts the cells into chunks. */
-enum hsp_status hsp_bsr_cut(struct hsp_bsr_work *w, struct hsp_err *err);
-
-/* bsr_sources.c: from which island each chunk enters the islands that lack it. */
-enum hsp_status hsp_bsr_legs(struct hsp_bsr_work *w, struct hsp_err *err);
-
-/* bsr_routes.c: drafts of all chunks, over cards and devices. */
-enum hsp_status hsp_bsr_route(struct hsp_bsr_work *w, struct hsp_err *err);
-
-/* bsr_order.c: the drafts in the order in which a list schedule starts them, @ret[n_drafts]. */
-enum hsp_status hsp_bsr_order(const struct hsp_bsr_work *w, uint32_t *ret, struct hsp_err *err);
-
 #endif

@@ -5,8 +5,11 @@
  * line goes, and the earliest start of all is taken next (list scheduling, Graham 1966). So chunks that
  * are passed on move while the next ones follow, and every rank that takes the rows in this order has
  * what it passes on before it does. */
+#include "daemon/migrate/bsr_order.h"
+
 #include <stdlib.h>
 
+#include "daemon/migrate/bsr_cells.h"
 #include "daemon/migrate/bsr_impl.h"
 
 struct line {

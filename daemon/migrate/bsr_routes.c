@@ -1,7 +1,10 @@
 /* Batched send-receive: the cards and devices each chunk goes through. See bsr.h. */
+#include "daemon/migrate/bsr_routes.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/migrate/bsr_cells.h"
 #include "daemon/migrate/bsr_impl.h"
 #include "proto/base/vec.h"
 

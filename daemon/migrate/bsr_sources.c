@@ -4,6 +4,8 @@
  * that one island only can send stand first; the others go, the largest first, to the island with the
  * least to send for its cards (the rule of list scheduling for machines of unequal speed), and are given
  * out again, each with what the others then weigh. */
+#include "daemon/migrate/bsr_sources.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,11 @@
 #include "daemon/migrate/state_placement.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h> /* snprintf */
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/spmd/reshard/resolve.h"
 #include "proto/base/vec.h"
 #include "proto/layout/cover_cells.h"
 

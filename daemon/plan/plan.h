@@ -102,7 +102,6 @@ enum hsp_schedule {
     HSP_SCHED_ZERO_BUBBLE  /* ZB-H1: gradients of weights fill the gaps of 1F1B */
 };
 #define HSP_N_SCHEDULES 4
-const char *hsp_schedule_name(uint8_t schedule); /* as in plans */
 
 /* What becomes of tensors that backward reads again: they stay, or each unit of the stage computes
  * its own again from what entered it. Open means keep. */
@@ -248,41 +247,5 @@ static inline const struct hsp_plan *hsp_pool_plan(const struct hsp_plan *p, uin
 {
     return k < p->n_shorter ? p->shorter[k] : p;
 }
-
-/* @name appears in messages. @global_batch scales weights of `sequences`. HSP_EPARSE, HSP_ELIMIT
- * with file:line:column. */
-enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
-                               uint32_t global_batch, struct hsp_arena *arena,
-                               struct hsp_plan **ret, struct hsp_err *err);
-void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out);
-/* Without the explanation. */
-void hsp_plan_dump_bare(const struct hsp_plan *p, struct hsp_buf *out);
-
-/* Groups of a stage, at least 1. */
-uint32_t hsp_stage_groups(const struct hsp_stage *s);
-/* The members of group @group: [*ret_first, *ret_end). */
-void hsp_stage_group(const struct hsp_stage *s, uint32_t group, uint32_t *ret_first,
-                     uint32_t *ret_end);
-uint32_t hsp_stage_group_of(const struct hsp_stage *s, uint32_t member);
-/* Member @member's part of the stage's work: its group's share times its tensor share, both of 1. */
-double hsp_stage_part(const struct hsp_stage *s, uint32_t member);
-/* The group's share alone; *ret_inner: the part of the group. */
-double hsp_stage_shares(const struct hsp_stage *s, uint32_t member, double *ret_inner);
-/* Some stage of @s cuts the micro-batch: its micro-batches have one size, bound as a number. */
-bool hsp_stream_cuts_batch(const struct hsp_stream *s);
-
-/* Every rule a plan must keep for this model: layers add up, each rank used once, sequences add up
- * to the global batch, micro-batches not above sequences, shares not all zero, micro-batches of one
- * size where a stage cuts them, no cut sequence where the model makes one row of it; stated sizes
- * are those of the executor, stated homes name parameters, each once. Messages name the rule. */
-enum hsp_status hsp_plan_check(const struct hsp_plan *p, const struct hsp_graph *g,
-                               uint32_t global_batch, struct hsp_err *err);
-
-/* Whether @name fits @pattern: * is any text, ? any one character. The first rule that fits counts.
- */
-bool hsp_plan_name_fits(const char *pattern, const char *name);
-/* The same for a @pattern with a range (name_range.h): with some number of it, which can only be one that
- * @name has. @text is scratch; nomem is set there. */
-bool hsp_plan_names_fit(const char *pattern, const char *name, struct hsp_buf *text);
 
 #endif

@@ -1,10 +1,13 @@
 /* The rules a plan must keep. */
+#include "daemon/plan/plan_check.h"
+
 #include "daemon/plan/plan.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #include "daemon/plan/name_range.h"
+#include "daemon/plan/stage_groups.h"
 #include "proto/program/sheet.h"
 
 bool hsp_plan_name_fits(const char *pattern, const char *name)

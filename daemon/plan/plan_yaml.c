@@ -1,12 +1,19 @@
 /* Plans as YAML: parse and dump. */
+#include "daemon/plan/plan_yaml.h"
+
 #include <inttypes.h> /* PRId64 */
 #include <string.h>   /* strcmp */
 
 #include "daemon/plan/plan_yaml_annot.h"
 #include "daemon/plan/plan_yaml_total.h"
+#include "daemon/plan/pool_yaml.h"
 #include "daemon/plan/stage_groups.h"
 #include "proto/base/size.h"
+#include "proto/layout/annot_text.h"
 #include "proto/text/yaml.h"
+#include "proto/text/yaml_parse.h"
+#include "proto/text/yaml_read.h"
+#include "proto/text/yaml_write.h"
 
 static const char *const patterns[] = {"contiguous", "interleaved"};
 static const char *const schedules[HSP_N_SCHEDULES] = {"1f1b", "gpipe", "interleaved",

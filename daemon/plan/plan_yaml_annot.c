@@ -4,6 +4,9 @@
 #include "daemon/plan/name_range.h"
 #include "daemon/plan/stage_groups.h"
 #include "proto/base/size.h"
+#include "proto/layout/annot_text.h"
+#include "proto/text/yaml_read.h"
+#include "proto/text/yaml_write.h"
 
 static enum hsp_status read_rule(const struct hsp_yaml *y, struct hsp_arena *arena,
                                  struct hsp_use_rule *r, struct hsp_err *err)

@@ -6,7 +6,10 @@
 
 #include "daemon/plan/name_range.h"
 #include "proto/base/size.h"
+#include "proto/layout/annot_text.h"
 #include "proto/program/move_name.h"
+#include "proto/text/yaml_read.h"
+#include "proto/text/yaml_write.h"
 
 static const char *const phases[] = {"pre", "forward", "backward", "post"};
 

@@ -10,15 +10,6 @@ enum hsp_status hsp_plan_read_total(const struct hsp_yaml *y, struct hsp_arena *
 /* @explain: with what Reshards are and take. */
 void hsp_plan_dump_total(const struct hsp_plan *p, bool explain, struct hsp_buf *out);
 
-/* One plan, whose apiVersion and kind may be left out (plan_yaml.c); a pool of them (pool_yaml.c). Errors of
- * hsp_plan_parse. */
-enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
-                              struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err);
-enum hsp_status hsp_pool_read(const struct hsp_yaml *y, uint32_t global_batch,
-                              struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err);
-void hsp_plan_dump_one(const struct hsp_plan *p, struct hsp_buf *out);
-void hsp_pool_dump(const struct hsp_plan *p, struct hsp_buf *out);
-
 /* "[{kind: all_reduce, ranks: [0, 1], gives: 8, gets: 8}]", and zero ranks behind it. */
 void hsp_plan_put_moves(const struct hsp_plan_reshard *r, struct hsp_buf *out);
 const char *hsp_phase_name(uint8_t phase);

@@ -1,5 +1,7 @@
 #include "daemon/plan/pool_view.h"
 
+#include "daemon/plan/stage_groups.h"
+
 /* Extents of tensors are symbols of batch and sequence, and what a model holds for each position of the
  * job's longest sequence is a constant: another length is the same graph under another number. */
 void hsp_pool_view_make(const struct hsp_graph *g, const struct hsp_train_spec *t,

@@ -1,10 +1,13 @@
 /* Pools as YAML: parse and dump. */
+#include "daemon/plan/pool_yaml.h"
+
 #include <string.h> /* memchr */
 
 #include "daemon/plan/plan.h"
-#include "daemon/plan/plan_yaml_total.h"
+#include "daemon/plan/plan_yaml.h"
 #include "proto/base/size.h"
 #include "proto/text/yaml.h"
+#include "proto/text/yaml_read.h"
 
 #define INDENT     "      " /* of a plan in the list of a pool */
 #define TEXT_BYTES ((size_t)64 << 20)

@@ -4,6 +4,7 @@
 #include <inttypes.h> /* PRId64 */
 
 #include "proto/base/size.h"
+#include "proto/text/yaml_read.h"
 
 uint32_t hsp_stage_groups(const struct hsp_stage *s)
 {

@@ -19,5 +19,17 @@ enum hsp_status hsp_plan_read_split(const struct hsp_yaml *y, struct hsp_arena *
                                     struct hsp_stage *s, struct hsp_err *err);
 /* ", split: batch, shares: [2, 1]"; nothing where there is no split. */
 void hsp_plan_put_split(const struct hsp_stage *s, struct hsp_buf *out);
+/* Groups of a stage, at least 1. */
+uint32_t hsp_stage_groups(const struct hsp_stage *s);
+/* The members of group @group: [*ret_first, *ret_end). */
+void hsp_stage_group(const struct hsp_stage *s, uint32_t group, uint32_t *ret_first,
+                     uint32_t *ret_end);
+uint32_t hsp_stage_group_of(const struct hsp_stage *s, uint32_t member);
+/* The group's share alone; *ret_inner: the part of the group. */
+double hsp_stage_shares(const struct hsp_stage *s, uint32_t member, double *ret_inner);
+/* Member @member's part of the stage's work: its group's share times its tensor share, both of 1. */
+double hsp_stage_part(const struct hsp_stage *s, uint32_t member);
+/* Some stage of @s cuts the micro-batch: its micro-batches have one size, bound as a number. */
+bool hsp_stream_cuts_batch(const struct hsp_stream *s);
 
 #endif

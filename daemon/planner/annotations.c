@@ -1,4 +1,8 @@
 /* Choice among hand-written plans; see planner.h. */
+#include "daemon/planner/annotations.h"
+
+#include "daemon/plan/plan_check.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/planner/planner.h"
 #include "daemon/spmd/sharding/infer_streams.h"
 #include "daemon/spmd/sharding/param_sharding.h"

@@ -4,7 +4,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "daemon/planner/lines.h"
+#include "daemon/planner/price.h"
+#include "daemon/planner/rings.h"
 #include "daemon/planner/shares.h"
+#include "daemon/planner/supers.h"
 
 #define MAX_PREFIXES     32 /* numbers of streams tried */
 #define MAX_LINK_CLASSES 4  /* the search is done for each */

@@ -60,11 +60,6 @@ struct hsp_super {
 /* Tries everything; fills s->best. HSP_ENOMEM, HSP_ECANCELED. */
 enum hsp_status hsp_search_run(struct hsp_search *s);
 
-/* Groups of @degree devices of one node (1: each device alone), fastest first; devices left over
- * stay alone. Where fast domains of the node are large enough, no group leaves one. *ret_n is 0 when the model cannot be cut that far. */
-enum hsp_status hsp_supers_make(struct hsp_search *s, uint32_t degree, struct hsp_super **ret,
-                                uint32_t *ret_n);
-
 /* Prices a plan and keeps it when it is the best of its structure. */
 enum hsp_status hsp_search_offer(struct hsp_search *s, enum hsp_structure kind,
                                  struct hsp_plan *plan, uint32_t *device, const char *what);
@@ -98,11 +93,5 @@ uint32_t hsp_micro_fit(const struct hsp_search *s, const struct hsp_super *x, ui
  * @member: which groups, NULL: the first ones. 0: no memory. */
 uint32_t hsp_nodes_of(const struct hsp_search *s, const struct hsp_super *x, const uint32_t *member,
                       uint32_t n);
-
-/* Streams of 2, 4, 8, ... of the @n single devices that cut each sequence (rings.c). */
-enum hsp_status hsp_try_rings(struct hsp_search *s, const struct hsp_super *x, uint32_t n);
-/* All pipelines over @n groups of @degree (lines.c). */
-enum hsp_status hsp_try_lines(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
-                              uint32_t degree);
 
 #endif

@@ -8,6 +8,8 @@
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 #include "proto/text/field.h"
+#include "proto/text/yaml_parse.h"
+#include "proto/text/yaml_read.h"
 
 #define DEFAULT_GFLOPS      "50"
 #define DEFAULT_GFLOPS_FP64 "25"

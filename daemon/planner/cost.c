@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "daemon/plan/stage_groups.h"
 #include "proto/base/size.h"
 
 /* Traffic of the update per parameter element, in elements: AdamW reads p, m, v, g and writes

@@ -155,20 +155,4 @@ struct hsp_cost {
 
 #define HSP_RANGES_BYTES 1024 /* text of HSP_MAX_CHUNKS ranges of blocks */
 
-/* The blocks of each chunk of a stage that has any, "0-1,4". */
-void hsp_block_ranges(const struct hsp_stream *s, uint32_t stage, char ret[HSP_RANGES_BYTES]);
-
-/* Prices @plan, whose rank r runs on device[r] of the cluster. The plan has passed hsp_plan_check.
- * The result lives in @arena. HSP_ENOMEM. */
-enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *plan,
-                          const uint32_t *device, struct hsp_arena *arena, struct hsp_cost *ret,
-                          struct hsp_err *err);
-
-/* False when some rank needs more than its device offers; *ret_rank is the first such rank. */
-bool hsp_cost_fits(const struct hsp_price_in *in, const struct hsp_cost *c, uint32_t *ret_rank);
-/* False when the ranks on some node together need more than the host memory that is said of it;
- * *ret_rank is the first on such a node, *ret_bytes what they need. */
-bool hsp_cost_fits_host(const struct hsp_price_in *in, const struct hsp_cost *c, uint32_t *ret_rank,
-                        int64_t *ret_bytes);
-
 #endif

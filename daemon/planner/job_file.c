@@ -8,6 +8,9 @@
 #include "daemon/planner/cost.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
+#include "proto/text/yaml_parse.h"
+#include "proto/text/yaml_read.h"
+#include "proto/text/yaml_write.h"
 
 enum { FAMILY_GPT, FAMILY_LLAMA, FAMILY_MLP };
 

@@ -6,6 +6,7 @@
 #include "daemon/planner/lengths.h"
 
 #include "daemon/plan/pool_view.h"
+#include "daemon/planner/planner.h"
 
 #define SHORTEST 32   /* tokens: below that a step is hardly work */
 #define CLASSES  6    /* shorter ones, at most */

@@ -1,4 +1,6 @@
 /* Pipelines as candidates: which groups form which lines, what a stage costs the pipeline's program. */
+#include "daemon/planner/lines.h"
+
 #include <math.h>
 #include <string.h>
 

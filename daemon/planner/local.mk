@@ -1,20 +1,20 @@
 noinst_LIBRARIES += daemon/planner/libplanner.a
 daemon_planner_libplanner_a_SOURCES = \
-  daemon/planner/annotations.c \
+  daemon/planner/annotations.c daemon/planner/annotations.h \
   daemon/planner/candidates.c daemon/planner/candidates.h \
   daemon/planner/cluster_file.c daemon/planner/cluster_file.h \
   daemon/planner/correct.c daemon/planner/correct.h \
   daemon/planner/cost.c daemon/planner/cost.h \
   daemon/planner/job_file.c daemon/planner/job_file.h \
   daemon/planner/lengths.c daemon/planner/lengths.h \
-  daemon/planner/lines.c \
+  daemon/planner/lines.c daemon/planner/lines.h \
   daemon/planner/links.c daemon/planner/links.h \
   daemon/planner/pipeline.c daemon/planner/pipeline.h \
   daemon/planner/planner.c daemon/planner/planner.h \
-  daemon/planner/price.c \
-  daemon/planner/rings.c \
+  daemon/planner/price.c daemon/planner/price.h \
+  daemon/planner/rings.c daemon/planner/rings.h \
   daemon/planner/shares.c daemon/planner/shares.h \
-  daemon/planner/supers.c \
+  daemon/planner/supers.c daemon/planner/supers.h \
   daemon/planner/timing.c daemon/planner/timing.h \
   daemon/planner/work.c daemon/planner/work.h
 

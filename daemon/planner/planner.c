@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/plan/stage_groups.h"
 #include "daemon/planner/candidates.h"
-#include "daemon/planner/lengths.h"
+#include "daemon/planner/price.h"
 #include "daemon/spmd/sharding/param_sharding.h"
 #include "daemon/spmd/sharding/sequence_balance.h"
+#include "proto/layout/box.h"
 
 struct hsp_figure hsp_bytes_figure(double bytes)
 {

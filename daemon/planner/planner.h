@@ -44,22 +44,6 @@ struct hsp_planned {
     struct hsp_rejected rejected[HSP_MAX_REJECTED];
 };
 
-/* HSP_EINFEASIBLE with the numbers: "needs 3.1 GiB, largest worker offers 1.0 GiB"; HSP_ENODEV: no
- * device; HSP_ECANCELED; HSP_ENOMEM. @opts may be NULL. */
-enum hsp_status hsp_plan_make(const struct hsp_graph *g, const struct hsp_train_spec *t,
-                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
-                              struct hsp_arena *arena, struct hsp_planned *ret,
-                              struct hsp_err *err);
-
-/* Prices a plan made elsewhere: rank r runs on the r-th device that is not excluded. Fills in the
- * plan's prediction. HSP_ENODEV: more ranks than devices; HSP_EINFEASIBLE: does not fit, with the
- * numbers. The plan has passed hsp_plan_check. */
-enum hsp_status hsp_plan_adopt(const struct hsp_graph *g, const struct hsp_train_spec *t,
-                               const struct hsp_cluster_desc *c,
-                               const struct hsp_plan_options *opts, struct hsp_plan *plan,
-                               struct hsp_arena *arena, struct hsp_planned *ret,
-                               struct hsp_err *err);
-
 /* A plan file of `annotations:`, read by whoever has the files. */
 struct hsp_plan_text {
     const char *name; /* for messages */
@@ -67,19 +51,19 @@ struct hsp_plan_text {
     size_t len;
 };
 
-/* The first plan that needs no more than @n_devices. Every text up to it must be a plan for @g.
- * HSP_ENOENT: none fits (the planner's turn); HSP_EPARSE, HSP_EINVAL with the file's name. */
-enum hsp_status hsp_annotations_pick(uint32_t n, const struct hsp_plan_text *texts,
-                                     const struct hsp_graph *g, uint32_t global_batch,
-                                     uint32_t n_devices, struct hsp_arena *arena,
-                                     struct hsp_plan **ret, uint32_t *ret_index,
-                                     struct hsp_err *err);
-
 /* "1.5 GiB", "12.0 ms", for messages. */
 struct hsp_figure {
     char text[32];
 };
 struct hsp_figure hsp_bytes_figure(double bytes);
 struct hsp_figure hsp_time_figure(double us);
+/* Hsp_plan_make and hsp_plan_adopt for one plan. */
+enum hsp_status hsp_make_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                             const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
+                             struct hsp_arena *arena, struct hsp_planned *ret, struct hsp_err *err);
+enum hsp_status hsp_adopt_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
+                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
+                              struct hsp_plan *plan, struct hsp_arena *arena,
+                              struct hsp_planned *ret, struct hsp_err *err);
 
 #endif

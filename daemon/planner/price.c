@@ -1,8 +1,11 @@
 /* Prices of whole plans; see cost.h. */
+#include "daemon/planner/price.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/plan/stage_groups.h"
 #include "daemon/planner/links.h"
 #include "daemon/planner/timing.h"
 #include "daemon/spmd/sharding/param_sharding.h"

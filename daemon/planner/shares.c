@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "daemon/lp/solve.h"
 #include "proto/base/size.h"
 
 double hsp_share_us(const struct hsp_share_dev *d, uint32_t n)

@@ -1,4 +1,6 @@
 /* Tensor groups: which devices of a node join, and which part of the cut tensors each gets. */
+#include "daemon/planner/supers.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,6 +5,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/size.h"
+#include "proto/layout/box.h"
 #include "proto/layout/interleave.h"
 
 __extension__ typedef unsigned __int128 u128;

@@ -63,8 +63,5 @@ void hsp_cut_grains(int64_t extent, int64_t grain, uint32_t n, const int64_t *w,
 
 /* Text form above, flow style on one line; parse(dump(a)) is equal to a. */
 struct hsp_yaml;
-enum hsp_status hsp_annot_parse(const struct hsp_yaml *y, struct hsp_arena *arena,
-                                struct hsp_annot **ret, struct hsp_err *err);
-void hsp_annot_dump(const struct hsp_annot *a, struct hsp_buf *out);
 
 #endif

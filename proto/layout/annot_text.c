@@ -1,7 +1,10 @@
 /* Annotations as YAML. */
+#include "proto/layout/annot_text.h"
+
 #include "proto/base/size.h"
 #include "proto/layout/annot.h"
 #include "proto/text/yaml.h"
+#include "proto/text/yaml_read.h"
 
 static enum hsp_status read_numbers(const struct hsp_yaml *y, size_t n, const char *what,
                                     struct hsp_arena *arena, int64_t **ret, struct hsp_err *err)

@@ -1,4 +1,6 @@
 /* Box algebra. */
+#include "proto/layout/box.h"
+
 #include "proto/layout/cover.h"
 
 #include "proto/base/check.h"

@@ -1,7 +1,10 @@
 /* One form for all covers of one meaning. */
+#include "proto/layout/canon.h"
+
 #include <stdlib.h>
 #include <string.h> /* memcpy */
 
+#include "proto/layout/box.h"
 #include "proto/layout/cover.h"
 
 static int by_value(const void *a, const void *b)

@@ -5,6 +5,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/vec.h"
+#include "proto/layout/box.h"
 
 void hsp_cover_init(struct hsp_cover *c, uint8_t rank, const int64_t *extent)
 {

@@ -41,15 +41,6 @@ struct hsp_cover {
     struct hsp_held *items; /* owned */
 };
 
-/* Box algebra; a scalar has rank 0 and one element. */
-struct hsp_box hsp_box_whole(uint8_t rank, const int64_t *extent);
-int64_t hsp_box_count(const struct hsp_box *b);
-bool hsp_box_empty(const struct hsp_box *b);
-bool hsp_box_equal(const struct hsp_box *a, const struct hsp_box *b);
-bool hsp_box_inside(const struct hsp_box *in, const struct hsp_box *out);
-bool hsp_box_cut(const struct hsp_box *a, const struct hsp_box *b,
-                 struct hsp_box *ret); /* false: empty */
-
 /* No allocation; hsp_cover_fini leaves an empty cover of the same extents. */
 void hsp_cover_init(struct hsp_cover *c, uint8_t rank, const int64_t *extent);
 void hsp_cover_fini(struct hsp_cover *c);
@@ -64,10 +55,6 @@ enum hsp_status hsp_cover_add(struct hsp_cover *c, uint32_t rank, uint32_t adden
  * HSP_ADDEND_STEP keep them apart. Items with an empty box stay. */
 #define HSP_ADDEND_STEP (1u << 16)
 void hsp_cover_normalise(struct hsp_cover *c);
-/* The form that all covers of one meaning share, however they were cut into items: per rank and
- * addend the fewest boxes that a sweep over the dims in order gives, the addend named at each index
- * after the smallest rank that holds it there, no empty boxes. HSP_ENOMEM, HSP_ELIMIT: unchanged. */
-enum hsp_status hsp_cover_canonical(struct hsp_cover *c);
 /* Both normalised; item by item. */
 bool hsp_cover_equal(const struct hsp_cover *a, const struct hsp_cover *b);
 /* Every index is covered, and no two distinct addends are needed anywhere (a plain value). */

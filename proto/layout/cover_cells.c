@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "proto/base/size.h"
+#include "proto/layout/box.h"
 
 struct sweep {
     const struct hsp_cover *src, *dst;

@@ -13,7 +13,11 @@
 #include <string.h>
 
 #include "proto/base/check.h"
+#include "proto/net/net_conn.h"
+#include "proto/net/net_dial.h"
 #include "proto/net/net_impl.h"
+#include "proto/net/net_listen.h"
+#include "proto/wire/msg_encode.h"
 #include "proto/wire/msg_frame.h"
 
 enum { N_PARTS = 3 }; /* of a frame: header, body, blob */

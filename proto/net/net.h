@@ -28,6 +28,8 @@
 #include "proto/net/tls_psk.h"
 #include "proto/wire/msg.h"
 
+struct net_conn;
+
 #define HSP_NET_MAX_CONNS     32768 /* slot bits of a connection number: 15 */
 #define HSP_NET_MAX_LISTENERS 8
 
@@ -77,16 +79,6 @@ enum hsp_status hsp_net_new(uv_loop_t *loop, const struct hsp_net_config *cfg,
  * @n and calls @on_closed with the ctx of new. */
 void hsp_net_close(struct hsp_net *n, void (*on_closed)(void *ctx));
 
-/* @address: addr.h. A Unix socket is made with mode 0660; a stale one is replaced. Port 0: chosen
- * by the kernel, see hsp_net_listener_name. HSP_EPERM: TCP beyond loopback without keys;
- * HSP_EEXIST: somebody listens there; HSP_EINVAL, HSP_EIO, HSP_ELIMIT. TCP hosts are numbers or
- * "localhost". */
-enum hsp_status hsp_net_listen(struct hsp_net *n, const char *address, uint32_t *ret_listener,
-                               struct hsp_err *err);
-/* "127.0.0.1:7071", "unix:/run/hspmd/hspmdd.sock". */
-const char *hsp_net_listener_name(const struct hsp_net *n, uint32_t listener);
-void hsp_net_stop_listening(struct hsp_net *n);
-
 struct hsp_net_dial {
     const char *address;
     enum hsp_net_role role; /* TCP with keys: WORKER or ADMIN, whose key to use */
@@ -95,10 +87,6 @@ struct hsp_net_dial {
     uint32_t give_up_ms; /* no attempt starts after that; 0: never */
     uint32_t attempt_ms; /* of one attempt, TLS included; 0: handshake_ms */
 };
-/* on_open when it stands, else on_close with the last attempt's reason. HSP_EPERM as in listen,
- * HSP_EINVAL, HSP_ELIMIT: nothing was started. */
-enum hsp_status hsp_net_dial_start(struct hsp_net *n, const struct hsp_net_dial *d,
-                                   uint32_t *ret_conn, struct hsp_err *err);
 
 /* Takes a connected socket over (an end of a socketpair). It is open at once. On error @fd stays
  * the caller's. */
@@ -116,6 +104,13 @@ enum hsp_status hsp_net_send_msg(struct hsp_net *n, uint32_t conn, const struct 
                                  struct hsp_buf *body, struct hsp_err *err);
 /* The place of a connection in a table of max_conns. */
 uint32_t hsp_net_slot(uint32_t conn);
+
+struct net_conn *hsp_net_conn_new(struct hsp_net *n,
+                                  struct hsp_err *err); /* NULL: too many, memory */
+void hsp_net_conn_finish(struct net_conn *c);           /* n_ops is 0 in CLOSING: on_close, free */
+/* The end of a closing net: nothing is open any more. Calls on_closed later, not from here. */
+void hsp_net_maybe_end(struct hsp_net *n);
+struct hsp_err hsp_net_uv_err(enum hsp_status code, int r, const char *what);
 
 /* Ends a connection. @flush: what is queued goes out first, for at most flush_ms. Unknown: nothing.
  */

@@ -4,10 +4,14 @@
  * go up; a queued frame goes out by one write at a time. Possible failure modes are: the peer
  * closes (between frames or within one), TLS refuses, a frame breaks a rule, a write fails. Each
  * ends in hsp_net_conn_fail, which closes the handle; on_close follows from the close callback. */
+#include "proto/net/net_conn.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/net/net.h"
+#include "proto/net/net_dial.h"
 #include "proto/net/net_impl.h"
 
 void hsp_net_conn_release(struct net_conn *c)

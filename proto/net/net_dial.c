@@ -3,10 +3,15 @@
  * The happy path is: look the name up, connect, TLS, on_open. Possible failure modes are: no such
  * name, refused, no answer in time, TLS refused. Each attempt that fails closes its handle; after a
  * pause the next one starts, until give_up_at. */
+#include "proto/net/net_dial.h"
+
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/net/net.h"
+#include "proto/net/net_conn.h"
 #include "proto/net/net_impl.h"
+#include "proto/net/net_listen.h"
 
 static void attempt(struct net_conn *c);
 

@@ -123,28 +123,4 @@ struct hsp_net {
     uint8_t *plain_buf; /* NET_READ */
 };
 
-/* net_conn.c */
-void hsp_net_conn_start(struct net_conn *c); /* the handle is connected: TLS or OPEN, reading */
-int hsp_net_conn_adopt(struct net_conn *c, const char *name); /* the same for a handed-over one */
-void hsp_net_conn_fail(struct net_conn *c, const struct hsp_err *why);
-void hsp_net_conn_pump(struct net_conn *c);
-/* Sends a short frame at once; nothing waits. Returns how much of it is done with. */
-size_t hsp_net_conn_direct(struct net_conn *c, uint8_t *frame, size_t len);
-void hsp_net_conn_close_handle(struct net_conn *c);
-void hsp_net_conn_release(struct net_conn *c); /* an operation has ended */
-/* net.c */
-struct net_conn *hsp_net_conn_new(struct hsp_net *n,
-                                  struct hsp_err *err); /* NULL: too many, memory */
-void hsp_net_conn_finish(struct net_conn *c);           /* n_ops is 0 in CLOSING: on_close, free */
-/* The end of a closing net: nothing is open any more. Calls on_closed later, not from here. */
-void hsp_net_maybe_end(struct hsp_net *n);
-struct hsp_err hsp_net_uv_err(enum hsp_status code, int r, const char *what);
-/* net_listen.c */
-/* Whether an address may be served or dialled: beyond loopback only with keys; HSP_EPERM in @err. */
-bool hsp_net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct hsp_err *err);
-/* net_dial.c */
-void hsp_net_dial_failed(struct net_conn *c, const struct hsp_err *why); /* retries or fails */
-void hsp_net_dial_tick(struct net_conn *c, uint64_t now);
-void hsp_net_dial_closed(struct net_conn *c); /* the handle of RETRYING is closed */
-
 #endif

@@ -1,4 +1,7 @@
 /* Binary form of bindings. Layout: README.md. */
+#include "proto/program/binding_codec.h"
+
+#include "proto/program/program_check.h"
 #include "proto/program/program_io.h"
 
 #define BINDING_MAGIC   0x42505348u /* "HSPB" */

@@ -2,6 +2,9 @@
 
 #include <string.h> /* memcmp */
 
+#include "proto/layout/box.h"
+#include "proto/program/program_check.h"
+
 static enum hsp_status differs(const struct hsp_program *p, const char *what, struct hsp_err *err)
 {
     return hsp_err_set(err, HSP_EPARSE, 0, "pool: the plan for %u tokens has another %s",

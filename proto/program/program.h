@@ -146,9 +146,6 @@ static inline struct hsp_attrs hsp_instr_attrs(const struct hsp_instr *i, const 
     return at;
 }
 
-/* Digest of the encoded form, for ret_template->digest. HSP_ENOMEM. */
-enum hsp_status hsp_template_digest(const struct hsp_template *t, struct hsp_digest *ret);
-
 /* ---- binding ---- */
 
 /* A box in global coordinates. In a dim whose extent is the micro-batch, hi = HSP_TO_END stands for
@@ -307,27 +304,6 @@ struct hsp_program {
     struct hsp_binding bind;
 };
 
-/* Binary forms (versioned header, little endian). Decoders check every index and bound and leave
- * nothing half-built: HSP_EPARSE names the field; HSP_ELIMIT the limit; HSP_ENOMEM. */
-enum hsp_status hsp_template_encode(const struct hsp_template *t, struct hsp_buf *out);
-enum hsp_status hsp_template_decode(const uint8_t *data, size_t len, struct hsp_arena *arena,
-                                    struct hsp_template *ret, struct hsp_err *err);
-enum hsp_status hsp_binding_encode(const struct hsp_template *t, const struct hsp_binding *b,
-                                   struct hsp_buf *out);
-enum hsp_status hsp_binding_decode(const uint8_t *data, size_t len, const struct hsp_template *t,
-                                   struct hsp_arena *arena, struct hsp_binding *ret,
-                                   struct hsp_err *err);
-/* All invariants of a program: indices, offsets inside memory, no two live tensors of one schedule
- * overlapping is the compiler's own test. */
-enum hsp_status hsp_program_check(const struct hsp_program *p, struct hsp_err *err);
-/* Whether it computes in bf16. */
-bool hsp_program_low(const struct hsp_program *p);
-/* Bytes that the bf16 operands of an op take in fp32, of the op where they take most: what a backend
- * needs beside the program's memory when it has no kernels for bf16. */
-int64_t hsp_program_wide(const struct hsp_program *p);
-/* Text for `hspmdctl program show`. */
-void hsp_program_dump(const struct hsp_program *p, struct hsp_buf *out);
-
 /* A program file: all programs of one plan (`hspmdctl compile`), templates shared. With
  * --verify bindings are small and the unsharded program is stored beside them. Layout in proto/program/README.md. */
 struct hsp_program_file {
@@ -342,11 +318,5 @@ struct hsp_program_file {
     const char *init_from;   /* safetensors, "" none */
     const char *config_json; /* the model's keys, for config.json */
 };
-/* The programs of rank @rank, below the number there are; of a pool one after the other, shortest sequences first,
- * each behind a line that says for how long ones it is. */
-void hsp_program_file_dump(const struct hsp_program_file *f, uint32_t rank, struct hsp_buf *out);
-enum hsp_status hsp_program_file_encode(const struct hsp_program_file *f, struct hsp_buf *out);
-enum hsp_status hsp_program_file_decode(const uint8_t *data, size_t len, struct hsp_arena *arena,
-                                        struct hsp_program_file *ret, struct hsp_err *err);
 
 #endif

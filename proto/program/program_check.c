@@ -1,8 +1,10 @@
 /* What a decoded program must keep so that running it cannot leave its memory. */
+#include "proto/program/program_check.h"
+
 #include <inttypes.h> /* PRId64 */
 
 #include "proto/base/size.h"
-#include "proto/program/program_io.h"
+#include "proto/layout/box.h"
 
 /* ---- template ---- */
 

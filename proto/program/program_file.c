@@ -1,5 +1,9 @@
 /* Program files: the templates once each, then one binding per device. Layout: README.md. */
+#include "proto/program/program_file.h"
+
+#include "proto/program/binding_codec.h"
 #include "proto/program/program_io.h"
+#include "proto/program/template_codec.h"
 
 #include <stdlib.h> /* calloc, free */
 #include <string.h> /* memcpy */

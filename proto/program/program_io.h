@@ -81,9 +81,4 @@ void hsp_pio_header(struct hsp_pio *io, uint32_t magic, uint32_t version, const 
 /* The status of a finished walk; when decoding, all bytes must have been read. */
 enum hsp_status hsp_pio_end(struct hsp_pio *io, const char *what, struct hsp_err *err);
 
-/* Checks that need only the template, and the template with one binding (program_check.c). */
-enum hsp_status hsp_template_check(const struct hsp_template *t, struct hsp_err *err);
-enum hsp_status hsp_binding_check(const struct hsp_template *t, const struct hsp_binding *b,
-                                  struct hsp_err *err);
-
 #endif

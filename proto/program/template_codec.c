@@ -1,4 +1,7 @@
 /* Binary form of templates. Layout: README.md. */
+#include "proto/program/template_codec.h"
+
+#include "proto/program/program_check.h"
 #include "proto/program/program_io.h"
 
 #define TEMPLATE_MAGIC   0x54505348u /* "HSPT" */

@@ -8,6 +8,9 @@
 #include "proto/base/buf.h"
 #include "proto/base/check.h"
 #include "proto/base/size.h"
+#include "proto/text/yaml_parse.h"
+#include "proto/text/yaml_read.h"
+#include "proto/text/yaml_write.h"
 
 struct bounds {
     double lo, hi;

@@ -8,6 +8,8 @@
 #include "proto/base/arena.h"
 #include "proto/base/buf.h"
 #include "proto/base/str.h"
+#include "proto/text/yaml_parse.h"
+#include "proto/text/yaml_read.h"
 
 static enum hsp_status add(struct hsp_layers *l, struct hsp_setting s, struct hsp_err *err)
 {

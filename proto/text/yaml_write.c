@@ -1,4 +1,6 @@
 /* Scalars and trees back to text. */
+#include "proto/text/yaml_write.h"
+
 #include "proto/text/yaml.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@ proto_wire_libwire_a_SOURCES = \
   proto/wire/frame.c proto/wire/frame.h \
   proto/wire/msg.c proto/wire/msg.h \
   proto/wire/msg_frame.c proto/wire/msg_frame.h \
-  proto/wire/msg_encode.c \
+  proto/wire/msg_encode.c proto/wire/msg_encode.h \
   proto/wire/msg_blob.c proto/wire/msg_blob.h \
   proto/wire/msg_table.c proto/wire/msg_table.h \
   proto/wire/trace_part.c proto/wire/trace_part.h

@@ -545,10 +545,6 @@ struct hsp_msg {
 /* "hello"; NULL for an unknown type. */
 const char *hsp_msg_name(uint16_t type);
 
-/* Appends the JSON body of @m to @out (not the blob, not the header).
- * HSP_ELIMIT: a field, the body or the blob is over its limit, message and field named; HSP_ENOMEM. */
-enum hsp_status hsp_msg_encode(const struct hsp_msg *m, struct hsp_buf *out, struct hsp_err *err);
-
 /* Reads what a frame carried. @head gives type, request, epoch, blob and blob_len.
  * HSP_EPROTO: unknown type, a blob where none belongs, malformed JSON, bytes behind it, a missing,
  * unknown, duplicate or wrongly typed field, a value over its limit; HSP_ENOMEM. *ret untouched. */

@@ -23,6 +23,7 @@
 #include "proto/base/str.h"
 #include "proto/host/open_files_limit.h"
 #include "proto/net/net.h"
+#include "proto/net/net_dial.h"
 #include "proto/wire/msg_frame.h"
 
 #define BEAT_MS   1000u

@@ -13,6 +13,7 @@
 
 #include "proto/base/str.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/cpu/cpu.h"
 
 #define ROUNDS      9
 #define MAX_THREADS 1024

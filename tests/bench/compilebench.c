@@ -14,6 +14,7 @@
 #include "daemon/graph/autodiff.h"
 #include "daemon/migrate/bsr.h"
 #include "daemon/migrate/state_placement.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "daemon/spmd/sharding/param_sharding.h"
 #include "daemon/spmd/total/total_plan.h"

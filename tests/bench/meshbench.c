@@ -21,6 +21,9 @@
 #include <unistd.h>
 
 #include "worker/comm/mesh/mesh.h"
+#include "worker/comm/mesh/mesh_join.h"
+#include "worker/comm/mesh/mesh_listen.h"
+#include "worker/comm/reduce.h"
 
 #define MAX_RANKS   16
 #define MAX_BATCHES 4096

@@ -17,6 +17,7 @@
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 #include "proto/host/file_io.h"
+#include "proto/program/program_file.h"
 #include "tests/bench/limits.h"
 #include "worker/run/local_run.h"
 

@@ -15,8 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/plan/plan_yaml.h"
 #include "tests/unit/worker/executor/executor_world.h"
 #include "worker/comm/mesh/mesh.h"
+#include "worker/comm/mesh/mesh_join.h"
+#include "worker/comm/mesh/mesh_listen.h"
 #include "worker/exec/pace.h"
 
 #define MAX_ROUNDS   16

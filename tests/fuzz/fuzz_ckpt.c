@@ -10,9 +10,12 @@
 
 #include "proto/base/hash.h"
 #include "proto/host/file_io.h"
+#include "proto/layout/box.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/state/ckpt.h"
+#include "worker/state/ckpt_export.h"
 #include "worker/state/ckpt_files.h"
+#include "worker/state/ckpt_shard.h"
 
 enum { FILE_MAX = 1 << 20, TENSOR_MAX = 4096 };
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/cluster_check.h"
 #include "proto/base/size.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzzmsg.h"

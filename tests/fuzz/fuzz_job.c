@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "daemon/planner/job_file.h"
+#include "proto/text/yaml_parse.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { TEXT_MAX = 1 << 20 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/app/plans/job_record.h"
+#include "daemon/plan/plan_yaml.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { ROW_MAX = 64 << 20, PLAN_CAP = 64 << 20 };

@@ -4,6 +4,7 @@
 
 #include "proto/base/size.h"
 #include "proto/wire/msg.h"
+#include "proto/wire/msg_encode.h"
 #include "proto/wire/msg_table.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/proto/wire/msg_dump.h"

@@ -5,8 +5,12 @@
 #include <string.h>
 
 #include "daemon/graph/autodiff.h"
+#include "daemon/plan/plan_check.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "daemon/spmd/sharding/infer_streams.h"
+#include "proto/program/program_check.h"
+#include "proto/program/program_file.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/daemon/plan/plan_cases.h"
 

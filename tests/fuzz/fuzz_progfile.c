@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "proto/program/program.h"
+#include "proto/program/program_check.h"
+#include "proto/program/program_file.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/worker/exec/tiny_program.h"
 

@@ -6,9 +6,14 @@
 #include <string.h>
 
 #include "proto/base/le.h"
+#include "proto/program/binding_codec.h"
 #include "proto/program/program.h"
+#include "proto/program/program_check.h"
+#include "proto/program/program_dump.h"
+#include "proto/program/template_codec.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/unit/worker/exec/tiny_program.h"
+#include "worker/data/synthetic.h"
 #include "worker/run/local_run.h"
 
 enum {

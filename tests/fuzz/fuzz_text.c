@@ -6,12 +6,15 @@
 #include <string.h>
 
 #include "daemon/app/store/event_line.h"
-#include "daemon/plan/plan.h"
+#include "daemon/plan/plan_check.h"
 #include "proto/base/hash.h"
 #include "proto/base/str.h"
 #include "proto/net/addr.h"
 #include "proto/net/ip_net.h"
 #include "proto/text/yaml.h"
+#include "proto/text/yaml_parse.h"
+#include "proto/text/yaml_read.h"
+#include "proto/text/yaml_write.h"
 #include "tests/fuzz/fuzz.h"
 
 static void numbers(const char *s)

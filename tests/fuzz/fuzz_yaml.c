@@ -3,6 +3,9 @@
 #include <string.h>
 
 #include "proto/text/yaml.h"
+#include "proto/text/yaml_parse.h"
+#include "proto/text/yaml_read.h"
+#include "proto/text/yaml_write.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { LINE_MAX_BYTES = 32 << 20 };

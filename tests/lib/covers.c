@@ -1,5 +1,7 @@
 #include "tests/lib/covers.h"
 
+#include "proto/layout/canon.h"
+
 static enum hsp_status canonical_copy(const struct hsp_cover *c, struct hsp_cover *ret)
 {
     enum hsp_status st = HSP_OK;

@@ -1,4 +1,5 @@
 #include "tests/lib/ghostint.h"
+#include "worker/backend/cpu/cpu.h"
 
 #include <inttypes.h> /* PRIu64 */
 #include <stdatomic.h>

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/layout/box.h"
 #include "tests/lib/ghostint.h"
 
 static const char *const kind_name[] = {"op",   "sum",   "accumulate",     "copy",

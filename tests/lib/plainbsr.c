@@ -1,11 +1,12 @@
+#include "daemon/migrate/bsr_cells.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/sharding/param_sharding.h"
+#include "proto/layout/box.h"
 #include "proto/layout/cover_cells.h"
 #include "tests/lib/plainbsr.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "daemon/spmd/reshard/resolve.h"
 
 /* ---- greedy and min-rank ---- */
 

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/cluster_check.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/spread.h"
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
 #include "proto/base/str.h"

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/measure.h"
 #include "proto/base/check.h"
 #include "tests/sim/sim.h"
 

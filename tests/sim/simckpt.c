@@ -2,7 +2,8 @@
  * ones are deleted with each that is complete. The coordinator must know of what it was told. */
 #include <string.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/jobs.h"
 #include "tests/sim/sim.h"
 
 void sim_ckpt_begin(struct sim *s, uint32_t x)

@@ -2,6 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/cluster_check.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/measure.h"
 #include "proto/base/arena.h"
 #include "tests/sim/sim.h"
 

@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/allocate.h"
+#include "daemon/cluster/jobs.h"
 #include "proto/base/hash.h"
 #include "tests/sim/sim.h"
 

@@ -1,6 +1,9 @@
 /* Canonical stories: what is decided, why, and in which order, as the events feed tells it. */
 #include "tests/lib/testlib.h"
 
+#include "daemon/cluster/cluster_check.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/jobs.h"
 #include "proto/base/arena.h"
 #include "tests/sim/sim.h"
 

@@ -1,6 +1,8 @@
 /* Stories of devices that are not well: XIDs and memory errors in the middle of training. */
 #include "tests/lib/testlib.h"
 
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/jobs.h"
 #include "proto/base/arena.h"
 #include "tests/sim/sim.h"
 

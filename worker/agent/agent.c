@@ -21,6 +21,10 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "worker/agent/agent_impl.h"
+#include "worker/agent/devices.h"
+#include "worker/agent/leave.h"
+#include "worker/agent/relay.h"
+#include "worker/agent/uplink.h"
 
 /* A HELLO with all its holdings is under 1 MiB; a step sends one at most. */
 #define STEP_ARENA       (32u << 20)

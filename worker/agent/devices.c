@@ -1,7 +1,10 @@
 /* What the devices of the node are, and how: figures the administrator changes, signs of their drivers. */
+#include "worker/agent/devices.h"
+
 #include <string.h>
 
 #include "proto/base/str.h"
+#include "worker/agent/agent.h"
 #include "worker/agent/agent_impl.h"
 
 _Static_assert((int)HSP_GPU_WARN == (int)HSP_HEALTH_WARN &&

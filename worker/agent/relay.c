@@ -1,4 +1,6 @@
 /* What passes between hspmdd and the executors, and what the agent learns from it. */
+#include "worker/agent/relay.h"
+
 #include <math.h> /* INFINITY */
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +8,9 @@
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
 #include "proto/base/str.h"
+#include "worker/agent/agent.h"
 #include "worker/agent/agent_impl.h"
+#include "worker/agent/uplink.h"
 
 static bool idle(const struct hsp_agent_device *d)
 {

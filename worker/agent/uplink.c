@@ -9,7 +9,10 @@
  * A way's rate is the best of its tries: whatever else runs here or there only makes it worse.
  * The bytes go in pieces (HSP_ECHO_CHUNK), so that heartbeats are heard in between on a slow link.
  * A link that does not do all that by MOST_MS is described by how far it has come. */
+#include "worker/agent/uplink.h"
+
 #include "proto/base/arena.h"
+#include "worker/agent/agent.h"
 #include "worker/agent/agent_impl.h"
 
 #define PINGS   5u

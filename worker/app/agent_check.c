@@ -1,6 +1,8 @@
 /* Orders of a check of nodes: devices measured again as at the start, links to other agents measured
  * over a mesh of two ranks, which goes the way that meshes of executors go. On libuv's pool, one after
  * the other; STOP and END abort the one under way. */
+#include "worker/app/agent_check.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -9,8 +11,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "worker/app/agent_loop.h"
 #include "worker/app/agent_shell.h"
 #include "worker/comm/mesh/mesh.h"
+#include "worker/comm/mesh/mesh_join.h"
+#include "worker/comm/mesh/mesh_listen.h"
+#include "worker/comm/mesh/mesh_start.h"
 #include "worker/probe/gpu_probe.h"
 #include "worker/probe/probe.h"
 #include "worker/probe/probe_link.h"

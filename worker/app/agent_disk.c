@@ -1,7 +1,10 @@
 /* SCAN and DISCARD: reading and deleting state segments on libuv's pool, one task after the other,
  * so that a scan sees what an earlier discard has deleted. */
+#include "worker/app/agent_disk.h"
+
 #include <stdlib.h>
 
+#include "worker/app/agent_loop.h"
 #include "worker/app/agent_shell.h"
 #include "worker/state/segment_name.h"
 

@@ -4,12 +4,17 @@
  *
  * Both must have happened, so that all it has said is heard before its end (W2). A process that
  * says what cannot be read is killed, and the rest of its words is not read. */
+#include "worker/app/agent_executors.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "proto/base/str.h"
+#include "worker/app/agent_links.h"
+#include "worker/app/agent_loop.h"
+#include "worker/app/agent_main.h"
 #include "worker/app/agent_shell.h"
 
 static void settle(struct hsp_agent_exec *x)

@@ -1,11 +1,16 @@
 /* The agent's connections: one to hspmdd, one to each executor, all over proto/net. */
+#include "worker/app/agent_links.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "proto/base/buf.h"
 #include "proto/base/str.h"
+#include "proto/net/net_dial.h"
 #include "proto/wire/msg_frame.h"
+#include "worker/app/agent_executors.h"
+#include "worker/app/agent_loop.h"
 #include "worker/app/agent_shell.h"
 
 #define ARENA_BYTES \

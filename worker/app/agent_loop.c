@@ -5,6 +5,8 @@
  * state of this node lives elsewhere, and says EXIT. A second one ends at once. In every case all
  * executors are dead and waited for when hsp_agent_run returns; segments stay unless the machine
  * had them deleted. */
+#include "worker/app/agent_loop.h"
+
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +15,11 @@
 
 #include "proto/base/check.h"
 #include "proto/host/sd_notify.h"
+#include "worker/app/agent_check.h"
+#include "worker/app/agent_disk.h"
+#include "worker/app/agent_executors.h"
+#include "worker/app/agent_links.h"
+#include "worker/app/agent_main.h"
 #include "worker/app/agent_shell.h"
 
 #define BEAT_MS 5000 /* notices when no watchdog asks for more: what is owed goes with them */

@@ -18,6 +18,7 @@
 #include "proto/base/str.h"
 #include "proto/host/file_io.h"
 #include "proto/net/addr.h"
+#include "worker/app/agent_loop.h"
 #include "worker/app/agent_shell.h"
 #include "worker/backend/plugin.h"
 #include "worker/probe/gpu_monitor.h"

@@ -6,11 +6,11 @@ WORKERCONFIG_LIBS = worker/app/libworkerconfig.a $(TEXT_LIBS)
 # --config: the agent of a node. Its parts stand in the archive, the loop that needs them too.
 noinst_LIBRARIES += worker/app/libagentshell.a
 worker_app_libagentshell_a_SOURCES = \
-  worker/app/agent_check.c \
-  worker/app/agent_disk.c \
-  worker/app/agent_executors.c \
-  worker/app/agent_links.c \
-  worker/app/agent_loop.c \
+  worker/app/agent_check.c worker/app/agent_check.h \
+  worker/app/agent_disk.c worker/app/agent_disk.h \
+  worker/app/agent_executors.c worker/app/agent_executors.h \
+  worker/app/agent_links.c worker/app/agent_links.h \
+  worker/app/agent_loop.c worker/app/agent_loop.h \
   worker/app/agent_main.c worker/app/agent_main.h \
   worker/app/agent_shell.h \
   worker/app/spawn.c worker/app/spawn.h

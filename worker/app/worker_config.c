@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "proto/base/size.h"
+#include "proto/text/yaml_read.h"
+#include "proto/text/yaml_write.h"
 
 #define AT(member)      offsetof(struct hsp_worker_config, member)
 #define DEV_AT(member)  offsetof(struct hsp_device_config, member)

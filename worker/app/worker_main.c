@@ -10,6 +10,7 @@
 #include "worker/probe/gpu_probe.h"
 #include "worker/run/run_device.h"
 #include "worker/run/run_program.h"
+#include "worker/run/verify.h"
 #include "worker/state/ckpt_verify.h"
 
 enum mode { MODE_NONE, MODE_RUN, MODE_VERIFY, MODE_CHECKPOINT, MODE_PROBE, MODE_AGENT };

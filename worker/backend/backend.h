@@ -169,8 +169,4 @@ struct hsp_backend {
     void (*close)(struct hsp_backend *b);
 };
 
-/* CPU: @threads workers of our own pool (1 = the calling thread only). OpenBLAS is used
- * single-threaded, called from our pool. */
-enum hsp_status hsp_backend_cpu_open(int threads, struct hsp_backend **ret, struct hsp_err *err);
-
 #endif

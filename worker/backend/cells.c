@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "proto/layout/box.h"
 #include "proto/op/bf16.h"
 
 size_t hsp_cell_bytes(const struct hsp_box *cell, enum hsp_dtype t)

@@ -7,7 +7,7 @@ worker_backend_libbackend_a_SOURCES = \
   worker/backend/cells.h \
   worker/backend/cpu/cpu.c \
   worker/backend/cpu/cpu.h \
-  worker/backend/cpu/cpu_memory.c \
+  worker/backend/cpu/cpu_memory.c worker/backend/cpu/cpu_memory.h \
   worker/backend/cpu/kernels_f32.c \
   worker/backend/cpu/kernels_f64.c \
   worker/backend/cpu/narrow.c \

@@ -3,6 +3,8 @@
  *
  * Why they cannot deadlock: a send never waits for a receive, and all members post the same messages per pair
  * in the same order. */
+#include "worker/comm/collective.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,10 +6,6 @@
 
 #define COMM_SMALL_BYTES ((size_t)16 << 10) /* measured: below, latency is all */
 
-/* Whether @g is a group with the caller at me: HSP_EINVAL. */
-enum hsp_status hsp_group_check(const struct hsp_comm *c, const struct hsp_group *g,
-                                struct hsp_err *err);
-
 /* The requests of one collective. Every posted one is waited for, whatever happened. */
 struct comm_batch {
     struct hsp_comm *c;
@@ -17,12 +13,6 @@ struct comm_batch {
     struct hsp_comm_req *req;
     size_t n, cap;
 };
-
-/* Room for @cap requests on @channel; hsp_batch_finish gives it back. HSP_ENOMEM: nothing to finish. */
-enum hsp_status hsp_batch_init(struct comm_batch *b, struct hsp_comm *c, uint32_t channel,
-                               size_t cap, struct hsp_err *err);
-/* Waits for all; returns @st if that is an error already, else the first one. */
-enum hsp_status hsp_batch_finish(struct comm_batch *b, enum hsp_status st, struct hsp_err *err);
 
 static inline enum hsp_status hsp_batch_send(struct comm_batch *b, uint32_t peer, const void *buf,
                                              size_t bytes, struct hsp_err *err)

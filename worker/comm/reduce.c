@@ -9,10 +9,13 @@
  * waits itself, in the same turn or an earlier one. Why receiving sums into @buf is safe while pieces of it are
  * still being sent: member j sends the sum of a chunk only after it has received my part of that
  * chunk, so those bytes have left. */
+#include "worker/comm/reduce.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/op/bf16.h"
+#include "worker/comm/collective.h"
 #include "worker/comm/collective_impl.h"
 
 #define WINDOW       1                   /* a sum follows its parts by that many steps */

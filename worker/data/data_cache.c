@@ -8,6 +8,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "worker/data/documents.h"
+#include "worker/data/load.h"
+
 #define NS_PER_S  INT64_C(1000000000)
 #define SETTLE_NS (3 * NS_PER_S)  /* above the grain of any file system's times: 2 s on FAT */
 #define LOOK_NS   (NS_PER_S / 20) /* who waits asks so often whether to go on */

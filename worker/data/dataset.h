@@ -56,9 +56,6 @@ struct hsp_dataset {
  * files nothing is known. */
 enum hsp_status hsp_dataset_open(const char *path, enum hsp_data_format format,
                                  struct hsp_dataset *ret, struct hsp_err *err);
-/* @n_tokens made from seed, vocabulary and packing of @d; learnable: each letter narrows the next. */
-enum hsp_status hsp_dataset_synthetic(const struct hsp_data_bind *d, uint64_t n_tokens,
-                                      struct hsp_dataset *ret, struct hsp_err *err);
 void hsp_dataset_close(struct hsp_dataset *d);
 /* Whether opening @path again would map the same bytes as @d has, as far as names, sizes and times
  * of the files tell (hsp_dataset_changed_ns). Reads none of them. False also where memory does not
@@ -74,27 +71,6 @@ struct hsp_data_stop {
     bool (*asked)(void *ctx);
     void *ctx;
 };
-/* Reads everything, once. @ret (NULL: not wanted): XXH3-128 of all bytes of all files, the size of
- * each before it but for the first. HSP_EINVAL: a token is not below @vocab; names the first with
- * its file. HSP_ECANCELED: @stop (NULL: none) has said so. HSP_ENOMEM. */
-enum hsp_status hsp_dataset_read(const struct hsp_dataset *d, uint32_t vocab,
-                                 const struct hsp_data_stop *stop, struct hsp_digest *ret,
-                                 struct hsp_err *err);
-
-struct hsp_data_cut hsp_data_cut_of(const struct hsp_data_bind *d);
-bool hsp_data_cut_equal(const struct hsp_data_cut *a, const struct hsp_data_cut *b);
-/* Lists the samples that documents make: each document, one longer than cut->longest in pieces of
- * that. Nothing to do for windows. Once per data set; looks at every token. HSP_ELIMIT: more than
- * HSP_MAX_SAMPLES; HSP_ECANCELED as hsp_dataset_read; HSP_ENOMEM. */
-enum hsp_status hsp_dataset_cut(struct hsp_dataset *d, const struct hsp_data_cut *cut,
-                                const struct hsp_data_stop *stop, struct hsp_err *err);
-/* The samples of @b, which borrow @d. HSP_EINVAL: too few of them; documents that are not listed. */
-enum hsp_status hsp_dataset_corpus(const struct hsp_dataset *d, const struct hsp_data_bind *b,
-                                   struct hsp_corpus *ret, struct hsp_err *err);
-/* load.c: the first token behind @at, and below @end, that begins a document; @end when there is
- * none. Each file begins one. */
-uint64_t hsp_dataset_next(const struct hsp_dataset *d, const struct hsp_data_cut *cut, uint64_t at,
-                          uint64_t end);
 
 /* What to load: rows are the sequences of the micro-batch, columns global positions
  * first_col .. first_col + n_cols - 1 of each. */
@@ -104,13 +80,5 @@ struct hsp_load_spec {
     const struct hsp_micro *micro;
     int64_t first_col, n_cols;
 };
-
-/* Fills @dst[n_seq * n_cols]. Labels are the following tokens; with next_token_only the one label
- * is the token after the sequence. Starts are columns. With packing, positions count from the start
- * of the document (or of the sequence, when it began before), and a label that would be in the next
- * document is -1. Columns behind the last part of a sequence have id 0, no label, and see themselves. HSP_EINVAL: a token outside the vocabulary (says which and
- * where), a window outside the data. */
-enum hsp_status hsp_dataset_load(const struct hsp_dataset *d, const struct hsp_load_spec *s,
-                                 int32_t *dst, struct hsp_err *err);
 
 #endif

@@ -1,8 +1,11 @@
 /* The list of the samples that the documents of a data set make. See dataset.h. */
+#include "worker/data/documents.h"
+
 #include <stdlib.h>
 
 #include "proto/base/vec.h"
 #include "worker/data/dataset.h"
+#include "worker/data/load.h"
 
 #define ASK_TOKENS ((uint64_t)1 << 20) /* read between two questions whether to go on */
 

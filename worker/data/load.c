@@ -1,4 +1,6 @@
 /* Tokens of a data set: all of them read once, windows of them into the tensors of a micro-batch. */
+#include "worker/data/load.h"
+
 #include <inttypes.h> /* PRIu64 */
 
 #include "proto/base/le.h"

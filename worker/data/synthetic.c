@@ -1,4 +1,6 @@
 /* Made-up data: for verification and tests, which need no file. */
+#include "worker/data/synthetic.h"
+
 #include <inttypes.h> /* PRIu64 */
 #include <stdlib.h>
 #include <string.h>

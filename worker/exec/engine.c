@@ -5,7 +5,11 @@
 #include <string.h>
 
 #include "proto/program/pool.h"
+#include "worker/data/documents.h"
+#include "worker/exec/queues.h"
+#include "worker/exec/record.h"
 #include "worker/exec/runner.h"
+#include "worker/exec/staging.h"
 
 #define SHEET_ARENA ((size_t)256 << 20) /* 2^20 sequences of 16 bytes, with room */
 

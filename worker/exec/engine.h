@@ -109,15 +109,6 @@ enum hsp_status hsp_engine_finish(struct hsp_engine *e, struct hsp_err *err);
 /* Ends the running step and hangs up the hsp_comm; a later step fails with HSP_ECANCELED. */
 void hsp_engine_abort(struct hsp_engine *e);
 
-/* Asks for a recording of @n_steps steps from @first_step on, or from the next one that begins if that is later, with at
- * most @cap spans of each queue. By any thread. HSP_EINVAL: no or too many steps or spans; HSP_ESTATE: there is one that was
- * not taken yet; HSP_ENOMEM. */
-enum hsp_status hsp_engine_record(struct hsp_engine *e, uint64_t first_step, uint32_t n_steps,
-                                  uint32_t cap, struct hsp_err *err);
-/* Between steps: the recording when all its steps are done, or as far as it is when @now; the caller's
- * then. NULL: there is none. Of a device it waits for the last recorded step. */
-struct hsp_recording *hsp_engine_recorded(struct hsp_engine *e, bool now);
-
 /* The program of the running step, or of the last one. */
 const struct hsp_program *hsp_engine_program(const struct hsp_engine *e);
 
@@ -126,6 +117,9 @@ const struct hsp_program *hsp_engine_program(const struct hsp_engine *e);
  * dim starts at 0 of the micro-batch. */
 struct hsp_cell_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
                                      unsigned slot);
+/* Operand of an instruction of the running step: state is read at version t, written at t + 1. */
+struct hsp_cell_view hsp_operand(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
+                                 bool output);
 
 /* The same for the host to read. On a device it is a copy of what the tensor is after all that queue @q
  * was given so far, which the host waits for; valid until the next call for that queue. In hooks of an

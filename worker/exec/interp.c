@@ -1,7 +1,17 @@
 /* The interpreter of instructions. */
+#include "worker/exec/interp.h"
+
 #include <inttypes.h> /* PRIu64 */
 
+#include "proto/layout/box.h"
+#include "worker/data/load.h"
+#include "worker/exec/engine.h"
+#include "worker/exec/moves.h"
+#include "worker/exec/record.h"
+#include "worker/exec/replay.h"
 #include "worker/exec/runner.h"
+#include "worker/exec/staging.h"
+#include "worker/exec/voting.h"
 
 static struct hsp_array array_of(const struct hsp_cell_view *v)
 {

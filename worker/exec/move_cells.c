@@ -4,7 +4,13 @@
  * itself, on a CPU or when the transport is the device's own; else an image of it in the host's memory,
  * for which the host waits once, after packing. The images are written by the host when the device has
  * read what was received before (image_ticket), by the device in the order of its queue. */
+#include "worker/exec/move_cells.h"
+
+#include "proto/layout/box.h"
+#include "worker/exec/engine.h"
 #include "worker/exec/moves_impl.h"
+#include "worker/exec/queues.h"
+#include "worker/exec/staging.h"
 
 struct hsp_box hsp_cell_running(const struct hsp_cell *c, int64_t n_seq)
 {

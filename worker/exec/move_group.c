@@ -1,8 +1,15 @@
 /* Moves of a group of ranks: sums and gathers. moves.c says what a move is. */
+#include "worker/exec/move_group.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/layout/box.h"
+#include "worker/comm/collective.h"
+#include "worker/comm/reduce.h"
+#include "worker/exec/move_cells.h"
 #include "worker/exec/moves_impl.h"
+#include "worker/exec/staging.h"
 
 static bool find_me(const struct hsp_move_run *r, struct hsp_group *ret)
 {

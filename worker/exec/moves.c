@@ -3,9 +3,16 @@
  * A message holds the cells of one (move, sender, receiver) in the order of the move, which all
  * ranks share, so both sides agree on its layout without a header. A cell that is one run of bytes
  * in its tensor and alone in its message is sent from there and received to there. */
+#include "worker/exec/moves.h"
+
 #include <stdlib.h>
 
+#include "proto/layout/box.h"
+#include "worker/exec/engine.h"
+#include "worker/exec/move_cells.h"
+#include "worker/exec/move_group.h"
 #include "worker/exec/moves_impl.h"
+#include "worker/exec/staging.h"
 
 /* ---- copy ---- */
 

@@ -5,8 +5,11 @@
  * the ticket of the last of those. So whatever is awaited on the device was given before, and the two
  * cannot block each other there. Schedules follow each other the same way: each queue awaits what the
  * other was given in the schedule before. On a CPU what was given is done, and tickets say nothing. */
+#include "worker/exec/queues.h"
+
 #include <string.h>
 
+#include "worker/exec/interp.h"
 #include "worker/exec/runner.h"
 
 void hsp_engine_fail(struct hsp_engine *e, const struct hsp_err *why)

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "worker/exec/queues.h"
 #include "worker/exec/runner.h"
 
 #define PENDING (HSP_MAX_MARKS / 8) /* a span has two marks, its entry two or three */

@@ -14,6 +14,9 @@
 #include <stdint.h>
 #include "proto/program/program.h"
 
+struct hsp_engine;
+struct hsp_recorder;
+
 #define HSP_RECORD_STEPS 64
 #define HSP_RECORD_SPANS 65536
 
@@ -43,5 +46,21 @@ struct hsp_recording {
 };
 
 struct hsp_recording *hsp_recording_free(struct hsp_recording *r); /* NULL is fine; returns NULL */
+/* Asks for a recording of @n_steps steps from @first_step on, or from the next one that begins if that is later, with at
+ * most @cap spans of each queue. By any thread. HSP_EINVAL: no or too many steps or spans; HSP_ESTATE: there is one that was
+ * not taken yet; HSP_ENOMEM. */
+enum hsp_status hsp_engine_record(struct hsp_engine *e, uint64_t first_step, uint32_t n_steps,
+                                  uint32_t cap, struct hsp_err *err);
+/* While e->rec is not NULL: a span of queue @q begins and ends. Errors of the device. */
+enum hsp_status hsp_record_from(struct hsp_engine *e, enum hsp_queue q, struct hsp_err *err);
+enum hsp_status hsp_record_to(struct hsp_engine *e, enum hsp_queue q, uint32_t first, uint32_t n,
+                              uint32_t micro, struct hsp_err *err);
+bool hsp_record_entries(const struct hsp_engine *e, enum hsp_queue q); /* spans are entries */
+void hsp_record_step_begins(struct hsp_engine *e);
+void hsp_record_step_ends(struct hsp_engine *e);                /* it went well */
+struct hsp_recorder *hsp_recorder_free(struct hsp_recorder *r); /* NULL is fine; returns NULL */
+/* Between steps: the recording when all its steps are done, or as far as it is when @now; the caller's
+ * then. NULL: there is none. Of a device it waits for the last recorded step. */
+struct hsp_recording *hsp_engine_recorded(struct hsp_engine *e, bool now);
 
 #endif

@@ -4,8 +4,13 @@
  * types, boxes and addresses of all operands, and the moves inside of a device. Numbers that change
  * from step to step are none of it: they lie in the device's memory. So equal keys mean equal calls,
  * whatever program or step they belong to. */
+#include "worker/exec/replay.h"
+
 #include <string.h>
 
+#include "worker/exec/engine.h"
+#include "worker/exec/interp.h"
+#include "worker/exec/move_cells.h"
 #include "worker/exec/runner.h"
 
 #define REPLAY_MIN 4 /* instructions; fewer are given as fast as a replay is */

@@ -1,8 +1,11 @@
 /* Memory between the host and the device: pack buffers, loads, statistics. */
+#include "worker/exec/staging.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/op/bf16.h"
+#include "worker/exec/queues.h"
 #include "worker/exec/runner.h"
 
 #define STAT_BYTES ((size_t)8) /* of one value, whatever its type */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "proto/base/rng.h"
+#include "proto/layout/box.h"
 #include "proto/op/bf16.h"
 
 struct hsp_cell_view hsp_state_view(const struct hsp_program *p, uint32_t k, void *slot)

@@ -6,6 +6,7 @@
 
 #include "proto/base/size.h"
 #include "proto/base/str.h"
+#include "proto/layout/box.h"
 
 #define NONE UINT32_MAX
 

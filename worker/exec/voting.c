@@ -1,9 +1,14 @@
 /* The VOTE instruction: exchange of the records and what the step does with the outcome. */
+#include "worker/exec/voting.h"
+
 #include <inttypes.h> /* PRIu64 */
 #include <stdlib.h>
 
 #include "proto/program/data_cursor.h"
+#include "worker/comm/collective.h"
+#include "worker/exec/queues.h"
 #include "worker/exec/runner.h"
+#include "worker/exec/staging.h"
 
 static enum hsp_status exchange(struct hsp_engine *e, const struct hsp_vote_record *mine,
                                 struct hsp_vote_record *all, struct hsp_err *err)

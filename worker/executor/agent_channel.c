@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "proto/wire/msg_encode.h"
 #include "proto/wire/msg_frame.h"
 
 void hsp_chan_init(struct hsp_chan *c, int fd)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "worker/data/documents.h"
 #include "worker/state/box_hash.h"
 
 #define LINE_MAX_BYTES  (4u << 20)

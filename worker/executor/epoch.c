@@ -18,10 +18,23 @@
 #include <unistd.h>
 
 #include "proto/base/str.h"
+#include "proto/program/binding_codec.h"
 #include "proto/program/pool.h"
+#include "proto/program/program_check.h"
+#include "proto/program/template_codec.h"
+#include "worker/comm/mesh/mesh_join.h"
+#include "worker/comm/mesh/mesh_start.h"
+#include "worker/data/documents.h"
 #include "worker/exec/state_init.h"
 #include "worker/executor/audit.h"
+#include "worker/executor/epoch_checkpoint.h"
+#include "worker/executor/epoch_copies.h"
 #include "worker/executor/epoch_nccl.h"
+#include "worker/executor/epoch_replicate.h"
+#include "worker/executor/epoch_report.h"
+#include "worker/executor/epoch_segments.h"
+#include "worker/executor/epoch_train.h"
+#include "worker/executor/epoch_transfer.h"
 #include "worker/state/segment_name.h"
 
 #define EPOCH_ARENA \

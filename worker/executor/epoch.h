@@ -204,38 +204,6 @@ void hsp_epoch_go(struct hsp_ex_epoch *e, uint64_t version);
 
 /* ---- shared by the files of the epoch (epoch*.c) ---- */
 
-/* epoch_segments.c: segments. */
-enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *err);
-void hsp_epoch_close_segments(struct hsp_ex_epoch *e);
-/* epoch_transfer.c: the state of @version over the mesh of the move: first the weights, with which a forward can
- * begin, then the rest, after which it is sealed; the second half may be another thread's. After a
- * failure its memory and requests are in use until that mesh is aborted and hsp_epoch_fetch_end
- * called, by the thread that failed. */
-enum hsp_status hsp_epoch_fetch_weights(struct hsp_ex_epoch *e, uint64_t version,
-                                        struct hsp_err *err);
-enum hsp_status hsp_epoch_fetch_rest(struct hsp_ex_epoch *e, uint64_t version,
-                                     struct hsp_fetched *ret, struct hsp_err *err);
-void hsp_epoch_fetch_end(struct hsp_ex_epoch *e);
-/* Whether the first forward and the rest of the transfer may share the processors: two for each rank on
- * this host. With fewer the transfer comes first: until it is done, a second loss can cost a version. */
-bool hsp_epoch_fetch_beside(const struct hsp_ex_epoch *e);
-/* epoch_copies.c: rows over the state mesh. */
-enum hsp_status hsp_epoch_learn_version(struct hsp_ex_epoch *e, uint64_t *version,
-                                        struct hsp_err *err);
-enum hsp_status hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
-                                       struct hsp_err *err);
-/* epoch_replicate.c: seals, copies and checkpoints, on the keeper thread of a member. */
-void *hsp_epoch_keeper(void *arg);
-/* On return the newest written version is sealed, by this thread or another. Errors of a device, from
- * which it cannot be had. */
-enum hsp_status hsp_epoch_seal_written(struct hsp_ex_epoch *e, struct hsp_err *err);
-/* Waits until the keeper thread has had the copies of @version confirmed. HSP_ECANCELED: the epoch has
- * ended; else why the copies have. */
-enum hsp_status hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
-                                          struct hsp_err *err);
-/* The same file, all that a keeper does: takes and confirms the copies of @version and of all that
- * follow, on its run thread. HSP_OK: the last version is there, or the epoch was left. */
-enum hsp_status hsp_epoch_keep(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err);
 /* epoch_export.c: gathering of what the gather table names at one rank, final model. */
 #define HSP_GATHER_BYTES   ((size_t)4 << 20) /* of a slab, at most; or one row where that is longer */
 #define HSP_CHANNEL_GATHER 16                /* the next ones are epoch_checkpoint.c's */
@@ -250,20 +218,6 @@ struct hsp_gather {
                             const void *data, struct hsp_err *err);
     void *ctx;
 };
-enum hsp_status hsp_epoch_gather(struct hsp_ex_epoch *e, const struct hsp_gather *g,
-                                 struct hsp_err *err);
-size_t hsp_epoch_box_bytes(const struct hsp_ex_epoch *e, const struct hsp_box *b);
-/* The row of my home that has all of @box, and where its data are. HSP_EPROTO. */
-enum hsp_status hsp_epoch_home_row(const struct hsp_ex_epoch *e, uint64_t version, uint32_t param,
-                                   uint8_t kind, const struct hsp_box *box,
-                                   const struct hsp_segment_row **ret, const void **ret_data,
-                                   struct hsp_err *err);
-enum hsp_status hsp_epoch_make_dirs(const char *path, struct hsp_err *err);
-/* @metrics: gets the lines of metrics.jsonl on rank 0. A disk that does not take them is told and waited
- * for: HSP_ECANCELED when the epoch ends meanwhile. *ret_epoch: 0, or the one that is to write them
- * instead: all members are armed for it. */
-enum hsp_status hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
-                                      uint64_t *ret_epoch, struct hsp_err *err);
 /* epoch.c: READY, first or again; where version @version is in the data, HSP_EINVAL as
  * hsp_dataset_corpus. */
 void hsp_epoch_tell_ready(struct hsp_ex_epoch *e);
@@ -279,35 +233,5 @@ struct hsp_ckpt_sum {
     uint64_t bytes;   /* written here */
     uint64_t content; /* hsp_ckpt_content, at rank 0 */
 };
-/* epoch_checkpoint.c: checkpoints, restore of the one that PREPARE means. *ret_disk: how the writing fared, at rank 0 that of all; @err says why
- * not. The result is about the others: they wait for what this rank cannot do, or this one for them, and
- * the epoch is over. */
-enum hsp_status hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t version,
-                                     struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
-                                     struct hsp_err *err);
-enum hsp_status hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err);
-/* epoch_train.c: steps and their hooks, on the run thread. */
-enum hsp_status hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err);
-/* epoch_trace.c. Rank 0: all members are to record @steps steps, as trace @number. */
-void hsp_epoch_trace_want(struct hsp_ex_epoch *e, uint32_t number, uint32_t steps);
-/* The flags of this rank's vote record that say so; once. The lock is held. */
-uint32_t hsp_epoch_trace_flags(struct hsp_ex_epoch *e);
-/* The vote has passed in which rank 0 had @flags: what they ask for begins with the next step. */
-void hsp_epoch_trace_passed(struct hsp_ex_epoch *e, const struct hsp_vote *v, uint32_t flags);
-/* Of the keeper thread: it did @what (a constant) since @from_ns. */
-void hsp_epoch_trace_state(struct hsp_ex_epoch *e, const char *what, int64_t from_ns);
-/* Between steps, on the run thread: TRACED when the steps are done, or as far as they are when @now. */
-void hsp_epoch_trace_tell(struct hsp_ex_epoch *e, bool now);
-/* A vote has passed, with the records @all of the @n ranks: rank 0 reports it, its heir keeps it. What cannot be
- * sent is logged. @sequence: of a pool the tokens of the sequences of the plan that ran it, else 0. */
-void hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
-                           const struct hsp_vote_record *all, uint32_t n, double seconds,
-                           uint32_t sequence);
-/* The epoch broke: the heir reports the newest steps again, since rank 0 may have died, or its agent, with what
- * it had to say of them. Others: nothing. */
-void hsp_epoch_say_again(struct hsp_ex_epoch *e);
-/* Before the copies of a version: an heir that only keeps gets the newest step from rank 0, by @channel of the
- * state mesh. Errors of the mesh. */
-enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, struct hsp_err *err);
 
 #endif

@@ -4,6 +4,8 @@
  * two nodes (where there are two) each write a whole checkpoint, so that any one node may go: the
  * owners tell the hashes of what they have, the head of the file is written with them, and the data
  * follow in slabs (hsp_epoch_gather) and are hashed again as they come. */
+#include "worker/executor/epoch_checkpoint.h"
+
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -11,10 +13,13 @@
 #include <string.h>
 
 #include "proto/base/str.h"
+#include "proto/layout/box.h"
 #include "worker/executor/ckpt_choice.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_export.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
+#include "worker/state/ckpt_shard.h"
 #include "worker/state/region.h"
 
 enum channel {

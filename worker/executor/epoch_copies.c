@@ -5,11 +5,16 @@
  * box of each kind, dense. Both ends go through the same table in the same order, sends never
  * block, so the order of messages between two ranks is the same on both and nobody waits in a
  * circle. */
+#include "worker/executor/epoch_copies.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/layout/box.h"
+#include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_transfer_impl.h"
+#include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
 #define ROW_HEAD 16

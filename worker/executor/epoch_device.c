@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "proto/base/check.h"
+#include "proto/layout/box.h"
 #include "proto/program/pool.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/executor.h"

@@ -8,6 +8,8 @@
  * epoch ends. It reserves room for the whole before it says GATHER to the others; when the writing
  * fails all the same it says so again. Until WRITTEN all stay, and a loss is mended as in training. When
  * rank 0 waits and is armed it says LEAVE: the next epoch writes, on a device whose disk may take it. */
+#include "worker/executor/epoch_export.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #include "proto/host/file_io.h"
+#include "proto/layout/box.h"
 #include "worker/executor/disk_retry.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/step_log.h"

@@ -6,6 +6,9 @@
 #include <sys/random.h>
 
 #include "proto/base/str.h"
+#include "worker/comm/nccl/nccl_make.h"
+#include "worker/comm/nccl/nccl_pool.h"
+#include "worker/comm/nccl/nccl_start.h"
 
 #define MAX_FAILURES 2
 

@@ -5,11 +5,17 @@
  * of version t + 1 (sealed after that vote). So the ranks meet in the same order on the state mesh.
  * A vote waits for its version's copies, so a checkpoint is read before its slot is written again.
  */
+#include "worker/executor/epoch_replicate.h"
+
 #include <inttypes.h>
 
 #include "worker/executor/audit.h"
 #include "worker/executor/disk_retry.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_checkpoint.h"
+#include "worker/executor/epoch_copies.h"
+#include "worker/executor/epoch_trace.h"
+#include "worker/executor/epoch_transfer.h"
 
 enum work { WORK_FETCH, WORK_SEAL, WORK_COPY, WORK_CHECKPOINT, WORK_END };
 

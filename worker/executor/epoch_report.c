@@ -1,4 +1,6 @@
 /* What the coordinator is told of the steps of an epoch, and who else knows it. See epoch.h. */
+#include "worker/executor/epoch_report.h"
+
 #include <math.h>
 #include <stdlib.h>
 

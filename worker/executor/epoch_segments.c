@@ -3,9 +3,13 @@
  * A segment is named by (job number, device/rank, owner's rank, layout, slot). The layout is the
  * plan's number, not the epoch's: the same plan under a new epoch number goes on in the same files.
  */
+#include "worker/executor/epoch_segments.h"
+
 #include <string.h>
 
+#include "proto/layout/box.h"
 #include "worker/executor/epoch.h"
+#include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
 /* Programs find state by its place: what another version of the compiler laid out otherwise is of another

@@ -4,15 +4,22 @@
  * Version t is written by the update of step t - 1, sealed and copied by the keeper, and becomes stable when
  * vote t has passed; only then is the slot of version t - 1 opened for writing (decision D9).
  */
+#include "worker/executor/epoch_train.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/program/program_check.h"
 #include "worker/executor/audit.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_export.h"
 #include "worker/executor/epoch_nccl.h"
+#include "worker/executor/epoch_replicate.h"
+#include "worker/executor/epoch_report.h"
+#include "worker/executor/epoch_trace.h"
 #include "worker/executor/step_log.h"
 
 #define FLAG_CHECKPOINT 1u /* of rank 0's vote record: write the version of this vote */

@@ -11,12 +11,17 @@
  * waits until it has gone waits for a receiver who has posted it, being at it or past it. Receives are
  * posted up to WINDOW rows ahead, sends are waited for when WINDOW are under way.
  */
+#include "worker/executor/epoch_transfer.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/layout/box.h"
 #include "worker/comm/mesh/mesh.h"
+#include "worker/comm/mesh/mesh_start.h"
+#include "worker/executor/epoch_copies.h"
 #include "worker/executor/epoch_transfer_impl.h"
 
 #define CHANNEL_ROWS 32 /* of the mesh of the move; epoch_copies.c has smaller ones */

@@ -1,6 +1,7 @@
 /* Shared by epoch_copies.c and epoch_transfer.c. Not for others. */
 #ifndef HSP_EPOCH_TRANSFER_IMPL_H
 #define HSP_EPOCH_TRANSFER_IMPL_H
+#include "proto/layout/box.h"
 #include "worker/executor/epoch.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/shards.h"
@@ -11,13 +12,6 @@ struct hsp_epoch_sources {
     struct hsp_state_segment *seg[HSP_EPOCH_SOURCES];
     struct hsp_shards shards;
 };
-
-/* The sealed segments of layout @plan at @version that this device holds. Errors of segments; nothing
- * is left open then. */
-enum hsp_status hsp_epoch_sources_open(const struct hsp_ex_epoch *e, uint64_t plan,
-                                       uint64_t version, struct hsp_epoch_sources *s,
-                                       struct hsp_err *err);
-void hsp_epoch_sources_close(struct hsp_epoch_sources *s);
 
 /* Bytes of one kind of a row. */
 static inline size_t hsp_epoch_kind_bytes(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r)

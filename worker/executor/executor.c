@@ -16,10 +16,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "worker/backend/cpu/cpu.h"
 #include "worker/backend/plugin.h"
+#include "worker/comm/mesh/mesh_listen.h"
+#include "worker/comm/nccl/nccl_pool.h"
 #include "worker/exec/pace.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_nccl.h"
+#include "worker/executor/epoch_report.h"
+#include "worker/executor/epoch_trace.h"
 #include "worker/state/segment_name.h"
 
 #define CONNECT_MS  10000             /* for a mesh to stand; hspmdd's prepare_timeout is longer */

@@ -6,7 +6,7 @@ worker_probe_libprobe_a_SOURCES = \
   worker/probe/gpu_probe_reply.c worker/probe/gpu_probe_reply.h \
   worker/probe/nccl_env.c worker/probe/nccl_env.h \
   worker/probe/nccl_place.c worker/probe/nccl_place.h \
-  worker/probe/nccl_trust.c \
+  worker/probe/nccl_trust.c worker/probe/nccl_trust.h \
   worker/probe/nic.c worker/probe/nic.h \
   worker/probe/nvml.c worker/probe/nvml.h \
   worker/probe/nvml_abi.h \

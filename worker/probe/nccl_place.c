@@ -17,6 +17,7 @@
 
 #include "proto/base/hash.h"
 #include "proto/base/str.h"
+#include "worker/probe/nccl_trust.h"
 
 #define PLUGIN "libnccl-net.so" /* what NCCL looks for when it is not told which */
 

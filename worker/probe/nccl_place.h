@@ -55,25 +55,6 @@ struct hsp_host_net {
 /* A variable of the environment, as getenv gives it. */
 typedef const char *(*hsp_getenv)(const char *name);
 
-/* Whether NCCL's list has this name. "a,b": names with prefix a or b. "=a,b": exactly a or b.
- * "^...": all but these. "": all. @ports: an entry "a:1" counts for device a when it includes, and
- * not when it excludes. */
-bool hsp_nccl_names(const char *list, const char *name, bool ports);
-
-/* Whether the variables say all that NCCL will do: no plugin gives it others, and its ranks do not
- * meet at an address of the administrator's. Else why not: nothing follows from the variables
- * then. */
-bool hsp_nccl_known(hsp_getenv get, char why[HSP_NCCL_WHY]);
-
-/* Whether all that NCCL says among ranks of this host stays here; else why not. */
-bool hsp_nccl_stays(const struct hsp_host_net *h, hsp_getenv get, char why[HSP_NCCL_WHY]);
-
-/* Those of these networks (bit i: the one of number i) on which each interface and each RDMA device
- * that NCCL may use is, if all their traffic to other hosts stays on these networks; 0: why not,
- * and what to do. */
-uint8_t hsp_nccl_trusts(const struct hsp_host_net *h, hsp_getenv get, const struct hsp_ipnets *nets,
-                        char why[HSP_NCCL_WHY]);
-
 /* Where to look; NULL: where the kernel has it. */
 struct hsp_nccl_look {
     const char *boot_id, *shm;    /* /proc/sys/kernel/random/boot_id, /dev/shm */

@@ -14,6 +14,7 @@
 
 #include "proto/base/size.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/cpu/cpu.h"
 #include "worker/probe/probe_fill.h"
 #include "worker/probe/probe_gemm.h"
 

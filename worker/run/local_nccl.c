@@ -1,6 +1,8 @@
 #include "worker/run/local_nccl.h"
 
 #include "proto/program/pool.h"
+#include "worker/comm/nccl/nccl_make.h"
+#include "worker/comm/nccl/nccl_pool.h"
 
 #define TIMEOUT_MS 120000 /* for all communicators of one host */
 

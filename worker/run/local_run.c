@@ -5,7 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/backend/cpu/cpu.h"
 #include "worker/comm/loop/loop_comm.h"
+#include "worker/data/documents.h"
+#include "worker/data/load.h"
+#include "worker/data/synthetic.h"
 #include "worker/run/local_nccl.h"
 
 struct rank {

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "proto/layout/box.h"
+
 static bool is_param(const struct hsp_program *p, uint32_t k)
 {
     return p->tpl.tensors[p->bind.state[k].tensor].state_kind == HSP_STATE_PARAM;

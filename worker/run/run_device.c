@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/base/str.h"
+#include "worker/backend/cpu/cpu.h"
 #include "worker/backend/plugin.h"
 
 #define CUDA "cuda"

@@ -11,6 +11,7 @@
 #include <cjson/cJSON.h>
 
 #include "proto/host/file_io.h"
+#include "proto/program/program_file.h"
 #include "worker/run/local_run.h"
 #include "worker/run/model_export.h"
 

@@ -25,7 +25,4 @@ struct hsp_run_opts {
  * HSP_EINVAL: a file for --verify. */
 enum hsp_status hsp_run_file(const struct hsp_run_opts *o, struct hsp_err *err);
 
-/* Prints what was compared; HSP_EDIGEST when something differs (says step, rank and op). */
-enum hsp_status hsp_verify_file(const struct hsp_run_opts *o, struct hsp_err *err);
-
 #endif

@@ -11,6 +11,8 @@
  *   at the vote           the reduced gradients, loss, norm, tokens, validation loss
  *   after the step        every state tensor.
  * The difference earliest in the single-device graph is the one reported. */
+#include "worker/run/verify.h"
+
 #include <inttypes.h> /* PRIu64 */
 #include <math.h>
 #include <pthread.h>
@@ -19,9 +21,14 @@
 #include <string.h>
 
 #include "proto/host/file_io.h"
+#include "proto/program/program_check.h"
+#include "proto/program/program_file.h"
 #include "worker/run/local_run.h"
 #include "worker/run/run_program.h"
+#include "worker/run/verify_bf16.h"
+#include "worker/run/verify_compare.h"
 #include "worker/run/verify_impl.h"
+#include "worker/run/verify_match.h"
 
 #define VERIFY_STEPS 3
 #define LOW_STATE    0.25 /* of the largest number in it, a state of a bf16 job may be off */

@@ -1,6 +1,8 @@
 /* Programs that compute in bf16 under --verify. See verify_impl.h. */
+#include "worker/run/verify_bf16.h"
+
 #include "worker/exec/state_init.h"
-#include "worker/run/verify_impl.h"
+#include "worker/run/verify_match.h"
 #include "worker/state/region.h"
 
 /* Every place is twice as far, so everything has room for twice its bytes. */

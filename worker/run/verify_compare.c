@@ -1,8 +1,11 @@
 /* Numbers of the two sides of --verify. See verify_impl.h. */
+#include "worker/run/verify_compare.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/layout/box.h"
 #include "proto/op/bf16.h"
 #include "worker/run/verify_impl.h"
 

@@ -1,4 +1,6 @@
 /* Which tensor of a rank is which of the unsharded program. See verify_impl.h. */
+#include "worker/run/verify_match.h"
+
 #include <string.h>
 
 #include "worker/run/verify_impl.h"

@@ -4,6 +4,7 @@
 
 #include "proto/base/hash.h"
 #include "proto/base/simd.h"
+#include "proto/layout/box.h"
 #include "worker/state/region.h"
 
 #define GOLDEN 0x9e3779b97f4a7c15ULL /* 2^64 / golden ratio: spreads consecutive indices */

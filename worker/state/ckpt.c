@@ -21,7 +21,10 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "proto/host/file_io.h"
+#include "proto/layout/box.h"
 #include "worker/state/ckpt_files.h"
+#include "worker/state/ckpt_manifest.h"
+#include "worker/state/ckpt_shard.h"
 #include "worker/state/io_error.h"
 
 #define MAX_STEPS 1048576

@@ -19,6 +19,8 @@
 #include "proto/program/data_cursor.h"
 #include "worker/state/region.h"
 
+struct hsp_ckpt_entry;
+
 #define HSP_CKPT_MAX_PIECES 1048576
 #define HSP_CKPT_MAX_RANKS  4096
 
@@ -44,28 +46,10 @@ struct hsp_ckpt_piece {
     uint64_t hash;       /* of the box (box_hash.h); only of pieces that are streamed */
 };
 
-/* Writes and syncs the shard of @rank (0-based) into the step's temporary directory, replacing a
- * left-over of an earlier attempt. HSP_ENOSPC, HSP_EIO, HSP_EPERM, HSP_ENOMEM, HSP_EINVAL: nothing
- * of it is left. */
-enum hsp_status hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info *info,
-                                     uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
-                                     uint64_t *ret_bytes, struct hsp_err *err);
-
 /* The same for a writer that has not got the data at hand: hashes come first (they stand in the
  * file's head), then the data in parts of any size and order, each once. Names, extents and @p stay
  * until the end. */
 struct hsp_ckpt_stream; /* opaque */
-enum hsp_status hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info *info,
-                                     uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
-                                     struct hsp_ckpt_stream **ret, struct hsp_err *err);
-/* @data: dense, of @part, which lies inside the box of piece @i. */
-enum hsp_status hsp_ckpt_stream_put(struct hsp_ckpt_stream *s, size_t i, const struct hsp_box *part,
-                                    const void *data, struct hsp_err *err);
-/* Syncs and closes. HSP_EDIGEST: a piece is not what its hash said; nothing of the shard is left.
- * The stream is gone also after an error. */
-enum hsp_status hsp_ckpt_stream_close(struct hsp_ckpt_stream *s, uint64_t *ret_bytes,
-                                      struct hsp_err *err);
-struct hsp_ckpt_stream *hsp_ckpt_stream_discard(struct hsp_ckpt_stream *s); /* NULL allowed */
 
 /* After all ranks have written: checks that the shards belong together and cover every tensor
  * exactly once, writes the manifest and gives the directory its name. @data: where the job is in its
@@ -120,14 +104,13 @@ const struct hsp_ckpt_tensor *hsp_ckpt_tensor_at(const struct hsp_ckpt *c, size_
 /* By name of the parameter; NULL when absent. */
 const struct hsp_ckpt_tensor *hsp_ckpt_find(const struct hsp_ckpt *c, const char *name,
                                             uint8_t kind);
+/* @part of the piece @e into @dst, which holds @dst_box. */
+enum hsp_status hsp_ckpt_read_piece(const struct hsp_ckpt *c, const struct hsp_ckpt_entry *e,
+                                    const struct hsp_box *part, const struct hsp_box *dst_box,
+                                    void *dst, struct hsp_err *err);
 /* Reads @region into @dst, which holds @dst_box, whatever layout wrote it. HSP_EINVAL: outside. */
 enum hsp_status hsp_ckpt_read(const struct hsp_ckpt *c, const struct hsp_ckpt_tensor *t,
                               const struct hsp_box *region, const struct hsp_box *dst_box,
                               void *dst, struct hsp_err *err);
-/* Reads everything and compares hashes. HSP_EDIGEST names file and tensor. */
-enum hsp_status hsp_ckpt_verify(const struct hsp_ckpt *c, struct hsp_err *err);
-/* OUT/model.safetensors (parameters as whole tensors) and OUT/config.json; each appears whole or
- * not at all. OUT is made if need be. */
-enum hsp_status hsp_ckpt_export(const struct hsp_ckpt *c, const char *out, struct hsp_err *err);
 
 #endif

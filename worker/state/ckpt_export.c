@@ -1,11 +1,15 @@
 /* A checkpoint read whole: to compare its hashes, or to write the model it holds. */
+#include "worker/state/ckpt_export.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/host/file_io.h"
+#include "proto/layout/box.h"
 #include "proto/program/program.h"
 #include "worker/state/box_hash.h"
+#include "worker/state/ckpt.h"
 #include "worker/state/ckpt_files.h"
 #include "worker/state/io_error.h"
 

@@ -1,4 +1,6 @@
 /* Shards: writing one, opening one, and whether a set of them covers everything exactly once. */
+#include "worker/state/ckpt_shard.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,9 +9,11 @@
 #include "proto/base/hash.h"
 #include "proto/base/map.h"
 #include "proto/base/size.h"
+#include "proto/layout/box.h"
 #include "proto/program/program.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt_files.h"
+#include "worker/state/ckpt_manifest.h"
 
 #define IO_BYTES   (1U << 20) /* staging of strided pieces */
 #define NAME_BYTES 512

@@ -6,6 +6,7 @@
 #include "proto/base/check.h"
 #include "proto/base/size.h"
 #include "proto/base/vec.h"
+#include "proto/layout/box.h"
 
 static int64_t side(const struct hsp_box *b, uint8_t d)
 {

@@ -21,6 +21,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/size.h"
+#include "proto/layout/box.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/io_error.h"
 #include "worker/state/segment_dir.h"

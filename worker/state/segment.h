@@ -50,6 +50,9 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
                                    uint32_t n, int64_t area_bytes, struct hsp_state_segment **ret,
                                    struct hsp_err *err);
 
+enum hsp_status hsp_segment_open_path(const char *path, bool writable,
+                                      struct hsp_state_segment **ret, struct hsp_err *err);
+
 /* Maps an existing one after checking all but the contents (hsp_segment_verify does those).
  * HSP_ENOENT; HSP_EVERSION: format of another program version; HSP_EDIGEST: damaged. HSP_EIO,
  * HSP_EPERM, HSP_ENOMEM (want of memory or of descriptors) say nothing of it. */
@@ -97,15 +100,5 @@ struct hsp_segment_info {
     uint64_t content;
     uint64_t file_bytes;
 };
-/* What is there, sorted by file name; left-overs of unfinished creations are deleted. *ret is
- * released with free(). HSP_ENOENT, HSP_EIO, HSP_ELIMIT; HSP_ENOMEM: also to look at one of them. */
-enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret, size_t *ret_n,
-                                 struct hsp_err *err);
-/* Deletes one file; no error when it is not there. */
-enum hsp_status hsp_segment_remove(const char *dir, const struct hsp_segment_key *key,
-                                   struct hsp_err *err);
-/* Deletes all files of a job with an epoch below @below (UINT64_MAX: all), damaged ones too. */
-enum hsp_status hsp_segment_sweep(const char *dir, const char *job, uint64_t below,
-                                  struct hsp_err *err);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
+#include "worker/state/segment.h"
 
 #define MAX_FILES 65536 /* slots and copies of all jobs of a node */
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "proto/base/str.h"
+#include "worker/state/segment_dir.h"
 
 void hsp_segname_key(const struct hsp_segname *n, struct hsp_segment_key *ret)
 {

@@ -4,6 +4,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/vec.h"
+#include "proto/layout/box.h"
 
 static enum hsp_status full_list(struct hsp_err *err)
 {

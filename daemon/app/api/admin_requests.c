@@ -1,11 +1,22 @@
 /* Requests of hspmdctl: those the core decides wait in a list for its REPLY. */
+#include "daemon/app/api/admin_requests.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/app/api/admin_queries.h"
+#include "daemon/app/api/sessions.h"
+#include "daemon/app/api/subscriptions.h"
+#include "daemon/app/api/trace_collect.h"
 #include "daemon/app/app.h"
 #include "daemon/app/docs/check_doc.h"
+#include "daemon/app/docs/status_doc.h"
+#include "daemon/app/event_log.h"
+#include "daemon/app/job_table.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/jobs.h"
 #include "proto/base/str.h"
 
 #define MAX_PENDING 4096 /* requests under way; more are refused */

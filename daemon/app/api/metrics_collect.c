@@ -1,4 +1,6 @@
 /* The snapshot behind /metrics: views of the core, of the jobs' tables and of this process. */
+#include "daemon/app/api/metrics_collect.h"
+
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +10,12 @@
 #include <unistd.h>
 
 #include "daemon/app/app.h"
+#include "daemon/app/job_table.h"
+#include "daemon/app/store_stall.h"
+#include "daemon/cluster/health.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/membership.h"
 
 /* ---- counting ---- */
 

@@ -1,11 +1,18 @@
 /* Connections: who may do what, frames to messages and back. The first message decides what a
  * connection is: an agent says HELLO, everything else is an administrator. */
+#include "daemon/app/api/sessions.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/app/api/admin_requests.h"
+#include "daemon/app/api/subscriptions.h"
+#include "daemon/app/api/trace_collect.h"
 #include "daemon/app/app.h"
+#include "daemon/app/event_log.h"
+#include "daemon/cluster/measure.h"
 #include "proto/base/str.h"
 #include "proto/wire/msg_frame.h"
 

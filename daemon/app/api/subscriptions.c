@@ -1,11 +1,15 @@
 /* Lines of the feed and of the metrics for hspmdctl, as far back as they are kept and then as they
  * come; and requests that wait for a job. */
+#include "daemon/app/api/subscriptions.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/app/api/sessions.h"
 #include "daemon/app/app.h"
+#include "daemon/cluster/jobs.h"
 #include "proto/base/str.h"
 
 struct hsp_follower {

@@ -9,14 +9,19 @@
  *
  * hspmdd asks by itself, too: a few steps of each epoch, for what they tell of the devices (hsp_profile_correct). Nobody
  * gets that trace; another one waits for its end. */
+#include "daemon/app/api/trace_collect.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/app/api/sessions.h"
 #include "daemon/app/app.h"
 #include "daemon/app/docs/trace_doc.h"
+#include "daemon/app/job_table.h"
+#include "daemon/cluster/jobs.h"
 #include "proto/base/str.h"
 
 #define GRACE_MS  2000  /* for what members of an epoch that ends have to say */

@@ -4,6 +4,7 @@
 #include <cjson/cJSON.h>
 
 #include "daemon/app/docs/doc_put.h"
+#include "daemon/plan/plan_yaml.h"
 
 /* The plan as a file. False: no memory, or larger than a message. */
 static bool put_plan(cJSON *o, const struct hsp_plan *plan)

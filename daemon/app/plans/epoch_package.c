@@ -4,9 +4,13 @@
 #include <string.h>
 
 #include "daemon/app/plans/epoch_shards.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/sharding/param_owners.h"
 #include "daemon/spmd/sharding/param_sharding.h"
+#include "proto/layout/box.h"
+#include "proto/program/binding_codec.h"
 #include "proto/program/pool.h"
+#include "proto/program/template_codec.h"
 
 #define PLAN_TEXT_MAX ((size_t)HSP_MSG_BLOB_MAX) /* it is sent as one blob */
 

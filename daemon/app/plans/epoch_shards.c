@@ -7,6 +7,7 @@
 
 #include "proto/base/map.h"
 #include "proto/base/vec.h"
+#include "proto/layout/box.h"
 
 #define MAX_PIECES (16u << 20)
 

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/plan/plan_check.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/plan/pool_view.h"
+#include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/sharding/infer_streams.h"
 #include "daemon/spmd/sharding/param_sharding.h"
 

@@ -1,9 +1,13 @@
 /* The choice of a plan, its compile, and what to do when it is too large after all; see plan_request.h. */
+#include "daemon/app/plans/plan_choice.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "daemon/app/plans/plan_request.h"
+#include "daemon/planner/annotations.h"
+#include "daemon/planner/lengths.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "proto/base/str.h"
 

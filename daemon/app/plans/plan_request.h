@@ -67,8 +67,4 @@ void hsp_plan_measured(struct hsp_plan_question *q, const struct hsp_cluster *c,
 /* The device of the question's cluster that @d is; cluster.n: none. */
 uint32_t hsp_plan_find(const struct hsp_plan_question *q, hsp_device_id d);
 
-/* Plans and compiles. Takes long. The answer's plan is the caller's reference.
- * @compile: false stops after the prediction (dry runs): no plan record. */
-void hsp_plan_work(struct hsp_plan_question *q, bool compile, struct hsp_plan_answer *ret);
-
 #endif

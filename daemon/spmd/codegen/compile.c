@@ -3,10 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/plan/plan_check.h"
 #include "daemon/plan/pool_view.h"
 #include "daemon/spmd/codegen/device_schedule.h"
 #include "daemon/spmd/codegen/specialize.h"
 #include "daemon/spmd/codegen/template_builder.h"
+#include "daemon/spmd/codegen/template_cache.h"
+#include "daemon/spmd/lower/lower_plan.h"
 #include "daemon/spmd/lower/stage_ir.h"
 #include "daemon/spmd/lower/zero3_rendezvous.h"
 #include "daemon/spmd/schedule/activation_slots.h"
@@ -14,6 +17,7 @@
 #include "daemon/spmd/schedule/memory_plan.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "proto/program/pool.h"
+#include "proto/program/program_check.h"
 
 /* Where the stream of @s sits in the lists of training and validation samples. */
 static void bind_stream(const struct hsp_compiler *c, const struct hsp_stagecode *s,

@@ -3,8 +3,11 @@
 #include <stdlib.h>
 
 #include "daemon/spmd/codegen/template_builder.h"
+#include "daemon/spmd/codegen/template_cache.h"
+#include "daemon/spmd/reshard/move_list.h"
 #include "proto/base/check.h"
 #include "proto/base/size.h"
+#include "proto/layout/box.h"
 
 /* The member's numbers for what its mould leaves open. */
 struct binder {

@@ -7,6 +7,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/vec.h"
+#include "proto/program/template_codec.h"
 
 /* What a symbol stands for. */
 struct sym_key {

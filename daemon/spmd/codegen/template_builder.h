@@ -68,12 +68,5 @@ void hsp_member_code_fini(struct hsp_member_code *code); /* also of a zeroed one
 /* Makes its mould, whatever is kept, into the compiler's arena. HSP_ELIMIT, HSP_ENOMEM. */
 enum hsp_status hsp_mould_make(const struct hsp_compiler *c, const struct hsp_member_code *code,
                                struct hsp_mould *ret, struct hsp_err *err);
-/* Its mould: of this compile, else a copy of a kept one, else made. *ret is valid until the next call.
- * Errors of hsp_mould_make. */
-enum hsp_status hsp_mould_get(struct hsp_compiler *c, const struct hsp_member_code *code,
-                              const struct hsp_mould **ret, struct hsp_err *err);
-
-/* Keeps @m in place of the moulds of the compile before last. Without memory all stays as it is. */
-void hsp_templates_renew(struct hsp_templates *k, const struct hsp_moulds *m);
 
 #endif

@@ -8,6 +8,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/spmd/lower/stage_ir.h"
+
+struct hsp_member_code;
+struct hsp_mould;
+struct hsp_moulds;
+
 /* Templates of the last compiles of a job, so that a switch makes only those that changed (template_builder.h).
  * For one compile at a time. */
 struct hsp_templates;
@@ -19,5 +25,11 @@ struct hsp_template_count {
 };
 /* Of the last compile that succeeded. */
 struct hsp_template_count hsp_templates_count(const struct hsp_templates *k);
+/* Keeps @m in place of the moulds of the compile before last. Without memory all stays as it is. */
+void hsp_templates_renew(struct hsp_templates *k, const struct hsp_moulds *m);
+/* Its mould: of this compile, else a copy of a kept one, else made. *ret is valid until the next call.
+ * Errors of hsp_mould_make. */
+enum hsp_status hsp_mould_get(struct hsp_compiler *c, const struct hsp_member_code *code,
+                              const struct hsp_mould **ret, struct hsp_err *err);
 
 #endif

@@ -1,3 +1,5 @@
+#include "daemon/spmd/lower/layer_runs.h"
+
 #include "daemon/spmd/lower/stage_ir.h"
 
 uint32_t hsp_unit_runs(const struct hsp_compiler *c, const struct hsp_code *code, uint32_t *ret_of,

@@ -1,5 +1,8 @@
 /* Post: gradients from accumulators to home, the norm, the vote, the update. */
+#include "daemon/spmd/lower/lower_epilogue.h"
+
 #include "daemon/spmd/lower/param_slots.h"
+#include "proto/layout/box.h"
 
 #include "daemon/spmd/sharding/param_owners.h"
 /* A value for something of @param that lives in Post only. */

@@ -1,8 +1,18 @@
 /* The compiler's middle: from graph and plan to the layout of every use and every Reshard, stage by
  * stage, before anything is cut into ranks. total_plan.c and specialize.c read it. */
+#include "daemon/spmd/lower/lower_plan.h"
+
 #include <stdlib.h>
 
+#include "daemon/plan/plan_check.h"
+#include "daemon/plan/stage_groups.h"
+#include "daemon/spmd/lower/lower_epilogue.h"
+#include "daemon/spmd/lower/lower_prologue.h"
+#include "daemon/spmd/lower/lower_stream.h"
+#include "daemon/spmd/lower/offload.h"
+#include "daemon/spmd/lower/split_backward.h"
 #include "daemon/spmd/lower/stage_ir.h"
+#include "daemon/spmd/lower/zero3.h"
 #include "daemon/spmd/sharding/param_sharding.h"
 #include "daemon/spmd/sharding/sequence_balance.h"
 

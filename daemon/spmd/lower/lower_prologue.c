@@ -1,7 +1,11 @@
 /* Pre: state, and parameters from home to use. */
+#include "daemon/spmd/lower/lower_prologue.h"
+
 #include <string.h>
 
 #include "daemon/spmd/lower/param_slots.h"
+#include "proto/layout/box.h"
+#include "proto/layout/canon.h"
 
 static const char *const kind_suffix[HSP_N_STATE_KINDS] = {"", "#m", "#v", "#momentum"};
 

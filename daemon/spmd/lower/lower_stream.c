@@ -5,9 +5,12 @@
  * its own is completed there and sent into the layout in which tensors rest on the other stage
  * (hsp_tensor_rest; decision D1: no Reshard here leaves the stream).
  */
+#include "daemon/spmd/lower/lower_stream.h"
+
 #include <string.h>
 
 #include "daemon/spmd/lower/place_reductions.h"
+#include "daemon/spmd/lower/recompute.h"
 #include "daemon/spmd/lower/ring_attention.h"
 #include "daemon/spmd/sharding/param_sharding.h"
 #include "proto/base/check.h"

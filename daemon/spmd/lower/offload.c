@@ -10,9 +10,12 @@
  * communication queue runs them, so they take place while that unit computes, and the memory of two
  * units is enough.
  */
+#include "daemon/spmd/lower/offload.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/spmd/lower/layer_runs.h"
 #include "daemon/spmd/lower/stage_ir.h"
 
 /* Where a value is copied. */

@@ -30,10 +30,6 @@ uint32_t hsp_slot_source(const struct hsp_stagecode *s, uint32_t param, uint32_t
 /* The boxes of the home of @param in @slot. @ret is initialised here, to be finished in any case. */
 enum hsp_status hsp_slot_cover(const struct hsp_compiler *c, uint32_t param, uint32_t slot,
                                struct hsp_cover *ret, struct hsp_err *err);
-/* What @slot has of @uses, each element once for each rank. @ret likewise. */
-enum hsp_status hsp_slot_uses(const struct hsp_compiler *c, uint32_t param, uint32_t slot,
-                              const struct hsp_cover *uses, struct hsp_cover *ret,
-                              struct hsp_err *err);
 
 /* The value in which the stage uses @param; HSP_NONE: it does not. */
 uint32_t hsp_param_use_value(const struct hsp_compiler *c, const struct hsp_stagecode *s,

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/spmd/lower/lower_stream.h"
+#include "daemon/spmd/lower/reduction_mincut.h"
 #include "daemon/spmd/sharding/param_sharding.h"
 #include "proto/base/vec.h"
 

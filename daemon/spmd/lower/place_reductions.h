@@ -40,13 +40,13 @@ struct hsp_sums {
     const struct hsp_sum_use *use;
 };
 
-/* @ret_first[op]: the op's sums are completed before it. Costs are >= 0 and add up to far less than
- * 2^62. HSP_ENOMEM. */
-enum hsp_status hsp_sums_cut(const struct hsp_sums *x, bool *ret_first, struct hsp_err *err);
-
 /* @ret_first[node], in the arena of @c: sums among the operands of the node are completed before it.
  * Parameters' uses exist. HSP_ENOMEM, HSP_ELIMIT, or deduction's errors. */
 enum hsp_status hsp_sums_place(struct hsp_compiler *c, uint32_t stream, const bool **ret_first,
                                struct hsp_err *err);
+/* place_reductions.c, for tests: changes the operands @in of @n, which are no uses of parameters, as @f says. */
+enum hsp_status hsp_operands_force(const struct hsp_compiler *c, const struct hsp_stagecode *s,
+                                   const struct hsp_node *n, const struct hsp_forced *f,
+                                   struct hsp_layout *in, struct hsp_err *err);
 
 #endif

@@ -7,6 +7,8 @@
  * under channels of its own; all members repeat it in the same place. Random numbers are functions
  * of coordinates (dropout), so the second pass has the bits of the first.
  */
+#include "daemon/spmd/lower/recompute.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,7 @@
 #include "daemon/spmd/lower/ring_attention.h"
 
+#include "daemon/plan/stage_groups.h"
+#include "daemon/spmd/lower/lower_stream.h"
 #include "daemon/spmd/sharding/param_sharding.h"
 #include "proto/base/check.h"
 

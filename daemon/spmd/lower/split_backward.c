@@ -7,6 +7,8 @@
  * the gradients of its input and of its scale at once) is added where it is made, so that it is not
  * kept. What both parts read lives until the later one: classes follow from that.
  */
+#include "daemon/spmd/lower/split_backward.h"
+
 #include <stdlib.h>
 
 #include "daemon/spmd/lower/stage_ir.h"

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/reshard/reshard_kind.h"
+#include "daemon/spmd/reshard/reshard_kind_text.h"
 #include "proto/base/check.h"
 #include "proto/base/vec.h"
 

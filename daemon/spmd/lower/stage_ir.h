@@ -166,12 +166,6 @@ struct hsp_compiler {
     const struct hsp_templates *kept; /* of earlier ones, or NULL */
 };
 
-/* lower_plan.c: fills @c, of which g, p, t and arena are set; hsp_layouts_fini also after a
- * failure. HSP_EINVAL: the plan does not fit the model. HSP_ELIMIT: its layouts do not fit the arena.
- */
-enum hsp_status hsp_layouts_make(struct hsp_compiler *c, struct hsp_err *err);
-void hsp_layouts_fini(struct hsp_compiler *c);
-
 /* stream, stage and n_chunks of @s are set. */
 enum hsp_status hsp_stagecode_init(struct hsp_compiler *c, struct hsp_stagecode *s,
                                    struct hsp_err *err);
@@ -218,56 +212,10 @@ enum hsp_status hsp_reshard_values(struct hsp_compiler *c, const struct hsp_stag
 enum hsp_status hsp_reshard_clone(struct hsp_compiler *c, uint32_t reshard, uint32_t *ret,
                                   struct hsp_err *err);
 
-/* lower_stream.c: some version of @tensor of @s in layout @at, made in @part if there is none. */
-enum hsp_status hsp_version_want(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
-                                 uint32_t tensor, const struct hsp_layout *at, uint32_t *ret,
-                                 struct hsp_err *err);
-/* The stage that runs @n, and the part of it. */
-struct hsp_stagecode *hsp_node_place(const struct hsp_compiler *c, uint32_t stream,
-                                     const struct hsp_node *n, uint32_t *ret_part);
-/* What @n, whose operands @s holds as @in, needs and gives; @values as in hsp_question. *ret_ring: it
- * becomes several steps (ring_attention.h), @in is changed then. */
-enum hsp_status hsp_node_deduce(const struct hsp_compiler *c, const struct hsp_stagecode *s,
-                                const struct hsp_node *n, struct hsp_layout *in, bool values,
-                                struct hsp_deduced *ret, bool *ret_ring, struct hsp_err *err);
-/* place_reductions.c, for tests: changes the operands @in of @n, which are no uses of parameters, as @f says. */
-enum hsp_status hsp_operands_force(const struct hsp_compiler *c, const struct hsp_stagecode *s,
-                                   const struct hsp_node *n, const struct hsp_forced *f,
-                                   struct hsp_layout *in, struct hsp_err *err);
-/* How many gradients of the parameter are made on this stage. */
-uint32_t hsp_grads_here(const struct hsp_compiler *c, const struct hsp_stagecode *s,
-                        uint32_t param);
-/* Fills in the first two operand dims whose global coordinate the kernel reads, inputs before results.
- */
-enum hsp_status hsp_step_origins(const struct hsp_stagecode *s, struct hsp_step *st,
-                                 struct hsp_err *err);
-/* lower_stream.c: forward and backward nodes of one stream; then the statistics and Eval. */
-enum hsp_status hsp_lower_stream(struct hsp_compiler *c, uint32_t stream, struct hsp_err *err);
-/* recompute.c: Backward computes again what it reads, instead of keeping it; after lowering. */
-enum hsp_status hsp_recompute_stage(struct hsp_compiler *c, struct hsp_stagecode *s,
-                                    struct hsp_err *err);
-/* split_backward.c: of a stage that splits its backward, moves to WGRAD what only parameters wait for; after
- * recomputation. */
-enum hsp_status hsp_split_backward(struct hsp_stagecode *s, struct hsp_err *err);
 /* layer_runs.c: consecutive steps of one unit of the model (block, embedding, head) in a part. What unit
  * needs is brought when the one before it begins. */
 struct hsp_unit_run {
     size_t first, behind_op; /* its first op, or step 0; the step behind its first op */
 };
-/* @ret_of[step] is the run it belongs to; both arrays have room for one more than @code has steps.
- * Returns how many runs there are, at least one. */
-uint32_t hsp_unit_runs(const struct hsp_compiler *c, const struct hsp_code *code, uint32_t *ret_of,
-                       struct hsp_unit_run *ret);
-/* offload.c: what Forward leaves for Backward waits in host memory; after the backward is split.
- * HSP_ENOMEM; HSP_ELIMIT: too many tensors or instructions. */
-enum hsp_status hsp_offload_stage(struct hsp_compiler *c, struct hsp_stagecode *s,
-                                  struct hsp_err *err);
-/* zero3.c: with zero 3, parameters are gathered in the parts that read them, and gradients added
- * up in those that make them; after lowering, before Post. */
-enum hsp_status hsp_param_gather(struct hsp_compiler *c, struct hsp_err *err);
-/* lower_prologue.c: state tensors, uses and Pre of all stages; before lowering. */
-enum hsp_status hsp_param_pre(struct hsp_compiler *c, struct hsp_err *err);
-/* lower_epilogue.c: Post of all stages; after lowering. */
-enum hsp_status hsp_param_post(struct hsp_compiler *c, struct hsp_err *err);
 
 #endif

@@ -10,11 +10,16 @@
  * their part in both in SERVE (zero3_rendezvous.h). A parameter whose home is its use stays as it is; one that
  * several ranks store keeps the accumulator of its use.
  */
+#include "daemon/spmd/lower/zero3.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/spmd/lower/layer_runs.h"
+#include "daemon/spmd/lower/lower_prologue.h"
 #include "daemon/spmd/lower/param_slots.h"
 #include "proto/base/vec.h"
+#include "proto/layout/box.h"
 
 #define MAX_MEETINGS ((size_t)HSP_MAX_INSTRS)
 

@@ -1,9 +1,12 @@
 /* Cells of two covers with who holds and who needs them. */
+#include "daemon/spmd/reshard/cell_holders.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "daemon/spmd/reshard/resolve_impl.h"
 #include "proto/base/vec.h"
+#include "proto/layout/box.h"
 #include "proto/layout/cover_cells.h"
 
 #define MAX_POOL ((size_t)1 << 24) /* holders and receivers of all cells of one Reshard */

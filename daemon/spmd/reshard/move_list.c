@@ -1,4 +1,6 @@
 /* Moves: collected cell by cell, finished, cut into each rank's part, printed. */
+#include "daemon/spmd/reshard/move_list.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +9,7 @@
 #include "proto/base/buf.h"
 #include "proto/base/check.h"
 #include "proto/base/vec.h"
+#include "proto/layout/box.h"
 
 #define MAX_CELLS ((size_t)1 << 22) /* one Reshard: far above any plan, stops runaway input */
 #define MAX_MOVES ((size_t)1 << 16)

@@ -1,9 +1,11 @@
 /* What a resolved Reshard costs. */
+#include "daemon/spmd/reshard/reshard_cost.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "daemon/spmd/reshard/reshard_kind.h"
 #include "proto/layout/annot.h" /* HSP_MAX_RANKS */
+#include "proto/layout/box.h"
 
 struct pricing {
     const struct hsp_rank_links *links;

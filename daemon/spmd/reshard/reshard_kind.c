@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/spmd/reshard/cell_holders.h"
 #include "daemon/spmd/reshard/resolve_impl.h"
 #include "proto/base/vec.h"
+#include "proto/layout/box.h"
 #include "proto/layout/rank_set.h"
 
 #define MAX_GROUPS ((size_t)1 << 20)

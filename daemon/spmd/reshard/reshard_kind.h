@@ -68,14 +68,5 @@ struct hsp_methods {
 enum hsp_status hsp_methods_find(const struct hsp_cover *src, const struct hsp_cover *dst,
                                  bool partial_target, struct hsp_arena *arena,
                                  struct hsp_methods *ret, struct hsp_err *err);
-const char *hsp_method_name(uint8_t method);
-/* "reduce_scatter + send_recv, identity": what the parts are, each kind once. */
-void hsp_methods_put(const struct hsp_methods *m, struct hsp_buf *out);
-
-/* Microseconds from when all ranks are ready until the last one is done; copies on a rank count
- * nothing. Collectives are priced as executed, by direct exchange: a rank sends and receives at
- * once, and its messages follow each other; moves of different ranks overlap. @elem: bytes of an
- * element. */
-double hsp_moves_us(const struct hsp_moves *m, size_t elem, const struct hsp_rank_links *links);
 
 #endif

@@ -3,8 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/spmd/reshard/cell_holders.h"
+#include "daemon/spmd/reshard/move_list.h"
 #include "daemon/spmd/reshard/resolve_impl.h"
+#include "daemon/spmd/reshard/resolve_reduction.h"
 #include "proto/base/check.h"
+#include "proto/layout/box.h"
 
 double hsp_resolver_us(const struct hsp_resolver *r, uint32_t from, uint32_t to)
 {

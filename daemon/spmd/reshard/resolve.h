@@ -27,6 +27,10 @@
 #include "proto/layout/cover_cells.h"
 #include "proto/program/program.h" /* struct hsp_move, hsp_reshard_bind */
 
+struct hsp_holder;
+struct hsp_move_task;
+struct hsp_resolver;
+
 /* What a message from one rank to another costs; pure. */
 struct hsp_rank_links {
     struct hsp_link_cost (*between)(const void *ctx, uint32_t from, uint32_t to);
@@ -73,10 +77,12 @@ enum hsp_status hsp_resolve(const struct hsp_cover *src, const struct hsp_cover 
                             const struct hsp_resolve_opts *opts, uint32_t *channel,
                             struct hsp_arena *arena, struct hsp_moves *ret, struct hsp_err *err);
 
-/* The part of @m that @rank takes part in. @batch_dim0: dim 0 is the micro-batch, never cut; its
- * cells end at HSP_TO_END. */
-enum hsp_status hsp_moves_bind(const struct hsp_moves *m, uint32_t rank, bool batch_dim0,
-                               struct hsp_arena *arena, struct hsp_reshard_bind *ret,
-                               struct hsp_err *err);
+double hsp_resolver_us(const struct hsp_resolver *r, uint32_t from, uint32_t to); /* per byte */
+uint8_t hsp_holder_pick(const struct hsp_holder *h);
+enum hsp_status hsp_resolver_copy(struct hsp_resolver *r, const struct hsp_move_task *t,
+                                  uint32_t rank, uint8_t pick, struct hsp_err *err);
+enum hsp_status hsp_resolver_send(struct hsp_resolver *r, const struct hsp_move_task *t,
+                                  bool of_sums, uint8_t pick, uint32_t from, uint32_t to,
+                                  struct hsp_err *err);
 
 #endif

@@ -38,11 +38,6 @@ struct hsp_tasks {
     bool zero[HSP_MAX_RANKS]; /* receives what nobody holds */
 };
 
-/* Of @x src, dst, opts and any_target are set. Fails as hsp_resolve; hsp_tasks_fini also then. */
-enum hsp_status hsp_tasks_make(struct hsp_tasks *x, struct hsp_err *err);
-void hsp_tasks_fini(struct hsp_tasks *x);
-bool hsp_task_receives(const struct hsp_tasks *x, const struct hsp_move_task *t, uint32_t rank);
-
 /* ---- moves under construction ---- */
 
 /* Roots and peers of its cells are ranks until it is finished. */
@@ -69,14 +64,6 @@ struct hsp_draft_key {
     const uint32_t *ranks; /* ascending; P2P: none */
     const uint8_t *pick;   /* [n_ranks], or NULL */
 };
-enum hsp_status hsp_drafts_add(struct hsp_drafts *x, const struct hsp_draft_key *key,
-                               const struct hsp_box *box, uint32_t root, uint32_t peer,
-                               struct hsp_err *err);
-/* The moves of @t in the order of execution: copies, collectives, sends, sends of sums. */
-enum hsp_status hsp_drafts_finish(struct hsp_drafts *x, const struct hsp_tasks *t,
-                                  uint32_t *channel, struct hsp_arena *arena, struct hsp_moves *ret,
-                                  struct hsp_err *err);
-void hsp_drafts_fini(struct hsp_drafts *x);
 
 /* ---- decisions ---- */
 
@@ -85,15 +72,5 @@ struct hsp_resolver {
     struct hsp_drafts drafts;
     int64_t load[HSP_MAX_RANKS]; /* elements sent by each rank */
 };
-double hsp_resolver_us(const struct hsp_resolver *r, uint32_t from, uint32_t to); /* per byte */
-uint8_t hsp_holder_pick(const struct hsp_holder *h);
-enum hsp_status hsp_resolver_copy(struct hsp_resolver *r, const struct hsp_move_task *t,
-                                  uint32_t rank, uint8_t pick, struct hsp_err *err);
-enum hsp_status hsp_resolver_send(struct hsp_resolver *r, const struct hsp_move_task *t,
-                                  bool of_sums, uint8_t pick, uint32_t from, uint32_t to,
-                                  struct hsp_err *err);
-/* resolve_reduction.c: a task of several addends. */
-enum hsp_status hsp_resolver_sum(struct hsp_resolver *r, const struct hsp_move_task *t,
-                                 struct hsp_err *err);
 
 #endif

@@ -1,8 +1,14 @@
 /* Sums and maxima: who adds, where the sum is made, who gets it from whom. */
+#include "daemon/spmd/reshard/resolve_reduction.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/spmd/reshard/cell_holders.h"
+#include "daemon/spmd/reshard/move_list.h"
+#include "daemon/spmd/reshard/resolve.h"
 #include "daemon/spmd/reshard/resolve_impl.h"
+#include "proto/layout/box.h"
 
 /* A group that adds, its members ascending. */
 struct group {

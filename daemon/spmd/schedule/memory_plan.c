@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/base/size.h"
+#include "proto/layout/box.h"
 
 #define MAX_BYTES  (INT64_C(1) << 62)
 #define PAGE_BYTES 4096

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "proto/program/sheet.h"
-#include "proto/text/yaml.h"
+#include "proto/text/yaml_write.h"
 
 #define NAME_MAX_BYTES 24 /* of a unit: letter, micro-batch, chunk */
 

@@ -3,6 +3,8 @@
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
+#include "proto/layout/box.h"
+
 struct builder {
     struct hsp_arena *arena;
     enum hsp_tier sum; /* the tier of several addends: PARTIAL or MAX */

@@ -3,9 +3,12 @@
 #include <stdlib.h> /* qsort */
 
 #include "daemon/plan/name_range.h"
+#include "daemon/plan/plan_check.h"
+#include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/sharding/zero_interleaved.h"
 #include "proto/base/check.h"
 #include "proto/base/size.h"
+#include "proto/layout/box.h"
 
 #define HOME_ARENA_BYTES ((size_t)64 << 20) /* scratch for one plan's homes */
 

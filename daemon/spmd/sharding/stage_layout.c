@@ -1,5 +1,7 @@
 #include "daemon/spmd/sharding/stage_layout.h"
 
+#include "proto/layout/box.h"
+
 /* The members of group @g: [*ret_first, *ret_end). */
 static void group_of(const struct hsp_tiers *t, uint32_t g, uint32_t *ret_first, uint32_t *ret_end)
 {

@@ -2,6 +2,8 @@
 
 #include <stdlib.h> /* qsort */
 
+#include "proto/layout/box.h"
+
 /* ---- slots ---- */
 
 /* Boxes that overlap, directly or over others, have one root. */

@@ -1,11 +1,13 @@
 /* Does a plan say what the compiler derives? Both sides are spelled out, a line per name, sorted
  * and compared, so that the order of lines and the way names are grouped do not matter. */
+#include "daemon/spmd/total/total_check.h"
+
 #include <stdlib.h> /* qsort */
 #include <string.h>
 
 #include "daemon/plan/name_range.h"
 #include "daemon/plan/plan_yaml_total.h"
-#include "daemon/spmd/total/total_plan.h"
+#include "proto/layout/annot_text.h"
 
 #define SCRATCH_BYTES ((size_t)1 << 30)
 #define LINE_BYTES    ((size_t)16 << 20)

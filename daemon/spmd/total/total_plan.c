@@ -3,14 +3,18 @@
 #include <string.h>
 
 #include "daemon/plan/name_range.h"
-#include "daemon/plan/plan_yaml_total.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/plan/pool_view.h"
+#include "daemon/spmd/lower/lower_plan.h"
 #include "daemon/spmd/lower/stage_ir.h"
 #include "daemon/spmd/sharding/cover_to_annot.h"
 #include "daemon/spmd/sharding/zero_interleaved.h"
 #include "daemon/spmd/total/pipeline_check.h"
+#include "daemon/spmd/total/total_check.h"
 #include "daemon/spmd/total/total_reshards.h"
 #include "proto/base/map.h"
+#include "proto/layout/annot_text.h"
+#include "proto/layout/box.h"
 #include "proto/program/sheet.h"
 
 #define SCRATCH_BYTES ((size_t)1 << 30)

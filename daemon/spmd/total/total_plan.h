@@ -39,9 +39,4 @@ struct hsp_compiler;
 enum hsp_status hsp_complete_layouts(const struct hsp_compiler *c, struct hsp_arena *arena,
                                      struct hsp_plan *ret, struct hsp_err *err);
 
-/* Whether @stated says nothing else than @total in the sections it has (total_check.c). HSP_EINVAL names
- * the place and both sides. */
-enum hsp_status hsp_plan_agrees(const struct hsp_plan *stated, const struct hsp_plan *total,
-                                struct hsp_err *err);
-
 #endif

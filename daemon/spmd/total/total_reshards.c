@@ -5,9 +5,10 @@
 
 #include "daemon/plan/name_range.h"
 #include "daemon/plan/plan_yaml_total.h"
-#include "daemon/spmd/reshard/reshard_kind.h"
+#include "daemon/spmd/reshard/reshard_cost.h"
 #include "proto/base/check.h"
 #include "proto/base/size.h"
+#include "proto/layout/box.h"
 
 #define LINE_BYTES ((size_t)16 << 20)
 

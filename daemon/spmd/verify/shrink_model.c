@@ -2,8 +2,8 @@
 
 #include <string.h>
 
+#include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/sharding/param_sharding.h"
-#include "daemon/spmd/total/total_plan.h"
 #include "daemon/spmd/verify/shrink_homes.h"
 #include "proto/base/size.h"
 

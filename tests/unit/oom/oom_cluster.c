@@ -1,6 +1,7 @@
 /* Every story of a coordinator, told by the tests of tests/unit/daemon/cluster, with failing allocations:
  * before a step of the machine is made, it is made in child processes that lack memory. Linked with
  * --wrap of the functions that are wrapped here. */
+#include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_state.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"

@@ -9,9 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/ctl/cmd_feed.h"
+#include "daemon/ctl/cmd_show.h"
 #include "daemon/ctl/command.h"
+#include "daemon/ctl/ctl.h"
+#include "daemon/ctl/options.h"
 #include "proto/base/size.h"
 #include "proto/net/frame_client.h"
+#include "proto/wire/msg_encode.h"
 #include "proto/wire/msg_frame.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"

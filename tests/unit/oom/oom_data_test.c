@@ -8,6 +8,9 @@
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
 #include "worker/data/data_cache.h"
+#include "worker/data/documents.h"
+#include "worker/data/load.h"
+#include "worker/data/synthetic.h"
 
 struct files {
     char *dir;

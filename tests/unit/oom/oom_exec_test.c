@@ -8,8 +8,11 @@
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/worker/exec/tiny_program.h"
+#include "worker/backend/cpu/cpu.h"
 #include "worker/comm/loop/loop_comm.h"
+#include "worker/data/synthetic.h"
 #include "worker/exec/engine.h"
+#include "worker/exec/record.h"
 #include "worker/exec/state_init.h"
 #include "worker/state/safetensors.h"
 

@@ -1,6 +1,9 @@
 /* proto/layout. */
 #include "proto/layout/annot.h"
+#include "proto/layout/annot_text.h"
+#include "proto/layout/canon.h"
 #include "proto/text/yaml.h"
+#include "proto/text/yaml_parse.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
 

@@ -2,9 +2,13 @@
 #include "tests/lib/testlib.h"
 
 #include "daemon/lp/lp.h"
+#include "daemon/lp/solve.h"
+#include "daemon/plan/plan_yaml.h"
+#include "daemon/planner/annotations.h"
 #include "daemon/planner/cluster_file.h"
 #include "daemon/planner/correct.h"
 #include "daemon/planner/job_file.h"
+#include "daemon/planner/lengths.h"
 #include "daemon/planner/pipeline.h"
 #include "daemon/planner/planner.h"
 #include "daemon/planner/shares.h"

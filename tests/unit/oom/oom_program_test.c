@@ -2,10 +2,18 @@
 #include "tests/lib/testlib.h"
 
 #include "proto/layout/annot.h"
+#include "proto/layout/annot_text.h"
+#include "proto/layout/box.h"
+#include "proto/program/binding_codec.h"
 #include "proto/program/data_cursor.h"
+#include "proto/program/program_check.h"
+#include "proto/program/program_dump.h"
+#include "proto/program/program_file.h"
 #include "proto/program/program_io.h"
 #include "proto/program/sheet.h"
+#include "proto/program/template_codec.h"
 #include "proto/text/yaml.h"
+#include "proto/text/yaml_parse.h"
 #include "tests/lib/oom.h"
 #include "tests/unit/worker/exec/tiny_program.h"
 

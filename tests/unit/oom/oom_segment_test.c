@@ -7,6 +7,7 @@
 #include "tests/unit/worker/state/shard_fill.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/segment.h"
+#include "worker/state/segment_dir.h"
 #include "worker/state/shards.h"
 
 enum { N_ROWS = 2, AREA = 512, SEALED = 4 };

@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include "proto/base/size.h"
+#include "proto/layout/box.h"
 #include "tests/lib/oom.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
+#include "worker/state/ckpt_export.h"
+#include "worker/state/ckpt_shard.h"
 #include "worker/state/ckpt_verify.h"
 #include "worker/state/safetensors.h"
 

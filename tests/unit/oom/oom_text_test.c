@@ -4,6 +4,9 @@
 #include "proto/base/arena.h"
 #include "proto/base/size.h"
 #include "proto/text/layers.h"
+#include "proto/text/yaml_parse.h"
+#include "proto/text/yaml_read.h"
+#include "proto/text/yaml_write.h"
 #include "tests/lib/oom.h"
 
 enum { ARENA = 4 << 20 };

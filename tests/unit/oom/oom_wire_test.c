@@ -7,6 +7,7 @@
 #include "proto/base/size.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/msg_blob.h"
+#include "proto/wire/msg_encode.h"
 #include "proto/wire/msg_frame.h"
 #include "proto/wire/msg_table.h"
 #include "tests/lib/oom.h"

@@ -6,6 +6,7 @@
 
 #include "proto/base/size.h"
 #include "worker/backend/call_check.h"
+#include "worker/backend/cpu/cpu_memory.h"
 #include "worker/backend/cpu/narrow.h"
 
 enum hsp_status hsp_cpu_reserve(struct hsp_cpu *cpu, size_t bytes, struct hsp_err *err)

@@ -38,13 +38,14 @@ typedef enum hsp_status (*hsp_cpu_kernel)(struct hsp_cpu *cpu, const struct hsp_
 
 /* Makes room for @bytes of scratch for each worker; contents are lost. HSP_ENOMEM. */
 enum hsp_status hsp_cpu_reserve(struct hsp_cpu *cpu, size_t bytes, struct hsp_err *err);
+/* CPU: @threads workers of our own pool (1 = the calling thread only). OpenBLAS is used
+ * single-threaded, called from our pool. */
+enum hsp_status hsp_backend_cpu_open(int threads, struct hsp_backend **ret, struct hsp_err *err);
+
 static inline void *hsp_cpu_scratch(const struct hsp_cpu *cpu, unsigned worker)
 {
     return cpu->scratch + (size_t)worker * cpu->scratch_bytes;
 }
-
-/* Fills in what needs no kernels: memory, copies, tickets. cpu_memory.c */
-void hsp_cpu_memory(struct hsp_backend *b);
 
 static inline int64_t hsp_array_count(const struct hsp_array *a)
 {

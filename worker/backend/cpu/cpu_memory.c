@@ -1,12 +1,13 @@
 /* Memory and queues of the CPU backend. All memory is the host's, and everything is done when a call
  * returns, by the thread that calls: so every ticket is reached. */
+#include "worker/backend/cpu/cpu_memory.h"
+
 #include <math.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #include "proto/base/size.h"
 #include "proto/op/bf16.h"
-#include "worker/backend/cpu/cpu.h"
 
 #define PAGE ((size_t)4096) /* in front of each area: its length */
 

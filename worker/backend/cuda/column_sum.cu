@@ -4,6 +4,7 @@
  * A block sums 32 groups of N columns over a range of rows, eight rows at a time; ranges are added
  * up by a second kernel. Runs of RUN rows are summed in the wide type, and runs
  * in fp64. Ranges depend on the shape alone. */
+#include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/kernels.h"
 #include "worker/backend/cuda/range_sum.cuh"
 

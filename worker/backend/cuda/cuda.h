@@ -64,29 +64,6 @@ enum hsp_status hsp_cuda_cells(struct hsp_cuda *g, enum hsp_devq q, const struct
                                const struct hsp_cell_view *src, const struct hsp_box *cell,
                                enum hsp_cells how, struct hsp_err *err);
 
-/* @bytes of scratch of queue @q, aligned to 256, for the work given to it next; contents undefined. What was given
- * before is done with its own by then; an op asks once, for all it needs. HSP_ENOMEM says how many bytes. */
-enum hsp_status hsp_cuda_scratch(struct hsp_cuda *g, enum hsp_devq q, size_t bytes, void **ret,
-                                 struct hsp_err *err);
-
-/* HSP_OK for cudaSuccess; else records what could not be done (@what: "a graph of 12 calls") and CUDA's text.
- * HSP_ENOMEM: no device memory; HSP_AGAIN: it cannot be captured, see hsp_cuda_goes_on; HSP_EIO: anything else, and
- * every later call fails with the same words. */
-enum hsp_status hsp_cuda_check(struct hsp_cuda *g, cudaError_t e, const char *what,
-                               struct hsp_err *err);
-/* The same for a status of cuBLASLt; HSP_EUNSUPPORTED: what it has no code for. */
-enum hsp_status hsp_cuda_check_lt(struct hsp_cuda *g, cublasStatus_t e, const char *what,
-                                  struct hsp_err *err);
-/* After a call that was refused: HSP_OK, the device goes on and another way may be tried; HSP_AGAIN, between begin
- * and end nothing has run yet, and the host will give all of it once more; HSP_EIO, the device is lost. */
-enum hsp_status hsp_cuda_goes_on(struct hsp_cuda *g, enum hsp_devq q, const char *what,
-                                 struct hsp_err *err);
-/* The calling thread uses this device from now on. Every function of backend.h begins with it. */
-enum hsp_status hsp_cuda_bind(struct hsp_cuda *g, struct hsp_err *err);
-
-/* Frees what g->gemm points to; NULL is fine. gemm.cu */
-void hsp_cuda_gemm_free(struct hsp_cuda *g);
-
 static inline int64_t hsp_cuda_count(const struct hsp_array *a)
 {
     int64_t n = 1;

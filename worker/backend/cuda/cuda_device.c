@@ -1,12 +1,19 @@
+#include "worker/backend/cuda/cuda_device.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/layout/box.h"
 #include "worker/backend/call_check.h"
+#include "worker/backend/cuda/cuda_fault.h"
+#include "worker/backend/cuda/cuda_gemm.h"
 #include "worker/backend/cuda/cuda_host.h"
+#include "worker/backend/cuda/cuda_memory.h"
+#include "worker/backend/cuda/cuda_queue.h"
+#include "worker/backend/cuda/cuda_replay.h"
 #include "worker/backend/cuda/kernels.h"
-#include "worker/backend/cuda/products.h"
 
 #define SCRATCH_ALIGN ((size_t)1 << 20) /* what scratch grows by, at least */
 

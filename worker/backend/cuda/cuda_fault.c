@@ -1,3 +1,5 @@
+#include "worker/backend/cuda/cuda_fault.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -6,6 +8,7 @@
 #include <string.h>
 
 #include "worker/backend/cuda/cuda_host.h"
+#include "worker/backend/cuda/cuda_queue.h"
 
 struct hsp_cuda_fault {
     pthread_mutex_t lock;

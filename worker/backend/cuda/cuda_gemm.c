@@ -8,12 +8,15 @@
  *          then all are forgotten. An algorithm that the library refuses to run after all gives way to the
  *          next of MAX_ALGOS, the last to the plain kernel: a product is slow then, a step goes on.
  */
+#include "worker/backend/cuda/cuda_gemm.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/backend/cuda/cuda_device.h"
+#include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/gemm_plain.h"
-#include "worker/backend/cuda/products.h"
 
 #define MAX_PLANS 256 /* a model has about 30 products a micro-batch shape */
 #define MAX_ALGOS 3   /* of a plan */

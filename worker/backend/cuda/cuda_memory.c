@@ -2,11 +2,16 @@
  * would hold up whoever releases a block while others are busy, or wait, with a peer, for work that
  * the host has yet to give. So blocks released in the midst of work are retired: given out again to
  * who asks for as many bytes, freed when the device is idle or memory runs short. */
+#include "worker/backend/cuda/cuda_memory.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/size.h"
+#include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/cuda_host.h"
+#include "worker/backend/cuda/cuda_queue.h"
+#include "worker/backend/cuda/cuda_replay.h"
 
 #define ALIGN ((size_t)256)
 

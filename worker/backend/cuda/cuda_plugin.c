@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "worker/backend/cuda/cuda_host.h"
+#include "worker/backend/cuda/cuda_device.h"
 
 #define TEXT(x)  TEXT_(x)
 #define TEXT_(x) #x

@@ -1,9 +1,14 @@
+#include "worker/backend/cuda/cuda_queue.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "worker/backend/cuda/cuda_device.h"
+#include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/cuda_host.h"
+#include "worker/backend/cuda/cuda_replay.h"
 
 /* How long the host looks before it sleeps: work of a step ends within microseconds of each other,
  * a sleep costs some 20 of them. */

@@ -8,10 +8,16 @@
  * A graph whose memory has been released is never started again. When the same calls come with other pointers (after a
  * switch), it is updated in place, which is several times cheaper than to build another.
  */
+#include "worker/backend/cuda/cuda_replay.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/backend/cuda/cuda_device.h"
+#include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/cuda_host.h"
+#include "worker/backend/cuda/cuda_memory.h"
+#include "worker/backend/cuda/cuda_queue.h"
 
 static void take_lock(struct hsp_cuda *g)
 {

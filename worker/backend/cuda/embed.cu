@@ -6,6 +6,8 @@
  * sorted by counting how many of its positions are smaller, and a block adds up the rows of an
  * id. */
 #include "worker/backend/cuda/block_sum.cuh"
+#include "worker/backend/cuda/cuda_device.h"
+#include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
 

@@ -2,6 +2,8 @@
  * tiles of queries, and one that makes dk and dv by tiles of keys. Both compute the weights again from
  * lse. Scores of the second are made transposed, keys by queries: then weights and their gradients
  * are already the left factors of the sums for dv and dk, and never leave the registers. */
+#include "worker/backend/cuda/cuda_device.h"
+#include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/flash.cuh"
 
 /* MT tiles of 16 rows a warp, NW warps; KEEP: the block's own two tiles stay in registers, and their

@@ -1,4 +1,5 @@
 /* Attention forward, bf16 on tensor cores. */
+#include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/flash.cuh"
 
 /* Shape of the kernel for heads of up to D elements: MT tiles of 16 rows a warp, NW warps, BC keys a

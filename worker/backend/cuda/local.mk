@@ -31,16 +31,16 @@ cuda_headers = \
   worker/backend/cuda/tensor_core.cuh
 # The host side.
 cuda_device = \
-  worker/backend/cuda/cuda_device.c \
-  worker/backend/cuda/cuda_fault.c \
+  worker/backend/cuda/cuda_device.c worker/backend/cuda/cuda_device.h \
+  worker/backend/cuda/cuda_fault.c worker/backend/cuda/cuda_fault.h \
   worker/backend/cuda/cuda_host.h \
-  worker/backend/cuda/cuda_memory.c \
+  worker/backend/cuda/cuda_memory.c worker/backend/cuda/cuda_memory.h \
   worker/backend/cuda/cuda_plugin.c \
-  worker/backend/cuda/cuda_queue.c \
-  worker/backend/cuda/cuda_replay.c
+  worker/backend/cuda/cuda_queue.c worker/backend/cuda/cuda_queue.h \
+  worker/backend/cuda/cuda_replay.c worker/backend/cuda/cuda_replay.h
 # What else is C and knows CUDA's headers.
 cuda_host = \
-  worker/backend/cuda/cuda_gemm.c \
+  worker/backend/cuda/cuda_gemm.c worker/backend/cuda/cuda_gemm.h \
   worker/backend/cuda/op_table.c
 EXTRA_DIST += $(cuda_kernels) $(cuda_headers) $(cuda_device) $(cuda_host) \
   worker/backend/cuda/README.md

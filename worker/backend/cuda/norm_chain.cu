@@ -6,6 +6,7 @@
  * it comes to, so that it keeps their sums in registers. Blocks write theirs, a second kernel adds
  * them up (range_sum.cuh). How rows are shared out depends on the shape alone. */
 #include "worker/backend/cuda/block_sum.cuh"
+#include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/kernels.h"
 #include "worker/backend/cuda/range_sum.cuh"
 

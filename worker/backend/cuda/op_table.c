@@ -1,4 +1,5 @@
 /* Which kernel runs which op. */
+#include "worker/backend/cuda/cuda_gemm.h"
 #include "worker/backend/cuda/kernels.h"
 #include "worker/backend/cuda/products.h"
 

@@ -9,12 +9,6 @@
 extern "C" {
 #endif
 
-/* linear, linear_dx and linear_dw */
-enum hsp_status hsp_cuda_product(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
-                                 struct hsp_err *err);
-/* The same with what follows: run_sum of backend.h. Shapes were looked at before. */
-enum hsp_status hsp_cuda_product_sum(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
-                                     const struct hsp_sum *s, bool *ret_done, struct hsp_err *err);
 /* attention and packed_attention */
 enum hsp_status hsp_cuda_attention(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                                    struct hsp_err *err);

@@ -3,6 +3,7 @@
  * Blocks sum pieces of the tensor, a last one adds up their results; the number of pieces depends
  * on the number of elements alone. */
 #include "worker/backend/cuda/block_sum.cuh"
+#include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
 

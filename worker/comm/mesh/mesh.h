@@ -33,19 +33,6 @@ enum hsp_mesh_transport {
     HSP_MESH_UNIX, /* by Unix sockets: what AUTO falls back to */
 };
 
-/* Listens on @host (a name or number; port chosen by the kernel) and, but for HSP_MESH_TCP, on an abstract
- * Unix socket; without it no pair of this process uses one, whoever calls.
- * @advertise: the host others reach us by; NULL: @host, which must not be a wildcard then.
- * HSP_EINVAL: no such address; HSP_EIO; HSP_ENOMEM. */
-enum hsp_status hsp_mesh_listener_open(const char *host, const char *advertise,
-                                       enum hsp_mesh_transport transport,
-                                       struct hsp_mesh_listener **ret, struct hsp_err *err);
-/* What peers get as our address: "10.0.0.2:40123,unix:NAME". Valid until close. */
-const char *hsp_mesh_listener_address(const struct hsp_mesh_listener *l);
-/* No hsp_mesh_connect may be running. Connections that wait for an epoch are dropped. NULL allowed.
- */
-void hsp_mesh_listener_close(struct hsp_mesh_listener *l);
-
 struct hsp_mesh_peer {
     const char *name;    /* for messages: "a/0" */
     const char *address; /* of its listener */
@@ -66,22 +53,11 @@ struct hsp_mesh_params {
     void *ctx;
 };
 
-/* Connects to all peers: the lower rank calls the higher. Connections of peers that are early were
- * kept by the listener; those of this or older epochs that come late are dropped.
- * HSP_EPEER: a pair cannot connect until the time is up, or broke before all stood, or shares no memory
- * though HSP_MESH_SHM asks for it; the message names it. HSP_EAUTH: a peer does not hold the key (the lower rank
- * says so, the higher counts refused callers). HSP_ECANCELED. HSP_EINVAL, HSP_ENOMEM,
- * HSP_EIO. Nothing is left open on failure. */
-enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_mesh_params *p,
-                                 struct hsp_comm **ret, struct hsp_err *err);
-
 struct hsp_mesh_links { /* of one rank to its peers */
     uint32_t shm;       /* through shared memory */
     uint32_t local;     /* over Unix sockets */
     uint32_t clear;     /* over TCP as it is */
     uint32_t tls;       /* over TCP with TLS */
 };
-/* @c is a mesh. */
-struct hsp_mesh_links hsp_mesh_count_links(const struct hsp_comm *c);
 
 #endif

@@ -2,12 +2,19 @@
  *
  * Possible failure: a caller with another key or of the other kind (dropped and counted), one that says no
  * more (dropped), one whose segment is no good (final). */
+#include "worker/comm/mesh/mesh_answer.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "worker/comm/mesh/mesh_auth.h"
+#include "worker/comm/mesh/mesh_join.h"
+#include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_making.h"
+#include "worker/comm/mesh/mesh_shm.h"
+#include "worker/comm/mesh/mesh_tls.h"
 
 #define PROOF_MS 5000 /* a client that has been challenged answers within that */
 

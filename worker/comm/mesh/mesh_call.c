@@ -2,12 +2,19 @@
  *
  * Possible failure: a peer cannot be reached, or closes half way (called again with growing pauses), one with
  * another key (final), no memory to share (once more, without, unless transport: shm asks for it). */
+#include "worker/comm/mesh/mesh_call.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "worker/comm/mesh/mesh_auth.h"
+#include "worker/comm/mesh/mesh_join.h"
+#include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_making.h"
+#include "worker/comm/mesh/mesh_shm.h"
+#include "worker/comm/mesh/mesh_tls.h"
 
 #define PAUSE_MAX_MS 500
 

@@ -25,19 +25,6 @@ struct mesh_hello {
     bool shares; /* the sender has a segment, and would take one; not with tls */
 };
 
-/* Writes a hello with a fresh nonce. False without randomness. */
-bool hsp_mesh_hello_make(const struct mesh_hello *h, uint8_t ret[MESH_HELLO]);
-bool hsp_mesh_hello_read(const uint8_t raw[MESH_HELLO], struct mesh_hello *ret);
-bool hsp_mesh_nonce(uint8_t ret[MESH_NONCE]);
-/* What the server (or the client) answers to this hello and this nonce of the server. */
-bool hsp_mesh_proof(const uint8_t key[HSP_MESH_KEY_BYTES], bool server,
-                    const uint8_t hello[MESH_HELLO], const uint8_t nonce[MESH_NONCE],
-                    uint8_t ret[MESH_PROOF]);
-/* The secret of a TLS connection that begins with this hello. */
-bool hsp_mesh_secret(const uint8_t key[HSP_MESH_KEY_BYTES], const uint8_t hello[MESH_HELLO],
-                     uint8_t ret[MESH_PROOF]);
-bool hsp_mesh_proof_equal(const uint8_t a[MESH_PROOF], const uint8_t b[MESH_PROOF]);
-
 /* ---- listener and the joins that wait for arrivals ---- */
 
 #define MESH_ARRIVALS 64
@@ -49,8 +36,6 @@ struct mesh_arrival {
     uint32_t from;
 };
 
-enum hsp_mesh_transport hsp_mesh_transport_of(const struct hsp_mesh_listener *l);
-
 /* One hsp_mesh_connect under way; the caller's storage. */
 struct mesh_join {
     struct mesh_join *next;
@@ -60,21 +45,6 @@ struct mesh_join {
     struct mesh_arrival arrival[MESH_ARRIVALS];
 };
 
-enum hsp_status hsp_mesh_join_open(struct hsp_mesh_listener *l, struct mesh_join *j,
-                                   struct hsp_err *err);
-/* Takes one arrival; false: none. */
-bool hsp_mesh_join_take(struct hsp_mesh_listener *l, struct mesh_join *j, struct mesh_arrival *ret);
-void hsp_mesh_join_close(struct hsp_mesh_listener *l, struct mesh_join *j);
-
-/* Starts a connection to an address; @local: by its Unix socket, if it is on this host.
- * Returns a non-blocking descriptor (@ret_wait: connecting still), or -errno; -ENOENT when @local
- * and the address has none on this host. */
-int hsp_mesh_dial(const char *address, bool local, bool *ret_wait);
-/* Whether all addresses name local sockets of one host: the same answer at every rank. */
-bool hsp_mesh_one_host(const struct hsp_mesh_peer *peers, uint32_t n);
-uint64_t hsp_mesh_now_ms(void);
-uint64_t hsp_mesh_now_ns(void);
-
 /* ---- TLS of one connection ----
  *
  * Locks itself: one thread may read while another writes; of each kind one at a time. Bytes that came
@@ -83,24 +53,6 @@ uint64_t hsp_mesh_now_ns(void);
 struct hsp_tls_ctx;
 struct mesh_out;
 struct mesh_tls;
-/* @key: the epoch's. Both ends give the hello of the connection. */
-enum hsp_status hsp_mesh_tls_new(struct hsp_tls_ctx *ctx, bool server,
-                                 const uint8_t key[HSP_MESH_KEY_BYTES],
-                                 const uint8_t hello[MESH_HELLO], struct mesh_tls **ret,
-                                 struct hsp_err *err);
-struct mesh_tls *hsp_mesh_tls_free(struct mesh_tls *t); /* NULL allowed; returns NULL */
-/* Goes on with the handshake. HSP_OK: both hold the key; HSP_AGAIN: waits for the peer; HSP_EAUTH;
- * HSP_EIO: the socket did not take the answer. */
-enum hsp_status hsp_mesh_tls_shake(struct mesh_tls *t, int fd, struct hsp_err *err);
-/* Takes in what the socket has. > 0: bytes; 0: its end; -errno. */
-ssize_t hsp_mesh_tls_fill(struct mesh_tls *t, int fd);
-/* Decrypts up to @cap bytes of what was taken in. HSP_AGAIN: no more; else the stream is broken. */
-enum hsp_status hsp_mesh_tls_read(struct mesh_tls *t, void *buf, size_t cap, size_t *ret_n,
-                                  struct hsp_err *err);
-/* As hsp_mesh_write_some. */
-int hsp_mesh_tls_write_some(struct mesh_tls *t, int fd, struct mesh_out *o, size_t most);
-/* A few bytes, at once or not at all. */
-bool hsp_mesh_tls_say(struct mesh_tls *t, int fd, const void *p, size_t n);
 
 /* ---- a standing mesh ---- */
 
@@ -200,73 +152,6 @@ struct mesh_wire {
     struct mesh_tls *tls; /* NULL: clear */
     struct mesh_shm *shm; /* NULL: bytes go by the socket */
 };
-/* Makes a mesh of connected sockets (@wire[n], none at rank) and starts its thread. Takes them over,
- * and the context of their TLS (NULL allowed) and the segment of their shared memory (head NULL: none),
- * in every case. */
-enum hsp_status hsp_mesh_start(const struct hsp_mesh_params *p, const struct mesh_wire *wire,
-                               struct hsp_tls_ctx *ctx, struct seg *seg, struct hsp_comm **ret,
-                               struct hsp_err *err);
-/* Closes and frees all of a mesh without a thread. */
-void hsp_mesh_free(struct hsp_mesh *m);
 extern const struct hsp_comm_ops hsp_mesh_ops;
-void *hsp_mesh_io_main(void *mesh);
-/* Waits for the links, the first @spin_ns awake, and serves those that are ready. By the I/O thread, or
- * the user thread while it leads. False: there is an end to come to. */
-bool hsp_mesh_turn(struct hsp_mesh *m, uint64_t spin_ns);
-/* Between two looks of who waits awake. With a processor for each rank it keeps its own: others would have it
- * for a whole time slice (Linux 6.18: a yield gives up the rest of its share, too). */
-void hsp_mesh_look_away(const struct hsp_mesh *m);
-/* Kills the mesh; locked. The first reason stays. */
-void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
-    __attribute__((format(printf, 4, 5)));
-void hsp_mesh_header(const struct hsp_mesh *m, enum mesh_kind kind, uint32_t channel, uint64_t seq,
-                     uint64_t bytes, uint8_t ret[MESH_HEADER]);
-/* The rest of this section is locked. Wakes the user thread, wherever it waits. */
-void hsp_mesh_notify(struct hsp_mesh *m);
-/* Whether a header continues the stream of that peer. */
-bool hsp_mesh_header_ok(const struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HEADER]);
-/* Acts on a header. False: stop reading this link. */
-bool hsp_mesh_on_header(struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HEADER]);
-/* Finds room for the message whose header was read. False: dead, or held. */
-bool hsp_mesh_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t bytes);
-void hsp_mesh_finish(struct hsp_mesh *m, struct mesh_link *l); /* a message is whole */
-/* Kills the mesh as another rank did, for the same reason. */
-void hsp_mesh_told(struct hsp_mesh *m, uint32_t by, bool canceled, uint32_t lost);
-void hsp_mesh_out_done(struct hsp_mesh *m,
-                       struct mesh_link *l); /* the first message to send is out */
-void hsp_mesh_drop_out(struct hsp_mesh *m, struct mesh_link *l);
-/* Sets what the I/O thread waits for on a link, if it changed; locked. */
-void hsp_mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out);
-/* Writes what the kernel takes of a message, about @most bytes. 1: it is through; 0: later; -errno.
- */
-int hsp_mesh_write_some(struct mesh_link *l, struct mesh_out *o, size_t most);
-void hsp_mesh_wake(int fd);
-
-/* ---- links by shared memory: mesh_shm.c. Locked, but for new and free. ---- */
-
-/* Our half of a link to @peer: its memory is there then. HSP_EIO, HSP_ENOMEM. */
-enum hsp_status hsp_shm_new(const struct seg *own, uint32_t peer, struct mesh_shm **ret,
-                            struct hsp_err *err);
-/* The other half: the peer's segment is @fd (stays the caller's). HSP_EPROTO, HSP_EIO. */
-enum hsp_status hsp_shm_attach(struct mesh_shm *s, int fd, uint32_t n, uint32_t me,
-                               struct hsp_err *err);
-struct mesh_shm *hsp_shm_free(struct mesh_shm *s); /* NULL allowed; returns NULL */
-/* Writes what fits of a message; true: it is out. */
-bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o);
-/* The user thread comes, and goes. */
-void hsp_shm_enter(struct hsp_mesh *m);
-void hsp_shm_leave(struct hsp_mesh *m);
-/* Waits until something happens; @awaited: the peer whose message is waited for, UINT32_MAX: none. */
-void hsp_shm_await(struct hsp_mesh *m, uint32_t awaited);
-void hsp_shm_notify(struct hsp_mesh *m);    /* wakes our user thread */
-void hsp_shm_abort_all(struct hsp_mesh *m); /* sets the abort word of all peers */
-void hsp_shm_rung(struct hsp_mesh *m);      /* the I/O thread: a peer needs us */
-void hsp_shm_said_bye(struct hsp_mesh *m, uint32_t peer);
-bool hsp_shm_has_said_bye(const struct mesh_shm *s);
-/* Lending: begin, await until lent is not NULL (or the mesh is dead, or the link closed), end. */
-bool hsp_shm_lends(const struct hsp_mesh *m, uint32_t peer, size_t bytes);
-void hsp_shm_lend_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t bytes);
-const void *hsp_shm_lent(struct hsp_mesh *m, uint32_t peer);
-void hsp_shm_lend_end(struct hsp_mesh *m, uint32_t peer);
 
 #endif

@@ -6,6 +6,8 @@
  *
  * Invariant (M2): dst and its fields belong to who runs the links: this thread, or the user thread while
  * it leads (of links by shared memory: to who has the lock); matching lists are locked. */
+#include "worker/comm/mesh/mesh_io.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
@@ -19,6 +21,10 @@
 
 #include "proto/base/le.h"
 #include "worker/comm/mesh/mesh_impl.h"
+#include "worker/comm/mesh/mesh_listen.h"
+#include "worker/comm/mesh/mesh_match.h"
+#include "worker/comm/mesh/mesh_shm.h"
+#include "worker/comm/mesh/mesh_tls.h"
 
 #define N_EVENTS   64
 #define WAKE       UINT32_MAX         /* epoll tag of wake_fd */

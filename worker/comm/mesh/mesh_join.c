@@ -16,6 +16,8 @@
  * or closes half way (called again with growing pauses until the time is up; it may be restarting,
  * or not have the epoch yet), a server with another key (final), a client with another key (dropped
  * and counted), a standing peer that goes away (final), cancellation, the deadline. */
+#include "worker/comm/mesh/mesh_join.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -25,7 +27,13 @@
 #include <unistd.h>
 
 #include "proto/net/tls_psk.h"
+#include "worker/comm/mesh/mesh_answer.h"
+#include "worker/comm/mesh/mesh_call.h"
+#include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_making.h"
+#include "worker/comm/mesh/mesh_shm.h"
+#include "worker/comm/mesh/mesh_start.h"
+#include "worker/comm/mesh/mesh_tls.h"
 
 bool hsp_mesh_send_all(int fd, const void *p, size_t n)
 {

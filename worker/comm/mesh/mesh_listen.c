@@ -5,6 +5,8 @@
  * again).
  *
  * The thread owns the connections; joins hand over by the lock. */
+#include "worker/comm/mesh/mesh_listen.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -21,6 +23,7 @@
 #include <unistd.h>
 
 #include "proto/base/hash.h"
+#include "worker/comm/mesh/mesh_auth.h"
 #include "worker/comm/mesh/mesh_impl.h"
 
 #define MAX_CONNS \

@@ -67,29 +67,4 @@ static inline const char *mesh_name_of(const struct mesh_making *m, uint32_t r)
     return m->p->peers[r].name;
 }
 
-/* All of a few bytes, at once or not at all. */
-bool hsp_mesh_send_all(int fd, const void *p, size_t n);
-/* Reads up to @want bytes in all. 1: complete; 0: not yet; -1: gone (errno, 0: closed). */
-int hsp_mesh_read_more(int fd, uint8_t *buf, size_t *have, size_t want);
-/* The pair stands; takes the descriptor, @tls and @shm over. */
-void hsp_mesh_pair_up(struct mesh_making *m, uint32_t r, int fd, bool local, struct mesh_tls *tls,
-                      struct mesh_shm *shm);
-
-/* ---- mesh_call.c ---- */
-
-/* Goes on with a pair that does not stand: calls a peer of higher rank when it is time, hears what it says.
- * HSP_OK also when it has to be called again; else the mesh cannot be made. */
-enum hsp_status hsp_mesh_call(struct mesh_making *m, uint32_t r, short events, uint64_t now,
-                              struct hsp_err *err);
-
-/* ---- mesh_answer.c ---- */
-
-/* Takes the arrivals of the listener and challenges them. */
-void hsp_mesh_take_callers(struct mesh_making *m, uint64_t now);
-/* Goes on with a caller; drops it when it is up, late or no good, so the last one takes its place. HSP_OK also
- * then; else the mesh cannot be made. */
-enum hsp_status hsp_mesh_answer(struct mesh_making *m, uint32_t i, short events, uint64_t now,
-                                struct hsp_err *err);
-void hsp_mesh_drop_caller(struct mesh_making *m, uint32_t i);
-
 #endif

@@ -2,12 +2,17 @@
  * All of it runs locked.
  *
  * Invariant (M1): a request in state BUSY is touched by who runs its link; after `ended` there is none. */
+#include "worker/comm/mesh/mesh_match.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "proto/base/le.h"
 #include "worker/comm/mesh/mesh_impl.h"
+#include "worker/comm/mesh/mesh_io.h"
+#include "worker/comm/mesh/mesh_listen.h"
+#include "worker/comm/mesh/mesh_shm.h"
 
 /* magic u32, version u8, kind u8, 0 u16, job u64, epoch u64, rank u32, channel u32, sequence u64,
  * length u64 */

@@ -13,6 +13,11 @@
 #include <time.h>
 
 #include "worker/comm/mesh/mesh_impl.h"
+#include "worker/comm/mesh/mesh_io.h"
+#include "worker/comm/mesh/mesh_listen.h"
+#include "worker/comm/mesh/mesh_match.h"
+#include "worker/comm/mesh/mesh_shm.h"
+#include "worker/comm/mesh/mesh_start.h"
 
 #define SPIN_NS 100000 /* awake that long: what falling asleep and waking costs twice */
 #define FLUSH_S 10     /* close: a peer that does not read for that long is given up */

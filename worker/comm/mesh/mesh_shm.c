@@ -16,6 +16,8 @@
  * sequentially consistent).
  * Invariant (S3): positions are this rank's own; of the peer's counters only the difference is used, and it
  * is checked against the size of the lane. */
+#include "worker/comm/mesh/mesh_shm.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -29,6 +31,9 @@
 
 #include "proto/base/le.h"
 #include "worker/comm/mesh/mesh_impl.h"
+#include "worker/comm/mesh/mesh_io.h"
+#include "worker/comm/mesh/mesh_listen.h"
+#include "worker/comm/mesh/mesh_match.h"
 
 #define TURN    ((size_t)64 << 10) /* published at once: the reader copies while more is written */
 #define SPIN_NS 100000             /* awake that long: what falling asleep and waking costs twice */

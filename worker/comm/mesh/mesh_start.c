@@ -1,4 +1,6 @@
 /* The beginning and the end of a mesh: its links from connected sockets, its thread, its memory. */
+#include "worker/comm/mesh/mesh_start.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,6 +15,10 @@
 
 #include "proto/net/tls_psk.h"
 #include "worker/comm/mesh/mesh_impl.h"
+#include "worker/comm/mesh/mesh_io.h"
+#include "worker/comm/mesh/mesh_listen.h"
+#include "worker/comm/mesh/mesh_shm.h"
+#include "worker/comm/mesh/mesh_tls.h"
 
 #define SOCKET_BUFFER (4 << 20) /* the kernel's usual maximum; keeps both ends busy */
 

@@ -5,6 +5,8 @@
  * thread decrypts straight into the receive that waits for it.
  *
  * Invariant (T1): a session is touched under `lock`; `out` belongs to the one writer of the link. */
+#include "worker/comm/mesh/mesh_tls.h"
+
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <stdio.h>
@@ -13,6 +15,7 @@
 #include <sys/socket.h>
 
 #include "proto/net/tls_psk.h"
+#include "worker/comm/mesh/mesh_auth.h"
 #include "worker/comm/mesh/mesh_impl.h"
 
 #define RECORD ((size_t)16 << 10) /* plain bytes of a full record */

@@ -1,4 +1,6 @@
 /* Offers and what follows from them; see nccl_need.h. */
+#include "worker/comm/nccl/nccl_agree.h"
+
 #include <stdlib.h>
 #include <string.h>
 

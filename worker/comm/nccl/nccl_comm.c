@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "worker/comm/nccl/nccl_pool.h"
+#include "worker/comm/nccl/nccl_send.h"
 
 /* ---- death ---- */
 

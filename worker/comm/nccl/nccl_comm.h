@@ -29,6 +29,8 @@
 #include "worker/comm/comm.h"
 #include "worker/comm/nccl/nccl_need.h"
 
+struct hsp_nccl_comm;
+
 #define HSP_NCCL_CHANNEL \
     (UINT32_MAX - 1) /* of the mesh, for what prepare and start tell each other */
 
@@ -44,14 +46,6 @@ struct hsp_nccl_opts {
         greeting_bytes; /* of the largest collective by which members are connected (nccl_link.h); 0: 8 MiB */
 };
 
-/* HSP_EUNSUPPORTED: no NCCL, with the reason; HSP_ENOMEM, also of the device; its errors. */
-enum hsp_status hsp_nccl_open(const struct hsp_nccl_opts *o, struct hsp_nccl **ret,
-                              struct hsp_err *err);
-/* Ends the communicators that are left. NULL is fine; returns NULL. */
-struct hsp_nccl *hsp_nccl_close(struct hsp_nccl *n);
-int hsp_nccl_version(const struct hsp_nccl *n);
-uint32_t hsp_nccl_count(struct hsp_nccl *n); /* communicators it has */
-
 struct hsp_nccl_params {
     struct hsp_comm *mesh;              /* of the epoch; nobody else uses it meanwhile */
     const struct hsp_nccl_needs *needs; /* of this rank; borrowed for the call */
@@ -61,19 +55,14 @@ struct hsp_nccl_params {
     void *ctx;
 };
 
-/* By all ranks of the mesh. *ret is NULL where @n is, or nothing of this rank goes by NCCL. *ret_start, the same on
- * all ranks: communicators may be taken over from an epoch that runs, so hsp_nccl_start must be called. Where nobody has
- * NCCL it is one round of the mesh, four bytes from each to each.
- * HSP_EPEER, HSP_ETIMEDOUT, HSP_EIO: a communicator cannot be made, its ranks are named; HSP_ECANCELED; HSP_ENOMEM;
- * errors of the mesh. After an error the epoch is over for all: abort the mesh. */
-enum hsp_status hsp_nccl_prepare(struct hsp_nccl *n, const struct hsp_nccl_params *p,
-                                 struct hsp_comm **ret, bool *ret_start, struct hsp_err *err);
-
-/* When the epoch begins, by all ranks of the mesh, those that got no hsp_comm with NULL: communicators taken over from
- * the epoch that has just ended are quiet and have done the same everywhere. What the device still does for that
- * epoch is waited for: its members have ended the same step. @p: without needs. HSP_EPEER: they are not, or have not;
- * the epoch is over. HSP_ECANCELED, HSP_ETIMEDOUT, errors of the mesh, HSP_ENOMEM. */
-enum hsp_status hsp_nccl_start(struct hsp_comm *c, const struct hsp_nccl_params *p,
-                               struct hsp_err *err);
+/* Dead from now on: aborts mesh and what is under way. Any thread. */
+void hsp_nccl_kill(struct hsp_nccl_comm *c, const struct hsp_err *why);
+enum hsp_status hsp_nccl_alive(struct hsp_nccl_comm *c, struct hsp_err *err);
+/* Frees groups and ways and gives their links back. */
+void hsp_nccl_parts_fini(struct hsp_nccl *n, struct hsp_nccl_comm *parts);
+/* Takes @groups and @ways over, with a user of each link in them; frees them on failure, too. */
+enum hsp_status hsp_nccl_comm_new(struct hsp_nccl *n, const struct hsp_nccl_params *p,
+                                  struct hsp_nccl_comm *parts, struct hsp_comm **ret,
+                                  struct hsp_err *err);
 
 #endif

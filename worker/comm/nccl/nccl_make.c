@@ -5,11 +5,16 @@
  * hold and nobody uses, split off it (nccl_split.c). What is left of one whose other members are gone all see by
  * themselves. Then all are made at once, each by its own thread, those of one parent one after the other, and those that
  * are new are connected one after the other. */
+#include "worker/comm/nccl/nccl_make.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/str.h"
-#include "worker/comm/nccl/nccl_make.h"
+#include "worker/comm/nccl/nccl_agree.h"
+#include "worker/comm/nccl/nccl_comm.h"
+#include "worker/comm/nccl/nccl_split.h"
+#include "worker/comm/nccl/nccl_start.h"
 
 #define MESSAGE_CTAS 4   /* blocks of a kernel that may wait beside others that compute */
 #define GREETING_MS  500 /* for one communicator to connect its members: 0.1 to 0.5 s are usual */

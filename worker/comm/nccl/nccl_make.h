@@ -50,22 +50,13 @@ static inline const uint32_t *hsp_nccl_ranks_of(const struct hsp_nccl_wanted *w)
 {
     return w->ranks != NULL ? w->ranks : w->pair;
 }
-enum hsp_status hsp_nccl_no_memory(struct hsp_err *err);
 
-/* ---- nccl_split.c ---- */
-
-/* By the first member: whether there is a communicator to split @w off, then w->split_from. HSP_ENOMEM. */
-enum hsp_status hsp_nccl_split_find(struct hsp_nccl_making *m, struct hsp_nccl_wanted *w,
-                                    struct hsp_err *err);
-void hsp_nccl_split_tell(const struct hsp_nccl_wanted *w, struct hsp_buf *to);
-/* What a first member has told, behind key and kind. @w: NULL: this rank is no member. HSP_EPROTO, HSP_ENOMEM, HSP_EPEER:
- * what is to be split is not here any more. */
-enum hsp_status hsp_nccl_split_hear(struct hsp_nccl_making *m, struct hsp_nccl_wanted *w,
-                                    uint64_t key, struct hsp_cursor *c, struct hsp_err *err);
-/* When the links wait for them. HSP_ENOMEM. */
-enum hsp_status hsp_nccl_splits_start(struct hsp_nccl_making *m, struct hsp_err *err);
-bool hsp_nccl_splits_left(const struct hsp_nccl_making *m);
-/* @st: not HSP_OK: gives up what is left, and with it what was to be split. Frees. */
-void hsp_nccl_splits_end(struct hsp_nccl_making *m, enum hsp_status st);
+/* By all ranks of the mesh. *ret is NULL where @n is, or nothing of this rank goes by NCCL. *ret_start, the same on
+ * all ranks: communicators may be taken over from an epoch that runs, so hsp_nccl_start must be called. Where nobody has
+ * NCCL it is one round of the mesh, four bytes from each to each.
+ * HSP_EPEER, HSP_ETIMEDOUT, HSP_EIO: a communicator cannot be made, its ranks are named; HSP_ECANCELED; HSP_ENOMEM;
+ * errors of the mesh. After an error the epoch is over for all: abort the mesh. */
+enum hsp_status hsp_nccl_prepare(struct hsp_nccl *n, const struct hsp_nccl_params *p,
+                                 struct hsp_comm **ret, bool *ret_start, struct hsp_err *err);
 
 #endif

@@ -86,42 +86,21 @@ enum hsp_status hsp_nccl_tell_held(struct hsp_nccl *n, bool running, struct hsp_
 
 /* ---- nccl_comm.c: life of an hsp_comm ---- */
 
-/* Takes @groups and @ways over, with a user of each link in them; frees them on failure, too. */
-enum hsp_status hsp_nccl_comm_new(struct hsp_nccl *n, const struct hsp_nccl_params *p,
-                                  struct hsp_nccl_comm *parts, struct hsp_comm **ret,
-                                  struct hsp_err *err);
-/* Frees groups and ways and gives their links back. */
-void hsp_nccl_parts_fini(struct hsp_nccl *n, struct hsp_nccl_comm *parts);
-/* Dead from now on: aborts mesh and what is under way. Any thread. */
-void hsp_nccl_kill(struct hsp_nccl_comm *c, const struct hsp_err *why);
-enum hsp_status hsp_nccl_alive(struct hsp_nccl_comm *c, struct hsp_err *err);
 static inline struct hsp_nccl_comm *hsp_nccl_of(struct hsp_comm *c)
 {
     return (struct hsp_nccl_comm *)c;
 }
 
-/* ---- nccl_send.c: messages ---- */
-
-enum hsp_status hsp_nccl_isend(struct hsp_comm *c, uint32_t peer, uint32_t channel,
-                               struct hsp_runs data, struct hsp_comm_req *req, struct hsp_err *err);
-enum hsp_status hsp_nccl_irecv(struct hsp_comm *c, uint32_t peer, uint32_t channel,
-                               struct hsp_runs data, struct hsp_comm_req *req, struct hsp_err *err);
-enum hsp_status hsp_nccl_wait(struct hsp_comm *c, struct hsp_comm_req *req, struct hsp_err *err);
-enum hsp_status hsp_nccl_send(struct hsp_comm *c, uint32_t peer, uint32_t channel, const void *buf,
-                              size_t bytes, struct hsp_err *err);
-enum hsp_status hsp_nccl_recv(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
-                              size_t bytes, struct hsp_err *err);
-enum hsp_status hsp_nccl_batch(struct hsp_comm *c, bool on, struct hsp_err *err);
-/* Gives the device all that was posted; an error kills @c. */
-enum hsp_status hsp_nccl_flush(struct hsp_nccl_comm *c, struct hsp_err *err);
-/* Memory of the device of at least @bytes, free of earlier use; HSP_ENOMEM. The caller says by q, ticket and taken
- * when it is free again. */
-enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
-                                    struct hsp_nccl_stage **ret, struct hsp_err *err);
-void hsp_nccl_stages_free(struct hsp_nccl_comm *c);
-
 /* ---- nccl_sum.c: collectives ---- */
 
 extern const struct hsp_collect_ops hsp_nccl_collect;
+
+/* HSP_EUNSUPPORTED: no NCCL, with the reason; HSP_ENOMEM, also of the device; its errors. */
+enum hsp_status hsp_nccl_open(const struct hsp_nccl_opts *o, struct hsp_nccl **ret,
+                              struct hsp_err *err);
+/* Ends the communicators that are left. NULL is fine; returns NULL. */
+struct hsp_nccl *hsp_nccl_close(struct hsp_nccl *n);
+int hsp_nccl_version(const struct hsp_nccl *n);
+uint32_t hsp_nccl_count(struct hsp_nccl *n); /* communicators it has */
 
 #endif

@@ -4,10 +4,13 @@
  * the copies of what is sent, then one group of the library's sends, each on the lane of its pair, and receives, on
  * HSP_DEVQ_COMM. A copy behind a receive would hold up what the receive may wait for; for the same reason a send that is
  * no request goes at once, and leaves receives where they are. */
+#include "worker/comm/nccl/nccl_send.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base/str.h"
+#include "worker/comm/nccl/nccl_comm.h"
 #include "worker/comm/nccl/nccl_pool.h"
 
 #define STAGE_ROUND ((size_t)64 << 10) /* so that sizes that differ a little share memory */

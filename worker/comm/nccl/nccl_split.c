@@ -5,9 +5,12 @@
  * all its members with the same past, none of which is gone, and no epoch that runs uses it: the library wants nothing
  * under way. Its own thread takes the turns. Only collectives' communicators: those of pairs are made by two ranks alone,
  * all at once, which turns of the parent would be slower at. */
+#include "worker/comm/nccl/nccl_split.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/comm/nccl/nccl_agree.h"
 #include "worker/comm/nccl/nccl_make.h"
 
 enum hsp_status hsp_nccl_no_memory(struct hsp_err *err)

@@ -1,6 +1,9 @@
 /* hsp_nccl_start: communicators taken over from the epoch before are quiet, and have done the same everywhere. */
+#include "worker/comm/nccl/nccl_start.h"
+
 #include <time.h>
 
+#include "worker/comm/nccl/nccl_agree.h"
 #include "worker/comm/nccl/nccl_pool.h"
 #include "worker/comm/nccl/nccl_tell.h"
 

@@ -2,7 +2,10 @@
  * piece, all in one group (hsp_nccl_shape). */
 #include <inttypes.h> /* PRIu32 */
 
+#include "worker/comm/nccl/nccl_agree.h"
+#include "worker/comm/nccl/nccl_comm.h"
 #include "worker/comm/nccl/nccl_pool.h"
+#include "worker/comm/nccl/nccl_send.h"
 
 /* One collective under way to the library. */
 struct call {

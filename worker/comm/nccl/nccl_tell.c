@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/comm/collective.h"
+#include "worker/comm/nccl/nccl_agree.h"
+
 void hsp_nccl_told_fini(struct hsp_nccl_told *t)
 {
     free(t->ranks);

@@ -23,11 +23,4 @@ enum hsp_status hsp_nccl_exchange(struct hsp_nccl *n, const struct hsp_nccl_para
                                   struct hsp_nccl_offer **ret, struct hsp_err *err);
 void hsp_nccl_offers_free(struct hsp_nccl_offer *o, uint32_t n); /* NULL is fine */
 
-/* ---- nccl_start.c: waiting ---- */
-
-uint64_t hsp_nccl_now_ms(void); /* of the monotonic clock */
-/* HSP_AGAIN after a nap: go on. HSP_ETIMEDOUT: it is @until, the caller says for what; HSP_ECANCELED: stop. */
-enum hsp_status hsp_nccl_may_wait(const struct hsp_nccl_params *p, uint64_t until,
-                                  struct hsp_err *err);
-
 #endif

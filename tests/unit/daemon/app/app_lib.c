@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "daemon/plan/plan_check.h"
+#include "daemon/plan/plan_yaml.h"
 #include "tests/lib/testlib.h"
 
 #define HEAD "apiVersion: hspmd/v1\nkind: plan\n"

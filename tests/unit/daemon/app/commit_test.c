@@ -3,7 +3,10 @@
  * what they are asked is a text. */
 #include <stdio.h>
 
+#include "daemon/app/actions.h"
 #include "daemon/app/actions_impl.h"
+#include "daemon/app/commit.h"
+#include "daemon/app/store_stall.h"
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 

@@ -1,4 +1,5 @@
 /* Compiled plans of epochs: shards for the core, tables of state, packages. */
+#include "proto/layout/box.h"
 #include "tests/unit/daemon/app/app_lib.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* Job and plan records: what is refused, and that their rows bring the same back. */
+#include "proto/program/program_dump.h"
 #include "tests/unit/daemon/app/app_lib.h"
 
 #include <stdio.h>

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "daemon/app/plans/plan_choice.h"
 #include "daemon/planner/links.h"
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "daemon/app/app.h"
+#include "daemon/app/docs/status_doc.h"
+#include "daemon/app/job_table.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/app/app_lib.h"
 

@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/allocate.h"
+#include "daemon/cluster/jobs.h"
 #include "proto/base/size.h"
 
 /* Time passes, the nodes beat. */

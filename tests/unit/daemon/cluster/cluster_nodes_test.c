@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/measure.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 

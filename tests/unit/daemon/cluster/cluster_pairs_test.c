@@ -10,6 +10,9 @@
 #include <stdio.h>
 
 #include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/membership.h"
 #include "proto/base/size.h"
 #include "tests/lib/pairs.h"
 #include "tests/lib/testlib.h"

@@ -7,7 +7,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/cluster_check.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/plans.h"
+#include "daemon/cluster/recover.h"
+#include "daemon/cluster/spread.h"
 #include "proto/base/size.h"
 
 static bool is_held(const struct hsp_piece_holder *p, uint64_t version,

@@ -1,4 +1,6 @@
 /* Devices that are not well, and what is known of GPUs. */
+#include "daemon/cluster/health.h"
+#include "daemon/cluster/index.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #include <math.h>

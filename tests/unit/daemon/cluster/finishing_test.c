@@ -1,6 +1,5 @@
 /* A final model that cannot be written, and nodes that are to go: who writes it then. The stories of
  * tests/sim show the way of it to its end. */
-#include "daemon/cluster/cluster_impl.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #define CANNOT "drain of n0/0: the final model cannot be written elsewhere: "

@@ -5,6 +5,10 @@
 #include <stdio.h>
 
 #include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/spread.h"
 #include "proto/base/size.h"
 
 #define BYTES 1000u

@@ -1,4 +1,5 @@
 /* What a restart of the coordinator, or a loss in the middle of something, leaves behind. */
+#include "daemon/cluster/jobs.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #include <stdio.h>

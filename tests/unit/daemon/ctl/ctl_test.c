@@ -5,9 +5,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/ctl/cmd_check.h"
+#include "daemon/ctl/cmd_feed.h"
 #include "daemon/ctl/command.h"
+#include "daemon/ctl/commands.h"
+#include "daemon/ctl/ctl.h"
 #include "daemon/ctl/plan_change.h"
-#include "daemon/ctl/remote.h"
+#include "daemon/plan/plan_yaml.h"
+#include "proto/wire/msg.h"
 #include "tests/lib/golden.h"
 
 struct room {

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/ctl/cmd_status.h"
 #include "daemon/ctl/command.h"
-#include "daemon/ctl/remote.h"
 
 static char *node_text(const char *nodes, bool one)
 {

@@ -2,8 +2,8 @@
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
+#include "daemon/ctl/cmd_status.h"
 #include "daemon/ctl/command.h"
-#include "daemon/ctl/remote.h"
 #include "tests/lib/testlib.h"
 
 /* Of `status` with so many names. */

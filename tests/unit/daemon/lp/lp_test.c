@@ -1,3 +1,4 @@
+#include "daemon/lp/solve.h"
 #include "tests/lib/testlib.h"
 
 #include <math.h>

@@ -3,6 +3,8 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
+#include "daemon/migrate/bsr_cells.h"
+#include "proto/layout/box.h"
 #include "tests/lib/plainbsr.h"
 #include "tests/lib/testlib.h"
 

@@ -4,9 +4,11 @@
 #include "daemon/graph/graph.h"
 #include "daemon/migrate/bsr.h"
 #include "daemon/migrate/state_placement.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "daemon/spmd/sharding/param_owners.h"
 #include "daemon/spmd/sharding/param_sharding.h"
+#include "proto/layout/box.h"
 #include "tests/lib/testlib.h"
 
 #define HEAD "apiVersion: hspmd/v1\nkind: plan\n"

@@ -2,6 +2,9 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
+#include "daemon/plan/plan_check.h"
+#include "daemon/plan/plan_yaml.h"
+#include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "daemon/spmd/sharding/param_sharding.h"
 #include "daemon/spmd/sharding/zero_interleaved.h"

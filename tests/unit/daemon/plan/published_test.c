@@ -6,8 +6,11 @@
 
 #include "daemon/graph/autodiff.h"
 #include "daemon/plan/name_range.h"
+#include "daemon/plan/plan_check.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "daemon/spmd/total/total_plan.h"
+#include "proto/program/program_check.h"
 #include "tests/lib/testlib.h"
 
 #define ARENA_BYTES ((size_t)1 << 30)

@@ -3,7 +3,9 @@
 
 #include <math.h>
 
+#include "daemon/planner/annotations.h"
 #include "daemon/planner/cluster_file.h"
+#include "daemon/planner/lengths.h"
 #include "daemon/planner/planner.h"
 
 static struct hsp_graph *model(enum hsp_compute compute)

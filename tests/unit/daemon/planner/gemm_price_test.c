@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "daemon/planner/cluster_file.h"
+#include "daemon/planner/lengths.h"
 #include "daemon/planner/planner.h"
 
 #define HIDDEN 128.0

@@ -2,8 +2,11 @@
 
 #include <stdio.h>
 
+#include "daemon/plan/plan_check.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/plan/pool_view.h"
 #include "daemon/planner/cluster_file.h"
+#include "daemon/planner/lengths.h"
 #include "daemon/planner/planner.h"
 #include "daemon/spmd/codegen/compile.h"
 

@@ -3,10 +3,13 @@
 
 #include <math.h>
 
+#include "daemon/planner/annotations.h"
 #include "daemon/planner/cluster_file.h"
+#include "daemon/planner/lengths.h"
 #include "daemon/planner/planner.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "proto/base/size.h"
+#include "proto/layout/box.h"
 
 static const struct hsp_train_spec TRAIN = {
     .hyper = {.steps = 1, .lr = 1e-3, .optimizer = HSP_OPT_ADAMW, .beta1 = 0.9, .beta2 = 0.99},

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "daemon/lp/lp.h"
+#include "daemon/lp/solve.h"
 #include "daemon/planner/pipeline.h"
 
 #define BLOCKS 5

@@ -5,11 +5,16 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "daemon/plan/plan_check.h"
+#include "daemon/plan/plan_yaml.h"
+#include "daemon/planner/annotations.h"
 #include "daemon/planner/cluster_file.h"
+#include "daemon/planner/lengths.h"
 #include "daemon/planner/planner.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "daemon/spmd/sharding/sequence_balance.h"
 #include "proto/base/size.h"
+#include "proto/program/program_check.h"
 #include "tests/unit/daemon/plan/plan_cases.h"
 
 struct example {

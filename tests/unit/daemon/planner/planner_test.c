@@ -5,8 +5,10 @@
 #include <time.h>
 
 #include "daemon/planner/cluster_file.h"
+#include "daemon/planner/lengths.h"
 #include "daemon/planner/links.h"
 #include "daemon/planner/planner.h"
+#include "daemon/planner/price.h"
 
 #define MIB ((int64_t)1 << 20)
 

@@ -6,7 +6,9 @@
 
 #include "daemon/planner/candidates.h"
 #include "daemon/planner/cluster_file.h"
+#include "daemon/planner/lines.h"
 #include "daemon/planner/links.h"
+#include "daemon/planner/supers.h"
 
 #define DEVICES 8
 

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "daemon/planner/cluster_file.h"
+#include "daemon/planner/price.h"
 #include "daemon/planner/timing.h"
 
 enum { STAGES = 4, LAYERS = 16, BATCH = 16 };

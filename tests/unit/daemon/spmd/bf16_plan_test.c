@@ -2,6 +2,8 @@
  * what programs call bf16 in fp64, so a plan is right or wrong), and where the types of programs change. */
 #include <stdio.h>
 
+#include "proto/layout/box.h"
+#include "proto/program/program_check.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/plan/plan_cases.h"
 #include "tests/unit/daemon/spmd/plan_run.h"

@@ -1,6 +1,7 @@
 /* Programs of many plans, run by the machine and compared with the unsharded graph. */
 #include <stdio.h>
 
+#include "proto/program/program_file.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/plan/plan_cases.h"
 #include "tests/unit/daemon/spmd/plan_run.h"

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/plan/plan_cases.h"

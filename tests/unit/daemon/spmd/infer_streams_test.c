@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/plan/plan_check.h"
+#include "daemon/plan/plan_yaml.h"
+#include "daemon/plan/stage_groups.h"
+#include "daemon/spmd/lower/lower_plan.h"
 #include "daemon/spmd/total/pipeline_check.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "tests/lib/testlib.h"

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "proto/layout/box.h"
 #include "proto/program/sheet.h"
 #include "tests/lib/testlib.h"
 

@@ -1,6 +1,7 @@
 /* The machine's storage: making it, state tensors in and out, cells. */
 #include <math.h>
 
+#include "proto/layout/box.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/spmd/machine_impl.h"
 

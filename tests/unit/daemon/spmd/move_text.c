@@ -1,3 +1,4 @@
+#include "daemon/spmd/reshard/reshard_kind_text.h"
 #include "proto/program/move_name.h"
 #include "tests/unit/daemon/spmd/move_text.h"
 

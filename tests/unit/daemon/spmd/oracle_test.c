@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "daemon/spmd/sharding/deduce.h"
+#include "proto/layout/box.h"
 #include "tests/lib/naive_ops.h"
 #include "tests/lib/testlib.h"
 

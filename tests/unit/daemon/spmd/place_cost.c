@@ -3,6 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/plan/plan_yaml.h"
+#include "daemon/spmd/lower/lower_plan.h"
+#include "proto/layout/box.h"
 #include "tests/lib/testlib.h"
 
 #define ARENA_BYTES ((size_t)1 << 28)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "daemon/spmd/lower/reduction_mincut.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/plan/plan_cases.h"
 #include "tests/unit/daemon/spmd/place_cost.h"

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "daemon/plan/plan_yaml.h"
 #include "tests/lib/naive_graph.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/spmd/machine.h"

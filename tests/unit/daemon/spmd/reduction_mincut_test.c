@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/plan/plan_yaml.h"
+#include "daemon/spmd/lower/lower_plan.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/plan/plan_cases.h"
 #include "tests/unit/daemon/spmd/place_cost.h"

@@ -2,7 +2,10 @@
  * any pair of covers. */
 #include <math.h>
 
+#include "daemon/spmd/reshard/move_list.h"
+#include "daemon/spmd/reshard/reshard_cost.h"
 #include "daemon/spmd/reshard/reshard_kind.h"
+#include "daemon/spmd/reshard/reshard_kind_text.h"
 #include "proto/base/buf.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/spmd/move_text.h"

@@ -1,8 +1,10 @@
 /* Resolution: moves of random pairs of covers, executed on small arrays, and the kinds chosen. */
 #include <stdio.h>
 
+#include "daemon/spmd/reshard/move_list.h"
 #include "daemon/spmd/reshard/resolve.h"
 #include "proto/base/buf.h"
+#include "proto/layout/box.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/spmd/move_text.h"
 

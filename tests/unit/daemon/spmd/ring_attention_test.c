@@ -3,6 +3,7 @@
  * attention are proven in groups_test. */
 #include <stdio.h>
 
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/sharding/sequence_balance.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "tests/lib/testlib.h"

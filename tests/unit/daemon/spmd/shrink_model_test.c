@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/plan/pool_view.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "daemon/spmd/verify/shrink_model.h"
+#include "proto/layout/box.h"
+#include "proto/program/program_check.h"
 #include "tests/unit/daemon/plan/plan_cases.h"
 
 #define ARENA_BYTES ((size_t)2 << 30)

@@ -2,6 +2,7 @@
  * sequence parallelism inside; every family, run and compared with the unsharded graph. */
 #include <stdio.h>
 
+#include "daemon/plan/plan_yaml.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/plan/plan_cases.h"
 #include "tests/unit/daemon/spmd/plan_run.h"

@@ -2,7 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/template_builder.h"
+#include "daemon/spmd/lower/lower_plan.h"
+#include "proto/program/program_file.h"
+#include "proto/program/template_codec.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/plan/plan_cases.h"
 #include "tests/unit/daemon/spmd/plan_run.h"

@@ -3,8 +3,11 @@
 
 #include "daemon/graph/graph.h"
 #include "daemon/plan/name_range.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/sharding/cover_to_annot.h"
 #include "daemon/spmd/total/total_plan.h"
+#include "proto/layout/annot_text.h"
+#include "proto/program/program_file.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/plan/plan_cases.h"
 #include "tests/unit/daemon/plan/plan_model.h"

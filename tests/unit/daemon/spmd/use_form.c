@@ -2,7 +2,9 @@
 
 #include <inttypes.h>
 
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/plan/plan_yaml_annot.h"
+#include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/sharding/param_sharding.h"
 #include "tests/lib/testlib.h"
 

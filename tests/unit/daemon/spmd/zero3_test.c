@@ -2,6 +2,7 @@
  * are stored; the same step as the unsharded graph, in less memory. */
 #include <stdio.h>
 
+#include "proto/layout/box.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/plan/plan_cases.h"
 #include "tests/unit/daemon/spmd/plan_run.h"

@@ -1,5 +1,8 @@
 #include "proto/layout/annot.h"
+#include "proto/layout/annot_text.h"
+#include "proto/layout/box.h"
 #include "proto/text/yaml.h"
+#include "proto/text/yaml_parse.h"
 #include "tests/lib/testlib.h"
 #include "tests/lib/trees.h"
 

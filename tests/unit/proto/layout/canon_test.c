@@ -1,5 +1,6 @@
 /* The canonical form of covers: one for each meaning, and only for it. */
-#include "proto/layout/annot.h"
+#include "proto/layout/box.h"
+#include "proto/layout/canon.h"
 #include "tests/lib/covers.h"
 #include "tests/lib/testlib.h"
 

@@ -1,3 +1,4 @@
+#include "proto/layout/box.h"
 #include "proto/layout/cover.h"
 #include "tests/lib/testlib.h"
 

@@ -1,6 +1,9 @@
 /* Interleaved splits against their definition, index by index. */
 #include "proto/layout/annot.h"
+#include "proto/layout/annot_text.h"
+#include "proto/layout/box.h"
 #include "proto/text/yaml.h"
+#include "proto/text/yaml_parse.h"
 #include "tests/lib/testlib.h"
 #include "tests/lib/trees.h"
 

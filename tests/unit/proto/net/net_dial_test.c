@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "proto/net/frame_client.h"
+#include "proto/net/net_dial.h"
 #include "tests/unit/proto/net/net_shell.h"
 
 /* ---- dialling ---- */

@@ -2,6 +2,8 @@
 
 #include <stdio.h>
 
+#include "proto/net/net_listen.h"
+
 static void on_open(void *ctx, uint32_t conn, const struct hsp_net_peer *peer)
 {
     struct shell *s = ctx;

@@ -13,6 +13,8 @@
 
 #include "proto/base/str.h"
 #include "proto/net/frame_client.h"
+#include "proto/net/net_dial.h"
+#include "proto/net/net_listen.h"
 #include "tests/unit/proto/net/net_shell.h"
 
 /* ---- a blocking client in a thread of its own ---- */

@@ -1,6 +1,10 @@
 #include "tests/lib/testlib.h"
 
 #include "proto/program/program.h"
+#include "proto/program/program_check.h"
+#include "proto/program/program_dump.h"
+#include "proto/program/program_file.h"
+#include "proto/program/template_codec.h"
 #include "tests/unit/worker/exec/tiny_program.h"
 
 struct fixture {

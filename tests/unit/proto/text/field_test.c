@@ -4,6 +4,7 @@
 #include "proto/base/buf.h"
 #include "proto/base/size.h"
 #include "proto/text/field.h"
+#include "proto/text/yaml_parse.h"
 
 enum optimizer { ADAMW, SGD };
 static const char *const optimizers[] = {"adamw", "sgd", NULL};

@@ -4,6 +4,9 @@
 #include "proto/base/buf.h"
 #include "proto/base/size.h"
 #include "proto/text/yaml.h"
+#include "proto/text/yaml_parse.h"
+#include "proto/text/yaml_read.h"
+#include "proto/text/yaml_write.h"
 
 static const struct hsp_yaml *parse(void **state, const char *text)
 {

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "proto/base/size.h"
+#include "proto/wire/msg_encode.h"
 #include "proto/wire/msg_frame.h"
 #include "proto/wire/msg_table.h"
 #include "tests/unit/proto/wire/msg_dump.h"

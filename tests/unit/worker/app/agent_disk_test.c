@@ -4,7 +4,10 @@
 #include <unistd.h>
 
 #include "tests/lib/testlib.h"
+#include "worker/app/agent_disk.h"
+#include "worker/app/agent_loop.h"
 #include "worker/app/agent_shell.h"
+#include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
 static bool no_memory;

@@ -1,6 +1,7 @@
 /* Attention by blocks of keys on the CPU. */
 #include "tests/lib/testlib.h"
 #include "tests/unit/worker/backend/block_suite.h"
+#include "worker/backend/cpu/cpu.h"
 
 static void blocks_make_the_whole(void **state)
 {

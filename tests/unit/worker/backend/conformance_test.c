@@ -6,6 +6,7 @@
 #include "proto/op/bf16.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/worker/backend/op_suite.h"
+#include "worker/backend/cpu/cpu.h"
 
 static void *aligned(size_t bytes)
 {

@@ -3,6 +3,7 @@
 
 #include "tests/lib/testlib.h"
 #include "worker/backend/backend.h"
+#include "worker/backend/cpu/cpu.h"
 
 #define STEP 1e-5
 #define TOL  2e-8 /* relative; the differences are good to about STEP^2 + 1e-16 / STEP */

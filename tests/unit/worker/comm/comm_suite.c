@@ -8,6 +8,8 @@
 
 #include "proto/base/rng.h"
 #include "proto/op/bf16.h"
+#include "worker/comm/collective.h"
+#include "worker/comm/reduce.h"
 
 #define MAX_RANKS 8
 

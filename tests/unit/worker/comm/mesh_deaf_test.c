@@ -11,6 +11,7 @@
 #include "proto/base/str.h"
 #include "tests/lib/testlib.h"
 #include "worker/comm/mesh/mesh.h"
+#include "worker/comm/mesh/mesh_listen.h"
 
 static atomic_uint tries;
 

@@ -14,6 +14,9 @@
 
 #include "proto/base/str.h"
 #include "tests/unit/worker/comm/mesh_world.h"
+#include "worker/comm/mesh/mesh_join.h"
+#include "worker/comm/mesh/mesh_listen.h"
+#include "worker/comm/reduce.h"
 
 static double now_s(void)
 {

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "tests/unit/worker/comm/mesh_world.h"
+#include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_seg.h"
+#include "worker/comm/mesh/mesh_start.h"
 
 static void test_a_lane_is_shared_and_mirrored(void **state)
 {

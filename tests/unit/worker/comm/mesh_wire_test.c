@@ -10,6 +10,7 @@
 
 #include "proto/base/str.h"
 #include "tests/unit/worker/comm/mesh_world.h"
+#include "worker/comm/mesh/mesh_join.h"
 
 #define SEEN (4u << 20)
 

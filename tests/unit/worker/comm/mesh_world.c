@@ -2,6 +2,10 @@
 
 #include <pthread.h>
 
+#include "worker/comm/mesh/mesh_join.h"
+#include "worker/comm/mesh/mesh_listen.h"
+#include "worker/comm/mesh/mesh_start.h"
+
 static const char *const names[WORLD_MAX] = {"a/0", "a/1", "b/0", "b/1",
                                              "c/0", "c/1", "d/0", "d/1"};
 

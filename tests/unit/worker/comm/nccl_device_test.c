@@ -4,6 +4,10 @@
 
 #include "tests/unit/worker/comm/nccl_world.h"
 #include "tests/unit/worker/cuda/stand_in.h"
+#include "worker/backend/cuda/cuda_device.h"
+#include "worker/comm/collective.h"
+#include "worker/comm/nccl/nccl_pool.h"
+#include "worker/comm/reduce.h"
 
 #define N 12
 

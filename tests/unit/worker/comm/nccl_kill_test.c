@@ -5,6 +5,11 @@
 #include <time.h>
 
 #include "tests/unit/worker/comm/nccl_world.h"
+#include "worker/comm/collective.h"
+#include "worker/comm/nccl/nccl_make.h"
+#include "worker/comm/nccl/nccl_pool.h"
+#include "worker/comm/nccl/nccl_start.h"
+#include "worker/comm/reduce.h"
 
 static const uint32_t all_ranks[NW_RANKS] = {0, 1, 2, 3, 4, 5, 6, 7};
 

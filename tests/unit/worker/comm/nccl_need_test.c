@@ -1,6 +1,7 @@
 /* What goes by NCCL: decided alike by all ranks from what each has told. */
 #include "tests/lib/testlib.h"
 #include "worker/backend/backend.h"
+#include "worker/comm/nccl/nccl_agree.h"
 #include "worker/comm/nccl/nccl_need.h"
 
 static struct hsp_nccl_offer gpu(uint64_t id)

@@ -4,6 +4,10 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "worker/backend/cpu/cpu.h"
+#include "worker/comm/nccl/nccl_make.h"
+#include "worker/comm/nccl/nccl_pool.h"
+
 static const struct hsp_fakenccl *fake;
 
 const char *nw_library(void)

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "tests/unit/worker/cuda/stand_in.h"
+#include "worker/backend/cuda/cuda_device.h"
 
 #define N 64
 

@@ -6,12 +6,13 @@
 #include <stdio.h>
 
 #include "proto/base/size.h"
+#include "proto/layout/box.h"
 #include "proto/op/bf16.h"
 #include "tests/lib/fakecuda/emulate.h"
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/worker/backend/op_suite.h"
-#include "worker/backend/cuda/cuda_host.h"
+#include "worker/backend/cuda/cuda_device.h"
 
 static struct hsp_backend *open_device(void)
 {

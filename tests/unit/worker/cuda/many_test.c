@@ -9,7 +9,7 @@
 #include "tests/lib/fakecuda/emulate.h"
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/testlib.h"
-#include "worker/backend/cuda/cuda_host.h"
+#include "worker/backend/cuda/cuda_device.h"
 
 static const enum hsp_devq Q = HSP_DEVQ_COMPUTE;
 static uint64_t drawn; /* random numbers so far */

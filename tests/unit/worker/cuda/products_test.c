@@ -10,7 +10,7 @@
 #include "tests/lib/testlib.h"
 #include "tests/unit/worker/backend/block_suite.h"
 #include "tests/unit/worker/backend/op_suite.h"
-#include "worker/backend/cuda/cuda_host.h"
+#include "worker/backend/cuda/cuda_device.h"
 
 static bool is_linear(enum hsp_op op)
 {

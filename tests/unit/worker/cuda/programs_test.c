@@ -4,12 +4,15 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "daemon/plan/plan_check.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "proto/host/file_io.h"
+#include "proto/program/program_file.h"
 #include "tests/lib/fakecuda/emulate.h"
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/testlib.h"
-#include "worker/backend/cuda/cuda_host.h"
+#include "worker/backend/cuda/cuda_device.h"
 #include "worker/run/run_program.h"
 
 enum { STEPS = 8, BATCH = 4, SEQUENCE = 8 };

@@ -2,8 +2,9 @@
 
 #include <stdio.h>
 
+#include "worker/backend/cuda/cuda_device.h"
+#include "worker/backend/cuda/cuda_gemm.h"
 #include "worker/backend/cuda/kernels.h"
-#include "worker/backend/cuda/products.h"
 
 struct job {
     float *out;

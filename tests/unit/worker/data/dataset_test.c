@@ -5,6 +5,9 @@
 
 #include "proto/base/le.h"
 #include "worker/data/dataset.h"
+#include "worker/data/documents.h"
+#include "worker/data/load.h"
+#include "worker/data/synthetic.h"
 
 static char *write_named(const char *dir, const char *name, const void *data, size_t n)
 {

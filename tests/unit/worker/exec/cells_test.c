@@ -1,5 +1,6 @@
 #include "tests/lib/testlib.h"
 
+#include "proto/layout/box.h"
 #include "worker/backend/cells.h"
 #include "worker/exec/state_init.h"
 

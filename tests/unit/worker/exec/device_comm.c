@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "tests/lib/testlib.h"
+#include "worker/comm/collective.h"
+#include "worker/comm/reduce.h"
 
 enum { MAX_REQS = 64 };
 

@@ -6,11 +6,16 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "proto/layout/box.h"
 #include "proto/op/bf16.h"
+#include "proto/program/program_check.h"
 #include "tests/lib/ghost.h"
 #include "tests/unit/worker/exec/tiny_program.h"
+#include "worker/backend/cpu/cpu.h"
 #include "worker/comm/loop/loop_comm.h"
+#include "worker/data/synthetic.h"
 #include "worker/exec/engine.h"
+#include "worker/exec/record.h"
 #include "worker/exec/state_init.h"
 
 enum { MAX_STEPS = 32, MAX_N = 4 };

@@ -5,10 +5,15 @@
 #include <pthread.h>
 #include <stdio.h>
 
+#include "daemon/spmd/reshard/move_list.h"
 #include "daemon/spmd/reshard/resolve.h"
+#include "proto/layout/box.h"
+#include "proto/program/program_check.h"
 #include "tests/lib/ghost.h"
 #include "tests/unit/worker/exec/device_comm.h"
+#include "worker/backend/cpu/cpu.h"
 #include "worker/comm/loop/loop_comm.h"
+#include "worker/data/synthetic.h"
 #include "worker/exec/engine.h"
 
 enum { RANKS = 4, SEQ = 1, BOXES = 3, TENSORS = BOXES + 1, SYMBOLS = 1 + TENSORS * HSP_MAX_RANK };

@@ -1,6 +1,7 @@
 #include "tests/unit/worker/exec/tiny_program.h"
 
 #include "proto/base/check.h"
+#include "proto/program/template_codec.h"
 
 enum { MAX_SYM = 64, MAX_T = 64, MAX_I = 64, MAX_P = 32, MAX_S = 8, MAX_R = 16, MAX_E = 256 };
 

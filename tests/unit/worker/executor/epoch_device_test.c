@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include "proto/host/file_io.h"
+#include "proto/layout/box.h"
 #include "tests/lib/ghost.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_segments.h"
 
 #define BYTES 256 /* of a version: one tensor of 8 x 4 doubles */
 

@@ -8,6 +8,7 @@
 
 #include "tests/unit/worker/comm/nccl_world.h"
 #include "tests/unit/worker/exec/tiny_program.h"
+#include "worker/data/synthetic.h"
 #include "worker/exec/state_init.h"
 #include "worker/executor/epoch_nccl.h"
 

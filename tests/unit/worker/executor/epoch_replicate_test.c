@@ -5,9 +5,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proto/layout/box.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_checkpoint.h"
+#include "worker/executor/epoch_export.h"
+#include "worker/executor/epoch_replicate.h"
 
 #define MAX_RANKS 3
 #define STEP      40

@@ -8,6 +8,7 @@
 #include "tests/lib/testlib.h"
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_report.h"
 
 #define RANKS 4
 

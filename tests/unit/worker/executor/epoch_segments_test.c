@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "proto/layout/box.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/executor/audit.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_segments.h"
 
 static int64_t full[HSP_MAX_RANK] = {8, 4};
 

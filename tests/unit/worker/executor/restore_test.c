@@ -6,10 +6,13 @@
 #include <unistd.h>
 
 #include "proto/base/size.h"
+#include "proto/layout/box.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_checkpoint.h"
 #include "worker/state/ckpt.h"
+#include "worker/state/ckpt_shard.h"
 
 #define MAX_RANKS 4
 #define STEP      40

@@ -1,6 +1,7 @@
 /* NCCL's rules for names, which networks are trusted, what stays on this host; and what the kernel
  * shows. */
 #include "worker/probe/nccl_place.h"
+#include "worker/probe/nccl_trust.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -8,6 +8,7 @@
 #include "tests/lib/ghost.h"
 #include "tests/unit/worker/probe/operands.h"
 #include "worker/backend/call_check.h"
+#include "worker/backend/cpu/cpu.h"
 #include "worker/probe/gpu_probe_reply.h"
 #include "worker/probe/probe_device.h"
 #include "worker/probe/probe_fill.h"

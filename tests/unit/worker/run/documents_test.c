@@ -6,8 +6,10 @@
 
 #include <cjson/cJSON.h>
 
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "proto/host/file_io.h"
+#include "proto/program/program_file.h"
 #include "tests/unit/worker/run/device_run.h"
 #include "worker/run/run_program.h"
 

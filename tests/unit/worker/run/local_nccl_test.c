@@ -2,12 +2,15 @@
  * computes the numbers of CPUs, to the bit. */
 #include <stdio.h>
 
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "proto/base/size.h"
 #include "proto/host/file_io.h"
+#include "proto/program/program_file.h"
 #include "tests/lib/ghost.h"
 #include "tests/unit/worker/comm/nccl_world.h"
 #include "tests/unit/worker/run/device_run.h"
+#include "worker/backend/cpu/cpu.h"
 
 enum { STEPS = 4, BATCH = 12, RANKS = 5 };
 

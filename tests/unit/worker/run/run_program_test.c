@@ -6,11 +6,17 @@
 
 #include <cjson/cJSON.h>
 
+#include "daemon/plan/plan_check.h"
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "proto/host/file_io.h"
+#include "proto/program/program_check.h"
+#include "proto/program/program_file.h"
+#include "proto/program/template_codec.h"
 #include "tests/unit/worker/run/device_run.h"
 #include "worker/backend/cpu/cpu.h"
 #include "worker/run/run_program.h"
+#include "worker/run/verify.h"
 #include "worker/state/safetensors.h"
 
 #define NUMBERS 256 /* of the update */

@@ -7,10 +7,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/verify/shrink_model.h"
 #include "proto/host/file_io.h"
+#include "proto/program/program_check.h"
+#include "proto/program/program_file.h"
+#include "proto/program/template_codec.h"
 #include "worker/run/run_program.h"
-#include "worker/run/verify_impl.h"
+#include "worker/run/verify.h"
+#include "worker/run/verify_bf16.h"
+#include "worker/run/verify_compare.h"
 
 #define BATCH 12
 #define HEAD  "apiVersion: hspmd/v1\nkind: plan\n"

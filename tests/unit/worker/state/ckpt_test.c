@@ -3,9 +3,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/layout/box.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
+#include "worker/state/ckpt_export.h"
+#include "worker/state/ckpt_shard.h"
 #include "worker/state/safetensors.h"
 
 #define MAX_PARTS  8

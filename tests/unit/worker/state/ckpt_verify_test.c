@@ -1,8 +1,10 @@
 /* hspmd-worker --verify-checkpoint, as a function. */
 #include <stdio.h>
 
+#include "proto/layout/box.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/ckpt.h"
+#include "worker/state/ckpt_shard.h"
 #include "worker/state/ckpt_verify.h"
 
 #define RANKS 60

@@ -1,3 +1,4 @@
+#include "proto/layout/box.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/box_hash.h"
 

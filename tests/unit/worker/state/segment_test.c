@@ -4,9 +4,11 @@
 #include <unistd.h>
 #include <utime.h>
 
+#include "proto/layout/box.h"
 #include "tests/unit/worker/state/shard_fill.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/segment.h"
+#include "worker/state/segment_dir.h"
 #include "worker/state/shards.h"
 
 #define N_ROWS 3

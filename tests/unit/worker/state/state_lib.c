@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/layout/box.h"
+
 size_t random_cuts(const struct hsp_box *box, size_t max, const char *name, uint64_t seed,
                    struct hsp_box *ret)
 {

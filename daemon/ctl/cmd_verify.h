@@ -1,8 +1,9 @@
-/* A plan checked on this machine: verify, and submit --verify.
+/* @@SENTENCE@@ cmd_verify: purpose to be written.
  *
- * Purity: shell (a file of its own in $TMPDIR, gone before it returns; hspmd-worker). */
-#ifndef HSP_VERIFY_PLAN_H
-#define HSP_VERIFY_PLAN_H
+ * Purity: shell (a file of its own in $TMPDIR, gone before it returns; hspmd-worker).
+ */
+#ifndef HSP_CMD_VERIFY_H
+#define HSP_CMD_VERIFY_H
 #include "daemon/ctl/command.h"
 #include "daemon/ctl/plan_pick.h"
 
@@ -12,5 +13,7 @@
 enum hsp_status hsp_verify_plan(struct hsp_ctl *ctl, const struct hsp_loaded *l,
                                 const struct hsp_pick *how, FILE *out, int *ret_code,
                                 struct hsp_err *err);
+
+int hsp_cmd_verify(struct hsp_ctl *ctl);
 
 #endif

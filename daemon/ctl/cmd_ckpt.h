@@ -1,0 +1,13 @@
+/* @@SENTENCE@@ cmd_ckpt: purpose to be written.
+ *
+ * Purity: shell.
+ */
+#ifndef HSP_CMD_CKPT_H
+#define HSP_CMD_CKPT_H
+#include "daemon/ctl/command.h"
+
+int hsp_cmd_ckpt_list(struct hsp_ctl *ctl);
+int hsp_cmd_ckpt_save(struct hsp_ctl *ctl);
+int hsp_cmd_ckpt_verify(struct hsp_ctl *ctl);
+
+#endif

@@ -1,0 +1,18 @@
+/* @@SENTENCE@@ cmd_job: purpose to be written.
+ *
+ * Purity: shell.
+ */
+#ifndef HSP_CMD_JOB_H
+#define HSP_CMD_JOB_H
+#include "daemon/ctl/command.h"
+
+int hsp_cmd_cancel(struct hsp_ctl *ctl);
+int hsp_cmd_suspend(struct hsp_ctl *ctl);
+int hsp_cmd_resume(struct hsp_ctl *ctl);
+int hsp_cmd_scale(struct hsp_ctl *ctl);
+int hsp_cmd_wait(struct hsp_ctl *ctl);
+int hsp_cmd_drain(struct hsp_ctl *ctl);
+int hsp_cmd_undrain(struct hsp_ctl *ctl);
+int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_t timeout_ms);
+
+#endif

@@ -1,0 +1,17 @@
+/* @@SENTENCE@@ bsr_cells: purpose to be written.
+ *
+ * Purity:      pure and deterministic; ties go to the lower rank.
+ */
+#ifndef HSP_BSR_CELLS_H
+#define HSP_BSR_CELLS_H
+#include "daemon/migrate/bsr.h"
+#include "daemon/migrate/bsr_impl.h"
+
+/* The class of the link between two ranks. */
+enum hsp_link_class hsp_bsr_link(const struct hsp_bsr_net *net, uint32_t from, uint32_t to);
+/* Islands and cells of all parameters; frees. Errors as hsp_bsr_plan. */
+enum hsp_status hsp_bsr_work_init(struct hsp_bsr_work *w, const struct hsp_cover *have,
+                                  const struct hsp_cover *want, struct hsp_err *err);
+void hsp_bsr_work_fini(struct hsp_bsr_work *w);
+
+#endif

@@ -1,0 +1,9 @@
+/* @@SENTENCE@@ bsr_chunks: purpose to be written. */
+#ifndef HSP_BSR_CHUNKS_H
+#define HSP_BSR_CHUNKS_H
+#include "daemon/migrate/bsr_impl.h"
+
+/* Cuts the cells into chunks. */
+enum hsp_status hsp_bsr_cut(struct hsp_bsr_work *w, struct hsp_err *err);
+
+#endif

@@ -1,0 +1,9 @@
+/* @@SENTENCE@@ bsr_routes: purpose to be written. */
+#ifndef HSP_BSR_ROUTES_H
+#define HSP_BSR_ROUTES_H
+#include "daemon/migrate/bsr_impl.h"
+
+/* Drafts of all chunks, over cards and devices. */
+enum hsp_status hsp_bsr_route(struct hsp_bsr_work *w, struct hsp_err *err);
+
+#endif

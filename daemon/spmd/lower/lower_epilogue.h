@@ -1,0 +1,12 @@
+/* @@SENTENCE@@ lower_epilogue: purpose to be written.
+ *
+ * Purity:    pure.
+ */
+#ifndef HSP_LOWER_EPILOGUE_H
+#define HSP_LOWER_EPILOGUE_H
+#include "daemon/spmd/lower/stage_ir.h"
+
+/* Post of all stages; after lowering. */
+enum hsp_status hsp_param_post(struct hsp_compiler *c, struct hsp_err *err);
+
+#endif

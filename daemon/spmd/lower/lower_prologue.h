@@ -1,0 +1,16 @@
+/* @@SENTENCE@@ lower_prologue: purpose to be written.
+ *
+ * Purity:    pure. Ownership: as in stage_ir.h; covers are the caller's to finish.
+ */
+#ifndef HSP_LOWER_PROLOGUE_H
+#define HSP_LOWER_PROLOGUE_H
+#include "daemon/spmd/lower/stage_ir.h"
+
+/* What @slot has of @uses, each element once for each rank. @ret likewise. */
+enum hsp_status hsp_slot_uses(const struct hsp_compiler *c, uint32_t param, uint32_t slot,
+                              const struct hsp_cover *uses, struct hsp_cover *ret,
+                              struct hsp_err *err);
+/* State tensors, uses and Pre of all stages; before lowering. */
+enum hsp_status hsp_param_pre(struct hsp_compiler *c, struct hsp_err *err);
+
+#endif

@@ -1,0 +1,21 @@
+/* @@SENTENCE@@ move_list: purpose to be written. */
+#ifndef HSP_MOVE_LIST_H
+#define HSP_MOVE_LIST_H
+#include "daemon/spmd/reshard/resolve.h"
+#include "daemon/spmd/reshard/resolve_impl.h"
+
+enum hsp_status hsp_drafts_add(struct hsp_drafts *x, const struct hsp_draft_key *key,
+                               const struct hsp_box *box, uint32_t root, uint32_t peer,
+                               struct hsp_err *err);
+/* The moves of @t in the order of execution: copies, collectives, sends, sends of sums. */
+enum hsp_status hsp_drafts_finish(struct hsp_drafts *x, const struct hsp_tasks *t,
+                                  uint32_t *channel, struct hsp_arena *arena, struct hsp_moves *ret,
+                                  struct hsp_err *err);
+void hsp_drafts_fini(struct hsp_drafts *x);
+/* The part of @m that @rank takes part in. @batch_dim0: dim 0 is the micro-batch, never cut; its
+ * cells end at HSP_TO_END. */
+enum hsp_status hsp_moves_bind(const struct hsp_moves *m, uint32_t rank, bool batch_dim0,
+                               struct hsp_arena *arena, struct hsp_reshard_bind *ret,
+                               struct hsp_err *err);
+
+#endif

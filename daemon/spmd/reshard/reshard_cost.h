@@ -1,0 +1,15 @@
+/* @@SENTENCE@@ reshard_cost: purpose to be written.
+ *
+ * Purity:    pure.
+ */
+#ifndef HSP_RESHARD_COST_H
+#define HSP_RESHARD_COST_H
+#include "daemon/spmd/reshard/resolve.h"
+
+/* Microseconds from when all ranks are ready until the last one is done; copies on a rank count
+ * nothing. Collectives are priced as executed, by direct exchange: a rank sends and receives at
+ * once, and its messages follow each other; moves of different ranks overlap. @elem: bytes of an
+ * element. */
+double hsp_moves_us(const struct hsp_moves *m, size_t elem, const struct hsp_rank_links *links);
+
+#endif

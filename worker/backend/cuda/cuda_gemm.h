@@ -1,0 +1,22 @@
+/* @@SENTENCE@@ cuda_gemm: purpose to be written. */
+#ifndef HSP_CUDA_GEMM_H
+#define HSP_CUDA_GEMM_H
+#include "worker/backend/cuda/cuda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Frees what g->gemm points to; NULL is fine. gemm.cu */
+void hsp_cuda_gemm_free(struct hsp_cuda *g);
+/* linear, linear_dx and linear_dw */
+enum hsp_status hsp_cuda_product(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                 struct hsp_err *err);
+/* The same with what follows: run_sum of backend.h. Shapes were looked at before. */
+enum hsp_status hsp_cuda_product_sum(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                     const struct hsp_sum *s, bool *ret_done, struct hsp_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

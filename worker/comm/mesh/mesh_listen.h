@@ -1,0 +1,36 @@
+/* @@SENTENCE@@ mesh_listen: purpose to be written. */
+#ifndef HSP_MESH_LISTEN_H
+#define HSP_MESH_LISTEN_H
+#include "worker/comm/mesh/mesh.h"
+#include "worker/comm/mesh/mesh_impl.h"
+
+enum hsp_mesh_transport hsp_mesh_transport_of(const struct hsp_mesh_listener *l);
+void hsp_mesh_wake(int fd);
+/* Whether all addresses name local sockets of one host: the same answer at every rank. */
+bool hsp_mesh_one_host(const struct hsp_mesh_peer *peers, uint32_t n);
+uint64_t hsp_mesh_now_ms(void);
+uint64_t hsp_mesh_now_ns(void);
+/* Starts a connection to an address; @local: by its Unix socket, if it is on this host.
+ * Returns a non-blocking descriptor (@ret_wait: connecting still), or -errno; -ENOENT when @local
+ * and the address has none on this host. */
+int hsp_mesh_dial(const char *address, bool local, bool *ret_wait);
+
+enum hsp_status hsp_mesh_join_open(struct hsp_mesh_listener *l, struct mesh_join *j,
+                                   struct hsp_err *err);
+/* Takes one arrival; false: none. */
+bool hsp_mesh_join_take(struct hsp_mesh_listener *l, struct mesh_join *j, struct mesh_arrival *ret);
+void hsp_mesh_join_close(struct hsp_mesh_listener *l, struct mesh_join *j);
+/* Listens on @host (a name or number; port chosen by the kernel) and, but for HSP_MESH_TCP, on an abstract
+ * Unix socket; without it no pair of this process uses one, whoever calls.
+ * @advertise: the host others reach us by; NULL: @host, which must not be a wildcard then.
+ * HSP_EINVAL: no such address; HSP_EIO; HSP_ENOMEM. */
+enum hsp_status hsp_mesh_listener_open(const char *host, const char *advertise,
+                                       enum hsp_mesh_transport transport,
+                                       struct hsp_mesh_listener **ret, struct hsp_err *err);
+/* What peers get as our address: "10.0.0.2:40123,unix:NAME". Valid until close. */
+const char *hsp_mesh_listener_address(const struct hsp_mesh_listener *l);
+/* No hsp_mesh_connect may be running. Connections that wait for an epoch are dropped. NULL allowed.
+ */
+void hsp_mesh_listener_close(struct hsp_mesh_listener *l);
+
+#endif

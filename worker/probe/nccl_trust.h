@@ -1,0 +1,27 @@
+/* @@SENTENCE@@ nccl_trust: purpose to be written.
+ *
+ * Purity:  hsp_nccl_names, _known, _stays, _trusts are pure; hsp_nccl_place_find is a shell: asks
+ *          the kernel for addresses, reads below the folders of struct hsp_nccl_look and the
+ *          environment.
+ */
+#ifndef HSP_NCCL_TRUST_H
+#define HSP_NCCL_TRUST_H
+#include "worker/probe/nccl_place.h"
+
+/* Whether NCCL's list has this name. "a,b": names with prefix a or b. "=a,b": exactly a or b.
+ * "^...": all but these. "": all. @ports: an entry "a:1" counts for device a when it includes, and
+ * not when it excludes. */
+bool hsp_nccl_names(const char *list, const char *name, bool ports);
+/* Whether the variables say all that NCCL will do: no plugin gives it others, and its ranks do not
+ * meet at an address of the administrator's. Else why not: nothing follows from the variables
+ * then. */
+bool hsp_nccl_known(hsp_getenv get, char why[HSP_NCCL_WHY]);
+/* Whether all that NCCL says among ranks of this host stays here; else why not. */
+bool hsp_nccl_stays(const struct hsp_host_net *h, hsp_getenv get, char why[HSP_NCCL_WHY]);
+/* Those of these networks (bit i: the one of number i) on which each interface and each RDMA device
+ * that NCCL may use is, if all their traffic to other hosts stays on these networks; 0: why not,
+ * and what to do. */
+uint8_t hsp_nccl_trusts(const struct hsp_host_net *h, hsp_getenv get, const struct hsp_ipnets *nets,
+                        char why[HSP_NCCL_WHY]);
+
+#endif

@@ -1,0 +1,9 @@
+/* @@SENTENCE@@ verify: purpose to be written. */
+#ifndef HSP_VERIFY_H
+#define HSP_VERIFY_H
+#include "worker/run/run_program.h"
+
+/* Prints what was compared; HSP_EDIGEST when something differs (says step, rank and op). */
+enum hsp_status hsp_verify_file(const struct hsp_run_opts *o, struct hsp_err *err);
+
+#endif

@@ -1,0 +1,18 @@
+/* @@SENTENCE@@ ckpt_export: purpose to be written.
+ *
+ * Purity:  shell (files). A step is visible when its directory has its final name; that happens
+ *          after all its bytes and the manifest are on disk.
+ */
+#ifndef HSP_CKPT_EXPORT_H
+#define HSP_CKPT_EXPORT_H
+#include "proto/base/err.h"
+
+struct hsp_ckpt;
+
+/* Reads everything and compares hashes. HSP_EDIGEST names file and tensor. */
+enum hsp_status hsp_ckpt_verify(const struct hsp_ckpt *c, struct hsp_err *err);
+/* OUT/model.safetensors (parameters as whole tensors) and OUT/config.json; each appears whole or
+ * not at all. OUT is made if need be. */
+enum hsp_status hsp_ckpt_export(const struct hsp_ckpt *c, const char *out, struct hsp_err *err);
+
+#endif

@@ -1,0 +1,16 @@
+/* @@SENTENCE@@ ckpt_manifest: purpose to be written. */
+#ifndef HSP_CKPT_MANIFEST_H
+#define HSP_CKPT_MANIFEST_H
+#include "worker/state/ckpt_files.h"
+
+/* The text of a manifest, cJSON_free(); NULL without memory. */
+char *hsp_ckpt_manifest_text(const struct hsp_ckpt_info *info, const struct hsp_ckpt_shard *s,
+                             const struct hsp_data_cursor *data, const char *config);
+/* Of a file of another format: says which program can read it. Returns HSP_EVERSION. */
+enum hsp_status hsp_ckpt_other_format(const char *path, uint32_t format, struct hsp_err *err);
+/* Reads that of a step's directory into info, data and config of @c, and *ret (cJSON_Delete).
+ * HSP_EDIGEST, HSP_EVERSION, HSP_ENOMEM; errors of reading a file. */
+enum hsp_status hsp_ckpt_manifest_read(const char *step_dir, struct hsp_ckpt *c, cJSON **ret,
+                                       struct hsp_err *err);
+
+#endif
