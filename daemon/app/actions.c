@@ -21,7 +21,7 @@
 #include "daemon/app/job_table.h"
 #include "daemon/app/plan_queue.h"
 #include "daemon/app/store_stall.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/check.h"
 
 /* What one step may send: a SEAL or DROP to every device, or PREPAREs whose blobs are elsewhere. */

@@ -23,6 +23,7 @@
 #include "daemon/app/plan_queue.h"
 #include "daemon/app/store_stall.h"
 #include "daemon/cluster/cluster_check.h"
+#include "daemon/cluster/cluster_step.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "proto/host/open_files_limit.h"

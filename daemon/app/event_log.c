@@ -15,7 +15,7 @@
 #include "daemon/app/store/tensorboard_event.h"
 #include "daemon/app/store/tensorboard_file.h"
 #include "daemon/app/store_stall.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
 
 #define LINE_MAX_BYTES 65536u
 /* Lines written in one transaction. */

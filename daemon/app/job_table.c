@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "daemon/app/app.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 

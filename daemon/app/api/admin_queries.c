@@ -13,8 +13,7 @@
 #include "daemon/app/docs/plan_doc.h"
 #include "daemon/app/job_table.h"
 #include "daemon/app/plans/plan_choice.h"
-#include "daemon/cluster/health.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/str.h"
 #include "proto/program/program_dump.h"
 

@@ -16,7 +16,7 @@
 #include "daemon/app/event_log.h"
 #include "daemon/app/job_table.h"
 #include "daemon/cluster/index.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/str.h"
 
 #define MAX_PENDING 4096 /* requests under way; more are refused */

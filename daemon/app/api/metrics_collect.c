@@ -12,10 +12,8 @@
 #include "daemon/app/app.h"
 #include "daemon/app/job_table.h"
 #include "daemon/app/store_stall.h"
-#include "daemon/cluster/health.h"
 #include "daemon/cluster/index.h"
-#include "daemon/cluster/jobs.h"
-#include "daemon/cluster/membership.h"
+#include "daemon/cluster/lookup.h"
 
 /* ---- counting ---- */
 

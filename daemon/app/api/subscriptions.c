@@ -9,7 +9,7 @@
 
 #include "daemon/app/api/sessions.h"
 #include "daemon/app/app.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/str.h"
 
 struct hsp_follower {

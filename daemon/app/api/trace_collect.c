@@ -21,7 +21,7 @@
 #include "daemon/app/app.h"
 #include "daemon/app/docs/trace_doc.h"
 #include "daemon/app/job_table.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/str.h"
 
 #define GRACE_MS  2000  /* for what members of an epoch that ends have to say */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/health.h"
 #include "daemon/cluster/measure.h"
+#include "daemon/cluster/paths.h"
 #include "daemon/planner/cluster_file.h"
 #include "proto/base/map.h"
 #include "proto/base/str.h"

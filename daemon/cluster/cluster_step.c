@@ -1,42 +1,35 @@
-/* The machine's frame: construction, the actions of a step, dispatch, deadline.
- *
- * A step has two halves: the event changes facts (a node is silent, a device is ready, a plan is
- * there), then hsp_ci_advance looks at every job and does all that these facts allow. The second
- * half is level-triggered: it depends on the state alone, so a message that comes twice, or a fact
- * learnt in another order, or after a restart from the store, leads to the same place. */
-#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/cluster_step.h"
 
-#include "daemon/cluster/cluster_impl.h"
-
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/cluster/admin.h"
+#include "daemon/cluster/attempt_end.h"
+#include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_check.h"
+#include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/epoch_messages.h"
-#include "daemon/cluster/epochs.h"
+#include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/job_state.h"
 #include "daemon/cluster/jobs.h"
-#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/measure.h"
 #include "daemon/cluster/membership.h"
 #include "daemon/cluster/node_check.h"
-#include "daemon/cluster/plans.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/plan_requests.h"
+#include "daemon/cluster/plan_results.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/slow.h"
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
 #include "proto/base/str.h"
-#include "proto/base/vec.h"
 
 /* Everything one step may allocate: rows of one job with 4096 ranks are under 1 MiB, and a death of
  * a node touches at most HSP_NODE_DEVICES jobs. */
 #define STEP_ARENA (256u << 20)
-/* A step sends at most a few messages per device, and stores a few rows per job. */
-#define STEP_ACTIONS 262144u
 
 void hsp_cluster_defaults(uint32_t detect_ms, struct hsp_cluster_config *ret)
 {
@@ -89,87 +82,6 @@ struct hsp_cluster *hsp_cluster_free(struct hsp_cluster *c)
     return NULL;
 }
 
-struct hsp_action *hsp_ci_emit(struct hsp_cluster *c, enum hsp_action_type type)
-{
-    if (!hsp_grow(&c->actions, &c->cap_actions, (size_t)c->n_actions + 1, sizeof(*c->actions),
-                  STEP_ACTIONS)) {
-        c->failed = true;
-        return &c->spare;
-    }
-    struct hsp_action *a = &c->actions[c->n_actions++];
-    *a = (struct hsp_action){.type = type};
-    return a;
-}
-
-void *hsp_ci_alloc(struct hsp_cluster *c, size_t n, size_t size)
-{
-    void *p = hsp_arena_array(c->arena, n, size);
-    c->failed = c->failed || p == NULL;
-    return p;
-}
-
-const char *hsp_ci_printf(struct hsp_cluster *c, const char *fmt, ...)
-{
-    char text[HSP_TEXT_MAX + 1];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut at the end of the buffer on purpose */
-    va_end(ap);
-    hsp_utf8_mend(text);
-    const char *s = hsp_arena_strdup(c->arena, text);
-    c->failed = c->failed || s == NULL;
-    return s != NULL ? s : "";
-}
-
-void hsp_ci_send(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m)
-{
-    if (conn == 0) {
-        return;
-    }
-    struct hsp_msg *copy = hsp_ci_alloc(c, 1, sizeof(*copy));
-    if (copy != NULL && hsp_msg_clone(m, c->arena, copy, NULL) == HSP_OK) {
-        struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_SEND);
-        a->conn = conn;
-        a->msg = copy;
-    } else {
-        c->failed = true;
-    }
-}
-
-void hsp_ci_close(struct hsp_cluster *c, uint32_t conn, const char *why)
-{
-    struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_CLOSE);
-    a->conn = conn;
-    a->text = hsp_ci_printf(c, "%s", why);
-}
-
-struct hsp_fact *hsp_ci_fact(struct hsp_cluster *c, const char *type, enum hsp_severity sev,
-                             const struct hsp_job *j, const struct hsp_cluster_node *n,
-                             const char *fmt, ...)
-{
-    char text[HSP_TEXT_MAX + 1];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut on purpose */
-    va_end(ap);
-    hsp_utf8_mend(text);
-    struct hsp_fact *f = hsp_ci_alloc(c, 1, sizeof(*f));
-    if (f == NULL) {
-        return NULL;
-    }
-    *f = (struct hsp_fact){.type = type,
-                           .severity = sev,
-                           .job = j != NULL ? j->id : 0,
-                           .node = n != NULL ? hsp_ci_printf(c, "%s", n->name) : "",
-                           .incarnation = n != NULL ? n->incarnation : 0,
-                           .epoch = j != NULL ? j->cur.epoch : 0,
-                           .reason = hsp_ci_printf(c, "%s", text),
-                           .cause = "",
-                           .actor = ""};
-    hsp_ci_emit(c, HSP_ACT_FACT)->u.fact = f;
-    return f;
-}
-
 static void begin(struct hsp_cluster *c, hsp_msec now)
 {
     HSP_ASSERT(now >= c->now_ms);
@@ -202,7 +114,8 @@ static enum hsp_status finish(struct hsp_cluster *c, struct hsp_actions *ret, st
     return HSP_OK;
 }
 
-/* What was due before now has just been looked at: that it has passed makes no difference any more. */
+/* Makes the deadline @t at the latest. A time that has passed was looked at just now, so it is left
+ * out. */
 static void earlier(struct hsp_cluster *c, hsp_msec t)
 {
     if (t > c->now_ms && t < c->due_ms) {
@@ -262,7 +175,8 @@ static void claim(struct hsp_cluster *c, const struct hsp_job *j, const struct h
     }
 }
 
-/* A node's death may be on disk without the loss it meant: the process ended between the two rows. */
+/* A node's death may be on disk without the loss it meant: the process ended between the two
+ * rows. */
 static bool member_gone(const struct hsp_cluster *c, const struct hsp_cl_epoch *e, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
