@@ -1,7 +1,7 @@
-/* @@SENTENCE@@ ckpt_shard: purpose to be written.
+/* Writes and opens the shards of a checkpoint, and checks that a set of shards covers each element
+ * exactly once.
  *
- * Purity:  shell (files). A step is visible when its directory has its final name; that happens
- *          after all its bytes and the manifest are on disk.
+ * Purity:  shell (files).
  */
 #ifndef HSP_CKPT_SHARD_H
 #define HSP_CKPT_SHARD_H
