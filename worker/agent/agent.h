@@ -150,19 +150,6 @@ struct hsp_agent; /* opaque */
 struct hsp_agent *hsp_agent_new(const struct hsp_agent_config *cfg);
 struct hsp_agent *hsp_agent_free(struct hsp_agent *a); /* NULL allowed; returns NULL */
 
-struct hsp_agent_action *hsp_ai_emit(struct hsp_agent *a, enum hsp_agent_action_type type,
-                                     uint32_t device);
-void hsp_ai_log(struct hsp_agent *a, int severity, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m); /* hspmdd, if there is a link */
-void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
-void hsp_ai_check(struct hsp_agent *a, const struct hsp_msg *m); /* an order, to the shell */
-void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why);
-void hsp_ai_kill_quietly(struct hsp_agent *a, uint32_t device);
-uint64_t hsp_ai_scan(struct hsp_agent *a); /* emits a SCAN; its number */
-/* Ends the connection; the next one says a new HELLO. @soon: without a pause. */
-void hsp_ai_hang_up(struct hsp_agent *a, const char *why, bool soon);
-
 /* HSP_EINVAL: a device that does not exist (state unchanged); HSP_ENOMEM: only to be freed. */
 enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event *ev,
                                struct hsp_agent_actions *ret, struct hsp_err *err);
