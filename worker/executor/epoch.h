@@ -197,14 +197,9 @@ enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m
  * write memory any more. NULL allowed; returns NULL. */
 struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e);
 
-/* Says stop to the operations of the epoch, as a break does; does not wait. */
-void hsp_epoch_abort(struct hsp_ex_epoch *e);
-/* START, or the hand-over of the running epoch: begin with @version. */
-void hsp_epoch_go(struct hsp_ex_epoch *e, uint64_t version);
-
 /* ---- shared by the files of the epoch (epoch*.c) ---- */
 
-/* epoch_export.c: gathering of what the gather table names at one rank, final model. */
+/* A gathering at one rank (epoch_export.h) of the parts that the gather table names. */
 #define HSP_GATHER_BYTES   ((size_t)4 << 20) /* of a slab, at most; or one row where that is longer */
 #define HSP_CHANNEL_GATHER 16                /* the next ones are epoch_checkpoint.c's */
 struct hsp_gather {
@@ -218,17 +213,8 @@ struct hsp_gather {
                             const void *data, struct hsp_err *err);
     void *ctx;
 };
-/* epoch.c: READY, first or again; where version @version is in the data, HSP_EINVAL as
- * hsp_dataset_corpus. */
-void hsp_epoch_tell_ready(struct hsp_ex_epoch *e);
-/* The state of @version is here, all of it: sources may go. STARTED. */
-void hsp_epoch_tell_started(struct hsp_ex_epoch *e, uint64_t version);
-/* Once per epoch: PEER_LOST, or JOB_FAILED where no other try can help, with @err as the reason if no peer was lost. Nothing
- * when the epoch was cancelled. */
-void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err,
-                           bool before_start);
-enum hsp_status hsp_epoch_cursor(const struct hsp_ex_epoch *e, uint64_t version,
-                                 struct hsp_data_cursor *ret, struct hsp_err *err);
+
+/* What one checkpoint amounts to (epoch_checkpoint.h). */
 struct hsp_ckpt_sum {
     uint64_t bytes;   /* written here */
     uint64_t content; /* hsp_ckpt_content, at rank 0 */

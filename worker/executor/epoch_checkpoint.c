@@ -1,6 +1,4 @@
-/* Checkpoints: written while the job trains, read back by a resume. See epoch.h.
- *
- * On a shared path each rank writes what it owns, straight from its home. Otherwise two writers on
+/* On a shared path each rank writes what it owns, straight from its home. Otherwise two writers on
  * two nodes (where there are two) each write a whole checkpoint, so that any one node may go: the
  * owners tell the hashes of what they have, the head of the file is written with them, and the data
  * follow in slabs (hsp_epoch_gather) and are hashed again as they come. */
@@ -14,6 +12,7 @@
 
 #include "proto/base/str.h"
 #include "proto/layout/box.h"
+#include "worker/data/documents.h"
 #include "worker/executor/ckpt_choice.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_export.h"
@@ -633,5 +632,18 @@ enum hsp_status hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version, stru
     }
     (void)hsp_ckpt_close(c);
     free(offers);
+    return st;
+}
+
+enum hsp_status hsp_epoch_cursor(const struct hsp_ex_epoch *e, uint64_t version,
+                                 struct hsp_data_cursor *ret, struct hsp_err *err)
+{
+    const struct hsp_dataset *d = &e->data->set;
+    struct hsp_corpus corpus;
+    enum hsp_status st = hsp_dataset_corpus(d, &e->prog.bind.data, &corpus, err);
+    if (st == HSP_OK) {
+        hsp_data_cursor_init(&e->prog.bind.data, &corpus, e->data->digest, d->n_bytes, version,
+                             ret);
+    }
     return st;
 }

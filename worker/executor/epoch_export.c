@@ -1,6 +1,4 @@
-/* State on its way to files: gathering, and the final model. See epoch.h.
- *
- * Gathering goes through the gather table, which names each element of each parameter once: its
+/* Gathering goes through the gather table, which names each element of each parameter once: its
  * owner sends it to the writer, in slabs, so that neither side needs room for more than one.
  *
  * The final model is all there is to show for the training, so a disk that does not take it ends

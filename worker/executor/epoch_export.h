@@ -1,4 +1,7 @@
-/* @@SENTENCE@@ epoch_export: purpose to be written. */
+/* Gathers state at one rank in slabs, and writes the final model with it.
+ *
+ * Purity:  shell (files, and messages of a mesh).
+ */
 #ifndef HSP_EPOCH_EXPORT_H
 #define HSP_EPOCH_EXPORT_H
 #include "worker/executor/epoch.h"

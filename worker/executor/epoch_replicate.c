@@ -1,5 +1,4 @@
-/* The keeper thread of a member: seals and second copies of every version, and checkpoints. A keeper
- * has no other work, so its run thread does it. See epoch.h.
+/* A keeper has no other work, so its run thread does the work of a keeper thread.
  *
  * On every rank the order is the same: checkpoint of version t (its vote has passed), then copies
  * of version t + 1 (sealed after that vote). So the ranks meet in the same order on the state mesh.
@@ -13,7 +12,9 @@
 #include "worker/executor/disk_retry.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_checkpoint.h"
+#include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_copies.h"
+#include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_trace.h"
 #include "worker/executor/epoch_transfer.h"
 

@@ -1,4 +1,9 @@
-/* @@SENTENCE@@ epoch_report: purpose to be written. */
+/* Reports the life and the steps of an epoch to hspmdd, so that a step which has passed its vote is
+ * known even when rank 0 dies.
+ *
+ * Role:    rank 0 reports each step. Its *heir*, the first rank or keeper on another node, keeps the
+ *          newest HSP_EPOCH_SAID steps and reports them again when the epoch breaks.
+ */
 #ifndef HSP_EPOCH_REPORT_H
 #define HSP_EPOCH_REPORT_H
 #include "worker/executor/epoch.h"
@@ -14,5 +19,16 @@ void hsp_epoch_say_again(struct hsp_ex_epoch *e);
 /* Before the copies of a version: an heir that only keeps gets the newest step from rank 0, by @channel of the
  * state mesh. Errors of the mesh. */
 enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, struct hsp_err *err);
+
+/* Sends @m under the number of this epoch; a failure is logged. */
+void hsp_epoch_send_msg(struct hsp_ex_epoch *e, struct hsp_msg *m);
+/* READY, for the first PREPARE and for each repetition of it. */
+void hsp_epoch_tell_ready(struct hsp_ex_epoch *e);
+/* The state of @version is here, all of it: sources may go. STARTED. */
+void hsp_epoch_tell_started(struct hsp_ex_epoch *e, uint64_t version);
+/* Once per epoch: PEER_LOST, or JOB_FAILED where no other try can help, with @err as the reason if no
+ * peer was lost. Nothing when the epoch was cancelled. */
+void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err,
+                           bool before_start);
 
 #endif

@@ -1,6 +1,4 @@
-/* State segments of an epoch: names, creation, what may be reused.
- *
- * A segment is named by (job number, device/rank, owner's rank, layout, slot). The layout is the
+/* A segment is named by (job number, device/rank, owner's rank, layout, slot). The layout is the
  * plan's number, not the epoch's: the same plan under a new epoch number goes on in the same files.
  */
 #include "worker/executor/epoch_segments.h"

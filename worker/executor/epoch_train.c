@@ -1,7 +1,4 @@
-/* The steps of an epoch and what happens around them: sealing, votes, reports, the hand-over. See
- * epoch.h.
- *
- * Version t is written by the update of step t - 1, sealed and copied by the keeper, and becomes stable when
+/* Version t is written by the update of step t - 1, sealed and copied by the keeper, and becomes stable when
  * vote t has passed; only then is the slot of version t - 1 opened for writing (decision D9).
  */
 #include "worker/executor/epoch_train.h"
@@ -15,6 +12,7 @@
 #include "proto/program/program_check.h"
 #include "worker/executor/audit.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_export.h"
 #include "worker/executor/epoch_nccl.h"
 #include "worker/executor/epoch_replicate.h"

@@ -1,6 +1,4 @@
-/* The transfer at the start of an epoch: rows of daemon/migrate/bsr.h over the mesh of the move.
- *
- * The table is gone through once per kind of state, weights first; so rows of all ranks are in one
+/* The table of rows (daemon/migrate/bsr.h) is gone through once per kind of state, weights first; so rows of all ranks are in one
  * global order. A row travels as two messages: its data, dense, and behind it the version and the
  * content hash as the owner of the old state says; who passes a row on passes these on, so they are
  * checked where the row is needed. Data are sent from where they lie and received where they

@@ -1,4 +1,8 @@
-/* @@SENTENCE@@ epoch_transfer: purpose to be written. */
+/* Transfers the state of the old layout into the segments of the new layout at the start of an
+ * epoch, weights first.
+ *
+ * Purity:  shell (messages of the mesh of the move).
+ */
 #ifndef HSP_EPOCH_TRANSFER_H
 #define HSP_EPOCH_TRANSFER_H
 #include "worker/executor/epoch.h"

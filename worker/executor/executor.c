@@ -22,6 +22,7 @@
 #include "worker/comm/nccl/nccl_pool.h"
 #include "worker/exec/pace.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_nccl.h"
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_trace.h"
