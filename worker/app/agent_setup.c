@@ -1,5 +1,4 @@
-/* What an agent does before its loop runs: configuration, keys, folders, measuring. */
-#include "worker/app/agent_main.h"
+#include "worker/app/agent_setup.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -18,8 +17,6 @@
 #include "proto/base/str.h"
 #include "proto/host/file_io.h"
 #include "proto/net/addr.h"
-#include "worker/app/agent_loop.h"
-#include "worker/app/agent_shell.h"
 #include "worker/backend/plugin.h"
 #include "worker/probe/gpu_monitor.h"
 #include "worker/probe/gpu_probe.h"
@@ -27,34 +24,6 @@
 #include "worker/probe/probe.h"
 #include "worker/probe/probe_gpu_path.h"
 #include "worker/state/segment_name.h"
-
-#define CONFIG_MAX  ((size_t)1 << 20)
-#define ARENA_BYTES ((size_t)8 << 20)
-
-enum { EXIT_FAILED = 1, EXIT_CONFIG = 6 };
-
-struct hsp_agent_setup {
-    const struct hsp_agent_request *request;
-    struct hsp_arena *arena;
-    struct hsp_worker_config cfg;
-    struct hsp_net_keys keys;
-    const char *node, *dir;
-    int lock_fd;                              /* held while the agent lives */
-    struct hsp_probe probe[HSP_NODE_DEVICES]; /* of the whole cores, as measured at start */
-    uint64_t asked[HSP_NODE_DEVICES];         /* of GPUs: their memory as it was configured */
-    char lost[HSP_NODE_DEVICES][120];         /* why a GPU cannot be used; "": it can */
-    struct hsp_m_device device[HSP_NODE_DEVICES];
-    struct hsp_m_card card[HSP_NODE_CARDS];
-    struct hsp_netcard found;           /* where the file names none */
-    char *const *env[HSP_NODE_DEVICES]; /* of executors with a GPU; NULL: ours */
-    bool nccl_unknown[HSP_NODE_DEVICES];
-    struct hsp_gpu_wanted wanted[HSP_NODE_DEVICES];
-    struct hsp_gpuwatch *gpus; /* NULL: there are none, or NVML does not know them */
-    struct hsp_m_path path[HSP_NODE_PATHS];
-    struct hsp_probe_path measured[HSP_NODE_PATHS]; /* between GPUs by their numbers */
-    uint32_t n_measured;
-    struct hsp_agent_config machine;
-};
 
 /* File, environment (HSPMD_WORKER_KEY) and command line. Texts of *ret live in @arena. */
 static enum hsp_status read_config(const struct hsp_agent_request *r, struct hsp_arena *arena,
@@ -64,7 +33,7 @@ static enum hsp_status read_config(const struct hsp_agent_request *r, struct hsp
     struct hsp_layers l = {.name = r->config != NULL ? r->config : "defaults"};
     enum hsp_status st = HSP_OK;
     if (r->config != NULL) {
-        st = hsp_file_read(r->config, CONFIG_MAX, &text, &l.len, err);
+        st = hsp_file_read(r->config, HSP_AGENT_CONFIG_MAX, &text, &l.len, err);
     }
     l.text = text != NULL ? (const char *)text : "";
     if (st == HSP_OK) {
@@ -105,6 +74,12 @@ static enum hsp_status fill_in(struct hsp_agent_setup *u, struct hsp_err *err)
                ? HSP_OK
                : hsp_err_set(err, HSP_EINVAL, 0, "\"%s\" cannot be the name of a node: set `node`",
                              name);
+}
+
+enum hsp_status hsp_agent_setup_read(struct hsp_agent_setup *u, struct hsp_err *err)
+{
+    enum hsp_status st = read_config(u->request, u->arena, &u->cfg, err);
+    return st == HSP_OK ? fill_in(u, err) : st;
 }
 
 /* Makes one folder, for us only, or takes one that nobody else can change. */
@@ -425,7 +400,7 @@ static const char *read_conf(struct hsp_agent_setup *u, struct hsp_logger *log, 
     size_t n = 0;
     struct hsp_err err = {0};
     hsp_str_printf(path, sizeof path, "%s%s", folder, name);
-    enum hsp_status st = hsp_file_read(path, CONFIG_MAX, &text, &n, &err);
+    enum hsp_status st = hsp_file_read(path, HSP_AGENT_CONFIG_MAX, &text, &n, &err);
     if (st == HSP_OK && strlen((const char *)text) != n) {
         st = hsp_err_set(&err, HSP_EINVAL, 0, "%.150s: there is a byte 0 in it", path);
     }
@@ -505,8 +480,7 @@ char *const *hsp_agent_env(const struct hsp_agent_setup *u, uint32_t device)
     return u->env[device];
 }
 
-/* A port is not asked for, and beyond loopback a key is needed; said before anything is measured, so that --check-config finds it. */
-static enum hsp_status check_addresses(struct hsp_agent_setup *u, struct hsp_err *err)
+enum hsp_status hsp_agent_setup_check(struct hsp_agent_setup *u, struct hsp_err *err)
 {
     struct hsp_addr a;
     const char *colon = strchr(u->cfg.listen, ':');
@@ -530,13 +504,13 @@ static enum hsp_status check_addresses(struct hsp_agent_setup *u, struct hsp_err
                              u->cfg.coordinator, u->cfg.key);
 }
 
-static enum hsp_status prepare(struct hsp_agent_setup *u, struct hsp_logger *log,
-                               struct hsp_err *err)
+enum hsp_status hsp_agent_setup_prepare(struct hsp_agent_setup *u, struct hsp_logger *log,
+                                        struct hsp_err *err)
 {
     const struct hsp_worker_config *c = &u->cfg;
     bool advertised = c->advertise_address != NULL && c->advertise_address[0] != '\0';
     hsp_agent_defaults(&u->machine);
-    enum hsp_status st = check_addresses(u, err);
+    enum hsp_status st = hsp_agent_setup_check(u, err);
     if (st == HSP_OK) {
         st = open_folder(u, err);
     }
@@ -558,6 +532,14 @@ static enum hsp_status prepare(struct hsp_agent_setup *u, struct hsp_logger *log
         make_envs(u, log);
     }
     return st;
+}
+
+void hsp_agent_setup_close(struct hsp_agent_setup *u)
+{
+    u->gpus = hsp_gpuwatch_close(u->gpus);
+    if (u->lock_fd >= 0) {
+        (void)close(u->lock_fd);
+    }
 }
 
 /* Whether device @i is the one it was, but for what may change. */
@@ -602,12 +584,10 @@ enum hsp_status hsp_agent_reload(struct hsp_agent_setup *u, struct hsp_buf *ret_
                                  struct hsp_buf *ret_restart,
                                  const struct hsp_m_device **ret_devices, struct hsp_err *err)
 {
-    struct hsp_agent_setup fresh = {.arena = hsp_arena_new(ARENA_BYTES)};
-    enum hsp_status st = fresh.arena != NULL ? read_config(u->request, fresh.arena, &fresh.cfg, err)
+    struct hsp_agent_setup fresh = {.request = u->request,
+                                    .arena = hsp_arena_new(HSP_AGENT_SETUP_BYTES)};
+    enum hsp_status st = fresh.arena != NULL ? hsp_agent_setup_read(&fresh, err)
                                              : hsp_err_nomem(err, "reading the configuration");
-    if (st == HSP_OK) {
-        st = fill_in(&fresh, err);
-    }
     if (st == HSP_OK) {
         st = hsp_net_keys_load(fresh.cfg.key, NULL, &fresh.keys, err);
     }
@@ -625,65 +605,4 @@ enum hsp_status hsp_agent_reload(struct hsp_agent_setup *u, struct hsp_buf *ret_
     }
     (void)hsp_arena_free(fresh.arena);
     return st;
-}
-
-static int run(struct hsp_agent_setup *u)
-{
-    struct hsp_err err = {0};
-    int rc = EXIT_FAILED;
-    struct hsp_logger *log = hsp_log_new(STDERR_FILENO, (enum hsp_log_level)u->cfg.log_level);
-    hsp_log_on_assert(log);
-    if (prepare(u, log, &err) != HSP_OK) {
-        hsp_log(log, HSP_LOG_ERROR, "agent", "cannot start: %s", err.msg);
-    } else {
-        hsp_log(log, HSP_LOG_NOTICE, "agent", "node %s: %u devices, coordinator %s, state in %s",
-                u->node, u->cfg.n_devices, u->cfg.coordinator, u->dir);
-        rc = hsp_agent_run(&u->cfg, &u->machine, &u->keys, u->dir, u, log);
-    }
-    u->gpus = hsp_gpuwatch_close(u->gpus);
-    if (u->lock_fd >= 0) {
-        (void)close(u->lock_fd);
-    }
-    (void)hsp_log_free(log);
-    return rc;
-}
-
-/* @c NULL: the example. */
-static int print(const struct hsp_worker_config *c)
-{
-    struct hsp_buf b;
-    hsp_buf_init(&b, CONFIG_MAX);
-    if (c != NULL) {
-        hsp_worker_config_print(c, &b);
-    } else {
-        hsp_worker_config_example(&b);
-    }
-    bool ok = fputs(hsp_buf_cstr(&b), stdout) >= 0 && fflush(stdout) == 0 && !b.failed;
-    hsp_buf_fini(&b);
-    return ok ? 0 : EXIT_FAILED;
-}
-
-int hsp_agent_main(const struct hsp_agent_request *r)
-{
-    struct hsp_err err = {0};
-    struct hsp_agent_setup u = {.request = r, .lock_fd = -1, .arena = hsp_arena_new(ARENA_BYTES)};
-    int rc;
-    if (r->wish == HSP_AGENT_PRINT_EXAMPLE) {
-        rc = print(NULL);
-    } else if (u.arena == NULL || read_config(r, u.arena, &u.cfg, &err) != HSP_OK ||
-               fill_in(&u, &err) != HSP_OK ||
-               (r->wish == HSP_AGENT_CHECK_CONFIG && check_addresses(&u, &err) != HSP_OK)) {
-        (void)fprintf(stderr, "hspmd-worker: %s\n", u.arena != NULL ? err.msg : "out of memory");
-        rc = EXIT_CONFIG;
-    } else if (r->wish == HSP_AGENT_PRINT_CONFIG) {
-        rc = print(&u.cfg);
-    } else if (r->wish == HSP_AGENT_CHECK_CONFIG) {
-        (void)printf("%s: good, node %s, %u devices\n", r->config != NULL ? r->config : "defaults",
-                     u.node, u.cfg.n_devices);
-        rc = 0;
-    } else {
-        rc = run(&u);
-    }
-    (void)hsp_arena_free(u.arena);
-    return rc;
 }
