@@ -1,8 +1,9 @@
-/* @@SENTENCE@@ nccl_trust: purpose to be written.
+/* Decides from addresses, devices and variables whether the traffic of NCCL stays on this host or on
+ * trusted networks, since NCCL encrypts nothing.
  *
- * Purity:  hsp_nccl_names, _known, _stays, _trusts are pure; hsp_nccl_place_find is a shell: asks
- *          the kernel for addresses, reads below the folders of struct hsp_nccl_look and the
- *          environment.
+ * Purity:  pure.
+ * Example: NCCL_SOCKET_IFNAME=eth0, eth0 has 10.1.0.7, trusted_network is 10.1.0.0/16 and there is no
+ *          RDMA device: hsp_nccl_trusts() returns bit 0.
  */
 #ifndef HSP_NCCL_TRUST_H
 #define HSP_NCCL_TRUST_H

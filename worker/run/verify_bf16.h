@@ -1,4 +1,7 @@
-/* @@SENTENCE@@ verify_bf16: purpose to be written. */
+/* Widens programs that compute in bf16 to fp32, so that no mistake hides behind rounding.
+ *
+ * Purity:  pure.
+ */
 #ifndef HSP_VERIFY_BF16_H
 #define HSP_VERIFY_BF16_H
 #include "proto/program/program.h"

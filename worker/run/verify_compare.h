@@ -1,4 +1,7 @@
-/* @@SENTENCE@@ verify_compare: purpose to be written. */
+/* Compares numbers of the sharded and the unsharded program within a tolerance of their type.
+ *
+ * Purity:  pure.
+ */
 #ifndef HSP_VERIFY_COMPARE_H
 #define HSP_VERIFY_COMPARE_H
 #include "worker/run/verify_impl.h"

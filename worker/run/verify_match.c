@@ -1,4 +1,3 @@
-/* Which tensor of a rank is which of the unsharded program. See verify_impl.h. */
 #include "worker/run/verify_match.h"
 
 #include <string.h>

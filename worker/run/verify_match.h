@@ -1,4 +1,8 @@
-/* @@SENTENCE@@ verify_match: purpose to be written. */
+/* Matches each tensor of a rank's program with a tensor of the unsharded program, so that --verify
+ * knows which values to compare.
+ *
+ * Purity:  pure.
+ */
 #ifndef HSP_VERIFY_MATCH_H
 #define HSP_VERIFY_MATCH_H
 #include "worker/run/verify_impl.h"
