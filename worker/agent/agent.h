@@ -9,9 +9,9 @@
  * Bounds:    HSP_NODE_DEVICES devices, one job at a time on each; one connection to hspmdd.
  *
  * What it decides: when executors are started, restarted (with backoff) and killed (silent, deaf
- * to SEAL, or their device is lost: then they are started again without it); which messages pass; the answer to SEAL, also for executors that are dead; when its
- * incarnation is refused, that everything it runs is killed before it says hello anew; when it may
- * go after a planned leave. While hspmdd is away executors go on, armed switches and checkpoints
+ * to SEAL, or their device is lost: then they are started again without it); which messages pass;
+ * the answer to SEAL, also for executors that are dead; when its incarnation is refused, that
+ * everything it runs is killed before it says hello anew; when it may go after a planned leave. While hspmdd is away executors go on, armed switches and checkpoints
  * too; a loss leaves the job sealed.
  *
  * Contract of the shell:
@@ -27,7 +27,7 @@
  *       be passed on; the next order waits for the end of the one before. STOP, END and CHECK_STOP
  *       make the one under way fail soon; END and CHECK_STOP also end the listening.
  *
- * What an executor must do (worker/app, worker/exec): worker/agent/README.md.
+ * What an executor must do (worker/executor): worker/agent/README.md.
  *
  * Invariants (hsp_agent_check):
  *  (I1) a device without a running executor runs nothing.

@@ -43,7 +43,8 @@ static int print(const struct hsp_worker_config *c)
 int hsp_agent_main(const struct hsp_agent_request *r)
 {
     struct hsp_err err = {0};
-    struct hsp_agent_setup u = {.request = r, .lock_fd = -1, .arena = hsp_arena_new(HSP_AGENT_SETUP_BYTES)};
+    struct hsp_agent_setup u = {
+        .request = r, .lock_fd = -1, .arena = hsp_arena_new(HSP_AGENT_SETUP_BYTES)};
     int rc;
     if (r->wish == HSP_AGENT_PRINT_EXAMPLE) {
         rc = print(NULL);

@@ -22,7 +22,7 @@
 
 #define HSP_AGENT_CONFIG_MAX  ((size_t)1 << 20) /* of a file with settings */
 #define HSP_AGENT_SETUP_BYTES ((size_t)8 << 20) /* of the arena */
-#define HSP_AGENT_SETS 64 /* --set of one command line; the configuration has fewer keys */
+#define HSP_AGENT_SETS        64 /* --set of one command line; the configuration has fewer keys */
 
 enum hsp_agent_wish {
     HSP_AGENT_RUN,

@@ -23,3 +23,4 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/nccl_log.c worker/executor/nccl_log.h \
   worker/executor/step_log.c worker/executor/step_log.h
 EXECUTOR_LIBS = worker/executor/libexecutor.a $(PROBE_LIBS) worker/comm/libncclcomm.a
+EXTRA_DIST += worker/executor/README.md

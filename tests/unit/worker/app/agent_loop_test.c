@@ -82,7 +82,8 @@ static void posted_events_wait_for_the_actions(void **state)
     u->machine.n_devices = 2;
     u->machine.devices = u->device;
     assert_int_equal(hsp_agent_run(&u->cfg, &u->machine, &u->keys, "/nowhere", u, log), 0);
-    assert_string_equal(hsp_buf_cstr(&trace), "START spawn1 spawn0 DOWN EXIT0 spawn0 DOWN EXIT0 EXIT1 ");
+    assert_string_equal(hsp_buf_cstr(&trace),
+                        "START spawn1 spawn0 DOWN EXIT0 spawn0 DOWN EXIT0 EXIT1 ");
     hsp_buf_fini(&trace);
     (void)hsp_log_free(log);
     free(u);
