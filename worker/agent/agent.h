@@ -1,4 +1,4 @@
-/* The agent of a node: supervises one executor per device, stands between them and hspmdd. A pure
+/* Supervises one executor per device and stands between the executors and hspmdd, as a pure
  * machine.
  *
  * Role:      hspmd-worker's shell feeds it events and performs the actions; tests/sim does the
@@ -11,8 +11,9 @@
  * What it decides: when executors are started, restarted (with backoff) and killed (silent, deaf
  * to SEAL, or their device is lost: then they are started again without it); which messages pass;
  * the answer to SEAL, also for executors that are dead; when its incarnation is refused, that
- * everything it runs is killed before it says hello anew; when it may go after a planned leave. While hspmdd is away executors go on, armed switches and checkpoints
- * too; a loss leaves the job sealed.
+ * everything it runs is killed before it says hello anew; when it may go after a planned leave.
+ * While hspmdd is away executors go on, armed switches and checkpoints too; a loss leaves the job
+ * sealed.
  *
  * Contract of the shell:
  *  (W1) CONNECT is answered by CONN_UP, later CONN_DOWN, or by CONN_DOWN alone; DISCONNECT by

@@ -2,8 +2,8 @@
  *
  * Role:      ground of the room: every other part of the machine acts by these calls.
  * Purity:    pure.
- * Ownership: actions and the messages in them live until the next step; messages are copied, but for
- *            the blob of a PREPARE, which is borrowed from the event.
+ * Ownership: actions and the messages in them live until the next step; messages are copied, but
+ *            for the blob of a PREPARE, which is borrowed from the event.
  */
 #ifndef HSP_AGENT_ACTIONS_H
 #define HSP_AGENT_ACTIONS_H

@@ -316,7 +316,8 @@ static void exec_stopped(struct hsp_agent *a, uint32_t device, const struct hsp_
 {
     struct hsp_agent_device *d = &a->dev[device];
     uint32_t job = m->u.devref.job;
-    /* What it said while the STOP was on its way may have ended the work already: the answer is owed. */
+    /* What it said while the STOP was on its way may have ended the work already: the answer is
+     * owed. */
     bool owed = a->stop[device].job != 0 && a->stop[device].job == job;
     if (job != d->run.job && !owed) {
         return;

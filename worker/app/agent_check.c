@@ -56,8 +56,8 @@ static enum hsp_status open_listener(struct hsp_node_check *k)
                                         &k->err);
 }
 
-/* Device @i; those before it are in @p. One measurement for all CPUs with the same number of threads, as at
- * the start. */
+/* Device @i; those before it are in @p. One measurement for all CPUs with the same number of
+ * threads, as at the start. */
 static enum hsp_status measure_one(struct hsp_node_check *k, uint32_t i, struct hsp_probe *p)
 {
     const struct hsp_device_config *c = k->device;

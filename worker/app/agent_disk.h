@@ -1,5 +1,5 @@
-/* Scans and deletes state segments on libuv's pool, one task after the other, so that a scan sees what
- * an earlier discard has deleted.
+/* Scans and deletes state segments on libuv's pool, one task after the other, so that a scan sees
+ * what an earlier discard has deleted.
  *
  * Purity:    shell.
  */

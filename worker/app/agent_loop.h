@@ -1,5 +1,5 @@
-/* Runs the agent of a node: feeds each event to the pure machine and performs its actions, until the
- * machine or a signal ends the agent.
+/* Runs the agent of a node: feeds each event to the pure machine and performs its actions, until
+ * the machine or a signal ends the agent.
  *
  * Purity:    shell.
  */

@@ -1,4 +1,4 @@
-/* Runs hspmd-worker as an agent, or shows and checks its configuration (`hspmd-worker --config FILE`).
+/* Runs the agent of a node, or shows and checks its configuration (`hspmd-worker --config FILE`).
  *
  * Purity: shell. */
 #ifndef HSP_AGENT_MAIN_H

@@ -177,7 +177,8 @@ static void set_profile(struct hsp_agent_setup *u, uint32_t i)
     hsp_gpuwatch_describe(u->gpus, i, &u->device[i]);
 }
 
-/* What devices of GPU @index may take together, as it was configured; those up to @i are measured. */
+/* What devices of GPU @index may take together, as it was configured; those up to @i are
+ * measured. */
 static uint64_t asked_of(const struct hsp_agent_setup *u, uint32_t index, uint32_t i)
 {
     uint64_t sum = 0;
@@ -218,8 +219,8 @@ static void measure_gpu(struct hsp_agent_setup *u, uint32_t i, struct hsp_logger
             c->mem_bytes >> 20);
 }
 
-/* One measurement for all devices with the same number of threads: they are cores of one machine.
- */
+/* One measurement for all devices with the same number of threads: they are cores of one
+ * machine. */
 static enum hsp_status measure_cpu(struct hsp_agent_setup *u, uint32_t i, struct hsp_err *err)
 {
     const struct hsp_device_config *c = u->cfg.devices;
@@ -253,7 +254,8 @@ static enum hsp_status measure(struct hsp_agent_setup *u, struct hsp_logger *log
     if (st == HSP_OK) {
         hsp_log(log, HSP_LOG_INFO, "probe", "link: %.1f us, %.2f GB/s", link.latency_us,
                 1e-3 / link.us_per_byte);
-        /* Links to other nodes are not better than this; how much worse the uplink tells, once measured. */
+        /* Links to other nodes are not better than this; how much worse the uplink tells, once
+         * measured. */
         u->machine.same_latency_us = u->machine.cross_latency_us = link.latency_us;
         u->machine.same_us_per_byte = u->machine.cross_us_per_byte = link.us_per_byte;
     }
@@ -284,7 +286,8 @@ static int by_number(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* What the paths between the GPUs that can be used can do. Without it what NVML says of them holds. */
+/* What the paths between the GPUs that can be used can do. Without it what NVML says of them
+ * holds. */
 static void measure_paths(struct hsp_agent_setup *u, struct hsp_logger *log)
 {
     uint32_t index[HSP_NODE_DEVICES], n = 0;
@@ -551,7 +554,8 @@ static bool same_device(const struct hsp_agent_setup *u, uint32_t i,
            (!d->gpu || d->mem_bytes == u->asked[i]);
 }
 
-/* Speed and memory of CPUs may change; how many devices there are, their kind and threads only at a start. */
+/* Speed and memory of CPUs may change; how many devices there are, their kind and threads only at a
+ * start. */
 static bool take_devices(struct hsp_agent_setup *u, const struct hsp_worker_config *fresh,
                          struct hsp_buf *applied, struct hsp_buf *restart)
 {

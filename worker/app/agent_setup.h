@@ -1,8 +1,8 @@
 /* Prepares a node for its agent: reads the configuration, locks the node's folder, measures devices
  * and links, and makes the environment of executors.
  *
- * Role:      hsp_agent_main prepares it before the loop runs. The loop asks it again at SIGHUP and for
- *            each executor that starts.
+ * Role:      hsp_agent_main prepares it before the loop runs. The loop asks it again at SIGHUP and
+ *            for each executor that starts.
  * Purity:    shell.
  * Ownership: the caller owns the struct and its arena; texts and profiles live in them.
  */
@@ -64,8 +64,9 @@ struct hsp_agent_setup {
 /* File, environment (HSPMD_WORKER_KEY) and command line of u->request into u->cfg, with the name of
  * the node and the folder that they leave open. HSP_EINVAL; errors of reading a file. */
 enum hsp_status hsp_agent_setup_read(struct hsp_agent_setup *u, struct hsp_err *err);
-/* Loads the keys and checks the addresses: `listen` has no port, and beyond loopback there is a key.
- * Nothing is measured yet, so that --check-config finds a mistake at once. HSP_EINVAL, HSP_EPERM. */
+/* Loads the keys and checks the addresses: `listen` has no port, and beyond loopback there is a
+ * key. Nothing is measured yet, so that --check-config finds a mistake at once. HSP_EINVAL,
+ * HSP_EPERM. */
 enum hsp_status hsp_agent_setup_check(struct hsp_agent_setup *u, struct hsp_err *err);
 /* Locks the folder and measures the node: u->machine is complete. Not to be called twice. */
 enum hsp_status hsp_agent_setup_prepare(struct hsp_agent_setup *u, struct hsp_logger *log,

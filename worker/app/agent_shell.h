@@ -83,11 +83,12 @@ struct hsp_agent_shell {
     char status[160]; /* last told to the service manager */
 };
 
-/* A callback has an event for the machine, borrowed for the call. The event is fed at once, then all
- * events of the queue. Not to be called from inside an action. Nothing when the shell is ending. */
+/* A callback has an event for the machine, borrowed for the call. The event is fed at once, then
+ * all events of the queue. Not to be called from inside an action. Nothing when the shell is
+ * ending. */
 void hsp_agent_deliver(struct hsp_agent_shell *s, struct hsp_agent_event *ev);
-/* An event that follows from an action, or that hsp_agent_deliver is to find: CONN_DOWN or EXEC_EXIT
- * with its text, which is copied. */
+/* An event that follows from an action, or that hsp_agent_deliver is to find: CONN_DOWN or
+ * EXEC_EXIT with its text, which is copied. */
 void hsp_agent_post(struct hsp_agent_shell *s, const struct hsp_agent_event *ev);
 /* Takes the first event of the queue. False: there is none. */
 bool hsp_agent_take(struct hsp_agent_shell *s, struct hsp_agent_posted *ret);

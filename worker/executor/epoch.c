@@ -1,4 +1,4 @@
-/* Life of an epoch: build, wait for the word, fetch, train. See epoch.h.
+/* Phases:
  *
  *   BUILDING --READY sent--> READY --START or hand-over--> MOVING --weights here--> RUNNING
  *   RUNNING --all steps done--> SERVING     RUNNING --switched--> LEFT
@@ -294,7 +294,8 @@ static void void_above(struct hsp_ex_epoch *e, uint64_t version)
     }
 }
 
-/* A file that is not the weights of this model is the same on every try and every device: HSP_ESTATE. */
+/* A file that is not the weights of this model is the same on every try and every device:
+ * HSP_ESTATE. */
 static enum hsp_status take_weights(struct hsp_ex_epoch *e, void *area, struct hsp_err *err)
 {
     struct hsp_st_reader *r = NULL;
@@ -329,8 +330,8 @@ static enum hsp_status make_fresh(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* A member with processors for both has only the weights of what moves then: the keeper thread fetches the
- * rest. */
+/* A member with processors for both has only the weights of what moves then: the keeper thread
+ * fetches the rest. */
 static enum hsp_status get_state(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;

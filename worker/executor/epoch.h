@@ -1,15 +1,15 @@
-/* One epoch of one job on one device, from PREPARE to its end.
+/* Runs one epoch of one job on one device, from PREPARE to its end.
  *
  * Role:      made and closed by the executor's control thread (executor.c). Its *run thread* builds
  * the program and the meshes, waits for the word to go, fetches the state, and trains; its *keeper
- *            thread* seals what the updates write, makes the promised copies of every sealed version and the
- *            checkpoints.
+ *            thread* seals what the updates write, makes the promised copies of every sealed
+ *            version and the checkpoints.
  * Threads:   fields under `lock` are shared by the three threads and signalled by `cond`;
  * everything else belongs to the run thread until it has ended. The data mesh is used by the run
  * thread (the engine), the state mesh and that of the move by the run thread until it has made the
- * keeper thread, then by that: of what moves the run thread takes the weights, with which it begins a
- * forward; the keeper thread takes the rest beside it. No state is written by an engine before the first vote,
- * and that waits for the copies of the first version, which come after the rest.
+ * keeper thread, then by that: of what moves the run thread takes the weights, with which it begins
+ * a forward; the keeper thread takes the rest beside it. No state is written by an engine before
+ * the first vote, and that waits for the copies of the first version, which come after the rest.
  * Ownership: the epoch owns its arena, meshes, mapped segments, engine and threads.
  * Contract:  worker/agent/README.md, "What an executor must do".
  */
@@ -80,8 +80,8 @@ enum hsp_epoch_phase {
     HSP_EPOCH_FAILED    /* building failed, or broken: sealed */
 };
 
-/* The meshes of an epoch. A copy never stands between a step and its gradients, and a source that has
- * served may go without breaking the members, so each purpose has its own. */
+/* The meshes of an epoch. A copy never stands between a step and its gradients, and a source that
+ * has served may go without breaking the members, so each purpose has its own. */
 enum hsp_epoch_mesh {
     HSP_MESH_DATA,  /* members: the engine's */
     HSP_MESH_STATE, /* members and keepers: copies; of members also checkpoints, restore */

@@ -14,8 +14,8 @@
 enum hsp_status hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t version,
                                      struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
                                      struct hsp_err *err);
-/* Reads the checkpoint that PREPARE names into the segments of this epoch: from the own folder, else
- * from the first member that has it. HSP_ENOENT: no member has it. */
+/* Reads the checkpoint that PREPARE names into the segments of this epoch: from the own folder,
+ * else from the first member that has it. HSP_ENOENT: no member has it. */
 enum hsp_status hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err);
 /* The place of @version in the data, as a manifest states it. HSP_EINVAL as hsp_dataset_corpus. */
 enum hsp_status hsp_epoch_cursor(const struct hsp_ex_epoch *e, uint64_t version,

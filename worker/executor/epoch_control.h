@@ -1,5 +1,5 @@
-/* Wakes and stops the threads of an epoch, so that the control thread and the parts of the epoch can
- * move it on without a wait.
+/* Wakes and stops the threads of an epoch, so that the control thread and the parts of the epoch
+ * can move it on without a wait.
  *
  * Threads: any; each call takes the lock of the epoch.
  */

@@ -1,6 +1,6 @@
-/* A row of a copy travels as one message: u64 version, u64 content hash (additive over its kinds), then the
- * box of each kind, dense. Both ends go through the same table in the same order, sends never
- * block, so the order of messages between two ranks is the same on both and nobody waits in a
+/* A row of a copy travels as one message: u64 version, u64 content hash (additive over its kinds),
+ * then the box of each kind, dense. Both ends go through the same table in the same order, sends
+ * never block, so the order of messages between two ranks is the same on both and nobody waits in a
  * circle. */
 #include "worker/executor/epoch_copies.h"
 

@@ -142,8 +142,8 @@ static enum hsp_status checkpoint(struct hsp_ex_epoch *e, uint64_t version, stru
     return HSP_OK; /* a full disk stops no training: the report says it */
 }
 
-/* The rest of the state at the start, while the run thread is at the first forward: nothing is updated before
- * the first vote, and that waits for the copies of this version. */
+/* The rest of the state at the start, while the run thread is at the first forward: nothing is
+ * updated before the first vote, and that waits for the copies of this version. */
 static enum hsp_status fetch(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = hsp_epoch_fetch_rest(e, version, &e->fetched, err);
@@ -157,8 +157,8 @@ static enum hsp_status fetch(struct hsp_ex_epoch *e, uint64_t version, struct hs
     return st;
 }
 
-/* This thread's work has failed. Of a transfer the cause is told before peers hear that it ends, unless the run thread
- * has made it end. */
+/* This thread's work has failed. Of a transfer the cause is told before peers hear that it ends,
+ * unless the run thread has made it end. */
 static void note_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);

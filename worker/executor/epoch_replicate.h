@@ -9,11 +9,11 @@
 #define HSP_EPOCH_REPLICATE_H
 #include "worker/executor/epoch.h"
 
-/* On return the newest written version is sealed, by this thread or another. Errors of a device, from
- * which it cannot be had. */
+/* On return the newest written version is sealed, by this thread or another. Errors of a device,
+ * from which it cannot be had. */
 enum hsp_status hsp_epoch_seal_written(struct hsp_ex_epoch *e, struct hsp_err *err);
-/* Waits until the keeper thread has had the copies of @version confirmed. HSP_ECANCELED: the epoch has
- * ended; else why the copies have. */
+/* Waits until the keeper thread has had the copies of @version confirmed. HSP_ECANCELED: the epoch
+ * has ended; else why the copies have. */
 enum hsp_status hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
                                           struct hsp_err *err);
 /* Seals, copies and checkpoints, on the keeper thread of a member. */

@@ -1,5 +1,5 @@
-/* Records the next steps of an epoch on all members from the same step on, so that a trace shows one
- * step on all devices.
+/* Records the next steps of an epoch on all members from the same step on, so that a trace shows
+ * one step on all devices.
  */
 #ifndef HSP_EPOCH_TRACE_H
 #define HSP_EPOCH_TRACE_H
@@ -13,7 +13,8 @@ uint32_t hsp_epoch_trace_flags(struct hsp_ex_epoch *e);
 void hsp_epoch_trace_passed(struct hsp_ex_epoch *e, const struct hsp_vote *v, uint32_t flags);
 /* Of the keeper thread: it did @what (a constant) since @from_ns. */
 void hsp_epoch_trace_state(struct hsp_ex_epoch *e, const char *what, int64_t from_ns);
-/* Between steps, on the run thread: TRACED when the steps are done, or as far as they are when @now. */
+/* Between steps, on the run thread: TRACED when the steps are done, or as far as they are when
+ * @now. */
 void hsp_epoch_trace_tell(struct hsp_ex_epoch *e, bool now);
 
 #endif

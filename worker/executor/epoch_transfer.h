@@ -7,8 +7,9 @@
 #define HSP_EPOCH_TRANSFER_H
 #include "worker/executor/epoch.h"
 
-/* Whether the first forward and the rest of the transfer may share the processors: two for each rank on
- * this host. With fewer the transfer comes first: until it is done, a second loss can cost a version. */
+/* Whether the first forward and the rest of the transfer may share the processors: two for each
+ * rank on this host. With fewer the transfer comes first: until it is done, a second loss can cost
+ * a version. */
 bool hsp_epoch_fetch_beside(const struct hsp_ex_epoch *e);
 /* The state of @version over the mesh of the move: first the weights, with which a forward can
  * begin, then the rest, after which it is sealed; the second half may be another thread's. After a

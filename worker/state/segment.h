@@ -1,4 +1,4 @@
-/* State segments: the training state of one device and version slot, in a file on tmpfs.
+/* Keeps the training state of one device and version slot in a file on tmpfs, a state segment.
  *
  * Role:       the executor computes in them (mmap shared); they outlive executor and agent, who
  *             offer them again after a restart. Also copies kept for another device (owner).
@@ -76,7 +76,8 @@ void hsp_segment_unseal(struct hsp_state_segment *s);
 /* All writes are done: hashes every row, then seals as @version (not HSP_NO_VERSION). Whoever sees
  * the seal sees the contents. */
 void hsp_segment_seal(struct hsp_state_segment *s, uint64_t version);
-/* The same for who knows the hash of every row, having checked what was written: @hash [hsp_segment_n]. */
+/* The same for who knows the hash of every row, having checked what was written: @hash
+ * [hsp_segment_n]. */
 void hsp_segment_seal_known(struct hsp_state_segment *s, uint64_t version, const uint64_t *hash);
 /* Compares contents with the hashes of a sealed segment. HSP_ESTATE: unsealed; HSP_EDIGEST names
  * the tensor and kind. */

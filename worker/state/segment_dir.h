@@ -1,5 +1,5 @@
-/* Lists and deletes the state segments of a folder, so that an agent offers what is sealed and frees
- * what no layout needs.
+/* Lists and deletes the state segments of a folder, so that an agent offers what is sealed and
+ * frees what no layout needs.
  *
  * Purity:  shell (the files of one folder).
  */
