@@ -95,7 +95,7 @@ tests_unit_worker_executor_executor_test_LDADD = tests/lib/libghost.a $(TEST_LIB
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
 
 # The agent of a node.
-agentshell_tests = tests/unit/worker/app/agent_disk_test tests/unit/worker/probe/gpu_probe_test tests/unit/worker/probe/gpu_monitor_test \
+agentshell_tests = tests/unit/worker/app/agent_disk_test tests/unit/worker/app/agent_loop_test tests/unit/worker/probe/gpu_probe_test tests/unit/worker/probe/gpu_monitor_test \
   tests/unit/worker/probe/probe_link_test tests/unit/worker/probe/nccl_env_test tests/unit/worker/executor/nccl_log_test \
   tests/unit/worker/probe/nccl_place_test tests/unit/worker/probe/nic_test tests/unit/worker/probe/nvml_test \
   tests/unit/worker/probe/nvml_abi_test tests/unit/worker/probe/probe_test tests/unit/worker/probe/probe_device_test \
@@ -106,6 +106,9 @@ tests_unit_worker_probe_probe_link_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clock
 tests_unit_worker_app_agent_disk_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_segname_scan
 tests_unit_worker_app_agent_disk_test_LDADD = $(TEST_LIBS) worker/app/libagentshell.a \
   $(EXECUTOR_LIBS) $(STATE_LIBS) $(HOST_LIBS)
+tests_unit_worker_app_agent_loop_test_LDFLAGS = $(AM_LDFLAGS) \
+  -Wl,--wrap=hsp_agent_step,--wrap=hsp_spawn_executor
+tests_unit_worker_app_agent_loop_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_worker_probe_probe_link_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_worker_probe_nccl_env_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
 tests_unit_worker_executor_nccl_log_test_LDADD = $(TEST_LIBS) $(AGENTSHELL_LIBS)
