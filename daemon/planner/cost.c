@@ -171,7 +171,7 @@ static double memory_seconds(const struct hsp_stage_work *r, const struct hsp_de
 }
 
 /* Of the largest unit, @unit of state: what it and the next one read, @low of it, what one gives,
- * and what holders get of three (spmd/gatherpart.c). */
+ * and what holders get of three (spmd/lower/zero3.c). */
 static double gathered_bytes(double unit, double low, uint32_t holders)
 {
     return (1 + 2 * low) * unit + 3 * unit / holders;

@@ -31,7 +31,7 @@
 #define HSP_PACK_COPIES \
     2.0 /* of a sum or of parts that are gathered: packed to leave, and as they came */
 #define HSP_MESSAGE_COPIES \
-    4.0 /* of a message: the same, and what the transport keeps of both (spmd/memory.h) */
+    4.0 /* of a message: the same, and what the transport keeps of both (memory_plan.h) */
 /* What NCCL keeps of a GPU's memory for a communicator: on each of 16 channels a buffer of 4 MiB
  * (NCCL_BUFFSIZE) and 1 MiB for its protocols of small messages, for the neighbours in a ring and
  * in a tree. That of a pair of ranks has 2 channels at most, both ways are a communicator each
