@@ -1,4 +1,3 @@
-/* hspmdctl plan: a dry run that prints who gets what. */
 #include "daemon/ctl/cmd_plan.h"
 
 #include <cjson/cJSON.h>

@@ -10,6 +10,7 @@
 #include "daemon/plan/stage_groups.h"
 #include "proto/base/size.h"
 #include "proto/layout/annot_text.h"
+#include "proto/layout/cut_shares.h"
 #include "proto/text/yaml.h"
 #include "proto/text/yaml_parse.h"
 #include "proto/text/yaml_read.h"

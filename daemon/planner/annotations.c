@@ -1,4 +1,3 @@
-/* Choice among hand-written plans; see planner.h. */
 #include "daemon/planner/annotations.h"
 
 #include "daemon/plan/plan_check.h"

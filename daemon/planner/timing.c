@@ -4,6 +4,7 @@
 
 #include "daemon/planner/links.h"
 #include "daemon/spmd/sharding/param_sharding.h"
+#include "proto/program/micro_size.h"
 #include "proto/program/sheet.h"
 
 /* One chunk of one stage: a + b * sequences of the micro-batch. */

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "daemon/graph/autodiff.h"
+#include "daemon/graph/graph_build.h"
 #include "daemon/migrate/bsr.h"
 #include "daemon/migrate/state_placement.h"
 #include "daemon/plan/plan_yaml.h"

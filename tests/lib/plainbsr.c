@@ -1,3 +1,4 @@
+#include "daemon/graph/graph_build.h"
 #include "daemon/migrate/bsr_cells.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/sharding/param_sharding.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "proto/base/vec.h"
+#include "proto/program/corpus.h"
 #include "worker/data/dataset.h"
 #include "worker/data/load.h"
 

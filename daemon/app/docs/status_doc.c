@@ -14,6 +14,7 @@
 #include "daemon/cluster/spread.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
+#include "proto/program/corpus.h"
 #include "proto/program/data_cursor.h"
 
 /* Of a training that diverges. */

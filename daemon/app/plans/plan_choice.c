@@ -7,6 +7,7 @@
 
 #include "daemon/app/plans/plan_request.h"
 #include "daemon/planner/annotations.h"
+#include "daemon/planner/figure.h"
 #include "daemon/planner/lengths.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "proto/base/str.h"

@@ -15,6 +15,7 @@
 #include "daemon/spmd/lower/zero3.h"
 #include "daemon/spmd/sharding/param_sharding.h"
 #include "daemon/spmd/sharding/sequence_balance.h"
+#include "proto/layout/cut_shares.h"
 
 static enum hsp_status check_spec(const struct hsp_graph *g, const struct hsp_train_spec *t,
                                   struct hsp_err *err)

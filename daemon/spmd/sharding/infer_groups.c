@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "proto/layout/cut_shares.h"
+
 #define MAX_SUM 1024 /* of shares that are searched: finer cuts have their own lengths as shares */
 
 uint32_t hsp_use_group_n(const struct hsp_annot *a)

@@ -9,6 +9,7 @@
 #include "proto/base/check.h"
 #include "proto/base/size.h"
 #include "proto/layout/box.h"
+#include "proto/layout/cut_shares.h"
 
 #define HOME_ARENA_BYTES ((size_t)64 << 20) /* scratch for one plan's homes */
 

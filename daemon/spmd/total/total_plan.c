@@ -15,6 +15,7 @@
 #include "proto/base/map.h"
 #include "proto/layout/annot_text.h"
 #include "proto/layout/box.h"
+#include "proto/program/micro_size.h"
 #include "proto/program/sheet.h"
 
 #define SCRATCH_BYTES ((size_t)1 << 30)

@@ -2,10 +2,12 @@
 
 #include <string.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/sharding/param_sharding.h"
 #include "daemon/spmd/verify/shrink_homes.h"
 #include "proto/base/size.h"
+#include "proto/layout/cut_shares.h"
 
 #define WORK_BYTES   ((size_t)2 << 30)
 #define MAX_TRIES    24 /* candidates compiled, of each strictness */

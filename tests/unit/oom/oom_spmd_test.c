@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "daemon/graph/autodiff.h"
+#include "daemon/graph/graph_build.h"
 #include "daemon/migrate/bsr.h"
 #include "daemon/migrate/state_placement.h"
 #include "daemon/plan/name_range.h"

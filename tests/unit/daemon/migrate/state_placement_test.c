@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
+#include "daemon/graph/graph_build.h"
 #include "daemon/migrate/bsr.h"
 #include "daemon/migrate/state_placement.h"
 #include "daemon/plan/plan_yaml.h"

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "daemon/graph/autodiff.h"
+#include "daemon/graph/graph_build.h"
 #include "daemon/spmd/sharding/param_sharding.h"
 #include "tests/lib/testlib.h"
 
