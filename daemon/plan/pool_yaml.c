@@ -4,7 +4,7 @@
 #include <string.h> /* memchr */
 
 #include "daemon/plan/plan.h"
-#include "daemon/plan/plan_yaml.h"
+#include "daemon/plan/plan_yaml_one.h"
 #include "proto/base/size.h"
 #include "proto/text/yaml.h"
 #include "proto/text/yaml_read.h"

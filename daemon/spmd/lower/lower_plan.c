@@ -13,7 +13,9 @@
 #include "daemon/spmd/lower/split_backward.h"
 #include "daemon/spmd/lower/stage_ir.h"
 #include "daemon/spmd/lower/zero3.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/home_slots.h"
+#include "daemon/spmd/sharding/param_home.h"
+#include "daemon/spmd/sharding/param_use.h"
 #include "daemon/spmd/sharding/sequence_balance.h"
 
 static enum hsp_status check_spec(const struct hsp_graph *g, const struct hsp_train_spec *t,

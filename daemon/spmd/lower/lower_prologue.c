@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/spmd/lower/param_slots.h"
+#include "daemon/spmd/sharding/param_use.h"
 #include "proto/layout/box.h"
 #include "proto/layout/canon.h"
 

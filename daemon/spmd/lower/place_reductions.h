@@ -44,9 +44,5 @@ struct hsp_sums {
  * Parameters' uses exist. HSP_ENOMEM, HSP_ELIMIT, or deduction's errors. */
 enum hsp_status hsp_sums_place(struct hsp_compiler *c, uint32_t stream, const bool **ret_first,
                                struct hsp_err *err);
-/* place_reductions.c, for tests: changes the operands @in of @n, which are no uses of parameters, as @f says. */
-enum hsp_status hsp_operands_force(const struct hsp_compiler *c, const struct hsp_stagecode *s,
-                                   const struct hsp_node *n, const struct hsp_forced *f,
-                                   struct hsp_layout *in, struct hsp_err *err);
 
 #endif

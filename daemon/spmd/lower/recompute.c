@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "daemon/spmd/lower/stage_ir.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/pipeline_units.h"
 #include "proto/base/check.h"
 
 struct again {

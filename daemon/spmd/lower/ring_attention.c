@@ -1,8 +1,8 @@
 #include "daemon/spmd/lower/ring_attention.h"
 
 #include "daemon/plan/stage_groups.h"
-#include "daemon/spmd/lower/lower_stream.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/lower/tensor_versions.h"
+#include "daemon/spmd/sharding/activation_rest.h"
 #include "proto/base/check.h"
 
 #define SEQ 1 /* dim of queries, keys and values along the sequence */

@@ -10,9 +10,10 @@
 #ifndef HSP_STAGE_IR_H
 #define HSP_STAGE_IR_H
 #include "daemon/graph/train_spec.h"
+#include "daemon/plan/plan.h"
 #include "daemon/spmd/reshard/resolve.h"
 #include "daemon/spmd/sharding/deduce.h"
-#include "daemon/spmd/sharding/zero_interleaved.h"
+#include "daemon/spmd/sharding/home_slots.h"
 
 /* Kinds of parts, in program order. A part is one of these of one chunk of the stage's units and
  * becomes a segment; Pre, Post and SERVE have chunk 0 only. Parts of chunk 0 are numbered as the kinds.
@@ -189,6 +190,10 @@ enum hsp_status hsp_step_add(struct hsp_stagecode *s, uint32_t part, size_t at,
 void hsp_parts_mark(struct hsp_stagecode *s);
 /* An all-empty step of @kind. */
 struct hsp_step hsp_step_make(uint8_t kind, uint8_t queue);
+/* Fills in the first two operand dims whose global coordinate the kernel reads, inputs before
+ * results. Fails as hsp_op_axes. */
+enum hsp_status hsp_step_origins(const struct hsp_stagecode *s, struct hsp_step *st,
+                                 struct hsp_err *err);
 /* The part with the step that writes @value; there is one. */
 uint32_t hsp_part_making(const struct hsp_stagecode *s, uint32_t value);
 /* Index after the step of @part that writes @value; SIZE_MAX if none does. */

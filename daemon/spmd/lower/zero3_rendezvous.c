@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/pipeline_units.h"
 
 /* ---- clocks ---- */
 

@@ -77,12 +77,4 @@ enum hsp_status hsp_resolve(const struct hsp_cover *src, const struct hsp_cover 
                             const struct hsp_resolve_opts *opts, uint32_t *channel,
                             struct hsp_arena *arena, struct hsp_moves *ret, struct hsp_err *err);
 
-double hsp_resolver_us(const struct hsp_resolver *r, uint32_t from, uint32_t to); /* per byte */
-uint8_t hsp_holder_pick(const struct hsp_holder *h);
-enum hsp_status hsp_resolver_copy(struct hsp_resolver *r, const struct hsp_move_task *t,
-                                  uint32_t rank, uint8_t pick, struct hsp_err *err);
-enum hsp_status hsp_resolver_send(struct hsp_resolver *r, const struct hsp_move_task *t,
-                                  bool of_sums, uint8_t pick, uint32_t from, uint32_t to,
-                                  struct hsp_err *err);
-
 #endif

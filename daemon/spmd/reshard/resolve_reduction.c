@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/spmd/reshard/cell_holders.h"
+#include "daemon/spmd/reshard/copy_send.h"
 #include "daemon/spmd/reshard/move_list.h"
 #include "daemon/spmd/reshard/resolve.h"
 #include "daemon/spmd/reshard/resolve_impl.h"

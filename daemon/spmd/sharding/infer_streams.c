@@ -7,7 +7,7 @@
 #include "daemon/plan/name_range.h"
 #include "daemon/plan/plan_check.h"
 #include "daemon/spmd/sharding/infer_groups.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_use.h"
 #include "proto/layout/box.h"
 
 #define NAME_BYTES 4096 /* of a pattern with a number for its range */

@@ -9,21 +9,7 @@
  */
 #ifndef HSP_ZERO_INTERLEAVED_H
 #define HSP_ZERO_INTERLEAVED_H
-#include "daemon/spmd/sharding/param_sharding.h"
-
-#define HSP_MAX_HOME_SLOTS 64 /* boxes of one parameter on a rank; names of cuts count on it */
-
-struct hsp_home_slots {
-    uint32_t n;   /* >= 1 */
-    uint32_t *of; /* [home->n] */
-};
-
-/* Slots of a normalised home, the smallest that are free in order of place. All 0 when no rank has
- * two boxes. HSP_EINVAL: boxes of one rank that copies of each other join, more than
- * HSP_MAX_HOME_SLOTS; @name appears in messages. HSP_ENOMEM. */
-enum hsp_status hsp_home_slots_assign(const struct hsp_cover *home, const char *name,
-                                      struct hsp_arena *arena, struct hsp_home_slots *ret,
-                                      struct hsp_err *err);
+#include "daemon/plan/plan.h"
 
 /* The tree of zero_pattern interleaved: what each group of users cuts among its members by tensor
  * parallelism is cut once more over the groups, in proportion to their members, so that everybody

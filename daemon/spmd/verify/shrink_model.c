@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "daemon/plan/stage_groups.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_use.h"
 #include "daemon/spmd/verify/shrink_homes.h"
 #include "proto/base/size.h"
 

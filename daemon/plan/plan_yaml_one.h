@@ -1,0 +1,19 @@
+/* @@SENTENCE@@ plan_yaml_one: purpose to be written.
+ *
+ * Purity:    pure.
+ */
+#ifndef HSP_PLAN_YAML_ONE_H
+#define HSP_PLAN_YAML_ONE_H
+#include "daemon/plan/plan.h"
+#include "proto/text/yaml.h"
+
+const char *hsp_schedule_name(uint8_t schedule); /* as in plans */
+/* One plan, whose apiVersion and kind may be left out (plan_yaml.c); a pool of them (pool_yaml.c). Errors of
+ * hsp_plan_parse. */
+enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
+                              struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err);
+void hsp_plan_dump_one(const struct hsp_plan *p, struct hsp_buf *out);
+/* Without the explanation. */
+void hsp_plan_dump_bare(const struct hsp_plan *p, struct hsp_buf *out);
+
+#endif
