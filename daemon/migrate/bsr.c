@@ -1,4 +1,3 @@
-/* See bsr.h. */
 #include "daemon/migrate/bsr.h"
 
 #include <stdlib.h>

@@ -1,26 +1,27 @@
-/* Batched send-receive: how the state of one layout gets into another, over all parameters at once.
+/* Plans the batched send-receive of a switch: how the state of one layout gets into another, over
+ * all parameters at once.
+ *
+ * HSPMD plans this greedily, box by box, from the nearest holder (section 3.4 of Hetu v2); so the
+ * only holder of a lost replica's part sends all of it through its own network card. Here the index
+ * space is cut at the boundaries of all boxes (no grid of common divisors), and:
+ *   1. An *island* is a set of hosts with fast domains between them, which the network does not
+ *      part. A piece that an island lacks enters it once, for all its receivers (multicast), from
+ *      an island that has the piece or has got it by then; islands with the least to send over
+ *      their cards are asked.
+ *   2. The cards of an island share its bytes (relay). Up to the mean load of the busiest island
+ *      the holder and the receiver use their own cards; bytes above that leave and enter by the
+ *      idlest cards and are handed on within the island.
+ *   3. Within an island any rank that has a chunk passes it on, near and idle ranks first.
+ *   4. Boxes that travel are cut into chunks, so that the hops of a path overlap. The rows stand in
+ *      the order in which a list schedule (Graham 1966) on cards and devices starts them.
+ * Ranks are mesh ranks. A holder may hold its own home or a second copy of another's; a keeper,
+ * which has host memory only, is in no fast domain.
  *
  * Role:        the transfer of a switch or a recovery (decisions D8, D10): used by daemon/app for
  *              PREPARE and by `hspmdctl plan --transition`.
  * Purity:      pure and deterministic; ties go to the lower rank.
  * Ownership:   covers are borrowed for the call; tables live in the arena given.
- * Bounds:      HSP_BSR_ROWS rows; a table above it is HSP_ELIMIT.
- *
- * HSPMD plans this greedily, box by box, from whoever is near (section 3.4 of Hetu v2); so the only
- * holder of a lost replica's part sends all of it through its own network card. Here, with the index
- * space cut at the boundaries of all boxes (no grid of common divisors):
- *   1. An *island* is what the network does not part: hosts with their fast domains. What an island
- *      lacks enters it once, whoever needs it there (multicast), from an island that has it or has
- *      got it by then; the ones with the least to send over their cards are asked.
- *   2. The cards of an island share its bytes (relay): up to the mean load of the busiest island the
- *      holder and the receiver use their own; what is above leaves and enters by the idlest cards, and
- *      is handed on within the island.
- *   3. Within an island whoever has a chunk by then passes it on, near ones and idle ones first.
- *   4. Boxes that travel are cut into chunks, so that the hops of a path overlap, and the rows are
- *      put into the order in which a list schedule (Graham 1966) on cards and devices starts them.
- * Ranks are mesh ranks. A holder is a holder whether what it has is its home or a second copy of
- * another's; one that has host memory only (a keeper) is in no fast domain.
- */
+ * Bounds:      HSP_BSR_ROWS rows; a table above it is HSP_ELIMIT. */
 #ifndef HSP_BSR_H
 #define HSP_BSR_H
 #include "daemon/migrate/state_placement.h"

@@ -1,7 +1,10 @@
-/* @@SENTENCE@@ bsr_cells: purpose to be written.
+/* Finds the islands of the network and the cells of the index space, the input of all later steps
+ * of the batched send-receive (bsr.h).
  *
- * Purity:      pure and deterministic; ties go to the lower rank.
- */
+ * Example: rank 0 has [0:8], ranks 1 and 2 want [0:4] and [0:8]: cells [0:4] for 1 and 2, [4:8] for
+ * 2.
+ *
+ * Purity:      pure and deterministic. */
 #ifndef HSP_BSR_CELLS_H
 #define HSP_BSR_CELLS_H
 #include "daemon/migrate/bsr.h"

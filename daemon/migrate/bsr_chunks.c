@@ -1,4 +1,3 @@
-/* Batched send-receive: cells into chunks. See bsr.h. */
 #include "daemon/migrate/bsr_chunks.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-/* @@SENTENCE@@ bsr_chunks: purpose to be written. */
+/* Cuts cells into chunks, so that the hops of a path overlap (bsr.h, rule 4).
+ *
+ * Purity:      pure and deterministic. */
 #ifndef HSP_BSR_CHUNKS_H
 #define HSP_BSR_CHUNKS_H
 #include "daemon/migrate/bsr_impl.h"

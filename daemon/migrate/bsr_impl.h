@@ -1,4 +1,5 @@
-/* Shared by the files of the batched send-receive (bsr*.c). Not for others. */
+/* Shares the working state of the batched send-receive among the files bsr*.c. Other files do not
+ * include this header. */
 #ifndef HSP_BSR_IMPL_H
 #define HSP_BSR_IMPL_H
 #include "daemon/migrate/bsr.h"

@@ -1,4 +1,3 @@
-/* Batched send-receive: the cards and devices each chunk goes through. See bsr.h. */
 #include "daemon/migrate/bsr_routes.h"
 
 #include <stdlib.h>

@@ -1,4 +1,6 @@
-/* @@SENTENCE@@ bsr_routes: purpose to be written. */
+/* Chooses the cards and devices that each chunk goes through (bsr.h, rules 2 and 3).
+ *
+ * Purity:      pure and deterministic; ties go to the lower rank. */
 #ifndef HSP_BSR_ROUTES_H
 #define HSP_BSR_ROUTES_H
 #include "daemon/migrate/bsr_impl.h"

@@ -1,11 +1,14 @@
-/* State between two epochs: who has which box, and where second copies live.
+/* Tells which rank has which box of the state between two epochs, and places second copies.
+ *
+ * Ranks of one table are *mesh ranks* of the new epoch: members 0..n-1 of the new plan, then
+ * sources. A box stands for all kinds of state of the parameter (param, m, v or momentum).
+ *
+ * Example: 2 copies, ranks 0 and 1 on two nodes, zero 1: rank 1 keeps a copy of rank 0's half of
+ * each parameter, and rank 0 one of rank 1's.
  *
  * Role:        used by daemon/app for PREPARE (decisions D8-D10); bsr.h plans the transfer.
  * Purity:      pure and deterministic.
  * Ownership:   covers made here own their items (hsp_cover_fini); tables live in the arena given.
- *
- * Ranks of one table are *mesh ranks* of the new epoch: members 0..n-1 of the new plan, then
- * sources. A box stands for all kinds of state of the parameter (param, m, v or momentum).
  */
 #ifndef HSP_STATE_PLACEMENT_H
 #define HSP_STATE_PLACEMENT_H

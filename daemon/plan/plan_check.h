@@ -1,7 +1,6 @@
-/* @@SENTENCE@@ plan_check: purpose to be written.
+/* Checks the rules that every plan keeps, so that the compiler meets only plans that fit the model.
  *
- * Purity:    pure.
- */
+ * Purity:    pure. */
 #ifndef HSP_PLAN_CHECK_H
 #define HSP_PLAN_CHECK_H
 #include "daemon/plan/plan.h"

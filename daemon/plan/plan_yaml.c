@@ -1,4 +1,3 @@
-/* Plans as YAML: parse and dump. */
 #include "daemon/plan/plan_yaml.h"
 
 #include "daemon/plan/plan_yaml_one.h"

@@ -1,7 +1,9 @@
-/* @@SENTENCE@@ plan_yaml: purpose to be written.
+/* Reads and writes plan files of both kinds, a plan and a pool of plans.
  *
- * Purity:    pure.
- */
+ * Role:      every program that takes a plan file comes in here; plan_yaml_one.h reads the single
+ *            plan, pool_yaml.h the pool.
+ * Purity:    pure; the caller has read the file.
+ * Ownership: plans live in the arena given. */
 #ifndef HSP_PLAN_YAML_H
 #define HSP_PLAN_YAML_H
 #include "daemon/plan/plan.h"

@@ -1,7 +1,9 @@
-/* Parts of plan_yaml.c: annotations of parameters, and what a plan says of stages that are still to be
- * found from them (infer_streams.h).
+/* Reads and writes the sections `annotations` and `batches`, by which a plan states uses of
+ * parameters instead of streams.
  *
- * Purity: pure. Ownership: what is read lives in the arena given. */
+ * Role:      called by plan_yaml_one.c; infer_streams.h finds the streams.
+ * Purity:    pure.
+ * Ownership: results live in the arena given. */
 #ifndef HSP_PLAN_YAML_ANNOT_H
 #define HSP_PLAN_YAML_ANNOT_H
 #include "daemon/plan/plan.h"

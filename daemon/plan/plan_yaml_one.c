@@ -1,4 +1,3 @@
-/* @@SENTENCE@@ plan_yaml_one: purpose to be written. */
 #include "daemon/plan/plan_yaml_one.h"
 
 #include <inttypes.h> /* PRId64 */

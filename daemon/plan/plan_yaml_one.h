@@ -1,7 +1,8 @@
-/* @@SENTENCE@@ plan_yaml_one: purpose to be written.
+/* Reads and writes one plan as YAML: a whole file, or an entry of a pool.
  *
+ * Role:      called by plan_yaml.c and pool_yaml.c. plan.h describes the format.
  * Purity:    pure.
- */
+ * Ownership: plans live in the arena given. */
 #ifndef HSP_PLAN_YAML_ONE_H
 #define HSP_PLAN_YAML_ONE_H
 #include "daemon/plan/plan.h"

@@ -1,4 +1,8 @@
-/* Parts of plan_yaml.c: the sections of a total plan as YAML, pools. Purity: pure. */
+/* Reads and writes the sections of a total plan: homes, uses and reshards.
+ *
+ * Role:      called by plan_yaml_one.c.
+ * Purity:    pure.
+ * Ownership: results live in the arena given. */
 #ifndef HSP_PLAN_YAML_TOTAL_H
 #define HSP_PLAN_YAML_TOTAL_H
 #include "daemon/plan/plan.h"

@@ -1,9 +1,9 @@
-/* One plan of a pool as the compiler takes it: with a graph and a training for its own sequences.
+/* Shows one plan of a pool to the compiler as a plan alone, with a graph and a training for the
+ * sequence length of that plan.
  *
- * Role:      total_plan.c and compile.c go through a pool by it.
+ * Role:      total_plan.c and compile.c go through a pool by such views.
  * Purity:    pure.
- * Ownership: a view borrows everything from what it is made of.
- */
+ * Ownership: a view borrows everything from the graph, the training and the plan it shows. */
 #ifndef HSP_POOL_VIEW_H
 #define HSP_POOL_VIEW_H
 #include "daemon/graph/train_spec.h"

@@ -1,4 +1,3 @@
-/* Pools as YAML: parse and dump. */
 #include "daemon/plan/pool_yaml.h"
 
 #include <string.h> /* memchr */

@@ -1,4 +1,11 @@
-/* @@SENTENCE@@ pool_yaml: purpose to be written. */
+/* Reads and writes a pool: a list of plans, each for sequences of another length.
+ *
+ * Example: entries with max_length 512 and 2048; a step whose longest document has 700 tokens runs
+ * the second one. plan.h describes the format.
+ *
+ * Role:      called by plan_yaml.c.
+ * Purity:    pure.
+ * Ownership: plans live in the arena given. */
 #ifndef HSP_POOL_YAML_H
 #define HSP_POOL_YAML_H
 #include "daemon/plan/plan.h"

@@ -1,6 +1,11 @@
-/* Members of a stage in a plan's text: ranks, tensor, split, shares, groups, sequence_parallel.
+/* Divides the members of a stage into tensor-parallel groups, and reads and writes these members in
+ * the text of a plan.
  *
- * Purity: pure. Ownership: what is read lives in the arena given. */
+ * Example: groups {ranks: [3, 4], tensor: [2, 1]} and {ranks: [5]} with shares [3, 1]: member 0
+ * (rank 3) does 3/4 * 2/3 = 1/2 of the work of the stage.
+ *
+ * Purity:    pure.
+ * Ownership: results live in the arena given. */
 #ifndef HSP_STAGE_GROUPS_H
 #define HSP_STAGE_GROUPS_H
 #include "daemon/plan/plan.h"

@@ -1,12 +1,12 @@
-/* The compiler: graph + plan -> one program per rank.
+/* Compiles a graph and a plan into one program per rank.
  *
- * Order of work: layouts of every use by deduction on covers (deduce.h), Reshards resolved into
- * moves (resolve.h), segments and pieces per stage (specialize.c), order of units (pipeline_order.h), slots
- * and memory (activation_slots.h, memory_plan.h), queues (device_schedule.h), deadlock check (deadlock.h). The compiler adds
- * no communication the plan does not imply and is deterministic (D13).
+ * Order of work: layouts and Reshards of all stages (lower_plan.h), the total plan (total_plan.h),
+ * one rank's template and binding (specialize.h), order of units (pipeline_order.h), slots and
+ * memory (activation_slots.h, memory_plan.h), queues (device_schedule.h), deadlock check
+ * (deadlock.h). The compiler adds no communication the plan does not imply and is deterministic
+ * (D13).
  *
- * Purity: pure.
- */
+ * Purity: pure. */
 #ifndef HSP_COMPILE_H
 #define HSP_COMPILE_H
 #include "daemon/graph/train_spec.h"

@@ -1,17 +1,13 @@
-/* Moulds: templates beside where they come from, and those of earlier compiles.
+/* Builds program templates from the steps that a member runs of its stage's code.
  *
- * A mould is what the program of a rank owes to the structure of its stage's code alone: the template,
- * and for each tensor and symbol of it the value that a binding takes its numbers from. Its key is a
- * hash of everything the maker of templates reads: the steps that the member runs, names and classes
- * of their values, names of cuts, global extents, where meetings begin and end. Ranks, shares, lengths of parts, moves and channels
- * are not read, so a switch that changes only these needs no new templates, and members of a stage
- * share one.
+ * An hsp_mould is a template together with its origin: for each tensor and symbol the value that a
+ * binding takes its numbers from. Its key is a hash of everything the template builder reads: the
+ * steps that the member runs, names and classes of their values, names of cuts, global extents,
+ * begin and end of meetings. Ranks, shares, lengths of parts, moves and channels are not read, so a
+ * switch that changes only these needs no new templates, and members of a stage share one.
  *
  * Purity:    pure.
- * Threads:   an hsp_templates belongs to one compile at a time.
- * Ownership: moulds of a compile live in its arena; an hsp_templates has copies of its own.
- * Bounds:    KEPT_BYTES for the moulds of a compile that are kept; beyond, they are made again.
- */
+ * Ownership: moulds of a compile live in its arena. */
 #ifndef HSP_TEMPLATE_BUILDER_H
 #define HSP_TEMPLATE_BUILDER_H
 #include "daemon/spmd/codegen/template_cache.h"

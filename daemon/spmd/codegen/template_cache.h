@@ -1,8 +1,10 @@
-/* Keeps the program templates of a job's last compiles, so that a switch builds only those that changed.
+/* Keeps the program templates of a job's last two compiles, so that a switch builds only changed
+ * ones.
  *
  * Purity:    pure.
- * Threads:   for one compile at a time.
- */
+ * Threads:   an hsp_templates belongs to one compile at a time.
+ * Ownership: an hsp_templates has copies of its own.
+ * Bounds:    KEPT_BYTES for the templates of one compile; beyond, they are built again. */
 #ifndef HSP_TEMPLATE_CACHE_H
 #define HSP_TEMPLATE_CACHE_H
 #include <stdbool.h>

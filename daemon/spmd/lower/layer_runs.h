@@ -1,7 +1,10 @@
-/* @@SENTENCE@@ layer_runs: purpose to be written.
+/* Divides the code of a part into runs of one layer each (block, embedding, head), so that
+ * transfers can stand one layer ahead of their use.
  *
- * Purity:    pure.
- */
+ * Example: a forward part with the embedding and blocks 0 and 1 has three runs.
+ *
+ * Role:      called by offload.c and zero3.c.
+ * Purity:    pure. */
 #ifndef HSP_LAYER_RUNS_H
 #define HSP_LAYER_RUNS_H
 #include "daemon/spmd/lower/stage_ir.h"

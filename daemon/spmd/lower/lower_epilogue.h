@@ -1,7 +1,6 @@
-/* @@SENTENCE@@ lower_epilogue: purpose to be written.
+/* Lowers Post of all stages: gradients from accumulators to homes, the norm, the vote, the update.
  *
- * Purity:    pure.
- */
+ * Purity:    pure. */
 #ifndef HSP_LOWER_EPILOGUE_H
 #define HSP_LOWER_EPILOGUE_H
 #include "daemon/spmd/lower/stage_ir.h"

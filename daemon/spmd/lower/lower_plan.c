@@ -1,5 +1,3 @@
-/* The compiler's middle: from graph and plan to the layout of every use and every Reshard, stage by
- * stage, before anything is cut into ranks. total_plan.c and specialize.c read it. */
 #include "daemon/spmd/lower/lower_plan.h"
 
 #include <stdlib.h>

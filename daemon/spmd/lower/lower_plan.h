@@ -1,7 +1,10 @@
-/* @@SENTENCE@@ lower_plan: purpose to be written.
+/* Computes every layout and every Reshard of a plan, stage by stage, before anything is cut into
+ * ranks.
  *
+ * Role:      the roof of this folder; total_plan.c lists the result, specialize.c cuts it into
+ *            ranks.
  * Purity:    pure.
- */
+ * Ownership: hsp_layouts_fini releases the vectors of the compiler, the rest lives in its arena. */
 #ifndef HSP_LOWER_PLAN_H
 #define HSP_LOWER_PLAN_H
 #include "daemon/spmd/lower/stage_ir.h"

@@ -1,4 +1,3 @@
-/* Pre: state, and parameters from home to use. */
 #include "daemon/spmd/lower/lower_prologue.h"
 
 #include <string.h>

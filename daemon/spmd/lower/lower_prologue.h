@@ -1,7 +1,7 @@
-/* @@SENTENCE@@ lower_prologue: purpose to be written.
+/* Lowers Pre of all stages: state tensors, and parameters from their homes to their uses.
  *
- * Purity:    pure. Ownership: as in stage_ir.h; covers are the caller's to finish.
- */
+ * Purity:    pure.
+ * Ownership: as in stage_ir.h; the caller finishes covers. */
 #ifndef HSP_LOWER_PROLOGUE_H
 #define HSP_LOWER_PROLOGUE_H
 #include "daemon/spmd/lower/stage_ir.h"

@@ -1,10 +1,3 @@
-/* Forward and backward of one stream: each node on its stage, Reshards where layouts differ.
- *
- * A Reshard that communicates stands right behind the step that makes its source, so that other
- * work may run beside it; a local slice stands before its use. A tensor used on another stage than
- * its own is completed there and sent into the layout in which tensors rest on the other stage
- * (hsp_tensor_rest; decision D1: no Reshard here leaves the stream).
- */
 #include "daemon/spmd/lower/lower_stream.h"
 
 #include <string.h>

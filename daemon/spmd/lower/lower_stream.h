@@ -1,7 +1,11 @@
-/* @@SENTENCE@@ lower_stream: purpose to be written.
+/* Lowers forward and backward of one stream: each node on its stage, Reshards where layouts differ.
  *
- * Purity:    pure.
- */
+ * A tensor used on another stage than its own is completed there and sent into the layout in which
+ * tensors rest on the other stage (activation_rest.h); no Reshard here leaves the stream (decision
+ * D1). Eval is Forward once more, with tensors and channels of its own.
+ *
+ * Role:      called by lower_plan.c for each stream, after Pre.
+ * Purity:    pure. */
 #ifndef HSP_LOWER_STREAM_H
 #define HSP_LOWER_STREAM_H
 #include "daemon/spmd/lower/stage_ir.h"

@@ -1,4 +1,3 @@
-/* @@SENTENCE@@ node_deduce: purpose to be written. */
 #include "daemon/spmd/lower/node_deduce.h"
 
 #include <string.h>

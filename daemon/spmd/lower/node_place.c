@@ -1,4 +1,3 @@
-/* @@SENTENCE@@ node_place: purpose to be written. */
 #include "daemon/spmd/lower/node_place.h"
 
 #include "daemon/spmd/sharding/pipeline_units.h"

@@ -1,7 +1,8 @@
-/* @@SENTENCE@@ node_place: purpose to be written.
+/* Finds the stage and the part that run a node of the graph.
  *
- * Purity:    pure.
- */
+ * Example: a backward node of the last block runs in HSP_PART_BACKWARD of the last stage.
+ *
+ * Purity:    pure. */
 #ifndef HSP_NODE_PLACE_H
 #define HSP_NODE_PLACE_H
 #include "daemon/spmd/lower/stage_ir.h"

@@ -1,11 +1,12 @@
-/* What Pre and Post of a parameter share: the slots of its home (zero_interleaved.h) as values of a stage.
+/* Represents the slots of a parameter's home (home_slots.h) as values of a stage, for Pre and Post
+ * alike.
  *
- * Role:      used by lower_prologue.c (Pre) and lower_epilogue.c (Post).
- * Purity:    pure. Ownership: as in stage_ir.h; covers are the caller's to finish.
+ * State tensors and gradients of one stage are lists: a value for each slot of which a member has a
+ * box, linked by hsp_value.next.
  *
- * State tensors and gradients of one stage are lists, a value for each slot that a member has a box
- * of, linked by hsp_value.next.
- */
+ * Role:      used by lower_prologue.c (Pre), lower_epilogue.c (Post) and zero3.c.
+ * Purity:    pure.
+ * Ownership: as in stage_ir.h; the caller finishes covers. */
 #ifndef HSP_PARAM_SLOTS_H
 #define HSP_PARAM_SLOTS_H
 #include "daemon/spmd/lower/stage_ir.h"

@@ -1,20 +1,23 @@
-/* Ring attention: attention of a stage whose groups cut the sequence, block by block (Liu et al., Ring
+/* Lowers attention of a stage whose groups cut the sequence, block by block (Liu et al., Ring
  * Attention with Blockwise Transformers, 2023).
  *
- * Role:      lower_stream.c asks for every node; others than attention over a cut sequence are not its business.
- * Purity:    pure.
- *
- * The keys and values of one group are a block. In round r group g uses the block of group g - r: its
- * own first, which needs no transfer. Every block is fetched from its group while the one before is in
- * use, so a member has at most two of them beside its own. Causal queries see nothing of the groups
- * behind theirs: there group g is done after round g, and steps are left out for it. Without a mask
- * the count goes round.
+ * The keys and values of one group are a block. In round r group g uses the block of group g - r:
+ * its own first, which needs no transfer. Every block is fetched from its group while the one
+ * before is in use, so a member has at most two foreign blocks. Causal queries see nothing of the
+ * groups behind theirs: group g is done after round g, and steps are left out for it. Without a
+ * mask the count goes round.
  *   forward    (o, lse) of each block, merged round by round (attention_merge)
- *   backward   each block is fetched again; its part of dq is added up where the queries are, its dk and
- *              dv travel back to its group during the next round and are added up there
- * What the groups do in a round depends on their numbers alone, never on shares; blocks without length
- * are moved and merged as nothing.
- */
+ *   backward   each block is fetched again; its part of dq is added up where the queries are, its
+ *              dk and dv travel back to its group during the next round and are added up there
+ * The steps of a group in a round depend on group numbers alone, never on shares; blocks without
+ * length are moved and merged as nothing.
+ *
+ * Example: 3 groups, causal: round 0 uses blocks 0, 1, 2; round 1 blocks -, 0, 1; round 2 blocks -,
+ * -, 0.
+ *
+ * Role:      node_deduce.c asks for every node whether it is attention over a cut sequence;
+ *            lower_stream.c then lowers it here.
+ * Purity:    pure. */
 #ifndef HSP_RING_ATTENTION_H
 #define HSP_RING_ATTENTION_H
 #include "daemon/spmd/lower/stage_ir.h"

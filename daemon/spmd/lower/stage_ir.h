@@ -1,12 +1,12 @@
-/* The code of one stage before it is cut into ranks: values and steps shared by its members.
+/* Represents the code of one stage before it is cut into ranks: values and steps shared by its
+ * members.
  *
- * Role:      filled by lower_stream.c (forward, backward, eval), recompute.c, split_backward.c, offload.c,
- *            lower_prologue.c (Pre), zero3.c (zero 3) and lower_epilogue.c (Post); read by specialize.c,
- *            which makes one program per member.
+ * Role:      lower_stream.c (forward, backward, eval), recompute.c, split_backward.c, offload.c,
+ *            lower_prologue.c (Pre), zero3.c (zero 3) and lower_epilogue.c (Post) add steps;
+ *            specialize.c reads them and makes one program per member.
  * Purity:    pure.
  * Ownership: vectors are on the heap (hsp_stagecode_fini), the rest in the arena.
- * Bounds:    HSP_MAX_TENSORS values and HSP_MAX_INSTRS steps per stage.
- */
+ * Bounds:    HSP_MAX_TENSORS values and HSP_MAX_INSTRS steps per stage. */
 #ifndef HSP_STAGE_IR_H
 #define HSP_STAGE_IR_H
 #include "daemon/graph/train_spec.h"

@@ -1,4 +1,3 @@
-/* @@SENTENCE@@ tensor_versions: purpose to be written. */
 #include "daemon/spmd/lower/tensor_versions.h"
 
 #include "daemon/spmd/sharding/activation_rest.h"

@@ -1,4 +1,12 @@
-/* @@SENTENCE@@ tensor_versions: purpose to be written. */
+/* Gives a stage a version of a graph tensor in a wanted layout: an existing version, or a new one
+ * with the Reshard that makes it.
+ *
+ * A Reshard that communicates stands right behind the step that makes its source, so that other
+ * work may run beside it; a local slice stands before its use. Tensors of the data are read again
+ * in place of a Reshard.
+ *
+ * Role:      called by lower_stream.c and ring_attention.c.
+ * Purity:    pure. */
 #ifndef HSP_TENSOR_VERSIONS_H
 #define HSP_TENSOR_VERSIONS_H
 #include "daemon/spmd/lower/stage_ir.h"

@@ -1,15 +1,3 @@
-/* Parameters stored cut and gathered for each use, and their gradients added up where they are stored
- * (Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models, 2020,
- * stage 3), while units compute (Zhao et al., PyTorch FSDP: experiences on scaling fully sharded data
- * parallel, 2023).
- *
- * In each part a unit of the model (a block, the embedding, the head) gathers all it reads when the one
- * before it begins, into tensors that nobody reads behind its last reader. Its gradients are reduced
- * to the accumulators of their homes when it ends, and added up there when the next one has ended: the
- * memory of two units is enough. Ranks of other streams, which may have other micro-batches, take
- * their part in both in SERVE (zero3_rendezvous.h). A parameter whose home is its use stays as it is; one that
- * several ranks store keeps the accumulator of its use.
- */
 #include "daemon/spmd/lower/zero3.h"
 
 #include <stdlib.h>

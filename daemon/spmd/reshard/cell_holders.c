@@ -1,4 +1,3 @@
-/* Cells of two covers with who holds and who needs them. */
 #include "daemon/spmd/reshard/cell_holders.h"
 
 #include <inttypes.h>

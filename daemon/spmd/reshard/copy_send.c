@@ -1,4 +1,3 @@
-/* @@SENTENCE@@ copy_send: purpose to be written. */
 #include "daemon/spmd/reshard/copy_send.h"
 
 #include "daemon/spmd/reshard/move_list.h"

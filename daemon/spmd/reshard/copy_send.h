@@ -1,7 +1,7 @@
-/* @@SENTENCE@@ copy_send: purpose to be written.
+/* Drafts the moves that need no group: a copy within a rank and a send between two ranks.
  *
- * Purity:      pure and deterministic; ties go to the lower rank.
- */
+ * Role:      called by resolve.c for values and by resolve_reduction.c for sums.
+ * Purity:    pure and deterministic. */
 #ifndef HSP_COPY_SEND_H
 #define HSP_COPY_SEND_H
 #include <stdbool.h>

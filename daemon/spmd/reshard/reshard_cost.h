@@ -1,7 +1,8 @@
-/* @@SENTENCE@@ reshard_cost: purpose to be written.
+/* Predicts the time of a Reshard from its moves and the links between ranks.
  *
- * Purity:    pure.
- */
+ * Role:      total_plan.c prints it with `hspmdctl plan -o yaml`; no choice of the compiler depends
+ *            on it.
+ * Purity:    pure. */
 #ifndef HSP_RESHARD_COST_H
 #define HSP_RESHARD_COST_H
 #include "daemon/spmd/reshard/resolve.h"

@@ -1,7 +1,6 @@
-/* @@SENTENCE@@ reshard_kind_text: purpose to be written.
+/* Prints the names of Reshards for total plans and program listings.
  *
- * Purity:    pure.
- */
+ * Purity:    pure. */
 #ifndef HSP_RESHARD_KIND_TEXT_H
 #define HSP_RESHARD_KIND_TEXT_H
 #include "daemon/spmd/reshard/reshard_kind.h"

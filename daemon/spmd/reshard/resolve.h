@@ -1,25 +1,27 @@
-/* Resolution: from "it is held like this" and "it is needed like that" to moves.
+/* Resolves a Reshard into moves: from the boxes that ranks hold to the boxes that ranks need.
  *
- * Role:        used by the compiler for every Reshard and by state_placement.h for state transfer.
+ * The index space of the tensor is cut into cells at the boundaries of all boxes. Each cell has
+ * addends with their holders, and receivers (HSPMD section 3, on covers instead of DG/DS unions):
+ *   no addend        the cell reads 0;
+ *   one addend       a receiver that holds the cell copies; cells with the same receivers, of which
+ *                    at least two hold a piece alone, are an all-gather; the rest is sent;
+ *   several addends  one holder of each forms a group, or several groups side by side where every
+ *                    addend has as many holders that receive (HSPMD 3.3). All members receive: an
+ *                    all-reduce. Some receive: a reduce-scatter to the best of them. None receives:
+ *                    the best member makes the sum and hands it on. Further receivers get the sum
+ *                    by P2P. Maxima (hsp_cover.reduce) take the same ways.
+ * Best means: the fastest link, then the fewest elements sent, then the lower rank. Cells of equal
+ * kind and group are one move. reshard_kind.h names and prices Reshards.
+ *
+ * Example: ranks 0 and 1 hold addends of 64 columns, both need all columns: one all-reduce of 64
+ * columns.
+ *
+ * Role:        the compiler calls it for every Reshard (hsp_reshard_add).
  * Purity:      pure and deterministic; ties go to the lower rank.
  * Ownership:   results live in the arena given; covers are borrowed for the call.
- * Bounds:      a rank receives into one box: the one the target has of it, or one around several that
- *              do not overlap; it may hold several of
- *              the source: the k-th one is input k of its instruction.
- *
- * A tensor's index space is cut into cells at the boundaries of all boxes. Of each cell we know the
- * addends with their holders, and the receivers (HSPMD section 3, on covers instead of DG/DS unions):
- *   no addend        the cell reads 0;
- *   one addend       who holds and needs it copies; cells needed by the same ranks, of which at least
- *                    two hold a piece alone, are an all-gather; the rest is sent;
- *   several addends  one holder of each forms a group, or several groups side by side where every
- *                    addend has as many holders that receive (HSPMD 3.3). All members receive:
- *                    all-reduce. Some do: reduce-scatter to the best of them. None does: the best of
- *                    them makes the sum and hands it on. Further receivers get the sum by P2P.
- *                    Maxima (hsp_cover.reduce) take the same ways.
- * Best: the fastest link, then who has sent least, then the lower rank. Cells of equal kind and group
- * are one move. Names and costs of Reshards: reshard_kind.h.
- */
+ * Bounds:      a rank receives into one box: its box of the target, or one around several boxes
+ *              that do not overlap. It may hold several boxes of the source; the k-th is input k of
+ *              its instruction. */
 #ifndef HSP_RESOLVE_H
 #define HSP_RESOLVE_H
 #include "proto/base/arena.h"

@@ -1,6 +1,8 @@
-/* Inside of resolution: cells with their holders and receivers (cell_holders.c), which resolve.c and
- * resolve_reduction.c turn into moves (move_list.c) and reshard_kind.c into names. Not included outside this
- * folder. */
+/* Shares the data of resolution among the files of this folder: cells with their holders and
+ * receivers, moves under construction, and the loads of ranks.
+ *
+ * Role:      cell_holders.c makes the cells; resolve.c and resolve_reduction.c turn them into moves
+ *            (move_list.c), reshard_kind.c into names. Other folders do not include this header. */
 #ifndef HSP_RESOLVE_IMPL_H
 #define HSP_RESOLVE_IMPL_H
 #include "daemon/spmd/reshard/resolve.h"

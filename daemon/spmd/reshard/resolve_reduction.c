@@ -1,4 +1,3 @@
-/* Sums and maxima: who adds, where the sum is made, who gets it from whom. */
 #include "daemon/spmd/reshard/resolve_reduction.h"
 
 #include <stdlib.h>

@@ -1,12 +1,11 @@
-/* Proof by simulation that a plan's schedules finish on all ranks.
+/* Proves by simulation that a plan's schedules finish on all ranks.
  *
  * Rules: queues run their entries in order; an entry starts when its wait count is reached; a send
- * never waits, a receive waits for its send, a collective (and the vote) waits for its whole
- * group. These are the contract of worker/comm with every collective made as strict as it could
- * be. Since a step that became possible stays possible, one order of simulation speaks for all.
+ * never waits, a receive waits for its send, a collective (and the vote) waits for its whole group.
+ * These are the contract of worker/comm with every collective as strict as it could be. A step that
+ * became possible stays possible, so one order of simulation speaks for all orders.
  *
- * Purity: pure.
- */
+ * Purity: pure. */
 #ifndef HSP_DEADLOCK_H
 #define HSP_DEADLOCK_H
 #include "proto/program/program.h"

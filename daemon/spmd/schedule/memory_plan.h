@@ -1,15 +1,18 @@
-/* Offsets of tensors: where each lives in the epoch's memory and in a state slot.
+/* Assigns offsets to tensors in the epoch's memory, in a state slot and in host memory, so that
+ * tensors that never live at once share bytes.
  *
- * STATE: one after the other in the slot's area, as in the binding's table. STEP, then MICRO: one after the other; those of
- * Eval begin above STEP again (no micro-batch of training is in flight there). SCRATCH: first fit
- * among the tensors of its segment that are in use at the same instructions, above MICRO; in Eval
- * above the MICRO tensors of Eval, in Post above STEP.
- * HOST tensors lie one after the other in the host's memory.
- * Whatever lies on the same bytes is kept apart in time by the schedule's waits (device_schedule.h). All
+ *   STATE    one after the other in the slot's area, as in the binding's table
+ *   STEP     one after the other
+ *   MICRO    behind STEP; those of Eval begin above STEP again, as no micro-batch of training is
+ *            then in flight
+ *   SCRATCH  above MICRO (in Eval above the MICRO tensors of Eval, in Post above STEP): first fit
+ *            among the tensors of its segment that are in use at the same instructions
+ *   HOST     one after the other in the host's memory
+ *
+ * The waits of the schedule (device_schedule.h) keep uses of the same bytes apart in time. All
  * offsets are multiples of 64.
  *
- * Purity: pure.
- */
+ * Purity: pure. */
 #ifndef HSP_MEMORY_PLAN_H
 #define HSP_MEMORY_PLAN_H
 #include "proto/program/program.h"

@@ -1,7 +1,6 @@
-/* Timelines drawn: rows of text, and the trace events that Chrome and Perfetto show.
+/* Draws timelines as rows of text, and as trace events for Chrome and Perfetto.
  *
- * Purity: pure. A buffer without memory notes it (hsp_buf_status).
- */
+ * Purity: pure. A buffer without memory notes it (hsp_buf_status). */
 #ifndef HSP_TIMELINE_DRAW_H
 #define HSP_TIMELINE_DRAW_H
 #include "daemon/spmd/schedule/timeline.h"

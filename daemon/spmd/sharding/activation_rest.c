@@ -1,4 +1,3 @@
-/* @@SENTENCE@@ activation_rest: purpose to be written. */
 #include "daemon/spmd/sharding/activation_rest.h"
 
 #include "daemon/plan/stage_groups.h"

@@ -1,7 +1,12 @@
-/* @@SENTENCE@@ activation_rest: purpose to be written.
+/* Gives activations their default layout on a stage: the layout in which a tensor lies while no op
+ * wants another.
  *
+ * Example: a stage of two groups with `split: sequence, shares: [3, 1]` keeps positions 0..48 of a
+ * sequence of 64 in group 0 and 48..64 in group 1.
+ *
+ * Role:      lowering asks for tensors that are loaded, received from another stage or completed.
  * Purity:    pure.
- */
+ * Ownership: results live in the arena given. */
 #ifndef HSP_ACTIVATION_REST_H
 #define HSP_ACTIVATION_REST_H
 #include "daemon/plan/plan.h"

@@ -1,7 +1,11 @@
-/* @@SENTENCE@@ home_slots: purpose to be written.
+/* Numbers the boxes of a home, so that each box becomes a STATE tensor of its own.
+ *
+ * A program tensor is one box, and a rank may have several boxes of one home. A slot holds at most
+ * one box of each rank, and boxes that overlap share a slot, so that one Reshard per slot gives all
+ * copies of an element the same bits.
  *
  * Purity:    pure.
- */
+ * Ownership: results live in the arena given. */
 #ifndef HSP_HOME_SLOTS_H
 #define HSP_HOME_SLOTS_H
 #include "proto/base/arena.h"

@@ -1,6 +1,8 @@
-/* Parts of infer_streams.c: tensor-parallel groups, and their shares, out of annotations.
+/* Finds tensor-parallel groups and their shares in annotations of parameters.
  *
- * Purity: pure. Ownership: results live in the arena given. */
+ * Role:      called by infer_streams.c.
+ * Purity:    pure.
+ * Ownership: results live in the arena given. */
 #ifndef HSP_INFER_GROUPS_H
 #define HSP_INFER_GROUPS_H
 #include "daemon/graph/graph.h"

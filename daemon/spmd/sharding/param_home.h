@@ -1,15 +1,16 @@
-/* Where parameters are used and where they live under a plan.
+/* Places the home of each parameter: the boxes in which ranks store master, m and v and update
+ * them.
+ *
+ * A home is, in this order: stated by a total plan; given by a rule of the plan; with zero 0 the
+ * use box of every using rank; with zero 1 and 3 cut over the using ranks. Such a cut stays within
+ * uses where tensor parallelism cuts the parameter; other parameters are cut along their longest
+ * dim, and small ones lie on one rank. zero_interleaved.h makes the other pattern, in which a rank
+ * may have several boxes.
+ *
+ * Example: zero 1, a table of 256 rows used whole by ranks 0 and 1: rows 0..128 live on rank 0.
  *
  * Purity:    pure.
- * Ownership: results live in the arena given; covers own their items.
- *
- * Use: each stage that has a node reading the parameter uses it, cut along hsp_param.tp_dim by the
- * shares of each group at multiples of tp_grain; whole when tp_dim is -1 or the group has one rank.
- * Home (master, m, v): stated by a total plan; else an explicit rule of the plan; else zero 0: the
- * use box of every using rank; zero 1 and 3: rows of the longest cuttable dim spread evenly over the
- * using ranks, small tensors on one; with zero_pattern interleaved zero_interleaved.h. A rank may have several
- * boxes of one home.
- */
+ * Ownership: results live in the arena given; covers own their items. */
 #ifndef HSP_PARAM_HOME_H
 #define HSP_PARAM_HOME_H
 #include "daemon/plan/plan.h"

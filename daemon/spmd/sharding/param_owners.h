@@ -1,12 +1,11 @@
 /* Gives each element of a parameter one owner among the ranks that hold it.
  *
- * Role:      norms and checkpoints count and write an element once (D4); the epilogue of a step reduces
- *            gradients to owners.
- * Purity:    pure.
- * Ownership: results live in the arena given.
- *
  * Example: ranks 0 and 1 both hold rows 0..8. Rank 0 owns all of them, rank 1 nothing.
- */
+ *
+ * Role:      norms and checkpoints count and write an element once (D4); the epilogue of a step
+ *            reduces gradients to owners.
+ * Purity:    pure.
+ * Ownership: results live in the arena given. */
 #ifndef HSP_PARAM_OWNERS_H
 #define HSP_PARAM_OWNERS_H
 #include "proto/base/arena.h"

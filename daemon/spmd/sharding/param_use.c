@@ -1,4 +1,3 @@
-/* @@SENTENCE@@ param_use: purpose to be written. */
 #include "daemon/spmd/sharding/param_use.h"
 
 #include "daemon/plan/stage_groups.h"

@@ -1,7 +1,14 @@
-/* @@SENTENCE@@ param_use: purpose to be written.
+/* Tells which stages use a parameter, and in which layout the members of a stage compute with it.
+ *
+ * A stage uses a parameter when one of its nodes reads it. Each group cuts the parameter along
+ * hsp_param.tp_dim by the group's shares, at multiples of tp_grain. The parameter is whole when
+ * tp_dim is -1 or the group has one rank.
+ *
+ * Example: 64 rows in units of 16, tensor shares [2, 1]: rows 0..48 on the first rank, 48..64 on
+ * the second one.
  *
  * Purity:    pure.
- */
+ * Ownership: results live in the arena given. */
 #ifndef HSP_PARAM_USE_H
 #define HSP_PARAM_USE_H
 #include "daemon/plan/plan.h"

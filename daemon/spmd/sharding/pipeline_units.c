@@ -1,4 +1,3 @@
-/* @@SENTENCE@@ pipeline_units: purpose to be written. */
 #include "daemon/spmd/sharding/pipeline_units.h"
 
 uint32_t hsp_chunk_first_block(const struct hsp_stream *s, uint32_t stage, uint32_t chunk)

@@ -1,7 +1,11 @@
-/* @@SENTENCE@@ pipeline_units: purpose to be written.
+/* Divides the pipeline units of a model (embedding, blocks, head) among the chunks and stages of a
+ * stream.
  *
- * Purity:    pure.
- */
+ * Example: 4 blocks, 2 stages with chunks [1, 1] each. Units 0 (embedding) and 1 are in chunk 0 of
+ * stage 0, unit 2 in chunk 0 of stage 1, unit 3 in chunk 1 of stage 0, units 4 and 5 (head) in
+ * chunk 1 of stage 1.
+ *
+ * Purity:    pure. */
 #ifndef HSP_PIPELINE_UNITS_H
 #define HSP_PIPELINE_UNITS_H
 #include "daemon/plan/plan.h"

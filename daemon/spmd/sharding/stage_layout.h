@@ -1,8 +1,8 @@
-/* Layouts of one value on the members of a stage: groups, and tensor parallelism inside of them.
+/* Describes how the members of a stage hold one value: cut between groups, cut inside of groups, or
+ * a sum over either tier.
  *
  * Purity:    pure.
- * Ownership: results live in the arena given. A layout never changes: copies share boxes.
- */
+ * Ownership: results live in the arena given. A layout never changes: copies share boxes. */
 #ifndef HSP_STAGE_LAYOUT_H
 #define HSP_STAGE_LAYOUT_H
 #include "proto/base/arena.h"

@@ -1,12 +1,11 @@
-/* Homes of several boxes per rank: the interleaved pattern, and slots.
+/* Cuts the homes of zero_pattern interleaved, so that no rank stores an element it does not use.
+ *
+ * Example: two groups, of ranks 0, 1 and of rank 2, use 12 rows; tensor parallelism gives rank 0
+ * rows 0..6 and rank 1 rows 6..12. Group {0, 1} has two of three members, so rank 0 keeps 4 of its
+ * 6 rows, rank 1 also, and rank 2 the 2 others of each: a rank may have several boxes.
  *
  * Purity:    pure.
- * Ownership: results live in the arena given.
- *
- * A program tensor is one box, so each box of a home is a STATE tensor of its own. Slots number
- * them: the boxes of one slot are at most one per rank, and boxes that overlap have one slot, so
- * that one Reshard per slot gives all copies of an element the same bits.
- */
+ * Ownership: results live in the arena given. */
 #ifndef HSP_ZERO_INTERLEAVED_H
 #define HSP_ZERO_INTERLEAVED_H
 #include "daemon/plan/plan.h"

@@ -1,7 +1,10 @@
-/* @@SENTENCE@@ total_check: purpose to be written.
+/* Compares the sections that a plan states with those the compiler derives, and names the first
+ * difference.
  *
- * Purity:      pure and deterministic (D13).
- */
+ * Both sides are spelled out, a line per name, sorted and compared, so that neither the order of
+ * lines nor the grouping of names matters.
+ *
+ * Purity:    pure and deterministic (D13). */
 #ifndef HSP_TOTAL_CHECK_H
 #define HSP_TOTAL_CHECK_H
 #include "daemon/plan/plan.h"

@@ -1,10 +1,9 @@
-/* Total plans: what the compiler fills in is said, not implied (decision D6).
+/* Completes a plan: states every layout, home and Reshard that the compiler derives (decision D6).
  *
- * Role:        between the layouts of a plan (hsp_layouts_make) and its programs.
+ * Role:        between the layouts of a plan (lower_plan.h) and its programs.
  * Purity:      pure and deterministic (D13).
  * Ownership:   the total plan lives in the arena given; it borrows stage ranks, shares and the
- *              explanation of the plan it completes.
- */
+ *              explanation of the plan it completes. */
 #ifndef HSP_TOTAL_PLAN_H
 #define HSP_TOTAL_PLAN_H
 #include "daemon/graph/train_spec.h"

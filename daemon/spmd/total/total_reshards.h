@@ -1,4 +1,6 @@
-/* The Reshards of a compiled plan as a list with places. Purity: pure. */
+/* Lists the Reshards of a compiled plan with their places, for the total plan.
+ *
+ * Purity: pure. */
 #ifndef HSP_TOTAL_RESHARDS_H
 #define HSP_TOTAL_RESHARDS_H
 #include "daemon/spmd/lower/stage_ir.h"

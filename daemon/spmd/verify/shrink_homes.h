@@ -1,6 +1,7 @@
-/* Homes of a total plan for another size of the model (shrink_model.h).
+/* Moves the homes of a total plan to a smaller size of the model (shrink_model.h).
  *
- * Purity: pure. Ownership: everything in the arena given. */
+ * Purity:    pure.
+ * Ownership: everything in the arena given. */
 #ifndef HSP_SHRINK_HOMES_H
 #define HSP_SHRINK_HOMES_H
 #include "daemon/plan/plan.h"
