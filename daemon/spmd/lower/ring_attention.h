@@ -12,8 +12,14 @@
  * The steps of a group in a round depend on group numbers alone, never on shares; blocks without
  * length are moved and merged as nothing.
  *
- * Example: 3 groups, causal: round 0 uses blocks 0, 1, 2; round 1 blocks -, 0, 1; round 2 blocks -,
- * -, 0.
+ * The graph stays as it is: total plans list the node as one op, and every Reshard. Results of the
+ * steps are values of their own (`.block`, `.blocks`, `.back`), fetched blocks are `#ring`; no block
+ * outlives its segment. Where a group has no step in a round, results of a step with `pass` are the
+ * tensors of its first operands. Sums of dq, dk and dv are in the order of rounds: the same bits in
+ * every run.
+ *
+ * Example: 3 groups, causal: round 0 uses blocks 0, 1, 2; round 1 blocks -, 0, 1; round 2 block
+ * 0 in group 2 alone.
  *
  * Role:      node_deduce.c asks for every node whether it is attention over a cut sequence;
  *            lower_stream.c then lowers it here.
