@@ -29,7 +29,7 @@
 
 #define HSP_BSR_ROWS (1u << 20) /* HSP_PKG_ROWS */
 
-/* What a row goes through, the fastest first. */
+/* Links that a row goes through, the fastest first. */
 enum hsp_link_class { HSP_LINK_DEVICE, HSP_LINK_DOMAIN, HSP_LINK_HOST, HSP_LINK_NIC };
 #define HSP_LINK_CLASSES 4
 
@@ -45,7 +45,7 @@ struct hsp_bsr_net {
     struct hsp_link_cost link[HSP_LINK_CLASSES]; /* of NIC the latency only */
 };
 
-/* The network of ranks on the devices of a cluster: rank r on c->dev[device[r]]. Devices of one host
+/* The network of ranks on devices of a cluster: rank r on c->dev[device[r]]. Devices of one host
  * are a fast domain. In @arena; HSP_ENOMEM. */
 enum hsp_status hsp_bsr_net_make(const struct hsp_cluster_desc *c, const uint32_t *device,
                                  uint32_t n_ranks, struct hsp_arena *arena, struct hsp_bsr_net *ret,
@@ -53,34 +53,33 @@ enum hsp_status hsp_bsr_net_make(const struct hsp_cluster_desc *c, const uint32_
 
 struct hsp_bsr_opts {
     uint32_t elem_bytes; /* of one element, all kinds of state together */
-    int64_t
-        chunk_bytes; /* of a row that travels, about; 0: chosen by the load of the busiest card */
+    int64_t chunk_bytes; /* of a row that travels, about; 0: chosen by the busiest card's load */
 };
 
-/* Rows that give each receiver all of its @want boxes, in the order in which they are to be executed:
- * a row that is passed on stands behind the one by which its sender got the same box. @have and @want:
- * [g->n_params], several boxes per rank allowed.
- * HSP_ENOENT: a box that nobody has (message names parameter and box). HSP_EINVAL: a rank outside the
- * network. HSP_ELIMIT, HSP_ENOMEM. */
+/* Rows that give each receiver all of its @want boxes, in the order of execution: a row that is
+ * passed on stands behind the row by which its sender got the same box. @have and @want:
+ * [g->n_params], several boxes per rank allowed. HSP_ENOENT: a box without a holder (message names
+ * parameter and box). HSP_EINVAL: a rank outside the network. HSP_ELIMIT, HSP_ENOMEM. */
 enum hsp_status hsp_bsr_plan(const struct hsp_graph *g, const struct hsp_cover *have,
                              const struct hsp_cover *want, const struct hsp_bsr_net *net,
                              const struct hsp_bsr_opts *opts, struct hsp_arena *arena,
                              struct hsp_state_table *ret, struct hsp_err *err);
 
-/* What a table moves. Bytes count all kinds. */
+/* Bytes that a table moves, of all kinds of state. */
 struct hsp_bsr_flow {
     int64_t sent[HSP_LINK_CLASSES], got[HSP_LINK_CLASSES];
 };
 struct hsp_bsr_traffic {
-    int64_t bytes[HSP_LINK_CLASSES]; /* of all rows; DEVICE: what a rank takes from itself */
-    int64_t needed;                  /* received by those who want it, DEVICE not counted */
+    int64_t bytes[HSP_LINK_CLASSES]; /* of all rows; DEVICE: from a rank to itself */
+    int64_t needed;                  /* received by ranks that want it, DEVICE not counted */
     int64_t relayed;                 /* received only to be passed on */
     struct hsp_bsr_flow *rank;       /* [n_ranks] */
     struct hsp_bsr_flow *nic;        /* [n_nics]; NIC only */
     int64_t nic_load;                /* of the busiest card: max(sent, received) */
     uint32_t busiest;                /* that card */
-    int64_t floor;  /* no plan can have less on its busiest card, equal cards given: what an island
-                      lacks comes in, what only one island has goes out, over all of its cards */
+    /* No plan has less on its busiest card, equal cards given: bytes that an island lacks come in,
+     * bytes that only one island has go out, over all of its cards. */
+    int64_t floor;
     double seconds; /* predicted, for all kinds of state */
 };
 

@@ -12,7 +12,8 @@
 
 /* The class of the link between two ranks. */
 enum hsp_link_class hsp_bsr_link(const struct hsp_bsr_net *net, uint32_t from, uint32_t to);
-/* Islands and cells of all parameters; frees. Errors as hsp_bsr_plan. */
+/* Finds islands and cells of all parameters; g, net and opts of @w are set. Errors as hsp_bsr_plan.
+ */
 enum hsp_status hsp_bsr_work_init(struct hsp_bsr_work *w, const struct hsp_cover *have,
                                   const struct hsp_cover *want, struct hsp_err *err);
 void hsp_bsr_work_fini(struct hsp_bsr_work *w);

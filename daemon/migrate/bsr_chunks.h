@@ -5,7 +5,7 @@
 #define HSP_BSR_CHUNKS_H
 #include "daemon/migrate/bsr_impl.h"
 
-/* Cuts the cells into chunks. */
+/* Cuts the cells of @w into chunks. HSP_ELIMIT, HSP_ENOMEM. */
 enum hsp_status hsp_bsr_cut(struct hsp_bsr_work *w, struct hsp_err *err);
 
 #endif

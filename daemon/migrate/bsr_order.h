@@ -12,7 +12,7 @@
 #define HSP_BSR_ORDER_H
 #include "daemon/migrate/bsr_impl.h"
 
-/* The drafts in the order in which a list schedule starts them, @ret[n_drafts]. */
+/* Orders the drafts of @w as a list schedule starts them: @ret[n_drafts]. HSP_ENOMEM. */
 enum hsp_status hsp_bsr_order(const struct hsp_bsr_work *w, uint32_t *ret, struct hsp_err *err);
 
 #endif

@@ -5,7 +5,7 @@
 #define HSP_BSR_ROUTES_H
 #include "daemon/migrate/bsr_impl.h"
 
-/* Drafts of all chunks, over cards and devices. */
+/* Drafts the rows of all chunks. HSP_ELIMIT, HSP_ENOMEM. */
 enum hsp_status hsp_bsr_route(struct hsp_bsr_work *w, struct hsp_err *err);
 
 #endif

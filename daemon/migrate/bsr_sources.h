@@ -10,7 +10,7 @@
 #define HSP_BSR_SOURCES_H
 #include "daemon/migrate/bsr_impl.h"
 
-/* From which island each chunk enters the islands that lack it. */
+/* Fills the legs of all cells of @w. HSP_ENOMEM. */
 enum hsp_status hsp_bsr_legs(struct hsp_bsr_work *w, struct hsp_err *err);
 
 #endif

@@ -27,7 +27,7 @@ struct hsp_state_table {
     struct hsp_state_row *row; /* copies: sorted by (param, box, from, to); transfers: bsr.h */
 };
 
-/* What can be had of one parameter: the home under the old plan, with each old rank r renamed to
+/* The live boxes of one parameter: the home under the old plan, with each old rank r renamed to
  * @mesh[r] (HSP_NONE: not there any more). @ret is initialised here. */
 enum hsp_status hsp_have_home(const struct hsp_cover *old_home, const uint32_t *mesh,
                               uint32_t n_old, struct hsp_cover *ret, struct hsp_err *err);
@@ -36,12 +36,13 @@ enum hsp_status hsp_have_copies(const struct hsp_state_table *copies, uint32_t p
                                 const uint32_t *mesh, uint32_t n_old, struct hsp_cover *have,
                                 struct hsp_err *err);
 
-/* Keepers that a layout lacks to have @copies of everything on different nodes: its members stand on
- * too few. They are the mesh ranks from n_ranks on. */
+/* The number of keepers that a layout lacks to have @copies of everything on different nodes, as
+ * its members stand on too few. They are the mesh ranks from n_ranks on. */
 uint32_t hsp_spare_ranks(const uint32_t *node, uint32_t n_ranks, uint32_t copies);
 /* Second copies: for each part of a home that fewer than @copies nodes hold, rows from the smallest
  * rank that has it to its buddies, ranks of the next nodes of the ring (nodes in ascending order)
- * that lack it; where the nodes do not suffice, to the keepers. @node[rank] has @n_ranks entries. */
+ * that lack it; where the nodes do not suffice, to the keepers. @node[rank] has @n_ranks entries.
+ */
 enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover *home,
                                const uint32_t *node, uint32_t n_ranks, uint32_t copies,
                                struct hsp_arena *arena, struct hsp_state_table *ret,

@@ -13,6 +13,7 @@
 enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
                                uint32_t global_batch, struct hsp_arena *arena,
                                struct hsp_plan **ret, struct hsp_err *err);
+/* The text of a plan file, of kind pool where @p has shorter plans. */
 void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out);
 
 #endif

@@ -8,13 +8,14 @@
 #include "daemon/plan/plan.h"
 #include "proto/text/yaml.h"
 
-const char *hsp_schedule_name(uint8_t schedule); /* as in plans */
-/* One plan, whose apiVersion and kind may be left out (plan_yaml.c); a pool of them (pool_yaml.c). Errors of
- * hsp_plan_parse. */
+/* The name of enum hsp_schedule as in plans, "1f1b". */
+const char *hsp_schedule_name(uint8_t schedule);
+/* Reads the plan of the map @y; apiVersion and kind may be left out. Errors of hsp_plan_parse. */
 enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
                               struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err);
+/* The plan alone, without its pool. */
 void hsp_plan_dump_one(const struct hsp_plan *p, struct hsp_buf *out);
-/* Without the explanation. */
+/* The same without the explanation (why, predictions, names and times of Reshards). */
 void hsp_plan_dump_bare(const struct hsp_plan *p, struct hsp_buf *out);
 
 #endif

@@ -12,8 +12,8 @@
 #include "daemon/spmd/lower/zero3_rendezvous.h"
 #include "daemon/spmd/schedule/pipeline_order.h"
 
-/* Fills train and eval of @p; memory is assigned already. @train, @eval: what the rank does for other
- * streams, and when. HSP_ELIMIT: more than HSP_MAX_SCHED entries. */
+/* Fills train and eval of @p; memory is assigned already. @train, @eval: the rank's work for other
+ * streams, with times. HSP_ELIMIT: more than HSP_MAX_SCHED entries. */
 enum hsp_status hsp_schedule_make(struct hsp_program *p, const struct hsp_pipeline_order *o,
                                   const struct hsp_agenda *train, const struct hsp_agenda *eval,
                                   struct hsp_arena *arena, struct hsp_err *err);

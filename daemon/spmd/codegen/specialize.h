@@ -13,7 +13,7 @@
 #define HSP_SPECIALIZE_H
 #include "daemon/spmd/lower/stage_ir.h"
 
-/* Ranks whose templates are equal share their arrays. (*ret_meets)[piece]: 1 + the meeting it belongs to
+/* Ranks with equal templates share their arrays. (*ret_meets)[piece]: 1 + the meeting of the piece
  * (zero3_rendezvous.h), 0: none; in the arena. */
 enum hsp_status hsp_specialize(struct hsp_compiler *c, uint32_t rank, struct hsp_program *ret,
                                const uint32_t **ret_meets, struct hsp_err *err);

@@ -9,8 +9,8 @@
 #define HSP_LAYER_RUNS_H
 #include "daemon/spmd/lower/stage_ir.h"
 
-/* @ret_of[step] is the run it belongs to; both arrays have room for one more than @code has steps.
- * Returns how many runs there are, at least one. */
+/* @ret_of[step] is the run of the step; both arrays have room for one more than @code has steps.
+ * Returns the number of runs, at least one. */
 uint32_t hsp_unit_runs(const struct hsp_compiler *c, const struct hsp_code *code, uint32_t *ret_of,
                        struct hsp_unit_run *ret);
 

@@ -5,7 +5,7 @@
 #define HSP_LOWER_EPILOGUE_H
 #include "daemon/spmd/lower/stage_ir.h"
 
-/* Post of all stages; after lowering. */
+/* Adds Post to all stages; after lowering. HSP_ENOMEM, HSP_ELIMIT. */
 enum hsp_status hsp_param_post(struct hsp_compiler *c, struct hsp_err *err);
 
 #endif

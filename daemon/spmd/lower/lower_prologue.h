@@ -6,7 +6,7 @@
 #define HSP_LOWER_PROLOGUE_H
 #include "daemon/spmd/lower/stage_ir.h"
 
-/* What @slot has of @uses, each element once for each rank. @ret likewise. */
+/* The part of @uses that lies in @slot, each element once for each rank. */
 enum hsp_status hsp_slot_uses(const struct hsp_compiler *c, uint32_t param, uint32_t slot,
                               const struct hsp_cover *uses, struct hsp_cover *ret,
                               struct hsp_err *err);

@@ -71,8 +71,8 @@ static enum hsp_status send_tensor(struct hsp_compiler *c, struct hsp_stagecode 
     return rc == HSP_OK ? hsp_step_add(to, part, SIZE_MAX, &recv, err) : rc;
 }
 
-/* How stage @s holds @tensor: as its first complete version, which is sent there if need be. What is
- * read rests in the stage's layout, until it is needed in another one. */
+/* How stage @s holds @tensor: as its first complete version, which is sent there if need be. What
+ * is read rests in the stage's layout, until it is needed in another one. */
 static enum hsp_status held(struct hsp_compiler *c, uint32_t stream, struct hsp_stagecode *s,
                             uint32_t part, uint32_t tensor, struct hsp_layout *ret,
                             struct hsp_err *err)
@@ -249,8 +249,8 @@ static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint3
     return rc;
 }
 
-/* A scalar of the forward pass counted once; of a sum, each addend once: by the smallest rank of the
- * stage that holds it. */
+/* A scalar of the forward pass counted once; of a sum, each addend once: by the smallest rank of
+ * the stage that holds it. */
 static enum hsp_status count_scalar(struct hsp_compiler *c, uint32_t stream, uint32_t tensor,
                                     enum hsp_stat stat, struct hsp_err *err)
 {

@@ -10,7 +10,7 @@
 /* The stage that runs @n, and the part of it. */
 struct hsp_stagecode *hsp_node_place(const struct hsp_compiler *c, uint32_t stream,
                                      const struct hsp_node *n, uint32_t *ret_part);
-/* How many gradients of the parameter are made on this stage. */
+/* The number of gradients of the parameter that this stage makes. */
 uint32_t hsp_grads_here(const struct hsp_compiler *c, const struct hsp_stagecode *s,
                         uint32_t param);
 

@@ -42,7 +42,7 @@ struct hsp_sums {
     const struct hsp_sum_use *use;
 };
 
-/* @ret_first[node], in the arena of @c: sums among the operands of the node are completed before it.
+/* @ret_first[node], in the arena of @c: sums among the operands of the node are completed first.
  * Parameters' uses exist. HSP_ENOMEM, HSP_ELIMIT, or deduction's errors. */
 enum hsp_status hsp_sums_place(struct hsp_compiler *c, uint32_t stream, const bool **ret_first,
                                struct hsp_err *err);

@@ -13,7 +13,7 @@
 #define HSP_RECOMPUTE_H
 #include "daemon/spmd/lower/stage_ir.h"
 
-/* Backward computes again what it reads, instead of keeping it; after lowering. */
+/* Adds the repeated ops to Backward of @s; after lowering. HSP_ENOMEM, HSP_ELIMIT. */
 enum hsp_status hsp_recompute_stage(struct hsp_compiler *c, struct hsp_stagecode *s,
                                     struct hsp_err *err);
 

@@ -13,10 +13,10 @@
  * length are moved and merged as nothing.
  *
  * The graph stays as it is: total plans list the node as one op, and every Reshard. Results of the
- * steps are values of their own (`.block`, `.blocks`, `.back`), fetched blocks are `#ring`; no block
- * outlives its segment. Where a group has no step in a round, results of a step with `pass` are the
- * tensors of its first operands. Sums of dq, dk and dv are in the order of rounds: the same bits in
- * every run.
+ * steps are values of their own (`.block`, `.blocks`, `.back`), fetched blocks are `#ring`; no
+ * block outlives its segment. Where a group has no step in a round, results of a step with `pass`
+ * are the tensors of its first operands. Sums of dq, dk and dv are in the order of rounds: the same
+ * bits in every run.
  *
  * Example: 3 groups, causal: round 0 uses blocks 0, 1, 2; round 1 blocks -, 0, 1; round 2 block
  * 0 in group 2 alone.
@@ -28,13 +28,13 @@
 #define HSP_RING_ATTENTION_H
 #include "daemon/spmd/lower/stage_ir.h"
 
-/* Whether node @n of @s, whose operands are held as @in (n->n_in of them), is attention by blocks. If
- * so, keys and values in @in become whole along the sequence, as deduction wants them. HSP_ENOMEM. */
+/* Whether node @n of @s, whose n->n_in operands are held as @in, is attention by blocks. If so,
+ * keys and values in @in become whole along the sequence, as deduction wants them. HSP_ENOMEM. */
 enum hsp_status hsp_ring_open(const struct hsp_compiler *c, const struct hsp_stagecode *s,
                               const struct hsp_node *n, struct hsp_layout *in, bool *ret,
                               struct hsp_err *err);
-/* Adds the steps of node @node to @part; @d was deduced from what hsp_ring_open left. HSP_ENOMEM,
- * HSP_ELIMIT. */
+/* Adds the steps of node @node to @part; @d was deduced from the operands of hsp_ring_open.
+ * HSP_ENOMEM, HSP_ELIMIT. */
 enum hsp_status hsp_ring_lower(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
                                uint32_t node, const struct hsp_deduced *d, struct hsp_err *err);
 

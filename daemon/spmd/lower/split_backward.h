@@ -13,8 +13,8 @@
 #define HSP_SPLIT_BACKWARD_H
 #include "daemon/spmd/lower/stage_ir.h"
 
-/* Of a stage that splits its backward, moves to WGRAD what only parameters wait for; after
- * recomputation. */
+/* Moves the steps that only accumulators wait for from Backward to WGRAD, of a stage that splits
+ * its backward; after recomputation. HSP_ENOMEM. */
 enum hsp_status hsp_split_backward(struct hsp_stagecode *s, struct hsp_err *err);
 
 #endif

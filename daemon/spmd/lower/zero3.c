@@ -181,7 +181,8 @@ static enum hsp_status gather_unit(struct gatherer *x, uint32_t unit)
     return rc;
 }
 
-/* What is gathered when run @run begins: for the next one; when the part begins, for its first two. */
+/* What is gathered when run @run begins: for the next one; when the part begins, for its first two.
+ */
 static enum hsp_status gather_ahead(struct gatherer *x, uint32_t run)
 {
     enum hsp_status rc = HSP_OK;
@@ -209,8 +210,8 @@ static enum hsp_status add_like_home(struct gatherer *x, struct hsp_stagecode *s
                           : hsp_param_no_memory(x->c, param, x->err);
 }
 
-/* The part of stage @stage in a reduction to @slot of gradient @grad of x->s: what it gets of it is added
- * later. */
+/* The part of stage @stage in a reduction to @slot of gradient @grad of x->s: what it gets of it is
+ * added later. */
 static enum hsp_status take_grad(struct gatherer *x, uint32_t stage, uint32_t meets, uint32_t param,
                                  uint32_t slot, uint32_t reshard, uint32_t grad)
 {
@@ -289,8 +290,8 @@ static enum hsp_status add_due(struct gatherer *x)
     return rc;
 }
 
-/* Reduces all gradients of the unit that has ended. Other streams add up at once what they get; they
- * come to it later anyway. */
+/* Reduces all gradients of the unit that has ended. Other streams add up at once what they get;
+ * they come to it later anyway. */
 static enum hsp_status reduce_unit(struct gatherer *x)
 {
     uint32_t meets = 0;
@@ -406,8 +407,8 @@ static void find_reads(struct gatherer *x, const struct hsp_code *code)
     }
 }
 
-/* The step as it becomes: with what was gathered in place of the use; a gradient waits for the end of its
- * unit. */
+/* The step as it becomes: with what was gathered in place of the use; a gradient waits for the end
+ * of its unit. */
 static enum hsp_status rewrite_step(struct gatherer *x, const struct hsp_code *old, size_t i,
                                     uint32_t meets)
 {
@@ -430,8 +431,9 @@ static enum hsp_status rewrite_step(struct gatherer *x, const struct hsp_code *o
     return hsp_step_add(x->s, x->part, SIZE_MAX, &st, x->err);
 }
 
-/* Run @run begins: what moves at its seam with the one before. Where nothing does its first step is a
- * meeting of its own, so that no piece has steps of both and waits for what the later one needs. */
+/* Run @run begins: what moves at its seam with the one before. Where nothing does its first step is
+ * a meeting of its own, so that no piece has steps of both and waits for what the later one needs.
+ */
 static enum hsp_status begin_run(struct gatherer *x, uint32_t run, uint32_t *ret_meets)
 {
     size_t before = x->c->n_meetings;

@@ -16,8 +16,7 @@
 #define HSP_ZERO3_H
 #include "daemon/spmd/lower/stage_ir.h"
 
-/* With zero 3, parameters are gathered in the parts that read them, and gradients added
- * up in those that make them; after lowering, before Post. */
+/* Adds the gathers and reductions of zero 3 to all stages. HSP_ENOMEM, HSP_ELIMIT. */
 enum hsp_status hsp_param_gather(struct hsp_compiler *c, struct hsp_err *err);
 
 #endif

@@ -28,11 +28,11 @@ struct hsp_clocks {
 struct hsp_visit {
     double at;
     bool takes; /* gradients */
-    bool after; /* behind what is at the same time */
+    bool after; /* behind the rank's own work at the same time */
     uint32_t first, n;
 };
 
-/* What one rank does in one of its schedules. */
+/* The visits of one rank in one of its schedules. */
 struct hsp_agenda {
     uint32_t n;
     struct hsp_visit *visit;       /* in order */
@@ -49,8 +49,9 @@ enum hsp_status hsp_clocks_make(const struct hsp_compiler *c, struct hsp_clocks 
 enum hsp_status hsp_agenda_make(const struct hsp_clocks *k, const struct hsp_stagecode *s,
                                 const struct hsp_program *p, const uint32_t *meets, bool eval,
                                 struct hsp_agenda *ret, struct hsp_err *err);
-/* When meeting @m is in the pass @spell, and when that begins; of 1. */
+/* The time of meeting @m in the pass @spell, as a part of the stream's length @end_us. */
 double hsp_meeting_at(const struct hsp_meeting *m, const struct hsp_spell *spell, double end_us);
+/* The time at which the pass begins, likewise. */
 double hsp_spell_begins(const struct hsp_spell *spell, double end_us);
 
 #endif

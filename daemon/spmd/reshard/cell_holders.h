@@ -10,9 +10,11 @@
 #define HSP_CELL_HOLDERS_H
 #include "daemon/spmd/reshard/resolve_impl.h"
 
-/* Of @x src, dst, opts and any_target are set. Fails as hsp_resolve; hsp_tasks_fini also then. */
+/* Lists the cells; src, dst, opts and any_target of @x are set. Fails as hsp_resolve;
+ * hsp_tasks_fini also after a failure. */
 enum hsp_status hsp_tasks_make(struct hsp_tasks *x, struct hsp_err *err);
 void hsp_tasks_fini(struct hsp_tasks *x);
+/* Whether @rank is a receiver of @t. */
 bool hsp_task_receives(const struct hsp_tasks *x, const struct hsp_move_task *t, uint32_t rank);
 
 #endif

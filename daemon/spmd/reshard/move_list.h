@@ -10,6 +10,8 @@
 #include "daemon/spmd/reshard/resolve.h"
 #include "daemon/spmd/reshard/resolve_impl.h"
 
+/* Adds a cell to the draft of @key. @root: the rank that holds or makes the cell; @peer: its
+ * receiver, of a send. HSP_ENOMEM. */
 enum hsp_status hsp_drafts_add(struct hsp_drafts *x, const struct hsp_draft_key *key,
                                const struct hsp_box *box, uint32_t root, uint32_t peer,
                                struct hsp_err *err);

@@ -7,7 +7,7 @@
 #define HSP_RESHARD_COST_H
 #include "daemon/spmd/reshard/resolve.h"
 
-/* Microseconds from when all ranks are ready until the last one is done; copies on a rank count
+/* Microseconds from the time all ranks are ready until the last one is done; copies on a rank count
  * nothing. Collectives are priced as executed, by direct exchange: a rank sends and receives at
  * once, and its messages follow each other; moves of different ranks overlap. @elem: bytes of an
  * element. */

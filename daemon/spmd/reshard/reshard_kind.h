@@ -56,8 +56,9 @@ struct hsp_method_part {
     uint8_t n_steps, step[HSP_METHOD_STEPS]; /* enum hsp_method */
     uint32_t n_ranks;
     uint32_t *ranks; /* ascending */
-    /* Collectives: the communicators, slice by slice. Every copy of a piece takes part, so there are
-     * as many of a slice as its most copied piece has holders; moves leave out what that repeats. */
+    /* Collectives: the communicators, slice by slice. Every copy of a piece takes part, so a slice
+     * has as many communicators as its most copied piece has holders; moves leave out the
+     * repetitions. */
     uint32_t n_groups;
     struct hsp_method_group *group;
 };

@@ -33,7 +33,7 @@ struct hsp_holder;
 struct hsp_move_task;
 struct hsp_resolver;
 
-/* What a message from one rank to another costs; pure. */
+/* The cost of a message from one rank to another; pure. */
 struct hsp_rank_links {
     struct hsp_link_cost (*between)(const void *ctx, uint32_t from, uint32_t to);
     const void *ctx;
@@ -43,13 +43,13 @@ struct hsp_resolve_opts {
     /* A value held by several ranks is taken from the smallest one and sent to the other holders,
      * so that all have the same bits (gradients that several ranks computed redundantly). */
     bool owner_bytes;
-    /* Addends of the target count: those of the source keep apart as far as they can, and who
-     * receives an addend nobody holds reads 0 (duplicate -> partial is free); of a maximum it gets
-     * another addend once more. Otherwise every receiver gets the whole value. */
+    /* Addends of the target count: those of the source keep apart as far as possible, and the
+     * receiver of an addend without a holder reads 0 (duplicate -> partial is free); of a maximum
+     * it gets another addend once more. Otherwise every receiver gets the whole value. */
     bool partial_target;
     const struct hsp_rank_links *links; /* NULL: all links are alike */
-    int64_t
-        *load; /* elements sent per rank so far, updated; for balance over many calls. NULL: none */
+    /* Elements sent per rank so far, updated; for balance over many calls. NULL: none. */
+    int64_t *load;
     uint32_t n_load;
 };
 
@@ -64,17 +64,19 @@ struct hsp_moves {
     uint32_t n;
     struct hsp_move *move; /* channel = first_channel + index; src: HSP_MOVE_FROM_OUT or 0;
                               reduce: of the source, whatever the kind */
-    uint8_t **pick;        /* [n] or NULL: for each member of the move its src, HSP_MOVE_SUM: all
-                              inputs that hold the cell; NULL: so for all members */
-    uint32_t n_zero;       /* ranks that receive cells nobody holds */
+    /* [n] or NULL: for each member of the move its src, HSP_MOVE_SUM: all inputs that hold the
+     * cell; NULL: HSP_MOVE_SUM for all members. */
+    uint8_t **pick;
+    uint32_t n_zero; /* ranks that receive cells without a holder */
     uint32_t *zero;
     uint32_t n_inputs; /* ranks with several inputs */
     struct hsp_inputs *inputs;
 };
 
 /* Both covers normalised. @channel is advanced by the number of moves. HSP_EINVAL: covers of
- * different extents, or two target boxes of one rank that overlap. HSP_EUNSUPPORTED: ranks hold several addends
- * of a cell in a way that no choice of one or all of each counts every addend once. */
+ * different extents, or two target boxes of one rank that overlap. HSP_EUNSUPPORTED: ranks hold
+ * several addends of a cell in a way that no choice of one or all of each counts every addend once.
+ */
 enum hsp_status hsp_resolve(const struct hsp_cover *src, const struct hsp_cover *dst,
                             const struct hsp_resolve_opts *opts, uint32_t *channel,
                             struct hsp_arena *arena, struct hsp_moves *ret, struct hsp_err *err);

@@ -11,7 +11,7 @@
 #define HSP_RESOLVE_REDUCTION_H
 #include "daemon/spmd/reshard/resolve_impl.h"
 
-/* A task of several addends. */
+/* Drafts the moves of @t, a cell with several addends. Fails as hsp_resolve. */
 enum hsp_status hsp_resolver_sum(struct hsp_resolver *r, const struct hsp_move_task *t,
                                  struct hsp_err *err);
 

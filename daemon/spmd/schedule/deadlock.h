@@ -11,7 +11,7 @@
 #include "proto/program/program.h"
 
 /* @eval: that schedule, else train. HSP_EINVAL: some rank never finishes (message names the first
- * one and what it waits for), or ranks run a move different numbers of times. HSP_ENOMEM. */
+ * one and the missing event), or ranks run a move different numbers of times. HSP_ENOMEM. */
 enum hsp_status hsp_deadlock_check(const struct hsp_program *programs, uint32_t n, bool eval,
                                    struct hsp_err *err);
 

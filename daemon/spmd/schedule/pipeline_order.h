@@ -37,7 +37,7 @@ struct hsp_pipeline_order {
     struct hsp_unit *train, *eval; /* owned */
 };
 
-/* How many units a stage of @s has in training. */
+/* The number of units of a stage of @s in training. */
 uint32_t hsp_order_count(const struct hsp_stream *s);
 /* Those of stage @stage in order: hsp_order_count() of them into @ret. */
 void hsp_order_units(const struct hsp_stream *s, uint32_t stage, struct hsp_unit *ret);
@@ -45,8 +45,8 @@ void hsp_order_units(const struct hsp_stream *s, uint32_t stage, struct hsp_unit
  * and the last one of it. */
 uint32_t hsp_order_alive(const struct hsp_stream *s, uint32_t stage, uint32_t chunk);
 /* The largest number of micro-batches that are at once between the two halves of their backward. 0
- * for the first stage: nobody waits for gradients of its input, so all of its backward is the second
- * half. */
+ * for the first stage: no stage waits for gradients of its input, so all of its backward is the
+ * second half. */
 uint32_t hsp_order_waiting(const struct hsp_stream *s, uint32_t stage);
 
 /* Both orders of a stage; @eval_n_micro: micro-batches of validation. HSP_ENOMEM. */

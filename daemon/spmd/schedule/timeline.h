@@ -16,7 +16,7 @@ struct hsp_unit_costs {
     const void *ctx;
     /* Of unit @u on stage @stage. */
     double (*unit_us)(const void *ctx, uint32_t stage, const struct hsp_unit *u);
-    /* From the end of unit @u on stage @from until stage @to has what it made. */
+    /* From the end of unit @u on stage @from until stage @to has its result. */
     double (*hop_us)(const void *ctx, uint32_t from, uint32_t to, const struct hsp_unit *u);
 };
 

@@ -7,7 +7,8 @@ struct hsp_tiers hsp_stage_tiers(const struct hsp_stage *s)
     return (struct hsp_tiers){.n = s->n, .n_groups = hsp_stage_groups(s), .first = s->first};
 }
 
-/* Cuts dim @d of @l at @unit times the positions of the stage's split and of sequence parallelism. */
+/* Cuts dim @d of @l at @unit times the positions of the stage's split and of sequence parallelism.
+ */
 static enum hsp_status cut_rows(const struct hsp_stage *s, uint8_t d, int64_t unit, bool split,
                                 bool rows, struct hsp_arena *arena, struct hsp_layout *l,
                                 struct hsp_err *err)

@@ -35,20 +35,19 @@ struct hsp_question {
     const struct hsp_attrs *at;
     uint32_t n_in, n_out;
     const struct hsp_layout *in; /* n_in */
-    const struct hsp_layout *const
-        *rest;      /* n_in: layout in which a completed operand rests, NULL: whole. NULL: all so */
+    /* n_in: the layout in which a completed operand rests, NULL: whole. NULL: all are whole. */
+    const struct hsp_layout *const *rest;
     uint32_t uses;  /* mask of operands that are uses of parameters */
     uint32_t reads; /* mask of operands that are read from the data, alike in any layout */
     bool values; /* sums are completed also where rule 2 would let them be (place_reductions.h) */
-    const struct hsp_layout
-        *want; /* layout that result 0 should take along axes no operand has (the use of the
-                  parameter whose gradient it is), or NULL: whole */
+    /* The layout that result 0 should take along axes no operand has (the use of the parameter
+     * whose gradient it is). NULL: whole. */
+    const struct hsp_layout *want;
     struct hsp_tiers tiers;
 };
 
 struct hsp_deduced {
-    struct hsp_layout
-        need[HSP_MAX_IN]; /* equal to the operand's layout where nothing is to be done */
+    struct hsp_layout need[HSP_MAX_IN]; /* equal to the operand's layout: nothing is to be done */
     struct hsp_layout out[HSP_MAX_OUT];
 };
 

@@ -20,10 +20,10 @@
 #define HSP_INFER_STREAMS_H
 #include "daemon/plan/plan.h"
 
-/* Fills the streams of @p and of the plans of its pool, and forgets their annotations; nothing to do
- * for a plan that has streams. HSP_EINVAL names the parameter, block or rank and the rule: not an
- * annotation (annot.h), or one that no stages use like that; a rank in two stages; blocks of a stage
- * apart; other numbers of copies, stages or groups than batches and shares. HSP_ENOMEM. */
+/* Fills the streams of @p and of the plans of its pool, and forgets their annotations. A plan that
+ * has streams stays as it is. HSP_EINVAL names the parameter, block or rank and the rule: not an
+ * annotation (annot.h), or one that no stages use like that; a rank in two stages; blocks of a
+ * stage apart; other numbers of copies, stages or groups than batches and shares. HSP_ENOMEM. */
 enum hsp_status hsp_plan_find_streams(struct hsp_plan *p, const struct hsp_graph *g,
                                       struct hsp_arena *arena, struct hsp_err *err);
 

@@ -19,7 +19,7 @@
 /* Elements per holder below which zero 1 does not cut a parameter. */
 #define HSP_ZERO_MIN_ELEMENTS 16
 
-/* What the plan says of the home of parameter @name; NULL: nothing. */
+/* The stated home of parameter @name, else the first home rule that fits; NULL: neither. */
 const struct hsp_home_rule *hsp_home_rule_of(const struct hsp_plan *p, const char *name);
 
 /* Home cover of @param; initialised here, to be finished by the caller on success. */
@@ -32,8 +32,8 @@ enum hsp_status hsp_param_home(const struct hsp_graph *g, const struct hsp_plan 
 enum hsp_status hsp_plan_homes(const struct hsp_graph *g, const struct hsp_plan *p,
                                struct hsp_cover *ret, struct hsp_err *err);
 
-/* Whether the homes and home rules that @p states, or any plan of its pool, can be: HSP_EINVAL names the
- * parameter. After hsp_plan_check; @arena is for scratch. */
+/* Whether the stated homes and home rules of @p, and of each plan of its pool, are possible:
+ * HSP_EINVAL names the parameter. After hsp_plan_check; @arena is for scratch. */
 enum hsp_status hsp_plan_check_homes(const struct hsp_graph *g, const struct hsp_plan *p,
                                      struct hsp_arena *arena, struct hsp_err *err);
 

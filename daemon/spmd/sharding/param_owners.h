@@ -11,8 +11,8 @@
 #include "proto/base/arena.h"
 #include "proto/layout/cover.h"
 
-/* The boxes of @home's element owner @rank: its box less what smaller ranks hold, as disjoint
- * boxes. Each element of a parameter has one owner: norms and checkpoints count it once. */
+/* The part of @home that @rank owns: its boxes without the parts that smaller ranks hold, as
+ * disjoint boxes. HSP_ELIMIT, HSP_ENOMEM. */
 enum hsp_status hsp_home_owned(const struct hsp_cover *home, uint32_t rank, struct hsp_arena *arena,
                                struct hsp_box **ret, uint32_t *ret_n, struct hsp_err *err);
 /* The same of all ranks in one go: ret[rank], [n_ranks]. Ranks of @home are below @n_ranks.

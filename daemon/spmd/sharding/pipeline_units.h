@@ -10,13 +10,14 @@
 #define HSP_PIPELINE_UNITS_H
 #include "daemon/plan/plan.h"
 
-/* The first block of that chunk, or the one that would be. */
+/* The first block of chunk @chunk of @stage; of a chunk without blocks, the block that would
+ * follow. */
 uint32_t hsp_chunk_first_block(const struct hsp_stream *s, uint32_t stage, uint32_t chunk);
 /* Pipeline units of one chunk of a stage: [*ret_first, *ret_end). Units go through all stages chunk
  * by chunk. */
 void hsp_chunk_units(const struct hsp_stream *s, uint32_t stage, uint32_t chunk,
                      uint32_t *ret_first, uint32_t *ret_end);
-/* The stage of @s that runs pipeline unit @unit, and in which chunk. */
+/* The stage of @s and its chunk that run pipeline unit @unit. */
 void hsp_place_of_unit(const struct hsp_stream *s, uint32_t unit, uint32_t *ret_stage,
                        uint32_t *ret_chunk);
 

@@ -12,8 +12,8 @@
 #define HSP_SEQUENCE_BALANCE_H
 #include "daemon/plan/plan.h"
 
-/* @p, or in @arena a copy of it, in which the shares of groups are lengths in all stages (by_work is
- * false; they add up to the model's sequence where it was true). HSP_ENOMEM. */
+/* @p, or a copy of it in @arena, with the shares of groups as lengths in all stages: by_work is
+ * false, and where it was true shares add up to the model's sequence. HSP_ENOMEM. */
 enum hsp_status hsp_plan_lengths(const struct hsp_plan *p, const struct hsp_graph *g,
                                  struct hsp_arena *arena, const struct hsp_plan **ret,
                                  struct hsp_err *err);

@@ -10,10 +10,10 @@
 #define HSP_ZERO_INTERLEAVED_H
 #include "daemon/plan/plan.h"
 
-/* The tree of zero_pattern interleaved: what each group of users cuts among its members by tensor
- * parallelism is cut once more over the groups, in proportion to their members, so that everybody
- * keeps a part of what it uses. *ret is NULL where nobody cuts the parameter, or one group has it:
- * then the contiguous pattern does the same. HSP_ENOMEM. */
+/* The tree of zero_pattern interleaved: the ranges into which tensor parallelism cuts the parameter
+ * in each group are cut once more over the groups, in proportion to their members, so that every
+ * rank keeps a part of its use. *ret is NULL where no group cuts the parameter, or one group has
+ * it: then the contiguous pattern does the same. HSP_ENOMEM. */
 enum hsp_status hsp_home_interleaved(const struct hsp_graph *g, const struct hsp_plan *p,
                                      const bool *units, uint32_t param, struct hsp_arena *arena,
                                      struct hsp_annot **ret, struct hsp_err *err);

@@ -9,8 +9,8 @@
 #define HSP_TOTAL_CHECK_H
 #include "daemon/plan/plan.h"
 
-/* Whether @stated says nothing else than @total in the sections it has (total_check.c). HSP_EINVAL names
- * the place and both sides. */
+/* Whether @stated agrees with @total in the sections it has. HSP_EINVAL names the place and both
+ * sides. */
 enum hsp_status hsp_plan_agrees(const struct hsp_plan *stated, const struct hsp_plan *total,
                                 struct hsp_err *err);
 
