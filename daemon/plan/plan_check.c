@@ -1,4 +1,3 @@
-/* The rules a plan must keep. */
 #include "daemon/plan/plan_check.h"
 
 #include "daemon/plan/plan.h"

@@ -8,7 +8,7 @@
 #include "daemon/planner/figure.h"
 #include "daemon/planner/price.h"
 #include "daemon/planner/search.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_home.h"
 #include "daemon/spmd/sharding/sequence_balance.h"
 #include "proto/layout/box.h"
 

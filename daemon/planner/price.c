@@ -7,7 +7,7 @@
 #include "daemon/plan/stage_groups.h"
 #include "daemon/planner/links.h"
 #include "daemon/planner/timing.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/pipeline_units.h"
 #include "proto/base/check.h"
 
 struct pricing {

@@ -5,8 +5,8 @@
 
 #include "daemon/app/plans/epoch_shards.h"
 #include "daemon/plan/plan_yaml.h"
+#include "daemon/spmd/sharding/param_home.h"
 #include "daemon/spmd/sharding/param_owners.h"
-#include "daemon/spmd/sharding/param_sharding.h"
 #include "proto/layout/box.h"
 #include "proto/program/binding_codec.h"
 #include "proto/program/pool.h"

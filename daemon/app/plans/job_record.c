@@ -10,7 +10,7 @@
 #include "daemon/plan/pool_view.h"
 #include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/sharding/infer_streams.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_home.h"
 
 #define ROW_VERSION 1
 #define TEXT_CAP    ((size_t)256 << 20) /* files of a job: 64 of 1 MiB, and what parsing makes */

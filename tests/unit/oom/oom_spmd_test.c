@@ -1,5 +1,4 @@
 /* daemon/graph and daemon/spmd: from the model to programs of ranks, and from one plan to another. */
-#include "daemon/spmd/sharding/param_owners.h"
 #include "tests/lib/testlib.h"
 
 #include <stdio.h>
@@ -11,17 +10,20 @@
 #include "daemon/plan/name_range.h"
 #include "daemon/plan/plan_check.h"
 #include "daemon/plan/plan_yaml.h"
+#include "daemon/plan/plan_yaml_one.h"
 #include "daemon/plan/stage_groups.h"
-#include "daemon/spmd/lower/place_reductions.h"
+#include "daemon/spmd/lower/node_deduce.h"
 #include "daemon/spmd/lower/stage_ir.h"
 #include "daemon/spmd/reshard/move_list.h"
 #include "daemon/spmd/reshard/reshard_kind.h"
 #include "daemon/spmd/reshard/reshard_kind_text.h"
 #include "daemon/spmd/reshard/resolve.h"
 #include "daemon/spmd/schedule/deadlock.h"
+#include "daemon/spmd/sharding/activation_rest.h"
 #include "daemon/spmd/sharding/cover_to_annot.h"
 #include "daemon/spmd/sharding/infer_streams.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_home.h"
+#include "daemon/spmd/sharding/param_owners.h"
 #include "daemon/spmd/sharding/stage_layout.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "daemon/spmd/verify/shrink_model.h"

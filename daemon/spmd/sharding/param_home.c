@@ -1,10 +1,11 @@
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_home.h"
 
 #include <stdlib.h> /* qsort */
 
 #include "daemon/plan/name_range.h"
 #include "daemon/plan/plan_check.h"
 #include "daemon/plan/stage_groups.h"
+#include "daemon/spmd/sharding/param_use.h"
 #include "daemon/spmd/sharding/zero_interleaved.h"
 #include "proto/base/check.h"
 #include "proto/base/size.h"
@@ -12,165 +13,6 @@
 #include "proto/layout/cut_shares.h"
 
 #define HOME_ARENA_BYTES ((size_t)64 << 20) /* scratch for one plan's homes */
-
-uint32_t hsp_chunk_first_block(const struct hsp_stream *s, uint32_t stage, uint32_t chunk)
-{
-    uint32_t first = 0;
-    for (uint32_t c = 0; c <= chunk; c++) {
-        for (uint32_t i = 0; i < (c < chunk ? s->n_stages : stage); i++) {
-            first += hsp_chunk_layers(&s->stages[i], c);
-        }
-    }
-    return first;
-}
-
-void hsp_chunk_units(const struct hsp_stream *s, uint32_t stage, uint32_t chunk,
-                     uint32_t *ret_first, uint32_t *ret_end)
-{
-    uint32_t first = 1 + hsp_chunk_first_block(s, stage, chunk), chunks = hsp_stream_chunks(s);
-    uint32_t end = first + hsp_chunk_layers(&s->stages[stage], chunk);
-    *ret_first = stage == 0 && chunk == 0 ? 0 : first;
-    *ret_end = stage + 1 == s->n_stages && chunk + 1 == chunks ? end + 1 : end;
-}
-
-void hsp_place_of_unit(const struct hsp_stream *s, uint32_t unit, uint32_t *ret_stage,
-                       uint32_t *ret_chunk)
-{
-    uint32_t end = 1, chunks = hsp_stream_chunks(s); /* the embedding goes with the first */
-    for (uint32_t c = 0; c < chunks; c++) {
-        for (uint32_t i = 0; i < s->n_stages; i++) {
-            end += hsp_chunk_layers(&s->stages[i], c);
-            if (unit < end) {
-                *ret_stage = i;
-                *ret_chunk = c;
-                return;
-            }
-        }
-    }
-    *ret_stage = s->n_stages - 1; /* the head goes with the last */
-    *ret_chunk = chunks - 1;
-}
-
-enum hsp_status hsp_param_units(const struct hsp_graph *g, struct hsp_arena *arena,
-                                const bool **ret, struct hsp_err *err)
-{
-    bool *units = hsp_arena_array(arena, (size_t)g->n_params * g->n_layers, sizeof *units);
-    if (units == NULL) {
-        return hsp_err_nomem(err, "table of parameter uses");
-    }
-    for (uint32_t i = 0; i < g->n_nodes; i++) {
-        const struct hsp_node *n = &g->nodes[i];
-        for (uint8_t k = 0; k < n->n_in; k++) {
-            if (n->in[k] != HSP_NONE && g->tensors[n->in[k]].kind == HSP_TENSOR_PARAM) {
-                units[(size_t)g->tensors[n->in[k]].param * g->n_layers + n->layer] = true;
-            }
-        }
-    }
-    *ret = units;
-    return HSP_OK;
-}
-
-bool hsp_stage_uses_param(const struct hsp_graph *g, const bool *units, const struct hsp_stream *s,
-                          uint32_t stage, uint32_t param)
-{
-    for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
-        uint32_t first, end;
-        hsp_chunk_units(s, stage, c, &first, &end);
-        for (uint32_t u = first; u < end && u < g->n_layers; u++) {
-            if (units[(size_t)param * g->n_layers + u]) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-enum hsp_status hsp_param_use(const struct hsp_graph *g, const struct hsp_stage *s, uint32_t param,
-                              struct hsp_arena *arena, struct hsp_layout *ret, struct hsp_err *err)
-{
-    const struct hsp_param *p = &g->params[param];
-    const struct hsp_tensor *t = &g->tensors[p->tensor];
-    int64_t ext[HSP_MAX_RANK];
-    hsp_tensor_extents(g, p->tensor, 1, ext);
-    enum hsp_status rc = hsp_layout_whole(t->rank, ext, s->n, arena, ret, err);
-    if (rc != HSP_OK || p->tp_dim < 0) {
-        return rc;
-    }
-    int64_t *cut = hsp_arena_array(arena, s->n + 1, sizeof *cut);
-    if (cut == NULL) {
-        return hsp_err_nomem(err, "cuts of %s", t->name);
-    }
-    uint8_t d = (uint8_t)p->tp_dim;
-    for (uint32_t i = 0, first, end; i < hsp_stage_groups(s); i++) {
-        hsp_stage_group(s, i, &first, &end);
-        if (end - first == 1) {
-            continue;
-        }
-        hsp_cut_shares(ext[d] / p->tp_grain, end - first, &s->shares[first], cut);
-        ret->cut[d] = p->tp_family + 1;
-        for (uint32_t j = first; j < end; j++) {
-            ret->box[j].lo[d] = cut[j - first] * p->tp_grain;
-            ret->box[j].hi[d] = cut[j - first + 1] * p->tp_grain;
-        }
-    }
-    return HSP_OK;
-}
-
-struct hsp_tiers hsp_stage_tiers(const struct hsp_stage *s)
-{
-    return (struct hsp_tiers){.n = s->n, .n_groups = hsp_stage_groups(s), .first = s->first};
-}
-
-/* Cuts dim @d of @l at @unit times the positions of the stage's split and of sequence parallelism. */
-static enum hsp_status cut_rows(const struct hsp_stage *s, uint8_t d, int64_t unit, bool split,
-                                bool rows, struct hsp_arena *arena, struct hsp_layout *l,
-                                struct hsp_err *err)
-{
-    uint32_t groups = hsp_stage_groups(s);
-    int64_t *outer = hsp_arena_array(arena, groups + 1, sizeof *outer);
-    int64_t *inner = hsp_arena_array(arena, s->n + 1, sizeof *inner);
-    int64_t whole = l->extent[d] / unit;
-    if (outer == NULL || inner == NULL) {
-        return hsp_err_nomem(err, "cuts of a stage");
-    }
-    if (split) {
-        hsp_cut_shares(whole, groups, s->group_shares, outer);
-        l->split[d] = HSP_CUT_STAGE;
-    }
-    for (uint32_t g = 0, first, end; g < groups; g++) {
-        int64_t lo = split ? outer[g] : 0, n = (split ? outer[g + 1] : whole) - lo;
-        hsp_stage_group(s, g, &first, &end);
-        if (rows) {
-            hsp_cut_shares(n, end - first, &s->shares[first], inner);
-            l->cut[d] = end - first > 1 ? HSP_CUT_ROWS : l->cut[d];
-        }
-        for (uint32_t j = first; j < end; j++) {
-            l->box[j].lo[d] = (lo + (rows ? inner[j - first] : 0)) * unit;
-            l->box[j].hi[d] = (lo + (rows ? inner[j - first + 1] : n)) * unit;
-        }
-    }
-    return HSP_OK;
-}
-
-enum hsp_status hsp_tensor_rest(const struct hsp_graph *g, const struct hsp_stage *s,
-                                uint32_t tensor, int64_t batch, struct hsp_arena *arena,
-                                struct hsp_layout *ret, struct hsp_err *err)
-{
-    const struct hsp_tensor *t = &g->tensors[tensor];
-    int64_t ext[HSP_MAX_RANK];
-    hsp_tensor_extents(g, tensor, batch, ext);
-    enum hsp_status rc = hsp_layout_whole(t->rank, ext, s->n, arena, ret, err);
-    for (uint8_t d = 0; rc == HSP_OK && d < t->rank; d++) {
-        bool seq = t->ext[d].sym == HSP_EXT_SEQ, row = t->ext[d].sym == HSP_EXT_BATCH;
-        bool split =
-            (seq && s->split == HSP_SPLIT_SEQUENCE) || (row && s->split == HSP_SPLIT_BATCH);
-        bool rows = seq && s->sequence_parallel;
-        if (split || rows) {
-            rc = cut_rows(s, d, t->ext[d].k, split, rows, arena, ret, err);
-        }
-    }
-    return rc;
-}
 
 /* One rank that uses the parameter. */
 struct user {
