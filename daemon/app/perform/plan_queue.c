@@ -1,14 +1,16 @@
-/* Questions of the core to the planner, answered on pool threads (W2). At most HSP_APP_PLANS run at
- * a time, urgent ones first; what is cancelled ends early and is forgotten. */
-#include "daemon/app/plan_queue.h"
+#include "daemon/app/perform/plan_queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/app/app.h"
-#include "daemon/app/job_table.h"
 #include "daemon/app/plans/plan_choice.h"
+#include "daemon/app/state/app_state.h"
+#include "daemon/app/state/event_queue.h"
+#include "daemon/app/state/job_table.h"
+#include "daemon/app/state/tasks.h"
 #include "proto/base/str.h"
+
+#define PLANS 4 /* planning runs at a time; the pool has threads left for the store */
 
 struct hsp_planning {
     struct hsp_app_task work;
@@ -47,8 +49,6 @@ static void unlink_planning(struct hsp_app *a, struct hsp_planning *p)
     *at = p->next;
 }
 
-static void start_some(struct hsp_app *a);
-
 /* The answer stays with the job until KEEP_PLAN takes it or the next one comes (W3). */
 static void tell_core(struct hsp_app *a, struct hsp_planning *p)
 {
@@ -67,7 +67,7 @@ static void tell_core(struct hsp_app *a, struct hsp_planning *p)
                                       .keep = p->answer.keep,
                                       .reason = p->answer.reason,
                                       .info = info}};
-    hsp_app_step(a, &ev);
+    hsp_app_post(a, &ev, p->answer.plan);
 }
 
 static void done_planning(struct hsp_app_task *w)
@@ -78,17 +78,18 @@ static void done_planning(struct hsp_app_task *w)
     unlink_planning(a, p);
     if (!p->cancelled && !a->closing && !a->failed) {
         hsp_hist_add(&a->metrics.plan_solve_s, p->solve_s);
-        tell_core(a, p);
+        tell_core(a, p); /* which may ask again, urgently: hsp_app_plan_next comes behind that */
+    } else {
+        hsp_app_plan_next(a);
     }
     planning_free(p);
-    start_some(a);
 }
 
-static void start_some(struct hsp_app *a)
+void hsp_app_plan_next(struct hsp_app *a)
 {
     for (int pass = 0; pass < 2 && !a->closing; pass++) { /* urgent ones, then the others */
         for (struct hsp_planning *p = a->plannings; p != NULL; p = p->next) {
-            if (a->n_planning >= HSP_APP_PLANS) {
+            if (a->n_planning >= PLANS) {
                 return;
             }
             if (!p->running && p->urgent == (pass == 0) && hsp_app_queue(a, &p->work)) {
@@ -130,7 +131,7 @@ void hsp_app_plan_start(struct hsp_app *a, const struct hsp_plan_request *r)
     }
     p->next = a->plannings;
     a->plannings = p;
-    start_some(a);
+    hsp_app_plan_next(a);
 }
 
 /* Not started: gone at once. Running: told to stop, its answer is thrown away. */

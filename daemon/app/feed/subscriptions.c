@@ -1,16 +1,18 @@
-/* Lines of the feed and of the metrics for hspmdctl, as far back as they are kept and then as they
- * come; and requests that wait for a job. */
-#include "daemon/app/api/subscriptions.h"
+#include "daemon/app/feed/subscriptions.h"
 
+#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/app/api/sessions.h"
-#include "daemon/app/app.h"
+#include "daemon/app/state/app_state.h"
+#include "daemon/app/state/sessions.h"
+#include "daemon/app/state/tasks.h"
 #include "daemon/cluster/jobs.h"
 #include "proto/base/str.h"
+
+#define LINES 4096 /* of events or metrics in one reply */
 
 struct hsp_follower {
     struct hsp_app_task work; /* one reading at a time */
@@ -50,10 +52,9 @@ static void take_line(void *arg, uint64_t number, const char *json)
 static void run_reading(struct hsp_app_task *w)
 {
     struct hsp_follower *f = (struct hsp_follower *)w;
-    f->status =
-        f->metrics
-            ? hsp_store_metrics(f->store, f->job, f->since, HSP_APP_LINES, take_line, f, &f->err)
-            : hsp_store_events(f->store, f->job, f->since, HSP_APP_LINES, take_line, f, &f->err);
+    f->status = f->metrics
+                    ? hsp_store_metrics(f->store, f->job, f->since, LINES, take_line, f, &f->err)
+                    : hsp_store_events(f->store, f->job, f->since, LINES, take_line, f, &f->err);
     if (f->status == HSP_OK && f->lines.failed) {
         f->status = hsp_err_nomem(&f->err, "lines of the feed");
     }
@@ -90,7 +91,7 @@ static void done_reading(struct hsp_app_task *w)
         follower_free(a, f);
         return;
     }
-    bool full = f->n == HSP_APP_LINES, stays = f->status == HSP_OK && (full || f->follow);
+    bool full = f->n == LINES, stays = f->status == HSP_OK && (full || f->follow);
     if (f->n > 0 || !stays) {
         hsp_app_reply(a, f->conn, f->request, f->status, f->err.msg, (const char *)f->lines.data,
                       f->lines.len, stays);
@@ -252,7 +253,6 @@ void hsp_app_wait(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg
     w->next = a->waiters;
     a->waiters = w;
     hsp_app_wait_check(a);
-    hsp_app_arm_tick(a);
 }
 
 /* ---- ends ---- */

@@ -1,15 +1,4 @@
-/* Traces of running jobs for hspmdctl: asked of rank 0 of the epoch, collected from all its members, put together
- * on a pool thread.
- *
- * The happy path: TRACE goes to rank 0's node; its executor tells all members in the next vote; each answers TRACED
- * when its steps are done. Possible failure modes: the epoch ends before that (a switch, a loss, the end of the job):
- * members tell what they have, and after a moment for that the trace is made of it, with a note; a member
- * is never heard of (its node has gone, hspmdd was away): the others' trace is made without it; nobody is heard of though
- * steps go by: an error; who asked goes away: forgotten. One trace of a job at a time.
- *
- * hspmdd asks by itself, too: a few steps of each epoch, for what they tell of the devices (hsp_profile_correct). Nobody
- * gets that trace; another one waits for its end. */
-#include "daemon/app/api/trace_collect.h"
+#include "daemon/app/feed/trace_collect.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -17,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/app/api/sessions.h"
-#include "daemon/app/app.h"
 #include "daemon/app/docs/trace_doc.h"
-#include "daemon/app/job_table.h"
+#include "daemon/app/state/app_state.h"
+#include "daemon/app/state/sessions.h"
+#include "daemon/app/state/tasks.h"
 #include "daemon/cluster/jobs.h"
 #include "proto/base/str.h"
 
@@ -322,7 +311,6 @@ void hsp_app_traced(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m)
     t->n_told++;
     soon(t, hsp_app_now() + OTHERS_MS);
     look(a, t);
-    hsp_app_arm_tick(a);
 }
 
 /* ---- requests ---- */
@@ -425,7 +413,6 @@ void hsp_app_trace(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_ms
     t->conn = cl->conn;
     t->request = m->request;
     begin(a, t);
-    hsp_app_arm_tick(a);
 }
 
 void hsp_app_trace_own(struct hsp_app *a, struct hsp_app_job *j)

@@ -1,19 +1,18 @@
-/* Batches on their way to the disk, and the packages of their PREPAREs, on a pool thread.
- *
- * All batches that wait are written in one transaction. Then their packages are made, piece by piece: what
- * is made is sent while the next ones are made, for those of a thousand devices take seconds. */
-#include "daemon/app/commit.h"
+#include "daemon/app/perform/commit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/app/actions.h"
-#include "daemon/app/actions_impl.h"
-#include "daemon/app/store_stall.h"
+#include "daemon/app/perform/actions.h"
+#include "daemon/app/perform/actions_impl.h"
+#include "daemon/app/perform/store_stall.h"
+#include "daemon/app/state/app_state.h"
+#include "daemon/app/state/tasks.h"
 
 /* Steps that may wait for a disk that takes nothing; each costs some kilobytes. */
 #define WAITING_MAX 16384u
-#define PIECE_NS    10000000u /* packages are made for so long before those that are made are sent */
+/* Packages are made for so long before those that are made are sent. */
+#define PIECE_NS 10000000u
 
 struct writing {
     struct hsp_app_task work;
@@ -28,8 +27,8 @@ struct writing {
 
 /* ---- on the pool thread ---- */
 
-/* The rows of all batches, and the metrics that go with them, in one transaction: who begins anew under an old
- * name must not be told the old losses, whenever the process ends. */
+/* The rows of all batches, and the metrics that go with them, in one transaction: who begins anew
+ * under an old name must not be told the old losses, whenever the process ends. */
 static enum hsp_status write_all(struct writing *w)
 {
     size_t n = 0, n_gone = 0;
@@ -183,6 +182,7 @@ static void done_writing(struct hsp_app_task *work)
     }
     if (!stuck) {
         hsp_app_perform_rest(a);
+        hsp_app_write_on(a);
     }
 }
 

@@ -1,13 +1,16 @@
-/* Inside of actions.c and commit.c: what waits for the disk.
+/* Describes a batch of actions that waits for the disk: shared by actions.c and commit.c alone.
  *
- * Threads: while a batch is being written, the pool thread has its rows, its groups and the packages of
- * deeds from n_made on; the loop has the rest. */
+ * Threads: while a batch is being written, the pool thread has its rows, its groups and the
+ *          packages of deeds from n_made on; the loop has the rest. */
 #ifndef HSP_ACTIONS_IMPL_H
 #define HSP_ACTIONS_IMPL_H
-#include "daemon/app/app.h"
+#include "daemon/app/plans/epoch_package.h"
+#include "daemon/app/plans/job_record.h"
+#include "daemon/app/store/store.h"
+#include "daemon/cluster/cluster.h"
 
-#define HSP_BATCH_GONE \
-    2 /* a submit takes an old name, and may make room by forgetting another job */
+/* A submit takes an old name, and may make room by forgetting another job. */
+#define HSP_BATCH_GONE 2
 
 /* The PREPAREs of one epoch share their tables. */
 struct prepare_group {

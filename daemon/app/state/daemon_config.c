@@ -1,5 +1,5 @@
 /* See daemon_config.h. */
-#include "daemon/app/daemon_config.h"
+#include "daemon/app/state/daemon_config.h"
 
 #include <assert.h>
 #include <stddef.h>

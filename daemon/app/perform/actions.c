@@ -1,10 +1,4 @@
-/* Actions of the core, performed in order behind the disk (W1).
- *
- * The actions of one step are one batch. What stays inside the process (planning, the feed, the
- * table of kept plans) is done at once. What leaves it (messages, closes, replies) is copied and
- * waits until the rows of its batch, and all batches before, are on disk, and its package is made:
- * commit.c. */
-#include "daemon/app/actions.h"
+#include "daemon/app/perform/actions.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,14 +7,14 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "daemon/app/actions_impl.h"
-#include "daemon/app/api/admin_requests.h"
-#include "daemon/app/api/sessions.h"
-#include "daemon/app/commit.h"
-#include "daemon/app/event_log.h"
-#include "daemon/app/job_table.h"
-#include "daemon/app/plan_queue.h"
-#include "daemon/app/store_stall.h"
+#include "daemon/app/api/pending_requests.h"
+#include "daemon/app/feed/event_log.h"
+#include "daemon/app/perform/actions_impl.h"
+#include "daemon/app/perform/plan_queue.h"
+#include "daemon/app/state/app_state.h"
+#include "daemon/app/state/event_queue.h"
+#include "daemon/app/state/job_table.h"
+#include "daemon/app/state/sessions.h"
 #include "daemon/cluster/jobs.h"
 #include "proto/base/check.h"
 
@@ -349,7 +343,7 @@ static void refuse_prepare(struct hsp_app *a, const struct deed *d)
     hsp_log(a->log, HSP_LOG_ERROR, "app", "job %s epoch %" PRIu64 ": package of rank %u: %s",
             p->job_name, d->msg.epoch, p->rank, d->err.msg);
     if (hsp_app_client(a, d->act.conn) != NULL) {
-        hsp_app_step(a, &ev);
+        hsp_app_post(a, &ev, NULL);
     }
 }
 
@@ -380,12 +374,13 @@ static void perform(struct hsp_app *a, struct deed *d)
 
 static void on_rest(uv_timer_t *t)
 {
-    hsp_app_perform_rest(t->data);
+    struct hsp_app *a = t->data;
+    hsp_app_perform_rest(a);
+    hsp_app_settle(a);
 }
 
-/* Performs what is ready of the batches at the front. Performing may step the core again: its batch
- * goes to the end, and this loop comes to it. The packages of a large job take longer than SLICE_NS: then
- * the loop looks after its connections before it goes on. */
+/* The packages of a large job take longer than SLICE_NS: then the loop looks after its connections
+ * before it goes on. */
 void hsp_app_perform_rest(struct hsp_app *a)
 {
     if (a->performing) {
@@ -412,7 +407,6 @@ void hsp_app_perform_rest(struct hsp_app *a)
     if (late) {
         (void)uv_timer_start(&a->rest, on_rest, 0, 0); /* has a callback */
     }
-    hsp_app_write_on(a);
 }
 
 static bool only_messages(const struct hsp_actions *acts)
@@ -424,10 +418,25 @@ static bool only_messages(const struct hsp_actions *acts)
     return only;
 }
 
+/* Answers to heartbeats promise nothing and go past what waits for the disk. False: there is more.
+ */
+static bool send_beats(struct hsp_app *a, const struct hsp_actions *acts)
+{
+    for (uint32_t i = 0; i < acts->n; i++) {
+        if (acts->item[i].type != HSP_ACT_SEND || acts->item[i].msg->type != HSP_MSG_HEARTBEAT) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < acts->n; i++) {
+        hsp_app_send(a, acts->item[i].conn, acts->item[i].msg);
+    }
+    return true;
+}
+
 void hsp_app_perform(struct hsp_app *a, const struct hsp_actions *acts)
 {
     struct hsp_err err = {0};
-    if (acts->n == 0 || hsp_app_send_beats(a, acts)) {
+    if (acts->n == 0 || send_beats(a, acts)) {
         return;
     }
     if (a->head == NULL && only_messages(acts)) { /* nothing to wait for, nothing to keep */

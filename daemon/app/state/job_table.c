@@ -1,13 +1,11 @@
-/* Jobs, their plans and epochs as the shell keeps them; their rows in the store:
- * app/job/ID and app/plan/ID/NUMBER. */
-#include "daemon/app/job_table.h"
+#include "daemon/app/state/job_table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/app/app.h"
+#include "daemon/app/state/app_state.h"
 #include "daemon/cluster/jobs.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
@@ -199,21 +197,6 @@ enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_ro
         st = load_plan(a, &rows[i], err);
     }
     return st;
-}
-
-void hsp_app_jobs_tell(struct hsp_app *a)
-{
-    /* Backwards: a step may end one, and the last takes its place. */
-    for (size_t i = a->n_unreadable; i-- > 0;) {
-        if (i >= a->n_unreadable) {
-            continue;
-        }
-        const struct hsp_app_unreadable *u = &a->unreadable[i];
-        struct hsp_event ev = {.type = HSP_EV_UNREADABLE, .u.unreadable = {u->id, u->why}};
-        hsp_log(a->log, HSP_LOG_ERROR, "store", "job %s cannot be used: %s",
-                hsp_app_job_name(a, u->id), u->why);
-        hsp_app_step(a, &ev);
-    }
 }
 
 static void recall_event(void *arg, uint64_t number, const char *json)

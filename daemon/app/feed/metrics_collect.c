@@ -1,5 +1,4 @@
-/* The snapshot behind /metrics: views of the core, of the jobs' tables and of this process. */
-#include "daemon/app/api/metrics_collect.h"
+#include "daemon/app/feed/metrics_collect.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -9,9 +8,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/app/app.h"
-#include "daemon/app/job_table.h"
-#include "daemon/app/store_stall.h"
+#include "daemon/app/state/app_state.h"
+#include "daemon/app/state/job_table.h"
+#include "daemon/app/state/sessions.h"
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/jobs.h"
@@ -51,8 +50,8 @@ static void read_process(struct hsp_view_process *p)
         text[fread(text, 1, sizeof text - 1, f)] = '\0';
         (void)fclose(f); /* was only read */
     }
-    /* The name in parentheses may hold anything: fields are counted behind the last one (proc(5): 14
-     * and 15 are CPU time, 22 the start, both in ticks; 23 bytes, 24 pages). */
+    /* The name in parentheses may hold anything: fields are counted behind the last one (proc(5):
+     * 14 and 15 are CPU time, 22 the start, both in ticks; 23 bytes, 24 pages). */
     const char *s = strrchr(text, ')');
     unsigned long long user = 0, sys = 0, start = 0, size = 0, pages = 0;
     double hz = (double)sysconf(_SC_CLK_TCK);

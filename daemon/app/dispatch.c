@@ -1,17 +1,16 @@
-/* Connections: who may do what, frames to messages and back. The first message decides what a
- * connection is: an agent says HELLO, everything else is an administrator. */
-#include "daemon/app/api/sessions.h"
+#include "daemon/app/dispatch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "daemon/app/api/admin_requests.h"
-#include "daemon/app/api/subscriptions.h"
-#include "daemon/app/api/trace_collect.h"
-#include "daemon/app/app.h"
-#include "daemon/app/event_log.h"
+#include "daemon/app/api/pending_requests.h"
+#include "daemon/app/feed/event_log.h"
+#include "daemon/app/feed/subscriptions.h"
+#include "daemon/app/feed/trace_collect.h"
+#include "daemon/app/state/event_queue.h"
+#include "daemon/app/state/sessions.h"
 #include "daemon/cluster/measure.h"
 #include "proto/base/str.h"
 #include "proto/wire/msg_frame.h"
@@ -41,55 +40,8 @@ static void complain(struct hsp_app *a, const char *who, const char *name, const
     hsp_log(a->log, HSP_LOG_WARN, "net", "%s%s%s", who, name, why);
 }
 
-struct hsp_caller *hsp_app_client(struct hsp_app *a, uint32_t conn)
+void hsp_dispatch_open(struct hsp_app *a, uint32_t conn, const struct hsp_net_peer *peer)
 {
-    struct hsp_caller *c = &a->clients[hsp_net_slot(conn)];
-    return conn != 0 && c->conn == conn ? c : NULL;
-}
-
-void hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m)
-{
-    struct hsp_err err = {0};
-    struct hsp_msg beat;
-    if (hsp_app_client(a, conn) == NULL) {
-        return; /* W4 */
-    }
-    if (m->type == HSP_MSG_HEARTBEAT) { /* agents learn our clock by it */
-        beat = *m;
-        beat.u.beat.clock_us = uv_hrtime() / 1000;
-        m = &beat;
-    }
-    enum hsp_status st = hsp_net_send_msg(a->net, conn, m, &a->encoding, &err);
-    if (st != HSP_OK && st != HSP_ECLOSED) {
-        hsp_log(a->log, HSP_LOG_WARN, "net", "%s: %s cannot be sent: %s; the connection is dropped",
-                hsp_net_name(a->net, conn), hsp_msg_name(m->type), err.msg);
-        hsp_net_drop(a->net, conn, false, "a message could not be sent");
-    }
-}
-
-void hsp_app_reply(struct hsp_app *a, uint32_t conn, uint64_t request, enum hsp_status st,
-                   const char *message, const char *blob, size_t len, bool more)
-{
-    char text[HSP_TEXT_MAX + 1];
-    hsp_str_printf(text, sizeof text, "%s", message != NULL ? message : "");
-    struct hsp_msg m = {
-        .type = HSP_MSG_REPLY,
-        .request = request,
-        .blob = (const uint8_t *)blob,
-        .blob_len = blob != NULL ? (uint32_t)len : 0,
-        .u.reply = {.status = st < 0 ? (uint32_t)-st : 0, .message = text, .more = more}};
-    if (len > HSP_MSG_BLOB_MAX) {
-        m.blob = NULL;
-        m.blob_len = 0;
-        m.u.reply.status = (uint32_t)-HSP_ELIMIT;
-        m.u.reply.message = "the answer is longer than a message may be";
-    }
-    hsp_app_send(a, conn, &m);
-}
-
-static void on_open(void *ctx, uint32_t conn, const struct hsp_net_peer *peer)
-{
-    struct hsp_app *a = ctx;
     struct hsp_caller *c = &a->clients[hsp_net_slot(conn)];
     bool trusted = peer->role == HSP_ROLE_OPEN ||
                    (peer->role == HSP_ROLE_LOCAL && (peer->uid == 0 || peer->uid == getuid()));
@@ -140,24 +92,18 @@ static void echo(struct hsp_app *a, struct hsp_caller *c, const struct hsp_m_ech
 
 static void agent_msg(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
 {
-    struct hsp_event ev = {.conn = c->conn};
+    struct hsp_event ev = {.type = HSP_EV_MSG, .conn = c->conn, .u.msg = m};
     if (c->kind == HSP_CALLER_NEW) {
         char name[160];
         c->kind = HSP_CALLER_AGENT;
         (void)snprintf(name, sizeof name, "agent %s @%s", m->u.hello.node, c->name);
         hsp_net_set_name(a->net, c->conn, name);
-        ev.type = HSP_EV_CONN_OPENED;
-        hsp_app_step(a, &ev);
+        hsp_app_post_borrowed(a, &(struct hsp_event){.type = HSP_EV_CONN_OPENED, .conn = c->conn});
     }
     if (m->type == HSP_MSG_ECHO) {
         echo(a, c, &m->u.echo);
     }
-    ev.type = HSP_EV_MSG;
-    ev.u.msg = m;
-    hsp_app_step(a, &ev);
-    if (m->type == HSP_MSG_TRACED && !a->failed) {
-        hsp_app_traced(a, c->conn, m);
-    }
+    hsp_app_post_borrowed(a, &ev);
 }
 
 static void dispatch(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
@@ -175,17 +121,15 @@ static void dispatch(struct hsp_app *a, struct hsp_caller *c, const struct hsp_m
     }
 }
 
-static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
+void hsp_dispatch_frame(struct hsp_app *a, uint32_t conn, struct hsp_frame *f)
 {
-    struct hsp_app *a = ctx;
     struct hsp_caller *c = hsp_app_client(a, conn);
     struct hsp_err err = {0};
-    struct hsp_msg m;
     if (c == NULL || a->closing || a->failed) {
         return;
     }
     hsp_arena_reset(a->decoding);
-    if (hsp_msg_read(f, a->decoding, &m, &err) != HSP_OK) {
+    if (hsp_msg_read(f, a->decoding, &a->message, &err) != HSP_OK) {
         char text[sizeof err.msg + 32];
         hsp_str_printf(text, sizeof text, ": %s; the connection is closed", err.msg);
         complain(a, "", hsp_net_name(a->net, conn), text);
@@ -194,13 +138,12 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
         }
         hsp_net_drop(a->net, conn, true, err.msg);
     } else {
-        dispatch(a, c, &m);
+        dispatch(a, c, &a->message);
     }
 }
 
-static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
+void hsp_dispatch_close(struct hsp_app *a, uint32_t conn, const struct hsp_err *why)
 {
-    struct hsp_app *a = ctx;
     struct hsp_caller *c = hsp_app_client(a, conn);
     struct hsp_event ev = {.type = HSP_EV_CONN_CLOSED, .conn = conn};
     if (c == NULL) {
@@ -222,16 +165,13 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
     hsp_app_checks_gone(a, conn);
     hsp_app_trace_gone(a, conn);
     if (agent) {
-        hsp_app_step(a, &ev);
+        hsp_app_post_borrowed(a, &ev);
     }
 }
 
-static void on_refuse(void *ctx, const char *name, const struct hsp_err *why)
+void hsp_dispatch_refuse(struct hsp_app *a, const char *name, const struct hsp_err *why)
 {
     char text[sizeof why->msg + 32];
     hsp_str_printf(text, sizeof text, " was refused: %s", why->msg);
-    complain(ctx, "", name, text);
+    complain(a, "", name, text);
 }
-
-const struct hsp_net_calls hsp_app_net_calls = {
-    .on_open = on_open, .on_frame = on_frame, .on_close = on_close, .on_refuse = on_refuse};

@@ -1,20 +1,18 @@
-/* Facts and steps: into the log, the store and the tables of status. Lines are written in groups on
- * a pool thread; followers are told when they are there. */
-#include "daemon/app/event_log.h"
+#include "daemon/app/feed/event_log.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/app/api/metrics_collect.h"
-#include "daemon/app/api/subscriptions.h"
-#include "daemon/app/api/trace_collect.h"
-#include "daemon/app/app.h"
-#include "daemon/app/job_table.h"
+#include "daemon/app/feed/metrics_collect.h"
+#include "daemon/app/feed/subscriptions.h"
+#include "daemon/app/feed/trace_collect.h"
+#include "daemon/app/state/app_state.h"
+#include "daemon/app/state/job_table.h"
+#include "daemon/app/state/tasks.h"
 #include "daemon/app/store/tensorboard_event.h"
 #include "daemon/app/store/tensorboard_file.h"
-#include "daemon/app/store_stall.h"
 #include "daemon/cluster/jobs.h"
 
 #define LINE_MAX_BYTES 65536u
@@ -22,6 +20,16 @@
 #define GROUP_MAX 4096u
 /* Lines that wait for a disk that takes nothing, at most: some tens of megabytes. */
 #define KEPT_MAX 65536u
+
+struct hsp_feed_row { /* an event or a metric on its way to the disk; heap */
+    struct hsp_feed_row *next;
+    uint64_t number; /* sequence or step */
+    uint64_t epoch;  /* of a metric */
+    bool metric;
+    struct hsp_buf events; /* TensorBoard records of a metric, may be empty; owned */
+    char job[HSP_NAME_MAX + 1];
+    char line[]; /* JSON */
+};
 
 /* @epoch: 0 for events. The row, owned by the queue; NULL: no memory. */
 static struct hsp_feed_row *add_row(struct hsp_app *a, bool metric, uint64_t number, uint64_t epoch,
@@ -102,8 +110,8 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
     hsp_app_flush(a);
 }
 
-/* All lines of a finished job, as its workers have them: fills the gaps of the time when we were not
- * there. What is no line of JSON with a step in front and an epoch behind is passed over. */
+/* All lines of a finished job, as its workers have them: fills the gaps of the time when we were
+ * not there. What is no line of JSON with a step in front and an epoch behind is passed over. */
 static void add_lines(struct hsp_app *a, const char *job, const struct hsp_msg *m)
 {
     const char *text = (const char *)m->blob, *end = text + m->blob_len;
@@ -174,7 +182,8 @@ struct flush {
     struct hsp_err err, events_err;
 };
 
-/* The records of the rows, those of one job that follow each other at once. The first failure stays.
+/* The records of the rows, those of one job that follow each other at once. The first failure
+ * stays.
  */
 static void write_events(struct flush *f)
 {
