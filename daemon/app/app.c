@@ -109,7 +109,7 @@ static void after_step(struct hsp_app *a, const struct hsp_event *ev)
 }
 
 /* Gives the core what was posted, and performs what follows, until the queue is empty. Events that
- * are posted while actions are performed come behind them: never in the middle of a batch. */
+ * are posted while actions are performed come behind them. */
 static void settle(struct hsp_app *a)
 {
     struct hsp_app_event e;

@@ -1,4 +1,4 @@
-/* Keeps events for the core in order until the running batch of actions has been performed.
+/* Keeps events for the core in order until the running actions have been performed.
  *
  * Role:      a part of the shell that learns something posts an event; app.c alone takes events off
  *            the queue and steps the core, at the end of each callback of the loop. Example: two of

@@ -1,5 +1,5 @@
 /* The order of events and actions: what a part posts while a batch of actions is performed comes
- * behind that batch, in the order of posting. The core and the pool are played here; what the core
+ * behind that batch, in the order of posting. The core, the pool and the clock are played here; what the core
  * hears and what leaves for agents is a text. Example: "config; send 1; send 2; tick;". */
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,6 +23,7 @@ enum hsp_status __wrap_hsp_cluster_step(struct hsp_cluster *c, const struct hsp_
                                         struct hsp_actions *ret, struct hsp_err *err);
 void __wrap_hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m);
 bool __wrap_hsp_app_queue(struct hsp_app *a, struct hsp_app_task *t);
+uint64_t __wrap_uv_hrtime(void);
 
 static struct {
     char *dir;
@@ -37,6 +38,7 @@ static struct {
     uint32_t posts_at; /* the number of the message whose sending posts a TICK, 0 none */
     struct hsp_app_task *pool[MAX_TASKS]; /* oldest first */
     uint32_t n_pool;
+    uint64_t now_ns, send_ns; /* the clock, and what sending takes */
     bool closed;
 } w;
 
@@ -85,10 +87,16 @@ void __wrap_hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg 
 {
     assert_int_equal(conn, CONN);
     hsp_buf_printf(&w.said, "send %u; ", m->u.echo.seq);
+    w.now_ns += w.send_ns;
     if (m->u.echo.seq == w.posts_at) {
         hsp_app_post(a, &(struct hsp_event){.type = HSP_EV_TICK}, NULL);
         hsp_app_settle(a); /* as a callback would that comes from within */
     }
+}
+
+uint64_t __wrap_uv_hrtime(void)
+{
+    return w.now_ns;
 }
 
 bool __wrap_hsp_app_queue(struct hsp_app *a, struct hsp_app_task *t)
@@ -104,7 +112,10 @@ static void work(void)
 {
     struct hsp_app_task *t = w.pool[0];
     assert_true(w.n_pool > 0);
-    memmove(w.pool, w.pool + 1, --w.n_pool * sizeof(struct hsp_app_task *));
+    w.n_pool--;
+    for (uint32_t i = 0; i < w.n_pool; i++) {
+        w.pool[i] = w.pool[i + 1];
+    }
     t->run(t);
     t->done(t);
     hsp_app_settle(w.app);
@@ -265,6 +276,24 @@ static void a_batch_that_goes_on_later_is_not_interrupted_either(void **state)
     assert_said("send 1; send 2; tick; ");
 }
 
+/* After 5 ms the loop looks after others, and so does the core; the rest of the batch follows. */
+static void a_long_batch_lets_events_pass_between_its_parts(void **state)
+{
+    (void)state;
+    add_send(1);
+    add_reply();
+    add_send(2);
+    w.posts_at = 1;
+    w.send_ns = 6000000;
+    post(HSP_EV_CONFIG);
+    hsp_app_settle(w.app);
+    assert_said("config; send 1; tick; ");
+    while (uv_is_active((uv_handle_t *)&w.app->rest)) {
+        (void)uv_run(&w.loop, UV_RUN_ONCE);
+    }
+    assert_said("send 2; ");
+}
+
 static void refused_packages_are_told_in_order_behind_their_batch(void **state)
 {
     (void)state;
@@ -368,6 +397,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(an_event_posted_while_a_batch_is_performed_comes_behind_it),
         TEST(a_batch_that_goes_on_later_is_not_interrupted_either),
+        TEST(a_long_batch_lets_events_pass_between_its_parts),
         TEST(refused_packages_are_told_in_order_behind_their_batch),
         TEST(an_urgent_question_goes_before_those_that_wait),
         TEST(a_posted_event_owns_its_texts),

@@ -23,10 +23,10 @@ tests_unit_daemon_app_daemon_config_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemon_app_epoch_package_test_SOURCES = tests/unit/daemon/app/epoch_package_test.c $(APPLIB)
 tests_unit_daemon_app_epoch_package_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemon_app_event_line_test_LDADD = $(DAEMONAPP_TEST_LIBS)
-# The core and the pool are played by the test.
+# The core, the pool and the clock are played by the test.
 tests_unit_daemon_app_event_order_test_SOURCES = tests/unit/daemon/app/event_order_test.c $(APPLIB)
 tests_unit_daemon_app_event_order_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_cluster_step \
-  -Wl,--wrap=hsp_app_send -Wl,--wrap=hsp_app_queue
+  -Wl,--wrap=hsp_app_send -Wl,--wrap=hsp_app_queue -Wl,--wrap=uv_hrtime
 tests_unit_daemon_app_event_order_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemon_app_hspmdd_dies_test_LDADD = $(DAEMONAPP_TEST_LIBS)
 tests_unit_daemon_app_job_record_test_SOURCES = tests/unit/daemon/app/job_record_test.c $(APPLIB)
