@@ -1,13 +1,12 @@
-/* The status document (apiVersion hspmd/v1) and the line for the service manager. */
 #include "daemon/app/docs/status_doc.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/app/app.h"
 #include "daemon/app/docs/doc_put.h"
-#include "daemon/app/job_table.h"
+#include "daemon/app/state/app_state.h"
+#include "daemon/app/state/job_table.h"
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/paths.h"

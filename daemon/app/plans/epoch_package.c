@@ -365,8 +365,8 @@ static enum hsp_status make_gather(const struct hsp_epoch_plan *p, struct hsp_ar
     return HSP_OK;
 }
 
-/* The rows of @all by peer, each with its sender and with its receiver, in the order of the table. A
- * row whose receiver is not below @n_peers is in no list. */
+/* The rows of @all by peer, each with its sender and with its receiver, in the order of the table.
+ * A row whose receiver is not below @n_peers is in no list. */
 static enum hsp_status list_rows(const struct hsp_state_table *all, uint32_t n_peers,
                                  struct hsp_arena *arena, struct hsp_row_lists *ret,
                                  struct hsp_err *err)

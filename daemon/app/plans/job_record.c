@@ -268,8 +268,8 @@ static struct hsp_plan_rec *new_plan(struct hsp_job_rec *job, uint32_t n)
                                                                          : hsp_plan_rec_unref(p);
 }
 
-/* Compiles @plan for the record's devices into p->built. A compile beside another one of the job does
- * without its templates rather than wait. */
+/* Compiles @plan for the record's devices into p->built. A compile beside another one of the job
+ * does without its templates rather than wait. */
 static enum hsp_status build_plan(struct hsp_plan_rec *p, const struct hsp_plan *plan,
                                   size_t mem_cap, struct hsp_err *err)
 {

@@ -91,7 +91,7 @@ tests_unit_worker_executor_device_early_test_SOURCES = tests/unit/worker/executo
 tests_unit_worker_executor_device_early_test_CPPFLAGS = $(AM_CPPFLAGS) -DXW_DEVICE
 tests_unit_worker_executor_device_early_test_LDFLAGS = $(tests_unit_worker_executor_executor_early_test_LDFLAGS)
 tests_unit_worker_executor_device_early_test_LDADD = $(tests_unit_worker_executor_executor_test_LDADD)
-tests_unit_worker_executor_executor_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/libdaemonapp.a \
+tests_unit_worker_executor_executor_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/plans/libplans.a \
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
 
 # The agent of a node.
