@@ -11,6 +11,7 @@
 #include "worker/app/agent_shell.h"
 #include "worker/comm/mesh/mesh.h"
 #include "worker/comm/mesh/mesh_join.h"
+#include "worker/comm/mesh/mesh_links.h"
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_start.h"
 #include "worker/probe/gpu_probe.h"

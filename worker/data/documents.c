@@ -1,4 +1,3 @@
-/* The list of the samples that the documents of a data set make. See dataset.h. */
 #include "worker/data/documents.h"
 
 #include <stdlib.h>

@@ -22,6 +22,7 @@
 #include "proto/program/program_check.h"
 #include "proto/program/template_codec.h"
 #include "worker/comm/mesh/mesh_join.h"
+#include "worker/comm/mesh/mesh_links.h"
 #include "worker/comm/mesh/mesh_start.h"
 #include "worker/data/documents.h"
 #include "worker/exec/state_init.h"

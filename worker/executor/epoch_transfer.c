@@ -20,6 +20,7 @@
 
 #include "proto/layout/box.h"
 #include "worker/comm/mesh/mesh.h"
+#include "worker/comm/mesh/mesh_links.h"
 #include "worker/comm/mesh/mesh_start.h"
 #include "worker/executor/epoch_copies.h"
 #include "worker/executor/epoch_transfer_impl.h"

@@ -1,16 +1,16 @@
 TINY_PROG = tests/unit/worker/exec/tiny_program.c tests/unit/worker/exec/tiny_program.h
 exec_tests = tests/unit/worker/exec/cells_test tests/unit/worker/exec/vote_test tests/unit/worker/exec/pace_test \
   tests/unit/worker/exec/engine_test tests/unit/worker/exec/device_engine_test \
-  tests/unit/worker/exec/moves_test tests/unit/worker/exec/tail_test \
-  tests/unit/worker/exec/route_test tests/unit/worker/exec/bunch_test
+  tests/unit/worker/exec/moves_test tests/unit/worker/exec/fuse_epilogue_test \
+  tests/unit/worker/exec/output_route_test tests/unit/worker/exec/fuse_launch_test
 check_PROGRAMS += $(exec_tests)
 TESTS += $(exec_tests)
 tests_unit_worker_exec_cells_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
 tests_unit_worker_exec_vote_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
 tests_unit_worker_exec_pace_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
-tests_unit_worker_exec_tail_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
-tests_unit_worker_exec_route_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
-tests_unit_worker_exec_bunch_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
+tests_unit_worker_exec_fuse_epilogue_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
+tests_unit_worker_exec_output_route_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
+tests_unit_worker_exec_fuse_launch_test_LDADD = $(TEST_LIBS) $(EXEC_LIBS)
 tests_unit_worker_exec_engine_test_SOURCES = tests/unit/worker/exec/engine_test.c $(TINY_PROG)
 tests_unit_worker_exec_engine_test_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(EXEC_LIBS)
 # The same on a device that is no CPU.

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "tests/lib/testlib.h"
-#include "worker/exec/route.h"
+#include "worker/exec/output_route.h"
 
 enum { DY, G, G2, SUM, S8, STEP, N_TENSORS };
 enum { PRE, BACK, BACK2, POST, N_PIECES };

@@ -1,9 +1,9 @@
-#include "worker/exec/bunch.h"
+#include "worker/exec/fuse_launch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/exec/uses.h"
+#include "worker/exec/tensor_uses.h"
 
 struct grouping {
     const struct hsp_program *p;
@@ -93,9 +93,9 @@ static bool goes_with(const struct grouping *x, uint32_t first, uint32_t k)
     return fits;
 }
 
-static struct hsp_bunch many_from(const struct grouping *x, uint32_t k)
+static struct hsp_fused_launch many_from(const struct grouping *x, uint32_t k)
 {
-    struct hsp_bunch g = {.calls = 1};
+    struct hsp_fused_launch g = {.calls = 1};
     uint32_t n = next(x, k);
     while (g.calls < HSP_MANY_CALLS && n < x->end && goes_with(x, k, n)) {
         g.calls++;
@@ -113,12 +113,12 @@ static bool to_sums(const struct grouping *x, uint32_t k)
     return x->r[k].sums == (1U << at(x, k)->n_out) - 1;
 }
 
-static struct hsp_bunch norm_chain(const struct grouping *x, uint32_t k)
+static struct hsp_fused_launch norm_chain(const struct grouping *x, uint32_t k)
 {
     bool layer = is_op(x, k, HSP_OP_LAYERNORM_DX);
     enum hsp_op weights = layer ? HSP_OP_LAYERNORM_DW : HSP_OP_RMSNORM_DW;
     const struct hsp_instr *dx = at(x, k);
-    struct hsp_bunch g = {.calls = 1, .chain = true};
+    struct hsp_fused_launch g = {.calls = 1, .chain = true};
     uint32_t sum = dx->out[0], n = next(x, k);
     if (is_op(x, n, HSP_OP_ADD) && hsp_is_passed_on(&x->p->tpl, x->u, sum) &&
         (at(x, n)->in[0] == sum) != (at(x, n)->in[1] == sum)) {
@@ -141,16 +141,17 @@ static struct hsp_bunch norm_chain(const struct grouping *x, uint32_t k)
     return g;
 }
 
-static struct hsp_bunch activation_chain(const struct grouping *x, uint32_t k)
+static struct hsp_fused_launch activation_chain(const struct grouping *x, uint32_t k)
 {
     uint32_t n = next(x, k);
     if (is_op(x, n, HSP_OP_BIAS_DB) && at(x, n)->in[0] == at(x, k)->out[0] && to_sums(x, n)) {
-        return (struct hsp_bunch){.calls = 2, .chain = true, .n = next(x, n) - k};
+        return (struct hsp_fused_launch){.calls = 2, .chain = true, .n = next(x, n) - k};
     }
-    return (struct hsp_bunch){.n = 0};
+    return (struct hsp_fused_launch){.n = 0};
 }
 
-static struct hsp_bunch group_from(const struct grouping *x, uint32_t k, uint64_t many, bool chains)
+static struct hsp_fused_launch group_from(const struct grouping *x, uint32_t k, uint64_t many,
+                                          bool chains)
 {
     const struct hsp_instr *i = at(x, k);
     if (i->kind == HSP_I_OP && (many >> i->op & 1) != 0) {
@@ -162,13 +163,14 @@ static struct hsp_bunch group_from(const struct grouping *x, uint32_t k, uint64_
     if (chains && is_op(x, k, HSP_OP_GELU_DX)) {
         return activation_chain(x, k);
     }
-    return (struct hsp_bunch){.n = 0};
+    return (struct hsp_fused_launch){.n = 0};
 }
 
-struct hsp_bunch *hsp_bunches_new(const struct hsp_program *p, const struct hsp_route *r,
-                                  uint64_t many, bool chains)
+struct hsp_fused_launch *hsp_fused_launches_new(const struct hsp_program *p,
+                                                const struct hsp_route *r, uint64_t many,
+                                                bool chains)
 {
-    struct hsp_bunch *ret = calloc((size_t)p->tpl.n_instrs + 1, sizeof *ret);
+    struct hsp_fused_launch *ret = calloc((size_t)p->tpl.n_instrs + 1, sizeof *ret);
     struct hsp_uses *u = hsp_uses_new(&p->tpl);
     if (ret == NULL || u == NULL) {
         free(ret);

@@ -3,7 +3,7 @@
 
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"
-#include "worker/exec/tail.h"
+#include "worker/exec/fuse_epilogue.h"
 
 enum { X, W, Y, BIAS, Z, MORE, OUT, SUM, N_TENSORS };
 
@@ -19,8 +19,8 @@ static struct hsp_instr acc(uint32_t from, uint32_t to)
 }
 
 /* Pieces end behind the instructions whose numbers are in @ends. */
-static struct hsp_tail *tails(const struct hsp_instr *i, uint32_t n, const uint32_t *ends,
-                              uint8_t cls_y)
+static struct hsp_epilogue *epilogues(const struct hsp_instr *i, uint32_t n, const uint32_t *ends,
+                                      uint8_t cls_y)
 {
     static struct hsp_ptensor tensors[N_TENSORS];
     static struct hsp_piece pieces[4];
@@ -37,15 +37,15 @@ static struct hsp_tail *tails(const struct hsp_instr *i, uint32_t n, const uint3
     for (uint32_t at = 0; at < n; at = ends[t.n_pieces++]) {
         pieces[t.n_pieces] = (struct hsp_piece){.first = at, .n = ends[t.n_pieces] - at};
     }
-    struct hsp_tail *ret = hsp_tails_new(&t);
+    struct hsp_epilogue *ret = hsp_epilogues_new(&t);
     assert_non_null(ret);
     return ret;
 }
 
 static void expect(const struct hsp_instr *i, uint32_t n, const uint32_t *ends,
-                   const struct hsp_tail *want)
+                   const struct hsp_epilogue *want)
 {
-    struct hsp_tail *got = tails(i, n, ends, HSP_CLASS_SCRATCH);
+    struct hsp_epilogue *got = epilogues(i, n, ends, HSP_CLASS_SCRATCH);
     assert_int_equal(got[0].n, want->n);
     if (want->n > 0) {
         assert_int_equal(got[0].bias, want->bias);
@@ -64,23 +64,23 @@ static void what_adds_is_taken_along(void **state)
     const uint32_t all = 3, two = 2, no = HSP_NO_TENSOR;
     struct hsp_instr i[3] = {op(HSP_OP_LINEAR, X, W, Y), op(HSP_OP_BIAS_ADD, Y, BIAS, Z),
                              op(HSP_OP_ADD, MORE, Z, OUT)};
-    expect(i, 3, &all, &(struct hsp_tail){2, BIAS, MORE, OUT});
+    expect(i, 3, &all, &(struct hsp_epilogue){2, BIAS, MORE, OUT});
     i[2] = op(HSP_OP_ADD, Z, MORE, OUT);
-    expect(i, 3, &all, &(struct hsp_tail){2, BIAS, MORE, OUT});
+    expect(i, 3, &all, &(struct hsp_epilogue){2, BIAS, MORE, OUT});
     i[2] = op(HSP_OP_GELU, Z, Z, OUT); /* stays behind */
     i[2].n_in = 1;
-    expect(i, 3, &all, &(struct hsp_tail){1, BIAS, no, Z});
+    expect(i, 3, &all, &(struct hsp_epilogue){1, BIAS, no, Z});
     i[1] = op(HSP_OP_ADD, Y, MORE, Z);
-    expect(i, 2, &two, &(struct hsp_tail){1, no, MORE, Z});
+    expect(i, 2, &two, &(struct hsp_epilogue){1, no, MORE, Z});
     i[0].op = HSP_OP_LINEAR_DX;
-    expect(i, 2, &two, &(struct hsp_tail){1, no, MORE, Z});
+    expect(i, 2, &two, &(struct hsp_epilogue){1, no, MORE, Z});
 }
 
 static void what_does_not_only_add_is_not(void **state)
 {
     (void)state;
     const uint32_t two = 2, three = 3, apart[] = {1, 2};
-    const struct hsp_tail none = {0};
+    const struct hsp_epilogue none = {0};
     struct hsp_instr i[3] = {op(HSP_OP_LINEAR, X, W, Y), op(HSP_OP_BIAS_ADD, Y, BIAS, Z),
                              acc(Y, SUM)};
     expect(i, 3, &three, &none); /* read once more */
@@ -119,7 +119,7 @@ static void only_what_is_passed_on_may_stay_unwritten(void **state)
              {HSP_CLASS_STATE, 0},
              {HSP_CLASS_HOST, 0}};
     for (size_t k = 0; k < HSP_ARRAY_LEN(c); k++) {
-        struct hsp_tail *got = tails(i, 2, &two, c[k].cls);
+        struct hsp_epilogue *got = epilogues(i, 2, &two, c[k].cls);
         assert_int_equal(got[0].n, c[k].n);
         free(got);
     }
@@ -145,7 +145,7 @@ static void many_readers_are_many(void **state)
                                  .instrs = i,
                                  .pieces = &piece};
         piece.n = n;
-        struct hsp_tail *got = hsp_tails_new(&t);
+        struct hsp_epilogue *got = hsp_epilogues_new(&t);
         assert_non_null(got);
         assert_int_equal(got[0].n, n == 2 ? 1 : 0);
         free(got);

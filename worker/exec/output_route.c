@@ -1,9 +1,9 @@
-#include "worker/exec/route.h"
+#include "worker/exec/output_route.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/exec/uses.h"
+#include "worker/exec/tensor_uses.h"
 
 /* What is known of a tensor that may be a sum of gradients. */
 struct sum {
@@ -45,8 +45,8 @@ static void see_output(struct routing *x, uint32_t p, uint32_t k)
     }
 }
 
-/* A sum begins with the first addition in its piece, when all of its additions are there, and nobody
- * reads it before the end of the step. */
+/* A sum begins with the first addition in its piece, when all of its additions are there, and
+ * nobody reads it before the end of the step. */
 static void find_beginnings(struct routing *x)
 {
     const struct hsp_template *t = x->t;
@@ -92,7 +92,8 @@ static bool same_form(const struct hsp_ptensor *a, const struct hsp_ptensor *b)
            memcmp(a->sym, b->sym, a->rank * sizeof(a->sym[0])) == 0;
 }
 
-/* Output @j of op @k is added to a sum by instruction @to, and nothing between has to do with it. */
+/* Output @j of op @k is added to a sum by instruction @to, and nothing between has to do with
+ * it. */
 static void route_sum(struct routing *x, uint32_t k, uint8_t j, uint32_t to)
 {
     const struct hsp_template *t = x->t;

@@ -1,4 +1,4 @@
-#include "worker/exec/uses.h"
+#include "worker/exec/tensor_uses.h"
 
 #include <stdlib.h>
 

@@ -1,12 +1,12 @@
-/* Inside of the engine, shared by its files only. */
-#ifndef HSP_RUNNER_H
-#define HSP_RUNNER_H
+/* Holds the state of an engine: the struct that all files of worker/exec share, and no others. */
+#ifndef HSP_ENGINE_IMPL_H
+#define HSP_ENGINE_IMPL_H
 #include <pthread.h>
 
-#include "worker/exec/bunch.h"
 #include "worker/exec/engine.h"
+#include "worker/exec/fuse_epilogue.h"
+#include "worker/exec/fuse_launch.h"
 #include "worker/exec/pace.h"
-#include "worker/exec/tail.h"
 
 /* A buffer that grows to what is asked of it; used by one queue. */
 struct hsp_staging_buffer {
@@ -46,9 +46,9 @@ struct hsp_spans {
 /* How the instructions of a program are given to the backend, one element each; owned. NULL: one by
  * one, as they are. */
 struct hsp_way {
-    struct hsp_tail *tails;
+    struct hsp_epilogue *epilogues;
     struct hsp_route *routes;
-    struct hsp_bunch *bunches;
+    struct hsp_fused_launch *launches;
 };
 
 /* A call with room for what it names. */
@@ -103,8 +103,8 @@ struct hsp_engine {
     bool voted;
     uint32_t n_noop;
 
-    struct hsp_recorder
-        *rec; /* owned; of the running step, NULL: it is not recorded; else constant */
+    /* owned; of the running step, NULL: it is not recorded; else constant */
+    struct hsp_recorder *rec;
 
     struct hsp_pace pace;
     _Atomic int64_t compute_ns, wait_ns, comm_ns; /* of the step */

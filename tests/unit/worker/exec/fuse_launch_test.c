@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "tests/lib/testlib.h"
-#include "worker/exec/bunch.h"
+#include "worker/exec/fuse_launch.h"
 
 enum { MAX_T = 300, MAX_I = 200 };
 
@@ -66,18 +66,19 @@ static struct hsp_instr *other(uint8_t kind, uint32_t in, uint32_t out)
     return i;
 }
 
-static struct hsp_bunch *bunches(void)
+static struct hsp_fused_launch *launches(void)
 {
     x.piece.n = x.p.tpl.n_instrs;
     struct hsp_route *r = hsp_routes_new(&x.p.tpl, ADDS);
     assert_non_null(r);
-    struct hsp_bunch *b = hsp_bunches_new(&x.p, r, MANY, true);
+    struct hsp_fused_launch *b = hsp_fused_launches_new(&x.p, r, MANY, true);
     assert_non_null(b);
     free(r);
     return b;
 }
 
-static void expect(const struct hsp_bunch *b, uint32_t k, uint32_t n, uint8_t calls, bool chain)
+static void expect(const struct hsp_fused_launch *b, uint32_t k, uint32_t n, uint8_t calls,
+                   bool chain)
 {
     assert_int_equal(b[k].n, n);
     if (n > 0) {
@@ -102,24 +103,24 @@ static void updates_go_together(void **state)
     for (int k = 0; k < 60; k++) {
         (void)adamw();
     }
-    struct hsp_bunch *b = bunches();
+    struct hsp_fused_launch *b = launches();
     expect(b, 0, 56, 56, false);
     expect(b, 56, 4, 4, false);
     free(b);
     x.instr[2].at.f[0] = 0.5; /* other rates */
-    b = bunches();
+    b = launches();
     expect(b, 0, 2, 2, false);
     expect(b, 2, 0, 0, false);
     expect(b, 3, 56, 56, false);
     free(b);
     x.piece.n = 1;
     x.p.tpl.n_instrs = 1;
-    b = bunches();
+    b = launches();
     expect(b, 0, 0, 0, false); /* one alone */
     free(b);
     x.p.tpl.n_instrs = 60;
     x.piece.queue = HSP_QUEUE_COMM;
-    b = bunches();
+    b = launches();
     expect(b, 0, 0, 0, false);
     free(b);
 }
@@ -133,7 +134,7 @@ static void what_meets_in_memory_goes_apart(void **state)
         g = adamw();
     }
     x.bind[x.instr[1].out[0]].offset = x.bind[x.instr[0].out[2]].offset + 192;
-    struct hsp_bunch *b = bunches();
+    struct hsp_fused_launch *b = launches();
     expect(b, 0, 0, 0, false);
     expect(b, 1, 2, 2, false);
     free(b);
@@ -141,18 +142,18 @@ static void what_meets_in_memory_goes_apart(void **state)
     (void)adamw();
     g = adamw();
     x.bind[g].offset = x.bind[x.instr[0].in[0]].offset;
-    b = bunches();
+    b = launches();
     expect(b, 0, 2, 2, false);
     free(b);
     reset();
     uint32_t a = scratch(), s = scratch(), c = scratch(), t = scratch();
     (void)op(HSP_OP_SQSUM, (const uint32_t[]){a, s});
     (void)op(HSP_OP_SQSUM, (const uint32_t[]){c, t});
-    b = bunches();
+    b = launches();
     expect(b, 0, 2, 2, false);
     free(b);
     x.bind[t].offset = x.bind[a].offset; /* written over what the first reads */
-    b = bunches();
+    b = launches();
     expect(b, 0, 0, 0, false);
     free(b);
 }
@@ -170,7 +171,7 @@ static void statistics_go_along(void **state)
         (void)op(HSP_OP_SQSUM, (const uint32_t[]){g, s});
         (void)other(HSP_I_STAT, s, 0);
     }
-    struct hsp_bunch *b = bunches();
+    struct hsp_fused_launch *b = launches();
     expect(b, 0, 6, 3, false);
     free(b);
 }
@@ -202,31 +203,31 @@ static void norms_are_chains(void **state)
     (void)state;
     reset();
     struct norm n = norm_backward();
-    struct hsp_bunch *b = bunches();
+    struct hsp_fused_launch *b = launches();
     expect(b, 0, 7, 4, true);
     free(b);
     x.instr[5].in[0] = n.dy; /* a bias of something else */
-    b = bunches();
+    b = launches();
     expect(b, 0, 5, 3, true);
     free(b);
     x.instr[2].in[2] = n.gamma; /* another norm's weights */
-    b = bunches();
+    b = launches();
     expect(b, 0, 2, 2, true);
     free(b);
     x.instr[1].in[1] = n.dy; /* a sum of something else */
-    b = bunches();
+    b = launches();
     expect(b, 0, 0, 0, false);
     free(b);
     reset();
     n = norm_backward();
     x.instr[3].in[0] = n.dy; /* a gradient that somebody else reads */
-    b = bunches();
+    b = launches();
     expect(b, 0, 2, 2, true);
     free(b);
     reset();
     n = norm_backward();
     (void)other(HSP_I_ACC, n.dx, n.to[0]); /* dx is read once more */
-    b = bunches();
+    b = launches();
     expect(b, 0, 0, 0, false);
     free(b);
 }
@@ -241,11 +242,11 @@ static void activations_are_chains(void **state)
     (void)op(HSP_OP_BIAS_DB, (const uint32_t[]){dx, db});
     (void)other(HSP_I_ACC, db, to);
     (void)op(HSP_OP_GELU, (const uint32_t[]){dx, h}); /* dx is written all the same */
-    struct hsp_bunch *b = bunches();
+    struct hsp_fused_launch *b = launches();
     expect(b, 0, 3, 2, true);
     free(b);
     x.instr[1].in[0] = dy;
-    b = bunches();
+    b = launches();
     expect(b, 0, 0, 0, false);
     free(b);
 }
