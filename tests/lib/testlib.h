@@ -57,8 +57,8 @@ uint64_t hsp_test_rand(const char *stream, uint64_t i);
 /* Uniform integer in [lo, hi]. */
 int64_t hsp_test_range(const char *stream, uint64_t i, int64_t lo, int64_t hi);
 
-/* How many of n random cases to try: all, or a third with sanitizers, a tenth under valgrind (at least one): those
- * are slow. */
+/* How many of n random cases to try: HSPMD_ROUNDS percent (default 100), at most a third with sanitizers and a tenth
+ * under valgrind, which are slow; at least one. */
 uint32_t hsp_test_rounds(uint32_t n);
 
 /* For a group of tests: *state is an arena, of at most 256 MiB. */

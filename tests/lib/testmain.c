@@ -1,4 +1,5 @@
-/* The main of a program of test files: picks one by the name of the program, else by the first argument. */
+/* The main of a program of test files: picks one by the name of the program, else by the first argument;
+ * where there is one only, that one. */
 #include <stdio.h>
 
 #include "tests/lib/testlib.h"
@@ -45,6 +46,9 @@ int main(int argc, char **argv)
         f = find(argv[1]);
         hsp_test_argc--;
         hsp_test_argv++;
+    }
+    if (f == NULL && files != NULL && files->next == NULL) {
+        f = files;
     }
     if (f != NULL) {
         return f->run();

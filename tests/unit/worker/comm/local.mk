@@ -56,11 +56,12 @@ tests_unit_worker_comm_nccl_device_test_SOURCES = \
 tests_unit_worker_comm_nccl_device_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
 tests_unit_worker_comm_nccl_device_test_LDADD = tests/lib/libfakehost.a tests/lib/libfakecuda.a \
   $(NCCL_TEST_LIBS)
+# With the header of NCCL; the claim real-libraries links it with others.
 if HAVE_NCCL_H
 check_PROGRAMS += tests/unit/worker/comm/nccl_abi_test
 TESTS += tests/unit/worker/comm/nccl_abi_test
+endif
 tests_unit_worker_comm_nccl_abi_test_CPPFLAGS = $(AM_CPPFLAGS) $(NCCL_CPPFLAGS)
 tests_unit_worker_comm_nccl_abi_test_LDADD = $(NCCL_TEST_LIBS)
-endif
 check_PROGRAMS += tests/unit/worker/comm/real_nccl
 tests_unit_worker_comm_real_nccl_LDADD = $(NCCL_TEST_LIBS)
