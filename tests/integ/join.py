@@ -4,12 +4,13 @@ turned away, one leaves as planned, hspmdd is restarted and its agents come back
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
+sys.path.append(os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
+from ports import free_port
 from wire import LIMIT, alive, ask, check, children, until
 from world import BUILD, Folder, main
 
@@ -18,26 +19,17 @@ class World(Folder):
     def __init__(self):
         super().__init__()
         self.sock = self.path("d.sock")
-        self.tcp = None
+        self.tcp = free_port()
         self.keys("worker.key", "admin.key", "wrong.key")
 
     def daemon(self, more="", dead="1500ms"):
-        """On a port the system chooses the first time, kept when it is started again."""
         self.write("d.yaml", "listen: 127.0.0.1:%d\nsocket: %s\nstate_dir: %s\nworker_key: %s\nadmin_key: %s\n"
                    "heartbeat: 200ms\nfailure_detection: %s\n%s"
-                   % (self.tcp or 0, self.sock, self.path("state"), self.path("worker.key"), self.path("admin.key"),
+                   % (self.tcp, self.sock, self.path("state"), self.path("worker.key"), self.path("admin.key"),
                       dead, more))
         p = self.spawn("hspmdd", "d.yaml")
-        if self.tcp is None:
-            self.tcp = int(until("hspmdd listens", self.port))
         until("hspmdd answers", self.answers)
         return p
-
-    def port(self):
-        for line in self.log().splitlines():
-            if "listens on 127.0.0.1:" in line:
-                return line.rsplit(":", 1)[1].strip()
-        return None
 
     def answers(self):
         try:
@@ -74,9 +66,7 @@ def measured(w, node):
 
 def moves(w, d):
     """hspmdd says where else it can be reached; there its agents find it when it is gone from where they know it."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        other = s.getsockname()[1]
+    other = free_port()
     first = w.tcp
     for listen in (first, other, first):
         d.kill()

@@ -9,6 +9,7 @@ tests_lib_libtest_a_SOURCES = \
   tests/lib/naive_ops.c tests/lib/naive_ops.h \
   tests/lib/pairs.c tests/lib/pairs.h \
   tests/lib/testlib.c tests/lib/testlib.h \
+  tests/lib/testmain.c \
   tests/lib/trees.c tests/lib/trees.h
 
 # Its malloc replaces the C library's: only for programs of tests/unit/oom.

@@ -37,6 +37,17 @@ int64_t hsp_test_range(const char *stream, uint64_t i, int64_t lo, int64_t hi)
                      hsp_rng_below(span, hsp_test_seed(), hsp_hash_str(stream), i, 0));
 }
 
+static uint64_t share_of_rounds(void)
+{
+    const char *s = getenv("HSPMD_ROUNDS");
+    uint64_t percent = 100;
+    if (s != NULL && (!hsp_parse_u64(s, &percent) || percent == 0 || percent > 100)) {
+        fprintf(stderr, "HSPMD_ROUNDS: %s is not from 1 to 100\n", s);
+        exit(2);
+    }
+    return percent;
+}
+
 uint32_t hsp_test_rounds(uint32_t n)
 {
 #ifdef HSP_SANITIZE
@@ -44,7 +55,10 @@ uint32_t hsp_test_rounds(uint32_t n)
 #else
     const uint32_t slower = getenv("HSPMD_VALGRIND") != NULL ? 10 : 1;
 #endif
-    return n < slower ? n : n / slower;
+    uint32_t bearable = n < slower ? n : n / slower;
+    uint32_t wanted = (uint32_t)(n * share_of_rounds() / 100);
+    wanted = wanted == 0 && n > 0 ? 1 : wanted;
+    return wanted < bearable ? wanted : bearable;
 }
 
 char *hsp_test_source(const char *file)

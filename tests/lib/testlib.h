@@ -16,6 +16,38 @@
 
 #include "proto/base/err.h"
 
+/* The body that follows runs the tests of the file NAME.c and returns what cmocka returned:
+ *     HSP_TEST_FILE(buf_test)
+ *     {
+ *         const struct CMUnitTest tests[] = {cmocka_unit_test(...)};
+ *         return cmocka_run_group_tests(tests, NULL, NULL);
+ *     }
+ * A program holds the files of a room. Its main (testmain.c) runs the one named like the program, that is
+ * like the link by which it was started; of no such name: the one named by the first argument. */
+#define HSP_TEST_FILE(file)                                                       \
+    static int test_file_##file(void);                                            \
+    __attribute__((constructor)) static void enter_##file(void)                   \
+    {                                                                             \
+        static struct hsp_test_file f = {.name = #file, .run = test_file_##file}; \
+        hsp_test_enter(&f);                                                       \
+    }                                                                             \
+    static int test_file_##file(void)
+
+/* One file of tests; @next is the list's. */
+struct hsp_test_file {
+    const char *name;
+    int (*run)(void);
+    struct hsp_test_file *next;
+};
+void hsp_test_enter(struct hsp_test_file *file);
+
+/* Runs the tests of a file of this program: for one that runs them under a further name. */
+int hsp_test_run(const char *name);
+
+/* The command line, from the name of the tests on. */
+extern int hsp_test_argc;
+extern char **hsp_test_argv;
+
 /* The seed of this run, printed once to stderr. Default 1. */
 uint64_t hsp_test_seed(void);
 
@@ -25,8 +57,8 @@ uint64_t hsp_test_rand(const char *stream, uint64_t i);
 /* Uniform integer in [lo, hi]. */
 int64_t hsp_test_range(const char *stream, uint64_t i, int64_t lo, int64_t hi);
 
-/* How many of n random cases to try: all, or a third with sanitizers, a tenth under valgrind (at least one): those
- * are slow. */
+/* How many of n random cases to try: HSPMD_ROUNDS percent (default 100), at most a third with sanitizers and a tenth
+ * under valgrind, which are slow; at least one. */
 uint32_t hsp_test_rounds(uint32_t n);
 
 /* For a group of tests: *state is an arena, of at most 256 MiB. */

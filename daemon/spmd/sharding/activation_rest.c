@@ -1,6 +1,7 @@
 #include "daemon/spmd/sharding/activation_rest.h"
 
 #include "daemon/plan/stage_groups.h"
+#include "proto/layout/cut_shares.h"
 
 struct hsp_tiers hsp_stage_tiers(const struct hsp_stage *s)
 {

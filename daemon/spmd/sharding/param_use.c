@@ -2,6 +2,7 @@
 
 #include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/sharding/pipeline_units.h"
+#include "proto/layout/cut_shares.h"
 
 enum hsp_status hsp_param_units(const struct hsp_graph *g, struct hsp_arena *arena,
                                 const bool **ret, struct hsp_err *err)

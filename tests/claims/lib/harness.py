@@ -17,6 +17,7 @@ import tempfile
 import time
 
 from jobs import *  # noqa: F403
+from ports import free_port
 from report import BUILD, ROOT, Claim, Failed, Unjudged, say
 
 
@@ -193,12 +194,6 @@ def wait_for(what, cond, timeout, poll=0.02):
         if time.monotonic() > end:
             raise Failed("waited %.0f s for %s" % (timeout, what))
         time.sleep(poll)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Cluster:

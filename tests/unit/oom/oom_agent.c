@@ -77,3 +77,20 @@ enum hsp_status __wrap_hsp_agent_step(struct hsp_agent *a, const struct hsp_agen
     }
     return __real_hsp_agent_step(a, ev, ret, err);
 }
+
+/* ---- the files of tests, under their names here ---- */
+
+HSP_TEST_FILE(oom_agent_test)
+{
+    return hsp_test_run("agent_test");
+}
+
+HSP_TEST_FILE(oom_agentlink_test)
+{
+    return hsp_test_run("agent_link_test");
+}
+
+HSP_TEST_FILE(oom_devices_test)
+{
+    return hsp_test_run("devices_test");
+}

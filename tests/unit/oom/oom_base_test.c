@@ -192,7 +192,7 @@ static void a_hasher_without_memory_is_null(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(oom_base_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_arena_without_memory_gives_null),

@@ -131,3 +131,35 @@ enum hsp_status __wrap_hsp_cluster_step(struct hsp_cluster *c, const struct hsp_
     }
     return __real_hsp_cluster_step(c, ev, ret, err);
 }
+
+/* ---- the files of tests, under their names here ---- */
+
+HSP_TEST_FILE(oom_cluster_test)
+{
+    return hsp_test_run("cluster_test");
+}
+
+HSP_TEST_FILE(oom_clusterdata_test)
+{
+    return hsp_test_run("cluster_data_test");
+}
+
+HSP_TEST_FILE(oom_clusternodes_test)
+{
+    return hsp_test_run("cluster_nodes_test");
+}
+
+HSP_TEST_FILE(oom_devicehealth_test)
+{
+    return hsp_test_run("device_health_test");
+}
+
+HSP_TEST_FILE(oom_keepers_test)
+{
+    return hsp_test_run("keepers_test");
+}
+
+HSP_TEST_FILE(oom_slow_test)
+{
+    return hsp_test_run("slow_test");
+}

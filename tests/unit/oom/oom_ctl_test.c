@@ -446,7 +446,7 @@ static void commands_by_their_names(void **state)
     hsp_oom_loop("help", help, NULL, 100);
 }
 
-int main(void)
+HSP_TEST_FILE(oom_ctl_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(commands_that_ask_for_documents, setup, teardown),

@@ -221,7 +221,7 @@ static void a_cache_gives_data_or_says_why_not(void **state)
     hsp_oom_loop("cache", hold, f, 500);
 }
 
-int main(void)
+HSP_TEST_FILE(oom_data_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(files_are_not_absent_for_want_of_memory, setup, teardown),

@@ -317,7 +317,7 @@ static void weights_are_taken_whole_or_not(void **state)
     world_fini(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(oom_exec_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_of_two_ranks),

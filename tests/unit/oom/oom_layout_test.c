@@ -62,7 +62,7 @@ static void trees_mean_all_or_nothing(void **state)
     hsp_oom_nothing(&b);
 }
 
-int main(void)
+HSP_TEST_FILE(oom_layout_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trees_mean_all_or_nothing),

@@ -277,7 +277,7 @@ static void plans_are_made_whole_or_not(void **state)
     end(&s);
 }
 
-int main(void)
+HSP_TEST_FILE(oom_planner_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_is_solved_or_there_was_no_memory),

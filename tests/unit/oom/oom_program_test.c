@@ -255,7 +255,7 @@ static void a_place_in_the_data_needs_no_memory(void **state)
     hsp_arena_free(a);
 }
 
-int main(void)
+HSP_TEST_FILE(oom_program_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cover_is_unchanged_when_an_item_finds_no_memory),

@@ -173,7 +173,7 @@ static void a_target_is_filled_or_not(void **state)
     (void)hsp_segment_close(m.to);
 }
 
-int main(void)
+HSP_TEST_FILE(oom_segment_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_segment_is_made_whole_or_not, setup, teardown),

@@ -621,7 +621,7 @@ static void lines_are_grouped_whole_or_not(void **state)
     hsp_oom_nothing(&b);
 }
 
-int main(void)
+HSP_TEST_FILE(oom_spmd_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(graphs_of_all_families_are_built_whole_or_not),

@@ -228,7 +228,7 @@ static void a_verdict_is_whole_or_none(void **state)
     assert_int_equal(fclose(v.file), 0);
 }
 
-int main(void)
+HSP_TEST_FILE(oom_state_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_checkpoint_is_not_damaged_for_want_of_memory, setup,

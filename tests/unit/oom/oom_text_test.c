@@ -217,7 +217,7 @@ static void a_table_is_filled_whole_or_there_was_no_memory(void **state)
     hsp_oom_loop("layers", use_layers, NULL, 2000);
 }
 
-int main(void)
+HSP_TEST_FILE(oom_text_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tree_is_read_whole_or_there_was_no_memory),

@@ -216,7 +216,7 @@ static void a_stream_of_frames_ends_with_the_memory(void **state)
     hsp_buf_fini(&wire);
 }
 
-int main(void)
+HSP_TEST_FILE(oom_wire_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_of_every_type_pass_whole_or_not),

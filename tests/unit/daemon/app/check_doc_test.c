@@ -356,7 +356,7 @@ static void slow_links(void **state)
     end(c);
 }
 
-int main(void)
+HSP_TEST_FILE(check_doc_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_kinds),

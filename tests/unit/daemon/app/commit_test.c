@@ -471,7 +471,7 @@ static void a_pool_that_is_gone_half_way_ends_the_process(void **state)
 
 #define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 
-int main(void)
+HSP_TEST_FILE(commit_test)
 {
     const struct CMUnitTest tests[] = {
         TEST(all_that_waits_is_one_transaction_in_order),

@@ -153,7 +153,7 @@ static struct ct_program program = {
     .fields = hsp_daemon_config_fields,
 };
 
-int main(void)
+HSP_TEST_FILE(daemon_config_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_an_empty_file_gives_the_defaults, setup, teardown),

@@ -426,7 +426,7 @@ static void test_plan_texts_have_a_limit(void **state)
     (void)hsp_job_rec_unref(j);
 }
 
-int main(void)
+HSP_TEST_FILE(epoch_package_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replicas_are_one_shard),

@@ -125,7 +125,7 @@ static void test_numbers_are_read_back(void **state)
     cJSON_Delete(o);
 }
 
-int main(void)
+HSP_TEST_FILE(event_line_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times_are_utc),

@@ -392,7 +392,7 @@ static void a_closing_app_takes_no_events(void **state)
 
 #define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 
-int main(void)
+HSP_TEST_FILE(event_order_test)
 {
     const struct CMUnitTest tests[] = {
         TEST(an_event_posted_while_a_batch_is_performed_comes_behind_it),

@@ -31,7 +31,7 @@ static void a_failed_assertion_shows_the_log(void **state)
     free(dir);
 }
 
-int main(void)
+HSP_TEST_FILE(hspmdd_dies_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failed_assertion_shows_the_log),

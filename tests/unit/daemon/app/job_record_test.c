@@ -171,7 +171,7 @@ static void test_a_plan_row_rebuilds_the_same_plan(void **state)
     (void)hsp_job_rec_unref(j);
 }
 
-int main(void)
+HSP_TEST_FILE(job_record_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_wrong_is_named),

@@ -616,7 +616,7 @@ static void test_impossible_and_cancelled(void **state)
     app_cluster_free(c);
 }
 
-int main(void)
+HSP_TEST_FILE(plan_request_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_devices_stand_by_name_with_their_speed),

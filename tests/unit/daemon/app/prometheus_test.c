@@ -256,7 +256,7 @@ static void test_time_at_rest_counts_nowhere(void **state)
     assert_int_equal(hsp_metrics_class(HSP_JOB_SEALING, true), HSP_TIME_RECOVERING);
 }
 
-int main(void)
+HSP_TEST_FILE(prometheus_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_snapshot_becomes_text),

@@ -257,7 +257,7 @@ static void rows_that_cannot_be_read(void **state)
     free(a);
 }
 
-int main(void)
+HSP_TEST_FILE(status_doc_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_loss_is_of_the_newest_job_of_its_name),

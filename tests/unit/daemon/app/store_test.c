@@ -216,7 +216,7 @@ static void test_a_file_that_is_no_database_is_refused(void **state)
     assert_null(s);
 }
 
-int main(void)
+HSP_TEST_FILE(store_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_rows_survive_a_reopen, setup, teardown),

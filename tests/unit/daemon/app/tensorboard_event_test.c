@@ -136,7 +136,7 @@ static void test_files_hold_whole_records(void **state)
     rmdir(dir);
 }
 
-int main(void)
+HSP_TEST_FILE(tensorboard_event_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_crc32c_as_published),

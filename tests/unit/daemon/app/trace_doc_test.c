@@ -279,7 +279,7 @@ static void too_much_is_refused(void **state)
     world_free(w);
 }
 
-int main(void)
+HSP_TEST_FILE(trace_doc_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_is_on_one_clock_and_in_order),

@@ -193,7 +193,7 @@ static void declined_devices_are_for_others(void **state)
     cw_end(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(answers_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_no_plan_is_refused),
                                        cmocka_unit_test(the_same_unspoilt_is_taken),

@@ -190,7 +190,7 @@ static void data_missing(void **state)
     cw_end(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(cluster_data_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(data_differs), cmocka_unit_test(data_stays),
                                        cmocka_unit_test(a_checkpoint_of_other_data_ends_the_job),

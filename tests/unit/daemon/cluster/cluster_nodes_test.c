@@ -399,7 +399,7 @@ static void a_long_reason_is_cut_between_characters(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(cluster_nodes_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hello_refused),

@@ -622,7 +622,7 @@ static void transports_of_an_epoch(void **state)
     cw_end(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(cluster_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(recover_version),
                                        cmocka_unit_test(recover_version_of_a_large_layout),

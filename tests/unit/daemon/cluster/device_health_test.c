@@ -181,7 +181,7 @@ static void fast_domains(void **state)
     domains_are("1:25 1:25 - - - - - - ");
 }
 
-int main(void)
+HSP_TEST_FILE(device_health_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpus_are_noted),

@@ -187,7 +187,7 @@ static void a_node_that_leaves(void **state)
     cw_end(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(finishing_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_cannot_be_written_moves), cmocka_unit_test(no_plan_for_it),

@@ -480,7 +480,7 @@ static void survives_a_restart(void **state)
     cw_end(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(keepers_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(choice),
                                        cmocka_unit_test(beside_other_jobs),

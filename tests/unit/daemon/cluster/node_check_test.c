@@ -238,7 +238,7 @@ static void what_was_asked_before_a_restart(void **state)
     cw_end(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(node_check_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_then_pairs),

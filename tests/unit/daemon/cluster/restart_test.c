@@ -386,7 +386,7 @@ static void jobs_stay_in_the_order_they_were_submitted_in(void **state)
     cw_end(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(restart_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_joined_since_is_no_witness),

@@ -114,7 +114,7 @@ static void slow_device_again(void **state)
     cw_end(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(slow_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(slow_device),
                                        cmocka_unit_test(slow_device_again)};

@@ -361,7 +361,7 @@ static void rows_of_older_forms_are_read(void **state)
     cw_end(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(suspend_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_running_job_is_suspended_by_a_checkpoint),

@@ -144,7 +144,7 @@ static void nobody_to_begin_one(void **state)
     cw_end(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(unwritten_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(checkpoints), cmocka_unit_test(the_final_model),

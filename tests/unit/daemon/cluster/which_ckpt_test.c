@@ -208,7 +208,7 @@ static void it_waits_for_that_one_and_then_fails(void **state)
     cw_end(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(which_ckpt_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_resume_names_what_is_on_record),

@@ -671,7 +671,7 @@ static void test_transition(void **state)
     assert_int_equal(r->rc, 2);
 }
 
-int main(void)
+HSP_TEST_FILE(ctl_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_transition, setup, teardown),

@@ -76,7 +76,7 @@ static void a_node_shows_its_gpus(void **state)
     free(t);
 }
 
-int main(void)
+HSP_TEST_FILE(node_view_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_say_what_is_wrong_with_devices),

@@ -85,7 +85,7 @@ static void status_shows_a_loss_that_is_no_number(void **state)
     free(t);
 }
 
-int main(void)
+HSP_TEST_FILE(status_view_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_says_by_what_the_executors_talk),

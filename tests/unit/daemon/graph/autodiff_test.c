@@ -267,7 +267,7 @@ static void misfits_are_named(void **state)
     hsp_graph_free(g);
 }
 
-int main(void)
+HSP_TEST_FILE(autodiff_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt_gradients),

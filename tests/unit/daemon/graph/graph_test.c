@@ -420,7 +420,7 @@ static void dump_reads_well(void **state)
     hsp_graph_free(g);
 }
 
-int main(void)
+HSP_TEST_FILE(graph_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt_has_the_nodes_of_gpt),

@@ -1,8 +1,12 @@
 graph_tests = \
   tests/unit/daemon/graph/autodiff_test \
   tests/unit/daemon/graph/graph_test
-check_PROGRAMS += $(graph_tests)
-TESTS += $(graph_tests)
-graph_libs = $(TEST_LIBS) daemon/graph/libgraph.a proto/op/libop.a $(BASE_LIBS)
-tests_unit_daemon_graph_autodiff_test_LDADD = $(graph_libs)
-tests_unit_daemon_graph_graph_test_LDADD = $(graph_libs)
+test_links += $(graph_tests)
+check_PROGRAMS += tests/unit/daemon/graph/graph_tests
+$(graph_tests): tests/unit/daemon/graph/graph_tests
+	$(LINK_TEST)
+tests_unit_daemon_graph_graph_tests_SOURCES = \
+  tests/unit/daemon/graph/autodiff_test.c \
+  tests/unit/daemon/graph/graph_test.c
+tests_unit_daemon_graph_graph_tests_LDADD = $(TEST_LIBS) daemon/graph/libgraph.a proto/op/libop.a \
+  $(BASE_LIBS)

@@ -197,7 +197,7 @@ static void verify_finds_violations(void **state)
     hsp_lp_free(lp);
 }
 
-int main(void)
+HSP_TEST_FILE(lp_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(textbook_optimum),

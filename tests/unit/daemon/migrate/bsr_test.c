@@ -468,7 +468,7 @@ static void test_hetu(void **state)
     hsp_hetu_fini(&c);
 }
 
-int main(void)
+HSP_TEST_FILE(bsr_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_execute),   cmocka_unit_test(test_bound),

@@ -450,7 +450,7 @@ static void test_owners(void **state)
     hsp_arena_free(arena);
 }
 
-int main(void)
+HSP_TEST_FILE(state_placement_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_transfer), cmocka_unit_test(test_balance),

@@ -600,7 +600,7 @@ static void test_pools_that_do_not_fit(void **state)
     hsp_graph_free(g);
 }
 
-int main(void)
+HSP_TEST_FILE(plan_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_round_trip, setup, teardown),

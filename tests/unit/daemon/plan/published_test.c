@@ -405,7 +405,7 @@ static void stages_of_c2_hand_over_as_in_the_paper(void **state)
     hsp_arena_free(arena);
 }
 
-int main(void)
+HSP_TEST_FILE(published_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(c1_to_c7_are_those_of_the_paper),

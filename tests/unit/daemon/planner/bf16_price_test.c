@@ -147,7 +147,7 @@ static void gradients_have_room_in_fp32(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(bf16_price_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_at_the_rate_of_their_type),

@@ -139,7 +139,7 @@ static void messages(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(cluster_file_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(speed_scales_all_rates),

@@ -137,7 +137,7 @@ static void a_factor_has_a_bound(void **state)
     assert_near(d.gemm_flops[0], HSP_CORRECT_MOST * 1e9, 1);
 }
 
-int main(void)
+HSP_TEST_FILE(correct_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_proportion_is_that_measured),

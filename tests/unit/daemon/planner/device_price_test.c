@@ -101,7 +101,7 @@ static void offload_crosses_the_link(void **state)
     scene_free(&x);
 }
 
-int main(void)
+HSP_TEST_FILE(device_price_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_have_a_fixed_part),

@@ -143,7 +143,7 @@ static void slow_shapes_get_smaller_shares(void **state)
     scene_free(&s);
 }
 
-int main(void)
+HSP_TEST_FILE(gemm_price_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_is_counted_by_shape),

@@ -340,7 +340,7 @@ static void examples_parse(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(job_file_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_key_arrives),

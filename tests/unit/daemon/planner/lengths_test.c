@@ -252,7 +252,7 @@ static void windows_need_no_pool(void **state)
     scene_free(&s);
 }
 
-int main(void)
+HSP_TEST_FILE(lengths_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(short_steps_get_faster_plans),

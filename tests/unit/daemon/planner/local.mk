@@ -7,30 +7,32 @@ planner_tests = \
   tests/unit/daemon/planner/job_file_test \
   tests/unit/daemon/planner/lengths_test \
   tests/unit/daemon/planner/moved_bytes_test \
-  tests/unit/daemon/planner/plan_memory_test \
   tests/unit/daemon/planner/pipeline_test \
+  tests/unit/daemon/planner/plan_memory_test \
   tests/unit/daemon/planner/planner_test \
   tests/unit/daemon/planner/shares_test \
   tests/unit/daemon/planner/supers_test \
   tests/unit/daemon/planner/timing_test \
   tests/unit/daemon/planner/work_test
-check_PROGRAMS += $(planner_tests)
-TESTS += $(planner_tests)
-PLANNER_TEST_LIBS = $(TEST_LIBS) $(PLANNER_LIBS)
-tests_unit_daemon_planner_bf16_price_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_cluster_file_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_correct_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_device_price_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_gemm_price_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_job_file_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_lengths_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_moved_bytes_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_pipeline_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_planner_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_shares_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_supers_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_timing_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_work_test_LDADD = $(PLANNER_TEST_LIBS)
-tests_unit_daemon_planner_plan_memory_test_SOURCES = tests/unit/daemon/planner/plan_memory_test.c \
-  tests/unit/daemon/plan/plan_cases.c tests/unit/daemon/plan/plan_cases.h
-tests_unit_daemon_planner_plan_memory_test_LDADD = $(PLANNER_TEST_LIBS)
+test_links += $(planner_tests)
+check_PROGRAMS += tests/unit/daemon/planner/planner_tests
+$(planner_tests): tests/unit/daemon/planner/planner_tests
+	$(LINK_TEST)
+tests_unit_daemon_planner_planner_tests_SOURCES = \
+  tests/unit/daemon/planner/bf16_price_test.c \
+  tests/unit/daemon/planner/cluster_file_test.c \
+  tests/unit/daemon/planner/correct_test.c \
+  tests/unit/daemon/planner/device_price_test.c \
+  tests/unit/daemon/planner/gemm_price_test.c \
+  tests/unit/daemon/planner/job_file_test.c \
+  tests/unit/daemon/planner/lengths_test.c \
+  tests/unit/daemon/planner/moved_bytes_test.c \
+  tests/unit/daemon/planner/pipeline_test.c \
+  tests/unit/daemon/planner/plan_memory_test.c \
+  tests/unit/daemon/planner/planner_test.c \
+  tests/unit/daemon/planner/shares_test.c \
+  tests/unit/daemon/planner/supers_test.c \
+  tests/unit/daemon/planner/timing_test.c \
+  tests/unit/daemon/planner/work_test.c \
+  $(PLAN_CASES)
+tests_unit_daemon_planner_planner_tests_LDADD = $(TEST_LIBS) $(PLANNER_LIBS)

@@ -146,7 +146,7 @@ static void priced_bytes_are_moved_bytes(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(moved_bytes_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(priced_bytes_are_moved_bytes)};
     return cmocka_run_group_tests_name("movedbytes", tests, hsp_test_arena_begin,

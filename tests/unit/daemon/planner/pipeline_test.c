@@ -216,7 +216,7 @@ static void too_many_kinds_are_refused(void **state)
     hsp_arena_free(arena);
 }
 
-int main(void)
+HSP_TEST_FILE(pipeline_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_brute_force),

@@ -554,7 +554,7 @@ static void planned_plans_are_plan_files(void **state)
     hsp_arena_free(arena);
 }
 
-int main(void)
+HSP_TEST_FILE(plan_memory_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prediction_bounds_the_compiled_memory),

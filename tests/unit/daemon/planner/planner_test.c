@@ -659,7 +659,7 @@ static void tensor_groups_stay_in_fast_domains(void **state)
     scene_free(&s);
 }
 
-int main(void)
+HSP_TEST_FILE(planner_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unequal_cores_get_unequal_shares),

@@ -198,7 +198,7 @@ static void caps_without_room_are_infeasible(void **state)
     assert_status(hsp_shares_segments(&s, NULL, w, &us, &err), HSP_EINFEASIBLE);
 }
 
-int main(void)
+HSP_TEST_FILE(shares_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(matches_brute_force),

@@ -223,7 +223,7 @@ static void slow_links_within_get_less(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(supers_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_are_of_a_node),

@@ -127,7 +127,7 @@ static void schedules_are_priced(void **state)
     scene_free(&x);
 }
 
-int main(void)
+HSP_TEST_FILE(timing_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(units_add_up_to_the_price),

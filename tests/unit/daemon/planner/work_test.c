@@ -132,7 +132,7 @@ static void mlp_has_work_everywhere(void **state)
     hsp_graph_free(g);
 }
 
-int main(void)
+HSP_TEST_FILE(work_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bf16_halves_what_is_computed_with),

@@ -253,7 +253,7 @@ static void test_tf32(void **state)
     hsp_graph_free(m.g);
 }
 
-int main(void)
+HSP_TEST_FILE(bf16_plan_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plans),  cmocka_unit_test(test_random),

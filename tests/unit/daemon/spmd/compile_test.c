@@ -341,7 +341,7 @@ static void test_deterministic(void **state)
     hsp_graph_free(m.g);
 }
 
-int main(void)
+HSP_TEST_FILE(compile_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gpt),

@@ -181,7 +181,7 @@ static void test_wrong_rank(void **state)
     assert_err(&err, HSP_EINVAL, "linear: operand 0 has rank 2, not 3");
 }
 
-int main(void)
+HSP_TEST_FILE(deduce_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_column),      cmocka_unit_test(test_row),

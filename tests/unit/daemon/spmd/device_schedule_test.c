@@ -303,7 +303,7 @@ static void test_uneven_use(void **state)
     drop(&m);
 }
 
-int main(void)
+HSP_TEST_FILE(device_schedule_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slots),      cmocka_unit_test(test_halves),

@@ -156,7 +156,7 @@ static void test_meaning(void **state)
     hsp_arena_free(arena);
 }
 
-int main(void)
+HSP_TEST_FILE(explain_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alike),

@@ -414,7 +414,7 @@ static void other_stages_than_what_is_sent(void **state)
     hsp_arena_free(arena);
 }
 
-int main(void)
+HSP_TEST_FILE(infer_streams_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_plans_are_found_again),

@@ -538,7 +538,7 @@ static void every_op_as_a_whole(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(oracle_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_op_as_a_whole)};
     return cmocka_run_group_tests(tests, NULL, NULL);

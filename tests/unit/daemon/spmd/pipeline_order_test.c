@@ -226,7 +226,7 @@ static void test_complete(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(pipeline_order_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_1f1b),

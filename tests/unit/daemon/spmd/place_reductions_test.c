@@ -192,7 +192,7 @@ static void test_models(void **state)
     assert_true(t.plans == 13 && t.places > 40 && t.dearer > 4);
 }
 
-int main(void)
+HSP_TEST_FILE(place_reductions_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cut),

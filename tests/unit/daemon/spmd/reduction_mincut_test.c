@@ -353,7 +353,7 @@ static void test_limit(void **state)
     hsp_graph_free(m.g);
 }
 
-int main(void)
+HSP_TEST_FILE(reduction_mincut_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limit),

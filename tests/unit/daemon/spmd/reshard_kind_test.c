@@ -400,7 +400,7 @@ static void test_text(void **state)
     free_pair(&p);
 }
 
-int main(void)
+HSP_TEST_FILE(reshard_kind_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bottom),

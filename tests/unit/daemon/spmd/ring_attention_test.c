@@ -273,7 +273,7 @@ static void balanced_plans_run_as_unsharded(void **state)
     hsp_graph_free(m.g);
 }
 
-int main(void)
+HSP_TEST_FILE(ring_attention_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_nobody_sees_are_left_out),

@@ -331,7 +331,7 @@ static void test_plans_of_a_pool(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(shrink_model_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_large_model), cmocka_unit_test(test_a_llama),

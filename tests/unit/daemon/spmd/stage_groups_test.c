@@ -229,7 +229,7 @@ static void uneven_rings_as_unsharded(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(stage_groups_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uneven_rings_as_unsharded),

@@ -451,7 +451,7 @@ static void keys_tell_all_that_templates_are_made_of(void **state)
     assert_true(told > 1000);
 }
 
-int main(void)
+HSP_TEST_FILE(template_builder_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_compile_with_kept_templates_is_a_cold_one_to_the_byte),

@@ -137,7 +137,7 @@ static void test_trace(void **state)
     hsp_buf_fini(&b);
 }
 
-int main(void)
+HSP_TEST_FILE(timeline_draw_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_times, setup, teardown),

@@ -617,7 +617,7 @@ static void test_trees(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(total_plan_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),       cmocka_unit_test(test_stage_groups),

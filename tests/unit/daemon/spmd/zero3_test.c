@@ -286,7 +286,7 @@ static void test_memory(void **state)
     hsp_graph_free(m.g);
 }
 
-int main(void)
+HSP_TEST_FILE(zero3_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gpt),    cmocka_unit_test(test_mlp),

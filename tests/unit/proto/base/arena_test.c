@@ -102,7 +102,7 @@ static void grow_doubles_up_to_the_maximum(void **state)
     free(v);
 }
 
-int main(void)
+HSP_TEST_FILE(arena_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(memory_is_zeroed_aligned_and_distinct),

@@ -137,7 +137,7 @@ static void an_empty_input_may_be_null(void **state)
     assert_null(hsp_cur_bytes(&c, 0));
 }
 
-int main(void)
+HSP_TEST_FILE(buf_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_little_endian_and_come_back),

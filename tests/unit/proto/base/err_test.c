@@ -172,7 +172,7 @@ static void size_helpers_refuse_overflow(void **state)
     assert_int_equal(hsp_max_i64(-1, 2), 2);
 }
 
-int main(void)
+HSP_TEST_FILE(err_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(set_formats_and_returns_the_code),

@@ -59,7 +59,7 @@ static void mix_is_the_splitmix_finaliser(void **state)
     assert_true(hsp_mix64(0) == 0);
 }
 
-int main(void)
+HSP_TEST_FILE(hash_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_answers),

@@ -70,7 +70,7 @@ static void random_operations_agree_with_a_table(void **state)
     hsp_map_fini(&m);
 }
 
-int main(void)
+HSP_TEST_FILE(map_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(put_get_replace_clear),

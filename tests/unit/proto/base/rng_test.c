@@ -74,7 +74,7 @@ static void below_covers_the_range_evenly(void **state)
     assert_true(hsp_rng_below(1, 1, 2, 3, 4) == 0);
 }
 
-int main(void)
+HSP_TEST_FILE(rng_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_known_answers),

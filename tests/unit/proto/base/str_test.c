@@ -205,7 +205,7 @@ static void what_is_no_character_becomes_a_question_mark(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(str_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(edit_distance_counts_edits),

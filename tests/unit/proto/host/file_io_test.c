@@ -99,7 +99,7 @@ static void test_what_is_no_file_is_written_into(void **state)
     free(dir);
 }
 
-int main(void)
+HSP_TEST_FILE(file_io_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),

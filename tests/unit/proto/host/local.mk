@@ -4,10 +4,14 @@ host_tests = \
   tests/unit/proto/host/open_files_limit_test \
   tests/unit/proto/host/sd_notify_test \
   tests/unit/proto/host/uv_signal_test
-check_PROGRAMS += $(host_tests)
-TESTS += $(host_tests)
-tests_unit_proto_host_file_io_test_LDADD = $(TEST_LIBS) $(HOST_LIBS)
-tests_unit_proto_host_log_test_LDADD = $(TEST_LIBS) $(HOST_LIBS)
-tests_unit_proto_host_open_files_limit_test_LDADD = $(TEST_LIBS) $(HOST_LIBS)
-tests_unit_proto_host_sd_notify_test_LDADD = $(TEST_LIBS) $(HOST_LIBS)
-tests_unit_proto_host_uv_signal_test_LDADD = $(TEST_LIBS) $(HOST_LIBS)
+test_links += $(host_tests)
+check_PROGRAMS += tests/unit/proto/host/host_tests
+$(host_tests): tests/unit/proto/host/host_tests
+	$(LINK_TEST)
+tests_unit_proto_host_host_tests_SOURCES = \
+  tests/unit/proto/host/file_io_test.c \
+  tests/unit/proto/host/log_test.c \
+  tests/unit/proto/host/open_files_limit_test.c \
+  tests/unit/proto/host/sd_notify_test.c \
+  tests/unit/proto/host/uv_signal_test.c
+tests_unit_proto_host_host_tests_LDADD = $(TEST_LIBS) $(HOST_LIBS)

@@ -143,7 +143,7 @@ static void test_names(void **state)
     assert_string_equal(hsp_log_level_name(HSP_LOG_NOTICE), "notice");
 }
 
-int main(void)
+HSP_TEST_FILE(log_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_levels_and_escape),

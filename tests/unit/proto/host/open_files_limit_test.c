@@ -43,7 +43,7 @@ static void test_the_hard_limit_is_the_most(void **state)
     assert_int_equal(soft_limit(), 200);
 }
 
-int main(void)
+HSP_TEST_FILE(open_files_limit_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_raised_as_far_as_wanted),
                                        cmocka_unit_test(test_never_lowered),

@@ -150,7 +150,7 @@ static void test_watchdog(void **state)
     unsetenv("WATCHDOG_USEC");
 }
 
-int main(void)
+HSP_TEST_FILE(sd_notify_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_manager),

@@ -56,7 +56,7 @@ static void test_signals(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-int main(void)
+HSP_TEST_FILE(uv_signal_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_signals)};
     return cmocka_run_group_tests(tests, NULL, NULL);

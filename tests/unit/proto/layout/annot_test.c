@@ -317,7 +317,7 @@ static void cut_shares_by_enumeration(void **state)
     assert_int_equal(cuts[2] - cuts[1], 1LL << 31);
 }
 
-int main(void)
+HSP_TEST_FILE(annot_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(covers_of_single_tiers),

@@ -210,7 +210,7 @@ static void scalars_have_one_cell(void **state)
     hsp_cover_fini(&b);
 }
 
-int main(void)
+HSP_TEST_FILE(canon_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_form_for_each_meaning),

@@ -190,7 +190,7 @@ static void labels_are_smallest_ranks(void **state)
     hsp_cover_fini(&c);
 }
 
-int main(void)
+HSP_TEST_FILE(cover_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(box_algebra_by_points),

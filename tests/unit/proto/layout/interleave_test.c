@@ -250,7 +250,7 @@ static void text_round_trip(void **state)
     hsp_buf_fini(&two);
 }
 
-int main(void)
+HSP_TEST_FILE(interleave_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cells_are_cut_inside),

@@ -212,7 +212,7 @@ static void broken_unions_are_named(void **state)
     assert_refused(x, "groups cut dim 4");
 }
 
-int main(void)
+HSP_TEST_FILE(unions_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(places_have_coordinates), cmocka_unit_test(groups_differ_in_one_entry),

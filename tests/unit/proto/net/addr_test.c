@@ -64,7 +64,7 @@ static void test_what_can_be_dialled(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(addr_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms),
                                        cmocka_unit_test(test_what_can_be_dialled)};

@@ -107,7 +107,7 @@ static void link_local(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(ip_net_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(networks_have_addresses),

@@ -233,7 +233,7 @@ static void test_client_errors(void **state)
     close(sv[1]);
 }
 
-int main(void)
+HSP_TEST_FILE(net_dial_test)
 {
     (void)signal(SIGPIPE, SIG_IGN); /* as every main does */
     const struct CMUnitTest tests[] = {

@@ -508,7 +508,7 @@ static void test_too_many(void **state)
     assert_int_equal(s.n_close, 3);
 }
 
-int main(void)
+HSP_TEST_FILE(net_test)
 {
     (void)signal(SIGPIPE, SIG_IGN); /* as every main does */
     const struct CMUnitTest tests[] = {

@@ -209,7 +209,7 @@ static void test_key_files(void **state)
     free(dir);
 }
 
-int main(void)
+HSP_TEST_FILE(tls_psk_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys_decide),

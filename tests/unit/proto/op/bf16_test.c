@@ -86,7 +86,7 @@ static void sizes_and_names(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(bf16_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_number_is_itself),

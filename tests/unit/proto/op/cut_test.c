@@ -330,7 +330,7 @@ static void linear_sets_are_exactly_these(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(cut_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_make_the_whole),

@@ -82,7 +82,7 @@ static void parts_are_believed_within_bounds(void **state)
     assert_string_equal(hsp_gemm_class_name(HSP_GEMM_ATTENTION), "attention");
 }
 
-int main(void)
+HSP_TEST_FILE(gemm_class_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shapes_of_a_transformer),

@@ -239,7 +239,7 @@ static void costs(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(op_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_has_a_name_and_axes),

@@ -316,7 +316,7 @@ static void host_memory_is_checked(void **state)
     assert_int_equal(hsp_program_check(p, NULL), HSP_OK);
 }
 
-int main(void)
+HSP_TEST_FILE(codec_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(tiny_is_valid, setup, teardown),

@@ -131,7 +131,7 @@ static void documents_are_counted(void **state)
     assert_status(hsp_corpus_init(&d, 16, &corpus, &err), HSP_EINVAL);
 }
 
-int main(void)
+HSP_TEST_FILE(data_cursor_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_sample_is_the_one_the_sheet_reads),

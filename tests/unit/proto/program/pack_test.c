@@ -199,7 +199,7 @@ static void a_pipeline_is_filled(void **state)
     (void)hsp_arena_free(arena);
 }
 
-int main(void)
+HSP_TEST_FILE(pack_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_sample_is_in_one_sequence),

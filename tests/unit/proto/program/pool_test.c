@@ -89,7 +89,7 @@ static void what_does_not_fit_together_is_named(void **state)
     (void)hsp_arena_free(a);
 }
 
-int main(void)
+HSP_TEST_FILE(pool_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_shortest_that_holds_a_step_runs_it),

@@ -176,7 +176,7 @@ static void keys_depend_on_seed_step_and_sample(void **state)
     assert_memory_not_equal(a, b, sizeof a);
 }
 
-int main(void)
+HSP_TEST_FILE(sheet_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(samples_are_permutations),

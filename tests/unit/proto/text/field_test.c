@@ -192,7 +192,7 @@ static void print_marks_defaults_and_reads_back(void **state)
     hsp_buf_fini(&b);
 }
 
-int main(void)
+HSP_TEST_FILE(field_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_fill_what_the_file_leaves_out),

@@ -367,7 +367,7 @@ static void random_bytes_never_crash(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(yaml_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tree_with_positions),

@@ -220,7 +220,7 @@ static void test_noise(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(frame_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),  cmocka_unit_test(test_any_pieces),

@@ -1,17 +1,19 @@
+MSG_DUMP = tests/unit/proto/wire/msg_dump.c tests/unit/proto/wire/msg_dump.h
+PKG_SAMPLE = tests/unit/proto/wire/package_sample.c tests/unit/proto/wire/package_sample.h
+PART_SAMPLE = tests/unit/proto/wire/part_sample.c tests/unit/proto/wire/part_sample.h
 wire_tests = \
   tests/unit/proto/wire/frame_test \
   tests/unit/proto/wire/msg_test \
   tests/unit/proto/wire/msg_blob_test \
   tests/unit/proto/wire/trace_part_test
-check_PROGRAMS += $(wire_tests)
-TESTS += $(wire_tests)
-tests_unit_proto_wire_frame_test_LDADD = $(TEST_LIBS) $(WIRE_LIBS)
-MSG_DUMP = tests/unit/proto/wire/msg_dump.c tests/unit/proto/wire/msg_dump.h
-tests_unit_proto_wire_msg_test_SOURCES = tests/unit/proto/wire/msg_test.c $(MSG_DUMP)
-tests_unit_proto_wire_msg_test_LDADD = $(TEST_LIBS) $(WIRE_LIBS)
-tests_unit_proto_wire_msg_blob_test_SOURCES = tests/unit/proto/wire/msg_blob_test.c $(PKG_SAMPLE)
-tests_unit_proto_wire_msg_blob_test_LDADD = $(TEST_LIBS) $(WIRE_LIBS)
-PKG_SAMPLE = tests/unit/proto/wire/package_sample.c tests/unit/proto/wire/package_sample.h
-tests_unit_proto_wire_trace_part_test_SOURCES = tests/unit/proto/wire/trace_part_test.c $(PART_SAMPLE)
-tests_unit_proto_wire_trace_part_test_LDADD = $(TEST_LIBS) $(WIRE_LIBS)
-PART_SAMPLE = tests/unit/proto/wire/part_sample.c tests/unit/proto/wire/part_sample.h
+test_links += $(wire_tests)
+check_PROGRAMS += tests/unit/proto/wire/wire_tests
+$(wire_tests): tests/unit/proto/wire/wire_tests
+	$(LINK_TEST)
+tests_unit_proto_wire_wire_tests_SOURCES = \
+  tests/unit/proto/wire/frame_test.c \
+  tests/unit/proto/wire/msg_test.c \
+  tests/unit/proto/wire/msg_blob_test.c \
+  tests/unit/proto/wire/trace_part_test.c \
+  $(MSG_DUMP) $(PKG_SAMPLE) $(PART_SAMPLE)
+tests_unit_proto_wire_wire_tests_LDADD = $(TEST_LIBS) $(WIRE_LIBS)

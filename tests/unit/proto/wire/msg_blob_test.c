@@ -106,7 +106,7 @@ static void test_rows_outside_their_ranges_are_refused(void **state)
     refuse(&p, "dtype");
 }
 
-int main(void)
+HSP_TEST_FILE(msg_blob_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_package_reads_back, setup, teardown),

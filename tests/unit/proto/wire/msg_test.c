@@ -392,7 +392,7 @@ static void documented(void **state)
     free(text);
 }
 
-int main(void)
+HSP_TEST_FILE(msg_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip),
                                        cmocka_unit_test(damaged),

@@ -135,7 +135,7 @@ static void what_is_too_much_is_not_sent(void **state)
     hsp_buf_fini(&b);
 }
 
-int main(void)
+HSP_TEST_FILE(trace_part_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_part_reads_back),

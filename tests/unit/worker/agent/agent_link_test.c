@@ -404,7 +404,7 @@ static void checks_end_with_the_connection(void **state)
     hsp_agent_free(w.a);
 }
 
-int main(void)
+HSP_TEST_FILE(agent_link_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(hello_says_all),
                                        cmocka_unit_test(another_address),

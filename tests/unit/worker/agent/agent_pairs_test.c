@@ -564,7 +564,7 @@ static void every_pair(void **state)
     hsp_pairs_end(&k.pairs, "sm/agent.txt");
 }
 
-int main(void)
+HSP_TEST_FILE(agent_pairs_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_pair)};
     return cmocka_run_group_tests(tests, NULL, NULL);

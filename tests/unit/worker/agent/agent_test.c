@@ -328,7 +328,7 @@ static void anything(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(agent_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(executors_restart),

@@ -204,7 +204,7 @@ static void signs_of_devices_there_are_not(void **state)
     hsp_agent_free(w.a);
 }
 
-int main(void)
+HSP_TEST_FILE(devices_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(warnings_come_and_go),

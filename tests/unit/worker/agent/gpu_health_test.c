@@ -115,7 +115,7 @@ static void heat_comes_and_goes(void **state)
     assert_int_equal(h.verdict, HSP_GPU_WARN);
 }
 
-int main(void)
+HSP_TEST_FILE(gpu_health_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(xids_have_meanings),

@@ -70,7 +70,7 @@ static void the_bound_holds(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(peer_clock_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_known_without_an_answer),

@@ -147,7 +147,7 @@ static void what_a_dead_agent_has_not_sealed_goes(void **state)
     assert_true(access(notes[0], F_OK) == 0 && access(notes[1], F_OK) != 0);
 }
 
-int main(void)
+HSP_TEST_FILE(agent_disk_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_there_is_told, setup, teardown),

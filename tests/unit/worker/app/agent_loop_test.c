@@ -89,7 +89,7 @@ static void posted_events_wait_for_the_actions(void **state)
     free(u);
 }
 
-int main(void)
+HSP_TEST_FILE(agent_loop_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(posted_events_wait_for_the_actions),

@@ -20,7 +20,7 @@ static char self[4096];
 static struct hsp_spawn_opts opts(const char *what)
 {
     return (struct hsp_spawn_opts){.exe = self,
-                                   .name = "fake",
+                                   .name = "spawn_test",
                                    .device = 3,
                                    .node = what,
                                    .state_dir = "/tmp/a b",
@@ -297,10 +297,10 @@ static void test_a_failed_device_is_told(void **state)
     (void)close(c.fd);
 }
 
-int main(int argc, char **argv)
+HSP_TEST_FILE(spawn_test)
 {
-    if (argc > 1 && strcmp(argv[1], "--executor") == 0) {
-        return fake(argc, argv);
+    if (hsp_test_argc > 1 && strcmp(hsp_test_argv[1], "--executor") == 0) {
+        return fake(hsp_test_argc, hsp_test_argv);
     }
     if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) {
         perror("/proc/self/exe");

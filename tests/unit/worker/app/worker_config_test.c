@@ -185,7 +185,7 @@ static struct ct_program program = {
     .fields = hsp_worker_config_fields,
 };
 
-int main(void)
+HSP_TEST_FILE(worker_config_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_devices_are_read, setup, teardown),

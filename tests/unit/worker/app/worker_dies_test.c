@@ -78,7 +78,7 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
+HSP_TEST_FILE(worker_dies_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_an_agent),

@@ -39,7 +39,7 @@ static int teardown(void **state)
     return 0;
 }
 
-int main(void)
+HSP_TEST_FILE(blocks_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_make_the_whole),

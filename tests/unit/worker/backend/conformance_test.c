@@ -231,7 +231,7 @@ static void memory_and_queues(void **state)
     b->close(b);
 }
 
-int main(void)
+HSP_TEST_FILE(conformance_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_matches_the_reference),

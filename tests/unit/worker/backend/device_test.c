@@ -212,7 +212,7 @@ static void too_much_memory_is_refused(void **state)
     assert_null(p);
 }
 
-int main(void)
+HSP_TEST_FILE(device_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_matches_the_reference),

@@ -193,7 +193,7 @@ static void all_kernels_give_the_same_bits(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(gemm_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(products_are_right, set_up, tear_down),

@@ -376,7 +376,7 @@ static void sums_of_products(void **state)
     end(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(ghost_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(missing_waits),

@@ -411,7 +411,7 @@ static void xent_in_parts(void **state)
     free(loss.data);
 }
 
-int main(void)
+HSP_TEST_FILE(gradient_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(linear_and_bias, setup, teardown),

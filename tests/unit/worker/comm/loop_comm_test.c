@@ -11,7 +11,7 @@ static void done(void)
 {
 }
 
-int main(void)
+HSP_TEST_FILE(loop_comm_test)
 {
     static const struct suite_transport t = {.name = "loop", .open = open_loop, .done = done};
     return suite_run(&t);

@@ -54,7 +54,7 @@ static void a_processor_each(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(mesh_crowd_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_processor_for_two),

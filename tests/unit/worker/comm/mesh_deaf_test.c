@@ -64,7 +64,7 @@ static void without_descriptors_it_waits(void **state)
     hsp_mesh_listener_close(l);
 }
 
-int main(void)
+HSP_TEST_FILE(mesh_deaf_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(without_descriptors_it_waits)};
     return cmocka_run_group_tests(tests, NULL, NULL);

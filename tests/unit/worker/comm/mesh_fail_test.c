@@ -598,7 +598,7 @@ static void test_slow_close(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(mesh_fail_test)
 {
     (void)signal(SIGPIPE, SIG_DFL); /* the mesh itself must not raise it */
     const struct CMUnitTest tests[] = {

@@ -105,7 +105,7 @@ static void test_a_message_at_the_end_of_a_sleep(void **state)
     world_close(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(mesh_nap_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_message_at_the_end_of_a_sleep),

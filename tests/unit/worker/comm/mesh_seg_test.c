@@ -164,7 +164,7 @@ static void test_shm_is_not_replaced(void **state)
     world_close(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(mesh_seg_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_lane_is_shared_and_mirrored),

@@ -293,7 +293,7 @@ static void test_first_message_with_the_handshake(void **state)
     world_close(&w);
 }
 
-int main(void)
+HSP_TEST_FILE(mesh_wire_test)
 {
     (void)signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {

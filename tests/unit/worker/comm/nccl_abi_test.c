@@ -124,7 +124,7 @@ static void sizes_are_those_of_the_header(void **state)
     assert_int_equal(sizeof(enum nccl_op), sizeof(ncclRedOp_t));
 }
 
-int main(void)
+HSP_TEST_FILE(nccl_abi_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_are_those_of_the_header),

@@ -38,7 +38,7 @@ static void done(void)
     nw_expect_clean();
 }
 
-int main(void)
+HSP_TEST_FILE(nccl_comm_test)
 {
     static const struct suite_transport t = {.name = "nccl",
                                              .lacks = SUITE_LACKS_TAGS | SUITE_LACKS_TOLD |

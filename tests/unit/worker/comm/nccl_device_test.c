@@ -253,7 +253,7 @@ static void an_abort_frees_the_queue(void **state)
     close_devices(2);
 }
 
-int main(void)
+HSP_TEST_FILE(nccl_device_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_are_in_order),

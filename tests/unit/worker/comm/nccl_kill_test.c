@@ -749,7 +749,7 @@ static void an_error_found_kills_the_mesh_too(void **state)
     nw_expect_clean();
 }
 
-int main(void)
+HSP_TEST_FILE(nccl_kill_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(quiet_ones_are_kept),

@@ -60,7 +60,7 @@ static void no_name_is_as_configured(void **state)
     hsp_nccl_lib_close(&m);
 }
 
-int main(void)
+HSP_TEST_FILE(nccl_lib_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_folder_comes_first),

@@ -201,7 +201,7 @@ static void all_greet_in_one_order(void **state)
     nw_expect_clean();
 }
 
-int main(void)
+HSP_TEST_FILE(nccl_link_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_ready_when_all_have_greeted),

@@ -315,7 +315,7 @@ static void needs_of_a_program(void **state)
     hsp_nccl_needs_fini(&want);
 }
 
-int main(void)
+HSP_TEST_FILE(nccl_need_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lists_of_gpus_alone_go),

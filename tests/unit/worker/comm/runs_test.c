@@ -138,7 +138,7 @@ static void what_cannot_be_a_message_is_refused(void **state)
     hsp_runs_copy(&nothing, &nothing, bytes);
 }
 
-int main(void)
+HSP_TEST_FILE(runs_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gathering_and_scattering_follow_the_runs),

@@ -706,7 +706,7 @@ static void test_every_call_fails(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(cuda_host_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops_and_queues),

@@ -440,7 +440,7 @@ static void test_any_order(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(cuda_replay_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_once_to_run_twice_to_keep),

@@ -169,7 +169,7 @@ static void bytes_that_are_touched(void **state)
 }
 #endif
 
-int main(void)
+HSP_TEST_FILE(emulate_test)
 {
     if (!hsp_fake_can_run()) {
         (void)puts("1..0 # SKIP threads of a block have stacks of their own, which this tool does "

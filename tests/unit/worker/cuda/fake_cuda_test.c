@@ -368,7 +368,7 @@ static void test_memory_is_accounted(void **state)
     hsp_fake_reset(NULL);
 }
 
-int main(void)
+HSP_TEST_FILE(fake_cuda_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_work_waits_for_the_host, set_up),

@@ -367,7 +367,7 @@ static void cells_are_those_of_the_host(void **state)
     close_device(b);
 }
 
-int main(void)
+HSP_TEST_FILE(kernels_test)
 {
     if (!hsp_fake_can_run()) {
         (void)puts("1..0 # SKIP threads of a block have stacks of their own, which this tool does "

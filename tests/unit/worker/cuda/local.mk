@@ -1,47 +1,45 @@
-cuda_tests = \
+# The host side of the backend, over kernels that stand in for the real ones.
+cuda_host_tests = \
   tests/unit/worker/cuda/cuda_host_test \
   tests/unit/worker/cuda/cuda_replay_test \
   tests/unit/worker/cuda/fake_cuda_test
-CUDA_TEST_LIBS = tests/lib/libfakecuda.a $(LDADD)
-tests_unit_worker_cuda_fake_cuda_test_LDADD = $(CUDA_TEST_LIBS)
-# The host side of the backend, over kernels that stand in for the real ones.
-HOST_TEST_LIBS = tests/lib/libfakehost.a tests/lib/libfakecuda.a $(BACKEND_LIBS) $(LDADD)
-tests_unit_worker_cuda_cuda_host_test_SOURCES = \
-  tests/unit/worker/cuda/cuda_host_test.c tests/unit/worker/cuda/stand_in.c tests/unit/worker/cuda/stand_in.h
-tests_unit_worker_cuda_cuda_host_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
-tests_unit_worker_cuda_cuda_host_test_LDADD = $(HOST_TEST_LIBS)
-tests_unit_worker_cuda_cuda_replay_test_SOURCES = \
-  tests/unit/worker/cuda/cuda_replay_test.c tests/unit/worker/cuda/stand_in.c tests/unit/worker/cuda/stand_in.h
-tests_unit_worker_cuda_cuda_replay_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
-tests_unit_worker_cuda_cuda_replay_test_LDADD = $(HOST_TEST_LIBS)
+test_links += $(cuda_host_tests)
+check_PROGRAMS += tests/unit/worker/cuda/cuda_host_tests
+$(cuda_host_tests): tests/unit/worker/cuda/cuda_host_tests
+	$(LINK_TEST)
+tests_unit_worker_cuda_cuda_host_tests_SOURCES = \
+  tests/unit/worker/cuda/cuda_host_test.c \
+  tests/unit/worker/cuda/cuda_replay_test.c \
+  tests/unit/worker/cuda/fake_cuda_test.c \
+  tests/unit/worker/cuda/stand_in.c tests/unit/worker/cuda/stand_in.h
+tests_unit_worker_cuda_cuda_host_tests_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
+tests_unit_worker_cuda_cuda_host_tests_LDADD = tests/lib/libfakehost.a tests/lib/libfakecuda.a \
+  $(BACKEND_LIBS) $(LDADD)
+# The backend as it is, its kernels included.
 if HAVE_CXX
-cuda_tests += \
+cuda_kernel_tests = \
   tests/unit/worker/cuda/emulate_test \
   tests/unit/worker/cuda/kernels_test \
   tests/unit/worker/cuda/many_test \
   tests/unit/worker/cuda/products_test \
   tests/unit/worker/cuda/programs_test
-tests_unit_worker_cuda_emulate_test_SOURCES = \
-  tests/unit/worker/cuda/emulate_test.c tests/unit/worker/cuda/wrong_kernels.h
-tests_unit_worker_cuda_emulate_test_LDADD = tests/unit/worker/cuda/wrong_kernels.fake.o $(CUDA_TEST_LIBS)
-# The backend as it is, its kernels included.
-WHOLE_TEST_LIBS = tests/lib/libfakehost.a tests/lib/libfakekernels.a tests/lib/libfakehost.a \
-  tests/lib/libfakecuda.a $(BACKEND_LIBS) $(LDADD)
-tests_unit_worker_cuda_kernels_test_SOURCES = tests/unit/worker/cuda/kernels_test.c $(OP_SUITE)
-tests_unit_worker_cuda_kernels_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
-tests_unit_worker_cuda_kernels_test_LDADD = $(WHOLE_TEST_LIBS)
-tests_unit_worker_cuda_many_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
-tests_unit_worker_cuda_many_test_LDADD = $(WHOLE_TEST_LIBS)
-tests_unit_worker_cuda_products_test_SOURCES = tests/unit/worker/cuda/products_test.c $(OP_SUITE) $(BLOCK_SUITE)
-tests_unit_worker_cuda_products_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
-tests_unit_worker_cuda_products_test_LDADD = $(WHOLE_TEST_LIBS)
-tests_unit_worker_cuda_programs_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
-tests_unit_worker_cuda_programs_test_LDADD = tests/lib/libfakehost.a tests/lib/libfakekernels.a \
-  tests/lib/libfakehost.a tests/lib/libfakecuda.a $(COMPILER_LIBS) daemon/graph/libgraph.a \
-  proto/program/libprogram.a proto/layout/liblayout.a $(RUN_LIBS) $(TEXT_LIBS) $(LDADD)
+test_links += $(cuda_kernel_tests)
+check_PROGRAMS += tests/unit/worker/cuda/cuda_kernel_tests
+$(cuda_kernel_tests): tests/unit/worker/cuda/cuda_kernel_tests
+	$(LINK_TEST)
+tests_unit_worker_cuda_cuda_kernel_tests_SOURCES = \
+  tests/unit/worker/cuda/emulate_test.c \
+  tests/unit/worker/cuda/kernels_test.c \
+  tests/unit/worker/cuda/many_test.c \
+  tests/unit/worker/cuda/products_test.c \
+  tests/unit/worker/cuda/programs_test.c \
+  tests/unit/worker/cuda/wrong_kernels.h $(OP_SUITE) $(BLOCK_SUITE)
+tests_unit_worker_cuda_cuda_kernel_tests_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
+tests_unit_worker_cuda_cuda_kernel_tests_LDADD = tests/unit/worker/cuda/wrong_kernels.fake.o \
+  tests/lib/libfakehost.a tests/lib/libfakekernels.a tests/lib/libfakehost.a \
+  tests/lib/libfakecuda.a $(COMPILER_LIBS) daemon/graph/libgraph.a proto/program/libprogram.a \
+  proto/layout/liblayout.a $(RUN_LIBS) $(TEXT_LIBS) $(LDADD)
 endif
-check_PROGRAMS += $(cuda_tests)
-TESTS += $(cuda_tests)
 EXTRA_DIST += tests/unit/worker/cuda/wrong_kernels.cu
 
 # Loading a plugin: three that are none, too old, and good.
@@ -49,7 +47,8 @@ cuda_plugins = \
   tests/unit/worker/cuda/goodplugin.so \
   tests/unit/worker/cuda/noplugin.so \
   tests/unit/worker/cuda/oldplugin.so
-check_PROGRAMS += $(cuda_plugins) tests/unit/worker/cuda/plugin_test
+check_PROGRAMS += $(cuda_plugins)
+check_PROGRAMS += tests/unit/worker/cuda/plugin_test
 TESTS += tests/unit/worker/cuda/plugin_test
 tests_unit_worker_cuda_plugin_test_LDADD = $(BACKEND_LIBS) $(LDADD)
 tests_unit_worker_cuda_goodplugin_so_SOURCES = tests/unit/worker/cuda/some_plugin.c

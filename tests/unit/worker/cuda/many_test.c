@@ -469,7 +469,7 @@ static void activations_backward_at_once(void **state)
     check_gelu(HSP_BF16, 5, 7, 0, false);
 }
 
-int main(void)
+HSP_TEST_FILE(many_test)
 {
     if (!hsp_fake_can_run()) {
         (void)puts("1..0 # SKIP threads of a block have stacks of their own, which this tool does "

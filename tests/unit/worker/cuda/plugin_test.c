@@ -170,7 +170,7 @@ static void test_the_real_one(void **state)
     free(real);
 }
 
-int main(void)
+HSP_TEST_FILE(plugin_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reasons),

@@ -627,7 +627,7 @@ static void refused_algorithms_give_way(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(products_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_and_empty),

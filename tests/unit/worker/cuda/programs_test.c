@@ -204,7 +204,7 @@ static void graphs_may_fail(void **state)
     fails = NULL;
 }
 
-int main(void)
+HSP_TEST_FILE(programs_test)
 {
     if (!hsp_fake_can_run()) {
         (void)puts("1..0 # SKIP threads of a block have stacks of their own, which this tool does "

@@ -288,7 +288,7 @@ static void a_smaller_vocabulary_is_compared(void **state)
     get_fails(w, "/nonexistent/x", 256, HSP_ENOENT, "/nonexistent/x");
 }
 
-int main(void)
+HSP_TEST_FILE(data_cache_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(unchanged_files_are_read_once, setup, teardown),

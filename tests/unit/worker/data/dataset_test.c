@@ -553,7 +553,7 @@ static void documents_are_samples(void **state)
     free(dir);
 }
 
-int main(void)
+HSP_TEST_FILE(dataset_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ids_labels_positions),

@@ -235,7 +235,7 @@ static void the_first_token_outside_is_found(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(formats_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(llmc_of_both_models),

@@ -145,7 +145,7 @@ static void folders_are_no_files_and_limits_hold(void **state)
     free(dir);
 }
 
-int main(void)
+HSP_TEST_FILE(pattern_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(patterns_stand_for_what_glob_says),

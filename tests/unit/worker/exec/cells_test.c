@@ -138,7 +138,7 @@ static void global_indices_of_a_box(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(cells_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_and_adds_follow_the_definition),

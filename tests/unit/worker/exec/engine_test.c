@@ -826,7 +826,7 @@ static void a_recording_can_be_taken_early(void **state)
     hsp_recording_free(r);
 }
 
-int main(void)
+HSP_TEST_FILE(engine_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_learns),
@@ -850,8 +850,12 @@ int main(void)
         cmocka_unit_test(a_device_that_fails),
         cmocka_unit_test(a_retired_engine_leaves_the_queues),
     };
-#ifdef ENGINE_ON_DEVICE
-    on_device = true;
-#endif
     return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* The same on a device that is no CPU. */
+HSP_TEST_FILE(device_engine_test)
+{
+    on_device = true;
+    return hsp_test_run("engine_test");
 }

@@ -153,7 +153,7 @@ static void many_readers_are_many(void **state)
     free(i);
 }
 
-int main(void)
+HSP_TEST_FILE(fuse_epilogue_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_adds_is_taken_along),

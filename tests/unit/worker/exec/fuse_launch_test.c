@@ -251,7 +251,7 @@ static void activations_are_chains(void **state)
     free(b);
 }
 
-int main(void)
+HSP_TEST_FILE(fuse_launch_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(updates_go_together),    cmocka_unit_test(what_meets_in_memory_goes_apart),

@@ -471,7 +471,7 @@ static void and_with_their_own_transport(void **state)
     assert_true(y.direct.collectives > 50 && y.direct.batches > 20);
 }
 
-int main(void)
+HSP_TEST_FILE(moves_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reshards_do_what_covers_mean),

@@ -192,7 +192,7 @@ static void statistics_go_to_the_host(void **state)
     free(r);
 }
 
-int main(void)
+HSP_TEST_FILE(output_route_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gradient_begins_its_sum),

@@ -80,7 +80,7 @@ static void stop_ends_the_sleep(void **state)
     assert_true(hsp_clock_ns() - from < 1000000000);
 }
 
-int main(void)
+HSP_TEST_FILE(pace_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_takes_its_time),

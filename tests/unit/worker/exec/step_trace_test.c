@@ -204,7 +204,7 @@ static void the_state_has_a_queue_of_its_own(void **state)
     world_free(w);
 }
 
-int main(void)
+HSP_TEST_FILE(step_trace_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instructions_have_names_phases_and_work),

@@ -99,7 +99,7 @@ static void ranks_at_different_places_commit_nothing(void **state)
                "at step 4 rank 2 is at another place in the data, or in other data, than rank 0");
 }
 
-int main(void)
+HSP_TEST_FILE(vote_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_round_trip),

@@ -203,7 +203,7 @@ static void it_must_fit_the_job(void **state)
     refused_is(other_program, 2, HSP_ESTATE, "checkpoint of format 9");
 }
 
-int main(void)
+HSP_TEST_FILE(ckpt_choice_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_latest_is_chosen),

@@ -39,7 +39,7 @@ static void what_is_said_ends_with_what_to_do(void **state)
     hsp_disk_explain(NULL);
 }
 
-int main(void)
+HSP_TEST_FILE(disk_retry_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pauses_grow_to_a_bound),

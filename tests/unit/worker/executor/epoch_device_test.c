@@ -185,7 +185,7 @@ static void no_memory_no_pins(void **state)
     leave(w);
 }
 
-int main(void)
+HSP_TEST_FILE(epoch_device_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(segments_are_pinned_as_long_as_they_are_used, setup,

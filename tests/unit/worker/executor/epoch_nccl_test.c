@@ -501,7 +501,7 @@ static void survivors_go_on_whenever_one_dies(void **state)
     assert_true(n >= 20);
 }
 
-int main(void)
+HSP_TEST_FILE(epoch_nccl_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ways_compute_the_same),

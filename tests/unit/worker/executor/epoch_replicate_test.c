@@ -351,7 +351,7 @@ static void an_old_checkpoint_that_stays_makes_the_new_one_no_worse(void **state
     }
 }
 
-int main(void)
+HSP_TEST_FILE(epoch_replicate_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_vote_does_not_wait_for_a_keeper_that_failed),

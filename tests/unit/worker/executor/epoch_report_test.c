@@ -122,7 +122,7 @@ static void a_keeper_says_it_where_nobody_else_trains(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(epoch_report_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_says_what_the_first_may_have_taken_with_it),

@@ -153,7 +153,7 @@ static void the_audit_notes_what_is_sealed(void **state)
     assert_string_equal(text, want);
 }
 
-int main(void)
+HSP_TEST_FILE(epoch_segments_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_fits_is_taken, setup, teardown),

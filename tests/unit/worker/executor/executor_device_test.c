@@ -356,7 +356,7 @@ static void test_a_device_that_is_not_there(void **state)
     (void)hsp_log_free((struct hsp_logger *)o.log);
 }
 
-int main(void)
+HSP_TEST_FILE(executor_device_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_training_has_the_same_bits, xw_setup, xw_teardown),

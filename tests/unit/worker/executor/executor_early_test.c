@@ -294,7 +294,7 @@ static int setup(void **state)
     return xw_setup(state);
 }
 
-int main(void)
+HSP_TEST_FILE(executor_early_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_rest_comes_late, setup, xw_teardown),
@@ -310,4 +310,11 @@ int main(void)
         return 1;
     }
     return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* The same on devices that are no CPUs. */
+HSP_TEST_FILE(device_early_test)
+{
+    xw_on_device = true;
+    return hsp_test_run("executor_early_test");
 }

@@ -234,7 +234,7 @@ static void test_data_of_less_than_a_window_are_none(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
-int main(void)
+HSP_TEST_FILE(executor_files_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_final_model_is_tried_until_it_is_written, xw_setup,

@@ -433,7 +433,7 @@ static void test_a_relay_dies_in_mid_transfer(void **state)
     (void)hsp_epoch_plan_free(dp);
 }
 
-int main(void)
+HSP_TEST_FILE(executor_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_disturbed_run_has_the_losses_of_one_device, xw_setup,
@@ -446,4 +446,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_relay_dies_in_mid_transfer, xw_setup, xw_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+/* The same on devices that are no CPUs. */
+HSP_TEST_FILE(device_executor_test)
+{
+    xw_on_device = true;
+    return hsp_test_run("executor_test");
 }

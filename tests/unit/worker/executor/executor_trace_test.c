@@ -149,7 +149,7 @@ static void the_end_cuts_it(void **state)
     hsp_arena_free(arena);
 }
 
-int main(void)
+HSP_TEST_FILE(executor_trace_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(all_record_the_same_steps, xw_setup, xw_teardown),

@@ -411,6 +411,8 @@ void xw_compute(struct xw_world *w, const char *compute)
     make_job(w, hsp_arena_printf(w->arena, "dtype: fp32, compute: %s", compute));
 }
 
+bool xw_on_device;
+
 int xw_setup(void **state)
 {
     struct xw_world *w = calloc(1, sizeof *w);
@@ -420,9 +422,7 @@ int xw_setup(void **state)
     w->msgs = hsp_arena_new((size_t)16 << 20);
     xw_write_text(w);
     make_job(w, "dtype: fp64");
-#ifdef XW_DEVICE
-    w->device = true;
-#endif
+    w->device = xw_on_device;
     *state = w;
     return 0;
 }

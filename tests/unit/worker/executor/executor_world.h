@@ -63,7 +63,8 @@ struct xw_epoch {
     const char *path; /* for checkpoints and the final model; NULL: the world's folder */
 };
 
-/* For a test: *state is a world, of CPUs; compiled with XW_DEVICE of ghosts. */
+/* For a test: *state is a world, of CPUs; with xw_on_device of ghosts. */
+extern bool xw_on_device;
 int xw_setup(void **state);
 int xw_setup_device(void **state); /* of ghosts */
 int xw_teardown(void **state);

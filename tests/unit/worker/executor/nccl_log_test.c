@@ -194,7 +194,7 @@ static void the_library_says_its_interface(void **state)
     assert_int_equal(count("nccl: Bootstrap: Using ") + count("nccl: Bootstrap : Using "), 1);
 }
 
-int main(void)
+HSP_TEST_FILE(nccl_log_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_that_say_what_was_chosen),

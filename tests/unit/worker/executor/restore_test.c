@@ -353,7 +353,7 @@ static void another_one_is_not_taken_for_it(void **state)
                   "submit the job again): member 0: ");
 }
 
-int main(void)
+HSP_TEST_FILE(restore_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_later_job_is_taken_by_all),

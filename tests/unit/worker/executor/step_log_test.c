@@ -61,7 +61,7 @@ static void notes_of_many_devices_need_the_room_of_one(void **state)
     hsp_buf_fini(&all);
 }
 
-int main(void)
+HSP_TEST_FILE(step_log_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_that_are_none_are_texts),

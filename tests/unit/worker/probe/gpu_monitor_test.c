@@ -188,7 +188,7 @@ static void signs_reach_the_machine(void **state)
     assert_int_equal(fake->open(), 0);
 }
 
-int main(void)
+HSP_TEST_FILE(gpu_monitor_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_is_found),           cmocka_unit_test(paths_between_devices),

@@ -115,7 +115,7 @@ static void what_it_takes(void **state)
     assert_int_equal(hsp_gpu_ask_main("cuda"), 2);
 }
 
-int main(void)
+HSP_TEST_FILE(gpu_probe_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_taken),

@@ -136,7 +136,7 @@ static void long_environments(void **state)
     assert_status(hsp_nccl_env_make(&o, arena, &ret, &told, &err), HSP_ELIMIT);
 }
 
-int main(void)
+HSP_TEST_FILE(nccl_env_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_card_of_the_device_and_rdma_of_all, setup, teardown),

@@ -478,7 +478,7 @@ static void hosts_are_told_apart(void **state)
     assert_non_null(strstr(why, "NCCL_ENV_PLUGIN is mine"));
 }
 
-int main(void)
+HSP_TEST_FILE(nccl_place_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_by_the_rules_of_nccl),

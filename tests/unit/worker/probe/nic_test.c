@@ -125,7 +125,7 @@ static void test_rdma_devices_of_a_card(void **state)
     assert_int_equal(c.n_rdma, HSP_NCCL_CARD_RDMA);
 }
 
-int main(void)
+HSP_TEST_FILE(nic_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_card_of_an_address, setup, teardown),

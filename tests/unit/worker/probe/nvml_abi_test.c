@@ -83,7 +83,7 @@ static void enums_are_as_wide_as_those_of_the_header(void **state)
     assert_int_equal(sizeof(enum nvml_remote), sizeof(nvmlIntNvLinkDeviceType_t));
 }
 
-int main(void)
+HSP_TEST_FILE(nvml_abi_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_those_of_the_header),
@@ -93,7 +93,7 @@ int main(void)
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 #else
-int main(void)
+HSP_TEST_FILE(nvml_abi_test)
 {
     (void)puts("1..0 # SKIP no nvml.h is here");
     return 0;

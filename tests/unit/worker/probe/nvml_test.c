@@ -244,7 +244,7 @@ static void the_nearest_card(void **state)
     free(root);
 }
 
-int main(void)
+HSP_TEST_FILE(nvml_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpus_are_found),

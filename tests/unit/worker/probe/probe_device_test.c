@@ -387,7 +387,7 @@ static void figures_that_no_device_has(void **state)
     hsp_buf_fini(&b);
 }
 
-int main(void)
+HSP_TEST_FILE(probe_device_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_on_a_line_are_found),

@@ -162,7 +162,7 @@ static void what_it_takes(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(probe_gpu_path_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(over_the_host),

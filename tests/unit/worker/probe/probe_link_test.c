@@ -262,7 +262,7 @@ static void a_link_that_breaks_anywhere_ends_it(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(probe_link_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_ends_get_figures),

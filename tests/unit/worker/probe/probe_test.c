@@ -85,7 +85,7 @@ static void test_loopback(void **state)
     assert_true(l.us_per_byte > 1e-7 && l.us_per_byte < 10);
 }
 
-int main(void)
+HSP_TEST_FILE(probe_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_figures_are_of_this_world),
                                        cmocka_unit_test(test_operands_are_numbers_of_their_type),

@@ -231,7 +231,7 @@ static void devices_give_the_same_bits(void **state)
     free(dir);
 }
 
-int main(void)
+HSP_TEST_FILE(documents_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_plan_has_one_curve),
                                        cmocka_unit_test(a_pool_has_the_same_curve),

@@ -199,7 +199,7 @@ static void a_failing_device_ends_all(void **state)
     free(dir);
 }
 
-int main(void)
+HSP_TEST_FILE(local_nccl_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_are_those_of_cpus),

@@ -60,7 +60,7 @@ static void a_gpu_that_is_not_there_is_said_in_one_line(void **state)
     assert_null(strchr(err.msg, '\n'));
 }
 
-int main(void)
+HSP_TEST_FILE(run_device_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(devices_have_names),

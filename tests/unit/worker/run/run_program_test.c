@@ -644,7 +644,7 @@ static void devices_equal_one_device(void **state)
     free(dir);
 }
 
-int main(void)
+HSP_TEST_FILE(run_program_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpt_equals_one_device),

@@ -426,7 +426,7 @@ static void test_numbers(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(verify_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_large_model),

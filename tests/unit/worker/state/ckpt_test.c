@@ -715,7 +715,7 @@ static void streamed_shards_are_the_same(void **state)
     layout_fini(&l);
 }
 
-int main(void)
+HSP_TEST_FILE(ckpt_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(any_region_comes_back_from_any_layout, setup, teardown),

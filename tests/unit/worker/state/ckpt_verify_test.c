@@ -49,7 +49,7 @@ static void as_many_files_as_there_are_shards_are_allowed(void **state)
     free(dir);
 }
 
-int main(void)
+HSP_TEST_FILE(ckpt_verify_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_many_files_as_there_are_shards_are_allowed),

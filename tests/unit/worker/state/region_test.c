@@ -196,7 +196,7 @@ static void every_change_changes_the_hash(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(region_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copying_between_layouts_keeps_every_element),

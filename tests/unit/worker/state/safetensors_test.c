@@ -199,7 +199,7 @@ static void test_an_interrupted_reservation_goes_on(void **state)
     assert_ok(hsp_st_finish(w, &err), &err);
 }
 
-int main(void)
+HSP_TEST_FILE(safetensors_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_written_tensors_read_back, setup, teardown),

@@ -468,7 +468,7 @@ static void filling_a_new_layout(void **state)
     }
 }
 
-int main(void)
+HSP_TEST_FILE(segment_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(sealed_state_comes_back, setup, teardown),

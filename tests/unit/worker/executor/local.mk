@@ -1,0 +1,60 @@
+executor_world = tests/unit/worker/executor/executor_world.c \
+  tests/unit/worker/executor/executor_world.h
+# Executors join both sides of the wall: they run the compiled plans of the daemon.
+EXECUTOR_TEST_LIBS = tests/lib/libghost.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/plans/libplans.a \
+  $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
+# epoch_nccl_test: epochs over the fake NCCL. device_executor_test is executor_test on devices that are no CPUs.
+executor_tests = \
+  tests/unit/worker/executor/ckpt_choice_test \
+  tests/unit/worker/executor/disk_retry_test \
+  tests/unit/worker/executor/epoch_device_test \
+  tests/unit/worker/executor/epoch_nccl_test \
+  tests/unit/worker/executor/epoch_replicate_test \
+  tests/unit/worker/executor/epoch_report_test \
+  tests/unit/worker/executor/epoch_segments_test \
+  tests/unit/worker/executor/executor_test \
+  tests/unit/worker/executor/executor_device_test \
+  tests/unit/worker/executor/executor_files_test \
+  tests/unit/worker/executor/executor_trace_test \
+  tests/unit/worker/executor/nccl_log_test \
+  tests/unit/worker/executor/restore_test \
+  tests/unit/worker/executor/step_log_test \
+  tests/unit/worker/executor/device_executor_test
+test_links += $(executor_tests)
+check_PROGRAMS += tests/unit/worker/executor/executor_tests
+$(executor_tests): tests/unit/worker/executor/executor_tests
+	$(LINK_TEST)
+tests_unit_worker_executor_executor_tests_SOURCES = \
+  tests/unit/worker/executor/ckpt_choice_test.c \
+  tests/unit/worker/executor/disk_retry_test.c \
+  tests/unit/worker/executor/epoch_device_test.c \
+  tests/unit/worker/executor/epoch_nccl_test.c \
+  tests/unit/worker/executor/epoch_replicate_test.c \
+  tests/unit/worker/executor/epoch_report_test.c \
+  tests/unit/worker/executor/epoch_segments_test.c \
+  tests/unit/worker/executor/executor_test.c \
+  tests/unit/worker/executor/executor_device_test.c \
+  tests/unit/worker/executor/executor_files_test.c \
+  tests/unit/worker/executor/executor_trace_test.c \
+  tests/unit/worker/executor/nccl_log_test.c \
+  tests/unit/worker/executor/restore_test.c \
+  tests/unit/worker/executor/step_log_test.c \
+  $(executor_world) $(NCCL_WORLD) $(TINY_PROG) $(state_test_lib)
+tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
+EXTRA_tests_unit_worker_executor_executor_tests_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
+tests_unit_worker_executor_executor_tests_LDADD = $(EXECUTOR_TEST_LIBS)
+# Every step of an epoch waits for the test; device_early_test: on devices that are no CPUs.
+early_tests = \
+  tests/unit/worker/executor/executor_early_test \
+  tests/unit/worker/executor/device_early_test
+test_links += $(early_tests)
+check_PROGRAMS += tests/unit/worker/executor/early_tests
+$(early_tests): tests/unit/worker/executor/early_tests
+	$(LINK_TEST)
+tests_unit_worker_executor_early_tests_SOURCES = \
+  tests/unit/worker/executor/executor_early_test.c \
+  $(executor_world)
+tests_unit_worker_executor_early_tests_LDFLAGS = $(AM_LDFLAGS) \
+  -Wl,--wrap=hsp_epoch_fetch_rest,--wrap=hsp_epoch_await_confirmed \
+  -Wl,--wrap=hsp_epoch_train,--wrap=hsp_epoch_fetch_beside
+tests_unit_worker_executor_early_tests_LDADD = $(EXECUTOR_TEST_LIBS)
