@@ -46,6 +46,7 @@ tests_unit_worker_comm_comm_tests_SOURCES = \
   tests/unit/worker/comm/mesh_suite.c tests/unit/worker/comm/mesh_suite.h \
   tests/unit/worker/comm/mesh_world.c tests/unit/worker/comm/mesh_world.h $(NCCL_WORLD)
 tests_unit_worker_comm_comm_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=accept4
+EXTRA_tests_unit_worker_comm_comm_tests_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
 tests_unit_worker_comm_comm_tests_LDADD = $(NCCL_TEST_LIBS)
 # Over a CUDA device of host memory.
 check_PROGRAMS += tests/unit/worker/comm/nccl_device_test
@@ -54,6 +55,7 @@ tests_unit_worker_comm_nccl_device_test_SOURCES = \
   tests/unit/worker/comm/nccl_device_test.c \
   $(NCCL_WORLD) tests/unit/worker/cuda/stand_in.c tests/unit/worker/cuda/stand_in.h
 tests_unit_worker_comm_nccl_device_test_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
+EXTRA_tests_unit_worker_comm_nccl_device_test_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
 tests_unit_worker_comm_nccl_device_test_LDADD = tests/lib/libfakehost.a tests/lib/libfakecuda.a \
   $(NCCL_TEST_LIBS)
 # With the header of NCCL; the claim real-libraries links it with others.

@@ -51,6 +51,7 @@ check_PROGRAMS += $(cuda_plugins)
 check_PROGRAMS += tests/unit/worker/cuda/plugin_test
 TESTS += tests/unit/worker/cuda/plugin_test
 tests_unit_worker_cuda_plugin_test_LDADD = $(BACKEND_LIBS) $(LDADD)
+EXTRA_tests_unit_worker_cuda_plugin_test_DEPENDENCIES = $(cuda_plugins)
 tests_unit_worker_cuda_goodplugin_so_SOURCES = tests/unit/worker/cuda/some_plugin.c
 tests_unit_worker_cuda_goodplugin_so_CPPFLAGS = $(AM_CPPFLAGS) -DSOME_SYMBOL -DSOME_ABI=HSP_BACKEND_ABI
 tests_unit_worker_cuda_goodplugin_so_CFLAGS = $(AM_CFLAGS) -fPIC
