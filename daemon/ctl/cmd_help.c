@@ -86,7 +86,9 @@ static int group(struct hsp_ctl *ctl, int n, const char *const *words, bool help
         return HSP_EXIT_OK;
     }
     if (n > 1 && words[1][0] != '-') {
-        return unknown(ctl, hsp_ctl_text(ctl, "%s %s", words[0], words[1]), words[0]);
+        char name[512];
+        hsp_str_printf(name, sizeof(name), "%s %s", words[0], words[1]); /* cut on purpose */
+        return unknown(ctl, name, words[0]);
     }
     for (const struct hsp_command *c = ctl->commands; c->name != NULL; c++) {
         if (in_group(c, words[0])) {

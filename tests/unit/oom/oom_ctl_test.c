@@ -356,6 +356,7 @@ static void commands_that_compute(void **state)
 {
     struct room *r = *state;
     TRY(r, 0, "help");
+    TRY(r, 0, "help", "node");
     TRY(r, 0, "version");
     TRY(r, 0, "plan", "@job.yaml", "-c", "@c.yaml");
     TRY(r, 0, "plan", "@job.yaml", "-c", "@c.yaml", "-x", "", "-o", "json");
@@ -380,6 +381,17 @@ static void commands_that_write_or_start_something(void **state)
     TRY(r, 0, "verify", "@one.yaml");
     TRY(r, 0, "verify", "j");
     TRY(r, 0, "submit", "@job.yaml", "--verify");
+}
+
+/* They are told as they were given: that needs no memory. */
+static void words_that_name_no_command(void **state)
+{
+    struct room *r = *state;
+    TRY(r, HSP_EXIT_USAGE, "plam");
+    TRY(r, HSP_EXIT_USAGE, "node");
+    TRY(r, 0, "node", "--help");
+    TRY(r, HSP_EXIT_USAGE, "node", "lisst");
+    TRY(r, HSP_EXIT_USAGE, "help", "node", "lisst");
 }
 
 /* Commands called by their names: within a run they leave no frame to be seen in. */
@@ -454,6 +466,7 @@ HSP_TEST_FILE(oom_ctl_test)
         cmocka_unit_test_setup_teardown(commands_that_change_things, setup, teardown),
         cmocka_unit_test_setup_teardown(commands_that_compute, setup, teardown),
         cmocka_unit_test_setup_teardown(commands_that_write_or_start_something, setup, teardown),
+        cmocka_unit_test_setup_teardown(words_that_name_no_command, setup, teardown),
         cmocka_unit_test_setup_teardown(commands_by_their_names, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@
 #include "worker/exec/engine.h"
 #include "worker/exec/record.h"
 #include "worker/exec/state_init.h"
+#include "worker/exec/step_trace.h"
 #include "worker/state/safetensors.h"
 
 enum { RANKS = 2, STEPS = 2 };
@@ -317,6 +318,68 @@ static void weights_are_taken_whole_or_not(void **state)
     world_fini(&w);
 }
 
+struct recorded {
+    const struct hsp_program *program[2];
+    struct hsp_recording rec;
+};
+
+/* Spans with names, phases, work and messages, and those of the thread that keeps the state. */
+static enum hsp_status trace(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    static const struct hsp_state_span kept[] = {
+        {"seal", 500, 600}, {"copies", 600, 900}, {"seal", 950, 951}};
+    const struct recorded *r = ctx;
+    struct hsp_arena *arena = hsp_arena_new((size_t)16 << 20);
+    struct hsp_trace_part part = {.first_step = 77}, was = part;
+    if (arena == NULL) {
+        return hsp_err_set(err, HSP_ENOMEM, 0, "no memory for the test's arena");
+    }
+    enum hsp_status st = hsp_step_trace(&r->rec, r->program, HSP_ARRAY_LEN(r->program), kept,
+                                        HSP_ARRAY_LEN(kept), arena, &part, err);
+    if (st == HSP_OK) {
+        st = hsp_trace_part_encode(&part, out, err);
+    } else {
+        assert_memory_equal(&part, &was, sizeof part);
+    }
+    (void)hsp_arena_free(arena);
+    return st;
+}
+
+/* Runs of any length from any instruction on: more labels than there is room for at first. */
+static void traces_are_whole_or_not_made(void **state)
+{
+    enum { N = 300 };
+    static struct hsp_span span[2][N];
+    struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
+    struct hsp_program *p = tiny_programs(&spec, arena);
+    struct hsp_cell cell = p->bind.reshard[0].moves[0].cells[0];
+    struct recorded r = {.program = {p, p}, .rec = {.first_step = 5, .n_steps = 2, .done = 1}};
+    uint32_t all = p->tpl.n_instrs;
+    (void)state;
+    cell.root = 0;
+    cell.peer = 1;
+    struct hsp_move *m = &p->bind.reshard[0].moves[0];
+    m->kind = HSP_MOVE_P2P; /* messages, which tiny programs have none of */
+    m->cells = &cell;
+    m->n_cells = 1;
+    for (uint8_t k = 0; k < 2; k++) {
+        struct hsp_recorded_queue *q = &r.rec.queue[k == 0 ? HSP_QUEUE_COMPUTE : HSP_QUEUE_COMM];
+        q->span = span[k];
+        for (uint32_t first = 0; first < all; first++) {
+            for (uint32_t n = 1; n <= all - first && q->n < N; n++, q->n++) {
+                span[k][q->n] = (struct hsp_span){.from_ns = 1000 + 10 * q->n,
+                                                  .to_ns = 1010 + 10 * q->n,
+                                                  .first = first,
+                                                  .n = n,
+                                                  .program = k};
+            }
+        }
+    }
+    assert_true(r.rec.queue[HSP_QUEUE_COMPUTE].n + r.rec.queue[HSP_QUEUE_COMM].n > 256);
+    hsp_oom_loop("trace", trace, &r, 100);
+    (void)hsp_arena_free(arena);
+}
+
 HSP_TEST_FILE(oom_exec_test)
 {
     const struct CMUnitTest tests[] = {
@@ -324,6 +387,7 @@ HSP_TEST_FILE(oom_exec_test)
         cmocka_unit_test(steps_with_moves_of_parts),
         cmocka_unit_test(weights_are_taken_whole_or_not),
         cmocka_unit_test(ops_on_bf16),
+        cmocka_unit_test(traces_are_whole_or_not_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 /* worker/state: a segment that memory did not suffice to look at is neither damaged nor absent. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/segment.h"
 #include "worker/state/segment_dir.h"
+#include "worker/state/segment_name.h"
 #include "worker/state/shards.h"
 
 enum { N_ROWS = 2, AREA = 512, SEALED = 4 };
@@ -100,6 +102,82 @@ static enum hsp_status sweep(void *ctx, struct hsp_buf *out, struct hsp_err *err
     return hsp_segment_sweep(ctx, "t", 2, err); /* all are of later epochs: none goes */
 }
 
+/* A piece of job 1, sealed or, as by a writer that died, not; and the notes of its device. */
+static void leave(const char *dir, uint32_t device, uint64_t layout, bool sealed)
+{
+    const struct hsp_segname name = {.job = 1, .device = device, .owner = 2, .plan = layout};
+    struct hsp_segname parsed;
+    struct hsp_segment_key key;
+    struct hsp_state_segment *s;
+    struct hsp_err err = {0};
+    char notes[PATH_MAX];
+    hsp_segname_key(&name, &key);
+    assert_true(hsp_segname_parse(&key, &parsed));
+    assert_true(parsed.device == device && parsed.owner == 2 && parsed.plan == layout);
+    assert_ok(create(dir, &key, 0, 2, &s, &err), &err);
+    if (sealed) {
+        fill_and_seal(s);
+    }
+    (void)hsp_segment_close(s);
+    hsp_segname_notes(dir, 1, device, notes);
+    int fd = open(notes, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && close(fd) == 0);
+}
+
+static enum hsp_status holdings(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct hsp_m_holding *h = NULL;
+    uint32_t n = 0;
+    enum hsp_status st = hsp_segname_scan(ctx, &h, &n, err);
+    for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
+        hsp_buf_printf(out, "%u %u %ju %u %u %ju\n", h[i].job, h[i].device, (uintmax_t)h[i].plan,
+                       h[i].rank, h[i].owner, (uintmax_t)h[i].version);
+    }
+    free(h);
+    return st;
+}
+
+static enum hsp_status tidy(const char *dir, struct hsp_err *err)
+{
+    return hsp_segname_tidy(dir, err);
+}
+
+static enum hsp_status discard(const char *dir, struct hsp_err *err)
+{
+    return hsp_segname_discard(dir, 1, 0, 0, err);
+}
+
+static size_t n_segments(const char *dir)
+{
+    struct hsp_segment_info *info = NULL;
+    struct hsp_err err = {0};
+    size_t n = 0;
+    assert_ok(hsp_segment_scan(dir, &info, &n, &err), &err);
+    free(info);
+    return n;
+}
+
+/* @f deletes @n segments and the notes of @device, or nothing. */
+static void deletes(enum hsp_status (*f)(const char *, struct hsp_err *), const char *dir, size_t n,
+                    uint32_t device)
+{
+    size_t before = n_segments(dir);
+    char notes[PATH_MAX];
+    hsp_segname_notes(dir, 1, device, notes);
+    struct hsp_oom_try t = {0};
+    while (hsp_oom_again(&t)) {
+        struct hsp_err err = {0};
+        int64_t live = hsp_oom_live();
+        t.st = f(dir, &err);
+        live -= hsp_oom_live();
+        hsp_oom_end(&t);
+        assert_true(live == 0 && err.code == t.st && (err.msg[0] != '\0') == t.failed);
+        assert_int_equal(n_segments(dir), t.failed ? before : before - n);
+        assert_true((access(notes, F_OK) == 0) == t.failed);
+    }
+    assert_true(t.n > 2);
+}
+
 /* Two sources, which have rows 0 to 5 between them, and a target that wants 1 to 7. */
 struct move {
     struct hsp_state_segment *from[2], *to;
@@ -156,6 +234,25 @@ static void a_scan_finds_all_or_says_so(void **state)
     hsp_oom_loop("sweep", sweep, *state, 200);
 }
 
+static void pieces_are_told_all_or_none(void **state)
+{
+    leave(*state, 0, 2, true);
+    leave(*state, 0, 3, false);
+    leave(*state, 1, 2, true);
+    hsp_oom_loop("holdings", holdings, *state, 200);
+}
+
+static void nothing_goes_before_all_was_looked_at(void **state)
+{
+    leave(*state, 0, 2, true);
+    leave(*state, 0, 3, false);
+    leave(*state, 1, 3, false);
+    deletes(tidy, *state, 2, 1);
+    leave(*state, 0, 3, true);
+    leave(*state, 1, 3, true);
+    deletes(discard, *state, 2, 0);
+}
+
 static void a_target_is_filled_or_not(void **state)
 {
     struct move m = {0};
@@ -178,6 +275,8 @@ HSP_TEST_FILE(oom_segment_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_segment_is_made_whole_or_not, setup, teardown),
         cmocka_unit_test_setup_teardown(a_scan_finds_all_or_says_so, setup, teardown),
+        cmocka_unit_test_setup_teardown(pieces_are_told_all_or_none, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_goes_before_all_was_looked_at, setup, teardown),
         cmocka_unit_test_setup_teardown(a_target_is_filled_or_not, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
