@@ -67,8 +67,8 @@ static void test_homes(void **state)
 }
 
 /* A vocabulary cut by tensor parallelism: partial embeddings, gathered logits, sliced gradients,
- * and tied weights whose two gradients meet in the layout of their use. No family asks for it;
- * deduction must know it all the same. */
+ * and tied weights whose two gradients meet in the layout of their use. The loss is the plain xent,
+ * which needs whole logits; with vocab_chunks the families make the cut loss (stage_groups_test). */
 static void test_vocabulary_cut(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* Attention of groups that cut the sequence: which blocks each group takes, how many of them it holds
  * at once, and attention without a mask, which goes round; lengths of equal work. Values of masked
- * attention are proven in groups_test. */
+ * attention are proven in stage_groups_test. */
 #include <stdio.h>
 
 #include "daemon/plan/plan_yaml.h"

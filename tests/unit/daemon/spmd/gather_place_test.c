@@ -353,7 +353,7 @@ static void test_limit(void **state)
     hsp_graph_free(m.g);
 }
 
-HSP_TEST_FILE(reduction_mincut_test)
+HSP_TEST_FILE(gather_place_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limit),
