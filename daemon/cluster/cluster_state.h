@@ -107,7 +107,9 @@ enum hsp_attempt_phase {
     HSP_ATT_NONE,
     HSP_ATT_WAIT_UP,   /* members restart */
     HSP_ATT_PREPARING, /* PREPARE sent */
-    HSP_ATT_GO         /* all READY: ARM or START stored and sent; cannot be taken back */
+    /* Decided by the last READY and stored in that step. ARM or START leaves behind the row. Cannot
+     * be taken back. */
+    HSP_ATT_GO
 };
 
 struct hsp_links {     /* connections between executors */

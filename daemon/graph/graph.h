@@ -65,8 +65,8 @@ struct hsp_param {
     double init_std;
     int8_t tp_dim;      /* dim cut by tensor parallelism, -1 never */
     int64_t tp_grain;   /* in elements of that dim */
-    uint32_t tp_family; /* parameters with one number share cut points (heads; ffn of a layer kind);
-                           HSP_NONE when never cut */
+    uint32_t tp_family; /* parameters with one number share cut points (heads; ffn of a layer kind;
+                           vocabulary); HSP_NONE when never cut */
     uint32_t n_grads;   /* contributions whose sum is the gradient (tied weights have two) */
     uint32_t grad[4];   /* tensors */
 };

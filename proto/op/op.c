@@ -1,9 +1,12 @@
 #include "proto/op/op.h"
 
+#include <assert.h> /* static_assert */
 #include <string.h> /* strcmp */
 
 #include "proto/base/check.h"
 #include "proto/base/size.h"
+
+static_assert(HSP_N_OPS <= 64, "masks of backends (backend.h) have a bit for each op");
 
 struct op_info {
     const char *name, *axes, *types;

@@ -131,6 +131,7 @@ static void check_lost(struct executor *x, struct hsp_ex_epoch *e)
                  (e == x->running && e->keeps &&
                   e->phase == HSP_EPOCH_FAILED); /* its thread has left the word to us */
     bool act = e->lost && !e->told && !e->cancelled && alive;
+    /* True also behind ARM: an armed epoch starts with the vote in which all are armed. */
     bool before_start = e->phase == HSP_EPOCH_READY && !e->go;
     if (act) {
         e->told = true;

@@ -59,7 +59,7 @@ static int64_t bytes_of(const struct placing *x, const struct hsp_stagecode *s, 
     return n;
 }
 
-/* Result @tensor of an op is a sum; @maker as in hsp_sum. */
+/* Result @tensor of an op is a sum; @maker as in hsp_sum_place. */
 static enum hsp_status add_sum(struct placing *x, const struct hsp_stagecode *s, uint32_t tensor,
                                uint32_t maker, struct hsp_err *err)
 {

@@ -28,6 +28,16 @@ static void copy_elements(const struct hsp_call *c)
     }
 }
 
+enum hsp_status hsp_cpu_run_kernel(struct hsp_cpu *cpu, const struct hsp_call *c,
+                                   enum hsp_dtype real, hsp_cpu_kernel k, struct hsp_err *err)
+{
+    if (k == NULL) {
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "%s on a CPU", hsp_op_name(c->op));
+    }
+    bool wide = real == HSP_BF16 && !hsp_op_moves(c->op);
+    return wide ? hsp_cpu_run_wide(cpu, c, k, err) : k(cpu, c, err);
+}
+
 static enum hsp_status cpu_run(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                struct hsp_err *err)
 {
@@ -53,9 +63,8 @@ static enum hsp_status cpu_run(struct hsp_backend *b, enum hsp_devq q, const str
         hsp_cpu_cast(cpu, c);
         return HSP_OK;
     }
-    hsp_cpu_kernel k = (real == HSP_F64 ? hsp_cpu_kernels_f64 : hsp_cpu_kernels_f32)[c->op];
-    bool wide = real == HSP_BF16 && !hsp_op_moves(c->op);
-    return wide ? hsp_cpu_run_wide(cpu, c, k, err) : k(cpu, c, err);
+    const hsp_cpu_kernel *kernels = real == HSP_F64 ? hsp_cpu_kernels_f64 : hsp_cpu_kernels_f32;
+    return hsp_cpu_run_kernel(cpu, c, real, kernels[c->op], err);
 }
 
 static enum hsp_status cpu_accumulate(struct hsp_backend *b, enum hsp_devq q,

@@ -54,6 +54,11 @@ static inline int64_t hsp_array_count(const struct hsp_array *a)
     return n;
 }
 
+/* Runs @c, which passed hsp_call_check with the real type @real, by @k, the kernel of its op for
+ * @real (bf16: for fp32). HSP_EUNSUPPORTED: @k is NULL; HSP_ENOMEM; errors of @k. */
+enum hsp_status hsp_cpu_run_kernel(struct hsp_cpu *cpu, const struct hsp_call *c,
+                                   enum hsp_dtype real, hsp_cpu_kernel k, struct hsp_err *err);
+
 /* Kernels by op; NULL where the element type does not decide (cpu.c runs those). */
 extern const hsp_cpu_kernel hsp_cpu_kernels_f32[HSP_N_OPS];
 extern const hsp_cpu_kernel hsp_cpu_kernels_f64[HSP_N_OPS];

@@ -67,8 +67,9 @@ static void test_homes(void **state)
 }
 
 /* A vocabulary cut by tensor parallelism: partial embeddings, gathered logits, sliced gradients,
- * and tied weights whose two gradients meet in the layout of their use. No family asks for it;
- * deduction must know it all the same. */
+ * and tied weights whose two gradients meet in the layout of their use. The loss is the plain
+ * xent, which needs whole logits; with vocab_chunks the families make the cut loss
+ * (stage_groups_test). */
 static void test_vocabulary_cut(void **state)
 {
     (void)state;
@@ -142,8 +143,8 @@ static void test_templates(void **state)
     hsp_graph_free(m.g);
 }
 
-/* Recomputation: Backward repeats the attention of each block, and micro-batches in flight keep only
- * what enters the blocks. */
+/* Recomputation: Backward repeats the attention of each block, and micro-batches in flight keep
+ * only what enters the blocks. */
 static void test_recompute(void **state)
 {
     (void)state;
@@ -216,9 +217,9 @@ static int64_t class_bytes(const struct hsp_program *p, uint8_t cls)
     return sum;
 }
 
-/* A deep stage under 1F1B with three micro-batches in flight. Kept, they have 3 x 7 units (embedding and
- * six blocks) on the device; offloaded these are in the host's memory, and on the device are no more
- * than two units, and what one hands to the next. */
+/* A deep stage under 1F1B with three micro-batches in flight. Kept, they have 3 x 7 units
+ * (embedding and six blocks) on the device; offloaded these are in the host's memory, and on the
+ * device are no more than two units, and what one hands to the next. */
 static void test_offload_memory(void **state)
 {
     (void)state;

@@ -4,11 +4,11 @@ spmd_tests = \
   tests/unit/daemon/spmd/deduce_test \
   tests/unit/daemon/spmd/device_schedule_test \
   tests/unit/daemon/spmd/explain_test \
+  tests/unit/daemon/spmd/gather_place_test \
   tests/unit/daemon/spmd/infer_streams_test \
   tests/unit/daemon/spmd/oracle_test \
   tests/unit/daemon/spmd/pipeline_order_test \
   tests/unit/daemon/spmd/place_reductions_test \
-  tests/unit/daemon/spmd/reduction_mincut_test \
   tests/unit/daemon/spmd/reshard_kind_test \
   tests/unit/daemon/spmd/resolve_test \
   tests/unit/daemon/spmd/ring_attention_test \
@@ -28,11 +28,11 @@ tests_unit_daemon_spmd_spmd_tests_SOURCES = \
   tests/unit/daemon/spmd/deduce_test.c \
   tests/unit/daemon/spmd/device_schedule_test.c \
   tests/unit/daemon/spmd/explain_test.c \
+  tests/unit/daemon/spmd/gather_place_test.c \
   tests/unit/daemon/spmd/infer_streams_test.c \
   tests/unit/daemon/spmd/oracle_test.c \
   tests/unit/daemon/spmd/pipeline_order_test.c \
   tests/unit/daemon/spmd/place_reductions_test.c \
-  tests/unit/daemon/spmd/reduction_mincut_test.c \
   tests/unit/daemon/spmd/reshard_kind_test.c \
   tests/unit/daemon/spmd/resolve_test.c \
   tests/unit/daemon/spmd/ring_attention_test.c \

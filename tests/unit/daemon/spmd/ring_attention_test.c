@@ -1,6 +1,6 @@
-/* Attention of groups that cut the sequence: which blocks each group takes, how many of them it holds
- * at once, and attention without a mask, which goes round; lengths of equal work. Values of masked
- * attention are proven in groups_test. */
+/* Attention of groups that cut the sequence: which blocks each group takes, how many of them it
+ * holds at once, and attention without a mask, which goes round; lengths of equal work. Values of
+ * masked attention are proven in stage_groups_test. */
 #include <stdio.h>
 
 #include "daemon/plan/plan_yaml.h"
@@ -175,7 +175,8 @@ static void unmasked_as_unsharded(void **state)
     hsp_graph_free(m.g);
 }
 
-/* Operations of forward and backward on the positions @lo .. @hi - 1 of one sequence, node by node. */
+/* Operations of forward and backward on the positions @lo .. @hi - 1 of one sequence, node by
+ * node. */
 static double work_on(const struct hsp_graph *g, int64_t lo, int64_t hi)
 {
     double sum = 0;

@@ -231,6 +231,28 @@ static void memory_and_queues(void **state)
     b->close(b);
 }
 
+static void an_op_without_a_kernel_is_refused_by_name(void **state)
+{
+    (void)state;
+    struct hsp_backend *b;
+    struct hsp_err err = {0};
+    float x[2] = {1, 2}, y[2] = {0};
+    const struct hsp_attrs at = {0};
+    struct hsp_array in = {.data = x, .dtype = HSP_F32, .rank = 1, .ext = {2}}, out = in;
+    out.data = y;
+    const struct hsp_call c = {
+        .op = HSP_OP_GELU, .at = &at, .n_in = 1, .n_out = 1, .in = &in, .out = &out};
+    assert_ok(hsp_backend_cpu_open(1, &b, &err), &err);
+    struct hsp_cpu *cpu = (struct hsp_cpu *)b;
+    assert_status(hsp_cpu_run_kernel(cpu, &c, HSP_F32, NULL, &err), HSP_EUNSUPPORTED);
+    assert_err(&err, HSP_EUNSUPPORTED, "gelu on a CPU");
+    assert_status(hsp_cpu_run_kernel(cpu, &c, HSP_BF16, NULL, &err), HSP_EUNSUPPORTED);
+    assert_err(&err, HSP_EUNSUPPORTED, "gelu on a CPU");
+    assert_ok(hsp_cpu_run_kernel(cpu, &c, HSP_F32, hsp_cpu_kernels_f32[HSP_OP_GELU], &err), &err);
+    assert_true(y[1] > 1.95F);
+    b->close(b);
+}
+
 HSP_TEST_FILE(conformance_test)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +263,7 @@ HSP_TEST_FILE(conformance_test)
         cmocka_unit_test(tails_of_gelu_keep_relative_accuracy),
         cmocka_unit_test(not_a_number_stays),
         cmocka_unit_test(wrong_calls_are_refused),
+        cmocka_unit_test(an_op_without_a_kernel_is_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

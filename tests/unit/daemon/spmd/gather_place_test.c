@@ -1,5 +1,5 @@
-/* Where gathers and slices stand: the compiler's places, which are where deduction asks, against all
- * places between the op that makes the cut and the op that asks. */
+/* Where gathers and slices stand: the compiler's places, which are where deduction asks, against
+ * all places between the op that makes the cut and the op that asks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,9 +45,9 @@ static const struct hsp_step *step_of(const struct finder *x, uint32_t node)
     return ret;
 }
 
-/* Whether the operand carries the cut that is gathered, or could be sliced as is asked. What is read
- * from the data is had in any layout: who reads more than the plan's cut computes all of it himself,
- * which the plan says not to do. Uses of parameters are the plan's. */
+/* Whether the operand carries the cut that is gathered, or could be sliced as is asked. What is
+ * read from the data is had in any layout: who reads more than the plan's cut computes all of it
+ * himself, which the plan says not to do. Uses of parameters are the plan's. */
 static bool carries(const struct finder *x, const struct hsp_value *v)
 {
     const struct hsp_layout *at = &v->at;
@@ -103,7 +103,8 @@ static void climb(struct finder *x, uint32_t tensor)
     }
 }
 
-/* Where an op asks for @value otherwise than it was cut: the cuts it keeps could be gathered instead. */
+/* Where an op asks for @value otherwise than it was cut: the cuts it keeps could be gathered
+ * instead. */
 static void turn(struct finder *x, uint32_t value)
 {
     for (uint32_t p = 0; p < x->s->n_parts; p++) {
@@ -217,7 +218,8 @@ static void fail_cheaper(const struct finder *x, const struct plan_model *m, con
              (long long)cost_with(x, m, text, use), text);
 }
 
-/* No choice of places is cheaper than the compiler's: all of them, or each alone and many together. */
+/* No choice of places is cheaper than the compiler's: all of them, or each alone and many
+ * together. */
 static void check_places(const struct plan_model *m, const char *text, struct tally *t)
 {
     struct place_run r;
@@ -353,7 +355,7 @@ static void test_limit(void **state)
     hsp_graph_free(m.g);
 }
 
-HSP_TEST_FILE(reduction_mincut_test)
+HSP_TEST_FILE(gather_place_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limit),
