@@ -2,8 +2,9 @@
 """Every public function of a pure library, and of the shells that say what is damaged, absent or
 other than it was, that can allocate has been on the stack when an allocation failed (tests/unit/oom).
 
-Public: declared in a header of a room of scripts/pure-rooms.txt or of SHELLS, but those that end in
-"int.h", which are a room's own. Can allocate: reaches malloc, an
+Public: declared in a header of a room of scripts/pure-rooms.txt or of SHELLS. A room's own are the
+functions of the state machines (hsp_ci_, hsp_ai_) and of a header "X_impl.h" or one that includes it. Can
+allocate: reaches malloc, an
 arena or the like over calls, taken addresses and tables in the machine code. On the stack: named by
 the addresses that the test programs left in PROGRAM.stacks; who is called at such an address counts
 too, for a last call leaves no frame. Exit: 0 all, 1 not, 77 not judgeable."""
@@ -35,11 +36,12 @@ def public_functions():
     found = {}
     for room in rooms():
         for header in glob.glob(os.path.join(SRC, room, "*.h")):
-            if header.endswith("int.h"):
-                continue
             text = re.sub(r"/\*.*?\*/", " ", open(header).read(), flags=re.S)
+            if header.endswith("_impl.h") or "_impl.h\"" in text:
+                continue
             for name in re.findall(r"^(?!static)[a-z][\w \t]*?[\s*](hsp_\w+)\s*\((?!\*)", text, re.M):
-                found[name] = os.path.relpath(header, SRC)
+                if not re.match("hsp_(ci|ai)_", name):
+                    found[name] = os.path.relpath(header, SRC)
     return found
 
 

@@ -1,4 +1,3 @@
-/* Start, steps, time and end of the shell; see app.h. */
 #include "daemon/app/app.h"
 
 #include <errno.h>
@@ -9,20 +8,23 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "daemon/app/actions.h"
-#include "daemon/app/api/admin_requests.h"
-#include "daemon/app/api/metrics_collect.h"
-#include "daemon/app/api/subscriptions.h"
-#include "daemon/app/api/trace_collect.h"
+#include "daemon/app/api/pending_requests.h"
+#include "daemon/app/dispatch.h"
 #include "daemon/app/docs/status_doc.h"
-#include "daemon/app/event_log.h"
-#include "daemon/app/job_table.h"
-#include "daemon/app/plan_queue.h"
-#include "daemon/app/store_stall.h"
+#include "daemon/app/feed/event_log.h"
+#include "daemon/app/feed/metrics_collect.h"
+#include "daemon/app/feed/subscriptions.h"
+#include "daemon/app/feed/trace_collect.h"
+#include "daemon/app/perform/actions.h"
+#include "daemon/app/perform/commit.h"
+#include "daemon/app/perform/plan_queue.h"
+#include "daemon/app/state/event_queue.h"
+#include "daemon/app/state/job_table.h"
+#include "daemon/app/state/sessions.h"
 #include "daemon/cluster/cluster_check.h"
+#include "daemon/cluster/cluster_step.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "proto/host/open_files_limit.h"
@@ -31,65 +33,13 @@
 
 #define ROWS_CAP ((size_t)2 << 30) /* all rows of the store: jobs with their plans */
 #define MAX_ROWS (1u << 20)
-/* Descriptors for all but connections: libuv, the store, event files, 64 of /metrics and some spare. */
+/* Descriptors for all but connections: libuv, the store, event files, 64 of /metrics, a few. */
 #define OWN_FILES  112u
 #define BEAT_MS    5000                /* status line when no watchdog asks for more */
+#define RETRY_MS   1000                /* a disk that takes nothing is tried again */
 #define DECODE_CAP ((size_t)160 << 20) /* a submit with 64 files of 1 MiB, and their copies */
 
-hsp_msec hsp_app_now(void)
-{
-    return uv_hrtime() / 1000000u;
-}
-
-int64_t hsp_app_unix_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_REALTIME, &t); /* cannot fail with this clock */
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* ---- works ---- */
-
-static void on_run(uv_work_t *req)
-{
-    struct hsp_app_task *w = req->data;
-    w->run(w);
-}
-
-static void try_end(struct hsp_app *a);
-
-static void on_done(uv_work_t *req, int status)
-{
-    struct hsp_app_task *w = req->data;
-    struct hsp_app *a = w->app;
-    (void)status; /* works are never cancelled */
-    w->done(w);
-    a->n_works--;
-    try_end(a);
-}
-
-bool hsp_app_queue(struct hsp_app *a, struct hsp_app_task *w)
-{
-    w->app = a;
-    w->req.data = w;
-    if (uv_queue_work(a->loop, &w->req, on_run, on_done) != 0) {
-        return false;
-    }
-    a->n_works++;
-    return true;
-}
-
 /* ---- steps ---- */
-
-void hsp_app_fail(struct hsp_app *a, const char *what, const struct hsp_err *err)
-{
-    if (!a->failed) {
-        hsp_log(a->log, HSP_LOG_ERROR, "app",
-                "%s: %s; ending, the next start reloads what is stored", what, err->msg);
-    }
-    a->failed = true;
-    uv_stop(a->loop);
-}
 
 /* A message that is only answered: no job has changed. Most are heartbeats. */
 static bool only_answered(const struct hsp_event *ev, const struct hsp_actions *acts)
@@ -101,7 +51,26 @@ static bool only_answered(const struct hsp_event *ev, const struct hsp_actions *
     return only;
 }
 
-void hsp_app_step(struct hsp_app *a, struct hsp_event *ev)
+static void on_tick(uv_timer_t *t);
+
+static void arm_tick(struct hsp_app *a)
+{
+    hsp_msec at = hsp_app_core_due(a, hsp_cluster_deadline(a->cluster));
+    hsp_msec wait = hsp_app_wait_deadline(a);
+    hsp_msec trace = hsp_app_trace_deadline(a);
+    at = wait < at ? wait : at;
+    at = trace < at ? trace : at;
+    if (a->closing || at >= a->tick_at) {
+        return; /* one that comes too early finds nothing due */
+    }
+    hsp_msec now = hsp_app_now();
+    a->tick_at = at;
+    uv_update_time(a->loop);
+    /* One millisecond later than due: the timer's clock may be behind ours by a fraction. */
+    (void)uv_timer_start(&a->tick, on_tick, at > now ? at - now + 1 : 1, 0); /* has a callback */
+}
+
+static void step(struct hsp_app *a, struct hsp_event *ev)
 {
     struct hsp_err err = {0};
     struct hsp_actions acts = {0};
@@ -123,20 +92,49 @@ void hsp_app_step(struct hsp_app *a, struct hsp_event *ev)
         hsp_app_count_time(a);
     }
     hsp_app_perform(a, &acts);
+    hsp_app_write_on(a);
     if (!only) {
         hsp_app_wait_check(a);
         hsp_app_trace_check(a);
     }
-    hsp_app_arm_tick(a);
+}
+
+/* What other parts do when the core has had the event. */
+static void after_step(struct hsp_app *a, const struct hsp_event *ev)
+{
+    if (ev->type == HSP_EV_PLAN_DONE) {
+        hsp_app_plan_next(a);
+    } else if (ev->type == HSP_EV_MSG && ev->u.msg->type == HSP_MSG_TRACED && !a->failed) {
+        hsp_app_traced(a, ev->conn, ev->u.msg);
+    }
+}
+
+/* Gives the core what was posted, and performs what follows, until the queue is empty. Events that
+ * are posted while actions are performed come behind them. */
+static void settle(struct hsp_app *a)
+{
+    struct hsp_app_event e;
+    if (a->settling || a->performing || a->failed || a->closing) {
+        return; /* the outer call comes to the new events, too */
+    }
+    a->settling = true;
+    while (hsp_app_event_take(a, &e)) {
+        step(a, &e.ev);
+        after_step(a, &e.ev);
+        hsp_app_event_fini(&e);
+    }
+    a->settling = false;
+    hsp_app_write_on(a);
+    arm_tick(a);
 }
 
 static void on_after_poll(uv_check_t *h)
 {
-    struct hsp_event ev = {.type = HSP_EV_TICK};
     struct hsp_app *a = h->data;
     (void)uv_idle_stop(&a->no_wait); /* neither can fail */
     (void)uv_check_stop(&a->after_poll);
-    hsp_app_step(a, &ev);
+    hsp_app_post_borrowed(a, &(struct hsp_event){.type = HSP_EV_TICK});
+    settle(a);
 }
 
 static void on_idle(uv_idle_t *h)
@@ -144,8 +142,8 @@ static void on_idle(uv_idle_t *h)
     (void)h;
 }
 
-/* The loop serves timers before connections. When this process was starved, beats that have arrived are still
- * unread: they are read first (W7). */
+/* The loop serves timers before connections. When this process was starved, beats that have arrived
+ * are still unread: they are read first (W7). */
 static void on_tick(uv_timer_t *t)
 {
     struct hsp_app *a = t->data;
@@ -154,21 +152,13 @@ static void on_tick(uv_timer_t *t)
     (void)uv_check_start(&a->after_poll, on_after_poll);
 }
 
-void hsp_app_arm_tick(struct hsp_app *a)
+static void on_retry(uv_timer_t *t)
 {
-    hsp_msec at = hsp_app_core_due(a, hsp_cluster_deadline(a->cluster));
-    hsp_msec wait = hsp_app_wait_deadline(a);
-    hsp_msec trace = hsp_app_trace_deadline(a);
-    at = wait < at ? wait : at;
-    at = trace < at ? trace : at;
-    if (a->closing || at >= a->tick_at) {
-        return; /* one that comes too early finds nothing due */
-    }
-    hsp_msec now = hsp_app_now();
-    a->tick_at = at;
-    uv_update_time(a->loop);
-    /* One millisecond later than due: the timer's clock may be behind ours by a fraction. */
-    (void)uv_timer_start(&a->tick, on_tick, at > now ? at - now + 1 : 1, 0); /* has a callback */
+    struct hsp_app *a = t->data;
+    (void)uv_timer_stop(t); /* cannot fail; hsp_app_retry_later repeats it */
+    hsp_app_write_on(a);
+    a->feed_stuck = false;
+    hsp_app_flush(a);
 }
 
 static void on_beat(uv_timer_t *t)
@@ -214,6 +204,23 @@ static enum hsp_status take_row(void *arg, const char *key, const void *value, s
     return r->key != NULL && r->value != NULL ? HSP_OK : HSP_ENOMEM;
 }
 
+/* Tells the core, and the log, of jobs that cannot be read. */
+static void tell_unreadable(struct hsp_app *a)
+{
+    /* Backwards: a step may end one, and the last takes its place. */
+    for (size_t i = a->n_unreadable; i-- > 0;) {
+        if (i >= a->n_unreadable) {
+            continue;
+        }
+        const struct hsp_app_unreadable *u = &a->unreadable[i];
+        struct hsp_event ev = {.type = HSP_EV_UNREADABLE, .u.unreadable = {u->id, u->why}};
+        hsp_log(a->log, HSP_LOG_ERROR, "store", "job %s cannot be used: %s",
+                hsp_app_job_name(a, u->id), u->why);
+        hsp_app_post(a, &ev, NULL);
+        settle(a);
+    }
+}
+
 static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
 {
     struct loading l = {.arena = hsp_arena_new(ROWS_CAP)};
@@ -230,7 +237,8 @@ static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
     if (st == HSP_OK) {
         hsp_app_jobs_recall(a);
         hsp_app_perform(a, &acts);
-        hsp_app_jobs_tell(a);
+        hsp_app_write_on(a);
+        tell_unreadable(a);
     } else {
         (void)hsp_err_wrap(err, "%s", a->cfg->state_dir);
     }
@@ -317,7 +325,8 @@ void hsp_app_reconfigure(struct hsp_app *a, const char *applied, const char *res
                    restart[0] != '\0' ? "; needs a restart: " : "", restart); /* cut on purpose */
     config_fact(a, true, text);
     hsp_log_set_level(a->log, (enum hsp_log_level)a->cfg->log_level);
-    hsp_app_step(a, &ev);
+    hsp_app_post_borrowed(a, &ev);
+    settle(a);
 }
 
 void hsp_app_reconfigure_failed(struct hsp_app *a, const struct hsp_err *why)
@@ -362,8 +371,8 @@ static void listen_http(struct hsp_app *a)
     hsp_log(a->log, HSP_LOG_NOTICE, "app", "metrics on http://%s/metrics", hsp_httpd_name(a->http));
 }
 
-/* Descriptors are asked for; with fewer, as many connections less: a caller too many is told so, while the
- * store, the log and the pool have what they need. */
+/* Descriptors are asked for; with fewer, as many connections less: a caller too many is told so,
+ * while the store, the log and the pool have what they need. */
 static uint32_t connections(struct hsp_app *a)
 {
     /* Administrators and callers that are refused need places beside the agents. */
@@ -381,6 +390,33 @@ static uint32_t connections(struct hsp_app *a)
     return have;
 }
 
+/* ---- callbacks of the net ---- */
+
+static void on_open(void *ctx, uint32_t conn, const struct hsp_net_peer *peer)
+{
+    hsp_dispatch_open(ctx, conn, peer);
+}
+
+static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
+{
+    hsp_dispatch_frame(ctx, conn, f);
+    settle(ctx); /* before the message goes */
+}
+
+static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
+{
+    hsp_dispatch_close(ctx, conn, why);
+    settle(ctx);
+}
+
+static void on_refuse(void *ctx, const char *name, const struct hsp_err *why)
+{
+    hsp_dispatch_refuse(ctx, name, why);
+}
+
+static const struct hsp_net_calls net_calls = {
+    .on_open = on_open, .on_frame = on_frame, .on_close = on_close, .on_refuse = on_refuse};
+
 static enum hsp_status open_net(struct hsp_app *a, const struct hsp_net_keys *keys,
                                 struct hsp_err *err)
 {
@@ -394,7 +430,7 @@ static enum hsp_status open_net(struct hsp_app *a, const struct hsp_net_keys *ke
     if (a->clients == NULL || a->decoding == NULL) {
         return hsp_err_nomem(err, "the table of clients");
     }
-    return hsp_net_new(a->loop, &nc, &hsp_app_net_calls, a, &a->net, err);
+    return hsp_net_new(a->loop, &nc, &net_calls, a, &a->net, err);
 }
 
 static void start_handles(struct hsp_app *a)
@@ -411,7 +447,9 @@ static void start_handles(struct hsp_app *a)
     a->n_handles = 6;
     a->tick_at = UINT64_MAX;
     beat = beat > 0 && beat < BEAT_MS ? beat : BEAT_MS;
-    (void)uv_timer_start(&a->beat, on_beat, beat, beat); /* has a callback */
+    (void)uv_timer_start(&a->beat, on_beat, beat, beat); /* all have a callback */
+    (void)uv_timer_start(&a->retry, on_retry, RETRY_MS, RETRY_MS);
+    (void)uv_timer_stop(&a->retry); /* until hsp_app_retry_later */
 }
 
 enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cfg,
@@ -429,6 +467,7 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
     a->metrics.reload_ok = true;
     a->start_s = hsp_app_unix_ms() / 1000;
     a->address = "";
+    a->settle = settle;
     hsp_buf_init(&a->encoding, HSP_MSG_BODY_MAX);
     start_handles(a);
     *ret = a; /* also on failure: to be closed */
@@ -447,29 +486,19 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
     }
     if (st == HSP_OK) {
         listen_http(a);
-        hsp_app_arm_tick(a);
+        settle(a);
     }
     return st;
 }
 
 /* ---- end ---- */
 
-static void try_end(struct hsp_app *a)
-{
-    if (a->closing && a->net_closed && a->http_closed && a->n_works == 0 && a->n_handles == 0 &&
-        a->on_closed != NULL) {
-        void (*on_closed)(struct hsp_app *) = a->on_closed;
-        a->on_closed = NULL;
-        on_closed(a);
-    }
-}
-
 static void on_net_closed(void *ctx)
 {
     struct hsp_app *a = ctx;
     a->net = NULL;
     a->net_closed = true;
-    try_end(a);
+    hsp_app_try_end(a);
 }
 
 static void on_http_closed(void *ctx)
@@ -477,14 +506,14 @@ static void on_http_closed(void *ctx)
     struct hsp_app *a = ctx;
     a->http = NULL;
     a->http_closed = true;
-    try_end(a);
+    hsp_app_try_end(a);
 }
 
 static void on_handle_closed(uv_handle_t *h)
 {
     struct hsp_app *a = h->data;
     a->n_handles--;
-    try_end(a);
+    hsp_app_try_end(a);
 }
 
 void hsp_app_close(struct hsp_app *a, void (*on_closed)(struct hsp_app *a))
@@ -496,6 +525,7 @@ void hsp_app_close(struct hsp_app *a, void (*on_closed)(struct hsp_app *a))
     a->on_closed = on_closed;
     hsp_app_plan_cancel_all(a);
     hsp_app_perform_rest(a);
+    hsp_app_write_on(a);
     hsp_app_flush(a);
     uv_close((uv_handle_t *)&a->tick, on_handle_closed);
     uv_close((uv_handle_t *)&a->beat, on_handle_closed);
@@ -515,6 +545,7 @@ void hsp_app_close(struct hsp_app *a, void (*on_closed)(struct hsp_app *a))
 struct hsp_app *hsp_app_free(struct hsp_app *a)
 {
     if (a != NULL) {
+        hsp_app_events_free(a);
         hsp_app_batches_free(a);
         hsp_app_follow_free(a);
         hsp_app_trace_free(a);

@@ -278,8 +278,8 @@ static int give_up(struct program *p)
     return EXIT_FAILURE;
 }
 
-/* Planning allocates on whatever thread it runs. One heap for all, that gives large pieces back, is half
- * the memory of one for each, and does not grow with the number of plans. */
+/* Planning allocates on whatever thread it runs. One heap for all, that gives large pieces back, is
+ * half the memory of one for each, and does not grow with the number of plans. */
 static void frugal_heap(void)
 {
     (void)mallopt(M_ARENA_MAX, 1); /* only wishes */

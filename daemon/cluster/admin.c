@@ -1,4 +1,3 @@
-/* What admins ask for. Every request gets one REPLY. */
 #include "daemon/cluster/admin.h"
 
 #include <stdio.h>
@@ -8,9 +7,11 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_data.h"
+#include "daemon/cluster/job_state.h"
 #include "daemon/cluster/jobs.h"
-#include "daemon/cluster/membership.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/node_check.h"
+#include "daemon/cluster/outbox.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/suspend.h"
 #include "proto/base/str.h"

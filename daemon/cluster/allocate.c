@@ -1,28 +1,11 @@
-/* Which devices each job may use: a function of the jobs by priority and submit order, their min
- * and max, and the devices with who holds them. In passes: 0  a finishing job keeps what it has, and has its min filled up when it moves; 1
- * each job that has state gets its min, devices it holds first (a started job is never starved); 2
- * each job that has none gets its min if so many are left, free ones first, else nothing; 3  what
- * is left goes to jobs up to their max, in order; a device its planner declined is left out. A
- * device held by another job is only handed on when that job has given it back: callers take those
- * of the target that are free or their own (hsp_ci_available). */
 #include "daemon/cluster/allocate.h"
 
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/finishing.h"
 #include "daemon/cluster/index.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/job_state.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
-#include "daemon/cluster/membership.h"
-
-bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (list[i] == d) {
-            return true;
-        }
-    }
-    return false;
-}
+#include "daemon/cluster/outbox.h"
 
 static bool has_state(const struct hsp_job *j)
 {
@@ -48,7 +31,8 @@ static bool up_soon(const struct hsp_cluster *c, hsp_device_id d)
     return c->now_ms < hsp_ci_device(c, d)->restart_ms + c->cfg.up_ms;
 }
 
-/* From the briefs and the holders alone, which lie close together: there may be ten thousand nodes. */
+/* From the briefs and the holders alone, which lie close together: there may be ten thousand
+ * nodes. */
 static bool gather(struct hsp_cluster *c, struct alloc *a)
 {
     size_t n = 0;

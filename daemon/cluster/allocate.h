@@ -1,11 +1,23 @@
-/* @@SENTENCE@@ allocate: purpose to be written. */
+/* Shares the devices among the jobs, so that a job that has begun always keeps its min.
+ *
+ * The result is a function of the jobs by priority and submit order, of their min and max, and
+ * of the devices with their leases. Devices are given out in passes:
+ *   0  A finishing job keeps its devices; when it moves, its min is filled up.
+ *   1  Each job with state gets its min, devices that it holds first.
+ *   2  Each job without state gets its min, free devices first, or nothing.
+ *   3  The rest goes to the jobs in order, up to their max, without devices their planner declined.
+ * Example: job 1 (min 1, max 4) runs on devices a b c d; job 2 (min 2, max 2, same priority) is
+ * submitted. Pass 1 gives a to job 1, pass 2 gives b c to job 2, pass 3 gives d to job 1. Job 2
+ * may use b and c when job 1 has given them back.
+ *
+ * A job never waits for the state of another one. Devices that the planner declined are free for
+ * other jobs until the question changes. */
 #ifndef HSP_ALLOCATE_H
 #define HSP_ALLOCATE_H
 #include "daemon/cluster/cluster_state.h"
 
-/* The devices job @j may use now, ascending, in the arena of the step. Pure function of
- * jobs by priority and submit order, min and max, and devices. */
+/* The devices that job @j may use now, ascending, in the arena of the step: those of its share that
+ * are free or its own. Returns their number. Without memory c->failed is set and 0 is returned. */
 uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id **ret);
-bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d);
 
 #endif

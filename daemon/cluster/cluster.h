@@ -1,4 +1,5 @@
-/* The coordinator: membership, jobs, leases, epochs (decisions D8-D10). A pure machine.
+/* Declares the events, actions and contract of the coordinator, a pure machine that decides about
+ * membership, jobs, leases and epochs (decisions D8-D10). Its functions are in cluster_step.h.
  *
  * Role:      hspmdd's shell feeds it events and performs the actions it returns; tests/sim does the
  *            same under virtual time. It never sees a socket, a plan's content or a program.
@@ -9,10 +10,10 @@
  * Bounds:    HSP_MAX_NODES nodes, HSP_MAX_JOBS jobs not yet forgotten, HSP_MSG_RANKS ranks a job.
  *
  * Contract of the shell:
- *  (W1) Actions are performed in order, and nothing behind a STORE, ERASE, KEEP_PLAN or COPY_PLAN leaves
- *       the process before that row is on disk; only answers to heartbeats may always leave. A write
- *       that fails is tried again: until it succeeds, or the process ends and the next start reloads,
- *       the clock of the events stands.
+ *  (W1) Actions are performed in order, and nothing behind a STORE, ERASE, KEEP_PLAN or COPY_PLAN
+ *       leaves the process before that row is on disk; only answers to heartbeats may always leave.
+ *       A write that fails is tried again: until it succeeds, or the process ends and the next
+ *       start reloads, the clock of the events stands.
  *  (W2) A plan is computed on the snapshot of START_PLAN; PLAN_DONE names its ticket. Every
  *       ticket is answered once, unless CANCEL_PLAN named it.
  *  (W3) KEEP_PLAN(job, plan, ticket) makes the result of that ticket durable under (job,
@@ -24,9 +25,9 @@
  *  (W5) The rows last stored are given to hsp_cluster_load before the first event.
  *  (W6) ECHO is answered by the shell, at once, while hsp_cluster_measures says that the node may
  *       ask, HSP_CLUSTER_ECHOES times; then it is fed like every message: the node is heard.
- *  (W7) TICK comes behind the messages that have arrived by then: nodes are found silent by it alone.
- *  (W8) TRACE and TRACED are between the shell and the agents of a running epoch: the core only hears from
- *       which node they come.
+ *  (W7) TICK comes behind the messages that have arrived by then: only TICK finds nodes silent.
+ *  (W8) TRACE and TRACED are between the shell and the agents of a running epoch: the core only
+ *       hears from which node they come.
  *
  * Invariants (hsp_cluster_check):
  *  (I1) epochs of a job only grow and none is used twice.
@@ -39,9 +40,7 @@
  */
 #ifndef HSP_CLUSTER_H
 #define HSP_CLUSTER_H
-#include <stdio.h>
 
-#include "proto/base/buf.h"
 #include "proto/base/err.h"
 #include "proto/wire/msg.h"
 
@@ -89,8 +88,6 @@ struct hsp_cluster_config {
     const char *trusted;   /* then NCCL may go between hosts there, "" or NULL nowhere; borrowed */
     const char *address;   /* told to agents as another way to here, NULL none; borrowed */
 };
-/* heartbeat = detect / 6, suspect = 1.5 beats, seal = 2 x detect, ... */
-void hsp_cluster_defaults(uint32_t failure_detection_ms, struct hsp_cluster_config *ret);
 
 /* ---- what planning returns ---- */
 
@@ -116,9 +113,9 @@ struct hsp_plan_info {
      * people; not kept by the core. */
     uint32_t n_templates, new_templates;
     /* Where the members stand on fewer nodes than the job's copies, each version also goes to
-     * *keepers*: devices of other nodes that compute nothing, as mesh ranks n_ranks... Planning says
-     * for how many there is room (each holds the whole state) and what one takes; the core says
-     * which they are. */
+     * *keepers*: devices of other nodes that compute nothing, as mesh ranks n_ranks... Planning
+     * says for how many keepers there is room (each holds the whole state) and how much one takes;
+     * the core chooses them. */
     uint32_t n_spare;    /* at most HSP_MAX_KEEPERS; pieces name holders below n_ranks + n_spare */
     uint64_t keep_bytes; /* both slots of one keeper, in the state folder of its node */
     uint32_t n_keepers;  /* chosen, <= n_spare; 0 in what planning returns */
@@ -170,9 +167,9 @@ enum hsp_admin_verb {
     HSP_ADMIN_CHECKPOINT, /* one now */
     HSP_ADMIN_RESUME,     /* a suspended, failed or cancelled job, from its newest checkpoint; one
                              that is being suspended goes on */
-    HSP_ADMIN_SUSPEND, /* when a checkpoint made from now on is complete; at once before the start */
-    HSP_ADMIN_CHECK,   /* check: its REPLY comes when all is measured */
-    HSP_ADMIN_CHECK_STOP /* who asked for the check `request` has gone */
+    HSP_ADMIN_SUSPEND,    /* when a new checkpoint is complete; at once before the start */
+    HSP_ADMIN_CHECK,      /* check: its REPLY comes when all is measured */
+    HSP_ADMIN_CHECK_STOP  /* who asked for the check `request` has gone */
 };
 
 struct hsp_job_terms { /* the parts of the job file the core decides with */
@@ -235,10 +232,10 @@ struct hsp_event {
 enum hsp_action_type {
     HSP_ACT_SEND,    /* conn, msg */
     HSP_ACT_PREPARE, /* conn, msg (PREPARE without key and blob), prepare: the shell adds both */
-    HSP_ACT_CHECK, /* conn, msg (CHECK without key): the shell adds one, the same for all of a check */
-    HSP_ACT_CLOSE,       /* conn, text */
-    HSP_ACT_STORE,       /* key, value, len: replaces the row */
-    HSP_ACT_ERASE,       /* key */
+    HSP_ACT_CHECK,   /* conn, msg (CHECK without key): the shell adds a key, one for each check */
+    HSP_ACT_CLOSE,   /* conn, text */
+    HSP_ACT_STORE,   /* key, value, len: replaces the row */
+    HSP_ACT_ERASE,   /* key */
     HSP_ACT_START_PLAN,  /* plan */
     HSP_ACT_CANCEL_PLAN, /* job, ticket: no PLAN_DONE is needed any more */
     HSP_ACT_KEEP_PLAN,   /* job, plan_no, ticket */
@@ -246,8 +243,8 @@ enum hsp_action_type {
     HSP_ACT_DROP_PLAN,   /* job, plan_no */
     HSP_ACT_REPLY,       /* request, status, job, text */
     HSP_ACT_FACT,        /* fact: one line of the events feed */
-    /* msg (STEP): the record of a step, (FINISHED, in its blob): those of all steps; a later one for
-     * the same step replaces it */
+    /* msg: STEP, the record of a step, or FINISHED, in whose blob are those of all steps. A later
+     * record of the same step replaces the earlier one. */
     HSP_ACT_METRIC
 };
 
@@ -319,38 +316,5 @@ struct hsp_cluster_row { /* borrowed */
     const void *value;
     uint32_t len;
 };
-
-/* A machine without rows has term 0 and accepts no event before hsp_cluster_load. NULL: no memory.
- */
-struct hsp_cluster *hsp_cluster_new(const struct hsp_cluster_config *cfg);
-struct hsp_cluster *hsp_cluster_free(struct hsp_cluster *c); /* NULL allowed; returns NULL */
-/* Actions of this step */
-struct hsp_action *hsp_ci_emit(struct hsp_cluster *c, enum hsp_action_type type);
-/* Zeroed memory of this step; NULL sets c->failed. */
-void *hsp_ci_alloc(struct hsp_cluster *c, size_t n, size_t size);
-struct hsp_fact *hsp_ci_fact(struct hsp_cluster *c, const char *type, enum hsp_severity sev,
-                             const struct hsp_job *j, const struct hsp_cluster_node *n,
-                             const char *fmt, ...) __attribute__((format(printf, 6, 7)));
-/* Copies @m into the arena of the step; nothing when @conn is 0. */
-void hsp_ci_send(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m);
-void hsp_ci_close(struct hsp_cluster *c, uint32_t conn, const char *why);
-const char *hsp_ci_printf(struct hsp_cluster *c, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* Begins a term: restores what is stored (nothing at the first start), raises the term. The actions
- * store it. HSP_EPARSE: a row does not decode, HSP_EVERSION: it is of another hspmdd; named; the machine is then only good to be freed.
- * HSP_ENOMEM. */
-enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster_row *rows,
-                                 uint32_t n, hsp_msec now_ms, struct hsp_actions *ret,
-                                 struct hsp_err *err);
-
-/* Advances the machine by one event. Everything unexpected from agents is decided here (answered,
- * closed or ignored); HSP_EINVAL only for an event the shell may not send (state unchanged);
- * HSP_ENOMEM: the machine is half way, the process must end and reload. */
-enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *ev,
-                                 struct hsp_actions *ret, struct hsp_err *err);
-
-/* When the next TICK is due; UINT64_MAX: none. */
-hsp_msec hsp_cluster_deadline(const struct hsp_cluster *c);
 
 #endif

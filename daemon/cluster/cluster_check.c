@@ -1,14 +1,11 @@
-/* The invariants of cluster.h, asserted, and the state as text. */
 #include "daemon/cluster/cluster_check.h"
 
 #include <inttypes.h>
 
-#include "daemon/cluster/health.h"
+#include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
-#include "daemon/cluster/jobs.h"
-#include "daemon/cluster/keepers.h"
-#include "daemon/cluster/membership.h"
-#include "daemon/cluster/plans.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/plan_info.h"
 #include "proto/base/check.h"
 
 static void check_epoch(const struct hsp_cluster *c, const struct hsp_job *j,

@@ -1,7 +1,4 @@
-/* @@SENTENCE@@ cluster_check: purpose to be written.
- *
- * Purity:    pure: time and everything else arrive in events.
- */
+/* Asserts the invariants of cluster.h and prints the state, for debug builds and tests. */
 #ifndef HSP_CLUSTER_CHECK_H
 #define HSP_CLUSTER_CHECK_H
 #include "proto/base/buf.h"

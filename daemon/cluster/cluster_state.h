@@ -165,7 +165,11 @@ struct hsp_job_mark {
     char *refused;     /* owned: why the node's text keeps it out; NULL: it does not */
 };
 
-/* Which of the checkpoints there may be of one version: folders may have that of another history. */
+/* Names one checkpoint among those that there may be of a version. The step is not enough: a
+ * folder may have it of a former job of this name, or of an epoch that was lost unheard. Term
+ * and epoch are not enough, since two jobs may share them. PREPARE carries the mark, and members
+ * take that content or nothing. Rows before form 9 have none: then the latest is meant, as
+ * members see it. */
 struct hsp_ckpt_mark {
     uint64_t term, epoch; /* in which it was written; epoch 0: not known */
     uint64_t content;
@@ -302,6 +306,7 @@ struct hsp_check {
 };
 
 #define HSP_NO_NODE UINT32_MAX
+#define HSP_NEVER   UINT64_MAX /* a time that does not come */
 
 /* What the choice of devices needs of a node, close together: bits are devices. */
 struct hsp_node_brief {
@@ -354,12 +359,6 @@ struct hsp_cluster {
     struct hsp_action spare; /* written when actions cannot grow */
     struct hsp_job_mark spare_mark;
     bool failed; /* out of memory: only to be freed */
-};
-
-struct hsp_spread {
-    uint32_t min_nodes; /* every part of the state is on at least so many nodes that are there */
-    uint32_t n_sole;    /* nodes that are the only one with some part */
-    uint32_t node;      /* the first of them; meaningless when there is none */
 };
 
 #endif

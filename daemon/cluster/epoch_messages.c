@@ -1,184 +1,26 @@
-/* What agents say about the epochs of a job, and what a HELLO says about them. */
 #include "daemon/cluster/epoch_messages.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/attempt_end.h"
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/epochs.h"
+#include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_data.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/job_state.h"
 #include "daemon/cluster/keepers.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
-#include "daemon/cluster/membership.h"
-#include "daemon/cluster/plans.h"
+#include "daemon/cluster/node_loss.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/slow.h"
 #include "daemon/cluster/suspend.h"
 #include "proto/base/str.h"
-#include "proto/base/vec.h"
 
-static bool gone(const struct hsp_job *j)
-{
-    return j->att.epoch != 0 && j->att.phase == HSP_ATT_GO;
-}
-
-static bool running(const struct hsp_job *j)
-{
-    return j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
-           j->state == HSP_JOB_FINISHING;
-}
-
-static void learn(struct hsp_job *j, uint32_t kind, hsp_device_id d, hsp_device_id peer,
-                  uint64_t amount)
-{
-    if (j->n_facts < HSP_CLUSTER_FACTS) {
-        j->facts[j->n_facts++] = (struct hsp_plan_fact){kind, d, peer, amount};
-    }
-}
-
-void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
-{
-    enum hsp_epoch_mode mode = j->att.mode;
-    if (mode == HSP_MODE_SWITCH && j->unwritten == j->cur.epoch) {
-        j->problem[0] = '\0'; /* of a node that tries no more */
-    }
-    hsp_ci_epoch_fini(&j->cur);
-    j->cur = j->att;
-    j->att = (struct hsp_cl_epoch){0};
-    j->cur.phase = HSP_ATT_NONE;
-    j->cur.settled = false;
-    j->cur.trace.started_ms = c->now_ms;
-    if (mode == HSP_MODE_FRESH || mode == HSP_MODE_RESTORE) {
-        j->begun = j->cur.epoch;
-    }
-    if (mode == HSP_MODE_RESTORE) { /* one behind it, heard of since, is of another history */
-        j->ckpt_step = j->cur.step;
-        j->ckpt = j->origin_ckpt;
-    }
-    j->lost_from = mode == HSP_MODE_SWITCH ? j->cur.step : j->lost_from;
-    if (j->suspend_from > j->cur.step) {
-        j->suspend_from = j->cur.step; /* what was behind is lost: the next checkpoint is of here */
-    }
-    hsp_ci_watch_begin(c, j);
-    j->n_held = 0; /* what it was is spent; SEALED says what there is next time */
-    j->reason[0] = '\0';
-    hsp_ci_job_move(c, j, HSP_JOB_RUNNING);
-    hsp_ci_store_job(c, j);
-    for (uint32_t i = 0; i < j->n_leases; i++) { /* one that was a source may be none now */
-        hsp_ci_look_node(c, hsp_ci_node(c, j->leases[i]));
-    }
-}
-
-/* Its first vote passed: the state is whole and copied in the layout of this epoch, older ones may
- * go. */
-static void settle(struct hsp_cluster *c, struct hsp_job *j)
-{
-    j->cur.settled = true;
-    j->cur.trace.first_step_ms = c->now_ms;
-    hsp_ci_look_job(c, j);
-    for (uint32_t i = 0; i < j->n_leases; i++) {
-        if (hsp_ci_device(c, j->leases[i])->ask == HSP_ASK_NONE) {
-            hsp_ci_ask(c, j->leases[i], HSP_ASK_RELEASE);
-        }
-    }
-    struct hsp_epoch_trace *t = hsp_ci_alloc(c, 1, sizeof(*t));
-    struct hsp_fact *f =
-        hsp_ci_fact(c, "switch.end", HSP_SEV_NOTICE, j, NULL, "epoch %llu runs from step %llu",
-                    (unsigned long long)j->cur.epoch, (unsigned long long)j->cur.step);
-    if (f != NULL && t != NULL) {
-        *t = j->cur.trace;
-        f->trace = t;
-        f->cause = hsp_ci_printf(c, "%s", j->cur.cause);
-        f->step = j->cur.step;
-        f->lost_steps = j->lost_from > j->cur.step ? j->lost_from - j->cur.step : 0;
-    }
-    j->cause[0] = '\0';
-    j->detect_ms = j->sealed_ms = j->planned_ms = 0;
-    hsp_ci_store_job(c, j);
-    while (j->n_plans > 0 && j->plans[0].plan < j->cur.plan) {
-        hsp_ci_drop_plan(c, j, j->plans[0].plan);
-    }
-}
-
-/* Its line of the metrics; also of an epoch that is over: agents say again after a reconnect what may
- * have been lost on the way. */
-static bool record_step(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_msg *m)
-{
-    struct hsp_msg *copy = hsp_ci_alloc(c, 1, sizeof(*copy));
-    if (copy == NULL || hsp_msg_clone(m, c->arena, copy, NULL) != HSP_OK) {
-        c->failed = true;
-        return false;
-    }
-    struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_METRIC);
-    a->job = j->id;
-    a->msg = copy;
-    return true;
-}
-
-static void step(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg *m)
-{
-    const struct hsp_m_step *s = &m->u.step;
-    if (gone(j) && m->epoch == j->att.epoch) {
-        if (j->att.mode == HSP_MODE_SWITCH && j->att.step == 0) {
-            j->att.step = s->step;
-        }
-        hsp_ci_look_job(c, j);
-        hsp_ci_promote(c, j); /* a vote passed: all have started, whatever was lost on the way */
-    }
-    if (m->epoch > j->cur.epoch || !record_step(c, j, m) || m->epoch != j->cur.epoch ||
-        !running(j)) {
-        return;
-    }
-    if (!j->cur.settled) {
-        settle(c, j);
-    }
-    j->failures = s->step > j->stable ? 0 : j->failures;
-    j->stable = s->step > j->stable ? s->step : j->stable;
-    hsp_ci_watch_step(c, j, s);
-    if (s->final || j->retune) {
-        hsp_ci_look_job(c, j);
-    }
-    if (s->final && j->state == HSP_JOB_RUNNING) {
-        hsp_ci_job_move(c, j, HSP_JOB_FINISHING);
-        hsp_ci_store_job(c, j);
-    } else if (s->final && j->state == HSP_JOB_SWITCHING && !gone(j)) {
-        hsp_ci_attempt_drop(c, j, "the last step is done");
-        hsp_ci_job_move(c, j, HSP_JOB_FINISHING);
-        hsp_ci_store_job(c, j);
-    }
-}
-
-static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg *m)
-{
-    uint64_t epoch = m->epoch;
-    if (gone(j) && epoch == j->att.epoch) {
-        hsp_ci_promote(c, j);
-    }
-    if (epoch == j->cur.epoch) { /* outputs are written: done, whatever broke meanwhile */
-        j->stable = j->steps;
-        if (m->blob_len > 0) {
-            (void)record_step(c, j, m);
-        }
-        hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
-    }
-}
-
-static void order(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t type, uint32_t job,
-                  uint32_t device, uint64_t epoch)
-{
-    struct hsp_msg m = {.type = type, .epoch = epoch};
-    if (type == HSP_MSG_SEAL) {
-        m.u.jobref.job = job;
-    } else {
-        m.u.devref.job = job;
-        m.u.devref.device = device;
-    }
-    hsp_ci_send(c, n->conn, &m);
-}
+/* ---- preparing and starting ---- */
 
 static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                   const struct hsp_msg *m)
@@ -187,9 +29,11 @@ static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_n
     hsp_device_id d = HSP_DEVICE(hsp_ci_index_of(c, n), r->device);
     struct hsp_epoch_peer *p = hsp_ci_peer(&j->att, d);
     if (m->epoch != j->att.epoch && m->epoch != j->cur.epoch) {
-        /* Of an attempt of another process, that its HELLO was too early to tell of: nobody else could
-         * use the device. */
-        order(c, n, HSP_MSG_DROP, j->id, r->device, m->epoch);
+        /* It is of an attempt that was begun before a restart, and the HELLO came too early to tell
+         * of it. Without DROP no other job could use the device. */
+        struct hsp_msg drop = {
+            .type = HSP_MSG_DROP, .epoch = m->epoch, .u.devref = {j->id, r->device}};
+        hsp_ci_send(c, n->conn, &drop);
         return;
     }
     if (m->epoch != j->att.epoch || j->att.phase != HSP_ATT_PREPARING || p == NULL) {
@@ -200,6 +44,14 @@ static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_n
     p->data_digest = r->data_digest;
     p->links = (struct hsp_links){r->links_shm, r->links_unix, r->links_tls, r->links_tcp};
     p->ready = true;
+}
+
+static void learn(struct hsp_job *j, uint32_t kind, hsp_device_id d, hsp_device_id peer,
+                  uint64_t amount)
+{
+    if (j->n_facts < HSP_CLUSTER_FACTS) {
+        j->facts[j->n_facts++] = (struct hsp_plan_fact){kind, d, peer, amount};
+    }
 }
 
 static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
@@ -236,9 +88,9 @@ static void started(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster
     struct hsp_epoch_peer *p = hsp_ci_peer(&j->att, HSP_DEVICE(hsp_ci_index_of(c, n), s->device));
     struct hsp_epoch_peer *late =
         hsp_ci_peer(&j->cur, HSP_DEVICE(hsp_ci_index_of(c, n), s->device));
-    if (running(j) && m->epoch == j->cur.epoch && late != NULL) {
+    if (hsp_ci_job_runs(j) && m->epoch == j->cur.epoch && late != NULL) {
         late->started = true; /* a source: ranks have, the first vote says so */
-    } else if (gone(j) && m->epoch == j->att.epoch && p != NULL) {
+    } else if (hsp_ci_attempt_gone(j) && m->epoch == j->att.epoch && p != NULL) {
         p->started = true;
         if ((uint32_t)(p - j->att.peers) < j->att.n_ranks) {
             j->att.step = s->step;
@@ -251,11 +103,109 @@ static void started(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster
     }
 }
 
+/* ---- steps and the end ---- */
+
+/* Its first vote passed: the state is whole and copied in the layout of this epoch, older ones may
+ * go. */
+static void settle(struct hsp_cluster *c, struct hsp_job *j)
+{
+    j->cur.settled = true;
+    j->cur.trace.first_step_ms = c->now_ms;
+    hsp_ci_look_job(c, j);
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        if (hsp_ci_device(c, j->leases[i])->ask == HSP_ASK_NONE) {
+            hsp_ci_ask(c, j->leases[i], HSP_ASK_RELEASE);
+        }
+    }
+    struct hsp_epoch_trace *t = hsp_ci_alloc(c, 1, sizeof(*t));
+    struct hsp_fact *f =
+        hsp_ci_fact(c, "switch.end", HSP_SEV_NOTICE, j, NULL, "epoch %llu runs from step %llu",
+                    (unsigned long long)j->cur.epoch, (unsigned long long)j->cur.step);
+    if (f != NULL && t != NULL) {
+        *t = j->cur.trace;
+        f->trace = t;
+        f->cause = hsp_ci_printf(c, "%s", j->cur.cause);
+        f->step = j->cur.step;
+        f->lost_steps = j->lost_from > j->cur.step ? j->lost_from - j->cur.step : 0;
+    }
+    j->cause[0] = '\0';
+    j->detect_ms = j->sealed_ms = j->planned_ms = 0;
+    hsp_ci_store_job(c, j);
+    while (j->n_plans > 0 && j->plans[0].plan < j->cur.plan) {
+        hsp_ci_drop_plan(c, j, j->plans[0].plan);
+    }
+}
+
+/* Appends the line of the metrics, also for an epoch that is over: after a reconnect agents repeat
+ * lines that may have been lost on the way. */
+static bool record_step(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_msg *m)
+{
+    struct hsp_msg *copy = hsp_ci_alloc(c, 1, sizeof(*copy));
+    if (copy == NULL || hsp_msg_clone(m, c->arena, copy, NULL) != HSP_OK) {
+        c->failed = true;
+        return false;
+    }
+    struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_METRIC);
+    a->job = j->id;
+    a->msg = copy;
+    return true;
+}
+
+static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg *m)
+{
+    const struct hsp_m_step *s = &m->u.step;
+    if (hsp_ci_attempt_gone(j) && m->epoch == j->att.epoch) {
+        if (j->att.mode == HSP_MODE_SWITCH && j->att.step == 0) {
+            j->att.step = s->step;
+        }
+        hsp_ci_look_job(c, j);
+        hsp_ci_promote(c, j); /* a vote passed: all have started, whatever was lost on the way */
+    }
+    if (m->epoch > j->cur.epoch || !record_step(c, j, m) || m->epoch != j->cur.epoch ||
+        !hsp_ci_job_runs(j)) {
+        return;
+    }
+    if (!j->cur.settled) {
+        settle(c, j);
+    }
+    j->failures = s->step > j->stable ? 0 : j->failures;
+    j->stable = s->step > j->stable ? s->step : j->stable;
+    hsp_ci_watch_step(c, j, s);
+    if (s->final || j->retune) {
+        hsp_ci_look_job(c, j);
+    }
+    if (s->final && j->state == HSP_JOB_RUNNING) {
+        hsp_ci_job_move(c, j, HSP_JOB_FINISHING);
+        hsp_ci_store_job(c, j);
+    } else if (s->final && j->state == HSP_JOB_SWITCHING && !hsp_ci_attempt_gone(j)) {
+        hsp_ci_attempt_drop(c, j, "the last step is done");
+        hsp_ci_job_move(c, j, HSP_JOB_FINISHING);
+        hsp_ci_store_job(c, j);
+    }
+}
+
+static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg *m)
+{
+    uint64_t epoch = m->epoch;
+    if (hsp_ci_attempt_gone(j) && epoch == j->att.epoch) {
+        hsp_ci_promote(c, j);
+    }
+    if (epoch == j->cur.epoch) { /* outputs are written: done, whatever broke meanwhile */
+        j->stable = j->steps;
+        if (m->blob_len > 0) {
+            (void)record_step(c, j, m);
+        }
+        hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
+    }
+}
+
+/* ---- losses ---- */
+
 static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                       const struct hsp_msg *m)
 {
     const struct hsp_m_lost *l = &m->u.lost;
-    bool cur = running(j) && m->epoch == j->cur.epoch;
+    bool cur = hsp_ci_job_runs(j) && m->epoch == j->cur.epoch;
     bool att = j->att.epoch != 0 && m->epoch == j->att.epoch;
     bool sealing = j->state == HSP_JOB_SEALING && m->epoch <= j->seal_upto && m->epoch != 0;
     if (!cur && !att && !sealing) {
@@ -273,7 +223,7 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
             : hsp_ci_printf(c, "%s/%u lost peer %u%s%s: %s", n->name, l->device, l->peer,
                             blamed != NULL ? " on " : "", blamed != NULL ? blamed->name : "",
                             l->reason);
-    if (att && !gone(j)) {
+    if (att && !hsp_ci_attempt_gone(j)) {
         hsp_ci_attempt_fail(c, j, cause);
     } else if (cur || att) {
         hsp_ci_job_loss(c, j, cause);
@@ -330,9 +280,11 @@ static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
     hsp_ci_look_jobs(c);
 }
 
-/* What cannot be written stands in status until it can. No state ends by it: what was trained stays in
- * memory. Each checkpoint is tried once and told; the final model is tried until it is written, and told
- * once for each cause. */
+/* ---- checkpoints ---- */
+
+/* A file that cannot be written stands in status until it can. No state ends by it: the trained
+ * model stays in memory. Each checkpoint is tried once and told; the final model is tried until
+ * it is written, and told once for each cause. */
 static void unwritten(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
                       uint64_t epoch, const struct hsp_m_ckpt *k)
 {
@@ -358,8 +310,9 @@ static void unwritten(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     }
 }
 
-/* Not one that is known: agents say it again at each hello. The same version of a later epoch is news: it
- * has taken the place of the one before, and may be made of other steps. */
+/* True when the checkpoint is not on record yet: agents repeat the newest one at each hello. The
+ * same version of a later epoch is news: its file has replaced the earlier one, and may be made
+ * of other steps. */
 static bool is_news(const struct hsp_job *j, const struct hsp_msg *m)
 {
     uint64_t step = m->u.ckpt.step;
@@ -391,6 +344,8 @@ static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct 
     hsp_ci_suspend_checkpointed(c, j, m->epoch, k);
 }
 
+/* ---- dispatch ---- */
+
 static uint32_t job_of(const struct hsp_msg *m)
 {
     uint32_t id; /* every one of these messages begins with it */
@@ -398,8 +353,9 @@ static uint32_t job_of(const struct hsp_msg *m)
     return id;
 }
 
-/* May @n say this of an epoch that runs or is begun? Of others it may have been a member, also of one that
- * was begun and lost before it was heard of; what those say is only recorded. */
+/* True when @n may say this of the epoch that runs or is begun. Of an older epoch it may have
+ * been a member, even if that epoch was lost before it was heard of; such messages are only
+ * recorded. */
 static bool may_say(const struct hsp_cluster *c, const struct hsp_job *j,
                     const struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
@@ -410,7 +366,7 @@ static bool may_say(const struct hsp_cluster *c, const struct hsp_job *j,
         return m->epoch < j->cur.epoch || j->cur.epoch == 0 ||
                (m->type == HSP_MSG_CHECKPOINTED && m->u.ckpt.complete);
     }
-    if (e == &j->att && !gone(j) && !lost) {
+    if (e == &j->att && !hsp_ci_attempt_gone(j) && !lost) {
         return false; /* it is only prepared */
     }
     if (lost || failed) {
@@ -458,125 +414,17 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     case HSP_MSG_PREPARE_FAILED: prepare_failed(c, j, n, m); break;
     case HSP_MSG_STARTED: started(c, j, n, m); break;
     case HSP_MSG_SEALED: sealed(c, j, n, m); break;
-    case HSP_MSG_STEP: step(c, j, m); break;
+    case HSP_MSG_STEP: step_done(c, j, m); break;
     case HSP_MSG_PEER_LOST: peer_lost(c, j, n, m); break;
     case HSP_MSG_CHECKPOINTED: checkpointed(c, j, n, m); break;
     case HSP_MSG_FINISHED: finished(c, j, m); break;
     case HSP_MSG_JOB_FAILED:
         /* Also the first attempt, when what it begins with is wrong: it is so on every try. */
-        if ((running(j) && m->epoch == j->cur.epoch) ||
-            (gone(j) && m->epoch == j->att.epoch &&
+        if ((hsp_ci_job_runs(j) && m->epoch == j->cur.epoch) ||
+            (hsp_ci_attempt_gone(j) && m->epoch == j->att.epoch &&
              (j->att.mode == HSP_MODE_FRESH || j->att.mode == HSP_MODE_RESTORE))) {
             hsp_ci_job_end(c, j, HSP_JOB_FAILED, m->u.jobfail.reason);
         }
         break;
-    }
-}
-
-/* ---- HELLO ---- */
-
-/* One device that takes part: does it do what we think it does? NULL: yes. */
-static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
-                             struct hsp_epoch_peer *att, const struct hsp_m_run *r)
-{
-    bool in_cur = cur != NULL && running(j) &&
-                  ((uint32_t)(cur - j->cur.peers) < hsp_ci_lasting(&j->cur) || !j->cur.settled);
-    if (r != NULL && r->broken) {
-        return "its epoch broke while it was away";
-    }
-    if (att != NULL) {
-        bool holds = r != NULL && (r->prepared == j->att.epoch || r->running == j->att.epoch);
-        /* A READY that was lost on the way told of the data: PREPARE again, and it is said again. */
-        att->ready = att->ready && holds;
-        att->prepare_sent = att->ready && j->att.phase != HSP_ATT_WAIT_UP;
-        att->go_sent = r != NULL && (r->armed == j->att.epoch || r->running == j->att.epoch);
-        if (gone(j) && !holds) {
-            return "it does not hold the epoch that was begun";
-        }
-        if ((uint32_t)(att - j->att.peers) >= j->att.n_ranks && holds &&
-            r->running == j->att.epoch) {
-            att->started = true; /* it said so when nobody listened; ranks say the step too */
-        }
-        if (gone(j) && r->running == j->att.epoch) {
-            return NULL;
-        }
-    }
-    if (in_cur && (r == NULL || r->running != j->cur.epoch)) {
-        return "it does not run the epoch any more";
-    }
-    return NULL;
-}
-
-/* A device still runs, or is armed for, an epoch that is over. While nodes are being asked, or nothing new has begun, it is asked as
- * well, for what it offered in its hello may still change; else it is only told to stop. */
-static void straggler(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
-                      const struct hsp_m_run *r)
-{
-    struct hsp_node_device *d = &n->dev[r->device];
-    bool idle = (j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED) && !gone(j);
-    if ((idle || j->state == HSP_JOB_SEALING) && (d->job == 0 || d->job == j->id)) {
-        hsp_ci_lease(c, HSP_DEVICE(hsp_ci_index_of(c, n), r->device), j->id);
-        hsp_ci_mark(c, j, hsp_ci_index_of(c, n))->seal = 1;
-    } else {
-        order(c, n, HSP_MSG_SEAL, j->id, r->device,
-              r->running > r->prepared ? r->running : r->prepared);
-        return;
-    }
-    if (idle) {
-        hsp_ci_job_loss(c, j,
-                        hsp_ci_printf(c, "%s/%u still ran epoch %llu", n->name, r->device,
-                                      (unsigned long long)r->running));
-    }
-}
-
-void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
-                      const struct hsp_m_hello *m)
-{
-    uint32_t at = hsp_ci_index_of(c, n);
-    const struct hsp_m_run *run[HSP_NODE_DEVICES] = {NULL};
-    bool over = hsp_ci_at_rest(j);
-    bool finish = false;
-    for (uint32_t i = 0; i < m->n_runs; i++) {
-        const struct hsp_m_run *r = &m->runs[i];
-        if (r->job != j->id) {
-            continue;
-        }
-        run[r->device] = r;
-        finish =
-            finish || (r->finished && r->running != 0 &&
-                       (r->running == j->cur.epoch || (gone(j) && r->running == j->att.epoch)));
-        if (over) {
-            if (n->dev[r->device].job != j->id) {
-                order(c, n, HSP_MSG_STOP, j->id, r->device, j->next_epoch - 1);
-            }
-            continue;
-        }
-        bool stale = r->prepared != 0 && r->prepared != j->att.epoch;
-        if (stale && r->armed == 0) {
-            order(c, n, HSP_MSG_DROP, j->id, r->device, r->prepared);
-        }
-        bool known = r->running == 0 || (running(j) && r->running == j->cur.epoch) ||
-                     (gone(j) && r->running == j->att.epoch);
-        if (!known || (stale && r->armed != 0)) { /* armed: it may have moved there already */
-            straggler(c, j, n, r);
-        }
-    }
-    if (finish && !over) {
-        j->stable = j->steps;
-        hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
-        return;
-    }
-    for (uint32_t d = 0; !over && d < HSP_NODE_DEVICES; d++) {
-        struct hsp_epoch_peer *cur = hsp_ci_peer(&j->cur, HSP_DEVICE(at, d));
-        struct hsp_epoch_peer *att = hsp_ci_peer(&j->att, HSP_DEVICE(at, d));
-        const char *what = disagrees(j, cur, att, run[d]);
-        if (cur != NULL) { /* all but a source that still runs the epoch before */
-            cur->started =
-                run[d] == NULL || run[d]->running == 0 || run[d]->running >= j->cur.epoch;
-        }
-        if (what != NULL && (running(j) || gone(j))) {
-            hsp_ci_job_loss(c, j, hsp_ci_printf(c, "%s/%u: %s", n->name, d, what));
-            return;
-        }
     }
 }

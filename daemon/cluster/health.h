@@ -1,36 +1,32 @@
-/* @@SENTENCE@@ health: purpose to be written.
+/* Judges devices by the health that their agents report, and explains it to people.
  *
- * Purity: pure data.
- */
+ *   WARN      a line for people
+ *   CORDON    the device gets no more work; its work moves away, as from a node that drains
+ *   LOST      the work on it is lost; its executor comes back without the device and serves the
+ *             state that it had sealed
+ *
+ * Health is not stored: each HELLO says it again, and a new agent looks anew.
+ *
+ * From a cordon on a device is not offered, and its job is planned anew without it, by the
+ * switch that a drain of its node would make. Where that cannot be, the job goes on there and
+ * says why. A lost device is a loss at once, whether or not the end of its executor is heard. */
 #ifndef HSP_HEALTH_H
 #define HSP_HEALTH_H
 #include "daemon/cluster/cluster_state.h"
 
-/* Why its health is what it is; "" when FINE. */
-const char *hsp_device_why(const struct hsp_node_device *d);
-/* It is there and may get work: the node stays, and the device is well. */
-bool hsp_cluster_offers(const struct hsp_cluster_node *n, uint32_t device);
-const char *hsp_health_name(enum hsp_health h);       /* "fine", "warned", "cordoned", "lost" */
-const char *hsp_path_kind_name(enum hsp_path_kind k); /* "nvlink", "nvswitch", ... */
-/* What HELLO says of device @p->index, and of paths. */
+/* Takes in what HELLO says of device @p->index beyond its figures: model, health, cause. */
 void hsp_ci_take_note(struct hsp_cluster *c, struct hsp_cluster_node *n,
                       const struct hsp_m_device *p);
-void hsp_ci_take_paths(struct hsp_cluster *c, struct hsp_cluster_node *n,
-                       const struct hsp_m_hello *m);
-void hsp_ci_notes_free(struct hsp_cluster_node *n); /* and paths */
+/* Takes in DEVICE_HEALTH. */
 void hsp_ci_health(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_health *m);
-/* Fast domains of a node: devices of which each reaches each other one over NVLink, or, of those without any, by a path
- * that was measured. ret_domain[i]: 0 none, else a number that all of the domain share; ret_rate[i]: the least bytes per
- * second between two of them, ret_latency_us[i]: the most; 0 not known. */
-void hsp_node_domains(const struct hsp_cluster_node *n, uint32_t ret_domain[HSP_NODE_DEVICES],
-                      double ret_rate[HSP_NODE_DEVICES], double ret_latency_us[HSP_NODE_DEVICES]);
-/* Work is to leave @d, which is still there: "drain of", "planned leave of", "cordon of"; NULL: it may stay. */
-const char *hsp_ci_to_leave(const struct hsp_cluster *c, hsp_device_id d);
-/* "drain of n1/0"; a cordon with its reason. Only where hsp_ci_to_leave is not NULL. */
+/* The cause of the health of @d; "" when FINE. */
+const char *hsp_device_why(const struct hsp_node_device *d);
+/* "drain of n1/0", or "cordon of n1/0: " and the cause. Only where hsp_ci_to_leave is not NULL. */
 const char *hsp_ci_leave_cause(struct hsp_cluster *c, hsp_device_id d);
-/* "; n1/0 is lost: why; and 2 more", of devices of nodes that are here and get no work for their health; or "". */
+/* "; n1/0 is lost: why; and 2 more", of the devices of connected nodes that get no work for their
+ * health; or "". */
 const char *hsp_ci_unwell(struct hsp_cluster *c);
-/* Nothing is left on a device that gets no work: told, once. */
+/* Tells, once, that nothing is left on a device that gets no work. */
 void hsp_ci_tell_drained(struct hsp_cluster *c, struct hsp_cluster_node *n);
 
 #endif

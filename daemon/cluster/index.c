@@ -1,19 +1,15 @@
-/* What makes the cost of frequent events independent of the number of nodes: nodes by name and by
- * connection, live nodes in the order they were heard, the leases of a job, and what has changed
- * since it was last looked at. All of it follows from the rest of the state; hsp_cluster_check
- * compares the two. */
 #include "daemon/cluster/index.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/cluster_impl.h"
-#include "daemon/cluster/health.h"
-#include "daemon/cluster/jobs.h"
-#include "daemon/cluster/membership.h"
+#include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/outbox.h"
 #include "proto/base/check.h"
 #include "proto/base/vec.h"
+#include "proto/op/op.h"
 
 #define MAX_DEVICES ((size_t)HSP_MAX_NODES * HSP_NODE_DEVICES)
 
@@ -28,6 +24,17 @@ void hsp_ci_index_init(struct hsp_cluster *c)
     hsp_map_init(&c->by_conn, HSP_MAX_NODES);
     c->oldest = c->newest = c->first_live = HSP_NO_NODE;
     c->due_ms = HSP_NEVER;
+}
+
+void hsp_ci_notes_free(struct hsp_cluster_node *n)
+{
+    for (uint32_t i = 0; i < HSP_NODE_DEVICES; i++) {
+        free(n->dev[i].note);
+        n->dev[i].note = NULL;
+    }
+    free(n->paths);
+    n->paths = NULL;
+    n->n_paths = 0;
 }
 
 void hsp_ci_index_fini(struct hsp_cluster *c)
@@ -94,10 +101,10 @@ void hsp_ci_node_conn(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_
     c->look_jobs = true;
 }
 
-/* ---- who was heard when ---- */
+/* ---- the order of hearing ---- */
 
-/* The first live node behind @at. Behind the front of live nodes the list only ever loses live ones to
- * its end, so each node is passed once for each time it is heard. */
+/* The first live node behind @at. Live nodes only leave that part of the list for its end, so
+ * each node is passed once for each time it is heard. */
 static uint32_t live_behind(const struct hsp_cluster *c, uint32_t at)
 {
     do {
@@ -171,7 +178,7 @@ hsp_msec hsp_ci_silence_due(const struct hsp_cluster *c)
     return due;
 }
 
-/* ---- leases ---- */
+/* ---- lists of devices and leases ---- */
 
 /* Where @d stands in an ascending list, or would. */
 static uint32_t place_of(const hsp_device_id *list, uint32_t n, hsp_device_id d)
@@ -192,6 +199,17 @@ bool hsp_ci_has(const hsp_device_id *list, uint32_t n, hsp_device_id d)
 {
     uint32_t at = place_of(list, n, d);
     return at < n && list[at] == d;
+}
+
+bool hsp_ci_all_in(const hsp_device_id *want, uint32_t n_want, const hsp_device_id *have,
+                   uint32_t n_have)
+{
+    for (uint32_t i = 0; i < n_want; i++) {
+        if (!hsp_ci_has(have, n_have, want[i])) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void drop_lease(struct hsp_job *j, hsp_device_id d)
@@ -244,7 +262,7 @@ void hsp_ci_ask(struct hsp_cluster *c, hsp_device_id d, enum hsp_device_ask ask)
     c->look_jobs = true;
 }
 
-/* ---- what is to be looked at ---- */
+/* ---- nodes and jobs to be looked at ---- */
 
 void hsp_ci_look_node(struct hsp_cluster *c, struct hsp_cluster_node *n)
 {

@@ -1,38 +1,80 @@
-/* @@SENTENCE@@ index: purpose to be written. */
+/* Indexes nodes, leases and changes, so that the cost of frequent events does not grow with the
+ * number of nodes.
+ *
+ * It finds nodes by name and by connection, keeps live nodes in the order of hearing, keeps the
+ * leases of a job, and lists what has changed since the last look. All of it follows from the
+ * rest of the state; hsp_cluster_check compares the two. Example: with 10,000 nodes a heartbeat
+ * moves one node to the end of a list, and silence is found at the front.
+ *
+ * Debug builds look at everything after each event and assert that nothing more happens. */
 #ifndef HSP_INDEX_H
 #define HSP_INDEX_H
 #include "daemon/cluster/cluster_state.h"
 
 void hsp_ci_index_init(struct hsp_cluster *c);
+/* Frees the index and what the nodes own. */
 void hsp_ci_index_fini(struct hsp_cluster *c);
+/* The number of node @n. */
 uint32_t hsp_ci_index_of(const struct hsp_cluster *c, const struct hsp_cluster_node *n);
-/* Node @at, made with all before it, without names and dead, when it is not there. NULL: too many, or no memory. */
-struct hsp_cluster_node *hsp_ci_node_add(struct hsp_cluster *c, uint32_t at);
-bool hsp_ci_node_named(struct hsp_cluster *c, const struct hsp_cluster_node *n); /* false: memory */
-struct hsp_cluster_node *hsp_ci_node_of_conn(const struct hsp_cluster *c, uint32_t conn);
-void hsp_ci_node_conn(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t conn);
-/* Any state but to LIVE: that is hsp_ci_node_heard, now. */
-void hsp_ci_node_state(struct hsp_cluster *c, struct hsp_cluster_node *n, enum hsp_node_state to);
-void hsp_ci_node_heard(struct hsp_cluster *c, struct hsp_cluster_node *n);
-/* When to look at nodes if none is heard: the next one is suspect or dead; or one is suspect, and its bound so far
- * away that a stall of this process before it would not be noticed. */
-hsp_msec hsp_ci_silence_due(const struct hsp_cluster *c);
-/* Is @d in an ascending list? */
-bool hsp_ci_has(const hsp_device_id *list, uint32_t n, hsp_device_id d);
-void hsp_ci_lease(struct hsp_cluster *c, hsp_device_id d, uint32_t job); /* 0: to nobody */
-void hsp_ci_ask(struct hsp_cluster *c, hsp_device_id d, enum hsp_device_ask ask);
-/* What has changed is looked at when the event has been taken in: a node that may be told something or may be
- * offered, one job, all jobs because devices have come, gone or changed hands. */
-void hsp_ci_look_node(struct hsp_cluster *c, struct hsp_cluster_node *n);
-void hsp_ci_look_job(struct hsp_cluster *c, struct hsp_job *j);
-void hsp_ci_look_jobs(struct hsp_cluster *c);
-void hsp_ci_refresh(struct hsp_cluster *c); /* makes briefs true */
-/* The nodes to be looked at, ascending, in the arena of the step; then there are none. */
-uint32_t hsp_ci_take_look(struct hsp_cluster *c, uint32_t **ret);
-void hsp_ci_await(struct hsp_cluster *c, hsp_device_id d); /* its executor is down */
-hsp_msec hsp_ci_await_due(struct hsp_cluster *c);
 
+/* ---- nodes ---- */
+
+/* Node @at. Missing nodes up to it are made, dead and without names. NULL: too many, or no
+ * memory. */
+struct hsp_cluster_node *hsp_ci_node_add(struct hsp_cluster *c, uint32_t at);
+/* @n has its name now. False: no memory. */
+bool hsp_ci_node_named(struct hsp_cluster *c, const struct hsp_cluster_node *n);
+/* Frees the notes of the devices of @n, and its paths. */
+void hsp_ci_notes_free(struct hsp_cluster_node *n);
+/* NULL when unknown. */
 const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,
                                                         const char *name);
+/* NULL when no node has connection @conn. */
+struct hsp_cluster_node *hsp_ci_node_of_conn(const struct hsp_cluster *c, uint32_t conn);
+/* Gives @n connection @conn; 0: none. */
+void hsp_ci_node_conn(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t conn);
+
+/* ---- the order of hearing ---- */
+
+/* @n was heard now: it is LIVE and the last of the list. */
+void hsp_ci_node_heard(struct hsp_cluster *c, struct hsp_cluster_node *n);
+/* Moves @n to any state but LIVE. */
+void hsp_ci_node_state(struct hsp_cluster *c, struct hsp_cluster_node *n, enum hsp_node_state to);
+/* Next time silence must be checked: when a node becomes suspect or dead. While a node is
+ * suspect the machine also wakes periodically, to detect that this process itself stalled. */
+hsp_msec hsp_ci_silence_due(const struct hsp_cluster *c);
+
+/* ---- lists of devices and leases ---- */
+
+/* True when ascending list @list has @d. */
+bool hsp_ci_has(const hsp_device_id *list, uint32_t n, hsp_device_id d);
+/* True when every device of @want is in @have, which is ascending. */
+bool hsp_ci_all_in(const hsp_device_id *want, uint32_t n_want, const hsp_device_id *have,
+                   uint32_t n_have);
+/* Leases @d to @job; 0: to no job. */
+void hsp_ci_lease(struct hsp_cluster *c, hsp_device_id d, uint32_t job);
+/* Sets what the lease of @d still has to answer; nothing has been sent yet. */
+void hsp_ci_ask(struct hsp_cluster *c, hsp_device_id d, enum hsp_device_ask ask);
+
+/* ---- nodes and jobs to be looked at ---- */
+
+/* Marks a node that may be told something or may be offered. Marks are looked at when the event has
+ * been taken in. */
+void hsp_ci_look_node(struct hsp_cluster *c, struct hsp_cluster_node *n);
+/* Marks one job. */
+void hsp_ci_look_job(struct hsp_cluster *c, struct hsp_job *j);
+/* Marks all jobs: devices have come, gone or changed hands. */
+void hsp_ci_look_jobs(struct hsp_cluster *c);
+/* Brings the briefs of marked nodes up to date; marks stay. */
+void hsp_ci_refresh(struct hsp_cluster *c);
+/* Returns the marked nodes, ascending, in the arena of the step, and clears their marks. */
+uint32_t hsp_ci_take_look(struct hsp_cluster *c, uint32_t **ret);
+
+/* ---- executors that are awaited ---- */
+
+/* The executor of @d is down and expected back. */
+void hsp_ci_await(struct hsp_cluster *c, hsp_device_id d);
+/* Next time an awaited executor is too late to be waited for. */
+hsp_msec hsp_ci_await_due(struct hsp_cluster *c);
 
 #endif

@@ -1,28 +1,20 @@
-/* The text of a job, as its nodes have it. Every rank says in READY how long its file is and its
- * digest; a node whose file is not there or is not the one the others have takes no part: the plan
- * goes to the rest. Such refusals are forgotten after a pause that doubles, and when the node joins
- * anew, so that a file copied later is found. They count as no failed attempt: each takes a node
- * away, so they end. */
 #include "daemon/cluster/job_data.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/attempt_end.h"
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/epochs.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
-#include "daemon/cluster/membership.h"
+#include "daemon/cluster/outbox.h"
 
 #define RETRY_MS     30000u
 #define MAX_DOUBLING 4u /* 8 minutes */
 #define WHY_MAX      512
 
-static bool same(const struct hsp_epoch_peer *p, uint64_t bytes, struct hsp_digest digest)
-{
-    return p->data_bytes == bytes && hsp_digest_equal(p->data_digest, digest);
-}
+/* ---- one text for all ranks ---- */
 
 void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, uint32_t kind,
                         const char *why)
@@ -49,50 +41,9 @@ void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id 
     hsp_ci_fact(c, "data.refused", HSP_SEV_WARN, j, &c->nodes[at], "%s", why);
 }
 
-void hsp_ci_data_forget(struct hsp_job *j, uint32_t node)
+static bool same(const struct hsp_epoch_peer *p, uint64_t bytes, struct hsp_digest digest)
 {
-    struct hsp_job_mark *mark = hsp_ci_marked(j, node);
-    uint32_t k = 0;
-    if (mark != NULL) {
-        j->n_refused -= mark->refused != NULL;
-        free(mark->refused);
-        mark->refused = NULL;
-    }
-    for (uint32_t f = 0; f < j->n_facts; f++) {
-        bool data =
-            j->facts[f].kind == HSP_FACT_NO_DATA || j->facts[f].kind == HSP_FACT_DATA_DIFFERS;
-        if (!data || HSP_DEVICE_NODE(j->facts[f].device) != node) {
-            j->facts[k++] = j->facts[f];
-        }
-    }
-    j->n_facts = k;
-}
-
-void hsp_ci_data_advance(struct hsp_cluster *c, struct hsp_job *j)
-{
-    if (j->data_retry_ms == 0 || c->now_ms < j->data_retry_ms) {
-        return;
-    }
-    j->data_retry_ms = 0;
-    j->data_tries++;
-    hsp_ci_look_jobs(c);
-    for (uint32_t i = 0; i < j->n_marks; i++) {
-        if (j->marks[i].refused != NULL) {
-            hsp_ci_data_forget(j, j->marks[i].node);
-        }
-    }
-}
-
-const char *hsp_ci_data_why(struct hsp_cluster *c, const struct hsp_job *j)
-{
-    const char *first = NULL;
-    uint32_t n = j->n_refused;
-    for (uint32_t i = 0; i < j->n_marks && first == NULL; i++) {
-        first = j->marks[i].refused;
-    }
-    return n == 0   ? ""
-           : n == 1 ? hsp_ci_printf(c, ": %s", first)
-                    : hsp_ci_printf(c, ": %s; and %u more", first, n - 1);
+    return p->data_bytes == bytes && hsp_digest_equal(p->data_digest, digest);
 }
 
 /* How many nodes have the file that @like has. */
@@ -170,4 +121,52 @@ bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j)
     }
     hsp_ci_attempt_refused(c, j, why);
     return false;
+}
+
+/* ---- nodes that are refused ---- */
+
+const char *hsp_ci_data_why(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    const char *first = NULL;
+    uint32_t n = j->n_refused;
+    for (uint32_t i = 0; i < j->n_marks && first == NULL; i++) {
+        first = j->marks[i].refused;
+    }
+    return n == 0   ? ""
+           : n == 1 ? hsp_ci_printf(c, ": %s", first)
+                    : hsp_ci_printf(c, ": %s; and %u more", first, n - 1);
+}
+
+void hsp_ci_data_forget(struct hsp_job *j, uint32_t node)
+{
+    struct hsp_job_mark *mark = hsp_ci_marked(j, node);
+    uint32_t k = 0;
+    if (mark != NULL) {
+        j->n_refused -= mark->refused != NULL;
+        free(mark->refused);
+        mark->refused = NULL;
+    }
+    for (uint32_t f = 0; f < j->n_facts; f++) {
+        bool data =
+            j->facts[f].kind == HSP_FACT_NO_DATA || j->facts[f].kind == HSP_FACT_DATA_DIFFERS;
+        if (!data || HSP_DEVICE_NODE(j->facts[f].device) != node) {
+            j->facts[k++] = j->facts[f];
+        }
+    }
+    j->n_facts = k;
+}
+
+void hsp_ci_data_advance(struct hsp_cluster *c, struct hsp_job *j)
+{
+    if (j->data_retry_ms == 0 || c->now_ms < j->data_retry_ms) {
+        return;
+    }
+    j->data_retry_ms = 0;
+    j->data_tries++;
+    hsp_ci_look_jobs(c);
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        if (j->marks[i].refused != NULL) {
+            hsp_ci_data_forget(j, j->marks[i].node);
+        }
+    }
 }

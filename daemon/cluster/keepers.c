@@ -1,41 +1,18 @@
-/* Keepers: where a job's members stand on fewer nodes than its copies, devices of other nodes keep
- * every sealed version (decisions D9, D10). They belong to the layout: other keepers are another
- * layout, a copy of it under a new number, so that a piece found later is never taken for one of a
- * history it did not see. A job never waits for a keeper and never fails by one. */
 #include "daemon/cluster/keepers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "daemon/cluster/allocate.h"
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/cluster_impl.h"
-#include "daemon/cluster/epochs.h"
-#include "daemon/cluster/health.h"
+#include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
-#include "daemon/cluster/membership.h"
-#include "daemon/cluster/plans.h"
+#include "daemon/cluster/outbox.h"
 
 #define RETRY_MS     30000u
 #define MAX_DOUBLING 4u /* 8 minutes */
-
-uint32_t hsp_ci_lasting(const struct hsp_cl_epoch *e)
-{
-    return e->n_ranks + e->n_keepers;
-}
-
-hsp_device_id hsp_ci_holder(const struct hsp_plan_info *p, uint32_t rank)
-{
-    if (rank < p->n_ranks) {
-        return p->device[rank];
-    }
-    return rank - p->n_ranks < p->n_keepers ? p->keeper[rank - p->n_ranks] : HSP_NO_DEVICE;
-}
-
-/* ---- the choice ---- */
 
 static int better_first(const void *a, const void *b)
 {
@@ -76,7 +53,8 @@ static uint64_t keep_bytes(const struct hsp_cluster *c, uint32_t job)
     return p != NULL ? p->info.keep_bytes : 0;
 }
 
-/* Its lowest device that could keep for @j: one that does so already, else a free one. False: none. */
+/* Its lowest device that could keep for @j: one that does so already, else a free one. False:
+ * none. */
 static bool candidate(const struct hsp_cluster *c, const struct hsp_job *j, uint32_t node,
                       struct hsp_keeper_node *ret)
 {
@@ -119,8 +97,8 @@ static bool is_member(const struct hsp_plan_info *p, uint32_t node)
     return false;
 }
 
-static uint32_t choose(struct hsp_cluster *c, const struct hsp_job *j,
-                       const struct hsp_plan_info *p, hsp_device_id ret[HSP_MAX_KEEPERS])
+uint32_t hsp_ci_choose_keepers(struct hsp_cluster *c, const struct hsp_job *j,
+                               const struct hsp_plan_info *p, hsp_device_id ret[HSP_MAX_KEEPERS])
 {
     struct hsp_keeper_node *list = hsp_ci_alloc(c, c->n_nodes, sizeof(*list));
     uint32_t n = 0;
@@ -137,20 +115,7 @@ static uint32_t choose(struct hsp_cluster *c, const struct hsp_job *j,
 
 void hsp_ci_set_keepers(struct hsp_cluster *c, const struct hsp_job *j, struct hsp_plan_info *p)
 {
-    p->n_keepers = choose(c, j, p, p->keeper);
-}
-
-/* ---- when it changes ---- */
-
-uint64_t hsp_ci_with_keepers(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan)
-{
-    const struct hsp_plan_info *p = &hsp_ci_plan(j, plan)->info;
-    hsp_device_id now[HSP_MAX_KEEPERS];
-    uint32_t n = choose(c, j, p, now), same = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        same += hsp_ci_contains(p->keeper, p->n_keepers, now[i]);
-    }
-    return n == p->n_keepers && same == n ? plan : hsp_ci_copy_plan(c, j, plan, now, n);
+    p->n_keepers = hsp_ci_choose_keepers(c, j, p, p->keeper);
 }
 
 bool hsp_ci_wants_keepers(struct hsp_cluster *c, struct hsp_job *j)
@@ -171,7 +136,7 @@ bool hsp_ci_wants_keepers(struct hsp_cluster *c, struct hsp_job *j)
             return false; /* silent or restarting: whether it is lost will be known soon */
         }
     }
-    uint32_t n = p->n_keepers < p->n_spare ? choose(c, j, p, now) : 0;
+    uint32_t n = p->n_keepers < p->n_spare ? hsp_ci_choose_keepers(c, j, p, now) : 0;
     for (uint32_t i = 0; n > p->n_keepers && i < n; i++) {
         if (!hsp_ci_contains(p->keeper, p->n_keepers, now[i])) {
             (void)snprintf(j->cause, sizeof(j->cause), "%s can keep a copy",

@@ -1,26 +1,46 @@
-/* @@SENTENCE@@ keepers: purpose to be written. */
+/* Chooses keepers: devices of other nodes that keep every sealed version of a job whose members
+ * stand on fewer nodes than its copies (decisions D9, D10).
+ *
+ * Example: a job with copies = 2 runs on one node; planning finds room for one keeper, and the
+ * core takes the one of the node with the fewest kept bytes. Changing keepers creates a new
+ * layout number (plan_results.h), so that a stale copy can never be mistaken for a current one.
+ * A job neither waits for a keeper nor fails because of one.
+ *
+ * Planning leaves room for the missing copies (n_spare; each keeper holds the whole state).
+ * Keepers are on other nodes, undrained and with room. A keeper that was away never counts for a
+ * history it has not seen, since the layout number differs. Keepers take no lease from another
+ * job, die with no executor, and learn the end of an epoch as sources of the next one, for they
+ * have no vote. */
 #ifndef HSP_KEEPERS_H
 #define HSP_KEEPERS_H
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/cluster_state.h"
 
-/* Mesh ranks of @e that take part in every step: members and keepers. */
-uint32_t hsp_ci_lasting(const struct hsp_cl_epoch *e);
-/* The device of a holder in the layout, HSP_NO_DEVICE: a keeper that was not to be had. */
-hsp_device_id hsp_ci_holder(const struct hsp_plan_info *p, uint32_t rank);
-/* The best @want of @n nodes for a keeper of @bytes: those that keep for the job already, then those
- * that can begin at once, then the fewest kept bytes, then the number of the node. @list is put into
- * that order, those without room behind; returns how many of the first may be taken. */
-uint32_t hsp_keepers_order(struct hsp_keeper_node *list, uint32_t n, uint32_t want, uint64_t bytes);
+/* A node that may keep a copy: what the choice is made by. */
+struct hsp_keeper_node {
+    uint32_t node;
+    hsp_device_id device;
+    bool mine;     /* the job keeps there already */
+    bool up;       /* at once */
+    uint64_t kept; /* bytes it keeps for all jobs */
+    uint64_t room; /* bytes it has left, UINT64_MAX not known */
+};
+
+/* Chooses at most @p->n_spare keepers for @j with layout @p. Returns their number. */
+uint32_t hsp_ci_choose_keepers(struct hsp_cluster *c, const struct hsp_job *j,
+                               const struct hsp_plan_info *p, hsp_device_id ret[HSP_MAX_KEEPERS]);
 /* Chooses the keepers of a layout that has not been used yet. */
 void hsp_ci_set_keepers(struct hsp_cluster *c, const struct hsp_job *j, struct hsp_plan_info *p);
-/* Layout @plan with the keepers there are now: its own number when they are the same, else the number
- * of a copy of it. 0: no memory. */
-uint64_t hsp_ci_with_keepers(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan);
-/* Should the running layout have other keepers? Names the cause. */
+/* True when the running layout should have other keepers; j->cause then says why. */
 bool hsp_ci_wants_keepers(struct hsp_cluster *c, struct hsp_job *j);
-/* Device @d of the attempt is one of its keepers: it is not asked again for a while. */
+/* True when device @d of the attempt is one of its keepers; its node is then not asked again for a
+ * while. */
 bool hsp_ci_refuse_keeper(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d,
                           const char *why);
+/* Forgets the refusals of keepers when their pause is over. */
 void hsp_ci_keepers_advance(struct hsp_cluster *c, struct hsp_job *j);
+/* Orders candidates for a keeper of @bytes: nodes that keep for the job already, then nodes that
+ * can begin at once, then the fewest kept bytes, then the number of the node. Nodes without room
+ * stand behind all. Returns how many of the first may be taken, at most @want. */
+uint32_t hsp_keepers_order(struct hsp_keeper_node *list, uint32_t n, uint32_t want, uint64_t bytes);
 
 #endif

@@ -2,22 +2,35 @@ noinst_LIBRARIES += daemon/cluster/libcluster.a
 daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/admin.c daemon/cluster/admin.h \
   daemon/cluster/allocate.c daemon/cluster/allocate.h \
-  daemon/cluster/cluster.c daemon/cluster/cluster.h \
+  daemon/cluster/attempt_advance.c daemon/cluster/attempt_advance.h \
+  daemon/cluster/attempt_begin.c daemon/cluster/attempt_begin.h \
+  daemon/cluster/attempt_end.c daemon/cluster/attempt_end.h \
+  daemon/cluster/cluster.h \
   daemon/cluster/cluster_check.c daemon/cluster/cluster_check.h \
-  daemon/cluster/cluster_impl.h \
   daemon/cluster/cluster_state.h \
+  daemon/cluster/cluster_step.c daemon/cluster/cluster_step.h \
+  daemon/cluster/device_requests.c daemon/cluster/device_requests.h \
   daemon/cluster/epoch_messages.c daemon/cluster/epoch_messages.h \
-  daemon/cluster/keepers.c daemon/cluster/keepers.h \
-  daemon/cluster/epochs.c daemon/cluster/epochs.h \
+  daemon/cluster/epoch_peers.c daemon/cluster/epoch_peers.h \
   daemon/cluster/finishing.c daemon/cluster/finishing.h \
   daemon/cluster/health.c daemon/cluster/health.h \
   daemon/cluster/index.c daemon/cluster/index.h \
-  daemon/cluster/job_data.c daemon/cluster/job_data.h daemon/cluster/jobs.c daemon/cluster/jobs.h \
+  daemon/cluster/job_data.c daemon/cluster/job_data.h \
+  daemon/cluster/job_state.c daemon/cluster/job_state.h \
+  daemon/cluster/jobs.c daemon/cluster/jobs.h \
+  daemon/cluster/keepers.c daemon/cluster/keepers.h \
+  daemon/cluster/lookup.c daemon/cluster/lookup.h \
   daemon/cluster/marks.c daemon/cluster/marks.h \
   daemon/cluster/measure.c daemon/cluster/measure.h \
   daemon/cluster/membership.c daemon/cluster/membership.h \
   daemon/cluster/node_check.c daemon/cluster/node_check.h \
-  daemon/cluster/plans.c daemon/cluster/plans.h \
+  daemon/cluster/node_loss.c daemon/cluster/node_loss.h \
+  daemon/cluster/outbox.c daemon/cluster/outbox.h \
+  daemon/cluster/paths.c daemon/cluster/paths.h \
+  daemon/cluster/plan_info.c daemon/cluster/plan_info.h \
+  daemon/cluster/plan_requests.c daemon/cluster/plan_requests.h \
+  daemon/cluster/plan_results.c daemon/cluster/plan_results.h \
+  daemon/cluster/reconcile.c daemon/cluster/reconcile.h \
   daemon/cluster/recover.c daemon/cluster/recover.h \
   daemon/cluster/rows.c daemon/cluster/rows.h \
   daemon/cluster/slow.c daemon/cluster/slow.h \

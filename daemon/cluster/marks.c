@@ -1,4 +1,3 @@
-/* What a job remembers of single nodes: most jobs of most nodes nothing. */
 #include "daemon/cluster/marks.h"
 
 #include <stdlib.h>

@@ -1,9 +1,12 @@
-/* @@SENTENCE@@ marks: purpose to be written. */
+/* Keeps what a job remembers of single nodes; most jobs remember nothing of most nodes. */
 #ifndef HSP_MARKS_H
 #define HSP_MARKS_H
 #include "daemon/cluster/cluster_state.h"
 
-struct hsp_job_mark *hsp_ci_marked(const struct hsp_job *j, uint32_t node); /* NULL: nothing */
+/* The mark of @node; NULL: nothing is remembered. */
+struct hsp_job_mark *hsp_ci_marked(const struct hsp_job *j, uint32_t node);
+/* The mark of @node, made when there is none. Never NULL: without memory c->failed is set and the
+ * spare mark is returned. */
 struct hsp_job_mark *hsp_ci_mark(struct hsp_cluster *c, struct hsp_job *j, uint32_t node);
 void hsp_ci_marks_free(struct hsp_job *j);
 

@@ -1,9 +1,3 @@
-/* Links of nodes to here: who measures when, and what is believed.
- *
- *   WAITS --a place is free: MEASURE--> TURN --UPLINK, or its time is over--> NONE
- *
- * hello begins in WAITS when nothing is known of this incarnation's link: so after a restart of the
- * coordinator the agent is asked too, and says again what it has measured. */
 #include "daemon/cluster/measure.h"
 
 #include <math.h>
@@ -11,13 +5,44 @@
 #include <string.h>
 
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/outbox.h"
 #include "proto/base/vec.h"
 
 /* Figures beyond these are no link's; what planning makes of those within is finite. */
 #define MOST_LATENCY_S   60.0
 #define MOST_BYTES_PER_S 1e13
+
+const char *hsp_cluster_listener(const struct hsp_cluster_node *n)
+{
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        if (n->dev[d].present && n->dev[d].address[0] != '\0') {
+            return n->dev[d].address;
+        }
+    }
+    return NULL;
+}
+
+/* @a and @b are the same up to the last @end. */
+static bool same_until(const char *a, const char *b, char end)
+{
+    const char *x = a != NULL ? strrchr(a, end) : NULL, *y = b != NULL ? strrchr(b, end) : NULL;
+    return x != NULL && y != NULL && x - a == y - b && memcmp(a, b, (size_t)(x - a)) == 0;
+}
+
+bool hsp_cluster_one_host(const struct hsp_cluster_node *a, const struct hsp_cluster_node *b)
+{
+    const char *x = hsp_cluster_listener(a), *y = hsp_cluster_listener(b);
+    if (x == NULL || y == NULL) {
+        return false;
+    }
+    char tcp[2][HSP_ADDRESS_MAX + 1];
+    (void)snprintf(tcp[0], sizeof tcp[0], "%.*s", (int)strcspn(x, ","), x);
+    (void)snprintf(tcp[1], sizeof tcp[1], "%.*s", (int)strcspn(y, ","), y);
+    return same_until(tcp[0], tcp[1], ':') ||
+           same_until(strstr(x, ",unix:"), strstr(y, ",unix:"), '.');
+}
 
 static void add(struct hsp_cluster *c, uint32_t **list, size_t *cap, uint32_t *n, uint32_t node)
 {
@@ -97,6 +122,12 @@ hsp_msec hsp_ci_measure_due(const struct hsp_cluster *c)
     return best;
 }
 
+bool hsp_cluster_measures(const struct hsp_cluster *c, uint32_t conn)
+{
+    const struct hsp_cluster_node *n = hsp_ci_node_of_conn(c, conn);
+    return n != NULL && n->measure == HSP_MEASURE_TURN;
+}
+
 static bool within(double v, double least, double most)
 {
     return isfinite(v) && v >= least && v <= most;
@@ -117,42 +148,4 @@ void hsp_ci_uplink(struct hsp_cluster *c, struct hsp_cluster_node *n, const stru
     n->uplink = *m;
     hsp_ci_fact(c, "node.measured", HSP_SEV_INFO, NULL, n, "its link: %.3g ms one way, %.4g MB/s",
                 1e3 * m->latency_s, 1e-6 * m->bytes_per_s);
-}
-
-bool hsp_cluster_measures(const struct hsp_cluster *c, uint32_t conn)
-{
-    const struct hsp_cluster_node *n = hsp_ci_node_of_conn(c, conn);
-    return n != NULL && n->measure == HSP_MEASURE_TURN;
-}
-
-/* ---- hosts ---- */
-
-const char *hsp_cluster_listener(const struct hsp_cluster_node *n)
-{
-    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-        if (n->dev[d].present && n->dev[d].address[0] != '\0') {
-            return n->dev[d].address;
-        }
-    }
-    return NULL;
-}
-
-/* @a and @b are the same up to the last @end. */
-static bool same_until(const char *a, const char *b, char end)
-{
-    const char *x = a != NULL ? strrchr(a, end) : NULL, *y = b != NULL ? strrchr(b, end) : NULL;
-    return x != NULL && y != NULL && x - a == y - b && memcmp(a, b, (size_t)(x - a)) == 0;
-}
-
-bool hsp_cluster_one_host(const struct hsp_cluster_node *a, const struct hsp_cluster_node *b)
-{
-    const char *x = hsp_cluster_listener(a), *y = hsp_cluster_listener(b);
-    if (x == NULL || y == NULL) {
-        return false;
-    }
-    char tcp[2][HSP_ADDRESS_MAX + 1];
-    (void)snprintf(tcp[0], sizeof tcp[0], "%.*s", (int)strcspn(x, ","), x);
-    (void)snprintf(tcp[1], sizeof tcp[1], "%.*s", (int)strcspn(y, ","), y);
-    return same_until(tcp[0], tcp[1], ':') ||
-           same_until(strstr(x, ",unix:"), strstr(y, ",unix:"), '.');
 }

@@ -1,133 +1,30 @@
-/* Nodes: hello, incarnations, silence, death, drain.
- *
- * A node is dead when it was silent for the bound, or when its connection is gone and a peer saw
- * the data plane break too, or when a new agent process says hello in its place; while it is
- * connected and live, that one is another node of the same name and refused. Dead is for ever
- * for that incarnation: a HELLO that carries it is answered by FENCED. A closed connection alone
- * only makes it suspect. */
 #include "daemon/cluster/membership.h"
-
-#include "daemon/cluster/cluster_impl.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/epoch_messages.h"
-#include "daemon/cluster/epochs.h"
+#include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_data.h"
-#include "daemon/cluster/jobs.h"
-#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/measure.h"
-#include "daemon/cluster/node_check.h"
-#include "daemon/cluster/plans.h"
+#include "daemon/cluster/node_loss.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/paths.h"
+#include "daemon/cluster/reconcile.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
-#include "proto/base/vec.h"
 #include "proto/op/gemm_class.h"
 
 /* Speeds beyond these are no card's; what planning makes of those within is finite. */
 #define LEAST_GBIT 1e-6
 #define MOST_GBIT  1e6
-
-const char *hsp_node_state_name(enum hsp_node_state s)
-{
-    static const char *const names[] = {"away", "live", "suspect", "dead", "left"};
-    return names[s];
-}
-
-struct hsp_cluster_node *hsp_ci_node(const struct hsp_cluster *c, hsp_device_id d)
-{
-    return &c->nodes[HSP_DEVICE_NODE(d)];
-}
-
-struct hsp_node_device *hsp_ci_device(const struct hsp_cluster *c, hsp_device_id d)
-{
-    return &c->nodes[HSP_DEVICE_NODE(d)].dev[HSP_DEVICE_INDEX(d)];
-}
-
-const char *hsp_ci_device_name(struct hsp_cluster *c, hsp_device_id d)
-{
-    return hsp_ci_printf(c, "%s/%u", hsp_ci_node(c, d)->name, HSP_DEVICE_INDEX(d));
-}
-
-bool hsp_ci_node_gone(const struct hsp_cluster_node *n)
-{
-    return n->state == HSP_NODE_DEAD || n->state == HSP_NODE_LEFT;
-}
-
-static bool plays_a_part(const struct hsp_job *j, const struct hsp_cl_epoch *e, hsp_device_id d)
-{
-    const struct hsp_epoch_peer *p = hsp_ci_peer(e, d);
-    return p != NULL &&
-           (e != &j->cur || (uint32_t)(p - e->peers) < hsp_ci_lasting(e) || !e->settled);
-}
-
-void hsp_ci_device_lost(struct hsp_cluster *c, hsp_device_id d, const char *cause)
-{
-    for (uint32_t i = 0; i < c->n_jobs; i++) {
-        struct hsp_job *j = c->jobs[i];
-        if (hsp_job_terminal(j->state)) {
-            continue;
-        }
-        bool gone = j->att.epoch != 0 && j->att.phase == HSP_ATT_GO;
-        bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
-                    j->state == HSP_JOB_FINISHING;
-        if ((runs && plays_a_part(j, &j->cur, d)) || (gone && plays_a_part(j, &j->att, d))) {
-            hsp_ci_job_loss(c, j, cause);
-        } else if (j->att.epoch != 0 && plays_a_part(j, &j->att, d)) {
-            hsp_ci_attempt_fail(c, j, cause);
-        }
-    }
-}
-
-static void store_leases(struct hsp_cluster *c)
-{
-    for (uint32_t i = 0; i < c->n_jobs; i++) {
-        hsp_ci_store_leases(c, c->jobs[i]);
-    }
-}
-
-void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why)
-{
-    uint32_t at = hsp_ci_index_of(c, n);
-    bool planned = n->state == HSP_NODE_LEFT;
-    if (n->conn != 0) {
-        hsp_ci_close(c, n->conn, why);
-    }
-    hsp_ci_node_conn(c, n, 0);
-    hsp_ci_node_state(c, n, planned ? HSP_NODE_LEFT : HSP_NODE_DEAD);
-    hsp_str_printf(n->reason, sizeof(n->reason), "%s", why);
-    n->leaving = false;
-    n->bye_sent = false;
-    hsp_ci_fact(c, planned ? "node.left" : "node.dead", planned ? HSP_SEV_NOTICE : HSP_SEV_WARN,
-                NULL, n, "%s", why);
-    hsp_ci_store_node(c, n);
-    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-        n->dev[d].up = false;
-        n->dev[d].present = false;
-    }
-    for (uint32_t i = 0; i < c->n_jobs; i++) {
-        struct hsp_job_mark *k = hsp_ci_marked(c->jobs[i], at);
-        hsp_ci_held_drop_node(c, c->jobs[i], at);
-        if (k != NULL) {
-            k->seal = 0;
-        }
-        c->jobs[i]->asked_valid = c->jobs[i]->asked_valid && c->jobs[i]->cur.epoch != 0;
-    }
-    const char *cause = hsp_ci_printf(c, "node %s: %s", n->name, why);
-    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-        hsp_ci_device_lost(c, HSP_DEVICE(at, d), cause);
-        hsp_ci_lease(c, HSP_DEVICE(at, d), 0);
-        n->dev[d].ask = HSP_ASK_NONE;
-    }
-    store_leases(c);
-}
 
 static struct hsp_cluster_node *node_for(struct hsp_cluster *c, const char *name)
 {
@@ -248,7 +145,7 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
             n->dev[d].ask = HSP_ASK_NONE;
         }
     }
-    store_leases(c);
+    hsp_ci_store_all_leases(c);
 }
 
 /* A job that may still need this piece keeps the device for it; one that does not says so. */
@@ -463,10 +360,11 @@ void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn)
     }
 }
 
-/* A tick is due when a node has been silent for a while. One that comes much later says that this
- * process was stopped or starved (a suspended machine, a paused virtual one): what the nodes sent
- * meanwhile is still unread, and their silence is ours. Nobody is dead for the time we were away, and who
- * was near its bound before has time for one more beat: it may have to connect again first. */
+/* A tick is due when a node has been silent for a while. One that comes much later says that
+ * this process was stopped or starved (a suspended machine, a paused virtual one): what the
+ * nodes sent meanwhile is still unread, and their silence is ours. Nobody is dead for the time
+ * we were away, and who was near its bound before has time for one more beat: it may have to
+ * connect again first. */
 void hsp_ci_forgive_stall(struct hsp_cluster *c)
 {
     hsp_msec due = hsp_ci_silence_due(c), now = c->now_ms;
@@ -542,61 +440,5 @@ void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n, const
     if (d->present) {
         d->up = true;
         (void)snprintf(d->address, sizeof(d->address), "%s", m->address);
-    }
-}
-
-static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t device)
-{
-    struct hsp_node_device *d = &n->dev[device];
-    struct hsp_job *j = hsp_ci_job(c, d->job);
-    struct hsp_msg m = {0};
-    if (d->ask == HSP_ASK_NONE || d->asked || n->conn == 0 || j == NULL) {
-        return;
-    }
-    const struct hsp_epoch_peer *p =
-        hsp_ci_peer(&j->cur, HSP_DEVICE(hsp_ci_index_of(c, n), device));
-    if (d->ask == HSP_ASK_RELEASE && p != NULL && !p->started &&
-        (uint32_t)(p - j->cur.peers) >= hsp_ci_lasting(&j->cur)) {
-        return; /* a source that has not yet left the epoch before: STARTED comes */
-    }
-    d->asked = true;
-    if (d->ask == HSP_ASK_STOP) {
-        m.type = HSP_MSG_STOP;
-        m.epoch = j->next_epoch - 1;
-        m.u.devref.job = j->id;
-        m.u.devref.device = device;
-    } else {
-        m.type = HSP_MSG_RELEASE;
-        m.epoch = j->cur.epoch;
-        m.u.release = (struct hsp_m_release){j->id, device, j->cur.plan};
-    }
-    hsp_ci_send(c, n->conn, &m);
-}
-
-void hsp_ci_nodes_advance(struct hsp_cluster *c)
-{
-    uint32_t *look, n_look = hsp_ci_take_look(c, &look);
-    hsp_ci_measure_advance(c);
-    hsp_ci_check_advance(c);
-    for (uint32_t i = 0; i < n_look; i++) {
-        struct hsp_cluster_node *n = &c->nodes[look[i]];
-        bool busy = false;
-        for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-            ask(c, n, d);
-            busy = busy || n->dev[d].job != 0;
-        }
-        hsp_ci_tell_drained(c, n);
-        if (busy || n->state != HSP_NODE_LIVE) {
-            continue;
-        }
-        if (n->draining && !n->drained_told) {
-            n->drained_told = true;
-            hsp_ci_fact(c, "node.drained", HSP_SEV_NOTICE, NULL, n, "%s", n->reason);
-        }
-        if (n->leaving && !n->bye_sent && n->conn != 0) {
-            struct hsp_msg m = {.type = HSP_MSG_BYE, .u.text.reason = "nothing is left here"};
-            hsp_ci_send(c, n->conn, &m);
-            n->bye_sent = true;
-        }
     }
 }

@@ -1,29 +1,28 @@
-/* @@SENTENCE@@ membership: purpose to be written.
+/* Decides which nodes are members: hello, incarnations, silence, restarts of executors.
  *
- * Purity: pure data.
- */
+ * A node is dead when it was silent for the bound, when its connection is closed and a peer saw
+ * its data plane break, or when a new agent process says HELLO in its place. While the old agent
+ * is connected and live, the new one is another node of the same name and is refused. Dead is
+ * for ever for that incarnation: a HELLO that carries it is answered by FENCED. A closed
+ * connection alone only makes a node suspect. */
 #ifndef HSP_MEMBERSHIP_H
 #define HSP_MEMBERSHIP_H
 #include "daemon/cluster/cluster_state.h"
 
-const char *hsp_node_state_name(enum hsp_node_state s);
-struct hsp_cluster_node *hsp_ci_node(const struct hsp_cluster *c, hsp_device_id d);
-struct hsp_node_device *hsp_ci_device(const struct hsp_cluster *c, hsp_device_id d);
-const char *hsp_ci_device_name(struct hsp_cluster *c, hsp_device_id d);
-bool hsp_ci_node_gone(const struct hsp_cluster_node *n); /* dead, left or not known to live */
+/* Takes in HELLO on @conn: a new incarnation, or one that connects again. */
 void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m);
 void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn);
-void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why);
-/* New times; agents that are here are told by another WELCOME. */
-void hsp_ci_reconfigure(struct hsp_cluster *c, const struct hsp_cluster_config *cfg);
+/* Moves silent nodes to SUSPECT and DEAD. */
 void hsp_ci_nodes_tick(struct hsp_cluster *c);
-void hsp_ci_forgive_stall(struct hsp_cluster *c); /* before an event is looked at */
-void hsp_ci_nodes_advance(struct hsp_cluster *c); /* releases, stops, bye, drained */
+/* Forgives silence while this process itself did not run. Called before the event is looked at. */
+void hsp_ci_forgive_stall(struct hsp_cluster *c);
+/* Takes in EXECUTOR_DEAD: the device is lost to its job and awaited. */
 void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
                           const struct hsp_m_dead *m);
+/* Takes in EXECUTOR_UP. */
 void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n,
                         const struct hsp_m_up *m);
-/* The device cannot go on with what it did. */
-void hsp_ci_device_lost(struct hsp_cluster *c, hsp_device_id d, const char *cause);
+/* Takes new times; connected agents are told by another WELCOME. */
+void hsp_ci_reconfigure(struct hsp_cluster *c, const struct hsp_cluster_config *cfg);
 
 #endif

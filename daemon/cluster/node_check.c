@@ -1,9 +1,3 @@
-/* A check of nodes: each measures its devices again, then each pair the link between them.
- *
- * Nodes get one order at a time, and so does a host, so that figures are not those of a machine with
- * two tests; first all devices, then the links. Nothing that is found changes a plan. A node that
- * executes a job is left alone, unless asked otherwise: also one that begins to meanwhile. Whatever
- * an agent does, each order ends: by its answer, by the end of its connection, or by time. */
 #include "daemon/cluster/node_check.h"
 
 #include <stdio.h>
@@ -11,25 +5,17 @@
 #include <string.h>
 
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/cluster_impl.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/measure.h"
-#include "daemon/cluster/membership.h"
-#include "proto/base/check.h"
+#include "daemon/cluster/outbox.h"
 #include "proto/base/str.h"
+#include "proto/op/op.h"
 
 #define AT_A_TIME  16u   /* orders; more would be measured through the switch between them */
 #define COMPUTE_MS 30000 /* sixteen devices of different kinds take ten seconds */
 #define LINK_MS    20000 /* 3 MiB over a link of 2 Mbit/s, both ways */
 #define CONNECT_MS 5000
-
-void hsp_ci_check_fini(struct hsp_cluster *c)
-{
-    free(c->check.nodes);
-    free(c->check.pairs);
-    c->check.nodes = NULL;
-    c->check.pairs = NULL;
-}
 
 static void reply(struct hsp_cluster *c, uint64_t request, enum hsp_status st, const char *text)
 {
@@ -250,21 +236,6 @@ void hsp_ci_check_advance(struct hsp_cluster *c)
     }
 }
 
-hsp_msec hsp_ci_check_due(const struct hsp_cluster *c)
-{
-    const struct hsp_check *k = &c->check;
-    hsp_msec best = HSP_NEVER;
-    for (uint32_t i = 0; k->active && i < k->n_nodes; i++) {
-        bool runs = k->nodes[i].state == HSP_CHECK_RUNS;
-        best = runs && k->deadline_ms[i] < best ? k->deadline_ms[i] : best;
-    }
-    for (uint32_t i = k->first_pair; k->active && i < k->n_pairs; i++) {
-        bool runs = k->pairs[i].state == HSP_CHECK_RUNS;
-        best = runs && k->pairs[i].deadline_ms < best ? k->pairs[i].deadline_ms : best;
-    }
-    return best;
-}
-
 /* ---- answers ---- */
 
 static struct hsp_check_pair *pair_of(struct hsp_check *k, uint32_t seq)
@@ -375,7 +346,8 @@ static bool make_pairs(struct hsp_check *k)
     return k->pairs != NULL;
 }
 
-/* An agent may answer now what it was asked before hspmdd was restarted: each term has its own numbers. */
+/* An agent may answer now what it was asked before hspmdd was restarted: each term has its own
+ * numbers. */
 static uint32_t next_number(const struct hsp_cluster *c)
 {
     uint32_t n = c->check.number + 1;
@@ -431,4 +403,27 @@ void hsp_ci_check_stop(struct hsp_cluster *c, uint64_t request)
         f->actor = hsp_ci_printf(c, "%s", c->check.actor);
     }
     finish(c, HSP_ECANCELED, "stopped");
+}
+
+void hsp_ci_check_fini(struct hsp_cluster *c)
+{
+    free(c->check.nodes);
+    free(c->check.pairs);
+    c->check.nodes = NULL;
+    c->check.pairs = NULL;
+}
+
+hsp_msec hsp_ci_check_due(const struct hsp_cluster *c)
+{
+    const struct hsp_check *k = &c->check;
+    hsp_msec best = HSP_NEVER;
+    for (uint32_t i = 0; k->active && i < k->n_nodes; i++) {
+        bool runs = k->nodes[i].state == HSP_CHECK_RUNS;
+        best = runs && k->deadline_ms[i] < best ? k->deadline_ms[i] : best;
+    }
+    for (uint32_t i = k->first_pair; k->active && i < k->n_pairs; i++) {
+        bool runs = k->pairs[i].state == HSP_CHECK_RUNS;
+        best = runs && k->pairs[i].deadline_ms < best ? k->pairs[i].deadline_ms : best;
+    }
+    return best;
 }

@@ -1,18 +1,34 @@
-/* Which version a job can go on from (decision D9).
- *
- * A version of a layout is whole when every shard has a sealed piece that can be reached. Layouts
- * are tried from the newest started one backwards, not by version: a newer layout may have
- * committed a step that an older one also holds in another rounding, and what is committed must
- * never change. An older layout is only used when the newer one is not whole, and then nothing of
- * it was committed (unless more nodes were lost than the copies bear). */
 #include "daemon/cluster/recover.h"
 
 #include <stdlib.h>
 
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/keepers.h"
-#include "daemon/cluster/membership.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/plan_info.h"
 #include "proto/base/vec.h"
+
+void hsp_ci_held_add(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_state_piece *p)
+{
+    if (!hsp_grow(&j->held, &j->cap_held, (size_t)j->n_held + 1, sizeof(*j->held),
+                  (size_t)HSP_MAX_NODES * HSP_MSG_HOLDINGS)) {
+        c->failed = true;
+        return;
+    }
+    j->held[j->n_held++] = *p;
+}
+
+void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)
+{
+    (void)c;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < j->n_held; i++) {
+        if (HSP_DEVICE_NODE(j->held[i].device) != node) {
+            j->held[n++] = j->held[i];
+        }
+    }
+    j->n_held = n;
+}
 
 /* Newest version first; pieces of one version in an order to search in. */
 static int newest_first(const void *a, const void *b)
@@ -134,26 +150,4 @@ enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, ui
         return HSP_OK;
     }
     return HSP_ENOENT;
-}
-
-void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)
-{
-    (void)c;
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < j->n_held; i++) {
-        if (HSP_DEVICE_NODE(j->held[i].device) != node) {
-            j->held[n++] = j->held[i];
-        }
-    }
-    j->n_held = n;
-}
-
-void hsp_ci_held_add(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_state_piece *p)
-{
-    if (!hsp_grow(&j->held, &j->cap_held, (size_t)j->n_held + 1, sizeof(*j->held),
-                  (size_t)HSP_MAX_NODES * HSP_MSG_HOLDINGS)) {
-        c->failed = true;
-        return;
-    }
-    j->held[j->n_held++] = *p;
 }

@@ -1,22 +1,37 @@
-/* @@SENTENCE@@ recover: purpose to be written. */
+/* Chooses the version that a job goes on from (decision D9).
+ *
+ * A version of a layout is whole when every shard has a sealed piece that can be reached.
+ * Layouts are tried from the newest started one backwards, not by version: a newer layout may
+ * have committed a step that an older one also holds with another rounding, and a committed step
+ * must never change. An older layout is used only when the newer one is not whole; then nothing
+ * of the newer one was committed, unless more nodes were lost than the copies bear.
+ *
+ * An older layout is used at once only if a witness of the newer one shows that it committed
+ * nothing above; else the nodes of the newer layout are waited for (state_wait_ms). Plan numbers
+ * are in the order of GO, so a plan begun before a newer one is never used again. */
 #ifndef HSP_RECOVER_H
 #define HSP_RECOVER_H
 #include "daemon/cluster/cluster_state.h"
 
+/* Notes a sealed piece that an agent reported. */
+void hsp_ci_held_add(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_state_piece *p);
+/* Forgets the pieces that @node reported. */
+void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node);
 /* The greatest version of layout @info of which every shard has a piece in @held, a list of
  * (holder, owner, version), which is sorted. False: none. */
 bool hsp_recover_version(const struct hsp_plan_info *info, struct hsp_state_piece *held, uint32_t n,
                          uint64_t *ret_version);
-/* A device that was there when layout @p was begun, and is here with its memory. Had a version been
- * committed there, every rank would have sealed it first: what this one holds says how far anybody
- * can have come. */
-bool hsp_ci_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, hsp_device_id *ret);
+/* True when piece @p can be read: its node is connected, its executor is up or soon up, and its
+ * device is free or leased to @j. */
 bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
                       const struct hsp_state_piece *p);
-void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node);
-void hsp_ci_held_add(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_state_piece *p);
-/* Newest started layout of @j that is whole somewhere among reachable devices (decision D9).
- * HSP_OK; HSP_AGAIN: found, but a newer layout may have gone further and nobody here can tell:
+/* Finds a witness: a device that was there when layout @p was begun, and is here with its
+ * memory. Had a version been committed there, every rank would have sealed it first. So the
+ * pieces of the witness bound the progress of that layout. */
+bool hsp_ci_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, hsp_device_id *ret);
+/* The newest started layout of @j that is whole among reachable devices.
+ *
+ * HSP_OK; HSP_AGAIN: found, but a newer layout may have gone further and no witness is here, so
  * better wait for its nodes; HSP_ENOENT: nothing is whole. */
 enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, uint64_t *ret_plan,
                               uint64_t *ret_version);

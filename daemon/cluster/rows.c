@@ -1,33 +1,31 @@
-/* The durable state as rows: "term", "node/INDEX", "job/ID", "plan/JOB/PLAN". Binary, little
- * endian, each begins with the version of its form. Leases stand in the job's row; what agents hold
- * is asked from them. */
 #include "daemon/cluster/rows.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/cluster_impl.h"
-#include "daemon/cluster/epochs.h"
+#include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
-#include "daemon/cluster/jobs.h"
-#include "daemon/cluster/keepers.h"
-#include "daemon/cluster/membership.h"
-#include "daemon/cluster/plans.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/plan_info.h"
 #include "daemon/cluster/slow.h"
-#include "proto/base/arena.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
+#include "proto/op/op.h"
 
 #define MAX_PLANS      65536u /* of a job */
-#define ROW_VERSION    10
-#define ROW_TRUSTED    10 /* the trusted networks of epochs */
-#define ROW_CKPTS      9  /* which checkpoints are meant */
-#define ROW_LINKS      8  /* the transports of epochs */
-#define ROW_BEGUN      7  /* the epoch that began at the origin */
-#define ROW_TOKENS     6  /* tokens of the data */
+#define ROW_VERSION    10     /* that is written */
+#define ROW_TRUSTED    10     /* the trusted networks of epochs */
+#define ROW_CKPTS      9      /* which checkpoints are meant */
+#define ROW_LINKS      8      /* the transports of epochs */
+#define ROW_BEGUN      7      /* the epoch that began at the origin */
+#define ROW_TOKENS     6      /* tokens of the data */
 #define ROW_SUSPENDING 5
 #define ROW_OLDEST     4
+
+/* ---- store ---- */
 
 static void store(struct hsp_cluster *c, const char *key, struct hsp_buf *b)
 {
@@ -150,6 +148,13 @@ void hsp_ci_store_leases(struct hsp_cluster *c, struct hsp_job *j)
 {
     if (j->stale_row) {
         hsp_ci_store_job(c, j);
+    }
+}
+
+void hsp_ci_store_all_leases(struct hsp_cluster *c)
+{
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        hsp_ci_store_leases(c, c->jobs[i]);
     }
 }
 

@@ -1,4 +1,7 @@
-/* @@SENTENCE@@ rows: purpose to be written. */
+/* Writes and reads the durable state as rows: "term", "node/INDEX", "job/ID", "plan/JOB/PLAN".
+ *
+ * Rows are binary and little endian; each begins with the version of its form. Leases stand in
+ * the row of the job. Held pieces are not stored: agents are asked for them. */
 #ifndef HSP_ROWS_H
 #define HSP_ROWS_H
 #include "daemon/cluster/cluster_state.h"
@@ -6,10 +9,14 @@
 void hsp_ci_store_term(struct hsp_cluster *c);
 void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n);
 void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j);
-/* Its row, when leases it names are given up: a restart would take them from who has them now. */
+/* Stores @j when its row names leases that were given up: a restart would take those devices
+ * from the jobs that have them now. */
 void hsp_ci_store_leases(struct hsp_cluster *c, struct hsp_job *j);
+/* Does the same for all jobs. */
+void hsp_ci_store_all_leases(struct hsp_cluster *c);
 void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j,
                        const struct hsp_job_plan *p);
+/* Restores one row. HSP_EPARSE, HSP_EVERSION, HSP_ENOMEM: as hsp_cluster_load. */
 enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_row *row,
                                 struct hsp_err *err);
 

@@ -1,23 +1,17 @@
-/* Devices that are slower than planned (decision D8).
- *
- * Each vote record carries the compute time of its rank. Shares are compared, not seconds: an error of the
- * cost model that is common to all devices is none of theirs. What is observed is averaged over the whole
- * window, and counts from the speeds the running plan was made with, so that a plan that is kept does
- * not count the same slowness twice. */
 #include "daemon/cluster/slow.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/membership.h"
-#include "daemon/cluster/plans.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/outbox.h"
 #include "proto/base/vec.h"
 
 /* Observed speeds are kept within this of the profile: slower is as good as not there. */
 #define MIN_SPEED 0.02
-/* A step that is as planned takes so many of those that were not away: one in which the others were held up
- * does not begin the count again, a device that is slow in half of the steps never reaches it. */
+/* A step as planned forgives so many slow steps. So a single step in which the other ranks were
+ * held up does not begin the count again, and a device that is slow in half of the steps never
+ * reaches it. */
 #define FORGIVEN 2u
 
 void hsp_ci_watch_begin(struct hsp_cluster *c, struct hsp_job *j)

@@ -1,11 +1,9 @@
-/* Over how many nodes the state of a job is spread: what the loss of one node would cost. */
 #include "daemon/cluster/spread.h"
 
 #include <stdlib.h>
 
-#include "daemon/cluster/keepers.h"
-#include "daemon/cluster/membership.h"
-#include "daemon/cluster/plans.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/plan_info.h"
 
 /* The nodes of one shard that are there. *ret_node: one of them. */
 static uint32_t nodes_of(const struct hsp_cluster *c, const struct hsp_plan_info *p, uint32_t shard,

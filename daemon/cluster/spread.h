@@ -1,10 +1,13 @@
-/* @@SENTENCE@@ spread: purpose to be written.
- *
- * Purity: pure data.
- */
+/* Counts the nodes that hold the state of a job, to say what the loss of one node would cost. */
 #ifndef HSP_SPREAD_H
 #define HSP_SPREAD_H
 #include "daemon/cluster/cluster_state.h"
+
+struct hsp_spread {
+    uint32_t min_nodes; /* every part of the state is on at least so many nodes that are there */
+    uint32_t n_sole;    /* nodes that are the only one with some part */
+    uint32_t node;      /* the first of them; meaningless when there is none */
+};
 
 /* Of the layout that runs, or ran last. False: there is none, or no memory. */
 bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,

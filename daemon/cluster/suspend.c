@@ -1,16 +1,22 @@
-/* Suspending a job: its devices are given back when its state is in a checkpoint that was asked for
- * here. Until then it runs as it did; a loss meanwhile is mended, and the checkpoint asked for again.
- * What was not begun is suspended at once. Steps made while the checkpoint is written are made again,
- * from the same version, by the same rules. */
 #include "daemon/cluster/suspend.h"
 
+#include <stdio.h>
+
 #include "daemon/cluster/cluster.h"
-#include "daemon/cluster/jobs.h"
-#include "daemon/cluster/membership.h"
+#include "daemon/cluster/job_state.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/outbox.h"
 #include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
+#include "proto/op/op.h"
 
-#include <stdio.h>
+void hsp_ci_suspend_origin(struct hsp_job *j)
+{
+    j->origin = j->has_ckpt ? HSP_MODE_RESTORE : HSP_MODE_FRESH;
+    j->origin_step = j->has_ckpt ? j->ckpt_step : 0;
+    j->origin_ckpt = j->has_ckpt ? j->ckpt : (struct hsp_ckpt_mark){0};
+    j->stable = j->origin_step;
+}
 
 static void answer(struct hsp_cluster *c, const struct hsp_admin_event *a, const struct hsp_job *j,
                    enum hsp_status st, const char *text)
@@ -20,14 +26,6 @@ static void answer(struct hsp_cluster *c, const struct hsp_admin_event *a, const
     r->status = st;
     r->job = j->id;
     r->text = hsp_ci_printf(c, "%s", text);
-}
-
-void hsp_ci_suspend_origin(struct hsp_job *j)
-{
-    j->origin = j->has_ckpt ? HSP_MODE_RESTORE : HSP_MODE_FRESH;
-    j->origin_step = j->has_ckpt ? j->ckpt_step : 0;
-    j->origin_ckpt = j->has_ckpt ? j->ckpt : (struct hsp_ckpt_mark){0};
-    j->stable = j->origin_step;
 }
 
 /* Nothing of its state is anywhere but at its origin. */
@@ -48,16 +46,6 @@ static void suspended(struct hsp_cluster *c, struct hsp_job *j)
 {
     hsp_ci_suspend_origin(j);
     hsp_ci_job_end(c, j, HSP_JOB_SUSPENDED, resumes_with(c, j));
-}
-
-void hsp_ci_suspend_recorded(struct hsp_cluster *c, struct hsp_job *j)
-{
-    if (j->state == HSP_JOB_SUSPENDED || j->state == HSP_JOB_PENDING) {
-        hsp_ci_suspend_origin(j);
-    }
-    if (j->state == HSP_JOB_SUSPENDED) {
-        (void)snprintf(j->reason, sizeof(j->reason), "%s", resumes_with(c, j));
-    }
 }
 
 /* Why not, or NULL. */
@@ -113,6 +101,16 @@ void hsp_ci_suspend_advance(struct hsp_cluster *c, struct hsp_job *j)
     if (hsp_ci_node(c, first)->conn != 0) {
         hsp_ci_send(c, hsp_ci_node(c, first)->conn, &m);
         j->suspend_epoch = j->cur.epoch;
+    }
+}
+
+void hsp_ci_suspend_recorded(struct hsp_cluster *c, struct hsp_job *j)
+{
+    if (j->state == HSP_JOB_SUSPENDED || j->state == HSP_JOB_PENDING) {
+        hsp_ci_suspend_origin(j);
+    }
+    if (j->state == HSP_JOB_SUSPENDED) {
+        (void)snprintf(j->reason, sizeof(j->reason), "%s", resumes_with(c, j));
     }
 }
 

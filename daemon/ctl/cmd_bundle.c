@@ -1,8 +1,3 @@
-/* hspmdctl debug bundle: what a report of a problem needs, in one tar (POSIX.1-1988 ustar).
- *
- * Status, events and the plan of each job are asked from hspmdd; configuration files of this machine
- * are added with everything that could be a secret cut out. What cannot be had is noted in the
- * bundle and does not end it, but for hspmdd itself: without its status there is nothing to send. */
 #include "daemon/ctl/cmd_bundle.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* hspmdctl node check: hspmdd measures, this shows what it has found. */
 #include "daemon/ctl/cmd_check.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* hspmdctl ckpt. */
 #include "daemon/ctl/cmd_ckpt.h"
 
 #include <errno.h>

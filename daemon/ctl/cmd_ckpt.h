@@ -1,7 +1,6 @@
-/* @@SENTENCE@@ cmd_ckpt: purpose to be written.
+/* hspmdctl ckpt: lists, saves and verifies checkpoints.
  *
- * Purity: shell.
- */
+ * Purity: shell (asks hspmdd; starts hspmd-worker to verify). */
 #ifndef HSP_CMD_CKPT_H
 #define HSP_CMD_CKPT_H
 #include "daemon/ctl/command.h"

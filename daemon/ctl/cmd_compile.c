@@ -1,4 +1,3 @@
-/* hspmdctl compile: job + plan -> program file. */
 #include "daemon/ctl/cmd_compile.h"
 
 #include "daemon/ctl/ctl.h"

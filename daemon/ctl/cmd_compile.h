@@ -1,12 +1,10 @@
-/* @@SENTENCE@@ cmd_compile: purpose to be written.
+/* hspmdctl compile: makes a program file of a job and a plan.
  *
- * Purity: shell.
- */
+ * Purity: shell (reads and writes files). */
 #ifndef HSP_CMD_COMPILE_H
 #define HSP_CMD_COMPILE_H
 #include "daemon/ctl/command.h"
 
-/* The commands. */
 int hsp_cmd_compile(struct hsp_ctl *ctl);
 
 #endif

@@ -1,4 +1,3 @@
-/* hspmdctl events, logs, metrics: lines as hspmdd sends them. */
 #include "daemon/ctl/cmd_feed.h"
 
 #include <string.h>

@@ -1,12 +1,11 @@
-/* @@SENTENCE@@ cmd_feed: purpose to be written.
+/* hspmdctl events, logs, metrics: shows lines as hspmdd sends them.
  *
- * Purity:    shell (blocking network calls with the run's --timeout).
- */
+ * Purity: shell (blocking network calls with the run's --timeout). */
 #ifndef HSP_CMD_FEED_H
 #define HSP_CMD_FEED_H
 #include "daemon/ctl/command.h"
 
-/* A line of the metrics as one of the table of `hspmdctl metrics`; one that is no JSON is a flaw. */
+/* Prints a line of the metrics as a line of the table. A line that is no JSON is a flaw. */
 void hsp_metric_view(struct hsp_ctl *ctl, const char *line, size_t len);
 
 int hsp_cmd_events(struct hsp_ctl *ctl);

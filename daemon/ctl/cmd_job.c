@@ -1,4 +1,3 @@
-/* hspmdctl cancel, suspend, resume, scale, wait; drain and undrain of nodes. */
 #include "daemon/ctl/cmd_job.h"
 
 #include <stdlib.h>
@@ -107,8 +106,8 @@ static enum hsp_status take_back(struct hsp_ctl *ctl, struct hsp_err *err)
         ctl->pos[0]);
 }
 
-/* hspmdd suspends the job when its checkpoint is complete; here that is waited for. Who waits no longer
- * takes the wish back. */
+/* hspmdd suspends the job when its checkpoint is complete; here that is waited for. Who waits no
+ * longer takes the wish back. */
 int hsp_cmd_suspend(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};

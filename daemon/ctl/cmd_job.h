@@ -1,7 +1,7 @@
-/* @@SENTENCE@@ cmd_job: purpose to be written.
+/* hspmdctl cancel, suspend, resume, scale, wait, drain, undrain: changes a job or a node, or waits
+ * for one.
  *
- * Purity: shell.
- */
+ * Purity: shell (blocking network calls with the run's --timeout). */
 #ifndef HSP_CMD_JOB_H
 #define HSP_CMD_JOB_H
 #include "daemon/ctl/command.h"
@@ -13,6 +13,7 @@ int hsp_cmd_scale(struct hsp_ctl *ctl);
 int hsp_cmd_wait(struct hsp_ctl *ctl);
 int hsp_cmd_drain(struct hsp_ctl *ctl);
 int hsp_cmd_undrain(struct hsp_ctl *ctl);
+/* Waits until @job is in the state @what. @timeout_ms 0: no limit. Returns the exit code. */
 int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_t timeout_ms);
 
 #endif

@@ -1,4 +1,3 @@
-/* hspmdctl plan: a dry run that prints who gets what. */
 #include "daemon/ctl/cmd_plan.h"
 
 #include <cjson/cJSON.h>
@@ -13,6 +12,7 @@
 #include "daemon/ctl/table.h"
 #include "daemon/ctl/transition.h"
 #include "daemon/plan/plan_yaml.h"
+#include "daemon/plan/plan_yaml_one.h"
 #include "daemon/planner/links.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "proto/base/size.h"

@@ -1,7 +1,6 @@
-/* @@SENTENCE@@ cmd_plan: purpose to be written.
+/* hspmdctl plan: prints the plan of a job and its prices, and changes nothing.
  *
- * Purity: shell.
- */
+ * Purity: shell (reads files; asks hspmdd for --live). */
 #ifndef HSP_CMD_PLAN_H
 #define HSP_CMD_PLAN_H
 #include "daemon/ctl/command.h"

@@ -1,4 +1,3 @@
-/* hspmdctl program show, graph show, plan show: of a file, or of a job that hspmdd knows. */
 #include "daemon/ctl/cmd_show.h"
 
 #include <stdlib.h>

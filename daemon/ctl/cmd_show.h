@@ -1,7 +1,7 @@
-/* @@SENTENCE@@ cmd_show: purpose to be written.
+/* hspmdctl program show, graph show, plan show: prints what a file holds, or the same of a job at
+ * hspmdd.
  *
- * Purity: shell.
- */
+ * Purity: shell (reads files, asks hspmdd). */
 #ifndef HSP_CMD_SHOW_H
 #define HSP_CMD_SHOW_H
 #include "daemon/ctl/command.h"

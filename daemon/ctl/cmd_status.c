@@ -1,4 +1,3 @@
-/* hspmdctl status, node list, node show. */
 #include "daemon/ctl/cmd_status.h"
 
 #include <inttypes.h>
@@ -193,8 +192,8 @@ static void print_transport(FILE *out, const cJSON *t)
 
 #define PLANE_TEXT 512 /* at most 8 networks */
 
-/* Who could read what devices of different hosts say to each other, by a job's document or the whole: "tls, @between,
- * NCCL within hosts only". "" where it is not said. */
+/* Who could read what devices of different hosts say to each other, by a job's document or the
+ * whole: "tls, @between, NCCL within hosts only". "" where it is not said. */
 static void plane_text(const cJSON *o, const char *between, char ret[PLANE_TEXT])
 {
     const char *plane = hsp_doc_text(o, "data_plane"), *nets = hsp_doc_text(o, "trusted_network");
@@ -414,7 +413,8 @@ static bool knows_products(const cJSON *node)
     return false;
 }
 
-/* What they reach in products of each shape, where that was measured; a row for each type of factors. */
+/* What they reach in products of each shape, where that was measured; a row for each type of
+ * factors. */
 static bool print_products(struct hsp_ctl *ctl, const cJSON *node)
 {
     static const struct hsp_column cols[] = {{"DEVICE", false},  {"GFLOP/S", false}, {"EVEN", true},

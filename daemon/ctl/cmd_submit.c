@@ -1,4 +1,3 @@
-/* hspmdctl submit, and plan --live: a job file goes to hspmdd. */
 #include "daemon/ctl/cmd_submit.h"
 
 #include <stdlib.h>
@@ -213,7 +212,8 @@ static void print_submitted(struct hsp_ctl *ctl, const cJSON *doc)
                   job, plan == NULL ? "; it waits for devices" : "", job, job, job);
 }
 
-/* The plan that hspmdd would choose now. *ret stays without text while the devices do not suffice. */
+/* The plan that hspmdd would choose now. *ret stays without text while the devices do not
+ * suffice. */
 static enum hsp_status ask_plan(struct hsp_ctl *ctl, struct hsp_plan_text *ret, struct hsp_err *err)
 {
     struct hsp_msg m;

@@ -1,4 +1,3 @@
-/* hspmdctl trace: hspmdd collects it, this writes it down. */
 #include "daemon/ctl/cmd_trace.h"
 
 #include <cjson/cJSON.h>

@@ -1,7 +1,6 @@
-/* @@SENTENCE@@ cmd_trace: purpose to be written.
+/* hspmdctl trace: has hspmdd collect a trace of some steps, and writes it to a file.
  *
- * Purity: shell.
- */
+ * Purity: shell (asks hspmdd, writes the file). */
 #ifndef HSP_CMD_TRACE_H
 #define HSP_CMD_TRACE_H
 #include "daemon/ctl/command.h"

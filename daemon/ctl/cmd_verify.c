@@ -1,5 +1,3 @@
-/* hspmdctl verify: a job file, a plan file alone, or a job at hspmdd; the programs and a worker that
- * runs them against one device. */
 #include "daemon/ctl/cmd_verify.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
-/* Commands of hspmdctl: one file and one row of the table (commands.c) each.
+/* Defines the row of a command in the table (commands.h), and a command's view of the program: its
+ * arguments, the global options, the streams to write to.
  *
- * Role:   what a command sees of the program: its arguments, the global options, where to write.
  * Purity: shell.
  * Output: the answer goes to ctl->out, everything else to ctl->msg. A failure is one line: what:
  *         why (hsp_ctl_fail). JSON carries "apiVersion": "hspmd/v1" and base units with the unit in
@@ -52,10 +52,12 @@ struct hsp_option {
 };
 
 struct hsp_ctl {
-    FILE *out, *msg;         /* borrowed */
-    struct hsp_arena *arena; /* of this run */
-    struct hsp_err flaw;     /* see hsp_ctl_flaw */
-    bool told;               /* why it fails was said */
+    const struct hsp_command *commands; /* the table; borrowed */
+    FILE *out, *msg;                    /* borrowed */
+    struct hsp_arena *arena;            /* of this run */
+    struct hsp_err flaw;                /* see hsp_ctl_flaw */
+    bool told;                          /* why it fails was said */
+    bool help, version;                 /* asked for in place of the command */
     enum hsp_format format;
     bool headers;        /* of tables */
     const char *address; /* of hspmdd: HOST:PORT or a socket's path; NULL: the default */
@@ -78,9 +80,9 @@ struct hsp_command {
     int (*run)(struct hsp_ctl *ctl); /* exit code */
 };
 
-/* The table, in the order of the help; ends with a row without a name. */
-extern const struct hsp_command hsp_commands[];
-
-extern const struct hsp_option hsp_global_options[];
+/* The command whose words stand at the front of @words; *ret_used words were taken. Of the commands
+ * "node" and "node show" the longer name wins. NULL: no command. */
+const struct hsp_command *hsp_command_find(const struct hsp_command *commands, int n,
+                                           const char *const *words, int *ret_used);
 
 #endif

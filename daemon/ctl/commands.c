@@ -1,13 +1,11 @@
-/* The command table: the order is that of the help text. */
 #include "daemon/ctl/commands.h"
-
-#include <string.h>
 
 #include "daemon/ctl/cmd_bundle.h"
 #include "daemon/ctl/cmd_check.h"
 #include "daemon/ctl/cmd_ckpt.h"
 #include "daemon/ctl/cmd_compile.h"
 #include "daemon/ctl/cmd_feed.h"
+#include "daemon/ctl/cmd_help.h"
 #include "daemon/ctl/cmd_job.h"
 #include "daemon/ctl/cmd_plan.h"
 #include "daemon/ctl/cmd_show.h"
@@ -16,7 +14,6 @@
 #include "daemon/ctl/cmd_trace.h"
 #include "daemon/ctl/cmd_verify.h"
 #include "daemon/ctl/command.h"
-#include "daemon/ctl/ctl.h"
 
 #define AS(f) (1u << HSP_FORMAT_##f)
 #define END                 \
@@ -416,36 +413,3 @@ const struct hsp_command hsp_commands[] = {
      .run = hsp_cmd_help},
     {.name = NULL},
 };
-
-/* True when all words of @name stand at the front; *ret_used of them. */
-static bool matches(const char *name, int n, const char *const *words, int *ret_used)
-{
-    int used = 0;
-    while (used < n) {
-        size_t len = strcspn(name, " ");
-        if (strlen(words[used]) != len || memcmp(words[used], name, len) != 0) {
-            return false;
-        }
-        used++;
-        if (name[len] == '\0') {
-            *ret_used = used;
-            return true;
-        }
-        name += len + 1;
-    }
-    return false;
-}
-
-const struct hsp_command *hsp_command_find(int n, const char *const *words, int *ret_used)
-{
-    const struct hsp_command *best = NULL;
-    *ret_used = 0;
-    for (const struct hsp_command *c = hsp_commands; c->name != NULL; c++) {
-        int used = 0;
-        if (matches(c->name, n, words, &used) && used > *ret_used) {
-            best = c;
-            *ret_used = used;
-        }
-    }
-    return best;
-}

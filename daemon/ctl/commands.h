@@ -1,12 +1,12 @@
-/* @@SENTENCE@@ commands: purpose to be written.
+/* Lists all commands of hspmdctl in one table, which gives the parser, the help text and the usage
+ * lines.
  *
- * Purity: shell.
- */
+ * Purity: pure (constant data). */
 #ifndef HSP_COMMANDS_H
 #define HSP_COMMANDS_H
 #include "daemon/ctl/command.h"
 
-/* The command whose words stand at the front of @words; *ret_used words were taken. */
-const struct hsp_command *hsp_command_find(int n, const char *const *words, int *ret_used);
+/* The commands in the order of the help text. The last row has no name. */
+extern const struct hsp_command hsp_commands[];
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/planner/annotations.h"
 #include "daemon/planner/cluster_file.h"
 #include "proto/host/file_io.h"

@@ -6,6 +6,7 @@ daemon_ctl_libctl_a_SOURCES = \
   daemon/ctl/cmd_ckpt.c daemon/ctl/cmd_ckpt.h \
   daemon/ctl/cmd_compile.c daemon/ctl/cmd_compile.h \
   daemon/ctl/cmd_feed.c daemon/ctl/cmd_feed.h \
+  daemon/ctl/cmd_help.c daemon/ctl/cmd_help.h \
   daemon/ctl/cmd_job.c daemon/ctl/cmd_job.h \
   daemon/ctl/cmd_plan.c daemon/ctl/cmd_plan.h \
   daemon/ctl/cmd_show.c daemon/ctl/cmd_show.h \
@@ -13,13 +14,14 @@ daemon_ctl_libctl_a_SOURCES = \
   daemon/ctl/cmd_submit.c daemon/ctl/cmd_submit.h \
   daemon/ctl/cmd_trace.c daemon/ctl/cmd_trace.h \
   daemon/ctl/cmd_verify.c daemon/ctl/cmd_verify.h \
-  daemon/ctl/command.h \
+  daemon/ctl/command.c daemon/ctl/command.h \
   daemon/ctl/commands.c daemon/ctl/commands.h \
   daemon/ctl/ctl.c daemon/ctl/ctl.h \
+  daemon/ctl/ctl_run.c daemon/ctl/ctl_run.h \
   daemon/ctl/job_load.c daemon/ctl/job_load.h \
   daemon/ctl/options.c daemon/ctl/options.h \
-  daemon/ctl/plan_local.c daemon/ctl/plan_local.h \
   daemon/ctl/plan_change.c daemon/ctl/plan_change.h \
+  daemon/ctl/plan_local.c daemon/ctl/plan_local.h \
   daemon/ctl/plan_pick.c daemon/ctl/plan_pick.h \
   daemon/ctl/plan_schedule.c daemon/ctl/plan_schedule.h \
   daemon/ctl/program_output.c daemon/ctl/program_output.h \

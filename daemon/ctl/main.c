@@ -1,5 +1,5 @@
-/* hspmdctl; see ctl.c. */
-#include "daemon/ctl/ctl.h"
+/* Starts hspmdctl. */
+#include "daemon/ctl/ctl_run.h"
 
 int main(int argc, char **argv)
 {

@@ -1,11 +1,8 @@
-/* Command lines: options of the command first, then the global ones, anywhere among the operands.
- * Forms: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, --flag, -x; "--" ends the options. */
 #include "daemon/ctl/options.h"
 
 #include <string.h>
 
 #include "daemon/ctl/command.h"
-#include "daemon/ctl/ctl.h"
 #include "proto/base/str.h"
 
 enum { G_OUTPUT, G_ADDRESS, G_KEY, G_TIMEOUT, G_NO_HEADERS, G_HELP, G_VERSION, N_GLOBAL };
@@ -131,11 +128,11 @@ static enum hsp_status finish(struct parse *p)
                            p->c->max_pos == 0 ? "no operands" : p->c->operands);
     }
     if (p->global[G_HELP] != NULL) {
-        hsp_ctl_help(ctl->out, p->c);
+        ctl->help = true;
         return HSP_AGAIN;
     }
     if (p->global[G_VERSION] != NULL) {
-        (void)hsp_cmd_version(ctl);
+        ctl->version = true;
         return HSP_AGAIN;
     }
     return set_format(p);

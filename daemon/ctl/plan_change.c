@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "daemon/ctl/remote.h"
-#include "daemon/plan/plan_yaml.h"
+#include "daemon/plan/plan_yaml_one.h"
 #include "daemon/plan/stage_groups.h"
 #include "daemon/planner/cost.h"
 #include "daemon/planner/price.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/pipeline_units.h"
 
 static bool says(const cJSON *o, const char *key, double value)
 {

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "daemon/ctl/ctl.h"
-#include "daemon/plan/plan_yaml.h"
+#include "daemon/plan/plan_yaml_one.h"
 #include "daemon/planner/timing.h"
 #include "daemon/spmd/schedule/timeline_draw.h"
 

@@ -15,8 +15,9 @@ struct hsp_program_request {
     bool scratch;   /* the file is ours, and not spoken of */
 };
 
-/* Picks the plan, compiles the job and writes the file; what is said goes to ctl->msg. Errors are those
- * of hsp_pick_plan, hsp_compile and hsp_compile_small; HSP_ELIMIT: more than 1 GiB of programs; HSP_EIO. */
+/* Picks the plan, compiles the job and writes the file; what is said goes to ctl->msg. Errors are
+ * those of hsp_pick_plan, hsp_compile and hsp_compile_small; HSP_ELIMIT: more than 1 GiB of
+ * programs; HSP_EIO. */
 enum hsp_status hsp_write_programs(struct hsp_ctl *ctl, const struct hsp_loaded *l,
                                    const struct hsp_program_request *o, struct hsp_err *err);
 /* The same; *ret_plans: how many plans there are, more than one in a pool. */

@@ -13,7 +13,8 @@
 #define HSP_DEFAULT_SOCKET "/run/hspmd/hspmdd.sock"
 #define HSP_DEFAULT_KEY    HSP_SYSCONFDIR "/hspmd/admin.key"
 
-/* Whether an operand is the name of a job at hspmdd: a name without such a file, and not of one (.yaml). */
+/* Whether an operand is the name of a job at hspmdd: a name without such a file, and not of one
+ * (.yaml). */
 bool hsp_is_job(const char *word);
 
 struct hsp_remote; /* opaque */

@@ -9,7 +9,7 @@
 #include "daemon/ctl/table.h"
 #include "daemon/migrate/bsr.h"
 #include "daemon/spmd/codegen/compile.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_home.h"
 #include "proto/base/size.h"
 
 #define COMPILE_BYTES ((size_t)4 << 30)

@@ -12,8 +12,8 @@ struct hsp_transition {
     const char *exclude;   /* devices that are gone, by commas; NULL: none */
 };
 
-/* Prints it in ctl->format. HSP_EINFEASIBLE: a plan has more ranks than there are devices. HSP_ENOENT: a box
- * nobody has any more. Errors of the files, of hsp_remote_ask. */
+/* Prints it in ctl->format. HSP_EINFEASIBLE: a plan has more ranks than there are devices.
+ * HSP_ENOENT: a box nobody has any more. Errors of the files, of hsp_remote_ask. */
 enum hsp_status hsp_transition_show(struct hsp_ctl *ctl, const struct hsp_loaded *l,
                                     const struct hsp_transition *t, struct hsp_err *err);
 

@@ -4,7 +4,6 @@
 #include <stdio.h>  /* vsnprintf */
 #include <string.h> /* memcpy */
 
-#include "proto/base/check.h"
 #include "proto/base/hash.h"
 
 struct hsp_builder hsp_builder_of(struct hsp_graph *g, struct hsp_err *err)
@@ -187,25 +186,6 @@ static bool types_fit(const struct hsp_graph *g, const struct hsp_node *n)
     return fit;
 }
 
-/* "..." stands for as many dims as the largest operand has. */
-static uint8_t dots_rank(const struct hsp_graph *g, uint8_t n_in, const uint32_t *in)
-{
-    uint8_t rank = 0;
-    for (uint8_t i = 0; i < n_in; i++) {
-        uint8_t r = g->tensors[in[i]].rank;
-        rank = r > rank ? r : rank;
-    }
-    return rank;
-}
-
-void hsp_node_axes(const struct hsp_graph *g, uint32_t node, struct hsp_axes *ret)
-{
-    const struct hsp_node *n = &g->nodes[node];
-    enum hsp_status st =
-        hsp_op_axes((enum hsp_op)n->op, &n->at, dots_rank(g, n->n_in, n->in), ret, NULL);
-    HSP_ASSERT(st == HSP_OK); /* the builder asked the same before */
-}
-
 /* ---- nodes ---- */
 
 static void add_outputs(struct hsp_builder *b, struct hsp_node *n, const struct hsp_axes *ax,
@@ -249,7 +229,7 @@ uint32_t hsp_build_node(struct hsp_builder *b, enum hsp_op op, const struct hsp_
                          .layer = b->layer,
                          .forward_of = b->forward_of};
     memcpy(n.in, in, n.n_in * sizeof *in);
-    b->st = hsp_op_axes(op, at, dots_rank(g, n.n_in, in), &ax, b->err);
+    b->st = hsp_node_axes(g, &n, &ax, b->err);
     if (b->st == HSP_OK && (!types_fit(g, &n) || !axis_extents(g, &ax, at, in, axis))) {
         b->st = hsp_err_set(b->err, HSP_EINVAL, 0, "%s %s: operands do not fit", hsp_op_name(op),
                             names[0] != NULL ? names[0] : "");

@@ -43,8 +43,6 @@ uint32_t hsp_build_input(struct hsp_builder *b, const char *name, enum hsp_load 
                          struct hsp_extent e0, struct hsp_extent e1);
 uint32_t hsp_build_param(struct hsp_builder *b, const char *name, const struct hsp_param_def *def);
 uint32_t hsp_build_seed(struct hsp_builder *b, const char *name);
-/* The axes of a node: hsp_op_axes with its attributes and ranks. */
-void hsp_node_axes(const struct hsp_graph *g, uint32_t node, struct hsp_axes *ret);
 
 /* One node. @names[i] names output i; NULL: the output is not wanted. Returns the node. */
 uint32_t hsp_build_node(struct hsp_builder *b, enum hsp_op op, const struct hsp_attrs *at,

@@ -1,11 +1,8 @@
-/* GPT-2 (Radford et al., 2019): learned positions, pre-LayerNorm blocks, exact GELU. The one
- * change: q, k and v are separate tensors, so the meaning of a weight does not depend on the number
- * of devices (decision D3). */
 #include "daemon/graph/family_gpt.h"
 
-#include "daemon/graph/builder.h"
-
 #include <math.h> /* sqrt */
+
+#include "daemon/graph/builder.h"
 
 enum { FAMILY_HEADS, FAMILY_FFN, FAMILY_VOCAB };
 

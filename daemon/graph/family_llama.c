@@ -1,12 +1,8 @@
-/* Llama (Touvron et al., 2023): pre-RMSNorm blocks without biases, rotary positions, grouped-query
- * attention (Ainslie et al., 2023), SwiGLU. Names, shapes and the order of the halves that rotate
- * are those of Hugging Face's LlamaForCausalLM, so its checkpoints are read and written as they are.
- */
 #include "daemon/graph/family_llama.h"
 
-#include "daemon/graph/builder.h"
-
 #include <math.h> /* sqrt */
+
+#include "daemon/graph/builder.h"
 
 enum { FAMILY_HEADS, FAMILY_FFN, FAMILY_VOCAB };
 

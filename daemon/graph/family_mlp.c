@@ -1,13 +1,8 @@
-/* The neural language model of Bengio et al. (2003): the embeddings of the `sequence` bytes before,
- * side by side, through hidden layers with GELU to the next byte.
- *
- * Tensor parallelism cuts hidden layers in pairs: the first by its outputs (column), the second by
- * its inputs (row); when their number is odd the head is the row half of the last pair. */
 #include "daemon/graph/family_mlp.h"
 
-#include "daemon/graph/builder.h"
-
 #include <math.h> /* sqrt */
+
+#include "daemon/graph/builder.h"
 
 enum { FAMILY_HIDDEN };
 

@@ -109,22 +109,24 @@ struct hsp_graph {
     uint32_t seed;              /* the gradient of loss_sum, HSP_NONE before autodiff */
 };
 
-/* Builds forward and backward of a family ("gpt", "llama", "mlp"). Names of parameters are PyTorch module
- * paths, shapes those of torch.nn (Linear: [out, in]). HSP_EINVAL: unknown family, heads that do
- * not divide hidden, numbers out of range. *ret is freed by hsp_graph_free.
- */
-enum hsp_status hsp_graph_build(const struct hsp_model_spec *spec, struct hsp_graph **ret,
-                                struct hsp_err *err);
+/* Frees @g, which may be NULL. Returns NULL. */
 struct hsp_graph *hsp_graph_free(struct hsp_graph *g);
-void hsp_graph_check(const struct hsp_graph *g); /* G1-G3, shapes against the catalogue */
-void hsp_graph_dump(const struct hsp_graph *g, struct hsp_buf *out); /* `hspmdctl graph show` */
+/* Asserts G1 to G3, and that shapes and types are those of the catalogue. */
+void hsp_graph_check(const struct hsp_graph *g);
+/* Writes the text of `hspmdctl graph show`. */
+void hsp_graph_dump(const struct hsp_graph *g, struct hsp_buf *out);
 
 /* The type of activations. */
 enum hsp_dtype hsp_model_real(const struct hsp_model_spec *m);
-/* The real type of a node. */
+/* The real type of a node: that of its operands of type t in the catalogue, else that of
+ * activations. */
 enum hsp_dtype hsp_node_real(const struct hsp_graph *g, const struct hsp_node *n);
 /* "fp32", "fp64", "tf32", "bf16": what @m computes in. */
 const char *hsp_compute_name(const struct hsp_model_spec *m);
+/* The axes of @n, whose operands are tensors of @g; @n itself need not stand in @g yet. The errors
+ * are those of hsp_op_axes. */
+enum hsp_status hsp_node_axes(const struct hsp_graph *g, const struct hsp_node *n,
+                              struct hsp_axes *ret, struct hsp_err *err);
 /* Concrete extents of a tensor for a batch of @b sequences. */
 void hsp_tensor_extents(const struct hsp_graph *g, uint32_t tensor, int64_t b,
                         int64_t ret[HSP_MAX_RANK]);

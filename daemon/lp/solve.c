@@ -1,6 +1,4 @@
-/* The one file that includes glpk.h (decision D11).
- *
- * GLPK aborts the process on an internal error. glp_error_hook turns that into a longjmp back to
+/* GLPK aborts the process on an internal error. glp_error_hook turns that into a longjmp back to
  * run_guarded; after it the library's environment is in an unknown state and may only be released
  * (glp_free_env), which also frees the problem. The environment belongs to the calling thread and
  * is released after every solve: no memory stays, and no state leaks from one solve to the next.

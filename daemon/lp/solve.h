@@ -1,16 +1,15 @@
-/* @@SENTENCE@@ solve: purpose to be written.
+/* Solves linear and mixed-integer programs with GLPK, so that no other file includes glpk.h
+ * (decision D11).
  *
- * Purity:      deterministic, no I/O, no clock: limits are counted in iterations and nodes.
- */
+ * Purity: deterministic, no I/O, no clock: limits are counted in iterations and nodes. */
 #ifndef HSP_SOLVE_H
 #define HSP_SOLVE_H
 #include "daemon/lp/lp.h"
 
 /* Solves; ret_x[n_vars] gets the values, integers exactly whole. The answer has passed
- * hsp_lp_verify. @limits may be NULL.
- * HSP_EINFEASIBLE: no solution. HSP_EINVAL: unbounded. HSP_ELIMIT: a limit was hit before any
- * solution was found. HSP_ECANCELED. HSP_ENOMEM. HSP_ESTATE: the solver failed or its answer did not
- * pass. */
+ * hsp_lp_verify. @limits may be NULL. HSP_EINFEASIBLE: no solution. HSP_EINVAL: unbounded.
+ * HSP_ELIMIT: a limit was hit before any solution was found. HSP_ECANCELED. HSP_ENOMEM. HSP_ESTATE:
+ * the solver failed or its answer did not pass. */
 enum hsp_status hsp_lp_solve(const struct hsp_lp *lp, const struct hsp_lp_limits *limits,
                              double *ret_x, struct hsp_lp_result *ret, struct hsp_err *err);
 

@@ -1,26 +1,27 @@
-/* Batched send-receive: how the state of one layout gets into another, over all parameters at once.
+/* Plans the batched send-receive of a switch: how the state of one layout gets into another, over
+ * all parameters at once.
+ *
+ * HSPMD plans this greedily, box by box, from the nearest holder (section 3.4 of Hetu v2); so the
+ * only holder of a lost replica's part sends all of it through its own network card. Here the index
+ * space is cut at the boundaries of all boxes (no grid of common divisors), and:
+ *   1. An *island* is a set of hosts with fast domains between them, which the network does not
+ *      part. A piece that an island lacks enters it once, for all its receivers (multicast), from
+ *      an island that has the piece or has got it by then; islands with the least to send over
+ *      their cards are asked.
+ *   2. The cards of an island share its bytes (relay). Up to the mean load of the busiest island
+ *      the holder and the receiver use their own cards; bytes above that leave and enter by the
+ *      idlest cards and are handed on within the island.
+ *   3. Within an island any rank that has a chunk passes it on, near and idle ranks first.
+ *   4. Boxes that travel are cut into chunks, so that the hops of a path overlap. The rows stand in
+ *      the order in which a list schedule (Graham 1966) on cards and devices starts them.
+ * Ranks are mesh ranks. A holder may hold its own home or a second copy of another's; a keeper,
+ * which has host memory only, is in no fast domain.
  *
  * Role:        the transfer of a switch or a recovery (decisions D8, D10): used by daemon/app for
  *              PREPARE and by `hspmdctl plan --transition`.
  * Purity:      pure and deterministic; ties go to the lower rank.
  * Ownership:   covers are borrowed for the call; tables live in the arena given.
- * Bounds:      HSP_BSR_ROWS rows; a table above it is HSP_ELIMIT.
- *
- * HSPMD plans this greedily, box by box, from whoever is near (section 3.4 of Hetu v2); so the only
- * holder of a lost replica's part sends all of it through its own network card. Here, with the index
- * space cut at the boundaries of all boxes (no grid of common divisors):
- *   1. An *island* is what the network does not part: hosts with their fast domains. What an island
- *      lacks enters it once, whoever needs it there (multicast), from an island that has it or has
- *      got it by then; the ones with the least to send over their cards are asked.
- *   2. The cards of an island share its bytes (relay): up to the mean load of the busiest island the
- *      holder and the receiver use their own; what is above leaves and enters by the idlest cards, and
- *      is handed on within the island.
- *   3. Within an island whoever has a chunk by then passes it on, near ones and idle ones first.
- *   4. Boxes that travel are cut into chunks, so that the hops of a path overlap, and the rows are
- *      put into the order in which a list schedule (Graham 1966) on cards and devices starts them.
- * Ranks are mesh ranks. A holder is a holder whether what it has is its home or a second copy of
- * another's; one that has host memory only (a keeper) is in no fast domain.
- */
+ * Bounds:      HSP_BSR_ROWS rows; a table above it is HSP_ELIMIT. */
 #ifndef HSP_BSR_H
 #define HSP_BSR_H
 #include "daemon/migrate/state_placement.h"
@@ -28,7 +29,7 @@
 
 #define HSP_BSR_ROWS (1u << 20) /* HSP_PKG_ROWS */
 
-/* What a row goes through, the fastest first. */
+/* Links that a row goes through, the fastest first. */
 enum hsp_link_class { HSP_LINK_DEVICE, HSP_LINK_DOMAIN, HSP_LINK_HOST, HSP_LINK_NIC };
 #define HSP_LINK_CLASSES 4
 
@@ -44,7 +45,7 @@ struct hsp_bsr_net {
     struct hsp_link_cost link[HSP_LINK_CLASSES]; /* of NIC the latency only */
 };
 
-/* The network of ranks on the devices of a cluster: rank r on c->dev[device[r]]. Devices of one host
+/* The network of ranks on devices of a cluster: rank r on c->dev[device[r]]. Devices of one host
  * are a fast domain. In @arena; HSP_ENOMEM. */
 enum hsp_status hsp_bsr_net_make(const struct hsp_cluster_desc *c, const uint32_t *device,
                                  uint32_t n_ranks, struct hsp_arena *arena, struct hsp_bsr_net *ret,
@@ -52,34 +53,33 @@ enum hsp_status hsp_bsr_net_make(const struct hsp_cluster_desc *c, const uint32_
 
 struct hsp_bsr_opts {
     uint32_t elem_bytes; /* of one element, all kinds of state together */
-    int64_t
-        chunk_bytes; /* of a row that travels, about; 0: chosen by the load of the busiest card */
+    int64_t chunk_bytes; /* of a row that travels, about; 0: chosen by the busiest card's load */
 };
 
-/* Rows that give each receiver all of its @want boxes, in the order in which they are to be executed:
- * a row that is passed on stands behind the one by which its sender got the same box. @have and @want:
- * [g->n_params], several boxes per rank allowed.
- * HSP_ENOENT: a box that nobody has (message names parameter and box). HSP_EINVAL: a rank outside the
- * network. HSP_ELIMIT, HSP_ENOMEM. */
+/* Rows that give each receiver all of its @want boxes, in the order of execution: a row that is
+ * passed on stands behind the row by which its sender got the same box. @have and @want:
+ * [g->n_params], several boxes per rank allowed. HSP_ENOENT: a box without a holder (message names
+ * parameter and box). HSP_EINVAL: a rank outside the network. HSP_ELIMIT, HSP_ENOMEM. */
 enum hsp_status hsp_bsr_plan(const struct hsp_graph *g, const struct hsp_cover *have,
                              const struct hsp_cover *want, const struct hsp_bsr_net *net,
                              const struct hsp_bsr_opts *opts, struct hsp_arena *arena,
                              struct hsp_state_table *ret, struct hsp_err *err);
 
-/* What a table moves. Bytes count all kinds. */
+/* Bytes that a table moves, of all kinds of state. */
 struct hsp_bsr_flow {
     int64_t sent[HSP_LINK_CLASSES], got[HSP_LINK_CLASSES];
 };
 struct hsp_bsr_traffic {
-    int64_t bytes[HSP_LINK_CLASSES]; /* of all rows; DEVICE: what a rank takes from itself */
-    int64_t needed;                  /* received by those who want it, DEVICE not counted */
+    int64_t bytes[HSP_LINK_CLASSES]; /* of all rows; DEVICE: from a rank to itself */
+    int64_t needed;                  /* received by ranks that want it, DEVICE not counted */
     int64_t relayed;                 /* received only to be passed on */
     struct hsp_bsr_flow *rank;       /* [n_ranks] */
     struct hsp_bsr_flow *nic;        /* [n_nics]; NIC only */
     int64_t nic_load;                /* of the busiest card: max(sent, received) */
     uint32_t busiest;                /* that card */
-    int64_t floor;  /* no plan can have less on its busiest card, equal cards given: what an island
-                      lacks comes in, what only one island has goes out, over all of its cards */
+    /* No plan has less on its busiest card, equal cards given: bytes that an island lacks come in,
+     * bytes that only one island has go out, over all of its cards. */
+    int64_t floor;
     double seconds; /* predicted, for all kinds of state */
 };
 

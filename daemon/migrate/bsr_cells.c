@@ -1,4 +1,3 @@
-/* Batched send-receive: islands of the network, cells of the index space. See bsr.h. */
 #include "daemon/migrate/bsr_cells.h"
 
 #include <inttypes.h>

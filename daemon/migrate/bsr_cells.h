@@ -1,7 +1,10 @@
-/* @@SENTENCE@@ bsr_cells: purpose to be written.
+/* Finds the islands of the network and the cells of the index space, the input of all later steps
+ * of the batched send-receive (bsr.h).
  *
- * Purity:      pure and deterministic; ties go to the lower rank.
- */
+ * Example: rank 0 has [0:8], ranks 1 and 2 want [0:4] and [0:8]: cells [0:4] for 1 and 2, [4:8] for
+ * 2.
+ *
+ * Purity:      pure and deterministic. */
 #ifndef HSP_BSR_CELLS_H
 #define HSP_BSR_CELLS_H
 #include "daemon/migrate/bsr.h"
@@ -9,7 +12,8 @@
 
 /* The class of the link between two ranks. */
 enum hsp_link_class hsp_bsr_link(const struct hsp_bsr_net *net, uint32_t from, uint32_t to);
-/* Islands and cells of all parameters; frees. Errors as hsp_bsr_plan. */
+/* Finds islands and cells of all parameters; g, net and opts of @w are set. Errors as hsp_bsr_plan.
+ */
 enum hsp_status hsp_bsr_work_init(struct hsp_bsr_work *w, const struct hsp_cover *have,
                                   const struct hsp_cover *want, struct hsp_err *err);
 void hsp_bsr_work_fini(struct hsp_bsr_work *w);

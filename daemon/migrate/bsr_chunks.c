@@ -1,4 +1,3 @@
-/* Batched send-receive: cells into chunks. See bsr.h. */
 #include "daemon/migrate/bsr_chunks.h"
 
 #include <stdlib.h>
@@ -28,8 +27,8 @@ static int64_t chunk_bytes(const struct hsp_bsr_work *w)
     return chunk < MIN_CHUNK ? MIN_CHUNK : chunk > MAX_CHUNK ? MAX_CHUNK : chunk;
 }
 
-/* The dim to cut into @n parts: the first that is long enough, so that parts are runs where rows are
- * stored one after the other; else the longest. */
+/* The dim to cut into @n parts: the first that is long enough, so that parts are runs where rows
+ * are stored one after the other; else the longest. */
 static uint8_t cut_dim(const struct hsp_box *b, int64_t n)
 {
     uint8_t best = 0;

@@ -1,9 +1,10 @@
-/* Shared by the files of the batched send-receive (bsr*.c). Not for others. */
+/* Shares the working state of the batched send-receive among the files bsr*.c. Other files do not
+ * include this header. */
 #ifndef HSP_BSR_IMPL_H
 #define HSP_BSR_IMPL_H
 #include "daemon/migrate/bsr.h"
 
-/* A part of the index space with the same holders and the same receivers everywhere; once cut, a chunk of
+/* A part of the index space with the same holders and receivers everywhere; once cut, a chunk of
  * it. */
 struct hsp_bsr_cell {
     uint32_t param;
@@ -52,7 +53,7 @@ struct hsp_bsr_work {
     size_t n_legs, cap_legs;
     struct hsp_bsr_draft *draft;
     size_t n_drafts, cap_drafts;
-    struct hsp_state_row *own; /* what ranks take from themselves */
+    struct hsp_state_row *own; /* rows from a rank to itself */
     size_t n_own, cap_own;
 };
 

@@ -1,10 +1,3 @@
-/* Batched send-receive: the order of the rows. See bsr.h.
- *
- * Each card and each device sends one chunk after the other and receives one after the other. A chunk can
- * start when its sender has it and both ends are free; of those that wait at one sender the first in
- * line goes, and the earliest start of all is taken next (list scheduling, Graham 1966). So chunks that
- * are passed on move while the next ones follow, and every rank that takes the rows in this order has
- * what it passes on before it does. */
 #include "daemon/migrate/bsr_order.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* Batched send-receive: the cards and devices each chunk goes through. See bsr.h. */
 #include "daemon/migrate/bsr_routes.h"
 
 #include <stdlib.h>
@@ -54,7 +53,8 @@ static enum hsp_status add_draft(struct router *r, const struct holder *from, ui
     return HSP_OK;
 }
 
-/* Who on the island of @to hands it the chunk: the nearest, of these the one with the least to send. */
+/* Who on the island of @to hands it the chunk: the nearest, of these the one with the least to
+ * send. */
 static struct holder nearest(const struct router *r, uint32_t to)
 {
     const struct hsp_bsr_work *w = r->w;
@@ -112,8 +112,8 @@ static uint32_t behind_card(const struct router *r, const struct hsp_bsr_island 
     return best;
 }
 
-/* One of @n ranks whose card can still serve it directly: the card with the least of @bytes, of equal
- * ones the rank with the least to do. HSP_NONE: all are full. */
+/* One of @n ranks whose card can still serve it directly: the card with the least of @bytes, of
+ * equal ones the rank with the least to do. HSP_NONE: all are full. */
 static uint32_t direct(const struct router *r, const uint32_t *rank, uint32_t n,
                        const int64_t *bytes, const int64_t *near)
 {

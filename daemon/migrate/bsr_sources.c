@@ -1,9 +1,3 @@
-/* Batched send-receive: which island sends a cell to which. See bsr.h.
- *
- * What an island lacks comes in over its cards whoever sends it; what goes out can be balanced. Cells
- * that one island only can send stand first; the others go, the largest first, to the island with the
- * least to send for its cards (the rule of list scheduling for machines of unequal speed), and are given
- * out again, each with what the others then weigh. */
 #include "daemon/migrate/bsr_sources.h"
 
 #include <stdlib.h>

@@ -1,11 +1,14 @@
-/* State between two epochs: who has which box, and where second copies live.
+/* Tells which rank has which box of the state between two epochs, and places second copies.
+ *
+ * Ranks of one table are *mesh ranks* of the new epoch: members 0..n-1 of the new plan, then
+ * sources. A box stands for all kinds of state of the parameter (param, m, v or momentum).
+ *
+ * Example: 2 copies, ranks 0 and 1 on two nodes, zero 1: rank 1 keeps a copy of rank 0's half of
+ * each parameter, and rank 0 one of rank 1's.
  *
  * Role:        used by daemon/app for PREPARE (decisions D8-D10); bsr.h plans the transfer.
  * Purity:      pure and deterministic.
  * Ownership:   covers made here own their items (hsp_cover_fini); tables live in the arena given.
- *
- * Ranks of one table are *mesh ranks* of the new epoch: members 0..n-1 of the new plan, then
- * sources. A box stands for all kinds of state of the parameter (param, m, v or momentum).
  */
 #ifndef HSP_STATE_PLACEMENT_H
 #define HSP_STATE_PLACEMENT_H
@@ -24,7 +27,7 @@ struct hsp_state_table {
     struct hsp_state_row *row; /* copies: sorted by (param, box, from, to); transfers: bsr.h */
 };
 
-/* What can be had of one parameter: the home under the old plan, with each old rank r renamed to
+/* The live boxes of one parameter: the home under the old plan, with each old rank r renamed to
  * @mesh[r] (HSP_NONE: not there any more). @ret is initialised here. */
 enum hsp_status hsp_have_home(const struct hsp_cover *old_home, const uint32_t *mesh,
                               uint32_t n_old, struct hsp_cover *ret, struct hsp_err *err);
@@ -33,12 +36,13 @@ enum hsp_status hsp_have_copies(const struct hsp_state_table *copies, uint32_t p
                                 const uint32_t *mesh, uint32_t n_old, struct hsp_cover *have,
                                 struct hsp_err *err);
 
-/* Keepers that a layout lacks to have @copies of everything on different nodes: its members stand on
- * too few. They are the mesh ranks from n_ranks on. */
+/* The number of keepers that a layout lacks to have @copies of everything on different nodes, as
+ * its members stand on too few. They are the mesh ranks from n_ranks on. */
 uint32_t hsp_spare_ranks(const uint32_t *node, uint32_t n_ranks, uint32_t copies);
 /* Second copies: for each part of a home that fewer than @copies nodes hold, rows from the smallest
  * rank that has it to its buddies, ranks of the next nodes of the ring (nodes in ascending order)
- * that lack it; where the nodes do not suffice, to the keepers. @node[rank] has @n_ranks entries. */
+ * that lack it; where the nodes do not suffice, to the keepers. @node[rank] has @n_ranks entries.
+ */
 enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover *home,
                                const uint32_t *node, uint32_t n_ranks, uint32_t copies,
                                struct hsp_arena *arena, struct hsp_state_table *ret,

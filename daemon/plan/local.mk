@@ -6,6 +6,7 @@ daemon_plan_libplan_a_SOURCES = \
   daemon/plan/plan_check.c daemon/plan/plan_check.h \
   daemon/plan/plan_yaml.c daemon/plan/plan_yaml.h \
   daemon/plan/plan_yaml_annot.c daemon/plan/plan_yaml_annot.h \
+  daemon/plan/plan_yaml_one.c daemon/plan/plan_yaml_one.h \
   daemon/plan/plan_yaml_total.c daemon/plan/plan_yaml_total.h \
   daemon/plan/pool_view.c daemon/plan/pool_view.h \
   daemon/plan/pool_yaml.c daemon/plan/pool_yaml.h \

@@ -1,8 +1,11 @@
-/* Names with a range: "h.[0-3].attn.q" stands for h.0.attn.q to h.3.attn.q, in that order.
+/* Parses and forms names with a range, so that lists of a total plan stay short where layers are
+ * alike.
  *
- * Role:   keeps the lists of a total plan short where layers are alike.
- * Purity: pure. Ownership: a range borrows its text; groups live in the arena given.
- * Bounds: one range in a name, numbers below HSP_RANGE_END. */
+ * Example: "h.[0-3].attn.q" stands for h.0.attn.q, h.1.attn.q, h.2.attn.q and h.3.attn.q.
+ *
+ * Purity:    pure.
+ * Ownership: a range borrows its text; groups live in the arena given.
+ * Bounds:    one range in a name, numbers below HSP_RANGE_END. */
 #ifndef HSP_NAME_RANGE_H
 #define HSP_NAME_RANGE_H
 #include "proto/base/arena.h"

@@ -1,9 +1,9 @@
-/* Plans: how one job is spread over its ranks (decision D6).
+/* Describes plans: how one job is spread over its ranks (decision D6).
  *
- * Compact form: streams, stages, shares, zero and home rules, what a person or the planner decides.
- * Total form: the compact one with its open points filled (total_plan.h): sizes of micro-batches,
- * what is saved, homes, the layout of every use, every Reshard with its moves. Each of these
- * sections may be left out; one that is there must say what the compiler derives, or the plan is
+ * Compact form: streams, stages, shares, zero and home rules, as a person or the planner decides.
+ * Total form: the compact form with its open points filled (total_plan.h): sizes of micro-batches,
+ * saved tensors, homes, the layout of every use, every Reshard with its moves. Each of these
+ * sections may be left out; a section that is there must agree with the compiler, or the plan is
  * refused by name of the place. Homes are obeyed: the rest follows from them. YAML (files of
  * `annotations:`, output of `hspmdctl plan -o yaml`; unknown keys are errors):
  *
@@ -11,8 +11,8 @@
  *   kind: plan
  *   ranks: 6                    # devices, numbered 0..5; which devices is the epoch's business
  *   zero: 1                     # 0 | 1 | 3: 1: master, m, v cut over all holders of a parameter;
- *                               # 3: what is computed with and the sums of gradients, too
- *   zero_pattern: contiguous    # contiguous | interleaved: inside of what tensor parallelism cuts
+ *                               # 3: the copies for computing and the sums of gradients, too
+ *   zero_pattern: contiguous    # contiguous | interleaved: inside of tensor-parallel cuts
  *   streams:
  *     - sequences: 10           # of the global batch (weights if they do not add up to it)
  *       micro_batches: 5
@@ -24,18 +24,19 @@
  *       stages:                 # layers: transformer blocks (the first stage has the embedding,
  *                               # the last the head)
  *         - {layers: 3, ranks: [0, 1], tensor: [2, 1], saved: keep}
- *         - {layers: 1, ranks: [2], saved: recompute}  # keep | recompute | offload, also in compact form
+ *         - {layers: 1, ranks: [2], saved: recompute}  # keep | recompute | offload, in
+ *                               # the compact form as well
  *     - sequences: 6
  *       micro_batches: 3
  *       stages:
  *         - layers: 4
  *           split: sequence     # sequence | batch: which dim of activations the groups cut
  *           shares: [3, 1]      # of the groups, default even; 0 is allowed
- *           balance: length     # length | work: what the shares of a sequence are of. Total form:
- *                               # length, the shares being those
+ *           balance: length     # length | work: shares of a sequence are shares of this. Total
+ *                               # form: length, with the shares in lengths
  *           groups: [{ranks: [3, 4], tensor: [2, 1]}, {ranks: [5]}]
- *           sequence_parallel: true   # inside a group, what enters and leaves its matrix products
- *                               # is cut along the sequence by its tensor shares
+ *           sequence_parallel: true   # inside a group, inputs and results of its matrix products
+ *                               # are cut along the sequence by its tensor shares
  *   parameters:                 # compact form: homes by name (* any text, ? any character), the
  *                               # first rule that fits; annot.h form
  *     - {name: "h.*.mlp.fc.weight", home: {split: 0, shares: [1, 1], of: [0, 3]}}
@@ -54,21 +55,21 @@
  *                               # repeats Forward
  *     - {phase: forward, stream: 0, stage: 0, makes: "h.[0-2].attn.proj.product#sum",
  *        before: "h.[0-2].attn.proj", moves: [{kind: all_reduce, ranks: [0, 1], gives: 512,
- *        gets: 512}], method: all_reduce, us: 41.2}   # explanation: what it is, how long it takes
+ *        gets: 512}], method: all_reduce, us: 41.2}   # explanation: its name and its time
  *
- * Instead of `streams` a plan may say how parameters are used, and the streams are found
- * (infer_streams.h). Dumped as it is until then:
+ * Instead of `streams` a plan may state how parameters are used, and the streams are found
+ * (infer_streams.h). Until then it is dumped as it is:
  *
- *   annotations:                # the first line that fits a name counts; * and ? as above, [0-2] is each
- *                               # of these numbers. What no line names is open
+ *   annotations:                # the first line that fits a name counts; * and ? as above, [0-2]
+ *                               # is each of these numbers. Parameters without a line are open
  *     - {name: "h.[0-2].*.weight", use: {dup: [{split: 0, shares: [2, 1], of: [0, 1]}, 3]}}
  *   batches:                    # one for each stream: of the first copy, of the second and so on;
  *                               # keys of a stream. Of its stages, if at all: saved, split, shares,
  *                               # balance, sequence_parallel
  *     - {sequences: 10, micro_batches: 5, stages: [{saved: recompute}, {}]}
  *
- * A pool is a list of plans, each for sequences of another length; a step is run by the one with the
- * shortest sequences that hold its longest document (proto/program/pool.h):
+ * A pool is a list of plans, each for sequences of another length. A step is run by the plan with
+ * the shortest sequences that hold its longest document (proto/program/pool.h):
  *
  *   apiVersion: hspmd/v1
  *   kind: pool
@@ -77,7 +78,7 @@
  *     - max_length: 2048
  *       plan: {...}             # any plan, of the same ranks
  *
- * All plans of a pool have the homes of the last one, unless they say others (which is refused).
+ * All plans of a pool have the homes of the last one; other homes are refused.
  *
  * Purity:    pure.
  * Ownership: everything in the arena given.
@@ -103,8 +104,8 @@ enum hsp_schedule {
 };
 #define HSP_N_SCHEDULES 4
 
-/* What becomes of tensors that backward reads again: they stay, or each unit of the stage computes
- * its own again from what entered it. Open means keep. */
+/* Fate of tensors that backward reads again: they stay, or each layer of the stage computes its own
+ * again from its inputs, or they wait in host memory. Open means keep. */
 enum hsp_saved {
     HSP_SAVED_OPEN,
     HSP_SAVED_KEEP,
@@ -112,15 +113,15 @@ enum hsp_saved {
     HSP_SAVED_OFFLOAD /* to host memory */
 };
 
-/* Which dim of activations the groups of a stage cut. */
+/* The dim of activations that the groups of a stage cut. */
 enum hsp_split { HSP_SPLIT_NONE, HSP_SPLIT_SEQUENCE, HSP_SPLIT_BATCH };
 
-/* What is cut over the holders of a parameter: nothing; master, m, v; and also the copy that is computed
- * with, which is gathered for each use, and the gradient's accumulator. */
+/* Tensors that are cut over the holders of a parameter: none; master, m, v; also the copy that is
+ * computed with (gathered for each use) and the gradient's accumulator. */
 enum hsp_zero { HSP_ZERO_NONE = 0, HSP_ZERO_STATE = 1, HSP_ZERO_PARAMETERS = 3 };
 
-/* How zero cuts parameters that tensor parallelism cuts: in one range per rank, or everybody's use
- * once more over the groups that use it (zero_interleaved.h). */
+/* How zero cuts parameters that tensor parallelism cuts: in one range per rank, or each rank's use
+ * once more over the groups that use the parameter (zero_interleaved.h). */
 enum hsp_zero_pattern { HSP_ZERO_CONTIGUOUS, HSP_ZERO_INTERLEAVED };
 
 struct hsp_stage {
@@ -208,8 +209,8 @@ struct hsp_plan_reshard {
     uint32_t n_moves;
     struct hsp_plan_move *move;
     uint32_t n_zero;
-    uint32_t *zero; /* ranks that receive what nobody holds, as zeros */
-    /* explanation (reshard_kind.h), NULL and 0 when not known: what it is, and how long it takes */
+    uint32_t *zero; /* ranks that receive cells without a holder, as zeros */
+    /* explanation (reshard_kind.h), NULL and 0 when not known: its name and its time */
     const char *method;
     double us;
 };
@@ -219,8 +220,8 @@ struct hsp_plan {
     uint8_t zero, zero_pattern; /* enum hsp_zero, enum hsp_zero_pattern */
     uint32_t n_streams;
     struct hsp_stream *streams;
-    uint32_t
-        n_annotations; /* above 0: what stages have but settings is still to be found from them */
+    /* Above 0: layers and members of stages are still to be found from annotations. */
+    uint32_t n_annotations;
     struct hsp_use_rule *annotations;
     uint32_t n_rules;
     struct hsp_home_rule *rules;
@@ -235,8 +236,8 @@ struct hsp_plan {
     double predicted_step_us;
     int64_t *memory_bytes; /* n_ranks: predicted per device, or NULL */
     const char *why;       /* one line a human reads */
-    /* A pool: this is the plan for the longest sequences, before it, ascending, the others, which have
-     * none before them. */
+    /* A pool: this is the plan for the longest sequences. `shorter` has the others, ascending, each
+     * with n_shorter 0. */
     uint32_t max_length; /* tokens of its sequences; 0: model.sequence, outside of a pool */
     uint32_t n_shorter;
     struct hsp_plan **shorter;

@@ -1,4 +1,3 @@
-/* The rules a plan must keep. */
 #include "daemon/plan/plan_check.h"
 
 #include "daemon/plan/plan.h"
@@ -8,6 +7,7 @@
 
 #include "daemon/plan/name_range.h"
 #include "daemon/plan/stage_groups.h"
+#include "proto/program/micro_size.h"
 #include "proto/program/sheet.h"
 
 bool hsp_plan_name_fits(const char *pattern, const char *name)

@@ -1,16 +1,14 @@
-/* @@SENTENCE@@ plan_check: purpose to be written.
+/* Checks the rules that every plan keeps, so that the compiler meets only plans that fit the model.
  *
- * Purity:    pure.
- */
+ * Purity:    pure. */
 #ifndef HSP_PLAN_CHECK_H
 #define HSP_PLAN_CHECK_H
 #include "daemon/plan/plan.h"
 
-/* Whether @name fits @pattern: * is any text, ? any one character. The first rule that fits counts.
- */
+/* Whether @name fits @pattern: * is any text, ? any one character. */
 bool hsp_plan_name_fits(const char *pattern, const char *name);
-/* The same for a @pattern with a range (name_range.h): with some number of it, which can only be one that
- * @name has. @text is scratch; nomem is set there. */
+/* The same for a @pattern with a range (name_range.h): @name fits with some number of the range.
+ * @text is scratch; nomem is set there. */
 bool hsp_plan_names_fit(const char *pattern, const char *name, struct hsp_buf *text);
 /* Every rule a plan must keep for this model: layers add up, each rank used once, sequences add up
  * to the global batch, micro-batches not above sequences, shares not all zero, micro-batches of one

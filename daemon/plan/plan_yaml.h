@@ -1,25 +1,19 @@
-/* @@SENTENCE@@ plan_yaml: purpose to be written.
+/* Reads and writes plan files of both kinds, a plan and a pool of plans.
  *
- * Purity:    pure.
- */
+ * Role:      every program that takes a plan file comes in here; plan_yaml_one.h reads the single
+ *            plan, pool_yaml.h the pool.
+ * Purity:    pure; the caller has read the file.
+ * Ownership: plans live in the arena given. */
 #ifndef HSP_PLAN_YAML_H
 #define HSP_PLAN_YAML_H
 #include "daemon/plan/plan.h"
-#include "proto/text/yaml.h"
 
-const char *hsp_schedule_name(uint8_t schedule); /* as in plans */
 /* @name appears in messages. @global_batch scales weights of `sequences`. HSP_EPARSE, HSP_ELIMIT
  * with file:line:column. */
 enum hsp_status hsp_plan_parse(const char *text, size_t len, const char *name,
                                uint32_t global_batch, struct hsp_arena *arena,
                                struct hsp_plan **ret, struct hsp_err *err);
+/* The text of a plan file, of kind pool where @p has shorter plans. */
 void hsp_plan_dump(const struct hsp_plan *p, struct hsp_buf *out);
-/* One plan, whose apiVersion and kind may be left out (plan_yaml.c); a pool of them (pool_yaml.c). Errors of
- * hsp_plan_parse. */
-enum hsp_status hsp_plan_read(const struct hsp_yaml *y, uint32_t global_batch,
-                              struct hsp_arena *arena, struct hsp_plan **ret, struct hsp_err *err);
-void hsp_plan_dump_one(const struct hsp_plan *p, struct hsp_buf *out);
-/* Without the explanation. */
-void hsp_plan_dump_bare(const struct hsp_plan *p, struct hsp_buf *out);
 
 #endif

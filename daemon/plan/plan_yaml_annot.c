@@ -1,4 +1,3 @@
-/* Annotations of parameters and batches: parse and dump. */
 #include "daemon/plan/plan_yaml_annot.h"
 
 #include "daemon/plan/name_range.h"

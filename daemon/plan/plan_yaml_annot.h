@@ -1,7 +1,9 @@
-/* Parts of plan_yaml.c: annotations of parameters, and what a plan says of stages that are still to be
- * found from them (infer_streams.h).
+/* Reads and writes the sections `annotations` and `batches`, by which a plan states uses of
+ * parameters instead of streams.
  *
- * Purity: pure. Ownership: what is read lives in the arena given. */
+ * Role:      called by plan_yaml_one.c; infer_streams.h finds the streams.
+ * Purity:    pure.
+ * Ownership: results live in the arena given. */
 #ifndef HSP_PLAN_YAML_ANNOT_H
 #define HSP_PLAN_YAML_ANNOT_H
 #include "daemon/plan/plan.h"
@@ -10,15 +12,15 @@
 /* The list `annotations`, @y. HSP_EPARSE with the place; HSP_ENOMEM. */
 enum hsp_status hsp_plan_read_annotations(const struct hsp_yaml *y, struct hsp_arena *arena,
                                           struct hsp_plan *p, struct hsp_err *err);
-/* An entry of `stages` of a batch: how much is saved, what groups cut; n_groups is how many shares
- * are listed. HSP_EPARSE, HSP_ENOMEM. */
+/* An entry of `stages` of a batch: `saved` and the split of groups; n_groups is the number of
+ * listed shares. HSP_EPARSE, HSP_ENOMEM. */
 enum hsp_status hsp_plan_read_settings(const struct hsp_yaml *y, struct hsp_arena *arena,
                                        struct hsp_stage *s, struct hsp_err *err);
 /* `saved` of the map @y, where it has one. HSP_EPARSE. */
 enum hsp_status hsp_plan_read_saved(const struct hsp_yaml *y, struct hsp_stage *s,
                                     struct hsp_err *err);
 
-/* Nothing for a plan that has none. */
+/* The section `annotations`; nothing for a plan without annotations. */
 void hsp_plan_put_annotations(const struct hsp_plan *p, struct hsp_buf *out);
 void hsp_plan_put_settings(const struct hsp_stage *s, struct hsp_buf *out);
 /* `saved` and the end of the stage's braces. */

@@ -1,4 +1,3 @@
-/* homes, uses and reshards: parse and dump. */
 #include "daemon/plan/plan_yaml_total.h"
 
 #include <inttypes.h> /* PRId64 */

@@ -1,4 +1,8 @@
-/* Parts of plan_yaml.c: the sections of a total plan as YAML, pools. Purity: pure. */
+/* Reads and writes the sections of a total plan: homes, uses and reshards.
+ *
+ * Role:      called by plan_yaml_one.c.
+ * Purity:    pure.
+ * Ownership: results live in the arena given. */
 #ifndef HSP_PLAN_YAML_TOTAL_H
 #define HSP_PLAN_YAML_TOTAL_H
 #include "daemon/plan/plan.h"
@@ -7,7 +11,7 @@
 /* homes, uses and reshards of the plan map @y, each optional. HSP_EPARSE with the place. */
 enum hsp_status hsp_plan_read_total(const struct hsp_yaml *y, struct hsp_arena *arena,
                                     struct hsp_plan *p, struct hsp_err *err);
-/* @explain: with what Reshards are and take. */
+/* @explain: with names and times of Reshards. */
 void hsp_plan_dump_total(const struct hsp_plan *p, bool explain, struct hsp_buf *out);
 
 /* "[{kind: all_reduce, ranks: [0, 1], gives: 8, gets: 8}]", and zero ranks behind it. */

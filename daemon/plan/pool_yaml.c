@@ -1,10 +1,9 @@
-/* Pools as YAML: parse and dump. */
 #include "daemon/plan/pool_yaml.h"
 
 #include <string.h> /* memchr */
 
 #include "daemon/plan/plan.h"
-#include "daemon/plan/plan_yaml.h"
+#include "daemon/plan/plan_yaml_one.h"
 #include "proto/base/size.h"
 #include "proto/text/yaml.h"
 #include "proto/text/yaml_read.h"

@@ -1,4 +1,3 @@
-/* Groups of a stage: what they are, parse and dump. */
 #include "daemon/plan/stage_groups.h"
 
 #include <inttypes.h> /* PRId64 */

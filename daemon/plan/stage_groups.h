@@ -1,6 +1,11 @@
-/* Members of a stage in a plan's text: ranks, tensor, split, shares, groups, sequence_parallel.
+/* Divides the members of a stage into tensor-parallel groups, and reads and writes these members in
+ * the text of a plan.
  *
- * Purity: pure. Ownership: what is read lives in the arena given. */
+ * Example: groups {ranks: [3, 4], tensor: [2, 1]} and {ranks: [5]} with shares [3, 1]: member 0
+ * (rank 3) does 3/4 * 2/3 = 1/2 of the work of the stage.
+ *
+ * Purity:    pure.
+ * Ownership: results live in the arena given. */
 #ifndef HSP_STAGE_GROUPS_H
 #define HSP_STAGE_GROUPS_H
 #include "daemon/plan/plan.h"
@@ -13,8 +18,8 @@ enum hsp_status hsp_plan_read_members(const struct hsp_yaml *y, struct hsp_arena
 /* "ranks: [0, 1], tensor: [2, 1]" and so on, inside of the stage's braces. */
 void hsp_plan_put_members(const struct hsp_stage *s, struct hsp_buf *out);
 
-/* The same but for ranks, groups and tensor, of a stage whose members are not known yet: n_groups is how
- * many shares are listed. */
+/* The same without ranks, groups and tensor, of a stage whose members are not known yet: n_groups
+ * is the number of listed shares. */
 enum hsp_status hsp_plan_read_split(const struct hsp_yaml *y, struct hsp_arena *arena,
                                     struct hsp_stage *s, struct hsp_err *err);
 /* ", split: batch, shares: [2, 1]"; nothing where there is no split. */
@@ -27,7 +32,7 @@ void hsp_stage_group(const struct hsp_stage *s, uint32_t group, uint32_t *ret_fi
 uint32_t hsp_stage_group_of(const struct hsp_stage *s, uint32_t member);
 /* The group's share alone; *ret_inner: the part of the group. */
 double hsp_stage_shares(const struct hsp_stage *s, uint32_t member, double *ret_inner);
-/* Member @member's part of the stage's work: its group's share times its tensor share, both of 1. */
+/* Member @member's part of the stage's work, of 1: its group's share times its tensor share. */
 double hsp_stage_part(const struct hsp_stage *s, uint32_t member);
 /* Some stage of @s cuts the micro-batch: its micro-batches have one size, bound as a number. */
 bool hsp_stream_cuts_batch(const struct hsp_stream *s);

@@ -1,11 +1,10 @@
-/* Choice among hand-written plans; see planner.h. */
 #include "daemon/planner/annotations.h"
 
 #include "daemon/plan/plan_check.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/planner/planner.h"
 #include "daemon/spmd/sharding/infer_streams.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_home.h"
 
 enum hsp_status hsp_annotations_pick(uint32_t n, const struct hsp_plan_text *texts,
                                      const struct hsp_graph *g, uint32_t global_batch,

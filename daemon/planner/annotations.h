@@ -1,8 +1,7 @@
-/* @@SENTENCE@@ annotations: purpose to be written.
+/* Chooses the first hand-written plan of a job that its devices can run, so that a user's plan goes
+ * before the planner's.
  *
- * Purity:      pure and deterministic (decision D13): equal input gives an equal plan, byte for
- *              byte. Ties go to the structure named first in candidates.c.
- */
+ * Purity: pure and deterministic. */
 #ifndef HSP_ANNOTATIONS_H
 #define HSP_ANNOTATIONS_H
 #include "daemon/planner/planner.h"

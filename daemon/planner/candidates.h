@@ -1,5 +1,8 @@
-/* The structures the planner tries; see planner.h. Inside of daemon/planner.
+/* Keeps the best candidate plan of each structure during a search, and builds candidates stage by
+ * stage.
  *
+ * Role:   the files that try structures (streams.c, rings.c, lines.c) offer their plans here;
+ *         search.c calls them. Inside of daemon/planner.
  * Purity: pure. Everything lives in the planning run's arena. */
 #ifndef HSP_CANDIDATES_H
 #define HSP_CANDIDATES_H
@@ -57,15 +60,13 @@ struct hsp_super {
     struct hsp_link_cost in;  /* among its devices */
 };
 
-/* Tries everything; fills s->best. HSP_ENOMEM, HSP_ECANCELED. */
-enum hsp_status hsp_search_run(struct hsp_search *s);
-
 /* Prices a plan and keeps it when it is the best of its structure. */
 enum hsp_status hsp_search_offer(struct hsp_search *s, enum hsp_structure kind,
                                  struct hsp_plan *plan, uint32_t *device, const char *what);
+/* Sets s->err. Returns HSP_ENOMEM. */
 enum hsp_status hsp_search_no_memory(struct hsp_search *s);
 
-/* One attempt's memory is given back unless its plan was kept. HSP_ECANCELED. */
+/* Gives the memory of one attempt back unless its plan was kept. HSP_ECANCELED. */
 struct hsp_attempt {
     struct hsp_arena_position mark;
     struct hsp_candidate before[HSP_N_STRUCTS];
@@ -78,15 +79,17 @@ struct hsp_plan_draft {
     struct hsp_plan *plan;
     uint32_t *device; /* by rank */
 };
+/* An empty plan of @n_streams. HSP_ENOMEM. */
 enum hsp_status hsp_draft_make(struct hsp_search *s, uint32_t n_streams, uint8_t zero,
                                struct hsp_plan_draft *ret);
+/* Fills stage @g with @layers layers and the devices of @x as its next ranks. HSP_ENOMEM. */
 enum hsp_status hsp_draft_stage(struct hsp_search *s, struct hsp_plan_draft *d, struct hsp_stage *g,
                                 uint32_t layers, const struct hsp_super *x);
 
-/* Micro-batches of at most @size. */
+/* The number of micro-batches of at most @size that @sequences make. */
 uint32_t hsp_parts(uint32_t sequences, uint32_t size);
-/* Largest micro-batch (a power of two up to the cap) whose activations fit every member of @x with the
- * whole model; 0: none. */
+/* Largest micro-batch (a power of two up to the cap) whose activations fit every member of @x with
+ * the whole model; 0: none. */
 uint32_t hsp_micro_fit(const struct hsp_search *s, const struct hsp_super *x, uint32_t holders,
                        uint8_t zero, uint32_t held, struct hsp_share_dev *ret);
 /* Nodes among @n groups that hold each piece of a state without replicas, counted up to the copies;

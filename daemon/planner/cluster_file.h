@@ -5,8 +5,8 @@
  *   nodes:
  *     - name: a
  *       uplink: {latency_us: 200, gbit_per_s: 1}  # optional: slower than cross_node
- *       fast_domain: 4                            # optional: devices 0-3, 4-7, ... have a network of
- *       fast_link: {latency_us: 10, gbit_per_s: 2400} # their own (NVLink); what it can do
+ *       fast_domain: 4                            # optional: devices 0-3, 4-7, ... have a
+ *       fast_link: {latency_us: 10, gbit_per_s: 2400} # network of their own (NVLink)
  *       network_cards: 2                          # optional: device i uses card i modulo 2
  *       host_memory: 64GiB                        # optional: for what all its devices offload
  *       devices:
@@ -16,16 +16,16 @@
  *     same_node: {latency_us: 20, gbit_per_s: 40}
  *     cross_node: {latency_us: 60, gbit_per_s: 10}
  *
- * gemm_us is what a product takes beside its operations, host_gb_per_s the link to the node's memory; both are 0
- * for CPUs.
- * gemm_gflops_tf32 and gemm_gflops_bf16 (0: as fp32) are for jobs that compute in these; without the
- * latter a device is taken for one that computes on bf16 in fp32 copies, and needs memory for them.
- * memory_bf16_part (1): element-wise work on bf16 gets this part of memory_gb_per_s. communicator_memory (0): what each
- * communicator of NCCL takes of a device.
- * gemm_parts: {few: 0.3, wide: 0.8, long: 0.9, attention: 0.5} are parts of these rates that products of other shapes
- * reach (proto/op/gemm_class.h), each 1 unless said; memory_bf16_part is the part of memory_gb_per_s that element-wise
- * work on bf16 reaches, 1 unless said. communicator_memory is what a GPU keeps for each group (NCCL), 0 unless said.
- * speed scales all rates of a device, as in hspmd-worker.yaml.
+ * gemm_us               what a product takes beside its operations; 0 for CPUs
+ * host_gb_per_s         the link to the node's memory; 0 for CPUs
+ * gemm_gflops_tf32, gemm_gflops_bf16
+ *                       rates of jobs that compute in these; 0: as fp32. Without the latter a
+ *                       device computes on bf16 in fp32 copies, and needs memory for them.
+ * gemm_parts            {few: 0.3, wide: 0.8, long: 0.9, attention: 0.5}: parts of these rates that
+ *                       products of other shapes reach (proto/op/gemm_class.h), each 1 unless said
+ * memory_bf16_part      the part of memory_gb_per_s that element-wise work on bf16 reaches (1)
+ * communicator_memory   what a GPU keeps for each group (NCCL) (0)
+ * speed                 scales all rates of a device, as in hspmd-worker.yaml
  *
  * Purity:    pure.
  * Ownership: everything lives in the arena given.

@@ -5,15 +5,18 @@
  * Purity: pure.
  * Units:  microseconds and bytes.
  *
- * Model. A rank computes a sequence in  flops / GEMM rate (a rate for each class of shapes, proto/op/gemm_class.h) + other
- * bytes / memory rate  and a
- * micro-batch in a further  instructions * op_us + products * gemm_us + accumulation bytes / memory rate.  Tensor groups
- * add their all-reduces, stages their transfers. A stream of m micro-batches takes
- * sum of stages + (m - 1) * slowest stage; interleaved and zero-bubble ones are played through
- * (timing.h). Between two gradient synchronisations a rank updates and
- * computes, so a step is  max over ranks (update + stream) + synchronisation + vote.
- * Links are those of the devices that talk (links.h): stage to stage, tensor group, and for
- * synchronisation and vote the slowest pair of the plan.
+ * Model. The terms of a step:
+ *
+ *   sequence      flops / GEMM rate (one for each class of shapes, proto/op/gemm_class.h)
+ *                 + other bytes / memory rate
+ *   micro-batch   instructions x op_us + products x gemm_us + accumulation bytes / memory rate
+ *   stream        sum of stages + (micro-batches - 1) x slowest stage; interleaved and zero-bubble
+ *                 schedules are played through (timing.h)
+ *   step          max over ranks (update + stream) + synchronisation + vote
+ *
+ * Tensor groups add their all-reduces, stages their transfers. Links are those of the devices that
+ * talk (links.h): stage to stage, tensor group, and for synchronisation and vote the slowest pair
+ * of the plan.
  */
 #ifndef HSP_COST_H
 #define HSP_COST_H
@@ -28,10 +31,11 @@
 #define HSP_PACK_COPIES \
     2.0 /* of a sum or of parts that are gathered: packed to leave, and as they came */
 #define HSP_MESSAGE_COPIES \
-    4.0 /* of a message: the same, and what the transport keeps of both (spmd/memory.h) */
-/* What NCCL keeps of a GPU's memory for a communicator: on each of 16 channels a buffer of 4 MiB (NCCL_BUFFSIZE) and 1 MiB
- * for its protocols of small messages, for the neighbours in a ring and in a tree. That of a pair of ranks has 2 channels
- * at most, both ways are a communicator each (worker/comm/nccl). */
+    4.0 /* of a message: the same, and what the transport keeps of both (memory_plan.h) */
+/* What NCCL keeps of a GPU's memory for a communicator: on each of 16 channels a buffer of 4 MiB
+ * (NCCL_BUFFSIZE) and 1 MiB for its protocols of small messages, for the neighbours in a ring and
+ * in a tree. That of a pair of ranks has 2 channels at most, both ways are a communicator each
+ * (worker/comm/nccl). */
 #define HSP_COMMUNICATOR_BYTES ((int64_t)160 << 20)
 #define HSP_PAIR_PART          (1.0 / 8)
 
@@ -44,10 +48,11 @@ struct hsp_price_in {
     const struct hsp_cluster_desc *cluster;
     const struct hsp_train_spec *train;
     uint32_t copies; /* nodes that shall hold each piece of state, 1 to HSP_COPIES_MAX */
-    /* Of a pool's plan for the longest sequences on these devices, rank by device: where the state is, whatever
-     * the plan. NULL: the plan's own. */
+    /* Of a pool's plan for the longest sequences on these devices, rank by device: where the state
+     * is, whatever the plan. NULL: the plan's own. */
     const struct hsp_cost *homes;
-    /* By rank: bytes of the parameters of one state kind that the plan's homes give it. NULL: cut evenly. */
+    /* By rank: bytes of the parameters of one state kind that the plan's homes give it. NULL: cut
+     * evenly. */
     const double *home_bytes;
 };
 
@@ -95,20 +100,21 @@ struct hsp_member {
     double sync_bytes; /* used parameters: what gradients carry */
 };
 /* @holders: streams that share each parameter (its gradient is added up over them); @zero as in
- * plans: with 3, accumulators are parts like the state, and one unit at a time has its parameters; @held: nodes of the plan that hold each piece of its state, 1 without copies. */
+ * plans: with 3, accumulators are parts like the state, and one unit at a time has its parameters;
+ * @held: nodes of the plan that hold each piece of its state, 1 without copies. */
 void hsp_member_price(const struct hsp_price_in *in, const struct hsp_stage_work *r,
                       const struct hsp_device_desc *dev, double part, uint32_t members,
                       uint32_t holders, uint8_t zero, uint32_t held, struct hsp_member *ret);
-/* The same of member @member of stage @g of a plan of @n_streams streams: its group's share is of all
- * that sequences make, its part of the group of what tensor parallelism cuts. */
+/* The same of member @member of stage @g of a plan of @n_streams streams: its group's share is of
+ * all that sequences make, its part of the group of what tensor parallelism cuts. */
 void hsp_stage_price(const struct hsp_price_in *in, const struct hsp_stage_work *r,
                      const struct hsp_stage *g, uint32_t member, const struct hsp_device_desc *dev,
                      uint32_t n_streams, uint8_t zero, uint32_t held, struct hsp_member *ret);
 /* Different nodes among @n devices; counting stops at @most <= HSP_COPIES_MAX. */
 uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
                          uint32_t most);
-/* Buffers of the transport, part of the fixed memory: of a member with @part of its group, one of @members. Of a GPU also
- * its communicators, in vain where all others are none. */
+/* Buffers of the transport, part of the fixed memory: of a member with @part of its group, one of
+ * @members. Of a GPU also its communicators, in vain where all others are none. */
 double hsp_comm_bytes(const struct hsp_stage_work *r, const struct hsp_device_desc *dev,
                       double part, uint32_t members, uint32_t holders);
 double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight);

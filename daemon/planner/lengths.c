@@ -1,8 +1,8 @@
-/* Where samples are documents a step has sequences as long as its longest document asks for. The plan for
- * the job's longest sequences takes every step; halves, quarters and so on of that length get plans of
- * their own where one is worth it: the best plan for the class, by the planner as for any job, against
- * what the plan for the next longer class would take for the same sequences. All run on the devices of
- * the longest. */
+/* Where samples are documents a step has sequences as long as its longest document asks for. The
+ * plan for the job's longest sequences takes every step; halves, quarters and so on of that length
+ * get plans of their own where one is worth it: the best plan for the class, by the planner as for
+ * any job, against what the plan for the next longer class would take for the same sequences. All
+ * run on the devices of the longest. */
 #include "daemon/planner/lengths.h"
 
 #include "daemon/plan/pool_view.h"

@@ -1,4 +1,3 @@
-/* Pipelines as candidates: which groups form which lines, what a stage costs the pipeline's program. */
 #include "daemon/planner/lines.h"
 
 #include <math.h>
@@ -71,8 +70,8 @@ static bool of_kind(const struct hsp_super *x, const struct hsp_super *l, double
            about(x->in.us_per_byte, l->in.us_per_byte, tol);
 }
 
-/* Groups of about equal speed, memory and links are one kind; the tolerance doubles until the pipeline's
- * program has few enough states. kind_of[i]: of super i. */
+/* Groups of about equal speed, memory and links are one kind; the tolerance doubles until the
+ * pipeline's program has few enough states. kind_of[i]: of super i. */
 static void make_kinds(const struct hsp_super *x, uint32_t n, uint32_t n_blocks, struct hsp_pipe *p,
                        uint32_t *kind_of, uint32_t *leader)
 {

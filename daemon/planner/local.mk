@@ -5,6 +5,7 @@ daemon_planner_libplanner_a_SOURCES = \
   daemon/planner/cluster_file.c daemon/planner/cluster_file.h \
   daemon/planner/correct.c daemon/planner/correct.h \
   daemon/planner/cost.c daemon/planner/cost.h \
+  daemon/planner/figure.c daemon/planner/figure.h \
   daemon/planner/job_file.c daemon/planner/job_file.h \
   daemon/planner/lengths.c daemon/planner/lengths.h \
   daemon/planner/lines.c daemon/planner/lines.h \
@@ -13,7 +14,9 @@ daemon_planner_libplanner_a_SOURCES = \
   daemon/planner/planner.c daemon/planner/planner.h \
   daemon/planner/price.c daemon/planner/price.h \
   daemon/planner/rings.c daemon/planner/rings.h \
+  daemon/planner/search.c daemon/planner/search.h \
   daemon/planner/shares.c daemon/planner/shares.h \
+  daemon/planner/streams.c daemon/planner/streams.h \
   daemon/planner/supers.c daemon/planner/supers.h \
   daemon/planner/timing.c daemon/planner/timing.h \
   daemon/planner/work.c daemon/planner/work.h

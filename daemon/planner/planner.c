@@ -1,42 +1,16 @@
-/* Choice, explanation, adoption of hand-written plans; see planner.h. */
 #include "daemon/planner/planner.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "daemon/plan/stage_groups.h"
 #include "daemon/planner/candidates.h"
+#include "daemon/planner/figure.h"
 #include "daemon/planner/price.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/planner/search.h"
+#include "daemon/spmd/sharding/param_home.h"
 #include "daemon/spmd/sharding/sequence_balance.h"
 #include "proto/layout/box.h"
-
-struct hsp_figure hsp_bytes_figure(double bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-    struct hsp_figure f;
-    uint32_t u = 0;
-    while (u < 5 && bytes >= 1024) {
-        bytes /= 1024;
-        u++;
-    }
-    (void)snprintf(f.text, sizeof f.text, u == 0 ? "%.0f %s" : "%.1f %s", bytes, units[u]);
-    return f;
-}
-
-struct hsp_figure hsp_time_figure(double us)
-{
-    struct hsp_figure f;
-    if (us >= 1e6) {
-        (void)snprintf(f.text, sizeof f.text, "%.2f s", us / 1e6);
-    } else if (us >= 1e3) {
-        (void)snprintf(f.text, sizeof f.text, "%.1f ms", us / 1e3);
-    } else {
-        (void)snprintf(f.text, sizeof f.text, "%.0f us", us);
-    }
-    return f;
-}
 
 /* The devices that may be used, and where they stand in the caller's cluster. */
 struct usable {
@@ -227,7 +201,8 @@ static uint32_t best_structure(const struct hsp_search *s)
     return winner;
 }
 
-/* One search, with activations kept or computed again. *ret: its winner, HSP_N_STRUCTS: nothing fits. */
+/* One search, with activations kept or computed again. *ret: its winner, HSP_N_STRUCTS: nothing
+ * fits. */
 static enum hsp_status search(const struct hsp_graph *g, const struct hsp_train_spec *t,
                               const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
                               bool again, struct hsp_arena *arena, struct setup *s, uint32_t *ret,
@@ -268,8 +243,8 @@ static enum hsp_status conclude(const struct setup *s, uint32_t winner, struct h
     return st;
 }
 
-/* Recomputation costs a third more and is tried only when nothing fits without it, or only what cuts
- * sequences does, which may cost more. */
+/* Recomputation costs a third more and is tried only when nothing fits without it, or only what
+ * cuts sequences does, which may cost more. */
 enum hsp_status hsp_make_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
                              struct hsp_arena *arena, struct hsp_planned *ret, struct hsp_err *err)
@@ -345,8 +320,8 @@ static void show_parts(const struct hsp_plan *p, struct hsp_cost *c)
     }
 }
 
-/* Prices @plan with lengths in place of shares of work: memory and most ops go by positions. So it costs what
- * its total form does. */
+/* Prices @plan with lengths in place of shares of work: memory and most ops go by positions. So it
+ * costs what its total form does. */
 static enum hsp_status price_lengths(struct setup *s, const struct hsp_graph *g,
                                      const struct hsp_plan *plan, const uint32_t *device,
                                      struct hsp_cost *ret, struct hsp_err *err)

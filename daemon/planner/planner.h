@@ -2,7 +2,7 @@
  *
  * Role:        hspmdd calls it at every change of members, hspmdctl for dry runs.
  * Purity:      pure and deterministic (decision D13): equal input gives an equal plan, byte for
- *              byte. Ties go to the structure named first in candidates.c.
+ *              byte. Ties go to the structure named first in candidates.h.
  * Ownership:   the result lives in the arena given.
  * Bounds:      a bounded list of structures is tried: data parallel over the fastest k devices,
  *              tensor groups inside nodes, pipelines, and pipelines of groups in several streams.
@@ -25,7 +25,8 @@ struct hsp_plan_options {
     uint32_t copies;      /* recovery.copies of the job, <= HSP_COPIES_MAX; 0: 1 */
     bool no_zero;         /* never cut master and optimizer state over the streams */
     uint32_t micro_cap;   /* 0: HSP_MICRO_CAP */
-    /* Of a pool's plan for the longest sequences: rank r is on device r. NULL: state is where the plan has it. */
+    /* Of a pool's plan for the longest sequences: rank r is on device r. NULL: state is where the
+     * plan has it. */
     const struct hsp_cost *homes;
     const atomic_bool *cancel; /* or NULL */
 };
@@ -51,16 +52,14 @@ struct hsp_plan_text {
     size_t len;
 };
 
-/* "1.5 GiB", "12.0 ms", for messages. */
-struct hsp_figure {
-    char text[32];
-};
-struct hsp_figure hsp_bytes_figure(double bytes);
-struct hsp_figure hsp_time_figure(double us);
-/* Hsp_plan_make and hsp_plan_adopt for one plan. */
+/* Makes the best plan for the whole cluster, for one length of sequences. Recomputation is tried
+ * when nothing fits without it. @opts may be NULL. HSP_ENODEV, HSP_EINFEASIBLE, HSP_ECANCELED,
+ * HSP_ENOMEM. */
 enum hsp_status hsp_make_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
                              struct hsp_arena *arena, struct hsp_planned *ret, struct hsp_err *err);
+/* Prices the hand-written @plan, whose rank r runs on the r-th usable device, and fills in its
+ * prediction. HSP_ENODEV: more ranks than devices; HSP_EINFEASIBLE: a rank does not fit. */
 enum hsp_status hsp_adopt_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
                               const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
                               struct hsp_plan *plan, struct hsp_arena *arena,

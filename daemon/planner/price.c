@@ -1,4 +1,3 @@
-/* Prices of whole plans; see cost.h. */
 #include "daemon/planner/price.h"
 
 #include <math.h>
@@ -8,7 +7,7 @@
 #include "daemon/plan/stage_groups.h"
 #include "daemon/planner/links.h"
 #include "daemon/planner/timing.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/pipeline_units.h"
 #include "proto/base/check.h"
 
 struct pricing {
@@ -176,8 +175,9 @@ static double shares_of(const struct hsp_stage *o)
     return groups > 1 ? sum : o->n;
 }
 
-/* Messages with one sequence's activations that a member of stage @gi has in one piece, as a part of the whole:
- * each member of the stage @other gets its group's share, and those of one group send it together. */
+/* Messages with one sequence's activations that a member of stage @gi has in one piece, as a part
+ * of the whole: each member of the stage @other gets its group's share, and those of one group send
+ * it together. */
 static double spread_of(const struct hsp_stream *s, uint32_t gi, uint32_t member, uint32_t other)
 {
     const struct hsp_stage *g = &s->stages[gi];
@@ -187,8 +187,8 @@ static double spread_of(const struct hsp_stream *s, uint32_t gi, uint32_t member
     return share * shares_of(&s->stages[other]) / (end - first);
 }
 
-/* Copies of the activations of a micro-batch, in their type: to the next stage, and their gradients to the one before; in
- * a tensor group, its sums. */
+/* Copies of the activations of a micro-batch, in their type: to the next stage, and their gradients
+ * to the one before; in a tensor group, its sums. */
 static double message_bytes(const struct pricing *p, const struct hsp_stage_work *range,
                             const struct hsp_rank_cost *rc, uint32_t member, double micro)
 {
@@ -209,7 +209,8 @@ static double message_bytes(const struct pricing *p, const struct hsp_stage_work
     return HSP_MESSAGE_COPIES * micro * most;
 }
 
-/* Of a GPU in a pipeline: a communicator for each way to and from each member that it has messages with. */
+/* Of a GPU in a pipeline: a communicator for each way to and from each member that it has messages
+ * with. */
 static double pipe_bytes(const struct pricing *p, const struct hsp_rank_cost *rc, uint32_t rank)
 {
     const struct hsp_stream *s = &p->plan->streams[rc->stream];
@@ -224,8 +225,8 @@ static double pipe_bytes(const struct pricing *p, const struct hsp_rank_cost *rc
     return ways * each;
 }
 
-/* The state that @rank has, of one kind. Where the plan's homes say it, the sum knew an even cut: gradients lie
- * as parameters do with zero 3, and where all are used at home. */
+/* The state that @rank has, of one kind. Where the plan's homes say it, the sum knew an even cut:
+ * gradients lie as parameters do with zero 3, and where all are used at home. */
 static double state_home(const struct pricing *p, uint32_t rank, struct rank_sum *x)
 {
     const struct hsp_cost *at = p->in->homes;
@@ -420,8 +421,8 @@ static double copy_us(const struct pricing *p)
     return worst / 4;
 }
 
-/* Gradients come for what a rank has and does not compute with, and it updates all it has; weights come, and
- * gradients go, for what it only computes with. */
+/* Gradients come for what a rank has and does not compute with, and it updates all it has; weights
+ * come, and gradients go, for what it only computes with. */
 static double homes_us(const struct pricing *p)
 {
     double worst = 0;

@@ -1,12 +1,11 @@
-/* @@SENTENCE@@ price: purpose to be written.
+/* Prices whole plans: step time and the memory of each rank, from the prices of cost.h.
  *
- * Purity: pure.
- */
+ * Purity: pure. */
 #ifndef HSP_PRICE_H
 #define HSP_PRICE_H
 #include "daemon/planner/cost.h"
 
-/* The blocks of each chunk of a stage that has any, "0-1,4". */
+/* Writes the blocks of each chunk of a stage that has blocks: "0-1,4". */
 void hsp_block_ranges(const struct hsp_stream *s, uint32_t stage, char ret[HSP_RANGES_BYTES]);
 /* Prices @plan, whose rank r runs on device[r] of the cluster. The plan has passed hsp_plan_check.
  * The result lives in @arena. HSP_ENOMEM. */
@@ -15,8 +14,8 @@ enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *
                           struct hsp_err *err);
 /* False when some rank needs more than its device offers; *ret_rank is the first such rank. */
 bool hsp_cost_fits(const struct hsp_price_in *in, const struct hsp_cost *c, uint32_t *ret_rank);
-/* False when the ranks on some node together need more than the host memory that is said of it;
- * *ret_rank is the first on such a node, *ret_bytes what they need. */
+/* False when the ranks on some node together need more than its stated host memory; *ret_rank is
+ * the first rank on such a node, *ret_bytes is the need of all its ranks. */
 bool hsp_cost_fits_host(const struct hsp_price_in *in, const struct hsp_cost *c, uint32_t *ret_rank,
                         int64_t *ret_bytes);
 

@@ -1,6 +1,3 @@
-/* Streams whose groups of devices cut each sequence: what is left where a whole sequence fits no device.
- * Each device has all weights and passes keys and values on, so a long sequence needs neither a tensor
- * group nor a pipeline. See planner.h and candidates.h. */
 #include "daemon/planner/rings.h"
 
 #include <math.h>

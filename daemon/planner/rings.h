@@ -1,12 +1,15 @@
-/* @@SENTENCE@@ rings: purpose to be written.
+/* Tries streams whose devices cut each sequence, for models with sequences that fit no single
+ * device.
  *
- * Purity: pure. Everything lives in the planning run's arena.
- */
+ * Each device has all weights and passes keys and values on to the next. So a long sequence needs
+ * neither a tensor group nor a pipeline.
+ *
+ * Purity: pure. Everything lives in the planning run's arena. */
 #ifndef HSP_RINGS_H
 #define HSP_RINGS_H
 #include "daemon/planner/candidates.h"
 
-/* Streams of 2, 4, 8, ... of the @n single devices that cut each sequence (rings.c). */
+/* Offers streams of 2, 4, 8, ... of the @n single devices. HSP_ENOMEM, HSP_ECANCELED. */
 enum hsp_status hsp_try_rings(struct hsp_search *s, const struct hsp_super *x, uint32_t n);
 
 #endif

@@ -1,4 +1,3 @@
-/* Tensor groups: which devices of a node join, and which part of the cut tensors each gets. */
 #include "daemon/planner/supers.h"
 
 #include <math.h>
@@ -8,6 +7,7 @@
 #include "daemon/planner/candidates.h"
 #include "daemon/planner/links.h"
 #include "daemon/planner/shares.h"
+#include "proto/layout/cut_shares.h"
 
 static const struct hsp_device_desc *dev_of(const struct hsp_search *s, uint32_t d)
 {

@@ -3,7 +3,8 @@
 #include <math.h>
 
 #include "daemon/planner/links.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/pipeline_units.h"
+#include "proto/program/micro_size.h"
 #include "proto/program/sheet.h"
 
 /* One chunk of one stage: a + b * sequences of the micro-batch. */

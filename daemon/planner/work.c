@@ -140,8 +140,8 @@ static void add_wide(struct builder *b, const struct hsp_node *n)
     hsp_amount_max(&lw->wide_param, &param);
 }
 
-/* Of the whole product, in a micro-batch of one sequence, or of as many short ones as fill a row of tiles: plans put
- * these together. */
+/* Of the whole product, in a micro-batch of one sequence, or of as many short ones as fill a row of
+ * tiles: plans put these together. */
 static enum hsp_gemm_class class_of(const struct hsp_node *n, const struct hsp_axes *ax,
                                     int64_t in[][HSP_MAX_RANK], const int64_t *axis)
 {

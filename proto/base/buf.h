@@ -45,7 +45,8 @@ void hsp_buf_puts(struct hsp_buf *b, const char *s); /* text without its NUL */
 /* Room for @n more bytes; false: failed. */
 bool hsp_buf_grow(struct hsp_buf *b, size_t n);
 
-/* The n low bytes of v, least significant first. Programs are millions of these: here to be inlined. */
+/* The n low bytes of v, least significant first. Programs are millions of these: here to be
+ * inlined. */
 static inline void hsp_buf_le(struct hsp_buf *b, uint64_t v, size_t n)
 {
     bool room = !b->failed && n <= b->max - b->len && n < b->cap - b->len;

@@ -56,8 +56,8 @@ struct hsp_err {
 enum hsp_status hsp_err_set(struct hsp_err *err, enum hsp_status code, int sys, const char *fmt,
                             ...) __attribute__((format(printf, 4, 5)));
 
-/* Records @code with its text, "limit exceeded for <formatted>": a noun. For codes of functions that record
- * nothing. @err may be NULL. Returns @code. */
+/* Records @code with its text, "limit exceeded for <formatted>": a noun. For codes of functions
+ * that record nothing. @err may be NULL. Returns @code. */
 enum hsp_status hsp_err_about(struct hsp_err *err, enum hsp_status code, const char *what, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -221,8 +221,8 @@ static size_t utf8_lead(uint8_t c, uint32_t *ret)
     return n;
 }
 
-/* Bytes of the character that @s[0..len) begins with, len > 0. 0: none does; *@ret_part: but one might
- * if there were more. */
+/* Bytes of the character that @s[0..len) begins with, len > 0. 0: none does; *@ret_part: but one
+ * might if there were more. */
 static size_t utf8_char(const uint8_t *s, size_t len, bool *ret_part)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};

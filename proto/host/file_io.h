@@ -1,7 +1,7 @@
 /* Whole files: reading with a limit, replacing atomically.
  *
- * Purity:  shell (blocking file I/O): never on a loop thread while it serves connections.
- * Messages name the path. HSP_ENOMEM: want of memory or of descriptors, which says nothing of the file. */
+ * Purity:  shell (blocking file I/O): never on a loop thread while it serves connections. Messages
+ * name the path. HSP_ENOMEM: want of memory or of descriptors, which says nothing of the file. */
 #ifndef HSP_FILE_IO_H
 #define HSP_FILE_IO_H
 

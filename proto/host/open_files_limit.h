@@ -6,8 +6,8 @@
 #define HSP_OPEN_FILES_LIMIT_H
 #include <stdint.h>
 
-/* Raises the soft limit to @want, or to the hard one where that is less; never lowers it. Returns what the
- * limit is then, UINT64_MAX: there is none. */
+/* Raises the soft limit to @want, or to the hard one where that is less; never lowers it. Returns
+ * what the limit is then, UINT64_MAX: there is none. */
 uint64_t hsp_nofile_raise(uint64_t want);
 
 #endif

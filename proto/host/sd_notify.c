@@ -1,5 +1,5 @@
-/* One datagram, never waited for: sd_notify(3) of libsystemd blocks while the queue of the manager is
- * full, and with it the loop, whose beats would be missed for that. */
+/* One datagram, never waited for: sd_notify(3) of libsystemd blocks while the queue of the manager
+ * is full, and with it the loop, whose beats would be missed for that. */
 #include "proto/host/sd_notify.h"
 
 #include <errno.h>
@@ -67,7 +67,8 @@ static bool says(const char *text, const char *line)
     return false;
 }
 
-/* Appends to @text, in @size bytes, the lines of @owed that it does not supersede and has room for. */
+/* Appends to @text, in @size bytes, the lines of @owed that it does not supersede and has room
+ * for. */
 static void add_owed(char *text, size_t size, const char *owed)
 {
     size_t len = strlen(text), n;

@@ -18,8 +18,8 @@ struct hsp_notices {
 };
 
 /* Sends "READY=1", "STATUS=...", several lines separated by newlines, and what is owed: of READY,
- * RELOADING and STOPPING only the newest, and the newest STATUS. Longer text is cut. HSP_OK also when
- * there is no service manager. HSP_EIO: it does not take it now, or nobody listens; owed. */
+ * RELOADING and STOPPING only the newest, and the newest STATUS. Longer text is cut. HSP_OK also
+ * when there is no service manager. HSP_EIO: it does not take it now, or nobody listens; owed. */
 enum hsp_status hsp_sd_notify(struct hsp_notices *n, struct hsp_err *err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

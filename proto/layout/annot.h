@@ -10,15 +10,15 @@
  *
  * A split gives each child a range of the dim, which the tiers below cut further. An interleaved
  * split is inside of the tiers below: each child is laid out as if it had everything; the dim is
- * cut where any child is cut, also where what it cuts there is empty, and of each of these cells every
- * child keeps its share of what it had.
- * So a rank keeps a part of what it would have had without the tier (ZeRO: the state of a part of
- * its weights), in several boxes when other children are cut finer.
+ * cut where any child is cut, also where what it cuts there is empty, and of each of these cells
+ * every child keeps its share of what it had. So a rank keeps a part of what it would have had
+ * without the tier (ZeRO: the state of a part of its weights), in several boxes when other children
+ * are cut finer.
  *
  * The k-th addend of one child of dup equals the k-th addend of each other child, so all children
- * of dup need the same partial structure everywhere. Sums and maxima do not meet in one tree. cuts are elements of the parent's box (0
- * first, its extent last); shares are integer weights, turned into cuts on multiples of the grain.
- * At most HSP_MAX_TIERS deep.
+ * of dup need the same partial structure everywhere. Sums and maxima do not meet in one tree. cuts
+ * are elements of the parent's box (0 first, its extent last); shares are integer weights, turned
+ * into cuts on multiples of the grain. At most HSP_MAX_TIERS deep.
  *
  * Purity:    pure.
  * Ownership: nodes live in the arena they were made in.
@@ -53,15 +53,5 @@ struct hsp_annot {
  * dim too large, cuts of an interleaved split, sums and maxima in one tree. */
 enum hsp_status hsp_annot_cover(const struct hsp_annot *a, uint8_t rank, const int64_t *extent,
                                 const int64_t *grain, struct hsp_cover *ret, struct hsp_err *err);
-
-/* Splits @total units in proportion to @w into @ret[0..n]: cut positions, ret[0] = 0, ret[n] =
- * total. Largest remainder, ties to the lower index. */
-void hsp_cut_shares(int64_t total, uint32_t n, const int64_t *w, int64_t *ret);
-
-/* The same for @extent elements at multiples of @grain >= 1: the last unit may be short. */
-void hsp_cut_grains(int64_t extent, int64_t grain, uint32_t n, const int64_t *w, int64_t *ret);
-
-/* Text form above, flow style on one line; parse(dump(a)) is equal to a. */
-struct hsp_yaml;
 
 #endif

@@ -1,4 +1,3 @@
-/* Annotations as YAML. */
 #include "proto/layout/annot_text.h"
 
 #include "proto/base/size.h"

@@ -1,4 +1,3 @@
-/* Box algebra. */
 #include "proto/layout/box.h"
 
 #include "proto/layout/cover.h"

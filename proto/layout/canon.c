@@ -1,4 +1,3 @@
-/* One form for all covers of one meaning. */
 #include "proto/layout/canon.h"
 
 #include <stdlib.h>

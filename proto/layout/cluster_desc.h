@@ -24,9 +24,9 @@ struct hsp_device_desc {
     char name[80]; /* NODE/INDEX */
     uint32_t node; /* devices of one node share a number */
     uint32_t host; /* nodes on one host share a number: between them there is no network */
-    uint32_t
-        domain; /* devices of one node that reach each other by paths of their own (NVLink, or measured)
-                        share a number; 0: it is in none */
+    /* Devices of one node that reach each other by paths of their own (NVLink, or measured) share a
+     * number; 0: in none. */
+    uint32_t domain;
     struct hsp_link_cost fast;   /* inside its domain */
     uint32_t nic;                /* its network card among those of its host */
     double nic_us_per_byte;      /* of the card's link, 0: not known */
@@ -43,11 +43,11 @@ struct hsp_device_desc {
     double mem_bytes_per_s; /* element-wise traffic, read + written */
     double bf16_part; /* of it, that such work on bf16 reaches, in its bytes; 0: not known, all */
     double op_us;     /* fixed cost of one instruction */
-    int64_t
-        communicator_bytes; /* what it keeps for a group it is in (NCCL); 0: none, it is no GPU */
-    double
-        gemm_us; /* what a product takes on top of that, whatever its size: those of gemm_us * gemm_flops
-                       operations reach half of the rate; 0: all reach it */
+    /* What it keeps for a group it is in (NCCL); 0: none, it is no GPU. */
+    int64_t communicator_bytes;
+    /* What a product takes on top of that, whatever its size: products of gemm_us * gemm_flops
+     * operations reach half of the rate; 0: all reach it. */
+    double gemm_us;
     double host_bytes_per_s; /* between its memory and its node's; 0: these are one */
 };
 

@@ -4,8 +4,8 @@
  * Purity:    pure; the cells come in a fixed order.
  * Ownership: covers are borrowed for the call; a cell is valid during its callback.
  *
- * Example: rank 0 holds rows 0..4 and rank 1 rows 2..8 of a tensor of 8 rows. The cells are rows 0..2
- * (held by 0), 2..4 (held by 0 and 1) and 4..8 (held by 1).
+ * Example: rank 0 holds rows 0..4 and rank 1 rows 2..8 of a tensor of 8 rows. The cells are rows
+ * 0..2 (held by 0), 2..4 (held by 0 and 1) and 4..8 (held by 1).
  */
 #ifndef HSP_COVER_CELLS_H
 #define HSP_COVER_CELLS_H

@@ -5,6 +5,7 @@
 
 #include "proto/base/size.h"
 #include "proto/layout/annot.h"
+#include "proto/layout/cut_shares.h"
 
 #define MAX_PARTS ((size_t)1 << 22) /* cells x children: 32 MiB of cuts */
 

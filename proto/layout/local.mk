@@ -7,5 +7,6 @@ proto_layout_liblayout_a_SOURCES = \
   proto/layout/cluster_desc.h \
   proto/layout/cover.c proto/layout/cover.h \
   proto/layout/cover_cells.c proto/layout/cover_cells.h \
+  proto/layout/cut_shares.c proto/layout/cut_shares.h \
   proto/layout/interleave.c proto/layout/interleave.h \
   proto/layout/rank_set.h

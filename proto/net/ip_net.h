@@ -1,6 +1,7 @@
 /* IP addresses, and the networks an administrator names: "10.0.0.0/8", "fd00::/8".
  *
- * Role:   trusted_network of hspmdd.yaml, which travels to executors as one text: "10.0.0.0/8, fd00::/8".
+ * Role:   trusted_network of hspmdd.yaml, which travels to executors as one text: "10.0.0.0/8,
+ *         fd00::/8".
  * Purity: pure. */
 #ifndef HSP_IP_NET_H
 #define HSP_IP_NET_H
@@ -26,10 +27,11 @@ struct hsp_ipnets {
     struct hsp_ipnet net[HSP_IPNETS];
 };
 
-/* "10.0.0.0/8". HSP_EINVAL names the text: no address, no number of bits that it can have, or an address
- * behind the prefix, for which the message gives the network that was meant. */
+/* "10.0.0.0/8". HSP_EINVAL names the text: no address, no number of bits that it can have, or an
+ * address behind the prefix, for which the message gives the network that was meant. */
 enum hsp_status hsp_ipnet_parse(const char *s, struct hsp_ipnet *ret, struct hsp_err *err);
-/* A list as hsp_ipnets_text writes it; "" has none. HSP_EINVAL; HSP_ELIMIT: more than HSP_IPNETS. */
+/* A list as hsp_ipnets_text writes it; "" has none. HSP_EINVAL; HSP_ELIMIT: more than
+ * HSP_IPNETS. */
 enum hsp_status hsp_ipnets_parse(const char *s, struct hsp_ipnets *ret, struct hsp_err *err);
 /* In canonical form. */
 void hsp_ipnets_text(const struct hsp_ipnets *n, char ret[HSP_IPNETS_TEXT]);

@@ -1,4 +1,4 @@
-/* Connections with framed messages on a libuv loop.
+/* Carries framed messages over connections on a libuv loop, with bounded queues and deadlines.
  *
  * Role:      the shell of hspmdd and of the agent: listeners (TCP, Unix), dialling with retries,
  *            descriptors handed over. Frames go up by callbacks, decisions stay above.
@@ -6,8 +6,7 @@
  * Threads:   the loop thread only.
  * Ownership: hsp_net owns all its connections and handles. A connection is a number: never 0, not
  *            used again before 2^17 others had its slot.
- * Bounds:    connections, write queue (bytes and frames), frame sizes, times: struct
- * hsp_net_config.
+ * Bounds:    connections, write queue (bytes and frames), frame sizes, times: hsp_net_config.
  *
  * Callbacks come from the loop, never inside the call that caused them (hsp_net_adopt opens at once
  * and has no on_open). Each connection that was given out by hsp_net_dial, hsp_net_adopt or on_open
@@ -27,8 +26,6 @@
 
 #include "proto/net/tls_psk.h"
 #include "proto/wire/msg.h"
-
-struct net_conn;
 
 #define HSP_NET_MAX_CONNS     32768 /* slot bits of a connection number: 15 */
 #define HSP_NET_MAX_LISTENERS 8
@@ -99,18 +96,15 @@ enum hsp_status hsp_net_adopt(struct hsp_net *n, int fd, const char *name, uint3
 enum hsp_status hsp_net_send(struct hsp_net *n, uint32_t conn, const struct hsp_frame_header *head,
                              const void *body, size_t body_len, const void *blob, size_t blob_len,
                              struct hsp_err *err);
-/* The same with a message; @body is room for its text, emptied first. Also the errors of hsp_msg_encode. */
+/* The same with a message; @body is room for its text, emptied first. Also the errors of
+ * hsp_msg_encode. */
 enum hsp_status hsp_net_send_msg(struct hsp_net *n, uint32_t conn, const struct hsp_msg *m,
                                  struct hsp_buf *body, struct hsp_err *err);
 /* The place of a connection in a table of max_conns. */
-uint32_t hsp_net_slot(uint32_t conn);
-
-struct net_conn *hsp_net_conn_new(struct hsp_net *n,
-                                  struct hsp_err *err); /* NULL: too many, memory */
-void hsp_net_conn_finish(struct net_conn *c);           /* n_ops is 0 in CLOSING: on_close, free */
-/* The end of a closing net: nothing is open any more. Calls on_closed later, not from here. */
-void hsp_net_maybe_end(struct hsp_net *n);
-struct hsp_err hsp_net_uv_err(enum hsp_status code, int r, const char *what);
+static inline uint32_t hsp_net_slot(uint32_t conn)
+{
+    return conn & (HSP_NET_MAX_CONNS - 1);
+}
 
 /* Ends a connection. @flush: what is queued goes out first, for at most flush_ms. Unknown: nothing.
  */

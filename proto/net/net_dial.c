@@ -1,17 +1,12 @@
-/* Outgoing connections.
- *
- * The happy path is: look the name up, connect, TLS, on_open. Possible failure modes are: no such
- * name, refused, no answer in time, TLS refused. Each attempt that fails closes its handle; after a
- * pause the next one starts, until give_up_at. */
 #include "proto/net/net_dial.h"
 
 #include <stdio.h>
-#include <string.h>
 
-#include "proto/net/net.h"
-#include "proto/net/net_conn.h"
+#include "proto/net/net_end.h"
 #include "proto/net/net_impl.h"
 #include "proto/net/net_listen.h"
+#include "proto/net/net_read.h"
+#include "proto/net/net_table.h"
 
 static void attempt(struct net_conn *c);
 
@@ -19,37 +14,6 @@ static void attempt_failed(struct net_conn *c, int r, const char *what)
 {
     struct hsp_err e = hsp_net_uv_err(HSP_EIO, r, what);
     hsp_net_dial_failed(c, &e);
-}
-
-void hsp_net_dial_failed(struct net_conn *c, const struct hsp_err *why)
-{
-    struct net_dialing *d = &c->dial;
-    uint64_t now = uv_now(c->net->loop);
-    /* Another key does not become the right one by asking again. */
-    if (d->pause_ms == 0 || now + d->pause_ms >= d->give_up_at || why->code == HSP_EAUTH) {
-        struct hsp_err e = *why;
-        (void)hsp_err_wrap(&e, "%s", c->name);
-        hsp_net_conn_fail(c, &e);
-        return;
-    }
-    c->why = *why;
-    c->state = NET_RETRYING;
-    d->retry_at = now + d->pause_ms;
-    d->pause_ms = d->pause_ms * 2 < d->pause_max_ms ? d->pause_ms * 2 : d->pause_max_ms;
-    c->deadline = UINT64_MAX;
-    if (c->n_ops == 0) {
-        hsp_net_dial_closed(c);
-    } else {
-        hsp_net_conn_close_handle(c);
-    }
-}
-
-void hsp_net_dial_closed(struct net_conn *c)
-{
-    c->state = NET_PAUSING;
-    c->tls = hsp_tls_free(c->tls);
-    hsp_frame_parser_fini(&c->parser);
-    hsp_frame_parser_init(&c->parser, &c->net->cfg.limits);
 }
 
 void hsp_net_dial_tick(struct net_conn *c, uint64_t now)

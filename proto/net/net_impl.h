@@ -1,5 +1,5 @@
-/* Inside of proto/net: net.c (table, sweep), net_listen.c (incoming), net_dial.c (outgoing), net_conn.c (bytes
- * and frames). Not included outside this folder.
+/* Defines the connection, its states and the table, which the files of the shell in proto/net
+ * share. Not included outside this folder.
  *
  *   accept: TLS|OPEN        dial: RESOLVING -> CONNECTING -> TLS|OPEN, or -> RETRYING -> PAUSING
  *   ... -> OPEN -> FLUSHING -> CLOSING -> (freed)

@@ -1,8 +1,3 @@
-/* Listeners, and who calls on them.
- *
- * The happy path is: a path or a port is bound, a caller is accepted, named by what the kernel says of it,
- * and handed to net_conn.c. Possible failure modes are: somebody listens there already, no slot left
- * (accepted and closed at once, on_refuse), no descriptors (the backlog keeps the caller). */
 #include "proto/net/net_listen.h"
 
 #include <arpa/inet.h>
@@ -15,9 +10,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "proto/net/net.h"
-#include "proto/net/net_conn.h"
+#include "proto/net/net_end.h"
 #include "proto/net/net_impl.h"
+#include "proto/net/net_read.h"
+#include "proto/net/net_table.h"
 
 bool hsp_net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct hsp_err *err)
 {

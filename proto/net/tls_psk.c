@@ -320,7 +320,8 @@ static const char *tls_reason(void)
     return s != NULL ? s : "no reason given";
 }
 
-/* SSL_get_error needs an empty queue. Clearing an empty one costs more than a heartbeat's decryption. */
+/* SSL_get_error needs an empty queue. Clearing an empty one costs more than a heartbeat's
+ * decryption. */
 static void no_old_errors(void)
 {
     if (ERR_peek_error() != 0) {

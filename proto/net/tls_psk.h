@@ -53,8 +53,8 @@ struct hsp_tls;
  * role: @role is ignored. */
 enum hsp_status hsp_tls_new(struct hsp_tls_ctx *c, bool server, enum hsp_net_role role,
                             struct hsp_tls **ret, struct hsp_err *err);
-/* A session with a key of its own, copied, under a name both ends know: below HSP_TLS_IDENTITY bytes.
- * The keys of the context are not used; the role stays NONE. */
+/* A session with a key of its own, copied, under a name both ends know: below HSP_TLS_IDENTITY
+ * bytes. The keys of the context are not used; the role stays NONE. */
 enum hsp_status hsp_tls_new_psk(struct hsp_tls_ctx *c, bool server, const char *identity,
                                 const uint8_t key[HSP_NET_KEY], struct hsp_tls **ret,
                                 struct hsp_err *err);

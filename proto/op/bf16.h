@@ -1,6 +1,7 @@
 /* bfloat16: the upper half of an fp32, as bits in a uint16_t.
  *
- * Role:    storage of the compute dtype; arithmetic on it is done in fp32 and rounded on the way out.
+ * Role:    storage of the compute dtype; arithmetic on it is done in fp32 and rounded on the way
+ *          out.
  * Purity:  pure. */
 #ifndef HSP_BF16_H
 #define HSP_BF16_H

@@ -1,21 +1,26 @@
-/* Shape classes of matrix products: what part of its best rate a device reaches depends on the shape, and a few
- * classes say most of it.
+/* Shape classes of matrix products: what part of its best rate a device reaches depends on the
+ * shape, and a few classes say most of it.
  *
  * Role:   the probe measures a rate for each class, the planner prices each product by its own.
  * Purity: pure.
- * Units:  @m and @n are the rows and columns of the result, @k is how many products are summed for each element.
+ * Units:  @m and @n are the rows and columns of the result, @k is how many products are summed for
+ *         each element.
  *
- * The classes are those in which different things bound a product (a roofline's two roofs, and how many tiles
- * there are to share out among processors), so that devices differ in their order:
- *   few        a row or column of tiles is not full: the larger factor is read for little work, and time is that of memory
- *   wide       k is short against both sides of the result: writing it is what takes the time (the head of a model with a
- *              large vocabulary over many tokens)
- *   long       k is long against both sides: few tiles, which is few processors, unless the sum is cut (gradients of
- *              weights over many tokens, the way back through a large vocabulary)
+ * In each class another thing bounds a product (the two roofs of a roofline, and the number of
+ * tiles that processors can share), so devices differ in their order:
+ *
+ *   few        a row or column of tiles is not full: the larger factor is read for little work, and
+ *              memory bounds the time
+ *   wide       k is short against both sides of the result, and writing the result takes the time
+ *              (the head of a model with a large vocabulary over many tokens)
+ *   long       k is long against both sides: few tiles keep few processors busy, unless the sum is
+ *              cut (gradients of weights over many tokens, the way back through a large vocabulary)
  *   attention  no single product but two with a softmax between, in kernels of their own
- *   even       all others: the layers of a transformer, whose sides differ by a factor of four at most
- * The rules are the same for a product and its transpose. What a device loses in all small products alike is not here: it
- * is their fixed part (hsp_device_desc.gemm_us). */
+ *   even       all others: the layers of a transformer, whose sides differ by a factor of four at
+ *              most
+ *
+ * The rules are the same for a product and its transpose. The loss that all small products share is
+ * not here: it is their fixed part (hsp_device_desc.gemm_us). */
 #ifndef HSP_GEMM_CLASS_H
 #define HSP_GEMM_CLASS_H
 #include <math.h>
@@ -35,8 +40,8 @@ enum hsp_gemm_class {
     64 /* rows or columns that fill one; those of common libraries have 64 to 256 */
 #define HSP_GEMM_RATIO 4 /* more than between the two matrices of a transformer's MLP */
 
-/* The rate of a class as a part of that of even products, as far as one is believed: 0, not known, for what is no
- * positive number, and never beyond these. */
+/* The rate of a class as a part of that of even products, as far as one is believed: 0, not known,
+ * for what is no positive number, and never beyond these. */
 #define HSP_GEMM_PART_LEAST (1.0 / 1024)
 #define HSP_GEMM_PART_MOST  4.0
 static inline double hsp_gemm_part(double x)

@@ -13,8 +13,8 @@
  *              "..." makes axes named '0', '1', ...
  * Updates:     the learning rate and the factor of the gradient are no attributes: they come from
  *              the vote of the step (struct hsp_update_scalars).
- * Types:       a letter an operand, inputs ':' outputs: t the op's real type (that of activations); w the
- *              type t is summed in, fp32 for bf16, else t (statistics, loss, gradients of
+ * Types:       a letter an operand, inputs ':' outputs: t the op's real type (that of activations);
+ *              w the type t is summed in, fp32 for bf16, else t (statistics, loss, gradients of
  *              parameters, state); d fp64; i i32. Arithmetic is in w or better, whatever t is.
  */
 #ifndef HSP_OP_H

@@ -1,4 +1,3 @@
-/* Binary form of bindings. Layout: README.md. */
 #include "proto/program/binding_codec.h"
 
 #include "proto/program/program_check.h"

@@ -3,6 +3,7 @@
 #include <inttypes.h> /* PRIu64 */
 
 #include "proto/base/size.h"
+#include "proto/program/corpus.h"
 
 static const char *const formats[] = {"text", "llm.c", "nanogpt", "megatron"};
 static const char *const packings[] = {"none", "start", "end", "index"};

@@ -2,7 +2,9 @@
 noinst_LIBRARIES += proto/program/libprogram.a
 proto_program_libprogram_a_SOURCES = \
   proto/program/binding_codec.c proto/program/binding_codec.h \
+  proto/program/corpus.c proto/program/corpus.h \
   proto/program/data_cursor.c proto/program/data_cursor.h \
+  proto/program/micro_size.c proto/program/micro_size.h \
   proto/program/move_name.c proto/program/move_name.h \
   proto/program/pack.c proto/program/pack.h \
   proto/program/pool.c proto/program/pool.h \

@@ -4,6 +4,8 @@
 #include <string.h> /* memset */
 
 #include "proto/base/check.h"
+#include "proto/program/corpus.h"
+#include "proto/program/micro_size.h"
 
 /* Micro-batches per stage at which the pipeline's filling and draining cost little. */
 #define PER_STAGE 4

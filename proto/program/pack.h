@@ -1,4 +1,4 @@
-/* Documents into sequences, sequences into streams and micro-batches.
+/* Packs the documents of a step into sequences, and deals these to streams and micro-batches.
  *
  * Best-fit decreasing (Johnson, Near-optimal bin packing algorithms, 1973): documents, longest
  * first, each into the sequence that it leaves the least room in. The sequences, sorted by what
@@ -20,8 +20,8 @@ struct hsp_pack_order {
     uint32_t n_stages;       /* of the stream: micro-batches enough to fill its pipeline */
 };
 
-/* @sample: o->n samples of @c. All o->n_micro micro-batches of @ret are there; those behind the last
- * sequence have none. HSP_ENOMEM. */
+/* @sample: o->n samples of @c. All o->n_micro micro-batches of @ret are there; those behind the
+ * last sequence have none. HSP_ENOMEM. */
 enum hsp_status hsp_pack_step(const struct hsp_pack_order *o, const struct hsp_corpus *c,
                               const uint64_t *sample, struct hsp_arena *arena,
                               struct hsp_sheet *ret);

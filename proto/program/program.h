@@ -170,9 +170,10 @@ struct hsp_cell {
 };
 struct hsp_move {
     uint8_t kind;
-    uint8_t reduce;   /* enum hsp_reduce: what is made of addends */
-    uint8_t src;      /* which input of the instruction; HSP_MOVE_FROM_OUT: the output itself;
-                         HSP_MOVE_SUM: the sum (or maximum) of all inputs, each where it holds the cell */
+    uint8_t reduce; /* enum hsp_reduce: what is made of addends */
+    /* An input of the instruction. HSP_MOVE_FROM_OUT: the output itself; HSP_MOVE_SUM: the sum (or
+     * maximum) of all inputs, each where it holds the cell. */
+    uint8_t src;
     uint32_t n_ranks; /* group in ascending order; addends are taken in this order */
     uint32_t *ranks;
     uint32_t channel; /* unique in the plan and equal on all ranks of the move */
@@ -304,8 +305,9 @@ struct hsp_program {
     struct hsp_binding bind;
 };
 
-/* A program file: all programs of one plan (`hspmdctl compile`), templates shared. With
- * --verify bindings are small and the unsharded program is stored beside them. Layout in proto/program/README.md. */
+/* A program file: all programs of one plan (`hspmdctl compile`), templates shared. With --verify
+ * bindings are small and the unsharded program is stored beside them. Layout in
+ * proto/program/README.md. */
 struct hsp_program_file {
     uint32_t n;                   /* devices */
     struct hsp_program *programs; /* by rank; of a pool, those of the longest sequences */

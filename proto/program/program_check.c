@@ -1,4 +1,3 @@
-/* What a decoded program must keep so that running it cannot leave its memory. */
 #include "proto/program/program_check.h"
 
 #include <inttypes.h> /* PRId64 */

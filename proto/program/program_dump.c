@@ -1,4 +1,3 @@
-/* Text form of programs, for people; one line an instruction. */
 #include "proto/program/program_dump.h"
 
 #include <inttypes.h> /* PRId64 */

@@ -1,4 +1,3 @@
-/* Program files: the templates once each, then one binding per device. Layout: README.md. */
 #include "proto/program/program_file.h"
 
 #include "proto/program/binding_codec.h"

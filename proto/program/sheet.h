@@ -1,4 +1,4 @@
-/* Step sheets: which samples a stream reads in each micro-batch (decisions D5, D7).
+/* Makes step sheets: the samples that a stream reads in each micro-batch (decisions D5, D7).
  *
  * A pure function of (data binding, stream binding, corpus, step). The global batch of step t is
  * the list of sample indices at positions t*G .. t*G+G-1 of an endless sequence of permutations of
@@ -6,18 +6,8 @@
  * then a sequence of its own, or a document, and then packed with others (pack.h). */
 #ifndef HSP_SHEET_H
 #define HSP_SHEET_H
+#include "proto/program/corpus.h"
 #include "proto/program/program.h"
-
-/* Bit of a sample's first token: a document begins there, else one longer than a sample goes on. */
-#define HSP_SAMPLE_HEAD (UINT64_C(1) << 63)
-
-struct hsp_corpus {
-    uint64_t n_tokens;        /* of the data set */
-    uint64_t train_tokens;    /* [0, train_tokens) trains, the rest validates */
-    uint64_t n_train, n_eval; /* samples; those that validate are behind those that train */
-    const uint64_t *start;    /* documents: first token of each sample and one behind the last,
-                                 with HSP_SAMPLE_HEAD; borrowed. NULL: windows */
-};
 
 /* A document, or a piece of one, in a sequence. */
 struct hsp_passage {
@@ -26,7 +16,8 @@ struct hsp_passage {
     bool goes_on;            /* the document does behind it: the last token has a label, too */
 };
 
-/* Sequences of a micro-batch: windows, or parts. A micro-batch without sequences is not computed. */
+/* Sequences of a micro-batch: windows, or parts. A micro-batch without sequences is not
+ * computed. */
 struct hsp_micro {
     uint32_t n_seq;
     const uint64_t *offset; /* windows: number of each sequence's first token */
@@ -39,33 +30,20 @@ struct hsp_sheet {
     struct hsp_micro *micro;
 };
 
-/* Windows of a data set. A window is sequence + 1 tokens; training windows do not overlap except in
- * that one token. HSP_EINVAL: too short for one window of either split (says how long it must be);
- * samples are documents. */
-enum hsp_status hsp_corpus_init(const struct hsp_data_bind *d, uint64_t n_tokens,
-                                struct hsp_corpus *ret, struct hsp_err *err);
-/* Documents: @start has @n + 1 entries, as in the corpus, which borrows them. Those that end in the
- * part that trains train. HSP_EINVAL: none for training, or for validation. */
-enum hsp_status hsp_corpus_documents(const struct hsp_data_bind *d, const uint64_t *start,
-                                     uint64_t n, struct hsp_corpus *ret, struct hsp_err *err);
-/* Tokens of sample @sample of documents; of all that train. */
-uint32_t hsp_sample_len(const struct hsp_corpus *c, uint64_t sample);
-uint64_t hsp_corpus_tokens(const struct hsp_corpus *c);
-/* Sample index at position @i of the endless sequence. */
-uint64_t hsp_sample_at(uint64_t seed, uint64_t n_train, uint64_t i);
-/* Sizes of micro-batches: n_seq into n_micro parts as even as possible, larger first. */
-uint32_t hsp_micro_size(uint32_t n_seq, uint32_t n_micro, uint32_t micro);
-/* HSP_ENOMEM. Documents are no longer than b->data.sequence. */
+/* The sheet of step @step for the stream of @b. Documents are no longer than b->data.sequence.
+ * HSP_ENOMEM. */
 enum hsp_status hsp_sheet_train(const struct hsp_binding *b, const struct hsp_corpus *c,
                                 uint64_t step, struct hsp_arena *arena, struct hsp_sheet *ret);
+/* The sheet of the validation list. */
 enum hsp_status hsp_sheet_eval(const struct hsp_binding *b, const struct hsp_corpus *c,
                                struct hsp_arena *arena, struct hsp_sheet *ret);
-/* The longest sample of step @step, of the validation list; windows: the sequence. */
+/* Tokens of the longest sample of step @step; with windows the sequence. */
 uint32_t hsp_longest_train(const struct hsp_data_bind *d, const struct hsp_corpus *c,
                            uint64_t step);
+/* Tokens of the longest sample of the validation list; with windows the sequence. */
 uint32_t hsp_longest_eval(const struct hsp_data_bind *d, const struct hsp_corpus *c);
-/* The random keys of sample @sample in step @step, from which dropout draws: 31 bits each, so that a
- * key below 0 is free to say "draw nothing" (evaluation). */
+/* The random keys of sample @sample in step @step, from which dropout draws: 31 bits each, so that
+ * a key below 0 is free to say "draw nothing" (evaluation). */
 void hsp_sample_keys(const struct hsp_data_bind *d, uint64_t step, uint64_t sample, int32_t ret[2]);
 /* Whether step @t (0-based) validates: t % validation_every == 0 or the last step. */
 bool hsp_step_has_eval(const struct hsp_binding *b, uint64_t step);

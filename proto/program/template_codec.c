@@ -1,4 +1,3 @@
-/* Binary form of templates. Layout: README.md. */
 #include "proto/program/template_codec.h"
 
 #include "proto/program/program_check.h"

@@ -56,9 +56,10 @@ enum hsp_status hsp_layers_load(const struct hsp_layers *l, const struct hsp_cfg
 void hsp_layers_print(const struct hsp_cfg_field *fields, size_t n, const void *src,
                       const char *const *origin, struct hsp_buf *out);
 
-/* A reload: takes over into @dst what differs in @src and may change while the program runs (numbers
- * and choices; nodes are the caller's to take), and lists it ("heartbeat 500ms -> 1s, devices"); the
- * rest stays as it is and is listed apart. Live fields hold no pointers but nodes. */
+/* A reload: takes over into @dst what differs in @src and may change while the program runs
+ * (numbers and choices; nodes are the caller's to take), and lists it ("heartbeat 500ms -> 1s,
+ * devices"); the rest stays as it is and is listed apart. Live fields hold no pointers but
+ * nodes. */
 void hsp_layers_apply(const struct hsp_cfg_field *fields, size_t n, void *dst, const void *src,
                       struct hsp_buf *ret_applied, struct hsp_buf *ret_restart);
 

@@ -1,4 +1,3 @@
-/* Events of libyaml to a tree. Recursion is bounded by HSP_YAML_MAX_DEPTH. */
 #include "proto/text/yaml_parse.h"
 
 #include "proto/text/yaml.h"

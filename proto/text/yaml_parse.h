@@ -1,7 +1,7 @@
-/* @@SENTENCE@@ yaml_parse: purpose to be written.
+/* Parses YAML text into a tree with the events of libyaml. Recursion is bounded by
+ * HSP_YAML_MAX_DEPTH.
  *
- * Purity:    pure.
- */
+ * Purity: pure. */
 #ifndef HSP_YAML_PARSE_H
 #define HSP_YAML_PARSE_H
 #include "proto/text/yaml.h"

@@ -1,4 +1,3 @@
-/* Access to a parsed tree: keys, typed scalars, positions in messages. */
 #include "proto/text/yaml_read.h"
 
 #include "proto/text/yaml.h"

@@ -1,7 +1,6 @@
-/* @@SENTENCE@@ yaml_read: purpose to be written.
+/* Reads a parsed YAML tree: children by key, typed scalars, and errors with file, line and column.
  *
- * Purity:    pure.
- */
+ * Purity: pure. */
 #ifndef HSP_YAML_READ_H
 #define HSP_YAML_READ_H
 #include <stdio.h>

@@ -1,4 +1,3 @@
-/* Scalars and trees back to text. */
 #include "proto/text/yaml_write.h"
 
 #include "proto/text/yaml.h"

@@ -1,7 +1,6 @@
-/* @@SENTENCE@@ yaml_write: purpose to be written.
+/* Writes scalars and trees as YAML that reads back equal.
  *
- * Purity:    pure.
- */
+ * Purity: pure. */
 #ifndef HSP_YAML_WRITE_H
 #define HSP_YAML_WRITE_H
 #include "proto/text/yaml.h"

@@ -1,7 +1,8 @@
 /* The messages of the control plane: one C struct and one field table per type (decision D16).
  *
  * Role:      hspmdd <-> agent <-> executor and hspmdctl <-> hspmdd. The tables of msg_table.c drive
- *            encode, decode and dump, so the three cannot disagree; README.md is the normative list.
+ *            encode, decode and dump, so the three cannot disagree; README.md is the normative
+ *            list.
  * Purity:    pure. The frame around a message is proto/wire/frame.h.
  * Ownership: a decoded message and everything it points to lives in the arena given; the blob is
  *            borrowed from the caller. An encoder borrows everything.
@@ -45,17 +46,17 @@
 #define HSP_MSG_HOLDINGS    8192u /* pieces of state one node offers */
 #define HSP_MSG_RUNS        64u   /* device x job entries of one node */
 #define HSP_MSG_RANKS       4096u /* ranks of a job */
-#define HSP_MSG_LINKS       8192u /* connections of one rank: in two meshes, to less than RANKS each */
-#define HSP_MSG_STEPS       64u /* of a trace */
-#define HSP_MSG_FILES       64u /* annotation files of a job */
+#define HSP_MSG_LINKS       8192u /* connections of one rank: two meshes, below RANKS each */
+#define HSP_MSG_STEPS       64u   /* of a trace */
+#define HSP_MSG_FILES       64u   /* annotation files of a job */
 #define HSP_MSG_FILE_MAX    (1u << 20)
 #define HSP_KEY_BYTES       32
 #define HSP_CHECK_NODES     64u         /* nodes of one check: 2016 pairs */
 #define HSP_ECHO_CHUNK      (32u << 10) /* blob of an echo: a slow link is heard between two */
 #define HSP_ECHO_MAX        (1u << 20)  /* bytes that a measurement moves one way in one go */
 
-/* X(NAME, number, struct and union member, name on the wire). Directions: A agent, D hspmdd, E executor,
- * C hspmdctl. Numbers are never reused. */
+/* X(NAME, number, struct and union member, name on the wire). Directions: A agent, D hspmdd, E
+ * executor, C hspmdctl. Numbers are never reused. */
 #define HSP_MSG_MAP(X)                                     \
     X(HELLO, 1, hello, "hello")        /* A>D */           \
     X(WELCOME, 2, welcome, "welcome")  /* D>A */           \
@@ -211,9 +212,9 @@ struct hsp_m_health { /* the health of a device is another now */
     const char *reason;
 };
 
-/* One piece of sealed state: version `version` of the boxes that rank `owner` of layout `plan` keeps
- * at home (owner == rank), or the parts of them promised to the holder as a copy (owner != rank).
- * `rank` is the holder's own rank in that layout. */
+/* One piece of sealed state: version `version` of the boxes that rank `owner` of layout `plan`
+ * keeps at home (owner == rank), or the parts of them promised to the holder as a copy (owner !=
+ * rank). `rank` is the holder's own rank in that layout. */
 struct hsp_m_holding {
     uint32_t job, device;
     uint64_t plan;
@@ -263,8 +264,8 @@ struct hsp_m_measure {
     uint32_t echoes; /* as many questions may be asked, ECHO with `more` not counted */
 };
 /* A measurement of the link between agent and hspmdd. The agent sends pieces of at most
- * HSP_ECHO_CHUNK bytes in the blob, all with one seq, `more` on all but the last; hspmdd answers the
- * last one with the same seq and `back` bytes, cut in the same way. */
+ * HSP_ECHO_CHUNK bytes in the blob, all with one seq, `more` on all but the last; hspmdd answers
+ * the last one with the same seq and `back` bytes, cut in the same way. */
 struct hsp_m_echo {
     uint32_t seq;
     uint32_t back; /* bytes wanted in the answer; 0 in an answer */
@@ -304,7 +305,8 @@ struct hsp_m_checked {
     uint32_t n_devices;    /* COMPUTE */
     struct hsp_m_figures *devices;
 };
-/* One per device. The blob (msg_blob.h) holds peers, template, binding, transfer and copy tables. */
+/* One per device. The blob (msg_blob.h) holds peers, template, binding, transfer and copy
+ * tables. */
 struct hsp_m_prepare {
     uint32_t job;
     const char *job_name;
@@ -324,11 +326,11 @@ struct hsp_m_prepare {
     const char *data_path;      /* "" none */
     const char *checkpoint_path;
     bool checkpoint_shared;
-    /* Restore: of what may be found of version `step`, the one that is meant: in which term and epoch
-     * it was written, and its content. ckpt_epoch 0: not known, the latest one that there is. */
+    /* Restore: which checkpoint of version `step` is meant: the term and epoch of its writers, and
+     * its content. ckpt_epoch 0: not known, the latest one that there is. */
     uint64_t ckpt_term, ckpt_epoch, ckpt_content;
-    bool
-        data_tls; /* what members say to each other by TCP is encrypted; the same for all of an epoch */
+    /* TCP between members is encrypted; the same for all of an epoch. */
+    bool data_tls;
     const char *trusted_network; /* where NCCL may be used between hosts all the same; "" nowhere */
 };
 struct hsp_m_ready {
@@ -351,8 +353,8 @@ struct hsp_m_failed {
 struct hsp_m_jobref { /* SEAL: every epoch up to `epoch`, on all devices of the node */
     uint32_t job;
 };
-struct
-    hsp_m_start { /* begin the prepared epoch at version `step`; later versions of its layout are void */
+/* Begin the prepared epoch at version `step`; later versions of its layout are void. */
+struct hsp_m_start {
     uint32_t job, device;
     uint64_t step;
 };
@@ -365,8 +367,8 @@ struct hsp_m_started { /* state is in place and sealed; the first step begins */
     uint64_t transfer_bytes;  /* received */
     uint64_t passed_on_bytes; /* sent of what had come for others, too */
 };
-/* E>A: this executor runs nothing of the epochs up to `epoch` any more and cannot write their memory.
- * A>D: the same for every device of the node, with the sealed pieces it holds. */
+/* E>A: this executor runs nothing of the epochs up to `epoch` any more and cannot write their
+ * memory. A>D: the same for every device of the node, with the sealed pieces it holds. */
 struct hsp_m_sealed {
     uint32_t job;
     uint32_t n_holdings;
@@ -400,18 +402,20 @@ struct hsp_m_up {
     uint32_t device;
     const char *address; /* data plane */
 };
-/* ARM, DROP: the prepared epoch. STOP: the job ends on this device, its state goes; answered by STOPPED.
+/* ARM, DROP: the prepared epoch. STOP: the job ends on this device, its state goes; answered by
+ * STOPPED.
  * CHECKPOINT: to rank 0, which carries the wish into its next vote record. */
 struct hsp_m_devref {
     uint32_t job, device;
 };
-/* Layouts with a number below `keep_plan` may go (numbers of one job only grow). A source leaves the epoch. */
+/* Layouts with a number below `keep_plan` may go (numbers of one job only grow). A source leaves
+ * the epoch. */
 struct hsp_m_release {
     uint32_t job, device;
     uint64_t keep_plan;
 };
-/* By rank 0 when the manifest is in place, or the attempt failed. Of the version `steps`, never complete: the
- * final model could not be written, and is tried again. */
+/* By rank 0 when the manifest is in place, or the attempt failed. Of the version `steps`, never
+ * complete: the final model could not be written, and is tried again. */
 struct hsp_m_ckpt {
     uint32_t job;
     uint64_t step;
@@ -422,8 +426,8 @@ struct hsp_m_ckpt {
     double seconds;
     const char *reason; /* "" or why not */
 };
-/* By rank 0: outputs are written. The blob holds the lines of metrics.jsonl, those of the last steps
- * when all are more than HSP_MSG_METRICS_MAX bytes; hspmdd was not there for every step. */
+/* By rank 0: outputs are written. The blob holds the lines of metrics.jsonl, those of the last
+ * steps when all are more than HSP_MSG_METRICS_MAX bytes; hspmdd was not there for every step. */
 struct hsp_m_finished {
     uint32_t job;
     uint64_t step;
@@ -432,15 +436,16 @@ struct hsp_m_jobfail { /* an error no restart mends, e.g. ten non-finite steps i
     uint32_t job, device;
     const char *reason;
 };
-/* To rank 0, which carries the wish in its next vote record: all members record `steps` steps from the one
- * behind that vote on, and answer TRACED. */
+/* To rank 0, which carries the wish in its next vote record: all members record `steps` steps from
+ * the one behind that vote on, and answer TRACED. */
 struct hsp_m_trace {
     uint32_t job, device;
     uint32_t number; /* of the trace, not 0 */
     uint32_t steps;
 };
-/* By each member when its steps are done, or the epoch ends before. The blob is described in trace_part.h. The
- * agent adds what it knows of the clocks: that of hspmdd is its own, by which executors measure, plus offset_us. */
+/* By each member when its steps are done, or the epoch ends before. The blob is described in
+ * trace_part.h. The agent adds what it knows of the clocks: that of hspmdd is its own, by which
+ * executors measure, plus offset_us. */
 struct hsp_m_traced {
     uint32_t job, device;
     uint32_t rank;

@@ -75,13 +75,13 @@ struct hsp_package {
     uint64_t term; /* of the daemon that made this epoch; stands in manifests */
 };
 
-/* Who besides rank 0 writes whole checkpoints where the path is not shared, so that any one node may go:
- * the first of the @n_ranks members that is on another node. 0: none is. */
+/* Who besides rank 0 writes whole checkpoints where the path is not shared, so that any one node
+ * may go: the first of the @n_ranks members that is on another node. 0: none is. */
 uint32_t hsp_package_writer(const struct hsp_pkg_peer *peers, uint32_t n_ranks);
 
-/* Encodes up to the binding, which the caller appends to @out without a copy, and then calls close with what open
- * returned in @ret_mark; binding and binding_len of @p are not looked at. HSP_ELIMIT: over a limit or the
- * buffer's maximum; HSP_ENOMEM. */
+/* Encodes up to the binding, which the caller appends to @out without a copy, and then calls close
+ * with what open returned in @ret_mark; binding and binding_len of @p are not looked at.
+ * HSP_ELIMIT: over a limit or the buffer's maximum; HSP_ENOMEM. */
 enum hsp_status hsp_package_open(const struct hsp_package *p, struct hsp_buf *out, size_t *ret_mark,
                                  struct hsp_err *err);
 enum hsp_status hsp_package_close(struct hsp_buf *out, size_t mark, struct hsp_err *err);

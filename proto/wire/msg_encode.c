@@ -1,5 +1,3 @@
-/* The encoder of messages, driven by msg_table.c. It writes the text itself, without a tree in between:
- * hspmdd answers ten thousand heartbeats a second. */
 #include "proto/wire/msg_encode.h"
 
 #include <math.h>

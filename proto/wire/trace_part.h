@@ -4,7 +4,8 @@
  * Purity:    pure.
  * Ownership: a decoded part lives in the arena given.
  * Bounds:    HSP_PART_ limits; the blob itself is at most HSP_MSG_TRACE_MAX.
- * Time:      nanoseconds of the monotonic clock of the device's host; spans begin `at` behind `base`.
+ * Time:      nanoseconds of the monotonic clock of the device's host; spans begin `at` behind
+ *            `base`.
  */
 #ifndef HSP_TRACE_PART_H
 #define HSP_TRACE_PART_H
@@ -70,9 +71,9 @@ struct hsp_trace_part {
 /* HSP_ELIMIT: over a limit or the buffer's maximum; HSP_ENOMEM. */
 enum hsp_status hsp_trace_part_encode(const struct hsp_trace_part *p, struct hsp_buf *out,
                                       struct hsp_err *err);
-/* HSP_EPROTO names what is malformed: unknown queues, classes or phases, labels that are not there, figures
- * that are negative or not finite, spans of a queue that overlap or go back, times beyond 2^62, bytes left over.
- * HSP_ENOMEM. *ret untouched. */
+/* HSP_EPROTO names what is malformed: unknown queues, classes or phases, labels that are not there,
+ * figures that are negative or not finite, spans of a queue that overlap or go back, times beyond
+ * 2^62, bytes left over. HSP_ENOMEM. *ret untouched. */
 enum hsp_status hsp_trace_part_decode(const uint8_t *data, size_t len, struct hsp_arena *arena,
                                       struct hsp_trace_part *ret, struct hsp_err *err);
 

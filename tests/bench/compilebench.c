@@ -12,11 +12,12 @@
 #include <time.h>
 
 #include "daemon/graph/autodiff.h"
+#include "daemon/graph/graph_build.h"
 #include "daemon/migrate/bsr.h"
 #include "daemon/migrate/state_placement.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_home.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "proto/base/check.h"
 #include "proto/layout/cluster_desc.h"

@@ -52,5 +52,5 @@ tests_bench_compilebench_LDADD = $(SPMD_LIBS)
 check_PROGRAMS += tests/bench/switchbench
 tests_bench_switchbench_SOURCES = tests/bench/switchbench.c \
   tests/unit/worker/executor/executor_world.c tests/unit/worker/executor/executor_world.h
-tests_bench_switchbench_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/libdaemonapp.a \
+tests_bench_switchbench_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/plans/libplans.a \
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/plan/plan_yaml.h"
 #include "tests/unit/worker/executor/executor_world.h"
 #include "worker/comm/mesh/mesh.h"

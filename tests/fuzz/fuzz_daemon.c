@@ -5,6 +5,7 @@
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_check.h"
+#include "daemon/cluster/cluster_step.h"
 #include "proto/base/size.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/fuzzmsg.h"

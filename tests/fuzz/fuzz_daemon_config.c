@@ -1,5 +1,5 @@
 /* hspmdd.yaml: see fuzzconfig.h. */
-#include "daemon/app/daemon_config.h"
+#include "daemon/app/state/daemon_config.h"
 #include "tests/fuzz/fuzzconfig.h"
 
 static enum hsp_status load(const struct hsp_layers *l, struct hsp_arena *arena, void *ret,

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/graph/autodiff.h"
+#include "daemon/graph/graph_build.h"
 #include "daemon/plan/plan_check.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"

@@ -1,6 +1,7 @@
+#include "daemon/graph/graph_build.h"
 #include "daemon/migrate/bsr_cells.h"
 #include "daemon/plan/plan_yaml.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_home.h"
 #include "proto/layout/box.h"
 #include "proto/layout/cover_cells.h"
 #include "tests/lib/plainbsr.h"

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "daemon/cluster/cluster_check.h"
-#include "daemon/cluster/jobs.h"
-#include "daemon/cluster/membership.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/spread.h"
 #include "proto/base/arena.h"
 #include "proto/base/check.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "daemon/cluster/index.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
 #include "tests/sim/sim.h"
 
 void sim_ckpt_begin(struct sim *s, uint32_t x)

@@ -3,7 +3,8 @@
 #include <string.h>
 
 #include "daemon/cluster/cluster_check.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/cluster_step.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/measure.h"
 #include "proto/base/arena.h"
 #include "tests/sim/sim.h"

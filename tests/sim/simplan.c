@@ -2,8 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/allocate.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/hash.h"
 #include "tests/sim/sim.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/cluster_step.h"
 #include "proto/base/arena.h"
 #include "proto/base/hash.h"
 #include "proto/base/vec.h"

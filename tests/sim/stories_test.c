@@ -3,7 +3,7 @@
 
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/index.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/arena.h"
 #include "tests/sim/sim.h"
 

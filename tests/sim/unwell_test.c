@@ -2,7 +2,7 @@
 #include "tests/lib/testlib.h"
 
 #include "daemon/cluster/index.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/arena.h"
 #include "tests/sim/sim.h"
 

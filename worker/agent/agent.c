@@ -20,18 +20,19 @@
 #include "proto/base/check.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
+#include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_impl.h"
+#include "worker/agent/agent_link.h"
+#include "worker/agent/agent_seal.h"
 #include "worker/agent/devices.h"
 #include "worker/agent/leave.h"
 #include "worker/agent/relay.h"
 #include "worker/agent/uplink.h"
 
 /* A HELLO with all its holdings is under 1 MiB; a step sends one at most. */
-#define STEP_ARENA       (32u << 20)
-#define STEP_ACTIONS     (HSP_AGENT_STEPS + 4096u)
-#define RECONNECT_MAX_MS 2000u
-#define RESTART_MAX_MS   5000u
-#define STABLE_MS        10000u /* an executor that lived this long restarts at once */
+#define STEP_ARENA     (32u << 20)
+#define RESTART_MAX_MS 5000u
+#define STABLE_MS      10000u /* an executor that lived this long restarts at once */
 
 void hsp_agent_defaults(struct hsp_agent_config *ret)
 {
@@ -87,105 +88,11 @@ struct hsp_agent *hsp_agent_free(struct hsp_agent *a)
     return NULL;
 }
 
-/* ---- actions ---- */
-
-struct hsp_agent_action *hsp_ai_emit(struct hsp_agent *a, enum hsp_agent_action_type type,
-                                     uint32_t device)
-{
-    if (!hsp_grow(&a->actions, &a->cap_actions, (size_t)a->n_actions + 1, sizeof(*a->actions),
-                  STEP_ACTIONS)) {
-        a->failed = true;
-        return &a->spare;
-    }
-    struct hsp_agent_action *x = &a->actions[a->n_actions++];
-    *x = (struct hsp_agent_action){.type = type, .device = device};
-    return x;
-}
-
-void hsp_ai_log(struct hsp_agent *a, int severity, const char *fmt, ...)
-{
-    char text[HSP_TEXT_MAX + 1];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut on purpose */
-    va_end(ap);
-    hsp_utf8_mend(text);
-    struct hsp_agent_action *x = hsp_ai_emit(a, HSP_AACT_LOG, 0);
-    x->severity = severity;
-    x->text = hsp_arena_strdup(a->arena, text);
-    a->failed = a->failed || x->text == NULL;
-}
-
-static const struct hsp_msg *copy_of(struct hsp_agent *a, const struct hsp_msg *m)
-{
-    struct hsp_msg *copy = hsp_arena_alloc(a->arena, sizeof(*copy));
-    if (copy == NULL) {
-        a->failed = true;
-        return NULL;
-    }
-    /* The blob of a PREPARE is only passed on: borrowed from the event, whose buffers outlive the
-     * step. */
-    struct hsp_msg bare = *m;
-    bare.blob = NULL;
-    bare.blob_len = 0;
-    if (hsp_msg_clone(&bare, a->arena, copy, NULL) != HSP_OK) {
-        a->failed = true;
-    }
-    copy->blob = m->blob;
-    copy->blob_len = m->blob_len;
-    return copy;
-}
-
-void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m)
-{
-    if (a->link == HSP_LINK_HELLO || a->link == HSP_LINK_UP) {
-        hsp_ai_emit(a, HSP_AACT_SEND, 0)->msg = copy_of(a, m);
-    }
-}
-
-void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
-{
-    hsp_ai_emit(a, HSP_AACT_SEND_EXEC, device)->msg = copy_of(a, m);
-}
-
-void hsp_ai_check(struct hsp_agent *a, const struct hsp_msg *m)
-{
-    a->checking = m->u.check.what != HSP_CHECK_END;
-    hsp_ai_emit(a, HSP_AACT_CHECK, 0)->msg = copy_of(a, m);
-}
-
 /* ---- link ---- */
-
-static void connect_later(struct hsp_agent *a)
-{
-    a->link = HSP_LINK_DOWN;
-    a->pause_ms = a->pause_ms == 0                     ? a->cfg.reconnect_ms
-                  : a->pause_ms * 2 < RECONNECT_MAX_MS ? a->pause_ms * 2
-                                                       : RECONNECT_MAX_MS;
-    a->connect_ms = a->now_ms + a->pause_ms;
-}
 
 static void hang_up(struct hsp_agent *a, const char *why)
 {
     hsp_ai_hang_up(a, why, false);
-}
-
-void hsp_ai_hang_up(struct hsp_agent *a, const char *why, bool soon)
-{
-    if (a->link != HSP_LINK_DOWN) {
-        hsp_ai_log(a, 4, "leaving the coordinator: %s", why);
-        hsp_ai_emit(a, HSP_AACT_DISCONNECT, 0);
-    }
-    connect_later(a);
-    hsp_ai_uplink_stop(a);
-    a->closing = true;
-    a->pause_ms = soon ? 0 : a->pause_ms;
-}
-
-uint64_t hsp_ai_scan(struct hsp_agent *a)
-{
-    a->scan++;
-    return hsp_ai_emit(a, HSP_AACT_SCAN, 0)->scan = a->scan;
 }
 
 static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
@@ -303,7 +210,7 @@ static void link_down(struct hsp_agent *a, const char *why)
 {
     if (!a->closing) {
         hsp_ai_log(a, 4, "connection to the coordinator: %s", why != NULL ? why : "closed");
-        connect_later(a);
+        hsp_ai_connect_later(a);
     }
     a->closing = false;
     if (a->checking) {
@@ -330,20 +237,6 @@ static void daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
 }
 
 /* ---- executors ---- */
-
-void hsp_ai_kill_quietly(struct hsp_agent *a, uint32_t device)
-{
-    hsp_ai_emit(a, HSP_AACT_KILL, device);
-    a->dev[device].killed = true;
-}
-
-void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why)
-{
-    if (a->dev[device].state != HSP_EXEC_DOWN && !a->dev[device].killed) {
-        hsp_ai_log(a, 4, "executor %u is killed: %s", device, why);
-        hsp_ai_kill_quietly(a, device);
-    }
-}
 
 static void spawn(struct hsp_agent *a, uint32_t device)
 {
@@ -407,19 +300,6 @@ static void executors_tick(struct hsp_agent *a)
     a->fencing = a->fencing && !fenced_done;
 }
 
-/* By the configured address and the one we were told, in turn. */
-static void dial(struct hsp_agent *a)
-{
-    bool other = a->try_other && a->other[0] != '\0';
-    struct hsp_agent_action *x = hsp_ai_emit(a, HSP_AACT_CONNECT, 0);
-    a->link = HSP_LINK_CONNECTING;
-    a->try_other = !a->try_other;
-    if (other) {
-        x->text = hsp_arena_strdup(a->arena, a->other);
-        a->failed = a->failed || x->text == NULL;
-    }
-}
-
 static void tick(struct hsp_agent *a)
 {
     executors_tick(a);
@@ -428,7 +308,7 @@ static void tick(struct hsp_agent *a)
     hsp_ai_uplink_tick(a);
     if (a->link == HSP_LINK_DOWN && !a->closing && !a->fencing && !a->ending &&
         a->now_ms >= a->connect_ms) {
-        dial(a);
+        hsp_ai_dial(a);
     }
     if ((a->link == HSP_LINK_UP || a->link == HSP_LINK_HELLO) &&
         a->now_ms >= a->heard_ms + a->dead_ms) {

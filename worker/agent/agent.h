@@ -1,4 +1,4 @@
-/* The agent of a node: supervises one executor per device, stands between them and hspmdd. A pure
+/* Supervises one executor per device and stands between the executors and hspmdd, as a pure
  * machine.
  *
  * Role:      hspmd-worker's shell feeds it events and performs the actions; tests/sim does the
@@ -9,10 +9,11 @@
  * Bounds:    HSP_NODE_DEVICES devices, one job at a time on each; one connection to hspmdd.
  *
  * What it decides: when executors are started, restarted (with backoff) and killed (silent, deaf
- * to SEAL, or their device is lost: then they are started again without it); which messages pass; the answer to SEAL, also for executors that are dead; when its
- * incarnation is refused, that everything it runs is killed before it says hello anew; when it may
- * go after a planned leave. While hspmdd is away executors go on, armed switches and checkpoints
- * too; a loss leaves the job sealed.
+ * to SEAL, or their device is lost: then they are started again without it); which messages pass;
+ * the answer to SEAL, also for executors that are dead; when its incarnation is refused, that
+ * everything it runs is killed before it says hello anew; when it may go after a planned leave.
+ * While hspmdd is away executors go on, armed switches and checkpoints too; a loss leaves the job
+ * sealed.
  *
  * Contract of the shell:
  *  (W1) CONNECT is answered by CONN_UP, later CONN_DOWN, or by CONN_DOWN alone; DISCONNECT by
@@ -27,7 +28,7 @@
  *       be passed on; the next order waits for the end of the one before. STOP, END and CHECK_STOP
  *       make the one under way fail soon; END and CHECK_STOP also end the listening.
  *
- * What an executor must do (worker/app, worker/exec): worker/agent/README.md.
+ * What an executor must do (worker/executor): worker/agent/README.md.
  *
  * Invariants (hsp_agent_check):
  *  (I1) a device without a running executor runs nothing.
@@ -149,19 +150,6 @@ struct hsp_agent; /* opaque */
 /* Copies @cfg. NULL: no memory, or more devices, cards or paths than a node has. */
 struct hsp_agent *hsp_agent_new(const struct hsp_agent_config *cfg);
 struct hsp_agent *hsp_agent_free(struct hsp_agent *a); /* NULL allowed; returns NULL */
-
-struct hsp_agent_action *hsp_ai_emit(struct hsp_agent *a, enum hsp_agent_action_type type,
-                                     uint32_t device);
-void hsp_ai_log(struct hsp_agent *a, int severity, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m); /* hspmdd, if there is a link */
-void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
-void hsp_ai_check(struct hsp_agent *a, const struct hsp_msg *m); /* an order, to the shell */
-void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why);
-void hsp_ai_kill_quietly(struct hsp_agent *a, uint32_t device);
-uint64_t hsp_ai_scan(struct hsp_agent *a); /* emits a SCAN; its number */
-/* Ends the connection; the next one says a new HELLO. @soon: without a pause. */
-void hsp_ai_hang_up(struct hsp_agent *a, const char *why, bool soon);
 
 /* HSP_EINVAL: a device that does not exist (state unchanged); HSP_ENOMEM: only to be freed. */
 enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event *ev,

@@ -1,4 +1,4 @@
-/* What the files of this room share; nobody else includes it. */
+/* Holds the state of the machine that the files of this room share; no other room includes it. */
 #ifndef HSP_AGENT_IMPL_H
 #define HSP_AGENT_IMPL_H
 #include "worker/agent/agent.h"
@@ -65,8 +65,8 @@ struct hsp_agent {
         uint32_t job; /* 0 none */
         uint64_t epoch, step, term, content;
     } ckpt[HSP_NODE_DEVICES]; /* newest complete checkpoint it reported: said again at each hello */
-    /* The last steps reported by executors here, oldest first from next_step; a connection that breaks
-     * may have lost some, and those of an absence were never sent. */
+    /* The last steps reported by executors here, oldest first from next_step; a connection that
+     * breaks may have lost some, and those of an absence were never sent. */
     struct hsp_agent_step_report {
         uint64_t epoch;
         struct hsp_m_step step; /* without compute_s */

@@ -1,11 +1,12 @@
-/* What the devices of the node are, and how: figures the administrator changes, signs of their drivers. */
 #include "worker/agent/devices.h"
 
 #include <string.h>
 
 #include "proto/base/str.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_impl.h"
+#include "worker/agent/agent_link.h"
 
 _Static_assert((int)HSP_GPU_WARN == (int)HSP_HEALTH_WARN &&
                    (int)HSP_GPU_CORDON == (int)HSP_HEALTH_CORDON &&
@@ -65,8 +66,6 @@ struct hsp_m_device hsp_ai_describe(const struct hsp_agent *a, uint32_t i)
     return m;
 }
 
-/* Other figures of the devices: said in a new HELLO. An executor whose device changed begins anew
- * with them; its job goes on from the state in memory. */
 void hsp_ai_profile(struct hsp_agent *a, const struct hsp_agent_event *ev)
 {
     bool changed = false;
@@ -85,8 +84,8 @@ void hsp_ai_profile(struct hsp_agent *a, const struct hsp_agent_event *ev)
 
 /* ---- health ---- */
 
-/* The verdict is another now: told, and what is lost is ended. What is to be moved away is hspmdd's to
- * say. */
+/* The verdict is another now: told, and what is lost is ended. What is to be moved away is hspmdd's
+ * to say. */
 static void judge(struct hsp_agent *a, uint32_t device)
 {
     static const int severity[HSP_N_GPU_VERDICTS] = {5, 4, 3, 3};

@@ -1,18 +1,22 @@
-/* What the signs of a GPU's health mean: whether it is worth a line in the log, new work, or anything at all.
+/* Judges the signs of a GPU's health: whether a sign is worth a line in the log, bars new work, or
+ * ends all work.
  *
  * Role:    the agent's shell hears signs (worker/probe/nvml.h) and acts by the verdict.
  * Purity:  pure.
  * Bounds:  a state of fixed size for each GPU.
  *
- *   FINE --> WARN: told. Its work goes on; a warning ends when what it was for does (heat), else it stays a day.
- *   any  --> CORDON: it may still compute, but must not be trusted with more: its work is moved away in order, as
- *            from a device that leaves, and it gets none until its driver is loaded anew or it is reset.
- *   any  --> LOST: it does not compute any more. Its executor is ended, and comes back without it to serve what
- *            it had sealed.
+ *   FINE --> WARN: told. Its work goes on. A warning ends when its cause does (heat), else it stays a
+ *            day.
+ *   any  --> CORDON: it may still compute, but must not be trusted with more: its work is moved away
+ *            in order, as from a device that leaves, and it gets none until its driver is loaded
+ *            anew or it is reset.
+ *   any  --> LOST: it does not compute any more. Its executor is ended, and comes back without it to
+ *            serve what it had sealed.
  * A verdict other than a warning never gets better by itself.
  *
- * Source of XID numbers: NVIDIA's catalogue (GPU Deployment and Management Documentation, XID Errors): those that end
- * an application only, those that ask for a reset or drain, and those after which the GPU is not reachable.
+ * Source of XID numbers: NVIDIA's catalogue (GPU Deployment and Management Documentation, XID
+ * Errors): those that end an application only, those that ask for a reset or drain, and those after
+ * which the GPU is not reachable.
  */
 #ifndef HSP_GPU_HEALTH_H
 #define HSP_GPU_HEALTH_H
@@ -59,7 +63,8 @@ struct hsp_gpu_health {
 
 /* A GPU of which nothing is known. */
 void hsp_gpu_health_init(struct hsp_gpu_health *h);
-/* Takes a sign in at @now_ms, which never descends. True: the verdict or its reason is another now. */
+/* Takes a sign in at @now_ms, which never descends. True: the verdict or its reason is another
+ * now. */
 bool hsp_gpu_health_sign(struct hsp_gpu_health *h, const struct hsp_gpu_sign *s, uint64_t now_ms);
 /* The passage of time: a GPU that stays slow, a warning that is old. True as above. */
 bool hsp_gpu_health_tick(struct hsp_gpu_health *h, uint64_t now_ms);

@@ -1,9 +1,10 @@
-/* A planned leave: hspmdd is told and says BYE when nothing is left here. While hspmdd is away, a node
- * that runs nothing and holds no state need not wait for it: there is nothing to hand over. */
+/* While hspmdd is away, a node that runs nothing and holds no state does not wait for BYE: there is
+ * nothing to hand over. */
 #include "worker/agent/leave.h"
 
 #include "proto/base/str.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_impl.h"
 
 void hsp_ai_leave_notice(struct hsp_agent *a)

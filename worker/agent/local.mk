@@ -1,11 +1,13 @@
 noinst_LIBRARIES += worker/agent/libagent.a
 worker_agent_libagent_a_SOURCES = \
   worker/agent/agent.c worker/agent/agent.h \
+  worker/agent/agent_link.c worker/agent/agent_link.h \
+  worker/agent/agent_actions.c worker/agent/agent_actions.h \
   worker/agent/agent_impl.h \
   worker/agent/devices.c worker/agent/devices.h \
   worker/agent/gpu_health.c worker/agent/gpu_health.h \
   worker/agent/leave.c worker/agent/leave.h \
-  worker/agent/peer_clock.c worker/agent/peer_clock.h worker/agent/relay.c worker/agent/relay.h \
+  worker/agent/peer_clock.c worker/agent/peer_clock.h worker/agent/relay.c worker/agent/agent_seal.c worker/agent/agent_seal.h worker/agent/relay.h \
   worker/agent/uplink.c worker/agent/uplink.h
 
 # What links libagent needs these behind it.

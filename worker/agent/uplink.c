@@ -1,5 +1,4 @@
-/* What the node's link to hspmdd can do: measured over the control connection when hspmdd says that
- * it is our turn, once per incarnation.
+/* MEASURE says that it is our turn. Then:
  *
  *   PINGS empty echoes       the shortest is the round trip
  *   FIRST bytes to hspmdd; then MORE bytes, when those took under FAST_US, else the same again up
@@ -13,6 +12,7 @@
 
 #include "proto/base/arena.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_impl.h"
 
 #define PINGS   5u

@@ -1,6 +1,3 @@
-/* Orders of a check of nodes: devices measured again as at the start, links to other agents measured
- * over a mesh of two ranks, which goes the way that meshes of executors go. On libuv's pool, one after
- * the other; STOP and END abort the one under way. */
 #include "worker/app/agent_check.h"
 
 #include <errno.h>
@@ -11,10 +8,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "worker/app/agent_loop.h"
 #include "worker/app/agent_shell.h"
 #include "worker/comm/mesh/mesh.h"
 #include "worker/comm/mesh/mesh_join.h"
+#include "worker/comm/mesh/mesh_links.h"
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_start.h"
 #include "worker/probe/gpu_probe.h"
@@ -60,8 +57,8 @@ static enum hsp_status open_listener(struct hsp_node_check *k)
                                         &k->err);
 }
 
-/* Device @i; those before it are in @p. One measurement for all CPUs with the same number of threads, as at
- * the start. */
+/* Device @i; those before it are in @p. One measurement for all CPUs with the same number of
+ * threads, as at the start. */
 static enum hsp_status measure_one(struct hsp_node_check *k, uint32_t i, struct hsp_probe *p)
 {
     const struct hsp_device_config *c = k->device;
@@ -181,7 +178,7 @@ static void tell(struct hsp_node_check *k)
                       .n_devices = ok && k->now.what.what == HSP_CHECK_COMPUTE ? k->n_devices : 0,
                       .devices = k->figures}};
     struct hsp_agent_event ev = {.type = HSP_AEV_CHECKED, .msg = &m};
-    hsp_agent_feed(k->shell, &ev);
+    hsp_agent_deliver(k->shell, &ev);
 }
 
 static void close_listener(struct hsp_node_check *k)

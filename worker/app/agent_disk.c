@@ -1,10 +1,7 @@
-/* SCAN and DISCARD: reading and deleting state segments on libuv's pool, one task after the other,
- * so that a scan sees what an earlier discard has deleted. */
 #include "worker/app/agent_disk.h"
 
 #include <stdlib.h>
 
-#include "worker/app/agent_loop.h"
 #include "worker/app/agent_shell.h"
 #include "worker/state/segment_name.h"
 
@@ -48,7 +45,7 @@ static void on_done(uv_work_t *w, int status)
     if (t->scan != 0 && !s->ending) {
         struct hsp_agent_event ev = {
             .type = HSP_AEV_SCANNED, .scan = t->scan, .n = t->n, .holdings = t->holdings};
-        hsp_agent_feed(s, &ev);
+        hsp_agent_deliver(s, &ev);
     }
     free(t->holdings);
     free(t);

@@ -1,4 +1,5 @@
-/* @@SENTENCE@@ agent_disk: purpose to be written.
+/* Scans and deletes state segments on libuv's pool, one task after the other, so that a scan sees
+ * what an earlier discard has deleted.
  *
  * Purity:    shell.
  */
@@ -6,9 +7,12 @@
 #define HSP_AGENT_DISK_H
 #include "worker/app/agent_shell.h"
 
+/* SCAN: SCANNED follows. Want of memory ends the agent. */
 void hsp_agent_scan(struct hsp_agent_shell *s, uint64_t scan);
+/* DISCARD. */
 void hsp_agent_discard(struct hsp_agent_shell *s, uint32_t job, uint32_t device,
                        uint64_t keep_plan);
-void hsp_agent_drop_tasks(struct hsp_agent_shell *s); /* all but the one under way */
+/* Drops all tasks but the one under way. */
+void hsp_agent_drop_tasks(struct hsp_agent_shell *s);
 
 #endif

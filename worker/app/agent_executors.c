@@ -1,9 +1,3 @@
-/* Executors as the agent's shell sees them: a process and the socket pair to it.
- *
- *   none --SPAWN--> running --(ended: SIGCHLD) and (link: end of file)--> EXEC_EXIT fed --> none
- *
- * Both must have happened, so that all it has said is heard before its end (W2). A process that
- * says what cannot be read is killed, and the rest of its words is not read. */
 #include "worker/app/agent_executors.h"
 
 #include <signal.h>
@@ -13,19 +7,22 @@
 
 #include "proto/base/str.h"
 #include "worker/app/agent_links.h"
-#include "worker/app/agent_loop.h"
-#include "worker/app/agent_main.h"
+#include "worker/app/agent_setup.h"
 #include "worker/app/agent_shell.h"
 
-static void settle(struct hsp_agent_exec *x)
+/* Posts the end of an executor whose process has ended and whose messages are all read. */
+static void post_end(struct hsp_agent_exec *x)
 {
-    x->due = x->due || (x->pid != 0 && x->ended && x->conn == 0);
+    const struct hsp_agent_event ev = {
+        .type = HSP_AEV_EXEC_EXIT, .device = x->device, .text = x->text};
+    hsp_agent_post(x->shell, &ev);
+    *x = (struct hsp_agent_exec){.shell = x->shell, .device = x->device}; /* for the next one */
 }
 
 void hsp_agent_exec_msg(struct hsp_agent_exec *x, const struct hsp_msg *m)
 {
     struct hsp_agent_event ev = {.type = HSP_AEV_EXEC_MSG, .device = x->device, .msg = m};
-    hsp_agent_feed(x->shell, &ev);
+    hsp_agent_deliver(x->shell, &ev);
 }
 
 void hsp_agent_exec_closed(struct hsp_agent_exec *x, const struct hsp_err *why)
@@ -91,7 +88,7 @@ void hsp_agent_spawn(struct hsp_agent_shell *s, uint32_t device, bool bare)
         if (x->pid != 0) {
             hsp_agent_kill(s, device); /* SIGCHLD tells the rest */
         } else {
-            x->due = true;
+            post_end(x);
         }
     }
 }
@@ -126,7 +123,9 @@ static void poll_all(struct hsp_agent_shell *s)
                 hsp_str_printf(x->text, sizeof x->text, "%s", text);
             }
         }
-        settle(x);
+        if (x->pid != 0 && x->ended && x->conn == 0) {
+            post_end(x);
+        }
     }
 }
 
@@ -135,7 +134,7 @@ void hsp_agent_reap(struct hsp_agent_shell *s)
     poll_all(s);
     if (!s->stepping) {
         struct hsp_agent_event ev = {.type = HSP_AEV_TICK};
-        hsp_agent_feed(s, &ev); /* feeds what is due */
+        hsp_agent_deliver(s, &ev); /* and all ends that are posted */
     }
 }
 

@@ -1,6 +1,4 @@
-/* The loop of the agent. See agent_shell.h.
- *
- * The happy path: START spawns the executors and asks for a connection; everything after that is
+/* The happy path: START spawns the executors and asks for a connection; everything after that is
  * events. A first SIGTERM or SIGINT is a planned leave: the machine tells hspmdd, waits until the
  * state of this node lives elsewhere, and says EXIT. A second one ends at once. In every case all
  * executors are dead and waited for when hsp_agent_run returns; segments stay unless the machine
@@ -19,7 +17,8 @@
 #include "worker/app/agent_disk.h"
 #include "worker/app/agent_executors.h"
 #include "worker/app/agent_links.h"
-#include "worker/app/agent_main.h"
+#include "worker/app/agent_receive.h"
+#include "worker/app/agent_setup.h"
 #include "worker/app/agent_shell.h"
 
 #define BEAT_MS 5000 /* notices when no watchdog asks for more: what is owed goes with them */
@@ -27,21 +26,6 @@
 static uint64_t now_ms(void)
 {
     return uv_hrtime() / 1000000;
-}
-
-static void stop(struct hsp_agent_shell *s, int rc)
-{
-    if (!s->ending) {
-        s->ending = true;
-        s->rc = rc;
-    }
-    uv_stop(&s->loop);
-}
-
-void hsp_agent_fail(struct hsp_agent_shell *s, const struct hsp_err *why)
-{
-    hsp_log(s->log, HSP_LOG_ERROR, "agent", "cannot go on: %s", why->msg);
-    stop(s, 1);
 }
 
 /* ---- actions ---- */
@@ -70,7 +54,7 @@ static void perform(struct hsp_agent_shell *s, const struct hsp_agent_action *x)
     case HSP_AACT_LOG: say(s, x); break;
     case HSP_AACT_EXIT:
         hsp_log(s->log, HSP_LOG_NOTICE, "agent", "%s", x->text);
-        stop(s, 0);
+        hsp_agent_stop(s, 0);
         break;
     }
 }
@@ -81,7 +65,6 @@ static void step(struct hsp_agent_shell *s, struct hsp_agent_event *ev)
 {
     struct hsp_agent_actions acts = {0};
     struct hsp_err err = {0};
-    HSP_ASSERT(!s->stepping);
     s->stepping = true;
     ev->now_us = uv_hrtime() / 1000;
     ev->now_ms = ev->now_us / 1000;
@@ -92,33 +75,6 @@ static void step(struct hsp_agent_shell *s, struct hsp_agent_event *ev)
         perform(s, &acts.item[i]);
     }
     s->stepping = false;
-}
-
-/* Feeds one event that actions or the kernel have left behind. */
-static bool feed_due(struct hsp_agent_shell *s)
-{
-    char text[sizeof s->exec[0].text];
-    struct hsp_agent_event ev = {.text = text};
-    if (s->down_due) {
-        s->down_due = false;
-        memcpy(text, s->down_why, sizeof s->down_why);
-        ev.type = HSP_AEV_CONN_DOWN;
-        step(s, &ev);
-        return true;
-    }
-    for (uint32_t i = 0; i < s->n_execs; i++) {
-        struct hsp_agent_exec *x = &s->exec[i];
-        if (x->due) {
-            memcpy(text, x->text, sizeof text);
-            *x = (struct hsp_agent_exec){.shell = s,
-                                         .device = i}; /* the step may start the next one */
-            ev.type = HSP_AEV_EXEC_EXIT;
-            ev.device = i;
-            step(s, &ev);
-            return true;
-        }
-    }
-    return false;
 }
 
 static void on_timer(uv_timer_t *t);
@@ -144,13 +100,14 @@ static void tell_status(struct hsp_agent_shell *s)
     }
 }
 
-void hsp_agent_feed(struct hsp_agent_shell *s, struct hsp_agent_event *ev)
+/* Steps the machine by one event, which may be borrowed, then by all that its actions post. */
+static void feed(struct hsp_agent_shell *s, struct hsp_agent_event *ev)
 {
-    if (s->ending) {
-        return;
-    }
+    struct hsp_agent_posted p;
     step(s, ev);
-    while (!s->ending && feed_due(s)) {
+    while (!s->ending && hsp_agent_take(s, &p)) {
+        struct hsp_agent_event next = {.type = p.type, .device = p.device, .text = p.text};
+        step(s, &next);
     }
     if (!s->ending) {
         uint64_t deadline = hsp_agent_deadline(s->agent), now = now_ms();
@@ -168,7 +125,7 @@ static void on_timer(uv_timer_t *t)
 {
     struct hsp_agent_shell *s = t->data;
     struct hsp_agent_event ev = {.type = HSP_AEV_TICK};
-    hsp_agent_feed(s, &ev);
+    hsp_agent_deliver(s, &ev);
 }
 
 static void on_watchdog(uv_timer_t *t)
@@ -180,7 +137,7 @@ static void on_watchdog(uv_timer_t *t)
 static void on_gpu(void *ctx, uint32_t device, const struct hsp_gpu_sign *sign)
 {
     struct hsp_agent_event ev = {.type = HSP_AEV_SIGN, .device = device, .sign = sign};
-    hsp_agent_feed(ctx, &ev);
+    hsp_agent_deliver(ctx, &ev);
 }
 
 static void on_sigchld(uv_signal_t *h, int signum)
@@ -225,7 +182,7 @@ static void reload(struct hsp_agent_shell *s)
     if (devices != NULL) {
         struct hsp_agent_event ev = {
             .type = HSP_AEV_PROFILE, .n = s->cfg->n_devices, .devices = devices};
-        hsp_agent_feed(s, &ev);
+        hsp_agent_deliver(s, &ev);
     }
     (void)hsp_sd_notify(&s->notices, NULL, "READY=1");
 }
@@ -239,7 +196,7 @@ static void on_signal(void *ctx, int signum)
         reload(s);
     } else if (s->leaving) {
         hsp_log(s->log, HSP_LOG_WARN, "agent", "second signal: ends at once");
-        stop(s, 1);
+        hsp_agent_stop(s, 1);
     } else {
         s->leaving = true;
         (void)hsp_sd_notify(&s->notices, NULL, "STOPPING=1");
@@ -249,7 +206,7 @@ static void on_signal(void *ctx, int signum)
         struct hsp_agent_event ev = {.type = HSP_AEV_LEAVE,
                                      .text = signum == SIGTERM ? "SIGTERM" : "SIGINT",
                                      .deadline_ms = (uint32_t)s->cfg->leave_timeout_ms};
-        hsp_agent_feed(s, &ev);
+        hsp_agent_deliver(s, &ev);
     }
 }
 
@@ -328,6 +285,7 @@ int hsp_agent_run(const struct hsp_worker_config *cfg, const struct hsp_agent_co
         free(s);
         return 1;
     }
+    s->feed = feed;
     s->cfg = cfg;
     s->setup = setup;
     s->log = log;
@@ -342,7 +300,7 @@ int hsp_agent_run(const struct hsp_worker_config *cfg, const struct hsp_agent_co
         uint64_t beat = hsp_sd_watchdog_ms();
         beat = beat > 0 && beat < BEAT_MS ? beat : BEAT_MS;
         (void)uv_timer_start(&s->watchdog, on_watchdog, 0, beat); /* has a callback */
-        hsp_agent_feed(s, &ev);
+        hsp_agent_deliver(s, &ev);
         (void)hsp_sd_notify(&s->notices, NULL, "READY=1");
         (void)uv_run(&s->loop, UV_RUN_DEFAULT);
     }

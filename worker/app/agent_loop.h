@@ -1,4 +1,5 @@
-/* @@SENTENCE@@ agent_loop: purpose to be written.
+/* Runs the agent of a node: feeds each event to the pure machine and performs its actions, until
+ * the machine or a signal ends the agent.
  *
  * Purity:    shell.
  */
@@ -6,12 +7,8 @@
 #define HSP_AGENT_LOOP_H
 #include "worker/app/agent_shell.h"
 
-/* Something no restart of a part mends: the loop ends with exit status 1. */
-void hsp_agent_fail(struct hsp_agent_shell *s, const struct hsp_err *why);
-/* Feeds one event, now, and all that follows from it. Not to be called from inside an action. */
-void hsp_agent_feed(struct hsp_agent_shell *s, struct hsp_agent_event *ev);
-/* Runs an agent to its end. @dir as above; @machine has the profiles of the devices, then of the
- * keepers. Returns the exit status. */
+/* Runs an agent to its end. @dir: the node's folder; @machine has the profiles of the devices, then
+ * of the keepers. Returns the exit status. */
 int hsp_agent_run(const struct hsp_worker_config *cfg, const struct hsp_agent_config *machine,
                   const struct hsp_net_keys *keys, const char *dir, struct hsp_agent_setup *setup,
                   struct hsp_logger *log);

@@ -1,14 +1,17 @@
-/* The shell of the agent: what its files share (agent_main.c, agent_loop.c, agent_executors.c, agent_links.c,
- * agent_disk.c, agent_check.c).
+/* Holds the state that the parts of the agent's shell share, and queues the events that follow from
+ * actions, so that the machine is never stepped inside one of its own actions.
  *
- * Role:      carries the events of sockets, processes, signals and clocks into the pure machine
- *            (worker/agent/agent.h) and performs its actions, keeping its contract W1 to W4.
+ * Role:      ground of the shell. A part hands the events of sockets, processes, signals and clocks
+ *            to the loop (agent_loop.c), which alone steps the pure machine (worker/agent/agent.h),
+ *            performs its actions and keeps its contract W1 to W5.
  * Purity:    shell.
  * Threads:   the loop thread; disk tasks run on libuv's pool, one at a time.
  * Ownership: one struct hsp_agent_shell, owned by hsp_agent_run.
  *
- * Order: an action may fail or be answered at once. What follows from that is noted (`due`) and fed
- * to the machine after all actions of the step are done, never inside them.
+ * Order: hsp_agent_deliver() steps the machine at once, so the event may borrow its data from the
+ * callback. hsp_agent_post() copies the event into the queue. The loop drains the queue when all
+ * actions of the step are performed, before the callback returns: the end of the connection first,
+ * then the ends of executors by number.
  */
 #ifndef HSP_AGENT_SHELL_H
 #define HSP_AGENT_SHELL_H
@@ -24,7 +27,9 @@
 #include "worker/probe/gpu_monitor.h"
 
 struct hsp_agent_shell;
-struct hsp_agent_setup; /* of agent_main.c */
+struct hsp_agent_setup; /* agent_setup.h */
+
+#define HSP_AGENT_TEXT 160 /* of an event in the queue, cut */
 
 struct hsp_agent_exec { /* the executor of one device */
     struct hsp_agent_shell *shell;
@@ -32,10 +37,18 @@ struct hsp_agent_exec { /* the executor of one device */
     pid_t pid;     /* 0: none */
     uint32_t conn; /* of our socket pair; 0: closed, all its messages are read */
     bool ended;    /* waited for; its end is in `text` */
-    bool due;      /* EXEC_EXIT is to be fed */
     bool bare;     /* it has to do without its device */
-    char text[160];
+    char text[HSP_AGENT_TEXT];
 };
+
+struct hsp_agent_posted { /* an event in the queue */
+    enum hsp_agent_event_type type;
+    uint32_t device;
+    char text[HSP_AGENT_TEXT];
+};
+/* The machine asks for no second connection, and starts no second executor of a device, before it
+ * has heard the end of the first. */
+#define HSP_AGENT_POSTS (HSP_NODE_DEVICES + 1)
 
 struct hsp_agent_task; /* SCAN or DISCARD, waiting or under way */
 struct hsp_node_check; /* of agent_check.c */
@@ -53,8 +66,10 @@ struct hsp_agent_shell {
     struct hsp_net *net;     /* connections to hspmdd and to the executors */
     struct hsp_arena *arena; /* of the message received last */
     uint32_t daemon;         /* connection to hspmdd, 0: none */
-    bool down_due;           /* CONN_DOWN is to be fed */
-    char down_why[160];
+    uint32_t n_posted;
+    struct hsp_agent_posted posted[HSP_AGENT_POSTS]; /* in the order in which they are fed */
+    /* The loop's: steps the machine by @ev, then by all that is posted. */
+    void (*feed)(struct hsp_agent_shell *s, struct hsp_agent_event *ev);
     struct hsp_agent_task *task, *last_task; /* the first one is under way */
     struct hsp_node_check *check;            /* NULL until the first order */
     struct hsp_gpuwatch *gpus;               /* borrowed; NULL: none is watched */
@@ -62,9 +77,24 @@ struct hsp_agent_shell {
     struct hsp_notices notices; /* to the service manager */
     uv_signal_t sigchld;
     struct hsp_signals signals;
-    bool signals_open, stepping, leaving, ending;
+    bool signals_open, leaving, ending;
+    bool stepping;    /* the machine, or its actions are being performed */
     int rc;           /* exit status, when ending */
     char status[160]; /* last told to the service manager */
 };
+
+/* A callback has an event for the machine, borrowed for the call. The event is fed at once, then
+ * all events of the queue. Not to be called from inside an action. Nothing when the shell is
+ * ending. */
+void hsp_agent_deliver(struct hsp_agent_shell *s, struct hsp_agent_event *ev);
+/* An event that follows from an action, or that hsp_agent_deliver is to find: CONN_DOWN or
+ * EXEC_EXIT with its text, which is copied. */
+void hsp_agent_post(struct hsp_agent_shell *s, const struct hsp_agent_event *ev);
+/* Takes the first event of the queue. False: there is none. */
+bool hsp_agent_take(struct hsp_agent_shell *s, struct hsp_agent_posted *ret);
+/* Ends the loop with exit status @rc, unless it is ending already. */
+void hsp_agent_stop(struct hsp_agent_shell *s, int rc);
+/* Something no restart of a part mends: the loop ends with exit status 1. */
+void hsp_agent_fail(struct hsp_agent_shell *s, const struct hsp_err *why);
 
 #endif

@@ -10,9 +10,11 @@ worker_app_libagentshell_a_SOURCES = \
   worker/app/agent_disk.c worker/app/agent_disk.h \
   worker/app/agent_executors.c worker/app/agent_executors.h \
   worker/app/agent_links.c worker/app/agent_links.h \
+  worker/app/agent_receive.c worker/app/agent_receive.h \
   worker/app/agent_loop.c worker/app/agent_loop.h \
   worker/app/agent_main.c worker/app/agent_main.h \
-  worker/app/agent_shell.h \
+  worker/app/agent_setup.c worker/app/agent_setup.h \
+  worker/app/agent_shell.c worker/app/agent_shell.h \
   worker/app/spawn.c worker/app/spawn.h
 AGENTSHELL_LIBS = worker/app/libagentshell.a worker/run/librun.a $(EXECUTOR_LIBS) \
   worker/agent/libagent.a $(EXEC_LIBS) worker/app/libworkerconfig.a proto/text/libtext.a \

@@ -1,4 +1,4 @@
-/* See spawn.h. Between fork and exec only async-signal-safe calls: other threads may have held any
+/* Between fork and exec only async-signal-safe calls: other threads may have held any
  * lock. */
 #include "worker/app/spawn.h"
 

@@ -1,4 +1,5 @@
-/* Starting an executor: a process of the same program at the other end of a socket pair.
+/* Starts an executor, a process of the same program at the other end of a socket pair, and reads
+ * how it ended.
  *
  * Role:      the agent's shell starts one per device and learns how it ended.
  * Purity:    shell (processes).
@@ -44,8 +45,8 @@ enum { HSP_EXIT_TEXT = 64 };
 enum hsp_status hsp_spawn_executor(const struct hsp_spawn_opts *o, struct hsp_child *ret,
                                    struct hsp_err *err);
 
-/* Whether @pid has ended, and then how: "exit 1", "signal 9", "its GPU failed (exit 4)". To be asked until true, then never
- * again. */
+/* Whether @pid has ended, and then how: "exit 1", "signal 9", "its GPU failed (exit 4)". To be
+ * asked until true, then never again. */
 bool hsp_spawn_ended(pid_t pid, char ret_text[HSP_EXIT_TEXT]);
 
 #endif

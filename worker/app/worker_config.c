@@ -1,4 +1,3 @@
-/* See worker_config.h. */
 #include "worker/app/worker_config.h"
 
 #include <assert.h>
@@ -310,7 +309,8 @@ static enum hsp_status load_cards(struct hsp_worker_config *c, struct hsp_arena 
 
 static_assert(HSP_ARRAY_LEN(fields) == HSP_WORKER_KEYS, "an origin for each key");
 
-/* Where executors accept peers: a host whose name peers can dial, or another one is told to them. */
+/* Where executors accept peers: a host whose name peers can dial, or another one is told to
+ * them. */
 static enum hsp_status check_listen(const struct hsp_worker_config *c, const char *name,
                                     struct hsp_err *err)
 {

@@ -1,4 +1,4 @@
-/* hspmd-worker.yaml: what an administrator sets for one node.
+/* Reads hspmd-worker.yaml, the settings of an administrator for one node.
  *
  * Role:      one table gives checks, defaults, messages and the commented example
  *            conf/hspmd-worker.yaml.
@@ -67,8 +67,8 @@ enum hsp_status hsp_worker_config_load(const struct hsp_layers *l, struct hsp_ar
 void hsp_worker_config_print(const struct hsp_worker_config *c, struct hsp_buf *out);
 /* conf/hspmd-worker.yaml. */
 void hsp_worker_config_example(struct hsp_buf *out);
-/* Where the executor of a device or keeper accepts peers: what *ret_told says to them instead ("": the
- * same). */
+/* Where the executor of a device or keeper accepts peers: what *ret_told says to them instead ("":
+ * the same). */
 const char *hsp_worker_listen(const struct hsp_worker_config *c, uint32_t device,
                               const char **ret_told);
 /* The name of the chosen transport. */

@@ -2,23 +2,27 @@
  *
  * Role:       called by worker/exec for each instruction; cpu/ and cuda/ implement it.
  * Threads:    a queue has one caller at a time, different queues may have different ones at once;
- *             alloc, release, pin, unpin, finish and reached may be called by any thread at any time.
- *             run and accumulate of a backend that is no device: one caller at a time, whatever the queue.
+ *             alloc, release, pin, unpin, finish and reached may be called by any thread at any
+ *             time. run and accumulate of a backend that is no device: one caller at a time,
+ *             whatever the queue.
  * Contract:   what is given to a queue is done in the order given. Of a device (device is true) the
  *             call has returned before the work is done, so the memory it names must stay, and an
  *             error of the work may be told by a later call of any function; the words a call
- *             points to (arrays, attributes, views, boxes, keys) may be reused on return. Work of two queues is in
- *             order only where await says so. Of a backend that is no device everything is done
- *             when the call returns. Zero elements or bytes are fine, their pointers may be
- *             NULL. Buffers of run are dense row-major, aligned to 64 bytes, do not overlap except where an op
- *             says it may work in place; extents may be 0 (then nothing is touched). Every op has a
- *             tolerance declared in the conformance suite (tests/unit/worker/backend).
- * Errors:     HSP_ENOMEM: no memory of that kind, the backend goes on. HSP_EINVAL, HSP_EUNSUPPORTED: the call is wrong,
- *             nothing was given. Others (HSP_EIO): the device failed, every later call fails too: close.
- * Ownership:  memory is the caller's until release; nothing under way may use it then: who releases it has finished a
- *             ticket behind all work that names it, of every queue. So no queue uses what alloc gives out, whoever had
- *             it before, and the first use of it awaits nothing. The test devices refuse an early release
- *             (tests/lib/ghost.h) and report an early reuse as a race (tests/lib/fakecuda).
+ *             points to (arrays, attributes, views, boxes, keys) may be reused on return. Work of
+ *             two queues is in order only where await says so. Of a backend that is no device
+ *             everything is done when the call returns. Zero elements or bytes are fine, their
+ *             pointers may be NULL. Buffers of run are dense row-major, aligned to 64 bytes, do not
+ *             overlap except where an op says it may work in place; extents may be 0 (then nothing
+ *             is touched). Every op has a tolerance declared in the conformance suite
+ *             (tests/unit/worker/backend).
+ * Errors:     HSP_ENOMEM: no memory of that kind, the backend goes on. HSP_EINVAL,
+ *             HSP_EUNSUPPORTED: the call is wrong, nothing was given. Others (HSP_EIO): the device
+ *             failed, every later call fails too: close.
+ * Ownership:  memory is the caller's until release; nothing under way may use it then: who releases
+ *             it has finished a ticket behind all work that names it, of every queue. So no queue
+ *             uses what alloc gives out, whoever had it before, and the first use of it awaits
+ *             nothing. The test devices refuse an early release (tests/lib/ghost.h) and report an
+ *             early reuse as a race (tests/lib/fakecuda).
  */
 #ifndef HSP_BACKEND_H
 #define HSP_BACKEND_H
@@ -66,10 +70,11 @@ struct hsp_sum {
     const struct hsp_array *out;
 };
 
-/* Work is given to a queue of the device and done there in order. HSP_DEVQ_GREET is for what a transport's peers tell each
- * other while an epoch is prepared, beside one that runs: no other queue waits for it. Lanes are queues HSP_DEVQ_LANE + k, k
- * below HSP_N_LANES, for sends that wait for their receivers and must not hold up HSP_DEVQ_COMM. Those two kinds are made
- * when they are first used. */
+/* Work is given to a queue of the device and done there in order. HSP_DEVQ_GREET is for what a
+ * transport's peers tell each other while an epoch is prepared, beside one that runs: no other
+ * queue waits for it. Lanes are queues HSP_DEVQ_LANE + k, k below HSP_N_LANES, for sends that wait
+ * for their receivers and must not hold up HSP_DEVQ_COMM. Those two kinds are made when they are
+ * first used. */
 enum hsp_devq { HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, HSP_DEVQ_STATE, HSP_DEVQ_GREET, HSP_DEVQ_LANE };
 #define HSP_N_LANES 8
 #define HSP_N_DEVQ  (HSP_DEVQ_LANE + HSP_N_LANES)
@@ -92,30 +97,33 @@ struct hsp_backend {
     enum hsp_status (*alloc)(struct hsp_backend *b, enum hsp_mem mem, size_t bytes, void **ret,
                              struct hsp_err *err);
     void (*release)(struct hsp_backend *b, enum hsp_mem mem, void *p); /* NULL is fine */
-    /* @bytes > 0 of the caller at @p, mapped readable and writable, become HSP_MEM_HOST: copies are several times as
-     * fast, and come later than the call. Until unpin, which comes before the memory goes and before close; nothing under
-     * way may use it then. HSP_ENOMEM, HSP_EUNSUPPORTED: it stays ordinary. Both NULL: never. */
+    /* @bytes > 0 of the caller at @p, mapped readable and writable, become HSP_MEM_HOST: copies are
+     * several times as fast, and come later than the call. Until unpin, which comes before the
+     * memory goes and before close; nothing under way may use it then. HSP_ENOMEM,
+     * HSP_EUNSUPPORTED: it stays ordinary. Both NULL: never. */
     enum hsp_status (*pin)(struct hsp_backend *b, void *p, size_t bytes, struct hsp_err *err);
     void (*unpin)(struct hsp_backend *b, void *p);
     /* One op; scratch is the backend's, one per queue. HSP_EUNSUPPORTED: op or dtype. */
     enum hsp_status (*run)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                            struct hsp_err *err);
-    /* linear, linear_dx or linear_dw, and what is added to it, at once; the call's own output is not
-     * written. *ret_done false: nothing was given, run one after the other. NULL: never. */
+    /* linear, linear_dx or linear_dw, and what is added to it, at once; the call's own output is
+     * not written. *ret_done false: nothing was given, run one after the other. NULL: never. */
     enum hsp_status (*run_sum)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                const struct hsp_sum *s, bool *ret_done, struct hsp_err *err);
-    /* Ops, a bit each (1 << op), whose outputs may be added to what is there (hsp_call.adds); 0: none. */
+    /* Ops, a bit each (1 << op), whose outputs may be added to what is there (hsp_call.adds); 0:
+     * none. */
     uint64_t adds;
-    /* @n calls of one op of the mask @many at once: as run for each, in any order; none writes what another
-     * touches. NULL: never. */
+    /* @n calls of one op of the mask @many at once: as run for each, in any order; none writes what
+     * another touches. NULL: never. */
     uint64_t many;
     enum hsp_status (*run_many)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                 uint32_t n, struct hsp_err *err);
     /* Calls that follow each other and read the same, at once:
-     *   layernorm_dx or rmsnorm_dx; add, of its output, which then need not be written; layernorm_dw or rmsnorm_dw
-     *   of the same operands; bias_db of the sum, or of the first output where there is none. Behind the first all but
-     *   the last may be left out. Weights' gradients are such that may be added.
-     *   gelu_dx; bias_db of its output.
+     *   - layernorm_dx or rmsnorm_dx; add, of its output, which then need not be written;
+     *     layernorm_dw or rmsnorm_dw of the same operands; bias_db of the sum, or of the first output
+     *     where there is none. Behind the first all but the last may be left out. Weights' gradients
+     *     are such that may be added.
+     *   - gelu_dx; bias_db of its output.
      * *ret_done false: nothing was given, run one after the other. NULL: never. */
     enum hsp_status (*run_chain)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                  uint32_t n, bool *ret_done, struct hsp_err *err);
@@ -135,35 +143,37 @@ struct hsp_backend {
     enum hsp_status (*cells)(struct hsp_backend *b, enum hsp_devq q,
                              const struct hsp_cell_view *dst, const struct hsp_cell_view *src,
                              const struct hsp_box *cell, enum hsp_cells how, struct hsp_err *err);
-    /* A ticket for everything given to @q so far. Tickets of a queue never descend, all are above 0;
-     * ticket 0 stands for nothing and is always reached. */
+    /* A ticket for everything given to @q so far. Tickets of a queue never descend, all are above
+     * 0; ticket 0 stands for nothing and is always reached. */
     enum hsp_status (*mark)(struct hsp_backend *b, enum hsp_devq q, uint64_t *ret_ticket,
                             struct hsp_err *err);
     /* @q does nothing given from now on until @ticket of @of is reached; the host does not wait. */
     enum hsp_status (*await)(struct hsp_backend *b, enum hsp_devq q, enum hsp_devq of,
                              uint64_t ticket, struct hsp_err *err);
-    /* The host waits until @ticket of @of is reached, and then sees what the work before it wrote. */
+    /* The host waits until @ticket of @of is reached, and then sees what the work before it
+     * wrote. */
     enum hsp_status (*finish)(struct hsp_backend *b, enum hsp_devq of, uint64_t ticket,
                               struct hsp_err *err);
-    /* Whether @ticket of @of is reached, without waiting; by any thread. Also true of a device that has
-     * failed: finish says why. */
+    /* Whether @ticket of @of is reached, without waiting; by any thread. Also true of a device that
+     * has failed: finish says why. */
     bool (*reached)(struct hsp_backend *b, enum hsp_devq of, uint64_t ticket);
     /* Seconds the device spent from one reached mark of a queue to another, both among the newest
      * HSP_MAX_MARKS of it; HSP_ENOENT: one is older, the device goes on. NULL: not measured, or no
      * device. */
     enum hsp_status (*seconds)(struct hsp_backend *b, enum hsp_devq of, uint64_t from, uint64_t to,
                                double *ret, struct hsp_err *err);
-    /* Replay. Between begin and end the caller gives @q the same run, run_sum, run_many, run_chain, accumulate,
-     * copy, fill and cells with the same pointers for the same key, always, and nothing else; copies there touch
-     * HSP_MEM_DEVICE and HSP_MEM_HOST only. *ret_replayed: it is under way already, give nothing
-     * and do not call end. Any failure between the two ends it: end is called all the same and
-     * forgets what was given. end returns HSP_AGAIN where nothing of it was done, since the device's library would not
-     * repeat it: give the same once more, without begin and end. Both NULL: never. */
+    /* Replay. Between begin and end the caller gives @q the same run, run_sum, run_many, run_chain,
+     * accumulate, copy, fill and cells with the same pointers for the same key, always, and nothing
+     * else; copies there touch HSP_MEM_DEVICE and HSP_MEM_HOST only. *ret_replayed: it is under way
+     * already, give nothing and do not call end. Any failure between the two ends it: end is called
+     * all the same and forgets what was given. end returns HSP_AGAIN where nothing of it was done,
+     * since the device's library would not repeat it: give the same once more, without begin and
+     * end. Both NULL: never. */
     enum hsp_status (*begin)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_digest *key,
                              bool *ret_replayed, struct hsp_err *err);
     enum hsp_status (*end)(struct hsp_backend *b, enum hsp_devq q, struct hsp_err *err);
-    /* The queue as the device's library knows it (cudaStream_t), for transports that work on it; NULL
-     * on a CPU. The calling thread uses this device from then on. */
+    /* The queue as the device's library knows it (cudaStream_t), for transports that work on it;
+     * NULL on a CPU. The calling thread uses this device from then on. */
     void *(*native)(struct hsp_backend *b, enum hsp_devq q);
     /* Waits for what is under way. Memory not released yet is lost. NULL is not fine. */
     void (*close)(struct hsp_backend *b);

@@ -1,21 +1,16 @@
 noinst_LIBRARIES += worker/backend/libbackend.a
 worker_backend_libbackend_a_SOURCES = \
   worker/backend/backend.h \
-  worker/backend/call_check.c \
-  worker/backend/call_check.h \
-  worker/backend/cells.c \
-  worker/backend/cells.h \
-  worker/backend/cpu/cpu.c \
-  worker/backend/cpu/cpu.h \
+  worker/backend/call_check.c worker/backend/call_check.h \
+  worker/backend/cells.c worker/backend/cells.h \
+  worker/backend/cpu/cpu.c worker/backend/cpu/cpu.h \
   worker/backend/cpu/cpu_memory.c worker/backend/cpu/cpu_memory.h \
+  worker/backend/cpu/cpu_scratch.c worker/backend/cpu/cpu_scratch.h \
   worker/backend/cpu/kernels_f32.c \
   worker/backend/cpu/kernels_f64.c \
-  worker/backend/cpu/narrow.c \
-  worker/backend/cpu/narrow.h \
-  worker/backend/cpu/work_pool.c \
-  worker/backend/cpu/work_pool.h \
-  worker/backend/plugin.c \
-  worker/backend/plugin.h
+  worker/backend/cpu/narrow.c worker/backend/cpu/narrow.h \
+  worker/backend/cpu/work_pool.c worker/backend/cpu/work_pool.h \
+  worker/backend/plugin.c worker/backend/plugin.h
 worker_backend_libbackend_a_CPPFLAGS = $(AM_CPPFLAGS) -DHSP_PKGLIBDIR='"$(pkglibdir)"'
 # Loops become vector code; no contraction, so that results do not depend on the instruction set.
 worker_backend_libbackend_a_CFLAGS = $(AM_CFLAGS) -O3 -fno-math-errno -fno-trapping-math \

@@ -16,7 +16,8 @@ static enum hsp_status refuse(struct hsp_err *err, const char *what)
     return hsp_err_set(err, HSP_ENODEV, 0, "no GPU: %s: %s", what, why != NULL ? why : "no reason");
 }
 
-/* $HSPMD_PLUGINS, else the folder of the program (as built, or unpacked), else where it was installed. */
+/* $HSPMD_PLUGINS, else the folder of the program (as built, or unpacked), else where it was
+ * installed. */
 static bool find(char path[PATH_MAX])
 {
     const char *own = getenv("HSPMD_PLUGINS");

@@ -1,8 +1,8 @@
 /* Devices that a library of their own knows how to use: NVIDIA GPUs, by hspmd-cuda.so.
  *
  * Role:      worker/app asks here for a device. The library is loaded at run time and only where a
- *            driver is, so that one build runs on nodes with and without GPUs and a node without pays
- *            nothing (the CUDA libraries take some 200 MB of a process).
+ *            driver is, so that one build runs on nodes with and without GPUs and a node without
+ *            pays nothing (the CUDA libraries take some 200 MB of a process).
  * Shell:     loads libraries, reads /proc/self/exe and the environment.
  * Ownership: a library stays loaded as long as the process lives.
  */
@@ -35,11 +35,12 @@ struct hsp_device_plugin {
     /* HSP_ENODEV: none, or the driver is too old, in words. */
     enum hsp_status (*count)(int *ret, struct hsp_err *err);
     enum hsp_status (*describe)(int device, struct hsp_device_info *ret, struct hsp_err *err);
-    /* @o may be NULL. HSP_EUNSUPPORTED: the device is older than the library; HSP_ENOMEM; HSP_EIO. */
+    /* @o may be NULL. HSP_EUNSUPPORTED: the device is older than the library; HSP_ENOMEM;
+     * HSP_EIO. */
     enum hsp_status (*open)(int device, const struct hsp_device_opts *o, struct hsp_backend **ret,
                             struct hsp_err *err);
-    /* Whether copies of device @from may touch memory of @to, both open, without a way through the host; from then on
-     * its copies (hsp_backend.copy) take memory of both. HSP_EIO. */
+    /* Whether copies of device @from may touch memory of @to, both open, without a way through the
+     * host; from then on its copies (hsp_backend.copy) take memory of both. HSP_EIO. */
     enum hsp_status (*reach)(int from, int to, bool *ret, struct hsp_err *err);
 };
 
@@ -49,21 +50,22 @@ struct hsp_plugin_paths {
     const char *plugin; /* the file itself; else $HSPMD_PLUGINS, the program's folder, PKGLIBDIR */
 };
 
-/* Loads driver and library, in this order. @p may be NULL. Sets what the environment does not say yet, so it comes before
- * threads: CUDA_MODULE_LOADING (kernels are loaded at once: one that is loaded late waits for those that run, which
- * may wait for the host) and CUDA_DEVICE_MAX_CONNECTIONS (streams beyond these queues of the device share one, where a
- * send that waits for its peer would hold up work that has nothing to do with it; by default there are 8).
- * HSP_ENODEV, in one line: no driver, no library, or one of another build. */
+/* Loads driver and library, in this order. @p may be NULL. Sets what the environment does not say
+ * yet, so it comes before threads: CUDA_MODULE_LOADING (kernels are loaded at once: one that is
+ * loaded late waits for those that run, which may wait for the host) and
+ * CUDA_DEVICE_MAX_CONNECTIONS (streams beyond these queues of the device share one, where a send
+ * that waits for its peer would hold up work that has nothing to do with it; by default there are
+ * 8). HSP_ENODEV, in one line: no driver, no library, or one of another build. */
 enum hsp_status hsp_plugin_load(const struct hsp_plugin_paths *p,
                                 const struct hsp_device_plugin **ret, struct hsp_err *err);
 
-/* Loads, and opens device @device of the devices there are. Errors of load, count and open; HSP_ENODEV for a number
- * beyond them. */
+/* Loads, and opens device @device of the devices there are. Errors of load, count and open;
+ * HSP_ENODEV for a number beyond them. */
 enum hsp_status hsp_backend_device_open(int device, const struct hsp_device_opts *o,
                                         struct hsp_backend **ret, struct hsp_err *err);
 
-/* Hash of the identity (uuid) of device @device, the same in all processes and never 0; 0: it cannot be told. Loads; @paths
- * may be NULL. */
+/* Hash of the identity (uuid) of device @device, the same in all processes and never 0; 0: it
+ * cannot be told. Loads; @paths may be NULL. */
 uint64_t hsp_device_identity(const struct hsp_plugin_paths *paths, int device);
 
 /* What jobs are offered of @bytes of a GPU's memory: the backend's scratch comes from the rest. */

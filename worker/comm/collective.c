@@ -1,8 +1,8 @@
-/* Collectives by direct exchange, written once over the operations of a transport; those that sum are in
- * reduce.c.
+/* Collectives by direct exchange, written once over the operations of a transport; those that sum
+ * are in reduce.c.
  *
- * Why they cannot deadlock: a send never waits for a receive, and all members post the same messages per pair
- * in the same order. */
+ * Why they cannot deadlock: a send never waits for a receive, and all members post the same
+ * messages per pair in the same order. */
 #include "worker/comm/collective.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* Inside of the collectives: what collective.c and reduce.c share. Not included outside this folder. */
+/* Inside of the collectives: what collective.c and reduce.c share. Not included outside this
+ * folder. */
 #ifndef HSP_COLLECTIVE_IMPL_H
 #define HSP_COLLECTIVE_IMPL_H
 

@@ -54,8 +54,9 @@ struct hsp_comm_req {
 
 struct hsp_comm; /* embedded first in each implementation */
 
-/* Collectives of a transport's own, in place of those below and with their contract, but for the order
- * of a sum, and how often one of bf16 is rounded: all ranks get the same bits, which ones is the transport's. */
+/* Collectives of a transport's own, in place of those below and with their contract, but for the
+ * order of a sum, and how often one of bf16 is rounded: all ranks get the same bits, which ones is
+ * the transport's. */
 struct hsp_collect_ops {
     enum hsp_status (*all_reduce)(struct hsp_comm *c, const struct hsp_group *g, uint32_t channel,
                                   enum hsp_dtype t, enum hsp_reduce how, void *buf, size_t count,
@@ -79,19 +80,19 @@ struct hsp_comm_ops {
                             size_t bytes, struct hsp_err *err);
     /* The same without copies and without waiting: the memory of @data and @req are borrowed until
      * wait(@req) returns. Each posted request must be waited for, also after a failure: then wait
-     * returns at once, and from there on nobody touches the memory. A failed post need not be waited
-     * for; waiting for an idle request is HSP_OK. The runs of both sides need not be alike, only
-     * their bytes as many. HSP_EINVAL: runs that overlap or cannot be. */
+     * returns at once, and from there on nobody touches the memory. A failed post need not be
+     * waited for; waiting for an idle request is HSP_OK. The runs of both sides need not be alike,
+     * only their bytes as many. HSP_EINVAL: runs that overlap or cannot be. */
     enum hsp_status (*isend)(struct hsp_comm *c, uint32_t peer, uint32_t channel,
                              struct hsp_runs data, struct hsp_comm_req *req, struct hsp_err *err);
     enum hsp_status (*irecv)(struct hsp_comm *c, uint32_t peer, uint32_t channel,
                              struct hsp_runs data, struct hsp_comm_req *req, struct hsp_err *err);
     enum hsp_status (*wait)(struct hsp_comm *c, struct hsp_comm_req *req, struct hsp_err *err);
-    /* Receiving without a copy, where the transport can; NULL: never. lends says whether a message of
-     * that size from that peer may be lent. lend waits for the next message of the channel and lends
-     * its bytes where they lie, until unlend; one per peer at a time, and nothing else comes from that
-     * peer meanwhile. HSP_AGAIN: receive this one. The peer could still write to those bytes: wrong
-     * numbers are all that comes of it. */
+    /* Receiving without a copy, where the transport can; NULL: never. lends says whether a message
+     * of that size from that peer may be lent. lend waits for the next message of the channel and
+     * lends its bytes where they lie, until unlend; one per peer at a time, and nothing else comes
+     * from that peer meanwhile. HSP_AGAIN: receive this one. The peer could still write to those
+     * bytes: wrong numbers are all that comes of it. */
     bool (*lends)(struct hsp_comm *c, uint32_t peer, size_t bytes);
     enum hsp_status (*lend)(struct hsp_comm *c, uint32_t peer, uint32_t channel, size_t bytes,
                             const void **ret, struct hsp_err *err);
@@ -103,8 +104,9 @@ struct hsp_comm_ops {
     /* Whether it connects all of these @n ranks, the same answer on each of them. NULL: always. */
     bool (*reaches)(struct hsp_comm *c, const uint32_t *ranks, uint32_t n);
     /* Sends and receives between batch(true) and batch(false) are one operation: none need be under
-     * way before batch(false) has returned, each is waited for after it. Of a transport of the device the queue is
-     * given other work in between, which comes before them. NULL: of no use here. */
+     * way before batch(false) has returned, each is waited for after it. Of a transport of the
+     * device the queue is given other work in between, which comes before them. NULL: of no use
+     * here. */
     enum hsp_status (*batch)(struct hsp_comm *c, bool on, struct hsp_err *err);
     /* Sets the hang-up: every present and later operation fails, peers are told. Any thread. */
     void (*abort)(struct hsp_comm *c);

@@ -1,14 +1,15 @@
 /* Collectives that sum, or take the maximum, by direct exchange.
  *
  * All-reduce = reduce-scatter + all-gather over one even cut of the buffer. Member i sums piece i
- * of all members in ascending rank order and sends the sum to all. Both halves run in chunks, side by
- * side: while chunk k is summed, chunk k + 1 lands in the other scratch slot and the sum of k - 1 travels.
- * A buffer below COMM_SMALL_BYTES goes to everybody whole: one message time instead of two.
+ * of all members in ascending rank order and sends the sum to all. Both halves run in chunks, side
+ * by side: while chunk k is summed, chunk k + 1 lands in the other scratch slot and the sum of k -
+ * 1 travels. A buffer below COMM_SMALL_BYTES goes to everybody whole: one message time instead of
+ * two.
  *
- * This cannot deadlock either (collective.c): a turn (take_turn) waits for what its sender sends before it
- * waits itself, in the same turn or an earlier one. Why receiving sums into @buf is safe while pieces of it are
- * still being sent: member j sends the sum of a chunk only after it has received my part of that
- * chunk, so those bytes have left. */
+ * This cannot deadlock either (collective.c): a turn (take_turn) waits for what its sender sends
+ * before it waits itself, in the same turn or an earlier one. Why receiving sums into @buf is safe
+ * while pieces of it are still being sent: member j sends the sum of a chunk only after it has
+ * received my part of that chunk, so those bytes have left. */
 #include "worker/comm/reduce.h"
 
 #include <stdlib.h>
@@ -111,8 +112,8 @@ static void fold_bf16(const struct what *w, float *acc, const uint16_t *src, siz
     }
 }
 
-/* Sums of bf16 are made in fp32 over all members and rounded once. Part i is part[i], or, where @part is
- * NULL, stands @step bytes behind part i - 1; @out may be one of them. */
+/* Sums of bf16 are made in fp32 over all members and rounded once. Part i is part[i], or, where
+ * @part is NULL, stands @step bytes behind part i - 1; @out may be one of them. */
 static void sum_bf16(const struct what *w, uint8_t *out, const uint8_t *const *part,
                      const uint8_t *parts, size_t step, uint32_t n, size_t bytes)
 {
@@ -140,9 +141,10 @@ static void combine(const struct what *w, void *dst, const void *a, const void *
     }
 }
 
-/* Between every two members travels one sequence of messages, the same at both ends: at step q the sum
- * of the sender's chunk q - WINDOW (all-reduce only), then the sender's part of the receiver's chunk q.
- * So parts and sums flow together, and what was just summed is sent while it is in the cache. */
+/* Between every two members travels one sequence of messages, the same at both ends: at step q the
+ * sum of the sender's chunk q - WINDOW (all-reduce only), then the sender's part of the receiver's
+ * chunk q. So parts and sums flow together, and what was just summed is sent while it is in the
+ * cache. */
 struct reduce {
     const struct hsp_group *g;
     struct what what;
@@ -209,7 +211,8 @@ static enum hsp_status post_sums(struct reduce *r, uint32_t i, struct hsp_err *e
     return st;
 }
 
-/* What is received from member @i at step @q, posted AHEAD steps early: in the order of its coming. */
+/* What is received from member @i at step @q, posted AHEAD steps early: in the order of its
+ * coming. */
 static enum hsp_status post_step(struct reduce *r, uint32_t i, size_t q, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -221,8 +224,8 @@ static enum hsp_status post_step(struct reduce *r, uint32_t i, size_t q, struct 
     return st;
 }
 
-/* out = part 0 + part 1 + ... in ascending rank order, block by block: partial sums stay in the first
- * cache. @out may be one of the parts: a block of it is written last. */
+/* out = part 0 + part 1 + ... in ascending rank order, block by block: partial sums stay in the
+ * first cache. @out may be one of the parts: a block of it is written last. */
 static void sum_parts(const struct what *w, uint8_t *out, const uint8_t *const *part, uint32_t n,
                       size_t bytes)
 {
@@ -302,9 +305,9 @@ static enum hsp_status send_step(struct reduce *r, uint32_t i, size_t q, struct 
     return st;
 }
 
-/* By sockets many members take turns: who has sent to member me + d goes on when it has what member me - d
- * sent at that time. All do the same, so nobody waits for long, and little is under way at once: it stays in
- * the caches. */
+/* By sockets many members take turns: who has sent to member me + d goes on when it has what member
+ * me - d sent at that time. All do the same, so nobody waits for long, and little is under way at
+ * once: it stays in the caches. */
 static enum hsp_status take_turn(struct reduce *r, uint32_t from, size_t q, struct hsp_err *err)
 {
     const struct peer *p = &r->peer[from];

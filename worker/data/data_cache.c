@@ -1,4 +1,4 @@
-/* See data_cache.h. One thread at a time reads; `lock` is held for a few instructions only, never
+/* One thread at a time reads; `lock` is held for a few instructions only, never
  * while names are looked up, files are read or mappings taken away. */
 #include "worker/data/data_cache.h"
 
@@ -206,8 +206,8 @@ static enum hsp_status begin(struct hsp_data_cache *c, const struct hsp_data_wis
     return c->reading ? HSP_OK : hsp_err_nomem(err, "reading the data set %s", w->path);
 }
 
-/* Until nobody reads; *@seen is then the number of the last reading of what @w asks for, if there was
- * one. What nobody waits for gives way. HSP_ECANCELED. */
+/* Until nobody reads; *@seen is then the number of the last reading of what @w asks for, if there
+ * was one. What nobody waits for gives way. HSP_ECANCELED. */
 static enum hsp_status await(struct hsp_data_cache *c, const struct hsp_data_wish *w,
                              uint64_t *seen, struct hsp_err *err)
 {

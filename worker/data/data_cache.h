@@ -35,7 +35,8 @@ struct hsp_data_wish {
 /* @wall_ns: ns since 1970, to compare with the times of files; NULL: the system's clock. NULL
  * without memory. */
 struct hsp_data_cache *hsp_data_cache_new(int64_t (*wall_ns)(void));
-/* All must have been given back. Waits until what is read can be given up. NULL allowed; returns NULL. */
+/* All must have been given back. Waits until what is read can be given up. NULL allowed; returns
+ * NULL. */
 struct hsp_data_cache *hsp_data_cache_free(struct hsp_data_cache *c);
 
 /* Hold it until hsp_data_cache_put. Errors of hsp_dataset_open and hsp_dataset_read; HSP_ECANCELED:

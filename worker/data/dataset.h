@@ -45,8 +45,8 @@ struct hsp_dataset {
     bool mapped; /* else one file on the heap */
     uint64_t n_tokens, n_bytes;
     struct hsp_data_cut cut;
-    uint64_t
-        *start; /* owned: first token of each sample and one behind the last, as of hsp_corpus */
+    /* owned: first token of each sample and one behind the last, as of hsp_corpus */
+    uint64_t *start;
     uint64_t n_samples;
 };
 

@@ -1,9 +1,9 @@
-/* The list of the samples that the documents of a data set make. See dataset.h. */
 #include "worker/data/documents.h"
 
 #include <stdlib.h>
 
 #include "proto/base/vec.h"
+#include "proto/program/corpus.h"
 #include "worker/data/dataset.h"
 #include "worker/data/load.h"
 

@@ -1,6 +1,6 @@
-/* @@SENTENCE@@ documents: purpose to be written.
+/* Lists the samples that the documents of a data set make.
  *
- * Purity:    shell (maps files). What headers say is checked by formats.h.
+ * Purity: shell (reads mapped files).
  */
 #ifndef HSP_DOCUMENTS_H
 #define HSP_DOCUMENTS_H
@@ -13,7 +13,8 @@ bool hsp_data_cut_equal(const struct hsp_data_cut *a, const struct hsp_data_cut 
  * HSP_MAX_SAMPLES; HSP_ECANCELED as hsp_dataset_read; HSP_ENOMEM. */
 enum hsp_status hsp_dataset_cut(struct hsp_dataset *d, const struct hsp_data_cut *cut,
                                 const struct hsp_data_stop *stop, struct hsp_err *err);
-/* The samples of @b, which borrow @d. HSP_EINVAL: too few of them; documents that are not listed. */
+/* The samples of @b, which borrow @d. HSP_EINVAL: too few of them; documents that are not
+ * listed. */
 enum hsp_status hsp_dataset_corpus(const struct hsp_dataset *d, const struct hsp_data_bind *b,
                                    struct hsp_corpus *ret, struct hsp_err *err);
 

@@ -1,4 +1,3 @@
-/* Tokens of a data set: all of them read once, windows of them into the tensors of a micro-batch. */
 #include "worker/data/load.h"
 
 #include <inttypes.h> /* PRIu64 */
@@ -40,8 +39,8 @@ struct reading {
     struct hsp_hasher *hasher;        /* NULL: no digest is wanted */
 };
 
-/* Compares the tokens of @f from *@next on that end at byte @end or before; *@next is then the first
- * of those behind. */
+/* Compares the tokens of @f from *@next on that end at byte @end or before; *@next is then the
+ * first of those behind. */
 static enum hsp_status compare(const struct reading *r, const struct hsp_data_file *f, size_t end,
                                uint64_t *next, struct hsp_err *err)
 {

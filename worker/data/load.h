@@ -1,6 +1,6 @@
-/* @@SENTENCE@@ load: purpose to be written.
+/* Reads a whole data set once, to check and hash it, and loads windows of tokens into tensors.
  *
- * Purity:    shell (maps files). What headers say is checked by formats.h.
+ * Purity: shell (reads mapped files).
  */
 #ifndef HSP_LOAD_H
 #define HSP_LOAD_H
@@ -19,8 +19,9 @@ uint64_t hsp_dataset_next(const struct hsp_dataset *d, const struct hsp_data_cut
 /* Fills @dst[n_seq * n_cols]. Labels are the following tokens; with next_token_only the one label
  * is the token after the sequence. Starts are columns. With packing, positions count from the start
  * of the document (or of the sequence, when it began before), and a label that would be in the next
- * document is -1. Columns behind the last part of a sequence have id 0, no label, and see themselves. HSP_EINVAL: a token outside the vocabulary (says which and
- * where), a window outside the data. */
+ * document is -1. Columns behind the last part of a sequence have id 0, no label, and see
+ * themselves. HSP_EINVAL: a token outside the vocabulary (says which and where), a window outside
+ * the data. */
 enum hsp_status hsp_dataset_load(const struct hsp_dataset *d, const struct hsp_load_spec *s,
                                  int32_t *dst, struct hsp_err *err);
 

@@ -20,10 +20,10 @@ struct hsp_names {
 /* Whether @path is a pattern, not a name. */
 bool hsp_is_pattern(const char *path);
 
-/* Files @pattern stands for, as glob(7) says: * and ? and [...] within the parts of a path, a leading
- * dot only by itself, \ before a character that is meant; sorted as strcmp does. None: HSP_OK. What
- * this user may not read is left out. HSP_ELIMIT: more than @max, or a path too long; HSP_EIO,
- * HSP_ENOMEM; @ret is empty then. */
+/* Files @pattern stands for, as glob(7) says: * and ? and [...] within the parts of a path, a
+ * leading dot only by itself, \ before a character that is meant; sorted as strcmp does. None:
+ * HSP_OK. What this user may not read is left out. HSP_ELIMIT: more than @max, or a path too long;
+ * HSP_EIO, HSP_ENOMEM; @ret is empty then. */
 enum hsp_status hsp_pattern_files(const char *pattern, size_t max, struct hsp_names *ret,
                                   struct hsp_err *err);
 void hsp_names_free(struct hsp_names *n);

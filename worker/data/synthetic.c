@@ -1,4 +1,3 @@
-/* Made-up data: for verification and tests, which need no file. */
 #include "worker/data/synthetic.h"
 
 #include <inttypes.h> /* PRIu64 */

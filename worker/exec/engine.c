@@ -2,13 +2,14 @@
 
 #include <inttypes.h> /* PRId64 */
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/program/pool.h"
 #include "worker/data/documents.h"
+#include "worker/exec/device_queue.h"
+#include "worker/exec/engine_impl.h"
+#include "worker/exec/operand.h"
 #include "worker/exec/queues.h"
 #include "worker/exec/record.h"
-#include "worker/exec/runner.h"
 #include "worker/exec/staging.h"
 
 #define SHEET_ARENA ((size_t)256 << 20) /* 2^20 sequences of 16 bytes, with room */
@@ -71,8 +72,8 @@ static enum hsp_status run_train(struct hsp_engine *e, struct hsp_err *err)
     return HSP_OK;
 }
 
-/* Nothing is under way on the device any more, nor will be: I2. The queues of a retired engine are another
- * one's: it only learns again that its own work there is done. */
+/* Nothing is under way on the device any more, nor will be: I2. The queues of a retired engine are
+ * another one's: it only learns again that its own work there is done. */
 static void settle(struct hsp_engine *e)
 {
     struct hsp_backend *b = e->o.backend;
@@ -186,16 +187,16 @@ static bool open_way(const struct hsp_backend *b, const struct hsp_program *p, s
 {
     bool routed = b->adds != 0 || b->run_many != NULL || b->run_chain != NULL;
     if (b->run_sum != NULL) {
-        ret->tails = hsp_tails_new(&p->tpl);
+        ret->epilogues = hsp_epilogues_new(&p->tpl);
     }
     if (routed) {
         ret->routes = hsp_routes_new(&p->tpl, b->adds);
     }
     if (routed && ret->routes != NULL) {
-        ret->bunches = hsp_bunches_new(p, ret->routes, b->run_many != NULL ? b->many : 0,
-                                       b->run_chain != NULL);
+        ret->launches = hsp_fused_launches_new(p, ret->routes, b->run_many != NULL ? b->many : 0,
+                                               b->run_chain != NULL);
     }
-    return (b->run_sum == NULL || ret->tails != NULL) && (!routed || ret->bunches != NULL);
+    return (b->run_sum == NULL || ret->epilogues != NULL) && (!routed || ret->launches != NULL);
 }
 
 /* Who looks at each tensor wants each one written. */
@@ -222,9 +223,9 @@ static enum hsp_status open_ways(struct hsp_engine *e, struct hsp_err *err)
 static void close_ways(struct hsp_engine *e)
 {
     for (uint32_t k = 0; e->ways != NULL && k <= e->o.n_shorter; k++) {
-        free(e->ways[k].tails);
+        free(e->ways[k].epilogues);
         free(e->ways[k].routes);
-        free(e->ways[k].bunches);
+        free(e->ways[k].launches);
     }
     free(e->ways);
     free(e->piece);
@@ -338,30 +339,6 @@ struct hsp_engine *hsp_engine_close(struct hsp_engine *e)
 }
 
 /* ---- tensors ---- */
-
-struct hsp_cell_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
-                                     unsigned slot)
-{
-    const struct hsp_ptensor *p = &e->t->tensors[tensor];
-    const struct hsp_tensor_bind *b = &e->b->tensor[tensor];
-    struct hsp_cell_view v = {.box = b->box, .dtype = (enum hsp_dtype)p->dtype};
-    if (p->cls == HSP_CLASS_STATE) {
-        v.data = (uint8_t *)e->o.slot[slot] + b->offset;
-    } else {
-        uint8_t *area = p->cls == HSP_CLASS_HOST ? e->host : e->memory;
-        v.data = area + b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes;
-    }
-    if (b->batch_dim0 && e->sched && micro < e->sheet.n_micro) {
-        v.box.hi[0] = e->sheet.micro[micro].n_seq;
-    }
-    return v;
-}
-
-struct hsp_cell_view hsp_operand(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
-                                 bool output)
-{
-    return hsp_engine_view(e, tensor, micro, (unsigned)((e->step + (output ? 1 : 0)) & 1));
-}
 
 enum hsp_status hsp_engine_fetch(struct hsp_engine *e, enum hsp_queue q, uint32_t tensor,
                                  uint32_t micro, unsigned slot, struct hsp_cell_view *ret,

@@ -8,9 +8,9 @@
  * Device:     of a backend that is a device the threads give work and go on: a step that has
  *             returned, and the instruction of a hook, may still be under way; only the vote waits
  *             for what is voted on. Views are then memory of the device (hsp_engine_fetch).
- * Ownership:  program, backend, comm, data set and the memory of the two version slots are borrowed and
- *             must outlive the engine. The engine owns the epoch's memory, on the device and on the
- *             host, pack buffers and its thread.
+ * Ownership:  program, backend, comm, data set and the memory of the two version slots are borrowed
+ *             and must outlive the engine. The engine owns the epoch's memory, on the device and on
+ *             the host, pack buffers and its thread.
  * Bounds:     those of the program; pack buffers grow to the largest move.
  * Invariants: (I1) step t reads version t in slot t mod 2 and writes version t + 1 in the
  *                  other one; the slot being read is never written.
@@ -51,8 +51,8 @@ struct hsp_engine_hooks {
     /* A version is written: on a CPU it is whole now, on a device at the ticket. The thread of the
      * SEAL instruction. */
     enum hsp_status (*sealed)(void *ctx, const struct hsp_written *w, struct hsp_err *err);
-    /* After every instruction (verification): instruction, micro-batch. The instruction's thread. Of
-     * a device it is under way; hsp_engine_fetch waits for it. */
+    /* After every instruction (verification): instruction, micro-batch. The instruction's thread.
+     * Of a device it is under way; hsp_engine_fetch waits for it. */
     enum hsp_status (*traced)(void *ctx, uint32_t instr, uint32_t micro, bool eval,
                               struct hsp_err *err);
 };
@@ -92,9 +92,10 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
 /* No step may be running; what the device still does is waited for. NULL is fine; returns NULL. */
 struct hsp_engine *hsp_engine_close(struct hsp_engine *e);
 
-/* No step follows: what the device still does is waited for, and its memory given back, so that another engine
- * may have it, and the queues: nothing more is given to them. Between steps, on the thread of the steps; abort and
- * close are as before, and may be called while the other engine runs. */
+/* No step follows: what the device still does is waited for, and its memory given back, so that
+ * another engine may have it, and the queues: nothing more is given to them. Between steps, on the
+ * thread of the steps; abort and close are as before, and may be called while the other engine
+ * runs. */
 void hsp_engine_retire(struct hsp_engine *e);
 
 /* Runs step @step: validation when it is due, then training, vote, update, seal.
@@ -103,7 +104,8 @@ void hsp_engine_retire(struct hsp_engine *e);
 enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_step_result *ret,
                                 struct hsp_err *err);
 
-/* Waits until the device has done all steps that have returned. Between steps. Errors of the device. */
+/* Waits until the device has done all steps that have returned. Between steps. Errors of the
+ * device. */
 enum hsp_status hsp_engine_finish(struct hsp_engine *e, struct hsp_err *err);
 
 /* Ends the running step and hangs up the hsp_comm; a later step fails with HSP_ECANCELED. */
@@ -112,18 +114,10 @@ void hsp_engine_abort(struct hsp_engine *e);
 /* The program of the running step, or of the last one. */
 const struct hsp_program *hsp_engine_program(const struct hsp_engine *e);
 
-/* A tensor of that program as it is now, for hooks and between steps: instance of @micro, running extents (outside
- * of a step: bounds). State tensors: @slot, else ignored. The box is in global coordinates; a batch
- * dim starts at 0 of the micro-batch. */
-struct hsp_cell_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
-                                     unsigned slot);
-/* Operand of an instruction of the running step: state is read at version t, written at t + 1. */
-struct hsp_cell_view hsp_operand(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
-                                 bool output);
-
-/* The same for the host to read. On a device it is a copy of what the tensor is after all that queue @q
- * was given so far, which the host waits for; valid until the next call for that queue. In hooks of an
- * instruction @q is its queue, those of a vote belong to the comm queue. HSP_ENOMEM, errors of the device. */
+/* The same for the host to read. On a device it is a copy of what the tensor is after all that
+ * queue @q was given so far, which the host waits for; valid until the next call for that queue. In
+ * hooks of an instruction @q is its queue, those of a vote belong to the comm queue. HSP_ENOMEM,
+ * errors of the device. */
 enum hsp_status hsp_engine_fetch(struct hsp_engine *e, enum hsp_queue q, uint32_t tensor,
                                  uint32_t micro, unsigned slot, struct hsp_cell_view *ret,
                                  struct hsp_err *err);

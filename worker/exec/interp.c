@@ -1,4 +1,3 @@
-/* The interpreter of instructions. */
 #include "worker/exec/interp.h"
 
 #include <inttypes.h> /* PRIu64 */
@@ -6,10 +5,9 @@
 #include "proto/layout/box.h"
 #include "worker/data/load.h"
 #include "worker/exec/engine.h"
+#include "worker/exec/engine_impl.h"
 #include "worker/exec/moves.h"
-#include "worker/exec/record.h"
-#include "worker/exec/replay.h"
-#include "worker/exec/runner.h"
+#include "worker/exec/operand.h"
 #include "worker/exec/staging.h"
 #include "worker/exec/voting.h"
 
@@ -149,10 +147,10 @@ static enum hsp_status run_op(struct hsp_engine *e, uint32_t k, uint32_t micro, 
 }
 
 /* A product and what is added to it at once, where the backend does so. */
-static enum hsp_status run_with_tail(struct hsp_engine *e, uint32_t k, uint32_t micro,
-                                     enum hsp_queue q, bool *ret_done, struct hsp_err *err)
+static enum hsp_status run_with_epilogue(struct hsp_engine *e, uint32_t k, uint32_t micro,
+                                         enum hsp_queue q, bool *ret_done, struct hsp_err *err)
 {
-    const struct hsp_tail *t = &e->way->tails[k];
+    const struct hsp_epilogue *t = &e->way->epilogues[k];
     struct hsp_op_call x;
     struct hsp_array part[3];
     const uint32_t tensor[3] = {t->bias, t->add, t->out};
@@ -169,11 +167,11 @@ static enum hsp_status run_with_tail(struct hsp_engine *e, uint32_t k, uint32_t 
     return e->o.backend->run_sum(e->o.backend, hsp_devq_of(q), &c, &s, ret_done, err);
 }
 
-/* All ops of a bunch at once, where the backend does so; of the compute queue. */
-static enum hsp_status run_bunch(struct hsp_engine *e, uint32_t k, uint32_t micro, bool *ret_done,
+/* All ops of a fused launch at once, where the backend does so; of the compute queue. */
+static enum hsp_status run_fused(struct hsp_engine *e, uint32_t k, uint32_t micro, bool *ret_done,
                                  struct hsp_err *err)
 {
-    const struct hsp_bunch *g = &e->way->bunches[k];
+    const struct hsp_fused_launch *g = &e->way->launches[k];
     struct hsp_backend *b = e->o.backend;
     struct hsp_call c[HSP_MANY_CALLS];
     uint32_t n = 0;
@@ -332,123 +330,16 @@ enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t micro, e
     const struct hsp_way *w = e->way;
     enum hsp_status st = HSP_OK;
     bool done = false;
-    if (w->tails != NULL && w->tails[k].n > 0) {
-        *ret_n = 1U + w->tails[k].n;
-        st = run_with_tail(e, k, micro, q, &done, err);
-    } else if (w->bunches != NULL && w->bunches[k].n > 0) {
-        *ret_n = w->bunches[k].n;
-        st = run_bunch(e, k, micro, &done, err);
+    if (w->epilogues != NULL && w->epilogues[k].n > 0) {
+        *ret_n = 1U + w->epilogues[k].n;
+        st = run_with_epilogue(e, k, micro, q, &done, err);
+    } else if (w->launches != NULL && w->launches[k].n > 0) {
+        *ret_n = w->launches[k].n;
+        st = run_fused(e, k, micro, &done, err);
     }
     if (st != HSP_OK || done) {
         return st;
     }
     *ret_n = 1;
     return run_instr(e, k, micro, q, err);
-}
-
-/* Where an error happened, in words a person can look up in `program show`. */
-static enum hsp_status place(const struct hsp_engine *e, uint32_t k, uint32_t micro,
-                             enum hsp_status st, struct hsp_err *err)
-{
-    const struct hsp_instr *i = &e->t->instrs[k];
-    if (st == HSP_EPEER || st == HSP_ECANCELED || i->kind == HSP_I_VOTE || i->kind == HSP_I_SEAL) {
-        return st;
-    }
-    (void)hsp_err_wrap(err, "step %" PRIu64 ", micro-batch %u, instruction %u%s%s", e->step, micro,
-                       k, i->kind == HSP_I_OP ? " " : "",
-                       i->kind == HSP_I_OP ? hsp_op_name((enum hsp_op)i->op) : "");
-    return st;
-}
-
-/* A micro-batch without sequences: nobody of the stream has any, so nothing is computed or moved. */
-bool hsp_entry_is_empty(const struct hsp_engine *e, const struct hsp_sched_entry *entry)
-{
-    bool empty = entry->micro < e->sheet.n_micro && e->sheet.micro[entry->micro].n_seq == 0;
-    for (uint32_t s = 0; s < e->t->n_segments && empty; s++) {
-        const struct hsp_segment *g = &e->t->segments[s];
-        bool once = g->kind == HSP_SEG_PRE || g->kind == HSP_SEG_POST || g->kind == HSP_SEG_SERVE;
-        empty = !once || entry->piece - g->first_piece >= g->n_pieces;
-    }
-    return empty;
-}
-
-static void enter(struct hsp_engine *e, const struct hsp_sched_entry *entry, enum hsp_queue q)
-{
-    e->entry[q].stat_base = e->stat[q].n;
-    e->entry[q].first = false;
-    if (q == HSP_QUEUE_COMPUTE) {
-        e->entry[q].first = (e->piece[entry->piece] & HSP_PIECE_RAN) == 0;
-        e->piece[entry->piece] |= HSP_PIECE_RAN;
-    }
-}
-
-/* Instruction @k, or a run from it on that the device does alone, below @end. *ret_n are given then. */
-static enum hsp_status run_some(struct hsp_engine *e, uint32_t k, uint32_t end, uint32_t micro,
-                                enum hsp_queue q, uint32_t *ret_n, struct hsp_err *err)
-{
-    *ret_n = hsp_replay_length(e, k, end);
-    enum hsp_status st = *ret_n > 0 ? hsp_replay_run(e, k, *ret_n, micro, q, err)
-                                    : hsp_run_next(e, k, micro, q, ret_n, err);
-    if (st == HSP_OK && e->o.hooks.traced) {
-        st = e->o.hooks.traced(e->o.hooks.ctx, k, micro, e->eval, err);
-    }
-    return st;
-}
-
-/* The instructions of an entry that is not empty. */
-static enum hsp_status run_instrs(struct hsp_engine *e, const struct hsp_sched_entry *entry,
-                                  enum hsp_queue q, struct hsp_err *err)
-{
-    const struct hsp_piece *p = &e->t->pieces[entry->piece];
-    bool each = e->rec != NULL && !hsp_record_entries(e, q);
-    enum hsp_status st = HSP_OK;
-    bool pacing = false;
-    for (uint32_t k = p->first, end = p->first + p->n, n; k < end && st == HSP_OK; k += n) {
-        if (atomic_load(&e->stop) != 0) {
-            st = hsp_err_set(err, HSP_ECANCELED, 0, "step %" PRIu64 " was aborted", e->step);
-            break;
-        }
-        const struct hsp_instr *i = &e->t->instrs[k];
-        bool paced = q == HSP_QUEUE_COMPUTE && (i->kind == HSP_I_OP || i->kind == HSP_I_ACC);
-        if (paced && !pacing) {
-            hsp_pace_enter(&e->pace);
-        } else if (!paced && pacing) {
-            hsp_pace_leave(&e->pace);
-        }
-        pacing = paced;
-        st = each ? hsp_record_from(e, q, err) : HSP_OK;
-        n = 1;
-        if (st == HSP_OK) {
-            st = run_some(e, k, end, entry->micro, q, &n, err);
-        }
-        if (paced) {
-            hsp_pace_done(&e->pace);
-        }
-        if (st == HSP_OK && each) {
-            st = hsp_record_to(e, q, k, n, entry->micro, err);
-        }
-        if (st != HSP_OK) {
-            st = place(e, k, entry->micro, st, err);
-        }
-    }
-    if (pacing) {
-        hsp_pace_leave(&e->pace);
-    }
-    return st;
-}
-
-enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
-                              enum hsp_queue q, struct hsp_err *err)
-{
-    const struct hsp_piece *p = &e->t->pieces[entry->piece];
-    bool whole = e->rec != NULL && hsp_record_entries(e, q);
-    if (hsp_entry_is_empty(e, entry)) {
-        return HSP_OK;
-    }
-    enter(e, entry, q);
-    enum hsp_status st = whole ? hsp_record_from(e, q, err) : HSP_OK;
-    if (st == HSP_OK) {
-        st = run_instrs(e, entry, q, err);
-    }
-    return st == HSP_OK && whole ? hsp_record_to(e, q, p->first, p->n, entry->micro, err) : st;
 }

@@ -1,22 +1,27 @@
 # The engine: runs programs over a backend and a transport.
 noinst_LIBRARIES += worker/exec/libexec.a
 worker_exec_libexec_a_SOURCES = \
+  worker/exec/device_queue.c worker/exec/device_queue.h \
   worker/exec/engine.c worker/exec/engine.h \
-  worker/exec/bunch.c worker/exec/bunch.h \
+  worker/exec/engine_impl.h \
+  worker/exec/entry.c worker/exec/entry.h \
+  worker/exec/fuse_epilogue.c worker/exec/fuse_epilogue.h \
+  worker/exec/fuse_launch.c worker/exec/fuse_launch.h \
   worker/exec/interp.c worker/exec/interp.h \
-  worker/exec/move_cells.c worker/exec/move_cells.h worker/exec/move_group.c worker/exec/move_group.h worker/exec/moves_impl.h \
+  worker/exec/move_cells.c worker/exec/move_cells.h \
+  worker/exec/move_group.c worker/exec/move_group.h \
   worker/exec/moves.c worker/exec/moves.h \
+  worker/exec/moves_impl.h \
+  worker/exec/operand.c worker/exec/operand.h \
+  worker/exec/output_route.c worker/exec/output_route.h \
   worker/exec/pace.c worker/exec/pace.h \
   worker/exec/queues.c worker/exec/queues.h \
   worker/exec/record.c worker/exec/record.h \
   worker/exec/replay.c worker/exec/replay.h \
-  worker/exec/route.c worker/exec/route.h \
-  worker/exec/runner.h \
   worker/exec/staging.c worker/exec/staging.h \
   worker/exec/state_init.c worker/exec/state_init.h \
   worker/exec/step_trace.c worker/exec/step_trace.h \
-  worker/exec/tail.c worker/exec/tail.h \
-  worker/exec/uses.c worker/exec/uses.h \
+  worker/exec/tensor_uses.c worker/exec/tensor_uses.h \
   worker/exec/vote.c worker/exec/vote.h \
   worker/exec/voting.c worker/exec/voting.h
 EXTRA_DIST += worker/exec/README.md

@@ -1,14 +1,17 @@
 /* Cells of moves between the tensors, the pack buffers and what a transport gets.
  *
- * Cells are packed where the tensors are, by the backend. What a transport gets is the packed memory
- * itself, on a CPU or when the transport is the device's own; else an image of it in the host's memory,
- * for which the host waits once, after packing. The images are written by the host when the device has
- * read what was received before (image_ticket), by the device in the order of its queue. */
+ * Cells are packed where the tensors are, by the backend. What a transport gets is the packed
+ * memory itself, on a CPU or when the transport is the device's own; else an image of it in the
+ * host's memory, for which the host waits once, after packing. The images are written by the host
+ * when the device has read what was received before (image_ticket), by the device in the order of
+ * its queue. */
 #include "worker/exec/move_cells.h"
 
 #include "proto/layout/box.h"
+#include "worker/exec/device_queue.h"
 #include "worker/exec/engine.h"
 #include "worker/exec/moves_impl.h"
+#include "worker/exec/operand.h"
 #include "worker/exec/queues.h"
 #include "worker/exec/staging.h"
 
@@ -21,7 +24,6 @@ struct hsp_box hsp_cell_running(const struct hsp_cell *c, int64_t n_seq)
     return b;
 }
 
-/* The cell with its running extents. */
 struct hsp_box hsp_move_cell(const struct hsp_move_run *r, const struct hsp_cell *c)
 {
     return hsp_cell_running(c, r->n_seq);
@@ -45,7 +47,6 @@ static enum hsp_status cells(const struct hsp_move_run *r, const struct hsp_cell
     return b->cells(b, r->q, dst, src, cell, what, err);
 }
 
-/* dst <- the move's source on this cell. */
 enum hsp_status hsp_move_fetch(const struct hsp_move_run *r, const struct hsp_cell_view *dst,
                                const struct hsp_box *cell, struct hsp_err *err)
 {
@@ -68,7 +69,6 @@ enum hsp_status hsp_move_fetch(const struct hsp_move_run *r, const struct hsp_ce
     return st;
 }
 
-/* Between the tensors and @buf, which has room for the cell; *at moves on by its bytes. */
 enum hsp_status hsp_move_pack(const struct hsp_move_run *r, const struct hsp_box *cell,
                               uint8_t *buf, size_t *at, struct hsp_err *err)
 {
@@ -85,7 +85,6 @@ enum hsp_status hsp_move_unpack(const struct hsp_move_run *r, const struct hsp_b
     return cells(r, &r->out, &v, cell, HSP_CELLS_COPY, err);
 }
 
-/* All cells of the move, one after the other. */
 enum hsp_status hsp_move_pack_all(const struct hsp_move_run *r, uint8_t *buf, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -115,7 +114,6 @@ enum hsp_status hsp_move_no_memory(struct hsp_err *err, size_t bytes)
 
 /* ---- images ---- */
 
-/* The image of @bytes at @buf for the transport to use, *ret: @buf itself where none is needed. */
 enum hsp_status hsp_image_of(const struct hsp_move_run *r, struct hsp_staging_buffer *p, void *buf,
                              size_t bytes, uint8_t **ret, struct hsp_err *err)
 {
@@ -135,7 +133,6 @@ enum hsp_status hsp_image_write(const struct hsp_move_run *r, void *image, const
     return r->staged ? b->copy(b, r->q, image, buf, bytes, err) : HSP_OK;
 }
 
-/* The device has written the images: the transport may read them. */
 enum hsp_status hsp_images_ready(const struct hsp_move_run *r, struct hsp_err *err)
 {
     return r->staged ? hsp_queue_finish(r->e, r->q, err) : HSP_OK;

@@ -1,4 +1,3 @@
-/* Moves of a group of ranks: sums and gathers. moves.c says what a move is. */
 #include "worker/exec/move_group.h"
 
 #include <stdlib.h>

@@ -1,12 +1,13 @@
-/* @@SENTENCE@@ move_group: purpose to be written. */
+/* Runs the moves of a Reshard that are collectives: all-reduce, reduce-scatter, all-gather, and
+ * sums whose result is sent on. */
 #ifndef HSP_MOVE_GROUP_H
 #define HSP_MOVE_GROUP_H
 #include "worker/exec/moves_impl.h"
 
 enum hsp_status hsp_move_all_reduce(const struct hsp_move_run *r, struct hsp_err *err);
-/* Collectives whose cells have roots. */
+/* Reduce-scatter and all-gather: each cell belongs to one rank of the group, its root. */
 enum hsp_status hsp_move_rooted(const struct hsp_move_run *r, struct hsp_err *err);
-/* Sums that are handed on. */
+/* A sum of which each root sends its cells on to the ranks that need them. */
 enum hsp_status hsp_move_reduce_send(const struct hsp_move_run *r, struct hsp_err *err);
 
 #endif

@@ -12,6 +12,7 @@
 #include "worker/exec/move_cells.h"
 #include "worker/exec/move_group.h"
 #include "worker/exec/moves_impl.h"
+#include "worker/exec/operand.h"
 #include "worker/exec/staging.h"
 
 /* ---- copy ---- */

@@ -1,7 +1,7 @@
-/* Inside of the moves: what their files share. */
+/* Holds the state of one move while it runs, which moves.c, move_group.c and move_cells.c share. */
 #ifndef HSP_MOVES_IMPL_H
 #define HSP_MOVES_IMPL_H
-#include "worker/exec/runner.h"
+#include "worker/exec/engine_impl.h"
 
 struct hsp_move_run {
     struct hsp_engine *e;

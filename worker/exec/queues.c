@@ -1,16 +1,19 @@
 /* The two queues of a schedule, on the host and on the device.
  *
- * The host's part: a thread for each queue gives its entries in order, each after the entries of the
- * other queue it waits for were given. The device's part: in front of such an entry its queue awaits
- * the ticket of the last of those. So whatever is awaited on the device was given before, and the two
- * cannot block each other there. Schedules follow each other the same way: each queue awaits what the
- * other was given in the schedule before. On a CPU what was given is done, and tickets say nothing. */
+ * The host's part: a thread for each queue gives its entries in order, each after the entries of
+ * the other queue it waits for were given. The device's part: in front of such an entry its queue
+ * awaits the ticket of the last of those. So whatever is awaited on the device was given before,
+ * and the two cannot block each other there. Schedules follow each other the same way: each queue
+ * awaits what the other was given in the schedule before. On a CPU what was given is done, and
+ * tickets say nothing. */
 #include "worker/exec/queues.h"
 
 #include <string.h>
 
+#include "worker/exec/device_queue.h"
+#include "worker/exec/engine_impl.h"
+#include "worker/exec/entry.h"
 #include "worker/exec/interp.h"
-#include "worker/exec/runner.h"
 
 void hsp_engine_fail(struct hsp_engine *e, const struct hsp_err *why)
 {
@@ -63,67 +66,6 @@ static enum hsp_status await_entries(struct hsp_engine *e, enum hsp_queue q, uin
     return st;
 }
 
-/* ---- time on the device ---- */
-
-bool hsp_measures(const struct hsp_engine *e)
-{
-    return e->o.backend->device && e->o.backend->seconds != NULL;
-}
-
-/* Adds the oldest span's seconds; it has been reached. Hooks that fetch give so many marks of their own
- * that it may be forgotten. The lock is held. */
-static enum hsp_status take_first(struct hsp_engine *e, struct hsp_err *err)
-{
-    struct hsp_spans *s = &e->spans;
-    struct hsp_backend *b = e->o.backend;
-    double seconds = 0.0;
-    enum hsp_status st = b->seconds(b, HSP_DEVQ_COMPUTE, s->ring[s->first].from,
-                                    s->ring[s->first].to, &seconds, err);
-    s->seconds += seconds;
-    s->first = (s->first + 1) % HSP_MAX_SPANS;
-    s->n--;
-    return st == HSP_ENOENT ? HSP_OK : st;
-}
-
-enum hsp_status hsp_spans_take(struct hsp_engine *e, struct hsp_err *err)
-{
-    struct hsp_spans *s = &e->spans;
-    enum hsp_status st = HSP_OK;
-    (void)pthread_mutex_lock(&e->lock);
-    while (st == HSP_OK && s->n > 0 && s->ring[s->first].to <= e->awaited[HSP_QUEUE_COMM]) {
-        st = take_first(e, err);
-    }
-    (void)pthread_mutex_unlock(&e->lock);
-    return st;
-}
-
-/* Notes an entry of the compute queue. The host is never further ahead of the device than there is
- * room for. */
-static enum hsp_status span_add(struct hsp_engine *e, uint64_t from, uint64_t to,
-                                struct hsp_err *err)
-{
-    struct hsp_spans *s = &e->spans;
-    struct hsp_backend *b = e->o.backend;
-    enum hsp_status st = HSP_OK;
-    (void)pthread_mutex_lock(&e->lock);
-    uint64_t oldest = s->n == HSP_MAX_SPANS ? s->ring[s->first].to : 0;
-    (void)pthread_mutex_unlock(&e->lock);
-    if (oldest > 0) {
-        st = b->finish(b, HSP_DEVQ_COMPUTE, oldest, err);
-    }
-    (void)pthread_mutex_lock(&e->lock);
-    if (st == HSP_OK && s->n == HSP_MAX_SPANS) { /* a vote may have taken some meanwhile */
-        st = take_first(e, err);
-    }
-    if (st == HSP_OK) {
-        uint32_t k = (s->first + s->n++) % HSP_MAX_SPANS;
-        s->ring[k].from = from;
-        s->ring[k].to = to;
-    }
-    (void)pthread_mutex_unlock(&e->lock);
-    return st;
-}
-
 /* ---- entries ---- */
 
 /* Gives entry @k to the device, with the tickets around it. */
@@ -144,7 +86,7 @@ static enum hsp_status run_entry(struct hsp_engine *e, enum hsp_queue q, uint32_
     if (st == HSP_OK) {
         st = b->mark(b, hsp_devq_of(q), &e->ticket[q][k], err);
     }
-    return st == HSP_OK && timed ? span_add(e, from, e->ticket[q][k], err) : st;
+    return st == HSP_OK && timed ? hsp_span_add(e, from, e->ticket[q][k], err) : st;
 }
 
 static void run_queue(struct hsp_engine *e, enum hsp_queue q)
@@ -249,12 +191,4 @@ void hsp_run_schedule(struct hsp_engine *e, const struct hsp_sched *s, bool eval
     e->wait_ns += hsp_clock_ns() - from;
     e->sched = NULL;
     (void)pthread_mutex_unlock(&e->lock);
-}
-
-enum hsp_status hsp_queue_finish(struct hsp_engine *e, enum hsp_devq q, struct hsp_err *err)
-{
-    struct hsp_backend *b = e->o.backend;
-    uint64_t ticket = 0;
-    enum hsp_status st = b->mark(b, q, &ticket, err);
-    return st == HSP_OK ? b->finish(b, q, ticket, err) : st;
 }

@@ -1,11 +1,12 @@
-/* See record.h. Spans of a device wait for their times in the order they were given: at most PENDING of
- * a queue, so that their marks are among those the backend remembers. */
+/* Spans of a device wait for their times in the order in which they were given. At most PENDING
+ * spans of a queue wait, so that the backend still remembers their marks. */
 #include "worker/exec/record.h"
 
 #include <stdlib.h>
 
+#include "worker/exec/device_queue.h"
+#include "worker/exec/engine_impl.h"
 #include "worker/exec/queues.h"
-#include "worker/exec/runner.h"
 
 #define PENDING (HSP_MAX_MARKS / 8) /* a span has two marks, its entry two or three */
 
@@ -132,8 +133,8 @@ static enum hsp_status since(struct hsp_backend *b, enum hsp_queue q, const stru
     return st;
 }
 
-/* The first @n of the open spans get their times, the device has reached them then. Those it has forgotten
- * are lost, and all others that are open. */
+/* The first @n of the open spans get their times, the device has reached them then. Those it has
+ * forgotten are lost, and all others that are open. */
 static enum hsp_status settle(struct hsp_engine *e, struct hsp_recorder *r, enum hsp_queue q,
                               uint32_t n, struct hsp_err *err)
 {

@@ -1,17 +1,18 @@
 /* Runs of instructions that the device does alone: given once, then repeated by their key.
  *
- * The key is a digest over everything the backend's calls depend on: kinds, ops, attributes, origins,
- * types, boxes and addresses of all operands, and the moves inside of a device. Numbers that change
- * from step to step are none of it: they lie in the device's memory. So equal keys mean equal calls,
- * whatever program or step they belong to. */
+ * The key is a digest over everything the backend's calls depend on: kinds, ops, attributes,
+ * origins, types, boxes and addresses of all operands, and the moves inside of a device. Numbers
+ * that change from step to step are none of it: they lie in the device's memory. So equal keys mean
+ * equal calls, whatever program or step they belong to. */
 #include "worker/exec/replay.h"
 
 #include <string.h>
 
 #include "worker/exec/engine.h"
+#include "worker/exec/engine_impl.h"
 #include "worker/exec/interp.h"
 #include "worker/exec/move_cells.h"
-#include "worker/exec/runner.h"
+#include "worker/exec/operand.h"
 
 #define REPLAY_MIN 4 /* instructions; fewer are given as fast as a replay is */
 
@@ -183,8 +184,9 @@ enum hsp_status hsp_replay_run(struct hsp_engine *e, uint32_t k, uint32_t n, uin
     put(&key, (uint64_t)q);
     for (uint32_t j = k; j < k + n; j++) {
         put_instr(&key, e, j, micro, q);
-        put(&key, e->way->tails != NULL ? e->way->tails[j].n : 0); /* what stays unwritten */
-        put(&key, e->way->bunches != NULL ? e->way->bunches[j].n : 0);
+        put(&key,
+            e->way->epilogues != NULL ? e->way->epilogues[j].n : 0); /* what stays unwritten */
+        put(&key, e->way->launches != NULL ? e->way->launches[j].n : 0);
     }
     struct hsp_digest d = key_now(&key);
     enum hsp_status st = b->begin(b, hsp_devq_of(q), &d, &replayed, err);

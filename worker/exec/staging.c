@@ -1,12 +1,12 @@
-/* Memory between the host and the device: pack buffers, loads, statistics. */
 #include "worker/exec/staging.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/op/bf16.h"
+#include "worker/exec/device_queue.h"
+#include "worker/exec/engine_impl.h"
 #include "worker/exec/queues.h"
-#include "worker/exec/runner.h"
 
 #define STAT_BYTES ((size_t)8) /* of one value, whatever its type */
 

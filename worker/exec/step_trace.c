@@ -1,4 +1,4 @@
-/* See step_trace.h. Spans of the same instructions have one label. */
+/* Spans of the same instructions share one label. */
 #include "worker/exec/step_trace.h"
 
 #include <stdio.h>
@@ -69,8 +69,8 @@ static double operand_bytes(const struct hsp_program *p, uint32_t tensor)
            (double)hsp_dtype_size((enum hsp_dtype)p->tpl.tensors[tensor].dtype);
 }
 
-/* As the planner counts it (daemon/planner/work.h), so that the two can be compared: operations of products by their
- * shape, bytes read and written by the others. */
+/* As the planner counts it (daemon/planner/work.h), so that the two can be compared: operations of
+ * products by their shape, bytes read and written by the others. */
 static void add_op(const struct hsp_program *p, const struct hsp_instr *i, bool product,
                    struct hsp_part_label *l)
 {

@@ -13,8 +13,8 @@ struct hsp_state_span {     /* of the thread that keeps the state */
     int64_t from_ns, to_ns; /* hsp_clock_ns */
 };
 
-/* @programs: of the pool, the one for the longest sequences first; they are those that were recorded.
- * @state: in order, none begins before the one in front has ended. HSP_ENOMEM. */
+/* @programs: of the pool, the one for the longest sequences first; they are those that were
+ * recorded. @state: in order, none begins before the one in front has ended. HSP_ENOMEM. */
 enum hsp_status hsp_step_trace(const struct hsp_recording *r,
                                const struct hsp_program *const *programs, uint32_t n_programs,
                                const struct hsp_state_span *state, uint32_t n_state,

@@ -1,4 +1,3 @@
-/* The VOTE instruction: exchange of the records and what the step does with the outcome. */
 #include "worker/exec/voting.h"
 
 #include <inttypes.h> /* PRIu64 */
@@ -6,8 +5,9 @@
 
 #include "proto/program/data_cursor.h"
 #include "worker/comm/collective.h"
+#include "worker/exec/device_queue.h"
+#include "worker/exec/engine_impl.h"
 #include "worker/exec/queues.h"
-#include "worker/exec/runner.h"
 #include "worker/exec/staging.h"
 
 static enum hsp_status exchange(struct hsp_engine *e, const struct hsp_vote_record *mine,

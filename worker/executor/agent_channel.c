@@ -1,4 +1,3 @@
-/* See agent_channel.h. */
 #include "worker/executor/agent_channel.h"
 
 #include <errno.h>

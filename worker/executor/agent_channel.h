@@ -1,4 +1,4 @@
-/* Messages over the socketpair between an agent and one executor, as the executor sees it.
+/* Sends and receives messages over the socketpair to the agent.
  *
  * Role:      the executor's control thread receives, any of its threads sends.
  * Purity:    shell.
@@ -21,8 +21,8 @@ struct hsp_chan {
 void hsp_chan_init(struct hsp_chan *c, int fd);
 void hsp_chan_fini(struct hsp_chan *c); /* closes the descriptor */
 
-/* Sends one message; blocks while the agent does not read. HSP_ECLOSED, errors of hsp_msg_encode.
- */
+/* Sends one message; blocks while the agent does not read. HSP_ECLOSED, errors of
+ * hsp_msg_encode. */
 enum hsp_status hsp_chan_send(struct hsp_chan *c, const struct hsp_msg *m, struct hsp_err *err);
 
 /* Reads what is there and takes the next message out of it. @arena holds the message, *ret_frame

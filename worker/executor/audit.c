@@ -1,4 +1,4 @@
-/* See audit.h. The samples come from the step sheet the engine reads: same function, same
+/* The samples come from the step sheet the engine reads: same function, same
  * arguments. */
 #include "worker/executor/audit.h"
 

@@ -1,14 +1,15 @@
-/* The audit: which samples of the global batch each stream has read for each committed step, what
- * state went over each switch, and when each device computed.
+/* Notes which samples each committed step has read, the state at both ends of a switch, and when
+ * each device computed, so that a test can prove what a model has seen.
  *
  * Role:    written for tests and for people who must prove what a model has seen; off by default.
- * Purity:  shell. NODE-DEVICE.jsonl: one JSON line per step and stream. NODE-DEVICE.state: one JSON line
- * at each end of a switch, with the box and content hash of each sealed part: hashes of disjoint boxes of one
- * tensor add up, mod 2^64, to that of their union (box_hash.h), so both ends can be compared whatever the cuts.
- * NODE-DEVICE.activity: a
- * record of 16 bytes, host byte order, for each instruction of the compute queue when it is done:
- * i64 monotonic clock in ns, u32 epoch (its low 32 bits), u32 kind of segment (enum
- * hsp_segment_kind). */
+ * Purity:  shell (files).
+ * Format:  NODE-DEVICE.jsonl has one JSON line per step and stream. NODE-DEVICE.state has one JSON
+ *          line at each end of a switch, with the box and content hash of each sealed part. Hashes of
+ *          disjoint boxes of one tensor add up, mod 2^64, to the hash of their union (box_hash.h), so
+ *          both ends can be compared whatever the cuts. NODE-DEVICE.activity has a record of 16 bytes,
+ *          host byte order, for each instruction of the compute queue when it is done: i64 monotonic
+ *          clock in ns, u32 epoch (its low 32 bits), u32 kind of segment (enum hsp_segment_kind).
+ */
 #ifndef HSP_AUDIT_H
 #define HSP_AUDIT_H
 #include "worker/executor/epoch.h"
@@ -17,8 +18,9 @@
  * writes. HSP_OK without an audit folder. HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_audit_step(const struct hsp_ex_epoch *e, uint64_t step, struct hsp_err *err);
 
-/* Notes the hashes of this member's own state, which is sealed as @version: where it leaves an epoch, and
- * where it begins one with what it fetched. A note that cannot be written is told in the log. */
+/* Notes the hashes of this member's own state, which is sealed as @version: where it leaves an
+ * epoch, and where it begins one with what it fetched. A note that cannot be written is told in the
+ * log. */
 void hsp_audit_state(const struct hsp_ex_epoch *e, uint64_t version, bool begins);
 
 /* Notes that compute instruction @instr is done; for the engine's `traced` hook. Instructions of

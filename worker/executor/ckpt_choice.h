@@ -1,14 +1,16 @@
-/* Which of the checkpoints that members have of one version all of them take.
+/* Chooses the checkpoint that all members load when they have several of one version.
  *
- * Role:       each member says what its folder has, hears the same of all others, and decides alike.
+ * Role:       each member says what its folder has, hears the same of all others, and decides
+ *             alike.
  *             A folder may have the version of another history: from before a roll-back, or of an
  *             earlier job of this name with the same data. hspmdd says which one is meant.
  * Purity:     pure.
  * Ownership:  nothing is allocated.
- * Invariants: (I1) the choice depends on the offers and the wish only, so all members make the same.
- *             (I2) where it is known which is meant, no other is chosen. Its content tells: terms and
- *             epochs may be those of another job of this name, and the same state written again is
- *             as good.
+ * Invariants: (I1) the choice depends on the offers and the wish only, so all members make the
+ *             same.
+ *             (I2) where it is known which is meant, no other is chosen. Its content tells: terms
+ *             and epochs may be those of another job of this name, and the same state written again
+ *             is as good.
  */
 #ifndef HSP_CKPT_CHOICE_H
 #define HSP_CKPT_CHOICE_H

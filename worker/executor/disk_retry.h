@@ -1,7 +1,7 @@
-/* Files of a job that cannot be written: what to say, when to try again.
+/* Explains files of a job that cannot be written, and says when to try again.
  *
- * Role:      the final model (epoch_export.c) is tried until it is written; of a checkpoint that failed
- *            the report says the same.
+ * Role:      the final model (epoch_export.c) is tried until it is written; of a checkpoint that
+ *            failed the report says the same.
  * Purity:    pure.
  */
 #ifndef HSP_DISK_RETRY_H

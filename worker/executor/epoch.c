@@ -1,4 +1,4 @@
-/* Life of an epoch: build, wait for the word, fetch, train. See epoch.h.
+/* Phases:
  *
  *   BUILDING --READY sent--> READY --START or hand-over--> MOVING --weights here--> RUNNING
  *   RUNNING --all steps done--> SERVING     RUNNING --switched--> LEFT
@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -23,11 +22,13 @@
 #include "proto/program/program_check.h"
 #include "proto/program/template_codec.h"
 #include "worker/comm/mesh/mesh_join.h"
+#include "worker/comm/mesh/mesh_links.h"
 #include "worker/comm/mesh/mesh_start.h"
 #include "worker/data/documents.h"
 #include "worker/exec/state_init.h"
 #include "worker/executor/audit.h"
 #include "worker/executor/epoch_checkpoint.h"
+#include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_copies.h"
 #include "worker/executor/epoch_nccl.h"
 #include "worker/executor/epoch_replicate.h"
@@ -35,26 +36,9 @@
 #include "worker/executor/epoch_segments.h"
 #include "worker/executor/epoch_train.h"
 #include "worker/executor/epoch_transfer.h"
-#include "worker/state/segment_name.h"
 
 #define EPOCH_ARENA \
     ((size_t)1 << 30) /* a package of 64 MiB decodes to less than eight times as much */
-
-static void set_phase(struct hsp_ex_epoch *e, enum hsp_epoch_phase phase)
-{
-    (void)pthread_mutex_lock(&e->lock);
-    e->phase = phase;
-    (void)pthread_cond_broadcast(&e->cond);
-    (void)pthread_mutex_unlock(&e->lock);
-}
-
-static void poke(int event_fd)
-{
-    uint64_t one = 1;
-    if (write(event_fd, &one, sizeof one) < 0) {
-        return; /* the counter is full: whoever reads it is being woken anyway */
-    }
-}
 
 /* On a mesh's I/O thread: a peer broke. The control thread acts. */
 static void note_lost(struct hsp_ex_epoch *e, uint32_t rank, const char *why, bool only_moving)
@@ -67,7 +51,7 @@ static void note_lost(struct hsp_ex_epoch *e, uint32_t rank, const char *why, bo
                        rank < e->pkg.n_peers ? e->pkg.peers[rank].name : "?", why);
     }
     (void)pthread_mutex_unlock(&e->lock);
-    poke(e->env->wake_fd);
+    hsp_epoch_poke(e->env->wake_fd);
 }
 
 static void on_peer_lost(void *ctx, uint32_t rank, const char *why)
@@ -79,16 +63,6 @@ static void on_peer_lost(void *ctx, uint32_t rank, const char *why)
 static void on_mover_lost(void *ctx, uint32_t rank, const char *why)
 {
     note_lost(ctx, rank, why, true);
-}
-
-static void send_msg(struct hsp_ex_epoch *e, struct hsp_msg *m)
-{
-    struct hsp_err err = {0};
-    m->epoch = e->number;
-    if (hsp_chan_send(e->env->chan, m, &err) != HSP_OK) {
-        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report %s: %s",
-                hsp_msg_name(m->type), err.msg);
-    }
 }
 
 /* ---- build ---- */
@@ -202,19 +176,6 @@ static enum hsp_status open_dataset(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-enum hsp_status hsp_epoch_cursor(const struct hsp_ex_epoch *e, uint64_t version,
-                                 struct hsp_data_cursor *ret, struct hsp_err *err)
-{
-    const struct hsp_dataset *d = &e->data->set;
-    struct hsp_corpus corpus;
-    enum hsp_status st = hsp_dataset_corpus(d, &e->prog.bind.data, &corpus, err);
-    if (st == HSP_OK) {
-        hsp_data_cursor_init(&e->prog.bind.data, &corpus, e->data->digest, d->n_bytes, version,
-                             ret);
-    }
-    return st;
-}
-
 static void count_links(struct hsp_ex_epoch *e, enum hsp_epoch_mesh which,
                         const struct hsp_comm *comm)
 {
@@ -307,24 +268,7 @@ static void tell_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struc
                                      .amount = f->amount,
                                      .peer = e->lost ? e->lost_peer : f->peer,
                                      .reason = err->msg}};
-    send_msg(e, &m);
-}
-
-void hsp_epoch_tell_ready(struct hsp_ex_epoch *e)
-{
-    struct hsp_msg m = {
-        .type = HSP_MSG_READY,
-        .u.ready = {.job = e->p->job, .device = e->env->device, .mem_bytes = e->mem_bytes}};
-    m.u.ready.links_shm = e->links.shm;
-    m.u.ready.links_unix = e->links.local;
-    m.u.ready.links_tls = e->links.tls;
-    m.u.ready.links_tcp = e->links.clear;
-    if (e->data != NULL) {
-        m.u.ready.data_bytes = e->data->set.n_bytes;
-        m.u.ready.data_tokens = e->data->set.n_tokens;
-        m.u.ready.data_digest = e->data->digest;
-    }
-    send_msg(e, &m);
+    hsp_epoch_send_msg(e, &m);
 }
 
 /* ---- state at the start ---- */
@@ -351,7 +295,8 @@ static void void_above(struct hsp_ex_epoch *e, uint64_t version)
     }
 }
 
-/* A file that is not the weights of this model is the same on every try and every device: HSP_ESTATE. */
+/* A file that is not the weights of this model is the same on every try and every device:
+ * HSP_ESTATE. */
 static enum hsp_status take_weights(struct hsp_ex_epoch *e, void *area, struct hsp_err *err)
 {
     struct hsp_st_reader *r = NULL;
@@ -386,8 +331,8 @@ static enum hsp_status make_fresh(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* A member with processors for both has only the weights of what moves then: the keeper thread fetches the
- * rest. */
+/* A member with processors for both has only the weights of what moves then: the keeper thread
+ * fetches the rest. */
 static enum hsp_status get_state(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -429,24 +374,6 @@ static bool await_go(struct hsp_ex_epoch *e, uint64_t *version)
     return ok;
 }
 
-void hsp_epoch_tell_started(struct hsp_ex_epoch *e, uint64_t version)
-{
-    struct hsp_msg m = {.type = HSP_MSG_STARTED,
-                        .u.started = {.job = e->p->job,
-                                      .device = e->env->device,
-                                      .step = version,
-                                      .transfer_ms = now_ms() - e->version_ms,
-                                      .weights_ms = e->fetched.weights_ms,
-                                      .optimizer_ms = e->fetched.optimizer_ms,
-                                      .seal_ms = e->fetched.seal_ms,
-                                      .transfer_bytes = e->fetched.bytes,
-                                      .passed_on_bytes = e->fetched.passed_on}};
-    (void)pthread_mutex_lock(&e->lock); /* before it is said: then a source may be sent away */
-    e->moved = true;
-    (void)pthread_mutex_unlock(&e->lock);
-    send_msg(e, &m);
-}
-
 static enum hsp_status start(struct hsp_ex_epoch *e, uint64_t *version, struct hsp_err *err)
 {
     enum hsp_status st =
@@ -454,8 +381,8 @@ static enum hsp_status start(struct hsp_ex_epoch *e, uint64_t *version, struct h
     /* The clock starts with the version: before that a joiner has only waited. */
     e->version_ms = now_ms();
     if (st == HSP_OK) {
-        set_phase(e, HSP_EPOCH_MOVING);
-        poke(e->env->wake_fd); /* from here on this is the running epoch */
+        hsp_epoch_set_phase(e, HSP_EPOCH_MOVING);
+        hsp_epoch_poke(e->env->wake_fd); /* from here on this is the running epoch */
         st = hsp_epoch_device_begin(e, err);
     }
     if (st == HSP_OK) {
@@ -474,7 +401,7 @@ static enum hsp_status start(struct hsp_ex_epoch *e, uint64_t *version, struct h
 static enum hsp_status serve_or_train(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     if (!e->member && !e->keeps) {
-        set_phase(e, HSP_EPOCH_SERVING);
+        hsp_epoch_set_phase(e, HSP_EPOCH_SERVING);
         return HSP_OK;
     }
     (void)pthread_mutex_lock(&e->lock);
@@ -491,34 +418,6 @@ static enum hsp_status serve_or_train(struct hsp_ex_epoch *e, uint64_t version, 
     return hsp_epoch_train(e, version, err);
 }
 
-void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err,
-                           bool before_start)
-{
-    (void)pthread_mutex_lock(&e->lock);
-    bool tell = !e->cancelled && !e->told;
-    bool lost_one = e->lost && st != HSP_ENOENT; /* what is not there no peer has taken */
-    e->told = true;
-    uint32_t peer = lost_one ? e->lost_peer : HSP_MSG_RANKS;
-    (void)pthread_mutex_unlock(&e->lock);
-    if (!tell) {
-        return;
-    }
-    bool hopeless = st == HSP_ESTATE; /* a full disk may have room when it is tried again */
-    struct hsp_msg lost = {.type = HSP_MSG_PEER_LOST,
-                           .u.lost = {.job = e->p->job,
-                                      .device = e->env->device,
-                                      .peer = peer,
-                                      .before_start = before_start,
-                                      .reason = lost_one ? e->lost_why : err->msg}};
-    struct hsp_msg fail = {
-        .type = HSP_MSG_JOB_FAILED,
-        .u.jobfail = {.job = e->p->job, .device = e->env->device, .reason = err->msg}};
-    hsp_log(e->env->log, HSP_LOG_WARN, "executor", "epoch %" PRIu64 " of job %u broke: %s",
-            e->number, e->p->job, lost_one ? e->lost_why : err->msg);
-    hsp_epoch_say_again(e);
-    send_msg(e, hopeless ? &fail : &lost);
-}
-
 /* A keeper has lost the epoch it took versions of. That may be its end by a switch: the control
  * thread, which knows what is prepared, says it or does not. Which peer broke, the mesh will say. */
 static void keeper_failed(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
@@ -530,7 +429,7 @@ static void keeper_failed(struct hsp_ex_epoch *e, enum hsp_status st, const stru
         hsp_str_printf(e->lost_why, sizeof e->lost_why, "%s", err->msg);
     }
     (void)pthread_mutex_unlock(&e->lock);
-    poke(e->env->wake_fd);
+    hsp_epoch_poke(e->env->wake_fd);
 }
 
 static void fail(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
@@ -565,16 +464,16 @@ static void *run_thread(void *arg)
     enum hsp_status st = build(e, &f, &err);
     if (st != HSP_OK) {
         hsp_epoch_device_check(e->env);
-        set_phase(e, HSP_EPOCH_FAILED);
+        hsp_epoch_set_phase(e, HSP_EPOCH_FAILED);
         if (st != HSP_ECANCELED) {
             tell_failure(e, st, &f, &err);
         }
         return NULL;
     }
-    set_phase(e, HSP_EPOCH_READY);
+    hsp_epoch_set_phase(e, HSP_EPOCH_READY);
     hsp_epoch_tell_ready(e);
     if (!await_go(e, &version)) {
-        set_phase(e, HSP_EPOCH_FAILED);
+        hsp_epoch_set_phase(e, HSP_EPOCH_FAILED);
         return NULL;
     }
     st = start(e, &version, &err);
@@ -633,43 +532,13 @@ enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m
     return HSP_OK;
 }
 
-void hsp_epoch_go(struct hsp_ex_epoch *e, uint64_t version)
-{
-    (void)pthread_mutex_lock(&e->lock);
-    if (!e->go) {
-        e->go = true;
-        e->go_version = version;
-    }
-    (void)pthread_cond_broadcast(&e->cond);
-    (void)pthread_mutex_unlock(&e->lock);
-}
-
-void hsp_epoch_abort(struct hsp_ex_epoch *e)
-{
-    (void)pthread_mutex_lock(&e->lock);
-    struct hsp_comm *comm[HSP_EPOCH_MESHES];
-    memcpy(comm, e->mesh, sizeof comm);
-    struct hsp_engine *engine = e->engine;
-    (void)pthread_cond_broadcast(&e->cond);
-    (void)pthread_mutex_unlock(&e->lock);
-    if (engine != NULL) {
-        hsp_engine_abort(engine);
-    }
-    for (int i = 0; i < HSP_EPOCH_MESHES; i++) {
-        if (comm[i] != NULL) {
-            comm[i]->ops->abort(comm[i]);
-        }
-    }
-    hsp_epoch_direct_abort(e);
-}
-
 /* Says stop to every thread and operation of the epoch; does not wait. */
 static void cancel_epoch(struct hsp_ex_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);
     e->cancelled = true;
     (void)pthread_mutex_unlock(&e->lock);
-    poke(e->cancel_fd);
+    hsp_epoch_poke(e->cancel_fd);
     hsp_epoch_abort(e);
 }
 

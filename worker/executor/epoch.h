@@ -1,15 +1,15 @@
-/* One epoch of one job on one device, from PREPARE to its end.
+/* Runs one epoch of one job on one device, from PREPARE to its end.
  *
  * Role:      made and closed by the executor's control thread (executor.c). Its *run thread* builds
  * the program and the meshes, waits for the word to go, fetches the state, and trains; its *keeper
- *            thread* seals what the updates write, makes the promised copies of every sealed version and the
- *            checkpoints.
+ *            thread* seals what the updates write, makes the promised copies of every sealed
+ *            version and the checkpoints.
  * Threads:   fields under `lock` are shared by the three threads and signalled by `cond`;
  * everything else belongs to the run thread until it has ended. The data mesh is used by the run
  * thread (the engine), the state mesh and that of the move by the run thread until it has made the
- * keeper thread, then by that: of what moves the run thread takes the weights, with which it begins a
- * forward; the keeper thread takes the rest beside it. No state is written by an engine before the first vote,
- * and that waits for the copies of the first version, which come after the rest.
+ * keeper thread, then by that: of what moves the run thread takes the weights, with which it begins
+ * a forward; the keeper thread takes the rest beside it. No state is written by an engine before
+ * the first vote, and that waits for the copies of the first version, which come after the rest.
  * Ownership: the epoch owns its arena, meshes, mapped segments, engine and threads.
  * Contract:  worker/agent/README.md, "What an executor must do".
  */
@@ -80,8 +80,8 @@ enum hsp_epoch_phase {
     HSP_EPOCH_FAILED    /* building failed, or broken: sealed */
 };
 
-/* The meshes of an epoch. A copy never stands between a step and its gradients, and a source that has
- * served may go without breaking the members, so each purpose has its own. */
+/* The meshes of an epoch. A copy never stands between a step and its gradients, and a source that
+ * has served may go without breaking the members, so each purpose has its own. */
 enum hsp_epoch_mesh {
     HSP_MESH_DATA,  /* members: the engine's */
     HSP_MESH_STATE, /* members and keepers: copies; of members also checkpoints, restore */
@@ -197,14 +197,9 @@ enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m
  * write memory any more. NULL allowed; returns NULL. */
 struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e);
 
-/* Says stop to the operations of the epoch, as a break does; does not wait. */
-void hsp_epoch_abort(struct hsp_ex_epoch *e);
-/* START, or the hand-over of the running epoch: begin with @version. */
-void hsp_epoch_go(struct hsp_ex_epoch *e, uint64_t version);
-
 /* ---- shared by the files of the epoch (epoch*.c) ---- */
 
-/* epoch_export.c: gathering of what the gather table names at one rank, final model. */
+/* A gathering at one rank (epoch_export.h) of the parts that the gather table names. */
 #define HSP_GATHER_BYTES   ((size_t)4 << 20) /* of a slab, at most; or one row where that is longer */
 #define HSP_CHANNEL_GATHER 16                /* the next ones are epoch_checkpoint.c's */
 struct hsp_gather {
@@ -218,17 +213,8 @@ struct hsp_gather {
                             const void *data, struct hsp_err *err);
     void *ctx;
 };
-/* epoch.c: READY, first or again; where version @version is in the data, HSP_EINVAL as
- * hsp_dataset_corpus. */
-void hsp_epoch_tell_ready(struct hsp_ex_epoch *e);
-/* The state of @version is here, all of it: sources may go. STARTED. */
-void hsp_epoch_tell_started(struct hsp_ex_epoch *e, uint64_t version);
-/* Once per epoch: PEER_LOST, or JOB_FAILED where no other try can help, with @err as the reason if no peer was lost. Nothing
- * when the epoch was cancelled. */
-void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err,
-                           bool before_start);
-enum hsp_status hsp_epoch_cursor(const struct hsp_ex_epoch *e, uint64_t version,
-                                 struct hsp_data_cursor *ret, struct hsp_err *err);
+
+/* What one checkpoint amounts to (epoch_checkpoint.h). */
 struct hsp_ckpt_sum {
     uint64_t bytes;   /* written here */
     uint64_t content; /* hsp_ckpt_content, at rank 0 */

@@ -1,6 +1,4 @@
-/* Checkpoints: written while the job trains, read back by a resume. See epoch.h.
- *
- * On a shared path each rank writes what it owns, straight from its home. Otherwise two writers on
+/* On a shared path each rank writes what it owns, straight from its home. Otherwise two writers on
  * two nodes (where there are two) each write a whole checkpoint, so that any one node may go: the
  * owners tell the hashes of what they have, the head of the file is written with them, and the data
  * follow in slabs (hsp_epoch_gather) and are hashed again as they come. */
@@ -14,6 +12,7 @@
 
 #include "proto/base/str.h"
 #include "proto/layout/box.h"
+#include "worker/data/documents.h"
 #include "worker/executor/ckpt_choice.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_export.h"
@@ -30,8 +29,8 @@ enum channel {
     CHANNEL_HASH
 };
 
-/* The pieces of a checkpoint: (row of the gather table, kind) in that order; all of them at a writer, at
- * the others their own. */
+/* The pieces of a checkpoint: (row of the gather table, kind) in that order; all of them at a
+ * writer, at the others their own. */
 struct pieces {
     size_t n;
     struct hsp_ckpt_piece *p;
@@ -119,8 +118,8 @@ static enum hsp_status commit(const struct hsp_ex_epoch *e, const char *dir,
     return st;
 }
 
-/* Makes room for a step that this rank is the first to write: attempts of earlier ones are over, unless the epoch
- * before is still at one. */
+/* Makes room for a step that this rank is the first to write: attempts of earlier ones are over,
+ * unless the epoch before is still at one. */
 static enum hsp_status begin(const struct hsp_ex_epoch *e, const char *dir,
                              const struct hsp_ckpt_info *info, struct hsp_err *err)
 {
@@ -131,8 +130,8 @@ static enum hsp_status begin(const struct hsp_ex_epoch *e, const char *dir,
     return st;
 }
 
-/* Rank 0 collects how the writers fared. *disk: how this rank did; at rank 0 then the first of all that
- * did not. The result is about the links. */
+/* Rank 0 collects how the writers fared. *disk: how this rank did; at rank 0 then the first of all
+ * that did not. The result is about the links. */
 static enum hsp_status collect(struct hsp_ex_epoch *e, const bool *writes, enum hsp_status *disk,
                                struct hsp_err *err)
 {
@@ -247,7 +246,8 @@ static enum hsp_status own_hashes(const struct hsp_ex_epoch *e, struct pieces *s
     return st;
 }
 
-/* Between the hashes of rank @owner's pieces and a list, in the order of the pieces; their number. */
+/* Between the hashes of rank @owner's pieces and a list, in the order of the pieces; their
+ * number. */
 static uint64_t list_hashes(const struct hsp_ex_epoch *e, struct pieces *s, uint32_t owner,
                             uint64_t *list, bool take)
 {
@@ -542,8 +542,8 @@ static enum hsp_status check_model(const struct hsp_ex_epoch *e, const struct hs
     return HSP_OK;
 }
 
-/* Opens my checkpoint of @version when it is of this job's model, and goes on where this job is in its
- * data; in the offer what it is, also of one that does not fit. */
+/* Opens my checkpoint of @version when it is of this job's model, and goes on where this job is in
+ * its data; in the offer what it is, also of one that does not fit. */
 static enum hsp_status open_mine(const struct hsp_ex_epoch *e, uint64_t version,
                                  struct hsp_ckpt **ret, struct hsp_ckpt_offer *o,
                                  struct hsp_err *err)
@@ -633,5 +633,18 @@ enum hsp_status hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version, stru
     }
     (void)hsp_ckpt_close(c);
     free(offers);
+    return st;
+}
+
+enum hsp_status hsp_epoch_cursor(const struct hsp_ex_epoch *e, uint64_t version,
+                                 struct hsp_data_cursor *ret, struct hsp_err *err)
+{
+    const struct hsp_dataset *d = &e->data->set;
+    struct hsp_corpus corpus;
+    enum hsp_status st = hsp_dataset_corpus(d, &e->prog.bind.data, &corpus, err);
+    if (st == HSP_OK) {
+        hsp_data_cursor_init(&e->prog.bind.data, &corpus, e->data->digest, d->n_bytes, version,
+                             ret);
+    }
     return st;
 }

@@ -1,14 +1,24 @@
-/* @@SENTENCE@@ epoch_checkpoint: purpose to be written. */
+/* Writes the state of an epoch as a checkpoint while the job trains, and reads the state back for a
+ * resume.
+ *
+ * Purity:  shell (files, and messages of the state mesh).
+ * Threads: hsp_epoch_checkpoint runs on the keeper thread, hsp_epoch_restore on the run thread.
+ */
 #ifndef HSP_EPOCH_CHECKPOINT_H
 #define HSP_EPOCH_CHECKPOINT_H
 #include "worker/executor/epoch.h"
 
-/* Checkpoints, restore of the one that PREPARE means. *ret_disk: how the writing fared, at rank 0 that of all; @err says why
- * not. The result is about the others: they wait for what this rank cannot do, or this one for them, and
- * the epoch is over. */
+/* Writes the checkpoint of @version together with all members. *ret_disk: how the writing fared, at
+ * rank 0 that of all members; @err says why a disk failed. The result is about the links: when a
+ * member does not do its part the others wait in vain, and the epoch is over. */
 enum hsp_status hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t version,
                                      struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
                                      struct hsp_err *err);
+/* Reads the checkpoint that PREPARE names into the segments of this epoch: from the own folder,
+ * else from the first member that has it. HSP_ENOENT: no member has it. */
 enum hsp_status hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err);
+/* The place of @version in the data, as a manifest states it. HSP_EINVAL as hsp_dataset_corpus. */
+enum hsp_status hsp_epoch_cursor(const struct hsp_ex_epoch *e, uint64_t version,
+                                 struct hsp_data_cursor *ret, struct hsp_err *err);
 
 #endif

@@ -1,9 +1,6 @@
-/* Rows of state between ranks: which version an epoch begins with, and the second copies of each
- * version while it trains. The transfer at the start: epoch_transfer.c.
- *
- * A row of a copy travels as one message: u64 version, u64 content hash (additive over its kinds), then the
- * box of each kind, dense. Both ends go through the same table in the same order, sends never
- * block, so the order of messages between two ranks is the same on both and nobody waits in a
+/* A row of a copy travels as one message: u64 version, u64 content hash (additive over its kinds),
+ * then the box of each kind, dense. Both ends go through the same table in the same order, sends
+ * never block, so the order of messages between two ranks is the same on both and nobody waits in a
  * circle. */
 #include "worker/executor/epoch_copies.h"
 
@@ -136,7 +133,6 @@ static size_t largest_row(const struct hsp_ex_epoch *e, const struct hsp_pkg_tab
     return ROW_HEAD + max;
 }
 
-/* The lowest peer of the running epoch tells every peer that is new. */
 enum hsp_status hsp_epoch_learn_version(struct hsp_ex_epoch *e, uint64_t *version,
                                         struct hsp_err *err)
 {

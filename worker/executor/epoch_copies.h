@@ -1,18 +1,23 @@
-/* @@SENTENCE@@ epoch_copies: purpose to be written. */
+/* Sends each sealed version to the ranks that keep its second copies, and tells a joiner the
+ * version with which an epoch begins.
+ */
 #ifndef HSP_EPOCH_COPIES_H
 #define HSP_EPOCH_COPIES_H
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_transfer_impl.h"
 
-/* The sealed segments of layout @plan at @version that this device holds. Errors of segments; nothing
- * is left open then. */
+/* The sealed segments of layout @plan at @version that this device holds. Errors of segments;
+ * nothing is left open then. */
 enum hsp_status hsp_epoch_sources_open(const struct hsp_ex_epoch *e, uint64_t plan,
                                        uint64_t version, struct hsp_epoch_sources *s,
                                        struct hsp_err *err);
 void hsp_epoch_sources_close(struct hsp_epoch_sources *s);
-/* Rows over the state mesh. */
+/* The version with which a switch begins, over the mesh of the move: the lowest peer of the running
+ * epoch tells every peer that is new. Errors of the mesh. */
 enum hsp_status hsp_epoch_learn_version(struct hsp_ex_epoch *e, uint64_t *version,
                                         struct hsp_err *err);
+/* Sends the copies of @version and takes those kept here, over the state mesh; returns when they
+ * are confirmed. Errors of the mesh. */
 enum hsp_status hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
                                        struct hsp_err *err);
 

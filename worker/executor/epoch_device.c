@@ -1,4 +1,3 @@
-/* See epoch_device.h. */
 #include "worker/executor/epoch_device.h"
 
 #include <inttypes.h>
@@ -61,7 +60,8 @@ static enum hsp_status try_rest(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* Both segments are written here, so they are mapped as pinning wants it. Without it all goes on, slower. */
+/* Both segments are written here, so they are mapped as pinning wants it. Without it all goes on,
+ * slower. */
 static void pin_segments(struct hsp_ex_epoch *e)
 {
     struct hsp_backend *b = e->env->backend;

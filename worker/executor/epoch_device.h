@@ -1,20 +1,24 @@
-/* The state of an epoch in the memory of a device (a GPU): two version slots beside the two segments.
+/* Keeps the state of an epoch in the memory of a device (a GPU): two version slots beside the two
+ * segments.
  *
  * The engine reads and writes the slots. A version is copied from its slot into the segment of the
- * same parity when the device has written it (hsp_epoch_device_save, then it is sealed), and from the segment into
- * the slot before the first step of an epoch (hsp_epoch_device_load). All else, copies for others,
- * checkpoints, the final model, what a switch moves, reads segments, and these only when sealed: so it
- * knows nothing of devices. Where the backend is no device the slots are the segments, and all of
- * this does nothing.
+ * same parity when the device has written it (hsp_epoch_device_save, then it is sealed), and from
+ * the segment into the slot before the first step of an epoch (hsp_epoch_device_load). All else,
+ * copies for others, checkpoints, the final model, what a switch moves, reads segments, and these
+ * only when sealed: so it knows nothing of devices. Where the backend is no device the slots are
+ * the segments, and all of this does nothing.
  *
- * Queue:     HSP_DEVQ_STATE. One caller at a time: the run thread until the keeper thread begins, then
- *            whoever seals (`sealing` of the epoch), which is never two epochs at once: the next one
- *            begins when this one has sealed its last.
+ * Queue:     HSP_DEVQ_STATE. One caller at a time: the run thread until the keeper thread begins,
+ *            then whoever seals (`sealing` of the epoch), which is never two epochs at once: the
+ *            next one begins when this one has sealed its last.
  * Order:     slot t mod 2 is written again by the update of step t + 1, which comes after vote
- *            t + 1, which waits for the copies of version t + 1; version t was copied out before vote t.
- * Memory:    an epoch that is alone on the device takes its slots at PREPARE, and tries whether the rest
- *            fits too. One beside another takes them when it begins; the other has given back all it had by then.
- *            Segments are pinned at PREPARE and until the epoch is left; refused, that is told once in the log.
+ *            t + 1, which waits for the copies of version t + 1; version t was copied out before
+ *            vote t.
+ * Memory:    an epoch that is alone on the device takes its slots at PREPARE, and tries whether the
+ *            rest fits too. One beside another takes them when it begins; the other has given back
+ *            all it had by then.
+ *            Segments are pinned at PREPARE and until the epoch is left; refused, that is told once
+ *            in the log.
  */
 #ifndef HSP_EPOCH_DEVICE_H
 #define HSP_EPOCH_DEVICE_H
@@ -42,14 +46,15 @@ void hsp_epoch_device_slots(const struct hsp_ex_epoch *e, void *ret_slot[2]);
 /* @part of @version from its segment to its slot; it is there on return. Errors of the device. */
 enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
                                       enum hsp_epoch_part part, struct hsp_err *err);
-/* The newest version that was written, from its slot to its segment; it is there on return, and no source
- * before it is sealed. Errors of the device: the segment has garbage and no version. */
+/* The newest version that was written, from its slot to its segment; it is there on return, and no
+ * source before it is sealed. Errors of the device: the segment has garbage and no version. */
 enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version,
                                       struct hsp_err *err);
-/* Before a vote, by its thread: the copies so far are done, also for what this thread gives next. */
+/* Before a vote, by its thread: the copies so far are done, also for what this thread gives
+ * next. */
 enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *err);
-/* The epoch has been left, and the next one may begin: gives back the memory of engine and slots. The run thread,
- * between steps, which holds the epoch's lock. */
+/* The epoch has been left, and the next one may begin: gives back the memory of engine and slots.
+ * The run thread, between steps, which holds the epoch's lock. */
 void hsp_epoch_device_leave(struct hsp_ex_epoch *e);
 /* When all threads have ended and the engine is closed. */
 void hsp_epoch_device_close(struct hsp_ex_epoch *e);

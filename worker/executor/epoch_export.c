@@ -1,13 +1,12 @@
-/* State on its way to files: gathering, and the final model. See epoch.h.
- *
- * Gathering goes through the gather table, which names each element of each parameter once: its
+/* Gathering goes through the gather table, which names each element of each parameter once: its
  * owner sends it to the writer, in slabs, so that neither side needs room for more than one.
  *
  * The final model is all there is to show for the training, so a disk that does not take it ends
  * nothing: rank 0 tells why, and tries again with pauses (disk_retry.h) until it is written or the
  * epoch ends. It reserves room for the whole before it says GATHER to the others; when the writing
- * fails all the same it says so again. Until WRITTEN all stay, and a loss is mended as in training. When
- * rank 0 waits and is armed it says LEAVE: the next epoch writes, on a device whose disk may take it. */
+ * fails all the same it says so again. Until WRITTEN all stay, and a loss is mended as in training.
+ * When rank 0 waits and is armed it says LEAVE: the next epoch writes, on a device whose disk may
+ * take it. */
 #include "worker/executor/epoch_export.h"
 
 #include <errno.h>
@@ -202,7 +201,8 @@ static enum hsp_status write_texts(struct hsp_ex_epoch *e, const char *dir,
 
 /* ---- until it is written ---- */
 
-/* Waits @ms, or until this device is armed: *ret_epoch, else 0. HSP_ECANCELED: the epoch has ended. */
+/* Waits @ms, or until this device is armed: *ret_epoch, else 0. HSP_ECANCELED: the epoch has
+ * ended. */
 static enum hsp_status rest(struct hsp_ex_epoch *e, uint32_t ms, uint64_t *ret_epoch,
                             struct hsp_err *err)
 {
@@ -219,8 +219,8 @@ static enum hsp_status rest(struct hsp_ex_epoch *e, uint32_t ms, uint64_t *ret_e
     return ended ? hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended") : HSP_OK;
 }
 
-/* Rank 0: the outputs could not be written, for the @tries th time. Says why (a later hspmdd has not
- * heard it, so each time) and waits; as rest(). */
+/* Rank 0: the outputs could not be written, for the @tries th time. Says why (a later hspmdd has
+ * not heard it, so each time) and waits; as rest(). */
 static enum hsp_status await_disk(struct hsp_ex_epoch *e, uint32_t tries, struct hsp_err *why,
                                   uint64_t *ret_epoch, struct hsp_err *err)
 {
@@ -273,7 +273,8 @@ static enum hsp_status await_armed(struct hsp_ex_epoch *e, uint64_t *ret_epoch, 
     return st;
 }
 
-/* Every rank but 0: gives its part each time it is asked for. *ret_epoch as hsp_epoch_write_final. */
+/* Every rank but 0: gives its part each time it is asked for. *ret_epoch as
+ * hsp_epoch_write_final. */
 static enum hsp_status serve_model(struct hsp_ex_epoch *e, uint64_t *ret_epoch, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];

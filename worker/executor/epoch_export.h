@@ -1,4 +1,7 @@
-/* @@SENTENCE@@ epoch_export: purpose to be written. */
+/* Gathers state at one rank in slabs, and writes the final model with it.
+ *
+ * Purity:  shell (files, and messages of a mesh).
+ */
 #ifndef HSP_EPOCH_EXPORT_H
 #define HSP_EPOCH_EXPORT_H
 #include "worker/executor/epoch.h"
@@ -9,9 +12,9 @@ enum hsp_status hsp_epoch_home_row(const struct hsp_ex_epoch *e, uint64_t versio
                                    const struct hsp_segment_row **ret, const void **ret_data,
                                    struct hsp_err *err);
 enum hsp_status hsp_epoch_make_dirs(const char *path, struct hsp_err *err);
-/* @metrics: gets the lines of metrics.jsonl on rank 0. A disk that does not take them is told and waited
- * for: HSP_ECANCELED when the epoch ends meanwhile. *ret_epoch: 0, or the one that is to write them
- * instead: all members are armed for it. */
+/* @metrics: gets the lines of metrics.jsonl on rank 0. A disk that does not take them is told and
+ * waited for: HSP_ECANCELED when the epoch ends meanwhile. *ret_epoch: 0, or the one that is to
+ * write them instead: all members are armed for it. */
 enum hsp_status hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
                                       uint64_t *ret_epoch, struct hsp_err *err);
 

@@ -1,4 +1,3 @@
-/* See epoch_nccl.h. */
 #include "worker/executor/epoch_nccl.h"
 
 #include <inttypes.h>

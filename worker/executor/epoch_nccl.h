@@ -1,12 +1,15 @@
-/* NCCL in executors and their epochs: what GPUs tell each other goes from one's memory to the other's, what does not
- * go that way is staged through the data mesh, as of a device that has no NCCL.
+/* NCCL in executors and their epochs: what GPUs tell each other goes from one's memory to the
+ * other's, what does not go that way is staged through the data mesh, as of a device that has no
+ * NCCL.
  *
- * Role:    executor.c opens it once, epoch.c and epoch_train.c call one function at each turn of an epoch's life.
- * Threads: prepare and start by the run thread, abort by any, close by the control thread when the run thread has
- *          ended.
- * Failure: where communicators cannot be made twice in a row though no peer was lost (a network NCCL cannot use,
- *          memory of the GPU), this executor goes without NCCL for the rest of its life, which its log says: the
- *          other members hear it in the next PREPARE, and the job goes on by the mesh.
+ * Role:    executor.c opens it once, epoch.c and epoch_train.c call one function at each turn of an
+ *          epoch's life.
+ * Threads: prepare and start by the run thread, abort by any, close by the control thread when the
+ *          run thread has ended.
+ * Failure: where communicators cannot be made twice in a row though no peer was lost (a network
+ *          NCCL cannot use, memory of the GPU), this executor goes without NCCL for the rest of its
+ *          life, which its log says: the other members hear it in the next PREPARE, and the job
+ *          goes on by the mesh.
  */
 #ifndef HSP_EPOCH_NCCL_H
 #define HSP_EPOCH_NCCL_H
@@ -22,12 +25,13 @@ struct hsp_direct_opts {
     const char *library; /* NULL: libnccl.so.2 */
 };
 
-/* NULL where @o->backend is no device, and, with a line in the log, where NCCL is not to be had. Closed by
- * hsp_nccl_close when no epoch is left, before the backend. */
+/* NULL where @o->backend is no device, and, with a line in the log, where NCCL is not to be had.
+ * Closed by hsp_nccl_close when no epoch is left, before the backend. */
 struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_logger *log);
 
-/* When the data mesh stands, by all members, those that compute on their processor, too: which groups go by NCCL is
- * found by what all say. Errors of hsp_nccl_prepare; the mesh is aborted then. */
+/* When the data mesh stands, by all members, those that compute on their processor, too: which
+ * groups go by NCCL is found by what all say. Errors of hsp_nccl_prepare; the mesh is aborted then.
+ */
 enum hsp_status hsp_epoch_direct_prepare(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Before the first step, by all members. Errors of hsp_nccl_start. */
 enum hsp_status hsp_epoch_direct_start(struct hsp_ex_epoch *e, struct hsp_err *err);

@@ -1,5 +1,4 @@
-/* The keeper thread of a member: seals and second copies of every version, and checkpoints. A keeper
- * has no other work, so its run thread does it. See epoch.h.
+/* A keeper has no other work, so its run thread does the work of a keeper thread.
  *
  * On every rank the order is the same: checkpoint of version t (its vote has passed), then copies
  * of version t + 1 (sealed after that vote). So the ranks meet in the same order on the state mesh.
@@ -13,7 +12,9 @@
 #include "worker/executor/disk_retry.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_checkpoint.h"
+#include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_copies.h"
+#include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_trace.h"
 #include "worker/executor/epoch_transfer.h"
 
@@ -141,8 +142,8 @@ static enum hsp_status checkpoint(struct hsp_ex_epoch *e, uint64_t version, stru
     return HSP_OK; /* a full disk stops no training: the report says it */
 }
 
-/* The rest of the state at the start, while the run thread is at the first forward: nothing is updated before
- * the first vote, and that waits for the copies of this version. */
+/* The rest of the state at the start, while the run thread is at the first forward: nothing is
+ * updated before the first vote, and that waits for the copies of this version. */
 static enum hsp_status fetch(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = hsp_epoch_fetch_rest(e, version, &e->fetched, err);
@@ -156,8 +157,8 @@ static enum hsp_status fetch(struct hsp_ex_epoch *e, uint64_t version, struct hs
     return st;
 }
 
-/* This thread's work has failed. Of a transfer the cause is told before peers hear that it ends, unless the run thread
- * has made it end. */
+/* This thread's work has failed. Of a transfer the cause is told before peers hear that it ends,
+ * unless the run thread has made it end. */
 static void note_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);

@@ -1,18 +1,24 @@
-/* @@SENTENCE@@ epoch_replicate: purpose to be written. */
+/* Runs the keeper thread, which seals each written version, makes its copies and writes the
+ * checkpoints beside the next step.
+ *
+ * Example: vote 7 has passed and version 8 is written. The keeper thread of a member seals version
+ *          8, writes the checkpoint of version 7 if one is due, then copies version 8. Vote 8 waits
+ *          for the confirmation of these copies.
+ */
 #ifndef HSP_EPOCH_REPLICATE_H
 #define HSP_EPOCH_REPLICATE_H
 #include "worker/executor/epoch.h"
 
-/* On return the newest written version is sealed, by this thread or another. Errors of a device, from
- * which it cannot be had. */
+/* On return the newest written version is sealed, by this thread or another. Errors of a device,
+ * from which it cannot be had. */
 enum hsp_status hsp_epoch_seal_written(struct hsp_ex_epoch *e, struct hsp_err *err);
-/* Waits until the keeper thread has had the copies of @version confirmed. HSP_ECANCELED: the epoch has
- * ended; else why the copies have. */
+/* Waits until the keeper thread has had the copies of @version confirmed. HSP_ECANCELED: the epoch
+ * has ended; else why the copies have. */
 enum hsp_status hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
                                           struct hsp_err *err);
 /* Seals, copies and checkpoints, on the keeper thread of a member. */
 void *hsp_epoch_keeper(void *arg);
-/* The same file, all that a keeper does: takes and confirms the copies of @version and of all that
+/* The whole work of a keeper: takes and confirms the copies of @version and of all that
  * follow, on its run thread. HSP_OK: the last version is there, or the epoch was left. */
 enum hsp_status hsp_epoch_keep(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err);
 

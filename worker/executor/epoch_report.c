@@ -1,6 +1,6 @@
-/* What the coordinator is told of the steps of an epoch, and who else knows it. See epoch.h. */
 #include "worker/executor/epoch_report.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -102,4 +102,77 @@ enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, s
     }
     (void)pthread_mutex_unlock(&e->lock);
     return comm->ops->send(comm, heir, channel, &s, sizeof s, err);
+}
+
+void hsp_epoch_send_msg(struct hsp_ex_epoch *e, struct hsp_msg *m)
+{
+    struct hsp_err err = {0};
+    m->epoch = e->number;
+    if (hsp_chan_send(e->env->chan, m, &err) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "cannot report %s: %s",
+                hsp_msg_name(m->type), err.msg);
+    }
+}
+
+void hsp_epoch_tell_ready(struct hsp_ex_epoch *e)
+{
+    struct hsp_msg m = {
+        .type = HSP_MSG_READY,
+        .u.ready = {.job = e->p->job, .device = e->env->device, .mem_bytes = e->mem_bytes}};
+    m.u.ready.links_shm = e->links.shm;
+    m.u.ready.links_unix = e->links.local;
+    m.u.ready.links_tls = e->links.tls;
+    m.u.ready.links_tcp = e->links.clear;
+    if (e->data != NULL) {
+        m.u.ready.data_bytes = e->data->set.n_bytes;
+        m.u.ready.data_tokens = e->data->set.n_tokens;
+        m.u.ready.data_digest = e->data->digest;
+    }
+    hsp_epoch_send_msg(e, &m);
+}
+
+void hsp_epoch_tell_started(struct hsp_ex_epoch *e, uint64_t version)
+{
+    struct hsp_msg m = {.type = HSP_MSG_STARTED,
+                        .u.started = {.job = e->p->job,
+                                      .device = e->env->device,
+                                      .step = version,
+                                      .transfer_ms = (double)hsp_clock_ns() * 1e-6 - e->version_ms,
+                                      .weights_ms = e->fetched.weights_ms,
+                                      .optimizer_ms = e->fetched.optimizer_ms,
+                                      .seal_ms = e->fetched.seal_ms,
+                                      .transfer_bytes = e->fetched.bytes,
+                                      .passed_on_bytes = e->fetched.passed_on}};
+    (void)pthread_mutex_lock(&e->lock); /* before it is said: then a source may be sent away */
+    e->moved = true;
+    (void)pthread_mutex_unlock(&e->lock);
+    hsp_epoch_send_msg(e, &m);
+}
+
+void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err,
+                           bool before_start)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    bool tell = !e->cancelled && !e->told;
+    bool lost_one = e->lost && st != HSP_ENOENT; /* what is not there no peer has taken */
+    e->told = true;
+    uint32_t peer = lost_one ? e->lost_peer : HSP_MSG_RANKS;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (!tell) {
+        return;
+    }
+    bool hopeless = st == HSP_ESTATE; /* a full disk may have room when it is tried again */
+    struct hsp_msg lost = {.type = HSP_MSG_PEER_LOST,
+                           .u.lost = {.job = e->p->job,
+                                      .device = e->env->device,
+                                      .peer = peer,
+                                      .before_start = before_start,
+                                      .reason = lost_one ? e->lost_why : err->msg}};
+    struct hsp_msg fail = {
+        .type = HSP_MSG_JOB_FAILED,
+        .u.jobfail = {.job = e->p->job, .device = e->env->device, .reason = err->msg}};
+    hsp_log(e->env->log, HSP_LOG_WARN, "executor", "epoch %" PRIu64 " of job %u broke: %s",
+            e->number, e->p->job, lost_one ? e->lost_why : err->msg);
+    hsp_epoch_say_again(e);
+    hsp_epoch_send_msg(e, hopeless ? &fail : &lost);
 }

@@ -1,18 +1,35 @@
-/* @@SENTENCE@@ epoch_report: purpose to be written. */
+/* Reports the life and the steps of an epoch to hspmdd, so that a step which has passed its vote is
+ * known even when rank 0 dies.
+ *
+ * Role:    rank 0 reports each step. Its *heir*, the first rank or keeper on another node, keeps
+ *          the newest HSP_EPOCH_SAID steps and reports them again when the epoch breaks.
+ */
 #ifndef HSP_EPOCH_REPORT_H
 #define HSP_EPOCH_REPORT_H
 #include "worker/executor/epoch.h"
 
-/* A vote has passed, with the records @all of the @n ranks: rank 0 reports it, its heir keeps it. What cannot be
- * sent is logged. @sequence: of a pool the tokens of the sequences of the plan that ran it, else 0. */
+/* A vote has passed, with the records @all of the @n ranks: rank 0 reports it, its heir keeps it.
+ * What cannot be sent is logged. @sequence: of a pool the tokens of the sequences of the plan that
+ * ran it, else 0. */
 void hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
                            const struct hsp_vote_record *all, uint32_t n, double seconds,
                            uint32_t sequence);
-/* The epoch broke: the heir reports the newest steps again, since rank 0 may have died, or its agent, with what
- * it had to say of them. Others: nothing. */
+/* The epoch broke: the heir reports the newest steps again, since rank 0 may have died, or its
+ * agent, with what it had to say of them. Others: nothing. */
 void hsp_epoch_say_again(struct hsp_ex_epoch *e);
-/* Before the copies of a version: an heir that only keeps gets the newest step from rank 0, by @channel of the
- * state mesh. Errors of the mesh. */
+/* Before the copies of a version: an heir that only keeps gets the newest step from rank 0, by
+ * @channel of the state mesh. Errors of the mesh. */
 enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, struct hsp_err *err);
+
+/* Sends @m under the number of this epoch; a failure is logged. */
+void hsp_epoch_send_msg(struct hsp_ex_epoch *e, struct hsp_msg *m);
+/* READY, for the first PREPARE and for each repetition of it. */
+void hsp_epoch_tell_ready(struct hsp_ex_epoch *e);
+/* The state of @version is here, all of it: sources may go. STARTED. */
+void hsp_epoch_tell_started(struct hsp_ex_epoch *e, uint64_t version);
+/* Once per epoch: PEER_LOST, or JOB_FAILED where no other try can help, with @err as the reason if
+ * no peer was lost. Nothing when the epoch was cancelled. */
+void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err,
+                           bool before_start);
 
 #endif

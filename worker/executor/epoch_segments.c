@@ -1,6 +1,4 @@
-/* State segments of an epoch: names, creation, what may be reused.
- *
- * A segment is named by (job number, device/rank, owner's rank, layout, slot). The layout is the
+/* A segment is named by (job number, device/rank, owner's rank, layout, slot). The layout is the
  * plan's number, not the epoch's: the same plan under a new epoch number goes on in the same files.
  */
 #include "worker/executor/epoch_segments.h"
@@ -12,8 +10,8 @@
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
-/* Programs find state by its place: what another version of the compiler laid out otherwise is of another
- * shape, whatever its size. */
+/* Programs find state by its place: what another version of the compiler laid out otherwise is of
+ * another shape, whatever its size. */
 static bool same_rows(const struct hsp_state_segment *s, const struct hsp_segment_row *rows,
                       uint32_t n)
 {

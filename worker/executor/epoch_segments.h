@@ -1,10 +1,15 @@
-/* @@SENTENCE@@ epoch_segments: purpose to be written. */
+/* Opens and creates the state segments of an epoch, and reuses those of the same layout.
+ *
+ * Purity:  shell (files of the state folder).
+ */
 #ifndef HSP_EPOCH_SEGMENTS_H
 #define HSP_EPOCH_SEGMENTS_H
 #include "worker/executor/epoch.h"
 
-/* Segments. */
+/* Opens the segments of this rank and those of the copies it keeps, or creates them. HSP_ENOSPC;
+ * errors of segments. */
 enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *err);
+/* Unmaps them; the files stay. */
 void hsp_epoch_close_segments(struct hsp_ex_epoch *e);
 
 #endif

@@ -1,7 +1,6 @@
-/* Traces of an epoch: its next steps recorded by all members from the same step on, and told. See epoch.h.
- *
- * The wish comes to rank 0 and goes to all with its next vote record: the number of the trace in the upper half
- * of the flags, the number of steps in bits 8 to 15. Whatever ends the epoch earlier, what was recorded is told. */
+/* The wish comes to rank 0 and goes to all with its next vote record: the number of the trace in
+ * the upper half of the flags, the number of steps in bits 8 to 15. Whatever ends the epoch
+ * earlier, what was recorded is told. */
 #include "worker/executor/epoch_trace.h"
 
 #include <inttypes.h>

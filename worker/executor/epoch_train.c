@@ -1,8 +1,6 @@
-/* The steps of an epoch and what happens around them: sealing, votes, reports, the hand-over. See
- * epoch.h.
- *
- * Version t is written by the update of step t - 1, sealed and copied by the keeper, and becomes stable when
- * vote t has passed; only then is the slot of version t - 1 opened for writing (decision D9).
+/* Version t is written by the update of step t - 1, sealed and copied by the keeper, and becomes
+ * stable when vote t has passed; only then is the slot of version t - 1 opened for writing
+ * (decision D9).
  */
 #include "worker/executor/epoch_train.h"
 
@@ -15,6 +13,7 @@
 #include "proto/program/program_check.h"
 #include "worker/executor/audit.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_export.h"
 #include "worker/executor/epoch_nccl.h"
 #include "worker/executor/epoch_replicate.h"
@@ -58,7 +57,8 @@ static void note_stable(struct hsp_ex_epoch *e, const struct hsp_vote *v,
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-/* A line that cannot be kept here stops no training: others note the same, and hspmdd has heard it. */
+/* A line that cannot be kept here stops no training: others note the same, and hspmdd has heard
+ * it. */
 static void note_metrics(struct hsp_ex_epoch *e, const struct hsp_vote *v, double seconds,
                          uint32_t sequence)
 {
@@ -88,7 +88,8 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     return hsp_audit_step(e, v->step, err);
 }
 
-/* The keeper seals it, a pass over all of the state, beside the next step; the next vote waits for that. */
+/* The keeper seals it, a pass over all of the state, beside the next step; the next vote waits for
+ * that. */
 static enum hsp_status sealed(void *ctx, const struct hsp_written *w, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = ctx;
@@ -201,7 +202,8 @@ static void attach_metrics(const struct hsp_buf *metrics, struct hsp_msg *m)
     m->blob_len = (uint32_t)(metrics->len - from);
 }
 
-/* All are armed for @epoch: hand over at @version. *ret_left false: it is not ours (dropped meanwhile). */
+/* All are armed for @epoch: hand over at @version. *ret_left false: it is not ours (dropped
+ * meanwhile). */
 static enum hsp_status hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint64_t version,
                                  uint32_t n_noop, bool *ret_left, struct hsp_err *err)
 {
@@ -218,8 +220,8 @@ static enum hsp_status hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint64_
     if (ok) {
         e->phase = HSP_EPOCH_LEFT;
         hsp_epoch_device_leave(e); /* the next one wants the memory */
-        /* Under our lock: the control thread takes it to disarm us before it closes the next epoch.
-         */
+        /* Under our lock: the control thread takes it to disarm us before it closes the next
+         * epoch. */
         next->n_noop = n_noop;
         hsp_epoch_go(next, version);
     }

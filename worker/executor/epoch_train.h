@@ -1,9 +1,14 @@
-/* @@SENTENCE@@ epoch_train: purpose to be written. */
+/* Trains: runs the steps of an epoch, votes after each step, and hands over to the next epoch or
+ * writes the outputs.
+ *
+ * Threads: the run thread of a member; hooks of the engine on its communication thread.
+ */
 #ifndef HSP_EPOCH_TRAIN_H
 #define HSP_EPOCH_TRAIN_H
 #include "worker/executor/epoch.h"
 
-/* Steps and their hooks, on the run thread. */
+/* Trains from @version to the last step, or until all members are armed for the next epoch. HSP_OK:
+ * all steps are done and the outputs are written, or the epoch was left. */
 enum hsp_status hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err);
 
 #endif

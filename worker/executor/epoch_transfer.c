@@ -1,15 +1,15 @@
-/* The transfer at the start of an epoch: rows of daemon/migrate/bsr.h over the mesh of the move.
+/* The table of rows (daemon/migrate/bsr.h) is gone through once per kind of state, weights first;
+ * so rows of all ranks are in one global order. A row travels as two messages: its data, dense, and
+ * behind it the version and the content hash as the owner of the old state says; who passes a row
+ * on passes these on, so they are checked where the row is needed. Data are sent from where they
+ * lie and received where they belong when the box is runs at one distance there
+ * (worker/comm/runs.h), else by way of a block.
  *
- * The table is gone through once per kind of state, weights first; so rows of all ranks are in one
- * global order. A row travels as two messages: its data, dense, and behind it the version and the
- * content hash as the owner of the old state says; who passes a row on passes these on, so they are
- * checked where the row is needed. Data are sent from where they lie and received where they
- * belong when the box is runs at one distance there (worker/comm/runs.h), else by way of a block.
- *
- * Nobody waits in a circle: take the first row, in the global order, that somebody waits for. Who waits to
- * receive it waits for a sender who has either sent it or waits for a later row, having come past it; who
- * waits until it has gone waits for a receiver who has posted it, being at it or past it. Receives are
- * posted up to WINDOW rows ahead, sends are waited for when WINDOW are under way.
+ * Nobody waits in a circle: take the first row, in the global order, that somebody waits for. Who
+ * waits to receive it waits for a sender who has either sent it or waits for a later row, having
+ * come past it; who waits until it has gone waits for a receiver who has posted it, being at it or
+ * past it. Receives are posted up to WINDOW rows ahead, sends are waited for when WINDOW are under
+ * way.
  */
 #include "worker/executor/epoch_transfer.h"
 
@@ -20,6 +20,7 @@
 
 #include "proto/layout/box.h"
 #include "worker/comm/mesh/mesh.h"
+#include "worker/comm/mesh/mesh_links.h"
 #include "worker/comm/mesh/mesh_start.h"
 #include "worker/executor/epoch_copies.h"
 #include "worker/executor/epoch_transfer_impl.h"
@@ -132,7 +133,8 @@ static uint32_t home_row(const struct hsp_epoch_fetch *f, const struct hsp_pkg_r
                          : UINT32_MAX;
 }
 
-/* The place of @r in the new segment; false: it has none there as a whole, or is no message there. */
+/* The place of @r in the new segment; false: it has none there as a whole, or is no message
+ * there. */
 static bool place_at_home(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                           struct place *ret)
 {
@@ -154,8 +156,8 @@ static void note_hash(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, ui
     }
 }
 
-/* Puts the part of a dense @held where the new segment keeps it, and notes its hash, unless it is noted
- * as a whole. */
+/* Puts the part of a dense @held where the new segment keeps it, and notes its hash, unless it is
+ * noted as a whole. */
 static void put(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, const struct hsp_box *part,
                 const struct hsp_box *held, const uint8_t *data, bool hashed)
 {
@@ -217,8 +219,8 @@ static enum hsp_status take_own(struct hsp_epoch_fetch *f, const struct hsp_pkg_
     return st;
 }
 
-/* The data of an own row to send: where they lie, or in a block. *ret_hash: of what lies as it was sealed;
- * else false, and the hash is to be made. */
+/* The data of an own row to send: where they lie, or in a block. *ret_hash: of what lies as it was
+ * sealed; else false, and the hash is to be made. */
 static enum hsp_status find_own(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                                 struct going *g, struct place *ret, bool *ret_hash,
                                 struct hsp_err *err)

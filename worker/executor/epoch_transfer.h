@@ -1,10 +1,15 @@
-/* @@SENTENCE@@ epoch_transfer: purpose to be written. */
+/* Transfers the state of the old layout into the segments of the new layout at the start of an
+ * epoch, weights first.
+ *
+ * Purity:  shell (messages of the mesh of the move).
+ */
 #ifndef HSP_EPOCH_TRANSFER_H
 #define HSP_EPOCH_TRANSFER_H
 #include "worker/executor/epoch.h"
 
-/* Whether the first forward and the rest of the transfer may share the processors: two for each rank on
- * this host. With fewer the transfer comes first: until it is done, a second loss can cost a version. */
+/* Whether the first forward and the rest of the transfer may share the processors: two for each
+ * rank on this host. With fewer the transfer comes first: until it is done, a second loss can cost
+ * a version. */
 bool hsp_epoch_fetch_beside(const struct hsp_ex_epoch *e);
 /* The state of @version over the mesh of the move: first the weights, with which a forward can
  * begin, then the rest, after which it is sealed; the second half may be another thread's. After a

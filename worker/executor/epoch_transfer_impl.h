@@ -1,4 +1,4 @@
-/* Shared by epoch_copies.c and epoch_transfer.c. Not for others. */
+/* Holds what epoch_copies.c and epoch_transfer.c share; no other file includes it. */
 #ifndef HSP_EPOCH_TRANSFER_IMPL_H
 #define HSP_EPOCH_TRANSFER_IMPL_H
 #include "proto/layout/box.h"

@@ -22,6 +22,7 @@
 #include "worker/comm/nccl/nccl_pool.h"
 #include "worker/exec/pace.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_nccl.h"
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_trace.h"
@@ -75,8 +76,8 @@ static bool has_begun(struct hsp_ex_epoch *e)
     return begun;
 }
 
-/* The next epoch has begun by itself (hand-over, or told by its peers): it is the running one now.
- */
+/* The next epoch has begun by itself (hand-over, or told by its peers): it is the running one
+ * now. */
 static void promote(struct executor *x)
 {
     if (x->next == NULL || !has_begun(x->next)) {
@@ -409,8 +410,8 @@ static int serve(struct executor *x)
         if (n > 0 && p[0].revents != 0) {
             enum hsp_status st = receive(x, &err);
             if (st == HSP_ECLOSED) {
-                /* The agent is gone: to the peers this must look like the loss it is, not like an abort
-                 * that any of them might have begun; so no tidy hang-up. */
+                /* The agent is gone: to the peers this must look like the loss it is, not like an
+                 * abort that any of them might have begun; so no tidy hang-up. */
                 hsp_nccllog_tell(x->env.nccl_log, x->env.log);
                 _exit(0);
             }

@@ -1,4 +1,4 @@
-/* The executor: the process that owns one device and runs its programs.
+/* Runs the executor, the process that owns one device and runs its programs.
  *
  * Role:    `hspmd-worker --executor FD ...`, started and supervised by the agent; never outlives
  *          it.
@@ -14,8 +14,8 @@
 #include "worker/comm/mesh/mesh.h"
 #include "worker/executor/nccl_log.h"
 
-/* Its exit status when the device has failed or cannot be used: nothing helps but a new process, or an
- * administrator. */
+/* Its exit status when the device has failed or cannot be used: nothing helps but a new process, or
+ * an administrator. */
 #define HSP_EXIT_DEVICE 4
 
 struct hsp_executor_opts {
@@ -40,10 +40,11 @@ struct hsp_executor_opts {
                             struct hsp_err *err);
 };
 
-/* Serves until the agent closes the channel. Returns the exit status of the process: 0, 1 when it could
- * not start or an agent's message was malformed, HSP_EXIT_DEVICE when the device could not be opened.
- * Of a device that fails later the process ends with that status, whatever it is at: what is sealed lies
- * in the segments, and to its peers this is the loss it is. */
+/* Serves until the agent closes the channel. Returns the exit status of the process: 0, 1 when it
+ * could not start or an agent's message was malformed, HSP_EXIT_DEVICE when the device could not be
+ * opened.
+ * Of a device that fails later the process ends with that status, whatever it is at: what is sealed
+ * lies in the segments, and to its peers this is the loss it is. */
 int hsp_executor_main(const struct hsp_executor_opts *o);
 
 #endif

@@ -1,4 +1,3 @@
-/* See executor_args.h. */
 #include "worker/executor/executor_args.h"
 
 #include <fcntl.h>

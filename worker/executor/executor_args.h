@@ -1,4 +1,4 @@
-/* The command line of an executor, as spawn.c writes it. Internal: no person types it.
+/* Reads the command line of an executor, as spawn.c writes it. Internal: no person types it.
  *
  * Purity: hsp_execargs_parse is pure; hsp_execargs_main is the executor's main. */
 #ifndef HSP_EXECUTOR_ARGS_H

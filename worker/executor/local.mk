@@ -5,6 +5,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/ckpt_choice.c worker/executor/ckpt_choice.h \
   worker/executor/disk_retry.c worker/executor/disk_retry.h \
   worker/executor/epoch.c worker/executor/epoch.h \
+  worker/executor/epoch_control.c worker/executor/epoch_control.h \
   worker/executor/epoch_checkpoint.c worker/executor/epoch_checkpoint.h \
   worker/executor/epoch_copies.c worker/executor/epoch_copies.h \
   worker/executor/epoch_device.c worker/executor/epoch_device.h \
@@ -22,3 +23,4 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/nccl_log.c worker/executor/nccl_log.h \
   worker/executor/step_log.c worker/executor/step_log.h
 EXECUTOR_LIBS = worker/executor/libexecutor.a $(PROBE_LIBS) worker/comm/libncclcomm.a
+EXTRA_DIST += worker/executor/README.md

@@ -1,4 +1,3 @@
-/* See nccl_log.h. */
 #include "worker/executor/nccl_log.h"
 
 #include <fcntl.h>

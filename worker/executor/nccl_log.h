@@ -1,12 +1,13 @@
-/* What NCCL chose, in the executor's log: the interface of its bootstrap, its network, its
- * warnings.
+/* Puts the choices of NCCL into the executor's log: the interface of its bootstrap, its network,
+ * its warnings.
  *
  * Role:    opened before the executor has threads; told by epoch_nccl.c at each PREPARE, in which
  *          NCCL chooses, and at the end of each epoch, for its warnings; closed by the executor.
  * Purity:  shell (environment, a file in memory); hsp_nccllog_line is pure.
  * Threads: tell by any.
- * Bounds:  HSP_NCCLLOG_LINES lines a call of tell, and how many more there were; a line that is among the last
- *          HSP_NCCLLOG_LINES is not repeated. What NCCL wrote is thrown away when it was read.
+ * Bounds:  HSP_NCCLLOG_LINES lines a call of tell, and how many more there were; a line that is
+ *          among the last HSP_NCCLLOG_LINES is not repeated. What NCCL wrote is thrown away when it
+ *          was read.
  *
  * NCCL has no call for it. It writes lines to NCCL_DEBUG_FILE, here a file in memory: nobody reads
  * while it writes, so a pipe could hold it up. "Using network" comes with INIT only. Where an

@@ -1,4 +1,4 @@
-/* See step_log.h. A line: "EPOCH STEP {json}\n"; the two numbers in front are for merging. */
+/* A line: "EPOCH STEP {json}\n"; the two numbers in front are for merging. */
 #include "worker/executor/step_log.h"
 
 #include <errno.h>
@@ -95,7 +95,8 @@ static size_t split(char *text, struct note *notes, size_t cap)
     return n;
 }
 
-/* Of each step in @text (changed) the note of the newest epoch, in order of steps; free(). HSP_ENOMEM:
+/* Of each step in @text (changed) the note of the newest epoch, in order of steps; free().
+ * HSP_ENOMEM:
  * @text is as it was. */
 static enum hsp_status newest(char *text, struct note **ret, size_t *ret_n, struct hsp_err *err)
 {

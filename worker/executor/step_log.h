@@ -7,14 +7,15 @@
 #define HSP_STEP_LOG_H
 #include "worker/executor/epoch.h"
 
-/* Appends the line of a step whose vote has passed; @sequence as in hsp_epoch_report_step. HSP_EIO, HSP_ENOSPC. */
+/* Appends the line of a step whose vote has passed; @sequence as in hsp_epoch_report_step. HSP_EIO,
+ * HSP_ENOSPC. */
 enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_vote *v,
                                  double seconds, uint32_t sequence, struct hsp_err *err);
 /* All ranks together, over the data mesh: rank 0 gets the lines of all, one per step (the newest
  * epoch's), in order of steps, into @out. */
 enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out, struct hsp_err *err);
-/* Puts @n bytes of notes behind those of @all. Where there is no room, all but the newest of each step go
- * first. HSP_ELIMIT, HSP_ENOMEM: @all has no less than before but for those. */
+/* Puts @n bytes of notes behind those of @all. Where there is no room, all but the newest of each
+ * step go first. HSP_ELIMIT, HSP_ENOMEM: @all has no less than before but for those. */
 enum hsp_status hsp_metrics_add(struct hsp_buf *all, const char *text, size_t n,
                                 struct hsp_err *err);
 #endif

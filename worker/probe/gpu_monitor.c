@@ -1,10 +1,8 @@
-/* See gpu_monitor.h.
- *
- * The happy path is: NVML is there and knows every GPU by its uuid; the thread hears signs, notes them and
- * wakes the loop, which hands them on.
- * Possible failure modes: a GPU NVML does not know (told by who asks: nothing is known of it and its health is
- * not watched); signs that come faster than the loop runs (a newer count stands for the older; XIDs of a full
- * queue are dropped, after 1024 others). */
+/* The happy path is: NVML is there and knows every GPU by its uuid; the thread hears signs, notes
+ * them and wakes the loop, which hands them on.
+ * Possible failure modes: a GPU NVML does not know (told by who asks: nothing is known of it and
+ * its health is not watched); signs that come faster than the loop runs (a newer count stands for
+ * the older; XIDs of a full queue are dropped, after 1024 others). */
 #include "worker/probe/gpu_monitor.h"
 
 #include <pthread.h>

@@ -1,4 +1,3 @@
-/* See gpu_probe.h. */
 #include "worker/probe/gpu_probe.h"
 
 #include <errno.h>
@@ -203,7 +202,8 @@ static const char *last_line(char *text, size_t len)
     return strncmp(line, name, sizeof(name) - 1) == 0 ? line + sizeof(name) - 1 : line;
 }
 
-/* What a process says of @device, in the words of *ret_said, which lie in @text; @what is asked, for people. */
+/* What a process says of @device, in the words of *ret_said, which lie in @text; @what is asked,
+ * for people. */
 static enum hsp_status ask(const char *program, const char *device, const char *what,
                            uint32_t within_ms, char text[HSP_GPU_ANSWER_MAX + 1],
                            const char **ret_said, struct hsp_err *err)

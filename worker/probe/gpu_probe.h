@@ -1,5 +1,5 @@
-/* Whether a GPU can be used, what it is and what it can do: asked in a process of its own, because who has once used
- * one keeps a context on it, with memory, as long as he lives.
+/* Measures a GPU in a child process. A process that opens a GPU keeps a context on it, with memory,
+ * until it exits.
  *
  * Purity:  shell (a process, a pipe).
  * Bounds:  HSP_GPU_ASK_MS, most of which loads kernels; HSP_GPU_ANSWER_MAX bytes of answer.
@@ -12,8 +12,9 @@
 
 #define HSP_GPU_ASK_MS 60000
 
-/* GPU @index: what it is, how much of its memory is free, and what it can do. One line in @err otherwise: HSP_ENODEV: no
- * library, no driver, no such GPU, or it cannot be opened or measured, as its process says; HSP_ETIMEDOUT; HSP_EPROTO:
+/* GPU @index: what it is, how much of its memory is free, and what it can do. One line in @err
+ * otherwise: HSP_ENODEV: no library, no driver, no such GPU, or it cannot be opened or measured, as
+ * its process says; HSP_ETIMEDOUT; HSP_EPROTO:
  * what it said is no answer; HSP_EIO: no process. */
 enum hsp_status hsp_gpu_ask(uint32_t index, struct hsp_device_info *ret, struct hsp_probe *ret_can,
                             struct hsp_err *err);
@@ -22,13 +23,14 @@ enum hsp_status hsp_gpu_ask_by(const char *program, uint32_t index, uint32_t wit
                                struct hsp_device_info *ret, struct hsp_probe *ret_can,
                                struct hsp_err *err);
 
-/* What the paths between @n GPUs can do, 2 to HSP_NODE_DEVICES numbers that ascend. @program NULL: the one that runs. Errors as
- * above. */
+/* What the paths between @n GPUs can do, 2 to HSP_NODE_DEVICES numbers that ascend. @program NULL:
+ * the one that runs. Errors as above. */
 enum hsp_status hsp_gpu_ask_paths(const char *program, const uint32_t *index, uint32_t n,
                                   uint32_t within_ms, struct hsp_probe_path ret[HSP_NODE_PATHS],
                                   uint32_t *ret_n, struct hsp_err *err);
 
-/* That process: `hspmd-worker --probe-device cuda:N`, or cuda:N,M,... for the paths between these. Prints the answer, or why not; the exit status. */
+/* That process: `hspmd-worker --probe-device cuda:N`, or cuda:N,M,... for the paths between these.
+ * Prints the answer, or why not; the exit status. */
 int hsp_gpu_ask_main(const char *device);
 
 #endif

@@ -1,4 +1,3 @@
-/* See gpu_probe_reply.h. */
 #include "worker/probe/gpu_probe_reply.h"
 
 #include <cjson/cJSON.h>

@@ -17,3 +17,4 @@ worker_probe_libprobe_a_SOURCES = \
   worker/probe/probe_gpu_path.c worker/probe/probe_gpu_path.h \
   worker/probe/probe_link.c worker/probe/probe_link.h
 PROBE_LIBS = worker/probe/libprobe.a
+EXTRA_DIST += worker/probe/README.md

@@ -1,4 +1,3 @@
-/* See nccl_env.h. */
 #include "worker/probe/nccl_env.h"
 
 #include <string.h>

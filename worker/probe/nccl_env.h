@@ -1,5 +1,5 @@
-/* The environment of an executor with a GPU: that of the agent, with what NCCL should know of the
- * network.
+/* Makes the environment of an executor with a GPU: that of the agent, with the network cards that
+ * NCCL should use.
  *
  * Role:   agent_main.c makes one for each GPU at start, spawn.c hands it on.
  * Purity: pure: environment and files come as texts.

@@ -1,4 +1,3 @@
-/* The shell of nccl_place.h: asks the kernel. */
 #include "worker/probe/nccl_place.h"
 
 #include <arpa/inet.h>

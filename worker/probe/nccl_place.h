@@ -1,10 +1,9 @@
-/* Decides whether NCCL's traffic leaves this host, and whether it leaves the trusted networks. NCCL
- * encrypts nothing, so an epoch with TLS asks (worker/comm/nccl/nccl_need.h, L1).
+/* Asks the kernel where NCCL's traffic can go: interfaces, addresses and RDMA devices of this host.
+ * NCCL encrypts nothing, so an epoch with TLS asks (worker/comm/nccl/nccl_need.h, L1).
  *
  * Role:    epoch_nccl.c asks at each PREPARE, and offers the answer to the other ranks.
- * Purity:  hsp_nccl_names, _known, _stays, _trusts are pure; hsp_nccl_place_find is a shell: asks
- *          the kernel for addresses, reads below the folders of struct hsp_nccl_look and the
- *          environment.
+ * Purity:  shell: asks the kernel for addresses, reads below the folders of struct hsp_nccl_look and
+ *          the environment. The decision is pure: nccl_trust.h.
  * Threads: any.
  *
  * Host: between two ranks NCCL uses NVLink, PCIe or shared memory, never the network, when they
@@ -14,12 +13,7 @@
  * both have one network namespace. The identity of a host is a hash of boot id, host name,
  * NCCL_HOSTID, network namespace, /dev/shm and addresses. Addresses are in it because machines
  * resumed from one snapshot share the rest.
- *
- * Trusted: every interface by which NCCL may open sockets, and every RDMA device it may use, has an
- * address in a trusted network and no routable one elsewhere. NCCL's rules for NCCL_SOCKET_IFNAME
- * and NCCL_IB_HCA say which may be used; without NCCL_SOCKET_IFNAME every interface but the
- * loopback may. Two hosts then talk when one trusted network has all of these interfaces of both. A
- * network plugin cannot be looked into and is not trusted. */
+ */
 #ifndef HSP_NCCL_PLACE_H
 #define HSP_NCCL_PLACE_H
 #include <stdbool.h>

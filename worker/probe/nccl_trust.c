@@ -1,4 +1,3 @@
-/* The pure half of nccl_place.h: what follows from addresses, devices and variables. */
 #include "worker/probe/nccl_trust.h"
 
 #include <errno.h>

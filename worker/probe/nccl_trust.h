@@ -1,8 +1,15 @@
-/* @@SENTENCE@@ nccl_trust: purpose to be written.
+/* Decides from addresses, devices and variables whether the traffic of NCCL stays on this host or
+ * on trusted networks, since NCCL encrypts nothing.
  *
- * Purity:  hsp_nccl_names, _known, _stays, _trusts are pure; hsp_nccl_place_find is a shell: asks
- *          the kernel for addresses, reads below the folders of struct hsp_nccl_look and the
- *          environment.
+ * Purity:  pure.
+ * Example: NCCL_SOCKET_IFNAME=eth0, eth0 has 10.1.0.7, trusted_network is 10.1.0.0/16 and there is
+ *          no RDMA device: hsp_nccl_trusts() returns bit 0.
+ *
+ * Trusted: every interface by which NCCL may open sockets, and every RDMA device it may use, has an
+ * address in a trusted network and no routable one elsewhere. NCCL's rules for NCCL_SOCKET_IFNAME
+ * and NCCL_IB_HCA say which may be used; without NCCL_SOCKET_IFNAME every interface but the
+ * loopback may. Two hosts then talk when one trusted network has all of these interfaces of both. A
+ * network plugin cannot be looked into and is not trusted.
  */
 #ifndef HSP_NCCL_TRUST_H
 #define HSP_NCCL_TRUST_H

@@ -1,4 +1,3 @@
-/* See nic.h. */
 #include "worker/probe/nic.h"
 
 #include <arpa/inet.h>

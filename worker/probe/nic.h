@@ -1,4 +1,4 @@
-/* The network card that has an address of this host; what RDMA devices a card has.
+/* Finds the network card that has an address of this host, and the RDMA devices of a card.
  *
  * Role:    what an agent says of its network where hspmd-worker.yaml does not, and tells NCCL.
  * Purity:  shell: asks the kernel for the addresses of interfaces, reads below @sys.

@@ -1,4 +1,3 @@
-/* See nvml.h. */
 #include "worker/probe/nvml.h"
 
 #include <dlfcn.h>
@@ -299,9 +298,9 @@ enum hsp_gpu_path hsp_nvml_path(struct hsp_nvml *n, unsigned a, unsigned b, unsi
     return *ret_links > 0 ? HSP_GPU_NVSWITCH : pci_path(n, a, b);
 }
 
-/* One way of one link by compute capability, as NVIDIA's descriptions of the architectures say (P100 4 links of
- * 20 GB/s, V100 6 of 25, A100 12 of 25, H100 18 of 25, B200 18 of 50; GPUs for workstations 4 of 14). Large messages
- * get some four fifths of it. */
+/* One way of one link by compute capability, as NVIDIA's descriptions of the architectures say
+ * (P100 4 links of 20 GB/s, V100 6 of 25, A100 12 of 25, H100 18 of 25, B200 18 of 50; GPUs for
+ * workstations 4 of 14). Large messages get some four fifths of it. */
 double hsp_gpu_path_rate(enum hsp_gpu_path p, unsigned links, int sm)
 {
     static const struct {

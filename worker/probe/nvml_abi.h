@@ -1,5 +1,5 @@
-/* What hspmd uses of libnvidia-ml.so.1, as its binary interface has it since driver 450: no header of it is needed to
- * build.
+/* Declares the part of libnvidia-ml.so.1 that hspmd uses, as its binary interface has it since
+ * driver 450: no header of it is needed to build.
  *
  * Role:   types and numbers for nvml.c and the library's stand-in (tests/lib/fakenvml).
  * Source: NVML API reference; structures of versioned functions do not change.
@@ -39,7 +39,8 @@ _Static_assert(sizeof(struct nvml_event) == 32, "as the library has it");
 #define NVML_EVENT_DOUBLE_BIT 2ULL
 #define NVML_EVENT_XID        8ULL
 
-/* why clocks are down: power brake and heat, by hardware or software. A power cap is how most GPUs work all day. */
+/* why clocks are down: power brake and heat, by hardware or software. A power cap is how most GPUs
+ * work all day. */
 #define NVML_SLOW_REASONS (0x08ULL | 0x20ULL | 0x40ULL | 0x80ULL)
 
 enum nvml_ecc { NVML_CORRECTED, NVML_UNCORRECTED };

@@ -1,5 +1,5 @@
-/* See probe.h. Each figure is the best of several repetitions: interference only ever makes slower.
- */
+/* Each figure is the best of several repetitions: interference only ever makes
+ * slower. */
 #include "worker/probe/probe.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
-/* What a device can do, measured when the agent starts: the figures a plan is costed with.
+/* Measures what a CPU and a link of this node can do when the agent starts: the figures a plan is
+ * costed with.
  *
  * Role:    the agent says them in its HELLO.
  * Purity:  shell (clocks, memory, loopback sockets, one helper thread).
@@ -33,8 +34,9 @@ struct hsp_probe_link {
     double us_per_byte; /* of a long message */
 };
 
-/* A cpu device of @threads threads with the whole core(s); with @parts also what it reaches of these rates in products of
- * other shapes and in bf16 (gemm_part, bf16_part). Errors of the backend, HSP_ENOMEM. */
+/* A cpu device of @threads threads with the whole core(s); with @parts also what it reaches of
+ * these rates in products of other shapes and in bf16 (gemm_part, bf16_part). Errors of the
+ * backend, HSP_ENOMEM. */
 enum hsp_status hsp_probe_cpu(int threads, bool parts, struct hsp_probe *ret, struct hsp_err *err);
 
 /* The same for a device that may use @speed of each core. */

@@ -1,4 +1,3 @@
-/* See probe_device.h. */
 #include "worker/probe/probe_device.h"
 
 #include <math.h>
@@ -36,7 +35,8 @@ struct bench {
 void hsp_probe_fit(const double *flops, const double *seconds, uint32_t n, double *ret_rate,
                    double *ret_fixed_s)
 {
-    /* sum of ((fixed + f x) / t - 1)^2 over (f, t): two linear equations in fixed and x = 1 / rate */
+    /* sum of ((fixed + f x) / t - 1)^2 over (f, t): two linear equations in fixed and x = 1 /
+     * rate */
     double a = 0, b = 0, c = 0, u = 0, v = 0;
     for (uint32_t i = 0; i < n; i++) {
         double p = 1 / seconds[i], q = flops[i] / seconds[i];
@@ -195,7 +195,8 @@ static enum hsp_status shapes(const struct bench *x, enum hsp_dtype t, bool tf32
     return st;
 }
 
-/* Each size is twice the one before, up to one that takes long or what fits into an array: the side of the largest. */
+/* Each size is twice the one before, up to one that takes long or what fits into an array: the side
+ * of the largest. */
 static enum hsp_status largest_side(const struct bench *x, enum hsp_dtype t, bool tf32,
                                     int64_t *ret, struct hsp_err *err)
 {
@@ -215,8 +216,8 @@ static enum hsp_status largest_side(const struct bench *x, enum hsp_dtype t, boo
     return st;
 }
 
-/* The largest three sizes count, when the device has been busy with the largest for as long as it takes to come to the clock
- * that its power allows. */
+/* The largest three sizes count, when the device has been busy with the largest for as long as it
+ * takes to come to the clock that its power allows. */
 static enum hsp_status products(const struct bench *x, enum hsp_dtype t, bool tf32,
                                 double *ret_rate, double *ret_fixed_s,
                                 double ret_part[HSP_N_GEMM_CLASSES], struct hsp_err *err)
@@ -354,7 +355,8 @@ static enum hsp_status measure(const struct bench *x, struct hsp_probe *p, struc
     if (st == HSP_OK) {
         st = host_link(x, &p->host_bytes_per_s, err);
     }
-    /* that of the kinds is about the same, filling and draining the device: the one jobs want most */
+    /* that of the kinds is about the same, filling and draining the device: the one jobs want
+     * most */
     double most = 1e6 * (fixed[x->b->bf16 ? HSP_RATE_BF16 : HSP_RATE_FP32]);
     p->gemm_us = most > p->op_us ? most - p->op_us : 0;
     return st;

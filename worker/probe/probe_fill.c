@@ -1,4 +1,3 @@
-/* See probe_fill.h. */
 #include "worker/probe/probe_fill.h"
 
 #include <stdint.h>

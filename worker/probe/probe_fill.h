@@ -1,10 +1,11 @@
-/* What a probe computes with: numbers that look like those of training.
+/* Fills the memory of probes with numbers that look like those of training.
  *
- * Role:   the probes of CPUs (probe.c), GPUs (probe_device.c) and paths (probe_gpu_path.c) fill their memory with them.
+ * Role:   the probes of CPUs (probe.c), GPUs (probe_device.c) and paths (probe_gpu_path.c) fill
+ *         their memory with them.
  * Purity: pure.
  *
- * Zeros would flatter a device: the bits that change decide what power it takes, and its power what clock it keeps. On an
- * H200 products of zeros are 13 % faster, on other devices less or more. */
+ * Zeros would flatter a device: the bits that change decide what power it takes, and its power what
+ * clock it keeps. On an H200 products of zeros are 13 % faster, on other devices less or more. */
 #ifndef HSP_PROBE_FILL_H
 #define HSP_PROBE_FILL_H
 #include <stddef.h>
@@ -13,8 +14,8 @@
 
 #define HSP_PROBE_PERIOD ((size_t)1 << 20) /* elements; after these they come again */
 
-/* Fills @bytes, a multiple of 8, with numbers of the real type @t: uniform in [-1, 1], none so small that it is subnormal,
- * the same on every machine; a different sequence for each @which. */
+/* Fills @bytes, a multiple of 8, with numbers of the real type @t: uniform in [-1, 1], none so
+ * small that it is subnormal, the same on every machine; a different sequence for each @which. */
 void hsp_probe_numbers(enum hsp_dtype t, uint32_t which, void *to, size_t bytes);
 
 #endif

@@ -1,4 +1,3 @@
-/* See probe_gemm.h. */
 #include "worker/probe/probe_gemm.h"
 
 #include <math.h>
@@ -63,7 +62,8 @@ static void gradient(struct hsp_shape *x, enum hsp_dtype t, bool tf32, uint8_t *
     add_call(x, HSP_OP_LINEAR_DW, 2, 1, tf32);
 }
 
-/* Causal, of one sequence: three arrays of tokens and heads in each piece of memory, or two and the logarithms. */
+/* Causal, of one sequence: three arrays of tokens and heads in each piece of memory, or two and the
+ * logarithms. */
 static void attention(struct hsp_shape *x, enum hsp_dtype t, bool tf32, uint8_t *const mem[3],
                       size_t bytes, int64_t n)
 {

@@ -1,4 +1,4 @@
-/* A product of each shape class (proto/op/gemm_class.h), as a probe gives it to a device.
+/* Builds a product of each shape class (proto/op/gemm_class.h), as a probe gives it to a device.
  *
  * Role:   the figures of CPUs (probe.c) and of GPUs (probe_device.c) are of the same products.
  * Purity: pure; memory of a device is not touched, only counted. */
@@ -21,14 +21,15 @@ struct hsp_shape {
     double flops; /* of all calls, as plans count them */
 };
 
-/* A product of @cls on elements of type @t, with about as many operations as an even one of side @n >= 64, or with fewer
- * where @bytes, at least 1 MiB, of each of the three pieces @mem allow no more; of HSP_GEMM_FEW less, one side is half a
- * tile. *ret is valid where it is. */
+/* A product of @cls on elements of type @t, with about as many operations as an even one of side @n
+ * >= 64, or with fewer where @bytes, at least 1 MiB, of each of the three pieces @mem allow no
+ * more; of HSP_GEMM_FEW less, one side is half a tile. *ret is valid where it is. */
 void hsp_shape_make(enum hsp_gemm_class cls, enum hsp_dtype t, bool tf32, int64_t n,
                     uint8_t *const mem[3], size_t bytes, struct hsp_shape *ret);
 
-/* What part of @rate a shape reached that took @seconds, of which each call had the fixed part @fixed_s: within the bounds
- * of hsp_gemm_part. A fixed part is at most half of the time: what is left would be noise. */
+/* What part of @rate a shape reached that took @seconds, of which each call had the fixed part
+ * @fixed_s: within the bounds of hsp_gemm_part. A fixed part is at most half of the time: what is
+ * left would be noise. */
 double hsp_shape_part(const struct hsp_shape *x, double seconds, double fixed_s, double rate);
 
 #endif

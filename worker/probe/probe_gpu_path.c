@@ -1,4 +1,3 @@
-/* See probe_gpu_path.h. */
 #include "worker/probe/probe_gpu_path.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* See probe_link.h. First rank 0 asks and rank 1 answers, then the other way round: pings; then
- * messages, each behind a header with its size, answered by one byte; a header of 0 ends the turn. */
+/* First rank 0 asks and rank 1 answers, then the other way round: pings; then
+ * messages, each behind a header with its size, answered by one byte; a header of 0 ends the turn.
+ */
 #include "worker/probe/probe_link.h"
 
 #include <inttypes.h>

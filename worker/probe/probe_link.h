@@ -1,9 +1,10 @@
-/* What the link to one peer can do, both ways, over any transport.
+/* Measures the link to one peer, both ways, over any transport.
  *
  * Role:    both ends of a check of two nodes call it at the same time, ranks 0 and 1 of a hsp_comm.
  * Purity:  shell (clock).
  * Threads: the caller's.
- * Bounds:  16 MiB of memory; about half a second each way, longer on links that need longer for 64 KiB.
+ * Bounds:  16 MiB of memory; about half a second each way, longer on links that need longer for 64
+ *          KiB.
  *          It has no time limit: abort of the hsp_comm ends it. */
 #ifndef HSP_PROBE_LINK_H
 #define HSP_PROBE_LINK_H

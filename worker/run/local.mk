@@ -12,3 +12,4 @@ worker_run_librun_a_SOURCES = \
   worker/run/verify_impl.h \
   worker/run/verify_match.c worker/run/verify_match.h
 RUN_LIBS = worker/run/librun.a worker/comm/libncclcomm.a $(EXEC_LIBS) proto/host/libhost.a $(BASE_LIBS)
+EXTRA_DIST += worker/run/README.md

@@ -1,4 +1,4 @@
-/* NCCL among ranks that are threads of this process. Inside of local_run.c. */
+/* Joins ranks that are threads of this process by NCCL. Inside of local_run.c. */
 #ifndef HSP_LOCAL_NCCL_H
 #define HSP_LOCAL_NCCL_H
 #include <pthread.h>
@@ -23,7 +23,8 @@ struct hsp_local_direct {
     struct hsp_err err;
 };
 
-/* Of all @n ranks. Without NCCL every comm is NULL. HSP_ENOMEM, errors of hsp_nccl_prepare; close frees then, too. */
+/* Of all @n ranks. Without NCCL every comm is NULL. HSP_ENOMEM, errors of hsp_nccl_prepare; close
+ * frees then, too. */
 enum hsp_status hsp_local_direct_open(struct hsp_local_direct *d, uint32_t n, const char *library,
                                       struct hsp_err *err);
 /* When no engine is left. */

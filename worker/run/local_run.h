@@ -1,4 +1,4 @@
-/* All ranks of one plan as threads of this process, over comm/loop.
+/* Runs all ranks of one plan as threads of this process, over comm/loop.
  *
  * Role:      under --run and --verify.
  * Threads:   hsp_local_run blocks; hooks and on_step run on threads of the ranks.
@@ -46,8 +46,8 @@ enum hsp_status hsp_local_open(const struct hsp_local_opts *o, struct hsp_local 
 enum hsp_status hsp_local_run(struct hsp_local *l, uint64_t from, uint64_t to, struct hsp_err *err);
 struct hsp_local *hsp_local_close(struct hsp_local *l); /* NULL is fine; returns NULL */
 
-/* Of the host: what the slot was when hsp_local_run returned last, or the open; NULL of a rank that is
- * not open. Not for hooks. */
+/* Of the host: what the slot was when hsp_local_run returned last, or the open; NULL of a rank that
+ * is not open. Not for hooks. */
 void *hsp_local_slot(const struct hsp_local *l, uint32_t rank, unsigned slot);
 /* Takes over what the caller wrote into the host's slots of @rank, between two runs. Errors of the
  * backend. */

@@ -1,4 +1,4 @@
-/* Whole tensors put together from the parts of all ranks, and the model's files.
+/* Puts whole tensors together from the parts of all ranks, and writes the model's files.
  *
  * Ownership: a set owns its arrays.
  * Threads:   adding is locked by the caller.

@@ -1,4 +1,3 @@
-/* See run_device.h. */
 #include "worker/run/run_device.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The device of --run and --verify, as --device names it.
+/* Opens the device of --run and --verify, as --device names it.
  *
  * Purity:  hsp_run_device_parse is pure; hsp_run_device_open loads the driver and our plugin
  *          (worker/backend/plugin.h). */
@@ -18,8 +18,8 @@ struct hsp_run_device {
 enum hsp_status hsp_run_device_parse(const char *text, struct hsp_run_device *ret,
                                      struct hsp_err *err);
 
-/* The backend of @rank; @ctx: struct hsp_run_device. @threads of the host where it is the CPU's. Errors of
- * hsp_backend_cpu_open and hsp_backend_device_open. */
+/* The backend of @rank; @ctx: struct hsp_run_device. @threads of the host where it is the CPU's.
+ * Errors of hsp_backend_cpu_open and hsp_backend_device_open. */
 enum hsp_status hsp_run_device_open(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
                                     struct hsp_err *err);
 /* The identity of its GPU, 0: it computes on the CPU, or that cannot be told. */

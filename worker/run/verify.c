@@ -1,5 +1,5 @@
-/* hspmd-worker --verify: the sharded programs of a file against the unsharded one beside them, which
- * takes one sequence at a time.
+/* hspmd-worker --verify: the sharded programs of a file against the unsharded one beside them,
+ * which takes one sequence at a time.
  *
  * Step by step: the unsharded program runs and its values are kept by sequence; then the sharded
  * programs run, and each value a rank produces is compared where it is produced, in Pre, training
@@ -81,7 +81,8 @@ static void report(struct verify *v, uint32_t node, const char *what, const char
     (void)pthread_mutex_unlock(&v->lock);
 }
 
-/* Sums of the loss are fp64 in fp32 jobs too, and gradients fp32 in bf16 ones, of values that are not. */
+/* Sums of the loss are fp64 in fp32 jobs too, and gradients fp32 in bf16 ones, of values that are
+ * not. */
 static double tolerance(const struct verify *v, enum hsp_dtype t)
 {
     if (v->low) {
@@ -260,7 +261,8 @@ static enum hsp_status expect(const struct vrank *c, uint32_t instr, uint8_t o, 
     return HSP_OK;
 }
 
-/* Where a difference stands: of no node are sums over micro-batches and Post, before the gradients. */
+/* Where a difference stands: of no node are sums over micro-batches and Post, before the
+ * gradients. */
 static uint32_t place_of(const struct hsp_instr *i)
 {
     return i->node < PLACE_SUM ? i->node : PLACE_SUM;
@@ -436,8 +438,8 @@ static struct hsp_engine_hooks many_hooks(void *ctx, uint32_t rank)
 }
 
 /* Adam makes a full step of rounding noise where a gradient is 0 in truth, so states of fp32 jobs
- * are compared by what a step can move; of bf16 ones, where more gradients are noise, by what two steps
- * in opposite directions can. */
+ * are compared by what a step can move; of bf16 ones, where more gradients are noise, by what two
+ * steps in opposite directions can. */
 static enum hsp_status compare_states(struct verify *v, unsigned slot, struct hsp_err *err)
 {
     for (uint32_t rank = 0; rank < v->file.n; rank++) {
@@ -567,8 +569,9 @@ static void drop_kept(struct verify *v)
     }
 }
 
-/* A gradient that is 0 in truth is rounding noise: all are judged on the scale of the largest, those of
- * activations (attention that sees one token has none for its query) on a small part of it. */
+/* A gradient that is 0 in truth is rounding noise: all are judged on the scale of the largest,
+ * those of activations (attention that sees one token has none for its query) on a small part of
+ * it. */
 static void level_gradients(struct verify *v)
 {
     double scale = 0.0, rows = 0.0;

@@ -1,4 +1,6 @@
-/* @@SENTENCE@@ verify: purpose to be written. */
+/* Verifies the sharded programs of a file against the unsharded program beside them, value by value
+ * (`hspmd-worker --verify`).
+ */
 #ifndef HSP_VERIFY_H
 #define HSP_VERIFY_H
 #include "worker/run/run_program.h"

@@ -1,4 +1,3 @@
-/* Programs that compute in bf16 under --verify. See verify_impl.h. */
 #include "worker/run/verify_bf16.h"
 
 #include "worker/exec/state_init.h"

@@ -1,4 +1,3 @@
-/* Numbers of the two sides of --verify. See verify_impl.h. */
 #include "worker/run/verify_compare.h"
 
 #include <math.h>

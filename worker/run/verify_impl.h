@@ -1,4 +1,5 @@
-/* Inside of --verify: kept values of the unsharded program, and what a tensor of a rank means in them.
+/* Holds the kept values of the unsharded program and the meaning of a rank's tensor in them. Inside
+ * of --verify.
  *
  * Role:    verify.c runs the two sides and reports; verify_compare.c keeps and compares numbers;
  *          verify_match.c says which is which.

@@ -1,4 +1,3 @@
-/* Which tensor of a rank is which of the unsharded program. See verify_impl.h. */
 #include "worker/run/verify_match.h"
 
 #include <string.h>
@@ -149,8 +148,8 @@ static bool op_extents(const struct hsp_program *p, const struct hsp_instr *i,
            hsp_op_extents((enum hsp_op)i->op, &at, ret_ax, in, ret, NULL) == HSP_OK;
 }
 
-/* The axis that is the batch; HSP_MAX_AXES: none. Its length is the micro-batch's, or a rank's part of
- * it. */
+/* The axis that is the batch; HSP_MAX_AXES: none. Its length is the micro-batch's, or a rank's part
+ * of it. */
 static uint8_t batch_axis(const struct hsp_instr *i, const struct hsp_axes *ax,
                           const struct hsp_match *match)
 {
@@ -172,7 +171,8 @@ static bool has_axis(const struct hsp_operand_use *u, uint8_t axis)
     return false;
 }
 
-/* Whether output @o of this op of a rank is a sum over an axis of which the rank has only a part. */
+/* Whether output @o of this op of a rank is a sum over an axis of which the rank has only a
+ * part. */
 static bool cut_sum(const struct hsp_program *ref, const struct hsp_program *p,
                     const struct hsp_instr *i, const struct hsp_match *match, uint8_t o)
 {
@@ -283,7 +283,8 @@ static bool adds_members(const struct hsp_program *programs, uint32_t rank,
     return false;
 }
 
-/* Marks on @rank what @mate's Reshards take as addends of their stage; an equal copy of one is one, too. */
+/* Marks on @rank what @mate's Reshards take as addends of their stage; an equal copy of one is one,
+ * too. */
 static void mark_addends(const struct hsp_program *programs, uint32_t rank, uint32_t mate,
                          struct hsp_match *match)
 {

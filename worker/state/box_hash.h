@@ -1,4 +1,5 @@
-/* Additive content hashes of state (decision D10).
+/* Hashes the contents of boxes additively, so that any cut of a tensor can be compared with any
+ * other (decision D10).
  *
  * The hash of a box is the sum mod 2^64, over its elements, of a mix of (tensor, kind, global
  * index, bits). So the hashes of disjoint boxes add up to that of their union whatever the cuts,

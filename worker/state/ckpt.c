@@ -103,7 +103,8 @@ static bool is_shard(const char *name, uint32_t n_ranks)
            strcmp(path + strlen("./"), name) == 0;
 }
 
-/* Takes away what an attempt of more ranks, or one that was killed, has left beside manifest and shards:
+/* Takes away what an attempt of more ranks, or one that was killed, has left beside manifest and
+ * shards:
  * readers that do not know the manifest would take it as part of the step. */
 static void remove_strangers(const char *tmp, uint32_t n_ranks)
 {
@@ -270,7 +271,8 @@ enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, st
     return HSP_OK;
 }
 
-/* Deletes one of the list. What cannot be deleted keeps nothing else from it: *st gets the first error. */
+/* Deletes one of the list. What cannot be deleted keeps nothing else from it: *st gets the first
+ * error. */
 static void remove_step(const char *dir, const struct step_name *s, enum hsp_status *st,
                         struct hsp_err *err)
 {

@@ -1,4 +1,5 @@
-/* Checkpoints: directories of safetensors shards under a manifest that is written last.
+/* Commits, prunes and reads checkpoints: folders of safetensors shards under a manifest that is
+ * written last.
  *
  *   DIR/step-0000000100/shard-00001-model-00001-of-00001.safetensors    one for each rank, from 1
  *                       manifest.json
@@ -32,8 +33,8 @@ struct hsp_ckpt_info {
     uint32_t n_params; /* of the model, numbered from 0; a commit without one of them is refused */
 };
 
-/* A part of a tensor that one rank writes; parts of all ranks are disjoint and cover every tensor.
- */
+/* A part of a tensor that one rank writes; parts of all ranks are disjoint and cover every
+ * tensor. */
 struct hsp_ckpt_piece {
     const char *name; /* of the parameter, PyTorch path */
     uint32_t tensor;  /* its number in the single-device graph */
@@ -52,10 +53,11 @@ struct hsp_ckpt_piece {
 struct hsp_ckpt_stream; /* opaque */
 
 /* After all ranks have written: checks that the shards belong together and cover every tensor
- * exactly once, writes the manifest and gives the directory its name. @data: where the job is in its
- * data at this step. @config_json: the model's keys, kept for the export. *ret_content, after success: as
- * hsp_ckpt_content; NULL allowed. A step that is there already is replaced: it is of a history that is
- * over, before a roll-back or of an earlier job of this name. HSP_EDIGEST: a shard is missing, damaged or of another attempt. */
+ * exactly once, writes the manifest and gives the directory its name. @data: where the job is in
+ * its data at this step. @config_json: the model's keys, kept for the export. *ret_content, after
+ * success: as hsp_ckpt_content; NULL allowed. A step that is there already is replaced: it is of a
+ * history that is over, before a roll-back or of an earlier job of this name. HSP_EDIGEST: a shard
+ * is missing, damaged or of another attempt. */
 enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
                                 const struct hsp_data_cursor *data, const char *config_json,
                                 uint64_t *ret_content, struct hsp_err *err);
@@ -66,12 +68,12 @@ enum hsp_status hsp_ckpt_abandon(const char *dir, uint64_t step, struct hsp_err 
  * HSP_ELIMIT, HSP_EIO, HSP_EPERM, HSP_ENOMEM. */
 enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, struct hsp_err *err);
 /* Of the steps up to @upto, deletes the complete ones beyond the newest @keep (>= 1) and temporary
- * ones older than the newest. Steps above are of another history: not counted, not deleted. What cannot be
- * deleted keeps nothing else from it: the first error is returned. */
+ * ones older than the newest. Steps above are of another history: not counted, not deleted. What
+ * cannot be deleted keeps nothing else from it: the first error is returned. */
 enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep, struct hsp_err *err);
 
-/* Before a step is written: deletes the temporary directories of steps below it, whose attempts are over,
- * so that their room is free for it. Errors as above. */
+/* Before a step is written: deletes the temporary directories of steps below it, whose attempts are
+ * over, so that their room is free for it. Errors as above. */
 enum hsp_status hsp_ckpt_sweep(const char *dir, uint64_t below, struct hsp_err *err);
 
 struct hsp_ckpt; /* opened checkpoint, opaque */
@@ -87,7 +89,8 @@ struct hsp_ckpt_tensor {
 
 /* Opens a complete step after checking manifest, all headers and coverage; contents are checked by
  * hsp_ckpt_verify. HSP_ENOENT, HSP_EDIGEST (damaged: says what), HSP_EVERSION (of another program
- * version: says what to do), HSP_ELIMIT, HSP_EIO, HSP_ENOMEM (want of memory or of descriptors, which says nothing of the step).
+ * version: says what to do), HSP_ELIMIT, HSP_EIO, HSP_ENOMEM (want of memory or of descriptors,
+ * which says nothing of the step).
  */
 enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **ret,
                               struct hsp_err *err);

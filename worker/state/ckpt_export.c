@@ -1,4 +1,3 @@
-/* A checkpoint read whole: to compare its hashes, or to write the model it holds. */
 #include "worker/state/ckpt_export.h"
 
 #include <stdio.h>

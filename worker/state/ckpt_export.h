@@ -1,7 +1,6 @@
-/* @@SENTENCE@@ ckpt_export: purpose to be written.
+/* Reads a whole checkpoint, either to compare its hashes or to write the model it holds.
  *
- * Purity:  shell (files). A step is visible when its directory has its final name; that happens
- *          after all its bytes and the manifest are on disk.
+ * Purity:  shell (files).
  */
 #ifndef HSP_CKPT_EXPORT_H
 #define HSP_CKPT_EXPORT_H

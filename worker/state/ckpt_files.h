@@ -1,4 +1,5 @@
-/* Inside of checkpoints: paths, text files, and the metadata of a shard. */
+/* Names the files of a checkpoint and reads their texts and the metadata of a shard. Inside of
+ * checkpoints. */
 #ifndef HSP_CKPT_FILES_H
 #define HSP_CKPT_FILES_H
 #include "worker/state/ckpt.h"

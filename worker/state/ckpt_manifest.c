@@ -1,5 +1,3 @@
-/* The manifest of a checkpoint: what makes the shards of a step a checkpoint, and where in its data
- * the job was. Its last member is a digest of the others. */
 #include "worker/state/ckpt_manifest.h"
 
 #include <inttypes.h>

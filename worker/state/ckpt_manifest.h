@@ -1,4 +1,9 @@
-/* @@SENTENCE@@ ckpt_manifest: purpose to be written. */
+/* Writes and reads the manifest, which makes the shards of one step a checkpoint and says how far
+ * the job was in its data.
+ *
+ * Purity:  hsp_ckpt_manifest_text is pure; the rest reads files.
+ * Format:  JSON. The last member is a digest of the others.
+ */
 #ifndef HSP_CKPT_MANIFEST_H
 #define HSP_CKPT_MANIFEST_H
 #include "worker/state/ckpt_files.h"

@@ -1,4 +1,3 @@
-/* Shards: writing one, opening one, and whether a set of them covers everything exactly once. */
 #include "worker/state/ckpt_shard.h"
 
 #include <inttypes.h>

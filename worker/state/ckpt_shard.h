@@ -1,7 +1,7 @@
-/* @@SENTENCE@@ ckpt_shard: purpose to be written.
+/* Writes and opens the shards of a checkpoint, and checks that a set of shards covers each element
+ * exactly once.
  *
- * Purity:  shell (files). A step is visible when its directory has its final name; that happens
- *          after all its bytes and the manifest are on disk.
+ * Purity:  shell (files).
  */
 #ifndef HSP_CKPT_SHARD_H
 #define HSP_CKPT_SHARD_H
@@ -32,7 +32,8 @@ enum hsp_status hsp_ckpt_shard_open(const char *path, struct hsp_ckpt_shard *ret
                                     struct hsp_err *err);
 void hsp_ckpt_shard_close(struct hsp_ckpt_shard *s);
 /* Every tensor of all shards is covered exactly once; HSP_EDIGEST names the first that is not.
- * HSP_ELIMIT: more than HSP_CKPT_MAX_PIECES. HSP_ENOMEM. Sorts pointers to the entries by (tensor, kind) into *ret (free()). */
+ * HSP_ELIMIT: more than HSP_CKPT_MAX_PIECES. HSP_ENOMEM. Sorts pointers to the entries by (tensor,
+ *             kind) into *ret (free()). */
 enum hsp_status hsp_ckpt_coverage(const struct hsp_ckpt_shard *s, uint32_t n,
                                   const struct hsp_ckpt_entry ***ret, size_t *ret_n,
                                   struct hsp_err *err);

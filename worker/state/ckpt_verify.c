@@ -1,4 +1,3 @@
-/* See ckpt_verify.h. */
 #include "worker/state/ckpt_verify.h"
 
 #include <cjson/cJSON.h>

@@ -1,4 +1,4 @@
-/* hspmd-worker --verify-checkpoint DIR.
+/* Verifies all complete checkpoints of a job (`hspmd-worker --verify-checkpoint DIR`).
  *
  * Role:   reads every complete step of a job's checkpoints whole and compares all hashes; one line
  *         each on @out, or one JSON object at the end:

@@ -1,4 +1,4 @@
-/* JSON in the files of this room: what is damaged is told from what memory did not suffice for.
+/* Reads and writes JSON in the files of this room, and tells damage from want of memory.
  *
  * Purity:    pure (heap only).
  * Ownership: a tree belongs to the caller: cJSON_Delete.
@@ -12,8 +12,8 @@
 
 #include "proto/base/err.h"
 
-/* The tree of the first @len bytes of @text. HSP_EPARSE: they are no JSON; HSP_ENOMEM. *@ret is NULL
- * then. */
+/* The tree of the first @len bytes of @text. HSP_EPARSE: they are no JSON; HSP_ENOMEM. *@ret is
+ * NULL then. */
 enum hsp_status hsp_json_parse(const char *text, size_t len, cJSON **ret);
 
 /* Hash of @o as text. False without memory. */

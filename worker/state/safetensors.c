@@ -1,5 +1,5 @@
-/* See safetensors.h. The header is parsed by cJSON; everything it says is checked against the file.
- */
+/* The header is parsed by cJSON; everything it says is checked against the
+ * file. */
 #include "worker/state/safetensors.h"
 
 #include <errno.h>

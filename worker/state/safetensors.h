@@ -1,4 +1,4 @@
-/* Reading and writing safetensors files: the exchange format of weights and checkpoints.
+/* Reads and writes safetensors files, the exchange format of weights and checkpoints.
  *
  * Role:      final models, checkpoint shards and `init_from`; shell (file I/O).
  * Threads:   one object, one thread.
@@ -47,7 +47,8 @@ enum hsp_status hsp_st_finish(struct hsp_st_writer *w, struct hsp_err *err);
 struct hsp_st_writer *hsp_st_discard(struct hsp_st_writer *w);
 
 /* Opens and checks the whole header: HSP_EPARSE (what is wrong, with the tensor's name),
- * HSP_ELIMIT, HSP_EUNSUPPORTED (a dtype or rank we do not read), HSP_ENOENT, HSP_EIO, HSP_ENOMEM. */
+ * HSP_ELIMIT, HSP_EUNSUPPORTED (a dtype or rank we do not read), HSP_ENOENT, HSP_EIO, HSP_ENOMEM.
+ */
 enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct hsp_err *err);
 size_t hsp_st_count(const struct hsp_st_reader *r);
 const struct hsp_st_entry *hsp_st_at(const struct hsp_st_reader *r, size_t i);

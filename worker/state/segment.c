@@ -25,6 +25,7 @@
 #include "worker/state/box_hash.h"
 #include "worker/state/io_error.h"
 #include "worker/state/segment_dir.h"
+#include "worker/state/segment_key.h"
 
 #define SEG_MAGIC  0x31474553504d5348ULL /* "HSPMSEG1" */
 #define SEG_FORMAT 1U

@@ -1,4 +1,4 @@
-/* State segments: the training state of one device and version slot, in a file on tmpfs.
+/* Keeps the training state of one device and version slot in a file on tmpfs, a state segment.
  *
  * Role:       the executor computes in them (mmap shared); they outlive executor and agent, who
  *             offer them again after a restart. Also copies kept for another device (owner).
@@ -19,17 +19,10 @@
 #define HSP_SEGMENT_H
 #include "proto/base/hash.h"
 #include "proto/layout/cover.h"
+#include "worker/state/segment_key.h"
 
 #define HSP_SEGMENT_MAX_ROWS 262144 /* 4 kinds of 65536 tensors */
 #define HSP_NO_VERSION       UINT64_MAX
-
-struct hsp_segment_key {
-    char job[64];    /* hsp_name_valid */
-    char device[80]; /* NODE/INDEX that keeps the segment */
-    char owner[80];  /* "" for its own state; else the device whose copy it is */
-    uint64_t epoch;  /* layouts belong to epochs: a switch makes new segments beside the old ones */
-    uint32_t slot;
-};
 
 struct hsp_segment_row {
     uint32_t tensor; /* number of the parameter in the single-device graph */
@@ -83,22 +76,11 @@ void hsp_segment_unseal(struct hsp_state_segment *s);
 /* All writes are done: hashes every row, then seals as @version (not HSP_NO_VERSION). Whoever sees
  * the seal sees the contents. */
 void hsp_segment_seal(struct hsp_state_segment *s, uint64_t version);
-/* The same for who knows the hash of every row, having checked what was written: @hash [hsp_segment_n]. */
+/* The same for who knows the hash of every row, having checked what was written: @hash
+ * [hsp_segment_n]. */
 void hsp_segment_seal_known(struct hsp_state_segment *s, uint64_t version, const uint64_t *hash);
 /* Compares contents with the hashes of a sealed segment. HSP_ESTATE: unsealed; HSP_EDIGEST names
  * the tensor and kind. */
 enum hsp_status hsp_segment_verify(const struct hsp_state_segment *s, struct hsp_err *err);
-
-/* ---- the state directory ---- */
-
-struct hsp_segment_info {
-    char file[256];
-    enum hsp_status status; /* HSP_OK, or why it cannot be used; then only file is set */
-    struct hsp_segment_key key;
-    struct hsp_digest plan;
-    uint64_t version; /* HSP_NO_VERSION: unsealed */
-    uint64_t content;
-    uint64_t file_bytes;
-};
 
 #endif

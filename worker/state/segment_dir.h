@@ -1,21 +1,26 @@
-/* Names of state segments in their directory; used by segment.c and segment_dir.c only. */
+/* Lists and deletes the state segments of a folder, so that an agent offers what is sealed and
+ * frees what no layout needs.
+ *
+ * Purity:  shell (the files of one folder).
+ */
 #ifndef HSP_SEGMENT_DIR_H
 #define HSP_SEGMENT_DIR_H
 #include "worker/state/segment.h"
 
-#define HSP_SEGMENT_PATH 4096
+/* One file of a scan. */
+struct hsp_segment_info {
+    char file[256];
+    enum hsp_status status; /* HSP_OK, or why it cannot be used; then only file is set */
+    struct hsp_segment_key key;
+    struct hsp_digest plan;
+    uint64_t version; /* HSP_NO_VERSION: unsealed */
+    uint64_t content;
+    uint64_t file_bytes;
+};
 
-/* @key with every byte behind a text zeroed, so that keys compare as memory. HSP_EINVAL: a name
- * with characters that no name of ours has. */
-enum hsp_status hsp_segment_normal_key(const struct hsp_segment_key *key,
-                                       struct hsp_segment_key *ret, struct hsp_err *err);
-/* DIR/JOB+NODE+INDEX[+of+NODE+INDEX]+eEPOCH+sSLOT.seg, and the same with .tmp. HSP_ELIMIT: too
- * long. */
-enum hsp_status hsp_segment_paths(const char *dir, const struct hsp_segment_key *key,
-                                  char ret_path[HSP_SEGMENT_PATH], char ret_tmp[HSP_SEGMENT_PATH],
-                                  struct hsp_err *err);
-/* What is there, sorted by file name; left-overs of unfinished creations are deleted. *ret is
- * released with free(). HSP_ENOENT, HSP_EIO, HSP_ELIMIT; HSP_ENOMEM: also to look at one of them. */
+/* Lists the segments of @dir, sorted by file name, and deletes the left-overs of unfinished
+ * creations. *ret is released with free(). HSP_ENOENT, HSP_EIO, HSP_ELIMIT; HSP_ENOMEM: no memory
+ * for the list, or to open one of the segments. */
 enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret, size_t *ret_n,
                                  struct hsp_err *err);
 /* Deletes one file; no error when it is not there. */

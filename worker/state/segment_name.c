@@ -1,4 +1,3 @@
-/* See segment_name.h. */
 #include "worker/state/segment_name.h"
 
 #include <errno.h>

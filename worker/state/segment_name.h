@@ -1,4 +1,4 @@
-/* Names of state segments: how job, device, ranks and layout become the key of a file, and back.
+/* Names state segments: job, device, ranks and layout become the key of a file, and back.
  *
  * Role:    executors name their segments; the agent scans them for HELLO, SEAL and RELEASE.
  * Purity:  hsp_segname_scan, _tidy and _discard work on the state directory; the rest is pure. */
@@ -29,8 +29,8 @@ enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, ui
 enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_err *err);
 /* The file in which a device notes the metrics of a job's steps (step_log.h). */
 void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX]);
-/* Deletes the segments of (job, device) but those of layout @keep_plan (0: all); when none is left, its
- * notes too: it has no part in the job any more. HSP_EIO. */
+/* Deletes the segments of (job, device) but those of layout @keep_plan (0: all); when none is left,
+ * its notes too: it has no part in the job any more. HSP_EIO. */
 enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t device,
                                     uint64_t keep_plan, struct hsp_err *err);
 

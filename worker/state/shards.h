@@ -1,4 +1,4 @@
-/* Local parts of a state transition: finding and copying regions among segments of this node.
+/* Finds and copies regions among the segments of this node, the local parts of a state transition.
  *
  * Role:   an executor preparing epoch e+1 fills its new segments from those of epoch e and from
  *         copies it may read; what stays missing comes from peers, last from a checkpoint.

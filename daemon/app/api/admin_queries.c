@@ -1,20 +1,19 @@
-/* Requests that take work: checking and planning a job, dumps of graphs and programs, what the feed
- * knows of checkpoints. Done on a pool thread with a copy of the question; the answer goes to the
- * connection if it is still there. */
 #include "daemon/app/api/admin_queries.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/app/api/admin_requests.h"
-#include "daemon/app/api/sessions.h"
-#include "daemon/app/app.h"
+#include "daemon/app/api/pending_requests.h"
 #include "daemon/app/docs/plan_doc.h"
-#include "daemon/app/job_table.h"
 #include "daemon/app/plans/plan_choice.h"
+#include "daemon/app/state/app_state.h"
+#include "daemon/app/state/job_table.h"
+#include "daemon/app/state/sessions.h"
+#include "daemon/app/state/tasks.h"
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/str.h"
 #include "proto/program/program_dump.h"
 

@@ -124,7 +124,8 @@ static void put_node(struct doc *d, cJSON *list, uint32_t at)
 
 /* ---- links ---- */
 
-/* What planning assumes of links: they are described together, as for a job on all of these nodes. */
+/* What planning assumes of links: they are described together, as for a job on all of these nodes.
+ */
 static bool describe(struct doc *d)
 {
     const struct hsp_check *k = &d->c->check;

@@ -5,6 +5,7 @@
 
 #include "daemon/app/docs/doc_put.h"
 #include "daemon/plan/plan_yaml.h"
+#include "daemon/plan/plan_yaml_one.h"
 
 /* The plan as a file. False: no memory, or larger than a message. */
 static bool put_plan(cJSON *o, const struct hsp_plan *plan)

@@ -1,19 +1,19 @@
-/* The status document (apiVersion hspmd/v1) and the line for the service manager. */
 #include "daemon/app/docs/status_doc.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/app/app.h"
 #include "daemon/app/docs/doc_put.h"
-#include "daemon/app/job_table.h"
+#include "daemon/app/state/app_state.h"
+#include "daemon/app/state/job_table.h"
 #include "daemon/cluster/health.h"
-#include "daemon/cluster/jobs.h"
-#include "daemon/cluster/membership.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/paths.h"
 #include "daemon/cluster/spread.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
+#include "proto/program/corpus.h"
 #include "proto/program/data_cursor.h"
 
 /* Of a training that diverges. */

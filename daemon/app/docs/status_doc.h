@@ -1,10 +1,12 @@
-/* @@SENTENCE@@ status_doc: purpose to be written.
+/* Makes the status document (apiVersion hspmd/v1) and the line for the service manager.
  *
- * Purity:    shell (libuv, SQLite, clock).
+ * Purity: pure, but for the time of the day.
  */
 #ifndef HSP_STATUS_DOC_H
 #define HSP_STATUS_DOC_H
-#include "daemon/app/app.h"
+#include <stddef.h>
+
+struct hsp_app;
 
 /* The status document; @name: one job, "" all. NULL without memory; cJSON_free. */
 char *hsp_app_status(struct hsp_app *a, const char *name);

@@ -34,7 +34,8 @@ static bool is_known(const struct hsp_trace_device *d)
     return isfinite(d->error_us) && isfinite(d->offset_us) && fabs(d->offset_us) < 1e18;
 }
 
-/* Nanoseconds of hspmdd's clock. A device whose offset is not known begins with the first of the others. */
+/* Nanoseconds of hspmdd's clock. A device whose offset is not known begins with the first of the
+ * others. */
 static int64_t base_of(const struct doc *x, uint32_t rank)
 {
     const struct hsp_trace_device *d = &x->t->device[rank];

@@ -1,10 +1,10 @@
-/* The parts of a trace, of all devices of an epoch, as one document: trace events (a JSON object) as Chrome and
- * Perfetto read them, by time on one clock.
+/* The parts of a trace, of all devices of an epoch, as one document: trace events (a JSON object)
+ * as Chrome and Perfetto read them, by time on one clock.
  *
- * A process is a device (its pid is its rank), a thread one of its queues. Time is that of hspmdd's monotonic
- * clock, from the first span on; how far a device's may be off stands in `otherData`. Messages between
- * devices are flows. Times are never moved to make a receive come behind its send: where one does not, the two clocks
- * were read within their bounds.
+ * A process is a device (its pid is its rank), a thread one of its queues. Time is that of hspmdd's
+ * monotonic clock, from the first span on; how far a device's may be off stands in `otherData`.
+ * Messages between devices are flows. Times are never moved to make a receive come behind its send:
+ * where one does not, the two clocks were read within their bounds.
  * Purity:    pure.
  * Ownership: everything is borrowed.
  * Bounds:    HSP_TRACE_ALL_EVENTS spans and ends of messages; the buffer's maximum. */
@@ -34,8 +34,8 @@ struct hsp_trace_job {
     const char *note; /* why it is not whole; "" it is */
 };
 
-/* What the instructions of one part took, by kind; those of validation are left out, and runs of several kinds.
- * Errors of hsp_trace_part_decode. */
+/* What the instructions of one part took, by kind; those of validation are left out, and runs of
+ * several kinds. Errors of hsp_trace_part_decode. */
 enum hsp_status hsp_trace_sums(const uint8_t *blob, size_t len, struct hsp_arena *arena,
                                struct hsp_measured *ret, struct hsp_err *err);
 

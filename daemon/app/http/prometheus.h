@@ -1,7 +1,7 @@
 /* The figures that /metrics shows (names: the Prometheus rules of the README).
  *
- * Role:      counters and histograms are kept here while the daemon runs; rendering is a function of
- *            a snapshot, which metrics_collect.c takes.
+ * Role:      counters and histograms are kept here while the daemon runs; rendering is a function
+ *            of a snapshot, which metrics_collect.c takes.
  * Purity:    pure.
  * Ownership: the caller's structs; texts of a snapshot are borrowed.
  * Bounds:    one line per node, device and job that is not over; labels are names, never free text.

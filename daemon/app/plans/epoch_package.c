@@ -5,8 +5,8 @@
 
 #include "daemon/app/plans/epoch_shards.h"
 #include "daemon/plan/plan_yaml.h"
+#include "daemon/spmd/sharding/param_home.h"
 #include "daemon/spmd/sharding/param_owners.h"
-#include "daemon/spmd/sharding/param_sharding.h"
 #include "proto/layout/box.h"
 #include "proto/program/binding_codec.h"
 #include "proto/program/pool.h"
@@ -365,8 +365,8 @@ static enum hsp_status make_gather(const struct hsp_epoch_plan *p, struct hsp_ar
     return HSP_OK;
 }
 
-/* The rows of @all by peer, each with its sender and with its receiver, in the order of the table. A
- * row whose receiver is not below @n_peers is in no list. */
+/* The rows of @all by peer, each with its sender and with its receiver, in the order of the table.
+ * A row whose receiver is not below @n_peers is in no list. */
 static enum hsp_status list_rows(const struct hsp_state_table *all, uint32_t n_peers,
                                  struct hsp_arena *arena, struct hsp_row_lists *ret,
                                  struct hsp_err *err)

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/plan/plan_check.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/plan/pool_view.h"
 #include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/sharding/infer_streams.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_home.h"
 
 #define ROW_VERSION 1
 #define TEXT_CAP    ((size_t)256 << 20) /* files of a job: 64 of 1 MiB, and what parsing makes */
@@ -267,8 +268,8 @@ static struct hsp_plan_rec *new_plan(struct hsp_job_rec *job, uint32_t n)
                                                                          : hsp_plan_rec_unref(p);
 }
 
-/* Compiles @plan for the record's devices into p->built. A compile beside another one of the job does
- * without its templates rather than wait. */
+/* Compiles @plan for the record's devices into p->built. A compile beside another one of the job
+ * does without its templates rather than wait. */
 static enum hsp_status build_plan(struct hsp_plan_rec *p, const struct hsp_plan *plan,
                                   size_t mem_cap, struct hsp_err *err)
 {

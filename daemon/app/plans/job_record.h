@@ -5,7 +5,8 @@
  *            everything else follows from them deterministically (decision D13).
  * Purity:    pure.
  * Threads:   counted references; immutable but for the compiled plan, which is made once under the
- *            record's lock, and a job's templates, which one compile at a time has. Any thread may hold and use one.
+ *            record's lock, and a job's templates, which one compile at a time has. Any thread may
+ *            hold and use one.
  * Ownership: records own all they point to. A plan record holds a reference to its job.
  */
 #ifndef HSP_JOB_RECORD_H
@@ -71,8 +72,8 @@ enum hsp_status hsp_plan_rec_make(struct hsp_job_rec *job, const struct hsp_plan
 struct hsp_plan_rec *hsp_plan_rec_ref(struct hsp_plan_rec *p);
 struct hsp_plan_rec *hsp_plan_rec_unref(struct hsp_plan_rec *p); /* NULL allowed; returns NULL */
 
-/* The compiled plan; of a decoded record made at the first call, which takes long and is not for the
- * loop thread. It lives as long as the record. */
+/* The compiled plan; of a decoded record made at the first call, which takes long and is not for
+ * the loop thread. It lives as long as the record. */
 enum hsp_status hsp_plan_rec_build(struct hsp_plan_rec *p, size_t mem_cap,
                                    const struct hsp_epoch_plan **ret, struct hsp_err *err);
 

@@ -1,4 +1,3 @@
-/* The choice of a plan, its compile, and what to do when it is too large after all; see plan_request.h. */
 #include "daemon/app/plans/plan_choice.h"
 
 #include <math.h>
@@ -7,14 +6,15 @@
 
 #include "daemon/app/plans/plan_request.h"
 #include "daemon/planner/annotations.h"
+#include "daemon/planner/figure.h"
 #include "daemon/planner/lengths.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "proto/base/str.h"
 
 /* A change costs a switch: it must win at least this much. */
 #define WORTH 0.97
-/* A plan written by hand is compiled, and refused or not by what it then needs, unless the prediction is above
- * the device's memory by more than this. */
+/* A plan written by hand is compiled, and refused or not by what it then needs, unless the
+ * prediction is above the device's memory by more than this. */
 #define DOUBT 1.5
 /* The planner's plans that are compiled in vain before it gives up. */
 #define VAIN 4
@@ -66,7 +66,8 @@ static uint32_t n_usable(const struct hsp_plan_question *q)
     return n;
 }
 
-/* HSP_ENOENT: none has so few ranks, the planner's turn; HSP_EINFEASIBLE: some has, and is too large. */
+/* HSP_ENOENT: none has so few ranks, the planner's turn; HSP_EINFEASIBLE: some has, and is too
+ *             large. */
 static enum hsp_status choose_annotation(struct hsp_plan_question *q,
                                          const struct hsp_plan_options *o, struct choice *ret,
                                          struct hsp_err *err)
@@ -119,8 +120,8 @@ static enum hsp_status choose(struct hsp_plan_question *q, struct choice *ret, s
     return st;
 }
 
-/* Whether a compiled plan needs more on some rank than @offered, by device of the cluster. *ret_at: the rank's
- * device there; *ret_need: what it needs. */
+/* Whether a compiled plan needs more on some rank than @offered, by device of the cluster. *ret_at:
+ * the rank's device there; *ret_need: what it needs. */
 static bool is_too_large(const struct hsp_plan_question *q, const struct hsp_epoch_plan *p,
                          const int64_t *offered, uint32_t *ret_rank, uint32_t *ret_at,
                          uint64_t *ret_need)
@@ -235,8 +236,8 @@ static enum hsp_status make_record(struct hsp_plan_question *q, const struct cho
                              ret, err);
 }
 
-/* The compiled plan does not go onto its devices: says so, and to the planner that there is less memory, by as
- * much as its prediction was wrong. False: it fits. */
+/* The compiled plan does not go onto its devices: says so, and to the planner that there is less
+ * memory, by as much as its prediction was wrong. False: it fits. */
 static bool drop_too_large(struct hsp_plan_question *q, struct choice *c,
                            struct hsp_plan_answer *ret, struct hsp_err *err)
 {

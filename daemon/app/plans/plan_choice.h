@@ -1,6 +1,7 @@
-/* @@SENTENCE@@ plan_choice: purpose to be written.
+/* Chooses a plan for a question, compiles it, and takes another plan when it is too large after all.
  *
- * Purity:    pure.
+ * Role:   runs on a pool thread; the order of choice stands in plan_request.h.
+ * Purity: pure.
  */
 #ifndef HSP_PLAN_CHOICE_H
 #define HSP_PLAN_CHOICE_H

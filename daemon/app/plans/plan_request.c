@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/cluster/health.h"
 #include "daemon/cluster/measure.h"
+#include "daemon/cluster/paths.h"
 #include "daemon/planner/cluster_file.h"
 #include "proto/base/map.h"
 #include "proto/base/str.h"
@@ -43,7 +43,8 @@ static void default_link(struct hsp_link_cost *l, double latency, double gbit)
     }
 }
 
-/* The part of @text up to its last @end, behind a letter for the kind of address. False: there is none. */
+/* The part of @text up to its last @end, behind a letter for the kind of address. False: there is
+ * none. */
 static bool host_key(char kind, const char *text, size_t len, char end,
                      char ret[HSP_ADDRESS_MAX + 2])
 {
@@ -64,8 +65,8 @@ static bool first_of(struct hsp_map *seen, const char *key, uint32_t at, uint32_
     return ok;
 }
 
-/* The number of the first node on the host of @node, whose own is @at: *ret is @at or less. False without
- * memory. */
+/* The number of the first node on the host of @node, whose own is @at: *ret is @at or less. False
+ * without memory. */
 static bool find_host(const struct hsp_cluster_node *node, uint32_t at, struct hsp_map *seen,
                       uint32_t *ret)
 {
@@ -82,8 +83,9 @@ static bool find_host(const struct hsp_cluster_node *node, uint32_t at, struct h
     return ok;
 }
 
-/* Which host each node of @devices is on, by the number of its first node there; how many there are,
- * of nodes that have measured. One that has just come may not have said yet where it listens. */
+/* Which host each node of @devices is on, by the number of its first node there; how many there
+ * are, of nodes that have measured. One that has just come may not have said yet where it listens.
+ */
 static enum hsp_status find_hosts(const struct hsp_cluster *c, const hsp_device_id *devices,
                                   uint32_t n, uint32_t host[HSP_MAX_NODES], uint32_t *ret_n,
                                   struct hsp_err *err)
@@ -120,8 +122,8 @@ static struct hsp_link_cost uplink_of(const struct hsp_cluster_node *n)
                        : (struct hsp_link_cost){0};
 }
 
-/* The card by which the device reaches other hosts: one of that name that the first node of the host has is
- * the same. */
+/* The card by which the device reaches other hosts: one of that name that the first node of the
+ * host has is the same. */
 static void describe_card(const struct hsp_cluster *c, hsp_device_id id, struct hsp_device_desc *d)
 {
     const struct hsp_cluster_node *n = &c->nodes[d->node], *first = &c->nodes[d->host];

@@ -4,10 +4,11 @@
  * Purity:    pure.
  * Threads:   a question belongs to one thread at a time; `cancel` may be set by another.
  * Order of choice: the first hand-written plan that needs no more than the usable devices and fits
- * their memory; HSP_EINFEASIBLE with the sizes where one has few enough ranks but none fits; the planner's where all
- * need more devices. What fits is what the compiled programs need: a planner's plan that is larger than predicted is
- * followed by its next one. Devices stand in the order of their names, so that rank r of a
- * hand-written plan runs on the same machine whatever the order in which nodes came.
+ * their memory; HSP_EINFEASIBLE with the sizes where one has few enough ranks but none fits; the
+ * planner's where all need more devices. What fits is what the compiled programs need: a planner's
+ * plan that is larger than predicted is followed by its next one. Devices stand in the order of
+ * their names, so that rank r of a hand-written plan runs on the same machine whatever the order in
+ * which nodes came.
  */
 #ifndef HSP_PLAN_REQUEST_H
 #define HSP_PLAN_REQUEST_H
@@ -54,13 +55,15 @@ struct hsp_plan_question *hsp_plan_question_free(struct hsp_plan_question *q); /
 /* What facts say: less memory on a device, or that it may not be used. */
 void hsp_plan_facts(struct hsp_plan_question *q, const struct hsp_plan_fact *facts, uint32_t n);
 
-/* What steps of a job told of a device: which of its nodes' incarnations, and what its instructions took. */
+/* What steps of a job told of a device: which of its nodes' incarnations, and what its instructions
+ * took. */
 struct hsp_device_measured {
     hsp_device_id device;
     uint64_t incarnation;
     struct hsp_measured sums;
 };
-/* The question's devices as the @n measured ones say, those of @c that are still the same; @rate: of its products. */
+/* The question's devices as the @n measured ones say, those of @c that are still the same; @rate:
+ * of its products. */
 void hsp_plan_measured(struct hsp_plan_question *q, const struct hsp_cluster *c,
                        const struct hsp_device_measured *m, size_t n, enum hsp_rate rate);
 

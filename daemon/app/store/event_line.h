@@ -1,5 +1,5 @@
-/* The lines of the events feed (conf/events.schema.json: one vocabulary for the log, `hspmdctl events` and
- * audit; a number that only grows; JSON lines) and of the metrics.
+/* The lines of the events feed (conf/events.schema.json: one vocabulary for the log, `hspmdctl
+ * events` and audit; a number that only grows; JSON lines) and of the metrics.
  *
  * Role:   makes texts of the core's facts and steps, reads back what status shows.
  * Purity: pure. */
@@ -25,13 +25,14 @@ struct hsp_feed_event {
 enum hsp_status hsp_feed_event_line(const struct hsp_feed_event *e, struct hsp_buf *out,
                                     struct hsp_err *err);
 
-/* JSON has no numbers but finite ones: others are texts, "nan", "inf", "-inf". NULL: @v is finite. */
+/* JSON has no numbers but finite ones: others are texts, "nan", "inf", "-inf". NULL: @v is finite.
+ */
 const char *hsp_feed_word(double v);
 /* Reads either back; false when @o has neither. */
 bool hsp_feed_number(const cJSON *o, const char *key, double *ret);
 
-/* {"step","loss","val_loss","tokens","grad_norm","lr","seconds","sequence","epoch"}; numbers with 17 digits,
- * val_loss only when the step validated, sequence only where a pool chose the plan. */
+/* {"step","loss","val_loss","tokens","grad_norm","lr","seconds","sequence","epoch"}; numbers with
+ * 17 digits, val_loss only when the step validated, sequence only where a pool chose the plan. */
 enum hsp_status hsp_feed_metric_line(const struct hsp_msg *m, struct hsp_buf *out,
                                      struct hsp_err *err);
 

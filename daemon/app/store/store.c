@@ -1,6 +1,6 @@
 /* See store.h. WAL with synchronous FULL for the rows of the core (no message that grants an epoch
- * leaves before its row is on disk); events and metrics share the file and use the same journal. Each of
- * those rows has a hash: SQLite does not see a bit that changes inside a value. */
+ * leaves before its row is on disk); events and metrics share the file and use the same journal.
+ * Each of those rows has a hash: SQLite does not see a bit that changes inside a value. */
 #include "daemon/app/store/store.h"
 
 #include <sqlite3.h>

@@ -38,12 +38,12 @@ struct hsp_store_event {
 enum hsp_status hsp_store_open(const char *path, struct hsp_store **ret, struct hsp_err *err);
 struct hsp_store *hsp_store_close(struct hsp_store *s); /* NULL is fine; returns NULL */
 
-/* All rows or none, and with them the metrics of the jobs named @gone are forgotten; on disk when it returns.
- * HSP_EIO, HSP_ENOSPC. */
+/* All rows or none, and with them the metrics of the jobs named @gone are forgotten; on disk when
+ * it returns. HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row *rows, size_t n,
                                 const char *const *gone, size_t n_gone, struct hsp_err *err);
-/* Every row in the order of the keys; stops when the callback fails and returns its status. HSP_EDIGEST: a row is
- * not what was written; HSP_EIO. */
+/* Every row in the order of the keys; stops when the callback fails and returns its status.
+ * HSP_EDIGEST: a row is not what was written; HSP_EIO. */
 typedef enum hsp_status hsp_store_row_fn(void *arg, const char *key, const void *value, size_t len);
 enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *arg,
                                struct hsp_err *err);

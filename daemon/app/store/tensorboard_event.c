@@ -6,14 +6,15 @@
 
 #define EVENT_MAX 4096u
 
-enum { /* protobuf: field number * 8 + wire type (0 varint, 1 eight bytes, 2 length, 5 four bytes) */
-       EVENT_WALL_TIME = 1 * 8 + 1,
-       EVENT_STEP = 2 * 8,
-       EVENT_FILE_VERSION = 3 * 8 + 2,
-       EVENT_SUMMARY = 5 * 8 + 2,
-       SUMMARY_VALUE = 1 * 8 + 2,
-       VALUE_TAG = 1 * 8 + 2,
-       VALUE_SIMPLE = 2 * 8 + 5
+/* protobuf: field number * 8 + wire type (0 varint, 1 eight bytes, 2 length, 5 four bytes) */
+enum {
+    EVENT_WALL_TIME = 1 * 8 + 1,
+    EVENT_STEP = 2 * 8,
+    EVENT_FILE_VERSION = 3 * 8 + 2,
+    EVENT_SUMMARY = 5 * 8 + 2,
+    SUMMARY_VALUE = 1 * 8 + 2,
+    VALUE_TAG = 1 * 8 + 2,
+    VALUE_SIMPLE = 2 * 8 + 5
 };
 
 uint32_t hsp_crc32c(const void *data, size_t len)

@@ -1,5 +1,5 @@
-/* See template_builder.h. The maker sees the steps of hsp_member_code, as run_step gives them, and of their values
- * only what print_value prints; so does the key. */
+/* See template_builder.h. The maker sees the steps of hsp_member_code, as run_step gives them, and
+ * of their values only what print_value prints; so does the key. */
 #include "daemon/spmd/codegen/template_builder.h"
 
 #include <stdlib.h>
@@ -57,7 +57,8 @@ static bool trim(const struct hsp_member_code *x, struct hsp_step *st)
 
 enum run { RUN_NOT, RUN_STEP, RUN_PASS };
 
-/* What this member does for step @from, in *ret; RUN_PASS: nothing but pass its first operands on. */
+/* What this member does for step @from, in *ret; RUN_PASS: nothing but pass its first operands on.
+ */
 static enum run run_step(const struct hsp_member_code *x, const struct hsp_step *from,
                          struct hsp_step *ret)
 {
@@ -247,8 +248,8 @@ static enum hsp_status add_unit(struct maker *m, const struct hsp_step *st, stru
     return get_symbol(m, m->s->value[st->out[0]].name, key, from, &i->unit_sym);
 }
 
-/* The results are the tensors of the first operands, under the name of the results and for as long as
- * they are needed. */
+/* The results are the tensors of the first operands, under the name of the results and for as long
+ * as they are needed. */
 static enum hsp_status pass_on(struct maker *m, const struct hsp_step *st)
 {
     for (uint8_t k = 0; k < st->n_out; k++) {

@@ -1,17 +1,13 @@
-/* Moulds: templates beside where they come from, and those of earlier compiles.
+/* Builds program templates from the steps that a member runs of its stage's code.
  *
- * A mould is what the program of a rank owes to the structure of its stage's code alone: the template,
- * and for each tensor and symbol of it the value that a binding takes its numbers from. Its key is a
- * hash of everything the maker of templates reads: the steps that the member runs, names and classes
- * of their values, names of cuts, global extents, where meetings begin and end. Ranks, shares, lengths of parts, moves and channels
- * are not read, so a switch that changes only these needs no new templates, and members of a stage
- * share one.
+ * An hsp_mould is a template together with its origin: for each tensor and symbol the value that a
+ * binding takes its numbers from. Its key is a hash of everything the template builder reads: the
+ * steps that the member runs, names and classes of their values, names of cuts, global extents,
+ * begin and end of meetings. Ranks, shares, lengths of parts, moves and channels are not read, so a
+ * switch that changes only these needs no new templates, and members of a stage share one.
  *
  * Purity:    pure.
- * Threads:   an hsp_templates belongs to one compile at a time.
- * Ownership: moulds of a compile live in its arena; an hsp_templates has copies of its own.
- * Bounds:    KEPT_BYTES for the moulds of a compile that are kept; beyond, they are made again.
- */
+ * Ownership: moulds of a compile live in its arena. */
 #ifndef HSP_TEMPLATE_BUILDER_H
 #define HSP_TEMPLATE_BUILDER_H
 #include "daemon/spmd/codegen/template_cache.h"
@@ -21,7 +17,7 @@ struct hsp_step_at { /* a step of the stage's code */
     uint32_t part, step;
 };
 
-/* What a member runs of its stage's code. */
+/* The steps that a member runs of its stage's code. */
 struct hsp_member_code {
     const struct hsp_stagecode *s;
     uint32_t member;
@@ -37,10 +33,9 @@ struct hsp_member_code {
 
 enum hsp_symbol_what { HSP_SYMBOL_BATCH, HSP_SYMBOL_LENGTH, HSP_SYMBOL_ORIGIN, HSP_SYMBOL_UNIT };
 
-/* What the value of a symbol is. */
+/* The origin of a symbol's value. */
 struct hsp_symbol_from {
-    uint32_t
-        value; /* LENGTH, ORIGIN: of dim @dim of the member's box; place in hsp_member_code.value */
+    uint32_t value; /* LENGTH, ORIGIN: of dim @dim of this box; place in hsp_member_code.value */
     uint8_t what, dim;
     int64_t unit; /* UNIT: itself */
 };
@@ -59,13 +54,14 @@ struct hsp_moulds {
     struct hsp_template_count count;
 };
 
-/* Reads what member @member runs of @s, whose code is complete. HSP_ENOMEM. */
+/* Reads the steps that member @member runs of @s, whose code is complete. HSP_ENOMEM. */
 enum hsp_status hsp_member_code_read(const struct hsp_compiler *c, const struct hsp_stagecode *s,
                                      uint32_t member, struct hsp_member_code *ret,
                                      struct hsp_err *err);
 void hsp_member_code_fini(struct hsp_member_code *code); /* also of a zeroed one */
 
-/* Makes its mould, whatever is kept, into the compiler's arena. HSP_ELIMIT, HSP_ENOMEM. */
+/* Builds the mould of @code in the compiler's arena, without a look at kept ones. HSP_ELIMIT,
+ * HSP_ENOMEM. */
 enum hsp_status hsp_mould_make(const struct hsp_compiler *c, const struct hsp_member_code *code,
                                struct hsp_mould *ret, struct hsp_err *err);
 

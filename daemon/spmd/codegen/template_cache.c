@@ -1,4 +1,3 @@
-/* Which moulds there are: of this compile, and of the two before. */
 #include "daemon/spmd/codegen/template_cache.h"
 
 #include <stdlib.h>

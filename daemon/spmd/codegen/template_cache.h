@@ -1,8 +1,10 @@
-/* Keeps the program templates of a job's last compiles, so that a switch builds only those that changed.
+/* Keeps the program templates of a job's last two compiles, so that a switch builds only changed
+ * ones.
  *
  * Purity:    pure.
- * Threads:   for one compile at a time.
- */
+ * Threads:   an hsp_templates belongs to one compile at a time.
+ * Ownership: an hsp_templates has copies of its own.
+ * Bounds:    KEPT_BYTES for the templates of one compile; beyond, they are built again. */
 #ifndef HSP_TEMPLATE_CACHE_H
 #define HSP_TEMPLATE_CACHE_H
 #include <stdbool.h>
@@ -14,8 +16,7 @@ struct hsp_member_code;
 struct hsp_mould;
 struct hsp_moulds;
 
-/* Templates of the last compiles of a job, so that a switch makes only those that changed (template_builder.h).
- * For one compile at a time. */
+/* Templates of the last compiles of a job. */
 struct hsp_templates;
 struct hsp_templates *hsp_templates_new(void);                     /* NULL without memory */
 struct hsp_templates *hsp_templates_free(struct hsp_templates *k); /* NULL allowed; returns NULL */
@@ -23,12 +24,12 @@ struct hsp_template_count {
     uint32_t made, kept; /* different templates: new ones; those that were there */
     bool stored;         /* they are there for the next compile; else memory was short */
 };
-/* Of the last compile that succeeded. */
+/* Counts of the last compile that succeeded. */
 struct hsp_template_count hsp_templates_count(const struct hsp_templates *k);
 /* Keeps @m in place of the moulds of the compile before last. Without memory all stays as it is. */
 void hsp_templates_renew(struct hsp_templates *k, const struct hsp_moulds *m);
-/* Its mould: of this compile, else a copy of a kept one, else made. *ret is valid until the next call.
- * Errors of hsp_mould_make. */
+/* The mould of @code: of this compile, else a copy of a kept one, else a new one. *ret is valid
+ * until the next call. Errors of hsp_mould_make. */
 enum hsp_status hsp_mould_get(struct hsp_compiler *c, const struct hsp_member_code *code,
                               const struct hsp_mould **ret, struct hsp_err *err);
 

@@ -1,4 +1,3 @@
-/* Post: gradients from accumulators to home, the norm, the vote, the update. */
 #include "daemon/spmd/lower/lower_epilogue.h"
 
 #include "daemon/spmd/lower/param_slots.h"

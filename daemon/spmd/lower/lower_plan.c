@@ -1,5 +1,3 @@
-/* The compiler's middle: from graph and plan to the layout of every use and every Reshard, stage by
- * stage, before anything is cut into ranks. total_plan.c and specialize.c read it. */
 #include "daemon/spmd/lower/lower_plan.h"
 
 #include <stdlib.h>
@@ -13,8 +11,11 @@
 #include "daemon/spmd/lower/split_backward.h"
 #include "daemon/spmd/lower/stage_ir.h"
 #include "daemon/spmd/lower/zero3.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/home_slots.h"
+#include "daemon/spmd/sharding/param_home.h"
+#include "daemon/spmd/sharding/param_use.h"
 #include "daemon/spmd/sharding/sequence_balance.h"
+#include "proto/layout/cut_shares.h"
 
 static enum hsp_status check_spec(const struct hsp_graph *g, const struct hsp_train_spec *t,
                                   struct hsp_err *err)

@@ -1,9 +1,9 @@
-/* Pre: state, and parameters from home to use. */
 #include "daemon/spmd/lower/lower_prologue.h"
 
 #include <string.h>
 
 #include "daemon/spmd/lower/param_slots.h"
+#include "daemon/spmd/sharding/param_use.h"
 #include "proto/layout/box.h"
 #include "proto/layout/canon.h"
 
@@ -135,8 +135,8 @@ static enum hsp_status declare_home(struct hsp_compiler *c, struct hsp_stagecode
     return rc;
 }
 
-/* The parameter in the type of its use, where it is stored: cast once per step, so that it is smaller
- * on its way to the uses. @kept: read behind Pre, too. */
+/* The parameter in the type of its use, where it is stored: cast once per step, so that it is
+ * smaller on its way to the uses. @kept: read behind Pre, too. */
 static enum hsp_status add_copies(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t param,
                                   bool kept, struct hsp_err *err)
 {

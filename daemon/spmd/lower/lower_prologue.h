@@ -1,12 +1,12 @@
-/* @@SENTENCE@@ lower_prologue: purpose to be written.
+/* Lowers Pre of all stages: state tensors, and parameters from their homes to their uses.
  *
- * Purity:    pure. Ownership: as in stage_ir.h; covers are the caller's to finish.
- */
+ * Purity:    pure.
+ * Ownership: as in stage_ir.h; the caller finishes covers. */
 #ifndef HSP_LOWER_PROLOGUE_H
 #define HSP_LOWER_PROLOGUE_H
 #include "daemon/spmd/lower/stage_ir.h"
 
-/* What @slot has of @uses, each element once for each rank. @ret likewise. */
+/* The part of @uses that lies in @slot, each element once for each rank. */
 enum hsp_status hsp_slot_uses(const struct hsp_compiler *c, uint32_t param, uint32_t slot,
                               const struct hsp_cover *uses, struct hsp_cover *ret,
                               struct hsp_err *err);

@@ -1,145 +1,15 @@
-/* Forward and backward of one stream: each node on its stage, Reshards where layouts differ.
- *
- * A Reshard that communicates stands right behind the step that makes its source, so that other
- * work may run beside it; a local slice stands before its use. A tensor used on another stage than
- * its own is completed there and sent into the layout in which tensors rest on the other stage
- * (hsp_tensor_rest; decision D1: no Reshard here leaves the stream).
- */
 #include "daemon/spmd/lower/lower_stream.h"
 
 #include <string.h>
 
+#include "daemon/spmd/lower/node_deduce.h"
+#include "daemon/spmd/lower/node_place.h"
 #include "daemon/spmd/lower/place_reductions.h"
 #include "daemon/spmd/lower/recompute.h"
 #include "daemon/spmd/lower/ring_attention.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/lower/tensor_versions.h"
+#include "daemon/spmd/sharding/activation_rest.h"
 #include "proto/base/check.h"
-
-struct hsp_stagecode *hsp_node_place(const struct hsp_compiler *c, uint32_t stream,
-                                     const struct hsp_node *n, uint32_t *ret_part)
-{
-    uint32_t stage, chunk;
-    hsp_place_of_unit(&c->p->streams[stream], n->layer, &stage, &chunk);
-    *ret_part = hsp_part_at(n->backward ? HSP_PART_BACKWARD : HSP_PART_FORWARD, chunk);
-    return &c->stage[c->first_stage[stream] + stage];
-}
-
-/* The version to start from: the first complete one, else the first. */
-static uint32_t best_version(const struct hsp_stagecode *s, uint32_t tensor)
-{
-    for (uint32_t v = s->version[tensor]; v != HSP_NONE; v = s->value[v].next) {
-        if (!hsp_layout_partial(&s->value[v].at)) {
-            return v;
-        }
-    }
-    return s->version[tensor];
-}
-
-static uint32_t find_version(const struct hsp_stagecode *s, uint32_t tensor,
-                             const struct hsp_layout *at)
-{
-    for (uint32_t v = s->version[tensor]; v != HSP_NONE; v = s->value[v].next) {
-        if (hsp_layout_equal(&s->value[v].at, at)) {
-            return v;
-        }
-    }
-    return HSP_NONE;
-}
-
-/* A new version of @from's tensor in layout @at. A sum between groups may stay one while each group
- * completes its addend; other sums are completed or sliced. */
-static enum hsp_status reshard_version(struct hsp_compiler *c, struct hsp_stagecode *s,
-                                       uint32_t part, uint32_t from, const struct hsp_layout *at,
-                                       uint32_t *ret, struct hsp_err *err)
-{
-    const struct hsp_layout have = s->value[from].at;
-    bool slice = hsp_layout_inside(at, &have);
-    bool sum = have.partial != at->partial;
-    const char *suffix = slice ? "#slice" : sum ? "#sum" : "#whole";
-    struct hsp_step st = hsp_step_make(HSP_I_RESHARD, slice ? HSP_QUEUE_COMPUTE : HSP_QUEUE_COMM);
-    enum hsp_apart apart = at->partial == 0 ? HSP_APART_NOT
-                           : slice          ? HSP_APART_MEMBERS
-                                            : HSP_APART_GROUPS;
-    uint32_t v = HSP_NONE;
-    HSP_ASSERT(slice || at->partial == 0 ||
-               (at->partial == HSP_OVER_GROUPS && (have.partial & HSP_OVER_GROUPS) != 0));
-    enum hsp_status rc = hsp_value_version(c, s, s->value[from].tensor, suffix, at, &v, err);
-    if (rc == HSP_OK) {
-        rc = hsp_reshard_values(c, s, from, v, apart, &st.arg, err);
-    }
-    if (rc == HSP_OK) {
-        st.n_in = st.n_out = 1;
-        st.in[0] = from;
-        st.out[0] = v;
-        rc = hsp_step_add(s, part, slice ? SIZE_MAX : hsp_step_after(s, part, from), &st, err);
-        *ret = v;
-    }
-    return rc;
-}
-
-/* Inputs are read, and the seed is written, by every member as it needs them. */
-static enum hsp_status load_tensor(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
-                                   uint32_t tensor, const struct hsp_layout *at, uint32_t *ret,
-                                   struct hsp_err *err)
-{
-    const struct hsp_tensor *t = &c->g->tensors[tensor];
-    bool seed = t->kind == HSP_TENSOR_SEED;
-    struct hsp_step st = hsp_step_make(seed ? HSP_I_ONE : HSP_I_LOAD, HSP_QUEUE_COMPUTE);
-    enum hsp_status rc = hsp_value_version(c, s, tensor, "", at, ret, err);
-    st.n_out = 1;
-    st.out[0] = *ret;
-    st.arg = seed ? 0 : t->load;
-    return rc == HSP_OK ? hsp_step_add(s, part, SIZE_MAX, &st, err) : rc;
-}
-
-static bool is_read(const struct hsp_compiler *c, uint32_t tensor)
-{
-    uint8_t kind = c->g->tensors[tensor].kind;
-    return kind == HSP_TENSOR_INPUT || kind == HSP_TENSOR_SEED;
-}
-
-/* A sum that is to be cut where it is not and whole where it is cut: who adds some part would get
- * none of it, so that it is completed first. */
-static bool crosswise(const struct hsp_layout *have, const struct hsp_layout *at)
-{
-    bool cut = false, uncut = false;
-    for (uint8_t d = 0; d < at->rank; d++) {
-        cut = cut || (have->cut[d] == 0 && at->cut[d] != 0) ||
-              (have->split[d] == 0 && at->split[d] != 0);
-        uncut = uncut || (have->cut[d] != 0 && at->cut[d] == 0) ||
-                (have->split[d] != 0 && at->split[d] == 0);
-    }
-    return have->partial != 0 && at->partial == 0 && cut && uncut;
-}
-
-enum hsp_status hsp_version_want(struct hsp_compiler *c, struct hsp_stagecode *s, uint32_t part,
-                                 uint32_t tensor, const struct hsp_layout *at, uint32_t *ret,
-                                 struct hsp_err *err)
-{
-    *ret = find_version(s, tensor, at);
-    if (*ret != HSP_NONE) {
-        return HSP_OK;
-    }
-    uint32_t from = best_version(s, tensor);
-    bool inside = false;
-    enum hsp_status rc = HSP_OK;
-    for (uint32_t v = s->version[tensor]; !inside && v != HSP_NONE; v = s->value[v].next) {
-        inside = hsp_layout_inside(at, &s->value[v].at);
-        from = inside ? v : from; /* a local slice is cheapest */
-    }
-    if (!inside && is_read(c, tensor)) {
-        return load_tensor(c, s, part, tensor, at, ret, err);
-    }
-    if (!inside && crosswise(&s->value[from].at, at)) {
-        struct hsp_layout sum;
-        struct hsp_tiers tiers = hsp_stage_tiers(s->group);
-        rc = hsp_layout_complete(&s->value[from].at, NULL, &tiers, c->arena, &sum, err);
-        if (rc == HSP_OK) {
-            rc = reshard_version(c, s, part, from, &sum, &from, err);
-        }
-    }
-    return rc == HSP_OK ? reshard_version(c, s, part, from, at, ret, err) : rc;
-}
 
 /* What @v, a sum, becomes where it is needed as a value: complete, as its tensor rests. */
 static enum hsp_status completed(struct hsp_compiler *c, const struct hsp_stagecode *s, uint32_t v,
@@ -159,7 +29,7 @@ static enum hsp_status send_tensor(struct hsp_compiler *c, struct hsp_stagecode 
                                    struct hsp_stagecode *to, uint32_t part, uint32_t tensor,
                                    uint32_t *ret, struct hsp_err *err)
 {
-    uint32_t v = best_version(from, tensor), made = hsp_part_making(from, v);
+    uint32_t v = hsp_version_best(from, tensor), made = hsp_part_making(from, v);
     struct hsp_layout at;
     struct hsp_cover src, dst;
     struct hsp_step st = hsp_step_make(HSP_I_RESHARD, HSP_QUEUE_COMM);
@@ -201,15 +71,15 @@ static enum hsp_status send_tensor(struct hsp_compiler *c, struct hsp_stagecode 
     return rc == HSP_OK ? hsp_step_add(to, part, SIZE_MAX, &recv, err) : rc;
 }
 
-/* How stage @s holds @tensor: as its first complete version, which is sent there if need be. What is
- * read rests in the stage's layout, until it is needed in another one. */
+/* How stage @s holds @tensor: as its first complete version, which is sent there if need be. What
+ * is read rests in the stage's layout, until it is needed in another one. */
 static enum hsp_status held(struct hsp_compiler *c, uint32_t stream, struct hsp_stagecode *s,
                             uint32_t part, uint32_t tensor, struct hsp_layout *ret,
                             struct hsp_err *err)
 {
-    uint32_t v = best_version(s, tensor);
+    uint32_t v = hsp_version_best(s, tensor);
     enum hsp_status rc = HSP_OK;
-    if (v == HSP_NONE && is_read(c, tensor)) {
+    if (v == HSP_NONE && hsp_tensor_is_read(c, tensor)) {
         return hsp_tensor_rest(c->g, s->group, tensor, s->bound, c->arena, ret, err);
     }
     if (v == HSP_NONE) {
@@ -223,17 +93,6 @@ static enum hsp_status held(struct hsp_compiler *c, uint32_t stream, struct hsp_
         *ret = s->value[v].at;
     }
     return rc;
-}
-
-uint32_t hsp_grads_here(const struct hsp_compiler *c, const struct hsp_stagecode *s, uint32_t param)
-{
-    const struct hsp_param *p = &c->g->params[param];
-    uint32_t n = 0, part;
-    for (uint32_t i = 0; i < p->n_grads; i++) {
-        const struct hsp_node *node = &c->g->nodes[c->g->tensors[p->grad[i]].producer];
-        n += hsp_node_place(c, s->stream, node, &part) == s ? 1 : 0;
-    }
-    return n;
 }
 
 /* Several gradients of one parameter meet in the layout of its use, so that they can share the
@@ -296,31 +155,6 @@ static enum hsp_status accumulate(struct hsp_compiler *c, struct hsp_stagecode *
     return rc == HSP_OK ? hsp_step_add(s, part, SIZE_MAX, &st, err) : rc;
 }
 
-enum hsp_status hsp_step_origins(const struct hsp_stagecode *s, struct hsp_step *st,
-                                 struct hsp_err *err)
-{
-    struct hsp_axes ax;
-    uint8_t rank = 0;
-    uint32_t k = 0;
-    for (uint8_t i = 0; i < st->n_in; i++) {
-        uint8_t r = s->value[st->in[i]].at.rank;
-        rank = r > rank ? r : rank;
-    }
-    enum hsp_status rc = hsp_op_axes((enum hsp_op)st->op, &st->at, rank, &ax, err);
-    for (uint8_t i = 0; rc == HSP_OK && i < ax.n_in + ax.n_out; i++) {
-        bool in = i < ax.n_in;
-        const struct hsp_operand_use *u = in ? &ax.in[i] : &ax.out[i - ax.n_in];
-        uint32_t v = in ? st->in[i] : st->out[i - ax.n_in];
-        for (uint8_t d = 0; d < u->rank && k < 2; d++) {
-            if (u->dim[d].origin) {
-                st->origin_value[k] = v;
-                st->origin_dim[k++] = d;
-            }
-        }
-    }
-    return rc;
-}
-
 /* Values for the results of @node. */
 static enum hsp_status make_results(struct hsp_compiler *c, struct hsp_stagecode *s,
                                     const struct hsp_node *n, const struct hsp_deduced *d,
@@ -354,39 +188,6 @@ static enum hsp_status make_results(struct hsp_compiler *c, struct hsp_stagecode
         }
     }
     return hsp_step_origins(s, st, err);
-}
-
-enum hsp_status hsp_node_deduce(const struct hsp_compiler *c, const struct hsp_stagecode *s,
-                                const struct hsp_node *n, struct hsp_layout *in, bool values,
-                                struct hsp_deduced *ret, bool *ret_ring, struct hsp_err *err)
-{
-    struct hsp_layout rest[HSP_MAX_IN];
-    const struct hsp_layout *rests[HSP_MAX_IN] = {NULL};
-    struct hsp_question q = {.op = (enum hsp_op)n->op,
-                             .at = &n->at,
-                             .n_in = n->n_in,
-                             .n_out = n->n_out,
-                             .in = in,
-                             .rest = rests,
-                             .values = values,
-                             .tiers = hsp_stage_tiers(s->group)};
-    enum hsp_status rc = HSP_OK;
-    for (uint8_t i = 0; rc == HSP_OK && i < n->n_in; i++) {
-        q.uses |= (c->g->tensors[n->in[i]].kind == HSP_TENSOR_PARAM ? 1u : 0u) << i;
-        q.reads |= (is_read(c, n->in[i]) ? 1u : 0u) << i;
-        if (hsp_layout_partial(&in[i])) {
-            rests[i] = &rest[i];
-            rc = hsp_tensor_rest(c->g, s->group, n->in[i], s->bound, c->arena, &rest[i], err);
-        }
-    }
-    uint32_t grad = n->out[0] != HSP_NONE ? c->grad_of[n->out[0]] : HSP_NONE;
-    if (rc == HSP_OK && grad != HSP_NONE) {
-        q.want = &s->value[s->version[c->g->params[grad].tensor]].at;
-    }
-    if (rc == HSP_OK) {
-        rc = hsp_ring_open(c, s, n, in, ret_ring, err);
-    }
-    return rc == HSP_OK ? hsp_deduce(&q, c->arena, ret, err) : rc;
 }
 
 /* The step of @n whose operands and results are as @d says. */
@@ -448,8 +249,8 @@ static enum hsp_status lower_node(struct hsp_compiler *c, uint32_t stream, uint3
     return rc;
 }
 
-/* A scalar of the forward pass counted once; of a sum, each addend once: by the smallest rank of the
- * stage that holds it. */
+/* A scalar of the forward pass counted once; of a sum, each addend once: by the smallest rank of
+ * the stage that holds it. */
 static enum hsp_status count_scalar(struct hsp_compiler *c, uint32_t stream, uint32_t tensor,
                                     enum hsp_stat stat, struct hsp_err *err)
 {
@@ -459,7 +260,7 @@ static enum hsp_status count_scalar(struct hsp_compiler *c, uint32_t stream, uin
     struct hsp_step st = hsp_step_make(HSP_I_STAT, HSP_QUEUE_COMPUTE);
     enum hsp_status rc = HSP_OK;
     st.n_in = 1;
-    st.in[0] = best_version(s, tensor);
+    st.in[0] = hsp_version_best(s, tensor);
     st.arg = stat;
     const struct hsp_layout at = s->value[st.in[0]].at;
     for (uint32_t first = 0; rc == HSP_OK && first < at.n; first++) {

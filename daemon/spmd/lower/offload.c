@@ -1,15 +1,3 @@
-/* Offload: what Forward leaves for Backward waits in host memory (Rhu et al., vDNN, 2016), and lies in
- * the memory of the device only while a unit of work uses it.
- *
- * A value that a part of Forward makes and a part of Backward reads is copied out behind its last use
- * in the part that makes it; each half of Backward that reads it copies it in again, into a value of
- * its own. What Forward hands on to another chunk or stage goes as it did.
- *
- * Copies stand one pipeline unit (block, embedding, head) away from the uses: out behind the unit after
- * the one that used the value last, in at the beginning of the unit before the one that needs it. The
- * communication queue runs them, so they take place while that unit computes, and the memory of two
- * units is enough.
- */
 #include "daemon/spmd/lower/offload.h"
 
 #include <stdlib.h>

@@ -1,13 +1,14 @@
-/* The sums of a stream, who may take them on, and what completing them costs: layouts of all tensors
- * as they are when every sum goes as far as it can. */
+/* The sums of a stream, who may take them on, and what completing them costs: layouts of all
+ * tensors as they are when every sum goes as far as it can. */
 #include "daemon/spmd/lower/place_reductions.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/spmd/lower/lower_stream.h"
+#include "daemon/spmd/lower/node_deduce.h"
+#include "daemon/spmd/lower/node_place.h"
 #include "daemon/spmd/lower/reduction_mincut.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/activation_rest.h"
 #include "proto/base/vec.h"
 
 #define MAX_USES ((size_t)HSP_MAX_INSTRS * HSP_MAX_IN)
@@ -83,7 +84,8 @@ static enum hsp_status add_use(struct placing *x, uint32_t tensor, uint32_t op, 
     return HSP_OK;
 }
 
-/* Notes who reads the sums among the operands of @node. *ret_taken: tiers of the sum it may take on. */
+/* Notes who reads the sums among the operands of @node. *ret_taken: tiers of the sum it may take
+ * on. */
 static enum hsp_status read_sums(struct placing *x, uint32_t node, const struct hsp_layout *in,
                                  const struct hsp_layout *need, uint8_t *ret_taken,
                                  struct hsp_err *err)
@@ -203,42 +205,6 @@ enum hsp_status hsp_sums_place(struct hsp_compiler *c, uint32_t stream, const bo
     free(x.use);
     if (rc == HSP_OK) {
         *ret_first = first;
-    }
-    return rc;
-}
-
-static enum hsp_status gather(struct hsp_layout *l, const struct hsp_forced *f,
-                              const struct hsp_tiers *tiers, struct hsp_arena *arena,
-                              struct hsp_err *err)
-{
-    enum hsp_status rc = HSP_OK;
-    for (uint8_t d = 0; rc == HSP_OK && f->name != 0 && d < l->rank; d++) {
-        bool over = (f->gather & HSP_OVER_GROUPS) != 0 && l->split[d] == f->name;
-        if (over || ((f->gather & HSP_IN_GROUPS) != 0 && l->cut[d] == f->name)) {
-            rc = hsp_layout_uncut(l, d, over, tiers, arena, err);
-        }
-    }
-    return rc;
-}
-
-enum hsp_status hsp_operands_force(const struct hsp_compiler *c, const struct hsp_stagecode *s,
-                                   const struct hsp_node *n, const struct hsp_forced *f,
-                                   struct hsp_layout *in, struct hsp_err *err)
-{
-    struct hsp_tiers tiers = hsp_stage_tiers(s->group);
-    const struct hsp_layout *to = f->slice;
-    enum hsp_status rc = HSP_OK;
-    for (uint8_t i = 0; rc == HSP_OK && i < n->n_in; i++) {
-        bool use = c->g->tensors[n->in[i]].kind == HSP_TENSOR_PARAM;
-        if (use || hsp_layout_partial(&in[i])) {
-            continue;
-        }
-        rc = gather(&in[i], f, &tiers, c->arena, err);
-        if (to != NULL && to->n == in[i].n && to->rank == in[i].rank &&
-            memcmp(to->extent, in[i].extent, sizeof to->extent) == 0 &&
-            hsp_layout_inside(to, &in[i])) {
-            in[i] = *to;
-        }
     }
     return rc;
 }

@@ -1,24 +1,26 @@
-/* Where sums are completed: of the legal places the cheapest (decision D6).
+/* Chooses the places at which partial sums are completed: of the legal places the cheapest
+ * (decision D6).
+ *
+ * An op that is linear in the sums its members hold may take a sum on: its result is a sum then,
+ * and is completed later. Or the sum is completed before the op, once for all readers. The cheaper
+ * way depends on the readers of the results: two sums that are added cost one completion when it
+ * comes later; a sum that some op needs complete anyway, or that an op makes larger, costs least
+ * when it is completed early. A gradient of a parameter may stay a sum: Post completes the sum of
+ * all accumulators in any case.
+ *
+ * All these choices of a stage together are a minimum cut (Picard, Maximal Closure of a Graph,
+ * 1976, has this kind of problem). Ops that take sums on are on one side, ops that need values on
+ * the other; sums made of values belong to the first side. A sum costs its bytes where its maker is
+ * on the first side and some reader on the other; an op on the first side wants the makers of its
+ * sums there. So the cost is the minimum, not a heuristic's result. Of equal cuts the one with
+ * later completions is taken: communication then stands behind as much work as possible.
+ *
+ * Costs are bytes of Forward and Backward, so no choice depends on a cluster. Deduction tells which
+ * ops may take sums on, with every sum taken as far as it can go; completing a sum earlier never
+ * lets another go farther.
  *
  * Role:      lower_stream.c asks once per stream, before it lowers.
- * Purity:    pure.
- *
- * An op that is linear in what members hold as a sum may take the sum on: its result is a sum then, and
- * completed later. Or the sum is completed before the op, once for all that need it so. Which is cheaper
- * depends on what comes of the results: two sums that are added cost one completion when it comes later;
- * a sum that some op needs complete anyway, or that an op makes larger, costs least when it comes early.
- * A gradient of a parameter may stay a sum: Post makes one of all accumulators in any case.
- *
- * All these choices of a stage together are a minimum cut (Picard, Maximal Closure of a Graph, 1976, has
- * this kind of problem): ops that take sums on are on one side, what needs values on the other. Sums
- * made of values belong to the first side. A sum costs its bytes where its maker is on the first side
- * and some reader on the other; an op on the first side wants the makers of its sums there. So the cost
- * is the least there is, not a heuristic's. Of equal cuts the one with later completions is taken: what
- * communicates then stands behind as much work as can be.
- *
- * Costs are bytes of Forward and Backward, so no choice depends on a cluster. Which ops may take sums on at all,
- * deduction tells when every sum goes as far as it can; completing earlier never lets a sum go farther.
- */
+ * Purity:    pure. */
 #ifndef HSP_PLACE_REDUCTIONS_H
 #define HSP_PLACE_REDUCTIONS_H
 #include "daemon/spmd/lower/stage_ir.h"
@@ -40,13 +42,9 @@ struct hsp_sums {
     const struct hsp_sum_use *use;
 };
 
-/* @ret_first[node], in the arena of @c: sums among the operands of the node are completed before it.
+/* @ret_first[node], in the arena of @c: sums among the operands of the node are completed first.
  * Parameters' uses exist. HSP_ENOMEM, HSP_ELIMIT, or deduction's errors. */
 enum hsp_status hsp_sums_place(struct hsp_compiler *c, uint32_t stream, const bool **ret_first,
                                struct hsp_err *err);
-/* place_reductions.c, for tests: changes the operands @in of @n, which are no uses of parameters, as @f says. */
-enum hsp_status hsp_operands_force(const struct hsp_compiler *c, const struct hsp_stagecode *s,
-                                   const struct hsp_node *n, const struct hsp_forced *f,
-                                   struct hsp_layout *in, struct hsp_err *err);
 
 #endif

@@ -1,19 +1,10 @@
-/* Recomputation (Chen et al., Training deep nets with sublinear memory cost, 2016): what a unit of
- * the stage computes in Forward and Backward reads again is computed again at the start of the
- * unit's Backward, from what entered the unit (decision D18). The graph stays as it is.
- *
- * Kept as before: inputs read from the data, what other stages sent, and every value that another
- * unit reads, so that each unit can begin anywhere. Communication inside of the stage is repeated
- * under channels of its own; all members repeat it in the same place. Random numbers are functions
- * of coordinates (dropout), so the second pass has the bits of the first.
- */
 #include "daemon/spmd/lower/recompute.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/spmd/lower/stage_ir.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/pipeline_units.h"
 #include "proto/base/check.h"
 
 struct again {

@@ -1,5 +1,3 @@
-/* The cheapest cut between sums and values: a maximum flow by shortest augmenting paths (Edmonds and
- * Karp, 1972). Sums of different blocks of a model do not touch, so paths are short. */
 #include "daemon/spmd/lower/reduction_mincut.h"
 
 #include <stdlib.h>

@@ -1,7 +1,9 @@
-/* @@SENTENCE@@ reduction_mincut: purpose to be written.
+/* Computes the minimum cut of place_reductions.h: the ops before which sums are completed.
  *
- * Purity:    pure.
- */
+ * A maximum flow by shortest augmenting paths (Edmonds and Karp, 1972). Sums of different blocks of
+ * a model do not touch, so paths are short.
+ *
+ * Purity:    pure. */
 #ifndef HSP_REDUCTION_MINCUT_H
 #define HSP_REDUCTION_MINCUT_H
 #include "daemon/spmd/lower/place_reductions.h"

@@ -1,8 +1,8 @@
 #include "daemon/spmd/lower/ring_attention.h"
 
 #include "daemon/plan/stage_groups.h"
-#include "daemon/spmd/lower/lower_stream.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/lower/tensor_versions.h"
+#include "daemon/spmd/sharding/activation_rest.h"
 #include "proto/base/check.h"
 
 #define SEQ 1 /* dim of queries, keys and values along the sequence */
@@ -58,8 +58,8 @@ static bool block_of(const struct ring *r, uint32_t group, uint32_t round, uint3
     return !r->causal || group >= round;
 }
 
-/* Of keys and values @whole along the sequence each member's block of @round; its own part of them in
- * round 0. Members without a block hold nothing. */
+/* Of keys and values @whole along the sequence each member's block of @round; its own part of them
+ * in round 0. Members without a block hold nothing. */
 static enum hsp_status block_layout(const struct ring *r, const struct hsp_layout *whole,
                                     uint32_t round, struct hsp_layout *ret)
 {
@@ -98,8 +98,8 @@ static enum hsp_status present_in(const struct ring *r, uint32_t round, bool bac
     return HSP_OK;
 }
 
-/* A value like @like, named after graph tensor @tensor (or @like, for HSP_NONE), that is no version of
- * it. */
+/* A value like @like, named after graph tensor @tensor (or @like, for HSP_NONE), that is no version
+ * of it. */
 static enum hsp_status add_value(struct ring *r, uint32_t like, uint32_t tensor, const char *what,
                                  uint32_t round, const struct hsp_layout *at, bool *present,
                                  uint32_t *ret)

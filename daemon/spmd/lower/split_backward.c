@@ -1,12 +1,3 @@
-/* Backward cut in two (Qi et al., Zero bubble pipeline parallelism, 2023): what another stage or
- * another unit waits for stays, and gradients of parameters are computed later, in a part of their
- * own.
- *
- * Moved are the accumulations, and every step whose results are read by moved steps only, with the
- * communication inside of the stage. A gradient that comes out of a step that stays (a norm gives
- * the gradients of its input and of its scale at once) is added where it is made, so that it is not
- * kept. What both parts read lives until the later one: classes follow from that.
- */
 #include "daemon/spmd/lower/split_backward.h"
 
 #include <stdlib.h>

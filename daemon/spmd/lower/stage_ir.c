@@ -336,3 +336,28 @@ enum hsp_status hsp_reshard_clone(struct hsp_compiler *c, uint32_t reshard, uint
     }
     return new_reshard(c, &r, ret, err);
 }
+
+enum hsp_status hsp_step_origins(const struct hsp_stagecode *s, struct hsp_step *st,
+                                 struct hsp_err *err)
+{
+    struct hsp_axes ax;
+    uint8_t rank = 0;
+    uint32_t k = 0;
+    for (uint8_t i = 0; i < st->n_in; i++) {
+        uint8_t r = s->value[st->in[i]].at.rank;
+        rank = r > rank ? r : rank;
+    }
+    enum hsp_status rc = hsp_op_axes((enum hsp_op)st->op, &st->at, rank, &ax, err);
+    for (uint8_t i = 0; rc == HSP_OK && i < ax.n_in + ax.n_out; i++) {
+        bool in = i < ax.n_in;
+        const struct hsp_operand_use *u = in ? &ax.in[i] : &ax.out[i - ax.n_in];
+        uint32_t v = in ? st->in[i] : st->out[i - ax.n_in];
+        for (uint8_t d = 0; d < u->rank && k < 2; d++) {
+            if (u->dim[d].origin) {
+                st->origin_value[k] = v;
+                st->origin_dim[k++] = d;
+            }
+        }
+    }
+    return rc;
+}

@@ -1,21 +1,22 @@
-/* The code of one stage before it is cut into ranks: values and steps shared by its members.
+/* Represents the code of one stage before it is cut into ranks: values and steps shared by its
+ * members.
  *
- * Role:      filled by lower_stream.c (forward, backward, eval), recompute.c, split_backward.c, offload.c,
- *            lower_prologue.c (Pre), zero3.c (zero 3) and lower_epilogue.c (Post); read by specialize.c,
- *            which makes one program per member.
+ * Role:      lower_stream.c (forward, backward, eval), recompute.c, split_backward.c, offload.c,
+ *            lower_prologue.c (Pre), zero3.c (zero 3) and lower_epilogue.c (Post) add steps;
+ *            specialize.c reads them and makes one program per member.
  * Purity:    pure.
  * Ownership: vectors are on the heap (hsp_stagecode_fini), the rest in the arena.
- * Bounds:    HSP_MAX_TENSORS values and HSP_MAX_INSTRS steps per stage.
- */
+ * Bounds:    HSP_MAX_TENSORS values and HSP_MAX_INSTRS steps per stage. */
 #ifndef HSP_STAGE_IR_H
 #define HSP_STAGE_IR_H
 #include "daemon/graph/train_spec.h"
+#include "daemon/plan/plan.h"
 #include "daemon/spmd/reshard/resolve.h"
 #include "daemon/spmd/sharding/deduce.h"
-#include "daemon/spmd/sharding/zero_interleaved.h"
+#include "daemon/spmd/sharding/home_slots.h"
 
 /* Kinds of parts, in program order. A part is one of these of one chunk of the stage's units and
- * becomes a segment; Pre, Post and SERVE have chunk 0 only. Parts of chunk 0 are numbered as the kinds.
+ * becomes a segment; Pre, Post and SERVE have chunk 0 only. Parts of chunk 0 are numbered as kinds.
  * WGRAD is empty unless the stage splits its backward, SERVE unless parameters are stored cut
  * (zero3_rendezvous.h). */
 enum hsp_part {
@@ -53,21 +54,19 @@ static inline uint32_t hsp_part_chunk(uint32_t part)
 /* One tensor of the stage's programs. */
 struct hsp_value {
     const char *name;
-    uint8_t dtype, cls; /* HSP_CLASS_MICRO until set_classes: MICRO or SCRATCH by its uses */
-    uint8_t state_kind; /* HSP_CLASS_STATE */
-    bool batch_dim0;    /* dim 0 is the running micro-batch */
-    bool batch_fixed;   /* dim 0 is the micro-batch, of a size that all have */
-    uint32_t tensor;    /* graph tensor it is a version of, HSP_NONE */
-    uint32_t next;      /* next version of the same graph tensor, or next slot, HSP_NONE */
-    uint32_t
-        slot; /* STATE, copies of it, and gradients in Post: which boxes of the home (zero_interleaved.h) */
+    uint8_t dtype, cls;   /* HSP_CLASS_MICRO until set_classes: MICRO or SCRATCH by its uses */
+    uint8_t state_kind;   /* HSP_CLASS_STATE */
+    bool batch_dim0;      /* dim 0 is the running micro-batch */
+    bool batch_fixed;     /* dim 0 is the micro-batch, of a size that all have */
+    uint32_t tensor;      /* graph tensor it is a version of, HSP_NONE */
+    uint32_t next;        /* next version of the same graph tensor, or next slot, HSP_NONE */
+    uint32_t slot;        /* STATE, its copies, gradients in Post: of the home (home_slots.h) */
     uint32_t param;       /* STATE, uses, accumulators, gradients: parameter; else HSP_NONE */
     uint32_t parts;       /* whose steps touch it: 0 none, 1 + the part, HSP_NONE several */
     struct hsp_layout at; /* per member */
     bool *present;        /* per member; NULL: on all */
-    uint32_t
-        alias; /* a parameter's use: the STATE value, or copy of it, that serves members marked below */
-    bool *is_alias; /* per member; NULL: none */
+    uint32_t alias;       /* a use: STATE value, or its copy, that serves members marked below */
+    bool *is_alias;       /* per member; NULL: none */
 };
 
 struct hsp_step {
@@ -81,8 +80,7 @@ struct hsp_step {
     bool inner;     /* one of several steps of a node; a later one stands for all of them */
     const struct hsp_step *stands_for; /* for lists: the node as one step; NULL: itself. Arena */
     struct hsp_attrs at;
-    uint32_t
-        origin_value[2]; /* the origin coordinate is the first of dim origin_dim of this value */
+    uint32_t origin_value[2]; /* the origin is the start of dim origin_dim of this value */
     uint8_t origin_dim[2];
 };
 
@@ -114,7 +112,7 @@ struct hsp_reshard {
     const char *name;
     bool batch_dim0;
     struct hsp_moves moves;
-    const char *method; /* what it is called; NULL unless the compiler explains */
+    const char *method; /* its name; NULL unless the compiler explains */
 };
 
 /* A place where a stage gathers parameters, or adds up gradients, with the help of other streams
@@ -133,8 +131,8 @@ struct hsp_forced {
     const struct hsp_layout *slice; /* complete ones that contain it are held so, or NULL */
 };
 
-/* The compiler's middle: every layout and every Reshard of a plan. Read by total_plan.c, which lists
- * them, and by specialize.c, which cuts them into ranks. */
+/* Every layout and every Reshard of a plan. total_plan.c lists them, specialize.c cuts them into
+ * ranks. */
 struct hsp_compiler {
     const struct hsp_graph *g;
     const struct hsp_plan *p;
@@ -189,6 +187,10 @@ enum hsp_status hsp_step_add(struct hsp_stagecode *s, uint32_t part, size_t at,
 void hsp_parts_mark(struct hsp_stagecode *s);
 /* An all-empty step of @kind. */
 struct hsp_step hsp_step_make(uint8_t kind, uint8_t queue);
+/* Fills in the first two operand dims whose global coordinate the kernel reads, inputs before
+ * results. Fails as hsp_op_axes. */
+enum hsp_status hsp_step_origins(const struct hsp_stagecode *s, struct hsp_step *st,
+                                 struct hsp_err *err);
 /* The part with the step that writes @value; there is one. */
 uint32_t hsp_part_making(const struct hsp_stagecode *s, uint32_t value);
 /* Index after the step of @part that writes @value; SIZE_MAX if none does. */
@@ -202,8 +204,8 @@ enum hsp_status hsp_value_cover(const struct hsp_stagecode *s, const struct hsp_
 enum hsp_status hsp_reshard_add(struct hsp_compiler *c, const char *name, bool batch_dim0,
                                 bool owner_bytes, struct hsp_cover *src, struct hsp_cover *dst,
                                 uint32_t *ret, struct hsp_err *err);
-/* From value @from of @s to its value @to; @apart: each group by itself, so that sums between groups
- * stay, or each member by itself, which moves nothing. */
+/* Stores a Reshard from value @from of @s to its value @to. @apart: each group by itself, so that
+ * sums between groups stay, or each member by itself, which moves nothing. */
 enum hsp_apart { HSP_APART_NOT, HSP_APART_GROUPS, HSP_APART_MEMBERS };
 enum hsp_status hsp_reshard_values(struct hsp_compiler *c, const struct hsp_stagecode *s,
                                    uint32_t from, uint32_t to, enum hsp_apart apart, uint32_t *ret,
@@ -212,8 +214,7 @@ enum hsp_status hsp_reshard_values(struct hsp_compiler *c, const struct hsp_stag
 enum hsp_status hsp_reshard_clone(struct hsp_compiler *c, uint32_t reshard, uint32_t *ret,
                                   struct hsp_err *err);
 
-/* layer_runs.c: consecutive steps of one unit of the model (block, embedding, head) in a part. What unit
- * needs is brought when the one before it begins. */
+/* Consecutive steps of one layer (block, embedding, head) in a part (layer_runs.h). */
 struct hsp_unit_run {
     size_t first, behind_op; /* its first op, or step 0; the step behind its first op */
 };

@@ -1,15 +1,3 @@
-/* Parameters stored cut and gathered for each use, and their gradients added up where they are stored
- * (Rajbhandari et al., ZeRO: memory optimizations toward training trillion parameter models, 2020,
- * stage 3), while units compute (Zhao et al., PyTorch FSDP: experiences on scaling fully sharded data
- * parallel, 2023).
- *
- * In each part a unit of the model (a block, the embedding, the head) gathers all it reads when the one
- * before it begins, into tensors that nobody reads behind its last reader. Its gradients are reduced
- * to the accumulators of their homes when it ends, and added up there when the next one has ended: the
- * memory of two units is enough. Ranks of other streams, which may have other micro-batches, take
- * their part in both in SERVE (zero3_rendezvous.h). A parameter whose home is its use stays as it is; one that
- * several ranks store keeps the accumulator of its use.
- */
 #include "daemon/spmd/lower/zero3.h"
 
 #include <stdlib.h>
@@ -193,7 +181,8 @@ static enum hsp_status gather_unit(struct gatherer *x, uint32_t unit)
     return rc;
 }
 
-/* What is gathered when run @run begins: for the next one; when the part begins, for its first two. */
+/* What is gathered when run @run begins: for the next one; when the part begins, for its first two.
+ */
 static enum hsp_status gather_ahead(struct gatherer *x, uint32_t run)
 {
     enum hsp_status rc = HSP_OK;
@@ -221,8 +210,8 @@ static enum hsp_status add_like_home(struct gatherer *x, struct hsp_stagecode *s
                           : hsp_param_no_memory(x->c, param, x->err);
 }
 
-/* The part of stage @stage in a reduction to @slot of gradient @grad of x->s: what it gets of it is added
- * later. */
+/* The part of stage @stage in a reduction to @slot of gradient @grad of x->s: what it gets of it is
+ * added later. */
 static enum hsp_status take_grad(struct gatherer *x, uint32_t stage, uint32_t meets, uint32_t param,
                                  uint32_t slot, uint32_t reshard, uint32_t grad)
 {
@@ -301,8 +290,8 @@ static enum hsp_status add_due(struct gatherer *x)
     return rc;
 }
 
-/* Reduces all gradients of the unit that has ended. Other streams add up at once what they get; they
- * come to it later anyway. */
+/* Reduces all gradients of the unit that has ended. Other streams add up at once what they get;
+ * they come to it later anyway. */
 static enum hsp_status reduce_unit(struct gatherer *x)
 {
     uint32_t meets = 0;
@@ -418,8 +407,8 @@ static void find_reads(struct gatherer *x, const struct hsp_code *code)
     }
 }
 
-/* The step as it becomes: with what was gathered in place of the use; a gradient waits for the end of its
- * unit. */
+/* The step as it becomes: with what was gathered in place of the use; a gradient waits for the end
+ * of its unit. */
 static enum hsp_status rewrite_step(struct gatherer *x, const struct hsp_code *old, size_t i,
                                     uint32_t meets)
 {
@@ -442,8 +431,9 @@ static enum hsp_status rewrite_step(struct gatherer *x, const struct hsp_code *o
     return hsp_step_add(x->s, x->part, SIZE_MAX, &st, x->err);
 }
 
-/* Run @run begins: what moves at its seam with the one before. Where nothing does its first step is a
- * meeting of its own, so that no piece has steps of both and waits for what the later one needs. */
+/* Run @run begins: what moves at its seam with the one before. Where nothing does its first step is
+ * a meeting of its own, so that no piece has steps of both and waits for what the later one needs.
+ */
 static enum hsp_status begin_run(struct gatherer *x, uint32_t run, uint32_t *ret_meets)
 {
     size_t before = x->c->n_meetings;

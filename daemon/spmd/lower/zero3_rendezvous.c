@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/pipeline_units.h"
 
 /* ---- clocks ---- */
 
@@ -76,8 +76,8 @@ double hsp_meeting_at(const struct hsp_meeting *m, const struct hsp_spell *spell
 
 /* ---- agendas ---- */
 
-/* Whether others take what is given at the next meeting of the stage, so that it gets there while a unit
- * computes. */
+/* Whether others take what is given at the next meeting of the stage, so that it gets there while a
+ * unit computes. */
 static bool is_late(const struct hsp_meeting *m)
 {
     return m->gives && m->at + 1 < m->of;

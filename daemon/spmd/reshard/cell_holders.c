@@ -1,4 +1,3 @@
-/* Cells of two covers with who holds and who needs them. */
 #include "daemon/spmd/reshard/cell_holders.h"
 
 #include <inttypes.h>
@@ -74,7 +73,8 @@ static enum hsp_status add_holders(struct hsp_tasks *x, const struct hsp_region 
     return rc;
 }
 
-/* Copies that several ranks computed: only the smallest one's counts, a receiver's if there is one. */
+/* Copies that several ranks computed: only the smallest one's counts, a receiver's if there is one.
+ */
 static void keep_owner(const struct hsp_tasks *x, struct hsp_move_task *t)
 {
     struct hsp_holder *h = &x->hold[t->hold];
@@ -86,7 +86,8 @@ static void keep_owner(const struct hsp_tasks *x, struct hsp_move_task *t)
     t->n_hold = 1;
 }
 
-/* Which addends of the source become which addend of the target; src NULL: all of them one value. */
+/* Which addends of the source become which addend of the target; src NULL: all of them one value.
+ */
 struct parts {
     const uint32_t *src, *dst; /* by index in the region: its number */
     uint32_t from, to;         /* numbers of the task at hand */
@@ -213,8 +214,8 @@ static void join_addends(const struct hsp_tasks *x, const struct hsp_region *g, 
     }
 }
 
-/* A maximum may count an addend twice, so that those nobody holds are copies of others; of a sum they
- * are 0. */
+/* A maximum may count an addend twice, so that those nobody holds are copies of others; of a sum
+ * they are 0. */
 static enum hsp_status keep_apart(struct hsp_tasks *x, const struct hsp_region *g,
                                   struct hsp_err *err)
 {

@@ -1,4 +1,3 @@
-/* Moves: collected cell by cell, finished, cut into each rank's part, printed. */
 #include "daemon/spmd/reshard/move_list.h"
 
 #include <inttypes.h>

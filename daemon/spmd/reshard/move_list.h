@@ -1,9 +1,17 @@
-/* @@SENTENCE@@ move_list: purpose to be written. */
+/* Collects the cells of a Reshard into moves, and cuts finished moves into the part of each rank.
+ *
+ * Example: cells [0:2] and [4:6] that rank 0 sends to rank 1 become one p2p move of two cells.
+ *
+ * Role:      resolve.c adds cells and finishes the list; specialize.c binds it rank by rank.
+ * Purity:    pure and deterministic.
+ * Ownership: drafts are on the heap (hsp_drafts_fini), finished moves live in the arena given. */
 #ifndef HSP_MOVE_LIST_H
 #define HSP_MOVE_LIST_H
 #include "daemon/spmd/reshard/resolve.h"
 #include "daemon/spmd/reshard/resolve_impl.h"
 
+/* Adds a cell to the draft of @key. @root: the rank that holds or makes the cell; @peer: its
+ * receiver, of a send. HSP_ENOMEM. */
 enum hsp_status hsp_drafts_add(struct hsp_drafts *x, const struct hsp_draft_key *key,
                                const struct hsp_box *box, uint32_t root, uint32_t peer,
                                struct hsp_err *err);

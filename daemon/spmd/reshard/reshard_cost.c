@@ -1,4 +1,3 @@
-/* What a resolved Reshard costs. */
 #include "daemon/spmd/reshard/reshard_cost.h"
 
 #include <math.h>

@@ -1,8 +1,4 @@
-/* Names and costs of Reshards, for people and planners; the moves themselves are resolve.h's.
- *
- * Role:      `hspmdctl plan -o yaml` says with every Reshard what it is and what it takes.
- * Purity:    pure.
- * Ownership: results live in the arena given; covers are borrowed.
+/* Names Reshards as people and planners do (all-reduce, all-gather, batched send-receive ...).
  *
  * Names are recognised on covers (HSPMD 3.1 and 3.3 without DG/DS unions), whatever the order of
  * members. Ranks that exchange something form a part; of each part, with H the holders and R the
@@ -15,16 +11,23 @@
  *   all_gather           pieces with H inside R
  *   all_to_all           the same ranks, cut along one dim before and another one after
  *   bsr                  batched send-receive: anything else that adds nothing
- * Where ranks of a collective have unlike boxes it runs on the finest slices, side by side: split_*.
- * Pieces and shards may be empty: a broadcast inside of the target's ranks is an all_gather, the sum
- * at one rank a reduce_scatter. Maxima are sums here. Compositions (3.3 and 3.4) are two steps:
- *   sum + all_gather     all who need a sum hold something of the tensor, and more need it than make it:
- *                        cut sums made whole, sums that several members of a finer group share
- *   sum + send_recv, bsr others get it, one or several
+ * Where ranks of a collective have unlike boxes it runs on the finest slices, side by side:
+ * split_*. Pieces and shards may be empty: a broadcast inside of the target's ranks is an
+ * all_gather, the sum at one rank a reduce_scatter. Maxima are sums here. Compositions (3.3 and
+ * 3.4) are two steps:
+ *   sum + all_gather     all receivers of a sum hold something of the tensor, and more ranks need
+ *                        the sum than make it: cut sums made whole, sums that several members of a
+ *                        finer group share
+ *   sum + send_recv, bsr other ranks get the sum, one or several
  *   slice + send_recv    one rank hands a piece of its box to another one
- * where sum is one of the four collectives that add. An all-reduce inside of subgroups and one across
- * them are one on covers, since their addends are alike: the same bytes and one latency less.
- */
+ * where sum is one of the four collectives that add. An all-reduce inside of subgroups and one
+ * across them are one on covers, since their addends are alike: the same bytes and one latency
+ * less.
+ *
+ * Role:      `hspmdctl plan -o yaml` prints the name and the time of every Reshard; resolve.h makes
+ *            the moves.
+ * Purity:    pure.
+ * Ownership: results live in the arena given; covers are borrowed. */
 #ifndef HSP_RESHARD_KIND_H
 #define HSP_RESHARD_KIND_H
 #include "daemon/spmd/reshard/resolve.h"
@@ -53,8 +56,9 @@ struct hsp_method_part {
     uint8_t n_steps, step[HSP_METHOD_STEPS]; /* enum hsp_method */
     uint32_t n_ranks;
     uint32_t *ranks; /* ascending */
-    /* Collectives: the communicators, slice by slice. Every copy of a piece takes part, so there are
-     * as many of a slice as its most copied piece has holders; moves leave out what that repeats. */
+    /* Collectives: the communicators, slice by slice. Every copy of a piece takes part, so a slice
+     * has as many communicators as its most copied piece has holders; moves leave out the
+     * repetitions. */
     uint32_t n_groups;
     struct hsp_method_group *group;
 };

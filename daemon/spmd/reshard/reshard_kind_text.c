@@ -1,4 +1,3 @@
-/* Names of Reshards as text. */
 #include "daemon/spmd/reshard/reshard_kind_text.h"
 
 #include <string.h>

@@ -1,25 +1,27 @@
-/* Resolution: from "it is held like this" and "it is needed like that" to moves.
+/* Resolves a Reshard into moves: from the boxes that ranks hold to the boxes that ranks need.
  *
- * Role:        used by the compiler for every Reshard and by state_placement.h for state transfer.
+ * The index space of the tensor is cut into cells at the boundaries of all boxes. Each cell has
+ * addends with their holders, and receivers (HSPMD section 3, on covers instead of DG/DS unions):
+ *   no addend        the cell reads 0;
+ *   one addend       a receiver that holds the cell copies; cells with the same receivers, of which
+ *                    at least two hold a piece alone, are an all-gather; the rest is sent;
+ *   several addends  one holder of each forms a group, or several groups side by side where every
+ *                    addend has as many holders that receive (HSPMD 3.3). All members receive: an
+ *                    all-reduce. Some receive: a reduce-scatter to the best of them. None receives:
+ *                    the best member makes the sum and hands it on. Further receivers get the sum
+ *                    by P2P. Maxima (hsp_cover.reduce) take the same ways.
+ * Best means: the fastest link, then the fewest elements sent, then the lower rank. Cells of equal
+ * kind and group are one move. reshard_kind.h names and prices Reshards.
+ *
+ * Example: ranks 0 and 1 hold addends of 64 columns, both need all columns: one all-reduce of 64
+ * columns.
+ *
+ * Role:        the compiler calls it for every Reshard (hsp_reshard_add).
  * Purity:      pure and deterministic; ties go to the lower rank.
  * Ownership:   results live in the arena given; covers are borrowed for the call.
- * Bounds:      a rank receives into one box: the one the target has of it, or one around several that
- *              do not overlap; it may hold several of
- *              the source: the k-th one is input k of its instruction.
- *
- * A tensor's index space is cut into cells at the boundaries of all boxes. Of each cell we know the
- * addends with their holders, and the receivers (HSPMD section 3, on covers instead of DG/DS unions):
- *   no addend        the cell reads 0;
- *   one addend       who holds and needs it copies; cells needed by the same ranks, of which at least
- *                    two hold a piece alone, are an all-gather; the rest is sent;
- *   several addends  one holder of each forms a group, or several groups side by side where every
- *                    addend has as many holders that receive (HSPMD 3.3). All members receive:
- *                    all-reduce. Some do: reduce-scatter to the best of them. None does: the best of
- *                    them makes the sum and hands it on. Further receivers get the sum by P2P.
- *                    Maxima (hsp_cover.reduce) take the same ways.
- * Best: the fastest link, then who has sent least, then the lower rank. Cells of equal kind and group
- * are one move. Names and costs of Reshards: reshard_kind.h.
- */
+ * Bounds:      a rank receives into one box: its box of the target, or one around several boxes
+ *              that do not overlap. It may hold several boxes of the source; the k-th is input k of
+ *              its instruction. */
 #ifndef HSP_RESOLVE_H
 #define HSP_RESOLVE_H
 #include "proto/base/arena.h"
@@ -31,7 +33,7 @@ struct hsp_holder;
 struct hsp_move_task;
 struct hsp_resolver;
 
-/* What a message from one rank to another costs; pure. */
+/* The cost of a message from one rank to another; pure. */
 struct hsp_rank_links {
     struct hsp_link_cost (*between)(const void *ctx, uint32_t from, uint32_t to);
     const void *ctx;
@@ -41,13 +43,13 @@ struct hsp_resolve_opts {
     /* A value held by several ranks is taken from the smallest one and sent to the other holders,
      * so that all have the same bits (gradients that several ranks computed redundantly). */
     bool owner_bytes;
-    /* Addends of the target count: those of the source keep apart as far as they can, and who
-     * receives an addend nobody holds reads 0 (duplicate -> partial is free); of a maximum it gets
-     * another addend once more. Otherwise every receiver gets the whole value. */
+    /* Addends of the target count: those of the source keep apart as far as possible, and the
+     * receiver of an addend without a holder reads 0 (duplicate -> partial is free); of a maximum
+     * it gets another addend once more. Otherwise every receiver gets the whole value. */
     bool partial_target;
     const struct hsp_rank_links *links; /* NULL: all links are alike */
-    int64_t
-        *load; /* elements sent per rank so far, updated; for balance over many calls. NULL: none */
+    /* Elements sent per rank so far, updated; for balance over many calls. NULL: none. */
+    int64_t *load;
     uint32_t n_load;
 };
 
@@ -62,27 +64,21 @@ struct hsp_moves {
     uint32_t n;
     struct hsp_move *move; /* channel = first_channel + index; src: HSP_MOVE_FROM_OUT or 0;
                               reduce: of the source, whatever the kind */
-    uint8_t **pick;        /* [n] or NULL: for each member of the move its src, HSP_MOVE_SUM: all
-                              inputs that hold the cell; NULL: so for all members */
-    uint32_t n_zero;       /* ranks that receive cells nobody holds */
+    /* [n] or NULL: for each member of the move its src, HSP_MOVE_SUM: all inputs that hold the
+     * cell; NULL: HSP_MOVE_SUM for all members. */
+    uint8_t **pick;
+    uint32_t n_zero; /* ranks that receive cells without a holder */
     uint32_t *zero;
     uint32_t n_inputs; /* ranks with several inputs */
     struct hsp_inputs *inputs;
 };
 
 /* Both covers normalised. @channel is advanced by the number of moves. HSP_EINVAL: covers of
- * different extents, or two target boxes of one rank that overlap. HSP_EUNSUPPORTED: ranks hold several addends
- * of a cell in a way that no choice of one or all of each counts every addend once. */
+ * different extents, or two target boxes of one rank that overlap. HSP_EUNSUPPORTED: ranks hold
+ * several addends of a cell in a way that no choice of one or all of each counts every addend once.
+ */
 enum hsp_status hsp_resolve(const struct hsp_cover *src, const struct hsp_cover *dst,
                             const struct hsp_resolve_opts *opts, uint32_t *channel,
                             struct hsp_arena *arena, struct hsp_moves *ret, struct hsp_err *err);
-
-double hsp_resolver_us(const struct hsp_resolver *r, uint32_t from, uint32_t to); /* per byte */
-uint8_t hsp_holder_pick(const struct hsp_holder *h);
-enum hsp_status hsp_resolver_copy(struct hsp_resolver *r, const struct hsp_move_task *t,
-                                  uint32_t rank, uint8_t pick, struct hsp_err *err);
-enum hsp_status hsp_resolver_send(struct hsp_resolver *r, const struct hsp_move_task *t,
-                                  bool of_sums, uint8_t pick, uint32_t from, uint32_t to,
-                                  struct hsp_err *err);
 
 #endif

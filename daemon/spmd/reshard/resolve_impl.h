@@ -1,6 +1,8 @@
-/* Inside of resolution: cells with their holders and receivers (cell_holders.c), which resolve.c and
- * resolve_reduction.c turn into moves (move_list.c) and reshard_kind.c into names. Not included outside this
- * folder. */
+/* Shares the data of resolution among the files of this folder: cells with their holders and
+ * receivers, moves under construction, and the loads of ranks.
+ *
+ * Role:      cell_holders.c makes the cells; resolve.c and resolve_reduction.c turn them into moves
+ *            (move_list.c), reshard_kind.c into names. Other folders do not include this header. */
 #ifndef HSP_RESOLVE_IMPL_H
 #define HSP_RESOLVE_IMPL_H
 #include "daemon/spmd/reshard/resolve.h"
@@ -35,7 +37,7 @@ struct hsp_tasks {
     size_t n_hold, cap_hold;
     uint32_t *recv; /* owned */
     size_t n_recv, cap_recv;
-    bool zero[HSP_MAX_RANKS]; /* receives what nobody holds */
+    bool zero[HSP_MAX_RANKS]; /* receives cells without a holder */
 };
 
 /* ---- moves under construction ---- */
@@ -43,8 +45,8 @@ struct hsp_tasks {
 /* Roots and peers of its cells are ranks until it is finished. */
 struct hsp_move_draft {
     uint8_t kind;
-    bool of_sums;          /* moves what an earlier move has made */
-    uint8_t src;           /* P2P: of who sends, as in hsp_moves.pick */
+    bool of_sums;          /* of the result of an earlier move */
+    uint8_t src;           /* P2P: of the sender, as in hsp_moves.pick */
     uint32_t n_ranks;      /* P2P: 0 until it is finished */
     uint32_t *ranks;       /* owned */
     uint8_t *pick;         /* owned; NULL: HSP_MOVE_SUM for all */
@@ -56,7 +58,8 @@ struct hsp_drafts {
     size_t n, cap;
 };
 
-/* What a cell is added to: the draft of equal kind, group and sources, or a new one. */
+/* Names the draft that a cell is added to: the draft of equal kind, group and sources, or a new
+ * one. */
 struct hsp_draft_key {
     uint8_t kind, src;
     bool of_sums;

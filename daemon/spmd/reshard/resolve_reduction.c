@@ -1,10 +1,10 @@
-/* Sums and maxima: who adds, where the sum is made, who gets it from whom. */
 #include "daemon/spmd/reshard/resolve_reduction.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/spmd/reshard/cell_holders.h"
+#include "daemon/spmd/reshard/copy_send.h"
 #include "daemon/spmd/reshard/move_list.h"
 #include "daemon/spmd/reshard/resolve.h"
 #include "daemon/spmd/reshard/resolve_impl.h"
@@ -84,7 +84,8 @@ static const struct hsp_holder *nth_receiving(const struct hsp_resolver *r,
     return NULL;
 }
 
-/* How many groups can add side by side: every addend has so many holders that receive. At least 1. */
+/* How many groups can add side by side: every addend has so many holders that receive. At least 1.
+ */
 static uint32_t count_groups(const struct hsp_resolver *r, const struct hsp_move_task *t)
 {
     const struct hsp_holder *h = &r->t.hold[t->hold];
@@ -210,7 +211,8 @@ static enum hsp_status assign(const struct hsp_resolver *r, const struct hsp_mov
                     "ranks hold several addends of a cell, none of which can be given alone");
 }
 
-/* The member of @g that makes the sum for receiver @to: what comes in is near, then what goes out. */
+/* The member of @g that makes the sum for receiver @to: what comes in is near, then what goes out.
+ */
 static uint32_t best_root(const struct hsp_resolver *r, const struct group *g, const bool *may,
                           uint32_t to)
 {

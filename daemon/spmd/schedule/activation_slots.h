@@ -1,11 +1,13 @@
-/* Slots: how many instances of each MICRO or HOST tensor a rank holds.
+/* Counts the instances of each MICRO or HOST tensor that a rank holds.
  *
  * A tensor is alive for a micro-batch from the first unit of the rank's order that touches it to
  * the last one. Micro-batch i has instance i mod n_slots; n_slots is the smallest number under
  * which no two micro-batches that are alive at once share an instance.
  *
- * Purity: pure.
- */
+ * Example: 1f1b, first of two stages: at most 2 micro-batches are between forward and backward, so
+ * activations have 2 instances.
+ *
+ * Purity: pure. */
 #ifndef HSP_ACTIVATION_SLOTS_H
 #define HSP_ACTIVATION_SLOTS_H
 #include "daemon/spmd/schedule/pipeline_order.h"

@@ -33,8 +33,8 @@ static enum hsp_status grow_to(int64_t *top, const struct hsp_tensor_bind *t, st
     return HSP_OK;
 }
 
-/* State in the order of the binding's table, which does not depend on what a program reads first: all
- * plans of a pool find it in the same place. */
+/* State in the order of the binding's table, which does not depend on what a program reads first:
+ * all plans of a pool find it in the same place. */
 static enum hsp_status stack_state(struct hsp_program *p, int64_t *top, struct hsp_err *err)
 {
     enum hsp_status rc = HSP_OK;
@@ -83,8 +83,8 @@ struct gap {
     uint32_t last;
 };
 
-/* First fit: the lowest offset from @base on where nothing lies that is in use at the same time. Lives
- * stand in the order in which they begin. */
+/* First fit: the lowest offset from @base on where nothing lies that is in use at the same time.
+ * Lives stand in the order in which they begin. */
 static enum hsp_status first_fit(struct hsp_program *p, const struct life *l, uint32_t n,
                                  int64_t base, int64_t *top, struct hsp_err *err)
 {
@@ -128,7 +128,8 @@ static int64_t cell_elements(const struct hsp_cell *c, int64_t batch)
     return hsp_box_count(&b);
 }
 
-/* Bytes of a move on this rank: packed to leave, packed as they came, and what the transport keeps of messages. */
+/* Bytes of a move on this rank: packed to leave, packed as they came, and what the transport keeps
+ * of messages. */
 struct packed {
     int64_t out, in, kept;
 };
@@ -139,7 +140,8 @@ static int64_t pages(int64_t bytes)
     return (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES + PAGE_BYTES;
 }
 
-/* Bytes of its cells: of all, of those whose root this rank is. Messages begin at multiples of 64. */
+/* Bytes of its cells: of all, of those whose root this rank is. Messages begin at multiples of 64.
+ */
 static int64_t count_cells(const struct hsp_binding *b, const struct hsp_move *m, int64_t elem,
                            int64_t *ret_root)
 {
@@ -230,7 +232,8 @@ static enum hsp_status lay_scratch(struct layout *x, const struct hsp_segment *s
     return rc;
 }
 
-/* Pieces of SERVE stand between those of other segments: its SCRATCH is below that of all others. */
+/* Pieces of SERVE stand between those of other segments: its SCRATCH is below that of all others.
+ */
 static enum hsp_status lay_serve(struct layout *x, int64_t *top, struct hsp_err *err)
 {
     enum hsp_status rc = HSP_OK;

@@ -1,4 +1,4 @@
-/* Orders: which unit of work a stage runs when.
+/* Orders the units of work of a stage by the pipeline schedule of its stream.
  *
  * A unit is one pass (forward, backward, or a half of backward) of one chunk of the stage over one
  * micro-batch. Every rank of the stage has the same order. Passes of one kind and chunk come in the
@@ -16,11 +16,12 @@
  *                (S - 1) / chunks of a micro-batch's time, for every m >= S.
  *   zero_bubble  ZB-H1 (Qi et al., Zero bubble pipeline parallelism, 2023): 1F1B, with backward in
  *                two units: gradients of inputs at once, those of weights s micro-batches later,
- *                which fills the gaps. With equal times idle are S - 1 units in place of 3 (S - 1);
+ *                which fills the gaps. With equal times S - 1 units are idle in place of 3 (S - 1);
  *                every stage then keeps S micro-batches, as the first one does under 1F1B.
  *
- * Purity: pure.
- */
+ * Example: 1f1b, S = 2, m = 4. Stage 0: F0 F1 B0 F2 B1 F3 B2 B3; stage 1: F0 B0 F1 B1 F2 B2 F3 B3.
+ *
+ * Purity: pure. */
 #ifndef HSP_PIPELINE_ORDER_H
 #define HSP_PIPELINE_ORDER_H
 #include "daemon/plan/plan.h"
@@ -36,7 +37,7 @@ struct hsp_pipeline_order {
     struct hsp_unit *train, *eval; /* owned */
 };
 
-/* How many units a stage of @s has in training. */
+/* The number of units of a stage of @s in training. */
 uint32_t hsp_order_count(const struct hsp_stream *s);
 /* Those of stage @stage in order: hsp_order_count() of them into @ret. */
 void hsp_order_units(const struct hsp_stream *s, uint32_t stage, struct hsp_unit *ret);
@@ -44,8 +45,8 @@ void hsp_order_units(const struct hsp_stream *s, uint32_t stage, struct hsp_unit
  * and the last one of it. */
 uint32_t hsp_order_alive(const struct hsp_stream *s, uint32_t stage, uint32_t chunk);
 /* The largest number of micro-batches that are at once between the two halves of their backward. 0
- * for the first stage: nobody waits for gradients of its input, so all of its backward is the second
- * half. */
+ * for the first stage: no stage waits for gradients of its input, so all of its backward is the
+ * second half. */
 uint32_t hsp_order_waiting(const struct hsp_stream *s, uint32_t stage);
 
 /* Both orders of a stage; @eval_n_micro: micro-batches of validation. HSP_ENOMEM. */

@@ -53,7 +53,8 @@ static uint32_t slots_of(const struct hsp_program *p, uint32_t tensor)
     return p->tpl.tensors[tensor].cls == HSP_CLASS_STATE ? 0 : p->bind.tensor[tensor].n_slots;
 }
 
-/* Where it begins: the host's memory is thought behind the device's, statistics and vote between. */
+/* Where it begins: the host's memory is thought behind the device's, statistics and vote between.
+ */
 static int64_t begin_of(const struct hsp_program *p, uint32_t tensor)
 {
     bool host = p->tpl.tensors[tensor].cls == HSP_CLASS_HOST;

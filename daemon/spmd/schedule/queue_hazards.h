@@ -1,9 +1,9 @@
-/* Who waits for whom: of each entry of a queue the last earlier entry of the other one that touches
- * the same bytes in a conflicting way.
+/* Finds for each entry of a queue the last earlier entry of the other queue that touches the same
+ * bytes in a conflicting way, which the entry waits for.
  *
- * The memory is cut at the boundaries of all tensors; of each interval the last reader and writer of
- * each queue are known. What a piece touches is listed once, not again for each micro-batch. The
- * step's statistics and the outcome of the vote count as bytes beyond the memory.
+ * The memory is cut at the boundaries of all tensors; the last reader and writer of each interval
+ * are known for each queue. The bytes that a piece touches are listed once, not again for each
+ * micro-batch. The step's statistics and the outcome of the vote count as bytes beyond the memory.
  *
  * Purity: pure. */
 #ifndef HSP_QUEUE_HAZARDS_H

@@ -1,14 +1,13 @@
-/* Timelines: when each unit of a stream begins and ends, by the orders of its stages and the time
- * each unit takes.
+/* Computes the begin and end of each unit of a stream from the orders of its stages and the time of
+ * each unit.
  *
  * A forward unit waits for the one before it in the chain of chunks and stages, a backward unit for
- * the one behind it, and every unit for its own stage. What crosses stages takes a hop more; it
- * holds nobody else back.
+ * the one behind it, and every unit for its own stage. A tensor that crosses stages takes a hop
+ * more, which delays only its receiver.
  *
  * Purity:    pure.
  * Ownership: results in the arena given.
- * Units:     microseconds, from the first unit's begin.
- */
+ * Units:     microseconds, from the first unit's begin. */
 #ifndef HSP_TIMELINE_H
 #define HSP_TIMELINE_H
 #include "daemon/spmd/schedule/pipeline_order.h"
@@ -17,7 +16,7 @@ struct hsp_unit_costs {
     const void *ctx;
     /* Of unit @u on stage @stage. */
     double (*unit_us)(const void *ctx, uint32_t stage, const struct hsp_unit *u);
-    /* From the end of unit @u on stage @from until stage @to has what it made. */
+    /* From the end of unit @u on stage @from until stage @to has its result. */
     double (*hop_us)(const void *ctx, uint32_t from, uint32_t to, const struct hsp_unit *u);
 };
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/program/micro_size.h"
 #include "proto/program/sheet.h"
 #include "proto/text/yaml_write.h"
 

@@ -1,7 +1,6 @@
-/* Timelines drawn: rows of text, and the trace events that Chrome and Perfetto show.
+/* Draws timelines as rows of text, and as trace events for Chrome and Perfetto.
  *
- * Purity: pure. A buffer without memory notes it (hsp_buf_status).
- */
+ * Purity: pure. A buffer without memory notes it (hsp_buf_status). */
 #ifndef HSP_TIMELINE_DRAW_H
 #define HSP_TIMELINE_DRAW_H
 #include "daemon/spmd/schedule/timeline.h"
@@ -9,17 +8,18 @@
 #define HSP_DRAW_COLUMNS_MAX 1024 /* of a row of text */
 
 /* Microseconds of a column: as few as give the shortest unit room for its name and a gap, but so
- * many that the whole takes at most @columns <= HSP_DRAW_COLUMNS_MAX. 1 when no unit takes any time. */
+ * many that the whole takes at most @columns <= HSP_DRAW_COLUMNS_MAX. 1 when no unit takes any
+ * time. */
 double hsp_draw_scale(const struct hsp_timeline *t, uint32_t columns);
 
 /* A line for each stage: its units by name, F forward, B backward (of a zero-bubble stream:
  * gradients of inputs), W gradients of weights, with the number of the micro-batch and, of several
- * chunks, a letter for the chunk from a on; a unit goes on in -, = or ~; blanks are idle. What does
- * not fit in its columns is cut short. Behind it the part of the stream's time the stage idles. */
+ * chunks, a letter for the chunk from a on; a unit goes on in -, = or ~; blanks are idle. Names
+ * are cut to their columns. Behind it stands the part of the stream's time that the stage idles. */
 void hsp_draw_text(const struct hsp_stream *s, const struct hsp_timeline *t, double us_per_column,
                    struct hsp_buf *out);
 
-/* What a rank does after its stream: update_us by rank, the others the same for all. */
+/* Times of a rank after its stream: update_us by rank, the others the same for all. */
 struct hsp_draw_after {
     double sync_us, vote_us;
     const double *update_us;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/layout/box.h"
+#include "proto/layout/cut_shares.h"
 
 struct builder {
     struct hsp_arena *arena;

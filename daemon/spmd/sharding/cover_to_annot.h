@@ -1,9 +1,11 @@
-/* From covers back to annotation trees, for what a total plan states.
+/* Turns covers back into annotation trees, which a total plan states.
  *
- * Purity: pure and deterministic. Ownership: trees live in the arena given.
- * A tree is found for everything the compiler makes itself: cuts along one dim per tier, copies of
- * such cuts, sums of them. Other covers (nested cuts, copied) have none here, though they may come
- * from a tree a person wrote. */
+ * The compiler's own covers all have a tree: cuts along one dim per tier, copies of such cuts, sums
+ * of them. Other covers (nested cuts, copied) have none here, though a person may have written a
+ * tree for them.
+ *
+ * Purity:    pure and deterministic.
+ * Ownership: trees live in the arena given. */
 #ifndef HSP_COVER_TO_ANNOT_H
 #define HSP_COVER_TO_ANNOT_H
 #include "proto/layout/annot.h"

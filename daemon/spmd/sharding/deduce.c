@@ -144,8 +144,8 @@ static uint32_t wanted(const struct ded *c, uint8_t axis)
     return 0;
 }
 
-/* The name by which dim @d of @l is cut in the tier. Inside of groups a cut refines that between them
- * along the same axis, or is none of the op's. */
+/* The name by which dim @d of @l is cut in the tier. Inside of groups a cut refines that between
+ * them along the same axis, or is none of the op's. */
 static uint32_t name_of(const struct ded *c, const struct hsp_layout *l, uint8_t d, uint8_t axis,
                         bool over)
 {

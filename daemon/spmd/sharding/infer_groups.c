@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "proto/layout/cut_shares.h"
+
 #define MAX_SUM 1024 /* of shares that are searched: finer cuts have their own lengths as shares */
 
 uint32_t hsp_use_group_n(const struct hsp_annot *a)
@@ -107,7 +109,8 @@ static uint32_t not_made(const struct search *s, const int64_t *w, int64_t *at)
     return i;
 }
 
-/* The finest cut in proportion, in as few units as can be; its own lengths where that is too many. */
+/* The finest cut in proportion, in as few units as can be; its own lengths where that is too many.
+ */
 static enum hsp_status find_shares(const struct search *s, int64_t *len, int64_t *at, int64_t *ret,
                                    struct hsp_err *err)
 {

@@ -1,6 +1,8 @@
-/* Parts of infer_streams.c: tensor-parallel groups, and their shares, out of annotations.
+/* Finds tensor-parallel groups and their shares in annotations of parameters.
  *
- * Purity: pure. Ownership: results live in the arena given. */
+ * Role:      called by infer_streams.c.
+ * Purity:    pure.
+ * Ownership: results live in the arena given. */
 #ifndef HSP_INFER_GROUPS_H
 #define HSP_INFER_GROUPS_H
 #include "daemon/graph/graph.h"
@@ -20,8 +22,8 @@ uint32_t hsp_use_group_rank(const struct hsp_annot *a, uint32_t i);
 /* Appends the ranks of the tree @a to @rank[*n..], which has room for them. */
 void hsp_use_ranks(const struct hsp_annot *a, uint32_t *rank, uint32_t *n);
 
-/* Appends the groups of the tree @a, of the parameter @name, to @ret, which has room for as many as there
- * are ranks. HSP_EINVAL: a split that is cut or copied again. */
+/* Appends the groups of the tree @a, of the parameter @name, to @ret, which has room for one group
+ * per rank. HSP_EINVAL: a split that is cut or copied again. */
 enum hsp_status hsp_use_groups_add(const struct hsp_annot *a, const char *name,
                                    struct hsp_use_groups *ret, struct hsp_err *err);
 

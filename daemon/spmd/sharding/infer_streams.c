@@ -7,7 +7,7 @@
 #include "daemon/plan/name_range.h"
 #include "daemon/plan/plan_check.h"
 #include "daemon/spmd/sharding/infer_groups.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_use.h"
 #include "proto/layout/box.h"
 
 #define NAME_BYTES 4096 /* of a pattern with a number for its range */
@@ -184,7 +184,8 @@ static bool same_members(const struct members *a, const struct members *b)
     return a->n == b->n && memcmp(a->rank, b->rank, a->n * sizeof *a->rank) == 0;
 }
 
-/* Ranks of stream @si that use @param run its @unit, as those of other parameters of the unit say. */
+/* Ranks of stream @si that use @param run its @unit, as those of other parameters of the unit say.
+ */
 static enum hsp_status place_param(struct finder *f, uint32_t param, uint32_t unit, uint32_t si)
 {
     struct members *at = &f->at[(size_t)si * f->g->n_layers + unit], here = {.param = param};
@@ -331,8 +332,8 @@ static enum hsp_status fill_members(const struct finder *f, const struct hsp_use
     return rc;
 }
 
-/* A stage without annotated parameters that tensor parallelism cuts: with a split each rank is a group,
- * else all are one, with even shares. */
+/* A stage without annotated parameters that tensor parallelism cuts: with a split each rank is a
+ * group, else all are one, with even shares. */
 static enum hsp_status uncut_groups(const struct finder *f, const struct members *m,
                                     struct hsp_stage *s)
 {
@@ -420,8 +421,8 @@ static enum hsp_status take_ranks(struct finder *f, uint32_t si, uint32_t ti, ui
     return HSP_OK;
 }
 
-/* Blocks of the stages, from the run of each unit; runs of later chunks are on the ranks of the first.
- * @stage_of[u]: the stage of a unit. */
+/* Blocks of the stages, from the run of each unit; runs of later chunks are on the ranks of the
+ * first. @stage_of[u]: the stage of a unit. */
 static enum hsp_status count_layers(struct finder *f, uint32_t si, struct hsp_stage *stage,
                                     uint32_t n_stages, uint32_t *stage_of)
 {

@@ -1,6 +1,6 @@
 #include "daemon/spmd/sharding/sequence_balance.h"
 
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/pipeline_units.h"
 #include "proto/op/op.h"
 
 /* Operations of a stage on one sequence. */

@@ -1,8 +1,8 @@
-/* Layouts of one value on the members of a stage: groups, and tensor parallelism inside of them.
+/* Describes how the members of a stage hold one value: cut between groups, cut inside of groups, or
+ * a sum over either tier.
  *
  * Purity:    pure.
- * Ownership: results live in the arena given. A layout never changes: copies share boxes.
- */
+ * Ownership: results live in the arena given. A layout never changes: copies share boxes. */
 #ifndef HSP_STAGE_LAYOUT_H
 #define HSP_STAGE_LAYOUT_H
 #include "proto/base/arena.h"
@@ -17,12 +17,12 @@ struct hsp_tiers {
 
 enum { HSP_IN_GROUPS = 1, HSP_OVER_GROUPS = 2 }; /* tiers, as a mask */
 
-/* One value on the members of a stage. Between groups a dim is either whole or cut into the hulls of
- * the groups; inside of a group into the members' boxes. At most one dim is cut in each tier, and
- * none in a tier over which the value is a sum. */
+/* One value on the members of a stage. Between groups a dim is whole or cut into the hulls of the
+ * groups; inside of a group it is whole or cut into the members' boxes. At most one dim is cut in
+ * each tier, and none in a tier over which the value is a sum. */
 struct hsp_layout {
     uint8_t rank;
-    uint8_t partial;              /* tiers over which the value is the sum of what members hold */
+    uint8_t partial;              /* tiers over which members hold addends of the value */
     int64_t extent[HSP_MAX_RANK]; /* global */
     uint32_t cut[HSP_MAX_RANK];   /* name of the cut of each dim inside of groups; 0: not cut */
     uint32_t split[HSP_MAX_RANK]; /* name of the cut of each dim between groups; 0: not cut */
@@ -41,7 +41,7 @@ bool hsp_layout_partial(const struct hsp_layout *l);
 enum hsp_status hsp_layout_sum(const struct hsp_layout *l, uint8_t partial,
                                const struct hsp_tiers *tiers, struct hsp_arena *arena,
                                struct hsp_layout *ret, struct hsp_err *err);
-/* What a sum becomes when it is completed: the same boxes, cut as @rest (complete, may be NULL) in each
+/* The completed form of the sum @l: the same boxes, cut as @rest (complete, may be NULL) in each
  * tier in which @l is not cut itself. HSP_ENOMEM. */
 enum hsp_status hsp_layout_complete(const struct hsp_layout *l, const struct hsp_layout *rest,
                                     const struct hsp_tiers *tiers, struct hsp_arena *arena,
@@ -53,8 +53,8 @@ bool hsp_layout_inside(const struct hsp_layout *in, const struct hsp_layout *out
 enum hsp_status hsp_layout_uncut(struct hsp_layout *l, uint8_t d, bool over,
                                  const struct hsp_tiers *tiers, struct hsp_arena *arena,
                                  struct hsp_err *err);
-/* The annotation that says @l by its tiers, for ranks @ranks (one a member): where a cover has no tree
- * of its own, because groups without anything are in it. HSP_ENOMEM. */
+/* The annotation that states @l by its tiers, for ranks @ranks (one a member); for covers without a
+ * tree of their own, because some groups hold nothing. HSP_ENOMEM. */
 enum hsp_status hsp_layout_annot(const struct hsp_layout *l, const struct hsp_tiers *tiers,
                                  const uint32_t *ranks, struct hsp_arena *arena,
                                  struct hsp_annot **ret, struct hsp_err *err);

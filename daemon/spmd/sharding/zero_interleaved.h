@@ -1,34 +1,19 @@
-/* Homes of several boxes per rank: the interleaved pattern, and slots.
+/* Cuts the homes of zero_pattern interleaved, so that no rank stores an element it does not use.
+ *
+ * Example: two groups, of ranks 0, 1 and of rank 2, use 12 rows; tensor parallelism gives rank 0
+ * rows 0..6 and rank 1 rows 6..12. Group {0, 1} has two of three members, so rank 0 keeps 4 of its
+ * 6 rows, rank 1 also, and rank 2 the 2 others of each: a rank may have several boxes.
  *
  * Purity:    pure.
- * Ownership: results live in the arena given.
- *
- * A program tensor is one box, so each box of a home is a STATE tensor of its own. Slots number
- * them: the boxes of one slot are at most one per rank, and boxes that overlap have one slot, so
- * that one Reshard per slot gives all copies of an element the same bits.
- */
+ * Ownership: results live in the arena given. */
 #ifndef HSP_ZERO_INTERLEAVED_H
 #define HSP_ZERO_INTERLEAVED_H
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/plan/plan.h"
 
-#define HSP_MAX_HOME_SLOTS 64 /* boxes of one parameter on a rank; names of cuts count on it */
-
-struct hsp_home_slots {
-    uint32_t n;   /* >= 1 */
-    uint32_t *of; /* [home->n] */
-};
-
-/* Slots of a normalised home, the smallest that are free in order of place. All 0 when no rank has
- * two boxes. HSP_EINVAL: boxes of one rank that copies of each other join, more than
- * HSP_MAX_HOME_SLOTS; @name appears in messages. HSP_ENOMEM. */
-enum hsp_status hsp_home_slots_assign(const struct hsp_cover *home, const char *name,
-                                      struct hsp_arena *arena, struct hsp_home_slots *ret,
-                                      struct hsp_err *err);
-
-/* The tree of zero_pattern interleaved: what each group of users cuts among its members by tensor
- * parallelism is cut once more over the groups, in proportion to their members, so that everybody
- * keeps a part of what it uses. *ret is NULL where nobody cuts the parameter, or one group has it:
- * then the contiguous pattern does the same. HSP_ENOMEM. */
+/* The tree of zero_pattern interleaved: the ranges into which tensor parallelism cuts the parameter
+ * in each group are cut once more over the groups, in proportion to their members, so that every
+ * rank keeps a part of its use. *ret is NULL where no group cuts the parameter, or one group has
+ * it: then the contiguous pattern does the same. HSP_ENOMEM. */
 enum hsp_status hsp_home_interleaved(const struct hsp_graph *g, const struct hsp_plan *p,
                                      const bool *units, uint32_t param, struct hsp_arena *arena,
                                      struct hsp_annot **ret, struct hsp_err *err);

@@ -1,13 +1,15 @@
-/* Streams and stages of a compiled plan, found again in what its ranks send each other (HSPMD 4.4a).
+/* Finds streams and stages again in the Reshards of a compiled plan, and compares them with the
+ * plan's (HSPMD 4.4a).
  *
- * Role:   the cross-check of streams that were stated, or found from annotations (infer_streams.h).
- * Purity: pure.
+ * Looked at are the Reshards of Forward and Backward, without those of parameters and their
+ * gradients, which are traffic with homes. Ranks of one collective are of one stage. In Forward a
+ * rank that receives from another stage is of the next stage of the sender's stream, in Backward of
+ * the one before; with chunks the first stage is next to the last. Ranks that no Reshard joins but
+ * one op runs on are copies of each other, or have parts of a batch: these are of one stage as
+ * well, as the plan says.
  *
- * Looked at are the Reshards of Forward and Backward but those of parameters and their gradients, which are
- * traffic with homes. Ranks of one collective are of one stage. Who receives of another stage in
- * Forward is the next stage of the sender's stream, in Backward the one before; with chunks the first stage
- * is next to the last. Ranks that no Reshard joins but one op runs on are copies of each other, or
- * have parts of a batch: of one stage as well, as the plan says. */
+ * Role:   the cross-check of streams, stated or found from annotations (infer_streams.h).
+ * Purity: pure. */
 #ifndef HSP_PIPELINE_CHECK_H
 #define HSP_PIPELINE_CHECK_H
 #include "daemon/spmd/lower/stage_ir.h"

@@ -1,5 +1,3 @@
-/* Does a plan say what the compiler derives? Both sides are spelled out, a line per name, sorted
- * and compared, so that the order of lines and the way names are grouped do not matter. */
 #include "daemon/spmd/total/total_check.h"
 
 #include <stdlib.h> /* qsort */

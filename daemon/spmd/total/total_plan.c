@@ -3,11 +3,13 @@
 #include <string.h>
 
 #include "daemon/plan/name_range.h"
-#include "daemon/plan/plan_yaml.h"
+#include "daemon/plan/plan_yaml_one.h"
 #include "daemon/plan/pool_view.h"
 #include "daemon/spmd/lower/lower_plan.h"
 #include "daemon/spmd/lower/stage_ir.h"
+#include "daemon/spmd/sharding/activation_rest.h"
 #include "daemon/spmd/sharding/cover_to_annot.h"
+#include "daemon/spmd/sharding/param_home.h"
 #include "daemon/spmd/sharding/zero_interleaved.h"
 #include "daemon/spmd/total/pipeline_check.h"
 #include "daemon/spmd/total/total_check.h"
@@ -15,6 +17,7 @@
 #include "proto/base/map.h"
 #include "proto/layout/annot_text.h"
 #include "proto/layout/box.h"
+#include "proto/program/micro_size.h"
 #include "proto/program/sheet.h"
 
 #define SCRATCH_BYTES ((size_t)1 << 30)

@@ -97,7 +97,8 @@ static uint32_t find_in_part(struct lister *x, uint32_t stage, uint32_t part, ui
     return n;
 }
 
-/* What other streams have of a Reshard of this one: its result, where no rank of this one gets any. */
+/* What other streams have of a Reshard of this one: its result, where no rank of this one gets any.
+ */
 static void find_served(struct lister *x, uint32_t stage)
 {
     const struct hsp_stagecode *s = &x->c->stage[stage];

@@ -2,7 +2,8 @@
 
 #include <stdlib.h> /* qsort */
 
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_home.h"
+#include "daemon/spmd/sharding/param_use.h"
 #include "proto/base/vec.h"
 
 #define MAX_CUTS (1u << 20)

@@ -2,10 +2,12 @@
 
 #include <string.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/plan/stage_groups.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_use.h"
 #include "daemon/spmd/verify/shrink_homes.h"
 #include "proto/base/size.h"
+#include "proto/layout/cut_shares.h"
 
 #define WORK_BYTES   ((size_t)2 << 30)
 #define MAX_TRIES    24 /* candidates compiled, of each strictness */
@@ -150,8 +152,8 @@ static bool heads_apart(const struct shrinker *x, const struct hsp_model_spec *m
     return !differ(all, HSP_ARRAY_LEN(all)) || model_apart(x, &own);
 }
 
-/* Rule 2 for parts of @n members or groups, in both sizes: the same ones are empty, and, if strict, the
- * larger is larger. */
+/* Rule 2 for parts of @n members or groups, in both sizes: the same ones are empty, and, if strict,
+ * the larger is larger. */
 static bool parts_alike(const struct shrinker *x, const int64_t *full, const int64_t *small,
                         uint32_t n)
 {
@@ -170,8 +172,8 @@ static bool parts_alike(const struct shrinker *x, const int64_t *full, const int
     return true;
 }
 
-/* Whether @full and @small things are shared alike by the weights @w, and those of @s inside of each
- * part if @rows. */
+/* Whether @full and @small things are shared alike by the weights @w, and those of @s inside of
+ * each part if @rows. */
 static bool shared_alike(const struct shrinker *x, const struct hsp_stage *s, const int64_t *w,
                          int64_t full, int64_t small, bool rows)
 {
@@ -215,8 +217,8 @@ static bool sequence_alike(const struct shrinker *x, int64_t small)
     return true;
 }
 
-/* Positions of a model for sequences of any length: what they are equal to in the job, else more than
- * the sequence has. */
+/* Positions of a model for sequences of any length: what they are equal to in the job, else more
+ * than the sequence has. */
 static int64_t small_positions(const struct hsp_model_spec *full, const struct hsp_model_spec *m)
 {
     const int64_t like[][2] = {{0, 0},
@@ -418,7 +420,8 @@ static enum hsp_status compile_unsharded(const struct hsp_graph *g, const struct
     return rc;
 }
 
-/* Compiles the plan for the small graph @g; HSP_ENOENT: it is not the job's code at these extents. */
+/* Compiles the plan for the small graph @g; HSP_ENOENT: it is not the job's code at these extents.
+ */
 static enum hsp_status try_graph(struct shrinker *x, struct hsp_graph *g, struct hsp_arena *arena,
                                  struct hsp_program_file *ret, struct hsp_small *ret_small)
 {

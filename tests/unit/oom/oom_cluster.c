@@ -3,6 +3,8 @@
  * --wrap of the functions that are wrapped here. */
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/cluster_step.h"
+#include "daemon/cluster/spread.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/proto/wire/msg_dump.h"

@@ -10,9 +10,11 @@
 #include <unistd.h>
 
 #include "daemon/ctl/cmd_feed.h"
+#include "daemon/ctl/cmd_help.h"
 #include "daemon/ctl/cmd_show.h"
 #include "daemon/ctl/command.h"
-#include "daemon/ctl/ctl.h"
+#include "daemon/ctl/commands.h"
+#include "daemon/ctl/ctl_run.h"
 #include "daemon/ctl/options.h"
 #include "proto/base/size.h"
 #include "proto/net/frame_client.h"
@@ -424,10 +426,12 @@ static enum hsp_status help(void *ctx, struct hsp_buf *out, struct hsp_err *err)
         st = f[i] != NULL ? st : hsp_err_set(err, HSP_ENOMEM, 0, "no memory for a stream");
     }
     if (st == HSP_OK) {
-        struct hsp_ctl whole = {.out = f[1]}, parsed = {.out = f[2]};
-        hsp_ctl_help(f[0], NULL);
+        struct hsp_ctl whole = {.commands = hsp_commands, .out = f[1]}, parsed = {.out = f[2]};
+        hsp_help_print(f[0], hsp_commands, NULL);
         assert_int_equal(hsp_cmd_help(&whole), HSP_EXIT_OK);
         assert_status(hsp_options_parse(&parsed, NULL, 1, words, err), HSP_AGAIN);
+        assert_true(parsed.help);
+        hsp_help_print(parsed.out, hsp_commands, NULL);
         hsp_buf_puts(out, "helped");
     }
     for (size_t i = 0; i < HSP_ARRAY_LEN(f); i++) {

@@ -1,6 +1,7 @@
 /* daemon/lp and daemon/planner: from a job and a cluster to a priced plan. */
 #include "tests/lib/testlib.h"
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/lp/lp.h"
 #include "daemon/lp/solve.h"
 #include "daemon/plan/plan_yaml.h"

@@ -5,6 +5,7 @@
 #include "proto/layout/annot_text.h"
 #include "proto/layout/box.h"
 #include "proto/program/binding_codec.h"
+#include "proto/program/corpus.h"
 #include "proto/program/data_cursor.h"
 #include "proto/program/program_check.h"
 #include "proto/program/program_dump.h"

@@ -36,8 +36,6 @@ struct hsp_cpu {
 typedef enum hsp_status (*hsp_cpu_kernel)(struct hsp_cpu *cpu, const struct hsp_call *c,
                                           struct hsp_err *err);
 
-/* Makes room for @bytes of scratch for each worker; contents are lost. HSP_ENOMEM. */
-enum hsp_status hsp_cpu_reserve(struct hsp_cpu *cpu, size_t bytes, struct hsp_err *err);
 /* CPU: @threads workers of our own pool (1 = the calling thread only). OpenBLAS is used
  * single-threaded, called from our pool. */
 enum hsp_status hsp_backend_cpu_open(int threads, struct hsp_backend **ret, struct hsp_err *err);

@@ -1,5 +1,3 @@
-/* Memory and queues of the CPU backend. All memory is the host's, and everything is done when a call
- * returns, by the thread that calls: so every ticket is reached. */
 #include "worker/backend/cpu/cpu_memory.h"
 
 #include <math.h>
@@ -44,7 +42,8 @@ static void mem_release(struct hsp_backend *b, enum hsp_mem mem, void *p)
     }
 }
 
-/* memmove: a program may lay tensors over each other, then their values mean nothing, see cells.h. */
+/* memmove: a program may lay tensors over each other, then their values mean nothing, see
+ * cells.h. */
 static enum hsp_status mem_copy(struct hsp_backend *b, enum hsp_devq q, void *dst, const void *src,
                                 size_t bytes, struct hsp_err *err)
 {

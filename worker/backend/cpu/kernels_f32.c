@@ -1,4 +1,4 @@
-/* The kernels for fp32. */
+/* Compiles the kernels of the .inc files for fp32. */
 #include <cblas.h>
 #include <limits.h>
 #include <math.h>
@@ -7,6 +7,7 @@
 
 #include "proto/base/size.h"
 #include "worker/backend/cpu/cpu.h"
+#include "worker/backend/cpu/cpu_scratch.h"
 #include "worker/backend/cpu/real_f32.h"
 
 #include "worker/backend/cpu/kmath.inc"
@@ -20,4 +21,5 @@
 #include "worker/backend/cpu/xent.inc"
 #include "worker/backend/cpu/xent_part.inc"
 #include "worker/backend/cpu/attention.inc"
+#include "worker/backend/cpu/cpu_scratch.h"
 #include "worker/backend/cpu/table.inc"

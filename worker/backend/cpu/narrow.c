@@ -1,4 +1,3 @@
-/* Ops on bf16: the fp32 kernels between two conversions. */
 #include "worker/backend/cpu/narrow.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* Ops on bf16: operands are widened, the fp32 kernel runs, results are rounded to the nearest. So each
- * op rounds once, whatever it does inside.
+/* Ops on bf16: operands are widened, the fp32 kernel runs, results are rounded to the nearest. So
+ * each op rounds once, whatever it does inside.
  *
  * Role:      for cpu.c only.
- * Ownership: copies live in scratch of the backend, which keeps the largest size asked for: four bytes
- *            for each element of the bf16 operands of one op.
+ * Ownership: copies live in scratch of the backend, which keeps the largest size asked for: four
+ *            bytes for each element of the bf16 operands of one op.
  */
 #ifndef HSP_NARROW_H
 #define HSP_NARROW_H

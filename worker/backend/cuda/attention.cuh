@@ -1,14 +1,15 @@
 /* Attention on the device: what its kernels share.
  *
- * Role:   attention_call.cu reads a call into struct att and chooses the kernels: flash_forward.cu and flash_backward.cu
- *         (bf16, tensor cores, heads of up to 256 elements in multiples of 8) or attention_plain.cu (fp32,
- *         fp64, and bf16 of other shapes or on devices without its instructions).
+ * Role:   attention_call.cu reads a call into struct att and chooses the kernels: flash_forward.cu
+ *         and flash_backward.cu (bf16, tensor cores, heads of up to 256 elements in multiples of 8)
+ *         or attention_plain.cu (fp32, fp64, and bf16 of other shapes or on devices without its
+ *         instructions).
  * Rows:   query row i sees the keys first(i) .. seen(i) - 1 of the block given: seen(i) = t, or
  *         clamp(shift + i + 1) when causal; first(i) = 0, or where its document begins when packed.
  *         A row with first(i) >= seen(i) is dead: o = 0, lse = -inf, no gradient.
- * Method: Dao, FlashAttention-2 (2023): one block makes one tile of rows, keys stream past it, scores
- *         live in registers. Backward is two passes, dq by query tiles and dk, dv by key tiles: 7
- *         products in place of 5, and no sum whose order depends on who comes first.
+ * Method: Dao, FlashAttention-2 (2023): one block makes one tile of rows, keys stream past it,
+ *         scores live in registers. Backward is two passes, dq by query tiles and dk, dv by key
+ *         tiles: 7 products in place of 5, and no sum whose order depends on who comes first.
  */
 #ifndef HSP_ATTENTION_CUH
 #define HSP_ATTENTION_CUH
@@ -19,8 +20,8 @@
 #define ATT_LN2   0.6931471805599453f
 #define ATT_MAX_D 256
 
-/* One call, by value to kernels. q, o, dout, dq: [b, s, h d]; k, v, dk, dv: [b, t, h / group d]; lse:
- * [b, s, h]; starts: [b, s] or NULL. */
+/* One call, by value to kernels. q, o, dout, dq: [b, s, h d]; k, v, dk, dv: [b, t, h / group d];
+ * lse: [b, s, h]; starts: [b, s] or NULL. */
 struct att {
     const void *q, *k, *v, *o, *dout, *lse;
     const int32_t *starts;
@@ -91,8 +92,9 @@ struct att_range {
     int lo, hi, all_lo, all_hi;
 };
 
-/* The range of a tile of rows; all threads of the block (at least @n, a multiple of 32) call. @room:
- * 64 ints of shared memory, free before; a barrier is needed before it is used for anything else. */
+/* The range of a tile of rows; all threads of the block (at least @n, a multiple of 32) call.
+ * @room: 64 ints of shared memory, free before; a barrier is needed before it is used for anything
+ * else. */
 static __device__ __forceinline__ struct att_range att_tile_range(const struct att &a, int b,
                                                                   int r0, int n, int *room)
 {

@@ -1,4 +1,5 @@
-/* The attention ops of the catalogue: a call is read, checked, and given to the kernels that fit. */
+/* The attention ops of the catalogue: a call is read, checked, and given to the kernels that
+ * fit. */
 #include "worker/backend/cuda/attention.cuh"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/products.h"

@@ -41,7 +41,8 @@ struct cells_max {
     }
 };
 
-/* Where unit @i lies in both tensors; I: unsigned where the cell allows, whose division is cheap. */
+/* Where unit @i lies in both tensors; I: unsigned where the cell allows, whose division is
+ * cheap. */
 template <class I>
 static __device__ __forceinline__ void cells_place(const cells_shape &s, int64_t i, int64_t *to,
                                                    int64_t *from)

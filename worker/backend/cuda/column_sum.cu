@@ -1,10 +1,11 @@
-/* Sums over rows: the gradients of biases and of the weights of norms, and that of GELU together with the
- * sums over it.
+/* Sums over rows: the gradients of biases and of the weights of norms, and that of GELU together
+ * with the sums over it.
  *
  * A block sums 32 groups of N columns over a range of rows, eight rows at a time; ranges are added
  * up by a second kernel. Runs of RUN rows are summed in the wide type, and runs
  * in fp64. Ranges depend on the shape alone. */
 #include "worker/backend/cuda/cuda_device.h"
+#include "worker/backend/cuda/cuda_memory.h"
 #include "worker/backend/cuda/kernels.h"
 #include "worker/backend/cuda/range_sum.cuh"
 
@@ -21,8 +22,8 @@ template <class T> struct colsum_args {
     double *part = nullptr; /* [sums][ranges][n] */
 };
 
-/* K sums: of dy; of dy xhat (RMSNorm); of dy xhat and of dy (LayerNorm); of the gradient of GELU, as
- * it is written. */
+/* K sums: of dy; of dy xhat (RMSNorm); of dy xhat and of dy (LayerNorm); of the gradient of GELU,
+ * as it is written. */
 enum colsum_kind { COLSUM_PLAIN, COLSUM_RMS, COLSUM_LAYER, COLSUM_GELU };
 
 template <class T, int N, colsum_kind KIND, int K>

@@ -38,20 +38,21 @@ struct hsp_cuda {
     struct hsp_cuda_memory *memory; /* owned */
     void *graphs_lock;              /* owned: a mutex */
     struct hsp_cuda_fault *fault;   /* owned */
-    void *gemm; /* owned by gemm.cu: plans of products it has chosen; NULL at first */
+    void *gemm; /* owned by cuda_gemm.c: plans of products it has chosen; NULL at first */
 };
 
-/* Gives one op to stream @q. Types, shapes and empty outputs were looked at before: no output is empty, an input
- * may be (its sum is 0). Errors of the launch itself are found by the caller, which names the op: a kernel returns
- * HSP_OK after HSP_LAUNCH. HSP_EUNSUPPORTED: a dtype or extent it has no code for; HSP_ENOMEM: scratch. */
+/* Gives one op to stream @q. Types, shapes and empty outputs were looked at before: no output is
+ * empty, an input may be (its sum is 0). Errors of the launch itself are found by the caller, which
+ * names the op: a kernel returns HSP_OK after HSP_LAUNCH. HSP_EUNSUPPORTED: a dtype or extent it
+ * has no code for; HSP_ENOMEM: scratch. */
 typedef enum hsp_status (*hsp_cuda_kernel)(struct hsp_cuda *g, enum hsp_devq q,
                                            const struct hsp_call *c, struct hsp_err *err);
 
-/* By op (table.cu); NULL: not on this device. */
+/* By op (op_table.c); NULL: not on this device. */
 extern const hsp_cuda_kernel hsp_cuda_kernels[HSP_N_OPS];
 
-/* cudaSuccess: the library has kernels for the device that the thread uses. cudaErrorNoKernelImageForDevice or
- * cudaErrorInvalidDeviceFunction: none. map.cu */
+/* cudaSuccess: the library has kernels for the device that the thread uses.
+ * cudaErrorNoKernelImageForDevice or cudaErrorInvalidDeviceFunction: none. map.cu */
 cudaError_t hsp_cuda_find_code(void);
 
 /* The functions of backend.h that are kernels; n > 0, types were looked at. cells.cu */

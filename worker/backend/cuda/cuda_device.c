@@ -1,66 +1,19 @@
 #include "worker/backend/cuda/cuda_device.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/layout/box.h"
 #include "worker/backend/call_check.h"
+#include "worker/backend/cuda/cuda_context.h"
 #include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/cuda_gemm.h"
 #include "worker/backend/cuda/cuda_host.h"
 #include "worker/backend/cuda/cuda_memory.h"
+#include "worker/backend/cuda/cuda_progress.h"
 #include "worker/backend/cuda/cuda_queue.h"
 #include "worker/backend/cuda/cuda_replay.h"
 #include "worker/backend/cuda/kernels.h"
-
-#define SCRATCH_ALIGN ((size_t)1 << 20) /* what scratch grows by, at least */
-
-static _Thread_local int bound = -1; /* the device this thread uses */
-
-cudaError_t hsp_cuda_use(int device)
-{
-    cudaError_t e = cudaSetDevice(device);
-    bound = e == cudaSuccess ? device : -1;
-    return e;
-}
-
-enum hsp_status hsp_cuda_bind(struct hsp_cuda *g, struct hsp_err *err)
-{
-    enum hsp_status st = hsp_cuda_alive(g, err);
-    return st == HSP_OK && bound != g->device
-               ? hsp_cuda_check(g, hsp_cuda_use(g->device), "its use by a thread", err)
-               : st;
-}
-
-/* ---- scratch ---- */
-
-/* Graphs name the scratch of their time, so it is kept: all of it together is less than twice the last. */
-enum hsp_status hsp_cuda_scratch(struct hsp_cuda *g, enum hsp_devq q, size_t bytes, void **ret,
-                                 struct hsp_err *err)
-{
-    struct hsp_cuda_queue *u = &g->queue[q];
-    if (bytes > g->scratch_bytes[q]) {
-        size_t want = bytes > 2 * g->scratch_bytes[q] ? bytes : 2 * g->scratch_bytes[q];
-        void *more;
-        if (u->n_old == HSP_CUDA_MAX_OLD || want > SIZE_MAX - SCRATCH_ALIGN) {
-            return hsp_err_nomem(err, "%zu bytes of scratch", bytes);
-        }
-        want = (want + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
-        enum hsp_status st = hsp_cuda_alloc(g, HSP_MEM_DEVICE, want, "scratch", &more, err);
-        if (st != HSP_OK) {
-            return st;
-        }
-        if (g->scratch[q] != NULL) {
-            u->old[u->n_old++] = g->scratch[q];
-        }
-        g->scratch[q] = more;
-        g->scratch_bytes[q] = want;
-    }
-    *ret = g->scratch[q];
-    return HSP_OK;
-}
 
 /* ---- what is given to a queue ---- */
 
@@ -80,8 +33,8 @@ static enum hsp_status enter(struct hsp_cuda *g, enum hsp_devq q, struct hsp_err
     return st;
 }
 
-/* And ends so: what was wrong with a launch is told here, under the name of the op. What cannot be captured is no
- * failure: nothing has run, and end will ask for all of it once more. */
+/* And ends so: what was wrong with a launch is told here, under the name of the op. What cannot be
+ * captured is no failure: nothing has run, and end will ask for all of it once more. */
 static enum hsp_status leave(struct hsp_cuda *g, enum hsp_devq q, const char *name,
                              enum hsp_status st, struct hsp_err *err)
 {
@@ -371,8 +324,9 @@ static void cuda_release(struct hsp_backend *b, enum hsp_mem mem, void *p)
     hsp_cuda_release(g, mem, p);
 }
 
-/* Which words a driver has for what it cannot pin (a file system, a limit, a kind of memory) differs, and the device goes on
- * after all of them. One that has failed says so again at the next call. */
+/* Which words a driver has for what it cannot pin (a file system, a limit, a kind of memory)
+ * differs, and the device goes on after all of them. One that has failed says so again at the next
+ * call. */
 static enum hsp_status cuda_pin(struct hsp_backend *b, void *p, size_t bytes, struct hsp_err *err)
 {
     struct hsp_cuda *g = (struct hsp_cuda *)b;
@@ -496,7 +450,7 @@ static enum hsp_status make(struct hsp_cuda *g, const struct hsp_device_opts *o,
     if (lock != NULL) {
         (void)pthread_mutex_init(lock, NULL);
     }
-    bound = -1; /* another use of this number may have ended meanwhile */
+    hsp_cuda_unbind(); /* another use of this number may have ended meanwhile */
     st = st == HSP_OK ? hsp_cuda_bind(g, err) : st;
     st = st == HSP_OK ? read_device(g, err) : st;
     for (int q = 0; st == HSP_OK && q < HSP_DEVQ_STATE + 1; q++) {

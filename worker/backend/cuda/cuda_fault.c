@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "worker/backend/cuda/cuda_host.h"
+#include "worker/backend/cuda/cuda_progress.h"
 #include "worker/backend/cuda/cuda_queue.h"
 
 struct hsp_cuda_fault {
@@ -73,7 +74,8 @@ enum hsp_status hsp_cuda_lose(struct hsp_cuda *g, struct hsp_err *err, const cha
     return tell(f, err);
 }
 
-/* Something that cannot be captured, or comes after it: the queue goes on when the capture has ended. */
+/* Something that cannot be captured, or comes after it: the queue goes on when the capture has
+ * ended. */
 static bool is_of_capture(cudaError_t e)
 {
     return e >= cudaErrorStreamCaptureUnsupported && e <= cudaErrorStreamCaptureWrongThread;

@@ -1,12 +1,13 @@
-/* Linear layers: products by cuBLASLt, with what is added to them, and a plain kernel for what it has
- * no code for (bf16 before sm_80).
+/* Linear layers: products by cuBLASLt, with what is added to them, and a plain kernel for what it
+ * has no code for (bf16 before sm_80).
  *
- * Numbers: fp32 products are exact fp32 unless the job asks for TF32; bf16 is summed in fp32. Partial
- *          sums over k are never kept in bf16, and no algorithm adds in the order in which its
- *          blocks arrive: the same bits from run to run.
- * Plans:   what the library's heuristic chose is kept for each shape, up to MAX_PLANS of each queue;
- *          then all are forgotten. An algorithm that the library refuses to run after all gives way to the
- *          next of MAX_ALGOS, the last to the plain kernel: a product is slow then, a step goes on.
+ * Numbers: fp32 products are exact fp32 unless the job asks for TF32; bf16 is summed in fp32.
+ *          Partial sums over k are never kept in bf16, and no algorithm adds in the order in which
+ *          its blocks arrive: the same bits from run to run.
+ * Plans:   what the library's heuristic chose is kept for each shape, up to MAX_PLANS of each
+ *          queue; then all are forgotten. An algorithm that the library refuses to run after all
+ *          gives way to the next of MAX_ALGOS, the last to the plain kernel: a product is slow
+ *          then, a step goes on.
  */
 #include "worker/backend/cuda/cuda_gemm.h"
 
@@ -16,6 +17,7 @@
 
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_fault.h"
+#include "worker/backend/cuda/cuda_memory.h"
 #include "worker/backend/cuda/gemm_plain.h"
 
 #define MAX_PLANS 256 /* a model has about 30 products a micro-batch shape */
@@ -334,8 +336,8 @@ static enum hsp_status gemm_goes_on(struct hsp_cuda *g, enum hsp_devq q, cublasS
     return gemm_check(g, s, x, err);
 }
 
-/* Gives a product to the library by its plan; *ret_done false: the plan is plain from now on, and nothing was
- * given. */
+/* Gives a product to the library by its plan; *ret_done false: the plan is plain from now on, and
+ * nothing was given. */
 static enum hsp_status gemm_call(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_product *x,
                                  struct gemm_plan *p, bool *ret_done, struct hsp_err *err)
 {

@@ -1,4 +1,4 @@
-/* @@SENTENCE@@ cuda_gemm: purpose to be written. */
+/* Runs the products of linear layers by cuBLASLt, together with what is added to them. */
 #ifndef HSP_CUDA_GEMM_H
 #define HSP_CUDA_GEMM_H
 #include "worker/backend/cuda/cuda.h"
@@ -7,7 +7,7 @@
 extern "C" {
 #endif
 
-/* Frees what g->gemm points to; NULL is fine. gemm.cu */
+/* Frees what g->gemm points to; NULL is fine. */
 void hsp_cuda_gemm_free(struct hsp_cuda *g);
 /* linear, linear_dx and linear_dw */
 enum hsp_status hsp_cuda_product(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,

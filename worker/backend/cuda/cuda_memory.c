@@ -1,17 +1,16 @@
 /* Memory of the device and pinned memory. cudaFree waits until the device has nothing to do, which
- * would hold up whoever releases a block while others are busy, or wait, with a peer, for work that
- * the host has yet to give. So blocks released in the midst of work are retired: given out again to
- * who asks for as many bytes, freed when the device is idle or memory runs short. */
+ * would hold up a release while other queues are busy, or wait, with a peer, for work that the host
+ * has yet to give. So a block that is released during work is retired: it is given out again for as
+ * many bytes, and freed when the device is idle or memory runs short. */
 #include "worker/backend/cuda/cuda_memory.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/base/size.h"
 #include "worker/backend/cuda/cuda_fault.h"
+#include "worker/backend/cuda/cuda_graphs.h"
 #include "worker/backend/cuda/cuda_host.h"
-#include "worker/backend/cuda/cuda_queue.h"
-#include "worker/backend/cuda/cuda_replay.h"
+#include "worker/backend/cuda/cuda_progress.h"
 
 #define ALIGN ((size_t)256)
 
@@ -30,6 +29,8 @@ struct hsp_cuda_memory {
     size_t used, retired; /* bytes of device memory */
     size_t n_retired;     /* blocks of either kind */
 };
+
+#define SCRATCH_ALIGN ((size_t)1 << 20) /* what scratch grows by, at least */
 
 enum hsp_status hsp_cuda_memory_new(struct hsp_cuda *g, size_t limit_bytes, struct hsp_err *err)
 {
@@ -230,4 +231,31 @@ const void *hsp_cuda_block(struct hsp_cuda *g, const void *p)
     }
     (void)pthread_mutex_unlock(&m->lock);
     return found;
+}
+
+/* Graphs name the scratch of their time, so it is kept: all of it together is less than twice the
+ * last. */
+enum hsp_status hsp_cuda_scratch(struct hsp_cuda *g, enum hsp_devq q, size_t bytes, void **ret,
+                                 struct hsp_err *err)
+{
+    struct hsp_cuda_queue *u = &g->queue[q];
+    if (bytes > g->scratch_bytes[q]) {
+        size_t want = bytes > 2 * g->scratch_bytes[q] ? bytes : 2 * g->scratch_bytes[q];
+        void *more;
+        if (u->n_old == HSP_CUDA_MAX_OLD || want > SIZE_MAX - SCRATCH_ALIGN) {
+            return hsp_err_nomem(err, "%zu bytes of scratch", bytes);
+        }
+        want = (want + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+        enum hsp_status st = hsp_cuda_alloc(g, HSP_MEM_DEVICE, want, "scratch", &more, err);
+        if (st != HSP_OK) {
+            return st;
+        }
+        if (g->scratch[q] != NULL) {
+            u->old[u->n_old++] = g->scratch[q];
+        }
+        g->scratch[q] = more;
+        g->scratch_bytes[q] = want;
+    }
+    *ret = g->scratch[q];
+    return HSP_OK;
 }

@@ -1,7 +1,9 @@
-/* What the library shows of itself. */
+/* Exports the plugin: counts and describes GPUs, opens them, and lets two of them reach each
+ * other. */
 #include <stdio.h>
 #include <string.h>
 
+#include "worker/backend/cuda/cuda_context.h"
 #include "worker/backend/cuda/cuda_device.h"
 
 #define TEXT(x)  TEXT_(x)

@@ -1,16 +1,11 @@
-/* @@SENTENCE@@ cuda_queue: purpose to be written. */
+/* Orders the queues of a device by tickets: marks, waits, and the time between two marks.
+ *
+ * The functions are those of struct hsp_backend by the same names (backend.h).
+ */
 #ifndef HSP_CUDA_QUEUE_H
 #define HSP_CUDA_QUEUE_H
 #include "worker/backend/cuda/cuda.h"
 
-enum hsp_status hsp_cuda_queue_need(struct hsp_cuda *g, enum hsp_devq q, struct hsp_err *err);
-void hsp_cuda_queue_fini(struct hsp_cuda *g, enum hsp_devq q);
-/* An op, by a literal name, has been given to @q. */
-void hsp_cuda_note(struct hsp_cuda *g, enum hsp_devq q, const char *name);
-/* The ops that may be under way, in words: "compute: linear, gelu". */
-void hsp_cuda_under_way(struct hsp_cuda *g, char *text, size_t bytes);
-/* Whether the device has nothing to do, as far as one knows without waiting. */
-bool hsp_cuda_idle(struct hsp_cuda *g);
 enum hsp_status hsp_cuda_mark(struct hsp_backend *b, enum hsp_devq q, uint64_t *ret,
                               struct hsp_err *err);
 enum hsp_status hsp_cuda_await(struct hsp_backend *b, enum hsp_devq q, enum hsp_devq of,

@@ -1,75 +1,24 @@
 /* Replay by graphs. The first time a key comes its calls run as they are: that makes scratch large
- * enough, lets cuBLASLt choose, and a key that never comes again costs no graph. The second time they are
- * captured and started as one, from then on only started.
+ * enough, lets cuBLASLt choose, and a key that never comes again costs no graph. The second time
+ * they are captured and started as one, from then on only started.
  *
- * What the library will not capture, build or start is no failure, since nothing of it has run: end asks for the calls
- * once more, and they are run as they are from then on.
+ * What the library will not capture, build or start is no failure, since nothing of it has run: end
+ * asks for the calls once more, and they are run as they are from then on.
  *
- * A graph whose memory has been released is never started again. When the same calls come with other pointers (after a
- * switch), it is updated in place, which is several times cheaper than to build another.
+ * A graph whose memory has been released is never started again. When the same calls come with
+ * other pointers (after a switch), it is updated in place, which is several times cheaper than to
+ * build another.
  */
 #include "worker/backend/cuda/cuda_replay.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "worker/backend/cuda/cuda_device.h"
+#include "worker/backend/cuda/cuda_context.h"
 #include "worker/backend/cuda/cuda_fault.h"
+#include "worker/backend/cuda/cuda_graphs.h"
 #include "worker/backend/cuda/cuda_host.h"
 #include "worker/backend/cuda/cuda_memory.h"
-#include "worker/backend/cuda/cuda_queue.h"
-
-static void take_lock(struct hsp_cuda *g)
-{
-    (void)pthread_mutex_lock(g->graphs_lock);
-}
-
-static void give_lock(struct hsp_cuda *g)
-{
-    (void)pthread_mutex_unlock(g->graphs_lock);
-}
-
-static void destroy(struct hsp_cuda_graph *x)
-{
-    if (x->exec != NULL && cudaGraphExecDestroy(x->exec) != cudaSuccess) {
-        (void)cudaGetLastError(); /* of a device that is lost; it is gone with it */
-    }
-    memset(x, 0, sizeof(*x));
-}
-
-void hsp_cuda_graphs_drop(struct hsp_cuda *g, enum hsp_devq q)
-{
-    struct hsp_cuda_queue *u = &g->queue[q];
-    if (u->graph == NULL) {
-        return;
-    }
-    take_lock(g);
-    for (int i = 0; i < HSP_CUDA_MAX_GRAPHS; i++) {
-        destroy(&u->graph[i]);
-    }
-    give_lock(g);
-}
-
-static bool names(const struct hsp_cuda_graph *x, const void *block)
-{
-    bool found = x->n_blocks > HSP_CUDA_MAX_BLOCKS;
-    for (uint8_t i = 0; !found && i < x->n_blocks; i++) {
-        found = x->block[i] == block;
-    }
-    return found;
-}
-
-void hsp_cuda_forget_block(struct hsp_cuda *g, const void *block)
-{
-    take_lock(g);
-    for (unsigned q = 0; q < HSP_N_DEVQ; q++) {
-        struct hsp_cuda_graph *x = g->queue[q].graph;
-        for (int i = 0; x != NULL && i < HSP_CUDA_MAX_GRAPHS; i++) {
-            x[i].stale = x[i].stale || (x[i].state == HSP_CUDA_GRAPH_READY && names(&x[i], block));
-        }
-    }
-    give_lock(g);
-}
+#include "worker/backend/cuda/cuda_progress.h"
 
 /* ---- what is captured ---- */
 
@@ -93,57 +42,13 @@ void hsp_cuda_trace_pointer(struct hsp_cuda *g, enum hsp_devq q, const void *p)
 {
     struct hsp_cuda_graph *x = &g->queue[q].now;
     const void *block = g->queue[q].capturing && p != NULL ? hsp_cuda_block(g, p) : NULL;
-    if (block == NULL || names(x, block)) {
+    if (block == NULL || hsp_cuda_graph_names(x, block)) {
         return;
     }
     if (x->n_blocks < HSP_CUDA_MAX_BLOCKS) {
         x->block[x->n_blocks] = block;
     }
     x->n_blocks++;
-}
-
-/* ---- the cache ---- */
-
-static struct hsp_cuda_graph *find(struct hsp_cuda_queue *u, const struct hsp_digest *key)
-{
-    for (int i = 0; i < HSP_CUDA_MAX_GRAPHS; i++) {
-        struct hsp_cuda_graph *x = &u->graph[i];
-        if (x->state != HSP_CUDA_GRAPH_FREE && !x->stale && x->key.hi == key->hi &&
-            x->key.lo == key->lo) {
-            return x;
-        }
-    }
-    return NULL;
-}
-
-/* A place: a free one, else the stale or else any that has not been used for longest. */
-static struct hsp_cuda_graph *make_room(struct hsp_cuda_queue *u)
-{
-    struct hsp_cuda_graph *best = NULL;
-    for (int i = 0; i < HSP_CUDA_MAX_GRAPHS; i++) {
-        struct hsp_cuda_graph *x = &u->graph[i];
-        if (x->state == HSP_CUDA_GRAPH_FREE) {
-            return x;
-        }
-        if (best == NULL || x->stale > best->stale ||
-            (x->stale == best->stale && x->used < best->used)) {
-            best = x;
-        }
-    }
-    destroy(best);
-    return best;
-}
-
-static struct hsp_cuda_graph *pattern_of(struct hsp_cuda_queue *u, const struct hsp_cuda_graph *now)
-{
-    for (int i = 0; i < HSP_CUDA_MAX_GRAPHS; i++) {
-        struct hsp_cuda_graph *x = &u->graph[i];
-        if (x->state == HSP_CUDA_GRAPH_READY && x->stale && x->signature == now->signature &&
-            x->n_calls == now->n_calls) {
-            return x;
-        }
-    }
-    return NULL;
 }
 
 /* ---- begin and end ---- */
@@ -160,12 +65,12 @@ static enum hsp_status start(struct hsp_cuda *g, enum hsp_devq q, cudaGraphExec_
 /* From now on the calls of @key run as they are. */
 static void give_up(struct hsp_cuda *g, struct hsp_cuda_queue *u, const struct hsp_digest *key)
 {
-    take_lock(g);
-    struct hsp_cuda_graph *x = find(u, key);
-    x = x != NULL ? x : make_room(u);
-    destroy(x);
+    hsp_cuda_graphs_lock(g);
+    struct hsp_cuda_graph *x = hsp_cuda_graph_find(u, key);
+    x = x != NULL ? x : hsp_cuda_graph_room(u);
+    hsp_cuda_graph_destroy(x);
     *x = (struct hsp_cuda_graph){.key = *key, .state = HSP_CUDA_GRAPH_NEVER, .used = ++u->uses};
-    give_lock(g);
+    hsp_cuda_graphs_unlock(g);
 }
 
 static enum hsp_status prepare(struct hsp_cuda *g, enum hsp_devq q, struct hsp_err *err)
@@ -192,18 +97,18 @@ enum hsp_status hsp_cuda_begin(struct hsp_backend *b, enum hsp_devq q, const str
         return st;
     }
     bool seen = false;
-    take_lock(g);
-    struct hsp_cuda_graph *x = find(u, key);
+    hsp_cuda_graphs_lock(g);
+    struct hsp_cuda_graph *x = hsp_cuda_graph_find(u, key);
     cudaGraphExec_t exec = NULL;
     if (x != NULL) {
         x->used = ++u->uses;
         exec = x->exec;
         seen = x->state == HSP_CUDA_GRAPH_SEEN;
     } else {
-        *make_room(u) =
+        *hsp_cuda_graph_room(u) =
             (struct hsp_cuda_graph){.key = *key, .state = HSP_CUDA_GRAPH_SEEN, .used = ++u->uses};
     }
-    give_lock(g);
+    hsp_cuda_graphs_unlock(g);
     if (exec != NULL) {
         st = start(g, q, exec, ret_replayed, err);
         if (st != HSP_OK || *ret_replayed) {
@@ -230,12 +135,12 @@ enum hsp_status hsp_cuda_begin(struct hsp_backend *b, enum hsp_devq q, const str
 /* The graph as something that starts: a stale one brought up to date, else a new one. Locked. */
 static cudaError_t build(struct hsp_cuda_queue *u, cudaGraph_t graph)
 {
-    struct hsp_cuda_graph *x = pattern_of(u, &u->now);
+    struct hsp_cuda_graph *x = hsp_cuda_graph_pattern(u, &u->now);
     cudaGraphExecUpdateResultInfo info;
     if (x != NULL) {
         cudaGraphExec_t exec = x->exec;
         x->exec = NULL;
-        destroy(x);
+        hsp_cuda_graph_destroy(x);
         if (cudaGraphExecUpdate(exec, graph, &info) == cudaSuccess) {
             u->now.exec = exec;
             return cudaSuccess;
@@ -247,7 +152,7 @@ static cudaError_t build(struct hsp_cuda_queue *u, cudaGraph_t graph)
     if (e == cudaErrorMemoryAllocation) { /* the others take it */
         (void)cudaGetLastError();
         for (int i = 0; i < HSP_CUDA_MAX_GRAPHS; i++) {
-            destroy(&u->graph[i]);
+            hsp_cuda_graph_destroy(&u->graph[i]);
         }
         e = cudaGraphInstantiate(&u->now.exec, graph, 0);
     }
@@ -256,11 +161,11 @@ static cudaError_t build(struct hsp_cuda_queue *u, cudaGraph_t graph)
 
 static void keep(struct hsp_cuda_queue *u)
 {
-    struct hsp_cuda_graph *x = find(u, &u->now.key);
+    struct hsp_cuda_graph *x = hsp_cuda_graph_find(u, &u->now.key);
     if (x == NULL) {
-        x = make_room(u);
+        x = hsp_cuda_graph_room(u);
     }
-    destroy(x);
+    hsp_cuda_graph_destroy(x);
     *x = u->now;
     x->used = ++u->uses;
 }
@@ -282,12 +187,12 @@ enum hsp_status hsp_cuda_end(struct hsp_backend *b, enum hsp_devq q, struct hsp_
     cudaError_t e = cudaStreamEndCapture(g->stream[q], &graph);
     bool whole = e == cudaSuccess && !failed && !u->again, started = false;
     if (st == HSP_OK && whole) {
-        take_lock(g);
+        hsp_cuda_graphs_lock(g);
         whole = build(u, graph) == cudaSuccess;
         if (whole) {
             keep(u);
         }
-        give_lock(g);
+        hsp_cuda_graphs_unlock(g);
     }
     if (graph != NULL && cudaGraphDestroy(graph) != cudaSuccess) {
         (void)cudaGetLastError(); /* told by the next call when it matters */

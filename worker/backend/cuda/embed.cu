@@ -8,6 +8,7 @@
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_fault.h"
+#include "worker/backend/cuda/cuda_memory.h"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
 
@@ -161,10 +162,10 @@ __global__ void __launch_bounds__(256) embed_sort(embed_lists a)
     }
 }
 
-/* A block takes rows of the table and LANES N of their columns: a frequent id is shared out among as many blocks.
- * Its ROWS groups of threads take every ROWSth position of a list, and their sums are added in the order of the
- * groups. Of a table that is added to (@adds) only rows that
- * somebody asked for are touched. */
+/* A block takes rows of the table and LANES N of their columns: a frequent id is shared out among
+ * as many blocks. Its ROWS groups of threads take every ROWSth position of a list, and their sums
+ * are added in the order of the groups. Of a table that is added to (@adds) only rows that somebody
+ * asked for are touched. */
 template <class T, int N>
 __global__ void __launch_bounds__(LANES *ROWS)
     embed_dw_kernel(embed_lists a, const T *dy, hsp_wide<T> *dw, int64_t e, bool adds)

@@ -1,9 +1,10 @@
 /* Pieces of the attention kernels on tensor cores: tiles in shared memory, fragments of them.
  *
- * Tiles:  rows of D bf16, ATT_PAD apart of a multiple of 128 bytes, so that the 8 rows of an ldmatrix
- *         lie in different banks. Rows beyond the data and columns beyond the head are zeros.
- * Warps:  a warp owns 16 MT consecutive rows of the tile that its block makes, and nothing is added up
- *         between warps.
+ * Tiles:  rows of D bf16, ATT_PAD apart of a multiple of 128 bytes, so that the 8 rows of an
+ *         ldmatrix lie in different banks. Rows beyond the data and columns beyond the head are
+ *         zeros.
+ * Warps:  a warp owns 16 MT consecutive rows of the tile that its block makes, and nothing is added
+ *         up between warps.
  */
 #ifndef HSP_FLASH_CUH
 #define HSP_FLASH_CUH
@@ -12,8 +13,8 @@
 
 #define ATT_PAD 8 /* elements */
 
-/* Starts copies of rows r0 .. r0 + ROWS - 1 (of @n; @stride elements apart, d of them used) to @tile.
- * All threads of the block, THREADS, call. */
+/* Starts copies of rows r0 .. r0 + ROWS - 1 (of @n; @stride elements apart, d of them used) to
+ * @tile. All threads of the block, THREADS, call. */
 template <int D, int ROWS, int THREADS>
 static __device__ __forceinline__ void att_load(struct hsp_tile tile, const uint16_t *from,
                                                 int64_t stride, int r0, int n, int d)
@@ -32,8 +33,8 @@ static __device__ __forceinline__ void att_load(struct hsp_tile tile, const uint
     }
 }
 
-/* Address that this lane gives to ldmatrix for the 16 x 16 elements at @row, @column of a tile: as an A
- * fragment, or, transposed, as B fragments of two tiles of 8 columns. */
+/* Address that this lane gives to ldmatrix for the 16 x 16 elements at @row, @column of a tile: as
+ * an A fragment, or, transposed, as B fragments of two tiles of 8 columns. */
 template <int D>
 static __device__ __forceinline__ struct hsp_tile att_at_a(struct hsp_tile tile, int row,
                                                            int column)
@@ -153,8 +154,8 @@ template <int MT, int N> static __device__ __forceinline__ void att_clear(float 
 }
 
 /* Writes the warp's rows, each row r times factor[r], as bf16: through its own rows of @tile (from
- * @row), which no other warp reads, to rows r0 + @row on of @to, as far as they lie below @n; columns
- * @column .. @column + 8 N - 1, as far as they lie below d. */
+ * @row), which no other warp reads, to rows r0 + @row on of @to, as far as they lie below @n;
+ * columns @column .. @column + 8 N - 1, as far as they lie below d. */
 template <int D, int MT, int N>
 static __device__ __forceinline__ void att_store(uint16_t *tile, int row,
                                                  const float (&c)[MT][N][4],

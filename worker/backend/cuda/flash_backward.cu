@@ -1,14 +1,16 @@
-/* Attention backward, bf16 on tensor cores: a pass over all rows for delta, then one that makes dq by
- * tiles of queries, and one that makes dk and dv by tiles of keys. Both compute the weights again from
- * lse. Scores of the second are made transposed, keys by queries: then weights and their gradients
- * are already the left factors of the sums for dv and dk, and never leave the registers. */
+/* Attention backward, bf16 on tensor cores: a pass over all rows for delta, then one that makes dq
+ * by tiles of queries, and one that makes dk and dv by tiles of keys. Both compute the weights
+ * again from lse. Scores of the second are made transposed, keys by queries: then weights and their
+ * gradients are already the left factors of the sums for dv and dk, and never leave the
+ * registers. */
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_fault.h"
+#include "worker/backend/cuda/cuda_memory.h"
 #include "worker/backend/cuda/flash.cuh"
 
-/* MT tiles of 16 rows a warp, NW warps; KEEP: the block's own two tiles stay in registers, and their
- * shared memory serves the stream; STEP rows of the stream at a time, two steps in flight; PARTS: in
- * how many blocks the columns of dk and dv are made. */
+/* MT tiles of 16 rows a warp, NW warps; KEEP: the block's own two tiles stay in registers, and
+ * their shared memory serves the stream; STEP rows of the stream at a time, two steps in flight;
+ * PARTS: in how many blocks the columns of dk and dv are made. */
 template <int D> struct att_bwd_shape;
 template <> struct att_bwd_shape<64> {
     static constexpr int MT = 2, NW = 4, STEP = 64, PARTS = 1;
@@ -26,7 +28,8 @@ template <> struct att_bwd_shape<256> {
 template <int D> struct att_bwd {
     using S = att_bwd_shape<D>;
     static constexpr int rows = 16 * S::MT * S::NW, ld = D + ATT_PAD;
-    /* the block's own tiles, then the stream: two stages of two tiles; one place for both with KEEP */
+    /* the block's own tiles, then the stream: two stages of two tiles; one place for both with
+     * KEEP */
     static constexpr int own = 2 * rows, stream = 4 * S::STEP;
     static constexpr size_t bytes =
         (size_t)(S::KEEP ? (own > stream ? own : stream) : own + stream) * ld * sizeof(uint16_t);
@@ -79,8 +82,8 @@ static __global__ void att_bounds_kernel(struct att a)
 
 /* ---- dq ---- */
 
-/* c <- weights, e <- gradients of the scores (without the scale), both of rows that see the keys key0
- * on; rows have lse and delta in @stat. */
+/* c <- weights, e <- gradients of the scores (without the scale), both of rows that see the keys
+ * key0 on; rows have lse and delta in @stat. */
 template <int MT, bool HIDE>
 static __device__ __forceinline__ void att_grad_rows(float (&c)[MT][2][4], float (&e)[MT][2][4],
                                                      const float2 (&stat)[2 * MT],
@@ -204,8 +207,8 @@ __global__ void __launch_bounds__(32 * att_bwd_shape<D>::NW, D <= 64 ? 2 : 1)
 
 /* ---- dk and dv ---- */
 
-/* The stream of one tile of keys: STEP rows at a time, of one query head of the group after the other,
- * from row @begin on (those before see none of the keys). */
+/* The stream of one tile of keys: STEP rows at a time, of one query head of the group after the
+ * other, from row @begin on (those before see none of the keys). */
 template <int STEP> struct att_walk {
     int begin, steps, all; /* first row; steps of one head; of all of them */
 

@@ -2,8 +2,8 @@
 #include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/flash.cuh"
 
-/* Shape of the kernel for heads of up to D elements: MT tiles of 16 rows a warp, NW warps, BC keys a
- * step; KEEP: the queries stay in registers. */
+/* Shape of the kernel for heads of up to D elements: MT tiles of 16 rows a warp, NW warps, BC keys
+ * a step; KEEP: the queries stay in registers. */
 template <int D> struct att_fwd_shape;
 template <> struct att_fwd_shape<64> {
     static constexpr int MT = 2, NW = 4, BC = 64;

@@ -5,8 +5,9 @@
 #define PLAIN_TILE 64 /* rows and columns of D a block makes; 4 x 4 a thread */
 #define PLAIN_DEEP 16 /* elements of k at a time */
 
-/* D = op(A) op(B) [+ C], C laid out as D, element (i, j) of op(A) at a[i * ai + j * aj], of op(B) at b[i * bi + j * bj]; sums
- * in ascending k in the wide type. One block: one tile, @tiles of them in a column. */
+/* D = op(A) op(B) [+ C], C laid out as D, element (i, j) of op(A) at a[i * ai + j * aj], of op(B)
+ * at b[i * bi + j * bj]; sums in ascending k in the wide type. One block: one tile, @tiles of them
+ * in a column. */
 template <class T, class R>
 static __global__ void __launch_bounds__(256)
     gemm_plain_kernel(const T *a, int64_t ai, int64_t aj, const T *b, int64_t bi, int64_t bj,

@@ -50,8 +50,8 @@ HSP_CUDA_KERNEL(count_labels); /* count */
 /* update.cu */
 HSP_CUDA_KERNEL(update); /* adamw, sgdm */
 
-/* @n > 0 calls of one op and type at once, none of which writes what another touches: the same bits as
- * one by one. */
+/* @n > 0 calls of one op and type at once, none of which writes what another touches: the same bits
+ * as one by one. */
 #define HSP_CUDA_MANY(name)                                                                        \
     enum hsp_status hsp_cuda_##name(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c, \
                                     uint32_t n, struct hsp_err *err)
@@ -59,7 +59,8 @@ HSP_CUDA_MANY(update_many);
 HSP_CUDA_MANY(sqsum_many);
 HSP_CUDA_MANY(narrow_many); /* from fp32 to bf16 */
 
-/* Chains as backend.h says: @n calls; *ret_done false: no code for these. norm_chain.cu, column_sum.cu */
+/* Chains as backend.h says: @n calls; *ret_done false: no code for these. norm_chain.cu,
+ * column_sum.cu */
 enum hsp_status hsp_cuda_norm_chain(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                                     uint32_t n, bool *ret_done, struct hsp_err *err);
 enum hsp_status hsp_cuda_gelu_chain(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,

@@ -2,8 +2,8 @@
  *
  * HSP_LAUNCH(kernel, grid, block, smem, stream, args...) gives a kernel to a stream; a template
  * with commas stands in parentheses. Errors wait in cudaGetLastError.
- * HSP_ALIGNED(p, n) stands before an access of n bytes at once: the host sees to it that p is aligned to
- * them, as a GPU does by itself.
+ * HSP_ALIGNED(p, n) stands before an access of n bytes at once: the host sees to it that p is
+ * aligned to them, as a GPU does by itself.
  * HSP_DYNAMIC_SHARED(type, name) declares the block's dynamic shared memory as `type *name`,
  * aligned to 128 bytes; at most one in a kernel. */
 #ifndef HSP_LAUNCH_H

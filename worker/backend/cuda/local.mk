@@ -31,11 +31,14 @@ cuda_headers = \
   worker/backend/cuda/tensor_core.cuh
 # The host side.
 cuda_device = \
+  worker/backend/cuda/cuda_context.c worker/backend/cuda/cuda_context.h \
   worker/backend/cuda/cuda_device.c worker/backend/cuda/cuda_device.h \
   worker/backend/cuda/cuda_fault.c worker/backend/cuda/cuda_fault.h \
+  worker/backend/cuda/cuda_graphs.c worker/backend/cuda/cuda_graphs.h \
   worker/backend/cuda/cuda_host.h \
   worker/backend/cuda/cuda_memory.c worker/backend/cuda/cuda_memory.h \
   worker/backend/cuda/cuda_plugin.c \
+  worker/backend/cuda/cuda_progress.c worker/backend/cuda/cuda_progress.h \
   worker/backend/cuda/cuda_queue.c worker/backend/cuda/cuda_queue.h \
   worker/backend/cuda/cuda_replay.c worker/backend/cuda/cuda_replay.h
 # What else is C and knows CUDA's headers.

@@ -1,12 +1,13 @@
-/* The backward pass of a norm at once: its gradient in x, the sum with that of the branch beside it, and
- * the sums over rows that both are read for (gradients of the norm's weights; of the bias of the
- * layer before). Apart these are three to four passes over the same rows.
+/* The backward pass of a norm at once: its gradient in x, the sum with that of the branch beside
+ * it, and the sums over rows that both are read for (gradients of the norm's weights; of the bias
+ * of the layer before). Apart these are three to four passes over the same rows.
  *
- * G threads share a row, as in norm.cu, and a thread has the same K groups of N columns of every row
- * it comes to, so that it keeps their sums in registers. Blocks write theirs, a second kernel adds
- * them up (range_sum.cuh). How rows are shared out depends on the shape alone. */
+ * G threads share a row, as in norm.cu, and a thread has the same K groups of N columns of every
+ * row it comes to, so that it keeps their sums in registers. Blocks write theirs, a second kernel
+ * adds them up (range_sum.cuh). How rows are shared out depends on the shape alone. */
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/cuda_device.h"
+#include "worker/backend/cuda/cuda_memory.h"
 #include "worker/backend/cuda/kernels.h"
 #include "worker/backend/cuda/range_sum.cuh"
 

@@ -1,4 +1,4 @@
-/* Which kernel runs which op. */
+/* Lists the kernel of each op of the catalogue. */
 #include "worker/backend/cuda/cuda_gemm.h"
 #include "worker/backend/cuda/kernels.h"
 #include "worker/backend/cuda/products.h"

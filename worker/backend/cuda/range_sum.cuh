@@ -9,7 +9,8 @@
 #define HSP_RANGE_ACROSS 32
 #define HSP_RANGE_DOWN   8
 
-/* P: type of the parts [outputs][ranges][n]; sums are fp64. Bit i of @adds: output i is added to what is there. */
+/* P: type of the parts [outputs][ranges][n]; sums are fp64. Bit i of @adds: output i is added to
+ *    what is there. */
 template <class P, class W> struct hsp_range_sums {
     const P *part;
     W *out[3];

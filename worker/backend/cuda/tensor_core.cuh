@@ -1,13 +1,15 @@
-/* Instructions of tensor cores and of asynchronous copies (sm_80 and later), each behind one function.
+/* Instructions of tensor cores and of asynchronous copies (sm_80 and later), each behind one
+ * function.
  *
  * Role:   attention on bf16. On the device the function is the instruction; on the host, under the
- *         emulation of tests/lib/fakecuda, a twin that moves the same numbers between the same lanes:
- *         what a lane holds of a fragment is decided here alone, so the kernels are tested with it.
- * Layout: (PTX ISA, "Matrix fragments for mma.m16n8k16") with g = lane / 4, t = lane % 4, a register
- *         holds two bf16, the one of the lower column (A) or row (B) in its lower half:
- *           A, 16 x 16: a[0] row g, columns 2t, 2t+1; a[1] row g + 8; a[2], a[3] the same 8 columns on
- *           B, 16 x 8:  b[0] rows 2t, 2t+1, column g; b[1] rows 2t + 8, 2t + 9
- *           C, 16 x 8:  c[0], c[1] row g, columns 2t, 2t+1; c[2], c[3] row g + 8
+ *         emulation of tests/lib/fakecuda, a twin that moves the same numbers between the same
+ *         lanes: what a lane holds of a fragment is decided here alone, so the kernels are tested
+ *         with it.
+ * Layout: (PTX ISA, "Matrix fragments for mma.m16n8k16") with g = lane / 4, t = lane % 4, a
+ *         register holds two bf16, the one of the lower column (A) or row (B) in its lower half:
+ *           A, 16 x 16: a[0] row g, columns 2t, 2t+1; a[1] row g + 8; a[2], a[3] the same 8 columns
+ *           on B, 16 x 8:  b[0] rows 2t, 2t+1, column g; b[1] rows 2t + 8, 2t + 9 C, 16 x 8:  c[0],
+ *           c[1] row g, columns 2t, 2t+1; c[2], c[3] row g + 8
  * Every lane of the warp calls; no lane may have ended.
  */
 #ifndef HSP_TENSORCORE_CUH
@@ -80,7 +82,8 @@ static __device__ __forceinline__ void hsp_copy_commit(void)
     HSP_TENSOR_ASM("cp.async.commit_group;\n" ::: "memory");
 }
 
-/* Until all but the last @N groups of this thread are there. Other threads see them behind a barrier. */
+/* Until all but the last @N groups of this thread are there. Other threads see them behind a
+ * barrier. */
 template <int N> static __device__ __forceinline__ void hsp_copy_wait(void)
 {
     HSP_TENSOR_ASM("cp.async.wait_group %0;\n" ::"n"(N) : "memory");

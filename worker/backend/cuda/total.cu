@@ -4,6 +4,7 @@
  * on the number of elements alone. */
 #include "worker/backend/cuda/block_sum.cuh"
 #include "worker/backend/cuda/cuda_device.h"
+#include "worker/backend/cuda/cuda_memory.h"
 #include "worker/backend/cuda/element.cuh"
 #include "worker/backend/cuda/kernels.h"
 

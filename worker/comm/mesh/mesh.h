@@ -6,8 +6,8 @@
  *            thread. hsp_mesh_connect blocks its caller. The result is a struct hsp_comm.
  * Ownership: a listener outlives the calls of hsp_mesh_connect on it, not the meshes.
  * Trust:     both ends of a connection prove that they hold the epoch key. With `tls` every TCP
- *            connection is TLS 1.3 under a key derived from it and from the hello; Unix sockets, which
- *            only processes of one host can join, and everything without `tls`, are proven by
+ *            connection is TLS 1.3 under a key derived from it and from the hello; Unix sockets,
+ *            which only processes of one host can join, and everything without `tls`, are proven by
  *            HMAC-SHA256 over both nonces and the hello and then carry clear bytes.
  * Bounds:    HSP_MESH_ constants.
  */

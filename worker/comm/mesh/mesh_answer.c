@@ -1,7 +1,7 @@
 /* Making a mesh: callers, which are of lower rank. See mesh_join.c for the conversation.
  *
- * Possible failure: a caller with another key or of the other kind (dropped and counted), one that says no
- * more (dropped), one whose segment is no good (final). */
+ * Possible failure: a caller with another key or of the other kind (dropped and counted), one that
+ * says no more (dropped), one whose segment is no good (final). */
 #include "worker/comm/mesh/mesh_answer.h"
 
 #include <errno.h>
@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "worker/comm/mesh/mesh_auth.h"
-#include "worker/comm/mesh/mesh_join.h"
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_making.h"
 #include "worker/comm/mesh/mesh_shm.h"

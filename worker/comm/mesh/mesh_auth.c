@@ -3,8 +3,8 @@
  * recorded handshake proves nothing; the labels keep one side's proof from serving as the other's.
  *
  * The secret of a TLS connection is the same under a third label and the hello alone (one block of
- * HKDF-Expand, RFC 5869): another epoch, pair, number of ranks or wish for TLS is another secret, so
- * nobody can change the hello on its way. TLS 1.3 adds fresh keys of both sides. */
+ * HKDF-Expand, RFC 5869): another epoch, pair, number of ranks or wish for TLS is another secret,
+ * so nobody can change the hello on its way. TLS 1.3 adds fresh keys of both sides. */
 #include "worker/comm/mesh/mesh_auth.h"
 
 #include <openssl/crypto.h>

@@ -1,7 +1,9 @@
-/* Making a mesh: the pairs this rank calls, those of higher rank. See mesh_join.c for the conversation.
+/* Making a mesh: the pairs this rank calls, those of higher rank. See mesh_join.c for the
+ * conversation.
  *
- * Possible failure: a peer cannot be reached, or closes half way (called again with growing pauses), one with
- * another key (final), no memory to share (once more, without, unless transport: shm asks for it). */
+ * Possible failure: a peer cannot be reached, or closes half way (called again with growing
+ * pauses), one with another key (final), no memory to share (once more, without, unless transport:
+ * shm asks for it). */
 #include "worker/comm/mesh/mesh_call.h"
 
 #include <errno.h>
@@ -10,7 +12,6 @@
 #include <unistd.h>
 
 #include "worker/comm/mesh/mesh_auth.h"
-#include "worker/comm/mesh/mesh_join.h"
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_making.h"
 #include "worker/comm/mesh/mesh_shm.h"

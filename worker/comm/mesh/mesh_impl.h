@@ -1,8 +1,11 @@
-/* Inside of the mesh: what its files share. Not included outside this folder.
+/* Holds the structures of a mesh, its links and their messages, for the files of this folder only.
  *
- * mesh_auth.c hello and proofs; mesh_tls.c encrypted links; mesh_listen.c the listener; mesh_join.c, mesh_call.c and
- * mesh_answer.c the handshake; mesh_start.c beginning and end; mesh_ops.c the operations; mesh_match.c messages and
- * their receives; mesh_io.c sockets and the I/O thread; mesh_seg.c segments; mesh_shm.c links by shared memory. */
+ * Making a mesh: mesh_listen.c the listener; mesh_auth.c hello and proofs; mesh_tls.c encrypted
+ * links; mesh_join.c, mesh_call.c, mesh_answer.c and mesh_making.c the handshake; mesh_start.c the
+ * start. A standing mesh, lowest first: mesh_seg.c segments; mesh_header.c headers; mesh_poll.c
+ * events; mesh_bell.c wake-ups; mesh_match.c messages and their receives; mesh_shm.c links by
+ * shared memory; mesh_io.c sockets and the I/O thread; mesh_links.c the end of links; mesh_ops.c
+ * the operations. */
 #ifndef HSP_MESH_IMPL_H
 #define HSP_MESH_IMPL_H
 
@@ -47,8 +50,8 @@ struct mesh_join {
 
 /* ---- TLS of one connection ----
  *
- * Locks itself: one thread may read while another writes; of each kind one at a time. Bytes that came
- * and were not read yet stay in it, unseen by poll. */
+ * Locks itself: one thread may read while another writes; of each kind one at a time. Bytes that
+ * came and were not read yet stay in it, unseen by poll. */
 
 struct hsp_tls_ctx;
 struct mesh_out;
@@ -118,6 +121,20 @@ struct mesh_link {
     size_t early_bytes;
 };
 
+/* The lanes of a link by shared memory; locked. */
+struct mesh_shm {
+    struct seg_head *peer; /* head of the peer's segment */
+    struct lane out, in;
+    uint64_t head; /* of out */
+    uint64_t pos;  /* of in: taken */
+    bool rung;     /* the peer has been told by the socket that out is full */
+    bool bye;      /* the peer has said BYE: when `in` is empty it is closed */
+    bool lent;     /* the message at pos is with the caller */
+    bool lending;  /* the caller waits for one of this channel and size: */
+    uint32_t lend_channel;
+    size_t lend_bytes;
+};
+
 struct hsp_mesh {
     struct hsp_comm base;
     uint64_t job, epoch;
@@ -152,6 +169,5 @@ struct mesh_wire {
     struct mesh_tls *tls; /* NULL: clear */
     struct mesh_shm *shm; /* NULL: bytes go by the socket */
 };
-extern const struct hsp_comm_ops hsp_mesh_ops;
 
 #endif

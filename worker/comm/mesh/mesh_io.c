@@ -4,13 +4,11 @@
  * that does not continue the stream, no memory: the mesh is killed, peers are told by ABORT, all
  * sockets are shut down (their descriptors stay until close: the user thread may be writing).
  *
- * Invariant (M2): dst and its fields belong to who runs the links: this thread, or the user thread while
- * it leads (of links by shared memory: to who has the lock); matching lists are locked. */
+ * Invariant (M2): dst and its fields belong to who runs the links: this thread, or the user thread
+ * while it leads (of links by shared memory: to who has the lock); matching lists are locked. */
 #include "worker/comm/mesh/mesh_io.h"
 
 #include <errno.h>
-#include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -20,9 +18,11 @@
 #include <unistd.h>
 
 #include "proto/base/le.h"
+#include "worker/comm/mesh/mesh_header.h"
 #include "worker/comm/mesh/mesh_impl.h"
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_match.h"
+#include "worker/comm/mesh/mesh_poll.h"
 #include "worker/comm/mesh/mesh_shm.h"
 #include "worker/comm/mesh/mesh_tls.h"
 
@@ -36,24 +36,37 @@
 #define LEAD_MS    2                  /* a user thread that is away for longer gives up its lead */
 #define LONG_MS    10                 /* looked at that often while it waits itself */
 
-void hsp_mesh_arm(struct hsp_mesh *m, uint32_t peer, bool in, bool out)
+/* ---- receiving ---- */
+
+/* Acts on a header. False: stop reading this link. */
+static bool on_header(struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HEADER])
 {
     struct mesh_link *l = &m->link[peer];
-    if (l->in_off == !in && l->out_armed == out) {
-        return;
+    uint64_t seq = hsp_le_get(h + 32, 8);
+    uint32_t channel = (uint32_t)hsp_le_get(h + 28, 4);
+    if (!hsp_mesh_header_ok(m, peer, h) || (h[5] == MESH_RING && l->shm == NULL)) {
+        hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent what is no message of epoch %llu",
+                      peer, m->names[peer], (unsigned long long)m->epoch);
+        return false;
     }
-    bool was = !l->in_off || l->out_armed;
-    l->in_off = !in;
-    l->out_armed = out;
-    struct epoll_event ev = {.events = (in ? EPOLLIN : 0u) | (out ? EPOLLOUT : 0u),
-                             .data.u32 = peer};
-    /* Out of the set when nothing is wanted: EPOLLHUP cannot be masked and would spin. None of the
-     * three fails on a descriptor that is ours and (not) in the set. */
-    int op = !was ? EPOLL_CTL_ADD : in || out ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
-    (void)epoll_ctl(m->epoll_fd, op, l->fd, &ev);
+    switch ((enum mesh_kind)h[5]) {
+    case MESH_BYE:
+        hsp_mesh_arm(m, peer, false, false);
+        if (l->shm != NULL) {
+            hsp_shm_said_bye(m, peer);
+        } else {
+            l->closed = true;
+            hsp_mesh_drop_out(m, l);
+        }
+        return false;
+    case MESH_ABORT:
+        hsp_mesh_told(m, peer, channel == 1, seq < m->base.n_ranks ? (uint32_t)seq : peer);
+        return false;
+    case MESH_RING: return true;
+    case MESH_DATA: break;
+    }
+    return hsp_mesh_on_data(m, peer, h);
 }
-
-/* ---- receiving ---- */
 
 /* Uses what lies in the input buffer. False: stop reading this link. */
 static bool digest(struct hsp_mesh *m, uint32_t peer)
@@ -79,7 +92,7 @@ static bool digest(struct hsp_mesh *m, uint32_t peer)
             return true;
         }
         pthread_mutex_lock(&m->lock);
-        bool go = hsp_mesh_on_header(m, peer, l->input + l->in_pos);
+        bool go = on_header(m, peer, l->input + l->in_pos);
         l->in_pos += MESH_HEADER;
         if (go && l->dst_bytes == 0) {
             hsp_mesh_finish(m, l);
@@ -91,8 +104,8 @@ static bool digest(struct hsp_mesh *m, uint32_t peer)
     }
 }
 
-/* The end of a connection. It is a death, unless the peer has said BYE; nor need it say so to a rank that
- * closes, too, and wants nothing more. @broken: what TLS says, else NULL. */
+/* The end of a connection. It is a death, unless the peer has said BYE; nor need it say so to a
+ * rank that closes, too, and wants nothing more. @broken: what TLS says, else NULL. */
 static void peer_gone(struct hsp_mesh *m, uint32_t peer, int e, const char *broken)
 {
     struct mesh_link *l = &m->link[peer];
@@ -121,8 +134,8 @@ static void compact(struct mesh_link *l)
     }
 }
 
-/* Where the next bytes of the message under way go straight from the socket: *ret_n, 0: through the input buffer,
- * as what belongs to many short runs does. *ret_all: they are the rest of it. */
+/* Where the next bytes of the message under way go straight from the socket: *ret_n, 0: through the
+ * input buffer, as what belongs to many short runs does. *ret_all: they are the rest of it. */
 static uint8_t *straight(const struct mesh_link *l, size_t *ret_n, bool *ret_all)
 {
     size_t rest = l->dst != NULL ? l->dst_bytes - l->dst_have : 0;
@@ -173,7 +186,7 @@ static void hear(struct hsp_mesh *m, uint32_t peer)
             break;
         }
         rung = rung || h[5] == MESH_RING;
-        go = hsp_mesh_on_header(m, peer, h);
+        go = on_header(m, peer, h);
     }
     if (rung) {
         hsp_shm_rung(m);
@@ -197,8 +210,8 @@ static void go_on(struct hsp_mesh *m, uint32_t peer)
 static ssize_t read_clear(struct mesh_link *l, bool *ret_more)
 {
     compact(l);
-    /* The rest of a message, or of a run, goes straight to its place, what follows to the input buffer. By
-     * shared memory the place is not ours: another thread may be filling it. */
+    /* The rest of a message, or of a run, goes straight to its place, what follows to the input
+     * buffer. By shared memory the place is not ours: another thread may be filling it. */
     struct iovec iov[2] = {{.iov_len = 0}, {l->input + l->in_have, MESH_INPUT - l->in_have}};
     if (l->shm == NULL && l->dst != NULL) {
         bool all;
@@ -392,13 +405,6 @@ static bool on_wake(struct hsp_mesh *m)
     return go;
 }
 
-void hsp_mesh_look_away(const struct hsp_mesh *m)
-{
-    if (m->crowded) {
-        (void)sched_yield(); /* to a rank that has something to send */
-    }
-}
-
 bool hsp_mesh_turn(struct hsp_mesh *m, uint64_t spin_ns)
 {
     struct epoll_event ev[N_EVENTS];
@@ -424,8 +430,8 @@ bool hsp_mesh_turn(struct hsp_mesh *m, uint64_t spin_ns)
     return go;
 }
 
-/* Lets the user thread lead if it wants to, and sleeps until it gives the links back, stays away for
- * LEAD_MS, or the mesh ends. Locked. */
+/* Lets the user thread lead if it wants to, and sleeps until it gives the links back, stays away
+ * for LEAD_MS, or the mesh ends. Locked. */
 static void park(struct hsp_mesh *m)
 {
     m->led = m->led || m->wants;

@@ -5,8 +5,8 @@
  *   client -> proof
  *   server -> ready       one byte; both ends stand
  *
- * On one host, when both have a segment: the hello says so, ready comes with the server's segment and is
- * answered by the client's. Then both stand.
+ * On one host, when both have a segment: the hello says so, ready comes with the server's segment
+ * and is answered by the client's. Then both stand.
  *
  * By TCP with TLS: client -> hello, then a TLS 1.3 handshake under the secret of that hello, which
  * proves the key to both, then ready inside TLS. A server takes what its own parameters say and
@@ -34,37 +34,6 @@
 #include "worker/comm/mesh/mesh_shm.h"
 #include "worker/comm/mesh/mesh_start.h"
 #include "worker/comm/mesh/mesh_tls.h"
-
-bool hsp_mesh_send_all(int fd, const void *p, size_t n)
-{
-    /* A fresh socket has room for the few bytes of a handshake; if not, it is no good. */
-    return send(fd, p, n, MSG_NOSIGNAL) == (ssize_t)n;
-}
-
-int hsp_mesh_read_more(int fd, uint8_t *buf, size_t *have, size_t want)
-{
-    ssize_t n = recv(fd, buf + *have, want - *have, 0);
-    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return 0;
-    }
-    if (n <= 0) {
-        errno = n == 0 ? 0 : errno;
-        return -1;
-    }
-    *have += (size_t)n;
-    return *have == want;
-}
-
-void hsp_mesh_pair_up(struct mesh_making *m, uint32_t r, int fd, bool local, struct mesh_tls *tls,
-                      struct mesh_shm *shm)
-{
-    m->pair[r].fd = fd;
-    m->pair[r].local = local;
-    m->pair[r].tls = tls;
-    m->pair[r].shm = shm;
-    m->pair[r].stage = MESH_UP;
-    m->n_up++;
-}
 
 static enum hsp_status too_late(const struct mesh_making *m, struct hsp_err *err)
 {

@@ -1,4 +1,4 @@
-/* @@SENTENCE@@ mesh_join: purpose to be written. */
+/* Connects this rank to all peers of an epoch: the lower rank of a pair calls the higher one. */
 #ifndef HSP_MESH_JOIN_H
 #define HSP_MESH_JOIN_H
 #include "worker/comm/mesh/mesh.h"
@@ -6,18 +6,11 @@
 
 struct mesh_shm;
 
-/* All of a few bytes, at once or not at all. */
-bool hsp_mesh_send_all(int fd, const void *p, size_t n);
-/* Reads up to @want bytes in all. 1: complete; 0: not yet; -1: gone (errno, 0: closed). */
-int hsp_mesh_read_more(int fd, uint8_t *buf, size_t *have, size_t want);
-/* The pair stands; takes the descriptor, @tls and @shm over. */
-void hsp_mesh_pair_up(struct mesh_making *m, uint32_t r, int fd, bool local, struct mesh_tls *tls,
-                      struct mesh_shm *shm);
 /* Connects to all peers: the lower rank calls the higher. Connections of peers that are early were
- * kept by the listener; those of this or older epochs that come late are dropped.
- * HSP_EPEER: a pair cannot connect until the time is up, or broke before all stood, or shares no memory
- * though HSP_MESH_SHM asks for it; the message names it. HSP_EAUTH: a peer does not hold the key (the lower rank
- * says so, the higher counts refused callers). HSP_ECANCELED. HSP_EINVAL, HSP_ENOMEM,
+ * kept by the listener; those of this or older epochs that come late are dropped. HSP_EPEER: a pair
+ * cannot connect until the time is up, or broke before all stood, or shares no memory though
+ * HSP_MESH_SHM asks for it; the message names it. HSP_EAUTH: a peer does not hold the key (the
+ * lower rank says so, the higher counts refused callers). HSP_ECANCELED. HSP_EINVAL, HSP_ENOMEM,
  * HSP_EIO. Nothing is left open on failure. */
 enum hsp_status hsp_mesh_connect(struct hsp_mesh_listener *l, const struct hsp_mesh_params *p,
                                  struct hsp_comm **ret, struct hsp_err *err);

@@ -1,13 +1,19 @@
-/* @@SENTENCE@@ mesh_listen: purpose to be written. */
+/* Accepts connections of peers and hands each to the hsp_mesh_connect that waits for it.
+ *
+ * Threads: one thread of the listener; joins are opened and closed by any thread, under its lock.
+ */
 #ifndef HSP_MESH_LISTEN_H
 #define HSP_MESH_LISTEN_H
 #include "worker/comm/mesh/mesh.h"
 #include "worker/comm/mesh/mesh_impl.h"
 
+/* As given to hsp_mesh_listener_open. */
 enum hsp_mesh_transport hsp_mesh_transport_of(const struct hsp_mesh_listener *l);
+/* Wakes the thread that waits for this eventfd. */
 void hsp_mesh_wake(int fd);
 /* Whether all addresses name local sockets of one host: the same answer at every rank. */
 bool hsp_mesh_one_host(const struct hsp_mesh_peer *peers, uint32_t n);
+/* The monotonic clock. */
 uint64_t hsp_mesh_now_ms(void);
 uint64_t hsp_mesh_now_ns(void);
 /* Starts a connection to an address; @local: by its Unix socket, if it is on this host.
@@ -20,8 +26,8 @@ enum hsp_status hsp_mesh_join_open(struct hsp_mesh_listener *l, struct mesh_join
 /* Takes one arrival; false: none. */
 bool hsp_mesh_join_take(struct hsp_mesh_listener *l, struct mesh_join *j, struct mesh_arrival *ret);
 void hsp_mesh_join_close(struct hsp_mesh_listener *l, struct mesh_join *j);
-/* Listens on @host (a name or number; port chosen by the kernel) and, but for HSP_MESH_TCP, on an abstract
- * Unix socket; without it no pair of this process uses one, whoever calls.
+/* Listens on @host (a name or number; port chosen by the kernel) and, but for HSP_MESH_TCP, on an
+ * abstract Unix socket; without it no pair of this process uses one, whoever calls.
  * @advertise: the host others reach us by; NULL: @host, which must not be a wildcard then.
  * HSP_EINVAL: no such address; HSP_EIO; HSP_ENOMEM. */
 enum hsp_status hsp_mesh_listener_open(const char *host, const char *advertise,

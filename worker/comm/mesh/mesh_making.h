@@ -1,11 +1,17 @@
-/* Making a mesh, inside: mesh_join.c the loop over all pairs, mesh_call.c the pairs this rank calls, mesh_answer.c
- * those that call. Not included by others. Everything runs in the thread of hsp_mesh_connect. */
+/* Holds a mesh that is being made, with the steps that both sides of a pair share.
+ *
+ * Role:    mesh_join.c has the loop over all pairs, mesh_call.c the pairs that this rank calls,
+ *          mesh_answer.c the pairs that call. No other file includes this header.
+ * Threads: the thread of hsp_mesh_connect.
+ */
 #ifndef HSP_MESH_MAKING_H
 #define HSP_MESH_MAKING_H
 
 #include <poll.h>
 
 #include "worker/comm/mesh/mesh_impl.h"
+
+struct mesh_shm;
 
 #define MESH_PAUSE_MS    10   /* between attempts, the first time */
 #define MESH_READY       0x6b /* the end of a conversation; */
@@ -60,11 +66,17 @@ struct mesh_making {
     struct pollfd *poll; /* 2 + n + cap_callers */
 };
 
-/* ---- mesh_join.c ---- */
-
 static inline const char *mesh_name_of(const struct mesh_making *m, uint32_t r)
 {
     return m->p->peers[r].name;
 }
+
+/* Sends a few bytes, all at once or not at all. */
+bool hsp_mesh_send_all(int fd, const void *p, size_t n);
+/* Reads up to @want bytes in all. 1: complete; 0: not yet; -1: gone (errno, 0: closed). */
+int hsp_mesh_read_more(int fd, uint8_t *buf, size_t *have, size_t want);
+/* The pair stands; takes the descriptor, @tls and @shm over. */
+void hsp_mesh_pair_up(struct mesh_making *m, uint32_t r, int fd, bool local, struct mesh_tls *tls,
+                      struct mesh_shm *shm);
 
 #endif

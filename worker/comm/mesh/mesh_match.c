@@ -1,7 +1,5 @@
-/* Messages and the receives they belong to: what links by sockets and by shared memory have in common.
- * All of it runs locked.
- *
- * Invariant (M1): a request in state BUSY is touched by who runs its link; after `ended` there is none. */
+/* Invariant (M1): a request in state BUSY is touched only by the thread that runs its link. After
+ * `ended` no request is BUSY. */
 #include "worker/comm/mesh/mesh_match.h"
 
 #include <stdarg.h>
@@ -9,27 +7,10 @@
 #include <stdlib.h>
 
 #include "proto/base/le.h"
+#include "worker/comm/mesh/mesh_bell.h"
 #include "worker/comm/mesh/mesh_impl.h"
-#include "worker/comm/mesh/mesh_io.h"
 #include "worker/comm/mesh/mesh_listen.h"
-#include "worker/comm/mesh/mesh_shm.h"
-
-/* magic u32, version u8, kind u8, 0 u16, job u64, epoch u64, rank u32, channel u32, sequence u64,
- * length u64 */
-void hsp_mesh_header(const struct hsp_mesh *m, enum mesh_kind kind, uint32_t channel, uint64_t seq,
-                     uint64_t bytes, uint8_t ret[MESH_HEADER])
-{
-    hsp_le_put(ret, MESH_MAGIC, 4);
-    ret[4] = MESH_VERSION;
-    ret[5] = (uint8_t)kind;
-    hsp_le_put(ret + 6, 0, 2);
-    hsp_le_put(ret + 8, m->job, 8);
-    hsp_le_put(ret + 16, m->epoch, 8);
-    hsp_le_put(ret + 24, m->base.rank, 4);
-    hsp_le_put(ret + 28, channel, 4);
-    hsp_le_put(ret + 32, seq, 8);
-    hsp_le_put(ret + 40, bytes, 8);
-}
+#include "worker/comm/mesh/mesh_poll.h"
 
 void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
 {
@@ -157,15 +138,6 @@ bool hsp_mesh_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t 
     return true;
 }
 
-bool hsp_mesh_header_ok(const struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HEADER])
-{
-    return hsp_le_get(h, 4) == MESH_MAGIC && h[4] == MESH_VERSION && h[5] <= MESH_RING &&
-           hsp_le_get(h + 6, 2) == 0 && hsp_le_get(h + 8, 8) == m->job &&
-           hsp_le_get(h + 16, 8) == m->epoch && hsp_le_get(h + 24, 4) == peer &&
-           hsp_le_get(h + 40, 8) <= HSP_COMM_MAX_MESSAGE &&
-           (h[5] != MESH_DATA || hsp_le_get(h + 32, 8) == m->link[peer].seq_in);
-}
-
 void hsp_mesh_told(struct hsp_mesh *m, uint32_t by, bool canceled, uint32_t lost)
 {
     by = by < m->base.n_ranks ? by : 0; /* only for the message */
@@ -181,32 +153,8 @@ void hsp_mesh_told(struct hsp_mesh *m, uint32_t by, bool canceled, uint32_t lost
     }
 }
 
-bool hsp_mesh_on_header(struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HEADER])
+bool hsp_mesh_on_data(struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HEADER])
 {
-    struct mesh_link *l = &m->link[peer];
-    uint64_t seq = hsp_le_get(h + 32, 8);
-    uint32_t channel = (uint32_t)hsp_le_get(h + 28, 4);
-    if (!hsp_mesh_header_ok(m, peer, h) || (h[5] == MESH_RING && l->shm == NULL)) {
-        hsp_mesh_kill(m, HSP_EPEER, peer, "rank %u (%s) sent what is no message of epoch %llu",
-                      peer, m->names[peer], (unsigned long long)m->epoch);
-        return false;
-    }
-    switch ((enum mesh_kind)h[5]) {
-    case MESH_BYE:
-        hsp_mesh_arm(m, peer, false, false);
-        if (l->shm != NULL) {
-            hsp_shm_said_bye(m, peer);
-        } else {
-            l->closed = true;
-            hsp_mesh_drop_out(m, l);
-        }
-        return false;
-    case MESH_ABORT:
-        hsp_mesh_told(m, peer, channel == 1, seq < m->base.n_ranks ? (uint32_t)seq : peer);
-        return false;
-    case MESH_RING: return true;
-    case MESH_DATA: break;
-    }
-    l->seq_in++;
-    return hsp_mesh_begin(m, peer, channel, (size_t)hsp_le_get(h + 40, 8));
+    m->link[peer].seq_in++;
+    return hsp_mesh_begin(m, peer, (uint32_t)hsp_le_get(h + 28, 4), (size_t)hsp_le_get(h + 40, 8));
 }

@@ -1,10 +1,12 @@
 /* The operations of a mesh.
  *
  * send writes by itself what the kernel takes, when nothing is queued before it: one thread change
- * less. The rest goes by who runs the links: the user thread while it waits (it leads), else the I/O
- * thread. The lead changes hands late: a wait gets it when the I/O thread has had its next event, and
- * keeps it until it leaves bytes to be written, or stays away for some time. So a collective, which waits
- * again and again, changes threads once. */
+ * less. The rest goes by who runs the links: the user thread while it waits (it leads), else the
+ * I/O thread. The lead changes hands late: a wait gets it when the I/O thread has had its next
+ * event, and keeps it until it leaves bytes to be written, or stays away for some time. So a
+ * collective, which waits again and again, changes threads once. */
+#include "worker/comm/mesh/mesh_ops.h"
+
 #include <errno.h>
 #include <linux/sockios.h>
 #include <stdlib.h>
@@ -12,12 +14,15 @@
 #include <sys/ioctl.h>
 #include <time.h>
 
+#include "worker/comm/mesh/mesh_bell.h"
+#include "worker/comm/mesh/mesh_header.h"
 #include "worker/comm/mesh/mesh_impl.h"
 #include "worker/comm/mesh/mesh_io.h"
+#include "worker/comm/mesh/mesh_links.h"
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_match.h"
+#include "worker/comm/mesh/mesh_poll.h"
 #include "worker/comm/mesh/mesh_shm.h"
-#include "worker/comm/mesh/mesh_start.h"
 
 #define SPIN_NS 100000 /* awake that long: what falling asleep and waking costs twice */
 #define FLUSH_S 10     /* close: a peer that does not read for that long is given up */
@@ -138,8 +143,8 @@ static bool flushed(const struct hsp_mesh *m)
     return true;
 }
 
-/* The user thread goes to do something else. What is still to be written is the I/O thread's at once;
- * what may come, after a while. Locked. */
+/* The user thread goes to do something else. What is still to be written is the I/O thread's at
+ * once; what may come, after a while. Locked. */
 static void leave(struct hsp_mesh *m)
 {
     if (m->n_shm > 0) {

@@ -1,7 +1,7 @@
 /* The happy path: memfd_create, size, seals; a page and lanes of it are allocated and mapped; the
- * descriptor goes to each peer, which checks and maps what concerns it. Possible failure: no memory for
- * the pages (a limit of the container, RLIMIT_FSIZE), no address space, a peer that sends something
- * else. */
+ * descriptor goes to each peer, which checks and maps what concerns it. Possible failure: no memory
+ * for the pages (a limit of the container, RLIMIT_FSIZE), no address space, a peer that sends
+ * something else. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -30,8 +30,8 @@ static off_t lane_offset(uint32_t n, uint32_t peer)
     return (off_t)(PAGE + peer * (PAGE + hsp_seg_lane_bytes(n)));
 }
 
-/* Maps one page of counters. Allocated first: a page that cannot be had is an error here, not a signal
- * later. */
+/* Maps one page of counters. Allocated first: a page that cannot be had is an error here, not a
+ * signal later. */
 static void *map_head(int fd, int *ret_errno)
 {
     void *p = MAP_FAILED;

@@ -1,12 +1,12 @@
 /* Shared memory of one rank for one mesh: a segment with a head and, for every peer on this host, a
  * lane in which this rank writes a stream of bytes that the peer reads.
  *
- * Role:      layout and mapping; mesh_shm.c moves messages through it. Not included outside this folder.
+ * Role:      layout and mapping; mesh_shm.c moves messages through it. Used in this folder only.
  * Purity:    shell (memfd_create, mmap, SCM_RIGHTS).
  * Trust:     a peer may write anything into what it maps, at any time: counters read from here are
- *            checked against what this rank knows by itself, and sizes come from constants. A segment
- *            is taken only if it is sealed against shrinking and has the size it must have, and its
- *            pages are allocated when it is mapped: touching it cannot fail later.
+ *            checked against what this rank knows by itself, and sizes come from constants. A
+ *            segment is taken only if it is sealed against shrinking and has the size it must have,
+ *            and its pages are allocated when it is mapped: touching it cannot fail later.
  * Bounds:    a lane is mapped twice in a row, so that any stretch of it lies in one piece.
  */
 #ifndef HSP_MESH_SEG_H
@@ -28,20 +28,24 @@ enum seg_where {
     SEG_ASLEEP, /* on its bell */
 };
 
+/* The abort word: these bits, the lost rank << 20, and the rank that tells it. It is never 0. */
+#define SEG_ABORT_SET      (UINT64_C(1) << 63)
+#define SEG_ABORT_CANCELED (UINT64_C(1) << 62) /* on purpose; else a rank was lost */
+
 /* The first page of a segment. Its owner and the peers write. */
 struct seg_head {
     _Alignas(SEG_ALIGN) _Atomic uint32_t bell;  /* a futex: counts what happened */
     _Atomic uint32_t where;                     /* enum seg_where */
-    _Alignas(SEG_ALIGN) _Atomic uint64_t abort; /* 0: none; see mesh_shm.c */
+    _Alignas(SEG_ALIGN) _Atomic uint64_t abort; /* 0: none */
 };
 
 /* The first page of a lane. */
 struct lane_head {
-    _Alignas(
-        SEG_ALIGN) _Atomic uint64_t head; /* bytes written since the beginning; by the writer */
+    /* bytes written since the beginning; by the writer */
+    _Alignas(SEG_ALIGN) _Atomic uint64_t head;
     _Alignas(SEG_ALIGN) _Atomic uint32_t hungry; /* the writer waits for room */
-    _Alignas(
-        SEG_ALIGN) _Atomic uint64_t tail; /* bytes taken, a multiple of SEG_ALIGN; by the reader */
+    /* bytes taken, a multiple of SEG_ALIGN; by the reader */
+    _Alignas(SEG_ALIGN) _Atomic uint64_t tail;
 };
 
 struct seg {

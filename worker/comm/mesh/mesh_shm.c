@@ -1,27 +1,26 @@
 /* Messages through shared memory: what a link does when its peer is on this host.
  *
- * A lane carries the same messages as a socket would, in the same order: the 48-byte header in 64 bytes,
- * then the data, padded to 64. The socket of the pair stays: its hang-up is the death notice, it carries
- * BYE (behind the last byte of the lane), ABORT, and RING, which wakes the I/O thread of a rank whose user
- * thread is away.
+ * A lane carries the same messages as a socket would, in the same order: the 48-byte header in 64
+ * bytes, then the data, padded to 64. The socket of the pair stays: its hang-up is the death
+ * notice, it carries BYE (behind the last byte of the lane), ABORT, and RING, which wakes the I/O
+ * thread of a rank whose user thread is away.
  *
- * The happy path: the sender copies into its lane and publishes `head`; the receiver, which looks at its
- * lanes or sleeps on its bell, copies out, or lends the bytes to the caller where they lie, and publishes
- * `tail`. Possible failure: a peer dies (its socket says so: the mesh is killed, the abort word of every
- * segment is set and every bell rung); counters or a header that cannot be (the mesh is killed).
+ * The happy path: the sender copies into its lane and publishes `head`; the receiver, which looks
+ * at its lanes or sleeps on its bell, copies out, or lends the bytes to the caller where they lie,
+ * and publishes `tail`. Possible failure: a peer dies (its socket says so: the mesh is killed, the
+ * abort word of every segment is set and every bell rung); counters or a header that cannot be (the
+ * mesh is killed).
  *
  * Invariant (S1): everything here runs under the mesh's lock, by the user thread or the I/O thread.
- * Invariant (S2): who goes to sleep, or away, first says so (`where`, `hungry`) and then looks once more; who
- * changes something first publishes it and then reads those: one of the two sees the other (both
- * sequentially consistent).
- * Invariant (S3): positions are this rank's own; of the peer's counters only the difference is used, and it
- * is checked against the size of the lane. */
+ * Invariant (S2): a thread that goes to sleep, or away, first says so (`where`, `hungry`) and then
+ * looks once more. A thread that changes something first publishes the change and then reads those
+ * words. So one of the two sees the other; both orders are sequentially consistent.
+ * Invariant (S3): positions are this rank's own; of the peer's counters only the difference is used,
+ * and it is checked against the size of the lane. */
 #include "worker/comm/mesh/mesh_shm.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -30,84 +29,20 @@
 #include <unistd.h>
 
 #include "proto/base/le.h"
+#include "worker/comm/mesh/mesh_bell.h"
+#include "worker/comm/mesh/mesh_header.h"
 #include "worker/comm/mesh/mesh_impl.h"
-#include "worker/comm/mesh/mesh_io.h"
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_match.h"
+#include "worker/comm/mesh/mesh_poll.h"
 
 #define TURN    ((size_t)64 << 10) /* published at once: the reader copies while more is written */
 #define SPIN_NS 100000             /* awake that long: what falling asleep and waking costs twice */
 #define NAP_NS  2000000 /* after that, messages nobody asked for yet are taken out of full lanes */
 
-struct mesh_shm {
-    struct seg_head *peer; /* head of the peer's segment */
-    struct lane out, in;
-    uint64_t head; /* of out */
-    uint64_t pos;  /* of in: taken */
-    bool rung;     /* the peer has been told by the socket that out is full */
-    bool bye;      /* the peer has said BYE: when `in` is empty it is closed */
-    bool lent;     /* the message at pos is with the caller */
-    bool lending;  /* the caller waits for one of this channel and size: */
-    uint32_t lend_channel;
-    size_t lend_bytes;
-};
-
 static size_t padded(size_t n)
 {
     return (n + SEG_ALIGN - 1) / SEG_ALIGN * SEG_ALIGN;
-}
-
-/* ---- bells ---- */
-
-static void futex_wake(_Atomic uint32_t *word)
-{
-    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
-/* Wakes the user thread of that head if it sleeps. */
-static void ring(struct seg_head *h)
-{
-    uint32_t asleep = SEG_ASLEEP; /* looked at first: an exchange takes the line from its owner */
-    if (atomic_load(&h->where) == SEG_ASLEEP &&
-        atomic_compare_exchange_strong(&h->where, &asleep, SEG_IN)) {
-        atomic_fetch_add(&h->bell, 1);
-        futex_wake(&h->bell);
-    }
-}
-
-void hsp_shm_notify(struct hsp_mesh *m)
-{
-    if (m->seg.head != NULL) {
-        atomic_fetch_add(&m->seg.head->bell, 1); /* who is just falling asleep does not */
-        ring(m->seg.head);
-    }
-}
-
-/* Wakes the peer's I/O thread. A full socket holds a RING already. */
-static void ring_away(struct hsp_mesh *m, struct mesh_link *l)
-{
-    uint8_t head[MESH_HEADER];
-    hsp_mesh_header(m, MESH_RING, 0, 0, 0, head);
-    ssize_t n = send(l->fd, head, sizeof head, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)n;
-}
-
-/* Lost rank, teller and reason in one word, never 0. */
-#define ABORT_SET      (UINT64_C(1) << 63)
-#define ABORT_CANCELED (UINT64_C(1) << 62)
-
-void hsp_shm_abort_all(struct hsp_mesh *m)
-{
-    uint32_t lost = m->lost < m->base.n_ranks ? m->lost : m->base.rank;
-    uint64_t word = ABORT_SET | (m->dead.code == HSP_ECANCELED ? ABORT_CANCELED : 0) |
-                    (uint64_t)lost << 20 | m->base.rank;
-    for (uint32_t i = 0; m->n_shm > 0 && i < m->base.n_ranks; i++) {
-        if (m->link[i].shm != NULL) {
-            uint64_t none = 0;
-            (void)atomic_compare_exchange_strong(&m->link[i].shm->peer->abort, &none, word);
-            ring(m->link[i].shm->peer);
-        }
-    }
 }
 
 /* ---- sending ---- */
@@ -121,7 +56,7 @@ static size_t room(const struct mesh_shm *s)
 static void publish(struct mesh_shm *s)
 {
     atomic_store(&s->out.head->head, s->head);
-    ring(s->peer);
+    hsp_bell_ring(s->peer);
 }
 
 /* Copies what fits of the message; true: it is whole. */
@@ -183,7 +118,7 @@ bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o)
     }
     if (atomic_load(&s->peer->where) == SEG_AWAY && !s->rung) {
         s->rung = true;
-        ring_away(m, l);
+        hsp_bell_ring_away(m, l);
     }
     return false;
 }
@@ -228,9 +163,9 @@ static void free_room(struct hsp_mesh *m, uint32_t peer)
     if (atomic_load(&s->in.head->hungry) != 0) {
         atomic_store(&s->in.head->hungry, 0);
         if (atomic_load(&s->peer->where) == SEG_AWAY) {
-            ring_away(m, l);
+            hsp_bell_ring_away(m, l);
         } else {
-            ring(s->peer);
+            hsp_bell_ring(s->peer);
         }
     }
 }
@@ -283,8 +218,8 @@ static bool lend(struct hsp_mesh *m, uint32_t peer, size_t bytes, size_t n)
     return s->lent;
 }
 
-/* Acts on the header at pos. @spill: a message nobody asked for goes to a buffer; else it stays. True: it
- * was taken. */
+/* Acts on the header at pos. @spill: a message nobody asked for goes to a buffer; else it stays.
+ * True: it was taken. */
 static bool take_header(struct hsp_mesh *m, uint32_t peer, bool spill)
 {
     struct mesh_link *l = &m->link[peer];
@@ -309,7 +244,7 @@ static bool take_header(struct hsp_mesh *m, uint32_t peer, bool spill)
         return false;
     }
     s->pos += SEG_ALIGN;
-    (void)hsp_mesh_on_header(m, peer, h); /* it begins, is held, or the mesh is dead */
+    (void)hsp_mesh_on_data(m, peer, h); /* it begins, is held, or the mesh is dead */
     return true;
 }
 
@@ -344,13 +279,13 @@ static bool told(struct hsp_mesh *m)
     uint64_t word = atomic_load(&m->seg.head->abort);
     uint32_t lost = (uint32_t)(word >> 20) & 0xfffff, teller = (uint32_t)word & 0xfffff;
     if (word != 0) {
-        hsp_mesh_told(m, teller, (word & ABORT_CANCELED) != 0, lost);
+        hsp_mesh_told(m, teller, (word & SEG_ABORT_CANCELED) != 0, lost);
     }
     return word != 0;
 }
 
-/* Moves what can be moved. Messages nobody asked for stay in the lane, but for those of @awaited, or with
- * @spill. True: something happened. */
+/* Moves what can be moved. Messages nobody asked for stay in the lane, but for those of @awaited,
+ * or with @spill. True: something happened. */
 static bool progress(struct hsp_mesh *m, uint32_t awaited, bool spill)
 {
     bool moved = false;
@@ -397,8 +332,8 @@ static bool spin(struct hsp_mesh *m, uint32_t awaited)
     return false;
 }
 
-/* Sleeps on the bell, @nap_ns or (0) until it rings. False: the time is up, and it has not rung, not even between
- * the kernel's word and ours. Locked; dropped. */
+/* Sleeps on the bell, @nap_ns or (0) until it rings. False: the time is up, and it has not rung,
+ * not even between the kernel's word and ours. Locked; dropped. */
 static bool nap(struct hsp_mesh *m, uint32_t awaited, long nap_ns)
 {
     struct seg_head *h = m->seg.head;

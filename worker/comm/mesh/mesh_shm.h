@@ -1,23 +1,26 @@
-/* @@SENTENCE@@ mesh_shm: purpose to be written. */
+/* Sends and receives messages through shared memory, between ranks of one host.
+ *
+ * Threads: everything runs under the mesh's lock, by the user thread or the I/O thread.
+ */
 #ifndef HSP_MESH_SHM_H
 #define HSP_MESH_SHM_H
 #include "worker/comm/mesh/mesh_impl.h"
 
-struct mesh_shm;
-
 /* Writes what fits of a message; true: it is out. */
 bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o);
-/* The user thread comes, and goes. */
+/* The user thread comes to the mesh, and goes away. */
 void hsp_shm_enter(struct hsp_mesh *m);
 void hsp_shm_leave(struct hsp_mesh *m);
-/* Waits until something happens; @awaited: the peer whose message is waited for, UINT32_MAX: none. */
+/* Waits until something happens; @awaited: the peer whose message is waited for, UINT32_MAX:
+ * none. */
 void hsp_shm_await(struct hsp_mesh *m, uint32_t awaited);
-void hsp_shm_notify(struct hsp_mesh *m);    /* wakes our user thread */
-void hsp_shm_abort_all(struct hsp_mesh *m); /* sets the abort word of all peers */
-void hsp_shm_rung(struct hsp_mesh *m);      /* the I/O thread: a peer needs us */
+/* The I/O thread has heard a RING: a peer needs its lane to be looked at. */
+void hsp_shm_rung(struct hsp_mesh *m);
+/* The peer has said BYE on the socket; the link closes when its lane is empty. */
 void hsp_shm_said_bye(struct hsp_mesh *m, uint32_t peer);
 bool hsp_shm_has_said_bye(const struct mesh_shm *s);
-/* Lending: begin, await until lent is not NULL (or the mesh is dead, or the link closed), end. */
+/* Lending gives the caller a message where it lies in the lane: begin, await until lent is not NULL
+ * (or the mesh is dead, or the link closed), end. lends: whether a message of @bytes fits a lane. */
 bool hsp_shm_lends(const struct hsp_mesh *m, uint32_t peer, size_t bytes);
 void hsp_shm_lend_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t bytes);
 const void *hsp_shm_lent(struct hsp_mesh *m, uint32_t peer);

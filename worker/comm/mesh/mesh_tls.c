@@ -1,10 +1,12 @@
-/* TLS of one connection of a mesh: sessions of proto/net/tls_psk.h, fed from and written to a socket.
+/* TLS of one connection of a mesh: sessions of proto/net/tls_psk.h, fed from and written to a
+ * socket.
  *
- * The happy path: a chunk of a message is encrypted into `out`, which is sent until it is empty; then
- * comes the next chunk. Other way: what the socket has goes into the session, from where the I/O
- * thread decrypts straight into the receive that waits for it.
+ * The happy path: a chunk of a message is encrypted into `out`, which is sent until it is empty;
+ * then comes the next chunk. Other way: what the socket has goes into the session, from where the
+ * I/O thread decrypts straight into the receive that waits for it.
  *
- * Invariant (T1): a session is touched under `lock`; `out` belongs to the one writer of the link. */
+ * Invariant (T1): a session is touched under `lock`; `out` belongs to the one writer of the
+ * link. */
 #include "worker/comm/mesh/mesh_tls.h"
 
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* @@SENTENCE@@ mesh_tls: purpose to be written. */
+/* Encrypts one connection of a mesh: feeds its TLS session from the socket, and writes from it. */
 #ifndef HSP_MESH_TLS_H
 #define HSP_MESH_TLS_H
 #include "worker/comm/mesh/mesh_impl.h"

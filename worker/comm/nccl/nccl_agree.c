@@ -1,4 +1,3 @@
-/* Offers and what follows from them; see nccl_need.h. */
 #include "worker/comm/nccl/nccl_agree.h"
 
 #include <stdlib.h>
@@ -240,9 +239,9 @@ uint32_t hsp_nccl_turns(struct hsp_nccl_offshoot *o, uint32_t n)
 
 /* ---- uneven pieces ---- */
 
-/* Microseconds, of the order that NVIDIA's data sheets and nccl-tests show: a broadcast or a reduction more in a
- * group, a copy within the device, and megabytes per microsecond between GPUs and in a GPU's memory. They need only tell
- * "a few" bytes from "many". */
+/* Microseconds, of the order that NVIDIA's data sheets and nccl-tests show: a broadcast or a
+ * reduction more in a group, a copy within the device, and megabytes per microsecond between GPUs
+ * and in a GPU's memory. They need only tell "a few" bytes from "many". */
 #define CALL_US             8.0
 #define COPY_US             2.0
 #define LINK_BYTES_PER_US   100e3

@@ -1,6 +1,6 @@
-/* @@SENTENCE@@ nccl_agree: purpose to be written.
+/* Decides by the offers of all ranks which groups use NCCL, and which communicators are kept.
  *
- * Purity:    pure (heap only). Every rank decides by the same offers, so all decide alike.
+ * Purity: pure (heap only). Every rank decides by the same offers, so all decide alike.
  */
 #ifndef HSP_NCCL_AGREE_H
 #define HSP_NCCL_AGREE_H
@@ -15,26 +15,29 @@ enum hsp_status hsp_nccl_offer_decode(const void *data, size_t bytes, struct hsp
 void hsp_nccl_offer_fini(struct hsp_nccl_offer *o);
 /* Whether every two of these ranks may talk by NCCL (the second half of L1). */
 bool hsp_nccl_may_talk(const struct hsp_nccl_offer *offer, const uint32_t *ranks, uint32_t n);
-/* Whether messages from @from to @to can go by NCCL: L1 to L3 of the two. @ret_lane: of the sender. */
+/* Whether messages from @from to @to can go by NCCL: L1 to L3 of the two. @ret_lane: of the
+ * sender. */
 bool hsp_nccl_pair_ok(const struct hsp_nccl_offer *offer, uint32_t from, uint32_t to,
                       uint32_t *ret_lane);
 /* Whether a list of ranks goes by NCCL. */
 bool hsp_nccl_list_ok(const struct hsp_nccl_offer *offer, const uint32_t *ranks, uint32_t n);
 /* Names a communicator: processes and use, so one of a restarted executor is another one. */
 uint64_t hsp_nccl_key(enum hsp_nccl_use use, const uint64_t *process, uint32_t n);
-/* Whether all these ranks hold the same communicator with the same past, or all use it in the running epoch; then
- * its nonce, else 0. */
+/* Whether all these ranks hold the same communicator with the same past, or all use it in the
+ * running epoch; then its nonce, else 0. */
 uint64_t hsp_nccl_kept(const struct hsp_nccl_offer *offer, const uint32_t *ranks, uint32_t n,
                        uint64_t key);
-/* Whether the ranks, in this order, are what is left of a communicator of @n_had processes: then those of them
- * that are gone, as its ranks, in @ret_gone (room for n_had). */
+/* Whether the ranks, in this order, are what is left of a communicator of @n_had processes: then
+ * those of them that are gone, as its ranks, in @ret_gone (room for n_had). */
 bool hsp_nccl_left_over(const uint64_t *had, uint32_t n_had, const uint64_t *process, uint32_t n,
                         int *ret_gone, uint32_t *ret_n_gone);
-/* Sorts them by key and says in which turn each is split off: no member is in two of one turn. Returns the turns. */
+/* Sorts them by key and says in which turn each is split off: no member is in two of one turn.
+ * Returns the turns. */
 uint32_t hsp_nccl_turns(struct hsp_nccl_offshoot *o, uint32_t n);
-/* @elem: bytes of an element. Of the two ways for uneven pieces the cheaper one: padding costs n copies and the bytes
- * that only fill up, a group a call for each piece. So small messages, and large ones of nearly equal shares, are
- * padded. A function of its arguments only: all ranks choose alike. */
+/* @elem: bytes of an element. Of the two ways for uneven pieces the cheaper one: padding costs n
+ * copies and the bytes that only fill up, a group a call for each piece. So small messages, and
+ * large ones of nearly equal shares, are padded. A function of its arguments only: all ranks choose
+ * alike. */
 enum hsp_nccl_shape hsp_nccl_shape_of(const size_t *count, uint32_t n, size_t elem);
 
 #endif

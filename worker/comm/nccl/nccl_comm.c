@@ -1,47 +1,15 @@
-/* Life of an hsp_comm of NCCL. */
 #include "worker/comm/nccl/nccl_comm.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "worker/comm/nccl/nccl_abort.h"
 #include "worker/comm/nccl/nccl_pool.h"
 #include "worker/comm/nccl/nccl_send.h"
+#include "worker/comm/nccl/nccl_stage.h"
+#include "worker/comm/nccl/nccl_sum.h"
 
 /* ---- death ---- */
-
-enum hsp_status hsp_nccl_alive(struct hsp_nccl_comm *c, struct hsp_err *err)
-{
-    (void)pthread_mutex_lock(&c->lock);
-    enum hsp_status st = c->dead.code;
-    if (st != HSP_OK && err != NULL) {
-        *err = c->dead;
-    }
-    (void)pthread_mutex_unlock(&c->lock);
-    return st;
-}
-
-/* What is quiet may serve again: the other members say whether it is there, too. */
-static void abort_links(struct hsp_nccl_comm *c, const struct hsp_err *why)
-{
-    for (uint32_t k = 0; k < c->n_groups; k++) {
-        if (c->group[k].link != NULL) {
-            hsp_link_abort_own(c->group[k].link, c, why);
-        }
-    }
-    for (uint32_t k = 0; k < c->n_ways; k++) {
-        hsp_link_abort_own(c->way[k].link, c, why);
-    }
-}
-
-/* Dead first, then the links: who is giving operations meanwhile looks for that when it has a link. */
-void hsp_nccl_kill(struct hsp_nccl_comm *c, const struct hsp_err *why)
-{
-    (void)pthread_mutex_lock(&c->lock);
-    c->dead = c->dead.code == HSP_OK ? *why : c->dead;
-    (void)pthread_mutex_unlock(&c->lock);
-    c->mesh->ops->abort(c->mesh);
-    abort_links(c, why);
-}
 
 static void on_broken(void *ctx, const struct hsp_err *why)
 {
@@ -117,7 +85,7 @@ static void comm_close(struct hsp_comm *base)
     (void)hsp_err_set(&why, HSP_ECANCELED, 0, "rank %u was closed", base->rank);
     deliver(c);
     watch(c, false);
-    abort_links(c, &why);
+    hsp_nccl_abort_links(c, &why);
     hsp_nccl_parts_fini(c->of, c);
     hsp_nccl_stages_free(c);
     (void)pthread_mutex_destroy(&c->lock);

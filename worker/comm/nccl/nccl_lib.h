@@ -1,7 +1,7 @@
 /* libnccl.so.2 in this process.
  *
- * Role:    finds the library and the functions hspmd calls; nothing is linked. One object for a process, or for
- *          a test's stand-in.
+ * Role:    finds the library and the functions hspmd calls; nothing is linked. One object for a
+ *          process, or for a test's stand-in.
  * Purity:  shell (dlopen).
  * Threads: constant after open.
  */
@@ -45,8 +45,8 @@ struct hsp_nccl_lib {
                                   struct nccl_comm *c, void *stream);
     enum nccl_result (*Broadcast)(const void *in, void *out, size_t n, enum nccl_type t, int root,
                                   struct nccl_comm *c, void *stream);
-    /* NULL: not there. A communicator of those members that say the same @color, in the order of @key, which all members
-     * of the old one call, those with no color (NCCL_NO_COLOR), too. */
+    /* NULL: not there. A communicator of those members that say the same @color, in the order of
+     * @key. All members of the old one call it, those with no color (NCCL_NO_COLOR), too. */
     enum nccl_result (*CommSplit)(struct nccl_comm *c, int color, int key, struct nccl_comm **ret,
                                   struct nccl_config *config);
     /* since 2.27, else NULL: a communicator without some of its members, called by the others */
@@ -54,21 +54,24 @@ struct hsp_nccl_lib {
                                    struct nccl_comm **ret, struct nccl_config *config, int flags);
 };
 
-/* The library in @folder, where it is there and can be loaded; else, and with "", HSP_NCCL_LIBRARY as the system finds it.
- * HSP_EUNSUPPORTED: no such library, a version that is too old or too new, or a function it has not; the message says
- * which; also with NULL, in a build that is to do without. */
+/* The library in @folder, where it is there and can be loaded; else, and with "", HSP_NCCL_LIBRARY
+ * as the system finds it. HSP_EUNSUPPORTED: no such library, a version that is too old or too new,
+ * or a function it has not; the message says which; also with NULL, in a build that is to do
+ * without. */
 enum hsp_status hsp_nccl_lib_seek(const char *folder, struct hsp_nccl_lib *ret,
                                   struct hsp_err *err);
-/* @name: loaded as dlopen takes it. NULL: sought as configure was told (--with-nccl). Errors as above. */
+/* @name: loaded as dlopen takes it. NULL: sought as configure was told (--with-nccl). Errors as
+ * above. */
 enum hsp_status hsp_nccl_lib_open(const char *name, struct hsp_nccl_lib *ret, struct hsp_err *err);
 void hsp_nccl_lib_close(struct hsp_nccl_lib *l); /* the zeroed one is fine */
 
-/* @r with the library's words: HSP_EPEER where it blames a peer or the network, HSP_ENOMEM never (it does not tell),
- * else HSP_EIO. @what: "all-reduce of ranks 0,2". */
+/* @r with the library's words: HSP_EPEER where it blames a peer or the network, HSP_ENOMEM never
+ * (it does not tell), else HSP_EIO. @what: "all-reduce of ranks 0,2". */
 enum hsp_status hsp_nccl_failed(const struct hsp_nccl_lib *l, struct nccl_comm *c,
                                 enum nccl_result r, const char *what, struct hsp_err *err);
 
-/* A config for communicators whose calls do not wait; @max_ctas: blocks of their kernels, 0: the library's choice. */
+/* A config for communicators whose calls do not wait; @max_ctas: blocks of their kernels, 0: the
+ * library's choice. */
 struct nccl_config hsp_nccl_config(int max_ctas);
 
 /* How sums of @t are asked for. False: it has none. */

@@ -57,7 +57,8 @@ static bool is_past(const struct timespec *t)
     return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
 }
 
-/* Waits for a call that goes on in the background. The abort of the link ends it, or @until (NULL: never). */
+/* Waits for a call that goes on in the background. The abort of the link ends it, or @until (NULL:
+ * never). */
 static enum nccl_result settle(struct hsp_link *l, struct nccl_comm *c, enum nccl_result r,
                                const struct timespec *until)
 {
@@ -78,8 +79,9 @@ static enum nccl_result settle(struct hsp_link *l, struct nccl_comm *c, enum ncc
 
 /* ---- the link's thread ---- */
 
-/* A shrink has only begun when its call returns, whatever that says: the parent is in progress until it is made, and the
- * library writes the handle then. The parent is nobody else's meanwhile. */
+/* A shrink has only begun when its call returns, whatever that says: the parent is in progress
+ * until it is made, and the library writes the handle then. The parent is nobody else's
+ * meanwhile. */
 static enum nccl_result start_making(struct hsp_link *l)
 {
     const struct hsp_nccl_lib *lib = l->env->lib;
@@ -132,7 +134,8 @@ static bool goes_on(enum nccl_result r)
     return r == NCCL_SUCCESS || r == NCCL_IN_PROGRESS;
 }
 
-/* Gives one collective of each kind that moves @bytes in all. All share one buffer; their results are never read. */
+/* Gives one collective of each kind that moves @bytes in all. All share one buffer; their results
+ * are never read. */
 static enum nccl_result greet_all(const struct hsp_link *l, size_t bytes, void *stream)
 {
     const struct hsp_nccl_lib *lib = l->env->lib;
@@ -148,7 +151,8 @@ static enum nccl_result greet_all(const struct hsp_link *l, size_t bytes, void *
                : r;
 }
 
-/* In one group: the library connects all that a group needs before it gives the device the first of it. */
+/* In one group: the library connects all that a group needs before it gives the device the first of
+ * it. */
 static enum nccl_result greet_group(const struct hsp_link *l, void *stream)
 {
     const struct hsp_nccl_lib *lib = l->env->lib;
@@ -207,7 +211,8 @@ static enum nccl_result greet(struct hsp_link *l)
 
 /* ---- making ---- */
 
-/* A parent whose shrink has not come to an end is of no use, and writes to this link until it is aborted. */
+/* A parent whose shrink has not come to an end is of no use, and writes to this link until it is
+ * aborted. */
 static void leave_parent(struct hsp_link *l, bool made)
 {
     struct hsp_link *parent = l->parent;

@@ -4,27 +4,31 @@
  *   MAKING, MADE, READY --abort, an error--> BROKEN
  *
  * Role:      made, used and closed by nccl_comm.c and nccl_pool.c.
- * Threads:   the link's own thread makes the communicator, looks for errors of what is under way, and ends it;
- *            nobody else waits in the library. Operations are given by one thread at a time, between begin and
- *            end. abort: any thread.
- * Calls:     none of the library waits (its config says so), but one that goes wrong may: so who gives operations
- *            holds `call`, and a link that is aborted waits for it no longer than its patience; then it is taken
- *            from under the call, which is what NCCL's abort is for. Where it is the link's own thread that does not
- *            come back, who waits for its end does that.
- * Connection: NCCL connects two members when their first message is given, and all members at the first collective for
- *            which it chooses an algorithm (ring, tree, switch); until all have given theirs the call is in progress, and it
- *            takes memory of the GPU. Later a send must not wait for its receiver, and a step not for memory. So the
- *            members *greet* each other before a link is READY, when they are told to: those of a pair by a byte, others by
- *            collectives of every size class, in the link's thread and on HSP_DEVQ_GREET.
- * Greeting:  one link of an executor at a time, and all members of all links in one order (nccl_make.c): the greetings of
- *            all executors wait for each other in that order only, so one of them can always go on. Links that are kept
- *            are not greeted again; what is shrunk or split off has no connection of its parent's.
+ * Threads:   the link's own thread makes the communicator, looks for errors of what is under way,
+ *            and ends it; nobody else waits in the library. Operations are given by one thread at a
+ *            time, between begin and end. abort: any thread.
+ * Calls:     none of the library waits (its config says so), but one that goes wrong may: so who
+ *            gives operations holds `call`, and a link that is aborted waits for it no longer than
+ *            its patience; then it is taken from under the call, which is what NCCL's abort is for.
+ *            Where it is the link's own thread that does not come back, who waits for its end does
+ *            that.
+ * Connection: NCCL connects two members when their first message is given, and all members at the
+ *            first collective for which it chooses an algorithm (ring, tree, switch); until all
+ *            have given theirs the call is in progress, and it takes memory of the GPU. Later a
+ *            send must not wait for its receiver, and a step not for memory. So the members *greet*
+ *            each other before a link is READY, when they are told to: those of a pair by a byte,
+ *            others by collectives of every size class, in the link's thread and on HSP_DEVQ_GREET.
+ * Greeting:  one link of an executor at a time, and all members of all links in one order
+ *            (nccl_make.c): the greetings of all executors wait for each other in that order only,
+ *            so one of them can always go on. Links that are kept are not greeted again; what is
+ *            shrunk or split off has no connection of its parent's.
  * Invariants: (I1) after READY was left nothing is given to the communicator.
- *             (I2) hsp_link_close returns when the device does nothing for it any more: an aborted communicator's
- *                  kernels have ended when the library's abort has returned.
- *             (I3) a link is READY when all its members have greeted and the device has done what this one gave for that:
- *                  nothing is under way.
- *             (I4) what the greetings of an executor read and write is one piece of memory, in the order of their queue.
+ *             (I2) hsp_link_close returns when the device does nothing for it any more: an aborted
+ *                  communicator's kernels have ended when the library's abort has returned.
+ *             (I3) a link is READY when all its members have greeted and the device has done what
+ *                  this one gave for that: nothing is under way.
+ *             (I4) what the greetings of an executor read and write is one piece of memory, in the
+ *                  order of their queue.
  */
 #ifndef HSP_NCCL_LINK_H
 #define HSP_NCCL_LINK_H
@@ -57,10 +61,10 @@ struct hsp_link_env {
     const struct hsp_nccl_lib *lib;
     struct hsp_backend *backend;
     void *greeting; /* device memory of greeting_bytes, for what members greet each other with */
-    size_t
-        greeting_bytes; /* of the largest collective among that, at least 256, and 4 for each member */
-    uint32_t
-        patience_ms; /* with a call that does not return, and with peers that do not come to the end of one */
+    /* of the largest collective among that, at least 256, and 4 for each member */
+    size_t greeting_bytes;
+    /* with a call that does not return, and with peers that do not come to the end of one */
+    uint32_t patience_ms;
 };
 
 /* What one is made of. */
@@ -71,8 +75,9 @@ struct hsp_link_spec {
     uint32_t n, me;
     bool messages;     /* a pair: member 0 sends to member 1; else collectives */
     struct nccl_id id; /* of a new one */
-    /* not NULL: its members but for @gone; READY, quiet, and borrowed until this one is READY or closed: the library
-     * makes this one in the parent's background. It is aborted if that does not come to an end. */
+    /* not NULL: its members but for @gone; READY, quiet, and borrowed until this one is READY or
+     * closed: the library makes this one in the parent's background. It is aborted if that does not
+     * come to an end. */
     struct hsp_link *parent;
     bool is_split;   /* it comes of a turn of another link; parent is NULL */
     const int *gone; /* copied */
@@ -111,8 +116,8 @@ struct hsp_link {
     bool giving;                      /* between begin and end */
     const struct hsp_link_turn *turn; /* its thread is to take, n_turns; borrowed */
     uint32_t n_turns;
-    struct nccl_comm
-        *offshoot; /* where the library puts what comes of the turn under way; its thread's */
+    /* where the library puts what comes of the turn under way; its thread's */
+    struct nccl_comm *offshoot;
     struct nccl_comm *gift; /* of is_split: the communicator, from the other link's thread */
     const void *owner;      /* who gave the last operations */
     uint64_t ops;           /* given */
@@ -132,13 +137,13 @@ enum hsp_status hsp_link_state(struct hsp_link *l, struct hsp_err *err);
 enum hsp_status hsp_link_made(struct hsp_link *l, struct hsp_err *err);
 /* Lets the link greet its members, in its own thread, as soon as it is MADE. */
 void hsp_link_connect(struct hsp_link *l);
-/* @on_broken is called with @ctx, who watches from now on; NULL: @ctx does not watch any more, and after this is not
- * told. */
+/* @on_broken is called with @ctx, who watches from now on; NULL: @ctx does not watch any more, and
+ * after this is not told. */
 void hsp_link_watch(struct hsp_link *l, void (*on_broken)(void *ctx, const struct hsp_err *why),
                     void *ctx);
 
-/* @owner begins to give operations: *ret_handle is the communicator, until end. Why it is broken: then there is nothing
- * to end. */
+/* @owner begins to give operations: *ret_handle is the communicator, until end. Why it is broken:
+ * then there is nothing to end. */
 enum hsp_status hsp_link_begin(struct hsp_link *l, const void *owner, struct nccl_comm **ret_handle,
                                struct hsp_err *err);
 struct hsp_link_given {
@@ -146,20 +151,23 @@ struct hsp_link_given {
     uint32_t n_ops;   /* counted alike by all members */
     const char *what; /* "all-reduce" */
 };
-/* What the library answered to what was given: waits until it is under way on the device. Errors: the link is broken,
- * and will be ended. Also after an error it must be called; @r is then that. */
+/* What the library answered to what was given: waits until it is under way on the device. Errors:
+ * the link is broken, and will be ended. Also after an error it must be called; @r is then that. */
 enum hsp_status hsp_link_end(struct hsp_link *l, const struct hsp_link_given *g, enum nccl_result r,
                              struct hsp_err *err);
 
-/* Its thread splits its communicator @n times, which is READY, quiet and nobody else's meanwhile. @turn is borrowed
- * until hsp_link_turns says 0. If one fails the link is broken, and so are the children without a communicator. */
+/* Its thread splits its communicator @n times, which is READY, quiet and nobody else's meanwhile.
+ * @turn is borrowed until hsp_link_turns says 0. If one fails the link is broken, and so are the
+ * children without a communicator. */
 void hsp_link_split(struct hsp_link *l, const struct hsp_link_turn *turn, uint32_t n);
 uint32_t hsp_link_turns(struct hsp_link *l); /* that are left */
-/* Gives up, which breaks the link: on return it has ended, and touches neither turns nor children. */
+/* Gives up, which breaks the link: on return it has ended, and touches neither turns nor
+ * children. */
 void hsp_link_split_stop(struct hsp_link *l, const struct hsp_err *why);
 
 uint64_t hsp_link_ops(struct hsp_link *l); /* given so far */
-/* Whether it can serve again: READY, nothing is being given, and the device has done all that was. */
+/* Whether it can serve again: READY, nothing is being given, and the device has done all that
+ * was. */
 bool hsp_link_quiet(struct hsp_link *l);
 /* Ends it, whatever is under way; @why: what its operations fail with. Does not wait. */
 void hsp_link_abort(struct hsp_link *l, const struct hsp_err *why);
@@ -167,10 +175,11 @@ void hsp_link_abort(struct hsp_link *l, const struct hsp_err *why);
 void hsp_link_abort_own(struct hsp_link *l, const void *owner, const struct hsp_err *why);
 /* Of a broken one: waits until the device does nothing for it any more. */
 void hsp_link_await_end(struct hsp_link *l);
-/* Begins to close it, without waiting: several that are closed by all members in another order do not wait for each
- * other. Only close may follow. */
+/* Begins to close it, without waiting: several that are closed by all members in another order do
+ * not wait for each other. Only close may follow. */
 void hsp_link_part(struct hsp_link *l);
-/* Frees it: in order if it is quiet, else aborted; waits for the library. NULL is fine; returns NULL. */
+/* Frees it: in order if it is quiet, else aborted; waits for the library. NULL is fine; returns
+ * NULL. */
 struct hsp_link *hsp_link_close(struct hsp_link *l);
 
 #endif

@@ -1,10 +1,11 @@
 /* hsp_nccl_prepare: what all ranks tell each other, and the communicators that follow from it.
  *
- * Three rounds over the mesh: the length of each offer, the offers, and where the communicators come from that are not
- * kept, each told by its first member: a new one by a name (NCCL's unique id), or a part of one that all its members
- * hold and nobody uses, split off it (nccl_split.c). What is left of one whose other members are gone all see by
- * themselves. Then all are made at once, each by its own thread, those of one parent one after the other, and those that
- * are new are connected one after the other. */
+ * Three rounds over the mesh: the length of each offer, the offers, and where the communicators
+ * come from that are not kept, each told by its first member: a new one by a name (NCCL's unique
+ * id), or a part of one that all its members hold and nobody uses, split off it (nccl_split.c).
+ * What is left of one whose other members are gone all see by themselves. Then all are made at
+ * once, each by its own thread, those of one parent one after the other, and those that are new are
+ * connected one after the other. */
 #include "worker/comm/nccl/nccl_make.h"
 
 #include <stdlib.h>
@@ -61,7 +62,8 @@ static bool collects(const struct hsp_nccl_making *m, uint32_t k)
     return yes && d->list[k].n > 1;
 }
 
-/* Whether a pair has messages of a list that goes by NCCL: both ends know all lists with both of them. */
+/* Whether a pair has messages of a list that goes by NCCL: both ends know all lists with both of
+ * them. */
 static bool talks(const struct hsp_nccl_making *m, uint32_t peer)
 {
     const struct hsp_nccl_needs *d = m->p->needs;
@@ -118,7 +120,8 @@ static bool is_here(const struct hsp_nccl_making *m, uint64_t process)
     return here;
 }
 
-/* Whether the wanted one is what is left of @l: all its members hold it, it is quiet, and the others have gone. */
+/* Whether the wanted one is what is left of @l: all its members hold it, it is quiet, and the
+ * others have gone. */
 static bool is_left_over(const struct hsp_nccl_making *m, const struct hsp_nccl_wanted *w,
                          const struct hsp_link *l, int *ret_gone, uint32_t *ret_n_gone)
 {
@@ -298,7 +301,8 @@ static enum hsp_status start(struct hsp_nccl_making *m, struct hsp_nccl_wanted *
 
 typedef enum hsp_status (*link_question)(struct hsp_link *l, struct hsp_err *err);
 
-/* Until links @first to @end - 1 answer @q with yes and nothing is being split any more, or one answers with an error. */
+/* Until links @first to @end - 1 answer @q with yes and nothing is being split any more, or one
+ * answers with an error. */
 static enum hsp_status await(const struct hsp_nccl_making *m, uint32_t first, uint32_t end,
                              link_question q, struct hsp_err *err)
 {
@@ -339,8 +343,9 @@ static struct hsp_nccl_wanted *next_to_greet(struct hsp_nccl_making *m)
     return best;
 }
 
-/* Milliseconds for all greetings of the epoch. A rank with one communicator may have to wait for those of all others, so
- * all are counted: a pair at both of its ends, and a communicator for collectives at each rank. */
+/* Milliseconds for all greetings of the epoch. A rank with one communicator may have to wait for
+ * those of all others, so all are counted: a pair at both of its ends, and a communicator for
+ * collectives at each rank. */
 static uint64_t greeting_ms(const struct hsp_nccl_making *m)
 {
     uint64_t links = m->n_ranks;
@@ -356,9 +361,10 @@ static void allow(struct hsp_nccl_making *m, uint64_t ms)
     m->until_ms = hsp_nccl_now_ms() + ms;
 }
 
-/* All communicators stand; then the members of each greet, one communicator after the other, in the order of the keys, which
- * is the same on all ranks. To connect may wait for the device, and the device waits for the other members of a
- * communicator that has greeted already: in one order some greeting can always go on. */
+/* All communicators stand; then the members of each greet, one communicator after the other, in the
+ * order of the keys, which is the same on all ranks. To connect may wait for the device, and the
+ * device waits for the other members of a communicator that has greeted already: in one order some
+ * greeting can always go on. */
 static enum hsp_status await_all(struct hsp_nccl_making *m, struct hsp_err *err)
 {
     struct hsp_nccl_wanted *w = NULL;

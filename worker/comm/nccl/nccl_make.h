@@ -1,5 +1,5 @@
-/* Communicators while an epoch is prepared. Inside of worker/comm/nccl: nccl_make.c finds and makes them, nccl_split.c
- * those that are split off others. */
+/* Communicators while an epoch is prepared. Inside of worker/comm/nccl: nccl_make.c finds and makes
+ * them, nccl_split.c those that are split off others. */
 #ifndef HSP_NCCL_MAKE_H
 #define HSP_NCCL_MAKE_H
 #include "worker/comm/nccl/nccl_pool.h"
@@ -42,8 +42,8 @@ struct hsp_nccl_making {
     uint32_t n_partings;
 };
 
-/* What the first member of a communicator says of its origin: u64 key, u8 one of these, and the name, or u64 key, u64
- * nonce of the other one, u32 members, each u32 its rank there. */
+/* What the first member of a communicator says of its origin: u64 key, u8 one of these, and the
+ * name, or u64 key, u64 nonce of the other one, u32 members, each u32 its rank there. */
 enum hsp_nccl_origin { HSP_NCCL_NAMED, HSP_NCCL_SPLIT };
 
 static inline const uint32_t *hsp_nccl_ranks_of(const struct hsp_nccl_wanted *w)
@@ -51,11 +51,12 @@ static inline const uint32_t *hsp_nccl_ranks_of(const struct hsp_nccl_wanted *w)
     return w->ranks != NULL ? w->ranks : w->pair;
 }
 
-/* By all ranks of the mesh. *ret is NULL where @n is, or nothing of this rank goes by NCCL. *ret_start, the same on
- * all ranks: communicators may be taken over from an epoch that runs, so hsp_nccl_start must be called. Where nobody has
- * NCCL it is one round of the mesh, four bytes from each to each.
- * HSP_EPEER, HSP_ETIMEDOUT, HSP_EIO: a communicator cannot be made, its ranks are named; HSP_ECANCELED; HSP_ENOMEM;
- * errors of the mesh. After an error the epoch is over for all: abort the mesh. */
+/* By all ranks of the mesh. *ret is NULL where @n is, or nothing of this rank goes by NCCL.
+ * *ret_start, the same on all ranks: communicators may be taken over from an epoch that runs, so
+ * hsp_nccl_start must be called. Where nobody has NCCL it is one round of the mesh, four bytes from
+ * each to each. HSP_EPEER, HSP_ETIMEDOUT, HSP_EIO: a communicator cannot be made, its ranks are
+ * named; HSP_ECANCELED; HSP_ENOMEM; errors of the mesh. After an error the epoch is over for all:
+ * abort the mesh. */
 enum hsp_status hsp_nccl_prepare(struct hsp_nccl *n, const struct hsp_nccl_params *p,
                                  struct hsp_comm **ret, bool *ret_start, struct hsp_err *err);
 

@@ -1,18 +1,21 @@
-/* What the programs of a rank will ask of NCCL, and what all ranks together can have of it: who decides whether a
- * group goes by NCCL or by the mesh.
+/* What the programs of a rank will ask of NCCL, and what all ranks together can have of it: who
+ * decides whether a group goes by NCCL or by the mesh.
  *
- * Role:      hsp_nccl_prepare (nccl_comm.h) finds the needs, tells its offer, and decides by all offers.
+ * Role:      hsp_nccl_prepare (nccl_comm.h) finds the needs, tells its offer, and decides by all
+ *            offers.
  * Purity:    pure (heap only). Every rank decides by the same offers, so all decide alike.
  * Ownership: needs and offers own their arrays.
  *
  * A *list* is the ranks of a move, ascending. It goes by NCCL if
- *   (L1) each of its ranks has NCCL, all of one version, and no two of them share a GPU (NCCL has one
- *        member for each), and every two of them may talk by NCCL, which does not encrypt: their epoch
- *        asks for no encryption, or they are on one host, or both are on one trusted network, and
- *   (L2) every pair of its ranks that sends messages (list moves or not) sends and receives them in the same
- *        order: NCCL knows no channels, the n-th message is the n-th receive, and
+ *   (L1) each of its ranks has NCCL, all of one version, and no two of them share a GPU (NCCL has
+ *        one member for each), and every two of them may talk by NCCL, which does not encrypt:
+ *        their epoch asks for no encryption, or they are on one host, or both are on one trusted
+ *        network, and
+ *   (L2) every pair of its ranks that sends messages (list moves or not) sends and receives them in
+ *        the same order: NCCL knows no channels, the n-th message is the n-th receive, and
  *   (L3) none of those senders sends to more than HSP_N_LANES ranks.
- * What does not is staged through the mesh, as are all moves with a rank that computes on its processor.
+ * What does not is staged through the mesh, as are all moves with a rank that computes on its
+ * processor.
  */
 #ifndef HSP_NCCL_NEED_H
 #define HSP_NCCL_NEED_H
@@ -28,7 +31,8 @@ struct hsp_nccl_list {
     bool messages;   /* ranks of it send to others of it */
 };
 
-/* Of the second list, a part of the first one, a collective is wanted if the first one goes by NCCL. */
+/* Of the second list, a part of the first one, a collective is wanted if the first one goes by
+ * NCCL. */
 struct hsp_nccl_part {
     uint32_t whole, part;
 };
@@ -49,7 +53,8 @@ struct hsp_nccl_needs {
     struct hsp_nccl_pair *pair;
 };
 
-/* Those of a pool of programs of one rank, in the order they stand there. HSP_ENOMEM: nothing to give back. */
+/* Those of a pool of programs of one rank, in the order they stand there. HSP_ENOMEM: nothing to
+ * give back. */
 enum hsp_status hsp_nccl_needs_find(const struct hsp_program *const *programs, uint32_t n,
                                     struct hsp_nccl_needs *ret, struct hsp_err *err);
 void hsp_nccl_needs_fini(struct hsp_nccl_needs *d); /* the zeroed one is fine */
@@ -72,11 +77,11 @@ struct hsp_nccl_held {
 
 /* Where the NCCL traffic of one rank can go. */
 struct hsp_nccl_place {
-    uint64_t
-        host; /* hash of the host's identity: traffic within a host stays there; 0: it may not */
-    uint8_t
-        trusted; /* bit i: entry i of trusted_network, if all other traffic stays on trusted ones */
-    bool tls;    /* the epoch's connections between hosts are encrypted */
+    /* hash of the host's identity: traffic within a host stays there; 0: it may not */
+    uint64_t host;
+    /* bit i: entry i of trusted_network, if all other traffic stays on trusted ones */
+    uint8_t trusted;
+    bool tls; /* the epoch's connections between hosts are encrypted */
 };
 
 /* What a rank tells the others. */
@@ -95,7 +100,8 @@ struct hsp_nccl_offer {
 
 /* ---- decisions; @offer: of all ranks, by rank ---- */
 
-/* What a communicator is for: the collectives of its members, or the messages from the first to the second. */
+/* What a communicator is for: the collectives of its members, or the messages from the first to the
+ * second. */
 enum hsp_nccl_use { HSP_NCCL_COLLECTIVE, HSP_NCCL_MESSAGES };
 
 /* A communicator that is split off another one. */

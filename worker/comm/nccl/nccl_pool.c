@@ -1,4 +1,3 @@
-/* Communicators of an executor: held, told about, made. */
 #include "worker/comm/nccl/nccl_pool.h"
 
 #include <stdlib.h>
@@ -23,7 +22,8 @@ static enum hsp_status open_greeting(struct hsp_nccl *n, struct hsp_err *err)
     return st == HSP_OK ? b->finish(b, HSP_DEVQ_GREET, ticket, err) : st;
 }
 
-/* No link is left: the kernels of its last greeting have ended, or were aborted, and the queue runs empty. */
+/* No link is left: the kernels of its last greeting have ended, or were aborted, and the queue runs
+ * empty. */
 static void close_greeting(struct hsp_nccl *n)
 {
     struct hsp_backend *b = n->o.backend;

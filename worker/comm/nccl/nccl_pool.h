@@ -1,6 +1,8 @@
-/* The communicators of an executor, in the epochs that use them and between epochs. Inside of worker/comm/nccl.
+/* The communicators of an executor, in the epochs that use them and between epochs. Inside of
+ * worker/comm/nccl.
  *
- * Threads: the list belongs to the threads that prepare and close hsp_comms, one at a time under the lock.
+ * Threads: the list belongs to the threads that prepare and close hsp_comms, one at a time under
+ *          the lock.
  */
 #ifndef HSP_NCCL_POOL_H
 #define HSP_NCCL_POOL_H
@@ -34,8 +36,8 @@ struct hsp_nccl_way {
     struct hsp_link *link; /* two members: the sender is 0 */
 };
 
-/* Memory of the device that a message is sent from, or received into when it does not lie in one piece, or that
- * addends are gathered in. */
+/* Memory of the device that a message is sent from, or received into when it does not lie in one
+ * piece, or that addends are gathered in. */
 struct hsp_nccl_stage {
     struct hsp_nccl_stage *next;
     void *data;
@@ -70,8 +72,6 @@ struct hsp_nccl_comm {
     struct hsp_err dead;  /* code HSP_OK while alive */
 };
 
-/* ---- nccl_pool.c: links ---- */
-
 /* A link of the pool, one user less; waits for the end of a broken one. NULL is fine. */
 void hsp_nccl_give_back(struct hsp_nccl *n, struct hsp_link *l);
 /* A new link belongs to the pool, and has one user. */
@@ -80,20 +80,20 @@ void hsp_nccl_adopt(struct hsp_nccl *n, struct hsp_link *l);
 struct hsp_link *hsp_nccl_find(struct hsp_nccl *n, uint64_t key, uint64_t nonce);
 /* Ends the links nobody uses but those of @keep. */
 void hsp_nccl_drop(struct hsp_nccl *n, const uint64_t *keep, uint32_t n_keep);
-/* Fills held and n_held of an offer. @running: links that are used are told as that; else those that are quiet. */
+/* Fills held and n_held of an offer. @running: links that are used are told as that; else those
+ * that are quiet. */
 enum hsp_status hsp_nccl_tell_held(struct hsp_nccl *n, bool running, struct hsp_nccl_offer *ret,
                                    struct hsp_err *err);
-
-/* ---- nccl_comm.c: life of an hsp_comm ---- */
 
 static inline struct hsp_nccl_comm *hsp_nccl_of(struct hsp_comm *c)
 {
     return (struct hsp_nccl_comm *)c;
 }
 
-/* ---- nccl_sum.c: collectives ---- */
-
-extern const struct hsp_collect_ops hsp_nccl_collect;
+static inline struct hsp_backend *hsp_nccl_backend_of(const struct hsp_nccl_comm *c)
+{
+    return c->of->o.backend;
+}
 
 /* HSP_EUNSUPPORTED: no NCCL, with the reason; HSP_ENOMEM, also of the device; its errors. */
 enum hsp_status hsp_nccl_open(const struct hsp_nccl_opts *o, struct hsp_nccl **ret,

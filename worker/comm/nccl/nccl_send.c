@@ -1,24 +1,18 @@
 /* Messages by NCCL.
  *
- * What is posted is kept until the batch ends, or somebody waits; then all of it is given to the device at once: first
- * the copies of what is sent, then one group of the library's sends, each on the lane of its pair, and receives, on
- * HSP_DEVQ_COMM. A copy behind a receive would hold up what the receive may wait for; for the same reason a send that is
- * no request goes at once, and leaves receives where they are. */
+ * What is posted is kept until the batch ends, or somebody waits; then all of it is given to the
+ * device at once: first the copies of what is sent, then one group of the library's sends, each on
+ * the lane of its pair, and receives, on HSP_DEVQ_COMM. A copy behind a receive would hold up what
+ * the receive may wait for; for the same reason a send that is no request goes at once, and leaves
+ * receives where they are. */
 #include "worker/comm/nccl/nccl_send.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/base/str.h"
-#include "worker/comm/nccl/nccl_comm.h"
+#include "worker/comm/nccl/nccl_abort.h"
 #include "worker/comm/nccl/nccl_pool.h"
-
-#define STAGE_ROUND ((size_t)64 << 10) /* so that sizes that differ a little share memory */
-
-static struct hsp_backend *backend_of(const struct hsp_nccl_comm *c)
-{
-    return c->of->o.backend;
-}
+#include "worker/comm/nccl/nccl_stage.h"
 
 static const struct hsp_nccl_way *way_to(const struct hsp_nccl_comm *c, uint32_t peer, bool out)
 {
@@ -32,53 +26,11 @@ static const struct hsp_nccl_way *way_to(const struct hsp_nccl_comm *c, uint32_t
 
 /* ---- stages ---- */
 
-void hsp_nccl_stages_free(struct hsp_nccl_comm *c)
-{
-    struct hsp_backend *b = backend_of(c);
-    while (c->stages != NULL) {
-        struct hsp_nccl_stage *s = c->stages;
-        c->stages = s->next;
-        b->release(b, HSP_MEM_DEVICE, s->data);
-        free(s);
-    }
-}
-
-/* The smallest free one that is large enough, or a new one; the next to touch it is HSP_DEVQ_COMM. Memory stays until the epoch ends: a release might wait
- * for the device, and the device for a peer. */
-enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
-                                    struct hsp_nccl_stage **ret, struct hsp_err *err)
-{
-    struct hsp_backend *b = backend_of(c);
-    struct hsp_nccl_stage *best = NULL;
-    for (struct hsp_nccl_stage *s = c->stages; s != NULL; s = s->next) {
-        if (!s->taken && s->bytes >= bytes && (best == NULL || s->bytes < best->bytes) &&
-            (s->q == HSP_DEVQ_COMM || b->reached(b, s->q, s->ticket))) {
-            best = s;
-        }
-    }
-    if (best == NULL) {
-        best = calloc(1, sizeof *best);
-        if (best == NULL) {
-            return hsp_err_nomem(err, "a message");
-        }
-        best->bytes = (bytes + STAGE_ROUND - 1) / STAGE_ROUND * STAGE_ROUND;
-        if (b->alloc(b, HSP_MEM_DEVICE, best->bytes, &best->data, err) != HSP_OK) {
-            free(best);
-            return hsp_err_wrap(err, "a message of %zu bytes", bytes);
-        }
-        best->next = c->stages;
-        c->stages = best;
-    }
-    best->taken = true;
-    *ret = best;
-    return HSP_OK;
-}
-
 /* Between the message where it lies and its stage. */
 static enum hsp_status copy_runs(struct hsp_nccl_comm *c, const struct hsp_nccl_post *p, bool in,
                                  struct hsp_err *err)
 {
-    struct hsp_backend *b = backend_of(c);
+    struct hsp_backend *b = hsp_nccl_backend_of(c);
     enum hsp_status st = HSP_OK;
     for (size_t k = 0; k < p->data.n && st == HSP_OK; k++) {
         uint8_t *there = p->data.base + k * p->data.stride;
@@ -93,7 +45,7 @@ static enum hsp_status copy_runs(struct hsp_nccl_comm *c, const struct hsp_nccl_
 /* Copies of what is sent, and room for what does not lie in one piece. */
 static enum hsp_status stage_all(struct hsp_nccl_comm *c, struct hsp_err *err)
 {
-    struct hsp_backend *b = backend_of(c);
+    struct hsp_backend *b = hsp_nccl_backend_of(c);
     uint64_t copied = 0;
     bool sends = false;
     enum hsp_status st = HSP_OK;
@@ -150,7 +102,7 @@ static uint32_t messages_of_way(const struct hsp_nccl_comm *c, const struct hsp_
 static enum nccl_result group_of_calls(struct hsp_nccl_comm *c)
 {
     const struct hsp_nccl_lib *lib = &c->of->lib;
-    struct hsp_backend *b = backend_of(c);
+    struct hsp_backend *b = hsp_nccl_backend_of(c);
     enum nccl_result r = lib->GroupStart();
     if (r != NCCL_SUCCESS) {
         return r;
@@ -194,10 +146,11 @@ static enum hsp_status give(struct hsp_nccl_comm *c, struct hsp_err *err)
     return st;
 }
 
-/* Stages are free when their queue has come so far; what was received in runs goes where it belongs. */
+/* Stages are free when their queue has come so far; what was received in runs goes where it
+ * belongs. */
 static enum hsp_status unstage_all(struct hsp_nccl_comm *c, struct hsp_err *err)
 {
-    struct hsp_backend *b = backend_of(c);
+    struct hsp_backend *b = hsp_nccl_backend_of(c);
     enum hsp_status st = HSP_OK;
     for (uint32_t k = 0; k < c->n_now && st == HSP_OK; k++) {
         struct hsp_nccl_post *p = &c->post[k];

@@ -1,10 +1,11 @@
 /* Communicators split off others, by ncclCommSplit.
  *
- * All members of the parent take part in each split, those the new communicator does not concern with no color; so its
- * first member tells all ranks, and every member of the parent finds the same turns (hsp_nccl_turns). A parent is held by
- * all its members with the same past, none of which is gone, and no epoch that runs uses it: the library wants nothing
- * under way. Its own thread takes the turns. Only collectives' communicators: those of pairs are made by two ranks alone,
- * all at once, which turns of the parent would be slower at. */
+ * All members of the parent take part in each split, those the new communicator does not concern
+ * with no color; so its first member tells all ranks, and every member of the parent finds the same
+ * turns (hsp_nccl_turns). A parent is held by all its members with the same past, none of which is
+ * gone, and no epoch that runs uses it: the library wants nothing under way. Its own thread takes
+ * the turns. Only collectives' communicators: those of pairs are made by two ranks alone, all at
+ * once, which turns of the parent would be slower at. */
 #include "worker/comm/nccl/nccl_split.h"
 
 #include <stdlib.h>

@@ -1,4 +1,3 @@
-/* hsp_nccl_start: communicators taken over from the epoch before are quiet, and have done the same everywhere. */
 #include "worker/comm/nccl/nccl_start.h"
 
 #include <time.h>

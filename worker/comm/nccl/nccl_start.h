@@ -1,16 +1,18 @@
-/* @@SENTENCE@@ nccl_start: purpose to be written. */
+/* Starts an epoch with communicators of the one before, once they are quiet and agree. */
 #ifndef HSP_NCCL_START_H
 #define HSP_NCCL_START_H
 #include "worker/comm/nccl/nccl_comm.h"
 
 uint64_t hsp_nccl_now_ms(void); /* of the monotonic clock */
-/* HSP_AGAIN after a nap: go on. HSP_ETIMEDOUT: it is @until, the caller says for what; HSP_ECANCELED: stop. */
+/* HSP_AGAIN after a nap: go on. HSP_ETIMEDOUT: it is @until, the caller says for what;
+ * HSP_ECANCELED: stop. */
 enum hsp_status hsp_nccl_may_wait(const struct hsp_nccl_params *p, uint64_t until,
                                   struct hsp_err *err);
-/* When the epoch begins, by all ranks of the mesh, those that got no hsp_comm with NULL: communicators taken over from
- * the epoch that has just ended are quiet and have done the same everywhere. What the device still does for that
- * epoch is waited for: its members have ended the same step. @p: without needs. HSP_EPEER: they are not, or have not;
- * the epoch is over. HSP_ECANCELED, HSP_ETIMEDOUT, errors of the mesh, HSP_ENOMEM. */
+/* When the epoch begins, by all ranks of the mesh, those that got no hsp_comm with NULL:
+ * communicators taken over from the epoch that has just ended are quiet and have done the same
+ * everywhere. What the device still does for that epoch is waited for: its members have ended the
+ * same step. @p: without needs. HSP_EPEER: they are not, or have not; the epoch is over.
+ * HSP_ECANCELED, HSP_ETIMEDOUT, errors of the mesh, HSP_ENOMEM. */
 enum hsp_status hsp_nccl_start(struct hsp_comm *c, const struct hsp_nccl_params *p,
                                struct hsp_err *err);
 

@@ -1,11 +1,15 @@
-/* Collectives by NCCL: one call where the pieces are alike; else one for pieces that are filled up, or one for each
- * piece, all in one group (hsp_nccl_shape). */
+/* Collectives by NCCL: one call where the pieces are alike; else one for pieces that are filled up,
+ * or one for each piece, all in one group (hsp_nccl_shape). */
+#include "worker/comm/nccl/nccl_sum.h"
+
 #include <inttypes.h> /* PRIu32 */
 
+#include "worker/comm/nccl/nccl_abort.h"
 #include "worker/comm/nccl/nccl_agree.h"
 #include "worker/comm/nccl/nccl_comm.h"
 #include "worker/comm/nccl/nccl_pool.h"
 #include "worker/comm/nccl/nccl_send.h"
+#include "worker/comm/nccl/nccl_stage.h"
 
 /* One collective under way to the library. */
 struct call {
@@ -49,7 +53,8 @@ static enum hsp_status end(const struct call *k, enum nccl_result r, struct hsp_
     return HSP_OK;
 }
 
-/* In front of every collective: what was posted comes first. *ret_alone: there is nothing to call. */
+/* In front of every collective: what was posted comes first. *ret_alone: there is nothing to
+ * call. */
 static enum hsp_status begin(struct hsp_nccl_comm *c, const struct hsp_group *g, const char *what,
                              enum hsp_dtype t, struct call *ret, struct hsp_err *err)
 {
@@ -100,8 +105,8 @@ static size_t sum_of(const size_t *count, uint32_t n)
     return s;
 }
 
-/* Elements of the longest piece, and as many more as make its bytes a multiple of 16, at which the library's loads are
- * widest. */
+/* Elements of the longest piece, and as many more as make its bytes a multiple of 16, at which the
+ * library's loads are widest. */
 static size_t longest_of(const size_t *count, uint32_t n, size_t elem)
 {
     size_t s = 0;
@@ -113,8 +118,8 @@ static size_t longest_of(const size_t *count, uint32_t n, size_t elem)
 
 /* ---- pieces filled up to the longest ---- */
 
-/* Room for a piece of each member, as long as the longest. Without it nothing is called: the others wait until this
- * rank's epoch ends. */
+/* Room for a piece of each member, as long as the longest. Without it nothing is called: the others
+ * wait until this rank's epoch ends. */
 static enum hsp_status pad_take(const struct call *k, size_t piece, struct hsp_nccl_stage **ret,
                                 struct hsp_err *err)
 {
@@ -260,7 +265,8 @@ struct part {
     size_t first, count, of;
 };
 
-/* The larger one of each element of the addends at @all, one behind the other, of the part, at @to. */
+/* The larger one of each element of the addends at @all, one behind the other, of the part, at
+ * @to. */
 static enum hsp_status take_largest(const struct call *k, enum hsp_dtype t, uint8_t *all,
                                     const struct part *p, void *to, struct hsp_err *err)
 {

@@ -1,4 +1,3 @@
-/* Rounds of the mesh in which all ranks tell all. */
 #include "worker/comm/nccl/nccl_tell.h"
 
 #include <stdlib.h>

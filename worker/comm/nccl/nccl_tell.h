@@ -12,13 +12,14 @@ struct hsp_nccl_told {
     uint8_t *all;         /* one rank's words behind the other's */
 };
 void hsp_nccl_told_fini(struct hsp_nccl_told *t);
-/* Every rank of the mesh tells @own and hears all; one round less where nobody has anything to tell. Errors of the
- * mesh, HSP_ELIMIT, HSP_ENOMEM, HSP_EPROTO. */
+/* Every rank of the mesh tells @own and hears all; one round less where nobody has anything to
+ * tell. Errors of the mesh, HSP_ELIMIT, HSP_ENOMEM, HSP_EPROTO. */
 enum hsp_status hsp_nccl_tell_all(struct hsp_comm *mesh, const struct hsp_buf *own,
                                   struct hsp_nccl_told *t, struct hsp_err *err);
 
-/* The same with offers, over p->mesh: *ret has those of all ranks. @n: NULL: this rank has no NCCL, and tells nothing.
- * @p: its needs may be NULL: pairs are not told. @running: what is in use by an epoch is told as that. */
+/* The same with offers, over p->mesh: *ret has those of all ranks. @n: NULL: this rank has no NCCL,
+ * and tells nothing. @p: its needs may be NULL: pairs are not told. @running: what is in use by an
+ * epoch is told as that. */
 enum hsp_status hsp_nccl_exchange(struct hsp_nccl *n, const struct hsp_nccl_params *p, bool running,
                                   struct hsp_nccl_offer **ret, struct hsp_err *err);
 void hsp_nccl_offers_free(struct hsp_nccl_offer *o, uint32_t n); /* NULL is fine */

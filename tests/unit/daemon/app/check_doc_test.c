@@ -133,7 +133,8 @@ static double rate_on_record(const cJSON *doc, int pair)
     return cJSON_GetObjectItem(r, "bytes_per_second")->valuedouble;
 }
 
-/* Its worst rate counts, whichever that is; what is not on record does not; at the threshold all is well. */
+/* Its worst rate counts, whichever that is; what is not on record does not; at the threshold all is
+ * well. */
 static void devices(void **state)
 {
     (void)state;
@@ -324,8 +325,8 @@ static void a_link_is_not_told_of_when_a_node_of_it_was_not_measured(void **stat
     }
 }
 
-/* Of both ends the worse counts. A latency is late from 1 / threshold and a tenth of a millisecond above the
- * record on. */
+/* Of both ends the worse counts. A latency is late from 1 / threshold and a tenth of a millisecond
+ * above the record on. */
 static void slow_links(void **state)
 {
     (void)state;

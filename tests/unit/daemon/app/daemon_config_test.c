@@ -1,5 +1,5 @@
 /* hspmdd.yaml: defaults, the shipped example, and the messages of wrong files. */
-#include "daemon/app/daemon_config.h"
+#include "daemon/app/state/daemon_config.h"
 #include "proto/base/size.h"
 #include "tests/lib/configtests.h"
 

@@ -211,8 +211,8 @@ static void test_state_moves_between_any_layouts(void **state)
     }
 }
 
-/* Two devices on two hosts begin with the state of a third, whose keeper on a fourth host has a copy: owner
- * and keeper each send as much as the other. */
+/* Two devices on two hosts begin with the state of a third, whose keeper on a fourth host has a
+ * copy: owner and keeper each send as much as the other. */
 static void test_copies_share_the_load_of_owners(void **state)
 {
     (void)state;
@@ -315,7 +315,8 @@ static void test_packages_decode_and_are_deterministic(void **state)
     (void)hsp_job_rec_unref(j);
 }
 
-/* Who writes whole checkpoints gets the whole table of what is gathered, the others what they give. */
+/* Who writes whole checkpoints gets the whole table of what is gathered, the others what they give.
+ */
 static void test_packages_gather_at_the_writers(void **state)
 {
     (void)state;

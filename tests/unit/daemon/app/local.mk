@@ -36,3 +36,11 @@ check_PROGRAMS += tests/unit/daemon/app/commit_test
 TESTS += tests/unit/daemon/app/commit_test
 tests_unit_daemon_app_commit_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=uv_hrtime
 tests_unit_daemon_app_commit_test_LDADD = $(TEST_LIBS) $(DAEMONAPP_LIBS)
+# The core, the pool and the clock are played by the test.
+check_PROGRAMS += tests/unit/daemon/app/event_order_test
+TESTS += tests/unit/daemon/app/event_order_test
+tests_unit_daemon_app_event_order_test_SOURCES = tests/unit/daemon/app/event_order_test.c \
+  tests/unit/daemon/app/app_lib.c tests/unit/daemon/app/app_lib.h
+tests_unit_daemon_app_event_order_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_cluster_step \
+  -Wl,--wrap=hsp_app_send -Wl,--wrap=hsp_app_queue -Wl,--wrap=uv_hrtime
+tests_unit_daemon_app_event_order_test_LDADD = $(TEST_LIBS) $(DAEMONAPP_LIBS)

@@ -544,8 +544,8 @@ static void test_a_plan_as_good_is_kept(void **state)
     app_cluster_free(c);
 }
 
-/* The running plan has the memory of its devices, though the planner's best one, compiled, is too large and the
- * planner is told of less. */
+/* The running plan has the memory of its devices, though the planner's best one, compiled, is too
+ * large and the planner is told of less. */
 static void test_the_running_plan_stays_when_a_better_one_is_too_large(void **state)
 {
     (void)state;

@@ -228,7 +228,8 @@ static void test_time_goes_to_what_was_done(void **state)
     assert_float_equal(j.time_s[HSP_TIME_RECOVERING], 0.5, 1e-9);
 }
 
-/* Neither while it is suspended nor between its end and a resume is a job stalled, or anything else. */
+/* Neither while it is suspended nor between its end and a resume is a job stalled, or anything
+ * else. */
 static void test_time_at_rest_counts_nowhere(void **state)
 {
     (void)state;

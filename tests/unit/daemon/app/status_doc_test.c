@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/app/app.h"
 #include "daemon/app/docs/status_doc.h"
-#include "daemon/app/job_table.h"
+#include "daemon/app/state/app_state.h"
+#include "daemon/app/state/job_table.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/app/app_lib.h"
 

@@ -1,4 +1,5 @@
-/* Parts of several devices become one document: JSON, by time, on one clock, whole or with the reason why not. */
+/* Parts of several devices become one document: JSON, by time, on one clock, whole or with the
+ * reason why not. */
 #include "tests/lib/testlib.h"
 
 #include <cjson/cJSON.h>
@@ -159,7 +160,8 @@ static void a_span_says_what_it_is(void **state)
     world_free(w);
 }
 
-/* An arrow leaves where its message does and arrives where that has arrived; both ends have one id. */
+/* An arrow leaves where its message does and arrives where that has arrived; both ends have one id.
+ */
 static void messages_are_arrows(void **state)
 {
     (void)state;

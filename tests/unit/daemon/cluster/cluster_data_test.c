@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-#include "daemon/cluster/allocate.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/cluster_step.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/size.h"
 
 /* Time passes, the nodes beat. */

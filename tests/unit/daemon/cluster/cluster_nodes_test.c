@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/cluster/cluster_step.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/measure.h"
 #include "proto/base/size.h"

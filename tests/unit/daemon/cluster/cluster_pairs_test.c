@@ -9,10 +9,10 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/cluster_step.h"
 #include "daemon/cluster/index.h"
-#include "daemon/cluster/jobs.h"
-#include "daemon/cluster/membership.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/size.h"
 #include "tests/lib/pairs.h"
 #include "tests/lib/testlib.h"

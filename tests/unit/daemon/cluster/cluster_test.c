@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "daemon/cluster/cluster_check.h"
-#include "daemon/cluster/jobs.h"
-#include "daemon/cluster/plans.h"
+#include "daemon/cluster/cluster_step.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/spread.h"
 #include "proto/base/size.h"

@@ -3,7 +3,8 @@
 #include <stdio.h>
 
 #include "daemon/cluster/cluster_check.h"
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/cluster_step.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/size.h"
 
 static void keep_row(struct cw_world *w, const struct hsp_action *a)

@@ -1,6 +1,8 @@
 /* Devices that are not well, and what is known of GPUs. */
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/paths.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #include <math.h>

@@ -4,10 +4,11 @@
 
 #include <stdio.h>
 
-#include "daemon/cluster/cluster_impl.h"
+#include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/cluster_step.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/keepers.h"
-#include "daemon/cluster/membership.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/spread.h"
 #include "proto/base/size.h"
 

@@ -1,6 +1,7 @@
 /* A check of nodes: who is asked when, and that it ends whatever agents do. */
 #include <stdio.h>
 
+#include "daemon/cluster/cluster_step.h"
 #include "proto/base/size.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 

@@ -1,5 +1,6 @@
 /* What a restart of the coordinator, or a loss in the middle of something, leaves behind. */
-#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/cluster_step.h"
+#include "daemon/cluster/lookup.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #include <stdio.h>

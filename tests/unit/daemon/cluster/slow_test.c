@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "daemon/cluster/membership.h"
+#include "daemon/cluster/lookup.h"
 #include "proto/base/size.h"
 
 static void beat(struct cw_world *w, uint32_t n_nodes)

@@ -9,7 +9,7 @@
 #include "daemon/ctl/cmd_feed.h"
 #include "daemon/ctl/command.h"
 #include "daemon/ctl/commands.h"
-#include "daemon/ctl/ctl.h"
+#include "daemon/ctl/ctl_run.h"
 #include "daemon/ctl/plan_change.h"
 #include "daemon/plan/plan_yaml.h"
 #include "proto/wire/msg.h"
@@ -104,7 +104,7 @@ static void help_comes_from_the_table(void **state)
         int used = 0;
         const char *words[2] = {c->name, NULL};
         if (strchr(c->name, ' ') == NULL) {
-            assert_ptr_equal(hsp_command_find(1, words, &used), c);
+            assert_ptr_equal(hsp_command_find(hsp_commands, 1, words, &used), c);
         }
     }
     char *all = strdup(r->out);

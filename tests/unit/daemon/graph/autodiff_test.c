@@ -1,6 +1,7 @@
 /* Gradients of whole models against central differences, in fp64 with the oracle's formulas. */
 #include "daemon/graph/autodiff.h"
 #include "daemon/graph/builder.h"
+#include "daemon/graph/graph_build.h"
 #include "tests/lib/naive_graph.h"
 #include "tests/lib/testlib.h"
 

@@ -1,4 +1,5 @@
 #include "daemon/graph/graph.h"
+#include "daemon/graph/graph_build.h"
 #include "tests/lib/testlib.h"
 
 #include <math.h>

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
+#include "daemon/graph/graph_build.h"
 #include "daemon/migrate/bsr_cells.h"
 #include "proto/layout/box.h"
 #include "tests/lib/plainbsr.h"

@@ -2,12 +2,13 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
+#include "daemon/graph/graph_build.h"
 #include "daemon/migrate/bsr.h"
 #include "daemon/migrate/state_placement.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
+#include "daemon/spmd/sharding/param_home.h"
 #include "daemon/spmd/sharding/param_owners.h"
-#include "daemon/spmd/sharding/param_sharding.h"
 #include "proto/layout/box.h"
 #include "tests/lib/testlib.h"
 

@@ -3,7 +3,9 @@
 #include <stdio.h>
 
 #include "daemon/graph/autodiff.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/graph/graph_build.h"
+#include "daemon/spmd/sharding/param_home.h"
+#include "daemon/spmd/sharding/param_use.h"
 #include "tests/lib/testlib.h"
 
 struct hsp_train_spec plan_training(uint8_t optimizer, uint32_t vocab)

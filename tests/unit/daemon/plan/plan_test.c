@@ -2,12 +2,13 @@
 #include <stdio.h>
 
 #include "daemon/graph/graph.h"
+#include "daemon/graph/graph_build.h"
 #include "daemon/plan/plan_check.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/codegen/compile.h"
-#include "daemon/spmd/sharding/param_sharding.h"
-#include "daemon/spmd/sharding/zero_interleaved.h"
+#include "daemon/spmd/sharding/home_slots.h"
+#include "daemon/spmd/sharding/pipeline_units.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/plan/plan_model.h"
 

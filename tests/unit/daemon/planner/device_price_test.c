@@ -2,6 +2,7 @@
  * host's memory that offloaded activations cross. */
 #include "tests/lib/testlib.h"
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/planner/cluster_file.h"
 #include "daemon/planner/cost.h"
 

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/plan/plan_check.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/plan/pool_view.h"

@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/planner/annotations.h"
 #include "daemon/planner/cluster_file.h"
 #include "daemon/planner/lengths.h"

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/plan/plan_check.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/planner/annotations.h"

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/planner/cluster_file.h"
 #include "daemon/planner/lengths.h"
 #include "daemon/planner/links.h"

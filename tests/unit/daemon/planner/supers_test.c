@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/planner/candidates.h"
 #include "daemon/planner/cluster_file.h"
 #include "daemon/planner/lines.h"

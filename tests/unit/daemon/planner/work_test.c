@@ -1,6 +1,7 @@
 #include "tests/lib/testlib.h"
 
 #include "daemon/graph/autodiff.h"
+#include "daemon/graph/graph_build.h"
 #include "daemon/planner/cost.h"
 
 static struct hsp_graph *graph(const char *family, int64_t layers, bool tied)

@@ -3,6 +3,7 @@
 
 #include "daemon/graph/autodiff.h"
 #include "daemon/graph/graph.h"
+#include "daemon/graph/graph_build.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "daemon/spmd/schedule/deadlock.h"

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "proto/layout/box.h"
+#include "proto/program/micro_size.h"
 #include "proto/program/sheet.h"
 #include "tests/lib/testlib.h"
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/plan/pool_view.h"
 #include "daemon/spmd/total/total_plan.h"

@@ -2,10 +2,10 @@
 
 #include <inttypes.h>
 
-#include "daemon/plan/plan_yaml.h"
 #include "daemon/plan/plan_yaml_annot.h"
+#include "daemon/plan/plan_yaml_one.h"
 #include "daemon/plan/stage_groups.h"
-#include "daemon/spmd/sharding/param_sharding.h"
+#include "daemon/spmd/sharding/param_use.h"
 #include "tests/lib/testlib.h"
 
 /* Group @k of @s as it uses the parameter. */

@@ -2,6 +2,7 @@
 #include "proto/layout/annot.h"
 #include "proto/layout/annot_text.h"
 #include "proto/layout/box.h"
+#include "proto/layout/cut_shares.h"
 #include "proto/text/yaml.h"
 #include "proto/text/yaml_parse.h"
 #include "tests/lib/testlib.h"

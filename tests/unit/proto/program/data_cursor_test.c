@@ -1,6 +1,7 @@
 #include "tests/lib/testlib.h"
 
 #include "proto/base/size.h"
+#include "proto/program/corpus.h"
 #include "proto/program/data_cursor.h"
 
 static const struct hsp_data_bind DATA = {.seed = 5,

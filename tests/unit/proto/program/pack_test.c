@@ -1,3 +1,4 @@
+#include "proto/program/corpus.h"
 #include "tests/lib/testlib.h"
 
 #include "proto/program/pack.h"

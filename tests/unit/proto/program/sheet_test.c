@@ -1,3 +1,5 @@
+#include "proto/program/corpus.h"
+#include "proto/program/micro_size.h"
 #include "tests/lib/testlib.h"
 
 #include "proto/program/sheet.h"

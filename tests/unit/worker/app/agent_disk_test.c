@@ -5,29 +5,21 @@
 
 #include "tests/lib/testlib.h"
 #include "worker/app/agent_disk.h"
-#include "worker/app/agent_loop.h"
 #include "worker/app/agent_shell.h"
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
 static bool no_memory;
-static uint32_t n_scanned, n_failed, n_holdings;
+static uint32_t n_scanned, n_holdings;
 
 /* The loop's side (agent_loop.c), as far as disk tasks go. */
-void hsp_agent_feed(struct hsp_agent_shell *s, struct hsp_agent_event *ev)
+static void feed(struct hsp_agent_shell *s, struct hsp_agent_event *ev)
 {
     (void)s;
     assert_int_equal(ev->type, HSP_AEV_SCANNED);
     assert_int_equal(ev->scan, 7);
     n_scanned++;
     n_holdings = ev->n;
-}
-
-void hsp_agent_fail(struct hsp_agent_shell *s, const struct hsp_err *why)
-{
-    assert_int_equal(why->code, HSP_ENOMEM);
-    s->ending = true;
-    n_failed++;
 }
 
 enum hsp_status __real_hsp_segname_scan(const char *dir, struct hsp_m_holding **ret,
@@ -46,11 +38,12 @@ static int setup(void **state)
 {
     struct hsp_agent_shell *s = calloc(1, sizeof *s);
     assert_non_null(s);
+    s->feed = feed;
     s->dir = hsp_test_tmpdir();
     s->log = hsp_log_new(open("/dev/null", O_WRONLY | O_CLOEXEC), HSP_LOG_ERROR);
     assert_int_equal(uv_loop_init(&s->loop), 0);
     no_memory = false;
-    n_scanned = n_failed = n_holdings = 0;
+    n_scanned = n_holdings = 0;
     *state = s;
     return 0;
 }
@@ -109,7 +102,7 @@ static void what_is_there_is_told(void **state)
     assert_true(n_scanned == 1 && n_holdings == 0);
     leave_a_version(s->dir);
     scan(s);
-    assert_true(n_scanned == 2 && n_holdings == 1 && n_failed == 0);
+    assert_true(n_scanned == 2 && n_holdings == 1 && !s->ending);
 }
 
 static void a_folder_that_cannot_be_read_counts_for_nothing(void **state)
@@ -118,7 +111,7 @@ static void a_folder_that_cannot_be_read_counts_for_nothing(void **state)
     const char *dir = s->dir;
     s->dir = "/dev/null";
     scan(s);
-    assert_true(n_scanned == 1 && n_holdings == 0 && n_failed == 0);
+    assert_true(n_scanned == 1 && n_holdings == 0 && !s->ending);
     s->dir = dir;
 }
 
@@ -129,7 +122,7 @@ static void without_memory_to_look_nothing_is_told(void **state)
     leave_a_version(s->dir);
     no_memory = true;
     scan(s);
-    assert_true(n_scanned == 0 && n_failed == 1);
+    assert_true(n_scanned == 0 && s->ending && s->rc == 1);
 }
 
 /* It would stay for ever: nobody is told of it, so nobody says that it is not needed. */

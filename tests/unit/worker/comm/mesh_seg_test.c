@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/unit/worker/comm/mesh_world.h"
+#include "worker/comm/mesh/mesh_links.h"
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_seg.h"
 #include "worker/comm/mesh/mesh_start.h"

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "worker/comm/mesh/mesh_join.h"
+#include "worker/comm/mesh/mesh_links.h"
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_start.h"
 

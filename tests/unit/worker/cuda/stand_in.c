@@ -4,6 +4,7 @@
 
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/backend/cuda/cuda_gemm.h"
+#include "worker/backend/cuda/cuda_memory.h"
 #include "worker/backend/cuda/kernels.h"
 
 struct job {

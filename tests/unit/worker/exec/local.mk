@@ -6,9 +6,9 @@ exec_tests = \
   tests/unit/worker/exec/pace_test \
   tests/unit/worker/exec/engine_test \
   tests/unit/worker/exec/moves_test \
-  tests/unit/worker/exec/tail_test \
-  tests/unit/worker/exec/route_test \
-  tests/unit/worker/exec/bunch_test \
+  tests/unit/worker/exec/fuse_epilogue_test \
+  tests/unit/worker/exec/output_route_test \
+  tests/unit/worker/exec/fuse_launch_test \
   tests/unit/worker/exec/step_trace_test \
   tests/unit/worker/exec/device_engine_test
 test_links += $(exec_tests)
@@ -21,9 +21,9 @@ tests_unit_worker_exec_exec_tests_SOURCES = \
   tests/unit/worker/exec/pace_test.c \
   tests/unit/worker/exec/engine_test.c \
   tests/unit/worker/exec/moves_test.c \
-  tests/unit/worker/exec/tail_test.c \
-  tests/unit/worker/exec/route_test.c \
-  tests/unit/worker/exec/bunch_test.c \
+  tests/unit/worker/exec/fuse_epilogue_test.c \
+  tests/unit/worker/exec/output_route_test.c \
+  tests/unit/worker/exec/fuse_launch_test.c \
   tests/unit/worker/exec/step_trace_test.c \
   tests/unit/worker/exec/device_comm.c tests/unit/worker/exec/device_comm.h $(TINY_PROG)
 tests_unit_worker_exec_exec_tests_LDADD = tests/lib/libghost.a $(TEST_LIBS) $(COMPILER_LIBS) \

@@ -15,6 +15,7 @@
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/data/synthetic.h"
 #include "worker/exec/engine.h"
+#include "worker/exec/operand.h"
 
 enum { RANKS = 4, SEQ = 1, BOXES = 3, TENSORS = BOXES + 1, SYMBOLS = 1 + TENSORS * HSP_MAX_RANK };
 

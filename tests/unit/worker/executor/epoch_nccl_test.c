@@ -10,6 +10,7 @@
 #include "tests/unit/worker/exec/tiny_program.h"
 #include "worker/data/synthetic.h"
 #include "worker/exec/state_init.h"
+#include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_nccl.h"
 
 #define RANKS 3

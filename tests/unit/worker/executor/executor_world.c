@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/plan/plan_yaml.h"
 #include "worker/exec/pace.h"
 #include "worker/executor/executor.h"

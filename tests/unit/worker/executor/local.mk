@@ -1,7 +1,7 @@
 executor_world = tests/unit/worker/executor/executor_world.c \
   tests/unit/worker/executor/executor_world.h
 # Executors join both sides of the wall: they run the compiled plans of the daemon.
-EXECUTOR_TEST_LIBS = tests/lib/libghost.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/libdaemonapp.a \
+EXECUTOR_TEST_LIBS = tests/lib/libghost.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/app/plans/libplans.a \
   $(PLANNER_LIBS) $(EXEC_LIBS) $(WIRE_LIBS) $(HOST_LIBS)
 # epoch_nccl_test: epochs over the fake NCCL. device_executor_test is executor_test on devices that are no CPUs.
 executor_tests = \

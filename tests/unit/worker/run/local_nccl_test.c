@@ -2,6 +2,7 @@
  * computes the numbers of CPUs, to the bit. */
 #include <stdio.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"
 #include "proto/base/size.h"

@@ -6,6 +6,7 @@
 
 #include <cjson/cJSON.h>
 
+#include "daemon/graph/graph_build.h"
 #include "daemon/plan/plan_check.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/spmd/codegen/compile.h"

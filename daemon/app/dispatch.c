@@ -1,0 +1,177 @@
+#include "daemon/app/dispatch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "daemon/app/api/admin_requests.h"
+#include "daemon/app/api/pending_requests.h"
+#include "daemon/app/feed/event_log.h"
+#include "daemon/app/feed/subscriptions.h"
+#include "daemon/app/feed/trace_collect.h"
+#include "daemon/app/state/event_queue.h"
+#include "daemon/app/state/sessions.h"
+#include "daemon/cluster/measure.h"
+#include "proto/base/str.h"
+#include "proto/wire/msg_frame.h"
+
+/* Strangers can say much that is wrong: a burst of lines, then one each second. */
+#define COMPLAINTS 20u
+
+/* A line about somebody who may be anybody. */
+static void complain(struct hsp_app *a, const char *who, const char *name, const char *why)
+{
+    hsp_msec now = hsp_app_now();
+    uint64_t fresh = (now - a->complained) / 1000;
+    if (fresh > 0) {
+        a->complaints -= fresh < a->complaints ? (uint32_t)fresh : a->complaints;
+        a->complained = now;
+    }
+    if (a->complaints >= COMPLAINTS) {
+        a->untold++;
+        return;
+    }
+    a->complaints++;
+    if (a->untold > 0) {
+        hsp_log(a->log, HSP_LOG_WARN, "net", "%" PRIu32 " more lines like these were left out",
+                a->untold);
+        a->untold = 0;
+    }
+    hsp_log(a->log, HSP_LOG_WARN, "net", "%s%s%s", who, name, why);
+}
+
+void hsp_dispatch_open(struct hsp_app *a, uint32_t conn, const struct hsp_net_peer *peer)
+{
+    struct hsp_caller *c = &a->clients[hsp_net_slot(conn)];
+    bool trusted = peer->role == HSP_ROLE_OPEN ||
+                   (peer->role == HSP_ROLE_LOCAL && (peer->uid == 0 || peer->uid == getuid()));
+    *c = (struct hsp_caller){.conn = conn,
+                             .may_join = trusted || peer->role == HSP_ROLE_WORKER,
+                             .may_command = trusted || peer->role == HSP_ROLE_ADMIN};
+    (void)snprintf(c->name, sizeof c->name, "%s", peer->name);
+    hsp_log(a->log, HSP_LOG_DEBUG, "net", "%s connects as %s", peer->name,
+            hsp_role_name(peer->role));
+}
+
+static void denied(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
+{
+    char reason[160];
+    hsp_str_printf(reason, sizeof reason, "%s may not send %s", c->name, hsp_msg_name(m->type));
+    struct hsp_fact f = {
+        .type = "auth.denied", .severity = HSP_SEV_WARN, .node = "", .reason = reason};
+    hsp_app_fact(a, &f);
+    if (m->type >= HSP_MSG_SUBMIT) {
+        hsp_app_reply(a, c->conn, m->request, HSP_EPERM,
+                      "not permitted: only root and the daemon's own user may use the socket, and "
+                      "over the network holders of the admin key",
+                      NULL, 0, false);
+    }
+    hsp_net_drop(a->net, c->conn, true, "not permitted");
+}
+
+/* A node measures its link (W6): the answer does not wait for the disk. */
+static void echo(struct hsp_app *a, struct hsp_caller *c, const struct hsp_m_echo *m)
+{
+    static const uint8_t piece[HSP_ECHO_CHUNK];
+    struct hsp_msg r = {.type = HSP_MSG_ECHO, .blob = piece, .u.echo.seq = m->seq};
+    uint32_t left = m->back;
+    if (m->more || !hsp_cluster_measures(a->cluster, c->conn)) {
+        return;
+    }
+    if (c->echoes++ >= HSP_CLUSTER_ECHOES) {
+        hsp_net_drop(a->net, c->conn, false, "measures its link without end");
+        return;
+    }
+    do {
+        r.blob_len = left < HSP_ECHO_CHUNK ? left : HSP_ECHO_CHUNK;
+        left -= r.blob_len;
+        r.u.echo.more = left != 0;
+        hsp_app_send(a, c->conn, &r);
+    } while (left != 0);
+}
+
+static void agent_msg(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
+{
+    struct hsp_event ev = {.type = HSP_EV_MSG, .conn = c->conn, .u.msg = m};
+    if (c->kind == HSP_CALLER_NEW) {
+        char name[160];
+        c->kind = HSP_CALLER_AGENT;
+        (void)snprintf(name, sizeof name, "agent %s @%s", m->u.hello.node, c->name);
+        hsp_net_set_name(a->net, c->conn, name);
+        hsp_app_post_borrowed(a, &(struct hsp_event){.type = HSP_EV_CONN_OPENED, .conn = c->conn});
+    }
+    if (m->type == HSP_MSG_ECHO) {
+        echo(a, c, &m->u.echo);
+    }
+    hsp_app_post_borrowed(a, &ev);
+}
+
+static void dispatch(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
+{
+    bool hello = m->type == HSP_MSG_HELLO, of_agent = m->type < HSP_MSG_SUBMIT;
+    if ((of_agent && !c->may_join) || (!of_agent && !c->may_command)) {
+        denied(a, c, m);
+    } else if (c->kind == HSP_CALLER_AGENT || (c->kind == HSP_CALLER_NEW && hello)) {
+        agent_msg(a, c, m);
+    } else if (!of_agent && m->type != HSP_MSG_REPLY) {
+        c->kind = HSP_CALLER_ADMIN;
+        hsp_app_request(a, c, m);
+    } else {
+        hsp_net_drop(a->net, c->conn, true, "an agent says hello first");
+    }
+}
+
+void hsp_dispatch_frame(struct hsp_app *a, uint32_t conn, struct hsp_frame *f)
+{
+    struct hsp_caller *c = hsp_app_client(a, conn);
+    struct hsp_err err = {0};
+    if (c == NULL || a->closing || a->failed) {
+        return;
+    }
+    hsp_arena_reset(a->decoding);
+    if (hsp_msg_read(f, a->decoding, &a->message, &err) != HSP_OK) {
+        char text[sizeof err.msg + 32];
+        hsp_str_printf(text, sizeof text, ": %s; the connection is closed", err.msg);
+        complain(a, "", hsp_net_name(a->net, conn), text);
+        if (c->kind != HSP_CALLER_AGENT && f->head.request != 0) {
+            hsp_app_reply(a, conn, f->head.request, err.code, err.msg, NULL, 0, false);
+        }
+        hsp_net_drop(a->net, conn, true, err.msg);
+    } else {
+        dispatch(a, c, &a->message);
+    }
+}
+
+void hsp_dispatch_close(struct hsp_app *a, uint32_t conn, const struct hsp_err *why)
+{
+    struct hsp_caller *c = hsp_app_client(a, conn);
+    struct hsp_event ev = {.type = HSP_EV_CONN_CLOSED, .conn = conn};
+    if (c == NULL) {
+        return;
+    }
+    bool agent = c->kind == HSP_CALLER_AGENT;
+    bool wrong = why->code == HSP_EPROTO || why->code == HSP_ELIMIT || why->code == HSP_EVERSION ||
+                 (why->code == HSP_ETIMEDOUT && !agent);
+    if (wrong) {
+        char text[sizeof why->msg + 32];
+        hsp_str_printf(text, sizeof text, ": connection closed: %s", why->msg);
+        complain(a, agent ? "agent " : "client ", c->name, text);
+    } else {
+        hsp_log(a->log, agent ? HSP_LOG_INFO : HSP_LOG_DEBUG, "net", "%s %s: connection closed: %s",
+                agent ? "agent" : "client", c->name, why->msg);
+    }
+    c->conn = 0;
+    hsp_app_client_gone(a, conn);
+    hsp_app_checks_gone(a, conn);
+    hsp_app_trace_gone(a, conn);
+    if (agent) {
+        hsp_app_post_borrowed(a, &ev);
+    }
+}
+
+void hsp_dispatch_refuse(struct hsp_app *a, const char *name, const struct hsp_err *why)
+{
+    char text[sizeof why->msg + 32];
+    hsp_str_printf(text, sizeof text, " was refused: %s", why->msg);
+    complain(a, "", name, text);
+}

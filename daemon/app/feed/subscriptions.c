@@ -1,0 +1,293 @@
+#include "daemon/app/feed/subscriptions.h"
+
+#include <cjson/cJSON.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/app/state/app_state.h"
+#include "daemon/app/state/sessions.h"
+#include "daemon/app/state/tasks.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
+#include "proto/base/str.h"
+
+#define LINES 4096 /* of events or metrics in one reply */
+
+struct hsp_follower {
+    struct hsp_app_task work; /* one reading at a time */
+    struct hsp_follower *next;
+    uint32_t conn; /* 0: gone, freed when the reading ends */
+    uint64_t request;
+    char job[HSP_NAME_MAX + 1];
+    bool metrics, follow, reading;
+    uint64_t since;   /* events: last number sent; metrics: next step */
+    uint64_t flushed; /* events on disk when the reading began */
+    struct hsp_store *store;
+    uint32_t n;
+    struct hsp_buf lines;
+    enum hsp_status status;
+    struct hsp_err err;
+};
+
+struct hsp_waiter {
+    struct hsp_waiter *next;
+    uint32_t conn, job;
+    uint64_t request, step;
+    enum { WAIT_RUNNING, WAIT_DONE, WAIT_STEP } what;
+    hsp_msec deadline; /* UINT64_MAX: none */
+};
+
+/* ---- followers ---- */
+
+static void take_line(void *arg, uint64_t number, const char *json)
+{
+    struct hsp_follower *f = arg;
+    hsp_buf_puts(&f->lines, json);
+    hsp_buf_puts(&f->lines, "\n");
+    f->since = f->metrics ? number + 1 : number;
+    f->n++;
+}
+
+static void run_reading(struct hsp_app_task *w)
+{
+    struct hsp_follower *f = (struct hsp_follower *)w;
+    f->status = f->metrics
+                    ? hsp_store_metrics(f->store, f->job, f->since, LINES, take_line, f, &f->err)
+                    : hsp_store_events(f->store, f->job, f->since, LINES, take_line, f, &f->err);
+    if (f->status == HSP_OK && f->lines.failed) {
+        f->status = hsp_err_nomem(&f->err, "lines of the feed");
+    }
+}
+
+static void follower_free(struct hsp_app *a, struct hsp_follower *f)
+{
+    struct hsp_follower **at = &a->followers;
+    while (*at != NULL && *at != f) {
+        at = &(*at)->next;
+    }
+    if (*at == f) {
+        *at = f->next;
+    }
+    hsp_buf_fini(&f->lines);
+    free(f);
+}
+
+static bool read_on(struct hsp_app *a, struct hsp_follower *f)
+{
+    f->n = 0;
+    f->flushed = a->flushed;
+    hsp_buf_reset(&f->lines);
+    f->reading = hsp_app_queue(a, &f->work);
+    return f->reading;
+}
+
+static void done_reading(struct hsp_app_task *w)
+{
+    struct hsp_follower *f = (struct hsp_follower *)w;
+    struct hsp_app *a = w->app;
+    f->reading = false;
+    if (f->conn == 0 || a->closing || a->failed) {
+        follower_free(a, f);
+        return;
+    }
+    bool full = f->n == LINES, stays = f->status == HSP_OK && (full || f->follow);
+    if (f->n > 0 || !stays) {
+        hsp_app_reply(a, f->conn, f->request, f->status, f->err.msg, (const char *)f->lines.data,
+                      f->lines.len, stays);
+    }
+    bool more = stays && (full || a->flushed > f->flushed);
+    if (!stays || (more && !read_on(a, f))) {
+        follower_free(a, f);
+    }
+}
+
+void hsp_app_follow_wake(struct hsp_app *a)
+{
+    for (struct hsp_follower *f = a->followers, *next; f != NULL; f = next) {
+        next = f->next;
+        if (!f->reading && f->conn != 0 && !f->metrics && !read_on(a, f)) {
+            follower_free(a, f);
+        }
+    }
+}
+
+void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
+{
+    const struct hsp_m_query *q = &m->u.query;
+    char text[160];
+    bool need = m->type != HSP_MSG_EVENTS || q->name[0] != '\0';
+    if (need && hsp_cluster_job_by_name(a->cluster, q->name) == NULL) {
+        hsp_str_printf(text, sizeof text, "no job %s", q->name);
+        hsp_app_reply(a, cl->conn, m->request, HSP_ENOENT, text, NULL, 0, false);
+        return;
+    }
+    struct hsp_follower *f = calloc(1, sizeof *f);
+    if (f != NULL) {
+        f->work.run = run_reading;
+        f->work.done = done_reading;
+        f->conn = cl->conn;
+        f->request = m->request;
+        (void)snprintf(f->job, sizeof f->job, "%s", q->name);
+        f->metrics = m->type == HSP_MSG_METRICS;
+        f->follow = q->follow && !f->metrics;
+        f->since = q->since;
+        f->store = a->store;
+        hsp_buf_init(&f->lines, HSP_MSG_BLOB_MAX);
+        f->next = a->followers;
+        a->followers = f;
+    }
+    if (f == NULL || !read_on(a, f)) {
+        hsp_app_reply(a, cl->conn, m->request, HSP_ENOMEM, "out of memory", NULL, 0, false);
+        if (f != NULL) {
+            follower_free(a, f);
+        }
+    }
+}
+
+/* ---- waiters ---- */
+
+static bool parse_condition(const char *what, struct hsp_waiter *w)
+{
+    if (strcmp(what, "running") == 0) {
+        w->what = WAIT_RUNNING;
+    } else if (strcmp(what, "done") == 0 || what[0] == '\0') {
+        w->what = WAIT_DONE;
+    } else if (strncmp(what, "step=", 5) == 0 && hsp_parse_u64(what + 5, &w->step)) {
+        w->what = WAIT_STEP;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool fulfilled(const struct hsp_waiter *w, const struct hsp_job *j)
+{
+    switch (w->what) {
+    case WAIT_RUNNING: return j->state == HSP_JOB_RUNNING;
+    case WAIT_STEP: return j->stable >= w->step;
+    case WAIT_DONE: break;
+    }
+    return j->state == HSP_JOB_DONE;
+}
+
+static void answer_wait(struct hsp_app *a, const struct hsp_waiter *w, const struct hsp_job *j,
+                        enum hsp_status st, const char *message)
+{
+    cJSON *o = cJSON_CreateObject();
+    (void)cJSON_AddStringToObject(o, "job", j->name);
+    (void)cJSON_AddStringToObject(o, "state", hsp_job_state_name(j->state));
+    (void)cJSON_AddStringToObject(o, "reason", j->reason);
+    (void)cJSON_AddNumberToObject(o, "step", (double)j->stable);
+    char *doc = cJSON_PrintUnformatted(o);
+    cJSON_Delete(o);
+    hsp_app_reply(a, w->conn, w->request, st, message, doc, doc != NULL ? strlen(doc) : 0, false);
+    cJSON_free(doc);
+}
+
+/* True when it was answered. */
+static bool try_answer(struct hsp_app *a, const struct hsp_waiter *w)
+{
+    const struct hsp_job *j = hsp_cluster_job(a->cluster, w->job);
+    char text[160];
+    if (j == NULL) {
+        hsp_app_reply(a, w->conn, w->request, HSP_ENOENT, "the job was forgotten", NULL, 0, false);
+        return true;
+    }
+    if (fulfilled(w, j) || hsp_job_terminal(j->state)) {
+        answer_wait(a, w, j, HSP_OK, "");
+        return true;
+    }
+    if (w->deadline <= hsp_app_now()) {
+        (void)snprintf(text, sizeof text, "job %s is %s at step %" PRIu64, j->name,
+                       hsp_job_state_name(j->state), j->stable);
+        answer_wait(a, w, j, HSP_ETIMEDOUT, text);
+        return true;
+    }
+    return false;
+}
+
+void hsp_app_wait_check(struct hsp_app *a)
+{
+    for (struct hsp_waiter **at = &a->waiters; *at != NULL;) {
+        struct hsp_waiter *w = *at;
+        if (try_answer(a, w)) {
+            *at = w->next;
+            free(w);
+        } else {
+            at = &w->next;
+        }
+    }
+}
+
+hsp_msec hsp_app_wait_deadline(const struct hsp_app *a)
+{
+    hsp_msec best = UINT64_MAX;
+    for (const struct hsp_waiter *w = a->waiters; w != NULL; w = w->next) {
+        best = w->deadline < best ? w->deadline : best;
+    }
+    return best;
+}
+
+void hsp_app_wait(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
+{
+    const struct hsp_m_query *q = &m->u.query;
+    const struct hsp_job *j = hsp_cluster_job_by_name(a->cluster, q->name);
+    struct hsp_waiter *w = j != NULL ? calloc(1, sizeof *w) : NULL;
+    if (w == NULL || !parse_condition(q->what, w)) {
+        char text[200];
+        (void)snprintf(text, sizeof text,
+                       j == NULL ? "no job %s"
+                                 : "cannot wait for \"%s\": done, "
+                                   "running or step=N",
+                       j == NULL ? q->name : q->what);
+        hsp_app_reply(a, cl->conn, m->request, j == NULL ? HSP_ENOENT : HSP_EINVAL, text, NULL, 0,
+                      false);
+        free(w);
+        return;
+    }
+    w->conn = cl->conn;
+    w->request = m->request;
+    w->job = j->id;
+    w->deadline = q->timeout_ms != 0 ? hsp_app_now() + q->timeout_ms : UINT64_MAX;
+    w->next = a->waiters;
+    a->waiters = w;
+    hsp_app_wait_check(a);
+}
+
+/* ---- ends ---- */
+
+void hsp_app_client_gone(struct hsp_app *a, uint32_t conn)
+{
+    for (struct hsp_follower *f = a->followers, *next; f != NULL; f = next) {
+        next = f->next;
+        if (f->conn == conn) {
+            f->conn = 0;
+            if (!f->reading) {
+                follower_free(a, f);
+            }
+        }
+    }
+    for (struct hsp_waiter **at = &a->waiters; *at != NULL;) {
+        struct hsp_waiter *w = *at;
+        if (w->conn == conn) {
+            *at = w->next;
+            free(w);
+        } else {
+            at = &w->next;
+        }
+    }
+}
+
+void hsp_app_follow_free(struct hsp_app *a)
+{
+    while (a->followers != NULL) {
+        follower_free(a, a->followers);
+    }
+    while (a->waiters != NULL) {
+        struct hsp_waiter *w = a->waiters;
+        a->waiters = w->next;
+        free(w);
+    }
+}

@@ -1,0 +1,27 @@
+/* Sends lines of events and metrics to hspmdctl as they come, and answers requests that wait for a
+ * job.
+ *
+ * Example:   `events --follow` gets what is stored, 4096 lines a reply, and then each group of
+ *            lines when it is on disk; `wait mist --for step=100` gets one reply.
+ * Purity:    shell (libuv, SQLite, clock).
+ * Ownership: followers and waiters end with their connection.
+ */
+#ifndef HSP_SUBSCRIPTIONS_H
+#define HSP_SUBSCRIPTIONS_H
+#include "daemon/app/state/sessions.h"
+#include "daemon/cluster/cluster.h"
+
+/* EVENTS, LOGS, METRICS. */
+void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
+void hsp_app_follow_wake(struct hsp_app *a); /* new events are on disk */
+/* WAIT. */
+void hsp_app_wait(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
+/* Jobs may have changed, or time has passed: answers the waiters whose condition holds. */
+void hsp_app_wait_check(struct hsp_app *a);
+/* When the next waiter's time is over; UINT64_MAX: none. */
+hsp_msec hsp_app_wait_deadline(const struct hsp_app *a);
+/* The connection has closed. */
+void hsp_app_client_gone(struct hsp_app *a, uint32_t conn);
+void hsp_app_follow_free(struct hsp_app *a); /* followers and waiters */
+
+#endif

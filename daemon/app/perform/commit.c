@@ -1,0 +1,216 @@
+#include "daemon/app/perform/commit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/app/perform/actions.h"
+#include "daemon/app/perform/actions_impl.h"
+#include "daemon/app/perform/store_stall.h"
+#include "daemon/app/state/app_state.h"
+#include "daemon/app/state/tasks.h"
+
+/* Steps that may wait for a disk that takes nothing; each costs some kilobytes. */
+#define WAITING_MAX 16384u
+/* Packages are made for so long before those that are made are sent. */
+#define PIECE_NS 10000000u
+
+struct writing {
+    struct hsp_app_task work;
+    struct hsp_batch *first, *last; /* borrowed from the queue */
+    struct hsp_batch *at;           /* whose packages are being made, NULL: all are */
+    struct hsp_batch *untold; /* the loop's: the first of which the loop has not been told all */
+    bool written;
+    struct hsp_store *store;
+    enum hsp_status status; /* of the rows */
+    struct hsp_err err;
+};
+
+/* ---- on the pool thread ---- */
+
+/* The rows of all batches, and the metrics that go with them, in one transaction: who begins anew
+ * under an old name must not be told the old losses, whenever the process ends. */
+static enum hsp_status write_all(struct writing *w)
+{
+    size_t n = 0, n_gone = 0;
+    for (struct hsp_batch *b = w->first;; b = b->next) {
+        n += b->n_rows;
+        n_gone += b->n_gone;
+        if (b == w->last) {
+            break;
+        }
+    }
+    if (n + n_gone == 0) {
+        return HSP_OK;
+    }
+    struct hsp_store_row *rows = calloc(n + 1, sizeof *rows);
+    const char **gone = calloc(n_gone + 1, sizeof *gone);
+    bool ok = rows != NULL && gone != NULL;
+    n = n_gone = 0;
+    for (struct hsp_batch *b = w->first; ok; b = b->next) {
+        if (b->n_rows > 0) {
+            memcpy(rows + n, b->rows, b->n_rows * sizeof *rows);
+        }
+        n += b->n_rows;
+        for (uint32_t i = 0; i < b->n_gone; i++) {
+            gone[n_gone++] = b->gone[i];
+        }
+        if (b == w->last) {
+            break;
+        }
+    }
+    enum hsp_status st = ok ? hsp_store_apply(w->store, rows, n, gone, n_gone, &w->err)
+                            : hsp_err_nomem(&w->err, "the rows to write");
+    free(gone);
+    free(rows);
+    return st;
+}
+
+static void make_tables(struct prepare_group *g)
+{
+    const struct hsp_epoch_plan *from = NULL;
+    g->arena = hsp_arena_new(g->mem_cap);
+    if (g->arena == NULL) {
+        g->status = hsp_err_nomem(&g->err, "the packages of an epoch");
+    }
+    if (g->status == HSP_OK) {
+        g->status = hsp_plan_rec_build(g->plan, g->mem_cap, &g->built, &g->err);
+    }
+    if (g->status == HSP_OK && g->from != NULL) {
+        g->status = hsp_plan_rec_build(g->from, g->mem_cap, &from, &g->err);
+    }
+    if (g->status == HSP_OK) {
+        g->status = hsp_epoch_tables_make(g->built, from, from != NULL ? &g->net : NULL, &g->action,
+                                          g->arena, &g->tables, &g->err);
+    }
+}
+
+static void make_blob(struct deed *d)
+{
+    struct prepare_group *g = d->group;
+    d->status = g->status;
+    d->err = g->err;
+    if (d->status == HSP_OK) {
+        const struct hsp_job_rec *rec = g->plan->job;
+        const struct hsp_package_job job = {.init_from = rec->spec->init_from,
+                                            .config_json = rec->config_json,
+                                            .ckpt_keep = rec->spec->ckpt_keep,
+                                            .term = g->term};
+        struct hsp_arena_position mark = hsp_arena_mark(g->arena);
+        d->status = hsp_epoch_package(g->built, &g->tables, &job, &g->action, g->names,
+                                      d->msg.u.prepare.rank, g->arena, &d->blob, &d->err);
+        hsp_arena_rewind(g->arena, mark);
+    }
+    d->msg.blob = d->blob.data;
+    d->msg.blob_len = (uint32_t)d->blob.len;
+}
+
+/* False: the time is over, and more packages are to be made. */
+static bool make_packages(struct hsp_batch *b, uint64_t begin)
+{
+    for (struct prepare_group *g = b->groups; g != NULL && !b->tabled; g = g->next) {
+        make_tables(g);
+    }
+    b->tabled = true;
+    while (b->n_made < b->n_deeds) {
+        struct deed *d = &b->deeds[b->n_made];
+        if (d->act.type == HSP_ACT_PREPARE) {
+            make_blob(d);
+        }
+        b->n_made++;
+        if (d->act.type == HSP_ACT_PREPARE && uv_hrtime() - begin > PIECE_NS) {
+            return b->n_made == b->n_deeds;
+        }
+    }
+    return true;
+}
+
+static void run_writing(struct hsp_app_task *work)
+{
+    struct writing *w = (struct writing *)work;
+    uint64_t begin = uv_hrtime();
+    if (!w->written) {
+        w->status = write_all(w);
+        w->written = w->status == HSP_OK;
+    }
+    while (w->written && w->at != NULL && make_packages(w->at, begin)) {
+        w->at = w->at != w->last ? w->at->next : NULL;
+    }
+}
+
+/* ---- on the loop ---- */
+
+/* What has been made may be performed; a batch that is whole may be gone after that. */
+static void tell_made(struct writing *w)
+{
+    while (w->untold != NULL) {
+        struct hsp_batch *b = w->untold;
+        b->on_disk = true;
+        b->n_ready = b->n_made;
+        if (b == w->at) {
+            break;
+        }
+        w->untold = b != w->last ? b->next : NULL;
+    }
+    for (struct hsp_batch *b = w->untold; b != NULL; b = b != w->last ? b->next : NULL) {
+        b->on_disk = true;
+    }
+}
+
+static void done_writing(struct hsp_app_task *work)
+{
+    struct writing *w = (struct writing *)work;
+    struct hsp_app *a = work->app;
+    bool stuck = w->status != HSP_OK, more = !stuck && w->at != NULL && !a->closing;
+    a->writing = false;
+    if (w->status == HSP_ENOMEM || (stuck && a->n_batches > WAITING_MAX)) {
+        hsp_app_fail(a, "the state cannot be written", &w->err);
+    } else if (stuck) {
+        hsp_app_stuck(a, &w->err);
+    } else {
+        hsp_app_unstuck(a);
+        tell_made(w);
+    }
+    if (more && !a->failed) {
+        a->writing = hsp_app_queue(a, &w->work);
+        if (!a->writing) {
+            (void)hsp_err_nomem(&w->err, "the writing of rows");
+            hsp_app_fail(a, "packages cannot be made", &w->err);
+        }
+    }
+    if (!a->writing) {
+        free(w);
+    }
+    if (!stuck) {
+        hsp_app_perform_rest(a);
+        hsp_app_write_on(a);
+    }
+}
+
+void hsp_app_write_on(struct hsp_app *a)
+{
+    if (uv_is_active((uv_handle_t *)&a->retry) && a->stuck) {
+        return; /* soon */
+    }
+    struct hsp_batch *first = a->head;
+    while (first != NULL && first->on_disk) {
+        first = first->next;
+    }
+    if (first == NULL || a->writing || a->failed) {
+        return;
+    }
+    struct writing *w = calloc(1, sizeof *w);
+    struct hsp_err err = {0};
+    if (w != NULL) {
+        w->work.run = run_writing;
+        w->work.done = done_writing;
+        w->first = w->at = w->untold = first;
+        w->last = a->tail;
+        w->store = a->store;
+    }
+    a->writing = w != NULL && hsp_app_queue(a, &w->work);
+    if (!a->writing) {
+        free(w);
+        (void)hsp_err_nomem(&err, "the writing of rows");
+        hsp_app_fail(a, "the state cannot be written", &err);
+    }
+}

@@ -1,0 +1,20 @@
+/* Writes the rows of batches to the disk and makes the packages of their PREPAREs, on a pool
+ * thread.
+ *
+ * All batches that wait are written in one transaction, so a slow disk makes groups, not queues.
+ * Then their packages are made piece by piece: what is made is sent while the next packages are
+ * made, for those of a thousand devices take seconds. Example: packages of 4 ms for five devices
+ * leave as three after 12 ms and two after 20 ms.
+ *
+ * Purity:    shell (libuv, SQLite, clock).
+ * Bounds:    16384 batches wait for a disk that takes nothing; with more the process ends.
+ */
+#ifndef HSP_COMMIT_H
+#define HSP_COMMIT_H
+
+struct hsp_app;
+
+/* Starts writing what waits, unless a thread is at it or the disk is to be tried later. */
+void hsp_app_write_on(struct hsp_app *a);
+
+#endif

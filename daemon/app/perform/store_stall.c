@@ -1,0 +1,52 @@
+#include "daemon/app/perform/store_stall.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "daemon/app/api/pending_requests.h"
+#include "daemon/app/feed/event_log.h"
+#include "daemon/app/state/app_state.h"
+#include "proto/base/str.h"
+#include "proto/host/sd_notify.h"
+
+static void tell(struct hsp_app *a, bool written, const char *reason)
+{
+    struct hsp_fact f = {.type = written ? "store.written" : "store.stuck",
+                         .severity = written ? HSP_SEV_NOTICE : HSP_SEV_ERROR,
+                         .node = "",
+                         .reason = reason};
+    hsp_app_fact(a, &f);
+}
+
+void hsp_app_stuck(struct hsp_app *a, const struct hsp_err *why)
+{
+    hsp_app_retry_later(a);
+    if (a->stuck) {
+        return;
+    }
+    a->stuck_at = hsp_app_core_now(a);
+    a->stuck = true;
+    hsp_str_printf(
+        a->stuck_why, sizeof a->stuck_why,
+        "%s/state.db: %s; training goes on, nothing can be changed until it can be written",
+        a->cfg->state_dir, why->msg);
+    tell(a, false, a->stuck_why);
+    char text[2 * HSP_TEXT_MAX];
+    hsp_str_printf(text, sizeof text,
+                   "%s; this request is kept and counts as soon as it is on disk", a->stuck_why);
+    hsp_app_pending_end(a, HSP_ENOSPC, text);
+}
+
+void hsp_app_unstuck(struct hsp_app *a)
+{
+    char text[96];
+    if (!a->stuck) {
+        return;
+    }
+    a->stuck = false;
+    hsp_msec stood = hsp_app_now() - a->stood - a->stuck_at;
+    a->stood += stood;
+    (void)snprintf(text, sizeof text, "the state is written again after %" PRIu64 " s",
+                   stood / 1000);
+    tell(a, true, text);
+}

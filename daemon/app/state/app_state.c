@@ -1,0 +1,57 @@
+#include "daemon/app/state/app_state.h"
+
+#include <time.h>
+
+hsp_msec hsp_app_now(void)
+{
+    return uv_hrtime() / 1000000u;
+}
+
+int64_t hsp_app_unix_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t); /* cannot fail with this clock */
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+hsp_msec hsp_app_core_now(const struct hsp_app *a)
+{
+    return a->stuck ? a->stuck_at : hsp_app_now() - a->stood;
+}
+
+hsp_msec hsp_app_core_due(const struct hsp_app *a, hsp_msec at)
+{
+    return a->stuck || at > UINT64_MAX - a->stood ? UINT64_MAX : at + a->stood;
+}
+
+void hsp_app_fail(struct hsp_app *a, const char *what, const struct hsp_err *err)
+{
+    if (!a->failed) {
+        hsp_log(a->log, HSP_LOG_ERROR, "app",
+                "%s: %s; ending, the next start reloads what is stored", what, err->msg);
+    }
+    a->failed = true;
+    uv_stop(a->loop);
+}
+
+void hsp_app_retry_later(struct hsp_app *a)
+{
+    if (!a->closing && !uv_is_active((uv_handle_t *)&a->retry)) {
+        (void)uv_timer_again(&a->retry); /* has a callback */
+    }
+}
+
+void hsp_app_settle(struct hsp_app *a)
+{
+    a->settle(a);
+}
+
+void hsp_app_try_end(struct hsp_app *a)
+{
+    if (a->closing && a->net_closed && a->http_closed && a->n_works == 0 && a->n_handles == 0 &&
+        a->on_closed != NULL) {
+        void (*on_closed)(struct hsp_app *) = a->on_closed;
+        a->on_closed = NULL;
+        on_closed(a);
+    }
+}

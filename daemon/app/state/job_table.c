@@ -1,0 +1,248 @@
+#include "daemon/app/state/job_table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/app/state/app_state.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
+#include "proto/base/str.h"
+#include "proto/base/vec.h"
+
+struct hsp_app_job *hsp_app_job_find(struct hsp_app *a, uint32_t id)
+{
+    for (size_t i = 0; i < a->n_jobs; i++) {
+        if (a->jobs[i].id == id) {
+            return &a->jobs[i];
+        }
+    }
+    return NULL;
+}
+
+struct hsp_app_job *hsp_app_job_add(struct hsp_app *a, uint32_t id, struct hsp_job_rec *rec)
+{
+    if (!hsp_grow(&a->jobs, &a->cap_jobs, a->n_jobs + 1, sizeof *a->jobs, HSP_MAX_JOBS + 1)) {
+        (void)hsp_job_rec_unref(rec);
+        return NULL;
+    }
+    struct hsp_app_job *j = &a->jobs[a->n_jobs++];
+    *j = (struct hsp_app_job){.id = id, .rec = rec};
+    return j;
+}
+
+static void job_fini(struct hsp_app_job *j)
+{
+    for (size_t i = 0; i < j->n_plans; i++) {
+        (void)hsp_plan_rec_unref(j->plans[i].rec);
+    }
+    (void)hsp_plan_rec_unref(j->result);
+    (void)hsp_job_rec_unref(j->rec);
+    free(j->plans);
+    free(j->epochs);
+    free(j->measured);
+}
+
+void hsp_app_job_remove(struct hsp_app *a, uint32_t id)
+{
+    struct hsp_app_job *j = hsp_app_job_find(a, id);
+    if (j != NULL) {
+        job_fini(j);
+        size_t at = (size_t)(j - a->jobs);
+        memmove(j, j + 1, (a->n_jobs - at - 1) * sizeof *j);
+        a->n_jobs--;
+    }
+    for (size_t i = 0; i < a->n_unreadable; i++) {
+        if (a->unreadable[i].id == id) {
+            a->unreadable[i] = a->unreadable[--a->n_unreadable];
+        }
+    }
+}
+
+void hsp_app_jobs_free(struct hsp_app *a)
+{
+    for (size_t i = 0; i < a->n_jobs; i++) {
+        job_fini(&a->jobs[i]);
+    }
+    free(a->jobs);
+    free(a->unreadable);
+    a->jobs = NULL;
+    a->unreadable = NULL;
+    a->n_jobs = a->n_unreadable = 0;
+}
+
+const char *hsp_app_job_name(struct hsp_app *a, uint32_t id)
+{
+    const struct hsp_app_job *j = id != 0 ? hsp_app_job_find(a, id) : NULL;
+    const struct hsp_job *core = j == NULL ? hsp_cluster_job(a->cluster, id) : NULL;
+    return j != NULL ? j->rec->spec->name : core != NULL ? core->name : "";
+}
+
+const char *hsp_app_job_fault(const struct hsp_app *a, uint32_t id)
+{
+    for (size_t i = 0; i < a->n_unreadable; i++) {
+        if (a->unreadable[i].id == id) {
+            return a->unreadable[i].why;
+        }
+    }
+    return NULL;
+}
+
+struct hsp_plan_rec *hsp_app_plan_find(struct hsp_app_job *j, uint64_t no)
+{
+    for (size_t i = 0; no != 0 && i < j->n_plans; i++) {
+        if (j->plans[i].no == no) {
+            return j->plans[i].rec;
+        }
+    }
+    return NULL;
+}
+
+bool hsp_app_plan_add(struct hsp_app_job *j, uint64_t no, struct hsp_plan_rec *rec)
+{
+    if (!hsp_grow(&j->plans, &j->cap_plans, j->n_plans + 1, sizeof *j->plans, 65536)) {
+        (void)hsp_plan_rec_unref(rec);
+        return false;
+    }
+    j->plans[j->n_plans++] = (struct hsp_app_plan){no, rec};
+    return true;
+}
+
+void hsp_app_plan_drop(struct hsp_app_job *j, uint64_t no)
+{
+    for (size_t i = 0; i < j->n_plans; i++) {
+        if (j->plans[i].no == no) {
+            (void)hsp_plan_rec_unref(j->plans[i].rec);
+            memmove(&j->plans[i], &j->plans[i + 1], (j->n_plans - i - 1) * sizeof *j->plans);
+            j->n_plans--;
+            return;
+        }
+    }
+}
+
+void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l)
+{
+    if (j->n_epochs == HSP_APP_EPOCHS) {
+        memmove(j->epochs, j->epochs + 1, (j->n_epochs - 1) * sizeof *j->epochs);
+        j->n_epochs--;
+    }
+    if (hsp_grow(&j->epochs, &j->cap_epochs, j->n_epochs + 1, sizeof *j->epochs, HSP_APP_EPOCHS)) {
+        j->epochs[j->n_epochs++] =
+            *l; /* without memory the table is shorter; nothing depends on it */
+    }
+}
+
+/* ---- at the start ---- */
+
+/* From now on the job is one whose files are not here, for the reason that is in @err. */
+static enum hsp_status set_aside(struct hsp_app *a, uint32_t id, const char *key,
+                                 struct hsp_err *err)
+{
+    if (err->code == HSP_ENOMEM ||
+        !hsp_grow(&a->unreadable, &a->cap_unreadable, a->n_unreadable + 1, sizeof *a->unreadable,
+                  HSP_MAX_JOBS + 1)) {
+        return hsp_err_wrap(err, "row %s", key);
+    }
+    hsp_app_job_remove(a, id);
+    struct hsp_app_unreadable *u = &a->unreadable[a->n_unreadable++];
+    u->id = id;
+    hsp_str_printf(u->why, sizeof u->why, "stored row %s is not readable: %s", key, err->msg);
+    *err = (struct hsp_err){0};
+    return HSP_OK;
+}
+
+static enum hsp_status load_job(struct hsp_app *a, const struct hsp_cluster_row *row,
+                                struct hsp_err *err)
+{
+    struct hsp_job_rec *rec;
+    unsigned id = 0;
+    if (sscanf(row->key, "app/job/%u", &id) != 1) {
+        return HSP_OK;
+    }
+    enum hsp_status st = hsp_job_rec_decode(row->value, row->len, &rec, err);
+    if (st != HSP_OK) {
+        return set_aside(a, id, row->key, err);
+    }
+    return hsp_app_job_add(a, id, rec) != NULL ? HSP_OK : hsp_err_nomem(err, "a job");
+}
+
+static enum hsp_status load_plan(struct hsp_app *a, const struct hsp_cluster_row *row,
+                                 struct hsp_err *err)
+{
+    struct hsp_plan_rec *rec;
+    unsigned id = 0;
+    uint64_t no = 0;
+    if (sscanf(row->key, "app/plan/%u/%" SCNu64, &id, &no) != 2) {
+        return HSP_OK;
+    }
+    struct hsp_app_job *j = hsp_app_job_find(a, id);
+    if (j == NULL) {
+        return HSP_OK; /* of a job that cannot be read, or is not there */
+    }
+    enum hsp_status st = hsp_plan_rec_decode(row->value, row->len, j->rec, &rec, err);
+    if (st != HSP_OK) {
+        return set_aside(a, id, row->key, err);
+    }
+    return hsp_app_plan_add(j, no, rec) ? HSP_OK : hsp_err_nomem(err, "a job");
+}
+
+enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_row *rows, uint32_t n,
+                                  struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
+        st = load_job(a, &rows[i], err);
+    }
+    for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
+        st = load_plan(a, &rows[i], err);
+    }
+    return st;
+}
+
+static void recall_event(void *arg, uint64_t number, const char *json)
+{
+    struct hsp_app_job *j = arg;
+    struct hsp_epoch_line l;
+    (void)number;
+    if (strstr(json, "\"type\":\"admin.submit\"") != NULL) {
+        j->n_epochs = 0; /* what came before belongs to an older job of that name */
+    }
+    if (hsp_epoch_line_read(json, &l)) {
+        hsp_app_epoch_add(j, &l);
+    }
+}
+
+static void recall_metric(void *arg, uint64_t number, const char *json)
+{
+    struct hsp_app_job *j = arg;
+    cJSON *o = cJSON_Parse(json);
+    double loss = 0, seconds = 0;
+    if (hsp_feed_number(o, "loss", &loss) && hsp_feed_number(o, "seconds", &seconds)) {
+        j->have_step = true;
+        j->step = (struct hsp_m_step){.step = number, .loss = loss, .seconds = seconds};
+    }
+    cJSON_Delete(o);
+}
+
+void hsp_app_jobs_recall(struct hsp_app *a)
+{
+    struct hsp_err err = {0};
+    for (size_t i = 0; i < a->n_jobs; i++) {
+        struct hsp_app_job *j = &a->jobs[i];
+        const struct hsp_job *core = hsp_cluster_job(a->cluster, j->id);
+        uint64_t since = core != NULL && core->stable > 8 ? core->stable - 8 : 0;
+        const char *name = j->rec->spec->name;
+        if (core != hsp_cluster_job_by_name(a->cluster, name)) {
+            continue; /* what is stored under the name is of the newest job of it */
+        }
+        enum hsp_status st =
+            hsp_store_events(a->store, name, 0, HSP_STORE_EVENTS_MAX, recall_event, j, &err);
+        if (st == HSP_OK) {
+            st = hsp_store_metrics(a->store, name, since, 16, recall_metric, j, &err);
+        }
+        if (st != HSP_OK) {
+            hsp_log(a->log, HSP_LOG_WARN, "store", "history of %s is not shown: %s", name, err.msg);
+        }
+    }
+}

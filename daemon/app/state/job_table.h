@@ -1,0 +1,76 @@
+/* Keeps the jobs of the coordinator with their plans and epochs, and reads their rows at the start.
+ *
+ * Role:      the core knows what a job may have; this table has its texts: the record, the kept
+ *            plans and what status shows. Rows in the store: app/job/ID and app/plan/ID/NUMBER.
+ * Purity:    pure, but for hsp_app_jobs_recall, which reads the store and writes to the log.
+ * Ownership: the app's; a record is counted.
+ * Bounds:    HSP_MAX_JOBS + 1 jobs, HSP_APP_EPOCHS lines of epochs for each.
+ */
+#ifndef HSP_JOB_TABLE_H
+#define HSP_JOB_TABLE_H
+#include "daemon/app/http/prometheus.h"
+#include "daemon/app/plans/job_record.h"
+#include "daemon/app/plans/plan_request.h"
+#include "daemon/app/store/event_line.h"
+
+#define HSP_APP_EPOCHS 64 /* newest lines of a job's epochs table that status shows */
+
+struct hsp_app;
+
+struct hsp_app_plan {
+    uint64_t no;
+    struct hsp_plan_rec *rec; /* counted */
+};
+
+struct hsp_app_job {
+    uint32_t id;
+    struct hsp_job_rec *rec; /* counted */
+    size_t n_plans, cap_plans;
+    struct hsp_app_plan *plans;
+    uint64_t result_ticket; /* of the answer that may be kept */
+    struct hsp_plan_rec *result;
+    uint64_t key_epoch; /* whose key is below */
+    uint8_t key[HSP_KEY_BYTES];
+    size_t n_epochs, cap_epochs;
+    struct hsp_epoch_line *epochs; /* oldest first */
+    size_t n_measured;
+    struct hsp_device_measured *measured; /* owned: by its last steps that were recorded */
+    uint64_t traced;                      /* epoch whose steps were recorded for that; 0 none */
+    bool have_step;
+    struct hsp_m_step step; /* the newest; arrays not valid */
+    struct hsp_job_metrics metrics;
+};
+
+/* A job whose stored rows cannot be read, by this version at least. The rows stay. */
+struct hsp_app_unreadable {
+    uint32_t id;
+    char why[HSP_TEXT_MAX];
+};
+
+/* NULL: unknown. */
+struct hsp_app_job *hsp_app_job_find(struct hsp_app *a, uint32_t id);
+/* Takes over the caller's reference. NULL: no memory. */
+struct hsp_app_job *hsp_app_job_add(struct hsp_app *a, uint32_t id, struct hsp_job_rec *rec);
+void hsp_app_job_remove(struct hsp_app *a, uint32_t id);
+/* Why the rows of a job cannot be read, naming the row; NULL: they can, or there is no such job. */
+const char *hsp_app_job_fault(const struct hsp_app *a, uint32_t id);
+/* "": unknown. */
+const char *hsp_app_job_name(struct hsp_app *a, uint32_t id);
+
+/* NULL: not kept. Borrowed. */
+struct hsp_plan_rec *hsp_app_plan_find(struct hsp_app_job *j, uint64_t no);
+/* Takes over @rec. False: no memory. */
+bool hsp_app_plan_add(struct hsp_app_job *j, uint64_t no, struct hsp_plan_rec *rec);
+void hsp_app_plan_drop(struct hsp_app_job *j, uint64_t no);
+/* The oldest line goes when there are HSP_APP_EPOCHS. */
+void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l);
+
+/* Reads the rows of this table among the stored ones. A job of which one row cannot be read is only
+ * known as such. HSP_ENOMEM. */
+enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_row *rows, uint32_t n,
+                                  struct hsp_err *err);
+/* Reads back what the feed and the metrics tell of jobs that were there before. */
+void hsp_app_jobs_recall(struct hsp_app *a);
+void hsp_app_jobs_free(struct hsp_app *a);
+
+#endif

@@ -1,0 +1,200 @@
+#include "daemon/cluster/attempt_advance.h"
+
+#include "daemon/cluster/attempt_end.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/job_data.h"
+#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/rows.h"
+
+static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, struct hsp_job *j)
+{
+    const struct hsp_cl_epoch *e = &j->att;
+    struct hsp_prepare_action *p = hsp_ci_alloc(c, 1, sizeof(*p));
+    struct hsp_prepare_peer *peers = hsp_ci_alloc(c, e->n_peers, sizeof(*peers));
+    if (c->failed) {
+        return p;
+    }
+    for (uint32_t i = 0; i < e->n_peers; i++) {
+        peers[i].device = e->peers[i].device;
+        peers[i].address = hsp_ci_printf(c, "%s", hsp_ci_device(c, peers[i].device)->address);
+    }
+    *p = (struct hsp_prepare_action){e->n_peers, peers, e->n_sources, e->sources, e->n_keepers};
+    return p;
+}
+
+static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank,
+                         const struct hsp_prepare_action *shared)
+{
+    struct hsp_cl_epoch *e = &j->att;
+    const struct hsp_ckpt_mark none = {0};
+    const struct hsp_ckpt_mark *ckpt = e->mode == HSP_MODE_RESTORE ? &j->origin_ckpt : &none;
+    struct hsp_msg m = {.type = HSP_MSG_PREPARE,
+                        .epoch = e->epoch,
+                        .u.prepare = {.job = j->id,
+                                      .job_name = j->name,
+                                      .device = HSP_DEVICE_INDEX(e->peers[rank].device),
+                                      .rank = rank,
+                                      .n_ranks = e->n_ranks,
+                                      .n_keepers = e->n_keepers,
+                                      .n_peers = e->n_peers,
+                                      .mode = e->mode,
+                                      .plan = e->plan,
+                                      .from_plan = e->from_plan,
+                                      .step = e->mode == HSP_MODE_SWITCH ? 0 : e->step,
+                                      .base_epoch = e->base_epoch,
+                                      .steps = j->steps,
+                                      .checkpoint_every = j->checkpoint_every,
+                                      .data_path = j->data_path,
+                                      .checkpoint_path = j->checkpoint_path,
+                                      .checkpoint_shared = j->checkpoint_shared,
+                                      .ckpt_term = ckpt->term,
+                                      .ckpt_epoch = ckpt->epoch,
+                                      .ckpt_content = ckpt->content,
+                                      .data_tls = e->data_tls,
+                                      .trusted_network = e->trusted}};
+    hsp_ci_send(c, hsp_ci_node(c, e->peers[rank].device)->conn, &m);
+    if (c->failed) {
+        return;
+    }
+    struct hsp_action *a = &c->actions[c->n_actions - 1];
+    a->type = HSP_ACT_PREPARE;
+    a->job = j->id;
+    a->plan_no = e->plan;
+    a->u.prepare = shared;
+    e->peers[rank].prepare_sent = true;
+}
+
+/* Each connection is told of by both of its ends. */
+static struct hsp_links links_of(const struct hsp_cl_epoch *e)
+{
+    struct hsp_links n = {0};
+    for (uint32_t i = 0; i < e->n_peers; i++) {
+        n.shm += e->peers[i].links.shm;
+        n.local += e->peers[i].links.local;
+        n.tls += e->peers[i].links.tls;
+        n.tcp += e->peers[i].links.tcp;
+    }
+    return (struct hsp_links){n.shm / 2, n.local / 2, n.tls / 2, n.tcp / 2};
+}
+
+static void go(struct hsp_cluster *c, struct hsp_job *j)
+{
+    struct hsp_cl_epoch *e = &j->att;
+    struct hsp_job_plan *p = hsp_ci_plan(j, e->plan);
+    e->links = links_of(e);
+    e->phase = HSP_ATT_GO;
+    e->deadline_ms = HSP_NEVER;
+    e->trace.go_ms = c->now_ms;
+
+    /* A layout used before may have versions; nodes that joined since know none of them. */
+    if (!p->started) {
+        p->since = c->next_incarnation;
+    }
+    p->started = true;
+    hsp_ci_store_plan(c, j, p);
+    hsp_ci_store_job(c, j);
+    struct hsp_fact *f =
+        hsp_ci_fact(c, "switch.phase", HSP_SEV_INFO, j, NULL, "epoch %llu %s",
+                    (unsigned long long)e->epoch, e->mode == HSP_MODE_SWITCH ? "armed" : "starts");
+    if (f != NULL) {
+        f->epoch = e->epoch;
+    }
+}
+
+static void send_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_epoch_peer *p)
+{
+    struct hsp_msg m = {.epoch = j->att.epoch};
+    if (j->att.mode == HSP_MODE_SWITCH) {
+        m.type = HSP_MSG_ARM;
+        m.u.devref.job = j->id;
+        m.u.devref.device = HSP_DEVICE_INDEX(p->device);
+    } else {
+        m.type = HSP_MSG_START;
+        m.u.start = (struct hsp_m_start){j->id, HSP_DEVICE_INDEX(p->device), j->att.step};
+    }
+    hsp_ci_send(c, hsp_ci_node(c, p->device)->conn, &m);
+    p->go_sent = true;
+}
+
+/* Peer @d keeps the attempt from going on. */
+static void missed(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, const char *why)
+{
+    if (hsp_ci_refuse_keeper(c, j, d, why)) {
+        hsp_ci_attempt_refused(c, j, why); /* the job can do without */
+    } else {
+        hsp_ci_attempt_fail(c, j, why);
+    }
+}
+
+static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
+{
+    struct hsp_cl_epoch *e = &j->att;
+    for (uint32_t i = 0; i < e->n_peers; i++) {
+        const struct hsp_cluster_node *n = hsp_ci_node(c, e->peers[i].device);
+        if (n->conn == 0 || !hsp_ci_device(c, e->peers[i].device)->up) {
+            if (c->now_ms >= e->deadline_ms) {
+                missed(c, j, e->peers[i].device,
+                       hsp_ci_printf(c, "%s did not come up",
+                                     hsp_ci_device_name(c, e->peers[i].device)));
+            }
+            return;
+        }
+    }
+    e->phase = HSP_ATT_PREPARING;
+    e->deadline_ms = c->now_ms + c->cfg.prepare_ms;
+    e->trace.prepare_ms = c->now_ms;
+}
+
+static void timed_out(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d)
+{
+    if (j->n_facts < HSP_CLUSTER_FACTS && !hsp_ci_device(c, d)->keeper) {
+        j->facts[j->n_facts++] = (struct hsp_plan_fact){HSP_FACT_TIMEOUT, d, d, 0};
+    }
+    missed(c, j, d,
+           hsp_ci_printf(c, "%s did not get ready within %u ms", hsp_ci_device_name(c, d),
+                         c->cfg.prepare_ms));
+}
+
+void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j)
+{
+    struct hsp_cl_epoch *e = &j->att;
+    if (e->phase == HSP_ATT_WAIT_UP) {
+        wait_up(c, j);
+    }
+    if (e->epoch != 0 && e->phase == HSP_ATT_PREPARING) {
+        const struct hsp_prepare_action *shared = NULL;
+        bool ready = true;
+        for (uint32_t i = 0; i < e->n_peers; i++) {
+            struct hsp_epoch_peer *p = &e->peers[i];
+            if (!p->ready && c->now_ms >= e->deadline_ms) {
+                timed_out(c, j, p->device);
+                return;
+            }
+            if (!p->prepare_sent && hsp_ci_node(c, p->device)->conn != 0) {
+                shared = shared != NULL ? shared : prepare_action(c, j);
+                send_prepare(c, j, i, shared);
+            }
+            ready = ready && p->ready;
+        }
+        if (ready && hsp_ci_data_agrees(c, j)) {
+            e->trace.ready_ms = c->now_ms;
+            go(c, j);
+        }
+    }
+    if (e->epoch != 0 && e->phase == HSP_ATT_GO) {
+        bool all = true;
+        for (uint32_t i = 0; i < e->n_peers; i++) {
+            struct hsp_epoch_peer *p = &e->peers[i];
+            if (!p->go_sent && !p->started && hsp_ci_node(c, p->device)->conn != 0) {
+                send_go(c, j, p);
+            }
+            all = all && p->started;
+        }
+        if (all) {
+            hsp_ci_promote(c, j);
+        }
+    }
+}

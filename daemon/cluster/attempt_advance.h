@@ -1,0 +1,16 @@
+/* Brings an attempt, the next epoch of a job, from its number to GO (decision D8).
+ *
+ *   WAIT_UP --all executors up--> PREPARING --all READY--> GO --all STARTED, or a vote--> runs
+ *
+ * The number is stored (burned) before a message is sent. Before GO an attempt can be dropped
+ * without harm: executors have only taken memory and connections. GO is stored before ARM or
+ * START leaves; after GO a loss seals everything up to this epoch. */
+#ifndef HSP_ATTEMPT_ADVANCE_H
+#define HSP_ATTEMPT_ADVANCE_H
+#include "daemon/cluster/cluster_state.h"
+
+/* Sends what the attempt of @j still needs, ends it when its time is over, promotes it when all
+ * have started. */
+void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j);
+
+#endif

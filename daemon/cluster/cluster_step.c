@@ -1,0 +1,436 @@
+#include "daemon/cluster/cluster_step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/admin.h"
+#include "daemon/cluster/attempt_end.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/cluster_check.h"
+#include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/epoch_messages.h"
+#include "daemon/cluster/epoch_peers.h"
+#include "daemon/cluster/health.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/job_state.h"
+#include "daemon/cluster/jobs.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/measure.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/node_check.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/plan_requests.h"
+#include "daemon/cluster/plan_results.h"
+#include "daemon/cluster/rows.h"
+#include "daemon/cluster/slow.h"
+#include "proto/base/arena.h"
+#include "proto/base/check.h"
+#include "proto/base/str.h"
+
+/* Everything one step may allocate: rows of one job with 4096 ranks are under 1 MiB, and a death of
+ * a node touches at most HSP_NODE_DEVICES jobs. */
+#define STEP_ARENA (256u << 20)
+
+void hsp_cluster_defaults(uint32_t detect_ms, struct hsp_cluster_config *ret)
+{
+    *ret = (struct hsp_cluster_config){.heartbeat_ms = detect_ms / 6 > 0 ? detect_ms / 6 : 1,
+                                       .suspect_ms = detect_ms / 4,
+                                       .dead_ms = detect_ms,
+                                       .seal_ms = 2 * detect_ms,
+                                       .prepare_ms = 20 * detect_ms,
+                                       .up_ms = detect_ms,
+                                       .state_wait_ms = 20 * detect_ms,
+                                       .retune_ms = 60000,
+                                       .slow_steps = 20,
+                                       .slow_ratio = 1.3,
+                                       .max_failures = 30,
+                                       .backoff_ms = 100,
+                                       .measures = 4,
+                                       .measure_ms = 10000,
+                                       .data_tls = true};
+}
+
+struct hsp_cluster *hsp_cluster_new(const struct hsp_cluster_config *cfg)
+{
+    struct hsp_cluster *c = calloc(1, sizeof(*c));
+    if (c == NULL) {
+        return NULL;
+    }
+    c->cfg = *cfg;
+    c->next_job = 1;
+    c->next_incarnation = 1;
+    c->next_ticket = 1;
+    hsp_ci_index_init(c);
+    c->arena = hsp_arena_new(STEP_ARENA);
+    return c->arena != NULL ? c : hsp_cluster_free(c);
+}
+
+struct hsp_cluster *hsp_cluster_free(struct hsp_cluster *c)
+{
+    if (c == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        hsp_ci_job_free(c->jobs[i]);
+    }
+    hsp_ci_index_fini(c);
+    hsp_ci_check_fini(c);
+    free(c->nodes);
+    free(c->actions);
+    hsp_arena_free(c->arena);
+    free(c);
+    return NULL;
+}
+
+static void begin(struct hsp_cluster *c, hsp_msec now)
+{
+    HSP_ASSERT(now >= c->now_ms);
+    c->now_ms = now;
+    c->n_actions = 0;
+    hsp_arena_reset(c->arena);
+}
+
+/* Nothing was left undone because it was not looked at. */
+static bool all_done(struct hsp_cluster *c)
+{
+    uint32_t n = c->n_actions;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        hsp_ci_look_node(c, &c->nodes[i]);
+    }
+    hsp_ci_look_jobs(c);
+    hsp_ci_advance(c);
+    return c->n_actions == n;
+}
+
+static enum hsp_status finish(struct hsp_cluster *c, struct hsp_actions *ret, struct hsp_err *err)
+{
+    if (c->failed) {
+        return hsp_err_nomem(err, "the coordinator");
+    }
+    HSP_DASSERT((hsp_cluster_check(c), true));
+    HSP_DASSERT(all_done(c));
+    ret->n = c->n_actions;
+    ret->item = c->actions;
+    return HSP_OK;
+}
+
+/* Makes the deadline @t at the latest. A time that has passed was looked at just now, so it is left
+ * out. */
+static void earlier(struct hsp_cluster *c, hsp_msec t)
+{
+    if (t > c->now_ms && t < c->due_ms) {
+        c->due_ms = t;
+    }
+}
+
+static void earlier_of_job(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    if (hsp_job_terminal(j->state)) {
+        return;
+    }
+    if (j->state == HSP_JOB_SEALING) {
+        earlier(c, j->seal_deadline_ms);
+    }
+    if (j->att.epoch != 0) {
+        earlier(c, j->att.deadline_ms);
+    }
+    earlier(c, j->retry_ms);
+    earlier(c, j->plan_retry_ms);
+    earlier(c, j->data_retry_ms);
+    earlier(c, j->keep_retry_ms);
+    earlier(c, j->state_deadline_ms);
+}
+
+/* Does what the facts allow, and finds out when time allows more. Most messages change nothing that
+ * this would look at: then it costs nothing. */
+static void look_around(struct hsp_cluster *c)
+{
+    if (c->now_ms >= c->due_ms) {
+        hsp_ci_look_jobs(c);
+    }
+    if (!c->stir) {
+        return;
+    }
+    hsp_ci_advance(c);
+    c->due_ms = c->n_away > 0 ? c->grace_ms : HSP_NEVER;
+    earlier(c, hsp_ci_measure_due(c));
+    earlier(c, hsp_ci_check_due(c));
+    earlier(c, hsp_ci_await_due(c));
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        earlier_of_job(c, c->jobs[i]);
+    }
+}
+
+/* A row says which devices its job held when it was written; what the epochs of live jobs use is
+ * the truth. */
+static void claim(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_cl_epoch *e,
+                  uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct hsp_node_device *d = hsp_ci_device(c, e->peers[i].device);
+        if (d->job != j->id && !hsp_ci_node_gone(hsp_ci_node(c, e->peers[i].device))) {
+            hsp_ci_lease(c, e->peers[i].device, j->id);
+            d->ask = HSP_ASK_NONE;
+        }
+    }
+}
+
+/* A node's death may be on disk without the loss it meant: the process ended between the two
+ * rows. */
+static bool member_gone(const struct hsp_cluster *c, const struct hsp_cl_epoch *e, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct hsp_cluster_node *node = hsp_ci_node(c, e->peers[i].device);
+        if (hsp_ci_node_gone(node) || node->incarnation != e->peers[i].incarnation) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What was under way when the last process ended. Attempts that had not gone burn their number;
+ * what had gone is waited for; everything else is sealed and asked again. */
+static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
+{
+    bool gone = j->att.epoch != 0 && j->att.phase == HSP_ATT_GO;
+    if (j->att.epoch != 0 && !gone) {
+        hsp_ci_epoch_fini(&j->att);
+    }
+    for (uint32_t i = j->n_plans; i-- > 0;) { /* not needed, only not yet erased; numbers burn */
+        uint64_t plan = j->plans[i].plan;
+        j->next_plan = plan >= j->next_plan ? plan + 1 : j->next_plan;
+        bool used = plan == j->cur.plan || plan == j->att.plan;
+        bool left = j->cur.epoch != 0 && j->cur.settled && plan < j->cur.plan;
+        if (hsp_ci_at_rest(j) || left || (!j->plans[i].started && !used)) {
+            hsp_ci_drop_plan(c, j, plan);
+        }
+    }
+    if (hsp_job_terminal(j->state)) {
+        return;
+    }
+    switch (j->state) {
+    case HSP_JOB_RUNNING:
+    case HSP_JOB_FINISHING: break;
+    case HSP_JOB_SWITCHING:
+        if (!gone) {
+            hsp_ci_job_move(c, j, HSP_JOB_RUNNING);
+        }
+        break;
+    case HSP_JOB_STARTING:
+        if (!gone) {
+            hsp_ci_job_move(c, j, HSP_JOB_PENDING);
+        }
+        break;
+    case HSP_JOB_RECOVERING:
+        if (!gone) {
+            hsp_ci_job_loss(c, j, "coordinator restarted");
+        }
+        break;
+    case HSP_JOB_SEALING:
+    case HSP_JOB_PAUSED: hsp_ci_job_loss(c, j, "coordinator restarted"); break;
+    case HSP_JOB_PENDING:
+    case HSP_JOB_DONE:
+    case HSP_JOB_FAILED:
+    case HSP_JOB_CANCELLED:
+    case HSP_JOB_SUSPENDED: break;
+    }
+    bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
+                j->state == HSP_JOB_FINISHING;
+    if ((runs &&
+         member_gone(c, &j->cur, j->cur.settled ? hsp_ci_lasting(&j->cur) : j->cur.n_peers)) ||
+        (gone && member_gone(c, &j->att, j->att.n_peers))) {
+        hsp_ci_job_loss(c, j, "a member was lost as the coordinator ended");
+    }
+    hsp_ci_free_leases(c, j);
+}
+
+enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster_row *rows,
+                                 uint32_t n, hsp_msec now_ms, struct hsp_actions *ret,
+                                 struct hsp_err *err)
+{
+    HSP_ASSERT(!c->loaded);
+    begin(c, now_ms);
+    /* nodes before jobs before plans, whatever the order of the rows */
+    static const char *const kinds[] = {"term", "node/", "job/", "plan/"};
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        for (uint32_t i = 0; i < n; i++) {
+            if (strncmp(rows[i].key, kinds[k], strlen(kinds[k])) == 0) {
+                enum hsp_status st = hsp_ci_load_row(c, &rows[i], err);
+                if (st != HSP_OK) {
+                    return st;
+                }
+            }
+        }
+    }
+    c->loaded = true;
+    c->term++;
+    c->grace_ms = now_ms + c->cfg.dead_ms;
+    hsp_ci_store_term(c);
+    hsp_ci_fact(c, "coordinator.started", HSP_SEV_NOTICE, NULL, NULL,
+                "term %llu, %u nodes, %u jobs", (unsigned long long)c->term, c->n_nodes, c->n_jobs);
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        struct hsp_job *j = c->jobs[i];
+        if (j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
+            j->state == HSP_JOB_FINISHING) {
+            claim(c, j, &j->cur, j->cur.settled ? hsp_ci_lasting(&j->cur) : j->cur.n_peers);
+        }
+        claim(c, j, &j->att, j->att.phase == HSP_ATT_GO ? j->att.n_peers : 0);
+    }
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        hsp_ci_watch_restore(c, c->jobs[i]);
+        resume_job(c, c->jobs[i]);
+    }
+    hsp_ci_look_jobs(c);
+    look_around(c);
+    return finish(c, ret, err);
+}
+
+/* ---- what agents say ---- */
+
+typedef void agent_call(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m);
+
+static void beat(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    hsp_ci_send(c, n->conn, m); /* the same number back */
+}
+
+static void echo(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    (void)c; /* W6: answered outside */
+    (void)n;
+    (void)m;
+}
+
+static void uplink(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    hsp_ci_uplink(c, n, &m->u.uplink);
+}
+
+static void checked(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    hsp_ci_checked(c, n, &m->u.checked);
+}
+
+static void health(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    hsp_ci_health(c, n, &m->u.health);
+}
+
+static void executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                          const struct hsp_msg *m)
+{
+    hsp_ci_executor_dead(c, n, &m->u.dead);
+}
+
+static void executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    hsp_ci_executor_up(c, n, &m->u.up);
+}
+
+static void leave(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    n->leaving = true;
+    hsp_ci_look_node(c, n);
+    hsp_ci_look_jobs(c);
+    hsp_str_printf(n->reason, sizeof(n->reason), "%s", m->u.leave.reason);
+    hsp_ci_fact(c, "node.leaving", HSP_SEV_NOTICE, NULL, n, "%s", m->u.leave.reason);
+}
+
+/* The shell collects traces (W8). */
+static void traced(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    (void)c;
+    (void)n;
+    (void)m;
+}
+
+/* By type; what has no place here no agent sends. */
+static agent_call *const agent_calls[] = {
+    [HSP_MSG_HEARTBEAT] = beat,
+    [HSP_MSG_READY] = hsp_ci_job_msg,
+    [HSP_MSG_PREPARE_FAILED] = hsp_ci_job_msg,
+    [HSP_MSG_STARTED] = hsp_ci_job_msg,
+    [HSP_MSG_SEALED] = hsp_ci_job_msg,
+    [HSP_MSG_STEP] = hsp_ci_job_msg,
+    [HSP_MSG_PEER_LOST] = hsp_ci_job_msg,
+    [HSP_MSG_EXECUTOR_DEAD] = executor_dead,
+    [HSP_MSG_EXECUTOR_UP] = executor_up,
+    [HSP_MSG_STOPPED] = hsp_ci_job_msg,
+    [HSP_MSG_RELEASED] = hsp_ci_job_msg,
+    [HSP_MSG_CHECKPOINTED] = hsp_ci_job_msg,
+    [HSP_MSG_FINISHED] = hsp_ci_job_msg,
+    [HSP_MSG_JOB_FAILED] = hsp_ci_job_msg,
+    [HSP_MSG_LEAVE] = leave,
+    [HSP_MSG_ECHO] = echo,
+    [HSP_MSG_UPLINK] = uplink,
+    [HSP_MSG_CHECKED] = checked,
+    [HSP_MSG_DEVICE_HEALTH] = health,
+    [HSP_MSG_TRACED] = traced,
+};
+
+static void agent_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_cluster_node *n,
+                        const struct hsp_m_hello *m)
+{
+    if (n != NULL && strcmp(m->node, n->name) != 0) { /* I3 */
+        hsp_ci_close(c, conn, "it said hello as another node");
+    } else {
+        hsp_ci_hello(c, conn, m);
+    }
+}
+
+static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m)
+{
+    struct hsp_cluster_node *n = hsp_ci_node_of_conn(c, conn);
+    if (m->type == HSP_MSG_HELLO) {
+        agent_hello(c, conn, n, &m->u.hello);
+        return;
+    }
+    if (n == NULL) {
+        hsp_ci_close(c, conn, "a message before hello");
+        return;
+    }
+    bool again = n->state == HSP_NODE_SUSPECT;
+    hsp_ci_node_heard(c, n);
+    if (again) {
+        hsp_ci_fact(c, "node.live", HSP_SEV_INFO, NULL, n, "heard again");
+        hsp_ci_look_node(c, n);
+    }
+    if (m->type < sizeof(agent_calls) / sizeof(agent_calls[0]) && agent_calls[m->type] != NULL) {
+        agent_calls[m->type](c, n, m);
+    } else {
+        hsp_ci_close(c, conn, "a message no agent sends");
+    }
+}
+
+enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *ev,
+                                 struct hsp_actions *ret, struct hsp_err *err)
+{
+    if (!c->loaded || c->failed || ev->now_ms < c->now_ms) {
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "event before load, after a failure or from the past");
+    }
+    begin(c, ev->now_ms);
+    hsp_ci_forgive_stall(c);
+    c->looked_ms = c->now_ms;
+    switch (ev->type) {
+    case HSP_EV_CONN_OPENED: break; /* nothing is known of it before its hello */
+    case HSP_EV_MSG: agent_msg(c, ev->conn, ev->u.msg); break;
+    case HSP_EV_CONN_CLOSED: hsp_ci_conn_closed(c, ev->conn); break;
+    case HSP_EV_TICK: hsp_ci_nodes_tick(c); break; /* W7: only now is silence silence */
+    case HSP_EV_ADMIN: hsp_ci_admin(c, &ev->u.admin); break;
+    case HSP_EV_PLAN_DONE: hsp_ci_plan_done(c, &ev->u.plan); break;
+    case HSP_EV_CONFIG: hsp_ci_reconfigure(c, ev->u.config); break;
+    case HSP_EV_UNREADABLE: hsp_ci_job_unreadable(c, &ev->u.unreadable); break;
+    }
+    if (ev->type >= HSP_EV_ADMIN) { /* rare, and may touch anything */
+        hsp_ci_look_jobs(c);
+    }
+    look_around(c);
+    return finish(c, ret, err);
+}
+
+hsp_msec hsp_cluster_deadline(const struct hsp_cluster *c)
+{
+    hsp_msec silence = hsp_ci_silence_due(c);
+    return silence < c->due_ms ? silence : c->due_ms;
+}

@@ -1,0 +1,66 @@
+#include "daemon/cluster/device_requests.h"
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/epoch_peers.h"
+#include "daemon/cluster/health.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/measure.h"
+#include "daemon/cluster/node_check.h"
+#include "daemon/cluster/outbox.h"
+
+static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t device)
+{
+    struct hsp_node_device *d = &n->dev[device];
+    struct hsp_job *j = hsp_ci_job(c, d->job);
+    struct hsp_msg m = {0};
+    if (d->ask == HSP_ASK_NONE || d->asked || n->conn == 0 || j == NULL) {
+        return;
+    }
+    const struct hsp_epoch_peer *p =
+        hsp_ci_peer(&j->cur, HSP_DEVICE(hsp_ci_index_of(c, n), device));
+    if (d->ask == HSP_ASK_RELEASE && p != NULL && !p->started &&
+        (uint32_t)(p - j->cur.peers) >= hsp_ci_lasting(&j->cur)) {
+        return; /* a source that has not yet left the epoch before: STARTED comes */
+    }
+    d->asked = true;
+    if (d->ask == HSP_ASK_STOP) {
+        m.type = HSP_MSG_STOP;
+        m.epoch = j->next_epoch - 1;
+        m.u.devref.job = j->id;
+        m.u.devref.device = device;
+    } else {
+        m.type = HSP_MSG_RELEASE;
+        m.epoch = j->cur.epoch;
+        m.u.release = (struct hsp_m_release){j->id, device, j->cur.plan};
+    }
+    hsp_ci_send(c, n->conn, &m);
+}
+
+void hsp_ci_nodes_advance(struct hsp_cluster *c)
+{
+    uint32_t *look, n_look = hsp_ci_take_look(c, &look);
+    hsp_ci_measure_advance(c);
+    hsp_ci_check_advance(c);
+    for (uint32_t i = 0; i < n_look; i++) {
+        struct hsp_cluster_node *n = &c->nodes[look[i]];
+        bool busy = false;
+        for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+            ask(c, n, d);
+            busy = busy || n->dev[d].job != 0;
+        }
+        hsp_ci_tell_drained(c, n);
+        if (busy || n->state != HSP_NODE_LIVE) {
+            continue;
+        }
+        if (n->draining && !n->drained_told) {
+            n->drained_told = true;
+            hsp_ci_fact(c, "node.drained", HSP_SEV_NOTICE, NULL, n, "%s", n->reason);
+        }
+        if (n->leaving && !n->bye_sent && n->conn != 0) {
+            struct hsp_msg m = {.type = HSP_MSG_BYE, .u.text.reason = "nothing is left here"};
+            hsp_ci_send(c, n->conn, &m);
+            n->bye_sent = true;
+        }
+    }
+}

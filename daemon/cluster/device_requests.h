@@ -1,0 +1,14 @@
+/* Tells agents what their devices have to give back, and tells nodes that nothing is left on
+ * them.
+ *
+ * A lease with ask STOP or RELEASE is told once per connection; a HELLO opens the question
+ * again. */
+#ifndef HSP_DEVICE_REQUESTS_H
+#define HSP_DEVICE_REQUESTS_H
+#include "daemon/cluster/cluster_state.h"
+
+/* Looks at the nodes that have changed: sends STOP, RELEASE and BYE, reports drained nodes,
+ * gives the next turns of measurements and checks. */
+void hsp_ci_nodes_advance(struct hsp_cluster *c);
+
+#endif

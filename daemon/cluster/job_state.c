@@ -1,0 +1,213 @@
+#include "daemon/cluster/job_state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/epoch_peers.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/plan_requests.h"
+#include "daemon/cluster/recover.h"
+#include "daemon/cluster/rows.h"
+#include "proto/base/check.h"
+#include "proto/base/size.h"
+#include "proto/base/str.h"
+
+#define MAX_PAUSE_MS 5000u /* between attempts */
+
+/* The states that may follow each state. */
+#define BIT(s) (1u << HSP_JOB_##s)
+static const uint32_t may_follow[] = {
+    [HSP_JOB_PENDING] = BIT(STARTING) | BIT(CANCELLED) | BIT(FAILED) | BIT(SUSPENDED),
+    [HSP_JOB_STARTING] = BIT(PENDING) | BIT(RUNNING) | BIT(SEALING) | BIT(DONE) | BIT(CANCELLED) |
+                         BIT(FAILED) | BIT(SUSPENDED),
+    [HSP_JOB_RUNNING] = BIT(SWITCHING) | BIT(SEALING) | BIT(FINISHING) | BIT(DONE) |
+                        BIT(CANCELLED) | BIT(FAILED) | BIT(SUSPENDED),
+    [HSP_JOB_SWITCHING] = BIT(RUNNING) | BIT(SEALING) | BIT(FINISHING) | BIT(DONE) |
+                          BIT(CANCELLED) | BIT(FAILED) | BIT(SUSPENDED),
+    [HSP_JOB_SEALING] = BIT(RECOVERING) | BIT(DONE) | BIT(CANCELLED) | BIT(FAILED),
+    [HSP_JOB_RECOVERING] =
+        BIT(RUNNING) | BIT(SEALING) | BIT(PAUSED) | BIT(DONE) | BIT(CANCELLED) | BIT(FAILED),
+    [HSP_JOB_PAUSED] = BIT(RECOVERING) | BIT(SEALING) | BIT(DONE) | BIT(CANCELLED) | BIT(FAILED),
+    [HSP_JOB_FINISHING] = BIT(DONE) | BIT(RUNNING) | BIT(SEALING) | BIT(CANCELLED) | BIT(FAILED),
+    [HSP_JOB_DONE] = 0,
+    [HSP_JOB_FAILED] = BIT(PENDING), /* resume */
+    [HSP_JOB_CANCELLED] = BIT(PENDING),
+    [HSP_JOB_SUSPENDED] = BIT(PENDING) | BIT(CANCELLED),
+};
+_Static_assert(HSP_ARRAY_LEN(may_follow) == HSP_JOB_SUSPENDED + 1, "an entry per state");
+
+void hsp_ci_job_move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to)
+{
+    if (j->state == to) {
+        return;
+    }
+    HSP_ASSERT((may_follow[j->state] >> to & 1) != 0);
+    j->state = to;
+    hsp_ci_look_jobs(c); /* shares depend on it */
+    const char *type = hsp_ci_printf(c, "job.%s", hsp_job_state_name(to));
+    struct hsp_fact *f = hsp_ci_fact(c, type, to == HSP_JOB_FAILED ? HSP_SEV_ERROR : HSP_SEV_NOTICE,
+                                     j, NULL, "%s", j->reason);
+    if (f != NULL) {
+        f->cause = hsp_ci_printf(c, "%s", j->cause);
+    }
+}
+
+void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fmt, ...)
+{
+    char text[sizeof(j->reason)];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut on purpose */
+    va_end(ap);
+    hsp_utf8_mend(text);
+    bool news = strcmp(text, j->reason) != 0;
+    (void)snprintf(j->reason, sizeof(j->reason), "%s", text);
+    if (j->state == HSP_JOB_RECOVERING && j->att.epoch == 0) {
+        hsp_ci_job_move(c, j, HSP_JOB_PAUSED);
+        hsp_ci_store_job(c, j);
+    } else if (news) {
+        hsp_ci_fact(c, "job.blocked", HSP_SEV_INFO, j, NULL, "%s", text);
+    }
+}
+
+void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
+                    const char *why)
+{
+    hsp_ci_cancel_plan(c, j);
+    hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
+    hsp_ci_job_move(c, j, to);
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        hsp_ci_ask(c, j->leases[i], HSP_ASK_STOP);
+    }
+    hsp_ci_epoch_fini(&j->cur);
+    hsp_ci_epoch_fini(&j->att);
+    j->n_held = 0;
+    j->suspending = false;
+    j->problem[0] = '\0';
+    j->state_deadline_ms = 0;
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        j->marks[i].seal = 0;
+    }
+    hsp_ci_store_job(c, j);
+    while (j->n_plans > 0) { /* behind the row that needs them no more */
+        hsp_ci_drop_plan(c, j, j->plans[0].plan);
+    }
+}
+
+void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *why)
+{
+    if (j->state == HSP_JOB_FINISHING) { /* it was to go elsewhere, and goes on here */
+        j->retry_ms = c->now_ms + MAX_PAUSE_MS;
+        return;
+    }
+    j->failures++;
+    if (j->failures > c->cfg.max_failures) {
+        hsp_ci_job_end(
+            c, j, HSP_JOB_FAILED,
+            hsp_ci_printf(c, "%u attempts without progress, the last: %s", j->failures - 1, why));
+    } else if (j->failures > 2) {
+        uint64_t pause = (uint64_t)c->cfg.backoff_ms
+                         << (j->failures - 3 < 10 ? j->failures - 3 : 10);
+        j->retry_ms = c->now_ms + (pause < MAX_PAUSE_MS ? pause : MAX_PAUSE_MS);
+    }
+}
+
+void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause)
+{
+    if (hsp_ci_at_rest(j) || j->state == HSP_JOB_PENDING) {
+        return;
+    }
+    uint64_t plan = j->att.epoch != 0 ? j->att.plan : 0;
+    hsp_ci_epoch_fini(&j->att);
+    const struct hsp_job_plan *p = hsp_ci_plan(j, plan);
+    if (p != NULL && !p->started) {
+        hsp_ci_drop_plan(c, j, plan);
+    }
+    hsp_ci_cancel_plan(c, j);
+    j->asked_valid = false;
+    hsp_str_printf(j->cause, sizeof(j->cause), "%s", cause);
+    j->detect_ms = c->now_ms;
+    j->sealed_ms = j->planned_ms = 0;
+    j->lost_from = j->stable;
+    j->seal_upto = j->next_epoch - 1;
+    j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
+    j->reason[0] = '\0';
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        j->marks[i].blamed = false;
+        j->marks[i].seal = 0;
+    }
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        hsp_device_id d = j->leases[i];
+        hsp_ci_ask(c, d, HSP_ASK_NONE); /* the next epoch releases what is then not needed */
+        if (!hsp_ci_node_gone(hsp_ci_node(c, d))) {
+            hsp_ci_mark(c, j, HSP_DEVICE_NODE(d))->seal = 1;
+            hsp_ci_held_drop_node(c, j, HSP_DEVICE_NODE(d));
+        }
+    }
+    if (j->state != HSP_JOB_SEALING) {
+        hsp_ci_job_move(c, j, HSP_JOB_SEALING);
+    }
+    hsp_ci_store_job(c, j);
+    hsp_ci_job_failure(c, j, cause);
+    if (!hsp_job_terminal(j->state) && c->now_ms < j->retry_ms) {
+        hsp_str_printf(j->reason, sizeof(j->reason), "%s", cause); /* status says it until then */
+    }
+}
+
+/* ---- devices of a job ---- */
+
+const struct hsp_cluster_node *hsp_ci_silent_node(const struct hsp_cluster *c,
+                                                  const struct hsp_job *j)
+{
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        const struct hsp_cluster_node *n = hsp_ci_node(c, j->leases[i]);
+        if (n->conn == 0 && !hsp_ci_node_gone(n)) {
+            return n;
+        }
+    }
+    return NULL;
+}
+
+bool hsp_ci_releasing(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        if (hsp_ci_device(c, j->leases[i])->ask != HSP_ASK_NONE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+hsp_device_id hsp_ci_leaver(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    for (uint32_t i = 0; i < hsp_ci_lasting(&j->cur); i++) {
+        if (hsp_ci_to_leave(c, j->cur.peers[i].device) != NULL) {
+            return j->cur.peers[i].device;
+        }
+    }
+    return HSP_NO_DEVICE;
+}
+
+/* ---- a job that is finishing ---- */
+
+bool hsp_ci_moves(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    return j->state == HSP_JOB_FINISHING && j->unwritten == j->cur.epoch &&
+           hsp_ci_leaver(c, j) != HSP_NO_DEVICE;
+}
+
+void hsp_ci_finishing_stays(struct hsp_cluster *c, struct hsp_job *j, const char *why)
+{
+    hsp_device_id d = hsp_ci_leaver(c, j);
+    const struct hsp_cluster_node *n = d != HSP_NO_DEVICE ? hsp_ci_node(c, d) : NULL;
+    if (n != NULL) {
+        hsp_ci_job_blocked(c, j, "%s: the final model cannot be written elsewhere: %s: %s%s",
+                           j->cause, why, "let another node join",
+                           n->draining ? hsp_ci_printf(c, ", or undrain %s", n->name) : "");
+    }
+}

@@ -1,0 +1,43 @@
+/* Moves a job from state to state: a loss, a failed attempt, its end, or the reason why it waits.
+ *
+ * The diagram stands in cluster_state.h. */
+#ifndef HSP_JOB_STATE_H
+#define HSP_JOB_STATE_H
+#include "daemon/cluster/cluster_state.h"
+
+/* Moves @j to state @to, which must be allowed, and tells. Does nothing when @j is in @to. */
+void hsp_ci_job_move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to);
+/* Says why @j does not run; told only when the text changes. */
+void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Ends @j in @to, a terminal state or SUSPENDED: stops its devices, forgets its epochs and
+ * layouts. */
+void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
+                    const char *why);
+/* Counts an attempt without progress and sets the pause before the next; too many end the job.
+ *
+ * @why   for people, when the job ends here. */
+void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *why);
+/* A member was lost: drops the attempt, seals all nodes of the job and counts a failure. */
+void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause);
+
+/* ---- devices of a job ---- */
+
+/* A node with devices of the job that is neither connected nor dead: it soon comes back or dies.
+ * NULL: none. */
+const struct hsp_cluster_node *hsp_ci_silent_node(const struct hsp_cluster *c,
+                                                  const struct hsp_job *j);
+/* True while a device of @j has not answered STOP or RELEASE. */
+bool hsp_ci_releasing(const struct hsp_cluster *c, const struct hsp_job *j);
+/* The first device of the epoch that is to go, itself or with its node, ranks before keepers.
+ * HSP_NO_DEVICE: none. */
+hsp_device_id hsp_ci_leaver(const struct hsp_cluster *c, const struct hsp_job *j);
+
+/* ---- a job that is finishing ---- */
+
+/* True when @j is finishing, its final model cannot be written, and a device of it is to go. */
+bool hsp_ci_moves(const struct hsp_cluster *c, const struct hsp_job *j);
+/* The move of @j cannot be done because of @why: its reason says what to do. */
+void hsp_ci_finishing_stays(struct hsp_cluster *c, struct hsp_job *j, const char *why);
+
+#endif

@@ -1,0 +1,151 @@
+#include "daemon/cluster/lookup.h"
+
+#include <string.h>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/outbox.h"
+#include "proto/base/size.h"
+#include "proto/op/op.h"
+
+static const char *const health_words[] = {"fine", "warned", "cordoned", "lost"};
+
+static const char *const job_state_words[] = {
+    [HSP_JOB_PENDING] = "pending",     [HSP_JOB_STARTING] = "starting",
+    [HSP_JOB_RUNNING] = "running",     [HSP_JOB_SWITCHING] = "switching",
+    [HSP_JOB_SEALING] = "sealing",     [HSP_JOB_RECOVERING] = "recovering",
+    [HSP_JOB_PAUSED] = "paused",       [HSP_JOB_FINISHING] = "finishing",
+    [HSP_JOB_DONE] = "done",           [HSP_JOB_FAILED] = "failed",
+    [HSP_JOB_CANCELLED] = "cancelled", [HSP_JOB_SUSPENDED] = "suspended",
+};
+_Static_assert(HSP_ARRAY_LEN(job_state_words) == HSP_JOB_SUSPENDED + 1, "a word per state");
+
+/* ---- nodes and devices ---- */
+
+struct hsp_cluster_node *hsp_ci_node(const struct hsp_cluster *c, hsp_device_id d)
+{
+    return &c->nodes[HSP_DEVICE_NODE(d)];
+}
+
+struct hsp_node_device *hsp_ci_device(const struct hsp_cluster *c, hsp_device_id d)
+{
+    return &c->nodes[HSP_DEVICE_NODE(d)].dev[HSP_DEVICE_INDEX(d)];
+}
+
+const char *hsp_ci_device_name(struct hsp_cluster *c, hsp_device_id d)
+{
+    return hsp_ci_printf(c, "%s/%u", hsp_ci_node(c, d)->name, HSP_DEVICE_INDEX(d));
+}
+
+const char *hsp_node_state_name(enum hsp_node_state s)
+{
+    static const char *const names[] = {"away", "live", "suspect", "dead", "left"};
+    return names[s];
+}
+
+const char *hsp_health_name(enum hsp_health h)
+{
+    return health_words[h];
+}
+
+bool hsp_ci_node_gone(const struct hsp_cluster_node *n)
+{
+    return n->state == HSP_NODE_DEAD || n->state == HSP_NODE_LEFT;
+}
+
+bool hsp_ci_device_unwell(const struct hsp_node_device *d)
+{
+    return d->health >= HSP_HEALTH_CORDON;
+}
+
+bool hsp_cluster_offers(const struct hsp_cluster_node *n, uint32_t device)
+{
+    const struct hsp_node_device *d = &n->dev[device];
+    return n->conn != 0 && !n->draining && !n->leaving && d->present && !hsp_ci_device_unwell(d);
+}
+
+const char *hsp_ci_to_leave(const struct hsp_cluster *c, hsp_device_id d)
+{
+    const struct hsp_cluster_node *n = hsp_ci_node(c, d);
+    return n->draining                                 ? "drain of"
+           : n->leaving                                ? "planned leave of"
+           : hsp_ci_device_unwell(hsp_ci_device(c, d)) ? "cordon of"
+                                                       : NULL;
+}
+
+bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (list[i] == d) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- jobs ---- */
+
+struct hsp_job *hsp_ci_job(const struct hsp_cluster *c, uint32_t id)
+{
+    if (id != 0 && id <= c->n_jobs && c->jobs[id - 1]->id == id) {
+        return c->jobs[id - 1];
+    }
+    for (uint32_t i = 0; id != 0 && i < c->n_jobs; i++) {
+        if (c->jobs[i]->id == id) {
+            return c->jobs[i];
+        }
+    }
+    return NULL;
+}
+
+const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id)
+{
+    return hsp_ci_job(c, id);
+}
+
+const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const char *name)
+{
+    const struct hsp_job *best = NULL; /* the live one, else the last submitted */
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        const struct hsp_job *j = c->jobs[i];
+        if (strcmp(j->name, name) == 0 && (best == NULL || hsp_job_terminal(best->state))) {
+            best = j;
+        }
+    }
+    return best;
+}
+
+const char *hsp_job_state_name(enum hsp_job_state s)
+{
+    return job_state_words[s];
+}
+
+bool hsp_job_terminal(enum hsp_job_state s)
+{
+    return s == HSP_JOB_DONE || s == HSP_JOB_FAILED || s == HSP_JOB_CANCELLED;
+}
+
+bool hsp_ci_at_rest(const struct hsp_job *j)
+{
+    return hsp_job_terminal(j->state) || j->state == HSP_JOB_SUSPENDED;
+}
+
+bool hsp_ci_job_runs(const struct hsp_job *j)
+{
+    return j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
+           j->state == HSP_JOB_FINISHING;
+}
+
+bool hsp_ci_attempt_gone(const struct hsp_job *j)
+{
+    return j->att.epoch != 0 && j->att.phase == HSP_ATT_GO;
+}
+
+struct hsp_job_plan *hsp_ci_plan(const struct hsp_job *j, uint64_t plan)
+{
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        if (j->plans[i].plan == plan) {
+            return &j->plans[i];
+        }
+    }
+    return NULL;
+}

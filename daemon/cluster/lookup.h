@@ -1,0 +1,48 @@
+/* Finds nodes, devices, jobs and layouts by their numbers, and names their states.
+ *
+ * Nothing here changes the state. Lookups by name or connection of a node are in index.h. */
+#ifndef HSP_LOOKUP_H
+#define HSP_LOOKUP_H
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/cluster_state.h"
+
+/* ---- nodes and devices ---- */
+
+/* The node of device @d, which must exist. */
+struct hsp_cluster_node *hsp_ci_node(const struct hsp_cluster *c, hsp_device_id d);
+struct hsp_node_device *hsp_ci_device(const struct hsp_cluster *c, hsp_device_id d);
+/* "n1/0", in the arena of the step. */
+const char *hsp_ci_device_name(struct hsp_cluster *c, hsp_device_id d);
+const char *hsp_node_state_name(enum hsp_node_state s); /* "away", "live", ... */
+const char *hsp_health_name(enum hsp_health h);         /* "fine", "warned", "cordoned", "lost" */
+/* True when @n is dead or has left. */
+bool hsp_ci_node_gone(const struct hsp_cluster_node *n);
+/* True from CORDON on: the device gets no work. */
+bool hsp_ci_device_unwell(const struct hsp_node_device *d);
+/* True when the device is there and may get work: its node stays, and the device is well. */
+bool hsp_cluster_offers(const struct hsp_cluster_node *n, uint32_t device);
+/* Why work is to leave @d: "drain of", "planned leave of", "cordon of"; NULL: it may stay. */
+const char *hsp_ci_to_leave(const struct hsp_cluster *c, hsp_device_id d);
+/* True when @list, in any order, has @d. */
+bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d);
+
+/* ---- jobs ---- */
+
+/* NULL when unknown. */
+struct hsp_job *hsp_ci_job(const struct hsp_cluster *c, uint32_t id);
+/* NULL when unknown. */
+const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id);
+/* The job of this name that is not terminal, else the last submitted. NULL when unknown. */
+const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const char *name);
+const char *hsp_job_state_name(enum hsp_job_state s); /* "pending", "starting", ... */
+bool hsp_job_terminal(enum hsp_job_state s);
+/* True when @j is terminal or suspended: it has no devices and wants none. */
+bool hsp_ci_at_rest(const struct hsp_job *j);
+/* True when @j has an epoch that runs: RUNNING, SWITCHING or FINISHING. */
+bool hsp_ci_job_runs(const struct hsp_job *j);
+/* True when the attempt of @j is past GO and cannot be taken back. */
+bool hsp_ci_attempt_gone(const struct hsp_job *j);
+/* Layout @plan of @j; NULL: not kept. */
+struct hsp_job_plan *hsp_ci_plan(const struct hsp_job *j, uint64_t plan);
+
+#endif

@@ -1,0 +1,17 @@
+/* Asks the planner for layouts of a job, and drops questions and layouts that are no longer
+ * needed. */
+#ifndef HSP_PLAN_REQUESTS_H
+#define HSP_PLAN_REQUESTS_H
+#include "daemon/cluster/cluster_state.h"
+
+/* Asks for a plan of @j on devices @dev, ascending. An older question is cancelled.
+ *
+ * @urgent   after a loss: a feasible plan at once. */
+void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_device_id *dev,
+                       uint32_t n, bool urgent);
+/* Cancels the question of @j and forgets an answer that was not used. */
+void hsp_ci_cancel_plan(struct hsp_cluster *c, struct hsp_job *j);
+/* Forgets layout @plan of @j, here and on disk. */
+void hsp_ci_drop_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan);
+
+#endif

@@ -1,0 +1,155 @@
+#include "daemon/cluster/plan_results.h"
+
+#include <string.h>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/job_state.h"
+#include "daemon/cluster/keepers.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/plan_info.h"
+#include "daemon/cluster/rows.h"
+#include "proto/base/vec.h"
+
+#define PAUSE_MS 1000u /* after an answer that was no plan */
+
+/* It runs, and on nothing but what was asked about. */
+static bool can_keep(const struct hsp_job *j)
+{
+    bool can = j->state == HSP_JOB_RUNNING;
+    for (uint32_t i = 0; can && i < j->cur.n_ranks; i++) {
+        can = hsp_ci_has(j->asked, j->n_asked, j->cur.peers[i].device);
+    }
+    return can;
+}
+
+/* How much of the programs is new. */
+static const char *templates_text(struct hsp_cluster *c, const struct hsp_plan_info *p)
+{
+    return p->n_templates == 0
+               ? ""
+               : hsp_ci_printf(c, ", %u of %u templates new", p->new_templates, p->n_templates);
+}
+
+void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
+{
+    struct hsp_job *j = hsp_ci_job(c, ev->job);
+    if (j == NULL || j->ticket == 0 || j->ticket != ev->ticket) {
+        return; /* computed for a question that is no longer asked */
+    }
+    j->ticket = 0;
+    j->planned_ms = c->now_ms;
+    const char *fault = NULL;
+    if (ev->status == HSP_OK && ev->keep && can_keep(j)) {
+        hsp_ci_fact(c, "plan.kept", HSP_SEV_INFO, j, NULL, "%s",
+                    ev->reason != NULL ? ev->reason : "");
+        return;
+    }
+    if (ev->status == HSP_OK) {
+        fault = ev->keep           ? "what runs cannot be kept"
+                : ev->info == NULL ? "empty"
+                                   : hsp_ci_info_fault(ev->info);
+        fault = fault == NULL && ev->info->n_keepers != 0 ? "number of keepers" : fault;
+        for (uint32_t i = 0; fault == NULL && i < ev->info->n_ranks; i++) {
+            if (!hsp_ci_has(j->asked, j->n_asked, ev->info->device[i])) {
+                fault = "a device that was not offered";
+            }
+        }
+    }
+    if (ev->status == HSP_OK && fault == NULL) {
+        if (!hsp_ci_info_copy(ev->info, &j->result)) {
+            c->failed = true;
+            return;
+        }
+        for (uint32_t i = 0; i < j->result.n_ranks; i++) {
+            j->result.speed[i] = hsp_ci_device(c, j->result.device[i])->speed;
+        }
+        j->have_result = true;
+        j->result_ticket = ev->ticket;
+        hsp_ci_fact(c, "plan.solved", HSP_SEV_INFO, j, NULL, "%u ranks, %.3g s a step%s: %s",
+                    ev->info->n_ranks, ev->info->step_s, templates_text(c, ev->info),
+                    j->result.why);
+        return;
+    }
+    const char *why = fault != NULL ? hsp_ci_printf(c, "plan refused: %s", fault)
+                                    : (ev->reason != NULL ? ev->reason : "no plan");
+    hsp_ci_fact(c, "plan.infeasible", HSP_SEV_WARN, j, NULL, "%s", why);
+    /* asked again when the devices change, or after a pause */
+    if (j->state == HSP_JOB_RUNNING) {
+        j->plan_retry_ms = c->now_ms + PAUSE_MS;
+        return;
+    }
+    j->retry_ms = c->now_ms + PAUSE_MS;
+    if (j->state == HSP_JOB_FINISHING) {
+        hsp_ci_finishing_stays(c, j, why);
+    } else {
+        j->asked_valid = false;
+        hsp_ci_job_blocked(c, j, "%s", why);
+    }
+}
+
+/* A new layout, which owns @info from here on. */
+static struct hsp_job_plan *add_plan(struct hsp_cluster *c, struct hsp_job *j,
+                                     struct hsp_plan_info *info)
+{
+    if (!hsp_grow(&j->plans, &j->cap_plans, (size_t)j->n_plans + 1, sizeof(*j->plans), 65536)) {
+        hsp_ci_info_fini(info);
+        c->failed = true;
+        return NULL;
+    }
+    struct hsp_job_plan *p = &j->plans[j->n_plans++];
+    *p = (struct hsp_job_plan){.plan = j->next_plan++, .info = *info};
+    return p;
+}
+
+uint64_t hsp_ci_adopt_result(struct hsp_cluster *c, struct hsp_job *j)
+{
+    struct hsp_plan_info info = j->result;
+    j->result = (struct hsp_plan_info){0};
+    j->have_result = false;
+    hsp_ci_set_keepers(c, j, &info);
+    struct hsp_job_plan *p = add_plan(c, j, &info);
+    if (p == NULL) {
+        return 0;
+    }
+    struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_KEEP_PLAN);
+    a->job = j->id;
+    a->plan_no = p->plan;
+    a->ticket = j->result_ticket;
+    hsp_ci_store_plan(c, j, p);
+    return p->plan;
+}
+
+static uint64_t copy_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
+                          const hsp_device_id *keeper, uint32_t n_keepers)
+{
+    struct hsp_plan_info info;
+    if (!hsp_ci_info_copy(&hsp_ci_plan(j, plan)->info, &info)) {
+        c->failed = true;
+        return 0;
+    }
+    info.n_keepers = n_keepers;
+    memcpy(info.keeper, keeper, n_keepers * sizeof(*keeper));
+    struct hsp_job_plan *p = add_plan(c, j, &info);
+    if (p == NULL) {
+        return 0;
+    }
+    struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_COPY_PLAN);
+    a->job = j->id;
+    a->plan_no = p->plan;
+    a->from_plan = plan;
+    hsp_ci_store_plan(c, j, p);
+    return p->plan;
+}
+
+uint64_t hsp_ci_with_keepers(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan)
+{
+    const struct hsp_plan_info *p = &hsp_ci_plan(j, plan)->info;
+    hsp_device_id now[HSP_MAX_KEEPERS];
+    uint32_t n = hsp_ci_choose_keepers(c, j, p, now), same = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        same += hsp_ci_contains(p->keeper, p->n_keepers, now[i]);
+    }
+    return n == p->n_keepers && same == n ? plan : copy_plan(c, j, plan, now, n);
+}

@@ -1,0 +1,130 @@
+#include "daemon/cluster/reconcile.h"
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/epoch_peers.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/job_state.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
+#include "daemon/cluster/outbox.h"
+
+static void order(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t type, uint32_t job,
+                  uint32_t device, uint64_t epoch)
+{
+    struct hsp_msg m = {.type = type, .epoch = epoch};
+    if (type == HSP_MSG_SEAL) {
+        m.u.jobref.job = job;
+    } else {
+        m.u.devref.job = job;
+        m.u.devref.device = device;
+    }
+    hsp_ci_send(c, n->conn, &m);
+}
+
+/* One device that takes part: does it do what we think it does? NULL: yes. */
+static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
+                             struct hsp_epoch_peer *att, const struct hsp_m_run *r)
+{
+    bool in_cur = cur != NULL && hsp_ci_job_runs(j) &&
+                  ((uint32_t)(cur - j->cur.peers) < hsp_ci_lasting(&j->cur) || !j->cur.settled);
+    if (r != NULL && r->broken) {
+        return "its epoch broke while it was away";
+    }
+    if (att != NULL) {
+        bool holds = r != NULL && (r->prepared == j->att.epoch || r->running == j->att.epoch);
+        /* A READY that was lost told of the data: a second PREPARE makes the agent say it again. */
+        att->ready = att->ready && holds;
+        att->prepare_sent = att->ready && j->att.phase != HSP_ATT_WAIT_UP;
+        att->go_sent = r != NULL && (r->armed == j->att.epoch || r->running == j->att.epoch);
+        if (hsp_ci_attempt_gone(j) && !holds) {
+            return "it does not hold the epoch that was begun";
+        }
+        if ((uint32_t)(att - j->att.peers) >= j->att.n_ranks && holds &&
+            r->running == j->att.epoch) {
+            att->started = true; /* it said so when nobody listened; ranks say the step too */
+        }
+        if (hsp_ci_attempt_gone(j) && r->running == j->att.epoch) {
+            return NULL;
+        }
+    }
+    if (in_cur && (r == NULL || r->running != j->cur.epoch)) {
+        return "it does not run the epoch any more";
+    }
+    return NULL;
+}
+
+/* A device still runs, or is armed for, an epoch that is over. While nodes are sealed, or no new
+ * epoch has begun, its node is sealed as well, for the pieces that its HELLO offered may still
+ * change; else the device is only told to stop. */
+static void straggler(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
+                      const struct hsp_m_run *r)
+{
+    struct hsp_node_device *d = &n->dev[r->device];
+    bool idle =
+        (j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED) && !hsp_ci_attempt_gone(j);
+    if ((idle || j->state == HSP_JOB_SEALING) && (d->job == 0 || d->job == j->id)) {
+        hsp_ci_lease(c, HSP_DEVICE(hsp_ci_index_of(c, n), r->device), j->id);
+        hsp_ci_mark(c, j, hsp_ci_index_of(c, n))->seal = 1;
+    } else {
+        order(c, n, HSP_MSG_SEAL, j->id, r->device,
+              r->running > r->prepared ? r->running : r->prepared);
+        return;
+    }
+    if (idle) {
+        hsp_ci_job_loss(c, j,
+                        hsp_ci_printf(c, "%s/%u still ran epoch %llu", n->name, r->device,
+                                      (unsigned long long)r->running));
+    }
+}
+
+void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
+                      const struct hsp_m_hello *m)
+{
+    uint32_t at = hsp_ci_index_of(c, n);
+    const struct hsp_m_run *run[HSP_NODE_DEVICES] = {NULL};
+    bool over = hsp_ci_at_rest(j);
+    bool finish = false;
+    for (uint32_t i = 0; i < m->n_runs; i++) {
+        const struct hsp_m_run *r = &m->runs[i];
+        if (r->job != j->id) {
+            continue;
+        }
+        run[r->device] = r;
+        finish = finish || (r->finished && r->running != 0 &&
+                            (r->running == j->cur.epoch ||
+                             (hsp_ci_attempt_gone(j) && r->running == j->att.epoch)));
+        if (over) {
+            if (n->dev[r->device].job != j->id) {
+                order(c, n, HSP_MSG_STOP, j->id, r->device, j->next_epoch - 1);
+            }
+            continue;
+        }
+        bool stale = r->prepared != 0 && r->prepared != j->att.epoch;
+        if (stale && r->armed == 0) {
+            order(c, n, HSP_MSG_DROP, j->id, r->device, r->prepared);
+        }
+        bool known = r->running == 0 || (hsp_ci_job_runs(j) && r->running == j->cur.epoch) ||
+                     (hsp_ci_attempt_gone(j) && r->running == j->att.epoch);
+        if (!known || (stale && r->armed != 0)) { /* armed: it may have moved there already */
+            straggler(c, j, n, r);
+        }
+    }
+    if (finish && !over) {
+        j->stable = j->steps;
+        hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
+        return;
+    }
+    for (uint32_t d = 0; !over && d < HSP_NODE_DEVICES; d++) {
+        struct hsp_epoch_peer *cur = hsp_ci_peer(&j->cur, HSP_DEVICE(at, d));
+        struct hsp_epoch_peer *att = hsp_ci_peer(&j->att, HSP_DEVICE(at, d));
+        const char *what = disagrees(j, cur, att, run[d]);
+        if (cur != NULL) { /* all but a source that still runs the epoch before */
+            cur->started =
+                run[d] == NULL || run[d]->running == 0 || run[d]->running >= j->cur.epoch;
+        }
+        if (what != NULL && (hsp_ci_job_runs(j) || hsp_ci_attempt_gone(j))) {
+            hsp_ci_job_loss(c, j, hsp_ci_printf(c, "%s/%u: %s", n->name, d, what));
+            return;
+        }
+    }
+}

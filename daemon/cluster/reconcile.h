@@ -1,0 +1,20 @@
+/* Compares what a HELLO says about a job with the state here, and repairs each difference.
+ *
+ *   an epoch that is over still runs on a device   -> SEAL or STOP; a sealing job asks the node too
+ *   an attempt that is over is prepared            -> DROP
+ *   a member does not run its epoch any more       -> a loss of the job
+ *   READY or STARTED was lost on the way           -> PREPARE again, or taken from the HELLO
+ *   FINISHED was lost on the way                   -> the job is done
+ *
+ * A SEALED is a promise that nobody writes any more. So the pieces that a HELLO offers count at
+ * once only for devices that run nothing. */
+#ifndef HSP_RECONCILE_H
+#define HSP_RECONCILE_H
+#include "daemon/cluster/cluster_state.h"
+#include "proto/wire/msg.h"
+
+/* Reconciles @j with what HELLO @m of node @n says about it. */
+void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
+                      const struct hsp_m_hello *m);
+
+#endif

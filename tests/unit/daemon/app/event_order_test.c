@@ -1,0 +1,408 @@
+/* The order of events and actions: what a part posts while a batch of actions is performed comes
+ * behind that batch, in the order of posting. The core, the pool and the clock are played here; what the core
+ * hears and what leaves for agents is a text. Example: "config; send 1; send 2; tick;". */
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "daemon/app/app.h"
+#include "daemon/app/dispatch.h"
+#include "daemon/app/perform/actions.h"
+#include "daemon/app/state/event_queue.h"
+#include "daemon/app/state/job_table.h"
+#include "daemon/app/state/sessions.h"
+#include "daemon/app/state/tasks.h"
+#include "tests/lib/testlib.h"
+#include "tests/unit/daemon/app/app_lib.h"
+
+#define CONN      5u
+#define MAX_ACTS  8u
+#define MAX_TASKS 16u
+
+enum hsp_status __wrap_hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *ev,
+                                        struct hsp_actions *ret, struct hsp_err *err);
+void __wrap_hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m);
+bool __wrap_hsp_app_queue(struct hsp_app *a, struct hsp_app_task *t);
+uint64_t __wrap_uv_hrtime(void);
+
+static struct {
+    char *dir;
+    int null;
+    uv_loop_t loop;
+    struct hsp_daemon_config cfg;
+    struct hsp_app *app;
+    struct hsp_buf said; /* what the core heard and what was sent, since the last look */
+    struct hsp_action act[MAX_ACTS];
+    struct hsp_msg msg[MAX_ACTS];
+    uint32_t n_acts;   /* the answer to the next event */
+    uint32_t posts_at; /* the number of the message whose sending posts a TICK, 0 none */
+    struct hsp_app_task *pool[MAX_TASKS]; /* oldest first */
+    uint32_t n_pool;
+    uint64_t now_ns, send_ns; /* the clock, and what sending takes */
+    bool closed;
+} w;
+
+/* ---- what is played ---- */
+
+static void say_event(const struct hsp_event *ev)
+{
+    switch (ev->type) {
+    case HSP_EV_TICK: hsp_buf_puts(&w.said, "tick; "); break;
+    case HSP_EV_CONFIG: hsp_buf_puts(&w.said, "config; "); break;
+    case HSP_EV_PLAN_DONE:
+        hsp_buf_printf(&w.said, "plan of %u: %s; ", ev->u.plan.job, ev->u.plan.reason);
+        break;
+    case HSP_EV_MSG:
+        if (ev->u.msg->type == HSP_MSG_LEAVE) {
+            hsp_buf_printf(&w.said, "leave: %s; ", ev->u.msg->u.leave.reason);
+            break;
+        }
+        hsp_buf_printf(&w.said, "rank %u: %s; ", ev->u.msg->u.failed.peer,
+                       ev->u.msg->u.failed.reason);
+        break;
+    case HSP_EV_ADMIN:
+        hsp_buf_printf(&w.said, "admin %s", ev->u.admin.actor);
+        for (uint32_t i = 0; i < ev->u.admin.check.n_nodes; i++) {
+            hsp_buf_printf(&w.said, " %s", ev->u.admin.check.node[i]);
+        }
+        hsp_buf_puts(&w.said, "; ");
+        break;
+    default: fail(); break;
+    }
+}
+
+enum hsp_status __wrap_hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *ev,
+                                        struct hsp_actions *ret, struct hsp_err *err)
+{
+    (void)c;
+    (void)err;
+    say_event(ev);
+    ret->item = w.act;
+    ret->n = w.n_acts;
+    w.n_acts = 0;
+    return HSP_OK;
+}
+
+void __wrap_hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m)
+{
+    assert_int_equal(conn, CONN);
+    hsp_buf_printf(&w.said, "send %u; ", m->u.echo.seq);
+    w.now_ns += w.send_ns;
+    if (m->u.echo.seq == w.posts_at) {
+        hsp_app_post(a, &(struct hsp_event){.type = HSP_EV_TICK}, NULL);
+        hsp_app_settle(a); /* as a callback would that comes from within */
+    }
+}
+
+uint64_t __wrap_uv_hrtime(void)
+{
+    return w.now_ns;
+}
+
+bool __wrap_hsp_app_queue(struct hsp_app *a, struct hsp_app_task *t)
+{
+    assert_true(w.n_pool < MAX_TASKS);
+    t->app = a;
+    w.pool[w.n_pool++] = t;
+    return true;
+}
+
+/* The oldest task: run on the pool, done on the loop. */
+static void work(void)
+{
+    struct hsp_app_task *t = w.pool[0];
+    assert_true(w.n_pool > 0);
+    w.n_pool--;
+    for (uint32_t i = 0; i < w.n_pool; i++) {
+        w.pool[i] = w.pool[i + 1];
+    }
+    t->run(t);
+    t->done(t);
+    hsp_app_settle(w.app);
+}
+
+/* ---- the answer of the core to the next event ---- */
+
+static struct hsp_action *add(enum hsp_action_type type)
+{
+    struct hsp_action *act = &w.act[w.n_acts];
+    assert_true(w.n_acts < MAX_ACTS);
+    *act = (struct hsp_action){.type = type, .conn = CONN, .msg = &w.msg[w.n_acts]};
+    w.msg[w.n_acts++] = (struct hsp_msg){.type = HSP_MSG_ECHO};
+    return act;
+}
+
+static void add_send(uint32_t number)
+{
+    add(HSP_ACT_SEND);
+    w.msg[w.n_acts - 1].u.echo.seq = number;
+}
+
+/* A package that cannot be made: the plan is not kept. */
+static void add_prepare(uint32_t rank)
+{
+    static struct hsp_prepare_peer peer;
+    static struct hsp_prepare_source source;
+    static struct hsp_prepare_action epoch = {.peers = &peer, .sources = &source};
+    struct hsp_action *act = add(HSP_ACT_PREPARE);
+    act->job = 1;
+    act->plan_no = 3;
+    act->u.prepare = &epoch;
+    w.msg[w.n_acts - 1] = (struct hsp_msg){.type = HSP_MSG_PREPARE,
+                                           .epoch = 2,
+                                           .u.prepare = {.job = 1,
+                                                         .job_name = "tiny",
+                                                         .rank = rank,
+                                                         .n_ranks = 2,
+                                                         .n_peers = 2,
+                                                         .plan = 3,
+                                                         .data_path = "",
+                                                         .checkpoint_path = "",
+                                                         .trusted_network = ""}};
+}
+
+static void add_plan(uint32_t job, bool urgent)
+{
+    static struct hsp_plan_request request[MAX_ACTS];
+    struct hsp_plan_request *r = &request[w.n_acts];
+    *r = (struct hsp_plan_request){.job = job, .ticket = job, .urgent = urgent};
+    add(HSP_ACT_START_PLAN)->u.plan = r;
+}
+
+/* An answer that nobody waits for: with it messages are a batch. */
+static void add_reply(void)
+{
+    struct hsp_action *act = add(HSP_ACT_REPLY);
+    act->msg = NULL;
+    act->request = 99;
+    act->text = "";
+}
+
+static void post(enum hsp_event_type type)
+{
+    hsp_app_post(w.app, &(struct hsp_event){.type = type}, NULL);
+}
+
+static void assert_said(const char *want)
+{
+    assert_string_equal(hsp_buf_cstr(&w.said), want);
+    hsp_buf_reset(&w.said);
+}
+
+/* ---- an app ---- */
+
+static int setup(void **state)
+{
+    static const struct hsp_net_keys keys;
+    struct hsp_err err = {0};
+    (void)state;
+    memset(&w, 0, sizeof w);
+    hsp_buf_init(&w.said, 1u << 16);
+    w.dir = hsp_test_tmpdir();
+    w.null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    w.cfg = (struct hsp_daemon_config){.state_dir = w.dir,
+                                       .trusted = "",
+                                       .advertise_address = "",
+                                       .heartbeat_ms = 1000,
+                                       .failure_detection_ms = 10000,
+                                       .prepare_ms = 10000,
+                                       .max_nodes = 4,
+                                       .planner_memory = (uint64_t)64 << 20};
+    assert_int_equal(uv_loop_init(&w.loop), 0);
+    assert_ok(
+        hsp_app_open(&w.loop, &w.cfg, &keys, hsp_log_new(w.null, HSP_LOG_ERROR), &w.app, &err),
+        &err);
+    while (w.n_pool > 0) { /* the row of the term */
+        work();
+    }
+    w.app->clients[hsp_net_slot(CONN)].conn = CONN;
+    assert_said("");
+    return 0;
+}
+
+static void on_closed(struct hsp_app *a)
+{
+    (void)a;
+    w.closed = true;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    struct hsp_logger *log = w.app->log;
+    hsp_app_close(w.app, on_closed);
+    while (w.n_pool > 0) {
+        work();
+    }
+    assert_int_equal(uv_run(&w.loop, UV_RUN_DEFAULT), 0);
+    assert_true(w.closed);
+    assert_null(hsp_app_free(w.app));
+    (void)hsp_log_free(log);
+    assert_int_equal(uv_loop_close(&w.loop), 0);
+    assert_int_equal(close(w.null), 0);
+    hsp_buf_fini(&w.said);
+    hsp_test_rmdir(w.dir);
+    free(w.dir);
+    return 0;
+}
+
+/* ---- tests ---- */
+
+static void an_event_posted_while_a_batch_is_performed_comes_behind_it(void **state)
+{
+    (void)state;
+    add_send(1);
+    add_reply();
+    add_send(2);
+    w.posts_at = 1;
+    post(HSP_EV_CONFIG);
+    assert_said(""); /* the queue holds it */
+    hsp_app_settle(w.app);
+    assert_said("config; send 1; send 2; tick; ");
+}
+
+static void a_batch_that_goes_on_later_is_not_interrupted_either(void **state)
+{
+    struct hsp_action store = {.type = HSP_ACT_STORE, .key = "k", .value = "v", .len = 1};
+    (void)state;
+    *add(HSP_ACT_STORE) = store;
+    add_send(1);
+    add_send(2);
+    w.posts_at = 1;
+    post(HSP_EV_CONFIG);
+    hsp_app_settle(w.app);
+    assert_said("config; "); /* the row is not on disk */
+    work();
+    assert_said("send 1; send 2; tick; ");
+}
+
+/* After 5 ms the loop looks after others, and so does the core; the rest of the batch follows. */
+static void a_long_batch_lets_events_pass_between_its_parts(void **state)
+{
+    (void)state;
+    add_send(1);
+    add_reply();
+    add_send(2);
+    w.posts_at = 1;
+    w.send_ns = 6000000;
+    post(HSP_EV_CONFIG);
+    hsp_app_settle(w.app);
+    assert_said("config; send 1; tick; ");
+    while (uv_is_active((uv_handle_t *)&w.app->rest)) {
+        (void)uv_run(&w.loop, UV_RUN_ONCE);
+    }
+    assert_said("send 2; ");
+}
+
+static void refused_packages_are_told_in_order_behind_their_batch(void **state)
+{
+    (void)state;
+    assert_non_null(hsp_app_job_add(w.app, 1, app_job("", 0, NULL)));
+    add_prepare(0);
+    add_send(1);
+    add_prepare(1);
+    post(HSP_EV_CONFIG);
+    hsp_app_settle(w.app);
+    assert_said("config; ");
+    work();
+    assert_said("send 1; rank 0: the plan is not kept; rank 1: the plan is not kept; ");
+}
+
+/* Four runs at a time: the fifth question waits, and an urgent one that comes with the first answer
+ * goes before it. */
+static void an_urgent_question_goes_before_those_that_wait(void **state)
+{
+    (void)state;
+    for (uint32_t job = 1; job <= 5; job++) {
+        add_plan(job, false);
+    }
+    post(HSP_EV_CONFIG);
+    hsp_app_settle(w.app);
+    assert_int_equal(w.n_pool, 4);
+    add_plan(9, true);
+    work();
+    assert_said("config; plan of 1: the job's files are not here; ");
+    assert_int_equal(w.n_pool, 4);
+    for (int i = 0; i < 3; i++) {
+        work();
+    }
+    hsp_buf_reset(&w.said);
+    work();
+    assert_said("plan of 9: the job's files are not here; ");
+    work();
+    assert_said("plan of 5: the job's files are not here; ");
+    assert_int_equal(w.n_pool, 0);
+}
+
+static void a_posted_event_owns_its_texts(void **state)
+{
+    char actor[] = "root", node[] = "a1";
+    const char *nodes[] = {node, "b2"};
+    const struct hsp_event ev = {.type = HSP_EV_ADMIN,
+                                 .u.admin = {.verb = HSP_ADMIN_CHECK,
+                                             .actor = actor,
+                                             .check = {.n_nodes = 2, .node = nodes}}};
+    (void)state;
+    hsp_app_post(w.app, &ev, NULL);
+    memset(actor, 'x', 4);
+    memset(node, 'x', 2);
+    nodes[1] = NULL;
+    hsp_app_settle(w.app);
+    assert_said("admin root a1 b2; ");
+}
+
+static void use_the_stack(void)
+{
+    volatile uint8_t bytes[16384];
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = 0xa5;
+    }
+}
+
+/* Of a message only its event is posted: the message stays where dispatch.c has decoded it. */
+static void a_message_lives_until_the_core_has_had_it(void **state)
+{
+    struct hsp_caller *c = &w.app->clients[hsp_net_slot(CONN)];
+    static const char body[] = "{\"reason\":\"spot\",\"deadline_ms\":0}";
+    uint8_t copy[sizeof body];
+    struct hsp_frame f = {.head = {.type = HSP_MSG_LEAVE, .body_len = sizeof body - 1},
+                          .body = copy};
+    (void)state;
+    memcpy(copy, body, sizeof body);
+    c->kind = HSP_CALLER_AGENT;
+    c->may_join = true;
+    hsp_dispatch_frame(w.app, CONN, &f);
+    assert_said("");
+    use_the_stack();
+    hsp_app_settle(w.app);
+    assert_said("leave: spot; ");
+}
+
+static void a_closing_app_takes_no_events(void **state)
+{
+    (void)state;
+    post(HSP_EV_TICK);
+    w.app->closing = true;
+    post(HSP_EV_TICK);
+    hsp_app_settle(w.app);
+    assert_said("");
+    assert_int_equal(w.app->n_events, 1); /* dropped at the end */
+    w.app->closing = false;
+}
+
+#define TEST(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+
+HSP_TEST_FILE(event_order_test)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_event_posted_while_a_batch_is_performed_comes_behind_it),
+        TEST(a_batch_that_goes_on_later_is_not_interrupted_either),
+        TEST(a_long_batch_lets_events_pass_between_its_parts),
+        TEST(refused_packages_are_told_in_order_behind_their_batch),
+        TEST(an_urgent_question_goes_before_those_that_wait),
+        TEST(a_posted_event_owns_its_texts),
+        TEST(a_message_lives_until_the_core_has_had_it),
+        TEST(a_closing_app_takes_no_events),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,32 @@
+/* Emits the actions of one step of the agent's machine: messages, log lines, kills and scans.
+ *
+ * Role:      ground of the room: every other part of the machine acts by these calls.
+ * Purity:    pure.
+ * Ownership: actions and the messages in them live until the next step; messages are copied, but
+ *            for the blob of a PREPARE, which is borrowed from the event.
+ */
+#ifndef HSP_AGENT_ACTIONS_H
+#define HSP_AGENT_ACTIONS_H
+#include "worker/agent/agent.h"
+
+/* Appends an action; the caller fills in the rest. Without memory a spare one, and the machine has
+ * failed. */
+struct hsp_agent_action *hsp_ai_emit(struct hsp_agent *a, enum hsp_agent_action_type type,
+                                     uint32_t device);
+/* A line of the log; @severity as in struct hsp_agent_action. */
+void hsp_ai_log(struct hsp_agent *a, int severity, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* A message to hspmdd, if there is a link. */
+void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m);
+/* A message to an executor. */
+void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
+/* An order of a check of nodes, to the shell. */
+void hsp_ai_check(struct hsp_agent *a, const struct hsp_msg *m);
+/* Kills an executor that runs and is not killed yet, and logs why. */
+void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why);
+/* Kills an executor without a line in the log. */
+void hsp_ai_kill_quietly(struct hsp_agent *a, uint32_t device);
+/* Emits a SCAN; returns its number. */
+uint64_t hsp_ai_scan(struct hsp_agent *a);
+
+#endif

@@ -1,0 +1,118 @@
+#include "worker/exec/entry.h"
+
+#include <inttypes.h> /* PRIu64 */
+
+#include "worker/exec/engine.h"
+#include "worker/exec/engine_impl.h"
+#include "worker/exec/interp.h"
+#include "worker/exec/record.h"
+#include "worker/exec/replay.h"
+
+/* Where an error happened, in words a person can look up in `program show`. */
+static enum hsp_status place(const struct hsp_engine *e, uint32_t k, uint32_t micro,
+                             enum hsp_status st, struct hsp_err *err)
+{
+    const struct hsp_instr *i = &e->t->instrs[k];
+    if (st == HSP_EPEER || st == HSP_ECANCELED || i->kind == HSP_I_VOTE || i->kind == HSP_I_SEAL) {
+        return st;
+    }
+    (void)hsp_err_wrap(err, "step %" PRIu64 ", micro-batch %u, instruction %u%s%s", e->step, micro,
+                       k, i->kind == HSP_I_OP ? " " : "",
+                       i->kind == HSP_I_OP ? hsp_op_name((enum hsp_op)i->op) : "");
+    return st;
+}
+
+/* A micro-batch without sequences: nobody of the stream has any, so nothing is computed or
+ * moved. */
+bool hsp_entry_is_empty(const struct hsp_engine *e, const struct hsp_sched_entry *entry)
+{
+    bool empty = entry->micro < e->sheet.n_micro && e->sheet.micro[entry->micro].n_seq == 0;
+    for (uint32_t s = 0; s < e->t->n_segments && empty; s++) {
+        const struct hsp_segment *g = &e->t->segments[s];
+        bool once = g->kind == HSP_SEG_PRE || g->kind == HSP_SEG_POST || g->kind == HSP_SEG_SERVE;
+        empty = !once || entry->piece - g->first_piece >= g->n_pieces;
+    }
+    return empty;
+}
+
+static void enter(struct hsp_engine *e, const struct hsp_sched_entry *entry, enum hsp_queue q)
+{
+    e->entry[q].stat_base = e->stat[q].n;
+    e->entry[q].first = false;
+    if (q == HSP_QUEUE_COMPUTE) {
+        e->entry[q].first = (e->piece[entry->piece] & HSP_PIECE_RAN) == 0;
+        e->piece[entry->piece] |= HSP_PIECE_RAN;
+    }
+}
+
+/* Instruction @k, or a run from it on that the device does alone, below @end. *ret_n are given
+ * then. */
+static enum hsp_status run_some(struct hsp_engine *e, uint32_t k, uint32_t end, uint32_t micro,
+                                enum hsp_queue q, uint32_t *ret_n, struct hsp_err *err)
+{
+    *ret_n = hsp_replay_length(e, k, end);
+    enum hsp_status st = *ret_n > 0 ? hsp_replay_run(e, k, *ret_n, micro, q, err)
+                                    : hsp_run_next(e, k, micro, q, ret_n, err);
+    if (st == HSP_OK && e->o.hooks.traced) {
+        st = e->o.hooks.traced(e->o.hooks.ctx, k, micro, e->eval, err);
+    }
+    return st;
+}
+
+/* The instructions of an entry that is not empty. */
+static enum hsp_status run_instrs(struct hsp_engine *e, const struct hsp_sched_entry *entry,
+                                  enum hsp_queue q, struct hsp_err *err)
+{
+    const struct hsp_piece *p = &e->t->pieces[entry->piece];
+    bool each = e->rec != NULL && !hsp_record_entries(e, q);
+    enum hsp_status st = HSP_OK;
+    bool pacing = false;
+    for (uint32_t k = p->first, end = p->first + p->n, n; k < end && st == HSP_OK; k += n) {
+        if (atomic_load(&e->stop) != 0) {
+            st = hsp_err_set(err, HSP_ECANCELED, 0, "step %" PRIu64 " was aborted", e->step);
+            break;
+        }
+        const struct hsp_instr *i = &e->t->instrs[k];
+        bool paced = q == HSP_QUEUE_COMPUTE && (i->kind == HSP_I_OP || i->kind == HSP_I_ACC);
+        if (paced && !pacing) {
+            hsp_pace_enter(&e->pace);
+        } else if (!paced && pacing) {
+            hsp_pace_leave(&e->pace);
+        }
+        pacing = paced;
+        st = each ? hsp_record_from(e, q, err) : HSP_OK;
+        n = 1;
+        if (st == HSP_OK) {
+            st = run_some(e, k, end, entry->micro, q, &n, err);
+        }
+        if (paced) {
+            hsp_pace_done(&e->pace);
+        }
+        if (st == HSP_OK && each) {
+            st = hsp_record_to(e, q, k, n, entry->micro, err);
+        }
+        if (st != HSP_OK) {
+            st = place(e, k, entry->micro, st, err);
+        }
+    }
+    if (pacing) {
+        hsp_pace_leave(&e->pace);
+    }
+    return st;
+}
+
+enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry *entry,
+                              enum hsp_queue q, struct hsp_err *err)
+{
+    const struct hsp_piece *p = &e->t->pieces[entry->piece];
+    bool whole = e->rec != NULL && hsp_record_entries(e, q);
+    if (hsp_entry_is_empty(e, entry)) {
+        return HSP_OK;
+    }
+    enter(e, entry, q);
+    enum hsp_status st = whole ? hsp_record_from(e, q, err) : HSP_OK;
+    if (st == HSP_OK) {
+        st = run_instrs(e, entry, q, err);
+    }
+    return st == HSP_OK && whole ? hsp_record_to(e, q, p->first, p->n, entry->micro, err) : st;
+}

@@ -1,0 +1,19 @@
+/* Counts how often the instructions of a program read and write each tensor (def-use counts).
+ *
+ * Purity: pure. */
+#ifndef HSP_TENSOR_USES_H
+#define HSP_TENSOR_USES_H
+#include "proto/program/program.h"
+
+struct hsp_uses {
+    uint8_t read, written; /* 255: 255 or more */
+    uint32_t reader;       /* the last instruction that reads it */
+};
+
+/* By tensor; to be freed by free(). NULL without memory. */
+struct hsp_uses *hsp_uses_new(const struct hsp_template *t);
+/* Whether @tensor is written once, read once, and gone after the micro-batch: its value may be
+ * forwarded. */
+bool hsp_is_passed_on(const struct hsp_template *t, const struct hsp_uses *u, uint32_t tensor);
+
+#endif

@@ -1,0 +1,52 @@
+#include "worker/executor/epoch_control.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "worker/executor/epoch_nccl.h"
+
+void hsp_epoch_set_phase(struct hsp_ex_epoch *e, enum hsp_epoch_phase phase)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    e->phase = phase;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+void hsp_epoch_poke(int event_fd)
+{
+    uint64_t one = 1;
+    if (write(event_fd, &one, sizeof one) < 0) {
+        return; /* the counter is full: whoever reads it is being woken anyway */
+    }
+}
+
+void hsp_epoch_go(struct hsp_ex_epoch *e, uint64_t version)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    if (!e->go) {
+        e->go = true;
+        e->go_version = version;
+    }
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
+void hsp_epoch_abort(struct hsp_ex_epoch *e)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    struct hsp_comm *comm[HSP_EPOCH_MESHES];
+    memcpy(comm, e->mesh, sizeof comm);
+    struct hsp_engine *engine = e->engine;
+    (void)pthread_cond_broadcast(&e->cond);
+    (void)pthread_mutex_unlock(&e->lock);
+    if (engine != NULL) {
+        hsp_engine_abort(engine);
+    }
+    for (int i = 0; i < HSP_EPOCH_MESHES; i++) {
+        if (comm[i] != NULL) {
+            comm[i]->ops->abort(comm[i]);
+        }
+    }
+    hsp_epoch_direct_abort(e);
+}

@@ -1,0 +1,19 @@
+/* Wakes and stops the threads of an epoch, so that the control thread and the parts of the epoch
+ * can move it on without a wait.
+ *
+ * Threads: any; each call takes the lock of the epoch.
+ */
+#ifndef HSP_EPOCH_CONTROL_H
+#define HSP_EPOCH_CONTROL_H
+#include "worker/executor/epoch.h"
+
+/* Enters @phase and wakes the threads that wait for a change. */
+void hsp_epoch_set_phase(struct hsp_ex_epoch *e, enum hsp_epoch_phase phase);
+/* Makes an eventfd readable: that of the control thread, or the cancel_fd of an epoch. */
+void hsp_epoch_poke(int event_fd);
+/* START, or the hand-over of the running epoch: begin with @version. */
+void hsp_epoch_go(struct hsp_ex_epoch *e, uint64_t version);
+/* Says stop to the operations of the epoch, as a break does; does not wait. */
+void hsp_epoch_abort(struct hsp_ex_epoch *e);
+
+#endif
