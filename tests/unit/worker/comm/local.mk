@@ -51,7 +51,7 @@ check_PROGRAMS += tests/unit/worker/comm/mesh_nap_test
 TESTS += tests/unit/worker/comm/mesh_nap_test
 tests_unit_worker_comm_mesh_nap_test_SOURCES = tests/unit/worker/comm/mesh_nap_test.c \
   tests/unit/worker/comm/mesh_world.c tests/unit/worker/comm/mesh_world.h
-tests_unit_worker_comm_mesh_nap_test_LDADD = $(NCCL_TEST_LIBS)
+tests_unit_worker_comm_mesh_nap_test_LDADD = $(TEST_LIBS) $(COMM_LIBS) $(BASE_LIBS)
 # Over a CUDA device of host memory.
 check_PROGRAMS += tests/unit/worker/comm/nccl_device_test
 TESTS += tests/unit/worker/comm/nccl_device_test
