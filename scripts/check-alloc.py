@@ -144,17 +144,20 @@ def main():
         print("reads the machine code of x86-64 only: not judged")
         return 77
     public = public_functions()
-    linked, allocating, seen = set(), set(), set()
+    linked, allocating, seen, parsed = set(), set(), set(), {}
     for path in programs:
-        if "__asan_init" in (names := "\n".join(lines("nm", path))) or "__tsan_init" in names:
-            print("built with a sanitizer: not judged")
-            return 77
+        real = os.path.realpath(path)  # many are links to one program
+        if real not in parsed:
+            if "__asan_init" in (names := "\n".join(lines("nm", path))) or "__tsan_init" in names:
+                print("built with a sanitizer: not judged")
+                return 77
+            parsed[real] = Program(path)
+            linked |= set(parsed[real].edges)
+            allocating |= parsed[real].allocating()
+        program = parsed[real]
         if not os.path.exists(path + ".stacks"):
             print(f"{path}: has not run")
             return 1
-        program = Program(path)
-        linked |= set(program.edges)
-        allocating |= program.allocating()
         seen |= program.on_stack(path + ".stacks")
     bad = 0
     n = 0

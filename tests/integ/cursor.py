@@ -60,7 +60,7 @@ def other_data(c, text, names):
             r"or cancel the job and submit it again to begin anew" % (len(good), len(good)))
     if not re.search(want, said) or "\n" in said:
         raise Failed("refused with %r" % said)
-    newest = c.job("place")["checkpoint_step"]
+    newest = wait_for("its checkpoint to be known", lambda: c.job("place").get("checkpoint_step"), 60)
     c.ctl("scale", "place", "--min", "4", "--max", "4")
     kill_all(c)
     with open(text, "wb") as f:

@@ -8,7 +8,6 @@ comm_tests = \
   tests/unit/worker/comm/mesh_fail_test \
   tests/unit/worker/comm/mesh_local_test \
   tests/unit/worker/comm/mesh_mixed_test \
-  tests/unit/worker/comm/mesh_nap_test \
   tests/unit/worker/comm/mesh_seg_test \
   tests/unit/worker/comm/mesh_shm_test \
   tests/unit/worker/comm/mesh_tls_test \
@@ -31,7 +30,6 @@ tests_unit_worker_comm_comm_tests_SOURCES = \
   tests/unit/worker/comm/mesh_fail_test.c \
   tests/unit/worker/comm/mesh_local_test.c \
   tests/unit/worker/comm/mesh_mixed_test.c \
-  tests/unit/worker/comm/mesh_nap_test.c \
   tests/unit/worker/comm/mesh_seg_test.c \
   tests/unit/worker/comm/mesh_shm_test.c \
   tests/unit/worker/comm/mesh_tls_test.c \
@@ -48,6 +46,12 @@ tests_unit_worker_comm_comm_tests_SOURCES = \
 tests_unit_worker_comm_comm_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=accept4
 EXTRA_tests_unit_worker_comm_comm_tests_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
 tests_unit_worker_comm_comm_tests_LDADD = $(NCCL_TEST_LIBS)
+# Its syscall() takes the place of the C library's.
+check_PROGRAMS += tests/unit/worker/comm/mesh_nap_test
+TESTS += tests/unit/worker/comm/mesh_nap_test
+tests_unit_worker_comm_mesh_nap_test_SOURCES = tests/unit/worker/comm/mesh_nap_test.c \
+  tests/unit/worker/comm/mesh_world.c tests/unit/worker/comm/mesh_world.h
+tests_unit_worker_comm_mesh_nap_test_LDADD = $(TEST_LIBS) $(COMM_LIBS) $(BASE_LIBS)
 # Over a CUDA device of host memory.
 check_PROGRAMS += tests/unit/worker/comm/nccl_device_test
 TESTS += tests/unit/worker/comm/nccl_device_test
