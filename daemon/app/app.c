@@ -25,6 +25,7 @@
 #include "daemon/app/state/sessions.h"
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_step.h"
+#include "proto/base/check.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "proto/host/open_files_limit.h"
@@ -399,6 +400,8 @@ static void on_open(void *ctx, uint32_t conn, const struct hsp_net_peer *peer)
 
 static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
 {
+    const struct hsp_app *a = ctx;
+    HSP_DASSERT(!a->settling); /* a waiting event may borrow the last message */
     hsp_dispatch_frame(ctx, conn, f);
     settle(ctx); /* before the message goes */
 }

@@ -113,8 +113,8 @@ void hsp_app_fail(struct hsp_app *a, const char *what, const struct hsp_err *err
 /* Arms the timer `retry`, whose callback app.c has set: the disk is tried again in a second. */
 void hsp_app_retry_later(struct hsp_app *a);
 
-/* Gives the posted events to the core. Called last in each libuv callback that a part registers
- * itself; nothing happens while an outer call of it is at work. */
+/* Gives the posted events to the core. Called in each libuv callback in which an event may have been
+ * posted; nothing happens while an outer call of it is at work. */
 void hsp_app_settle(struct hsp_app *a);
 
 /* Calls a->on_closed when the app is closing and nothing of it is left on the loop. */
