@@ -160,7 +160,7 @@ enum hsp_status hsp_agenda_make(const struct hsp_clocks *k, const struct hsp_sta
         return HSP_OK;
     }
     const struct hsp_timeline *t = clock_of(k, s, eval);
-    a.spell = t->at + (size_t)s->stage * t->n_units;
+    a.spell = t->at == NULL ? NULL : t->at + (size_t)s->stage * t->n_units;
     a.end_us = t->end_us;
     for (uint32_t i = 0; i < p->tpl.n_segments; i++) {
         const struct hsp_segment *seg = &p->tpl.segments[i];
