@@ -121,6 +121,25 @@ static void dispatch(struct hsp_app *a, struct hsp_caller *c, const struct hsp_m
     }
 }
 
+/* A message that this program does not have, of a newer one: what an agent says is passed over, a
+ * request is answered. */
+static void newer_msg(struct hsp_app *a, struct hsp_caller *c, const struct hsp_frame_header *h)
+{
+    char text[160];
+    hsp_str_printf(text, sizeof text,
+                   "hspmdd speaks protocol %u and does not have message %u of protocol %u: upgrade "
+                   "hspmdd",
+                   hsp_protocol.newest, h->type, h->version);
+    if (c->kind == HSP_CALLER_AGENT) {
+        complain(a, hsp_net_name(a->net, c->conn), ": passed over: ", text);
+        return;
+    }
+    if (h->request != 0 && c->may_command) {
+        hsp_app_reply(a, c->conn, h->request, HSP_EVERSION, text, NULL, 0, false);
+    }
+    hsp_net_drop(a->net, c->conn, true, text);
+}
+
 void hsp_dispatch_frame(struct hsp_app *a, uint32_t conn, struct hsp_frame *f)
 {
     struct hsp_caller *c = hsp_app_client(a, conn);
@@ -129,7 +148,10 @@ void hsp_dispatch_frame(struct hsp_app *a, uint32_t conn, struct hsp_frame *f)
         return;
     }
     hsp_arena_reset(a->decoding);
-    if (hsp_msg_read(f, a->decoding, &a->message, &err) != HSP_OK) {
+    enum hsp_status st = hsp_msg_read(f, a->decoding, &a->message, &err);
+    if (st == HSP_EVERSION) {
+        newer_msg(a, c, &f->head);
+    } else if (st != HSP_OK) {
         char text[sizeof err.msg + 32];
         hsp_str_printf(text, sizeof text, ": %s; the connection is closed", err.msg);
         complain(a, "", hsp_net_name(a->net, conn), text);

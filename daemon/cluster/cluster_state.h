@@ -56,6 +56,7 @@ struct hsp_cluster_node {
     enum hsp_node_state state;
     uint64_t incarnation;
     uint32_t conn;          /* 0: not connected */
+    uint32_t protocol;      /* version that it and hspmdd talk */
     hsp_msec last_ms;       /* heard */
     bool draining, leaving; /* by an admin; by itself */
     bool bye_sent, drained_told;

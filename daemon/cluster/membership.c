@@ -187,7 +187,7 @@ static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
 static void welcome(struct hsp_cluster *c, struct hsp_cluster_node *n)
 {
     struct hsp_msg m = {.type = HSP_MSG_WELCOME,
-                        .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                        .u.welcome = {.protocol = n->protocol,
                                       .term = c->term,
                                       .incarnation = n->incarnation,
                                       .heartbeat_ms = c->cfg.heartbeat_ms,
@@ -224,9 +224,11 @@ static uint32_t n_computing(const struct hsp_cluster_node *n)
 static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
                                          const struct hsp_m_hello *m)
 {
-    if (m->protocol != HSP_PROTO_VERSION) {
-        refuse(c, conn,
-               hsp_ci_printf(c, "protocol %u here, %u there", HSP_PROTO_VERSION, m->protocol));
+    struct hsp_err err;
+    uint32_t common;
+    if (hsp_protocol_agree(m->protocol_oldest, m->protocol, "the agent", "hspmdd", &common, &err) !=
+        HSP_OK) { /* of a frame that says something else: not fenced, which would cost its state */
+        hsp_ci_close(c, conn, hsp_ci_printf(c, "%s", err.msg));
         return NULL;
     }
     if (m->term > c->term) {
@@ -256,6 +258,7 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
                              n->name, n->address));
         return NULL;
     }
+    n->protocol = common;
     return n;
 }
 

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "proto/net/addr.h"
+#include "proto/wire/protocol.h"
 
 #define BUFFER ((size_t)64 << 10)
 
@@ -214,8 +215,8 @@ enum hsp_status hsp_client_send(struct hsp_client *c, const struct hsp_frame_hea
         return hsp_err_set(err, HSP_ELIMIT, 0, "frame of %zu + %zu bytes is longer than any limit",
                            body_len, blob_len);
     }
-    h.version = HSP_FRAME_VERSION;
-    h.flags = 0;
+    h.version = hsp_protocol.newest;
+    h.oldest = hsp_protocol.oldest;
     h.body_len = (uint32_t)body_len;
     h.blob_len = (uint32_t)blob_len;
     hsp_frame_header_encode(&h, raw);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "proto/net/net_end.h"
+#include "proto/wire/protocol.h"
 
 enum { N_PARTS = 3 }; /* of a frame: header, body, blob */
 
@@ -238,8 +239,8 @@ enum hsp_status hsp_net_conn_send(struct net_conn *c, const struct hsp_frame_hea
     }
     uint8_t raw[HSP_FRAME_HEADER];
     struct hsp_frame_header h = *head;
-    h.version = HSP_FRAME_VERSION;
-    h.flags = 0;
+    h.version = hsp_protocol.newest;
+    h.oldest = hsp_protocol.oldest;
     h.body_len = (uint32_t)body_len;
     h.blob_len = (uint32_t)blob_len;
     hsp_frame_header_encode(&h, raw);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/base/le.h"
+#include "proto/wire/protocol.h"
 
 #define FIRST_ALLOC 4096 /* most bodies fit; growth doubles from here */
 
@@ -12,7 +13,7 @@ void hsp_frame_header_encode(const struct hsp_frame_header *h, uint8_t ret[HSP_F
 {
     hsp_le_put(ret, HSP_FRAME_MAGIC, 4);
     ret[4] = h->version;
-    ret[5] = h->flags;
+    ret[5] = h->oldest;
     hsp_le_put(ret + 6, h->type, 2);
     hsp_le_put(ret + 8, h->request, 8);
     hsp_le_put(ret + 16, h->epoch, 8);
@@ -26,7 +27,7 @@ enum hsp_status hsp_frame_header_decode(const uint8_t raw[HSP_FRAME_HEADER],
 {
     struct hsp_frame_header h = {
         .version = raw[4],
-        .flags = raw[5],
+        .oldest = raw[5] != 0 ? raw[5] : raw[4], /* 0 is what versions before 14 wrote */
         .type = (uint16_t)hsp_le_get(raw + 6, 2),
         .request = hsp_le_get(raw + 8, 8),
         .epoch = hsp_le_get(raw + 16, 8),
@@ -38,14 +39,14 @@ enum hsp_status hsp_frame_header_decode(const uint8_t raw[HSP_FRAME_HEADER],
         return hsp_err_set(err, HSP_EPROTO, 0, "frame magic 0x%08x, want 0x%08x", magic,
                            HSP_FRAME_MAGIC);
     }
-    if (h.version != HSP_FRAME_VERSION) {
-        return hsp_err_set(err, HSP_EVERSION, 0,
-                           "the peer speaks protocol %u, this program protocol %d: upgrade the "
-                           "older of the two",
-                           h.version, HSP_FRAME_VERSION);
+    if (h.oldest > h.version) {
+        return hsp_err_set(err, HSP_EPROTO, 0, "a frame of protocol %u to %u", h.oldest, h.version);
     }
-    if (h.flags != 0) {
-        return hsp_err_set(err, HSP_EPROTO, 0, "frame flags 0x%02x are not defined", h.flags);
+    uint32_t common;
+    enum hsp_status st = hsp_protocol_agree(h.oldest, h.version, "the program there",
+                                            "the program here", &common, err);
+    if (st != HSP_OK) {
+        return st;
     }
     if (h.body_len > lim->body) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "frame body %u bytes above limit %u", h.body_len,

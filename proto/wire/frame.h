@@ -17,17 +17,16 @@
 
 #include "proto/base/err.h"
 
-#define HSP_FRAME_MAGIC   UINT32_C(0x6d707368) /* "hspm" on the wire */
-#define HSP_FRAME_VERSION 13 /* of the protocol: raised with every change of frames or messages */
-#define HSP_FRAME_HEADER  32
+#define HSP_FRAME_MAGIC  UINT32_C(0x6d707368) /* "hspm" on the wire */
+#define HSP_FRAME_HEADER 32
 
 /* Defaults, and the most that limits may ask for. */
 #define HSP_FRAME_BODY_MAX (UINT32_C(4) << 20)  /* the largest message body, msg.h */
 #define HSP_FRAME_BLOB_MAX (UINT32_C(64) << 20) /* D16 */
 
 struct hsp_frame_header {
-    uint8_t version; /* HSP_FRAME_VERSION */
-    uint8_t flags;   /* 0: none is defined, a set one is a protocol error */
+    uint8_t version; /* the newest version of the protocol that the sender speaks */
+    uint8_t oldest;  /* and the oldest; never 0 in what is decoded */
     uint16_t type;
     uint64_t request, epoch;
     uint32_t body_len, blob_len; /* bytes */
@@ -55,7 +54,8 @@ struct hsp_frame_parser {
 
 void hsp_frame_header_encode(const struct hsp_frame_header *h, uint8_t ret[HSP_FRAME_HEADER]);
 
-/* HSP_EPROTO: magic or flags; HSP_EVERSION: another version; HSP_ELIMIT: a length above @lim.
+/* HSP_EPROTO: magic, or no range of versions; HSP_EVERSION: none in common with the sender;
+ * HSP_ELIMIT: a length above @lim.
  * *ret untouched on error. */
 enum hsp_status hsp_frame_header_decode(const uint8_t raw[HSP_FRAME_HEADER],
                                         const struct hsp_frame_limits *lim,

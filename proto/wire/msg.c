@@ -54,6 +54,7 @@ static bool hex_read(const char *s, uint8_t *out, size_t n)
 
 struct dec {
     const char *msg;
+    uint8_t version; /* the newest that the sender speaks */
     struct hsp_arena *arena;
     struct hsp_err *err;
 };
@@ -208,11 +209,40 @@ static enum hsp_status decode_field(const struct dec *d, const struct hsp_wire_f
     return HSP_EINVAL;
 }
 
+/* A field that no table here has: a newer sender may know more of an object, of fields as many as
+ * any table may have. */
+static enum hsp_status pass_over(const struct dec *d, const cJSON *o, const cJSON *v, uint32_t more)
+{
+    if (d->version <= hsp_protocol.newest || more > HSP_WIRE_FIELDS) {
+        return bad(d, v->string, "unknown field");
+    }
+    for (const cJSON *u = o->child; u != v; u = u->next) {
+        if (strcmp(u->string, v->string) == 0) {
+            return bad(d, v->string, "given twice");
+        }
+    }
+    return HSP_OK;
+}
+
+/* A field that the object does not have: an older sender does not know it, and it stays 0. */
+static enum hsp_status leave_out(const struct dec *d, const struct hsp_wire_field *f, void *base)
+{
+    static const char *const empty = "";
+    if (d->version >= f->since) {
+        return bad(d, f->name, "missing");
+    }
+    if (f->type == HSP_F_STR) {
+        put(base, f->offset, &empty, sizeof(empty));
+    }
+    return HSP_OK;
+}
+
 static enum hsp_status decode_object(const struct dec *d, const struct hsp_wire_field *f,
                                      uint32_t n, const cJSON *o, void *base)
 {
-    uint64_t seen = 0; /* no table has more than 64 fields */
-    HSP_ASSERT(n <= 64);
+    uint64_t seen = 0;
+    uint32_t more = 0; /* fields that are not known */
+    HSP_ASSERT(n <= HSP_WIRE_FIELDS);
     if (!cJSON_IsObject(o)) {
         return bad(d, "", "not an object");
     }
@@ -221,21 +251,19 @@ static enum hsp_status decode_object(const struct dec *d, const struct hsp_wire_
         while (i < n && strcmp(f[i].name, v->string) != 0) {
             i++;
         }
-        if (i == n) {
-            return bad(d, v->string, "unknown field");
-        }
-        if ((seen >> i & 1) != 0) {
+        if (i < n && (seen >> i & 1) != 0) {
             return bad(d, v->string, "given twice");
         }
-        seen |= (uint64_t)1 << i;
-        enum hsp_status st = decode_field(d, &f[i], v, base);
+        seen |= i < n ? (uint64_t)1 << i : 0;
+        enum hsp_status st = i < n ? decode_field(d, &f[i], v, base) : pass_over(d, o, v, ++more);
         if (st != HSP_OK) {
             return st;
         }
     }
     for (uint32_t i = 0; i < n; i++) {
-        if ((seen >> i & 1) == 0) {
-            return bad(d, f[i].name, "missing");
+        enum hsp_status st = (seen >> i & 1) != 0 ? HSP_OK : leave_out(d, &f[i], base);
+        if (st != HSP_OK) {
+            return st;
         }
     }
     return HSP_OK;
@@ -245,8 +273,11 @@ enum hsp_status hsp_msg_decode(const struct hsp_msg *head, const void *body, siz
                                struct hsp_arena *arena, struct hsp_msg *ret, struct hsp_err *err)
 {
     const struct hsp_msg_desc *desc = hsp_msg_desc_of(head->type);
+    uint8_t version = head->version != 0 ? head->version : hsp_protocol.newest;
     if (desc == NULL) {
-        return hsp_err_set(err, HSP_EPROTO, 0, "unknown message type %u", head->type);
+        bool newer = version > hsp_protocol.newest;
+        return hsp_err_set(err, newer ? HSP_EVERSION : HSP_EPROTO, 0, "unknown message type %u",
+                           head->type);
     }
     if (head->blob_len > hsp_msg_blob_max(head->type) || len > HSP_MSG_BODY_MAX) {
         return hsp_err_set(err, HSP_EPROTO, 0, "%s: body of %zu and blob of %u bytes above limit",
@@ -266,7 +297,7 @@ enum hsp_status hsp_msg_decode(const struct hsp_msg *head, const void *body, siz
     }
     struct hsp_msg m = *head;
     memset(&m.u, 0, sizeof(m.u));
-    struct dec d = {desc->name, arena, err};
+    struct dec d = {desc->name, version, arena, err};
     enum hsp_status st;
     if (end != (const char *)body + len) {
         st = hsp_err_set(err, HSP_EPROTO, 0, "%s: %zu bytes behind the body", desc->name,

@@ -21,8 +21,7 @@
 #include "proto/base/err.h"
 #include "proto/base/hash.h"
 #include "proto/wire/frame.h"
-
-#define HSP_PROTO_VERSION HSP_FRAME_VERSION
+#include "proto/wire/protocol.h"
 
 /* Limits, and why. */
 #define HSP_MSG_BODY_MAX    (4u << 20)  /* a HELLO with every holding below: under 2 MiB */
@@ -233,7 +232,7 @@ struct hsp_m_run { /* what a device does for a job, as its agent knows */
 };
 
 struct hsp_m_hello {
-    uint32_t protocol; /* HSP_PROTO_VERSION */
+    uint32_t protocol, protocol_oldest; /* the newest and the oldest version it speaks */
     const char *node;
     const char *address;  /* of the agent, for people and for same-host tests */
     uint64_t incarnation; /* the one it holds, 0: none (a new agent process, or fenced) */
@@ -248,7 +247,7 @@ struct hsp_m_hello {
     struct hsp_m_run *runs;
 };
 struct hsp_m_welcome {
-    uint32_t protocol;
+    uint32_t protocol; /* the newest that both speak */
     uint64_t term, incarnation;
     uint32_t heartbeat_ms, dead_ms;
     const char *address; /* another way to this hspmdd, for reconnecting; "" none */
@@ -503,6 +502,7 @@ struct hsp_m_reply {     /* blob: the answer, a JSON document or text */
 
 struct hsp_msg {
     uint16_t type;       /* enum hsp_msg_type */
+    uint8_t version;     /* the newest version its sender speaks; 0: that of this program */
     uint64_t request;    /* pairs a REPLY with its request; 0 elsewhere */
     uint64_t epoch;      /* see the top */
     const uint8_t *blob; /* borrowed */
@@ -550,9 +550,11 @@ struct hsp_msg {
 /* "hello"; NULL for an unknown type. */
 const char *hsp_msg_name(uint16_t type);
 
-/* Reads what a frame carried. @head gives type, request, epoch, blob and blob_len.
+/* Reads what a frame carried. @head gives type, version, request, epoch, blob and blob_len.
  * HSP_EPROTO: unknown type, a blob where none belongs, malformed JSON, bytes behind it, a missing,
- * unknown, duplicate or wrongly typed field, a value over its limit; HSP_ENOMEM. *ret untouched. */
+ * unknown, duplicate or wrongly typed field, a value over its limit; HSP_EVERSION: an unknown type
+ * from a newer sender; HSP_ENOMEM. *ret untouched. A newer sender's unknown fields are passed over;
+ * a field that is newer than the sender is 0 or empty. */
 enum hsp_status hsp_msg_decode(const struct hsp_msg *head, const void *body, size_t len,
                                struct hsp_arena *arena, struct hsp_msg *ret, struct hsp_err *err);
 

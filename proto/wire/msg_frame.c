@@ -2,7 +2,8 @@
 
 struct hsp_frame_header hsp_msg_head(const struct hsp_msg *m, size_t body_len)
 {
-    return (struct hsp_frame_header){.version = HSP_FRAME_VERSION,
+    return (struct hsp_frame_header){.version = hsp_protocol.newest,
+                                     .oldest = hsp_protocol.oldest,
                                      .type = m->type,
                                      .request = m->request,
                                      .epoch = m->epoch,
@@ -14,6 +15,7 @@ enum hsp_status hsp_msg_read(const struct hsp_frame *f, struct hsp_arena *arena,
                              struct hsp_msg *ret, struct hsp_err *err)
 {
     const struct hsp_msg head = {.type = f->head.type,
+                                 .version = f->head.version,
                                  .request = f->head.request,
                                  .epoch = f->head.epoch,
                                  .blob = f->blob,

@@ -112,6 +112,10 @@ static const struct hsp_wire_field f_run[] = {
     BOOL(run, finished), U64(run, version)};
 static const struct hsp_wire_field f_hello[] = {
     U32(hello, protocol),
+    {.name = "protocol_oldest",
+     .type = HSP_F_U32,
+     .offset = OFF(hello, protocol_oldest),
+     .since = 14},
     STR(hello, node, HSP_NAME_MAX),
     STR(hello, address, HSP_ADDRESS_MAX),
     U64(hello, incarnation),

@@ -19,6 +19,8 @@ enum hsp_wire_field_type {
     HSP_F_F64S    /* array of numbers; limit: most items */
 };
 
+#define HSP_WIRE_FIELDS 64 /* of one object; bits of decode_object */
+
 struct hsp_wire_field {
     const char *name;
     enum hsp_wire_field_type type;
@@ -28,6 +30,7 @@ struct hsp_wire_field {
     const struct hsp_wire_field *sub;
     uint32_t n_sub, sub_size;
     const char *const *names;
+    uint8_t since; /* the version that added it: older senders leave it out; 0: none does */
 };
 struct hsp_msg_desc {
     uint16_t type;

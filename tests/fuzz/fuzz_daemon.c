@@ -223,6 +223,7 @@ static bool seed(size_t i, struct hsp_buf *out)
             0,
             0,
             SPOKEN,
+            0,
             k,
             6,
             0,
@@ -230,7 +231,7 @@ static bool seed(size_t i, struct hsp_buf *out)
             0,
             0,
             0,
-            0, /* node, address, incarnation, links */
+            0, /* the oldest protocol, node, address, incarnation, links */
             1,
             0,
             1, /* one network card */

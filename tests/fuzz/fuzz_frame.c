@@ -6,6 +6,7 @@
 
 #include "proto/base/hash.h"
 #include "proto/wire/frame.h"
+#include "proto/wire/protocol.h"
 #include "tests/fuzz/fuzz.h"
 
 struct summary { /* of everything a stream gave */
@@ -90,7 +91,7 @@ static bool seed(size_t i, struct hsp_buf *out)
     hsp_buf_append(out, "\x07\x08\x08", 3);
     for (uint32_t k = 0; k <= i; k++) {
         uint8_t raw[HSP_FRAME_HEADER];
-        struct hsp_frame_header h = {.version = HSP_FRAME_VERSION,
+        struct hsp_frame_header h = {.version = HSP_PROTO_VERSION,
                                      .type = (uint16_t)(k + 1),
                                      .request = k,
                                      .epoch = 3,

@@ -1,5 +1,5 @@
 /* Messages: a body that is accepted, encoded and read again is the same message; so is a clone.
- * Input: a byte that chooses the type, one that is the length of the blob, the body. */
+ * Input: a byte that chooses the type and whether the sender is newer, one that is the length of the blob, the body. */
 #include <string.h>
 
 #include "proto/base/size.h"
@@ -41,7 +41,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (len < 2) {
         return 0;
     }
+    bool newer = data[0] / HSP_ARRAY_LEN(types) == 1; /* the sender */
     struct hsp_msg head = {.type = types[data[0] % HSP_ARRAY_LEN(types)],
+                           .version = (uint8_t)(hsp_protocol.newest + newer),
                            .request = data[0],
                            .epoch = data[1],
                            .blob = data[1] > 0 ? data : NULL,

@@ -16,7 +16,7 @@ from world import BUILD, Folder, main
 
 SEED = int(os.environ.get("HSPMD_SEED") or random.SystemRandom().randrange(1, 2**31))
 NEWER = PROTOCOL + 2
-OTHER = "speaks protocol %d, this program protocol %d: upgrade the older of the two" % (NEWER, PROTOCOL)
+OTHER = "the program there speaks protocol %d, the program here protocol %d: upgrade the program here" % (NEWER, PROTOCOL)
 
 
 class World(Folder):
@@ -50,8 +50,8 @@ class World(Folder):
         return [l for l in self.log().splitlines() if text in l]
 
 
-def header(kind=102, body=0, blob=0, version=PROTOCOL, flags=0, magic=0x6D707368):
-    return struct.pack("<IBBHQQII", magic, version, flags, kind, 1, 0, body, blob)
+def header(kind=102, body=0, blob=0, version=PROTOCOL, oldest=0, magic=0x6D707368):
+    return struct.pack("<IBBHQQII", magic, version, oldest, kind, 1, 0, body, blob)
 
 
 def message(kind, body):
@@ -118,7 +118,7 @@ BODIES = [
 
 def garbage(w):
     """Whatever comes, the connection ends with one line, and the next caller is served."""
-    for sent, text in ((header(magic=7), "frame magic"), (header(flags=1), "frame flags"),
+    for sent, text in ((header(magic=7), "frame magic"), (header(oldest=99), "a frame of protocol 99 to %d" % PROTOCOL),
                        (header(body=0xFFFFFFFF), "frame body 4294967295 bytes above limit"),
                        (header(blob=0x7FFFFFFF), "frame blob 2147483647 bytes above limit"),
                        (header(kind=9999), "9999"), (message(4, b'{"seq":"1"}'), "an agent says hello first")):

@@ -6,7 +6,7 @@ import struct
 import subprocess
 import time
 
-PROTOCOL = 13
+PROTOCOL = 14
 TYPES = {"hello": 1, "welcome": 2, "fenced": 3, "heartbeat": 4, "seal": 12, "sealed": 13, "executor-dead": 16,
          "executor-up": 17, "leave": 26, "bye": 28, "submit": 100, "status": 102, "reply": 200}
 NAMES = {v: k for k, v in TYPES.items()}
@@ -45,11 +45,12 @@ class Conn:
     """One connection, as hspmdd sees its agents: heartbeats are answered while waiting. Also a client's."""
 
     def __init__(self, sock):
-        self.s, self.data, self.blob, self.version = sock, b"", b"", PROTOCOL
+        self.s, self.data, self.blob, self.version, self.oldest = sock, b"", b"", PROTOCOL, PROTOCOL
 
     def send(self, name, body, epoch=0, request=0, blob=b""):
         text = json.dumps(body).encode()
-        head = struct.pack("<IBBHQQII", 0x6D707368, self.version, 0, TYPES[name], request, epoch, len(text), len(blob))
+        head = struct.pack("<IBBHQQII", 0x6D707368, self.version, self.oldest, TYPES.get(name, name), request, epoch,
+                           len(text), len(blob))
         self.s.sendall(head + text + blob)
 
     def frame(self, limit):

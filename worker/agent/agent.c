@@ -103,7 +103,8 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
         a->failed = true;
         return;
     }
-    struct hsp_m_hello h = {.protocol = HSP_PROTO_VERSION,
+    struct hsp_m_hello h = {.protocol = hsp_protocol.newest,
+                            .protocol_oldest = hsp_protocol.oldest,
                             .node = a->node,
                             .address = a->address,
                             .incarnation = a->incarnation,
@@ -171,8 +172,11 @@ static void fence(struct hsp_agent *a, const char *why)
 
 static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
 {
-    if (w->protocol != HSP_PROTO_VERSION || w->term < a->term || w->incarnation == 0 ||
-        w->heartbeat_ms == 0 || w->dead_ms == 0) {
+    if (w->protocol < hsp_protocol.oldest || w->protocol > hsp_protocol.newest) {
+        hang_up(a, "it wants to speak a protocol that this agent did not offer");
+        return;
+    }
+    if (w->term < a->term || w->incarnation == 0 || w->heartbeat_ms == 0 || w->dead_ms == 0) {
         hang_up(a, "a coordinator of an older term");
         return;
     }

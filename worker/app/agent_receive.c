@@ -35,7 +35,11 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
     struct hsp_msg m;
     struct hsp_agent_exec *x = exec_of(s, conn);
     hsp_arena_reset(s->arena);
-    if (hsp_msg_read(f, s->arena, &m, &err) != HSP_OK) {
+    enum hsp_status st = hsp_msg_read(f, s->arena, &m, &err);
+    if (st == HSP_EVERSION) { /* a newer program says more than we know: the rest of it counts */
+        hsp_log(s->log, HSP_LOG_INFO, "agent", "%s: %s is passed over", hsp_net_name(s->net, conn),
+                err.msg);
+    } else if (st != HSP_OK) {
         hsp_log(s->log, HSP_LOG_ERROR, "agent", "%s: %s", hsp_net_name(s->net, conn), err.msg);
         hsp_net_drop(s->net, conn, false, err.msg); /* on_close does the rest */
     } else if (x != NULL) {

@@ -12,8 +12,8 @@ from harness import Failed, call, prog, say, wait_for
 MAGIC = 0x6D707368
 
 
-def header(version, kind=102, body=0, blob=0, magic=MAGIC, flags=0):
-    return struct.pack("<IBBHQQII", magic, version, flags, kind, 1, 0, body, blob)
+def header(version, kind=102, body=0, blob=0, magic=MAGIC, oldest=0):
+    return struct.pack("<IBBHQQII", magic, version, oldest, kind, 1, 0, body, blob)
 
 
 def inodes(pids):
@@ -93,10 +93,10 @@ def protocol(c):
 
 
 def versions(c):
-    """Both sides say both versions and what to do."""
+    """Both sides say both versions and what to do. Returns the version of hspmdd."""
     ours = protocol(c)
-    said = "the peer speaks protocol %d, this program protocol %d: upgrade the older of the two"
-    wait_for("hspmdd to say so", lambda: c.says("hspmdd", said % (0, ours)), 5)
+    said = "the program there speaks protocol %d, the program here protocol %d: upgrade the program %s"
+    wait_for("hspmdd to say so", lambda: c.says("hspmdd", said % (0, ours, "there")), 5)
     path = os.path.join(c.dir, "other.sock")
     with socket.socket(socket.AF_UNIX) as l:
         l.bind(path)
@@ -106,7 +106,7 @@ def versions(c):
             s.recv(32)
             s.sendall(header(ours + 1, kind=0))
             err = p.communicate(timeout=20)[1]
-    if p.returncode == 0 or err.count("\n") != 1 or said % (ours + 1, ours) not in err:
+    if p.returncode == 0 or err.count("\n") != 1 or said % (ours + 1, ours, "here") not in err:
         raise Failed("hspmdctl of another version: exit %d, %r" % (p.returncode, err))
     return ours
 
@@ -114,7 +114,7 @@ def versions(c):
 def garbage(claim, addresses, version):
     """Bytes that are nothing, frames that are no messages, lengths without end."""
     rnd = claim.random
-    wrong = [header(version, magic=7), header(version, flags=1), header(version, body=2**32 - 1),
+    wrong = [header(version, magic=7), header(version, oldest=255), header(version, body=2**32 - 1),
              header(version, blob=2**31), header(version, kind=9999), header(version, 102, 5) + b"nope!",
              header(version, 100, 2, 4) + b"{}\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n" + b"A: " + b"x" * 100000]
     calls = []

@@ -201,7 +201,7 @@ static void a_stream_of_frames_ends_with_the_memory(void **state)
     struct hsp_buf wire;
     hsp_buf_init(&wire, 1 << 20);
     for (uint32_t i = 0; i < 2; i++) {
-        struct hsp_frame_header h = {.version = HSP_FRAME_VERSION,
+        struct hsp_frame_header h = {.version = HSP_PROTO_VERSION,
                                      .type = 5,
                                      .body_len = 20 + i * 200000,
                                      .blob_len = 10 + i * 200000};

@@ -18,14 +18,16 @@ static void hello_refused(void **state)
     cw_begin(&w, 1, 1);
     cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "a message before hello");
-    struct hsp_msg m = {.type = HSP_MSG_HELLO,
-                        .u.hello = {.protocol = HSP_PROTO_VERSION + 1, .node = "a", .address = ""}};
+    struct hsp_msg m = {
+        .type = HSP_MSG_HELLO,
+        .u.hello = {
+            .protocol = 15, .protocol_oldest = 15, .node = "a", .address = "", .incarnation = 1}};
     cw_msg(&w, 10, m);
-    char words[64];
-    (void)snprintf(words, sizeof words, "protocol %d here, %d there", HSP_PROTO_VERSION,
-                   HSP_PROTO_VERSION + 1);
-    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, words);
-    m.u.hello.protocol = HSP_PROTO_VERSION;
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text,
+                        "the agent speaks protocol 15, hspmdd protocol 14: upgrade hspmdd");
+    assert_null(cw_find(&w, HSP_ACT_SEND)); /* FENCED would cost it its executors */
+    m.u.hello.protocol_oldest = 14;
+    m.u.hello.incarnation = 0;
     m.u.hello.term = 5;
     cw_msg(&w, 11, m);
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "the agent has seen a newer coordinator");
@@ -33,6 +35,12 @@ static void hello_refused(void **state)
     m.u.hello.node = "No Name";
     cw_msg(&w, 12, m);
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "not a node name");
+    m.u.hello.node = "new"; /* of a range with ours in it */
+    m.u.hello.protocol_oldest = 12;
+    m.u.hello.protocol = 99;
+    cw_msg(&w, 13, m);
+    assert_int_equal(cw_find(&w, HSP_ACT_SEND)->msg->type, HSP_MSG_WELCOME);
+    assert_int_equal(cw_find(&w, HSP_ACT_SEND)->msg->u.welcome.protocol, 14);
     cw_end(&w);
 }
 

@@ -201,7 +201,7 @@ static void test_client_errors(void **state)
     struct hsp_frame f;
     struct hsp_err err;
     uint8_t raw[HSP_FRAME_HEADER];
-    struct hsp_frame_header h = {.version = HSP_FRAME_VERSION, .type = 1};
+    struct hsp_frame_header h = {.version = HSP_PROTO_VERSION, .type = 1};
     assert_status(hsp_client_open("/nonexistent/socket", NULL, HSP_ROLE_NONE, 100, &c, &err),
                   HSP_ENOENT);
     assert_non_null(strstr(err.msg, "cannot connect to /nonexistent/socket"));

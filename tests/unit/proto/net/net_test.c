@@ -233,7 +233,7 @@ static int raw_to(const char *name)
 static void header(uint8_t raw[HSP_FRAME_HEADER], uint32_t body, uint32_t blob)
 {
     struct hsp_frame_header h = {
-        .version = HSP_FRAME_VERSION, .type = 3, .body_len = body, .blob_len = blob};
+        .version = HSP_PROTO_VERSION, .type = 3, .body_len = body, .blob_len = blob};
     hsp_frame_header_encode(&h, raw);
 }
 
@@ -287,20 +287,19 @@ static void test_other_version(void **state)
     shell_open(&s, &c);
     shell_listen(&s, "127.0.0.1:0");
     header(raw, 1000, 0);
-    raw[4] = HSP_FRAME_VERSION + 1;
+    raw[4] = HSP_PROTO_VERSION + 1;
+    raw[5] = HSP_PROTO_VERSION + 1;
     int fd = raw_to(s.port);
     assert_int_equal(send(fd, raw, sizeof raw, MSG_NOSIGNAL), sizeof raw);
     RUN_UNTIL(&s, recv(fd, raw, sizeof raw, MSG_DONTWAIT | MSG_PEEK) == (ssize_t)sizeof raw);
     assert_int_equal(recv(fd, raw, sizeof raw, 0), sizeof raw);
-    assert_int_equal(raw[4], HSP_FRAME_VERSION);
+    assert_int_equal(raw[4], HSP_PROTO_VERSION);
+    assert_int_equal(raw[5], HSP_PROTO_OLDEST);
     close(fd);
     RUN_UNTIL(&s, s.n_close == 1);
-    char why[128];
-    (void)snprintf(why, sizeof why,
-                   "the peer speaks protocol %d, this program protocol %d: upgrade the older of "
-                   "the two",
-                   HSP_FRAME_VERSION + 1, HSP_FRAME_VERSION);
-    assert_err(&s.why, HSP_EVERSION, why);
+    assert_err(&s.why, HSP_EVERSION,
+               "the program there speaks protocol 15, the program here protocol 14: upgrade the "
+               "program here");
     assert_int_equal(s.n_frames, 0);
     shell_close(&s);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "proto/base/rng.h"
+#include "proto/wire/protocol.h"
 #include "tests/lib/testlib.h"
 
 static const struct hsp_frame_limits normal = {HSP_FRAME_BODY_MAX, HSP_FRAME_BLOB_MAX};
@@ -14,8 +15,8 @@ static const uint8_t golden[] = {
     's',
     'p',
     'm',               /* magic */
-    HSP_FRAME_VERSION, /* version */
-    0x00,              /* flags */
+    HSP_PROTO_VERSION, /* version */
+    HSP_PROTO_OLDEST,  /* oldest */
     0x05,
     0x00, /* type 5 */
     0x08,
@@ -52,7 +53,8 @@ static const uint8_t golden[] = {
 static void test_golden(void **state)
 {
     (void)state;
-    struct hsp_frame_header h = {.version = HSP_FRAME_VERSION,
+    struct hsp_frame_header h = {.version = HSP_PROTO_VERSION,
+                                 .oldest = HSP_PROTO_OLDEST,
                                  .type = 5,
                                  .request = UINT64_C(0x0102030405060708),
                                  .epoch = UINT64_C(0x8000000000000011),
@@ -89,7 +91,7 @@ static void test_any_pieces(void **state)
     for (uint32_t i = 0; i < N; i++) {
         body[i] = i % 5 == 0 ? 0 : (uint32_t)hsp_test_range("body", i, 0, 9000);
         blob[i] = i % 3 == 0 ? (uint32_t)hsp_test_range("blob", i, 0, 60000) : 0;
-        struct hsp_frame_header h = {.version = HSP_FRAME_VERSION,
+        struct hsp_frame_header h = {.version = HSP_PROTO_VERSION,
                                      .type = (uint16_t)i,
                                      .request = i,
                                      .body_len = body[i],
@@ -134,7 +136,8 @@ static void test_any_pieces(void **state)
     free(wire);
 }
 
-static void refuse(size_t at, uint8_t v, enum hsp_status want, const char *text)
+/* The golden frame with @v at @at, and @oldest in its place. */
+static void refuse_of(size_t at, uint8_t v, uint8_t oldest, enum hsp_status want, const char *text)
 {
     uint8_t raw[sizeof golden];
     struct hsp_frame_parser p;
@@ -143,6 +146,7 @@ static void refuse(size_t at, uint8_t v, enum hsp_status want, const char *text)
     struct hsp_err err;
     size_t used;
     memcpy(raw, golden, sizeof raw);
+    raw[5] = oldest;
     raw[at] = v;
     hsp_frame_parser_init(&p, &lim);
     assert_status(hsp_frame_feed(&p, raw, sizeof raw, &used, &f, &err), want);
@@ -153,19 +157,43 @@ static void refuse(size_t at, uint8_t v, enum hsp_status want, const char *text)
     hsp_frame_parser_fini(&p);
 }
 
+static void refuse(size_t at, uint8_t v, enum hsp_status want, const char *text)
+{
+    refuse_of(at, v, HSP_PROTO_OLDEST, want, text);
+}
+
 static void test_refuses(void **state)
 {
     (void)state;
     refuse(0, 'G', HSP_EPROTO, "frame magic 0x6d707347, want 0x6d707368");
-    char words[96];
-    (void)snprintf(
-        words, sizeof words,
-        "the peer speaks protocol 6, this program protocol %d: upgrade the older of the two",
-        HSP_FRAME_VERSION);
-    refuse(4, 6, HSP_EVERSION, words);
-    refuse(5, 1, HSP_EPROTO, "frame flags 0x01 are not defined");
+    refuse(5, 15, HSP_EPROTO, "a frame of protocol 15 to 14");
+    /* Before version 14 the byte was 0. */
+    refuse_of(4, 13, 0, HSP_EVERSION,
+              "the program there speaks protocol 13, the program here protocol 14: upgrade the "
+              "program there");
+    refuse_of(4, 16, 15, HSP_EVERSION,
+              "the program there speaks protocol 15 to 16, the program here protocol 14: upgrade "
+              "the program here");
     refuse(24, 101, HSP_ELIMIT, "frame body 101 bytes above limit 100");
     refuse(31, 0x80, HSP_ELIMIT, "frame blob 2147483651 bytes above limit 200");
+}
+
+/* A sender whose range has ours in it is heard, and its range is given on. */
+static void test_other_versions(void **state)
+{
+    (void)state;
+    static const uint8_t range[][3] = {{14, 14, 14}, {0, 14, 14}, {13, 14, 13}, {12, 20, 12}};
+    for (size_t i = 0; i < sizeof range / sizeof range[0]; i++) {
+        uint8_t raw[HSP_FRAME_HEADER];
+        struct hsp_frame_header h;
+        struct hsp_err err;
+        memcpy(raw, golden, sizeof raw);
+        raw[5] = range[i][0];
+        raw[4] = range[i][1];
+        assert_ok(hsp_frame_header_decode(raw, &normal, &h, &err), &err);
+        assert_int_equal(h.version, range[i][1]);
+        assert_int_equal(h.oldest, range[i][2]);
+    }
 }
 
 /* A header that claims much gets memory only for what follows. */
@@ -173,7 +201,7 @@ static void test_memory_follows_bytes(void **state)
 {
     (void)state;
     struct hsp_frame_header h = {
-        .version = HSP_FRAME_VERSION, .body_len = 10, .blob_len = HSP_FRAME_BLOB_MAX};
+        .version = HSP_PROTO_VERSION, .body_len = 10, .blob_len = HSP_FRAME_BLOB_MAX};
     struct hsp_frame_parser p;
     struct hsp_frame f;
     struct hsp_err err;
@@ -223,8 +251,11 @@ static void test_noise(void **state)
 HSP_TEST_FILE(frame_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_golden),  cmocka_unit_test(test_any_pieces),
-        cmocka_unit_test(test_refuses), cmocka_unit_test(test_memory_follows_bytes),
+        cmocka_unit_test(test_golden),
+        cmocka_unit_test(test_any_pieces),
+        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_other_versions),
+        cmocka_unit_test(test_memory_follows_bytes),
         cmocka_unit_test(test_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@ wire_tests = \
   tests/unit/proto/wire/frame_test \
   tests/unit/proto/wire/msg_test \
   tests/unit/proto/wire/msg_blob_test \
+  tests/unit/proto/wire/protocol_test \
   tests/unit/proto/wire/trace_part_test
 test_links += $(wire_tests)
 check_PROGRAMS += tests/unit/proto/wire/wire_tests
@@ -14,6 +15,7 @@ tests_unit_proto_wire_wire_tests_SOURCES = \
   tests/unit/proto/wire/frame_test.c \
   tests/unit/proto/wire/msg_test.c \
   tests/unit/proto/wire/msg_blob_test.c \
+  tests/unit/proto/wire/protocol_test.c \
   tests/unit/proto/wire/trace_part_test.c \
   $(MSG_DUMP) $(PKG_SAMPLE) $(PART_SAMPLE)
 tests_unit_proto_wire_wire_tests_LDADD = $(TEST_LIBS) $(WIRE_LIBS)

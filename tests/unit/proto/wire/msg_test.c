@@ -222,6 +222,86 @@ static void refused(void **state)
     hsp_arena_free(a);
 }
 
+/* What a sender of @version says is read, or refused with @refused. */
+static void said(uint8_t version, uint16_t type, const char *body, const char *refused)
+{
+    struct hsp_arena *a = hsp_arena_new(1u << 20);
+    struct hsp_err err = {0};
+    struct hsp_msg head = {.type = type, .version = version}, m;
+    enum hsp_status st = hsp_msg_decode(&head, body, strlen(body), a, &m, &err);
+    if (refused == NULL) {
+        assert_ok(st, &err);
+    } else {
+        assert_err(&err, type == 999 ? HSP_EVERSION : HSP_EPROTO, refused);
+    }
+    if (st == HSP_OK && type == HSP_MSG_SEAL) {
+        assert_int_equal(m.u.jobref.job, 1);
+    }
+    hsp_arena_free(a);
+}
+
+/* A newer sender may know more fields of an object; all else is as strict as ever. */
+static void newer_senders(void **state)
+{
+    (void)state;
+    enum { OURS = HSP_PROTO_VERSION, NEWER = OURS + 1 };
+    static const char more[] = "{\"x\":{\"y\":[1,null]},\"job\":1,\"z\":\"\"}";
+    said(NEWER, HSP_MSG_SEAL, more, NULL);
+    said(OURS, HSP_MSG_SEAL, more, "seal.x: unknown field");
+    said(0, HSP_MSG_SEAL, more, "seal.x: unknown field");
+    said(NEWER, HSP_MSG_SEALED,
+         "{\"job\":1,\"holdings\":[{\"job\":1,\"device\":0,\"plan\":\"1\",\"rank\":0,\"owner\":0,"
+         "\"version\":\"2\",\"hash\":7}]}",
+         NULL);
+    said(NEWER, HSP_MSG_SEAL, "{\"job\":1,\"job\":1}", "seal.job: given twice");
+    said(NEWER, HSP_MSG_SEAL, "{\"x\":1,\"job\":1,\"x\":1}", "seal.x: given twice");
+    said(NEWER, HSP_MSG_SEAL, "{\"x\":1}", "seal.job: missing");
+    said(NEWER, HSP_MSG_SEAL, "{\"job\":\"1\"}", "seal.job: not a 32-bit unsigned integer");
+    said(NEWER, HSP_MSG_SEAL, "{\"job\":1}x", "seal: 1 bytes behind the body");
+    said(NEWER, HSP_MSG_DEVICE_HEALTH, "{\"device\":1,\"health\":\"ill\",\"reason\":\"\"}",
+         "device-health.health: unknown value");
+    said(NEWER, 999, "{}", "unknown message type 999");
+    /* as many as an object may have */
+    struct hsp_buf b;
+    hsp_buf_init(&b, 4096);
+    hsp_buf_puts(&b, "{\"job\":1");
+    for (uint32_t i = 0; i < HSP_WIRE_FIELDS; i++) {
+        hsp_buf_printf(&b, ",\"f%u\":0", i);
+    }
+    size_t len = b.len;
+    hsp_buf_puts(&b, "}");
+    said(NEWER, HSP_MSG_SEAL, hsp_buf_cstr(&b), NULL);
+    b.len = len;
+    hsp_buf_puts(&b, ",\"last\":0}");
+    said(NEWER, HSP_MSG_SEAL, hsp_buf_cstr(&b), "seal.last: unknown field");
+    hsp_buf_fini(&b);
+}
+
+/* A field that a version has added is missing in what older ones say, and only there. */
+static void older_senders(void **state)
+{
+    (void)state;
+    struct hsp_arena *a = hsp_arena_new(64u << 20);
+    struct hsp_msg m = random_msg(HSP_MSG_HELLO, a), back;
+    struct hsp_buf b;
+    struct hsp_err err = {0};
+    m.u.hello.protocol_oldest = 12345;
+    hsp_buf_init(&b, HSP_MSG_BODY_MAX);
+    assert_ok(hsp_msg_encode(&m, &b, &err), &err);
+    char *at = strstr(hsp_buf_cstr(&b), "\"protocol_oldest\":12345,");
+    assert_non_null(at);
+    memset(at, ' ', strlen("\"protocol_oldest\":12345,"));
+    m.version = 13;
+    assert_ok(hsp_msg_decode(&m, b.data, b.len, a, &back, &err), &err);
+    assert_int_equal(back.u.hello.protocol_oldest, 0);
+    assert_string_equal(back.u.hello.node, m.u.hello.node);
+    m.version = 14;
+    (void)hsp_msg_decode(&m, b.data, b.len, a, &back, &err);
+    assert_err(&err, HSP_EPROTO, "hello.protocol_oldest: missing");
+    hsp_buf_fini(&b);
+    hsp_arena_free(a);
+}
+
 /* The bytes of one message of version 1: a change here is a change of the protocol version. */
 static void golden(void **state)
 {
@@ -264,6 +344,9 @@ static void field_text(const struct hsp_wire_field *f, uint32_t n, struct hsp_bu
             hsp_buf_puts(b, ")");
         } else if (f[i].limit != 0) {
             hsp_buf_printf(b, " <= %u", f[i].limit);
+        }
+        if (f[i].since != 0) {
+            hsp_buf_printf(b, " since %u", f[i].since);
         }
         if (f[i].type == HSP_F_LIST) {
             hsp_buf_puts(b, " of {");
@@ -358,10 +441,13 @@ static void framed(void **state)
     hsp_buf_init(&body, HSP_MSG_BODY_MAX);
     assert_ok(hsp_msg_encode(&m, &body, &err), &err);
     struct hsp_frame f = {.head = hsp_msg_head(&m, body.len), .body = body.data, .blob = blob};
-    assert_int_equal(f.head.version, HSP_FRAME_VERSION);
+    assert_int_equal(f.head.version, HSP_PROTO_VERSION);
+    assert_int_equal(f.head.oldest, HSP_PROTO_OLDEST);
+    f.head.version++;
     assert_int_equal(f.head.body_len, body.len);
     assert_ok(hsp_msg_read(&f, a, &back, &err), &err);
     assert_int_equal(back.type, HSP_MSG_PREPARE);
+    assert_int_equal(back.version, HSP_PROTO_VERSION + 1);
     assert_true(back.epoch == m.epoch && back.request == m.request);
     assert_true(back.blob == blob && back.blob_len == sizeof(blob));
     assert_int_equal(back.u.prepare.plan, m.u.prepare.plan);
@@ -397,6 +483,8 @@ HSP_TEST_FILE(msg_test)
     const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip),
                                        cmocka_unit_test(damaged),
                                        cmocka_unit_test(refused),
+                                       cmocka_unit_test(newer_senders),
+                                       cmocka_unit_test(older_senders),
                                        cmocka_unit_test(golden),
                                        cmocka_unit_test(framed),
                                        cmocka_unit_test(text_of_any_character),

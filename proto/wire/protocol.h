@@ -1,0 +1,35 @@
+/* The versions of the protocol that this program speaks, and the one that two programs have in
+ * common (README.md, "Versions").
+ *
+ * Role:   frames are judged by it (frame.c), and the hello of an agent (daemon/cluster).
+ * Purity: pure.
+ */
+#ifndef HSP_PROTOCOL_H
+#define HSP_PROTOCOL_H
+#include <stdint.h>
+
+#include "proto/base/err.h"
+
+/* The newest version of these sources, raised when a field or a message is added; the oldest one
+ * that they still speak, raised when something else changes. Tests compile protocol.c a second time
+ * with other numbers, and link it instead of ours. */
+#ifndef HSP_PROTO_VERSION
+#define HSP_PROTO_VERSION 14
+#define HSP_PROTO_OLDEST  14
+#endif
+
+struct hsp_protocol {
+    uint8_t oldest, newest;
+};
+extern const struct hsp_protocol hsp_protocol; /* of this program */
+
+/* The version in which this program and a peer talk: the newest that both speak.
+ *
+ * @oldest, @newest  of the peer.
+ * @there, @here     how to call the peer and this program: "the agent of node a", "hspmdd".
+ *
+ * HSP_EVERSION: there is none; @err names both versions and the program to upgrade. */
+enum hsp_status hsp_protocol_agree(uint32_t oldest, uint32_t newest, const char *there,
+                                   const char *here, uint32_t *ret, struct hsp_err *err);
+
+#endif

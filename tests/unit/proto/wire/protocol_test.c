@@ -1,0 +1,45 @@
+/* Ranges of versions: what two programs have in common, and which of them is the older. */
+#include "proto/wire/protocol.h"
+
+#include "proto/base/size.h"
+#include "tests/lib/testlib.h"
+
+static void the_newest_that_both_speak(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t oldest, newest;
+        const char *refused; /* NULL: 14 */
+    } c[] = {
+        {14, 14, NULL},
+        {14, 15, NULL},
+        {1, 255, NULL},
+        {12, 14, NULL},
+        {13, 13, "node a speaks protocol 13, hspmdd protocol 14: upgrade node a"},
+        {11, 13, "node a speaks protocol 11 to 13, hspmdd protocol 14: upgrade node a"},
+        {0, 0, "node a speaks protocol 0, hspmdd protocol 14: upgrade node a"},
+        {15, 15, "node a speaks protocol 15, hspmdd protocol 14: upgrade hspmdd"},
+        {15, 17, "node a speaks protocol 15 to 17, hspmdd protocol 14: upgrade hspmdd"},
+        {UINT32_MAX, UINT32_MAX,
+         "node a speaks protocol 4294967295, hspmdd protocol 14: upgrade hspmdd"},
+    };
+    for (size_t i = 0; i < HSP_ARRAY_LEN(c); i++) {
+        struct hsp_err err = {0};
+        uint32_t common = 0;
+        enum hsp_status st =
+            hsp_protocol_agree(c[i].oldest, c[i].newest, "node a", "hspmdd", &common, &err);
+        if (c[i].refused == NULL) {
+            assert_ok(st, &err);
+            assert_int_equal(common, 14);
+        } else {
+            assert_err(&err, HSP_EVERSION, c[i].refused);
+            assert_int_equal(common, 0);
+        }
+    }
+}
+
+HSP_TEST_FILE(protocol_test)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_newest_that_both_speak)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
