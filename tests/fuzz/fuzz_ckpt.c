@@ -13,8 +13,8 @@
 #include "proto/layout/box.h"
 #include "tests/fuzz/fuzz.h"
 #include "worker/state/ckpt.h"
-#include "worker/state/ckpt_export.h"
 #include "worker/state/ckpt_files.h"
+#include "worker/state/ckpt_read.h"
 #include "worker/state/ckpt_shard.h"
 
 enum { FILE_MAX = 1 << 20, TENSOR_MAX = 4096 };
@@ -92,7 +92,8 @@ static void read_all(const struct hsp_ckpt *c)
         const struct hsp_ckpt_tensor *t = hsp_ckpt_tensor_at(c, i);
         struct hsp_box box = hsp_box_whole(t->rank, t->full);
         if (hsp_box_count(&box) <= TENSOR_MAX) {
-            say(hsp_ckpt_read(c, t, &box, &box, data, &err), &err);
+            enum hsp_status st = hsp_ckpt_read(c, t, &box, &box, data, &err);
+            HSP_ASSERT(st == HSP_OK || st == HSP_EDIGEST);
         }
         HSP_ASSERT(hsp_ckpt_find(c, t->name, t->kind) != NULL);
     }

@@ -12,6 +12,16 @@ bool hsp_ckpt_offer_same(const struct hsp_ckpt_offer *a, const struct hsp_ckpt_o
            a->epoch == b->epoch && a->content == b->content;
 }
 
+bool hsp_ckpt_offer_done(const struct hsp_ckpt_offer *o, const struct hsp_ckpt_offer *chosen)
+{
+    return o->filled != 0 && o->taken == chosen->content;
+}
+
+bool hsp_ckpt_offer_asks(const struct hsp_ckpt_offer *o, const struct hsp_ckpt_offer *chosen)
+{
+    return !hsp_ckpt_offer_done(o, chosen) && !hsp_ckpt_offer_same(o, chosen);
+}
+
 static bool later(const struct hsp_ckpt_offer *a, const struct hsp_ckpt_offer *b)
 {
     return a->term != b->term     ? a->term > b->term
@@ -68,6 +78,17 @@ static enum hsp_status nobody(const struct hsp_ckpt_offer *o, uint32_t n,
                        " (start a node that has it, or submit the job again): member %u",
                        wish->step, wish->epoch, wish->term, at);
     return HSP_ENOENT;
+}
+
+bool hsp_ckpt_offers_damaged(const struct hsp_ckpt_offer *o, uint32_t n,
+                             const struct hsp_ckpt_wish *wish)
+{
+    bool damaged = false;
+    for (uint32_t r = 0; r < n; r++) {
+        bool another = wish->epoch != 0 && o[r].epoch != 0 && o[r].content != wish->content;
+        damaged = damaged || (o[r].status == HSP_EDIGEST && !another);
+    }
+    return damaged;
 }
 
 enum hsp_status hsp_ckpt_offer_choose(const struct hsp_ckpt_offer *o, uint32_t n,

@@ -30,12 +30,21 @@ struct hsp_ckpt_wish {
 struct hsp_ckpt_offer {
     uint64_t term, epoch; /* in which it was written; epoch 0: it could not be opened */
     uint64_t content;     /* hsp_ckpt_content */
-    int32_t status;       /* HSP_OK: it can be read, and is of this job's data and model; ... */
-    char why[252];        /* ... else the reason. "" none */
+    uint64_t taken;  /* content of the checkpoint that this member's home has been filled from */
+    uint32_t filled; /* 1: it has; `taken` counts */
+    int32_t status;  /* HSP_OK: it can be read, and is of this job's data and model; ... */
+    char why[240];   /* ... else the reason. "" none */
 };
 
 /* Both can be read, and one is as good as the other: the same history, the same content. */
 bool hsp_ckpt_offer_same(const struct hsp_ckpt_offer *a, const struct hsp_ckpt_offer *b);
+/* The home of member @o has been filled with the state of @chosen. */
+bool hsp_ckpt_offer_done(const struct hsp_ckpt_offer *o, const struct hsp_ckpt_offer *chosen);
+/* Member @o asks the member that @chosen is of: its home is not filled, and it has not the same. */
+bool hsp_ckpt_offer_asks(const struct hsp_ckpt_offer *o, const struct hsp_ckpt_offer *chosen);
+/* Of offers of which none is the wished one: a member has it, or one that it may be, damaged. */
+bool hsp_ckpt_offers_damaged(const struct hsp_ckpt_offer *o, uint32_t n,
+                             const struct hsp_ckpt_wish *wish);
 
 /* The first rank that has the wished one of the @n offers (by rank). Where that is not known, the
  * latest: that of the greatest term, then the greatest epoch; of two contents from one epoch the

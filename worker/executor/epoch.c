@@ -27,12 +27,12 @@
 #include "worker/data/documents.h"
 #include "worker/exec/state_init.h"
 #include "worker/executor/audit.h"
-#include "worker/executor/epoch_checkpoint.h"
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_copies.h"
 #include "worker/executor/epoch_nccl.h"
 #include "worker/executor/epoch_replicate.h"
 #include "worker/executor/epoch_report.h"
+#include "worker/executor/epoch_restore.h"
 #include "worker/executor/epoch_segments.h"
 #include "worker/executor/epoch_train.h"
 #include "worker/executor/epoch_transfer.h"
@@ -295,8 +295,7 @@ static void void_above(struct hsp_ex_epoch *e, uint64_t version)
     }
 }
 
-/* A file that is not the weights of this model is the same on every try and every device:
- * HSP_ESTATE. */
+/* A file that is not the weights of this model, or damaged, is the same on every try: HSP_ESTATE. */
 static enum hsp_status take_weights(struct hsp_ex_epoch *e, void *area, struct hsp_err *err)
 {
     struct hsp_st_reader *r = NULL;
@@ -304,8 +303,8 @@ static enum hsp_status take_weights(struct hsp_ex_epoch *e, void *area, struct h
     bool wrong = st == HSP_EPARSE;
     if (st == HSP_OK) {
         st = hsp_state_import(&e->prog, r, area, err);
-        wrong = st == HSP_EPARSE || st == HSP_EINVAL || st == HSP_ENOENT;
-        if (st != HSP_OK) {
+        wrong = st == HSP_EPARSE || st == HSP_EINVAL || st == HSP_ENOENT || st == HSP_EDIGEST;
+        if (st != HSP_OK && st != HSP_EDIGEST && st != HSP_EIO) { /* which name it */
             (void)hsp_err_wrap(err, "%s", e->pkg.init_from);
         }
     }

@@ -126,6 +126,9 @@ struct hsp_said {
     } step[HSP_EPOCH_SAID];
 };
 
+/* Why no member could begin with the checkpoint that PREPARE names. */
+enum hsp_ckpt_refusal { HSP_CKPT_TAKEN, HSP_CKPT_GONE, HSP_CKPT_DAMAGED };
+
 struct hsp_ex_epoch {
     struct hsp_exec_env *env;
     struct hsp_arena *arena;
@@ -151,6 +154,7 @@ struct hsp_ex_epoch {
         *fetch;                 /* of the run thread until the keeper thread begins, then of that */
     struct hsp_fetched fetched; /* the same */
     double version_ms;          /* when the version was known */
+    enum hsp_ckpt_refusal refused; /* the run thread's (epoch_restore.h) */
     struct hsp_engine *engine;
     pthread_t run, keeper;
     bool has_run, has_keeper;

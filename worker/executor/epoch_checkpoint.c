@@ -13,7 +13,6 @@
 #include "proto/base/str.h"
 #include "proto/layout/box.h"
 #include "worker/data/documents.h"
-#include "worker/executor/ckpt_choice.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_export.h"
 #include "worker/state/box_hash.h"
@@ -21,13 +20,7 @@
 #include "worker/state/ckpt_shard.h"
 #include "worker/state/region.h"
 
-enum channel {
-    CHANNEL_WRITTEN = HSP_CHANNEL_GATHER + 1,
-    CHANNEL_HAVE,
-    CHANNEL_ASK,
-    CHANNEL_ANSWER,
-    CHANNEL_HASH
-};
+enum channel { CHANNEL_WRITTEN = HSP_CHANNEL_GATHER + 1, CHANNEL_HASH };
 
 /* The pieces of a checkpoint: (row of the gather table, kind) in that order; all of them at a
  * writer, at the others their own. */
@@ -88,7 +81,7 @@ static void ckpt_about(const struct hsp_ex_epoch *e, uint64_t version, uint32_t 
     ret->n_params = e->pkg.n_params;
 }
 
-static void ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])
+void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])
 {
     (void)snprintf(out, PATH_MAX, "%s/%s", e->p->checkpoint_path, e->p->job_name);
 }
@@ -170,7 +163,7 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
     struct hsp_ckpt_info info;
     struct pieces s = {0};
     size_t mine = 0;
-    ckpt_dir(e, dir);
+    hsp_epoch_ckpt_dir(e, dir);
     ckpt_about(e, version, e->p->n_ranks, &info);
     *disk = pieces_init(e, &s, err);
     for (size_t i = 0; *disk == HSP_OK && i < s.n; i++) {
@@ -332,7 +325,7 @@ static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uin
                            .kinds = e->pkg.kinds,
                            .sink = stream_sink,
                            .ctx = &w};
-    ckpt_dir(e, dir);
+    hsp_epoch_ckpt_dir(e, dir);
     ckpt_about(e, version, 1, &info);
     enum hsp_status st = exchange_hashes(e, s, writer, err);
     if (st == HSP_OK && writer == e->p->rank) {
@@ -399,240 +392,6 @@ enum hsp_status hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t version,
                              : write_private(e, version, ret, writes, ret_disk, err);
     atomic_fetch_sub(&e->env->writing, 1);
     free(writes);
-    return st;
-}
-
-/* ---- a checkpoint read back ---- */
-
-/* The state of a parameter as this job has it; NULL: there is none such. */
-static const struct hsp_ckpt_tensor *find_part(const struct hsp_ex_epoch *e,
-                                               const struct hsp_ckpt *c, uint32_t param,
-                                               uint8_t kind)
-{
-    const struct hsp_pkg_param *p = &e->pkg.params[param];
-    const struct hsp_ckpt_tensor *t = hsp_ckpt_find(c, p->name, kind);
-    return t != NULL && t->dtype == e->pkg.dtype && t->rank == p->rank &&
-                   memcmp(t->full, p->ext, p->rank * sizeof p->ext[0]) == 0
-               ? t
-               : NULL;
-}
-
-static enum hsp_status read_part(const struct hsp_ex_epoch *e, const struct hsp_ckpt *c,
-                                 uint32_t param, uint8_t kind, const struct hsp_box *box, void *dst,
-                                 struct hsp_err *err)
-{
-    const struct hsp_ckpt_tensor *t = find_part(e, c, param, kind);
-    if (t == NULL) {
-        return hsp_err_set(err, HSP_ENOENT, 0, "the checkpoint has no fitting %s",
-                           e->pkg.params[param].name);
-    }
-    return hsp_ckpt_read(c, t, box, box, dst, err);
-}
-
-/* A part this rank asks for, as it travels. */
-struct ask {
-    uint32_t param, kind, rank, more;
-    int64_t lo[HSP_MAX_RANK], hi[HSP_MAX_RANK];
-};
-
-/* Serves one rank until it asks for no more. */
-static enum hsp_status answer(struct hsp_ex_epoch *e, const struct hsp_ckpt *c, uint32_t peer,
-                              struct hsp_err *err)
-{
-    for (;;) {
-        struct ask a;
-        struct hsp_box box = {0};
-        enum hsp_status st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], peer,
-                                                                CHANNEL_ASK, &a, sizeof a, err);
-        if (st != HSP_OK || a.more == 0) {
-            return st;
-        }
-        if (a.param >= e->pkg.n_params || a.rank != e->pkg.params[a.param].rank) {
-            return hsp_err_set(err, HSP_EPROTO, 0, "%s asks for what is not there",
-                               e->pkg.peers[peer].name);
-        }
-        box.rank = (uint8_t)a.rank;
-        memcpy(box.lo, a.lo, sizeof box.lo);
-        memcpy(box.hi, a.hi, sizeof box.hi);
-        struct hsp_box whole = hsp_box_whole(box.rank, e->pkg.params[a.param].ext);
-        if (hsp_box_empty(&box) || !hsp_box_inside(&box, &whole) ||
-            (hsp_epoch_box_bytes(e, &box) > HSP_GATHER_BYTES && box.rank > 0 &&
-             box.hi[0] - box.lo[0] > 1)) {
-            return hsp_err_set(err, HSP_EPROTO, 0, "%s asks for what is not there",
-                               e->pkg.peers[peer].name);
-        }
-        void *buf = malloc(hsp_epoch_box_bytes(e, &box) + 1);
-        st = buf != NULL ? read_part(e, c, a.param, (uint8_t)a.kind, &box, buf, err)
-                         : hsp_err_nomem(err, "a piece of the checkpoint");
-        if (st == HSP_OK) {
-            st = e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], peer, CHANNEL_ANSWER,
-                                                    buf, hsp_epoch_box_bytes(e, &box), err);
-        }
-        free(buf);
-        if (st != HSP_OK) {
-            return st;
-        }
-    }
-}
-
-/* Asks rank @server for one row of my home, slab by slab. */
-static enum hsp_status ask_row(struct hsp_ex_epoch *e, uint32_t server,
-                               const struct hsp_segment_row *row, uint8_t *dst, struct hsp_err *err)
-{
-    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
-    struct hsp_slabs s;
-    struct hsp_box slab;
-    enum hsp_status st = HSP_OK;
-    hsp_slabs_init(&s, &row->box, hsp_dtype_size(row->dtype), HSP_GATHER_BYTES);
-    while (st == HSP_OK && hsp_slabs_next(&s, &slab)) {
-        struct ask a = {.param = row->tensor, .kind = row->kind, .rank = slab.rank, .more = 1};
-        size_t bytes = hsp_epoch_box_bytes(e, &slab);
-        memcpy(a.lo, slab.lo, sizeof a.lo);
-        memcpy(a.hi, slab.hi, sizeof a.hi);
-        st = comm->ops->send(comm, server, CHANNEL_ASK, &a, sizeof a, err);
-        if (st == HSP_OK) {
-            st = comm->ops->recv(comm, server, CHANNEL_ANSWER, dst, bytes, err);
-        }
-        dst += bytes; /* slabs follow each other in memory too */
-    }
-    return st;
-}
-
-/* Fills my home from my own checkpoint @c, or from rank @server's. */
-static enum hsp_status fill_home(struct hsp_ex_epoch *e, uint64_t version, const struct hsp_ckpt *c,
-                                 uint32_t server, struct hsp_err *err)
-{
-    struct hsp_state_segment *s = e->seg[version % 2];
-    enum hsp_status st = HSP_OK;
-    hsp_segment_unseal(s);
-    for (uint32_t i = 0; st == HSP_OK && i < hsp_segment_n(s); i++) {
-        const struct hsp_segment_row *row = hsp_segment_row_at(s, i);
-        uint8_t *dst = (uint8_t *)hsp_segment_area(s) + row->offset;
-        if (hsp_box_empty(&row->box)) {
-            continue;
-        }
-        st = c != NULL ? read_part(e, c, row->tensor, row->kind, &row->box, dst, err)
-                       : ask_row(e, server, row, dst, err);
-    }
-    if (st == HSP_OK && c == NULL) {
-        struct ask end = {0};
-        st = e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], server, CHANNEL_ASK, &end,
-                                                sizeof end, err);
-    }
-    if (st == HSP_OK) {
-        hsp_segment_seal(s, version);
-    }
-    return st;
-}
-
-/* HSP_ESTATE: something this job trains is not there, or of another shape, type or optimizer. */
-static enum hsp_status check_model(const struct hsp_ex_epoch *e, const struct hsp_ckpt *c,
-                                   struct hsp_err *err)
-{
-    for (uint32_t i = 0; i < e->pkg.n_params; i++) {
-        for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
-            if (find_part(e, c, i, e->pkg.kinds[k]) == NULL) {
-                return hsp_err_set(err, HSP_ESTATE, 0,
-                                   "of another model: it has no %s as this job has it; resume the "
-                                   "job it is of, or submit this one again",
-                                   e->pkg.params[i].name);
-            }
-        }
-    }
-    return HSP_OK;
-}
-
-/* Opens my checkpoint of @version when it is of this job's model, and goes on where this job is in
- * its data; in the offer what it is, also of one that does not fit. */
-static enum hsp_status open_mine(const struct hsp_ex_epoch *e, uint64_t version,
-                                 struct hsp_ckpt **ret, struct hsp_ckpt_offer *o,
-                                 struct hsp_err *err)
-{
-    char dir[PATH_MAX];
-    struct hsp_data_cursor here;
-    struct hsp_ckpt *c = NULL;
-    ckpt_dir(e, dir);
-    enum hsp_status st = hsp_ckpt_open(dir, version, &c, err);
-    if (st == HSP_OK) {
-        o->term = hsp_ckpt_about(c)->term;
-        o->epoch = hsp_ckpt_about(c)->epoch;
-        o->content = hsp_ckpt_content(c);
-    }
-    if (st == HSP_OK && (st = hsp_epoch_cursor(e, version, &here, err)) == HSP_OK) {
-        st = hsp_data_cursor_match(hsp_ckpt_data(c), &here, err);
-        st = st == HSP_OK ? check_model(e, c, err) : st;
-        if (st != HSP_OK) {
-            (void)hsp_err_wrap(err, "checkpoint %" PRIu64, version);
-        }
-    }
-    if (st != HSP_OK) {
-        (void)hsp_ckpt_close(c);
-        return st == HSP_EVERSION ? HSP_ESTATE : st; /* no restart mends it */
-    }
-    *ret = c;
-    return HSP_OK;
-}
-
-/* What I say of the checkpoint in my folder, opened as *@ret where it can be used. */
-static void make_offer(const struct hsp_ex_epoch *e, uint64_t version, struct hsp_ckpt **ret,
-                       struct hsp_ckpt_offer *o)
-{
-    struct hsp_err why = {0};
-    o->status = open_mine(e, version, ret, o, &why);
-    if (o->status != HSP_OK) {
-        hsp_str_printf(o->why, sizeof o->why, "%s", why.msg);
-    }
-}
-
-/* Tells all what is in my folder: offers[rank]. */
-static enum hsp_status exchange_offers(struct hsp_ex_epoch *e, struct hsp_ckpt_offer *offers,
-                                       struct hsp_err *err)
-{
-    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
-    uint32_t me = e->p->rank;
-    enum hsp_status st = HSP_OK;
-    for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
-        if (r != me) {
-            st = comm->ops->send(comm, r, CHANNEL_HAVE, &offers[me], sizeof offers[me], err);
-        }
-    }
-    for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
-        if (r != me) {
-            st = comm->ops->recv(comm, r, CHANNEL_HAVE, &offers[r], sizeof offers[r], err);
-            offers[r].why[sizeof offers[r].why - 1] = '\0';
-        }
-    }
-    return st;
-}
-
-enum hsp_status hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
-{
-    struct hsp_ckpt *c = NULL;
-    uint32_t server = 0, me = e->p->rank;
-    const struct hsp_ckpt_wish wish = {version, e->p->ckpt_term, e->p->ckpt_epoch,
-                                       e->p->ckpt_content};
-    struct hsp_ckpt_offer *offers = calloc(e->p->n_ranks, sizeof *offers);
-    if (offers == NULL) {
-        return hsp_err_nomem(err, "the offers of a checkpoint");
-    }
-    make_offer(e, version, &c, &offers[me]);
-    enum hsp_status st = exchange_offers(e, offers, err);
-    if (st == HSP_OK) {
-        st = hsp_ckpt_offer_choose(offers, e->p->n_ranks, &wish, &server, err);
-    }
-    if (st == HSP_OK && !hsp_ckpt_offer_same(&offers[me], &offers[server])) {
-        c = hsp_ckpt_close(c); /* none, or of another history: I ask */
-    }
-    if (st == HSP_OK) {
-        st = fill_home(e, version, c, server, err);
-    }
-    for (uint32_t r = 0; st == HSP_OK && me == server && r < e->p->n_ranks; r++) {
-        if (!hsp_ckpt_offer_same(&offers[r], &offers[server])) {
-            st = answer(e, c, r, err);
-        }
-    }
-    (void)hsp_ckpt_close(c);
-    free(offers);
     return st;
 }
 

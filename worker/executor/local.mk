@@ -13,6 +13,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/epoch_nccl.c worker/executor/epoch_nccl.h \
   worker/executor/epoch_replicate.c worker/executor/epoch_replicate.h \
   worker/executor/epoch_report.c worker/executor/epoch_report.h \
+  worker/executor/epoch_restore.c worker/executor/epoch_restore.h \
   worker/executor/epoch_segments.c worker/executor/epoch_segments.h \
   worker/executor/epoch_trace.c worker/executor/epoch_trace.h \
   worker/executor/epoch_train.c worker/executor/epoch_train.h \

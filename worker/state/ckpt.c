@@ -349,7 +349,8 @@ static enum hsp_status index_tensors(struct hsp_ckpt *c, struct hsp_err *err)
 {
     c->t = calloc(c->n_e + 1, sizeof(*c->t));
     c->first = calloc(c->n_e + 2, sizeof(*c->first));
-    if (c->t == NULL || c->first == NULL) {
+    c->checked = calloc(c->n_e + 1, sizeof(*c->checked));
+    if (c->t == NULL || c->first == NULL || c->checked == NULL) {
         return hsp_err_nomem(err, "%zu pieces", c->n_e);
     }
     for (size_t i = 0; i < c->n_e; i++) {
@@ -412,6 +413,7 @@ struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c)
         free(c->e);
         free(c->t);
         free(c->first);
+        free(c->checked);
         free(c->config);
         free(c);
     }
@@ -456,49 +458,4 @@ const struct hsp_ckpt_tensor *hsp_ckpt_find(const struct hsp_ckpt *c, const char
         }
     }
     return NULL;
-}
-
-/* Shard that an entry belongs to. */
-static const struct hsp_st_reader *reader_of(const struct hsp_ckpt *c,
-                                             const struct hsp_ckpt_entry *e)
-{
-    uint32_t i = 0;
-    while (i + 1 < c->n_shards && !(e >= c->shard[i].e && e < c->shard[i].e + c->shard[i].n)) {
-        i++;
-    }
-    return c->shard[i].st;
-}
-
-enum hsp_status hsp_ckpt_read_piece(const struct hsp_ckpt *c, const struct hsp_ckpt_entry *e,
-                                    const struct hsp_box *part, const struct hsp_box *dst_box,
-                                    void *dst, struct hsp_err *err)
-{
-    size_t elem = hsp_dtype_size(e->t.dtype);
-    struct hsp_walk w;
-    int64_t from, to;
-    enum hsp_status st = HSP_OK;
-    hsp_walk_init(&w, part, &e->box, dst_box);
-    while (st == HSP_OK && hsp_walk_next(&w, &from, &to)) {
-        st = hsp_st_read(reader_of(c, e), e->st, (uint64_t)from * elem,
-                         (uint8_t *)dst + (size_t)to * elem, (size_t)w.run * elem, err);
-    }
-    return st;
-}
-
-enum hsp_status hsp_ckpt_read(const struct hsp_ckpt *c, const struct hsp_ckpt_tensor *t,
-                              const struct hsp_box *region, const struct hsp_box *dst_box,
-                              void *dst, struct hsp_err *err)
-{
-    struct hsp_box whole = hsp_box_whole(t->rank, t->full), cut;
-    size_t i = (size_t)(t - c->t);
-    enum hsp_status st = HSP_OK;
-    if (!hsp_box_inside(region, &whole) || !hsp_box_inside(region, dst_box)) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "region outside %s", t->name);
-    }
-    for (size_t k = c->first[i]; st == HSP_OK && k < c->first[i + 1]; k++) {
-        if (hsp_box_cut(region, &c->e[k]->box, &cut)) {
-            st = hsp_ckpt_read_piece(c, c->e[k], &cut, dst_box, dst, err);
-        }
-    }
-    return st;
 }

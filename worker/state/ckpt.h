@@ -20,8 +20,6 @@
 #include "proto/program/data_cursor.h"
 #include "worker/state/region.h"
 
-struct hsp_ckpt_entry;
-
 #define HSP_CKPT_MAX_PIECES 1048576
 #define HSP_CKPT_MAX_RANKS  4096
 
@@ -87,8 +85,8 @@ struct hsp_ckpt_tensor {
     int64_t full[HSP_MAX_RANK];
 };
 
-/* Opens a complete step after checking manifest, all headers and coverage; contents are checked by
- * hsp_ckpt_verify. HSP_ENOENT, HSP_EDIGEST (damaged: says what), HSP_EVERSION (of another program
+/* Opens a complete step after checking manifest, all headers and coverage; contents are checked as
+ * they are read (ckpt_read.h). HSP_ENOENT, HSP_EDIGEST (damaged: says what), HSP_EVERSION (of another program
  * version: says what to do), HSP_ELIMIT, HSP_EIO, HSP_ENOMEM (want of memory or of descriptors,
  * which says nothing of the step).
  */
@@ -107,13 +105,5 @@ const struct hsp_ckpt_tensor *hsp_ckpt_tensor_at(const struct hsp_ckpt *c, size_
 /* By name of the parameter; NULL when absent. */
 const struct hsp_ckpt_tensor *hsp_ckpt_find(const struct hsp_ckpt *c, const char *name,
                                             uint8_t kind);
-/* @part of the piece @e into @dst, which holds @dst_box. */
-enum hsp_status hsp_ckpt_read_piece(const struct hsp_ckpt *c, const struct hsp_ckpt_entry *e,
-                                    const struct hsp_box *part, const struct hsp_box *dst_box,
-                                    void *dst, struct hsp_err *err);
-/* Reads @region into @dst, which holds @dst_box, whatever layout wrote it. HSP_EINVAL: outside. */
-enum hsp_status hsp_ckpt_read(const struct hsp_ckpt *c, const struct hsp_ckpt_tensor *t,
-                              const struct hsp_box *region, const struct hsp_box *dst_box,
-                              void *dst, struct hsp_err *err);
 
 #endif

@@ -7,9 +7,9 @@
 #include "proto/host/file_io.h"
 #include "proto/layout/box.h"
 #include "proto/program/program.h"
-#include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_files.h"
+#include "worker/state/ckpt_read.h"
 #include "worker/state/io_error.h"
 
 #define SLAB_BYTES (16U << 20) /* of a tensor in memory */
@@ -33,56 +33,6 @@ static enum hsp_status each_slab(const struct hsp_box *box, size_t elem, slab_fn
     }
     free(buf);
     return st;
-}
-
-struct verify_ctx {
-    const struct hsp_ckpt *c;
-    const struct hsp_ckpt_entry *e;
-    uint64_t sum;
-};
-
-static enum hsp_status verify_slab(void *ctx, const struct hsp_box *slab, void *buf,
-                                   struct hsp_err *err)
-{
-    struct verify_ctx *v = ctx;
-    struct hsp_box_id id = {v->e->t.tensor, v->e->t.kind, v->e->t.dtype, v->e->t.full};
-    enum hsp_status st = hsp_ckpt_read_piece(v->c, v->e, slab, slab, buf, err);
-    if (st == HSP_OK) {
-        v->sum += hsp_box_hash(&id, slab, slab, buf);
-    }
-    return st;
-}
-
-/* Names the file below the job's folder and the tensor as the file calls it. */
-static enum hsp_status damaged(const struct hsp_ckpt *c, uint32_t shard,
-                               const struct hsp_ckpt_entry *e, struct hsp_err *err)
-{
-    char dir[HSP_CKPT_PATH], file[HSP_CKPT_PATH];
-    enum hsp_status st = hsp_ckpt_step_dir(".", c->info.step, false, dir, err);
-    if (st == HSP_OK) {
-        st = hsp_ckpt_shard_path(dir + strlen("./"), shard, file, err);
-    }
-    return st != HSP_OK ? st
-                        : hsp_err_set(err, HSP_EDIGEST, 0, "%s: %s is damaged", file, e->st->name);
-}
-
-enum hsp_status hsp_ckpt_verify(const struct hsp_ckpt *c, struct hsp_err *err)
-{
-    for (uint32_t s = 0; s < c->n_shards; s++) {
-        for (size_t i = 0; i < c->shard[s].n; i++) {
-            const struct hsp_ckpt_entry *e = &c->shard[s].e[i];
-            struct verify_ctx v = {.c = c, .e = e};
-            enum hsp_status st =
-                each_slab(&e->box, hsp_dtype_size(e->t.dtype), verify_slab, &v, err);
-            if (st != HSP_OK) {
-                return st;
-            }
-            if (v.sum != e->hash) {
-                return damaged(c, s, e, err);
-            }
-        }
-    }
-    return HSP_OK;
 }
 
 struct export_ctx {

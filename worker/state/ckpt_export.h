@@ -1,4 +1,4 @@
-/* Reads a whole checkpoint, either to compare its hashes or to write the model it holds.
+/* Writes the model that a checkpoint holds, as a file of whole tensors.
  *
  * Purity:  shell (files).
  */
@@ -8,8 +8,6 @@
 
 struct hsp_ckpt;
 
-/* Reads everything and compares hashes. HSP_EDIGEST names file and tensor. */
-enum hsp_status hsp_ckpt_verify(const struct hsp_ckpt *c, struct hsp_err *err);
 /* OUT/model.safetensors (parameters as whole tensors) and OUT/config.json; each appears whole or
  * not at all. OUT is made if need be. */
 enum hsp_status hsp_ckpt_export(const struct hsp_ckpt *c, const char *out, struct hsp_err *err);

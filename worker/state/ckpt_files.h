@@ -56,6 +56,7 @@ struct hsp_ckpt {
     struct hsp_ckpt_tensor *t;
     size_t *first; /* of each tensor in e; one more at the end */
     size_t n_t;
+    bool *checked; /* [n_e] of shards without sums: its hash was compared */
 };
 
 #endif

@@ -9,7 +9,7 @@
 #include "proto/host/open_files_limit.h"
 #include "proto/layout/box.h"
 #include "worker/state/ckpt.h"
-#include "worker/state/ckpt_export.h"
+#include "worker/state/ckpt_read.h"
 
 #define FILES (HSP_CKPT_MAX_RANKS + 64) /* the shards of a step are open together */
 

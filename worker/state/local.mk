@@ -5,10 +5,12 @@ worker_state_libstate_a_SOURCES = \
   worker/state/ckpt_export.c worker/state/ckpt_export.h \
   worker/state/ckpt_files.c worker/state/ckpt_files.h \
   worker/state/ckpt_manifest.c worker/state/ckpt_manifest.h \
+  worker/state/ckpt_read.c worker/state/ckpt_read.h \
   worker/state/ckpt_shard.c worker/state/ckpt_shard.h \
   worker/state/ckpt_verify.c worker/state/ckpt_verify.h \
   worker/state/io_error.c worker/state/io_error.h \
   worker/state/json_text.c worker/state/json_text.h \
+  worker/state/part_sums.c worker/state/part_sums.h \
   worker/state/region.c worker/state/region.h \
   worker/state/safetensors.c worker/state/safetensors.h \
   worker/state/segment.c worker/state/segment.h \

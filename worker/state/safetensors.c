@@ -1,5 +1,6 @@
-/* The header is parsed by cJSON; everything it says is checked against the
- * file. */
+/* The header is parsed by cJSON; everything it says is checked against the file. A writer puts zeros
+ * for the sums of parts into it, and the sums over them when all tensors are there. A reader keeps
+ * the part of which it has last read a piece: the runs of a region follow each other in it. */
 #include "worker/state/safetensors.h"
 
 #include <errno.h>
@@ -16,7 +17,9 @@
 #include "proto/base/size.h"
 #include "worker/state/io_error.h"
 #include "worker/state/json_text.h"
+#include "worker/state/part_sums.h"
 
+#define SUMS       "hspmd.sums" /* key of the metadata: part_sums.h */
 #define HEADER_MAX 100000000u
 #define DATA_ALIGN \
     64 /* of the data section in the file, so that a mapping is aligned for kernels */
@@ -27,6 +30,15 @@ struct hsp_st_writer {
     size_t n;
     uint64_t data_start; /* file offset of the data section */
     uint64_t *begin, *end;
+    uint8_t *dtype;
+    struct hsp_part_sums sums;
+    uint64_t sums_at; /* file offset of their text */
+};
+
+/* The part of which a piece was last read. */
+struct kept_part {
+    size_t part; /* SIZE_MAX: none */
+    uint8_t *data;
 };
 
 struct hsp_st_reader {
@@ -36,6 +48,8 @@ struct hsp_st_reader {
     uint64_t data_start, data_bytes;
     size_t n;
     struct hsp_st_entry *e;
+    struct hsp_part_sums sums; /* n 0: it has none */
+    struct kept_part *kept;
 };
 
 static enum hsp_status write_all(int fd, const void *data, size_t n, uint64_t at)
@@ -147,19 +161,23 @@ static enum hsp_status place_tensors(struct hsp_st_entry *e, size_t n, uint64_t 
     return st;
 }
 
-/* The header's text, padded with spaces so that the data section is aligned. */
+static bool add_meta(cJSON *root, const struct hsp_st_meta *meta, size_t n, const char *sums)
+{
+    cJSON *m = cJSON_AddObjectToObject(root, "__metadata__");
+    bool ok = m != NULL && cJSON_AddStringToObject(m, SUMS, sums) != NULL;
+    for (size_t i = 0; ok && i < n; i++) {
+        ok = cJSON_AddStringToObject(m, meta[i].key, meta[i].value) != NULL;
+    }
+    return ok;
+}
+
+/* The header's text, padded with spaces so that the data section is aligned; @sums stands first in
+ * it. */
 static char *header_text(const struct hsp_st_entry *e, size_t n, const struct hsp_st_meta *meta,
-                         size_t n_meta, size_t *ret_len)
+                         size_t n_meta, const char *sums, size_t *ret_len)
 {
     cJSON *root = cJSON_CreateObject();
-    bool ok = root != NULL;
-    if (ok && n_meta > 0) {
-        cJSON *m = cJSON_AddObjectToObject(root, "__metadata__");
-        for (size_t i = 0; m != NULL && i < n_meta; i++) {
-            ok = ok && cJSON_AddStringToObject(m, meta[i].key, meta[i].value) != NULL;
-        }
-        ok = ok && m != NULL;
-    }
+    bool ok = root != NULL && add_meta(root, meta, n_meta, sums);
     for (size_t i = 0; ok && i < n; i++) {
         ok = add_tensor(root, &e[i]);
     }
@@ -206,6 +224,53 @@ static enum hsp_status write_header(struct hsp_st_writer *w, const char *text, s
     return HSP_OK;
 }
 
+static void writer_free(struct hsp_st_writer *w)
+{
+    if (w != NULL) {
+        hsp_part_sums_fini(&w->sums);
+        free(w->path);
+        free(w->begin);
+        free(w->end);
+        free(w->dtype);
+        free(w);
+    }
+}
+
+/* A writer without a file yet. NULL without memory. */
+static struct hsp_st_writer *writer_new(const char *path, const struct hsp_st_entry *e, size_t n)
+{
+    struct hsp_st_writer *w = calloc(1, sizeof *w);
+    uint64_t *bytes = calloc(n + 1, sizeof *bytes);
+    bool ok = w != NULL && bytes != NULL && (w->path = strdup(path)) != NULL &&
+              (w->begin = calloc(n + 1, sizeof *w->begin)) != NULL &&
+              (w->end = calloc(n + 1, sizeof *w->end)) != NULL &&
+              (w->dtype = calloc(n + 1, sizeof *w->dtype)) != NULL;
+    for (size_t i = 0; ok && i < n; i++) {
+        w->begin[i] = e[i].begin;
+        w->end[i] = e[i].end;
+        w->dtype[i] = (uint8_t)e[i].dtype;
+        bytes[i] = e[i].end - e[i].begin;
+    }
+    ok = ok && hsp_part_sums_init(&w->sums, bytes, n);
+    free(bytes);
+    if (!ok) {
+        writer_free(w);
+        return NULL;
+    }
+    w->n = n;
+    return w;
+}
+
+/* The sums as they are now, free(); NULL without memory. */
+static char *sums_text(const struct hsp_st_writer *w)
+{
+    char *text = calloc(w->sums.n * HSP_PART_DIGITS + 1, 1);
+    if (text != NULL) {
+        hsp_part_sums_put(&w->sums, text);
+    }
+    return text;
+}
+
 enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n,
                               const struct hsp_st_meta *meta, size_t n_meta,
                               struct hsp_st_writer **ret, struct hsp_err *err)
@@ -219,42 +284,36 @@ enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n
     if (st != HSP_OK) {
         return st;
     }
-    char *text = header_text(e, n, meta, n_meta, &len);
-    struct hsp_st_writer *w = calloc(1, sizeof *w);
-    if (text == NULL || w == NULL || (w->path = strdup(path)) == NULL ||
-        (w->begin = calloc(n + 1, sizeof *w->begin)) == NULL ||
-        (w->end = calloc(n + 1, sizeof *w->end)) == NULL) {
+    struct hsp_st_writer *w = writer_new(path, e, n);
+    char *sums = w != NULL ? sums_text(w) : NULL;
+    char *text = sums != NULL ? header_text(e, n, meta, n_meta, sums, &len) : NULL;
+    free(sums);
+    if (text == NULL) {
         st = hsp_err_nomem(err, "the header of %s", path);
     } else if ((w->fd = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644)) < 0) {
         st = hsp_state_io_error(err, "cannot create", path);
     } else {
-        w->n = n;
-        for (size_t i = 0; i < n; i++) {
-            w->begin[i] = e[i].begin;
-            w->end[i] = e[i].end;
-        }
+        /* Texts in it have no quote without a backslash, so this is the key. */
+        w->sums_at = 8 + (uint64_t)(strstr(text, "\"" SUMS "\":\"") - text) + strlen(SUMS) + 4;
         st = write_header(w, text, len, total, err);
         if (st == HSP_OK) {
             *ret = w;
-            w = NULL;
         } else {
-            w = hsp_st_discard(w);
+            (void)hsp_st_discard(w);
         }
+        w = NULL;
     }
     free(text);
-    if (w != NULL) {
-        free(w->path);
-        free(w->begin);
-        free(w->end);
-        free(w);
-    }
+    writer_free(w);
     return st;
 }
 
 enum hsp_status hsp_st_write(struct hsp_st_writer *w, size_t i, uint64_t offset, const void *data,
                              size_t bytes, struct hsp_err *err)
 {
-    if (i >= w->n || offset > w->end[i] - w->begin[i] || bytes > w->end[i] - w->begin[i] - offset) {
+    size_t elem = i < w->n ? hsp_dtype_size((enum hsp_dtype)w->dtype[i]) : 1;
+    if (i >= w->n || offset > w->end[i] - w->begin[i] || bytes > w->end[i] - w->begin[i] - offset ||
+        offset % elem != 0 || bytes % elem != 0) {
         return hsp_err_set(err, HSP_EINVAL, 0,
                            "write of %zu bytes at %" PRIu64 " outside tensor %zu", bytes, offset,
                            i);
@@ -262,21 +321,32 @@ enum hsp_status hsp_st_write(struct hsp_st_writer *w, size_t i, uint64_t offset,
     if (write_all(w->fd, data, bytes, w->data_start + w->begin[i] + offset) != HSP_OK) {
         return hsp_state_io_error(err, "cannot write", w->path);
     }
+    hsp_part_sums_add(&w->sums, i, (enum hsp_dtype)w->dtype[i], offset, data, bytes);
     return HSP_OK;
 }
 
-static void writer_free(struct hsp_st_writer *w)
+/* All of it is there, once: the sums are known. */
+static enum hsp_status write_sums(const struct hsp_st_writer *w, struct hsp_err *err)
 {
-    free(w->path);
-    free(w->begin);
-    free(w->end);
-    free(w);
+    for (size_t k = 0; k < w->sums.n; k++) {
+        if (w->sums.missing[k] != 0) {
+            return hsp_err_set(err, HSP_EINVAL, 0, "%s: not every element was written once",
+                               w->path);
+        }
+    }
+    char *text = sums_text(w);
+    if (text == NULL) {
+        return hsp_err_nomem(err, "the header of %s", w->path);
+    }
+    enum hsp_status st = write_all(w->fd, text, strlen(text), w->sums_at);
+    free(text);
+    return st == HSP_OK ? st : hsp_state_io_error(err, "cannot write", w->path);
 }
 
 enum hsp_status hsp_st_finish(struct hsp_st_writer *w, struct hsp_err *err)
 {
-    enum hsp_status st = HSP_OK;
-    if (fsync(w->fd) != 0) {
+    enum hsp_status st = write_sums(w, err);
+    if (st == HSP_OK && fsync(w->fd) != 0) {
         st = hsp_state_io_error(err, "cannot sync", w->path);
     }
     if (close(w->fd) != 0 && st == HSP_OK) {
@@ -469,13 +539,34 @@ static enum hsp_status read_header(struct hsp_st_reader *r, struct hsp_err *err)
     return read_entries(r, err);
 }
 
+/* The sums of parts, where the file has any. */
+static enum hsp_status read_sums(struct hsp_st_reader *r, struct hsp_err *err)
+{
+    const char *text = hsp_st_meta_value(r, SUMS);
+    uint64_t *bytes = text != NULL ? calloc(r->n + 1, sizeof *bytes) : NULL;
+    for (size_t i = 0; bytes != NULL && i < r->n; i++) {
+        bytes[i] = r->e[i].end - r->e[i].begin;
+    }
+    bool room = bytes != NULL && hsp_part_sums_init(&r->sums, bytes, r->n);
+    free(bytes);
+    if (text != NULL && !room) {
+        return hsp_err_nomem(err, "the sums of its parts");
+    }
+    return text == NULL || hsp_part_sums_get(&r->sums, text)
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EPARSE, 0, "its sums are not those of its tensors");
+}
+
 enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct hsp_err *err)
 {
     struct hsp_st_reader *r = calloc(1, sizeof *r);
-    if (r == NULL || (r->path = strdup(path)) == NULL) {
+    if (r == NULL || (r->path = strdup(path)) == NULL ||
+        (r->kept = calloc(1, sizeof *r->kept)) == NULL) {
+        free(r != NULL ? r->path : NULL);
         free(r);
         return hsp_err_nomem(err, "a reader of %s", path);
     }
+    r->kept->part = SIZE_MAX;
     r->fd = open(path, O_RDONLY | O_CLOEXEC);
     if (r->fd < 0) {
         enum hsp_status st = hsp_state_io_error(err, "cannot open", path);
@@ -483,6 +574,9 @@ enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct
         return st;
     }
     enum hsp_status st = read_header(r, err);
+    if (st == HSP_OK) {
+        st = read_sums(r, err);
+    }
     if (st != HSP_OK) {
         (void)hsp_err_wrap(err, "%s", path);
         (void)hsp_st_close(r);
@@ -519,6 +613,71 @@ const char *hsp_st_meta_value(const struct hsp_st_reader *r, const char *key)
     return cJSON_IsString(v) ? v->valuestring : NULL;
 }
 
+bool hsp_st_summed(const struct hsp_st_reader *r)
+{
+    return r->sums.first != NULL;
+}
+
+/* Reads part @k of tensor @e whole into @dst and compares its sum. */
+static enum hsp_status read_part(const struct hsp_st_reader *r, const struct hsp_st_entry *e,
+                                 size_t k, void *dst, struct hsp_err *err)
+{
+    size_t part = r->sums.first[e - r->e] + k, bytes = (size_t)r->sums.missing[part];
+    uint64_t at = k * HSP_PART_BYTES;
+    if (read_all(r->fd, dst, bytes, r->data_start + e->begin + at) != HSP_OK) {
+        return hsp_state_io_error(err, "cannot read", r->path);
+    }
+    return hsp_part_sum(part, e->dtype, 0, dst, bytes) == r->sums.sum[part]
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EDIGEST, 0, "%s: %s is damaged", r->path, e->name);
+}
+
+void hsp_st_relax(const struct hsp_st_reader *r)
+{
+    free(r->kept->data);
+    *r->kept = (struct kept_part){.part = SIZE_MAX};
+}
+
+/* Part @k of tensor @e, in the reader's memory. */
+static enum hsp_status keep_part(const struct hsp_st_reader *r, const struct hsp_st_entry *e,
+                                 size_t k, struct hsp_err *err)
+{
+    size_t part = r->sums.first[e - r->e] + k;
+    if (r->kept->part == part) {
+        return HSP_OK;
+    }
+    hsp_st_relax(r);
+    r->kept->data = malloc((size_t)r->sums.missing[part]);
+    if (r->kept->data == NULL) {
+        return hsp_err_nomem(err, "a part of %s", r->path);
+    }
+    enum hsp_status st = read_part(r, e, k, r->kept->data, err);
+    if (st == HSP_OK) {
+        r->kept->part = part;
+    }
+    return st;
+}
+
+static enum hsp_status read_summed(const struct hsp_st_reader *r, const struct hsp_st_entry *e,
+                                   uint64_t offset, uint8_t *dst, size_t bytes, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    while (st == HSP_OK && bytes > 0) {
+        size_t k = (size_t)(offset / HSP_PART_BYTES), in = (size_t)(offset % HSP_PART_BYTES);
+        size_t whole = (size_t)r->sums.missing[r->sums.first[e - r->e] + k];
+        size_t n = whole - in < bytes ? whole - in : bytes;
+        if (n == whole && (uintptr_t)dst % hsp_dtype_size(e->dtype) == 0) {
+            st = read_part(r, e, k, dst, err);
+        } else if ((st = keep_part(r, e, k, err)) == HSP_OK) {
+            memcpy(dst, r->kept->data + in, n);
+        }
+        dst += n;
+        offset += n;
+        bytes -= n;
+    }
+    return st;
+}
+
 enum hsp_status hsp_st_read(const struct hsp_st_reader *r, const struct hsp_st_entry *e,
                             uint64_t offset, void *buf, size_t bytes, struct hsp_err *err)
 {
@@ -526,6 +685,9 @@ enum hsp_status hsp_st_read(const struct hsp_st_reader *r, const struct hsp_st_e
     if (offset > size || bytes > size - offset) {
         return hsp_err_set(err, HSP_EINVAL, 0, "read of %zu bytes at %" PRIu64 " outside tensor %s",
                            bytes, offset, e->name);
+    }
+    if (hsp_st_summed(r)) {
+        return read_summed(r, e, offset, buf, bytes, err);
     }
     if (read_all(r->fd, buf, bytes, r->data_start + e->begin + offset) != HSP_OK) {
         return hsp_state_io_error(err, "cannot read", r->path);
@@ -539,7 +701,10 @@ struct hsp_st_reader *hsp_st_close(struct hsp_st_reader *r)
         if (r->fd >= 0) {
             (void)close(r->fd); /* read only: nothing to lose */
         }
+        hsp_st_relax(r);
+        hsp_part_sums_fini(&r->sums);
         cJSON_Delete(r->root);
+        free(r->kept);
         free(r->path);
         free(r->e);
         free(r);

@@ -5,11 +5,14 @@
  * Ownership: reader and writer are heap objects of the caller; entries of a reader live as long as
  *            it.
  * Bounds:    header at most 100,000,000 bytes (the format's own limit), HSP_ST_MAX_TENSORS tensors.
+ * Damage:    a writer puts sums of all data into the header (part_sums.h); a reader of such a file
+ *            compares the sum of each part that it reads. Files of other programs have none.
  * Format:    u64 little-endian header length, JSON {"name": {"dtype", "shape", "data_offsets"},
  *            ..., "__metadata__": {string: string}}, data row-major little-endian without holes.
  */
 #ifndef HSP_SAFETENSORS_H
 #define HSP_SAFETENSORS_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "proto/base/err.h"
@@ -38,10 +41,12 @@ struct hsp_st_reader;
 enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n,
                               const struct hsp_st_meta *meta, size_t n_meta,
                               struct hsp_st_writer **ret, struct hsp_err *err);
-/* Writes @bytes at @offset bytes into tensor @i. HSP_EINVAL: outside the tensor. */
+/* Writes @bytes at @offset bytes into tensor @i: whole elements, each once. HSP_EINVAL: outside the
+ * tensor, or parts of elements. */
 enum hsp_status hsp_st_write(struct hsp_st_writer *w, size_t i, uint64_t offset, const void *data,
                              size_t bytes, struct hsp_err *err);
-/* fsync and close; the writer is gone also after an error. The data never written read as zero. */
+/* Adds the sums, fsync and close; the writer is gone also after an error. HSP_EINVAL: not every
+ * element was written once. */
 enum hsp_status hsp_st_finish(struct hsp_st_writer *w, struct hsp_err *err);
 /* Closes without sync and removes the file. NULL is fine. */
 struct hsp_st_writer *hsp_st_discard(struct hsp_st_writer *w);
@@ -56,10 +61,14 @@ const struct hsp_st_entry *hsp_st_at(const struct hsp_st_reader *r, size_t i);
 const struct hsp_st_entry *hsp_st_find(const struct hsp_st_reader *r, const char *name);
 /* Value of a __metadata__ key; NULL when absent. */
 const char *hsp_st_meta_value(const struct hsp_st_reader *r, const char *key);
+/* True for a file that has sums. */
+bool hsp_st_summed(const struct hsp_st_reader *r);
 /* Reads @bytes at @offset bytes into the tensor. HSP_EINVAL: outside it; HSP_EIO: also a short
- * file. */
+ * file; HSP_EDIGEST: the sum of a part of it is another, names file and tensor. */
 enum hsp_status hsp_st_read(const struct hsp_st_reader *r, const struct hsp_st_entry *e,
                             uint64_t offset, void *buf, size_t bytes, struct hsp_err *err);
+/* Gives back the memory (at most HSP_PART_BYTES) that reads of small pieces have taken. */
+void hsp_st_relax(const struct hsp_st_reader *r);
 struct hsp_st_reader *hsp_st_close(struct hsp_st_reader *r);
 
 #endif

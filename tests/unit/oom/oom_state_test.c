@@ -9,6 +9,7 @@
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_export.h"
+#include "worker/state/ckpt_read.h"
 #include "worker/state/ckpt_shard.h"
 #include "worker/state/ckpt_verify.h"
 #include "worker/state/safetensors.h"

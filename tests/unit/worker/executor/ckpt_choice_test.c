@@ -15,7 +15,7 @@ static struct hsp_ckpt_offer have(uint64_t term, uint64_t epoch, uint64_t conten
 static struct hsp_ckpt_offer lack(enum hsp_status why, const char *text)
 {
     /* What stands in the other fields says nothing. */
-    struct hsp_ckpt_offer o = {UINT64_MAX, UINT64_MAX, UINT64_MAX, why, ""};
+    struct hsp_ckpt_offer o = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 1, why, ""};
     (void)snprintf(o.why, sizeof o.why, "%s", text);
     return o;
 }
@@ -133,7 +133,8 @@ static const struct hsp_ckpt_wish wish = {40, 2, 5, 77};
 
 static struct hsp_ckpt_offer unfit(uint64_t epoch, uint64_t content)
 {
-    return (struct hsp_ckpt_offer){2, epoch, content, HSP_ESTATE, "other data"};
+    return (struct hsp_ckpt_offer){
+        .term = 2, .epoch = epoch, .content = content, .status = HSP_ESTATE, .why = "other data"};
 }
 
 /* Whatever else is there, later or earlier; where it was written does not matter, its content does. */
@@ -203,6 +204,40 @@ static void it_must_fit_the_job(void **state)
     refused_is(other_program, 2, HSP_ESTATE, "checkpoint of format 9");
 }
 
+/* A home filled from another member's stays as it is when that one is found damaged elsewhere; it asks again
+ * when another state is chosen. */
+static void who_asks(void **state)
+{
+    (void)state;
+    const struct hsp_ckpt_offer chosen = have(1, 9, 77), again = have(2, 1, 78);
+    struct hsp_ckpt_offer o = lack(HSP_ENOENT, "none");
+    o.filled = 0;
+    assert_true(hsp_ckpt_offer_asks(&o, &chosen) && !hsp_ckpt_offer_done(&o, &chosen));
+    o = chosen;
+    assert_false(hsp_ckpt_offer_asks(&o, &chosen));
+    assert_true(hsp_ckpt_offer_asks(&o, &again));
+    o.filled = 1;
+    o.taken = 77;
+    o.status = HSP_EDIGEST;
+    assert_true(hsp_ckpt_offer_done(&o, &chosen) && !hsp_ckpt_offer_asks(&o, &chosen));
+    assert_true(hsp_ckpt_offer_asks(&o, &again) && !hsp_ckpt_offer_done(&o, &again));
+}
+
+/* Nobody waits for a node that may have it whole where it may be the one that is damaged. */
+static void damage_is_told_from_absence(void **state)
+{
+    (void)state;
+    struct hsp_ckpt_offer o[] = {{.status = HSP_ENOENT}, have(1, 9, 9), {.status = HSP_EIO}};
+    assert_false(hsp_ckpt_offers_damaged(o, 3, &wish));
+    o[1].status = HSP_EDIGEST; /* of another history */
+    assert_false(hsp_ckpt_offers_damaged(o, 3, &wish));
+    assert_true(hsp_ckpt_offers_damaged(o, 3, &latest));
+    o[1].content = wish.content;
+    assert_true(hsp_ckpt_offers_damaged(o, 3, &wish));
+    o[1] = (struct hsp_ckpt_offer){.status = HSP_EDIGEST}; /* nobody knows which it is */
+    assert_true(hsp_ckpt_offers_damaged(o, 3, &wish));
+}
+
 HSP_TEST_FILE(ckpt_choice_test)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +249,8 @@ HSP_TEST_FILE(ckpt_choice_test)
         cmocka_unit_test(the_one_that_is_meant_is_chosen),
         cmocka_unit_test(without_it_nobody_begins),
         cmocka_unit_test(it_must_fit_the_job),
+        cmocka_unit_test(who_asks),
+        cmocka_unit_test(damage_is_told_from_absence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

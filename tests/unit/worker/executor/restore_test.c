@@ -6,18 +6,25 @@
 #include <unistd.h>
 
 #include "proto/base/size.h"
+#include "proto/host/file_io.h"
 #include "proto/layout/box.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_checkpoint.h"
+#include "worker/executor/epoch_restore.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_shard.h"
+#include "worker/state/part_sums.h"
+#include "worker/state/safetensors.h"
 
 #define MAX_RANKS 4
 #define STEP      40
 #define N_PARAMS  2
 #define N_KINDS   2
+
+#define SHARD      "shard-00001-model-00001-of-00001.safetensors"
+#define DATA_BYTES ((8 * 4 + 6) * N_KINDS * 8)
 
 static struct hsp_pkg_param params[N_PARAMS] = {{"wte.weight", 2, {8, 4}}, {"bias", 1, {6}}};
 static const uint8_t kinds[N_KINDS] = {HSP_STATE_PARAM, HSP_STATE_M};
@@ -27,13 +34,16 @@ struct had {
     uint64_t job; /* whose numbers they are */
     uint64_t term, epoch;
     bool other_data, other_model, damaged;
-    bool meant; /* by hspmdd; of none: the latest is */
+    bool flipped; /* a bit of its contents, which no metadata tell of */
+    bool forged;  /* the same, and its sums are made right: it was damaged before it was written */
+    bool meant;   /* by hspmdd; of none: the latest is */
 };
 
 struct member {
     struct hsp_ex_epoch e;
     struct hsp_m_prepare p;
     struct hsp_held_data data;
+    struct hsp_pkg_row owned[N_PARAMS];
     char folder[4200];
     bool fails; /* all members do, each by itself */
     enum hsp_status st;
@@ -102,10 +112,40 @@ static void make_member(struct world *w, uint32_t rank, struct hsp_comm *comm)
                                     .peers = w->peers,
                                     .n_params = N_PARAMS,
                                     .params = params};
+    for (uint32_t i = 0; i < N_PARAMS; i++) { /* no part has a second home */
+        m->owned[i] = (struct hsp_pkg_row){.from = rank, .param = i, .box = part(w, rank, i)};
+    }
+    m->e.pkg.gather = (struct hsp_pkg_table){.n = N_PARAMS, .row = m->owned};
     m->e.prog.bind.data =
         (struct hsp_data_bind){.seed = 3, .global_batch = 2, .sequence = 4, .vocab = 256};
     m->e.mesh[HSP_MESH_STATE] = comm;
     make_home(w, m);
+}
+
+/* Makes the sums of a file those of what is in it. */
+static void make_sums(const char *path)
+{
+    char *data = NULL, *key;
+    size_t len = 0, at = 0;
+    struct hsp_st_reader *r;
+    struct hsp_part_sums sums;
+    uint64_t bytes[N_PARAMS * N_KINDS];
+    struct hsp_err err = {0};
+    assert_ok(hsp_file_read(path, 1 << 16, (uint8_t **)&data, &len, &err), &err);
+    assert_ok(hsp_st_open(path, &r, &err), &err);
+    for (size_t i = 0; i < N_PARAMS * N_KINDS; i++) {
+        bytes[i] = hsp_st_at(r, i)->end - hsp_st_at(r, i)->begin;
+    }
+    hsp_st_close(r);
+    assert_true(hsp_part_sums_init(&sums, bytes, N_PARAMS * N_KINDS));
+    for (size_t i = 0; i < N_PARAMS * N_KINDS; at += bytes[i++]) {
+        hsp_part_sums_add(&sums, i, HSP_F64, 0, data + len - DATA_BYTES + at, bytes[i]);
+    }
+    key = strstr(data + 8, "hspmd.sums");
+    hsp_part_sums_put(&sums, key + strlen("hspmd.sums\":\""));
+    hsp_part_sums_fini(&sums);
+    assert_ok(hsp_file_write(path, data, len, 0644, &err), &err);
+    free(data);
 }
 
 /* Returns its content. */
@@ -142,6 +182,13 @@ static uint64_t write_had(struct member *m, const struct had *h)
     if (h->damaged) {
         (void)snprintf(file, sizeof file, "%s/step-%010d/manifest.json", dir, STEP);
         cut_file(file, 30);
+    }
+    (void)snprintf(file, sizeof file, "%s/step-%010d/" SHARD, dir, STEP);
+    if (h->flipped || h->forged) {
+        flip_bit(file, size_of(file) - 1 - hsp_test_rand("at", h->job) % DATA_BYTES, 3);
+    }
+    if (h->forged) {
+        make_sums(file);
     }
     return content;
 }
@@ -353,6 +400,78 @@ static void another_one_is_not_taken_for_it(void **state)
                   "submit the job again): member 0: ");
 }
 
+/* No element enters a job that is not what was written: another member's is taken, by whoever has a damaged
+ * one and by whoever asks. */
+static void damaged_contents_are_not_taken(void **state)
+{
+    static const struct had none = {0};
+    static const struct had good = {.job = 2, .term = 1, .epoch = 3, .meant = true};
+    static const struct had flipped = {.job = 2, .term = 1, .epoch = 3, .flipped = true};
+    static const struct had forged = {.job = 2, .term = 1, .epoch = 3, .forged = true};
+    (void)state;
+    all_take(2, (const struct had[]){flipped, good}, 2);
+    all_take(2, (const struct had[]){good, flipped}, 2);
+    all_take(4, (const struct had[]){flipped, none, flipped, good}, 2);
+    all_take(4, (const struct had[]){none, flipped, good, none}, 2);
+    all_take(3, (const struct had[]){flipped, good, good}, 2);
+    all_take(4, (const struct had[]){none, forged, good, flipped}, 2);
+    all_take(2, (const struct had[]){good, forged}, 2);
+}
+
+/* Without a whole one nobody has state of that version afterwards, and all say what was found. */
+static void damage_everywhere_is_told(void **state)
+{
+    static const struct had flipped = {
+        .job = 2, .term = 1, .epoch = 3, .flipped = true, .meant = true};
+    static const struct had forged = {
+        .job = 2, .term = 1, .epoch = 3, .forged = true, .meant = true};
+    static const struct had none = {0};
+    const char *what =
+        "no member has checkpoint 40 of epoch 3 in term 1 (start a node that has it, or "
+        "submit the job again): member 0: step-0000000040/" SHARD ": ";
+    (void)state;
+    nobody_begins((const struct had[]){flipped, flipped}, HSP_ENOENT, what);
+    nobody_begins((const struct had[]){flipped, none}, HSP_ENOENT, what);
+    nobody_begins((const struct had[]){forged, none}, HSP_ENOENT, what);
+    nobody_begins((const struct had[]){forged, forged}, HSP_ENOENT, what);
+}
+
+static const struct hsp_comm_ops *link_ops;
+
+/* A link on which a bit of an answer's data is damaged. */
+static enum hsp_status recv_damaged(struct hsp_comm *c, uint32_t peer, uint32_t channel, void *buf,
+                                    size_t bytes, struct hsp_err *err)
+{
+    enum hsp_status st = link_ops->recv(c, peer, channel, buf, bytes, err);
+    if (st == HSP_OK && bytes == 4 * 4 * 8) { /* four rows of the first parameter */
+        ((uint8_t *)buf)[17] ^= 2;
+    }
+    return st;
+}
+
+/* What is damaged on its way is no state either; nothing says which member has what then. */
+static void a_damaged_answer_is_found(void **state)
+{
+    static const struct had none = {0};
+    static const struct had good = {.job = 2, .term = 1, .epoch = 3, .meant = true};
+    struct world w;
+    (void)state;
+    make_world(&w, 2, (const struct had[]){good, none});
+    struct hsp_comm *comm = w.m[1].e.mesh[HSP_MESH_STATE];
+    struct hsp_comm_ops damaging = *comm->ops;
+    link_ops = comm->ops;
+    damaging.recv = recv_damaged;
+    comm->ops = &damaging;
+    restore_all(&w);
+    assert_int_equal(w.m[1].st, HSP_EDIGEST);
+    assert_string_equal(w.m[1].err.msg, "wte.weight of a checkpoint from n0/0 is damaged");
+    assert_int_not_equal(w.m[0].st, HSP_OK);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_int_not_equal(hsp_segment_version(w.m[r].e.seg[STEP % 2]), STEP);
+    }
+    end_world(&w);
+}
+
 HSP_TEST_FILE(restore_test)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +482,9 @@ HSP_TEST_FILE(restore_test)
         cmocka_unit_test(without_any_all_say_why),
         cmocka_unit_test(the_one_that_is_meant_is_taken),
         cmocka_unit_test(another_one_is_not_taken_for_it),
+        cmocka_unit_test(damaged_contents_are_not_taken),
+        cmocka_unit_test(damage_everywhere_is_told),
+        cmocka_unit_test(a_damaged_answer_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/lib/testlib.h"
+#include "proto/base/hash.h"
+#include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/safetensors.h"
 
 static char path[4200];
@@ -196,7 +197,139 @@ static void test_an_interrupted_reservation_goes_on(void **state)
     interruptions = 2;
     assert_ok(hsp_st_create(path, &e, 1, NULL, 0, &w, &err), &err);
     assert_int_equal(interruptions, 0);
+    (void)hsp_st_discard(w);
+}
+
+/* ---- sums ---- */
+
+#define BIG ((9 << 20) / 4) /* elements of a tensor of three parts */
+
+static struct hsp_st_entry summed[] = {
+    {.name = "big", .dtype = HSP_F32, .rank = 2, .ext = {BIG / 256, 256}},
+    {.name = "empty", .dtype = HSP_F64, .rank = 1, .ext = {0}},
+    {.name = "half", .dtype = HSP_BF16, .rank = 1, .ext = {3001}},
+    {.name = "wide", .dtype = HSP_F64, .rank = 0},
+};
+
+static uint8_t *write_summed(void)
+{
+    struct hsp_st_writer *w;
+    struct hsp_err err = {0};
+    size_t bytes = (size_t)BIG * 4 + 3001 * 2 + 8, at = 0;
+    uint8_t *data = malloc(bytes);
+    assert_non_null(data);
+    for (size_t i = 0; i < bytes; i++) {
+        data[i] = (uint8_t)(hsp_mix64(i / 8) >> (i % 8 * 8));
+    }
+    assert_ok(hsp_st_create(path, summed, 4, NULL, 0, &w, &err), &err);
+    for (size_t i = 0; i < 4; i++) { /* in pieces, the last first */
+        size_t n = (size_t)(summed[i].end - summed[i].begin), piece = 1000 * 8;
+        for (size_t k = n / piece + 1; k-- > 0;) {
+            size_t len = n - k * piece < piece ? n - k * piece : piece;
+            assert_ok(hsp_st_write(w, i, k * piece, data + at + k * piece, len, &err), &err);
+        }
+        at += n;
+    }
     assert_ok(hsp_st_finish(w, &err), &err);
+    return data;
+}
+
+/* Where a bit is damaged, whoever reads something of the part it is in is told, and nobody else. */
+static void test_damage_is_found_where_it_is_read(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    uint8_t *data = write_summed(), *got = malloc((size_t)BIG * 4);
+    struct stat sb;
+    assert_non_null(got);
+    assert_int_equal(stat(path, &sb), 0);
+    uint64_t bytes = summed[3].end, start = (uint64_t)sb.st_size - bytes;
+    for (uint64_t i = 0; i < 60; i++) {
+        uint64_t at = hsp_test_rand("bit", i) % bytes;
+        at = i % 3 == 0 ? bytes - 1 - at % 6000 : at; /* also in the small ones */
+        flip_bit(path, start + at, (int)(i % 8));
+        struct hsp_st_reader *r;
+        assert_ok(hsp_st_open(path, &r, &err), &err);
+        assert_true(hsp_st_summed(r));
+        for (uint64_t k = 0; k < 40; k++) {
+            const struct hsp_st_entry *e = hsp_st_at(r, k % 4);
+            uint64_t size = e->end - e->begin, elem = hsp_dtype_size(e->dtype);
+            uint64_t from = size == 0 ? 0 : hsp_test_rand("from", i * 40 + k) % size;
+            uint64_t n = k % 2 == 0 ? (size - from) % 5000 : size - from;
+            from -= k % 3 == 0 ? from % elem : 0;
+            uint64_t part = (uint64_t)4 << 20;
+            bool hit = n > 0 && at >= e->begin + from / part * part && at < e->end &&
+                       at < e->begin + ((from + n - 1) / part + 1) * part;
+            enum hsp_status st = hsp_st_read(r, e, from, got, n, &err);
+            assert_int_equal(st, hit ? HSP_EDIGEST : HSP_OK);
+            assert_true(hit ? strstr(err.msg, " is damaged") != NULL
+                            : memcmp(got, data + e->begin + from, n) == 0);
+        }
+        hsp_st_relax(r);
+        hsp_st_close(r);
+        flip_bit(path, start + at, (int)(i % 8));
+    }
+    free(data);
+    free(got);
+}
+
+static void put_byte(uint64_t at, char byte)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)at), 1);
+    assert_int_equal(close(fd), 0);
+}
+
+/* A sum that is damaged itself, and one that is none. */
+static void test_sums_belong_to_the_tensors(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_st_reader *r;
+    char header[256];
+    double x;
+    free(write_summed());
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    assert_int_equal(fread(header, 1, sizeof header, f), sizeof header);
+    assert_int_equal(fclose(f), 0);
+    const char *key = memmem(header, sizeof header, "hspmd.sums\":\"", 13);
+    assert_non_null(key);
+    uint64_t last = (uint64_t)(key - header) + 13 + 4 * 16; /* of "wide" */
+    const char *digit = &header[last];
+    put_byte(last, *digit == '0' ? '1' : '0');
+    assert_ok(hsp_st_open(path, &r, &err), &err);
+    assert_ok(hsp_st_read(r, hsp_st_find(r, "half"), 0, &x, 8, &err), &err);
+    assert_status(hsp_st_read(r, hsp_st_find(r, "wide"), 0, &x, 8, &err), HSP_EDIGEST);
+    hsp_st_close(r);
+    put_byte(last, 'g');
+    assert_status(hsp_st_open(path, &r, &err), HSP_EPARSE);
+    assert_non_null(strstr(err.msg, "its sums are not those of its tensors"));
+    put_file("{\"a\":{\"dtype\":\"F64\",\"shape\":[],\"data_offsets\":[0,8]}}", 8);
+    assert_ok(hsp_st_open(path, &r, &err), &err);
+    assert_false(hsp_st_summed(r)); /* of another program */
+    assert_ok(hsp_st_read(r, hsp_st_find(r, "a"), 0, &x, 8, &err), &err);
+    hsp_st_close(r);
+}
+
+static void test_every_element_is_written_once(void **state)
+{
+    (void)state;
+    for (uint64_t twice = 0; twice < 2; twice++) {
+        struct hsp_st_entry e = {.name = "x", .dtype = HSP_F32, .rank = 1, .ext = {4}};
+        struct hsp_st_writer *w;
+        struct hsp_err err = {0};
+        float x[4] = {1, 2, 3, 4};
+        assert_ok(hsp_st_create(path, &e, 1, NULL, 0, &w, &err), &err);
+        assert_ok(hsp_st_write(w, 0, 4, x + 1, 12, &err), &err);
+        assert_status(hsp_st_write(w, 0, 2, x, 4, &err), HSP_EINVAL);
+        if (twice != 0) {
+            assert_ok(hsp_st_write(w, 0, 0, x, 8, &err), &err);
+        }
+        assert_status(hsp_st_finish(w, &err), HSP_EINVAL);
+        assert_non_null(strstr(err.msg, "not every element was written once"));
+    }
 }
 
 HSP_TEST_FILE(safetensors_test)
@@ -209,6 +342,9 @@ HSP_TEST_FILE(safetensors_test)
         cmocka_unit_test_setup_teardown(test_malformed_headers_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_header_longer_than_the_file_is_refused, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_damage_is_found_where_it_is_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sums_belong_to_the_tensors, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_every_element_is_written_once, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
