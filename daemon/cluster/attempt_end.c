@@ -6,6 +6,7 @@
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/slow.h"
@@ -18,7 +19,8 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     if (mode == HSP_MODE_SWITCH && j->unwritten == j->cur.epoch) {
         j->problem[0] = '\0'; /* of a node that tries no more */
     }
-    hsp_ci_epoch_fini(&j->cur);
+    hsp_ci_epoch_over(j, &j->cur);
+    hsp_ci_epoch_fini(&j->over);
     j->cur = j->att;
     j->att = (struct hsp_cl_epoch){0};
     j->cur.phase = HSP_ATT_NONE;
@@ -83,7 +85,7 @@ static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *w
         f->epoch = e->epoch;
     }
     bool was_switch = j->state == HSP_JOB_SWITCHING;
-    hsp_ci_epoch_fini(e);
+    hsp_ci_epoch_over(j, e);
     const struct hsp_job_plan *p = hsp_ci_plan(j, plan);
     if (p != NULL && !p->started) {
         hsp_ci_drop_plan(c, j, plan);

@@ -18,6 +18,10 @@ enum hsp_node_state {
     HSP_NODE_LEFT     /* went as planned */
 };
 
+/* Epochs of a job whose tellers are kept: an agent that was away repeats at most 4096 steps and one
+ * checkpoint, and few epochs end meanwhile. */
+#define HSP_JOB_PAST 32u
+
 enum hsp_measure { HSP_MEASURE_NONE, HSP_MEASURE_WAITS, HSP_MEASURE_TURN };
 
 enum hsp_device_ask { HSP_ASK_NONE, HSP_ASK_RELEASE, HSP_ASK_STOP };
@@ -178,6 +182,14 @@ struct hsp_ckpt_mark {
     uint64_t content;
 };
 
+/* Who may still tell of steps and checkpoints of an epoch that is over (may_say.h). */
+struct hsp_past_epoch {
+    uint64_t epoch;
+    uint32_t n; /* rank 0, and its heir if there is one */
+    uint32_t node[2];
+    uint64_t incarnation[2];
+};
+
 struct hsp_watch {
     uint32_t above; /* steps above the ratio, less those that forgive them */
     double share;   /* of the compute time, summed over the steps watched */
@@ -214,6 +226,9 @@ struct hsp_job {
     uint64_t data_bytes, data_tokens;
     struct hsp_digest data_digest;
     struct hsp_cl_epoch cur, att; /* runs (or ran last, when sealing); in the making */
+    struct hsp_cl_epoch over;     /* the attempt that was dropped last. Not stored */
+    uint32_t n_past;
+    struct hsp_past_epoch past[HSP_JOB_PAST]; /* epochs that are over, ascending */
     uint32_t n_plans;
     size_t cap_plans;
     struct hsp_job_plan *plans; /* ascending */

@@ -19,6 +19,7 @@
 #include "daemon/cluster/membership.h"
 #include "daemon/cluster/node_check.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/plan_results.h"
 #include "daemon/cluster/rows.h"
@@ -194,7 +195,7 @@ static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
 {
     bool gone = j->att.epoch != 0 && j->att.phase == HSP_ATT_GO;
     if (j->att.epoch != 0 && !gone) {
-        hsp_ci_epoch_fini(&j->att);
+        hsp_ci_epoch_over(j, &j->att);
     }
     for (uint32_t i = j->n_plans; i-- > 0;) { /* not needed, only not yet erased; numbers burn */
         uint64_t plan = j->plans[i].plan;

@@ -11,6 +11,7 @@
 #include "daemon/cluster/keepers.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
+#include "daemon/cluster/may_say.h"
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_requests.h"
@@ -22,20 +23,22 @@
 
 /* ---- preparing and starting ---- */
 
+/* READY of an attempt that was begun before a restart; the HELLO came too early to tell of it.
+ * Without DROP no other job could use the device. */
+static void not_begun(struct hsp_cluster *c, const struct hsp_job *j,
+                      const struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    struct hsp_msg drop = {
+        .type = HSP_MSG_DROP, .epoch = m->epoch, .u.devref = {j->id, m->u.ready.device}};
+    hsp_ci_send(c, n->conn, &drop);
+}
+
 static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                   const struct hsp_msg *m)
 {
     const struct hsp_m_ready *r = &m->u.ready;
     hsp_device_id d = HSP_DEVICE(hsp_ci_index_of(c, n), r->device);
     struct hsp_epoch_peer *p = hsp_ci_peer(&j->att, d);
-    if (m->epoch != j->att.epoch && m->epoch != j->cur.epoch) {
-        /* It is of an attempt that was begun before a restart, and the HELLO came too early to tell
-         * of it. Without DROP no other job could use the device. */
-        struct hsp_msg drop = {
-            .type = HSP_MSG_DROP, .epoch = m->epoch, .u.devref = {j->id, r->device}};
-        hsp_ci_send(c, n->conn, &drop);
-        return;
-    }
     if (m->epoch != j->att.epoch || j->att.phase != HSP_ATT_PREPARING || p == NULL) {
         return;
     }
@@ -60,12 +63,11 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
     const struct hsp_m_failed *f = &m->u.failed;
     hsp_device_id d = HSP_DEVICE(hsp_ci_index_of(c, n), f->device);
     const char *why = hsp_ci_printf(c, "%s: %s", hsp_ci_device_name(c, d), f->reason);
-    bool data = f->fact == HSP_FACT_NO_DATA && m->epoch < j->next_epoch;
+    bool data = f->fact == HSP_FACT_NO_DATA;
     if (data) { /* also when another node has ended the attempt: one that has no text has none */
         hsp_ci_data_refuse(c, j, d, f->fact, why);
     }
-    if (m->epoch != j->att.epoch || j->att.phase != HSP_ATT_PREPARING ||
-        hsp_ci_peer(&j->att, d) == NULL) {
+    if (m->epoch != j->att.epoch || j->att.phase != HSP_ATT_PREPARING) {
         return;
     }
     if (data) {
@@ -92,8 +94,8 @@ static void started(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster
         late->started = true; /* a source: ranks have, the first vote says so */
     } else if (hsp_ci_attempt_gone(j) && m->epoch == j->att.epoch && p != NULL) {
         p->started = true;
-        if ((uint32_t)(p - j->att.peers) < j->att.n_ranks) {
-            j->att.step = s->step;
+        if (p == &j->att.peers[0] && j->att.mode == HSP_MODE_SWITCH) {
+            j->att.step = s->step; /* else START said it */
         }
         j->att.trace.transfer_bytes += s->transfer_bytes;
         j->att.trace.passed_on_bytes += s->passed_on_bytes;
@@ -151,25 +153,30 @@ static bool record_step(struct hsp_cluster *c, const struct hsp_job *j, const st
     return true;
 }
 
-static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg *m)
+/* Of rank 0, or repeated by its heir: what the heir says is kept, and moves nothing. */
+static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
+                      const struct hsp_msg *m)
 {
     const struct hsp_m_step *s = &m->u.step;
-    if (hsp_ci_attempt_gone(j) && m->epoch == j->att.epoch) {
+    bool first = hsp_ci_has_first(c, j, n, m->epoch);
+    if (first && m->epoch == j->att.epoch) {
         if (j->att.mode == HSP_MODE_SWITCH && j->att.step == 0) {
             j->att.step = s->step;
         }
         hsp_ci_look_job(c, j);
         hsp_ci_promote(c, j); /* a vote passed: all have started, whatever was lost on the way */
     }
-    if (m->epoch > j->cur.epoch || !record_step(c, j, m) || m->epoch != j->cur.epoch ||
-        !hsp_ci_job_runs(j)) {
+    if (!record_step(c, j, m) || m->epoch != j->cur.epoch || !hsp_ci_job_runs(j)) {
+        return;
+    }
+    j->failures = s->step > j->stable ? 0 : j->failures;
+    j->stable = s->step > j->stable ? s->step : j->stable;
+    if (!first) {
         return;
     }
     if (!j->cur.settled) {
         settle(c, j);
     }
-    j->failures = s->step > j->stable ? 0 : j->failures;
-    j->stable = s->step > j->stable ? s->step : j->stable;
     hsp_ci_watch_step(c, j, s);
     if (s->final || j->retune) {
         hsp_ci_look_job(c, j);
@@ -237,6 +244,27 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
     }
 }
 
+/* Also the first attempt, when what it begins with is wrong: it is so on every try. Who does not
+ * train can only be lost. */
+static void job_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
+                       const struct hsp_msg *m)
+{
+    const struct hsp_m_jobfail *f = &m->u.jobfail;
+    const struct hsp_cl_epoch *e = m->epoch == j->cur.epoch ? &j->cur : &j->att;
+    const struct hsp_epoch_peer *p = hsp_ci_peer(e, HSP_DEVICE(hsp_ci_index_of(c, n), f->device));
+    bool first = j->att.mode == HSP_MODE_FRESH || j->att.mode == HSP_MODE_RESTORE;
+    if ((uint32_t)(p - e->peers) >= e->n_ranks) {
+        struct hsp_msg lost = {
+            .type = HSP_MSG_PEER_LOST,
+            .epoch = m->epoch,
+            .u.lost = {
+                .job = j->id, .device = f->device, .peer = HSP_MSG_RANKS, .reason = f->reason}};
+        peer_lost(c, j, n, &lost);
+    } else if (e == &j->cur ? hsp_ci_job_runs(j) : first) {
+        hsp_ci_job_end(c, j, HSP_JOB_FAILED, f->reason);
+    }
+}
+
 static void sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                    const struct hsp_msg *m)
 {
@@ -249,7 +277,7 @@ static void sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
     hsp_ci_held_drop_node(c, j, at);
     for (uint32_t i = 0; i < m->u.sealed.n_holdings; i++) {
         const struct hsp_m_holding *h = &m->u.sealed.holdings[i];
-        if (h->job == j->id && hsp_ci_plan(j, h->plan) != NULL) {
+        if (h->job == j->id && hsp_ci_may_hold(c, j, n, h)) {
             struct hsp_state_piece p = {HSP_DEVICE(at, h->device), h->plan, h->version, h->rank,
                                         h->owner};
             hsp_ci_held_add(c, j, &p);
@@ -353,34 +381,6 @@ static uint32_t job_of(const struct hsp_msg *m)
     return id;
 }
 
-/* True when @n may say this of the epoch that runs or is begun. Of an older epoch it may have
- * been a member, even if that epoch was lost before it was heard of; such messages are only
- * recorded. */
-static bool may_say(const struct hsp_cluster *c, const struct hsp_job *j,
-                    const struct hsp_cluster_node *n, const struct hsp_msg *m)
-{
-    const struct hsp_cl_epoch *e = m->epoch == j->att.epoch ? &j->att : &j->cur;
-    uint32_t at = hsp_ci_index_of(c, n);
-    bool lost = m->type == HSP_MSG_PEER_LOST, failed = m->type == HSP_MSG_JOB_FAILED;
-    if (m->epoch != e->epoch) {
-        return m->epoch < j->cur.epoch || j->cur.epoch == 0 ||
-               (m->type == HSP_MSG_CHECKPOINTED && m->u.ckpt.complete);
-    }
-    if (e == &j->att && !hsp_ci_attempt_gone(j) && !lost) {
-        return false; /* it is only prepared */
-    }
-    if (lost || failed) {
-        return hsp_ci_peer(e, HSP_DEVICE(at, lost ? m->u.lost.device : m->u.jobfail.device)) !=
-               NULL;
-    }
-    for (uint32_t i = 0; i < hsp_ci_lasting(e); i++) {
-        if (HSP_DEVICE_NODE(e->peers[i].device) == at) {
-            return true;
-        }
-    }
-    return false;
-}
-
 void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
     struct hsp_job *j = hsp_ci_job(c, job_of(m));
@@ -395,14 +395,16 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
         return; /* of an epoch that was never given */
     }
     if (hsp_ci_at_rest(j)) { /* said before the STOP arrived */
-        if (m->type == HSP_MSG_CHECKPOINTED && m->u.ckpt.complete) {
+        if (m->type == HSP_MSG_CHECKPOINTED && m->u.ckpt.complete && hsp_ci_may_say(c, j, n, m)) {
             checkpointed(c, j, n, m); /* with it, workers have deleted older ones */
         }
         return;
     }
-    bool checked = m->type == HSP_MSG_READY || m->type == HSP_MSG_PREPARE_FAILED ||
-                   m->type == HSP_MSG_STARTED || m->type == HSP_MSG_SEALED;
-    if (!checked && !may_say(c, j, n, m)) {
+    if (m->type == HSP_MSG_READY && m->epoch != j->att.epoch && m->epoch != j->cur.epoch) {
+        not_begun(c, j, n, m);
+        return;
+    }
+    if (!hsp_ci_may_say(c, j, n, m)) {
         return;
     }
     if (m->type != HSP_MSG_STEP) { /* it looks itself: mostly nothing has changed */
@@ -414,17 +416,10 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     case HSP_MSG_PREPARE_FAILED: prepare_failed(c, j, n, m); break;
     case HSP_MSG_STARTED: started(c, j, n, m); break;
     case HSP_MSG_SEALED: sealed(c, j, n, m); break;
-    case HSP_MSG_STEP: step_done(c, j, m); break;
+    case HSP_MSG_STEP: step_done(c, j, n, m); break;
     case HSP_MSG_PEER_LOST: peer_lost(c, j, n, m); break;
     case HSP_MSG_CHECKPOINTED: checkpointed(c, j, n, m); break;
     case HSP_MSG_FINISHED: finished(c, j, m); break;
-    case HSP_MSG_JOB_FAILED:
-        /* Also the first attempt, when what it begins with is wrong: it is so on every try. */
-        if ((hsp_ci_job_runs(j) && m->epoch == j->cur.epoch) ||
-            (hsp_ci_attempt_gone(j) && m->epoch == j->att.epoch &&
-             (j->att.mode == HSP_MODE_FRESH || j->att.mode == HSP_MODE_RESTORE))) {
-            hsp_ci_job_end(c, j, HSP_JOB_FAILED, m->u.jobfail.reason);
-        }
-        break;
+    case HSP_MSG_JOB_FAILED: job_failed(c, j, n, m); break;
     }
 }

@@ -10,6 +10,7 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
@@ -84,8 +85,8 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
     for (uint32_t i = 0; i < j->n_leases; i++) {
         hsp_ci_ask(c, j->leases[i], HSP_ASK_STOP);
     }
-    hsp_ci_epoch_fini(&j->cur);
-    hsp_ci_epoch_fini(&j->att);
+    hsp_ci_epoch_over(j, &j->cur);
+    hsp_ci_epoch_over(j, &j->att);
     j->n_held = 0;
     j->suspending = false;
     j->problem[0] = '\0';
@@ -123,7 +124,7 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
         return;
     }
     uint64_t plan = j->att.epoch != 0 ? j->att.plan : 0;
-    hsp_ci_epoch_fini(&j->att);
+    hsp_ci_epoch_over(j, &j->att);
     const struct hsp_job_plan *p = hsp_ci_plan(j, plan);
     if (p != NULL && !p->started) {
         hsp_ci_drop_plan(c, j, plan);

@@ -20,6 +20,7 @@
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_info.h"
+#include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/plan_results.h"
 #include "daemon/cluster/recover.h"
@@ -34,6 +35,7 @@ void hsp_ci_job_free(struct hsp_job *j)
     }
     hsp_ci_epoch_fini(&j->cur);
     hsp_ci_epoch_fini(&j->att);
+    hsp_ci_epoch_fini(&j->over);
     for (uint32_t i = 0; i < j->n_plans; i++) {
         hsp_ci_info_fini(&j->plans[i].info);
     }
@@ -144,7 +146,7 @@ static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t v
 
 static void back_to_origin(struct hsp_cluster *c, struct hsp_job *j)
 {
-    hsp_ci_epoch_fini(&j->cur);
+    hsp_ci_epoch_over(j, &j->cur);
     j->n_held = 0;
     j->state_deadline_ms = 0;
     hsp_ci_store_job(c, j);

@@ -21,11 +21,13 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/keepers.c daemon/cluster/keepers.h \
   daemon/cluster/lookup.c daemon/cluster/lookup.h \
   daemon/cluster/marks.c daemon/cluster/marks.h \
+  daemon/cluster/may_say.c daemon/cluster/may_say.h \
   daemon/cluster/measure.c daemon/cluster/measure.h \
   daemon/cluster/membership.c daemon/cluster/membership.h \
   daemon/cluster/node_check.c daemon/cluster/node_check.h \
   daemon/cluster/node_loss.c daemon/cluster/node_loss.h \
   daemon/cluster/outbox.c daemon/cluster/outbox.h \
+  daemon/cluster/past_epochs.c daemon/cluster/past_epochs.h \
   daemon/cluster/paths.c daemon/cluster/paths.h \
   daemon/cluster/plan_info.c daemon/cluster/plan_info.h \
   daemon/cluster/plan_requests.c daemon/cluster/plan_requests.h \

@@ -12,6 +12,7 @@
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
+#include "daemon/cluster/may_say.h"
 #include "daemon/cluster/measure.h"
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
@@ -157,6 +158,9 @@ static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
     bool ended = j == NULL || hsp_ci_at_rest(j);
     struct hsp_msg m = {.u.release = {.job = h->job, .device = h->device, .keep_plan = UINT64_MAX}};
     if (!ended && hsp_ci_plan(j, h->plan) != NULL) {
+        if (!hsp_ci_may_hold(c, j, n, h)) {
+            return; /* not by its layout: neither used nor deleted */
+        }
         struct hsp_state_piece p = {.device = HSP_DEVICE(hsp_ci_index_of(c, n), h->device),
                                     .plan = h->plan,
                                     .version = h->version,
@@ -325,7 +329,9 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
         struct hsp_job *j = c->jobs[i];
         hsp_ci_held_drop_node(c, j, at);
         marks_hello(j, at, anew);
-        j->suspend_epoch = 0; /* what was sent may be lost; a second checkpoint does no harm */
+        if (j->cur.n_ranks != 0 && HSP_DEVICE_NODE(j->cur.peers[0].device) == at) {
+            j->suspend_epoch = 0; /* what was sent may be lost; a second checkpoint does no harm */
+        }
     }
     welcome(c, n);
     hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", HSP_SEV_NOTICE, NULL, n,

@@ -6,6 +6,7 @@
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
+#include "daemon/cluster/may_say.h"
 #include "daemon/cluster/outbox.h"
 
 static void order(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t type, uint32_t job,
@@ -27,7 +28,7 @@ static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
 {
     bool in_cur = cur != NULL && hsp_ci_job_runs(j) &&
                   ((uint32_t)(cur - j->cur.peers) < hsp_ci_lasting(&j->cur) || !j->cur.settled);
-    if (r != NULL && r->broken) {
+    if (r != NULL && r->broken && (in_cur || att != NULL)) {
         return "its epoch broke while it was away";
     }
     if (att != NULL) {
@@ -60,10 +61,12 @@ static void straggler(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
                       const struct hsp_m_run *r)
 {
     struct hsp_node_device *d = &n->dev[r->device];
+    hsp_device_id id = HSP_DEVICE(hsp_ci_index_of(c, n), r->device);
     bool idle =
         (j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED) && !hsp_ci_attempt_gone(j);
-    if ((idle || j->state == HSP_JOB_SEALING) && (d->job == 0 || d->job == j->id)) {
-        hsp_ci_lease(c, HSP_DEVICE(hsp_ci_index_of(c, n), r->device), j->id);
+    if ((idle || j->state == HSP_JOB_SEALING) && (d->job == 0 || d->job == j->id) &&
+        hsp_ci_may_run(c, j, id)) {
+        hsp_ci_lease(c, id, j->id);
         hsp_ci_mark(c, j, hsp_ci_index_of(c, n))->seal = 1;
     } else {
         order(c, n, HSP_MSG_SEAL, j->id, r->device,
@@ -90,9 +93,8 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
             continue;
         }
         run[r->device] = r;
-        finish = finish || (r->finished && r->running != 0 &&
-                            (r->running == j->cur.epoch ||
-                             (hsp_ci_attempt_gone(j) && r->running == j->att.epoch)));
+        finish =
+            finish || (r->finished && hsp_ci_is_first(j, HSP_DEVICE(at, r->device), r->running));
         if (over) {
             if (n->dev[r->device].job != j->id) {
                 order(c, n, HSP_MSG_STOP, j->id, r->device, j->next_epoch - 1);

@@ -11,12 +11,14 @@
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_info.h"
 #include "daemon/cluster/slow.h"
+#include "proto/base/size.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "proto/op/op.h"
 
 #define MAX_PLANS      65536u /* of a job */
-#define ROW_VERSION    10     /* that is written */
+#define ROW_VERSION    11     /* that is written */
+#define ROW_PAST       11     /* who may tell of epochs that are over */
 #define ROW_TRUSTED    10     /* the trusted networks of epochs */
 #define ROW_CKPTS      9      /* which checkpoints are meant */
 #define ROW_LINKS      8      /* the transports of epochs */
@@ -67,6 +69,20 @@ static void put_ckpt(struct hsp_buf *b, const struct hsp_ckpt_mark *k)
     hsp_buf_u64(b, k->term);
     hsp_buf_u64(b, k->epoch);
     hsp_buf_u64(b, k->content);
+}
+
+static void put_past(struct hsp_buf *b, const struct hsp_job *j)
+{
+    hsp_buf_u32(b, j->n_past);
+    for (uint32_t i = 0; i < j->n_past; i++) {
+        const struct hsp_past_epoch *p = &j->past[i];
+        hsp_buf_u64(b, p->epoch);
+        hsp_buf_u32(b, p->n);
+        for (uint32_t k = 0; k < p->n; k++) {
+            hsp_buf_u32(b, p->node[k]);
+            hsp_buf_u64(b, p->incarnation[k]);
+        }
+    }
 }
 
 static void put_epoch(struct hsp_buf *b, const struct hsp_cl_epoch *e)
@@ -140,6 +156,7 @@ void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j)
         hsp_buf_u32(&b, j->leases[i]);
         hsp_buf_u8(&b, (uint8_t)hsp_ci_device(c, j->leases[i])->ask);
     }
+    put_past(&b, j);
     store(c, hsp_ci_printf(c, "job/%u", j->id), &b);
     j->stale_row = false;
 }
@@ -327,6 +344,24 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
     return ok && indexed;
 }
 
+/* Rows before form 11 have none: what is told late of their epochs is not believed. */
+static bool get_past(struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
+{
+    bool ok = true;
+    j->n_past = version >= ROW_PAST ? hsp_cur_count(r, HSP_JOB_PAST, 12) : 0;
+    for (uint32_t i = 0; ok && i < j->n_past; i++) {
+        struct hsp_past_epoch *p = &j->past[i];
+        p->epoch = hsp_cur_u64(r);
+        p->n = hsp_cur_u32(r);
+        ok = p->n <= HSP_ARRAY_LEN(p->node);
+        for (uint32_t k = 0; ok && k < p->n; k++) {
+            p->node[k] = hsp_cur_u32(r);
+            p->incarnation[k] = hsp_cur_u64(r);
+        }
+    }
+    return ok;
+}
+
 static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version)
 {
     struct hsp_job *j = c->n_jobs < HSP_MAX_JOBS ? lasting(c, 0, sizeof(*j)) : NULL;
@@ -386,7 +421,7 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
         }
     }
     hsp_ci_watch_begin(c, j);
-    return ok;
+    return ok && get_past(r, version, j);
 }
 
 static bool get_keepers(const struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_plan_info *i)

@@ -9,6 +9,7 @@ tests_sim_libsim_a_SOURCES = \
   tests/sim/simepoch.c \
   tests/sim/simexec.c \
   tests/sim/simfault.c \
+  tests/sim/simforge.c \
   tests/sim/simnet.c \
   tests/sim/simplan.c \
   tests/sim/simstep.c \

@@ -45,6 +45,7 @@ enum { /* calls at random times; of a job: with its number in the lower bits */
        CALL_CHECK_AGAIN,
        CALL_RESTART, /* of the coordinator */
        CALL_DRAIN_WRITER,
+       CALL_FORGE,
        CALL_SUSPEND = 16,
        CALL_RESUME = 32
 };
@@ -216,6 +217,8 @@ static void call(struct sim *s, uint64_t num)
         sim_kill_daemon(s, 1 + sim_below(s, 20));
     } else if (num == CALL_DRAIN_WRITER) {
         drain_writer(s);
+    } else if (num == CALL_FORGE) {
+        sim_forge(s);
     } else if (num > CALL_SUSPEND && num < CALL_RESUME) {
         suspend_job(s, (uint32_t)num % CALL_SUSPEND);
     } else if (num > CALL_RESUME && num < CALL_RESUME + CALL_SUSPEND) {
@@ -473,6 +476,9 @@ static void run(struct sim *s, uint64_t seed, FILE *log)
     for (uint64_t i = 0; i < n; i++) {
         call_at(s, sim_below(s, until), CALL_FAULT);
     }
+    for (uint64_t k = sim_below(s, 6); k > 0; k--) {
+        call_at(s, sim_below(s, until), CALL_FORGE);
+    }
     wishes(s, until);
     sim_run(s, until, watch);
     s->chaos = false;
@@ -525,6 +531,7 @@ static void report(struct sim *s)
 /* What has happened in all sequences. */
 struct sums {
     uint64_t sequences, failures, events, commits, calm, suspends, resumes, checks, measured, moves;
+    uint64_t forged;
 };
 
 static void add(struct sums *sum, const struct sim *s)
@@ -534,6 +541,7 @@ static void add(struct sums *sum, const struct sim *s)
     sum->events += s->events;
     sum->checks += s->checks.n_ended;
     sum->measured += s->checks.n_measured;
+    sum->forged += s->forged;
     for (uint32_t j = 1; j <= SIM_JOBS; j++) {
         sum->commits += s->job[j].commits;
         sum->calm += s->job[j].was_calm;
@@ -547,18 +555,17 @@ static void add(struct sums *sum, const struct sim *s)
 static bool conclude(const struct sums *sum, uint64_t n)
 {
     bool tried = sum->suspends >= n / 4 && sum->resumes >= n / 4 && sum->checks >= n / 4 &&
-                 sum->measured >= n / 4 && sum->moves > 0;
+                 sum->measured >= n / 4 && sum->moves > 0 && sum->forged >= n;
     bool ok = sum->failures == 0 && (tried || n < 100);
     printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures, "
            "%llu jobs seen at rest, %llu suspended, %llu resumed, %llu that write elsewhere, %llu "
-           "checks "
-           "of %llu nodes%s\n",
+           "checks of %llu nodes, %llu forged messages%s\n",
            ok ? "ok" : "not ok", (unsigned long long)n, (unsigned long long)sum->events,
            (unsigned long long)sum->commits, (unsigned long long)sum->failures,
            (unsigned long long)sum->calm, (unsigned long long)sum->suspends,
            (unsigned long long)sum->resumes, (unsigned long long)sum->moves,
            (unsigned long long)sum->checks, (unsigned long long)sum->measured,
-           tried || n < 100 ? "" : ": too few of them");
+           (unsigned long long)sum->forged, tried || n < 100 ? "" : ": too few of them");
     return ok;
 }
 

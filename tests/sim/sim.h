@@ -268,6 +268,7 @@ struct sim {
     struct sim_job_truth job[SIM_JOBS + 1];
     struct sim_checks checks;
     bool two_a_host; /* nodes */
+    uint64_t forged;
     /* chaos */
     bool chaos;
     uint32_t permille;  /* chance of a fault at each message of a switch */
@@ -341,6 +342,8 @@ void sim_d_event(struct sim *s, const struct sim_ev *e);
 /* simagent.c */
 void sim_a_step(struct sim *s, uint32_t node, struct hsp_agent_event ev);
 void sim_a_event(struct sim *s, const struct sim_ev *e);
+/* simforge.c: a stranger joins, lies and goes */
+void sim_forge(struct sim *s);
 /* simcheck.c: of an agent's shell */
 void sim_shell_order(struct sim *s, uint32_t node, const struct hsp_m_check *m);
 void sim_shell_stop(struct sim *s, uint32_t node);

@@ -178,7 +178,8 @@ static void trace_fact(struct sim *s, const struct hsp_fact *f)
             (unsigned long long)f->epoch, f->reason, f->cause[0] != '\0' ? ", cause: " : "",
             f->cause);
     suspend_fact(s, f);
-    if (strcmp(f->type, "node.dead") == 0 && strncmp(f->reason, "silent for", 10) == 0) {
+    bool silent = strncmp(f->reason, "silent for", 10) == 0 && f->node[0] == 'n';
+    if (strcmp(f->type, "node.dead") == 0 && silent) {
         silent_death(s, (uint32_t)(f->node[1] - '0'));
     }
     if (strcmp(f->type, "admin.check") == 0) {

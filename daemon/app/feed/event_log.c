@@ -112,7 +112,8 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
 }
 
 /* All lines of a finished job, as its workers have them: fills the gaps of the time when we were
- * not there. What is no line of JSON with a step in front and an epoch behind is passed over. */
+ * not there. What is no line of JSON with a step in front and an epoch behind, both of this job,
+ * is passed over. */
 static void add_lines(struct hsp_app *a, const char *job, const struct hsp_msg *m)
 {
     const char *text = (const char *)m->blob, *end = text + m->blob_len;
@@ -125,7 +126,8 @@ static void add_lines(struct hsp_app *a, const char *job, const struct hsp_msg *
         hsp_buf_append(&line, text, len);
         const char *s = line.failed ? "" : hsp_buf_cstr(&line), *tail = strstr(s, ",\"epoch\":");
         if (tail != NULL && sscanf(s, "{\"step\":%" SCNu64 ",", &step) == 1 &&
-            sscanf(tail, ",\"epoch\":%" SCNu64 "}", &epoch) == 1 && text[len - 1] == '}') {
+            sscanf(tail, ",\"epoch\":%" SCNu64 "}", &epoch) == 1 && text[len - 1] == '}' &&
+            step <= m->u.finished.step && epoch != 0 && epoch <= m->epoch) {
             (void)add_row(a, true, step, epoch, job, &line);
         }
         hsp_buf_fini(&line);

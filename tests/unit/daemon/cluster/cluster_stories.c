@@ -172,7 +172,9 @@ static void finishing_armed(struct cw_world *w)
 static void done(struct cw_world *w)
 {
     finishing(w);
-    cw_said(w, 0, HSP_MSG_FINISHED, 2);
+    struct hsp_msg m = {
+        .type = HSP_MSG_FINISHED, .epoch = 2, .u.finished = {.job = 1, .step = 100}};
+    cw_msg(w, 1, m);
 }
 
 static void stopped(struct cw_world *w)

@@ -403,6 +403,7 @@ static struct hsp_msg random_msg(uint64_t *k, double *compute, struct hsp_m_hold
         HSP_MSG_EXECUTOR_UP,  HSP_MSG_LEAVE};
     struct hsp_msg m = {.type = types[R(HSP_ARRAY_LEN(types))], .epoch = R(6)};
     uint32_t j = 1 + R(3), d = R(2);
+    bool final = R(40) == 0;
     switch ((enum hsp_msg_type)m.type) {
     case HSP_MSG_READY: m.u.ready = (struct hsp_m_ready){.job = j, .device = d}; break;
     case HSP_MSG_PREPARE_FAILED:
@@ -419,8 +420,11 @@ static struct hsp_msg random_msg(uint64_t *k, double *compute, struct hsp_m_hold
         m.u.sealed = (struct hsp_m_sealed){.job = j, .n_holdings = R(5), .holdings = h};
         break;
     case HSP_MSG_STEP:
-        m.u.step = (struct hsp_m_step){
-            .job = j, .step = R(30), .final = R(40) == 0, .n_compute = R(5), .compute_s = compute};
+        m.u.step = (struct hsp_m_step){.job = j,
+                                       .step = final ? 100 : R(30),
+                                       .final = final,
+                                       .n_compute = R(5),
+                                       .compute_s = compute};
         break;
     case HSP_MSG_PEER_LOST:
         m.u.lost = (struct hsp_m_lost){
@@ -429,7 +433,7 @@ static struct hsp_msg random_msg(uint64_t *k, double *compute, struct hsp_m_hold
     case HSP_MSG_CHECKPOINTED:
         m.u.ckpt = (struct hsp_m_ckpt){.job = j, .step = R(30), .complete = true, .reason = ""};
         break;
-    case HSP_MSG_FINISHED: m.u.finished.job = R(50) == 0 ? j : 9; break;
+    case HSP_MSG_FINISHED: m.u.finished = (struct hsp_m_finished){R(50) == 0 ? j : 9, 100}; break;
     case HSP_MSG_JOB_FAILED:
         m.u.jobfail = (struct hsp_m_jobfail){R(50) == 0 ? j : 9, d, "bad"};
         break;

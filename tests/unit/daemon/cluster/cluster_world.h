@@ -48,7 +48,9 @@ void cw_restart(struct cw_world *w, const struct hsp_cluster_config *cfg);
 void cw_restart_nodes(struct cw_world *w, uint32_t n_nodes);
 /* Takes the @n bytes, which stand there once, out of the row of job 1, which is of form @form then. */
 void cw_older_row(struct cw_world *w, const uint8_t *bytes, uint32_t n, uint8_t form);
-/* The same with the trusted network of its epoch, which is CW_TRUSTED: form 9 has none. */
+/* The row of job 1 becomes one of form 10, which does not end with who may tell of past epochs. */
+void cw_trusting_row(struct cw_world *w);
+/* That, and without the trusted network of its epoch, which is CW_TRUSTED: form 9 has none. */
 void cw_untrusting_row(struct cw_world *w);
 #define CW_TRUSTED "10.0.0.0/8"
 /* What hsp_cluster_dump writes, to a buffer that is the caller's to release. */

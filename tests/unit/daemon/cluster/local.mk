@@ -12,6 +12,7 @@ cluster_tests = \
   tests/unit/daemon/cluster/node_check_test \
   tests/unit/daemon/cluster/restart_test \
   tests/unit/daemon/cluster/slow_test \
+  tests/unit/daemon/cluster/stranger_test \
   tests/unit/daemon/cluster/suspend_test \
   tests/unit/daemon/cluster/unwritten_test \
   tests/unit/daemon/cluster/which_ckpt_test
@@ -31,6 +32,7 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/node_check_test.c \
   tests/unit/daemon/cluster/restart_test.c \
   tests/unit/daemon/cluster/slow_test.c \
+  tests/unit/daemon/cluster/stranger_test.c \
   tests/unit/daemon/cluster/suspend_test.c \
   tests/unit/daemon/cluster/unwritten_test.c \
   tests/unit/daemon/cluster/which_ckpt_test.c \

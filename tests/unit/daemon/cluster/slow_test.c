@@ -21,6 +21,7 @@ static void slow_device(void **state)
     struct cw_world w;
     cw_begin(&w, 2, 1);
     cw_run_job(&w, 2);
+    w.c->jobs[0]->steps = 1000;
     uint64_t ticket = w.ticket, at = 1;
     for (uint32_t i = 0; i < 100; i++, at++) { /* every other step: noise */
         cw_pass(&w, 1, at, i % 2 == 0 ? slow : cw_even, 2);
@@ -70,6 +71,7 @@ static void slow_device_again(void **state)
     uint64_t at = 1;
     cw_begin(&w, 2, 1);
     cw_run_job(&w, 2);
+    w.c->jobs[0]->steps = 1000;
     for (uint32_t minute = 0; minute < 3; minute++) {
         uint64_t ticket = w.ticket;
         for (uint32_t i = 0; i < 20; i++) {

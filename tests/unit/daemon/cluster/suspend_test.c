@@ -343,6 +343,7 @@ static void rows_of_older_forms_are_read(void **state)
     stopped(&w, 2);
     (void)cw_admin(&w, (struct hsp_admin_event){
                            .verb = HSP_ADMIN_SCALE, .job = 1, .min = 1, .max = 4}); /* stores it */
+    cw_trusting_row(&w);
     for (uint32_t i = 0; i < w.n_rows; i++) {
         uint8_t *row = w.rows[i].value;
         if (strcmp(w.rows[i].key, "job/1") == 0) { /* behind it: no epoch, no attempt, no lease */

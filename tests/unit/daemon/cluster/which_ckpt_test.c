@@ -1,7 +1,7 @@
 /* Which checkpoint a resume means: the one on record, named to the members by term, epoch and content. */
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
-#define TERM 7 /* of the hspmdd that made the epochs, as their manifests have it */
+#define TERM 1 /* of the hspmdd that made the epochs, as their manifests have it */
 
 static void saved_in(struct cw_world *w, uint64_t epoch, uint64_t step, uint64_t content)
 {
@@ -171,7 +171,7 @@ static void it_waits_for_that_one_and_then_fails(void **state)
 {
     (void)state;
     struct cw_world w;
-    const char *why = "no member has checkpoint 40 of epoch 1 in term 7";
+    const char *why = "no member has checkpoint 40 of epoch 1 in term 1";
     uint32_t tries = 0;
     running(&w);
     saved_in(&w, 1, 40, 77);
@@ -193,7 +193,7 @@ static void it_waits_for_that_one_and_then_fails(void **state)
         }
         if (tries == 5) {
             assert_string_equal(j->reason,
-                                "n0/0: no member has checkpoint 40 of epoch 1 in term 7");
+                                "n0/0: no member has checkpoint 40 of epoch 1 in term 1");
         }
         while (j->state != HSP_JOB_FAILED && j->ticket == 0 && j->att.epoch == 0) {
             beats(&w, 500);
@@ -204,7 +204,7 @@ static void it_waits_for_that_one_and_then_fails(void **state)
     }
     assert_int_equal(tries, w.c->cfg.max_failures + 1);
     assert_string_equal(j->reason, "30 attempts without progress, the last: n0/0: no member has "
-                                   "checkpoint 40 of epoch 1 in term 7");
+                                   "checkpoint 40 of epoch 1 in term 1");
     cw_end(&w);
 }
 

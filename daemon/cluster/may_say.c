@@ -1,0 +1,138 @@
+#include "daemon/cluster/may_say.h"
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/epoch_peers.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
+#include "daemon/cluster/past_epochs.h"
+#include "daemon/cluster/plan_info.h"
+
+/* ---- what a node is ---- */
+
+static const struct hsp_epoch_peer *peer_of(const struct hsp_cluster *c,
+                                            const struct hsp_cl_epoch *e,
+                                            const struct hsp_cluster_node *n, uint32_t device)
+{
+    const struct hsp_epoch_peer *p =
+        e->epoch != 0 ? hsp_ci_peer(e, HSP_DEVICE(hsp_ci_index_of(c, n), device)) : NULL;
+    return p != NULL && p->incarnation == n->incarnation ? p : NULL;
+}
+
+/* Its end concerns the epoch: a source is not needed any more from the first vote on. */
+static bool matters(const struct hsp_cl_epoch *e, const struct hsp_epoch_peer *p)
+{
+    return p != NULL && (!e->settled || (uint32_t)(p - e->peers) < hsp_ci_lasting(e));
+}
+
+static bool is_asked(const struct hsp_cluster *c, const struct hsp_job *j,
+                     const struct hsp_cluster_node *n)
+{
+    const struct hsp_job_mark *k = hsp_ci_marked(j, hsp_ci_index_of(c, n));
+    return j->state == HSP_JOB_SEALING && k != NULL && k->seal != 0;
+}
+
+/* A later incarnation of the node may tell what an earlier one has heard of its executors. */
+static bool may_tell(const struct hsp_cluster *c, const struct hsp_job *j,
+                     const struct hsp_cluster_node *n, uint64_t epoch, bool heir)
+{
+    struct hsp_past_epoch p = {.n = 0};
+    bool may = false;
+    if (hsp_ci_tellers(j, epoch, &p)) {
+        for (uint32_t i = 0; i < p.n && (i == 0 || heir); i++) {
+            may = may || (p.node[i] == hsp_ci_index_of(c, n) && p.incarnation[i] <= n->incarnation);
+        }
+    }
+    return may;
+}
+
+bool hsp_ci_is_first(const struct hsp_job *j, hsp_device_id d, uint64_t epoch)
+{
+    const struct hsp_cl_epoch *e = epoch == j->cur.epoch ? &j->cur : &j->att;
+    return epoch != 0 && epoch == e->epoch && (e == &j->cur || hsp_ci_attempt_gone(j)) &&
+           e->n_ranks > 0 && e->peers[0].device == d;
+}
+
+bool hsp_ci_has_first(const struct hsp_cluster *c, const struct hsp_job *j,
+                      const struct hsp_cluster_node *n, uint64_t epoch)
+{
+    const struct hsp_cl_epoch *e = epoch == j->cur.epoch ? &j->cur : &j->att;
+    const struct hsp_epoch_peer *p = e->n_ranks > 0 ? &e->peers[0] : NULL;
+    return p != NULL && HSP_DEVICE_NODE(p->device) == hsp_ci_index_of(c, n) &&
+           p->incarnation == n->incarnation && hsp_ci_is_first(j, p->device, epoch);
+}
+
+/* Of an attempt that is over, too: a node without data has none for the next one either. */
+static bool may_fail(const struct hsp_cluster *c, const struct hsp_job *j,
+                     const struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    const struct hsp_cl_epoch *e = m->epoch == j->att.epoch ? &j->att : &j->over;
+    return m->epoch == e->epoch && peer_of(c, e, n, m->u.failed.device) != NULL;
+}
+
+/* ---- messages ---- */
+
+/* Every number in it is possible. */
+static bool can_be(const struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_msg *m)
+{
+    const struct hsp_m_step *s = &m->u.step;
+    const struct hsp_m_ckpt *k = &m->u.ckpt;
+    switch (m->type) {
+    case HSP_MSG_STEP:
+        return s->step <= j->steps && s->final == (s->step == j->steps) &&
+               (m->epoch != j->cur.epoch || s->step >= j->cur.step);
+    case HSP_MSG_CHECKPOINTED: return k->step <= j->steps && k->term <= c->term;
+    case HSP_MSG_FINISHED: return m->u.finished.step == j->steps;
+    case HSP_MSG_STARTED: return m->u.started.step <= j->steps;
+    default: return true;
+    }
+}
+
+bool hsp_ci_may_say(const struct hsp_cluster *c, const struct hsp_job *j,
+                    const struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    const struct hsp_cl_epoch *e = m->epoch == j->att.epoch ? &j->att : &j->cur;
+    bool known = m->epoch != 0 && m->epoch == e->epoch;
+    bool begun = known && (e == &j->cur || hsp_ci_attempt_gone(j));
+    if (!can_be(c, j, m)) {
+        return false;
+    }
+    switch (m->type) {
+    case HSP_MSG_READY: return known && peer_of(c, e, n, m->u.ready.device) != NULL;
+    case HSP_MSG_PREPARE_FAILED: return may_fail(c, j, n, m);
+    case HSP_MSG_STARTED: return begun && peer_of(c, e, n, m->u.started.device) != NULL;
+    case HSP_MSG_SEALED: return is_asked(c, j, n);
+    case HSP_MSG_STEP: return may_tell(c, j, n, m->epoch, true);
+    case HSP_MSG_PEER_LOST: return known && matters(e, peer_of(c, e, n, m->u.lost.device));
+    case HSP_MSG_CHECKPOINTED:
+        return m->u.ckpt.complete ? may_tell(c, j, n, m->epoch, false)
+                                  : hsp_ci_has_first(c, j, n, m->epoch);
+    case HSP_MSG_FINISHED: return hsp_ci_has_first(c, j, n, m->epoch);
+    case HSP_MSG_JOB_FAILED: return begun && matters(e, peer_of(c, e, n, m->u.jobfail.device));
+    default: return false;
+    }
+}
+
+/* ---- HELLO ---- */
+
+bool hsp_ci_may_hold(const struct hsp_cluster *c, const struct hsp_job *j,
+                     const struct hsp_cluster_node *n, const struct hsp_m_holding *h)
+{
+    const struct hsp_job_plan *p = hsp_ci_plan(j, h->plan);
+    return p != NULL && h->owner < p->info.n_ranks && h->version <= j->steps &&
+           hsp_ci_holder(&p->info, h->rank) == HSP_DEVICE(hsp_ci_index_of(c, n), h->device);
+}
+
+static bool names(const struct hsp_plan_info *p, hsp_device_id d)
+{
+    return hsp_ci_contains(p->device, p->n_ranks, d) || hsp_ci_contains(p->keeper, p->n_keepers, d);
+}
+
+bool hsp_ci_may_run(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d)
+{
+    bool may = hsp_ci_device(c, d)->job == j->id;
+    for (uint32_t i = 0; !may && i < j->n_plans; i++) {
+        may = names(&j->plans[i].info, d);
+    }
+    return may;
+}

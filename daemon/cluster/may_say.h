@@ -1,0 +1,35 @@
+/* Decides what a node may say of a job, by what the node is to it.
+ *
+ *   READY, PREPARE_FAILED, STARTED   a peer of that epoch, of its own device
+ *   PEER_LOST, JOB_FAILED            the same; a source until the first vote
+ *   SEALED                           a node that was asked
+ *   STEP                             the nodes of rank 0 and of its heir (past_epochs.h)
+ *   CHECKPOINTED, FINISHED           the node of rank 0
+ *   pieces of state                  the holder that the layout names
+ *   what HELLO says to run           a device that a kept layout or a lease names
+ *
+ * STOPPED and RELEASED answer a question to one device (epoch_messages.c).
+ *
+ * The numbers must be possible, too: no step above the last, no checkpoint of a later term.
+ *
+ * Steps and checkpoints may be told late, when their epoch is over and the connection was away.
+ * Everything else about an epoch that is over is ignored. */
+#ifndef HSP_MAY_SAY_H
+#define HSP_MAY_SAY_H
+#include "daemon/cluster/cluster_state.h"
+
+/* True when @n may say @m, which is about @j, and @m can be true. */
+bool hsp_ci_may_say(const struct hsp_cluster *c, const struct hsp_job *j,
+                    const struct hsp_cluster_node *n, const struct hsp_msg *m);
+/* True when @n may have the piece @h of a layout of @j that is kept. */
+bool hsp_ci_may_hold(const struct hsp_cluster *c, const struct hsp_job *j,
+                     const struct hsp_cluster_node *n, const struct hsp_m_holding *h);
+/* True when device @d may still run an epoch of @j. */
+bool hsp_ci_may_run(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d);
+/* True when @d has rank 0 of @epoch, which runs or is past GO. */
+bool hsp_ci_is_first(const struct hsp_job *j, hsp_device_id d, uint64_t epoch);
+/* True when @n is the node of that rank, and the process it was when the epoch was begun. */
+bool hsp_ci_has_first(const struct hsp_cluster *c, const struct hsp_job *j,
+                      const struct hsp_cluster_node *n, uint64_t epoch);
+
+#endif

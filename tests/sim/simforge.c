@@ -1,0 +1,215 @@
+/* A stranger who has the key: joins under a name of its own, without a device, says what it has no right to say, and
+ * goes. Nothing may change but what is known of itself. */
+#include <string.h>
+
+#include "daemon/cluster/cluster_check.h"
+#include "daemon/cluster/cluster_step.h"
+#include "daemon/cluster/lookup.h"
+#include "proto/base/size.h"
+#include "tests/sim/sim.h"
+
+#define NAME "x"
+
+/* All that is known but of the stranger, and what time it is. */
+static void known(const struct sim *s, struct hsp_buf *ret)
+{
+    struct hsp_buf all;
+    hsp_buf_init(&all, 1u << 20);
+    hsp_buf_init(ret, 1u << 20);
+    hsp_cluster_dump(s->d, &all);
+    for (const char *at = hsp_buf_cstr(&all), *end; *at != '\0'; at = end) {
+        end = at + strcspn(at, "\n");
+        end += *end == '\n';
+        char word[64] = "";
+        uint32_t n;
+        bool own = sscanf(at, " node %u %63s", &n, word) == 2 && strcmp(word, NAME) == 0;
+        if (!own && strncmp(at, "term", 4) != 0) {
+            hsp_buf_append(ret, at, (size_t)(end - at));
+        }
+    }
+    for (uint32_t i = 0; i < s->d->n_jobs; i++) {
+        const struct hsp_job *j = s->d->jobs[i];
+        hsp_buf_printf(ret, "%llu %u %llu %u %u %u %u\n", (unsigned long long)j->ckpt_step,
+                       j->has_ckpt, (unsigned long long)j->ckpt.epoch, j->n_leases, j->n_facts,
+                       j->n_marks, j->n_refused);
+    }
+    hsp_buf_fini(&all);
+}
+
+static bool harmless(const struct hsp_action *a, uint32_t conn)
+{
+    switch (a->type) {
+    case HSP_ACT_SEND:
+    case HSP_ACT_CLOSE: return a->conn == conn;
+    case HSP_ACT_FACT: return a->u.fact->job == 0 && strcmp(a->u.fact->node, NAME) == 0;
+    case HSP_ACT_PREPARE:
+    case HSP_ACT_CHECK:
+    case HSP_ACT_STORE:
+    case HSP_ACT_ERASE:
+    case HSP_ACT_START_PLAN:
+    case HSP_ACT_CANCEL_PLAN:
+    case HSP_ACT_KEEP_PLAN:
+    case HSP_ACT_COPY_PLAN:
+    case HSP_ACT_DROP_PLAN:
+    case HSP_ACT_REPLY:
+    case HSP_ACT_METRIC: break;
+    }
+    return false;
+}
+
+static bool step(struct sim *s, struct hsp_event ev, struct hsp_actions *acts)
+{
+    struct hsp_err err = {0};
+    ev.now_ms = s->now;
+    if (hsp_cluster_step(s->d, &ev, acts, &err) != HSP_OK) {
+        sim_fail(s, "coordinator: %s", err.msg);
+        return false;
+    }
+    hsp_cluster_check(s->d);
+    return true;
+}
+
+static uint64_t number(struct sim *s, uint64_t most)
+{
+    static const uint64_t odd[] = {0, 1, 1000000000000, UINT64_MAX};
+    return sim_below(s, 4) == 0 ? odd[sim_below(s, 4)] : sim_below(s, most + 2);
+}
+
+static struct hsp_m_holding holding[4];
+static struct hsp_m_run run[2];
+static double compute[2] = {1, 1};
+
+static void forge_hello(struct sim *s, const struct hsp_job *j, uint64_t epoch, struct hsp_msg *m)
+{
+    const struct hsp_cluster_node *x = &s->d->nodes[s->d->n_nodes - 1];
+    for (uint32_t i = 0; i < HSP_ARRAY_LEN(run); i++) {
+        run[i] = (struct hsp_m_run){.job = j->id,
+                                    .device = i,
+                                    .running = sim_below(s, 2) * epoch,
+                                    .prepared = sim_below(s, 2) * epoch,
+                                    .broken = sim_below(s, 2),
+                                    .finished = sim_below(s, 2)};
+        run[i].armed = sim_below(s, 2) * run[i].prepared;
+    }
+    m->u.hello = (struct hsp_m_hello){.protocol = HSP_PROTO_VERSION,
+                                      .node = NAME,
+                                      .address = NAME,
+                                      .term = s->d->term,
+                                      .n_holdings = HSP_ARRAY_LEN(holding),
+                                      .holdings = holding,
+                                      .n_runs = HSP_ARRAY_LEN(run),
+                                      .runs = run};
+    for (uint32_t i = 0; i < s->d->n_nodes; i++) {
+        x = strcmp(s->d->nodes[i].name, NAME) == 0 ? &s->d->nodes[i] : x;
+    }
+    m->u.hello.incarnation = x->incarnation;
+}
+
+/* Of a job and an epoch that there are, mostly. */
+static struct hsp_msg forge(struct sim *s)
+{
+    static const uint16_t types[] = {
+        HSP_MSG_READY,         HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,      HSP_MSG_SEALED,
+        HSP_MSG_STEP,          HSP_MSG_PEER_LOST,      HSP_MSG_STOPPED,      HSP_MSG_RELEASED,
+        HSP_MSG_CHECKPOINTED,  HSP_MSG_FINISHED,       HSP_MSG_JOB_FAILED,   HSP_MSG_HELLO,
+        HSP_MSG_EXECUTOR_DEAD, HSP_MSG_EXECUTOR_UP,    HSP_MSG_DEVICE_HEALTH};
+    const struct hsp_job *j = s->d->jobs[sim_below(s, s->d->n_jobs)];
+    struct hsp_msg m = {.type = types[sim_below(s, HSP_ARRAY_LEN(types))],
+                        .epoch = number(s, j->next_epoch)};
+    uint32_t d = (uint32_t)sim_below(s, 3), rank = (uint32_t)sim_below(s, 4);
+    uint64_t at = sim_below(s, 2) == 0 ? j->steps : number(s, j->steps);
+    for (uint32_t i = 0; i < HSP_ARRAY_LEN(holding); i++) {
+        holding[i] = (struct hsp_m_holding){.job = j->id,
+                                            .device = (uint32_t)sim_below(s, 3),
+                                            .plan = number(s, j->next_plan),
+                                            .rank = rank,
+                                            .owner = (uint32_t)sim_below(s, 4),
+                                            .version = number(s, j->steps)};
+    }
+    switch ((enum hsp_msg_type)m.type) {
+    case HSP_MSG_READY: m.u.ready = (struct hsp_m_ready){.job = j->id, .device = d}; break;
+    case HSP_MSG_PREPARE_FAILED:
+        m.u.failed = (struct hsp_m_failed){.job = j->id,
+                                           .device = d,
+                                           .fact = (uint32_t)sim_below(s, 8),
+                                           .peer = rank,
+                                           .reason = NAME};
+        break;
+    case HSP_MSG_STARTED:
+        m.u.started = (struct hsp_m_started){.job = j->id, .device = d, .step = at};
+        break;
+    case HSP_MSG_SEALED: m.u.sealed = (struct hsp_m_sealed){j->id, 4, holding}; break;
+    case HSP_MSG_STEP:
+        m.u.step = (struct hsp_m_step){.job = j->id,
+                                       .step = at,
+                                       .final = at == j->steps,
+                                       .n_compute = 2,
+                                       .compute_s = compute};
+        break;
+    case HSP_MSG_PEER_LOST:
+        m.u.lost = (struct hsp_m_lost){
+            .job = j->id, .device = d, .peer = rank, .before_start = rank == 0, .reason = NAME};
+        break;
+    case HSP_MSG_CHECKPOINTED:
+        m.u.ckpt = (struct hsp_m_ckpt){
+            .job = j->id, .step = at, .term = 1, .complete = sim_below(s, 3) != 0, .reason = NAME};
+        break;
+    case HSP_MSG_FINISHED: m.u.finished = (struct hsp_m_finished){j->id, j->steps}; break;
+    case HSP_MSG_JOB_FAILED: m.u.jobfail = (struct hsp_m_jobfail){j->id, d, NAME}; break;
+    case HSP_MSG_HELLO: forge_hello(s, j, m.epoch, &m); break;
+    case HSP_MSG_EXECUTOR_DEAD: m.u.dead = (struct hsp_m_dead){d, 0, NAME}; break;
+    case HSP_MSG_EXECUTOR_UP: m.u.up = (struct hsp_m_up){d, NAME}; break;
+    case HSP_MSG_DEVICE_HEALTH: m.u.health = (struct hsp_m_health){d, HSP_HEALTH_LOST, NAME}; break;
+    default: m.u.devref = (struct hsp_m_devref){j->id, d}; break;
+    }
+    return m;
+}
+
+static void tell(struct sim *s, uint32_t conn)
+{
+    struct hsp_msg m = forge(s);
+    struct hsp_actions acts;
+    struct hsp_buf before, after;
+    known(s, &before);
+    if (!step(s, (struct hsp_event){.type = HSP_EV_MSG, .conn = conn, .u.msg = &m}, &acts)) {
+        hsp_buf_fini(&before);
+        return;
+    }
+    s->forged++;
+    for (uint32_t i = 0; i < acts.n; i++) {
+        if (!harmless(&acts.item[i], conn)) {
+            sim_fail(s, "%s of epoch %llu by a stranger: action %d", hsp_msg_name(m.type),
+                     (unsigned long long)m.epoch, acts.item[i].type);
+        }
+    }
+    known(s, &after);
+    if (strcmp(hsp_buf_cstr(&before), hsp_buf_cstr(&after)) != 0) {
+        sim_fail(s, "%s of epoch %llu by a stranger: it was\n%sand is\n%s", hsp_msg_name(m.type),
+                 (unsigned long long)m.epoch, hsp_buf_cstr(&before), hsp_buf_cstr(&after));
+    }
+    hsp_buf_fini(&before);
+    hsp_buf_fini(&after);
+}
+
+void sim_forge(struct sim *s)
+{
+    struct hsp_msg hello = {
+        .type = HSP_MSG_HELLO,
+        .u.hello = {.protocol = HSP_PROTO_VERSION, .node = NAME, .address = NAME}};
+    if (!s->d_alive || s->d_paused || s->d->n_jobs == 0 || s->n_conns + 1 >= SIM_CONNS) {
+        return;
+    }
+    uint32_t conn = ++s->n_conns;
+    s->conn_open[conn] = false; /* nobody reads what is sent there */
+    struct hsp_event ev = {.now_ms = s->now, .conn = conn};
+    ev.type = HSP_EV_MSG;
+    ev.u.msg = &hello;
+    sim_d_step(s, &ev);
+    ev = (struct hsp_event){.now_ms = s->now, .type = HSP_EV_TICK}; /* what was due anyway */
+    sim_d_step(s, &ev);
+    for (uint64_t n = 1 + sim_below(s, 30); n > 0 && !s->failed; n--) {
+        tell(s, conn);
+    }
+    ev = (struct hsp_event){.now_ms = s->now, .type = HSP_EV_CONN_CLOSED, .conn = conn};
+    sim_d_step(s, &ev);
+}
