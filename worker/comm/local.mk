@@ -37,6 +37,7 @@ worker_comm_libncclcomm_a_SOURCES = \
   worker/comm/nccl/nccl_abort.c worker/comm/nccl/nccl_abort.h \
   worker/comm/nccl/nccl_agree.c worker/comm/nccl/nccl_agree.h \
   worker/comm/nccl/nccl_comm.c worker/comm/nccl/nccl_comm.h \
+  worker/comm/nccl/nccl_end.c worker/comm/nccl/nccl_end.h \
   worker/comm/nccl/nccl_lib.c worker/comm/nccl/nccl_lib.h \
   worker/comm/nccl/nccl_link.c worker/comm/nccl/nccl_link.h \
   worker/comm/nccl/nccl_make.c worker/comm/nccl/nccl_make.h \

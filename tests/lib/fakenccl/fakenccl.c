@@ -19,6 +19,8 @@ static _Thread_local struct {
     struct kernel *kernel[MAX_GROUP];
     void *stream[MAX_GROUP];
     int n;
+    struct nccl_comm *abort[MAX_GROUP];
+    int n_aborts;
     enum nccl_result r;
 } group;
 
@@ -139,7 +141,7 @@ static bool in_progress(struct nccl_comm *c)
 {
     return c->q->n_joined < c->q->n || c->polls > 0 || !fake_connected(c) || fake_splitting(c) ||
            ((c->waits || c->final) && c->n_done < c->n_given) ||
-           (c->final && c->q->n_final < c->q->n) || (c->child != NULL && in_progress(c->child));
+           (c->final && c->q->n_final < c->q->n);
 }
 
 /* Whether a call may be made for it; the lock is held. */
@@ -217,8 +219,6 @@ CALL enum nccl_result ncclGetVersion(int *ret);
 CALL enum nccl_result ncclGetUniqueId(struct nccl_id *ret);
 CALL enum nccl_result ncclCommInitRankConfig(struct nccl_comm **ret, int n, struct nccl_id id,
                                              int me, struct nccl_config *config);
-CALL enum nccl_result ncclCommShrink(struct nccl_comm *c, int *gone, int n_gone,
-                                     struct nccl_comm **ret, struct nccl_config *config, int flags);
 CALL enum nccl_result ncclCommSplit(struct nccl_comm *c, int color, int key, struct nccl_comm **ret,
                                     struct nccl_config *config);
 CALL enum nccl_result ncclCommFinalize(struct nccl_comm *c);
@@ -246,7 +246,7 @@ CALL enum nccl_result ncclBroadcast(const void *in, void *out, size_t n, enum nc
 
 enum nccl_result ncclGetVersion(int *ret)
 {
-    *ret = fake.version != 0 ? fake.version : 22809;
+    *ret = fake.version;
     return NCCL_SUCCESS;
 }
 
@@ -281,36 +281,6 @@ enum nccl_result ncclCommInitRankConfig(struct nccl_comm **ret, int n, struct nc
     return leave_call(config_ok(__func__, config) ? join(&id, n, me, ret) : NCCL_INVALID_ARGUMENT);
 }
 
-enum nccl_result ncclCommShrink(struct nccl_comm *c, int *gone, int n_gone, struct nccl_comm **ret,
-                                struct nccl_config *config, int flags)
-{
-    enum nccl_result r = enter_call(__func__, c);
-    if (r != NCCL_SUCCESS) {
-        return r;
-    }
-    if (!usable(__func__, c) || !config_ok(__func__, config) || flags != NCCL_SHRINK_DEFAULT) {
-        return leave_call(NCCL_INVALID_ARGUMENT);
-    }
-    if (c->n_done < c->n_given) {
-        fake_misuse("%s of a communicator with work under way", __func__);
-    }
-    struct nccl_id id = c->q->id;
-    int me = c->me;
-    size_t at = strlen(id.internal);
-    for (int k = 0; k < n_gone; k++) {
-        me -= gone[k] < c->me;
-        at += (size_t)snprintf(id.internal + at, sizeof id.internal - at, "-%d", gone[k]);
-    }
-    c->polls = (int)fake_draw(3);
-    *ret = NULL;
-    r = join(&id, c->q->n - n_gone, me, &c->child);
-    if (r == NCCL_IN_PROGRESS) {
-        c->child_to = ret;
-        r = NCCL_SUCCESS;
-    }
-    return leave_call(r);
-}
-
 enum nccl_result ncclCommSplit(struct nccl_comm *c, int color, int key, struct nccl_comm **ret,
                                struct nccl_config *config)
 {
@@ -343,11 +313,6 @@ enum nccl_result ncclCommFinalize(struct nccl_comm *c)
 
 void fake_end(struct nccl_comm *c)
 {
-    if (c->child != NULL) { /* it never came to be */
-        fake_withdraw(c->child);
-        fake_end(c->child);
-        *c->child_to = c->child = NULL;
-    }
     c->gone = true;
     c->ended = atomic_fetch_add(&fake.n_ended, 1) + 1;
     (void)pthread_cond_broadcast(&fake.cond);
@@ -371,8 +336,42 @@ enum nccl_result ncclCommDestroy(struct nccl_comm *c)
     if (!c->final || c->n_done < c->n_given) {
         fake_misuse("a communicator is destroyed that was not finalized");
     }
+    c->q->n_destroyed++;
+    (void)pthread_cond_broadcast(&fake.cond);
+    while (c->q->n_destroyed < c->q->n && !fake_test.lets_go) {
+        (void)pthread_cond_wait(&fake.cond, &fake.lock);
+    }
     fake_end(c);
     return leave_call(NCCL_SUCCESS);
+}
+
+/* Kernels of a process that nobody has told to end, beside those of @c. */
+static bool device_works(const struct nccl_comm *c)
+{
+    bool works = false;
+    for (const struct nccl_comm *d = fake.comms; d != NULL; d = d->next) {
+        works = works || (d != c && d->process == c->process && !d->aborted && !d->gone &&
+                          d->n_done < d->n_given);
+    }
+    return works;
+}
+
+/* All that are aborted together have been told to end. */
+static void end_aborted(struct nccl_comm *c)
+{
+    while (device_works(c) && fake.submit == NULL && !fake_test.lets_go) {
+        (void)pthread_cond_wait(&fake.cond, &fake.lock);
+    }
+    fake_withdraw(c);
+    fake_end(c);
+}
+
+static void end_all_aborted(void)
+{
+    for (int k = 0; k < group.n_aborts; k++) {
+        end_aborted(group.abort[k]);
+    }
+    group.n_aborts = 0;
 }
 
 enum nccl_result ncclCommAbort(struct nccl_comm *c)
@@ -385,8 +384,13 @@ enum nccl_result ncclCommAbort(struct nccl_comm *c)
         fake_misuse("a communicator is aborted that is gone");
         return leave_call(NCCL_INVALID_ARGUMENT);
     }
-    fake_withdraw(c);
-    fake_end(c);
+    fake_mark(c);
+    if (group.depth > 0 && fake.version >= NCCL_GROUP_ABORTS && group.n_aborts < MAX_GROUP) {
+        group.abort[group.n_aborts++] = c;
+        fake_test.n_grouped++;
+    } else {
+        end_aborted(c);
+    }
     return leave_call(NCCL_SUCCESS);
 }
 
@@ -405,13 +409,6 @@ enum nccl_result ncclCommGetAsyncError(struct nccl_comm *c, enum nccl_result *re
     c->waits = c->waits && c->n_done < c->n_given;
     *ret = c->error != NCCL_SUCCESS ? c->error : in_progress(c) ? NCCL_IN_PROGRESS : NCCL_SUCCESS;
     c->polls -= c->polls > 0;
-    if (c->child != NULL) {
-        c->child->polls -= c->child->polls > 0;
-    }
-    if (c->child != NULL && *ret == NCCL_SUCCESS) {
-        *c->child_to = c->child;
-        c->child = NULL;
-    }
     return leave_call(NCCL_SUCCESS);
 }
 
@@ -477,7 +474,11 @@ enum nccl_result ncclGroupEnd(void)
         return leave_call(NCCL_INVALID_USAGE);
     }
     group.depth -= group.depth > 0;
-    return leave_call(group.depth == 0 ? launch(r) : r);
+    if (group.depth == 0) {
+        r = launch(r);
+        end_all_aborted();
+    }
+    return leave_call(r);
 }
 
 static struct kernel *kernel_of(struct nccl_comm *c, void *stream)

@@ -33,7 +33,7 @@ static void reset(uint64_t seed, int version)
     memset(&fake_test, 0, sizeof fake_test);
     fake_test.n_ids = ids;
     fake.seed = seed;
-    fake.version = version;
+    fake.version = version != 0 ? version : 22809;
     fake.drawn = 0;
     fake.n_streams = 0;
     fake.submit = NULL;
@@ -124,6 +124,22 @@ static unsigned hung(void)
     return n;
 }
 
+static unsigned grouped(void)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    unsigned n = fake_test.n_grouped;
+    (void)pthread_mutex_unlock(&fake.lock);
+    return n;
+}
+
+static void let_go(void)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    fake_test.lets_go = true;
+    (void)pthread_cond_broadcast(&fake.cond);
+    (void)pthread_mutex_unlock(&fake.lock);
+}
+
 static unsigned alive(void)
 {
     unsigned n = 0;
@@ -181,6 +197,8 @@ const struct hsp_fakenccl hsp_fakenccl = {.reset = reset,
                                           .calls = calls,
                                           .calls_of = calls_of,
                                           .hung = hung,
+                                          .grouped = grouped,
+                                          .let_go = let_go,
                                           .alive = alive,
                                           .misuses = misuses,
                                           .misuse = misuse,

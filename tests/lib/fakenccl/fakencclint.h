@@ -65,7 +65,7 @@ struct clique {
     struct clique *next;
     struct parting *partings;
     struct nccl_id id;
-    int n, n_joined, n_final;
+    int n, n_joined, n_final, n_destroyed;
     struct nccl_comm **member;
     struct meet *meets;
 };
@@ -81,7 +81,6 @@ struct nccl_comm {
     bool waits;               /* in progress until they are done */
     bool *asked;              /* 2 for each member: sent to, received from, once at least */
     bool collects;            /* was given a collective */
-    struct nccl_comm *child, **child_to; /* a shrink under way, and where its handle goes */
     enum nccl_result error;
     struct parting *parting; /* being split: until all members have called */
     uint64_t n_split, n_collective, *n_sent, *n_taken; /* by peer */
@@ -128,7 +127,8 @@ struct fake_test {
         const char *name;
         unsigned n;
     } call[FAKE_NAMES];
-    unsigned n_names, n_misuses, n_ids, n_hung;
+    unsigned n_names, n_misuses, n_ids, n_hung, n_grouped;
+    bool lets_go; /* nobody waits in the end of a communicator */
     char misuse[FAKE_MISUSES][160];
 };
 extern struct fake_test fake_test;
@@ -154,6 +154,7 @@ void fake_give(struct kernel *k, void *stream);
 bool fake_connected(const struct nccl_comm *c);
 bool fake_ready(struct kernel *k);
 void fake_run(struct kernel *k);
+void fake_mark(struct nccl_comm *c);     /* its kernels are told to end */
 void fake_withdraw(struct nccl_comm *c); /* aborted: its work ends, and never meets anybody */
 void fake_meets_free(struct clique *q);
 struct stream *fake_stream(const void *id);

@@ -355,11 +355,16 @@ void fake_give(struct kernel *k, void *stream)
     (void)pthread_cond_broadcast(&fake.cond);
 }
 
-void fake_withdraw(struct nccl_comm *c)
+void fake_mark(struct nccl_comm *c)
 {
     c->aborted = true;
     fake_partings_leave(c);
     (void)pthread_cond_broadcast(&fake.cond);
+}
+
+void fake_withdraw(struct nccl_comm *c)
+{
+    fake_mark(c);
     while (c->n_done < c->n_given && fake.submit == NULL) { /* its kernels see the flag and end */
         (void)pthread_cond_wait(&fake.cond, &fake.lock);
     }

@@ -11,9 +11,10 @@
 #include <limits.h> /* INT_MIN */
 #include <stddef.h>
 
-#define NCCL_OLDEST  21800 /* 10000 major + 100 minor + patch: non-blocking calls and this config */
-#define NCCL_NEWEST  29999
-#define NCCL_SHRINKS 22700 /* has ncclCommShrink */
+#define NCCL_OLDEST       21800 /* 10000 major + 100 minor + patch: non-blocking calls and this config */
+#define NCCL_NEWEST       29999
+#define NCCL_GROUP_ABORTS 22200 /* aborts of one group end all kernels before they free anything */
+#define NCCL_DEAF         22501 /* its ncclCommAbort does not return (pytorch/pytorch#149153) */
 
 enum nccl_result {
     NCCL_SUCCESS,
@@ -27,8 +28,7 @@ enum nccl_result {
 };
 enum nccl_type { NCCL_INT8 = 0, NCCL_FLOAT32 = 7, NCCL_FLOAT64 = 8, NCCL_BFLOAT16 = 9 };
 enum nccl_op { NCCL_SUM = 0, NCCL_MAX = 2 };
-#define NCCL_SHRINK_DEFAULT 0
-#define NCCL_NO_COLOR       (-1)
+#define NCCL_NO_COLOR (-1)
 
 #define NCCL_ID_BYTES 128
 struct nccl_id {

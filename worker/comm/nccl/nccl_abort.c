@@ -1,5 +1,7 @@
 #include "worker/comm/nccl/nccl_abort.h"
 
+#include "worker/comm/nccl/nccl_end.h"
+
 enum hsp_status hsp_nccl_alive(struct hsp_nccl_comm *c, struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&c->lock);
@@ -11,16 +13,22 @@ enum hsp_status hsp_nccl_alive(struct hsp_nccl_comm *c, struct hsp_err *err)
     return st;
 }
 
+/* A link on which nobody works any more is left as it is, and one that another epoch uses. */
+static bool is_own(struct hsp_link *l, const struct hsp_nccl_comm *c)
+{
+    return l != NULL && hsp_link_owner(l) == c && !hsp_link_quiet(l);
+}
+
 void hsp_nccl_abort_links(struct hsp_nccl_comm *c, const struct hsp_err *why)
 {
-    for (uint32_t k = 0; k < c->n_groups; k++) {
-        if (c->group[k].link != NULL) {
-            hsp_link_abort_own(c->group[k].link, c, why);
+    struct hsp_link_crew *w = hsp_crew_open(&c->of->lib);
+    for (uint32_t k = 0; k < c->n_groups + c->n_ways; k++) {
+        struct hsp_link *l = k < c->n_groups ? c->group[k].link : c->way[k - c->n_groups].link;
+        if (is_own(l, c)) {
+            hsp_crew_add(w, l, why);
         }
     }
-    for (uint32_t k = 0; k < c->n_ways; k++) {
-        hsp_link_abort_own(c->way[k].link, c, why);
-    }
+    hsp_crew_abort(w);
 }
 
 /* Dead first, then the links: who is giving operations meanwhile looks for that when it has a

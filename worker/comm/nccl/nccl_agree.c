@@ -185,19 +185,19 @@ uint64_t hsp_nccl_kept(const struct hsp_nccl_offer *offer, const uint32_t *ranks
     return first != NULL ? first->nonce : 0;
 }
 
-bool hsp_nccl_left_over(const uint64_t *had, uint32_t n_had, const uint64_t *process, uint32_t n,
-                        int *ret_gone, uint32_t *ret_n_gone)
+bool hsp_nccl_ranks_here(const struct hsp_nccl_offer *offer, uint32_t n_ranks,
+                         const uint64_t *process, uint32_t n, uint32_t *ret)
 {
-    uint32_t at = 0, gone = 0;
-    for (uint32_t k = 0; k < n_had; k++) {
-        if (at < n && had[k] == process[at]) {
-            at++;
-        } else {
-            ret_gone[gone++] = (int)k;
+    bool all = true;
+    for (uint32_t k = 0; k < n && all; k++) {
+        uint32_t r = 0;
+        while (r < n_ranks && (offer[r].version == 0 || offer[r].process != process[k])) {
+            r++;
         }
+        all = r < n_ranks;
+        ret[k] = r;
     }
-    *ret_n_gone = gone;
-    return at == n && gone > 0;
+    return all;
 }
 
 static int by_key(const void *a, const void *b)

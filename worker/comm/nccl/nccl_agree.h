@@ -27,10 +27,9 @@ uint64_t hsp_nccl_key(enum hsp_nccl_use use, const uint64_t *process, uint32_t n
  * running epoch; then its nonce, else 0. */
 uint64_t hsp_nccl_kept(const struct hsp_nccl_offer *offer, const uint32_t *ranks, uint32_t n,
                        uint64_t key);
-/* Whether the ranks, in this order, are what is left of a communicator of @n_had processes: then
- * those of them that are gone, as its ranks, in @ret_gone (room for n_had). */
-bool hsp_nccl_left_over(const uint64_t *had, uint32_t n_had, const uint64_t *process, uint32_t n,
-                        int *ret_gone, uint32_t *ret_n_gone);
+/* Ranks of these processes among @n_ranks, in @ret; false: one is not here. */
+bool hsp_nccl_ranks_here(const struct hsp_nccl_offer *offer, uint32_t n_ranks,
+                         const uint64_t *process, uint32_t n, uint32_t *ret);
 /* Sorts them by key and says in which turn each is split off: no member is in two of one turn.
  * Returns the turns. */
 uint32_t hsp_nccl_turns(struct hsp_nccl_offshoot *o, uint32_t n);

@@ -31,7 +31,6 @@ static const struct hsp_dlsym symbols[] = {
     SYMBOL(AllGather, false),
     SYMBOL(Broadcast, false),
     SYMBOL(CommSplit, true),
-    SYMBOL(CommShrink, true),
 };
 
 /* Never unloaded: threads of its own may still be in it, and CUDA calls it at the end of the
@@ -57,11 +56,14 @@ static enum hsp_status open_as(const char *name, void *handle, struct hsp_nccl_l
         st = hsp_err_set(err, HSP_EUNSUPPORTED, 0, "NCCL %d is not one of %d to %d", l.version,
                          NCCL_OLDEST, NCCL_NEWEST);
     }
+    if (st == HSP_OK && l.version == NCCL_DEAF) {
+        st = hsp_err_set(err, HSP_EUNSUPPORTED, 0,
+                         "NCCL 2.25.1 hangs in ncclCommAbort; install 2.26.2 or later");
+    }
     if (st != HSP_OK) {
         hsp_nccl_lib_close(&l);
         return st;
     }
-    l.CommShrink = l.version >= NCCL_SHRINKS ? l.CommShrink : NULL;
     *ret = l;
     return HSP_OK;
 }

@@ -49,9 +49,6 @@ struct hsp_nccl_lib {
      * @key. All members of the old one call it, those with no color (NCCL_NO_COLOR), too. */
     enum nccl_result (*CommSplit)(struct nccl_comm *c, int color, int key, struct nccl_comm **ret,
                                   struct nccl_config *config);
-    /* since 2.27, else NULL: a communicator without some of its members, called by the others */
-    enum nccl_result (*CommShrink)(struct nccl_comm *c, int *gone, int n_gone,
-                                   struct nccl_comm **ret, struct nccl_config *config, int flags);
 };
 
 /* The library in @folder, where it is there and can be loaded; else, and with "", HSP_NCCL_LIBRARY

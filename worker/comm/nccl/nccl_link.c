@@ -7,28 +7,12 @@
 
 #include "proto/base/check.h"
 #include "proto/base/str.h"
+#include "worker/comm/nccl/nccl_end.h"
 
-#define LOOK_MS 20 /* between two looks for errors while something is under way */
-#define SPIN_NS \
-    200000 /* looks at a call that goes on in the background, before napping: most end sooner */
-#define NAP_NS         100000        /* between two of them then */
+#define LOOK_MS        20            /* between two looks for errors while something is under way */
+#define NAP_NS         100000        /* between two looks at a greeting */
 #define GREETING_LEAST ((size_t)256) /* bytes of the smallest collectives of a greeting */
 #define GREETING_STEP  32            /* between two sizes */
-
-static struct timespec after_ns(uint64_t ns, clockid_t clock)
-{
-    struct timespec t;
-    (void)clock_gettime(clock, &t);
-    ns += (uint64_t)t.tv_nsec;
-    t.tv_sec += (time_t)(ns / 1000000000);
-    t.tv_nsec = (long)(ns % 1000000000);
-    return t;
-}
-
-static struct timespec after_ms(uint32_t ms, clockid_t clock)
-{
-    return after_ns((uint64_t)ms * 1000000, clock);
-}
 
 static enum hsp_status refused(const struct hsp_link *l, struct hsp_err *err)
 {
@@ -38,63 +22,7 @@ static enum hsp_status refused(const struct hsp_link *l, struct hsp_err *err)
     return l->err.code;
 }
 
-/* The first reason stays. */
-static void broken(struct hsp_link *l, const struct hsp_err *why)
-{
-    (void)pthread_mutex_lock(&l->lock);
-    if (l->state != HSP_LINK_BROKEN) {
-        l->state = HSP_LINK_BROKEN;
-        l->err = *why;
-    }
-    (void)pthread_cond_broadcast(&l->cond);
-    (void)pthread_mutex_unlock(&l->lock);
-}
-
-static bool is_past(const struct timespec *t)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
-}
-
-/* Waits for a call that goes on in the background. The abort of the link ends it, or @until (NULL:
- * never). */
-static enum nccl_result settle(struct hsp_link *l, struct nccl_comm *c, enum nccl_result r,
-                               const struct timespec *until)
-{
-    const struct timespec nap = {.tv_nsec = NAP_NS};
-    const struct timespec spun = after_ns(SPIN_NS, CLOCK_MONOTONIC);
-    while (r == NCCL_IN_PROGRESS) {
-        if (atomic_load(&l->aborting) || (until != NULL && is_past(until))) {
-            return NCCL_IN_PROGRESS;
-        }
-        enum nccl_result asked = l->env->lib->CommGetAsyncError(c, &r);
-        r = asked != NCCL_SUCCESS ? asked : r;
-        if (r == NCCL_IN_PROGRESS && is_past(&spun)) {
-            (void)nanosleep(&nap, NULL);
-        }
-    }
-    return r;
-}
-
 /* ---- the link's thread ---- */
-
-/* A shrink has only begun when its call returns, whatever that says: the parent is in progress
- * until it is made, and the library writes the handle then. The parent is nobody else's
- * meanwhile. */
-static enum nccl_result start_making(struct hsp_link *l)
-{
-    const struct hsp_nccl_lib *lib = l->env->lib;
-    struct nccl_config config = hsp_nccl_config(l->max_ctas);
-    if (l->parent == NULL) {
-        return lib->CommInitRankConfig(&l->handle, (int)l->n, l->id, (int)l->me, &config);
-    }
-    struct nccl_comm *parent = l->parent->handle;
-    enum nccl_result r =
-        lib->CommShrink(parent, l->gone, (int)l->n_gone, &l->handle, &config, NCCL_SHRINK_DEFAULT);
-    r = settle(l, parent, r == NCCL_SUCCESS ? NCCL_IN_PROGRESS : r, NULL);
-    return r == NCCL_SUCCESS && l->handle == NULL ? NCCL_INTERNAL_ERROR : r;
-}
 
 static void enter_state(struct hsp_link *l, enum hsp_nccl_link_state s)
 {
@@ -180,13 +108,13 @@ static enum nccl_result await_greeting(struct hsp_link *l)
     enum hsp_status st = b->mark(b, HSP_DEVQ_GREET, &ticket, &err);
     while (st == HSP_OK && r == NCCL_SUCCESS && !b->reached(b, HSP_DEVQ_GREET, ticket)) {
         (void)nanosleep(&nap, NULL);
-        r = settle(l, l->handle, NCCL_IN_PROGRESS, NULL);
+        r = hsp_link_settle(l, l->handle, NCCL_IN_PROGRESS, NULL);
     }
     if (st == HSP_OK && r == NCCL_SUCCESS) {
         st = b->finish(b, HSP_DEVQ_GREET, ticket, &err);
     }
     if (st != HSP_OK) {
-        broken(l, &err);
+        hsp_link_break(l, &err);
         return NCCL_IN_PROGRESS;
     }
     return r;
@@ -205,41 +133,28 @@ static enum nccl_result greet(struct hsp_link *l)
     enum nccl_result r = !l->messages ? greet_group(l, stream)
                          : l->me == 0 ? lib->Send(at, 1, NCCL_INT8, 1, l->handle, stream)
                                       : lib->Recv(at, 1, NCCL_INT8, 0, l->handle, stream);
-    r = settle(l, l->handle, r, NULL);
+    r = hsp_link_settle(l, l->handle, r, NULL);
     return r == NCCL_SUCCESS ? await_greeting(l) : r;
 }
 
 /* ---- making ---- */
 
-/* A parent whose shrink has not come to an end is of no use, and writes to this link until it is
- * aborted. */
-static void leave_parent(struct hsp_link *l, bool made)
-{
-    struct hsp_link *parent = l->parent;
-    if (parent != NULL && !made) {
-        struct hsp_err why = {0};
-        (void)hsp_err_set(&why, HSP_ECANCELED, 0, "%s was not made from it", l->name);
-        hsp_link_abort(parent, &why);
-        hsp_link_await_end(parent);
-    }
-    (void)pthread_mutex_lock(&l->lock);
-    l->parent = NULL;
-    (void)pthread_mutex_unlock(&l->lock);
-}
-
 static enum nccl_result make_own(struct hsp_link *l)
 {
-    enum nccl_result r = start_making(l);
-    leave_parent(l, r == NCCL_SUCCESS);
+    struct nccl_config config = hsp_nccl_config(l->max_ctas);
+    enum nccl_result r =
+        l->env->lib->CommInitRankConfig(&l->handle, (int)l->n, l->id, (int)l->me, &config);
     r = r == NCCL_SUCCESS ? NCCL_IN_PROGRESS : r;
-    return l->handle != NULL ? settle(l, l->handle, r, NULL) : r;
+    return l->handle != NULL ? hsp_link_settle(l, l->handle, r, NULL) : r;
 }
 
 static void make(struct hsp_link *l)
 {
     struct hsp_err err = {0};
     (void)pthread_mutex_lock(&l->call);
-    enum nccl_result r = l->is_split ? take_gift(l) : make_own(l);
+    enum nccl_result r = atomic_load(&l->aborting) ? NCCL_IN_PROGRESS
+                         : l->is_split             ? take_gift(l)
+                                                   : make_own(l);
     r = r == NCCL_SUCCESS ? greet(l) : r;
     (void)pthread_mutex_unlock(&l->call);
     if (r == NCCL_SUCCESS) {
@@ -248,7 +163,7 @@ static void make(struct hsp_link *l)
         char what[128];
         hsp_str_printf(what, sizeof what, "a communicator of %s", l->name);
         (void)hsp_nccl_failed(l->env->lib, l->handle, r, what, &err);
-        broken(l, &err);
+        hsp_link_break(l, &err);
     }
 }
 
@@ -260,13 +175,17 @@ static void look(struct hsp_link *l)
     if (pthread_mutex_trylock(&l->call) != 0) {
         return; /* who holds it sees errors itself */
     }
+    if (atomic_load(&l->released)) {
+        (void)pthread_mutex_unlock(&l->call);
+        return;
+    }
     enum nccl_result asked = l->env->lib->CommGetAsyncError(l->handle, &r);
     r = asked != NCCL_SUCCESS ? asked : r;
     if (r != NCCL_SUCCESS && r != NCCL_IN_PROGRESS) {
         char what[128];
         hsp_str_printf(what, sizeof what, "operations of %s", l->name);
         (void)hsp_nccl_failed(l->env->lib, l->handle, r, what, &err);
-        broken(l, &err);
+        hsp_link_break(l, &err);
     }
     (void)pthread_mutex_unlock(&l->call);
 }
@@ -294,11 +213,16 @@ static enum nccl_result split(struct hsp_link *l, const struct hsp_link_turn *t)
     const struct hsp_nccl_lib *lib = l->env->lib;
     struct nccl_config config = hsp_nccl_config(t->max_ctas);
     (void)pthread_mutex_lock(&l->call);
+    if (atomic_load(&l->released)) {
+        (void)pthread_mutex_unlock(&l->call);
+        return NCCL_IN_PROGRESS;
+    }
     l->offshoot = NULL;
+    /* It has only begun when its call returns, whatever that says. */
     enum nccl_result r = lib->CommSplit(l->handle, t->color, t->place, &l->offshoot, &config);
-    r = settle(l, l->handle, r == NCCL_SUCCESS ? NCCL_IN_PROGRESS : r, NULL); /* as of a shrink */
+    r = hsp_link_settle(l, l->handle, r == NCCL_SUCCESS ? NCCL_IN_PROGRESS : r, NULL);
     if (r == NCCL_SUCCESS && l->offshoot != NULL) {
-        r = settle(l, l->offshoot, NCCL_IN_PROGRESS, NULL);
+        r = hsp_link_settle(l, l->offshoot, NCCL_IN_PROGRESS, NULL);
     }
     r = r == NCCL_SUCCESS && (l->offshoot != NULL) != (t->child != NULL) ? NCCL_INTERNAL_ERROR : r;
     (void)pthread_mutex_unlock(&l->call);
@@ -323,7 +247,7 @@ static void take_turn(struct hsp_link *l)
         char what[128];
         hsp_str_printf(what, sizeof what, "what is split off %s", l->name);
         (void)hsp_nccl_failed(l->env->lib, l->handle, r, what, &err);
-        broken(l, &err);
+        hsp_link_break(l, &err);
     }
 }
 
@@ -335,7 +259,7 @@ static void fail_turns(struct hsp_link *l)
     (void)hsp_link_state(l, &why);
     for (uint32_t k = 0; k < l->n_turns; k++) {
         if (l->turn[k].child != NULL) {
-            broken(l->turn[k].child, &why);
+            hsp_link_break(l->turn[k].child, &why);
         }
     }
     (void)pthread_mutex_lock(&l->lock);
@@ -364,57 +288,21 @@ static void mind(struct hsp_link *l)
         look(l);
         (void)pthread_mutex_lock(&l->lock);
         if (l->state == HSP_LINK_READY && !l->closing && !atomic_load(&l->aborting)) {
-            struct timespec until = after_ms(LOOK_MS, CLOCK_MONOTONIC);
+            struct timespec until = hsp_link_after_ms(LOOK_MS, CLOCK_MONOTONIC);
             (void)pthread_cond_timedwait(&l->cond, &l->lock, &until);
         }
     }
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-/* Who watches is told while the device still waits: what follows an abort there sees garbage. */
-static void tell(struct hsp_link *l)
+static void link_free(struct hsp_link *l)
 {
-    struct hsp_err why = {0};
-    (void)hsp_link_state(l, &why);
-    (void)pthread_mutex_lock(&l->telling);
-    for (int k = 0; k < HSP_LINK_WATCHERS && why.code != HSP_OK; k++) {
-        if (l->watcher[k].on_broken != NULL) {
-            l->watcher[k].on_broken(l->watcher[k].ctx, &why);
-        }
-    }
-    (void)pthread_mutex_unlock(&l->telling);
-}
-
-/* One of the threads that want it ends it. */
-static void release(struct hsp_link *l, enum nccl_result (*by)(struct nccl_comm *c))
-{
-    if (l->handle != NULL && !atomic_exchange(&l->released, true)) {
-        (void)by(l->handle); /* there is nothing left to try */
-    }
-}
-
-static void end_aborted(struct hsp_link *l)
-{
-    struct timespec until = after_ms(l->env->patience_ms, CLOCK_REALTIME);
-    bool held = pthread_mutex_timedlock(&l->call, &until) == 0;
-    release(l, l->env->lib->CommAbort);
-    if (l->offshoot != NULL) { /* of a turn that was given up */
-        (void)l->env->lib->CommAbort(l->offshoot);
-    }
-    if (held) {
-        (void)pthread_mutex_unlock(&l->call);
-    }
-}
-
-/* All has been done; members that do not come here, too, are not waited for long. */
-static void end_in_order(struct hsp_link *l)
-{
-    struct timespec until = after_ms(l->env->patience_ms, CLOCK_MONOTONIC);
-    (void)pthread_mutex_lock(&l->call);
-    enum nccl_result r = l->env->lib->CommFinalize(l->handle);
-    r = settle(l, l->handle, r, &until);
-    release(l, r == NCCL_SUCCESS ? l->env->lib->CommDestroy : l->env->lib->CommAbort);
-    (void)pthread_mutex_unlock(&l->call);
+    (void)pthread_cond_destroy(&l->cond);
+    (void)pthread_mutex_destroy(&l->call);
+    (void)pthread_mutex_destroy(&l->lock);
+    (void)pthread_mutex_destroy(&l->telling);
+    free(l->process);
+    free(l);
 }
 
 static void *link_main(void *arg)
@@ -424,58 +312,35 @@ static void *link_main(void *arg)
     make(l);
     mind(l);
     fail_turns(l);
-    tell(l);
+    hsp_link_tell(l);
     (void)pthread_mutex_lock(&l->lock);
     bool order = l->state == HSP_LINK_READY && !atomic_load(&l->aborting) && reached(l);
     (void)pthread_mutex_unlock(&l->lock);
-    if (order) {
-        end_in_order(l);
-    } else {
-        atomic_store(&l->aborting, true);
-        end_aborted(l);
-    }
+    hsp_link_end_here(l, order);
     (void)pthread_mutex_lock(&l->lock);
     l->ended = true;
+    bool abandoned = l->abandoned;
     (void)pthread_cond_broadcast(&l->cond);
     (void)pthread_mutex_unlock(&l->lock);
+    if (abandoned) {
+        link_free(l);
+    }
     return NULL;
 }
 
 /* ---- life ---- */
 
-static void link_free(struct hsp_link *l)
-{
-    (void)pthread_mutex_destroy(&l->call);
-    (void)pthread_mutex_destroy(&l->lock);
-    (void)pthread_mutex_destroy(&l->telling);
-    free(l->process);
-    free(l->gone);
-    free(l);
-}
-
-static bool init_locks(struct hsp_link *l)
+/* On Linux none of these can fail. */
+static void init_locks(struct hsp_link *l)
 {
     pthread_condattr_t attr;
-    if (pthread_condattr_init(&attr) != 0) {
-        return false;
-    }
+    (void)pthread_condattr_init(&attr);
     (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    bool ok = pthread_cond_init(&l->cond, &attr) == 0;
+    (void)pthread_cond_init(&l->cond, &attr);
     (void)pthread_condattr_destroy(&attr);
-    /* mutexes of the default kind: on Linux their making cannot fail */
     (void)pthread_mutex_init(&l->call, NULL);
     (void)pthread_mutex_init(&l->lock, NULL);
     (void)pthread_mutex_init(&l->telling, NULL);
-    return ok;
-}
-
-static void *copy_of(const void *p, size_t bytes)
-{
-    void *c = malloc(bytes + 1);
-    if (c != NULL && bytes > 0) {
-        memcpy(c, p, bytes);
-    }
-    return c;
 }
 
 enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_link_spec *s,
@@ -493,24 +358,17 @@ enum hsp_status hsp_link_new(const struct hsp_link_env *env, const struct hsp_li
     l->me = s->me;
     l->messages = s->messages;
     l->id = s->id;
-    l->parent = s->parent;
-    l->n_gone = s->n_gone;
     l->is_split = s->is_split;
     l->max_ctas = s->max_ctas;
-    l->process = copy_of(s->process, s->n * sizeof *s->process);
-    l->gone = copy_of(s->gone, s->n_gone * sizeof *s->gone);
-    if (!init_locks(l)) {
-        link_free(l);
-        return hsp_err_set(err, HSP_ENOMEM, 0, "no condition variable");
-    }
-    if (l->process == NULL || l->gone == NULL) {
-        (void)pthread_cond_destroy(&l->cond);
+    l->process = malloc(s->n * sizeof *s->process);
+    init_locks(l);
+    if (l->process == NULL) {
         link_free(l);
         return hsp_err_nomem(err, "a communicator");
     }
+    memcpy(l->process, s->process, s->n * sizeof *s->process);
     int rc = pthread_create(&l->thread, NULL, link_main, l);
     if (rc != 0) {
-        (void)pthread_cond_destroy(&l->cond);
         link_free(l);
         return hsp_err_set(err, HSP_ENOMEM, rc, "no thread for a communicator");
     }
@@ -529,52 +387,25 @@ void hsp_link_part(struct hsp_link *l)
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-/* The link's thread is to end it, and has time for that: its own patience twice, and then ours. */
-static void await_end(struct hsp_link *l)
-{
-    struct timespec until = after_ms(3 * l->env->patience_ms, CLOCK_MONOTONIC);
-    (void)pthread_mutex_lock(&l->lock);
-    while (!l->ended && pthread_cond_timedwait(&l->cond, &l->lock, &until) == 0) {
-    }
-    bool stuck = !l->ended;
-    struct hsp_link *parent = l->parent;
-    (void)pthread_mutex_unlock(&l->lock);
-    if (stuck && parent != NULL) {
-        struct hsp_err why = {0};
-        (void)hsp_err_set(&why, HSP_ECANCELED, 0, "%s was not made from it", l->name);
-        hsp_link_abort(parent, &why);
-    } else if (stuck) {
-        atomic_store(&l->aborting, true);
-        release(l, l->env->lib->CommAbort);
-    }
-    (void)pthread_mutex_lock(&l->lock);
-    while (!l->ended) {
-        (void)pthread_cond_wait(&l->cond, &l->lock);
-    }
-    (void)pthread_mutex_unlock(&l->lock);
-}
-
 struct hsp_link *hsp_link_close(struct hsp_link *l)
 {
     if (l == NULL) {
         return NULL;
     }
     hsp_link_part(l);
-    await_end(l);
-    (void)pthread_join(l->thread, NULL);
-    (void)pthread_cond_destroy(&l->cond);
-    link_free(l);
-    return NULL;
-}
-
-void hsp_link_await_end(struct hsp_link *l)
-{
+    (void)hsp_link_await(l);
     (void)pthread_mutex_lock(&l->lock);
-    bool is_broken = l->state == HSP_LINK_BROKEN;
-    (void)pthread_mutex_unlock(&l->lock);
-    if (is_broken) {
-        await_end(l);
+    bool abandoned = !l->ended;
+    if (abandoned) {
+        (void)pthread_detach(l->thread);
+        l->abandoned = true; /* from here on it may be gone as soon as the lock is free */
     }
+    (void)pthread_mutex_unlock(&l->lock);
+    if (!abandoned) {
+        (void)pthread_join(l->thread, NULL);
+        link_free(l);
+    }
+    return NULL;
 }
 
 /* Whether it has come so far. */
@@ -633,7 +464,7 @@ void hsp_link_split(struct hsp_link *l, const struct hsp_link_turn *turn, uint32
     (void)pthread_mutex_unlock(&l->lock);
     for (uint32_t k = 0; k < n && refuses; k++) {
         if (turn[k].child != NULL) {
-            broken(turn[k].child, &why);
+            hsp_link_break(turn[k].child, &why);
         }
     }
 }
@@ -646,18 +477,20 @@ uint32_t hsp_link_turns(struct hsp_link *l)
     return n;
 }
 
-void hsp_link_split_stop(struct hsp_link *l, const struct hsp_err *why)
-{
-    hsp_link_abort(l, why);
-    await_end(l);
-}
-
 uint64_t hsp_link_ops(struct hsp_link *l)
 {
     (void)pthread_mutex_lock(&l->lock);
     uint64_t ops = l->ops;
     (void)pthread_mutex_unlock(&l->lock);
     return ops;
+}
+
+const void *hsp_link_owner(struct hsp_link *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    const void *owner = l->owner;
+    (void)pthread_mutex_unlock(&l->lock);
+    return owner;
 }
 
 /* All was reached, and not because the device is lost. */
@@ -677,22 +510,6 @@ bool hsp_link_quiet(struct hsp_link *l)
     bool quiet = l->state == HSP_LINK_READY && !l->giving && done(l);
     (void)pthread_mutex_unlock(&l->lock);
     return quiet;
-}
-
-void hsp_link_abort(struct hsp_link *l, const struct hsp_err *why)
-{
-    atomic_store(&l->aborting, true);
-    broken(l, why);
-}
-
-void hsp_link_abort_own(struct hsp_link *l, const void *owner, const struct hsp_err *why)
-{
-    (void)pthread_mutex_lock(&l->lock);
-    bool own = l->owner == owner;
-    (void)pthread_mutex_unlock(&l->lock);
-    if (own && !hsp_link_quiet(l)) {
-        hsp_link_abort(l, why);
-    }
 }
 
 /* ---- operations ---- */
@@ -736,14 +553,14 @@ enum hsp_status hsp_link_end(struct hsp_link *l, const struct hsp_link_given *g,
 {
     struct hsp_err why = {0};
     enum hsp_status st = HSP_OK;
-    r = settle(l, l->handle, r, NULL);
+    r = hsp_link_settle(l, l->handle, r, NULL);
     if (r == NCCL_SUCCESS) {
         st = note(l, g, err);
     } else if (r != NCCL_IN_PROGRESS) {
         char text[160];
         hsp_str_printf(text, sizeof text, "%s of %s", g->what, l->name);
         st = hsp_nccl_failed(l->env->lib, l->handle, r, text, &why);
-        broken(l, &why);
+        hsp_link_break(l, &why);
     }
     (void)pthread_mutex_lock(&l->lock);
     l->giving = false;

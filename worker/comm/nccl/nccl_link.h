@@ -21,10 +21,11 @@
  * Greeting:  one link of an executor at a time, and all members of all links in one order
  *            (nccl_make.c): the greetings of all executors wait for each other in that order only,
  *            so one of them can always go on. Links that are kept are not greeted again; what is
- *            shrunk or split off has no connection of its parent's.
+ *            split off has no connection of its parent's.
  * Invariants: (I1) after READY was left nothing is given to the communicator.
  *             (I2) hsp_link_close returns when the device does nothing for it any more: an aborted
- *                  communicator's kernels have ended when the library's abort has returned.
+ *                  communicator's kernels have ended when the library's abort has returned, and a
+ *                  finalized one has none. A destroy that does not return keeps only memory.
  *             (I3) a link is READY when all its members have greeted and the device has done what
  *                  this one gave for that: nothing is under way.
  *             (I4) what the greetings of an executor read and write is one piece of memory, in the
@@ -75,15 +76,11 @@ struct hsp_link_spec {
     uint32_t n, me;
     bool messages;     /* a pair: member 0 sends to member 1; else collectives */
     struct nccl_id id; /* of a new one */
-    /* not NULL: its members but for @gone; READY, quiet, and borrowed until this one is READY or
-     * closed: the library makes this one in the parent's background. It is aborted if that does not
-     * come to an end. */
-    struct hsp_link *parent;
-    bool is_split;   /* it comes of a turn of another link; parent is NULL */
-    const int *gone; /* copied */
-    uint32_t n_gone;
+    bool is_split;     /* it comes of a turn of another link */
     int max_ctas;
 };
+
+struct hsp_link_crew; /* nccl_end.c */
 
 struct hsp_link {
     struct hsp_link *next; /* of the pool */
@@ -95,8 +92,6 @@ struct hsp_link {
     uint32_t n, me;
     struct nccl_id id;
     bool messages;
-    int *gone; /* owned */
-    uint32_t n_gone;
     bool is_split;
     int max_ctas;
     pthread_t thread;
@@ -109,11 +104,16 @@ struct hsp_link {
     pthread_mutex_t lock; /* the following */
     pthread_cond_t cond;  /* its clock is the monotonic one */
     enum hsp_nccl_link_state state;
-    struct hsp_link *parent;          /* NULL: made otherwise, or made */
-    struct hsp_err err;               /* BROKEN: why */
-    bool connecting;                  /* connect was called */
-    bool closing, ended;              /* the communicator is gone */
-    bool giving;                      /* between begin and end */
+    struct hsp_err err; /* BROKEN: why */
+    bool connecting;    /* connect was called */
+    bool closing;
+    bool leaving;               /* its thread ends it */
+    struct hsp_link_crew *crew; /* with which it ends; NULL: alone */
+    struct hsp_err crew_why;
+    bool finalized; /* nothing is under way, nor will be; its thread destroys it */
+    bool ended;     /* the communicator is gone */
+    bool abandoned; /* closed before that: its thread frees it */
+    bool giving;    /* between begin and end */
     const struct hsp_link_turn *turn; /* its thread is to take, n_turns; borrowed */
     uint32_t n_turns;
     /* where the library puts what comes of the turn under way; its thread's */
@@ -125,7 +125,10 @@ struct hsp_link {
     uint64_t ticket[2]; /* of the last operations, one for each queue they were given to; 0: none */
     pthread_mutex_t telling; /* held while who watches is told; the following */
     struct hsp_link_watcher watcher[HSP_LINK_WATCHERS];
-    uint32_t users; /* of the pool, under its lock */
+    uint32_t users;             /* of the pool, under its lock */
+    struct hsp_link *crew_next; /* of the crew, under its lock; the following */
+    bool taken, aborted;        /* the abort is due, or done */
+    struct hsp_link *mate;      /* that is aborted with it */
 };
 
 /* Starts making it; HSP_ENOMEM. */
@@ -160,26 +163,17 @@ enum hsp_status hsp_link_end(struct hsp_link *l, const struct hsp_link_given *g,
  * @turn is borrowed until hsp_link_turns says 0. If one fails the link is broken, and so are the
  * children without a communicator. */
 void hsp_link_split(struct hsp_link *l, const struct hsp_link_turn *turn, uint32_t n);
-uint32_t hsp_link_turns(struct hsp_link *l); /* that are left */
-/* Gives up, which breaks the link: on return it has ended, and touches neither turns nor
- * children. */
-void hsp_link_split_stop(struct hsp_link *l, const struct hsp_err *why);
-
-uint64_t hsp_link_ops(struct hsp_link *l); /* given so far */
+uint32_t hsp_link_turns(struct hsp_link *l);    /* that are left */
+uint64_t hsp_link_ops(struct hsp_link *l);      /* given so far */
+const void *hsp_link_owner(struct hsp_link *l); /* who gave the last of them */
 /* Whether it can serve again: READY, nothing is being given, and the device has done all that
  * was. */
 bool hsp_link_quiet(struct hsp_link *l);
-/* Ends it, whatever is under way; @why: what its operations fail with. Does not wait. */
-void hsp_link_abort(struct hsp_link *l, const struct hsp_err *why);
-/* The same unless it is quiet, or somebody else gave the last operations. */
-void hsp_link_abort_own(struct hsp_link *l, const void *owner, const struct hsp_err *why);
-/* Of a broken one: waits until the device does nothing for it any more. */
-void hsp_link_await_end(struct hsp_link *l);
 /* Begins to close it, without waiting: several that are closed by all members in another order do
  * not wait for each other. Only close may follow. */
 void hsp_link_part(struct hsp_link *l);
-/* Frees it: in order if it is quiet, else aborted; waits for the library. NULL is fine; returns
- * NULL. */
+/* Frees it: in order if it is quiet, else aborted; waits for the library, for a destroy not for
+ * ever. NULL is fine; returns NULL. */
 struct hsp_link *hsp_link_close(struct hsp_link *l);
 
 #endif

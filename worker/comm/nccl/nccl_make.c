@@ -3,9 +3,8 @@
  * Three rounds over the mesh: the length of each offer, the offers, and where the communicators
  * come from that are not kept, each told by its first member: a new one by a name (NCCL's unique
  * id), or a part of one that all its members hold and nobody uses, split off it (nccl_split.c).
- * What is left of one whose other members are gone all see by themselves. Then all are made at
- * once, each by its own thread, those of one parent one after the other, and those that are new are
- * connected one after the other. */
+ * Then all are made at once, each by its own thread, those of one parent one after the other, and
+ * those that are new are connected one after the other. */
 #include "worker/comm/nccl/nccl_make.h"
 
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "proto/base/str.h"
 #include "worker/comm/nccl/nccl_agree.h"
 #include "worker/comm/nccl/nccl_comm.h"
+#include "worker/comm/nccl/nccl_end.h"
 #include "worker/comm/nccl/nccl_split.h"
 #include "worker/comm/nccl/nccl_start.h"
 
@@ -111,61 +111,6 @@ static enum hsp_status find_wanted(struct hsp_nccl_making *m, struct hsp_err *er
 
 /* ---- where they come from ---- */
 
-static bool is_here(const struct hsp_nccl_making *m, uint64_t process)
-{
-    bool here = false;
-    for (uint32_t k = 0; k < m->n_ranks; k++) {
-        here = here || m->offer[k].process == process;
-    }
-    return here;
-}
-
-/* Whether the wanted one is what is left of @l: all its members hold it, it is quiet, and the
- * others have gone. */
-static bool is_left_over(const struct hsp_nccl_making *m, const struct hsp_nccl_wanted *w,
-                         const struct hsp_link *l, int *ret_gone, uint32_t *ret_n_gone)
-{
-    if (l->users > 0 || l->n <= w->n ||
-        !hsp_nccl_left_over(l->process, l->n, w->process, w->n, ret_gone, ret_n_gone) ||
-        hsp_nccl_kept(m->offer, w->ranks, w->n, l->key) != l->nonce) {
-        return false;
-    }
-    bool gone = true;
-    for (uint32_t k = 0; k < *ret_n_gone; k++) {
-        gone = gone && !is_here(m, l->process[ret_gone[k]]);
-    }
-    return gone;
-}
-
-/* A communicator of an earlier epoch that the wanted one is what is left of. */
-static enum hsp_status find_parent(struct hsp_nccl_making *m, struct hsp_nccl_wanted *w,
-                                   struct hsp_err *err)
-{
-    struct hsp_nccl *n = m->n;
-    enum hsp_status st = HSP_OK;
-    if (n->lib.CommShrink == NULL || w->use != HSP_NCCL_COLLECTIVE) {
-        return HSP_OK;
-    }
-    (void)pthread_mutex_lock(&n->lock);
-    for (struct hsp_link *l = n->links; l != NULL && w->parent == NULL && st == HSP_OK;
-         l = l->next) {
-        int *gone = calloc(l->n, sizeof *gone);
-        uint32_t n_gone = 0;
-        st = gone != NULL ? HSP_OK : hsp_nccl_no_memory(err);
-        if (gone != NULL && is_left_over(m, w, l, gone, &n_gone)) {
-            w->parent = l;
-            w->gone = gone;
-            w->n_gone = n_gone;
-            w->nonce = hsp_nccl_key(HSP_NCCL_COLLECTIVE, (const uint64_t[2]){l->nonce, w->key}, 2);
-            l->users++;
-        } else {
-            free(gone);
-        }
-    }
-    (void)pthread_mutex_unlock(&n->lock);
-    return st;
-}
-
 static enum hsp_status find_origin(struct hsp_nccl_making *m, struct hsp_nccl_wanted *w,
                                    struct hsp_err *err)
 {
@@ -182,11 +127,8 @@ static enum hsp_status find_origin(struct hsp_nccl_making *m, struct hsp_nccl_wa
         }
         return HSP_OK;
     }
-    enum hsp_status st = find_parent(m, w, err);
-    if (st == HSP_OK && w->parent == NULL && w->me == 0) {
-        st = hsp_nccl_split_find(m, w, err);
-    }
-    if (st == HSP_OK && w->parent == NULL && w->split_from == NULL && w->me == 0) {
+    enum hsp_status st = w->me == 0 ? hsp_nccl_split_find(m, w, err) : HSP_OK;
+    if (st == HSP_OK && w->split_from == NULL && w->me == 0) {
         enum nccl_result r = m->n->lib.GetUniqueId(&w->id);
         w->has_id = r == NCCL_SUCCESS;
         st = w->has_id ? HSP_OK : hsp_nccl_failed(&m->n->lib, NULL, r, "a name", err);
@@ -251,7 +193,7 @@ static enum hsp_status tell_origins(struct hsp_nccl_making *m, struct hsp_err *e
     hsp_nccl_told_fini(&t);
     for (uint32_t k = 0; k < m->n_wanted && st == HSP_OK; k++) {
         const struct hsp_nccl_wanted *w = &m->wanted[k];
-        if (!w->kept && w->parent == NULL && !w->has_id && !w->is_split) {
+        if (!w->kept && !w->has_id && !w->is_split) {
             st = hsp_err_set(err, HSP_EPROTO, 0, "rank %u names no communicator",
                              hsp_nccl_ranks_of(w)[0]);
         }
@@ -276,7 +218,7 @@ static enum hsp_status start(struct hsp_nccl_making *m, struct hsp_nccl_wanted *
 {
     char name[80];
     name_of(w, name, sizeof name);
-    if (w->parent == NULL && !w->is_split) {
+    if (!w->is_split) {
         w->nonce = hsp_hash64(w->id.internal, NCCL_ID_BYTES, w->key) | 1;
     }
     const struct hsp_link_spec s = {.name = name,
@@ -287,9 +229,6 @@ static enum hsp_status start(struct hsp_nccl_making *m, struct hsp_nccl_wanted *
                                     .me = w->me,
                                     .messages = w->use == HSP_NCCL_MESSAGES,
                                     .id = w->id,
-                                    .parent = w->parent,
-                                    .gone = w->gone,
-                                    .n_gone = w->n_gone,
                                     .is_split = w->is_split,
                                     .max_ctas = w->use == HSP_NCCL_MESSAGES ? MESSAGE_CTAS : 0};
     enum hsp_status st = hsp_link_new(&m->n->env, &s, &w->link, err);
@@ -383,24 +322,43 @@ static enum hsp_status await_all(struct hsp_nccl_making *m, struct hsp_err *err)
 static void parents_back(struct hsp_nccl_making *m)
 {
     for (uint32_t k = 0; k < m->n_wanted; k++) {
-        hsp_nccl_give_back(m->n, m->wanted[k].parent);
         hsp_nccl_give_back(m->n, m->wanted[k].split_from);
-        m->wanted[k].parent = m->wanted[k].split_from = NULL;
+        m->wanted[k].split_from = NULL;
     }
 }
 
-static enum hsp_status make_all(struct hsp_nccl_making *m, uint64_t *keys, struct hsp_err *err)
+/* Aborts what is not made, and what it was to be split off: in one group, since the greeting of one
+ * link may hold up the abort of another. A part that its parent may still hand over is closed when
+ * the parent has ended. */
+static void abandon(const struct hsp_nccl_making *m)
+{
+    struct hsp_err why = {0};
+    struct hsp_link_crew *half = m->n != NULL ? hsp_crew_open(&m->n->lib) : NULL;
+    (void)hsp_err_set(&why, HSP_ECANCELED, 0, "the communicator is not wanted any more");
+    for (uint32_t k = 0; k < m->n_wanted; k++) {
+        struct hsp_link *l = m->wanted[k].link;
+        bool gets_gift = l != NULL && m->wanted[k].is_split && hsp_link_made(l, NULL) == HSP_AGAIN;
+        if (l != NULL && hsp_link_state(l, NULL) != HSP_OK && !gets_gift) {
+            hsp_crew_add(half, l, &why);
+        }
+    }
+    for (uint32_t k = 0; k < m->n_partings; k++) {
+        hsp_crew_add(half, m->parting[k].parent, &why);
+    }
+    hsp_crew_abort(half);
+}
+
+static enum hsp_status make_all(struct hsp_nccl_making *m, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     for (uint32_t k = 0; k < m->n_wanted && st == HSP_OK; k++) {
-        keys[k] = m->wanted[k].key;
         st = find_origin(m, &m->wanted[k], err);
     }
     if (st == HSP_OK) {
         st = tell_origins(m, err);
     }
     if (st == HSP_OK && m->n != NULL) {
-        hsp_nccl_drop(m->n, keys, m->n_wanted); /* before others take its memory */
+        hsp_nccl_drop(m->n, m->offer, m->n_ranks); /* before others take its memory */
     }
     for (uint32_t k = 0; k < m->n_wanted && st == HSP_OK; k++) {
         if (!m->wanted[k].kept) {
@@ -409,10 +367,13 @@ static enum hsp_status make_all(struct hsp_nccl_making *m, uint64_t *keys, struc
     }
     st = st == HSP_OK ? hsp_nccl_splits_start(m, err) : st;
     st = st == HSP_OK ? await_all(m, err) : st;
+    if (st != HSP_OK) {
+        abandon(m);
+    }
     hsp_nccl_splits_end(m, st);
     if (st == HSP_OK && m->n != NULL) {
         parents_back(m);
-        hsp_nccl_drop(m->n, keys, m->n_wanted);
+        hsp_nccl_drop(m->n, m->offer, m->n_ranks);
     }
     return st;
 }
@@ -495,7 +456,6 @@ static void making_fini(struct hsp_nccl_making *m)
     for (uint32_t k = 0; k < m->n_wanted; k++) {
         hsp_nccl_give_back(m->n, m->wanted[k].link);
         free(m->wanted[k].process);
-        free(m->wanted[k].gone);
     }
     parents_back(m); /* behind the links that were being made from them */
     free(m->wanted);
@@ -533,10 +493,7 @@ enum hsp_status hsp_nccl_prepare(struct hsp_nccl *n, const struct hsp_nccl_param
     if (st == HSP_OK && anybody(&m)) {
         start = anybody_runs(&m);
         st = n != NULL ? find_wanted(&m, err) : HSP_OK;
-        uint64_t *keys = calloc((size_t)m.n_wanted + 1, sizeof *keys);
-        st = st == HSP_OK && keys == NULL ? hsp_nccl_no_memory(err) : st;
-        st = st == HSP_OK ? make_all(&m, keys, err) : st;
-        free(keys);
+        st = st == HSP_OK ? make_all(&m, err) : st;
         st = st == HSP_OK && n != NULL ? assemble(&m, &made, err) : st;
     }
     making_fini(&m);

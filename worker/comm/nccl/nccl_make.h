@@ -12,11 +12,8 @@ struct hsp_nccl_wanted {
     const uint32_t *ranks; /* of a list; NULL: pair */
     uint32_t pair[2];
     uint64_t key, nonce;
-    uint64_t *process; /* owned */
-    int *gone;         /* owned; of parent */
-    uint32_t n_gone;
-    struct hsp_link *parent;     /* a user of it, while this one is made from it by shrinking it */
-    struct hsp_link *split_from; /* the same, of the first member that says so to all */
+    uint64_t *process;           /* owned */
+    struct hsp_link *split_from; /* a user of it; of the first member, which tells all */
     struct nccl_id id;
     bool kept, has_id, taken_over, is_split, greeted;
     struct hsp_link *link; /* a user of it, handed on to the comm */

@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 
+#include "worker/comm/nccl/nccl_agree.h"
+#include "worker/comm/nccl/nccl_end.h"
+
 #define PATIENCE_MS 1000
 #define GREETING_BYTES \
     ((size_t)8 << 20) /* such large ones are limited by bandwidth: as all larger ones are */
@@ -111,7 +114,9 @@ void hsp_nccl_give_back(struct hsp_nccl *n, struct hsp_link *l)
     if (l == NULL) {
         return;
     }
-    hsp_link_await_end(l);
+    if (broken(l)) {
+        (void)hsp_link_await(l);
+    }
     (void)pthread_mutex_lock(&n->lock);
     bool last = --l->users == 0 && (broken(l) || hsp_link_state(l, NULL) == HSP_AGAIN);
     if (last) {
@@ -147,22 +152,29 @@ struct hsp_link *hsp_nccl_find(struct hsp_nccl *n, uint64_t key, uint64_t nonce)
     return l;
 }
 
-static bool among(const uint64_t *keys, uint32_t n_keys, uint64_t key)
+/* Whether all its members are here and have it with the same past: then all of them end it now. A
+ * member that does not come holds up the end, and since NCCL 2.31 for ever. */
+static bool all_end_it(const struct hsp_link *l, const struct hsp_nccl_offer *offer,
+                       uint32_t n_ranks)
 {
-    bool found = false;
-    for (uint32_t k = 0; k < n_keys; k++) {
-        found = found || keys[k] == key;
-    }
-    return found;
+    uint32_t *ranks = offer != NULL ? calloc(l->n, sizeof *ranks) : NULL;
+    bool all = offer == NULL ||
+               (ranks != NULL && hsp_nccl_ranks_here(offer, n_ranks, l->process, l->n, ranks) &&
+                hsp_nccl_kept(offer, ranks, l->n, l->key) == l->nonce);
+    free(ranks);
+    return all;
 }
 
-void hsp_nccl_drop(struct hsp_nccl *n, const uint64_t *keep, uint32_t n_keep)
+void hsp_nccl_drop(struct hsp_nccl *n, const struct hsp_nccl_offer *offer, uint32_t n_ranks)
 {
+    struct hsp_err why = {0};
     struct hsp_link *dropped = NULL;
+    struct hsp_link_crew *lost = hsp_crew_open(&n->lib);
+    (void)hsp_err_set(&why, HSP_EPEER, 0, "a member of the communicator has gone");
     (void)pthread_mutex_lock(&n->lock);
     for (struct hsp_link *l = n->links, *next; l != NULL; l = next) {
         next = l->next;
-        if (l->users == 0 && !among(keep, n_keep, l->key)) {
+        if (l->users == 0) {
             unlink_one(n, l);
             l->next = dropped;
             dropped = l;
@@ -170,8 +182,13 @@ void hsp_nccl_drop(struct hsp_nccl *n, const uint64_t *keep, uint32_t n_keep)
     }
     (void)pthread_mutex_unlock(&n->lock);
     for (struct hsp_link *l = dropped; l != NULL; l = l->next) {
-        hsp_link_part(l);
+        if (all_end_it(l, offer, n_ranks)) {
+            hsp_link_part(l);
+        } else {
+            hsp_crew_add(lost, l, &why);
+        }
     }
+    hsp_crew_abort(lost);
     while (dropped != NULL) {
         struct hsp_link *next = dropped->next;
         (void)hsp_link_close(dropped);

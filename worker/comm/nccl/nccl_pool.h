@@ -78,8 +78,9 @@ void hsp_nccl_give_back(struct hsp_nccl *n, struct hsp_link *l);
 void hsp_nccl_adopt(struct hsp_nccl *n, struct hsp_link *l);
 /* The link, with one user more; NULL: not here, or broken. */
 struct hsp_link *hsp_nccl_find(struct hsp_nccl *n, uint64_t key, uint64_t nonce);
-/* Ends the links nobody uses but those of @keep. */
-void hsp_nccl_drop(struct hsp_nccl *n, const uint64_t *keep, uint32_t n_keep);
+/* Ends the links that nobody uses. @offer: of @n_ranks; a link that not all of its members have and
+ * end now, too, is aborted at once. NULL: all are ended in order, as far as the others come. */
+void hsp_nccl_drop(struct hsp_nccl *n, const struct hsp_nccl_offer *offer, uint32_t n_ranks);
 /* Fills held and n_held of an offer. @running: links that are used are told as that; else those
  * that are quiet. */
 enum hsp_status hsp_nccl_tell_held(struct hsp_nccl *n, bool running, struct hsp_nccl_offer *ret,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "worker/comm/nccl/nccl_agree.h"
+#include "worker/comm/nccl/nccl_end.h"
 #include "worker/comm/nccl/nccl_make.h"
 
 enum hsp_status hsp_nccl_no_memory(struct hsp_err *err)
@@ -30,22 +31,6 @@ static uint32_t index_of(uint64_t process, const uint64_t *of, uint32_t n)
 
 /* ---- finding a parent ---- */
 
-/* Ranks of the members of a link; false: one is not here. */
-static bool ranks_here(const struct hsp_nccl_making *m, const struct hsp_link *l, uint32_t *ret)
-{
-    bool all = true;
-    for (uint32_t k = 0; k < l->n && all; k++) {
-        uint32_t r = 0;
-        while (r < m->n_ranks &&
-               (m->offer[r].version == 0 || m->offer[r].process != l->process[k])) {
-            r++;
-        }
-        all = r < m->n_ranks;
-        ret[k] = r;
-    }
-    return all;
-}
-
 static bool in_use(const struct hsp_nccl_offer *o, const struct hsp_link *l)
 {
     bool yes = false;
@@ -62,7 +47,8 @@ static bool can_part(const struct hsp_nccl_making *m, const struct hsp_nccl_want
     for (uint32_t k = 0; k < w->n && inside; k++) {
         inside = index_of(w->process[k], l->process, l->n) < l->n;
     }
-    return inside && ranks_here(m, l, ranks) && hsp_nccl_may_talk(m->offer, ranks, l->n) &&
+    return inside && hsp_nccl_ranks_here(m->offer, m->n_ranks, l->process, l->n, ranks) &&
+           hsp_nccl_may_talk(m->offer, ranks, l->n) &&
            hsp_nccl_kept(m->offer, ranks, l->n, l->key) == l->nonce &&
            !in_use(&m->offer[ranks[l->me]], l);
 }
@@ -228,12 +214,10 @@ bool hsp_nccl_splits_left(const struct hsp_nccl_making *m)
 
 void hsp_nccl_splits_end(struct hsp_nccl_making *m, enum hsp_status st)
 {
-    struct hsp_err why = {0};
-    (void)hsp_err_set(&why, HSP_ECANCELED, 0, "what is split off it is not wanted any more");
     for (uint32_t k = 0; k < m->n_partings; k++) {
         struct hsp_nccl_parting *x = &m->parting[k];
-        if (st != HSP_OK) { /* the others may be in the midst of it */
-            hsp_link_split_stop(x->parent, &why);
+        if (st != HSP_OK) { /* it was aborted, for the others may be in the midst of it */
+            (void)hsp_link_await(x->parent);
         }
         hsp_nccl_give_back(m->n, x->parent);
         for (uint32_t i = 0; i < x->n; i++) {

@@ -3,14 +3,6 @@
 #define __CUDA_BF16_TYPES_EXIST__ 1
 #include <nccl.h>
 
-/* A macro of the same name as ours: its number is kept by another. */
-#ifdef NCCL_SHRINK_DEFAULT
-enum { THEIR_SHRINK_DEFAULT = NCCL_SHRINK_DEFAULT };
-#undef NCCL_SHRINK_DEFAULT
-#else
-enum { THEIR_SHRINK_DEFAULT };
-#endif
-
 #include "tests/lib/testlib.h"
 #include "worker/comm/nccl/nccl_lib.h"
 
@@ -34,14 +26,7 @@ enum { THEIR_SHRINK_DEFAULT };
     X(ReduceScatter, RESULT, (const void *, void *, size_t, TYPE, OP, COMM, STREAM)) \
     X(AllGather, RESULT, (const void *, void *, size_t, TYPE, COMM, STREAM))         \
     X(Broadcast, RESULT, (const void *, void *, size_t, TYPE, int, COMM, STREAM))    \
-    X(CommSplit, RESULT, (COMM, int, int, COMM *, CONFIG *))                         \
-    SHRINK(X, RESULT, COMM, CONFIG)
-#if NCCL_VERSION_CODE >= NCCL_SHRINKS
-#define SHRINK(X, RESULT, COMM, CONFIG) \
-    X(CommShrink, RESULT, (COMM, int *, int, COMM *, CONFIG *, int))
-#else
-#define SHRINK(X, RESULT, COMM, CONFIG)
-#endif
+    X(CommSplit, RESULT, (COMM, int, int, COMM *, CONFIG *))
 
 /* Each list of CALLS is checked against its own side: the arguments are the same in number, order and kind. */
 static void calls_are_those_of_the_header(void **state)
@@ -80,7 +65,6 @@ static void numbers_are_those_of_the_header(void **state)
     assert_int_equal(NCCL_MAX, ncclMax);
     assert_int_equal(NCCL_NO_COLOR, NCCL_SPLIT_NOCOLOR);
     assert_int_equal(NCCL_UNDEFINED, NCCL_CONFIG_UNDEF_INT);
-    assert_int_equal(NCCL_SHRINK_DEFAULT, THEIR_SHRINK_DEFAULT);
     assert_in_range(NCCL_VERSION_CODE, NCCL_OLDEST, NCCL_NEWEST);
     print_message("# version %d\n", NCCL_VERSION_CODE);
 }

@@ -1,4 +1,4 @@
-/* Communicators of NCCL through epochs: kept, made anew, shrunk; and an executor that dies in any of its calls. */
+/* Communicators of NCCL through epochs: kept, made anew, split; and an executor that dies in any of its calls. */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -114,7 +114,7 @@ static void open_epoch(struct nw_epoch *e, struct nw_process *p, const int *memb
 
 static unsigned made(void)
 {
-    return nw_fake()->calls("ncclCommInitRankConfig") + nw_fake()->calls("ncclCommShrink");
+    return nw_fake()->calls("ncclCommInitRankConfig");
 }
 
 /* The same members: the same communicators, in the next epoch and through a switch. */
@@ -265,62 +265,44 @@ static void a_switch_compares(void **state)
     }
 }
 
-/* Who is left of a quiet communicator goes on with it, where the library can. */
-static void shrinks(int version)
+/* What had members that are gone is aborted at once, by each rank in one group, and made anew. What all have and nobody
+ * wants is ended in order. Patience has no end here: nothing may wait for it. */
+static void lost_members_are_not_waited_for(int version)
 {
     struct nw_process p[4];
-    struct nw_epoch a, b;
+    struct nw_epoch e;
     static const int left[3] = {0, 2, 3};
-    nw_fake()->reset(hsp_test_seed(), version);
+    const struct hsp_fakenccl *fake = nw_fake();
+    fake->reset(hsp_test_seed(), version);
     nw_open(p, 4, NULL);
-    open_epoch(&a, p, NULL, 4);
-    run_step(&a);
-    nw_epoch_close(&a);
-    unsigned sums = greeted();
-    open_epoch(&b, p, left, 3);
-    bool can = version >= 22700;
-    assert_int_equal(greeted(), sums + 3);
-    assert_int_equal(nw_fake()->calls("ncclCommShrink"), can ? 3 : 0);
-    assert_int_equal(nw_fake()->calls("ncclCommInitRankConfig"), 4 + 24 + (can ? 0 : 3));
-    run_step(&b);
-    nw_epoch_close(&b);
+    open_epoch(&e, p, NULL, 4);
+    run_step(&e);
+    nw_epoch_close(&e);
+    open_epoch(&e, p, left, 3);
+    assert_int_equal(fake->calls("ncclCommAbort"), 3 * (1 + 2)); /* that of all, two pairs */
+    assert_int_equal(fake->grouped(), version >= 22200 ? 3 * (1 + 2) : 0);
+    assert_int_equal(fake->calls("ncclCommFinalize"), 0);
+    assert_int_equal(made(), 4 + 24 + 3);
+    run_step(&e);
+    nw_epoch_close(&e);
+    open_epoch(&e, p, NULL, 4); /* the fourth was alive, and held what nobody else has any more */
+    assert_int_equal(fake->calls("ncclCommAbort"), 3 * (1 + 2) + 1 + 6);
+    assert_int_equal(fake->calls("ncclCommFinalize"), 3);
+    assert_int_equal(fake->calls("ncclCommDestroy"), 3);
+    run_step(&e);
+    nw_epoch_close(&e);
     nw_close(p, 4);
+    assert_int_equal(fake->calls("ncclCommAbort"), 3 * (1 + 2) + 1 + 6);
     nw_expect_clean();
 }
 
-static void the_rest_of_one_serves(void **state)
+static void a_lost_member_is_not_waited_for(void **state)
 {
     (void)state;
-    shrinks(22809);
-    shrinks(22100);
-}
-
-/* One of those who are left does not come to the shrink: the others give up, also the communicator they had. */
-static void a_shrink_that_does_not_end(void **state)
-{
-    struct nw_process p[3];
-    struct nw_epoch a, b;
-    static const int left[2] = {0, 2};
-    (void)state;
-    nw_fake()->reset(hsp_test_seed(), 0);
-    nw_open(p, 3, NULL);
-    open_epoch(&a, p, NULL, 3);
-    run_step(&a);
-    nw_epoch_close(&a);
-    nw_fake()->refuse("ncclCommShrink", 1, 2);
-    nw_epoch_init(&b, p, left, 2);
-    b.timeout_ms = 1000;
-    nw_prepare(&b);
-    int failed = b.st[0] == HSP_EPEER ? 0 : 1;
-    assert_status(b.st[failed], HSP_EPEER);
-    assert_status(b.st[1 - failed], HSP_ETIMEDOUT);
-    nw_epoch_close(&b);
-    open_epoch(&b, p, left, 2); /* they go on with new ones */
-    assert_int_equal(nw_fake()->calls("ncclCommShrink"), 2);
-    run_step(&b);
-    nw_epoch_close(&b);
-    nw_close(p, 3);
-    nw_expect_clean();
+    nw_patience_ms = 600000;
+    lost_members_are_not_waited_for(22809);
+    lost_members_are_not_waited_for(22100);
+    nw_patience_ms = NW_PATIENCE_MS;
 }
 
 /* Sums of groups of some ranks only. */
@@ -496,6 +478,10 @@ static void libraries_are_refused(void **state)
     o.library = nw_library();
     assert_status(hsp_nccl_open(&o, &n, &err), HSP_EUNSUPPORTED);
     assert_err(&err, HSP_EUNSUPPORTED, "NCCL 21500 is not one of 21800 to 29999");
+    nw_fake()->reset(1, 22501);
+    assert_status(hsp_nccl_open(&o, &n, &err), HSP_EUNSUPPORTED);
+    assert_err(&err, HSP_EUNSUPPORTED,
+               "NCCL 2.25.1 hangs in ncclCommAbort; install 2.26.2 or later");
     o.library = "libc.so.6";
     assert_status(hsp_nccl_open(&o, &n, &err), HSP_EUNSUPPORTED);
     assert_err(&err, HSP_EUNSUPPORTED, "libc.so.6 has no ncclGetVersion");
@@ -560,14 +546,23 @@ static void *life_main(void *arg)
     return NULL;
 }
 
-/* @with_parts: groups of some ranks are wanted, too. */
-static void start_lives(struct life *l, struct nw_process *p, uint32_t n, bool with_parts)
+static void want_pairs(struct nw_epoch *e)
 {
     static const uint32_t two[3][2] = {{0, 1}, {1, 2}, {0, 2}};
+    for (int k = 0; k < 3; k++) {
+        nw_want(e, two[k], 2);
+    }
+}
+
+/* What lives begin with: nothing; a communicator that pairs are to be split off; pairs that are wanted no more. */
+enum past { PAST_NONE, PAST_WHOLE, PAST_PAIRS, N_PASTS };
+
+static void start_lives(struct life *l, struct nw_process *p, uint32_t n, enum past past)
+{
     *l = (struct life){.lock = PTHREAD_MUTEX_INITIALIZER};
     nw_epoch_init(&l->e, p, NULL, n);
-    for (int k = 0; with_parts && k < 3; k++) {
-        nw_want(&l->e, two[k], 2);
+    if (past == PAST_WHOLE) {
+        want_pairs(&l->e);
     }
     for (uint32_t k = 0; k < n; k++) {
         struct rank_life *r = malloc(sizeof *r);
@@ -590,9 +585,8 @@ static void notice(struct life *l)
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-/* Kills process 1 in its @nth call, of an epoch that begins with nothing, or with parts to be split off. False: it
- * lived. */
-static bool die_at(unsigned nth, bool with_parts)
+/* Kills process 1 in its @nth call. False: it lived. */
+static bool die_at(unsigned nth, enum past past)
 {
     struct nw_process p[3];
     struct life l;
@@ -601,13 +595,18 @@ static bool die_at(unsigned nth, bool with_parts)
     const struct hsp_fakenccl *fake = nw_fake();
     fake->reset(hsp_test_seed() + nth, 0);
     nw_open(p, 3, NULL);
-    if (with_parts) {
-        open_epoch(&b, p, NULL, 3);
+    if (past != PAST_NONE) {
+        nw_epoch_init(&b, p, NULL, 3);
+        if (past == PAST_PAIRS) {
+            want_pairs(&b);
+        }
+        nw_prepare(&b);
+        expect_all_ok(&b);
         run_step(&b);
         nw_epoch_close(&b);
     }
     fake->die(1, nth);
-    start_lives(&l, p, 3, with_parts);
+    start_lives(&l, p, 3, past);
     while (atomic_load(&l.ended) < 3 && !fake->is_dead(1)) {
         nap_ms(1);
     }
@@ -648,9 +647,9 @@ static bool die_at(unsigned nth, bool with_parts)
 static void survivors_outlive_a_death_in_any_call(void **state)
 {
     (void)state;
-    for (int with_parts = 0; with_parts < 2; with_parts++) {
+    for (int past = 0; past < N_PASTS; past++) {
         unsigned n = 0;
-        while (die_at(n + 1, with_parts == 1)) {
+        while (die_at(n + 1, (enum past)past)) {
             n++;
         }
         assert_true(n >= 20);
@@ -670,7 +669,7 @@ static void one_call_goes_wrong(const char *name, unsigned nth, bool hangs)
     } else {
         fake->refuse(name, nth, 2);
     }
-    start_lives(&l, p, 2, false);
+    start_lives(&l, p, 2, PAST_NONE);
     while (atomic_load(&l.ended) == 0 && fake->hung() == 0) {
         nap_ms(1);
     }
@@ -755,8 +754,7 @@ HSP_TEST_FILE(nccl_kill_test)
         cmocka_unit_test(quiet_ones_are_kept),
         cmocka_unit_test(unequal_ones_are_made_anew),
         cmocka_unit_test(a_switch_compares),
-        cmocka_unit_test(the_rest_of_one_serves),
-        cmocka_unit_test(a_shrink_that_does_not_end),
+        cmocka_unit_test(a_lost_member_is_not_waited_for),
         cmocka_unit_test(parts_are_split_off),
         cmocka_unit_test(secrets_stay_on_their_hosts),
         cmocka_unit_test(mixed_groups_go_by_the_mesh),

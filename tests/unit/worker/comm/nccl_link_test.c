@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include "tests/unit/worker/comm/nccl_world.h"
+#include "worker/comm/nccl/nccl_end.h"
 #include "worker/comm/nccl/nccl_pool.h"
 
 #define N     3
@@ -154,8 +155,8 @@ static void a_member_dies_in_a_greeting(void **state)
         }
         for (uint32_t k = 0; k < 2; k++) {
             assert_status(hsp_link_state(w.link[k], &err), HSP_AGAIN);
-            hsp_link_abort(w.link[k], &why);
-            hsp_link_await_end(w.link[k]);
+            hsp_crew_add(NULL, w.link[k], &why);
+            assert_true(hsp_link_await(w.link[k]));
             assert_status(hsp_link_state(w.link[k], &err), HSP_ECANCELED);
             assert_err(&err, HSP_ECANCELED, "rank 2 is lost");
         }

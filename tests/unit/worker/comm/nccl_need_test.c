@@ -169,20 +169,17 @@ static void keys_tell_members_and_use(void **state)
     assert_true(hsp_nccl_key(HSP_NCCL_COLLECTIVE, a, 3) != hsp_nccl_key(HSP_NCCL_COLLECTIVE, b, 3));
 }
 
-static void what_is_left_over(void **state)
+static void who_is_here(void **state)
 {
-    static const uint64_t had[4] = {10, 20, 30, 40}, some[2] = {20, 40}, turned[2] = {40, 20},
-                          other[2] = {20, 50};
-    int gone[4];
-    uint32_t n;
+    const struct hsp_nccl_offer o[3] = {
+        {.version = 22809, .process = 10}, {.process = 20}, {.version = 22809, .process = 30}};
+    static const uint64_t turned[2] = {30, 10}, without[2] = {10, 20}, gone[2] = {10, 40};
+    uint32_t r[2];
     (void)state;
-    assert_true(hsp_nccl_left_over(had, 4, some, 2, gone, &n));
-    assert_int_equal(n, 2);
-    assert_int_equal(gone[0], 0);
-    assert_int_equal(gone[1], 2);
-    assert_false(hsp_nccl_left_over(had, 4, turned, 2, gone, &n));
-    assert_false(hsp_nccl_left_over(had, 4, other, 2, gone, &n));
-    assert_false(hsp_nccl_left_over(had, 4, had, 4, gone, &n)); /* nobody is gone */
+    assert_true(hsp_nccl_ranks_here(o, 3, turned, 2, r));
+    assert_true(r[0] == 2 && r[1] == 0);
+    assert_false(hsp_nccl_ranks_here(o, 3, without, 2, r)); /* it has no NCCL any more */
+    assert_false(hsp_nccl_ranks_here(o, 3, gone, 2, r));
 }
 
 static void shapes(void **state)
@@ -325,7 +322,7 @@ HSP_TEST_FILE(nccl_need_test)
         cmocka_unit_test(there_are_so_many_lanes),
         cmocka_unit_test(kept_is_what_all_hold_alike),
         cmocka_unit_test(keys_tell_members_and_use),
-        cmocka_unit_test(what_is_left_over),
+        cmocka_unit_test(who_is_here),
         cmocka_unit_test(shapes),
         cmocka_unit_test(offers_travel),
         cmocka_unit_test(needs_of_a_program),

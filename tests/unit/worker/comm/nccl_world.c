@@ -9,6 +9,7 @@
 #include "worker/comm/nccl/nccl_pool.h"
 
 static const struct hsp_fakenccl *fake;
+uint32_t nw_patience_ms = NW_PATIENCE_MS;
 
 const char *nw_library(void)
 {
@@ -110,7 +111,7 @@ void nw_open_one(struct nw_process *p, int process, uint64_t gpu)
     const struct hsp_nccl_opts o = {.backend = &p->backend.base,
                                     .gpu = gpu,
                                     .process = 0x1000 + (uint64_t)process,
-                                    .patience_ms = NW_PATIENCE_MS,
+                                    .patience_ms = nw_patience_ms,
                                     .greeting_bytes = NW_GREETING_BYTES,
                                     .library = nw_library()};
     if (gpu != 0) {
@@ -140,8 +141,13 @@ void nw_close(struct nw_process *p, uint32_t n)
 
 void nw_expect_clean(void)
 {
+    const struct timespec nap = {.tv_nsec = 1000000};
     if (fake->misuses() > 0) {
         fail_msg("misuse: %s", fake->misuse(0));
+    }
+    fake->let_go(); /* who was left in the library comes back */
+    for (int ms = 0; fake->alive() > 0 && ms < 60000; ms++) {
+        (void)nanosleep(&nap, NULL);
     }
     assert_int_equal(fake->alive(), 0);
 }

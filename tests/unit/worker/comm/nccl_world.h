@@ -16,6 +16,8 @@
 
 /* What executors have with calls that do not return, and with members that do not come to the end of a communicator. */
 #define NW_PATIENCE_MS 150
+/* The same of executors that are opened from now on. */
+extern uint32_t nw_patience_ms;
 
 /* What members greet each other with is small: the fake adds it up one by one. */
 #define NW_GREETING_BYTES 256

@@ -21,7 +21,6 @@ static void what_is_optional_is_there_since_its_version(void **state)
 {
     (void)state;
     assert_non_null(real.CommSplit);
-    assert_true((real.CommShrink != NULL) == (real.version >= NCCL_SHRINKS));
 }
 
 /* Its own words for our numbers. */

@@ -1,0 +1,291 @@
+#include "worker/comm/nccl/nccl_end.h"
+
+#include <stdlib.h>
+
+#define SPIN_NS \
+    200000 /* looks at a call that goes on in the background, before napping: most end sooner */
+#define NAP_NS 100000 /* between two of them then */
+
+/* Links that one decision ends. */
+struct hsp_link_crew {
+    pthread_mutex_t lock; /* the following, and what links say of their crew */
+    pthread_cond_t cond;
+    uint32_t users; /* links, and who opened it */
+    struct hsp_link *first;
+};
+
+static struct timespec after_ns(uint64_t ns, clockid_t clock)
+{
+    struct timespec t;
+    (void)clock_gettime(clock, &t);
+    ns += (uint64_t)t.tv_nsec;
+    t.tv_sec += (time_t)(ns / 1000000000);
+    t.tv_nsec = (long)(ns % 1000000000);
+    return t;
+}
+
+struct timespec hsp_link_after_ms(uint32_t ms, clockid_t clock)
+{
+    return after_ns((uint64_t)ms * 1000000, clock);
+}
+
+static bool is_past(const struct timespec *t)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
+}
+
+enum nccl_result hsp_link_settle(struct hsp_link *l, struct nccl_comm *c, enum nccl_result r,
+                                 const struct timespec *until)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    const struct timespec spun = after_ns(SPIN_NS, CLOCK_MONOTONIC);
+    while (r == NCCL_IN_PROGRESS) {
+        if (atomic_load(&l->aborting) || (until != NULL && is_past(until))) {
+            return NCCL_IN_PROGRESS;
+        }
+        enum nccl_result asked = l->env->lib->CommGetAsyncError(c, &r);
+        r = asked != NCCL_SUCCESS ? asked : r;
+        if (r == NCCL_IN_PROGRESS && is_past(&spun)) {
+            (void)nanosleep(&nap, NULL);
+        }
+    }
+    return r;
+}
+
+void hsp_link_break(struct hsp_link *l, const struct hsp_err *why)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    if (l->state != HSP_LINK_BROKEN) {
+        l->state = HSP_LINK_BROKEN;
+        l->err = *why;
+    }
+    (void)pthread_cond_broadcast(&l->cond);
+    (void)pthread_mutex_unlock(&l->lock);
+}
+
+/* While the device still waits: what follows an abort there sees garbage. */
+void hsp_link_tell(struct hsp_link *l)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    bool is_broken = l->state == HSP_LINK_BROKEN;
+    const struct hsp_err why = l->err;
+    (void)pthread_mutex_unlock(&l->lock);
+    (void)pthread_mutex_lock(&l->telling);
+    for (int k = 0; k < HSP_LINK_WATCHERS && is_broken; k++) {
+        if (l->watcher[k].on_broken != NULL) {
+            l->watcher[k].on_broken(l->watcher[k].ctx, &why);
+        }
+    }
+    (void)pthread_mutex_unlock(&l->telling);
+}
+
+/* One of the threads that want it ends it. */
+static void release(struct hsp_link *l, enum nccl_result (*by)(struct nccl_comm *c))
+{
+    if (l->handle != NULL && !atomic_exchange(&l->released, true)) {
+        (void)by(l->handle); /* there is nothing left to try */
+    }
+}
+
+static void abort_one(struct hsp_link *l)
+{
+    release(l, l->env->lib->CommAbort);
+    if (l->offshoot != NULL) { /* of a turn that was given up */
+        (void)l->env->lib->CommAbort(l->offshoot);
+        l->offshoot = NULL;
+    }
+}
+
+/* ---- crews ---- */
+
+struct hsp_link_crew *hsp_crew_open(const struct hsp_nccl_lib *lib)
+{
+    struct hsp_link_crew *w = lib->version >= NCCL_GROUP_ABORTS ? malloc(sizeof *w) : NULL;
+    if (w != NULL) {
+        *w = (struct hsp_link_crew){.users = 1};
+        (void)pthread_mutex_init(&w->lock, NULL); /* of the default kinds they cannot fail */
+        (void)pthread_cond_init(&w->cond, NULL);
+    }
+    return w;
+}
+
+static void crew_put(struct hsp_link_crew *w)
+{
+    if (w == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&w->lock);
+    bool last = --w->users == 0;
+    (void)pthread_mutex_unlock(&w->lock);
+    if (last) {
+        (void)pthread_cond_destroy(&w->cond);
+        (void)pthread_mutex_destroy(&w->lock);
+        free(w);
+    }
+}
+
+/* False: it ends already, or is in another crew. */
+static bool join(struct hsp_link_crew *w, struct hsp_link *l, const struct hsp_err *why)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    (void)pthread_mutex_lock(&l->lock);
+    bool joins = l->crew == NULL && !l->leaving;
+    if (joins) {
+        l->crew = w;
+        l->crew_why = *why;
+        l->crew_next = w->first;
+        w->first = l;
+        w->users++;
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+    (void)pthread_mutex_unlock(&w->lock);
+    return joins;
+}
+
+static void wake_up(struct hsp_link *l, const struct hsp_err *why)
+{
+    atomic_store(&l->aborting, true);
+    hsp_link_break(l, why);
+}
+
+void hsp_crew_add(struct hsp_link_crew *w, struct hsp_link *l, const struct hsp_err *why)
+{
+    if (w == NULL || !join(w, l, why)) {
+        wake_up(l, why);
+    }
+}
+
+/* The first link whose thread wakes up takes the others along. */
+void hsp_crew_abort(struct hsp_link_crew *w)
+{
+    for (struct hsp_link *l = w != NULL ? w->first : NULL; l != NULL; l = l->crew_next) {
+        wake_up(l, &l->crew_why);
+    }
+    crew_put(w);
+}
+
+/* @l takes itself and those whose calls are free; the crew is locked. */
+static void take_free_ones(struct hsp_link_crew *w, struct hsp_link *l)
+{
+    for (struct hsp_link *m = w->first; m != NULL; m = m->crew_next) {
+        if (m != l && !m->taken && pthread_mutex_trylock(&m->call) == 0) {
+            m->taken = true;
+            m->mate = l->mate;
+            l->mate = m;
+        }
+    }
+    l->taken = true;
+}
+
+/* Aborts @first and its mates in one group; their calls are held. */
+static void abort_together(struct hsp_link_crew *w, struct hsp_link *first)
+{
+    const struct hsp_nccl_lib *lib = first->env->lib;
+    for (struct hsp_link *m = first; m != NULL; m = m->mate) {
+        wake_up(m, &m->crew_why);
+        hsp_link_tell(m);
+    }
+    enum nccl_result r = lib->GroupStart();
+    for (struct hsp_link *m = first; m != NULL; m = m->mate) {
+        abort_one(m);
+    }
+    if (r == NCCL_SUCCESS) {
+        (void)lib->GroupEnd(); /* there is nothing left to try */
+    }
+    (void)pthread_mutex_lock(&w->lock);
+    for (struct hsp_link *m = first; m != NULL; m = m->mate) {
+        (void)pthread_mutex_unlock(&m->call);
+        m->aborted = true;
+    }
+    (void)pthread_cond_broadcast(&w->cond);
+    (void)pthread_mutex_unlock(&w->lock);
+}
+
+/* False: a call for it is under way, so it is to end alone. */
+static bool end_with_crew(struct hsp_link_crew *w, struct hsp_link *l)
+{
+    (void)pthread_mutex_lock(&w->lock);
+    bool is_taken = l->taken, is_free = !is_taken && pthread_mutex_trylock(&l->call) == 0;
+    if (is_free) {
+        take_free_ones(w, l);
+    }
+    l->taken = true; /* by whomever */
+    while (is_taken && !l->aborted) {
+        (void)pthread_cond_wait(&w->cond, &w->lock);
+    }
+    (void)pthread_mutex_unlock(&w->lock);
+    if (is_free) {
+        abort_together(w, l);
+    }
+    return is_taken || is_free;
+}
+
+/* ---- one link ---- */
+
+static void end_alone(struct hsp_link *l)
+{
+    struct timespec until = hsp_link_after_ms(l->env->patience_ms, CLOCK_REALTIME);
+    bool held = pthread_mutex_timedlock(&l->call, &until) == 0;
+    abort_one(l);
+    if (held) {
+        (void)pthread_mutex_unlock(&l->call);
+    }
+}
+
+/* All has been done; members that do not come here, too, are not waited for long. */
+static void end_in_order(struct hsp_link *l)
+{
+    struct timespec until = hsp_link_after_ms(l->env->patience_ms, CLOCK_MONOTONIC);
+    (void)pthread_mutex_lock(&l->call);
+    enum nccl_result r = l->env->lib->CommFinalize(l->handle);
+    r = hsp_link_settle(l, l->handle, r, &until);
+    (void)pthread_mutex_lock(&l->lock);
+    l->finalized = r == NCCL_SUCCESS;
+    (void)pthread_mutex_unlock(&l->lock);
+    release(l, r == NCCL_SUCCESS ? l->env->lib->CommDestroy : l->env->lib->CommAbort);
+    (void)pthread_mutex_unlock(&l->call);
+}
+
+void hsp_link_end_here(struct hsp_link *l, bool order)
+{
+    (void)pthread_mutex_lock(&l->lock);
+    l->leaving = true;
+    struct hsp_link_crew *w = l->crew;
+    (void)pthread_mutex_unlock(&l->lock);
+    if (order && w == NULL) {
+        end_in_order(l);
+        return;
+    }
+    atomic_store(&l->aborting, true);
+    if (w == NULL || !end_with_crew(w, l)) {
+        end_alone(l);
+    }
+    abort_one(l); /* of one that was made after its crew had been there */
+    crew_put(w);
+}
+
+/* The link's thread is to end it, and has time for that: its own patience twice, and then ours. */
+bool hsp_link_await(struct hsp_link *l)
+{
+    struct timespec until = hsp_link_after_ms(3 * l->env->patience_ms, CLOCK_MONOTONIC);
+    (void)pthread_mutex_lock(&l->lock);
+    while (!l->ended && pthread_cond_timedwait(&l->cond, &l->lock, &until) == 0) {
+    }
+    bool stuck = !l->ended, destroys = l->finalized;
+    (void)pthread_mutex_unlock(&l->lock);
+    if (stuck && destroys) {
+        return false;
+    }
+    if (stuck) {
+        atomic_store(&l->aborting, true);
+        release(l, l->env->lib->CommAbort);
+    }
+    (void)pthread_mutex_lock(&l->lock);
+    while (!l->ended) {
+        (void)pthread_cond_wait(&l->cond, &l->lock);
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+    return true;
+}
