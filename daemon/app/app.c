@@ -20,6 +20,7 @@
 #include "daemon/app/perform/actions.h"
 #include "daemon/app/perform/commit.h"
 #include "daemon/app/perform/plan_queue.h"
+#include "daemon/app/places.h"
 #include "daemon/app/state/event_queue.h"
 #include "daemon/app/state/job_table.h"
 #include "daemon/app/state/sessions.h"
@@ -34,8 +35,8 @@
 
 #define ROWS_CAP ((size_t)2 << 30) /* all rows of the store: jobs with their plans */
 #define MAX_ROWS (1u << 20)
-/* Descriptors for all but connections: libuv, the store, event files, 64 of /metrics, a few. */
-#define OWN_FILES  112u
+/* Descriptors for all but connections: libuv, the store, event files, 96 of /metrics, a few. */
+#define OWN_FILES  144u
 #define BEAT_MS    5000                /* status line when no watchdog asks for more */
 #define RETRY_MS   1000                /* a disk that takes nothing is tried again */
 #define DECODE_CAP ((size_t)160 << 20) /* a submit with 64 files of 1 MiB, and their copies */
@@ -374,21 +375,19 @@ static void listen_http(struct hsp_app *a)
 
 /* Descriptors are asked for; with fewer, as many connections less: a caller too many is told so,
  * while the store, the log and the pool have what they need. */
-static uint32_t connections(struct hsp_app *a)
+static void share_descriptors(struct hsp_app *a, uint32_t places[HSP_NET_POOLS])
 {
-    /* Administrators and callers that are refused need places beside the agents. */
-    uint32_t want =
-        a->cfg->max_nodes + 128 < HSP_NET_MAX_CONNS ? a->cfg->max_nodes + 128 : HSP_NET_MAX_CONNS;
+    uint32_t want = hsp_places_wanted(a->cfg->max_nodes, places);
     uint64_t files = hsp_nofile_raise((uint64_t)want + OWN_FILES);
     if (files >= (uint64_t)want + OWN_FILES) {
-        return want;
+        return;
     }
     uint32_t have = files > OWN_FILES ? (uint32_t)(files - OWN_FILES) : 1;
     hsp_log(a->log, HSP_LOG_WARN, "app",
             "%" PRIu64 " open files are allowed, so %u connections instead of %u; raise "
             "LimitNOFILE= or ulimit -n",
             files, have, want);
-    return have;
+    hsp_places_fit(have, places);
 }
 
 /* ---- callbacks of the net ---- */
@@ -425,9 +424,9 @@ static enum hsp_status open_net(struct hsp_app *a, const struct hsp_net_keys *ke
 {
     struct hsp_net_config nc;
     hsp_net_defaults(&nc);
-    nc.max_conns = connections(a);
+    share_descriptors(a, nc.places);
     nc.keys = *keys;
-    a->n_clients = nc.max_conns;
+    a->n_clients = hsp_net_table_size(&nc);
     a->clients = calloc(a->n_clients, sizeof *a->clients);
     a->decoding = hsp_arena_new(DECODE_CAP);
     if (a->clients == NULL || a->decoding == NULL) {

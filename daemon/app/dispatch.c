@@ -46,6 +46,7 @@ void hsp_dispatch_open(struct hsp_app *a, uint32_t conn, const struct hsp_net_pe
     bool trusted = peer->role == HSP_ROLE_OPEN ||
                    (peer->role == HSP_ROLE_LOCAL && (peer->uid == 0 || peer->uid == getuid()));
     *c = (struct hsp_caller){.conn = conn,
+                             .local = peer->role == HSP_ROLE_LOCAL,
                              .may_join = trusted || peer->role == HSP_ROLE_WORKER,
                              .may_command = trusted || peer->role == HSP_ROLE_ADMIN};
     (void)snprintf(c->name, sizeof c->name, "%s", peer->name);
@@ -90,6 +91,32 @@ static void echo(struct hsp_app *a, struct hsp_caller *c, const struct hsp_m_ech
     } while (left != 0);
 }
 
+/* A stranger has said what it is. False: all places of its kind are taken, and it goes. */
+static bool admit(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
+{
+    struct hsp_err err = {0};
+    char text[sizeof err.msg + 160];
+    bool agent = m->type == HSP_MSG_HELLO;
+    enum hsp_net_pool pool = agent ? HSP_POOL_AGENTS : c->local ? HSP_POOL_LOCAL : HSP_POOL_ADMINS;
+    if (hsp_net_admit(a->net, c->conn, pool, &err) == HSP_OK) {
+        return true;
+    }
+    hsp_str_printf(text, sizeof text, "no place for another %s: %s; %s",
+                   agent      ? "agent"
+                   : c->local ? "caller on the socket"
+                              : "administrator",
+                   err.msg,
+                   agent      ? "raise max_nodes, or LimitNOFILE= where the log says so"
+                   : c->local ? "end one of them"
+                              : "end one of them, or use the socket");
+    complain(a, c->name, ": ", text);
+    if (!agent) {
+        hsp_app_reply(a, c->conn, m->request, HSP_ELIMIT, text, NULL, 0, false);
+    }
+    hsp_net_drop(a->net, c->conn, true, text);
+    return false;
+}
+
 static void agent_msg(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
 {
     struct hsp_event ev = {.type = HSP_EV_MSG, .conn = c->conn, .u.msg = m};
@@ -112,8 +139,13 @@ static void dispatch(struct hsp_app *a, struct hsp_caller *c, const struct hsp_m
     if ((of_agent && !c->may_join) || (!of_agent && !c->may_command)) {
         denied(a, c, m);
     } else if (c->kind == HSP_CALLER_AGENT || (c->kind == HSP_CALLER_NEW && hello)) {
-        agent_msg(a, c, m);
+        if (c->kind == HSP_CALLER_AGENT || admit(a, c, m)) {
+            agent_msg(a, c, m);
+        }
     } else if (!of_agent && m->type != HSP_MSG_REPLY) {
+        if (c->kind == HSP_CALLER_NEW && !admit(a, c, m)) {
+            return;
+        }
         c->kind = HSP_CALLER_ADMIN;
         hsp_app_request(a, c, m);
     } else {

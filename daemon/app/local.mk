@@ -12,7 +12,8 @@ include daemon/app/perform/local.mk
 noinst_LIBRARIES += daemon/app/libdaemonapp.a
 daemon_app_libdaemonapp_a_SOURCES = \
   daemon/app/app.c daemon/app/app.h \
-  daemon/app/dispatch.c daemon/app/dispatch.h
+  daemon/app/dispatch.c daemon/app/dispatch.h \
+  daemon/app/places.c daemon/app/places.h
 
 # A caller stands before the library that it calls: the linker keeps the order of the rooms.
 DAEMONAPP_PARTS = daemon/app/perform/libperform.a daemon/app/api/libapi.a \

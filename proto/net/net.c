@@ -12,6 +12,7 @@
 #include "proto/net/net_end.h"
 #include "proto/net/net_impl.h"
 #include "proto/net/net_listen.h"
+#include "proto/net/net_pool.h"
 #include "proto/net/net_read.h"
 #include "proto/net/net_table.h"
 #include "proto/net/net_write.h"
@@ -21,7 +22,6 @@
 void hsp_net_defaults(struct hsp_net_config *ret)
 {
     *ret = (struct hsp_net_config){
-        .max_conns = 1024,
         .limits = {HSP_FRAME_BODY_MAX, HSP_FRAME_BLOB_MAX},
         .handshake_ms = 10000,
         .frame_ms = 60000,
@@ -29,6 +29,15 @@ void hsp_net_defaults(struct hsp_net_config *ret)
         .queue_bytes = (size_t)128 << 20, /* a frame with the largest blob, and one behind it */
         .queue_frames = 4096,
     };
+}
+
+uint32_t hsp_net_table_size(const struct hsp_net_config *cfg)
+{
+    uint32_t n = HSP_NET_ENDING;
+    for (uint32_t i = 0; i < HSP_NET_POOLS; i++) { /* too many stay too many */
+        n += cfg->places[i] <= HSP_NET_MAX_CONNS ? cfg->places[i] : HSP_NET_MAX_CONNS;
+    }
+    return n;
 }
 
 /* ---- the sweep ---- */
@@ -69,10 +78,10 @@ static void on_tick(uv_timer_t *t)
 {
     struct hsp_net *n = t->data;
     uint64_t now = uv_now(n->loop);
-    uint32_t some = n->cfg.max_conns < NET_SWEEP ? n->cfg.max_conns : NET_SWEEP;
+    uint32_t some = n->n_slots < NET_SWEEP ? n->n_slots : NET_SWEEP;
     for (uint32_t k = 0; k < some; k++) {
         struct net_conn *c = n->slot[n->sweep_at];
-        n->sweep_at = (n->sweep_at + 1) % n->cfg.max_conns;
+        n->sweep_at = (n->sweep_at + 1) % n->n_slots;
         if (c != NULL) {
             sweep_one(c, now);
         }
@@ -86,10 +95,10 @@ enum hsp_status hsp_net_new(uv_loop_t *loop, const struct hsp_net_config *cfg,
                             const struct hsp_net_calls *calls, void *ctx, struct hsp_net **ret,
                             struct hsp_err *err)
 {
-    enum hsp_status st = HSP_OK;
-    if (cfg->max_conns == 0 || cfg->max_conns > HSP_NET_MAX_CONNS) {
-        return hsp_err_set(err, HSP_EINVAL, 0, "%u connections, want 1 to %d", cfg->max_conns,
-                           HSP_NET_MAX_CONNS);
+    uint32_t places = hsp_net_table_size(cfg) - HSP_NET_ENDING;
+    if (places == 0 || places > HSP_NET_MAX_PLACES) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "%u connections, want 1 to %u", places,
+                           HSP_NET_MAX_PLACES);
     }
     struct hsp_net *n = calloc(1, sizeof *n);
     if (n == NULL) {
@@ -99,29 +108,27 @@ enum hsp_status hsp_net_new(uv_loop_t *loop, const struct hsp_net_config *cfg,
     n->cfg = *cfg;
     n->calls = *calls;
     n->ctx = ctx;
-    n->slot = calloc(cfg->max_conns, sizeof *n->slot);
-    n->generation = calloc(cfg->max_conns, sizeof *n->generation);
+    n->spare_fd = -1;
+    n->n_slots = places + HSP_NET_ENDING;
+    n->slot = calloc(n->n_slots, sizeof *n->slot);
+    n->generation = calloc(n->n_slots, sizeof *n->generation);
     n->read_buf = malloc(NET_READ);
     n->plain_buf = malloc(NET_READ);
+    enum hsp_status st = hsp_net_pools_init(n, err);
     if (n->slot == NULL || n->generation == NULL || n->read_buf == NULL || n->plain_buf == NULL) {
         st = hsp_err_nomem(err, "connections");
-    } else if (cfg->keys.have_worker || cfg->keys.have_admin) {
+    }
+    if (st == HSP_OK && (cfg->keys.have_worker || cfg->keys.have_admin)) {
         st = hsp_tls_ctx_new(&cfg->keys, &n->tls, err);
     }
-    int r = st == HSP_OK ? uv_timer_init(loop, &n->timer) : 0;
-    if (st == HSP_OK && r != 0) {
-        st = hsp_err_set(err, HSP_EIO, -r, "cannot make a timer");
-    }
     if (st != HSP_OK) {
-        hsp_tls_ctx_free(n->tls);
-        free(n->slot);
-        free(n->generation);
-        free(n->read_buf);
-        free(n->plain_buf);
-        free(n);
+        hsp_net_memory_free(n);
         return st;
     }
-    n->timer.data = n;
+    (void)uv_timer_init(loop, &n->timer); /* neither can fail */
+    (void)uv_check_init(loop, &n->turn);
+    n->timer.data = n->turn.data = n;
+    n->n_handles = 2;
     (void)uv_timer_start(&n->timer, on_tick, NET_TICK_MS, NET_TICK_MS); /* fails without callback */
     *ret = n;
     return HSP_OK;
@@ -132,7 +139,7 @@ void hsp_net_close(struct hsp_net *n, void (*on_closed)(void *ctx))
     n->closing = true;
     n->on_closed = on_closed;
     hsp_net_stop_listening(n);
-    for (uint32_t i = 0; i < n->cfg.max_conns; i++) {
+    for (uint32_t i = 0; i < n->n_slots; i++) {
         if (n->slot[i] != NULL) {
             hsp_net_drop(n, n->slot[i]->id, true, "shutting down");
         }
@@ -145,7 +152,7 @@ void hsp_net_close(struct hsp_net *n, void (*on_closed)(void *ctx))
 enum hsp_status hsp_net_adopt(struct hsp_net *n, int fd, const char *name, uint32_t *ret_conn,
                               struct hsp_err *err)
 {
-    struct net_conn *c = hsp_net_conn_new(n, err);
+    struct net_conn *c = hsp_net_conn_own(n, err);
     if (c == NULL) {
         return HSP_ELIMIT;
     }
@@ -192,6 +199,19 @@ enum hsp_status hsp_net_send_msg(struct hsp_net *n, uint32_t conn, const struct 
     }
     const struct hsp_frame_header head = hsp_msg_head(m, body->len);
     return hsp_net_send(n, conn, &head, body->data, body->len, m->blob, m->blob_len, err);
+}
+
+enum hsp_status hsp_net_admit(struct hsp_net *n, uint32_t conn, enum hsp_net_pool pool,
+                              struct hsp_err *err)
+{
+    struct net_conn *c = hsp_net_conn_find(n, conn);
+    if (c == NULL || c->state != NET_OPEN) {
+        return hsp_err_set(err, HSP_ECLOSED, 0, "connection %u is not open", conn);
+    }
+    if (!hsp_net_pool_join(c, pool)) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "%u connections are the limit", n->cfg.places[pool]);
+    }
+    return HSP_OK;
 }
 
 void hsp_net_drop(struct hsp_net *n, uint32_t conn, bool flush, const char *why)

@@ -6,7 +6,8 @@
  * Threads:   the loop thread only.
  * Ownership: hsp_net owns all its connections and handles. A connection is a number: never 0, not
  *            used again before 2^17 others had its slot.
- * Bounds:    connections, write queue (bytes and frames), frame sizes, times: hsp_net_config.
+ * Bounds:    connections of each pool, write queue (bytes and frames), frame sizes, times:
+ *            hsp_net_config.
  *
  * Callbacks come from the loop, never inside the call that caused them (hsp_net_adopt opens at once
  * and has no on_open). Each connection that was given out by hsp_net_dial, hsp_net_adopt or on_open
@@ -28,6 +29,8 @@
 #include "proto/wire/msg.h"
 
 #define HSP_NET_MAX_CONNS     32768 /* slot bits of a connection number: 15 */
+#define HSP_NET_ENDING        256u  /* of these for connections whose handles are closing */
+#define HSP_NET_MAX_PLACES    (HSP_NET_MAX_CONNS - HSP_NET_ENDING)
 #define HSP_NET_MAX_LISTENERS 8
 
 struct hsp_net;
@@ -53,8 +56,21 @@ struct hsp_net_calls {
     void (*on_refuse)(void *ctx, const char *name, const struct hsp_err *why);
 };
 
+/* Connections are counted by pool: callers of one kind leave the places of the others alone. Who
+ * comes is a stranger until hsp_net_admit. Too many strangers do not keep others out: strangers.h
+ * says who goes then. */
+enum hsp_net_pool {
+    HSP_POOL_OWN,       /* dialled, or a descriptor handed over */
+    HSP_POOL_STRANGERS, /* came by TCP */
+    HSP_POOL_VISITORS,  /* came by a Unix socket */
+    HSP_POOL_AGENTS,
+    HSP_POOL_ADMINS, /* by TCP */
+    HSP_POOL_LOCAL,  /* administrators on a Unix socket */
+};
+#define HSP_NET_POOLS 6
+
 struct hsp_net_config {
-    uint32_t max_conns;             /* at most HSP_NET_MAX_CONNS */
+    uint32_t places[HSP_NET_POOLS]; /* together at most HSP_NET_MAX_PLACES */
     struct hsp_frame_limits limits; /* of frames received */
     uint32_t handshake_ms;          /* from accept or connect until the first whole frame */
     uint32_t frame_ms;              /* a frame that has begun is whole by then */
@@ -64,9 +80,11 @@ struct hsp_net_config {
     uint32_t queue_frames;
     struct hsp_net_keys keys;
 };
-/* 1024 connections, frame.h's limits, 10 s, 60 s, no idle limit, 2 s, 128 MiB, 4096 frames, no
- * keys. */
+/* No places yet, frame.h's limits, 10 s, 60 s, no idle
+ * limit, 2 s, 128 MiB, 4096 frames, no keys. */
 void hsp_net_defaults(struct hsp_net_config *ret);
+/* The length of a table with a place for each connection there may be (hsp_net_slot). */
+uint32_t hsp_net_table_size(const struct hsp_net_config *cfg);
 
 /* @calls is copied. HSP_EINVAL, HSP_ENOMEM. */
 enum hsp_status hsp_net_new(uv_loop_t *loop, const struct hsp_net_config *cfg,
@@ -100,11 +118,16 @@ enum hsp_status hsp_net_send(struct hsp_net *n, uint32_t conn, const struct hsp_
  * hsp_msg_encode. */
 enum hsp_status hsp_net_send_msg(struct hsp_net *n, uint32_t conn, const struct hsp_msg *m,
                                  struct hsp_buf *body, struct hsp_err *err);
-/* The place of a connection in a table of max_conns. */
+/* The place of a connection in a table of hsp_net_table_size. */
 static inline uint32_t hsp_net_slot(uint32_t conn)
 {
     return conn & (HSP_NET_MAX_CONNS - 1);
 }
+
+/* Lets a stranger in: it leaves the places of strangers for one of @pool. HSP_ELIMIT: all are taken,
+ * and it stays a stranger; HSP_ECLOSED: no such connection, or not open. */
+enum hsp_status hsp_net_admit(struct hsp_net *n, uint32_t conn, enum hsp_net_pool pool,
+                              struct hsp_err *err);
 
 /* Ends a connection. @flush: what is queued goes out first, for at most flush_ms. Unknown: nothing.
  */

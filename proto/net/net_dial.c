@@ -115,7 +115,7 @@ enum hsp_status hsp_net_dial_start(struct hsp_net *n, const struct hsp_net_dial 
         return hsp_err_set(err, HSP_EINVAL, 0, "no %s key to call %s", hsp_role_name(d->role),
                            d->address);
     }
-    struct net_conn *c = hsp_net_conn_new(n, err);
+    struct net_conn *c = hsp_net_conn_own(n, err);
     if (c == NULL) {
         return HSP_ELIMIT;
     }

@@ -1,5 +1,6 @@
 #include "proto/net/net_end.h"
 
+#include "proto/net/net_pool.h"
 #include "proto/net/net_table.h"
 
 /* The handle of a failed attempt is closed: the next attempt begins afresh. */
@@ -47,6 +48,7 @@ void hsp_net_conn_fail(struct net_conn *c, const struct hsp_err *why)
         c->why = *why;
     }
     c->state = NET_CLOSING;
+    hsp_net_pool_leave(c);
     hsp_net_conn_close_handle(c);
     /* Without an operation the sweep finishes it: never inside this call. */
 }

@@ -17,6 +17,7 @@
 
 #include "proto/net/addr.h"
 #include "proto/net/net.h"
+#include "proto/net/strangers.h"
 
 #define NET_READ      ((size_t)64 << 10)  /* per loop: one read is used up before the next */
 #define NET_WRITE     ((size_t)256 << 10) /* plain bytes per write; TLS makes a little more of it */
@@ -26,6 +27,7 @@
 #define NET_SWEEP     1024 /* connections one tick looks at */
 #define NET_DIRECT    512  /* frames so short go out at once, without a copy, when nothing waits */
 #define NET_RECORD    64   /* TLS makes no more of a short frame than this longer */
+#define NET_ACCEPTS   32   /* callers a listener takes in one turn of the loop: others get theirs */
 
 enum net_state {
     NET_FREE,
@@ -57,8 +59,11 @@ struct net_conn {
     uint32_t id;
     enum net_state state;
     unsigned n_ops; /* handle, look-up: memory stays until 0 */
-    bool told;      /* given out: on_close is due */
-    bool opened;    /* was OPEN once */
+    bool pooled;    /* is in `pool` */
+    enum hsp_net_pool pool;
+    uint32_t at; /* among the strangers of its pool */
+    bool told;   /* given out: on_close is due */
+    bool opened; /* was OPEN once */
     bool dialled;
     bool handle_open;
     bool got_frame;
@@ -100,7 +105,15 @@ struct net_listener {
         uv_pipe_t pipe;
     } h;
     bool used, open, local;
+    bool held;       /* libuv has one more caller, and waits until it is taken */
+    uint32_t n_turn; /* callers taken in this turn of the loop */
     char name[160];
+};
+
+struct net_pool {
+    uint32_t n;
+    struct hsp_stranger *list; /* NULL: no pool of strangers */
+    struct net_conn **who;     /* parallel to list */
 };
 
 struct hsp_net {
@@ -109,15 +122,21 @@ struct hsp_net {
     struct hsp_net_calls calls;
     void *ctx;
     struct hsp_tls_ctx *tls;
-    struct net_conn **slot; /* max_conns; NULL: free */
+    uint32_t n_slots;
+    struct net_conn **slot; /* n_slots; NULL: free */
     uint32_t *generation;   /* of each slot */
     uint32_t next_slot;     /* where to look first: slots are used in turn */
     uint32_t sweep_at;      /* where the next tick goes on */
     uint32_t n_conns;
+    struct net_pool pool[HSP_NET_POOLS];
+    uint64_t n_arrived; /* strangers so far */
+    int spare_fd;       /* is given up for a caller that must be sent away; -1: it was */
     struct net_listener listener[HSP_NET_MAX_LISTENERS];
     unsigned n_listeners; /* open handles */
     uv_timer_t timer;
-    bool closing, timer_closing;
+    uv_check_t turn;    /* behind the callers of a turn */
+    unsigned n_handles; /* these two */
+    bool closing, ending;
     void (*on_closed)(void *ctx);
     uint8_t *read_buf;  /* NET_READ */
     uint8_t *plain_buf; /* NET_READ */

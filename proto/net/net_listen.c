@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #include "proto/net/net_end.h"
 #include "proto/net/net_impl.h"
+#include "proto/net/net_pool.h"
 #include "proto/net/net_read.h"
 #include "proto/net/net_table.h"
 
@@ -28,12 +30,13 @@ bool hsp_net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct h
 
 /* ---- callers ---- */
 
-static void name_tcp(struct net_conn *c)
+static void name_tcp(struct net_conn *c, struct hsp_source *ret)
 {
     struct sockaddr_storage sa;
     char host[64] = "?";
     int len = sizeof sa, port = 0;
     if (uv_tcp_getpeername(&c->h.tcp, (struct sockaddr *)&sa, &len) == 0) {
+        *ret = hsp_source_of_ip((struct sockaddr *)&sa);
         if (sa.ss_family == AF_INET6) {
             (void)uv_ip6_name((const struct sockaddr_in6 *)&sa, host, sizeof host);
             port = ntohs(((const struct sockaddr_in6 *)&sa)->sin6_port);
@@ -46,7 +49,7 @@ static void name_tcp(struct net_conn *c)
 }
 
 /* False: the kernel does not say who it is. */
-static bool name_local(struct net_conn *c)
+static bool name_local(struct net_conn *c, struct hsp_source *ret)
 {
     struct ucred u;
     socklen_t len = sizeof u;
@@ -57,6 +60,7 @@ static bool name_local(struct net_conn *c)
     c->peer.uid = u.uid;
     c->peer.gid = u.gid;
     c->peer.pid = u.pid;
+    *ret = hsp_source_of_user(u.uid);
     (void)snprintf(c->name, sizeof c->name, "uid %u pid %d", (unsigned)u.uid, (int)u.pid);
     return true;
 }
@@ -86,13 +90,35 @@ static void refuse_accepted(struct hsp_net *n, struct net_listener *l, const str
     }
 }
 
-static void on_connection(uv_stream_t *s, int status)
+/* A caller has come, and perhaps takes the place of another one. */
+static void arrive(struct net_conn *c, bool local, struct hsp_source from)
 {
-    struct net_listener *l = s->data;
+    enum hsp_net_pool pool = local ? HSP_POOL_VISITORS : HSP_POOL_STRANGERS;
+    struct net_conn *victim = hsp_net_pool_arrive(c, pool, from);
+    if (victim != NULL) {
+        struct hsp_err e;
+        uint32_t places = c->net->cfg.places[pool];
+        (void)hsp_err_set(&e, HSP_ELIMIT, 0,
+                          "a newer caller takes its place: %u callers at most, %u from one %s, may "
+                          "be silent",
+                          places, hsp_strangers_share(places), local ? "user" : "address");
+        hsp_net_conn_fail(victim, &e);
+    }
+}
+
+static void take_caller(struct net_listener *l)
+{
     struct hsp_net *n = l->net;
+    struct hsp_source from = {.kind = 0};
     struct hsp_err e;
-    if (status < 0 || n->closing) {
-        return; /* out of descriptors: libuv has dropped one caller, it calls again */
+    n->spare_fd = n->spare_fd >= 0 ? n->spare_fd : hsp_net_spare_open();
+    if (n->spare_fd < 0) { /* it is that of this caller, who gives it back */
+        (void)hsp_err_set(&e, HSP_ELIMIT, 0,
+                          "no descriptors are left; raise LimitNOFILE= or ulimit "
+                          "-n");
+        refuse_accepted(n, l, &e);
+        n->spare_fd = hsp_net_spare_open();
+        return;
     }
     struct net_conn *c = hsp_net_conn_new(n, &e);
     if (c == NULL) {
@@ -110,19 +136,62 @@ static void on_connection(uv_stream_t *s, int status)
     c->n_ops++;
     c->peer.listener = (uint32_t)(l - n->listener);
     c->deadline = uv_now(n->loop) + n->cfg.handshake_ms;
-    r = uv_accept(s, &c->h.stream);
+    r = uv_accept(&l->h.stream, &c->h.stream);
     bool named = r == 0;
     if (named && l->local) {
-        named = name_local(c);
+        named = name_local(c, &from);
     } else if (named) {
-        name_tcp(c);
+        name_tcp(c, &from);
     }
     if (!named) {
         e = hsp_net_uv_err(HSP_EIO, r != 0 ? r : -EPERM, "cannot accept");
         hsp_net_conn_fail(c, &e);
         return;
     }
+    arrive(c, l->local, from);
     hsp_net_conn_start(c);
+}
+
+/* libuv asks for more callers until none is waiting: a crowd would have the loop for itself. Behind
+ * so many it keeps the next one, and asks no more until that one is taken. */
+static void on_turn(uv_check_t *h)
+{
+    struct hsp_net *n = h->data;
+    (void)uv_check_stop(h); /* cannot fail */
+    for (uint32_t i = 0; i < HSP_NET_MAX_LISTENERS; i++) {
+        struct net_listener *l = &n->listener[i];
+        bool held = l->held;
+        l->held = false;
+        l->n_turn = 0;
+        if (held && !n->closing) {
+            take_caller(l);
+        }
+    }
+}
+
+static void on_connection(uv_stream_t *s, int status)
+{
+    struct net_listener *l = s->data;
+    struct hsp_net *n = l->net;
+    if (n->closing) {
+        return;
+    }
+    if (status < 0) { /* out of descriptors: libuv asks again at once */
+        struct net_conn *c = hsp_net_pool_oldest(n);
+        if (c != NULL) {
+            hsp_net_conn_fail_uv(c, status, "a descriptor was needed");
+        } else if (n->spare_fd >= 0) {
+            (void)close(n->spare_fd); /* nothing was written to it */
+            n->spare_fd = -1;
+        }
+        return;
+    }
+    (void)uv_check_start(&n->turn, on_turn); /* has a callback */
+    if (l->n_turn++ < NET_ACCEPTS) {
+        take_caller(l);
+    } else {
+        l->held = true;
+    }
 }
 
 /* ---- listening ---- */
@@ -244,6 +313,7 @@ enum hsp_status hsp_net_listen(struct hsp_net *n, const char *address, uint32_t 
     }
     struct net_listener *l = &n->listener[i];
     *l = (struct net_listener){.net = n, .local = a.local};
+    n->spare_fd = n->spare_fd >= 0 ? n->spare_fd : hsp_net_spare_open();
     int r = a.local ? bind_local(n, l, &a) : bind_tcp(n, l, &a);
     l->h.any.data = l;
     l->used = l->open; /* a handle that was made keeps its place until it is closed */

@@ -1,7 +1,7 @@
 /* Listens on ports and Unix sockets, and accepts callers under the name that the kernel gives them.
  *
- * Failures: somebody listens there already; no slot is left (the caller is accepted and closed at
- * once, on_refuse); no descriptors (the backlog keeps the caller).
+ * Failures: somebody listens there already; no slot or no descriptor is left (the caller is accepted
+ * and closed at once, on_refuse). A descriptor that is missing is first sought among strangers.
  *
  * Purity: shell (libuv, sockets). */
 #ifndef HSP_NET_LISTEN_H

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "proto/net/net_end.h"
+#include "proto/net/net_pool.h"
 #include "proto/net/net_table.h"
 #include "proto/net/net_write.h"
 
@@ -57,6 +58,7 @@ static void opened(struct net_conn *c)
     c->state = NET_OPEN;
     if (c->tls != NULL) {
         c->peer.role = hsp_tls_role(c->tls);
+        hsp_net_pool_proved(c);
     }
     if (c->dialled) {
         /* Who dials speaks first: how long the answer takes is the caller's business. */
@@ -68,10 +70,18 @@ static void opened(struct net_conn *c)
     n->calls.on_open(n->ctx, c->id, &c->peer);
 }
 
+/* A caller costs no session before its first byte. */
+static enum hsp_status session(struct net_conn *c, struct hsp_err *err)
+{
+    return c->tls != NULL ? HSP_OK
+                          : hsp_tls_new(c->net->tls, !c->dialled, c->dial.role, &c->tls, err);
+}
+
 static void on_cipher(struct net_conn *c, const uint8_t *data, size_t len, uint64_t now)
 {
     struct hsp_err e;
-    enum hsp_status st = hsp_tls_input(c->tls, data, len, &e);
+    enum hsp_status st = session(c, &e);
+    st = st == HSP_OK ? hsp_tls_input(c->tls, data, len, &e) : st;
     if (st == HSP_OK && c->state == NET_TLS) {
         st = hsp_tls_handshake(c->tls, &e);
         hsp_net_conn_pump(c); /* also the alert that tells the peer why */
@@ -133,7 +143,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
     }
     uint64_t now = uv_now(c->net->loop);
     c->last_rx_ms = now;
-    if (c->tls != NULL) {
+    if (c->state == NET_TLS || c->tls != NULL) {
         on_cipher(c, (const uint8_t *)buf->base, (size_t)n, now);
     } else {
         feed(c, (const uint8_t *)buf->base, (size_t)n, now);
@@ -176,11 +186,12 @@ void hsp_net_conn_start(struct net_conn *c)
         return;
     }
     c->state = NET_TLS;
-    if (hsp_tls_new(n->tls, !c->dialled, c->dial.role, &c->tls, &e) != HSP_OK) {
-        hsp_net_conn_fail(c, &e);
+    if (!c->dialled) {
         return;
     }
-    if (c->dialled) {
+    if (session(c, &e) != HSP_OK) {
+        hsp_net_conn_fail(c, &e);
+    } else {
         (void)hsp_tls_handshake(c->tls, &e); /* the first flight; cannot be done yet */
         hsp_net_conn_pump(c);
     }

@@ -15,10 +15,16 @@
 struct net_conn *hsp_net_conn_find(const struct hsp_net *n, uint32_t conn);
 /* A connection in a free slot, without a handle. NULL: too many, closing, or no memory. */
 struct net_conn *hsp_net_conn_new(struct hsp_net *n, struct hsp_err *err);
+/* The same in a place of HSP_POOL_OWN, for one that is dialled or handed over. */
+struct net_conn *hsp_net_conn_own(struct hsp_net *n, struct hsp_err *err);
 /* Frees @c and its slot without a callback. */
 void hsp_net_conn_free(struct net_conn *c);
 /* Calls on_close or on_refuse and frees @c, which is CLOSING with n_ops 0. */
 void hsp_net_conn_finish(struct net_conn *c);
+/* A descriptor to give up when there is none for a caller; -1: there is none now either. */
+int hsp_net_spare_open(void);
+/* Frees the memory of a net without connections and handles. */
+void hsp_net_memory_free(struct hsp_net *n);
 /* Ends a closing net when no connection and no listener is open. Calls on_closed later, not from
  * here. */
 void hsp_net_maybe_end(struct hsp_net *n);

@@ -4,6 +4,7 @@ end, callers that say nothing, more callers than places, and programs of another
 import json
 import os
 import random
+import re
 import resource
 import socket
 import struct
@@ -147,37 +148,57 @@ def garbage(w):
     check(w.ctl("status").returncode == 0, "hspmdd answers")
 
 
-def crowd(w):
-    """Fewer descriptors than callers: who comes too many is sent away with a line, and when they go all is well."""
-    d = w.start(few=160)
-    check(w.lines("160 open files are allowed, so 48 connections instead of 384"), "said at the start")
+def silent(w, n):
+    """n callers on the socket and n by TCP that say nothing, while hspmdd answers hspmdctl."""
+    port = int(w.lines("listens on 127.0.0.1:")[-1].rsplit(":", 1)[1])
     calls = []
-    for _ in range(200):
-        s = socket.socket(socket.AF_UNIX)
-        s.setblocking(False)
-        try:
-            s.connect(w.sock)
-        except BlockingIOError:
-            pass  # the backlog is full
-        calls.append(s)
-    until("it is said who was refused", lambda: w.lines("was refused: 48 connections are the limit"))
-    check(d.poll() is None, "hspmdd lives")
+    for family, address in ((socket.AF_UNIX, w.sock), (socket.AF_INET, ("127.0.0.1", port))):
+        for _ in range(n):
+            s = socket.socket(family)
+            s.settimeout(LIMIT)
+            s.connect(address)
+            calls.append(s)
+    check(w.ctl("status").returncode == 0, "the socket has places for those who speak")
+    check(w.ctl("status", address="127.0.0.1:%d" % port).returncode == 0, "and the port has")
+    until("it is said who had to go", lambda: w.lines("a newer caller takes its place"))
+    check(len(w.lines("takes its place")) < 60, "not a line for each")
+    return calls, port
+
+
+def crowd(w):
+    """An agent joins from an address full of callers that say nothing."""
+    calls, port = silent(w, 600)
+    w.write("b.yaml", json.dumps({"coordinator": "127.0.0.1:%d" % port, "node": "beta", "state_dir": w.path("shm"),
+                                  "devices": [{"speed": 0.5, "memory": "64MiB"}]}))
+    b = w.spawn("hspmd-worker", "b.yaml", "agent.log")
+    until("the agent is up", lambda: re.search(r"^beta +live", w.ctl("node", "list").stdout, re.M))
+    b.terminate()
+    check(b.wait(LIMIT) == 0, "the agent leaves")
     for s in calls:
         s.close()
-    until("it answers", lambda: w.ctl("status").returncode == 0)
-    check(len(w.lines("connections are the limit")) < 40, "not a line for each")
+
+
+def few(w):
+    """Fewer descriptors than callers."""
+    d = w.start(few=240)
+    check(w.lines("240 open files are allowed, so 96 connections instead of 2304"), "said at the start")
+    for s in silent(w, 100)[0]:
+        s.close()
     d.terminate()
     check(d.wait(LIMIT) == 0, "ends in order")
 
 
 def run(w):
     print("seed %d" % SEED)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(2048, hard)), hard))
     d = w.start()
     versions(w)
     garbage(w)
+    crowd(w)
     d.terminate()
     check(d.wait(LIMIT) == 0, "ends in order")
-    crowd(w)
+    few(w)
 
 
 if __name__ == "__main__":

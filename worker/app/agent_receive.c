@@ -70,7 +70,7 @@ enum hsp_status hsp_agent_net_open(struct hsp_agent_shell *s, const struct hsp_n
         .on_open = on_open, .on_frame = on_frame, .on_close = on_close};
     struct hsp_net_config cfg;
     hsp_net_defaults(&cfg);
-    cfg.max_conns = 4 * HSP_NODE_DEVICES; /* also those that are being closed */
+    cfg.places[HSP_POOL_OWN] = 4 * HSP_NODE_DEVICES; /* also of those that dial again */
     cfg.keys = *keys;
     s->arena = hsp_arena_new(ARENA_BYTES);
     if (s->arena == NULL) {

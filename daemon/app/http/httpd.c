@@ -1,7 +1,7 @@
 /* The happy path: the descriptor of libmicrohttpd's epoll set is readable, MHD_run answers.
  * Possible failure modes: the address is taken (hsp_httpd_open says so), a caller that says nothing
- * (its timeout, checked by the timer), one that says it byte by byte (sweep), too many callers
- * (they wait in the backlog). */
+ * (its timeout, checked by the timer), one that says it byte by byte (sweep), too many callers (the
+ * oldest goes, first of the address that has a quarter of all). */
 #include "daemon/app/http/httpd.h"
 
 #include <errno.h>
@@ -12,16 +12,21 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "proto/base/check.h"
 #include "proto/net/addr.h"
+#include "proto/net/strangers.h"
 
 #define MAX_TEXT    ((size_t)32 << 20) /* 16,384 nodes with 16 devices each */
 #define MAX_CALLERS 64u
+#define MAX_ENDING \
+    32u /* more, whose places others have: MHD accepts ten at a time, then ends these */
 #define MAX_REQUEST ((size_t)16 << 10)
 #define IDLE_S      10u
 #define REQUEST_MS  30000u /* a request is whole after this, however slow its bytes come */
 
 struct caller {
-    int fd; /* MHD's; -1: free */
+    int fd;      /* MHD's; -1: free */
+    uint32_t at; /* among the strangers; HSP_NO_STRANGER: it has lost its place */
     uint64_t since_ms;
 };
 
@@ -33,7 +38,11 @@ struct hsp_httpd {
     uv_timer_t timer;
     int n_handles;
     char name[320];
-    struct caller callers[MAX_CALLERS];
+    struct caller callers[MAX_CALLERS + MAX_ENDING];
+    uint32_t n_strangers;
+    uint64_t n_arrived;
+    struct hsp_stranger stranger[MAX_CALLERS];
+    struct caller *who[MAX_CALLERS]; /* parallel */
     void (*closed)(void *ctx);
 };
 
@@ -90,22 +99,54 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
     return done;
 }
 
+/* The caller gives its place up. */
+static void leave(struct hsp_httpd *h, struct caller *x)
+{
+    if (x->at != HSP_NO_STRANGER) {
+        uint32_t last = --h->n_strangers;
+        h->stranger[x->at] = h->stranger[last];
+        h->who[x->at] = h->who[last];
+        h->who[x->at]->at = x->at;
+        x->at = HSP_NO_STRANGER;
+    }
+}
+
+/* Gives @x, which comes @from there, a place; who had it is shut, and MHD ends it in its next turn. */
+static void take_place(struct hsp_httpd *h, struct caller *x, struct hsp_source from)
+{
+    uint32_t i = hsp_strangers_victim(h->stranger, h->n_strangers, MAX_CALLERS, &from);
+    if (i != HSP_NO_STRANGER) {
+        (void)shutdown(h->who[i]->fd, SHUT_RDWR); /* if it is connected still */
+        leave(h, h->who[i]);
+    }
+    HSP_ASSERT(h->n_strangers < MAX_CALLERS);
+    x->at = h->n_strangers++;
+    h->stranger[x->at] = (struct hsp_stranger){.from = from, .since = h->n_arrived++};
+    h->who[x->at] = x;
+}
+
 static void on_connection(void *arg, struct MHD_Connection *c, void **mine,
                           enum MHD_ConnectionNotificationCode code)
 {
     struct hsp_httpd *h = arg;
     const union MHD_ConnectionInfo *fd =
         MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
-    for (uint32_t i = 0; code == MHD_CONNECTION_NOTIFY_STARTED && i < MAX_CALLERS; i++) {
-        if (h->callers[i].fd < 0 && fd != NULL) {
-            h->callers[i] = (struct caller){fd->connect_fd, uv_now(h->timer.loop)};
-            *mine = &h->callers[i];
-            break;
-        }
+    const union MHD_ConnectionInfo *peer =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    struct caller *x = *mine;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED && x != NULL) {
+        leave(h, x);
+        x->fd = -1;
     }
-    if (code == MHD_CONNECTION_NOTIFY_CLOSED && *mine != NULL) {
-        ((struct caller *)*mine)->fd = -1;
+    if (code != MHD_CONNECTION_NOTIFY_STARTED || fd == NULL || peer == NULL) {
+        return; /* MHD has both */
     }
+    for (x = h->callers; x->fd >= 0; x++) { /* MHD has no more connections than this table */
+        HSP_ASSERT(x < h->callers + MAX_CALLERS + MAX_ENDING - 1);
+    }
+    *x = (struct caller){fd->connect_fd, HSP_NO_STRANGER, uv_now(h->timer.loop)};
+    take_place(h, x, hsp_source_of_ip(peer->client_addr));
+    *mine = x;
 }
 
 /* The next request on the same connection has its own time. */
@@ -125,7 +166,7 @@ static void on_completed(void *arg, struct MHD_Connection *c, void **request,
 static void sweep(struct hsp_httpd *h)
 {
     uint64_t now = uv_now(h->timer.loop);
-    for (uint32_t i = 0; i < MAX_CALLERS; i++) {
+    for (uint32_t i = 0; i < MAX_CALLERS + MAX_ENDING; i++) {
         if (h->callers[i].fd >= 0 && now - h->callers[i].since_ms > REQUEST_MS) {
             (void)shutdown(h->callers[i].fd, SHUT_RDWR); /* MHD reads the end and closes */
         }
@@ -192,10 +233,10 @@ static enum hsp_status start(struct hsp_httpd *h, const char *address, struct hs
     flags |= at.ss_family == AF_INET6 ? MHD_USE_IPv6 : 0u;
     h->mhd = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, h, MHD_OPTION_EXTERNAL_LOGGER, quiet, NULL,
-        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&at, MHD_OPTION_CONNECTION_LIMIT, MAX_CALLERS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, MAX_REQUEST, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        h, MHD_OPTION_END);
+        MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&at, MHD_OPTION_CONNECTION_LIMIT,
+        MAX_CALLERS + MAX_ENDING, MHD_OPTION_CONNECTION_MEMORY_LIMIT, MAX_REQUEST,
+        MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S, MHD_OPTION_NOTIFY_CONNECTION, on_connection, h,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_END);
     if (h->mhd == NULL) {
         return hsp_err_set(err, HSP_EIO, errno, "%s", h->name);
     }
@@ -225,7 +266,7 @@ enum hsp_status hsp_httpd_open(uv_loop_t *loop, const char *address,
     }
     h->calls = calls;
     h->ctx = ctx;
-    for (uint32_t i = 0; i < MAX_CALLERS; i++) {
+    for (uint32_t i = 0; i < MAX_CALLERS + MAX_ENDING; i++) {
         h->callers[i].fd = -1;
     }
     (void)uv_timer_init(loop, &h->timer); /* cannot fail */

@@ -3,7 +3,8 @@
  * Role:    app.c opens it; a caller never changes anything, so there are no keys.
  * Purity:  shell (libmicrohttpd on the libuv loop, no threads).
  * Threads: the loop thread.
- * Bounds:  64 connections, 16 KiB of request each, 10 s without a word.
+ * Bounds:  64 connections (strangers.h says who goes for a newer one), 16 KiB of request each,
+ *          10 s without a word.
  */
 #ifndef HSP_HTTPD_H
 #define HSP_HTTPD_H

@@ -13,6 +13,7 @@ enum hsp_caller_kind { HSP_CALLER_NEW, HSP_CALLER_AGENT, HSP_CALLER_ADMIN };
 struct hsp_caller {
     uint32_t conn; /* 0: free */
     enum hsp_caller_kind kind;
+    bool local; /* came by the socket */
     bool may_join, may_command;
     uint32_t echoes; /* answered */
     char name[96];

@@ -4,7 +4,9 @@ daemonapp_tests = \
   tests/unit/daemon/app/epoch_package_test \
   tests/unit/daemon/app/event_line_test \
   tests/unit/daemon/app/hspmdd_dies_test \
+  tests/unit/daemon/app/httpd_test \
   tests/unit/daemon/app/job_record_test \
+  tests/unit/daemon/app/places_test \
   tests/unit/daemon/app/plan_request_test \
   tests/unit/daemon/app/prometheus_test \
   tests/unit/daemon/app/status_doc_test \
@@ -21,7 +23,9 @@ tests_unit_daemon_app_app_tests_SOURCES = \
   tests/unit/daemon/app/epoch_package_test.c \
   tests/unit/daemon/app/event_line_test.c \
   tests/unit/daemon/app/hspmdd_dies_test.c \
+  tests/unit/daemon/app/httpd_test.c \
   tests/unit/daemon/app/job_record_test.c \
+  tests/unit/daemon/app/places_test.c \
   tests/unit/daemon/app/plan_request_test.c \
   tests/unit/daemon/app/prometheus_test.c \
   tests/unit/daemon/app/status_doc_test.c \

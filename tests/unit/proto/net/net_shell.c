@@ -8,7 +8,7 @@ static void on_open(void *ctx, uint32_t conn, const struct hsp_net_peer *peer)
 {
     struct shell *s = ctx;
     s->n_open++;
-    s->conn = conn;
+    s->conn = s->opened = conn;
     s->role = peer->role;
     s->uid = peer->uid;
     s->last_listener = peer->listener;
@@ -101,6 +101,7 @@ struct hsp_net_config config(void)
     struct hsp_net_config c;
     hsp_net_defaults(&c);
     c.flush_ms = 300;
+    c.places[HSP_POOL_OWN] = c.places[HSP_POOL_STRANGERS] = c.places[HSP_POOL_VISITORS] = 32;
     return c;
 }
 

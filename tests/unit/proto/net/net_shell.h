@@ -11,6 +11,7 @@ struct shell {
     bool echo, done;
     unsigned n_open, n_frames, n_close, n_refuse;
     uint32_t conn; /* last opened or closed */
+    uint32_t opened;
     enum hsp_net_role role;
     uid_t uid;
     struct hsp_err why; /* of the last close or refusal */

@@ -1,11 +1,13 @@
 /* Accepted connections against the blocking client and against raw sockets that misbehave. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -219,13 +221,36 @@ static void test_loopback_only_without_keys(void **state)
 
 /* ---- raw sockets that misbehave ---- */
 
-static int raw_to(const char *name)
+static void connect_raw(int fd, const char *name)
 {
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int64_t port = 0;
     assert_true(hsp_parse_i64(strchr(name, ':') + 1, &port));
     sa.sin_port = htons((uint16_t)port);
+    assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof sa), 0);
+}
+
+static int raw_to(const char *name)
+{
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    connect_raw(fd, name);
+    return fd;
+}
+
+static int raw_from(const char *host, const char *name)
+{
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(host)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&sa, sizeof sa), 0);
+    connect_raw(fd, name);
+    return fd;
+}
+
+static int local_to(const char *path)
+{
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    (void)snprintf(sa.sun_path, sizeof sa.sun_path, "%s", path + strlen("unix:"));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof sa), 0);
     return fd;
 }
@@ -477,34 +502,155 @@ static void test_drop_flushes(void **state)
     shell_close(&s);
 }
 
-static void test_too_many(void **state)
+static bool ended(int fd)
+{
+    char b;
+    return recv(fd, &b, 1, MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EINTR);
+}
+
+/* Those who are let in stay, whoever comes; of those who say nothing the oldest go, first of the
+ * address that has its share. */
+static void test_strangers(void **state)
 {
     (void)state;
     struct shell s;
     struct hsp_net_config c = config();
-    int fd[4];
-    char b;
-    c.max_conns = 2;
+    struct hsp_err err;
+    int fd[20], other;
+    c.places[HSP_POOL_STRANGERS] = 16;
+    c.places[HSP_POOL_AGENTS] = 2;
     shell_open(&s, &c);
     shell_listen(&s, "127.0.0.1:0");
-    for (int i = 0; i < 4; i++) {
+    uint32_t in[2];
+    for (int i = 0; i < 3; i++) {
+        fd[i] = raw_to(s.port);
+        RUN_UNTIL(&s, s.n_open == (unsigned)i + 1);
+        if (i < 2) {
+            in[i] = s.conn;
+            assert_ok(hsp_net_admit(s.net, s.conn, HSP_POOL_AGENTS, &err), &err);
+        }
+    }
+    assert_status(hsp_net_admit(s.net, s.conn, HSP_POOL_AGENTS, &err), HSP_ELIMIT);
+    assert_err(&err, HSP_ELIMIT, "2 connections are the limit");
+    other = raw_from("127.0.0.2", s.port);
+    RUN_UNTIL(&s, s.n_open == 4);
+    for (int i = 3; i < 20; i++) {
         fd[i] = raw_to(s.port);
     }
-    RUN_UNTIL(&s, s.n_open == 2 && s.n_refuse == 2);
-    assert_int_equal(s.why.code, HSP_ELIMIT);
-    assert_true(recv(fd[3], &b, 1, 0) <= 0);
-    uint32_t before = s.conn;
+    RUN_UNTIL(&s, s.n_open == 21 && s.n_close == 14); /* 18 came, 4 of one address stay */
+    assert_err(&s.why, HSP_ELIMIT,
+               "a newer caller takes its place: 16 callers at most, 4 from one address, may be "
+               "silent");
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(ended(fd[i]), i >= 2 && i < 16);
+    }
+    assert_false(ended(other));
+    assert_string_not_equal(hsp_net_name(s.net, in[0]), "closed");
+    assert_string_not_equal(hsp_net_name(s.net, in[1]), "closed");
+    /* a place that becomes free is used again, a number is not */
     close(fd[0]);
-    RUN_UNTIL(&s, s.n_close == 1);
+    RUN_UNTIL(&s, s.n_close == 15);
+    assert_ok(hsp_net_admit(s.net, s.opened, HSP_POOL_AGENTS, &err), &err);
+    assert_int_not_equal(s.opened, in[0]);
+    for (int i = 1; i < 20; i++) {
+        close(fd[i]);
+    }
+    close(other);
+    shell_close(&s);
+    assert_int_equal(s.n_close, s.n_open);
+}
+
+/* A crowd that says nothing, much larger than its places: who speaks is heard, by TCP with a key,
+ * and on the socket. */
+static void test_crowd(void **state)
+{
+    (void)state;
+    enum { CROWD = 300 };
+    char *dir = hsp_test_tmpdir(), path[300];
+    struct shell s;
+    struct hsp_net_config c = config_keys();
+    int fd[CROWD], more[CROWD];
+    (void)snprintf(path, sizeof path, "unix:%s/s", dir);
+    shell_open(&s, &c);
+    shell_listen(&s, path);
+    struct talk local = {.rounds = 1};
+    (void)snprintf(local.address, sizeof local.address, "%s", s.port);
+    shell_listen(&s, "127.0.0.1:0");
+    struct talk tls = {.rounds = 1, .keys = &c.keys, .role = HSP_ROLE_WORKER};
+    (void)snprintf(tls.address, sizeof tls.address, "%s", s.port);
+    for (int i = 0; i < CROWD; i++) {
+        fd[i] = raw_to(s.port);
+        more[i] = local_to(path);
+    }
+    run_talk(&s, &tls);
+    assert_ok(tls.st, &tls.err);
+    run_talk(&s, &local);
+    assert_ok(local.st, &local.err);
+    assert_true(s.n_refuse >= CROWD - 9); /* TLS: never open */
+    for (int i = 0; i < CROWD; i++) {
+        close(fd[i]);
+        close(more[i]);
+    }
+    shell_close(&s);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+/* No descriptor is left for who comes: a stranger gives its own up; where there is none, callers are
+ * sent away. libuv asks for callers until none is waiting, so each must go. */
+static void test_no_descriptors(void **state)
+{
+    (void)state;
+    enum { N = 4 };
+    struct shell s;
+    struct hsp_net_config c = config();
+    struct rlimit old, few;
+    struct hsp_err err;
+    int fd[2 * N];
+    c.places[HSP_POOL_AGENTS] = 1;
+    shell_open(&s, &c);
+    shell_listen(&s, "127.0.0.1:0");
+    for (int i = 0; i < 2 * N; i++) {
+        fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    }
+    close(s.loop.emfile_fd); /* with it libuv sends callers away by itself, and does not ask */
+    s.loop.emfile_fd = -1;
+    int next = dup(0);
+    close(next);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    few = (struct rlimit){(rlim_t)next + 1, old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int i = 0; i < N; i++) {
+        connect_raw(fd[i], s.port);
+    }
+    /* The last one too: the kernel says so before it looks whether anybody waits. */
+    RUN_UNTIL(&s, s.n_open == N && s.n_close == N);
+    assert_err(&s.why, HSP_EIO, "a descriptor was needed: Too many open files");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    close(fd[0]);
+    fd[0] = raw_to(s.port);
+    RUN_UNTIL(&s, s.n_open == N + 1);
+    assert_ok(hsp_net_admit(s.net, s.opened, HSP_POOL_AGENTS, &err), &err);
+    close(s.loop.emfile_fd);
+    s.loop.emfile_fd = -1;
+    next = dup(0);
+    close(next);
+    few.rlim_cur = (rlim_t)next;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (int i = N; i < 2 * N; i++) {
+        connect_raw(fd[i], s.port);
+    }
+    RUN_UNTIL(&s, s.n_refuse == N);
+    assert_err(&s.why, HSP_ELIMIT, "no descriptors are left; raise LimitNOFILE= or ulimit -n");
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
     int again = raw_to(s.port);
-    RUN_UNTIL(&s, s.n_open == 3);
-    assert_int_not_equal(s.conn, before); /* a slot is used again, a number is not */
-    for (int i = 1; i < 4; i++) {
+    RUN_UNTIL(&s, s.n_open == N + 2);
+    for (int i = 0; i < 2 * N; i++) {
+        assert_int_equal(ended(fd[i]), i != 0);
         close(fd[i]);
     }
     close(again);
     shell_close(&s);
-    assert_int_equal(s.n_close, 3);
 }
 
 HSP_TEST_FILE(net_test)
@@ -522,7 +668,9 @@ HSP_TEST_FILE(net_test)
         cmocka_unit_test(test_slow_tls),
         cmocka_unit_test(test_queue_is_bounded),
         cmocka_unit_test(test_drop_flushes),
-        cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_no_descriptors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

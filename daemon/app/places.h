@@ -1,0 +1,19 @@
+/* Shares the descriptors of hspmdd among the kinds of callers.
+ *
+ * Example: max_nodes 256. 576 places for agents (each may come back before its old connection has
+ * gone), 1024 for callers by TCP and 512 on the socket that have not said who they are, 64 for
+ * administrators by TCP and 128 on the socket. With fewer descriptors the strangers by TCP give
+ * theirs up first, down to 16; then all have less.
+ *
+ * Purity: pure.
+ */
+#ifndef HSP_PLACES_H
+#define HSP_PLACES_H
+#include "proto/net/net.h"
+
+/* What @max_nodes want. Returns how many places that are, at most HSP_NET_MAX_PLACES. */
+uint32_t hsp_places_wanted(uint32_t max_nodes, uint32_t ret[HSP_NET_POOLS]);
+/* Makes @places of so many, but at least one for each that wanted one. */
+void hsp_places_fit(uint32_t have, uint32_t places[HSP_NET_POOLS]);
+
+#endif

@@ -1,0 +1,37 @@
+#include "daemon/app/places.h"
+
+#include "tests/lib/testlib.h"
+
+static void fit(uint32_t max_nodes, uint32_t have, const uint32_t want[HSP_NET_POOLS])
+{
+    uint32_t p[HSP_NET_POOLS];
+    (void)hsp_places_wanted(max_nodes, p);
+    hsp_places_fit(have, p);
+    for (uint32_t i = 0; i < HSP_NET_POOLS; i++) {
+        assert_int_equal(p[i], want[i]);
+    }
+}
+
+static void descriptors_are_shared(void **state)
+{
+    (void)state;
+    uint32_t p[HSP_NET_POOLS];
+    assert_int_equal(hsp_places_wanted(256, p), 2304);
+    assert_int_equal(hsp_places_wanted(16384, p), HSP_NET_MAX_PLACES);
+    assert_true(p[HSP_POOL_AGENTS] > 16384);
+    /* own, strangers, visitors, agents, admins, local */
+    fit(256, 2304, (const uint32_t[]){0, 1024, 512, 576, 64, 128});
+    fit(256, 1304, (const uint32_t[]){0, 24, 512, 576, 64, 128});
+    fit(256, 648, (const uint32_t[]){0, 8, 256, 288, 32, 64});
+    fit(1, 10, (const uint32_t[]){0, 1, 6, 1, 1, 1});
+    /* those that the claim of ten thousand agents has */
+    (void)hsp_places_wanted(16384, p);
+    hsp_places_fit(10300 - 144, p);
+    assert_true(p[HSP_POOL_AGENTS] > 10000 - 100);
+}
+
+HSP_TEST_FILE(places_test)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(descriptors_are_shared)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
