@@ -21,8 +21,9 @@ static cJSON *parse(struct hsp_ctl *ctl, const char *line, size_t len)
     return o;
 }
 
-/* "12:00:01.250 notice   switch.end job a: epoch 3 runs from step 40 (loss of w2/0)" */
-static void event_line(struct hsp_ctl *ctl, const char *line, size_t len)
+/* "12:00:01.250 notice   switch.end job a: epoch 3 runs from step 40 (loss of w2/0)". What agents
+ * can have said stands behind the colon; type, job, node and actor before it. */
+void hsp_event_view(struct hsp_ctl *ctl, const char *line, size_t len)
 {
     cJSON *o = parse(ctl, line, len);
     if (o == NULL) {
@@ -31,18 +32,17 @@ static void event_line(struct hsp_ctl *ctl, const char *line, size_t len)
     const cJSON *data = cJSON_GetObjectItemCaseSensitive(o, "data");
     const char *ts = hsp_doc_text(o, "ts"), *t = strchr(ts, 'T');
     const char *job = hsp_doc_text(o, "job"), *node = hsp_doc_text(o, "node");
-    const char *cause = hsp_doc_text(data, "cause");
-    (void)fprintf(ctl->out, "%6.0f  %.12s  %-7s  %s%s%s%s%s: %s", hsp_doc_number(o, "seq"),
+    const char *cause = hsp_doc_text(data, "cause"), *actor = hsp_doc_text(data, "actor");
+    (void)fprintf(ctl->out, "%6.0f  %.12s  %-7s  %s%s%s%s%s%s%s: %s", hsp_doc_number(o, "seq"),
                   t != NULL ? t + 1 : ts, hsp_doc_text(o, "severity"), hsp_doc_text(o, "type"),
                   job[0] != '\0' ? " job " : "", job, node[0] != '\0' ? " node " : "", node,
-                  hsp_doc_text(o, "reason"));
+                  actor[0] != '\0' ? " by " : "", actor, hsp_doc_text(o, "reason"));
     if (hsp_doc_has(data, "switch_seconds")) {
         (void)fprintf(ctl->out, ", %.0f steps lost, switch %.3g s",
                       hsp_doc_number(data, "lost_steps"), hsp_doc_number(data, "switch_seconds"));
     }
-    const char *actor = hsp_doc_text(data, "actor");
-    (void)fprintf(ctl->out, "%s%s%s%s%s\n", cause[0] != '\0' ? " (" : "", cause,
-                  cause[0] != '\0' ? ")" : "", actor[0] != '\0' ? " by " : "", actor);
+    (void)fprintf(ctl->out, "%s%s%s\n", cause[0] != '\0' ? " (" : "", cause,
+                  cause[0] != '\0' ? ")" : "");
     cJSON_Delete(o);
 }
 
@@ -159,12 +159,13 @@ static int feed(struct hsp_ctl *ctl, uint16_t type, const char *head, line_fn *f
 int hsp_cmd_events(struct hsp_ctl *ctl)
 {
     return feed(ctl, HSP_MSG_EVENTS, NULL,
-                ctl->format == HSP_FORMAT_JSONL ? json_line : event_line);
+                ctl->format == HSP_FORMAT_JSONL ? json_line : hsp_event_view);
 }
 
 int hsp_cmd_logs(struct hsp_ctl *ctl)
 {
-    return feed(ctl, HSP_MSG_LOGS, NULL, ctl->format == HSP_FORMAT_JSONL ? json_line : event_line);
+    return feed(ctl, HSP_MSG_LOGS, NULL,
+                ctl->format == HSP_FORMAT_JSONL ? json_line : hsp_event_view);
 }
 
 int hsp_cmd_metrics(struct hsp_ctl *ctl)

@@ -5,6 +5,8 @@
 #define HSP_CMD_FEED_H
 #include "daemon/ctl/command.h"
 
+/* Prints a line of the events as a line of text. A line that is no JSON is a flaw. */
+void hsp_event_view(struct hsp_ctl *ctl, const char *line, size_t len);
 /* Prints a line of the metrics as a line of the table. A line that is no JSON is a flaw. */
 void hsp_metric_view(struct hsp_ctl *ctl, const char *line, size_t len);
 

@@ -1,8 +1,10 @@
 #include "daemon/ctl/ctl.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 #include "daemon/planner/figure.h"
+#include "proto/base/str.h"
 
 static enum hsp_exit exit_of(enum hsp_status st)
 {
@@ -24,7 +26,9 @@ static enum hsp_exit exit_of(enum hsp_status st)
 
 int hsp_ctl_fail(struct hsp_ctl *ctl, const struct hsp_err *err)
 {
-    (void)fprintf(ctl->msg, "hspmdctl: %s\n", err->msg);
+    char text[8 * sizeof err->msg]; /* hspmdd's words may be those of agents */
+    (void)hsp_str_show(text, sizeof text, err->msg, strlen(err->msg), false);
+    (void)fprintf(ctl->msg, "hspmdctl: %s\n", text);
     ctl->told = true;
     return (int)exit_of(err->code);
 }

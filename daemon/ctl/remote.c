@@ -105,6 +105,20 @@ enum hsp_status hsp_remote_send(struct hsp_remote *r, struct hsp_msg *m, struct 
     return st;
 }
 
+/* The text of an answer, in which agents may have had their say: in JSON, what a terminal would obey
+ * stands in strings only, where its code means the same. NULL: no memory. */
+static const char *shown(struct hsp_arena *arena, const struct hsp_frame *f, size_t *ret_len)
+{
+    const char *text = f->blob != NULL ? (const char *)f->blob : "";
+    size_t len = f->head.blob_len, n = hsp_str_show(NULL, 0, text, len, true);
+    char *copy = hsp_arena_alloc(arena, n + 1);
+    if (copy != NULL) {
+        (void)hsp_str_show(copy, n + 1, text, len, true);
+        *ret_len = n;
+    }
+    return copy;
+}
+
 static enum hsp_status take_reply(struct hsp_remote *r, const struct hsp_frame *f, const char **ret,
                                   size_t *ret_len, bool *ret_more, struct hsp_err *err)
 {
@@ -118,13 +132,11 @@ static enum hsp_status take_reply(struct hsp_remote *r, const struct hsp_frame *
     if (st != HSP_OK) {
         return st;
     }
-    const char *text =
-        hsp_arena_strndup(arena, f->blob != NULL ? (const char *)f->blob : "", f->head.blob_len);
-    if (text == NULL) {
+    *ret = shown(arena, f, ret_len);
+    if (*ret == NULL) {
+        *ret = "";
         return hsp_err_nomem(err, "the answer");
     }
-    *ret = text;
-    *ret_len = f->head.blob_len;
     *ret_more = m.u.reply.more;
     if (m.u.reply.status != 0) {
         int code = m.u.reply.status < 1000 ? -(int)m.u.reply.status : HSP_EPROTO;
@@ -185,10 +197,39 @@ enum hsp_status hsp_remote_ask_json(struct hsp_ctl *ctl, struct hsp_msg *m, cons
     return hsp_doc_parse(*ret_text, len, ret, err);
 }
 
+/* Makes all strings below @o fit for one line of a terminal; of a plan in YAML for several. False: no
+ * memory. */
+static bool show_strings(cJSON *o)
+{
+    bool ok = true;
+    for (cJSON *v = o; ok && v != NULL; v = v->next) {
+        if (!cJSON_IsString(v)) {
+            ok = show_strings(v->child); /* as deep as the parser went, at most */
+            continue;
+        }
+        bool lines = v->string != NULL && strcmp(v->string, "plan_yaml") == 0;
+        size_t len = strlen(v->valuestring), n = hsp_str_show(NULL, 0, v->valuestring, len, lines);
+        char *text = n != len ? malloc(n + 1) : NULL;
+        if (text != NULL) {
+            (void)hsp_str_show(text, n + 1, v->valuestring, len, lines);
+            ok = cJSON_SetValuestring(v, text) != NULL;
+            free(text);
+        } else {
+            ok = n == len;
+        }
+    }
+    return ok;
+}
+
 enum hsp_status hsp_doc_parse(const char *text, size_t len, cJSON **ret, struct hsp_err *err)
 {
     errno = 0; /* cJSON does not say why it gave up; malloc does */
     *ret = cJSON_ParseWithLength(text, len);
+    if (!show_strings(*ret)) {
+        cJSON_Delete(*ret);
+        *ret = NULL;
+        errno = ENOMEM;
+    }
     return *ret != NULL      ? HSP_OK
            : errno == ENOMEM ? hsp_err_nomem(err, "the answer")
                              : hsp_err_set(err, HSP_EPROTO, 0, "hspmdd's answer is not JSON");

@@ -223,7 +223,7 @@ static size_t utf8_lead(uint8_t c, uint32_t *ret)
 
 /* Bytes of the character that @s[0..len) begins with, len > 0. 0: none does; *@ret_part: but one
  * might if there were more. */
-static size_t utf8_char(const uint8_t *s, size_t len, bool *ret_part)
+static size_t utf8_char(const uint8_t *s, size_t len, bool *ret_part, uint32_t *ret)
 {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     uint32_t v;
@@ -232,14 +232,16 @@ static size_t utf8_char(const uint8_t *s, size_t len, bool *ret_part)
         v = v << 6 | (s[k++] & 0x3f);
     }
     *ret_part = k == len && k < n;
+    *ret = v;
     return k == n && v >= least[n] && v <= 0x10ffff && v >> 11 != 0x1b ? n : 0;
 }
 
 bool hsp_utf8_valid(const uint8_t *s, size_t len)
 {
     bool part;
+    uint32_t c;
     for (size_t i = 0, n; i < len; i += n) {
-        n = s[i] < 0x80 ? 1 : utf8_char(s + i, len - i, &part);
+        n = s[i] < 0x80 ? 1 : utf8_char(s + i, len - i, &part, &c);
         if (n == 0) {
             return false;
         }
@@ -252,12 +254,54 @@ void hsp_utf8_mend(char *s)
     size_t len = strlen(s);
     for (size_t i = 0, n; i < len; i += n) {
         bool part;
-        n = utf8_char((const uint8_t *)s + i, len - i, &part);
+        uint32_t c;
+        n = utf8_char((const uint8_t *)s + i, len - i, &part, &c);
         if (n == 0) {
             s[i] = part ? '\0' : '?';
             n = part ? len - i : 1;
         }
     }
+}
+
+/* Whether a terminal does something else with @c than to show it in its place. */
+static bool unseen(uint32_t c)
+{
+    static const uint32_t range[][2] = {
+        {0, 0x1f},        {0x7f, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},   {0x180e, 0x180e},
+        {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}};
+    bool in = false;
+    for (size_t i = 0; i < sizeof range / sizeof range[0]; i++) {
+        in = in || (c >= range[i][0] && c <= range[i][1]);
+    }
+    return in;
+}
+
+size_t hsp_str_show(char *dst, size_t cap, const char *s, size_t len, bool lines)
+{
+    size_t all = 0, end = 0;
+    for (size_t i = 0, n; i < len; i += n) {
+        char code[8];
+        const char *from = s + i;
+        bool part;
+        uint32_t c;
+        n = utf8_char((const uint8_t *)from, len - i, &part, &c);
+        size_t k = n;
+        if (n == 0 || (unseen(c) && !(lines && (c == '\n' || c == '\t')))) {
+            (void)snprintf(code, sizeof code, "\\u%04x", n == 0 ? 0xfffdu : c);
+            from = code;
+            k = strlen(code);
+            n = n == 0 ? 1 : n;
+        }
+        if (end == all && all + k < cap) { /* what does not fit ends it */
+            memcpy(dst + end, from, k);
+            end += k;
+        }
+        all += k;
+    }
+    if (cap > 0) {
+        dst[end] = '\0';
+    }
+    return all;
 }
 
 void hsp_str_printf(char *dst, size_t size, const char *fmt, ...)

@@ -10,6 +10,7 @@
 
 #include "proto/base/check.h"
 #include "proto/base/size.h"
+#include "proto/base/str.h"
 
 /* Time, level, module, text: a cut line and what stands before it. */
 #define STAMPED (HSP_LOG_LINE + 96)
@@ -105,25 +106,6 @@ bool hsp_log_parse_level(const char *s, enum hsp_log_level *ret)
     return false;
 }
 
-/* Copies @s with control bytes as \xNN; cut at @cap. */
-static void escape(const char *s, char *out, size_t cap)
-{
-    static const char hex[] = "0123456789abcdef";
-    size_t n = 0;
-    for (; *s != 0 && n + 5 <= cap; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c >= 0x20 && c != 0x7f) {
-            out[n++] = (char)c;
-        } else {
-            out[n++] = '\\';
-            out[n++] = 'x';
-            out[n++] = hex[c >> 4];
-            out[n++] = hex[c & 15];
-        }
-    }
-    out[n] = 0;
-}
-
 static void write_all(int fd, const char *p, size_t n)
 {
     while (n > 0) {
@@ -147,7 +129,7 @@ static void log_line(struct hsp_logger *l, enum hsp_log_level level, const char 
         return;
     }
     (void)vsnprintf(raw, sizeof raw, fmt, ap);
-    escape(raw, text, sizeof text);
+    (void)hsp_str_show(text, sizeof text, raw, strlen(raw), false); /* cut on purpose */
     struct timespec now;
     struct tm tm;
     clock_gettime(CLOCK_REALTIME, &now);

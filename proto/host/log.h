@@ -6,8 +6,8 @@
  * Ownership: one hsp_log per program, passed on; no global but for a failing assertion.
  * Bounds:    a line is cut at HSP_LOG_LINE bytes; the ring holds HSP_LOG_RING lines.
  * Form:      "<5>module: text" when the descriptor is the journal, else
- *            "2026-03-01T12:00:00.123Z notice module: text". Control bytes (which may come from a
- *            peer) are shown as \xNN: one call is one line.
+ *            "2026-03-01T12:00:00.123Z notice module: text". What may come from a peer and is no
+ *            visible character is shown by its code (hsp_str_show): one call is one line.
  */
 #ifndef HSP_LOG_H
 #define HSP_LOG_H

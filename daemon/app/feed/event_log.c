@@ -68,14 +68,14 @@ static void to_log(struct hsp_app *a, const struct hsp_fact *f, const char *job)
     if (f->node != NULL && f->node[0] != '\0') {
         hsp_buf_printf(&b, " node %s", f->node);
     }
-    if (f->reason != NULL && f->reason[0] != '\0') {
+    if (f->actor != NULL && f->actor[0] != '\0') {
+        hsp_buf_printf(&b, " by %s", f->actor);
+    }
+    if (f->reason != NULL && f->reason[0] != '\0') { /* behind the colon: agents may say it */
         hsp_buf_printf(&b, ": %s", f->reason);
     }
     if (f->cause != NULL && f->cause[0] != '\0') {
         hsp_buf_printf(&b, " (%s)", f->cause);
-    }
-    if (f->actor != NULL && f->actor[0] != '\0') {
-        hsp_buf_printf(&b, " by %s", f->actor);
     }
     hsp_log(a->log, levels[f->severity], "event", "%s", hsp_buf_cstr(&b));
     hsp_buf_fini(&b);
@@ -112,8 +112,8 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
 }
 
 /* All lines of a finished job, as its workers have them: fills the gaps of the time when we were
- * not there. What is no line of JSON with a step in front and an epoch behind, both of this job,
- * is passed over. */
+ * not there. Only the figures of a line are taken; what is no line of metrics of this job is passed
+ * over. */
 static void add_lines(struct hsp_app *a, const char *job, const struct hsp_msg *m)
 {
     const char *text = (const char *)m->blob, *end = text + m->blob_len;
@@ -121,14 +121,13 @@ static void add_lines(struct hsp_app *a, const char *job, const struct hsp_msg *
         const char *stop = memchr(text, '\n', (size_t)(end - text));
         size_t len = (size_t)((stop != NULL ? stop : end) - text);
         struct hsp_buf line;
-        uint64_t step, epoch;
+        struct hsp_msg figures;
         hsp_buf_init(&line, LINE_MAX_BYTES);
-        hsp_buf_append(&line, text, len);
-        const char *s = line.failed ? "" : hsp_buf_cstr(&line), *tail = strstr(s, ",\"epoch\":");
-        if (tail != NULL && sscanf(s, "{\"step\":%" SCNu64 ",", &step) == 1 &&
-            sscanf(tail, ",\"epoch\":%" SCNu64 "}", &epoch) == 1 && text[len - 1] == '}' &&
-            step <= m->u.finished.step && epoch != 0 && epoch <= m->epoch) {
-            (void)add_row(a, true, step, epoch, job, &line);
+        if (len <= LINE_MAX_BYTES && hsp_feed_metric_read(text, len, &figures) &&
+            figures.u.step.step <= m->u.finished.step && figures.epoch != 0 &&
+            figures.epoch <= m->epoch) {
+            (void)hsp_feed_metric_line(&figures, &line, NULL); /* add_row looks at it */
+            (void)add_row(a, true, figures.u.step.step, figures.epoch, job, &line);
         }
         hsp_buf_fini(&line);
         text += len + 1;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -129,13 +130,19 @@ bool hsp_epoch_line_read(const char *json, struct hsp_epoch_line *ret)
 /* The object as one line; deletes it. */
 static enum hsp_status put_line(cJSON *o, struct hsp_buf *out, struct hsp_err *err)
 {
-    char *line = cJSON_PrintUnformatted(o);
+    char *line = cJSON_PrintUnformatted(o), *shown = NULL;
     cJSON_Delete(o);
     if (line != NULL) {
-        hsp_buf_puts(out, line);
+        size_t len = strlen(line), n = hsp_str_show(NULL, 0, line, len, false);
+        shown = malloc(n + 1);
+        if (shown != NULL) {
+            (void)hsp_str_show(shown, n + 1, line, len, false);
+            hsp_buf_append(out, shown, n);
+        }
     }
-    bool ok = line != NULL && !out->failed;
+    bool ok = shown != NULL && !out->failed;
     cJSON_free(line);
+    free(shown);
     return ok ? HSP_OK : hsp_err_nomem(err, "a line of the feed");
 }
 
@@ -223,4 +230,27 @@ enum hsp_status hsp_feed_metric_line(const struct hsp_msg *m, struct hsp_buf *ou
     }
     hsp_buf_printf(out, ",\"epoch\":%" PRIu64 "}", m->epoch);
     return out->failed ? hsp_err_nomem(err, "a line of the metrics") : HSP_OK;
+}
+
+bool hsp_feed_metric_read(const char *line, size_t len, struct hsp_msg *ret)
+{
+    struct hsp_msg m = {.type = HSP_MSG_STEP, .u.step.val_loss = (double)NAN};
+    struct hsp_m_step *s = &m.u.step;
+    cJSON *o = cJSON_ParseWithLength(line, len);
+    const cJSON *step = cJSON_GetObjectItemCaseSensitive(o, "step");
+    const cJSON *epoch = cJSON_GetObjectItemCaseSensitive(o, "epoch");
+    bool ok = cJSON_IsNumber(step) && cJSON_IsNumber(epoch) && hsp_feed_number(o, "loss", &s->loss);
+    s->step = count(o, "step");
+    m.epoch = count(o, "epoch");
+    s->tokens = count(o, "tokens");
+    s->sequence = count(o, "sequence") <= UINT32_MAX ? (uint32_t)count(o, "sequence") : 0;
+    (void)hsp_feed_number(o, "val_loss", &s->val_loss); /* these may be missing */
+    (void)hsp_feed_number(o, "grad_norm", &s->grad_norm);
+    (void)hsp_feed_number(o, "lr", &s->lr);
+    (void)hsp_feed_number(o, "seconds", &s->seconds);
+    cJSON_Delete(o);
+    if (ok) {
+        *ret = m;
+    }
+    return ok;
 }

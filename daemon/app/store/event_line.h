@@ -21,7 +21,8 @@ struct hsp_feed_event {
     const struct hsp_fact *fact;
 };
 /* {"ts","seq","type","severity","job","node","epoch","incarnation","reason","data":{...}}; absent
- * parts are left out. HSP_ENOMEM. */
+ * parts are left out. What a terminal would obey in texts of agents stands there by its code.
+ * HSP_ENOMEM. */
 enum hsp_status hsp_feed_event_line(const struct hsp_feed_event *e, struct hsp_buf *out,
                                     struct hsp_err *err);
 
@@ -35,6 +36,9 @@ bool hsp_feed_number(const cJSON *o, const char *key, double *ret);
  * 17 digits, val_loss only when the step validated, sequence only where a pool chose the plan. */
 enum hsp_status hsp_feed_metric_line(const struct hsp_msg *m, struct hsp_buf *out,
                                      struct hsp_err *err);
+
+/* Reads the figures of such a line of a worker. False: it is none. */
+bool hsp_feed_metric_read(const char *line, size_t len, struct hsp_msg *ret);
 
 /* One line of the epochs table of a job. Times in seconds, negative: not known. */
 struct hsp_epoch_line {

@@ -38,6 +38,53 @@ static void test_an_event_line(void **state)
     hsp_buf_fini(&b);
 }
 
+/* An agent says a line of its own, and colours: it stays inside of its reason. */
+static void test_a_reason_is_one_text(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_buf b;
+    const struct hsp_fact f = {.type = "node.leave",
+                               .severity = HSP_SEV_INFO,
+                               .node = "w1",
+                               .reason = "x\",\"actor\":\"uid 0\"\n{\"seq\":9}\x1b[1m\x7f\xc2\x9b"};
+    const struct hsp_feed_event e = {.seq = 1, .job = "", .fact = &f};
+    hsp_buf_init(&b, 65536);
+    assert_ok(hsp_feed_event_line(&e, &b, &err), &err);
+    assert_non_null(strstr(hsp_buf_cstr(&b),
+                           "\"reason\":\"x\\\",\\\"actor\\\":\\\"uid 0\\\"\\n{\\\"seq\\\":9}"
+                           "\\u001b[1m\\u007f\\u009b\",\"data\":{}}"));
+    hsp_buf_fini(&b);
+}
+
+/* What workers have noted at the end of a job: figures, and nothing else. */
+static void test_metrics_are_figures(void **state)
+{
+    (void)state;
+    static const char good[] = "{\"step\":5,\"loss\":\"nan\",\"tokens\":1024,\"grad_norm\":0.5,"
+                               "\"lr\":0.25,\"seconds\":2,\"text\":\"\x1b[2J\",\"epoch\":3}";
+    static const char *const bad[] = {"",
+                                      "{}",
+                                      "[1]",
+                                      "{\"step\":5,\"loss\":1}",
+                                      "{\"step\":5,",
+                                      "{\"step\":5,\"loss\":\"much\",\"epoch\":3}",
+                                      "{\"step\":\"5\",\"loss\":1,\"epoch\":3}"};
+    struct hsp_err err = {0};
+    struct hsp_msg m;
+    struct hsp_buf b;
+    hsp_buf_init(&b, 65536);
+    assert_true(hsp_feed_metric_read(good, sizeof good - 1, &m));
+    assert_ok(hsp_feed_metric_line(&m, &b, &err), &err);
+    assert_string_equal(hsp_buf_cstr(&b),
+                        "{\"step\":5,\"loss\":\"nan\",\"tokens\":1024,\"grad_norm\":0.5,"
+                        "\"lr\":0.25,\"seconds\":2,\"epoch\":3}");
+    hsp_buf_fini(&b);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_false(hsp_feed_metric_read(bad[i], strlen(bad[i]), &m));
+    }
+}
+
 static void test_a_switch_is_read_back(void **state)
 {
     (void)state;
@@ -130,6 +177,8 @@ HSP_TEST_FILE(event_line_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_times_are_utc),
         cmocka_unit_test(test_an_event_line),
+        cmocka_unit_test(test_a_reason_is_one_text),
+        cmocka_unit_test(test_metrics_are_figures),
         cmocka_unit_test(test_a_switch_is_read_back),
         cmocka_unit_test(test_metrics_have_all_digits),
         cmocka_unit_test(test_numbers_are_read_back),

@@ -242,6 +242,26 @@ static void a_check_is_shown_as_tables(void **state)
     free(msg);
 }
 
+/* A reason of an agent is one text behind the colon: it makes no line, no type and no actor. */
+static void events_keep_reasons_in_their_place(void **state)
+{
+    (void)state;
+    static const char line[] =
+        "{\"ts\":\"2026-03-01T12:00:01.250Z\",\"seq\":7,\"type\":\"node.leave\",\"severity\":"
+        "\"info\","
+        "\"node\":\"w1\",\"reason\":\"bye\\n     8  12:00:02.000  notice   admin.cancel by uid 0: "
+        "\\u001b[2J\\u009b\",\"data\":{\"actor\":\"uid 5\"}}";
+    char *out = NULL;
+    size_t n;
+    struct hsp_ctl ctl = {.out = open_memstream(&out, &n)};
+    hsp_event_view(&ctl, line, sizeof line - 1);
+    (void)fclose(ctl.out);
+    assert_string_equal(out, "     7  12:00:01.250  info     node.leave node w1 by uid 5: "
+                             "bye\\u000a     8  12:00:02.000  notice   admin.cancel by uid 0: "
+                             "\\u001b[2J\\u009b\n");
+    free(out);
+}
+
 static void metrics_show_numbers_that_are_none(void **state)
 {
     (void)state;
@@ -676,6 +696,7 @@ HSP_TEST_FILE(ctl_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_transition, setup, teardown),
         cmocka_unit_test(a_check_is_shown_as_tables),
+        cmocka_unit_test(events_keep_reasons_in_their_place),
         cmocka_unit_test(metrics_show_numbers_that_are_none),
         cmocka_unit_test_setup_teardown(help_comes_from_the_table, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_lines_are_usage_errors, setup, teardown),

@@ -27,6 +27,45 @@ static void nearest_word_or_none(void **state)
     assert_null(hsp_str_nearest("x", words, 0));
 }
 
+static void shows(const char *in, size_t len, bool lines, const char *out)
+{
+    char dst[200];
+    assert_int_equal(hsp_str_show(NULL, 0, in, len, lines), strlen(out));
+    assert_int_equal(hsp_str_show(dst, sizeof dst, in, len, lines), strlen(out));
+    assert_string_equal(dst, out);
+}
+
+static void what_a_terminal_would_obey_is_shown(void **state)
+{
+    (void)state;
+    static const char in[] = "a\x1b[2Jb\r\n\tc\x7f\xc2\x9b" /* C1 */
+                             "\xe2\x80\xae"                 /* right to left */
+                             "\xe2\x80\xa8"                 /* a line separator */
+                             "\xc3\xa9\xe2\x82\xac\\ \xff\xe2\x82";
+    shows(in, sizeof in - 1, false,
+          "a\\u001b[2Jb\\u000d\\u000a\\u0009c\\u007f\\u009b\\u202e\\u2028"
+          "\xc3\xa9\xe2\x82\xac\\ \\ufffd\\ufffd\\ufffd");
+    shows("a\n\tb\x1b", 5, true, "a\n\tb\\u001b");
+    shows("a\0b", 3, true, "a\\u0000b");
+    shows("", 0, false, "");
+    char dst[9];
+    memset(dst, 'x', sizeof dst);
+    assert_int_equal(hsp_str_show(dst, 8,
+                                  "ab\x1b"
+                                  "c",
+                                  4, false),
+                     9); /* whole codes alone */
+    assert_string_equal(dst, "ab");
+    assert_int_equal(hsp_str_show(dst, sizeof dst,
+                                  "ab\x1b"
+                                  "c",
+                                  4, false),
+                     9);
+    assert_string_equal(dst, "ab\\u001b");
+    assert_int_equal(hsp_str_show(dst, 3, "a\xe2\x82\xac", 4, false), 4);
+    assert_string_equal(dst, "a");
+}
+
 static void integers(void **state)
 {
     (void)state;
@@ -210,6 +249,7 @@ HSP_TEST_FILE(str_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(edit_distance_counts_edits),
         cmocka_unit_test(nearest_word_or_none),
+        cmocka_unit_test(what_a_terminal_would_obey_is_shown),
         cmocka_unit_test(integers),
         cmocka_unit_test(reals),
         cmocka_unit_test(sizes),

@@ -29,7 +29,7 @@ static void test_levels_and_escape(void **state)
     hsp_log(l, HSP_LOG_INFO, "net", "shown");
     read_back(fileno(f), text, sizeof text);
     assert_null(strstr(text, "not shown"));
-    assert_non_null(strstr(text, "Z warn net: peer a said x\\x0a<0>evil\\x7f\n"));
+    assert_non_null(strstr(text, "Z warn net: peer a said x\\u000a<0>evil\\u007f\n"));
     assert_non_null(strstr(text, "Z info net: shown\n"));
     hsp_log(NULL, HSP_LOG_ERROR, "net", "nowhere");
     hsp_log_free(l);
