@@ -1,8 +1,11 @@
 #include "daemon/cluster/attempt_advance.h"
 
+#include <stdlib.h>
+
 #include "daemon/cluster/attempt_end.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/keepers.h"
 #include "daemon/cluster/lookup.h"
@@ -80,6 +83,18 @@ static struct hsp_links links_of(const struct hsp_cl_epoch *e)
     return (struct hsp_links){n.shm / 2, n.local / 2, n.tls / 2, n.tcp / 2};
 }
 
+/* Who is to hold what from now on: only they are believed to have it. */
+static void note_holders(struct hsp_cluster *c, struct hsp_job_plan *p,
+                         const struct hsp_cl_epoch *e)
+{
+    uint32_t n = hsp_ci_lasting(e);
+    p->holder = p->holder != NULL ? p->holder : calloc(n, sizeof(*p->holder));
+    for (uint32_t i = 0; p->holder != NULL && i < n; i++) {
+        p->holder[i] = e->peers[i].incarnation;
+    }
+    c->failed = c->failed || p->holder == NULL;
+}
+
 static void go(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_cl_epoch *e = &j->att;
@@ -94,6 +109,7 @@ static void go(struct hsp_cluster *c, struct hsp_job *j)
         p->since = c->next_incarnation;
     }
     p->started = true;
+    note_holders(c, p, e);
     hsp_ci_store_plan(c, j, p);
     hsp_ci_store_job(c, j);
     struct hsp_fact *f =

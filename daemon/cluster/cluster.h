@@ -217,7 +217,8 @@ struct hsp_unreadable_event {
 struct hsp_event {
     hsp_msec now_ms; /* never decreases */
     enum hsp_event_type type;
-    uint32_t conn; /* not 0; never reused by the shell while the daemon lives */
+    uint32_t conn;            /* not 0; never reused by the shell while the daemon lives */
+    struct hsp_digest random; /* with HELLO: 128 random bits, drawn for this event; not 0 */
     union {
         const struct hsp_msg *msg;
         struct hsp_admin_event admin;

@@ -126,7 +126,7 @@ void hsp_cluster_check(const struct hsp_cluster *c)
     check_orders(c);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         const struct hsp_cluster_node *n = &c->nodes[i];
-        HSP_ASSERT(n->incarnation < c->next_incarnation);
+        HSP_ASSERT(n->incarnation < c->next_incarnation && n->same_since <= n->incarnation);
         HSP_ASSERT(n->state != HSP_NODE_LIVE || n->conn != 0);
         HSP_ASSERT(!hsp_ci_node_gone(n) || n->conn == 0);
         HSP_ASSERT(n->conn == 0 || hsp_ci_node_of_conn(c, n->conn) == n); /* I3 */

@@ -58,10 +58,13 @@ struct hsp_node_card {
 struct hsp_cluster_node {
     char name[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
     enum hsp_node_state state;
-    uint64_t incarnation;
-    uint32_t conn;          /* 0: not connected */
-    uint32_t protocol;      /* version that it and hspmdd talk */
-    hsp_msec last_ms;       /* heard */
+    uint64_t incarnation;     /* number: for order, and for people */
+    struct hsp_digest secret; /* the same on the wire, 0: of a row that has none */
+    struct hsp_digest before; /* the one before it: its agent may not have written the new one */
+    uint64_t same_since; /* the first incarnation in a row that each later one has proven to be */
+    uint32_t conn;       /* 0: not connected */
+    uint32_t protocol;   /* version that it and hspmdd talk */
+    hsp_msec last_ms;    /* heard */
     bool draining, leaving; /* by an admin; by itself */
     bool bye_sent, drained_told;
     char reason[160]; /* of the drain, or of the death */
@@ -152,8 +155,10 @@ struct hsp_cl_epoch {
 
 struct hsp_job_plan { /* a layout that may still be needed */
     uint64_t plan;
-    bool started;   /* an epoch with it may have written versions */
-    uint64_t since; /* incarnations below it were given before the layout was first begun */
+    bool started;     /* an epoch with it may have written versions */
+    uint64_t since;   /* incarnations below it were given before the layout was first begun */
+    uint64_t *holder; /* owned: [ranks and keepers] incarnations when it was begun last; NULL: not
+                         known */
     struct hsp_plan_info info; /* owned copy */
 };
 

@@ -369,21 +369,24 @@ static agent_call *const agent_calls[] = {
     [HSP_MSG_TRACED] = traced,
 };
 
-static void agent_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_cluster_node *n,
-                        const struct hsp_m_hello *m)
+static void agent_hello(struct hsp_cluster *c, const struct hsp_event *ev,
+                        const struct hsp_cluster_node *n)
 {
+    const struct hsp_m_hello *m = &ev->u.msg->u.hello;
     if (n != NULL && strcmp(m->node, n->name) != 0) { /* I3 */
-        hsp_ci_close(c, conn, "it said hello as another node");
+        hsp_ci_close(c, ev->conn, "it said hello as another node");
     } else {
-        hsp_ci_hello(c, conn, m);
+        hsp_ci_hello(c, ev->conn, m, ev->random);
     }
 }
 
-static void agent_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m)
+static void agent_msg(struct hsp_cluster *c, const struct hsp_event *ev)
 {
+    const struct hsp_msg *m = ev->u.msg;
+    uint32_t conn = ev->conn;
     struct hsp_cluster_node *n = hsp_ci_node_of_conn(c, conn);
     if (m->type == HSP_MSG_HELLO) {
-        agent_hello(c, conn, n, &m->u.hello);
+        agent_hello(c, ev, n);
         return;
     }
     if (n == NULL) {
@@ -410,12 +413,16 @@ enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *
         return hsp_err_set(err, HSP_EINVAL, 0,
                            "event before load, after a failure or from the past");
     }
+    if (ev->type == HSP_EV_MSG && ev->u.msg->type == HSP_MSG_HELLO &&
+        hsp_digest_is_zero(ev->random)) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "hello without random bits");
+    }
     begin(c, ev->now_ms);
     hsp_ci_forgive_stall(c);
     c->looked_ms = c->now_ms;
     switch (ev->type) {
     case HSP_EV_CONN_OPENED: break; /* nothing is known of it before its hello */
-    case HSP_EV_MSG: agent_msg(c, ev->conn, ev->u.msg); break;
+    case HSP_EV_MSG: agent_msg(c, ev); break;
     case HSP_EV_CONN_CLOSED: hsp_ci_conn_closed(c, ev->conn); break;
     case HSP_EV_TICK: hsp_ci_nodes_tick(c); break; /* W7: only now is silence silence */
     case HSP_EV_ADMIN: hsp_ci_admin(c, &ev->u.admin); break;

@@ -37,7 +37,7 @@ void hsp_ci_job_free(struct hsp_job *j)
     hsp_ci_epoch_fini(&j->att);
     hsp_ci_epoch_fini(&j->over);
     for (uint32_t i = 0; i < j->n_plans; i++) {
-        hsp_ci_info_fini(&j->plans[i].info);
+        hsp_ci_plan_fini(&j->plans[i]);
     }
     hsp_ci_info_fini(&j->result);
     free(j->plans);

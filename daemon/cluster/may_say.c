@@ -32,6 +32,12 @@ static bool is_asked(const struct hsp_cluster *c, const struct hsp_job *j,
     return j->state == HSP_JOB_SEALING && k != NULL && k->seal != 0;
 }
 
+/* Who speaks for @n has proven that it was that incarnation. */
+static bool was(const struct hsp_cluster_node *n, uint64_t incarnation)
+{
+    return incarnation >= n->same_since && incarnation <= n->incarnation;
+}
+
 /* A later incarnation of the node may tell what an earlier one has heard of its executors. */
 static bool may_tell(const struct hsp_cluster *c, const struct hsp_job *j,
                      const struct hsp_cluster_node *n, uint64_t epoch, bool heir)
@@ -40,7 +46,7 @@ static bool may_tell(const struct hsp_cluster *c, const struct hsp_job *j,
     bool may = false;
     if (hsp_ci_tellers(j, epoch, &p)) {
         for (uint32_t i = 0; i < p.n && (i == 0 || heir); i++) {
-            may = may || (p.node[i] == hsp_ci_index_of(c, n) && p.incarnation[i] <= n->incarnation);
+            may = may || (p.node[i] == hsp_ci_index_of(c, n) && was(n, p.incarnation[i]));
         }
     }
     return may;
@@ -120,7 +126,8 @@ bool hsp_ci_may_hold(const struct hsp_cluster *c, const struct hsp_job *j,
 {
     const struct hsp_job_plan *p = hsp_ci_plan(j, h->plan);
     return p != NULL && h->owner < p->info.n_ranks && h->version <= j->steps &&
-           hsp_ci_holder(&p->info, h->rank) == HSP_DEVICE(hsp_ci_index_of(c, n), h->device);
+           hsp_ci_holder(&p->info, h->rank) == HSP_DEVICE(hsp_ci_index_of(c, n), h->device) &&
+           (p->holder == NULL || was(n, p->holder[h->rank]));
 }
 
 static bool names(const struct hsp_plan_info *p, hsp_device_id d)

@@ -27,16 +27,9 @@
 #define LEAST_GBIT 1e-6
 #define MOST_GBIT  1e6
 
-static struct hsp_cluster_node *node_for(struct hsp_cluster *c, const char *name)
+static struct hsp_cluster_node *node_add(struct hsp_cluster *c, const char *name)
 {
-    uint32_t at;
-    if (hsp_map_get(&c->by_name, name, &at)) {
-        return &c->nodes[at];
-    }
-    if (c->n_nodes == HSP_MAX_NODES) {
-        return NULL;
-    }
-    struct hsp_cluster_node *n = hsp_ci_node_add(c, c->n_nodes);
+    struct hsp_cluster_node *n = c->n_nodes < HSP_MAX_NODES ? hsp_ci_node_add(c, c->n_nodes) : NULL;
     if (n != NULL) {
         (void)snprintf(n->name, sizeof(n->name), "%s", name);
     }
@@ -101,7 +94,7 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
                          const struct hsp_m_hello *m)
 {
     uint32_t at = hsp_ci_index_of(c, n);
-    bool seen[HSP_NODE_DEVICES] = {false};
+    bool seen[HSP_NODE_DEVICES] = {false}, gone = false;
     for (uint32_t i = 0; i < m->n_devices; i++) {
         const struct hsp_m_device *p = &m->devices[i];
         struct hsp_node_device *d = &n->dev[p->index];
@@ -144,9 +137,12 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
                                hsp_ci_printf(c, "%s/%u: device is gone", n->name, d));
             hsp_ci_lease(c, HSP_DEVICE(at, d), 0);
             n->dev[d].ask = HSP_ASK_NONE;
+            gone = true;
         }
     }
-    hsp_ci_store_all_leases(c);
+    if (gone) {
+        hsp_ci_store_all_leases(c);
+    }
 }
 
 /* A job that may still need this piece keeps the device for it; one that does not says so. */
@@ -193,7 +189,7 @@ static void welcome(struct hsp_cluster *c, struct hsp_cluster_node *n)
     struct hsp_msg m = {.type = HSP_MSG_WELCOME,
                         .u.welcome = {.protocol = n->protocol,
                                       .term = c->term,
-                                      .incarnation = n->incarnation,
+                                      .incarnation = n->secret,
                                       .heartbeat_ms = c->cfg.heartbeat_ms,
                                       .dead_ms = c->cfg.dead_ms,
                                       .address = c->cfg.address != NULL ? c->cfg.address : ""}};
@@ -224,12 +220,45 @@ static uint32_t n_computing(const struct hsp_cluster_node *n)
     return k;
 }
 
+static bool proves(const struct hsp_cluster_node *n, const struct hsp_m_hello *m)
+{
+    return !hsp_digest_is_zero(m->was) &&
+           (hsp_digest_equal(m->was, n->secret) || hsp_digest_equal(m->was, n->before));
+}
+
+/* Why it is not node @n who says @m; NULL: it is. */
+static const char *not_it(struct hsp_cluster *c, uint32_t conn, const struct hsp_cluster_node *n,
+                          const struct hsp_m_hello *m)
+{
+    if (!hsp_digest_is_zero(m->incarnation)) {
+        return !hsp_digest_equal(m->incarnation, n->secret)
+                   ? hsp_ci_printf(c, "its incarnation is not that of node %s", n->name)
+               : hsp_ci_node_gone(n) ? hsp_ci_printf(c, "incarnation %llu is dead: %s",
+                                                     (unsigned long long)n->incarnation, n->reason)
+                                     : NULL;
+    }
+    if (n->state == HSP_NODE_LIVE && n->conn != 0 && n->conn != conn) {
+        /* two nodes of one name would take each other's place for ever */
+        return hsp_ci_printf(c,
+                             "another agent of node %s is connected, from %s; each node needs a "
+                             "name of its own: set `node`",
+                             n->name, n->address);
+    }
+    if (!hsp_ci_node_gone(n) && !hsp_digest_is_zero(n->secret) && !proves(n, m)) {
+        return hsp_ci_printf(c,
+                             "node %s may still be there: an agent without its state folder "
+                             "joins when the node has been silent for %u ms",
+                             n->name, c->cfg.dead_ms);
+    }
+    return NULL;
+}
+
 /* NULL: refused and told. */
 static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
                                          const struct hsp_m_hello *m)
 {
     struct hsp_err err;
-    uint32_t common;
+    uint32_t common, at;
     if (hsp_protocol_agree(m->protocol_oldest, m->protocol, "the agent", "hspmdd", &common, &err) !=
         HSP_OK) { /* of a frame that says something else: not fenced, which would cost its state */
         hsp_ci_close(c, conn, hsp_ci_printf(c, "%s", err.msg));
@@ -243,26 +272,23 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
         hsp_ci_close(c, conn, "not a node name");
         return NULL;
     }
-    struct hsp_cluster_node *n = node_for(c, m->node);
-    if (n == NULL) {
+    struct hsp_cluster_node *n = hsp_map_get(&c->by_name, m->node, &at) ? &c->nodes[at] : NULL;
+    const char *no = n != NULL ? not_it(c, conn, n, m)
+                     : hsp_digest_is_zero(m->incarnation)
+                         ? NULL
+                         : hsp_ci_printf(c, "node %s is not known here", m->node);
+    if (no != NULL) {
+        refuse(c, conn, no);
+        return NULL;
+    }
+    if (n == NULL && c->n_nodes == HSP_MAX_NODES) {
         hsp_ci_close(c, conn, "too many nodes");
         return NULL;
     }
-    if (m->incarnation != 0 && (m->incarnation != n->incarnation || hsp_ci_node_gone(n))) {
-        refuse(c, conn,
-               hsp_ci_printf(c, "incarnation %llu is dead: %s", (unsigned long long)m->incarnation,
-                             n->reason));
-        return NULL;
+    n = n != NULL ? n : node_add(c, m->node);
+    if (n != NULL) {
+        n->protocol = common;
     }
-    if (m->incarnation == 0 && n->state == HSP_NODE_LIVE && n->conn != 0 && n->conn != conn) {
-        refuse(c, conn, /* two nodes of one name would take each other's place for ever */
-               hsp_ci_printf(c,
-                             "another agent of node %s is connected, from %s; each node needs a "
-                             "name of its own: set `node`",
-                             n->name, n->address));
-        return NULL;
-    }
-    n->protocol = common;
     return n;
 }
 
@@ -289,14 +315,15 @@ static void marks_hello(struct hsp_job *j, uint32_t node, bool anew)
     j->n_facts = left;
 }
 
-void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m)
+void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
+                  struct hsp_digest random)
 {
     struct hsp_cluster_node *n = identify(c, conn, m);
     if (n == NULL) {
         return;
     }
     uint32_t at = hsp_ci_index_of(c, n);
-    bool anew = m->incarnation == 0;
+    bool anew = hsp_digest_is_zero(m->incarnation), same = proves(n, m);
     if (anew && !hsp_ci_node_gone(n)) {
         hsp_ci_node_dead(c, n, "a new agent took its place");
     }
@@ -315,6 +342,9 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     hsp_ci_measure_hello(c, n, anew);
     if (anew) {
         n->incarnation = c->next_incarnation++;
+        n->same_since = same ? n->same_since : n->incarnation;
+        n->before = same ? n->secret : (struct hsp_digest){0, 0};
+        n->secret = random;
         hsp_ci_notes_free(n);
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
             n->dev[d] = (struct hsp_node_device){.speed = 1};

@@ -4,13 +4,21 @@
  * its data plane break, or when a new agent process says HELLO in its place. While the old agent
  * is connected and live, the new one is another node of the same name and is refused. Dead is
  * for ever for that incarnation: a HELLO that carries it is answered by FENCED. A closed
- * connection alone only makes a node suspect. */
+ * connection alone only makes a node suspect.
+ *
+ * An incarnation is 128 random bits, known to the agent and here. Nobody else can connect again
+ * under it. A new agent process proves by the incarnation before, which stands in its state
+ * folder, that it is the same node; only then does it take the place of a node that is not dead
+ * yet. Without that proof it is a new node of the name: its incarnations begin anew
+ * (same_since), and what it holds or tells of earlier epochs is not believed (may_say.h). */
 #ifndef HSP_MEMBERSHIP_H
 #define HSP_MEMBERSHIP_H
 #include "daemon/cluster/cluster_state.h"
 
-/* Takes in HELLO on @conn: a new incarnation, or one that connects again. */
-void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m);
+/* Takes in HELLO on @conn: a new incarnation, which is then @random, or one that connects
+ * again. */
+void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
+                  struct hsp_digest random);
 void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn);
 /* Moves silent nodes to SUSPECT and DEAD. */
 void hsp_ci_nodes_tick(struct hsp_cluster *c);

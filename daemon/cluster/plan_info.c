@@ -82,6 +82,13 @@ void hsp_ci_info_fini(struct hsp_plan_info *p)
     *p = (struct hsp_plan_info){0};
 }
 
+void hsp_ci_plan_fini(struct hsp_job_plan *p)
+{
+    hsp_ci_info_fini(&p->info);
+    free(p->holder);
+    p->holder = NULL;
+}
+
 hsp_device_id hsp_ci_holder(const struct hsp_plan_info *p, uint32_t rank)
 {
     if (rank < p->n_ranks) {

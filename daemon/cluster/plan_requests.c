@@ -82,7 +82,7 @@ void hsp_ci_drop_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan)
         if (j->plans[i].plan != plan) {
             continue;
         }
-        hsp_ci_info_fini(&j->plans[i].info);
+        hsp_ci_plan_fini(&j->plans[i]);
         memmove(&j->plans[i], &j->plans[i + 1], (j->n_plans - i - 1) * sizeof(*j->plans));
         j->n_plans--;
         struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_ERASE);

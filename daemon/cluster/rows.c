@@ -18,7 +18,7 @@
 
 #define MAX_PLANS      65536u /* of a job */
 #define ROW_VERSION    11     /* that is written */
-#define ROW_PAST       11     /* who may tell of epochs that are over */
+#define ROW_KNOWN      11     /* secrets of incarnations, and who may tell of what is over */
 #define ROW_TRUSTED    10     /* the trusted networks of epochs */
 #define ROW_CKPTS      9      /* which checkpoints are meant */
 #define ROW_LINKS      8      /* the transports of epochs */
@@ -61,6 +61,11 @@ void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n)
     hsp_buf_u8(&b, n->state == HSP_NODE_DEAD ? 1 : n->state == HSP_NODE_LEFT ? 2 : 0);
     hsp_buf_u8(&b, n->draining);
     hsp_buf_str(&b, n->reason);
+    hsp_buf_u64(&b, n->secret.hi);
+    hsp_buf_u64(&b, n->secret.lo);
+    hsp_buf_u64(&b, n->before.hi);
+    hsp_buf_u64(&b, n->before.lo);
+    hsp_buf_u64(&b, n->same_since);
     store(c, hsp_ci_printf(c, "node/%u", (uint32_t)(n - c->nodes)), &b);
 }
 
@@ -208,6 +213,10 @@ void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j, const str
     for (uint32_t k = 0; k < i->n_keepers; k++) {
         hsp_buf_u32(&b, i->keeper[k]);
     }
+    hsp_buf_u32(&b, p->holder != NULL ? i->n_ranks + i->n_keepers : 0);
+    for (uint32_t k = 0; p->holder != NULL && k < i->n_ranks + i->n_keepers; k++) {
+        hsp_buf_u64(&b, p->holder[k]);
+    }
     store(c, hsp_ci_printf(c, "plan/%u/%llu", j->id, (unsigned long long)p->plan), &b);
 }
 
@@ -250,7 +259,7 @@ static bool load_term(struct hsp_cluster *c, struct hsp_cursor *r)
     return true;
 }
 
-static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *key)
+static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *key, uint8_t version)
 {
     uint64_t index;
     if (!hsp_parse_u64(key + strlen("node/"), &index) || index >= HSP_MAX_NODES) {
@@ -272,6 +281,13 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
                                    : HSP_NODE_AWAY);
     n->draining = hsp_cur_u8(r) != 0;
     get_text(r, n->reason, sizeof(n->reason));
+    if (version >= ROW_KNOWN) {
+        n->secret.hi = hsp_cur_u64(r);
+        n->secret.lo = hsp_cur_u64(r);
+        n->before.hi = hsp_cur_u64(r);
+        n->before.lo = hsp_cur_u64(r);
+        n->same_since = hsp_cur_u64(r);
+    }
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         n->dev[d].speed = 1;
     }
@@ -348,7 +364,7 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
 static bool get_past(struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
 {
     bool ok = true;
-    j->n_past = version >= ROW_PAST ? hsp_cur_count(r, HSP_JOB_PAST, 12) : 0;
+    j->n_past = version >= ROW_KNOWN ? hsp_cur_count(r, HSP_JOB_PAST, 12) : 0;
     for (uint32_t i = 0; ok && i < j->n_past; i++) {
         struct hsp_past_epoch *p = &j->past[i];
         p->epoch = hsp_cur_u64(r);
@@ -437,7 +453,18 @@ static bool get_keepers(const struct hsp_cluster *c, struct hsp_cursor *r, struc
     return ok;
 }
 
-static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r)
+static bool get_holders(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_job_plan *p)
+{
+    uint32_t all = p->info.n_ranks + p->info.n_keepers;
+    uint32_t n = hsp_cur_count(r, all, 8);
+    p->holder = n != 0 ? lasting(c, n, sizeof(*p->holder)) : NULL;
+    for (uint32_t i = 0; p->holder != NULL && i < n; i++) {
+        p->holder[i] = hsp_cur_u64(r);
+    }
+    return n == 0 || (n == all && p->holder != NULL);
+}
+
+static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version)
 {
     struct hsp_job *j = hsp_ci_job(c, hsp_cur_u32(r));
     if (j == NULL) {
@@ -480,9 +507,9 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r)
         i->pieces[k].holder = hsp_cur_u32(r);
         i->pieces[k].owner = hsp_cur_u32(r);
     }
-    ok = ok && get_keepers(c, r, i);
+    ok = ok && get_keepers(c, r, i) && (version < ROW_KNOWN || get_holders(c, r, &p));
     if (!ok || hsp_ci_info_fault(i) != NULL) {
-        hsp_ci_info_fini(i);
+        hsp_ci_plan_fini(&p);
         return false;
     }
     uint32_t at = j->n_plans++; /* ascending, whatever the order of the rows */
@@ -510,11 +537,11 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
     if (ok && strcmp(row->key, "term") == 0) {
         ok = load_term(c, &r);
     } else if (ok && strncmp(row->key, "node/", 5) == 0) {
-        ok = load_node(c, &r, row->key);
+        ok = load_node(c, &r, row->key, version);
     } else if (ok && strncmp(row->key, "job/", 4) == 0) {
         ok = load_job(c, &r, version);
     } else if (ok) {
-        ok = load_plan(c, &r);
+        ok = load_plan(c, &r, version);
     }
     if (c->failed) {
         return hsp_err_nomem(err, "the stored row %.100s", row->key);

@@ -39,6 +39,11 @@ bool hsp_digest_equal(struct hsp_digest a, struct hsp_digest b)
     return a.hi == b.hi && a.lo == b.lo;
 }
 
+bool hsp_digest_is_zero(struct hsp_digest d)
+{
+    return d.hi == 0 && d.lo == 0;
+}
+
 void hsp_digest_hex(struct hsp_digest d, char ret_hex[HSP_DIGEST_HEX])
 {
     static const char digits[] = "0123456789abcdef";

@@ -22,6 +22,8 @@ uint64_t hsp_hash_str(const char *s); /* hsp_hash64 of the text, seed 0 */
 struct hsp_digest hsp_hash128(const void *data, size_t len);
 
 bool hsp_digest_equal(struct hsp_digest a, struct hsp_digest b);
+/* True for the digest 0, which often says "none". */
+bool hsp_digest_is_zero(struct hsp_digest d);
 
 /* 32 lower-case hex digits, high half first. */
 void hsp_digest_hex(struct hsp_digest d, char ret_hex[HSP_DIGEST_HEX]);

@@ -234,9 +234,10 @@ struct hsp_m_run { /* what a device does for a job, as its agent knows */
 struct hsp_m_hello {
     uint32_t protocol, protocol_oldest; /* the newest and the oldest version it speaks */
     const char *node;
-    const char *address;  /* of the agent, for people and for same-host tests */
-    uint64_t incarnation; /* the one it holds, 0: none (a new agent process, or fenced) */
-    uint64_t term;        /* highest seen */
+    const char *address;           /* of the agent, for people and for same-host tests */
+    struct hsp_digest incarnation; /* the one it holds, 0: none (a new agent process, or fenced) */
+    struct hsp_digest was;         /* the one it or its state folder had last, 0: none */
+    uint64_t term;                 /* highest seen */
     double same_latency_us, same_us_per_byte;   /* links inside the node */
     double cross_latency_us, cross_us_per_byte; /* to others, 0: not measured */
     uint32_t n_cards, n_devices, n_paths, n_holdings, n_runs;
@@ -248,7 +249,8 @@ struct hsp_m_hello {
 };
 struct hsp_m_welcome {
     uint32_t protocol; /* the newest that both speak */
-    uint64_t term, incarnation;
+    uint64_t term;
+    struct hsp_digest incarnation; /* 128 random bits: who names them is this process */
     uint32_t heartbeat_ms, dead_ms;
     const char *address; /* another way to this hspmdd, for reconnecting; "" none */
 };

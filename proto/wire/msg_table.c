@@ -118,7 +118,8 @@ static const struct hsp_wire_field f_hello[] = {
      .since = 14},
     STR(hello, node, HSP_NAME_MAX),
     STR(hello, address, HSP_ADDRESS_MAX),
-    U64(hello, incarnation),
+    DIGEST(hello, incarnation),
+    DIGEST(hello, was),
     U64(hello, term),
     F64(hello, same_latency_us),
     F64(hello, same_us_per_byte),
@@ -130,7 +131,7 @@ static const struct hsp_wire_field f_hello[] = {
     LIST(hello, holdings, n_holdings, holding, HSP_MSG_HOLDINGS),
     LIST(hello, runs, n_runs, run, HSP_MSG_RUNS)};
 static const struct hsp_wire_field f_welcome[] = {
-    U32(welcome, protocol),     U64(welcome, term),    U64(welcome, incarnation),
+    U32(welcome, protocol),     U64(welcome, term),    DIGEST(welcome, incarnation),
     U32(welcome, heartbeat_ms), U32(welcome, dead_ms), STR(welcome, address, HSP_ADDRESS_MAX)};
 static const struct hsp_wire_field f_text[] = {STR(text, reason, HSP_TEXT_MAX)};
 static const struct hsp_wire_field f_beat[] = {U64(beat, seq), U64(beat, clock_us)};

@@ -35,7 +35,8 @@
 
 struct agent {
     uint32_t conn, next; /* next at the same place of the wheel */
-    uint64_t incarnation, term, seq, round;
+    struct hsp_digest incarnation, was;
+    uint64_t term, seq, round;
     uint64_t beat_ms; /* of the last beat, 0: none */
     bool joined, silent, dead;
 };
@@ -167,6 +168,7 @@ static void hello(struct load *l, struct agent *a)
                                     .node = name,
                                     .address = address,
                                     .incarnation = a->incarnation,
+                                    .was = a->was,
                                     .term = a->term,
                                     .same_latency_us = 5,
                                     .same_us_per_byte = 2e-4,
@@ -177,7 +179,7 @@ static void hello(struct load *l, struct agent *a)
 
 static void welcome(struct load *l, struct agent *a, const struct hsp_m_welcome *w)
 {
-    a->incarnation = w->incarnation;
+    a->incarnation = a->was = w->incarnation;
     a->term = w->term;
     if (a->joined) {
         return;
@@ -229,7 +231,7 @@ static void answer(struct load *l, struct agent *a, const struct hsp_msg *m)
     case HSP_MSG_PREPARE: prepare(l, a, m); return;
     case HSP_MSG_FENCED:
         l->fenced += !a->silent;
-        a->incarnation = 0;
+        a->incarnation = (struct hsp_digest){0, 0};
         return;
     case HSP_MSG_MEASURE:
         r.type = HSP_MSG_UPLINK;

@@ -14,6 +14,7 @@ enum { CONNS = 4, EVENTS = 200, TICKETS = EVENTS + 1 /* one a job */ };
 enum { SPOKEN = 1 }; /* a protocol that inputs name with one byte: it stands for ours */
 
 struct world {
+    uint64_t drawn; /* random numbers */
     struct hsp_cluster *c;
     struct hsp_arena *arena;
     uint64_t now;
@@ -177,6 +178,7 @@ static void one_event(struct world *w, struct hsp_cursor *c)
             m.u.hello.protocol = HSP_PROTO_VERSION;
         }
         ev.type = HSP_EV_MSG;
+        ev.random = (struct hsp_digest){1, ++w->drawn};
         ev.conn = w->conn[k];
         ev.u.msg = &m;
         if (ev.conn != 0) {
@@ -231,7 +233,8 @@ static bool seed(size_t i, struct hsp_buf *out)
             0,
             0,
             0,
-            0, /* the oldest protocol, node, address, incarnation, links */
+            0,
+            0, /* the oldest protocol, node, address, incarnation, the one before, links */
             1,
             0,
             1, /* one network card */

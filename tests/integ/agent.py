@@ -56,7 +56,7 @@ def test_hello(w):
     a = w.agent()
     c = w.accept()
     h = c.welcome(7)
-    check(h["node"] == "alpha" and h["incarnation"] == "0" and h["holdings"] == [], "hello %r" % h)
+    check(h["node"] == "alpha" and int(h["incarnation"], 16) == 0 == int(h["was"], 16) and h["holdings"] == [], "hello %r" % h)
     check([d["kind"] for d in h["devices"]] == ["cpu", "cpu", "keeper"], "devices %r" % h["devices"])
     check(h["same_latency_us"] > 0 and h["same_us_per_byte"] > 0, "profile")
     d = h["devices"]
@@ -98,7 +98,7 @@ def test_coordinator_away(w, a, c):
     c.s.close()
     c = w.accept()
     h = c.welcome(7)
-    check(h["incarnation"] == "7" and h["term"] == "1", "the same one: %r" % h["incarnation"])
+    check(int(h["incarnation"], 16) == 7 and h["term"] == "1", "the same one: %r" % h["incarnation"])
     check(sorted(children(a.pid)) == before and all(d["up"] for d in h["devices"]), "executors go on")
     return c
 
@@ -116,7 +116,8 @@ def test_fenced(w, c):
     c.expect(None)
     c = w.accept()
     h = c.welcome(8)
-    check(h["incarnation"] == "0", "a fenced one begins anew")
+    check(int(h["incarnation"], 16) == 0, "a fenced one begins anew")
+    check(int(h["was"], 16) == 7, "and says which one it was: %r" % h["was"])
     all_up(c, h)
     return c
 

@@ -92,7 +92,7 @@ class Conn:
 
     def welcome(self, incarnation, term=1, address=""):
         hello = self.expect("hello")[2]
-        self.send("welcome", {"protocol": PROTOCOL, "term": str(term), "incarnation": str(incarnation),
+        self.send("welcome", {"protocol": PROTOCOL, "term": str(term), "incarnation": "%032x" % incarnation,
                               "heartbeat_ms": 200, "dead_ms": 1500, "address": address})
         return hello
 

@@ -156,8 +156,10 @@ struct sim_agent {
     struct hsp_agent *core;
     uint64_t timer; /* of the TICK in the queue */
     bool leaving;
-    bool dialing;       /* its handshake waits for a coordinator that is stopped */
-    uint32_t heard_gen; /* that the coordinator has heard */
+    bool dialing;                  /* its handshake waits for a coordinator that is stopped */
+    uint32_t heard_gen;            /* that the coordinator has heard */
+    struct hsp_digest was, writes; /* what stands beside the segments, and is being written there */
+    uint64_t written_ms;
     struct sim_shell check;
 };
 
@@ -268,7 +270,7 @@ struct sim {
     struct sim_job_truth job[SIM_JOBS + 1];
     struct sim_checks checks;
     bool two_a_host; /* nodes */
-    uint64_t forged;
+    uint64_t forged, drawn;
     /* chaos */
     bool chaos;
     uint32_t permille;  /* chance of a fault at each message of a switch */
@@ -291,6 +293,7 @@ void sim_init(struct sim *s, uint64_t seed, uint32_t n_nodes, uint32_t n_devs);
 void sim_fini(struct sim *s);
 uint64_t sim_rand(struct sim *s);
 uint64_t sim_below(struct sim *s, uint64_t n);
+struct hsp_digest sim_digest(struct sim *s); /* for the coordinator; not 0 */
 /* Runs until @until or until @pred holds (may be NULL). False when a check failed. */
 bool sim_run(struct sim *s, uint64_t until, bool (*pred)(struct sim *s));
 void sim_fail(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -342,6 +345,7 @@ void sim_d_event(struct sim *s, const struct sim_ev *e);
 /* simagent.c */
 void sim_a_step(struct sim *s, uint32_t node, struct hsp_agent_event ev);
 void sim_a_event(struct sim *s, const struct sim_ev *e);
+void sim_a_written(struct sim *s, uint32_t node); /* what REMEMBER has written by now */
 /* simforge.c: a stranger joins, lies and goes */
 void sim_forge(struct sim *s);
 /* simcheck.c: of an agent's shell */

@@ -3,6 +3,16 @@
 
 #include "tests/sim/sim.h"
 
+void sim_a_written(struct sim *s, uint32_t node)
+{
+    struct sim_agent *a = &s->agent[node];
+    if (s->now >= a->written_ms) {
+        a->was = a->writes;
+    } else {
+        a->writes = a->was; /* who is killed meanwhile leaves the one before */
+    }
+}
+
 static void a_scan(struct sim *s, uint32_t node, uint64_t scan)
 {
     struct hsp_m_holding h[SIM_DEVS * SIM_SEGS];
@@ -58,11 +68,17 @@ static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actio
                          .type = SIM_E_A_SCANNED, .who = node, .gen = a->gen, .num = x->scan});
             break;
         case HSP_AACT_DISCARD: sim_x_discard(s, id, x->job, x->keep_plan); break;
+        case HSP_AACT_REMEMBER:
+            sim_a_written(s, node);
+            a->writes = x->incarnation;
+            a->written_ms = s->now + (s->chaos ? sim_below(s, 5) : 0);
+            break;
         case HSP_AACT_CHECK: sim_shell_order(s, node, &x->msg->u.check); break;
         case HSP_AACT_CHECK_STOP: sim_shell_stop(s, node); break;
         case HSP_AACT_LOG: sim_log(s, "  n%u: %s", node, x->text); break;
         case HSP_AACT_EXIT:
             sim_log(s, "  n%u exits: %s", node, x->text);
+            sim_a_written(s, node);
             a->alive = false;
             a->gen++;
             if (a->conn != 0) {
@@ -113,6 +129,7 @@ void sim_start_node(struct sim *s, uint32_t node)
                                        .address = ""};
     }
     cfg.node = name;
+    cfg.was = a->was;
     cfg.address = name;
     cfg.devices = dev;
     cfg.n_devices = s->n_devs + s->n_keep;

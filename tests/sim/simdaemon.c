@@ -369,7 +369,11 @@ static void d_msg(struct sim *s, const struct sim_ev *e)
     if (m->type == HSP_MSG_ECHO && !m->u.echo.more && hsp_cluster_measures(s->d, e->conn)) {
         d_echo(s, e->conn, &m->u.echo);
     }
-    struct hsp_event ev = {.now_ms = s->now, .type = HSP_EV_MSG, .conn = e->conn, .u.msg = e->ptr};
+    struct hsp_event ev = {.now_ms = s->now,
+                           .type = HSP_EV_MSG,
+                           .conn = e->conn,
+                           .random = sim_digest(s),
+                           .u.msg = e->ptr};
     sim_d_step(s, &ev);
 }
 

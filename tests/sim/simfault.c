@@ -50,6 +50,7 @@ static void agent_gone(struct sim *s, uint32_t node, uint64_t restart_ms, bool s
     for (uint32_t d = 0; d < s->n_devs + s->n_keep; d++) {
         sim_x_die(s, node * SIM_DEVS + d, silent);
     }
+    sim_a_written(s, node);
     a->alive = false;
     a->paused = false;
     a->gen++;
@@ -71,6 +72,7 @@ void sim_crash_node(struct sim *s, uint32_t node, uint64_t restart_ms)
 {
     sim_log(s, "! crash node n%u", node);
     agent_gone(s, node, restart_ms, true);
+    s->agent[node].was = s->agent[node].writes = (struct hsp_digest){0, 0};
     sim_node_lost(s, node);
 }
 

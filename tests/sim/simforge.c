@@ -61,6 +61,7 @@ static bool step(struct sim *s, struct hsp_event ev, struct hsp_actions *acts)
 {
     struct hsp_err err = {0};
     ev.now_ms = s->now;
+    ev.random = sim_digest(s);
     if (hsp_cluster_step(s->d, &ev, acts, &err) != HSP_OK) {
         sim_fail(s, "coordinator: %s", err.msg);
         return false;
@@ -102,7 +103,7 @@ static void forge_hello(struct sim *s, const struct hsp_job *j, uint64_t epoch, 
     for (uint32_t i = 0; i < s->d->n_nodes; i++) {
         x = strcmp(s->d->nodes[i].name, NAME) == 0 ? &s->d->nodes[i] : x;
     }
-    m->u.hello.incarnation = x->incarnation;
+    m->u.hello.incarnation = x->secret;
 }
 
 /* Of a job and an epoch that there are, mostly. */
@@ -165,30 +166,47 @@ static struct hsp_msg forge(struct sim *s)
     return m;
 }
 
-static void tell(struct sim *s, uint32_t conn)
+static void tell(struct sim *s, uint32_t conn, const struct hsp_msg *m)
 {
-    struct hsp_msg m = forge(s);
     struct hsp_actions acts;
     struct hsp_buf before, after;
     known(s, &before);
-    if (!step(s, (struct hsp_event){.type = HSP_EV_MSG, .conn = conn, .u.msg = &m}, &acts)) {
+    if (!step(s, (struct hsp_event){.type = HSP_EV_MSG, .conn = conn, .u.msg = m}, &acts)) {
         hsp_buf_fini(&before);
         return;
     }
     s->forged++;
     for (uint32_t i = 0; i < acts.n; i++) {
         if (!harmless(&acts.item[i], conn)) {
-            sim_fail(s, "%s of epoch %llu by a stranger: action %d", hsp_msg_name(m.type),
-                     (unsigned long long)m.epoch, acts.item[i].type);
+            sim_fail(s, "%s of epoch %llu by a stranger: action %d", hsp_msg_name(m->type),
+                     (unsigned long long)m->epoch, acts.item[i].type);
         }
     }
     known(s, &after);
     if (strcmp(hsp_buf_cstr(&before), hsp_buf_cstr(&after)) != 0) {
-        sim_fail(s, "%s of epoch %llu by a stranger: it was\n%sand is\n%s", hsp_msg_name(m.type),
-                 (unsigned long long)m.epoch, hsp_buf_cstr(&before), hsp_buf_cstr(&after));
+        sim_fail(s, "%s of epoch %llu by a stranger: it was\n%sand is\n%s", hsp_msg_name(m->type),
+                 (unsigned long long)m->epoch, hsp_buf_cstr(&before), hsp_buf_cstr(&after));
     }
     hsp_buf_fini(&before);
     hsp_buf_fini(&after);
+}
+
+/* As a node that is not dead: by its name alone, or with an incarnation that is guessed. */
+static void pose(struct sim *s)
+{
+    const struct hsp_cluster_node *n = &s->d->nodes[sim_below(s, s->d->n_nodes)];
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                    .node = n->name,
+                                    .address = NAME,
+                                    .incarnation = {0, sim_below(s, 2) * n->incarnation}}};
+    uint32_t conn = ++s->n_conns;
+    s->conn_open[conn] = false; /* nobody reads what is sent there */
+    if (!hsp_ci_node_gone(n) && strcmp(n->name, NAME) != 0) {
+        tell(s, conn, &m);
+    }
+    struct hsp_event ev = {.now_ms = s->now, .type = HSP_EV_CONN_CLOSED, .conn = conn};
+    sim_d_step(s, &ev);
 }
 
 void sim_forge(struct sim *s)
@@ -196,19 +214,21 @@ void sim_forge(struct sim *s)
     struct hsp_msg hello = {
         .type = HSP_MSG_HELLO,
         .u.hello = {.protocol = HSP_PROTO_VERSION, .node = NAME, .address = NAME}};
-    if (!s->d_alive || s->d_paused || s->d->n_jobs == 0 || s->n_conns + 1 >= SIM_CONNS) {
+    if (!s->d_alive || s->d_paused || s->d->n_jobs == 0 || s->n_conns + 2 >= SIM_CONNS) {
         return;
     }
     uint32_t conn = ++s->n_conns;
-    s->conn_open[conn] = false; /* nobody reads what is sent there */
-    struct hsp_event ev = {.now_ms = s->now, .conn = conn};
-    ev.type = HSP_EV_MSG;
+    s->conn_open[conn] = false;
+    struct hsp_event ev = {
+        .now_ms = s->now, .type = HSP_EV_MSG, .conn = conn, .random = sim_digest(s)};
     ev.u.msg = &hello;
     sim_d_step(s, &ev);
     ev = (struct hsp_event){.now_ms = s->now, .type = HSP_EV_TICK}; /* what was due anyway */
     sim_d_step(s, &ev);
+    pose(s);
     for (uint64_t n = 1 + sim_below(s, 30); n > 0 && !s->failed; n--) {
-        tell(s, conn);
+        struct hsp_msg m = forge(s);
+        tell(s, conn, &m);
     }
     ev = (struct hsp_event){.now_ms = s->now, .type = HSP_EV_CONN_CLOSED, .conn = conn};
     sim_d_step(s, &ev);

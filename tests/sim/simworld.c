@@ -22,6 +22,11 @@ uint64_t sim_below(struct sim *s, uint64_t n)
     return sim_rand(s) % n;
 }
 
+struct hsp_digest sim_digest(struct sim *s)
+{
+    return (struct hsp_digest){s->seed + 1, ++s->drawn};
+}
+
 void sim_fail(struct sim *s, const char *fmt, ...)
 {
     if (s->failed) {

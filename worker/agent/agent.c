@@ -68,6 +68,7 @@ struct hsp_agent *hsp_agent_new(const struct hsp_agent_config *cfg)
     (void)snprintf(a->address, sizeof(a->address), "%s", cfg->address);
     a->cfg.node = a->node;
     a->cfg.address = a->address;
+    a->was = cfg->was;
     a->heartbeat_ms = cfg->heartbeat_ms;
     a->dead_ms = cfg->dead_ms;
     copy_cards(a, cfg);
@@ -108,6 +109,7 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
                             .node = a->node,
                             .address = a->address,
                             .incarnation = a->incarnation,
+                            .was = a->was,
                             .term = a->term,
                             .same_latency_us = a->cfg.same_latency_us,
                             .same_us_per_byte = a->cfg.same_us_per_byte,
@@ -153,13 +155,14 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
 
 static void fence(struct hsp_agent *a, const char *why)
 {
-    if (a->incarnation == 0) { /* nothing of ours is over: refused, and again at the next try */
+    if (hsp_digest_is_zero(
+            a->incarnation)) { /* nothing of ours is over: refused, and again at the next try */
         hsp_ai_log(a, 3, "refused: %s", why);
         hang_up(a, "refused");
         return;
     }
     hsp_ai_log(a, 4, "fenced: %s", why);
-    a->incarnation = 0;
+    a->incarnation = (struct hsp_digest){0, 0};
     a->fencing = true;
     hsp_ai_uplink_forget(a);
     for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
@@ -176,12 +179,17 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
         hang_up(a, "it wants to speak a protocol that this agent did not offer");
         return;
     }
-    if (w->term < a->term || w->incarnation == 0 || w->heartbeat_ms == 0 || w->dead_ms == 0) {
+    if (w->term < a->term || hsp_digest_is_zero(w->incarnation) || w->heartbeat_ms == 0 ||
+        w->dead_ms == 0) {
         hang_up(a, "a coordinator of an older term");
         return;
     }
+    bool news = !hsp_digest_equal(w->incarnation, a->was);
     a->term = w->term;
-    a->incarnation = w->incarnation;
+    a->incarnation = a->was = w->incarnation;
+    if (news) {
+        hsp_ai_emit(a, HSP_AACT_REMEMBER, 0)->incarnation = a->was;
+    }
     a->heartbeat_ms = w->heartbeat_ms;
     a->dead_ms = w->dead_ms;
     (void)snprintf(a->other, sizeof(a->other), "%s", w->address != NULL ? w->address : "");
@@ -191,8 +199,8 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     a->beat_us = 0;
     a->pause_ms = 0;
     a->beat_ms = a->now_ms + a->heartbeat_ms;
-    hsp_ai_log(a, 5, "welcome: term %llu incarnation %llu", (unsigned long long)w->term,
-               (unsigned long long)w->incarnation);
+    hsp_ai_log(a, 5, "welcome: term %llu%s", (unsigned long long)w->term,
+               news ? ", a new incarnation" : "");
     hsp_ai_steps_again(a);
 }
 
@@ -200,8 +208,8 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
 static bool rates(struct hsp_agent *a, const struct hsp_m_welcome *w)
 {
     bool news = w->heartbeat_ms != a->heartbeat_ms || w->dead_ms != a->dead_ms;
-    if (!news || w->term != a->term || w->incarnation != a->incarnation || w->heartbeat_ms == 0 ||
-        w->dead_ms == 0) {
+    if (!news || w->term != a->term || !hsp_digest_equal(w->incarnation, a->incarnation) ||
+        w->heartbeat_ms == 0 || w->dead_ms == 0) {
         return false;
     }
     a->heartbeat_ms = w->heartbeat_ms;
@@ -433,7 +441,7 @@ void hsp_agent_check(const struct hsp_agent *a)
                    d->preparing != 0);
     }
     HSP_ASSERT(!a->fencing || a->link == HSP_LINK_DOWN); /* I4 */
-    HSP_ASSERT(a->link != HSP_LINK_UP || a->incarnation != 0);
+    HSP_ASSERT(a->link != HSP_LINK_UP || !hsp_digest_is_zero(a->incarnation));
     HSP_ASSERT(!a->uplink.active || (a->link == HSP_LINK_UP && !a->uplink.known));
 }
 
@@ -441,8 +449,8 @@ void hsp_agent_dump(const struct hsp_agent *a, struct hsp_buf *out)
 {
     static const char *const links[] = {"down", "connecting", "scanning", "hello", "up"};
     static const char *const execs[] = {"down", "starting", "up"};
-    hsp_buf_printf(out, "agent %s term %llu incarnation %llu link %s%s%s\n", a->node,
-                   (unsigned long long)a->term, (unsigned long long)a->incarnation, links[a->link],
+    hsp_buf_printf(out, "agent %s term %llu%s link %s%s%s\n", a->node, (unsigned long long)a->term,
+                   hsp_digest_is_zero(a->incarnation) ? " no incarnation" : "", links[a->link],
                    a->fencing ? " fencing" : "", a->leaving ? " leaving" : "");
     for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
         const struct hsp_agent_device *d = &a->dev[i];

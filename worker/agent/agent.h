@@ -27,6 +27,8 @@
  *  (W5) CHECK carries out an order of a check of nodes and answers it by CHECKED, with a message to
  *       be passed on; the next order waits for the end of the one before. STOP, END and CHECK_STOP
  *       make the one under way fail soon; END and CHECK_STOP also end the listening.
+ *  (W6) REMEMBER replaces what is kept; a shell that starts again gives it back as `was`. It proves
+ *       that the new process is the same node (daemon/cluster/membership.h).
  *
  * What an executor must do (worker/executor): worker/agent/README.md.
  *
@@ -47,6 +49,7 @@
 
 struct hsp_agent_config {
     const char *node, *address;
+    struct hsp_digest was; /* the incarnation that REMEMBER kept last, 0: none */
     uint32_t n_cards, n_devices, n_paths;
     const struct hsp_m_card *cards;
     const struct hsp_m_device *
@@ -100,6 +103,7 @@ enum hsp_agent_action_type {
     HSP_AACT_KILL,      /* device: SIGKILL */
     HSP_AACT_SCAN,      /* scan */
     HSP_AACT_DISCARD,   /* job, device, keep_plan */
+    HSP_AACT_REMEMBER,  /* incarnation: kept beside the segments, as long as they are */
     HSP_AACT_CHECK,     /* msg */
     HSP_AACT_CHECK_STOP,
     HSP_AACT_LOG, /* severity as syslog: 3 error, 4 warning, 5 notice, 6 info; text */
@@ -109,6 +113,7 @@ struct hsp_agent_action {
     enum hsp_agent_action_type type;
     uint32_t device, job;
     uint64_t keep_plan, scan;
+    struct hsp_digest incarnation;
     bool bare; /* without its device, which is lost: to serve what is sealed */
     int severity;
     const struct hsp_msg *msg;

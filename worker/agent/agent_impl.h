@@ -31,9 +31,10 @@ struct hsp_agent {
     char node[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
     uint64_t now_ms, now_us;
     struct hsp_agent_uplink uplink;
-    char other[HSP_ADDRESS_MAX + 1]; /* of hspmdd, as the last WELCOME says, "" none */
-    bool try_other;                  /* next time */
-    uint64_t term, incarnation;      /* of the last WELCOME; incarnation 0: none, or fenced */
+    char other[HSP_ADDRESS_MAX + 1];    /* of hspmdd, as the last WELCOME says, "" none */
+    bool try_other;                     /* next time */
+    uint64_t term;                      /* of the last WELCOME */
+    struct hsp_digest incarnation, was; /* the same, 0: none, or fenced; the last one it had */
     enum hsp_agent_link link;
     bool closing; /* DISCONNECT asked, CONN_DOWN due */
     uint32_t heartbeat_ms, dead_ms, pause_ms;

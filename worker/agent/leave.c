@@ -103,7 +103,7 @@ void hsp_ai_leave(struct hsp_agent *a, const struct hsp_agent_event *ev)
     hsp_str_printf(a->leave_reason, sizeof(a->leave_reason), "%s",
                    ev->text != NULL ? ev->text : "");
     a->leave_deadline_ms = ev->deadline_ms != 0 ? a->now_ms + ev->deadline_ms : 0;
-    if (idle(a) && a->incarnation == 0) {
+    if (idle(a) && hsp_digest_is_zero(a->incarnation)) {
         a->bye = true; /* nobody knows us */
     }
     hsp_ai_leave_notice(a);

@@ -3,15 +3,18 @@
 #include <stdlib.h>
 
 #include "worker/app/agent_shell.h"
+#include "worker/app/incarnation_file.h"
 #include "worker/state/segment_name.h"
 
 struct hsp_agent_task {
     uv_work_t work;
     struct hsp_agent_shell *shell;
     struct hsp_agent_task *next;
-    uint64_t scan; /* 0: a discard */
+    enum { SCAN, DISCARD, REMEMBER } what;
+    uint64_t scan;
     uint32_t job, device;
     uint64_t keep_plan;
+    struct hsp_digest incarnation;
     enum hsp_status st;
     struct hsp_err err;
     struct hsp_m_holding *holdings;
@@ -22,8 +25,11 @@ static void on_pool(uv_work_t *w)
 {
     struct hsp_agent_task *t = w->data;
     const char *dir = t->shell->dir;
-    t->st = t->scan != 0 ? hsp_segname_scan(dir, &t->holdings, &t->n, &t->err)
-                         : hsp_segname_discard(dir, t->job, t->device, t->keep_plan, &t->err);
+    switch (t->what) {
+    case SCAN: t->st = hsp_segname_scan(dir, &t->holdings, &t->n, &t->err); break;
+    case DISCARD: t->st = hsp_segname_discard(dir, t->job, t->device, t->keep_plan, &t->err); break;
+    case REMEMBER: t->st = hsp_incarnation_write(dir, t->incarnation, &t->err); break;
+    }
 }
 
 static void start_first(struct hsp_agent_shell *s);
@@ -35,14 +41,16 @@ static void on_done(uv_work_t *w, int status)
     s->task = t->next;
     s->last_task = s->task != NULL ? s->last_task : NULL;
     start_first(s);
-    if (status == 0 && t->scan != 0 && t->st == HSP_ENOMEM) {
+    if (status == 0 && t->what == SCAN && t->st == HSP_ENOMEM) {
         hsp_agent_fail(s, &t->err); /* what is here is not known: the next agent may find it */
     } else if (status == 0 && t->st != HSP_OK) {
         /* A scan that fails is answered all the same: without holdings, what is here does not
          * count. */
-        hsp_log(s->log, HSP_LOG_ERROR, "agent", "state segments: %s", t->err.msg);
+        hsp_log(s->log, HSP_LOG_ERROR, "agent", "%s: %s",
+                t->what == REMEMBER ? "the incarnation of this node" : "state segments",
+                t->err.msg);
     }
-    if (t->scan != 0 && !s->ending) {
+    if (t->what == SCAN && !s->ending) {
         struct hsp_agent_event ev = {
             .type = HSP_AEV_SCANNED, .scan = t->scan, .n = t->n, .holdings = t->holdings};
         hsp_agent_deliver(s, &ev);
@@ -82,13 +90,20 @@ static void add(struct hsp_agent_shell *s, const struct hsp_agent_task *what)
 
 void hsp_agent_scan(struct hsp_agent_shell *s, uint64_t scan)
 {
-    struct hsp_agent_task t = {.scan = scan};
+    struct hsp_agent_task t = {.what = SCAN, .scan = scan};
     add(s, &t);
 }
 
 void hsp_agent_discard(struct hsp_agent_shell *s, uint32_t job, uint32_t device, uint64_t keep_plan)
 {
-    struct hsp_agent_task t = {.job = job, .device = device, .keep_plan = keep_plan};
+    struct hsp_agent_task t = {
+        .what = DISCARD, .job = job, .device = device, .keep_plan = keep_plan};
+    add(s, &t);
+}
+
+void hsp_agent_remember(struct hsp_agent_shell *s, struct hsp_digest incarnation)
+{
+    struct hsp_agent_task t = {.what = REMEMBER, .incarnation = incarnation};
     add(s, &t);
 }
 

@@ -1,5 +1,5 @@
 /* Scans and deletes state segments on libuv's pool, one task after the other, so that a scan sees
- * what an earlier discard has deleted.
+ * what an earlier discard has deleted. Writes the incarnation beside them.
  *
  * Purity:    shell.
  */
@@ -12,6 +12,8 @@ void hsp_agent_scan(struct hsp_agent_shell *s, uint64_t scan);
 /* DISCARD. */
 void hsp_agent_discard(struct hsp_agent_shell *s, uint32_t job, uint32_t device,
                        uint64_t keep_plan);
+/* REMEMBER. One that cannot be written is told: only a restart of the agent will miss it. */
+void hsp_agent_remember(struct hsp_agent_shell *s, struct hsp_digest incarnation);
 /* Drops all tasks but the one under way. */
 void hsp_agent_drop_tasks(struct hsp_agent_shell *s);
 

@@ -49,6 +49,7 @@ static void perform(struct hsp_agent_shell *s, const struct hsp_agent_action *x)
     case HSP_AACT_KILL: hsp_agent_kill(s, x->device); break;
     case HSP_AACT_SCAN: hsp_agent_scan(s, x->scan); break;
     case HSP_AACT_DISCARD: hsp_agent_discard(s, x->job, x->device, x->keep_plan); break;
+    case HSP_AACT_REMEMBER: hsp_agent_remember(s, x->incarnation); break;
     case HSP_AACT_CHECK: hsp_agent_check_order(s, &x->msg->u.check); break;
     case HSP_AACT_CHECK_STOP: hsp_agent_check_stop(s); break;
     case HSP_AACT_LOG: say(s, x); break;

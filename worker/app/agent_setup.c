@@ -17,6 +17,7 @@
 #include "proto/base/str.h"
 #include "proto/host/file_io.h"
 #include "proto/net/addr.h"
+#include "worker/app/incarnation_file.h"
 #include "worker/backend/plugin.h"
 #include "worker/probe/gpu_monitor.h"
 #include "worker/probe/gpu_probe.h"
@@ -124,6 +125,17 @@ static enum hsp_status open_folder(struct hsp_agent_setup *u, struct hsp_err *er
                            u->node, lock);
     }
     return hsp_segname_tidy(u->dir, err);
+}
+
+/* Without it the node is a new one to hspmdd, and its segments are not. */
+static void know_again(struct hsp_agent_setup *u, struct hsp_logger *log)
+{
+    struct hsp_err err = {0};
+    if (hsp_incarnation_read(u->dir, &u->machine.was, &err) != HSP_OK) {
+        hsp_log(log, HSP_LOG_WARN, "agent",
+                "%s: hspmdd takes this node for a new one, whose state is not the one it knows",
+                err.msg);
+    }
 }
 
 static void log_profile(struct hsp_logger *log, const struct hsp_m_device *d)
@@ -518,6 +530,7 @@ enum hsp_status hsp_agent_setup_prepare(struct hsp_agent_setup *u, struct hsp_lo
         st = open_folder(u, err);
     }
     if (st == HSP_OK) {
+        know_again(u, log);
         st = add_keepers(u, err);
     }
     if (st == HSP_OK) {

@@ -15,6 +15,7 @@ worker_app_libagentshell_a_SOURCES = \
   worker/app/agent_main.c worker/app/agent_main.h \
   worker/app/agent_setup.c worker/app/agent_setup.h \
   worker/app/agent_shell.c worker/app/agent_shell.h \
+  worker/app/incarnation_file.c worker/app/incarnation_file.h \
   worker/app/spawn.c worker/app/spawn.h
 AGENTSHELL_LIBS = worker/app/libagentshell.a worker/run/librun.a $(EXECUTOR_LIBS) \
   worker/agent/libagent.a $(EXEC_LIBS) worker/app/libworkerconfig.a proto/text/libtext.a \

@@ -1,11 +1,9 @@
 #include "daemon/app/perform/actions.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "daemon/app/api/admin_requests.h"
 #include "daemon/app/api/pending_requests.h"
@@ -250,24 +248,10 @@ static struct prepare_group *group_of(struct hsp_app *a, struct hsp_batch *b,
     return g;
 }
 
-static bool random_key(struct hsp_app *a, uint8_t key[HSP_KEY_BYTES])
-{
-    size_t done = 0;
-    while (done < HSP_KEY_BYTES) {
-        ssize_t n = getrandom(key + done, HSP_KEY_BYTES - done, 0);
-        if (n < 0 && errno != EINTR) {
-            hsp_log(a->log, HSP_LOG_ERROR, "app", "no random numbers: %s", strerror(errno));
-            return false;
-        }
-        done += n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
 /* One random key for each epoch; PREPAREs of an epoch that are sent later get the same. */
 static bool epoch_key(struct hsp_app *a, struct hsp_app_job *j, uint64_t epoch)
 {
-    bool ok = j->key_epoch == epoch || random_key(a, j->key);
+    bool ok = j->key_epoch == epoch || hsp_app_random(a, j->key, sizeof j->key);
     j->key_epoch = ok ? epoch : j->key_epoch;
     return ok;
 }
@@ -275,7 +259,7 @@ static bool epoch_key(struct hsp_app *a, struct hsp_app_job *j, uint64_t epoch)
 /* And one for each check of nodes. */
 static bool check_key(struct hsp_app *a, uint32_t number)
 {
-    bool ok = a->check_number == number || random_key(a, a->check_key);
+    bool ok = a->check_number == number || hsp_app_random(a, a->check_key, sizeof a->check_key);
     a->check_number = ok ? number : a->check_number;
     return ok;
 }

@@ -1,5 +1,8 @@
 #include "daemon/app/state/app_state.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 hsp_msec hsp_app_now(void)
@@ -12,6 +15,21 @@ int64_t hsp_app_unix_ms(void)
     struct timespec t;
     (void)clock_gettime(CLOCK_REALTIME, &t); /* cannot fail with this clock */
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+bool hsp_app_random(struct hsp_app *a, void *ret, size_t n)
+{
+    uint8_t *to = ret;
+    size_t done = 0;
+    while (done < n) {
+        ssize_t k = getrandom(to + done, n - done, 0);
+        if (k < 0 && errno != EINTR) {
+            hsp_log(a->log, HSP_LOG_ERROR, "app", "no random numbers: %s", strerror(errno));
+            return false;
+        }
+        done += k > 0 ? (size_t)k : 0;
+    }
+    return true;
 }
 
 hsp_msec hsp_app_core_now(const struct hsp_app *a)

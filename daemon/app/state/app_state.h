@@ -99,6 +99,8 @@ struct hsp_app {
 
 hsp_msec hsp_app_now(void); /* monotonic */
 int64_t hsp_app_unix_ms(void);
+/* Fills @ret with @n random bytes of the kernel. False: there are none, which is logged. */
+bool hsp_app_random(struct hsp_app *a, void *ret, size_t n);
 
 /* The core's clock: monotonic, and standing while the state cannot be written, since an answer that
  * would run out meanwhile could not leave. */

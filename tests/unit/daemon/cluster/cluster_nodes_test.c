@@ -18,16 +18,18 @@ static void hello_refused(void **state)
     cw_begin(&w, 1, 1);
     cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "a message before hello");
-    struct hsp_msg m = {
-        .type = HSP_MSG_HELLO,
-        .u.hello = {
-            .protocol = 15, .protocol_oldest = 15, .node = "a", .address = "", .incarnation = 1}};
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = 15,
+                                    .protocol_oldest = 15,
+                                    .node = "a",
+                                    .address = "",
+                                    .incarnation = cw_secret(1)}};
     cw_msg(&w, 10, m);
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text,
                         "the agent speaks protocol 15, hspmdd protocol 14: upgrade hspmdd");
     assert_null(cw_find(&w, HSP_ACT_SEND)); /* FENCED would cost it its executors */
     m.u.hello.protocol_oldest = 14;
-    m.u.hello.incarnation = 0;
+    m.u.hello.incarnation = cw_secret(0);
     m.u.hello.term = 5;
     cw_msg(&w, 11, m);
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "the agent has seen a newer coordinator");
@@ -78,7 +80,7 @@ static void cards_are_checked(void **state)
     assert_string_equal(n->card[1].name, "ib0");
     assert_near(n->card[1].gbit_per_s, 200, 0);
     assert_int_equal(n->dev[0].profile.card, 1);
-    m.u.hello.incarnation = n->incarnation;
+    m.u.hello.incarnation = n->secret;
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         card[1] = (struct hsp_m_card){wrong[i].name, wrong[i].gbit_per_s};
         dev.card = wrong[i].device;
@@ -127,6 +129,98 @@ static void who_is_silent_for_the_bound_is_fenced(void **state)
     assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
     assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->incarnation, 2);
     cw_end(&w);
+}
+
+static void hello_as(struct cw_world *w, uint32_t conn, const char *node, struct hsp_digest is,
+                     struct hsp_digest was)
+{
+    struct hsp_m_device dev = {
+        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    struct hsp_m_holding h = {.job = 1, .plan = 1, .rank = 1, .owner = 1, .version = 99};
+    cw_msg(w, conn,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                        .node = node,
+                                        .address = node,
+                                        .incarnation = is,
+                                        .was = was,
+                                        .n_devices = 1,
+                                        .devices = &dev,
+                                        .n_holdings = 1,
+                                        .holdings = &h}});
+}
+
+static void refused(const struct cw_world *w, const char *why)
+{
+    assert_int_equal(cw_count_sent(w, HSP_MSG_FENCED), 1);
+    assert_int_equal(cw_count_sent(w, HSP_MSG_WELCOME), 0);
+    assert_string_equal(cw_find(w, HSP_ACT_CLOSE)->text, why);
+}
+
+/* Nobody takes the place of a node that lives by guessing, nor by its name alone. */
+static void an_incarnation_is_not_guessed(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    struct hsp_digest none = cw_secret(0), n1 = w.c->nodes[1].secret;
+    for (uint64_t i = 0; i < 200; i++) {
+        hello_as(&w, 20, "n1", (struct hsp_digest){i / 100, i % 100 + 1}, none);
+        refused(&w, "its incarnation is not that of node n1");
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 20});
+    }
+    hello_as(&w, 20, "n7", n1, none);
+    refused(&w, "node n7 is not known here");
+    assert_int_equal(w.c->n_nodes, 2);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    hello_as(&w, 21, "n1", none, none);
+    refused(&w, "node n1 may still be there: an agent without its state folder joins when the "
+                "node has been silent for 3000 ms");
+    assert_int_equal(w.c->nodes[1].state, HSP_NODE_SUSPECT);
+    hello_as(&w, 22, "n1", n1, none);
+    assert_int_equal(w.c->nodes[1].conn, 22);
+    assert_int_equal(w.c->nodes[1].incarnation, 2);
+    cw_end(&w);
+}
+
+/* n1 of a running job dies. What stands in its state folder says whether its state is that of the job. */
+static void the_state_folder_proves_which_node_it_is(void **state)
+{
+    (void)state;
+    for (int proof = 0; proof < 3; proof++) { /* none, the last incarnation, the one before */
+        struct cw_world w;
+        cw_begin(&w, 2, 1);
+        struct hsp_digest first = w.c->nodes[1].secret;
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+        hello_as(&w, 3, "n1", cw_secret(0),
+                 first); /* it began again, and did not write that down */
+        cw_uplink(&w, 3, 1e-4, 1e8);
+        assert_int_equal(w.c->nodes[1].same_since, 2);
+        assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
+        cw_plan(&w, 1);
+        cw_ready(&w, 1, 0, 5);
+        cw_msg(
+            &w, 3,
+            (struct hsp_msg){
+                .type = HSP_MSG_READY,
+                .epoch = 1,
+                .u.ready = {.job = 1, .data_bytes = 7, .data_tokens = 3, .data_digest = {5, 1}}});
+        cw_pass(&w, 1, 0, cw_even, 2);
+        struct hsp_digest last = w.c->nodes[1].secret;
+        cw_restart(&w, NULL);
+        cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, 1);
+        w.now += 2999;
+        cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        w.now += 2;
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        assert_int_equal(w.c->nodes[1].state, HSP_NODE_DEAD);
+        hello_as(&w, 5, "n1", cw_secret(0), proof == 0 ? cw_secret(0) : proof == 1 ? last : first);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 0); /* nothing is deleted */
+        assert_int_equal(w.c->nodes[1].same_since, proof == 0 ? 4 : 2);
+        assert_int_equal(cw_job(&w, 1)->n_held, proof == 0 ? 0 : 1);
+        cw_end(&w);
+    }
 }
 
 static void of_nodes(struct cw_world *w, uint32_t first, uint32_t end)
@@ -414,6 +508,8 @@ HSP_TEST_FILE(cluster_nodes_test)
         cmocka_unit_test(cards_are_checked),
         cmocka_unit_test(a_second_node_of_that_name_is_refused),
         cmocka_unit_test(who_is_silent_for_the_bound_is_fenced),
+        cmocka_unit_test(an_incarnation_is_not_guessed),
+        cmocka_unit_test(the_state_folder_proves_which_node_it_is),
         cmocka_unit_test(links_are_measured_in_turn),
         cmocka_unit_test(a_measurement_that_takes_too_long_ends),
         cmocka_unit_test(figures_that_no_link_has_change_nothing),

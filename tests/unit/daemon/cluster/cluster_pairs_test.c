@@ -111,17 +111,19 @@ static void say(struct cw_world *w, uint16_t type, enum variant v, uint64_t epoc
 }
 
 static void hello_of(struct cw_world *w, uint32_t conn, uint64_t incarnation, uint64_t term,
-                     uint64_t runs)
+                     uint64_t runs, bool unproven)
 {
     struct hsp_m_device dev = {
         .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
     struct hsp_m_run run = {.job = 1, .running = runs};
+    struct hsp_digest was = unproven ? cw_secret(0) : cw_last(w, "n1");
     struct hsp_msg m = {.type = HSP_MSG_HELLO,
                         .u.hello = {.protocol = HSP_PROTO_VERSION,
                                     .node = "n1",
                                     .address = "a",
                                     .term = term,
-                                    .incarnation = incarnation,
+                                    .incarnation = cw_secret(incarnation),
+                                    .was = was,
                                     .n_devices = 1,
                                     .devices = &dev,
                                     .n_runs = runs != 0,
@@ -143,8 +145,9 @@ struct other {
             uint32_t conn;
             enum { ANEW, SAME, ODD } incarnation;
             uint64_t term;
-            bool runs; /* the epoch that runs */
-        } hello;       /* of n1 */
+            bool runs;     /* the epoch that runs */
+            bool unproven; /* without the incarnation before */
+        } hello;           /* of n1 */
         struct {
             uint32_t node;
             uint16_t type;
@@ -168,7 +171,8 @@ static void tell_hello(struct cw_world *w, const struct other *o)
     uint64_t incarnation = o->u.hello.incarnation == SAME  ? same
                            : o->u.hello.incarnation == ODD ? odd
                                                            : 0;
-    hello_of(w, o->u.hello.conn, incarnation, o->u.hello.term, o->u.hello.runs ? cur_epoch(w) : 0);
+    hello_of(w, o->u.hello.conn, incarnation, o->u.hello.term, o->u.hello.runs ? cur_epoch(w) : 0,
+             o->u.hello.unproven);
 }
 
 static void tell_of_node(struct cw_world *w, const struct other *o)
@@ -223,12 +227,13 @@ static void tell_no_plan(struct cw_world *w, const struct other *o)
 }
 
 static const struct other others[] = {
-    {"hello of n1, as it was", tell_hello, {.hello = {8, SAME, 1, true}}},
-    {"hello of n1, runs nothing", tell_hello, {.hello = {8, SAME, 1, false}}},
-    {"hello of n1, anew", tell_hello, {.hello = {8, ANEW, 1, false}}},
-    {"hello of n1, other incarnation", tell_hello, {.hello = {8, ODD, 1, false}}},
-    {"hello of n1, newer term", tell_hello, {.hello = {8, SAME, 9, false}}},
-    {"hello of n1, twice on one connection", tell_hello, {.hello = {2, SAME, 1, true}}},
+    {"hello of n1, as it was", tell_hello, {.hello = {8, SAME, 1, true, false}}},
+    {"hello of n1, runs nothing", tell_hello, {.hello = {8, SAME, 1, false, false}}},
+    {"hello of n1, anew", tell_hello, {.hello = {8, ANEW, 1, false, false}}},
+    {"hello of n1, anew, without proof", tell_hello, {.hello = {8, ANEW, 1, false, true}}},
+    {"hello of n1, other incarnation", tell_hello, {.hello = {8, ODD, 1, false, false}}},
+    {"hello of n1, newer term", tell_hello, {.hello = {8, SAME, 9, false, false}}},
+    {"hello of n1, twice on one connection", tell_hello, {.hello = {2, SAME, 1, true, false}}},
     {"heartbeat", tell_of_node, {.said = {1, HSP_MSG_HEARTBEAT, 0}}},
     {"executor-dead", tell_of_node, {.said = {1, HSP_MSG_EXECUTOR_DEAD, 0}}},
     {"executor-up", tell_of_node, {.said = {1, HSP_MSG_EXECUTOR_UP, 0}}},

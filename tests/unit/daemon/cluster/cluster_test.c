@@ -221,7 +221,7 @@ static void lost_ready(void **state)
                         .u.hello = {.protocol = HSP_PROTO_VERSION,
                                     .node = "n1",
                                     .address = "n1",
-                                    .incarnation = 2,
+                                    .incarnation = cw_secret(2),
                                     .n_devices = 1,
                                     .devices = &dev,
                                     .n_runs = 1,

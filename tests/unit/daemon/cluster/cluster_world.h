@@ -32,6 +32,10 @@ struct cw_world {
 void cw_look(struct cw_world *w);
 void cw_step(struct cw_world *w, struct hsp_event ev);
 void cw_msg(struct cw_world *w, uint32_t conn, struct hsp_msg m);
+/* The secret that the world draws for an incarnation; 0 for 0. */
+struct hsp_digest cw_secret(uint64_t incarnation);
+/* That of the last incarnation of a node, by which a new process of it proves what it is; 0: none. */
+struct hsp_digest cw_last(const struct cw_world *w, const char *node);
 /* @runs: epoch of job 1 that its device 0 runs, 0: none. */
 void cw_hello_running(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
                       uint32_t n_dev, uint64_t runs);

@@ -56,13 +56,15 @@ static void gpus_are_noted(void **state)
     assert_string_equal(hsp_path_kind_name((enum hsp_path_kind)n->paths[0].kind), "nvlink");
     /* said again: the same, and nothing is told */
     uint64_t incarnation = n->incarnation;
-    hello(&w, 11, (struct hsp_m_hello){.incarnation = incarnation, .n_devices = 2, .devices = dev});
+    hello(&w, 11,
+          (struct hsp_m_hello){
+              .incarnation = cw_secret(incarnation), .n_devices = 2, .devices = dev});
     assert_int_equal(n->n_paths, 0);
     assert_null(cw_fact(&w, "device.fine"));
     /* a new agent, whose node has none */
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 11});
     dev[0] = (struct hsp_m_device){.kind = "cpu", .up = true, .address = "x"};
-    hello(&w, 12, (struct hsp_m_hello){.n_devices = 1, .devices = dev});
+    hello(&w, 12, (struct hsp_m_hello){.was = n->secret, .n_devices = 1, .devices = dev});
     assert_null(n->dev[0].note);
     cw_end(&w);
 }

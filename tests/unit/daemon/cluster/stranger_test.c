@@ -523,7 +523,7 @@ static void hello_again(struct walk *k, const struct forged *f)
                                         .node = n->name,
                                         .address = n->name,
                                         .term = k->w.c->term,
-                                        .incarnation = n->incarnation,
+                                        .incarnation = n->secret,
                                         .n_devices = 1,
                                         .devices = &dev,
                                         .n_holdings = 1,

@@ -22,7 +22,7 @@ static void hello_says_all(void **state)
     aw_scanned(&w, &h, 1);
     const struct hsp_m_hello *m = &aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO)->u.hello;
     assert_string_equal(m->node, "n1");
-    assert_int_equal(m->incarnation, 7);
+    assert_true(m->incarnation.hi == 1 && m->incarnation.lo == 7);
     assert_int_equal(m->term, 3);
     assert_int_equal(m->n_devices, 2);
     assert_true(m->devices[0].up && m->devices[1].up);
@@ -40,11 +40,12 @@ static void hello_says_all(void **state)
     aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
                                         .u.welcome = {.protocol = HSP_PROTO_VERSION,
                                                       .term = 2,
-                                                      .incarnation = 8,
+                                                      .incarnation = {1, 8},
                                                       .heartbeat_ms = 1,
                                                       .dead_ms = 1}});
     assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT));
-    assert_int_equal(w.a->incarnation, 7);
+    assert_int_equal(w.a->incarnation.lo, 7);
+    assert_null(aw_find(&w, HSP_AACT_REMEMBER));
     hsp_agent_free(w.a);
 }
 
@@ -64,7 +65,7 @@ static void told(struct aw_world *w, uint64_t term, const char *address)
     aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
                                        .u.welcome = {.protocol = HSP_PROTO_VERSION,
                                                      .term = term,
-                                                     .incarnation = 1,
+                                                     .incarnation = {1, 1},
                                                      .heartbeat_ms = 500,
                                                      .dead_ms = 3000,
                                                      .address = address}});
@@ -115,8 +116,16 @@ static void fenced(void **state)
     aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
     aw_scanned(&w, NULL, 0);
     const struct hsp_m_hello *m = &aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO)->u.hello;
-    assert_int_equal(m->incarnation, 0);
+    assert_true(hsp_digest_is_zero(m->incarnation));
+    assert_true(m->was.hi == 1 && m->was.lo == 1); /* a proof that it is the same node */
     assert_int_equal(m->n_runs, 0);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                        .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                      .term = 1,
+                                                      .incarnation = {1, 2},
+                                                      .heartbeat_ms = 500,
+                                                      .dead_ms = 3000}});
+    assert_int_equal(aw_find(&w, HSP_AACT_REMEMBER)->incarnation.lo, 2);
     hsp_agent_free(w.a);
 }
 
@@ -188,7 +197,7 @@ static void told_other_times_and_other_devices(void **state)
     aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
                                         .u.welcome = {.protocol = HSP_PROTO_VERSION,
                                                       .term = 1,
-                                                      .incarnation = 7,
+                                                      .incarnation = {1, 7},
                                                       .heartbeat_ms = 50,
                                                       .dead_ms = 300}});
     assert_int_equal(hsp_agent_link_state(w.a), HSP_LINK_UP);

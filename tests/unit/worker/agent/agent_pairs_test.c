@@ -327,7 +327,7 @@ static void tell_checked(struct aw_world *w, const struct other *o)
             .type = HSP_MSG_WELCOME,                     \
             .u.welcome = {.protocol = HSP_PROTO_VERSION, \
                           .term = (t),                   \
-                          .incarnation = 8,              \
+                          .incarnation = {1, 8},         \
                           .heartbeat_ms = 500,           \
                           .dead_ms = 3000}               \
         }                                                \
@@ -434,6 +434,7 @@ static bool reaction(const struct aw_world *w, const struct before *b, struct hs
         case HSP_AACT_KILL: hsp_buf_printf(out, " kill %u", x->device); break;
         case HSP_AACT_SCAN: hsp_buf_puts(out, " scan"); break;
         case HSP_AACT_DISCARD: hsp_buf_printf(out, " discard %u", x->device); break;
+        case HSP_AACT_REMEMBER: hsp_buf_puts(out, " remember"); break;
         case HSP_AACT_CHECK: hsp_buf_puts(out, " check"); break;
         case HSP_AACT_CHECK_STOP: hsp_buf_puts(out, " check-stop"); break;
         case HSP_AACT_LOG:

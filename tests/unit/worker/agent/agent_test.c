@@ -288,7 +288,7 @@ static void anything(void **state)
             m.u.devref.device = device;
             if (m.type == HSP_MSG_WELCOME) {
                 m.u.welcome = (struct hsp_m_welcome){
-                    HSP_PROTO_VERSION, below(&k, 3), below(&k, 3), 500, 3000, ""};
+                    HSP_PROTO_VERSION, below(&k, 3), {0, below(&k, 3)}, 500, 3000, ""};
             } else if (m.type == HSP_MSG_EXECUTOR_UP) {
                 m.u.up = (struct hsp_m_up){device, "z"};
             } else if (m.type == HSP_MSG_FENCED || m.type == HSP_MSG_BYE) {

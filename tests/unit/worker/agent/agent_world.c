@@ -85,7 +85,7 @@ void aw_link_up(struct aw_world *w, uint64_t term, uint64_t incarnation)
     aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
                                        .u.welcome = {.protocol = HSP_PROTO_VERSION,
                                                      .term = term,
-                                                     .incarnation = incarnation,
+                                                     .incarnation = {1, incarnation},
                                                      .heartbeat_ms = 500,
                                                      .dead_ms = 3000}});
 }

@@ -1,4 +1,5 @@
 workerapp_tests = \
+  tests/unit/worker/app/incarnation_file_test \
   tests/unit/worker/app/spawn_test \
   tests/unit/worker/app/worker_config_test \
   tests/unit/worker/app/worker_dies_test
@@ -7,6 +8,7 @@ check_PROGRAMS += tests/unit/worker/app/app_tests
 $(workerapp_tests): tests/unit/worker/app/app_tests
 	$(LINK_TEST)
 tests_unit_worker_app_app_tests_SOURCES = \
+  tests/unit/worker/app/incarnation_file_test.c \
   tests/unit/worker/app/spawn_test.c \
   tests/unit/worker/app/worker_config_test.c \
   tests/unit/worker/app/worker_dies_test.c
