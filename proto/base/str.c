@@ -276,25 +276,37 @@ static bool unseen(uint32_t c)
     return in;
 }
 
+/* Bytes of @s[0..len) before the first that is not plain ASCII: answers are megabytes of these. */
+static size_t plain_run(const char *s, size_t len)
+{
+    size_t n = 0;
+    while (n < len && s[n] >= 0x20 && s[n] < 0x7f) {
+        n++;
+    }
+    return n;
+}
+
 size_t hsp_str_show(char *dst, size_t cap, const char *s, size_t len, bool lines)
 {
-    size_t all = 0, end = 0;
+    size_t all = 0, end = 0, room = cap > 0 ? cap - 1 : 0;
     for (size_t i = 0, n; i < len; i += n) {
         char code[8];
         const char *from = s + i;
         bool part;
         uint32_t c;
-        n = utf8_char((const uint8_t *)from, len - i, &part, &c);
+        size_t run = plain_run(from, len - i);
+        n = run > 0 ? run : utf8_char((const uint8_t *)from, len - i, &part, &c);
         size_t k = n;
-        if (n == 0 || (unseen(c) && !(lines && (c == '\n' || c == '\t')))) {
+        if (run == 0 && (n == 0 || (unseen(c) && !(lines && (c == '\n' || c == '\t'))))) {
             (void)snprintf(code, sizeof code, "\\u%04x", n == 0 ? 0xfffdu : c);
             from = code;
             k = strlen(code);
             n = n == 0 ? 1 : n;
         }
-        if (end == all && all + k < cap) { /* what does not fit ends it */
-            memcpy(dst + end, from, k);
-            end += k;
+        size_t fits = end != all ? 0 : k <= room - end ? k : run > 0 ? room - end : 0;
+        if (fits > 0) { /* what does not fit ends it */
+            memcpy(dst + end, from, fits);
+            end += fits;
         }
         all += k;
     }
