@@ -153,6 +153,37 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
     reply(c, a, HSP_OK, 0, "");
 }
 
+/* Also for a node that has not joined yet: an administrator may name those that will. */
+static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
+{
+    bool on = a->verb == HSP_ADMIN_ALLOW;
+    uint32_t at;
+    struct hsp_cluster_node *n = NULL;
+    if (a->node == NULL || !hsp_name_valid(a->node)) {
+        reply(c, a, HSP_EINVAL, 0, "not a node name");
+        return;
+    }
+    bool known = hsp_map_get(&c->by_name, a->node, &at);
+    if (!known && !on) {
+        reply(c, a, HSP_ENOENT, 0,
+              hsp_ci_printf(c, "no node %s; hspmdctl node list shows all", a->node));
+        return;
+    }
+    n = known ? &c->nodes[at] : hsp_ci_node_new(c, a->node);
+    if (n == NULL) {
+        reply(c, a, HSP_ELIMIT, 0, "too many nodes");
+        return;
+    }
+    if (!known) {
+        hsp_str_printf(n->reason, sizeof(n->reason), "has not joined yet");
+    }
+    n->holder = on;
+    hsp_ci_store_node(c, n);
+    hsp_ci_look_node(c, n);
+    told(c, a, on ? "admin.allow" : "admin.deny", NULL, n, "to keep copies of state");
+    reply(c, a, HSP_OK, 0, "");
+}
+
 static void checkpoint(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
     const struct hsp_cluster_node *n =
@@ -241,6 +272,8 @@ void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
     case HSP_ADMIN_SCALE: scale(c, a, j); break;
     case HSP_ADMIN_DRAIN:
     case HSP_ADMIN_UNDRAIN: drain(c, a); break;
+    case HSP_ADMIN_ALLOW:
+    case HSP_ADMIN_DENY: allow(c, a); break;
     case HSP_ADMIN_CHECKPOINT: checkpoint(c, a, j); break;
     case HSP_ADMIN_RESUME: resume(c, a, j); break;
     case HSP_ADMIN_SUSPEND: hsp_ci_suspend(c, a, j); break;

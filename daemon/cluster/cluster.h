@@ -164,6 +164,8 @@ enum hsp_admin_verb {
     HSP_ADMIN_SCALE,      /* min, max */
     HSP_ADMIN_DRAIN,      /* node, reason */
     HSP_ADMIN_UNDRAIN,    /* node */
+    HSP_ADMIN_ALLOW,      /* node: it may keep copies of state for others; it need not be known */
+    HSP_ADMIN_DENY,       /* node: it may not; what it keeps moves elsewhere, as by a drain */
     HSP_ADMIN_CHECKPOINT, /* one now */
     HSP_ADMIN_RESUME,     /* a suspended, failed or cancelled job, from its newest checkpoint; one
                              that is being suspended goes on */

@@ -66,6 +66,7 @@ struct hsp_cluster_node {
     uint32_t protocol;   /* version that it and hspmdd talk */
     hsp_msec last_ms;    /* heard */
     bool draining, leaving; /* by an admin; by itself */
+    bool holder;            /* an admin allows that it keeps copies */
     bool bye_sent, drained_told;
     char reason[160]; /* of the drain, or of the death */
     double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;

@@ -86,7 +86,7 @@ const char *hsp_ci_leave_cause(struct hsp_cluster *c, hsp_device_id d)
 {
     const struct hsp_cluster_node *n = hsp_ci_node(c, d);
     const char *what = hsp_ci_to_leave(c, d), *name = hsp_ci_device_name(c, d);
-    return n->draining || n->leaving
+    return n->draining || n->leaving || !hsp_ci_device_unwell(hsp_ci_device(c, d))
                ? hsp_ci_printf(c, "%s %s", what, name)
                : hsp_ci_printf(c, "%s %s: %s", what, name, hsp_device_why(hsp_ci_device(c, d)));
 }

@@ -1,5 +1,6 @@
 #include "daemon/cluster/index.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,20 @@ struct hsp_cluster_node *hsp_ci_node_add(struct hsp_cluster *c, uint32_t at)
 bool hsp_ci_node_named(struct hsp_cluster *c, const struct hsp_cluster_node *n)
 {
     return hsp_map_put(&c->by_name, n->name, hsp_ci_index_of(c, n)) == HSP_OK;
+}
+
+struct hsp_cluster_node *hsp_ci_node_new(struct hsp_cluster *c, const char *name)
+{
+    if (c->n_nodes == HSP_MAX_NODES) {
+        return NULL;
+    }
+    struct hsp_cluster_node *n = hsp_ci_node_add(c, c->n_nodes);
+    if (n != NULL) {
+        (void)snprintf(n->name, sizeof(n->name), "%s", name);
+        hsp_ci_node_state(c, n, HSP_NODE_LEFT);
+    }
+    c->failed = c->failed || n == NULL || !hsp_ci_node_named(c, n);
+    return c->failed ? NULL : n;
 }
 
 const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,
@@ -298,7 +313,7 @@ static struct hsp_node_brief brief_of(const struct hsp_cluster_node *n)
         uint16_t bit = (uint16_t)(1u << i);
         if (hsp_cluster_offers(n, i)) {
             b.offer |= v->keeper ? 0 : bit;
-            b.keep |= v->keeper ? bit : 0;
+            b.keep |= v->keeper && n->holder ? bit : 0;
             b.down |= v->up ? 0 : bit;
         }
     }

@@ -22,6 +22,9 @@ uint32_t hsp_ci_index_of(const struct hsp_cluster *c, const struct hsp_cluster_n
 /* Node @at. Missing nodes up to it are made, dead and without names. NULL: too many, or no
  * memory. */
 struct hsp_cluster_node *hsp_ci_node_add(struct hsp_cluster *c, uint32_t at);
+/* A node that was not known, LEFT. NULL: there are HSP_MAX_NODES; or no memory, and the machine has
+ * failed. */
+struct hsp_cluster_node *hsp_ci_node_new(struct hsp_cluster *c, const char *name);
 /* @n has its name now. False: no memory. */
 bool hsp_ci_node_named(struct hsp_cluster *c, const struct hsp_cluster_node *n);
 /* Frees the notes of the devices of @n, and its paths. */

@@ -6,6 +6,10 @@
  * layout number (plan_results.h), so that a stale copy can never be mistaken for a current one.
  * A job neither waits for a keeper nor fails because of one.
  *
+ * A keeper gets the whole state and the key of the epoch, so only nodes that an administrator has
+ * allowed (`node allow NAME --holder`) are asked. Denied, a node loses its copies by a planned
+ * switch, as by a drain.
+ *
  * Planning leaves room for the missing copies (n_spare; each keeper holds the whole state).
  * Keepers are on other nodes, undrained and with room. A keeper that was away never counts for a
  * history it has not seen, since the layout number differs. Keepers take no lease from another

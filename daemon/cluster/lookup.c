@@ -69,6 +69,7 @@ const char *hsp_ci_to_leave(const struct hsp_cluster *c, hsp_device_id d)
     return n->draining                                 ? "drain of"
            : n->leaving                                ? "planned leave of"
            : hsp_ci_device_unwell(hsp_ci_device(c, d)) ? "cordon of"
+           : hsp_ci_device(c, d)->keeper && !n->holder ? "deny of"
                                                        : NULL;
 }
 

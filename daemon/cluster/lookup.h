@@ -21,7 +21,8 @@ bool hsp_ci_node_gone(const struct hsp_cluster_node *n);
 bool hsp_ci_device_unwell(const struct hsp_node_device *d);
 /* True when the device is there and may get work: its node stays, and the device is well. */
 bool hsp_cluster_offers(const struct hsp_cluster_node *n, uint32_t device);
-/* Why work is to leave @d: "drain of", "planned leave of", "cordon of"; NULL: it may stay. */
+/* Why work is to leave @d: "drain of", "planned leave of", "cordon of", "deny of"; NULL: it may
+ * stay. */
 const char *hsp_ci_to_leave(const struct hsp_cluster *c, hsp_device_id d);
 /* True when @list, in any order, has @d. */
 bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d);

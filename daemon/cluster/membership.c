@@ -27,16 +27,6 @@
 #define LEAST_GBIT 1e-6
 #define MOST_GBIT  1e6
 
-static struct hsp_cluster_node *node_add(struct hsp_cluster *c, const char *name)
-{
-    struct hsp_cluster_node *n = c->n_nodes < HSP_MAX_NODES ? hsp_ci_node_add(c, c->n_nodes) : NULL;
-    if (n != NULL) {
-        (void)snprintf(n->name, sizeof(n->name), "%s", name);
-    }
-    c->failed = c->failed || n == NULL || !hsp_ci_node_named(c, n);
-    return c->failed ? NULL : n;
-}
-
 static void refuse(struct hsp_cluster *c, uint32_t conn, const char *why)
 {
     struct hsp_msg m = {.type = HSP_MSG_FENCED, .u.text.reason = why};
@@ -285,7 +275,7 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
         hsp_ci_close(c, conn, "too many nodes");
         return NULL;
     }
-    n = n != NULL ? n : node_add(c, m->node);
+    n = n != NULL ? n : hsp_ci_node_new(c, m->node);
     if (n != NULL) {
         n->protocol = common;
     }

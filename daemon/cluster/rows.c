@@ -18,7 +18,7 @@
 
 #define MAX_PLANS      65536u /* of a job */
 #define ROW_VERSION    11     /* that is written */
-#define ROW_KNOWN      11     /* secrets of incarnations, and who may tell of what is over */
+#define ROW_KNOWN      11     /* what nodes have proven and may do */
 #define ROW_TRUSTED    10     /* the trusted networks of epochs */
 #define ROW_CKPTS      9      /* which checkpoints are meant */
 #define ROW_LINKS      8      /* the transports of epochs */
@@ -66,6 +66,7 @@ void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n)
     hsp_buf_u64(&b, n->before.hi);
     hsp_buf_u64(&b, n->before.lo);
     hsp_buf_u64(&b, n->same_since);
+    hsp_buf_u8(&b, n->holder);
     store(c, hsp_ci_printf(c, "node/%u", (uint32_t)(n - c->nodes)), &b);
 }
 
@@ -287,6 +288,7 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
         n->before.hi = hsp_cur_u64(r);
         n->before.lo = hsp_cur_u64(r);
         n->same_since = hsp_cur_u64(r);
+        n->holder = hsp_cur_u8(r) != 0;
     }
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         n->dev[d].speed = 1;

@@ -15,6 +15,7 @@ enum { O_MIN, O_MAX }; /* rows of scale_options */
 
 enum { O_WITHIN };             /* rows of suspend_options */
 enum { O_REASON };             /* rows of drain_options, undrain_options */
+enum { O_HOLDER };             /* rows of allow_options */
 enum { O_FOR, O_FOR_AT_MOST }; /* rows of wait_options */
 
 /* One request whose answer is yes or no; then one line. */
@@ -176,6 +177,22 @@ int hsp_cmd_undrain(struct hsp_ctl *ctl)
     struct hsp_msg m = {.type = HSP_MSG_UNDRAIN,
                         .u.drain = {.name = ctl->pos[0], .reason = reason != NULL ? reason : ""}};
     return verb(ctl, &m, "takes jobs again");
+}
+
+int hsp_cmd_node_allow(struct hsp_ctl *ctl)
+{
+    struct hsp_msg m = {.type = HSP_MSG_NODE_ALLOW,
+                        .u.nodeallow = {.name = ctl->pos[0], .holder = true}};
+    if (ctl->opt[O_HOLDER] == NULL) {
+        return hsp_ctl_usage(ctl, "node allow needs --holder, which says what is allowed");
+    }
+    return verb(ctl, &m, "may keep copies of state");
+}
+
+int hsp_cmd_node_deny(struct hsp_ctl *ctl)
+{
+    struct hsp_msg m = {.type = HSP_MSG_NODE_ALLOW, .u.nodeallow = {.name = ctl->pos[0]}};
+    return verb(ctl, &m, "may keep no copies of state: what it keeps moves elsewhere");
 }
 
 /* ---- wait ---- */

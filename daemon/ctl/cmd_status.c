@@ -332,6 +332,18 @@ int hsp_cmd_status(struct hsp_ctl *ctl)
 }
 
 /* What its link to hspmdd can do. */
+/* Whether it may keep copies, if it would. */
+static bool print_holder(struct hsp_ctl *ctl, const cJSON *node)
+{
+    int n = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(node, "keepers"));
+    bool may = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(node, "holder"));
+    const char *name = hsp_doc_text(node, "name");
+    return n == 0 && !may ? true
+           : may          ? fprintf(ctl->out, "copies: allowed, for %d jobs at a time\n", n) > 0
+                 : fprintf(ctl->out, "copies: not allowed; hspmdctl node allow %s --holder\n",
+                           name) > 0;
+}
+
 static bool print_uplink(struct hsp_ctl *ctl, const cJSON *node)
 {
     const cJSON *u = cJSON_GetObjectItemCaseSensitive(node, "uplink");
@@ -476,9 +488,9 @@ static bool print_paths(struct hsp_ctl *ctl, const cJSON *node)
 bool hsp_node_view(struct hsp_ctl *ctl, const cJSON *nodes, bool one)
 {
     return print_nodes(ctl, nodes) &&
-           (!one || (print_uplink(ctl, nodes->child) && print_cards(ctl, nodes->child) &&
-                     print_paths(ctl, nodes->child) && print_gpus(ctl, nodes->child) &&
-                     print_products(ctl, nodes->child)));
+           (!one || (print_uplink(ctl, nodes->child) && print_holder(ctl, nodes->child) &&
+                     print_cards(ctl, nodes->child) && print_paths(ctl, nodes->child) &&
+                     print_gpus(ctl, nodes->child) && print_products(ctl, nodes->child)));
 }
 
 /* The nodes of the status alone; with a name the one that is called so. */

@@ -93,6 +93,11 @@ static const struct hsp_option undrain_options[] = {
     END,
 };
 
+static const struct hsp_option allow_options[] = {
+    {"holder", 0, NULL, "to keep copies of the state of jobs that run elsewhere (required)"},
+    END,
+};
+
 static const struct hsp_option wait_options[] = {
     {"for", 0, "WHAT", "done (default), running or step=N"},
     {"timeout", 0, "TIME", "give up after this, e.g. 10m: exit code 124 (default: never)"},
@@ -296,6 +301,24 @@ const struct hsp_command hsp_commands[] = {
      .max_pos = 64,
      .formats = AS(TABLE) | AS(JSON),
      .run = hsp_cmd_node_check},
+    {.name = "node allow",
+     .operands = "NODE",
+     .summary = "let a node keep copies of state for jobs on other nodes",
+     .help =
+         "Such a node gets the whole state of those jobs, so none does before it is allowed. The\n"
+         "node may join later. `status JOB` says when a copy waits for it; `node show` says what\n"
+         "is allowed.",
+     .options = allow_options,
+     .min_pos = 1,
+     .max_pos = 1,
+     .run = hsp_cmd_node_allow},
+    {.name = "node deny",
+     .operands = "NODE",
+     .summary = "let a node keep no copies of state",
+     .help = "What it keeps moves to other nodes that are allowed, by a switch: no step is lost.",
+     .min_pos = 1,
+     .max_pos = 1,
+     .run = hsp_cmd_node_deny},
     {.name = "drain",
      .operands = "NODE",
      .summary = "move jobs off a node before it is taken away",

@@ -111,6 +111,7 @@
     X(NODE_CHECK, 115, nodecheck, "node-check")            \
     X(SUSPEND, 116, query, "suspend")                      \
     X(TRACE_JOB, 117, tracejob, "trace-job")               \
+    X(NODE_ALLOW, 125, nodeallow, "node-allow")            \
     X(REPLY, 200, reply, "reply") /* D>C */
 
 enum hsp_msg_type {
@@ -496,6 +497,10 @@ struct hsp_m_scale {
 struct hsp_m_drain {
     const char *name, *reason;
 };
+struct hsp_m_nodeallow { /* whether a node, known or not yet, may hold copies of state for others */
+    const char *name;
+    bool holder;
+};
 struct hsp_m_reply {     /* blob: the answer, a JSON document or text */
     uint32_t status;     /* 0, or minus the enum hsp_status */
     const char *message; /* one line when status is not 0 */
@@ -545,6 +550,7 @@ struct hsp_msg {
         struct hsp_m_tracejob tracejob;
         struct hsp_m_scale scale;
         struct hsp_m_drain drain;
+        struct hsp_m_nodeallow nodeallow;
         struct hsp_m_reply reply;
     } u;
 };

@@ -277,6 +277,8 @@ static const struct hsp_wire_field f_scale[] = {STR(scale, name, HSP_NAME_MAX), 
                                                 U32(scale, max)};
 static const struct hsp_wire_field f_drain[] = {STR(drain, name, HSP_NAME_MAX),
                                                 STR(drain, reason, HSP_TEXT_MAX)};
+static const struct hsp_wire_field f_nodeallow[] = {STR(nodeallow, name, HSP_NAME_MAX),
+                                                    BOOL(nodeallow, holder)};
 static const struct hsp_wire_field f_reply[] = {
     U32(reply, status), STR(reply, message, HSP_TEXT_MAX), BOOL(reply, more)};
 

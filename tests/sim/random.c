@@ -46,6 +46,7 @@ enum { /* calls at random times; of a job: with its number in the lower bits */
        CALL_RESTART, /* of the coordinator */
        CALL_DRAIN_WRITER,
        CALL_FORGE,
+       CALL_ALLOW, /* all nodes, before or after they have joined */
        CALL_SUSPEND = 16,
        CALL_RESUME = 32
 };
@@ -68,7 +69,15 @@ static void admin_fault(struct sim *s, uint32_t node)
 {
     static char names[SIM_NODES][8];
     (void)snprintf(names[node], sizeof(names[node]), "n%u", node);
-    switch (sim_below(s, 9)) {
+    switch (sim_below(s, 11)) {
+    case 9:
+    case 10: {
+        bool on = sim_below(s, 2) == 0;
+        note(s, on ? "allow n" : "deny n", node, 0);
+        sim_admin(s, (struct hsp_admin_event){.verb = on ? HSP_ADMIN_ALLOW : HSP_ADMIN_DENY,
+                                              .node = names[node]});
+        break;
+    }
     case 7: suspend_job(s, 1 + (uint32_t)sim_below(s, 2)); break;
     case 8: {
         uint32_t job = 1 + (uint32_t)sim_below(s, 2);
@@ -194,6 +203,15 @@ static void drain_writer(struct sim *s)
     }
 }
 
+static void allow_all(struct sim *s)
+{
+    static char names[SIM_NODES][8];
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "n%u", i);
+        sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_ALLOW, .node = names[i]});
+    }
+}
+
 /* @num: CALL_, or a fault within a switch. */
 static void call(struct sim *s, uint64_t num)
 {
@@ -219,6 +237,8 @@ static void call(struct sim *s, uint64_t num)
         drain_writer(s);
     } else if (num == CALL_FORGE) {
         sim_forge(s);
+    } else if (num == CALL_ALLOW) {
+        allow_all(s);
     } else if (num > CALL_SUSPEND && num < CALL_RESUME) {
         suspend_job(s, (uint32_t)num % CALL_SUSPEND);
     } else if (num > CALL_RESUME && num < CALL_RESUME + CALL_SUSPEND) {
@@ -269,7 +289,7 @@ static void check_calm(struct sim *s, const struct hsp_job *j)
         bool here = n->state == HSP_NODE_LIVE && !n->draining && !n->leaving;
         live += here;
         const struct hsp_node_device *k = &n->dev[s->n_devs];
-        free += here && k->up && (k->job == 0 || k->job == j->id);
+        free += here && n->holder && k->up && (k->job == 0 || k->job == j->id);
         for (uint32_t d = 0; d < SIM_DEVS; d++) { /* it still gives something back */
             calm = calm && (n->dev[d].job != j->id || n->dev[d].ask == HSP_ASK_NONE);
         }
@@ -428,6 +448,7 @@ static void heal(struct sim *s)
         (void)snprintf(names[i], sizeof(names[i]), "n%u", i);
         sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_UNDRAIN, .node = names[i]});
     }
+    allow_all(s);
     for (uint32_t j = 1; j <= 2; j++) {
         sim_admin(s,
                   (struct hsp_admin_event){.verb = HSP_ADMIN_SCALE, .job = j, .min = 1, .max = 6});
@@ -479,6 +500,7 @@ static void run(struct sim *s, uint64_t seed, FILE *log)
     for (uint64_t k = sim_below(s, 6); k > 0; k--) {
         call_at(s, sim_below(s, until), CALL_FORGE);
     }
+    call_at(s, sim_below(s, 3500), CALL_ALLOW);
     wishes(s, until);
     sim_run(s, until, watch);
     s->chaos = false;

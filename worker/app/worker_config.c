@@ -84,7 +84,9 @@ static const struct hsp_cfg_field fields[] = {
      .dflt = "2",
      .min = 0,
      .max = HSP_WORKER_DEVICES,
-     .help = "of so many jobs that run elsewhere a copy of the state is kept here, in state_dir"},
+     .help =
+         "of so many jobs that run elsewhere a copy of the state is kept here, in state_dir, as "
+         "far as `hspmdctl node allow` lets it"},
     {.path = "network",
      .type = HSP_FIELD_NODE,
      .offset = AT(network_node),

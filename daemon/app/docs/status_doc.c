@@ -56,11 +56,26 @@ static void put_plan(struct hsp_app *a, cJSON *o, uint32_t job, uint64_t no)
     }
 }
 
+/* A node that would keep copies, and may not. NULL: there is none. */
+static const char *not_allowed(const struct hsp_cluster *c)
+{
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        const struct hsp_cluster_node *n = &c->nodes[i];
+        for (uint32_t d = 0; n->conn != 0 && !n->holder && d < HSP_NODE_DEVICES; d++) {
+            if (n->dev[d].keeper && n->dev[d].job == 0 && hsp_cluster_offers(n, d)) {
+                return n->name;
+            }
+        }
+    }
+    return NULL;
+}
+
 /* What the loss of one node would cost. */
 static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *j)
 {
     struct hsp_spread s;
-    char text[320], since[64], more[48] = "";
+    char text[512], since[64], more[48] = "", allow[160] = "";
+    const char *node = not_allowed(a->cluster);
     if (!hsp_cluster_spread(a->cluster, j, &s)) {
         return;
     }
@@ -80,8 +95,13 @@ static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *
     } else if (s.min_nodes == 0) {
         (void)snprintf(text, sizeof text, "a part of the state is on no node that is here");
     } else if (s.min_nodes == 1) {
-        (void)snprintf(text, sizeof text, "a loss of node %s%s would cost %s",
-                       a->cluster->nodes[s.node].name, more, since);
+        if (node != NULL && j->copies > 1) {
+            (void)snprintf(allow, sizeof allow,
+                           "; node %s may not keep a copy: hspmdctl node allow %s --holder", node,
+                           node);
+        }
+        (void)snprintf(text, sizeof text, "a loss of node %s%s would cost %s%s",
+                       a->cluster->nodes[s.node].name, more, since, allow);
     } else {
         (void)snprintf(text, sizeof text,
                        "copies %" PRIu32 ": every part of the state is on at least %" PRIu32
@@ -279,6 +299,7 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
     put_text(o, "reason", n->reason);
     put_text(o, "address", n->address);
     put(o, "incarnation", (double)n->incarnation);
+    (void)cJSON_AddBoolToObject(o, "holder", n->holder);
     cJSON *link = n->measured ? cJSON_AddObjectToObject(o, "uplink") : NULL;
     if (link != NULL) {
         put(link, "latency_seconds", n->uplink.latency_s);

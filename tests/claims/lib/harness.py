@@ -214,6 +214,7 @@ class Cluster:
             os.makedirs(self.audit)
         self.daemon = None
         self.workers = {}
+        self.holders = set()
         self.worker_config = {}
         self.logs = {}
 
@@ -277,7 +278,10 @@ class Cluster:
         self.daemon.wait()
 
     def start_worker(self, name, devices=({},), wait=True, **more):
-        """@devices: dicts of kind, speed, memory. self.worker_config: more keys for all workers, @more: for this one."""
+        """@devices: dicts of kind, speed, memory. self.worker_config: more keys for all workers, @more: for this one. The
+        node may keep copies for others, if hspmdd is there to be told."""
+        if name not in self.holders and self.ctl("node", "allow", name, "--holder", check=False).returncode == 0:
+            self.holders.add(name)
         conf = os.path.join(self.dir, name + ".yaml")
         config = {"coordinator": "127.0.0.1:%d" % self.port, "node": name,
                   "state_dir": os.path.join(self.state, name),

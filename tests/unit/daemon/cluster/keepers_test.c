@@ -19,22 +19,34 @@ static void msg(struct cw_world *w, uint32_t node, struct hsp_msg m)
     cw_msg(w, node + 1, m);
 }
 
+static void allow(struct cw_world *w, uint32_t node, bool on)
+{
+    char name[8];
+    (void)snprintf(name, sizeof(name), "n%u", node);
+    assert_int_equal(
+        cw_admin(w, (struct hsp_admin_event){.verb = on ? HSP_ADMIN_ALLOW : HSP_ADMIN_DENY,
+                                             .node = name}),
+        HSP_OK);
+}
+
 /* A node of keepers alone, one of them. */
 static void hello_keeper(struct cw_world *w, uint32_t node)
 {
     char name[8];
     struct hsp_m_device dev = {.kind = HSP_KIND_KEEPER, .speed = 1, .up = true, .address = "x"};
     (void)snprintf(name, sizeof(name), "n%u", node);
+    allow(w, node, true);
     msg(w, node,
         (struct hsp_msg){.type = HSP_MSG_HELLO,
                          .u.hello = {.protocol = HSP_PROTO_VERSION,
                                      .node = name,
                                      .address = name,
+                                     .was = cw_last(w, name),
                                      .n_devices = 1,
                                      .devices = &dev}});
 }
 
-static void hello(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_t room)
+static void joins(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_t room)
 {
     struct hsp_m_device dev[4];
     char name[8];
@@ -52,8 +64,15 @@ static void hello(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_
                          .u.hello = {.protocol = HSP_PROTO_VERSION,
                                      .node = name,
                                      .address = name,
+                                     .was = cw_last(w, name),
                                      .n_devices = n_keepers + 1,
                                      .devices = dev}});
+}
+
+static void hello(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_t room)
+{
+    allow(w, node, true);
+    joins(w, node, n_keepers, room);
 }
 
 static void begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_keepers)
@@ -338,6 +357,73 @@ static void comes_and_is_drained(void **state)
     cw_end(&w);
 }
 
+/* The state of a job goes to no node that was not allowed to have it, however much it offers. */
+static void only_where_it_is_allowed(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 0, 0);
+    joins(&w, 0, 1, 0);
+    joins(&w, 1, 1, 0);
+    submit(&w, "a", 2);
+    run(&w, 1, 0);
+    const struct hsp_job *j = cw_job(&w, 1);
+    assert_keeps(&w, 1, 0, 0);
+    joins(&w, 2, 1, 0);
+    assert_int_equal(j->state, HSP_JOB_RUNNING);
+    cw_restart(&w, NULL);
+    cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, 1);
+    assert_false(w.c->nodes[1].holder);
+    cw_let_go(&w, 1, 1);
+    joins(&w, 2, 1, 0);
+    allow(&w, 2, true);
+    assert_string_equal(cw_fact(&w, "admin.allow"), "to keep copies of state");
+    j = cw_job(&w, 1);
+    assert_int_equal(j->state, HSP_JOB_SWITCHING);
+    assert_string_equal(j->cause, "n2/1 can keep a copy");
+    run(&w, 1, 3);
+    assert_keeps(&w, 1, 1, HSP_DEVICE(2, 1));
+    joins(&w, 1, 1, 0);
+    allow(&w, 1, true); /* one more than needed */
+    assert_int_equal(j->state, HSP_JOB_RUNNING);
+    allow(&w, 2, false);
+    assert_int_equal(j->state, HSP_JOB_SWITCHING);
+    assert_string_equal(j->cause, "deny of n2/1, which keeps a copy");
+    run(&w, 1, 5);
+    assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
+    allow(&w, 1, false);
+    run(&w, 1, 8);
+    assert_keeps(&w, 1, 0, 0);
+    cw_end(&w);
+}
+
+/* It need not be known: the word of the administrator is there first, and over restarts. */
+static void allowed_before_it_joins(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    begin(&w, 1, 1);
+    allow(&w, 5, true);
+    assert_int_equal(w.c->n_nodes, 2);
+    assert_string_equal(w.c->nodes[1].reason, "has not joined yet");
+    cw_restart(&w, NULL);
+    assert_true(w.c->nodes[1].holder && w.c->nodes[1].state == HSP_NODE_LEFT);
+    hello(&w, 0, 1, 0);
+    assert_int_equal(w.c->nodes[0].state, HSP_NODE_LIVE);
+    submit(&w, "a", 2);
+    run(&w, 1, 0);
+    joins(&w, 5, 1, 0);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SWITCHING);
+    assert_int_equal(w.c->nodes[1].incarnation, 3);
+    struct hsp_admin_event a = {.verb = HSP_ADMIN_ALLOW, .node = "No Name"};
+    assert_int_equal(cw_admin(&w, a), HSP_EINVAL);
+    a = (struct hsp_admin_event){.verb = HSP_ADMIN_DENY, .node = "n9"};
+    assert_int_equal(cw_admin(&w, a), HSP_ENOENT);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "no node n9; hspmdctl node list shows all");
+    cw_end(&w);
+}
+
 /* What the job wants to move to cannot be had, or not be planned: what it has is kept all the same. */
 static void kept_though_it_cannot_move(void **state)
 {
@@ -487,6 +573,8 @@ HSP_TEST_FILE(keepers_test)
                                        cmocka_unit_test(room_and_refusal),
                                        cmocka_unit_test(late),
                                        cmocka_unit_test(comes_and_is_drained),
+                                       cmocka_unit_test(only_where_it_is_allowed),
+                                       cmocka_unit_test(allowed_before_it_joins),
                                        cmocka_unit_test(kept_though_it_cannot_move),
                                        cmocka_unit_test(a_keeper_dies),
                                        cmocka_unit_test(the_trainer_dies),

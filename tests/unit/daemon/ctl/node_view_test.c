@@ -49,6 +49,27 @@ static void nodes_say_what_is_wrong_with_devices(void **state)
     free(t);
 }
 
+/* Whether it may keep copies, and the command that allows it. */
+static void a_node_says_whether_it_may_keep_copies(void **state)
+{
+    (void)state;
+    static const char *const text[] = {"copies: not allowed; hspmdctl node allow n1 --holder\n",
+                                       "copies: allowed, for 2 jobs at a time\n"};
+    for (int holder = 0; holder < 2; holder++) {
+        char doc[256];
+        (void)snprintf(doc, sizeof doc,
+                       "[{\"name\": \"n1\", \"state\": \"live\", \"devices\": [], "
+                       "\"holder\": %s, \"keepers\": [{\"index\": 1}, {\"index\": 2}]}]",
+                       holder == 0 ? "false" : "true");
+        char *t = node_text(doc, true);
+        assert_non_null(strstr(t, text[holder]));
+        free(t);
+        t = node_text(doc, false);
+        assert_null(strstr(t, "copies:"));
+        free(t);
+    }
+}
+
 static void a_node_shows_its_gpus(void **state)
 {
     (void)state;
@@ -80,6 +101,7 @@ HSP_TEST_FILE(node_view_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_say_what_is_wrong_with_devices),
+        cmocka_unit_test(a_node_says_whether_it_may_keep_copies),
         cmocka_unit_test(a_node_shows_its_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
