@@ -57,7 +57,8 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .ckpt_epoch = ckpt->epoch,
                                       .ckpt_content = ckpt->content,
                                       .data_tls = e->data_tls,
-                                      .trusted_network = e->trusted}};
+                                      .trusted_network = e->trusted,
+                                      .silent_ms = c->cfg.dead_ms}};
     hsp_ci_send(c, hsp_ci_node(c, e->peers[rank].device)->conn, &m);
     if (c->failed) {
         return;

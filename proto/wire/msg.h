@@ -334,6 +334,8 @@ struct hsp_m_prepare {
     /* TCP between members is encrypted; the same for all of an epoch. */
     bool data_tls;
     const char *trusted_network; /* where NCCL may be used between hosts all the same; "" nowhere */
+    /* A peer on another host that says nothing for so long is lost; the same for all of an epoch. */
+    uint32_t silent_ms;
 };
 struct hsp_m_ready {
     uint32_t job, device;
@@ -349,7 +351,9 @@ struct hsp_m_failed {
     uint32_t job, device;
     uint32_t fact; /* enum hsp_fact_kind */
     uint64_t amount;
-    uint32_t peer; /* rank */
+    uint32_t peer; /* rank; HSP_MSG_RANKS: unknown, or no peer's fault */
+    uint32_t by;   /* rank whose connection to it could not be made, or broke */
+    bool silent;   /* peer does not answer; else it refuses, is late, or has ended */
     const char *reason;
 };
 struct hsp_m_jobref { /* SEAL: every epoch up to `epoch`, on all devices of the node */
@@ -392,6 +396,8 @@ struct hsp_m_step {
 struct hsp_m_lost {
     uint32_t job, device;
     uint32_t peer;     /* rank in the epoch's mesh that broke; HSP_MSG_RANKS: unknown */
+    uint32_t by;       /* rank that saw it break, and told the others */
+    bool silent;       /* nothing came from it any more; else its connection has ended */
     bool before_start; /* the epoch was only prepared: a running one goes on */
     const char *reason;
 };

@@ -185,7 +185,8 @@ static const struct hsp_wire_field f_prepare[] = {U32(prepare, job),
                                                   U64(prepare, ckpt_epoch),
                                                   U64(prepare, ckpt_content),
                                                   BOOL(prepare, data_tls),
-                                                  STR(prepare, trusted_network, HSP_NETWORKS_MAX)};
+                                                  STR(prepare, trusted_network, HSP_NETWORKS_MAX),
+                                                  U32(prepare, silent_ms)};
 static const struct hsp_wire_field f_ready[] = {U32(ready, job),
                                                 U32MAX(ready, device, HSP_NODE_DEVICES - 1),
                                                 U64(ready, mem_bytes),
@@ -203,6 +204,8 @@ static const struct hsp_wire_field f_failed[] = {U32(failed, job),
                                                  ENUM(failed, fact, fact_names),
                                                  U64(failed, amount),
                                                  U32MAX(failed, peer, HSP_MSG_RANKS),
+                                                 U32MAX(failed, by, HSP_MSG_RANKS),
+                                                 BOOL(failed, silent),
                                                  STR(failed, reason, HSP_TEXT_MAX)};
 static const struct hsp_wire_field f_jobref[] = {U32(jobref, job)};
 static const struct hsp_wire_field f_start[] = {
@@ -229,9 +232,13 @@ static const struct hsp_wire_field f_step[] = {U32(step, job),
                                                U32(step, sequence),
                                                BOOL(step, final),
                                                F64S(step, compute_s, n_compute, HSP_MSG_RANKS)};
-static const struct hsp_wire_field f_lost[] = {
-    U32(lost, job), U32MAX(lost, device, HSP_NODE_DEVICES - 1), U32MAX(lost, peer, HSP_MSG_RANKS),
-    BOOL(lost, before_start), STR(lost, reason, HSP_TEXT_MAX)};
+static const struct hsp_wire_field f_lost[] = {U32(lost, job),
+                                               U32MAX(lost, device, HSP_NODE_DEVICES - 1),
+                                               U32MAX(lost, peer, HSP_MSG_RANKS),
+                                               U32MAX(lost, by, HSP_MSG_RANKS),
+                                               BOOL(lost, silent),
+                                               BOOL(lost, before_start),
+                                               STR(lost, reason, HSP_TEXT_MAX)};
 static const struct hsp_wire_field f_dead[] = {U32MAX(dead, device, HSP_NODE_DEVICES - 1),
                                                U32(dead, restart_ms),
                                                STR(dead, reason, HSP_TEXT_MAX)};

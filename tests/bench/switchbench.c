@@ -72,7 +72,8 @@ static enum hsp_status join(struct board *b, uint32_t rank, struct hsp_mesh_list
     }
     (void)snprintf(b->address[rank], HSP_MESH_ADDRESS, "%s", hsp_mesh_listener_address(*l));
     meet(b, 1);
-    const struct hsp_mesh_peer peers[2] = {{"bench", b->address[0]}, {"bench", b->address[1]}};
+    const struct hsp_mesh_peer peers[2] = {{.name = "bench", .address = b->address[0]},
+                                           {.name = "bench", .address = b->address[1]}};
     const struct hsp_mesh_params p = {.job = 1,
                                       .epoch = 1,
                                       .rank = rank,

@@ -118,14 +118,15 @@ static const char *transport_of(const struct hsp_comm *mesh)
 static enum hsp_status measure_link(struct hsp_node_check *k)
 {
     const struct order *o = &k->now;
-    struct hsp_mesh_peer peers[2] = {{k->shell->node, ""}, {k->shell->node, ""}};
+    struct hsp_mesh_peer peers[2] = {{.name = k->shell->node, .address = ""},
+                                     {.name = k->shell->node, .address = ""}};
     struct hsp_comm *mesh = NULL;
     enum hsp_status st = open_listener(k);
     if (st != HSP_OK) {
         return st;
     }
     peers[o->what.rank].address = hsp_mesh_listener_address(k->listener);
-    peers[!o->what.rank] = (struct hsp_mesh_peer){o->peer, o->address};
+    peers[!o->what.rank] = (struct hsp_mesh_peer){.name = o->peer, .address = o->address};
     struct hsp_mesh_params p = {.job = o->what.check,
                                 .epoch = o->what.seq,
                                 .rank = o->what.rank,

@@ -8,6 +8,7 @@ worker_comm_libcomm_a_SOURCES = \
   worker/comm/mesh/mesh.h \
   worker/comm/mesh/mesh_answer.c worker/comm/mesh/mesh_answer.h \
   worker/comm/mesh/mesh_auth.c worker/comm/mesh/mesh_auth.h \
+  worker/comm/mesh/mesh_beat.c worker/comm/mesh/mesh_beat.h \
   worker/comm/mesh/mesh_bell.c worker/comm/mesh/mesh_bell.h \
   worker/comm/mesh/mesh_call.c worker/comm/mesh/mesh_call.h \
   worker/comm/mesh/mesh_header.c worker/comm/mesh/mesh_header.h \

@@ -41,28 +41,29 @@
     ((size_t)1 << 30) /* a package of 64 MiB decodes to less than eight times as much */
 
 /* On a mesh's I/O thread: a peer broke. The control thread acts. */
-static void note_lost(struct hsp_ex_epoch *e, uint32_t rank, const char *why, bool only_moving)
+static void note_lost(struct hsp_ex_epoch *e, const struct hsp_mesh_loss *loss, const char *why,
+                      bool only_moving)
 {
     (void)pthread_mutex_lock(&e->lock);
     if (!e->lost && (!only_moving || !e->moved)) {
         e->lost = true;
-        e->lost_peer = rank;
+        e->loss = *loss;
         hsp_str_printf(e->lost_why, sizeof e->lost_why, "%s: %s",
-                       rank < e->pkg.n_peers ? e->pkg.peers[rank].name : "?", why);
+                       loss->rank < e->pkg.n_peers ? e->pkg.peers[loss->rank].name : "?", why);
     }
     (void)pthread_mutex_unlock(&e->lock);
     hsp_epoch_poke(e->env->wake_fd);
 }
 
-static void on_peer_lost(void *ctx, uint32_t rank, const char *why)
+static void on_peer_lost(void *ctx, const struct hsp_mesh_loss *loss, const char *why)
 {
-    note_lost(ctx, rank, why, false);
+    note_lost(ctx, loss, why, false);
 }
 
 /* The mesh of the move has served once the state is here: a source may go then. */
-static void on_mover_lost(void *ctx, uint32_t rank, const char *why)
+static void on_mover_lost(void *ctx, const struct hsp_mesh_loss *loss, const char *why)
 {
-    note_lost(ctx, rank, why, true);
+    note_lost(ctx, loss, why, true);
 }
 
 /* ---- build ---- */
@@ -70,7 +71,7 @@ static void on_mover_lost(void *ctx, uint32_t rank, const char *why)
 struct failure {
     enum hsp_fact_kind fact;
     uint64_t amount;
-    uint32_t peer;
+    struct hsp_mesh_loss loss; /* CANNOT_CONNECT: of a mesh that was not made */
 };
 
 static enum hsp_status decode_program(struct hsp_ex_epoch *e, const struct hsp_pkg_program *from,
@@ -194,7 +195,7 @@ static void count_links(struct hsp_ex_epoch *e, enum hsp_epoch_mesh which,
 }
 
 static enum hsp_status connect_mesh(struct hsp_ex_epoch *e, enum hsp_epoch_mesh which,
-                                    struct hsp_err *err)
+                                    struct failure *f, struct hsp_err *err)
 {
     struct hsp_mesh_peer *peers = calloc(e->pkg.n_peers, sizeof *peers);
     uint32_t n = which == HSP_MESH_MOVE    ? e->pkg.n_peers
@@ -204,7 +205,8 @@ static enum hsp_status connect_mesh(struct hsp_ex_epoch *e, enum hsp_epoch_mesh 
         return hsp_err_nomem(err, "%u peers", n);
     }
     for (uint32_t i = 0; i < n; i++) {
-        peers[i] = (struct hsp_mesh_peer){e->pkg.peers[i].name, e->pkg.peers[i].address};
+        peers[i] = (struct hsp_mesh_peer){.name = e->pkg.peers[i].name,
+                                          .address = e->pkg.peers[i].address};
     }
     struct hsp_mesh_params params = {.job = e->p->job,
                                      .epoch = HSP_EPOCH_MESHES * e->number + which,
@@ -214,9 +216,11 @@ static enum hsp_status connect_mesh(struct hsp_ex_epoch *e, enum hsp_epoch_mesh 
                                      .timeout_ms = e->env->connect_ms,
                                      .cancel_fd = e->cancel_fd,
                                      .tls = e->p->data_tls,
+                                     .silent_ms = e->p->silent_ms,
                                      .on_peer_lost =
                                          which == HSP_MESH_MOVE ? on_mover_lost : on_peer_lost,
-                                     .ctx = e};
+                                     .ctx = e,
+                                     .ret_loss = &f->loss};
     memcpy(params.key, e->p->key, sizeof params.key);
     struct hsp_comm *comm = NULL;
     enum hsp_status st = hsp_mesh_connect(e->env->listener, &params, &comm, err);
@@ -243,17 +247,17 @@ static enum hsp_status build(struct hsp_ex_epoch *e, struct failure *f, struct h
     }
     f->fact = st == HSP_OK ? HSP_FACT_CANNOT_CONNECT : f->fact;
     if (st == HSP_OK && e->member) {
-        st = connect_mesh(e, HSP_MESH_DATA, err);
+        st = connect_mesh(e, HSP_MESH_DATA, f, err);
     }
     if (st == HSP_OK && e->member) {
         st = hsp_epoch_direct_prepare(e, err);
         f->fact = st == HSP_OK || e->lost ? f->fact : HSP_FACT_OTHER;
     }
     if (st == HSP_OK && (e->member || e->keeps)) {
-        st = connect_mesh(e, HSP_MESH_STATE, err);
+        st = connect_mesh(e, HSP_MESH_STATE, f, err);
     }
     bool moves = e->p->mode == HSP_MODE_SWITCH || e->p->mode == HSP_MODE_RECOVER;
-    return st == HSP_OK && moves ? connect_mesh(e, HSP_MESH_MOVE, err) : st;
+    return st == HSP_OK && moves ? connect_mesh(e, HSP_MESH_MOVE, f, err) : st;
 }
 
 /* Want of memory says nothing of data, programs and peers; of the plan's own memory it does. */
@@ -261,12 +265,15 @@ static void tell_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struc
                          const struct hsp_err *err)
 {
     bool unknown = st == HSP_ENOMEM && f->fact != HSP_FACT_OUT_OF_MEMORY;
+    const struct hsp_mesh_loss *loss = e->lost ? &e->loss : &f->loss;
     struct hsp_msg m = {.type = HSP_MSG_PREPARE_FAILED,
                         .u.failed = {.job = e->p->job,
                                      .device = e->env->device,
                                      .fact = (uint32_t)(unknown ? HSP_FACT_OTHER : f->fact),
                                      .amount = f->amount,
-                                     .peer = e->lost ? e->lost_peer : f->peer,
+                                     .peer = loss->rank,
+                                     .by = loss->by,
+                                     .silent = loss->silent,
                                      .reason = err->msg}};
     hsp_epoch_send_msg(e, &m);
 }
@@ -424,7 +431,7 @@ static void keeper_failed(struct hsp_ex_epoch *e, enum hsp_status st, const stru
     (void)pthread_mutex_lock(&e->lock);
     if (!e->lost && !e->cancelled && st != HSP_EPEER) {
         e->lost = true;
-        e->lost_peer = HSP_MSG_RANKS;
+        e->loss = (struct hsp_mesh_loss){.rank = HSP_MSG_RANKS, .by = e->p->rank};
         hsp_str_printf(e->lost_why, sizeof e->lost_why, "%s", err->msg);
     }
     (void)pthread_mutex_unlock(&e->lock);
@@ -458,7 +465,7 @@ static void *run_thread(void *arg)
 {
     struct hsp_ex_epoch *e = arg;
     struct hsp_err err = {0};
-    struct failure f = {.peer = HSP_MSG_RANKS};
+    struct failure f = {.loss = {.rank = HSP_MSG_RANKS, .by = HSP_MSG_RANKS}};
     uint64_t version = 0;
     enum hsp_status st = build(e, &f, &err);
     if (st != HSP_OK) {

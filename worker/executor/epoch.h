@@ -166,10 +166,10 @@ struct hsp_ex_epoch {
     pthread_mutex_t lock;
     pthread_cond_t cond; /* its clock is the monotonic one */
     enum hsp_epoch_phase phase;
-    bool cancelled; /* by the control thread: stop */
-    bool lost;      /* a peer broke */
-    bool told;      /* PEER_LOST was sent */
-    uint32_t lost_peer;
+    bool cancelled;            /* by the control thread: stop */
+    bool lost;                 /* a peer broke */
+    bool told;                 /* PEER_LOST was sent */
+    struct hsp_mesh_loss loss; /* of it */
     char lost_why[160];
     struct hsp_ex_epoch
         *next; /* the prepared epoch we are armed for; stays open as long as this one */

@@ -156,7 +156,8 @@ void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const str
     bool tell = !e->cancelled && !e->told;
     bool lost_one = e->lost && st != HSP_ENOENT; /* what is not there no peer has taken */
     e->told = true;
-    uint32_t peer = lost_one ? e->lost_peer : HSP_MSG_RANKS;
+    struct hsp_mesh_loss loss = {.rank = HSP_MSG_RANKS, .by = e->p->rank};
+    loss = lost_one ? e->loss : loss;
     (void)pthread_mutex_unlock(&e->lock);
     if (!tell) {
         return;
@@ -165,7 +166,9 @@ void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const str
     struct hsp_msg lost = {.type = HSP_MSG_PEER_LOST,
                            .u.lost = {.job = e->p->job,
                                       .device = e->env->device,
-                                      .peer = peer,
+                                      .peer = loss.rank,
+                                      .by = loss.by,
+                                      .silent = loss.silent,
                                       .before_start = before_start,
                                       .reason = lost_one ? e->lost_why : err->msg}};
     struct hsp_msg fail = {

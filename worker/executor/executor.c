@@ -145,7 +145,9 @@ static void check_lost(struct executor *x, struct hsp_ex_epoch *e)
                         .epoch = e->number,
                         .u.lost = {.job = e->p->job,
                                    .device = x->env.device,
-                                   .peer = e->lost_peer,
+                                   .peer = e->loss.rank,
+                                   .by = e->loss.by,
+                                   .silent = e->loss.silent,
                                    .before_start = before_start,
                                    .reason = e->lost_why}};
     hsp_log(x->env.log, HSP_LOG_INFO, "executor", "epoch %" PRIu64 " of job %u lost %s", e->number,

@@ -10,6 +10,8 @@
  *            which only processes of one host can join, and everything without `tls`, are proven by
  *            HMAC-SHA256 over both nonces and the hello and then carry clear bytes.
  * Bounds:    HSP_MESH_ constants.
+ * Silence:   a rank that has nothing else to say to a peer on another host says so every second
+ *            (mesh_beat.h), so a cable that is cut is noticed though nothing is reset.
  */
 #ifndef HSP_MESH_H
 #define HSP_MESH_H
@@ -36,6 +38,14 @@ enum hsp_mesh_transport {
 struct hsp_mesh_peer {
     const char *name;    /* for messages: "a/0" */
     const char *address; /* of its listener */
+    bool apart;          /* no connection is made between it and this rank; both ends say so */
+};
+
+/* The loss of a peer, as one rank saw it and told the others. */
+struct hsp_mesh_loss {
+    uint32_t rank; /* lost */
+    uint32_t by;   /* saw it: the broken connection is that of these two */
+    bool silent;   /* nothing comes from it any more; else the connection has ended */
 };
 
 struct hsp_mesh_params {
@@ -47,10 +57,14 @@ struct hsp_mesh_params {
     uint64_t timeout_ms;               /* for the whole mesh to stand */
     int cancel_fd;                     /* an eventfd; readable: give up. -1: none */
     bool tls;                          /* what goes by TCP is encrypted; all ranks say the same */
+    /* A peer reached by TCP from which nothing comes for so long is lost, and one that does not
+     * answer a call for so long cannot be reached. 0: both are waited for. */
+    uint32_t silent_ms;
     /* A peer broke: called once, from the I/O thread, at about the time the operations fail; NULL:
      * not called. It may not call into the mesh. close waits for it. */
-    void (*on_peer_lost)(void *ctx, uint32_t rank, const char *why);
+    void (*on_peer_lost)(void *ctx, const struct hsp_mesh_loss *loss, const char *why);
     void *ctx;
+    struct hsp_mesh_loss *ret_loss; /* of a mesh that is not made (HSP_EPEER); NULL: not told */
 };
 
 struct hsp_mesh_links { /* of one rank to its peers */

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "worker/comm/mesh/mesh_auth.h"
+#include "worker/comm/mesh/mesh_beat.h"
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_making.h"
 #include "worker/comm/mesh/mesh_shm.h"
@@ -57,6 +58,7 @@ void hsp_mesh_take_callers(struct mesh_making *m, uint64_t now)
         if (m->n_callers == m->cap_callers) {
             hsp_mesh_drop_caller(m, 0); /* none is proven; a true one calls again */
         }
+        hsp_mesh_watch(a.fd, m->p->silent_ms, true);
         m->caller[m->n_callers++] = (struct mesh_caller){.a = a, .until_ms = now + PROOF_MS};
         if (!greet(m, &m->caller[m->n_callers - 1])) {
             hsp_mesh_drop_caller(m, m->n_callers - 1);
@@ -140,7 +142,7 @@ enum hsp_status hsp_mesh_answer(struct mesh_making *m, uint32_t i, short events,
         return HSP_OK;
     }
     m->n_refused += st == HSP_EAUTH;
-    if (st == HSP_OK && m->pair[c->a.from].stage != MESH_UP && (sharing || say_ready(m, c))) {
+    if (st == HSP_OK && m->pair[c->a.from].stage < MESH_UP && (sharing || say_ready(m, c))) {
         if (!sharing && c->shm != NULL) {
             return HSP_OK;
         }

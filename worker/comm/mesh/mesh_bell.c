@@ -42,9 +42,10 @@ void hsp_bell_ring_away(struct hsp_mesh *m, struct mesh_link *l)
 
 void hsp_shm_abort_all(struct hsp_mesh *m)
 {
-    uint32_t lost = m->lost < m->base.n_ranks ? m->lost : m->base.rank;
-    uint64_t word = SEG_ABORT_SET | (m->dead.code == HSP_ECANCELED ? SEG_ABORT_CANCELED : 0) |
-                    (uint64_t)lost << 20 | m->base.rank;
+    struct hsp_mesh_loss loss;
+    enum mesh_end end = hsp_mesh_end_of(m, &loss);
+    uint64_t word = SEG_ABORT_SET | (uint64_t)end << 60 | (uint64_t)loss.rank << 40 |
+                    (uint64_t)loss.by << 20 | m->base.rank;
     for (uint32_t i = 0; m->n_shm > 0 && i < m->base.n_ranks; i++) {
         if (m->link[i].shm != NULL) {
             uint64_t none = 0;

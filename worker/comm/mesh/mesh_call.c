@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "worker/comm/mesh/mesh_auth.h"
+#include "worker/comm/mesh/mesh_beat.h"
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_making.h"
 #include "worker/comm/mesh/mesh_shm.h"
@@ -29,6 +30,11 @@ static void pair_retry(struct mesh_pair *q, int why, uint64_t now)
     q->stage = MESH_IDLE;
     q->failed = true;
     q->why = why;
+    if (why == 0 || why == ECONNREFUSED || why == ECONNRESET || why == EPIPE) {
+        q->deaf_ms = 0; /* somebody on its host says so */
+    } else if (why == ETIMEDOUT) {
+        q->deaf_ms = 1; /* the kernel has waited long enough */
+    }
     q->by_tcp = !q->by_tcp; /* the other way next time, where there is one */
     q->pause_until = now + q->pause_ms;
     q->pause_ms = q->pause_ms * 2 < PAUSE_MAX_MS ? q->pause_ms * 2 : PAUSE_MAX_MS;
@@ -65,12 +71,14 @@ static void call(struct mesh_making *m, uint32_t r, uint64_t now)
     if (fd == -ENOENT) {
         q->by_tcp = true;
         fd = hsp_mesh_dial(m->p->peers[r].address, false, &waits);
+        q->deaf_ms = q->deaf_ms == 0 ? now : q->deaf_ms;
     }
     if (fd < 0) {
         pair_retry(q, -fd, now);
         return;
     }
     q->fd = fd;
+    hsp_mesh_watch(fd, m->p->silent_ms, true);
     q->stage = MESH_CONNECTING;
     if (!waits) {
         say_hello(m, r, m->p->tls && q->by_tcp, now);
@@ -200,6 +208,7 @@ enum hsp_status hsp_mesh_call(struct mesh_making *m, uint32_t r, short events, u
         if (getsockopt(q->fd, SOL_SOCKET, SO_ERROR, &e, &len) != 0 || e != 0) {
             pair_retry(q, e, now);
         } else {
+            q->deaf_ms = 0;
             say_hello(m, r, m->p->tls && q->by_tcp, now);
         }
         return HSP_OK;

@@ -20,9 +20,20 @@ void hsp_mesh_header(const struct hsp_mesh *m, enum mesh_kind kind, uint32_t cha
 
 bool hsp_mesh_header_ok(const struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HEADER])
 {
-    return hsp_le_get(h, 4) == MESH_MAGIC && h[4] == MESH_VERSION && h[5] <= MESH_RING &&
+    return hsp_le_get(h, 4) == MESH_MAGIC && h[4] == MESH_VERSION && h[5] <= MESH_BEAT &&
            hsp_le_get(h + 6, 2) == 0 && hsp_le_get(h + 8, 8) == m->job &&
            hsp_le_get(h + 16, 8) == m->epoch && hsp_le_get(h + 24, 4) == peer &&
            hsp_le_get(h + 40, 8) <= HSP_COMM_MAX_MESSAGE &&
            (h[5] != MESH_DATA || hsp_le_get(h + 32, 8) == m->link[peer].seq_in);
+}
+
+enum mesh_end hsp_mesh_end_of(const struct hsp_mesh *m, struct hsp_mesh_loss *ret)
+{
+    *ret = m->loss;
+    if (m->loss.rank >= m->base.n_ranks) {
+        *ret = (struct hsp_mesh_loss){.rank = m->base.rank, .by = m->base.rank};
+    }
+    return m->dead.code == HSP_ECANCELED ? MESH_END_CANCELED
+           : m->loss.silent              ? MESH_END_SILENT
+                                         : MESH_END_LOST;
 }

@@ -4,12 +4,13 @@
  * links; mesh_join.c, mesh_call.c, mesh_answer.c and mesh_making.c the handshake; mesh_start.c the
  * start. A standing mesh, lowest first: mesh_seg.c segments; mesh_header.c headers; mesh_poll.c
  * events; mesh_bell.c wake-ups; mesh_match.c messages and their receives; mesh_shm.c links by
- * shared memory; mesh_io.c sockets and the I/O thread; mesh_links.c the end of links; mesh_ops.c
- * the operations. */
+ * shared memory; mesh_beat.c silence; mesh_io.c sockets and the I/O thread; mesh_links.c the end of
+ * links; mesh_ops.c the operations. */
 #ifndef HSP_MESH_IMPL_H
 #define HSP_MESH_IMPL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 #include "worker/comm/mesh/mesh.h"
@@ -61,15 +62,19 @@ struct mesh_tls;
 
 #define MESH_HEADER  48
 #define MESH_MAGIC   UINT32_C(0x4d707368) /* "hspM" */
-#define MESH_VERSION 1
+#define MESH_VERSION 2
 #define MESH_INPUT   ((size_t)16 << 10) /* per link: headers and small messages */
 
 enum mesh_kind {
     MESH_DATA,  /* channel, sequence, length */
     MESH_BYE,   /* the sender closes in order: what it sent before counts */
-    MESH_ABORT, /* channel: status; sequence: the rank that was lost */
+    MESH_ABORT, /* channel: enum mesh_end; sequence: the rank that was lost; length: who saw it */
     MESH_RING,  /* shared memory: look at your lanes */
+    MESH_BEAT,  /* the sender is there */
 };
+
+/* Why a mesh has ended, in an ABORT. */
+enum mesh_end { MESH_END_LOST, MESH_END_CANCELED, MESH_END_SILENT };
 
 /* A message to send. */
 struct mesh_out {
@@ -96,11 +101,15 @@ struct mesh_link {
     struct mesh_tls *tls; /* NULL: clear */
     struct mesh_shm *shm; /* NULL: bytes go by the socket */
     bool tcp;
-    bool closed;      /* said BYE, or is gone after it: nothing more comes */
-    bool out_armed;   /* EPOLLOUT is on */
-    bool in_off;      /* EPOLLIN is off: held, or closed */
-    bool writing;     /* the user thread is in the middle of a message */
-    uint64_t seq_out; /* next sequence numbers */
+    bool closed;       /* said BYE, or is gone after it: nothing more comes */
+    bool out_armed;    /* EPOLLOUT is on */
+    bool in_off;       /* EPOLLIN is off: held, or closed */
+    bool writing;      /* the user thread is in the middle of a message */
+    bool said;         /* something was sent since the last beat was due */
+    bool talks;        /* something has come since the mesh stands: its silence means something */
+    atomic_bool heard; /* the same, since the last look */
+    uint64_t heard_ns, said_at_ns; /* of the look; when a beat was last due */
+    uint64_t seq_out;              /* next sequence numbers */
     uint64_t seq_in;
     /* sending */
     struct mesh_out *out, **out_last;
@@ -138,8 +147,10 @@ struct mesh_shm {
 struct hsp_mesh {
     struct hsp_comm base;
     uint64_t job, epoch;
-    void (*on_peer_lost)(void *ctx, uint32_t rank, const char *why);
+    void (*on_peer_lost)(void *ctx, const struct hsp_mesh_loss *loss, const char *why);
     void *ctx;
+    uint32_t silent_ms;          /* 0: silence means nothing */
+    uint64_t looked_ns;          /* for silence; of the I/O thread */
     char (*names)[80];           /* of peers, for messages */
     struct hsp_tls_ctx *tls_ctx; /* of the links' TLS, NULL: all are clear */
     int epoll_fd, wake_fd;
@@ -150,6 +161,7 @@ struct hsp_mesh {
     struct mesh_link *link; /* n */
     struct seg seg;         /* own; head NULL: no link by shared memory */
     uint32_t n_shm;         /* links by it. With any of them the user thread never leads */
+    uint32_t n_tcp;         /* links by TCP */
     bool crowded; /* more ranks on this host than processors: who waits awake makes room */
     /* locked */
     bool led;        /* the user thread runs the links while it waits; the I/O thread is parked */
@@ -157,11 +169,11 @@ struct hsp_mesh {
     bool pumping;    /* it is in hsp_mesh_turn */
     bool attending;  /* inside a collective: it will wait again at once */
     uint64_t n_pump; /* times it was */
-    struct hsp_err dead; /* code HSP_OK while alive */
-    uint32_t lost;       /* the rank whose loss killed it, UINT32_MAX: none */
-    bool closing;        /* close has begun: a peer that goes is no loss */
-    bool stop;           /* close: the I/O thread ends */
-    bool ended;          /* the I/O thread will not touch any buffer again */
+    struct hsp_err dead;       /* code HSP_OK while alive */
+    struct hsp_mesh_loss loss; /* that killed it; rank UINT32_MAX: none */
+    bool closing;              /* close has begun: a peer that goes is no loss */
+    bool stop;                 /* close: the I/O thread ends */
+    bool ended;                /* the I/O thread will not touch any buffer again */
 };
 
 struct mesh_wire {

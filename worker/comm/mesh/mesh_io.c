@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "proto/base/le.h"
+#include "worker/comm/mesh/mesh_beat.h"
 #include "worker/comm/mesh/mesh_header.h"
 #include "worker/comm/mesh/mesh_impl.h"
 #include "worker/comm/mesh/mesh_listen.h"
@@ -59,10 +60,14 @@ static bool on_header(struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HE
             hsp_mesh_drop_out(m, l);
         }
         return false;
-    case MESH_ABORT:
-        hsp_mesh_told(m, peer, channel == 1, seq < m->base.n_ranks ? (uint32_t)seq : peer);
+    case MESH_ABORT: {
+        const struct hsp_mesh_loss loss = {.rank = seq < m->base.n_ranks ? (uint32_t)seq : peer,
+                                           .by = (uint32_t)hsp_le_get(h + 40, 4)};
+        hsp_mesh_told(m, peer, (enum mesh_end)channel, &loss);
         return false;
-    case MESH_RING: return true;
+    }
+    case MESH_RING:
+    case MESH_BEAT: return true;
     case MESH_DATA: break;
     }
     return hsp_mesh_on_data(m, peer, h);
@@ -244,6 +249,7 @@ static bool read_once(struct hsp_mesh *m, uint32_t peer)
     }
     ssize_t n = l->tls != NULL ? hsp_mesh_tls_fill(l->tls, l->fd) : read_clear(l, &more);
     if (n > 0) {
+        atomic_store_explicit(&l->heard, true, memory_order_relaxed);
         go_on(m, peer);
     } else if (n != -EAGAIN && n != -EINTR) {
         peer_gone(m, peer, (int)-n, NULL);
@@ -357,8 +363,9 @@ static void bury(struct hsp_mesh *m)
 {
     uint8_t head[MESH_HEADER];
     pthread_mutex_lock(&m->lock);
-    uint32_t lost = m->lost < m->base.n_ranks ? m->lost : m->base.rank;
-    hsp_mesh_header(m, MESH_ABORT, m->dead.code == HSP_ECANCELED ? 1 : 0, lost, 0, head);
+    struct hsp_mesh_loss loss;
+    enum mesh_end end = hsp_mesh_end_of(m, &loss);
+    hsp_mesh_header(m, MESH_ABORT, (uint32_t)end, loss.rank, loss.by, head);
     for (uint32_t i = 0; i < m->base.n_ranks; i++) {
         struct mesh_link *l = &m->link[i];
         if (l->fd < 0) {
@@ -381,10 +388,11 @@ static void bury(struct hsp_mesh *m)
     }
     m->ended = true;
     hsp_mesh_notify(m);
-    bool tell = m->dead.code == HSP_EPEER && m->lost < m->base.n_ranks && m->on_peer_lost != NULL;
+    bool tell =
+        m->dead.code == HSP_EPEER && m->loss.rank < m->base.n_ranks && m->on_peer_lost != NULL;
     pthread_mutex_unlock(&m->lock);
     if (tell) {
-        m->on_peer_lost(m->ctx, m->lost, m->dead.msg); /* dead does not change any more */
+        m->on_peer_lost(m->ctx, &m->loss, m->dead.msg); /* neither changes any more */
     }
 }
 
@@ -409,8 +417,8 @@ bool hsp_mesh_turn(struct hsp_mesh *m, uint64_t spin_ns)
 {
     struct epoll_event ev[N_EVENTS];
     bool go = true;
-    int n = epoll_wait(m->epoll_fd, ev, N_EVENTS, spin_ns > 0 ? 0 : -1);
-    for (uint64_t until = hsp_mesh_now_ns() + spin_ns; n == 0;) {
+    int n = epoll_wait(m->epoll_fd, ev, N_EVENTS, spin_ns > 0 ? 0 : hsp_mesh_beat_wait(m));
+    for (uint64_t until = hsp_mesh_now_ns() + spin_ns; n == 0 && spin_ns > 0;) {
         hsp_mesh_look_away(m);
         n = epoll_wait(m->epoll_fd, ev, N_EVENTS, hsp_mesh_now_ns() < until ? 0 : -1);
     }
@@ -450,6 +458,7 @@ static void park(struct hsp_mesh *m)
             !m->attending && m->n_pump == before) {
             m->led = false;
         }
+        hsp_mesh_beat(m);
     }
 }
 
@@ -464,6 +473,7 @@ void *hsp_mesh_io_main(void *mesh)
     bool go = true;
     while (go && hsp_mesh_turn(m, 0)) {
         pthread_mutex_lock(&m->lock);
+        hsp_mesh_beat(m);
         park(m);
         go = !m->stop && m->dead.code == HSP_OK;
         pthread_mutex_unlock(&m->lock);

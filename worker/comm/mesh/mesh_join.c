@@ -39,12 +39,13 @@ static enum hsp_status too_late(const struct mesh_making *m, struct hsp_err *err
 {
     const struct hsp_mesh_params *p = m->p;
     uint32_t r = 0;
-    while (r == p->rank || m->pair[r].stage == MESH_UP) {
+    while (r == p->rank || m->pair[r].stage >= MESH_UP) {
         r++;
     }
+    hsp_mesh_blame(m, r, false);
     /* The address without its local part: what a person checks. */
     int host = (int)strcspn(p->peers[r].address, ",");
-    uint32_t missing = p->n - 1 - m->n_up;
+    uint32_t missing = m->n_wanted - m->n_up;
     char more[64] = "";
     if (missing > 1) {
         (void)snprintf(more, sizeof more, " (and %u more)", missing - 1);
@@ -82,10 +83,40 @@ static enum hsp_status serve_pair(struct mesh_making *m, uint32_t r, short event
         return HSP_OK;
     }
     uint8_t b; /* POLLRDHUP: gone, unless its bytes are still to be read */
-    q->ended = recv(q->fd, &b, 1, MSG_PEEK) > 0;
+    ssize_t n = recv(q->fd, &b, 1, MSG_PEEK);
+    bool silent = n < 0 && errno == ETIMEDOUT;
+    q->ended = n > 0;
+    if (!q->ended) {
+        hsp_mesh_blame(m, r, silent);
+    }
     return q->ended ? HSP_OK
-                    : hsp_err_set(err, HSP_EPEER, 0, "rank %u (%s) left while the mesh was made", r,
-                                  mesh_name_of(m, r));
+                    : hsp_err_set(err, HSP_EPEER, 0, "rank %u (%s) %s while the mesh was made", r,
+                                  mesh_name_of(m, r), silent ? "fell silent" : "left");
+}
+
+/* The moment from which on it is of no use to call @r again; UINT64_MAX: it may still answer. */
+static uint64_t deaf_at(const struct mesh_making *m, uint32_t r)
+{
+    const struct mesh_pair *q = &m->pair[r];
+    bool calls = q->stage < MESH_UP && q->deaf_ms != 0 && m->p->silent_ms != 0;
+    return calls ? q->deaf_ms + m->p->silent_ms : UINT64_MAX;
+}
+
+/* A peer whose host does not answer at all. */
+static enum hsp_status check_deaf(const struct mesh_making *m, uint64_t now, struct hsp_err *err)
+{
+    for (uint32_t r = m->p->rank + 1; r < m->p->n; r++) {
+        if (now >= deaf_at(m, r)) {
+            const char *address = m->p->peers[r].address;
+            hsp_mesh_blame(m, r, true);
+            return hsp_err_set(
+                err, HSP_EPEER, 0,
+                "rank %u (%s) cannot reach rank %u (%s, %.*s): its host has not answered for %u ms",
+                m->p->rank, mesh_name_of(m, m->p->rank), r, mesh_name_of(m, r),
+                (int)strcspn(address, ","), address, m->p->silent_ms);
+        }
+    }
+    return HSP_OK;
 }
 
 static int fill_poll(struct mesh_making *m, uint64_t now)
@@ -103,6 +134,7 @@ static int fill_poll(struct mesh_making *m, uint64_t now)
         if (q->stage == MESH_IDLE && r > p->rank && q->pause_until < until) {
             until = q->pause_until;
         }
+        until = deaf_at(m, r) < until ? deaf_at(m, r) : until;
     }
     for (uint32_t i = 0; i < m->n_callers; i++) {
         m->poll[2 + p->n + i] = (struct pollfd){.fd = m->caller[i].a.fd, .events = POLLIN};
@@ -115,10 +147,13 @@ static int fill_poll(struct mesh_making *m, uint64_t now)
 static enum hsp_status make(struct mesh_making *m, struct hsp_err *err)
 {
     const struct hsp_mesh_params *p = m->p;
-    while (m->n_up < p->n - 1) {
+    while (m->n_up < m->n_wanted) {
         uint64_t now = hsp_mesh_now_ms();
         if (now >= m->deadline) {
             return too_late(m, err);
+        }
+        if (check_deaf(m, now, err) != HSP_OK) {
+            return HSP_EPEER;
         }
         int timeout = fill_poll(m, now);
         uint32_t n_callers = m->n_callers;
@@ -177,7 +212,10 @@ static enum hsp_status check_shared(const struct mesh_making *m, struct hsp_err 
 static enum hsp_status join(struct mesh_making *m, struct mesh_wire *wire, struct hsp_err *err)
 {
     for (uint32_t r = 0; r < m->p->n; r++) {
-        m->pair[r] = (struct mesh_pair){.fd = -1, .pause_ms = MESH_PAUSE_MS};
+        bool apart = m->p->peers[r].apart && r != m->p->rank;
+        m->pair[r] = (struct mesh_pair){
+            .fd = -1, .pause_ms = MESH_PAUSE_MS, .stage = apart ? MESH_APART : MESH_IDLE};
+        m->n_wanted += !apart && r != m->p->rank;
     }
     enum hsp_status st = make(m, err);
     if (st == HSP_OK) {

@@ -33,3 +33,10 @@ void hsp_mesh_pair_up(struct mesh_making *m, uint32_t r, int fd, bool local, str
     m->pair[r].stage = MESH_UP;
     m->n_up++;
 }
+
+void hsp_mesh_blame(const struct mesh_making *m, uint32_t r, bool silent)
+{
+    if (m->p->ret_loss != NULL) {
+        *m->p->ret_loss = (struct hsp_mesh_loss){.rank = r, .by = m->p->rank, .silent = silent};
+    }
+}

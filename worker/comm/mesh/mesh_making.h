@@ -23,6 +23,7 @@ enum mesh_stage {
     MESH_CALLED,     /* client: hello sent, waits for the challenge; long if the server is behind */
     MESH_PROVING,    /* client: proof sent, waits for ready */
     MESH_UP,
+    MESH_APART, /* no connection is wanted */
 };
 
 struct mesh_pair {
@@ -31,12 +32,13 @@ struct mesh_pair {
     struct mesh_tls *tls; /* NULL: clear */
     struct mesh_shm *shm; /* MESH_UP: NULL: bytes go by the socket */
     uint64_t pause_until, pause_ms;
-    bool by_tcp;   /* the local socket did not work */
-    bool local;    /* MESH_UP: by it */
-    bool no_share; /* there was no memory for it */
-    bool ended;    /* MESH_UP: it has closed; its last words are read when the mesh stands */
-    bool failed;   /* an attempt has */
-    int why;       /* its errno; 0: closed by the peer */
+    uint64_t deaf_ms; /* client: when its host was first called without an answer; 0: it answers */
+    bool by_tcp;      /* the local socket did not work */
+    bool local;       /* MESH_UP: by it */
+    bool no_share;    /* there was no memory for it */
+    bool ended;       /* MESH_UP: it has closed; its last words are read when the mesh stands */
+    bool failed;      /* an attempt has */
+    int why;          /* its errno; 0: closed by the peer */
     uint8_t hello[MESH_HELLO];
     size_t have;
     uint8_t in[MESH_NONCE + MESH_PROOF];
@@ -60,7 +62,7 @@ struct mesh_making {
     struct seg seg;          /* head NULL: none */
     uint64_t deadline;
     struct mesh_pair *pair; /* n */
-    uint32_t n_up;
+    uint32_t n_wanted, n_up;
     struct mesh_caller *caller; /* cap_callers */
     uint32_t n_callers, cap_callers, n_refused;
     struct pollfd *poll; /* 2 + n + cap_callers */
@@ -75,6 +77,8 @@ static inline const char *mesh_name_of(const struct mesh_making *m, uint32_t r)
 bool hsp_mesh_send_all(int fd, const void *p, size_t n);
 /* Reads up to @want bytes in all. 1: complete; 0: not yet; -1: gone (errno, 0: closed). */
 int hsp_mesh_read_more(int fd, uint8_t *buf, size_t *have, size_t want);
+/* Says that rank @r is why the mesh cannot be made. @silent: it does not answer. */
+void hsp_mesh_blame(const struct mesh_making *m, uint32_t r, bool silent);
 /* The pair stands; takes the descriptor, @tls and @shm over. */
 void hsp_mesh_pair_up(struct mesh_making *m, uint32_t r, int fd, bool local, struct mesh_tls *tls,
                       struct mesh_shm *shm);

@@ -12,22 +12,47 @@
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_poll.h"
 
-void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
+/* The loss is known before anybody is told of it. */
+__attribute__((format(printf, 4, 0))) static void end(struct hsp_mesh *m, enum hsp_status code,
+                                                      const struct hsp_mesh_loss *loss,
+                                                      const char *fmt, va_list ap)
 {
-    va_list ap;
     if (m->dead.code != HSP_OK) {
         return;
     }
     char text[sizeof m->dead.msg];
-    va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
     (void)hsp_err_set(&m->dead, code, 0, "%s", text);
-    m->lost = lost;
+    m->loss = *loss;
     hsp_shm_abort_all(m);
     hsp_mesh_notify(m);
     pthread_cond_signal(&m->io_cond);
     hsp_mesh_wake(m->wake_fd);
+}
+
+void hsp_mesh_kill(struct hsp_mesh *m, enum hsp_status code, uint32_t lost, const char *fmt, ...)
+{
+    const struct hsp_mesh_loss loss = {.rank = lost, .by = m->base.rank};
+    va_list ap;
+    va_start(ap, fmt);
+    end(m, code, &loss, fmt, ap);
+    va_end(ap);
+}
+
+__attribute__((format(printf, 3, 4))) static void lose(struct hsp_mesh *m,
+                                                       const struct hsp_mesh_loss *loss,
+                                                       const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    end(m, HSP_EPEER, loss, fmt, ap);
+    va_end(ap);
+}
+
+void hsp_mesh_fell_silent(struct hsp_mesh *m, uint32_t peer, uint32_t ms)
+{
+    const struct hsp_mesh_loss loss = {.rank = peer, .by = m->base.rank, .silent = true};
+    lose(m, &loss, "lost rank %u (%s): nothing came from it for %u ms", peer, m->names[peer], ms);
 }
 
 void hsp_mesh_notify(struct hsp_mesh *m)
@@ -138,18 +163,25 @@ bool hsp_mesh_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t 
     return true;
 }
 
-void hsp_mesh_told(struct hsp_mesh *m, uint32_t by, bool canceled, uint32_t lost)
+void hsp_mesh_told(struct hsp_mesh *m, uint32_t teller, enum mesh_end how,
+                   const struct hsp_mesh_loss *told)
 {
-    by = by < m->base.n_ranks ? by : 0; /* only for the message */
-    lost = lost < m->base.n_ranks ? lost : by;
-    if (canceled) {
-        hsp_mesh_kill(m, HSP_ECANCELED, UINT32_MAX, "aborted by rank %u (%s)", by, m->names[by]);
-    } else if (lost == m->base.rank) {
-        hsp_mesh_kill(m, HSP_EPEER, by, "rank %u (%s) lost its connection to this rank, %u", by,
-                      m->names[by], lost);
+    uint32_t n = m->base.n_ranks;
+    struct hsp_mesh_loss loss = {.silent = how == MESH_END_SILENT};
+    teller = teller < n ? teller : 0; /* only for the message */
+    loss.rank = told->rank < n ? told->rank : teller;
+    loss.by = told->by < n ? told->by : teller;
+    if (how == MESH_END_CANCELED) {
+        hsp_mesh_kill(m, HSP_ECANCELED, UINT32_MAX, "aborted by rank %u (%s)", teller,
+                      m->names[teller]);
+    } else if (loss.rank == m->base.rank) {
+        loss.rank = loss.by;
+        loss.by = m->base.rank;
+        lose(m, &loss, "rank %u (%s) lost its connection to this rank, %u", loss.rank,
+             m->names[loss.rank], m->base.rank);
     } else {
-        hsp_mesh_kill(m, HSP_EPEER, lost, "lost rank %u (%s), told by rank %u", lost,
-                      m->names[lost], by);
+        lose(m, &loss, "lost rank %u (%s), told by rank %u", loss.rank, m->names[loss.rank],
+             loss.by);
     }
 }
 

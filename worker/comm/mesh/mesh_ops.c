@@ -52,7 +52,7 @@ static enum hsp_status check(const struct hsp_mesh *m, uint32_t peer, const stru
     if (m->dead.code != HSP_OK) {
         return fail_dead(m, err);
     }
-    if (peer >= m->base.n_ranks || peer == m->base.rank) {
+    if (peer >= m->base.n_ranks || m->link[peer].fd < 0) {
         return hsp_err_set(err, HSP_EINVAL, 0, "rank %u is not a peer of rank %u among %u", peer,
                            m->base.rank, m->base.n_ranks);
     }
@@ -100,6 +100,7 @@ static enum hsp_status post_send(struct hsp_mesh *m, uint32_t peer, uint32_t cha
     struct mesh_link *l = &m->link[peer];
     struct mesh_out o = {.data = *data, .bytes = bytes};
     hsp_mesh_header(m, MESH_DATA, channel, l->seq_out++, bytes, o.head);
+    l->said = true;
     if (l->shm != NULL) {
         if (l->out == NULL && hsp_shm_put(m, peer, &o)) {
             if (req != NULL) {

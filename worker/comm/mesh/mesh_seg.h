@@ -28,9 +28,10 @@ enum seg_where {
     SEG_ASLEEP, /* on its bell */
 };
 
-/* The abort word: these bits, the lost rank << 20, and the rank that tells it. It is never 0. */
-#define SEG_ABORT_SET      (UINT64_C(1) << 63)
-#define SEG_ABORT_CANCELED (UINT64_C(1) << 62) /* on purpose; else a rank was lost */
+/* The abort word: SET, why (enum mesh_end) << 60, the lost rank << 40, who saw that << 20, and the
+ * rank that tells it. It is never 0. */
+#define SEG_ABORT_SET  (UINT64_C(1) << 63)
+#define SEG_ABORT_RANK 0xfffffu
 
 /* The first page of a segment. Its owner and the peers write. */
 struct seg_head {

@@ -277,9 +277,10 @@ static bool pull(struct hsp_mesh *m, uint32_t peer, bool spill)
 static bool told(struct hsp_mesh *m)
 {
     uint64_t word = atomic_load(&m->seg.head->abort);
-    uint32_t lost = (uint32_t)(word >> 20) & 0xfffff, teller = (uint32_t)word & 0xfffff;
+    const struct hsp_mesh_loss loss = {.rank = (uint32_t)(word >> 40) & SEG_ABORT_RANK,
+                                       .by = (uint32_t)(word >> 20) & SEG_ABORT_RANK};
     if (word != 0) {
-        hsp_mesh_told(m, teller, (word & SEG_ABORT_CANCELED) != 0, lost);
+        hsp_mesh_told(m, (uint32_t)word & SEG_ABORT_RANK, (enum mesh_end)(word >> 60 & 3), &loss);
     }
     return word != 0;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "proto/net/tls_psk.h"
+#include "worker/comm/mesh/mesh_beat.h"
 #include "worker/comm/mesh/mesh_impl.h"
 #include "worker/comm/mesh/mesh_io.h"
 #include "worker/comm/mesh/mesh_links.h"
@@ -22,6 +23,7 @@
 #include "worker/comm/mesh/mesh_tls.h"
 
 #define SOCKET_BUFFER (4 << 20) /* the kernel's usual maximum; keeps both ends busy */
+#define KEEPALIVE_MS  30000     /* of a mesh that does not judge silence */
 
 /* Whether a connection stays on this host: its ends have one address. */
 static bool on_this_host(int fd)
@@ -54,24 +56,19 @@ static bool is_crowded(const struct hsp_mesh *m)
 }
 
 /* All of these may be refused: the connection works without. */
-static void tune(struct mesh_link *l)
+static void tune(struct mesh_link *l, uint32_t silent_ms)
 {
     static const struct {
         int level, name, value;
     } opt[] = {
         {SOL_SOCKET, SO_SNDBUF, SOCKET_BUFFER},
         {SOL_SOCKET, SO_RCVBUF, SOCKET_BUFFER},
-        /* A host that is gone without a word is the coordinator's business; this is the net below.
-         */
-        {SOL_SOCKET, SO_KEEPALIVE, 1},
-        {IPPROTO_TCP, TCP_KEEPIDLE, 10},
-        {IPPROTO_TCP, TCP_KEEPINTVL, 5},
-        {IPPROTO_TCP, TCP_KEEPCNT, 4},
     };
     for (size_t i = 0; i < sizeof opt / sizeof opt[0]; i++) {
         (void)setsockopt(l->fd, opt[i].level, opt[i].name, &opt[i].value, sizeof opt[i].value);
     }
     l->tcp = setsockopt(l->fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)) == 0;
+    hsp_mesh_watch(l->fd, silent_ms > 0 ? silent_ms : KEEPALIVE_MS, false);
     (void)setsockopt(l->fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5);
 }
 
@@ -88,7 +85,9 @@ static bool init_link(struct hsp_mesh *m, uint32_t i, const struct mesh_wire *w)
     if (l->fd < 0) {
         return true;
     }
-    tune(l);
+    tune(l, m->silent_ms);
+    m->n_tcp += l->tcp;
+    l->heard_ns = hsp_mesh_now_ns();
     l->input = malloc(MESH_INPUT);
     struct epoll_event ev = {.events = EPOLLIN, .data.u32 = i};
     return l->input != NULL && epoll_ctl(m->epoll_fd, EPOLL_CTL_ADD, l->fd, &ev) == 0;
@@ -110,7 +109,9 @@ static struct hsp_mesh *alloc_mesh(const struct hsp_mesh_params *p)
                            .epoch = p->epoch,
                            .on_peer_lost = p->on_peer_lost,
                            .ctx = p->ctx,
-                           .lost = UINT32_MAX};
+                           .silent_ms = p->silent_ms,
+                           .looked_ns = hsp_mesh_now_ns(),
+                           .loss = {.rank = UINT32_MAX}};
     pthread_mutex_init(&m->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);

@@ -3,6 +3,7 @@ NCCL_TEST_LIBS = $(TEST_LIBS) $(NCCL_LIBS) $(BACKEND_LIBS) $(BASE_LIBS)
 comm_tests = \
   tests/unit/worker/comm/loop_comm_test \
   tests/unit/worker/comm/mesh_test \
+  tests/unit/worker/comm/mesh_beat_test \
   tests/unit/worker/comm/mesh_crowd_test \
   tests/unit/worker/comm/mesh_deaf_test \
   tests/unit/worker/comm/mesh_fail_test \
@@ -25,6 +26,7 @@ $(comm_tests): tests/unit/worker/comm/comm_tests
 tests_unit_worker_comm_comm_tests_SOURCES = \
   tests/unit/worker/comm/loop_comm_test.c \
   tests/unit/worker/comm/mesh_test.c \
+  tests/unit/worker/comm/mesh_beat_test.c \
   tests/unit/worker/comm/mesh_crowd_test.c \
   tests/unit/worker/comm/mesh_deaf_test.c \
   tests/unit/worker/comm/mesh_fail_test.c \

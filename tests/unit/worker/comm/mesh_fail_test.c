@@ -352,14 +352,15 @@ static void test_held_back(void **state)
 }
 
 struct lost {
-    atomic_uint rank, n;
+    struct hsp_mesh_loss loss;
+    atomic_uint n;
 };
 
-static void on_lost(void *ctx, uint32_t rank, const char *why)
+static void on_lost(void *ctx, const struct hsp_mesh_loss *loss, const char *why)
 {
     struct lost *l = ctx;
     (void)why;
-    atomic_store(&l->rank, rank);
+    l->loss = *loss;
     atomic_fetch_add(&l->n, 1);
 }
 
@@ -384,7 +385,8 @@ static void read_exact(int fd, void *p, size_t n)
 /* What a child says when its collective has ended. */
 struct verdict {
     int status;
-    uint32_t lost, n_lost;
+    struct hsp_mesh_loss lost;
+    uint32_t n_lost;
     double at_s;
     char msg[240];
 };
@@ -396,18 +398,25 @@ static void write_exact(int fd, const void *p, size_t n)
     }
 }
 
+/* How the victim ends. */
+struct end {
+    enum world_kind kind;
+    int signal;
+    uint32_t silent_ms;
+};
+
 /* Joins the mesh, reports, then runs all-reduces for ever (rank 2 without: it only waits for rank
  * 0). */
-static void child_main(uint32_t rank, uint32_t n, enum world_kind kind, int in, int out)
+static void child_main(uint32_t rank, uint32_t n, const struct end *end, int in, int out)
 {
     char address[WORLD_MAX][HSP_MESH_ADDRESS] = {{0}};
     struct hsp_mesh_peer peer[WORLD_MAX];
     struct hsp_mesh_listener *l = NULL;
     struct hsp_comm *c = NULL;
-    struct lost lost = {.rank = UINT32_MAX};
+    struct lost lost = {.loss.rank = UINT32_MAX};
     struct verdict v = {.status = 0};
     struct hsp_err err = {.code = HSP_OK};
-    if (hsp_mesh_listener_open("127.0.0.1", NULL, world_transport(kind, rank), &l, &err) !=
+    if (hsp_mesh_listener_open("127.0.0.1", NULL, world_transport(end->kind, rank), &l, &err) !=
         HSP_OK) {
         _exit(92);
     }
@@ -424,7 +433,8 @@ static void child_main(uint32_t rank, uint32_t n, enum world_kind kind, int in, 
                                 .peers = peer,
                                 .timeout_ms = 20000,
                                 .cancel_fd = -1,
-                                .tls = kind == WORLD_TLS,
+                                .tls = end->kind == WORLD_TLS,
+                                .silent_ms = end->silent_ms,
                                 .on_peer_lost = on_lost,
                                 .ctx = &lost};
     if (hsp_mesh_connect(l, &p, &c, &err) != HSP_OK) {
@@ -445,7 +455,7 @@ static void child_main(uint32_t rank, uint32_t n, enum world_kind kind, int in, 
     v.at_s = now_s();
     (void)snprintf(v.msg, sizeof v.msg, "%s", err.msg);
     c->ops->close(c);
-    v.lost = atomic_load(&lost.rank);
+    v.lost = lost.loss;
     v.n_lost = atomic_load(&lost.n);
     write_exact(out, &v, sizeof v);
     hsp_mesh_listener_close(l);
@@ -453,7 +463,7 @@ static void child_main(uint32_t rank, uint32_t n, enum world_kind kind, int in, 
     _exit(0);
 }
 
-static void spawn(struct child *ch, uint32_t rank, uint32_t n, enum world_kind kind)
+static void spawn(struct child *ch, uint32_t rank, uint32_t n, const struct end *end)
 {
     int down[2], up[2];
     assert_int_equal(pipe(down), 0);
@@ -463,7 +473,7 @@ static void spawn(struct child *ch, uint32_t rank, uint32_t n, enum world_kind k
     if (ch->pid == 0) {
         close(down[1]);
         close(up[0]);
-        child_main(rank, n, kind, down[0], up[1]);
+        child_main(rank, n, end, down[0], up[1]);
     }
     close(down[0]);
     close(up[1]);
@@ -471,14 +481,15 @@ static void spawn(struct child *ch, uint32_t rank, uint32_t n, enum world_kind k
     ch->from = up[0];
 }
 
-/* A rank is killed in the middle of a collective: all others end at once and name it. */
-static void kill_one(uint32_t victim, enum world_kind kind)
+/* A rank ends in the middle of a collective: all others end and name it. One that is stopped keeps
+ * its connections, and says no more. */
+static void end_one(uint32_t victim, const struct end *end)
 {
     enum { N = 4 }; /* rank 3 is in no collective with the victim */
     struct child ch[N];
     char address[N][HSP_MESH_ADDRESS], c;
     for (uint32_t i = 0; i < N; i++) {
-        spawn(&ch[i], i, N, kind);
+        spawn(&ch[i], i, N, end);
         read_exact(ch[i].from, address[i], sizeof address[i]);
     }
     for (uint32_t i = 0; i < N; i++) {
@@ -489,9 +500,8 @@ static void kill_one(uint32_t victim, enum world_kind kind)
     }
     nap_ms(30 + 10 * victim);
     double t0 = now_s();
-    kill(ch[victim].pid, SIGKILL);
+    kill(ch[victim].pid, end->signal);
     for (uint32_t i = 0; i < N; i++) {
-        int st;
         if (i != victim) {
             struct verdict v;
             read_exact(ch[i].from, &v, sizeof v);
@@ -499,10 +509,16 @@ static void kill_one(uint32_t victim, enum world_kind kind)
             (void)snprintf(want, sizeof want, "lost rank %u", victim);
             assert_int_equal(v.status, HSP_EPEER);
             assert_true(strncmp(v.msg, want, strlen(want)) == 0);
-            assert_int_equal(v.lost, victim);
+            assert_int_equal(v.lost.rank, victim);
+            assert_true(v.lost.by < N && v.lost.by != victim);
+            assert_int_equal(v.lost.silent, end->signal == SIGSTOP);
             assert_int_equal(v.n_lost, 1);
             assert_true(v.at_s - t0 < 15.0);
         }
+    }
+    kill(ch[victim].pid, SIGKILL);
+    for (uint32_t i = 0; i < N; i++) {
+        int st;
         assert_int_equal(waitpid(ch[i].pid, &st, 0), ch[i].pid);
         assert_true(i == victim ? WIFSIGNALED(st) : WIFEXITED(st) && WEXITSTATUS(st) == 0);
         close(ch[i].to);
@@ -515,8 +531,84 @@ static void test_killed_peer(void **state)
     (void)state;
     for (uint32_t victim = 0; victim < 3; victim++) {
         for (int k = 0; k < WORLD_KINDS; k++) {
-            kill_one(victim, (enum world_kind)k);
+            end_one(victim, &(struct end){.kind = (enum world_kind)k, .signal = SIGKILL});
         }
+    }
+}
+
+static void test_silent_peer(void **state)
+{
+    (void)state;
+    end_one(1, &(struct end){.kind = WORLD_TLS, .signal = SIGSTOP, .silent_ms = 1500});
+}
+
+/* ---- pairs that cannot connect ---- */
+
+/* A listener that nobody accepts from, and whose queue is full: the kernel drops calls, as a
+ * firewall does. */
+static void test_deaf_host(void **state)
+{
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof sa;
+    struct mesh_world w;
+    struct hsp_comm *c = NULL;
+    struct hsp_err err;
+    struct hsp_mesh_loss loss = {.rank = 9};
+    char address[64];
+    int deaf = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), call[4];
+    (void)state;
+    assert_int_equal(bind(deaf, (struct sockaddr *)&sa, sizeof sa), 0);
+    assert_int_equal(listen(deaf, 0), 0);
+    assert_int_equal(getsockname(deaf, (struct sockaddr *)&sa, &len), 0);
+    for (int i = 0; i < 4; i++) {
+        call[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        (void)connect(call[i], (struct sockaddr *)&sa, sizeof sa);
+    }
+    world_open(&w, 2, WORLD_TCP);
+    (void)snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(sa.sin_port));
+    w.peer[1].address = address;
+    struct hsp_mesh_params p = world_params(&w, 0, 1);
+    p.silent_ms = 300;
+    p.timeout_ms = 60000;
+    p.ret_loss = &loss;
+    assert_status(hsp_mesh_connect(w.listener[0], &p, &c, &err), HSP_EPEER);
+    assert_non_null(strstr(err.msg, "rank 0 (a/0) cannot reach rank 1 (a/1, 127.0.0.1:"));
+    assert_non_null(strstr(err.msg, "): its host has not answered for 300 ms"));
+    assert_true(loss.rank == 1 && loss.by == 0 && loss.silent);
+    for (int i = 0; i < 4; i++) {
+        close(call[i]);
+    }
+    close(deaf);
+    world_close(&w);
+}
+
+/* Two ranks that are to do without a connection do; the third reaches both. */
+static void test_apart(void **state)
+{
+    (void)state;
+    for (int k = 0; k < WORLD_KINDS; k++) {
+        struct mesh_world w;
+        struct hsp_mesh_params p[3];
+        struct hsp_mesh_peer peer[3][3];
+        struct hsp_comm *c[3];
+        struct hsp_err err[3];
+        world_open(&w, 3, (enum world_kind)k);
+        for (uint32_t i = 0; i < 3; i++) {
+            p[i] = world_params(&w, i, 1);
+            memcpy(peer[i], w.peer, sizeof peer[i]);
+            peer[i][2 - i].apart = i != 1;
+            p[i].peers = peer[i];
+        }
+        world_try(&w, p, c, err);
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_ok(err[i].code, &err[i]);
+        }
+        ping(c[0], c[1], 1);
+        ping(c[2], c[1], 2);
+        assert_status(c[0]->ops->send(c[0], 2, 1, &k, sizeof k, &err[0]), HSP_EINVAL);
+        assert_err(&err[0], HSP_EINVAL, "rank 2 is not a peer of rank 0 among 3");
+        close_all(c, 3);
+        world_close(&w);
     }
 }
 
@@ -602,12 +694,20 @@ HSP_TEST_FILE(mesh_fail_test)
 {
     (void)signal(SIGPIPE, SIG_DFL); /* the mesh itself must not raise it */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed_peer), /* first: it forks, before there are threads */
-        cmocka_unit_test(test_wrong_key),           cmocka_unit_test(test_unreachable),
-        cmocka_unit_test(test_not_prepared),        cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_epochs_side_by_side), cmocka_unit_test(test_noise_at_listener),
-        cmocka_unit_test(test_listener_errors),     cmocka_unit_test(test_held_back),
-        cmocka_unit_test(test_wait_after_death),    cmocka_unit_test(test_no_downgrade),
+        cmocka_unit_test(test_killed_peer), /* first: they fork, before there are threads */
+        cmocka_unit_test(test_silent_peer),
+        cmocka_unit_test(test_deaf_host),
+        cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_wrong_key),
+        cmocka_unit_test(test_unreachable),
+        cmocka_unit_test(test_not_prepared),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_epochs_side_by_side),
+        cmocka_unit_test(test_noise_at_listener),
+        cmocka_unit_test(test_listener_errors),
+        cmocka_unit_test(test_held_back),
+        cmocka_unit_test(test_wait_after_death),
+        cmocka_unit_test(test_no_downgrade),
         cmocka_unit_test(test_slow_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -176,7 +176,7 @@ static void test_listening(void **state)
             assert_true(r.n[dir] > BYTES);
             assert_true(shows(&r, dir, data, 48) == (tls == 0));
             assert_true(shows(&r, dir, data + BYTES - 48, 48) == (tls == 0));
-            assert_true(shows(&r, dir, "hspM\1\0", 6) == (tls == 0 || dir == 0)); /* the hello */
+            assert_true(shows(&r, dir, "hspM\2\0", 6) == (tls == 0 || dir == 0)); /* the hello */
         }
         relay_free(&r);
         world_close(&w);

@@ -1,0 +1,116 @@
+#include "worker/comm/mesh/mesh_beat.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "worker/comm/mesh/mesh_header.h"
+#include "worker/comm/mesh/mesh_listen.h"
+#include "worker/comm/mesh/mesh_match.h"
+#include "worker/comm/mesh/mesh_poll.h"
+
+#define BEAT_MS 1000 /* between two of them, at most */
+#define BEATS   3    /* that are due while a peer may be silent, at least */
+#define LOOKS   12   /* the same, for who has said something */
+#define LONG    4    /* looks: one that comes so late tells of this process, not of its peers */
+#define NS      1000000
+
+static uint64_t look_ns(const struct hsp_mesh *m)
+{
+    return (uint64_t)m->silent_ms * NS / LOOKS;
+}
+
+static bool is_watched(const struct mesh_link *l)
+{
+    return l->fd >= 0 && l->tcp && !l->closed;
+}
+
+int hsp_mesh_beat_wait(const struct hsp_mesh *m)
+{
+    if (m->silent_ms == 0 || m->n_tcp == 0) {
+        return -1;
+    }
+    uint64_t now = hsp_mesh_now_ns(), due = m->looked_ns + look_ns(m);
+    return due > now ? (int)((due - now) / NS) + 1 : 0;
+}
+
+/* True: there are bytes of it that nobody has read yet. */
+static bool has_unread(const struct mesh_link *l)
+{
+    int n = 0;
+    return ioctl(l->fd, FIONREAD, &n) == 0 && n > 0;
+}
+
+static void look_at(struct hsp_mesh *m, uint32_t peer, uint64_t now, bool late)
+{
+    struct mesh_link *l = &m->link[peer];
+    bool heard = atomic_exchange_explicit(&l->heard, false, memory_order_relaxed);
+    l->talks = l->talks || heard;
+    if (heard || late || l->in_off || !l->talks) {
+        l->heard_ns = now;
+    } else if (now - l->heard_ns >= (uint64_t)m->silent_ms * NS) {
+        if (has_unread(l)) {
+            l->heard_ns = now;
+        } else if (m->closing) { /* it need not say BYE to a rank that goes, too */
+            hsp_mesh_arm(m, peer, false, false);
+            l->closed = true;
+            hsp_mesh_drop_out(m, l);
+        } else {
+            hsp_mesh_fell_silent(m, peer, (uint32_t)((now - l->heard_ns) / NS));
+        }
+    }
+}
+
+/* A link on which a message is under way needs none. */
+static void beat(struct hsp_mesh *m, uint32_t peer, uint64_t now)
+{
+    struct mesh_link *l = &m->link[peer];
+    uint64_t every = (uint64_t)m->silent_ms / BEATS;
+    every = (every < BEAT_MS ? every : BEAT_MS) * NS;
+    if (now - l->said_at_ns < every) {
+        return;
+    }
+    bool needed = !l->said && !l->writing && l->out == NULL;
+    l->said = false;
+    l->said_at_ns = now;
+    struct mesh_out *o = needed ? calloc(1, sizeof *o) : NULL;
+    if (o != NULL) { /* without memory the next one does */
+        hsp_mesh_header(m, MESH_BEAT, 0, 0, 0, o->head);
+        *l->out_last = o;
+        l->out_last = &o->next;
+        hsp_mesh_arm(m, peer, !l->in_off, true);
+    }
+}
+
+void hsp_mesh_beat(struct hsp_mesh *m)
+{
+    if (hsp_mesh_beat_wait(m) != 0 || m->dead.code != HSP_OK) {
+        return;
+    }
+    uint64_t now = hsp_mesh_now_ns();
+    bool late = now - m->looked_ns > LONG * look_ns(m);
+    m->looked_ns = now;
+    for (uint32_t i = 0; i < m->base.n_ranks && m->dead.code == HSP_OK; i++) {
+        if (is_watched(&m->link[i])) {
+            look_at(m, i, now, late);
+            beat(m, i, now);
+        }
+    }
+}
+
+void hsp_mesh_watch(int fd, uint32_t silent_ms, bool sends)
+{
+    int count = (int)(silent_ms / 1000), on = 1, ms = sends ? (int)silent_ms : 0;
+    const struct {
+        int level, name, value;
+    } opt[] = {
+        {SOL_SOCKET, SO_KEEPALIVE, on},      {IPPROTO_TCP, TCP_KEEPIDLE, 1},
+        {IPPROTO_TCP, TCP_KEEPINTVL, 1},     {IPPROTO_TCP, TCP_KEEPCNT, count > 1 ? count : 1},
+        {IPPROTO_TCP, TCP_USER_TIMEOUT, ms},
+    };
+    for (size_t i = 0; i < sizeof opt / sizeof opt[0]; i++) { /* refused of a Unix socket */
+        (void)setsockopt(fd, opt[i].level, opt[i].name, &opt[i].value, sizeof opt[i].value);
+    }
+}
