@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_data.h"
@@ -99,6 +100,7 @@ static void submit(struct hsp_cluster *c, const struct hsp_admin_event *a)
                           .steps = s->steps,
                           .checkpoint_every = s->checkpoint_every,
                           .checkpoint_shared = s->checkpoint_shared,
+                          .checkpoint_keep = s->checkpoint_keep,
                           .data_path = data,
                           .checkpoint_path = ckpt,
                           .next_epoch = 1,
@@ -227,6 +229,15 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
         return;
     }
     hsp_ci_suspend_origin(j);
+    if (a->has_step && !hsp_ci_ckpt_begin_with(j, a->step)) {
+        reply(c, a, HSP_ENOENT, j->id,
+              hsp_ci_printf(c, "job %s has no checkpoint of step %llu; it has %s", j->name,
+                            (unsigned long long)a->step,
+                            j->has_ckpt ? hsp_ci_ckpt_steps(c, j) : "none"));
+        return;
+    }
+    j->ckpt_deadline_ms = 0;
+    j->lost_from = 0;
     j->failures = 0;
     j->retry_ms = 0;
     j->n_facts = 0;

@@ -1,5 +1,6 @@
 #include "daemon/cluster/attempt_end.h"
 
+#include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
@@ -29,9 +30,8 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     if (mode == HSP_MODE_FRESH || mode == HSP_MODE_RESTORE) {
         j->begun = j->cur.epoch;
     }
-    if (mode == HSP_MODE_RESTORE) { /* one behind it, heard of since, is of another history */
-        j->ckpt_step = j->cur.step;
-        j->ckpt = j->origin_ckpt;
+    if (mode == HSP_MODE_RESTORE) {
+        hsp_ci_ckpt_began(j);
     }
     j->lost_from = mode == HSP_MODE_SWITCH ? j->cur.step : j->lost_from;
     if (j->suspend_from > j->cur.step) {

@@ -183,6 +183,7 @@ struct hsp_job_terms { /* the parts of the job file the core decides with */
     uint64_t checkpoint_every;
     const char *data_path, *checkpoint_path;
     bool checkpoint_shared;
+    uint32_t checkpoint_keep;
 };
 
 struct hsp_check_terms {
@@ -200,6 +201,8 @@ struct hsp_admin_event {
     struct hsp_check_terms check;
     uint32_t job; /* cancel, scale, checkpoint, resume */
     uint32_t min, max;
+    bool has_step; /* resume: from the checkpoint of `step`, not the newest */
+    uint64_t step;
     const char *node, *reason;
 };
 struct hsp_plan_event {

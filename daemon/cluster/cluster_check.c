@@ -62,6 +62,10 @@ static void check_job(const struct hsp_cluster *c, const struct hsp_job *j)
     for (uint32_t i = 1; i < j->n_plans; i++) {
         HSP_ASSERT(j->plans[i - 1].plan < j->plans[i].plan);
     }
+    for (uint32_t i = 0; i < j->n_older; i++) { /* ckpt_marks.h */
+        uint64_t next = i + 1 < j->n_older ? j->older[i + 1].step : j->ckpt_step;
+        HSP_ASSERT(j->has_ckpt && j->older[i].step < next);
+    }
     HSP_ASSERT(j->ticket == 0 || !j->have_result);
     HSP_ASSERT(j->ticket < c->next_ticket);
 }

@@ -196,6 +196,13 @@ struct hsp_past_epoch {
     uint64_t incarnation[2];
 };
 
+struct hsp_ckpt_kept {
+    uint64_t step;
+    struct hsp_ckpt_mark mark;
+};
+#define HSP_OLDER_CKPTS \
+    31u /* beside the newest: more are kept by the workers, and not known here */
+
 struct hsp_watch {
     uint32_t above; /* steps above the ratio, less those that forgive them */
     double share;   /* of the compute time, summed over the steps watched */
@@ -209,6 +216,7 @@ struct hsp_job {
     uint64_t steps, checkpoint_every;
     char *data_path, *checkpoint_path; /* owned */
     bool checkpoint_shared;
+    uint32_t checkpoint_keep; /* by the workers */
     enum hsp_job_state state;
     char reason[480];  /* why it does not run, or how it ended; "" while it runs */
     char problem[480]; /* files of it that cannot be written, until they can; "" none. Not stored:
@@ -223,6 +231,11 @@ struct hsp_job {
     bool has_ckpt;
     uint64_t ckpt_step;
     struct hsp_ckpt_mark ckpt;
+    uint32_t n_older; /* older ones of the same history (ckpt_marks.h), steps ascending */
+    struct hsp_ckpt_kept older[HSP_OLDER_CKPTS];
+    hsp_msec
+        ckpt_deadline_ms;   /* that of the origin cannot be had: when not to wait for it any more;
+                                  0: it was not refused */
     uint64_t begun;         /* the epoch that last began at the origin, 0 none */
     uint64_t stable;        /* greatest version known to be stable */
     bool suspending;        /* by a checkpoint of suspend_from or later */

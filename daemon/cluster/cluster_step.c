@@ -361,6 +361,7 @@ static agent_call *const agent_calls[] = {
     [HSP_MSG_CHECKPOINTED] = hsp_ci_job_msg,
     [HSP_MSG_FINISHED] = hsp_ci_job_msg,
     [HSP_MSG_JOB_FAILED] = hsp_ci_job_msg,
+    [HSP_MSG_CKPT_REFUSED] = hsp_ci_job_msg,
     [HSP_MSG_LEAVE] = leave,
     [HSP_MSG_ECHO] = echo,
     [HSP_MSG_UPLINK] = uplink,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/cluster/attempt_end.h"
+#include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
@@ -362,10 +363,10 @@ static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct 
                     (unsigned long long)k->step, (unsigned long long)k->bytes,
                     k->reason[0] != '\0' ? ": " : "", k->reason);
         j->problem[0] = '\0';
-        j->has_ckpt = true;
-        j->ckpt_step = k->step;
-        j->ckpt = (struct hsp_ckpt_mark){k->term, m->epoch, k->content};
-        hsp_ci_suspend_recorded(c, j);
+        uint64_t before = j->has_ckpt ? j->ckpt_step : 0;
+        const struct hsp_ckpt_mark mark = {k->term, m->epoch, k->content};
+        hsp_ci_ckpt_record(j, k->step, &mark);
+        hsp_ci_suspend_recorded(c, j, before);
         hsp_ci_store_job(c, j);
     }
     /* Also a known one: it may have been written for this. */
@@ -421,5 +422,10 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     case HSP_MSG_CHECKPOINTED: checkpointed(c, j, n, m); break;
     case HSP_MSG_FINISHED: finished(c, j, m); break;
     case HSP_MSG_JOB_FAILED: job_failed(c, j, n, m); break;
+    case HSP_MSG_CKPT_REFUSED:
+        if (m->epoch == j->att.epoch && j->att.mode == HSP_MODE_RESTORE) {
+            hsp_ci_ckpt_refused(c, j, n, &m->u.refused);
+        }
+        break;
     }
 }

@@ -6,6 +6,7 @@
 #include "daemon/cluster/allocate.h"
 #include "daemon/cluster/attempt_advance.h"
 #include "daemon/cluster/attempt_begin.h"
+#include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/device_requests.h"
 #include "daemon/cluster/epoch_peers.h"
@@ -176,10 +177,8 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
                                      (unsigned long long)best));
         return false;
     }
-    if (j->has_ckpt) {
-        j->origin = HSP_MODE_RESTORE;
-        j->origin_step = j->ckpt_step;
-        j->origin_ckpt = j->ckpt;
+    if (best > j->origin_step) { /* else an older checkpoint than the newest may be meant */
+        (void)hsp_ci_ckpt_begin_with(j, j->ckpt_step);
     }
     hsp_ci_fact(c, "state.lost", HSP_SEV_ERROR, j, NULL,
                 "version %llu is lost, going back to version %llu", (unsigned long long)best,

@@ -6,6 +6,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/attempt_begin.c daemon/cluster/attempt_begin.h \
   daemon/cluster/attempt_end.c daemon/cluster/attempt_end.h \
   daemon/cluster/cluster.h \
+  daemon/cluster/ckpt_marks.c daemon/cluster/ckpt_marks.h \
   daemon/cluster/cluster_check.c daemon/cluster/cluster_check.h \
   daemon/cluster/cluster_state.h \
   daemon/cluster/cluster_step.c daemon/cluster/cluster_step.h \

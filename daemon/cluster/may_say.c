@@ -90,6 +90,7 @@ static bool can_be(const struct hsp_cluster *c, const struct hsp_job *j, const s
     case HSP_MSG_CHECKPOINTED: return k->step <= j->steps && k->term <= c->term;
     case HSP_MSG_FINISHED: return m->u.finished.step == j->steps;
     case HSP_MSG_STARTED: return m->u.started.step <= j->steps;
+    case HSP_MSG_CKPT_REFUSED: return m->u.refused.step == j->att.step;
     default: return true;
     }
 }
@@ -114,6 +115,7 @@ bool hsp_ci_may_say(const struct hsp_cluster *c, const struct hsp_job *j,
         return m->u.ckpt.complete ? may_tell(c, j, n, m->epoch, false)
                                   : hsp_ci_has_first(c, j, n, m->epoch);
     case HSP_MSG_FINISHED: return hsp_ci_has_first(c, j, n, m->epoch);
+    case HSP_MSG_CKPT_REFUSED: return begun && peer_of(c, e, n, m->u.refused.device) != NULL;
     case HSP_MSG_JOB_FAILED: return begun && matters(e, peer_of(c, e, n, m->u.jobfail.device));
     default: return false;
     }

@@ -1,6 +1,7 @@
 /* Decides what a node may say of a job, by what the node is to it.
  *
  *   READY, PREPARE_FAILED, STARTED   a peer of that epoch, of its own device
+ *   CKPT_REFUSED                     the same, of an attempt past GO
  *   PEER_LOST, JOB_FAILED            the same; a source until the first vote
  *   SEALED                           a node that was asked
  *   STEP                             the nodes of rank 0 and of its heir (past_epochs.h)

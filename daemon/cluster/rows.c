@@ -18,7 +18,7 @@
 
 #define MAX_PLANS      65536u /* of a job */
 #define ROW_VERSION    11     /* that is written */
-#define ROW_KNOWN      11     /* what nodes have proven and may do */
+#define ROW_KNOWN      11     /* what nodes have proven and may do; older checkpoints */
 #define ROW_TRUSTED    10     /* the trusted networks of epochs */
 #define ROW_CKPTS      9      /* which checkpoints are meant */
 #define ROW_LINKS      8      /* the transports of epochs */
@@ -88,6 +88,16 @@ static void put_past(struct hsp_buf *b, const struct hsp_job *j)
             hsp_buf_u32(b, p->node[k]);
             hsp_buf_u64(b, p->incarnation[k]);
         }
+    }
+}
+
+static void put_older(struct hsp_buf *b, const struct hsp_job *j)
+{
+    hsp_buf_u32(b, j->checkpoint_keep);
+    hsp_buf_u32(b, j->n_older);
+    for (uint32_t i = 0; i < j->n_older; i++) {
+        hsp_buf_u64(b, j->older[i].step);
+        put_ckpt(b, &j->older[i].mark);
     }
 }
 
@@ -163,6 +173,7 @@ void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j)
         hsp_buf_u8(&b, (uint8_t)hsp_ci_device(c, j->leases[i])->ask);
     }
     put_past(&b, j);
+    put_older(&b, j);
     store(c, hsp_ci_printf(c, "job/%u", j->id), &b);
     j->stale_row = false;
 }
@@ -309,6 +320,19 @@ static struct hsp_ckpt_mark get_ckpt(struct hsp_cursor *r, uint8_t version)
     return k;
 }
 
+/* Rows before form 11 name none: there is none to fall back to until new ones are complete. */
+static void get_older(struct hsp_job *j, struct hsp_cursor *r, uint8_t version)
+{
+    if (version >= ROW_KNOWN) {
+        j->checkpoint_keep = hsp_cur_u32(r);
+        j->n_older = hsp_cur_count(r, HSP_OLDER_CKPTS, 32);
+    }
+    for (uint32_t i = 0; i < j->n_older; i++) {
+        j->older[i].step = hsp_cur_u64(r);
+        j->older[i].mark = get_ckpt(r, version);
+    }
+}
+
 static struct hsp_links get_links(struct hsp_cursor *r)
 {
     struct hsp_links n = {.shm = hsp_cur_u32(r)};
@@ -438,8 +462,10 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
             hsp_ci_ask(c, d, (enum hsp_device_ask)ask);
         }
     }
+    ok = ok && get_past(r, version, j);
+    get_older(j, r, version);
     hsp_ci_watch_begin(c, j);
-    return ok && get_past(r, version, j);
+    return ok;
 }
 
 static bool get_keepers(const struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_plan_info *i)

@@ -104,9 +104,10 @@ void hsp_ci_suspend_advance(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-void hsp_ci_suspend_recorded(struct hsp_cluster *c, struct hsp_job *j)
+void hsp_ci_suspend_recorded(struct hsp_cluster *c, struct hsp_job *j, uint64_t before)
 {
-    if (j->state == HSP_JOB_SUSPENDED || j->state == HSP_JOB_PENDING) {
+    bool newest = j->origin_step >= before; /* else an older one was asked for */
+    if (j->state == HSP_JOB_SUSPENDED || (j->state == HSP_JOB_PENDING && newest)) {
         hsp_ci_suspend_origin(j);
     }
     if (j->state == HSP_JOB_SUSPENDED) {

@@ -16,8 +16,9 @@ void hsp_ci_suspend_origin(struct hsp_job *j);
 void hsp_ci_suspend(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j);
 /* Asks rank 0 for the checkpoint, once per epoch. */
 void hsp_ci_suspend_advance(struct hsp_cluster *c, struct hsp_job *j);
-/* A newer checkpoint is on record: a job of which nothing is held begins there. */
-void hsp_ci_suspend_recorded(struct hsp_cluster *c, struct hsp_job *j);
+/* A newer checkpoint is on record than @before, or one again: a job of which nothing is held, and
+ * that was to begin with that one, begins there. */
+void hsp_ci_suspend_recorded(struct hsp_cluster *c, struct hsp_job *j, uint64_t before);
 /* A checkpoint of @epoch is complete, or has failed. A failure behind a switch says nothing,
  * since the epoch that runs was asked again. */
 void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j, uint64_t epoch,

@@ -56,7 +56,7 @@ int hsp_cmd_ckpt_list(struct hsp_ctl *ctl)
         }
         const char *type = hsp_doc_text(o, "type");
         const char *cells[] = {hsp_doc_text(o, "ts"),
-                               strcmp(type, "ckpt.complete") == 0 ? "complete" : "failed",
+                               type + strcspn(type, ".") + (strchr(type, '.') != NULL),
                                hsp_doc_text(o, "reason")};
         hsp_table_row(t, cells);
         cJSON_Delete(o);
@@ -67,9 +67,13 @@ int hsp_cmd_ckpt_list(struct hsp_ctl *ctl)
 
 /* ---- verify ---- */
 
-/* The folder of a job's checkpoints, as hspmdd knows it; in the arena. */
-static enum hsp_status job_folder(struct hsp_ctl *ctl, const char **ret, bool *ret_shared,
-                                  struct hsp_err *err)
+/* Where hspmdd knows a job's checkpoints to be; texts in the arena. */
+struct place {
+    const char *dir, *id; /* NULL: all jobs */
+    bool shared;
+};
+
+static enum hsp_status job_folder(struct hsp_ctl *ctl, struct place *ret, struct hsp_err *err)
 {
     struct hsp_msg m = {.type = HSP_MSG_STATUS, .u.query = {.name = ctl->pos[0], .what = ""}};
     const char *text = "";
@@ -77,14 +81,16 @@ static enum hsp_status job_folder(struct hsp_ctl *ctl, const char **ret, bool *r
     enum hsp_status st = hsp_remote_ask_json(ctl, &m, &text, &doc, err);
     const cJSON *job = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(doc, "jobs"), 0);
     const char *path = hsp_doc_text(job, "checkpoint_path");
-    *ret_shared = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(job, "checkpoint_shared"));
+    ret->shared = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(job, "checkpoint_shared"));
     if (st == HSP_OK && job == NULL) {
         st = hsp_err_set(err, HSP_ENOENT, 0, "no job %s; a folder is given with a /", ctl->pos[0]);
     } else if (st == HSP_OK && path[0] == '\0') {
         st = hsp_err_set(err, HSP_ENOENT, 0, "job %s has no checkpoint.path", ctl->pos[0]);
     } else if (st == HSP_OK) {
-        *ret = hsp_arena_printf(ctl->arena, "%s/%s", path, hsp_doc_text(job, "name"));
-        st = *ret != NULL ? HSP_OK : hsp_err_nomem(err, "the checkpoint folder");
+        ret->dir = hsp_arena_printf(ctl->arena, "%s/%s", path, hsp_doc_text(job, "name"));
+        ret->id = hsp_arena_printf(ctl->arena, "%.0f", hsp_doc_number(job, "id"));
+        st = ret->dir != NULL && ret->id != NULL ? HSP_OK
+                                                 : hsp_err_nomem(err, "the checkpoint folder");
     }
     cJSON_Delete(doc);
     return st;
@@ -93,21 +99,26 @@ static enum hsp_status job_folder(struct hsp_ctl *ctl, const char **ret, bool *r
 int hsp_cmd_ckpt_verify(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
-    const char *dir = ctl->pos[0];
-    bool named = strchr(dir, '/') == NULL, shared = false;
+    struct place at = {.dir = ctl->pos[0]};
+    bool named = strchr(at.dir, '/') == NULL;
     struct stat s;
-    if (named && job_folder(ctl, &dir, &shared, &err) != HSP_OK) {
+    if (named && job_folder(ctl, &at, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
     }
-    if (stat(dir, &s) != 0) {
+    if (stat(at.dir, &s) != 0) {
         int e = errno;
         (void)hsp_err_set(&err, HSP_ENOENT, 0,
-                          "%s is not here (%s); run it on a worker of the job%s", dir, strerror(e),
-                          shared ? " or where the folder is mounted" : "");
+                          "%s is not here (%s); run it on a worker of the job%s", at.dir,
+                          strerror(e), at.shared ? " or where the folder is mounted" : "");
         return hsp_ctl_fail(ctl, &err);
     }
-    const char *const args[] = {"--verify-checkpoint", dir,
-                                ctl->format == HSP_FORMAT_JSON ? "--json" : NULL, NULL};
+    const char *args[6] = {"--verify-checkpoint", at.dir};
+    size_t n = 2;
+    if (at.id != NULL) {
+        args[n++] = "--job";
+        args[n++] = at.id;
+    }
+    args[n] = ctl->format == HSP_FORMAT_JSON ? "--json" : NULL;
     int rc;
     if (hsp_worker_call(ctl, args, &rc, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);

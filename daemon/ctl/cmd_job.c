@@ -14,6 +14,7 @@ enum { O_MIN, O_MAX }; /* rows of scale_options */
 #define POLL_MS 100
 
 enum { O_WITHIN };             /* rows of suspend_options */
+enum { O_FROM };               /* rows of resume_options */
 enum { O_REASON };             /* rows of drain_options, undrain_options */
 enum { O_HOLDER };             /* rows of allow_options */
 enum { O_FOR, O_FOR_AT_MOST }; /* rows of wait_options */
@@ -43,8 +44,15 @@ int hsp_cmd_cancel(struct hsp_ctl *ctl)
 
 int hsp_cmd_resume(struct hsp_ctl *ctl)
 {
-    struct hsp_msg m = query(ctl, HSP_MSG_RESUME, "");
-    return verb(ctl, &m, "goes on from its newest checkpoint, or from step 0 without one");
+    const char *from = ctl->opt[O_FROM];
+    uint64_t step;
+    if (from != NULL && !hsp_parse_u64(from, &step)) {
+        return hsp_ctl_usage(ctl, "--from %s is not the step of a checkpoint, like 400", from);
+    }
+    struct hsp_msg m = query(ctl, HSP_MSG_RESUME, from != NULL ? from : "");
+    return verb(ctl, &m,
+                from == NULL ? "goes on from its newest checkpoint, or from step 0 without one"
+                             : hsp_ctl_text(ctl, "goes on from its checkpoint of step %s", from));
 }
 
 /* The job as status shows it: a copy of its object. cJSON_Delete. */

@@ -101,9 +101,11 @@ static enum hsp_status add_files(struct hsp_ctl *ctl, const struct hsp_job_spec 
     return files != NULL ? HSP_OK : hsp_err_nomem(err, "the job's plans");
 }
 
-/* The job file and the annotations it names, as a SUBMIT or PLAN message. */
+/* The job file and the annotations it names, as a SUBMIT or PLAN message. *ret_job: in the arena;
+ * NULL allowed. */
 static enum hsp_status make_request(struct hsp_ctl *ctl, const char *path, uint16_t type,
-                                    bool dry_run, struct hsp_msg *ret, struct hsp_err *err)
+                                    struct hsp_msg *ret, const struct hsp_job_spec **ret_job,
+                                    struct hsp_err *err)
 {
     const struct hsp_job_spec *job;
     const char *text;
@@ -118,7 +120,10 @@ static enum hsp_status make_request(struct hsp_ctl *ctl, const char *path, uint1
     *ret = (struct hsp_msg){.type = type,
                             .blob = (const uint8_t *)text,
                             .blob_len = (uint32_t)len,
-                            .u.submit = {.file = path, .dry_run = dry_run}};
+                            .u.submit = {.file = path, .dry_run = type == HSP_MSG_PLAN}};
+    if (ret_job != NULL) {
+        *ret_job = job;
+    }
     return add_files(ctl, job, path, ret, err);
 }
 
@@ -181,7 +186,7 @@ int hsp_plan_live(struct hsp_ctl *ctl, bool exit_code)
     struct hsp_msg m;
     cJSON *doc = NULL;
     const char *text = "";
-    enum hsp_status st = make_request(ctl, ctl->pos[0], HSP_MSG_PLAN, true, &m, &err);
+    enum hsp_status st = make_request(ctl, ctl->pos[0], HSP_MSG_PLAN, &m, NULL, &err);
     if (st == HSP_OK) {
         st = hsp_remote_ask_json(ctl, &m, &text, &doc, &err);
     }
@@ -219,7 +224,7 @@ static enum hsp_status ask_plan(struct hsp_ctl *ctl, struct hsp_plan_text *ret, 
     struct hsp_msg m;
     cJSON *doc = NULL;
     const char *text = "";
-    enum hsp_status st = make_request(ctl, ctl->pos[0], HSP_MSG_PLAN, true, &m, err);
+    enum hsp_status st = make_request(ctl, ctl->pos[0], HSP_MSG_PLAN, &m, NULL, err);
     if (st == HSP_OK) {
         st = hsp_remote_ask_json(ctl, &m, &text, &doc, err);
     }
@@ -266,6 +271,7 @@ int hsp_cmd_submit(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
     struct hsp_msg m;
+    const struct hsp_job_spec *job = NULL;
     cJSON *doc = NULL;
     const char *text = "";
     if (ctl->opt[O_DRY_RUN] != NULL) {
@@ -275,7 +281,7 @@ int hsp_cmd_submit(struct hsp_ctl *ctl)
     if (checked != HSP_EXIT_OK) {
         return checked;
     }
-    enum hsp_status st = make_request(ctl, ctl->pos[0], HSP_MSG_SUBMIT, false, &m, &err);
+    enum hsp_status st = make_request(ctl, ctl->pos[0], HSP_MSG_SUBMIT, &m, &job, &err);
     if (st == HSP_OK) {
         st = hsp_remote_ask_json(ctl, &m, &text, &doc, &err);
     }
@@ -286,6 +292,13 @@ int hsp_cmd_submit(struct hsp_ctl *ctl)
         rc = print_doc(ctl, text);
     } else {
         print_submitted(ctl, doc);
+    }
+    if (rc == HSP_EXIT_OK && job->ckpt_every_steps == 0) {
+        (void)fprintf(
+            ctl->msg,
+            "hspmdctl: job %s makes no periodic checkpoints (checkpoint.every_steps is 0): "
+            "if all copies of its state are lost, all that it has trained is lost\n",
+            job->name);
     }
     if (rc == HSP_EXIT_OK && ctl->opt[O_WAIT] != NULL) {
         (void)fflush(ctl->out); /* shown while we wait; an error shows when it is closed */

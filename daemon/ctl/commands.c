@@ -77,6 +77,11 @@ static const struct hsp_option suspend_options[] = {
     END,
 };
 
+static const struct hsp_option resume_options[] = {
+    {"from", 0, "STEP", "from the checkpoint of this step, not the newest"},
+    END,
+};
+
 static const struct hsp_option check_options[] = {
     {"threshold", 0, "PART", "too slow is less than this part of what is on record (default 0.7)"},
     {"busy", 0, NULL, "measure nodes that execute a job, too, which slows it down meanwhile"},
@@ -236,17 +241,23 @@ const struct hsp_command hsp_commands[] = {
     {.name = "resume",
      .operands = "JOB",
      .summary = "let a suspended, failed or cancelled job go on from its newest checkpoint",
-     .help = "Without a checkpoint it begins anew, at step 0. With one it goes on with the next\n"
-             "sample of its data, so the files of data.path must be those it was trained on. That\n"
-             "checkpoint is taken and no other: where no node has it the job tries again for a\n"
-             "while, says so in status, and fails; resume it when a node that has it is there.",
+     .help =
+         "Without a checkpoint it begins anew, at step 0. With one it goes on with the next\n"
+         "sample of its data, so the files of data.path must be those it was trained on. Every\n"
+         "element is compared with what was written. Where no node has that checkpoint whole\n"
+         "it is waited for a while, then the next older one is taken, which the event\n"
+         "ckpt.fallback tells with the steps that are made again. Checkpoints of steps behind\n"
+         "the one that the job went on from are of another history, and not used any more.",
+     .options = resume_options,
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_resume},
     {.name = "ckpt list",
      .operands = "JOB",
      .summary = "checkpoints of a job, as they were reported",
-     .help = "",
+     .help =
+         "Of the job that has this name now; those of an earlier job of the name are left out.\n"
+         "status -o json has the steps that are kept (checkpoint_steps).",
      .min_pos = 1,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSONL),
@@ -264,7 +275,8 @@ const struct hsp_command hsp_commands[] = {
      .help =
          "Starts hspmd-worker --verify-checkpoint on this machine, so it is asked on a worker of\n"
          "the job, or wherever the shared folder is. A word with a / is a folder: that of a job,\n"
-         "which is checkpoint.path/JOB. Exit code 1 when something is damaged.",
+         "which is checkpoint.path/JOB. Steps there of an earlier job of the name are told apart.\n"
+         "Exit code 1 when something is damaged.",
      .min_pos = 1,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSON),

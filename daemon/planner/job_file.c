@@ -174,7 +174,7 @@ static const struct hsp_cfg_field table[] = {
     F("checkpoint.shared", BOOL, ckpt_shared, .dflt = "false",
       .help = "the folder is the same one on every node"),
     F("checkpoint.every_steps", U32, ckpt_every_steps, .dflt = "0", .min = 0, .max = 1e9,
-      .help = "steps between checkpoints; 0: none"),
+      .help = "steps between checkpoints; 0: none, and submit says so"),
     F("checkpoint.keep", U32, ckpt_keep, .dflt = "2", .min = 1, .max = 1000,
       .help = "complete checkpoints to keep"),
     F("annotations", STRS, annotations,

@@ -91,8 +91,9 @@
     X(CHECK, 32, check, "check")       /* D>A */           \
     X(CHECKED, 33, checked, "checked") /* A>D */           \
     X(DEVICE_HEALTH, 34, health, "device-health")          \
-    X(TRACE, 35, trace, "trace")     /* D>A>E */           \
-    X(TRACED, 36, traced, "traced")  /* E>A>D */           \
+    X(TRACE, 35, trace, "trace")    /* D>A>E */            \
+    X(TRACED, 36, traced, "traced") /* E>A>D */            \
+    X(CKPT_REFUSED, 42, refused, "ckpt-refused")           \
     X(SUBMIT, 100, submit, "submit") /* C>D ... */         \
     X(PLAN, 101, submit, "plan")                           \
     X(STATUS, 102, query, "status")                        \
@@ -434,6 +435,13 @@ struct hsp_m_ckpt {
     double seconds;
     const char *reason; /* "" or why not */
 };
+/* By each member of an epoch of mode restore: no member has the checkpoint that PREPARE names. */
+struct hsp_m_refused {
+    uint32_t job, device;
+    uint64_t step;
+    bool damaged; /* a member has it, or one that it may be, and it is damaged */
+    const char *reason;
+};
 /* By rank 0: outputs are written. The blob holds the lines of metrics.jsonl, those of the last
  * steps when all are more than HSP_MSG_METRICS_MAX bytes; hspmdd was not there for every step. */
 struct hsp_m_finished {
@@ -545,6 +553,7 @@ struct hsp_msg {
         struct hsp_m_devref devref;
         struct hsp_m_release release;
         struct hsp_m_ckpt ckpt;
+        struct hsp_m_refused refused;
         struct hsp_m_finished finished;
         struct hsp_m_jobfail jobfail;
         struct hsp_m_trace trace;

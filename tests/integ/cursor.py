@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The place in the data: hspmdd and all agents are killed, and the job goes on from its checkpoint with precisely the next
-sample, in another layout, with packed documents, through passes that end inside of a global batch. Other data are refused."""
+sample, in another layout, with packed documents, through passes that end inside of a global batch. Other data are refused; a
+damaged checkpoint too, and the one before it is taken."""
 import os
 import sys
 
@@ -66,6 +67,28 @@ def other_data(c, text, names):
     with open(text, "wb") as f:
         f.write(good)
     return newest
+
+
+def damage(claim, c, step):
+    """A bit in the contents of a checkpoint, which its metadata do not tell."""
+    folder = os.path.join(claim.dir, "out/place/step-%010d" % step)
+    shard = os.path.join(folder, claim.random.choice(sorted(f for f in os.listdir(folder) if f.startswith("shard-"))))
+    with open(shard, "r+b") as f:
+        at = os.path.getsize(shard) - 1 - claim.random.randrange(64)
+        f.seek(at)
+        byte = f.read(1)[0]
+        f.seek(at)
+        f.write(bytes([byte ^ 1 << claim.random.randrange(8)]))
+
+
+def check_fallback(c, newest):
+    told = [e for e in c.events("place") if e["type"] == "ckpt.fallback"]
+    want = r"checkpoint %d cannot be used: .*shard-\d+\S+: \S+ is damaged; the job goes on from checkpoint %d and makes %d steps again"
+    if len(told) != 1 or not re.match(want % (newest, newest - EVERY, EVERY), told[0]["reason"]):
+        raise Failed("the damaged checkpoint %d: %r" % (newest, told))
+    listed = [json.loads(x)["type"] for x in c.ctl("ckpt", "list", "place", "-o", "jsonl").stdout.splitlines()]
+    if "ckpt.fallback" not in listed:
+        raise Failed("ckpt list: %r" % listed)
 
 
 def check_audit(steps, batches):
@@ -136,17 +159,19 @@ def body(claim):
         c.worker_config = {"keepers": 0}
         names = c.start_workers([0.05, 0.05])
         c.submit(path)
-        c.wait_step("place", EVERY + 3, 60)
+        c.wait_step("place", 2 * EVERY + 3, 60)
         first = c.job("place")
         check_place("status", first["data"], batches, first["step"])
         kill_all(c)
         newest = other_data(c, text, names)
+        damage(claim, c, newest)
         cold_start(c, names, 2)
         began, devices = first_after(c, len(first["epochs"]))
         c.wait_done("place", 120)
         last = c.job("place")
-        if began != newest or len(first["devices"]) != 2 or len(devices) != 4:
-            raise Failed("went on from step %d, not %d, on %s" % (began, newest, devices))
+        if began != newest - EVERY or len(first["devices"]) != 2 or len(devices) != 4:
+            raise Failed("went on from step %d, not %d, on %s" % (began, newest - EVERY, devices))
+        check_fallback(c, newest)
         check_audit(read_audit(c), batches)
         distance = loss_distance(reference, c.metrics("place"), STEPS)
         check_place("status", last["data"], batches, STEPS)

@@ -48,7 +48,8 @@ enum { /* calls at random times; of a job: with its number in the lower bits */
        CALL_FORGE,
        CALL_ALLOW, /* all nodes, before or after they have joined */
        CALL_SUSPEND = 16,
-       CALL_RESUME = 32
+       CALL_RESUME = 32,
+       CALL_SPOIL = 48
 };
 
 static void suspend_job(struct sim *s, uint32_t job)
@@ -241,6 +242,9 @@ static void call(struct sim *s, uint64_t num)
         allow_all(s);
     } else if (num > CALL_SUSPEND && num < CALL_RESUME) {
         suspend_job(s, (uint32_t)num % CALL_SUSPEND);
+    } else if (num > CALL_SPOIL && num < CALL_SPOIL + CALL_SUSPEND) {
+        note(s, "damage the newest checkpoint of job", num % CALL_SUSPEND, 0);
+        sim_ckpt_spoil(s, (uint32_t)num % CALL_SUSPEND);
     } else if (num > CALL_RESUME && num < CALL_RESUME + CALL_SUSPEND) {
         note(s, "resume job", num % CALL_SUSPEND, 0);
         resume_job(s, s->d_alive ? hsp_cluster_job(s->d, (uint32_t)num % CALL_SUSPEND) : NULL);
@@ -258,6 +262,9 @@ static void wishes(struct sim *s, uint64_t until)
     for (uint64_t n = sim_below(s, 4); n > 0; n--) {
         uint64_t at = sim_below(s, until), job = 1 + sim_below(s, 2);
         call_at(s, at, CALL_SUSPEND + job);
+        if (sim_below(s, 3) == 0) {
+            call_at(s, at + sim_below(s, 3000), CALL_SPOIL + job);
+        }
         if (sim_below(s, 2) == 0) { /* what stays suspended is resumed in the end */
             call_at(s, at + sim_below(s, 3000), CALL_RESUME + job);
         }
@@ -461,7 +468,8 @@ static void judge(struct sim *s)
         const struct hsp_job *j = s->d->jobs[i];
         const struct sim_job_truth *t = &s->job[j->id];
         bool done = j->state == HSP_JOB_DONE && t->committed == j->steps;
-        bool lost = j->state == HSP_JOB_FAILED && t->excess && !j->has_ckpt;
+        bool lost =
+            j->state == HSP_JOB_FAILED && t->excess && (!j->has_ckpt || t->spoiled[j->origin_step]);
         if (!done && !lost) {
             sim_fail(s, "job %u ends %s at version %llu of %llu: %s", j->id,
                      hsp_job_state_name(j->state), (unsigned long long)t->committed,
@@ -553,7 +561,7 @@ static void report(struct sim *s)
 /* What has happened in all sequences. */
 struct sums {
     uint64_t sequences, failures, events, commits, calm, suspends, resumes, checks, measured, moves;
-    uint64_t forged;
+    uint64_t forged, fallbacks;
 };
 
 static void add(struct sums *sum, const struct sim *s)
@@ -570,6 +578,7 @@ static void add(struct sums *sum, const struct sim *s)
         sum->suspends += s->job[j].suspends;
         sum->resumes += s->job[j].resumes;
         sum->moves += s->job[j].moves;
+        sum->fallbacks += s->job[j].fallbacks;
     }
 }
 
@@ -577,17 +586,19 @@ static void add(struct sums *sum, const struct sim *s)
 static bool conclude(const struct sums *sum, uint64_t n)
 {
     bool tried = sum->suspends >= n / 4 && sum->resumes >= n / 4 && sum->checks >= n / 4 &&
-                 sum->measured >= n / 4 && sum->moves > 0 && sum->forged >= n;
+                 sum->measured >= n / 4 && sum->moves > 0 && sum->forged >= n && sum->fallbacks > 0;
     bool ok = sum->failures == 0 && (tried || n < 100);
     printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures, "
-           "%llu jobs seen at rest, %llu suspended, %llu resumed, %llu that write elsewhere, %llu "
-           "checks of %llu nodes, %llu forged messages%s\n",
+           "%llu jobs seen at rest, %llu suspended, %llu resumed, %llu times from an older "
+           "checkpoint, %llu that write elsewhere, %llu checks of %llu nodes, %llu forged "
+           "messages%s\n",
            ok ? "ok" : "not ok", (unsigned long long)n, (unsigned long long)sum->events,
            (unsigned long long)sum->commits, (unsigned long long)sum->failures,
            (unsigned long long)sum->calm, (unsigned long long)sum->suspends,
-           (unsigned long long)sum->resumes, (unsigned long long)sum->moves,
-           (unsigned long long)sum->checks, (unsigned long long)sum->measured,
-           (unsigned long long)sum->forged, tried || n < 100 ? "" : ": too few of them");
+           (unsigned long long)sum->resumes, (unsigned long long)sum->fallbacks,
+           (unsigned long long)sum->moves, (unsigned long long)sum->checks,
+           (unsigned long long)sum->measured, (unsigned long long)sum->forged,
+           tried || n < 100 ? "" : ": too few of them");
     return ok;
 }
 

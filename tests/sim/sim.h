@@ -218,6 +218,8 @@ struct sim_job_truth {
     uint64_t stopped;               /* epochs up to it are given up on purpose: copies may go */
     uint32_t lost;                  /* nodes lost since the last commit, a bit each */
     uint64_t disk[SIM_STEPS];       /* lineages of the checkpoints there are */
+    bool spoiled[SIM_STEPS];        /* those that are damaged */
+    uint32_t fallbacks;             /* to an older one */
     uint64_t ckpt_at, ckpt_lineage; /* when the last one is written; of the last one */
     uint64_t told;                  /* the coordinator, since it runs and the job began */
     uint64_t begun, restored;       /* epochs: that began at the origin, that was prepared so */
@@ -373,8 +375,12 @@ void sim_ckpt_begin(struct sim *s, uint32_t x);
 void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d);
 /* The coordinator has got CHECKPOINTED. */
 void sim_ckpt_told(struct sim *s, uint32_t conn, const struct hsp_msg *m);
-/* The lineage of what an epoch begins with. */
+/* The lineage of what an epoch begins with; 0: it is damaged. */
 uint64_t sim_ckpt_restored(struct sim *s, const struct hsp_msg *prepare);
+/* Damages the newest checkpoint of the job, if there is one. */
+void sim_ckpt_spoil(struct sim *s, uint32_t job);
+/* Executor @x finds that what its epoch is to begin with is damaged, and says so. */
+void sim_ckpt_refuse(struct sim *s, uint32_t x);
 /* simexec.c */
 void sim_x_event(struct sim *s, const struct sim_ev *e);
 void sim_x_data(struct sim *s, uint32_t x, const struct sim_data *d);

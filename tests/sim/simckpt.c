@@ -42,6 +42,7 @@ void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d)
     bool full = s->chaos && sim_below(s, 16) == 0;
     if (!full) {
         t->disk[d->step] = t->ckpt_lineage = d->lineage;
+        t->spoiled[d->step] = false;
         prune(s, t, d->step);
     }
     struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,
@@ -95,6 +96,37 @@ uint64_t sim_ckpt_restored(struct sim *s, const struct hsp_msg *m)
                  m->u.prepare.job, (unsigned long long)step,
                  (unsigned long long)m->u.prepare.ckpt_epoch);
     }
+    if (t->spoiled[step]) {
+        return 0;
+    }
     /* One that was deleted for another that nobody could tell of is taken as if it was there. */
     return t->disk[step] != 0 ? t->disk[step] : t->ckpt_lineage;
+}
+
+void sim_ckpt_spoil(struct sim *s, uint32_t job)
+{
+    struct sim_job_truth *t = &s->job[job];
+    uint64_t v = SIM_STEPS;
+    while (v > 0 && t->disk[v - 1] == 0) {
+        v--;
+    }
+    if (v > 0) {
+        sim_log(s, "! damage checkpoint %llu of job %u", (unsigned long long)v - 1, job);
+        t->spoiled[v - 1] = true;
+    }
+}
+
+void sim_ckpt_refuse(struct sim *s, uint32_t x)
+{
+    struct sim_run *r = &s->exec[x].cur;
+    struct hsp_msg m = {.type = HSP_MSG_CKPT_REFUSED,
+                        .epoch = r->epoch,
+                        .u.refused = {.job = r->job,
+                                      .device = x % SIM_DEVS,
+                                      .step = r->step,
+                                      .damaged = true,
+                                      .reason = "wte.weight is damaged"}};
+    s->job[r->job].excess = true; /* more is lost than its nodes */
+    r->phase = SIM_BROKEN;
+    sim_to_agent(s, x, &m);
 }

@@ -147,6 +147,8 @@ static void suspend_fact(struct sim *s, const struct hsp_fact *f)
     if (strcmp(f->type, "admin.resume") == 0 && strncmp(f->reason, "from version", 12) == 0) {
         t->excess = true; /* goes on from its checkpoint: what came after is made again */
         t->resumes++;
+    } else if (strcmp(f->type, "ckpt.fallback") == 0) {
+        t->fallbacks++;
     } else if (strcmp(f->type, "admin.suspend") == 0) {
         t->floor = j->stable;
         t->wished = j->suspending;

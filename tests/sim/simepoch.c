@@ -227,6 +227,10 @@ static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
         r->got_lineage = r->p.lineage;
         r->step = version;
     }
+    if (r->mode == HSP_MODE_RESTORE && r->p.lineage == 0 && r->rank < r->n_ranks) {
+        sim_ckpt_refuse(s, x);
+        return;
+    }
     if (r->rank >= r->n_ranks) {
         r->step = version;
         r->phase = r->rank < r->n_ranks + r->n_keepers ? SIM_KEEPING : SIM_SERVING;

@@ -238,5 +238,6 @@ void sim_submit(struct sim *s, const char *name, int32_t prio, uint32_t min, uin
                                                    .copies = s->copies != 0 ? s->copies : 2,
                                                    .steps = steps,
                                                    .checkpoint_path = "/c",
+                                                   .checkpoint_keep = s->ckpt_keep,
                                                    .checkpoint_every = ckpt_every}});
 }

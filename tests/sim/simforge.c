@@ -110,10 +110,10 @@ static void forge_hello(struct sim *s, const struct hsp_job *j, uint64_t epoch, 
 static struct hsp_msg forge(struct sim *s)
 {
     static const uint16_t types[] = {
-        HSP_MSG_READY,         HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,      HSP_MSG_SEALED,
-        HSP_MSG_STEP,          HSP_MSG_PEER_LOST,      HSP_MSG_STOPPED,      HSP_MSG_RELEASED,
-        HSP_MSG_CHECKPOINTED,  HSP_MSG_FINISHED,       HSP_MSG_JOB_FAILED,   HSP_MSG_HELLO,
-        HSP_MSG_EXECUTOR_DEAD, HSP_MSG_EXECUTOR_UP,    HSP_MSG_DEVICE_HEALTH};
+        HSP_MSG_READY,         HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,       HSP_MSG_SEALED,
+        HSP_MSG_STEP,          HSP_MSG_PEER_LOST,      HSP_MSG_STOPPED,       HSP_MSG_RELEASED,
+        HSP_MSG_CHECKPOINTED,  HSP_MSG_FINISHED,       HSP_MSG_JOB_FAILED,    HSP_MSG_HELLO,
+        HSP_MSG_EXECUTOR_DEAD, HSP_MSG_EXECUTOR_UP,    HSP_MSG_DEVICE_HEALTH, HSP_MSG_CKPT_REFUSED};
     const struct hsp_job *j = s->d->jobs[sim_below(s, s->d->n_jobs)];
     struct hsp_msg m = {.type = types[sim_below(s, HSP_ARRAY_LEN(types))],
                         .epoch = number(s, j->next_epoch)};
@@ -154,6 +154,9 @@ static struct hsp_msg forge(struct sim *s)
     case HSP_MSG_CHECKPOINTED:
         m.u.ckpt = (struct hsp_m_ckpt){
             .job = j->id, .step = at, .term = 1, .complete = sim_below(s, 3) != 0, .reason = NAME};
+        break;
+    case HSP_MSG_CKPT_REFUSED:
+        m.u.refused = (struct hsp_m_refused){j->id, d, at, rank == 0, NAME};
         break;
     case HSP_MSG_FINISHED: m.u.finished = (struct hsp_m_finished){j->id, j->steps}; break;
     case HSP_MSG_JOB_FAILED: m.u.jobfail = (struct hsp_m_jobfail){j->id, d, NAME}; break;

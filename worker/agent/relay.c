@@ -234,6 +234,7 @@ static void pass(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
     case HSP_MSG_STARTED: c.u.started.device = device; break;
     case HSP_MSG_PEER_LOST: c.u.lost.device = device; break;
     case HSP_MSG_JOB_FAILED: c.u.jobfail.device = device; break;
+    case HSP_MSG_CKPT_REFUSED: c.u.refused.device = device; break;
     case HSP_MSG_TRACED: add_clock(a, device, &c.u.traced); break;
     default: break; /* STEP, CHECKPOINTED, FINISHED name no device */
     }
@@ -259,7 +260,8 @@ static void note(struct hsp_agent_device *d, const struct hsp_msg *m)
         d->run.version = m->u.step.step;
     } else if (m->type == HSP_MSG_FINISHED) {
         d->run.finished = true;
-    } else if (m->type == HSP_MSG_PEER_LOST && m->epoch == d->run.running) {
+    } else if ((m->type == HSP_MSG_PEER_LOST || m->type == HSP_MSG_CKPT_REFUSED) &&
+               m->epoch == d->run.running) {
         d->run.broken = true;
     } else if (m->type == HSP_MSG_PEER_LOST &&
                (m->epoch == d->run.prepared || m->epoch == d->preparing)) {
@@ -368,6 +370,7 @@ void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg 
     case HSP_MSG_STEP:
     case HSP_MSG_PEER_LOST:
     case HSP_MSG_CHECKPOINTED:
+    case HSP_MSG_CKPT_REFUSED:
     case HSP_MSG_FINISHED:
     case HSP_MSG_JOB_FAILED:
     case HSP_MSG_TRACED:

@@ -23,6 +23,7 @@ struct options {
     struct hsp_run_device device; /* of run */
     struct hsp_agent_request agent;
     bool json;
+    uint32_t job;
 };
 
 /* X(letter, name, argument or "", help) */
@@ -36,6 +37,7 @@ struct options {
     X('v', "verify", "FILE", "compare the sharded program of FILE with the unsharded one")       \
     X('k', "verify-checkpoint", "DIR", "read the checkpoints of a job and compare all hashes")   \
     X('j', "json", "", "with --verify-checkpoint: one JSON object")                              \
+    X('J', "job", "ID", "with --verify-checkpoint: only the steps of this job must be good")     \
     X('s', "steps", "N", "stop after N steps (default: as the job says)")                        \
     X('o', "out", "DIR", "write DIR/final and DIR/metrics.jsonl")                                \
     X('m', "metrics", "FILE", "write one line of JSON per step")                                 \
@@ -59,7 +61,7 @@ static void print_help(FILE *f)
                      "[--check-config|--print-config]\n"
                      "       hspmd-worker --run FILE [OPTION]...\n"
                      "       hspmd-worker --verify FILE [OPTION]...\n"
-                     "       hspmd-worker --verify-checkpoint DIR [--json]\n"
+                     "       hspmd-worker --verify-checkpoint DIR [--json] [--job ID]\n"
                      "       hspmd-worker --probe-device cuda:N\n\n");
 #define X(letter, name, arg, help) (void)fprintf(f, "  --%-17s %-9s %s\n", name, arg, help);
     OPTIONS(X)
@@ -161,6 +163,15 @@ static int read_options(int argc, char **argv, struct options *all)
         case 'g': o->gradients = optarg; break;
         case 'q': o->quiet = true; break;
         case 'j': all->json = true; break;
+        case 'J': {
+            uint64_t id;
+            if (!hsp_parse_u64(optarg, &id) || id == 0 || id > UINT32_MAX) {
+                (void)fprintf(stderr, "hspmd-worker: %s is not the number of a job\n", optarg);
+                return EXIT_USAGE;
+            }
+            all->job = (uint32_t)id;
+            break;
+        }
         case 'h': print_help(stdout); return 0;
         case 'V': (void)printf("hspmd-worker %s\n", PACKAGE_VERSION); return 0;
         default:
@@ -204,9 +215,10 @@ int main(int argc, char **argv)
     if (o.mode == MODE_PROBE) {
         return hsp_gpu_ask_main(o.run.file);
     }
-    enum hsp_status st = o.mode == MODE_RUN      ? hsp_run_file(&o.run, &err)
-                         : o.mode == MODE_VERIFY ? hsp_verify_file(&o.run, &err)
-                                                 : hsp_ckpt_check(o.run.file, o.json, stdout, &err);
+    enum hsp_status st = o.mode == MODE_RUN ? hsp_run_file(&o.run, &err)
+                         : o.mode == MODE_VERIFY
+                             ? hsp_verify_file(&o.run, &err)
+                             : hsp_ckpt_check(o.run.file, o.job, o.json, stdout, &err);
     if (st != HSP_OK) {
         (void)fprintf(stderr, "hspmd-worker: %s\n", err.msg);
         return EXIT_FAILED;

@@ -75,7 +75,7 @@ static enum hsp_status nobody(const struct hsp_ckpt_offer *o, uint32_t n,
     }
     (void)hsp_err_wrap(err,
                        "no member has checkpoint %" PRIu64 " of epoch %" PRIu64 " in term %" PRIu64
-                       " (start a node that has it, or submit the job again): member %u",
+                       " (start a node that has it): member %u",
                        wish->step, wish->epoch, wish->term, at);
     return HSP_ENOENT;
 }

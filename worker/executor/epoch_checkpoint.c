@@ -79,6 +79,7 @@ static void ckpt_about(const struct hsp_ex_epoch *e, uint64_t version, uint32_t 
     ret->epoch = e->number;
     ret->n_ranks = n_ranks;
     ret->n_params = e->pkg.n_params;
+    ret->job_id = e->p->job;
 }
 
 void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])

@@ -163,6 +163,7 @@ void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const str
         return;
     }
     bool hopeless = st == HSP_ESTATE; /* a full disk may have room when it is tried again */
+    bool refused = !lost_one && e->refused != HSP_CKPT_TAKEN;
     struct hsp_msg lost = {.type = HSP_MSG_PEER_LOST,
                            .u.lost = {.job = e->p->job,
                                       .device = e->env->device,
@@ -177,5 +178,11 @@ void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const str
     hsp_log(e->env->log, HSP_LOG_WARN, "executor", "epoch %" PRIu64 " of job %u broke: %s",
             e->number, e->p->job, lost_one ? e->lost_why : err->msg);
     hsp_epoch_say_again(e);
-    hsp_epoch_send_msg(e, hopeless ? &fail : &lost);
+    struct hsp_msg none = {.type = HSP_MSG_CKPT_REFUSED,
+                           .u.refused = {.job = e->p->job,
+                                         .device = e->env->device,
+                                         .step = e->p->step,
+                                         .damaged = e->refused == HSP_CKPT_DAMAGED,
+                                         .reason = err->msg}};
+    hsp_epoch_send_msg(e, hopeless ? &fail : refused ? &none : &lost);
 }

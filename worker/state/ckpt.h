@@ -29,6 +29,7 @@ struct hsp_ckpt_info {
     uint64_t term, epoch;
     uint32_t n_ranks;  /* that wrote shards */
     uint32_t n_params; /* of the model, numbered from 0; a commit without one of them is refused */
+    uint32_t job_id;   /* two jobs may have one name; 0: not known, written by an earlier version */
 };
 
 /* A part of a tensor that one rank writes; parts of all ranks are disjoint and cover every

@@ -113,5 +113,6 @@ enum hsp_status hsp_ckpt_remove_dir(const char *path, struct hsp_err *err)
 bool hsp_ckpt_info_equal(const struct hsp_ckpt_info *a, const struct hsp_ckpt_info *b)
 {
     return strcmp(a->job, b->job) == 0 && a->step == b->step && a->term == b->term &&
-           a->epoch == b->epoch && a->n_ranks == b->n_ranks && a->n_params == b->n_params;
+           a->epoch == b->epoch && a->n_ranks == b->n_ranks && a->n_params == b->n_params &&
+           a->job_id == b->job_id;
 }

@@ -42,7 +42,7 @@ struct hsp_ckpt_shard {
     struct hsp_ckpt_entry *e;
 };
 
-/* Same job, step, term, epoch and number of ranks. */
+/* Same job, step, term, epoch, number of ranks and of parameters. */
 bool hsp_ckpt_info_equal(const struct hsp_ckpt_info *a, const struct hsp_ckpt_info *b);
 
 struct hsp_ckpt {

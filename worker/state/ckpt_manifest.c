@@ -88,7 +88,8 @@ char *hsp_ckpt_manifest_text(const struct hsp_ckpt_info *info, const struct hsp_
               hsp_json_add_u64(m, "step", info->step) && hsp_json_add_u64(m, "term", info->term) &&
               hsp_json_add_u64(m, "epoch", info->epoch) &&
               cJSON_AddNumberToObject(m, "ranks", info->n_ranks) != NULL &&
-              cJSON_AddNumberToObject(m, "params", info->n_params) != NULL && add_data(m, data) &&
+              cJSON_AddNumberToObject(m, "params", info->n_params) != NULL &&
+              cJSON_AddNumberToObject(m, "job_id", info->job_id) != NULL && add_data(m, data) &&
               cJSON_AddStringToObject(m, "config", config) != NULL;
     for (uint32_t i = 0; ok && i < info->n_ranks; i++) {
         cJSON *o = cJSON_CreateObject();
@@ -128,6 +129,11 @@ static bool read_members(const cJSON *m, struct hsp_ckpt *c)
     const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(m, "ranks");
     const cJSON *params = cJSON_GetObjectItemCaseSensitive(m, "params");
     const cJSON *shards = cJSON_GetObjectItemCaseSensitive(m, "shards");
+    const cJSON *id = cJSON_GetObjectItemCaseSensitive(m, "job_id"); /* later than format 2 */
+    if (id != NULL &&
+        !(cJSON_IsNumber(id) && id->valuedouble >= 0 && id->valuedouble <= (double)UINT32_MAX)) {
+        return false;
+    }
     if (!cJSON_IsNumber(params) || params->valueint < 0 || !cJSON_IsString(job) ||
         strlen(job->valuestring) >= sizeof(c->info.job) || !cJSON_IsString(config) ||
         !cJSON_IsNumber(ranks) || ranks->valueint < 1 || ranks->valueint > HSP_CKPT_MAX_RANKS ||
@@ -139,6 +145,7 @@ static bool read_members(const cJSON *m, struct hsp_ckpt *c)
     (void)snprintf(c->info.job, sizeof(c->info.job), "%s", job->valuestring);
     c->info.n_ranks = (uint32_t)ranks->valueint;
     c->info.n_params = (uint32_t)params->valueint;
+    c->info.job_id = id != NULL ? (uint32_t)id->valuedouble : 0;
     return true;
 }
 

@@ -146,6 +146,7 @@ static enum hsp_status plan_meta(struct shard_plan *w, const struct hsp_ckpt_inf
               hsp_json_add_u64(meta, "epoch", info->epoch) &&
               cJSON_AddNumberToObject(meta, "ranks", info->n_ranks) != NULL &&
               cJSON_AddNumberToObject(meta, "params", info->n_params) != NULL &&
+              cJSON_AddNumberToObject(meta, "job_id", info->job_id) != NULL &&
               cJSON_AddNumberToObject(meta, "rank", rank) != NULL;
     for (size_t i = 0; ok && i < w->n; i++) {
         cJSON *o = cJSON_AddObjectToObject(sharding, w->name[i]);
@@ -443,8 +444,10 @@ static enum hsp_status read_meta(struct hsp_ckpt_shard *s, uint32_t *ret_format)
         !hsp_json_u64(s->meta, "term", &s->info.term) ||
         !hsp_json_u64(s->meta, "epoch", &s->info.epoch) ||
         !read_u32(s->meta, "ranks", &s->info.n_ranks) ||
-        !read_u32(s->meta, "params", &s->info.n_params) || !read_u32(s->meta, "rank", &s->rank) ||
-        !cJSON_IsArray(pieces) || (size_t)cJSON_GetArraySize(pieces) != hsp_st_count(s->st)) {
+        !read_u32(s->meta, "params", &s->info.n_params) ||
+        (cJSON_HasObjectItem(s->meta, "job_id") && !read_u32(s->meta, "job_id", &s->info.job_id)) ||
+        !read_u32(s->meta, "rank", &s->rank) || !cJSON_IsArray(pieces) ||
+        (size_t)cJSON_GetArraySize(pieces) != hsp_st_count(s->st)) {
         return HSP_EDIGEST;
     }
     (void)snprintf(s->info.job, sizeof(s->info.job), "%s", job->valuestring);

@@ -29,6 +29,8 @@ static uint64_t content_bytes(const struct hsp_ckpt *c)
 struct verdict {
     uint64_t step;
     enum hsp_status status;
+    uint32_t job; /* 0: not known */
+    bool other;   /* of another job than was asked for */
     size_t tensors;
     uint64_t bytes;
     uint32_t files;
@@ -36,7 +38,7 @@ struct verdict {
     struct hsp_err why;
 };
 
-static void check_step(const char *dir, uint64_t step, struct verdict *ret)
+static void check_step(const char *dir, uint64_t step, uint32_t job, struct verdict *ret)
 {
     struct hsp_ckpt *c = NULL;
     *ret = (struct verdict){.step = step};
@@ -45,6 +47,8 @@ static void check_step(const char *dir, uint64_t step, struct verdict *ret)
         ret->tensors = hsp_ckpt_count(c);
         ret->bytes = content_bytes(c);
         ret->files = hsp_ckpt_about(c)->n_ranks;
+        ret->job = hsp_ckpt_about(c)->job_id;
+        ret->other = job != 0 && ret->job != 0 && ret->job != job;
         ret->data = *hsp_ckpt_data(c);
         ret->status = hsp_ckpt_verify(c, &ret->why);
     }
@@ -53,16 +57,20 @@ static void check_step(const char *dir, uint64_t step, struct verdict *ret)
 
 static void put_line(const struct verdict *v, FILE *out)
 {
+    char whose[64] = "";
+    if (v->other) {
+        (void)snprintf(whose, sizeof whose, "of job %u, which had this name, ", v->job);
+    }
     if (v->status == HSP_OK) {
-        (void)fprintf(out,
-                      "step %" PRIu64 ": good, %zu tensors, %" PRIu64
-                      " bytes, %u files; data: pass %" PRIu64 ", sample %" PRIu64 " of %" PRIu64
-                      "\n",
-                      v->step, v->tensors, v->bytes, v->files, hsp_data_cursor_pass(&v->data) + 1,
-                      hsp_data_cursor_sample(&v->data), v->data.pass_samples);
+        (void)fprintf(
+            out,
+            "step %" PRIu64 ": %sgood, %zu tensors, %" PRIu64
+            " bytes, %u files; data: pass %" PRIu64 ", sample %" PRIu64 " of %" PRIu64 "\n",
+            v->step, whose, v->tensors, v->bytes, v->files, hsp_data_cursor_pass(&v->data) + 1,
+            hsp_data_cursor_sample(&v->data), v->data.pass_samples);
     } else {
         bool damaged = v->status == HSP_EDIGEST || v->status == HSP_ENOENT;
-        (void)fprintf(out, "step %" PRIu64 ": %s: %s\n", v->step,
+        (void)fprintf(out, "step %" PRIu64 ": %s%s: %s\n", v->step, whose,
                       damaged ? "damaged" : "cannot be read", v->why.msg);
     }
 }
@@ -90,6 +98,7 @@ static bool put_json(const struct verdict *v, cJSON *list)
     }
     return cJSON_AddNumberToObject(o, "step", (double)v->step) != NULL &&
            cJSON_AddBoolToObject(o, "good", v->status == HSP_OK) != NULL &&
+           cJSON_AddNumberToObject(o, "job_id", v->job) != NULL &&
            cJSON_AddNumberToObject(o, "tensors", (double)v->tensors) != NULL &&
            cJSON_AddNumberToObject(o, "bytes", (double)v->bytes) != NULL &&
            cJSON_AddNumberToObject(o, "files", v->files) != NULL &&
@@ -97,50 +106,66 @@ static bool put_json(const struct verdict *v, cJSON *list)
            (v->data.pass_samples == 0 || put_data(&v->data, o)); /* 0: no manifest was read */
 }
 
+/* What is in a folder, and whose steps count. */
+struct folder {
+    const char *dir;
+    uint32_t job;
+    const uint64_t *step;
+    size_t n;
+};
+
 /* Checks all steps, with a line each on @out, or an item in @list where there is one. */
-static enum hsp_status check_steps(const char *dir, const uint64_t *step, size_t n, cJSON *list,
-                                   FILE *out, struct hsp_err *err)
+static enum hsp_status check_steps(const struct folder *f, cJSON *list, FILE *out,
+                                   struct hsp_err *err)
 {
-    size_t bad = 0;
+    size_t bad = 0, counted = 0;
     enum hsp_status worst = HSP_OK;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < f->n; i++) {
         struct verdict v;
-        check_step(dir, step[i], &v);
+        check_step(f->dir, f->step[i], f->job, &v);
         if (v.status == HSP_ENOMEM || (list != NULL && !put_json(&v, list))) {
-            return hsp_err_nomem(err, "step %" PRIu64 " in %s", step[i], dir);
+            return hsp_err_nomem(err, "step %" PRIu64 " in %s", f->step[i], f->dir);
         }
-        bad += v.status != HSP_OK;
-        worst = v.status == HSP_OK || worst == HSP_EDIGEST ? worst : v.status;
         if (list == NULL) {
             put_line(&v, out);
         }
+        counted += !v.other;
+        if (!v.other && v.status != HSP_OK) {
+            bad++;
+            worst = worst == HSP_EDIGEST ? worst : v.status;
+        }
     }
-    return bad == 0
-               ? HSP_OK
-               : hsp_err_set(err, worst, 0, "%s: %zu of %zu checkpoints are not good", dir, bad, n);
+    if (counted == 0) {
+        return f->job == 0 ? hsp_err_set(err, HSP_ENOENT, 0, "%s: no complete checkpoint", f->dir)
+                           : hsp_err_set(err, HSP_ENOENT, 0, "%s: no complete checkpoint of job %u",
+                                         f->dir, f->job);
+    }
+    return bad == 0 ? HSP_OK
+                    : hsp_err_set(err, worst, 0, "%s: %zu of %zu checkpoints are not good", f->dir,
+                                  bad, counted);
 }
 
 /* The same, with one object on @out. */
-static enum hsp_status check_json(const char *dir, const uint64_t *step, size_t n, FILE *out,
-                                  struct hsp_err *err)
+static enum hsp_status check_json(const struct folder *f, FILE *out, struct hsp_err *err)
 {
     cJSON *doc = cJSON_CreateObject();
-    cJSON *list = cJSON_AddStringToObject(doc, "folder", dir) != NULL
+    cJSON *list = cJSON_AddStringToObject(doc, "folder", f->dir) != NULL
                       ? cJSON_AddArrayToObject(doc, "checkpoints")
                       : NULL;
-    enum hsp_status st = list != NULL ? check_steps(dir, step, n, list, out, err) : HSP_ENOMEM;
+    enum hsp_status st = list != NULL ? check_steps(f, list, out, err) : HSP_ENOMEM;
     char *text = st != HSP_ENOMEM ? cJSON_PrintUnformatted(doc) : NULL;
     if (text != NULL) {
         (void)fprintf(out, "%s\n", text);
     } else {
-        st = hsp_err_nomem(err, "the checkpoints in %s", dir);
+        st = hsp_err_nomem(err, "the checkpoints in %s", f->dir);
     }
     cJSON_free(text);
     cJSON_Delete(doc);
     return st;
 }
 
-enum hsp_status hsp_ckpt_check(const char *dir, bool json, FILE *out, struct hsp_err *err)
+enum hsp_status hsp_ckpt_check(const char *dir, uint32_t job, bool json, FILE *out,
+                               struct hsp_err *err)
 {
     uint64_t *step = NULL;
     size_t n = 0;
@@ -153,12 +178,11 @@ enum hsp_status hsp_ckpt_check(const char *dir, bool json, FILE *out, struct hsp
     if (st != HSP_OK) {
         return st;
     }
-    st = json ? check_json(dir, step, n, out, err) : check_steps(dir, step, n, NULL, out, err);
+    const struct folder f = {dir, job, step, n};
+    st = json ? check_json(&f, out, err) : check_steps(&f, NULL, out, err);
     free(step);
     if (fflush(out) != 0) {
         return hsp_err_set(err, HSP_EIO, errno, "the answer could not be written");
     }
-    return st != HSP_OK || n > 0
-               ? st
-               : hsp_err_set(err, HSP_ENOENT, 0, "%s: no complete checkpoint", dir);
+    return st;
 }

@@ -11,6 +11,7 @@
 #include "daemon/app/state/job_table.h"
 #include "daemon/app/state/sessions.h"
 #include "daemon/app/state/tasks.h"
+#include "daemon/app/store/event_line.h"
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/jobs.h"
 #include "daemon/cluster/lookup.h"
@@ -29,6 +30,7 @@ struct query {
     struct hsp_store *store;
     size_t mem_cap;
     struct hsp_job_rec *rec;      /* counted */
+    uint32_t job;                 /* whose record it is, 0 none */
     struct hsp_plan_rec *plan;    /* PROGRAM: counted */
     struct hsp_plan_question *q;  /* SUBMIT, PLAN: the devices there are, without a job yet */
     struct hsp_plan_answer found; /* their prediction */
@@ -131,11 +133,14 @@ static void do_graph(struct query *x)
 
 static void take_ckpt(void *arg, uint64_t number, const char *json)
 {
-    struct hsp_buf *out = arg;
+    struct query *x = arg;
+    bool submit;
     (void)number;
-    if (strstr(json, "\"type\":\"ckpt.") != NULL) {
-        hsp_buf_puts(out, json);
-        hsp_buf_puts(out, "\n");
+    if (hsp_feed_of_ckpt(json, x->job, &submit)) {
+        hsp_buf_puts(&x->answer, json);
+        hsp_buf_puts(&x->answer, "\n");
+    } else if (submit) {
+        x->answer.len = 0; /* what came before is of an earlier job of this name */
     }
 }
 
@@ -149,7 +154,7 @@ static void run_query(struct hsp_app_task *w)
     case HSP_MSG_GRAPH: do_graph(x); break;
     default:
         x->status = hsp_store_events(x->store, x->rec->spec->name, 0, HSP_STORE_EVENTS_MAX,
-                                     take_ckpt, &x->answer, &x->err);
+                                     take_ckpt, x, &x->err);
         break;
     }
     if (x->status == HSP_OK && x->answer.failed) {
@@ -182,7 +187,8 @@ static void submit_to_core(struct hsp_app *a, struct query *x)
                                           .checkpoint_every = s->ckpt_every_steps,
                                           .data_path = s->data_path,
                                           .checkpoint_path = s->ckpt_path,
-                                          .checkpoint_shared = s->ckpt_shared}};
+                                          .checkpoint_shared = s->ckpt_shared,
+                                          .checkpoint_keep = s->ckpt_keep}};
     char *plan = x->plan_json;
     x->plan_json = NULL;
     hsp_app_admin(a, x->conn, x->msg.request, x->actor, &ev, hsp_job_rec_ref(x->rec), plan);
@@ -237,6 +243,7 @@ static enum hsp_status find_job(struct hsp_app *a, struct query *x)
         return hsp_err_set(&x->err, HSP_ENOENT, 0, "no job %s", name);
     }
     x->rec = hsp_job_rec_ref(j->rec);
+    x->job = core->id;
     if (x->msg.type == HSP_MSG_PROGRAM) {
         struct hsp_plan_rec *p = hsp_app_plan_find(j, core->cur.plan);
         p = p != NULL ? p : hsp_app_plan_find(j, core->att.plan);

@@ -48,6 +48,14 @@ static void job_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
         hsp_app_reply(a, cl->conn, m->request, HSP_ESTATE, fault, NULL, 0, false);
         return;
     }
+    if (verb == HSP_ADMIN_RESUME && m->u.query.what[0] != '\0') {
+        ev.has_step = true;
+        if (!hsp_parse_u64(m->u.query.what, &ev.step)) {
+            hsp_app_reply(a, cl->conn, m->request, HSP_EINVAL, "not the step of a checkpoint", NULL,
+                          0, false);
+            return;
+        }
+    }
     if (verb == HSP_ADMIN_SCALE) {
         ev.min = m->u.scale.min != 0 ? m->u.scale.min : j->min;
         ev.max = m->u.scale.max != 0 ? m->u.scale.max : j->max;

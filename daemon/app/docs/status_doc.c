@@ -200,6 +200,11 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     }
     if (core->has_ckpt) {
         put(o, "checkpoint_step", (double)core->ckpt_step);
+        cJSON *steps = cJSON_AddArrayToObject(o, "checkpoint_steps"); /* all that are known */
+        for (uint32_t i = 0; i <= core->n_older; i++) {
+            uint64_t step = i < core->n_older ? core->older[i].step : core->ckpt_step;
+            (void)cJSON_AddItemToArray(steps, cJSON_CreateNumber((double)step));
+        }
     }
     put_data(o, core, j);
     put_spread(a, o, core);

@@ -160,6 +160,7 @@ enum hsp_status hsp_feed_event_line(const struct hsp_feed_event *e, struct hsp_b
     (void)cJSON_AddStringToObject(o, "severity", severities[f->severity]);
     if (e->job[0] != '\0') {
         (void)cJSON_AddStringToObject(o, "job", e->job);
+        (void)cJSON_AddNumberToObject(o, "job_id", f->job);
     }
     if (f->node != NULL && f->node[0] != '\0') {
         (void)cJSON_AddStringToObject(o, "node", f->node);
@@ -177,10 +178,26 @@ enum hsp_status hsp_feed_event_line(const struct hsp_feed_event *e, struct hsp_b
     } else if (f->cause != NULL && f->cause[0] != '\0') {
         (void)cJSON_AddStringToObject(data, "cause", f->cause);
     }
+    if (f->trace == NULL && f->lost_steps > 0) {
+        (void)cJSON_AddNumberToObject(data, "first_step", (double)f->step);
+        (void)cJSON_AddNumberToObject(data, "lost_steps", (double)f->lost_steps);
+    }
     if (f->actor != NULL && f->actor[0] != '\0') {
         (void)cJSON_AddStringToObject(data, "actor", f->actor);
     }
     return put_line(o, out, err);
+}
+
+bool hsp_feed_of_ckpt(const char *json, uint32_t job, bool *ret_submit)
+{
+    *ret_submit = strstr(json, "\"type\":\"admin.submit\"") != NULL;
+    if (strstr(json, "\"type\":\"ckpt.") == NULL) { /* most lines are not: spare the parser */
+        return false;
+    }
+    cJSON *o = cJSON_Parse(json);
+    double id = number(o, "job_id", job);
+    cJSON_Delete(o);
+    return o != NULL && id >= job && id <= job;
 }
 
 const char *hsp_feed_word(double v)

@@ -37,7 +37,7 @@ static void make_piece(uint32_t rank, uint32_t param, uint8_t kind, double data[
 
 static struct hsp_ckpt_info info_of(uint64_t step)
 {
-    return (struct hsp_ckpt_info){"gpt", step, 1, 3, N_RANKS, N_PARAMS};
+    return (struct hsp_ckpt_info){"gpt", step, 1, 3, N_RANKS, N_PARAMS, 5};
 }
 
 /* One shard as a stream: hashes first, then the data. */
@@ -169,7 +169,7 @@ static enum hsp_status verify(void *ctx, struct hsp_buf *out, struct hsp_err *er
     char text[4096] = {0};
     rewind(v->file);
     assert_int_equal(ftruncate(fileno(v->file), 0), 0);
-    enum hsp_status st = hsp_ckpt_check(v->dir, true, v->file, err);
+    enum hsp_status st = hsp_ckpt_check(v->dir, 5, true, v->file, err);
     st = st == HSP_EDIGEST ? HSP_OK : st; /* one of them is damaged: the answer is whole */
     ssize_t n = pread(fileno(v->file), text, sizeof text - 1, 0);
     assert_true(n >= 0 && (st == HSP_OK) == (n > 0));

@@ -41,7 +41,7 @@ static const char *const variants[] = {"cur",  "next",   "seal",  "old",    "fut
 static const uint16_t of_job[] = {HSP_MSG_READY,    HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,
                                   HSP_MSG_SEALED,   HSP_MSG_STEP,           HSP_MSG_PEER_LOST,
                                   HSP_MSG_STOPPED,  HSP_MSG_RELEASED,       HSP_MSG_CHECKPOINTED,
-                                  HSP_MSG_FINISHED, HSP_MSG_JOB_FAILED};
+                                  HSP_MSG_FINISHED, HSP_MSG_JOB_FAILED,     HSP_MSG_CKPT_REFUSED};
 
 /* 0: there is none in this state. */
 static uint64_t epoch_of(const struct hsp_job *j, enum variant v)
@@ -100,6 +100,10 @@ static void say(struct cw_world *w, uint16_t type, enum variant v, uint64_t epoc
         break;
     case HSP_MSG_CHECKPOINTED:
         m.u.ckpt = (struct hsp_m_ckpt){.job = job, .step = 3, .complete = true, .reason = ""};
+        break;
+    case HSP_MSG_CKPT_REFUSED:
+        m.u.refused =
+            (struct hsp_m_refused){.job = job, .device = device, .step = 3, .reason = "damaged"};
         break;
     case HSP_MSG_FINISHED: m.u.finished = (struct hsp_m_finished){.job = job, .step = 100}; break;
     case HSP_MSG_JOB_FAILED:

@@ -204,6 +204,30 @@ static void suspended(struct cw_world *w)
     (void)cw_order(w, HSP_ADMIN_SUSPEND, 1);
 }
 
+static void saved(struct cw_world *w, uint64_t step)
+{
+    cw_msg(
+        w, 1,
+        (struct hsp_msg){
+            .type = HSP_MSG_CHECKPOINTED,
+            .epoch = 2,
+            .u.ckpt = {.job = 1, .step = step, .complete = true, .content = step, .reason = ""}});
+}
+
+/* From the newer of two checkpoints. */
+static void resuming(struct cw_world *w)
+{
+    running(w);
+    saved(w, 2);
+    saved(w, 3);
+    (void)cw_order(w, HSP_ADMIN_CANCEL, 1);
+    stopped(w);
+    (void)cw_order(w, HSP_ADMIN_RESUME, 1);
+    cw_plan(w, 1);
+    cw_ready(w, 1, 0, 5);
+    cw_ready(w, 1, 1, 5);
+}
+
 static void cancelled(struct cw_world *w)
 {
     running(w);
@@ -276,6 +300,7 @@ const struct cw_story cw_stories[] = {
     {"done", done_stopped, HSP_JOB_DONE, HSP_ATT_NONE, false},
     {"failed", failed, HSP_JOB_FAILED, HSP_ATT_NONE, false},
     {"suspended", suspended, HSP_JOB_SUSPENDED, HSP_ATT_NONE, false},
+    {"resuming: goes", resuming, HSP_JOB_STARTING, HSP_ATT_GO, false},
     {"cancelled: stopping", cancelled, HSP_JOB_CANCELLED, HSP_ATT_NONE, false},
     {"running, n1 suspect", suspect, HSP_JOB_RUNNING, HSP_ATT_NONE, false},
     {"running, n2 leaves", leaving, HSP_JOB_RUNNING, HSP_ATT_NONE, false},

@@ -397,10 +397,10 @@ static uint32_t below(uint64_t *k, uint64_t n)
 static struct hsp_msg random_msg(uint64_t *k, double *compute, struct hsp_m_holding *h)
 {
     static const uint16_t types[] = {
-        HSP_MSG_READY,        HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,    HSP_MSG_SEALED,
-        HSP_MSG_STEP,         HSP_MSG_PEER_LOST,      HSP_MSG_STOPPED,    HSP_MSG_RELEASED,
-        HSP_MSG_CHECKPOINTED, HSP_MSG_FINISHED,       HSP_MSG_JOB_FAILED, HSP_MSG_EXECUTOR_DEAD,
-        HSP_MSG_EXECUTOR_UP,  HSP_MSG_LEAVE};
+        HSP_MSG_READY,        HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,     HSP_MSG_SEALED,
+        HSP_MSG_STEP,         HSP_MSG_PEER_LOST,      HSP_MSG_STOPPED,     HSP_MSG_RELEASED,
+        HSP_MSG_CHECKPOINTED, HSP_MSG_FINISHED,       HSP_MSG_JOB_FAILED,  HSP_MSG_EXECUTOR_DEAD,
+        HSP_MSG_EXECUTOR_UP,  HSP_MSG_LEAVE,          HSP_MSG_CKPT_REFUSED};
     struct hsp_msg m = {.type = types[R(HSP_ARRAY_LEN(types))], .epoch = R(6)};
     uint32_t j = 1 + R(3), d = R(2);
     bool final = R(40) == 0;
@@ -436,6 +436,9 @@ static struct hsp_msg random_msg(uint64_t *k, double *compute, struct hsp_m_hold
     case HSP_MSG_FINISHED: m.u.finished = (struct hsp_m_finished){R(50) == 0 ? j : 9, 100}; break;
     case HSP_MSG_JOB_FAILED:
         m.u.jobfail = (struct hsp_m_jobfail){R(50) == 0 ? j : 9, d, "bad"};
+        break;
+    case HSP_MSG_CKPT_REFUSED:
+        m.u.refused = (struct hsp_m_refused){j, d, R(3) == 0 ? R(30) : 9, R(2) == 0, "gone"};
         break;
     case HSP_MSG_EXECUTOR_DEAD: m.u.dead = (struct hsp_m_dead){d, R(300), "exit 1"}; break;
     case HSP_MSG_EXECUTOR_UP: m.u.up = (struct hsp_m_up){d, "y"}; break;

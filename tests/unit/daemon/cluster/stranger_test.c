@@ -430,6 +430,13 @@ static struct hsp_msg forge(uint16_t type, const struct forged *f, const struct 
                                        .content = 7,
                                        .reason = "forged"};
         break;
+    case HSP_MSG_CKPT_REFUSED:
+        m.u.refused = (struct hsp_m_refused){.job = 1,
+                                             .device = f->device,
+                                             .step = f->step,
+                                             .damaged = f->final,
+                                             .reason = "forged"};
+        break;
     case HSP_MSG_FINISHED:
         m.u.finished = (struct hsp_m_finished){.job = 1, .step = f->step};
         m.blob = rows;
@@ -453,7 +460,7 @@ static const struct {
     {HSP_MSG_READY, OUT},    {HSP_MSG_PREPARE_FAILED, OUT}, {HSP_MSG_STARTED, OUT},
     {HSP_MSG_SEALED, OUT},   {HSP_MSG_PEER_LOST, OUT},      {HSP_MSG_STOPPED, OUT},
     {HSP_MSG_RELEASED, OUT}, {HSP_MSG_STEP, ALL},           {HSP_MSG_CHECKPOINTED, ALL},
-    {HSP_MSG_FINISHED, ALL}, {HSP_MSG_JOB_FAILED, OUT},
+    {HSP_MSG_FINISHED, ALL}, {HSP_MSG_JOB_FAILED, OUT},     {HSP_MSG_CKPT_REFUSED, OUT},
 };
 
 struct walk {

@@ -208,6 +208,201 @@ static void it_waits_for_that_one_and_then_fails(void **state)
     cw_end(&w);
 }
 
+/* ---- older ones ---- */
+
+/* A job that keeps @keep checkpoints has written those of steps 20, 40 and 60, and is cancelled. */
+static void with_three(struct cw_world *w, uint32_t keep, bool shared)
+{
+    struct hsp_admin_event a = {.verb = HSP_ADMIN_SUBMIT,
+                                .spec = {.name = "j",
+                                         .min = 1,
+                                         .max = 8,
+                                         .copies = 2,
+                                         .steps = 100,
+                                         .checkpoint_path = "/c",
+                                         .checkpoint_shared = shared,
+                                         .checkpoint_keep = keep}};
+    cw_begin(w, 2, 1);
+    assert_int_equal(cw_admin(w, a), HSP_OK);
+    cw_plan(w, 1);
+    begins(w, 1);
+    for (uint64_t step = 20; step <= 60; step += 20) {
+        saved_in(w, 1, step, 1000 + step);
+    }
+    cancelled(w);
+}
+
+/* Both members of the attempt say that nobody has its checkpoint; then they seal. */
+static void refused(struct cw_world *w, bool damaged)
+{
+    const struct hsp_job *j = cw_job(w, 1);
+    uint64_t epoch = j->att.epoch, step = j->att.step;
+    cw_ready(w, 1, 0, 5);
+    cw_ready(w, 1, 1, 5);
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_msg(w, i + 1,
+               (struct hsp_msg){.type = HSP_MSG_CKPT_REFUSED,
+                                .epoch = epoch,
+                                .u.refused = {.job = 1,
+                                              .step = step,
+                                              .damaged = damaged,
+                                              .reason = "wte.weight is damaged"}});
+        if (i == 0 && cw_fact(w, "ckpt.fallback") != NULL) {
+            assert_string_equal(
+                cw_fact(w, "ckpt.fallback"),
+                "checkpoint 60 cannot be used: wte.weight is damaged; the job goes on "
+                "from checkpoint 40 and makes 20 steps again");
+        }
+    }
+    for (uint32_t i = 0; i < 2 && j->state == HSP_JOB_SEALING; i++) {
+        cw_msg(w, i + 1,
+               (struct hsp_msg){
+                   .type = HSP_MSG_SEALED, .epoch = j->seal_upto, .u.sealed = {.job = 1}});
+    }
+}
+
+/* The time until its next attempt is planned. */
+static hsp_msec next_attempt(struct cw_world *w)
+{
+    hsp_msec from = w->now;
+    while (cw_job(w, 1)->ticket == 0 && cw_job(w, 1)->att.epoch == 0) {
+        assert_true(w->now < from + 60000);
+        beats(w, 500);
+    }
+    if (cw_job(w, 1)->ticket != 0) {
+        cw_plan(w, 1);
+    }
+    return w->now - from;
+}
+
+/* As the end of its switch tells. */
+static uint64_t steps_lost(const struct cw_world *w)
+{
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        const struct hsp_action *a = &w->a.item[i];
+        if (a->type == HSP_ACT_FACT && strcmp(a->u.fact->type, "switch.end") == 0) {
+            return a->u.fact->lost_steps;
+        }
+    }
+    return UINT64_MAX;
+}
+
+/* A node that has it may come back, so it is waited for as long as for other state; the job neither fails
+ * meanwhile nor believes another history. */
+static void an_older_one_is_taken_in_the_end(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    uint32_t tries = 0;
+    with_three(&w, 3, false);
+    resumed(&w);
+    hsp_msec from = w.now;
+    for (; w.now < from + w.c->cfg.state_wait_ms; tries++) {
+        prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
+        refused(&w, tries % 2 != 0);
+        assert_string_equal(cw_job(&w, 1)->reason, "n0/0: wte.weight is damaged");
+        (void)next_attempt(&w);
+    }
+    assert_true(tries > 2);
+    prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
+    refused(&w, false);
+    assert_true(cw_job(&w, 1)->origin_step == 40 && cw_job(&w, 1)->stable == 40);
+    (void)next_attempt(&w);
+    prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 1040);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_pass(&w, 1, 41, cw_even, 2);
+    assert_int_equal(steps_lost(&w), 20);
+    cw_let_go(&w, 1, 2);
+    cw_restart_nodes(&w, 2); /* all of it is stored */
+    assert_true(cw_job(&w, 1)->ckpt_step == 40 && cw_job(&w, 1)->n_older == 1);
+    cancelled(&w);
+    resumed(&w);
+    prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 1040); /* that of 60 is of another history now */
+    cw_end(&w);
+}
+
+/* On a path that all share there is nobody to wait for; and behind the last one there is nothing. */
+static void a_damaged_one_that_all_share(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    with_three(&w, 2, true);
+    resumed(&w);
+    prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
+    refused(&w, true);
+    assert_int_equal(cw_job(&w, 1)->failures, 1);
+    assert_int_equal(next_attempt(&w), 0);
+    prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 1040);
+    refused(&w, true); /* checkpoint.keep is 2: that of 20 is gone */
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
+    assert_string_equal(
+        cw_job(&w, 1)->reason,
+        "checkpoint 40 cannot be used, and there is no older one: n0/0: wte.weight is "
+        "damaged; put it back and resume the job, or submit it again");
+    assert_true(cw_job(&w, 1)->ckpt_step == 60); /* put back, it is the one */
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref.job = 1});
+    }
+    resumed(&w);
+    prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
+    cw_end(&w);
+}
+
+static enum hsp_status resume_from(struct cw_world *w, uint64_t step)
+{
+    return cw_admin(w, (struct hsp_admin_event){
+                           .verb = HSP_ADMIN_RESUME, .job = 1, .has_step = true, .step = step});
+}
+
+static void an_older_one_can_be_asked_for(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    with_three(&w, 8, false);
+    assert_int_equal(resume_from(&w, 30), HSP_ENOENT);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "job j has no checkpoint of step 30; it has 20, 40, 60");
+    assert_int_equal(resume_from(&w, 20), HSP_OK);
+    saved_in(&w, 1, 80, 1080); /* of the epoch before, said late */
+    cw_plan(&w, 1);
+    prepare_means(&w, HSP_MODE_RESTORE, 20, 1, 1020);
+    begins(&w, 21);
+    assert_true(cw_job(&w, 1)->ckpt_step == 20 && cw_job(&w, 1)->n_older == 0);
+    saved_in(&w, 2, 40, 77);
+    cancelled(&w);
+    assert_int_equal(resume_from(&w, 60), HSP_ENOENT);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "job j has no checkpoint of step 60; it has 20, 40");
+    resumed(&w);
+    prepare_means(&w, HSP_MODE_RESTORE, 40, 2, 77);
+    cw_end(&w);
+}
+
+/* What the workers keep is known, up to a bound. */
+static void as_many_are_known_as_are_kept(void **state)
+{
+    (void)state;
+    for (uint32_t keep = 1; keep <= 100; keep += 33) {
+        struct cw_world w;
+        with_three(&w, keep, false);
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        cw_plan(&w, 1);
+        begins(&w, 61);
+        for (uint64_t step = 61; step < 99; step++) {
+            saved_in(&w, 2, step, step);
+        }
+        const struct hsp_job *j = cw_job(&w, 1);
+        uint32_t known = keep < HSP_OLDER_CKPTS + 1 ? keep : HSP_OLDER_CKPTS + 1;
+        assert_int_equal(j->n_older, known - 1);
+        for (uint32_t i = 0; i < j->n_older; i++) {
+            assert_int_equal(j->older[i].step, 98 - j->n_older + i);
+            assert_int_equal(j->older[i].mark.content, j->older[i].step);
+        }
+        cw_end(&w);
+    }
+}
+
 HSP_TEST_FILE(which_ckpt_test)
 {
     const struct CMUnitTest tests[] = {
@@ -216,6 +411,10 @@ HSP_TEST_FILE(which_ckpt_test)
         cmocka_unit_test(the_same_version_of_a_later_epoch),
         cmocka_unit_test(a_record_of_before),
         cmocka_unit_test(it_waits_for_that_one_and_then_fails),
+        cmocka_unit_test(an_older_one_is_taken_in_the_end),
+        cmocka_unit_test(a_damaged_one_that_all_share),
+        cmocka_unit_test(an_older_one_can_be_asked_for),
+        cmocka_unit_test(as_many_are_known_as_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -230,7 +230,7 @@ static const uint16_t orders[] = {HSP_MSG_PREPARE, HSP_MSG_ARM,       HSP_MSG_ST
 static const uint16_t words[] = {HSP_MSG_SEALED,   HSP_MSG_STOPPED,        HSP_MSG_RELEASED,
                                  HSP_MSG_READY,    HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,
                                  HSP_MSG_STEP,     HSP_MSG_PEER_LOST,      HSP_MSG_CHECKPOINTED,
-                                 HSP_MSG_FINISHED, HSP_MSG_JOB_FAILED};
+                                 HSP_MSG_FINISHED, HSP_MSG_JOB_FAILED,     HSP_MSG_CKPT_REFUSED};
 
 static void give_order(struct aw_world *w, uint16_t type, enum variant v)
 {
@@ -266,6 +266,9 @@ static void speak(struct aw_world *w, uint16_t type, enum variant v)
     case HSP_MSG_PEER_LOST: m.u.lost = (struct hsp_m_lost){.job = job, .reason = "broke"}; break;
     case HSP_MSG_CHECKPOINTED:
         m.u.ckpt = (struct hsp_m_ckpt){.job = job, .step = 5, .complete = true, .reason = ""};
+        break;
+    case HSP_MSG_CKPT_REFUSED:
+        m.u.refused = (struct hsp_m_refused){.job = job, .step = 5, .reason = "damaged"};
         break;
     case HSP_MSG_FINISHED: m.u.finished.job = job; break;
     case HSP_MSG_JOB_FAILED:

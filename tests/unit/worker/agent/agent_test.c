@@ -267,13 +267,30 @@ static uint32_t below(uint64_t *k, uint64_t n)
 static void anything(void **state)
 {
     (void)state;
-    static const uint16_t types[] = {
-        HSP_MSG_PREPARE,     HSP_MSG_ARM,         HSP_MSG_START,         HSP_MSG_DROP,
-        HSP_MSG_SEAL,        HSP_MSG_STOP,        HSP_MSG_RELEASE,       HSP_MSG_CHECKPOINT,
-        HSP_MSG_WELCOME,     HSP_MSG_FENCED,      HSP_MSG_BYE,           HSP_MSG_HEARTBEAT,
-        HSP_MSG_READY,       HSP_MSG_STARTED,     HSP_MSG_SEALED,        HSP_MSG_STEP,
-        HSP_MSG_PEER_LOST,   HSP_MSG_STOPPED,     HSP_MSG_RELEASED,      HSP_MSG_CHECKPOINTED,
-        HSP_MSG_EXECUTOR_UP, HSP_MSG_EXECUTOR_UP, HSP_MSG_PREPARE_FAILED};
+    static const uint16_t types[] = {HSP_MSG_PREPARE,
+                                     HSP_MSG_ARM,
+                                     HSP_MSG_START,
+                                     HSP_MSG_DROP,
+                                     HSP_MSG_SEAL,
+                                     HSP_MSG_STOP,
+                                     HSP_MSG_RELEASE,
+                                     HSP_MSG_CHECKPOINT,
+                                     HSP_MSG_WELCOME,
+                                     HSP_MSG_FENCED,
+                                     HSP_MSG_BYE,
+                                     HSP_MSG_HEARTBEAT,
+                                     HSP_MSG_READY,
+                                     HSP_MSG_STARTED,
+                                     HSP_MSG_SEALED,
+                                     HSP_MSG_STEP,
+                                     HSP_MSG_PEER_LOST,
+                                     HSP_MSG_STOPPED,
+                                     HSP_MSG_RELEASED,
+                                     HSP_MSG_CHECKPOINTED,
+                                     HSP_MSG_EXECUTOR_UP,
+                                     HSP_MSG_EXECUTOR_UP,
+                                     HSP_MSG_PREPARE_FAILED,
+                                     HSP_MSG_CKPT_REFUSED};
     for (uint64_t round = 0; round < 60; round++) {
         struct aw_world w;
         uint64_t k = round * 100000;

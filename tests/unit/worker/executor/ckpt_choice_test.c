@@ -170,8 +170,7 @@ static void without_it_nobody_begins(void **state)
 {
     (void)state;
     const char *what =
-        "no member has checkpoint 40 of epoch 5 in term 2 (start a node that has it, "
-        "or submit the job again): ";
+        "no member has checkpoint 40 of epoch 5 in term 2 (start a node that has it): ";
     char why[300];
     const struct hsp_ckpt_offer of_others[] = {lack(HSP_ENOENT, "none"), have(1, 9, 9),
                                                have(2, 5, 78)};

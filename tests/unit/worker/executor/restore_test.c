@@ -155,7 +155,7 @@ static uint64_t write_had(struct member *m, const struct had *h)
     char dir[4300], file[4400];
     struct hsp_err err = {0};
     struct hsp_data_cursor data;
-    struct hsp_ckpt_info info = {"t", STEP, h->term, h->epoch, 1, N_PARAMS};
+    struct hsp_ckpt_info info = {"t", STEP, h->term, h->epoch, 1, N_PARAMS, 4};
     double x[N_PARAMS * N_KINDS][32];
     struct hsp_ckpt_piece p[N_PARAMS * N_KINDS];
     uint32_t n = 0;
@@ -392,12 +392,12 @@ static void another_one_is_not_taken_for_it(void **state)
     static const struct had broken = {
         .job = 2, .term = 1, .epoch = 3, .damaged = true, .meant = true};
     (void)state;
-    nobody_begins((const struct had[]){former, broken}, HSP_ENOENT,
-                  "no member has checkpoint 40 of epoch 3 in term 1 (start a node that has it, or "
-                  "submit the job again): member 1: ");
-    nobody_begins((const struct had[]){broken, former}, HSP_ENOENT,
-                  "no member has checkpoint 40 of epoch 3 in term 1 (start a node that has it, or "
-                  "submit the job again): member 0: ");
+    nobody_begins(
+        (const struct had[]){former, broken}, HSP_ENOENT,
+        "no member has checkpoint 40 of epoch 3 in term 1 (start a node that has it): member 1: ");
+    nobody_begins(
+        (const struct had[]){broken, former}, HSP_ENOENT,
+        "no member has checkpoint 40 of epoch 3 in term 1 (start a node that has it): member 0: ");
 }
 
 /* No element enters a job that is not what was written: another member's is taken, by whoever has a damaged
@@ -426,9 +426,8 @@ static void damage_everywhere_is_told(void **state)
     static const struct had forged = {
         .job = 2, .term = 1, .epoch = 3, .forged = true, .meant = true};
     static const struct had none = {0};
-    const char *what =
-        "no member has checkpoint 40 of epoch 3 in term 1 (start a node that has it, or "
-        "submit the job again): member 0: step-0000000040/" SHARD ": ";
+    const char *what = "no member has checkpoint 40 of epoch 3 in term 1 (start a node that has "
+                       "it): member 0: step-0000000040/" SHARD ": ";
     (void)state;
     nobody_begins((const struct had[]){flipped, flipped}, HSP_ENOENT, what);
     nobody_begins((const struct had[]){flipped, none}, HSP_ENOENT, what);

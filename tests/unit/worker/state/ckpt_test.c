@@ -81,7 +81,7 @@ static enum hsp_status write_rank(const char *dir, const struct hsp_ckpt_info *i
 
 static struct hsp_ckpt_info info_of(uint64_t step, uint32_t n_ranks)
 {
-    return (struct hsp_ckpt_info){"gpt", step, 2, 7, n_ranks, N_TENSORS};
+    return (struct hsp_ckpt_info){"gpt", step, 2, 7, n_ranks, N_TENSORS, 3};
 }
 
 #define CONFIG "{\"family\":\"gpt\"}"

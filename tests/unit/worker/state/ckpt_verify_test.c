@@ -10,10 +10,10 @@
 #define RANKS 60
 
 /* A checkpoint of one parameter, a row of which each rank has. */
-static void write_step(const char *dir, uint64_t step)
+static void write_step(const char *dir, uint64_t step, uint32_t job)
 {
     static const int64_t full[2] = {RANKS, 3};
-    struct hsp_ckpt_info info = {"t", step, 1, 1, RANKS, 1};
+    struct hsp_ckpt_info info = {"t", step, 1, 1, RANKS, 1, job};
     struct hsp_data_cursor data = {.pass_samples = 10, .sequence = 4};
     struct hsp_err err = {0};
     for (uint32_t r = 0; r < RANKS; r++) {
@@ -37,9 +37,9 @@ static void as_many_files_as_there_are_shards_are_allowed(void **state)
     FILE *out = open_memstream(&text, &len);
     (void)state;
     assert_non_null(out);
-    write_step(dir, 5);
+    write_step(dir, 5, 0);
     starve_descriptors(20);
-    enum hsp_status st = hsp_ckpt_check(dir, false, out, &err);
+    enum hsp_status st = hsp_ckpt_check(dir, 3, false, out, &err);
     feed_descriptors();
     assert_ok(st, &err);
     assert_int_equal(fclose(out), 0);
@@ -49,10 +49,52 @@ static void as_many_files_as_there_are_shards_are_allowed(void **state)
     free(dir);
 }
 
+static enum hsp_status check(const char *dir, uint32_t job, bool json, char **ret,
+                             struct hsp_err *err)
+{
+    size_t len = 0;
+    FILE *out = open_memstream(ret, &len);
+    assert_non_null(out);
+    enum hsp_status st = hsp_ckpt_check(dir, job, json, out, err);
+    assert_int_equal(fclose(out), 0);
+    return st;
+}
+
+/* The steps of an earlier job of the same name are told apart, and do not count. */
+static void steps_of_two_jobs_of_one_name(void **state)
+{
+    char *dir = hsp_test_tmpdir(), *text = NULL, path[4300];
+    struct hsp_err err = {0};
+    (void)state;
+    write_step(dir, 5, 7);
+    write_step(dir, 6, 8);
+    (void)snprintf(path, sizeof path, "%s/step-%010d/shard-00009-model-00001-of-00001.safetensors",
+                   dir, 5);
+    flip_bit(path, size_of(path) - 1, 2);
+    assert_ok(check(dir, 8, false, &text, &err), &err);
+    assert_non_null(strstr(text, "step 6: good, "));
+    assert_non_null(strstr(text, "step 5: of job 7, which had this name, damaged: "));
+    free(text);
+    assert_status(check(dir, 7, false, &text, &err), HSP_EDIGEST);
+    assert_non_null(strstr(err.msg, ": 1 of 1 checkpoints are not good"));
+    assert_non_null(strstr(text, "step 6: of job 8, which had this name, good, "));
+    free(text);
+    assert_status(check(dir, 9, false, &text, &err), HSP_ENOENT);
+    assert_non_null(strstr(err.msg, ": no complete checkpoint of job 9"));
+    free(text);
+    assert_status(check(dir, 0, true, &text, &err), HSP_EDIGEST);
+    assert_non_null(strstr(text, "{\"step\":6,\"good\":true,\"job_id\":8,"));
+    assert_non_null(strstr(text, "{\"step\":5,\"good\":false,\"job_id\":7,"));
+    free(text);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 HSP_TEST_FILE(ckpt_verify_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_many_files_as_there_are_shards_are_allowed),
+        cmocka_unit_test(steps_of_two_jobs_of_one_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,147 @@
+#include "daemon/cluster/ckpt_marks.h"
+
+#include <string.h>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/job_state.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/rows.h"
+#include "proto/base/str.h"
+
+#define RETRY_MS 2000u /* between attempts while a checkpoint is waited for: each takes memory */
+
+/* Leaves the @keep newest of the older ones. */
+static void keep_newest(struct hsp_job *j, uint32_t keep)
+{
+    if (j->n_older > keep) {
+        memmove(j->older, j->older + (j->n_older - keep), keep * sizeof(j->older[0]));
+        j->n_older = keep;
+    }
+}
+
+/* Those of @step and above are not older. */
+static void drop_from(struct hsp_job *j, uint64_t step)
+{
+    while (j->n_older > 0 && j->older[j->n_older - 1].step >= step) {
+        j->n_older--;
+    }
+}
+
+void hsp_ci_ckpt_record(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark)
+{
+    uint32_t keep = j->checkpoint_keep > 0 ? j->checkpoint_keep - 1 : 1; /* 0: not known */
+    if (j->has_ckpt && j->ckpt_step < step) {
+        keep_newest(j, HSP_OLDER_CKPTS - 1);
+        j->older[j->n_older++] = (struct hsp_ckpt_kept){j->ckpt_step, j->ckpt};
+    }
+    keep_newest(j, keep);
+    j->has_ckpt = true;
+    j->ckpt_step = step;
+    j->ckpt = *mark;
+}
+
+void hsp_ci_ckpt_began(struct hsp_job *j)
+{
+    j->ckpt_step = j->origin_step;
+    j->ckpt = j->origin_ckpt;
+    drop_from(j, j->origin_step);
+    j->ckpt_deadline_ms = 0;
+}
+
+static void begin_with(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark)
+{
+    j->origin = HSP_MODE_RESTORE;
+    j->origin_step = step;
+    j->origin_ckpt = *mark;
+    j->stable = step;
+    j->ckpt_deadline_ms = 0;
+}
+
+bool hsp_ci_ckpt_begin_with(struct hsp_job *j, uint64_t step)
+{
+    if (j->has_ckpt && j->ckpt_step == step) {
+        begin_with(j, step, &j->ckpt);
+        return true;
+    }
+    for (uint32_t i = 0; i < j->n_older; i++) {
+        if (j->older[i].step == step) {
+            begin_with(j, step, &j->older[i].mark);
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *hsp_ci_ckpt_steps(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    const char *text = "";
+    for (uint32_t i = 0; i < j->n_older; i++) {
+        text = hsp_ci_printf(c, "%s%llu, ", text, (unsigned long long)j->older[i].step);
+    }
+    return j->has_ckpt ? hsp_ci_printf(c, "%s%llu", text, (unsigned long long)j->ckpt_step) : text;
+}
+
+/* The newest one older than the origin; NULL: there is none. */
+static const struct hsp_ckpt_kept *next_older(const struct hsp_job *j)
+{
+    uint32_t n = j->n_older;
+    while (n > 0 && j->older[n - 1].step >= j->origin_step) {
+        n--;
+    }
+    return n > 0 ? &j->older[n - 1] : NULL;
+}
+
+static void go_back(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *to,
+                    const char *why)
+{
+    uint64_t from = j->origin_step, again = from - to->step;
+    begin_with(j, to->step, &to->mark);
+    struct hsp_fact *f = hsp_ci_fact(
+        c, "ckpt.fallback", HSP_SEV_WARN, j, NULL,
+        "checkpoint %llu cannot be used: %s; the job goes on from checkpoint %llu and makes %llu "
+        "steps again",
+        (unsigned long long)from, why, (unsigned long long)to->step, (unsigned long long)again);
+    if (f != NULL) {
+        f->step = to->step;
+        f->lost_steps = again;
+    }
+}
+
+/* Nothing can be gone back to. */
+static void give_up(struct hsp_cluster *c, struct hsp_job *j, const char *why)
+{
+    hsp_ci_job_end(
+        c, j, HSP_JOB_FAILED,
+        hsp_ci_printf(c,
+                      "checkpoint %llu cannot be used, and there is no older one: %s; put "
+                      "it back and resume the job, or submit it again",
+                      (unsigned long long)j->origin_step, why));
+}
+
+void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
+                         const struct hsp_m_refused *m)
+{
+    const struct hsp_ckpt_kept *older = next_older(j);
+    const char *why = hsp_ci_printf(c, "%s/%u: %s", n->name, m->device, m->reason);
+    uint64_t lost_from = j->lost_from > j->stable ? j->lost_from : j->stable;
+    bool nowhere = m->damaged && j->checkpoint_shared; /* no other node has it otherwise */
+    if (j->ckpt_deadline_ms == 0) {
+        j->ckpt_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
+    }
+    bool over = nowhere || c->now_ms >= j->ckpt_deadline_ms;
+    if (over && older == NULL) {
+        give_up(c, j, why);
+        return;
+    }
+    j->failures = 0; /* it is time that bounds these attempts */
+    hsp_ci_job_loss(c, j, why);
+    j->lost_from = lost_from;
+    if (over) {
+        go_back(c, j, older, m->reason);
+    } else {
+        hsp_msec next = c->now_ms + RETRY_MS;
+        j->retry_ms = next < j->ckpt_deadline_ms ? next : j->ckpt_deadline_ms;
+        hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
+    }
+    hsp_ci_store_job(c, j);
+}

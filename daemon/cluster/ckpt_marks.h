@@ -1,0 +1,29 @@
+/* Keeps which checkpoints of a job's history there are, and goes back to an older one where the
+ * members cannot use the one they were told to begin with.
+ *
+ * Example: checkpoint.keep is 3, checkpoints 20, 40, 60 are on record, the job resumes. No member
+ * has 60: the job waits state_wait_ms for a node that has it, and is tried meanwhile. Then it
+ * begins with 40 and makes 20 steps again; with its first epoch there, 60 leaves the record,
+ * because steps behind 40 are of another history from then on. A checkpoint on a shared path that
+ * is damaged is waited for by nobody. Without an older one the job fails.
+ *
+ * Invariant: steps on record grow, and all of them are of the history that runs. */
+#ifndef HSP_CKPT_MARKS_H
+#define HSP_CKPT_MARKS_H
+#include "daemon/cluster/cluster_state.h"
+
+/* A checkpoint is complete: the newest now. Older ones that the workers delete with it leave the
+ * record. */
+void hsp_ci_ckpt_record(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
+/* The job has begun with the checkpoint of its origin: no newer one is of its history. */
+void hsp_ci_ckpt_began(struct hsp_job *j);
+/* Sets where @j begins when nothing of its state is held: with the checkpoint of @step. False: none
+ * is on record. */
+bool hsp_ci_ckpt_begin_with(struct hsp_job *j, uint64_t step);
+/* "20, 40, 60": the steps on record; "" none. */
+const char *hsp_ci_ckpt_steps(struct hsp_cluster *c, const struct hsp_job *j);
+/* No member of the attempt could begin with its checkpoint, as member @n says. */
+void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
+                         const struct hsp_m_refused *m);
+
+#endif
