@@ -82,11 +82,6 @@ static void ckpt_about(const struct hsp_ex_epoch *e, uint64_t version, uint32_t 
     ret->job_id = e->p->job;
 }
 
-void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])
-{
-    (void)snprintf(out, PATH_MAX, "%s/%s", e->p->checkpoint_path, e->p->job_name);
-}
-
 /* Whether no other epoch of this executor is writing: what it has begun is no left-over. */
 static bool writes_alone(const struct hsp_ex_epoch *e)
 {
@@ -114,14 +109,11 @@ static enum hsp_status commit(const struct hsp_ex_epoch *e, const char *dir,
 
 /* Makes room for a step that this rank is the first to write: attempts of earlier ones are over,
  * unless the epoch before is still at one. */
-static enum hsp_status begin(const struct hsp_ex_epoch *e, const char *dir,
-                             const struct hsp_ckpt_info *info, struct hsp_err *err)
+static void begin(const struct hsp_ex_epoch *e, const char *dir, const struct hsp_ckpt_info *info)
 {
-    enum hsp_status st = hsp_epoch_make_dirs(dir, err);
-    if (st == HSP_OK && writes_alone(e)) {
+    if (writes_alone(e)) {
         (void)hsp_ckpt_sweep(dir, info->step, NULL); /* want of room will show */
     }
-    return st;
 }
 
 /* Rank 0 collects how the writers fared. *disk: how this rank did; at rank 0 then the first of all
@@ -173,8 +165,8 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
             *disk = at_home(e, version, &s.p[mine++], err);
         }
     }
-    if (*disk == HSP_OK) {
-        *disk = e->p->rank == 0 ? begin(e, dir, &info, err) : hsp_epoch_make_dirs(dir, err);
+    if (*disk == HSP_OK && e->p->rank == 0) {
+        begin(e, dir, &info);
     }
     if (*disk == HSP_OK) {
         *disk = hsp_ckpt_write_shard(dir, &info, e->p->rank, s.p, mine, &ret->bytes, err);
@@ -330,10 +322,8 @@ static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uin
     ckpt_about(e, version, 1, &info);
     enum hsp_status st = exchange_hashes(e, s, writer, err);
     if (st == HSP_OK && writer == e->p->rank) {
-        w.status = begin(e, dir, &info, &w.why);
-        if (w.status == HSP_OK) {
-            w.status = hsp_ckpt_stream_open(dir, &info, 0, s->p, s->n, &w.out, &w.why);
-        }
+        begin(e, dir, &info);
+        w.status = hsp_ckpt_stream_open(dir, &info, 0, s->p, s->n, &w.out, &w.why);
     }
     bool begun = w.out != NULL; /* from here on the folder of the attempt is ours */
     if (st == HSP_OK) {

@@ -5,8 +5,6 @@
  */
 #ifndef HSP_EPOCH_CHECKPOINT_H
 #define HSP_EPOCH_CHECKPOINT_H
-#include <limits.h>
-
 #include "worker/executor/epoch.h"
 
 /* Writes the checkpoint of @version together with all members. *ret_disk: how the writing fared, at
@@ -15,8 +13,6 @@
 enum hsp_status hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t version,
                                      struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
                                      struct hsp_err *err);
-/* The folder of the job's checkpoints. */
-void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX]);
 /* The place of @version in the data, as a manifest states it. HSP_EINVAL as hsp_dataset_corpus. */
 enum hsp_status hsp_epoch_cursor(const struct hsp_ex_epoch *e, uint64_t version,
                                  struct hsp_data_cursor *ret, struct hsp_err *err);

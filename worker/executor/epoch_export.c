@@ -14,20 +14,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/host/file_io.h"
 #include "proto/layout/box.h"
 #include "worker/executor/disk_retry.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/step_log.h"
+#include "worker/state/folder.h"
 #include "worker/state/region.h"
 #include "worker/state/safetensors.h"
 
 #define CHANNEL_OUTPUT 0x7ffffff2u /* a word of rank 0 to each */
-#define ARMED_MS       1000        /* a turn of a wait that other things end */
+#define MODEL          "model.safetensors"
+#define ARMED_MS       1000 /* a turn of a wait that other things end */
 enum word { WRITTEN, GATHER, LEAVE };
 
 size_t hsp_epoch_box_bytes(const struct hsp_ex_epoch *e, const struct hsp_box *b)
@@ -132,23 +132,7 @@ static enum hsp_status model_sink(void *ctx, uint32_t row, uint8_t kind, const s
     return HSP_OK;
 }
 
-enum hsp_status hsp_epoch_make_dirs(const char *path, struct hsp_err *err)
-{
-    char part[PATH_MAX];
-    size_t len = strlen(path);
-    for (size_t i = 1; i <= len && len < sizeof part; i++) {
-        if (path[i] == '/' || path[i] == '\0') {
-            memcpy(part, path, i);
-            part[i] = '\0';
-            if (mkdir(part, 0755) != 0 && errno != EEXIST) {
-                return hsp_err_set(err, HSP_EIO, errno, "cannot create folder %s", part);
-            }
-        }
-    }
-    return HSP_OK;
-}
-
-static enum hsp_status open_model(struct hsp_ex_epoch *e, const char *path,
+static enum hsp_status open_model(struct hsp_ex_epoch *e, const struct hsp_folder *in,
                                   struct hsp_st_writer **ret, struct hsp_err *err)
 {
     struct hsp_st_entry *entries = calloc(e->pkg.n_params, sizeof *entries);
@@ -161,40 +145,56 @@ static enum hsp_status open_model(struct hsp_ex_epoch *e, const char *path,
             .name = e->pkg.params[i].name, .dtype = e->pkg.dtype, .rank = e->pkg.params[i].rank};
         memcpy(entries[i].ext, e->pkg.params[i].ext, sizeof entries[i].ext);
     }
-    enum hsp_status st = hsp_st_create(path, entries, e->pkg.n_params, &meta, 1, ret, err);
+    const struct hsp_st_head head = {entries, e->pkg.n_params, &meta, 1};
+    enum hsp_status st = hsp_st_create_in(in, MODEL ".tmp", &head, ret, err);
     free(entries);
     return st;
 }
 
 /* Closes the model under its final name, or takes it away. */
-static enum hsp_status close_model(struct hsp_st_writer *w, enum hsp_status st, const char *tmp,
-                                   const char *path, struct hsp_err *err)
+static enum hsp_status close_model(struct hsp_st_writer *w, enum hsp_status st,
+                                   const struct hsp_folder *in, struct hsp_err *err)
 {
     if (st != HSP_OK) {
         (void)hsp_st_discard(w);
         return st;
     }
     st = hsp_st_finish(w, err);
-    if (st == HSP_OK && rename(tmp, path) != 0) {
-        st = hsp_err_set(err, HSP_EIO, errno, "cannot rename %s", tmp);
+    if (st == HSP_OK) {
+        st = hsp_folder_rename(in, MODEL ".tmp", MODEL, err);
     }
-    if (st != HSP_OK) {
-        (void)unlink(
-            tmp); /* it keeps room from the next try; there is an error to report already */
+    if (st != HSP_OK) { /* it keeps room from the next try; there is an error to report already */
+        (void)unlinkat(in->fd, MODEL ".tmp", 0);
     }
     return st;
 }
 
-static enum hsp_status write_texts(struct hsp_ex_epoch *e, const char *dir,
+static enum hsp_status write_texts(struct hsp_ex_epoch *e, const struct hsp_folder *in,
                                    const struct hsp_buf *metrics, struct hsp_err *err)
 {
-    char path[PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/config.json", dir);
-    enum hsp_status st =
-        hsp_file_write(path, e->pkg.config_json, strlen(e->pkg.config_json), 0644, err);
+    const char *config = e->pkg.config_json;
+    enum hsp_status st = hsp_folder_write(in, "config.json", config, strlen(config), err);
+    return st == HSP_OK ? hsp_folder_write(in, "metrics.jsonl", metrics->data, metrics->len, err)
+                        : st;
+}
+
+void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%s/%s", e->p->checkpoint_path, e->p->job_name);
+}
+
+/* JOB/final in checkpoint.path; neither is followed where it is a link. */
+static enum hsp_status open_final(const struct hsp_ex_epoch *e, struct hsp_folder *ret,
+                                  struct hsp_err *err)
+{
+    char dir[PATH_MAX];
+    struct hsp_folder job;
+    hsp_epoch_ckpt_dir(e, dir);
+    ret->fd = -1;
+    enum hsp_status st = hsp_folder_open(dir, true, &job, err);
     if (st == HSP_OK) {
-        (void)snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
-        st = hsp_file_write(path, metrics->data, metrics->len, 0644, err);
+        st = hsp_folder_open_in(&job, "final", true, ret, err);
+        hsp_folder_close(&job);
     }
     return st;
 }
@@ -290,17 +290,12 @@ static enum hsp_status serve_model(struct hsp_ex_epoch *e, uint64_t *ret_epoch, 
 }
 
 /* One try. *ret_disk, @why: how the disk fared; the result is about the others. */
-static enum hsp_status try_model(struct hsp_ex_epoch *e, const char *dir, enum hsp_status *ret_disk,
-                                 struct hsp_err *why, struct hsp_err *err)
+static enum hsp_status try_model(struct hsp_ex_epoch *e, const struct hsp_folder *in,
+                                 enum hsp_status *ret_disk, struct hsp_err *why,
+                                 struct hsp_err *err)
 {
-    char tmp[PATH_MAX], path[PATH_MAX];
     struct model_file f = {.e = e, .why = why};
-    (void)snprintf(tmp, sizeof tmp, "%s/model.safetensors.tmp", dir);
-    (void)snprintf(path, sizeof path, "%s/model.safetensors", dir);
-    *ret_disk = hsp_epoch_make_dirs(dir, why);
-    if (*ret_disk == HSP_OK) {
-        *ret_disk = open_model(e, tmp, &f.w, why);
-    }
+    *ret_disk = open_model(e, in, &f.w, why);
     if (*ret_disk != HSP_OK) {
         return HSP_OK;
     }
@@ -308,25 +303,26 @@ static enum hsp_status try_model(struct hsp_ex_epoch *e, const char *dir, enum h
     if (st == HSP_OK) {
         st = gather_model(e, &f, err);
     }
-    *ret_disk = close_model(f.w, st == HSP_OK ? f.status : st, tmp, path, why);
+    *ret_disk = close_model(f.w, st == HSP_OK ? f.status : st, in, why);
     return st;
 }
 
 /* Rank 0: the model, then the texts beside it. */
-static enum hsp_status write_outputs(struct hsp_ex_epoch *e, const char *dir,
-                                     const struct hsp_buf *metrics, uint64_t *ret_epoch,
-                                     struct hsp_err *err)
+static enum hsp_status write_outputs(struct hsp_ex_epoch *e, const struct hsp_buf *metrics,
+                                     uint64_t *ret_epoch, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     bool model = false, all = false;
     for (uint32_t tries = 1; st == HSP_OK && !all && *ret_epoch == 0; tries++) {
         struct hsp_err why = {0};
-        enum hsp_status disk = HSP_OK;
-        if (!model) {
-            st = try_model(e, dir, &disk, &why, err);
+        struct hsp_folder in;
+        enum hsp_status disk = open_final(e, &in, &why);
+        if (disk == HSP_OK && !model) {
+            st = try_model(e, &in, &disk, &why, err);
             model = st == HSP_OK && disk == HSP_OK;
         }
-        all = model && write_texts(e, dir, metrics, &why) == HSP_OK;
+        all = disk == HSP_OK && model && write_texts(e, &in, metrics, &why) == HSP_OK;
+        hsp_folder_close(&in);
         if (st == HSP_OK && !all) {
             st = await_disk(e, tries, &why, ret_epoch, err);
         }
@@ -337,13 +333,11 @@ static enum hsp_status write_outputs(struct hsp_ex_epoch *e, const char *dir,
 enum hsp_status hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
                                       uint64_t *ret_epoch, struct hsp_err *err)
 {
-    char dir[PATH_MAX / 2];
-    (void)snprintf(dir, sizeof dir, "%s/%s/final", e->p->checkpoint_path, e->p->job_name);
     *ret_epoch = 0;
     enum hsp_status st = hsp_metrics_merge(e, metrics, err);
     if (st != HSP_OK) {
         return st;
     }
-    return e->p->rank == 0 ? write_outputs(e, dir, metrics, ret_epoch, err)
+    return e->p->rank == 0 ? write_outputs(e, metrics, ret_epoch, err)
                            : serve_model(e, ret_epoch, err);
 }

@@ -7,47 +7,41 @@
  * contents). */
 #include "worker/state/ckpt.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/base/hash.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
-#include "proto/host/file_io.h"
 #include "proto/layout/box.h"
 #include "worker/state/ckpt_files.h"
 #include "worker/state/ckpt_manifest.h"
 #include "worker/state/ckpt_shard.h"
-#include "worker/state/io_error.h"
 
 #define MAX_STEPS 1048576
 
 /* ---- commit ---- */
 
-static enum hsp_status open_shards(const char *step_dir, const struct hsp_ckpt_info *info,
+static enum hsp_status open_shards(const struct hsp_folder *step, const struct hsp_ckpt_info *info,
                                    struct hsp_ckpt_shard *s, struct hsp_err *err)
 {
-    char path[HSP_CKPT_PATH];
+    char name[HSP_CKPT_NAME];
     for (uint32_t i = 0; i < info->n_ranks; i++) {
-        enum hsp_status st = hsp_ckpt_shard_path(step_dir, i, path, err);
-        if (st == HSP_OK) {
-            st = hsp_ckpt_shard_open(path, &s[i], err);
-        }
+        hsp_ckpt_shard_name(i, name);
+        enum hsp_status st = hsp_ckpt_shard_open(step, name, &s[i], err);
         if (st == HSP_ENOENT) {
-            return hsp_err_set(err, HSP_EDIGEST, 0, "%s is missing", path);
+            return hsp_err_set(err, HSP_EDIGEST, 0, "%s/%s is missing", step->path, name);
         }
         if (st != HSP_OK) {
             return st;
         }
         if (s[i].rank != i || !hsp_ckpt_info_equal(&s[i].info, info)) {
-            return hsp_err_set(err, HSP_EDIGEST, 0, "%s belongs to another attempt", path);
+            return hsp_err_set(err, HSP_EDIGEST, 0, "%s/%s belongs to another attempt", step->path,
+                               name);
         }
     }
     return HSP_OK;
@@ -61,11 +55,11 @@ static void close_shards(struct hsp_ckpt_shard *s, uint32_t n)
     free(s);
 }
 
-static enum hsp_status write_manifest(const char *tmp, const struct hsp_ckpt_info *info,
+static enum hsp_status write_manifest(const struct hsp_folder *tmp,
+                                      const struct hsp_ckpt_info *info,
                                       const struct hsp_data_cursor *data, const char *config,
                                       uint64_t *ret_content, struct hsp_err *err)
 {
-    char path[HSP_CKPT_PATH];
     const struct hsp_ckpt_entry **e = NULL;
     size_t n = 0;
     struct hsp_ckpt_shard *s = calloc(info->n_ranks, sizeof(*s));
@@ -77,12 +71,9 @@ static enum hsp_status write_manifest(const char *tmp, const struct hsp_ckpt_inf
         st = hsp_ckpt_coverage(s, info->n_ranks, &e, &n, err);
     }
     if (st == HSP_OK) {
-        st = hsp_ckpt_join(tmp, HSP_CKPT_MANIFEST, path, err);
-    }
-    if (st == HSP_OK) {
         char *text = hsp_ckpt_manifest_text(info, s, data, config);
-        st = text != NULL ? hsp_file_write(path, text, strlen(text), 0644, err)
-                          : hsp_err_nomem(err, "%s", path);
+        st = text != NULL ? hsp_folder_write(tmp, HSP_CKPT_MANIFEST, text, strlen(text), err)
+                          : hsp_err_nomem(err, "%s/%s", tmp->path, HSP_CKPT_MANIFEST);
         cJSON_free(text);
     }
     *ret_content = 0;
@@ -96,48 +87,52 @@ static enum hsp_status write_manifest(const char *tmp, const struct hsp_ckpt_inf
 
 static bool is_shard(const char *name, uint32_t n_ranks)
 {
-    char path[HSP_CKPT_PATH];
+    char own[HSP_CKPT_NAME];
     unsigned number = 0;
-    return sscanf(name, "shard-%u-", &number) == 1 && number >= 1 && number <= n_ranks &&
-           hsp_ckpt_shard_path(".", number - 1, path, NULL) == HSP_OK &&
-           strcmp(path + strlen("./"), name) == 0;
+    if (sscanf(name, "shard-%u-", &number) != 1 || number < 1 || number > n_ranks) {
+        return false;
+    }
+    hsp_ckpt_shard_name(number - 1, own);
+    return strcmp(own, name) == 0;
+}
+
+struct strangers {
+    const struct hsp_folder *in;
+    uint32_t n_ranks;
+};
+
+static bool remove_stranger(void *ctx, const char *name)
+{
+    const struct strangers *s = ctx;
+    if (strcmp(name, HSP_CKPT_MANIFEST) != 0 && !is_shard(name, s->n_ranks)) {
+        (void)unlinkat(s->in->fd, name, 0); /* not a folder; our readers do not mind what stays */
+    }
+    return true;
 }
 
 /* Takes away what an attempt of more ranks, or one that was killed, has left beside manifest and
- * shards:
- * readers that do not know the manifest would take it as part of the step. */
-static void remove_strangers(const char *tmp, uint32_t n_ranks)
+ * shards: readers that do not know the manifest would take it as part of the step. */
+static void remove_strangers(const struct hsp_folder *tmp, uint32_t n_ranks)
 {
-    char path[HSP_CKPT_PATH];
-    struct dirent *e;
-    DIR *d = opendir(tmp);
-    while (d != NULL && (e = readdir(d)) != NULL) {
-        if (strcmp(e->d_name, HSP_CKPT_MANIFEST) != 0 && !is_shard(e->d_name, n_ranks) &&
-            hsp_ckpt_join(tmp, e->d_name, path, NULL) == HSP_OK) {
-            (void)unlink(path); /* not a folder; our readers do not mind what stays */
-        }
-    }
-    if (d != NULL) {
-        (void)closedir(d); /* read only */
-    }
+    struct strangers s = {tmp, n_ranks};
+    (void)hsp_folder_each(tmp, remove_stranger, &s, NULL);
 }
 
 /* Gives @tmp the name @to; what had it is gone afterwards, and not before where the file system can
  * exchange names. */
-static enum hsp_status take_name(const char *tmp, const char *to, struct hsp_err *err)
+static enum hsp_status take_name(const struct hsp_folder *job, const char *tmp, const char *to,
+                                 struct hsp_err *err)
 {
-    if (access(to, F_OK) != 0) {
-        return rename(tmp, to) == 0 ? HSP_OK : hsp_state_io_error(err, "cannot rename to", to);
+    if (faccessat(job->fd, to, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+        return hsp_folder_rename(job, tmp, to, err);
     }
-    if (renameat2(AT_FDCWD, tmp, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
-        (void)hsp_ckpt_remove_dir(tmp, NULL); /* what stays has no name to be read by */
-        return HSP_OK;
+    if (renameat2(job->fd, tmp, job->fd, to, RENAME_EXCHANGE) == 0) {
+        /* what stays has no name to be read by */
+        (void)hsp_folder_remove(job, tmp, HSP_CKPT_MANIFEST, NULL);
+        return hsp_folder_sync(job, err);
     }
-    enum hsp_status st = hsp_ckpt_remove_dir(to, err);
-    if (st == HSP_OK && rename(tmp, to) != 0) {
-        st = hsp_state_io_error(err, "cannot rename to", to);
-    }
-    return st;
+    enum hsp_status st = hsp_folder_remove(job, to, HSP_CKPT_MANIFEST, err);
+    return st == HSP_OK ? hsp_folder_rename(job, tmp, to, err) : st;
 }
 
 enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
@@ -145,38 +140,55 @@ enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *inf
                                 uint64_t *ret_content, struct hsp_err *err)
 {
     uint64_t content = 0;
-    char tmp[HSP_CKPT_PATH], to[HSP_CKPT_PATH];
+    char tmp[HSP_CKPT_NAME], to[HSP_CKPT_NAME];
+    struct hsp_folder job = {.fd = -1}, step = {.fd = -1};
     if (info->n_ranks == 0 || info->n_ranks > HSP_CKPT_MAX_RANKS) {
         return hsp_err_set(err, HSP_EINVAL, 0, "checkpoint of %u ranks", info->n_ranks);
     }
-    enum hsp_status st = hsp_ckpt_step_dir(dir, info->step, true, tmp, err);
+    hsp_ckpt_step_name(info->step, true, tmp);
+    hsp_ckpt_step_name(info->step, false, to);
+    enum hsp_status st = hsp_folder_open(dir, false, &job, err);
     if (st == HSP_OK) {
-        st = hsp_ckpt_step_dir(dir, info->step, false, to, err);
+        st = hsp_folder_open_in(&job, tmp, false, &step, err);
+    }
+    st = st == HSP_ENOENT ? HSP_EDIGEST : st; /* no shard was written */
+    if (st == HSP_OK) {
+        st = write_manifest(&step, info, data, config_json, &content, err);
     }
     if (st == HSP_OK) {
-        st = write_manifest(tmp, info, data, config_json, &content, err);
+        remove_strangers(&step, info->n_ranks);
+        st = hsp_folder_sync(&step, err);
     }
     if (st == HSP_OK) {
-        remove_strangers(tmp, info->n_ranks);
-        st = hsp_ckpt_sync_dir(tmp, err);
+        st = take_name(&job, tmp, to, err);
     }
-    if (st == HSP_OK) {
-        st = take_name(tmp, to, err);
-    }
-    if (st == HSP_OK) {
-        st = hsp_ckpt_sync_dir(dir, err);
-    }
+    hsp_folder_close(&step);
+    hsp_folder_close(&job);
     if (st == HSP_OK && ret_content != NULL) {
         *ret_content = content;
     }
     return st;
 }
 
+/* Deletes a step's folder in that of its job, its manifest first: a half deleted one is not
+ * complete. */
+static enum hsp_status remove_step(const char *dir, uint64_t step, bool tmp, struct hsp_err *err)
+{
+    char name[HSP_CKPT_NAME];
+    struct hsp_folder job;
+    enum hsp_status st = hsp_folder_open(dir, false, &job, err);
+    if (st != HSP_OK) {
+        return st == HSP_ENOENT ? HSP_OK : st;
+    }
+    hsp_ckpt_step_name(step, tmp, name);
+    st = hsp_folder_remove(&job, name, HSP_CKPT_MANIFEST, err);
+    hsp_folder_close(&job);
+    return st;
+}
+
 enum hsp_status hsp_ckpt_abandon(const char *dir, uint64_t step, struct hsp_err *err)
 {
-    char tmp[HSP_CKPT_PATH];
-    enum hsp_status st = hsp_ckpt_step_dir(dir, step, true, tmp, err);
-    return st == HSP_OK ? hsp_ckpt_remove_dir(tmp, err) : st;
+    return remove_step(dir, step, true, err);
 }
 
 /* ---- directory ---- */
@@ -210,40 +222,53 @@ static int newest_first(const void *a, const void *b)
     return x->step != y->step ? (x->step > y->step ? -1 : 1) : x->tmp - y->tmp;
 }
 
+struct step_list {
+    const char *dir;
+    struct step_name *step;
+    size_t n, cap;
+    enum hsp_status st;
+    struct hsp_err *err;
+};
+
+static bool take_step(void *ctx, const char *file)
+{
+    struct step_list *l = ctx;
+    struct step_name s;
+    if (!parse_step(file, &s)) {
+        return true;
+    }
+    if (!hsp_grow(&l->step, &l->cap, l->n + 1, sizeof(*l->step), MAX_STEPS)) {
+        l->st = hsp_grow_error(l->n + 1, MAX_STEPS, "checkpoints", l->err);
+        (void)hsp_err_wrap(l->err, "%s", l->dir);
+        return false;
+    }
+    l->step[l->n++] = s;
+    return true;
+}
+
 static enum hsp_status list_steps(const char *dir, struct step_name **ret, size_t *ret_n,
                                   struct hsp_err *err)
 {
-    struct step_name *list = NULL, s;
-    size_t n = 0, cap = 0;
-    struct dirent *e;
-    enum hsp_status st = HSP_OK;
-    DIR *d = opendir(dir);
-    if (d == NULL && errno != ENOENT) {
-        return hsp_state_io_error(err, "cannot open", dir);
-    }
-    while (d != NULL && st == HSP_OK && (e = readdir(d)) != NULL) {
-        if (!parse_step(e->d_name, &s)) {
-            continue;
-        }
-        if (!hsp_grow(&list, &cap, n + 1, sizeof(*list), MAX_STEPS)) {
-            st = hsp_grow_error(n + 1, MAX_STEPS, "checkpoints", err);
-            (void)hsp_err_wrap(err, "%s", dir);
-        } else {
-            list[n++] = s;
-        }
-    }
-    if (d != NULL) {
-        (void)closedir(d); /* read only */
-    }
-    if (st != HSP_OK) {
-        free(list);
+    struct step_list l = {.dir = dir, .err = err};
+    struct hsp_folder job;
+    enum hsp_status st = hsp_folder_open(dir, false, &job, err);
+    if (st != HSP_OK && st != HSP_ENOENT) {
         return st;
     }
-    if (n > 0) {
-        qsort(list, n, sizeof(*list), newest_first);
+    if (st == HSP_OK) {
+        st = hsp_folder_each(&job, take_step, &l, err);
+        hsp_folder_close(&job);
+        st = st == HSP_OK ? l.st : st;
+        if (st != HSP_OK) {
+            free(l.step);
+            return st;
+        }
     }
-    *ret = list;
-    *ret_n = n;
+    if (l.n > 0) {
+        qsort(l.step, l.n, sizeof(*l.step), newest_first);
+    }
+    *ret = l.step;
+    *ret_n = l.n;
     return HSP_OK;
 }
 
@@ -273,13 +298,11 @@ enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, st
 
 /* Deletes one of the list. What cannot be deleted keeps nothing else from it: *st gets the first
  * error. */
-static void remove_step(const char *dir, const struct step_name *s, enum hsp_status *st,
-                        struct hsp_err *err)
+static void remove_listed(const char *dir, const struct step_name *s, enum hsp_status *st,
+                          struct hsp_err *err)
 {
-    char path[HSP_CKPT_PATH];
     struct hsp_err why = {0};
-    enum hsp_status mine = hsp_ckpt_step_dir(dir, s->step, s->tmp, path, &why);
-    mine = mine == HSP_OK ? hsp_ckpt_remove_dir(path, &why) : mine;
+    enum hsp_status mine = remove_step(dir, s->step, s->tmp, &why);
     if (mine != HSP_OK && *st == HSP_OK) {
         *st = hsp_err_set(err, mine, 0, "%s", why.msg);
     }
@@ -300,7 +323,7 @@ enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep, stru
         bool old = all[i].tmp ? seen > 0 : seen >= (keep > 0 ? keep : 1);
         seen += !all[i].tmp;
         if (old) {
-            remove_step(dir, &all[i], &st, err);
+            remove_listed(dir, &all[i], &st, err);
         }
     }
     free(all);
@@ -317,7 +340,7 @@ enum hsp_status hsp_ckpt_sweep(const char *dir, uint64_t below, struct hsp_err *
     }
     for (size_t i = 0; i < n; i++) {
         if (all[i].tmp && all[i].step < below) {
-            remove_step(dir, &all[i], &st, err);
+            remove_listed(dir, &all[i], &st, err);
         }
     }
     free(all);
@@ -368,25 +391,30 @@ static enum hsp_status index_tensors(struct hsp_ckpt *c, struct hsp_err *err)
 enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **ret,
                               struct hsp_err *err)
 {
-    char path[HSP_CKPT_PATH];
+    char name[HSP_CKPT_NAME];
+    struct hsp_folder job = {.fd = -1}, in = {.fd = -1};
     cJSON *m = NULL;
     struct hsp_ckpt *c = calloc(1, sizeof(*c));
     if (c == NULL) {
         return hsp_err_nomem(err, "a checkpoint");
     }
-    enum hsp_status st = hsp_ckpt_step_dir(dir, step, false, path, err);
+    hsp_ckpt_step_name(step, false, name);
+    enum hsp_status st = hsp_folder_open(dir, false, &job, err);
     if (st == HSP_OK) {
-        st = hsp_ckpt_manifest_read(path, c, &m, err);
+        st = hsp_folder_open_in(&job, name, false, &in, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_ckpt_manifest_read(&in, c, &m, err);
     }
     if (st == HSP_OK && c->info.step != step) {
-        st = hsp_err_set(err, HSP_EDIGEST, 0, "%s holds step %" PRIu64, path, c->info.step);
+        st = hsp_err_set(err, HSP_EDIGEST, 0, "%s holds step %" PRIu64, in.path, c->info.step);
     }
     if (st == HSP_OK && (c->shard = calloc(c->info.n_ranks, sizeof(*c->shard))) == NULL) {
         st = hsp_err_nomem(err, "%u shards", c->info.n_ranks);
     }
     if (st == HSP_OK) {
         c->n_shards = c->info.n_ranks;
-        st = open_shards(path, &c->info, c->shard, err);
+        st = open_shards(&in, &c->info, c->shard, err);
     }
     if (st == HSP_OK) {
         st = match_manifest(c, m, err);
@@ -398,6 +426,8 @@ enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **
         st = index_tensors(c, err);
     }
     cJSON_Delete(m);
+    hsp_folder_close(&in);
+    hsp_folder_close(&job);
     if (st != HSP_OK) {
         hsp_ckpt_close(c);
         return st;

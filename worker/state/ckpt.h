@@ -6,7 +6,7 @@
  *   DIR/step-0000000200.tmp/                                            being written; never read
  *
  * Role:    executors write their shard, one process commits; any layout reads any region back.
- * Purity:  shell (files). A step is visible when its directory has its final name; that happens
+ * Purity:  shell (files). DIR is not followed where it is a link (folder.h). A step is visible when its directory has its final name; that happens
  *          after all its bytes and the manifest are on disk.
  * Threads: each object is confined to one thread.
  * Bounds:  HSP_CKPT_MAX_PIECES in all, HSP_CKPT_MAX_RANKS files. The shards carry the metadata that

@@ -1,28 +1,18 @@
-/* Names the files of a checkpoint and reads their texts and the metadata of a shard. Inside of
- * checkpoints. */
+/* Names the files of a checkpoint and holds the metadata of its shards. Inside of checkpoints. */
 #ifndef HSP_CKPT_FILES_H
 #define HSP_CKPT_FILES_H
 #include "worker/state/ckpt.h"
+#include "worker/state/folder.h"
 #include "worker/state/json_text.h"
 #include "worker/state/safetensors.h"
 
-#define HSP_CKPT_PATH     4096
+#define HSP_CKPT_NAME     64
 #define HSP_CKPT_FORMAT   2 /* 1 did not say where the job was in its data */
 #define HSP_CKPT_MANIFEST "manifest.json"
 
-/* DIR/step-N, DIR/step-N.tmp, and a shard's file name. HSP_ELIMIT: path too long. */
-enum hsp_status hsp_ckpt_step_dir(const char *dir, uint64_t step, bool tmp, char ret[HSP_CKPT_PATH],
-                                  struct hsp_err *err);
-enum hsp_status hsp_ckpt_shard_path(const char *step_dir, uint32_t rank, char ret[HSP_CKPT_PATH],
-                                    struct hsp_err *err);
-enum hsp_status hsp_ckpt_join(const char *dir, const char *name, char ret[HSP_CKPT_PATH],
-                              struct hsp_err *err);
-
-/* mkdir -p */
-enum hsp_status hsp_ckpt_make_dir(const char *path, struct hsp_err *err);
-enum hsp_status hsp_ckpt_sync_dir(const char *path, struct hsp_err *err);
-/* Deletes a step's directory, its manifest first, so that a half deleted one is not complete. */
-enum hsp_status hsp_ckpt_remove_dir(const char *path, struct hsp_err *err);
+/* "step-N", "step-N.tmp", and a shard's file name. */
+void hsp_ckpt_step_name(uint64_t step, bool tmp, char ret[HSP_CKPT_NAME]);
+void hsp_ckpt_shard_name(uint32_t rank, char ret[HSP_CKPT_NAME]);
 
 /* One piece as a shard's metadata tells it. */
 struct hsp_ckpt_entry {

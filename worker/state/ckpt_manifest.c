@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/host/file_io.h"
 #include "worker/state/ckpt_files.h"
 
 #define MANIFEST_MAX (64U << 20)
@@ -110,15 +109,16 @@ char *hsp_ckpt_manifest_text(const struct hsp_ckpt_info *info, const struct hsp_
     return text;
 }
 
-enum hsp_status hsp_ckpt_other_format(const char *path, uint32_t format, struct hsp_err *err)
+enum hsp_status hsp_ckpt_other_format(const struct hsp_folder *step, const char *name,
+                                      uint32_t format, struct hsp_err *err)
 {
     return hsp_err_set(
         err, HSP_EVERSION, 0,
         "checkpoint of format %u, this program reads %d%s: use the hspmd that wrote "
-        "it, or submit the job again: %s",
+        "it, or submit the job again: %s/%s",
         format, HSP_CKPT_FORMAT,
         format < HSP_CKPT_FORMAT ? " (older ones do not say where in its data the job was)" : "",
-        path);
+        step->path, name);
 }
 
 /* All but the digest, which is right. False: something is missing or wrong. */
@@ -150,43 +150,40 @@ static bool read_members(const cJSON *m, struct hsp_ckpt *c)
 }
 
 /* Takes what the manifest says, if it is what was written: @m loses its digest. */
-static enum hsp_status take_members(cJSON *m, const char *path, struct hsp_ckpt *c,
+static enum hsp_status take_members(cJSON *m, const struct hsp_folder *step, struct hsp_ckpt *c,
                                     struct hsp_err *err)
 {
     const cJSON *format = cJSON_GetObjectItemCaseSensitive(m, "format");
     uint64_t said = 0, is = 0;
     if (cJSON_IsNumber(format) && format->valueint != HSP_CKPT_FORMAT) {
-        return hsp_ckpt_other_format(path, (uint32_t)format->valueint, err);
+        return hsp_ckpt_other_format(step, HSP_CKPT_MANIFEST, (uint32_t)format->valueint, err);
     }
     bool ok = cJSON_IsNumber(format) && hsp_json_u64(m, "digest", &said);
     cJSON_DeleteItemFromObjectCaseSensitive(m, "digest");
     if (ok && !hsp_json_hash(m, HSP_CKPT_FORMAT, &is)) {
-        return hsp_err_nomem(err, "%s", path);
+        return hsp_err_nomem(err, "%s/%s", step->path, HSP_CKPT_MANIFEST);
     }
     if (!ok || said != is || !read_members(m, c)) {
-        return hsp_err_set(err, HSP_EDIGEST, 0, "%s is damaged", path);
+        return hsp_err_set(err, HSP_EDIGEST, 0, "%s/%s is damaged", step->path, HSP_CKPT_MANIFEST);
     }
     c->config = strdup(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "config")));
-    return c->config != NULL ? HSP_OK : hsp_err_nomem(err, "%s", path);
+    return c->config != NULL ? HSP_OK : hsp_err_nomem(err, "%s/%s", step->path, HSP_CKPT_MANIFEST);
 }
 
-enum hsp_status hsp_ckpt_manifest_read(const char *step_dir, struct hsp_ckpt *c, cJSON **ret,
-                                       struct hsp_err *err)
+enum hsp_status hsp_ckpt_manifest_read(const struct hsp_folder *step, struct hsp_ckpt *c,
+                                       cJSON **ret, struct hsp_err *err)
 {
-    char path[HSP_CKPT_PATH];
     uint8_t *text = NULL;
     size_t len = 0;
     cJSON *m = NULL;
-    enum hsp_status st = hsp_ckpt_join(step_dir, HSP_CKPT_MANIFEST, path, err);
-    if (st == HSP_OK) {
-        st = hsp_file_read(path, MANIFEST_MAX, &text, &len, err);
-    }
+    enum hsp_status st = hsp_folder_read(step, HSP_CKPT_MANIFEST, MANIFEST_MAX, &text, &len, err);
     if (st != HSP_OK) {
         return st;
     }
     st = hsp_json_parse((const char *)text, len, &m);
     free(text);
-    st = st == HSP_ENOMEM ? hsp_err_nomem(err, "%s", path) : take_members(m, path, c, err);
+    st = st == HSP_ENOMEM ? hsp_err_nomem(err, "%s/%s", step->path, HSP_CKPT_MANIFEST)
+                          : take_members(m, step, c, err);
     if (st != HSP_OK) {
         cJSON_Delete(m);
         return st;

@@ -12,10 +12,11 @@
 char *hsp_ckpt_manifest_text(const struct hsp_ckpt_info *info, const struct hsp_ckpt_shard *s,
                              const struct hsp_data_cursor *data, const char *config);
 /* Of a file of another format: says which program can read it. Returns HSP_EVERSION. */
-enum hsp_status hsp_ckpt_other_format(const char *path, uint32_t format, struct hsp_err *err);
-/* Reads that of a step's directory into info, data and config of @c, and *ret (cJSON_Delete).
+enum hsp_status hsp_ckpt_other_format(const struct hsp_folder *step, const char *name,
+                                      uint32_t format, struct hsp_err *err);
+/* Reads that of a step into info, data and config of @c, and *ret (cJSON_Delete).
  * HSP_EDIGEST, HSP_EVERSION, HSP_ENOMEM; errors of reading a file. */
-enum hsp_status hsp_ckpt_manifest_read(const char *step_dir, struct hsp_ckpt *c, cJSON **ret,
-                                       struct hsp_err *err);
+enum hsp_status hsp_ckpt_manifest_read(const struct hsp_folder *step, struct hsp_ckpt *c,
+                                       cJSON **ret, struct hsp_err *err);
 
 #endif

@@ -1,7 +1,6 @@
 #include "worker/state/ckpt_read.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "proto/layout/box.h"
 #include "worker/state/box_hash.h"
@@ -23,13 +22,10 @@ static uint32_t shard_of(const struct hsp_ckpt *c, const struct hsp_ckpt_entry *
 static enum hsp_status damaged(const struct hsp_ckpt *c, uint32_t shard,
                                const struct hsp_ckpt_entry *e, struct hsp_err *err)
 {
-    char dir[HSP_CKPT_PATH], file[HSP_CKPT_PATH];
-    enum hsp_status st = hsp_ckpt_step_dir(".", c->info.step, false, dir, err);
-    if (st == HSP_OK) {
-        st = hsp_ckpt_shard_path(dir + strlen("./"), shard, file, err);
-    }
-    return st != HSP_OK ? st
-                        : hsp_err_set(err, HSP_EDIGEST, 0, "%s: %s is damaged", file, e->st->name);
+    char step[HSP_CKPT_NAME], file[HSP_CKPT_NAME];
+    hsp_ckpt_step_name(c->info.step, false, step);
+    hsp_ckpt_shard_name(shard, file);
+    return hsp_err_set(err, HSP_EDIGEST, 0, "%s/%s: %s is damaged", step, file, e->st->name);
 }
 
 /* @part of the piece @e into @dst, which holds @dst_box. */

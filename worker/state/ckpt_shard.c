@@ -198,31 +198,34 @@ static enum hsp_status create_shard(const char *dir, const struct hsp_ckpt_info 
                                     struct shard_plan *w, struct hsp_st_writer **ret,
                                     struct hsp_err *err)
 {
-    char tmp[HSP_CKPT_PATH], path[HSP_CKPT_PATH];
+    char tmp[HSP_CKPT_NAME], name[HSP_CKPT_NAME];
+    struct hsp_folder job = {.fd = -1}, step = {.fd = -1};
     if (rank >= info->n_ranks || info->n_ranks > HSP_CKPT_MAX_RANKS || n > HSP_ST_MAX_TENSORS) {
         return hsp_err_set(err, HSP_EINVAL, 0, "shard %u of %u with %zu pieces", rank,
                            info->n_ranks, n);
     }
-    enum hsp_status st = hsp_ckpt_step_dir(dir, info->step, true, tmp, err);
-    if (st == HSP_OK) {
-        st = hsp_ckpt_shard_path(tmp, rank, path, err);
-    }
-    if (st == HSP_OK) {
-        st = plan_entries(w, p, n, err);
-    }
+    hsp_ckpt_step_name(info->step, true, tmp);
+    hsp_ckpt_shard_name(rank, name);
+    enum hsp_status st = plan_entries(w, p, n, err);
     if (st == HSP_OK) {
         st = plan_meta(w, info, rank, err);
     }
     if (st == HSP_OK) {
-        st = hsp_ckpt_make_dir(tmp, err);
+        st = hsp_folder_open(dir, true, &job, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_folder_open_in(&job, tmp, true, &step, err);
     }
     if (st == HSP_OK) {
         struct hsp_st_meta meta[] = {{"format", "pt"},
                                      {"DCP_VERSION", "1.0"},
                                      {"DCP_SHARDING_INFO", w->sharding},
                                      {"hspmd", w->meta}};
-        st = hsp_st_create(path, w->e, w->n, meta, HSP_ARRAY_LEN(meta), ret, err);
+        const struct hsp_st_head head = {w->e, w->n, meta, HSP_ARRAY_LEN(meta)};
+        st = hsp_st_create_in(&step, name, &head, ret, err);
     }
+    hsp_folder_close(&step);
+    hsp_folder_close(&job);
     return st;
 }
 
@@ -465,14 +468,16 @@ static enum hsp_status read_meta(struct hsp_ckpt_shard *s, uint32_t *ret_format)
     return HSP_OK;
 }
 
-enum hsp_status hsp_ckpt_shard_open(const char *path, struct hsp_ckpt_shard *ret,
-                                    struct hsp_err *err)
+enum hsp_status hsp_ckpt_shard_open(const struct hsp_folder *step, const char *name,
+                                    struct hsp_ckpt_shard *ret, struct hsp_err *err)
 {
     struct hsp_ckpt_shard s = {0};
     uint32_t format = HSP_CKPT_FORMAT;
-    enum hsp_status st = hsp_st_open(path, &s.st, err);
+    enum hsp_status st = hsp_st_open_in(step, name, &s.st, err);
     if (st != HSP_OK) {
-        return st == HSP_EPARSE ? hsp_err_set(err, HSP_EDIGEST, 0, "%s is damaged", path) : st;
+        return st == HSP_EPARSE
+                   ? hsp_err_set(err, HSP_EDIGEST, 0, "%s/%s is damaged", step->path, name)
+                   : st;
     }
     const char *text = hsp_st_meta_value(s.st, "hspmd");
     st = HSP_EPARSE;
@@ -486,9 +491,10 @@ enum hsp_status hsp_ckpt_shard_open(const char *path, struct hsp_ckpt_shard *ret
     if (st == HSP_ENOMEM) {
         st = hsp_err_nomem(err, "a checkpoint");
     } else if (st != HSP_OK) {
-        st = hsp_err_set(err, HSP_EDIGEST, 0, "%s: header and metadata do not agree", path);
+        st = hsp_err_set(err, HSP_EDIGEST, 0, "%s/%s: header and metadata do not agree", step->path,
+                         name);
     } else if (format != HSP_CKPT_FORMAT) {
-        st = hsp_ckpt_other_format(path, format, err);
+        st = hsp_ckpt_other_format(step, name, format, err);
     }
     if (st != HSP_OK) {
         hsp_ckpt_shard_close(&s);

@@ -28,8 +28,8 @@ enum hsp_status hsp_ckpt_stream_close(struct hsp_ckpt_stream *s, uint64_t *ret_b
 struct hsp_ckpt_stream *hsp_ckpt_stream_discard(struct hsp_ckpt_stream *s); /* NULL allowed */
 /* Opens a shard and checks that header and metadata say the same. HSP_EDIGEST, HSP_EVERSION;
  * HSP_ENOMEM, which says nothing of the shard; ... */
-enum hsp_status hsp_ckpt_shard_open(const char *path, struct hsp_ckpt_shard *ret,
-                                    struct hsp_err *err);
+enum hsp_status hsp_ckpt_shard_open(const struct hsp_folder *step, const char *name,
+                                    struct hsp_ckpt_shard *ret, struct hsp_err *err);
 void hsp_ckpt_shard_close(struct hsp_ckpt_shard *s);
 /* Every tensor of all shards is covered exactly once; HSP_EDIGEST names the first that is not.
  * HSP_ELIMIT: more than HSP_CKPT_MAX_PIECES. HSP_ENOMEM. Sorts pointers to the entries by (tensor,

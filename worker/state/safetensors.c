@@ -15,6 +15,7 @@
 
 #include "proto/base/map.h"
 #include "proto/base/size.h"
+#include "worker/state/folder.h"
 #include "worker/state/io_error.h"
 #include "worker/state/json_text.h"
 #include "worker/state/part_sums.h"
@@ -24,9 +25,16 @@
 #define DATA_ALIGN \
     64 /* of the data section in the file, so that a mapping is aligned for kernels */
 
+/* A file by its name in an open folder; for messages by its path. */
+struct name {
+    int at; /* AT_FDCWD: name is the path */
+    const char *name, *path;
+};
+
 struct hsp_st_writer {
     int fd;
-    char *path; /* owned */
+    int at;            /* its folder, open until the end; AT_FDCWD */
+    char *name, *path; /* owned */
     size_t n;
     uint64_t data_start; /* file offset of the data section */
     uint64_t *begin, *end;
@@ -227,7 +235,11 @@ static enum hsp_status write_header(struct hsp_st_writer *w, const char *text, s
 static void writer_free(struct hsp_st_writer *w)
 {
     if (w != NULL) {
+        if (w->at >= 0) {
+            (void)close(w->at); /* only looked names up in it */
+        }
         hsp_part_sums_fini(&w->sums);
+        free(w->name);
         free(w->path);
         free(w->begin);
         free(w->end);
@@ -237,11 +249,16 @@ static void writer_free(struct hsp_st_writer *w)
 }
 
 /* A writer without a file yet. NULL without memory. */
-static struct hsp_st_writer *writer_new(const char *path, const struct hsp_st_entry *e, size_t n)
+static struct hsp_st_writer *writer_new(const struct name *f, const struct hsp_st_entry *e,
+                                        size_t n)
 {
     struct hsp_st_writer *w = calloc(1, sizeof *w);
     uint64_t *bytes = calloc(n + 1, sizeof *bytes);
-    bool ok = w != NULL && bytes != NULL && (w->path = strdup(path)) != NULL &&
+    if (w != NULL) {
+        w->at = AT_FDCWD;
+    }
+    bool ok = w != NULL && bytes != NULL && (w->name = strdup(f->name)) != NULL &&
+              (w->path = strdup(f->path)) != NULL &&
               (w->begin = calloc(n + 1, sizeof *w->begin)) != NULL &&
               (w->end = calloc(n + 1, sizeof *w->end)) != NULL &&
               (w->dtype = calloc(n + 1, sizeof *w->dtype)) != NULL;
@@ -271,28 +288,37 @@ static char *sums_text(const struct hsp_st_writer *w)
     return text;
 }
 
-enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n,
-                              const struct hsp_st_meta *meta, size_t n_meta,
+/* Opens the file, and keeps its folder for hsp_st_discard. */
+static enum hsp_status create_file(struct hsp_st_writer *w, const struct name *f,
+                                   struct hsp_err *err)
+{
+    int follow = f->at == AT_FDCWD ? 0 : O_NOFOLLOW;
+    if (f->at != AT_FDCWD && (w->at = fcntl(f->at, F_DUPFD_CLOEXEC, 0)) < 0) {
+        return hsp_state_io_error(err, "cannot create", f->path);
+    }
+    w->fd = openat(f->at, f->name, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC | follow, 0644);
+    return w->fd >= 0 ? HSP_OK : hsp_state_io_error(err, "cannot create", f->path);
+}
+
+static enum hsp_status create(const struct name *f, const struct hsp_st_head *h,
                               struct hsp_st_writer **ret, struct hsp_err *err)
 {
     uint64_t total = 0;
     size_t len = 0;
-    if (n > HSP_ST_MAX_TENSORS) {
-        return hsp_err_set(err, HSP_ELIMIT, 0, "%zu tensors, at most %d", n, HSP_ST_MAX_TENSORS);
+    if (h->n > HSP_ST_MAX_TENSORS) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "%zu tensors, at most %d", h->n, HSP_ST_MAX_TENSORS);
     }
-    enum hsp_status st = place_tensors(e, n, &total, err);
+    enum hsp_status st = place_tensors(h->e, h->n, &total, err);
     if (st != HSP_OK) {
         return st;
     }
-    struct hsp_st_writer *w = writer_new(path, e, n);
+    struct hsp_st_writer *w = writer_new(f, h->e, h->n);
     char *sums = w != NULL ? sums_text(w) : NULL;
-    char *text = sums != NULL ? header_text(e, n, meta, n_meta, sums, &len) : NULL;
+    char *text = sums != NULL ? header_text(h->e, h->n, h->meta, h->n_meta, sums, &len) : NULL;
     free(sums);
     if (text == NULL) {
-        st = hsp_err_nomem(err, "the header of %s", path);
-    } else if ((w->fd = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0644)) < 0) {
-        st = hsp_state_io_error(err, "cannot create", path);
-    } else {
+        st = hsp_err_nomem(err, "the header of %s", f->path);
+    } else if ((st = create_file(w, f, err)) == HSP_OK) {
         /* Texts in it have no quote without a backslash, so this is the key. */
         w->sums_at = 8 + (uint64_t)(strstr(text, "\"" SUMS "\":\"") - text) + strlen(SUMS) + 4;
         st = write_header(w, text, len, total, err);
@@ -306,6 +332,30 @@ enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n
     free(text);
     writer_free(w);
     return st;
+}
+
+enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n,
+                              const struct hsp_st_meta *meta, size_t n_meta,
+                              struct hsp_st_writer **ret, struct hsp_err *err)
+{
+    const struct hsp_st_head h = {e, n, meta, n_meta};
+    return create(&(struct name){AT_FDCWD, path, path}, &h, ret, err);
+}
+
+/* The name of a file in a folder; the path for messages in @path. */
+static struct name name_in(const struct hsp_folder *in, const char *name, char *path, size_t size)
+{
+    (void)snprintf(path, size, "%s/%s", in->path, name);
+    return (struct name){in->fd, name, path};
+}
+
+enum hsp_status hsp_st_create_in(const struct hsp_folder *in, const char *name,
+                                 const struct hsp_st_head *head, struct hsp_st_writer **ret,
+                                 struct hsp_err *err)
+{
+    char path[HSP_FOLDER_PATH + 256];
+    const struct name f = name_in(in, name, path, sizeof path);
+    return create(&f, head, ret, err);
 }
 
 enum hsp_status hsp_st_write(struct hsp_st_writer *w, size_t i, uint64_t offset, const void *data,
@@ -359,8 +409,8 @@ enum hsp_status hsp_st_finish(struct hsp_st_writer *w, struct hsp_err *err)
 struct hsp_st_writer *hsp_st_discard(struct hsp_st_writer *w)
 {
     if (w != NULL) {
-        (void)close(w->fd);    /* the file is removed: nothing to lose */
-        (void)unlink(w->path); /* best effort: the caller already has an error to report */
+        (void)close(w->fd);                /* the file is removed: nothing to lose */
+        (void)unlinkat(w->at, w->name, 0); /* best effort: there is an error to report already */
         writer_free(w);
     }
     return NULL;
@@ -557,19 +607,20 @@ static enum hsp_status read_sums(struct hsp_st_reader *r, struct hsp_err *err)
                : hsp_err_set(err, HSP_EPARSE, 0, "its sums are not those of its tensors");
 }
 
-enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct hsp_err *err)
+static enum hsp_status open_file(const struct name *f, struct hsp_st_reader **ret,
+                                 struct hsp_err *err)
 {
     struct hsp_st_reader *r = calloc(1, sizeof *r);
-    if (r == NULL || (r->path = strdup(path)) == NULL ||
+    if (r == NULL || (r->path = strdup(f->path)) == NULL ||
         (r->kept = calloc(1, sizeof *r->kept)) == NULL) {
         free(r != NULL ? r->path : NULL);
         free(r);
-        return hsp_err_nomem(err, "a reader of %s", path);
+        return hsp_err_nomem(err, "a reader of %s", f->path);
     }
     r->kept->part = SIZE_MAX;
-    r->fd = open(path, O_RDONLY | O_CLOEXEC);
+    r->fd = openat(f->at, f->name, O_RDONLY | O_CLOEXEC | (f->at == AT_FDCWD ? 0 : O_NOFOLLOW));
     if (r->fd < 0) {
-        enum hsp_status st = hsp_state_io_error(err, "cannot open", path);
+        enum hsp_status st = hsp_state_io_error(err, "cannot open", f->path);
         (void)hsp_st_close(r);
         return st;
     }
@@ -578,12 +629,25 @@ enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct
         st = read_sums(r, err);
     }
     if (st != HSP_OK) {
-        (void)hsp_err_wrap(err, "%s", path);
+        (void)hsp_err_wrap(err, "%s", f->path);
         (void)hsp_st_close(r);
         return st;
     }
     *ret = r;
     return HSP_OK;
+}
+
+enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct hsp_err *err)
+{
+    return open_file(&(struct name){AT_FDCWD, path, path}, ret, err);
+}
+
+enum hsp_status hsp_st_open_in(const struct hsp_folder *in, const char *name,
+                               struct hsp_st_reader **ret, struct hsp_err *err)
+{
+    char path[HSP_FOLDER_PATH + 256];
+    const struct name f = name_in(in, name, path, sizeof path);
+    return open_file(&f, ret, err);
 }
 
 size_t hsp_st_count(const struct hsp_st_reader *r)

@@ -31,6 +31,15 @@ struct hsp_st_meta {
     const char *key, *value;
 };
 
+/* What the header of a file tells. */
+struct hsp_st_head {
+    struct hsp_st_entry *e;
+    size_t n;
+    const struct hsp_st_meta *meta;
+    size_t n_meta;
+};
+
+struct hsp_folder;
 struct hsp_st_writer;
 struct hsp_st_reader;
 
@@ -41,6 +50,10 @@ struct hsp_st_reader;
 enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n,
                               const struct hsp_st_meta *meta, size_t n_meta,
                               struct hsp_st_writer **ret, struct hsp_err *err);
+/* The same for the file @name in a folder, which may be closed then; a link there is not followed. */
+enum hsp_status hsp_st_create_in(const struct hsp_folder *in, const char *name,
+                                 const struct hsp_st_head *head, struct hsp_st_writer **ret,
+                                 struct hsp_err *err);
 /* Writes @bytes at @offset bytes into tensor @i: whole elements, each once. HSP_EINVAL: outside the
  * tensor, or parts of elements. */
 enum hsp_status hsp_st_write(struct hsp_st_writer *w, size_t i, uint64_t offset, const void *data,
@@ -55,6 +68,9 @@ struct hsp_st_writer *hsp_st_discard(struct hsp_st_writer *w);
  * HSP_ELIMIT, HSP_EUNSUPPORTED (a dtype or rank we do not read), HSP_ENOENT, HSP_EIO, HSP_ENOMEM.
  */
 enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct hsp_err *err);
+/* The same for the file @name in a folder, which may be closed then; a link there is not followed. */
+enum hsp_status hsp_st_open_in(const struct hsp_folder *in, const char *name,
+                               struct hsp_st_reader **ret, struct hsp_err *err);
 size_t hsp_st_count(const struct hsp_st_reader *r);
 const struct hsp_st_entry *hsp_st_at(const struct hsp_st_reader *r, size_t i);
 /* Entry by name; NULL when absent. */

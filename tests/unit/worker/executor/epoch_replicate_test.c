@@ -10,8 +10,8 @@
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_checkpoint.h"
-#include "worker/executor/epoch_export.h"
 #include "worker/executor/epoch_replicate.h"
+#include "worker/state/folder.h"
 
 #define MAX_RANKS 3
 #define STEP      40
@@ -273,8 +273,10 @@ static void make_folder(const struct world *w, const char *name)
 {
     char path[4400];
     struct hsp_err err = {0};
+    struct hsp_folder f;
     (void)snprintf(path, sizeof path, "%s/t/%s", w->folder, name);
-    assert_ok(hsp_epoch_make_dirs(path, &err), &err);
+    assert_ok(hsp_folder_open(path, true, &f, &err), &err);
+    hsp_folder_close(&f);
 }
 
 /* Its room is wanted, most of all when it was want of room that failed. */

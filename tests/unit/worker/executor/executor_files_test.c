@@ -64,8 +64,7 @@ static void test_a_final_model_is_tried_until_it_is_written(void **state)
     assert_int_equal(mkdir(path, 0700), 0); /* no file can be there */
     struct hsp_epoch_plan *dp = end_without_a_folder(w, final);
     (void)snprintf(reason, sizeof reason,
-                   "n0/0: cannot create %s/model.safetensors.tmp: Not a directory; move away what "
-                   "is there instead",
+                   "n0/0: cannot open folder %s: Not a directory; move away what is there instead",
                    final);
     await_unwritten(w, reason);
     (void)snprintf(path, sizeof path, "%s/model.safetensors", final);
@@ -73,7 +72,7 @@ static void test_a_final_model_is_tried_until_it_is_written(void **state)
     assert_int_equal(mkdir(final, 0700), 0);
     assert_int_equal(mkdir(path, 0700), 0);
     (void)snprintf(reason, sizeof reason,
-                   "n0/0: cannot rename %s.tmp: Is a directory; move away what is there instead",
+                   "n0/0: cannot rename to %s: Is a directory; move away what is there instead",
                    path);
     await_unwritten(w, reason);
     assert_int_equal(rmdir(path), 0);

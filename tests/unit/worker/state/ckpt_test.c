@@ -7,7 +7,6 @@
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
-#include "worker/state/ckpt_export.h"
 #include "worker/state/ckpt_read.h"
 #include "worker/state/ckpt_shard.h"
 #include "worker/state/safetensors.h"
@@ -660,39 +659,45 @@ static void prune_keeps_the_newest(void **state)
     free(steps);
 }
 
-static void export_gives_whole_tensors(void **state)
+/* Who may write to checkpoint.path could have a worker write to, and delete from, a folder of its user. */
+static void a_link_is_not_followed(void **state)
 {
     struct hsp_err err = {0};
+    struct hsp_ckpt_info info = info_of(20, 1);
     struct hsp_ckpt *c;
-    struct hsp_st_reader *r;
-    char out[4096], path[4200], text[64] = {0};
-    float x[23 * 8];
-    write_step(*state, 9, 3, 2);
-    assert_ok(hsp_ckpt_open(*state, 9, &c, &err), &err);
-    (void)snprintf(out, sizeof(out), "%s/a/final", (char *)*state);
-    assert_ok(hsp_ckpt_export(c, out, &err), &err);
-    hsp_ckpt_close(c);
-    (void)snprintf(path, sizeof(path), "%s/model.safetensors", out);
-    assert_ok(hsp_st_open(path, &r, &err), &err);
-    assert_int_equal(hsp_st_count(r), N_TENSORS);
-    for (uint32_t t = 0; t < N_TENSORS; t++) {
-        struct hsp_box whole = hsp_box_whole(tensors[t].rank, tensors[t].full);
-        const struct hsp_st_entry *e = hsp_st_find(r, tensors[t].name);
-        assert_non_null(e);
-        assert_ok(hsp_st_read(r, e, 0, x, (size_t)hsp_box_count(&whole) * 4, &err), &err);
-        assert_int_equal(wrong_in_box(HSP_F32, t, 0, 9, tensors[t].full, &whole, &whole, x), 0);
+    struct layout l;
+    uint64_t *steps;
+    size_t n;
+    char job[4096], step[4200];
+    write_step(*state, 10, 1, 1);
+    write_step(*state, 15, 1, 1);
+    layout_init(&l, 1, 1, 20);
+    for (int slash = 0; slash < 2; slash++) { /* behind one it would be followed */
+        (void)snprintf(job, sizeof job, "%s-link", (char *)*state);
+        assert_int_equal(symlink(*state, job), slash == 0 ? 0 : -1);
+        (void)snprintf(job, sizeof job, "%s-link%s", (char *)*state, slash == 0 ? "" : "/");
+        const char *what =
+            "-link is a symbolic link, which is not followed: put a folder there, or "
+            "name the one it leads to";
+        assert_status(write_rank(job, &info, &l, 0, &err), HSP_EPERM);
+        assert_non_null(strstr(err.msg, what));
+        assert_status(commit(job, &info, &err), HSP_EPERM);
+        assert_status(hsp_ckpt_open(job, 10, &c, &err), HSP_EPERM);
+        assert_status(hsp_ckpt_list(job, &steps, &n, &err), HSP_EPERM);
+        assert_status(hsp_ckpt_prune(job, 20, 1, &err), HSP_EPERM);
+        assert_status(hsp_ckpt_sweep(job, 20, &err), HSP_EPERM);
+        assert_status(hsp_ckpt_abandon(job, 10, &err), HSP_EPERM);
     }
-    hsp_st_close(r);
-    (void)snprintf(path, sizeof(path), "%s/config.json", out);
-    FILE *f = fopen(path, "r");
-    assert_non_null(f);
-    assert_non_null(fgets(text, sizeof(text), f));
-    assert_string_equal(text, CONFIG);
-    assert_int_equal(fclose(f), 0);
-    /* a place where nothing can be written */
-    assert_ok(hsp_ckpt_open(*state, 9, &c, &err), &err);
-    assert_status(hsp_ckpt_export(c, path, &err), HSP_EIO);
-    hsp_ckpt_close(c);
+    assert_true(is_there(*state, "step-0000000010") && is_there(*state, "step-0000000015"));
+    assert_false(is_there(*state, "step-0000000020.tmp"));
+    (void)snprintf(job, sizeof job, "%s-link", (char *)*state);
+    assert_int_equal(unlink(job), 0);
+    (void)snprintf(step, sizeof step, "%s/step-0000000020.tmp", (char *)*state); /* nor within */
+    assert_int_equal(symlink("step-0000000010", step), 0);
+    assert_status(write_rank(*state, &info, &l, 0, &err), HSP_EPERM);
+    assert_status(hsp_ckpt_abandon(*state, 20, &err), HSP_EPERM);
+    assert_true(is_there(*state, "step-0000000010/manifest.json"));
+    layout_fini(&l);
 }
 
 static void file_bytes(const char *dir, uint64_t step, uint32_t rank, char **ret, size_t *ret_n)
@@ -768,7 +773,7 @@ HSP_TEST_FILE(ckpt_test)
         cmocka_unit_test_setup_teardown(a_step_has_nothing_of_a_former_attempt, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_deleted_keeps_nothing_else, setup, teardown),
         cmocka_unit_test_setup_teardown(attempts_of_earlier_steps_make_room, setup, teardown),
-        cmocka_unit_test_setup_teardown(export_gives_whole_tensors, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_link_is_not_followed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
