@@ -80,6 +80,7 @@ static void step(struct hsp_app *a, struct hsp_event *ev)
         return;
     }
     ev->now_ms = hsp_app_core_now(a);
+    ev->unix_s = (uint64_t)(hsp_app_unix_ms() / 1000);
     enum hsp_status st = hsp_cluster_step(a->cluster, ev, &acts, &err);
     if (st == HSP_ENOMEM) {
         hsp_app_fail(a, "coordinator", &err);
@@ -290,6 +291,7 @@ static struct hsp_cluster_config core_config(const struct hsp_daemon_config *c)
 {
     struct hsp_cluster_config cc;
     hsp_cluster_defaults((uint32_t)c->failure_detection_ms, &cc);
+    cc.forget_s = (c->forget_after_ms + 999) / 1000;
     cc.heartbeat_ms = (uint32_t)c->heartbeat_ms;
     cc.prepare_ms = (uint32_t)c->prepare_ms;
     cc.data_tls = c->data_plane != HSP_DATA_CLEAR;

@@ -6,6 +6,7 @@
 
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/forget.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/job_state.h"
@@ -144,6 +145,7 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
     const char *reason = a->reason != NULL ? a->reason : "";
     n->draining = on;
     n->drained_told = false;
+    hsp_ci_forget_later(c);
     hsp_str_printf(n->reason, sizeof(n->reason), "%s", on ? reason : "");
     hsp_ci_store_node(c, n);
     hsp_ci_look_node(c, n);
@@ -181,8 +183,29 @@ static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
     }
     n->holder = on;
     hsp_ci_store_node(c, n);
+    hsp_ci_forget_later(c);
     hsp_ci_look_node(c, n);
     told(c, a, on ? "admin.allow" : "admin.deny", NULL, n, "to keep copies of state");
+    reply(c, a, HSP_OK, 0, "");
+}
+
+static void forget(struct hsp_cluster *c, const struct hsp_admin_event *a)
+{
+    uint32_t at;
+    if (a->node == NULL || !hsp_map_get(&c->by_name, a->node, &at)) {
+        reply(c, a, HSP_ENOENT, 0,
+              hsp_ci_printf(c, "no node %s; hspmdctl node list shows all",
+                            a->node != NULL ? a->node : ""));
+        return;
+    }
+    struct hsp_cluster_node *n = &c->nodes[at];
+    const char *fault = hsp_ci_forget_fault(c, n);
+    if (fault != NULL) {
+        reply(c, a, HSP_ESTATE, 0, hsp_ci_printf(c, "node %s stays: %s", n->name, fault));
+        return;
+    }
+    told(c, a, "admin.remove", NULL, n, "");
+    hsp_ci_forget(c, n, "it was removed");
     reply(c, a, HSP_OK, 0, "");
 }
 
@@ -285,6 +308,7 @@ void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
     case HSP_ADMIN_UNDRAIN: drain(c, a); break;
     case HSP_ADMIN_ALLOW:
     case HSP_ADMIN_DENY: allow(c, a); break;
+    case HSP_ADMIN_REMOVE: forget(c, a); break;
     case HSP_ADMIN_CHECKPOINT: checkpoint(c, a, j); break;
     case HSP_ADMIN_RESUME: resume(c, a, j); break;
     case HSP_ADMIN_SUSPEND: hsp_ci_suspend(c, a, j); break;

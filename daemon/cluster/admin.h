@@ -6,8 +6,8 @@
 #define HSP_ADMIN_H
 #include "daemon/cluster/cluster_state.h"
 
-/* Performs command @a: submit, cancel, scale, drain, undrain, allow, deny, checkpoint, resume,
- * suspend, check. */
+/* Performs command @a: submit, cancel, scale, drain, undrain, allow, deny, remove, checkpoint,
+ * resume, suspend, check. */
 void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a);
 
 #endif

@@ -86,6 +86,7 @@ struct hsp_cluster_config {
     uint32_t measure_ms;   /* then it is another one's turn */
     bool data_tls;         /* epochs begun from now on encrypt what goes by TCP */
     const char *trusted;   /* then NCCL may go between hosts there, "" or NULL nowhere; borrowed */
+    uint64_t forget_s;     /* a node that has gone is forgotten after it, 0: never */
     const char *address;   /* told to agents as another way to here, NULL none; borrowed */
 };
 
@@ -165,6 +166,7 @@ enum hsp_admin_verb {
     HSP_ADMIN_DRAIN,      /* node, reason */
     HSP_ADMIN_UNDRAIN,    /* node */
     HSP_ADMIN_ALLOW,      /* node: it may keep copies of state for others; it need not be known */
+    HSP_ADMIN_REMOVE,     /* node: it has gone for good, and is forgotten */
     HSP_ADMIN_DENY,       /* node: it may not; what it keeps moves elsewhere, as by a drain */
     HSP_ADMIN_CHECKPOINT, /* one now */
     HSP_ADMIN_RESUME,     /* a suspended, failed or cancelled job, from its newest checkpoint; one
@@ -223,6 +225,7 @@ struct hsp_event {
     hsp_msec now_ms; /* never decreases */
     enum hsp_event_type type;
     uint32_t conn;            /* not 0; never reused by the shell while the daemon lives */
+    uint64_t unix_s;          /* by the clock on the wall, which may jump; 0: not known */
     struct hsp_digest random; /* with HELLO: 128 random bits, drawn for this event; not 0 */
     union {
         const struct hsp_msg *msg;

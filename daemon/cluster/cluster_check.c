@@ -73,7 +73,7 @@ static void check_job(const struct hsp_cluster *c, const struct hsp_job *j)
 /* index.c: what it keeps is what the rest says. */
 static void check_index(const struct hsp_cluster *c)
 {
-    uint32_t away = 0, conns = 0, listed = 0, live = HSP_NO_NODE;
+    uint32_t away = 0, conns = 0, listed = 0, vacant = 0, live = HSP_NO_NODE;
     size_t leases = 0, held = 0;
     hsp_msec last = 0;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
@@ -82,6 +82,7 @@ static void check_index(const struct hsp_cluster *c)
         away += n->state == HSP_NODE_AWAY;
         conns += n->conn != 0;
         listed += heard;
+        vacant += n->name[0] == '\0';
         HSP_ASSERT(n->listed == heard);
         HSP_ASSERT(n->name[0] == '\0' || hsp_cluster_node_by_name(c, n->name) == n);
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
@@ -103,7 +104,7 @@ static void check_index(const struct hsp_cluster *c)
         }
     }
     HSP_ASSERT(away == c->n_away && conns == hsp_map_len(&c->by_conn) && listed == 0);
-    HSP_ASSERT(live == c->first_live && leases == held);
+    HSP_ASSERT(live == c->first_live && leases == held && vacant == c->n_vacant);
 }
 
 /* node_check.c: an order belongs to a node that measures, or to a pair that does. */
@@ -174,6 +175,9 @@ void hsp_cluster_dump(const struct hsp_cluster *c, struct hsp_buf *out)
     hsp_buf_printf(out, "term %" PRIu64 " at %" PRIu64 " ms\n", c->term, c->now_ms);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         const struct hsp_cluster_node *n = &c->nodes[i];
+        if (n->name[0] == '\0') {
+            continue;
+        }
         hsp_buf_printf(out,
                        "  node %u %s %s incarnation %" PRIu64 " conn %u heard %" PRIu64 "%s%s:", i,
                        n->name, hsp_node_state_name(n->state), n->incarnation, n->conn, n->last_ms,

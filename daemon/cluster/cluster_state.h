@@ -9,7 +9,8 @@
 
 /*      (no row) --hello--> LIVE <--> SUSPECT --bound--> DEAD --hello, new incarnation--> LIVE
  *      daemon restart: stored and not fenced -> AWAY --hello--> LIVE, --bound--> DEAD
- *      LIVE --BYE and closed--> LEFT --hello--> LIVE */
+ *      LIVE --BYE and closed--> LEFT --hello--> LIVE
+ *      DEAD | LEFT --removed, or long gone--> (no row) */
 enum hsp_node_state {
     HSP_NODE_AWAY, /* known from the store, not heard since the start */
     HSP_NODE_LIVE,
@@ -67,6 +68,7 @@ struct hsp_cluster_node {
     hsp_msec last_ms;    /* heard */
     bool draining, leaving; /* by an admin; by itself */
     bool holder;            /* an admin allows that it keeps copies */
+    uint64_t gone_s;        /* by the wall clock, when it went; 0: it is here, or not known */
     bool bye_sent, drained_told;
     char reason[160]; /* of the drain, or of the death */
     double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
@@ -361,7 +363,10 @@ struct hsp_cluster {
     hsp_msec looked_ms;        /* when the event before this one came */
     uint32_t n_nodes;
     size_t cap_nodes;
-    struct hsp_cluster_node *nodes; /* an index is for ever */
+    uint32_t n_vacant;              /* of them: without a name, for the next new node */
+    struct hsp_cluster_node *nodes; /* an index is for ever, until the node is forgotten */
+    uint64_t unix_s;                /* as the last event said that knew it, 0 none */
+    hsp_msec forget_ms;             /* when nodes that have gone are looked at, HSP_NEVER */
     /* index.c: so that what happens all the time costs the same with any number of nodes */
     struct hsp_map by_name, by_conn; /* indices of nodes */
     struct hsp_node_brief *briefs;   /* [n_nodes] */

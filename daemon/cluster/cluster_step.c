@@ -10,6 +10,7 @@
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/epoch_messages.h"
 #include "daemon/cluster/epoch_peers.h"
+#include "daemon/cluster/forget.h"
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_state.h"
@@ -48,6 +49,7 @@ void hsp_cluster_defaults(uint32_t detect_ms, struct hsp_cluster_config *ret)
                                        .backoff_ms = 100,
                                        .measures = 4,
                                        .measure_ms = 10000,
+                                       .forget_s = 7 * 86400,
                                        .data_tls = true};
 }
 
@@ -61,6 +63,7 @@ struct hsp_cluster *hsp_cluster_new(const struct hsp_cluster_config *cfg)
     c->next_job = 1;
     c->next_incarnation = 1;
     c->next_ticket = 1;
+    c->forget_ms = HSP_NEVER;
     hsp_ci_index_init(c);
     c->arena = hsp_arena_new(STEP_ARENA);
     return c->arena != NULL ? c : hsp_cluster_free(c);
@@ -157,6 +160,7 @@ static void look_around(struct hsp_cluster *c)
     earlier(c, hsp_ci_measure_due(c));
     earlier(c, hsp_ci_check_due(c));
     earlier(c, hsp_ci_await_due(c));
+    earlier(c, c->forget_ms);
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         earlier_of_job(c, c->jobs[i]);
     }
@@ -263,12 +267,17 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
             }
         }
     }
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        c->n_vacant += c->nodes[i].name[0] == '\0';
+    }
     c->loaded = true;
     c->term++;
+    hsp_ci_forget_later(c);
     c->grace_ms = now_ms + c->cfg.dead_ms;
     hsp_ci_store_term(c);
     hsp_ci_fact(c, "coordinator.started", HSP_SEV_NOTICE, NULL, NULL,
-                "term %llu, %u nodes, %u jobs", (unsigned long long)c->term, c->n_nodes, c->n_jobs);
+                "term %llu, %u nodes, %u jobs", (unsigned long long)c->term,
+                c->n_nodes - c->n_vacant, c->n_jobs);
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];
         if (j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
@@ -419,13 +428,17 @@ enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *
         return hsp_err_set(err, HSP_EINVAL, 0, "hello without random bits");
     }
     begin(c, ev->now_ms);
+    c->unix_s = ev->unix_s != 0 ? ev->unix_s : c->unix_s;
     hsp_ci_forgive_stall(c);
     c->looked_ms = c->now_ms;
     switch (ev->type) {
     case HSP_EV_CONN_OPENED: break; /* nothing is known of it before its hello */
     case HSP_EV_MSG: agent_msg(c, ev); break;
     case HSP_EV_CONN_CLOSED: hsp_ci_conn_closed(c, ev->conn); break;
-    case HSP_EV_TICK: hsp_ci_nodes_tick(c); break; /* W7: only now is silence silence */
+    case HSP_EV_TICK:
+        hsp_ci_nodes_tick(c); /* W7: only now is silence silence */
+        hsp_ci_forget_tick(c);
+        break;
     case HSP_EV_ADMIN: hsp_ci_admin(c, &ev->u.admin); break;
     case HSP_EV_PLAN_DONE: hsp_ci_plan_done(c, &ev->u.plan); break;
     case HSP_EV_CONFIG: hsp_ci_reconfigure(c, ev->u.config); break;

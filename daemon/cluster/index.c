@@ -78,16 +78,35 @@ bool hsp_ci_node_named(struct hsp_cluster *c, const struct hsp_cluster_node *n)
 
 struct hsp_cluster_node *hsp_ci_node_new(struct hsp_cluster *c, const char *name)
 {
-    if (c->n_nodes == HSP_MAX_NODES) {
+    uint32_t at = c->n_vacant > 0 ? 0 : c->n_nodes;
+    while (at < c->n_nodes && c->nodes[at].name[0] != '\0') {
+        at++;
+    }
+    if (at == HSP_MAX_NODES) {
         return NULL;
     }
-    struct hsp_cluster_node *n = hsp_ci_node_add(c, c->n_nodes);
+    c->n_vacant -= at < c->n_nodes;
+    struct hsp_cluster_node *n = hsp_ci_node_add(c, at);
     if (n != NULL) {
         (void)snprintf(n->name, sizeof(n->name), "%s", name);
         hsp_ci_node_state(c, n, HSP_NODE_LEFT);
     }
     c->failed = c->failed || n == NULL || !hsp_ci_node_named(c, n);
     return c->failed ? NULL : n;
+}
+
+void hsp_ci_node_vacate(struct hsp_cluster *c, struct hsp_cluster_node *n)
+{
+    HSP_ASSERT(!n->listed && n->conn == 0 && hsp_ci_node_gone(n));
+    (void)hsp_map_remove(&c->by_name, n->name); /* it is there */
+    hsp_ci_notes_free(n);
+    *n = (struct hsp_cluster_node){.state = HSP_NODE_DEAD,
+                                   .older = HSP_NO_NODE,
+                                   .newer = HSP_NO_NODE,
+                                   .looked = n->looked, /* lists have it until they are read */
+                                   .queued = n->queued};
+    c->n_vacant++;
+    hsp_ci_look_node(c, n);
 }
 
 const struct hsp_cluster_node *hsp_cluster_node_by_name(const struct hsp_cluster *c,

@@ -25,6 +25,8 @@ struct hsp_cluster_node *hsp_ci_node_add(struct hsp_cluster *c, uint32_t at);
 /* A node that was not known, LEFT. NULL: there are HSP_MAX_NODES; or no memory, and the machine has
  * failed. */
 struct hsp_cluster_node *hsp_ci_node_new(struct hsp_cluster *c, const char *name);
+/* @n has gone and nothing names it: its number goes to the next new node. */
+void hsp_ci_node_vacate(struct hsp_cluster *c, struct hsp_cluster_node *n);
 /* @n has its name now. False: no memory. */
 bool hsp_ci_node_named(struct hsp_cluster *c, const struct hsp_cluster_node *n);
 /* Frees the notes of the devices of @n, and its paths. */

@@ -14,6 +14,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/epoch_messages.c daemon/cluster/epoch_messages.h \
   daemon/cluster/epoch_peers.c daemon/cluster/epoch_peers.h \
   daemon/cluster/finishing.c daemon/cluster/finishing.h \
+  daemon/cluster/forget.c daemon/cluster/forget.h \
   daemon/cluster/health.c daemon/cluster/health.h \
   daemon/cluster/index.c daemon/cluster/index.h \
   daemon/cluster/job_data.c daemon/cluster/job_data.h \

@@ -42,6 +42,17 @@ struct hsp_job_mark *hsp_ci_mark(struct hsp_cluster *c, struct hsp_job *j, uint3
     return &j->marks[at];
 }
 
+void hsp_ci_mark_drop(struct hsp_job *j, uint32_t node)
+{
+    uint32_t at = place_of(j, node);
+    if (at < j->n_marks && j->marks[at].node == node) {
+        j->n_refused -= j->marks[at].refused != NULL;
+        free(j->marks[at].refused);
+        j->n_marks--;
+        memmove(&j->marks[at], &j->marks[at + 1], (j->n_marks - at) * sizeof(*j->marks));
+    }
+}
+
 void hsp_ci_marks_free(struct hsp_job *j)
 {
     for (uint32_t i = 0; i < j->n_marks; i++) {

@@ -8,6 +8,8 @@ struct hsp_job_mark *hsp_ci_marked(const struct hsp_job *j, uint32_t node);
 /* The mark of @node, made when there is none. Never NULL: without memory c->failed is set and the
  * spare mark is returned. */
 struct hsp_job_mark *hsp_ci_mark(struct hsp_cluster *c, struct hsp_job *j, uint32_t node);
+/* Forgets what is remembered of @node. */
+void hsp_ci_mark_drop(struct hsp_job *j, uint32_t node);
 void hsp_ci_marks_free(struct hsp_job *j);
 
 #endif

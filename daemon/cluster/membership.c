@@ -7,6 +7,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/epoch_peers.h"
+#include "daemon/cluster/forget.h"
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_data.h"
@@ -194,6 +195,8 @@ void hsp_ci_reconfigure(struct hsp_cluster *c, const struct hsp_cluster_config *
 {
     bool told = cfg->heartbeat_ms != c->cfg.heartbeat_ms || cfg->dead_ms != c->cfg.dead_ms;
     c->cfg = *cfg;
+    c->forget_ms = HSP_NEVER;
+    hsp_ci_forget_later(c);
     for (uint32_t i = 0; told && i < c->n_nodes; i++) {
         if (c->nodes[i].conn != 0) {
             welcome(c, &c->nodes[i]);
@@ -271,7 +274,7 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
         refuse(c, conn, no);
         return NULL;
     }
-    if (n == NULL && c->n_nodes == HSP_MAX_NODES) {
+    if (n == NULL && c->n_nodes - c->n_vacant == HSP_MAX_NODES) {
         hsp_ci_close(c, conn, "too many nodes");
         return NULL;
     }
@@ -322,6 +325,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     }
     hsp_ci_node_conn(c, n, conn);
     hsp_ci_node_heard(c, n);
+    n->gone_s = 0;
     n->leaving = false; /* it says so again */
     n->bye_sent = false;
     (void)snprintf(n->address, sizeof(n->address), "%s", m->address);

@@ -3,6 +3,7 @@
 #include "daemon/cluster/attempt_end.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
+#include "daemon/cluster/forget.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/lookup.h"
@@ -50,6 +51,8 @@ void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const c
     hsp_str_printf(n->reason, sizeof(n->reason), "%s", why);
     n->leaving = false;
     n->bye_sent = false;
+    n->gone_s = c->unix_s;
+    hsp_ci_forget_later(c);
     hsp_ci_fact(c, planned ? "node.left" : "node.dead", planned ? HSP_SEV_NOTICE : HSP_SEV_WARN,
                 NULL, n, "%s", why);
     hsp_ci_store_node(c, n);

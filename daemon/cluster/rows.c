@@ -67,6 +67,7 @@ void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n)
     hsp_buf_u64(&b, n->before.lo);
     hsp_buf_u64(&b, n->same_since);
     hsp_buf_u8(&b, n->holder);
+    hsp_buf_u64(&b, n->gone_s);
     store(c, hsp_ci_printf(c, "node/%u", (uint32_t)(n - c->nodes)), &b);
 }
 
@@ -300,6 +301,7 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
         n->before.lo = hsp_cur_u64(r);
         n->same_since = hsp_cur_u64(r);
         n->holder = hsp_cur_u8(r) != 0;
+        n->gone_s = hsp_cur_u64(r);
     }
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         n->dev[d].speed = 1;

@@ -203,6 +203,12 @@ int hsp_cmd_node_deny(struct hsp_ctl *ctl)
     return verb(ctl, &m, "may keep no copies of state: what it keeps moves elsewhere");
 }
 
+int hsp_cmd_node_remove(struct hsp_ctl *ctl)
+{
+    struct hsp_msg m = {.type = HSP_MSG_NODE_REMOVE, .u.nodename = {.name = ctl->pos[0]}};
+    return verb(ctl, &m, "is forgotten");
+}
+
 /* ---- wait ---- */
 
 static int judge(struct hsp_ctl *ctl, const char *job, const char *text)

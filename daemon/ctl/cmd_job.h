@@ -15,6 +15,7 @@ int hsp_cmd_drain(struct hsp_ctl *ctl);
 int hsp_cmd_undrain(struct hsp_ctl *ctl);
 int hsp_cmd_node_allow(struct hsp_ctl *ctl);
 int hsp_cmd_node_deny(struct hsp_ctl *ctl);
+int hsp_cmd_node_remove(struct hsp_ctl *ctl);
 /* Waits until @job is in the state @what. @timeout_ms 0: no limit. Returns the exit code. */
 int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_t timeout_ms);
 

@@ -331,6 +331,16 @@ const struct hsp_command hsp_commands[] = {
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_node_deny},
+    {.name = "node remove",
+     .operands = "NODE",
+     .summary = "forget a node that has gone for good",
+     .help =
+         "Its drain and what it was allowed are forgotten with it. Refused while it is connected,\n"
+         "while it may come back, and while a job may need the state that it holds. Nodes that\n"
+         "have gone are forgotten by themselves after forget_after of hspmdd.yaml.",
+     .min_pos = 1,
+     .max_pos = 1,
+     .run = hsp_cmd_node_remove},
     {.name = "drain",
      .operands = "NODE",
      .summary = "move jobs off a node before it is taken away",

@@ -172,13 +172,23 @@ bool hsp_map_get_u64(const struct hsp_map *m, uint64_t key, uint32_t *ret_value)
     return get(m, key, NULL, ret_value);
 }
 
+static bool drop(struct hsp_map *m, struct hsp_map_entry *e)
+{
+    if (e != NULL) {
+        free(e->text);
+        e->text = NULL;
+        e->live = false;
+        m->n_live--;
+    }
+    return e != NULL;
+}
+
+bool hsp_map_remove(struct hsp_map *m, const char *key)
+{
+    return drop(m, find(m, hsp_hash_str(key), key));
+}
+
 bool hsp_map_remove_u64(struct hsp_map *m, uint64_t key)
 {
-    struct hsp_map_entry *e = find(m, key, NULL);
-    if (e == NULL) {
-        return false;
-    }
-    e->live = false;
-    m->n_live--;
-    return true;
+    return drop(m, find(m, key, NULL));
 }

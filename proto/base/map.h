@@ -40,6 +40,7 @@ bool hsp_map_get(const struct hsp_map *m, const char *key, uint32_t *ret_value);
 bool hsp_map_get_u64(const struct hsp_map *m, uint64_t key, uint32_t *ret_value);
 
 /* False when there was nothing to remove. */
+bool hsp_map_remove(struct hsp_map *m, const char *key);
 bool hsp_map_remove_u64(struct hsp_map *m, uint64_t key);
 
 #endif

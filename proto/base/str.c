@@ -189,7 +189,8 @@ bool hsp_parse_bytes(const char *s, uint64_t *ret)
 
 bool hsp_parse_ms(const char *s, uint64_t *ret)
 {
-    static const struct unit units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}};
+    static const struct unit units[] = {
+        {"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
     return parse_with_units(s, units, HSP_ARRAY_LEN(units), ret);
 }
 

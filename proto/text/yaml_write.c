@@ -109,6 +109,8 @@ void hsp_yaml_put_ms(struct hsp_buf *b, uint64_t v)
         hsp_buf_printf(b, "%llums", (unsigned long long)v);
     } else if (v % 60000 != 0) {
         hsp_buf_printf(b, "%llus", (unsigned long long)(v / 1000));
+    } else if (v % 86400000 == 0) {
+        hsp_buf_printf(b, "%llud", (unsigned long long)(v / 86400000));
     } else if (v % 3600000 != 0) {
         hsp_buf_printf(b, "%llum", (unsigned long long)(v / 60000));
     } else {

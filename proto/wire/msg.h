@@ -113,6 +113,7 @@
     X(SUSPEND, 116, query, "suspend")                      \
     X(TRACE_JOB, 117, tracejob, "trace-job")               \
     X(NODE_ALLOW, 125, nodeallow, "node-allow")            \
+    X(NODE_REMOVE, 126, nodename, "node-remove")           \
     X(REPLY, 200, reply, "reply") /* D>C */
 
 enum hsp_msg_type {
@@ -566,6 +567,7 @@ struct hsp_msg {
         struct hsp_m_scale scale;
         struct hsp_m_drain drain;
         struct hsp_m_nodeallow nodeallow;
+        struct hsp_m_nodename nodename;
         struct hsp_m_reply reply;
     } u;
 };

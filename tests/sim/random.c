@@ -70,7 +70,11 @@ static void admin_fault(struct sim *s, uint32_t node)
 {
     static char names[SIM_NODES][8];
     (void)snprintf(names[node], sizeof(names[node]), "n%u", node);
-    switch (sim_below(s, 11)) {
+    switch (sim_below(s, 12)) {
+    case 11:
+        note(s, "remove n", node, 0);
+        sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_REMOVE, .node = names[node]});
+        break;
     case 9:
     case 10: {
         bool on = sim_below(s, 2) == 0;
@@ -204,12 +208,15 @@ static void drain_writer(struct sim *s)
     }
 }
 
-static void allow_all(struct sim *s)
+/* Half of them when @some. */
+static void allow(struct sim *s, bool some)
 {
     static char names[SIM_NODES][8];
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         (void)snprintf(names[i], sizeof(names[i]), "n%u", i);
-        sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_ALLOW, .node = names[i]});
+        if (!some || sim_below(s, 2) == 0) {
+            sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_ALLOW, .node = names[i]});
+        }
     }
 }
 
@@ -239,7 +246,7 @@ static void call(struct sim *s, uint64_t num)
     } else if (num == CALL_FORGE) {
         sim_forge(s);
     } else if (num == CALL_ALLOW) {
-        allow_all(s);
+        allow(s, true);
     } else if (num > CALL_SUSPEND && num < CALL_RESUME) {
         suspend_job(s, (uint32_t)num % CALL_SUSPEND);
     } else if (num > CALL_SPOIL && num < CALL_SPOIL + CALL_SUSPEND) {
@@ -455,7 +462,7 @@ static void heal(struct sim *s)
         (void)snprintf(names[i], sizeof(names[i]), "n%u", i);
         sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_UNDRAIN, .node = names[i]});
     }
-    allow_all(s);
+    allow(s, false);
     for (uint32_t j = 1; j <= 2; j++) {
         sim_admin(s,
                   (struct hsp_admin_event){.verb = HSP_ADMIN_SCALE, .job = j, .min = 1, .max = 6});
@@ -487,6 +494,7 @@ static void run(struct sim *s, uint64_t seed, FILE *log)
     s->n_keep = sim_below(s, 8) != 0;
     s->copies = sim_below(s, 4) == 0 ? 3 : 2;
     s->ckpt_keep = 1 + (uint32_t)sim_below(s, 2);
+    s->d->cfg.forget_s = s->cfg.forget_s = sim_below(s, 2) * (1 + sim_below(s, 4));
     s->two_a_host = sim_below(s, 4) == 0;
     for (uint32_t i = 0; i < s->n_nodes; i++) {
         sim_push(s, sim_below(s, i == 0 ? 10 : 3000),
@@ -561,7 +569,7 @@ static void report(struct sim *s)
 /* What has happened in all sequences. */
 struct sums {
     uint64_t sequences, failures, events, commits, calm, suspends, resumes, checks, measured, moves;
-    uint64_t forged, fallbacks;
+    uint64_t forged, forgotten, fallbacks;
 };
 
 static void add(struct sums *sum, const struct sim *s)
@@ -572,6 +580,7 @@ static void add(struct sums *sum, const struct sim *s)
     sum->checks += s->checks.n_ended;
     sum->measured += s->checks.n_measured;
     sum->forged += s->forged;
+    sum->forgotten += s->forgotten;
     for (uint32_t j = 1; j <= SIM_JOBS; j++) {
         sum->commits += s->job[j].commits;
         sum->calm += s->job[j].was_calm;
@@ -586,18 +595,20 @@ static void add(struct sums *sum, const struct sim *s)
 static bool conclude(const struct sums *sum, uint64_t n)
 {
     bool tried = sum->suspends >= n / 4 && sum->resumes >= n / 4 && sum->checks >= n / 4 &&
-                 sum->measured >= n / 4 && sum->moves > 0 && sum->forged >= n && sum->fallbacks > 0;
+                 sum->measured >= n / 4 && sum->moves > 0 && sum->forged >= n &&
+                 sum->forgotten >= n / 100 && sum->fallbacks > 0;
     bool ok = sum->failures == 0 && (tried || n < 100);
     printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures, "
            "%llu jobs seen at rest, %llu suspended, %llu resumed, %llu times from an older "
            "checkpoint, %llu that write elsewhere, %llu checks of %llu nodes, %llu forged "
-           "messages%s\n",
+           "messages, %llu nodes forgotten%s\n",
            ok ? "ok" : "not ok", (unsigned long long)n, (unsigned long long)sum->events,
            (unsigned long long)sum->commits, (unsigned long long)sum->failures,
            (unsigned long long)sum->calm, (unsigned long long)sum->suspends,
            (unsigned long long)sum->resumes, (unsigned long long)sum->fallbacks,
            (unsigned long long)sum->moves, (unsigned long long)sum->checks,
            (unsigned long long)sum->measured, (unsigned long long)sum->forged,
+           (unsigned long long)sum->forgotten,
            tried || n < 100 ? "" : ": too few of them");
     return ok;
 }

@@ -157,6 +157,7 @@ struct sim_agent {
     uint64_t timer; /* of the TICK in the queue */
     bool leaving;
     bool dialing;                  /* its handshake waits for a coordinator that is stopped */
+    bool stranger;                 /* was forgotten once: what it tells of before is not believed */
     uint32_t heard_gen;            /* that the coordinator has heard */
     struct hsp_digest was, writes; /* what stands beside the segments, and is being written there */
     uint64_t written_ms;
@@ -272,7 +273,7 @@ struct sim {
     struct sim_job_truth job[SIM_JOBS + 1];
     struct sim_checks checks;
     bool two_a_host; /* nodes */
-    uint64_t forged, drawn;
+    uint64_t forged, forgotten, drawn;
     /* chaos */
     bool chaos;
     uint32_t permille;  /* chance of a fault at each message of a switch */

@@ -184,6 +184,10 @@ static void trace_fact(struct sim *s, const struct hsp_fact *f)
     if (strcmp(f->type, "node.dead") == 0 && silent) {
         silent_death(s, (uint32_t)(f->node[1] - '0'));
     }
+    if (strcmp(f->type, "node.forgotten") == 0 && f->node[0] == 'n') {
+        s->forgotten++;
+        s->agent[f->node[1] - '0'].stranger = true;
+    }
     if (strcmp(f->type, "admin.check") == 0) {
         sim_check_begun(s);
     }
@@ -305,14 +309,17 @@ void sim_d_step(struct sim *s, const struct hsp_event *ev)
 {
     struct hsp_actions acts;
     struct hsp_err err = {0};
+    struct hsp_event at = *ev;
+    at.unix_s = 1 + s->now / 1000;
     sim_check_before(s, ev);
-    if (hsp_cluster_step(s->d, ev, &acts, &err) != HSP_OK) {
+    if (hsp_cluster_step(s->d, &at, &acts, &err) != HSP_OK) {
         sim_fail(s, "coordinator: %s", err.msg);
         return;
     }
     hsp_cluster_check(s->d);
     sim_check_after(s, ev);
-    if (ev->type == HSP_EV_MSG && ev->u.msg->type == HSP_MSG_CHECKPOINTED) {
+    if (ev->type == HSP_EV_MSG && ev->u.msg->type == HSP_MSG_CHECKPOINTED &&
+        !s->agent[s->conn_node[ev->conn]].stranger) {
         sim_ckpt_told(s, ev->conn, ev->u.msg);
     }
     d_actions(s, &acts);

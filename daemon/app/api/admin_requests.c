@@ -83,6 +83,12 @@ static void node_allow(struct hsp_app *a, struct hsp_caller *cl, const struct hs
     hsp_app_admin(a, cl->conn, m->request, cl->name, &ev, NULL, NULL);
 }
 
+static void node_remove(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
+{
+    struct hsp_admin_event ev = {.verb = HSP_ADMIN_REMOVE, .node = m->u.nodename.name};
+    hsp_app_admin(a, cl->conn, m->request, cl->name, &ev, NULL, NULL);
+}
+
 static void node_check(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *msg)
 {
     const struct hsp_m_nodecheck *m = &msg->u.nodecheck;
@@ -138,6 +144,7 @@ void hsp_app_request(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
     case HSP_MSG_DRAIN: node_verb(a, cl, m, HSP_ADMIN_DRAIN); break;
     case HSP_MSG_UNDRAIN: node_verb(a, cl, m, HSP_ADMIN_UNDRAIN); break;
     case HSP_MSG_NODE_ALLOW: node_allow(a, cl, m); break;
+    case HSP_MSG_NODE_REMOVE: node_remove(a, cl, m); break;
     case HSP_MSG_NODE_CHECK: node_check(a, cl, m); break;
     case HSP_MSG_CKPT: ckpt(a, cl, m); break;
     case HSP_MSG_LOGS:

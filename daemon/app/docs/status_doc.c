@@ -366,7 +366,8 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
     }
     cJSON *nodes = cJSON_AddArrayToObject(o, "nodes");
     for (uint32_t i = 0; i < c->n_nodes; i++) {
-        if (only == NULL && (name[0] == '\0' || strcmp(c->nodes[i].name, name) == 0)) {
+        bool there = c->nodes[i].name[0] != '\0';
+        if (there && only == NULL && (name[0] == '\0' || strcmp(c->nodes[i].name, name) == 0)) {
             (void)cJSON_AddItemToArray(nodes, node_doc(a, &c->nodes[i]));
         }
     }

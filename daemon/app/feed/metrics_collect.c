@@ -21,8 +21,11 @@ void hsp_app_count_fact(struct hsp_app *a, struct hsp_app_job *j, const struct h
 {
     const struct hsp_cluster_node *n =
         f->node != NULL ? hsp_cluster_node_by_name(a->cluster, f->node) : NULL;
-    hsp_metrics_fact(&a->metrics, j != NULL ? &j->metrics : NULL,
-                     n != NULL ? (uint32_t)(n - a->cluster->nodes) : HSP_MAX_NODES, f,
+    uint32_t at = n != NULL ? (uint32_t)(n - a->cluster->nodes) : HSP_MAX_NODES;
+    if (n != NULL && n->incarnation == n->same_since && strcmp(f->type, "node.joined") == 0) {
+        a->metrics.suspects[at] = 0; /* its number may have been that of a node since forgotten */
+    }
+    hsp_metrics_fact(&a->metrics, j != NULL ? &j->metrics : NULL, at, f,
                      (double)hsp_app_unix_ms() * 1e-3);
 }
 
@@ -167,7 +170,9 @@ static void put_metrics(void *ctx, struct hsp_buf *out)
         out->failed = true;
     } else {
         for (uint32_t i = 0; i < c->n_nodes; i++) {
-            take_node(a, &s, i);
+            if (c->nodes[i].name[0] != '\0') {
+                take_node(a, &s, i);
+            }
         }
         for (uint32_t i = 0; i < c->n_jobs; i++) {
             take_job(a, &s, c->jobs[i]);

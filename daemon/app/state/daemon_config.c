@@ -101,6 +101,16 @@ static const struct hsp_cfg_field fields[] = {
      .min = 1000,
      .max = 3600000,
      .help = "a switch whose members are not ready after this has failed and is planned again"},
+    {.path = "forget_after",
+     .live = true,
+     .type = HSP_FIELD_MS,
+     .offset = AT(forget_after_ms),
+     .dflt = "7d",
+     .min = 0,
+     .max = 315360000000.0,
+     .help =
+         "a node that has gone is forgotten after this, unless it is drained or allowed to keep "
+         "copies, or a\n# job needs it; 0s: never"},
     {.path = "max_nodes",
      .type = HSP_FIELD_U32,
      .offset = AT(max_nodes),

@@ -10,7 +10,7 @@
 #include "proto/base/err.h"
 #include "proto/text/layers.h"
 
-#define HSP_DAEMON_KEYS 16
+#define HSP_DAEMON_KEYS 17
 
 /* How executors of different hosts talk to each other. */
 enum hsp_data_plane { HSP_DATA_TLS, HSP_DATA_CLEAR };
@@ -25,6 +25,7 @@ struct hsp_daemon_config {
     const char *worker_key, *admin_key; /* files of TLS-PSK keys; absent: loopback only */
     uint64_t heartbeat_ms;              /* agents beat at this rate */
     uint64_t failure_detection_ms;      /* a silent agent is dead after this */
+    uint64_t forget_after_ms;           /* a node that has gone is forgotten, 0: never */
     uint64_t prepare_ms;                /* a switch that is not ready by then has failed */
     int data_plane;                     /* enum hsp_data_plane */
     struct hsp_strs trusted_network;    /* as written */

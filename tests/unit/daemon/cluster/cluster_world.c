@@ -68,6 +68,7 @@ void cw_step(struct cw_world *w, struct hsp_event ev)
 {
     struct hsp_err err = {0};
     ev.now_ms = w->now;
+    ev.unix_s = w->unix_s;
     if (ev.type == HSP_EV_MSG && ev.u.msg->type == HSP_MSG_HELLO) {
         ev.random = cw_secret(w->c->next_incarnation);
     }

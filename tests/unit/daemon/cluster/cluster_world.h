@@ -17,6 +17,7 @@ struct cw_row {
 struct cw_world {
     struct hsp_cluster *c;
     hsp_msec now;
+    uint64_t unix_s;      /* 0: not known */
     struct hsp_actions a; /* of the last step */
     struct cw_row rows[CW_ROWS];
     uint32_t n_rows;

@@ -152,6 +152,7 @@ static void durations(void **state)
     assert_true(hsp_parse_ms("0.25s", &v) && v == 250);
     assert_true(hsp_parse_ms("2m", &v) && v == 120000);
     assert_true(hsp_parse_ms("1h", &v) && v == 3600000);
+    assert_true(hsp_parse_ms("7d", &v) && v == 604800000);
     static const char *const bad[] = {"", "3", "s", "3 s", "-3s", "3sec", "1e3s"};
     for (size_t k = 0; k < HSP_ARRAY_LEN(bad); k++) {
         assert_false(hsp_parse_ms(bad[k], &v));
