@@ -93,6 +93,7 @@
     X(DEVICE_HEALTH, 34, health, "device-health")          \
     X(TRACE, 35, trace, "trace")    /* D>A>E */            \
     X(TRACED, 36, traced, "traced") /* E>A>D */            \
+    X(STATE_DAMAGED, 37, damaged, "state-damaged")         \
     X(CKPT_REFUSED, 42, refused, "ckpt-refused")           \
     X(SUBMIT, 100, submit, "submit") /* C>D ... */         \
     X(PLAN, 101, submit, "plan")                           \
@@ -222,6 +223,17 @@ struct hsp_m_holding {
     uint64_t plan;
     uint32_t rank, owner;
     uint64_t version;
+};
+
+/* By the executor or the agent that has found it: a piece of sealed state that is not what was
+ * sealed. It is deleted, and was never given to anybody. */
+struct hsp_m_damaged {
+    uint32_t job, device;
+    uint64_t plan;
+    uint32_t rank, owner;
+    uint64_t version; /* UINT64_MAX: not known */
+    bool live;        /* it went bad while the job ran, in the hands of this device */
+    const char *part; /* tensor, kind and box of the first part that is damaged, or "the head" */
 };
 
 struct hsp_m_run { /* what a device does for a job, as its agent knows */
@@ -559,6 +571,7 @@ struct hsp_msg {
         struct hsp_m_jobfail jobfail;
         struct hsp_m_trace trace;
         struct hsp_m_traced traced;
+        struct hsp_m_damaged damaged;
         struct hsp_m_leave leave;
         struct hsp_m_submit submit;
         struct hsp_m_query query;

@@ -267,6 +267,14 @@ static const struct hsp_wire_field f_traced[] = {U32(traced, job),
                                                  U32MAX(traced, number, UINT16_MAX),
                                                  F64(traced, offset_us),
                                                  F64(traced, error_us)};
+static const struct hsp_wire_field f_damaged[] = {U32(damaged, job),
+                                                  U32MAX(damaged, device, HSP_NODE_DEVICES - 1),
+                                                  U64(damaged, plan),
+                                                  U32MAX(damaged, rank, HSP_MSG_RANKS),
+                                                  U32MAX(damaged, owner, HSP_MSG_RANKS),
+                                                  U64(damaged, version),
+                                                  BOOL(damaged, live),
+                                                  STR(damaged, part, HSP_TEXT_MAX)};
 static const struct hsp_wire_field f_leave[] = {STR(leave, reason, HSP_TEXT_MAX),
                                                 U32(leave, deadline_ms)};
 static const struct hsp_wire_field f_file[] = {STR(file, name, HSP_PATH_MAX),
