@@ -24,6 +24,7 @@
 #include "worker/agent/agent_impl.h"
 #include "worker/agent/agent_link.h"
 #include "worker/agent/agent_seal.h"
+#include "worker/agent/damage.h"
 #include "worker/agent/devices.h"
 #include "worker/agent/leave.h"
 #include "worker/agent/relay.h"
@@ -202,6 +203,7 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     hsp_ai_log(a, 5, "welcome: term %llu%s", (unsigned long long)w->term,
                news ? ", a new incarnation" : "");
     hsp_ai_steps_again(a);
+    hsp_ai_damaged_again(a);
 }
 
 /* hspmdd was told other times. False: nothing new, or of another connection. */
@@ -293,6 +295,15 @@ static void exec_exit(struct hsp_agent *a, uint32_t device, const char *why)
     }
 }
 
+static void start(struct hsp_agent *a)
+{
+    for (uint32_t i = 0; i < a->cfg.n_damaged; i++) {
+        hsp_ai_damaged(a, a->cfg.damaged[i].device, &a->cfg.damaged[i]);
+    }
+    a->cfg.n_damaged = 0;
+    a->cfg.damaged = NULL;
+}
+
 /* ---- time ---- */
 
 static void executors_tick(struct hsp_agent *a)
@@ -355,7 +366,7 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
     a->n_actions = 0;
     hsp_arena_reset(a->arena);
     switch (ev->type) {
-    case HSP_AEV_START: break; /* the tick below spawns and connects */
+    case HSP_AEV_START: start(a); break; /* the tick below spawns and connects */
     case HSP_AEV_CONN_UP:
         if (a->link == HSP_LINK_CONNECTING) {
             a->link = HSP_LINK_SCANNING;

@@ -56,6 +56,9 @@ struct hsp_agent_config {
         devices; /* profiles; up and address are ignored, index is set by position; health LOST, with
                      why: it cannot be used, from the start */
     const struct hsp_m_path *paths; /* between devices */
+    uint32_t n_damaged;
+    const struct hsp_m_damaged *damaged; /* state of theirs that was damaged, and is deleted;
+                                            borrowed until START */
     double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
     uint32_t heartbeat_ms, dead_ms; /* until a WELCOME says otherwise */
     uint32_t seal_ms;               /* an executor that does not answer SEAL by then is killed */

@@ -12,6 +12,10 @@
 
 enum { HSP_UPLINK_OUT, HSP_UPLINK_BACK }; /* to hspmdd, from it */
 
+/* Reports of damaged state that wait for a connection: pieces that a node loses at once are few. */
+#define HSP_AGENT_UNTOLD 64u
+#define HSP_AGENT_PART   255u /* bytes of the part that is damaged, cut */
+
 struct hsp_agent_uplink { /* uplink.c */
     bool known;           /* the figures below are of this incarnation */
     struct hsp_m_uplink figures;
@@ -73,6 +77,11 @@ struct hsp_agent {
         struct hsp_m_step step; /* without compute_s */
     } * steps;
     uint32_t n_steps, next_step;
+    uint32_t n_untold;
+    struct hsp_agent_damaged {
+        struct hsp_m_damaged m;
+        char part[HSP_AGENT_PART + 1];
+    } untold[HSP_AGENT_UNTOLD]; /* damage.c */
     struct hsp_arena *arena;
     size_t cap_actions;
     uint32_t n_actions;

@@ -4,6 +4,7 @@ worker_agent_libagent_a_SOURCES = \
   worker/agent/agent_link.c worker/agent/agent_link.h \
   worker/agent/agent_actions.c worker/agent/agent_actions.h \
   worker/agent/agent_impl.h \
+  worker/agent/damage.c worker/agent/damage.h \
   worker/agent/devices.c worker/agent/devices.h \
   worker/agent/gpu_health.c worker/agent/gpu_health.h \
   worker/agent/leave.c worker/agent/leave.h \

@@ -9,6 +9,7 @@
 #include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_impl.h"
 #include "worker/agent/agent_seal.h"
+#include "worker/agent/damage.h"
 #include "worker/agent/uplink.h"
 
 static bool idle(const struct hsp_agent_device *d)
@@ -361,6 +362,7 @@ void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg 
     switch ((enum hsp_msg_type)m->type) {
     case HSP_MSG_EXECUTOR_UP: come_up(a, device, m); break;
     case HSP_MSG_HEARTBEAT: break;
+    case HSP_MSG_STATE_DAMAGED: hsp_ai_damaged(a, device, &m->u.damaged); break;
     case HSP_MSG_SEALED: exec_sealed(a, device, m); break;
     case HSP_MSG_STOPPED:
     case HSP_MSG_RELEASED: exec_stopped(a, device, m); break;

@@ -124,7 +124,7 @@ static enum hsp_status open_folder(struct hsp_agent_setup *u, struct hsp_err *er
         return hsp_err_set(err, HSP_EEXIST, 0, "another agent of node %s runs here (%s is locked)",
                            u->node, lock);
     }
-    return hsp_segname_tidy(u->dir, err);
+    return hsp_segname_tidy(u->dir, &u->damaged, &u->machine.n_damaged, err);
 }
 
 /* Without it the node is a new one to hspmdd, and its segments are not. */
@@ -528,6 +528,7 @@ enum hsp_status hsp_agent_setup_prepare(struct hsp_agent_setup *u, struct hsp_lo
     enum hsp_status st = hsp_agent_setup_check(u, err);
     if (st == HSP_OK) {
         st = open_folder(u, err);
+        u->machine.damaged = u->damaged;
     }
     if (st == HSP_OK) {
         know_again(u, log);
@@ -553,6 +554,7 @@ enum hsp_status hsp_agent_setup_prepare(struct hsp_agent_setup *u, struct hsp_lo
 void hsp_agent_setup_close(struct hsp_agent_setup *u)
 {
     u->gpus = hsp_gpuwatch_close(u->gpus);
+    free(u->damaged);
     if (u->lock_fd >= 0) {
         (void)close(u->lock_fd);
     }

@@ -58,6 +58,7 @@ struct hsp_agent_setup {
     struct hsp_m_path path[HSP_NODE_PATHS];
     struct hsp_probe_path measured[HSP_NODE_PATHS]; /* between GPUs by their numbers */
     uint32_t n_measured;
+    struct hsp_m_damaged *damaged; /* owned: state that was damaged, and is deleted */
     struct hsp_agent_config machine;
 };
 

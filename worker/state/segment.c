@@ -31,6 +31,7 @@
 #define SEG_FORMAT 1U
 #define SEG_SEALED 0x9d5e1ed0c0dec0deULL
 #define SEG_ALIGN  4096
+#define SEAL_LOOKS 4 /* a writer opens the same seal once a step */
 
 struct seg_head {
     uint64_t magic;
@@ -305,22 +306,57 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
     return HSP_OK;
 }
 
+static bool sizes_fit(const struct seg_head *h, size_t bytes)
+{
+    struct seg_head want;
+    memcpy(&want, h, sizeof(want)); /* with its padding */
+    return h->n_rows <= HSP_SEGMENT_MAX_ROWS && plan_file(&want, h->n_rows, h->area_bytes) &&
+           memcmp(&want, h, sizeof(want)) == 0 && h->file_bytes == bytes;
+}
+
+/* The words that name a format may be damaged like all others: with ours in their place, the head
+ * and the table then fit their hash. */
+static bool fits_our_format(const struct hsp_state_segment *s)
+{
+    struct seg_head h;
+    memcpy(&h, s->head, sizeof(h));
+    h.magic = SEG_MAGIC;
+    h.format = SEG_FORMAT;
+    return sizes_fit(&h, s->bytes) &&
+           table_hash(&h, (const struct hsp_segment_row *)(const void *)(s->map + h.rows_at)) ==
+               h.table_hash;
+}
+
+/* A writer may be at work. What does not fit, and was the same before and behind the look, is
+ * damaged; what changes so often is open. */
+static bool seal_damaged(const struct hsp_state_segment *s)
+{
+    for (int look = 0; look < SEAL_LOOKS; look++) {
+        uint64_t sealed = atomic_load_explicit(&s->seal->sealed, memory_order_acquire);
+        uint64_t version = s->seal->version, check = s->seal->check;
+        if (sealed != SEG_SEALED || (check == seal_check(s) && version != HSP_NO_VERSION)) {
+            return false;
+        }
+        atomic_thread_fence(memory_order_acquire); /* what was read is not read later */
+        if (atomic_load_explicit(&s->seal->sealed, memory_order_relaxed) == sealed &&
+            s->seal->version == version && s->seal->check == check) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* All that can be known without reading the contents. */
 static enum hsp_status check_file(struct hsp_state_segment *s, const char *path,
                                   struct hsp_err *err)
 {
     const struct seg_head *h = s->head;
-    struct seg_head want;
-    memcpy(&want, h, sizeof(want)); /* with its padding */
-    if (h->magic != SEG_MAGIC) {
-        return hsp_err_set(err, HSP_EDIGEST, 0, "%s is not a state segment", path);
+    if (h->magic != SEG_MAGIC || h->format != SEG_FORMAT) {
+        return fits_our_format(s) ? hsp_err_set(err, HSP_EDIGEST, 0, "%s: damaged head", path)
+                                  : hsp_err_set(err, HSP_EVERSION, 0, "%s: format %u, we write %u",
+                                                path, h->format, SEG_FORMAT);
     }
-    if (h->format != SEG_FORMAT) {
-        return hsp_err_set(err, HSP_EVERSION, 0, "%s: format %u, we write %u", path, h->format,
-                           SEG_FORMAT);
-    }
-    if (h->n_rows > HSP_SEGMENT_MAX_ROWS || !plan_file(&want, h->n_rows, h->area_bytes) ||
-        memcmp(&want, h, sizeof(want)) != 0 || h->file_bytes != s->bytes) {
+    if (!sizes_fit(h, s->bytes)) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "%s: sizes do not fit together", path);
     }
     point_to_parts(s);
@@ -332,11 +368,7 @@ static enum hsp_status check_file(struct hsp_state_segment *s, const char *path,
         (void)hsp_err_wrap(err, "%s", path);
         return st == HSP_ENOMEM ? st : HSP_EDIGEST;
     }
-    if (atomic_load_explicit(&s->seal->sealed, memory_order_acquire) == SEG_SEALED &&
-        (s->seal->check != seal_check(s) || s->seal->version == HSP_NO_VERSION)) {
-        return hsp_err_set(err, HSP_EDIGEST, 0, "%s: damaged seal", path);
-    }
-    return HSP_OK;
+    return seal_damaged(s) ? hsp_err_set(err, HSP_EDIGEST, 0, "%s: damaged seal", path) : HSP_OK;
 }
 
 enum hsp_status hsp_segment_open_path(const char *path, bool writable,

@@ -36,6 +36,9 @@ static enum hsp_status read_info(const char *path, struct hsp_segment_info *i, s
     struct stat sb;
     i->version = HSP_NO_VERSION;
     i->status = hsp_segment_open_path(path, false, &s, &why);
+    if (i->status == HSP_EDIGEST) {
+        (void)hsp_segment_key_parse(i->file, &i->key); /* else nobody knows whose it was */
+    }
     if (i->status != HSP_OK) {
         return i->status == HSP_ENOMEM ? hsp_err_set(err, HSP_ENOMEM, 0, "%s", why.msg) : HSP_OK;
     }

@@ -10,7 +10,8 @@
 /* One file of a scan. */
 struct hsp_segment_info {
     char file[256];
-    enum hsp_status status; /* HSP_OK, or why it cannot be used; then only file is set */
+    enum hsp_status status; /* HSP_OK, or why it cannot be used; then only file is set, and of a
+                               damaged one (HSP_EDIGEST) the key that its name tells, job "" none */
     struct hsp_segment_key key;
     struct hsp_digest plan;
     uint64_t version; /* HSP_NO_VERSION: unsealed */

@@ -59,3 +59,63 @@ enum hsp_status hsp_segment_paths(const char *dir, const struct hsp_segment_key 
     }
     return HSP_OK;
 }
+
+/* Cuts "+LETTER" and a number off the end of @text. */
+static bool cut_number(char *text, char letter, uint64_t *ret)
+{
+    char *last = strrchr(text, '+');
+    if (last == NULL || last[1] != letter || !hsp_parse_u64(last + 2, ret)) {
+        return false;
+    }
+    *last = '\0';
+    return true;
+}
+
+/* Cuts "+NODE+INDEX" off the end of @text, as NODE/INDEX. */
+static bool cut_device(char *text, char ret[80])
+{
+    char *index = strrchr(text, '+'), *node;
+    if (index == NULL) {
+        return false;
+    }
+    *index = '\0';
+    node = strrchr(text, '+');
+    if (node == NULL || snprintf(ret, 80, "%s/%s", node + 1, index + 1) >= 80) {
+        return false;
+    }
+    *node = '\0';
+    return true;
+}
+
+bool hsp_segment_key_parse(const char *file, struct hsp_segment_key *ret)
+{
+    char text[NAME_MAX + 1], path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
+    struct hsp_segment_key k = {0}, normal;
+    size_t n = strlen(file);
+    uint64_t slot;
+    if (n > NAME_MAX || n < 4 || strcmp(file + n - 4, ".seg") != 0) {
+        return false;
+    }
+    memcpy(text, file, n - 4);
+    text[n - 4] = '\0';
+    bool ok = cut_number(text, 's', &slot) && slot <= UINT32_MAX &&
+              cut_number(text, 'e', &k.epoch) && cut_device(text, k.device);
+    char *of = ok ? strrchr(text, '+') : NULL;
+    if (of != NULL && strcmp(of, "+of") == 0) {
+        *of = '\0';
+        memcpy(k.owner, k.device, sizeof(k.owner));
+        ok = cut_device(text, k.device);
+    }
+    ok = ok && strlen(text) < sizeof(k.job);
+    if (ok) {
+        memcpy(k.job, text, strlen(text));
+        k.slot = (uint32_t)slot;
+    }
+    /* What is not written in this very way is another's. */
+    if (!ok || hsp_segment_normal_key(&k, &normal, NULL) != HSP_OK ||
+        hsp_segment_paths(".", &normal, path, tmp, NULL) != HSP_OK || strcmp(path + 2, file) != 0) {
+        return false;
+    }
+    *ret = normal;
+    return true;
+}

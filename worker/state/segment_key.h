@@ -8,6 +8,7 @@
  */
 #ifndef HSP_SEGMENT_KEY_H
 #define HSP_SEGMENT_KEY_H
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "proto/base/err.h"
@@ -31,5 +32,8 @@ enum hsp_status hsp_segment_normal_key(const struct hsp_segment_key *key,
 enum hsp_status hsp_segment_paths(const char *dir, const struct hsp_segment_key *key,
                                   char ret_path[HSP_SEGMENT_PATH], char ret_tmp[HSP_SEGMENT_PATH],
                                   struct hsp_err *err);
+/* The key whose file is called @file ("tiny+a+0+e3+s1.seg"), for a segment that does not say it any
+ * more. False: no key has this file; *ret untouched. */
+bool hsp_segment_key_parse(const char *file, struct hsp_segment_key *ret);
 
 #endif

@@ -109,17 +109,37 @@ static bool device_has_state(const struct hsp_segment_info *info, size_t n,
     return false;
 }
 
-enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_err *err)
+/* Nobody will seal or read it: it is unsealed, or damaged. */
+static bool of_no_use(const struct hsp_segment_info *i)
+{
+    return i->status == HSP_EDIGEST || (i->status == HSP_OK && i->version == HSP_NO_VERSION);
+}
+
+enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, uint32_t *ret_n,
+                                 struct hsp_err *err)
 {
     struct hsp_segment_info *info = NULL;
     size_t n = 0;
+    uint32_t m = 0;
     enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
+    struct hsp_m_damaged *damaged = st == HSP_OK ? calloc(n + 1, sizeof *damaged) : NULL;
+    if (st == HSP_OK && damaged == NULL) {
+        st = hsp_err_nomem(err, "%zu segments", n);
+    }
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         struct hsp_segname name;
         char notes[PATH_MAX];
-        if (info[i].status != HSP_OK || info[i].version != HSP_NO_VERSION ||
-            !hsp_segname_parse(&info[i].key, &name)) {
+        if (!of_no_use(&info[i]) || !hsp_segname_parse(&info[i].key, &name)) {
             continue;
+        }
+        if (info[i].status == HSP_EDIGEST) {
+            damaged[m++] = (struct hsp_m_damaged){.job = name.job,
+                                                  .device = name.device,
+                                                  .plan = name.plan,
+                                                  .rank = name.rank,
+                                                  .owner = name.owner,
+                                                  .version = HSP_NO_VERSION,
+                                                  .part = "the head"};
         }
         st = hsp_segment_remove(dir, &info[i].key, err);
         hsp_segname_notes(dir, name.job, name.device, notes);
@@ -129,7 +149,13 @@ enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_err *err)
         }
     }
     free(info);
-    return st;
+    if (st != HSP_OK) {
+        free(damaged);
+        return st;
+    }
+    *ret = damaged;
+    *ret_n = m;
+    return HSP_OK;
 }
 
 void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX])
@@ -149,7 +175,8 @@ enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t devi
     }
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         struct hsp_segname name;
-        if (info[i].status != HSP_OK || !hsp_segname_parse(&info[i].key, &name) ||
+        bool damaged = info[i].status == HSP_EDIGEST;
+        if ((info[i].status != HSP_OK && !damaged) || !hsp_segname_parse(&info[i].key, &name) ||
             name.job != job || name.device != device) {
             continue;
         }

@@ -25,13 +25,15 @@ bool hsp_segname_parse(const struct hsp_segment_key *key, struct hsp_segname *re
 enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, uint32_t *ret_n,
                                  struct hsp_err *err);
 /* For an agent that begins, before it has executors: deletes the segments that nobody will seal any
- * more, because whoever wrote them died with the agent before. HSP_EIO; HSP_ENOMEM: deletes
- * none. */
-enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_err *err);
+ * more, because whoever wrote them died with the agent before, and those whose head is damaged,
+ * which nobody can read. *ret lists the damaged ones; free(). HSP_EIO; HSP_ENOMEM: deletes none. */
+enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, uint32_t *ret_n,
+                                 struct hsp_err *err);
 /* The file in which a device notes the metrics of a job's steps (step_log.h). */
 void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX]);
-/* Deletes the segments of (job, device) but those of layout @keep_plan (0: all); when none is left,
- * its notes too: it has no part in the job any more. HSP_EIO; HSP_ENOMEM: deletes none. */
+/* Deletes the segments of (job, device) but those of layout @keep_plan (0: all), those whose head is
+ * damaged by their names; when none is left, its notes too: it has no part in the job any more.
+ * HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t device,
                                     uint64_t keep_plan, struct hsp_err *err);
 

@@ -139,7 +139,11 @@ static enum hsp_status holdings(void *ctx, struct hsp_buf *out, struct hsp_err *
 
 static enum hsp_status tidy(const char *dir, struct hsp_err *err)
 {
-    return hsp_segname_tidy(dir, err);
+    struct hsp_m_damaged *damaged = NULL;
+    uint32_t n = 0;
+    enum hsp_status st = hsp_segname_tidy(dir, &damaged, &n, err);
+    free(damaged);
+    return st;
 }
 
 static enum hsp_status discard(const char *dir, struct hsp_err *err)

@@ -134,6 +134,60 @@ static void a_stop_is_answered_behind_a_lost_peer(void **state)
 }
 
 /* Epochs are numbered per job: what the executor still says of the job before is not of this one. */
+/* What is damaged is told once, under the device that found it; without a connection, when there is one. */
+static void damage_is_told(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_msg m = {.type = HSP_MSG_STATE_DAMAGED,
+                        .u.damaged = {.job = 4, .device = 7, .plan = 3, .version = 9}};
+    aw_begin(&w);
+    m.u.damaged.part = "one";
+    aw_from_exec(&w, 1, m); /* not yet connected */
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STATE_DAMAGED));
+    aw_link_up(&w, 1, 1);
+    const struct hsp_msg *told = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STATE_DAMAGED);
+    assert_true(told->u.damaged.device == 1 && told->u.damaged.version == 9);
+    assert_string_equal(told->u.damaged.part, "one");
+    m.u.damaged.part = "two";
+    aw_from_exec(&w, 0, m);
+    told = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STATE_DAMAGED);
+    assert_true(told->u.damaged.device == 0 && told->u.damaged.plan == 3);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    for (uint32_t i = 0; i < 2 * 64; i++) { /* HSP_AGENT_UNTOLD */
+        aw_from_exec(&w, 0, m);
+    }
+    w.now += 50;
+    aw_tick(&w);
+    aw_link_up(&w, 1, 1);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w.acts.n; i++) {
+        n += w.acts.item[i].type == HSP_AACT_SEND &&
+             w.acts.item[i].msg->type == HSP_MSG_STATE_DAMAGED;
+    }
+    assert_int_equal(n, 64);
+    hsp_agent_free(w.a);
+}
+
+/* What the agent itself has found before it began. */
+static void damage_found_at_the_start_is_told(void **state)
+{
+    (void)state;
+    struct hsp_agent_config cfg;
+    const struct hsp_m_damaged found = {.job = 4, .device = 3, .version = 9, .part = "the head"};
+    hsp_agent_defaults(&cfg);
+    cfg.node = "n1";
+    cfg.n_damaged = 1;
+    cfg.damaged = &found;
+    struct aw_world w = {.a = hsp_agent_new(&cfg), .now = 100};
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_START});
+    aw_link_up(&w, 1, 1);
+    const struct hsp_msg *told = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STATE_DAMAGED);
+    assert_true(told->u.damaged.job == 4 && told->u.damaged.device == 3);
+    assert_string_equal(told->u.damaged.part, "the head");
+    hsp_agent_free(w.a);
+}
+
 static void jobs_do_not_mix(void **state)
 {
     (void)state;
@@ -352,6 +406,8 @@ HSP_TEST_FILE(agent_test)
         cmocka_unit_test(seal_waits),
         cmocka_unit_test(stop_and_release),
         cmocka_unit_test(a_stop_is_answered_behind_a_lost_peer),
+        cmocka_unit_test(damage_is_told),
+        cmocka_unit_test(damage_found_at_the_start_is_told),
         cmocka_unit_test(jobs_do_not_mix),
         cmocka_unit_test(leaves),
         cmocka_unit_test(leaves_alone),

@@ -125,14 +125,29 @@ static void without_memory_to_look_nothing_is_told(void **state)
     assert_true(n_scanned == 0 && s->ending && s->rc == 1);
 }
 
-/* It would stay for ever: nobody is told of it, so nobody says that it is not needed. */
-static void what_a_dead_agent_has_not_sealed_goes(void **state)
+/* Of device @device in layout @plan: a byte of the head, or of the words that name the format. */
+static void spoil(const char *dir, uint32_t device, uint64_t plan, long at, int byte)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/job-1+%u+0+e%u+s0.seg", dir, device, (unsigned)plan);
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
+    assert_int_equal(fputc(byte, f), byte);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* It would stay for ever: nobody is told of it, so nobody says that it is not needed. So would one that nobody can read;
+ * one of another format may be another's. */
+static void what_is_of_no_use_goes(void **state)
 {
     struct hsp_agent_shell *s = *state;
     struct hsp_segment_info *info = NULL;
+    struct hsp_m_damaged *damaged = NULL;
     struct hsp_err err = {0};
     char notes[2][PATH_MAX];
     size_t n = 0;
+    uint32_t n_damaged = 0;
     leave(s->dir, 0, 2, true);
     leave(s->dir, 0, 3, false);
     leave(s->dir, 1, 3, false);
@@ -140,11 +155,26 @@ static void what_a_dead_agent_has_not_sealed_goes(void **state)
         leave_notes(s->dir, d);
         hsp_segname_notes(s->dir, 1, d, notes[d]);
     }
-    assert_ok(hsp_segname_tidy(s->dir, &err), &err);
+    leave(s->dir, 0, 5, true);
+    spoil(s->dir, 0, 5, 0, 'X'); /* of the magic */
+    leave(s->dir, 2, 6, true);
+    spoil(s->dir, 2, 6, 8, 9); /* the format, and more than that is different */
+    spoil(s->dir, 2, 6, 100, 9);
+    assert_ok(hsp_segname_tidy(s->dir, &damaged, &n_damaged, &err), &err);
     assert_ok(hsp_segment_scan(s->dir, &info, &n, &err), &err);
-    assert_true(n == 1 && info[0].version == 4);
+    assert_true(n == 2 && info[0].version == 4 && info[1].status == HSP_EVERSION);
     free(info);
     assert_true(access(notes[0], F_OK) == 0 && access(notes[1], F_OK) != 0);
+    assert_int_equal(n_damaged, 1);
+    assert_true(damaged[0].job == 1 && damaged[0].device == 0 && damaged[0].plan == 5);
+    assert_true(damaged[0].version == HSP_NO_VERSION);
+    free(damaged);
+    leave(s->dir, 0, 7, true);
+    spoil(s->dir, 0, 7, 16, 'X');
+    assert_ok(hsp_segname_discard(s->dir, 1, 0, 0, &err), &err);
+    assert_ok(hsp_segment_scan(s->dir, &info, &n, &err), &err);
+    assert_int_equal(n, 1); /* the other device's */
+    free(info);
 }
 
 HSP_TEST_FILE(agent_disk_test)
@@ -153,7 +183,7 @@ HSP_TEST_FILE(agent_disk_test)
         cmocka_unit_test_setup_teardown(what_is_there_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_read_counts_for_nothing, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(what_a_dead_agent_has_not_sealed_goes, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_of_no_use_goes, setup, teardown),
         cmocka_unit_test_setup_teardown(without_memory_to_look_nothing_is_told, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

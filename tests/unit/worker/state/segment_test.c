@@ -9,6 +9,7 @@
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/segment.h"
 #include "worker/state/segment_dir.h"
+#include "worker/state/segment_verify.h"
 #include "worker/state/shards.h"
 
 #define N_ROWS 3
@@ -327,6 +328,123 @@ static void killed_writers_leave_whole_versions(void **state)
     assert_true(unsealed > 0); /* else the test did not kill in the middle of a write */
 }
 
+/* Who scans while a writer seals sees versions or none, never damage: what is damaged is deleted. */
+static void a_writer_at_work_is_no_damage(void **state)
+{
+    struct hsp_segment_key k = key_of(8, 0);
+    struct hsp_state_segment *s = create(*state, &k);
+    struct hsp_err err = {0};
+    int sealed = 0;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    for (uint64_t v = 0; pid == 0; v++) { /* contents do not matter to the seal */
+        uint64_t hash[N_ROWS] = {v, 3 * v, 5 * v};
+        hsp_segment_unseal(s);
+        hsp_segment_seal_known(s, v, hash);
+    }
+    for (int i = 0; i < 3000 || sealed < 100; i++) {
+        struct hsp_state_segment *seen;
+        enum hsp_status st = hsp_segment_open(*state, &k, false, &seen, &err);
+        if (st != HSP_OK) {
+            (void)kill(pid, SIGKILL);
+            assert_ok(st, &err);
+        }
+        sealed += hsp_segment_version(seen) != HSP_NO_VERSION;
+        (void)hsp_segment_close(seen);
+    }
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    (void)hsp_segment_close(s);
+}
+
+static void a_name_says_whose_it_is(void **state)
+{
+    (void)state;
+    static const char *const others[] = {"",
+                                         ".seg",
+                                         "agent.lock",
+                                         "job-4+0+2+e7+s1.tmp",
+                                         "job-4+0+2+e7+s1",
+                                         "job-4+0+2+e07+s1.seg",
+                                         "job-4+0+e7+s1.seg",
+                                         "job-4+0+2+of+e7+s1.seg",
+                                         "job-4+0+2+e7+s4294967296.seg",
+                                         "job-4+0+2+f7+s1.seg",
+                                         "JOB 4+0+2+e7+s1.seg"};
+    struct hsp_segment_key k = {.epoch = 1}, back;
+    char path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
+    struct hsp_err err = {0};
+    (void)snprintf(k.job, sizeof(k.job), "%s", "gpt-2.small");
+    for (int owned = 0; owned < 2; owned++) {
+        (void)snprintf(k.device, sizeof(k.device), "%s", "node-1/0");
+        (void)snprintf(k.owner, sizeof(k.owner), "%s", owned ? "node-2/13" : "");
+        for (k.epoch = 1; k.epoch != 0; k.epoch *= 1 << 16) {
+            k.slot = (uint32_t)(k.epoch % 7);
+            assert_ok(hsp_segment_paths("/d", &k, path, tmp, &err), &err);
+            assert_true(hsp_segment_key_parse(path + 3, &back));
+            assert_memory_equal(&k, &back, sizeof(k));
+        }
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        assert_false(hsp_segment_key_parse(others[i], &back));
+    }
+}
+
+/* Rows of many slabs and of one, by several threads: exactly those are found in which a bit is wrong. */
+static void damaged_rows_are_found(void **state)
+{
+    enum { LARGE = 3 * 1024 * 1024, ROWS = 4 };
+    struct hsp_segment_key k = key_of(9, 0);
+    struct hsp_segment_row rows[ROWS];
+    struct hsp_verify_row what[ROWS];
+    struct hsp_state_segment *s;
+    struct hsp_err err = {0};
+    size_t n;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        int64_t count = i == 2 ? 0 : i == 1 ? 5 : LARGE;
+        rows[i] = (struct hsp_segment_row){.tensor = i,
+                                           .dtype = HSP_F32,
+                                           .full = {LARGE, 2},
+                                           .box = {.rank = 2, .hi = {count, 1}},
+                                           .offset = (int64_t)i * LARGE * 4};
+        what[i] = (struct hsp_verify_row){.row = i};
+    }
+    assert_ok(hsp_segment_create(*state, &k, plan, rows, ROWS, (int64_t)ROWS * LARGE * 4, &s, &err),
+              &err);
+    fill(s, 3);
+    hsp_segment_seal(s, 3);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        what[i].seg = s;
+    }
+    assert_ok(hsp_verify_rows(what, ROWS, &n, &err), &err);
+    assert_int_equal(n, 0);
+    assert_ok(hsp_verify_rows(what, 0, &n, &err), &err);
+    assert_int_equal(n, 0);
+    uint8_t *area = hsp_segment_area(s);
+    for (uint64_t round = 0; round < 6; round++) {
+        uint32_t bad = (uint32_t[]){0, 1, 3}[round % 3];
+        int64_t bytes = hsp_box_count(&rows[bad].box) * 4;
+        uint8_t *at = area + rows[bad].offset + hsp_test_range("bad", round, 0, bytes - 1);
+        struct hsp_verify *v;
+        *at ^= 16;
+        assert_ok(hsp_verify_begin(what, ROWS, (unsigned)round, &v, &err), &err);
+        hsp_verify_end(v, &n);
+        assert_null(hsp_verify_free(v));
+        assert_int_equal(n, 1);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            assert_true(what[i].damaged == (i == bad));
+        }
+        *at ^= 16;
+    }
+    struct hsp_verify *v; /* given up, nothing is said to be whole that was not looked at */
+    assert_ok(hsp_verify_begin(what, ROWS, 1, &v, &err), &err);
+    hsp_verify_stop(v);
+    hsp_verify_end(v, &n);
+    assert_true(n <= ROWS);
+    (void)hsp_verify_free(v);
+    (void)hsp_segment_close(s);
+}
+
 static void scanning_and_sweeping(void **state)
 {
     struct hsp_segment_info *info;
@@ -477,6 +595,9 @@ HSP_TEST_FILE(segment_test)
         cmocka_unit_test_setup_teardown(any_damage_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_under_another_name_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(killed_writers_leave_whole_versions, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_writer_at_work_is_no_damage, setup, teardown),
+        cmocka_unit_test(a_name_says_whose_it_is),
+        cmocka_unit_test_setup_teardown(damaged_rows_are_found, setup, teardown),
         cmocka_unit_test_setup_teardown(scanning_and_sweeping, setup, teardown),
         cmocka_unit_test_setup_teardown(without_descriptors_nothing_is_known, setup, teardown),
         cmocka_unit_test_setup_teardown(filling_a_new_layout, setup, teardown),
