@@ -34,8 +34,10 @@
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_restore.h"
 #include "worker/executor/epoch_segments.h"
+#include "worker/executor/epoch_sources.h"
 #include "worker/executor/epoch_train.h"
 #include "worker/executor/epoch_transfer.h"
+#include "worker/executor/epoch_verify.h"
 
 #define EPOCH_ARENA \
     ((size_t)1 << 30) /* a package of 64 MiB decodes to less than eight times as much */
@@ -234,17 +236,18 @@ static enum hsp_status connect_mesh(struct hsp_ex_epoch *e, enum hsp_epoch_mesh 
     return st;
 }
 
-static enum hsp_status build(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
+/* Its program, and the memory it takes. */
+static enum hsp_status take_place(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
 {
     f->fact = HSP_FACT_BAD_PROGRAM;
     enum hsp_status st = decode(e, err);
-    if (st == HSP_OK && (e->member || e->keeps)) {
-        st = take_memory(e, f, err);
-    }
-    if (st == HSP_OK) {
-        f->fact = HSP_FACT_NO_DATA;
-        st = open_dataset(e, err);
-    }
+    return st == HSP_OK && (e->member || e->keeps) ? take_memory(e, f, err) : st;
+}
+
+static enum hsp_status meet_peers(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
+{
+    f->fact = HSP_FACT_NO_DATA;
+    enum hsp_status st = open_dataset(e, err);
     f->fact = st == HSP_OK ? HSP_FACT_CANNOT_CONNECT : f->fact;
     if (st == HSP_OK && e->member) {
         st = connect_mesh(e, HSP_MESH_DATA, f, err);
@@ -260,12 +263,35 @@ static enum hsp_status build(struct hsp_ex_epoch *e, struct failure *f, struct h
     return st == HSP_OK && moves ? connect_mesh(e, HSP_MESH_MOVE, f, err) : st;
 }
 
+/* What it goes on from is verified meanwhile, by processors that have nothing else to do. */
+static enum hsp_status build(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
+{
+    struct hsp_err ignored = {0};
+    enum hsp_status st = take_place(e, f, err);
+    if (st == HSP_OK) {
+        f->fact = HSP_FACT_OTHER;
+        st = hsp_epoch_verify_begin(e, err);
+    }
+    st = st == HSP_OK ? meet_peers(e, f, err) : st;
+    bool connected = st == HSP_OK;
+    enum hsp_status verified = hsp_epoch_verify_end(e, connected, connected ? err : &ignored);
+    if (connected && verified != HSP_OK) {
+        f->fact = verified == HSP_ENOENT ? HSP_FACT_NO_STATE : HSP_FACT_OTHER;
+        return verified;
+    }
+    if (connected) {
+        hsp_epoch_device_pin(e);
+    }
+    return st;
+}
+
 /* Want of memory says nothing of data, programs and peers; of the plan's own memory it does. */
 static void tell_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struct failure *f,
                          const struct hsp_err *err)
 {
     bool unknown = st == HSP_ENOMEM && f->fact != HSP_FACT_OUT_OF_MEMORY;
-    const struct hsp_mesh_loss *loss = e->lost ? &e->loss : &f->loss;
+    bool state = f->fact == HSP_FACT_NO_STATE; /* which no peer has taken */
+    const struct hsp_mesh_loss *loss = e->lost && !state ? &e->loss : &f->loss;
     struct hsp_msg m = {.type = HSP_MSG_PREPARE_FAILED,
                         .u.failed = {.job = e->p->job,
                                      .device = e->env->device,
@@ -440,8 +466,14 @@ static void keeper_failed(struct hsp_ex_epoch *e, enum hsp_status st, const stru
 
 static void fail(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
 {
+    struct hsp_err first;
     hsp_epoch_device_check(e->env);
     (void)pthread_mutex_lock(&e->lock);
+    if (e->uncopied.code != HSP_OK) { /* the keeper thread has ended the steps */
+        first = e->uncopied;
+        st = first.code;
+        err = &first;
+    }
     bool before_start = e->phase == HSP_EPOCH_READY;
     bool kept = e->keeps && (e->phase == HSP_EPOCH_RUNNING || e->phase == HSP_EPOCH_LEFT);
     bool moving = e->phase == HSP_EPOCH_MOVING;
@@ -545,6 +577,7 @@ static void cancel_epoch(struct hsp_ex_epoch *e)
     e->cancelled = true;
     (void)pthread_mutex_unlock(&e->lock);
     hsp_epoch_poke(e->cancel_fd);
+    hsp_epoch_verify_stop(e);
     hsp_epoch_abort(e);
 }
 
@@ -569,6 +602,10 @@ struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e)
         if (e->mesh[i] != NULL) {
             e->mesh[i]->ops->close(e->mesh[i]);
         }
+    }
+    if (e->from != NULL) {
+        hsp_epoch_sources_close(e->from);
+        free(e->from);
     }
     hsp_epoch_close_segments(e);
     e->data = hsp_data_cache_put(e->env->data, e->data);

@@ -150,6 +150,8 @@ struct hsp_ex_epoch {
     struct hsp_epoch_device dev;      /* the same on a device */
     uint32_t n_copies;                /* ranks that copy to me */
     struct hsp_epoch_copy *copies;
+    struct hsp_epoch_check *check;  /* its state is being verified (epoch_verify.c); the lock */
+    struct hsp_epoch_sources *from; /* a recovery: what this device has, verified; NULL: not open */
     struct hsp_epoch_fetch
         *fetch;                 /* of the run thread until the keeper thread begins, then of that */
     struct hsp_fetched fetched; /* the same */

@@ -15,6 +15,7 @@
 #include "worker/data/documents.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_export.h"
+#include "worker/executor/epoch_verify.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_shard.h"
@@ -27,12 +28,17 @@ enum channel { CHANNEL_WRITTEN = HSP_CHANNEL_GATHER + 1, CHANNEL_HASH };
 struct pieces {
     size_t n;
     struct hsp_ckpt_piece *p;
+    bool damaged;        /* what this rank has of them is */
+    uint32_t damaged_at; /* at a writer: the rank that said so, NOBODY */
 };
+#define NOBODY  UINT32_MAX
+#define DAMAGED UINT64_MAX /* instead of the number of hashes */
 
 static enum hsp_status pieces_init(const struct hsp_ex_epoch *e, struct pieces *s,
                                    struct hsp_err *err)
 {
-    *s = (struct pieces){.p = calloc((size_t)e->pkg.gather.n * e->pkg.n_kinds + 1, sizeof *s->p)};
+    *s = (struct pieces){.p = calloc((size_t)e->pkg.gather.n * e->pkg.n_kinds + 1, sizeof *s->p),
+                         .damaged_at = NOBODY};
     if (s->p == NULL) {
         return hsp_err_nomem(err, "a checkpoint");
     }
@@ -159,6 +165,9 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
     hsp_epoch_ckpt_dir(e, dir);
     ckpt_about(e, version, e->p->n_ranks, &info);
     *disk = pieces_init(e, &s, err);
+    if (*disk == HSP_OK) {
+        *disk = hsp_epoch_verify_home(e, version, e->pkg.n_kinds, err);
+    }
     for (size_t i = 0; *disk == HSP_OK && i < s.n; i++) {
         if (owner_of(e, i) == e->p->rank) {
             s.p[mine] = s.p[i];
@@ -217,17 +226,22 @@ static enum hsp_status stream_sink(void *ctx, uint32_t row, uint8_t kind,
     return HSP_OK;
 }
 
-/* Hashes of what this rank itself has. */
+/* Hashes of what this rank itself has: those of the seal, which it was compared with just now. */
 static enum hsp_status own_hashes(const struct hsp_ex_epoch *e, struct pieces *s, uint64_t version,
                                   struct hsp_err *err)
 {
+    const struct hsp_state_segment *home = e->seg[version % 2];
     enum hsp_status st = HSP_OK;
     for (size_t i = 0; st == HSP_OK && i < s->n; i++) {
         struct hsp_ckpt_piece p = s->p[i];
-        if (owner_of(e, i) == e->p->rank && (st = at_home(e, version, &p, err)) == HSP_OK) {
-            struct hsp_box_id id = {p.tensor, p.kind, p.dtype, p.full};
-            s->p[i].hash = hsp_box_hash(&id, &p.box, &p.held, p.data);
+        if (owner_of(e, i) != e->p->rank || (st = at_home(e, version, &p, err)) != HSP_OK) {
+            continue;
         }
+        struct hsp_box_id id = {p.tensor, p.kind, p.dtype, p.full};
+        s->p[i].hash =
+            hsp_box_equal(&p.box, &p.held)
+                ? hsp_segment_row_hash(home, hsp_segment_find(home, p.tensor, p.kind, &p.box))
+                : hsp_box_hash(&id, &p.box, &p.held, p.data);
     }
     return st;
 }
@@ -258,9 +272,9 @@ static enum hsp_status send_hashes(struct hsp_ex_epoch *e, struct pieces *s, uin
                                    uint64_t *list, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
-    uint64_t n = list_hashes(e, s, e->p->rank, list, false);
+    uint64_t n = s->damaged ? DAMAGED : list_hashes(e, s, e->p->rank, list, false);
     enum hsp_status st = comm->ops->send(comm, writer, CHANNEL_HASH, &n, sizeof n, err);
-    return st == HSP_OK && n > 0
+    return st == HSP_OK && n > 0 && n != DAMAGED
                ? comm->ops->send(comm, writer, CHANNEL_HASH, list, n * sizeof *list, err)
                : st;
 }
@@ -271,6 +285,10 @@ static enum hsp_status take_hashes(struct hsp_ex_epoch *e, struct pieces *s, uin
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
     uint64_t n = 0, want = list_hashes(e, s, from, list, false);
     enum hsp_status st = comm->ops->recv(comm, from, CHANNEL_HASH, &n, sizeof n, err);
+    if (st == HSP_OK && n == DAMAGED) {
+        s->damaged_at = from;
+        return HSP_OK;
+    }
     if (st == HSP_OK && n != want) {
         st = hsp_err_set(err, HSP_EPROTO, 0, "%s has %" PRIu64 " pieces of state, not %" PRIu64,
                          e->pkg.peers[from].name, n, want);
@@ -323,7 +341,10 @@ static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uin
     enum hsp_status st = exchange_hashes(e, s, writer, err);
     if (st == HSP_OK && writer == e->p->rank) {
         begin(e, dir, &info);
-        w.status = hsp_ckpt_stream_open(dir, &info, 0, s->p, s->n, &w.out, &w.why);
+        w.status = s->damaged_at == NOBODY
+                       ? hsp_ckpt_stream_open(dir, &info, 0, s->p, s->n, &w.out, &w.why)
+                       : hsp_err_set(&w.why, HSP_EDIGEST, 0, "version %" PRIu64 " at %s is damaged",
+                                     version, e->pkg.peers[s->damaged_at].name);
     }
     bool begun = w.out != NULL; /* from here on the folder of the attempt is ours */
     if (st == HSP_OK) {
@@ -357,6 +378,12 @@ static enum hsp_status write_private(struct hsp_ex_epoch *e, uint64_t version,
     writes[0] = true;
     writes[hsp_package_writer(e->pkg.peers, e->p->n_ranks)] = true;
     if (st == HSP_OK) {
+        st = hsp_epoch_verify_home(e, version, e->pkg.n_kinds, err);
+        s.damaged = st == HSP_EDIGEST; /* no checkpoint, and the training goes on */
+        s.damaged_at = s.damaged ? e->p->rank : NOBODY;
+        st = s.damaged ? HSP_OK : st;
+    }
+    if (st == HSP_OK && !s.damaged) {
         st = own_hashes(e, &s, version, err);
     }
     for (uint32_t w = 0; st == HSP_OK && w < e->p->n_ranks; w++) {

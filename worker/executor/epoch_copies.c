@@ -9,10 +9,9 @@
 #include <string.h>
 
 #include "proto/layout/box.h"
+#include "worker/executor/epoch_damage.h"
 #include "worker/executor/epoch_report.h"
-#include "worker/executor/epoch_transfer_impl.h"
-#include "worker/state/segment_dir.h"
-#include "worker/state/segment_name.h"
+#include "worker/executor/epoch_sources.h"
 
 #define ROW_HEAD 16
 
@@ -29,61 +28,46 @@ static uint64_t rows_hash(const struct hsp_ex_epoch *e, const struct hsp_pkg_row
     return h;
 }
 
-void hsp_epoch_sources_close(struct hsp_epoch_sources *s)
+/* Copies kind @k of a row out of the home @s, and compares it with the seal: what lies in @data then
+ * if the row is a whole one there, else all of the row it is cut from. */
+static enum hsp_status read_kind(struct hsp_ex_epoch *e, struct hsp_state_segment *s,
+                                 const struct hsp_pkg_row *r, uint8_t k, uint8_t *data,
+                                 uint64_t *hash, struct hsp_err *err)
 {
-    for (size_t i = 0; i < s->shards.n; i++) {
-        (void)hsp_segment_close(s->seg[i]);
+    const struct hsp_box_id id = hsp_epoch_box_id(e, r->param, k);
+    uint32_t i = hsp_segment_find(s, r->param, e->pkg.kinds[k], &r->box);
+    if (i == UINT32_MAX) {
+        return hsp_err_set(err, HSP_ENOENT, 0, "a part of %s is not at home here",
+                           e->pkg.params[r->param].name);
     }
-    s->shards.n = 0;
+    const struct hsp_segment_row *row = hsp_segment_row_at(s, i);
+    const uint8_t *home = (const uint8_t *)hsp_segment_area(s) + row->offset;
+    hsp_region_copy(hsp_dtype_size(e->pkg.dtype), &r->box, &row->box, home, &r->box, data);
+    uint64_t whole = *hash = hsp_box_hash(&id, &r->box, &r->box, data);
+    if (!hsp_box_equal(&r->box, &row->box)) {
+        whole = hsp_box_hash(&id, &row->box, &row->box, home);
+    }
+    return whole == hsp_segment_row_hash(s, i) ? HSP_OK : hsp_epoch_disown(e, s, i, err);
 }
 
-enum hsp_status hsp_epoch_sources_open(const struct hsp_ex_epoch *e, uint64_t plan,
-                                       uint64_t version, struct hsp_epoch_sources *s,
-                                       struct hsp_err *err)
-{
-    struct hsp_segment_info *info = NULL;
-    size_t n = 0;
-    s->shards = (struct hsp_shards){.seg = (const struct hsp_state_segment *const *)s->seg,
-                                    .version = version};
-    enum hsp_status st = hsp_segment_scan(e->env->state_dir, &info, &n, err);
-    for (size_t i = 0; st == HSP_OK && i < n && s->shards.n < HSP_EPOCH_SOURCES; i++) {
-        struct hsp_segname name;
-        if (info[i].status != HSP_OK || info[i].version != version ||
-            !hsp_segname_parse(&info[i].key, &name) || name.job != e->p->job ||
-            name.device != e->env->device || name.plan != plan) {
-            continue;
-        }
-        st = hsp_segment_open(e->env->state_dir, &info[i].key, false, &s->seg[s->shards.n], err);
-        s->shards.n += st == HSP_OK;
-    }
-    free(info);
-    if (st != HSP_OK) {
-        hsp_epoch_sources_close(s);
-    }
-    return st;
-}
-
-/* Fills a message with a row of the sources. */
-static enum hsp_status read_row(const struct hsp_ex_epoch *e, const struct hsp_epoch_sources *s,
+/* Fills a message with a row of version @version of this rank's home. */
+static enum hsp_status read_row(struct hsp_ex_epoch *e, uint64_t version,
                                 const struct hsp_pkg_row *r, uint8_t *msg, struct hsp_err *err)
 {
-    struct hsp_boxes missing = {0};
-    enum hsp_status st = HSP_OK;
+    struct hsp_state_segment *home = e->seg[version % 2];
+    uint64_t sum = 0, hash = 0;
+    enum hsp_status st =
+        hsp_segment_version(home) == version
+            ? HSP_OK
+            : hsp_err_set(err, HSP_ENOENT, 0, "version %" PRIu64 " of %s is not here as promised",
+                          version, e->pkg.params[r->param].name);
     for (uint8_t k = 0; st == HSP_OK && k < e->pkg.n_kinds; k++) {
-        st =
-            hsp_shards_gather(&s->shards, r->param, e->pkg.kinds[k], e->pkg.dtype, &r->box, &r->box,
-                              msg + ROW_HEAD + k * hsp_epoch_kind_bytes(e, r), &missing, err);
+        uint8_t *data = msg + ROW_HEAD + k * hsp_epoch_kind_bytes(e, r);
+        st = read_kind(e, home, r, k, data, &hash, err);
+        sum += hash;
     }
-    if (st == HSP_OK && missing.n > 0) {
-        st = hsp_err_set(err, HSP_ENOENT, 0, "version %" PRIu64 " of %s is not here as promised",
-                         s->shards.version, e->pkg.params[r->param].name);
-    }
-    hsp_boxes_fini(&missing);
-    if (st == HSP_OK) {
-        uint64_t hash = rows_hash(e, r, msg + ROW_HEAD);
-        memcpy(msg, &s->shards.version, 8);
-        memcpy(msg + 8, &hash, 8);
-    }
+    memcpy(msg, &version, 8);
+    memcpy(msg + 8, &sum, 8);
     return st;
 }
 
@@ -163,13 +147,11 @@ static enum hsp_status send_copies(struct hsp_ex_epoch *e, uint64_t version, uin
                                    struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &e->pkg.copies;
-    const struct hsp_state_segment *own[1] = {e->seg[version % 2]};
-    struct hsp_epoch_sources s = {.shards = {.seg = own, .n = 1, .version = version}};
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; st == HSP_OK && i < t->n; i++) {
         const struct hsp_pkg_row *r = &t->row[i];
         if (r->from == e->p->rank) {
-            st = read_row(e, &s, r, msg, err);
+            st = read_row(e, version, r, msg, err);
             if (st == HSP_OK) {
                 st = e->mesh[HSP_MESH_STATE]->ops->send(
                     e->mesh[HSP_MESH_STATE], r->to, CHANNEL_COPY, msg,

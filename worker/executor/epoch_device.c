@@ -99,10 +99,14 @@ enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *er
         st = take_slots(e, err);
         st = st == HSP_OK ? try_rest(e, err) : st;
     }
-    if (st == HSP_OK) {
+    return st;
+}
+
+void hsp_epoch_device_pin(struct hsp_ex_epoch *e)
+{
+    if (on_device(e)) {
         pin_segments(e);
     }
-    return st;
 }
 
 /* All given to the queue so far is done when this returns, and known by its ticket. */

@@ -39,6 +39,8 @@ enum hsp_epoch_part { HSP_EPOCH_ALL, HSP_EPOCH_WEIGHTS, HSP_EPOCH_REST /* all bu
 
 /* At PREPARE, when the segments are open. HSP_ENOMEM says how many bytes; errors of the device. */
 enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *err);
+/* At the end of PREPARE, when the segments are those of the epoch. */
+void hsp_epoch_device_pin(struct hsp_ex_epoch *e);
 /* When the epoch begins: takes what PREPARE has left. As above. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Where the engine finds the versions. */

@@ -20,6 +20,7 @@
 #include "proto/layout/box.h"
 #include "worker/executor/disk_retry.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_verify.h"
 #include "worker/executor/step_log.h"
 #include "worker/state/folder.h"
 #include "worker/state/region.h"
@@ -249,6 +250,7 @@ static enum hsp_status say(struct hsp_ex_epoch *e, enum word word, struct hsp_er
     return st;
 }
 
+/* The weights are what was sealed: the model is all that is left of the training. */
 static enum hsp_status gather_model(struct hsp_ex_epoch *e, struct model_file *f,
                                     struct hsp_err *err)
 {
@@ -260,7 +262,8 @@ static enum hsp_status gather_model(struct hsp_ex_epoch *e, struct model_file *f
                            .kinds = params_only,
                            .sink = model_sink,
                            .ctx = f};
-    return hsp_epoch_gather(e, &g, err);
+    enum hsp_status st = hsp_epoch_verify_home(e, e->p->steps, 1, err);
+    return st == HSP_OK ? hsp_epoch_gather(e, &g, err) : st;
 }
 
 /* Rank 0 is armed: so is this one, soon. */

@@ -3,10 +3,12 @@
  */
 #include "worker/executor/epoch_segments.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "proto/layout/box.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_damage.h"
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
@@ -42,17 +44,41 @@ static enum hsp_status open_or_create(struct hsp_ex_epoch *e, uint32_t owner, ui
     if (st == HSP_OK && hsp_segment_area_bytes(*ret) == area && same_rows(*ret, rows, n)) {
         return HSP_OK;
     }
-    bool useless = st == HSP_OK || st == HSP_EDIGEST || st == HSP_EVERSION;
+    bool useless = st == HSP_OK || st == HSP_EDIGEST;
     if (st == HSP_OK) {
         *ret = hsp_segment_close(*ret);
+    } else if (st == HSP_EDIGEST) {
+        hsp_epoch_tell_damaged(e, &name, HSP_NO_VERSION, false, "the head");
     }
     if (useless) { /* of another shape, or damaged: never a source, so it may go */
         st = hsp_segment_remove(e->env->state_dir, &key, err);
     }
     if (st != HSP_OK && st != HSP_ENOENT) {
-        return st; /* also without memory to look: it may be whole */
+        return st; /* also of another format, or without memory to look: it may be whole */
     }
     return hsp_segment_create(e->env->state_dir, &key, plan, rows, n, area, ret, err);
+}
+
+enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state_segment **s,
+                                        struct hsp_err *err)
+{
+    struct hsp_segment_key key = *hsp_segment_key_of(*s);
+    struct hsp_digest plan = hsp_segment_plan(*s);
+    uint32_t n = hsp_segment_n(*s);
+    int64_t area = hsp_segment_area_bytes(*s);
+    struct hsp_segment_row *rows = calloc((size_t)n + 1, sizeof *rows);
+    if (rows == NULL) {
+        return hsp_err_nomem(err, "%u rows of state", n);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        rows[i] = *hsp_segment_row_at(*s, i);
+    }
+    *s = hsp_segment_close(*s);
+    enum hsp_status st = hsp_segment_remove(e->env->state_dir, &key, err);
+    st = st == HSP_OK ? hsp_segment_create(e->env->state_dir, &key, plan, rows, n, area, s, err)
+                      : st;
+    free(rows);
+    return st;
 }
 
 static enum hsp_status open_home(struct hsp_ex_epoch *e, struct hsp_err *err)

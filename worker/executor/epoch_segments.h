@@ -9,6 +9,10 @@
 /* Opens the segments of this rank and those of the copies it keeps, or creates them. HSP_ENOSPC;
  * errors of segments. */
 enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *err);
+/* Deletes the segment *@s of the epoch with its memory, and makes it anew: unsealed. On an error *@s
+ * is NULL. Errors of segments. */
+enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state_segment **s,
+                                        struct hsp_err *err);
 /* Unmaps them; the files stay. */
 void hsp_epoch_close_segments(struct hsp_ex_epoch *e);
 

@@ -22,8 +22,10 @@
 #include "worker/comm/mesh/mesh.h"
 #include "worker/comm/mesh/mesh_links.h"
 #include "worker/comm/mesh/mesh_start.h"
-#include "worker/executor/epoch_copies.h"
-#include "worker/executor/epoch_transfer_impl.h"
+#include "worker/executor/epoch_damage.h"
+#include "worker/executor/epoch_sources.h"
+#include "worker/executor/epoch_verify.h"
+#include "worker/state/segment_dir.h"
 
 #define CHANNEL_ROWS 32 /* of the mesh of the move; epoch_copies.c has smaller ones */
 #define WINDOW       32 /* rows under way, each way: hides what a message takes to arrive */
@@ -157,10 +159,12 @@ static void note_hash(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, ui
 }
 
 /* Puts the part of a dense @held where the new segment keeps it, and notes its hash, unless it is
- * noted as a whole. */
-static void put(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, const struct hsp_box *part,
-                const struct hsp_box *held, const uint8_t *data, bool hashed)
+ * noted as a whole. Returns the hash of what was noted. */
+static uint64_t put(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
+                    const struct hsp_box *part, const struct hsp_box *held, const uint8_t *data,
+                    bool hashed)
 {
+    uint64_t sum = 0;
     const struct hsp_box_id id = hsp_epoch_box_id(f->e, r->param, f->kind);
     for (uint32_t i = 0; f->to != NULL && i < hsp_segment_n(f->to); i++) {
         const struct hsp_segment_row *s = hsp_segment_row_at(f->to, i);
@@ -169,10 +173,13 @@ static void put(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, const st
             hsp_box_cut(&s->box, part, &cut)) {
             hsp_region_copy(hsp_dtype_size(s->dtype), &cut, held, data, &s->box,
                             (uint8_t *)hsp_segment_area(f->to) + s->offset);
-            f->sum[i] += hashed ? 0 : hsp_box_hash(&id, &cut, held, data);
+            uint64_t hash = hashed ? 0 : hsp_box_hash(&id, &cut, held, data);
+            sum += hash;
+            f->sum[i] += hash;
             f->full[i] += hashed ? 0 : hsp_box_count(&cut);
         }
     }
+    return sum;
 }
 
 /* ---- what the old segments have ---- */
@@ -205,7 +212,21 @@ static uint8_t *piece_data(const struct hsp_shard_piece *p)
     return (uint8_t *)hsp_segment_area(p->seg) + hsp_segment_row_at(p->seg, p->row)->offset;
 }
 
-/* What this rank takes from itself. */
+/* The segment of @p went bad since it was sealed, or verified: told, and deleted. */
+static enum hsp_status drop_row(struct hsp_epoch_fetch *f, const struct hsp_shard_piece *p,
+                                struct hsp_err *err)
+{
+    hsp_epoch_tell_damaged_row(f->e, p->seg, p->row, true);
+    enum hsp_status st = hsp_segment_remove(f->e->env->state_dir, hsp_segment_key_of(p->seg), err);
+    return st == HSP_OK
+               ? hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " of %s is damaged",
+                             f->src->shards.version,
+                             f->e->pkg.params[hsp_segment_row_at(p->seg, p->row)->tensor].name)
+               : st;
+}
+
+/* What this rank takes from itself: all of it belongs to the new segment. A row that is taken whole
+ * is compared with its seal, others were verified before. */
 static enum hsp_status take_own(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                                 struct hsp_err *err)
 {
@@ -213,7 +234,11 @@ static enum hsp_status take_own(struct hsp_epoch_fetch *f, const struct hsp_pkg_
     enum hsp_status st = locate(f, r, &have, err);
     for (size_t i = 0; st == HSP_OK && i < have.n; i++) {
         const struct hsp_shard_piece *p = &have.p[i];
-        put(f, r, &p->box, &hsp_segment_row_at(p->seg, p->row)->box, piece_data(p), false);
+        const struct hsp_segment_row *s = hsp_segment_row_at(p->seg, p->row);
+        uint64_t hash = put(f, r, &p->box, &s->box, piece_data(p), false);
+        if (hsp_box_equal(&p->box, &s->box) && hash != hsp_segment_row_hash(p->seg, p->row)) {
+            st = drop_row(f, p, err);
+        }
     }
     free(have.p);
     return st;
@@ -499,12 +524,15 @@ static enum hsp_status fetch_new(struct hsp_ex_epoch *e, uint64_t version, struc
                                   .left = calloc(n, sizeof *f->left),
                                   .hash = calloc(n, sizeof *f->hash),
                                   .kept = calloc(n, sizeof(struct block *)),
-                                  .src = calloc(1, sizeof *f->src)};
+                                  .src = e->from != NULL ? e->from : calloc(1, sizeof *f->src)};
+    bool open = e->from != NULL; /* and verified */
+    e->from = NULL;
     if (f->src == NULL || f->origin == NULL || f->left == NULL || f->hash == NULL ||
         f->kept == NULL) {
         return hsp_err_nomem(err, "a transfer");
     }
-    enum hsp_status st = hsp_epoch_sources_open(e, e->p->from_plan, version, f->src, err);
+    enum hsp_status st =
+        open ? HSP_OK : hsp_epoch_sources_open(e, e->p->from_plan, version, f->src, err);
     return st == HSP_OK ? find_origins(f, err) : st;
 }
 
@@ -575,7 +603,9 @@ static enum hsp_status run_kinds(struct hsp_epoch_fetch *f, uint8_t k, uint8_t e
     enum hsp_status st = HSP_OK;
     for (; st == HSP_OK && k < end; k++) {
         f->kind = k;
-        st = run_kind(f, err);
+        st =
+            f->e->p->mode == HSP_MODE_SWITCH ? hsp_epoch_verify_cuts(f->e, f->src, k, err) : HSP_OK;
+        st = st == HSP_OK ? run_kind(f, err) : st;
     }
     return st;
 }

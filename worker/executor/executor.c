@@ -220,11 +220,12 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
     if (m->epoch <= x->floor || (x->running != NULL && x->running->number >= m->epoch)) {
         return; /* over, or begun already */
     }
-    if (is_epoch(x->next, p->job, m->epoch)) {
-        if (phase_of(x->next) == HSP_EPOCH_READY) {
+    enum hsp_epoch_phase phase = x->next != NULL ? phase_of(x->next) : HSP_EPOCH_FAILED;
+    if (is_epoch(x->next, p->job, m->epoch) && phase != HSP_EPOCH_FAILED) {
+        if (phase == HSP_EPOCH_READY) {
             hsp_epoch_tell_ready(x->next);
         }
-        return;
+        return; /* else its answer comes; one that has failed is tried again: the answer was lost */
     }
     close_next(x);
     if (hsp_epoch_open(&x->env, m, &x->next, &err) != HSP_OK) {

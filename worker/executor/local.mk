@@ -8,6 +8,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/epoch_control.c worker/executor/epoch_control.h \
   worker/executor/epoch_checkpoint.c worker/executor/epoch_checkpoint.h \
   worker/executor/epoch_copies.c worker/executor/epoch_copies.h \
+  worker/executor/epoch_damage.c worker/executor/epoch_damage.h \
   worker/executor/epoch_device.c worker/executor/epoch_device.h \
   worker/executor/epoch_export.c worker/executor/epoch_export.h \
   worker/executor/epoch_nccl.c worker/executor/epoch_nccl.h \
@@ -15,10 +16,11 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/epoch_report.c worker/executor/epoch_report.h \
   worker/executor/epoch_restore.c worker/executor/epoch_restore.h \
   worker/executor/epoch_segments.c worker/executor/epoch_segments.h \
+  worker/executor/epoch_sources.c worker/executor/epoch_sources.h \
   worker/executor/epoch_trace.c worker/executor/epoch_trace.h \
   worker/executor/epoch_train.c worker/executor/epoch_train.h \
   worker/executor/epoch_transfer.c worker/executor/epoch_transfer.h \
-  worker/executor/epoch_transfer_impl.h \
+  worker/executor/epoch_verify.c worker/executor/epoch_verify.h \
   worker/executor/executor.c worker/executor/executor.h \
   worker/executor/executor_args.c worker/executor/executor_args.h \
   worker/executor/nccl_log.c worker/executor/nccl_log.h \

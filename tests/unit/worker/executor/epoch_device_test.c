@@ -96,6 +96,8 @@ static void take(struct world *w)
     struct hsp_err err = {0};
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     assert_ok(hsp_epoch_device_take(&w->e, &err), &err);
+    assert_int_equal(pinned(w), 0); /* a segment that is damaged is made anew until then */
+    hsp_epoch_device_pin(&w->e);
 }
 
 /* As at the end. */

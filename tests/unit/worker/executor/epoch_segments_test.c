@@ -2,6 +2,7 @@
  * notes of them. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "proto/layout/box.h"
@@ -14,6 +15,8 @@ static int64_t full[HSP_MAX_RANK] = {8, 4};
 
 struct world {
     char *dir;
+    struct hsp_chan chan; /* to an agent, which is the test */
+    int agent;
     struct hsp_exec_env env;
     struct hsp_m_prepare p;
     struct hsp_ptensor tensor;
@@ -29,7 +32,11 @@ static int setup(void **state)
     struct hsp_box whole = hsp_box_whole(2, full);
     assert_non_null(w);
     w->dir = hsp_test_tmpdir();
-    w->env = (struct hsp_exec_env){.state_dir = w->dir};
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    hsp_chan_init(&w->chan, pair[0]);
+    w->agent = pair[1];
+    w->env = (struct hsp_exec_env){.state_dir = w->dir, .chan = &w->chan};
     w->p = (struct hsp_m_prepare){.job = 3, .n_ranks = 1, .plan = 2};
     w->tensor = (struct hsp_ptensor){.dtype = HSP_F64, .rank = 2, .state_kind = HSP_STATE_PARAM};
     w->bind = (struct hsp_tensor_bind){.box = whole};
@@ -50,6 +57,8 @@ static int teardown(void **state)
 {
     struct world *w = *state;
     hsp_epoch_close_segments(&w->e);
+    hsp_chan_fini(&w->chan);
+    (void)close(w->agent);
     (void)hsp_arena_free(w->e.arena);
     hsp_test_rmdir(w->dir);
     free(w->dir);
@@ -85,9 +94,12 @@ static void what_is_damaged_or_of_another_shape_is_made_anew(void **state)
     struct world *w = *state;
     struct hsp_err err = {0};
     leave_a_version(w);
+    char said[4096];
     flip_bit(w->file, 0, 3);
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     assert_true(hsp_segment_version(w->e.seg[0]) == HSP_NO_VERSION);
+    ssize_t n = read(w->agent, said, sizeof said);
+    assert_true(n > 0 && memmem(said, (size_t)n, "the head", 8) != NULL); /* STATE_DAMAGED */
     hsp_segment_seal(w->e.seg[0], 4);
     hsp_epoch_close_segments(&w->e);
     w->e.prog.bind.state_bytes = 512;

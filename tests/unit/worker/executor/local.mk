@@ -58,3 +58,14 @@ tests_unit_worker_executor_early_tests_LDFLAGS = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_epoch_fetch_rest,--wrap=hsp_epoch_await_confirmed \
   -Wl,--wrap=hsp_epoch_train,--wrap=hsp_epoch_fetch_beside
 tests_unit_worker_executor_early_tests_LDADD = $(EXECUTOR_TEST_LIBS)
+# Executors damage state of their own at set moments.
+check_PROGRAMS += tests/unit/worker/executor/executor_damage_test
+TESTS += tests/unit/worker/executor/executor_damage_test
+tests_unit_worker_executor_executor_damage_test_SOURCES = \
+  tests/unit/worker/executor/executor_damage_test.c \
+  $(executor_world)
+tests_unit_worker_executor_executor_damage_test_LDFLAGS = $(AM_LDFLAGS) \
+  -Wl,--wrap=hsp_epoch_copy_version,--wrap=hsp_epoch_fetch_weights \
+  -Wl,--wrap=hsp_epoch_checkpoint,--wrap=hsp_epoch_write_final
+tests_unit_worker_executor_executor_damage_test_LDADD = daemon/cluster/libcluster.a \
+  $(EXECUTOR_TEST_LIBS)

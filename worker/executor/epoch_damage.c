@@ -1,0 +1,75 @@
+#include "worker/executor/epoch_damage.h"
+
+#include <inttypes.h>
+
+#include "proto/base/buf.h"
+#include "worker/executor/epoch_report.h"
+
+#define PART_MAX 512 /* bytes of the name of a part */
+
+static const char *const kinds[HSP_N_STATE_KINDS] = {
+    [HSP_STATE_PARAM] = "param",
+    [HSP_STATE_M] = "m",
+    [HSP_STATE_V] = "v",
+    [HSP_STATE_MOMENTUM] = "momentum",
+};
+
+/* "wte.weight (m) [0:8, 4:8]", in @out. */
+static const char *name_part(const struct hsp_ex_epoch *e, const struct hsp_segment_row *r,
+                             struct hsp_buf *out)
+{
+    if (r->tensor < e->pkg.n_params) {
+        hsp_buf_puts(out, e->pkg.params[r->tensor].name);
+    } else {
+        hsp_buf_printf(out, "tensor %" PRIu32, r->tensor);
+    }
+    hsp_buf_printf(out, " (%s) [", r->kind < HSP_N_STATE_KINDS ? kinds[r->kind] : "?");
+    for (uint8_t d = 0; d < r->box.rank; d++) {
+        hsp_buf_printf(out, "%s%" PRId64 ":%" PRId64, d > 0 ? ", " : "", r->box.lo[d],
+                       r->box.hi[d]);
+    }
+    hsp_buf_puts(out, "]");
+    return out->failed ? "a part with a long name" : hsp_buf_cstr(out);
+}
+
+void hsp_epoch_tell_damaged(struct hsp_ex_epoch *e, const struct hsp_segname *piece,
+                            uint64_t version, bool live, const char *part)
+{
+    struct hsp_msg m = {.type = HSP_MSG_STATE_DAMAGED,
+                        .u.damaged = {.job = piece->job,
+                                      .device = piece->device,
+                                      .plan = piece->plan,
+                                      .rank = piece->rank,
+                                      .owner = piece->owner,
+                                      .version = version,
+                                      .live = live,
+                                      .part = part}};
+    hsp_epoch_send_msg(e, &m); /* the agent writes the line of the log */
+}
+
+void hsp_epoch_tell_damaged_row(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
+                                uint32_t row, bool live)
+{
+    struct hsp_segname piece;
+    struct hsp_buf part;
+    hsp_buf_init(&part, PART_MAX);
+    if (hsp_segname_parse(hsp_segment_key_of(s), &piece)) {
+        hsp_epoch_tell_damaged(e, &piece, hsp_segment_version(s), live,
+                               name_part(e, hsp_segment_row_at(s, row), &part));
+    }
+    hsp_buf_fini(&part);
+}
+
+enum hsp_status hsp_epoch_disown(struct hsp_ex_epoch *e, struct hsp_state_segment *s, uint32_t row,
+                                 struct hsp_err *err)
+{
+    struct hsp_buf part;
+    uint64_t version = hsp_segment_version(s);
+    hsp_epoch_tell_damaged_row(e, s, row, true);
+    hsp_segment_unseal(s);
+    hsp_buf_init(&part, PART_MAX);
+    (void)hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " here is damaged: %s", version,
+                      name_part(e, hsp_segment_row_at(s, row), &part));
+    hsp_buf_fini(&part);
+    return HSP_EDIGEST;
+}

@@ -1,0 +1,42 @@
+/* Opens the sealed segments of a layout that this device holds, its own and copies: what a transfer
+ * or the copies of a version are read from.
+ *
+ * Purity:    shell (files of the state folder).
+ * Bounds:    HSP_EPOCH_SOURCES.
+ */
+#ifndef HSP_EPOCH_SOURCES_H
+#define HSP_EPOCH_SOURCES_H
+#include "proto/layout/box.h"
+#include "worker/executor/epoch.h"
+#include "worker/state/box_hash.h"
+#include "worker/state/shards.h"
+
+#define HSP_EPOCH_SOURCES 4096 /* segments of one layout on one device: its own and copies */
+
+struct hsp_epoch_sources {
+    struct hsp_state_segment *seg[HSP_EPOCH_SOURCES];
+    struct hsp_shards shards; /* of them */
+};
+
+/* The sealed segments of layout @plan at @version that this device holds. One whose head is damaged
+ * is told and deleted. Errors of segments; nothing is left open then. */
+enum hsp_status hsp_epoch_sources_open(struct hsp_ex_epoch *e, uint64_t plan, uint64_t version,
+                                       struct hsp_epoch_sources *s, struct hsp_err *err);
+void hsp_epoch_sources_close(struct hsp_epoch_sources *s);
+
+/* Bytes of one kind of a row. */
+static inline size_t hsp_epoch_kind_bytes(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r)
+{
+    return (size_t)hsp_box_count(&r->box) * hsp_dtype_size(e->pkg.dtype);
+}
+
+static inline struct hsp_box_id hsp_epoch_box_id(const struct hsp_ex_epoch *e, uint32_t param,
+                                                 uint8_t kind)
+{
+    return (struct hsp_box_id){.tensor = param,
+                               .kind = e->pkg.kinds[kind],
+                               .dtype = e->pkg.dtype,
+                               .full = e->pkg.params[param].ext};
+}
+
+#endif
