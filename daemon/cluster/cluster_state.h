@@ -132,6 +132,7 @@ struct hsp_epoch_peer {
     hsp_device_id device;
     uint64_t incarnation; /* of its node */
     bool prepare_sent, ready, go_sent, started;
+    bool damaged; /* state that the attempt takes from it, as it said meanwhile */
     uint64_t data_bytes, data_tokens; /* as its READY says; of ranks */
     struct hsp_digest data_digest;
     struct hsp_links links; /* its own, the same */
@@ -162,6 +163,8 @@ struct hsp_job_plan { /* a layout that may still be needed */
     uint64_t since;   /* incarnations below it were given before the layout was first begun */
     uint64_t *holder; /* owned: [ranks and keepers] incarnations when it was begun last; NULL: not
                          known */
+    uint64_t damaged; /* greatest version of a piece found damaged, 0 none: it was there. Not
+                         stored */
     struct hsp_plan_info info; /* owned copy */
 };
 
@@ -221,6 +224,7 @@ struct hsp_job {
     uint32_t checkpoint_keep; /* by the workers */
     enum hsp_job_state state;
     char reason[480];  /* why it does not run, or how it ended; "" while it runs */
+    char damage[200];  /* of its state, the last that was found since it ran; "" none. Not stored */
     char problem[480]; /* files of it that cannot be written, until they can; "" none. Not stored:
                           executors say it again */
     uint64_t

@@ -25,6 +25,7 @@
 #include "daemon/cluster/plan_results.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/slow.h"
+#include "daemon/cluster/state_damage.h"
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
 #include "proto/base/str.h"
@@ -346,6 +347,11 @@ static void leave(struct hsp_cluster *c, struct hsp_cluster_node *n, const struc
     hsp_ci_fact(c, "node.leaving", HSP_SEV_NOTICE, NULL, n, "%s", m->u.leave.reason);
 }
 
+static void damaged(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    hsp_ci_state_damaged(c, n, &m->u.damaged);
+}
+
 /* The shell collects traces (W8). */
 static void traced(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
@@ -377,6 +383,7 @@ static agent_call *const agent_calls[] = {
     [HSP_MSG_CHECKED] = checked,
     [HSP_MSG_DEVICE_HEALTH] = health,
     [HSP_MSG_TRACED] = traced,
+    [HSP_MSG_STATE_DAMAGED] = damaged,
 };
 
 static void agent_hello(struct hsp_cluster *c, const struct hsp_event *ev,

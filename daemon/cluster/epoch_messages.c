@@ -19,6 +19,7 @@
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/slow.h"
+#include "daemon/cluster/state_damage.h"
 #include "daemon/cluster/suspend.h"
 #include "proto/base/str.h"
 
@@ -73,6 +74,11 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
     }
     if (data) {
         hsp_ci_attempt_refused(c, j, why);
+        return;
+    }
+    bool lacks = f->fact == HSP_FACT_NO_STATE && f->peer >= HSP_MSG_RANKS; /* as it says itself */
+    if (lacks && hsp_ci_state_missing(c, j, d)) {
+        hsp_ci_attempt_refused(c, j, why); /* others have it, or another version is chosen */
         return;
     }
     hsp_device_id peer = f->peer < j->att.n_peers ? j->att.peers[f->peer].device : d;
@@ -131,7 +137,7 @@ static void settle(struct hsp_cluster *c, struct hsp_job *j)
         f->step = j->cur.step;
         f->lost_steps = j->lost_from > j->cur.step ? j->lost_from - j->cur.step : 0;
     }
-    j->cause[0] = '\0';
+    j->cause[0] = j->damage[0] = '\0';
     j->detect_ms = j->sealed_ms = j->planned_ms = 0;
     hsp_ci_store_job(c, j);
     while (j->n_plans > 0 && j->plans[0].plan < j->cur.plan) {

@@ -163,6 +163,9 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
     for (uint32_t i = 0; i < j->n_held; i++) {
         best = j->held[i].version > best ? j->held[i].version : best;
     }
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        best = j->plans[i].damaged > best ? j->plans[i].damaged : best;
+    }
     if (best <= j->origin_step && has_witness(c, j)) {
         back_to_origin(c, j); /* nothing was committed beyond it */
         return true;
@@ -171,18 +174,18 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
         return false;
     }
     if (best > j->origin_step && !j->has_ckpt) {
-        hsp_ci_job_end(c, j, HSP_JOB_FAILED,
-                       hsp_ci_printf(c,
-                                     "the state of version %llu is lost and there is no checkpoint",
-                                     (unsigned long long)best));
+        hsp_ci_job_end(
+            c, j, HSP_JOB_FAILED,
+            hsp_ci_printf(c, "the state of version %llu is lost and there is no checkpoint%s%s",
+                          (unsigned long long)best, j->damage[0] != '\0' ? "; " : "", j->damage));
         return false;
     }
     if (best > j->origin_step) { /* else an older checkpoint than the newest may be meant */
         (void)hsp_ci_ckpt_begin_with(j, j->ckpt_step);
     }
     hsp_ci_fact(c, "state.lost", HSP_SEV_ERROR, j, NULL,
-                "version %llu is lost, going back to version %llu", (unsigned long long)best,
-                (unsigned long long)j->origin_step);
+                "version %llu is lost, going back to version %llu%s%s", (unsigned long long)best,
+                (unsigned long long)j->origin_step, j->damage[0] != '\0' ? "; " : "", j->damage);
     j->stable = j->origin_step;
     back_to_origin(c, j);
     return true;

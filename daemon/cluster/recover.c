@@ -108,7 +108,7 @@ static bool went_no_further(const struct hsp_cluster *c, const struct hsp_job *j
                             const struct hsp_job_plan *p, uint64_t version)
 {
     hsp_device_id w;
-    if (!hsp_ci_witness(c, p, &w)) {
+    if (p->damaged > version || !hsp_ci_witness(c, p, &w)) {
         return false;
     }
     for (uint32_t i = 0; i < j->n_held; i++) {

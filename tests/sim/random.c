@@ -134,7 +134,12 @@ static void fault(struct sim *s)
 {
     uint32_t node = (uint32_t)sim_below(s, s->n_nodes), x = device(s), y = device(s);
     uint64_t ms = 1 + sim_below(s, sim_below(s, 2) == 0 ? 300 : 6000);
-    switch (sim_below(s, 20)) {
+    switch (sim_below(s, 22)) {
+    case 20:
+    case 21:
+        note(s, "damage state of executor", x, sim_damage(s, x));
+        sim_kill_exec(s, x); /* so that it is wanted */
+        break;
     case 17:
     case 18:
     case 19: xid(s, node * SIM_DEVS + (uint32_t)sim_below(s, s->n_devs)); break;
@@ -569,7 +574,7 @@ static void report(struct sim *s)
 /* What has happened in all sequences. */
 struct sums {
     uint64_t sequences, failures, events, commits, calm, suspends, resumes, checks, measured, moves;
-    uint64_t forged, forgotten, fallbacks;
+    uint64_t forged, forgotten, fallbacks, damaged;
 };
 
 static void add(struct sums *sum, const struct sim *s)
@@ -578,6 +583,7 @@ static void add(struct sums *sum, const struct sim *s)
     sum->failures += s->failed;
     sum->events += s->events;
     sum->checks += s->checks.n_ended;
+    sum->damaged += s->n_damaged;
     sum->measured += s->checks.n_measured;
     sum->forged += s->forged;
     sum->forgotten += s->forgotten;
@@ -596,19 +602,19 @@ static bool conclude(const struct sums *sum, uint64_t n)
 {
     bool tried = sum->suspends >= n / 4 && sum->resumes >= n / 4 && sum->checks >= n / 4 &&
                  sum->measured >= n / 4 && sum->moves > 0 && sum->forged >= n &&
-                 sum->forgotten >= n / 100 && sum->fallbacks > 0;
+                 sum->forgotten >= n / 100 && sum->fallbacks > 0 && sum->damaged >= n / 20;
     bool ok = sum->failures == 0 && (tried || n < 100);
     printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures, "
            "%llu jobs seen at rest, %llu suspended, %llu resumed, %llu times from an older "
            "checkpoint, %llu that write elsewhere, %llu checks of %llu nodes, %llu forged "
-           "messages, %llu nodes forgotten%s\n",
+           "messages, %llu nodes forgotten, %llu pieces of state found damaged%s\n",
            ok ? "ok" : "not ok", (unsigned long long)n, (unsigned long long)sum->events,
            (unsigned long long)sum->commits, (unsigned long long)sum->failures,
            (unsigned long long)sum->calm, (unsigned long long)sum->suspends,
            (unsigned long long)sum->resumes, (unsigned long long)sum->fallbacks,
            (unsigned long long)sum->moves, (unsigned long long)sum->checks,
            (unsigned long long)sum->measured, (unsigned long long)sum->forged,
-           (unsigned long long)sum->forgotten,
+           (unsigned long long)sum->forgotten, (unsigned long long)sum->damaged,
            tried || n < 100 ? "" : ": too few of them");
     return ok;
 }

@@ -34,6 +34,7 @@
 struct sim_seg {
     uint32_t job, rank, owner;
     uint64_t plan, version, lineage;
+    bool damaged; /* which is seen when it is verified */
 };
 struct sim_copy {
     uint8_t from, to, cells; /* to >= n_ranks: a keeper */
@@ -271,6 +272,7 @@ struct sim {
     size_t cap_inbox;
     struct sim_ev *inbox;
     struct sim_job_truth job[SIM_JOBS + 1];
+    uint64_t n_damaged; /* pieces found so */
     struct sim_checks checks;
     bool two_a_host; /* nodes */
     uint64_t forged, forgotten, drawn;
@@ -311,6 +313,8 @@ void sim_kill_exec(struct sim *s, uint32_t exec);
 void sim_sign(struct sim *s, uint32_t exec, enum hsp_gpu_sign_kind kind, uint64_t value);
 void sim_kill_agent(struct sim *s, uint32_t node, uint64_t restart_ms); /* its executors too */
 void sim_crash_node(struct sim *s, uint32_t node, uint64_t restart_ms); /* silent; memory is lost */
+/* A piece that executor @exec has sealed is damaged, as if its node had lost it; false: it has none. */
+bool sim_damage(struct sim *s, uint32_t exec);
 void sim_kill_daemon(struct sim *s, uint64_t restart_ms);
 void sim_pause_daemon(struct sim *s, uint64_t ms);
 void sim_pause_agent(struct sim *s, uint32_t node, uint64_t ms);
@@ -395,6 +399,8 @@ enum sim_drop {
 void sim_seg_drop(struct sim_exec *x, enum sim_drop how, uint32_t job, uint64_t plan,
                   uint32_t owner, uint64_t version);
 void sim_seg_put(struct sim *s, struct sim_exec *x, struct sim_seg g);
+/* Damaged pieces of a job in layout @plan at @version are told and deleted. */
+void sim_seg_verify(struct sim *s, uint32_t x, uint32_t job, uint64_t plan, uint64_t version);
 void sim_x_data_to(struct sim *s, uint32_t x, const struct sim_prep *p, uint32_t peer,
                    struct sim_data d);
 /* @r is over; its peers see that, if @tell. */

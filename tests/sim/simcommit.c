@@ -71,9 +71,14 @@ void sim_commit(struct sim *s, const struct sim_run *r)
     t->tolerance = sim_plan_spread(&r->p) - 1;
     for (uint32_t i = 0; i < r->n_ranks + r->n_keepers;
          i++) { /* what a member lost since it prepared is still lost */
-        if (s->exec[r->p.exec[i]].wipes != r->p.wipes[i]) {
-            t->lost |= 1u << (r->p.exec[i] / SIM_DEVS);
+        struct sim_exec *e = &s->exec[r->p.exec[i]];
+        bool lost = e->wipes != r->p.wipes[i];
+        for (uint32_t k = 0; k < e->n_seg; k++) { /* and what was damaged since it was sealed */
+            const struct sim_seg *g = &e->seg[k];
+            lost = lost ||
+                   (g->damaged && g->job == r->job && g->plan == r->plan && g->version == r->step);
         }
+        t->lost |= lost ? 1u << (r->p.exec[i] / SIM_DEVS) : 0;
     }
     if (!again && r->epoch > t->stopped) {
         check_copies(s, r);

@@ -16,6 +16,37 @@ static void check_ready(struct sim *s, uint32_t x)
     }
 }
 
+/* What it holds of the version is verified. False: something that is asked of it is not there. */
+static bool verify(struct sim *s, uint32_t x, const struct hsp_m_prepare *p)
+{
+    struct sim_exec *e = &s->exec[x];
+    const struct sim_run *r = &e->next;
+    bool whole = true;
+    sim_seg_verify(s, x, p->job, p->from_plan, p->step);
+    sim_seg_verify(s, x, p->job, p->plan, p->step);
+    for (uint32_t i = 0; i < r->p.n_rows; i++) {
+        const struct sim_row *w = &r->p.row[i];
+        whole = whole && (w->from != r->rank ||
+                          sim_seg_find(e, p->job, p->from_plan, w->owner, p->step) != NULL);
+    }
+    return whole;
+}
+
+static void refuse(struct sim *s, uint32_t x, const struct hsp_msg *m, enum hsp_fact_kind fact,
+                   const char *why)
+{
+    struct hsp_msg f = {.type = HSP_MSG_PREPARE_FAILED,
+                        .epoch = m->epoch,
+                        .u.failed = {.job = m->u.prepare.job,
+                                     .device = x % SIM_DEVS,
+                                     .fact = fact,
+                                     .amount = fact == HSP_FACT_OUT_OF_MEMORY ? 4096 : 0,
+                                     .peer = HSP_MSG_RANKS,
+                                     .reason = why}};
+    sim_x_clear(s, x, &s->exec[x].next, true);
+    sim_to_agent(s, x, &f);
+}
+
 void sim_x_prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
 {
     struct sim_exec *e = &s->exec[x];
@@ -52,15 +83,11 @@ void sim_x_prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
         e->next.need += e->next.p.row[i].to == p->rank;
     }
     if (s->chaos && sim_below(s, 200) == 0) {
-        struct hsp_msg f = {.type = HSP_MSG_PREPARE_FAILED,
-                            .epoch = m->epoch,
-                            .u.failed = {.job = p->job,
-                                         .device = x % SIM_DEVS,
-                                         .fact = HSP_FACT_OUT_OF_MEMORY,
-                                         .amount = 4096,
-                                         .reason = "out of memory by 4096 bytes"}};
-        sim_x_clear(s, x, &e->next, true);
-        sim_to_agent(s, x, &f);
+        refuse(s, x, m, HSP_FACT_OUT_OF_MEMORY, "out of memory by 4096 bytes");
+        return;
+    }
+    if (p->mode == HSP_MODE_RECOVER && !verify(s, x, p)) {
+        refuse(s, x, m, HSP_FACT_NO_STATE, "the version is not here as promised");
         return;
     }
     for (uint32_t i = 0; i < e->next.p.n_peers; i++) {
@@ -202,6 +229,11 @@ static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
             continue;
         }
         const struct sim_seg *g = sim_seg_find(e, r->job, r->from_plan, w->owner, version);
+        if (g != NULL && g->damaged) { /* since it was verified, or it is of the epoch before */
+            sim_seg_verify(s, x, r->job, r->from_plan, version);
+            sim_x_lost_peer(s, x, r, HSP_MSG_RANKS, false);
+            return;
+        }
         if (g == NULL) {
             sim_fail(s, "job %u epoch %llu: source %u lacks version %llu of rank %u in plan %llu",
                      r->job, (unsigned long long)r->epoch, x, (unsigned long long)version, w->owner,

@@ -35,6 +35,30 @@ void sim_seg_put(struct sim *s, struct sim_exec *x, struct sim_seg g)
     x->seg[x->n_seg++] = g;
 }
 
+void sim_seg_verify(struct sim *s, uint32_t x, uint32_t job, uint64_t plan, uint64_t version)
+{
+    struct sim_exec *e = &s->exec[x];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < e->n_seg; i++) {
+        const struct sim_seg *g = &e->seg[i];
+        if (!g->damaged || g->job != job || g->plan != plan || g->version != version) {
+            e->seg[n++] = *g;
+            continue;
+        }
+        struct hsp_msg m = {.type = HSP_MSG_STATE_DAMAGED,
+                            .u.damaged = {.job = job,
+                                          .device = x % SIM_DEVS,
+                                          .plan = plan,
+                                          .rank = g->rank,
+                                          .owner = g->owner,
+                                          .version = version,
+                                          .part = "cells"}};
+        sim_to_agent(s, x, &m);
+        s->n_damaged++;
+    }
+    e->n_seg = n;
+}
+
 void sim_x_discard(struct sim *s, uint32_t x, uint32_t job, uint64_t keep_plan)
 {
     sim_seg_drop(&s->exec[x], SIM_DROP_PLANS_BELOW, job, keep_plan, 0, 0);

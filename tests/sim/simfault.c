@@ -76,6 +76,23 @@ void sim_crash_node(struct sim *s, uint32_t node, uint64_t restart_ms)
     sim_node_lost(s, node);
 }
 
+bool sim_damage(struct sim *s, uint32_t exec)
+{
+    struct sim_exec *e = &s->exec[exec];
+    if (e->n_seg == 0) {
+        return false;
+    }
+    struct sim_seg *g = &e->seg[sim_below(s, e->n_seg)], *h = &e->seg[sim_below(s, e->n_seg)];
+    g = h->version > g->version ? h : g; /* the newer, which is wanted first */
+    struct sim_job_truth *t = &s->job[g->job];
+    sim_log(s, "! damage version %llu of job %u on executor %u", (unsigned long long)g->version,
+            g->job, exec);
+    g->damaged = true;
+    t->lost |= 1u << (exec / SIM_DEVS);
+    t->excess = t->excess || (uint32_t)__builtin_popcount(t->lost) > t->tolerance;
+    return true;
+}
+
 void sim_kill_daemon(struct sim *s, uint64_t restart_ms)
 {
     sim_log(s, "! kill the coordinator");

@@ -110,10 +110,12 @@ static void forge_hello(struct sim *s, const struct hsp_job *j, uint64_t epoch, 
 static struct hsp_msg forge(struct sim *s)
 {
     static const uint16_t types[] = {
-        HSP_MSG_READY,         HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,       HSP_MSG_SEALED,
-        HSP_MSG_STEP,          HSP_MSG_PEER_LOST,      HSP_MSG_STOPPED,       HSP_MSG_RELEASED,
-        HSP_MSG_CHECKPOINTED,  HSP_MSG_FINISHED,       HSP_MSG_JOB_FAILED,    HSP_MSG_HELLO,
-        HSP_MSG_EXECUTOR_DEAD, HSP_MSG_EXECUTOR_UP,    HSP_MSG_DEVICE_HEALTH, HSP_MSG_CKPT_REFUSED};
+        HSP_MSG_READY,         HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,
+        HSP_MSG_SEALED,        HSP_MSG_STEP,           HSP_MSG_PEER_LOST,
+        HSP_MSG_STOPPED,       HSP_MSG_RELEASED,       HSP_MSG_CHECKPOINTED,
+        HSP_MSG_FINISHED,      HSP_MSG_JOB_FAILED,     HSP_MSG_HELLO,
+        HSP_MSG_EXECUTOR_DEAD, HSP_MSG_EXECUTOR_UP,    HSP_MSG_DEVICE_HEALTH,
+        HSP_MSG_CKPT_REFUSED,  HSP_MSG_STATE_DAMAGED};
     const struct hsp_job *j = s->d->jobs[sim_below(s, s->d->n_jobs)];
     struct hsp_msg m = {.type = types[sim_below(s, HSP_ARRAY_LEN(types))],
                         .epoch = number(s, j->next_epoch)};
@@ -163,6 +165,10 @@ static struct hsp_msg forge(struct sim *s)
     case HSP_MSG_HELLO: forge_hello(s, j, m.epoch, &m); break;
     case HSP_MSG_EXECUTOR_DEAD: m.u.dead = (struct hsp_m_dead){d, 0, NAME}; break;
     case HSP_MSG_EXECUTOR_UP: m.u.up = (struct hsp_m_up){d, NAME}; break;
+    case HSP_MSG_STATE_DAMAGED:
+        m.u.damaged = (struct hsp_m_damaged){
+            j->id, d, holding[0].plan, rank, holding[0].owner, at, rank == 0, NAME};
+        break;
     case HSP_MSG_DEVICE_HEALTH: m.u.health = (struct hsp_m_health){d, HSP_HEALTH_LOST, NAME}; break;
     default: m.u.devref = (struct hsp_m_devref){j->id, d}; break;
     }

@@ -22,6 +22,7 @@ struct rows {
 struct hsp_epoch_check {
     struct rows rows;
     struct hsp_verify *threads;
+    int64_t begin_ns;
 };
 
 static enum hsp_status add(struct rows *l, const struct hsp_state_segment *s, uint32_t row,
@@ -124,6 +125,7 @@ enum hsp_status hsp_epoch_verify_begin(struct hsp_ex_epoch *e, struct hsp_err *e
         free(src);
     }
     if (st == HSP_OK) {
+        c->begin_ns = hsp_clock_ns();
         st = hsp_verify_begin(c->rows.row, c->rows.n, 0, &c->threads, err);
     }
     if (st != HSP_OK) {
@@ -210,6 +212,21 @@ static enum hsp_status check_promises(const struct hsp_ex_epoch *e, struct hsp_e
     return st;
 }
 
+static void log_check(const struct hsp_ex_epoch *e, const struct hsp_epoch_check *c, size_t damaged)
+{
+    int64_t bytes = 0;
+    for (size_t i = 0; i < c->rows.n; i++) {
+        const struct hsp_segment_row *r =
+            hsp_segment_row_at(c->rows.row[i].seg, c->rows.row[i].row);
+        bytes += hsp_box_count(&r->box) * (int64_t)hsp_dtype_size(r->dtype);
+    }
+    hsp_log(e->env->log, HSP_LOG_INFO, "executor",
+            "epoch %" PRIu64 " of job %u: version %" PRIu64
+            " verified here: %.1f MiB, ready after %.1f ms, %zu of %zu parts damaged",
+            e->number, e->p->job, e->p->step, (double)bytes / (1 << 20),
+            (double)(hsp_clock_ns() - c->begin_ns) * 1e-6, damaged, c->rows.n);
+}
+
 enum hsp_status hsp_epoch_verify_end(struct hsp_ex_epoch *e, bool want, struct hsp_err *err)
 {
     struct hsp_epoch_check *c = e->check;
@@ -227,6 +244,9 @@ enum hsp_status hsp_epoch_verify_end(struct hsp_ex_epoch *e, bool want, struct h
     bool whole = want && !e->cancelled;
     (void)pthread_mutex_unlock(&e->lock);
     enum hsp_status st = whole ? HSP_OK : hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended");
+    if (st == HSP_OK) {
+        log_check(e, c, n);
+    }
     if (st == HSP_OK && n > 0) {
         st = drop_damaged(e, e->from, &c->rows, false, err);
     }

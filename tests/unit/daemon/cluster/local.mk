@@ -14,6 +14,7 @@ cluster_tests = \
   tests/unit/daemon/cluster/restart_test \
   tests/unit/daemon/cluster/slow_test \
   tests/unit/daemon/cluster/stranger_test \
+  tests/unit/daemon/cluster/state_damage_test \
   tests/unit/daemon/cluster/suspend_test \
   tests/unit/daemon/cluster/unwritten_test \
   tests/unit/daemon/cluster/which_ckpt_test
@@ -35,6 +36,7 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/restart_test.c \
   tests/unit/daemon/cluster/slow_test.c \
   tests/unit/daemon/cluster/stranger_test.c \
+  tests/unit/daemon/cluster/state_damage_test.c \
   tests/unit/daemon/cluster/suspend_test.c \
   tests/unit/daemon/cluster/unwritten_test.c \
   tests/unit/daemon/cluster/which_ckpt_test.c \

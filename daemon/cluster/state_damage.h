@@ -1,0 +1,21 @@
+/* Takes in that a device has found sealed state damaged: the piece is no source any more, and all
+ * know of it.
+ *
+ * Example: version 120 of layout 3 is at home on n1/0 and n2/0, each with a copy of the other. n1/0
+ * is asked to begin with it and finds its home damaged: STATE_DAMAGED, then PREPARE_FAILED with
+ * NO_STATE. The attempt is dropped and counts as no failure; the next one names the copy on n2/0 as
+ * the source. With both damaged the version is not whole, and recover.c chooses again. */
+#ifndef HSP_STATE_DAMAGE_H
+#define HSP_STATE_DAMAGE_H
+#include "daemon/cluster/cluster_state.h"
+
+/* STATE_DAMAGED of a node. Ignored when the layout is not kept, or gives that piece to another
+ * device. */
+void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                          const struct hsp_m_damaged *m);
+/* Device @d cannot serve what the attempt of @j takes from it. True: it offers less since then, so
+ * that the next attempt is another one. A device that has named no damage lacks all it offered of
+ * that version. */
+bool hsp_ci_state_missing(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d);
+
+#endif

@@ -1,0 +1,185 @@
+/* State that its holder finds damaged when it is asked for it: others are asked, without a failure that counts, as long as
+ * there are others. */
+#include <stdio.h>
+
+#include "daemon/cluster/lookup.h"
+#include "tests/unit/daemon/cluster/cluster_world.h"
+
+/* Two data parallel devices that hold the same; n1's executor ends and both are sealed with version 7; epoch 2 is
+ * prepared to go on from it. */
+static void recovering(struct cw_world *w)
+{
+    cw_begin(w, 2, 1);
+    cw_run_job(w, 2);
+    cw_pass(w, 1, 7, cw_even, 2);
+    cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD, .u.dead.reason = "signal 9"});
+    for (uint32_t i = 0; i < 2; i++) {
+        struct hsp_m_holding h[2] = {{.job = 1, .plan = 1, .version = 7, .rank = i, .owner = i},
+                                     {.job = 1, .plan = 1, .version = 8, .rank = i, .owner = i}};
+        cw_msg(
+            w, i + 1,
+            (struct hsp_msg){.type = HSP_MSG_SEALED,
+                             .epoch = cw_job(w, 1)->seal_upto,
+                             .u.sealed = {.job = 1, .n_holdings = i == 0 ? 1 : 2, .holdings = h}});
+    }
+    cw_msg(w, 2,
+           (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.device = 0, .address = "y"}});
+}
+
+static const struct hsp_prepare_action *asked(const struct cw_world *w)
+{
+    const struct hsp_action *a = cw_find(w, HSP_ACT_PREPARE);
+    assert_non_null(a);
+    return a->u.prepare;
+}
+
+static void damaged(struct cw_world *w, uint32_t node, uint32_t rank, uint64_t version, bool live)
+{
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_STATE_DAMAGED,
+                            .u.damaged = {.job = 1,
+                                          .plan = 1,
+                                          .rank = rank,
+                                          .owner = rank,
+                                          .version = version,
+                                          .live = live,
+                                          .part = "wte.weight (m) [0:8, 0:4]"}});
+}
+
+static void refuses(struct cw_world *w, uint32_t node)
+{
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                            .epoch = cw_job(w, 1)->att.epoch,
+                            .u.failed = {.job = 1,
+                                         .fact = HSP_FACT_NO_STATE,
+                                         .peer = HSP_MSG_RANKS,
+                                         .reason = "version 8 of wte.weight is not here"}});
+}
+
+/* Version 8 is whole at n1 alone; when it is damaged there, version 7 is taken, of which both are sources; and when n1 has
+ * no good one of that either, n0 is. None of it counts as a failure. */
+static void test_another_owner_is_asked(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    recovering(&w);
+    assert_int_equal(cw_job(&w, 1)->att.step, 8);
+    assert_int_equal(asked(&w)->n_sources, 1);
+    uint32_t failures = cw_job(&w, 1)->failures;
+    damaged(&w, 1, 1, 8, false);
+    assert_string_equal(cw_fact(&w, "state.damaged"),
+                        "n1/0: version 8 of its state in layout 1: wte.weight (m) [0:8, 0:4]; it "
+                        "is deleted and not used");
+    refuses(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RECOVERING);
+    assert_int_equal(cw_job(&w, 1)->att.step, 7);
+    assert_int_equal(asked(&w)->n_sources, 2);
+    damaged(&w, 1, 1, 7, false);
+    refuses(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->att.step, 7);
+    assert_int_equal(asked(&w)->n_sources, 1);
+    assert_int_equal(asked(&w)->sources[0].holder, 0);
+    assert_int_equal(cw_job(&w, 1)->failures, failures);
+    assert_int_equal(cw_job(&w, 1)->n_facts, 0); /* planning has nothing to learn from it */
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_pass(&w, 1, 8, cw_even, 2);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    assert_string_equal(cw_job(&w, 1)->damage, "");
+    cw_end(&w);
+}
+
+/* With no owner left there is a checkpoint, or the end; both say why. */
+static void test_without_an_owner(void **state)
+{
+    (void)state;
+    for (int ckpt = 0; ckpt < 2; ckpt++) {
+        struct cw_world w;
+        recovering(&w);
+        if (ckpt) {
+            cw_msg(&w, 1,
+                   (struct hsp_msg){
+                       .type = HSP_MSG_CHECKPOINTED,
+                       .epoch = 1,
+                       .u.ckpt = {.job = 1, .step = 5, .term = 1, .complete = true, .reason = ""}});
+        }
+        damaged(&w, 1, 1, 8, false);
+        refuses(&w, 1);
+        damaged(&w, 0, 0, 7, false);
+        damaged(&w, 1, 1, 7, false);
+        refuses(&w, 0);
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED); /* for nodes that may have more */
+        char said[256] = "";
+        for (uint32_t s = 0; s <= w.c->cfg.state_wait_ms / 1000 && said[0] == '\0'; s++) {
+            w.now += 1000;
+            for (uint32_t i = 0; i < 2; i++) {
+                cw_msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+                const char *why = cw_fact(&w, ckpt ? "state.lost" : "job.failed");
+                if (why != NULL) {
+                    (void)snprintf(said, sizeof said, "%s", why);
+                }
+            }
+        }
+        assert_string_equal(
+            said,
+            ckpt ? "version 8 is lost, going back to version 5; damaged on n1/0: wte.weight (m) "
+                   "[0:8, 0:4]"
+                 : "the state of version 8 is lost and there is no checkpoint; damaged on n1/0: "
+                   "wte.weight (m) [0:8, 0:4]");
+        assert_int_equal(cw_job(&w, 1)->state, ckpt ? HSP_JOB_RECOVERING : HSP_JOB_FAILED);
+        cw_end(&w);
+    }
+}
+
+/* A device without what it offered has none of that version: it did not say of which piece. */
+static void test_a_piece_that_is_gone(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    recovering(&w);
+    uint32_t failures = cw_job(&w, 1)->failures;
+    refuses(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->att.step, 7);
+    assert_int_equal(cw_job(&w, 1)->failures, failures);
+    for (int i = 0; cw_job(&w, 1)->att.epoch != 0; i++) { /* each time less is left */
+        assert_true(i < 4);
+        refuses(&w, 0);
+        if (cw_job(&w, 1)->att.epoch != 0) {
+            refuses(&w, 1);
+        }
+    }
+    cw_end(&w);
+}
+
+/* Only the holder of a piece may say that it is damaged. */
+static void test_who_may_say_so(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    recovering(&w);
+    damaged(&w, 0, 1, 8, false);
+    assert_null(cw_fact(&w, "state.damaged"));
+    damaged(&w, 1, 77, 8, false);
+    assert_null(cw_fact(&w, "state.damaged"));
+    cw_msg(&w, 2,
+           (struct hsp_msg){.type = HSP_MSG_STATE_DAMAGED,
+                            .u.damaged = {.job = 9, .plan = 1, .part = "all"}});
+    assert_null(cw_fact(&w, "state.damaged"));
+    assert_int_equal(cw_job(&w, 1)->n_held, 3);
+    damaged(&w, 1, 1, UINT64_MAX, true); /* its head: which version it was is not known */
+    assert_non_null(strstr(cw_fact(&w, "state.damaged"), "a version of its state"));
+    assert_non_null(strstr(cw_fact(&w, "state.damaged"), "went bad while the job ran"));
+    cw_end(&w);
+}
+
+HSP_TEST_FILE(state_damage_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_another_owner_is_asked),
+        cmocka_unit_test(test_without_an_owner),
+        cmocka_unit_test(test_a_piece_that_is_gone),
+        cmocka_unit_test(test_who_may_say_so),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
