@@ -14,6 +14,8 @@
 
 /* Time, level, module, text: a cut line and what stands before it. */
 #define STAMPED (HSP_LOG_LINE + 96)
+/* Of a dying process, for a thread that writes a line. */
+#define LAST_WAIT_S 1
 
 struct hsp_logger {
     pthread_mutex_t lock;
@@ -165,7 +167,10 @@ void hsp_log(struct hsp_logger *l, enum hsp_log_level level, const char *module,
 
 void hsp_log_dump(struct hsp_logger *l, size_t n, int fd)
 {
-    if (pthread_mutex_trylock(&l->lock) != 0) {
+    struct timespec end;
+    (void)clock_gettime(CLOCK_REALTIME, &end); /* cannot fail with this clock */
+    end.tv_sec += LAST_WAIT_S;
+    if (pthread_mutex_timedlock(&l->lock, &end) != 0) {
         return;
     }
     size_t have = l->n_all < HSP_LOG_RING ? l->n_all : HSP_LOG_RING;

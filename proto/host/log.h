@@ -43,8 +43,9 @@ const char *hsp_log_level_name(enum hsp_log_level level);
 void hsp_log(struct hsp_logger *l, enum hsp_log_level level, const char *module, const char *fmt,
              ...) __attribute__((format(printf, 4, 5)));
 
-/* Writes the last @n lines of the ring to @fd, oldest first, with time and level. Nothing while
- * another thread is in the log: a dying process must not wait. */
+/* Writes the last @n lines of the ring to @fd, oldest first, with time and level. Waits at most a
+ * second for a thread that writes a line; writes nothing when that thread does not end, for it may
+ * be the caller itself. */
 void hsp_log_dump(struct hsp_logger *l, size_t n, int fd);
 
 /* From now on a failing assertion dumps the last HSP_LOG_LAST lines of @l to where @l writes, until

