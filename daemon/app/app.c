@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@
 #include "proto/base/vec.h"
 #include "proto/host/open_files_limit.h"
 #include "proto/host/sd_notify.h"
+#include "proto/net/addr.h"
 #include "proto/net/net_listen.h"
 
 #define ROWS_CAP ((size_t)2 << 30) /* all rows of the store: jobs with their plans */
@@ -340,9 +342,49 @@ void hsp_app_reconfigure_failed(struct hsp_app *a, const struct hsp_err *why)
     config_fact(a, false, text);
 }
 
-static enum hsp_status listen_all(struct hsp_app *a, struct hsp_err *err)
+/* Whether `listen` is served. Without keys every user of the host could dial a port. */
+static bool serves_listen(struct hsp_app *a, const struct hsp_net_keys *keys)
 {
-    const char *const addresses[] = {a->cfg->socket, a->cfg->listen};
+    const char *listen = a->cfg->listen;
+    struct hsp_addr addr;
+    struct hsp_err err;
+    if (listen == NULL || listen[0] == '\0' || keys->have_worker || keys->have_admin ||
+        hsp_addr_parse(listen, HSP_PORT, &addr, &err) != HSP_OK || addr.local) {
+        return true; /* an address that is none is refused where it is bound */
+    }
+    a->insecure = a->cfg->insecure_loopback;
+    if (a->insecure) {
+        hsp_log(a->log, HSP_LOG_WARN, "app",
+                "insecure_loopback: every user of this host may join and command at %s", listen);
+    } else {
+        hsp_log(
+            a->log, HSP_LOG_NOTICE, "app",
+            "%s stays closed: worker_key and admin_key are missing; agents and hspmdctl of this "
+            "host use the socket",
+            listen);
+    }
+    return a->insecure;
+}
+
+/* The user of this host's agents; nobody knows him where hspmd is not installed. */
+static void find_worker_user(struct hsp_app *a)
+{
+    const char *name = a->cfg->worker_user;
+    const struct passwd *p = name != NULL && name[0] != '\0' ? getpwnam(name) : NULL;
+    a->has_worker_user = p != NULL;
+    a->worker_uid = p != NULL ? p->pw_uid : 0;
+    if (p == NULL && name != NULL && name[0] != '\0') {
+        hsp_log(a->log, HSP_LOG_INFO, "app",
+                "worker_user: there is no user %s: agents of root and of uid %u may join by the "
+                "socket",
+                name, (unsigned)getuid());
+    }
+}
+
+static enum hsp_status listen_all(struct hsp_app *a, const struct hsp_net_keys *keys,
+                                  struct hsp_err *err)
+{
+    const char *const addresses[] = {a->cfg->socket, serves_listen(a, keys) ? a->cfg->listen : ""};
     enum hsp_status st = HSP_OK;
     for (int i = 0; st == HSP_OK && i < 2; i++) {
         uint32_t l;
@@ -428,6 +470,7 @@ static enum hsp_status open_net(struct hsp_app *a, const struct hsp_net_keys *ke
     hsp_net_defaults(&nc);
     share_descriptors(a, nc.places);
     nc.keys = *keys;
+    nc.clear_loopback = a->cfg->insecure_loopback;
     a->n_clients = hsp_net_table_size(&nc);
     a->clients = calloc(a->n_clients, sizeof *a->clients);
     a->decoding = hsp_arena_new(DECODE_CAP);
@@ -486,7 +529,8 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
         st = load(a, err);
     }
     if (st == HSP_OK) {
-        st = listen_all(a, err);
+        find_worker_user(a);
+        st = listen_all(a, keys, err);
     }
     if (st == HSP_OK) {
         listen_http(a);

@@ -43,11 +43,14 @@ static void complain(struct hsp_app *a, const char *who, const char *name, const
 void hsp_dispatch_open(struct hsp_app *a, uint32_t conn, const struct hsp_net_peer *peer)
 {
     struct hsp_caller *c = &a->clients[hsp_net_slot(conn)];
-    bool trusted = peer->role == HSP_ROLE_OPEN ||
-                   (peer->role == HSP_ROLE_LOCAL && (peer->uid == 0 || peer->uid == getuid()));
+    bool local = peer->role == HSP_ROLE_LOCAL;
+    bool trusted = (local && (peer->uid == 0 || peer->uid == getuid())) ||
+                   (peer->role == HSP_ROLE_OPEN && a->insecure);
+    bool agent = peer->role == HSP_ROLE_WORKER ||
+                 (local && a->has_worker_user && peer->uid == a->worker_uid);
     *c = (struct hsp_caller){.conn = conn,
-                             .local = peer->role == HSP_ROLE_LOCAL,
-                             .may_join = trusted || peer->role == HSP_ROLE_WORKER,
+                             .local = local,
+                             .may_join = trusted || agent,
                              .may_command = trusted || peer->role == HSP_ROLE_ADMIN};
     (void)snprintf(c->name, sizeof c->name, "%s", peer->name);
     hsp_log(a->log, HSP_LOG_DEBUG, "net", "%s connects as %s", peer->name,
@@ -56,16 +59,23 @@ void hsp_dispatch_open(struct hsp_app *a, uint32_t conn, const struct hsp_net_pe
 
 static void denied(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
 {
-    char reason[160];
+    char reason[160], why[224];
     hsp_str_printf(reason, sizeof reason, "%s may not send %s", c->name, hsp_msg_name(m->type));
     struct hsp_fact f = {
         .type = "auth.denied", .severity = HSP_SEV_WARN, .node = "", .reason = reason};
     hsp_app_fact(a, &f);
     if (m->type >= HSP_MSG_SUBMIT) {
         hsp_app_reply(a, c->conn, m->request, HSP_EPERM,
-                      "not permitted: only root and the daemon's own user may use the socket, and "
-                      "over the network holders of the admin key",
+                      "not permitted: only root and the daemon's own user may command by the "
+                      "socket, and over the network holders of the admin key",
                       NULL, 0, false);
+    } else if (m->type == HSP_MSG_HELLO && hsp_digest_is_zero(m->u.hello.incarnation)) {
+        /* An agent without work learns why; one with work keeps it and tries again. */
+        hsp_str_printf(why, sizeof why,
+                       "%s may not join by the socket: agents run as root, as hspmdd's own user or "
+                       "as worker_user (hspmdd.yaml)",
+                       c->name);
+        hsp_app_send(a, c->conn, &(struct hsp_msg){.type = HSP_MSG_FENCED, .u.text.reason = why});
     }
     hsp_net_drop(a->net, c->conn, true, "not permitted");
 }

@@ -108,7 +108,7 @@ static int parse_options(int argc, char **argv, struct options *ret)
 }
 
 /* Beyond loopback a key is needed; said here and not only when the listener is made, so that
- * --check-config finds it. */
+ * --check-config finds it. On loopback the port stays closed without one: app.c says so. */
 static enum hsp_status check_listen(const struct hsp_daemon_config *c, const struct hsp_net_keys *k,
                                     struct hsp_err *err)
 {
@@ -130,7 +130,7 @@ static enum hsp_status check_listen(const struct hsp_daemon_config *c, const str
     return HSP_OK;
 }
 
-/* What agents are told to dial must be what they may dial: without keys they stay on loopback. */
+/* What agents are told to dial must be what they may dial: with the key only. */
 static enum hsp_status check_advertise(const struct hsp_daemon_config *c,
                                        const struct hsp_net_keys *k, struct hsp_err *err)
 {
@@ -147,10 +147,10 @@ static enum hsp_status check_advertise(const struct hsp_daemon_config *c,
         return hsp_err_wrap(err, "advertise_address");
     }
     bool here = hsp_addr_is_loopback(&told);
-    if (!here && !k->have_worker) {
+    if (!k->have_worker) {
         return hsp_err_set(err, HSP_EPERM, 0,
-                           "advertise_address: %s is beyond loopback and there is no worker_key; "
-                           "make one with openssl rand -hex 32",
+                           "advertise_address: agents dial %s only with a key and there is no "
+                           "worker_key; make one with openssl rand -hex 32",
                            s);
     }
     if (here && !hsp_addr_is_loopback(&listen)) {

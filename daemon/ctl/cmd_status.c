@@ -253,6 +253,11 @@ static void print_head(struct hsp_ctl *ctl, const cJSON *doc, const cJSON *jobs)
     char plane[PLANE_TEXT], of[PLANE_TEXT];
     const cJSON *j;
     (void)fprintf(ctl->out, "hspmdd: %s\n", hsp_doc_text(doc, "address"));
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "insecure_loopback"))) {
+        (void)fputs("insecure: every user of its host may join and command (insecure_loopback in "
+                    "hspmdd.yaml)\n",
+                    ctl->out);
+    }
     plane_text(doc, " between hosts", plane);
     (void)fprintf(ctl->out, "data plane: %s%s\n", plane,
                   strcmp(plane, "clear") == 0 ? " (chosen in hspmdd.yaml)" : "");

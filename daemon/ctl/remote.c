@@ -74,8 +74,9 @@ enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, st
     if (st != HSP_OK) { /* whatever it was, hspmdd cannot be reached */
         char why[sizeof err->msg];
         (void)snprintf(why, sizeof why, "%s", err != NULL ? err->msg : "");
-        return hsp_err_set(err, HSP_ECLOSED, 0,
-                           "cannot reach hspmdd: %s; is it running? --address says where", why);
+        return hsp_err_set(
+            err, HSP_ECLOSED, 0, "cannot reach hspmdd: %s; is it running? --address says where%s",
+            why, addr.local || keys.have_admin ? "" : "; without keys it has its socket only");
     }
     *ret = r;
     return HSP_OK;

@@ -14,8 +14,9 @@
  * gets exactly one on_close; after it, and after hsp_net_drop, no more frames come.
  *
  * Trust: with keys every TCP connection is TLS 1.3, and peer.role says which key the client holds.
- * Without keys TCP is served and dialled on loopback only. Unix sockets are trusted as far as the
- * kernel's word on the peer's uid goes; the caller decides what that uid may do.
+ * Without keys there is no TCP, except on loopback where clear_loopback asks for it: every user of
+ * a host may dial its ports, and listen on them. Unix sockets are trusted as far as the kernel's
+ * word on the peer's uid goes; the caller decides what that uid may do.
  */
 #ifndef HSP_NET_H
 #define HSP_NET_H
@@ -79,9 +80,10 @@ struct hsp_net_config {
     size_t queue_bytes;             /* per connection, sent and not yet taken by the kernel */
     uint32_t queue_frames;
     struct hsp_net_keys keys;
+    bool clear_loopback; /* without keys TCP is served and dialled on loopback: for tests */
 };
 /* No places yet, frame.h's limits, 10 s, 60 s, no idle
- * limit, 2 s, 128 MiB, 4096 frames, no keys. */
+ * limit, 2 s, 128 MiB, 4096 frames, no keys, no clear TCP. */
 void hsp_net_defaults(struct hsp_net_config *ret);
 /* The length of a table with a place for each connection there may be (hsp_net_slot). */
 uint32_t hsp_net_table_size(const struct hsp_net_config *cfg);

@@ -19,13 +19,13 @@
 
 bool hsp_net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct hsp_err *err)
 {
-    if (n->tls == NULL && !hsp_addr_is_loopback(a)) {
-        (void)hsp_err_set(err, HSP_EPERM, 0,
-                          "%s is not loopback, and there are no keys (worker.key, admin.key)",
-                          a->host);
-        return false;
+    bool here = hsp_addr_is_loopback(a);
+    if (a->local || n->tls != NULL || (here && n->cfg.clear_loopback)) {
+        return true;
     }
-    return true;
+    (void)hsp_err_set(err, HSP_EPERM, 0, "%s is %s, and there are no keys (worker.key, admin.key)",
+                      a->host, here ? "open to every user of this host" : "not loopback");
+    return false;
 }
 
 /* ---- callers ---- */

@@ -14,12 +14,12 @@
 struct hsp_addr;
 struct hsp_net;
 
-/* Whether an address may be served or dialled: beyond loopback only with keys; HSP_EPERM in
- * @err. */
+/* Whether an address may be served or dialled: TCP only with keys, on loopback also where
+ * clear_loopback asks for it; HSP_EPERM in @err. */
 bool hsp_net_allowed(const struct hsp_net *n, const struct hsp_addr *a, struct hsp_err *err);
 /* Listens on @address (addr.h). A Unix socket is made with mode 0660; a stale one is replaced. Port
  * 0: chosen by the kernel, see hsp_net_listener_name. TCP hosts are numbers or "localhost".
- * HSP_EPERM: TCP beyond loopback without keys; HSP_EEXIST: somebody listens there; HSP_EINVAL,
+ * HSP_EPERM: TCP without keys; HSP_EEXIST: somebody listens there; HSP_EINVAL,
  * HSP_EIO, HSP_ELIMIT. */
 enum hsp_status hsp_net_listen(struct hsp_net *n, const char *address, uint32_t *ret_listener,
                                struct hsp_err *err);

@@ -25,7 +25,7 @@ enum hsp_net_role {
     HSP_ROLE_WORKER, /* TLS with worker.key */
     HSP_ROLE_ADMIN,  /* TLS with admin.key */
     HSP_ROLE_LOCAL,  /* Unix socket: uid, gid and pid are the kernel's word */
-    HSP_ROLE_OPEN,   /* TCP on loopback without keys: anybody on this host */
+    HSP_ROLE_OPEN,   /* clear TCP on loopback (clear_loopback): anybody on this host */
     HSP_ROLE_CHILD,  /* a descriptor handed over */
 };
 const char *hsp_role_name(enum hsp_net_role r);

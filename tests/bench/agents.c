@@ -424,6 +424,7 @@ static bool start(struct load *l)
     struct hsp_net_config cfg;
     struct hsp_err err = {0};
     hsp_net_defaults(&cfg);
+    cfg.clear_loopback = true;
     cfg.places[HSP_POOL_OWN] = HSP_NET_MAX_PLACES;
     cfg.limits.blob = HSP_MSG_BLOB_MAX;
     l->agent = calloc(l->n, sizeof *l->agent);

@@ -25,11 +25,14 @@ class World(Folder):
         super().__init__()
         self.random = random.Random(SEED)
         self.sock = self.path("d.sock")
+        self.keys("worker.key", "admin.key")
         self.write("d.yaml", json.dumps({"listen": "127.0.0.1:0", "socket": self.sock, "metrics_listen": "",
-                                         "state_dir": self.path("state")}))
+                                         "state_dir": self.path("state"), "worker_key": self.path("worker.key"),
+                                         "admin_key": self.path("admin.key")}))
 
     def ctl(self, *args, address=None):
-        return subprocess.run([os.path.join(BUILD, "hspmdctl"), "--address", address or self.sock] + list(args),
+        return subprocess.run([os.path.join(BUILD, "hspmdctl"), "--address", address or self.sock, "--key",
+                               self.path("admin.key")] + list(args),
                               capture_output=True, text=True, timeout=LIMIT)
 
     def start(self, few=0):
@@ -89,9 +92,11 @@ def versions(w):
             s.sendall(header(version=NEWER, kind=0))
             err = ctl.communicate(timeout=LIMIT)[1]
         check(ctl.returncode != 0 and OTHER in err and w.path("newer.sock") in err and err.count("\n") == 1, err)
-    with socket.create_server(("127.0.0.1", 0)) as l:
+    with socket.socket(socket.AF_UNIX) as l:
+        l.bind(w.path("upgraded.sock"))
+        l.listen()
         l.settimeout(LIMIT)
-        w.write("a.yaml", json.dumps({"coordinator": "127.0.0.1:%d" % l.getsockname()[1], "node": "alpha",
+        w.write("a.yaml", json.dumps({"coordinator": w.path("upgraded.sock"), "node": "alpha",
                                       "state_dir": w.path("shm"), "devices": [{"speed": 0.5, "memory": "64MiB"}]}))
         a = w.spawn("hspmd-worker", "a.yaml", "agent.log")
         for _ in range(2):  # it asks again: the daemon may be the one that is being upgraded
@@ -169,7 +174,7 @@ def crowd(w):
     """An agent joins from an address full of callers that say nothing."""
     calls, port = silent(w, 600)
     w.write("b.yaml", json.dumps({"coordinator": "127.0.0.1:%d" % port, "node": "beta", "state_dir": w.path("shm"),
-                                  "devices": [{"speed": 0.5, "memory": "64MiB"}]}))
+                                  "key": w.path("worker.key"), "devices": [{"speed": 0.5, "memory": "64MiB"}]}))
     b = w.spawn("hspmd-worker", "b.yaml", "agent.log")
     until("the agent is up", lambda: re.search(r"^beta +live", w.ctl("node", "list").stdout, re.M))
     b.terminate()

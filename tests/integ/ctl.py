@@ -283,6 +283,16 @@ def rights(w):
         w.expect(0, "pending", "status", "small")
     d.terminate()
     check(d.wait(LIMIT) == 0, "ends in order")
+    d, opened = w.start(w.config()), w.log().count("listens on 127.0.0.1:")
+    check("127.0.0.1:0 stays closed" in w.log(), "no port without keys")
+    w.expect(5, "without keys it has its socket only", "status", address="127.0.0.1:1")
+    check("insecure" not in w.expect(0, "", "status"), "and nothing to warn of")
+    d.terminate()
+    check(d.wait(LIMIT) == 0 and w.log().count("listens on 127.0.0.1:") == opened, "ends in order")
+    d = w.start(w.config(insecure_loopback="true"))
+    w.expect(0, "\ninsecure: every user", "status", address="127.0.0.1:" + w.port())
+    d.terminate()
+    check(d.wait(LIMIT) == 0, "ends in order")
 
 
 def unreadable(w):

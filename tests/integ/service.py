@@ -135,7 +135,7 @@ def fill(root, nccl):
     write(root + "/etc/systemd/system/test.target", "[Unit]\nDescription=nothing\nDefaultDependencies=no\n"
           "AllowIsolate=yes\n")
     write(root + "/etc/hspmd/hspmdd.yaml", "heartbeat: 200ms\nfailure_detection: 1500ms\n")
-    write(root + "/etc/hspmd/hspmd-worker.yaml", "node: alpha\ncoordinator: 127.0.0.1:7071\nleave_timeout: 2s\n"
+    write(root + "/etc/hspmd/hspmd-worker.yaml", "node: alpha\nleave_timeout: 2s\n"
           "devices: [{speed: 0.5, memory: 64MiB}]\n")
     write(root + "/tmp/job.json", json.dumps(JOB))
     shutil.copy(os.path.join(SRC, "systemd/hspmd.conf"), root + "/usr/lib/sysusers.d/hspmd.conf")

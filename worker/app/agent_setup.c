@@ -511,12 +511,15 @@ enum hsp_status hsp_agent_setup_check(struct hsp_agent_setup *u, struct hsp_err 
     if (hsp_addr_parse(u->cfg.coordinator, HSP_PORT, &a, err) != HSP_OK) {
         return hsp_err_wrap(err, "coordinator");
     }
-    return a.local || hsp_addr_is_loopback(&a) || u->keys.have_worker
+    return a.local || u->keys.have_worker
                ? HSP_OK
                : hsp_err_set(err, HSP_EPERM, 0,
-                             "coordinator: %s is beyond loopback and there is no key %s; it is the "
-                             "worker_key of hspmdd",
-                             u->cfg.coordinator, u->cfg.key);
+                             "coordinator: %s needs a key and there is no %s: it is the worker_key "
+                             "of hspmdd%s",
+                             u->cfg.coordinator, u->cfg.key,
+                             hsp_addr_is_loopback(&a)
+                                 ? "; without keys set coordinator to hspmdd's Unix socket"
+                                 : "");
 }
 
 enum hsp_status hsp_agent_setup_prepare(struct hsp_agent_setup *u, struct hsp_logger *log,

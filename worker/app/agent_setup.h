@@ -65,7 +65,7 @@ struct hsp_agent_setup {
 /* File, environment (HSPMD_WORKER_KEY) and command line of u->request into u->cfg, with the name of
  * the node and the folder that they leave open. HSP_EINVAL; errors of reading a file. */
 enum hsp_status hsp_agent_setup_read(struct hsp_agent_setup *u, struct hsp_err *err);
-/* Loads the keys and checks the addresses: `listen` has no port, and beyond loopback there is a
+/* Loads the keys and checks the addresses: `listen` has no port, and TCP has a
  * key. Nothing is measured yet, so that --check-config finds a mistake at once. HSP_EINVAL,
  * HSP_EPERM. */
 enum hsp_status hsp_agent_setup_check(struct hsp_agent_setup *u, struct hsp_err *err);

@@ -41,7 +41,7 @@ struct hsp_worker_config {
     const char *advertise_address; /* what peers dial, "" = listen */
     int transport;                 /* enum hsp_mesh_transport, but for UNIX */
     const char *state_dir;         /* state segments in STATE_DIR/NODE, "" = /dev/shm/hspmd-UID */
-    const char *key;               /* file of the worker's TLS-PSK key; absent: loopback only */
+    const char *key;               /* file of the TLS-PSK key; absent: the socket only */
     const char *audit_dir;         /* where executors note the samples of each step, "" = nowhere */
     uint64_t leave_timeout_ms;     /* a planned leave takes at most this long */
     int log_level;

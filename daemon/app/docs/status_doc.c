@@ -354,6 +354,9 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
     put_text(o, "ts", now);
     put(o, "term", (double)c->term);
     put_text(o, "address", a->address);
+    if (a->insecure) {
+        (void)cJSON_AddBoolToObject(o, "insecure_loopback", true);
+    }
     put_plane(o, c->cfg.data_tls, c->cfg.trusted != NULL ? c->cfg.trusted : "");
     if (a->stuck) {
         put_text(o, "problem", a->stuck_why);

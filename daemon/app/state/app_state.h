@@ -37,6 +37,9 @@ struct hsp_app {
     struct hsp_logger *log;              /* borrowed */
     int lock_fd;                         /* owned: lock of the state folder, -1 none */
     const char *address;                 /* where to reach us: advertised, else as we listen */
+    bool insecure;                       /* every user of this host may do everything: for tests */
+    bool has_worker_user;                /* uid worker_uid may join by the socket */
+    uid_t worker_uid;
     struct hsp_store *store;
     struct hsp_cluster *cluster;
     struct hsp_net *net;

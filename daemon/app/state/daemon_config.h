@@ -10,7 +10,7 @@
 #include "proto/base/err.h"
 #include "proto/text/layers.h"
 
-#define HSP_DAEMON_KEYS 17
+#define HSP_DAEMON_KEYS 19
 
 /* How executors of different hosts talk to each other. */
 enum hsp_data_plane { HSP_DATA_TLS, HSP_DATA_CLEAR };
@@ -22,7 +22,9 @@ struct hsp_daemon_config {
     const char *metrics_listen;         /* host:port of /metrics and /healthz; "" off */
     bool tensorboard;                   /* event files under state_dir/jobs */
     const char *state_dir;              /* state.db and jobs */
-    const char *worker_key, *admin_key; /* files of TLS-PSK keys; absent: loopback only */
+    const char *worker_user;            /* besides root and us: may join by the socket; "" none */
+    const char *worker_key, *admin_key; /* files of TLS-PSK keys; absent: the socket only */
+    bool insecure_loopback;             /* without keys `listen` is served, on loopback */
     uint64_t heartbeat_ms;              /* agents beat at this rate */
     uint64_t failure_detection_ms;      /* a silent agent is dead after this */
     uint64_t forget_after_ms;           /* a node that has gone is forgotten, 0: never */

@@ -1,4 +1,4 @@
-"""What the claims share: a private cluster on loopback, jobs, and the report in the last line.
+"""What the claims share: a private cluster, jobs, and the report in the last line.
 
 A claim is a script in tests/claims that makes a Claim, measures, and ends with claim.end(holds, figures).
 Environment: HSPMD_BUILD (default build), HSPMD_SEED, HSPMD_JOB, HSPMD_TEXT; see tests/README.md.
@@ -17,7 +17,6 @@ import tempfile
 import time
 
 from jobs import *  # noqa: F403
-from ports import free_port
 from report import BUILD, ROOT, Claim, Failed, Unjudged, say
 
 
@@ -197,7 +196,7 @@ def wait_for(what, cond, timeout, poll=0.02):
 
 
 class Cluster:
-    """hspmdd and agents as real processes on loopback, everything under one folder."""
+    """hspmdd and agents as real processes, which meet at its socket, everything under one folder."""
 
     state_bytes = 64 << 20  # of all agents, about
 
@@ -206,7 +205,6 @@ class Cluster:
         self.dir = os.path.join(claim.dir, name)
         os.makedirs(self.dir)
         self.socket = os.path.join(self.dir, "d.sock")
-        self.port = free_port()
         self.state = self.state_folder()
         self.detection, self.heartbeat = detection, heartbeat
         self.audit = os.path.join(self.dir, "audit") if audit else None
@@ -259,7 +257,7 @@ class Cluster:
                                 env=dict(os.environ, OPENBLAS_NUM_THREADS="1"))
 
     def daemon_config(self):
-        return {"listen": "127.0.0.1:%d" % self.port, "socket": self.socket,
+        return {"listen": "", "socket": self.socket,
                 "state_dir": os.path.join(self.dir, "daemon"), "heartbeat": self.heartbeat,
                 "failure_detection": self.detection}
 
@@ -283,7 +281,7 @@ class Cluster:
         if name not in self.holders and self.ctl("node", "allow", name, "--holder", check=False).returncode == 0:
             self.holders.add(name)
         conf = os.path.join(self.dir, name + ".yaml")
-        config = {"coordinator": "127.0.0.1:%d" % self.port, "node": name,
+        config = {"coordinator": self.socket, "node": name,
                   "state_dir": os.path.join(self.state, name),
                   "devices": [dict({"kind": "cpu", "speed": 1, "memory": "1GiB"}, **d) for d in devices]}
         if self.audit:

@@ -213,7 +213,7 @@ def wrong_keys(claim, c):
         raise Failed("hspmdctl with another key: exit %d, %r" % (r.returncode, r.stderr))
     say("another key: %s" % r.stderr.strip())
     wait_for("hspmdd to tell of it", lambda: c.says("hspmdd", "was refused"), 5)
-    c.start_worker("stranger", [{"speed": 0.1}], wait=False, key=wrong)
+    c.start_worker("stranger", [{"speed": 0.1}], wait=False, key=wrong, coordinator="127.0.0.1:%d" % c.port)
     wait_for("the agent to tell of it", lambda: [l for l in c.says("stranger", "key") if "warn" in l or "error" in l], 20)
     if c.nodes():
         raise Failed("an agent with another key is a node: %s" % c.nodes())

@@ -35,6 +35,8 @@ static void test_an_empty_file_gives_the_defaults(void **state)
     assert_ok(parse("", 0, "x", arena, &c, &err), &err);
     assert_string_equal(c.listen, "127.0.0.1:7071");
     assert_int_equal(c.failure_detection_ms, 3000);
+    assert_string_equal(c.worker_user, "hspmd-worker");
+    assert_false(c.insecure_loopback);
 }
 
 static void test_the_example_is_accepted_with_every_line_enabled(void **state)

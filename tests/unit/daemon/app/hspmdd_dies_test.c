@@ -26,7 +26,7 @@ static void a_failed_assertion_shows_the_log(void **state)
                   "%s/state}\n",
                   dir, dir);
     assert_int_equal(fclose(f), 0);
-    hsp_test_dying(program, path, " is ready, agents reach it at 127.0.0.1:");
+    hsp_test_dying(program, path, " is ready, agents reach it at unix:");
     hsp_test_rmdir(dir);
     free(dir);
 }

@@ -1,6 +1,7 @@
 daemonapp_tests = \
   tests/unit/daemon/app/check_doc_test \
   tests/unit/daemon/app/daemon_config_test \
+  tests/unit/daemon/app/dispatch_test \
   tests/unit/daemon/app/epoch_package_test \
   tests/unit/daemon/app/event_line_test \
   tests/unit/daemon/app/hspmdd_dies_test \
@@ -20,6 +21,7 @@ $(daemonapp_tests): tests/unit/daemon/app/app_tests
 tests_unit_daemon_app_app_tests_SOURCES = \
   tests/unit/daemon/app/check_doc_test.c \
   tests/unit/daemon/app/daemon_config_test.c \
+  tests/unit/daemon/app/dispatch_test.c \
   tests/unit/daemon/app/epoch_package_test.c \
   tests/unit/daemon/app/event_line_test.c \
   tests/unit/daemon/app/hspmdd_dies_test.c \

@@ -65,7 +65,9 @@ static void transports_of_the_epoch_that_runs(void **state)
                         "tls");
     cJSON_Delete(all);
     a->cluster->cfg.data_tls = true;
+    a->insecure = true;
     doc = job_doc(a, &all);
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(all, "insecure_loopback")));
     assert_string_equal(text(doc, "nccl_between_hosts"), "none");
     assert_null(text(doc, "trusted_network"));
     assert_string_equal(text(all, "nccl_between_hosts"), "none"); /* of the next epoch */

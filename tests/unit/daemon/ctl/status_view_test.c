@@ -57,6 +57,9 @@ static void status_says_who_could_read_the_training(void **state)
     char *t = status_of("{\"address\": \"here\", \"data_plane\": \"tls\", \"jobs\": []}", 0);
     assert_non_null(strstr(t, "\ndata plane: tls between hosts, NCCL within hosts only\n\n"));
     free(t);
+    t = status_of("{\"address\": \"here\", \"insecure_loopback\": true, \"jobs\": []}", 0);
+    assert_non_null(strstr(t, "hspmdd: here\ninsecure: every user of its host may join"));
+    free(t);
     t = status_of(
         "{\"data_plane\": \"clear\", \"jobs\": [{\"name\": \"j\", \"data_plane\": \"tls\", "
         "\"trusted_network\": \"10.0.0.0/8\"}]}",

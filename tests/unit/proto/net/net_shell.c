@@ -100,6 +100,7 @@ struct hsp_net_config config(void)
 {
     struct hsp_net_config c;
     hsp_net_defaults(&c);
+    c.clear_loopback = true;
     c.flush_ms = 300;
     c.places[HSP_POOL_OWN] = c.places[HSP_POOL_STRANGERS] = c.places[HSP_POOL_VISITORS] = 32;
     return c;

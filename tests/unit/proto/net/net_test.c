@@ -197,7 +197,8 @@ static void test_wrong_key(void **state)
     assert_int_equal(s.n_close, 0);
 }
 
-static void test_loopback_only_without_keys(void **state)
+/* Without keys: sockets; ports on loopback where they are asked for. */
+static void test_no_clear_text_that_nobody_asked_for(void **state)
 {
     (void)state;
     struct shell s;
@@ -216,6 +217,15 @@ static void test_loopback_only_without_keys(void **state)
     assert_status(hsp_net_listen(s.net, "nonsense:", &x, &err), HSP_EINVAL);
     shell_listen(&s, "localhost:0");
     assert_status(hsp_net_listen(s.net, s.port, &x, &err), HSP_EEXIST);
+    shell_close(&s);
+    c.clear_loopback = false;
+    shell_open(&s, &c);
+    assert_status(hsp_net_listen(s.net, "127.0.0.1:0", &x, &err), HSP_EPERM);
+    assert_err(&err, HSP_EPERM,
+               "127.0.0.1 is open to every user of this host, and there are no keys (worker.key, "
+               "admin.key)");
+    d.address = "localhost:7071";
+    assert_status(hsp_net_dial_start(s.net, &d, &x, &err), HSP_EPERM);
     shell_close(&s);
 }
 
@@ -661,7 +671,7 @@ HSP_TEST_FILE(net_test)
         cmocka_unit_test(test_tls),
         cmocka_unit_test(test_unix_socket),
         cmocka_unit_test(test_wrong_key),
-        cmocka_unit_test(test_loopback_only_without_keys),
+        cmocka_unit_test(test_no_clear_text_that_nobody_asked_for),
         cmocka_unit_test(test_bad_frames),
         cmocka_unit_test(test_other_version),
         cmocka_unit_test(test_slow_peers),
