@@ -1,14 +1,12 @@
 #include "daemon/app/app.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include "daemon/app/api/pending_requests.h"
@@ -34,6 +32,7 @@
 #include "proto/host/sd_notify.h"
 #include "proto/net/addr.h"
 #include "proto/net/net_listen.h"
+#include "proto/wire/identity.h"
 
 #define ROWS_CAP ((size_t)2 << 30) /* all rows of the store: jobs with their plans */
 #define MAX_ROWS (1u << 20)
@@ -226,12 +225,45 @@ static void tell_unreadable(struct hsp_app *a)
     }
 }
 
+static void tell_identity(struct hsp_app *a)
+{
+    char id[HSP_DIGEST_HEX];
+    hsp_digest_hex(a->cluster->id, id);
+    hsp_log(a->log, HSP_LOG_NOTICE, "app", "%s cluster %s, generation %" PRIu32 "%s",
+            a->folder.fresh ? "a new" : "of", id, hsp_generation_number(a->cluster->generation),
+            a->folder.given ? ": state_dir is empty, and systemd has made it for this service"
+                            : "");
+    if (a->cluster->behind) {
+        hsp_log(a->log, HSP_LOG_ERROR, "app", "%s", a->cluster->behind_why);
+    }
+}
+
+/* A store has rows, a new one none: a journal may have been lost, with all that is not in the file
+ * yet. */
+static enum hsp_status check_rows(struct hsp_app *a, size_t n, struct hsp_err *err)
+{
+    if (n == 0 && !a->folder.fresh) {
+        return hsp_err_set(
+            err, HSP_EDIGEST, 0,
+            "state.db says nothing of a cluster, it or its journal is damaged: put a "
+            "backup back, or begin a new cluster with --init");
+    }
+    if (n > 0 && a->folder.fresh) {
+        return hsp_err_set(err, HSP_EEXIST, 0,
+                           "state.db is the store of a cluster: start without --init");
+    }
+    return HSP_OK;
+}
+
 static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
 {
     struct loading l = {.arena = hsp_arena_new(ROWS_CAP)};
     struct hsp_actions acts = {0};
     enum hsp_status st = l.arena != NULL ? hsp_store_load(a->store, take_row, &l, err)
                                          : hsp_err_nomem(err, "the stored state");
+    if (st == HSP_OK) {
+        st = check_rows(a, l.n, err);
+    }
     if (st == HSP_OK) {
         st = hsp_app_jobs_load(a, l.rows, (uint32_t)l.n, err);
     }
@@ -240,6 +272,7 @@ static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
         st = hsp_cluster_load(a->cluster, l.rows, (uint32_t)l.n, hsp_app_core_now(a), &acts, err);
     }
     if (st == HSP_OK) {
+        tell_identity(a);
         hsp_app_jobs_recall(a);
         hsp_app_perform(a, &acts);
         hsp_app_write_on(a);
@@ -252,37 +285,16 @@ static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
     return st;
 }
 
-/* Two coordinators on one state would each believe in their own term: the second one is refused
- * before it reads or writes anything. The kernel drops the lock with the process. */
-static enum hsp_status lock_state(struct hsp_app *a, struct hsp_err *err)
+/* The folder is locked before anything in it is read or written. */
+static enum hsp_status open_store(struct hsp_app *a, const struct hsp_app_start *start,
+                                  struct hsp_err *err)
 {
     struct hsp_buf path;
-    enum hsp_status st = HSP_OK;
-    hsp_buf_init(&path, 8192);
-    hsp_buf_printf(&path, "%s/lock", a->cfg->state_dir);
-    a->lock_fd = open(hsp_buf_cstr(&path), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (a->lock_fd < 0) {
-        st = hsp_err_set(err, errno == EACCES ? HSP_EPERM : HSP_EIO, errno, "%s",
-                         hsp_buf_cstr(&path));
-    } else if (flock(a->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        st = hsp_err_set(err, HSP_EEXIST, 0, "state_dir %s: another hspmdd uses it",
-                         a->cfg->state_dir);
-    }
-    hsp_buf_fini(&path);
-    return st;
-}
-
-static enum hsp_status open_store(struct hsp_app *a, struct hsp_err *err)
-{
-    struct hsp_buf path;
+    enum hsp_status st =
+        hsp_state_folder_open(a->cfg->state_dir, start->init, start->service, &a->folder, err);
     hsp_buf_init(&path, 8192);
     hsp_buf_printf(&path, "%s/state.db", a->cfg->state_dir);
-    enum hsp_status st;
-    if (mkdir(a->cfg->state_dir, 0700) != 0 && errno != EEXIST) {
-        int e = errno;
-        st = hsp_err_set(err, e == EACCES ? HSP_EPERM : HSP_EIO, e, "state_dir %s",
-                         a->cfg->state_dir);
-    } else if ((st = lock_state(a, err)) == HSP_OK) {
+    if (st == HSP_OK) {
         st = hsp_store_open(hsp_buf_cstr(&path), &a->store, err);
     }
     hsp_buf_fini(&path);
@@ -308,6 +320,10 @@ static struct hsp_cluster_config core_config(const struct hsp_daemon_config *c)
 static enum hsp_status open_core(struct hsp_app *a, struct hsp_err *err)
 {
     struct hsp_cluster_config cc = core_config(a->cfg);
+    if (getrandom(&cc.fresh_id, sizeof cc.fresh_id, 0) != (ssize_t)sizeof cc.fresh_id ||
+        getrandom(&cc.salt, sizeof cc.salt, 0) != (ssize_t)sizeof cc.salt) {
+        return hsp_err_set(err, HSP_EIO, errno, "no random numbers");
+    }
     a->cluster = hsp_cluster_new(&cc);
     return a->cluster != NULL ? HSP_OK : hsp_err_nomem(err, "the coordinator's state");
 }
@@ -499,8 +515,7 @@ static void start_handles(struct hsp_app *a)
     (void)uv_timer_stop(&a->retry); /* until hsp_app_retry_later */
 }
 
-enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cfg,
-                             const struct hsp_net_keys *keys, struct hsp_logger *log,
+enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_app_start *start,
                              struct hsp_app **ret, struct hsp_err *err)
 {
     struct hsp_app *a = calloc(1, sizeof *a);
@@ -508,9 +523,9 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
         return hsp_err_nomem(err, "the coordinator");
     }
     a->loop = loop;
-    a->cfg = cfg;
-    a->log = log;
-    a->lock_fd = -1;
+    a->cfg = start->cfg;
+    a->log = start->log;
+    a->folder.lock_fd = -1;
     a->metrics.reload_ok = true;
     a->start_s = hsp_app_unix_ms() / 1000;
     a->address = "";
@@ -518,19 +533,19 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cf
     hsp_buf_init(&a->encoding, HSP_MSG_BODY_MAX);
     start_handles(a);
     *ret = a; /* also on failure: to be closed */
-    enum hsp_status st = open_store(a, err);
+    enum hsp_status st = open_store(a, start, err);
     if (st == HSP_OK) {
         st = open_core(a, err);
     }
     if (st == HSP_OK) {
-        st = open_net(a, keys, err);
+        st = open_net(a, start->keys, err);
     }
     if (st == HSP_OK) {
         st = load(a, err);
     }
     if (st == HSP_OK) {
         find_worker_user(a);
-        st = listen_all(a, keys, err);
+        st = listen_all(a, start->keys, err);
     }
     if (st == HSP_OK) {
         listen_http(a);
@@ -608,9 +623,7 @@ struct hsp_app *hsp_app_free(struct hsp_app *a)
         hsp_buf_fini(&a->encoding);
         free(a->clients);
         (void)hsp_store_close(a->store);
-        if (a->lock_fd >= 0) {
-            (void)close(a->lock_fd); /* nothing was written to it */
-        }
+        hsp_state_folder_close(&a->folder);
         free(a);
     }
     return NULL;

@@ -10,10 +10,18 @@
 #define HSP_APP_H
 #include "daemon/app/state/app_state.h"
 
-/* Opens the store, loads the core, listens. @loop runs it. HSP_EIO, HSP_EPERM, HSP_EPARSE, ... with
- * one line. *ret is set, and to be closed and freed, also on failure, unless it is NULL. */
-enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_daemon_config *cfg,
-                             const struct hsp_net_keys *keys, struct hsp_logger *log,
+struct hsp_app_start { /* all borrowed, cfg and log as long as the app lives */
+    const struct hsp_daemon_config *cfg;
+    const struct hsp_net_keys *keys;
+    struct hsp_logger *log;
+    bool init;           /* --init: a new cluster (store/state_folder.h) */
+    const char *service; /* $STATE_DIRECTORY, NULL none */
+};
+
+/* Opens the store, loads the core, listens. @loop runs it. HSP_ENOENT: no store; HSP_EIO,
+ * HSP_EPERM, HSP_EPARSE, ... with one line. *ret is set, and to be closed and freed, also on
+ * failure, unless it is NULL. */
+enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_app_start *start,
                              struct hsp_app **ret, struct hsp_err *err);
 /* Stops cleanly: what is queued for the disk is written, connections are flushed. Then @on_closed,
  * from the loop; after it hsp_app_free. Training goes on without us. */

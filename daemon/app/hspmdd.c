@@ -24,6 +24,7 @@ enum wish { WISH_SERVE, WISH_CHECK, WISH_PRINT, WISH_EXAMPLE };
 
 struct options {
     const char *config; /* NULL: the default, which may be missing */
+    bool init;
     enum wish wish;
     size_t n_set; /* of --set, borrowed from argv */
     const char *set[HSP_LAYERS_SETTINGS];
@@ -44,6 +45,7 @@ struct program {
 #define OPTIONS(X)                                                                       \
     X('c', "config", "FILE", "configuration [" DEFAULT_CONFIG "]")                       \
     X('s', "set", "KEY=VALUE", "a key of the configuration, over file and environment")  \
+    X('i', "init", "", "make state_dir and begin a new cluster in it, then serve")       \
     X('k', "check-config", "", "check the configuration and end: 0 good, 6 not")         \
     X('p', "print-config", "", "print every key with its value and where it comes from") \
     X('e', "print-example", "", "print a commented file with every key, to begin with")  \
@@ -61,7 +63,8 @@ static void usage(FILE *out)
     OPTIONS(X)
 #undef X
     (void)fputs(
-        "\nEnvironment: HSPMDD_KEY sets a key of the configuration, over the file.\n"
+        "\nIt serves the cluster whose store is in state_dir, and begins none without --init.\n"
+        "Environment: HSPMDD_KEY sets a key of the configuration, over the file.\n"
         "SIGTERM and SIGINT end it; training goes on. SIGHUP reads the configuration again.\n"
         "SIGUSR1 writes its state to the log. See hspmdd(8), hspmdd.yaml(5).\n",
         out);
@@ -77,7 +80,7 @@ static const struct option longs[] = {
 static int parse_options(int argc, char **argv, struct options *ret)
 {
     int opt;
-    while ((opt = getopt_long(argc, argv, ":c:s:kpeVh", longs, NULL)) != -1) {
+    while ((opt = getopt_long(argc, argv, ":c:s:ikpeVh", longs, NULL)) != -1) {
         switch (opt) {
         case 'c': ret->config = optarg; break;
         case 's':
@@ -87,6 +90,7 @@ static int parse_options(int argc, char **argv, struct options *ret)
             }
             ret->set[ret->n_set++] = optarg;
             break;
+        case 'i': ret->init = true; break;
         case 'k': ret->wish = WISH_CHECK; break;
         case 'p': ret->wish = WISH_PRINT; break;
         case 'e': ret->wish = WISH_EXAMPLE; break;
@@ -292,7 +296,12 @@ static int serve(struct program *p)
     struct hsp_err err = {0};
     enum hsp_status st = hsp_signals_open(&p->signals, &p->loop, on_signal, p, &err);
     if (st == HSP_OK) {
-        st = hsp_app_open(&p->loop, &p->cfg, &p->keys, p->log, &p->app, &err);
+        const struct hsp_app_start start = {.cfg = &p->cfg,
+                                            .keys = &p->keys,
+                                            .log = p->log,
+                                            .init = p->options->init,
+                                            .service = getenv("STATE_DIRECTORY")};
+        st = hsp_app_open(&p->loop, &start, &p->app, &err);
     }
     if (st != HSP_OK) {
         hsp_log(p->log, HSP_LOG_ERROR, "app", "cannot start: %s", err.msg);

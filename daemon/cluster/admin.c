@@ -1,7 +1,6 @@
 #include "daemon/cluster/admin.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/cluster/ckpt_marks.h"
@@ -9,8 +8,8 @@
 #include "daemon/cluster/forget.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_data.h"
+#include "daemon/cluster/job_list.h"
 #include "daemon/cluster/job_state.h"
-#include "daemon/cluster/jobs.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/node_check.h"
 #include "daemon/cluster/outbox.h"
@@ -52,25 +51,6 @@ static const char *spec_fault(struct hsp_cluster *c, const struct hsp_job_terms 
     return s->steps == 0 ? "no steps" : NULL;
 }
 
-/* Room for one more: the oldest ended job without devices is forgotten. */
-static bool make_room(struct hsp_cluster *c)
-{
-    if (c->n_jobs < HSP_MAX_JOBS) {
-        return true;
-    }
-    for (uint32_t i = 0; i < c->n_jobs; i++) {
-        struct hsp_job *j = c->jobs[i];
-        if (hsp_job_terminal(j->state) && j->n_leases == 0) {
-            hsp_ci_emit(c, HSP_ACT_ERASE)->key = hsp_ci_printf(c, "job/%u", j->id);
-            hsp_ci_job_free(j);
-            memmove(&c->jobs[i], &c->jobs[i + 1], (c->n_jobs - i - 1) * sizeof(c->jobs[0]));
-            c->n_jobs--;
-            return true;
-        }
-    }
-    return false;
-}
-
 static void submit(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
     const struct hsp_job_terms *s = &a->spec;
@@ -79,18 +59,9 @@ static void submit(struct hsp_cluster *c, const struct hsp_admin_event *a)
         reply(c, a, HSP_EINVAL, 0, fault);
         return;
     }
-    if (!make_room(c)) {
+    struct hsp_job *j = hsp_ci_job_add(c, c->next_job);
+    if (j == NULL) {
         reply(c, a, HSP_ELIMIT, 0, "too many jobs");
-        return;
-    }
-    struct hsp_job *j = calloc(1, sizeof(*j));
-    char *data = strdup(s->data_path != NULL ? s->data_path : "");
-    char *ckpt = strdup(s->checkpoint_path != NULL ? s->checkpoint_path : "");
-    if (j == NULL || data == NULL || ckpt == NULL) {
-        free(j);
-        free(data);
-        free(ckpt);
-        c->failed = true;
         return;
     }
     *j = (struct hsp_job){.id = c->next_job++,
@@ -102,14 +73,17 @@ static void submit(struct hsp_cluster *c, const struct hsp_admin_event *a)
                           .checkpoint_every = s->checkpoint_every,
                           .checkpoint_shared = s->checkpoint_shared,
                           .checkpoint_keep = s->checkpoint_keep,
-                          .data_path = data,
-                          .checkpoint_path = ckpt,
                           .next_epoch = 1,
                           .next_plan = 1};
+    j->data_path = strdup(s->data_path != NULL ? s->data_path : "");
+    j->checkpoint_path = strdup(s->checkpoint_path != NULL ? s->checkpoint_path : "");
+    if (j->data_path == NULL || j->checkpoint_path == NULL) {
+        c->failed = true;
+        return;
+    }
     (void)snprintf(j->name, sizeof(j->name), "%s", s->name);
     (void)snprintf(j->cause, sizeof(j->cause), "submit");
     j->detect_ms = c->now_ms;
-    c->jobs[c->n_jobs++] = j;
     hsp_ci_store_term(c);
     hsp_ci_store_job(c, j);
     told(c, a, "admin.submit", j, NULL, j->name);
@@ -121,6 +95,11 @@ static void scale(struct hsp_cluster *c, const struct hsp_admin_event *a, struct
     if (a->min == 0 || a->max < a->min || a->max > HSP_MSG_RANKS) {
         reply(c, a, HSP_EINVAL, j->id,
               hsp_ci_printf(c, "devices from %u to %u: min is above max", a->min, a->max));
+        return;
+    }
+    if (j->state == HSP_JOB_BEHIND) {
+        reply(c, a, HSP_ESTATE, j->id,
+              hsp_ci_printf(c, "job %s is behind: %s", j->name, j->reason));
         return;
     }
     j->min = a->min;
@@ -284,6 +263,10 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
 void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
     struct hsp_job *j = hsp_ci_job(c, a->job);
+    if (c->behind && a->verb != HSP_ADMIN_CHECK_STOP) {
+        reply(c, a, HSP_ESTATE, a->job, c->behind_why);
+        return;
+    }
     bool of_job = a->verb == HSP_ADMIN_CANCEL || a->verb == HSP_ADMIN_SCALE ||
                   a->verb == HSP_ADMIN_CHECKPOINT || a->verb == HSP_ADMIN_RESUME ||
                   a->verb == HSP_ADMIN_SUSPEND;

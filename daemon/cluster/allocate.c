@@ -109,7 +109,7 @@ static uint32_t ordered(const struct hsp_cluster *c, const struct hsp_job **ret)
     uint32_t n = 0;
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         const struct hsp_job *j = c->jobs[i];
-        if (hsp_ci_at_rest(j)) {
+        if (hsp_ci_at_rest(j) || j->state == HSP_JOB_BEHIND) {
             continue;
         }
         uint32_t at = n++;

@@ -38,6 +38,8 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                         .epoch = e->epoch,
                         .u.prepare = {.job = j->id,
                                       .job_name = j->name,
+                                      .cluster = c->id,
+                                      .generation = c->generation,
                                       .device = HSP_DEVICE_INDEX(e->peers[rank].device),
                                       .rank = rank,
                                       .n_ranks = e->n_ranks,

@@ -5,6 +5,7 @@
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
+#include "daemon/cluster/standing.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/lookup.h"
@@ -108,7 +109,7 @@ void hsp_ci_attempt_begin(struct hsp_cluster *c, struct hsp_job *j, uint64_t pla
         return; /* the plan may not be there */
     }
     const struct hsp_plan_info *info = &hsp_ci_plan(j, plan)->info;
-    struct hsp_cl_epoch e = {.epoch = j->next_epoch++,
+    struct hsp_cl_epoch e = {.epoch = hsp_ci_take_epoch(c, j),
                              .plan = plan,
                              .from_plan = from_plan,
                              .base_epoch = mode == HSP_MODE_SWITCH ? j->cur.epoch : 0,

@@ -36,7 +36,8 @@
  *  (I3) a connection belongs to at most one node.
  *  (I4) only a job in STARTING, SWITCHING or RECOVERING has an attempt.
  *  (I5) no plan result of an old ticket is used.
- *  (I6) terminal and suspended jobs have no epoch and no ticket.
+ *  (I6) terminal, suspended and behind jobs have no epoch and no ticket.
+ *  (I7) a connection is of a member or of a parked agent, not of both.
  */
 #ifndef HSP_CLUSTER_H
 #define HSP_CLUSTER_H
@@ -52,6 +53,7 @@ struct hsp_job;
 #define HSP_CLUSTER_FACTS   64u /* learnt facts of a job that planning sees */
 #define HSP_CLUSTER_ROW_MAX (16u << 20)
 #define HSP_CLUSTER_ECHOES  16u /* questions of one measurement */
+#define HSP_MAX_PARKED      HSP_MAX_NODES
 
 /* Keepers of a layout: recovery.copies is at most 8, and one node is a member's. */
 #define HSP_MAX_KEEPERS 7u
@@ -88,6 +90,10 @@ struct hsp_cluster_config {
     const char *trusted;   /* then NCCL may go between hosts there, "" or NULL nowhere; borrowed */
     uint64_t forget_s;     /* a node that has gone is forgotten after it, 0: never */
     const char *address;   /* told to agents as another way to here, NULL none; borrowed */
+    /* Random, drawn anew at each start: the cluster's id where the rows have none, and the lower
+     * half of the next generation. */
+    struct hsp_digest fresh_id;
+    uint32_t salt;
 };
 
 /* ---- what planning returns ---- */

@@ -5,6 +5,7 @@
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/parked.h"
 #include "daemon/cluster/plan_info.h"
 #include "proto/base/check.h"
 
@@ -43,10 +44,14 @@ static void check_job(const struct hsp_cluster *c, const struct hsp_job *j)
     HSP_ASSERT(j->state != HSP_JOB_SWITCHING || j->att.epoch != 0);
     HSP_ASSERT(!runs || j->cur.epoch != 0);
     HSP_ASSERT(!j->suspending || !hsp_ci_at_rest(j));
+    HSP_ASSERT(!j->unrecorded || j->state == HSP_JOB_BEHIND);
     if (hsp_ci_at_rest(j)) { /* I6 */
         HSP_ASSERT(j->cur.epoch == 0 && j->att.epoch == 0 && j->ticket == 0);
         HSP_ASSERT(j->n_plans == 0);
         return;
+    }
+    if (j->state == HSP_JOB_BEHIND) { /* I6 */
+        HSP_ASSERT(j->cur.epoch == 0 && j->att.epoch == 0 && j->ticket == 0);
     }
     if (j->cur.epoch != 0) {
         check_epoch(c, j, &j->cur);
@@ -125,9 +130,20 @@ static void check_orders(const struct hsp_cluster *c)
     }
 }
 
+/* I7 */
+static void check_parked(const struct hsp_cluster *c)
+{
+    HSP_ASSERT(c->n_parked == hsp_map_len(&c->parked_conn));
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        HSP_ASSERT(hsp_ci_parked_of(c, c->parked[i].conn) == &c->parked[i]);
+        HSP_ASSERT(hsp_ci_node_of_conn(c, c->parked[i].conn) == NULL);
+    }
+}
+
 void hsp_cluster_check(const struct hsp_cluster *c)
 {
     check_index(c);
+    check_parked(c);
     check_orders(c);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         const struct hsp_cluster_node *n = &c->nodes[i];
@@ -172,7 +188,8 @@ static void dump_epoch(const struct hsp_cl_epoch *e, const char *what, struct hs
 
 void hsp_cluster_dump(const struct hsp_cluster *c, struct hsp_buf *out)
 {
-    hsp_buf_printf(out, "term %" PRIu64 " at %" PRIu64 " ms\n", c->term, c->now_ms);
+    hsp_buf_printf(out, "term %" PRIu64 " at %" PRIu64 " ms%s%s\n", c->term, c->now_ms,
+                   c->behind ? ", behind: " : "", c->behind_why);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         const struct hsp_cluster_node *n = &c->nodes[i];
         if (n->name[0] == '\0') {
@@ -198,6 +215,10 @@ void hsp_cluster_dump(const struct hsp_cluster *c, struct hsp_buf *out)
             }
         }
         hsp_buf_puts(out, "\n");
+    }
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        hsp_buf_printf(out, "  parked %s conn %u: %s\n", c->parked[i].name, c->parked[i].conn,
+                       c->parked[i].why);
     }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         const struct hsp_job *j = c->jobs[i];

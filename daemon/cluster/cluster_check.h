@@ -5,7 +5,7 @@
 
 struct hsp_cluster;
 
-/* Asserts I1-I6. */
+/* Asserts I1-I7. */
 void hsp_cluster_check(const struct hsp_cluster *c);
 /* One page of text. */
 void hsp_cluster_dump(const struct hsp_cluster *c, struct hsp_buf *out);

@@ -66,6 +66,7 @@ struct hsp_cluster_node {
     uint32_t conn;       /* 0: not connected */
     uint32_t protocol;   /* version that it and hspmdd talk */
     hsp_msec last_ms;    /* heard */
+    bool unheard;        /* known from the store, and no hello of it has counted since */
     bool draining, leaving; /* by an admin; by itself */
     bool holder;            /* an admin allows that it keeps copies */
     uint64_t gone_s;        /* by the wall clock, when it went; 0: it is here, or not known */
@@ -87,6 +88,30 @@ struct hsp_cluster_node {
     struct hsp_m_path *paths; /* owned: between its devices, as far as it has said */
 };
 
+/* An agent that is no member: what it keeps is not this cluster's, or is not on record here
+ * (parked.h). */
+struct hsp_parked_job {
+    char name[HSP_NAME_MAX + 1]; /* "" not known */
+    struct hsp_digest cluster;
+    uint32_t job;
+    uint64_t generation, epoch, plan; /* as in struct hsp_m_kept */
+};
+struct hsp_parked {
+    char name[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
+    uint32_t conn;
+    struct hsp_digest cluster; /* of its last welcome */
+    uint64_t generation, term;
+    bool ahead, claims; /* as in struct hsp_park_cause */
+    char why[320];
+    uint32_t n_jobs;
+    struct hsp_parked_job *jobs; /* owned */
+};
+
+/* Numbers from (included) to (excluded). */
+struct hsp_range {
+    uint64_t from, to;
+};
+
 /*  PENDING -> STARTING -> RUNNING <-> SWITCHING        (any) -> DONE | FAILED | CANCELLED
  *                 |           |           |             RUNNING <-> FINISHING -> DONE
  *                 v           v           v
@@ -97,7 +122,9 @@ struct hsp_cluster_node {
  *                 |
  *                 +--> RUNNING        (or STARTING, when nothing was ever stable)
  *
- *  PENDING | STARTING | RUNNING | SWITCHING --suspend--> SUSPENDED --resume--> PENDING        */
+ *  PENDING | STARTING | RUNNING | SWITCHING --suspend--> SUSPENDED --resume--> PENDING
+ *
+ *  (any) --a member has gone further with it--> BEHIND --cancel--> CANCELLED              */
 enum hsp_job_state {
     HSP_JOB_PENDING,  /* no epoch: waits for devices or a plan; reason says which */
     HSP_JOB_STARTING, /* its first epoch (or the first from a checkpoint) is being prepared */
@@ -111,8 +138,11 @@ enum hsp_job_state {
     HSP_JOB_DONE,
     HSP_JOB_FAILED,
     HSP_JOB_CANCELLED,
-    HSP_JOB_SUSPENDED /* by an admin: its state is in the checkpoint, its devices are free */
+    HSP_JOB_SUSPENDED, /* by an admin: its state is in the checkpoint, its devices are free */
+    HSP_JOB_BEHIND     /* its agents know more of it than we do: nothing is done with it */
 };
+/* Gaps in the numbers of a job's epochs that were given here; more become one. */
+#define HSP_JOB_GAPS 8u
 
 enum hsp_attempt_phase {
     HSP_ATT_NONE,
@@ -230,8 +260,11 @@ struct hsp_job {
     uint64_t
         unwritten; /* epoch that could not write the final model when it last tried, 0 none. Not
                            stored */
-    uint64_t next_epoch, next_plan; /* to be used next */
-    enum hsp_epoch_mode origin;     /* FRESH or RESTORE: where to begin when nothing is held */
+    uint64_t next_epoch, next_plan; /* to be used next, if the generation has no greater ones */
+    uint32_t n_gaps;
+    struct hsp_range gap[HSP_JOB_GAPS]; /* epochs below next_epoch that were never given here */
+    bool unrecorded; /* BEHIND, and not in the store: what agents say of it is all there is */
+    enum hsp_epoch_mode origin; /* FRESH or RESTORE: where to begin when nothing is held */
     uint64_t origin_step;
     struct hsp_ckpt_mark origin_ckpt; /* RESTORE: the one of that version that is meant */
     bool has_ckpt;
@@ -360,11 +393,22 @@ struct hsp_node_brief {
 
 struct hsp_cluster {
     struct hsp_cluster_config cfg;
-    bool loaded;
+    bool loaded, founded; /* rows were read; they say which cluster this is */
+    struct hsp_digest id; /* of the cluster (proto/wire/identity.h) */
+    uint64_t generation;
+    bool behind; /* members have obeyed a newer coordinator: nothing is done. Stored */
+    char behind_why[320];
     uint64_t term, next_incarnation, next_ticket;
     uint32_t next_job;
-    hsp_msec now_ms, grace_ms; /* grace: AWAY nodes are dead after it */
-    hsp_msec looked_ms;        /* when the event before this one came */
+    uint32_t n_ended;
+    size_t cap_ended;
+    struct hsp_range *ended; /* ascending: numbers of jobs that are over and forgotten */
+    uint32_t n_parked;
+    size_t cap_parked;
+    struct hsp_parked *parked;  /* in no order */
+    struct hsp_map parked_conn; /* their indices */
+    hsp_msec now_ms, grace_ms;  /* grace: AWAY nodes are dead after it */
+    hsp_msec looked_ms;         /* when the event before this one came */
     uint32_t n_nodes;
     size_t cap_nodes;
     uint32_t n_vacant;              /* of them: without a name, for the next new node */

@@ -12,7 +12,9 @@
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/forget.h"
 #include "daemon/cluster/health.h"
+#include "daemon/cluster/standing.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/job_list.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/jobs.h"
 #include "daemon/cluster/lookup.h"
@@ -20,6 +22,7 @@
 #include "daemon/cluster/membership.h"
 #include "daemon/cluster/node_check.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/parked.h"
 #include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/plan_results.h"
@@ -79,7 +82,9 @@ struct hsp_cluster *hsp_cluster_free(struct hsp_cluster *c)
         hsp_ci_job_free(c->jobs[i]);
     }
     hsp_ci_index_fini(c);
+    hsp_ci_parked_free(c);
     hsp_ci_check_fini(c);
+    free(c->ended);
     free(c->nodes);
     free(c->actions);
     hsp_arena_free(c->arena);
@@ -153,7 +158,7 @@ static void look_around(struct hsp_cluster *c)
     if (c->now_ms >= c->due_ms) {
         hsp_ci_look_jobs(c);
     }
-    if (!c->stir) {
+    if (!c->stir || c->behind) {
         return;
     }
     hsp_ci_advance(c);
@@ -198,6 +203,9 @@ static bool member_gone(const struct hsp_cluster *c, const struct hsp_cl_epoch *
  * what had gone is waited for; everything else is sealed and asked again. */
 static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
 {
+    if (j->state == HSP_JOB_BEHIND) {
+        return;
+    }
     bool gone = j->att.epoch != 0 && j->att.phase == HSP_ATT_GO;
     if (j->att.epoch != 0 && !gone) {
         hsp_ci_epoch_over(j, &j->att);
@@ -238,7 +246,8 @@ static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
     case HSP_JOB_DONE:
     case HSP_JOB_FAILED:
     case HSP_JOB_CANCELLED:
-    case HSP_JOB_SUSPENDED: break;
+    case HSP_JOB_SUSPENDED:
+    case HSP_JOB_BEHIND: break;
     }
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
                 j->state == HSP_JOB_FINISHING;
@@ -257,7 +266,7 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     HSP_ASSERT(!c->loaded);
     begin(c, now_ms);
     /* nodes before jobs before plans, whatever the order of the rows */
-    static const char *const kinds[] = {"term", "node/", "job/", "plan/"};
+    static const char *const kinds[] = {"cluster", "ended", "term", "node/", "job/", "plan/"};
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         for (uint32_t i = 0; i < n; i++) {
             if (strncmp(rows[i].key, kinds[k], strlen(kinds[k])) == 0) {
@@ -272,6 +281,10 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
         c->n_vacant += c->nodes[i].name[0] == '\0';
     }
     c->loaded = true;
+    if (!c->founded) {
+        hsp_ci_found(c);
+        hsp_ci_store_cluster(c);
+    }
     c->term++;
     hsp_ci_forget_later(c);
     c->grace_ms = now_ms + c->cfg.dead_ms;
@@ -279,6 +292,9 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     hsp_ci_fact(c, "coordinator.started", HSP_SEV_NOTICE, NULL, NULL,
                 "term %llu, %u nodes, %u jobs", (unsigned long long)c->term,
                 c->n_nodes - c->n_vacant, c->n_jobs);
+    if (c->behind) {
+        hsp_ci_fact(c, "coordinator.behind", HSP_SEV_ERROR, NULL, NULL, "%s", c->behind_why);
+    }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];
         if (j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
@@ -397,6 +413,14 @@ static void agent_hello(struct hsp_cluster *c, const struct hsp_event *ev,
     }
 }
 
+/* A parked agent says that it is there, and nothing else that counts. */
+static void parked_msg(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m)
+{
+    if (m->type == HSP_MSG_HEARTBEAT) {
+        hsp_ci_send(c, conn, m);
+    }
+}
+
 static void agent_msg(struct hsp_cluster *c, const struct hsp_event *ev)
 {
     const struct hsp_msg *m = ev->u.msg;
@@ -404,6 +428,10 @@ static void agent_msg(struct hsp_cluster *c, const struct hsp_event *ev)
     struct hsp_cluster_node *n = hsp_ci_node_of_conn(c, conn);
     if (m->type == HSP_MSG_HELLO) {
         agent_hello(c, ev, n);
+        return;
+    }
+    if (hsp_ci_parked_of(c, conn) != NULL || c->behind) {
+        parked_msg(c, conn, m);
         return;
     }
     if (n == NULL) {
@@ -460,6 +488,9 @@ enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *
 
 hsp_msec hsp_cluster_deadline(const struct hsp_cluster *c)
 {
+    if (c->behind) {
+        return HSP_NEVER;
+    }
     hsp_msec silence = hsp_ci_silence_due(c);
     return silence < c->due_ms ? silence : c->due_ms;
 }

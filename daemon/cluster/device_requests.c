@@ -32,7 +32,7 @@ static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t devi
     } else {
         m.type = HSP_MSG_RELEASE;
         m.epoch = j->cur.epoch;
-        m.u.release = (struct hsp_m_release){j->id, device, j->cur.plan};
+        m.u.release = (struct hsp_m_release){j->id, device, j->cur.plan, j->next_epoch - 1};
     }
     hsp_ci_send(c, n->conn, &m);
 }

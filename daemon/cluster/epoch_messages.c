@@ -398,8 +398,8 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
         let_go(c, j, n, m);
         return;
     }
-    if (m->epoch == 0 || m->epoch >= j->next_epoch) {
-        return; /* of an epoch that was never given */
+    if (m->epoch == 0 || m->epoch >= j->next_epoch || j->state == HSP_JOB_BEHIND) {
+        return; /* of an epoch that was never given here */
     }
     if (hsp_ci_at_rest(j)) { /* said before the STOP arrived */
         if (m->type == HSP_MSG_CHECKPOINTED && m->u.ckpt.complete && hsp_ci_may_say(c, j, n, m)) {

@@ -166,7 +166,7 @@ static bool may_go(const struct hsp_cluster_node *n)
 void hsp_ci_forget_tick(struct hsp_cluster *c)
 {
     bool any = false;
-    if (c->now_ms < c->forget_ms || c->unix_s == 0) {
+    if (c->behind || c->now_ms < c->forget_ms || c->unix_s == 0) {
         return;
     }
     for (uint32_t i = 0; i < c->n_nodes; i++) {

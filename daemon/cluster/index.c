@@ -23,6 +23,7 @@ void hsp_ci_index_init(struct hsp_cluster *c)
 {
     hsp_map_init(&c->by_name, HSP_MAX_NODES);
     hsp_map_init(&c->by_conn, HSP_MAX_NODES);
+    hsp_map_init(&c->parked_conn, HSP_MAX_PARKED);
     c->oldest = c->newest = c->first_live = HSP_NO_NODE;
     c->due_ms = HSP_NEVER;
 }

@@ -39,20 +39,22 @@ static const uint32_t may_follow[] = {
     [HSP_JOB_FAILED] = BIT(PENDING), /* resume */
     [HSP_JOB_CANCELLED] = BIT(PENDING),
     [HSP_JOB_SUSPENDED] = BIT(PENDING) | BIT(CANCELLED),
+    [HSP_JOB_BEHIND] = BIT(CANCELLED),
 };
-_Static_assert(HSP_ARRAY_LEN(may_follow) == HSP_JOB_SUSPENDED + 1, "an entry per state");
+_Static_assert(HSP_ARRAY_LEN(may_follow) == HSP_JOB_BEHIND + 1, "an entry per state");
 
 void hsp_ci_job_move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to)
 {
     if (j->state == to) {
         return;
     }
-    HSP_ASSERT((may_follow[j->state] >> to & 1) != 0);
+    HSP_ASSERT(to == HSP_JOB_BEHIND || (may_follow[j->state] >> to & 1) != 0);
     j->state = to;
     hsp_ci_look_jobs(c); /* shares depend on it */
     const char *type = hsp_ci_printf(c, "job.%s", hsp_job_state_name(to));
-    struct hsp_fact *f = hsp_ci_fact(c, type, to == HSP_JOB_FAILED ? HSP_SEV_ERROR : HSP_SEV_NOTICE,
-                                     j, NULL, "%s", j->reason);
+    bool bad = to == HSP_JOB_FAILED || to == HSP_JOB_BEHIND;
+    struct hsp_fact *f =
+        hsp_ci_fact(c, type, bad ? HSP_SEV_ERROR : HSP_SEV_NOTICE, j, NULL, "%s", j->reason);
     if (f != NULL) {
         f->cause = hsp_ci_printf(c, "%s", j->cause);
     }
@@ -80,6 +82,7 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
                     const char *why)
 {
     hsp_ci_cancel_plan(c, j);
+    j->unrecorded = false;
     hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
     hsp_ci_job_move(c, j, to);
     for (uint32_t i = 0; i < j->n_leases; i++) {
@@ -120,7 +123,7 @@ void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *wh
 
 void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause)
 {
-    if (hsp_ci_at_rest(j) || j->state == HSP_JOB_PENDING) {
+    if (hsp_ci_at_rest(j) || j->state == HSP_JOB_PENDING || j->state == HSP_JOB_BEHIND) {
         return;
     }
     uint64_t plan = j->att.epoch != 0 ? j->att.plan : 0;

@@ -1,7 +1,6 @@
 #include "daemon/cluster/jobs.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "daemon/cluster/allocate.h"
 #include "daemon/cluster/attempt_advance.h"
@@ -20,6 +19,7 @@
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/parked.h"
 #include "daemon/cluster/plan_info.h"
 #include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_requests.h"
@@ -29,35 +29,12 @@
 #include "daemon/cluster/suspend.h"
 #include "proto/base/str.h"
 
-void hsp_ci_job_free(struct hsp_job *j)
-{
-    if (j == NULL) {
-        return;
-    }
-    hsp_ci_epoch_fini(&j->cur);
-    hsp_ci_epoch_fini(&j->att);
-    hsp_ci_epoch_fini(&j->over);
-    for (uint32_t i = 0; i < j->n_plans; i++) {
-        hsp_ci_plan_fini(&j->plans[i]);
-    }
-    hsp_ci_info_fini(&j->result);
-    free(j->plans);
-    free(j->held);
-    free(j->asked);
-    free(j->watch);
-    free(j->leases);
-    hsp_ci_marks_free(j);
-    free(j->data_path);
-    free(j->checkpoint_path);
-    free(j);
-}
-
 /* ---- ends ---- */
 
 void hsp_ci_job_unreadable(struct hsp_cluster *c, const struct hsp_unreadable_event *ev)
 {
     struct hsp_job *j = hsp_ci_job(c, ev->job);
-    if (j != NULL && !hsp_ci_at_rest(j)) {
+    if (!c->behind && j != NULL && !hsp_ci_at_rest(j) && j->state != HSP_JOB_BEHIND) {
         hsp_ci_job_end(c, j, HSP_JOB_FAILED, ev->why);
     }
 }
@@ -329,7 +306,15 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-static void advance_job(struct hsp_cluster *c, struct hsp_job *j)
+/* Nodes that the store knows have not come back since the start. They may know that the store is
+ * older than they are, so nothing new is begun before they have had their time. */
+static bool too_early(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    return j->att.epoch == 0 && j->state != HSP_JOB_SEALING &&
+           (c->n_away > 0 || hsp_ci_claimed(c, j));
+}
+
+static void advance_state(struct hsp_cluster *c, struct hsp_job *j)
 {
     switch (j->state) {
     case HSP_JOB_SEALING: advance_sealing(c, j); break;
@@ -349,7 +334,15 @@ static void advance_job(struct hsp_cluster *c, struct hsp_job *j)
     case HSP_JOB_DONE:
     case HSP_JOB_FAILED:
     case HSP_JOB_CANCELLED:
-    case HSP_JOB_SUSPENDED: break;
+    case HSP_JOB_SUSPENDED:
+    case HSP_JOB_BEHIND: break;
+    }
+}
+
+static void advance_job(struct hsp_cluster *c, struct hsp_job *j)
+{
+    if (!too_early(c, j)) {
+        advance_state(c, j);
     }
     hsp_ci_suspend_advance(c, j);
 }
@@ -358,7 +351,7 @@ void hsp_ci_advance(struct hsp_cluster *c)
 {
     /* A job goes through at most a few states without outside help, and what it gives back may let
      * another go. The bound ends a cycle that would be an error of ours; the next event goes on. */
-    for (uint32_t pass = 0; c->stir && pass < 16 && !c->failed; pass++) {
+    for (uint32_t pass = 0; c->stir && pass < 16 && !c->failed && !c->behind; pass++) {
         bool all = c->look_jobs;
         c->stir = c->look_jobs = false;
         for (uint32_t i = 0; i < c->n_jobs; i++) {

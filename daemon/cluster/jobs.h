@@ -10,7 +10,5 @@ void hsp_ci_advance(struct hsp_cluster *c);
 /* The files of a job cannot be read, so nobody can plan it: a job that is to run has failed, a
  * job at rest stays as it is. */
 void hsp_ci_job_unreadable(struct hsp_cluster *c, const struct hsp_unreadable_event *ev);
-/* NULL allowed. */
-void hsp_ci_job_free(struct hsp_job *j);
 
 #endif

@@ -5,6 +5,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/attempt_advance.c daemon/cluster/attempt_advance.h \
   daemon/cluster/attempt_begin.c daemon/cluster/attempt_begin.h \
   daemon/cluster/attempt_end.c daemon/cluster/attempt_end.h \
+  daemon/cluster/behind.c daemon/cluster/behind.h \
   daemon/cluster/cluster.h \
   daemon/cluster/ckpt_marks.c daemon/cluster/ckpt_marks.h \
   daemon/cluster/cluster_check.c daemon/cluster/cluster_check.h \
@@ -18,6 +19,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/health.c daemon/cluster/health.h \
   daemon/cluster/index.c daemon/cluster/index.h \
   daemon/cluster/job_data.c daemon/cluster/job_data.h \
+  daemon/cluster/job_list.c daemon/cluster/job_list.h \
   daemon/cluster/job_state.c daemon/cluster/job_state.h \
   daemon/cluster/jobs.c daemon/cluster/jobs.h \
   daemon/cluster/keepers.c daemon/cluster/keepers.h \
@@ -29,6 +31,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/node_check.c daemon/cluster/node_check.h \
   daemon/cluster/node_loss.c daemon/cluster/node_loss.h \
   daemon/cluster/outbox.c daemon/cluster/outbox.h \
+  daemon/cluster/parked.c daemon/cluster/parked.h \
   daemon/cluster/past_epochs.c daemon/cluster/past_epochs.h \
   daemon/cluster/paths.c daemon/cluster/paths.h \
   daemon/cluster/plan_info.c daemon/cluster/plan_info.h \
@@ -39,6 +42,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/rows.c daemon/cluster/rows.h \
   daemon/cluster/slow.c daemon/cluster/slow.h \
   daemon/cluster/spread.c daemon/cluster/spread.h \
+  daemon/cluster/standing.c daemon/cluster/standing.h \
   daemon/cluster/state_damage.c daemon/cluster/state_damage.h \
   daemon/cluster/suspend.c daemon/cluster/suspend.h
 daemon_cluster_libcluster_a_CFLAGS = $(AM_CFLAGS) $(SWITCH_CFLAGS)

@@ -16,8 +16,9 @@ static const char *const job_state_words[] = {
     [HSP_JOB_PAUSED] = "paused",       [HSP_JOB_FINISHING] = "finishing",
     [HSP_JOB_DONE] = "done",           [HSP_JOB_FAILED] = "failed",
     [HSP_JOB_CANCELLED] = "cancelled", [HSP_JOB_SUSPENDED] = "suspended",
+    [HSP_JOB_BEHIND] = "behind",
 };
-_Static_assert(HSP_ARRAY_LEN(job_state_words) == HSP_JOB_SUSPENDED + 1, "a word per state");
+_Static_assert(HSP_ARRAY_LEN(job_state_words) == HSP_JOB_BEHIND + 1, "a word per state");
 
 /* ---- nodes and devices ---- */
 
@@ -87,15 +88,16 @@ bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d)
 
 struct hsp_job *hsp_ci_job(const struct hsp_cluster *c, uint32_t id)
 {
-    if (id != 0 && id <= c->n_jobs && c->jobs[id - 1]->id == id) {
-        return c->jobs[id - 1];
-    }
-    for (uint32_t i = 0; id != 0 && i < c->n_jobs; i++) {
-        if (c->jobs[i]->id == id) {
-            return c->jobs[i];
+    uint32_t lo = 0, hi = c->n_jobs;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (c->jobs[mid]->id < id) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
         }
     }
-    return NULL;
+    return lo < c->n_jobs && c->jobs[lo]->id == id ? c->jobs[lo] : NULL;
 }
 
 const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id)

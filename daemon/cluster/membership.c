@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/cluster/behind.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/epoch_peers.h"
@@ -17,12 +18,15 @@
 #include "daemon/cluster/measure.h"
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/parked.h"
 #include "daemon/cluster/paths.h"
 #include "daemon/cluster/reconcile.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
+#include "daemon/cluster/standing.h"
 #include "proto/base/str.h"
 #include "proto/op/gemm_class.h"
+#include "proto/wire/identity.h"
 
 /* Speeds beyond these are no card's; what planning makes of those within is finite. */
 #define LEAST_GBIT 1e-6
@@ -30,7 +34,7 @@
 
 static void refuse(struct hsp_cluster *c, uint32_t conn, const char *why)
 {
-    struct hsp_msg m = {.type = HSP_MSG_FENCED, .u.text.reason = why};
+    struct hsp_msg m = {.type = HSP_MSG_FENCED, .u.fenced = {.cluster = c->id, .reason = why}};
     hsp_ci_send(c, conn, &m);
     hsp_ci_close(c, conn, why);
 }
@@ -136,14 +140,35 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
     }
 }
 
-/* A job that may still need this piece keeps the device for it; one that does not says so. */
+static const struct hsp_m_kept *kept_of(const struct hsp_m_hello *m, uint32_t job)
+{
+    for (uint32_t i = 0; i < m->n_kept; i++) {
+        if (m->kept[i].job == job) {
+            return &m->kept[i];
+        }
+    }
+    return NULL;
+}
+
+/* A job that may still need this piece keeps the device for it; one that does not says so. Only of a
+ * job that has ended, as a row says, is all given up. */
 static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
-                       const struct hsp_m_holding *h)
+                       const struct hsp_m_holding *h, const struct hsp_m_kept *k)
 {
     struct hsp_job *j = hsp_ci_job(c, h->job);
     struct hsp_node_device *d = &n->dev[h->device];
-    bool ended = j == NULL || hsp_ci_at_rest(j);
-    struct hsp_msg m = {.u.release = {.job = h->job, .device = h->device, .keep_plan = UINT64_MAX}};
+    enum hsp_standing how = hsp_ci_standing(c, k);
+    bool ended = how == HSP_STANDS_OVER;
+    struct hsp_msg m = {.u.release = {.job = h->job,
+                                      .device = h->device,
+                                      .keep_plan = UINT64_MAX,
+                                      .known = j != NULL ? j->next_epoch - 1 : UINT64_MAX}};
+    if (!ended && (j == NULL || j->state == HSP_JOB_BEHIND)) {
+        if (j != NULL && d->present && d->job == 0) {
+            hsp_ci_lease(c, HSP_DEVICE(hsp_ci_index_of(c, n), h->device), j->id);
+        }
+        return;
+    }
     if (!ended && hsp_ci_plan(j, h->plan) != NULL) {
         if (!hsp_ci_may_hold(c, j, n, h)) {
             return; /* not by its layout: neither used nor deleted */
@@ -179,6 +204,8 @@ static void welcome(struct hsp_cluster *c, struct hsp_cluster_node *n)
 {
     struct hsp_msg m = {.type = HSP_MSG_WELCOME,
                         .u.welcome = {.protocol = n->protocol,
+                                      .cluster = c->id,
+                                      .generation = c->generation,
                                       .term = c->term,
                                       .incarnation = n->secret,
                                       .heartbeat_ms = c->cfg.heartbeat_ms,
@@ -213,31 +240,51 @@ static uint32_t n_computing(const struct hsp_cluster_node *n)
     return k;
 }
 
-static bool proves(const struct hsp_cluster_node *n, const struct hsp_m_hello *m)
+/* The incarnation that an agent holds, 0: none that counts here. */
+static struct hsp_digest incarnation_of(const struct hsp_cluster *c, const struct hsp_m_hello *m)
 {
-    return !hsp_digest_is_zero(m->was) &&
-           (hsp_digest_equal(m->was, n->secret) || hsp_digest_equal(m->was, n->before));
+    return hsp_digest_equal(m->cluster, c->id) ? m->incarnation : (struct hsp_digest){0, 0};
+}
+
+/* An older store was put back, and who says @m has obeyed the one that it replaces: what that one
+ * gave, it cannot know. */
+static bool from_before(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                        const struct hsp_m_hello *m)
+{
+    return n->unheard && hsp_digest_equal(m->cluster, c->id) &&
+           hsp_generation_number(m->generation) < hsp_generation_number(c->generation);
+}
+
+static bool proves(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                   const struct hsp_m_hello *m)
+{
+    return from_before(c, n, m) ||
+           (!hsp_digest_is_zero(m->was) &&
+            (hsp_digest_equal(m->was, n->secret) || hsp_digest_equal(m->was, n->before)));
 }
 
 /* Why it is not node @n who says @m; NULL: it is. */
 static const char *not_it(struct hsp_cluster *c, uint32_t conn, const struct hsp_cluster_node *n,
                           const struct hsp_m_hello *m)
 {
-    if (!hsp_digest_is_zero(m->incarnation)) {
-        return !hsp_digest_equal(m->incarnation, n->secret)
+    struct hsp_digest told = incarnation_of(c, m);
+    bool here = n->state == HSP_NODE_LIVE && n->conn != 0 && n->conn != conn;
+    if (!hsp_digest_is_zero(told)) {
+        return from_before(c, n, m) ? NULL
+               : !hsp_digest_equal(told, n->secret)
                    ? hsp_ci_printf(c, "its incarnation is not that of node %s", n->name)
                : hsp_ci_node_gone(n) ? hsp_ci_printf(c, "incarnation %llu is dead: %s",
                                                      (unsigned long long)n->incarnation, n->reason)
                                      : NULL;
     }
-    if (n->state == HSP_NODE_LIVE && n->conn != 0 && n->conn != conn) {
+    if (here) {
         /* two nodes of one name would take each other's place for ever */
         return hsp_ci_printf(c,
                              "another agent of node %s is connected, from %s; each node needs a "
                              "name of its own: set `node`",
                              n->name, n->address);
     }
-    if (!hsp_ci_node_gone(n) && !hsp_digest_is_zero(n->secret) && !proves(n, m)) {
+    if (!hsp_ci_node_gone(n) && !hsp_digest_is_zero(n->secret) && !proves(c, n, m)) {
         return hsp_ci_printf(c,
                              "node %s may still be there: an agent without its state folder "
                              "joins when the node has been silent for %u ms",
@@ -246,7 +293,19 @@ static const char *not_it(struct hsp_cluster *c, uint32_t conn, const struct hsp
     return NULL;
 }
 
-/* NULL: refused and told. */
+/* Who said hello as a member on @conn is none any more. */
+static void park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
+                 const struct hsp_park_cause *cause)
+{
+    struct hsp_cluster_node *was = hsp_ci_node_of_conn(c, conn);
+    if (was != NULL) {
+        hsp_ci_node_conn(c, was, 0);
+        hsp_ci_node_state(c, was, HSP_NODE_SUSPECT);
+    }
+    hsp_ci_park(c, conn, m, cause);
+}
+
+/* The member that says hello; NULL: parked or refused, and told. */
 static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
                                          const struct hsp_m_hello *m)
 {
@@ -257,19 +316,31 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
         hsp_ci_close(c, conn, hsp_ci_printf(c, "%s", err.msg));
         return NULL;
     }
-    if (m->term > c->term) {
-        hsp_ci_close(c, conn, "the agent has seen a newer coordinator");
-        return NULL;
-    }
     if (!hsp_name_valid(m->node)) {
         hsp_ci_close(c, conn, "not a node name");
         return NULL;
     }
     struct hsp_cluster_node *n = hsp_map_get(&c->by_name, m->node, &at) ? &c->nodes[at] : NULL;
+    struct hsp_park_cause cause = hsp_ci_must_park(c, n, m);
     const char *no = n != NULL ? not_it(c, conn, n, m)
-                     : hsp_digest_is_zero(m->incarnation)
+                     : hsp_digest_is_zero(incarnation_of(c, m))
                          ? NULL
                          : hsp_ci_printf(c, "node %s is not known here", m->node);
+    bool it =
+        n != NULL && no == NULL && (!hsp_digest_is_zero(incarnation_of(c, m)) || proves(c, n, m));
+    if (cause.why == NULL && n != NULL && !it && hsp_ci_knows_more(c, n, m)) {
+        cause.why = /* this store may be too old to know it, and it need not be dead */
+            hsp_ci_printf(c,
+                          "it keeps more than is on record, and does not prove that it is node %s",
+                          n->name);
+    }
+    if (cause.why != NULL) {
+        park(c, conn, m, &cause);
+        if (cause.ahead && it) {
+            hsp_ci_behind(c, m->node, cause.why);
+        }
+        return NULL;
+    }
     if (no != NULL) {
         refuse(c, conn, no);
         return NULL;
@@ -308,16 +379,39 @@ static void marks_hello(struct hsp_job *j, uint32_t node, bool anew)
     j->n_facts = left;
 }
 
-void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
+/* Devices of node @at that are leased to a job which is behind, and of which the node says nothing
+ * any more. */
+static void free_behind(struct hsp_cluster *c, uint32_t at, const struct hsp_m_hello *m)
+{
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        const struct hsp_job *j = hsp_ci_job(c, c->nodes[at].dev[d].job);
+        if (j != NULL && j->state == HSP_JOB_BEHIND && kept_of(m, j->id) == NULL) {
+            hsp_ci_lease(c, HSP_DEVICE(at, d), 0);
+        }
+    }
+}
+
+void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *said,
                   struct hsp_digest random)
 {
-    struct hsp_cluster_node *n = identify(c, conn, m);
+    struct hsp_m_hello full = *said;
+    const struct hsp_m_hello *m = &full;
+    (void)hsp_ci_unpark(c, conn);
+    full.kept = hsp_ci_kept(c, said, &full.n_kept);
+    struct hsp_cluster_node *n = full.kept != NULL ? identify(c, conn, m) : NULL;
     if (n == NULL) {
         return;
     }
     uint32_t at = hsp_ci_index_of(c, n);
-    bool anew = hsp_digest_is_zero(m->incarnation), same = proves(n, m);
+    hsp_ci_take_evidence(c, n, m);
+    struct hsp_digest told = incarnation_of(c, m);
+    bool same = proves(c, n, m), before = !hsp_digest_is_zero(told) && from_before(c, n, m);
+    bool anew = hsp_digest_is_zero(told) || hsp_ci_node_gone(n);
+    n->unheard = false;
     if (anew && !hsp_ci_node_gone(n)) {
+        if (n->conn == conn) { /* it is not closed: the new one speaks on it */
+            hsp_ci_node_conn(c, n, 0);
+        }
         hsp_ci_node_dead(c, n, "a new agent took its place");
     }
     if (n->conn != 0 && n->conn != conn) {
@@ -338,7 +432,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
         n->incarnation = c->next_incarnation++;
         n->same_since = same ? n->same_since : n->incarnation;
         n->before = same ? n->secret : (struct hsp_digest){0, 0};
-        n->secret = random;
+        n->secret = before ? told : random;
         hsp_ci_notes_free(n);
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
             n->dev[d] = (struct hsp_node_device){.speed = 1};
@@ -357,11 +451,12 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
             j->suspend_epoch = 0; /* what was sent may be lost; a second checkpoint does no harm */
         }
     }
+    free_behind(c, at, m);
     welcome(c, n);
     hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", HSP_SEV_NOTICE, NULL, n,
                 "incarnation %llu, %u devices", (unsigned long long)n->incarnation, n_computing(n));
     for (uint32_t i = 0; i < m->n_holdings; i++) {
-        take_piece(c, n, &m->holdings[i]);
+        take_piece(c, n, &m->holdings[i], kept_of(m, m->holdings[i].job));
     }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         hsp_ci_reconcile(c, c->jobs[i], n, m);
@@ -371,10 +466,14 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
 void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn)
 {
     struct hsp_cluster_node *n = hsp_ci_node_of_conn(c, conn);
-    if (n == NULL) {
+    if (hsp_ci_unpark(c, conn) || n == NULL) {
         return;
     }
     hsp_ci_node_conn(c, n, 0);
+    if (c->behind) {
+        hsp_ci_node_state(c, n, HSP_NODE_SUSPECT);
+        return;
+    }
     if (n->bye_sent) {
         hsp_ci_node_state(c, n, HSP_NODE_LEFT);
         hsp_ci_node_dead(c, n, "left as planned");
@@ -401,7 +500,7 @@ void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn)
 void hsp_ci_forgive_stall(struct hsp_cluster *c)
 {
     hsp_msec due = hsp_ci_silence_due(c), now = c->now_ms;
-    if (due == HSP_NEVER || now <= due + c->cfg.suspect_ms) {
+    if (c->behind || due == HSP_NEVER || now <= due + c->cfg.suspect_ms) {
         return;
     }
     hsp_msec chance = now + c->cfg.heartbeat_ms + c->cfg.suspect_ms;
@@ -418,6 +517,9 @@ void hsp_ci_forgive_stall(struct hsp_cluster *c)
 
 void hsp_ci_nodes_tick(struct hsp_cluster *c)
 {
+    if (c->behind) {
+        return; /* a death would be a loss to act on */
+    }
     for (uint32_t i = 0; c->n_away > 0 && c->now_ms >= c->grace_ms && i < c->n_nodes; i++) {
         if (c->nodes[i].state == HSP_NODE_AWAY) {
             hsp_ci_node_dead(c, &c->nodes[i], "did not come back after the coordinator restarted");

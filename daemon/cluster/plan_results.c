@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/standing.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/keepers.h"
@@ -99,7 +100,7 @@ static struct hsp_job_plan *add_plan(struct hsp_cluster *c, struct hsp_job *j,
         return NULL;
     }
     struct hsp_job_plan *p = &j->plans[j->n_plans++];
-    *p = (struct hsp_job_plan){.plan = j->next_plan++, .info = *info};
+    *p = (struct hsp_job_plan){.plan = hsp_ci_take_plan(c, j), .info = *info};
     return p;
 }
 

@@ -87,6 +87,14 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
     const struct hsp_m_run *run[HSP_NODE_DEVICES] = {NULL};
     bool over = hsp_ci_at_rest(j);
     bool finish = false;
+    if (j->state == HSP_JOB_BEHIND) { /* it is left alone, its devices to nobody else */
+        for (uint32_t i = 0; i < m->n_runs; i++) {
+            if (m->runs[i].job == j->id && n->dev[m->runs[i].device].job == 0) {
+                hsp_ci_lease(c, HSP_DEVICE(at, m->runs[i].device), j->id);
+            }
+        }
+        return;
+    }
     for (uint32_t i = 0; i < m->n_runs; i++) {
         const struct hsp_m_run *r = &m->runs[i];
         if (r->job != j->id) {

@@ -5,6 +5,7 @@
  *   a member does not run its epoch any more       -> a loss of the job
  *   READY or STARTED was lost on the way           -> PREPARE again, or taken from the HELLO
  *   FINISHED was lost on the way                   -> the job is done
+ *   the job is behind                              -> nothing; its devices are kept for it
  *
  * A SEALED is a promise that nobody writes any more. So the pieces that a HELLO offers count at
  * once only for devices that run nothing. */

@@ -40,6 +40,37 @@ static void store(struct hsp_cluster *c, const char *key, struct hsp_buf *b)
     hsp_buf_fini(b);
 }
 
+void hsp_ci_store_cluster(struct hsp_cluster *c)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, HSP_CLUSTER_ROW_MAX);
+    hsp_buf_u8(&b, ROW_VERSION);
+    hsp_buf_u64(&b, c->id.hi);
+    hsp_buf_u64(&b, c->id.lo);
+    hsp_buf_u64(&b, c->generation);
+    hsp_buf_u8(&b, c->behind);
+    hsp_buf_str(&b, c->behind_why);
+    store(c, "cluster", &b);
+}
+
+static void put_ranges(struct hsp_buf *b, const struct hsp_range *r, uint32_t n)
+{
+    hsp_buf_u32(b, n);
+    for (uint32_t i = 0; i < n; i++) {
+        hsp_buf_u64(b, r[i].from);
+        hsp_buf_u64(b, r[i].to);
+    }
+}
+
+void hsp_ci_store_ended(struct hsp_cluster *c)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, HSP_CLUSTER_ROW_MAX);
+    hsp_buf_u8(&b, ROW_VERSION);
+    put_ranges(&b, c->ended, c->n_ended);
+    store(c, "ended", &b);
+}
+
 void hsp_ci_store_term(struct hsp_cluster *c)
 {
     struct hsp_buf b;
@@ -134,6 +165,9 @@ static void put_epoch(struct hsp_buf *b, const struct hsp_cl_epoch *e)
 void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_buf b;
+    if (j->unrecorded) {
+        return;
+    }
     hsp_buf_init(&b, HSP_CLUSTER_ROW_MAX);
     hsp_buf_u8(&b, ROW_VERSION);
     hsp_buf_u32(&b, j->id);
@@ -175,6 +209,7 @@ void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j)
     }
     put_past(&b, j);
     put_older(&b, j);
+    put_ranges(&b, j->gap, j->n_gaps);
     store(c, hsp_ci_printf(c, "job/%u", j->id), &b);
     j->stale_row = false;
 }
@@ -264,6 +299,40 @@ static char *get_string(struct hsp_cluster *c, struct hsp_cursor *r)
     return s;
 }
 
+static bool load_cluster(struct hsp_cluster *c, struct hsp_cursor *r)
+{
+    c->id.hi = hsp_cur_u64(r);
+    c->id.lo = hsp_cur_u64(r);
+    c->generation = hsp_cur_u64(r);
+    c->behind = hsp_cur_u8(r) != 0;
+    get_text(r, c->behind_why, sizeof(c->behind_why));
+    c->founded = true;
+    return true;
+}
+
+/* False: not ascending. */
+static bool get_ranges(struct hsp_cursor *r, struct hsp_range *ret, uint32_t n)
+{
+    bool ok = true;
+    for (uint32_t i = 0; i < n; i++) {
+        ret[i].from = hsp_cur_u64(r);
+        ret[i].to = hsp_cur_u64(r);
+        ok = ok && ret[i].from < ret[i].to && (i == 0 || ret[i - 1].to <= ret[i].from);
+    }
+    return ok;
+}
+
+static bool load_ended(struct hsp_cluster *c, struct hsp_cursor *r)
+{
+    uint32_t n = hsp_cur_count(r, HSP_CLUSTER_ROW_MAX / 16, 16);
+    if (!hsp_grow(&c->ended, &c->cap_ended, n, sizeof(*c->ended), n)) {
+        c->failed = true;
+        return false;
+    }
+    c->n_ended = n;
+    return get_ranges(r, c->ended, n);
+}
+
 static bool load_term(struct hsp_cluster *c, struct hsp_cursor *r)
 {
     c->term = hsp_cur_u64(r);
@@ -285,6 +354,7 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
         return false;
     }
     n->last_ms = c->now_ms;
+    n->unheard = true;
     get_text(r, n->name, sizeof(n->name));
     n->incarnation = hsp_cur_u64(r);
     uint8_t state = hsp_cur_u8(r);
@@ -429,7 +499,7 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     j->data_path = get_string(c, r);
     j->checkpoint_path = get_string(c, r);
     uint8_t state = hsp_cur_u8(r);
-    j->state = (enum hsp_job_state)(state <= HSP_JOB_SUSPENDED ? state : HSP_JOB_FAILED);
+    j->state = (enum hsp_job_state)(state <= HSP_JOB_BEHIND ? state : HSP_JOB_FAILED);
     get_text(r, j->reason, sizeof(j->reason));
     j->next_epoch = hsp_cur_u64(r);
     j->next_plan = hsp_cur_u64(r);
@@ -450,7 +520,7 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     j->begun = version >= ROW_BEGUN ? hsp_cur_u64(r) : 0;
     j->origin_ckpt = get_ckpt(r, version);
     j->ckpt = get_ckpt(r, version);
-    bool ok = j->data_path != NULL && j->checkpoint_path != NULL && state <= HSP_JOB_SUSPENDED &&
+    bool ok = j->data_path != NULL && j->checkpoint_path != NULL && state <= HSP_JOB_BEHIND &&
               get_epoch(c, r, version, &j->cur) && get_epoch(c, r, version, &j->att);
     uint32_t leases = ok ? hsp_cur_count(r, HSP_MAX_NODES * HSP_NODE_DEVICES, 5) : 0;
     for (uint32_t i = 0; i < leases; i++) {
@@ -467,7 +537,8 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     ok = ok && get_past(r, version, j);
     get_older(j, r, version);
     hsp_ci_watch_begin(c, j);
-    return ok;
+    j->n_gaps = ok && version >= ROW_KNOWN ? hsp_cur_count(r, HSP_JOB_GAPS, 16) : 0;
+    return ok && get_ranges(r, j->gap, j->n_gaps);
 }
 
 static bool get_keepers(const struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_plan_info *i)
@@ -561,10 +632,14 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
         return hsp_err_set(
             err, HSP_EVERSION, 0,
             "stored row %.100s has form %u, this hspmdd reads %d to %d: finish its jobs with "
-            "the hspmdd that wrote it, or begin with an empty state_dir",
+            "the hspmdd that wrote it",
             row->key, version, ROW_OLDEST, ROW_VERSION);
     }
-    if (ok && strcmp(row->key, "term") == 0) {
+    if (ok && strcmp(row->key, "cluster") == 0) {
+        ok = load_cluster(c, &r);
+    } else if (ok && strcmp(row->key, "ended") == 0) {
+        ok = load_ended(c, &r);
+    } else if (ok && strcmp(row->key, "term") == 0) {
         ok = load_term(c, &r);
     } else if (ok && strncmp(row->key, "node/", 5) == 0) {
         ok = load_node(c, &r, row->key, version);

@@ -57,7 +57,7 @@ static const char *refusal(struct hsp_cluster *c, const struct hsp_job *j)
     if (j->suspending) {
         return hsp_ci_printf(c, "job %s is being suspended already", j->name);
     }
-    if (hsp_job_terminal(j->state) || j->state == HSP_JOB_FINISHING) {
+    if (hsp_job_terminal(j->state) || j->state == HSP_JOB_FINISHING || j->state == HSP_JOB_BEHIND) {
         return hsp_ci_printf(c, "job %s is %s: there is nothing to suspend", j->name,
                              hsp_job_state_name(j->state));
     }

@@ -101,6 +101,20 @@ static const char *reason_cell(struct hsp_ctl *ctl, const cJSON *n, const cJSON 
                                 : hsp_ctl_text(ctl, "%s; %s", of_node, own);
 }
 
+/* Jobs of which a node that is no member keeps state. */
+static const char *kept_text(struct hsp_ctl *ctl, const cJSON *n)
+{
+    const char *text = "";
+    const cJSON *k;
+    cJSON_ArrayForEach(k, cJSON_GetObjectItemCaseSensitive(n, "keeps"))
+    {
+        const char *name = hsp_doc_text(k, "job");
+        name = name[0] != '\0' ? name : hsp_ctl_text(ctl, "%.0f", hsp_doc_number(k, "id"));
+        text = hsp_ctl_text(ctl, "%s%s%s", text, text[0] != '\0' ? "," : "", name);
+    }
+    return text[0] != '\0' ? text : "-";
+}
+
 static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
 {
     static const struct hsp_column cols[] = {{"NODE", false}, {"STATE", false}, {"DEVICE", false},
@@ -110,6 +124,12 @@ static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
     const cJSON *n, *d;
     cJSON_ArrayForEach(n, nodes)
     {
+        if (hsp_doc_has(n, "keeps")) { /* no member: nothing is known of its devices */
+            const char *cells[] = {
+                hsp_doc_text(n, "name"), hsp_doc_text(n, "state"), "-", "-", "-", "-",
+                kept_text(ctl, n),       hsp_doc_text(n, "reason")};
+            hsp_table_row(t, cells);
+        }
         cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(n, "devices"))
         {
             const char *cells[] = {hsp_doc_text(n, "name"),
@@ -269,6 +289,9 @@ static void print_head(struct hsp_ctl *ctl, const cJSON *doc, const cJSON *jobs)
             (void)fprintf(ctl->out, "            %s: %s until its next epoch\n",
                           hsp_doc_text(j, "name"), of);
         }
+    }
+    if (hsp_doc_has(doc, "behind")) {
+        (void)fprintf(ctl->out, "behind: %s\n", hsp_doc_text(doc, "behind"));
     }
     if (hsp_doc_has(doc, "problem")) {
         (void)fprintf(ctl->out, "problem: %s\n", hsp_doc_text(doc, "problem"));

@@ -1,6 +1,7 @@
 noinst_LIBRARIES += proto/wire/libwire.a
 proto_wire_libwire_a_SOURCES = \
   proto/wire/frame.c proto/wire/frame.h \
+  proto/wire/identity.h \
   proto/wire/msg.c proto/wire/msg.h \
   proto/wire/msg_frame.c proto/wire/msg_frame.h \
   proto/wire/msg_encode.c proto/wire/msg_encode.h \

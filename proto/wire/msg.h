@@ -44,6 +44,7 @@
 #define HSP_PATH_MAX        4095u
 #define HSP_MSG_HOLDINGS    8192u /* pieces of state one node offers */
 #define HSP_MSG_RUNS        64u   /* device x job entries of one node */
+#define HSP_MSG_KEPT        64u   /* jobs of which one node keeps state */
 #define HSP_MSG_RANKS       4096u /* ranks of a job */
 #define HSP_MSG_LINKS       8192u /* connections of one rank: two meshes, below RANKS each */
 #define HSP_MSG_STEPS       64u   /* of a trace */
@@ -59,7 +60,7 @@
 #define HSP_MSG_MAP(X)                                     \
     X(HELLO, 1, hello, "hello")        /* A>D */           \
     X(WELCOME, 2, welcome, "welcome")  /* D>A */           \
-    X(FENCED, 3, text, "fenced")       /* D>A */           \
+    X(FENCED, 3, fenced, "fenced")     /* D>A */           \
     X(HEARTBEAT, 4, beat, "heartbeat") /* A>D>A, E>A */    \
     X(PREPARE, 5, prepare, "prepare")  /* D>A>E */         \
     X(READY, 6, ready, "ready")        /* E>A>D */         \
@@ -91,9 +92,10 @@
     X(CHECK, 32, check, "check")       /* D>A */           \
     X(CHECKED, 33, checked, "checked") /* A>D */           \
     X(DEVICE_HEALTH, 34, health, "device-health")          \
-    X(TRACE, 35, trace, "trace")    /* D>A>E */            \
-    X(TRACED, 36, traced, "traced") /* E>A>D */            \
+    X(TRACE, 35, trace, "trace")     /* D>A>E */           \
+    X(TRACED, 36, traced, "traced")  /* E>A>D */           \
     X(STATE_DAMAGED, 37, damaged, "state-damaged")         \
+    X(PARKED, 39, parked, "parked")  /* D>A */             \
     X(CKPT_REFUSED, 42, refused, "ckpt-refused")           \
     X(SUBMIT, 100, submit, "submit") /* C>D ... */         \
     X(PLAN, 101, submit, "plan")                           \
@@ -246,28 +248,54 @@ struct hsp_m_run { /* what a device does for a job, as its agent knows */
     uint64_t version;  /* last stable version it knows */
 };
 
+/* What a node keeps of one job, whosoever it is. */
+struct hsp_m_kept {
+    uint32_t job;
+    const char *name;          /* "" not known */
+    struct hsp_digest cluster; /* whose it is; none: of a program that knew of no clusters */
+    uint64_t generation;       /* in which that was told */
+    uint64_t epoch;            /* the newest one that was prepared here, 0 not known */
+    uint64_t plan;             /* the newest layout, 0 none */
+};
+
 struct hsp_m_hello {
     uint32_t protocol, protocol_oldest; /* the newest and the oldest version it speaks */
     const char *node;
     const char *address;           /* of the agent, for people and for same-host tests */
     struct hsp_digest incarnation; /* the one it holds, 0: none (a new agent process, or fenced) */
     struct hsp_digest was;         /* the one it or its state folder had last, 0: none */
-    uint64_t term;                 /* highest seen */
+    struct hsp_digest cluster; /* of the last welcome, with term and incarnation; none: of none */
+    uint64_t generation, term; /* highest obeyed */
     double same_latency_us, same_us_per_byte;   /* links inside the node */
     double cross_latency_us, cross_us_per_byte; /* to others, 0: not measured */
-    uint32_t n_cards, n_devices, n_paths, n_holdings, n_runs;
+    uint32_t n_cards, n_devices, n_paths, n_kept, n_holdings, n_runs;
     struct hsp_m_card *cards; /* none: one, of which nothing is known */
     struct hsp_m_device *devices;
     struct hsp_m_path *paths; /* between GPUs; a pair that is missing is not known */
+    struct hsp_m_kept *kept;  /* all jobs of holdings and runs, and of what is not sealed */
     struct hsp_m_holding *holdings;
     struct hsp_m_run *runs;
 };
 struct hsp_m_welcome {
     uint32_t protocol; /* the newest that both speak */
-    uint64_t term;
+    struct hsp_digest cluster;
+    uint64_t generation, term;
     struct hsp_digest incarnation; /* 128 random bits: who names them is this process */
     uint32_t heartbeat_ms, dead_ms;
     const char *address; /* another way to this hspmdd, for reconnecting; "" none */
+};
+/* The agent is no member, and what it keeps stays as it is: hspmdd asks it for nothing. It stays
+ * connected, and says hello again when it is told to, or connects anew. */
+struct hsp_m_parked {
+    struct hsp_digest cluster; /* of hspmdd */
+    uint64_t generation;
+    uint32_t heartbeat_ms, dead_ms;
+    const char *reason;
+};
+/* Of an incarnation of this cluster: it is over. Of another cluster: only that it is refused. */
+struct hsp_m_fenced {
+    struct hsp_digest cluster; /* of hspmdd */
+    const char *reason;
 };
 struct hsp_m_text {
     const char *reason;
@@ -326,6 +354,8 @@ struct hsp_m_checked {
 struct hsp_m_prepare {
     uint32_t job;
     const char *job_name;
+    struct hsp_digest cluster; /* whose state it is to be, in segments and checkpoints */
+    uint64_t generation;
     uint32_t device;           /* to which device of the node */
     uint32_t rank;             /* in the epoch's mesh: members, keepers, sources */
     uint32_t n_ranks;          /* members: ranks of the plan */
@@ -435,6 +465,8 @@ struct hsp_m_devref {
 struct hsp_m_release {
     uint32_t job, device;
     uint64_t keep_plan;
+    uint64_t known; /* the newest epoch of the job that hspmdd has given: a node that has seen a
+                       newer one deletes nothing */
 };
 /* By rank 0 when the manifest is in place, or the attempt failed. Of the version `steps`, never
  * complete: the final model could not be written, and is tried again. */
@@ -544,6 +576,8 @@ struct hsp_msg {
     union {
         struct hsp_m_hello hello;
         struct hsp_m_welcome welcome;
+        struct hsp_m_parked parked;
+        struct hsp_m_fenced fenced;
         struct hsp_m_text text;
         struct hsp_m_beat beat;
         struct hsp_m_measure measure;

@@ -110,6 +110,9 @@ static const struct hsp_wire_field f_run[] = {
     U64(run, running),   U64(run, prepared),
     U64(run, armed),     BOOL(run, broken),
     BOOL(run, finished), U64(run, version)};
+static const struct hsp_wire_field f_kept[] = {U32(kept, job),        STR(kept, name, HSP_NAME_MAX),
+                                               DIGEST(kept, cluster), U64(kept, generation),
+                                               U64(kept, epoch),      U64(kept, plan)};
 static const struct hsp_wire_field f_hello[] = {
     U32(hello, protocol),
     {.name = "protocol_oldest",
@@ -120,6 +123,8 @@ static const struct hsp_wire_field f_hello[] = {
     STR(hello, address, HSP_ADDRESS_MAX),
     DIGEST(hello, incarnation),
     DIGEST(hello, was),
+    DIGEST(hello, cluster),
+    U64(hello, generation),
     U64(hello, term),
     F64(hello, same_latency_us),
     F64(hello, same_us_per_byte),
@@ -128,11 +133,19 @@ static const struct hsp_wire_field f_hello[] = {
     LIST(hello, cards, n_cards, card, HSP_NODE_CARDS),
     LIST(hello, devices, n_devices, device, HSP_NODE_DEVICES),
     LIST(hello, paths, n_paths, path, HSP_NODE_PATHS),
+    LIST(hello, kept, n_kept, kept, HSP_MSG_KEPT),
     LIST(hello, holdings, n_holdings, holding, HSP_MSG_HOLDINGS),
     LIST(hello, runs, n_runs, run, HSP_MSG_RUNS)};
 static const struct hsp_wire_field f_welcome[] = {
-    U32(welcome, protocol),     U64(welcome, term),    DIGEST(welcome, incarnation),
-    U32(welcome, heartbeat_ms), U32(welcome, dead_ms), STR(welcome, address, HSP_ADDRESS_MAX)};
+    U32(welcome, protocol),       DIGEST(welcome, cluster),
+    U64(welcome, generation),     U64(welcome, term),
+    DIGEST(welcome, incarnation), U32(welcome, heartbeat_ms),
+    U32(welcome, dead_ms),        STR(welcome, address, HSP_ADDRESS_MAX)};
+static const struct hsp_wire_field f_fenced[] = {DIGEST(fenced, cluster),
+                                                 STR(fenced, reason, HSP_TEXT_MAX)};
+static const struct hsp_wire_field f_parked[] = {DIGEST(parked, cluster), U64(parked, generation),
+                                                 U32(parked, heartbeat_ms), U32(parked, dead_ms),
+                                                 STR(parked, reason, HSP_TEXT_MAX)};
 static const struct hsp_wire_field f_text[] = {STR(text, reason, HSP_TEXT_MAX)};
 static const struct hsp_wire_field f_beat[] = {U64(beat, seq), U64(beat, clock_us)};
 static const struct hsp_wire_field f_measure[] = {U32MAX(measure, echoes, 64)};
@@ -165,6 +178,8 @@ static const struct hsp_wire_field f_checked[] = {
     LIST(checked, devices, n_devices, figures, HSP_NODE_DEVICES)};
 static const struct hsp_wire_field f_prepare[] = {U32(prepare, job),
                                                   STR(prepare, job_name, HSP_NAME_MAX),
+                                                  DIGEST(prepare, cluster),
+                                                  U64(prepare, generation),
                                                   U32MAX(prepare, device, HSP_NODE_DEVICES - 1),
                                                   U32MAX(prepare, rank, HSP_MSG_RANKS),
                                                   U32MAX(prepare, n_ranks, HSP_MSG_RANKS),
@@ -246,8 +261,9 @@ static const struct hsp_wire_field f_up[] = {U32MAX(up, device, HSP_NODE_DEVICES
                                              STR(up, address, HSP_ADDRESS_MAX)};
 static const struct hsp_wire_field f_devref[] = {U32(devref, job),
                                                  U32MAX(devref, device, HSP_NODE_DEVICES - 1)};
-static const struct hsp_wire_field f_release[] = {
-    U32(release, job), U32MAX(release, device, HSP_NODE_DEVICES - 1), U64(release, keep_plan)};
+static const struct hsp_wire_field f_release[] = {U32(release, job),
+                                                  U32MAX(release, device, HSP_NODE_DEVICES - 1),
+                                                  U64(release, keep_plan), U64(release, known)};
 static const struct hsp_wire_field f_ckpt[] = {
     U32(ckpt, job),     U64(ckpt, step),  U64(ckpt, term),    BOOL(ckpt, complete),
     U64(ckpt, content), U64(ckpt, bytes), F64(ckpt, seconds), STR(ckpt, reason, HSP_TEXT_MAX)};

@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from wire import LIMIT, Conn, alive, check, children, until
+from wire import CLUSTER, LIMIT, Conn, alive, check, children, until
 from world import Folder, main, unread
 
 
@@ -112,7 +112,7 @@ def test_bad_frame(w, c):
 
 
 def test_fenced(w, c):
-    c.send("fenced", {"reason": "you were dead"})
+    c.send("fenced", {"cluster": CLUSTER, "reason": "you were dead"})
     c.expect(None)
     c = w.accept()
     h = c.welcome(8)

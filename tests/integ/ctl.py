@@ -85,7 +85,12 @@ def refusals(w):
                                                        advertise_address="127.0.0.1:7071")]),
             (6, "data_plane", ["-c", w.config("l.yaml", data_plane="plain")]),
             (6, "worker.key", ["-c", w.config("e.yaml", worker_key=w.write("bad/worker.key", "short"))]),
-            (1, "state_dir", ["-c", w.config("f.yaml", state_dir=w.write("file", "") + "/x")])]:
+            (1, "state_dir", ["-c", w.config("f.yaml", state_dir=w.write("file", "") + "/x")]),
+            (1, "is not there: mount or name the right folder, or begin a new cluster with --init",
+             ["-c", w.config("n.yaml", state_dir=w.path("typo"))]),
+            (1, "has no store: mount", ["-c", w.config("m.yaml", state_dir=w.path("bad"))]),
+            (1, "says nothing of a cluster", ["-c", w.config("o.yaml", state_dir=os.path.dirname(
+                w.write("half/state.db", "")))])]:
         r = w.hspmdd(*args)
         check(r.returncode == code and text in r.stderr, "%s: %d %r" % (args, r.returncode, r.stderr))
     for args, text in [(["--version"], "hspmdd "), (["--help"], "--check-config"),
@@ -107,7 +112,7 @@ def notices(w):
         while not ("READY=1" in seen and "WATCHDOG=1" in seen and "STATUS=0 nodes, 0 jobs" in seen):
             seen += s.recv(4096).decode() + "\n"
         check(seen.index("READY=1") < seen.index("WATCHDOG=1"), "ready first: %r" % seen)
-        r = w.hspmdd("-c", w.config("second.yaml", state_dir=w.path("second")))
+        r = w.hspmdd("--init", "-c", w.config("second.yaml", state_dir=w.path("second")))
         check(r.returncode == 1 and w.sock in r.stderr, "second daemon: %r" % r)
         r = w.hspmdd("-c", w.config("third.yaml", socket=w.path("other.sock")))
         check(r.returncode == 1 and "another hspmdd uses it" in r.stderr, "second daemon on one state: %r" % r)

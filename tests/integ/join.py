@@ -22,10 +22,10 @@ class World(Folder):
         self.tcp = free_port()
         self.keys("worker.key", "admin.key", "wrong.key")
 
-    def daemon(self, more="", dead="1500ms"):
+    def daemon(self, more="", dead="1500ms", state="state"):
         self.write("d.yaml", "listen: 127.0.0.1:%d\nsocket: %s\nstate_dir: %s\nworker_key: %s\nadmin_key: %s\n"
                    "heartbeat: 200ms\nfailure_detection: %s\n%s"
-                   % (self.tcp, self.sock, self.path("state"), self.path("worker.key"), self.path("admin.key"),
+                   % (self.tcp, self.sock, self.path(state), self.path("worker.key"), self.path("admin.key"),
                       dead, more))
         p = self.spawn("hspmdd", "d.yaml")
         until("hspmdd answers", self.answers)

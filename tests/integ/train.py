@@ -84,7 +84,7 @@ def plan_of_today(w, t, other):
 def left_over(w):
     found = []
     for at, _, files in os.walk(w.path("segments")):
-        found += [os.path.join(at, f) for f in files if f != "agent.lock"]
+        found += [os.path.join(at, f) for f in files if f not in ("agent.lock", "incarnation")]
     return found
 
 

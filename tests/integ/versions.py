@@ -84,9 +84,9 @@ def run(w):
     first = w.live(NEXT)
     strangers(w)
     c = w.call(PROTOCOL + 1, PROTOCOL)  # an agent of the next version that says what we do not know
-    c.send("hello", dict(protocol=PROTOCOL + 1, protocol_oldest=PROTOCOL, node="gamma", address="", incarnation="0",
-                         term="0", same_latency_us=0, same_us_per_byte=0, cross_latency_us=0, cross_us_per_byte=0,
-                         cards=[], devices=[], paths=[], holdings=[], runs=[], colour="green"))
+    c.send("hello", dict(protocol=PROTOCOL + 1, protocol_oldest=PROTOCOL, node="gamma", address="", incarnation="0" * 32,
+                         was="0" * 32, cluster="0" * 32, generation="0", term="0", same_latency_us=0, same_us_per_byte=0, cross_latency_us=0, cross_us_per_byte=0,
+                         cards=[], devices=[], paths=[], kept=[], holdings=[], runs=[], colour="green"))
     check(c.expect("welcome")[2]["protocol"] == PROTOCOL, "the newest version that both speak")
     c.send(99, {"colour": "green"})
     c.send("heartbeat", {"seq": "1", "clock_us": "1"})

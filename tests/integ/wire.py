@@ -7,6 +7,7 @@ import subprocess
 import time
 
 PROTOCOL = 14
+CLUSTER = "%032x" % 5  # of the coordinator that a test is
 TYPES = {"hello": 1, "welcome": 2, "fenced": 3, "heartbeat": 4, "seal": 12, "sealed": 13, "executor-dead": 16,
          "executor-up": 17, "leave": 26, "bye": 28, "submit": 100, "status": 102, "reply": 200}
 NAMES = {v: k for k, v in TYPES.items()}
@@ -92,8 +93,8 @@ class Conn:
 
     def welcome(self, incarnation, term=1, address=""):
         hello = self.expect("hello")[2]
-        self.send("welcome", {"protocol": PROTOCOL, "term": str(term), "incarnation": "%032x" % incarnation,
-                              "heartbeat_ms": 200, "dead_ms": 1500, "address": address})
+        self.send("welcome", {"protocol": PROTOCOL, "cluster": CLUSTER, "generation": "0", "term": str(term),
+                              "incarnation": "%032x" % incarnation, "heartbeat_ms": 200, "dead_ms": 1500, "address": address})
         return hello
 
 

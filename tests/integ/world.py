@@ -11,6 +11,8 @@ import sys
 import tempfile
 import traceback
 
+sys.path.append(os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
+from store import begin  # noqa: E402
 from wire import LIMIT, check
 
 BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", "build"))
@@ -38,8 +40,10 @@ class Folder:
 
     def spawn(self, program, config, log="log", preexec=None, **env):
         """Starts a program of the build with a configuration; its words go to a file here. @preexec runs before it."""
+        path = os.path.join(self.dir, config)
+        more = begin(path) if program == "hspmdd" else []
         with open(self.path(log), "ab") as f:
-            p = subprocess.Popen([os.path.join(BUILD, program), "--config", os.path.join(self.dir, config)],
+            p = subprocess.Popen([os.path.join(BUILD, program), "--config", path] + more,
                                  stderr=f, stdout=f, stdin=subprocess.DEVNULL, preexec_fn=preexec,
                                  env=dict(os.environ, OPENBLAS_NUM_THREADS="1", **env))
         self.started.append(p)

@@ -19,8 +19,9 @@ tests_sim_libsim_a_SOURCES = \
 EXTRA_DIST += tests/sim/README.md
 
 SIM_LIBS = tests/sim/libsim.a $(CLUSTER_LIBS) $(AGENT_LIBS)
-check_PROGRAMS += tests/sim/unwell_test tests/sim/random tests/sim/stories_test
-TESTS += tests/sim/unwell_test tests/sim/random tests/sim/stories_test
+check_PROGRAMS += tests/sim/stores_test tests/sim/unwell_test tests/sim/random tests/sim/stories_test
+TESTS += tests/sim/stores_test tests/sim/unwell_test tests/sim/random tests/sim/stories_test
+tests_sim_stores_test_LDADD = $(TEST_LIBS) $(SIM_LIBS)
 tests_sim_unwell_test_LDADD = $(TEST_LIBS) $(SIM_LIBS)
 tests_sim_random_LDADD = $(SIM_LIBS)
 tests_sim_stories_test_LDADD = $(TEST_LIBS) $(SIM_LIBS)

@@ -24,7 +24,24 @@ static void a_scan(struct sim *s, uint32_t node, uint64_t scan)
             h[n++] = (struct hsp_m_holding){g->job, d, g->plan, g->rank, g->owner, g->version};
         }
     }
-    struct hsp_agent_event ev = {.type = HSP_AEV_SCANNED, .scan = scan, .n = n, .holdings = h};
+    struct hsp_m_kept kept[SIM_JOBS];
+    uint32_t n_kept = 0;
+    for (uint32_t i = 0; i < n; i++) { /* files say no more of a job than its number and layout */
+        uint32_t k = 0;
+        while (k < n_kept && kept[k].job != h[i].job) {
+            k++;
+        }
+        if (k == n_kept) {
+            kept[n_kept++] = (struct hsp_m_kept){.job = h[i].job, .name = ""};
+        }
+        kept[k].plan = h[i].plan > kept[k].plan ? h[i].plan : kept[k].plan;
+    }
+    struct hsp_agent_event ev = {.type = HSP_AEV_SCANNED,
+                                 .scan = scan,
+                                 .n = n,
+                                 .holdings = h,
+                                 .n_kept = n_kept,
+                                 .kept = kept};
     sim_a_step(s, node, ev);
 }
 

@@ -22,7 +22,9 @@ static void known(const struct sim *s, struct hsp_buf *ret)
         end += *end == '\n';
         char word[64] = "";
         uint32_t n;
-        bool own = sscanf(at, " node %u %63s", &n, word) == 2 && strcmp(word, NAME) == 0;
+        bool own =
+            (sscanf(at, " node %u %63s", &n, word) == 2 || sscanf(at, " parked %63s", word) == 1) &&
+            strcmp(word, NAME) == 0;
         if (!own && strncmp(at, "term", 4) != 0) {
             hsp_buf_append(ret, at, (size_t)(end - at));
         }
@@ -226,8 +228,11 @@ void sim_forge(struct sim *s)
     if (!s->d_alive || s->d_paused || s->d->n_jobs == 0 || s->n_conns + 2 >= SIM_CONNS) {
         return;
     }
-    uint32_t conn = ++s->n_conns;
+    uint32_t conn = ++s->n_conns, at;
     s->conn_open[conn] = false;
+    if (hsp_map_get(&s->d->by_name, NAME, &at)) { /* whom it was when hspmdd ran last */
+        hello.u.hello.was = s->d->nodes[at].secret;
+    }
     struct hsp_event ev = {
         .now_ms = s->now, .type = HSP_EV_MSG, .conn = conn, .random = sim_digest(s)};
     ev.u.msg = &hello;

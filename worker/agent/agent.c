@@ -3,6 +3,8 @@
  * Link to hspmdd:
  *   DOWN --pause--> CONNECTING --up--> SCANNING --scanned--> HELLO --WELCOME--> UP
  *     ^------------------------- closed, silent for the bound, refused -----------'
+ * No member (PARKED instead of WELCOME): the link stays, with heartbeats alone, and what the node
+ * holds stays as it is.
  * Refused (FENCED): every executor that runs something is killed, and when the last of them has
  * gone the agent says hello without an incarnation. What it was no longer counts; the sealed
  * segments do.
@@ -20,12 +22,14 @@
 #include "proto/base/check.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
+#include "proto/wire/identity.h"
 #include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_impl.h"
 #include "worker/agent/agent_link.h"
 #include "worker/agent/agent_seal.h"
 #include "worker/agent/damage.h"
 #include "worker/agent/devices.h"
+#include "worker/agent/keeping.h"
 #include "worker/agent/leave.h"
 #include "worker/agent/relay.h"
 #include "worker/agent/uplink.h"
@@ -101,7 +105,9 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
 {
     struct hsp_m_device *dev = hsp_arena_array(a->arena, a->cfg.n_devices, sizeof(*dev));
     struct hsp_m_run *run = hsp_arena_array(a->arena, a->cfg.n_devices, sizeof(*run));
-    if (dev == NULL || run == NULL) {
+    hsp_ai_kept_scanned(a, ev);
+    struct hsp_m_kept *kept = hsp_ai_kept_list(a);
+    if (dev == NULL || run == NULL || kept == NULL) {
         a->failed = true;
         return;
     }
@@ -111,6 +117,8 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
                             .address = a->address,
                             .incarnation = a->incarnation,
                             .was = a->was,
+                            .cluster = a->cluster,
+                            .generation = a->generation,
                             .term = a->term,
                             .same_latency_us = a->cfg.same_latency_us,
                             .same_us_per_byte = a->cfg.same_us_per_byte,
@@ -122,6 +130,8 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
                             .devices = dev,
                             .n_paths = a->cfg.n_paths,
                             .paths = a->path,
+                            .n_kept = a->n_kept,
+                            .kept = kept,
                             .n_holdings = ev->n,
                             .holdings = (struct hsp_m_holding *)(uintptr_t)ev->holdings,
                             .runs = run};
@@ -154,10 +164,11 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
     }
 }
 
-static void fence(struct hsp_agent *a, const char *why)
+static void fence(struct hsp_agent *a, const struct hsp_m_fenced *m)
 {
-    if (hsp_digest_is_zero(
-            a->incarnation)) { /* nothing of ours is over: refused, and again at the next try */
+    const char *why = m->reason;
+    if (hsp_digest_is_zero(a->incarnation) || !hsp_digest_equal(m->cluster, a->cluster)) {
+        /* nothing of ours is over: refused, and again at the next try */
         hsp_ai_log(a, 3, "refused: %s", why);
         hang_up(a, "refused");
         return;
@@ -176,16 +187,20 @@ static void fence(struct hsp_agent *a, const char *why)
 
 static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
 {
+    bool ours = hsp_digest_equal(w->cluster, a->cluster);
+    bool older = ours && (hsp_generation_ahead(a->generation, w->generation) ||
+                          (a->generation == w->generation && w->term < a->term));
     if (w->protocol < hsp_protocol.oldest || w->protocol > hsp_protocol.newest) {
         hang_up(a, "it wants to speak a protocol that this agent did not offer");
         return;
     }
-    if (w->term < a->term || hsp_digest_is_zero(w->incarnation) || w->heartbeat_ms == 0 ||
-        w->dead_ms == 0) {
+    if (older || hsp_digest_is_zero(w->incarnation) || w->heartbeat_ms == 0 || w->dead_ms == 0) {
         hang_up(a, "a coordinator of an older term");
         return;
     }
     bool news = !hsp_digest_equal(w->incarnation, a->was);
+    a->cluster = w->cluster;
+    a->generation = w->generation;
     a->term = w->term;
     a->incarnation = a->was = w->incarnation;
     if (news) {
@@ -204,6 +219,23 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
                news ? ", a new incarnation" : "");
     hsp_ai_steps_again(a);
     hsp_ai_damaged_again(a);
+}
+
+static void parked(struct hsp_agent *a, const struct hsp_m_parked *p)
+{
+    if (p->heartbeat_ms == 0 || p->dead_ms == 0) {
+        hang_up(a, "a coordinator without times");
+        return;
+    }
+    a->link = HSP_LINK_PARKED;
+    a->heartbeat_ms = p->heartbeat_ms;
+    a->dead_ms = p->dead_ms;
+    a->pause_ms = 0;
+    a->beat_ms = a->now_ms + a->heartbeat_ms;
+    hsp_ai_log(a, 4,
+               "the coordinator does not take this node in, what it keeps stays: %s; see hspmdctl "
+               "node list there",
+               p->reason);
 }
 
 /* hspmdd was told other times. False: nothing new, or of another connection. */
@@ -237,14 +269,16 @@ static void link_down(struct hsp_agent *a, const char *why)
 
 static void daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
 {
-    if (a->link != HSP_LINK_HELLO && a->link != HSP_LINK_UP) {
+    if (a->link != HSP_LINK_HELLO && a->link != HSP_LINK_UP && a->link != HSP_LINK_PARKED) {
         return; /* we have hung up */
     }
     a->heard_ms = a->now_ms;
     if (m->type == HSP_MSG_WELCOME && a->link == HSP_LINK_HELLO) {
         welcome(a, &m->u.welcome);
+    } else if (m->type == HSP_MSG_PARKED && a->link == HSP_LINK_HELLO) {
+        parked(a, &m->u.parked);
     } else if (m->type == HSP_MSG_FENCED) {
-        fence(a, m->u.text.reason);
+        fence(a, &m->u.fenced);
     } else if (a->link == HSP_LINK_UP && !(m->type == HSP_MSG_WELCOME && rates(a, &m->u.welcome))) {
         hsp_ai_daemon_msg(a, m);
     }
@@ -333,15 +367,16 @@ static void tick(struct hsp_agent *a)
         a->now_ms >= a->connect_ms) {
         hsp_ai_dial(a);
     }
-    if ((a->link == HSP_LINK_UP || a->link == HSP_LINK_HELLO) &&
-        a->now_ms >= a->heard_ms + a->dead_ms) {
+    bool joined = a->link == HSP_LINK_UP || a->link == HSP_LINK_PARKED;
+    if ((joined || a->link == HSP_LINK_HELLO) && a->now_ms >= a->heard_ms + a->dead_ms) {
         hang_up(a, "it is silent");
+        joined = false;
     }
-    if (a->link == HSP_LINK_UP && a->now_ms >= a->beat_ms) {
+    if (joined && a->now_ms >= a->beat_ms) {
         struct hsp_msg m = {.type = HSP_MSG_HEARTBEAT,
                             .u.beat = {.seq = ++a->beat, .clock_us = a->now_us}};
         a->beat_us = a->now_us;
-        hsp_ai_tell(a, &m);
+        hsp_ai_say(a, &m);
         a->beat_ms = a->now_ms + a->heartbeat_ms;
     }
     hsp_ai_leave_advance(a);
@@ -429,10 +464,11 @@ uint64_t hsp_agent_deadline(const struct hsp_agent *a)
     if (a->link == HSP_LINK_DOWN && !a->closing && !a->fencing && !a->ending) {
         earlier(&best, a->connect_ms);
     }
-    if (a->link == HSP_LINK_UP || a->link == HSP_LINK_HELLO) {
+    bool joined = a->link == HSP_LINK_UP || a->link == HSP_LINK_PARKED;
+    if (joined || a->link == HSP_LINK_HELLO) {
         earlier(&best, a->heard_ms + a->dead_ms);
     }
-    if (a->link == HSP_LINK_UP) {
+    if (joined) {
         earlier(&best, a->beat_ms);
     }
     earlier(&best, hsp_ai_uplink_deadline(a));
@@ -458,7 +494,7 @@ void hsp_agent_check(const struct hsp_agent *a)
 
 void hsp_agent_dump(const struct hsp_agent *a, struct hsp_buf *out)
 {
-    static const char *const links[] = {"down", "connecting", "scanning", "hello", "up"};
+    static const char *const links[] = {"down", "connecting", "scanning", "hello", "up", "parked"};
     static const char *const execs[] = {"down", "starting", "up"};
     hsp_buf_printf(out, "agent %s term %llu%s link %s%s%s\n", a->node, (unsigned long long)a->term,
                    hsp_digest_is_zero(a->incarnation) ? " no incarnation" : "", links[a->link],

@@ -11,9 +11,9 @@
  * What it decides: when executors are started, restarted (with backoff) and killed (silent, deaf
  * to SEAL, or their device is lost: then they are started again without it); which messages pass;
  * the answer to SEAL, also for executors that are dead; when its incarnation is refused, that
- * everything it runs is killed before it says hello anew; when it may go after a planned leave.
- * While hspmdd is away executors go on, armed switches and checkpoints too; a loss leaves the job
- * sealed.
+ * everything it runs is killed before it says hello anew; when it may go after a planned leave;
+ * whether a coordinator knows enough of a job to have its state deleted (keeping.h). While hspmdd is
+ * away executors go on, armed switches and checkpoints too; a loss leaves the job sealed.
  *
  * Contract of the shell:
  *  (W1) CONNECT is answered by CONN_UP, later CONN_DOWN, or by CONN_DOWN alone; DISCONNECT by
@@ -23,7 +23,7 @@
  *       dropped.
  *  (W3) SCAN reads the headers of all state segments of the node and answers SCANNED with its
  *       number.
- *  (W4) DISCARD deletes the segments of (job, device) but for layout keep_plan (0: all).
+ *  (W4) DISCARD deletes the segments of (job, device) with layouts below keep_plan.
  *  (W5) CHECK carries out an order of a check of nodes and answers it by CHECKED, with a message to
  *       be passed on; the next order waits for the end of the one before. STOP, END and CHECK_STOP
  *       make the one under way fail soon; END and CHECK_STOP also end the listening.
@@ -75,7 +75,7 @@ enum hsp_agent_event_type {
     HSP_AEV_DAEMON_MSG, /* msg */
     HSP_AEV_EXEC_MSG,   /* device, msg */
     HSP_AEV_EXEC_EXIT,  /* device, text: "exit 1", "signal 9" */
-    HSP_AEV_SCANNED,    /* scan, n, holdings */
+    HSP_AEV_SCANNED,    /* scan, n, holdings, n_kept, kept */
     HSP_AEV_LEAVE,      /* SIGTERM or notice: text, deadline_ms from now (0: none) */
     HSP_AEV_CHECKED,    /* msg */
     HSP_AEV_PROFILE,    /* n, devices: all devices, speed and memory changed by the administrator */
@@ -93,6 +93,8 @@ struct hsp_agent_event {
     uint64_t scan;
     uint32_t n;
     const struct hsp_m_holding *holdings;
+    uint32_t n_kept;
+    const struct hsp_m_kept *kept; /* jobs of which anything is in the folder, sealed or not */
     const struct hsp_m_device *devices;
     const struct hsp_gpu_sign *sign;
 };
@@ -150,7 +152,8 @@ enum hsp_agent_link {
     HSP_LINK_CONNECTING,
     HSP_LINK_SCANNING,
     HSP_LINK_HELLO,
-    HSP_LINK_UP
+    HSP_LINK_UP,
+    HSP_LINK_PARKED /* connected, no member: only heartbeats pass */
 };
 
 struct hsp_agent; /* opaque */

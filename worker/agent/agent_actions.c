@@ -59,7 +59,14 @@ static const struct hsp_msg *copy_of(struct hsp_agent *a, const struct hsp_msg *
 
 void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m)
 {
-    if (a->link == HSP_LINK_HELLO || a->link == HSP_LINK_UP) {
+    if (a->link != HSP_LINK_PARKED) {
+        hsp_ai_say(a, m);
+    }
+}
+
+void hsp_ai_say(struct hsp_agent *a, const struct hsp_msg *m)
+{
+    if (a->link == HSP_LINK_HELLO || a->link == HSP_LINK_UP || a->link == HSP_LINK_PARKED) {
         hsp_ai_emit(a, HSP_AACT_SEND, 0)->msg = copy_of(a, m);
     }
 }

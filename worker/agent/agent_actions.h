@@ -16,8 +16,10 @@ struct hsp_agent_action *hsp_ai_emit(struct hsp_agent *a, enum hsp_agent_action_
 /* A line of the log; @severity as in struct hsp_agent_action. */
 void hsp_ai_log(struct hsp_agent *a, int severity, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/* A message to hspmdd, if there is a link. */
+/* A message to hspmdd, if there is a link and this node is or may become a member. */
 void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m);
+/* The same, also while the node is parked. */
+void hsp_ai_say(struct hsp_agent *a, const struct hsp_msg *m);
 /* A message to an executor. */
 void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
 /* An order of a check of nodes, to the shell. */

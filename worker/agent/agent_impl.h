@@ -35,10 +35,19 @@ struct hsp_agent {
     char node[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
     uint64_t now_ms, now_us;
     struct hsp_agent_uplink uplink;
-    char other[HSP_ADDRESS_MAX + 1];    /* of hspmdd, as the last WELCOME says, "" none */
-    bool try_other;                     /* next time */
-    uint64_t term;                      /* of the last WELCOME */
+    char other[HSP_ADDRESS_MAX + 1]; /* of hspmdd, as the last WELCOME says, "" none */
+    bool try_other;                  /* next time */
+    /* Of the last WELCOME; incarnation 0: none, or fenced. */
+    struct hsp_digest cluster;
+    uint64_t generation, term;
     struct hsp_digest incarnation, was; /* the same, 0: none, or fenced; the last one it had */
+    uint32_t n_kept;
+    struct hsp_agent_kept { /* as in struct hsp_m_kept: keeping.h */
+        uint32_t job;
+        char name[HSP_NAME_MAX + 1];
+        struct hsp_digest cluster;
+        uint64_t generation, epoch, plan;
+    } kept[HSP_MSG_KEPT];
     enum hsp_agent_link link;
     bool closing; /* DISCONNECT asked, CONN_DOWN due */
     uint32_t heartbeat_ms, dead_ms, pause_ms;

@@ -39,14 +39,16 @@ static bool idle(const struct hsp_agent *a)
 static bool alone(const struct hsp_agent *a)
 {
     return a->leaving && !a->ending && !a->bye && idle(a) &&
-           (a->link == HSP_LINK_DOWN || a->link == HSP_LINK_CONNECTING);
+           (a->link == HSP_LINK_DOWN || a->link == HSP_LINK_CONNECTING ||
+            a->link == HSP_LINK_PARKED);
 }
 
 static void ask_alone(struct hsp_agent *a)
 {
     if (!alone(a)) {
         a->leave_scan = 0;
-    } else if (a->leave_scan == 0 && a->now_ms >= a->heard_ms + a->dead_ms) {
+    } else if (a->leave_scan == 0 &&
+               (a->link == HSP_LINK_PARKED || a->now_ms >= a->heard_ms + a->dead_ms)) {
         a->leave_scan = hsp_ai_scan(a);
     }
 }

@@ -8,8 +8,10 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_impl.h"
+#include "worker/agent/agent_link.h"
 #include "worker/agent/agent_seal.h"
 #include "worker/agent/damage.h"
+#include "worker/agent/keeping.h"
 #include "worker/agent/uplink.h"
 
 static bool idle(const struct hsp_agent_device *d)
@@ -50,6 +52,12 @@ static void stop_or_release(struct hsp_agent *a, uint32_t device, const struct h
     uint32_t job = stop ? m->u.devref.job : m->u.release.job;
     uint64_t keep = stop ? UINT64_MAX : m->u.release.keep_plan;
     struct hsp_agent_device *d = &a->dev[device];
+    const char *no = hsp_ai_may_not_delete(a, job, stop ? m->epoch : m->u.release.known);
+    if (no != NULL) { /* the next HELLO says it to the coordinator */
+        hsp_ai_log(a, 3, "%s of job %u is not obeyed: %s", hsp_msg_name(m->type), job, no);
+        hsp_ai_hang_up(a, "it knows less than this node", false);
+        return;
+    }
     if (d->state == HSP_EXEC_UP && !d->killed && d->run.job == job) {
         a->stop[device].job = job;
         a->stop[device].type = m->type;
@@ -108,6 +116,11 @@ static void prepare(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
         char why[HSP_TEXT_MAX + 1];
         hsp_str_printf(why, sizeof(why), "the device is lost: %s", d->health.why);
         refuse(a, device, m, why);
+        return;
+    }
+    const char *no = hsp_ai_keep(a, m);
+    if (no != NULL) {
+        refuse(a, device, m, no);
         return;
     }
     d->run.job = m->u.prepare.job;

@@ -4,6 +4,7 @@
 
 #include "worker/app/agent_shell.h"
 #include "worker/app/incarnation_file.h"
+#include "worker/state/kept.h"
 #include "worker/state/segment_name.h"
 
 struct hsp_agent_task {
@@ -18,7 +19,8 @@ struct hsp_agent_task {
     enum hsp_status st;
     struct hsp_err err;
     struct hsp_m_holding *holdings;
-    uint32_t n;
+    struct hsp_m_kept *kept;
+    uint32_t n, n_kept;
 };
 
 static void on_pool(uv_work_t *w)
@@ -26,7 +28,10 @@ static void on_pool(uv_work_t *w)
     struct hsp_agent_task *t = w->data;
     const char *dir = t->shell->dir;
     switch (t->what) {
-    case SCAN: t->st = hsp_segname_scan(dir, &t->holdings, &t->n, &t->err); break;
+    case SCAN:
+        t->st = hsp_segname_scan(dir, &t->holdings, &t->n, &t->err);
+        t->st = t->st == HSP_OK ? hsp_kept_scan(dir, &t->kept, &t->n_kept, &t->err) : t->st;
+        break;
     case DISCARD: t->st = hsp_segname_discard(dir, t->job, t->device, t->keep_plan, &t->err); break;
     case REMEMBER: t->st = hsp_incarnation_write(dir, t->incarnation, &t->err); break;
     }
@@ -51,11 +56,16 @@ static void on_done(uv_work_t *w, int status)
                 t->err.msg);
     }
     if (t->what == SCAN && !s->ending) {
-        struct hsp_agent_event ev = {
-            .type = HSP_AEV_SCANNED, .scan = t->scan, .n = t->n, .holdings = t->holdings};
+        struct hsp_agent_event ev = {.type = HSP_AEV_SCANNED,
+                                     .scan = t->scan,
+                                     .n = t->n,
+                                     .holdings = t->holdings,
+                                     .n_kept = t->n_kept,
+                                     .kept = t->kept};
         hsp_agent_deliver(s, &ev);
     }
     free(t->holdings);
+    free(t->kept);
     free(t);
 }
 

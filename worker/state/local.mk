@@ -10,6 +10,7 @@ worker_state_libstate_a_SOURCES = \
   worker/state/folder.c worker/state/folder.h \
   worker/state/io_error.c worker/state/io_error.h \
   worker/state/json_text.c worker/state/json_text.h \
+  worker/state/kept.c worker/state/kept.h \
   worker/state/part_sums.c worker/state/part_sums.h \
   worker/state/region.c worker/state/region.h \
   worker/state/safetensors.c worker/state/safetensors.h \

@@ -180,7 +180,7 @@ enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t devi
             name.job != job || name.device != device) {
             continue;
         }
-        if (keep_plan != 0 && name.plan == keep_plan) {
+        if (keep_plan != 0 && name.plan >= keep_plan) {
             kept++;
         } else {
             st = hsp_segment_remove(dir, &info[i].key, err);

@@ -31,7 +31,7 @@ enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, ui
                                  struct hsp_err *err);
 /* The file in which a device notes the metrics of a job's steps (step_log.h). */
 void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX]);
-/* Deletes the segments of (job, device) but those of layout @keep_plan (0: all), those whose head is
+/* Deletes the segments of (job, device) with layouts below @keep_plan (0: all), those whose head is
  * damaged by their names; when none is left, its notes too: it has no part in the job any more.
  * HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t device,

@@ -12,13 +12,15 @@
 #include "daemon/app/state/sessions.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/parked.h"
 #include "proto/base/str.h"
 
 static void answer_status(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
     const char *name = m->u.query.name;
     if (name[0] != '\0' && hsp_cluster_job_by_name(a->cluster, name) == NULL &&
-        hsp_cluster_node_by_name(a->cluster, name) == NULL) {
+        hsp_cluster_node_by_name(a->cluster, name) == NULL &&
+        hsp_cluster_parked_by_name(a->cluster, name) == NULL) {
         char text[160];
         hsp_str_printf(text, sizeof text, "no job or node %s", name);
         hsp_app_reply(a, cl->conn, m->request, HSP_ENOENT, text, NULL, 0, false);

@@ -15,6 +15,7 @@
 #include "proto/base/str.h"
 #include "proto/program/corpus.h"
 #include "proto/program/data_cursor.h"
+#include "proto/wire/identity.h"
 
 /* Of a training that diverges. */
 static void put_loss(cJSON *o, const char *key, double v)
@@ -342,6 +343,44 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
     return o;
 }
 
+/* An agent that is no member: why, and of what it keeps state. */
+static cJSON *parked_doc(const struct hsp_parked *p)
+{
+    cJSON *o = cJSON_CreateObject();
+    char id[HSP_DIGEST_HEX];
+    put_text(o, "name", p->name);
+    put_text(o, "state", "foreign");
+    put_text(o, "reason", p->why);
+    put_text(o, "address", p->address);
+    put(o, "incarnation", 0);
+    cJSON *keeps = cJSON_AddArrayToObject(o, "keeps");
+    for (uint32_t i = 0; i < p->n_jobs; i++) {
+        const struct hsp_parked_job *j = &p->jobs[i];
+        cJSON *x = cJSON_CreateObject();
+        hsp_digest_hex(j->cluster, id);
+        put(x, "id", j->job);
+        put_text(x, "job", j->name);
+        put_text(x, "cluster", id);
+        put(x, "epoch", (double)j->epoch);
+        (void)cJSON_AddItemToArray(keeps, x);
+    }
+    (void)cJSON_AddArrayToObject(o, "network");
+    (void)cJSON_AddArrayToObject(o, "devices");
+    (void)cJSON_AddArrayToObject(o, "keepers");
+    return o;
+}
+
+static void put_identity(cJSON *o, const struct hsp_cluster *c)
+{
+    char id[HSP_DIGEST_HEX];
+    hsp_digest_hex(c->id, id);
+    put_text(o, "cluster", id);
+    put(o, "generation", hsp_generation_number(c->generation));
+    if (c->behind) {
+        put_text(o, "behind", c->behind_why);
+    }
+}
+
 char *hsp_app_status(struct hsp_app *a, const char *name)
 {
     const struct hsp_cluster *c = a->cluster;
@@ -352,6 +391,7 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
     put_text(o, "apiVersion", "hspmd/v1");
     put_text(o, "kind", "status");
     put_text(o, "ts", now);
+    put_identity(o, c);
     put(o, "term", (double)c->term);
     put_text(o, "address", a->address);
     if (a->insecure) {
@@ -374,6 +414,11 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
             (void)cJSON_AddItemToArray(nodes, node_doc(a, &c->nodes[i]));
         }
     }
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        if (only == NULL && (name[0] == '\0' || strcmp(c->parked[i].name, name) == 0)) {
+            (void)cJSON_AddItemToArray(nodes, parked_doc(&c->parked[i]));
+        }
+    }
     char *text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);
     return text;
@@ -386,6 +431,10 @@ void hsp_app_status_line(struct hsp_app *a, char *ret, size_t size)
     uint32_t live = 0, open = 0;
     if (a->stuck) {
         hsp_str_printf(ret, size, "cannot write %s", a->stuck_why); /* cut on purpose */
+        return;
+    }
+    if (c->behind) {
+        hsp_str_printf(ret, size, "%s", c->behind_why);
         return;
     }
     for (uint32_t i = 0; i < c->n_nodes; i++) {

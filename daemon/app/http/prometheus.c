@@ -97,7 +97,8 @@ enum hsp_time_class hsp_metrics_class(enum hsp_job_state state, bool planning)
     case HSP_JOB_DONE:
     case HSP_JOB_FAILED:
     case HSP_JOB_CANCELLED:
-    case HSP_JOB_SUSPENDED: return HSP_TIME_NONE;
+    case HSP_JOB_SUSPENDED:
+    case HSP_JOB_BEHIND: return HSP_TIME_NONE;
     }
     return HSP_TIME_NONE;
 }

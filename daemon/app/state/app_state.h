@@ -13,6 +13,7 @@
 #include "daemon/app/http/httpd.h"
 #include "daemon/app/http/prometheus.h"
 #include "daemon/app/state/daemon_config.h"
+#include "daemon/app/store/state_folder.h"
 #include "daemon/app/store/store.h"
 #include "daemon/cluster/cluster_state.h"
 #include "proto/host/log.h"
@@ -35,10 +36,10 @@ struct hsp_app {
     uv_loop_t *loop;                     /* borrowed */
     const struct hsp_daemon_config *cfg; /* borrowed */
     struct hsp_logger *log;              /* borrowed */
-    int lock_fd;                         /* owned: lock of the state folder, -1 none */
-    const char *address;                 /* where to reach us: advertised, else as we listen */
-    bool insecure;                       /* every user of this host may do everything: for tests */
-    bool has_worker_user;                /* uid worker_uid may join by the socket */
+    struct hsp_state_folder folder;
+    const char *address;  /* where to reach us: advertised, else as we listen */
+    bool insecure;        /* every user of this host may do everything: for tests */
+    bool has_worker_user; /* uid worker_uid may join by the socket */
     uid_t worker_uid;
     struct hsp_store *store;
     struct hsp_cluster *cluster;

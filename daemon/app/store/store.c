@@ -1,6 +1,11 @@
 /* See store.h. WAL with synchronous FULL for the rows of the core (no message that grants an epoch
  * leaves before its row is on disk); events and metrics share the file and use the same journal.
- * Each of those rows has a hash: SQLite does not see a bit that changes inside a value. */
+ * Each of those rows has a hash: SQLite does not see a bit that changes inside a value.
+ *
+ * When one frame of a WAL is damaged, SQLite drops it and all later ones without a word, and shows
+ * an older state. So rows of the core do not stay there: each commit of some is moved into the file
+ * at once, and the WAL is emptied. Moving without emptying would be worse than nothing: the first
+ * frames would then hide newer pages of the file. */
 #include "daemon/app/store/store.h"
 
 #include <sqlite3.h>
@@ -43,8 +48,12 @@ static const char *const texts[N_STATEMENTS] = {
         "SELECT step, json FROM metrics WHERE job = ?1 AND step >= ?2 ORDER BY step LIMIT ?3",
 };
 
+/* Pages of the WAL when it is emptied although only events and metrics are in it. */
+#define WAL_PAGES 1000
+
 struct hsp_store {
     sqlite3 *db;
+    int wal_pages; /* after the last commit */
     sqlite3_stmt *st[N_STATEMENTS];
 };
 
@@ -119,6 +128,20 @@ static enum hsp_status set_up(struct hsp_store *s, struct hsp_err *err)
     return st;
 }
 
+static int committed(void *arg, sqlite3 *db, const char *name, int pages)
+{
+    (void)db;
+    (void)name;
+    ((struct hsp_store *)arg)->wal_pages = pages;
+    return SQLITE_OK;
+}
+
+/* A disk that takes nothing more keeps all in the WAL until a later call. */
+static void empty_wal(struct hsp_store *s)
+{
+    (void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+}
+
 enum hsp_status hsp_store_open(const char *path, struct hsp_store **ret, struct hsp_err *err)
 {
     struct hsp_store *s = calloc(1, sizeof *s);
@@ -132,6 +155,7 @@ enum hsp_status hsp_store_open(const char *path, struct hsp_store **ret, struct 
     } else {
         (void)sqlite3_busy_timeout(s->db, 2000); /* another process looking at the file */
         st = set_up(s, err);
+        (void)sqlite3_wal_hook(s->db, committed, s); /* in the place of SQLite's own */
     }
     if (st != HSP_OK) {
         (void)hsp_err_wrap(err, "%s", path);
@@ -213,6 +237,9 @@ enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row 
         }
         st = end_transaction(s, ok, err);
     }
+    if (st == HSP_OK) {
+        empty_wal(s);
+    }
     sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
     return st;
 }
@@ -228,9 +255,7 @@ static enum hsp_status load_row(sqlite3_stmt *q, hsp_store_row_fn *fn, void *arg
         return hsp_err_nomem(err, "a stored row");
     }
     if (summed && sqlite3_column_int64(q, 2) != sum_of(key, len > 0 ? value : "", len)) {
-        return hsp_err_set(err, HSP_EDIGEST, 0,
-                           "state.db: row %s is damaged; put a copy of the folder back, or begin "
-                           "with an empty one and resume the jobs from their checkpoints",
+        return hsp_err_set(err, HSP_EDIGEST, 0, "state.db: row %s is damaged; put a backup back",
                            key);
     }
     enum hsp_status st = fn(arg, key, value, len);
@@ -294,6 +319,9 @@ enum hsp_status hsp_store_feed_add(struct hsp_store *s, const struct hsp_store_e
             ok = run(s, ST_EVENT_TRIM);
         }
         st = end_transaction(s, ok, err);
+    }
+    if (st == HSP_OK && s->wal_pages >= WAL_PAGES) {
+        empty_wal(s);
     }
     sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
     return st;

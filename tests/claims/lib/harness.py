@@ -18,6 +18,7 @@ import time
 
 from jobs import *  # noqa: F403
 from report import BUILD, ROOT, Claim, Failed, Unjudged, say
+from store import begin
 
 
 # ---- offline runs --------------------------------------------------------------------------------
@@ -265,7 +266,7 @@ class Cluster:
         conf = os.path.join(self.dir, "hspmdd.yaml")
         with open(conf, "w") as f:
             json.dump(self.daemon_config(), f)
-        self.daemon = self.spawn("hspmdd", [prog("hspmdd"), "--config", conf])
+        self.daemon = self.spawn("hspmdd", [prog("hspmdd"), "--config", conf, *begin(conf)])
         wait_for("hspmdd to answer", lambda: self.daemon.poll() is not None or
                  self.ctl("status", "-o", "json", check=False).returncode == 0, 20)
         if self.daemon.poll() is not None:

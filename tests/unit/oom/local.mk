@@ -43,6 +43,7 @@ oom_cluster_tests = \
   tests/unit/oom/oom_clusterdata_test \
   tests/unit/oom/oom_clusternodes_test \
   tests/unit/oom/oom_devicehealth_test \
+  tests/unit/oom/oom_identity_test \
   tests/unit/oom/oom_keepers_test \
   tests/unit/oom/oom_slow_test
 test_links += $(oom_cluster_tests)
@@ -54,8 +55,10 @@ tests_unit_oom_oom_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/cluster_data_test.c \
   tests/unit/daemon/cluster/cluster_nodes_test.c \
   tests/unit/daemon/cluster/device_health_test.c \
+  tests/unit/daemon/cluster/identity_test.c \
   tests/unit/daemon/cluster/keepers_test.c \
   tests/unit/daemon/cluster/slow_test.c \
+  tests/unit/daemon/cluster/cluster_stories.c tests/unit/daemon/cluster/cluster_stories.h \
   tests/unit/oom/oom_cluster.c $(MSG_DUMP) $(CLUSTER_WORLD)
 tests_unit_oom_oom_cluster_tests_LDFLAGS = $(HSP_OOM_LINK) \
   -Wl,--wrap=hsp_cluster_new,--wrap=hsp_cluster_load \
@@ -64,6 +67,7 @@ tests_unit_oom_oom_cluster_tests_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
 oom_agent_tests = \
   tests/unit/oom/oom_agent_test \
   tests/unit/oom/oom_agentlink_test \
+  tests/unit/oom/oom_keeping_test \
   tests/unit/oom/oom_devices_test
 test_links += $(oom_agent_tests)
 check_PROGRAMS += tests/unit/oom/oom_agent_tests
@@ -72,6 +76,7 @@ $(oom_agent_tests): tests/unit/oom/oom_agent_tests
 tests_unit_oom_oom_agent_tests_SOURCES = \
   tests/unit/worker/agent/agent_test.c \
   tests/unit/worker/agent/agent_link_test.c \
+  tests/unit/worker/agent/keeping_test.c \
   tests/unit/worker/agent/devices_test.c \
   tests/unit/oom/oom_agent.c $(MSG_DUMP) $(AGENT_WORLD)
 tests_unit_oom_oom_agent_tests_LDFLAGS = $(HSP_OOM_LINK) -Wl,--wrap=hsp_agent_new,--wrap=hsp_agent_step

@@ -94,3 +94,8 @@ HSP_TEST_FILE(oom_devices_test)
 {
     return hsp_test_run("devices_test");
 }
+
+HSP_TEST_FILE(oom_keeping_test)
+{
+    return hsp_test_run("keeping_test");
+}

@@ -154,6 +154,11 @@ HSP_TEST_FILE(oom_devicehealth_test)
     return hsp_test_run("device_health_test");
 }
 
+HSP_TEST_FILE(oom_identity_test)
+{
+    return hsp_test_run("identity_test");
+}
+
 HSP_TEST_FILE(oom_keepers_test)
 {
     return hsp_test_run("keepers_test");

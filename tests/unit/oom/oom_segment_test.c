@@ -7,6 +7,7 @@
 #include "tests/lib/oom.h"
 #include "tests/unit/worker/state/shard_fill.h"
 #include "tests/unit/worker/state/state_lib.h"
+#include "worker/state/kept.h"
 #include "worker/state/segment.h"
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
@@ -137,6 +138,18 @@ static enum hsp_status holdings(void *ctx, struct hsp_buf *out, struct hsp_err *
     return st;
 }
 
+static enum hsp_status kept(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct hsp_m_kept *k = NULL;
+    uint32_t n = 0;
+    enum hsp_status st = hsp_kept_scan(ctx, &k, &n, err);
+    for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
+        hsp_buf_printf(out, "%u %ju\n", k[i].job, (uintmax_t)k[i].plan);
+    }
+    free(k);
+    return st;
+}
+
 static enum hsp_status tidy(const char *dir, struct hsp_err *err)
 {
     struct hsp_m_damaged *damaged = NULL;
@@ -244,6 +257,7 @@ static void pieces_are_told_all_or_none(void **state)
     leave(*state, 0, 3, false);
     leave(*state, 1, 2, true);
     hsp_oom_loop("holdings", holdings, *state, 200);
+    hsp_oom_loop("kept", kept, *state, 200);
 }
 
 static void nothing_goes_before_all_was_looked_at(void **state)

@@ -209,9 +209,9 @@ static int setup(void **state)
                                        .max_nodes = 4,
                                        .planner_memory = (uint64_t)64 << 20};
     assert_int_equal(uv_loop_init(&w.loop), 0);
-    assert_ok(
-        hsp_app_open(&w.loop, &w.cfg, &keys, hsp_log_new(w.null, HSP_LOG_ERROR), &w.app, &err),
-        &err);
+    const struct hsp_app_start start = {
+        .cfg = &w.cfg, .keys = &keys, .log = hsp_log_new(w.null, HSP_LOG_ERROR), .init = true};
+    assert_ok(hsp_app_open(&w.loop, &start, &w.app, &err), &err);
     while (w.n_pool > 0) { /* the row of the term */
         work();
     }

@@ -9,8 +9,9 @@ int main(int argc, char **argv);
 
 static void *program(void *arg)
 {
-    char name[] = "hspmdd", option[] = "--config", *argv[] = {name, option, arg, NULL};
-    (void)hspmdd_main(3, argv);
+    char name[] = "hspmdd", init[] = "--init", option[] = "--config";
+    char *argv[] = {name, init, option, arg, NULL};
+    (void)hspmdd_main(4, argv);
     return NULL;
 }
 

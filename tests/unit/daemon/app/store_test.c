@@ -1,9 +1,11 @@
 /* The daemon's store: rows survive a reopen, a failed batch leaves nothing, feeds come in order. */
 #include <sqlite3.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "daemon/app/store/store.h"
+#include "proto/host/file_io.h"
 #include "tests/lib/testlib.h"
 
 static char path[4200];
@@ -119,6 +121,51 @@ static void test_a_damaged_row_is_refused(void **state)
     assert_damaged("row job/3 is damaged");
 }
 
+static uint8_t *contents(const char *file, size_t *ret_len)
+{
+    struct hsp_err err = {0};
+    uint8_t *data = NULL;
+    assert_ok(hsp_file_read(file, 1u << 24, &data, ret_len, &err), &err);
+    return data;
+}
+
+/* A store with @rows, then events, is left as by a kill, with one bit in its log of writes flipped, which makes SQLite
+ * drop all that was written after it. */
+static void test_a_flipped_bit_in_the_log_costs_no_row(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_store_row rows[] = {{"job/1", "a", 1, false}, {"node/0", "b", 1, false}},
+                         more = {"job/1", "c", 1, false};
+    struct hsp_store_event e = {1, "", "e"};
+    char wal[4300], copy[4300], copy_wal[4300];
+    snprintf(wal, sizeof wal, "%s-wal", path);
+    snprintf(copy, sizeof copy, "%s/copy.db", (char *)*state);
+    snprintf(copy_wal, sizeof copy_wal, "%s-wal", copy);
+    struct hsp_store *s = open_store();
+    assert_ok(hsp_store_apply(s, rows, 2, NULL, 0, &err), &err);
+    assert_ok(hsp_store_feed_add(s, &e, 1, NULL, 0, &err), &err);
+    assert_ok(hsp_store_apply(s, &more, 1, NULL, 0, &err), &err);
+    e.seq = 2;
+    assert_ok(hsp_store_feed_add(s, &e, 1, NULL, 0, &err), &err);
+    size_t n, n_log;
+    uint8_t *db = contents(path, &n), *log = contents(wal, &n_log);
+    assert_null(hsp_store_close(s));
+    assert_true(n_log > 4096); /* the second event is in it */
+    for (size_t at = 0; at < n_log; at += 499) {
+        log[at] ^= 4;
+        assert_ok(hsp_file_write(copy, db, n, 0600, &err), &err);
+        assert_ok(hsp_file_write(copy_wal, log, n_log, 0600, &err), &err);
+        log[at] ^= 4;
+        struct collected c = {""};
+        assert_ok(hsp_store_open(copy, &s, &err), &err);
+        assert_ok(hsp_store_load(s, collect_row, &c, &err), &err);
+        assert_string_equal(c.text, "job/1=c;node/0=b;");
+        assert_null(hsp_store_close(s));
+    }
+    free(db);
+    free(log);
+}
+
 static void test_rows_of_the_first_schema_are_read(void **state)
 {
     (void)state;
@@ -222,6 +269,8 @@ HSP_TEST_FILE(store_test)
         cmocka_unit_test_setup_teardown(test_rows_survive_a_reopen, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_batch_is_all_or_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_damaged_row_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_flipped_bit_in_the_log_costs_no_row, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_rows_of_the_first_schema_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_and_metrics_come_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(test_metrics_go_with_the_rows_or_stay, setup, teardown),

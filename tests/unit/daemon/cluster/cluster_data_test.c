@@ -144,7 +144,7 @@ static void the_data_survive_a_restart(void **state)
             assert_err(
                 &err, HSP_EVERSION,
                 "stored row job/1 has form 3, this hspmdd reads 4 to 11: finish its jobs with the "
-                "hspmdd that wrote it, or begin with an empty state_dir");
+                "hspmdd that wrote it");
         }
         (void)hsp_cluster_free(c);
     }

@@ -32,7 +32,10 @@ static void hello_refused(void **state)
     m.u.hello.incarnation = cw_secret(0);
     m.u.hello.term = 5;
     cw_msg(&w, 11, m);
-    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "the agent has seen a newer coordinator");
+    assert_string_equal(cw_fact(&w, "node.parked"),
+                        "it has obeyed a newer hspmdd of this cluster: term 5, here 1");
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_PARKED), 1);
+    assert_false(w.c->behind); /* it is no member */
     m.u.hello.term = 1;
     m.u.hello.node = "No Name";
     cw_msg(&w, 12, m);
@@ -169,7 +172,7 @@ static void an_incarnation_is_not_guessed(void **state)
         refused(&w, "its incarnation is not that of node n1");
         cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 20});
     }
-    hello_as(&w, 20, "n7", n1, none);
+    cw_hello(&w, 20, "n7", 2, 1);
     refused(&w, "node n7 is not known here");
     assert_int_equal(w.c->n_nodes, 2);
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});

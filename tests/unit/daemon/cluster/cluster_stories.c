@@ -274,6 +274,50 @@ static void measuring(struct cw_world *w)
     cw_hello(w, 2, "n1", 0, 1);
 }
 
+/* n1 has seen more of job @job than is on record. */
+static void knows_more(struct cw_world *w, uint32_t job, uint64_t term)
+{
+    struct hsp_m_device dev = {
+        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    struct hsp_m_kept kept = {.job = job, .name = "j", .epoch = 9, .plan = 4};
+    struct hsp_m_run run = {.job = job, .running = 9};
+    cw_restart(w, NULL);
+    cw_hello_running(w, 1, "n0", w->c->nodes[0].incarnation, 1,
+                     cw_job(w, 1) != NULL ? cw_job(w, 1)->cur.epoch : 0);
+    cw_hello(w, 3, "n2", w->c->nodes[2].incarnation, 1);
+    cw_msg(w, 2,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                        .node = "n1",
+                                        .address = "a",
+                                        .term = term,
+                                        .incarnation = w->c->nodes[1].secret,
+                                        .n_devices = 1,
+                                        .devices = &dev,
+                                        .n_kept = 1,
+                                        .kept = &kept,
+                                        .n_runs = 1,
+                                        .runs = &run}});
+}
+
+static void behind(struct cw_world *w)
+{
+    running(w);
+    knows_more(w, 1, 1);
+}
+
+static void found(struct cw_world *w)
+{
+    no_job(w);
+    knows_more(w, 1, 1);
+}
+
+static void all_behind(struct cw_world *w)
+{
+    running(w);
+    knows_more(w, 1, 9);
+}
+
 const struct cw_story cw_stories[] = {
     {"no job", no_job, CW_NO_JOB, HSP_ATT_NONE, false},
     {"no job, n1 measures its link", measuring, CW_NO_JOB, HSP_ATT_NONE, false},
@@ -306,6 +350,9 @@ const struct cw_story cw_stories[] = {
     {"running, n2 leaves", leaving, HSP_JOB_RUNNING, HSP_ATT_NONE, false},
     {"running, n2 left", left, HSP_JOB_RUNNING, HSP_ATT_NONE, false},
     {"n1 came back as another", dead, HSP_JOB_SEALING, HSP_ATT_NONE, true},
+    {"behind", behind, HSP_JOB_BEHIND, HSP_ATT_NONE, false},
+    {"behind: not on record", found, HSP_JOB_BEHIND, HSP_ATT_NONE, false},
+    {"running, hspmdd behind for all", all_behind, HSP_JOB_RUNNING, HSP_ATT_NONE, false},
     {"running, hspmdd restarted", restarted, HSP_JOB_RUNNING, HSP_ATT_NONE, false},
 };
 const size_t cw_n_stories = HSP_ARRAY_LEN(cw_stories);

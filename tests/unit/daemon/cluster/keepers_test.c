@@ -375,6 +375,7 @@ static void only_where_it_is_allowed(void **state)
     cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, 1);
     assert_false(w.c->nodes[1].holder);
     cw_let_go(&w, 1, 1);
+    joins(&w, 1, 1, 0);
     joins(&w, 2, 1, 0);
     allow(&w, 2, true);
     assert_string_equal(cw_fact(&w, "admin.allow"), "to keep copies of state");
@@ -383,7 +384,6 @@ static void only_where_it_is_allowed(void **state)
     assert_string_equal(j->cause, "n2/1 can keep a copy");
     run(&w, 1, 3);
     assert_keeps(&w, 1, 1, HSP_DEVICE(2, 1));
-    joins(&w, 1, 1, 0);
     allow(&w, 1, true); /* one more than needed */
     assert_int_equal(j->state, HSP_JOB_RUNNING);
     allow(&w, 2, false);

@@ -9,6 +9,7 @@ cluster_tests = \
   tests/unit/daemon/cluster/device_health_test \
   tests/unit/daemon/cluster/finishing_test \
   tests/unit/daemon/cluster/forget_test \
+  tests/unit/daemon/cluster/identity_test \
   tests/unit/daemon/cluster/keepers_test \
   tests/unit/daemon/cluster/node_check_test \
   tests/unit/daemon/cluster/restart_test \
@@ -31,6 +32,7 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/device_health_test.c \
   tests/unit/daemon/cluster/finishing_test.c \
   tests/unit/daemon/cluster/forget_test.c \
+  tests/unit/daemon/cluster/identity_test.c \
   tests/unit/daemon/cluster/keepers_test.c \
   tests/unit/daemon/cluster/node_check_test.c \
   tests/unit/daemon/cluster/restart_test.c \

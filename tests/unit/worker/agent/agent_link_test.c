@@ -101,7 +101,7 @@ static void fenced(void **state)
     aw_begin(&w);
     aw_link_up(&w, 1, 1);
     aw_run_job(&w, 0, 4, 2);
-    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED, .u.text.reason = "dead"});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED, .u.fenced.reason = "dead"});
     assert_int_equal(aw_count(&w, HSP_AACT_KILL), 1);
     assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 0);
     assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT));
@@ -139,7 +139,7 @@ static void refused(void **state)
     for (int i = 0; i < 4; i++) {
         aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
         aw_scanned(&w, NULL, 0);
-        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED, .u.text.reason = "another"});
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED, .u.fenced.reason = "another"});
         assert_string_equal(aw_find(&w, HSP_AACT_LOG)->text, "refused: another");
         assert_int_equal(aw_count(&w, HSP_AACT_KILL), 0);
         aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "closed"});
@@ -319,7 +319,7 @@ static void measures_its_link(void **state)
     your_turn(&w, &us);
     assert_non_null(reported(&w));
 
-    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED, .u.text.reason = "silent"});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED, .u.fenced.reason = "silent"});
     aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "fenced"});
     w.now = hsp_agent_deadline(w.a);
     aw_tick(&w);

@@ -19,6 +19,9 @@ static void to_exec(struct aw_world *w, uint16_t type, uint64_t epoch)
 {
     struct hsp_msg m = {.type = type, .epoch = epoch};
     m.u.devref.job = JOB; /* SEAL, START and RELEASE begin with it too */
+    if (type == HSP_MSG_RELEASE) {
+        m.u.release.known = epoch;
+    }
     aw_from_daemon(w, m);
 }
 
@@ -166,7 +169,7 @@ static void alone(struct aw_world *w)
 static void fenced(struct aw_world *w)
 {
     running(w);
-    struct hsp_msg m = {.type = HSP_MSG_FENCED, .u.text.reason = "silent"};
+    struct hsp_msg m = {.type = HSP_MSG_FENCED, .u.fenced.reason = "silent"};
     aw_from_daemon(w, m);
 }
 
@@ -175,6 +178,23 @@ static void leaving(struct aw_world *w)
     running(w);
     aw_step(w, (struct hsp_agent_event){
                    .type = HSP_AEV_LEAVE, .text = "SIGTERM", .deadline_ms = 60000});
+}
+
+/* Another hspmdd at the same address: it does not know what runs here. */
+static void parked(struct aw_world *w)
+{
+    running(w);
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w->now += 100;
+    aw_beats(w);
+    aw_tick(w);
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_scanned(w, NULL, 0);
+    aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_PARKED,
+                                       .u.parked = {.cluster = {.lo = 5},
+                                                    .heartbeat_ms = 500,
+                                                    .dead_ms = 3000,
+                                                    .reason = "foreign"}});
 }
 
 static void ending(struct aw_world *w)
@@ -214,6 +234,7 @@ static const struct story {
     {"executor starting again", starting, HSP_LINK_UP, HSP_EXEC_STARTING, 0, 0},
     {"running, hspmdd away", alone, HSP_LINK_DOWN, HSP_EXEC_UP, 2, 0},
     {"fenced", fenced, HSP_LINK_DOWN, HSP_EXEC_UP, 2, 0},
+    {"running, parked", parked, HSP_LINK_PARKED, HSP_EXEC_UP, 2, 0},
     {"running, leaving", leaving, HSP_LINK_UP, HSP_EXEC_UP, 2, 0},
     {"told bye", ending, HSP_LINK_UP, HSP_EXEC_UP, 0, 0},
 };
@@ -242,7 +263,8 @@ static void give_order(struct aw_world *w, uint16_t type, enum variant v)
     } else if (type == HSP_MSG_START) {
         m.u.start = (struct hsp_m_start){.job = job, .device = device};
     } else if (type == HSP_MSG_RELEASE) {
-        m.u.release = (struct hsp_m_release){.job = job, .device = device, .keep_plan = 2};
+        m.u.release = (struct hsp_m_release){
+            .job = job, .device = device, .keep_plan = 2, .known = epochs[v]};
     } else if (type == HSP_MSG_SEAL) {
         m.u.jobref.job = job;
     } else {
@@ -324,11 +346,12 @@ static void tell_checked(struct aw_world *w, const struct other *o)
     aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CHECKED, .text = "", .msg = &m});
 }
 
-#define WELCOME(t)                                       \
+#define WELCOME(t, id)                                   \
     {                                                    \
         .msg = {                                         \
             .type = HSP_MSG_WELCOME,                     \
             .u.welcome = {.protocol = HSP_PROTO_VERSION, \
+                          .cluster = {.lo = (id)},       \
                           .term = (t),                   \
                           .incarnation = {1, 8},         \
                           .heartbeat_ms = 500,           \
@@ -338,9 +361,17 @@ static void tell_checked(struct aw_world *w, const struct other *o)
 static const struct hsp_gpu_sign xids[] = {
     {HSP_SIGN_XID, 31}, {HSP_SIGN_XID, 48}, {HSP_SIGN_XID, 79}};
 static const struct other others[] = {
-    {"welcome", tell_daemon, WELCOME(3)},
-    {"welcome of an older term", tell_daemon, WELCOME(1)},
-    {"fenced", tell_daemon, {.msg = {.type = HSP_MSG_FENCED, .u.text.reason = "test"}}},
+    {"welcome", tell_daemon, WELCOME(3, 0)},
+    {"welcome of an older term", tell_daemon, WELCOME(1, 0)},
+    {"welcome of another cluster", tell_daemon, WELCOME(1, 5)},
+    {"parked",
+     tell_daemon,
+     {.msg = {.type = HSP_MSG_PARKED,
+              .u.parked = {.heartbeat_ms = 500, .dead_ms = 3000, .reason = "foreign"}}}},
+    {"fenced by another cluster",
+     tell_daemon,
+     {.msg = {.type = HSP_MSG_FENCED, .u.fenced = {{.lo = 5}, "test"}}}},
+    {"fenced", tell_daemon, {.msg = {.type = HSP_MSG_FENCED, .u.fenced.reason = "test"}}},
     {"heartbeat of hspmdd", tell_daemon, {.msg = {.type = HSP_MSG_HEARTBEAT}}},
     {"drain-notice", tell_daemon, {.msg = {.type = HSP_MSG_DRAIN_NOTICE, .u.text.reason = "test"}}},
     {"bye", tell_daemon, {.msg = {.type = HSP_MSG_BYE, .u.text.reason = "test"}}},
@@ -405,7 +436,7 @@ static void moved(struct hsp_buf *out, const char *what, uint64_t from, uint64_t
 /* "" when nothing happened. True: something was sent to hspmdd. */
 static bool reaction(const struct aw_world *w, const struct before *b, struct hsp_buf *out)
 {
-    static const char *const links[] = {"down", "connecting", "scanning", "hello", "up"};
+    static const char *const links[] = {"down", "connecting", "scanning", "hello", "up", "parked"};
     static const char *const execs[] = {"down", "starting", "up"};
     const struct hsp_agent_device *d = hsp_agent_device_at(w->a, 0);
     bool told = false;

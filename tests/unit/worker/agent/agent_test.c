@@ -333,6 +333,7 @@ static void anything(void **state)
                                      HSP_MSG_FENCED,
                                      HSP_MSG_BYE,
                                      HSP_MSG_HEARTBEAT,
+                                     HSP_MSG_PARKED,
                                      HSP_MSG_READY,
                                      HSP_MSG_STARTED,
                                      HSP_MSG_SEALED,
@@ -358,11 +359,22 @@ static void anything(void **state)
             m.u.devref.job = job;
             m.u.devref.device = device;
             if (m.type == HSP_MSG_WELCOME) {
-                m.u.welcome = (struct hsp_m_welcome){
-                    HSP_PROTO_VERSION, below(&k, 3), {0, below(&k, 3)}, 500, 3000, ""};
+                m.u.welcome = (struct hsp_m_welcome){.protocol = HSP_PROTO_VERSION,
+                                                     .cluster = {.lo = below(&k, 2)},
+                                                     .generation = below(&k, 2),
+                                                     .term = below(&k, 3),
+                                                     .incarnation = {0, below(&k, 3)},
+                                                     .heartbeat_ms = 500,
+                                                     .dead_ms = 3000,
+                                                     .address = ""};
+            } else if (m.type == HSP_MSG_PARKED) {
+                m.u.parked = (struct hsp_m_parked){
+                    .heartbeat_ms = 500, .dead_ms = 3000, .reason = "foreign"};
+            } else if (m.type == HSP_MSG_FENCED) {
+                m.u.fenced = (struct hsp_m_fenced){.reason = "because"};
             } else if (m.type == HSP_MSG_EXECUTOR_UP) {
                 m.u.up = (struct hsp_m_up){device, "z"};
-            } else if (m.type == HSP_MSG_FENCED || m.type == HSP_MSG_BYE) {
+            } else if (m.type == HSP_MSG_BYE) {
                 m.u.text.reason = "because";
             } else if (m.type == HSP_MSG_SEALED) {
                 m.u.sealed = (struct hsp_m_sealed){.job = job};

@@ -1,0 +1,141 @@
+#include "daemon/app/store/state_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOCK_NAME  "lock"
+#define STORE_NAME "state.db"
+
+/* What is in the folder, the lock left out. */
+struct contents {
+    bool there, empty, store;
+};
+
+static enum hsp_status path_of(const char *dir, const char *name, char ret[PATH_MAX],
+                               struct hsp_err *err)
+{
+    return snprintf(ret, PATH_MAX, "%s/%s", dir, name) < PATH_MAX
+               ? HSP_OK
+               : hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
+}
+
+static enum hsp_status io_error(const char *dir, struct hsp_err *err)
+{
+    int e = errno;
+    return hsp_err_set(err, e == EACCES || e == EPERM ? HSP_EPERM : HSP_EIO, e, "state_dir %s",
+                       dir);
+}
+
+/* A file of that name with anything in it: a process may have ended before it wrote. */
+static bool has_store(const char *dir)
+{
+    char path[PATH_MAX];
+    struct stat sb;
+    return path_of(dir, STORE_NAME, path, NULL) == HSP_OK && stat(path, &sb) == 0 && sb.st_size > 0;
+}
+
+static enum hsp_status look(const char *dir, struct contents *ret, struct hsp_err *err)
+{
+    struct contents c = {.there = true, .empty = true};
+    const struct dirent *e;
+    DIR *d = opendir(dir);
+    if (d == NULL && errno == ENOENT) {
+        *ret = (struct contents){.empty = true};
+        return HSP_OK;
+    }
+    if (d == NULL) {
+        return io_error(dir, err);
+    }
+    while ((e = readdir(d)) != NULL) {
+        bool own = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+                   strcmp(e->d_name, LOCK_NAME) == 0;
+        c.empty = c.empty && own;
+    }
+    (void)closedir(d); /* read only */
+    c.store = has_store(dir);
+    *ret = c;
+    return HSP_OK;
+}
+
+static size_t bare_length(const char *s, size_t n)
+{
+    while (n > 1 && s[n - 1] == '/') {
+        n--;
+    }
+    return n;
+}
+
+/* @service is a list with colons: the folders of one unit. */
+static bool is_given(const char *dir, const char *service)
+{
+    size_t n = bare_length(dir, strlen(dir));
+    for (const char *at = service; at != NULL && *at != '\0'; at += strspn(at, ":")) {
+        size_t len = strcspn(at, ":");
+        if (bare_length(at, len) == n && strncmp(at, dir, n) == 0) {
+            return true;
+        }
+        at += len;
+    }
+    return false;
+}
+
+static enum hsp_status decide(const char *dir, bool init, const char *service,
+                              struct hsp_state_folder *f, struct hsp_err *err)
+{
+    struct contents c = {.there = false};
+    enum hsp_status st = look(dir, &c, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    f->given = !init && c.there && c.empty && is_given(dir, service);
+    f->fresh = init || f->given;
+    if (!c.store && !f->fresh) {
+        return hsp_err_set(err, HSP_ENOENT, 0,
+                           "state_dir %s %s: mount or name the right folder, or begin a new "
+                           "cluster with --init",
+                           dir, c.there ? "has no store" : "is not there");
+    }
+    if (init && !c.there && mkdir(dir, 0700) != 0) {
+        return io_error(dir, err);
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status lock(const char *dir, int *ret, struct hsp_err *err)
+{
+    char path[PATH_MAX];
+    enum hsp_status st = path_of(dir, LOCK_NAME, path, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    *ret = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (*ret < 0) {
+        return io_error(dir, err);
+    }
+    return flock(*ret, LOCK_EX | LOCK_NB) == 0
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EEXIST, 0, "state_dir %s: another hspmdd uses it", dir);
+}
+
+enum hsp_status hsp_state_folder_open(const char *dir, bool init, const char *service,
+                                      struct hsp_state_folder *ret, struct hsp_err *err)
+{
+    *ret = (struct hsp_state_folder){.lock_fd = -1};
+    enum hsp_status st = decide(dir, init, service, ret, err);
+    return st == HSP_OK ? lock(dir, &ret->lock_fd, err) : st;
+}
+
+void hsp_state_folder_close(struct hsp_state_folder *f)
+{
+    if (f->lock_fd >= 0) {
+        (void)close(f->lock_fd); /* nothing was written to it */
+    }
+    f->lock_fd = -1;
+}

@@ -1,0 +1,30 @@
+/* Opens the folder of a cluster's state, and refuses one that is not: an hspmdd with an empty
+ * folder would take itself for a new cluster.
+ *
+ * Purity:  shell (files).
+ * Rules:   a folder with a store is opened. One without becomes a new cluster only by --init, which
+ *          also makes the folder, or when it is empty and systemd has made it for this service
+ *          ($STATE_DIRECTORY). Nothing else is ever made.
+ * Example: state_dir /var/lib/hspmdd, a typo for /var/lib/hspmd, is not there: hspmdd says so and
+ *          ends, and training goes on without it.
+ */
+#ifndef HSP_STATE_FOLDER_H
+#define HSP_STATE_FOLDER_H
+#include <stdbool.h>
+
+#include "proto/base/err.h"
+
+struct hsp_state_folder {
+    int lock_fd; /* owned: one hspmdd per folder; -1 none */
+    bool fresh;  /* a new cluster begins here, if the store has no rows */
+    bool given;  /* by systemd: that is worth a line */
+};
+
+/* @init: --init was given. @service: $STATE_DIRECTORY, NULL none. *ret must be closed, on failure
+ * too. HSP_ENOENT: no store here; HSP_EEXIST: another hspmdd uses it; HSP_EPERM,
+ * HSP_EIO. The message names the folder, why, and what to do. */
+enum hsp_status hsp_state_folder_open(const char *dir, bool init, const char *service,
+                                      struct hsp_state_folder *ret, struct hsp_err *err);
+void hsp_state_folder_close(struct hsp_state_folder *f); /* the kernel drops the lock */
+
+#endif

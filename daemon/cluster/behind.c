@@ -1,0 +1,131 @@
+#include "daemon/cluster/behind.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/attempt_end.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/epoch_peers.h"
+#include "daemon/cluster/standing.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/job_list.h"
+#include "daemon/cluster/job_state.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/plan_requests.h"
+#include "daemon/cluster/rows.h"
+#include "proto/base/str.h"
+
+#define WHAT_TO_DO "put the newer store back; cancel gives up what its agents keep"
+
+/* Numbers that were given elsewhere are not given here. */
+static void see(struct hsp_job *j, const struct hsp_m_kept *k)
+{
+    hsp_ci_epoch_seen(j, k->epoch);
+    if (k->plan >= j->next_plan && k->plan < UINT64_MAX) {
+        j->next_plan = k->plan + 1;
+    }
+}
+
+void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
+                       const struct hsp_m_kept *k)
+{
+    uint64_t known = j->next_epoch - 1;
+    see(j, k);
+    if (j->state == HSP_JOB_BEHIND) {
+        hsp_ci_store_job(c, j);
+        return;
+    }
+    hsp_ci_cancel_plan(c, j);
+    hsp_ci_epoch_fini(&j->att);
+    hsp_ci_epoch_fini(&j->cur);
+    for (uint32_t i = 0; i < j->n_leases; i++) { /* nobody is told to let go */
+        hsp_ci_ask(c, j->leases[i], HSP_ASK_NONE);
+    }
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        j->marks[i].seal = 0;
+    }
+    j->n_held = 0;
+    j->suspending = false;
+    j->state_deadline_ms = 0;
+    hsp_str_printf(
+        j->reason, sizeof(j->reason),
+        "%s has seen epoch %llu and plan %llu of it, this store knows epochs up to %llu: "
+        "%s",
+        n->name, (unsigned long long)k->epoch, (unsigned long long)k->plan,
+        (unsigned long long)known, WHAT_TO_DO);
+    hsp_ci_job_move(c, j, HSP_JOB_BEHIND);
+    hsp_ci_store_job(c, j);
+}
+
+void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                      const struct hsp_m_kept *k)
+{
+    struct hsp_job *j = hsp_ci_job_add(c, k->job);
+    if (j == NULL) {
+        return; /* its agents keep what they have; when there is room it is shown */
+    }
+    *j = (struct hsp_job){.id = k->job,
+                          .state = HSP_JOB_BEHIND,
+                          .unrecorded = true,
+                          .min = 1,
+                          .max = 1,
+                          .next_epoch = 1,
+                          .next_plan = 1};
+    j->data_path = strdup("");
+    j->checkpoint_path = strdup("");
+    c->failed = c->failed || j->data_path == NULL || j->checkpoint_path == NULL;
+    hsp_str_printf(j->name, sizeof(j->name), "%s",
+                   hsp_name_valid(k->name) ? k->name : hsp_ci_printf(c, "job-%u", k->job));
+    hsp_str_printf(j->reason, sizeof(j->reason),
+                   "%s has seen epoch %llu of it, it is not on record here: %s", n->name,
+                   (unsigned long long)k->epoch, WHAT_TO_DO);
+    see(j, k);
+    hsp_ci_fact(c, "job.behind", HSP_SEV_ERROR, j, n, "%s", j->reason);
+    hsp_ci_look_jobs(c);
+}
+
+static enum hsp_standing testimony(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                                   const struct hsp_m_hello *m, uint32_t i)
+{
+    return hsp_ci_testifies(c, n, m, &m->kept[i]) ? hsp_ci_standing(c, &m->kept[i])
+                                                  : HSP_STANDS_KNOWN;
+}
+
+bool hsp_ci_knows_more(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                       const struct hsp_m_hello *m)
+{
+    bool does = false;
+    for (uint32_t i = 0; i < m->n_kept && !does; i++) {
+        enum hsp_standing how = testimony(c, n, m, i);
+        does = how == HSP_STANDS_NEWER || how == HSP_STANDS_UNKNOWN;
+    }
+    return does;
+}
+
+void hsp_ci_take_evidence(struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                          const struct hsp_m_hello *m)
+{
+    for (uint32_t i = 0; i < m->n_kept; i++) {
+        enum hsp_standing how = testimony(c, n, m, i);
+        if (how == HSP_STANDS_NEWER) {
+            hsp_ci_job_behind(c, hsp_ci_job(c, m->kept[i].job), n, &m->kept[i]);
+        } else if (how == HSP_STANDS_UNKNOWN) {
+            hsp_ci_job_found(c, n, &m->kept[i]);
+        }
+    }
+}
+
+void hsp_ci_behind(struct hsp_cluster *c, const char *name, const char *why)
+{
+    if (c->behind) {
+        return;
+    }
+    c->behind = true;
+    hsp_str_printf(c->behind_why, sizeof(c->behind_why),
+                   "this hspmdd is behind, node %s says so (%s): put the newer store back", name,
+                   why);
+    hsp_ci_store_cluster(c);
+    hsp_ci_fact(c, "coordinator.behind", HSP_SEV_ERROR, NULL, NULL, "%s", c->behind_why);
+}

@@ -1,0 +1,79 @@
+#include "daemon/cluster/job_list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/epoch_peers.h"
+#include "daemon/cluster/standing.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/plan_info.h"
+
+void hsp_ci_job_free(struct hsp_job *j)
+{
+    if (j == NULL) {
+        return;
+    }
+    hsp_ci_epoch_fini(&j->cur);
+    hsp_ci_epoch_fini(&j->att);
+    hsp_ci_epoch_fini(&j->over);
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        hsp_ci_plan_fini(&j->plans[i]);
+    }
+    hsp_ci_info_fini(&j->result);
+    free(j->plans);
+    free(j->held);
+    free(j->asked);
+    free(j->watch);
+    free(j->leases);
+    hsp_ci_marks_free(j);
+    free(j->data_path);
+    free(j->checkpoint_path);
+    free(j);
+}
+
+void hsp_ci_job_forget(struct hsp_cluster *c, struct hsp_job *j)
+{
+    uint32_t at = 0;
+    while (c->jobs[at] != j) {
+        at++;
+    }
+    if (!j->unrecorded) {
+        hsp_ci_emit(c, HSP_ACT_ERASE)->key = hsp_ci_printf(c, "job/%u", j->id);
+        hsp_ci_job_over(c, j->id);
+    }
+    hsp_ci_job_free(j);
+    memmove(&c->jobs[at], &c->jobs[at + 1], (c->n_jobs - at - 1) * sizeof(c->jobs[0]));
+    c->n_jobs--;
+}
+
+static bool make_room(struct hsp_cluster *c)
+{
+    for (uint32_t i = 0; c->n_jobs == HSP_MAX_JOBS && i < c->n_jobs; i++) {
+        if (hsp_job_terminal(c->jobs[i]->state) && c->jobs[i]->n_leases == 0) {
+            hsp_ci_job_forget(c, c->jobs[i]);
+        }
+    }
+    return c->n_jobs < HSP_MAX_JOBS;
+}
+
+struct hsp_job *hsp_ci_job_add(struct hsp_cluster *c, uint32_t id)
+{
+    if (!make_room(c)) {
+        return NULL;
+    }
+    struct hsp_job *j = calloc(1, sizeof(*j));
+    if (j == NULL) {
+        c->failed = true;
+        return NULL;
+    }
+    j->id = id;
+    uint32_t at = c->n_jobs++;
+    for (; at > 0 && c->jobs[at - 1]->id > id; at--) {
+        c->jobs[at] = c->jobs[at - 1];
+    }
+    c->jobs[at] = j;
+    return j;
+}

@@ -1,0 +1,17 @@
+/* Keeps the jobs in the order of their numbers: adds one, forgets one that has ended.
+ *
+ * Bounds: HSP_MAX_JOBS. The next one takes the place of the oldest that has ended and holds no
+ *         device. */
+#ifndef HSP_JOB_LIST_H
+#define HSP_JOB_LIST_H
+#include "daemon/cluster/cluster_state.h"
+
+/* A job with number @id, which no job has, zeroed but for that. NULL: no room, or (c->failed) no
+ * memory. */
+struct hsp_job *hsp_ci_job_add(struct hsp_cluster *c, uint32_t id);
+/* Forgets @j, which has ended: its row goes, that it has ended stays known. */
+void hsp_ci_job_forget(struct hsp_cluster *c, struct hsp_job *j);
+/* NULL allowed. */
+void hsp_ci_job_free(struct hsp_job *j);
+
+#endif

@@ -1,0 +1,211 @@
+#include "daemon/cluster/parked.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/standing.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/outbox.h"
+#include "proto/base/str.h"
+#include "proto/base/vec.h"
+
+#define SHORT_ID 8 /* digits of a cluster's id that people read */
+
+static const char *short_id(struct hsp_cluster *c, struct hsp_digest id)
+{
+    char hex[HSP_DIGEST_HEX];
+    if (hsp_cluster_none(id)) {
+        return "a program that knew of no clusters";
+    }
+    hsp_digest_hex(id, hex);
+    return hsp_ci_printf(c, "cluster %.*s", SHORT_ID, hex);
+}
+
+static const char *name_of(struct hsp_cluster *c, const struct hsp_m_kept *k)
+{
+    return hsp_name_valid(k->name) ? k->name : hsp_ci_printf(c, "number %u", k->job);
+}
+
+/* What it keeps of one job does not let it join; NULL: it does. */
+static const char *fault_of(struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                            const struct hsp_m_hello *m, const struct hsp_m_kept *k)
+{
+    const struct hsp_job *j = hsp_ci_job(c, k->job);
+    switch (hsp_ci_standing(c, k)) {
+    case HSP_STANDS_FOREIGN:
+        return hsp_ci_printf(c, "it keeps state of job %s of %s", name_of(c, k),
+                             short_id(c, k->cluster));
+    case HSP_STANDS_NEWER:
+    case HSP_STANDS_UNKNOWN:
+        return n != NULL && (!n->unheard || hsp_ci_testifies(c, n, m, k))
+                   ? NULL
+                   : hsp_ci_printf(c,
+                                   "it keeps epoch %llu of job %s, which is not on record here, "
+                                   "and is no member%s",
+                                   (unsigned long long)k->epoch, name_of(c, k),
+                                   j != NULL ? " of it" : "");
+    case HSP_STANDS_KNOWN:
+    case HSP_STANDS_OVER: break;
+    }
+    return NULL;
+}
+
+/* It has obeyed a newer coordinator of this cluster; NULL: it has not. */
+static const char *newer_than_us(struct hsp_cluster *c, const struct hsp_m_hello *m)
+{
+    bool later = hsp_generation_ahead(m->generation, c->generation);
+    if (!hsp_digest_equal(m->cluster, c->id) ||
+        !(later || (m->generation == c->generation && m->term > c->term))) {
+        return NULL;
+    }
+    return hsp_ci_printf(
+        c, "it has obeyed a newer hspmdd of this cluster: %s %llu, here %llu",
+        later ? "generation" : "term",
+        (unsigned long long)(later ? hsp_generation_number(m->generation) : m->term),
+        (unsigned long long)(later ? hsp_generation_number(c->generation) : c->term));
+}
+
+struct hsp_park_cause hsp_ci_must_park(struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                                       const struct hsp_m_hello *m)
+{
+    struct hsp_park_cause x = {.why = newer_than_us(c, m)};
+    x.claims = n != NULL && n->unheard;
+    x.ahead = x.claims && x.why != NULL;
+    for (uint32_t i = 0; i < m->n_kept && x.why == NULL; i++) {
+        x.why = fault_of(c, n, m, &m->kept[i]);
+    }
+    x.why = x.why == NULL && c->behind ? c->behind_why : x.why;
+    return x;
+}
+
+static bool keep_jobs(struct hsp_parked *p, const struct hsp_m_hello *m)
+{
+    p->jobs = calloc((size_t)m->n_kept + 1, sizeof(*p->jobs));
+    for (uint32_t i = 0; p->jobs != NULL && i < m->n_kept; i++) {
+        const struct hsp_m_kept *k = &m->kept[i];
+        struct hsp_parked_job *j = &p->jobs[p->n_jobs++];
+        *j = (struct hsp_parked_job){.cluster = k->cluster,
+                                     .job = k->job,
+                                     .generation = k->generation,
+                                     .epoch = k->epoch,
+                                     .plan = k->plan};
+        hsp_str_printf(j->name, sizeof(j->name), "%s", hsp_name_valid(k->name) ? k->name : "");
+    }
+    return p->jobs != NULL;
+}
+
+void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
+                 const struct hsp_park_cause *cause)
+{
+    if (c->n_parked == HSP_MAX_PARKED) {
+        hsp_ci_close(c, conn, "too many agents that are no members");
+        return;
+    }
+    if (!hsp_grow(&c->parked, &c->cap_parked, (size_t)c->n_parked + 1, sizeof(*c->parked),
+                  HSP_MAX_PARKED) ||
+        hsp_map_put_u64(&c->parked_conn, conn, c->n_parked) != HSP_OK) {
+        c->failed = true;
+        return;
+    }
+    struct hsp_parked *p = &c->parked[c->n_parked++];
+    *p = (struct hsp_parked){.conn = conn,
+                             .cluster = m->cluster,
+                             .generation = m->generation,
+                             .term = m->term,
+                             .ahead = cause->ahead,
+                             .claims = cause->claims};
+    hsp_str_printf(p->name, sizeof(p->name), "%s", m->node);
+    hsp_str_printf(p->address, sizeof(p->address), "%s", m->address);
+    hsp_str_printf(p->why, sizeof(p->why), "%s", cause->why);
+    c->failed = c->failed || !keep_jobs(p, m);
+    struct hsp_msg say = {.type = HSP_MSG_PARKED,
+                          .u.parked = {.cluster = c->id,
+                                       .generation = c->generation,
+                                       .heartbeat_ms = c->cfg.heartbeat_ms,
+                                       .dead_ms = c->cfg.dead_ms,
+                                       .reason = p->why}};
+    hsp_ci_send(c, conn, &say);
+    struct hsp_fact *f = hsp_ci_fact(c, "node.parked", HSP_SEV_WARN, NULL, NULL, "%s", p->why);
+    if (f != NULL) {
+        f->node = hsp_ci_printf(c, "%s", p->name);
+    }
+}
+
+static bool claims(struct hsp_cluster *c, const struct hsp_parked *p, const struct hsp_job *j)
+{
+    const struct hsp_cluster_node *n = p->claims ? hsp_cluster_node_by_name(c, p->name) : NULL;
+    bool may = n != NULL && n->conn == 0 && hsp_ci_is_member(c, j, n), does = false;
+    for (uint32_t i = 0; may && i < p->n_jobs; i++) {
+        struct hsp_m_kept k = {.job = p->jobs[i].job,
+                               .cluster = p->jobs[i].cluster,
+                               .generation = p->jobs[i].generation,
+                               .epoch = p->jobs[i].epoch,
+                               .plan = p->jobs[i].plan};
+        does = does || (k.job == j->id && hsp_ci_standing(c, &k) == HSP_STANDS_NEWER);
+    }
+    return does;
+}
+
+bool hsp_ci_claimed(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < c->n_parked && !is; i++) {
+        is = claims(c, &c->parked[i], j);
+    }
+    return is;
+}
+
+struct hsp_parked *hsp_ci_parked_of(const struct hsp_cluster *c, uint32_t conn)
+{
+    uint32_t at;
+    return conn != 0 && hsp_map_get_u64(&c->parked_conn, conn, &at) ? &c->parked[at] : NULL;
+}
+
+const struct hsp_parked *hsp_cluster_parked_by_name(const struct hsp_cluster *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        if (strcmp(c->parked[i].name, name) == 0) {
+            return &c->parked[i];
+        }
+    }
+    return NULL;
+}
+
+bool hsp_ci_unpark(struct hsp_cluster *c, uint32_t conn)
+{
+    struct hsp_parked *p = hsp_ci_parked_of(c, conn);
+    if (p == NULL) {
+        return false;
+    }
+    if (p->claims) {
+        hsp_ci_look_jobs(c);
+    }
+    free(p->jobs);
+    (void)hsp_map_remove_u64(&c->parked_conn, conn); /* it is there */
+    uint32_t last = --c->n_parked;
+    if (p != &c->parked[last]) {
+        *p = c->parked[last];
+        c->failed = c->failed ||
+                    hsp_map_put_u64(&c->parked_conn, p->conn, (uint32_t)(p - c->parked)) != HSP_OK;
+    }
+    return true;
+}
+
+void hsp_ci_judge_again(struct hsp_cluster *c)
+{
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        hsp_ci_close(c, c->parked[i].conn, "say hello again");
+    }
+}
+
+void hsp_ci_parked_free(struct hsp_cluster *c)
+{
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        free(c->parked[i].jobs);
+    }
+    free(c->parked);
+    hsp_map_fini(&c->parked_conn);
+}

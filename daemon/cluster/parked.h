@@ -1,0 +1,38 @@
+/* Keeps agents that are no members: they are connected, are asked for nothing, and nothing that
+ * they keep is deleted.
+ *
+ * Example: hspmdd begins with an empty folder. Node a says hello with state of job 7 of another
+ * cluster: it is parked, status shows "foreign", its executors train on. `node adopt a` or `node
+ * discard a` ends that; so does hspmdd with the right folder. */
+#ifndef HSP_PARKED_H
+#define HSP_PARKED_H
+#include "daemon/cluster/cluster_state.h"
+
+struct hsp_park_cause {
+    const char *why; /* NULL: it may join */
+    bool ahead;      /* the store knows it, and it has obeyed a newer coordinator of this cluster */
+    bool claims;     /* it says that it is a node of the store, and to know more (hsp_ci_claimed) */
+};
+
+/* Why the agent that says @m must be parked.
+ *
+ * @n  the member of this name, NULL: there is none. */
+struct hsp_park_cause hsp_ci_must_park(struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                                       const struct hsp_m_hello *m);
+/* Parks the agent of @conn and tells it. */
+void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
+                 const struct hsp_park_cause *cause);
+/* True while a parked agent says that it is a member of @j which is not here, and that it knows more
+ * of @j. It does not prove that, but may be right: @j begins nothing meanwhile. */
+bool hsp_ci_claimed(struct hsp_cluster *c, const struct hsp_job *j);
+/* The agent of @conn is gone, or says hello again. False: it was not parked. */
+bool hsp_ci_unpark(struct hsp_cluster *c, uint32_t conn);
+/* NULL: not parked. */
+struct hsp_parked *hsp_ci_parked_of(const struct hsp_cluster *c, uint32_t conn);
+/* The first parked agent of node @name; NULL: none. */
+const struct hsp_parked *hsp_cluster_parked_by_name(const struct hsp_cluster *c, const char *name);
+/* All parked agents say hello again, and are judged anew. */
+void hsp_ci_judge_again(struct hsp_cluster *c);
+void hsp_ci_parked_free(struct hsp_cluster *c);
+
+#endif

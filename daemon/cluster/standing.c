@@ -1,0 +1,206 @@
+#include "daemon/cluster/standing.h"
+
+#include <string.h>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/may_say.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/rows.h"
+#include "proto/base/vec.h"
+
+/* Jobs end about in the order of their numbers, so that few ranges hold all. Beyond that the oldest
+ * are forgotten: what agents still keep of those is then unknown here, and stays. */
+#define MAX_ENDED 4096u
+
+/* Two clusters begin to number jobs somewhere else, so that one's state can be taken over by the
+ * other. The first hundred million are left for that. */
+#define JOB_NUMBERS 100000000u
+
+/* ---- numbers ---- */
+
+static void add_gap(struct hsp_job *j, uint64_t from, uint64_t to)
+{
+    if (j->n_gaps == HSP_JOB_GAPS) { /* the first two become one: more is unknown than need be */
+        j->gap[0].to = j->gap[1].to;
+        j->n_gaps--;
+        memmove(&j->gap[1], &j->gap[2], (j->n_gaps - 1) * sizeof(j->gap[0]));
+    }
+    j->gap[j->n_gaps++] = (struct hsp_range){from, to};
+}
+
+uint64_t hsp_ci_take_epoch(const struct hsp_cluster *c, struct hsp_job *j)
+{
+    uint64_t first = hsp_generation_first(c->generation);
+    if (j->next_epoch < first) {
+        add_gap(j, j->next_epoch, first);
+        j->next_epoch = first;
+    }
+    return j->next_epoch++;
+}
+
+uint64_t hsp_ci_take_plan(const struct hsp_cluster *c, struct hsp_job *j)
+{
+    uint64_t first = hsp_generation_first(c->generation);
+    j->next_plan = j->next_plan < first ? first : j->next_plan;
+    return j->next_plan++;
+}
+
+void hsp_ci_epoch_seen(struct hsp_job *j, uint64_t epoch)
+{
+    if (epoch >= j->next_epoch && epoch < UINT64_MAX) {
+        add_gap(j, j->next_epoch, epoch + 1);
+        j->next_epoch = epoch + 1;
+    }
+}
+
+bool hsp_ci_epoch_unknown(const struct hsp_job *j, uint64_t epoch)
+{
+    bool unknown = epoch >= j->next_epoch;
+    for (uint32_t i = 0; i < j->n_gaps && !hsp_job_terminal(j->state); i++) {
+        unknown = unknown || (epoch >= j->gap[i].from && epoch < j->gap[i].to);
+    }
+    return unknown;
+}
+
+void hsp_ci_found(struct hsp_cluster *c)
+{
+    c->id = c->cfg.fresh_id;
+    c->generation = c->cfg.salt;
+    if (c->next_job == 1) {
+        c->next_job = 1 + (uint32_t)(c->id.lo % JOB_NUMBERS);
+    }
+}
+
+/* ---- jobs that are over ---- */
+
+bool hsp_ci_job_is_over(const struct hsp_cluster *c, uint32_t id)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < c->n_ended && !is; i++) {
+        is = id >= c->ended[i].from && id < c->ended[i].to;
+    }
+    return is;
+}
+
+void hsp_ci_job_over(struct hsp_cluster *c, uint32_t id)
+{
+    uint32_t at = 0;
+    while (at < c->n_ended && c->ended[at].to < id) {
+        at++;
+    }
+    struct hsp_range *r = &c->ended[at];
+    bool joins = at < c->n_ended && id <= r->to && (uint64_t)id + 1 >= r->from;
+    if (joins) {
+        r->from = id < r->from ? id : r->from;
+        r->to = id >= r->to ? (uint64_t)id + 1 : r->to;
+        if (at + 1 < c->n_ended && r->to >= r[1].from) {
+            r->to = r[1].to;
+            c->n_ended--;
+            memmove(r + 1, r + 2, (c->n_ended - at - 1) * sizeof(*r));
+        }
+    } else {
+        if (c->n_ended == MAX_ENDED) {
+            c->n_ended--;
+            memmove(c->ended, c->ended + 1, c->n_ended * sizeof(*r));
+            at -= at > 0;
+        }
+        if (!hsp_grow(&c->ended, &c->cap_ended, (size_t)c->n_ended + 1, sizeof(*c->ended),
+                      MAX_ENDED)) {
+            c->failed = true;
+            return;
+        }
+        memmove(&c->ended[at + 1], &c->ended[at], (c->n_ended - at) * sizeof(*r));
+        c->ended[at] = (struct hsp_range){id, (uint64_t)id + 1};
+        c->n_ended++;
+    }
+    hsp_ci_store_ended(c);
+}
+
+/* ---- whose state it is ---- */
+
+enum hsp_standing hsp_ci_standing(const struct hsp_cluster *c, const struct hsp_m_kept *k)
+{
+    const struct hsp_job *j = hsp_ci_job(c, k->job);
+    bool ours = hsp_digest_equal(k->cluster, c->id);
+    bool over = j == NULL && hsp_ci_job_is_over(c, k->job);
+    if (!ours && !(hsp_cluster_none(k->cluster) && (j != NULL || over))) {
+        return HSP_STANDS_FOREIGN;
+    }
+    if (j == NULL) {
+        return over ? HSP_STANDS_OVER : HSP_STANDS_UNKNOWN;
+    }
+    if (hsp_ci_epoch_unknown(j, k->epoch) || k->plan >= j->next_plan ||
+        (ours && hsp_generation_ahead(k->generation, c->generation))) {
+        return HSP_STANDS_NEWER;
+    }
+    return hsp_ci_at_rest(j) ? HSP_STANDS_OVER : HSP_STANDS_KNOWN;
+}
+
+/* No generation that it names has such numbers. */
+static bool cannot_be(const struct hsp_cluster *c, const struct hsp_m_kept *k)
+{
+    uint64_t g = hsp_generation_ahead(k->generation, c->generation) ? k->generation : c->generation;
+    uint64_t end = hsp_generation_first(hsp_generation_next(g, 0));
+    return k->epoch >= end || k->plan >= end;
+}
+
+bool hsp_ci_is_member(const struct hsp_cluster *c, const struct hsp_job *j,
+                      const struct hsp_cluster_node *n)
+{
+    bool is = false;
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES && !is; d++) {
+        is = hsp_ci_may_run(c, j, HSP_DEVICE(hsp_ci_index_of(c, n), d));
+    }
+    return is;
+}
+
+bool hsp_ci_testifies(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                      const struct hsp_m_hello *m, const struct hsp_m_kept *k)
+{
+    const struct hsp_job *j = hsp_ci_job(c, k->job);
+    bool begun = j != NULL && j->n_plans > 0 && j->state != HSP_JOB_BEHIND;
+    return n != NULL && n->unheard && !cannot_be(c, k) && m->n_devices > 0 &&
+           (!begun || hsp_ci_is_member(c, j, n));
+}
+
+/* ---- what a HELLO says of each job ---- */
+
+static struct hsp_m_kept *kept_of(struct hsp_m_kept *list, uint32_t *n, uint32_t job)
+{
+    for (uint32_t i = 0; i < *n; i++) {
+        if (list[i].job == job) {
+            return &list[i];
+        }
+    }
+    list[*n] = (struct hsp_m_kept){.job = job, .name = ""};
+    return &list[(*n)++];
+}
+
+struct hsp_m_kept *hsp_ci_kept(struct hsp_cluster *c, const struct hsp_m_hello *m, uint32_t *ret_n)
+{
+    size_t most = (size_t)m->n_kept + m->n_holdings + m->n_runs;
+    struct hsp_m_kept *list = hsp_ci_alloc(c, most + 1, sizeof(*list));
+    *ret_n = 0;
+    if (list == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < m->n_kept; i++) {
+        *kept_of(list, ret_n, m->kept[i].job) = m->kept[i];
+    }
+    for (uint32_t i = 0; i < m->n_runs; i++) {
+        const struct hsp_m_run *r = &m->runs[i];
+        uint32_t before = *ret_n;
+        struct hsp_m_kept *k = kept_of(list, ret_n, r->job);
+        k->cluster = *ret_n > before ? m->cluster : k->cluster;
+        k->generation = *ret_n > before ? m->generation : k->generation;
+        k->epoch = r->running > k->epoch ? r->running : k->epoch;
+        k->epoch = r->prepared > k->epoch ? r->prepared : k->epoch;
+    }
+    for (uint32_t i = 0; i < m->n_holdings; i++) {
+        struct hsp_m_kept *k = kept_of(list, ret_n, m->holdings[i].job);
+        k->plan = m->holdings[i].plan > k->plan ? m->holdings[i].plan : k->plan;
+    }
+    return list;
+}

@@ -1,0 +1,47 @@
+/* Judges whose state agents keep, and gives numbers that no other store of the cluster gives.
+ *
+ * Example: after a restore the generation is 1. Job 7, whose row says that epoch 4 is next, begins
+ * epoch 1000001; epochs 4 to 1000000 are a gap. An agent that has seen epoch 9 of job 7 knows more
+ * of it than this store does; one that has seen epoch 3 does not. */
+#ifndef HSP_STANDING_H
+#define HSP_STANDING_H
+#include "daemon/cluster/cluster_state.h"
+#include "proto/wire/identity.h"
+
+enum hsp_standing {
+    HSP_STANDS_KNOWN,   /* of a job on record, which has gone no further there than we know */
+    HSP_STANDS_OVER,    /* of a job that has ended: a row says so */
+    HSP_STANDS_NEWER,   /* of a job on record, which has gone further there */
+    HSP_STANDS_UNKNOWN, /* this cluster's, of a job that is not on record */
+    HSP_STANDS_FOREIGN  /* another cluster's, or of a program that knew of none and of no job of
+                           ours */
+};
+
+/* What HELLO @m says of each job, in the arena of the step: what it lists, and what follows from
+ * its runs and holdings. */
+struct hsp_m_kept *hsp_ci_kept(struct hsp_cluster *c, const struct hsp_m_hello *m, uint32_t *ret_n);
+/* Whose is what a node keeps of a job? */
+enum hsp_standing hsp_ci_standing(const struct hsp_cluster *c, const struct hsp_m_kept *k);
+/* True when a layout of @j that is kept, or a lease, names a device of @n. */
+bool hsp_ci_is_member(const struct hsp_cluster *c, const struct hsp_job *j,
+                      const struct hsp_cluster_node *n);
+/* True when @n, whose HELLO is @m, is a witness that it keeps @k, which is more than is on record:
+ * the store knows the node, as a member of that job if it has any, and nothing of it was heard
+ * since the start. What is given later is on record, so that a later word is not true. */
+bool hsp_ci_testifies(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                      const struct hsp_m_hello *m, const struct hsp_m_kept *k);
+/* True when @epoch of @j was not given here. When @j has ended, so have all epochs up to its last.
+ * */
+bool hsp_ci_epoch_unknown(const struct hsp_job *j, uint64_t epoch);
+/* The number of the next epoch, and of the next layout, of @j: used from here on. */
+uint64_t hsp_ci_take_epoch(const struct hsp_cluster *c, struct hsp_job *j);
+uint64_t hsp_ci_take_plan(const struct hsp_cluster *c, struct hsp_job *j);
+/* Epoch @epoch of @j, given by another store, is never given here. */
+void hsp_ci_epoch_seen(struct hsp_job *j, uint64_t epoch);
+/* The first generation of a cluster without rows, or of rows without an id. */
+void hsp_ci_found(struct hsp_cluster *c);
+/* Job @id, which has ended, is forgotten; that it has ended is not. */
+void hsp_ci_job_over(struct hsp_cluster *c, uint32_t id);
+bool hsp_ci_job_is_over(const struct hsp_cluster *c, uint32_t id);
+
+#endif

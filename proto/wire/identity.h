@@ -1,0 +1,54 @@
+/* Says which cluster something belongs to, and which life of it (decision D19).
+ *
+ * A cluster has a random id for ever. Its *generation* is raised when a store that may be older is
+ * put back, or when a job is adopted from its agents: whatever the lost store gave, a number of the
+ * new generation is another. The upper half counts, the lower half is random, so that two stores
+ * that were raised from one backup are told apart.
+ *
+ * Example: generation 0x0000000200000a17 is the second after the first store; its epochs begin at
+ * 2000001.
+ *
+ * Purity:  pure.
+ */
+#ifndef HSP_IDENTITY_H
+#define HSP_IDENTITY_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/base/hash.h"
+
+/* Epochs, and plans, that one job can use in one generation: more than one a second for ten days.
+ * Small, for people read the numbers. */
+#define HSP_GENERATION_NUMBERS UINT64_C(1000000)
+
+/* No cluster: state of a program that knew of none. */
+static inline bool hsp_cluster_none(struct hsp_digest id)
+{
+    return id.hi == 0 && id.lo == 0;
+}
+
+static inline uint32_t hsp_generation_number(uint64_t generation)
+{
+    return (uint32_t)(generation >> 32);
+}
+
+/* The one after @generation; @salt is random. */
+static inline uint64_t hsp_generation_next(uint64_t generation, uint32_t salt)
+{
+    return ((uint64_t)hsp_generation_number(generation) + 1) << 32 | salt;
+}
+
+/* True when who knows @ours has not seen @theirs: it is newer, or of another life. */
+static inline bool hsp_generation_ahead(uint64_t theirs, uint64_t ours)
+{
+    return hsp_generation_number(theirs) > hsp_generation_number(ours) ||
+           (hsp_generation_number(theirs) == hsp_generation_number(ours) && theirs != ours);
+}
+
+/* The first epoch and plan of a job in @generation; the last one is before the first of the next. */
+static inline uint64_t hsp_generation_first(uint64_t generation)
+{
+    return hsp_generation_number(generation) * HSP_GENERATION_NUMBERS + 1;
+}
+
+#endif

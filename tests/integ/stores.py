@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""A job on two agents while hspmdd runs on stores that are not the cluster's. Nothing is deleted and nothing stops:
+with the right store the job goes on, in the epoch that runs, without a step lost."""
+import os
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from join import QUERY, World
+from train import Training, left_over
+from wire import LIMIT, ask, check, children, until
+from world import BUILD, main
+
+
+def refused(w, state):
+    """hspmdd does not begin on a folder that is no store, and makes none."""
+    with open(w.path("d.yaml")) as f:
+        text = f.read().replace("state_dir: " + w.path("state"), "state_dir: " + w.path(state))
+    r = subprocess.run([os.path.join(BUILD, "hspmdd"), "--config", w.write("typo.yaml", text)], capture_output=True,
+                       text=True, timeout=LIMIT)
+    check(r.returncode == 1 and "--init" in r.stderr and len(r.stderr.splitlines()) == 1, "it says what to do: %r" % r)
+    check(not os.path.exists(w.path(state)), "no folder is made")
+
+
+def segments(w):
+    return sorted(f for f in left_over(w) if f.endswith(".seg"))
+
+
+def parked(w):
+    """{node: jobs that it keeps} of the agents that are no members."""
+    return {n["name"]: [k["name"] or k["job"] for k in n["keeps"]] for n in ask(w.sock, "status", QUERY)["nodes"]
+            if n["state"] == "foreign"}
+
+
+def run(w):
+    w.write("text.txt", "".join("the quick brown fox %d jumps over the lazy dog.\n" % i for i in range(20000)))
+    d = w.daemon()
+    agents = [w.agent("alpha"), w.agent("beta")]
+    until("both are up", lambda: w.up("alpha") and w.up("beta"))
+    t = Training(w, "small", steps=1000000, least=2)
+    t.reach(20)
+    kids, before = [children(a.pid) for a in agents], t.status()
+    d.kill()
+    d.wait()
+
+    # a typo; then an hspmdd that begins anew with it: before, this deleted all state within seconds
+    refused(w, "sate")
+    d = w.daemon(state="sate")
+    until("both are parked", lambda: parked(w) == {"alpha": ["small"], "beta": ["small"]})
+    check(len(segments(w)) >= 2 and [children(a.pid) for a in agents] == kids, "nothing is deleted or ended")
+    check("foreign" in w.ctl("status") and "small" in w.ctl("status"), "status says so: %s" % w.ctl("status"))
+    d.kill()
+    d.wait()
+
+    d = w.daemon()
+    until("both are members", lambda: w.up("alpha") and w.up("beta"))
+    t.reach(before["step"] + 20)
+    after = t.status()
+    check(after["epoch"] == before["epoch"] and not any(e["lost_steps"] for e in after["epochs"]),
+          "the epoch runs on: %r, was %r" % (after, before))
+    w.ctl("cancel", "small")
+    until("no state is left", lambda: not left_over(w))
+
+
+if __name__ == "__main__":
+    sys.exit(main(World, run, ["hspmdd", "hspmd-worker", "hspmdctl"], "with any store, nothing is lost"))

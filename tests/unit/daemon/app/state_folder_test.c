@@ -1,0 +1,119 @@
+/* Which folders hspmdd begins in, and which it refuses. */
+#include "daemon/app/store/state_folder.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/lib/testlib.h"
+
+static char *top;
+
+static const char *in(const char *name)
+{
+    static char path[2][4200];
+    static int at;
+    at = 1 - at;
+    (void)snprintf(path[at], sizeof path[at], "%s/%s", top, name);
+    return path[at];
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    top = hsp_test_tmpdir();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    hsp_test_rmdir(top);
+    free(top);
+    return 0;
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *f = fopen(in(name), "w");
+    assert_non_null(f);
+    (void)fputs(text, f);
+    assert_int_equal(fclose(f), 0);
+}
+
+static void refused(const char *dir, const char *service, enum hsp_status code, const char *text)
+{
+    struct hsp_state_folder f;
+    struct hsp_err err = {0};
+    assert_status(hsp_state_folder_open(dir, false, service, &f, &err), code);
+    if (strstr(err.msg, text) == NULL) {
+        fail_msg("\"%s\" is not in \"%s\"", text, err.msg);
+    }
+    assert_int_equal(f.lock_fd, -1);
+}
+
+static void taken(const char *dir, bool init, const char *service, bool fresh, bool given)
+{
+    struct hsp_state_folder f, second;
+    struct hsp_err err = {0};
+    assert_ok(hsp_state_folder_open(dir, init, service, &f, &err), &err);
+    assert_true(f.fresh == fresh && f.given == given);
+    if (!fresh) {
+        assert_status(hsp_state_folder_open(dir, false, NULL, &second, &err), HSP_EEXIST);
+        hsp_state_folder_close(&second);
+    }
+    hsp_state_folder_close(&f);
+}
+
+static void without_a_store(void **state)
+{
+    (void)state;
+    struct stat sb;
+    refused(
+        in("typo"), NULL, HSP_ENOENT,
+        "typo is not there: mount or name the right folder, or begin a new cluster with --init");
+    refused(in("typo"), in("typo"), HSP_ENOENT, "is not there");
+    assert_int_equal(stat(in("typo"), &sb), -1);
+    assert_int_equal(mkdir(in("empty"), 0700), 0);
+    refused(in("empty"), NULL, HSP_ENOENT, "empty has no store");
+    refused(in("empty"), in("other"), HSP_ENOENT, "has no store");
+    assert_int_equal(mkdir(in("left"), 0700), 0);
+    put("left/jobs", "x");
+    refused(in("left"), in("left"), HSP_ENOENT, "has no store"); /* what was its store? */
+    put("left/state.db", "");
+    refused(in("left"), NULL, HSP_ENOENT, "has no store");
+    put("file", "x");
+    refused(in("file"), NULL, HSP_EIO, "file");
+}
+
+static void a_new_cluster(void **state)
+{
+    (void)state;
+    char list[9000];
+    taken(in("new"), true, NULL, true, false);
+    taken(in("new"), true, NULL, true, false); /* it ended before it wrote */
+    assert_int_equal(mkdir(in("var"), 0700), 0);
+    (void)snprintf(list, sizeof list, "/x:%s/var/:/y", top);
+    taken(in("var"), false, list, true, true);
+    taken(in("var"), false, in("var"), true, true); /* only its lock is there */
+}
+
+static void with_a_store(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(in("s"), 0700), 0);
+    put("s/state.db", "SQLite");
+    taken(in("s"), false, NULL, false, false);
+    taken(in("s"), false, in("s"), false, false);
+}
+
+HSP_TEST_FILE(state_folder_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(without_a_store, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_new_cluster, setup, teardown),
+        cmocka_unit_test_setup_teardown(with_a_store, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

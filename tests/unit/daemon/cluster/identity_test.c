@@ -1,0 +1,353 @@
+/* Whose state agents keep: this cluster's, another's, or of this one and not on record. Nothing is deleted or stopped
+ * but what a row says has ended. */
+#include "daemon/cluster/standing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/parked.h"
+#include "daemon/cluster/cluster_step.h"
+#include "tests/unit/daemon/cluster/cluster_stories.h"
+
+/* A node with one device says hello; it keeps @k, of which its device has a piece and, with @runs, runs the epoch. */
+static void hello(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
+                  const struct hsp_m_kept *k, bool runs)
+{
+    struct hsp_m_device dev = {
+        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    struct hsp_m_kept kept = *k;
+    struct hsp_m_run run = {.job = k->job, .running = k->epoch};
+    struct hsp_m_holding piece = {.job = k->job, .plan = k->plan, .version = 3};
+    cw_msg(w, conn,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                        .node = node,
+                                        .address = "a",
+                                        .incarnation = cw_secret(incarnation),
+                                        .cluster = w->c->id,
+                                        .generation = w->c->generation,
+                                        .n_devices = 1,
+                                        .devices = &dev,
+                                        .n_kept = 1,
+                                        .kept = &kept,
+                                        .n_holdings = 1,
+                                        .holdings = &piece,
+                                        .n_runs = runs,
+                                        .runs = &run}});
+}
+
+static struct hsp_m_kept of_ours(const struct cw_world *w, uint32_t job, uint64_t epoch)
+{
+    return (struct hsp_m_kept){.job = job,
+                               .name = "mist",
+                               .cluster = w->c->id,
+                               .generation = w->c->generation,
+                               .epoch = epoch,
+                               .plan = 1};
+}
+
+/* Nobody is told to give up, stop or seal anything. */
+static void assert_left_alone(const struct cw_world *w)
+{
+    static const uint16_t orders[] = {HSP_MSG_STOP,   HSP_MSG_RELEASE, HSP_MSG_SEAL,
+                                      HSP_MSG_FENCED, HSP_MSG_PREPARE, HSP_MSG_DROP};
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        assert_int_equal(cw_count_sent(w, orders[i]), 0);
+    }
+}
+
+static void state_of_another_cluster_parks_its_node(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_m_kept k = {.job = 1, .name = "mist", .cluster = {0xab, 7}, .epoch = 2, .plan = 1};
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    w.c->id.lo = 4;
+    hello(&w, 9, "n9", 0, &k, true);
+    assert_string_equal(
+        cw_fact(&w, "node.parked"),
+        "it keeps state of job mist of cluster 00000000"); /* the first digits of its id */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_PARKED), 1);
+    assert_left_alone(&w);
+    assert_null(hsp_cluster_node_by_name(w.c, "n9"));
+    assert_int_equal(hsp_cluster_parked_by_name(w.c, "n9")->jobs[0].job, 1);
+    cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT, .u.beat.seq = 4});
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_HEARTBEAT), 1);
+    cw_said(&w, 8, HSP_MSG_READY, 2);
+    assert_int_equal(w.a.n, 0);
+    /* a program that knew of no clusters, and a job that is not ours */
+    k = (struct hsp_m_kept){.job = 5, .name = "", .plan = 1};
+    hello(&w, 10, "n10", 0, &k, false);
+    assert_string_equal(cw_fact(&w, "node.parked"),
+                        "it keeps state of job number 5 of a program that knew of no clusters");
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 9});
+    assert_null(hsp_cluster_parked_by_name(w.c, "n9"));
+    assert_non_null(hsp_cluster_parked_by_name(w.c, "n10"));
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
+}
+
+/* It has no incarnation here, whatever it says, and nothing to lose. */
+static void a_node_without_state_joins_from_anywhere(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_m_device dev = {
+        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    cw_begin(&w, 0, 0);
+    cw_msg(&w, 4,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                        .node = "a",
+                                        .address = "a",
+                                        .cluster = {1, 2},
+                                        .term = 99,
+                                        .incarnation = cw_secret(5),
+                                        .n_devices = 1,
+                                        .devices = &dev}});
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "a")->incarnation, 1);
+    cw_end(&w);
+}
+
+static void a_stranger_is_no_witness(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    struct hsp_m_kept k = of_ours(&w, 1, 99);
+    hello(&w, 9, "n9", 0, &k, true);
+    assert_string_equal(
+        cw_fact(&w, "node.parked"),
+        "it keeps epoch 99 of job mist, which is not on record here, and is no member of it");
+    assert_left_alone(&w);
+    hello(&w, 2, "n1", w.c->nodes[1].incarnation, &k, false); /* it was heard of before */
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);  /* it does not run the epoch */
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 0);
+    cw_end(&w);
+}
+
+/* The store is of before epoch 9. */
+static void a_node_of_the_store_is_a_witness(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    uint64_t incarnation = w.c->nodes[1].incarnation;
+    cw_restart(&w, NULL);
+    cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, 1);
+    struct hsp_m_kept k = of_ours(&w, 1, 9);
+    hello(&w, 2, "n1", incarnation, &k, true);
+    const struct hsp_job *j = cw_job(&w, 1);
+    assert_int_equal(j->state, HSP_JOB_BEHIND);
+    assert_string_equal(
+        cw_fact(&w, "job.behind"),
+        "n1 has seen epoch 9 and plan 1 of it, this store knows epochs up to 1: put "
+        "the newer store back; cancel gives up what its agents keep");
+    assert_left_alone(&w);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
+    /* It stays so, whatever is heard, and over a restart without the witness. */
+    w.now += 60000;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_left_alone(&w);
+    cw_restart(&w, NULL);
+    w.now += 60000;
+    cw_hello(&w, 1, "n0", 0, 1);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_BEHIND);
+    assert_left_alone(&w);
+    assert_int_equal(w.c->nodes[0].dev[0].job, 0); /* another job may have the device */
+    /* An administrator's word ends it: STOP is of all that was seen. */
+    hello(&w, 2, "n1", incarnation, &k, true);
+    assert_int_equal(w.c->nodes[1].dev[0].job, 1);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 1);
+    for (uint32_t i = 0; i < w.a.n; i++) {
+        if (w.a.item[i].type == HSP_ACT_SEND && w.a.item[i].msg->type == HSP_MSG_STOP) {
+            assert_int_equal(w.a.item[i].msg->epoch, 9);
+        }
+    }
+    cw_end(&w);
+}
+
+/* Submitted after the backup: there is no row of it. */
+static void a_job_without_a_row_is_shown_and_left_alone(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_restart(&w, NULL);
+    struct hsp_m_kept k = of_ours(&w, 40, 3);
+    hello(&w, 2, "n1", w.c->nodes[1].incarnation, &k, true);
+    const struct hsp_job *j = cw_job(&w, 40);
+    assert_int_equal(j->state, HSP_JOB_BEHIND);
+    assert_string_equal(j->name, "mist");
+    assert_true(j->unrecorded);
+    assert_left_alone(&w);
+    assert_int_equal(cw_submit(&w, "mist", 0, 1, 1), HSP_EINVAL); /* its checkpoints are there */
+    assert_int_equal(cw_submit(&w, "dusk", 0, 1, 1), HSP_OK);
+    assert_int_equal(w.n_asked, 0); /* n1's device is mist's; n0 may come yet */
+    cw_hello(&w, 1, "n0", w.c->nodes[0].incarnation, 1);
+    assert_int_equal(w.n_asked, 1);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 40), HSP_OK);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 1);
+    cw_restart(&w, NULL);
+    assert_int_equal(cw_job(&w, 40)->state,
+                     HSP_JOB_CANCELLED); /* now there is a row that says so */
+    hello(&w, 2, "n1", w.c->nodes[1].incarnation, &k, false);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE) + cw_count_sent(&w, HSP_MSG_STOP), 1);
+    cw_end(&w);
+}
+
+static void a_newer_term_leaves_all_as_it_is(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    cw_restart(&w, NULL);
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                    .node = "n1",
+                                    .address = "a",
+                                    .term = w.c->term + 1,
+                                    .incarnation = w.c->nodes[1].secret}};
+    cw_msg(&w, 2, m);
+    assert_true(w.c->behind);
+    assert_string_equal(cw_fact(&w, "coordinator.behind"),
+                        "this hspmdd is behind, node n1 says so (it has obeyed a newer hspmdd of "
+                        "this cluster: term 3, here 2): put the newer store back");
+    for (uint32_t i = 0; i < 3;
+         i++) { /* the next ones have greater terms, and are behind as well */
+        w.now += 60000;
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        assert_left_alone(&w);
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+        assert_int_equal(hsp_cluster_deadline(w.c), HSP_NEVER);
+        assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_ESTATE);
+        cw_restart(&w, NULL);
+        assert_true(w.c->behind);
+        assert_non_null(cw_fact(&w, "coordinator.behind"));
+        cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, 1);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_PARKED), 1);
+    }
+    cw_end(&w);
+}
+
+/* Epochs and plans of a later generation are none of an earlier one. */
+static void numbers_of_a_generation(void **state)
+{
+    (void)state;
+    struct hsp_cluster c = {.generation = (uint64_t)2 << 32 | 77};
+    struct hsp_job j = {.next_epoch = 4, .next_plan = 3};
+    assert_int_equal(hsp_ci_take_epoch(&c, &j), 2000001);
+    assert_int_equal(hsp_ci_take_epoch(&c, &j), 2000002);
+    assert_int_equal(hsp_ci_take_plan(&c, &j), 2000001);
+    static const struct {
+        uint64_t epoch;
+        bool unknown;
+    } epochs[] = {{3, false},       {4, true},        {9, true},      {2000000, true},
+                  {2000001, false}, {2000002, false}, {2000003, true}};
+    for (size_t i = 0; i < sizeof epochs / sizeof epochs[0]; i++) {
+        assert_int_equal(hsp_ci_epoch_unknown(&j, epochs[i].epoch), epochs[i].unknown);
+    }
+    for (uint32_t i = 0; i < 2 * HSP_JOB_GAPS; i++) { /* what was given elsewhere never is here */
+        uint64_t seen = j.next_epoch + 10;
+        hsp_ci_epoch_seen(&j, seen);
+        assert_true(hsp_ci_epoch_unknown(&j, seen));
+        assert_int_equal(hsp_ci_take_epoch(&c, &j), seen + 1);
+        assert_false(hsp_ci_epoch_unknown(&j, seen + 1));
+    }
+    assert_true(hsp_ci_epoch_unknown(&j, 9) && !hsp_ci_epoch_unknown(&j, 3));
+    assert_true(hsp_generation_ahead(hsp_generation_next(c.generation, 1), c.generation));
+    assert_true(hsp_generation_ahead(c.generation + 1, c.generation)); /* another life */
+    assert_false(hsp_generation_ahead((uint64_t)1 << 32 | 99, c.generation));
+    assert_false(hsp_generation_ahead(c.generation, c.generation));
+}
+
+/* Jobs that are over and forgotten stay known, in few ranges. */
+static void jobs_that_are_over(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    static const uint32_t order[] = {5, 7, 6, 3, 9, 4, 8, 4294967295u, 12};
+    cw_begin(&w, 1, 1);
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        assert_false(hsp_ci_job_is_over(w.c, order[i]));
+        hsp_ci_job_over(w.c, order[i]);
+        for (size_t k = 0; k <= i; k++) {
+            assert_true(hsp_ci_job_is_over(w.c, order[k]));
+        }
+    }
+    assert_int_equal(w.c->n_ended, 3); /* 3 to 9, 12, the last */
+    assert_true(!hsp_ci_job_is_over(w.c, 2) && !hsp_ci_job_is_over(w.c, 10));
+    cw_submit(&w, "j", 0, 1, 1); /* so that the actions are performed */
+    hsp_ci_job_over(w.c, 13);
+    cw_look(&w);
+    w.a.n = w.c->n_actions;
+    w.a.item = w.c->actions;
+    cw_look(&w);
+    cw_restart(&w, NULL);
+    assert_int_equal(w.c->n_ended, 3);
+    struct hsp_m_kept k = {.job = 6, .cluster = w.c->id, .epoch = 40};
+    assert_int_equal(hsp_ci_standing(w.c, &k), HSP_STANDS_OVER);
+    k.job = 10;
+    assert_int_equal(hsp_ci_standing(w.c, &k), HSP_STANDS_UNKNOWN);
+    cw_end(&w);
+}
+
+/* Two clusters begin to number jobs somewhere else; one whose rows have no id is given one, and goes on. */
+static void an_id_is_given_once(void **state)
+{
+    (void)state;
+    struct hsp_cluster_config cfg;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    cfg = w.c->cfg;
+    cfg.fresh_id = (struct hsp_digest){8, 41};
+    cfg.salt = 3;
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 1), HSP_OK);
+    for (uint32_t i = 0; i < w.n_rows; i++) { /* as of a program that knew of no clusters */
+        if (strcmp(w.rows[i].key, "cluster") == 0) {
+            free(w.rows[i].value);
+            w.rows[i] = w.rows[--w.n_rows];
+        }
+    }
+    cw_restart(&w, &cfg);
+    assert_true(hsp_digest_equal(w.c->id, cfg.fresh_id) && w.c->generation == 3);
+    assert_int_equal(w.c->next_job, 2);
+    struct hsp_m_kept k = {.job = 1, .epoch = 0, .plan = 0}; /* what its agents find */
+    assert_int_equal(hsp_ci_standing(w.c, &k), HSP_STANDS_KNOWN);
+    cfg.fresh_id.lo = 5;
+    cw_restart(&w, &cfg);
+    assert_int_equal(w.c->id.lo, 41);
+    cw_end(&w);
+
+    struct hsp_err err = {0};
+    struct hsp_actions a;
+    cfg.fresh_id.lo = 999;
+    struct hsp_cluster *c = hsp_cluster_new(&cfg);
+    assert_ok(hsp_cluster_load(c, NULL, 0, 1000, &a, &err), &err);
+    assert_int_equal(c->next_job, 1000);
+    (void)hsp_cluster_free(c);
+}
+
+HSP_TEST_FILE(identity_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(state_of_another_cluster_parks_its_node),
+        cmocka_unit_test(a_node_without_state_joins_from_anywhere),
+        cmocka_unit_test(a_stranger_is_no_witness),
+        cmocka_unit_test(a_node_of_the_store_is_a_witness),
+        cmocka_unit_test(a_job_without_a_row_is_shown_and_left_alone),
+        cmocka_unit_test(a_newer_term_leaves_all_as_it_is),
+        cmocka_unit_test(numbers_of_a_generation),
+        cmocka_unit_test(jobs_that_are_over),
+        cmocka_unit_test(an_id_is_given_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

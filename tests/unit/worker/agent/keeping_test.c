@@ -1,0 +1,178 @@
+/* Whose state a node keeps, and who may have it deleted. */
+#include "tests/unit/worker/agent/agent_world.h"
+
+static const struct hsp_digest mine = {1, 1}, other = {2, 2};
+
+/* The node comes back to a coordinator of cluster @id after it has found @kept. */
+static void meet(struct aw_world *w, const struct hsp_m_kept *kept, uint32_t n,
+                 struct hsp_digest id, uint64_t generation)
+{
+    const struct hsp_agent_action *x;
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w->now += 5000;
+    aw_tick(w);
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    x = aw_find(w, HSP_AACT_SCAN);
+    assert_non_null(x);
+    aw_step(w, (struct hsp_agent_event){
+                   .type = HSP_AEV_SCANNED, .scan = x->scan, .n_kept = n, .kept = kept});
+    const struct hsp_msg *m = aw_sent(w, HSP_AACT_SEND, HSP_MSG_HELLO);
+    assert_int_equal(m->u.hello.n_kept, n);
+    aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                       .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                     .cluster = id,
+                                                     .generation = generation,
+                                                     .term = 1,
+                                                     .incarnation = {1, 1},
+                                                     .heartbeat_ms = 500,
+                                                     .dead_ms = 3000}});
+    assert_int_equal(hsp_agent_link_state(w->a), HSP_LINK_UP);
+}
+
+/* True: it obeys. Else it hangs up, so that its next hello says why. */
+static bool obeys(struct aw_world *w, uint16_t type, uint64_t known)
+{
+    struct hsp_msg m = {.type = type, .epoch = type == HSP_MSG_STOP ? known : 0};
+    if (type == HSP_MSG_RELEASE) {
+        m.u.release = (struct hsp_m_release){.job = 4, .keep_plan = 3, .known = known};
+    } else {
+        m.u.devref.job = 4;
+    }
+    aw_from_daemon(w, m);
+    bool deletes = aw_count(w, HSP_AACT_DISCARD) > 0;
+    assert_int_equal(deletes, aw_count(w, HSP_AACT_DISCONNECT) == 0);
+    return deletes;
+}
+
+static void who_may_have_it_deleted(void **state)
+{
+    (void)state;
+    static const struct {
+        struct hsp_digest of, by;
+        uint64_t generation, by_generation, epoch, known;
+        bool may;
+    } cases[] = {
+        {{1, 1}, {1, 1}, 5, 5, 9, 9, true},
+        {{1, 1}, {1, 1}, 5, 5, 9, 8, false},  /* it has not given epoch 9 */
+        {{1, 1}, {2, 2}, 5, 5, 9, 99, false}, /* of another cluster */
+        {{0, 0}, {2, 2}, 0, 5, 0, 1, true},   /* of a program that knew of none */
+        {{1, 1}, {1, 1}, (uint64_t)1 << 32, 5, 9, 9, false},
+        {{1, 1}, {1, 1}, 5, (uint64_t)1 << 32, 9, 9, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        for (uint32_t k = 0; k < 2; k++) {
+            struct aw_world w;
+            struct hsp_m_kept kept = {.job = 4,
+                                      .name = "mist",
+                                      .cluster = cases[i].of,
+                                      .generation = cases[i].generation,
+                                      .epoch = cases[i].epoch,
+                                      .plan = 2};
+            aw_begin(&w);
+            meet(&w, &kept, 1, cases[i].by, cases[i].by_generation);
+            assert_int_equal(obeys(&w, k == 0 ? HSP_MSG_STOP : HSP_MSG_RELEASE, cases[i].known),
+                             cases[i].may);
+            hsp_agent_free(w.a);
+        }
+    }
+}
+
+static void prepare(struct aw_world *w, uint64_t epoch, struct hsp_digest id)
+{
+    aw_from_daemon(
+        w, (struct hsp_msg){
+               .type = HSP_MSG_PREPARE,
+               .epoch = epoch,
+               .u.prepare = {.job = 4, .cluster = id, .n_ranks = 1, .n_peers = 1, .plan = 7}});
+}
+
+/* What is prepared is kept from then on, though nothing of it is in the folder yet. */
+static void what_is_prepared_is_kept(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_m_kept found = {.job = 4, .name = "", .plan = 7};
+    aw_begin(&w);
+    meet(&w, NULL, 0, mine, 5);
+    prepare(&w, 3, mine);
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_PREPARE));
+    meet(&w, &found, 1, mine, 5);
+    assert_false(obeys(&w, HSP_MSG_STOP, 2));
+    meet(&w, &found, 1, mine, 5);
+    prepare(&w, 2, mine); /* it has seen epoch 3 */
+    assert_string_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_PREPARE_FAILED)->u.failed.reason,
+                        "this node has seen epoch 3 of the job, which is newer than 2");
+    meet(&w, &found, 1, other, 5);
+    prepare(&w, 9, other);
+    assert_string_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_PREPARE_FAILED)->u.failed.reason,
+                        "this node keeps state of a job of this number of another cluster; node "
+                        "discard deletes it");
+    hsp_agent_free(w.a);
+}
+
+/* A node that is no member tells nothing, and says hello as it was when its own coordinator is back. */
+static void a_parked_node(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_m_kept found = {.job = 4, .name = "", .plan = 7};
+    aw_begin(&w);
+    meet(&w, NULL, 0, mine, 5);
+    prepare(&w, 3, mine);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 3, .u.ready.job = 4});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_START, .epoch = 3, .u.start = {.job = 4}});
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w.now += 100;
+    aw_beats(&w);
+    aw_tick(&w);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_step(&w, (struct hsp_agent_event){
+                    .type = HSP_AEV_SCANNED, .scan = w.scan, .n_kept = 1, .kept = &found});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_PARKED,
+                                        .u.parked = {.cluster = other,
+                                                     .generation = 8,
+                                                     .heartbeat_ms = 200,
+                                                     .dead_ms = 3000,
+                                                     .reason = "foreign"}});
+    assert_int_equal(hsp_agent_link_state(w.a), HSP_LINK_PARKED);
+    for (uint32_t i = 0; i < 5; i++) {
+        w.now += 200;
+        aw_beats(&w);
+        aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_STEP, .epoch = 3, .u.step.job = 4});
+        assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STEP));
+        aw_tick(&w);
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    }
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_STOP, .epoch = 99, .u.devref.job = 4});
+    assert_int_equal(w.acts.n, 0);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_FENCED,
+                                        .u.fenced = {.cluster = other, .reason = "two of a name"}});
+    assert_int_equal(aw_count(&w, HSP_AACT_KILL), 0);
+    assert_int_equal(hsp_agent_device_at(w.a, 0)->run.running, 3);
+    w.now += 3000;
+    aw_beats(&w);
+    aw_tick(&w);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w.now += 3000;
+    aw_beats(&w);
+    aw_tick(&w);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_step(&w, (struct hsp_agent_event){
+                    .type = HSP_AEV_SCANNED, .scan = w.scan, .n_kept = 1, .kept = &found});
+    const struct hsp_m_hello *h = &aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO)->u.hello;
+    assert_true(hsp_digest_equal(h->cluster, mine) && h->generation == 5 && h->incarnation.lo == 1);
+    assert_int_equal(h->n_kept, 1);
+    assert_int_equal(h->kept[0].epoch, 3);
+    assert_true(hsp_digest_equal(h->kept[0].cluster, mine));
+    hsp_agent_free(w.a);
+}
+
+HSP_TEST_FILE(keeping_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_may_have_it_deleted),
+        cmocka_unit_test(what_is_prepared_is_kept),
+        cmocka_unit_test(a_parked_node),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

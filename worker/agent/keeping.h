@@ -1,0 +1,23 @@
+/* Remembers whose state the node keeps, and decides what a coordinator may do with it (decision
+ * D19).
+ *
+ * Example: the node has prepared epoch 9 of job 4. A coordinator with an older store sends STOP of
+ * job 4 up to epoch 3: it does not know epochs 4 to 9, so nothing is deleted.
+ *
+ * Purity:  pure.
+ * Bounds:  HSP_MSG_KEPT jobs. */
+#ifndef HSP_KEEPING_H
+#define HSP_KEEPING_H
+#include "worker/agent/agent_impl.h"
+
+/* PREPARE @m has come: its job is kept from here on. NULL; or why it may not be prepared here. */
+const char *hsp_ai_keep(struct hsp_agent *a, const struct hsp_msg *m);
+/* Why the coordinator may not delete state of @job, of which it has given epochs up to @known.
+ * NULL: it may. */
+const char *hsp_ai_may_not_delete(struct hsp_agent *a, uint32_t job, uint64_t known);
+/* Takes what a scan has found, and forgets jobs of which nothing is left. */
+void hsp_ai_kept_scanned(struct hsp_agent *a, const struct hsp_agent_event *scanned);
+/* All of it, in the arena of the step; a->n_kept entries. NULL: no memory. */
+struct hsp_m_kept *hsp_ai_kept_list(struct hsp_agent *a);
+
+#endif

@@ -1,0 +1,14 @@
+/* Lists the jobs of which a node keeps anything: sealed or not, whole or damaged.
+ *
+ * Purity:  shell (the files of one folder).
+ * Example: job-4+0+2+e7+s0.seg and job-4+0+2+e8+s0.seg are job 4, newest layout 8. */
+#ifndef HSP_KEPT_H
+#define HSP_KEPT_H
+#include "proto/wire/msg.h"
+
+/* *ret, released with free(), has at most HSP_MSG_KEPT jobs, of each no more than the files say. A
+ * folder that is not there has none. HSP_EIO; HSP_ENOMEM. */
+enum hsp_status hsp_kept_scan(const char *dir, struct hsp_m_kept **ret, uint32_t *ret_n,
+                              struct hsp_err *err);
+
+#endif
