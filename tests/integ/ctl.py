@@ -89,7 +89,7 @@ def refusals(w):
             (1, "is not there: mount or name the right folder, or begin a new cluster with --init",
              ["-c", w.config("n.yaml", state_dir=w.path("typo"))]),
             (1, "has no store: mount", ["-c", w.config("m.yaml", state_dir=w.path("bad"))]),
-            (1, "says nothing of a cluster", ["-c", w.config("o.yaml", state_dir=os.path.dirname(
+            (1, "has no store: mount", ["-c", w.config("o.yaml", state_dir=os.path.dirname(
                 w.write("half/state.db", "")))])]:
         r = w.hspmdd(*args)
         check(r.returncode == code and text in r.stderr, "%s: %d %r" % (args, r.returncode, r.stderr))

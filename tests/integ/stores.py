@@ -28,7 +28,7 @@ def segments(w):
 
 def parked(w):
     """{node: jobs that it keeps} of the agents that are no members."""
-    return {n["name"]: [k["name"] or k["job"] for k in n["keeps"]] for n in ask(w.sock, "status", QUERY)["nodes"]
+    return {n["name"]: [k["job"] or k["id"] for k in n["keeps"]] for n in ask(w.sock, "status", QUERY)["nodes"]
             if n["state"] == "foreign"}
 
 

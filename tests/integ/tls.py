@@ -42,8 +42,9 @@ def run(w):
     d = w.daemon()
     agents = [w.agent("alpha"), w.agent("beta")]
     until("both are up", lambda: w.up("alpha") and w.up("beta"))
-    one_host = Training(w, "one-host", 120).end()["loss"]
-    check(links(w, 1) == {("data", "shm"), ("state", "shm")}, "one host: %r" % links(w, 1))
+    t = Training(w, "one-host", 120)
+    one_host, job = t.end()["loss"], t.status()["id"]
+    check(links(w, job) == {("data", "shm"), ("state", "shm")}, "one host: %r" % links(w, job))
     leave(*agents)
 
     agents = [w.agent("alpha", more=TCP), w.agent("beta", more=TCP)]
@@ -58,7 +59,8 @@ def run(w):
     agents.pop(0).wait()
     loss = t.end()["loss"]
     check(abs(loss / one_host - 1) < 1e-6, "loss %.15g, on one host %.15g" % (loss, one_host))
-    check(links(w, 2) == {("data", "tls"), ("state", "tls"), ("move", "tls")}, "encrypted: %r" % links(w, 2))
+    job = t.status()["id"]
+    check(links(w, job) == {("data", "tls"), ("state", "tls"), ("move", "tls")}, "encrypted: %r" % links(w, job))
 
     t = Training(w, "chosen", 400, least=2)
     t.reach(5)
@@ -67,13 +69,14 @@ def run(w):
     w.daemon("data_plane: clear\n")
     shown(w, "data plane: clear (chosen in hspmdd.yaml)\n", "clear")
     check("chosen: tls, NCCL within hosts only until its next epoch" in w.ctl("status"), "the epoch that runs is shown: " + w.ctl("status"))
-    check(all(kind == "tls" for _, kind in links(w, 3)), "before: %r" % links(w, 3))
+    job = t.status()["id"]
+    check({kind for _, kind in links(w, job)} == {"tls"}, "before: %r" % links(w, job))
     agents.append(w.agent("delta", more=TCP))
     until("delta is up", lambda: w.up("delta"))
     leave(agents.pop(0))  # the job must go on where delta is: it asks for two devices
     t.on("delta/0")
     check(t.status()["data_plane"] == "clear", "the next epoch is as chosen")
-    check({("data", "clear"), ("state", "clear"), ("move", "clear")} <= links(w, 3), "clear: %r" % links(w, 3))
+    check({("data", "clear"), ("state", "clear"), ("move", "clear")} <= links(w, job), "clear: %r" % links(w, job))
     t.end()
     leave(*agents)
 

@@ -9,7 +9,8 @@
 
 #define MAX_GROUP 64 /* communicators of one group of calls */
 
-struct fake fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+struct fake fake = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER, .version = FAKE_NEWEST};
 
 struct fake_test fake_test;
 _Thread_local int fake_process;

@@ -33,7 +33,7 @@ static void reset(uint64_t seed, int version)
     memset(&fake_test, 0, sizeof fake_test);
     fake_test.n_ids = ids;
     fake.seed = seed;
-    fake.version = version != 0 ? version : 22809;
+    fake.version = version != 0 ? version : FAKE_NEWEST;
     fake.drawn = 0;
     fake.n_streams = 0;
     fake.submit = NULL;

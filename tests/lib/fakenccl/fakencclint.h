@@ -110,6 +110,9 @@ struct fake {
     struct stream stream[FAKE_STREAMS];
     unsigned n_streams;
 };
+/* Of a program that chooses no version. */
+#define FAKE_NEWEST 22809
+
 extern struct fake fake;
 
 #define FAKE_NAMES   32

@@ -448,7 +448,7 @@ static void keys_tell_all_that_templates_are_made_of(void **state)
         hsp_buf_fini(&text);
         hsp_graph_free(m.g);
     }
-    assert_true(told > 1000);
+    assert_true(told > 20 * hsp_test_rounds(12)); /* the least of many draws was 137 each */
 }
 
 HSP_TEST_FILE(template_builder_test)
