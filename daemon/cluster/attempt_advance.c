@@ -24,7 +24,8 @@ static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, st
         peers[i].device = e->peers[i].device;
         peers[i].address = hsp_ci_printf(c, "%s", hsp_ci_device(c, peers[i].device)->address);
     }
-    *p = (struct hsp_prepare_action){e->n_peers, peers, e->n_sources, e->sources, e->n_keepers};
+    *p = (struct hsp_prepare_action){e->n_peers,   peers,      e->n_sources, e->sources,
+                                     e->n_keepers, e->n_apart, e->apart};
     return p;
 }
 

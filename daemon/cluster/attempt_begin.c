@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/cluster/apart.h"
+#include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/standing.h"
@@ -29,13 +31,16 @@ static int ascending(const void *a, const void *b)
 
 /* Devices outside the new plan that have state of the version it begins with, ascending, some more
  * than once. The keepers of a running epoch are among them, although nothing is read from keepers:
- * so they learn that the epoch is over. */
-static uint32_t source_devices(struct hsp_cluster *c, const struct hsp_job *j,
-                               const struct hsp_cl_epoch *e, hsp_device_id **ret)
+ * so they learn that the epoch is over; and those that only pass state on. */
+static uint32_t source_devices(struct hsp_cluster *c, struct hsp_job *j,
+                               const struct hsp_plan_info *info, const struct hsp_cl_epoch *e,
+                               hsp_device_id **ret)
 {
+    hsp_device_id *relay = NULL;
     uint32_t n = 0, lasting = e->mode == HSP_MODE_SWITCH ? hsp_ci_lasting(&j->cur) : 0;
     uint32_t held = e->mode == HSP_MODE_RECOVER ? j->n_held : 0;
-    *ret = hsp_ci_alloc(c, (size_t)lasting + held, sizeof(**ret));
+    uint32_t relays = held > 0 ? hsp_ci_spare_sources(c, j, info, e, &relay) : 0;
+    *ret = hsp_ci_alloc(c, (size_t)lasting + held + relays, sizeof(**ret));
     for (uint32_t i = 0; *ret != NULL && i < lasting; i++) {
         (*ret)[n++] = j->cur.peers[i].device;
     }
@@ -43,6 +48,9 @@ static uint32_t source_devices(struct hsp_cluster *c, const struct hsp_job *j,
         if (is_source(c, j, e, &j->held[i])) {
             (*ret)[n++] = j->held[i].device;
         }
+    }
+    for (uint32_t i = 0; *ret != NULL && i < relays; i++) {
+        (*ret)[n++] = relay[i];
     }
     if (n > 1) {
         qsort(*ret, n, sizeof(**ret), ascending);
@@ -73,12 +81,42 @@ static bool fix_sources(struct hsp_cluster *c, const struct hsp_job *j, struct h
     return true;
 }
 
+/* Writes the pairs of @e that cannot reach each other to @ret, NULL: none. Returns their number. */
+static uint32_t list_apart(const struct hsp_cluster *c, const struct hsp_cl_epoch *e,
+                           struct hsp_prepare_apart *ret)
+{
+    uint32_t n = 0;
+    for (uint32_t a = 0; a < e->n_peers; a++) {
+        for (uint32_t b = a + 1; b < e->n_peers; b++) {
+            if (hsp_ci_apart(c, HSP_DEVICE_NODE(e->peers[a].device),
+                             HSP_DEVICE_NODE(e->peers[b].device))) {
+                if (ret != NULL) {
+                    ret[n] = (struct hsp_prepare_apart){a, b};
+                }
+                n++;
+            }
+        }
+    }
+    return n;
+}
+
+static bool fix_apart(const struct hsp_cluster *c, struct hsp_cl_epoch *e)
+{
+    bool any = c->n_broken > 0 && e->mode == HSP_MODE_RECOVER;
+    e->n_apart = any ? list_apart(c, e, NULL) : 0;
+    e->apart = calloc((size_t)e->n_apart + 1, sizeof(*e->apart));
+    if (e->apart != NULL && e->n_apart > 0) {
+        (void)list_apart(c, e, e->apart);
+    }
+    return e->apart != NULL;
+}
+
 /* Members, keepers and sources of @e; all of them are the job's from now on. */
 static bool take_peers(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_plan_info *info,
                        struct hsp_cl_epoch *e)
 {
     hsp_device_id *src;
-    uint32_t n_src = source_devices(c, j, e, &src), n = info->n_ranks + info->n_keepers;
+    uint32_t n_src = source_devices(c, j, info, e, &src), n = info->n_ranks + info->n_keepers;
     e->peers = calloc((size_t)n + n_src + 1, sizeof(*e->peers));
     if (c->failed || e->peers == NULL) {
         return false;
@@ -120,7 +158,7 @@ void hsp_ci_attempt_begin(struct hsp_cluster *c, struct hsp_job *j, uint64_t pla
                              .n_keepers = info->n_keepers,
                              .data_tls = c->cfg.data_tls,
                              .deadline_ms = c->now_ms + c->cfg.up_ms};
-    if (!take_peers(c, j, info, &e) || !fix_sources(c, j, &e)) {
+    if (!take_peers(c, j, info, &e) || !fix_sources(c, j, &e) || !fix_apart(c, &e)) {
         hsp_ci_epoch_fini(&e);
         c->failed = true;
         return;

@@ -54,6 +54,9 @@ struct hsp_job;
 #define HSP_CLUSTER_ROW_MAX (16u << 20)
 #define HSP_CLUSTER_ECHOES  16u /* questions of one measurement */
 #define HSP_MAX_PARKED      HSP_MAX_NODES
+#define HSP_MAX_PAIRS       1024u /* of nodes that do not reach each other: two halves of 32 nodes */
+#define HSP_REACH_NODES     64u   /* of one round: a bit each */
+#define HSP_REACH_ROUNDS    16u   /* at a time: as many jobs that lose a peer at once */
 
 /* Keepers of a layout: recovery.copies is at most 8, and one node is a member's. */
 #define HSP_MAX_KEEPERS 7u
@@ -273,12 +276,17 @@ struct hsp_prepare_source {
     uint32_t peer;          /* index in peers */
     uint32_t holder, owner; /* ranks in from_plan */
 };
+struct hsp_prepare_apart { /* peers that cannot reach each other: no connection is made */
+    uint32_t a, b;         /* indices in peers, a < b */
+};
 struct hsp_prepare_action { /* the same for all devices of one epoch */
     uint32_t n_peers;       /* members of the plan, then keepers, then sources */
     struct hsp_prepare_peer *peers;
     uint32_t n_sources; /* RECOVER and SWITCH: where the state can be had */
     struct hsp_prepare_source *sources;
     uint32_t n_keepers;
+    uint32_t n_apart; /* RECOVER: sources and those that get their state over others; ascending */
+    struct hsp_prepare_apart *apart;
 };
 
 enum hsp_severity { HSP_SEV_INFO, HSP_SEV_NOTICE, HSP_SEV_WARN, HSP_SEV_ERROR };

@@ -140,11 +140,34 @@ static void check_parked(const struct hsp_cluster *c)
     }
 }
 
+/* broken_pairs.c: in order, each once, none of a node that is gone; reach_rounds.c: who waits for a
+ * round waits for one that is open. */
+static void check_pairs(const struct hsp_cluster *c)
+{
+    uint32_t broken = 0;
+    for (uint32_t i = 0; i < c->n_pairs; i++) {
+        const struct hsp_broken_pair *p = &c->pairs[i], *q = i > 0 ? p - 1 : p;
+        HSP_ASSERT(p->a < p->b && p->b < c->n_nodes);
+        HSP_ASSERT(i == 0 || q->a < p->a || (q->a == p->a && q->b < p->b));
+        HSP_ASSERT(!hsp_ci_node_gone(&c->nodes[p->a]) && !hsp_ci_node_gone(&c->nodes[p->b]));
+        broken += p->broken;
+    }
+    HSP_ASSERT(broken == c->n_broken && c->n_pairs <= HSP_MAX_PAIRS);
+    for (uint32_t k = 0; k < c->n_jobs; k++) {
+        bool open = c->jobs[k]->round == 0;
+        for (uint32_t i = 0; i < HSP_REACH_ROUNDS && !open; i++) {
+            open = c->round[i] != NULL && c->round[i]->number == c->jobs[k]->round;
+        }
+        HSP_ASSERT(open);
+    }
+}
+
 void hsp_cluster_check(const struct hsp_cluster *c)
 {
     check_index(c);
     check_parked(c);
     check_orders(c);
+    check_pairs(c);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         const struct hsp_cluster_node *n = &c->nodes[i];
         HSP_ASSERT(n->incarnation < c->next_incarnation && n->same_since <= n->incarnation);
@@ -220,6 +243,13 @@ void hsp_cluster_dump(const struct hsp_cluster *c, struct hsp_buf *out)
         hsp_buf_printf(out, "  parked %s conn %u: %s\n", c->parked[i].name, c->parked[i].conn,
                        c->parked[i].why);
     }
+    for (uint32_t i = 0; i < c->n_pairs; i++) {
+        const struct hsp_broken_pair *p = &c->pairs[i];
+        hsp_buf_printf(out,
+                       "  pair %u-%u%s since %" PRIu64 ", next %" PRIu64 ", suspected %u%s%s\n",
+                       p->a, p->b, p->broken ? " broken" : "", p->since_ms, p->next_ms, p->suspects,
+                       p->why[0] != '\0' ? ": " : "", p->why);
+    }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         const struct hsp_job *j = c->jobs[i];
         hsp_buf_printf(out, "  job %u %s %s stable %" PRIu64 " of %" PRIu64 " failures %u%s%s\n",
@@ -240,6 +270,9 @@ void hsp_cluster_dump(const struct hsp_cluster *c, struct hsp_buf *out)
         }
         if (j->ticket != 0) {
             hsp_buf_printf(out, "    planning, ticket %" PRIu64 "\n", j->ticket);
+        }
+        if (j->round != 0) {
+            hsp_buf_printf(out, "    its nodes call each other, round %u\n", j->round);
         }
     }
 }

@@ -178,6 +178,8 @@ struct hsp_cl_epoch {
     uint32_t *by_device;          /* owned: [n_peers] indices of peers, their devices ascending */
     uint32_t n_sources;
     struct hsp_prepare_source *sources; /* owned: fixed with the epoch, all PREPAREs must agree */
+    uint32_t n_apart;
+    struct hsp_prepare_apart *apart;    /* owned: the same */
     bool data_tls;                      /* its executors encrypt what goes by TCP */
     char trusted[HSP_NETWORKS_MAX + 1]; /* but for what NCCL says there between hosts; "" nowhere */
     struct hsp_links links; /* of members and keepers, from GO on; 0: none, or unknown */
@@ -210,6 +212,8 @@ struct hsp_job_mark {
     uint8_t seal;      /* 0 no, 1 to be asked, 2 asked */
     bool blamed;       /* a peer saw this node's connection break */
     bool keep_refused; /* could not keep a copy: no room, no connection */
+    bool left_out;     /* it cannot reach nodes that the job uses (apart.h) */
+    bool cut_off;      /* nor can its state be had from here */
     char *refused;     /* owned: why the node's text keeps it out; NULL: it does not */
 };
 
@@ -321,6 +325,8 @@ struct hsp_job {
     uint32_t failures;      /* attempts without progress */
     hsp_msec retry_ms;      /* no attempt and no planning before */
     hsp_msec plan_retry_ms; /* running: no planning before; its keepers are seen to meanwhile */
+    bool wants_round;       /* its nodes are to call each other (reach_rounds.h) */
+    uint32_t round;         /* and do so, 0: no round is open */
     /* index.c */
     bool look; /* something of it has changed since it was last looked at */
     uint32_t n_leases;
@@ -381,6 +387,43 @@ struct hsp_check {
     struct hsp_check_pair *pairs;                    /* owned */
 };
 
+/* Two nodes whose executors could not reach each other (broken_pairs.h). */
+struct hsp_broken_pair {
+    uint32_t a, b; /* nodes, a < b */
+    bool broken;   /* else it is suspected, or was mended */
+    hsp_msec since_ms;
+    hsp_msec next_ms;  /* broken: it is measured again; else it is forgotten */
+    uint32_t times;    /* that it was found broken */
+    uint32_t suspects; /* losses in short order, though calls are answered */
+    bool own;          /* of the last one: one of the two has told */
+    uint32_t job;      /* of that loss */
+    uint64_t epoch;
+    hsp_msec suspect_ms, said_ms; /* counted last; heard of last */
+    char why[160];
+};
+
+/* Nodes that call each other (reach_rounds.h); indices are those of the round. */
+struct hsp_reach_target {
+    uint8_t at; /* node */
+    hsp_device_id device;
+    uint64_t listener; /* hash of its address */
+};
+struct hsp_reach_node {
+    uint32_t node;
+    uint64_t incarnation;
+    bool waits, answered;
+    uint64_t deaf, refused; /* nodes that it did not reach, a bit each */
+    uint32_t n_targets;
+    struct hsp_reach_target target[HSP_REACH_TARGETS];
+};
+struct hsp_reach_round {
+    uint32_t number, job; /* job 0: of broken pairs that are measured again */
+    bool suspects;        /* there were suspected pairs of the job */
+    hsp_msec deadline_ms;
+    uint32_t n;
+    struct hsp_reach_node node[HSP_REACH_NODES];
+};
+
 #define HSP_NO_NODE UINT32_MAX
 #define HSP_NEVER   UINT64_MAX /* a time that does not come */
 
@@ -439,6 +482,11 @@ struct hsp_cluster {
     size_t cap_turns;
     uint32_t *turns; /* nodes that measure */
     struct hsp_check check;
+    uint32_t n_pairs, n_broken;
+    size_t cap_pairs;
+    struct hsp_broken_pair *pairs;                   /* owned; by (a, b), ascending */
+    uint32_t next_round;                             /* the number given last */
+    struct hsp_reach_round *round[HSP_REACH_ROUNDS]; /* owned; NULL: none */
     uint32_t n_jobs;
     struct hsp_job *jobs[HSP_MAX_JOBS]; /* by id; owned. Terminal ones stay until forgotten */
     /* actions of this step */

@@ -5,6 +5,7 @@
 
 #include "daemon/cluster/admin.h"
 #include "daemon/cluster/attempt_end.h"
+#include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_state.h"
@@ -26,6 +27,7 @@
 #include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/plan_results.h"
+#include "daemon/cluster/reach_rounds.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/slow.h"
 #include "daemon/cluster/state_damage.h"
@@ -85,6 +87,8 @@ struct hsp_cluster *hsp_cluster_free(struct hsp_cluster *c)
     hsp_ci_parked_free(c);
     hsp_ci_check_fini(c);
     free(c->ended);
+    hsp_ci_rounds_fini(c);
+    hsp_ci_pairs_fini(c);
     free(c->nodes);
     free(c->actions);
     hsp_arena_free(c->arena);
@@ -167,6 +171,7 @@ static void look_around(struct hsp_cluster *c)
     earlier(c, hsp_ci_check_due(c));
     earlier(c, hsp_ci_await_due(c));
     earlier(c, c->forget_ms);
+    earlier(c, hsp_ci_rounds_due(c));
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         earlier_of_job(c, c->jobs[i]);
     }
@@ -287,6 +292,7 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     }
     c->term++;
     hsp_ci_forget_later(c);
+    c->next_round = (uint32_t)c->term << 12; /* late answers are of no round of this process */
     c->grace_ms = now_ms + c->cfg.dead_ms;
     hsp_ci_store_term(c);
     hsp_ci_fact(c, "coordinator.started", HSP_SEV_NOTICE, NULL, NULL,
@@ -368,6 +374,11 @@ static void damaged(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     hsp_ci_state_damaged(c, n, &m->u.damaged);
 }
 
+static void reached(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    hsp_ci_reached(c, n, &m->u.reached);
+}
+
 /* The shell collects traces (W8). */
 static void traced(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
@@ -400,6 +411,7 @@ static agent_call *const agent_calls[] = {
     [HSP_MSG_DEVICE_HEALTH] = health,
     [HSP_MSG_TRACED] = traced,
     [HSP_MSG_STATE_DAMAGED] = damaged,
+    [HSP_MSG_REACHED] = reached,
 };
 
 static void agent_hello(struct hsp_cluster *c, const struct hsp_event *ev,

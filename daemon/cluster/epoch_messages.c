@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/cluster/attempt_end.h"
+#include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
@@ -59,6 +60,39 @@ static void learn(struct hsp_job *j, uint32_t kind, hsp_device_id d, hsp_device_
     }
 }
 
+/* Nodes whose ranks have lost each other, or cannot connect. */
+struct pair {
+    uint64_t epoch; /* 0: there are no two */
+    uint32_t a, b;
+};
+
+static struct pair pair_of(const struct hsp_cl_epoch *e, uint64_t epoch, uint32_t by, uint32_t peer)
+{
+    struct pair p = {.epoch = 0};
+    if (e->epoch == epoch && by < e->n_peers && peer < e->n_peers) {
+        p.a = HSP_DEVICE_NODE(e->peers[by].device);
+        p.b = HSP_DEVICE_NODE(e->peers[peer].device);
+        p.epoch = p.a != p.b ? epoch : 0;
+    }
+    return p;
+}
+
+/* The job goes on when its nodes have called each other, as which pair is broken may be told by
+ * others, or not at all; at once where it is known why: the pair is, or one of the two is dead. */
+static void suspect(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
+                    struct pair p, bool silent)
+{
+    uint32_t at = hsp_ci_index_of(c, n);
+    if (p.epoch == 0 || hsp_ci_apart(c, p.a, p.b) || hsp_ci_node_gone(&c->nodes[p.a]) ||
+        hsp_ci_node_gone(&c->nodes[p.b])) {
+        return;
+    }
+    if (silent) {
+        hsp_ci_pair_suspect(c, j, p.epoch, p.a, p.b, at == p.a || at == p.b);
+    }
+    j->wants_round = true;
+}
+
 static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                            const struct hsp_msg *m)
 {
@@ -68,6 +102,10 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
     bool data = f->fact == HSP_FACT_NO_DATA;
     if (data) { /* also when another node has ended the attempt: one that has no text has none */
         hsp_ci_data_refuse(c, j, d, f->fact, why);
+    }
+    if (f->fact == HSP_FACT_CANNOT_CONNECT) { /* the same: it may not have known the pair */
+        const struct hsp_cl_epoch *e = m->epoch == j->att.epoch ? &j->att : &j->over;
+        suspect(c, j, n, pair_of(e, m->epoch, f->by, f->peer), f->silent);
     }
     if (m->epoch != j->att.epoch || j->att.phase != HSP_ATT_PREPARING) {
         return;
@@ -86,7 +124,9 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
         hsp_ci_attempt_refused(c, j, why); /* the job can do without */
         return;
     }
-    learn(j, f->fact, d, peer, f->amount);
+    if (HSP_DEVICE_NODE(d) == HSP_DEVICE_NODE(peer)) { /* else it is a fact about nodes */
+        learn(j, f->fact, d, peer, f->amount);
+    }
     hsp_ci_attempt_fail(c, j, why);
 }
 
@@ -237,18 +277,19 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
             : hsp_ci_printf(c, "%s/%u lost peer %u%s%s: %s", n->name, l->device, l->peer,
                             blamed != NULL ? " on " : "", blamed != NULL ? blamed->name : "",
                             l->reason);
+    struct pair pair = l->silent ? pair_of(e, m->epoch, l->by, l->peer) : (struct pair){0};
     if (att && !hsp_ci_attempt_gone(j)) {
         hsp_ci_attempt_fail(c, j, cause);
     } else if (cur || att) {
         hsp_ci_job_loss(c, j, cause);
     }
-    if (blamed == NULL || hsp_ci_node_gone(blamed) || (att && l->before_start)) {
-        return;
+    if (blamed != NULL && !hsp_ci_node_gone(blamed) && !(att && l->before_start)) {
+        hsp_ci_mark(c, j, hsp_ci_index_of(c, blamed))->blamed = true;
+        if (blamed->conn == 0 && blamed->state == HSP_NODE_SUSPECT) {
+            hsp_ci_node_dead(c, blamed, "connection closed, and a peer lost it too");
+        }
     }
-    hsp_ci_mark(c, j, hsp_ci_index_of(c, blamed))->blamed = true;
-    if (blamed->conn == 0 && blamed->state == HSP_NODE_SUSPECT) {
-        hsp_ci_node_dead(c, blamed, "connection closed, and a peer lost it too");
-    }
+    suspect(c, j, n, pair, true);
 }
 
 /* Also the first attempt, when what it begins with is wrong: it is so on every try. Who does not

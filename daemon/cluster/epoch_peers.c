@@ -9,6 +9,7 @@ void hsp_ci_epoch_fini(struct hsp_cl_epoch *e)
     free(e->peers);
     free(e->by_device);
     free(e->sources);
+    free(e->apart);
     *e = (struct hsp_cl_epoch){0};
 }
 

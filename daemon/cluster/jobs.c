@@ -3,8 +3,10 @@
 #include <stdio.h>
 
 #include "daemon/cluster/allocate.h"
+#include "daemon/cluster/apart.h"
 #include "daemon/cluster/attempt_advance.h"
 #include "daemon/cluster/attempt_begin.h"
+#include "daemon/cluster/attempt_end.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/device_requests.h"
@@ -24,6 +26,7 @@
 #include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/plan_results.h"
+#include "daemon/cluster/reach_rounds.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/suspend.h"
@@ -84,6 +87,9 @@ static void advance_sealing(struct hsp_cluster *c, struct hsp_job *j)
         hsp_ci_job_move(c, j, HSP_JOB_RECOVERING);
         return;
     }
+    if (j->round != 0 || c->n_broken > 0) {
+        return; /* which nodes go on depends on the state that each of them has */
+    }
     hsp_device_id *dev;
     uint32_t n = hsp_ci_available(c, j, &dev);
     if (j->ticket == 0 && !j->have_result && c->now_ms >= j->retry_ms && n >= j->min &&
@@ -115,8 +121,8 @@ static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t v
     }
     if (c->now_ms < j->state_deadline_ms) {
         hsp_ci_job_blocked(
-            c, j, "version %llu of the state is not whole among the nodes here: waiting for more",
-            (unsigned long long)version);
+            c, j, "version %llu of the state is not whole among the nodes here%s: waiting for more",
+            (unsigned long long)version, hsp_ci_apart_why(c, j));
         return true;
     }
     return false;
@@ -183,9 +189,11 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     enum hsp_epoch_mode mode = j->origin;
     uint64_t from = 0, version = j->origin_step;
     bool started = false;
-    if (c->now_ms < j->retry_ms || waits_for_node(c, j)) {
+    if (c->now_ms < j->retry_ms || j->round != 0 || waits_for_node(c, j)) {
         return;
     }
+    hsp_device_id *dev;
+    uint32_t n = hsp_ci_usable(c, j, &dev); /* which says what state can be had */
     for (uint32_t i = 0; i < j->n_plans; i++) {
         started = started || j->plans[i].started;
     }
@@ -202,13 +210,11 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
         mode = j->origin;
         version = j->origin_step;
     }
-    hsp_device_id *dev;
-    uint32_t n = hsp_ci_available(c, j, &dev);
     uint32_t need = version < j->steps ? j->min : 1; /* for the final model alone */
     if (n < need || n == 0) {
         hsp_ci_cancel_plan(c, j);
-        hsp_ci_job_blocked(c, j, "needs %u devices, %u can be had%s%s", need, n,
-                           hsp_ci_data_why(c, j), hsp_ci_unwell(c));
+        hsp_ci_job_blocked(c, j, "needs %u devices, %u can be had%s%s%s", need, n,
+                           hsp_ci_data_why(c, j), hsp_ci_unwell(c), hsp_ci_apart_why(c, j));
         return;
     }
     if (j->have_result && !hsp_ci_all_in(j->result.device, j->result.n_ranks, dev, n)) {
@@ -272,13 +278,13 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
 {
     hsp_device_id *dev;
     if (j->suspending || !j->cur.settled || j->ticket != 0 || c->now_ms < j->retry_ms ||
-        hsp_ci_releasing(c, j)) {
+        hsp_ci_releasing(c, j) || j->round != 0) {
         return;
     }
     if (hsp_ci_silent_node(c, j) != NULL) {
         return; /* a closed connection alone changes no plan, nor does a restart of hspmdd */
     }
-    uint32_t n = hsp_ci_available(c, j, &dev);
+    uint32_t n = hsp_ci_usable(c, j, &dev);
     if (j->have_result) {
         if (hsp_ci_all_in(j->result.device, j->result.n_ranks, dev, n)) {
             hsp_ci_attempt_begin(c, j, hsp_ci_adopt_result(c, j), HSP_MODE_SWITCH, j->cur.plan, 0);
@@ -294,8 +300,8 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
         return;
     }
     if (wanted && few) {
-        hsp_ci_job_blocked(c, j, "%s: cannot be done, needs %u devices, %u can be had", j->cause,
-                           j->min, n);
+        hsp_ci_job_blocked(c, j, "%s: cannot be done, needs %u devices, %u can be had%s", j->cause,
+                           j->min, n, hsp_ci_apart_why(c, j));
     } else if (!wanted) {
         j->reason[0] = '\0';
     }
@@ -303,6 +309,15 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
         j->detect_ms = j->planned_ms = c->now_ms;
         uint64_t plan = hsp_ci_with_keepers(c, j, j->cur.plan);
         hsp_ci_attempt_begin(c, j, plan, HSP_MODE_SWITCH, j->cur.plan, 0);
+    }
+}
+
+/* An attempt that cannot connect ends before it finds out. */
+static void drop_apart(struct hsp_cluster *c, struct hsp_job *j)
+{
+    const char *why;
+    if (j->att.epoch != 0 && !hsp_ci_attempt_gone(j) && hsp_ci_epoch_apart(c, &j->att, &why)) {
+        hsp_ci_attempt_refused(c, j, why);
     }
 }
 
@@ -316,6 +331,8 @@ static bool too_early(struct hsp_cluster *c, const struct hsp_job *j)
 
 static void advance_state(struct hsp_cluster *c, struct hsp_job *j)
 {
+    hsp_ci_round_of_job(c, j);
+    drop_apart(c, j);
     switch (j->state) {
     case HSP_JOB_SEALING: advance_sealing(c, j); break;
     case HSP_JOB_PENDING:
@@ -352,6 +369,7 @@ void hsp_ci_advance(struct hsp_cluster *c)
     /* A job goes through at most a few states without outside help, and what it gives back may let
      * another go. The bound ends a cycle that would be an error of ours; the next event goes on. */
     for (uint32_t pass = 0; c->stir && pass < 16 && !c->failed && !c->behind; pass++) {
+        hsp_ci_rounds_advance(c);
         bool all = c->look_jobs;
         c->stir = c->look_jobs = false;
         for (uint32_t i = 0; i < c->n_jobs; i++) {

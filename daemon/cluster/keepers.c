@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/epoch_peers.h"
@@ -97,6 +98,21 @@ static bool is_member(const struct hsp_plan_info *p, uint32_t node)
     return false;
 }
 
+/* All members, and those of the epoch that runs: they may be sources of the next. */
+static bool reaches_all(const struct hsp_cluster *c, const struct hsp_job *j,
+                        const struct hsp_plan_info *p, uint32_t node)
+{
+    uint32_t runs = hsp_ci_job_runs(j) ? hsp_ci_lasting(&j->cur) : 0;
+    bool all = true;
+    for (uint32_t i = 0; i < p->n_ranks && all; i++) {
+        all = !hsp_ci_apart(c, HSP_DEVICE_NODE(p->device[i]), node);
+    }
+    for (uint32_t i = 0; i < runs && all; i++) {
+        all = !hsp_ci_apart(c, HSP_DEVICE_NODE(j->cur.peers[i].device), node);
+    }
+    return all;
+}
+
 uint32_t hsp_ci_choose_keepers(struct hsp_cluster *c, const struct hsp_job *j,
                                const struct hsp_plan_info *p, hsp_device_id ret[HSP_MAX_KEEPERS])
 {
@@ -104,13 +120,20 @@ uint32_t hsp_ci_choose_keepers(struct hsp_cluster *c, const struct hsp_job *j,
     uint32_t n = 0;
     hsp_ci_refresh(c);
     for (uint32_t i = 0; list != NULL && p->n_spare > 0 && i < c->n_nodes; i++) {
-        n += candidate(c, j, i, &list[n]) && !is_member(p, i);
+        n += candidate(c, j, i, &list[n]) && !is_member(p, i) && reaches_all(c, j, p, i);
     }
-    n = n > 0 ? hsp_keepers_order(list, n, p->n_spare, p->keep_bytes) : 0;
-    for (uint32_t i = 0; i < n; i++) {
-        ret[i] = list[i].device;
+    n = n > 0 ? hsp_keepers_order(list, n, n, p->keep_bytes) : 0;
+    uint32_t chosen = 0;
+    for (uint32_t i = 0; i < n && chosen < p->n_spare; i++) {
+        bool all = true; /* keepers reach each other */
+        for (uint32_t k = 0; k < chosen && all; k++) {
+            all = !hsp_ci_apart(c, HSP_DEVICE_NODE(ret[k]), list[i].node);
+        }
+        if (all) {
+            ret[chosen++] = list[i].device;
+        }
     }
-    return n;
+    return chosen;
 }
 
 void hsp_ci_set_keepers(struct hsp_cluster *c, const struct hsp_job *j, struct hsp_plan_info *p)

@@ -2,10 +2,12 @@ noinst_LIBRARIES += daemon/cluster/libcluster.a
 daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/admin.c daemon/cluster/admin.h \
   daemon/cluster/allocate.c daemon/cluster/allocate.h \
+  daemon/cluster/apart.c daemon/cluster/apart.h \
   daemon/cluster/attempt_advance.c daemon/cluster/attempt_advance.h \
   daemon/cluster/attempt_begin.c daemon/cluster/attempt_begin.h \
   daemon/cluster/attempt_end.c daemon/cluster/attempt_end.h \
   daemon/cluster/behind.c daemon/cluster/behind.h \
+  daemon/cluster/broken_pairs.c daemon/cluster/broken_pairs.h \
   daemon/cluster/cluster.h \
   daemon/cluster/ckpt_marks.c daemon/cluster/ckpt_marks.h \
   daemon/cluster/cluster_check.c daemon/cluster/cluster_check.h \
@@ -37,6 +39,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/plan_info.c daemon/cluster/plan_info.h \
   daemon/cluster/plan_requests.c daemon/cluster/plan_requests.h \
   daemon/cluster/plan_results.c daemon/cluster/plan_results.h \
+  daemon/cluster/reach_rounds.c daemon/cluster/reach_rounds.h \
   daemon/cluster/reconcile.c daemon/cluster/reconcile.h \
   daemon/cluster/recover.c daemon/cluster/recover.h \
   daemon/cluster/rows.c daemon/cluster/rows.h \

@@ -1,6 +1,7 @@
 #include "daemon/cluster/node_loss.h"
 
 #include "daemon/cluster/attempt_end.h"
+#include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/forget.h"
@@ -56,6 +57,7 @@ void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const c
     hsp_ci_fact(c, planned ? "node.left" : "node.dead", planned ? HSP_SEV_NOTICE : HSP_SEV_WARN,
                 NULL, n, "%s", why);
     hsp_ci_store_node(c, n);
+    hsp_ci_pairs_forget(c, at);
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         n->dev[d].up = false;
         n->dev[d].present = false;

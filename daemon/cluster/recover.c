@@ -4,6 +4,7 @@
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_info.h"
 #include "proto/base/vec.h"
@@ -87,7 +88,9 @@ bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
     const struct hsp_cluster_node *n = hsp_ci_node(c, p->device);
     const struct hsp_node_device *d = hsp_ci_device(c, p->device);
     bool soon = d->up || c->now_ms < d->restart_ms + c->cfg.up_ms;
-    return n->conn != 0 && d->present && soon && (d->job == 0 || d->job == j->id);
+    const struct hsp_job_mark *m = hsp_ci_marked(j, HSP_DEVICE_NODE(p->device));
+    return n->conn != 0 && d->present && soon && (d->job == 0 || d->job == j->id) &&
+           (m == NULL || !m->cut_off);
 }
 
 bool hsp_ci_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, hsp_device_id *ret)

@@ -22,7 +22,7 @@ void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t no
 bool hsp_recover_version(const struct hsp_plan_info *info, struct hsp_state_piece *held, uint32_t n,
                          uint64_t *ret_version);
 /* True when piece @p can be read: its node is connected, its executor is up or soon up, and its
- * device is free or leased to @j. */
+ * device is free or leased to @j; its node is not cut off (apart.h). */
 bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
                       const struct hsp_state_piece *p);
 /* Finds a witness: a device that was there when layout @p was begun, and is here with its

@@ -299,6 +299,25 @@ static void print_head(struct hsp_ctl *ctl, const cJSON *doc, const cJSON *jobs)
     (void)fputc('\n', ctl->out);
 }
 
+/* Nodes whose executors cannot reach each other. */
+static void print_broken(struct hsp_ctl *ctl, const cJSON *links)
+{
+    const cJSON *x;
+    if (cJSON_GetArraySize(links) > 0) {
+        (void)fputc('\n', ctl->out);
+    }
+    cJSON_ArrayForEach(x, links)
+    {
+        const cJSON *pair = cJSON_GetObjectItemCaseSensitive(x, "nodes");
+        const char *a = cJSON_GetStringValue(cJSON_GetArrayItem(pair, 0));
+        const char *b = cJSON_GetStringValue(cJSON_GetArrayItem(pair, 1));
+        (void)fprintf(ctl->out,
+                      "%s and %s cannot reach each other for %.0f s, tried in %.0f s: %s\n",
+                      a != NULL ? a : "", b != NULL ? b : "", hsp_doc_number(x, "seconds"),
+                      hsp_doc_number(x, "next_seconds"), hsp_doc_text(x, "reason"));
+    }
+}
+
 bool hsp_status_view(struct hsp_ctl *ctl, const cJSON *doc)
 {
     const cJSON *jobs = cJSON_GetObjectItemCaseSensitive(doc, "jobs");
@@ -321,6 +340,7 @@ bool hsp_status_view(struct hsp_ctl *ctl, const cJSON *doc)
     } else if (ctl->n_pos == 0) {
         (void)fputs("no nodes\n", ctl->out);
     }
+    print_broken(ctl, cJSON_GetObjectItemCaseSensitive(doc, "broken_links"));
     return ok;
 }
 

@@ -153,7 +153,8 @@ const struct hsp_command hsp_commands[] = {
              "which are used up, and all tokens read, as of its newest committed step; and by\n"
              "what its executors talk to each other in the epoch that runs: connections by\n"
              "shared memory (shm), Unix sockets (unix), TCP with TLS (tcp+tls), or TCP in\n"
-             "clear (tcp).",
+             "clear (tcp). Of nodes also which pairs of them cannot reach each other, since when,\n"
+             "and when that is tried again; jobs do without one of each two meanwhile.",
      .options = status_options,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSON),

@@ -12,6 +12,7 @@
  *      the holder and the receiver use their own cards; bytes above that leave and enter by the
  *      idlest cards and are handed on within the island.
  *   3. Within an island any rank that has a chunk passes it on, near and idle ranks first.
+ *      Ranks that cannot reach each other get the chunk by way of a third one.
  *   4. Boxes that travel are cut into chunks, so that the hops of a path overlap. The rows stand in
  *      the order in which a list schedule (Graham 1966) on cards and devices starts them.
  * Ranks are mesh ranks. A holder may hold its own home or a second copy of another's; a keeper,
@@ -38,11 +39,16 @@ struct hsp_bsr_place {
     uint32_t domain; /* ranks joined by a fast network share a number, also over hosts; HSP_NONE */
     uint32_t nic;    /* its network card, below n_nics */
 };
+struct hsp_bsr_pair {
+    uint32_t a, b; /* ranks, a < b */
+};
 struct hsp_bsr_net {
     uint32_t n_ranks, n_nics;
     struct hsp_bsr_place *place;                 /* [n_ranks] */
     double *nic_us_per_byte;                     /* [n_nics], above 0; each way */
     struct hsp_link_cost link[HSP_LINK_CLASSES]; /* of NIC the latency only */
+    uint32_t n_apart;
+    const struct hsp_bsr_pair *apart; /* ascending: no row goes between them */
 };
 
 /* The network of ranks on devices of a cluster: rank r on c->dev[device[r]]. Devices of one host
@@ -58,8 +64,8 @@ struct hsp_bsr_opts {
 
 /* Rows that give each receiver all of its @want boxes, in the order of execution: a row that is
  * passed on stands behind the row by which its sender got the same box. @have and @want:
- * [g->n_params], several boxes per rank allowed. HSP_ENOENT: a box without a holder (message names
- * parameter and box). HSP_EINVAL: a rank outside the network. HSP_ELIMIT, HSP_ENOMEM. */
+ * [g->n_params], several boxes per rank allowed. HSP_ENOENT: a box without a holder that can be
+ * reached (message names parameter and box). HSP_EINVAL: a rank outside the network. HSP_ELIMIT, HSP_ENOMEM. */
 enum hsp_status hsp_bsr_plan(const struct hsp_graph *g, const struct hsp_cover *have,
                              const struct hsp_cover *want, const struct hsp_bsr_net *net,
                              const struct hsp_bsr_opts *opts, struct hsp_arena *arena,

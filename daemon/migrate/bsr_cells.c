@@ -24,6 +24,24 @@ enum hsp_link_class hsp_bsr_link(const struct hsp_bsr_net *net, uint32_t from, u
     return a->host == b->host ? HSP_LINK_HOST : HSP_LINK_NIC;
 }
 
+bool hsp_bsr_apart(const struct hsp_bsr_net *net, uint32_t x, uint32_t y)
+{
+    uint32_t a = x < y ? x : y, b = x < y ? y : x, lo = 0, hi = net->n_apart;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        const struct hsp_bsr_pair *p = &net->apart[mid];
+        if (p->a == a && p->b == b) {
+            return true;
+        }
+        if (p->a < a || (p->a == a && p->b < b)) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return false;
+}
+
 /* ---- islands ---- */
 
 struct keyed {

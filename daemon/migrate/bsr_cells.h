@@ -12,6 +12,8 @@
 
 /* The class of the link between two ranks. */
 enum hsp_link_class hsp_bsr_link(const struct hsp_bsr_net *net, uint32_t from, uint32_t to);
+/* True when no row may go between two ranks. */
+bool hsp_bsr_apart(const struct hsp_bsr_net *net, uint32_t x, uint32_t y);
 /* Finds islands and cells of all parameters; g, net and opts of @w are set. Errors as hsp_bsr_plan.
  */
 enum hsp_status hsp_bsr_work_init(struct hsp_bsr_work *w, const struct hsp_cover *have,

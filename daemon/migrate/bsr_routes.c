@@ -33,8 +33,8 @@ static void add_holder(struct router *r, uint32_t rank, uint32_t draft)
     r->holder[r->n_holders++] = (struct holder){rank, draft};
 }
 
-static enum hsp_status add_draft(struct router *r, const struct holder *from, uint32_t to,
-                                 struct hsp_err *err)
+static enum hsp_status add_row(struct router *r, const struct holder *from, uint32_t to,
+                               struct hsp_err *err)
 {
     struct hsp_bsr_work *w = r->w;
     if (!hsp_grow(&w->draft, &w->cap_drafts, w->n_drafts + 1, sizeof *w->draft, DRAFT_ROWS)) {
@@ -51,6 +51,66 @@ static enum hsp_status add_draft(struct router *r, const struct holder *from, ui
         .from = from->rank, .to = to, .cell = r->cell, .parent = from->draft};
     add_holder(r, to, (uint32_t)w->n_drafts++);
     return HSP_OK;
+}
+
+/* A holder that reaches @to, the one with the least to send; its rank is HSP_NONE: none does. */
+static struct holder who_reaches(const struct router *r, uint32_t to)
+{
+    const struct hsp_bsr_net *net = r->w->net;
+    struct holder best = {HSP_NONE, HSP_NONE};
+    int64_t least = 0;
+    for (uint32_t i = 0; i < r->n_holders; i++) {
+        const struct holder *h = &r->holder[i];
+        int64_t load = r->nic_out[net->place[h->rank].nic] + r->near_out[h->rank];
+        if (!hsp_bsr_apart(net, h->rank, to) && (best.rank == HSP_NONE || load < least)) {
+            best = *h;
+            least = load;
+        }
+    }
+    return best;
+}
+
+/* A rank without the chunk that reaches both @to and a holder, the one with the least to receive.
+ */
+static uint32_t go_between(const struct router *r, uint32_t to)
+{
+    const struct hsp_bsr_net *net = r->w->net;
+    uint32_t best = HSP_NONE;
+    int64_t least = 0;
+    for (uint32_t k = 0; k < net->n_ranks; k++) {
+        int64_t load = r->nic_in[net->place[k].nic] + r->near_in[k];
+        bool can = r->holds[k] != r->round && k != to && !hsp_bsr_apart(net, k, to) &&
+                   who_reaches(r, k).rank != HSP_NONE;
+        if (can && (best == HSP_NONE || load < least)) {
+            best = k;
+            least = load;
+        }
+    }
+    return best;
+}
+
+/* A row to @to from @from; from another holder where those two are apart; by way of a third rank
+ * where @to is apart from all holders. */
+static enum hsp_status add_draft(struct router *r, const struct holder *from, uint32_t to,
+                                 struct hsp_err *err)
+{
+    struct holder by = *from;
+    enum hsp_status st = HSP_OK;
+    if (hsp_bsr_apart(r->w->net, from->rank, to)) {
+        by = who_reaches(r, to);
+    }
+    if (by.rank == HSP_NONE) {
+        uint32_t between = go_between(r, to);
+        if (between == HSP_NONE) {
+            const struct hsp_graph *g = r->w->g;
+            return hsp_err_set(err, HSP_ENOENT, 0, "rank %u reaches nobody who has all of %s", to,
+                               g->tensors[g->params[r->w->cell[r->cell].param].tensor].name);
+        }
+        by = who_reaches(r, between);
+        st = add_row(r, &by, between, err);
+        by = st == HSP_OK ? r->holder[r->n_holders - 1] : by;
+    }
+    return st == HSP_OK ? add_row(r, &by, to, err) : st;
 }
 
 /* Who on the island of @to hands it the chunk: the nearest, of these the one with the least to
@@ -191,6 +251,15 @@ static uint32_t enter(const struct router *r, uint32_t to, uint32_t *list)
     return entry;
 }
 
+static bool has_island(const struct router *r, uint32_t island)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < r->n_holders && !has; i++) {
+        has = r->w->island[r->holder[i].rank] == island;
+    }
+    return has;
+}
+
 static enum hsp_status route_chunk(struct router *r, uint32_t *list, struct hsp_err *err)
 {
     struct hsp_bsr_work *w = r->w;
@@ -204,6 +273,9 @@ static enum hsp_status route_chunk(struct router *r, uint32_t *list, struct hsp_
     for (uint32_t i = 0; st == HSP_OK && i < c->n_legs; i++) {
         const struct hsp_bsr_leg leg = w->leg[c->leg + i];
         struct holder exit;
+        if (w->net->n_apart > 0 && has_island(r, leg.to)) { /* by a rank that passes the chunk on */
+            continue;
+        }
         st = leave(r, leg.from, list, &exit, err);
         st = st == HSP_OK ? add_draft(r, &exit, enter(r, leg.to, list), err) : st;
     }

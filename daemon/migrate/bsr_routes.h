@@ -1,4 +1,5 @@
-/* Chooses the cards and devices that each chunk goes through (bsr.h, rules 2 and 3).
+/* Chooses the cards and devices that each chunk goes through (bsr.h, rules 2 and 3), so that no row
+ * goes between ranks that cannot reach each other.
  *
  * Purity:      pure and deterministic; ties go to the lower rank. */
 #ifndef HSP_BSR_ROUTES_H

@@ -52,6 +52,7 @@
 #define HSP_MSG_FILE_MAX    (1u << 20)
 #define HSP_KEY_BYTES       32
 #define HSP_CHECK_NODES     64u         /* nodes of one check: 2016 pairs */
+#define HSP_REACH_TARGETS   256u        /* listeners that one node calls: 64 nodes, their cards */
 #define HSP_ECHO_CHUNK      (32u << 10) /* blob of an echo: a slow link is heard between two */
 #define HSP_ECHO_MAX        (1u << 20)  /* bytes that a measurement moves one way in one go */
 
@@ -92,12 +93,14 @@
     X(CHECK, 32, check, "check")       /* D>A */           \
     X(CHECKED, 33, checked, "checked") /* A>D */           \
     X(DEVICE_HEALTH, 34, health, "device-health")          \
-    X(TRACE, 35, trace, "trace")     /* D>A>E */           \
-    X(TRACED, 36, traced, "traced")  /* E>A>D */           \
+    X(TRACE, 35, trace, "trace")    /* D>A>E */            \
+    X(TRACED, 36, traced, "traced") /* E>A>D */            \
     X(STATE_DAMAGED, 37, damaged, "state-damaged")         \
-    X(PARKED, 39, parked, "parked")  /* D>A */             \
+    X(PARKED, 39, parked, "parked") /* D>A */              \
     X(CKPT_REFUSED, 42, refused, "ckpt-refused")           \
-    X(SUBMIT, 100, submit, "submit") /* C>D ... */         \
+    X(REACH, 44, reach, "reach")       /* D>A */           \
+    X(REACHED, 45, reached, "reached") /* A>D */           \
+    X(SUBMIT, 100, submit, "submit")   /* C>D ... */       \
     X(PLAN, 101, submit, "plan")                           \
     X(STATUS, 102, query, "status")                        \
     X(CANCEL, 103, query, "cancel")                        \
@@ -514,6 +517,25 @@ struct hsp_m_traced {
     double offset_us;
     double error_us; /* the offset is right to within it; inf: it is not known */
 };
+/* Which of these listeners of executors answers a call from this node within the time? */
+struct hsp_m_target {
+    const char *address;
+};
+struct hsp_m_reach {
+    uint32_t round; /* of hspmdd, not 0 */
+    uint32_t within_ms;
+    uint32_t n_targets;
+    struct hsp_m_target *targets;
+};
+struct hsp_m_deaf {
+    uint32_t target; /* index in targets */
+    bool refused;    /* its host answers, but nobody listens there */
+};
+struct hsp_m_reached { /* the targets that were not reached */
+    uint32_t round;
+    uint32_t n_deaf;
+    struct hsp_m_deaf *deaf;
+};
 struct hsp_m_leave { /* planned leave: SIGTERM or a spot notice */
     const char *reason;
     uint32_t deadline_ms; /* the node is gone after this; 0 unknown */
@@ -606,6 +628,8 @@ struct hsp_msg {
         struct hsp_m_trace trace;
         struct hsp_m_traced traced;
         struct hsp_m_damaged damaged;
+        struct hsp_m_reach reach;
+        struct hsp_m_reached reached;
         struct hsp_m_leave leave;
         struct hsp_m_submit submit;
         struct hsp_m_query query;

@@ -6,9 +6,11 @@
 #include "proto/base/le.h"
 #include "proto/op/dtype.h"
 
-#define MAGIC    0x324b5048u /* "HPK2" */
-#define TEXT_MAX 4095u
-#define N_KINDS  4 /* enum hsp_state_kind */
+#define MAGIC      0x324b5048u /* "HPK2" */
+#define TEXT_MAX   4095u
+#define PEER_VOTED 1u
+#define PEER_APART 2u
+#define N_KINDS    4 /* enum hsp_state_kind */
 
 /* The node's part of NODE/INDEX. */
 static bool same_node(const char *a, const char *b)
@@ -84,7 +86,8 @@ enum hsp_status hsp_package_open(const struct hsp_package *p, struct hsp_buf *ou
     for (uint32_t i = 0; i < p->n_peers; i++) {
         hsp_buf_str(out, p->peers[i].name);
         hsp_buf_str(out, p->peers[i].address);
-        hsp_buf_u8(out, p->peers[i].voted);
+        hsp_buf_u8(out,
+                   (p->peers[i].voted ? PEER_VOTED : 0) | (p->peers[i].apart ? PEER_APART : 0));
     }
     put_params(out, p);
     put_table(out, &p->transfer);
@@ -151,9 +154,10 @@ static enum hsp_status get_peers(struct hsp_cursor *c, struct hsp_arena *arena,
     for (uint32_t i = 0; i < p->n_peers; i++) {
         p->peers[i].name = hsp_cur_str(c, TEXT_MAX, arena);
         p->peers[i].address = hsp_cur_str(c, TEXT_MAX, arena);
-        uint8_t voted = hsp_cur_u8(c);
-        p->peers[i].voted = voted == 1;
-        if (voted > 1) {
+        uint8_t bits = hsp_cur_u8(c);
+        p->peers[i].voted = (bits & PEER_VOTED) != 0;
+        p->peers[i].apart = (bits & PEER_APART) != 0;
+        if ((bits & ~(PEER_VOTED | PEER_APART)) != 0) {
             return bad(c, err, "peers");
         }
     }

@@ -27,6 +27,7 @@ struct hsp_pkg_peer {
     const char *name;    /* NODE/INDEX, for messages */
     const char *address; /* of its data plane */
     bool voted;          /* a switch: it is a member of the running epoch and knows the version */
+    bool apart;          /* a recovery: it and the one who reads this cannot reach each other */
 };
 
 struct hsp_pkg_row {

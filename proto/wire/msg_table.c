@@ -277,6 +277,14 @@ static const struct hsp_wire_field f_jobfail[] = {U32(jobfail, job),
 static const struct hsp_wire_field f_trace[] = {
     U32(trace, job), U32MAX(trace, device, HSP_NODE_DEVICES - 1), U32MAX(trace, number, UINT16_MAX),
     U32MAX(trace, steps, HSP_MSG_STEPS)};
+static const struct hsp_wire_field f_target[] = {STR(target, address, HSP_ADDRESS_MAX)};
+static const struct hsp_wire_field f_reach[] = {
+    U32(reach, round), U32(reach, within_ms),
+    LIST(reach, targets, n_targets, target, HSP_REACH_TARGETS)};
+static const struct hsp_wire_field f_deaf[] = {U32MAX(deaf, target, HSP_REACH_TARGETS - 1),
+                                               BOOL(deaf, refused)};
+static const struct hsp_wire_field f_reached[] = {
+    U32(reached, round), LIST(reached, deaf, n_deaf, deaf, HSP_REACH_TARGETS)};
 static const struct hsp_wire_field f_traced[] = {U32(traced, job),
                                                  U32MAX(traced, device, HSP_NODE_DEVICES - 1),
                                                  U32MAX(traced, rank, HSP_MSG_RANKS),

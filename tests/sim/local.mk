@@ -13,6 +13,7 @@ tests_sim_libsim_a_SOURCES = \
   tests/sim/simnet.c \
   tests/sim/simplan.c \
   tests/sim/simstep.c \
+  tests/sim/simwire.c \
   tests/sim/simworld.c \
   $(MSG_DUMP)
 

@@ -134,11 +134,19 @@ static void fault(struct sim *s)
 {
     uint32_t node = (uint32_t)sim_below(s, s->n_nodes), x = device(s), y = device(s);
     uint64_t ms = 1 + sim_below(s, sim_below(s, 2) == 0 ? 300 : 6000);
-    switch (sim_below(s, 22)) {
+    switch (sim_below(s, 24)) {
     case 20:
     case 21:
         note(s, "damage state of executor", x, sim_damage(s, x));
         sim_kill_exec(s, x); /* so that it is wanted */
+        break;
+    case 22:
+    case 23:
+        y = (node + 1 + y % (s->n_nodes - 1)) % s->n_nodes;
+        ms = ms < 300 ? 2 * ms : 3000 + 2 * ms;
+        note(s, ms / 2 % 2 == 0 ? "cut nodes from each other" : "cut node from another's words",
+             node, y);
+        sim_cut_pair(s, node, y, ms / 2 % 2 == 0, ms);
         break;
     case 17:
     case 18:
@@ -301,7 +309,7 @@ static void check_calm(struct sim *s, const struct hsp_job *j)
     struct sim_job_truth *t = &s->job[j->id];
     bool calm = j->state == HSP_JOB_RUNNING && !j->suspending && j->cur.settled &&
                 j->att.epoch == 0 && j->ticket == 0 && !j->have_result && j->keep_retry_ms == 0 &&
-                s->n_keep == 1;
+                s->n_keep == 1 && s->d->n_broken == 0;
     uint32_t live = 0, free = 0;
     for (uint32_t i = 0; i < s->d->n_nodes; i++) {
         const struct hsp_cluster_node *n = &s->d->nodes[i];
@@ -574,7 +582,7 @@ static void report(struct sim *s)
 /* What has happened in all sequences. */
 struct sums {
     uint64_t sequences, failures, events, commits, calm, suspends, resumes, checks, measured, moves;
-    uint64_t forged, forgotten, fallbacks, damaged;
+    uint64_t forged, forgotten, fallbacks, damaged, cuts, relayed;
 };
 
 static void add(struct sums *sum, const struct sim *s)
@@ -587,6 +595,8 @@ static void add(struct sums *sum, const struct sim *s)
     sum->measured += s->checks.n_measured;
     sum->forged += s->forged;
     sum->forgotten += s->forgotten;
+    sum->cuts += s->cuts;
+    sum->relayed += s->relayed;
     for (uint32_t j = 1; j <= SIM_JOBS; j++) {
         sum->commits += s->job[j].commits;
         sum->calm += s->job[j].was_calm;
@@ -602,12 +612,14 @@ static bool conclude(const struct sums *sum, uint64_t n)
 {
     bool tried = sum->suspends >= n / 4 && sum->resumes >= n / 4 && sum->checks >= n / 4 &&
                  sum->measured >= n / 4 && sum->moves > 0 && sum->forged >= n &&
-                 sum->forgotten >= n / 100 && sum->fallbacks > 0 && sum->damaged >= n / 20;
+                 sum->forgotten >= n / 100 && sum->fallbacks > 0 && sum->damaged >= n / 20 &&
+                 sum->cuts >= n / 4 && sum->relayed > 0;
     bool ok = sum->failures == 0 && (tried || n < 100);
     printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures, "
            "%llu jobs seen at rest, %llu suspended, %llu resumed, %llu times from an older "
            "checkpoint, %llu that write elsewhere, %llu checks of %llu nodes, %llu forged "
-           "messages, %llu nodes forgotten, %llu pieces of state found damaged%s\n",
+           "messages, %llu nodes forgotten, %llu pieces of state found damaged, %llu pairs cut, "
+           "%llu rows relayed%s\n",
            ok ? "ok" : "not ok", (unsigned long long)n, (unsigned long long)sum->events,
            (unsigned long long)sum->commits, (unsigned long long)sum->failures,
            (unsigned long long)sum->calm, (unsigned long long)sum->suspends,
@@ -615,6 +627,7 @@ static bool conclude(const struct sums *sum, uint64_t n)
            (unsigned long long)sum->moves, (unsigned long long)sum->checks,
            (unsigned long long)sum->measured, (unsigned long long)sum->forged,
            (unsigned long long)sum->forgotten, (unsigned long long)sum->damaged,
+           (unsigned long long)sum->cuts, (unsigned long long)sum->relayed,
            tried || n < 100 ? "" : ": too few of them");
     return ok;
 }

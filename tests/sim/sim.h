@@ -29,7 +29,8 @@
 #define SIM_ORDERS        64u    /* of a check: nodes, pairs, and 0 */
 #define SIM_CONNECT_MS    10000u /* for a mesh to stand, as in worker/executor/executor.c */
 #define SIM_CALL_KILL     3u     /* while it writes */
-#define SIM_CHECK_REQUEST 1000u  /* requests from here on are checks */
+#define SIM_DIRECT        UINT8_MAX
+#define SIM_CHECK_REQUEST 1000u /* requests from here on are checks */
 
 struct sim_seg {
     uint32_t job, rank, owner;
@@ -52,13 +53,15 @@ struct sim_plan {
 };
 struct sim_row {
     uint8_t from, to, cell,
-        owner; /* mesh ranks; owner: rank in from_plan whose piece it is read from */
+        owner;   /* mesh ranks; owner: rank in from_plan whose piece it is read from */
+    uint8_t via; /* who passes it on; SIM_DIRECT: nobody */
 };
 struct sim_prep { /* stands for the blob */
     struct sim_plan plan, from;
     uint32_t n_keepers, n_peers;
     uint32_t exec[SIM_EXECS], gen[SIM_EXECS], wipes[SIM_EXECS];
-    bool voted[SIM_EXECS]; /* has a vote in the epoch before, so it knows the version */
+    bool voted[SIM_EXECS];     /* has a vote in the epoch before, so it knows the version */
+    uint32_t apart[SIM_EXECS]; /* peers to which there is no connection, a bit each */
     uint32_t n_rows;
     struct sim_row row[SIM_EXECS * SIM_CELLS];
     uint64_t lineage; /* fresh, restore */
@@ -112,6 +115,14 @@ struct sim_data {
     enum sim_data_kind kind;
     uint32_t from, to, to_gen, rank, job;
     uint64_t epoch, step, lineage, armed;
+    uint32_t onto; /* ROW: the rank that needs it */
+    uint32_t by;   /* BREAK, silent: who has lost @rank */
+    bool silent;
+    bool local; /* it goes over no network */
+};
+struct sim_wire { /* from one node to another, between executors */
+    bool cut;
+    uint64_t since, until;
 };
 struct sim_exec {
     bool alive, paused, up;
@@ -184,18 +195,22 @@ enum sim_ev_type {
     SIM_E_A_EXIT,
     SIM_E_A_SCANNED,
     SIM_E_A_CHECKED,
+    SIM_E_A_REACHED,
     SIM_E_X_START,
     SIM_E_X_MSG,
     SIM_E_X_DATA,
     SIM_E_X_TIMER,
     SIM_E_X_CKPT,
     SIM_E_X_LATE,
+    SIM_E_X_DEAF,
     SIM_E_X_BUILT,
     SIM_E_X_BEAT,
     SIM_E_RESUME_A,
     SIM_E_RESUME_X,
     SIM_E_RESUME_D,
     SIM_E_HEAL_CUT,
+    SIM_E_HEAL_PAIR,
+    SIM_E_SILENT,
     SIM_E_FAULT,
     SIM_E_CALL
 };
@@ -267,6 +282,7 @@ struct sim {
     struct sim_agent agent[SIM_NODES];
     struct sim_exec exec[SIM_EXECS];
     uint64_t data_last[SIM_EXECS][SIM_EXECS];
+    struct sim_wire wire[SIM_NODES][SIM_NODES]; /* from, to */
     uint64_t pipe_last[SIM_EXECS][2];
     uint32_t n_inbox; /* of stopped processes */
     size_t cap_inbox;
@@ -275,7 +291,7 @@ struct sim {
     uint64_t n_damaged; /* pieces found so */
     struct sim_checks checks;
     bool two_a_host; /* nodes */
-    uint64_t forged, forgotten, drawn;
+    uint64_t forged, forgotten, drawn, cuts, relayed;
     /* chaos */
     bool chaos;
     uint32_t permille;  /* chance of a fault at each message of a switch */
@@ -323,6 +339,8 @@ void sim_reset_control(struct sim *s, uint32_t node);
 void sim_reset_data(struct sim *s, uint32_t a, uint32_t b);
 void sim_cut(struct sim *s, uint32_t node, uint64_t ms);
 void sim_leave(struct sim *s, uint32_t node);
+/* Executors of @a are not heard by those of @b, and the other way round if @both. */
+void sim_cut_pair(struct sim *s, uint32_t a, uint32_t b, bool both, uint64_t ms);
 /* The final model of @job cannot be written where executor @writer is. */
 bool sim_unwritable(const struct sim *s, uint32_t job, uint32_t writer);
 /* The executor cannot write it: said, and tried again by @timer. False: it can. */
@@ -355,6 +373,13 @@ void sim_a_event(struct sim *s, const struct sim_ev *e);
 void sim_a_written(struct sim *s, uint32_t node); /* what REMEMBER has written by now */
 /* simforge.c: a stranger joins, lies and goes */
 void sim_forge(struct sim *s);
+/* simwire.c */
+void sim_wire_heal(struct sim *s, const struct sim_ev *e);
+bool sim_wire_holds(struct sim *s, const struct sim_ev *e); /* true: it comes later */
+void sim_wire_silent(struct sim *s, const struct sim_ev *e);
+void sim_x_deaf(struct sim *s, uint32_t x, uint32_t job,
+                uint64_t epoch); /* a peer may not answer */
+void sim_reach(struct sim *s, uint32_t node, const struct hsp_m_reach *m);
 /* simcheck.c: of an agent's shell */
 void sim_shell_order(struct sim *s, uint32_t node, const struct hsp_m_check *m);
 void sim_shell_stop(struct sim *s, uint32_t node);

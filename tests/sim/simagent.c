@@ -92,6 +92,7 @@ static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actio
             break;
         case HSP_AACT_CHECK: sim_shell_order(s, node, &x->msg->u.check); break;
         case HSP_AACT_CHECK_STOP: sim_shell_stop(s, node); break;
+        case HSP_AACT_REACH: sim_reach(s, node, &x->msg->u.reach); break;
         case HSP_AACT_LOG: sim_log(s, "  n%u: %s", node, x->text); break;
         case HSP_AACT_EXIT:
             sim_log(s, "  n%u exits: %s", node, x->text);
@@ -211,6 +212,7 @@ void sim_a_event(struct sim *s, const struct sim_ev *e)
         ev.text = "signal 9";
         break;
     case SIM_E_A_SCANNED: a_scan(s, node, e->num); return;
+    case SIM_E_A_REACHED: ev.type = HSP_AEV_REACHED; break;
     case SIM_E_A_CHECKED: sim_shell_done(s, node, e->num); return;
     default: return;
     }

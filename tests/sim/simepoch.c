@@ -47,6 +47,21 @@ static void refuse(struct sim *s, uint32_t x, const struct hsp_msg *m, enum hsp_
     sim_to_agent(s, x, &f);
 }
 
+/* It is to stand in time. */
+static void watch_mesh(struct sim *s, uint32_t x, uint32_t job, uint64_t epoch)
+{
+    sim_push(s, s->now + s->cfg.dead_ms,
+             (struct sim_ev){.type = SIM_E_X_DEAF,
+                             .who = x,
+                             .gen = s->exec[x].gen,
+                             .data = {.job = job, .epoch = epoch}});
+    sim_push(s, s->now + SIM_CONNECT_MS,
+             (struct sim_ev){.type = SIM_E_X_LATE,
+                             .who = x,
+                             .gen = s->exec[x].gen,
+                             .data = {.job = job, .epoch = epoch}});
+}
+
 void sim_x_prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
 {
     struct sim_exec *e = &s->exec[x];
@@ -79,6 +94,7 @@ void sim_x_prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
                                .n_keepers = p->n_keepers,
                                .conn = 1u << p->rank};
     memcpy(&e->next.p, m->blob, sizeof(e->next.p));
+    e->next.conn |= e->next.p.apart[p->rank];
     for (uint32_t i = 0; i < e->next.p.n_rows; i++) {
         e->next.need += e->next.p.row[i].to == p->rank;
     }
@@ -91,7 +107,7 @@ void sim_x_prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
         return;
     }
     for (uint32_t i = 0; i < e->next.p.n_peers; i++) {
-        if (i != p->rank) {
+        if (i != p->rank && (e->next.p.apart[p->rank] >> i & 1) == 0) {
             sim_x_data_to(
                 s, x, &e->next.p, i,
                 (struct sim_data){
@@ -106,11 +122,7 @@ void sim_x_prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
                                  .gen = e->gen,
                                  .data = {.job = p->job, .epoch = m->epoch}});
     }
-    sim_push(s, s->now + SIM_CONNECT_MS,
-             (struct sim_ev){.type = SIM_E_X_LATE,
-                             .who = x,
-                             .gen = e->gen,
-                             .data = {.job = p->job, .epoch = m->epoch}});
+    watch_mesh(s, x, p->job, m->epoch);
     sim_x_replay(s, x, m->epoch, p->job);
     check_ready(s, x);
 }
@@ -180,6 +192,11 @@ static void take_row(struct sim *s, struct sim_run *r, uint64_t version, uint64_
 
 void sim_x_row(struct sim *s, uint32_t x, const struct sim_data *d)
 {
+    const struct sim_run *r = &s->exec[x].cur;
+    if (d->onto != r->rank) {
+        sim_x_data_to(s, x, &r->p, d->onto, *d);
+        return;
+    }
     take_row(s, &s->exec[x].cur, d->step, d->lineage);
     check_rows(s, x);
 }
@@ -243,11 +260,12 @@ static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
         if (w->to == r->rank) {
             take_row(s, r, version, g->lineage);
         } else {
-            sim_x_data_to(s, x, &r->p, w->to,
+            sim_x_data_to(s, x, &r->p, w->via != SIM_DIRECT ? w->via : w->to,
                           (struct sim_data){.kind = SIM_D_ROW,
                                             .epoch = r->epoch,
                                             .job = r->job,
                                             .rank = r->rank,
+                                            .onto = w->to,
                                             .step = version,
                                             .lineage = g->lineage});
         }

@@ -73,16 +73,22 @@ void sim_x_data_to(struct sim *s, uint32_t x, const struct sim_prep *p, uint32_t
     sim_to_exec(s, x, d);
 }
 
+/* @d: what all others than @rank hear. */
+static void tell_mesh(struct sim *s, uint32_t x, const struct sim_prep *p, uint32_t rank,
+                      struct sim_data d)
+{
+    for (uint32_t i = 0; i < p->n_peers; i++) {
+        if (i != rank && (p->apart[rank] >> i & 1) == 0) {
+            sim_x_data_to(s, x, p, i, d);
+        }
+    }
+}
+
 static void break_mesh(struct sim *s, uint32_t x, const struct sim_prep *p, uint64_t epoch,
                        uint32_t job, uint32_t rank)
 {
-    for (uint32_t i = 0; i < p->n_peers; i++) {
-        if (i != rank) {
-            sim_x_data_to(
-                s, x, p, i,
-                (struct sim_data){.kind = SIM_D_BREAK, .epoch = epoch, .job = job, .rank = rank});
-        }
-    }
+    tell_mesh(s, x, p, rank,
+              (struct sim_data){.kind = SIM_D_BREAK, .epoch = epoch, .job = job, .rank = rank});
 }
 
 void sim_x_clear(struct sim *s, uint32_t x, struct sim_run *r, bool tell)
@@ -119,15 +125,25 @@ void sim_x_replay(struct sim *s, uint32_t x, uint64_t epoch, uint32_t job)
     }
 }
 
-void sim_x_lost_peer(struct sim *s, uint32_t x, struct sim_run *r, uint32_t peer, bool before)
+/* Rank @peer of @r is lost, as @d says; NULL: by its own connection, which has ended. */
+static void lost_peer(struct sim *s, uint32_t x, struct sim_run *r, uint32_t peer, bool before,
+                      const struct sim_data *d)
 {
+    bool silent = d != NULL && d->silent;
     struct hsp_msg m = {.type = HSP_MSG_PEER_LOST,
                         .epoch = r->epoch,
                         .u.lost = {.job = r->job,
                                    .device = x % SIM_DEVS,
                                    .peer = peer,
+                                   .by = silent ? d->by : r->rank,
+                                   .silent = silent,
                                    .before_start = before,
-                                   .reason = "connection broke"}};
+                                   .reason = silent ? "it is silent" : "connection broke"}};
+    if (silent) { /* before the connections end: others know whom it is about */
+        struct sim_data on = *d;
+        on.local = false;
+        tell_mesh(s, x, &r->p, r->rank, on);
+    }
     break_mesh(s, x, &r->p, r->epoch, r->job, r->rank);
     if (before) {
         memset(r, 0, offsetof(struct sim_run, p));
@@ -137,9 +153,21 @@ void sim_x_lost_peer(struct sim *s, uint32_t x, struct sim_run *r, uint32_t peer
     sim_to_agent(s, x, &m);
 }
 
+void sim_x_lost_peer(struct sim *s, uint32_t x, struct sim_run *r, uint32_t peer, bool before)
+{
+    lost_peer(s, x, r, peer, before, NULL);
+}
+
 static void on_break(struct sim *s, uint32_t x, const struct sim_data *d)
 {
     struct sim_exec *e = &s->exec[x];
+    struct sim_data self = *d;
+    const struct sim_run *of = e->cur.epoch == d->epoch ? &e->cur : &e->next;
+    if (d->silent && d->rank == of->rank) { /* it is this one whom another has lost */
+        self.rank = d->by;
+        self.by = d->rank;
+        d = &self;
+    }
     if (e->cur.epoch == d->epoch && e->cur.job == d->job && e->cur.phase != SIM_BROKEN) {
         /* a source matters only while something is still to come from it */
         if (d->rank >= e->cur.n_ranks + e->cur.n_keepers && e->cur.phase != SIM_TRANSFER) {
@@ -155,9 +183,9 @@ static void on_break(struct sim *s, uint32_t x, const struct sim_data *d)
             !sim_unwritable(s, e->cur.job, e->cur.p.exec[0])) {
             return;
         }
-        sim_x_lost_peer(s, x, &e->cur, d->rank, false);
+        lost_peer(s, x, &e->cur, d->rank, false, d);
     } else if (e->next.epoch == d->epoch && e->next.job == d->job) {
-        sim_x_lost_peer(s, x, &e->next, d->rank, true);
+        lost_peer(s, x, &e->next, d->rank, true, d);
     }
 }
 
@@ -293,6 +321,9 @@ void sim_x_die(struct sim *s, uint32_t x, bool silent)
 void sim_x_event(struct sim *s, const struct sim_ev *e)
 {
     struct sim_exec *x = &s->exec[e->who];
+    if (sim_wire_holds(s, e)) {
+        return;
+    }
     if (e->gen != x->gen || !x->alive) {
         if (e->type == SIM_E_X_DATA && e->data.kind == SIM_D_CONN) {
             /* nobody listens there any more: the caller sees it, if its node answers at all */
@@ -300,8 +331,11 @@ void sim_x_event(struct sim *s, const struct sim_ev *e)
             for (uint32_t i = 0; from->next.epoch == e->data.epoch && i < from->next.p.n_peers;
                  i++) {
                 if (from->next.p.exec[i] == e->who && s->agent[e->who / SIM_DEVS].alive) {
-                    struct sim_data d = {
-                        .kind = SIM_D_BREAK, .rank = i, .job = e->data.job, .epoch = e->data.epoch};
+                    struct sim_data d = {.kind = SIM_D_BREAK,
+                                         .rank = i,
+                                         .job = e->data.job,
+                                         .epoch = e->data.epoch,
+                                         .local = true};
                     sim_push(s, s->now + sim_latency(s),
                              (struct sim_ev){.type = SIM_E_X_DATA,
                                              .who = e->data.from,
@@ -331,6 +365,7 @@ void sim_x_event(struct sim *s, const struct sim_ev *e)
         break;
     case SIM_E_X_TIMER: sim_x_timer(s, e->who, e->num); break;
     case SIM_E_X_CKPT: sim_ckpt_done(s, e->who, &e->data); break;
+    case SIM_E_X_DEAF: sim_x_deaf(s, e->who, e->data.job, e->data.epoch); break;
     case SIM_E_X_LATE: sim_x_late(s, e->who, e->data.job, e->data.epoch); break;
     case SIM_E_X_BUILT: sim_x_built(s, e->who, e->data.job, e->data.epoch); break;
     case SIM_E_X_BEAT: {

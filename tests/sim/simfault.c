@@ -29,10 +29,11 @@ static void drop_inbox(struct sim *s, uint32_t node)
     size_t n = 0;
     for (size_t i = 0; i < s->n_inbox; i++) {
         const struct sim_ev *e = &s->inbox[i];
-        bool of_exec =
-            e->type == SIM_E_X_MSG || e->type == SIM_E_X_DATA || e->type == SIM_E_X_TIMER ||
-            e->type == SIM_E_X_CKPT || e->type == SIM_E_X_LATE || e->type == SIM_E_X_BUILT ||
-            e->type == SIM_E_X_BEAT || e->type == SIM_E_A_EXEC || e->type == SIM_E_A_EXIT;
+        bool of_exec = e->type == SIM_E_X_MSG || e->type == SIM_E_X_DATA ||
+                       e->type == SIM_E_X_TIMER || e->type == SIM_E_X_CKPT ||
+                       e->type == SIM_E_X_LATE || e->type == SIM_E_X_DEAF ||
+                       e->type == SIM_E_X_BUILT || e->type == SIM_E_X_BEAT ||
+                       e->type == SIM_E_A_EXEC || e->type == SIM_E_A_EXIT;
         bool of_daemon = e->type <= SIM_E_D_START;
         if (of_daemon || (of_exec ? e->who / SIM_DEVS : e->who) != node) {
             s->inbox[n++] = *e;
@@ -185,7 +186,8 @@ void sim_reset_data(struct sim *s, uint32_t a, uint32_t b)
                                          .to_gen = e->gen,
                                          .rank = p,
                                          .job = runs[k]->job,
-                                         .epoch = runs[k]->epoch};
+                                         .epoch = runs[k]->epoch,
+                                         .local = true};
                     sim_push(s, s->now + sim_latency(s),
                              (struct sim_ev){
                                  .type = SIM_E_X_DATA, .who = pair[i], .gen = e->gen, .data = d});

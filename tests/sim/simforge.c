@@ -81,6 +81,7 @@ static uint64_t number(struct sim *s, uint64_t most)
 static struct hsp_m_holding holding[4];
 static struct hsp_m_run run[2];
 static double compute[2] = {1, 1};
+static struct hsp_m_deaf deaf[2] = {{0, false}, {1, true}};
 
 static void forge_hello(struct sim *s, const struct hsp_job *j, uint64_t epoch, struct hsp_msg *m)
 {
@@ -112,12 +113,11 @@ static void forge_hello(struct sim *s, const struct hsp_job *j, uint64_t epoch, 
 static struct hsp_msg forge(struct sim *s)
 {
     static const uint16_t types[] = {
-        HSP_MSG_READY,         HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,
-        HSP_MSG_SEALED,        HSP_MSG_STEP,           HSP_MSG_PEER_LOST,
-        HSP_MSG_STOPPED,       HSP_MSG_RELEASED,       HSP_MSG_CHECKPOINTED,
-        HSP_MSG_FINISHED,      HSP_MSG_JOB_FAILED,     HSP_MSG_HELLO,
-        HSP_MSG_EXECUTOR_DEAD, HSP_MSG_EXECUTOR_UP,    HSP_MSG_DEVICE_HEALTH,
-        HSP_MSG_CKPT_REFUSED,  HSP_MSG_STATE_DAMAGED};
+        HSP_MSG_READY,         HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,       HSP_MSG_SEALED,
+        HSP_MSG_STEP,          HSP_MSG_PEER_LOST,      HSP_MSG_STOPPED,       HSP_MSG_RELEASED,
+        HSP_MSG_CHECKPOINTED,  HSP_MSG_FINISHED,       HSP_MSG_JOB_FAILED,    HSP_MSG_HELLO,
+        HSP_MSG_EXECUTOR_DEAD, HSP_MSG_EXECUTOR_UP,    HSP_MSG_DEVICE_HEALTH, HSP_MSG_CKPT_REFUSED,
+        HSP_MSG_STATE_DAMAGED, HSP_MSG_REACHED};
     const struct hsp_job *j = s->d->jobs[sim_below(s, s->d->n_jobs)];
     struct hsp_msg m = {.type = types[sim_below(s, HSP_ARRAY_LEN(types))],
                         .epoch = number(s, j->next_epoch)};
@@ -138,6 +138,8 @@ static struct hsp_msg forge(struct sim *s)
                                            .device = d,
                                            .fact = (uint32_t)sim_below(s, 8),
                                            .peer = rank,
+                                           .by = (uint32_t)sim_below(s, 4),
+                                           .silent = true,
                                            .reason = NAME};
         break;
     case HSP_MSG_STARTED:
@@ -152,8 +154,13 @@ static struct hsp_msg forge(struct sim *s)
                                        .compute_s = compute};
         break;
     case HSP_MSG_PEER_LOST:
-        m.u.lost = (struct hsp_m_lost){
-            .job = j->id, .device = d, .peer = rank, .before_start = rank == 0, .reason = NAME};
+        m.u.lost = (struct hsp_m_lost){.job = j->id,
+                                       .device = d,
+                                       .peer = rank,
+                                       .by = (uint32_t)sim_below(s, 4),
+                                       .silent = true,
+                                       .before_start = rank == 0,
+                                       .reason = NAME};
         break;
     case HSP_MSG_CHECKPOINTED:
         m.u.ckpt = (struct hsp_m_ckpt){
@@ -170,6 +177,9 @@ static struct hsp_msg forge(struct sim *s)
     case HSP_MSG_STATE_DAMAGED:
         m.u.damaged = (struct hsp_m_damaged){
             j->id, d, holding[0].plan, rank, holding[0].owner, at, rank == 0, NAME};
+        break;
+    case HSP_MSG_REACHED:
+        m.u.reached = (struct hsp_m_reached){s->d->next_round, HSP_ARRAY_LEN(deaf), deaf};
         break;
     case HSP_MSG_DEVICE_HEALTH: m.u.health = (struct hsp_m_health){d, HSP_HEALTH_LOST, NAME}; break;
     default: m.u.devref = (struct hsp_m_devref){j->id, d}; break;

@@ -211,6 +211,51 @@ void sim_plan_answer(struct sim *s, uint64_t ticket, uint32_t job)
     sim_d_step(s, &ev);
 }
 
+static bool are_apart(const struct sim_prep *p, uint32_t a, uint32_t b)
+{
+    return (p->apart[a] >> b & 1) != 0;
+}
+
+/* Where rank @r gets cell @c; from itself if it can, over a third one only where it must. */
+static bool add_row(struct sim *s, struct sim_prep *p, const struct hsp_m_prepare *m,
+                    const struct hsp_prepare_action *a, uint32_t r, uint32_t c)
+{
+    int best = -1;
+    for (uint32_t k = 0; k < a->n_sources; k++) {
+        const struct hsp_prepare_source *q = &a->sources[k];
+        const struct hsp_prepare_source *b = best >= 0 ? &a->sources[best] : NULL;
+        bool nearer =
+            b == NULL || q->peer == r || (are_apart(p, b->peer, r) && !are_apart(p, q->peer, r));
+        bool farther =
+            b != NULL && (b->peer == r || (!are_apart(p, b->peer, r) && are_apart(p, q->peer, r)));
+        bool drawn = (hsp_mix64(m->plan * 4096 + r * 256 + c * 16 + k) & 1) != 0;
+        if ((cells_of(&p->from, q->holder, q->owner) >> c & 1) != 0 &&
+            (nearer || (!farther && drawn))) {
+            best = (int)k;
+        }
+    }
+    if (best < 0) {
+        sim_fail(s, "job %u: nobody has cell %u of plan %llu", m->job, c,
+                 (unsigned long long)m->from_plan);
+        return false;
+    }
+    const struct hsp_prepare_source *q = &a->sources[best];
+    struct sim_row row = {(uint8_t)q->peer, (uint8_t)r, (uint8_t)c, (uint8_t)q->owner, SIM_DIRECT};
+    for (uint32_t v = 0; are_apart(p, q->peer, r) && v < a->n_peers; v++) {
+        if (!are_apart(p, q->peer, v) && !are_apart(p, v, r) && v != q->peer && v != r) {
+            row.via = (uint8_t)v;
+        }
+    }
+    if (are_apart(p, q->peer, r) && row.via == SIM_DIRECT) {
+        sim_fail(s, "job %u: cell %u of plan %llu reaches rank %u in no way", m->job, c,
+                 (unsigned long long)m->from_plan, r);
+        return false;
+    }
+    s->relayed += row.via != SIM_DIRECT;
+    p->row[p->n_rows++] = row;
+    return true;
+}
+
 struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_msg *prepare,
                                const struct hsp_prepare_action *a)
 {
@@ -238,6 +283,10 @@ struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_msg *prepare,
         p->voted[i] =
             from != NULL && hsp_ci_contains(from->device, from->n_ranks, a->peers[i].device);
     }
+    for (uint32_t i = 0; i < a->n_apart; i++) {
+        p->apart[a->apart[i].a] |= 1u << a->apart[i].b;
+        p->apart[a->apart[i].b] |= 1u << a->apart[i].a;
+    }
     p->lineage = m->mode == HSP_MODE_RESTORE ? sim_ckpt_restored(s, prepare) : 12345;
     if (!holds) {
         return p;
@@ -245,26 +294,9 @@ struct sim_prep *sim_prep_make(struct sim *s, const struct hsp_msg *prepare,
     p->from = *from;
     for (uint32_t r = 0; r < to->n_ranks; r++) {
         for (uint32_t c = 0; c < SIM_CELLS; c++) {
-            if ((to->home[r] >> c & 1) == 0) {
-                continue;
-            }
-            int best = -1;
-            for (uint32_t k = 0; k < a->n_sources; k++) {
-                const struct hsp_prepare_source *q = &a->sources[k];
-                if ((cells_of(from, q->holder, q->owner) >> c & 1) != 0 &&
-                    (best < 0 || q->peer == r ||
-                     (a->sources[best].peer != r &&
-                      (hsp_mix64(m->plan * 4096 + r * 256 + c * 16 + k) & 1) != 0))) {
-                    best = (int)k;
-                }
-            }
-            if (best < 0) {
-                sim_fail(s, "job %u: nobody has cell %u of plan %llu", m->job, c,
-                         (unsigned long long)m->from_plan);
+            if ((to->home[r] >> c & 1) != 0 && !add_row(s, p, m, a, r, c)) {
                 return p;
             }
-            p->row[p->n_rows++] = (struct sim_row){(uint8_t)a->sources[best].peer, (uint8_t)r,
-                                                   (uint8_t)c, (uint8_t)a->sources[best].owner};
         }
     }
     return p;

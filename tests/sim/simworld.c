@@ -142,6 +142,7 @@ static bool stopped(struct sim *s, const struct sim_ev *e)
     case SIM_E_A_UP:
     case SIM_E_A_DOWN:
     case SIM_E_A_CHECKED:
+    case SIM_E_A_REACHED:
     case SIM_E_A_SCANNED: a = &s->agent[e->who]; break;
     case SIM_E_A_EXEC:
     case SIM_E_A_EXIT: a = &s->agent[e->who / SIM_DEVS]; break;
@@ -150,6 +151,7 @@ static bool stopped(struct sim *s, const struct sim_ev *e)
     case SIM_E_X_TIMER:
     case SIM_E_X_CKPT:
     case SIM_E_X_LATE:
+    case SIM_E_X_DEAF:
     case SIM_E_X_BUILT:
     case SIM_E_X_BEAT:
         return s->exec[e->who].alive && s->exec[e->who].paused && s->exec[e->who].gen == e->gen;
@@ -229,6 +231,7 @@ static void dispatch(struct sim *s, const struct sim_ev *e)
     case SIM_E_A_EXEC:
     case SIM_E_A_EXIT:
     case SIM_E_A_CHECKED:
+    case SIM_E_A_REACHED:
     case SIM_E_A_SCANNED: sim_a_event(s, e); break;
     case SIM_E_X_START:
     case SIM_E_X_MSG:
@@ -236,6 +239,7 @@ static void dispatch(struct sim *s, const struct sim_ev *e)
     case SIM_E_X_TIMER:
     case SIM_E_X_CKPT:
     case SIM_E_X_LATE:
+    case SIM_E_X_DEAF:
     case SIM_E_X_BUILT:
     case SIM_E_X_BEAT: sim_x_event(s, e); break;
     case SIM_E_RESUME_A:
@@ -256,6 +260,8 @@ static void dispatch(struct sim *s, const struct sim_ev *e)
         }
         break;
     case SIM_E_HEAL_CUT: heal_cut(s, e->who); break;
+    case SIM_E_HEAL_PAIR: sim_wire_heal(s, e); break;
+    case SIM_E_SILENT: sim_wire_silent(s, e); break;
     case SIM_E_FAULT:
     case SIM_E_CALL:
         if (s->call != NULL) {

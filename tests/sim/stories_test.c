@@ -74,6 +74,22 @@ static bool sealing(struct sim *w)
     return hsp_cluster_job(w->d, 1)->state == HSP_JOB_SEALING;
 }
 
+static bool broken(struct sim *w)
+{
+    return w->d->n_broken > 0;
+}
+
+static bool mended(struct sim *w)
+{
+    return w->d->n_broken == 0;
+}
+
+static bool three(struct sim *w)
+{
+    const struct hsp_job *j = hsp_cluster_job(w->d, 1);
+    return j->cur.n_ranks == 3 && settled(w);
+}
+
 static bool ended(struct sim *w)
 {
     const struct hsp_job *j = hsp_cluster_job(w->d, 1);
@@ -575,6 +591,78 @@ static void full_disk_and_fewer_than_min(void **state)
     assert_int_equal(job(1)->state, HSP_JOB_DONE);
 }
 
+/* n0 and n1 do not hear each other, though hspmdd and n2 hear both. One of them trains on with n2,
+ * and the other joins again when they do. A cut one way ends both: nothing is acknowledged. */
+static void broken_pair(bool both)
+{
+    running(3);
+    uint64_t before = s->now;
+    tell();
+    sim_cut_pair(s, 0, 1, both, 15000);
+    until(sealing, 4000);
+    until(settled, 5000);
+    told("job.sealing job 1 <- n1/0 lost peer 0 on n0: it is silent\n"
+         "job.recovering job 1 <- n1/0 lost peer 0 on n0: it is silent\n"
+         "link.broken n0: n0 and n1 cannot reach each other: neither answers calls of the other; "
+         "jobs do without one of them, and their connection is tried every 5 s\n"
+         "switch.begin job 1: epoch 2: 2 ranks, 0 sources <- n1/0 lost peer 0 on n0: it is silent\n"
+         "switch.phase job 1: epoch 2 starts\n"
+         "job.running job 1 <- n1/0 lost peer 0 on n0: it is silent\n"
+         "switch.end job 1: epoch 2 runs from step 12 <- n1/0 lost peer 0 on n0: it is silent\n");
+    assert_true(s->now - before < s->cfg.dead_ms + 1500);
+    assert_int_equal(job(1)->cur.n_ranks, 2);
+    tell();
+    until(mended, 40000);
+    until(three, 5000);
+    told("link.mended n0: n0 and n1 reach each other again\n"
+         "job.switching job 1 <- join of n1/0\n"
+         "switch.begin job 1: epoch 3: 3 ranks, 0 sources <- join of n1/0\n"
+         "switch.phase job 1: epoch 3 armed\n"
+         "job.running job 1 <- join of n1/0\n"
+         "switch.end job 1: epoch 3 runs from step 548 <- join of n1/0\n");
+    to_the_end();
+}
+
+static void broken_both_ways(void **state)
+{
+    (void)state;
+    broken_pair(true);
+}
+
+static void broken_one_way(void **state)
+{
+    (void)state;
+    broken_pair(false);
+}
+
+/* n2 joins and does not reach n0, which trains with n1: what runs stays. */
+static void joiner_not_reached(void **state)
+{
+    (void)state;
+    running(2);
+    sim_cut_pair(s, 2, 0, true, 20000);
+    tell();
+    s->n_nodes = 3;
+    sim_start_node(s, 2);
+    until(preparing, 1000);
+    until(broken, 5000);
+    told("node.joined n2: incarnation 3, 1 devices\n"
+         "job.switching job 1 <- join of n2/0\n"
+         "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- join of n2/0\n"
+         "switch.aborted job 1: epoch 2: n2/0: a peer does not answer\n"
+         "job.running job 1 <- join of n2/0\n"
+         "job.blocked job 1: n2/0: a peer does not answer\n"
+         "link.broken n0: n0 and n2 cannot reach each other: neither answers calls of the other; "
+         "jobs do without one of them, and their connection is tried every 5 s\n");
+    uint64_t step = s->job[1].committed;
+    assert_true(sim_run(s, s->now + 3000, NULL));
+    assert_true(s->job[1].committed > step + 50);
+    assert_int_equal(job(1)->cur.n_ranks, 2);
+    until(mended, 60000);
+    until(three, 5000);
+    to_the_end();
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -596,6 +684,9 @@ int main(void)
                                        T(full_disk_is_given_up),
                                        T(full_disk_is_drained),
                                        T(full_disk_of_the_only_node),
-                                       T(full_disk_and_fewer_than_min)};
+                                       T(full_disk_and_fewer_than_min),
+                                       T(broken_both_ways),
+                                       T(broken_one_way),
+                                       T(joiner_not_reached)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -427,6 +427,7 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
             hsp_ai_tell(a, ev->msg);
         }
         break;
+    case HSP_AEV_REACHED: hsp_ai_tell(a, ev->msg); break;
     case HSP_AEV_PROFILE: hsp_ai_profile(a, ev); break;
     case HSP_AEV_SIGN: hsp_ai_sign(a, ev->device, ev->sign); break;
     case HSP_AEV_TICK: break;

@@ -76,8 +76,12 @@ void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
     hsp_ai_emit(a, HSP_AACT_SEND_EXEC, device)->msg = copy_of(a, m);
 }
 
-void hsp_ai_check(struct hsp_agent *a, const struct hsp_msg *m)
+void hsp_ai_ask_shell(struct hsp_agent *a, const struct hsp_msg *m)
 {
+    if (m->type == HSP_MSG_REACH) {
+        hsp_ai_emit(a, HSP_AACT_REACH, 0)->msg = copy_of(a, m);
+        return;
+    }
     a->checking = m->u.check.what != HSP_CHECK_END;
     hsp_ai_emit(a, HSP_AACT_CHECK, 0)->msg = copy_of(a, m);
 }

@@ -22,8 +22,8 @@ void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m);
 void hsp_ai_say(struct hsp_agent *a, const struct hsp_msg *m);
 /* A message to an executor. */
 void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
-/* An order of a check of nodes, to the shell. */
-void hsp_ai_check(struct hsp_agent *a, const struct hsp_msg *m);
+/* An order of a check of nodes, or a question which nodes are reached, to the shell. */
+void hsp_ai_ask_shell(struct hsp_agent *a, const struct hsp_msg *m);
 /* Kills an executor that runs and is not killed yet, and logs why. */
 void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why);
 /* Kills an executor without a line in the log. */

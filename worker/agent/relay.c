@@ -160,8 +160,8 @@ void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
         hsp_ai_uplink_answer(a, &m->u.echo);
         return;
     }
-    if (m->type == HSP_MSG_CHECK) {
-        hsp_ai_check(a, m);
+    if (m->type == HSP_MSG_CHECK || m->type == HSP_MSG_REACH) {
+        hsp_ai_ask_shell(a, m);
         return;
     }
     if (m->type == HSP_MSG_SEAL) {

@@ -17,6 +17,7 @@
 #include "worker/app/agent_disk.h"
 #include "worker/app/agent_executors.h"
 #include "worker/app/agent_links.h"
+#include "worker/app/agent_reach.h"
 #include "worker/app/agent_receive.h"
 #include "worker/app/agent_setup.h"
 #include "worker/app/agent_shell.h"
@@ -52,6 +53,7 @@ static void perform(struct hsp_agent_shell *s, const struct hsp_agent_action *x)
     case HSP_AACT_REMEMBER: hsp_agent_remember(s, x->incarnation); break;
     case HSP_AACT_CHECK: hsp_agent_check_order(s, &x->msg->u.check); break;
     case HSP_AACT_CHECK_STOP: hsp_agent_check_stop(s); break;
+    case HSP_AACT_REACH: hsp_agent_reach(s, &x->msg->u.reach); break;
     case HSP_AACT_LOG: say(s, x); break;
     case HSP_AACT_EXIT:
         hsp_log(s->log, HSP_LOG_NOTICE, "agent", "%s", x->text);

@@ -72,6 +72,7 @@ struct hsp_agent_shell {
     void (*feed)(struct hsp_agent_shell *s, struct hsp_agent_event *ev);
     struct hsp_agent_task *task, *last_task; /* the first one is under way */
     struct hsp_node_check *check;            /* NULL until the first order */
+    uint32_t n_rounds;                       /* of REACH, under way */
     struct hsp_gpuwatch *gpus;               /* borrowed; NULL: none is watched */
     uv_timer_t timer, watchdog;
     struct hsp_notices notices; /* to the service manager */

@@ -10,6 +10,7 @@ worker_app_libagentshell_a_SOURCES = \
   worker/app/agent_disk.c worker/app/agent_disk.h \
   worker/app/agent_executors.c worker/app/agent_executors.h \
   worker/app/agent_links.c worker/app/agent_links.h \
+  worker/app/agent_reach.c worker/app/agent_reach.h \
   worker/app/agent_receive.c worker/app/agent_receive.h \
   worker/app/agent_loop.c worker/app/agent_loop.h \
   worker/app/agent_main.c worker/app/agent_main.h \

@@ -208,7 +208,8 @@ static enum hsp_status connect_mesh(struct hsp_ex_epoch *e, enum hsp_epoch_mesh 
     }
     for (uint32_t i = 0; i < n; i++) {
         peers[i] = (struct hsp_mesh_peer){.name = e->pkg.peers[i].name,
-                                          .address = e->pkg.peers[i].address};
+                                          .address = e->pkg.peers[i].address,
+                                          .apart = e->pkg.peers[i].apart};
     }
     struct hsp_mesh_params params = {.job = e->p->job,
                                      .epoch = HSP_EPOCH_MESHES * e->number + which,

@@ -15,6 +15,7 @@ worker_probe_libprobe_a_SOURCES = \
   worker/probe/probe_fill.c worker/probe/probe_fill.h \
   worker/probe/probe_gemm.c worker/probe/probe_gemm.h \
   worker/probe/probe_gpu_path.c worker/probe/probe_gpu_path.h \
-  worker/probe/probe_link.c worker/probe/probe_link.h
+  worker/probe/probe_link.c worker/probe/probe_link.h \
+  worker/probe/reach.c worker/probe/reach.h
 PROBE_LIBS = worker/probe/libprobe.a
 EXTRA_DIST += worker/probe/README.md

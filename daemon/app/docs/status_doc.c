@@ -381,6 +381,27 @@ static void put_identity(cJSON *o, const struct hsp_cluster *c)
     }
 }
 
+/* Pairs of nodes that cannot reach each other: of node @name, or all where that is "". */
+static void put_broken(cJSON *o, const struct hsp_cluster *c, const char *name)
+{
+    cJSON *list = cJSON_AddArrayToObject(o, "broken_links");
+    for (uint32_t i = 0; i < c->n_pairs; i++) {
+        const struct hsp_broken_pair *p = &c->pairs[i];
+        const char *pair[2] = {c->nodes[p->a].name, c->nodes[p->b].name};
+        bool asked = name[0] == '\0' || strcmp(pair[0], name) == 0 || strcmp(pair[1], name) == 0;
+        if (!p->broken || !asked) {
+            continue;
+        }
+        cJSON *x = cJSON_CreateObject();
+        (void)cJSON_AddItemToObject(x, "nodes", cJSON_CreateStringArray(pair, 2));
+        put(x, "seconds", 1e-3 * (double)(c->now_ms - p->since_ms));
+        put(x, "next_seconds",
+            p->next_ms > c->now_ms ? 1e-3 * (double)(p->next_ms - c->now_ms) : 0);
+        put_text(x, "reason", p->why);
+        (void)cJSON_AddItemToArray(list, x);
+    }
+}
+
 char *hsp_app_status(struct hsp_app *a, const char *name)
 {
     const struct hsp_cluster *c = a->cluster;
@@ -418,6 +439,9 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
         if (only == NULL && (name[0] == '\0' || strcmp(c->parked[i].name, name) == 0)) {
             (void)cJSON_AddItemToArray(nodes, parked_doc(&c->parked[i]));
         }
+    }
+    if (only == NULL) {
+        put_broken(o, c, name);
     }
     char *text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);

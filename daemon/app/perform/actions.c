@@ -184,8 +184,10 @@ static bool copy_peers(struct hsp_app *a, struct hsp_batch *b, struct prepare_gr
         hsp_arena_memdup(b->arena, s->peers, s->n_peers * sizeof *peers);
     struct hsp_prepare_source *src =
         hsp_arena_memdup(b->arena, s->sources, s->n_sources * sizeof *src);
+    struct hsp_prepare_apart *apart =
+        hsp_arena_memdup(b->arena, s->apart, s->n_apart * sizeof *apart);
     g->names = hsp_arena_array(b->arena, s->n_peers, sizeof *g->names);
-    bool ok = peers != NULL && src != NULL && g->names != NULL;
+    bool ok = peers != NULL && src != NULL && apart != NULL && g->names != NULL;
     for (uint32_t i = 0; ok && i < s->n_peers; i++) {
         hsp_device_id d = peers[i].device;
         peers[i].address = hsp_arena_strdup(b->arena, peers[i].address);
@@ -193,7 +195,8 @@ static bool copy_peers(struct hsp_app *a, struct hsp_batch *b, struct prepare_gr
             b->arena, "%s/%u", a->cluster->nodes[HSP_DEVICE_NODE(d)].name, HSP_DEVICE_INDEX(d));
         ok = peers[i].address != NULL && g->names[i] != NULL;
     }
-    g->action = (struct hsp_prepare_action){s->n_peers, peers, s->n_sources, src, s->n_keepers};
+    g->action = (struct hsp_prepare_action){s->n_peers,   peers,      s->n_sources, src,
+                                            s->n_keepers, s->n_apart, apart};
     return ok;
 }
 

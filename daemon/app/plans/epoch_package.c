@@ -299,7 +299,17 @@ static enum hsp_status make_net(const struct hsp_epoch_net *net, const struct hs
             st = hsp_err_set(err, HSP_EINVAL, 0, "peer %u is not in the network", i);
         }
     }
-    return st == HSP_OK ? hsp_bsr_net_make(&net->cluster, at, a->n_peers, arena, ret, err) : st;
+    struct hsp_bsr_pair *apart = hsp_arena_array(arena, a->n_apart, sizeof *apart);
+    st = st == HSP_OK && apart == NULL ? hsp_err_nomem(err, "the plan of an epoch") : st;
+    st = st == HSP_OK ? hsp_bsr_net_make(&net->cluster, at, a->n_peers, arena, ret, err) : st;
+    for (uint32_t i = 0; st == HSP_OK && i < a->n_apart; i++) {
+        apart[i] = (struct hsp_bsr_pair){a->apart[i].a, a->apart[i].b};
+    }
+    if (st == HSP_OK) {
+        ret->n_apart = a->n_apart;
+        ret->apart = apart;
+    }
+    return st;
 }
 
 static enum hsp_status make_transfer(const struct hsp_epoch_plan *p,
@@ -586,7 +596,13 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
         return hsp_err_nomem(err, "the plan of an epoch");
     }
     for (uint32_t i = 0; i < a->n_peers; i++) {
-        pkg.peers[i] = (struct hsp_pkg_peer){names[i], a->peers[i].address, t->voted[i]};
+        pkg.peers[i] = (struct hsp_pkg_peer){names[i], a->peers[i].address, t->voted[i], false};
+    }
+    for (uint32_t i = 0; i < a->n_apart; i++) {
+        const struct hsp_prepare_apart *x = &a->apart[i];
+        if (x->a == peer || x->b == peer) {
+            pkg.peers[x->a == peer ? x->b : x->a].apart = true;
+        }
     }
     bool writer = peer == 0 || peer == hsp_package_writer(pkg.peers, p->plan->n_ranks);
     enum hsp_status st = fill_params(p->graph, arena, &pkg, err);

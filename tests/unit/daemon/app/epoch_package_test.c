@@ -161,7 +161,7 @@ static void run_case(const struct switch_case *c)
         peers[i] = (struct hsp_prepare_peer){c->peer[i], "127.0.0.1:1"};
     }
     memcpy(source, c->source, sizeof source);
-    struct hsp_prepare_action act = {c->n_peers, peers, c->n_sources, source, 0};
+    struct hsp_prepare_action act = {c->n_peers, peers, c->n_sources, source, 0, 0, NULL};
     struct hsp_epoch_tables t;
     assert_status(hsp_epoch_tables_make(to, from, NULL, &act, a, &t, &err), c->want);
     if (c->want == HSP_OK) {
@@ -227,7 +227,7 @@ static void test_copies_share_the_load_of_owners(void **state)
     struct hsp_epoch_tables t;
     int64_t sent[4] = {0};
     for (uint32_t n = 1; n <= 2; n++) { /* the owner alone, both */
-        struct hsp_prepare_action act = {4, peers, n, source, 0};
+        struct hsp_prepare_action act = {4, peers, n, source, 0, 0, NULL};
         memset(sent, 0, sizeof sent);
         assert_ok(hsp_epoch_tables_make(to, from, NULL, &act, a, &t, &err), &err);
         assert_fills_homes(to, &t.transfer);
@@ -254,7 +254,8 @@ static void make_package(const struct hsp_epoch_plan *to, const struct hsp_epoch
     struct hsp_arena *a = hsp_arena_new(16u << 20);
     struct hsp_prepare_peer peers[] = {{0, "127.0.0.1:1"}, {32, "127.0.0.1:2"}, {16, "unix:/x"}};
     struct hsp_prepare_source source[] = {{0, 0, 0}, {2, 1, 1}};
-    struct hsp_prepare_action act = {3, peers, 2, source, 0};
+    struct hsp_prepare_apart apart = {1, 2};
+    struct hsp_prepare_action act = {3, peers, 2, source, 0, 1, &apart};
     const char *names[] = {"a/0", "c/0", "b/0"};
     const struct hsp_package_job job = {
         .init_from = "", .config_json = "{\"family\":\"gpt\"}", .ckpt_keep = 2};
@@ -291,8 +292,12 @@ static void test_packages_decode_and_are_deterministic(void **state)
         assert_int_equal(p.n_kinds, 3);              /* param, m, v */
         assert_int_equal(p.tpl_len == 0, peer == 2); /* a source has no program */
         assert_int_equal(p.ckpt_keep, 2);
+        for (uint32_t i = 0; i < 3; i++) { /* the source reaches the second by way of the first */
+            assert_int_equal(p.peers[i].apart, i + peer == 3);
+        }
         for (uint32_t i = 0; i < p.transfer.n; i++) { /* only rows it takes part in */
             assert_true(p.transfer.row[i].from == peer || p.transfer.row[i].to == peer);
+            assert_int_not_equal(p.transfer.row[i].from + p.transfer.row[i].to, 3);
         }
         if (peer == 0) {
             int64_t n = 0, all = 0;
@@ -332,7 +337,7 @@ static void test_packages_gather_at_the_writers(void **state)
     struct hsp_epoch_plan *e = app_epoch(j, plan, devices, 2);
     struct hsp_prepare_peer peers[4];
     const char *names[] = {"a/0", "a/1", "b/0", "b/1"};
-    struct hsp_prepare_action act = {4, peers, 0, NULL, 0};
+    struct hsp_prepare_action act = {4, peers, 0, NULL, 0, 0, NULL};
     const struct hsp_package_job job = {.init_from = "", .config_json = "{}", .ckpt_keep = 2};
     struct hsp_arena *a = hsp_arena_new(16u << 20);
     struct hsp_epoch_tables t;
@@ -371,7 +376,7 @@ static void test_packages_of_keepers(void **state)
     struct hsp_job_rec *j = app_job("", 0, NULL);
     struct hsp_epoch_plan *e = app_epoch(j, app_one, far, 3);
     struct hsp_prepare_peer peers[] = {{0, "127.0.0.1:1"}, {17, "127.0.0.1:2"}, {32, "unix:/x"}};
-    struct hsp_prepare_action act = {3, peers, 0, NULL, 1};
+    struct hsp_prepare_action act = {3, peers, 0, NULL, 1, 0, NULL};
     const char *names[] = {"a/0", "b/1", "c/0"};
     const struct hsp_package_job job = {.init_from = "", .config_json = "{}", .ckpt_keep = 2};
     struct hsp_arena *a = hsp_arena_new(16u << 20);

@@ -259,11 +259,53 @@ static void rows_that_cannot_be_read(void **state)
     free(a);
 }
 
+static void nodes_that_do_not_reach_each_other(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {
+        {"a", 1, 1 << 30}, {"b", 1, 1 << 30}, {"c", 1, 1 << 30}};
+    struct hsp_broken_pair pairs[2] = {{.a = 0, .b = 1, .since_ms = 2000},
+                                       {.a = 1,
+                                        .b = 2,
+                                        .broken = true,
+                                        .since_ms = 3000,
+                                        .next_ms = 9500,
+                                        .why = "c refuses calls of b"}};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 3);
+    a->address = "here";
+    a->cluster->now_ms = 7000;
+    a->cluster->pairs = pairs;
+    a->cluster->n_pairs = 2;
+    for (uint32_t of = 0; of < 3; of++) {
+        char *text_of = hsp_app_status(a, of == 2 ? "" : nodes[of].name);
+        cJSON *all = cJSON_Parse(text_of);
+        cJSON_free(text_of);
+        const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "broken_links");
+        assert_int_equal(cJSON_GetArraySize(list), of > 0);
+        const cJSON *x = cJSON_GetArrayItem(list, 0);
+        if (of > 0) {
+            const cJSON *names = cJSON_GetObjectItemCaseSensitive(x, "nodes");
+            assert_string_equal(cJSON_GetStringValue(cJSON_GetArrayItem(names, 1)), "c");
+            assert_true(number(x, "seconds") == 4 && number(x, "next_seconds") == 2.5);
+            assert_string_equal(text(x, "reason"), "c refuses calls of b");
+        }
+        cJSON_Delete(all);
+    }
+    a->cluster->pairs = NULL;
+    a->cluster->n_pairs = 0;
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
 HSP_TEST_FILE(status_doc_test)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_loss_is_of_the_newest_job_of_its_name),
-        cmocka_unit_test(transports_of_the_epoch_that_runs), cmocka_unit_test(gpus_of_a_node),
-        cmocka_unit_test(rows_that_cannot_be_read), cmocka_unit_test(a_loss_that_is_no_number)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_loss_is_of_the_newest_job_of_its_name),
+                                       cmocka_unit_test(nodes_that_do_not_reach_each_other),
+                                       cmocka_unit_test(transports_of_the_epoch_that_runs),
+                                       cmocka_unit_test(gpus_of_a_node),
+                                       cmocka_unit_test(rows_that_cannot_be_read),
+                                       cmocka_unit_test(a_loss_that_is_no_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,6 +221,15 @@ static void tell_msg(struct cw_world *w, const struct other *o)
     cw_msg(w, 2, o->u.msg);
 }
 
+/* n1 has fallen silent to n0, or cannot be reached, in the epoch that is made or runs. */
+static void tell_silence(struct cw_world *w, const struct other *o)
+{
+    struct hsp_msg m = o->u.msg;
+    const struct hsp_job *j = cw_job(w, 1);
+    m.epoch = j == NULL ? 1 : j->att.epoch != 0 ? j->att.epoch : j->cur.epoch;
+    cw_msg(w, 1, m);
+}
+
 static void tell_plan(struct cw_world *w, const struct other *o)
 {
     (void)o;
@@ -323,6 +332,22 @@ static const struct other others[] = {
      tell_msg,
      {.msg = {.type = HSP_MSG_STATE_DAMAGED,
               .u.damaged = {.job = 1, .plan = 1, .version = 3, .part = "x"}}}},
+    {"peer-lost: silent",
+     tell_silence,
+     {.msg = {.type = HSP_MSG_PEER_LOST,
+              .u.lost = {.job = 1, .peer = 1, .by = 0, .silent = true, .reason = "silent"}}}},
+    {"prepare-failed: silent",
+     tell_silence,
+     {.msg = {.type = HSP_MSG_PREPARE_FAILED,
+              .u.failed = {.job = 1,
+                           .fact = HSP_FACT_CANNOT_CONNECT,
+                           .peer = 1,
+                           .by = 0,
+                           .silent = true,
+                           .reason = "silent"}}}},
+    {"reached: nobody asked",
+     tell_msg,
+     {.msg = {.type = HSP_MSG_REACHED, .u.reached.round = 4097}}},
     {"job unreadable",
      tell_event,
      {.event = {.type = HSP_EV_UNREADABLE, .u.unreadable = {1, "test"}}}},

@@ -2,6 +2,7 @@ CLUSTER_WORLD = tests/unit/daemon/cluster/cluster_world.c \
   tests/unit/daemon/cluster/cluster_world.h
 cluster_tests = \
   tests/unit/daemon/cluster/answers_test \
+  tests/unit/daemon/cluster/broken_pairs_test \
   tests/unit/daemon/cluster/cluster_test \
   tests/unit/daemon/cluster/cluster_data_test \
   tests/unit/daemon/cluster/cluster_nodes_test \
@@ -25,6 +26,7 @@ $(cluster_tests): tests/unit/daemon/cluster/cluster_tests
 	$(LINK_TEST)
 tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/answers_test.c \
+  tests/unit/daemon/cluster/broken_pairs_test.c \
   tests/unit/daemon/cluster/cluster_test.c \
   tests/unit/daemon/cluster/cluster_data_test.c \
   tests/unit/daemon/cluster/cluster_nodes_test.c \

@@ -88,12 +88,25 @@ static void status_shows_a_loss_that_is_no_number(void **state)
     free(t);
 }
 
+static void status_shows_nodes_that_do_not_reach_each_other(void **state)
+{
+    (void)state;
+    char *t = status_of("{\"address\": \"here\", \"nodes\": [], \"broken_links\": [{\"nodes\": "
+                        "[\"a\", \"b\"], \"seconds\": 12.3, \"next_seconds\": 2.9, \"reason\": "
+                        "\"a does not answer calls of b\"}]}",
+                        0);
+    assert_non_null(strstr(t, "\n\na and b cannot reach each other for 12 s, tried in 3 s: a does "
+                              "not answer calls of b\n"));
+    free(t);
+}
+
 HSP_TEST_FILE(status_view_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_says_by_what_the_executors_talk),
         cmocka_unit_test(status_says_who_could_read_the_training),
         cmocka_unit_test(status_shows_a_loss_that_is_no_number),
+        cmocka_unit_test(status_shows_nodes_that_do_not_reach_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

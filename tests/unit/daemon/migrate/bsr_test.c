@@ -165,6 +165,9 @@ static void execute(struct world *w, const struct hsp_state_table *t)
             assert_true((r->passed_on ? got : old)[r->param][r->from][i]);
             assert_false(got[r->param][r->to][i]);
             assert_true(r->from == r->to || !old[r->param][r->to][i]);
+            far =
+                far && w->net.n_apart == 0; /* else its first receiver may be of no use to others */
+            assert_false(hsp_bsr_apart(&w->net, r->from, r->to));
             assert_false(far && entered[r->param][w->place[r->to].host][i]);
             for (uint32_t o = 0; far && o < w->net.n_ranks; o++) { /* nor is it there already */
                 assert_false(w->place[o].host == w->place[r->to].host && old[r->param][o][i]);
@@ -360,6 +363,65 @@ static void test_multicast(void **state)
     world_fini(&w);
 }
 
+/* Hosts that are apart, at random, but from host 0: all is had, and by no row between them. */
+static void test_apart(void **state)
+{
+    static struct hsp_bsr_pair pair[MAX_RANKS * MAX_RANKS];
+    uint32_t between = 0;
+    for (uint64_t seed = 0; seed < hsp_test_rounds(600); seed++) {
+        static struct world w;
+        bool apart[MAX_RANKS][MAX_RANKS] = {{false}};
+        random_world(&w, 400000 + seed, g->n_params);
+        for (uint32_t k = draw(&w, 0, 3); k > 0; k--) {
+            uint32_t a = draw(&w, 0, w.net.n_nics - 1), b = draw(&w, 0, w.net.n_nics - 1);
+            a = w.place[a % w.net.n_ranks].host;
+            b = w.place[b % w.net.n_ranks].host;
+            apart[a][b] = apart[b][a] = a != b && a > 0 && b > 0;
+        }
+        w.net.apart = pair;
+        for (uint32_t a = 0; a < w.net.n_ranks; a++) {
+            for (uint32_t b = a + 1; b < w.net.n_ranks; b++) {
+                if (apart[w.place[a].host][w.place[b].host]) {
+                    pair[w.net.n_apart++] = (struct hsp_bsr_pair){a, b};
+                }
+            }
+        }
+        const struct hsp_state_table t = plan(&w, 16, *state);
+        execute(&w, &t);
+        for (uint32_t k = 0; k < t.n; k++) {
+            const struct hsp_state_row *r = &t.row[k];
+            between += r->passed_on && w.place[r->from].host == 0 && w.place[r->to].host > 0;
+        }
+        world_fini(&w);
+    }
+    assert_true(between > 0);
+}
+
+/* The only holder is apart from the only receiver, and so is everybody from one of them. */
+static void test_apart_for_good(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_state_table t = {0};
+    const struct hsp_bsr_opts o = {.elem_bytes = 4};
+    static const struct hsp_bsr_pair pair[] = {{0, 1}, {1, 2}};
+    static struct world w;
+    w = (struct world){0};
+    place(&w, 3, 1, true);
+    covers_init(&w);
+    add(&w.have[0], 0, 0, 8);
+    add(&w.want[0], 1, 0, 8);
+    w.net.n_apart = 2;
+    w.net.apart = pair;
+    assert_status(hsp_bsr_plan(g, w.have, w.want, &w.net, &o, *state, &t, &err), HSP_ENOENT);
+    assert_non_null(strstr(err.msg, "rank 1 reaches nobody who has all of "));
+    w.net.n_apart = 1;
+    assert_ok(hsp_bsr_plan(g, w.have, w.want, &w.net, &o, *state, &t, &err), &err);
+    execute(&w, &t);
+    assert_int_equal(t.n, 2);
+    assert_int_equal(t.row[0].to, 2);
+    world_fini(&w);
+}
+
 /* Link classes: of two holders on the host the one in the fast domain, of the network none. */
 static void test_classes(void **state)
 {
@@ -471,11 +533,12 @@ static void test_hetu(void **state)
 HSP_TEST_FILE(bsr_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_execute),   cmocka_unit_test(test_bound),
-        cmocka_unit_test(test_cards),     cmocka_unit_test(test_relay),
-        cmocka_unit_test(test_multicast), cmocka_unit_test(test_classes),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_net),
-        cmocka_unit_test(test_hetu),
+        cmocka_unit_test(test_execute),        cmocka_unit_test(test_bound),
+        cmocka_unit_test(test_cards),          cmocka_unit_test(test_relay),
+        cmocka_unit_test(test_multicast),      cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_net),
+        cmocka_unit_test(test_hetu),           cmocka_unit_test(test_apart),
+        cmocka_unit_test(test_apart_for_good),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -33,6 +33,7 @@ static void test_a_package_reads_back(void **state)
     assert_string_equal(q.peers[1].address, "127.0.0.1:9");
     assert_true(q.peers[0].voted);
     assert_false(q.peers[1].voted);
+    assert_true(q.peers[1].apart && !q.peers[0].apart);
     assert_int_equal(q.params[0].ext[1], 6);
     assert_int_equal(q.transfer.n, 2);
     assert_int_equal(q.transfer.row[1].box.lo[0], 3);

@@ -2,7 +2,8 @@
 
 #include "proto/op/dtype.h"
 
-static struct hsp_pkg_peer peers[] = {{"a/0", "unix:x", true}, {"b/0", "127.0.0.1:9", false}};
+static struct hsp_pkg_peer peers[] = {{"a/0", "unix:x", true, false},
+                                      {"b/0", "127.0.0.1:9", false, true}};
 static struct hsp_pkg_param params[] = {{"w", 2, {4, 6}}, {"b", 1, {4}}};
 static struct hsp_pkg_row rows[] = {{0, 1, 0, true, {2, {0, 0}, {2, 6}}},
                                     {1, 1, 1, false, {1, {3}, {4}}}};

@@ -413,9 +413,34 @@ static void checks_end_with_the_connection(void **state)
     hsp_agent_free(w.a);
 }
 
+/* Which listeners are reached is the shell's to find out. */
+static void reach_is_asked_and_answered(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_m_target target = {"b:1"};
+    struct hsp_m_deaf deaf = {0, true};
+    struct hsp_msg order = {
+        .type = HSP_MSG_REACH,
+        .u.reach = {.round = 3, .within_ms = 750, .n_targets = 1, .targets = &target}};
+    struct hsp_msg said = {.type = HSP_MSG_REACHED,
+                           .u.reached = {.round = 3, .n_deaf = 1, .deaf = &deaf}};
+    struct hsp_agent_event ev = {.type = HSP_AEV_REACHED, .msg = &said};
+    aw_begin(&w);
+    aw_step(&w, ev); /* there is no hspmdd to tell */
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_REACHED));
+    aw_link_up(&w, 2, 7);
+    aw_from_daemon(&w, order);
+    assert_string_equal(aw_find(&w, HSP_AACT_REACH)->msg->u.reach.targets[0].address, "b:1");
+    aw_step(&w, ev);
+    assert_true(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_REACHED)->u.reached.deaf[0].refused);
+    hsp_agent_free(w.a);
+}
+
 HSP_TEST_FILE(agent_link_test)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(hello_says_all),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(reach_is_asked_and_answered),
+                                       cmocka_unit_test(hello_says_all),
                                        cmocka_unit_test(another_address),
                                        cmocka_unit_test(fenced),
                                        cmocka_unit_test(refused),

@@ -346,6 +346,12 @@ static void tell_checked(struct aw_world *w, const struct other *o)
     aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CHECKED, .text = "", .msg = &m});
 }
 
+static void tell_reached(struct aw_world *w, const struct other *o)
+{
+    struct hsp_msg m = o->u.msg;
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_REACHED, .text = "", .msg = &m});
+}
+
 #define WELCOME(t, id)                                   \
     {                                                    \
         .msg = {                                         \
@@ -407,6 +413,8 @@ static const struct other others[] = {
      tell_checked,
      {.msg = {.type = HSP_MSG_CHECKED,
               .u.checked = {.fault = "", .address = "", .transport = ""}}}},
+    {"reach", tell_daemon, {.msg = {.type = HSP_MSG_REACH}}},
+    {"reached", tell_reached, {.msg = {.type = HSP_MSG_REACHED}}},
     {"XID 31", tell_event, {.event = {.type = HSP_AEV_SIGN, .sign = &xids[0]}}},
     {"XID 48", tell_event, {.event = {.type = HSP_AEV_SIGN, .sign = &xids[1]}}},
     {"XID 79", tell_event, {.event = {.type = HSP_AEV_SIGN, .sign = &xids[2]}}},
@@ -474,6 +482,7 @@ static bool reaction(const struct aw_world *w, const struct before *b, struct hs
         case HSP_AACT_REMEMBER: hsp_buf_puts(out, " remember"); break;
         case HSP_AACT_CHECK: hsp_buf_puts(out, " check"); break;
         case HSP_AACT_CHECK_STOP: hsp_buf_puts(out, " check-stop"); break;
+        case HSP_AACT_REACH: hsp_buf_puts(out, " reach"); break;
         case HSP_AACT_LOG:
             if (x->severity <= 4) {
                 hsp_buf_puts(out, " (warns)");

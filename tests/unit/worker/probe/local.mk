@@ -9,7 +9,8 @@ probe_tests = \
   tests/unit/worker/probe/probe_test \
   tests/unit/worker/probe/probe_device_test \
   tests/unit/worker/probe/probe_gpu_path_test \
-  tests/unit/worker/probe/probe_link_test
+  tests/unit/worker/probe/probe_link_test \
+  tests/unit/worker/probe/reach_test
 test_links += $(probe_tests)
 check_PROGRAMS += tests/unit/worker/probe/probe_tests
 $(probe_tests): tests/unit/worker/probe/probe_tests
@@ -25,6 +26,7 @@ tests_unit_worker_probe_probe_tests_SOURCES = \
   tests/unit/worker/probe/probe_device_test.c \
   tests/unit/worker/probe/probe_gpu_path_test.c \
   tests/unit/worker/probe/probe_link_test.c \
+  tests/unit/worker/probe/reach_test.c \
   $(probe_operands)
 tests_unit_worker_probe_probe_tests_LDFLAGS = $(AM_LDFLAGS) \
   -Wl,--wrap=clock_gettime,--wrap=hsp_backend_cpu_open

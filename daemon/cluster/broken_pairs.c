@@ -1,0 +1,242 @@
+#include "daemon/cluster/broken_pairs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/outbox.h"
+#include "proto/base/str.h"
+#include "proto/base/vec.h"
+
+#define FIRST_MS  5000u  /* between measurements: a call costs next to nothing; doubled each time */
+#define LAST_MS   60000u /* that the pair breaks again, up to it, as each time costs jobs a pause */
+#define MENDED_MS 600000u /* behind it that is forgotten */
+#define AGAIN_MS  60000u  /* two silences within that are one fault */
+#define FRESH_MS  10000u  /* a suspicion is being measured, or cannot be */
+
+static uint32_t place_of(const struct hsp_cluster *c, uint32_t a, uint32_t b)
+{
+    uint32_t lo = 0, hi = c->n_pairs;
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        const struct hsp_broken_pair *p = &c->pairs[mid];
+        if (p->a < a || (p->a == a && p->b < b)) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    return lo;
+}
+
+/* NULL: nothing is known of them. */
+static struct hsp_broken_pair *find(const struct hsp_cluster *c, uint32_t a, uint32_t b)
+{
+    uint32_t lo = a < b ? a : b, hi = a < b ? b : a, at = place_of(c, lo, hi);
+    bool there = at < c->n_pairs && c->pairs[at].a == lo && c->pairs[at].b == hi;
+    return there ? &c->pairs[at] : NULL;
+}
+
+static void remove_at(struct hsp_cluster *c, uint32_t at)
+{
+    c->n_broken -= c->pairs[at].broken;
+    c->n_pairs--;
+    memmove(&c->pairs[at], &c->pairs[at + 1], (c->n_pairs - at) * sizeof(*c->pairs));
+}
+
+static void make_room(struct hsp_cluster *c)
+{
+    for (uint32_t i = c->n_pairs; i-- > 0 && c->n_pairs == HSP_MAX_PAIRS;) {
+        if (!c->pairs[i].broken) {
+            remove_at(c, i);
+        }
+    }
+}
+
+/* Found, or made. NULL: there is no room. */
+static struct hsp_broken_pair *pair_of(struct hsp_cluster *c, uint32_t a, uint32_t b)
+{
+    struct hsp_broken_pair *p = find(c, a, b);
+    if (p != NULL) {
+        return p;
+    }
+    make_room(c);
+    if (c->n_pairs == HSP_MAX_PAIRS) {
+        return NULL;
+    }
+    if (!hsp_grow(&c->pairs, &c->cap_pairs, (size_t)c->n_pairs + 1, sizeof(*c->pairs),
+                  HSP_MAX_PAIRS)) {
+        c->failed = true;
+        return NULL;
+    }
+    uint32_t lo = a < b ? a : b, hi = a < b ? b : a, at = place_of(c, lo, hi);
+    memmove(&c->pairs[at + 1], &c->pairs[at], (c->n_pairs - at) * sizeof(*c->pairs));
+    c->n_pairs++;
+    c->pairs[at] = (struct hsp_broken_pair){
+        .a = lo, .b = hi, .since_ms = c->now_ms, .next_ms = c->now_ms + MENDED_MS};
+    return &c->pairs[at];
+}
+
+bool hsp_ci_apart(const struct hsp_cluster *c, uint32_t a, uint32_t b)
+{
+    const struct hsp_broken_pair *p = c->n_broken > 0 && a != b ? find(c, a, b) : NULL;
+    return p != NULL && p->broken;
+}
+
+/* Each loss counts once, when one of the two has told of it. */
+void hsp_ci_pair_suspect(struct hsp_cluster *c, const struct hsp_job *j, uint64_t epoch, uint32_t a,
+                         uint32_t b, bool own)
+{
+    struct hsp_broken_pair *p = a != b ? pair_of(c, a, b) : NULL;
+    bool same = p != NULL && p->job == j->id && p->epoch == epoch;
+    if (p == NULL || (same && (p->own || !own))) {
+        return;
+    }
+    bool again = p->suspect_ms != 0 && c->now_ms < p->suspect_ms + AGAIN_MS;
+    if (own) {
+        p->suspects = again ? p->suspects + 1 : 1;
+        p->suspect_ms = c->now_ms;
+    }
+    p->suspects = p->suspects > 0 ? p->suspects : 1;
+    p->said_ms = c->now_ms;
+    p->job = j->id;
+    p->epoch = epoch;
+    p->own = own;
+}
+
+/* True when the round that follows the suspicion is under way. */
+static bool is_fresh(const struct hsp_cluster *c, const struct hsp_broken_pair *p)
+{
+    return p->suspects > 0 && c->now_ms < p->said_ms + FRESH_MS;
+}
+
+/* Between two measurements of a broken pair. */
+static uint32_t pause_of(const struct hsp_broken_pair *p)
+{
+    uint32_t ms = FIRST_MS;
+    for (uint32_t k = 1; k < p->times && ms < LAST_MS; k++) {
+        ms *= 2;
+    }
+    return ms < LAST_MS ? ms : LAST_MS;
+}
+
+static void found_broken(struct hsp_cluster *c, struct hsp_broken_pair *p, const char *why)
+{
+    p->suspects = 0;
+    hsp_str_printf(p->why, sizeof(p->why), "%s", why);
+    if (p->broken) {
+        return;
+    }
+    p->broken = true;
+    p->times += p->times < UINT32_MAX;
+    p->since_ms = c->now_ms;
+    p->next_ms = c->now_ms + pause_of(p);
+    c->n_broken++;
+    hsp_ci_fact(c, "link.broken", HSP_SEV_WARN, NULL, &c->nodes[p->a],
+                "%s and %s cannot reach each other: %s; jobs do without one of them, and their "
+                "connection is tried every %u s",
+                c->nodes[p->a].name, c->nodes[p->b].name, why, pause_of(p) / 1000);
+    hsp_ci_look_jobs(c);
+}
+
+void hsp_ci_pair_deaf(struct hsp_cluster *c, uint32_t a, uint32_t b, const char *why)
+{
+    struct hsp_broken_pair *p = pair_of(c, a, b);
+    if (p != NULL) {
+        found_broken(c, p, why);
+    }
+}
+
+void hsp_ci_pair_answered(struct hsp_cluster *c, uint32_t a, uint32_t b)
+{
+    struct hsp_broken_pair *p = find(c, a, b);
+    if (p == NULL) {
+        return;
+    }
+    if (p->suspects > 1 && is_fresh(c, p)) {
+        found_broken(c, p, "calls are answered, but executors fell silent twice");
+    } else if (p->broken) {
+        p->broken = false;
+        c->n_broken--;
+        p->since_ms = c->now_ms;
+        p->next_ms = c->now_ms + MENDED_MS;
+        hsp_ci_fact(c, "link.mended", HSP_SEV_NOTICE, NULL, &c->nodes[p->a],
+                    "%s and %s reach each other again", c->nodes[p->a].name, c->nodes[p->b].name);
+        hsp_ci_look_jobs(c);
+    }
+}
+
+void hsp_ci_pair_unmeasured(struct hsp_cluster *c, uint32_t a, uint32_t b)
+{
+    struct hsp_broken_pair *p = find(c, a, b);
+    if (p != NULL && (is_fresh(c, p) || p->broken)) {
+        found_broken(c, p, "executors fell silent to each other");
+    }
+}
+
+void hsp_ci_pairs_forget(struct hsp_cluster *c, uint32_t node)
+{
+    uint32_t broken = c->n_broken;
+    for (uint32_t i = c->n_pairs; i-- > 0;) {
+        if (c->pairs[i].a == node || c->pairs[i].b == node) {
+            remove_at(c, i);
+        }
+    }
+    if (c->n_broken < broken) {
+        hsp_ci_look_jobs(c);
+    }
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static uint32_t add(uint32_t *list, uint32_t n, uint32_t node)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (list[i] == node) {
+            return n;
+        }
+    }
+    list[n] = node;
+    return n + 1;
+}
+
+uint32_t hsp_ci_pairs_due_nodes(struct hsp_cluster *c, uint32_t *ret, uint32_t cap)
+{
+    uint32_t n = 0;
+    for (uint32_t i = c->n_pairs; i-- > 0;) {
+        struct hsp_broken_pair *p = &c->pairs[i];
+        if (c->now_ms < p->next_ms) {
+            continue;
+        }
+        if (!p->broken) {
+            remove_at(c, i);
+        } else if (n + 2 <= cap) {
+            n = add(ret, add(ret, n, p->a), p->b);
+            p->next_ms = c->now_ms + pause_of(p);
+        }
+    }
+    if (n > 1) {
+        qsort(ret, n, sizeof(*ret), ascending);
+    }
+    return n;
+}
+
+hsp_msec hsp_ci_pairs_due(const struct hsp_cluster *c)
+{
+    hsp_msec best = HSP_NEVER;
+    for (uint32_t i = 0; i < c->n_pairs; i++) {
+        best = c->pairs[i].next_ms < best ? c->pairs[i].next_ms : best;
+    }
+    return best;
+}
+
+void hsp_ci_pairs_fini(struct hsp_cluster *c)
+{
+    free(c->pairs);
+}

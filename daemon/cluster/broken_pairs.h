@@ -1,0 +1,42 @@
+/* Remembers pairs of nodes whose executors cannot reach each other, though hspmdd reaches both.
+ *
+ * Example: executors of n1 and n2 lose each other without a word. The pair is *suspected*. n1 and n2
+ * call each other in a round (reach_rounds.h), and neither is answered: the pair is *broken*. Plans
+ * leave out n1 or n2 (apart.h). Every 5 s the pair is measured again, until both are answered: it
+ * is *mended*, and both are used. Where it breaks again within ten minutes, the pause is doubled, up
+ * to 60 s.
+ *
+ * A pair that is answered and falls silent all the same, twice within a minute, is broken too: some
+ * packets pass.
+ *
+ * In memory only: a new hspmdd learns it again at the price of one loss. A node that says hello with
+ * a new incarnation, is dead or has left starts without broken pairs.
+ *
+ * Bounds: HSP_MAX_PAIRS. When there are more, a pair that is not broken gives way, else the new one
+ *         is not remembered. */
+#ifndef HSP_BROKEN_PAIRS_H
+#define HSP_BROKEN_PAIRS_H
+#include "daemon/cluster/cluster_state.h"
+
+/* True when nodes @a and @b are known not to reach each other. */
+bool hsp_ci_apart(const struct hsp_cluster *c, uint32_t a, uint32_t b);
+/* Executors of @a and @b in @epoch of @j have fallen silent to each other. @own: one of the two says
+ * so. */
+void hsp_ci_pair_suspect(struct hsp_cluster *c, const struct hsp_job *j, uint64_t epoch, uint32_t a,
+                         uint32_t b, bool own);
+/* One of the two was called and did not answer. @why: "no answer", "refused". */
+void hsp_ci_pair_deaf(struct hsp_cluster *c, uint32_t a, uint32_t b, const char *why);
+/* All calls between them were answered. */
+void hsp_ci_pair_answered(struct hsp_cluster *c, uint32_t a, uint32_t b);
+/* They could not be measured: a pair that is suspected counts as broken. */
+void hsp_ci_pair_unmeasured(struct hsp_cluster *c, uint32_t a, uint32_t b);
+/* Forgets the pairs of @node. */
+void hsp_ci_pairs_forget(struct hsp_cluster *c, uint32_t node);
+/* Forgets pairs that were mended long ago. Lists the nodes of broken pairs that are to be measured
+ * again, at most @cap, ascending; returns their number. */
+uint32_t hsp_ci_pairs_due_nodes(struct hsp_cluster *c, uint32_t *ret, uint32_t cap);
+/* When that is next. */
+hsp_msec hsp_ci_pairs_due(const struct hsp_cluster *c);
+void hsp_ci_pairs_fini(struct hsp_cluster *c);
+
+#endif
