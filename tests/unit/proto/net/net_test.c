@@ -617,6 +617,9 @@ static void test_no_descriptors(void **state)
     struct rlimit old, few;
     struct hsp_err err;
     int fd[2 * N];
+    if (getenv("HSPMD_VALGRIND") != NULL) {
+        skip(); /* its limit takes the caller out of the backlog, and then has no descriptor for it */
+    }
     c.places[HSP_POOL_AGENTS] = 1;
     shell_open(&s, &c);
     shell_listen(&s, "127.0.0.1:0");
