@@ -73,6 +73,7 @@ def strangers(w):
     old.send("status", QUERY, request=1)
     got = old.s.recv(64)
     check(len(got) == 32 and (got[4], got[5]) == (PROTOCOL, PROTOCOL), "the range of hspmdd: %r" % got)
+    old.s.close()
     until("one line", lambda: "the program there speaks protocol %d, the program here protocol %d: upgrade the program "
           "there" % (PROTOCOL - 1, PROTOCOL) in w.log())
 
@@ -85,8 +86,8 @@ def run(w):
     strangers(w)
     c = w.call(PROTOCOL + 1, PROTOCOL)  # an agent of the next version that says what we do not know
     c.send("hello", dict(protocol=PROTOCOL + 1, protocol_oldest=PROTOCOL, node="gamma", address="", incarnation="0" * 32,
-                         was="0" * 32, cluster="0" * 32, generation="0", term="0", same_latency_us=0, same_us_per_byte=0, cross_latency_us=0, cross_us_per_byte=0,
-                         cards=[], devices=[], paths=[], kept=[], holdings=[], runs=[], colour="green"))
+                         was="0" * 32, cluster="0" * 32, generation="0", term="0", same_latency_us=0,
+                         same_us_per_byte=0, cross_latency_us=0, cross_us_per_byte=0, cards=[], devices=[], paths=[], kept=[], holdings=[], runs=[], colour="green"))
     check(c.expect("welcome")[2]["protocol"] == PROTOCOL, "the newest version that both speak")
     c.send(99, {"colour": "green"})
     c.send("heartbeat", {"seq": "1", "clock_us": "1"})
