@@ -140,6 +140,9 @@ def fill(root, nccl):
     write(root + "/tmp/job.json", json.dumps(JOB))
     shutil.copy(os.path.join(SRC, "systemd/hspmd.conf"), root + "/usr/lib/sysusers.d/hspmd.conf")
     sh("systemd-sysusers", "--root=" + root, "hspmd.conf")
+    for key, group in (("worker.key", "hspmd"), ("admin.key", "hspmdd")):
+        write("%s/etc/hspmd/%s" % (root, key), os.urandom(32).hex() + "\n", 0o640)
+        sh("chroot", root, "chgrp", group, "/etc/hspmd/" + key)
     misc_devices(root)
     asking_unit(root, units, nccl)
 
@@ -311,12 +314,40 @@ def left_open(m, nccl):
     return "" if nccl else "libnccl.so.2 is not here: ncclGetUniqueId was not tried; all else passed"
 
 
+def apart(m):
+    """The agent's user joins by the socket, and can do nothing else to hspmdd."""
+    worker = lambda *args: m.call("setpriv", "--reuid=hspmd-worker", "--regid=hspmd-worker", "--groups=hspmd", *args)
+    denied = worker("hspmdctl", "drain", "alpha")
+    check(denied.returncode == 4 and "not permitted" in denied.stderr, "the agent's user does not command: %r" % denied)
+    check(worker("cat", "/etc/hspmd/worker.key").returncode == 0, "the agent reads its key")
+    for path in ("/etc/hspmd/admin.key", "/var/lib/hspmd/state.db"):
+        check("ermission denied" in worker("cat", path).stderr, "the agent's user does not read %s" % path)
+
+
+def upgraded(m):
+    """What new packages do: other files, hspmdd started again, the agent left alone. Not a step is lost."""
+    agent, before = m.shows("hspmd-worker", "MainPID"), job(m)
+    kids = m.ok("pgrep", "-P", agent).split()
+    for p in ("hspmdd", "hspmd-worker"):
+        m.ok("sh", "-c", "cp /usr/sbin/%s /usr/sbin/new && mv -f /usr/sbin/new /usr/sbin/%s" % (p, p))
+    m.ok("systemctl", "daemon-reload")
+    m.ok("systemctl", "restart", "hspmdd")
+    until("training goes on", lambda: job(m)["step"] > before["step"] + 20, 60)
+    check(job(m)["epoch"] == before["epoch"], "in its epoch")
+    check(m.shows("hspmd-worker", "MainPID") == agent and m.ok("pgrep", "-P", agent).split() == kids, "by whom it did")
+    steps = [json.loads(l)["step"] for l in m.ok("hspmdctl", "metrics", "small", "-o", "jsonl").splitlines()]
+    check(steps == list(range(steps[0], steps[0] + len(steps))) and steps[-1] > before["step"], "each step once: %r" % steps)
+    m.ok("kill", "-KILL", kids[0])
+    until("another executor, of the same version", lambda: job(m)["step"] > steps[-1] + 5 and
+          "/hspmd-worker (deleted)" in m.call("readlink", "/proc/%s/exe" % m.ok("pgrep", "-P", agent).split()[0]).stdout)
+
+
 def run(m):
     m.ok("systemctl", "start", "hspmdd", "hspmd-worker")
     for unit in ("hspmdd", "hspmd-worker"):
         check(m.shows(unit, "ActiveState") == "active", "%s is active" % unit)
         pid = m.shows(unit, "MainPID")
-        check(m.ok("ps", "-o", "user=", "-p", pid).strip() == "hspmd", "%s runs as its user" % unit)
+        check(m.ok("ps", "-o", "user:32=", "-p", pid).strip() == unit, "%s runs as its user" % unit)
         with_seccomp = m.ok("grep", "-E", "^(Seccomp|NoNewPrivs|CapBnd):", "/proc/%s/status" % pid).split()
         check(sorted(with_seccomp) == sorted(["CapBnd:", "0" * 16, "NoNewPrivs:", "1", "Seccomp:", "2"]),
               "%s is locked in: %r" % (unit, with_seccomp))
@@ -333,6 +364,8 @@ def run(m):
     check("root" not in m.ok("stat", "-c", "%U %a", "/var/lib/hspmd/state.db", "/dev/shm"
                              ).splitlines()[0], "the store is its own")
 
+    apart(m)
+    upgraded(m)
     bitten(m, "hspmdd")
     step = until("hspmdd answers again", lambda: m.call("hspmdctl", "status").returncode == 0 and job(m)["step"])
     until("training went on", lambda: job(m)["step"] > step + 10, 60)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # systemd reads the unit files without a complaint, once their programs are where they say; what they leave open is
-# little; the user they run as is one that systemd-sysusers makes.
+# little; each runs as a user of its own that systemd-sysusers makes, both with the group hspmd.
 set -u
 src=${HSPMD_SRC:-.}
 command -v systemd-analyze >/dev/null || {
@@ -44,11 +44,22 @@ mkdir -p "$tmp/root/etc" "$tmp/root/usr/lib/sysusers.d"
 cp "$src/systemd/hspmd.conf" "$tmp/root/usr/lib/sysusers.d/"
 systemd-sysusers --root="$tmp/root" hspmd.conf >"$tmp/out" 2>&1
 for unit in hspmdd hspmd-worker; do
-    user=$(sed -n 's/^User=//p' "$src/systemd/$unit.service")
-    if ! grep -q "^$user:" "$tmp/root/etc/passwd" || ! grep -q "^$user:" "$tmp/root/etc/group"; then
-        echo "$unit.service: systemd-sysusers makes no user $user:"
+    grep -qx "User=$unit" "$src/systemd/$unit.service" && grep -q "^$unit:" "$tmp/root/etc/passwd" || {
+        echo "$unit.service: User= is not $unit, or systemd-sysusers makes no such user:"
         cat "$tmp/out"
         rc=1
-    fi
+    }
+    groups=$(sed -n 's/^\(Supplementary\|\)Groups\{0,1\}=//p' "$src/systemd/$unit.service")
+    echo "$groups" | grep -qx hspmd || {
+        echo "$unit.service: the group hspmd is not among its groups:" $groups
+        rc=1
+    }
+    for g in $groups; do
+        grep -q "^$g:" "$tmp/root/etc/group" || {
+            echo "$unit.service: systemd-sysusers makes no group $g:"
+            cat "$tmp/out"
+            rc=1
+        }
+    done
 done
 exit $rc
