@@ -12,7 +12,7 @@ enum { G_OUTPUT, G_ADDRESS, G_KEY, G_TIMEOUT, G_NO_HEADERS, G_HELP, G_VERSION, N
 const struct hsp_option hsp_global_options[] = {
     {"output", 'o', "FORMAT", "table, json, yaml, jsonl or csv; each command names its own"},
     {"address", 'a', "ADDR", "hspmdd: HOST:PORT, or the path of its socket ($HSPMD_ADDRESS)"},
-    {"key", 0, "FILE", "admin key for an address beyond this host"},
+    {"key", 0, "FILE", "admin key for a HOST:PORT"},
     {"timeout", 0, "TIME", "of network calls, e.g. 500ms, 10s, 2m (default 10s)"},
     {"no-headers", 0, NULL, "tables without their first line"},
     {"help", 'h', NULL, "this text"},
