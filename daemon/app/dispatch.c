@@ -75,7 +75,9 @@ static void denied(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg
                        "%s may not join by the socket: agents run as root, as hspmdd's own user or "
                        "as worker_user (hspmdd.yaml)",
                        c->name);
-        hsp_app_send(a, c->conn, &(struct hsp_msg){.type = HSP_MSG_FENCED, .u.text.reason = why});
+        struct hsp_msg no = {.type = HSP_MSG_FENCED,
+                             .u.fenced = {.cluster = a->cluster->id, .reason = why}};
+        hsp_app_send(a, c->conn, &no);
     }
     hsp_net_drop(a->net, c->conn, true, "not permitted");
 }
