@@ -317,7 +317,7 @@ def left_open(m, nccl):
 def apart(m):
     """The agent's user joins by the socket, and can do nothing else to hspmdd."""
     worker = lambda *args: m.call("setpriv", "--reuid=hspmd-worker", "--regid=hspmd-worker", "--groups=hspmd", *args)
-    denied = worker("hspmdctl", "drain", "alpha")
+    denied = worker("hspmdctl", "undrain", "alpha")
     check(denied.returncode == 4 and "not permitted" in denied.stderr, "the agent's user does not command: %r" % denied)
     check(worker("cat", "/etc/hspmd/worker.key").returncode == 0, "the agent reads its key")
     for path in ("/etc/hspmd/admin.key", "/var/lib/hspmd/state.db"):
