@@ -32,6 +32,7 @@ void hsp_vote_encode(const struct hsp_vote_record *r, uint8_t out[HSP_VOTE_BYTES
     put_f64(out, &at, r->compute_s);
     put_f64(out, &at, r->wait_s);
     put(out, &at, r->data, 8);
+    put(out, &at, r->state, 8);
 }
 
 void hsp_vote_decode(const uint8_t in[HSP_VOTE_BYTES], struct hsp_vote_record *ret)
@@ -48,6 +49,27 @@ void hsp_vote_decode(const uint8_t in[HSP_VOTE_BYTES], struct hsp_vote_record *r
     ret->compute_s = hsp_cur_f64(&c);
     ret->wait_s = hsp_cur_f64(&c);
     ret->data = hsp_cur_u64(&c);
+    ret->state = hsp_cur_u64(&c);
+}
+
+bool hsp_vote_state_agrees(const struct hsp_vote_record *all, uint32_t n)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        sum += all[i].state;
+    }
+    return sum == 0;
+}
+
+/* The same bits on every machine, as those of no C library are: ranks whose parts are equal update
+ * them alike. */
+static double power(double base, uint64_t n)
+{
+    double x = 1.0;
+    for (; n > 0; n /= 2, base *= base) {
+        x = n % 2 == 1 ? x * base : x;
+    }
+    return x;
 }
 
 enum hsp_status hsp_vote_count(const struct hsp_vote_record *all, uint32_t n, uint64_t step,
@@ -85,8 +107,8 @@ enum hsp_status hsp_vote_count(const struct hsp_vote_record *all, uint32_t n, ui
     }
     v.scalars = (struct hsp_update_scalars){.lr = v.lr,
                                             .grad_scale = v.clip / v.tokens,
-                                            .bias1 = 1.0 - pow(h->beta1, (double)(step + 1)),
-                                            .bias2 = 1.0 - pow(h->beta2, (double)(step + 1))};
+                                            .bias1 = 1.0 - power(h->beta1, step + 1),
+                                            .bias2 = 1.0 - power(h->beta2, step + 1)};
     *ret = v;
     return HSP_OK;
 }

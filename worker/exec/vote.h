@@ -20,6 +20,9 @@ struct hsp_vote_record {
     double compute_s;         /* since the vote before: the update of the last step is in it */
     double wait_s;            /* of the step so far */
     uint64_t data; /* hsp_data_cursor_mark of version `step`: all ranks stand at one place */
+    /* The caller's: of the hashes of what other ranks have too, weighted so that all ranks' add up
+     * to 0 where equal copies are equal; 0 */
+    uint64_t state;
 };
 
 /* What the records of one step say. */
@@ -37,7 +40,7 @@ struct hsp_vote {
 };
 
 /* 96 bytes, little endian: u32 rank, flags, u64 step, f64 stat[5], u64 armed, f64 compute, wait,
- * u64 data, 8 zero bytes. */
+ * u64 data, u64 state. */
 void hsp_vote_encode(const struct hsp_vote_record *r, uint8_t out[HSP_VOTE_BYTES]);
 void hsp_vote_decode(const uint8_t in[HSP_VOTE_BYTES], struct hsp_vote_record *ret);
 
@@ -46,5 +49,7 @@ void hsp_vote_decode(const uint8_t in[HSP_VOTE_BYTES], struct hsp_vote_record *r
 enum hsp_status hsp_vote_count(const struct hsp_vote_record *all, uint32_t n, uint64_t step,
                                const struct hsp_train_bind *h, struct hsp_vote *ret,
                                struct hsp_err *err);
+/* Whether copies of the state that must be equal are, as far as 64 bits tell. */
+bool hsp_vote_state_agrees(const struct hsp_vote_record *all, uint32_t n);
 
 #endif

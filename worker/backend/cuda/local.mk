@@ -75,8 +75,10 @@ hspmd_cuda_so_LDFLAGS = $(AM_LDFLAGS) -shared -Wl,-z,defs -L$(CUDA_HOME)/lib64 \
 hspmd_cuda_so_LDADD = $(cuda_kernels:.cu=.nv.o) -lcublasLt -lcudart_static -lstdc++ -ldl -lrt \
   $(MATH_LIBS)
 NV_OBJECTS = $(cuda_kernels:.cu=.nv.o)
+# Ranks that have the same parts update them alike, on a GPU of whatever kind and on a CPU: no contraction of a*b+c.
+worker/backend/cuda/update.nv.o: NV_EXACT = -fmad=false
 $(NV_OBJECTS): %.nv.o: $(top_srcdir)/%.cu
-	$(AM_V_NVCC)$(MKDIR_P) $(@D) && $(NVCC) $(CUDA_GENCODE) -std=c++17 $(NVCCFLAGS) $(NVCC_WARN) \
+	$(AM_V_NVCC)$(MKDIR_P) $(@D) && $(NVCC) $(CUDA_GENCODE) -std=c++17 $(NVCCFLAGS) $(NV_EXACT) $(NVCC_WARN) \
 	  -Xfatbin=-compress-all -Xcompiler=-fPIC,-fvisibility=hidden -D_GNU_SOURCE -I$(top_srcdir) \
 	  $(DEBUG_CPPFLAGS) -MD -MP -MF $(@:.o=.d) -c -o $@ $<
 -include $(NV_OBJECTS:.o=.d)

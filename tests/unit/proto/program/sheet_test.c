@@ -2,6 +2,8 @@
 #include "proto/program/micro_size.h"
 #include "tests/lib/testlib.h"
 
+#include <math.h>
+
 #include "proto/program/sheet.h"
 
 static void samples_are_permutations(void **state)
@@ -140,6 +142,10 @@ static void learning_rates(void **state)
     assert_near(hsp_lr_at(&h, 60), 0.55, 1e-12); /* half way */
     assert_near(hsp_lr_at(&h, 110), 0.1, 1e-15);
     assert_near(hsp_lr_at(&h, 1000), 0.1, 1e-15);
+    for (uint64_t k = 10; k < 110; k++) {
+        double half = acos(-1.0) * (double)(k - 10) / 100;
+        assert_near(hsp_lr_at(&h, k), 0.55 + 0.45 * cos(half), 4e-16);
+    }
     h.schedule = HSP_LR_CONSTANT;
     assert_near(hsp_lr_at(&h, 60), 1.0, 0.0);
     h.warmup_steps = 0;

@@ -17,7 +17,8 @@ static void records_round_trip(void **state)
                                 .armed = 9,
                                 .compute_s = 0.25,
                                 .wait_s = 0.5,
-                                .data = UINT64_MAX - 3},
+                                .data = UINT64_MAX - 3,
+                                .state = UINT64_MAX - 4},
                            q;
     uint8_t bytes[HSP_VOTE_BYTES];
     hsp_vote_encode(&r, bytes);
@@ -30,9 +31,7 @@ static void records_round_trip(void **state)
     assert_int_equal(q.armed, 9);
     assert_near(q.wait_s, 0.5, 0.0);
     assert_true(q.data == UINT64_MAX - 3);
-    for (size_t k = 88; k < HSP_VOTE_BYTES; k++) {
-        assert_int_equal(bytes[k], 0);
-    }
+    assert_true(q.state == UINT64_MAX - 4);
 }
 
 static void sums_clip_and_scale(void **state)
@@ -49,6 +48,16 @@ static void sums_clip_and_scale(void **state)
     assert_near(v.scalars.grad_scale, 1.0 / 30.0, 1e-15);
     assert_near(v.scalars.bias1, 1.0 - pow(0.9, 5), 1e-15);
     assert_near(v.eval_loss, 1.5, 1e-15);
+    r[0].step = r[1].step = 99999;
+    struct hsp_vote late;
+    assert_int_equal(hsp_vote_count(r, 2, 99999, &HYPER, &late, NULL), HSP_OK);
+    assert_near(late.scalars.bias2, 1.0 - pow(0.99, 1e5), 1e-15);
+    for (uint64_t t = 0; t < 500; t++) {
+        r[0].step = r[1].step = t;
+        assert_int_equal(hsp_vote_count(r, 2, t, &HYPER, &late, NULL), HSP_OK);
+        assert_near(late.scalars.bias2, 1.0 - pow(0.99, (double)(t + 1)), 1e-14);
+    }
+    r[0].step = r[1].step = 4;
     assert_int_equal(v.armed, 8);
     assert_false(v.noop);
     r[1].armed = 0;
@@ -99,6 +108,16 @@ static void ranks_at_different_places_commit_nothing(void **state)
                "at step 4 rank 2 is at another place in the data, or in other data, than rank 0");
 }
 
+static void equal_copies_add_up_to_nothing(void **state)
+{
+    (void)state;
+    struct hsp_vote_record r[3] = {{.state = 5}, {.state = UINT64_MAX - 7}, {.state = 3}};
+    assert_true(hsp_vote_state_agrees(r, 3));
+    assert_false(hsp_vote_state_agrees(r, 2));
+    r[1].state ^= 1;
+    assert_false(hsp_vote_state_agrees(r, 3));
+}
+
 HSP_TEST_FILE(vote_test)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +126,7 @@ HSP_TEST_FILE(vote_test)
         cmocka_unit_test(not_finite_is_a_noop),
         cmocka_unit_test(strangers_are_refused),
         cmocka_unit_test(ranks_at_different_places_commit_nothing),
+        cmocka_unit_test(equal_copies_add_up_to_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
