@@ -112,10 +112,8 @@ static int by_row(const void *a, const void *b)
     return x->to < y->to ? -1 : x->to > y->to;
 }
 
-static enum hsp_status copy_cell(void *ctx, const struct hsp_region *r, struct hsp_err *err);
-
-/* The rows of all parameters. */
-static enum hsp_status make_table(struct table *t, const struct hsp_cover *home,
+/* The rows of all parameters, as @cell makes them of each region. */
+static enum hsp_status make_table(struct table *t, hsp_region_fn cell, const struct hsp_cover *home,
                                   struct hsp_arena *arena, struct hsp_state_table *ret,
                                   struct hsp_err *err)
 {
@@ -125,7 +123,7 @@ static enum hsp_status make_table(struct table *t, const struct hsp_cover *home,
         t->src = &home[p];
         rc = check_ranks(t->src, t->n_mesh, err);
         if (rc == HSP_OK) {
-            rc = hsp_regions(t->src, NULL, copy_cell, t, err);
+            rc = hsp_regions(t->src, NULL, cell, t, err);
         }
     }
     if (rc == HSP_OK) {
@@ -135,7 +133,7 @@ static enum hsp_status make_table(struct table *t, const struct hsp_cover *home,
         }
         out.row = hsp_arena_memdup(arena, t->row, t->n * sizeof *t->row);
         if (out.row == NULL) {
-            rc = hsp_err_nomem(err, "copies of state");
+            rc = hsp_err_nomem(err, "tables of state");
         } else {
             *ret = out;
         }
@@ -277,8 +275,51 @@ enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover
 {
     struct ring ring;
     struct table t = {.g = g, .ring = &ring, .n_mesh = n_ranks, .copies = copies};
-    enum hsp_status st = ring_init(&ring, node, n_ranks) ? make_table(&t, home, arena, ret, err)
-                                                         : hsp_err_nomem(err, "copies of state");
+    enum hsp_status st = ring_init(&ring, node, n_ranks)
+                             ? make_table(&t, copy_cell, home, arena, ret, err)
+                             : hsp_err_nomem(err, "copies of state");
     ring_fini(&ring);
     return st;
+}
+
+/* ---- equal copies ---- */
+
+static int by_rank(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static enum hsp_status join_cell(void *ctx, const struct hsp_region *r, struct hsp_err *err)
+{
+    struct table *t = ctx;
+    uint32_t n = 0, *rank = calloc((size_t)r->n_src + 1, sizeof *rank);
+    enum hsp_status st = rank != NULL ? HSP_OK : hsp_err_nomem(err, "equal copies of state");
+    for (uint32_t i = 0; st == HSP_OK && i < r->n_src; i++) {
+        rank[i] = t->src->items[r->src[i]].rank;
+    }
+    if (st == HSP_OK && r->n_src > 1) {
+        qsort(rank, r->n_src, sizeof *rank, by_rank);
+    }
+    for (uint32_t i = 0; st == HSP_OK && i < r->n_src; i++) {
+        if (n == 0 || rank[i] != rank[n - 1]) {
+            rank[n++] = rank[i];
+        }
+    }
+    for (uint32_t i = 0; st == HSP_OK && i + 1 < n; i++) {
+        st = add_row(t, rank[i], rank[i + 1], &r->box, err);
+    }
+    if (st == HSP_OK && n > 2) {
+        st = add_row(t, rank[n - 1], rank[0], &r->box, err);
+    }
+    free(rank);
+    return st;
+}
+
+enum hsp_status hsp_replica_table(const struct hsp_graph *g, const struct hsp_cover *home,
+                                  uint32_t n_ranks, struct hsp_arena *arena,
+                                  struct hsp_state_table *ret, struct hsp_err *err)
+{
+    struct table t = {.g = g, .n_mesh = n_ranks};
+    return make_table(&t, join_cell, home, arena, ret, err);
 }

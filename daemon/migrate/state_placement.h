@@ -4,7 +4,7 @@
  * sources. A box stands for all kinds of state of the parameter (param, m, v or momentum).
  *
  * Example: 2 copies, ranks 0 and 1 on two nodes, zero 1: rank 1 keeps a copy of rank 0's half of
- * each parameter, and rank 0 one of rank 1's.
+ * each parameter, and rank 0 one of rank 1's. Without zero both have all; a ring joins them.
  *
  * Role:        used by daemon/app for PREPARE (decisions D8-D10); bsr.h plans the transfer.
  * Purity:      pure and deterministic.
@@ -47,5 +47,11 @@ enum hsp_status hsp_copy_table(const struct hsp_graph *g, const struct hsp_cover
                                const uint32_t *node, uint32_t n_ranks, uint32_t copies,
                                struct hsp_arena *arena, struct hsp_state_table *ret,
                                struct hsp_err *err);
+/* Rings over equal copies, so that a difference is seen and placed: for each part of a home that
+ * several ranks have, a row from each of them to the next greater one, and of three or more from
+ * the last to the first. */
+enum hsp_status hsp_replica_table(const struct hsp_graph *g, const struct hsp_cover *home,
+                                  uint32_t n_ranks, struct hsp_arena *arena,
+                                  struct hsp_state_table *ret, struct hsp_err *err);
 
 #endif

@@ -72,7 +72,8 @@ enum hsp_status hsp_package_open(const struct hsp_package *p, struct hsp_buf *ou
                                  struct hsp_err *err)
 {
     if (p->n_peers > HSP_PKG_PEERS || p->n_params > HSP_PKG_PARAMS || p->n_shorter > HSP_PKG_POOL ||
-        p->transfer.n > HSP_PKG_ROWS || p->copies.n > HSP_PKG_ROWS || p->gather.n > HSP_PKG_ROWS) {
+        p->transfer.n > HSP_PKG_ROWS || p->copies.n > HSP_PKG_ROWS || p->gather.n > HSP_PKG_ROWS ||
+        p->replicas.n > HSP_PKG_ROWS) {
         return hsp_err_set(err, HSP_ELIMIT, 0,
                            "the epoch's tables are over the limits of a package");
     }
@@ -93,6 +94,7 @@ enum hsp_status hsp_package_open(const struct hsp_package *p, struct hsp_buf *ou
     put_table(out, &p->transfer);
     put_table(out, &p->copies);
     put_table(out, &p->gather);
+    put_table(out, &p->replicas);
     hsp_buf_str(out, p->init_from);
     hsp_buf_str(out, p->config_json);
     hsp_buf_u32(out, p->ckpt_keep);
@@ -243,7 +245,8 @@ enum hsp_status hsp_package_decode(const uint8_t *data, size_t len, struct hsp_a
         (st = get_params(&c, arena, &p, err)) != HSP_OK ||
         (st = get_table(&c, arena, &p, "transfer table", &p.transfer, err)) != HSP_OK ||
         (st = get_table(&c, arena, &p, "copy table", &p.copies, err)) != HSP_OK ||
-        (st = get_table(&c, arena, &p, "gather table", &p.gather, err)) != HSP_OK) {
+        (st = get_table(&c, arena, &p, "gather table", &p.gather, err)) != HSP_OK ||
+        (st = get_table(&c, arena, &p, "replica table", &p.replicas, err)) != HSP_OK) {
         return st;
     }
     p.init_from = hsp_cur_str(&c, TEXT_MAX, arena);

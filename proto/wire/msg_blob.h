@@ -68,6 +68,8 @@ struct hsp_package {
     struct hsp_pkg_table transfer; /* at the start: from live holders to new homes, in the order of
                                       execution, once per kind */
     struct hsp_pkg_table copies; /* after every step: parts of my home to my buddy, and his to me */
+    struct hsp_pkg_table replicas; /* rings over equal copies: from a rank that has a part to the
+                                      next one that has it too */
     struct hsp_pkg_table
         gather;            /* each element once: from its owner, to = 0: final model, checkpoints */
     const char *init_from; /* safetensors for a fresh start, "" none */

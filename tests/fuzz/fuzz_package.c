@@ -37,6 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     check_table(&p, &p.transfer);
     check_table(&p, &p.copies);
     check_table(&p, &p.gather);
+    check_table(&p, &p.replicas);
     HSP_ASSERT(p.tpl_len <= len && p.binding_len <= len);
     HSP_ASSERT(p.tpl_len == 0 || (p.tpl >= data && p.tpl + p.tpl_len <= data + len));
     HSP_ASSERT(p.binding_len == 0 ||
@@ -56,10 +57,10 @@ static bool seed(size_t i, struct hsp_buf *out)
 {
     struct hsp_package p = pkg_sample();
     p.term = 1;
-    p.gather = p.copies;
+    p.gather = p.replicas = p.copies;
     if (i == 0) { /* nothing comes from anywhere */
         p.tpl_len = p.binding_len = 0;
-        p.transfer = p.copies = p.gather = (struct hsp_pkg_table){0};
+        p.transfer = p.copies = p.gather = p.replicas = (struct hsp_pkg_table){0};
     }
     return i < 2 && pkg_encode(&p, out, NULL) == HSP_OK;
 }

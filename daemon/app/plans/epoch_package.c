@@ -53,8 +53,10 @@ static uint32_t *rank_nodes(const struct hsp_epoch_plan *p, struct hsp_arena *ar
 
 static enum hsp_status make_copies(struct hsp_epoch_plan *p, uint32_t wanted, struct hsp_err *err)
 {
-    if (wanted < 2) {
-        return HSP_OK;
+    enum hsp_status st =
+        hsp_replica_table(p->graph, p->homes, p->plan->n_ranks, p->arena, &p->replicas, err);
+    if (st != HSP_OK || wanted < 2) {
+        return st;
     }
     uint32_t *node = rank_nodes(p, p->arena);
     if (node == NULL) {
@@ -487,6 +489,9 @@ enum hsp_status hsp_epoch_tables_make(const struct hsp_epoch_plan *p,
     if (st == HSP_OK) {
         st = list_rows(&p->copies, lasting, arena, &t->copies_of, err);
     }
+    if (st == HSP_OK) {
+        st = list_rows(&p->replicas, p->plan->n_ranks, arena, &t->replicas_of, err);
+    }
     return st == HSP_OK ? encode_templates(p, arena, &t->tpl, err) : st;
 }
 
@@ -614,6 +619,9 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
     }
     if (st == HSP_OK && member) {
         st = rows_for(&t->gather_of, peer, writer, arena, &pkg.gather, err);
+    }
+    if (st == HSP_OK && member) {
+        st = rows_for(&t->replicas_of, peer, false, arena, &pkg.replicas, err);
     }
     if (member) {
         pkg.tpl = t->tpl[peer].data;

@@ -21,9 +21,10 @@ struct hsp_epoch_plan {
     const struct hsp_graph *graph; /* borrowed */
     struct hsp_plan *plan;         /* total (total_plan.h): what runs, nothing left open */
     struct hsp_program_file programs;
-    struct hsp_cover *homes;       /* [graph->n_params] */
-    struct hsp_state_table copies; /* from owner to buddy, or to a keeper */
-    uint32_t n_spare;              /* keepers: ranks from plan->n_ranks on, whoever they are */
+    struct hsp_cover *homes;         /* [graph->n_params] */
+    struct hsp_state_table copies;   /* from owner to buddy, or to a keeper */
+    struct hsp_state_table replicas; /* rings over equal copies */
+    uint32_t n_spare;                /* keepers: ranks from plan->n_ranks on, whoever they are */
     uint8_t n_kinds, kinds[HSP_N_STATE_KINDS];
     struct hsp_plan_info info; /* for the core: devices, memory, shards */
     uint64_t *wide_bytes;      /* [plan->n_ranks] more on devices that compute on bf16 in fp32 */
@@ -64,7 +65,7 @@ struct hsp_encoded {
 /* What the packages of one epoch share; to be left where it was made, for it points into itself. */
 struct hsp_epoch_tables {
     struct hsp_state_table transfer, gather;
-    struct hsp_row_lists transfer_of, gather_of, copies_of;
+    struct hsp_row_lists transfer_of, gather_of, copies_of, replicas_of;
     bool *voted;             /* [peers] members of the layout the state comes from */
     struct hsp_encoded *tpl; /* [ranks] template of the rank's program; behind them those of each
                                 further plan of a pool */

@@ -368,6 +368,47 @@ static void test_packages_gather_at_the_writers(void **state)
     (void)hsp_job_rec_unref(j);
 }
 
+/* What a rank has that another has too, and nothing else; keepers have none. */
+static void test_packages_of_equal_copies(void **state)
+{
+    (void)state;
+    static const char plan[] =
+        "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nstreams:\n"
+        "- {sequences: 2, micro_batches: 1, stages: [{layers: 2, ranks: [0]}]}\n"
+        "- {sequences: 2, micro_batches: 1, stages: [{layers: 1, ranks: [1]}, {layers: 1, ranks: "
+        "[2]}]}\n";
+    struct hsp_err err = {0};
+    struct hsp_job_rec *j = app_job("", 0, NULL);
+    const hsp_device_id devices[] = {0, 16, 32};
+    struct hsp_epoch_plan *e = app_epoch(j, plan, devices, 3);
+    struct hsp_prepare_peer peers[] = {
+        {0, "127.0.0.1:1"}, {16, "127.0.0.1:2"}, {32, "unix:/x"}, {48, "unix:/y"}};
+    const char *names[] = {"a/0", "b/0", "c/0", "d/0"};
+    struct hsp_prepare_action act = {4, peers, 0, NULL, 1, 0, NULL};
+    const struct hsp_package_job job = {.init_from = "", .config_json = "{}", .ckpt_keep = 2};
+    struct hsp_arena *a = hsp_arena_new(16u << 20);
+    struct hsp_epoch_tables t;
+    uint32_t n[4] = {0};
+    assert_ok(hsp_epoch_tables_make(e, NULL, NULL, &act, a, &t, &err), &err);
+    for (uint32_t peer = 0; peer < 4; peer++) {
+        struct hsp_buf b;
+        struct hsp_package p;
+        hsp_buf_init(&b, 16u << 20);
+        assert_ok(hsp_epoch_package(e, &t, &job, &act, names, peer, a, &b, &err), &err);
+        assert_ok(hsp_package_decode(b.data, b.len, a, &p, &err), &err);
+        n[peer] = p.replicas.n;
+        for (uint32_t i = 0; i < p.replicas.n; i++) {
+            assert_true(p.replicas.row[i].from == peer || p.replicas.row[i].to == peer);
+        }
+        hsp_buf_fini(&b);
+    }
+    assert_true(n[0] > 0 && n[1] > 0 && n[2] > 0 && n[3] == 0);
+    assert_int_equal(n[0] + n[1] + n[2], 2 * e->replicas.n);
+    (void)hsp_arena_free(a);
+    (void)hsp_epoch_plan_free(e);
+    (void)hsp_job_rec_unref(j);
+}
+
 /* A keeper's package: its rows and no program. A spare rank that nobody takes is in no package. */
 static void test_packages_of_keepers(void **state)
 {
@@ -440,6 +481,7 @@ HSP_TEST_FILE(epoch_package_test)
         cmocka_unit_test(test_state_moves_between_any_layouts),
         cmocka_unit_test(test_packages_decode_and_are_deterministic),
         cmocka_unit_test(test_packages_gather_at_the_writers),
+        cmocka_unit_test(test_packages_of_equal_copies),
         cmocka_unit_test(test_packages_of_keepers),
         cmocka_unit_test(test_plan_texts_have_a_limit),
     };

@@ -56,6 +56,9 @@ static const char *const plans[] = {
          "stages: [{layers: 1, ranks: [1]}, {layers: 1, ranks: [2]}]}]",
     HEAD "ranks: 5\nzero: 1\nstreams: [{sequences: 5, stages: [{layers: 2, ranks: [0, 1, 2]}]}, "
          "{sequences: 3, stages: [{layers: 2, ranks: [4, 3], tensor: [1, 3]}]}]",
+    HEAD "ranks: 4\nstreams: [{sequences: 4, stages: [{layers: 2, ranks: [0]}]}, {sequences: 2, "
+         "stages: [{layers: 2, ranks: [1, 2], tensor: [2, 1]}]}, {sequences: 2, stages: [{layers: "
+         "2, ranks: [3]}]}]",
 };
 enum { N_PLANS = sizeof plans / sizeof plans[0] };
 
@@ -388,6 +391,75 @@ static void test_many_copies(void **state)
     }
 }
 
+/* ---- equal copies ---- */
+
+static bool inside(const struct hsp_cover *c, int64_t element, const struct hsp_box *b)
+{
+    bool in = true;
+    for (uint8_t d = c->rank; d-- > 0; element /= c->extent[d]) {
+        int64_t i = element % c->extent[d];
+        in = in && b->lo[d] <= i && i < b->hi[d];
+    }
+    return in;
+}
+
+/* Every element that two ranks have is in one row, that of more in a ring of as many; no rank is
+ * joined to what it has not. */
+static void check_rings(const struct hsp_state_table *t, const struct hsp_cover *home, uint32_t p)
+{
+    struct hsp_box whole = hsp_box_whole(home[p].rank, home[p].extent);
+    for (int64_t e = 0; e < hsp_box_count(&whole); e++) {
+        uint32_t have = 0, rows[MAX_MESH] = {0};
+        bool has[MAX_MESH] = {false};
+        for (uint32_t i = 0; i < home[p].n; i++) {
+            if (inside(&home[p], e, &home[p].items[i].box) && !has[home[p].items[i].rank]) {
+                has[home[p].items[i].rank] = true;
+                have++;
+            }
+        }
+        for (uint32_t i = 0; i < t->n; i++) {
+            const struct hsp_state_row *r = &t->row[i];
+            if (r->param == p && inside(&home[p], e, &r->box)) {
+                assert_true(r->from != r->to);
+                rows[r->from]++;
+                rows[r->to]++;
+            }
+        }
+        for (uint32_t r = 0; r < MAX_MESH; r++) {
+            assert_int_equal(rows[r], !has[r] || have == 1 ? 0 : have == 2 ? 1 : 2);
+        }
+    }
+}
+
+static void test_replicas(void **state)
+{
+    (void)state;
+    struct hsp_arena *arena = hsp_arena_new((size_t)64 << 20);
+    uint32_t n_rows = 0;
+    for (uint32_t a = 0; a < N_PLANS; a++) {
+        struct hsp_cover *home;
+        struct hsp_state_table t = {0};
+        struct hsp_err err = {0};
+        uint32_t n;
+        homes(plans[a], arena, &home, &n);
+        assert_ok(hsp_replica_table(g, home, n, arena, &t, &err), &err);
+        assert_true(n > 1 || t.n == 0);
+        n_rows += t.n;
+        for (uint32_t p = 0; p < g->n_params; p++) {
+            check_rings(&t, home, p);
+        }
+        for (uint32_t i = 1; i < t.n; i++) { /* those of one part follow each other */
+            const struct hsp_state_row *x = &t.row[i - 1], *y = &t.row[i];
+            struct hsp_box cut;
+            assert_true(x->param != y->param || hsp_box_equal(&x->box, &y->box) ||
+                        !hsp_box_cut(&x->box, &y->box, &cut));
+        }
+        drop(home);
+    }
+    assert_true(n_rows > 0);
+    hsp_arena_free(arena);
+}
+
 /* ---- owners ---- */
 
 static void test_owned(void **state)
@@ -455,7 +527,8 @@ HSP_TEST_FILE(state_placement_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_transfer), cmocka_unit_test(test_balance),
         cmocka_unit_test(test_copies),   cmocka_unit_test(test_many_copies),
-        cmocka_unit_test(test_owned),    cmocka_unit_test(test_owners),
+        cmocka_unit_test(test_replicas), cmocka_unit_test(test_owned),
+        cmocka_unit_test(test_owners),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -39,6 +39,8 @@ static void test_a_package_reads_back(void **state)
     assert_int_equal(q.transfer.row[1].box.lo[0], 3);
     assert_int_equal(q.copies.n, 1);
     assert_int_equal(q.gather.n, 0);
+    assert_int_equal(q.replicas.n, 1);
+    assert_int_equal(q.replicas.row[0].from, 1);
     assert_int_equal(q.kinds[2], 2);
     assert_memory_equal(q.binding, "bbb", 3);
     assert_int_equal(q.n_shorter, 1);

@@ -27,6 +27,7 @@ struct hsp_package pkg_sample(void)
                                 .shorter = shorter,
                                 .transfer = {2, rows},
                                 .copies = {1, rows},
+                                .replicas = {1, rows + 1},
                                 .init_from = "w.safetensors",
                                 .config_json = "{}",
                                 .ckpt_keep = 2};
