@@ -4,6 +4,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_impl.h"
+#include "worker/agent/devices.h"
 
 static void tell(struct hsp_agent *a, const struct hsp_m_damaged *d)
 {
@@ -25,6 +26,10 @@ void hsp_ai_damaged(struct hsp_agent *a, uint32_t device, const struct hsp_m_dam
         struct hsp_agent_damaged *u = &a->untold[a->n_untold++];
         u->m = d;
         hsp_str_printf(u->part, sizeof(u->part), "%s", d.part); /* cut on purpose */
+    }
+    if (d.live && device < a->cfg.n_devices) {
+        const struct hsp_gpu_sign sign = {.kind = HSP_SIGN_DAMAGE, .value = 1};
+        hsp_ai_sign(a, device, &sign);
     }
 }
 

@@ -153,6 +153,10 @@ bool hsp_gpu_health_sign(struct hsp_gpu_health *h, const struct hsp_gpu_sign *s,
         return s->value != 0 && find(h, HSP_GPU_CORDON, now_ms, "no spare rows of memory are left");
     case HSP_SIGN_SLOWED: return on_slowed(h, s->value != 0, now_ms);
     case HSP_SIGN_GONE: return find(h, HSP_GPU_LOST, now_ms, "the driver does not reach it");
+    case HSP_SIGN_DAMAGE:
+        return ++h->damages < HSP_GPU_DAMAGES
+                   ? find(h, HSP_GPU_WARN, now_ms, "state went bad while a job ran")
+                   : find(h, HSP_GPU_CORDON, now_ms, "state went bad while a job ran, again");
     }
     return false;
 }

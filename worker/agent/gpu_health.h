@@ -34,7 +34,8 @@ enum hsp_gpu_sign_kind {
     HSP_SIGN_REMAP_PENDING,   /* 1: rows of memory are to be replaced at the next reset */
     HSP_SIGN_REMAP_FAILED,    /* 1: there are no spare rows left */
     HSP_SIGN_SLOWED,          /* 1: clocks are down for heat or power (HW or SW); 0: they are not */
-    HSP_SIGN_GONE             /* the driver does not reach it */
+    HSP_SIGN_GONE,            /* the driver does not reach it */
+    HSP_SIGN_DAMAGE           /* state that it held went bad while its job ran */
 };
 
 struct hsp_gpu_sign {
@@ -47,8 +48,9 @@ struct hsp_gpu_sign {
 #define HSP_GPU_WARN_MS UINT64_C(86400000) /* a warning without an end is forgotten after a day */
 #define HSP_GPU_ECC_BURST \
     UINT64_C(1000) /* corrected errors within HSP_GPU_ECC_MS: memory that is failing */
-#define HSP_GPU_ECC_MS UINT64_C(3600000)
-#define HSP_GPU_WHY    120
+#define HSP_GPU_ECC_MS  UINT64_C(3600000)
+#define HSP_GPU_DAMAGES 2u /* the second bit that went bad in memory is no ray from space */
+#define HSP_GPU_WHY     120
 
 struct hsp_gpu_health {
     enum hsp_gpu_verdict verdict;
@@ -59,6 +61,7 @@ struct hsp_gpu_health {
     uint64_t slowed_ms; /* since when */
     bool knows_ecc[2];  /* corrected, uncorrected: the first counts are those of before our time */
     uint64_t ecc[2], ecc_ms;
+    uint32_t damages; /* of state, so far */
 };
 
 /* A GPU of which nothing is known. */

@@ -169,6 +169,33 @@ static void damage_is_told(void **state)
     hsp_agent_free(w.a);
 }
 
+/* The second time that state went bad under a device while its job ran, it gets no more work. */
+static void a_device_whose_state_goes_bad_is_cordoned(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_msg m = {.type = HSP_MSG_STATE_DAMAGED,
+                        .u.damaged = {.job = 4, .plan = 3, .version = 9, .part = "x"}};
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    for (uint32_t i = 0; i < 3; i++) { /* at rest: anybody may have done that */
+        aw_from_exec(&w, 1, m);
+        assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_DEVICE_HEALTH));
+    }
+    m.u.damaged.live = true;
+    aw_from_exec(&w, 1, m);
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_DEVICE_HEALTH)->u.health.health,
+                     HSP_HEALTH_WARN);
+    aw_from_exec(&w, 0, m); /* another device */
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_DEVICE_HEALTH)->u.health.health,
+                     HSP_HEALTH_WARN);
+    aw_from_exec(&w, 1, m);
+    const struct hsp_msg *told = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_DEVICE_HEALTH);
+    assert_true(told->u.health.device == 1 && told->u.health.health == HSP_HEALTH_CORDON);
+    assert_non_null(strstr(told->u.health.reason, "again"));
+    hsp_agent_free(w.a);
+}
+
 /* What the agent itself has found before it began. */
 static void damage_found_at_the_start_is_told(void **state)
 {
@@ -420,6 +447,7 @@ HSP_TEST_FILE(agent_test)
         cmocka_unit_test(a_stop_is_answered_behind_a_lost_peer),
         cmocka_unit_test(damage_is_told),
         cmocka_unit_test(damage_found_at_the_start_is_told),
+        cmocka_unit_test(a_device_whose_state_goes_bad_is_cordoned),
         cmocka_unit_test(jobs_do_not_mix),
         cmocka_unit_test(leaves),
         cmocka_unit_test(leaves_alone),

@@ -115,6 +115,21 @@ static void heat_comes_and_goes(void **state)
     assert_int_equal(h.verdict, HSP_GPU_WARN);
 }
 
+/* Not even after a day: memory that does it again is no accident. */
+static void state_that_went_bad_counts(void **state)
+{
+    (void)state;
+    hsp_gpu_health_init(&h);
+    assert_true(sign(HSP_SIGN_DAMAGE, 1, 0));
+    assert_int_equal(h.verdict, HSP_GPU_WARN);
+    assert_true(hsp_gpu_health_tick(&h, HSP_GPU_WARN_MS));
+    assert_int_equal(h.verdict, HSP_GPU_FINE);
+    assert_true(sign(HSP_SIGN_DAMAGE, 1, 2 * HSP_GPU_WARN_MS));
+    assert_int_equal(h.verdict, HSP_GPU_CORDON);
+    assert_string_equal(h.why, "state went bad while a job ran, again");
+    assert_false(sign(HSP_SIGN_DAMAGE, 1, 3 * HSP_GPU_WARN_MS));
+}
+
 HSP_TEST_FILE(gpu_health_test)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +140,7 @@ HSP_TEST_FILE(gpu_health_test)
         cmocka_unit_test(corrected_errors_count_in_bursts),
         cmocka_unit_test(rows_of_memory),
         cmocka_unit_test(heat_comes_and_goes),
+        cmocka_unit_test(state_that_went_bad_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
