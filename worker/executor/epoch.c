@@ -37,6 +37,7 @@
 #include "worker/executor/epoch_sources.h"
 #include "worker/executor/epoch_train.h"
 #include "worker/executor/epoch_transfer.h"
+#include "worker/executor/epoch_twins.h"
 #include "worker/executor/epoch_verify.h"
 
 #define EPOCH_ARENA \
@@ -242,7 +243,14 @@ static enum hsp_status take_place(struct hsp_ex_epoch *e, struct failure *f, str
 {
     f->fact = HSP_FACT_BAD_PROGRAM;
     enum hsp_status st = decode(e, err);
-    return st == HSP_OK && (e->member || e->keeps) ? take_memory(e, f, err) : st;
+    if (st == HSP_OK && (e->member || e->keeps)) {
+        st = take_memory(e, f, err);
+    }
+    if (st == HSP_OK && e->member) {
+        f->fact = HSP_FACT_OTHER;
+        st = hsp_epoch_twins_open(e, err);
+    }
+    return st;
 }
 
 static enum hsp_status meet_peers(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
@@ -438,7 +446,7 @@ static enum hsp_status serve_or_train(struct hsp_ex_epoch *e, uint64_t version, 
         return HSP_OK;
     }
     (void)pthread_mutex_lock(&e->lock);
-    e->written = e->sealed = e->stable = version;
+    e->first = e->written = e->sealed = e->stable = version;
     e->phase = e->cancelled ? HSP_EPOCH_FAILED : HSP_EPOCH_RUNNING;
     (void)pthread_mutex_unlock(&e->lock);
     if (e->keeps) {
@@ -582,6 +590,18 @@ static void cancel_epoch(struct hsp_ex_epoch *e)
     hsp_epoch_abort(e);
 }
 
+static void log_seals(const struct hsp_ex_epoch *e)
+{
+    const struct hsp_seal_times *t = &e->seals;
+    if (t->n > 0) {
+        hsp_log(e->env->log, HSP_LOG_INFO, "executor",
+                "epoch %" PRIu64 " of job %u: %" PRIu64
+                " versions sealed in %.3f ms each, the ones before verified in %.3f ms",
+                e->number, e->p->job, t->n, (double)t->seal_ns * 1e-6 / (double)t->n,
+                (double)t->check_ns * 1e-6 / (double)t->n);
+    }
+}
+
 struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e)
 {
     if (e == NULL) {
@@ -608,6 +628,8 @@ struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e)
         hsp_epoch_sources_close(e->from);
         free(e->from);
     }
+    log_seals(e);
+    hsp_epoch_twins_close(e);
     hsp_epoch_close_segments(e);
     e->watch = hsp_data_watch_end(e->watch);
     e->data = hsp_data_cache_put(e->env->data, e->data);

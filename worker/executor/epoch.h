@@ -116,6 +116,12 @@ struct hsp_epoch_record {
     struct hsp_state_span state[HSP_STATE_SPANS]; /* of the keeper thread */
 };
 
+/* What the seals of an epoch took; of the thread that seals. */
+struct hsp_seal_times {
+    uint64_t n;
+    int64_t seal_ns, check_ns; /* hashes of new versions; of the versions before, compared */
+};
+
 /* The newest steps that rank 0 has reported, or died before it could. */
 #define HSP_EPOCH_SAID 16
 struct hsp_said {
@@ -150,6 +156,7 @@ struct hsp_ex_epoch {
     struct hsp_mesh_links links;      /* of the data and the state mesh, as they were made */
     struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
     struct hsp_epoch_device dev;      /* the same on a device */
+    struct hsp_epoch_twins *twins;    /* what other ranks have of it too (epoch_twins.c); members */
     uint32_t n_copies;                /* ranks that copy to me */
     struct hsp_epoch_copy *copies;
     struct hsp_epoch_check *check;  /* its state is being verified (epoch_verify.c); the lock */
@@ -179,12 +186,14 @@ struct hsp_ex_epoch {
         *next; /* the prepared epoch we are armed for; stays open as long as this one */
     bool go;   /* start or hand-over has come */
     uint64_t go_version;
-    uint32_t n_noop;        /* no-op steps in a row before the first step here; set before go */
-    uint64_t armed;         /* epoch to put into vote records, 0 none */
-    bool want_checkpoint;   /* rank 0: in the next vote record */
-    uint64_t written;       /* newest version whose update is done */
-    uint64_t sealed;        /* newest sealed version */
-    bool sealing;           /* a thread is at it */
+    uint32_t n_noop;      /* no-op steps in a row before the first step here; set before go */
+    uint64_t armed;       /* epoch to put into vote records, 0 none */
+    bool want_checkpoint; /* rank 0: in the next vote record */
+    uint64_t first;       /* version with which its steps begin */
+    uint64_t written;     /* newest version whose update is done */
+    uint64_t sealed;      /* newest sealed version */
+    bool sealing;         /* a thread is at it */
+    struct hsp_seal_times seals;
     bool moved;             /* all of the first version is here: the mesh of the move has served */
     uint64_t confirmed;     /* newest version whose copies are confirmed; HSP_NO_VERSION: none */
     uint64_t stable;        /* newest version known to be stable */

@@ -48,13 +48,13 @@ void hsp_epoch_tell_damaged(struct hsp_ex_epoch *e, const struct hsp_segname *pi
 }
 
 void hsp_epoch_tell_damaged_row(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
-                                uint32_t row, bool live)
+                                uint32_t row, uint64_t version, bool live)
 {
     struct hsp_segname piece;
     struct hsp_buf part;
     hsp_buf_init(&part, PART_MAX);
     if (hsp_segname_parse(hsp_segment_key_of(s), &piece)) {
-        hsp_epoch_tell_damaged(e, &piece, hsp_segment_version(s), live,
+        hsp_epoch_tell_damaged(e, &piece, version, live,
                                name_part(e, hsp_segment_row_at(s, row), &part));
     }
     hsp_buf_fini(&part);
@@ -65,7 +65,7 @@ enum hsp_status hsp_epoch_disown(struct hsp_ex_epoch *e, struct hsp_state_segmen
 {
     struct hsp_buf part;
     uint64_t version = hsp_segment_version(s);
-    hsp_epoch_tell_damaged_row(e, s, row, true);
+    hsp_epoch_tell_damaged_row(e, s, row, version, true);
     hsp_segment_unseal(s);
     hsp_buf_init(&part, PART_MAX);
     (void)hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " here is damaged: %s", version,

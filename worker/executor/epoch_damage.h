@@ -12,9 +12,9 @@
 /* Tells of a piece; @part says what of it is damaged. @live: it went bad while this epoch ran. */
 void hsp_epoch_tell_damaged(struct hsp_ex_epoch *e, const struct hsp_segname *piece,
                             uint64_t version, bool live, const char *part);
-/* The same for row @row of the sealed segment @s. */
+/* The same for row @row of segment @s, which was sealed as @version. */
 void hsp_epoch_tell_damaged_row(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
-                                uint32_t row, bool live);
+                                uint32_t row, uint64_t version, bool live);
 /* A segment that this epoch uses was damaged while it ran: told, and no source any more. Always
  * HSP_EDIGEST, with @err naming the row. */
 enum hsp_status hsp_epoch_disown(struct hsp_ex_epoch *e, struct hsp_state_segment *s, uint32_t row,

@@ -14,9 +14,11 @@
 #include "worker/executor/epoch_checkpoint.h"
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_copies.h"
+#include "worker/executor/epoch_damage.h"
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_trace.h"
 #include "worker/executor/epoch_transfer.h"
+#include "worker/executor/epoch_twins.h"
 
 enum work { WORK_FETCH, WORK_SEAL, WORK_COPY, WORK_CHECKPOINT, WORK_END };
 
@@ -60,6 +62,22 @@ static enum work next_work(struct hsp_ex_epoch *e, uint64_t next_copy, uint64_t 
     return w;
 }
 
+/* The update has read @version: of what no other rank has, home still is what was sealed. What was
+ * damaged before it was read is found here, before the version made of it is sealed. A device
+ * computes in memory of its own. */
+static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    struct hsp_state_segment *s = e->seg[version % 2];
+    bool here = !e->env->backend->device && hsp_segment_version(s) == version;
+    enum hsp_status st = HSP_OK;
+    for (uint32_t i = 0; st == HSP_OK && here && i < hsp_segment_n(s); i++) {
+        if (hsp_epoch_twins_alone(e, i) && !hsp_segment_row_fits(s, i)) {
+            st = hsp_epoch_disown(e, s, i, err);
+        }
+    }
+    return st;
+}
+
 enum hsp_status hsp_epoch_seal_written(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -74,10 +92,16 @@ enum hsp_status hsp_epoch_seal_written(struct hsp_ex_epoch *e, struct hsp_err *e
         return HSP_OK;
     }
     enum hsp_status st = hsp_epoch_device_save(e, version, err);
+    int64_t begin = hsp_clock_ns();
+    st = st == HSP_OK ? check_read(e, version - 1, err) : st;
+    int64_t checked = hsp_clock_ns();
     if (st == HSP_OK) {
-        hsp_segment_seal(e->seg[version % 2], version);
+        hsp_epoch_twins_seal(e, version);
     }
     (void)pthread_mutex_lock(&e->lock);
+    e->seals.n++;
+    e->seals.check_ns += checked - begin;
+    e->seals.seal_ns += hsp_clock_ns() - checked;
     e->sealed = st == HSP_OK ? version : e->sealed;
     e->sealing = false;
     (void)pthread_cond_broadcast(&e->cond);

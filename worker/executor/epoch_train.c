@@ -19,6 +19,7 @@
 #include "worker/executor/epoch_replicate.h"
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_trace.h"
+#include "worker/executor/epoch_twins.h"
 #include "worker/executor/step_log.h"
 
 #define FLAG_CHECKPOINT 1u /* of rank 0's vote record: write the version of this vote */
@@ -52,6 +53,7 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
     mine->flags = (e->want_checkpoint ? FLAG_CHECKPOINT : 0) | hsp_epoch_trace_flags(e);
     e->want_checkpoint = false;
     (void)pthread_mutex_unlock(&e->lock);
+    mine->state = st == HSP_OK ? hsp_epoch_twins_sum(e, mine->step) : 0;
     return st;
 }
 
@@ -91,6 +93,9 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
 {
     struct hsp_ex_epoch *e = ctx;
     int64_t now = hsp_clock_ns();
+    if (!hsp_vote_state_agrees(all, n)) { /* nothing of this vote counts */
+        return hsp_epoch_twins_settle(e, v->step, err);
+    }
     double seconds = e->vote_ns > 0 ? (double)(now - e->vote_ns) * 1e-9 : 0;
     e->vote_ns = now;
     uint32_t sequence =
@@ -171,25 +176,33 @@ static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
+/* All are sealed as @version, and behind it there is no vote here: its twins are compared now. */
+static enum hsp_status compare_twins(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
+    uint64_t mine = hsp_epoch_twins_sum(e, version), sum = mine, other = 0;
+    enum hsp_status st = HSP_OK;
+    for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
+        if (r != e->p->rank) {
+            st = comm->ops->send(comm, r, CHANNEL_FINAL, &mine, sizeof mine, err);
+        }
+    }
+    for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
+        if (r != e->p->rank) {
+            st = comm->ops->recv(comm, r, CHANNEL_FINAL, &other, sizeof other, err);
+            sum += other;
+        }
+    }
+    return st == HSP_OK && sum != 0 ? hsp_epoch_twins_settle(e, version, err) : st;
+}
+
 /* The last version has no step of its own: it is stable when everybody has it confirmed. */
 static enum hsp_status finish(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
-    uint8_t mine = 1;
     enum hsp_status st = hsp_epoch_await_confirmed(e, e->p->steps, err);
-    for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
-        if (r != e->p->rank) {
-            st = e->mesh[HSP_MESH_DATA]->ops->send(e->mesh[HSP_MESH_DATA], r, CHANNEL_FINAL, &mine,
-                                                   1, err);
-        }
-    }
-    for (uint32_t r = 0; st == HSP_OK && r < e->p->n_ranks; r++) {
-        if (r != e->p->rank) {
-            st = e->mesh[HSP_MESH_DATA]->ops->recv(e->mesh[HSP_MESH_DATA], r, CHANNEL_FINAL, &mine,
-                                                   1, err);
-        }
-    }
+    st = st == HSP_OK ? compare_twins(e, e->p->steps, err) : st;
     (void)pthread_mutex_lock(&e->lock);
-    e->stable = e->p->steps;
+    e->stable = st == HSP_OK ? e->p->steps : e->stable;
     e->voted = true;
     e->no_more_versions = st == HSP_OK;
     (void)pthread_cond_broadcast(&e->cond);
@@ -279,6 +292,15 @@ static enum hsp_status write_outputs(struct hsp_ex_epoch *e, bool *ret_left, str
     return st;
 }
 
+/* The last version here is what the next epoch begins with. */
+static enum hsp_status leave(struct hsp_ex_epoch *e, const struct hsp_step_result *r,
+                             uint64_t version, bool *ret_left, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_epoch_seal_written(e, err);
+    st = st == HSP_OK ? compare_twins(e, version, err) : st;
+    return st == HSP_OK ? hand_over(e, r->vote.armed, version, r->n_noop, ret_left, err) : st;
+}
+
 enum hsp_status hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     bool left = false;
@@ -290,7 +312,7 @@ enum hsp_status hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version, struct
         st = hsp_engine_step(e->engine, t, &r, err);
         hsp_epoch_trace_tell(e, st != HSP_OK || r.vote.armed != 0 || t + 1 == e->p->steps);
         if (st == HSP_OK && r.vote.armed != 0) {
-            st = hand_over(e, r.vote.armed, t + 1, r.n_noop, &left, err);
+            st = leave(e, &r, t + 1, &left, err);
         }
         if (left) {
             return HSP_OK;

@@ -216,7 +216,7 @@ static uint8_t *piece_data(const struct hsp_shard_piece *p)
 static enum hsp_status drop_row(struct hsp_epoch_fetch *f, const struct hsp_shard_piece *p,
                                 struct hsp_err *err)
 {
-    hsp_epoch_tell_damaged_row(f->e, p->seg, p->row, true);
+    hsp_epoch_tell_damaged_row(f->e, p->seg, p->row, f->src->shards.version, true);
     enum hsp_status st = hsp_segment_remove(f->e->env->state_dir, hsp_segment_key_of(p->seg), err);
     return st == HSP_OK
                ? hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " of %s is damaged",

@@ -181,7 +181,7 @@ static enum hsp_status drop_damaged(struct hsp_ex_epoch *e, struct hsp_epoch_sou
             bad = bad == SIZE_MAX && l->row[end].damaged ? end : bad;
         }
         if (bad != SIZE_MAX) {
-            hsp_epoch_tell_damaged_row(e, s, l->row[bad].row, live);
+            hsp_epoch_tell_damaged_row(e, s, l->row[bad].row, hsp_segment_version(s), live);
             st = drop(e, src, s, err);
         }
     }

@@ -20,10 +20,12 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/epoch_trace.c worker/executor/epoch_trace.h \
   worker/executor/epoch_train.c worker/executor/epoch_train.h \
   worker/executor/epoch_transfer.c worker/executor/epoch_transfer.h \
+  worker/executor/epoch_twins.c worker/executor/epoch_twins.h \
   worker/executor/epoch_verify.c worker/executor/epoch_verify.h \
   worker/executor/executor.c worker/executor/executor.h \
   worker/executor/executor_args.c worker/executor/executor_args.h \
   worker/executor/nccl_log.c worker/executor/nccl_log.h \
-  worker/executor/step_log.c worker/executor/step_log.h
+  worker/executor/step_log.c worker/executor/step_log.h \
+  worker/executor/twin_verdict.c worker/executor/twin_verdict.h
 EXECUTOR_LIBS = worker/executor/libexecutor.a $(PROBE_LIBS) worker/comm/libncclcomm.a
 EXTRA_DIST += worker/executor/README.md

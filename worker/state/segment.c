@@ -528,6 +528,11 @@ void hsp_segment_seal_known(struct hsp_state_segment *s, uint64_t version, const
     seal_with(s, version, hash);
 }
 
+bool hsp_segment_row_fits(const struct hsp_state_segment *s, uint32_t i)
+{
+    return hash_row(s, i) == hsp_segment_row_hash(s, i);
+}
+
 enum hsp_status hsp_segment_verify(const struct hsp_state_segment *s, struct hsp_err *err)
 {
     if (hsp_segment_version(s) == HSP_NO_VERSION) {
@@ -535,7 +540,7 @@ enum hsp_status hsp_segment_verify(const struct hsp_state_segment *s, struct hsp
                            s->head->key.device, s->head->key.slot);
     }
     for (uint32_t i = 0; i < s->head->n_rows; i++) {
-        if (hash_row(s, i) != s->hashes[i]) {
+        if (!hsp_segment_row_fits(s, i)) {
             return hsp_err_set(
                 err, HSP_EDIGEST, 0, "segment of %s slot %u: tensor %u kind %u is damaged",
                 s->head->key.device, s->head->key.slot, s->rows[i].tensor, s->rows[i].kind);

@@ -60,6 +60,8 @@ uint32_t hsp_segment_n(const struct hsp_state_segment *s);
 const struct hsp_segment_row *hsp_segment_row_at(const struct hsp_state_segment *s, uint32_t i);
 /* Hash of a row's box at the sealed version; meaningless while unsealed. */
 uint64_t hsp_segment_row_hash(const struct hsp_state_segment *s, uint32_t i);
+/* Whether the row still has that hash. */
+bool hsp_segment_row_fits(const struct hsp_state_segment *s, uint32_t i);
 void *hsp_segment_area(const struct hsp_state_segment *s); /* writable only when opened so */
 int64_t hsp_segment_area_bytes(const struct hsp_state_segment *s);
 /* The row of (tensor, kind) that has all of @box, or UINT32_MAX: there may be several rows. */

@@ -19,6 +19,7 @@ executor_tests = \
   tests/unit/worker/executor/nccl_log_test \
   tests/unit/worker/executor/restore_test \
   tests/unit/worker/executor/step_log_test \
+  tests/unit/worker/executor/twin_verdict_test \
   tests/unit/worker/executor/device_executor_test
 test_links += $(executor_tests)
 check_PROGRAMS += tests/unit/worker/executor/executor_tests
@@ -39,6 +40,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/nccl_log_test.c \
   tests/unit/worker/executor/restore_test.c \
   tests/unit/worker/executor/step_log_test.c \
+  tests/unit/worker/executor/twin_verdict_test.c \
   $(executor_world) $(NCCL_WORLD) $(TINY_PROG) $(state_test_lib)
 tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc
 EXTRA_tests_unit_worker_executor_executor_tests_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
@@ -59,13 +61,22 @@ tests_unit_worker_executor_early_tests_LDFLAGS = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_epoch_train,--wrap=hsp_epoch_fetch_beside
 tests_unit_worker_executor_early_tests_LDADD = $(EXECUTOR_TEST_LIBS)
 # Executors damage state of their own at set moments.
-check_PROGRAMS += tests/unit/worker/executor/executor_damage_test
-TESTS += tests/unit/worker/executor/executor_damage_test
-tests_unit_worker_executor_executor_damage_test_SOURCES = \
+damage_tests = \
+  tests/unit/worker/executor/executor_damage_test \
+  tests/unit/worker/executor/executor_live_test
+test_links += $(damage_tests)
+check_PROGRAMS += tests/unit/worker/executor/damage_tests
+$(damage_tests): tests/unit/worker/executor/damage_tests
+	$(LINK_TEST)
+tests_unit_worker_executor_damage_tests_SOURCES = \
   tests/unit/worker/executor/executor_damage_test.c \
+  tests/unit/worker/executor/executor_live_test.c \
+  tests/unit/worker/executor/damage_world.c tests/unit/worker/executor/damage_world.h \
   $(executor_world)
-tests_unit_worker_executor_executor_damage_test_LDFLAGS = $(AM_LDFLAGS) \
+tests_unit_worker_executor_damage_tests_LDFLAGS = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_epoch_copy_version,--wrap=hsp_epoch_fetch_weights \
-  -Wl,--wrap=hsp_epoch_checkpoint,--wrap=hsp_epoch_write_final
-tests_unit_worker_executor_executor_damage_test_LDADD = daemon/cluster/libcluster.a \
+  -Wl,--wrap=hsp_epoch_checkpoint,--wrap=hsp_epoch_write_final \
+  -Wl,--wrap=hsp_epoch_await_confirmed,--wrap=hsp_epoch_twins_seal \
+  -Wl,--wrap=hsp_epoch_report_step
+tests_unit_worker_executor_damage_tests_LDADD = daemon/cluster/libcluster.a \
   $(EXECUTOR_TEST_LIBS)

@@ -1,0 +1,495 @@
+#include "tests/unit/worker/executor/damage_world.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "proto/layout/box.h"
+#include "worker/executor/epoch_checkpoint.h"
+#include "worker/executor/epoch_copies.h"
+#include "worker/executor/epoch_export.h"
+#include "worker/executor/epoch_replicate.h"
+#include "worker/executor/epoch_report.h"
+#include "worker/executor/epoch_transfer.h"
+#include "worker/executor/epoch_twins.h"
+#include "worker/state/segment_dir.h"
+#include "worker/state/segment_name.h"
+
+static const char plan_two[] =
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 4, "
+    "micro_batches: 2, stages: [{layers: 3, ranks: [0]}]}, {sequences: 2, "
+    "micro_batches: 1, stages: [{layers: 3, ranks: [1]}]}]}";
+static const char plan_three[] =
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 2, "
+    "stages: [{layers: 3, ranks: [0]}]}, {sequences: 2, stages: [{layers: "
+    "3, ranks: [1]}]}, {sequences: 2, stages: [{layers: 3, ranks: [2]}]}]}";
+static const char plan_cut[] =
+    "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams: [{sequences: 3, "
+    "stages: [{layers: 3, ranks: [0]}]}, {sequences: 3, stages: [{layers: "
+    "3, ranks: [1, 2], tensor: [1, 1]}]}]}";
+static const char *const plans[N_LAYOUTS] = {
+    [DP] = xw_plan_dp, [PP] = xw_plan_pp, [TWO] = plan_two, [THREE] = plan_three, [CUT] = plan_cut};
+
+/* Shared with the executors: one damage, by device @dev, at @version. */
+static struct board {
+    atomic_uint when, dev;
+    atomic_ullong version;
+    atomic_uint owner; /* whose part it is, else its own home: NOBODY, TWIN */
+    atomic_uint which;
+    atomic_uint done;
+} * board;
+
+static bool is_one(const struct hsp_segment_row *r, enum dw_which which)
+{
+    const struct hsp_box whole = hsp_box_whole(r->box.rank, r->full);
+    return !hsp_box_empty(&r->box) && (which == ANY || !hsp_box_equal(&r->box, &whole)) &&
+           (which != WEIGHTS || r->kind == HSP_STATE_PARAM);
+}
+
+/* Flips a bit of @s, in an element of some row. */
+static void flip(struct hsp_state_segment *s, enum dw_which which, const char *name, uint64_t k)
+{
+    const struct hsp_segment_row *r;
+    do {
+        r = hsp_segment_row_at(
+            s, (uint32_t)hsp_test_range(name, k++, 0, (int64_t)hsp_segment_n(s) - 1));
+    } while (!is_one(r, which));
+    uint8_t *data = (uint8_t *)hsp_segment_area(s) + r->offset;
+    int64_t bytes = hsp_box_count(&r->box) * (int64_t)hsp_dtype_size(r->dtype);
+    data[hsp_test_range(name, k, 0, bytes - 1)] ^= (uint8_t)(1u << k % 8);
+}
+
+struct hsp_state_segment *dw_open_piece(const char *dir, uint64_t plan, uint32_t owner,
+                                        uint64_t version)
+{
+    struct hsp_segment_info *info = NULL;
+    struct hsp_state_segment *s = NULL;
+    size_t n = 0;
+    struct hsp_err err = {0};
+    assert_ok(hsp_segment_scan(dir, &info, &n, &err), &err);
+    for (size_t i = 0; s == NULL && i < n; i++) {
+        struct hsp_segname name;
+        if (info[i].status == HSP_OK && info[i].version == version &&
+            hsp_segname_parse(&info[i].key, &name) && name.plan == plan && name.owner == owner) {
+            assert_ok(hsp_segment_open(dir, &info[i].key, true, &s, &err), &err);
+        }
+    }
+    free(info);
+    return s;
+}
+
+void dw_flip_piece(const char *dir, uint64_t plan, uint32_t owner, uint64_t version,
+                   enum dw_which which)
+{
+    struct hsp_state_segment *s = dw_open_piece(dir, plan, owner, version);
+    assert_non_null(s);
+    flip(s, which, "flip", version * 16 + owner);
+    (void)hsp_segment_close(s);
+}
+
+/* In an executor: it is now. */
+static bool is_due(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t version)
+{
+    unsigned dev = (unsigned)(e->env->node[1] - '0');
+    bool due = atomic_load(&board->when) == when && atomic_load(&board->dev) == dev &&
+               atomic_load(&board->version) <= version && atomic_exchange(&board->done, 1) == 0;
+    if (due) {
+        atomic_store(&board->version, version);
+    }
+    return due;
+}
+
+static void harm(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t plan, uint64_t version)
+{
+    unsigned owner = atomic_load(&board->owner);
+    if (is_due(e, when, version)) {
+        dw_flip_piece(e->env->state_dir, plan, owner == NOBODY ? e->p->rank : owner, version,
+                      (enum dw_which)atomic_load(&board->which));
+    }
+}
+
+/* The same of what it computes with. */
+static void harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t version)
+{
+    if (is_due(e, when, version)) {
+        flip(e->seg[version % 2], (enum dw_which)atomic_load(&board->which), "live", version);
+    }
+}
+
+enum hsp_status __real_hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
+                                              struct hsp_err *err);
+enum hsp_status __wrap_hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
+                                              struct hsp_err *err);
+enum hsp_status __real_hsp_epoch_fetch_weights(struct hsp_ex_epoch *e, uint64_t version,
+                                               struct hsp_err *err);
+enum hsp_status __wrap_hsp_epoch_fetch_weights(struct hsp_ex_epoch *e, uint64_t version,
+                                               struct hsp_err *err);
+enum hsp_status __real_hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t version,
+                                            struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
+                                            struct hsp_err *err);
+enum hsp_status __wrap_hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t version,
+                                            struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
+                                            struct hsp_err *err);
+enum hsp_status __real_hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
+                                             uint64_t *ret_epoch, struct hsp_err *err);
+enum hsp_status __wrap_hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
+                                             uint64_t *ret_epoch, struct hsp_err *err);
+
+enum hsp_status __wrap_hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
+                                              struct hsp_err *err)
+{
+    harm_live(e, AT_COPIES, version);
+    return __real_hsp_epoch_copy_version(e, version, err);
+}
+
+enum hsp_status __real_hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
+                                                 struct hsp_err *err);
+enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
+                                                 struct hsp_err *err);
+void __real_hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version);
+void __wrap_hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version);
+
+enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
+                                                 struct hsp_err *err)
+{
+    enum hsp_status st = __real_hsp_epoch_await_confirmed(e, version, err);
+    harm_live(e, AT_VOTE, version);
+    return st;
+}
+
+void __real_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
+                                  const struct hsp_vote_record *all, uint32_t n, double seconds,
+                                  uint32_t sequence);
+void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
+                                  const struct hsp_vote_record *all, uint32_t n, double seconds,
+                                  uint32_t sequence);
+
+static atomic_bool leaving; /* in an executor: its next epoch begins with what this step makes */
+void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
+                                  const struct hsp_vote_record *all, uint32_t n, double seconds,
+                                  uint32_t sequence)
+{
+    leaving = v->armed != 0;
+    __real_hsp_epoch_report_step(e, v, all, n, seconds, sequence);
+}
+
+void __wrap_hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version)
+{
+    harm_live(e, AT_SEAL, version);
+    if (leaving) {
+        harm_live(e, AT_LEAVING, version);
+    }
+    __real_hsp_epoch_twins_seal(e, version);
+}
+
+enum hsp_status __wrap_hsp_epoch_fetch_weights(struct hsp_ex_epoch *e, uint64_t version,
+                                               struct hsp_err *err)
+{
+    harm(e, e->p->mode == HSP_MODE_SWITCH ? AT_SWITCH : AT_RECOVERY, e->p->from_plan, version);
+    return __real_hsp_epoch_fetch_weights(e, version, err);
+}
+
+enum hsp_status __wrap_hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t version,
+                                            struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
+                                            struct hsp_err *err)
+{
+    harm(e, AT_CHECKPOINT, e->p->plan, version);
+    return __real_hsp_epoch_checkpoint(e, version, ret, ret_disk, err);
+}
+
+enum hsp_status __wrap_hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
+                                             uint64_t *ret_epoch, struct hsp_err *err)
+{
+    harm(e, AT_END, e->p->plan, e->p->steps);
+    return __real_hsp_epoch_write_final(e, metrics, ret_epoch, err);
+}
+
+void dw_plan_harm(enum dw_when when, unsigned dev, uint64_t version, unsigned owner)
+{
+    atomic_store(&board->dev, dev);
+    atomic_store(&board->version, version);
+    atomic_store(&board->owner, owner);
+    atomic_store(&board->which, when == AT_END ? WEIGHTS : owner == NOBODY ? OWNED : ANY);
+    if (owner == TWIN) {
+        atomic_store(&board->which, ANY);
+    }
+    atomic_store(&board->done, 0);
+    atomic_store(&board->when, when);
+}
+
+/* ---- what a coordinator does ---- */
+
+/* Of one undisturbed device: the same for all stories. */
+static double loss[XW_STEPS], val[XW_STEPS];
+
+struct dw_story dw_tell_story(struct xw_world *w)
+{
+    static bool known;
+    struct dw_story s = {.w = w};
+    if (!known) {
+        xw_reference(w, loss, val);
+        known = true;
+    }
+    for (enum dw_layout l = DP; l < N_LAYOUTS; l++) {
+        s.plan[l] = xw_make_plan(w, plans[l]);
+    }
+    dw_plan_harm(NEVER, 0, 0, NOBODY);
+    for (int i = 0; i < 3; i++) {
+        xw_start_executor(w, i);
+    }
+    return s;
+}
+
+int dw_ranks_of(const struct dw_story *s)
+{
+    return (int)s->plan[s->layout]->plan->n_ranks;
+}
+
+/* The next message of device @dev; what it says of damage is counted. */
+static uint16_t hear(struct dw_story *s, int dev)
+{
+    assert_true(xw_next_msg(s->w, dev, XW_WAIT_MS));
+    const struct hsp_msg *m = &s->w->last;
+    if (m->type == HSP_MSG_STATE_DAMAGED) {
+        s->told = m->u.damaged;
+        (void)snprintf(s->part, sizeof s->part, "%s", m->u.damaged.part);
+        s->n_told++;
+        s->n_told_live += m->u.damaged.live;
+    } else if (m->type == HSP_MSG_PEER_LOST) {
+        (void)snprintf(s->broke[dev], sizeof s->broke[dev], "%s", m->u.lost.reason);
+    } else if (m->type == HSP_MSG_FINISHED) {
+        s->w->finished = true;
+    }
+    return m->type;
+}
+
+void dw_await_msg(struct dw_story *s, int dev, uint16_t type)
+{
+    int64_t until = hsp_clock_ns() + (int64_t)XW_WAIT_MS * 1000000; /* heartbeats never end */
+    while (hear(s, dev) != type) {
+        if (hsp_clock_ns() > until) {
+            fail_msg("device %d: no %s in time", dev, hsp_msg_name(type));
+        }
+    }
+}
+
+void dw_begin(struct dw_story *s, enum dw_layout layout, uint64_t step)
+{
+    s->layout = layout;
+    s->epoch = 11;
+    struct xw_epoch d = {.epoch = 11,
+                         .plan_no = layout,
+                         .mode = HSP_MODE_FRESH,
+                         .plan = s->plan[layout],
+                         .n_peers = dw_ranks_of(s)};
+    xw_prepare(s->w, &d);
+    for (int i = 0; i < d.n_peers; i++) {
+        xw_send_start(s->w, i, 11, 0);
+    }
+    if (step > 0) {
+        xw_await_step(s->w, 0, step);
+    }
+}
+
+void dw_kill_all(struct dw_story *s)
+{
+    for (int i = 0; i < 3; i++) {
+        xw_end(&s->w->ex[i]);
+    }
+    for (int i = 0; i < 3; i++) {
+        xw_start_executor(s->w, i);
+    }
+}
+
+uint32_t dw_scan(struct dw_story *s, enum dw_layout layout, struct hsp_state_piece ret[64])
+{
+    uint32_t m = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        struct hsp_m_holding *held = NULL;
+        uint32_t n = 0;
+        struct hsp_err err = {0};
+        assert_ok(hsp_segname_scan(s->w->ex[i].state_dir, &held, &n, &err), &err);
+        for (uint32_t k = 0; k < n; k++) {
+            if (held[k].plan == (uint64_t)layout) {
+                assert_true(m < 64);
+                ret[m++] = (struct hsp_state_piece){HSP_DEVICE(i, 0u), held[k].plan,
+                                                    held[k].version, held[k].rank, held[k].owner};
+            }
+        }
+        free(held);
+    }
+    return m;
+}
+
+uint64_t dw_newest(struct dw_story *s, enum dw_layout layout)
+{
+    struct hsp_state_piece held[64];
+    uint64_t version = 0;
+    uint32_t n = dw_scan(s, layout, held);
+    assert_true(hsp_recover_version(&s->plan[layout]->info, held, n, &version));
+    return version;
+}
+
+int dw_buddy_of(const struct dw_story *s, uint32_t owner)
+{
+    const struct hsp_state_table *t = &s->plan[s->layout]->copies;
+    for (uint32_t i = 0; i < t->n; i++) {
+        if (t->row[i].from == owner) {
+            return (int)t->row[i].to;
+        }
+    }
+    fail_msg("rank %u has no buddy", owner);
+    return 0;
+}
+
+uint64_t dw_newest_copied(struct dw_story *s, enum dw_layout layout, uint32_t owner)
+{
+    uint64_t version = dw_newest(s, layout);
+    const char *there = s->w->ex[dw_buddy_of(s, owner)].state_dir;
+    struct hsp_state_segment *copy = dw_open_piece(there, layout, owner, version);
+    struct hsp_err err = {0};
+    if (copy == NULL) {
+        const char *here = s->w->ex[owner].state_dir;
+        struct hsp_state_segment *home = dw_open_piece(here, layout, owner, version);
+        assert_non_null(home);
+        assert_ok(hsp_segment_remove(here, hsp_segment_key_of(home), &err), &err);
+        (void)hsp_segment_close(home);
+        version = dw_newest(s, layout);
+        copy = dw_open_piece(there, layout, owner, version);
+    }
+    assert_non_null(copy);
+    (void)hsp_segment_close(copy);
+    return version;
+}
+
+bool dw_all_ready(struct dw_story *s, int n)
+{
+    bool ready = true;
+    for (int i = 0; i < n; i++) {
+        uint16_t type;
+        do {
+            type = hear(s, i);
+        } while (type != HSP_MSG_READY && type != HSP_MSG_PREPARE_FAILED);
+        if (type == HSP_MSG_PREPARE_FAILED) {
+            const struct hsp_m_failed *f = &s->w->last.u.failed;
+            if (f->fact != HSP_FACT_NO_STATE) {
+                fail_msg("device %d: %s", i, f->reason);
+            }
+            s->n_refused++;
+            ready = false;
+        }
+    }
+    return ready;
+}
+
+void dw_prepare_switch(struct dw_story *s, enum dw_layout to)
+{
+    s->epoch = 12;
+    struct xw_epoch d = {.epoch = 12,
+                         .plan_no = to,
+                         .from_no = s->layout,
+                         .base = 11,
+                         .mode = HSP_MODE_SWITCH,
+                         .plan = s->plan[to],
+                         .from = s->plan[s->layout],
+                         .n_peers = 3,
+                         .n_live = 2,
+                         .live = {{0, 0, 0}, {1, 1, 1}}};
+    xw_send_prepare(s->w, &d);
+    assert_true(dw_all_ready(s, 3));
+}
+
+void dw_arm(struct dw_story *s)
+{
+    xw_send_ref(s->w, 0, HSP_MSG_ARM, 12);
+    xw_send_ref(s->w, 1, HSP_MSG_ARM, 12);
+}
+
+uint64_t dw_recover(struct dw_story *s, enum dw_layout layout)
+{
+    int n = (int)s->plan[layout]->plan->n_ranks;
+    struct xw_epoch d;
+    s->layout = layout;
+    do {
+        struct hsp_state_piece held[64];
+        uint32_t n_held = dw_scan(s, layout, held);
+        uint64_t version = dw_newest(s, layout);
+        d = (struct xw_epoch){.epoch = s->epoch += 2,
+                              .plan_no = layout,
+                              .from_no = layout,
+                              .mode = HSP_MODE_RECOVER,
+                              .step = version,
+                              .plan = s->plan[layout],
+                              .from = s->plan[layout],
+                              .n_peers = n};
+        for (uint32_t i = 0; i < n_held; i++) {
+            if (held[i].version == version && d.n_live < 8) {
+                d.live[d.n_live++] = (struct hsp_prepare_source){HSP_DEVICE_NODE(held[i].device),
+                                                                 held[i].rank, held[i].owner};
+            }
+        }
+        xw_send_prepare(s->w, &d);
+    } while (!dw_all_ready(s, n));
+    for (int i = 0; i < n; i++) {
+        xw_send_start(s->w, i, d.epoch, d.step);
+    }
+    return d.step;
+}
+
+void dw_await_break(struct dw_story *s, int n)
+{
+    for (int i = 0; i < n; i++) {
+        s->broke[i][0] = '\0';
+        dw_await_msg(s, i, HSP_MSG_PEER_LOST);
+    }
+    for (int i = 0; i < n; i++) {
+        xw_send_ref(s->w, i, HSP_MSG_SEAL, s->epoch);
+        dw_await_msg(s, i, HSP_MSG_SEALED);
+    }
+}
+
+bool dw_broke_with(const struct dw_story *s, const char *what)
+{
+    bool found = false;
+    for (int i = 0; i < XW_MAX_DEV; i++) {
+        found = found || strstr(s->broke[i], what) != NULL;
+    }
+    return found;
+}
+
+void dw_free_plans(struct dw_story *s)
+{
+    for (enum dw_layout l = DP; l < N_LAYOUTS; l++) {
+        (void)hsp_epoch_plan_free(s->plan[l]);
+    }
+}
+
+void dw_end_story(struct dw_story *s)
+{
+    while (!s->w->finished) {
+        (void)hear(s, 0);
+    }
+    xw_assert_same(loss, s->w->loss);
+    xw_assert_same(val, s->w->val);
+    dw_free_plans(s);
+}
+
+int dw_setup(void **state)
+{
+    board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(board != MAP_FAILED);
+    return xw_setup(state);
+}
+
+int dw_setup_device(void **state)
+{
+    int rc = dw_setup(state);
+    ((struct xw_world *)*state)->device = true;
+    return rc;
+}
+
+int dw_teardown(void **state)
+{
+    (void)munmap(board, sizeof *board);
+    return xw_teardown(state);
+}

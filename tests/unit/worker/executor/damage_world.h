@@ -1,0 +1,89 @@
+/* Stories of executors that damage a segment of their own at a set moment, and of a coordinator that goes on from what
+ * is left. Linked with the wraps of local.mk. */
+#ifndef HSP_DAMAGE_WORLD_H
+#define HSP_DAMAGE_WORLD_H
+#include "daemon/cluster/recover.h"
+#include "tests/unit/worker/executor/executor_world.h"
+#include "worker/executor/epoch.h"
+
+#define NOBODY 99u /* its own home, in a part that it has alone */
+#define TWIN   98u /* in any part */
+
+/* Two data parallel, each with half of the optimizer; a pipeline of three; two and three that have
+ * all of it; one that has all, and two with halves. */
+enum dw_layout { DP = 1, PP = 2, TWO = 3, THREE = 4, CUT = 5, N_LAYOUTS };
+
+/* When an executor damages a segment of its own. */
+enum dw_when {
+    NEVER,
+    AT_COPIES,  /* sealed; the step from it goes on */
+    AT_VOTE,    /* that step is done but for the vote and the update */
+    AT_SEAL,    /* just written, before it is hashed */
+    AT_LEAVING, /* the same, when the vote before was the last one */
+    AT_SWITCH,
+    AT_RECOVERY,
+    AT_CHECKPOINT,
+    AT_END
+};
+
+/* Which rows may be damaged: all; those that no other rank has; the weights among these. */
+enum dw_which { ANY, OWNED, WEIGHTS };
+
+struct dw_story {
+    struct xw_world *w;
+    struct hsp_epoch_plan *plan[N_LAYOUTS];
+    uint64_t epoch;                           /* the newest */
+    enum dw_layout layout;                    /* that it has */
+    uint32_t n_told, n_told_live;             /* STATE_DAMAGED */
+    struct hsp_m_damaged told;                /* the last one */
+    char part[256];                           /* of it */
+    uint32_t n_refused;                       /* PREPARE_FAILED for want of state */
+    char broke[XW_MAX_DEV][HSP_TEXT_MAX + 1]; /* reasons of the last PEER_LOST of each device */
+};
+
+int dw_setup(void **state);
+int dw_setup_device(void **state); /* executors compute on ghosts */
+int dw_teardown(void **state);
+
+/* Executors, and the losses of one undisturbed device: the same for all stories. */
+struct dw_story dw_tell_story(struct xw_world *w);
+/* The job goes on to its end, with these losses. */
+void dw_end_story(struct dw_story *s);
+void dw_free_plans(struct dw_story *s);
+
+/* Device @dev damages, @when, its own home of @version or the next that comes (@owner NOBODY, TWIN), or what it keeps of
+ * rank @owner. */
+void dw_plan_harm(enum dw_when when, unsigned dev, uint64_t version, unsigned owner);
+/* The segment of @dir with @owner's part of layout @plan at @version; NULL: there is none. */
+struct hsp_state_segment *dw_open_piece(const char *dir, uint64_t plan, uint32_t owner,
+                                        uint64_t version);
+/* Damages it; the second time that is undone. */
+void dw_flip_piece(const char *dir, uint64_t plan, uint32_t owner, uint64_t version,
+                   enum dw_which which);
+/* The device that keeps a copy of rank @owner's part, and not its own. */
+int dw_buddy_of(const struct dw_story *s, uint32_t owner);
+int dw_ranks_of(const struct dw_story *s);
+
+/* Epoch 11, fresh, until step @step. */
+void dw_begin(struct dw_story *s, enum dw_layout layout, uint64_t step);
+/* Epoch 12 is prepared, to go on in layout @to with all three devices; dw_arm: its two predecessors may leave. */
+void dw_prepare_switch(struct dw_story *s, enum dw_layout to);
+void dw_arm(struct dw_story *s);
+void dw_kill_all(struct dw_story *s);
+/* Waits for a message of @type from device @dev; what it says of damage is counted. */
+void dw_await_msg(struct dw_story *s, int dev, uint16_t type);
+/* The epoch breaks: all are sealed. */
+void dw_await_break(struct dw_story *s, int n);
+bool dw_broke_with(const struct dw_story *s, const char *what);
+/* The pieces of layout @layout on devices 0 to 2. */
+uint32_t dw_scan(struct dw_story *s, enum dw_layout layout, struct hsp_state_piece ret[64]);
+uint64_t dw_newest(struct dw_story *s, enum dw_layout layout);
+/* The same, of which the buddy of rank @owner has a copy: a version that was killed before is taken away. */
+uint64_t dw_newest_copied(struct dw_story *s, enum dw_layout layout, uint32_t owner);
+/* All answers to a PREPARE: true when all are READY. */
+bool dw_all_ready(struct dw_story *s, int n);
+/* Goes on from the newest version that is whole in @layout, in the same layout; tries again when one of them lacks what
+ * it was to have. Returns the version. */
+uint64_t dw_recover(struct dw_story *s, enum dw_layout layout);
+
+#endif

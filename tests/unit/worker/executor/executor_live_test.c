@@ -1,0 +1,117 @@
+/* State that is damaged while it is trained on: it is seen before anything made of it is committed, the step is computed
+ * again, and the job goes on with the losses of one undisturbed device. */
+#include "tests/unit/worker/executor/damage_world.h"
+
+/* Device @dev damages version 12 of @layout @when, or, before it is hashed, version 13. Nothing made of it is committed: all
+ * go on from version 12. @n_told: devices that may be wrong; @version: that it tells of. */
+static void live(struct xw_world *w, enum dw_layout layout, enum dw_when when, uint32_t dev,
+                 uint32_t n_told, uint64_t version, const char *why)
+{
+    struct dw_story s = dw_tell_story(w);
+    bool alone = layout == DP || layout == PP;
+    dw_plan_harm(when, dev, when == AT_SEAL ? 13 : 12, alone ? NOBODY : TWIN);
+    dw_begin(&s, layout, 0);
+    dw_await_break(&s, dw_ranks_of(&s));
+    assert_true(dw_broke_with(&s, why));
+    assert_true(s.n_told == n_told && s.n_told_live == n_told);
+    assert_true(n_told > 1 || (s.told.rank == dev && s.told.version == version));
+    assert_int_equal(dw_recover(&s, layout), 12);
+    dw_end_story(&s);
+}
+
+/* With three equal copies, the majority knows; with two, the one whose memory is not what it sealed, else both may be wrong. */
+static void test_a_twin_of_three(void **state)
+{
+    live(*state, THREE, AT_VOTE, 1, 1, 12, "equal copies of version 13 differ: wrong at n1/0");
+}
+
+static void test_a_twin_of_three_that_is_just_written(void **state)
+{
+    live(*state, THREE, AT_SEAL, 1, 1, 13, "equal copies of version 13 differ: wrong at n1/0");
+}
+
+static void test_a_twin_of_two(void **state)
+{
+    live(*state, TWO, AT_COPIES, 1, 1, 12, "equal copies of version 13 differ: wrong at n1/0");
+}
+
+static void test_a_twin_of_two_that_is_just_written(void **state)
+{
+    live(*state, TWO, AT_SEAL, 1, 2, 13,
+         "equal copies of version 13 differ: wrong at n0/0 and 1 more");
+}
+
+/* The parts that two have are not the rows of both. */
+static void test_a_twin_of_parts(void **state)
+{
+    live(*state, CUT, AT_VOTE, 0, 1, 12, "equal copies of version 13 differ: wrong at n0/0");
+}
+
+static void test_a_part_of_a_twin(void **state)
+{
+    live(*state, CUT, AT_COPIES, 2, 1, 12, "equal copies of version 13 differ: wrong at n2/0");
+}
+
+/* What nobody else has: the update has read it, and the version made of it is not sealed. */
+static void test_a_part_without_twin(void **state)
+{
+    live(*state, DP, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
+}
+
+static void test_a_part_of_a_pipeline(void **state)
+{
+    live(*state, PP, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
+}
+
+/* Behind the last version there is no vote. */
+static void test_the_last_version(void **state)
+{
+    struct dw_story s = dw_tell_story(*state);
+    dw_plan_harm(AT_SEAL, 2, XW_STEPS, TWIN);
+    dw_begin(&s, THREE, 0);
+    dw_await_break(&s, 3);
+    assert_true(dw_broke_with(&s, "equal copies of version 60 differ: wrong at n2/0"));
+    assert_int_equal(dw_recover(&s, THREE), XW_STEPS - 1);
+    dw_end_story(&s);
+}
+
+/* Nor is there one of a version with which a switch begins: @dev damages it before it is hashed. */
+static void test_the_last_version_before_a_switch(void **state)
+{
+    struct dw_story s = dw_tell_story(*state);
+    dw_begin(&s, TWO, 5);
+    dw_prepare_switch(&s, PP);
+    dw_plan_harm(AT_LEAVING, 1, 0, TWIN);
+    dw_arm(&s);
+    for (int i = 0; i < 2; i++) {
+        dw_await_msg(&s, i, HSP_MSG_PEER_LOST);
+    }
+    assert_true(dw_broke_with(&s, "differ: wrong at n0/0 and 1 more"));
+    for (int i = 0; i < 3; i++) {
+        xw_send_ref(s.w, i, HSP_MSG_SEAL, s.epoch);
+        dw_await_msg(&s, i, HSP_MSG_SEALED);
+    }
+    uint64_t stable = s.w->stable;
+    assert_true(dw_recover(&s, TWO) >= stable);
+    dw_end_story(&s);
+}
+
+HSP_TEST_FILE(executor_live_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_twin_of_three, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_twin_of_three_that_is_just_written, dw_setup,
+                                        dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_twin_of_two, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_twin_of_two_that_is_just_written, dw_setup,
+                                        dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_twin_of_parts, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_of_a_twin, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_without_twin, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_of_a_pipeline, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_the_last_version, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_the_last_version_before_a_switch, dw_setup,
+                                        dw_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

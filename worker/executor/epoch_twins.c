@@ -1,0 +1,535 @@
+#include "worker/executor/epoch_twins.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/base/hash.h"
+#include "proto/base/vec.h"
+#include "proto/layout/box.h"
+#include "worker/comm/collective.h"
+#include "worker/executor/epoch_damage.h"
+#include "worker/executor/twin_verdict.h"
+#include "worker/state/box_hash.h"
+#include "worker/state/region.h"
+#include "worker/state/segment_verify.h"
+
+#define CHANNEL_TWINS   0x7ffffff3u /* of the data mesh: what two neighbours have */
+#define CHANNEL_VERDICT 0x7ffffff4u
+#define NONE            UINT32_MAX
+#define MAX_TWINS       ((size_t)4 * HSP_PKG_ROWS)
+
+/* A part and kind that another rank has too. */
+struct twin {
+    uint32_t row; /* of the home */
+    bool whole;   /* it is all of that row */
+    struct hsp_box box;
+    uint64_t hash[2]; /* by version slot */
+};
+
+/* Rows of which only parts are twins, cut into these and the rest. */
+struct piece {
+    uint32_t row, twin; /* NONE: nobody else has it */
+    struct hsp_box box;
+};
+
+struct hsp_epoch_twins {
+    size_t n, cap, n_pieces, cap_pieces;
+    struct twin *twin;   /* those of one box, a kind each, follow each other */
+    struct piece *piece; /* by row */
+    uint32_t *of_link;   /* [replicas.n] the first twin of it */
+    bool *alone, *cut;   /* [rows of the home] */
+    uint64_t *hash;      /* [rows of the home], to seal with */
+    uint64_t version[2]; /* whose hashes the twins have */
+};
+
+/* ---- which they are ---- */
+
+struct place {
+    uint32_t tensor, row;
+    uint8_t kind;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    if (x->tensor != y->tensor) {
+        return x->tensor < y->tensor ? -1 : 1;
+    }
+    return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1)
+           : x->row < y->row  ? -1
+                              : x->row > y->row;
+}
+
+/* The rows of the home, to search in. */
+static struct place *list_places(const struct hsp_state_segment *home)
+{
+    uint32_t n = hsp_segment_n(home);
+    struct place *p = calloc((size_t)n + 1, sizeof *p);
+    for (uint32_t i = 0; p != NULL && i < n; i++) {
+        const struct hsp_segment_row *r = hsp_segment_row_at(home, i);
+        p[i] = (struct place){r->tensor, i, r->kind};
+    }
+    if (p != NULL && n > 1) {
+        qsort(p, n, sizeof *p, by_place);
+    }
+    return p;
+}
+
+/* The row that has all of @box; NONE. */
+static uint32_t find_row(const struct hsp_state_segment *home, const struct place *p,
+                         uint32_t tensor, uint8_t kind, const struct hsp_box *box)
+{
+    const struct place first = {tensor, 0, kind};
+    uint32_t lo = 0, hi = hsp_segment_n(home);
+    while (lo < hi) {
+        uint32_t mid = lo + (hi - lo) / 2;
+        if (by_place(&p[mid], &first) < 0) {
+            lo = mid + 1;
+        } else {
+            hi = mid;
+        }
+    }
+    for (; lo < hsp_segment_n(home) && p[lo].tensor == tensor && p[lo].kind == kind; lo++) {
+        if (hsp_box_inside(box, &hsp_segment_row_at(home, p[lo].row)->box)) {
+            return p[lo].row;
+        }
+    }
+    return NONE;
+}
+
+static bool same_part(const struct hsp_pkg_row *a, const struct hsp_pkg_row *b)
+{
+    return a->param == b->param && hsp_box_equal(&a->box, &b->box);
+}
+
+/* The twins of link @i, one for each kind, which it shares with the link before if that is of the
+ * same part. */
+static enum hsp_status add_twins(struct hsp_ex_epoch *e, struct hsp_epoch_twins *t,
+                                 const struct place *places, uint32_t i, struct hsp_err *err)
+{
+    const struct hsp_pkg_row *r = &e->pkg.replicas.row[i];
+    const struct hsp_state_segment *home = e->seg[0];
+    if (i > 0 && same_part(r, r - 1)) {
+        t->of_link[i] = t->of_link[i - 1];
+        return HSP_OK;
+    }
+    t->of_link[i] = (uint32_t)t->n;
+    for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
+        uint32_t row = find_row(home, places, r->param, e->pkg.kinds[k], &r->box);
+        if (row == NONE || (r->from != e->p->rank && r->to != e->p->rank)) {
+            return hsp_err_set(err, HSP_EPROTO, 0, "a part of %s is not at home here",
+                               e->pkg.params[r->param].name);
+        }
+        if (!hsp_grow(&t->twin, &t->cap, t->n + 1, sizeof *t->twin, MAX_TWINS)) {
+            return hsp_grow_error(t->n + 1, MAX_TWINS, "equal copies of state", err);
+        }
+        bool whole = hsp_box_equal(&r->box, &hsp_segment_row_at(home, row)->box);
+        t->twin[t->n++] = (struct twin){.row = row, .whole = whole, .box = r->box};
+        t->cut[row] = t->cut[row] || !whole;
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status add_piece(struct hsp_epoch_twins *t, uint32_t row, uint32_t twin,
+                                 const struct hsp_box *box, struct hsp_err *err)
+{
+    if (!hsp_grow(&t->piece, &t->cap_pieces, t->n_pieces + 1, sizeof *t->piece, 2 * MAX_TWINS)) {
+        return hsp_grow_error(t->n_pieces + 1, 2 * MAX_TWINS, "parts of state", err);
+    }
+    t->piece[t->n_pieces++] = (struct piece){row, twin, *box};
+    return HSP_OK;
+}
+
+/* Cuts a row along its twins; without any, it is alone. */
+static enum hsp_status cut_row(struct hsp_ex_epoch *e, struct hsp_epoch_twins *t, uint32_t row,
+                               const uint32_t *first, const uint32_t *next, struct hsp_err *err)
+{
+    struct hsp_boxes rest = {0};
+    enum hsp_status st = hsp_boxes_add(&rest, &hsp_segment_row_at(e->seg[0], row)->box)
+                             ? HSP_OK
+                             : hsp_err_nomem(err, "parts of state");
+    for (uint32_t i = first[row]; st == HSP_OK && i != NONE; i = next[i]) {
+        st =
+            hsp_boxes_minus(&rest, &t->twin[i].box) ? HSP_OK : hsp_err_nomem(err, "parts of state");
+        st = st == HSP_OK && t->cut[row] ? add_piece(t, row, i, &t->twin[i].box, err) : st;
+    }
+    for (size_t k = 0; st == HSP_OK && k < rest.n; k++) {
+        bool some = !hsp_box_empty(&rest.b[k]);
+        t->alone[row] = t->alone[row] || some;
+        st = some && t->cut[row] ? add_piece(t, row, NONE, &rest.b[k], err) : st;
+    }
+    hsp_boxes_fini(&rest);
+    return st;
+}
+
+static enum hsp_status cut_rows(struct hsp_ex_epoch *e, struct hsp_epoch_twins *t,
+                                struct hsp_err *err)
+{
+    uint32_t n = hsp_segment_n(e->seg[0]);
+    uint32_t *first = calloc((size_t)n + 1, sizeof *first), *next = calloc(t->n + 1, sizeof *next);
+    enum hsp_status st =
+        first != NULL && next != NULL ? HSP_OK : hsp_err_nomem(err, "parts of state");
+    for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
+        first[i] = NONE;
+    }
+    for (size_t i = t->n; st == HSP_OK && i-- > 0;) {
+        next[i] = first[t->twin[i].row];
+        first[t->twin[i].row] = (uint32_t)i;
+    }
+    for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
+        st = cut_row(e, t, i, first, next, err);
+    }
+    free(first);
+    free(next);
+    return st;
+}
+
+enum hsp_status hsp_epoch_twins_open(struct hsp_ex_epoch *e, struct hsp_err *err)
+{
+    struct hsp_epoch_twins *t = e->twins = calloc(1, sizeof *t);
+    size_t n = (size_t)hsp_segment_n(e->seg[0]) + 1;
+    if (t == NULL) {
+        return hsp_err_nomem(err, "equal copies of state");
+    }
+    *t = (struct hsp_epoch_twins){.of_link =
+                                      calloc((size_t)e->pkg.replicas.n + 1, sizeof *t->of_link),
+                                  .alone = calloc(n, sizeof *t->alone),
+                                  .cut = calloc(n, sizeof *t->cut),
+                                  .hash = calloc(n, sizeof *t->hash),
+                                  .version = {HSP_NO_VERSION, HSP_NO_VERSION}};
+    struct place *places = list_places(e->seg[0]);
+    enum hsp_status st = t->of_link != NULL && t->alone != NULL && t->cut != NULL &&
+                                 t->hash != NULL && places != NULL
+                             ? HSP_OK
+                             : hsp_err_nomem(err, "equal copies of state");
+    for (uint32_t i = 0; st == HSP_OK && i < e->pkg.replicas.n; i++) {
+        st = add_twins(e, t, places, i, err);
+    }
+    free(places);
+    return st == HSP_OK ? cut_rows(e, t, err) : st;
+}
+
+void hsp_epoch_twins_close(struct hsp_ex_epoch *e)
+{
+    struct hsp_epoch_twins *t = e->twins;
+    e->twins = NULL;
+    if (t != NULL) {
+        free(t->twin);
+        free(t->piece);
+        free(t->of_link);
+        free(t->alone);
+        free(t->cut);
+        free(t->hash);
+        free(t);
+    }
+}
+
+bool hsp_epoch_twins_alone(const struct hsp_ex_epoch *e, uint32_t row)
+{
+    return e->twins->alone[row];
+}
+
+/* ---- their hashes ---- */
+
+static uint64_t hash_part(const struct hsp_state_segment *s, uint32_t row,
+                          const struct hsp_box *box)
+{
+    const struct hsp_segment_row *r = hsp_segment_row_at(s, row);
+    const struct hsp_box_id id = {r->tensor, r->kind, r->dtype, r->full};
+    return hsp_box_hash(&id, box, &r->box, (const uint8_t *)hsp_segment_area(s) + r->offset);
+}
+
+void hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version)
+{
+    struct hsp_epoch_twins *t = e->twins;
+    struct hsp_state_segment *s = e->seg[version % 2];
+    for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
+        t->hash[i] = t->cut[i] ? 0 : hash_part(s, i, &hsp_segment_row_at(s, i)->box);
+    }
+    for (size_t i = 0; i < t->n_pieces; i++) {
+        const struct piece *p = &t->piece[i];
+        uint64_t h = hash_part(s, p->row, &p->box);
+        t->hash[p->row] += h;
+        if (p->twin != NONE) {
+            t->twin[p->twin].hash[version % 2] = h;
+        }
+    }
+    for (size_t i = 0; i < t->n; i++) {
+        if (t->twin[i].whole) {
+            t->twin[i].hash[version % 2] = t->hash[t->twin[i].row];
+        }
+    }
+    t->version[version % 2] = version;
+    hsp_segment_seal_known(s, version, t->hash);
+}
+
+/* Those of a version that came from elsewhere, sealed. */
+static void make_hashes(struct hsp_ex_epoch *e, uint64_t version)
+{
+    struct hsp_epoch_twins *t = e->twins;
+    const struct hsp_state_segment *s = e->seg[version % 2];
+    for (size_t i = 0; t->version[version % 2] != version && i < t->n; i++) {
+        struct twin *x = &t->twin[i];
+        x->hash[version % 2] =
+            x->whole ? hsp_segment_row_hash(s, x->row) : hash_part(s, x->row, &x->box);
+    }
+    t->version[version % 2] = version;
+}
+
+/* Of a link and kind, the same at both ends; odd, so that no difference is multiplied away. */
+static uint64_t weight(const struct hsp_pkg_row *r, uint8_t kind)
+{
+    uint64_t w = hsp_mix64((uint64_t)r->from << 32 | r->to);
+    w = hsp_mix64(w ^ ((uint64_t)r->param << 8 | kind));
+    for (uint8_t d = 0; d < r->box.rank; d++) {
+        w = hsp_mix64(w ^ (uint64_t)r->box.lo[d]);
+    }
+    return w | 1;
+}
+
+uint64_t hsp_epoch_twins_sum(struct hsp_ex_epoch *e, uint64_t version)
+{
+    const struct hsp_epoch_twins *t = e->twins;
+    uint64_t sum = 0;
+    make_hashes(e, version);
+    for (uint32_t i = 0; i < e->pkg.replicas.n; i++) {
+        const struct hsp_pkg_row *r = &e->pkg.replicas.row[i];
+        for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
+            uint64_t x = weight(r, k) * t->twin[t->of_link[i] + k].hash[version % 2];
+            sum += r->from == e->p->rank ? x : -x;
+        }
+    }
+    return sum;
+}
+
+/* ---- they differ ---- */
+
+struct settling {
+    struct hsp_ex_epoch *e;
+    uint64_t version;
+    uint32_t bad_now, bad_before; /* rows of this version and of the one before that are not what
+                                     this rank sealed; NONE */
+    bool intact;                  /* there are none */
+    bool placed;                  /* some rank is wrong, or may be */
+    struct hsp_twin_view *seen;   /* [links * kinds] what the other end has */
+};
+
+/* Whether home still is what was sealed as @version; *ret_row: the first that is not. True when it
+ * is of another version. */
+static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, uint32_t *ret_row,
+                            struct hsp_err *err)
+{
+    const struct hsp_state_segment *s = e->seg[version % 2];
+    uint32_t n = hsp_segment_version(s) == version ? hsp_segment_n(s) : 0;
+    struct hsp_verify_row *rows = calloc((size_t)n + 1, sizeof *rows);
+    size_t n_damaged = 0;
+    enum hsp_status st = rows != NULL ? HSP_OK : hsp_err_nomem(err, "the verification of state");
+    for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
+        rows[i] = (struct hsp_verify_row){.seg = s, .row = i};
+    }
+    st = st == HSP_OK ? hsp_verify_rows(rows, n, &n_damaged, err) : st;
+    *ret_row = NONE;
+    for (uint32_t i = n; st == HSP_OK && i-- > 0;) {
+        *ret_row = rows[i].damaged ? i : *ret_row;
+    }
+    free(rows);
+    return st;
+}
+
+/* What I have for rank @peer, in the order of the table, and whether I am intact; or the number of
+ * words alone. */
+static size_t words_for(const struct settling *s, uint32_t peer, uint64_t *out)
+{
+    const struct hsp_ex_epoch *e = s->e;
+    size_t n = 1;
+    for (uint32_t i = 0; i < e->pkg.replicas.n; i++) {
+        const struct hsp_pkg_row *r = &e->pkg.replicas.row[i];
+        for (uint8_t k = 0; (r->from == peer || r->to == peer) && k < e->pkg.n_kinds; k++, n++) {
+            if (out != NULL) {
+                out[n] = e->twins->twin[e->twins->of_link[i] + k].hash[s->version % 2];
+            }
+        }
+    }
+    if (out != NULL) {
+        out[0] = s->intact;
+    }
+    return n;
+}
+
+static void take_words(struct settling *s, uint32_t peer, const uint64_t *in)
+{
+    const struct hsp_ex_epoch *e = s->e;
+    size_t n = 1;
+    for (uint32_t i = 0; i < e->pkg.replicas.n; i++) {
+        const struct hsp_pkg_row *r = &e->pkg.replicas.row[i];
+        for (uint8_t k = 0; (r->from == peer || r->to == peer) && k < e->pkg.n_kinds; k++) {
+            s->seen[(size_t)i * e->pkg.n_kinds + k] =
+                (struct hsp_twin_view){.hash = in[n++], .intact = in[0] != 0};
+        }
+    }
+}
+
+/* With every rank that has something of mine. Sends do not wait. */
+static enum hsp_status exchange(struct settling *s, struct hsp_err *err)
+{
+    struct hsp_ex_epoch *e = s->e;
+    struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
+    enum hsp_status st = HSP_OK;
+    for (int receive = 0; receive < 2; receive++) {
+        for (uint32_t p = 0; st == HSP_OK && p < e->p->n_ranks; p++) {
+            size_t n = p != e->p->rank ? words_for(s, p, NULL) : 1;
+            uint64_t *word = n > 1 ? calloc(n, sizeof *word) : NULL;
+            if (n == 1) {
+                continue;
+            }
+            if (word == NULL) {
+                st = hsp_err_nomem(err, "the hashes of equal copies");
+            } else if (receive) {
+                st = comm->ops->recv(comm, p, CHANNEL_TWINS, word, n * sizeof *word, err);
+            } else {
+                (void)words_for(s, p, word);
+                st = comm->ops->send(comm, p, CHANNEL_TWINS, word, n * sizeof *word, err);
+            }
+            if (st == HSP_OK && receive) {
+                take_words(s, p, word);
+            }
+            free(word);
+        }
+    }
+    return st;
+}
+
+/* The first of my twins that is wrong, or may be; NONE. */
+static uint32_t first_wrong(const struct settling *s)
+{
+    const struct hsp_ex_epoch *e = s->e;
+    const struct hsp_epoch_twins *t = e->twins;
+    for (uint32_t i = 0, end; i < e->pkg.replicas.n; i = end) {
+        for (end = i + 1; end < e->pkg.replicas.n && t->of_link[end] == t->of_link[i];) {
+            end++;
+        }
+        for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
+            struct hsp_twin_view mine = {t->twin[t->of_link[i] + k].hash[s->version % 2],
+                                         s->intact};
+            struct hsp_twin_view other[2];
+            uint32_t n = 0;
+            for (uint32_t l = i; l < end && n < 2; l++) {
+                other[n++] = s->seen[(size_t)l * e->pkg.n_kinds + k];
+            }
+            if (hsp_twin_wrong(&mine, other, n)) {
+                return t->of_link[i] + k;
+            }
+        }
+    }
+    return NONE;
+}
+
+/* All ranks know who is wrong: their names in @err. */
+static enum hsp_status announce(struct settling *s, bool wrong, struct hsp_err *err)
+{
+    struct hsp_ex_epoch *e = s->e;
+    uint32_t n = e->p->n_ranks;
+    double mine = wrong ? 1 : 0, *all = calloc(n, sizeof *all);
+    uint32_t *ranks = calloc(n, sizeof *ranks);
+    size_t *count = calloc(n, sizeof *count);
+    enum hsp_status st =
+        all != NULL && ranks != NULL && count != NULL ? HSP_OK : hsp_err_nomem(err, "%u ranks", n);
+    for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
+        ranks[i] = i;
+        count[i] = 1;
+    }
+    if (st == HSP_OK) {
+        const struct hsp_group g = {.n = n, .ranks = ranks, .me = e->p->rank};
+        st = hsp_comm_all_gather(e->mesh[HSP_MESH_DATA], &g, CHANNEL_VERDICT, HSP_F64, &mine, count,
+                                 all, err);
+    }
+    if (st == HSP_OK) {
+        const char *first = NULL;
+        uint32_t more = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            more += all[i] > 0 && first != NULL;
+            first = all[i] > 0 && first == NULL ? e->pkg.peers[i].name : first;
+        }
+        char others[32] = "";
+        if (more > 0) {
+            (void)snprintf(others, sizeof others, " and %" PRIu32 " more", more);
+        }
+        s->placed = first != NULL;
+        st = hsp_err_set(err, HSP_EDIGEST, 0, "equal copies of version %" PRIu64 " differ: %s%s%s",
+                         s->version, first != NULL ? "wrong at " : "nobody can tell where",
+                         first != NULL ? first : "", others);
+    }
+    free(all);
+    free(ranks);
+    free(count);
+    return st;
+}
+
+/* The version never was: no copy of it is a source. */
+static void give_up(struct hsp_ex_epoch *e, uint64_t version)
+{
+    if (hsp_segment_version(e->seg[version % 2]) == version) {
+        hsp_segment_unseal(e->seg[version % 2]);
+    }
+    for (uint32_t i = 0; i < e->n_copies; i++) {
+        struct hsp_state_segment *c = e->copies[i].seg[version % 2];
+        if (hsp_segment_version(c) == version) {
+            hsp_segment_unseal(c);
+        }
+    }
+}
+
+/* Once, for one damage: of the version before where it has been seen, else of this one. */
+static void tell_wrong(struct settling *s, uint32_t wrong)
+{
+    struct hsp_ex_epoch *e = s->e;
+    struct hsp_err ignored = {0};
+    uint32_t row = wrong != NONE ? e->twins->twin[wrong].row : s->bad_now;
+    if (s->bad_before != NONE) {
+        (void)hsp_epoch_disown(e, e->seg[(s->version - 1) % 2], s->bad_before, &ignored);
+    } else if (row != NONE) {
+        hsp_epoch_tell_damaged_row(e, e->seg[s->version % 2], row, s->version, true);
+    }
+}
+
+static enum hsp_status settle(struct settling *s, struct hsp_err *err)
+{
+    struct hsp_ex_epoch *e = s->e;
+    bool first = s->version == e->first;
+    uint32_t wrong = NONE;
+    s->seen = calloc((size_t)e->pkg.replicas.n * e->pkg.n_kinds + 1, sizeof *s->seen);
+    s->bad_now = s->bad_before = NONE;
+    enum hsp_status st = s->seen != NULL ? look(e, s->version, &s->bad_now, err)
+                                         : hsp_err_nomem(err, "the hashes of equal copies");
+    if (st == HSP_OK && !first) {
+        st = look(e, s->version - 1, &s->bad_before, err);
+    }
+    s->intact = s->bad_now == NONE && s->bad_before == NONE;
+    if (!first) { /* whatever comes of it: before anybody is asked what is here */
+        give_up(e, s->version);
+    }
+    st = st == HSP_OK ? exchange(s, err) : st;
+    if (st == HSP_OK) {
+        wrong = first_wrong(s);
+        tell_wrong(s, wrong);
+        if (first && (wrong != NONE || !s->intact)) {
+            give_up(e, s->version);
+        }
+        st = announce(s, wrong != NONE || !s->intact, err);
+    }
+    if (first && st == HSP_EDIGEST && !s->placed) { /* no rank's is better than another's */
+        give_up(e, s->version);
+    }
+    return st;
+}
+
+enum hsp_status hsp_epoch_twins_settle(struct hsp_ex_epoch *e, uint64_t version,
+                                       struct hsp_err *err)
+{
+    struct settling s = {.e = e, .version = version};
+    enum hsp_status st = settle(&s, err);
+    free(s.seen);
+    return st;
+}

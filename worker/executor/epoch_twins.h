@@ -1,0 +1,38 @@
+/* Compares the parts of the state that other ranks have too, this rank's *twins*, with theirs: at
+ * each vote, by the hashes that are made at each seal.
+ *
+ * A vote record has 8 bytes for this: each rank's hashes, weighted so that equal twins cancel out,
+ * add up to 0 over all ranks. Example: ranks 0, 1 and 2 have a part with hash h. They stand in a
+ * ring; link 0-1 has weight a, 1-2 weight b, 2-0 weight c. The records have (a - c) h, (b - a) h,
+ * (c - b) h. When rank 1 has h' instead, the sum is (b - a)(h' - h).
+ *
+ * Role:      made at PREPARE of a member; each version is sealed with it.
+ * Purity:    shell (messages of the data mesh, when records do not add up).
+ * Threads:   a version is sealed by the keeper thread or the run thread, one at a time, and voted on
+ *            behind that.
+ * Bounds:    HSP_PKG_ROWS links.
+ */
+#ifndef HSP_EPOCH_TWINS_H
+#define HSP_EPOCH_TWINS_H
+#include "worker/executor/epoch.h"
+
+/* The segments of the epoch are open. HSP_EPROTO: the table names what is not at home here;
+ * HSP_ENOMEM. */
+enum hsp_status hsp_epoch_twins_open(struct hsp_ex_epoch *e, struct hsp_err *err);
+void hsp_epoch_twins_close(struct hsp_ex_epoch *e);
+
+/* All writes of @version are done: hashes every row of this rank's home, and seals it. */
+void hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version);
+/* For the vote record of @version, which is sealed. */
+uint64_t hsp_epoch_twins_sum(struct hsp_ex_epoch *e, uint64_t version);
+/* Whether no other rank has something of row @row of the home. */
+bool hsp_epoch_twins_alone(const struct hsp_ex_epoch *e, uint32_t row);
+
+/* The records of @version do not add up, all ranks know it. The ranks tell each other what they
+ * have; who is wrong says so to its agent. The version never was: all go back to the one before,
+ * on which they agreed. Of the first version of an epoch there is none: only those that are wrong
+ * give it up. HSP_EDIGEST, naming the ranks that are wrong; errors of the mesh. */
+enum hsp_status hsp_epoch_twins_settle(struct hsp_ex_epoch *e, uint64_t version,
+                                       struct hsp_err *err);
+
+#endif
