@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """hspmdd and hspmdctl without any worker: configurations that are refused, notices to systemd, every command against
 an empty daemon with its exit code, jobs that wait and are there again after an end and after kill -9, who may command."""
+import contextlib
 import json
 import os
 import shutil
@@ -71,6 +72,14 @@ class World(Folder):
         return [x for x in self.log().splitlines() if "listens on 127.0.0.1:" in x][-1].rsplit(":", 1)[1].strip()
 
 
+def no_rows(w):
+    """A store that has been emptied."""
+    path = w.write("half/state.db", "")
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE other(x)")
+    return path
+
+
 def refusals(w):
     """Everything that keeps hspmdd from starting, with its exit code and one line."""
     for code, text, args in [
@@ -89,8 +98,9 @@ def refusals(w):
             (1, "is not there: mount or name the right folder, or begin a new cluster with --init",
              ["-c", w.config("n.yaml", state_dir=w.path("typo"))]),
             (1, "has no store: mount", ["-c", w.config("m.yaml", state_dir=w.path("bad"))]),
-            (1, "has no store: mount", ["-c", w.config("o.yaml", state_dir=os.path.dirname(
-                w.write("half/state.db", "")))])]:
+            (1, "has no store: mount", ["-c", w.config("p.yaml", state_dir=os.path.dirname(
+                w.write("empty/state.db", "")))]),
+            (1, "says nothing of a cluster", ["-c", w.config("o.yaml", state_dir=os.path.dirname(no_rows(w)))])]:
         r = w.hspmdd(*args)
         check(r.returncode == code and text in r.stderr, "%s: %d %r" % (args, r.returncode, r.stderr))
     for args, text in [(["--version"], "hspmdd "), (["--help"], "--check-config"),

@@ -98,7 +98,7 @@ def run(w):
     until("no state is left", lambda: not left_over(w))
 
     t = Training(w, "stormy")
-    t.reach(1)
+    t.on("beta/0")  # a device that "calm" had may be given back after its state
     plan_of_today(w, t, "unknown")
     t.reach(20)
     t.shows_what_runs()
