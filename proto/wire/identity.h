@@ -32,6 +32,11 @@ static inline uint32_t hsp_generation_number(uint64_t generation)
     return (uint32_t)(generation >> 32);
 }
 
+struct hsp_whose {
+    struct hsp_digest cluster;
+    uint64_t generation;
+};
+
 /* The one after @generation; @salt is random. */
 static inline uint64_t hsp_generation_next(uint64_t generation, uint32_t salt)
 {

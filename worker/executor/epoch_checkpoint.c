@@ -86,6 +86,7 @@ static void ckpt_about(const struct hsp_ex_epoch *e, uint64_t version, uint32_t 
     ret->n_ranks = n_ranks;
     ret->n_params = e->pkg.n_params;
     ret->job_id = e->p->job;
+    ret->whose = (struct hsp_whose){e->p->cluster, e->p->generation};
 }
 
 /* Whether no other epoch of this executor is writing: what it has begun is no left-over. */
@@ -105,8 +106,8 @@ static enum hsp_status commit(const struct hsp_ex_epoch *e, const char *dir,
         st = hsp_ckpt_commit(dir, info, &data, e->pkg.config_json, ret_content, err);
     }
     if (st == HSP_OK && writes_alone(e) &&
-        hsp_ckpt_prune(dir, info->step, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1, &old) !=
-            HSP_OK) {
+        hsp_ckpt_prune(dir, info->step, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1,
+                       info->whose.cluster, &old) != HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor", "an old checkpoint of job %u stays: %s",
                 e->p->job, old.msg); /* the new one is in place */
     }

@@ -32,7 +32,7 @@ static enum hsp_status open_or_create(struct hsp_ex_epoch *e, uint32_t owner, ui
                                       struct hsp_state_segment **ret, struct hsp_err *err)
 {
     struct hsp_segment_key key;
-    struct hsp_digest plan = {0};
+    struct hsp_whose whose = {e->p->cluster, e->p->generation};
     struct hsp_segname name = {.job = e->p->job,
                                .device = e->env->device,
                                .rank = e->p->rank,
@@ -56,14 +56,14 @@ static enum hsp_status open_or_create(struct hsp_ex_epoch *e, uint32_t owner, ui
     if (st != HSP_OK && st != HSP_ENOENT) {
         return st; /* also of another format, or without memory to look: it may be whole */
     }
-    return hsp_segment_create(e->env->state_dir, &key, plan, rows, n, area, ret, err);
+    return hsp_segment_create(e->env->state_dir, &key, &whose, rows, n, area, ret, err);
 }
 
 enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state_segment **s,
                                         struct hsp_err *err)
 {
     struct hsp_segment_key key = *hsp_segment_key_of(*s);
-    struct hsp_digest plan = hsp_segment_plan(*s);
+    struct hsp_whose whose = hsp_segment_whose(*s);
     uint32_t n = hsp_segment_n(*s);
     int64_t area = hsp_segment_area_bytes(*s);
     struct hsp_segment_row *rows = calloc((size_t)n + 1, sizeof *rows);
@@ -75,7 +75,7 @@ enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state
     }
     *s = hsp_segment_close(*s);
     enum hsp_status st = hsp_segment_remove(e->env->state_dir, &key, err);
-    st = st == HSP_OK ? hsp_segment_create(e->env->state_dir, &key, plan, rows, n, area, s, err)
+    st = st == HSP_OK ? hsp_segment_create(e->env->state_dir, &key, &whose, rows, n, area, s, err)
                       : st;
     free(rows);
     return st;

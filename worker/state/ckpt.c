@@ -121,17 +121,21 @@ static void remove_strangers(const struct hsp_folder *tmp, uint32_t n_ranks)
 /* Gives @tmp the name @to; what had it is gone afterwards, and not before where the file system can
  * exchange names. */
 static enum hsp_status take_name(const struct hsp_folder *job, const char *tmp, const char *to,
-                                 struct hsp_err *err)
+                                 struct hsp_digest cluster, struct hsp_err *err)
 {
     if (faccessat(job->fd, to, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
         return hsp_folder_rename(job, tmp, to, err);
+    }
+    enum hsp_status st = hsp_ckpt_mine(job, to, cluster, err);
+    if (st != HSP_OK) {
+        return st;
     }
     if (renameat2(job->fd, tmp, job->fd, to, RENAME_EXCHANGE) == 0) {
         /* what stays has no name to be read by */
         (void)hsp_folder_remove(job, tmp, HSP_CKPT_MANIFEST, NULL);
         return hsp_folder_sync(job, err);
     }
-    enum hsp_status st = hsp_folder_remove(job, to, HSP_CKPT_MANIFEST, err);
+    st = hsp_folder_remove(job, to, HSP_CKPT_MANIFEST, err);
     return st == HSP_OK ? hsp_folder_rename(job, tmp, to, err) : st;
 }
 
@@ -160,7 +164,7 @@ enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *inf
         st = hsp_folder_sync(&step, err);
     }
     if (st == HSP_OK) {
-        st = take_name(&job, tmp, to, err);
+        st = take_name(&job, tmp, to, info->whose.cluster, err);
     }
     hsp_folder_close(&step);
     hsp_folder_close(&job);
@@ -308,7 +312,24 @@ static void remove_listed(const char *dir, const struct step_name *s, enum hsp_s
     }
 }
 
-enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep, struct hsp_err *err)
+/* A step of the list may be deleted by @cluster. */
+static bool is_mine(const char *dir, const struct step_name *s, struct hsp_digest cluster)
+{
+    char name[HSP_CKPT_NAME];
+    struct hsp_folder job;
+    struct hsp_err why;
+    if (s->tmp) {
+        return true;
+    }
+    hsp_ckpt_step_name(s->step, false, name);
+    bool is = hsp_folder_open(dir, false, &job, &why) == HSP_OK &&
+              hsp_ckpt_mine(&job, name, cluster, &why) == HSP_OK;
+    hsp_folder_close(&job);
+    return is;
+}
+
+enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep,
+                               struct hsp_digest cluster, struct hsp_err *err)
 {
     struct step_name *all;
     size_t n, seen = 0;
@@ -317,7 +338,7 @@ enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep, stru
         return st;
     }
     for (size_t i = 0; i < n; i++) {
-        if (all[i].step > upto) {
+        if (all[i].step > upto || !is_mine(dir, &all[i], cluster)) {
             continue;
         }
         bool old = all[i].tmp ? seen > 0 : seen >= (keep > 0 ? keep : 1);

@@ -18,6 +18,7 @@
 #define HSP_CKPT_H
 #include "proto/layout/cover.h"
 #include "proto/program/data_cursor.h"
+#include "proto/wire/identity.h"
 #include "worker/state/region.h"
 
 #define HSP_CKPT_MAX_PIECES 1048576
@@ -30,6 +31,7 @@ struct hsp_ckpt_info {
     uint32_t n_ranks;  /* that wrote shards */
     uint32_t n_params; /* of the model, numbered from 0; a commit without one of them is refused */
     uint32_t job_id;   /* two jobs may have one name; 0: not known, written by an earlier version */
+    struct hsp_whose whose; /* no cluster: written by an earlier version */
 };
 
 /* A part of a tensor that one rank writes; parts of all ranks are disjoint and cover every
@@ -55,8 +57,8 @@ struct hsp_ckpt_stream; /* opaque */
  * exactly once, writes the manifest and gives the directory its name. @data: where the job is in
  * its data at this step. @config_json: the model's keys, kept for the export. *ret_content, after
  * success: as hsp_ckpt_content; NULL allowed. A step that is there already is replaced: it is of a
- * history that is over, before a roll-back or of an earlier job of this name. HSP_EDIGEST: a shard
- * is missing, damaged or of another attempt. */
+ * history that is over, before a roll-back or of an earlier job of this name; one of another
+ * cluster stays (HSP_EEXIST). HSP_EDIGEST: a shard is missing, damaged or of another attempt. */
 enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
                                 const struct hsp_data_cursor *data, const char *config_json,
                                 uint64_t *ret_content, struct hsp_err *err);
@@ -67,9 +69,11 @@ enum hsp_status hsp_ckpt_abandon(const char *dir, uint64_t step, struct hsp_err 
  * HSP_ELIMIT, HSP_EIO, HSP_EPERM, HSP_ENOMEM. */
 enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, struct hsp_err *err);
 /* Of the steps up to @upto, deletes the complete ones beyond the newest @keep (>= 1) and temporary
- * ones older than the newest. Steps above are of another history: not counted, not deleted. What
- * cannot be deleted keeps nothing else from it: the first error is returned. */
-enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep, struct hsp_err *err);
+ * ones older than the newest. Steps above are of another history, and those of a cluster other than
+ * @cluster are not ours: not counted, not deleted. What cannot be deleted keeps nothing else from
+ * it: the first error is returned. */
+enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep,
+                               struct hsp_digest cluster, struct hsp_err *err);
 
 /* Before a step is written: deletes the temporary directories of steps below it, whose attempts are
  * over, so that their room is free for it. Errors as above. */

@@ -74,6 +74,25 @@ static bool read_data(const cJSON *m, struct hsp_data_cursor *ret)
     return hsp_data_cursor_tokens(&c) == tokens;
 }
 
+/* ---- whose it is ---- */
+
+static bool add_whose(cJSON *m, const struct hsp_whose *w)
+{
+    char hex[HSP_DIGEST_HEX];
+    hsp_digest_hex(w->cluster, hex);
+    return cJSON_AddStringToObject(m, "cluster", hex) != NULL &&
+           hsp_json_add_u64(m, "generation", w->generation);
+}
+
+static bool read_whose(const cJSON *m, struct hsp_whose *ret)
+{
+    const cJSON *cluster = cJSON_GetObjectItemCaseSensitive(m, "cluster");
+    *ret = (struct hsp_whose){0};
+    return cluster == NULL ||
+           (cJSON_IsString(cluster) && hsp_digest_parse(cluster->valuestring, &ret->cluster) &&
+            hsp_json_u64(m, "generation", &ret->generation));
+}
+
 /* ---- all of it ---- */
 
 char *hsp_ckpt_manifest_text(const struct hsp_ckpt_info *info, const struct hsp_ckpt_shard *s,
@@ -88,7 +107,8 @@ char *hsp_ckpt_manifest_text(const struct hsp_ckpt_info *info, const struct hsp_
               hsp_json_add_u64(m, "epoch", info->epoch) &&
               cJSON_AddNumberToObject(m, "ranks", info->n_ranks) != NULL &&
               cJSON_AddNumberToObject(m, "params", info->n_params) != NULL &&
-              cJSON_AddNumberToObject(m, "job_id", info->job_id) != NULL && add_data(m, data) &&
+              cJSON_AddNumberToObject(m, "job_id", info->job_id) != NULL &&
+              add_whose(m, &info->whose) && add_data(m, data) &&
               cJSON_AddStringToObject(m, "config", config) != NULL;
     for (uint32_t i = 0; ok && i < info->n_ranks; i++) {
         cJSON *o = cJSON_CreateObject();
@@ -146,7 +166,7 @@ static bool read_members(const cJSON *m, struct hsp_ckpt *c)
     c->info.n_ranks = (uint32_t)ranks->valueint;
     c->info.n_params = (uint32_t)params->valueint;
     c->info.job_id = id != NULL ? (uint32_t)id->valuedouble : 0;
-    return true;
+    return read_whose(m, &c->info.whose);
 }
 
 /* Takes what the manifest says, if it is what was written: @m loses its digest. */
@@ -190,4 +210,27 @@ enum hsp_status hsp_ckpt_manifest_read(const struct hsp_folder *step, struct hsp
     }
     *ret = m;
     return HSP_OK;
+}
+
+enum hsp_status hsp_ckpt_mine(const struct hsp_folder *job, const char *name,
+                              struct hsp_digest cluster, struct hsp_err *err)
+{
+    struct hsp_folder step = {.fd = -1};
+    struct hsp_ckpt c = {0};
+    cJSON *m = NULL;
+    enum hsp_status st = hsp_folder_open_in(job, name, false, &step, err);
+    if (st == HSP_OK) {
+        st = hsp_ckpt_manifest_read(&step, &c, &m, err);
+    }
+    if (st == HSP_OK && !hsp_cluster_none(c.info.whose.cluster) &&
+        !hsp_digest_equal(c.info.whose.cluster, cluster)) {
+        st = hsp_err_set(err, HSP_EEXIST, 0,
+                         "%s is of another cluster, and stays: move it, or set another "
+                         "checkpoint.path",
+                         step.path);
+    }
+    cJSON_Delete(m);
+    free(c.config);
+    hsp_folder_close(&step);
+    return st == HSP_ENOMEM || st == HSP_EEXIST ? st : HSP_OK;
 }

@@ -31,6 +31,7 @@ struct verdict {
     enum hsp_status status;
     uint32_t job; /* 0: not known */
     bool other;   /* of another job than was asked for */
+    struct hsp_digest cluster;
     size_t tensors;
     uint64_t bytes;
     uint32_t files;
@@ -48,6 +49,7 @@ static void check_step(const char *dir, uint64_t step, uint32_t job, struct verd
         ret->bytes = content_bytes(c);
         ret->files = hsp_ckpt_about(c)->n_ranks;
         ret->job = hsp_ckpt_about(c)->job_id;
+        ret->cluster = hsp_ckpt_about(c)->whose.cluster;
         ret->other = job != 0 && ret->job != 0 && ret->job != job;
         ret->data = *hsp_ckpt_data(c);
         ret->status = hsp_ckpt_verify(c, &ret->why);
@@ -92,6 +94,8 @@ static bool put_data(const struct hsp_data_cursor *c, cJSON *o)
 static bool put_json(const struct verdict *v, cJSON *list)
 {
     cJSON *o = cJSON_CreateObject();
+    char hex[HSP_DIGEST_HEX];
+    hsp_digest_hex(v->cluster, hex);
     if (!cJSON_AddItemToArray(list, o)) {
         cJSON_Delete(o);
         return false;
@@ -99,6 +103,7 @@ static bool put_json(const struct verdict *v, cJSON *list)
     return cJSON_AddNumberToObject(o, "step", (double)v->step) != NULL &&
            cJSON_AddBoolToObject(o, "good", v->status == HSP_OK) != NULL &&
            cJSON_AddNumberToObject(o, "job_id", v->job) != NULL &&
+           cJSON_AddStringToObject(o, "cluster", hex) != NULL &&
            cJSON_AddNumberToObject(o, "tensors", (double)v->tensors) != NULL &&
            cJSON_AddNumberToObject(o, "bytes", (double)v->bytes) != NULL &&
            cJSON_AddNumberToObject(o, "files", v->files) != NULL &&

@@ -2,7 +2,7 @@
  *
  * Role:   reads every complete step in a job's folder whole and compares all hashes; one line each
  *         on @out, or one JSON object at the end: {"folder", "checkpoints": [{"step", "good",
- *         "job_id", "tensors", "bytes", "files", "reason"}]}. A folder may have steps of an earlier
+ *         "job_id", "cluster", "tensors", "bytes", "files", "reason"}]}. A folder may have steps of an earlier
  *         job of the same name; the line says so. */
 #ifndef HSP_CKPT_VERIFY_H
 #define HSP_CKPT_VERIFY_H

@@ -28,7 +28,8 @@
 #include "worker/state/segment_key.h"
 
 #define SEG_MAGIC  0x31474553504d5348ULL /* "HSPMSEG1" */
-#define SEG_FORMAT 1U
+#define SEG_FORMAT 2U
+#define SEG_OLD    1U /* said nothing of clusters; still read */
 #define SEG_SEALED 0x9d5e1ed0c0dec0deULL
 #define SEG_ALIGN  4096
 #define SEAL_LOOKS 4 /* a writer opens the same seal once a step */
@@ -37,8 +38,9 @@ struct seg_head {
     uint64_t magic;
     uint32_t format, n_rows;
     uint64_t rows_at, hashes_at, area_at, area_bytes, file_bytes;
-    uint64_t plan_hi, plan_lo;
+    uint64_t cluster_hi, cluster_lo; /* 0 in SEG_OLD */
     struct hsp_segment_key key;
+    uint64_t generation; /* in SEG_OLD the table_hash */
     uint64_t table_hash; /* of all before it and of the rows */
 };
 
@@ -71,13 +73,20 @@ struct hsp_state_segment {
 
 static uint64_t table_hash(const struct seg_head *h, const struct hsp_segment_row *rows)
 {
-    uint64_t a = hsp_hash64(h, offsetof(struct seg_head, table_hash), SEG_MAGIC);
-    return hsp_hash64(rows, h->n_rows * sizeof(*rows), a);
+    size_t n = h->format == SEG_OLD ? offsetof(struct seg_head, generation)
+                                    : offsetof(struct seg_head, table_hash);
+    return hsp_hash64(rows, h->n_rows * sizeof(*rows), hsp_hash64(h, n, SEG_MAGIC));
+}
+
+/* That which stands in the head. */
+static uint64_t table_hash_of(const struct seg_head *h)
+{
+    return h->format == SEG_OLD ? h->generation : h->table_hash;
 }
 
 static uint64_t seal_check(const struct hsp_state_segment *s)
 {
-    uint64_t a[3] = {s->seal->version, s->seal->content, s->head->table_hash};
+    uint64_t a[3] = {s->seal->version, s->seal->content, table_hash_of(s->head)};
     uint64_t seed = hsp_hash64(a, sizeof(a), SEG_MAGIC);
     return hsp_hash64(s->hashes, s->head->n_rows * sizeof(*s->hashes), seed);
 }
@@ -250,8 +259,9 @@ static enum hsp_status make_space(int fd, uint64_t bytes, const char *path, stru
 }
 
 enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key *key,
-                                   struct hsp_digest plan, const struct hsp_segment_row *rows,
-                                   uint32_t n, int64_t area_bytes, struct hsp_state_segment **ret,
+                                   const struct hsp_whose *whose,
+                                   const struct hsp_segment_row *rows, uint32_t n,
+                                   int64_t area_bytes, struct hsp_state_segment **ret,
                                    struct hsp_err *err)
 {
     char path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
@@ -261,8 +271,9 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
     head.magic = SEG_MAGIC;
     head.format = SEG_FORMAT;
     head.n_rows = n;
-    head.plan_hi = plan.hi;
-    head.plan_lo = plan.lo;
+    head.cluster_hi = whose->cluster.hi;
+    head.cluster_lo = whose->cluster.lo;
+    head.generation = whose->generation;
     enum hsp_status st = hsp_segment_normal_key(key, &head.key, err);
     if (st == HSP_OK) {
         st = hsp_segment_paths(dir, &head.key, path, tmp, err);
@@ -314,17 +325,17 @@ static bool sizes_fit(const struct seg_head *h, size_t bytes)
            memcmp(&want, h, sizeof(want)) == 0 && h->file_bytes == bytes;
 }
 
-/* The words that name a format may be damaged like all others: with ours in their place, the head
- * and the table then fit their hash. */
-static bool fits_our_format(const struct hsp_state_segment *s)
+/* The words that name a format may be damaged like all others: with those of @format in their
+ * place, the head and the table then fit their hash. */
+static bool fits(const struct hsp_state_segment *s, uint32_t format)
 {
     struct seg_head h;
     memcpy(&h, s->head, sizeof(h));
     h.magic = SEG_MAGIC;
-    h.format = SEG_FORMAT;
+    h.format = format;
     return sizes_fit(&h, s->bytes) &&
            table_hash(&h, (const struct hsp_segment_row *)(const void *)(s->map + h.rows_at)) ==
-               h.table_hash;
+               table_hash_of(&h);
 }
 
 /* A writer may be at work. What does not fit, and was the same before and behind the look, is
@@ -351,16 +362,17 @@ static enum hsp_status check_file(struct hsp_state_segment *s, const char *path,
                                   struct hsp_err *err)
 {
     const struct seg_head *h = s->head;
-    if (h->magic != SEG_MAGIC || h->format != SEG_FORMAT) {
-        return fits_our_format(s) ? hsp_err_set(err, HSP_EDIGEST, 0, "%s: damaged head", path)
-                                  : hsp_err_set(err, HSP_EVERSION, 0, "%s: format %u, we write %u",
-                                                path, h->format, SEG_FORMAT);
+    if (h->magic != SEG_MAGIC || (h->format != SEG_FORMAT && h->format != SEG_OLD)) {
+        return fits(s, SEG_FORMAT) || fits(s, SEG_OLD)
+                   ? hsp_err_set(err, HSP_EDIGEST, 0, "%s: damaged head", path)
+                   : hsp_err_set(err, HSP_EVERSION, 0, "%s: format %u, we write %u", path,
+                                 h->format, SEG_FORMAT);
     }
     if (!sizes_fit(h, s->bytes)) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "%s: sizes do not fit together", path);
     }
     point_to_parts(s);
-    if (h->table_hash != table_hash(h, s->rows)) {
+    if (table_hash_of(h) != table_hash(h, s->rows)) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "%s: damaged table", path);
     }
     enum hsp_status st = check_rows(s->rows, h->n_rows, (int64_t)h->area_bytes, err);
@@ -430,9 +442,12 @@ const struct hsp_segment_key *hsp_segment_key_of(const struct hsp_state_segment 
     return &s->head->key;
 }
 
-struct hsp_digest hsp_segment_plan(const struct hsp_state_segment *s)
+struct hsp_whose hsp_segment_whose(const struct hsp_state_segment *s)
 {
-    return (struct hsp_digest){s->head->plan_hi, s->head->plan_lo};
+    const struct seg_head *h = s->head;
+    bool old = h->format == SEG_OLD;
+    return (struct hsp_whose){.cluster = {old ? 0 : h->cluster_hi, old ? 0 : h->cluster_lo},
+                              .generation = old ? 0 : h->generation};
 }
 
 uint32_t hsp_segment_n(const struct hsp_state_segment *s)

@@ -19,6 +19,7 @@
 #define HSP_SEGMENT_H
 #include "proto/base/hash.h"
 #include "proto/layout/cover.h"
+#include "proto/wire/identity.h"
 #include "worker/state/segment_key.h"
 
 #define HSP_SEGMENT_MAX_ROWS 262144 /* 4 kinds of 65536 tensors */
@@ -39,8 +40,9 @@ struct hsp_state_segment; /* opaque */
  * HSP_EEXIST: there is one of this key. HSP_ENOSPC says how many bytes did not fit. HSP_EINVAL: a
  * row breaks I1, or a name no file can carry. HSP_EIO, HSP_EPERM, HSP_ENOMEM. */
 enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key *key,
-                                   struct hsp_digest plan, const struct hsp_segment_row *rows,
-                                   uint32_t n, int64_t area_bytes, struct hsp_state_segment **ret,
+                                   const struct hsp_whose *whose,
+                                   const struct hsp_segment_row *rows, uint32_t n,
+                                   int64_t area_bytes, struct hsp_state_segment **ret,
                                    struct hsp_err *err);
 
 enum hsp_status hsp_segment_open_path(const char *path, bool writable,
@@ -55,7 +57,8 @@ struct hsp_state_segment *hsp_segment_close(
     struct hsp_state_segment *s); /* NULL allowed; returns NULL */
 
 const struct hsp_segment_key *hsp_segment_key_of(const struct hsp_state_segment *s);
-struct hsp_digest hsp_segment_plan(const struct hsp_state_segment *s);
+/* No cluster: written by a program that knew of none. */
+struct hsp_whose hsp_segment_whose(const struct hsp_state_segment *s);
 uint32_t hsp_segment_n(const struct hsp_state_segment *s);
 const struct hsp_segment_row *hsp_segment_row_at(const struct hsp_state_segment *s, uint32_t i);
 /* Hash of a row's box at the sealed version; meaningless while unsealed. */

@@ -43,7 +43,7 @@ static enum hsp_status read_info(const char *path, struct hsp_segment_info *i, s
         return i->status == HSP_ENOMEM ? hsp_err_set(err, HSP_ENOMEM, 0, "%s", why.msg) : HSP_OK;
     }
     i->key = *hsp_segment_key_of(s);
-    i->plan = hsp_segment_plan(s);
+    i->whose = hsp_segment_whose(s);
     i->version = hsp_segment_version(s);
     i->content = i->version != HSP_NO_VERSION ? hsp_segment_content(s) : 0;
     i->file_bytes = stat(path, &sb) == 0 ? (uint64_t)sb.st_size : 0;

@@ -13,7 +13,7 @@ struct hsp_segment_info {
     enum hsp_status status; /* HSP_OK, or why it cannot be used; then only file is set, and of a
                                damaged one (HSP_EDIGEST) the key that its name tells, job "" none */
     struct hsp_segment_key key;
-    struct hsp_digest plan;
+    struct hsp_whose whose;
     uint64_t version; /* HSP_NO_VERSION: unsealed */
     uint64_t content;
     uint64_t file_bytes;

@@ -15,7 +15,7 @@
 
 enum { N_ROWS = 2, AREA = 512, SEALED = 4 };
 
-static const struct hsp_digest plan = {11, 22};
+static const struct hsp_whose whose = {{11, 22}, 33};
 
 static struct hsp_segment_key key_of(uint64_t epoch, uint32_t slot)
 {
@@ -35,7 +35,7 @@ static enum hsp_status create(const char *dir, const struct hsp_segment_key *key
                                            .box = {.rank = 2, .lo = {lo, 0}, .hi = {hi, 4}},
                                            .offset = 256 * k};
     }
-    return hsp_segment_create(dir, key, plan, rows, N_ROWS, AREA, ret, err);
+    return hsp_segment_create(dir, key, &whose, rows, N_ROWS, AREA, ret, err);
 }
 
 static void fill_and_seal(struct hsp_state_segment *s)

@@ -36,7 +36,7 @@ static void make_piece(uint32_t rank, uint32_t param, uint8_t kind, double data[
 
 static struct hsp_ckpt_info info_of(uint64_t step)
 {
-    return (struct hsp_ckpt_info){"gpt", step, 1, 3, N_RANKS, N_PARAMS, 5};
+    return (struct hsp_ckpt_info){"gpt", step, 1, 3, N_RANKS, N_PARAMS, 5, {{1, 2}, 3}};
 }
 
 /* One shard as a stream: hashes first, then the data. */
@@ -117,7 +117,7 @@ static enum hsp_status list_and_prune(void *ctx, struct hsp_buf *out, struct hsp
     size_t n = 0;
     enum hsp_status st = hsp_ckpt_list(ctx, &steps, &n, err);
     if (st == HSP_OK) {
-        st = hsp_ckpt_prune(ctx, STEP, 2, err);
+        st = hsp_ckpt_prune(ctx, STEP, 2, (struct hsp_digest){1, 2}, err);
     }
     if (st == HSP_OK) {
         st = hsp_ckpt_sweep(ctx, STEP, err);

@@ -69,7 +69,7 @@ static void leave(const char *dir, uint32_t device, uint64_t plan, bool sealed)
     struct hsp_state_segment *s;
     struct hsp_err err = {0};
     hsp_segname_key(&name, &key);
-    assert_ok(hsp_segment_create(dir, &key, (struct hsp_digest){0}, &row, 1, 64, &s, &err), &err);
+    assert_ok(hsp_segment_create(dir, &key, &(struct hsp_whose){0}, &row, 1, 64, &s, &err), &err);
     if (sealed) {
         hsp_segment_seal(s, 4);
     }

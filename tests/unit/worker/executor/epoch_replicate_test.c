@@ -44,7 +44,7 @@ static void make_home(const struct world *w, struct member *m)
     struct hsp_err err = {0};
     memcpy(row.full, params[0].ext, sizeof row.full);
     (void)snprintf(key.device, sizeof key.device, "n%u/0", m->p.rank);
-    assert_ok(hsp_segment_create(w->dir, &key, (struct hsp_digest){0}, &row, 1, 256,
+    assert_ok(hsp_segment_create(w->dir, &key, &(struct hsp_whose){0}, &row, 1, 256,
                                  &m->e.seg[STEP % 2], &err),
               &err);
     fill_box(HSP_F64, 0, HSP_STATE_PARAM, STEP, params[0].ext, &row.box,

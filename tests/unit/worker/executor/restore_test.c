@@ -89,7 +89,7 @@ static void make_home(const struct world *w, struct member *m)
             memcpy(rows[n++].full, params[i].ext, sizeof params[i].ext);
         }
     }
-    assert_ok(hsp_segment_create(w->dir, &key, (struct hsp_digest){0}, rows, n, 256 * (int64_t)n,
+    assert_ok(hsp_segment_create(w->dir, &key, &(struct hsp_whose){0}, rows, n, 256 * (int64_t)n,
                                  &m->e.seg[STEP % 2], &err),
               &err);
 }
@@ -155,7 +155,7 @@ static uint64_t write_had(struct member *m, const struct had *h)
     char dir[4300], file[4400];
     struct hsp_err err = {0};
     struct hsp_data_cursor data;
-    struct hsp_ckpt_info info = {"t", STEP, h->term, h->epoch, 1, N_PARAMS, 4};
+    struct hsp_ckpt_info info = {"t", STEP, h->term, h->epoch, 1, N_PARAMS, 4, {{1, 2}, 3}};
     double x[N_PARAMS * N_KINDS][32];
     struct hsp_ckpt_piece p[N_PARAMS * N_KINDS];
     uint32_t n = 0;

@@ -78,9 +78,11 @@ static enum hsp_status write_rank(const char *dir, const struct hsp_ckpt_info *i
     return hsp_ckpt_write_shard(dir, info, rank, mine, n, &bytes, err);
 }
 
+static struct hsp_whose whose = {{1, 2}, UINT64_MAX - 4};
+
 static struct hsp_ckpt_info info_of(uint64_t step, uint32_t n_ranks)
 {
-    return (struct hsp_ckpt_info){"gpt", step, 2, 7, n_ranks, N_TENSORS, 3};
+    return (struct hsp_ckpt_info){"gpt", step, 2, 7, n_ranks, N_TENSORS, 3, whose};
 }
 
 #define CONFIG "{\"family\":\"gpt\"}"
@@ -573,7 +575,7 @@ static void what_cannot_be_deleted_keeps_nothing_else(void **state)
     }
     (void)snprintf(path, sizeof(path), "%s/step-0000000030/mine", (char *)*state);
     assert_int_equal(mkdir(path, 0755), 0);
-    assert_status(hsp_ckpt_prune(*state, 40, 1, &err), HSP_EIO);
+    assert_status(hsp_ckpt_prune(*state, 40, 1, whose.cluster, &err), HSP_EIO);
     assert_non_null(strstr(err.msg, "step-0000000030/mine"));
     assert_true(is_there(*state, "step-0000000040"));
     assert_false(is_there(*state, "step-0000000030/shard-00001-model-00001-of-00001.safetensors"));
@@ -640,12 +642,13 @@ static void prune_keeps_the_newest(void **state)
     assert_int_equal(mkdir(path, 0755), 0);
     (void)snprintf(path, sizeof(path), "%s/step-0000000050/manifest.json", (char *)*state);
     cut_file(path, 30);
-    assert_ok(hsp_ckpt_prune(*state, 50, 3, &err), &err);
+    assert_ok(hsp_ckpt_prune(*state, 50, 3, whose.cluster, &err), &err);
     assert_ok(hsp_ckpt_list(*state, &steps, &n, &err), &err);
     assert_int_equal(n, 3);
     assert_true(steps[0] == 50 && steps[1] == 40 && steps[2] == 30);
     free(steps);
-    assert_ok(hsp_ckpt_prune(*state, 40, 1, &err), &err); /* 50 is of another history */
+    assert_ok(hsp_ckpt_prune(*state, 40, 1, whose.cluster, &err),
+              &err); /* 50 is of another history */
     assert_ok(hsp_ckpt_list(*state, &steps, &n, &err), &err);
     assert_int_equal(n, 2);
     assert_true(steps[0] == 50 && steps[1] == 40);
@@ -657,6 +660,39 @@ static void prune_keeps_the_newest(void **state)
     assert_ok(hsp_ckpt_list("/nonexistent", &steps, &n, &err), &err);
     assert_int_equal(n, 0);
     free(steps);
+}
+
+/* Two clusters that write to one folder delete and replace their own steps alone. */
+static void steps_of_another_cluster_stay(void **state)
+{
+    const struct hsp_digest ours = {1, 2}, theirs = {1, 3};
+    struct hsp_err err = {0};
+    struct hsp_ckpt *c = NULL;
+    struct layout l;
+    uint64_t *steps;
+    size_t n;
+    for (uint64_t s = 10; s <= 60; s += 10) { /* theirs: 20, 40, 60 */
+        whose.cluster = s % 20 == 0 ? theirs : ours;
+        write_step(*state, s, 1, s);
+    }
+    assert_ok(hsp_ckpt_open(*state, 60, &c, &err), &err);
+    assert_true(hsp_digest_equal(hsp_ckpt_about(c)->whose.cluster, theirs));
+    assert_true(hsp_ckpt_about(c)->whose.generation == UINT64_MAX - 4);
+    (void)hsp_ckpt_close(c);
+    whose.cluster = ours;
+    assert_ok(hsp_ckpt_prune(*state, 60, 2, ours, &err), &err);
+    assert_ok(hsp_ckpt_list(*state, &steps, &n, &err), &err);
+    assert_int_equal(n, 5);
+    assert_true(steps[0] == 60 && steps[2] == 40 && steps[3] == 30 && steps[4] == 20);
+    free(steps);
+    struct hsp_ckpt_info info = info_of(40, 1);
+    layout_init(&l, 1, 1, 40);
+    assert_ok(write_rank(*state, &info, &l, 0, &err), &err);
+    assert_status(commit(*state, &info, &err), HSP_EEXIST);
+    assert_non_null(strstr(err.msg, "step-0000000040 is of another cluster, and stays: move it"));
+    info.whose.cluster = theirs;
+    assert_ok(commit(*state, &info, &err), &err);
+    layout_fini(&l);
 }
 
 /* Who may write to checkpoint.path could have a worker write to, and delete from, a folder of its user. */
@@ -684,7 +720,7 @@ static void a_link_is_not_followed(void **state)
         assert_status(commit(job, &info, &err), HSP_EPERM);
         assert_status(hsp_ckpt_open(job, 10, &c, &err), HSP_EPERM);
         assert_status(hsp_ckpt_list(job, &steps, &n, &err), HSP_EPERM);
-        assert_status(hsp_ckpt_prune(job, 20, 1, &err), HSP_EPERM);
+        assert_status(hsp_ckpt_prune(job, 20, 1, whose.cluster, &err), HSP_EPERM);
         assert_status(hsp_ckpt_sweep(job, 20, &err), HSP_EPERM);
         assert_status(hsp_ckpt_abandon(job, 10, &err), HSP_EPERM);
     }
@@ -769,6 +805,7 @@ HSP_TEST_FILE(ckpt_test)
         cmocka_unit_test_setup_teardown(the_place_in_the_data_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(an_older_format_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(without_descriptors_nothing_is_known, setup, teardown),
+        cmocka_unit_test_setup_teardown(steps_of_another_cluster_stay, setup, teardown),
         cmocka_unit_test_setup_teardown(prune_keeps_the_newest, setup, teardown),
         cmocka_unit_test_setup_teardown(a_step_has_nothing_of_a_former_attempt, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_deleted_keeps_nothing_else, setup, teardown),

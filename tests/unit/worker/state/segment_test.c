@@ -1,9 +1,11 @@
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utime.h>
 
+#include "proto/host/file_io.h"
 #include "proto/layout/box.h"
 #include "tests/unit/worker/state/shard_fill.h"
 #include "tests/unit/worker/state/state_lib.h"
@@ -15,7 +17,7 @@
 #define N_ROWS 3
 #define AREA   8192
 
-static const struct hsp_digest plan = {11, 22};
+static const struct hsp_whose whose = {{11, 22}, 33};
 
 static struct hsp_segment_key key_of(uint64_t epoch, uint32_t slot)
 {
@@ -80,7 +82,7 @@ static void a_part_is_found_in_its_row(void **state)
         {.tensor = 4, .dtype = HSP_F32, .full = {8}, .box = {.rank = 1, .lo = {0}, .hi = {2}}},
         {.tensor = 4, .dtype = HSP_F32, .full = {8}, .box = {.rank = 1, .lo = {4}, .hi = {7}}}};
     rows[1].offset = 64;
-    assert_ok(hsp_segment_create(*state, &k, plan, rows, 2, 128, &s, &err), &err);
+    assert_ok(hsp_segment_create(*state, &k, &whose, rows, 2, 128, &s, &err), &err);
     struct hsp_box part = {.rank = 1, .lo = {0}, .hi = {2}};
     assert_int_equal(hsp_segment_find(s, 4, 0, &part), 0);
     part = (struct hsp_box){.rank = 1, .lo = {5}, .hi = {6}};
@@ -96,7 +98,7 @@ static struct hsp_state_segment *create(const char *dir, const struct hsp_segmen
     struct hsp_state_segment *s;
     struct hsp_err err = {0};
     make_rows(rows);
-    assert_ok(hsp_segment_create(dir, k, plan, rows, N_ROWS, AREA, &s, &err), &err);
+    assert_ok(hsp_segment_create(dir, k, &whose, rows, N_ROWS, AREA, &s, &err), &err);
     return s;
 }
 
@@ -121,6 +123,54 @@ static int teardown(void **state)
     return 0;
 }
 
+/* Of a program that knew of no clusters: job-4+0+0+e7+s0.seg, version 9. What is not here is zero. */
+static void a_segment_of_the_first_format_is_read(void **state)
+{
+    static const struct {
+        size_t at;
+        const char *hex;
+    } runs[] = {
+        {0,
+         "48534d50534547310100000001000000001000000000000080100000000000000020000000000000400000000"
+         "00000004020"},
+        {72, "6a6f622d34"},
+        {136, "302f30"},
+        {296, "07"},
+        {312, "107832c4e06af2b8"},
+        {1024, "09000000000000002df838a9a7773084e202d7a3dcb2331bdec0dec0d01e5e9d"},
+        {4112, "04"},
+        {4144, "01"},
+        {4184, "04"},
+        {4224, "2df838a9a7773084"},
+        {8194, "803f000000400000404000008040"}};
+    const struct hsp_segment_key key = {.job = "job-4", .device = "0/0", .epoch = 7};
+    uint8_t file[8256] = {0};
+    struct hsp_err err = {0};
+    struct hsp_state_segment *s;
+    char path[PATH_MAX];
+    for (size_t i = 0; i < sizeof runs / sizeof runs[0]; i++) {
+        for (size_t k = 0; runs[i].hex[2 * k] != '\0'; k++) {
+            unsigned byte;
+            assert_int_equal(sscanf(runs[i].hex + 2 * k, "%2x", &byte), 1);
+            file[runs[i].at + k] = (uint8_t)byte;
+        }
+    }
+    (void)snprintf(path, sizeof path, "%s/job-4+0+0+e7+s0.seg", (char *)*state);
+    for (size_t i = 0; i < 320; i += 8) { /* damaged, at last whole */
+        file[i] ^= i < 312;
+        assert_ok(hsp_file_write(path, file, sizeof file, 0600, &err), &err);
+        file[i] ^= i < 312;
+        assert_status(hsp_segment_open(*state, &key, false, &s, &err),
+                      i < 312 ? HSP_EDIGEST : HSP_OK);
+    }
+    struct hsp_whose is = hsp_segment_whose(s);
+    assert_true(hsp_cluster_none(is.cluster) && is.generation == 0);
+    assert_true(hsp_segment_version(s) == 9);
+    assert_ok(hsp_segment_verify(s, &err), &err);
+    assert_true(((float *)hsp_segment_area(s))[3] == 4.0f);
+    hsp_segment_close(s);
+}
+
 static void sealed_state_comes_back(void **state)
 {
     struct hsp_segment_key k = key_of(3, 1);
@@ -134,7 +184,8 @@ static void sealed_state_comes_back(void **state)
     hsp_segment_close(s);
     assert_ok(hsp_segment_open(*state, &k, true, &again, &err), &err);
     assert_true(hsp_segment_version(again) == 41);
-    assert_true(hsp_digest_equal(hsp_segment_plan(again), plan));
+    struct hsp_whose is = hsp_segment_whose(again);
+    assert_true(hsp_digest_equal(is.cluster, whose.cluster) && is.generation == 33);
     assert_int_equal(hsp_segment_n(again), N_ROWS);
     assert_int_equal(hsp_segment_area_bytes(again), AREA);
     struct hsp_box part = {.rank = 2, .lo = {3, 5}, .hi = {7, 6}};
@@ -174,25 +225,25 @@ static void creation_is_refused(void **state)
     struct hsp_segment_key k = key_of(1, 0), bad = k;
     hsp_segment_close(create(*state, &k));
     make_rows(r);
-    assert_status(hsp_segment_create(*state, &k, plan, r, N_ROWS, AREA, &s, &err), HSP_EEXIST);
+    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, &s, &err), HSP_EEXIST);
     k.slot = 7;
     r[1].offset = 384; /* inside row 0 */
-    assert_status(hsp_segment_create(*state, &k, plan, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
+    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
     make_rows(r);
     r[1].offset = 449;
-    assert_status(hsp_segment_create(*state, &k, plan, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
+    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
     make_rows(r);
-    assert_status(hsp_segment_create(*state, &k, plan, r, N_ROWS, 500, &s, &err), HSP_EINVAL);
+    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, 500, &s, &err), HSP_EINVAL);
     r[0].box.hi[1] = 21;
-    assert_status(hsp_segment_create(*state, &k, plan, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
+    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
     make_rows(r);
     (void)snprintf(bad.device, sizeof(bad.device), "%s", "node 1");
-    assert_status(hsp_segment_create(*state, &bad, plan, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
+    assert_status(hsp_segment_create(*state, &bad, &whose, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
     (void)snprintf(bad.job, sizeof(bad.job), "%s", "../x");
-    assert_status(hsp_segment_create(*state, &bad, plan, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
-    assert_status(hsp_segment_create(*state, &k, plan, r, N_ROWS, (int64_t)1 << 60, &s, &err),
+    assert_status(hsp_segment_create(*state, &bad, &whose, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
+    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, (int64_t)1 << 60, &s, &err),
                   HSP_ENOSPC);
-    assert_status(hsp_segment_create("/nonexistent", &k, plan, r, N_ROWS, AREA, &s, &err),
+    assert_status(hsp_segment_create("/nonexistent", &k, &whose, r, N_ROWS, AREA, &s, &err),
                   HSP_ENOENT);
     struct hsp_segment_info *info;
     size_t n;
@@ -409,8 +460,9 @@ static void damaged_rows_are_found(void **state)
                                            .offset = (int64_t)i * LARGE * 4};
         what[i] = (struct hsp_verify_row){.row = i};
     }
-    assert_ok(hsp_segment_create(*state, &k, plan, rows, ROWS, (int64_t)ROWS * LARGE * 4, &s, &err),
-              &err);
+    assert_ok(
+        hsp_segment_create(*state, &k, &whose, rows, ROWS, (int64_t)ROWS * LARGE * 4, &s, &err),
+        &err);
     fill(s, 3);
     hsp_segment_seal(s, 3);
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -535,7 +587,7 @@ static void filling_a_new_layout(void **state)
             struct hsp_segment_key k = key_of(trial * 2, (uint32_t)i);
             struct hsp_segment_row r = {
                 .tensor = 3, .kind = 2, .dtype = HSP_F32, .full = {12, 17}, .box = part[i]};
-            assert_ok(hsp_segment_create(*state, &k, plan, &r, 1, AREA, &src[i], &err), &err);
+            assert_ok(hsp_segment_create(*state, &k, &whose, &r, 1, AREA, &src[i], &err), &err);
             fill(src[i], 6);
             if (hsp_test_rand("sealed", trial * 10 + i) % 4 != 0) { /* some are not to be used */
                 hsp_segment_seal(src[i], hsp_test_rand("v", trial * 10 + i) % 4 != 0 ? 6 : 5);
@@ -554,7 +606,7 @@ static void filling_a_new_layout(void **state)
                                         .offset = 2048,
                                         .box = {.rank = 2, .lo = {1, 1}, .hi = {3, 3}}}};
         struct hsp_segment_key k = key_of(trial * 2 + 1, 0);
-        assert_ok(hsp_segment_create(*state, &k, plan, r, 2, AREA, &target, &err), &err);
+        assert_ok(hsp_segment_create(*state, &k, &whose, r, 2, AREA, &target, &err), &err);
         struct hsp_shards shards = {(const struct hsp_state_segment *const *)src, n, 6};
         struct shard_gap *gap;
         size_t n_gaps;
@@ -589,6 +641,7 @@ static void filling_a_new_layout(void **state)
 HSP_TEST_FILE(segment_test)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_segment_of_the_first_format_is_read, setup, teardown),
         cmocka_unit_test_setup_teardown(sealed_state_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(a_part_is_found_in_its_row, setup, teardown),
         cmocka_unit_test_setup_teardown(creation_is_refused, setup, teardown),
