@@ -17,6 +17,7 @@
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_requests.h"
+#include "daemon/cluster/reach_rounds.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/slow.h"
@@ -90,7 +91,8 @@ static void suspect(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_c
     if (silent) {
         hsp_ci_pair_suspect(c, j, p.epoch, p.a, p.b, at == p.a || at == p.b);
     }
-    j->wants_round = true;
+    /* silence has lasted longer than the round */
+    j->wants_round = j->wants_round || !silent || !hsp_ci_round_covers(c, j, p.a, p.b);
 }
 
 static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,

@@ -177,6 +177,17 @@ static struct hsp_reach_round *round_of(const struct hsp_cluster *c, uint32_t nu
     return NULL;
 }
 
+bool hsp_ci_round_covers(const struct hsp_cluster *c, const struct hsp_job *j, uint32_t a,
+                         uint32_t b)
+{
+    const struct hsp_reach_round *r = j->round != 0 ? round_of(c, j->round) : NULL;
+    uint32_t found = 0;
+    for (uint32_t i = 0; r != NULL && i < r->n; i++) {
+        found += r->node[i].node == a || r->node[i].node == b;
+    }
+    return found == 2;
+}
+
 /* An executor that has ended meanwhile is refused by right. */
 static bool counts(const struct hsp_cluster *c, const struct hsp_reach_target *t, bool refused)
 {

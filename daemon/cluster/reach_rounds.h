@@ -17,6 +17,9 @@
 /* Begins a round of the nodes that @j may use, if it is due (wants_round) and none is open for it.
  */
 void hsp_ci_round_of_job(struct hsp_cluster *c, struct hsp_job *j);
+/* True when both nodes call each other in the round that is open for @j. */
+bool hsp_ci_round_covers(const struct hsp_cluster *c, const struct hsp_job *j, uint32_t a,
+                         uint32_t b);
 /* REACHED of @n. */
 void hsp_ci_reached(struct hsp_cluster *c, struct hsp_cluster_node *n,
                     const struct hsp_m_reached *m);

@@ -144,6 +144,26 @@ static void a_silent_pair_is_measured(void **state)
     cw_end(&w);
 }
 
+/* Both ends and a third one tell of one loss: one round. */
+static void one_loss_is_one_round(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    lose(&w, 3);
+    silence(&w, 2, 0, 1);
+    silence(&w, 1, 1, 0);
+    for (uint32_t i = 0; i < 3; i++) {
+        sealed(&w, i, 1, 4);
+    }
+    hears(&w, 2);
+    deaf_to(&w, 0, 0);
+    deaf_to(&w, 1, 0);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_REACH), 0);
+    assert_int_equal(cw_job(&w, 1)->round, 0);
+    assert_asked(&w, 2, (uint32_t[]){0, 2});
+    cw_end(&w);
+}
+
 static void a_third_one_tells_first(void **state)
 {
     (void)state;
@@ -536,6 +556,7 @@ static void all_is_broken(void **state)
 HSP_TEST_FILE(broken_pairs_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_silent_pair_is_measured),
+                                       cmocka_unit_test(one_loss_is_one_round),
                                        cmocka_unit_test(a_third_one_tells_first),
                                        cmocka_unit_test(who_cannot_connect_tells_it),
                                        cmocka_unit_test(answered_calls_count_once),
