@@ -98,6 +98,7 @@
     X(STATE_DAMAGED, 37, damaged, "state-damaged")         \
     X(PARKED, 39, parked, "parked") /* D>A */              \
     X(CKPT_REFUSED, 42, refused, "ckpt-refused")           \
+    X(DROPPED, 43, devref, "dropped")  /* E>A */           \
     X(REACH, 44, reach, "reach")       /* D>A */           \
     X(REACHED, 45, reached, "reached") /* A>D */           \
     X(SUBMIT, 100, submit, "submit")   /* C>D ... */       \
@@ -457,7 +458,7 @@ struct hsp_m_up {
     uint32_t device;
     const char *address; /* data plane */
 };
-/* ARM, DROP: the prepared epoch. STOP: the job ends on this device, its state goes; answered by
+/* ARM, DROP: the prepared epoch; DROPPED: it and what was before it have no memory any more. STOP: the job ends on this device, its state goes; answered by
  * STOPPED.
  * CHECKPOINT: to rank 0, which carries the wish into its next vote record. */
 struct hsp_m_devref {

@@ -243,6 +243,7 @@ static void on_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
                 sim_x_lost_peer(s, x, &e->cur, e->cur.broken - 1, false);
             }
         }
+        reply(s, x, HSP_MSG_DROPPED, m->epoch, m->u.devref.job);
         break;
     case HSP_MSG_SEAL:
         seal(s, x, m->u.jobref.job, m->epoch);

@@ -619,7 +619,7 @@ static void broken_pair(bool both)
          "switch.begin job 1: epoch 3: 3 ranks, 0 sources <- join of n1/0\n"
          "switch.phase job 1: epoch 3 armed\n"
          "job.running job 1 <- join of n1/0\n"
-         "switch.end job 1: epoch 3 runs from step 580 <- join of n1/0\n");
+         "switch.end job 1: epoch 3 runs from step 578 <- join of n1/0\n");
     to_the_end();
 }
 

@@ -31,6 +31,7 @@
 #include "worker/agent/devices.h"
 #include "worker/agent/keeping.h"
 #include "worker/agent/leave.h"
+#include "worker/agent/obey.h"
 #include "worker/agent/relay.h"
 #include "worker/agent/uplink.h"
 
@@ -46,6 +47,7 @@ void hsp_agent_defaults(struct hsp_agent_config *ret)
                                      .heartbeat_ms = 500,
                                      .dead_ms = 3000,
                                      .seal_ms = 1000,
+                                     .obey_ms = 10000,
                                      .spawn_ms = 20000,
                                      .reconnect_ms = 50};
 }
@@ -322,7 +324,7 @@ static void exec_exit(struct hsp_agent *a, uint32_t device, const char *why)
         hsp_ai_log(a, 4, "executor %u: %s", device, m.u.dead.reason);
         hsp_ai_tell(a, &m);
     }
-    hsp_ai_stop_answer(a, device);
+    hsp_ai_orders_over(a, device);
     if (d->sealing) {
         d->sealing = false;
         hsp_ai_seal_advance(a);
@@ -362,6 +364,7 @@ static void tick(struct hsp_agent *a)
     executors_tick(a);
     hsp_ai_health_tick(a);
     hsp_ai_seal_tick(a);
+    hsp_ai_obey_tick(a);
     hsp_ai_uplink_tick(a);
     if (a->link == HSP_LINK_DOWN && !a->closing && !a->fencing && !a->ending &&
         a->now_ms >= a->connect_ms) {
@@ -472,6 +475,7 @@ uint64_t hsp_agent_deadline(const struct hsp_agent *a)
     if (joined) {
         earlier(&best, a->beat_ms);
     }
+    earlier(&best, hsp_ai_obey_deadline(a));
     earlier(&best, hsp_ai_uplink_deadline(a));
     earlier(&best, hsp_ai_leave_deadline(a));
     return best;

@@ -9,7 +9,7 @@
  * Bounds:    HSP_NODE_DEVICES devices, one job at a time on each; one connection to hspmdd.
  *
  * What it decides: when executors are started, restarted (with backoff) and killed (silent, deaf
- * to SEAL, or their device is lost: then they are started again without it); which messages pass;
+ * to SEAL, STOP, RELEASE or DROP, or their device is lost: then they are started again without it); which messages pass;
  * the answer to SEAL, also for executors that are dead; when its incarnation is refused, that
  * everything it runs is killed before it says hello anew; when it may go after a planned leave;
  * whether a coordinator knows enough of a job to have its state deleted (keeping.h). While hspmdd is
@@ -64,10 +64,12 @@ struct hsp_agent_config {
     double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
     uint32_t heartbeat_ms, dead_ms; /* until a WELCOME says otherwise */
     uint32_t seal_ms;               /* an executor that does not answer SEAL by then is killed */
+    uint32_t obey_ms;               /* STOP, RELEASE or DROP: more than dead_ms, for a healthy one
+                                       may be busy with the order before */
     uint32_t spawn_ms;              /* one that does not come up by then, too */
     uint32_t reconnect_ms;          /* first pause before connecting again, doubled up to 2 s */
 };
-/* heartbeat 500 ms, dead 3 s, seal 1 s, spawn 20 s, reconnect 50 ms. */
+/* heartbeat 500 ms, dead 3 s, seal 1 s, obey 10 s, spawn 20 s, reconnect 50 ms. */
 void hsp_agent_defaults(struct hsp_agent_config *ret);
 
 enum hsp_agent_event_type {

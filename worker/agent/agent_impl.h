@@ -69,12 +69,15 @@ struct hsp_agent {
     bool leaving, bye, ending, exited;
     char leave_reason[160];
     uint64_t leave_deadline_ms, leave_scan; /* leave_scan: while alone, 0 not asked */
-    /* STOP and RELEASE under way, per device */
-    struct {
-        uint32_t job;  /* 0 none */
-        uint16_t type; /* what to answer with */
-        uint64_t epoch, keep_plan;
+    struct {                                /* STOP or RELEASE under way, per device: obey.c */
+        uint32_t job;                       /* 0 none */
+        uint16_t type;                      /* what to answer with */
+        uint64_t epoch, keep_plan, deadline_ms;
     } stop[HSP_NODE_DEVICES];
+    struct {
+        uint32_t job; /* 0 none */
+        uint64_t epoch, deadline_ms;
+    } drop[HSP_NODE_DEVICES]; /* the last DROP, not yet answered */
     struct {
         uint32_t job; /* 0 none */
         uint64_t epoch, step, term, content;

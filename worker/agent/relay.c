@@ -12,6 +12,7 @@
 #include "worker/agent/agent_seal.h"
 #include "worker/agent/damage.h"
 #include "worker/agent/keeping.h"
+#include "worker/agent/obey.h"
 #include "worker/agent/uplink.h"
 
 static bool idle(const struct hsp_agent_device *d)
@@ -24,64 +25,6 @@ static void forget_if_idle(struct hsp_agent_device *d)
     if (idle(d)) {
         d->run = (struct hsp_m_run){0};
         d->source = d->next_source = false;
-    }
-}
-
-/* ---- STOP and RELEASE ---- */
-
-static void stop_done(struct hsp_agent *a, uint32_t device, uint32_t job, uint16_t type,
-                      uint64_t epoch)
-{
-    struct hsp_msg m = {.type = type == HSP_MSG_STOP ? HSP_MSG_STOPPED : HSP_MSG_RELEASED,
-                        .epoch = epoch,
-                        .u.devref = {.job = job, .device = device}};
-    a->stop[device].job = 0;
-    hsp_ai_tell(a, &m);
-}
-
-static void discard(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t keep_plan)
-{
-    struct hsp_agent_action *x = hsp_ai_emit(a, HSP_AACT_DISCARD, device);
-    x->job = job;
-    x->keep_plan = keep_plan;
-}
-
-static void stop_or_release(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
-{
-    bool stop = m->type == HSP_MSG_STOP;
-    uint32_t job = stop ? m->u.devref.job : m->u.release.job;
-    uint64_t keep = stop ? UINT64_MAX : m->u.release.keep_plan;
-    struct hsp_agent_device *d = &a->dev[device];
-    const char *no = hsp_ai_may_not_delete(a, job, stop ? m->epoch : m->u.release.known);
-    if (no != NULL) { /* the next HELLO says it to the coordinator */
-        hsp_ai_log(a, 3, "%s of job %u is not obeyed: %s", hsp_msg_name(m->type), job, no);
-        hsp_ai_hang_up(a, "it knows less than this node", false);
-        return;
-    }
-    if (d->state == HSP_EXEC_UP && !d->killed && d->run.job == job) {
-        a->stop[device].job = job;
-        a->stop[device].type = m->type;
-        a->stop[device].epoch = m->epoch;
-        a->stop[device].keep_plan = keep;
-        hsp_ai_order(a, device, m);
-        return;
-    }
-    if (d->killed && d->run.job == job) { /* it may still write: answer when it is gone */
-        a->stop[device].job = job;
-        a->stop[device].type = m->type;
-        a->stop[device].epoch = m->epoch;
-        a->stop[device].keep_plan = keep;
-        return;
-    }
-    discard(a, device, job, keep);
-    stop_done(a, device, job, m->type, m->epoch);
-}
-
-void hsp_ai_stop_answer(struct hsp_agent *a, uint32_t device)
-{
-    if (a->stop[device].job != 0) {
-        discard(a, device, a->stop[device].job, a->stop[device].keep_plan);
-        stop_done(a, device, a->stop[device].job, a->stop[device].type, a->stop[device].epoch);
     }
 }
 
@@ -190,19 +133,25 @@ void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
         return;
     }
     if (m->type == HSP_MSG_STOP || m->type == HSP_MSG_RELEASE) {
-        stop_or_release(a, device, m);
+        hsp_ai_stop_or_release(a, device, m);
         return;
     }
     uint32_t job = m->type == HSP_MSG_START ? m->u.start.job : m->u.devref.job;
-    if (d->state != HSP_EXEC_UP || d->run.job != job) {
+    if (d->state != HSP_EXEC_UP) {
         return;
     }
     if (m->type == HSP_MSG_DROP) {
-        if (d->preparing == m->epoch || d->run.prepared == m->epoch) {
+        if (d->run.job == job && (d->preparing == m->epoch || d->run.prepared == m->epoch)) {
             d->preparing = d->run.prepared = d->run.armed = 0;
+            forget_if_idle(d);
         }
-        forget_if_idle(d);
-    } else if (m->type == HSP_MSG_ARM && d->run.prepared == m->epoch) {
+        hsp_ai_drop(a, device, m);
+        return;
+    }
+    if (d->run.job != job) {
+        return;
+    }
+    if (m->type == HSP_MSG_ARM && d->run.prepared == m->epoch) {
         d->run.armed = m->epoch;
     } else if (m->type == HSP_MSG_START && d->run.prepared == m->epoch) {
         d->run.running = m->epoch;
@@ -349,9 +298,7 @@ static void exec_stopped(struct hsp_agent *a, uint32_t device, const struct hsp_
         d->source = false;
         forget_if_idle(d);
     }
-    if (a->stop[device].job != 0) {
-        stop_done(a, device, a->stop[device].job, a->stop[device].type, a->stop[device].epoch);
-    }
+    hsp_ai_stop_done(a, device);
     if (d->sealing && d->run.job == 0) {
         d->sealing = false;
         hsp_ai_seal_advance(a);
@@ -379,6 +326,7 @@ void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg 
     case HSP_MSG_SEALED: exec_sealed(a, device, m); break;
     case HSP_MSG_STOPPED:
     case HSP_MSG_RELEASED: exec_stopped(a, device, m); break;
+    case HSP_MSG_DROPPED: hsp_ai_dropped(a, device, m); break;
     case HSP_MSG_READY:
     case HSP_MSG_PREPARE_FAILED:
     case HSP_MSG_STARTED:

@@ -265,11 +265,13 @@ static void on_arm(struct executor *x, const struct hsp_msg *m)
 
 static void on_drop(struct executor *x, const struct hsp_msg *m)
 {
-    disarm(x);
-    promote(x);
-    if (x->next != NULL && x->next->p->job == m->u.jobref.job && x->next->number <= m->epoch) {
-        x->next = hsp_epoch_close(x->next);
+    struct hsp_msg answer = {.type = HSP_MSG_DROPPED,
+                             .epoch = m->epoch,
+                             .u.devref = {.job = m->u.devref.job, .device = x->env.device}};
+    if (x->next != NULL && x->next->p->job == m->u.devref.job && x->next->number <= m->epoch) {
+        close_next(x);
     }
+    tell(x, &answer);
 }
 
 static void on_seal(struct executor *x, const struct hsp_msg *m)

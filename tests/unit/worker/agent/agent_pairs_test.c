@@ -251,7 +251,8 @@ static const uint16_t orders[] = {HSP_MSG_PREPARE, HSP_MSG_ARM,       HSP_MSG_ST
 static const uint16_t words[] = {HSP_MSG_SEALED,   HSP_MSG_STOPPED,        HSP_MSG_RELEASED,
                                  HSP_MSG_READY,    HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,
                                  HSP_MSG_STEP,     HSP_MSG_PEER_LOST,      HSP_MSG_CHECKPOINTED,
-                                 HSP_MSG_FINISHED, HSP_MSG_JOB_FAILED,     HSP_MSG_CKPT_REFUSED};
+                                 HSP_MSG_FINISHED, HSP_MSG_JOB_FAILED,     HSP_MSG_CKPT_REFUSED,
+                                 HSP_MSG_DROPPED};
 
 static void give_order(struct aw_world *w, uint16_t type, enum variant v)
 {

@@ -90,11 +90,13 @@ static void stop_and_release(void **state)
     struct aw_world w;
     aw_begin(&w);
     aw_link_up(&w, 1, 1);
-    /* nothing runs there: the agent deletes */
+    /* no executor is there: the agent deletes */
+    aw_exit_of(&w, 1);
     aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_RELEASE, .u.release = {9, 1, 5}});
     const struct hsp_agent_action *x = aw_find(&w, HSP_AACT_DISCARD);
     assert_true(x->device == 1 && x->job == 9 && x->keep_plan == 5);
     assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_RELEASED)->u.devref.job, 9);
+    aw_from_exec(&w, 1, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "a:1"}});
     aw_run_job(&w, 0, 4, 2);
     aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_STOP, .epoch = 2, .u.devref = {4, 0}});
     assert_non_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_STOP));
@@ -108,6 +110,80 @@ static void stop_and_release(void **state)
     aw_prepare(&w, 1, 5, 1);
     assert_string_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_PREPARE_FAILED)->u.failed.reason,
                         "the device works for another job");
+    hsp_agent_free(w.a);
+}
+
+/* Both executors beat. True: one of them is killed meanwhile. */
+static bool is_killed_within(struct aw_world *w, uint64_t ms)
+{
+    bool killed = false;
+    for (uint64_t until = w->now + ms; w->now < until;) {
+        w->now += 500;
+        for (uint32_t i = 0; i < 2; i++) {
+            aw_from_exec(w, i, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            killed = killed || aw_find(w, HSP_AACT_KILL) != NULL;
+        }
+        aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    }
+    return killed;
+}
+
+/* An executor that beats, but does not obey, holds its device no longer than obey_ms. */
+static void who_does_not_obey_is_killed(void **state)
+{
+    (void)state;
+    static const uint16_t answers[] = {
+        [HSP_MSG_STOP] = HSP_MSG_STOPPED,
+        [HSP_MSG_RELEASE] = HSP_MSG_RELEASED,
+        [HSP_MSG_DROP] = HSP_MSG_DROPPED,
+    };
+    static const uint16_t orders[] = {HSP_MSG_STOP, HSP_MSG_RELEASE, HSP_MSG_DROP};
+    for (uint32_t k = 0; k < HSP_ARRAY_LEN(orders); k++) {
+        struct aw_world w;
+        struct hsp_msg order = {.type = orders[k], .epoch = 3, .u.devref = {4, 0}};
+        if (order.type == HSP_MSG_RELEASE) {
+            order.u.release.known = 3;
+        }
+        aw_begin(&w);
+        aw_link_up(&w, 1, 1);
+        aw_prepare(&w, 0, 4, 3);
+        aw_from_daemon(&w, order);
+        aw_from_exec(&w, 0,
+                     (struct hsp_msg){.type = answers[order.type], .epoch = 3, .u.devref = {4, 0}});
+        assert_false(is_killed_within(&w, 20000));
+        aw_from_daemon(&w, order); /* it may hold an epoch that has failed */
+        assert_non_null(aw_sent(&w, HSP_AACT_SEND_EXEC, order.type));
+        assert_false(is_killed_within(&w, 9500));
+        assert_true(is_killed_within(&w, 500));
+        aw_exit_of(&w, 0);
+        bool deletes = order.type != HSP_MSG_DROP;
+        assert_int_equal(aw_count(&w, HSP_AACT_DISCARD), deletes);
+        assert_int_equal(aw_sent(&w, HSP_AACT_SEND, answers[order.type]) != NULL, deletes);
+        hsp_agent_free(w.a);
+    }
+}
+
+/* The memory of an attempt that broke goes with its DROP, though the device counts as idle. */
+static void who_has_lost_a_peer_is_told_to_drop(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    aw_prepare(&w, 0, 4, 2);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 2, .u.ready = {.job = 4}});
+    aw_from_exec(
+        &w, 0,
+        (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                         .epoch = 2,
+                         .u.lost = {.job = 4, .peer = 1, .before_start = true, .reason = ""}});
+    assert_int_equal(hsp_agent_device_at(w.a, 0)->run.job, 0);
+    struct hsp_msg drop = {.type = HSP_MSG_DROP, .epoch = 2, .u.devref = {4, 0}};
+    aw_from_daemon(&w, drop);
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_DROP)->epoch, 2);
+    aw_prepare(&w, 0, 5, 1); /* which ends what was there of other jobs */
+    aw_from_daemon(&w, drop);
+    assert_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_DROP));
     hsp_agent_free(w.a);
 }
 
@@ -348,31 +424,14 @@ static uint32_t below(uint64_t *k, uint64_t n)
 static void anything(void **state)
 {
     (void)state;
-    static const uint16_t types[] = {HSP_MSG_PREPARE,
-                                     HSP_MSG_ARM,
-                                     HSP_MSG_START,
-                                     HSP_MSG_DROP,
-                                     HSP_MSG_SEAL,
-                                     HSP_MSG_STOP,
-                                     HSP_MSG_RELEASE,
-                                     HSP_MSG_CHECKPOINT,
-                                     HSP_MSG_WELCOME,
-                                     HSP_MSG_FENCED,
-                                     HSP_MSG_BYE,
-                                     HSP_MSG_HEARTBEAT,
-                                     HSP_MSG_PARKED,
-                                     HSP_MSG_READY,
-                                     HSP_MSG_STARTED,
-                                     HSP_MSG_SEALED,
-                                     HSP_MSG_STEP,
-                                     HSP_MSG_PEER_LOST,
-                                     HSP_MSG_STOPPED,
-                                     HSP_MSG_RELEASED,
-                                     HSP_MSG_CHECKPOINTED,
-                                     HSP_MSG_EXECUTOR_UP,
-                                     HSP_MSG_EXECUTOR_UP,
-                                     HSP_MSG_PREPARE_FAILED,
-                                     HSP_MSG_CKPT_REFUSED};
+    static const uint16_t types[] = {
+        HSP_MSG_PREPARE,      HSP_MSG_ARM,         HSP_MSG_START,       HSP_MSG_DROP,
+        HSP_MSG_SEAL,         HSP_MSG_STOP,        HSP_MSG_RELEASE,     HSP_MSG_CHECKPOINT,
+        HSP_MSG_WELCOME,      HSP_MSG_FENCED,      HSP_MSG_BYE,         HSP_MSG_HEARTBEAT,
+        HSP_MSG_PARKED,       HSP_MSG_READY,       HSP_MSG_STARTED,     HSP_MSG_SEALED,
+        HSP_MSG_STEP,         HSP_MSG_PEER_LOST,   HSP_MSG_STOPPED,     HSP_MSG_RELEASED,
+        HSP_MSG_CHECKPOINTED, HSP_MSG_EXECUTOR_UP, HSP_MSG_EXECUTOR_UP, HSP_MSG_PREPARE_FAILED,
+        HSP_MSG_CKPT_REFUSED, HSP_MSG_DROPPED};
     for (uint64_t round = 0; round < 60; round++) {
         struct aw_world w;
         uint64_t k = round * 100000;
@@ -444,6 +503,8 @@ HSP_TEST_FILE(agent_test)
         cmocka_unit_test(executors_restart),
         cmocka_unit_test(seal_waits),
         cmocka_unit_test(stop_and_release),
+        cmocka_unit_test(who_does_not_obey_is_killed),
+        cmocka_unit_test(who_has_lost_a_peer_is_told_to_drop),
         cmocka_unit_test(a_stop_is_answered_behind_a_lost_peer),
         cmocka_unit_test(damage_is_told),
         cmocka_unit_test(damage_found_at_the_start_is_told),

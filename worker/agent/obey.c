@@ -1,0 +1,117 @@
+#include "worker/agent/obey.h"
+
+#include "worker/agent/agent.h"
+#include "worker/agent/agent_actions.h"
+#include "worker/agent/agent_link.h"
+#include "worker/agent/keeping.h"
+
+static void tell_done(struct hsp_agent *a, uint32_t device, uint32_t job, uint16_t type,
+                      uint64_t epoch)
+{
+    struct hsp_msg m = {.type = type == HSP_MSG_STOP ? HSP_MSG_STOPPED : HSP_MSG_RELEASED,
+                        .epoch = epoch,
+                        .u.devref = {.job = job, .device = device}};
+    a->stop[device].job = 0;
+    hsp_ai_tell(a, &m);
+}
+
+static void discard(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t keep_plan)
+{
+    struct hsp_agent_action *x = hsp_ai_emit(a, HSP_AACT_DISCARD, device);
+    x->job = job;
+    x->keep_plan = keep_plan;
+}
+
+void hsp_ai_stop_or_release(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
+{
+    bool stop = m->type == HSP_MSG_STOP;
+    uint32_t job = stop ? m->u.devref.job : m->u.release.job;
+    uint64_t keep = stop ? UINT64_MAX : m->u.release.keep_plan;
+    struct hsp_agent_device *d = &a->dev[device];
+    const char *no = hsp_ai_may_not_delete(a, job, stop ? m->epoch : m->u.release.known);
+    if (no != NULL) { /* the next HELLO says it to the coordinator */
+        hsp_ai_log(a, 3, "%s of job %u is not obeyed: %s", hsp_msg_name(m->type), job, no);
+        hsp_ai_hang_up(a, "it knows less than this node", false);
+        return;
+    }
+    bool tells = d->state == HSP_EXEC_UP && !d->killed && (d->run.job == job || d->run.job == 0);
+    if (!tells && !(d->killed && d->run.job == job)) {
+        discard(a, device, job, keep);
+        tell_done(a, device, job, m->type, m->epoch);
+        return;
+    }
+    /* One that is killed may still write: answered when it is gone. */
+    a->stop[device].job = job;
+    a->stop[device].type = m->type;
+    a->stop[device].epoch = m->epoch;
+    a->stop[device].keep_plan = keep;
+    a->stop[device].deadline_ms = a->now_ms + a->cfg.obey_ms;
+    if (tells) {
+        hsp_ai_order(a, device, m);
+    }
+}
+
+void hsp_ai_stop_done(struct hsp_agent *a, uint32_t device)
+{
+    if (a->stop[device].job != 0) {
+        tell_done(a, device, a->stop[device].job, a->stop[device].type, a->stop[device].epoch);
+    }
+}
+
+void hsp_ai_drop(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
+{
+    const struct hsp_agent_device *d = &a->dev[device];
+    if (d->killed || (d->run.job != m->u.devref.job && d->run.job != 0)) {
+        return;
+    }
+    a->drop[device].job = m->u.devref.job;
+    a->drop[device].epoch = m->epoch;
+    a->drop[device].deadline_ms = a->now_ms + a->cfg.obey_ms;
+    hsp_ai_order(a, device, m);
+}
+
+void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
+{
+    if (a->drop[device].job == m->u.devref.job && a->drop[device].epoch <= m->epoch) {
+        a->drop[device].job = 0;
+    }
+}
+
+void hsp_ai_orders_over(struct hsp_agent *a, uint32_t device)
+{
+    a->drop[device].job = 0;
+    if (a->stop[device].job != 0) {
+        discard(a, device, a->stop[device].job, a->stop[device].keep_plan);
+        hsp_ai_stop_done(a, device);
+    }
+}
+
+void hsp_ai_obey_tick(struct hsp_agent *a)
+{
+    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+        if (a->stop[i].job != 0 && a->now_ms >= a->stop[i].deadline_ms) {
+            hsp_ai_kill(a, i,
+                        a->stop[i].type == HSP_MSG_STOP ? "did not obey STOP"
+                                                        : "did not obey RELEASE");
+        } else if (a->drop[i].job != 0 && a->now_ms >= a->drop[i].deadline_ms) {
+            hsp_ai_kill(a, i, "did not obey DROP");
+        }
+    }
+}
+
+uint64_t hsp_ai_obey_deadline(const struct hsp_agent *a)
+{
+    uint64_t best = UINT64_MAX;
+    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+        if (a->dev[i].killed) {
+            continue; /* its end is all that is waited for */
+        }
+        if (a->stop[i].job != 0 && a->stop[i].deadline_ms < best) {
+            best = a->stop[i].deadline_ms;
+        }
+        if (a->drop[i].job != 0 && a->drop[i].deadline_ms < best) {
+            best = a->drop[i].deadline_ms;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,25 @@
+/* Has STOP, RELEASE and DROP obeyed: each has an answer, and an executor that owes one too long is
+ * killed.
+ *
+ * Purity:  pure.
+ * Example: STOP(job 4) goes to executor 1, which beats, but hangs in its driver. After obey_ms it is
+ *          killed; at its end the agent deletes the segments of job 4 itself and answers STOPPED, so
+ *          the device is free.
+ */
+#ifndef HSP_OBEY_H
+#define HSP_OBEY_H
+#include "worker/agent/agent_impl.h"
+
+/* STOP or RELEASE has come. An idle executor is told, too: it may hold an epoch that has failed. */
+void hsp_ai_stop_or_release(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
+/* Its executor has answered: hspmdd is told. Nothing is owed: nothing happens. */
+void hsp_ai_stop_done(struct hsp_agent *a, uint32_t device);
+/* DROP has come, for an executor that is up. One that works for another job has dropped it. */
+void hsp_ai_drop(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
+void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
+/* The executor has ended: what it owed is done or answered for it. */
+void hsp_ai_orders_over(struct hsp_agent *a, uint32_t device);
+void hsp_ai_obey_tick(struct hsp_agent *a);
+uint64_t hsp_ai_obey_deadline(const struct hsp_agent *a);
+
+#endif
