@@ -153,9 +153,10 @@ struct hsp_ex_epoch {
     bool direct_starts;               /* hsp_nccl_start is due before the first step */
     struct hsp_mesh_links links;      /* of the data and the state mesh, as they were made */
     struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
-    struct hsp_epoch_device dev;      /* the same on a device */
-    struct hsp_epoch_twins *twins;    /* what other ranks have of it too (epoch_twins.c); members */
-    uint32_t n_copies;                /* ranks that copy to me */
+    bool dropped; /* its end deletes what it has not sealed: nobody else uses its layout */
+    struct hsp_epoch_device dev;   /* the same on a device */
+    struct hsp_epoch_twins *twins; /* what other ranks have of it too (epoch_twins.c); members */
+    uint32_t n_copies;             /* ranks that copy to me */
     struct hsp_epoch_copy *copies;
     struct hsp_epoch_check *check;  /* its state is being verified (epoch_verify.c); the lock */
     struct hsp_epoch_sources *from; /* a recovery: what this device has, verified; NULL: not open */

@@ -182,12 +182,28 @@ enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *
     return st;
 }
 
+static struct hsp_state_segment *close_one(const struct hsp_ex_epoch *e,
+                                           struct hsp_state_segment *s)
+{
+    struct hsp_err err = {0};
+    if (s == NULL || !e->dropped || hsp_segment_version(s) != HSP_NO_VERSION) {
+        return hsp_segment_close(s);
+    }
+    struct hsp_segment_key key = *hsp_segment_key_of(s);
+    s = hsp_segment_close(s);
+    if (hsp_segment_remove(e->env->state_dir, &key, &err) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "state of job %u stays behind: %s",
+                e->p->job, err.msg);
+    }
+    return s;
+}
+
 void hsp_epoch_close_segments(struct hsp_ex_epoch *e)
 {
     for (int slot = 0; slot < 2; slot++) {
-        e->seg[slot] = hsp_segment_close(e->seg[slot]);
+        e->seg[slot] = close_one(e, e->seg[slot]);
         for (uint32_t i = 0; i < e->n_copies; i++) {
-            e->copies[i].seg[slot] = hsp_segment_close(e->copies[i].seg[slot]);
+            e->copies[i].seg[slot] = close_one(e, e->copies[i].seg[slot]);
         }
     }
 }

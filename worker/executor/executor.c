@@ -176,11 +176,25 @@ static void disarm(struct executor *x)
     }
 }
 
+static bool same_layout(const struct hsp_ex_epoch *a, const struct hsp_ex_epoch *b)
+{
+    return a != NULL && a->p->job == b->p->job && a->p->plan == b->p->plan;
+}
+
+/* The next epoch does not come: nor does its state stay, which may be as large as the device. */
+static void drop_next(struct executor *x)
+{
+    if (x->next != NULL) {
+        x->next->dropped = !same_layout(x->running, x->next) && !same_layout(x->left, x->next);
+        x->next = hsp_epoch_close(x->next);
+    }
+}
+
 static void close_next(struct executor *x)
 {
     disarm(x);
     promote(x); /* the hand-over may have happened just before */
-    x->next = hsp_epoch_close(x->next);
+    drop_next(x);
 }
 
 /* Ends every epoch of the job up to @epoch; when it returns none of them can write memory. */
@@ -189,7 +203,7 @@ static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch)
     disarm(x);
     promote(x);
     if (x->next != NULL && x->next->p->job == job && x->next->number <= epoch) {
-        x->next = hsp_epoch_close(x->next);
+        drop_next(x);
     }
     if (x->running != NULL && x->running->p->job == job && x->running->number <= epoch) {
         x->running = hsp_epoch_close(x->running);
@@ -519,6 +533,9 @@ int hsp_executor_main(const struct hsp_executor_opts *o)
         return 1;
     }
     hsp_chan_init(&x->chan, o->fd);
+    if (hsp_segname_tidy_device(o->state_dir, o->device, &err) != HSP_OK) {
+        hsp_log(o->log, HSP_LOG_WARN, "executor", "unfinished state stays behind: %s", err.msg);
+    }
     if (open_all(x, o, &err) == HSP_OK) {
         struct hsp_msg up = {
             .type = HSP_MSG_EXECUTOR_UP,

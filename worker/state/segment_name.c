@@ -115,6 +115,38 @@ static bool of_no_use(const struct hsp_segment_info *i)
     return i->status == HSP_EDIGEST || (i->status == HSP_OK && i->version == HSP_NO_VERSION);
 }
 
+/* @i, and the notes of its device where that has no state of the job. */
+static enum hsp_status remove_one(const char *dir, const struct hsp_segment_info *info, size_t n,
+                                  const struct hsp_segment_info *i, struct hsp_err *err)
+{
+    struct hsp_segname name;
+    char notes[PATH_MAX];
+    enum hsp_status st = hsp_segment_remove(dir, &i->key, err);
+    if (st != HSP_OK || !hsp_segname_parse(&i->key, &name) || device_has_state(info, n, &name)) {
+        return st;
+    }
+    hsp_segname_notes(dir, name.job, name.device, notes);
+    return unlink(notes) != 0 && errno != ENOENT
+               ? hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", notes)
+               : HSP_OK;
+}
+
+enum hsp_status hsp_segname_tidy_device(const char *dir, uint32_t device, struct hsp_err *err)
+{
+    struct hsp_segment_info *info = NULL;
+    size_t n = 0;
+    enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
+        struct hsp_segname name;
+        if (info[i].status == HSP_OK && info[i].version == HSP_NO_VERSION &&
+            hsp_segname_parse(&info[i].key, &name) && name.device == device) {
+            st = remove_one(dir, info, n, &info[i], err);
+        }
+    }
+    free(info);
+    return st == HSP_ENOENT ? HSP_OK : st;
+}
+
 enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, uint32_t *ret_n,
                                  struct hsp_err *err)
 {
@@ -128,7 +160,6 @@ enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, ui
     }
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         struct hsp_segname name;
-        char notes[PATH_MAX];
         if (!of_no_use(&info[i]) || !hsp_segname_parse(&info[i].key, &name)) {
             continue;
         }
@@ -141,12 +172,7 @@ enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, ui
                                                   .version = HSP_NO_VERSION,
                                                   .part = "the head"};
         }
-        st = hsp_segment_remove(dir, &info[i].key, err);
-        hsp_segname_notes(dir, name.job, name.device, notes);
-        if (st == HSP_OK && !device_has_state(info, n, &name) && unlink(notes) != 0 &&
-            errno != ENOENT) {
-            st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", notes);
-        }
+        st = remove_one(dir, info, n, &info[i], err);
     }
     free(info);
     if (st != HSP_OK) {

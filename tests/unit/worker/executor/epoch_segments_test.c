@@ -79,6 +79,22 @@ static void leave_a_version(struct world *w)
     assert_int_equal(access(w->file, F_OK), 0);
 }
 
+/* What is sealed stays. */
+static void what_is_dropped_leaves_nothing_unsealed(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    char other[4300];
+    (void)snprintf(other, sizeof other, "%s/job-3+0+0+e2+s1.seg", w->dir);
+    leave_a_version(w);
+    assert_int_equal(access(other, F_OK), 0);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    w->e.dropped = true;
+    hsp_epoch_close_segments(&w->e);
+    assert_int_equal(access(w->file, F_OK), 0);
+    assert_int_equal(access(other, F_OK), -1);
+}
+
 static void what_fits_is_taken(void **state)
 {
     struct world *w = *state;
@@ -168,6 +184,7 @@ static void the_audit_notes_what_is_sealed(void **state)
 HSP_TEST_FILE(epoch_segments_test)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_dropped_leaves_nothing_unsealed, setup, teardown),
         cmocka_unit_test_setup_teardown(what_fits_is_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_damaged_or_of_another_shape_is_made_anew, setup,
                                         teardown),

@@ -7,6 +7,7 @@
 
 #include "tests/unit/worker/executor/executor_world.h"
 #include "worker/data/formats.h"
+#include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
 /* Awaits the next report that something could not be written. */
@@ -183,6 +184,39 @@ static void test_data_that_do_not_come_hold_nothing_up(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
+static size_t n_segments(const struct xw_world *w)
+{
+    struct hsp_segment_info *info = NULL;
+    struct hsp_err err = {0};
+    size_t n = 0;
+    assert_ok(hsp_segment_scan(w->ex[0].state_dir, &info, &n, &err), &err);
+    free(info);
+    return n;
+}
+
+/* What is prepared has room for its state. It goes with the DROP, and with the process: else it would
+ * stay until the agent ends, for no job needs it. */
+static void test_what_never_began_leaves_no_state(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {
+        .epoch = 51, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    xw_start_executor(w, 0);
+    xw_prepare(w, &d);
+    assert_int_equal(n_segments(w), 2);
+    xw_send_ref(w, 0, HSP_MSG_DROP, 51);
+    xw_await(w, 0, HSP_MSG_DROPPED);
+    assert_int_equal(n_segments(w), 0);
+    d.epoch = 52;
+    xw_prepare(w, &d);
+    assert_int_equal(n_segments(w), 2);
+    xw_end(&w->ex[0]);
+    xw_start_executor(w, 0);
+    assert_int_equal(n_segments(w), 0);
+    (void)hsp_epoch_plan_free(p);
+}
+
 /* More data than there are addresses for: the node has them, so nobody must say that it has not. */
 static void test_data_that_memory_does_not_suffice_for_are_not_absent(void **state)
 {
@@ -243,6 +277,8 @@ HSP_TEST_FILE(executor_files_test)
         cmocka_unit_test_setup_teardown(test_a_final_model_is_written_by_the_next_epoch, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_data_that_do_not_come_hold_nothing_up, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_what_never_began_leaves_no_state, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_data_that_memory_does_not_suffice_for_are_not_absent,
                                         xw_setup, xw_teardown),
