@@ -23,6 +23,7 @@
 #include "daemon/app/state/event_queue.h"
 #include "daemon/app/state/job_table.h"
 #include "daemon/app/state/sessions.h"
+#include "daemon/app/store/restore.h"
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_step.h"
 #include "proto/base/check.h"
@@ -290,8 +291,12 @@ static enum hsp_status open_store(struct hsp_app *a, const struct hsp_app_start 
                                   struct hsp_err *err)
 {
     struct hsp_buf path;
-    enum hsp_status st =
-        hsp_state_folder_open(a->cfg->state_dir, start->init, start->service, &a->folder, err);
+    enum hsp_status st = hsp_state_folder_open(
+        a->cfg->state_dir, start->init || start->restore != NULL, start->service, &a->folder, err);
+    if (st == HSP_OK && start->restore != NULL) {
+        a->folder.fresh = false; /* it has rows when it is put back */
+        st = hsp_restore(a->cfg->state_dir, start->restore, err);
+    }
     hsp_buf_init(&path, 8192);
     hsp_buf_printf(&path, "%s/state.db", a->cfg->state_dir);
     if (st == HSP_OK) {

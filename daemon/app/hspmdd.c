@@ -25,6 +25,7 @@ enum wish { WISH_SERVE, WISH_CHECK, WISH_PRINT, WISH_EXAMPLE };
 struct options {
     const char *config; /* NULL: the default, which may be missing */
     bool init;
+    const char *restore; /* borrowed from argv; NULL none */
     enum wish wish;
     size_t n_set; /* of --set, borrowed from argv */
     const char *set[HSP_LAYERS_SETTINGS];
@@ -46,6 +47,7 @@ struct program {
     X('c', "config", "FILE", "configuration [" DEFAULT_CONFIG "]")                       \
     X('s', "set", "KEY=VALUE", "a key of the configuration, over file and environment")  \
     X('i', "init", "", "make state_dir and begin a new cluster in it, then serve")       \
+    X('r', "restore", "FILE", "put a backup in the place of the store, then serve")      \
     X('k', "check-config", "", "check the configuration and end: 0 good, 6 not")         \
     X('p', "print-config", "", "print every key with its value and where it comes from") \
     X('e', "print-example", "", "print a commented file with every key, to begin with")  \
@@ -80,7 +82,7 @@ static const struct option longs[] = {
 static int parse_options(int argc, char **argv, struct options *ret)
 {
     int opt;
-    while ((opt = getopt_long(argc, argv, ":c:s:ikpeVh", longs, NULL)) != -1) {
+    while ((opt = getopt_long(argc, argv, ":c:s:ir:kpeVh", longs, NULL)) != -1) {
         switch (opt) {
         case 'c': ret->config = optarg; break;
         case 's':
@@ -91,6 +93,7 @@ static int parse_options(int argc, char **argv, struct options *ret)
             ret->set[ret->n_set++] = optarg;
             break;
         case 'i': ret->init = true; break;
+        case 'r': ret->restore = optarg; break;
         case 'k': ret->wish = WISH_CHECK; break;
         case 'p': ret->wish = WISH_PRINT; break;
         case 'e': ret->wish = WISH_EXAMPLE; break;
@@ -102,6 +105,12 @@ static int parse_options(int argc, char **argv, struct options *ret)
                           argv[optind - 1]);
             return EXIT_USAGE;
         }
+    }
+    if (ret->init && ret->restore != NULL) {
+        (void)fputs("hspmdd: --init begins a new cluster, --restore goes on with an old one; see "
+                    "hspmdd --help\n",
+                    stderr);
+        return EXIT_USAGE;
     }
     if (optind < argc) {
         (void)fprintf(stderr, "hspmdd: unexpected argument \"%s\"; see hspmdd --help\n",
@@ -300,6 +309,7 @@ static int serve(struct program *p)
                                             .keys = &p->keys,
                                             .log = p->log,
                                             .init = p->options->init,
+                                            .restore = p->options->restore,
                                             .service = getenv("STATE_DIRECTORY")};
         st = hsp_app_open(&p->loop, &start, &p->app, &err);
     }

@@ -436,8 +436,10 @@ struct hsp_node_brief {
 
 struct hsp_cluster {
     struct hsp_cluster_config cfg;
-    bool loaded, founded; /* rows were read; they say which cluster this is */
-    struct hsp_digest id; /* of the cluster (proto/wire/identity.h) */
+    bool loaded, founded;   /* rows were read; they say which cluster this is */
+    bool restored;          /* they were put back in the place of newer ones, */
+    uint64_t restored_over; /* of this generation */
+    struct hsp_digest id;   /* of the cluster (proto/wire/identity.h) */
     uint64_t generation;
     bool behind; /* members have obeyed a newer coordinator: nothing is done. Stored */
     char behind_why[320];

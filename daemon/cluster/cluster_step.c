@@ -271,7 +271,8 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     HSP_ASSERT(!c->loaded);
     begin(c, now_ms);
     /* nodes before jobs before plans, whatever the order of the rows */
-    static const char *const kinds[] = {"cluster", "ended", "term", "node/", "job/", "plan/"};
+    static const char *const kinds[] = {"cluster", HSP_RESTORED_ROW, "ended", "term",
+                                        "node/",   "job/",           "plan/"};
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         for (uint32_t i = 0; i < n; i++) {
             if (strncmp(rows[i].key, kinds[k], strlen(kinds[k])) == 0) {
@@ -291,6 +292,14 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
         hsp_ci_store_cluster(c);
     }
     c->term++;
+    if (c->restored) {
+        hsp_ci_raise(c, c->restored_over);
+        hsp_ci_emit(c, HSP_ACT_ERASE)->key = HSP_RESTORED_ROW;
+        hsp_ci_fact(c, "coordinator.restored", HSP_SEV_WARN, NULL, NULL,
+                    "an older store is put back: generation %u; jobs that have gone further are "
+                    "behind",
+                    hsp_generation_number(c->generation));
+    }
     hsp_ci_forget_later(c);
     c->next_round = (uint32_t)c->term << 12; /* late answers are of no round of this process */
     c->grace_ms = now_ms + c->cfg.dead_ms;

@@ -637,6 +637,9 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
     }
     if (ok && strcmp(row->key, "cluster") == 0) {
         ok = load_cluster(c, &r);
+    } else if (ok && strcmp(row->key, HSP_RESTORED_ROW) == 0) {
+        c->restored = true;
+        c->restored_over = hsp_cur_u64(&r);
     } else if (ok && strcmp(row->key, "ended") == 0) {
         ok = load_ended(c, &r);
     } else if (ok && strcmp(row->key, "term") == 0) {
@@ -655,4 +658,27 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
         return hsp_err_set(err, HSP_EPARSE, 0, "stored row %.100s does not decode", row->key);
     }
     return HSP_OK;
+}
+
+void hsp_cluster_restored_row(uint64_t least, struct hsp_buf *out)
+{
+    hsp_buf_u8(out, ROW_VERSION);
+    hsp_buf_u64(out, least);
+}
+
+bool hsp_cluster_row_whose(const struct hsp_cluster_row *row, struct hsp_whose *ret)
+{
+    struct hsp_cursor r;
+    struct hsp_whose w;
+    hsp_cur_init(&r, row->value, row->len);
+    uint8_t version = hsp_cur_u8(&r);
+    w.cluster.hi = hsp_cur_u64(&r);
+    w.cluster.lo = hsp_cur_u64(&r);
+    w.generation = hsp_cur_u64(&r);
+    if (strcmp(row->key, "cluster") != 0 || r.failed || version < ROW_OLDEST ||
+        version > ROW_VERSION) {
+        return false;
+    }
+    *ret = w;
+    return true;
 }

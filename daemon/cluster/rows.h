@@ -6,6 +6,7 @@
 #ifndef HSP_ROWS_H
 #define HSP_ROWS_H
 #include "daemon/cluster/cluster_state.h"
+#include "proto/wire/identity.h"
 
 void hsp_ci_store_cluster(struct hsp_cluster *c); /* its id and generation, and that it is behind */
 void hsp_ci_store_ended(struct hsp_cluster *c);   /* numbers of jobs that are over and forgotten */
@@ -22,5 +23,17 @@ void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j,
 /* Restores one row. HSP_EPARSE, HSP_EVERSION, HSP_ENOMEM: as hsp_cluster_load. */
 enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_row *row,
                                 struct hsp_err *err);
+
+/* ---- for a shell that puts an older store back ---- */
+
+#define HSP_RESTORED_ROW "restored"
+
+/* Appends the value of HSP_RESTORED_ROW: this store is put back in the place of another one of its
+ * cluster, which was of generation @least, 0 not known. The core that loads it begins a generation
+ * after both, and erases the row in the same step. */
+void hsp_cluster_restored_row(uint64_t least, struct hsp_buf *out);
+/* Whose store it is, as its row "cluster" says. False: @row is another one, or does not
+ * decode; *ret is untouched. */
+bool hsp_cluster_row_whose(const struct hsp_cluster_row *row, struct hsp_whose *ret);
 
 #endif

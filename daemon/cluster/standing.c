@@ -18,6 +18,9 @@
  * other. The first hundred million are left for that. */
 #define JOB_NUMBERS 100000000u
 
+/* More jobs than a store that is lost has numbered since its backup. */
+#define LOST_JOBS 1000000u
+
 /* ---- numbers ---- */
 
 static void add_gap(struct hsp_job *j, uint64_t from, uint64_t to)
@@ -71,6 +74,20 @@ void hsp_ci_found(struct hsp_cluster *c)
     if (c->next_job == 1) {
         c->next_job = 1 + (uint32_t)(c->id.lo % JOB_NUMBERS);
     }
+}
+
+void hsp_ci_raise(struct hsp_cluster *c, uint64_t least)
+{
+    bool further = hsp_generation_number(least) > hsp_generation_number(c->generation);
+    c->generation = hsp_generation_next(further ? least : c->generation, c->cfg.salt);
+    uint64_t term = hsp_generation_number(c->generation) * HSP_GENERATION_NUMBERS;
+    uint64_t job = (uint64_t)c->next_job + LOST_JOBS + c->cfg.salt % LOST_JOBS;
+    c->term = c->term < term ? term : c->term;
+    c->next_job = job < UINT32_MAX - LOST_JOBS ? (uint32_t)job : c->next_job;
+    c->behind = false;
+    c->behind_why[0] = '\0';
+    hsp_ci_store_cluster(c);
+    hsp_ci_store_term(c);
 }
 
 /* ---- jobs that are over ---- */

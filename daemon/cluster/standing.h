@@ -38,6 +38,9 @@ uint64_t hsp_ci_take_epoch(const struct hsp_cluster *c, struct hsp_job *j);
 uint64_t hsp_ci_take_plan(const struct hsp_cluster *c, struct hsp_job *j);
 /* Epoch @epoch of @j, given by another store, is never given here. */
 void hsp_ci_epoch_seen(struct hsp_job *j, uint64_t epoch);
+/* The next generation, after the store's and after @least: what a store that is lost gave, epochs,
+ * layouts, jobs and terms, is given by none of it. */
+void hsp_ci_raise(struct hsp_cluster *c, uint64_t least);
 /* The first generation of a cluster without rows, or of rows without an id. */
 void hsp_ci_found(struct hsp_cluster *c);
 /* Job @id, which has ended, is forgotten; that it has ended is not. */

@@ -5,6 +5,7 @@
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/rows.h"
 #include "proto/base/arena.h"
 #include "tests/sim/sim.h"
 
@@ -52,11 +53,22 @@ static void go_on(uint64_t ms)
     }
 }
 
+static void forget_rows(void)
+{
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        free(s->rows[i].value);
+    }
+    s->n_rows = 0;
+}
+
 /* @n nodes with one device each train job 1. */
 static void running(uint32_t n)
 {
     sim_init(s, 5, 0, 1);
     s->n_nodes = n;
+    s->cfg.fresh_id = (struct hsp_digest){7, 0};
+    forget_rows();
+    sim_d_start(s);
     s->plan_all = true;
     s->cfg.measures = s->d->cfg.measures = 0;
     for (uint32_t i = 0; i < n; i++) {
@@ -78,14 +90,6 @@ static uint32_t holders(void)
     return n;
 }
 
-static void forget_rows(void)
-{
-    for (uint32_t i = 0; i < s->n_rows; i++) {
-        free(s->rows[i].value);
-    }
-    s->n_rows = 0;
-}
-
 /* hspmdd begins with an empty folder: a typo, or a head node that was installed anew. */
 static void empty_store(void **state)
 {
@@ -100,9 +104,165 @@ static void empty_store(void **state)
     assert_true(s->job[1].committed > at + 50); /* nobody was told to stop */
 }
 
+/* A store as it was, and back. */
+struct copy {
+    struct sim_row_kv row[64];
+    uint32_t n;
+};
+
+static void keep_rows(struct copy *k)
+{
+    assert_true(s->n_rows <= 64);
+    for (k->n = 0; k->n < s->n_rows; k->n++) {
+        k->row[k->n] = s->rows[k->n];
+        k->row[k->n].value = malloc(s->rows[k->n].len + 1);
+        memcpy(k->row[k->n].value, s->rows[k->n].value, s->rows[k->n].len);
+    }
+}
+
+static void put_back(const struct copy *k)
+{
+    forget_rows();
+    for (s->n_rows = 0; s->n_rows < k->n; s->n_rows++) {
+        s->rows[s->n_rows] = k->row[s->n_rows];
+    }
+}
+
+/* As hspmdd --restore leaves it. */
+static void mark_restored(void)
+{
+    struct hsp_buf b;
+    struct sim_row_kv *r = &s->rows[s->n_rows++];
+    hsp_buf_init(&b, 100);
+    hsp_cluster_restored_row(0, &b);
+    *r = (struct sim_row_kv){.value = b.data, .len = (uint32_t)b.len};
+    (void)snprintf(r->key, sizeof(r->key), HSP_RESTORED_ROW);
+}
+
+static const struct hsp_job *job(void)
+{
+    const struct hsp_job *j = hsp_cluster_job(s->d, 1);
+    assert_non_null(j);
+    return j;
+}
+
+static uint64_t before; /* an epoch */
+
+static bool settled_again(struct sim *w)
+{
+    return settled(w) && hsp_cluster_job(w->d, 1)->cur.epoch > before;
+}
+
+/* An executor is lost: the job goes on in another epoch, with all devices. */
+static void another_epoch(void)
+{
+    before = job()->cur.epoch;
+    sim_kill_exec(s, 0);
+    until(settled_again, 20000);
+    go_on(1000);
+    until(settled_again, 20000);
+}
+
+static void trains_on(uint64_t ms)
+{
+    uint64_t at = s->job[1].committed;
+    go_on(ms);
+    assert_true(s->job[1].committed > at + ms / 100);
+    assert_int_equal(holders(), 3);
+}
+
+/* A backup of before the last epoch is copied into the folder; later the newer store is found. */
+static void older_store(void **state)
+{
+    (void)state;
+    struct copy old, new;
+    running(3);
+    keep_rows(&old);
+    another_epoch();
+    go_on(500);
+    sim_kill_daemon(s, 100);
+    keep_rows(&new);
+    put_back(&old);
+    trains_on(5000);
+    assert_int_equal(job()->state, HSP_JOB_BEHIND);
+    assert_non_null(strstr(job()->reason, "of it, this store knows epochs up to"));
+    sim_kill_daemon(s, 100);
+    put_back(&new);
+    until(settled, 5000);
+    trains_on(1000);
+}
+
+/* The same, of before the job was submitted. */
+static void store_without_the_job(void **state)
+{
+    (void)state;
+    running(3);
+    sim_kill_daemon(s, 100);
+    for (uint32_t i = 0; i < s->n_rows;) {
+        bool of_job =
+            strncmp(s->rows[i].key, "job/", 4) == 0 || strncmp(s->rows[i].key, "plan/", 5) == 0;
+        if (of_job) {
+            free(s->rows[i].value);
+            s->rows[i] = s->rows[--s->n_rows];
+        } else {
+            i++;
+        }
+    }
+    trains_on(5000);
+    assert_int_equal(job()->state, HSP_JOB_BEHIND);
+    assert_true(job()->unrecorded);
+}
+
+/* hspmdd --restore, while executors train on in an epoch that the backup knows: they go on, and the next epoch has a
+ * number that no other store gave. */
+static void restored_store(void **state)
+{
+    (void)state;
+    struct copy old;
+    running(3);
+    keep_rows(&old);
+    go_on(500);
+    uint64_t epoch = job()->cur.epoch;
+    sim_kill_daemon(s, 100);
+    put_back(&old);
+    mark_restored();
+    go_on(2000);
+    assert_true(settled(s));
+    assert_int_equal(hsp_generation_number(s->d->generation), 1);
+    assert_int_equal(job()->cur.epoch, epoch);
+    trains_on(1000);
+    another_epoch();
+    assert_true(job()->cur.epoch > HSP_GENERATION_NUMBERS);
+    sim_kill_daemon(s, 100); /* it is raised once */
+    go_on(2000);
+    assert_true(settled(s));
+    assert_int_equal(hsp_generation_number(s->d->generation), 1);
+}
+
+/* The same with agents that were welcomed anew, and an epoch that was begun, after the backup. */
+static void restored_after_more(void **state)
+{
+    (void)state;
+    struct copy old;
+    running(3);
+    keep_rows(&old);
+    before = job()->cur.epoch;
+    sim_kill_agent(s, 1, 50);
+    until(settled_again, 20000);
+    go_on(1500);
+    until(settled_again, 20000);
+    sim_kill_daemon(s, 100);
+    put_back(&old);
+    mark_restored();
+    trains_on(5000);
+    assert_int_equal(job()->state, HSP_JOB_BEHIND);
+    assert_int_equal(s->d->n_parked, 0);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {T(empty_store)};
+    const struct CMUnitTest tests[] = {T(empty_store), T(older_store), T(store_without_the_job),
+                                       T(restored_store), T(restored_after_more)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

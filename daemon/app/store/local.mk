@@ -1,6 +1,7 @@
 noinst_LIBRARIES += daemon/app/store/libstore.a
 daemon_app_store_libstore_a_SOURCES = \
   daemon/app/store/event_line.c daemon/app/store/event_line.h \
+  daemon/app/store/restore.c daemon/app/store/restore.h \
   daemon/app/store/state_folder.c daemon/app/store/state_folder.h \
   daemon/app/store/store.c daemon/app/store/store.h \
   daemon/app/store/tensorboard_event.c daemon/app/store/tensorboard_event.h \

@@ -8,9 +8,12 @@
  * frames would then hide newer pages of the file. */
 #include "daemon/app/store/store.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "proto/base/hash.h"
 
@@ -279,6 +282,90 @@ enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *
     sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
     return st;
 }
+
+/* ---- copies ---- */
+
+/* An empty file that nobody else may read, in the place of what is there. */
+static enum hsp_status make_private(const char *path, struct hsp_err *err)
+{
+    (void)unlink(path); /* of a copy that was not finished */
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) {
+        int e = errno;
+        return hsp_err_set(err,
+                           e == EACCES || e == EPERM ? HSP_EPERM
+                           : e == ENOSPC             ? HSP_ENOSPC
+                                                     : HSP_EIO,
+                           e, "cannot make %s", path);
+    }
+    (void)close(fd); /* nothing was written */
+    return HSP_OK;
+}
+
+/* Pages between which others get at the store. */
+#define COPY_PAGES 256
+
+static int copy_pages(struct hsp_store *s, sqlite3 *to)
+{
+    sqlite3_backup *b = sqlite3_backup_init(to, "main", s->db, "main");
+    int rc = b != NULL ? SQLITE_OK : sqlite3_errcode(to);
+    while (rc == SQLITE_OK || rc == SQLITE_BUSY || rc == SQLITE_LOCKED) {
+        rc = sqlite3_backup_step(b, COPY_PAGES);
+        if (rc != SQLITE_OK && rc != SQLITE_DONE) {
+            (void)sqlite3_sleep(1);
+        }
+    }
+    int end = b != NULL ? sqlite3_backup_finish(b) : rc;
+    return rc == SQLITE_DONE ? end : rc;
+}
+
+enum hsp_status hsp_store_backup(struct hsp_store *s, const char *path, struct hsp_err *err)
+{
+    sqlite3 *to = NULL;
+    enum hsp_status st = make_private(path, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    int rc = sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX, NULL);
+    rc = rc == SQLITE_OK ? copy_pages(s, to) : rc;
+    (void)sqlite3_close(to); /* no statement is open: cannot fail */
+    if (rc != SQLITE_OK) {
+        (void)unlink(path); /* the first error is the one to report */
+        return hsp_err_set(err,
+                           rc == SQLITE_FULL    ? HSP_ENOSPC
+                           : rc == SQLITE_NOMEM ? HSP_ENOMEM
+                                                : HSP_EIO,
+                           0, "cannot copy the store to %s: %s", path, sqlite3_errstr(rc));
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status no_row(void *arg, const char *key, const void *value, size_t len)
+{
+    (void)arg;
+    (void)key;
+    (void)value;
+    (void)len;
+    return HSP_OK;
+}
+
+enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_err *err)
+{
+    sqlite3_stmt *q = NULL;
+    sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
+    int rc = sqlite3_prepare_v2(s->db, "PRAGMA integrity_check(1)", -1, &q, NULL);
+    rc = rc == SQLITE_OK ? sqlite3_step(q) : rc;
+    const char *said = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : NULL;
+    enum hsp_status st = said == NULL ? db_error(s, err, "cannot read the state")
+                         : strcmp(said, "ok") == 0
+                             ? HSP_OK
+                             : hsp_err_set(err, HSP_EDIGEST, 0, "damaged: %s", said);
+    (void)sqlite3_finalize(q); /* repeats the step's result */
+    sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
+    return st == HSP_OK ? hsp_store_load(s, no_row, NULL, err) : st;
+}
+
+/* ---- feeds ---- */
 
 static bool add_event(struct hsp_store *s, const struct hsp_store_event *e)
 {

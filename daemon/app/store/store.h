@@ -48,6 +48,13 @@ typedef enum hsp_status hsp_store_row_fn(void *arg, const char *key, const void 
 enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *arg,
                                struct hsp_err *err);
 
+/* Writes a copy of all of it to @path, mode 0600, replacing what is there, and syncs it. Other calls
+ * go on meanwhile; what they write is in the copy or not, each commit whole. HSP_EIO, HSP_EPERM,
+ * HSP_ENOSPC, HSP_ENOMEM: nothing is left at @path. */
+enum hsp_status hsp_store_backup(struct hsp_store *s, const char *path, struct hsp_err *err);
+/* Reads every page, and every row as hsp_store_load does. HSP_EDIGEST: damaged; HSP_EIO. */
+enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_err *err);
+
 struct hsp_store_metric {
     const char *job;
     uint64_t step, epoch;

@@ -1,10 +1,16 @@
 /* The daemon's store: rows survive a reopen, a failed batch leaves nothing, feeds come in order. */
+#include <dirent.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/app/store/restore.h"
 #include "daemon/app/store/store.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/cluster_step.h"
+#include "daemon/cluster/rows.h"
 #include "proto/host/file_io.h"
 #include "tests/lib/testlib.h"
 
@@ -166,6 +172,135 @@ static void test_a_flipped_bit_in_the_log_costs_no_row(void **state)
     free(log);
 }
 
+static enum hsp_status find_cluster(void *arg, const char *key, const void *value, size_t len)
+{
+    struct hsp_cluster_row row = {key, value, (uint32_t)len};
+    (void)hsp_cluster_row_whose(&row, arg);
+    return HSP_OK;
+}
+
+/* The row "cluster" of a core of @generation. */
+static void put_cluster(struct hsp_store *s, uint32_t generation)
+{
+    struct hsp_err err = {0};
+    struct hsp_actions a;
+    struct hsp_cluster_config cfg;
+    struct hsp_buf over;
+    hsp_cluster_defaults(3000, &cfg);
+    cfg.fresh_id = (struct hsp_digest){7, 8};
+    struct hsp_cluster *c = hsp_cluster_new(&cfg);
+    hsp_buf_init(&over, 100);
+    hsp_cluster_restored_row(generation > 0 ? (uint64_t)(generation - 1) << 32 : 0, &over);
+    struct hsp_cluster_row row = {HSP_RESTORED_ROW, over.data, (uint32_t)over.len};
+    assert_ok(hsp_cluster_load(c, &row, generation > 0, 0, &a, &err), &err);
+    for (uint32_t i = 0; i < a.n; i++) {
+        if (a.item[i].type == HSP_ACT_STORE && strcmp(a.item[i].key, "cluster") == 0) {
+            struct hsp_store_row r = {"cluster", a.item[i].value, a.item[i].len, false};
+            assert_ok(hsp_store_apply(s, &r, 1, NULL, 0, &err), &err);
+        }
+    }
+    hsp_buf_fini(&over);
+    (void)hsp_cluster_free(c);
+}
+
+static void assert_row(const char *key, const char *value)
+{
+    struct hsp_err err = {0};
+    struct collected c = {""};
+    char want[64];
+    struct hsp_store *s = open_store();
+    assert_ok(hsp_store_load(s, collect_row, &c, &err), &err);
+    (void)snprintf(want, sizeof want, "%s=%s;", key, value);
+    assert_non_null(strstr(c.text, want));
+    assert_null(hsp_store_close(s));
+}
+
+static uint32_t n_replaced(const char *dir)
+{
+    uint32_t n = 0;
+    DIR *d = opendir(dir);
+    for (const struct dirent *e; (e = readdir(d)) != NULL;) {
+        n += strncmp(e->d_name, "state.db.replaced-", 18) == 0;
+    }
+    (void)closedir(d);
+    return n;
+}
+
+/* A backup is the store as it was, for its owner only; put back, it says over which generation. */
+static void test_a_backup_is_put_back(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_store_row row = {"job/1", "old", 3, false}, late = {"job/1", "new", 3, false};
+    char backup[4300];
+    struct stat sb;
+    snprintf(backup, sizeof backup, "%s/backup", (char *)*state);
+    struct hsp_store *s = open_store();
+    assert_ok(hsp_store_apply(s, &row, 1, NULL, 0, &err), &err);
+    put_cluster(s, 0);
+    assert_ok(hsp_store_verify(s, &err), &err);
+    assert_status(hsp_store_backup(s, "/nonexistent/x", &err), HSP_EIO);
+    assert_ok(hsp_store_backup(s, backup, &err), &err);
+    assert_ok(hsp_store_backup(s, backup, &err), &err); /* in the place of the one before */
+    assert_int_equal(stat(backup, &sb), 0);
+    assert_int_equal(sb.st_mode & 0777, 0600);
+    assert_ok(hsp_store_apply(s, &late, 1, NULL, 0, &err), &err);
+    put_cluster(s, 3);
+    assert_null(hsp_store_close(s));
+    assert_row("job/1", "new");
+    assert_ok(hsp_restore(*state, backup, &err), &err);
+    assert_row("job/1", "old");
+    assert_int_equal(n_replaced(*state), 1);
+    /* what the core makes of it */
+    struct collected c = {""};
+    struct hsp_whose w = {0};
+    s = open_store();
+    assert_ok(hsp_store_load(s, collect_row, &c, &err), &err);
+    assert_non_null(strstr(c.text, HSP_RESTORED_ROW "="));
+    assert_ok(hsp_store_load(s, find_cluster, &w, &err), &err);
+    assert_true(w.cluster.lo == 8 && hsp_generation_number(w.generation) == 0);
+    assert_null(hsp_store_close(s));
+}
+
+/* What is no whole backup changes nothing. */
+static void test_a_wrong_backup_is_refused(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_store_row row = {"job/1", "here", 4, false};
+    char backup[4300], empty[4300];
+    snprintf(backup, sizeof backup, "%s/backup", (char *)*state);
+    snprintf(empty, sizeof empty, "%s/empty", (char *)*state);
+    struct hsp_store *s = open_store();
+    assert_ok(hsp_store_backup(s, empty, &err), &err); /* no cluster is in it */
+    assert_ok(hsp_store_apply(s, &row, 1, NULL, 0, &err), &err);
+    put_cluster(s, 0);
+    assert_ok(hsp_store_backup(s, backup, &err), &err);
+    assert_null(hsp_store_close(s));
+    assert_status(hsp_restore(*state, "/nonexistent", &err), HSP_ENOENT);
+    assert_status(hsp_restore(*state, empty, &err), HSP_EPARSE);
+    assert_string_equal(strrchr(err.msg, ':'), ": it is not the store of a cluster");
+    size_t n;
+    uint8_t *data = contents(backup, &n);
+    uint32_t refused = 0;
+    for (size_t at = 0; at < n; at += n / 60) { /* one byte of it */
+        data[at] ^= 0xff;
+        assert_ok(hsp_file_write(backup, data, n, 0600, &err), &err);
+        data[at] ^= 0xff;
+        if (hsp_restore(*state, backup, &err) == HSP_OK) {
+            continue; /* of a page that has nothing */
+        }
+        assert_row("job/1", "here");
+        refused++;
+    }
+    for (size_t len = 0; len < n; len += n / 7) { /* half of it */
+        assert_ok(hsp_file_write(backup, data, len, 0600, &err), &err);
+        assert_true(hsp_restore(*state, backup, &err) != HSP_OK);
+        refused++;
+    }
+    assert_true(refused > 8);
+    assert_row("job/1", "here");
+    free(data);
+}
+
 static void test_rows_of_the_first_schema_are_read(void **state)
 {
     (void)state;
@@ -271,6 +406,8 @@ HSP_TEST_FILE(store_test)
         cmocka_unit_test_setup_teardown(test_a_damaged_row_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_flipped_bit_in_the_log_costs_no_row, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_a_backup_is_put_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_wrong_backup_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rows_of_the_first_schema_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_and_metrics_come_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(test_metrics_go_with_the_rows_or_stay, setup, teardown),

@@ -1,0 +1,230 @@
+#include "daemon/app/store/restore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/app/store/store.h"
+#include "daemon/cluster/rows.h"
+
+#define PIECE (1u << 20) /* bytes copied at a time */
+
+struct names {
+    char store[PATH_MAX], new[PATH_MAX], replaced[PATH_MAX];
+};
+
+static enum hsp_status io_error(const char *what, const char *path, struct hsp_err *err)
+{
+    int e = errno;
+    enum hsp_status st = e == ENOENT                 ? HSP_ENOENT
+                         : e == EACCES || e == EPERM ? HSP_EPERM
+                         : e == ENOSPC               ? HSP_ENOSPC
+                                                     : HSP_EIO;
+    return hsp_err_set(err, st, e, "%s %s", what, path);
+}
+
+static bool join(char ret[PATH_MAX], const char *a, const char *b)
+{
+    return snprintf(ret, PATH_MAX, "%s%s", a, b) < PATH_MAX;
+}
+
+static enum hsp_status names_of(const char *dir, struct names *ret, struct hsp_err *err)
+{
+    char end[64];
+    (void)snprintf(end, sizeof end, "/state.db.replaced-%" PRId64, (int64_t)time(NULL));
+    return join(ret->store, dir, "/state.db") && join(ret->new, dir, "/restore.db") &&
+                   join(ret->replaced, dir, end)
+               ? HSP_OK
+               : hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
+}
+
+static enum hsp_status write_all(int fd, const uint8_t *p, size_t n, const char *path,
+                                 struct hsp_err *err)
+{
+    while (n > 0) {
+        ssize_t k = write(fd, p, n);
+        if (k < 0 && errno != EINTR) {
+            return io_error("cannot write", path, err);
+        }
+        p += k > 0 ? k : 0;
+        n -= k > 0 ? (size_t)k : 0;
+    }
+    return HSP_OK;
+}
+
+static enum hsp_status copy_open(int in, int out, const char *from, const char *to,
+                                 struct hsp_err *err)
+{
+    uint8_t *piece = malloc(PIECE);
+    enum hsp_status st = piece != NULL ? HSP_OK : hsp_err_nomem(err, "%s", from);
+    while (st == HSP_OK) {
+        ssize_t n = read(in, piece, PIECE);
+        if (n == 0) {
+            break;
+        }
+        if (n > 0) {
+            st = write_all(out, piece, (size_t)n, to, err);
+        } else if (errno != EINTR) {
+            st = io_error("cannot read", from, err);
+        }
+    }
+    free(piece);
+    return st;
+}
+
+/* HSP_ENOENT: @from is not there. */
+static enum hsp_status copy(const char *from, const char *to, struct hsp_err *err)
+{
+    int in = open(from, O_RDONLY | O_CLOEXEC);
+    if (in < 0) {
+        return io_error("cannot open", from, err);
+    }
+    (void)unlink(to); /* of a restore that was not finished */
+    int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    enum hsp_status st =
+        out >= 0 ? copy_open(in, out, from, to, err) : io_error("cannot make", to, err);
+    if (st == HSP_OK && fsync(out) != 0) {
+        st = io_error("cannot write", to, err);
+    }
+    (void)close(in); /* read only */
+    if (out >= 0) {
+        (void)close(out); /* synced */
+    }
+    return st;
+}
+
+/* With its journal, which has the last writes of an hspmdd that was killed. */
+static enum hsp_status copy_store(const char *file, const char *to, struct hsp_err *err)
+{
+    char from_wal[PATH_MAX], to_wal[PATH_MAX], to_shm[PATH_MAX];
+    struct hsp_err none;
+    if (!join(from_wal, file, "-wal") || !join(to_wal, to, "-wal") || !join(to_shm, to, "-shm")) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "a path is too long");
+    }
+    (void)unlink(to_wal); /* of a restore that was not finished */
+    (void)unlink(to_shm);
+    enum hsp_status st = copy(file, to, err);
+    if (st == HSP_OK) {
+        st = copy(from_wal, to_wal, &none);
+        st = st == HSP_ENOENT ? HSP_OK : st;
+        if (st != HSP_OK) {
+            *err = none;
+        }
+    }
+    return st;
+}
+
+struct found {
+    bool any;
+    struct hsp_whose whose;
+};
+
+static enum hsp_status look_at_row(void *arg, const char *key, const void *value, size_t len)
+{
+    struct found *f = arg;
+    struct hsp_cluster_row row = {key, value, (uint32_t)len};
+    f->any = hsp_cluster_row_whose(&row, &f->whose) || f->any;
+    return HSP_OK;
+}
+
+/* The generation of the store that is there, if it is of the same cluster and can be read; its
+ * journal is empty then. */
+static uint64_t generation_there(const char *path, struct hsp_digest cluster)
+{
+    struct hsp_store *s = NULL;
+    struct hsp_err why;
+    struct found f = {false};
+    if (access(path, F_OK) == 0 && hsp_store_open(path, &s, &why) == HSP_OK) {
+        (void)hsp_store_load(s, look_at_row, &f, &why); /* what can be read of it */
+    }
+    (void)hsp_store_close(s);
+    return f.any && hsp_digest_equal(f.whose.cluster, cluster) ? f.whose.generation : 0;
+}
+
+/* Verifies the copy and marks it. */
+static enum hsp_status prepare(const struct names *n, struct hsp_err *err)
+{
+    struct hsp_store *s = NULL;
+    struct found f = {false};
+    enum hsp_status st = hsp_store_open(n->new, &s, err);
+    if (st == HSP_OK) {
+        st = hsp_store_verify(s, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_store_load(s, look_at_row, &f, err);
+    }
+    if (st == HSP_OK && !f.any) {
+        st = hsp_err_set(err, HSP_EPARSE, 0, "it is not the store of a cluster");
+    }
+    if (st == HSP_OK) {
+        struct hsp_buf value;
+        hsp_buf_init(&value, HSP_CLUSTER_ROW_MAX);
+        hsp_cluster_restored_row(generation_there(n->store, f.whose.cluster), &value);
+        struct hsp_store_row row = {HSP_RESTORED_ROW, value.data, value.len, false};
+        st = value.failed ? hsp_err_nomem(err, "a row") : hsp_store_apply(s, &row, 1, NULL, 0, err);
+        hsp_buf_fini(&value);
+    }
+    (void)hsp_store_close(s);
+    return st;
+}
+
+static enum hsp_status sync_folder(const char *dir, struct hsp_err *err)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum hsp_status st = fd >= 0 && fsync(fd) == 0 ? HSP_OK : io_error("cannot sync", dir, err);
+    if (fd >= 0) {
+        (void)close(fd); /* synced */
+    }
+    return st;
+}
+
+/* A journal that is left there belongs to the old store, and would be read into the new one. */
+static enum hsp_status move_journal(const struct names *n, const char *end, struct hsp_err *err)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    if (!join(from, n->store, end) || !join(to, n->replaced, end)) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "a path is too long");
+    }
+    return rename(from, to) == 0 || errno == ENOENT ? HSP_OK : io_error("cannot rename", from, err);
+}
+
+static enum hsp_status exchange(const char *dir, const struct names *n, struct hsp_err *err)
+{
+    bool there = access(n->store, F_OK) == 0;
+    enum hsp_status st = move_journal(n, "-wal", err);
+    st = st == HSP_OK ? move_journal(n, "-shm", err) : st;
+    if (st == HSP_OK && there && link(n->store, n->replaced) != 0) {
+        st = io_error("cannot keep", n->store, err);
+    }
+    if (st == HSP_OK && rename(n->new, n->store) != 0) {
+        st = io_error("cannot rename", n->new, err);
+    }
+    return st == HSP_OK ? sync_folder(dir, err) : st;
+}
+
+enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_err *err)
+{
+    struct names n;
+    enum hsp_status st = names_of(dir, &n, err);
+    if (st == HSP_OK) {
+        st = copy_store(file, n.new, err);
+    }
+    if (st == HSP_OK) {
+        st = prepare(&n, err);
+    }
+    if (st == HSP_OK) {
+        st = exchange(dir, &n, err);
+    }
+    if (st != HSP_OK) {
+        (void)unlink(n.new); /* the first error is the one to report */
+        (void)hsp_err_wrap(err, "--restore %s", file);
+    }
+    return st;
+}

@@ -1,0 +1,19 @@
+/* Puts an older store in the place of the one in a folder.
+ *
+ * Purity:  shell (files).
+ * Example: hspmdd --restore backup.db. The copy is verified whole before anything is touched. The
+ *          store that was there stays beside it, as state.db.replaced-SECONDS. The new one says that
+ *          it is put back (HSP_RESTORED_ROW of daemon/cluster/rows.h), so that the core begins a
+ *          generation after both, also when this process ends before the core has read it.
+ * Crash:   before the names are exchanged the old store is in place, after that the new one.
+ */
+#ifndef HSP_RESTORE_H
+#define HSP_RESTORE_H
+#include "proto/base/err.h"
+
+/* @dir: a state folder that is locked by this process. @file: a backup, or a store of an hspmdd
+ * that has ended, with its journal beside it. HSP_ENOENT, HSP_EPERM, HSP_ENOSPC, HSP_EIO;
+ * HSP_EDIGEST: damaged; HSP_EPARSE: no store of a cluster. Then all is as it was. */
+enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_err *err);
+
+#endif
