@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "daemon/app/api/backup.h"
 #include "daemon/app/api/pending_requests.h"
 #include "daemon/app/dispatch.h"
 #include "daemon/app/docs/status_doc.h"
@@ -303,6 +304,9 @@ static enum hsp_status open_store(struct hsp_app *a, const struct hsp_app_start 
         st = hsp_store_open(hsp_buf_cstr(&path), &a->store, err);
     }
     hsp_buf_fini(&path);
+    if (st == HSP_OK) { /* the folder is ours */
+        hsp_app_backup_tidy(a);
+    }
     return st;
 }
 

@@ -1,5 +1,6 @@
 #include "daemon/ctl/commands.h"
 
+#include "daemon/ctl/cmd_backup.h"
 #include "daemon/ctl/cmd_bundle.h"
 #include "daemon/ctl/cmd_check.h"
 #include "daemon/ctl/cmd_ckpt.h"
@@ -439,6 +440,15 @@ const struct hsp_command hsp_commands[] = {
      .max_pos = 1,
      .formats = AS(TABLE),
      .run = hsp_cmd_graph_show},
+    {.name = "backup",
+     .operands = "FILE",
+     .summary = "save what hspmdd knows of nodes and jobs, while it runs",
+     .help =
+         "The file is for its owner only, and is replaced whole. `hspmdd --restore FILE` puts it\n"
+         "back. Training state is not in it: that is with the workers, and in checkpoints.",
+     .min_pos = 1,
+     .max_pos = 1,
+     .run = hsp_cmd_backup},
     {.name = "debug bundle",
      .operands = "",
      .summary = "one tar with status, events, plans and configuration, to report a problem",

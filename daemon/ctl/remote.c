@@ -120,30 +120,57 @@ static const char *shown(struct hsp_arena *arena, const struct hsp_frame *f, siz
     return copy;
 }
 
+/* Its body; HSP_OK also for one that refuses. */
+static enum hsp_status read_reply(struct hsp_remote *r, const struct hsp_frame *f,
+                                  struct hsp_msg *ret, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_msg_read(f, r->ctl->arena, ret, err);
+    if (st == HSP_OK && ret->type != HSP_MSG_REPLY) {
+        st = hsp_err_set(err, HSP_EPROTO, 0, "%s answers with %s", r->address,
+                         hsp_msg_name(ret->type));
+    }
+    return st;
+}
+
+static enum hsp_status verdict(const struct hsp_m_reply *m, struct hsp_err *err)
+{
+    if (m->status != 0) {
+        int code = m->status < 1000 ? -(int)m->status : HSP_EPROTO;
+        return hsp_err_set(err, (enum hsp_status)code, 0, "%s", m->message);
+    }
+    return HSP_OK;
+}
+
 static enum hsp_status take_reply(struct hsp_remote *r, const struct hsp_frame *f, const char **ret,
                                   size_t *ret_len, bool *ret_more, struct hsp_err *err)
 {
-    struct hsp_arena *arena = r->ctl->arena;
     struct hsp_msg m;
-    enum hsp_status st = hsp_msg_read(f, arena, &m, err);
-    if (st == HSP_OK && m.type != HSP_MSG_REPLY) {
-        st =
-            hsp_err_set(err, HSP_EPROTO, 0, "%s answers with %s", r->address, hsp_msg_name(m.type));
-    }
+    enum hsp_status st = read_reply(r, f, &m, err);
     if (st != HSP_OK) {
         return st;
     }
-    *ret = shown(arena, f, ret_len);
+    *ret = shown(r->ctl->arena, f, ret_len);
     if (*ret == NULL) {
         *ret = "";
         return hsp_err_nomem(err, "the answer");
     }
     *ret_more = m.u.reply.more;
-    if (m.u.reply.status != 0) {
-        int code = m.u.reply.status < 1000 ? -(int)m.u.reply.status : HSP_EPROTO;
-        return hsp_err_set(err, (enum hsp_status)code, 0, "%s", m.u.reply.message);
+    return verdict(&m.u.reply, err);
+}
+
+static enum hsp_status next_frame(struct hsp_remote *r, uint32_t wait_ms, struct hsp_frame *ret,
+                                  struct hsp_err *err)
+{
+    enum hsp_status st = hsp_client_recv(r->client, wait_ms == UINT32_MAX ? 0 : wait_ms, ret, err);
+    if (st == HSP_ETIMEDOUT) {
+        return hsp_err_set(err, HSP_ECLOSED, 0,
+                           "hspmdd at %s did not answer within %u ms; --timeout gives it longer",
+                           r->address, wait_ms);
     }
-    return HSP_OK;
+    if (st == HSP_ECLOSED || st == HSP_EIO) {
+        return hsp_err_set(err, HSP_ECLOSED, 0, "hspmdd at %s closed the connection", r->address);
+    }
+    return st == HSP_OK ? HSP_OK : hsp_err_wrap(err, "hspmdd at %s", r->address);
 }
 
 enum hsp_status hsp_remote_recv(struct hsp_remote *r, uint32_t wait_ms, const char **ret,
@@ -153,20 +180,32 @@ enum hsp_status hsp_remote_recv(struct hsp_remote *r, uint32_t wait_ms, const ch
     *ret = "";
     *ret_len = 0;
     *ret_more = false;
-    enum hsp_status st = hsp_client_recv(r->client, wait_ms == UINT32_MAX ? 0 : wait_ms, &f, err);
-    if (st == HSP_ETIMEDOUT) {
-        return hsp_err_set(err, HSP_ECLOSED, 0,
-                           "hspmdd at %s did not answer within %u ms; --timeout gives it longer",
-                           r->address, wait_ms);
+    enum hsp_status st = next_frame(r, wait_ms, &f, err);
+    if (st == HSP_OK) {
+        st = take_reply(r, &f, ret, ret_len, ret_more, err);
+        hsp_frame_fini(&f);
     }
-    if (st == HSP_ECLOSED || st == HSP_EIO) {
-        return hsp_err_set(err, HSP_ECLOSED, 0, "hspmdd at %s closed the connection", r->address);
-    }
+    return st;
+}
+
+enum hsp_status hsp_remote_recv_bytes(struct hsp_remote *r, uint32_t wait_ms, struct hsp_buf *out,
+                                      struct hsp_err *err)
+{
+    struct hsp_frame f;
+    struct hsp_msg m;
+    struct hsp_arena_position mark = hsp_arena_mark(r->ctl->arena);
+    enum hsp_status st = next_frame(r, wait_ms, &f, err);
     if (st != HSP_OK) {
-        return hsp_err_wrap(err, "hspmdd at %s", r->address);
+        return st;
     }
-    st = take_reply(r, &f, ret, ret_len, ret_more, err);
+    st = read_reply(r, &f, &m, err);
+    st = st == HSP_OK ? verdict(&m.u.reply, err) : st;
+    if (st == HSP_OK) {
+        hsp_buf_append(out, f.blob != NULL ? f.blob : (const uint8_t *)"", f.head.blob_len);
+        st = out->failed ? hsp_err_nomem(err, "the answer") : HSP_OK;
+    }
     hsp_frame_fini(&f);
+    hsp_arena_rewind(r->ctl->arena, mark);
     return st;
 }
 

@@ -32,6 +32,11 @@ enum hsp_status hsp_remote_send(struct hsp_remote *r, struct hsp_msg *m, struct 
 enum hsp_status hsp_remote_recv(struct hsp_remote *r, uint32_t wait_ms, const char **ret,
                                 size_t *ret_len, bool *ret_more, struct hsp_err *err);
 
+/* The same for an answer that is no text: appends its bytes to @out as they are. Only for a file;
+ * they are never shown. */
+enum hsp_status hsp_remote_recv_bytes(struct hsp_remote *r, uint32_t wait_ms, struct hsp_buf *out,
+                                      struct hsp_err *err);
+
 /* Connect, ask, one answer, close. */
 enum hsp_status hsp_remote_ask(struct hsp_ctl *ctl, struct hsp_msg *m, const char **ret,
                                size_t *ret_len, struct hsp_err *err);

@@ -119,6 +119,7 @@
     X(NODE_CHECK, 115, nodecheck, "node-check")            \
     X(SUSPEND, 116, query, "suspend")                      \
     X(TRACE_JOB, 117, tracejob, "trace-job")               \
+    X(BACKUP, 121, query, "backup")                        \
     X(NODE_ALLOW, 125, nodeallow, "node-allow")            \
     X(NODE_REMOVE, 126, nodename, "node-remove")           \
     X(REPLY, 200, reply, "reply") /* D>C */

@@ -22,12 +22,12 @@ class World(Folder):
         self.tcp = free_port()
         self.keys("worker.key", "admin.key", "wrong.key")
 
-    def daemon(self, more="", dead="1500ms", state="state"):
+    def daemon(self, more="", dead="1500ms", state="state", options=None):
         self.write("d.yaml", "listen: 127.0.0.1:%d\nsocket: %s\nstate_dir: %s\nworker_key: %s\nadmin_key: %s\n"
                    "heartbeat: 200ms\nfailure_detection: %s\n%s"
                    % (self.tcp, self.sock, self.path(state), self.path("worker.key"), self.path("admin.key"),
                       dead, more))
-        p = self.spawn("hspmdd", "d.yaml")
+        p = self.spawn("hspmdd", "d.yaml", options=options)
         until("hspmdd answers", self.answers)
         return p
 

@@ -2,6 +2,8 @@
 """A job on two agents while hspmdd runs on stores that are not the cluster's. Nothing is deleted and nothing stops:
 with the right store the job goes on, in the epoch that runs, without a step lost."""
 import os
+import shutil
+import signal
 import subprocess
 import sys
 
@@ -32,6 +34,31 @@ def parked(w):
             if n["state"] == "foreign"}
 
 
+def restored(w, d, t, agents, kids):
+    """A backup that was made while the job trained is put back while it trains on, into a folder made anew."""
+    before = t.status()
+    check("--restore" in w.ctl("backup", w.path("backup.db")), "it says what for")
+    check(os.stat(w.path("backup.db")).st_mode & 0o777 == 0o600, "for its owner only")
+    t.reach(before["step"] + 10)
+    d.kill()
+    d.wait()
+    shutil.rmtree(w.path("state"))
+    d = w.daemon(options=["--restore", w.path("backup.db")])
+    until("both are members", lambda: w.up("alpha") and w.up("beta"))
+    t.reach(before["step"] + 40)
+    after = t.status()
+    check(after["epoch"] == before["epoch"] and [children(a.pid) for a in agents] == kids, "the epoch runs on: %r" % after)
+    check(not any(e["lost_steps"] for e in after["epochs"]), "no step is lost: %r" % after)
+    check("generation 1" in w.log(), "of another generation")
+    os.kill(children(agents[1].pid)[0], signal.SIGKILL)
+    until("a new epoch", lambda: t.status()["epoch"] > 1000000 and t.status()["state"] == "running")
+    d.kill()
+    d.wait()
+    d = w.daemon()
+    until("both are members", lambda: w.up("alpha") and w.up("beta"))
+    check("generation 2" not in w.log(), "that is done once")
+
+
 def run(w):
     w.write("text.txt", "".join("the quick brown fox %d jumps over the lazy dog.\n" % i for i in range(20000)))
     d = w.daemon()
@@ -58,6 +85,7 @@ def run(w):
     after = t.status()
     check(after["epoch"] == before["epoch"] and not any(e["lost_steps"] for e in after["epochs"]),
           "the epoch runs on: %r, was %r" % (after, before))
+    restored(w, d, t, agents, kids)
     w.ctl("cancel", "small")
     until("no state is left", lambda: not left_over(w))
 

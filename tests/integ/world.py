@@ -38,10 +38,10 @@ class Folder:
         for k in names:
             os.chmod(self.write(k, secrets.token_hex(32)), 0o600)
 
-    def spawn(self, program, config, log="log", preexec=None, **env):
+    def spawn(self, program, config, log="log", preexec=None, options=None, **env):
         """Starts a program of the build with a configuration; its words go to a file here. @preexec runs before it."""
         path = os.path.join(self.dir, config)
-        more = begin(path) if program == "hspmdd" else []
+        more = options or (begin(path) if program == "hspmdd" else [])
         with open(self.path(log), "ab") as f:
             p = subprocess.Popen([os.path.join(BUILD, program), "--config", path] + more,
                                  stderr=f, stdout=f, stdin=subprocess.DEVNULL, preexec_fn=preexec,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/app/api/admin_queries.h"
+#include "daemon/app/api/backup.h"
 #include "daemon/app/api/pending_requests.h"
 #include "daemon/app/docs/status_doc.h"
 #include "daemon/app/feed/subscriptions.h"
@@ -153,6 +154,7 @@ void hsp_app_request(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
     case HSP_MSG_EVENTS:
     case HSP_MSG_METRICS: hsp_app_follow(a, cl, m); break;
     case HSP_MSG_WAIT: hsp_app_wait(a, cl, m); break;
+    case HSP_MSG_BACKUP: hsp_app_backup(a, cl, m); break;
     case HSP_MSG_TRACE_JOB: hsp_app_trace(a, cl, m); break;
     default:
         hsp_app_reply(a, cl->conn, m->request, HSP_EUNSUPPORTED, "no such request", NULL, 0, false);

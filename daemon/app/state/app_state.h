@@ -42,6 +42,8 @@ struct hsp_app {
     bool has_worker_user; /* uid worker_uid may join by the socket */
     uid_t worker_uid;
     struct hsp_store *store;
+    bool backing_up; /* a copy of it is being made or read */
+    uint64_t backup; /* number of the last one */
     struct hsp_cluster *cluster;
     struct hsp_net *net;
     struct hsp_httpd *http; /* NULL: off */
