@@ -37,12 +37,29 @@ static bool join(char ret[PATH_MAX], const char *a, const char *b)
 
 static enum hsp_status names_of(const char *dir, struct names *ret, struct hsp_err *err)
 {
-    char end[64];
-    (void)snprintf(end, sizeof end, "/state.db.replaced-%" PRId64, (int64_t)time(NULL));
-    return join(ret->store, dir, "/state.db") && join(ret->new, dir, "/restore.db") &&
-                   join(ret->replaced, dir, end)
+    return join(ret->store, dir, "/state.db") && join(ret->new, dir, "/restore.db")
                ? HSP_OK
                : hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
+}
+
+/* Gives the old store its second name: the time, and a number where two were replaced in a second. */
+static enum hsp_status keep_old(const char *dir, struct names *n, struct hsp_err *err)
+{
+    char end[80];
+    int64_t now = (int64_t)time(NULL);
+    for (uint32_t i = 0; i < 1000; i++) {
+        (void)snprintf(end, sizeof end, "/state.db.replaced-%" PRId64 ".%" PRIu32, now, i);
+        if (!join(n->replaced, dir, end)) {
+            return hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
+        }
+        if (link(n->store, n->replaced) == 0 || errno == ENOENT) {
+            return HSP_OK;
+        }
+        if (errno != EEXIST) {
+            break;
+        }
+    }
+    return io_error("cannot keep", n->store, err);
 }
 
 static enum hsp_status write_all(int fd, const uint8_t *p, size_t n, const char *path,
@@ -195,14 +212,11 @@ static enum hsp_status move_journal(const struct names *n, const char *end, stru
     return rename(from, to) == 0 || errno == ENOENT ? HSP_OK : io_error("cannot rename", from, err);
 }
 
-static enum hsp_status exchange(const char *dir, const struct names *n, struct hsp_err *err)
+static enum hsp_status exchange(const char *dir, struct names *n, struct hsp_err *err)
 {
-    bool there = access(n->store, F_OK) == 0;
-    enum hsp_status st = move_journal(n, "-wal", err);
+    enum hsp_status st = keep_old(dir, n, err);
+    st = st == HSP_OK ? move_journal(n, "-wal", err) : st;
     st = st == HSP_OK ? move_journal(n, "-shm", err) : st;
-    if (st == HSP_OK && there && link(n->store, n->replaced) != 0) {
-        st = io_error("cannot keep", n->store, err);
-    }
     if (st == HSP_OK && rename(n->new, n->store) != 0) {
         st = io_error("cannot rename", n->new, err);
     }

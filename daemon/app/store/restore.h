@@ -2,7 +2,7 @@
  *
  * Purity:  shell (files).
  * Example: hspmdd --restore backup.db. The copy is verified whole before anything is touched. The
- *          store that was there stays beside it, as state.db.replaced-SECONDS. The new one says that
+ *          store that was there stays beside it, as state.db.replaced-SECONDS.N. The new one says that
  *          it is put back (HSP_RESTORED_ROW of daemon/cluster/rows.h), so that the core begins a
  *          generation after both, also when this process ends before the core has read it.
  * Crash:   before the names are exchanged the old store is in place, after that the new one.

@@ -280,24 +280,29 @@ static void test_a_wrong_backup_is_refused(void **state)
     assert_string_equal(strrchr(err.msg, ':'), ": it is not the store of a cluster");
     size_t n;
     uint8_t *data = contents(backup, &n);
-    uint32_t refused = 0;
-    for (size_t at = 0; at < n; at += n / 60) { /* one byte of it */
+    uint32_t refused = 0, tried = 0;
+    for (size_t at = 0; at < n; at++) { /* one byte of it */
+        if (data[at] == 0 || at % 5 != 0) {
+            continue;
+        }
+        tried++;
         data[at] ^= 0xff;
         assert_ok(hsp_file_write(backup, data, n, 0600, &err), &err);
         data[at] ^= 0xff;
         if (hsp_restore(*state, backup, &err) == HSP_OK) {
-            continue; /* of a page that has nothing */
+            continue; /* of no row, as the number of the library that wrote it last */
         }
         assert_row("job/1", "here");
         refused++;
     }
-    for (size_t len = 0; len < n; len += n / 7) { /* half of it */
+    print_message("# %u of %u refused\n", refused, tried);
+    assert_true(refused > tried / 2 && n_replaced(*state) == tried - refused);
+    for (size_t len = 0, taken = 0; len < n; len += n / 7) { /* half of it */
         assert_ok(hsp_file_write(backup, data, len, 0600, &err), &err);
-        assert_true(hsp_restore(*state, backup, &err) != HSP_OK);
-        refused++;
+        taken += hsp_restore(*state, backup, &err) == HSP_OK;
+        assert_true(taken <= 2); /* nothing but the empty end of the last page is missing */
+        assert_row("job/1", "here");
     }
-    assert_true(refused > 8);
-    assert_row("job/1", "here");
     free(data);
 }
 
