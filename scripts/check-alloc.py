@@ -39,7 +39,7 @@ def public_functions():
             text = re.sub(r"/\*.*?\*/", " ", open(header).read(), flags=re.S)
             if header.endswith("_impl.h") or "_impl.h\"" in text:
                 continue
-            for name in re.findall(r"^(?!static)[a-z][\w \t]*?[\s*](hsp_\w+)\s*\((?!\*)", text, re.M):
+            for name in re.findall(r"^(?!static|typedef)[a-z][\w \t]*?[\s*](hsp_\w+)\s*\((?!\*)", text, re.M):
                 if not re.match("hsp_(ci|ai)_", name):
                     found[name] = os.path.relpath(header, SRC)
     return found

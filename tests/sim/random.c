@@ -611,9 +611,12 @@ static void add(struct sums *sum, const struct sim *s)
 static bool conclude(const struct sums *sum, uint64_t n)
 {
     bool tried = sum->suspends >= n / 4 && sum->resumes >= n / 4 && sum->checks >= n / 4 &&
-                 sum->measured >= n / 4 && sum->moves > 0 && sum->forged >= n &&
-                 sum->forgotten >= n / 100 && sum->fallbacks > 0 && sum->damaged >= n / 20 &&
-                 sum->cuts >= n / 4 && sum->relayed > 0;
+                 sum->measured >= n / 4 && sum->forged >= n && sum->damaged >= n / 20 &&
+                 sum->cuts >= n / 4;
+    if (n >= 300) { /* what is rare */
+        tried = tried && sum->moves > 0 && sum->fallbacks > 0 && sum->relayed > 0 &&
+                sum->forgotten >= n / 100;
+    }
     bool ok = sum->failures == 0 && (tried || n < 100);
     printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures, "
            "%llu jobs seen at rest, %llu suspended, %llu resumed, %llu times from an older "

@@ -99,6 +99,7 @@ static const char *answer_of(const struct hsp_msg *m)
     case HSP_MSG_METRICS: return metrics_doc;
     case HSP_MSG_TRACE_JOB: return trace_doc;
     case HSP_MSG_CKPT: return m->u.query.what[0] == 'l' ? events_doc : "";
+    case HSP_MSG_BACKUP: return m->u.query.what[0] == '\0' ? "{\"backup\":1,\"bytes\":5}" : "store";
     case HSP_MSG_WAIT: return "{\"state\":\"done\",\"step\":10}";
     default: return "";
     }
@@ -346,6 +347,9 @@ static void commands_that_change_things(void **state)
     TRY(r, 0, "scale", "j", "--min", "1");
     TRY(r, 0, "drain", "a", "--reason", "r");
     TRY(r, 0, "undrain", "a");
+    TRY(r, 0, "node", "allow", "a", "--holder");
+    TRY(r, 0, "node", "deny", "a");
+    TRY(r, 0, "node", "remove", "a");
     TRY(r, 0, "ckpt", "save", "j");
     TRY(r, 0, "submit", "@job.yaml", "--wait");
     TRY(r, 0, "submit", "@job.yaml", "--dry-run");
@@ -376,6 +380,7 @@ static void commands_that_write_or_start_something(void **state)
 {
     struct room *r = *state;
     TRY_FILE(r, "bundle", "debug", "bundle", "-f", "@bundle");
+    TRY_FILE(r, "backup.db", "backup", "@backup.db");
     TRY(r, 0, "ckpt", "verify", r->dir);
     TRY(r, 0, "verify", "@job.yaml");
     TRY(r, 0, "verify", "@one.yaml");

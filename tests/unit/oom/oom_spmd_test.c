@@ -446,8 +446,9 @@ static enum hsp_status switch_plans(const struct hsp_graph *g, const struct hsp_
 {
     static const uint32_t mesh[] = {0, 1, HSP_NONE, 3, 4, 5}, node[] = {0, 0, 1, 2, 2, 3};
     struct hsp_cover have[PARAMS_MAX] = {0};
-    struct hsp_state_table copies = {0};
+    struct hsp_state_table copies = {0}, equal = {0};
     enum hsp_status st = hsp_copy_table(g, old, node, 6, 2, a, &copies, err);
+    st = st != HSP_OK ? st : hsp_replica_table(g, old, 6, a, &equal, err);
     for (uint32_t p = 0; st == HSP_OK && p < g->n_params; p++) {
         struct hsp_box *box = NULL;
         uint32_t n = 0;
@@ -458,6 +459,7 @@ static enum hsp_status switch_plans(const struct hsp_graph *g, const struct hsp_
         st = st != HSP_OK ? st : hsp_home_owners(&home[p], 6, a, owned, err);
     }
     put_table(out, &copies);
+    put_table(out, &equal);
     st = st != HSP_OK ? st : send_receive(g, have, home, a, out, err);
     fini(have, g->n_params);
     return st;
