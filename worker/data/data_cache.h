@@ -5,18 +5,25 @@
  *            again, and so are those that had changed less than 3 s before they were opened: a
  *            further change may have left no trace in their times.
  * Purity:    shell (files).
- * Threads:   any thread. A thread of its own reads, one data set at a time: who asks for data waits
- *            for it, and may give up waiting; nobody else waits. What is read goes on without those
- *            who waited: the next to ask for the same finds it done, or under way.
+ * Threads:   any thread. A thread of its own looks and reads, one data set at a time: who asks for
+ *            data waits for it, and may give up waiting; nobody else waits. What is read goes on
+ *            without those who waited: the next to ask for the same finds it done, or under way.
+ *            A file system may never answer. A reading that does not end soon after it was given up
+ *            is left behind: the next one begins, and whatever it brings is thrown away.
  * Ownership: the cache owns what it gives out until it has been given back by all.
  * Bounds:    one data set is kept when nobody holds it, the last one, until hsp_data_cache_drop.
  *            A reading for which nobody waits ends when another data set is asked for, too.
+ *            HSP_DATA_LEFT_BEHIND readings.
  */
 #ifndef HSP_DATA_CACHE_H
 #define HSP_DATA_CACHE_H
 #include "worker/data/dataset.h"
 
 struct hsp_data_cache; /* opaque */
+
+/* Readings left behind, each with a thread: as many places of data as one device may ask for until
+ * somebody sees to a file system that does not answer. */
+#define HSP_DATA_LEFT_BEHIND 4u
 
 struct hsp_held_data { /* immutable while it is held */
     struct hsp_dataset set;
@@ -35,14 +42,17 @@ struct hsp_data_wish {
 /* @wall_ns: ns since 1970, to compare with the times of files; NULL: the system's clock. NULL
  * without memory. */
 struct hsp_data_cache *hsp_data_cache_new(int64_t (*wall_ns)(void));
-/* All must have been given back. Waits until what is read can be given up. NULL allowed; returns
+/* What is not given back, and a reading that does not end, may end later. NULL allowed; returns
  * NULL. */
 struct hsp_data_cache *hsp_data_cache_free(struct hsp_data_cache *c);
 
-/* Hold it until hsp_data_cache_put. Errors of hsp_dataset_open and hsp_dataset_read; HSP_ECANCELED:
- * the wish's stop; HSP_ENOMEM. */
+/* Hold it until hsp_data_cache_put. Errors of hsp_dataset_open and hsp_dataset_read; HSP_EIO: also
+ * when too many are left behind; HSP_ECANCELED: the wish's stop; HSP_ENOMEM. */
 enum hsp_status hsp_data_cache_get(struct hsp_data_cache *c, const struct hsp_data_wish *w,
                                    const struct hsp_held_data **ret, struct hsp_err *err);
+/* Once more, for another who holds @d; returns it. */
+const struct hsp_held_data *hsp_data_cache_hold(struct hsp_data_cache *c,
+                                                const struct hsp_held_data *d);
 /* NULL allowed; returns NULL. */
 const struct hsp_held_data *hsp_data_cache_put(struct hsp_data_cache *c,
                                                const struct hsp_held_data *d);

@@ -12,6 +12,8 @@
 
 #include "worker/data/pattern.h"
 
+#define NS INT64_C(1000000000)
+
 /* ---- one file ---- */
 
 static struct hsp_file_id file_id(const struct stat *sb)
@@ -27,7 +29,10 @@ static struct hsp_file_id file_id(const struct stat *sb)
 /* Without memory nothing is known of the file. */
 static enum hsp_status status_of(int e)
 {
-    return e == ENOENT ? HSP_ENOENT : e == EACCES ? HSP_EPERM : e == ENOMEM ? HSP_ENOMEM : HSP_EIO;
+    return e == ENOENT                                 ? HSP_ENOENT
+           : e == EACCES                               ? HSP_EPERM
+           : e == ENOMEM || e == EMFILE || e == ENFILE ? HSP_ENOMEM
+                                                       : HSP_EIO;
 }
 
 static enum hsp_status map_fd(int fd, const char *path, struct hsp_data_bytes *ret,
@@ -45,18 +50,20 @@ static enum hsp_status map_fd(int fd, const char *path, struct hsp_data_bytes *r
     if (p == MAP_FAILED) {
         return hsp_err_set(err, status_of(errno), errno, "cannot map %s", path);
     }
-    *ret = (struct hsp_data_bytes){p, (size_t)sb.st_size, file_id(&sb)};
+    *ret = (struct hsp_data_bytes){p, (size_t)sb.st_size, file_id(&sb), fd};
     return HSP_OK;
 }
 
 static enum hsp_status map_file(const char *path, struct hsp_data_bytes *ret, struct hsp_err *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); /* a pipe is refused */
     if (fd < 0) {
         return hsp_err_set(err, status_of(errno), errno, "cannot read %s", path);
     }
     enum hsp_status st = map_fd(fd, path, ret, err);
-    (void)close(fd); /* read-only: nothing can be lost */
+    if (st != HSP_OK) {
+        (void)close(fd); /* read-only: nothing can be lost */
+    }
     return st;
 }
 
@@ -64,6 +71,7 @@ static void unmap(struct hsp_data_bytes *b)
 {
     if (b->data != NULL) {
         (void)munmap((void *)(uintptr_t)b->data, b->n);
+        (void)close(b->fd); /* read-only: nothing can be lost */
     }
 }
 
@@ -239,6 +247,38 @@ void hsp_dataset_close(struct hsp_dataset *d)
     free(d->file);
     free(d->start);
     *d = (struct hsp_dataset){0};
+}
+
+static enum hsp_status look(const char *name, const struct hsp_data_bytes *b, struct hsp_err *err)
+{
+    struct stat sb;
+    if (b->data == NULL) {
+        return HSP_OK;
+    }
+    if (fstat(b->fd, &sb) != 0) {
+        return hsp_err_set(err, HSP_ESTALE, errno, "%s cannot be looked at", name);
+    }
+    struct hsp_file_id now = file_id(&sb);
+    if (now.bytes == b->id.bytes && now.mtime_ns == b->id.mtime_ns) {
+        return HSP_OK;
+    }
+    return hsp_err_set(err, HSP_ESTALE, 0,
+                       "%s has changed while the job reads it: %" PRIu64 " bytes of %" PRId64
+                       ".%09" PRId64 ", it had %" PRIu64 " of %" PRId64 ".%09" PRId64
+                       "; the job goes on when it is as it was",
+                       name, now.bytes, now.mtime_ns / NS, now.mtime_ns % NS, b->id.bytes,
+                       b->id.mtime_ns / NS, b->id.mtime_ns % NS);
+}
+
+enum hsp_status hsp_dataset_look(const struct hsp_dataset *d, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t i = 0; d->mapped && st == HSP_OK && i < d->n_files; i++) {
+        const struct hsp_data_file *f = &d->file[i];
+        st = look(f->name, &f->all, err);
+        st = st == HSP_OK ? look(f->name, &f->idx, err) : st;
+    }
+    return st;
 }
 
 static int64_t later(int64_t ns, const struct hsp_file_id *id)

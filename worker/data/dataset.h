@@ -2,8 +2,11 @@
  *
  * Role:      read by the interpreter for HSP_I_LOAD; its digest is compared between workers.
  * Purity:    shell (maps files). What headers say is checked by formats.h.
- * Threads:   immutable after open.
- * Ownership: the data set owns its files. They must not shrink while they are mapped (SIGBUS).
+ * Threads:   immutable after open. Opening, reading and looking may take for ever where a file
+ *            system does not answer: data_cache.h and data_watch.h do so on threads that can be left
+ *            behind.
+ * Ownership: the data set owns its files, which stay open. They must not shrink while they are mapped
+ *            (SIGBUS).
  * Bounds:    HSP_DATASET_MAX_FILES, HSP_MAX_DATA_BYTES each.
  */
 #ifndef HSP_DATASET_H
@@ -25,6 +28,7 @@ struct hsp_data_bytes { /* a whole file */
     const uint8_t *data;
     size_t n;
     struct hsp_file_id id; /* of mapped ones */
+    int fd;                /* the same */
 };
 struct hsp_data_file {
     char *name;                     /* owned; for messages */
@@ -61,6 +65,9 @@ void hsp_dataset_close(struct hsp_dataset *d);
  * of the files tell (hsp_dataset_changed_ns). Reads none of them. False also where memory does not
  * suffice to look. */
 bool hsp_dataset_is(const struct hsp_dataset *d, const char *path, enum hsp_data_format format);
+/* Looks at every file that is open: HSP_ESTALE when its size or the time of its last change is not
+ * what it was when it was mapped; names it, with what it was and is. */
+enum hsp_status hsp_dataset_look(const struct hsp_dataset *d, struct hsp_err *err);
 /* When a file of @d was last changed before it was mapped, on the clock of its file system, in ns
  * since 1970; INT64_MIN: no files. A change soon after that moment may carry the same time, and
  * hsp_dataset_is cannot see it. */

@@ -631,6 +631,7 @@ struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e)
     log_seals(e);
     hsp_epoch_twins_close(e);
     hsp_epoch_close_segments(e);
+    e->watch = hsp_data_watch_end(e->watch);
     e->data = hsp_data_cache_put(e->env->data, e->data);
     if (e->cancel_fd >= 0) {
         (void)close(e->cancel_fd);

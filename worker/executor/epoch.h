@@ -23,6 +23,7 @@
 #include "proto/wire/msg_blob.h"
 #include "worker/comm/mesh/mesh.h"
 #include "worker/data/data_cache.h"
+#include "worker/data/data_watch.h"
 #include "worker/exec/engine.h"
 #include "worker/exec/pace.h"
 #include "worker/exec/step_trace.h"
@@ -147,6 +148,7 @@ struct hsp_ex_epoch {
     bool member; /* has a program; else it keeps copies, or is a source */
     bool keeps;  /* one of the keepers: takes every version, computes nothing */
     const struct hsp_held_data *data; /* held in env's cache; members */
+    struct hsp_data_watch *watch;     /* of its files; the engine's communication thread only */
     uint64_t mem_bytes;               /* taken */
     struct hsp_comm *mesh[HSP_EPOCH_MESHES];
     struct hsp_comm *direct;          /* what goes by NCCL, beside the data mesh; NULL: nothing */

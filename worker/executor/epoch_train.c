@@ -26,12 +26,27 @@
 #define CHANNEL_FINAL   0x7ffffff0u
 #define METRICS_MAX     ((size_t)1 << 31)
 
+static bool has_ended(void *ctx)
+{
+    struct hsp_ex_epoch *e = ctx;
+    (void)pthread_mutex_lock(&e->lock);
+    bool ended = e->cancelled || e->lost;
+    (void)pthread_mutex_unlock(&e->lock);
+    return ended;
+}
+
+/* The samples of the step are in: a step whose files were not what all have agreed on gets no vote. */
 static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = ctx;
+    const struct hsp_data_stop stop = {.asked = has_ended, .ctx = e};
+    hsp_data_watch_ask(e->watch);
     enum hsp_status st = hsp_epoch_await_confirmed(e, mine->step, err);
     if (st == HSP_OK) {
         st = hsp_epoch_device_await(e, err);
+    }
+    if (st == HSP_OK) {
+        st = hsp_data_watch_answer(e->watch, &stop, err);
     }
     (void)pthread_mutex_lock(&e->lock);
     mine->armed = e->armed;
@@ -289,7 +304,8 @@ static enum hsp_status leave(struct hsp_ex_epoch *e, const struct hsp_step_resul
 enum hsp_status hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     bool left = false;
-    enum hsp_status st = hsp_epoch_direct_start(e, err);
+    enum hsp_status st = hsp_data_watch_begin(e->env->data, e->data, &e->watch, err);
+    st = st == HSP_OK ? hsp_epoch_direct_start(e, err) : st;
     st = st == HSP_OK ? open_engine(e, err) : st;
     for (uint64_t t = version; st == HSP_OK && t < e->p->steps; t++) {
         struct hsp_step_result r;

@@ -46,7 +46,8 @@ static const struct option OPTIONS[] = {{"executor", required_argument, NULL, FD
                                         {"nccl-settings", required_argument, NULL, NCCL},
                                         {"log-level", required_argument, NULL, LEVEL},
                                         {NULL, 0, NULL, 0}};
-#define FILES 65536 /* as the unit allows: three meshes an epoch, two epochs in a switch, shards */
+/* As the unit allows: three meshes an epoch, two epochs in a switch, shards, data files. */
+#define FILES 262144
 #define OPTIONAL \
     ((1u << ADVERTISE) | (1u << AUDIT) | (1u << TRANSPORT) | (1u << GPU) | (1u << NCCL))
 

@@ -1,6 +1,7 @@
 #include "tests/lib/testlib.h"
 
 #include <fcntl.h> /* AT_FDCWD */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "worker/data/data_cache.h"
+#include "worker/data/data_watch.h"
 
 struct world {
     char *dir;
@@ -19,9 +21,25 @@ struct world {
 static atomic_uint n_opened;
 static atomic_llong seconds_later; /* than the system's clock */
 
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    atomic_bool on; /* who opens files hangs */
+    uint32_t n;     /* hanging */
+} hang = {.lock = PTHREAD_MUTEX_INITIALIZER, .change = PTHREAD_COND_INITIALIZER};
+
 static int64_t clock_ns(void)
 {
     struct timespec t;
+    if (hang.on) {
+        (void)pthread_mutex_lock(&hang.lock);
+        uint32_t n = ++hang.n;
+        (void)pthread_cond_broadcast(&hang.change);
+        while (hang.n >= n) { /* freed in turn */
+            (void)pthread_cond_wait(&hang.change, &hang.lock);
+        }
+        (void)pthread_mutex_unlock(&hang.lock);
+    }
     assert_int_equal(clock_gettime(CLOCK_REALTIME, &t), 0);
     n_opened++;
     return (t.tv_sec + seconds_later) * 1000000000 + t.tv_nsec;
@@ -221,25 +239,93 @@ static void a_reading_goes_on_without_those_who_waited(void **state)
     (void)hsp_data_cache_put(w->cache, a);
 }
 
-/* A file that cannot be had now (a pipe without a writer) holds nobody up who does not want it. */
-static void only_those_who_want_it_wait(void **state)
+/* A pipe is no data file, with or without somebody who writes to it. */
+static void a_pipe_is_refused(void **state)
 {
     struct world *w = *state;
     char fifo[300];
     (void)snprintf(fifo, sizeof fifo, "%s/fifo", w->dir);
     assert_int_equal(mkfifo(fifo, 0600), 0);
-    const struct hsp_held_data *a = get(w, w->path);
-    ask(w, fifo);
-    assert_null(hsp_data_cache_put(w->cache, a));
-    ask(w, w->path); /* this does, for one thread reads */
-    hsp_data_cache_drop(w->cache);
-    int fd = open(fifo, O_WRONLY | O_CLOEXEC); /* waits for the reader */
-    assert_true(fd >= 0);
-    assert_int_equal(close(fd), 0);
-    a = get(w, w->path);
-    assert_int_equal(n_opened, 3);
-    (void)hsp_data_cache_put(w->cache, a);
+    get_fails(w, fifo, 256, HSP_EINVAL, "fifo is not a data file of 1 to ");
+    (void)hsp_data_cache_put(w->cache, get(w, w->path));
     assert_int_equal(unlink(fifo), 0);
+}
+
+/* A file system that does not answer: the reading hangs until free_hung(). */
+static void free_hung(void)
+{
+    (void)pthread_mutex_lock(&hang.lock);
+    hang.n = 0;
+    (void)pthread_cond_broadcast(&hang.change);
+    (void)pthread_mutex_unlock(&hang.lock);
+}
+
+static bool hang_as_many(void *ctx)
+{
+    (void)pthread_mutex_lock(&hang.lock);
+    bool enough = hang.n >= *(const uint32_t *)ctx;
+    (void)pthread_mutex_unlock(&hang.lock);
+    return enough;
+}
+
+/* Asks until @n readings hang. */
+static void hang_one(struct world *w, uint32_t n)
+{
+    const struct hsp_held_data *d = NULL;
+    const struct hsp_data_stop stop = {.asked = hang_as_many, .ctx = &n};
+    const struct hsp_data_wish wish = {
+        .path = w->path, .format = HSP_DATA_TEXT, .vocab = 256, .stop = &stop};
+    struct hsp_err err = {0};
+    hang.on = true;
+    assert_status(hsp_data_cache_get(w->cache, &wish, &d, &err), HSP_ECANCELED);
+    hang.on = false;
+}
+
+/* What hangs holds up nobody who wants something else, and nobody who wants the same waits for ever. */
+static void a_reading_that_hangs_is_left_behind(void **state)
+{
+    struct world *w = *state;
+    char other[300];
+    (void)snprintf(other, sizeof other, "%s/other", w->dir);
+    put_file(other, "and it was so");
+    hang_one(w, 1);
+    ask(w, w->path); /* the same: under way */
+    const struct hsp_held_data *a = get(w, other);
+    assert_memory_equal(a->set.file[0].all.data, "and it was so", 13);
+    free_hung();
+    const struct hsp_held_data *b = get(w, other); /* what came late has changed nothing */
+    assert_ptr_equal(a, b);
+    (void)hsp_data_cache_put(w->cache, a);
+    (void)hsp_data_cache_put(w->cache, b);
+}
+
+static void not_for_ever_more_are_left_behind(void **state)
+{
+    struct world *w = *state;
+    for (uint32_t i = 0; i < HSP_DATA_LEFT_BEHIND; i++) {
+        hang_one(w, i + 1);
+        hsp_data_cache_drop(w->cache); /* nobody wants it */
+    }
+    get_fails(w, w->path, 200, HSP_EIO,
+              "4 readings of data files do not end; mend the file system");
+    free_hung();
+    const struct hsp_held_data *d = NULL;
+    struct hsp_err err = {0};
+    const struct hsp_data_wish wish = {.path = w->path, .format = HSP_DATA_TEXT, .vocab = 256};
+    while (hsp_data_cache_get(w->cache, &wish, &d, &err) != HSP_OK) {
+        assert_int_equal(err.code, HSP_EIO); /* their threads are coming back */
+    }
+    (void)hsp_data_cache_put(w->cache, d);
+}
+
+static void an_end_waits_for_nothing(void **state)
+{
+    struct world *w = *state;
+    hang_one(w, 1);
+    (void)hsp_data_cache_free(w->cache);
+    free_hung();
+    w->cache = hsp_data_cache_new(clock_ns);
+    assert_non_null(w->cache);
 }
 
 /* Of a size that takes a minute to read. */
@@ -259,7 +345,7 @@ static void what_nobody_waits_for_gives_way(void **state)
     const struct hsp_held_data *a = get(w, w->path);
     assert_int_equal(n_opened, 2);
     ask(w, path);
-    hsp_data_cache_drop(w->cache); /* it ends: else teardown would wait */
+    hsp_data_cache_drop(w->cache); /* it ends, also with the cache */
     (void)hsp_data_cache_put(w->cache, a);
 }
 
@@ -288,6 +374,60 @@ static void a_smaller_vocabulary_is_compared(void **state)
     get_fails(w, "/nonexistent/x", 256, HSP_ENOENT, "/nonexistent/x");
 }
 
+/* ---- looking at files while they are read ---- */
+
+static enum hsp_status look(struct hsp_data_watch *watch, struct hsp_err *err)
+{
+    uint32_t one = 1; /* nothing hangs */
+    const struct hsp_data_stop never = {.asked = hang_as_many, .ctx = &one};
+    hsp_data_watch_ask(watch);
+    return hsp_data_watch_answer(watch, &never, err);
+}
+
+static void set_mtime(const char *path, int64_t s)
+{
+    const struct timespec t[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = s}};
+    assert_int_equal(utimensat(AT_FDCWD, path, t, 0), 0);
+}
+
+/* Size or time of any of them, each of which may go back to what it was; and nothing else. */
+static void a_change_is_seen_at_the_next_look(void **state)
+{
+    struct world *w = *state;
+    char pattern[320], other[320], away[320];
+    struct hsp_err err = {0};
+    struct hsp_data_watch *watch = NULL;
+    (void)snprintf(pattern, sizeof pattern, "%s/tex*", w->dir);
+    (void)snprintf(other, sizeof other, "%s/texu", w->dir);
+    (void)snprintf(away, sizeof away, "%s/away", w->dir);
+    put_file(other, "and it was so");
+    set_mtime(w->path, 1000);
+    set_mtime(other, 1000);
+    const struct hsp_held_data *a = get(w, pattern);
+    assert_ok(hsp_data_watch_begin(w->cache, a, &watch, &err), &err);
+    assert_ok(look(watch, &err), &err);
+    set_mtime(other, 1001);
+    assert_status(look(watch, &err), HSP_ESTALE);
+    assert_non_null(strstr(err.msg, "/texu has changed while the job reads it: 13 bytes of "
+                                    "1001.000000000, it had 13 of 1000.000000000; the job goes on "
+                                    "when it is as it was"));
+    set_mtime(other, 1000);
+    assert_ok(look(watch, &err), &err);
+    FILE *f = fopen(w->path, "a");
+    assert_true(f != NULL && fputc('x', f) == 'x' && fclose(f) == 0);
+    set_mtime(w->path, 1000);
+    assert_status(look(watch, &err), HSP_ESTALE);
+    assert_int_equal(truncate(w->path, 16), 0);
+    set_mtime(w->path, 1000);
+    assert_int_equal(chmod(w->path, 0400), 0);
+    assert_ok(look(watch, &err), &err);
+    assert_int_equal(rename(w->path, away), 0); /* what is open stays what it is */
+    put_file(w->path, "another");
+    assert_ok(look(watch, &err), &err);
+    assert_null(hsp_data_watch_end(watch));
+    (void)hsp_data_cache_put(w->cache, a);
+}
+
 HSP_TEST_FILE(data_cache_test)
 {
     const struct CMUnitTest tests[] = {
@@ -298,7 +438,11 @@ HSP_TEST_FILE(data_cache_test)
         cmocka_unit_test_setup_teardown(no_change_is_missed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_reading_goes_on_without_those_who_waited, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(only_those_who_want_it_wait, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_pipe_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_reading_that_hangs_is_left_behind, setup, teardown),
+        cmocka_unit_test_setup_teardown(not_for_ever_more_are_left_behind, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_end_waits_for_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_change_is_seen_at_the_next_look, setup, teardown),
         cmocka_unit_test_setup_teardown(what_nobody_waits_for_gives_way, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_dropped_is_read_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_smaller_vocabulary_is_compared, setup, teardown),

@@ -74,20 +74,13 @@ static void switch_to_three(struct xw_world *w, struct hsp_epoch_plan *dp,
     }
 }
 
-/* Executor 1 is killed, the others seal. Returns the greatest version of which all three have their
- * own part in memory. */
-static uint64_t lose_one(struct xw_world *w)
+/* The greatest version of which all three have their own part in memory. */
+static uint64_t newest_of_all(struct xw_world *w)
 {
     struct hsp_m_holding *held = NULL;
     uint32_t n_held = 0;
     struct hsp_err err = {0};
     uint64_t version = UINT64_MAX;
-    xw_end(&w->ex[1]);
-    xw_await(w, 0, HSP_MSG_PEER_LOST);
-    xw_send_ref(w, 0, HSP_MSG_SEAL, 13);
-    xw_send_ref(w, 2, HSP_MSG_SEAL, 13);
-    xw_await(w, 0, HSP_MSG_SEALED);
-    xw_await(w, 2, HSP_MSG_SEALED);
     for (int i = 0; i < 3; i++) {
         uint64_t best = 0;
         assert_ok(hsp_segname_scan(w->ex[i].state_dir, &held, &n_held, &err), &err);
@@ -104,11 +97,53 @@ static uint64_t lose_one(struct xw_world *w)
     return version;
 }
 
-/* Epoch 14: the pipeline goes on at @version with a new process of executor 1, to the end. */
-static void recover_and_end(struct xw_world *w, struct hsp_epoch_plan *pp, uint64_t version)
+/* Executor 1 is killed, the others seal. Returns the version to go on from. */
+static uint64_t lose_one(struct xw_world *w, uint64_t epoch)
 {
+    xw_end(&w->ex[1]);
+    xw_await(w, 0, HSP_MSG_PEER_LOST);
+    xw_send_ref(w, 0, HSP_MSG_SEAL, epoch);
+    xw_send_ref(w, 2, HSP_MSG_SEAL, epoch);
+    xw_await(w, 0, HSP_MSG_SEALED);
+    xw_await(w, 2, HSP_MSG_SEALED);
     xw_start_executor(w, 1);
-    struct xw_epoch third = {.epoch = 14,
+    return newest_of_all(w);
+}
+
+static void flip_byte(const char *path, long at)
+{
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
+    int c = fgetc(f);
+    assert_int_equal(fseek(f, at, SEEK_SET), 0);
+    assert_int_equal(fputc(c ^ 1, f), c ^ 1);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* Somebody writes into the data: no vote is sent of a step that may have read it. The state is kept; with
+ * the old data, which have another time now, the job goes on. Returns the version. */
+static uint64_t change_the_data(struct xw_world *w, uint64_t epoch)
+{
+    uint32_t said = 0;
+    flip_byte(w->text, 1000);
+    for (int i = 0; i < 3; i++) {
+        xw_await(w, i, HSP_MSG_PEER_LOST); /* who hears of it first from another says that */
+        said += strstr(w->last.u.lost.reason, "has changed while the job reads it: ") != NULL;
+    }
+    assert_true(said >= 1);
+    for (int i = 0; i < 3; i++) {
+        xw_send_ref(w, i, HSP_MSG_SEAL, epoch);
+        xw_await(w, i, HSP_MSG_SEALED);
+    }
+    flip_byte(w->text, 1000);
+    return newest_of_all(w);
+}
+
+/* The pipeline goes on at @version. */
+static void recover(struct xw_world *w, struct hsp_epoch_plan *pp, uint64_t epoch, uint64_t version)
+{
+    struct xw_epoch third = {.epoch = epoch,
                              .plan_no = 2,
                              .from_no = 2,
                              .mode = HSP_MODE_RECOVER,
@@ -120,9 +155,8 @@ static void recover_and_end(struct xw_world *w, struct hsp_epoch_plan *pp, uint6
                              .live = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2}}};
     xw_prepare(w, &third);
     for (int i = 0; i < 3; i++) {
-        xw_send_start(w, i, 14, version);
+        xw_send_start(w, i, epoch, version);
     }
-    xw_await_end(w, 0);
 }
 
 /* A switch, a loss and a recovery of a job that computes in bf16, on devices that do not: its state is
@@ -140,7 +174,8 @@ static void test_a_bf16_job_goes_on(void **state)
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
     begin_on_two(w, dp);
     switch_to_three(w, dp, pp);
-    recover_and_end(w, pp, lose_one(w));
+    recover(w, pp, 14, lose_one(w, 13));
+    xw_await_end(w, 0);
     for (int i = 0; i < XW_STEPS; i++) {
         apart = fmax(apart, fabs(loss[i] - w->loss[i]));
     }
@@ -195,7 +230,11 @@ static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
     begin_on_two(w, dp);
     switch_to_three(w, dp, pp);
-    recover_and_end(w, pp, lose_one(w));
+    uint64_t version = change_the_data(w, 13);
+    recover(w, pp, 14, version);
+    xw_await_step(w, 0, version + 3);
+    recover(w, pp, 16, lose_one(w, 15));
+    xw_await_end(w, 0);
 
     xw_assert_same(loss, w->loss);
     xw_assert_same(val, w->val);
@@ -204,7 +243,7 @@ static void test_a_disturbed_run_has_the_losses_of_one_device(void **state)
     (void)snprintf(path, sizeof path, "%s/t/final/model.safetensors", w->dir);
     assert_int_equal(access(path, R_OK), 0);
     assert_true(has_mapped(w, 0, w->text));
-    xw_send_ref(w, 0, HSP_MSG_STOP, 14);
+    xw_send_ref(w, 0, HSP_MSG_STOP, 16);
     xw_await(w, 0, HSP_MSG_STOPPED);
     assert_false(has_mapped(w, 0, w->text));
     assert_ok(hsp_segname_scan(w->ex[0].state_dir, &held, &n_held, &err), &err);
