@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/size.h"
 #include "proto/base/check.h"
 #include "proto/host/sd_notify.h"
 #include "worker/app/agent_check.h"
@@ -85,8 +86,11 @@ static void on_timer(uv_timer_t *t);
 /* What the service manager shows, when it has changed. */
 static void tell_status(struct hsp_agent_shell *s)
 {
-    static const char *const link[] = {"not connected", "connecting", "reading state", "joining",
-                                       "connected"};
+    static const char *const link[] = {
+        [HSP_LINK_DOWN] = "not connected",     [HSP_LINK_CONNECTING] = "connecting",
+        [HSP_LINK_SCANNING] = "reading state", [HSP_LINK_HELLO] = "joining",
+        [HSP_LINK_UP] = "connected",           [HSP_LINK_PARKED] = "connected, not a member"};
+    _Static_assert(HSP_ARRAY_LEN(link) == HSP_LINK_PARKED + 1, "a link state without a name");
     char text[sizeof s->status];
     uint32_t up = 0, busy = 0;
     for (uint32_t i = 0; i < s->n_execs; i++) {
