@@ -24,7 +24,6 @@
 #include "daemon/app/state/event_queue.h"
 #include "daemon/app/state/job_table.h"
 #include "daemon/app/state/sessions.h"
-#include "daemon/app/store/restore.h"
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_step.h"
 #include "proto/base/check.h"
@@ -257,6 +256,15 @@ static enum hsp_status check_rows(struct hsp_app *a, size_t n, struct hsp_err *e
     return HSP_OK;
 }
 
+/* Numbers of events never come again: each generation begins above all that the one before it could
+ * have given. 2^40 of them are a million a second for twelve days. */
+static uint64_t first_event(const struct hsp_app *a)
+{
+    uint64_t last = hsp_store_events_last(a->store);
+    uint64_t least = (uint64_t)hsp_generation_number(a->cluster->generation) << 40;
+    return last > least ? last : least;
+}
+
 static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
 {
     struct loading l = {.arena = hsp_arena_new(ROWS_CAP)};
@@ -270,10 +278,10 @@ static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
         st = hsp_app_jobs_load(a, l.rows, (uint32_t)l.n, err);
     }
     if (st == HSP_OK) {
-        a->seq = a->flushed = hsp_store_events_last(a->store);
         st = hsp_cluster_load(a->cluster, l.rows, (uint32_t)l.n, hsp_app_core_now(a), &acts, err);
     }
     if (st == HSP_OK) {
+        a->seq = a->flushed = first_event(a);
         tell_identity(a);
         hsp_app_jobs_recall(a);
         hsp_app_perform(a, &acts);
@@ -292,12 +300,8 @@ static enum hsp_status open_store(struct hsp_app *a, const struct hsp_app_start 
                                   struct hsp_err *err)
 {
     struct hsp_buf path;
-    enum hsp_status st = hsp_state_folder_open(
-        a->cfg->state_dir, start->init || start->restore != NULL, start->service, &a->folder, err);
-    if (st == HSP_OK && start->restore != NULL) {
-        a->folder.fresh = false; /* it has rows when it is put back */
-        st = hsp_restore(a->cfg->state_dir, start->restore, err);
-    }
+    enum hsp_status st =
+        hsp_state_folder_open(a->cfg->state_dir, start->init, start->service, &a->folder, err);
     hsp_buf_init(&path, 8192);
     hsp_buf_printf(&path, "%s/state.db", a->cfg->state_dir);
     if (st == HSP_OK) {
@@ -534,7 +538,7 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_app_start *start,
     a->loop = loop;
     a->cfg = start->cfg;
     a->log = start->log;
-    a->folder.lock_fd = -1;
+    a->folder.lock_fd = a->backup_fd = -1;
     a->metrics.reload_ok = true;
     a->start_s = hsp_app_unix_ms() / 1000;
     a->address = "";
@@ -632,6 +636,7 @@ struct hsp_app *hsp_app_free(struct hsp_app *a)
         hsp_buf_fini(&a->encoding);
         free(a->clients);
         (void)hsp_store_close(a->store);
+        hsp_app_backup_end(a);
         hsp_state_folder_close(&a->folder);
         free(a);
     }

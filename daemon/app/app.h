@@ -15,7 +15,6 @@ struct hsp_app_start { /* all borrowed, cfg and log as long as the app lives */
     const struct hsp_net_keys *keys;
     struct hsp_logger *log;
     bool init;           /* --init: a new cluster (store/state_folder.h) */
-    const char *restore; /* --restore: this store takes the place of the one there; NULL none */
     const char *service; /* $STATE_DIRECTORY, NULL none */
 };
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/app/store/restore.h"
+#include "daemon/app/store/state_folder.h"
 #include "daemon/app/app.h"
 #include "proto/host/file_io.h"
 #include "proto/host/sd_notify.h"
@@ -47,7 +49,7 @@ struct program {
     X('c', "config", "FILE", "configuration [" DEFAULT_CONFIG "]")                       \
     X('s', "set", "KEY=VALUE", "a key of the configuration, over file and environment")  \
     X('i', "init", "", "make state_dir and begin a new cluster in it, then serve")       \
-    X('r', "restore", "FILE", "put a backup in the place of the store, then serve")      \
+    X('r', "restore", "FILE", "put a backup in the place of the store, and end")         \
     X('k', "check-config", "", "check the configuration and end: 0 good, 6 not")         \
     X('p', "print-config", "", "print every key with its value and where it comes from") \
     X('e', "print-example", "", "print a commented file with every key, to begin with")  \
@@ -309,7 +311,6 @@ static int serve(struct program *p)
                                             .keys = &p->keys,
                                             .log = p->log,
                                             .init = p->options->init,
-                                            .restore = p->options->restore,
                                             .service = getenv("STATE_DIRECTORY")};
         st = hsp_app_open(&p->loop, &start, &p->app, &err);
     }
@@ -357,6 +358,23 @@ static int run(struct program *p)
     return rc;
 }
 
+/* No service is begun with it: a service that is started again would put back again. */
+static int put_back(const char *file, const char *state_dir)
+{
+    struct hsp_state_folder folder;
+    struct hsp_err err = {0};
+    enum hsp_status st = hsp_state_folder_lock(state_dir, &folder, &err);
+    st = st == HSP_OK ? hsp_restore(state_dir, file, &err) : st;
+    hsp_state_folder_close(&folder);
+    if (st != HSP_OK) {
+        (void)fprintf(stderr, "hspmdd: %s\n", err.msg);
+        return EXIT_FAILURE;
+    }
+    return printf("hspmdd: %s is put back in %s; start hspmdd\n", file, state_dir) > 0
+               ? EXIT_SUCCESS
+               : EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
     struct options o = {0};
@@ -379,6 +397,8 @@ int main(int argc, char **argv)
         rc = print_config(&p.cfg);
     } else if (o.wish == WISH_CHECK) {
         rc = EXIT_SUCCESS;
+    } else if (o.restore != NULL) {
+        rc = put_back(o.restore, p.cfg.state_dir);
     } else {
         frugal_heap();
         (void)setenv("UV_THREADPOOL_SIZE", POOL_THREADS, 0); /* no thread runs yet */

@@ -27,6 +27,7 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
 /* ---- for a shell that puts an older store back ---- */
 
 #define HSP_RESTORED_ROW "restored"
+#define HSP_CLUSTER_ROW  "cluster" /* for hsp_cluster_row_whose */
 
 /* Appends the value of HSP_RESTORED_ROW: this store is put back in the place of another one of its
  * cluster, which was of generation @least, 0 not known. The core that loads it begins a generation

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,6 +77,26 @@ static enum hsp_status fetch(struct fetched *f, FILE *to, const char *path, stru
     return st;
 }
 
+/* The name of the new file is on disk, and no journal of the file before is beside it: SQLite would read
+ * that into the new one. */
+static enum hsp_status settle(const char *path, struct hsp_err *err)
+{
+    static const char *const ends[] = {"-wal", "-shm"};
+    char name[PATH_MAX];
+    for (size_t i = 0; i < 2; i++) {
+        if (snprintf(name, sizeof name, "%s%s", path, ends[i]) < (int)sizeof name) {
+            (void)unlink(name); /* mostly not there */
+        }
+    }
+    (void)snprintf(name, sizeof name, "%s", path);
+    int fd = open(dirname(name), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    enum hsp_status st = fd >= 0 && fsync(fd) == 0 ? HSP_OK : file_error("write", path, err);
+    if (fd >= 0) {
+        (void)close(fd); /* synced */
+    }
+    return st;
+}
+
 /* The file is whole, or as it was. */
 static enum hsp_status save(struct fetched *f, const char *path, struct hsp_err *err)
 {
@@ -105,8 +126,9 @@ static enum hsp_status save(struct fetched *f, const char *path, struct hsp_err 
     }
     if (st != HSP_OK) {
         (void)unlink(tmp); /* the first error is the one to report */
+        return st;
     }
-    return st;
+    return settle(path, err);
 }
 
 int hsp_cmd_backup(struct hsp_ctl *ctl)

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """A job on two agents while hspmdd runs on stores that are not the cluster's. Nothing is deleted and nothing stops:
 with the right store the job goes on, in the epoch that runs, without a step lost."""
+import json
 import os
 import shutil
 import signal
@@ -24,6 +25,13 @@ def refused(w, state):
     check(not os.path.exists(w.path(state)), "no folder is made")
 
 
+def put_back(w, name):
+    """hspmdd puts a store back and ends; it serves when it is started again."""
+    r = subprocess.run([os.path.join(BUILD, "hspmdd"), "--config", w.path("d.yaml"), "--restore", w.path(name)],
+                       capture_output=True, text=True, timeout=LIMIT)
+    check(r.returncode == 0 and "start hspmdd" in r.stdout, "it is put back: %r" % r)
+
+
 def segments(w):
     return sorted(f for f in left_over(w) if f.endswith(".seg"))
 
@@ -43,7 +51,9 @@ def restored(w, d, t, agents, kids):
     d.kill()
     d.wait()
     shutil.rmtree(w.path("state"))
-    d = w.daemon(options=["--restore", w.path("backup.db")])
+    os.mkdir(w.path("state"))
+    put_back(w, "backup.db")
+    d = w.daemon()
     until("both are members", lambda: w.up("alpha") and w.up("beta"))
     t.reach(before["step"] + 40)
     after = t.status()
@@ -56,6 +66,8 @@ def restored(w, d, t, agents, kids):
     d.wait()
     d = w.daemon()
     until("both are members", lambda: w.up("alpha") and w.up("beta"))
+    seen = [json.loads(line)["seq"] for line in w.ctl("events", "-o", "jsonl").splitlines()]
+    check(seen == sorted(set(seen)) and seen[-1] > 1 << 40, "numbers of events never come again: %r" % seen[-3:])
     check("generation 2" not in w.log(), "that is done once")
 
 

@@ -17,22 +17,25 @@ static inline __attribute__((always_inline)) uint64_t term(uint64_t bits, uint64
     return (w & 0xffffffffU) * (w >> 32) + (w << 32 | w >> 32);
 }
 
-HSP_CLONES static uint64_t run_32(const uint32_t *restrict x, int64_t n, uint64_t key)
+HSP_CLONES static uint64_t run_32(const uint8_t *restrict x, int64_t n, uint64_t key)
 {
     uint64_t sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        uint64_t v = x[i];
-        sum += term(v << 32 | v, key);
+        uint32_t v;
+        memcpy(&v, x + 4 * i, sizeof v); /* data may stand anywhere in a file */
+        sum += term((uint64_t)v << 32 | v, key);
         key += GOLDEN;
     }
     return sum;
 }
 
-HSP_CLONES static uint64_t run_64(const uint64_t *restrict x, int64_t n, uint64_t key)
+HSP_CLONES static uint64_t run_64(const uint8_t *restrict x, int64_t n, uint64_t key)
 {
     uint64_t sum = 0;
     for (int64_t i = 0; i < n; i++) {
-        sum += term(x[i], key);
+        uint64_t v;
+        memcpy(&v, x + 8 * i, sizeof v);
+        sum += term(v, key);
         key += GOLDEN;
     }
     return sum;
@@ -50,9 +53,9 @@ uint64_t hsp_box_hash(const struct hsp_box_id *id, const struct hsp_box *region,
     while (hsp_walk_next(&w, &at, &index)) {
         uint64_t key = salt + (uint64_t)index * GOLDEN;
         if (id->dtype == HSP_F64) {
-            sum += run_64((const uint64_t *)data + at, w.run, key);
+            sum += run_64((const uint8_t *)data + 8 * at, w.run, key);
         } else {
-            sum += run_32((const uint32_t *)data + at, w.run, key);
+            sum += run_32((const uint8_t *)data + 4 * at, w.run, key);
         }
     }
     return sum;

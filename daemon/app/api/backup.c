@@ -7,13 +7,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "daemon/app/state/app_state.h"
 #include "daemon/app/state/tasks.h"
 #include "proto/base/str.h"
 
-#define PIECE (4u << 20) /* bytes of an answer: hardly any delay for others on the loop */
+#define ROOM  (16u << 20) /* bytes that a copy leaves to the core */
+#define PIECE (4u << 20)  /* bytes of an answer: hardly any delay for others on the loop */
 
 struct backup {
     struct hsp_app_task work;
@@ -21,7 +23,8 @@ struct backup {
     uint32_t conn;
     uint64_t request, number, since;
     bool make;
-    char path[PATH_MAX];
+    char dir[PATH_MAX], path[PATH_MAX];
+    int fd;         /* of the copy, borrowed; of a new one owned; -1 none */
     uint64_t bytes; /* of the copy */
     uint8_t *piece;
     size_t len;
@@ -29,9 +32,10 @@ struct backup {
     struct hsp_err err;
 };
 
+/* The name of a copy while it is made. */
 static bool path_of(const struct hsp_app *a, char ret[PATH_MAX])
 {
-    return snprintf(ret, PATH_MAX, "%s/backup.db", a->cfg->state_dir) < PATH_MAX;
+    return snprintf(ret, PATH_MAX, "%s/.backup-copy.db", a->cfg->state_dir) < PATH_MAX;
 }
 
 void hsp_app_backup_tidy(const struct hsp_app *a)
@@ -42,18 +46,35 @@ void hsp_app_backup_tidy(const struct hsp_app *a)
     }
 }
 
+void hsp_app_backup_end(struct hsp_app *a)
+{
+    if (a->backup_fd >= 0) {
+        (void)close(a->backup_fd); /* the file has no name: it is gone */
+    }
+    a->backup_fd = -1;
+}
+
+void hsp_app_backup_gone(struct hsp_app *a, uint32_t conn)
+{
+    if (conn == a->backup_conn) {
+        a->backup_conn = 0;
+        if (!a->backing_up) { /* else done_backup ends it */
+            hsp_app_backup_end(a);
+        }
+    }
+}
+
 /* ---- on the pool thread ---- */
 
 static enum hsp_status io_error(struct backup *b)
 {
-    return hsp_err_set(&b->err, errno == ENOENT ? HSP_ESTATE : HSP_EIO, errno, "cannot read %s",
-                       b->path);
+    return hsp_err_set(&b->err, HSP_EIO, errno, "cannot read the copy of the store");
 }
 
-static void read_piece(struct backup *b, int fd)
+static void read_piece(struct backup *b)
 {
     struct stat sb;
-    if (fstat(fd, &sb) != 0) {
+    if (fstat(b->fd, &sb) != 0) {
         b->status = io_error(b);
         return;
     }
@@ -67,7 +88,7 @@ static void read_piece(struct backup *b, int fd)
         return;
     }
     while (b->len < PIECE && b->since + b->len < b->bytes) {
-        ssize_t n = pread(fd, b->piece + b->len, PIECE - b->len, (off_t)(b->since + b->len));
+        ssize_t n = pread(b->fd, b->piece + b->len, PIECE - b->len, (off_t)(b->since + b->len));
         if (n == 0 || (n < 0 && errno != EINTR)) {
             b->status = io_error(b);
             return;
@@ -76,19 +97,45 @@ static void read_piece(struct backup *b, int fd)
     }
 }
 
+/* The core's rows need the disk more than a copy does. */
+static enum hsp_status check_room(struct backup *b)
+{
+    char store[PATH_MAX];
+    struct stat sb;
+    struct statvfs vfs;
+    if (snprintf(store, sizeof store, "%s/state.db", b->dir) >= (int)sizeof store ||
+        stat(store, &sb) != 0 || statvfs(b->dir, &vfs) != 0) {
+        return hsp_err_set(&b->err, HSP_EIO, errno, "cannot look at the store in %s", b->dir);
+    }
+    uint64_t room = (uint64_t)vfs.f_bavail * vfs.f_frsize, need = 2 * (uint64_t)sb.st_size + ROOM;
+    return room >= need ? HSP_OK
+                        : hsp_err_set(&b->err, HSP_ENOSPC, 0,
+                                      "state_dir %s has %" PRIu64 " MiB free, a copy wants %" PRIu64
+                                      " MiB for a while: make room",
+                                      b->dir, room >> 20, need >> 20);
+}
+
+/* Leaves an open file without a name: nobody meets it, and it goes with this process. */
+static enum hsp_status make_copy(struct backup *b)
+{
+    enum hsp_status st = check_room(b);
+    st = st == HSP_OK ? hsp_store_backup(b->store, b->path, &b->err) : st;
+    if (st == HSP_OK) {
+        b->fd = open(b->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        st = b->fd >= 0 ? HSP_OK : io_error(b);
+        (void)unlink(b->path); /* the next start would */
+    }
+    return st;
+}
+
 static void run_backup(struct hsp_app_task *work)
 {
     struct backup *b = (struct backup *)work;
     if (b->make) {
-        b->status = hsp_store_backup(b->store, b->path, &b->err);
+        b->status = make_copy(b);
     }
-    int fd = b->status == HSP_OK ? open(b->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-    if (b->status == HSP_OK && fd < 0) {
-        b->status = io_error(b);
-    }
-    if (fd >= 0) {
-        read_piece(b, fd);
-        (void)close(fd); /* read only */
+    if (b->status == HSP_OK) {
+        read_piece(b);
     }
 }
 
@@ -100,6 +147,9 @@ static void done_backup(struct hsp_app_task *work)
     struct hsp_app *a = b->work.app;
     char doc[96];
     a->backing_up = false;
+    if (b->make) {
+        a->backup_fd = b->fd;
+    }
     bool last = !b->make && b->since + b->len >= b->bytes;
     if (b->status != HSP_OK) {
         hsp_app_reply(a, b->conn, b->request, b->status, b->err.msg, NULL, 0, false);
@@ -111,8 +161,8 @@ static void done_backup(struct hsp_app_task *work)
     } else {
         hsp_app_reply(a, b->conn, b->request, HSP_OK, "", (const char *)b->piece, b->len, false);
     }
-    if (b->status != HSP_OK || last) {
-        hsp_app_backup_tidy(a);
+    if (b->status != HSP_OK || last || a->backup_conn == 0) {
+        hsp_app_backup_end(a);
     }
     free(b->piece);
     free(b);
@@ -128,12 +178,18 @@ static enum hsp_status prepare(struct hsp_app *a, const struct hsp_msg *m, struc
     if (!path_of(a, b->path)) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
     }
+    (void)snprintf(b->dir, sizeof b->dir, "%s", a->cfg->state_dir); /* shorter than the path */
     if (b->make) {
         a->backup++;
-    } else if (!hsp_parse_u64(m->u.query.what, &b->number) || b->number != a->backup) {
-        return hsp_err_set(err, HSP_ESTATE, 0, "another backup was begun since; begin again");
+        hsp_app_backup_end(a);
+    } else if (!hsp_parse_u64(m->u.query.what, &b->number) || b->number != a->backup ||
+               a->backup_fd < 0) {
+        return hsp_err_set(err, HSP_ESTATE, 0,
+                           "that copy is gone, or another one was begun since; "
+                           "begin again");
     }
     b->number = a->backup;
+    b->fd = a->backup_fd;
     b->since = m->u.query.since;
     b->store = a->store;
     return HSP_OK;
@@ -150,6 +206,7 @@ void hsp_app_backup(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_m
         b->work.run = run_backup;
         b->work.done = done_backup;
         a->backing_up = hsp_app_queue(a, &b->work);
+        a->backup_conn = cl->conn;
         st = a->backing_up ? HSP_OK : hsp_err_nomem(&err, "a backup");
     }
     if (st != HSP_OK) {

@@ -42,8 +42,10 @@ struct hsp_app {
     bool has_worker_user; /* uid worker_uid may join by the socket */
     uid_t worker_uid;
     struct hsp_store *store;
-    bool backing_up; /* a copy of it is being made or read */
-    uint64_t backup; /* number of the last one */
+    bool backing_up;      /* a copy of it is being made or read */
+    uint64_t backup;      /* number of the last one */
+    int backup_fd;        /* owned; a file without a name; -1 none */
+    uint32_t backup_conn; /* its caller; 0: gone */
     struct hsp_cluster *cluster;
     struct hsp_net *net;
     struct hsp_httpd *http; /* NULL: off */

@@ -8,13 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "daemon/app/store/store.h"
 #include "daemon/cluster/rows.h"
 
-#define PIECE (1u << 20) /* bytes copied at a time */
+#define COPY_NAME ".restore-copy.db"
+#define PIECE     (1u << 20) /* bytes copied at a time */
 
 struct names {
     char store[PATH_MAX], new[PATH_MAX], replaced[PATH_MAX];
@@ -37,7 +39,7 @@ static bool join(char ret[PATH_MAX], const char *a, const char *b)
 
 static enum hsp_status names_of(const char *dir, struct names *ret, struct hsp_err *err)
 {
-    return join(ret->store, dir, "/state.db") && join(ret->new, dir, "/restore.db")
+    return join(ret->store, dir, "/state.db") && join(ret->new, dir, "/" COPY_NAME)
                ? HSP_OK
                : hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
 }
@@ -159,10 +161,24 @@ static uint64_t generation_there(const char *path, struct hsp_digest cluster)
     struct hsp_err why;
     struct found f = {false};
     if (access(path, F_OK) == 0 && hsp_store_open(path, &s, &why) == HSP_OK) {
-        (void)hsp_store_load(s, look_at_row, &f, &why); /* what can be read of it */
+        (void)hsp_store_get(s, HSP_CLUSTER_ROW, look_at_row, &f, &why); /* if it can be read */
     }
     (void)hsp_store_close(s);
     return f.any && hsp_digest_equal(f.whose.cluster, cluster) ? f.whose.generation : 0;
+}
+
+/* SQLite moves the journal into the file when it closes it, unless the disk takes no more. */
+static enum hsp_status all_in_file(const char *path, struct hsp_err *err)
+{
+    char wal[PATH_MAX];
+    struct stat sb;
+    if (!join(wal, path, "-wal")) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "a path is too long");
+    }
+    return stat(wal, &sb) != 0 || sb.st_size == 0
+               ? HSP_OK
+               : hsp_err_set(err, HSP_ENOSPC, 0,
+                             "the disk of state_dir takes no more: make room, and try again");
 }
 
 /* Verifies the copy and marks it. */
@@ -189,7 +205,7 @@ static enum hsp_status prepare(const struct names *n, struct hsp_err *err)
         hsp_buf_fini(&value);
     }
     (void)hsp_store_close(s);
-    return st;
+    return st == HSP_OK ? all_in_file(n->new, err) : st;
 }
 
 static enum hsp_status sync_folder(const char *dir, struct hsp_err *err)
@@ -223,21 +239,56 @@ static enum hsp_status exchange(const char *dir, struct names *n, struct hsp_err
     return st == HSP_OK ? sync_folder(dir, err) : st;
 }
 
+/* Refuses a file that this restore would write over. */
+static enum hsp_status check_source(const char *file, const struct names *n, struct hsp_err *err)
+{
+    struct stat from, own[2];
+    if (stat(file, &from) != 0) {
+        return io_error("cannot open", file, err);
+    }
+    const char *const ours[2] = {n->new, n->store};
+    for (int i = 0; i < 2; i++) {
+        if (stat(ours[i], &own[i]) == 0 && own[i].st_dev == from.st_dev &&
+            own[i].st_ino == from.st_ino) {
+            return hsp_err_set(err, HSP_EINVAL, 0,
+                               "it is a file of state_dir itself: name a copy elsewhere");
+        }
+    }
+    return HSP_OK;
+}
+
+/* Files that root has made belong to the user of the folder: hspmdd runs as that one. */
+static enum hsp_status give(const char *dir, const struct names *n, struct hsp_err *err)
+{
+    char lock[PATH_MAX];
+    struct stat sb;
+    if (geteuid() != 0) {
+        return HSP_OK;
+    }
+    if (!join(lock, dir, "/lock")) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "a path is too long");
+    }
+    if (stat(dir, &sb) != 0 || lchown(n->new, sb.st_uid, sb.st_gid) != 0 ||
+        (lchown(lock, sb.st_uid, sb.st_gid) != 0 && errno != ENOENT)) {
+        return io_error("cannot set the owner of files in", dir, err);
+    }
+    return HSP_OK;
+}
+
 enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_err *err)
 {
     struct names n;
     enum hsp_status st = names_of(dir, &n, err);
-    if (st == HSP_OK) {
-        st = copy_store(file, n.new, err);
-    }
-    if (st == HSP_OK) {
-        st = prepare(&n, err);
-    }
-    if (st == HSP_OK) {
-        st = exchange(dir, &n, err);
-    }
+    st = st == HSP_OK ? check_source(file, &n, err) : st;
+    bool safe = st == HSP_OK;
+    st = st == HSP_OK ? copy_store(file, n.new, err) : st;
+    st = st == HSP_OK ? prepare(&n, err) : st;
+    st = st == HSP_OK ? give(dir, &n, err) : st;
+    st = st == HSP_OK ? exchange(dir, &n, err) : st;
     if (st != HSP_OK) {
-        (void)unlink(n.new); /* the first error is the one to report */
+        if (safe) {
+            (void)unlink(n.new); /* the first error is the one to report */
+        }
         (void)hsp_err_wrap(err, "--restore %s", file);
     }
     return st;

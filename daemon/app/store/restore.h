@@ -13,7 +13,9 @@
 
 /* @dir: a state folder that is locked by this process. @file: a backup, or a store of an hspmdd
  * that has ended, with its journal beside it. HSP_ENOENT, HSP_EPERM, HSP_ENOSPC, HSP_EIO;
- * HSP_EDIGEST: damaged; HSP_EPARSE: no store of a cluster. Then all is as it was. */
+ * HSP_EDIGEST: damaged; HSP_EPARSE: no store of a cluster; HSP_EINVAL: @file is a file of @dir.
+ * After an error the store that was there is in place, with all its rows: its journal may have been
+ * moved into it. What root makes belongs to the owner of @dir. */
 enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_err *err);
 
 #endif

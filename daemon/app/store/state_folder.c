@@ -132,6 +132,20 @@ enum hsp_status hsp_state_folder_open(const char *dir, bool init, const char *se
     return st == HSP_OK ? lock(dir, &ret->lock_fd, err) : st;
 }
 
+enum hsp_status hsp_state_folder_lock(const char *dir, struct hsp_state_folder *ret,
+                                      struct hsp_err *err)
+{
+    struct stat sb;
+    *ret = (struct hsp_state_folder){.lock_fd = -1};
+    if (stat(dir, &sb) != 0 && errno == ENOENT) {
+        return hsp_err_set(err, HSP_ENOENT, 0,
+                           "state_dir %s is not there: mount or name the right folder, or make it "
+                           "for the user of hspmdd",
+                           dir);
+    }
+    return lock(dir, &ret->lock_fd, err);
+}
+
 void hsp_state_folder_close(struct hsp_state_folder *f)
 {
     if (f->lock_fd >= 0) {

@@ -25,6 +25,9 @@ struct hsp_state_folder {
  * HSP_EIO. The message names the folder, why, and what to do. */
 enum hsp_status hsp_state_folder_open(const char *dir, bool init, const char *service,
                                       struct hsp_state_folder *ret, struct hsp_err *err);
+/* The same for a folder into which a store is put back: it may have none, and nothing is made. */
+enum hsp_status hsp_state_folder_lock(const char *dir, struct hsp_state_folder *ret,
+                                      struct hsp_err *err);
 void hsp_state_folder_close(struct hsp_state_folder *f); /* the kernel drops the lock */
 
 #endif

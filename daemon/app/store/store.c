@@ -1,4 +1,4 @@
-/* See store.h. WAL with synchronous FULL for the rows of the core (no message that grants an epoch
+/* Keeps rows, events and metrics in SQLite. WAL with synchronous FULL for the rows of the core (no message that grants an epoch
  * leaves before its row is on disk); events and metrics share the file and use the same journal.
  * Each of those rows has a hash: SQLite does not see a bit that changes inside a value.
  *
@@ -23,6 +23,7 @@ enum statement {
     ST_PUT,
     ST_DEL,
     ST_LOAD,
+    ST_GET,
     ST_EVENT,
     ST_EVENT_TRIM,
     ST_EVENT_LAST,
@@ -37,8 +38,10 @@ static const char *const texts[N_STATEMENTS] = {
     [ST_PUT] = "INSERT OR REPLACE INTO kv(key, value, sum) VALUES(?1, ?2, ?3)",
     [ST_DEL] = "DELETE FROM kv WHERE key = ?1",
     [ST_LOAD] = "SELECT key, value, sum FROM kv ORDER BY key",
+    [ST_GET] = "SELECT key, value, sum FROM kv WHERE key = ?1",
     [ST_EVENT] = "INSERT OR REPLACE INTO events(seq, job, json) VALUES(?1, ?2, ?3)",
-    [ST_EVENT_TRIM] = "DELETE FROM events WHERE seq <= ?1",
+    [ST_EVENT_TRIM] = "DELETE FROM events WHERE seq <= "
+                      "(SELECT seq FROM events ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
     [ST_EVENT_LAST] = "SELECT COALESCE(MAX(seq), 0) FROM events",
     [ST_EVENTS] = "SELECT seq, json FROM events WHERE seq > ?2 AND (?1 = '' OR job = ?1) "
                   "ORDER BY seq LIMIT ?3",
@@ -51,12 +54,17 @@ static const char *const texts[N_STATEMENTS] = {
         "SELECT step, json FROM metrics WHERE job = ?1 AND step >= ?2 ORDER BY step LIMIT ?3",
 };
 
+#define BUSY_MS 2000 /* for another process that looks at the file */
+/* Events between two counts of all of them: numbers have gaps, and counting costs milliseconds. */
+#define TRIM_EVERY (HSP_STORE_EVENTS_MAX / 100)
+
 /* Pages of the WAL when it is emptied although only events and metrics are in it. */
 #define WAL_PAGES 1000
 
 struct hsp_store {
     sqlite3 *db;
-    int wal_pages; /* after the last commit */
+    int wal_pages;  /* after the last commit */
+    size_t n_added; /* events since all were counted */
     sqlite3_stmt *st[N_STATEMENTS];
 };
 
@@ -139,10 +147,13 @@ static int committed(void *arg, sqlite3 *db, const char *name, int pages)
     return SQLITE_OK;
 }
 
-/* A disk that takes nothing more keeps all in the WAL until a later call. */
+/* A disk that takes nothing more, or another process that reads, keeps all in the WAL until a later
+ * call. */
 static void empty_wal(struct hsp_store *s)
 {
+    (void)sqlite3_busy_timeout(s->db, 0);
     (void)sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    (void)sqlite3_busy_timeout(s->db, BUSY_MS);
 }
 
 enum hsp_status hsp_store_open(const char *path, struct hsp_store **ret, struct hsp_err *err)
@@ -156,7 +167,7 @@ enum hsp_status hsp_store_open(const char *path, struct hsp_store **ret, struct 
     if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK) {
         st = s->db != NULL ? db_error(s, err, "cannot open") : hsp_err_nomem(err, "%s", path);
     } else {
-        (void)sqlite3_busy_timeout(s->db, 2000); /* another process looking at the file */
+        (void)sqlite3_busy_timeout(s->db, BUSY_MS);
         st = set_up(s, err);
         (void)sqlite3_wal_hook(s->db, committed, s); /* in the place of SQLite's own */
     }
@@ -283,6 +294,22 @@ enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *
     return st;
 }
 
+enum hsp_status hsp_store_get(struct hsp_store *s, const char *key, hsp_store_row_fn *fn, void *arg,
+                              struct hsp_err *err)
+{
+    sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
+    sqlite3_stmt *q = s->st[ST_GET];
+    int rc = sqlite3_bind_text(q, 1, key, -1, SQLITE_STATIC);
+    rc = rc == SQLITE_OK ? sqlite3_step(q) : rc;
+    enum hsp_status st = rc == SQLITE_ROW    ? load_row(q, fn, arg, err)
+                         : rc == SQLITE_DONE ? HSP_OK
+                                             : db_error(s, err, "cannot read the state");
+    (void)sqlite3_reset(q); /* repeats the step's result */
+    (void)sqlite3_clear_bindings(q);
+    sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
+    return st;
+}
+
 /* ---- copies ---- */
 
 /* An empty file that nobody else may read, in the place of what is there. */
@@ -319,27 +346,6 @@ static int copy_pages(struct hsp_store *s, sqlite3 *to)
     return rc == SQLITE_DONE ? end : rc;
 }
 
-enum hsp_status hsp_store_backup(struct hsp_store *s, const char *path, struct hsp_err *err)
-{
-    sqlite3 *to = NULL;
-    enum hsp_status st = make_private(path, err);
-    if (st != HSP_OK) {
-        return st;
-    }
-    int rc = sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX, NULL);
-    rc = rc == SQLITE_OK ? copy_pages(s, to) : rc;
-    (void)sqlite3_close(to); /* no statement is open: cannot fail */
-    if (rc != SQLITE_OK) {
-        (void)unlink(path); /* the first error is the one to report */
-        return hsp_err_set(err,
-                           rc == SQLITE_FULL    ? HSP_ENOSPC
-                           : rc == SQLITE_NOMEM ? HSP_ENOMEM
-                                                : HSP_EIO,
-                           0, "cannot copy the store to %s: %s", path, sqlite3_errstr(rc));
-    }
-    return HSP_OK;
-}
-
 static enum hsp_status no_row(void *arg, const char *key, const void *value, size_t len)
 {
     (void)arg;
@@ -363,6 +369,42 @@ enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_err *err)
     (void)sqlite3_finalize(q); /* repeats the step's result */
     sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
     return st == HSP_OK ? hsp_store_load(s, no_row, NULL, err) : st;
+}
+
+static enum hsp_status copy_error(int rc, const char *path, struct hsp_err *err)
+{
+    return hsp_err_set(err,
+                       rc == SQLITE_FULL    ? HSP_ENOSPC
+                       : rc == SQLITE_NOMEM ? HSP_ENOMEM
+                                            : HSP_EIO,
+                       0, "cannot copy the store to %s: %s", path, sqlite3_errstr(rc));
+}
+
+/* A copy has what the disk had: a row that has gone bad is found now, not when it is put back. */
+static enum hsp_status verify_copy(const char *path, struct hsp_err *err)
+{
+    struct hsp_store *copy = NULL;
+    enum hsp_status st = hsp_store_open(path, &copy, err);
+    st = st == HSP_OK ? hsp_store_verify(copy, err) : st;
+    (void)hsp_store_close(copy);
+    return st;
+}
+
+enum hsp_status hsp_store_backup(struct hsp_store *s, const char *path, struct hsp_err *err)
+{
+    sqlite3 *to = NULL;
+    enum hsp_status st = make_private(path, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    int rc = sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX, NULL);
+    rc = rc == SQLITE_OK ? copy_pages(s, to) : rc;
+    (void)sqlite3_close(to); /* no statement is open: cannot fail */
+    st = rc == SQLITE_OK ? verify_copy(path, err) : copy_error(rc, path, err);
+    if (st != HSP_OK) {
+        (void)unlink(path); /* the first error is the one to report */
+    }
+    return st;
 }
 
 /* ---- feeds ---- */
@@ -400,9 +442,10 @@ enum hsp_status hsp_store_feed_add(struct hsp_store *s, const struct hsp_store_e
         for (size_t i = 0; ok && i < n_metrics; i++) {
             ok = add_metric(s, &m[i]);
         }
-        if (ok && n > 0 && e[n - 1].seq > HSP_STORE_EVENTS_MAX) {
-            (void)sqlite3_bind_int64(s->st[ST_EVENT_TRIM], 1,
-                                     (sqlite3_int64)(e[n - 1].seq - HSP_STORE_EVENTS_MAX));
+        s->n_added += n;
+        if (ok && s->n_added >= TRIM_EVERY) {
+            s->n_added = 0;
+            (void)sqlite3_bind_int64(s->st[ST_EVENT_TRIM], 1, HSP_STORE_EVENTS_MAX);
             ok = run(s, ST_EVENT_TRIM);
         }
         st = end_transaction(s, ok, err);

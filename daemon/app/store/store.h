@@ -7,7 +7,7 @@
  *            disk, so the loop thread leaves it to a pool thread.
  * Ownership: the store copies what it is given; rows handed to a callback are borrowed for the
  *            call.
- * Bounds:    HSP_STORE_EVENTS_MAX newest events are kept.
+ * Bounds:    the newest HSP_STORE_EVENTS_MAX events are kept, and up to a hundredth more.
  */
 #ifndef HSP_STORE_H
 #define HSP_STORE_H
@@ -48,9 +48,13 @@ typedef enum hsp_status hsp_store_row_fn(void *arg, const char *key, const void 
 enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *arg,
                                struct hsp_err *err);
 
+/* The row @key alone, none when it is not there. Errors as above. */
+enum hsp_status hsp_store_get(struct hsp_store *s, const char *key, hsp_store_row_fn *fn, void *arg,
+                              struct hsp_err *err);
+
 /* Writes a copy of all of it to @path, mode 0600, replacing what is there, and syncs it. Other calls
- * go on meanwhile; what they write is in the copy or not, each commit whole. HSP_EIO, HSP_EPERM,
- * HSP_ENOSPC, HSP_ENOMEM: nothing is left at @path. */
+ * go on meanwhile; what they write is in the copy or not, each commit whole. The copy is verified:
+ * HSP_EDIGEST. HSP_EIO, HSP_EPERM, HSP_ENOSPC, HSP_ENOMEM. After an error nothing is left at @path. */
 enum hsp_status hsp_store_backup(struct hsp_store *s, const char *path, struct hsp_err *err);
 /* Reads every page, and every row as hsp_store_load does. HSP_EDIGEST: damaged; HSP_EIO. */
 enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_err *err);

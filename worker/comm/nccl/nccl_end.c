@@ -160,9 +160,32 @@ void hsp_crew_add(struct hsp_link_crew *w, struct hsp_link *l, const struct hsp_
 /* The first link whose thread wakes up takes the others along. */
 void hsp_crew_abort(struct hsp_link_crew *w)
 {
-    for (struct hsp_link *l = w != NULL ? w->first : NULL; l != NULL; l = l->crew_next) {
+    if (w == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&w->lock); /* a link may end, and be freed, for another reason */
+    for (struct hsp_link *l = w->first; l != NULL; l = l->crew_next) {
         wake_up(l, &l->crew_why);
     }
+    (void)pthread_mutex_unlock(&w->lock);
+    crew_put(w);
+}
+
+/* @l has ended: it is freed next, and the others must not meet it in the list. */
+static void crew_leave(struct hsp_link_crew *w, struct hsp_link *l)
+{
+    if (w == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&w->lock);
+    struct hsp_link **at = &w->first;
+    while (*at != NULL && *at != l) {
+        at = &(*at)->crew_next;
+    }
+    if (*at == l) {
+        *at = l->crew_next;
+    }
+    (void)pthread_mutex_unlock(&w->lock);
     crew_put(w);
 }
 
@@ -263,7 +286,7 @@ void hsp_link_end_here(struct hsp_link *l, bool order)
         end_alone(l);
     }
     abort_one(l); /* of one that was made after its crew had been there */
-    crew_put(w);
+    crew_leave(w, l);
 }
 
 /* The link's thread is to end it, and has time for that: its own patience twice, and then ours. */

@@ -50,6 +50,21 @@ static void collect_line(void *arg, uint64_t number, const char *json)
     snprintf(c->text + n, sizeof c->text - n, "%d:%s;", (int)number, json);
 }
 
+/* How many, and the first number. */
+static void count_line(void *arg, uint64_t number, const char *json)
+{
+    uint64_t *n = arg;
+    (void)json;
+    n[1] = n[0]++ == 0 ? number : n[1];
+}
+
+static enum hsp_status same_value(void *arg, const char *key, const void *value, size_t len)
+{
+    const struct hsp_buf *want = arg;
+    (void)key;
+    return len == want->len && memcmp(value, want->data, len) == 0 ? HSP_OK : HSP_EINVAL;
+}
+
 static struct hsp_store *open_store(void)
 {
     struct hsp_err err = {0};
@@ -261,6 +276,55 @@ static void test_a_backup_is_put_back(void **state)
     assert_null(hsp_store_close(s));
 }
 
+/* A row that was damaged on the disk is not backed up as if it were good. */
+static void test_a_damaged_store_makes_no_backup(void **state)
+{
+    struct hsp_err err = {0};
+    char backup[4300];
+    snprintf(backup, sizeof backup, "%s/backup", (char *)*state);
+    struct hsp_store_row row = {"job/1", "here", 4, false};
+    struct hsp_store *s = open_store();
+    assert_ok(hsp_store_apply(s, &row, 1, NULL, 0, &err), &err);
+    assert_ok(hsp_store_backup(s, backup, &err), &err);
+    behind_its_back("UPDATE kv SET value = x'00' WHERE key = 'job/1'");
+    assert_status(hsp_store_backup(s, backup, &err), HSP_EDIGEST);
+    assert_int_equal(access(backup, F_OK), -1);
+    assert_null(hsp_store_close(s));
+}
+
+/* The generation of a store in which another row is damaged: that is why a backup is put back. */
+static void test_a_damaged_store_tells_its_generation(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_whose w = {0};
+    char backup[4300];
+    snprintf(backup, sizeof backup, "%s/backup", (char *)*state);
+    struct hsp_store_row row = {"app/1", "here", 4, false};
+    struct hsp_store *s = open_store();
+    assert_ok(hsp_store_apply(s, &row, 1, NULL, 0, &err), &err);
+    put_cluster(s, 0);
+    assert_ok(hsp_store_backup(s, backup, &err), &err);
+    put_cluster(s, 3);
+    assert_null(hsp_store_close(s));
+    behind_its_back("UPDATE kv SET value = x'00' WHERE key = 'app/1'");
+    s = open_store();
+    assert_ok(hsp_store_get(s, "none", find_cluster, &w, &err), &err);
+    assert_true(w.cluster.lo == 0);
+    assert_ok(hsp_store_get(s, HSP_CLUSTER_ROW, find_cluster, &w, &err), &err);
+    uint64_t over = w.generation;
+    assert_true(w.cluster.lo == 8 && hsp_generation_number(over) == 3);
+    assert_status(hsp_store_get(s, "app/1", find_cluster, &w, &err), HSP_EDIGEST);
+    assert_null(hsp_store_close(s));
+    assert_ok(hsp_restore(*state, backup, &err), &err);
+    struct hsp_buf want;
+    hsp_buf_init(&want, 100);
+    hsp_cluster_restored_row(over, &want);
+    s = open_store();
+    assert_ok(hsp_store_get(s, HSP_RESTORED_ROW, same_value, &want, &err), &err);
+    hsp_buf_fini(&want);
+    assert_null(hsp_store_close(s));
+}
+
 /* What is no whole backup changes nothing. */
 static void test_a_wrong_backup_is_refused(void **state)
 {
@@ -276,6 +340,8 @@ static void test_a_wrong_backup_is_refused(void **state)
     assert_ok(hsp_store_backup(s, backup, &err), &err);
     assert_null(hsp_store_close(s));
     assert_status(hsp_restore(*state, "/nonexistent", &err), HSP_ENOENT);
+    assert_status(hsp_restore(*state, path, &err), HSP_EINVAL); /* it would copy over itself */
+    assert_row("job/1", "here");
     assert_status(hsp_restore(*state, empty, &err), HSP_EPARSE);
     assert_string_equal(strrchr(err.msg, ':'), ": it is not the store of a cluster");
     size_t n;
@@ -373,17 +439,29 @@ static void test_metrics_go_with_the_rows_or_stay(void **state)
     assert_null(hsp_store_close(s));
 }
 
+/* Those before a gap in the numbers stay, as long as there are few. */
 static void test_events_are_bounded(void **state)
 {
     (void)state;
+    enum { MORE = HSP_STORE_EVENTS_MAX + HSP_STORE_EVENTS_MAX / 100 };
     struct hsp_err err = {0};
     struct hsp_store *s = open_store();
-    struct hsp_store_event old = {5, "", "old"}, new = {HSP_STORE_EVENTS_MAX + 5, "", "new"};
+    struct hsp_store_event *ev = calloc(MORE, sizeof *ev);
+    assert_non_null(ev);
+    for (uint64_t i = 0; i < MORE; i++) {
+        ev[i] = (struct hsp_store_event){((uint64_t)1 << 40) + i, "j", "new"};
+    }
+    struct hsp_store_event old = {5, "j", "old"};
     assert_ok(hsp_store_feed_add(s, &old, 1, NULL, 0, &err), &err);
-    assert_ok(hsp_store_feed_add(s, &new, 1, NULL, 0, &err), &err);
+    assert_ok(hsp_store_feed_add(s, ev, 1, NULL, 0, &err), &err);
     struct collected c = {""};
-    assert_ok(hsp_store_events(s, "", 0, 10, collect_line, &c, &err), &err);
-    assert_string_equal(c.text, "100005:new;");
+    assert_ok(hsp_store_events(s, "", 0, 1, collect_line, &c, &err), &err);
+    assert_string_equal(c.text, "5:old;");
+    assert_ok(hsp_store_feed_add(s, ev + 1, MORE - 1, NULL, 0, &err), &err);
+    uint64_t first = ev[MORE - HSP_STORE_EVENTS_MAX].seq, n[2] = {0, 0};
+    assert_ok(hsp_store_events(s, "", 0, MORE, count_line, n, &err), &err);
+    assert_true(n[0] == HSP_STORE_EVENTS_MAX && n[1] == first);
+    free(ev);
     assert_null(hsp_store_close(s));
 }
 
@@ -412,6 +490,8 @@ HSP_TEST_FILE(store_test)
         cmocka_unit_test_setup_teardown(test_a_flipped_bit_in_the_log_costs_no_row, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_backup_is_put_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_damaged_store_makes_no_backup, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_damaged_store_tells_its_generation, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_wrong_backup_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rows_of_the_first_schema_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_and_metrics_come_in_order, setup, teardown),

@@ -658,6 +658,9 @@ static void abort_rank(struct world *w, uint32_t rank)
     } else {
         st = hsp_comm_all_reduce(c, &g, 1, HSP_F32, HSP_REDUCE_SUM, buf, count, &err);
     }
+    if (st != HSP_ECANCELED && st != HSP_EPEER) {
+        print_error("rank %u: %s: %s\n", rank, hsp_test_status_name(st), err.msg);
+    }
     EXPECT(w, st == HSP_ECANCELED || st == HSP_EPEER);
     EXPECT(w, rank != 0 || st == HSP_ECANCELED);
     EXPECT(w, err.code == st && err.msg[0] != 0);

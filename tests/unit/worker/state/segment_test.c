@@ -388,7 +388,7 @@ static void a_writer_at_work_is_no_damage(void **state)
     int sealed = 0;
     pid_t pid = fork();
     assert_true(pid >= 0);
-    for (uint64_t v = 0; pid == 0; v++) { /* contents do not matter to the seal */
+    for (uint64_t v = 0; pid == 0 && v < UINT64_MAX; v++) { /* contents do not matter to the seal */
         uint64_t hash[N_ROWS] = {v, 3 * v, 5 * v};
         hsp_segment_unseal(s);
         hsp_segment_seal_known(s, v, hash);
