@@ -5,6 +5,7 @@
 
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/doubt.h"
 #include "daemon/cluster/forget.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_data.h"
@@ -210,9 +211,29 @@ static void checkpoint(struct hsp_cluster *c, const struct hsp_admin_event *a, s
     reply(c, a, HSP_OK, j->id, "");
 }
 
+/* A job that is held since an older store was put back has not ended, says an administrator. */
+static void believe(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
+{
+    if (a->has_step) {
+        reply(c, a, HSP_ESTATE, j->id,
+              hsp_ci_printf(c,
+                            "job %s is held and may have state; cancel it to begin with a "
+                            "checkpoint of your choice",
+                            j->name));
+        return;
+    }
+    told(c, a, "admin.resume", j, NULL, "it was held since an older store was put back");
+    hsp_ci_doubt_end(c, j);
+    reply(c, a, HSP_OK, j->id, "");
+}
+
 static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
     const struct hsp_job *other = hsp_cluster_job_by_name(c, j->name);
+    if (j->doubted) {
+        believe(c, a, j);
+        return;
+    }
     if (j->suspending) {
         j->suspending = false;
         hsp_ci_store_job(c, j);

@@ -57,6 +57,9 @@ static bool gather(struct hsp_cluster *c, struct alloc *a)
 
 static bool usable(const struct alloc *a, const struct hsp_job *j, const struct cand *k)
 {
+    if (j->doubted && k->holder != j->id) {
+        return false; /* it may not run at all (doubt.h) */
+    }
     if (j->n_refused > 0 || a->c->n_broken > 0) {
         const struct hsp_job_mark *m = hsp_ci_marked(j, HSP_DEVICE_NODE(k->device));
         if (m != NULL && (m->refused != NULL || m->left_out)) {

@@ -47,7 +47,7 @@ void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hs
         j->marks[i].seal = 0;
     }
     j->n_held = 0;
-    j->suspending = false;
+    j->suspending = j->doubted = false;
     j->state_deadline_ms = 0;
     hsp_str_printf(
         j->reason, sizeof(j->reason),

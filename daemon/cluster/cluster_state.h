@@ -214,6 +214,7 @@ struct hsp_job_mark {
     bool keep_refused; /* could not keep a copy: no room, no connection */
     bool left_out;     /* it cannot reach nodes that the job uses (apart.h) */
     bool cut_off;      /* nor can its state be had from here */
+    bool keeps;        /* its agent vouches for the job (doubt.h) */
     char *refused;     /* owned: why the node's text keeps it out; NULL: it does not */
 };
 
@@ -268,6 +269,7 @@ struct hsp_job {
     uint32_t n_gaps;
     struct hsp_range gap[HSP_JOB_GAPS]; /* epochs below next_epoch that were never given here */
     bool unrecorded; /* BEHIND, and not in the store: what agents say of it is all there is */
+    bool doubted;    /* it may have ended since the backup that was put back (doubt.h) */
     enum hsp_epoch_mode origin; /* FRESH or RESTORE: where to begin when nothing is held */
     uint64_t origin_step;
     struct hsp_ckpt_mark origin_ckpt; /* RESTORE: the one of that version that is meant */

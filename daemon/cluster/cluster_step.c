@@ -9,6 +9,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/doubt.h"
 #include "daemon/cluster/epoch_messages.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/forget.h"
@@ -294,6 +295,7 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     c->term++;
     if (c->restored) {
         hsp_ci_raise(c, c->restored_over);
+        hsp_ci_doubt_all(c);
         hsp_ci_emit(c, HSP_ACT_ERASE)->key = HSP_RESTORED_ROW;
         hsp_ci_fact(c, "coordinator.restored", HSP_SEV_WARN, NULL, NULL,
                     "an older store is put back: generation %u; jobs that have gone further are "

@@ -82,7 +82,7 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
                     const char *why)
 {
     hsp_ci_cancel_plan(c, j);
-    j->unrecorded = false;
+    j->unrecorded = j->doubted = false;
     hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
     hsp_ci_job_move(c, j, to);
     for (uint32_t i = 0; i < j->n_leases; i++) {

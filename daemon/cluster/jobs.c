@@ -10,6 +10,7 @@
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/device_requests.h"
+#include "daemon/cluster/doubt.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/finishing.h"
 #include "daemon/cluster/health.h"
@@ -92,8 +93,8 @@ static void advance_sealing(struct hsp_cluster *c, struct hsp_job *j)
     }
     hsp_device_id *dev;
     uint32_t n = hsp_ci_available(c, j, &dev);
-    if (j->ticket == 0 && !j->have_result && c->now_ms >= j->retry_ms && n >= j->min &&
-        !same_plan(j, dev, n)) {
+    if (j->ticket == 0 && !j->have_result && !j->doubted && c->now_ms >= j->retry_ms &&
+        n >= j->min && !same_plan(j, dev, n)) {
         hsp_ci_start_plan(c, j, dev, n, true); /* while the nodes seal */
     }
 }
@@ -356,9 +357,17 @@ static void advance_state(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
+/* True while @j, which has ended neither here nor among its agents for certain, begins nothing. */
+static bool held(struct hsp_cluster *c, struct hsp_job *j)
+{
+    bool begins = j->att.epoch == 0 && j->state != HSP_JOB_SEALING && j->state != HSP_JOB_BEHIND &&
+                  !hsp_ci_at_rest(j);
+    return begins && hsp_ci_held_in_doubt(c, j);
+}
+
 static void advance_job(struct hsp_cluster *c, struct hsp_job *j)
 {
-    if (!too_early(c, j)) {
+    if (!too_early(c, j) && !held(c, j)) {
         advance_state(c, j);
     }
     hsp_ci_suspend_advance(c, j);

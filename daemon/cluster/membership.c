@@ -7,6 +7,7 @@
 #include "daemon/cluster/behind.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/doubt.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/forget.h"
 #include "daemon/cluster/health.h"
@@ -447,6 +448,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
         struct hsp_job *j = c->jobs[i];
         hsp_ci_held_drop_node(c, j, at);
         marks_hello(j, at, anew);
+        hsp_ci_doubt_hello(c, j, at, kept_of(m, j->id));
         if (j->cur.n_ranks != 0 && HSP_DEVICE_NODE(j->cur.peers[0].device) == at) {
             j->suspend_epoch = 0; /* what was sent may be lost; a second checkpoint does no harm */
         }

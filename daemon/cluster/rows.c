@@ -17,7 +17,8 @@
 #include "proto/op/op.h"
 
 #define MAX_PLANS      65536u /* of a job */
-#define ROW_VERSION    11     /* that is written */
+#define ROW_VERSION    12     /* that is written */
+#define ROW_DOUBT      12     /* jobs that may have ended since a backup */
 #define ROW_KNOWN      11     /* what nodes have proven and may do; older checkpoints */
 #define ROW_TRUSTED    10     /* the trusted networks of epochs */
 #define ROW_CKPTS      9      /* which checkpoints are meant */
@@ -210,6 +211,7 @@ void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j)
     put_past(&b, j);
     put_older(&b, j);
     put_ranges(&b, j->gap, j->n_gaps);
+    hsp_buf_u8(&b, j->doubted);
     store(c, hsp_ci_printf(c, "job/%u", j->id), &b);
     j->stale_row = false;
 }
@@ -538,7 +540,9 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     get_older(j, r, version);
     hsp_ci_watch_begin(c, j);
     j->n_gaps = ok && version >= ROW_KNOWN ? hsp_cur_count(r, HSP_JOB_GAPS, 16) : 0;
-    return ok && get_ranges(r, j->gap, j->n_gaps);
+    ok = ok && get_ranges(r, j->gap, j->n_gaps);
+    j->doubted = ok && version >= ROW_DOUBT && hsp_cur_u8(r) != 0;
+    return ok;
 }
 
 static bool get_keepers(const struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_plan_info *i)

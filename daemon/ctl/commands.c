@@ -249,7 +249,9 @@ const struct hsp_command hsp_commands[] = {
          "element is compared with what was written. Where no node has that checkpoint whole\n"
          "it is waited for a while, then the next older one is taken, which the event\n"
          "ckpt.fallback tells with the steps that are made again. Checkpoints of steps behind\n"
-         "the one that the job went on from are of another history, and not used any more.",
+         "the one that the job went on from are of another history, and not used any more.\n"
+         "A job that is held after hspmdd --restore, as status says, goes on from the state that\n"
+         "its agents keep, else in the same way.",
      .options = resume_options,
      .min_pos = 1,
      .max_pos = 1,

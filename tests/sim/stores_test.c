@@ -259,10 +259,36 @@ static void restored_after_more(void **state)
     assert_int_equal(s->d->n_parked, 0);
 }
 
+static bool held(struct sim *w)
+{
+    return strstr(hsp_cluster_job(w->d, 1)->reason, "it may have ended since") != NULL;
+}
+
+/* The job ends behind the backup that --restore puts back: it is not trained a second time. */
+static void restored_after_the_end(void **state)
+{
+    (void)state;
+    struct copy old;
+    running(3);
+    keep_rows(&old);
+    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 1});
+    go_on(2000);
+    assert_int_equal(holders(), 0);
+    uint64_t commits = s->job[1].commits;
+    sim_kill_daemon(s, 100);
+    put_back(&old);
+    mark_restored();
+    go_on(2u * s->cfg.state_wait_ms);
+    assert_true(held(s));
+    assert_int_equal(job()->state, HSP_JOB_PAUSED);
+    assert_int_equal(s->job[1].commits, commits);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {T(empty_store), T(older_store), T(store_without_the_job),
-                                       T(restored_store), T(restored_after_more)};
+    const struct CMUnitTest tests[] = {T(empty_store),           T(older_store),
+                                       T(store_without_the_job), T(restored_store),
+                                       T(restored_after_more),   T(restored_after_the_end)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

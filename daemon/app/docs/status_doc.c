@@ -181,6 +181,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
         put_text(o, "problem", fault != NULL ? fault : core->problem);
     }
     (void)cJSON_AddBoolToObject(o, "suspending", core->suspending);
+    (void)cJSON_AddBoolToObject(o, "held", core->doubted);
     put(o, "priority", core->priority);
     put(o, "min", core->min);
     put(o, "max", core->max);

@@ -13,6 +13,7 @@ cluster_tests = \
   tests/unit/daemon/cluster/identity_test \
   tests/unit/daemon/cluster/keepers_test \
   tests/unit/daemon/cluster/node_check_test \
+  tests/unit/daemon/cluster/older_store_test \
   tests/unit/daemon/cluster/restart_test \
   tests/unit/daemon/cluster/slow_test \
   tests/unit/daemon/cluster/stranger_test \
@@ -37,6 +38,7 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/identity_test.c \
   tests/unit/daemon/cluster/keepers_test.c \
   tests/unit/daemon/cluster/node_check_test.c \
+  tests/unit/daemon/cluster/older_store_test.c \
   tests/unit/daemon/cluster/restart_test.c \
   tests/unit/daemon/cluster/slow_test.c \
   tests/unit/daemon/cluster/stranger_test.c \

@@ -1,0 +1,31 @@
+/* Holds jobs that may have ended since the backup that was put back.
+ *
+ * A backup knows a job as unfinished. By the time it is put back the job may be done or cancelled,
+ * and its agents have deleted its state. Begun again, it would train from an old checkpoint and
+ * write over newer ones. So a job waits until its agents vouch for it, or an administrator resumes
+ * or cancels it.
+ *
+ * Example: the backup says that mist runs on a and b; then mist ends. After `hspmdd --restore` both
+ * agents come back and keep nothing of mist: mist is paused, status says why. Had both agents kept
+ * their parts, mist would go on by itself. Had a alone kept a part while b is here without, mist
+ * would wait: a may have been away when the job ended.
+ *
+ * The doubt is stored with the job, so it outlives a restart of hspmdd. */
+#ifndef HSP_DOUBT_H
+#define HSP_DOUBT_H
+#include "daemon/cluster/cluster_state.h"
+#include "proto/wire/msg.h"
+
+/* An older store is put back: every job that has not ended by it is in doubt, and that is stored. */
+void hsp_ci_doubt_all(struct hsp_cluster *c);
+/* Notes whether node @at, which says hello, vouches for @j. @k is what it keeps of @j, NULL: nothing.
+ */
+void hsp_ci_doubt_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t at,
+                        const struct hsp_m_kept *k);
+/* True while @j is held, of which its reason and an event tell. Ends the doubt when the agents of @j
+ * vouch for it. To be asked when each node has come back or is dead. */
+bool hsp_ci_held_in_doubt(struct hsp_cluster *c, struct hsp_job *j);
+/* An administrator says that @j has not ended. */
+void hsp_ci_doubt_end(struct hsp_cluster *c, struct hsp_job *j);
+
+#endif
