@@ -13,7 +13,9 @@
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/node_check.h"
+#include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/parked.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/suspend.h"
 #include "proto/base/str.h"
@@ -169,9 +171,33 @@ static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
     reply(c, a, HSP_OK, 0, "");
 }
 
+/* A node that says there is a newer coordinator is believed no more: it cannot prove who it is, and
+ * is dead. All others say hello again, and have their time for it. */
+static void disbelieve(struct hsp_cluster *c, struct hsp_cluster_node *n)
+{
+    n->secret = n->before = (struct hsp_digest){0, 0};
+    c->behind = false;
+    c->behind_why[0] = c->behind_by[0] = '\0';
+    hsp_ci_store_cluster(c);
+    c->grace_ms = c->now_ms + c->cfg.dead_ms;
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        c->nodes[i].last_ms = c->now_ms;
+    }
+    if (!hsp_ci_node_gone(n)) {
+        hsp_ci_node_dead(c, n, "removed: it has named a newer coordinator");
+    }
+    hsp_ci_store_node(c, n);
+    hsp_ci_judge_again(c);
+}
+
 static void forget(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
     uint32_t at;
+    bool accuses = c->behind && a->node != NULL && strcmp(a->node, c->behind_by) == 0;
+    if (c->behind && !accuses) {
+        reply(c, a, HSP_ESTATE, 0, c->behind_why);
+        return;
+    }
     if (a->node == NULL || !hsp_map_get(&c->by_name, a->node, &at)) {
         reply(c, a, HSP_ENOENT, 0,
               hsp_ci_printf(c, "no node %s; hspmdctl node list shows all",
@@ -179,13 +205,22 @@ static void forget(struct hsp_cluster *c, const struct hsp_admin_event *a)
         return;
     }
     struct hsp_cluster_node *n = &c->nodes[at];
+    if (accuses) {
+        disbelieve(c, n);
+    }
+    bool claimed = hsp_ci_end_claim(c, n);
     const char *fault = hsp_ci_forget_fault(c, n);
-    if (fault != NULL) {
+    if (fault != NULL && !accuses && !claimed) {
         reply(c, a, HSP_ESTATE, 0, hsp_ci_printf(c, "node %s stays: %s", n->name, fault));
         return;
     }
-    told(c, a, "admin.remove", NULL, n, "");
-    hsp_ci_forget(c, n, "it was removed");
+    told(c, a, "admin.remove", NULL, n,
+         accuses   ? "it is not believed that there is a newer coordinator"
+         : claimed ? "no job waits for it any more"
+                   : "");
+    if (fault == NULL) {
+        hsp_ci_forget(c, n, "it was removed");
+    }
     reply(c, a, HSP_OK, 0, "");
 }
 
@@ -284,7 +319,7 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
 void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
     struct hsp_job *j = hsp_ci_job(c, a->job);
-    if (c->behind && a->verb != HSP_ADMIN_CHECK_STOP) {
+    if (c->behind && a->verb != HSP_ADMIN_CHECK_STOP && a->verb != HSP_ADMIN_REMOVE) {
         reply(c, a, HSP_ESTATE, a->job, c->behind_why);
         return;
     }

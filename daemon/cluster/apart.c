@@ -339,9 +339,10 @@ const char *hsp_ci_apart_why(struct hsp_cluster *c, const struct hsp_job *j)
 
 /* ---- epochs ---- */
 
-bool hsp_ci_epoch_apart(struct hsp_cluster *c, const struct hsp_cl_epoch *e, const char **ret_why)
+/* Two of the first @n peers of @e. */
+static bool peers_apart(struct hsp_cluster *c, const struct hsp_cl_epoch *e, uint32_t n,
+                        const char **ret_why)
 {
-    uint32_t n = e->mode == HSP_MODE_RECOVER ? hsp_ci_lasting(e) : e->n_peers;
     for (uint32_t i = 0; c->n_broken > 0 && i < n; i++) {
         for (uint32_t k = i + 1; k < n; k++) {
             uint32_t a = HSP_DEVICE_NODE(e->peers[i].device),
@@ -354,6 +355,17 @@ bool hsp_ci_epoch_apart(struct hsp_cluster *c, const struct hsp_cl_epoch *e, con
         }
     }
     return false;
+}
+
+bool hsp_ci_epoch_apart(struct hsp_cluster *c, const struct hsp_cl_epoch *e, const char **ret_why)
+{
+    uint32_t n = e->mode == HSP_MODE_RECOVER ? hsp_ci_lasting(e) : e->n_peers;
+    return peers_apart(c, e, n, ret_why);
+}
+
+bool hsp_ci_members_apart(struct hsp_cluster *c, const struct hsp_cl_epoch *e, const char **ret_why)
+{
+    return peers_apart(c, e, hsp_ci_lasting(e), ret_why);
 }
 
 /* How many of the @all nodes @to @node cannot reach; *ret_none: any of them. */

@@ -15,7 +15,8 @@
  * its state is needed, no connection is made over the broken pair, and others pass its state on
  * (daemon/migrate/bsr.h).
  *
- * The nodes of an epoch that runs stay: others are left out. So a switch never meets a broken pair.
+ * The nodes of an epoch that runs stay: others are left out. So a switch meets no broken pair, unless
+ * two of those nodes are one: then there is no switch until the pair is mended (jobs.c).
  *
  * Bounds: exact up to 64 nodes of broken pairs and SEARCH sets, else greedy. */
 #ifndef HSP_APART_H
@@ -29,6 +30,10 @@ uint32_t hsp_ci_usable(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id *
 const char *hsp_ci_apart_why(struct hsp_cluster *c, const struct hsp_job *j);
 /* True when nodes of @e that must reach each other cannot; *ret_why: which. */
 bool hsp_ci_epoch_apart(struct hsp_cluster *c, const struct hsp_cl_epoch *e, const char **ret_why);
+/* True when two members or keepers of @e cannot; what connects them in @e may still work. Then no
+ * switch can follow it, for all of them are peers of each that does. */
+bool hsp_ci_members_apart(struct hsp_cluster *c, const struct hsp_cl_epoch *e,
+                          const char **ret_why);
 /* Before the sources of @e, of layout @info, are fixed: state of nodes that cannot reach all of its
  * members is not asked for where the others have all. Returns the number of devices in *ret, in the
  * arena of the step, that are to be sources without state: they reach nodes whose state is needed

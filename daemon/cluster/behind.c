@@ -59,12 +59,27 @@ void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hs
     hsp_ci_store_job(c, j);
 }
 
+/* A store of this cluster can have given @number, and there is room without forgetting a job that
+ * has a row. */
+static bool may_be_found(const struct hsp_cluster *c, uint32_t number)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        n += c->jobs[i]->unrecorded;
+    }
+    return number < c->found_below && n < HSP_MAX_FOUND && c->n_jobs < HSP_MAX_JOBS;
+}
+
 void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                       const struct hsp_m_kept *k)
 {
-    struct hsp_job *j = hsp_ci_job_add(c, k->job);
+    struct hsp_job *j = may_be_found(c, k->job) ? hsp_ci_job_add(c, k->job) : NULL;
     if (j == NULL) {
         return; /* its agents keep what they have; when there is room it is shown */
+    }
+    if (k->job >= c->next_job) { /* it is not given again */
+        c->next_job = k->job + 1;
+        hsp_ci_store_term(c);
     }
     *j = (struct hsp_job){.id = k->job,
                           .state = HSP_JOB_BEHIND,
@@ -123,6 +138,7 @@ void hsp_ci_behind(struct hsp_cluster *c, const char *name, const char *why)
         return;
     }
     c->behind = true;
+    hsp_str_printf(c->behind_by, sizeof(c->behind_by), "%s", name);
     hsp_str_printf(c->behind_why, sizeof(c->behind_why),
                    "this hspmdd is behind, node %s says so (%s): put the newer store back", name,
                    why);

@@ -13,7 +13,9 @@
 /* Member @n keeps @k of @j: more than is on record. */
 void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
                        const struct hsp_m_kept *k);
-/* The same of a job that is not on record at all. */
+/* The same of a job that is not on record at all. It is passed over when its number is beyond what a
+ * store of this cluster has given by now, when HSP_MAX_FOUND such jobs are shown, or when a job with
+ * a row would have to go for it. */
 void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                       const struct hsp_m_kept *k);
 /* True when node @n, if it is the one that says @m, knows more of one of its jobs. */
@@ -22,8 +24,8 @@ bool hsp_ci_knows_more(const struct hsp_cluster *c, const struct hsp_cluster_nod
 /* Of all jobs that member @n keeps; before anything else of its HELLO is believed. */
 void hsp_ci_take_evidence(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                           const struct hsp_m_hello *m);
-/* Member @name has obeyed a newer coordinator of this cluster: this one does nothing from here on.
- * */
+/* Member @name has obeyed a newer coordinator of this cluster: this one does nothing from here on,
+ * until the newer store is back or an administrator removes that node (admin.c). Stored. */
 void hsp_ci_behind(struct hsp_cluster *c, const char *name, const char *why);
 
 #endif

@@ -54,6 +54,8 @@ struct hsp_job;
 #define HSP_CLUSTER_ROW_MAX (16u << 20)
 #define HSP_CLUSTER_ECHOES  16u /* questions of one measurement */
 #define HSP_MAX_PARKED      HSP_MAX_NODES
+#define HSP_MAX_PARKED_JOBS 65536u /* four of each such agent; status lists them in 12 MB */
+#define HSP_MAX_FOUND       256u   /* jobs that agents keep and no row tells of (behind.h) */
 #define HSP_MAX_PAIRS       1024u /* of nodes that do not reach each other: two halves of 32 nodes */
 #define HSP_REACH_NODES     64u   /* of one round: a bit each */
 #define HSP_REACH_ROUNDS    16u   /* at a time: as many jobs that lose a peer at once */

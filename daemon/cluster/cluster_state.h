@@ -63,10 +63,13 @@ struct hsp_cluster_node {
     struct hsp_digest secret; /* the same on the wire, 0: of a row that has none */
     struct hsp_digest before; /* the one before it: its agent may not have written the new one */
     uint64_t same_since; /* the first incarnation in a row that each later one has proven to be */
+    uint64_t generation; /* of the cluster, when the node last said hello; 0 also where not known */
     uint32_t conn;       /* 0: not connected */
     uint32_t protocol;   /* version that it and hspmdd talk */
     hsp_msec last_ms;    /* heard */
     bool unheard;        /* known from the store, and no hello of it has counted since */
+    hsp_msec claim_ms; /* until then an agent without proof holds back its jobs (parked.h); 0: none
+                            has tried to */
     bool draining, leaving; /* by an admin; by itself */
     bool holder;            /* an admin allows that it keeps copies */
     uint64_t gone_s;        /* by the wall clock, when it went; 0: it is here, or not known */
@@ -330,7 +333,8 @@ struct hsp_job {
     bool wants_round;       /* its nodes are to call each other (reach_rounds.h) */
     uint32_t round;         /* and do so, 0: no round is open */
     /* index.c */
-    bool look; /* something of it has changed since it was last looked at */
+    hsp_msec claim_ms; /* held back until then by a claim (parked.h); 0: it is not */
+    bool look;         /* something of it has changed since it was last looked at */
     uint32_t n_leases;
     size_t cap_leases;
     hsp_device_id *leases; /* ascending: the devices leased to it */
@@ -444,15 +448,16 @@ struct hsp_cluster {
     struct hsp_digest id;   /* of the cluster (proto/wire/identity.h) */
     uint64_t generation;
     bool behind; /* members have obeyed a newer coordinator: nothing is done. Stored */
-    char behind_why[320];
+    char behind_why[320], behind_by[HSP_NAME_MAX + 1]; /* and which node says so */
     uint64_t term, next_incarnation, next_ticket;
-    uint32_t next_job;
+    uint32_t next_job, found_below; /* numbers of found jobs are below (behind.h) */
     uint32_t n_ended;
     size_t cap_ended;
     struct hsp_range *ended; /* ascending: numbers of jobs that are over and forgotten */
     uint32_t n_parked;
     size_t cap_parked;
     struct hsp_parked *parked;  /* in no order */
+    uint32_t n_parked_jobs;     /* of all of them */
     struct hsp_map parked_conn; /* their indices */
     hsp_msec now_ms, grace_ms;  /* grace: AWAY nodes are dead after it */
     hsp_msec looked_ms;         /* when the event before this one came */

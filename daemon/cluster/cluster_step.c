@@ -154,6 +154,7 @@ static void earlier_of_job(struct hsp_cluster *c, const struct hsp_job *j)
     earlier(c, j->data_retry_ms);
     earlier(c, j->keep_retry_ms);
     earlier(c, j->state_deadline_ms);
+    earlier(c, j->claim_ms);
 }
 
 /* Does what the facts allow, and finds out when time allows more. Most messages change nothing that
@@ -305,6 +306,8 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     hsp_ci_forget_later(c);
     c->next_round = (uint32_t)c->term << 12; /* late answers are of no round of this process */
     c->grace_ms = now_ms + c->cfg.dead_ms;
+    c->found_below =
+        c->next_job < UINT32_MAX - HSP_LOST_JOBS ? c->next_job + HSP_LOST_JOBS : UINT32_MAX;
     hsp_ci_store_term(c);
     hsp_ci_fact(c, "coordinator.started", HSP_SEV_NOTICE, NULL, NULL,
                 "term %llu, %u nodes, %u jobs", (unsigned long long)c->term,

@@ -207,7 +207,7 @@ static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
                       const struct hsp_msg *m)
 {
     const struct hsp_m_step *s = &m->u.step;
-    bool first = hsp_ci_has_first(c, j, n, m->epoch);
+    bool first = hsp_ci_first_of(c, j, n, m->epoch) != NULL;
     if (first && m->epoch == j->att.epoch) {
         if (j->att.mode == HSP_MODE_SWITCH && j->att.step == 0) {
             j->att.step = s->step;

@@ -1,6 +1,7 @@
 #include "daemon/cluster/finishing.h"
 
 #include "daemon/cluster/allocate.h"
+#include "daemon/cluster/apart.h"
 #include "daemon/cluster/attempt_advance.h"
 #include "daemon/cluster/attempt_begin.h"
 #include "daemon/cluster/cluster.h"
@@ -32,7 +33,13 @@ static bool asked(const struct hsp_job *j, const hsp_device_id *dev, uint32_t n)
 static void move(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id first)
 {
     hsp_device_id *dev;
-    uint32_t n = hsp_ci_available(c, j, &dev);
+    uint32_t n = hsp_ci_usable(c, j, &dev);
+    const char *why;
+    if (hsp_ci_members_apart(c, &j->cur, &why)) {
+        hsp_ci_cancel_plan(c, j);
+        hsp_ci_finishing_stays(c, j, why);
+        return;
+    }
     if (j->have_result && hsp_ci_all_in(j->result.device, j->result.n_ranks, dev, n)) {
         hsp_ci_attempt_begin(c, j, hsp_ci_adopt_result(c, j), HSP_MODE_SWITCH, j->cur.plan, 0);
         return;

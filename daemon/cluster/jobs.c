@@ -275,9 +275,26 @@ static bool wants_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
     return j->retune;
 }
 
+/* All members of the running epoch are peers of a switch, and two of them cannot connect anew. What
+ * they have between them still works: the job trains on. */
+static void stays_as_it_is(struct hsp_cluster *c, struct hsp_job *j, const hsp_device_id *dev,
+                           uint32_t n, const char *why)
+{
+    if (j->have_result) {
+        hsp_ci_cancel_plan(c, j);
+        j->asked_valid = false;
+    }
+    if (wants_plan(c, j, dev, n) || hsp_ci_wants_keepers(c, j)) {
+        hsp_ci_job_blocked(c, j, "%s: cannot be done while %s", j->cause, why);
+    } else {
+        j->reason[0] = '\0';
+    }
+}
+
 static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
 {
     hsp_device_id *dev;
+    const char *why;
     if (j->suspending || !j->cur.settled || j->ticket != 0 || c->now_ms < j->retry_ms ||
         hsp_ci_releasing(c, j) || j->round != 0) {
         return;
@@ -286,6 +303,10 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
         return; /* a closed connection alone changes no plan, nor does a restart of hspmdd */
     }
     uint32_t n = hsp_ci_usable(c, j, &dev);
+    if (hsp_ci_members_apart(c, &j->cur, &why)) {
+        stays_as_it_is(c, j, dev, n, why);
+        return;
+    }
     if (j->have_result) {
         if (hsp_ci_all_in(j->result.device, j->result.n_ranks, dev, n)) {
             hsp_ci_attempt_begin(c, j, hsp_ci_adopt_result(c, j), HSP_MODE_SWITCH, j->cur.plan, 0);
@@ -322,12 +343,21 @@ static void drop_apart(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-/* Nodes that the store knows have not come back since the start. They may know that the store is
- * older than they are, so nothing new is begun before they have had their time. */
-static bool too_early(struct hsp_cluster *c, const struct hsp_job *j)
+/* An agent may be a member that keeps a newer epoch of @j. */
+static bool held_back(struct hsp_cluster *c, struct hsp_job *j)
 {
-    return j->att.epoch == 0 && j->state != HSP_JOB_SEALING &&
-           (c->n_away > 0 || hsp_ci_claimed(c, j));
+    const struct hsp_cluster_node *by = hsp_ci_claimed(c, j);
+    hsp_msec before = j->claim_ms;
+    j->claim_ms = by != NULL ? by->claim_ms : 0;
+    if (by != NULL) {
+        hsp_ci_job_blocked(c, j,
+                           "an agent that does not prove to be node %s says that it keeps a newer "
+                           "epoch of it: waiting %u s for that node; node remove %s ends that",
+                           by->name, c->cfg.state_wait_ms / 1000, by->name);
+    } else if (before != 0) {
+        j->reason[0] = '\0';
+    }
+    return by != NULL;
 }
 
 static void advance_state(struct hsp_cluster *c, struct hsp_job *j)
@@ -357,17 +387,18 @@ static void advance_state(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-/* True while @j, which has ended neither here nor among its agents for certain, begins nothing. */
-static bool held(struct hsp_cluster *c, struct hsp_job *j)
+/* True while @j begins nothing new, because the store may be older than agents. Nodes of the store
+ * that have not come back since the start have their time for it first. */
+static bool waits_for_agents(struct hsp_cluster *c, struct hsp_job *j)
 {
     bool begins = j->att.epoch == 0 && j->state != HSP_JOB_SEALING && j->state != HSP_JOB_BEHIND &&
                   !hsp_ci_at_rest(j);
-    return begins && hsp_ci_held_in_doubt(c, j);
+    return begins && (c->n_away > 0 || held_back(c, j) || hsp_ci_held_in_doubt(c, j));
 }
 
 static void advance_job(struct hsp_cluster *c, struct hsp_job *j)
 {
-    if (!too_early(c, j) && !held(c, j)) {
+    if (!waits_for_agents(c, j)) {
         advance_state(c, j);
     }
     hsp_ci_suspend_advance(c, j);

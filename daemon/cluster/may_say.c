@@ -52,20 +52,16 @@ static bool may_tell(const struct hsp_cluster *c, const struct hsp_job *j,
     return may;
 }
 
-bool hsp_ci_is_first(const struct hsp_job *j, hsp_device_id d, uint64_t epoch)
-{
-    const struct hsp_cl_epoch *e = epoch == j->cur.epoch ? &j->cur : &j->att;
-    return epoch != 0 && epoch == e->epoch && (e == &j->cur || hsp_ci_attempt_gone(j)) &&
-           e->n_ranks > 0 && e->peers[0].device == d;
-}
-
-bool hsp_ci_has_first(const struct hsp_cluster *c, const struct hsp_job *j,
-                      const struct hsp_cluster_node *n, uint64_t epoch)
+const struct hsp_epoch_peer *hsp_ci_first_of(const struct hsp_cluster *c, const struct hsp_job *j,
+                                             const struct hsp_cluster_node *n, uint64_t epoch)
 {
     const struct hsp_cl_epoch *e = epoch == j->cur.epoch ? &j->cur : &j->att;
     const struct hsp_epoch_peer *p = e->n_ranks > 0 ? &e->peers[0] : NULL;
-    return p != NULL && HSP_DEVICE_NODE(p->device) == hsp_ci_index_of(c, n) &&
-           p->incarnation == n->incarnation && hsp_ci_is_first(j, p->device, epoch);
+    bool begun = epoch != 0 && epoch == e->epoch && (e == &j->cur || hsp_ci_attempt_gone(j));
+    return begun && p != NULL && HSP_DEVICE_NODE(p->device) == hsp_ci_index_of(c, n) &&
+                   p->incarnation == n->incarnation
+               ? p
+               : NULL;
 }
 
 /* Of an attempt that is over, too: a node without data has none for the next one either. */
@@ -113,8 +109,8 @@ bool hsp_ci_may_say(const struct hsp_cluster *c, const struct hsp_job *j,
     case HSP_MSG_PEER_LOST: return known && matters(e, peer_of(c, e, n, m->u.lost.device));
     case HSP_MSG_CHECKPOINTED:
         return m->u.ckpt.complete ? may_tell(c, j, n, m->epoch, false)
-                                  : hsp_ci_has_first(c, j, n, m->epoch);
-    case HSP_MSG_FINISHED: return hsp_ci_has_first(c, j, n, m->epoch);
+                                  : hsp_ci_first_of(c, j, n, m->epoch) != NULL;
+    case HSP_MSG_FINISHED: return hsp_ci_first_of(c, j, n, m->epoch) != NULL;
     case HSP_MSG_CKPT_REFUSED: return begun && peer_of(c, e, n, m->u.refused.device) != NULL;
     case HSP_MSG_JOB_FAILED: return begun && matters(e, peer_of(c, e, n, m->u.jobfail.device));
     default: return false;
@@ -132,16 +128,39 @@ bool hsp_ci_may_hold(const struct hsp_cluster *c, const struct hsp_job *j,
            (p->holder == NULL || was(n, p->holder[h->rank]));
 }
 
-static bool names(const struct hsp_plan_info *p, hsp_device_id d)
+/* A rank or keeper of layout @p has device @d. With @n: and its node is the one that it was when an
+ * epoch last began with that layout. */
+static bool names(const struct hsp_job_plan *p, hsp_device_id d, const struct hsp_cluster_node *n)
 {
-    return hsp_ci_contains(p->device, p->n_ranks, d) || hsp_ci_contains(p->keeper, p->n_keepers, d);
+    bool is = false;
+    for (uint32_t i = 0; !is && i < p->info.n_ranks + p->info.n_keepers; i++) {
+        is = hsp_ci_holder(&p->info, i) == d &&
+             (n == NULL || p->holder == NULL || was(n, p->holder[i]));
+    }
+    return is;
+}
+
+static bool named(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d,
+                  const struct hsp_cluster_node *n)
+{
+    bool is = hsp_ci_device(c, d)->job == j->id;
+    for (uint32_t i = 0; !is && i < j->n_plans; i++) {
+        is = names(&j->plans[i], d, n);
+    }
+    return is;
 }
 
 bool hsp_ci_may_run(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d)
 {
-    bool may = hsp_ci_device(c, d)->job == j->id;
-    for (uint32_t i = 0; !may && i < j->n_plans; i++) {
-        may = names(&j->plans[i].info, d);
+    return named(c, j, d, hsp_ci_node(c, d));
+}
+
+bool hsp_ci_is_member(const struct hsp_cluster *c, const struct hsp_job *j,
+                      const struct hsp_cluster_node *n)
+{
+    bool is = false;
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES && !is; d++) {
+        is = named(c, j, HSP_DEVICE(hsp_ci_index_of(c, n), d), NULL);
     }
-    return may;
+    return is;
 }

@@ -7,7 +7,7 @@
  *   STEP                             the nodes of rank 0 and of its heir (past_epochs.h)
  *   CHECKPOINTED, FINISHED           the node of rank 0
  *   pieces of state                  the holder that the layout names
- *   what HELLO says to run           a device that a kept layout or a lease names
+ *   what HELLO says to run           a device that a kept layout or a lease names; finished: rank 0
  *
  * STOPPED and RELEASED answer a question to one device (epoch_messages.c).
  *
@@ -25,12 +25,15 @@ bool hsp_ci_may_say(const struct hsp_cluster *c, const struct hsp_job *j,
 /* True when @n may have the piece @h of a layout of @j that is kept. */
 bool hsp_ci_may_hold(const struct hsp_cluster *c, const struct hsp_job *j,
                      const struct hsp_cluster_node *n, const struct hsp_m_holding *h);
-/* True when device @d may still run an epoch of @j. */
+/* True when device @d may still run an epoch of @j: a lease names it, or a layout that is kept names
+ * it and its node has proven to be the one that it was then. */
 bool hsp_ci_may_run(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d);
-/* True when @d has rank 0 of @epoch, which runs or is past GO. */
-bool hsp_ci_is_first(const struct hsp_job *j, hsp_device_id d, uint64_t epoch);
-/* True when @n is the node of that rank, and the process it was when the epoch was begun. */
-bool hsp_ci_has_first(const struct hsp_cluster *c, const struct hsp_job *j,
-                      const struct hsp_cluster_node *n, uint64_t epoch);
+/* True when a layout of @j that is kept, or a lease, names a device of @n, whoever @n is now. */
+bool hsp_ci_is_member(const struct hsp_cluster *c, const struct hsp_job *j,
+                      const struct hsp_cluster_node *n);
+/* Rank 0 of @epoch, which runs or is past GO, if @n is its node and the process that it was when the
+ * epoch was begun; else NULL. Borrowed from @j. */
+const struct hsp_epoch_peer *hsp_ci_first_of(const struct hsp_cluster *c, const struct hsp_job *j,
+                                             const struct hsp_cluster_node *n, uint64_t epoch);
 
 #endif

@@ -247,21 +247,23 @@ static struct hsp_digest incarnation_of(const struct hsp_cluster *c, const struc
     return hsp_digest_equal(m->cluster, c->id) ? m->incarnation : (struct hsp_digest){0, 0};
 }
 
-/* An older store was put back, and who says @m has obeyed the one that it replaces: what that one
- * gave, it cannot know. */
+/* An older store was put back, and node @n has not said hello since. The agent that says @m has
+ * obeyed the store that was replaced, so the incarnation that it holds may be unknown here. It may
+ * take the name, as a new incarnation that has proven nothing. */
 static bool from_before(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
                         const struct hsp_m_hello *m)
 {
+    uint32_t here = hsp_generation_number(c->generation);
     return n->unheard && hsp_digest_equal(m->cluster, c->id) &&
-           hsp_generation_number(m->generation) < hsp_generation_number(c->generation);
+           hsp_generation_number(m->generation) < here &&
+           hsp_generation_number(n->generation) < here;
 }
 
-static bool proves(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
-                   const struct hsp_m_hello *m)
+/* Its agent has shown the incarnation that the node has now, or the one before. */
+static bool proves(const struct hsp_cluster_node *n, const struct hsp_m_hello *m)
 {
-    return from_before(c, n, m) ||
-           (!hsp_digest_is_zero(m->was) &&
-            (hsp_digest_equal(m->was, n->secret) || hsp_digest_equal(m->was, n->before)));
+    return !hsp_digest_is_zero(m->was) &&
+           (hsp_digest_equal(m->was, n->secret) || hsp_digest_equal(m->was, n->before));
 }
 
 /* Why it is not node @n who says @m; NULL: it is. */
@@ -271,12 +273,15 @@ static const char *not_it(struct hsp_cluster *c, uint32_t conn, const struct hsp
     struct hsp_digest told = incarnation_of(c, m);
     bool here = n->state == HSP_NODE_LIVE && n->conn != 0 && n->conn != conn;
     if (!hsp_digest_is_zero(told)) {
-        return from_before(c, n, m) ? NULL
-               : !hsp_digest_equal(told, n->secret)
-                   ? hsp_ci_printf(c, "its incarnation is not that of node %s", n->name)
-               : hsp_ci_node_gone(n) ? hsp_ci_printf(c, "incarnation %llu is dead: %s",
-                                                     (unsigned long long)n->incarnation, n->reason)
-                                     : NULL;
+        if (from_before(c, n, m)) {
+            return NULL;
+        }
+        if (!hsp_digest_equal(told, n->secret)) {
+            return hsp_ci_printf(c, "its incarnation is not that of node %s", n->name);
+        }
+        return hsp_ci_node_gone(n) ? hsp_ci_printf(c, "incarnation %llu is dead: %s",
+                                                   (unsigned long long)n->incarnation, n->reason)
+                                   : NULL;
     }
     if (here) {
         /* two nodes of one name would take each other's place for ever */
@@ -285,7 +290,8 @@ static const char *not_it(struct hsp_cluster *c, uint32_t conn, const struct hsp
                              "name of its own: set `node`",
                              n->name, n->address);
     }
-    if (!hsp_ci_node_gone(n) && !hsp_digest_is_zero(n->secret) && !proves(c, n, m)) {
+    if (!hsp_ci_node_gone(n) && !hsp_digest_is_zero(n->secret) && !proves(n, m) &&
+        !from_before(c, n, m)) {
         return hsp_ci_printf(c,
                              "node %s may still be there: an agent without its state folder "
                              "joins when the node has been silent for %u ms",
@@ -327,8 +333,8 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
                      : hsp_digest_is_zero(incarnation_of(c, m))
                          ? NULL
                          : hsp_ci_printf(c, "node %s is not known here", m->node);
-    bool it =
-        n != NULL && no == NULL && (!hsp_digest_is_zero(incarnation_of(c, m)) || proves(c, n, m));
+    bool it = n != NULL && no == NULL &&
+              (!hsp_digest_is_zero(incarnation_of(c, m)) || proves(n, m) || from_before(c, n, m));
     if (cause.why == NULL && n != NULL && !it && hsp_ci_knows_more(c, n, m)) {
         cause.why = /* this store may be too old to know it, and it need not be dead */
             hsp_ci_printf(c,
@@ -399,16 +405,26 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     const struct hsp_m_hello *m = &full;
     (void)hsp_ci_unpark(c, conn);
     full.kept = hsp_ci_kept(c, said, &full.n_kept);
-    struct hsp_cluster_node *n = full.kept != NULL ? identify(c, conn, m) : NULL;
+    if (full.kept == NULL) {
+        return;
+    }
+    if (full.n_kept > HSP_MSG_KEPT) {
+        hsp_ci_close(c, conn, hsp_ci_printf(c, "it names more than %u jobs", HSP_MSG_KEPT));
+        return;
+    }
+    struct hsp_cluster_node *n = identify(c, conn, m);
     if (n == NULL) {
         return;
     }
     uint32_t at = hsp_ci_index_of(c, n);
     hsp_ci_take_evidence(c, n, m);
     struct hsp_digest told = incarnation_of(c, m);
-    bool same = proves(c, n, m), before = !hsp_digest_is_zero(told) && from_before(c, n, m);
-    bool anew = hsp_digest_is_zero(told) || hsp_ci_node_gone(n);
+    bool same = proves(n, m), before = from_before(c, n, m);
+    bool anew =
+        hsp_digest_is_zero(told) || !hsp_digest_equal(told, n->secret) || hsp_ci_node_gone(n);
+    bool first = n->generation != c->generation; /* hello of it in this generation */
     n->unheard = false;
+    n->generation = c->generation;
     if (anew && !hsp_ci_node_gone(n)) {
         if (n->conn == conn) { /* it is not closed: the new one speaks on it */
             hsp_ci_node_conn(c, n, 0);
@@ -432,13 +448,16 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     if (anew) {
         n->incarnation = c->next_incarnation++;
         n->same_since = same ? n->same_since : n->incarnation;
-        n->before = same ? n->secret : (struct hsp_digest){0, 0};
-        n->secret = before ? told : random;
+        /* What an agent has shown is told to it alone. It may not hear of the new one. */
+        n->before = same ? n->secret : before ? m->was : (struct hsp_digest){0, 0};
+        n->secret = before && !hsp_digest_is_zero(told) ? told : random;
         hsp_ci_notes_free(n);
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
             n->dev[d] = (struct hsp_node_device){.speed = 1};
         }
         hsp_ci_store_term(c);
+    }
+    if (anew || first) {
         hsp_ci_store_node(c, n);
     }
     take_cards(c, n, m);

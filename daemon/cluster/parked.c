@@ -8,6 +8,7 @@
 #include "daemon/cluster/standing.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/may_say.h"
 #include "daemon/cluster/outbox.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
@@ -22,6 +23,12 @@ static const char *short_id(struct hsp_cluster *c, struct hsp_digest id)
     }
     hsp_digest_hex(id, hex);
     return hsp_ci_printf(c, "cluster %.*s", SHORT_ID, hex);
+}
+
+static struct hsp_cluster_node *named_node(const struct hsp_cluster *c, const char *name)
+{
+    uint32_t at;
+    return hsp_map_get(&c->by_name, name, &at) ? &c->nodes[at] : NULL;
 }
 
 static const char *name_of(struct hsp_cluster *c, const struct hsp_m_kept *k)
@@ -53,7 +60,7 @@ static const char *fault_of(struct hsp_cluster *c, const struct hsp_cluster_node
     return NULL;
 }
 
-/* It has obeyed a newer coordinator of this cluster; NULL: it has not. */
+/* It has obeyed a newer coordinator of this cluster, as it says; NULL: it has not. */
 static const char *newer_than_us(struct hsp_cluster *c, const struct hsp_m_hello *m)
 {
     bool later = hsp_generation_ahead(m->generation, c->generation);
@@ -62,7 +69,8 @@ static const char *newer_than_us(struct hsp_cluster *c, const struct hsp_m_hello
         return NULL;
     }
     return hsp_ci_printf(
-        c, "it has obeyed a newer hspmdd of this cluster: %s %llu, here %llu",
+        c, "it %s a newer hspmdd of this cluster: %s %llu, here %llu",
+        hsp_ci_can_be(c, m->generation, m->term) ? "has obeyed" : "names, and there cannot be,",
         later ? "generation" : "term",
         (unsigned long long)(later ? hsp_generation_number(m->generation) : m->term),
         (unsigned long long)(later ? hsp_generation_number(c->generation) : c->term));
@@ -73,7 +81,7 @@ struct hsp_park_cause hsp_ci_must_park(struct hsp_cluster *c, const struct hsp_c
 {
     struct hsp_park_cause x = {.why = newer_than_us(c, m)};
     x.claims = n != NULL && n->unheard;
-    x.ahead = x.claims && x.why != NULL;
+    x.ahead = x.claims && x.why != NULL && hsp_ci_can_be(c, m->generation, m->term);
     for (uint32_t i = 0; i < m->n_kept && x.why == NULL; i++) {
         x.why = fault_of(c, n, m, &m->kept[i]);
     }
@@ -81,8 +89,9 @@ struct hsp_park_cause hsp_ci_must_park(struct hsp_cluster *c, const struct hsp_c
     return x;
 }
 
-static bool keep_jobs(struct hsp_parked *p, const struct hsp_m_hello *m)
+static bool keep_jobs(struct hsp_cluster *c, struct hsp_parked *p, const struct hsp_m_hello *m)
 {
+    c->n_parked_jobs += m->n_kept;
     p->jobs = calloc((size_t)m->n_kept + 1, sizeof(*p->jobs));
     for (uint32_t i = 0; p->jobs != NULL && i < m->n_kept; i++) {
         const struct hsp_m_kept *k = &m->kept[i];
@@ -100,7 +109,8 @@ static bool keep_jobs(struct hsp_parked *p, const struct hsp_m_hello *m)
 void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
                  const struct hsp_park_cause *cause)
 {
-    if (c->n_parked == HSP_MAX_PARKED) {
+    struct hsp_cluster_node *n = named_node(c, m->node);
+    if (c->n_parked == HSP_MAX_PARKED || c->n_parked_jobs + m->n_kept > HSP_MAX_PARKED_JOBS) {
         hsp_ci_close(c, conn, "too many agents that are no members");
         return;
     }
@@ -120,7 +130,10 @@ void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
     hsp_str_printf(p->name, sizeof(p->name), "%s", m->node);
     hsp_str_printf(p->address, sizeof(p->address), "%s", m->address);
     hsp_str_printf(p->why, sizeof(p->why), "%s", cause->why);
-    c->failed = c->failed || !keep_jobs(p, m);
+    c->failed = !keep_jobs(c, p, m) || c->failed;
+    if (p->claims && n->claim_ms == 0) {
+        n->claim_ms = c->now_ms + c->cfg.state_wait_ms;
+    }
     struct hsp_msg say = {.type = HSP_MSG_PARKED,
                           .u.parked = {.cluster = c->id,
                                        .generation = c->generation,
@@ -134,10 +147,13 @@ void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
     }
 }
 
-static bool claims(struct hsp_cluster *c, const struct hsp_parked *p, const struct hsp_job *j)
+/* The node whose name @p says @j with; NULL: it claims nothing of @j that counts now. */
+static struct hsp_cluster_node *claims(struct hsp_cluster *c, const struct hsp_parked *p,
+                                       const struct hsp_job *j)
 {
-    const struct hsp_cluster_node *n = p->claims ? hsp_cluster_node_by_name(c, p->name) : NULL;
-    bool may = n != NULL && n->conn == 0 && hsp_ci_is_member(c, j, n), does = false;
+    struct hsp_cluster_node *n = p->claims ? named_node(c, p->name) : NULL;
+    bool may = n != NULL && n->conn == 0 && c->now_ms < n->claim_ms && hsp_ci_is_member(c, j, n);
+    bool does = false;
     for (uint32_t i = 0; may && i < p->n_jobs; i++) {
         struct hsp_m_kept k = {.job = p->jobs[i].job,
                                .cluster = p->jobs[i].cluster,
@@ -146,16 +162,23 @@ static bool claims(struct hsp_cluster *c, const struct hsp_parked *p, const stru
                                .plan = p->jobs[i].plan};
         does = does || (k.job == j->id && hsp_ci_standing(c, &k) == HSP_STANDS_NEWER);
     }
-    return does;
+    return does ? n : NULL;
 }
 
-bool hsp_ci_claimed(struct hsp_cluster *c, const struct hsp_job *j)
+const struct hsp_cluster_node *hsp_ci_claimed(struct hsp_cluster *c, const struct hsp_job *j)
 {
-    bool is = false;
-    for (uint32_t i = 0; i < c->n_parked && !is; i++) {
-        is = claims(c, &c->parked[i], j);
+    struct hsp_cluster_node *by = NULL;
+    for (uint32_t i = 0; i < c->n_parked && by == NULL; i++) {
+        by = claims(c, &c->parked[i], j);
     }
-    return is;
+    return by;
+}
+
+bool hsp_ci_end_claim(struct hsp_cluster *c, struct hsp_cluster_node *n)
+{
+    bool held = c->now_ms < n->claim_ms;
+    n->claim_ms = held ? c->now_ms : n->claim_ms;
+    return held;
 }
 
 struct hsp_parked *hsp_ci_parked_of(const struct hsp_cluster *c, uint32_t conn)
@@ -183,6 +206,7 @@ bool hsp_ci_unpark(struct hsp_cluster *c, uint32_t conn)
     if (p->claims) {
         hsp_ci_look_jobs(c);
     }
+    c->n_parked_jobs -= p->n_jobs;
     free(p->jobs);
     (void)hsp_map_remove_u64(&c->parked_conn, conn); /* it is there */
     uint32_t last = --c->n_parked;

@@ -3,7 +3,9 @@
  *
  * Example: hspmdd begins with an empty folder. Node a says hello with state of job 7 of another
  * cluster: it is parked, status shows "foreign", its executors train on. `node adopt a` or `node
- * discard a` ends that; so does hspmdd with the right folder. */
+ * discard a` ends that; so does hspmdd with the right folder.
+ *
+ * Bounds: HSP_MAX_PARKED agents, HSP_MAX_PARKED_JOBS jobs of all of them; others are closed. */
 #ifndef HSP_PARKED_H
 #define HSP_PARKED_H
 #include "daemon/cluster/cluster_state.h"
@@ -22,9 +24,12 @@ struct hsp_park_cause hsp_ci_must_park(struct hsp_cluster *c, const struct hsp_c
 /* Parks the agent of @conn and tells it. */
 void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
                  const struct hsp_park_cause *cause);
-/* True while a parked agent says that it is a member of @j which is not here, and that it knows more
- * of @j. It does not prove that, but may be right: @j begins nothing meanwhile. */
-bool hsp_ci_claimed(struct hsp_cluster *c, const struct hsp_job *j);
+/* The node, a member of @j that is not here, under whose name a parked agent says that it knows more
+ * of @j; NULL: none. The agent has no proof, but may be right: @j begins nothing meanwhile. That
+ * ends at claim_ms of the node, state_wait_ms after the first such word since the start. */
+const struct hsp_cluster_node *hsp_ci_claimed(struct hsp_cluster *c, const struct hsp_job *j);
+/* No agent without proof holds back jobs as @n any more, until the next start. False: none did. */
+bool hsp_ci_end_claim(struct hsp_cluster *c, struct hsp_cluster_node *n);
 /* The agent of @conn is gone, or says hello again. False: it was not parked. */
 bool hsp_ci_unpark(struct hsp_cluster *c, uint32_t conn);
 /* NULL: not parked. */

@@ -101,8 +101,9 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
             continue;
         }
         run[r->device] = r;
-        finish =
-            finish || (r->finished && hsp_ci_is_first(j, HSP_DEVICE(at, r->device), r->running));
+        const struct hsp_epoch_peer *first =
+            r->finished ? hsp_ci_first_of(c, j, n, r->running) : NULL;
+        finish = finish || (first != NULL && first->device == HSP_DEVICE(at, r->device));
         if (over) {
             if (n->dev[r->device].job != j->id) {
                 order(c, n, HSP_MSG_STOP, j->id, r->device, j->next_epoch - 1);

@@ -19,6 +19,7 @@
 #define MAX_PLANS      65536u /* of a job */
 #define ROW_VERSION    12     /* that is written */
 #define ROW_DOUBT      12     /* jobs that may have ended since a backup */
+#define ROW_HELLO      12     /* the generation in which a node last said hello */
 #define ROW_KNOWN      11     /* what nodes have proven and may do; older checkpoints */
 #define ROW_TRUSTED    10     /* the trusted networks of epochs */
 #define ROW_CKPTS      9      /* which checkpoints are meant */
@@ -51,6 +52,7 @@ void hsp_ci_store_cluster(struct hsp_cluster *c)
     hsp_buf_u64(&b, c->generation);
     hsp_buf_u8(&b, c->behind);
     hsp_buf_str(&b, c->behind_why);
+    hsp_buf_str(&b, c->behind_by);
     store(c, "cluster", &b);
 }
 
@@ -100,6 +102,7 @@ void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n)
     hsp_buf_u64(&b, n->same_since);
     hsp_buf_u8(&b, n->holder);
     hsp_buf_u64(&b, n->gone_s);
+    hsp_buf_u64(&b, n->generation);
     store(c, hsp_ci_printf(c, "node/%u", (uint32_t)(n - c->nodes)), &b);
 }
 
@@ -301,13 +304,16 @@ static char *get_string(struct hsp_cluster *c, struct hsp_cursor *r)
     return s;
 }
 
-static bool load_cluster(struct hsp_cluster *c, struct hsp_cursor *r)
+static bool load_cluster(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version)
 {
     c->id.hi = hsp_cur_u64(r);
     c->id.lo = hsp_cur_u64(r);
     c->generation = hsp_cur_u64(r);
     c->behind = hsp_cur_u8(r) != 0;
     get_text(r, c->behind_why, sizeof(c->behind_why));
+    if (version >= ROW_HELLO) {
+        get_text(r, c->behind_by, sizeof(c->behind_by));
+    }
     c->founded = true;
     return true;
 }
@@ -375,6 +381,7 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
         n->holder = hsp_cur_u8(r) != 0;
         n->gone_s = hsp_cur_u64(r);
     }
+    n->generation = version >= ROW_HELLO ? hsp_cur_u64(r) : 0;
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         n->dev[d].speed = 1;
     }
@@ -640,7 +647,7 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
             row->key, version, ROW_OLDEST, ROW_VERSION);
     }
     if (ok && strcmp(row->key, "cluster") == 0) {
-        ok = load_cluster(c, &r);
+        ok = load_cluster(c, &r, version);
     } else if (ok && strcmp(row->key, HSP_RESTORED_ROW) == 0) {
         c->restored = true;
         c->restored_over = hsp_cur_u64(&r);

@@ -18,8 +18,9 @@
  * other. The first hundred million are left for that. */
 #define JOB_NUMBERS 100000000u
 
-/* More jobs than a store that is lost has numbered since its backup. */
-#define LOST_JOBS 1000000u
+/* An agent names at most so many generations beyond ours. Each --restore makes one; a member that
+ * lies cannot use up all that there are. */
+#define NEXT_GENERATIONS 8u
 
 /* ---- numbers ---- */
 
@@ -81,11 +82,11 @@ void hsp_ci_raise(struct hsp_cluster *c, uint64_t least)
     bool further = hsp_generation_number(least) > hsp_generation_number(c->generation);
     c->generation = hsp_generation_next(further ? least : c->generation, c->cfg.salt);
     uint64_t term = hsp_generation_number(c->generation) * HSP_GENERATION_NUMBERS;
-    uint64_t job = (uint64_t)c->next_job + LOST_JOBS + c->cfg.salt % LOST_JOBS;
+    uint64_t job = (uint64_t)c->next_job + HSP_LOST_JOBS + c->cfg.salt % HSP_LOST_JOBS;
     c->term = c->term < term ? term : c->term;
-    c->next_job = job < UINT32_MAX - LOST_JOBS ? (uint32_t)job : c->next_job;
+    c->next_job = job < UINT32_MAX - HSP_LOST_JOBS ? (uint32_t)job : c->next_job;
     c->behind = false;
-    c->behind_why[0] = '\0';
+    c->behind_why[0] = c->behind_by[0] = '\0';
     hsp_ci_store_cluster(c);
     hsp_ci_store_term(c);
 }
@@ -155,22 +156,12 @@ enum hsp_standing hsp_ci_standing(const struct hsp_cluster *c, const struct hsp_
     return hsp_ci_at_rest(j) ? HSP_STANDS_OVER : HSP_STANDS_KNOWN;
 }
 
-/* No generation that it names has such numbers. */
-static bool cannot_be(const struct hsp_cluster *c, const struct hsp_m_kept *k)
+bool hsp_ci_can_be(const struct hsp_cluster *c, uint64_t generation, uint64_t number)
 {
-    uint64_t g = hsp_generation_ahead(k->generation, c->generation) ? k->generation : c->generation;
+    uint64_t g = hsp_generation_ahead(generation, c->generation) ? generation : c->generation;
     uint64_t end = hsp_generation_first(hsp_generation_next(g, 0));
-    return k->epoch >= end || k->plan >= end;
-}
-
-bool hsp_ci_is_member(const struct hsp_cluster *c, const struct hsp_job *j,
-                      const struct hsp_cluster_node *n)
-{
-    bool is = false;
-    for (uint32_t d = 0; d < HSP_NODE_DEVICES && !is; d++) {
-        is = hsp_ci_may_run(c, j, HSP_DEVICE(hsp_ci_index_of(c, n), d));
-    }
-    return is;
+    uint32_t further = hsp_generation_number(g) - hsp_generation_number(c->generation);
+    return number < end && further <= NEXT_GENERATIONS;
 }
 
 bool hsp_ci_testifies(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
@@ -178,12 +169,14 @@ bool hsp_ci_testifies(const struct hsp_cluster *c, const struct hsp_cluster_node
 {
     const struct hsp_job *j = hsp_ci_job(c, k->job);
     bool begun = j != NULL && j->n_plans > 0 && j->state != HSP_JOB_BEHIND;
-    return n != NULL && n->unheard && !cannot_be(c, k) && m->n_devices > 0 &&
+    return n != NULL && n->unheard && hsp_ci_can_be(c, k->generation, k->epoch) &&
+           hsp_ci_can_be(c, k->generation, k->plan) && m->n_devices > 0 &&
            (!begun || hsp_ci_is_member(c, j, n));
 }
 
 /* ---- what a HELLO says of each job ---- */
 
+/* The entry of @job, a new one if there is none. When the list is full, its last entry. */
 static struct hsp_m_kept *kept_of(struct hsp_m_kept *list, uint32_t *n, uint32_t job)
 {
     for (uint32_t i = 0; i < *n; i++) {
@@ -191,14 +184,14 @@ static struct hsp_m_kept *kept_of(struct hsp_m_kept *list, uint32_t *n, uint32_t
             return &list[i];
         }
     }
-    list[*n] = (struct hsp_m_kept){.job = job, .name = ""};
-    return &list[(*n)++];
+    *n += *n <= HSP_MSG_KEPT;
+    list[*n - 1] = (struct hsp_m_kept){.job = job, .name = ""};
+    return &list[*n - 1];
 }
 
 struct hsp_m_kept *hsp_ci_kept(struct hsp_cluster *c, const struct hsp_m_hello *m, uint32_t *ret_n)
 {
-    size_t most = (size_t)m->n_kept + m->n_holdings + m->n_runs;
-    struct hsp_m_kept *list = hsp_ci_alloc(c, most + 1, sizeof(*list));
+    struct hsp_m_kept *list = hsp_ci_alloc(c, HSP_MSG_KEPT + 1, sizeof(*list));
     *ret_n = 0;
     if (list == NULL) {
         return NULL;

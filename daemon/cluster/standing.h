@@ -8,6 +8,9 @@
 #include "daemon/cluster/cluster_state.h"
 #include "proto/wire/identity.h"
 
+/* More jobs than a store that is lost has numbered since its backup. */
+#define HSP_LOST_JOBS 1000000u
+
 enum hsp_standing {
     HSP_STANDS_KNOWN,   /* of a job on record, which has gone no further there than we know */
     HSP_STANDS_OVER,    /* of a job that has ended: a row says so */
@@ -18,18 +21,19 @@ enum hsp_standing {
 };
 
 /* What HELLO @m says of each job, in the arena of the step: what it lists, and what follows from
- * its runs and holdings. */
+ * its runs and holdings. NULL: no memory. *ret_n is HSP_MSG_KEPT + 1 where @m names more jobs than
+ * HSP_MSG_KEPT: then the list is not whole. */
 struct hsp_m_kept *hsp_ci_kept(struct hsp_cluster *c, const struct hsp_m_hello *m, uint32_t *ret_n);
 /* Whose is what a node keeps of a job? */
 enum hsp_standing hsp_ci_standing(const struct hsp_cluster *c, const struct hsp_m_kept *k);
-/* True when a layout of @j that is kept, or a lease, names a device of @n. */
-bool hsp_ci_is_member(const struct hsp_cluster *c, const struct hsp_job *j,
-                      const struct hsp_cluster_node *n);
 /* True when @n, whose HELLO is @m, is a witness that it keeps @k, which is more than is on record:
  * the store knows the node, as a member of that job if it has any, and nothing of it was heard
  * since the start. What is given later is on record, so that a later word is not true. */
 bool hsp_ci_testifies(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
                       const struct hsp_m_hello *m, const struct hsp_m_kept *k);
+/* True when an hspmdd of this cluster can have given @number, of an epoch, plan or term, in
+ * @generation: not beyond the next few, and not above the numbers of that one. */
+bool hsp_ci_can_be(const struct hsp_cluster *c, uint64_t generation, uint64_t number);
 /* True when @epoch of @j was not given here. When @j has ended, so have all epochs up to its last.
  * */
 bool hsp_ci_epoch_unknown(const struct hsp_job *j, uint64_t epoch);

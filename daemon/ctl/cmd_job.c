@@ -206,7 +206,7 @@ int hsp_cmd_node_deny(struct hsp_ctl *ctl)
 int hsp_cmd_node_remove(struct hsp_ctl *ctl)
 {
     struct hsp_msg m = {.type = HSP_MSG_NODE_REMOVE, .u.nodename = {.name = ctl->pos[0]}};
-    return verb(ctl, &m, "is forgotten");
+    return verb(ctl, &m, "is removed");
 }
 
 /* ---- wait ---- */

@@ -341,7 +341,10 @@ const struct hsp_command hsp_commands[] = {
      .help =
          "Its drain and what it was allowed are forgotten with it. Refused while it is connected,\n"
          "while it may come back, and while a job may need the state that it holds. Nodes that\n"
-         "have gone are forgotten by themselves after forget_after of hspmdd.yaml.",
+         "have gone are forgotten by themselves after forget_after of hspmdd.yaml.\n"
+         "Also ends what an agent claims under its name without a proof, and the word of this "
+         "node\n"
+         "that there is a newer hspmdd.",
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_node_remove},

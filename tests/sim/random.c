@@ -582,7 +582,7 @@ static void report(struct sim *s)
 /* What has happened in all sequences. */
 struct sums {
     uint64_t sequences, failures, events, commits, calm, suspends, resumes, checks, measured, moves;
-    uint64_t forged, forgotten, fallbacks, damaged, cuts, relayed;
+    uint64_t forged, inherited, forgotten, fallbacks, damaged, cuts, relayed;
 };
 
 static void add(struct sums *sum, const struct sim *s)
@@ -594,6 +594,7 @@ static void add(struct sums *sum, const struct sim *s)
     sum->damaged += s->n_damaged;
     sum->measured += s->checks.n_measured;
     sum->forged += s->forged;
+    sum->inherited += s->inherited;
     sum->forgotten += s->forgotten;
     sum->cuts += s->cuts;
     sum->relayed += s->relayed;
@@ -615,13 +616,14 @@ static bool conclude(const struct sums *sum, uint64_t n)
                  sum->cuts >= n / 4;
     if (n >= 300) { /* what is rare */
         tried = tried && sum->moves > 0 && sum->fallbacks > 0 && sum->relayed > 0 &&
-                sum->forgotten >= n / 100;
+                sum->forgotten >= n / 100 && sum->inherited >= n / 30;
     }
     bool ok = sum->failures == 0 && (tried || n < 100);
     printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures, "
            "%llu jobs seen at rest, %llu suspended, %llu resumed, %llu times from an older "
            "checkpoint, %llu that write elsewhere, %llu checks of %llu nodes, %llu forged "
-           "messages, %llu nodes forgotten, %llu pieces of state found damaged, %llu pairs cut, "
+           "messages, %llu names of dead nodes taken, %llu nodes forgotten, %llu pieces of state "
+           "found damaged, %llu pairs cut, "
            "%llu rows relayed%s\n",
            ok ? "ok" : "not ok", (unsigned long long)n, (unsigned long long)sum->events,
            (unsigned long long)sum->commits, (unsigned long long)sum->failures,
@@ -629,9 +631,9 @@ static bool conclude(const struct sums *sum, uint64_t n)
            (unsigned long long)sum->resumes, (unsigned long long)sum->fallbacks,
            (unsigned long long)sum->moves, (unsigned long long)sum->checks,
            (unsigned long long)sum->measured, (unsigned long long)sum->forged,
-           (unsigned long long)sum->forgotten, (unsigned long long)sum->damaged,
-           (unsigned long long)sum->cuts, (unsigned long long)sum->relayed,
-           tried || n < 100 ? "" : ": too few of them");
+           (unsigned long long)sum->inherited, (unsigned long long)sum->forgotten,
+           (unsigned long long)sum->damaged, (unsigned long long)sum->cuts,
+           (unsigned long long)sum->relayed, tried || n < 100 ? "" : ": too few of them");
     return ok;
 }
 

@@ -291,7 +291,7 @@ struct sim {
     uint64_t n_damaged; /* pieces found so */
     struct sim_checks checks;
     bool two_a_host; /* nodes */
-    uint64_t forged, forgotten, drawn, cuts, relayed;
+    uint64_t forged, forgotten, drawn, cuts, relayed, inherited;
     /* chaos */
     bool chaos;
     uint32_t permille;  /* chance of a fault at each message of a switch */
@@ -371,7 +371,7 @@ void sim_d_event(struct sim *s, const struct sim_ev *e);
 void sim_a_step(struct sim *s, uint32_t node, struct hsp_agent_event ev);
 void sim_a_event(struct sim *s, const struct sim_ev *e);
 void sim_a_written(struct sim *s, uint32_t node); /* what REMEMBER has written by now */
-/* simforge.c: a stranger joins, lies and goes */
+/* simforge.c: a stranger joins, lies and goes; it also takes the name of a node that is dead */
 void sim_forge(struct sim *s);
 /* simwire.c */
 void sim_wire_heal(struct sim *s, const struct sim_ev *e);

@@ -230,12 +230,114 @@ static void pose(struct sim *s)
     sim_d_step(s, &ev);
 }
 
+/* ---- under the name of a dead node ---- */
+
+/* What nobody may change there by a name alone. */
+static void of_jobs(const struct sim *s, struct hsp_buf *ret)
+{
+    hsp_buf_init(ret, 1u << 20);
+    for (uint32_t i = 0; i < s->d->n_jobs; i++) {
+        const struct hsp_job *j = s->d->jobs[i];
+        hsp_buf_printf(ret,
+                       "job %u %s, stable %llu, epochs %llu and %llu of %llu, %u failures, %u "
+                       "leases, %u layouts\n",
+                       j->id, hsp_job_state_name(j->state), (unsigned long long)j->stable,
+                       (unsigned long long)j->cur.epoch, (unsigned long long)j->att.epoch,
+                       (unsigned long long)j->next_epoch, j->failures, j->n_leases, j->n_plans);
+    }
+}
+
+/* Runs of @node as if they were the last ones of each job, and were finished. */
+static uint32_t forge_runs(const struct sim *s, struct hsp_m_run ret[SIM_JOBS])
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->d->n_jobs && n < SIM_JOBS; i++) {
+        const struct hsp_job *j = s->d->jobs[i];
+        const struct hsp_cl_epoch *e = j->att.epoch != 0 ? &j->att : &j->cur;
+        hsp_device_id first = e->n_ranks > 0 ? e->peers[0].device : HSP_NO_DEVICE;
+        ret[n++] =
+            (struct hsp_m_run){.job = j->id,
+                               .device = first != HSP_NO_DEVICE ? HSP_DEVICE_INDEX(first) : n,
+                               .running = e->epoch != 0 ? e->epoch : j->next_epoch - 1,
+                               .finished = true};
+    }
+    return n;
+}
+
+/* A node whose agent is not there, with a dead incarnation; of rank 0 if there is such a one. */
+static const struct hsp_cluster_node *dead_node(struct sim *s, uint32_t *ret_node)
+{
+    const struct hsp_cluster_node *found = NULL;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        char name[8];
+        uint32_t at;
+        (void)snprintf(name, sizeof(name), "n%u", i);
+        const struct hsp_cluster_node *n =
+            hsp_map_get(&s->d->by_name, name, &at) ? &s->d->nodes[at] : NULL;
+        bool dead = n != NULL && !s->agent[i].alive && hsp_ci_node_gone(n), first = false;
+        for (uint32_t k = 0; dead && k < s->d->n_jobs; k++) {
+            const struct hsp_cl_epoch *e = &s->d->jobs[k]->cur;
+            first = first || (e->n_ranks > 0 && HSP_DEVICE_NODE(e->peers[0].device) == at);
+        }
+        if (dead && (found == NULL || first)) {
+            found = n;
+            *ret_node = i;
+        }
+    }
+    return found;
+}
+
+/* Its incarnation is guessed; then its name is taken, which is free, and what it ran is claimed. */
+static void inherit(struct sim *s)
+{
+    uint32_t node = 0;
+    const struct hsp_cluster_node *n = dead_node(s, &node);
+    struct hsp_m_run runs[SIM_JOBS];
+    if (n == NULL) {
+        return;
+    }
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                    .node = n->name,
+                                    .address = NAME,
+                                    .cluster = s->d->id,
+                                    .term = s->d->term,
+                                    .incarnation = {7, n->incarnation},
+                                    .n_runs = forge_runs(s, runs),
+                                    .runs = runs}};
+    uint32_t conn = ++s->n_conns;
+    s->conn_open[conn] = false;
+    tell(s, conn, &m);
+    m.u.hello.incarnation = (struct hsp_digest){0, 0};
+    for (uint32_t i = 0; i < 4 && !s->failed; i++) {
+        struct hsp_buf before, after;
+        of_jobs(s, &before);
+        struct hsp_event ev = {
+            .now_ms = s->now, .type = HSP_EV_MSG, .conn = conn, .random = sim_digest(s)};
+        ev.u.msg = &m;
+        sim_d_step(s, &ev);
+        of_jobs(s, &after);
+        if (strcmp(hsp_buf_cstr(&before), hsp_buf_cstr(&after)) != 0) {
+            sim_fail(s, "hello as %s, which is dead: it was\n%sand is\n%s", n->name,
+                     hsp_buf_cstr(&before), hsp_buf_cstr(&after));
+        }
+        hsp_buf_fini(&before);
+        hsp_buf_fini(&after);
+        m.u.hello.incarnation = m.u.hello.was = n->secret; /* which it was told */
+    }
+    struct hsp_event ev = {.now_ms = s->now, .type = HSP_EV_CONN_CLOSED, .conn = conn};
+    sim_d_step(s, &ev);
+    s->agent[node].stranger = true; /* the true one proves nothing any more */
+    sim_node_lost(s, node);
+    s->inherited++;
+}
+
 void sim_forge(struct sim *s)
 {
     struct hsp_msg hello = {
         .type = HSP_MSG_HELLO,
         .u.hello = {.protocol = HSP_PROTO_VERSION, .node = NAME, .address = NAME}};
-    if (!s->d_alive || s->d_paused || s->d->n_jobs == 0 || s->n_conns + 2 >= SIM_CONNS) {
+    if (!s->d_alive || s->d_paused || s->d->n_jobs == 0 || s->n_conns + 3 >= SIM_CONNS) {
         return;
     }
     uint32_t conn = ++s->n_conns, at;
@@ -250,6 +352,7 @@ void sim_forge(struct sim *s)
     ev = (struct hsp_event){.now_ms = s->now, .type = HSP_EV_TICK}; /* what was due anyway */
     sim_d_step(s, &ev);
     pose(s);
+    inherit(s);
     for (uint64_t n = 1 + sim_below(s, 30); n > 0 && !s->failed; n--) {
         struct hsp_msg m = forge(s);
         tell(s, conn, &m);

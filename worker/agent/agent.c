@@ -109,7 +109,9 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
     struct hsp_m_run *run = hsp_arena_array(a->arena, a->cfg.n_devices, sizeof(*run));
     hsp_ai_kept_scanned(a, ev);
     struct hsp_m_kept *kept = hsp_ai_kept_list(a);
-    if (dev == NULL || run == NULL || kept == NULL) {
+    uint32_t n_held = 0;
+    struct hsp_m_holding *held = hsp_ai_kept_holdings(a, ev, &n_held);
+    if (dev == NULL || run == NULL || kept == NULL || held == NULL) {
         a->failed = true;
         return;
     }
@@ -134,8 +136,8 @@ static void hello(struct hsp_agent *a, const struct hsp_agent_event *ev)
                             .paths = a->path,
                             .n_kept = a->n_kept,
                             .kept = kept,
-                            .n_holdings = ev->n,
-                            .holdings = (struct hsp_m_holding *)(uintptr_t)ev->holdings,
+                            .n_holdings = n_held,
+                            .holdings = held,
                             .runs = run};
     for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
         const struct hsp_agent_device *d = &a->dev[i];

@@ -128,6 +128,19 @@ void hsp_ai_kept_scanned(struct hsp_agent *a, const struct hsp_agent_event *ev)
     }
 }
 
+struct hsp_m_holding *hsp_ai_kept_holdings(struct hsp_agent *a, const struct hsp_agent_event *ev,
+                                           uint32_t *ret_n)
+{
+    struct hsp_m_holding *list = hsp_arena_array(a->arena, (size_t)ev->n + 1, sizeof(*list));
+    *ret_n = 0;
+    for (uint32_t i = 0; list != NULL && i < ev->n; i++) {
+        if (kept_of(a, ev->holdings[i].job) != NULL) {
+            list[(*ret_n)++] = ev->holdings[i];
+        }
+    }
+    return list;
+}
+
 struct hsp_m_kept *hsp_ai_kept_list(struct hsp_agent *a)
 {
     struct hsp_m_kept *list = hsp_arena_array(a->arena, (size_t)a->n_kept + 1, sizeof(*list));

@@ -17,6 +17,10 @@ const char *hsp_ai_keep(struct hsp_agent *a, const struct hsp_msg *m);
 const char *hsp_ai_may_not_delete(struct hsp_agent *a, uint32_t job, uint64_t known);
 /* Takes what a scan has found, and forgets jobs of which nothing is left. */
 void hsp_ai_kept_scanned(struct hsp_agent *a, const struct hsp_agent_event *scanned);
+/* The pieces of @scanned whose jobs are kept, in the arena of the step: those of more jobs than
+ * HSP_MSG_KEPT are nobody's, and stay. NULL: no memory. */
+struct hsp_m_holding *hsp_ai_kept_holdings(struct hsp_agent *a,
+                                           const struct hsp_agent_event *scanned, uint32_t *ret_n);
 /* All of it, in the arena of the step; a->n_kept entries. NULL: no memory. */
 struct hsp_m_kept *hsp_ai_kept_list(struct hsp_agent *a);
 

@@ -45,6 +45,38 @@ static bool obeys(struct aw_world *w, uint16_t type, uint64_t known)
     return deletes;
 }
 
+/* More jobs than a HELLO may name: pieces of those that are not listed are not offered. */
+static void no_more_jobs_than_a_hello_names(void **state)
+{
+    (void)state;
+    enum { N = HSP_MSG_KEPT + 6 };
+    struct aw_world w;
+    struct hsp_m_kept kept[HSP_MSG_KEPT];
+    struct hsp_m_holding h[N];
+    for (uint32_t i = 0; i < N; i++) {
+        h[i] = (struct hsp_m_holding){.job = 100 + i, .plan = 1, .version = 4};
+        if (i < HSP_MSG_KEPT) {
+            kept[i] = (struct hsp_m_kept){.job = 100 + i, .name = ""};
+        }
+    }
+    aw_begin(&w);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w.now += 5000;
+    aw_tick(&w);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_SCANNED,
+                                         .scan = aw_find(&w, HSP_AACT_SCAN)->scan,
+                                         .n = N,
+                                         .holdings = h,
+                                         .n_kept = HSP_MSG_KEPT,
+                                         .kept = kept});
+    const struct hsp_msg *m = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO);
+    assert_int_equal(m->u.hello.n_kept, HSP_MSG_KEPT);
+    assert_int_equal(m->u.hello.n_holdings, HSP_MSG_KEPT);
+    assert_int_equal(m->u.hello.holdings[HSP_MSG_KEPT - 1].job, 99 + HSP_MSG_KEPT);
+    (void)hsp_agent_free(w.a);
+}
+
 static void who_may_have_it_deleted(void **state)
 {
     (void)state;
@@ -174,6 +206,7 @@ HSP_TEST_FILE(keeping_test)
         cmocka_unit_test(who_may_have_it_deleted),
         cmocka_unit_test(what_is_prepared_is_kept),
         cmocka_unit_test(a_parked_node),
+        cmocka_unit_test(no_more_jobs_than_a_hello_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
