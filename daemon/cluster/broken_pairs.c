@@ -14,6 +14,7 @@
 #define LAST_MS   60000u /* that the pair breaks again, up to it, as each time costs jobs a pause */
 #define MENDED_MS 600000u /* behind it that is forgotten */
 #define AGAIN_MS  60000u  /* two silences within that are one fault */
+#define SLOW_PART 0.5     /* of the rate of plans: less is slow */
 #define FRESH_MS  10000u  /* a suspicion is being measured, or cannot be */
 
 static uint32_t place_of(const struct hsp_cluster *c, uint32_t a, uint32_t b)
@@ -134,12 +135,91 @@ static void found_broken(struct hsp_cluster *c, struct hsp_broken_pair *p, const
     p->since_ms = c->now_ms;
     p->next_ms = c->now_ms + pause_of(p);
     c->n_broken++;
+    const char *a = c->nodes[p->a].name, *b = c->nodes[p->b].name;
+    const char *what = p->slow
+                           ? hsp_ci_printf(c, "the connection between %s and %s is too slow", a, b)
+                           : hsp_ci_printf(c, "%s and %s cannot reach each other", a, b);
     hsp_ci_fact(c, "link.broken", HSP_SEV_WARN, NULL, &c->nodes[p->a],
-                "%s and %s cannot reach each other: %s; jobs do without one of them, and their "
-                "connection is tried every %u s",
-                c->nodes[p->a].name, c->nodes[p->b].name, why, pause_of(p) / 1000);
+                "%s: %s; jobs do without one of them, and their connection is %s every %u s", what,
+                why, p->slow ? "measured" : "tried", pause_of(p) / 1000);
     hsp_ci_look_jobs(c);
 }
+
+static void mend(struct hsp_cluster *c, struct hsp_broken_pair *p, const char *what)
+{
+    p->broken = p->slow = p->to_probe = false;
+    c->n_broken--;
+    p->since_ms = c->now_ms;
+    p->next_ms = c->now_ms + MENDED_MS;
+    hsp_ci_fact(c, "link.mended", HSP_SEV_NOTICE, NULL, &c->nodes[p->a], "%s and %s %s",
+                c->nodes[p->a].name, c->nodes[p->b].name, what);
+    hsp_ci_look_jobs(c);
+}
+
+/* ---- slow pairs ---- */
+
+bool hsp_ci_pair_slow(struct hsp_cluster *c, uint32_t a, uint32_t b, const char *why)
+{
+    struct hsp_broken_pair *p = a != b ? pair_of(c, a, b) : NULL;
+    if (p == NULL || c->now_ms < p->borne_until) {
+        return false;
+    }
+    p->slow = !p->broken || p->slow;
+    found_broken(c, p, why);
+    return true;
+}
+
+bool hsp_ci_pairs_bear(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < c->n_pairs; i++) {
+        struct hsp_broken_pair *p = &c->pairs[i];
+        if (p->broken && p->slow) {
+            any = true;
+            mend(c, p,
+                 hsp_ci_printf(c,
+                               "are used in spite of their slow connection: %s cannot do without",
+                               j->name));
+            p->borne_until = c->now_ms + MENDED_MS;
+        }
+    }
+    return any;
+}
+
+bool hsp_ci_pair_to_probe(struct hsp_cluster *c, uint32_t *ret_a, uint32_t *ret_b)
+{
+    for (uint32_t i = 0; i < c->n_pairs; i++) {
+        struct hsp_broken_pair *p = &c->pairs[i];
+        if (p->to_probe && c->nodes[p->a].conn != 0 && c->nodes[p->b].conn != 0) {
+            p->to_probe = false;
+            *ret_a = p->a;
+            *ret_b = p->b;
+            return true;
+        }
+    }
+    return false;
+}
+
+void hsp_ci_pair_probed(struct hsp_cluster *c, uint32_t a, uint32_t b, double rate, double planned,
+                        const char *why)
+{
+    struct hsp_broken_pair *p = find(c, a, b);
+    if (p == NULL || !p->broken || !p->slow) {
+        return;
+    }
+    p->to_probe = false;
+    p->next_ms = c->now_ms + pause_of(p);
+    if (rate >= SLOW_PART * planned && why == NULL) {
+        mend(c, p, hsp_ci_printf(c, "are connected by %.4g MB/s again", 1e-6 * rate));
+    } else if (why != NULL) {
+        hsp_str_printf(p->why, sizeof(p->why), "%s", why); /* cut on purpose */
+    } else {
+        hsp_str_printf(p->why, sizeof(p->why), "%.4g MB/s, where plans reckon with %.4g",
+                       1e-6 * rate, 1e-6 * planned);
+    }
+}
+
+/* ---- pairs that are called ---- */
 
 void hsp_ci_pair_deaf(struct hsp_cluster *c, uint32_t a, uint32_t b, const char *why)
 {
@@ -157,14 +237,8 @@ void hsp_ci_pair_answered(struct hsp_cluster *c, uint32_t a, uint32_t b)
     }
     if (p->suspects > 1 && is_fresh(c, p)) {
         found_broken(c, p, "calls are answered, but executors fell silent twice");
-    } else if (p->broken) {
-        p->broken = false;
-        c->n_broken--;
-        p->since_ms = c->now_ms;
-        p->next_ms = c->now_ms + MENDED_MS;
-        hsp_ci_fact(c, "link.mended", HSP_SEV_NOTICE, NULL, &c->nodes[p->a],
-                    "%s and %s reach each other again", c->nodes[p->a].name, c->nodes[p->b].name);
-        hsp_ci_look_jobs(c);
+    } else if (p->broken && !p->slow) { /* calls move too little to tell */
+        mend(c, p, "reach each other again");
     }
 }
 
@@ -216,6 +290,9 @@ uint32_t hsp_ci_pairs_due_nodes(struct hsp_cluster *c, uint32_t *ret, uint32_t c
         }
         if (!p->broken) {
             remove_at(c, i);
+        } else if (p->slow) {
+            p->to_probe = true;
+            p->next_ms = c->now_ms + pause_of(p);
         } else if (n + 2 <= cap) {
             n = add(ret, add(ret, n, p->a), p->b);
             p->next_ms = c->now_ms + pause_of(p);

@@ -9,6 +9,10 @@
  * A pair that is answered and falls silent all the same, twice within a minute, is broken too: some
  * packets pass.
  *
+ * A pair through which too little comes (progress.h) is broken, too. It is mended when its rate,
+ * measured again (link_probe.h), is half of what plans reckon with or more. Calls that are answered
+ * say nothing of it. Where planning finds that a job cannot do without it, it is *borne*.
+ *
  * In memory only: a new hspmdd learns it again at the price of one loss. A node that says hello with
  * a new incarnation, is dead or has left starts without broken pairs.
  *
@@ -30,6 +34,17 @@ void hsp_ci_pair_deaf(struct hsp_cluster *c, uint32_t a, uint32_t b, const char 
 void hsp_ci_pair_answered(struct hsp_cluster *c, uint32_t a, uint32_t b);
 /* They could not be measured: a pair that is suspected counts as broken. */
 void hsp_ci_pair_unmeasured(struct hsp_cluster *c, uint32_t a, uint32_t b);
+/* Too little comes through between them, as @why says: the pair is broken until its rate is that of
+ * plans again. False: it is borne, as no job could do without it. */
+bool hsp_ci_pair_slow(struct hsp_cluster *c, uint32_t a, uint32_t b, const char *why);
+/* Slow pairs count as broken no more for ten minutes: a job cannot do without them. False: there are
+ * none. */
+bool hsp_ci_pairs_bear(struct hsp_cluster *c, const struct hsp_job *j);
+/* Takes the next pair whose rate is to be measured. False: none. */
+bool hsp_ci_pair_to_probe(struct hsp_cluster *c, uint32_t *ret_a, uint32_t *ret_b);
+/* It has @rate bytes a second, where plans reckon with @planned. @why: nothing was measured; NULL. */
+void hsp_ci_pair_probed(struct hsp_cluster *c, uint32_t a, uint32_t b, double rate, double planned,
+                        const char *why);
 /* Forgets the pairs of @node. */
 void hsp_ci_pairs_forget(struct hsp_cluster *c, uint32_t node);
 /* Forgets pairs that were mended long ago. Lists the nodes of broken pairs that are to be measured

@@ -251,6 +251,51 @@ struct hsp_watch {
     double share;   /* of the compute time, summed over the steps watched */
 };
 
+/* Where a rank stands, as it has said (progress.h). */
+struct hsp_stand_thread {
+    enum hsp_doing doing;
+    hsp_device_id peer; /* HSP_NO_DEVICE: none */
+    uint64_t since_ms;
+};
+struct hsp_stand_link { /* of a connection that does not move as it should */
+    hsp_device_id peer;
+    uint64_t unsent;
+    bool held;
+};
+#define HSP_STAND_LINKS 16u /* those with the most bytes: mostly there is one */
+struct hsp_stand {
+    bool said;
+    uint64_t step, stable, moved;
+    bool validation, checkpoint;
+    uint32_t micro, instruction;
+    uint32_t n_threads, n_links;
+    struct hsp_stand_thread thread[2];
+    struct hsp_stand_link link[HSP_STAND_LINKS];
+};
+
+#define HSP_STEP_TIMES 15u /* of which the median counts */
+struct hsp_progress {
+    uint64_t epoch;    /* that is watched; 0: none */
+    uint64_t stable;   /* the newest vote that is known */
+    hsp_msec since_ms; /* of it, or of the begin of the epoch */
+    hsp_msec due_ms;   /* the period ends */
+    uint32_t periods;  /* that have ended without a vote, running */
+    uint32_t round;    /* the ranks are asked where they stand, 0: they are not */
+    hsp_msec answer_ms;
+    uint64_t moved;  /* all ranks together, when they were asked last */
+    bool moved_once; /* they were */
+    uint32_t n_took; /* steps so far, in all epochs */
+    double took_s[HSP_STEP_TIMES];
+    bool special;     /* the next vote waits for a checkpoint */
+    double special_s; /* longest step with a validation or behind a checkpoint; 0: none */
+    bool by_link;     /* named last, so many periods running: a link, of these nodes */
+    uint32_t link_a, link_b, times;
+    char says[400]; /* what everybody waits for; "" while votes pass */
+    uint32_t n;
+    size_t cap;
+    struct hsp_stand *stand; /* owned: [n] of the peers of the epoch, as they have said last */
+};
+
 struct hsp_job {
     uint32_t id;
     char name[HSP_NAME_MAX + 1];
@@ -348,6 +393,7 @@ struct hsp_job {
     uint32_t n_watch, watched; /* ranks; steps since a count began */
     size_t cap_watch;
     struct hsp_watch *watch; /* owned, per rank of cur */
+    struct hsp_progress progress;
 };
 
 /* WAITS -> RUNS -> DONE | FAILED; WAITS -> SKIPPED | FAILED */
@@ -395,8 +441,11 @@ struct hsp_check {
 
 /* Two nodes whose executors could not reach each other (broken_pairs.h). */
 struct hsp_broken_pair {
-    uint32_t a, b; /* nodes, a < b */
-    bool broken;   /* else it is suspected, or was mended */
+    uint32_t a, b;        /* nodes, a < b */
+    bool broken;          /* else it is suspected, or was mended */
+    bool slow;            /* broken: as too little comes through, though calls are answered */
+    bool to_probe;        /* the same: its rate is to be measured (link_probe.h) */
+    hsp_msec borne_until; /* no job can do without it: it counts as broken no more */
     hsp_msec since_ms;
     hsp_msec next_ms;  /* broken: it is measured again; else it is forgotten */
     uint32_t times;    /* that it was found broken */
@@ -428,6 +477,18 @@ struct hsp_reach_round {
     hsp_msec deadline_ms;
     uint32_t n;
     struct hsp_reach_node node[HSP_REACH_NODES];
+};
+
+/* The measurement of a connection that is under way (link_probe.h); side 0 is node[0]. */
+struct hsp_link_probe {
+    bool active;
+    uint32_t number, seq; /* of its orders */
+    uint32_t node[2];
+    uint64_t incarnation[2];
+    bool said[2]; /* to the order of seq */
+    char address[2][HSP_ADDRESS_MAX + 1];
+    double rate[2];
+    hsp_msec deadline_ms;
 };
 
 #define HSP_NO_NODE UINT32_MAX
@@ -493,7 +554,9 @@ struct hsp_cluster {
     struct hsp_check check;
     uint32_t n_pairs, n_broken;
     size_t cap_pairs;
-    struct hsp_broken_pair *pairs;                   /* owned; by (a, b), ascending */
+    struct hsp_broken_pair *pairs; /* owned; by (a, b), ascending */
+    struct hsp_link_probe probe;
+    uint32_t n_probes;
     uint32_t next_round;                             /* the number given last */
     struct hsp_reach_round *round[HSP_REACH_ROUNDS]; /* owned; NULL: none */
     uint32_t n_jobs;

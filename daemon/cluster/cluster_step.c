@@ -19,6 +19,7 @@
 #include "daemon/cluster/job_list.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/jobs.h"
+#include "daemon/cluster/link_probe.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/measure.h"
 #include "daemon/cluster/membership.h"
@@ -28,6 +29,7 @@
 #include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/plan_results.h"
+#include "daemon/cluster/progress.h"
 #include "daemon/cluster/reach_rounds.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/slow.h"
@@ -155,6 +157,7 @@ static void earlier_of_job(struct hsp_cluster *c, const struct hsp_job *j)
     earlier(c, j->keep_retry_ms);
     earlier(c, j->state_deadline_ms);
     earlier(c, j->claim_ms);
+    earlier(c, hsp_ci_progress_due(j));
 }
 
 /* Does what the facts allow, and finds out when time allows more. Most messages change nothing that
@@ -174,6 +177,7 @@ static void look_around(struct hsp_cluster *c)
     earlier(c, hsp_ci_await_due(c));
     earlier(c, c->forget_ms);
     earlier(c, hsp_ci_rounds_due(c));
+    earlier(c, hsp_ci_probe_due(c));
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         earlier_of_job(c, c->jobs[i]);
     }
@@ -356,6 +360,7 @@ static void uplink(struct hsp_cluster *c, struct hsp_cluster_node *n, const stru
 static void checked(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
     hsp_ci_checked(c, n, &m->u.checked);
+    hsp_ci_probe_answer(c, n, &m->u.checked);
 }
 
 static void health(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
@@ -426,6 +431,7 @@ static agent_call *const agent_calls[] = {
     [HSP_MSG_TRACED] = traced,
     [HSP_MSG_STATE_DAMAGED] = damaged,
     [HSP_MSG_REACHED] = reached,
+    [HSP_MSG_STANDS] = hsp_ci_job_msg,
 };
 
 static void agent_hello(struct hsp_cluster *c, const struct hsp_event *ev,

@@ -17,6 +17,7 @@
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_requests.h"
+#include "daemon/cluster/progress.h"
 #include "daemon/cluster/reach_rounds.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
@@ -227,6 +228,7 @@ static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
         settle(c, j);
     }
     hsp_ci_watch_step(c, j, s);
+    hsp_ci_progress_vote(c, j, s);
     if (s->final || j->retune) {
         hsp_ci_look_job(c, j);
     }
@@ -471,6 +473,7 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     case HSP_MSG_CHECKPOINTED: checkpointed(c, j, n, m); break;
     case HSP_MSG_FINISHED: finished(c, j, m); break;
     case HSP_MSG_JOB_FAILED: job_failed(c, j, n, m); break;
+    case HSP_MSG_STANDS: hsp_ci_stands(c, j, n, m); break;
     case HSP_MSG_CKPT_REFUSED:
         if (m->epoch == j->att.epoch && j->att.mode == HSP_MODE_RESTORE) {
             hsp_ci_ckpt_refused(c, j, n, &m->u.refused);

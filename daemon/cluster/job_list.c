@@ -27,6 +27,7 @@ void hsp_ci_job_free(struct hsp_job *j)
     free(j->held);
     free(j->asked);
     free(j->watch);
+    free(j->progress.stand);
     free(j->leases);
     hsp_ci_marks_free(j);
     free(j->data_path);

@@ -18,6 +18,7 @@
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/keepers.h"
+#include "daemon/cluster/link_probe.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/node_loss.h"
@@ -27,6 +28,7 @@
 #include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/plan_results.h"
+#include "daemon/cluster/progress.h"
 #include "daemon/cluster/reach_rounds.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
@@ -410,6 +412,7 @@ void hsp_ci_advance(struct hsp_cluster *c)
      * another go. The bound ends a cycle that would be an error of ours; the next event goes on. */
     for (uint32_t pass = 0; c->stir && pass < 16 && !c->failed && !c->behind; pass++) {
         hsp_ci_rounds_advance(c);
+        hsp_ci_probe_advance(c);
         bool all = c->look_jobs;
         c->stir = c->look_jobs = false;
         for (uint32_t i = 0; i < c->n_jobs; i++) {
@@ -424,6 +427,7 @@ void hsp_ci_advance(struct hsp_cluster *c)
             uint64_t epoch = j->att.epoch, ticket = j->ticket;
             enum hsp_attempt_phase phase = j->att.phase;
             advance_job(c, j);
+            hsp_ci_progress_advance(c, j);
             if (state != j->state || epoch != j->att.epoch || phase != j->att.phase ||
                 ticket != j->ticket) {
                 hsp_ci_look_jobs(c);

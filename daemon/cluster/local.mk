@@ -26,6 +26,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/job_state.c daemon/cluster/job_state.h \
   daemon/cluster/jobs.c daemon/cluster/jobs.h \
   daemon/cluster/keepers.c daemon/cluster/keepers.h \
+  daemon/cluster/link_probe.c daemon/cluster/link_probe.h \
   daemon/cluster/lookup.c daemon/cluster/lookup.h \
   daemon/cluster/marks.c daemon/cluster/marks.h \
   daemon/cluster/may_say.c daemon/cluster/may_say.h \
@@ -40,6 +41,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/plan_info.c daemon/cluster/plan_info.h \
   daemon/cluster/plan_requests.c daemon/cluster/plan_requests.h \
   daemon/cluster/plan_results.c daemon/cluster/plan_results.h \
+  daemon/cluster/progress.c daemon/cluster/progress.h \
   daemon/cluster/reach_rounds.c daemon/cluster/reach_rounds.h \
   daemon/cluster/reconcile.c daemon/cluster/reconcile.h \
   daemon/cluster/recover.c daemon/cluster/recover.h \
@@ -48,7 +50,8 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/spread.c daemon/cluster/spread.h \
   daemon/cluster/standing.c daemon/cluster/standing.h \
   daemon/cluster/state_damage.c daemon/cluster/state_damage.h \
-  daemon/cluster/suspend.c daemon/cluster/suspend.h
+  daemon/cluster/suspend.c daemon/cluster/suspend.h \
+  daemon/cluster/waits.c daemon/cluster/waits.h
 daemon_cluster_libcluster_a_CFLAGS = $(AM_CFLAGS) $(SWITCH_CFLAGS)
 
 # What links libcluster needs these behind it.

@@ -87,6 +87,7 @@ static bool can_be(const struct hsp_cluster *c, const struct hsp_job *j, const s
     case HSP_MSG_FINISHED: return m->u.finished.step == j->steps;
     case HSP_MSG_STARTED: return m->u.started.step <= j->steps;
     case HSP_MSG_CKPT_REFUSED: return m->u.refused.step == j->att.step;
+    case HSP_MSG_STANDS: return m->u.stands.round != 0 && m->u.stands.stable <= j->steps;
     default: return true;
     }
 }
@@ -112,6 +113,9 @@ bool hsp_ci_may_say(const struct hsp_cluster *c, const struct hsp_job *j,
                                   : hsp_ci_first_of(c, j, n, m->epoch) != NULL;
     case HSP_MSG_FINISHED: return hsp_ci_first_of(c, j, n, m->epoch) != NULL;
     case HSP_MSG_CKPT_REFUSED: return begun && peer_of(c, e, n, m->u.refused.device) != NULL;
+    case HSP_MSG_STANDS:
+        return known && m->u.stands.round == j->progress.round &&
+               peer_of(c, e, n, m->u.stands.device) != NULL;
     case HSP_MSG_JOB_FAILED: return begun && matters(e, peer_of(c, e, n, m->u.jobfail.device));
     default: return false;
     }

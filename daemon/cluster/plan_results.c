@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/standing.h"
 #include "daemon/cluster/index.h"
@@ -80,6 +81,10 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
     if (j->state == HSP_JOB_RUNNING) {
         j->plan_retry_ms = c->now_ms + PAUSE_MS;
         return;
+    }
+    if (j->state != HSP_JOB_FINISHING && hsp_ci_pairs_bear(c, j)) {
+        j->asked_valid = false;
+        return; /* slow is better than not at all */
     }
     j->retry_ms = c->now_ms + PAUSE_MS;
     if (j->state == HSP_JOB_FINISHING) {

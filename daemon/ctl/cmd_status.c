@@ -54,8 +54,11 @@ static const char *seconds_text(struct hsp_ctl *ctl, const cJSON *o, const char 
 /* Why it does not go on, or else what it cannot write. */
 static const char *job_reason(const cJSON *j)
 {
+    const cJSON *stalled = cJSON_GetObjectItemCaseSensitive(j, "stalled");
     const char *reason = hsp_doc_text(j, "reason");
-    return reason[0] != '\0' ? reason : hsp_doc_text(j, "problem");
+    return reason[0] != '\0' ? reason
+           : stalled != NULL ? hsp_doc_text(stalled, "reason")
+                             : hsp_doc_text(j, "problem");
 }
 
 static bool print_jobs(struct hsp_ctl *ctl, const cJSON *jobs)
@@ -226,12 +229,48 @@ static void plane_text(const cJSON *o, const char *between, char ret[PLANE_TEXT]
 }
 
 /* All there is about one job: the only one of @jobs. */
+/* What a thread does: "receives from n1/0 2.9 s". */
+static const char *thread_text(struct hsp_ctl *ctl, const cJSON *t)
+{
+    const char *peer = hsp_doc_text(t, "peer");
+    return hsp_ctl_text(ctl, "%s%s%s %.1f s", hsp_doc_text(t, "does"), peer[0] != '\0' ? " " : "",
+                        peer, hsp_doc_number(t, "seconds"));
+}
+
+/* Where the ranks of a job stand that makes no progress. */
+static bool print_stands(struct hsp_ctl *ctl, const cJSON *ranks)
+{
+    static const struct hsp_column cols[] = {
+        {"RANK", true},  {"DEVICE", false},   {"STEP", true},   {"MICRO-BATCH", true},
+        {"INSTR", true}, {"TRAINING", false}, {"COPIES", false}};
+    struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
+    const cJSON *r;
+    uint32_t rank = 0;
+    cJSON_ArrayForEach(r, ranks)
+    {
+        const cJSON *threads = cJSON_GetObjectItemCaseSensitive(r, "threads");
+        const cJSON *one = cJSON_GetArrayItem(threads, 0), *two = cJSON_GetArrayItem(threads, 1);
+        bool eval = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(r, "validation"));
+        const char *step = number_text(ctl, r, "step", "-");
+        const char *cells[] = {hsp_ctl_text(ctl, "%" PRIu32, rank++),
+                               hsp_doc_text(r, "device"),
+                               eval ? hsp_ctl_text(ctl, "%s (validation)", step) : step,
+                               number_text(ctl, r, "micro_batch", "-"),
+                               number_text(ctl, r, "instruction", "-"),
+                               one != NULL ? thread_text(ctl, one) : "does not answer",
+                               two != NULL ? thread_text(ctl, two) : "-"};
+        hsp_table_row(t, cells);
+    }
+    return hsp_table_print(t);
+}
+
 static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
 {
     FILE *out = ctl->out;
     const cJSON *j = cJSON_GetArrayItem(jobs, 0);
     const cJSON *plan = cJSON_GetObjectItemCaseSensitive(j, "plan");
     const cJSON *epochs = cJSON_GetObjectItemCaseSensitive(j, "epochs");
+    const cJSON *stalled = cJSON_GetObjectItemCaseSensitive(j, "stalled");
     char plane[PLANE_TEXT];
     bool ok = print_jobs(ctl, jobs);
     (void)fprintf(out, "\npriority %.0f, %.0f copies", hsp_doc_number(j, "priority"),
@@ -259,6 +298,10 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     if (plan != NULL) {
         (void)fprintf(out, "plan: %s (%s)\n      %s\n", hsp_doc_text(plan, "summary"),
                       hsp_doc_text(plan, "source"), hsp_doc_text(plan, "why"));
+    }
+    if (stalled != NULL) {
+        (void)fprintf(out, "\nstalled: %s\n", hsp_doc_text(stalled, "reason"));
+        ok = print_stands(ctl, cJSON_GetObjectItemCaseSensitive(stalled, "ranks")) && ok;
     }
     if (cJSON_GetArraySize(epochs) > 0) {
         (void)fputc('\n', out);
@@ -311,9 +354,11 @@ static void print_broken(struct hsp_ctl *ctl, const cJSON *links)
         const cJSON *pair = cJSON_GetObjectItemCaseSensitive(x, "nodes");
         const char *a = cJSON_GetStringValue(cJSON_GetArrayItem(pair, 0));
         const char *b = cJSON_GetStringValue(cJSON_GetArrayItem(pair, 1));
-        (void)fprintf(ctl->out,
-                      "%s and %s cannot reach each other for %.0f s, tried in %.0f s: %s\n",
-                      a != NULL ? a : "", b != NULL ? b : "", hsp_doc_number(x, "seconds"),
+        bool slow = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(x, "slow"));
+        (void)fprintf(ctl->out, "%s and %s %s for %.0f s, %s in %.0f s: %s\n", a != NULL ? a : "",
+                      b != NULL ? b : "",
+                      slow ? "are connected too slowly" : "cannot reach each other",
+                      hsp_doc_number(x, "seconds"), slow ? "measured" : "tried",
                       hsp_doc_number(x, "next_seconds"), hsp_doc_text(x, "reason"));
     }
 }

@@ -53,6 +53,7 @@
 #define HSP_KEY_BYTES       32
 #define HSP_CHECK_NODES     64u         /* nodes of one check: 2016 pairs */
 #define HSP_REACH_TARGETS   256u        /* listeners that one node calls: 64 nodes, their cards */
+#define HSP_STANDS_LINKS    256u        /* links of one rank of which it tells */
 #define HSP_ECHO_CHUNK      (32u << 10) /* blob of an echo: a slow link is heard between two */
 #define HSP_ECHO_MAX        (1u << 20)  /* bytes that a measurement moves one way in one go */
 
@@ -101,6 +102,8 @@
     X(DROPPED, 43, devref, "dropped")  /* E>A */           \
     X(REACH, 44, reach, "reach")       /* D>A */           \
     X(REACHED, 45, reached, "reached") /* A>D */           \
+    X(WHERE, 46, where, "where")       /* D>A>E */         \
+    X(STANDS, 47, stands, "stands")    /* E>A>D */         \
     X(SUBMIT, 100, submit, "submit")   /* C>D ... */       \
     X(PLAN, 101, submit, "plan")                           \
     X(STATUS, 102, query, "status")                        \
@@ -538,6 +541,51 @@ struct hsp_m_reached { /* the targets that were not reached */
     uint32_t n_deaf;
     struct hsp_m_deaf *deaf;
 };
+/* Where does the rank on this device stand? No vote of its job has passed for long. */
+struct hsp_m_where {
+    uint32_t job, device;
+    uint32_t round; /* of hspmdd, not 0 */
+};
+/* What a thread of a rank does. */
+enum hsp_doing {
+    HSP_DOING_PREPARE,    /* its epoch has not begun */
+    HSP_DOING_MOVE,       /* fetches the state it begins with */
+    HSP_DOING_COMPUTE,    /* runs an instruction that is none of the following */
+    HSP_DOING_RECEIVE,    /* waits for a message of `peer` */
+    HSP_DOING_SEND,       /* waits until a message to `peer` has left */
+    HSP_DOING_COPY,       /* waits for its other thread: the version is to be sealed and copied */
+    HSP_DOING_CHECKPOINT, /* writes one, or sends its part */
+    HSP_DOING_FINISH,     /* all steps are done */
+    HSP_DOING_NOTHING     /* of the thread that copies: there is nothing to do */
+};
+struct hsp_m_thread {
+    uint32_t doing; /* enum hsp_doing */
+    uint32_t peer;  /* mesh rank in the epoch of the header; HSP_MSG_RANKS: none */
+    uint64_t since_ms;
+};
+/* A connection by TCP, both meshes together. */
+struct hsp_m_link {
+    uint32_t peer;
+    uint64_t unsent;    /* bytes for it that have not arrived there */
+    bool held;          /* what it sends is not read: there is no room, or it is not asked for */
+    double bytes_per_s; /* fastest arrival of a long message since it was asked last; 0: none */
+};
+struct hsp_m_stands {
+    uint32_t job, device;
+    uint32_t round;
+    uint64_t step;        /* under way, or to be the next */
+    uint64_t stable;      /* newest version known to be stable; 0: none */
+    uint64_t moved;       /* grows with all that it does and receives */
+    bool validation;      /* the step is at its validation */
+    bool checkpoint;      /* one is being written, or the final model */
+    uint32_t micro;       /* micro-batch */
+    uint32_t instruction; /* index in the program; UINT32_MAX: none */
+    uint32_t n_threads;
+    struct hsp_m_thread
+        *threads; /* the one that trains; then, if there is one, that which copies */
+    uint32_t n_links;
+    struct hsp_m_link *links;
+};
 struct hsp_m_leave { /* planned leave: SIGTERM or a spot notice */
     const char *reason;
     uint32_t deadline_ms; /* the node is gone after this; 0 unknown */
@@ -632,6 +680,8 @@ struct hsp_msg {
         struct hsp_m_damaged damaged;
         struct hsp_m_reach reach;
         struct hsp_m_reached reached;
+        struct hsp_m_where where;
+        struct hsp_m_stands stands;
         struct hsp_m_leave leave;
         struct hsp_m_submit submit;
         struct hsp_m_query query;

@@ -60,6 +60,8 @@ static const char *const fact_names[] = {"out-of-memory", "cannot-connect", "no-
                                          "timeout",       "other"};
 static const char *const what_names[] = {"open", "compute", "link", "stop", "end"};
 
+static const char *const doing_names[] = {"prepare", "move",       "compute", "receive", "send",
+                                          "copy",    "checkpoint", "finish",  "nothing"};
 static const char *const health_names[] = {"fine", "warn", "cordon", "lost"};
 static const char *const path_names[] = {"nvlink",      "nvswitch", "pci-switch",
                                          "host-bridge", "numa",     "system"};
@@ -285,6 +287,26 @@ static const struct hsp_wire_field f_deaf[] = {U32MAX(deaf, target, HSP_REACH_TA
                                                BOOL(deaf, refused)};
 static const struct hsp_wire_field f_reached[] = {
     U32(reached, round), LIST(reached, deaf, n_deaf, deaf, HSP_REACH_TARGETS)};
+static const struct hsp_wire_field f_where[] = {
+    U32(where, job), U32MAX(where, device, HSP_NODE_DEVICES - 1), U32(where, round)};
+static const struct hsp_wire_field f_thread[] = {
+    ENUM(thread, doing, doing_names), U32MAX(thread, peer, HSP_MSG_RANKS), U64(thread, since_ms)};
+static const struct hsp_wire_field f_link[] = {U32MAX(link, peer, HSP_MSG_RANKS - 1),
+                                               U64(link, unsent), BOOL(link, held),
+                                               F64(link, bytes_per_s)};
+static const struct hsp_wire_field f_stands[] = {
+    U32(stands, job),
+    U32MAX(stands, device, HSP_NODE_DEVICES - 1),
+    U32(stands, round),
+    U64(stands, step),
+    U64(stands, stable),
+    U64(stands, moved),
+    BOOL(stands, validation),
+    BOOL(stands, checkpoint),
+    U32(stands, micro),
+    U32(stands, instruction),
+    LIST(stands, threads, n_threads, thread, 4),
+    LIST(stands, links, n_links, link, HSP_STANDS_LINKS)};
 static const struct hsp_wire_field f_traced[] = {U32(traced, job),
                                                  U32MAX(traced, device, HSP_NODE_DEVICES - 1),
                                                  U32MAX(traced, rank, HSP_MSG_RANKS),

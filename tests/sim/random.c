@@ -144,6 +144,11 @@ static void fault(struct sim *s)
     case 23:
         y = (node + 1 + y % (s->n_nodes - 1)) % s->n_nodes;
         ms = ms < 300 ? 2 * ms : 3000 + 2 * ms;
+        if (sim_below(s, 3) == 0) {
+            note(s, "slow down the connection of nodes", node, y);
+            sim_slow_pair(s, node, y, 5000 + 2 * ms);
+            break;
+        }
         note(s, ms / 2 % 2 == 0 ? "cut nodes from each other" : "cut node from another's words",
              node, y);
         sim_cut_pair(s, node, y, ms / 2 % 2 == 0, ms);

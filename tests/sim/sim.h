@@ -122,6 +122,8 @@ struct sim_data {
 };
 struct sim_wire { /* from one node to another, between executors */
     bool cut;
+    bool
+        slow; /* of a cut one: calls are answered and nobody falls silent, but nothing else comes */
     uint64_t since, until;
 };
 struct sim_exec {
@@ -375,7 +377,12 @@ void sim_a_written(struct sim *s, uint32_t node); /* what REMEMBER has written b
 void sim_forge(struct sim *s);
 /* simwire.c */
 void sim_wire_heal(struct sim *s, const struct sim_ev *e);
-bool sim_wire_holds(struct sim *s, const struct sim_ev *e); /* true: it comes later */
+void sim_slow_pair(struct sim *s, uint32_t a, uint32_t b, uint64_t ms);
+#define SIM_PROBES 0x80000000u /* numbers of measurements of links; those of checks are below */
+void sim_probe(struct sim *s, uint32_t node, const struct hsp_m_check *m);
+bool sim_wire_slow(const struct sim *s, uint32_t a, uint32_t b);
+void sim_x_where(struct sim *s, uint32_t x, const struct hsp_m_where *m); /* answers it */
+bool sim_wire_holds(struct sim *s, const struct sim_ev *e);               /* true: it comes later */
 void sim_wire_silent(struct sim *s, const struct sim_ev *e);
 void sim_x_deaf(struct sim *s, uint32_t x, uint32_t job,
                 uint64_t epoch); /* a peer may not answer */

@@ -148,6 +148,7 @@ void sim_start_node(struct sim *s, uint32_t node)
     }
     cfg.node = name;
     cfg.was = a->was;
+    cfg.cross_us_per_byte = 1e-3;
     cfg.address = name;
     cfg.devices = dev;
     cfg.n_devices = s->n_devs + s->n_keep;
@@ -213,7 +214,13 @@ void sim_a_event(struct sim *s, const struct sim_ev *e)
         break;
     case SIM_E_A_SCANNED: a_scan(s, node, e->num); return;
     case SIM_E_A_REACHED: ev.type = HSP_AEV_REACHED; break;
-    case SIM_E_A_CHECKED: sim_shell_done(s, node, e->num); return;
+    case SIM_E_A_CHECKED:
+        if (e->ptr == NULL) {
+            sim_shell_done(s, node, e->num);
+            return;
+        }
+        ev.type = HSP_AEV_CHECKED;
+        break;
     default: return;
     }
     sim_a_step(s, node, ev);

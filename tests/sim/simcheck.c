@@ -59,6 +59,10 @@ void sim_shell_stop(struct sim *s, uint32_t node)
 void sim_shell_order(struct sim *s, uint32_t node, const struct hsp_m_check *m)
 {
     struct sim_shell *k = &s->agent[node].check;
+    if (m->check >= SIM_PROBES) { /* of a link, not of an administrator */
+        sim_probe(s, node, m);
+        return;
+    }
     struct sim_asked o = {.check = m->check, .seq = m->seq, .link = m->what == HSP_CHECK_LINK};
     memcpy(&o.n, m->key, sizeof(o.n));
     if (m->what == HSP_CHECK_STOP || m->what == HSP_CHECK_END) {
@@ -169,6 +173,9 @@ void sim_check_sent(struct sim *s, uint32_t conn, struct hsp_m_check *m)
     struct sim_checks *c = &s->checks;
     uint32_t node = s->conn_node[conn];
     memcpy(m->key, &c->n, sizeof(c->n));
+    if (m->check >= SIM_PROBES) {
+        return;
+    }
     if (m->seq >= SIM_ORDERS) {
         sim_fail(s, "a check has more orders than nodes and pairs");
         return;

@@ -254,6 +254,7 @@ static void on_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
     case HSP_MSG_CHECKPOINT:
         e->cur.save = e->cur.save || (e->cur.epoch == m->epoch && e->cur.job == m->u.devref.job);
         break;
+    case HSP_MSG_WHERE: sim_x_where(s, x, &m->u.where); break;
     case HSP_MSG_STOP:
         sim_given_up(s, m->u.devref.job, m->epoch);
         seal(s, x, m->u.devref.job, m->epoch);

@@ -82,6 +82,8 @@ static struct hsp_m_holding holding[4];
 static struct hsp_m_run run[2];
 static double compute[2] = {1, 1};
 static struct hsp_m_deaf deaf[2] = {{0, false}, {1, true}};
+static struct hsp_m_thread thread = {HSP_DOING_RECEIVE, 1, 100000};
+static struct hsp_m_link link = {.peer = 0, .unsent = 100000};
 
 static void forge_hello(struct sim *s, const struct hsp_job *j, uint64_t epoch, struct hsp_msg *m)
 {
@@ -117,7 +119,7 @@ static struct hsp_msg forge(struct sim *s)
         HSP_MSG_STEP,          HSP_MSG_PEER_LOST,      HSP_MSG_STOPPED,       HSP_MSG_RELEASED,
         HSP_MSG_CHECKPOINTED,  HSP_MSG_FINISHED,       HSP_MSG_JOB_FAILED,    HSP_MSG_HELLO,
         HSP_MSG_EXECUTOR_DEAD, HSP_MSG_EXECUTOR_UP,    HSP_MSG_DEVICE_HEALTH, HSP_MSG_CKPT_REFUSED,
-        HSP_MSG_STATE_DAMAGED, HSP_MSG_REACHED};
+        HSP_MSG_STATE_DAMAGED, HSP_MSG_REACHED,        HSP_MSG_STANDS};
     const struct hsp_job *j = s->d->jobs[sim_below(s, s->d->n_jobs)];
     struct hsp_msg m = {.type = types[sim_below(s, HSP_ARRAY_LEN(types))],
                         .epoch = number(s, j->next_epoch)};
@@ -177,6 +179,17 @@ static struct hsp_msg forge(struct sim *s)
     case HSP_MSG_STATE_DAMAGED:
         m.u.damaged = (struct hsp_m_damaged){
             j->id, d, holding[0].plan, rank, holding[0].owner, at, rank == 0, NAME};
+        break;
+    case HSP_MSG_STANDS:
+        m.u.stands = (struct hsp_m_stands){.job = j->id,
+                                           .device = d,
+                                           .round = j->progress.round,
+                                           .step = at,
+                                           .stable = at,
+                                           .n_threads = 1,
+                                           .threads = &thread,
+                                           .n_links = 1,
+                                           .links = &link};
         break;
     case HSP_MSG_REACHED:
         m.u.reached = (struct hsp_m_reached){s->d->next_round, HSP_ARRAY_LEN(deaf), deaf};

@@ -47,11 +47,24 @@ void sim_cut_pair(struct sim *s, uint32_t a, uint32_t b, bool both, uint64_t ms)
     }
 }
 
+void sim_slow_pair(struct sim *s, uint32_t a, uint32_t b, uint64_t ms)
+{
+    sim_log(s, "! n%u - n%u is slow for %llu ms", a, b, (unsigned long long)ms);
+    cut(s, a, b, ms);
+    cut(s, b, a, ms);
+    s->wire[a][b].slow = s->wire[b][a].slow = true;
+}
+
+bool sim_wire_slow(const struct sim *s, uint32_t a, uint32_t b)
+{
+    return stuck(s, a, b) && s->wire[a][b].slow;
+}
+
 void sim_wire_heal(struct sim *s, const struct sim_ev *e)
 {
     struct sim_wire *w = &s->wire[e->who][e->num];
     if (w->cut && s->now >= w->until) {
-        w->cut = false;
+        w->cut = w->slow = false;
         sim_log(s, "! n%u -> n%u passes again", e->who, (uint32_t)e->num);
     }
 }
@@ -114,7 +127,8 @@ void sim_x_deaf(struct sim *s, uint32_t x, uint32_t job, uint64_t epoch)
         return;
     }
     while (peer < r->p.n_peers &&
-           ((r->conn >> peer & 1) != 0 || !stuck(s, r->p.exec[peer] / SIM_DEVS, x / SIM_DEVS))) {
+           ((r->conn >> peer & 1) != 0 || !stuck(s, r->p.exec[peer] / SIM_DEVS, x / SIM_DEVS) ||
+            sim_wire_slow(s, r->p.exec[peer] / SIM_DEVS, x / SIM_DEVS))) {
         peer++;
     }
     if (peer < r->p.n_peers) {
@@ -132,6 +146,57 @@ void sim_x_deaf(struct sim *s, uint32_t x, uint32_t job, uint64_t epoch)
     }
 }
 
+/* ---- where a rank stands ---- */
+
+static bool is_slow(const struct sim *s, uint32_t x, const struct sim_run *r, uint32_t peer)
+{
+    return sim_wire_slow(s, r->p.exec[peer] / SIM_DEVS, x / SIM_DEVS);
+}
+
+/* The peer that it waits for; HSP_MSG_RANKS: none. */
+static uint32_t waits_for(const struct sim *s, uint32_t x, const struct sim_run *r)
+{
+    uint32_t slot = r->step & 1, who = HSP_MSG_RANKS;
+    bool votes = r->phase == SIM_VOTING;
+    for (uint32_t i = 0; i < r->n_ranks && votes && who == HSP_MSG_RANKS; i++) {
+        who = i != r->rank && (r->votes[slot] >> i & 1) == 0 ? i : who;
+    }
+    for (uint32_t i = 0; i < r->p.n_peers && !votes && who == HSP_MSG_RANKS; i++) {
+        who = r->phase != SIM_COMPUTE && is_slow(s, x, r, i) ? i : who;
+    }
+    return who;
+}
+
+void sim_x_where(struct sim *s, uint32_t x, const struct hsp_m_where *m)
+{
+    const struct sim_exec *e = &s->exec[x];
+    const struct sim_run *r = e->cur.epoch != 0 ? &e->cur : &e->next;
+    struct hsp_m_link links[SIM_EXECS];
+    if (r->epoch == 0 || r->job != m->job) {
+        return;
+    }
+    uint32_t peer = waits_for(s, x, r), n = 0;
+    struct hsp_m_thread t = {peer < r->p.n_peers ? HSP_DOING_RECEIVE : HSP_DOING_COMPUTE, peer, 0};
+    for (uint32_t i = 0; i < r->p.n_peers; i++) {
+        if (is_slow(s, x, r, i)) {
+            links[n++] = (struct hsp_m_link){.peer = i, .unsent = 1000};
+        }
+    }
+    struct hsp_msg said = {.type = HSP_MSG_STANDS,
+                           .epoch = r->epoch,
+                           .u.stands = {.job = r->job,
+                                        .device = x % SIM_DEVS,
+                                        .round = m->round,
+                                        .step = r->step,
+                                        .stable = r->voted_once ? r->step - 1 : 0,
+                                        .instruction = UINT32_MAX,
+                                        .n_threads = 1,
+                                        .threads = &t,
+                                        .n_links = n,
+                                        .links = links}};
+    sim_to_agent(s, x, &said);
+}
+
 /* ---- calls for the coordinator ---- */
 
 static struct hsp_m_deaf call(struct sim *s, uint32_t node, const char *address, uint32_t at)
@@ -142,9 +207,35 @@ static struct hsp_m_deaf call(struct sim *s, uint32_t node, const char *address,
         return (struct hsp_m_deaf){UINT32_MAX, false};
     }
     const struct sim_exec *e = &s->exec[x];
-    bool deaf = stuck(s, node, x / SIM_DEVS) || !s->agent[x / SIM_DEVS].alive;
+    bool stopped = stuck(s, node, x / SIM_DEVS) && !sim_wire_slow(s, node, x / SIM_DEVS);
+    bool deaf = stopped || !s->agent[x / SIM_DEVS].alive;
     bool gone = !e->up || e->gen != gen;
     return (struct hsp_m_deaf){deaf || gone ? at : UINT32_MAX, !deaf};
+}
+
+/* A node measures the link to another, or says where it listens. */
+void sim_probe(struct sim *s, uint32_t node, const struct hsp_m_check *m)
+{
+    unsigned peer = node;
+    if (m->what != HSP_CHECK_OPEN && m->what != HSP_CHECK_LINK) {
+        return;
+    }
+    if (m->what == HSP_CHECK_LINK && sscanf(m->peer, "n%u", &peer) != 1) {
+        sim_fail(s, "n%u is to measure the link to %s", node, m->peer);
+    }
+    bool cut_off = stuck(s, node, peer) && !sim_wire_slow(s, node, peer);
+    struct hsp_msg r = {.type = HSP_MSG_CHECKED,
+                        .u.checked = {.check = m->check,
+                                      .seq = m->seq,
+                                      .fault = cut_off ? "no answer" : "",
+                                      .address = "x",
+                                      .transport = m->what == HSP_CHECK_LINK ? "tls" : "",
+                                      .bytes_per_s = sim_wire_slow(s, node, peer) ? 2.5e5 : 9e8}};
+    sim_push(s, s->now + (m->what == HSP_CHECK_LINK ? 1200 : 3),
+             (struct sim_ev){.type = SIM_E_A_CHECKED,
+                             .who = node,
+                             .gen = s->agent[node].gen,
+                             .ptr = sim_clone(s, &r)});
 }
 
 void sim_reach(struct sim *s, uint32_t node, const struct hsp_m_reach *m)

@@ -635,6 +635,36 @@ static void broken_one_way(void **state)
     broken_pair(false);
 }
 
+/* Next to nothing comes through between n0 and n1, but both answer calls and beats. The link is named
+ * in two periods, one of the two is left out, and joins again when the link is as fast as before. */
+static void slow_pair(void **state)
+{
+    (void)state;
+    running(3);
+    uint64_t before = s->now;
+    tell();
+    sim_slow_pair(s, 0, 1, 20000);
+    until(sealing, 2 * s->cfg.dead_ms + 500);
+    until(settled, 3000);
+    assert_true(s->now - before < 2 * s->cfg.dead_ms + 3000);
+    assert_int_equal(job(1)->cur.n_ranks, 2);
+    assert_non_null(strstr(hsp_buf_cstr(&s->trace),
+                           "job.stalled job 1 n0: no vote since 3.0 s: 3 wait for the connection "
+                           "between n0 and n1: rank 0 (n0/0) receives from rank 1 (n1/0) since "));
+    assert_non_null(strstr(hsp_buf_cstr(&s->trace),
+                           "job.sealing job 1 <- the connection between n0 and n1 is too slow\n"));
+    uint64_t step = s->job[1].committed;
+    assert_true(sim_run(s, s->now + 8000, NULL)); /* it is measured meanwhile, and is not used */
+    assert_true(s->job[1].committed > step + 100);
+    assert_int_equal(job(1)->cur.n_ranks, 2);
+    tell();
+    until(mended, 40000);
+    until(three, 5000);
+    assert_non_null(strstr(hsp_buf_cstr(&s->trace),
+                           "link.mended n0: n0 and n1 are connected by 900 MB/s again\n"));
+    to_the_end();
+}
+
 /* n2 joins and does not reach n0, which trains with n1: what runs stays. */
 static void joiner_not_reached(void **state)
 {
@@ -687,6 +717,7 @@ int main(void)
                                        T(full_disk_and_fewer_than_min),
                                        T(broken_both_ways),
                                        T(broken_one_way),
+                                       T(slow_pair),
                                        T(joiner_not_reached)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,7 @@ static uint32_t device_of(const struct hsp_msg *m)
     case HSP_MSG_PREPARE: return m->u.prepare.device;
     case HSP_MSG_START: return m->u.start.device;
     case HSP_MSG_RELEASE: return m->u.release.device;
+    case HSP_MSG_WHERE: return m->u.where.device;
     default: return m->u.devref.device;
     }
 }
@@ -122,7 +123,8 @@ void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
     uint32_t device = device_of(m);
     bool known = m->type == HSP_MSG_PREPARE || m->type == HSP_MSG_ARM || m->type == HSP_MSG_START ||
                  m->type == HSP_MSG_DROP || m->type == HSP_MSG_STOP || m->type == HSP_MSG_RELEASE ||
-                 m->type == HSP_MSG_CHECKPOINT || m->type == HSP_MSG_TRACE;
+                 m->type == HSP_MSG_CHECKPOINT || m->type == HSP_MSG_TRACE ||
+                 m->type == HSP_MSG_WHERE;
     if (!known || device >= a->cfg.n_devices) {
         hsp_ai_log(a, 3, "message type %u for device %u is ignored", m->type, device);
         return;
@@ -198,6 +200,7 @@ static void pass(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
     case HSP_MSG_PEER_LOST: c.u.lost.device = device; break;
     case HSP_MSG_JOB_FAILED: c.u.jobfail.device = device; break;
     case HSP_MSG_CKPT_REFUSED: c.u.refused.device = device; break;
+    case HSP_MSG_STANDS: c.u.stands.device = device; break;
     case HSP_MSG_TRACED: add_clock(a, device, &c.u.traced); break;
     default: break; /* STEP, CHECKPOINTED, FINISHED name no device */
     }
@@ -337,6 +340,7 @@ void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg 
     case HSP_MSG_FINISHED:
     case HSP_MSG_JOB_FAILED:
     case HSP_MSG_TRACED:
+    case HSP_MSG_STANDS:
         if (d->run.job == 0 || job_of(m) != d->run.job) {
             break; /* said before a STOP, SEAL or DROP took effect */
         }

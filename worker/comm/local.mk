@@ -24,6 +24,7 @@ worker_comm_libcomm_a_SOURCES = \
   worker/comm/mesh/mesh_seg.c worker/comm/mesh/mesh_seg.h \
   worker/comm/mesh/mesh_shm.c worker/comm/mesh/mesh_shm.h \
   worker/comm/mesh/mesh_start.c worker/comm/mesh/mesh_start.h \
+  worker/comm/mesh/mesh_stand.c worker/comm/mesh/mesh_stand.h \
   worker/comm/mesh/mesh_tls.c worker/comm/mesh/mesh_tls.h \
   worker/comm/reduce.c worker/comm/reduce.h \
   worker/comm/runs.c worker/comm/runs.h

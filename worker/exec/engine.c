@@ -164,6 +164,24 @@ void hsp_engine_abort(struct hsp_engine *e)
     }
 }
 
+void hsp_engine_where(struct hsp_engine *e, struct hsp_engine_place *ret)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    enum hsp_queue q = e->at.runs[HSP_QUEUE_COMM] ? HSP_QUEUE_COMM : HSP_QUEUE_COMPUTE;
+    bool runs = e->sched != NULL && e->at.runs[q];
+    *ret = (struct hsp_engine_place){.step = e->at.step,
+                                     .validation = e->sched != NULL && e->eval,
+                                     .micro = UINT32_MAX,
+                                     .instruction = UINT32_MAX,
+                                     .given = e->at.given};
+    if (runs) {
+        ret->micro = e->sched->e[q][e->done[q]].micro;
+        ret->instruction = atomic_load_explicit(&e->instr[q], memory_order_relaxed);
+        ret->since_ns = e->at.since_ns[q];
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+}
+
 enum hsp_status hsp_engine_finish(struct hsp_engine *e, struct hsp_err *err)
 {
     enum hsp_status st = hsp_queue_finish(e, HSP_DEVQ_COMPUTE, err);

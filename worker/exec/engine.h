@@ -111,6 +111,18 @@ enum hsp_status hsp_engine_finish(struct hsp_engine *e, struct hsp_err *err);
 /* Ends the running step and hangs up the hsp_comm; a later step fails with HSP_ECANCELED. */
 void hsp_engine_abort(struct hsp_engine *e);
 
+/* Where the running step stands: in the communication queue when an entry of that is under way, else
+ * in the compute queue. */
+struct hsp_engine_place {
+    uint64_t step;
+    bool validation;
+    uint32_t micro, instruction; /* UINT32_MAX: none, between steps */
+    int64_t since_ns;            /* its entry began; 0: none */
+    uint64_t given;              /* entries, since the engine was opened */
+};
+/* Any thread, between open and close. */
+void hsp_engine_where(struct hsp_engine *e, struct hsp_engine_place *ret);
+
 /* The program of the running step, or of the last one. */
 const struct hsp_program *hsp_engine_program(const struct hsp_engine *e);
 

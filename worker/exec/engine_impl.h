@@ -126,11 +126,17 @@ struct hsp_engine {
     pthread_cond_t cond;
     enum hsp_run_state state;    /* of the comm thread */
     uint32_t done[HSP_N_QUEUES]; /* entries given in the running schedule */
+    struct {                     /* for hsp_engine_where */
+        uint64_t step, given;    /* given: entries, since it was opened */
+        bool runs[HSP_N_QUEUES]; /* the entry behind those done is under way */
+        int64_t since_ns[HSP_N_QUEUES];
+    } at;
     struct hsp_spans spans;
     struct hsp_recorder *next_rec,
-        *last_rec;          /* owned: that waits for its first step; that is whole */
-    struct hsp_err failure; /* the first one; code HSP_OK: none */
-    atomic_int stop;        /* set with failure or by abort; read without the lock */
+        *last_rec;                        /* owned: that waits for its first step; that is whole */
+    struct hsp_err failure;               /* the first one; code HSP_OK: none */
+    _Atomic uint32_t instr[HSP_N_QUEUES]; /* begun last */
+    atomic_int stop;                      /* set with failure or by abort; read without the lock */
 };
 
 static inline enum hsp_devq hsp_devq_of(enum hsp_queue q)

@@ -82,6 +82,7 @@ static enum hsp_status run_instrs(struct hsp_engine *e, const struct hsp_sched_e
         pacing = paced;
         st = each ? hsp_record_from(e, q, err) : HSP_OK;
         n = 1;
+        atomic_store_explicit(&e->instr[q], k, memory_order_relaxed);
         if (st == HSP_OK) {
             st = run_some(e, k, end, entry->micro, q, &n, err);
         }

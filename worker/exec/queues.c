@@ -30,10 +30,12 @@ void hsp_engine_fail(struct hsp_engine *e, const struct hsp_err *why)
     }
 }
 
-/* Waits until the other queue was given @count entries. False: stopped. */
+/* Waits until the other queue was given @count entries; then an entry of this one is under way.
+ * False: stopped. */
 static bool wait_for(struct hsp_engine *e, enum hsp_queue other, uint32_t count,
                      _Atomic int64_t *waited)
 {
+    enum hsp_queue q = other == HSP_QUEUE_COMM ? HSP_QUEUE_COMPUTE : HSP_QUEUE_COMM;
     (void)pthread_mutex_lock(&e->lock);
     if (e->done[other] < count && atomic_load(&e->stop) == 0) {
         int64_t from = hsp_clock_ns();
@@ -43,6 +45,8 @@ static bool wait_for(struct hsp_engine *e, enum hsp_queue other, uint32_t count,
         *waited += hsp_clock_ns() - from;
     }
     bool go = atomic_load(&e->stop) == 0;
+    e->at.runs[q] = go;
+    e->at.since_ns[q] = hsp_clock_ns();
     (void)pthread_mutex_unlock(&e->lock);
     return go;
 }
@@ -109,6 +113,8 @@ static void run_queue(struct hsp_engine *e, enum hsp_queue q)
         }
         (void)pthread_mutex_lock(&e->lock);
         e->done[q]++;
+        e->at.runs[q] = false;
+        e->at.given++;
         (void)pthread_cond_broadcast(&e->cond);
         (void)pthread_mutex_unlock(&e->lock);
     }
@@ -178,6 +184,8 @@ void hsp_run_schedule(struct hsp_engine *e, const struct hsp_sched *s, bool eval
     (void)pthread_mutex_lock(&e->lock);
     e->sched = s;
     e->eval = eval;
+    e->at.step = e->step;
+    e->at.runs[0] = e->at.runs[1] = false;
     e->done[0] = e->done[1] = 0;
     e->state = HSP_RUN_GO;
     (void)pthread_cond_broadcast(&e->cond);

@@ -136,6 +136,24 @@ struct hsp_said {
 /* Why no member could begin with the checkpoint that PREPARE names. */
 enum hsp_ckpt_refusal { HSP_CKPT_TAKEN, HSP_CKPT_GONE, HSP_CKPT_DAMAGED };
 
+/* The work of the keeper thread. */
+enum hsp_keeper_work {
+    HSP_KEEPER_NONE, /* there is no such thread */
+    HSP_KEEPER_IDLE,
+    HSP_KEEPER_FETCH,
+    HSP_KEEPER_SEAL,
+    HSP_KEEPER_COPY,
+    HSP_KEEPER_CHECKPOINT,
+    HSP_KEEPER_END
+};
+/* What its threads do besides what engine and meshes know. */
+struct hsp_epoch_threads {
+    bool awaits_copies; /* a vote waits for its version */
+    int64_t awaits_ns;  /* since */
+    enum hsp_keeper_work work;
+    int64_t work_ns;
+};
+
 struct hsp_ex_epoch {
     struct hsp_exec_env *env;
     struct hsp_arena *arena;
@@ -202,8 +220,9 @@ struct hsp_ex_epoch {
     bool checkpoint_asked;  /* by a vote record, not by the calendar */
     bool voted;             /* a vote of this epoch has passed, as far as is known here */
     struct hsp_epoch_record trace;
-    struct hsp_said said;  /* at rank 0 and its heir; else empty */
-    bool no_more_versions; /* the keeper may end */
+    struct hsp_said said;        /* at rank 0 and its heir; else empty */
+    struct hsp_epoch_threads at; /* for epoch_stand.h */
+    bool no_more_versions;       /* the keeper may end */
     /* Why the keeper thread, which has failed, confirms no more; code HSP_OK: it has not. */
     struct hsp_err uncopied;
 };

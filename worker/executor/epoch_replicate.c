@@ -20,44 +20,50 @@
 #include "worker/executor/epoch_transfer.h"
 #include "worker/executor/epoch_twins.h"
 
-enum work { WORK_FETCH, WORK_SEAL, WORK_COPY, WORK_CHECKPOINT, WORK_END };
+static void note_work(struct hsp_ex_epoch *e, enum hsp_keeper_work w)
+{
+    e->at.work = w;
+    e->at.work_ns = hsp_clock_ns();
+}
 
 /* What to do next, and with which version. */
-static enum work next_work(struct hsp_ex_epoch *e, uint64_t next_copy, uint64_t *ret_version,
-                           bool *ret_asked)
+static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy,
+                                      uint64_t *ret_version, bool *ret_asked)
 {
-    enum work w = WORK_END;
+    enum hsp_keeper_work w = HSP_KEEPER_END;
     (void)pthread_mutex_lock(&e->lock);
     for (;;) {
         if (e->cancelled || e->lost || e->phase == HSP_EPOCH_FAILED) {
             break;
         }
         if (e->fetch != NULL) {
-            w = WORK_FETCH;
+            w = HSP_KEEPER_FETCH;
             *ret_version = e->sealed;
             break;
         }
         if (e->written > e->sealed && e->phase != HSP_EPOCH_LEFT) {
-            w = WORK_SEAL;
+            w = HSP_KEEPER_SEAL;
             break;
         }
         if (e->checkpoint_at != HSP_NO_VERSION) {
-            w = WORK_CHECKPOINT;
+            w = HSP_KEEPER_CHECKPOINT;
             *ret_version = e->checkpoint_at;
             *ret_asked = e->checkpoint_asked;
             e->checkpoint_at = HSP_NO_VERSION;
             break;
         }
         if (e->sealed >= next_copy && e->phase != HSP_EPOCH_LEFT) {
-            w = WORK_COPY;
+            w = HSP_KEEPER_COPY;
             *ret_version = next_copy;
             break;
         }
         if (e->no_more_versions || e->phase == HSP_EPOCH_LEFT) {
             break;
         }
+        note_work(e, HSP_KEEPER_IDLE);
         (void)pthread_cond_wait(&e->cond, &e->lock);
     }
+    note_work(e, w);
     (void)pthread_mutex_unlock(&e->lock);
     return w;
 }
@@ -122,10 +128,13 @@ enum hsp_status hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t versi
 {
     struct hsp_err why = {0};
     (void)pthread_mutex_lock(&e->lock);
+    e->at.awaits_copies = true;
+    e->at.awaits_ns = hsp_clock_ns();
     while (!e->cancelled && !e->lost && e->uncopied.code == HSP_OK &&
            (e->confirmed == HSP_NO_VERSION || e->confirmed < version)) {
         (void)pthread_cond_wait(&e->cond, &e->lock);
     }
+    e->at.awaits_copies = false;
     if (e->cancelled || e->lost) {
         (void)hsp_err_set(&why, HSP_ECANCELED, 0, "the epoch has ended");
     } else {
@@ -208,23 +217,23 @@ void *hsp_epoch_keeper(void *arg)
     uint64_t next_copy, version = 0;
     bool asked = false;
     enum hsp_status st = HSP_OK;
-    enum work w;
+    enum hsp_keeper_work w;
     (void)pthread_mutex_lock(&e->lock);
     next_copy = e->sealed;
     (void)pthread_mutex_unlock(&e->lock);
-    while (st == HSP_OK && (w = next_work(e, next_copy, &version, &asked)) != WORK_END) {
+    while (st == HSP_OK && (w = next_work(e, next_copy, &version, &asked)) != HSP_KEEPER_END) {
         int64_t from = hsp_clock_ns();
-        if (w == WORK_CHECKPOINT) {
+        if (w == HSP_KEEPER_CHECKPOINT) {
             st = checkpoint(e, version, &err);
             hsp_epoch_trace_state(e, "checkpoint", from);
             continue;
         }
-        if (w == WORK_SEAL) {
+        if (w == HSP_KEEPER_SEAL) {
             st = hsp_epoch_seal_written(e, &err);
             hsp_epoch_trace_state(e, "seal", from);
             continue;
         }
-        if (w == WORK_FETCH) {
+        if (w == HSP_KEEPER_FETCH) {
             st = fetch(e, version, &err);
             continue;
         }

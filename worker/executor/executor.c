@@ -25,6 +25,7 @@
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_nccl.h"
 #include "worker/executor/epoch_report.h"
+#include "worker/executor/epoch_stand.h"
 #include "worker/executor/epoch_trace.h"
 #include "worker/state/segment_name.h"
 
@@ -361,6 +362,15 @@ static void on_trace(struct executor *x, const struct hsp_msg *m)
     }
 }
 
+/* Of the epoch that runs, else of the one that is prepared. */
+static void on_where(struct executor *x, const struct hsp_msg *m)
+{
+    struct hsp_ex_epoch *e = x->running != NULL ? x->running : x->next;
+    if (e != NULL && e->p->job == m->u.where.job) {
+        hsp_epoch_tell_stand(e, m->u.where.round);
+    }
+}
+
 static void handle(struct executor *x, const struct hsp_msg *m)
 {
     switch (m->type) {
@@ -373,6 +383,7 @@ static void handle(struct executor *x, const struct hsp_msg *m)
     case HSP_MSG_RELEASE: on_release(x, m); break;
     case HSP_MSG_CHECKPOINT: on_checkpoint(x, m); break;
     case HSP_MSG_TRACE: on_trace(x, m); break;
+    case HSP_MSG_WHERE: on_where(x, m); break;
     case HSP_MSG_WELCOME: x->heartbeat_ms = m->u.welcome.heartbeat_ms; break;
     default:
         hsp_log(x->env.log, HSP_LOG_WARN, "executor", "unexpected message %s",

@@ -17,6 +17,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/epoch_restore.c worker/executor/epoch_restore.h \
   worker/executor/epoch_segments.c worker/executor/epoch_segments.h \
   worker/executor/epoch_sources.c worker/executor/epoch_sources.h \
+  worker/executor/epoch_stand.c worker/executor/epoch_stand.h \
   worker/executor/epoch_trace.c worker/executor/epoch_trace.h \
   worker/executor/epoch_train.c worker/executor/epoch_train.h \
   worker/executor/epoch_transfer.c worker/executor/epoch_transfer.h \

@@ -10,6 +10,7 @@
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/paths.h"
+#include "daemon/cluster/progress.h"
 #include "daemon/cluster/spread.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
@@ -28,17 +29,26 @@ static void put_loss(cJSON *o, const char *key, double v)
     }
 }
 
+struct name {
+    char text[HSP_NAME_MAX + 16];
+};
+
+static struct name device_name(const struct hsp_cluster *c, hsp_device_id d)
+{
+    struct name n;
+    (void)snprintf(n.text, sizeof n.text, "%s/%u", c->nodes[HSP_DEVICE_NODE(d)].name,
+                   HSP_DEVICE_INDEX(d));
+    return n;
+}
+
 /* Of the peers @from to @to of an epoch. */
 static cJSON *device_names(const struct hsp_cluster *c, const struct hsp_cl_epoch *e, uint32_t from,
                            uint32_t to)
 {
     cJSON *list = cJSON_CreateArray();
     for (uint32_t r = from; e->epoch != 0 && r < to; r++) {
-        char name[HSP_NAME_MAX + 16];
-        hsp_device_id d = e->peers[r].device;
-        (void)snprintf(name, sizeof name, "%s/%u", c->nodes[HSP_DEVICE_NODE(d)].name,
-                       HSP_DEVICE_INDEX(d));
-        (void)cJSON_AddItemToArray(list, cJSON_CreateString(name));
+        struct name n = device_name(c, e->peers[r].device);
+        (void)cJSON_AddItemToArray(list, cJSON_CreateString(n.text));
     }
     return list;
 }
@@ -167,6 +177,49 @@ static void put_transport(cJSON *o, const struct hsp_links *n)
     }
 }
 
+static cJSON *stand_doc(const struct hsp_cluster *c, hsp_device_id d, const struct hsp_stand *s)
+{
+    cJSON *o = cJSON_CreateObject();
+    put_text(o, "device", device_name(c, d).text);
+    if (!s->said) {
+        return o;
+    }
+    put(o, "step", (double)s->step);
+    (void)cJSON_AddBoolToObject(o, "validation", s->validation);
+    if (s->instruction != UINT32_MAX) {
+        put(o, "micro_batch", s->micro);
+        put(o, "instruction", s->instruction);
+    }
+    cJSON *threads = cJSON_AddArrayToObject(o, "threads");
+    for (uint32_t k = 0; k < s->n_threads; k++) {
+        cJSON *t = cJSON_CreateObject();
+        (void)cJSON_AddItemToArray(threads, t);
+        put_text(t, "does", hsp_doing_text(s->thread[k].doing));
+        if (s->thread[k].peer != HSP_NO_DEVICE) {
+            put_text(t, "peer", device_name(c, s->thread[k].peer).text);
+        }
+        put(t, "seconds", 1e-3 * (double)s->thread[k].since_ms);
+    }
+    return o;
+}
+
+/* Why no vote passes, and where each rank stands, as it has said last. */
+static void put_stalled(cJSON *o, const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    const struct hsp_progress *p = &j->progress;
+    const struct hsp_cl_epoch *e = hsp_cluster_watched(j);
+    if (p->says[0] == '\0' || e == NULL || e->epoch != p->epoch) {
+        return;
+    }
+    cJSON *x = cJSON_AddObjectToObject(o, "stalled");
+    put(x, "seconds", 1e-3 * (double)(c->now_ms - p->since_ms));
+    put_text(x, "reason", p->says);
+    cJSON *ranks = cJSON_AddArrayToObject(x, "ranks");
+    for (uint32_t i = 0; i < p->n; i++) {
+        (void)cJSON_AddItemToArray(ranks, stand_doc(c, e->peers[i].device, &p->stand[i]));
+    }
+}
+
 static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
 {
     const struct hsp_app_job *j = hsp_app_job_find(a, core->id);
@@ -180,6 +233,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     if (fault != NULL || core->problem[0] != '\0') {
         put_text(o, "problem", fault != NULL ? fault : core->problem);
     }
+    put_stalled(o, a->cluster, core);
     (void)cJSON_AddBoolToObject(o, "suspending", core->suspending);
     (void)cJSON_AddBoolToObject(o, "held", core->doubted);
     put(o, "priority", core->priority);
@@ -398,6 +452,7 @@ static void put_broken(cJSON *o, const struct hsp_cluster *c, const char *name)
         put(x, "seconds", 1e-3 * (double)(c->now_ms - p->since_ms));
         put(x, "next_seconds",
             p->next_ms > c->now_ms ? 1e-3 * (double)(p->next_ms - c->now_ms) : 0);
+        (void)cJSON_AddBoolToObject(x, "slow", p->slow);
         put_text(x, "reason", p->why);
         (void)cJSON_AddItemToArray(list, x);
     }

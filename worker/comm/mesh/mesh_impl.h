@@ -5,7 +5,7 @@
  * start. A standing mesh, lowest first: mesh_seg.c segments; mesh_header.c headers; mesh_poll.c
  * events; mesh_bell.c wake-ups; mesh_match.c messages and their receives; mesh_shm.c links by
  * shared memory; mesh_beat.c silence; mesh_io.c sockets and the I/O thread; mesh_links.c the end of
- * links; mesh_ops.c the operations. */
+ * links; mesh_stand.c what it waits for; mesh_ops.c the operations. */
 #ifndef HSP_MESH_IMPL_H
 #define HSP_MESH_IMPL_H
 
@@ -63,6 +63,7 @@ struct mesh_tls;
 #define MESH_HEADER  48
 #define MESH_MAGIC   UINT32_C(0x4d707368) /* "hspM" */
 #define MESH_VERSION 2
+#define MESH_LONG    ((size_t)64 << 10) /* a message whose rate is one of its link */
 #define MESH_INPUT   ((size_t)16 << 10) /* per link: headers and small messages */
 
 enum mesh_kind {
@@ -75,6 +76,13 @@ enum mesh_kind {
 
 /* Why a mesh has ended, in an ABORT. */
 enum mesh_end { MESH_END_LOST, MESH_END_CANCELED, MESH_END_SILENT };
+
+/* What the user thread waits for. */
+struct hsp_mesh_wait {
+    bool waits, sends; /* sends: until a message to the peer has left, else for one of it */
+    uint32_t peer;
+    uint64_t since_ns;
+};
 
 /* A message to send. */
 struct mesh_out {
@@ -111,6 +119,7 @@ struct mesh_link {
     uint64_t heard_ns, said_at_ns; /* of the look; when a beat was last due */
     uint64_t seq_out;              /* next sequence numbers */
     uint64_t seq_in;
+    _Atomic uint64_t arrived; /* bytes of messages, by the socket */
     /* sending */
     struct mesh_out *out, **out_last;
     size_t out_bytes;
@@ -119,6 +128,8 @@ struct mesh_link {
     size_t in_pos, in_have;
     const struct hsp_runs *dst; /* of the message under way; NULL: between messages */
     size_t dst_have, dst_bytes;
+    uint64_t dst_ns;              /* when its header came; 0: its rate tells nothing */
+    double bytes_per_s;           /* the fastest one of late (mesh_stand.h); locked */
     struct hsp_comm_req *dst_req; /* where it goes: a receive, or */
     struct mesh_in *dst_msg;      /* a buffer */
     /* locked */
@@ -164,16 +175,17 @@ struct hsp_mesh {
     uint32_t n_tcp;         /* links by TCP */
     bool crowded; /* more ranks on this host than processors: who waits awake makes room */
     /* locked */
-    bool led;        /* the user thread runs the links while it waits; the I/O thread is parked */
-    bool wants;      /* it waits, and would */
-    bool pumping;    /* it is in hsp_mesh_turn */
-    bool attending;  /* inside a collective: it will wait again at once */
-    uint64_t n_pump; /* times it was */
-    struct hsp_err dead;       /* code HSP_OK while alive */
-    struct hsp_mesh_loss loss; /* that killed it; rank UINT32_MAX: none */
-    bool closing;              /* close has begun: a peer that goes is no loss */
-    bool stop;                 /* close: the I/O thread ends */
-    bool ended;                /* the I/O thread will not touch any buffer again */
+    bool led;       /* the user thread runs the links while it waits; the I/O thread is parked */
+    bool wants;     /* it waits, and would */
+    bool pumping;   /* it is in hsp_mesh_turn */
+    bool attending; /* inside a collective: it will wait again at once */
+    struct hsp_mesh_wait waits; /* of the user thread, for mesh_stand.h */
+    uint64_t n_pump;            /* times it was */
+    struct hsp_err dead;        /* code HSP_OK while alive */
+    struct hsp_mesh_loss loss;  /* that killed it; rank UINT32_MAX: none */
+    bool closing;               /* close has begun: a peer that goes is no loss */
+    bool stop;                  /* close: the I/O thread ends */
+    bool ended;                 /* the I/O thread will not touch any buffer again */
 };
 
 struct mesh_wire {

@@ -73,6 +73,11 @@ static bool on_header(struct hsp_mesh *m, uint32_t peer, const uint8_t h[MESH_HE
     return hsp_mesh_on_data(m, peer, h);
 }
 
+static void has_come(struct mesh_link *l, size_t bytes)
+{
+    atomic_fetch_add_explicit(&l->arrived, bytes, memory_order_relaxed);
+}
+
 /* Uses what lies in the input buffer. False: stop reading this link. */
 static bool digest(struct hsp_mesh *m, uint32_t peer)
 {
@@ -85,6 +90,7 @@ static bool digest(struct hsp_mesh *m, uint32_t peer)
                 hsp_runs_scatter(l->dst, l->dst_have, l->input + l->in_pos, n);
                 l->dst_have += n;
                 l->in_pos += n;
+                has_come(l, n);
             }
             if (l->dst_have < l->dst_bytes) {
                 return true;
@@ -173,6 +179,7 @@ static void digest_tls(struct hsp_mesh *m, uint32_t peer)
             return;
         }
         l->dst_have += direct ? n : 0;
+        has_come(l, direct ? n : 0);
         l->in_have += direct ? 0 : n;
     }
 }
@@ -230,6 +237,7 @@ static ssize_t read_clear(struct mesh_link *l, bool *ret_more)
     size_t direct = (size_t)n < iov[0].iov_len ? (size_t)n : iov[0].iov_len;
     if (direct > 0) {
         l->dst_have += direct;
+        has_come(l, direct);
     }
     l->in_have += (size_t)n - direct;
     *ret_more = (size_t)n == iov[0].iov_len + iov[1].iov_len;

@@ -94,9 +94,19 @@ void hsp_mesh_out_done(struct hsp_mesh *m, struct mesh_link *l)
     free(o);
 }
 
+/* The sender writes a message as fast as the link takes it. */
+static void note_rate(struct mesh_link *l)
+{
+    uint64_t ns = l->dst_ns != 0 ? hsp_mesh_now_ns() - l->dst_ns : 0;
+    double rate = ns > 0 ? 1e9 * (double)l->dst_bytes / (double)ns : 0;
+    l->bytes_per_s = rate > l->bytes_per_s ? rate : l->bytes_per_s;
+    l->dst_ns = 0;
+}
+
 void hsp_mesh_finish(struct hsp_mesh *m, struct mesh_link *l)
 {
     struct mesh_in *e = l->dst_msg;
+    note_rate(l);
     if (l->dst_req != NULL) {
         l->dst_req->state = HSP_REQ_DONE;
         hsp_mesh_notify(m);
@@ -119,6 +129,7 @@ bool hsp_mesh_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t 
     struct mesh_link *l = &m->link[peer];
     l->dst_have = 0;
     l->dst_bytes = bytes;
+    l->dst_ns = l->tcp && bytes >= MESH_LONG ? hsp_mesh_now_ns() : 0;
     for (struct hsp_comm_req **p = &l->posted; *p != NULL; p = &(*p)->next) {
         struct hsp_comm_req *r = *p;
         if (r->channel != channel) {

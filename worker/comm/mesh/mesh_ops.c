@@ -327,12 +327,20 @@ static void drop_posted(struct mesh_link *l, const struct hsp_comm_req *req)
     }
 }
 
+static void begin_wait(struct hsp_mesh *m, uint32_t peer, bool sends)
+{
+    m->waits = (struct hsp_mesh_wait){true, sends, peer, hsp_mesh_now_ns()};
+}
+
 static enum hsp_status mesh_wait(struct hsp_comm *c, struct hsp_comm_req *req, struct hsp_err *err)
 {
     struct hsp_mesh *m = mesh_of(c);
     enum hsp_status st = HSP_OK;
     pthread_mutex_lock(&m->lock);
     struct mesh_link *l = req->state != HSP_REQ_IDLE ? &m->link[req->peer] : NULL;
+    if (req->state == HSP_REQ_BUSY || req->state == HSP_REQ_POSTED) {
+        begin_wait(m, req->peer, req->is_send);
+    }
     while (req->state == HSP_REQ_BUSY ||
            (req->state == HSP_REQ_POSTED && m->dead.code == HSP_OK && !l->closed)) {
         await(m, req->is_send ? UINT32_MAX : req->peer);
@@ -344,6 +352,7 @@ static enum hsp_status mesh_wait(struct hsp_comm *c, struct hsp_comm_req *req, s
         st = m->dead.code != HSP_OK ? fail_dead(m, err) : fail_closed(m, req->peer, err);
     }
     req->state = HSP_REQ_IDLE;
+    m->waits.waits = false;
     leave(m);
     pthread_mutex_unlock(&m->lock);
     return st;
@@ -386,6 +395,7 @@ static enum hsp_status mesh_lend(struct hsp_comm *c, uint32_t peer, uint32_t cha
     if (st == HSP_OK) {
         const void *p = NULL;
         hsp_shm_lend_begin(m, peer, channel, bytes);
+        begin_wait(m, peer, false);
         while ((p = hsp_shm_lent(m, peer)) == NULL && m->dead.code == HSP_OK && !l->closed) {
             await(m, peer);
         }
@@ -395,6 +405,7 @@ static enum hsp_status mesh_lend(struct hsp_comm *c, uint32_t peer, uint32_t cha
         } else {
             *ret = p;
         }
+        m->waits.waits = false;
     }
     pthread_mutex_unlock(&m->lock);
     return st;

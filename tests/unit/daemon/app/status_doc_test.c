@@ -289,6 +289,7 @@ static void nodes_that_do_not_reach_each_other(void **state)
             const cJSON *names = cJSON_GetObjectItemCaseSensitive(x, "nodes");
             assert_string_equal(cJSON_GetStringValue(cJSON_GetArrayItem(names, 1)), "c");
             assert_true(number(x, "seconds") == 4 && number(x, "next_seconds") == 2.5);
+            assert_true(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(x, "slow")));
             assert_string_equal(text(x, "reason"), "c refuses calls of b");
         }
         cJSON_Delete(all);
@@ -299,10 +300,63 @@ static void nodes_that_do_not_reach_each_other(void **state)
     free(a);
 }
 
+static void where_the_ranks_of_a_stalled_job_stand(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}, {"b", 1, 1 << 30}};
+    struct hsp_epoch_peer peers[2] = {{.device = HSP_DEVICE(0, 0)}, {.device = HSP_DEVICE(1, 0)}};
+    struct hsp_stand stand[2] = {{.said = true,
+                                  .step = 7,
+                                  .micro = 2,
+                                  .instruction = 118,
+                                  .n_threads = 1,
+                                  .thread = {{HSP_DOING_RECEIVE, HSP_DEVICE(1, 0), 2900}}}};
+    char nowhere[] = "";
+    struct hsp_job *j = calloc(1, sizeof *j);
+    struct hsp_app *a = calloc(1, sizeof *a);
+    assert_non_null(j);
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 2);
+    a->address = "here";
+    a->cluster->now_ms = 7000;
+    j->id = 1;
+    j->state = HSP_JOB_RUNNING;
+    j->data_path = j->checkpoint_path = nowhere;
+    j->cur = (struct hsp_cl_epoch){.epoch = 4, .n_ranks = 2, .n_peers = 2, .peers = peers};
+    j->progress = (struct hsp_progress){
+        .epoch = 4, .since_ms = 4000, .says = "all wait for b", .n = 2, .stand = stand};
+    a->cluster->jobs[0] = j;
+    a->cluster->n_jobs = 1;
+    for (uint32_t epoch = 4; epoch < 6; epoch++) { /* of another epoch it says nothing */
+        j->cur.epoch = epoch;
+        char *all_text = hsp_app_status(a, "");
+        cJSON *all = cJSON_Parse(all_text);
+        cJSON_free(all_text);
+        const cJSON *job = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(all, "jobs"), 0);
+        const cJSON *x = cJSON_GetObjectItemCaseSensitive(job, "stalled");
+        assert_true((x != NULL) == (epoch == 4));
+        if (x != NULL) {
+            const cJSON *ranks = cJSON_GetObjectItemCaseSensitive(x, "ranks");
+            const cJSON *r = cJSON_GetArrayItem(ranks, 0);
+            const cJSON *t = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(r, "threads"), 0);
+            assert_true(number(x, "seconds") == 3 && number(r, "instruction") == 118);
+            assert_string_equal(text(t, "does"), "receives from");
+            assert_string_equal(text(t, "peer"), "b/0");
+            assert_null(cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(ranks, 1), "step"));
+        }
+        cJSON_Delete(all);
+    }
+    a->cluster->n_jobs = 0;
+    app_cluster_free(a->cluster);
+    free(a);
+    free(j);
+}
+
 HSP_TEST_FILE(status_doc_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_loss_is_of_the_newest_job_of_its_name),
                                        cmocka_unit_test(nodes_that_do_not_reach_each_other),
+                                       cmocka_unit_test(where_the_ranks_of_a_stalled_job_stand),
                                        cmocka_unit_test(transports_of_the_epoch_that_runs),
                                        cmocka_unit_test(gpus_of_a_node),
                                        cmocka_unit_test(rows_that_cannot_be_read),

@@ -15,12 +15,14 @@ cluster_tests = \
   tests/unit/daemon/cluster/key_holder_test \
   tests/unit/daemon/cluster/node_check_test \
   tests/unit/daemon/cluster/older_store_test \
+  tests/unit/daemon/cluster/progress_test \
   tests/unit/daemon/cluster/restart_test \
   tests/unit/daemon/cluster/slow_test \
   tests/unit/daemon/cluster/stranger_test \
   tests/unit/daemon/cluster/state_damage_test \
   tests/unit/daemon/cluster/suspend_test \
   tests/unit/daemon/cluster/unwritten_test \
+  tests/unit/daemon/cluster/waits_test \
   tests/unit/daemon/cluster/which_ckpt_test
 test_links += $(cluster_tests)
 check_PROGRAMS += tests/unit/daemon/cluster/cluster_tests
@@ -41,12 +43,14 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/key_holder_test.c \
   tests/unit/daemon/cluster/node_check_test.c \
   tests/unit/daemon/cluster/older_store_test.c \
+  tests/unit/daemon/cluster/progress_test.c \
   tests/unit/daemon/cluster/restart_test.c \
   tests/unit/daemon/cluster/slow_test.c \
   tests/unit/daemon/cluster/stranger_test.c \
   tests/unit/daemon/cluster/state_damage_test.c \
   tests/unit/daemon/cluster/suspend_test.c \
   tests/unit/daemon/cluster/unwritten_test.c \
+  tests/unit/daemon/cluster/waits_test.c \
   tests/unit/daemon/cluster/which_ckpt_test.c \
   tests/unit/daemon/cluster/cluster_stories.c tests/unit/daemon/cluster/cluster_stories.h \
   $(CLUSTER_WORLD)

@@ -93,10 +93,34 @@ static void status_shows_nodes_that_do_not_reach_each_other(void **state)
     (void)state;
     char *t = status_of("{\"address\": \"here\", \"nodes\": [], \"broken_links\": [{\"nodes\": "
                         "[\"a\", \"b\"], \"seconds\": 12.3, \"next_seconds\": 2.9, \"reason\": "
-                        "\"a does not answer calls of b\"}]}",
+                        "\"a does not answer calls of b\"}, {\"nodes\": [\"b\", \"c\"], \"slow\": "
+                        "true, \"seconds\": 2, \"next_seconds\": 3, \"reason\": \"why\"}]}",
                         0);
+    assert_non_null(
+        strstr(t, "\nb and c are connected too slowly for 2 s, measured in 3 s: why\n"));
     assert_non_null(strstr(t, "\n\na and b cannot reach each other for 12 s, tried in 3 s: a does "
                               "not answer calls of b\n"));
+    free(t);
+}
+
+static void status_shows_where_the_ranks_stand(void **state)
+{
+    (void)state;
+    char *t = status_of(
+        "{\"jobs\": [{\"name\": \"j\", \"state\": \"running\", \"stalled\": {\"seconds\": 3, "
+        "\"reason\": "
+        "\"all wait for b\", \"ranks\": [{\"device\": \"a/0\", \"step\": 7, \"validation\": true, "
+        "\"micro_batch\": 2, \"instruction\": 118, \"threads\": [{\"does\": \"receives from\", "
+        "\"peer\": "
+        "\"b/0\", \"seconds\": 2.94}, {\"does\": \"computes\", \"seconds\": 0}]}, {\"device\": "
+        "\"b/0\"}]}}]}",
+        1);
+    assert_non_null(strstr(t, "\nstalled: all wait for b\n"));
+    const char *row = strstr(t, "a/0 ");
+    assert_non_null(row);
+    assert_non_null(strstr(row, "7 (validation)"));
+    assert_non_null(strstr(row, "118 receives from b/0 2.9 s computes 0.0 s\n"));
+    assert_non_null(strstr(row, "does not answer"));
     free(t);
 }
 
@@ -106,6 +130,7 @@ HSP_TEST_FILE(status_view_test)
         cmocka_unit_test(status_says_by_what_the_executors_talk),
         cmocka_unit_test(status_says_who_could_read_the_training),
         cmocka_unit_test(status_shows_a_loss_that_is_no_number),
+        cmocka_unit_test(status_shows_where_the_ranks_stand),
         cmocka_unit_test(status_shows_nodes_that_do_not_reach_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -245,14 +245,14 @@ enum variant { V_RUNS, V_NEXT, V_FUTURE, V_OTHER_JOB, V_NO_DEVICE, V_TWICE };
 static const char *const variants[] = {"2", "3", "9", "other job", "no dev", "twice"};
 static const uint64_t epochs[] = {2, 3, 9, 3, 3, 3};
 
-static const uint16_t orders[] = {HSP_MSG_PREPARE, HSP_MSG_ARM,       HSP_MSG_START,
-                                  HSP_MSG_DROP,    HSP_MSG_SEAL,      HSP_MSG_STOP,
-                                  HSP_MSG_RELEASE, HSP_MSG_CHECKPOINT};
+static const uint16_t orders[] = {HSP_MSG_PREPARE, HSP_MSG_ARM,        HSP_MSG_START,
+                                  HSP_MSG_DROP,    HSP_MSG_SEAL,       HSP_MSG_STOP,
+                                  HSP_MSG_RELEASE, HSP_MSG_CHECKPOINT, HSP_MSG_WHERE};
 static const uint16_t words[] = {HSP_MSG_SEALED,   HSP_MSG_STOPPED,        HSP_MSG_RELEASED,
                                  HSP_MSG_READY,    HSP_MSG_PREPARE_FAILED, HSP_MSG_STARTED,
                                  HSP_MSG_STEP,     HSP_MSG_PEER_LOST,      HSP_MSG_CHECKPOINTED,
                                  HSP_MSG_FINISHED, HSP_MSG_JOB_FAILED,     HSP_MSG_CKPT_REFUSED,
-                                 HSP_MSG_DROPPED};
+                                 HSP_MSG_DROPPED,  HSP_MSG_STANDS};
 
 static void give_order(struct aw_world *w, uint16_t type, enum variant v)
 {

@@ -1,0 +1,63 @@
+#include "worker/comm/mesh/mesh_stand.h"
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
+#define BEAT_BYTES 96u /* a beat with its TLS record: its confirmation may be on its way */
+
+static struct hsp_mesh *mesh_of(struct hsp_comm *c)
+{
+    return (struct hsp_mesh *)c;
+}
+
+struct hsp_mesh_wait hsp_mesh_waits(struct hsp_comm *c)
+{
+    struct hsp_mesh *m = mesh_of(c);
+    pthread_mutex_lock(&m->lock);
+    struct hsp_mesh_wait w = m->waits;
+    pthread_mutex_unlock(&m->lock);
+    return w;
+}
+
+static uint64_t unsent(const struct mesh_link *l)
+{
+    int kernel = 0;
+    if (ioctl(l->fd, SIOCOUTQ, &kernel) != 0 || kernel < 0) {
+        kernel = 0; /* the socket has been shut down */
+    }
+    uint64_t n = (uint64_t)l->out_bytes + (uint64_t)kernel;
+    return l->out == NULL && n <= BEAT_BYTES ? 0 : n;
+}
+
+uint32_t hsp_mesh_link_states(struct hsp_comm *c, struct hsp_mesh_link_state *ret, uint32_t cap)
+{
+    struct hsp_mesh *m = mesh_of(c);
+    uint32_t n = 0;
+    pthread_mutex_lock(&m->lock);
+    for (uint32_t i = 0; i < m->base.n_ranks && n < cap; i++) {
+        struct mesh_link *l = &m->link[i];
+        if (l->fd < 0 || !l->tcp || l->closed) {
+            continue;
+        }
+        struct hsp_mesh_link_state s = {i, unsent(l), l->held, l->bytes_per_s};
+        l->bytes_per_s = 0;
+        if (s.unsent > 0 || s.held || s.bytes_per_s > 0) {
+            ret[n++] = s;
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    return n;
+}
+
+uint64_t hsp_mesh_arrived(struct hsp_comm *c)
+{
+    struct hsp_mesh *m = mesh_of(c);
+    uint64_t n = 0;
+    pthread_mutex_lock(&m->lock);
+    for (uint32_t i = 0; i < m->base.n_ranks; i++) {
+        n += m->link[i].seq_in;
+        n += atomic_load_explicit(&m->link[i].arrived, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&m->lock);
+    return n;
+}
