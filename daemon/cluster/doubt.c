@@ -29,7 +29,7 @@ void hsp_ci_doubt_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t at,
 {
     if (j->doubted) {
         hsp_ci_mark(c, j, at)->keeps = k != NULL && hsp_ci_standing(c, k) == HSP_STANDS_KNOWN &&
-                                       hsp_ci_is_member(c, j, &c->nodes[at]);
+                                       hsp_ci_proven_member(c, j, &c->nodes[at]);
         hsp_ci_look_job(c, j);
     }
 }

@@ -35,6 +35,8 @@
 #include "daemon/cluster/suspend.h"
 #include "proto/base/str.h"
 
+#define REFUSED_MS 1000u /* after a switch that could not connect */
+
 /* ---- ends ---- */
 
 void hsp_ci_job_unreadable(struct hsp_cluster *c, const struct hsp_unreadable_event *ev)
@@ -342,6 +344,7 @@ static void drop_apart(struct hsp_cluster *c, struct hsp_job *j)
     const char *why;
     if (j->att.epoch != 0 && !hsp_ci_attempt_gone(j) && hsp_ci_epoch_apart(c, &j->att, &why)) {
         hsp_ci_attempt_refused(c, j, why);
+        j->plan_retry_ms = c->now_ms + REFUSED_MS; /* the next plan may be as bad */
     }
 }
 

@@ -159,12 +159,24 @@ bool hsp_ci_may_run(const struct hsp_cluster *c, const struct hsp_job *j, hsp_de
     return named(c, j, d, hsp_ci_node(c, d));
 }
 
-bool hsp_ci_is_member(const struct hsp_cluster *c, const struct hsp_job *j,
+static bool any_named(const struct hsp_cluster *c, const struct hsp_job *j, uint32_t node,
                       const struct hsp_cluster_node *n)
 {
     bool is = false;
     for (uint32_t d = 0; d < HSP_NODE_DEVICES && !is; d++) {
-        is = named(c, j, HSP_DEVICE(hsp_ci_index_of(c, n), d), NULL);
+        is = named(c, j, HSP_DEVICE(node, d), n);
     }
     return is;
+}
+
+bool hsp_ci_is_member(const struct hsp_cluster *c, const struct hsp_job *j,
+                      const struct hsp_cluster_node *n)
+{
+    return any_named(c, j, hsp_ci_index_of(c, n), NULL);
+}
+
+bool hsp_ci_proven_member(const struct hsp_cluster *c, const struct hsp_job *j,
+                          const struct hsp_cluster_node *n)
+{
+    return any_named(c, j, hsp_ci_index_of(c, n), n);
 }

@@ -31,6 +31,9 @@ bool hsp_ci_may_run(const struct hsp_cluster *c, const struct hsp_job *j, hsp_de
 /* True when a layout of @j that is kept, or a lease, names a device of @n, whoever @n is now. */
 bool hsp_ci_is_member(const struct hsp_cluster *c, const struct hsp_job *j,
                       const struct hsp_cluster_node *n);
+/* The same, where a layout counts only if @n has proven to be the node that it was then. */
+bool hsp_ci_proven_member(const struct hsp_cluster *c, const struct hsp_job *j,
+                          const struct hsp_cluster_node *n);
 /* Rank 0 of @epoch, which runs or is past GO, if @n is its node and the process that it was when the
  * epoch was begun; else NULL. Borrowed from @j. */
 const struct hsp_epoch_peer *hsp_ci_first_of(const struct hsp_cluster *c, const struct hsp_job *j,

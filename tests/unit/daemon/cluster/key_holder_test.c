@@ -186,6 +186,33 @@ static void nobody_is_told_a_secret(void **state)
     }
 }
 
+/* Two names of members say that the job of the backup has not ended: nothing begins by that. */
+static void a_name_vouches_for_no_job(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"n0", "n1"};
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    restart_restored(&w);
+    for (uint32_t i = 0; i < HSP_ARRAY_LEN(names); i++) {
+        struct hsp_msg m = hello_as(&w, names[i]);
+        struct hsp_m_kept k = {
+            .job = 1, .name = "j", .cluster = w.c->id, .generation = 0, .epoch = 1, .plan = 1};
+        m.u.hello.was = (struct hsp_digest){66, i + 1};
+        m.u.hello.generation = 0;
+        m.u.hello.n_kept = 1;
+        m.u.hello.kept = &k;
+        cw_msg(&w, THIEF + i, m);
+        assert_non_null(welcome_on(&w, THIEF + i));
+    }
+    passes(&w, w.c->cfg.state_wait_ms);
+    assert_true(cw_job(&w, 1)->doubted);
+    assert_int_equal(cw_job(&w, 1)->att.epoch, 0);
+    assert_int_equal(cw_job(&w, 1)->ticket, 0);
+    cw_end(&w);
+}
+
 /* ---- the name of a node that is dead ---- */
 
 static void claims_to_run(struct cw_world *w, uint32_t conn, bool finished)
@@ -475,6 +502,7 @@ HSP_TEST_FILE(key_holder_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_older_generation_proves_nothing_twice),
         cmocka_unit_test(nobody_is_told_a_secret),
+        cmocka_unit_test(a_name_vouches_for_no_job),
         cmocka_unit_test(a_dead_name_ends_no_job),
         cmocka_unit_test(a_claim_ends_in_time),
         cmocka_unit_test(an_administrator_ends_a_claim),
