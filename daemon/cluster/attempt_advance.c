@@ -10,6 +10,7 @@
 #include "daemon/cluster/keepers.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/cluster_papers.h"
 #include "daemon/cluster/rows.h"
 
 static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, struct hsp_job *j)
@@ -178,6 +179,14 @@ static void timed_out(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d)
                          c->cfg.prepare_ms));
 }
 
+static void papers_again(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    struct hsp_papers_round papers = {0};
+    for (uint32_t i = 0; i < j->att.n_peers; i++) {
+        hsp_ci_papers_send(c, j, HSP_DEVICE_NODE(j->att.peers[i].device), &papers);
+    }
+}
+
 void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_cl_epoch *e = &j->att;
@@ -186,6 +195,7 @@ void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j)
     }
     if (e->epoch != 0 && e->phase == HSP_ATT_PREPARING) {
         const struct hsp_prepare_action *shared = NULL;
+        struct hsp_papers_round papers = {0};
         bool ready = true;
         for (uint32_t i = 0; i < e->n_peers; i++) {
             struct hsp_epoch_peer *p = &e->peers[i];
@@ -195,13 +205,18 @@ void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j)
             }
             if (!p->prepare_sent && hsp_ci_node(c, p->device)->conn != 0) {
                 shared = shared != NULL ? shared : prepare_action(c, j);
+                hsp_ci_papers_send(c, j, HSP_DEVICE_NODE(p->device), &papers);
                 send_prepare(c, j, i, shared);
             }
             ready = ready && p->ready;
         }
+        bool known = j->data_known;
         if (ready && hsp_ci_data_agrees(c, j)) {
             e->trace.ready_ms = c->now_ms;
             go(c, j);
+            if (!known) { /* what the papers did not say yet */
+                papers_again(c, j);
+            }
         }
     }
     if (e->epoch != 0 && e->phase == HSP_ATT_GO) {

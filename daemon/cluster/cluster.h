@@ -28,6 +28,8 @@
  *  (W7) TICK comes behind the messages that have arrived by then: only TICK finds nodes silent.
  *  (W8) TRACE and TRACED are between the shell and the agents of a running epoch: the core only
  *       hears from which node they come.
+ *  (W9) PAPERS is sent with a blob of the rows given and of what the shell itself keeps of the job
+ *       and of its plans that are kept by then. Papers that are too large are not sent.
  *
  * Invariants (hsp_cluster_check):
  *  (I1) epochs of a job only grow and none is used twice.
@@ -47,6 +49,7 @@
 
 struct hsp_cluster_node;
 struct hsp_job;
+struct hsp_papers; /* proto/wire/papers.h */
 
 #define HSP_MAX_NODES       16384u
 #define HSP_MAX_JOBS        1024u
@@ -252,6 +255,7 @@ struct hsp_event {
 enum hsp_action_type {
     HSP_ACT_SEND,    /* conn, msg */
     HSP_ACT_PREPARE, /* conn, msg (PREPARE without key and blob), prepare: the shell adds both */
+    HSP_ACT_PAPERS,  /* conn, msg (PAPERS without blob), papers: the shell adds its rows, see W9 */
     HSP_ACT_CHECK,   /* conn, msg (CHECK without key): the shell adds a key, one for each check */
     HSP_ACT_CLOSE,   /* conn, text */
     HSP_ACT_STORE,   /* key, value, len: replaces the row */
@@ -329,6 +333,7 @@ struct hsp_action {
         const struct hsp_plan_request *plan;
         const struct hsp_prepare_action *prepare;
         const struct hsp_fact *fact;
+        const struct hsp_papers *papers; /* one for all actions of a step that have the same */
     } u;
 };
 struct hsp_actions {

@@ -398,8 +398,8 @@ static void reached(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     hsp_ci_reached(c, n, &m->u.reached);
 }
 
-/* The shell collects traces (W8). */
-static void traced(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+/* The shell collects traces (W8) and papers (W9). */
+static void of_the_shell(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
     (void)c;
     (void)n;
@@ -428,7 +428,8 @@ static agent_call *const agent_calls[] = {
     [HSP_MSG_UPLINK] = uplink,
     [HSP_MSG_CHECKED] = checked,
     [HSP_MSG_DEVICE_HEALTH] = health,
-    [HSP_MSG_TRACED] = traced,
+    [HSP_MSG_TRACED] = of_the_shell,
+    [HSP_MSG_PAPERS] = of_the_shell,
     [HSP_MSG_STATE_DAMAGED] = damaged,
     [HSP_MSG_REACHED] = reached,
     [HSP_MSG_STANDS] = hsp_ci_job_msg,

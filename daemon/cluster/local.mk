@@ -35,6 +35,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/node_check.c daemon/cluster/node_check.h \
   daemon/cluster/node_loss.c daemon/cluster/node_loss.h \
   daemon/cluster/outbox.c daemon/cluster/outbox.h \
+  daemon/cluster/cluster_papers.c daemon/cluster/cluster_papers.h \
   daemon/cluster/parked.c daemon/cluster/parked.h \
   daemon/cluster/past_epochs.c daemon/cluster/past_epochs.h \
   daemon/cluster/paths.c daemon/cluster/paths.h \

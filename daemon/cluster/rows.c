@@ -31,15 +31,27 @@
 
 /* ---- store ---- */
 
-static void store(struct hsp_cluster *c, const char *key, struct hsp_buf *b)
+/* In the arena of the step; @b is released. */
+static struct hsp_cluster_row row_of(struct hsp_cluster *c, const char *key, struct hsp_buf *b)
+{
+    void *copy = b->failed ? NULL : hsp_arena_memdup(c->arena, b->data, b->len);
+    struct hsp_cluster_row r = {key, copy, (uint32_t)b->len};
+    c->failed = c->failed || copy == NULL;
+    hsp_buf_fini(b);
+    return r;
+}
+
+static void store_row(struct hsp_cluster *c, struct hsp_cluster_row r)
 {
     struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_STORE);
-    void *copy = b->failed ? NULL : hsp_arena_memdup(c->arena, b->data, b->len);
-    c->failed = c->failed || copy == NULL;
-    a->key = key;
-    a->value = copy;
-    a->len = (uint32_t)b->len;
-    hsp_buf_fini(b);
+    a->key = r.key;
+    a->value = r.value;
+    a->len = r.len;
+}
+
+static void store(struct hsp_cluster *c, const char *key, struct hsp_buf *b)
+{
+    store_row(c, row_of(c, key, b));
 }
 
 void hsp_ci_store_cluster(struct hsp_cluster *c)
@@ -85,7 +97,8 @@ void hsp_ci_store_term(struct hsp_cluster *c)
     store(c, "term", &b);
 }
 
-void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n)
+static struct hsp_cluster_row node_row(struct hsp_cluster *c, uint32_t index,
+                                       const struct hsp_cluster_node *n)
 {
     struct hsp_buf b;
     hsp_buf_init(&b, HSP_CLUSTER_ROW_MAX);
@@ -103,7 +116,20 @@ void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n)
     hsp_buf_u8(&b, n->holder);
     hsp_buf_u64(&b, n->gone_s);
     hsp_buf_u64(&b, n->generation);
-    store(c, hsp_ci_printf(c, "node/%u", (uint32_t)(n - c->nodes)), &b);
+    return row_of(c, hsp_ci_printf(c, "node/%u", index), &b);
+}
+
+void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n)
+{
+    store_row(c, node_row(c, hsp_ci_index_of(c, n), n));
+}
+
+/* Nobody but hspmdd and the node itself may know what proves that it is that node. */
+struct hsp_cluster_row hsp_ci_name_row(struct hsp_cluster *c, uint32_t index)
+{
+    struct hsp_cluster_node bare = {.state = HSP_NODE_LEFT};
+    hsp_str_printf(bare.name, sizeof(bare.name), "%s", c->nodes[index].name);
+    return node_row(c, index, &bare);
 }
 
 static void put_ckpt(struct hsp_buf *b, const struct hsp_ckpt_mark *k)
@@ -166,12 +192,9 @@ static void put_epoch(struct hsp_buf *b, const struct hsp_cl_epoch *e)
     }
 }
 
-void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j)
+static struct hsp_cluster_row job_row(struct hsp_cluster *c, const struct hsp_job *j)
 {
     struct hsp_buf b;
-    if (j->unrecorded) {
-        return;
-    }
     hsp_buf_init(&b, HSP_CLUSTER_ROW_MAX);
     hsp_buf_u8(&b, ROW_VERSION);
     hsp_buf_u32(&b, j->id);
@@ -215,8 +238,24 @@ void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j)
     put_older(&b, j);
     put_ranges(&b, j->gap, j->n_gaps);
     hsp_buf_u8(&b, j->doubted);
-    store(c, hsp_ci_printf(c, "job/%u", j->id), &b);
-    j->stale_row = false;
+    return row_of(c, hsp_ci_printf(c, "job/%u", j->id), &b);
+}
+
+void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j)
+{
+    if (!j->unrecorded) {
+        store_row(c, job_row(c, j));
+        j->stale_row = false;
+    }
+}
+
+struct hsp_cluster_row hsp_ci_terms_row(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    struct hsp_job bare = *j;
+    bare.cur = bare.att = (struct hsp_cl_epoch){0};
+    bare.n_leases = bare.n_past = 0;
+    bare.doubted = false;
+    return job_row(c, &bare);
 }
 
 void hsp_ci_store_leases(struct hsp_cluster *c, struct hsp_job *j)
@@ -233,7 +272,8 @@ void hsp_ci_store_all_leases(struct hsp_cluster *c)
     }
 }
 
-void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_job_plan *p)
+struct hsp_cluster_row hsp_ci_plan_row(struct hsp_cluster *c, const struct hsp_job *j,
+                                       const struct hsp_job_plan *p)
 {
     const struct hsp_plan_info *i = &p->info;
     struct hsp_buf b;
@@ -270,7 +310,12 @@ void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j, const str
     for (uint32_t k = 0; p->holder != NULL && k < i->n_ranks + i->n_keepers; k++) {
         hsp_buf_u64(&b, p->holder[k]);
     }
-    store(c, hsp_ci_printf(c, "plan/%u/%llu", j->id, (unsigned long long)p->plan), &b);
+    return row_of(c, hsp_ci_printf(c, "plan/%u/%llu", j->id, (unsigned long long)p->plan), &b);
+}
+
+void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_job_plan *p)
+{
+    store_row(c, hsp_ci_plan_row(c, j, p));
 }
 
 /* ---- load ---- */

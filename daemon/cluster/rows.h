@@ -20,6 +20,16 @@ void hsp_ci_store_leases(struct hsp_cluster *c, struct hsp_job *j);
 void hsp_ci_store_all_leases(struct hsp_cluster *c);
 void hsp_ci_store_plan(struct hsp_cluster *c, const struct hsp_job *j,
                        const struct hsp_job_plan *p);
+
+/* ---- the same rows, for the papers of a job (cluster_papers.h), in the arena of the step ---- */
+
+/* Of node @index, with its name alone. */
+struct hsp_cluster_row hsp_ci_name_row(struct hsp_cluster *c, uint32_t index);
+/* Of @j without epochs and leases. */
+struct hsp_cluster_row hsp_ci_terms_row(struct hsp_cluster *c, const struct hsp_job *j);
+struct hsp_cluster_row hsp_ci_plan_row(struct hsp_cluster *c, const struct hsp_job *j,
+                                       const struct hsp_job_plan *p);
+
 /* Restores one row. HSP_EPARSE, HSP_EVERSION, HSP_ENOMEM: as hsp_cluster_load. */
 enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_row *row,
                                 struct hsp_err *err);

@@ -7,6 +7,7 @@ proto_wire_libwire_a_SOURCES = \
   proto/wire/msg_encode.c proto/wire/msg_encode.h \
   proto/wire/msg_blob.c proto/wire/msg_blob.h \
   proto/wire/msg_table.c proto/wire/msg_table.h \
+  proto/wire/papers.c proto/wire/papers.h \
   proto/wire/protocol.c proto/wire/protocol.h \
   proto/wire/trace_part.c proto/wire/trace_part.h
 

@@ -27,7 +27,8 @@
 #define HSP_MSG_BODY_MAX    (4u << 20)  /* a HELLO with every holding below: under 2 MiB */
 #define HSP_MSG_BLOB_MAX    (64u << 20) /* D16 */
 #define HSP_MSG_METRICS_MAX (4u << 20)
-#define HSP_MSG_TRACE_MAX   (8u << 20) /* 65536 spans of 27 bytes, names and messages of labels */
+#define HSP_MSG_PAPERS_MAX  (16u << 20) /* of a job with 200 layouts; most have some 100 kB */
+#define HSP_MSG_TRACE_MAX   (8u << 20)  /* 65536 spans of 27 bytes, names and messages of labels */
 #define HSP_NODE_DEVICES    16u   /* devices of one node: more than any server has accelerators */
 #define HSP_NODE_CARDS      16u   /* network cards of one node */
 #define HSP_CARD_NAME       15u   /* as Linux names interfaces */
@@ -98,6 +99,7 @@
     X(TRACED, 36, traced, "traced") /* E>A>D */            \
     X(STATE_DAMAGED, 37, damaged, "state-damaged")         \
     X(PARKED, 39, parked, "parked") /* D>A */              \
+    X(PAPERS, 41, papers, "papers") /* D>A>D */            \
     X(CKPT_REFUSED, 42, refused, "ckpt-refused")           \
     X(DROPPED, 43, devref, "dropped")  /* E>A */           \
     X(REACH, 44, reach, "reach")       /* D>A */           \
@@ -123,6 +125,7 @@
     X(SUSPEND, 116, query, "suspend")                      \
     X(TRACE_JOB, 117, tracejob, "trace-job")               \
     X(BACKUP, 121, query, "backup")                        \
+    X(ADOPT, 124, adopt, "adopt")                          \
     X(NODE_ALLOW, 125, nodeallow, "node-allow")            \
     X(NODE_REMOVE, 126, nodename, "node-remove")           \
     X(REPLY, 200, reply, "reply") /* D>C */
@@ -168,6 +171,14 @@ enum hsp_path_kind {
     HSP_PATH_HOST_BRIDGE,
     HSP_PATH_NUMA,
     HSP_PATH_SYSTEM
+};
+
+enum hsp_papers_what {
+    HSP_PAPERS_KEEP,   /* D>A, blob: the newest ones, instead of those that are there */
+    HSP_PAPERS_ASK,    /* D>A: answered by TOLD or NONE, also by an agent that is no member */
+    HSP_PAPERS_TOLD,   /* A>D, blob */
+    HSP_PAPERS_NONE,   /* A>D, reason: there are none, or they are damaged */
+    HSP_PAPERS_DISCARD /* D>A: an administrator has said that all that is kept of this job goes */
 };
 
 enum hsp_check_what {                    /* of an order within a check of nodes */
@@ -303,6 +314,15 @@ struct hsp_m_parked {
 /* Of an incarnation of this cluster: it is over. Of another cluster: only that it is refused. */
 struct hsp_m_fenced {
     struct hsp_digest cluster; /* of hspmdd */
+    const char *reason;
+};
+/* The papers of a job (papers.h), which a node keeps beside its state; `epoch` stands in the frame. */
+struct hsp_m_papers {
+    uint32_t job;
+    uint32_t what;             /* enum hsp_papers_what */
+    struct hsp_digest cluster; /* whose the job is; DISCARD: of which job of this number is meant */
+    struct hsp_digest from;    /* KEEP: whose it was, when it has been adopted; else none */
+    uint64_t generation;
     const char *reason;
 };
 struct hsp_m_text {
@@ -628,6 +648,13 @@ struct hsp_m_scale {
 struct hsp_m_drain {
     const char *name, *reason;
 };
+struct
+    hsp_m_adopt { /* a job that agents keep state of, and that this hspmdd has no rows of, or old ones */
+    const char *job;  /* name or number; "": all that node keeps */
+    const char *node; /* "" all */
+    bool discard;     /* what the node keeps of it is deleted instead */
+    bool force;       /* also without nodes of its newest layout that are not here */
+};
 struct hsp_m_nodeallow { /* whether a node, known or not yet, may hold copies of state for others */
     const char *name;
     bool holder;
@@ -649,6 +676,7 @@ struct hsp_msg {
         struct hsp_m_hello hello;
         struct hsp_m_welcome welcome;
         struct hsp_m_parked parked;
+        struct hsp_m_papers papers;
         struct hsp_m_fenced fenced;
         struct hsp_m_text text;
         struct hsp_m_beat beat;
@@ -689,6 +717,7 @@ struct hsp_msg {
         struct hsp_m_tracejob tracejob;
         struct hsp_m_scale scale;
         struct hsp_m_drain drain;
+        struct hsp_m_adopt adopt;
         struct hsp_m_nodeallow nodeallow;
         struct hsp_m_nodename nodename;
         struct hsp_m_reply reply;

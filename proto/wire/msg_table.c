@@ -62,6 +62,7 @@ static const char *const what_names[] = {"open", "compute", "link", "stop", "end
 
 static const char *const doing_names[] = {"prepare", "move",       "compute", "receive", "send",
                                           "copy",    "checkpoint", "finish",  "nothing"};
+static const char *const papers_names[] = {"keep", "ask", "told", "none", "discard"};
 static const char *const health_names[] = {"fine", "warn", "cordon", "lost"};
 static const char *const path_names[] = {"nvlink",      "nvswitch", "pci-switch",
                                          "host-bridge", "numa",     "system"};
@@ -148,6 +149,9 @@ static const struct hsp_wire_field f_fenced[] = {DIGEST(fenced, cluster),
 static const struct hsp_wire_field f_parked[] = {DIGEST(parked, cluster), U64(parked, generation),
                                                  U32(parked, heartbeat_ms), U32(parked, dead_ms),
                                                  STR(parked, reason, HSP_TEXT_MAX)};
+static const struct hsp_wire_field f_papers[] = {
+    U32(papers, job),     ENUM(papers, what, papers_names), DIGEST(papers, cluster),
+    DIGEST(papers, from), U64(papers, generation),          STR(papers, reason, HSP_TEXT_MAX)};
 static const struct hsp_wire_field f_text[] = {STR(text, reason, HSP_TEXT_MAX)};
 static const struct hsp_wire_field f_beat[] = {U64(beat, seq), U64(beat, clock_us)};
 static const struct hsp_wire_field f_measure[] = {U32MAX(measure, echoes, 64)};
@@ -341,6 +345,9 @@ static const struct hsp_wire_field f_scale[] = {STR(scale, name, HSP_NAME_MAX), 
                                                 U32(scale, max)};
 static const struct hsp_wire_field f_drain[] = {STR(drain, name, HSP_NAME_MAX),
                                                 STR(drain, reason, HSP_TEXT_MAX)};
+static const struct hsp_wire_field f_adopt[] = {STR(adopt, job, HSP_NAME_MAX),
+                                                STR(adopt, node, HSP_NAME_MAX),
+                                                BOOL(adopt, discard), BOOL(adopt, force)};
 static const struct hsp_wire_field f_nodeallow[] = {STR(nodeallow, name, HSP_NAME_MAX),
                                                     BOOL(nodeallow, holder)};
 static const struct hsp_wire_field f_reply[] = {
@@ -354,6 +361,7 @@ uint32_t hsp_msg_blob_max(uint16_t type)
            : type == HSP_MSG_FINISHED ? HSP_MSG_METRICS_MAX
            : type == HSP_MSG_ECHO     ? HSP_ECHO_CHUNK
            : type == HSP_MSG_TRACED   ? HSP_MSG_TRACE_MAX
+           : type == HSP_MSG_PAPERS   ? HSP_MSG_PAPERS_MAX
                                       : 0;
 }
 

@@ -16,6 +16,7 @@ fuzz_targets = \
   tests/fuzz/fuzz_jobrec \
   tests/fuzz/fuzz_msg \
   tests/fuzz/fuzz_package \
+  tests/fuzz/fuzz_papers \
   tests/fuzz/fuzz_plan \
   tests/fuzz/fuzz_progfile \
   tests/fuzz/fuzz_program \
@@ -52,6 +53,8 @@ tests_fuzz_fuzz_program_SOURCES = tests/fuzz/fuzz_program.c $(TINY_PROG)
 tests_fuzz_fuzz_program_LDADD = $(FUZZ_LIBS) $(RUN_LIBS)
 tests_fuzz_fuzz_safetensors_LDADD = $(FUZZ_LIBS) $(STATE_LIBS)
 tests_fuzz_fuzz_text_LDADD = $(FUZZ_LIBS) $(DAEMONAPP_LIBS)
+tests_fuzz_fuzz_papers_SOURCES = tests/fuzz/fuzz_papers.c $(PAPERS_SAMPLE)
+tests_fuzz_fuzz_papers_LDADD = $(FUZZ_LIBS) $(WIRE_LIBS)
 tests_fuzz_fuzz_tracepart_SOURCES = tests/fuzz/fuzz_tracepart.c $(PART_SAMPLE)
 tests_fuzz_fuzz_tracepart_LDADD = $(FUZZ_LIBS) $(DAEMONAPP_LIBS)
 tests_fuzz_fuzz_worker_config_LDADD = $(FUZZ_LIBS) $(WORKERCONFIG_LIBS)

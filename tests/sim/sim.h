@@ -175,6 +175,10 @@ struct sim_agent {
     uint32_t heard_gen;            /* that the coordinator has heard */
     struct hsp_digest was, writes; /* what stands beside the segments, and is being written there */
     uint64_t written_ms;
+    struct sim_papers {
+        const uint8_t *data; /* NULL none */
+        uint32_t len;
+    } papers[SIM_JOBS + 1]; /* beside the segments, by job */
     struct sim_shell check;
 };
 
@@ -198,6 +202,7 @@ enum sim_ev_type {
     SIM_E_A_SCANNED,
     SIM_E_A_CHECKED,
     SIM_E_A_REACHED,
+    SIM_E_A_PAPERS,
     SIM_E_X_START,
     SIM_E_X_MSG,
     SIM_E_X_DATA,

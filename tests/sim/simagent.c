@@ -1,6 +1,8 @@
 /* The shell of the agents: what they do, what reaches them. */
 #include <string.h>
 
+#include "proto/base/arena.h"
+#include "proto/wire/papers.h"
 #include "tests/sim/sim.h"
 
 void sim_a_written(struct sim *s, uint32_t node)
@@ -10,6 +12,18 @@ void sim_a_written(struct sim *s, uint32_t node)
         a->was = a->writes;
     } else {
         a->writes = a->was; /* who is killed meanwhile leaves the one before */
+    }
+}
+
+/* What the papers of a job tell of it. */
+static void look_at_papers(struct sim *s, const struct sim_papers *f, struct hsp_m_kept *k)
+{
+    struct hsp_papers p;
+    if (f->data != NULL && hsp_papers_read(f->data, f->len, s->arena, &p, NULL) == HSP_OK) {
+        k->name = p.name;
+        k->cluster = p.whose.cluster;
+        k->generation = p.whose.generation;
+        k->epoch = p.epoch;
     }
 }
 
@@ -36,6 +50,9 @@ static void a_scan(struct sim *s, uint32_t node, uint64_t scan)
         }
         kept[k].plan = h[i].plan > kept[k].plan ? h[i].plan : kept[k].plan;
     }
+    for (uint32_t i = 0; i < n_kept; i++) {
+        look_at_papers(s, &s->agent[node].papers[kept[i].job], &kept[i]);
+    }
     struct hsp_agent_event ev = {.type = HSP_AEV_SCANNED,
                                  .scan = scan,
                                  .n = n,
@@ -43,6 +60,28 @@ static void a_scan(struct sim *s, uint32_t node, uint64_t scan)
                                  .n_kept = n_kept,
                                  .kept = kept};
     sim_a_step(s, node, ev);
+}
+
+static void keep_papers(struct sim *s, uint32_t node, const struct hsp_msg *m)
+{
+    s->agent[node].papers[m->u.papers.job] =
+        (struct sim_papers){hsp_arena_memdup(s->arena, m->blob, m->blob_len), m->blob_len};
+}
+
+static void read_papers(struct sim *s, uint32_t node, uint32_t job)
+{
+    const struct sim_papers *f = &s->agent[node].papers[job];
+    struct hsp_msg m = {.type = HSP_MSG_PAPERS,
+                        .blob = f->data,
+                        .blob_len = f->len,
+                        .u.papers = {.job = job,
+                                     .what = f->data != NULL ? HSP_PAPERS_TOLD : HSP_PAPERS_NONE,
+                                     .reason = f->data != NULL ? "" : "there are none"}};
+    sim_push(s, s->now + 1,
+             (struct sim_ev){.type = SIM_E_A_PAPERS,
+                             .who = node,
+                             .gen = s->agent[node].gen,
+                             .ptr = sim_clone(s, &m)});
 }
 
 static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actions *acts)
@@ -93,6 +132,8 @@ static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actio
         case HSP_AACT_CHECK: sim_shell_order(s, node, &x->msg->u.check); break;
         case HSP_AACT_CHECK_STOP: sim_shell_stop(s, node); break;
         case HSP_AACT_REACH: sim_reach(s, node, &x->msg->u.reach); break;
+        case HSP_AACT_KEEP_PAPERS: keep_papers(s, node, x->msg); break;
+        case HSP_AACT_READ_PAPERS: read_papers(s, node, x->msg->u.papers.job); break;
         case HSP_AACT_LOG: sim_log(s, "  n%u: %s", node, x->text); break;
         case HSP_AACT_EXIT:
             sim_log(s, "  n%u exits: %s", node, x->text);
@@ -213,6 +254,7 @@ void sim_a_event(struct sim *s, const struct sim_ev *e)
         ev.text = "signal 9";
         break;
     case SIM_E_A_SCANNED: a_scan(s, node, e->num); return;
+    case SIM_E_A_PAPERS: ev.type = HSP_AEV_PAPERS; break;
     case SIM_E_A_REACHED: ev.type = HSP_AEV_REACHED; break;
     case SIM_E_A_CHECKED:
         if (e->ptr == NULL) {

@@ -7,6 +7,7 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/measure.h"
 #include "proto/base/arena.h"
+#include "proto/wire/papers.h"
 #include "tests/sim/sim.h"
 
 struct sim_store { /* of an action, until it is durable */
@@ -223,6 +224,14 @@ static void d_send(struct sim *s, const struct hsp_action *a)
         m.blob = (const uint8_t *)sim_prep_make(s, &m, a->u.prepare);
         m.blob_len = sizeof(struct sim_prep);
     }
+    if (a->type == HSP_ACT_PAPERS) {
+        struct hsp_buf b;
+        hsp_buf_init(&b, HSP_PAPERS_MAX);
+        hsp_papers_write(a->u.papers, &b);
+        m.blob = hsp_arena_memdup(s->arena, b.data, b.len);
+        m.blob_len = (uint32_t)b.len;
+        hsp_buf_fini(&b);
+    }
     if (m.type == HSP_MSG_PREPARE || m.type == HSP_MSG_ARM || m.type == HSP_MSG_START ||
         m.type == HSP_MSG_SEAL || m.type == HSP_MSG_RELEASE) {
         maybe_fault(s);
@@ -262,6 +271,7 @@ static void d_actions(struct sim *s, const struct hsp_actions *acts)
         switch (a->type) {
         case HSP_ACT_SEND:
         case HSP_ACT_CHECK:
+        case HSP_ACT_PAPERS:
         case HSP_ACT_PREPARE: d_send(s, a); break;
         case HSP_ACT_CLOSE:
             sim_push(s, s->store_at > s->now ? s->store_at : s->now,

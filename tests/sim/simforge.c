@@ -45,6 +45,7 @@ static bool harmless(const struct hsp_action *a, uint32_t conn)
     case HSP_ACT_CLOSE: return a->conn == conn;
     case HSP_ACT_FACT: return a->u.fact->job == 0 && strcmp(a->u.fact->node, NAME) == 0;
     case HSP_ACT_PREPARE:
+    case HSP_ACT_PAPERS:
     case HSP_ACT_CHECK:
     case HSP_ACT_STORE:
     case HSP_ACT_ERASE:

@@ -43,7 +43,11 @@ void sim_conn_close(struct sim *s, uint32_t conn, bool tell_d, bool tell_a)
 void sim_to_node(struct sim *s, uint32_t conn, enum sim_ev_type type, const struct hsp_msg *m)
 {
     uint32_t node = s->conn_node[conn];
-    sim_push(s, arrive(s, &s->conn_last[conn][1], s->now),
+    uint64_t *last = &s->conn_last[conn][1];
+    bool early =
+        m != NULL && m->type == HSP_MSG_PAPERS; /* nothing waits for it: no chance is used up */
+    *last = early && *last < s->now ? s->now : *last;
+    sim_push(s, early ? *last : arrive(s, last, s->now),
              (struct sim_ev){
                  .type = type, .who = node, .gen = s->agent[node].gen, .conn = conn, .ptr = m});
 }

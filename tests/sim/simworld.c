@@ -143,6 +143,7 @@ static bool stopped(struct sim *s, const struct sim_ev *e)
     case SIM_E_A_DOWN:
     case SIM_E_A_CHECKED:
     case SIM_E_A_REACHED:
+    case SIM_E_A_PAPERS:
     case SIM_E_A_SCANNED: a = &s->agent[e->who]; break;
     case SIM_E_A_EXEC:
     case SIM_E_A_EXIT: a = &s->agent[e->who / SIM_DEVS]; break;
@@ -232,6 +233,7 @@ static void dispatch(struct sim *s, const struct sim_ev *e)
     case SIM_E_A_EXIT:
     case SIM_E_A_CHECKED:
     case SIM_E_A_REACHED:
+    case SIM_E_A_PAPERS:
     case SIM_E_A_SCANNED: sim_a_event(s, e); break;
     case SIM_E_X_START:
     case SIM_E_X_MSG:

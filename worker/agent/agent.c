@@ -32,6 +32,7 @@
 #include "worker/agent/keeping.h"
 #include "worker/agent/leave.h"
 #include "worker/agent/obey.h"
+#include "worker/agent/agent_papers.h"
 #include "worker/agent/relay.h"
 #include "worker/agent/uplink.h"
 
@@ -283,6 +284,8 @@ static void daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
         parked(a, &m->u.parked);
     } else if (m->type == HSP_MSG_FENCED) {
         fence(a, &m->u.fenced);
+    } else if (m->type == HSP_MSG_PAPERS && a->link != HSP_LINK_HELLO) {
+        hsp_ai_papers(a, m);
     } else if (a->link == HSP_LINK_UP && !(m->type == HSP_MSG_WELCOME && rates(a, &m->u.welcome))) {
         hsp_ai_daemon_msg(a, m);
     }
@@ -433,6 +436,7 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
         }
         break;
     case HSP_AEV_REACHED: hsp_ai_tell(a, ev->msg); break;
+    case HSP_AEV_PAPERS: hsp_ai_say(a, ev->msg); break;
     case HSP_AEV_PROFILE: hsp_ai_profile(a, ev); break;
     case HSP_AEV_SIGN: hsp_ai_sign(a, ev->device, ev->sign); break;
     case HSP_AEV_TICK: break;

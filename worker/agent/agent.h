@@ -31,6 +31,9 @@
  *       that the new process is the same node (daemon/cluster/membership.h).
  *  (W7) REACH is answered by REACHED, with a message to be passed on, or never: hspmdd waits no
  *       longer than the time in it, and a little.
+ *  (W8) KEEP_PAPERS writes the blob beside the segments of its job, in the order of SCAN and DISCARD,
+ *       and DISCARD deletes it with the last of them. READ_PAPERS is answered by PAPERS, with the
+ *       message TOLD or NONE.
  *
  * What an executor must do (worker/executor): worker/agent/README.md.
  *
@@ -83,6 +86,7 @@ enum hsp_agent_event_type {
     HSP_AEV_LEAVE,      /* SIGTERM or notice: text, deadline_ms from now (0: none) */
     HSP_AEV_CHECKED,    /* msg */
     HSP_AEV_REACHED,    /* msg */
+    HSP_AEV_PAPERS,     /* msg */
     HSP_AEV_PROFILE,    /* n, devices: all devices, speed and memory changed by the administrator */
     HSP_AEV_SIGN,       /* device, sign: what its driver says of its health */
     HSP_AEV_TICK
@@ -116,9 +120,11 @@ enum hsp_agent_action_type {
     HSP_AACT_REMEMBER,  /* incarnation: kept beside the segments, as long as they are */
     HSP_AACT_CHECK,     /* msg */
     HSP_AACT_CHECK_STOP,
-    HSP_AACT_REACH, /* msg */
-    HSP_AACT_LOG,   /* severity as syslog: 3 error, 4 warning, 5 notice, 6 info; text */
-    HSP_AACT_EXIT   /* text: the process may end, executors are gone */
+    HSP_AACT_REACH,       /* msg */
+    HSP_AACT_KEEP_PAPERS, /* msg */
+    HSP_AACT_READ_PAPERS, /* msg */
+    HSP_AACT_LOG,         /* severity as syslog: 3 error, 4 warning, 5 notice, 6 info; text */
+    HSP_AACT_EXIT         /* text: the process may end, executors are gone */
 };
 struct hsp_agent_action {
     enum hsp_agent_action_type type;

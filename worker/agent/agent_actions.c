@@ -44,7 +44,7 @@ static const struct hsp_msg *copy_of(struct hsp_agent *a, const struct hsp_msg *
         a->failed = true;
         return NULL;
     }
-    /* The blob of a PREPARE is only passed on: borrowed from the event, whose buffers outlive the
+    /* Blobs are only passed on: borrowed from the event, whose buffers outlive the
      * step. */
     struct hsp_msg bare = *m;
     bare.blob = NULL;
@@ -84,6 +84,12 @@ void hsp_ai_ask_shell(struct hsp_agent *a, const struct hsp_msg *m)
     }
     a->checking = m->u.check.what != HSP_CHECK_END;
     hsp_ai_emit(a, HSP_AACT_CHECK, 0)->msg = copy_of(a, m);
+}
+
+void hsp_ai_shell_papers(struct hsp_agent *a, enum hsp_agent_action_type type,
+                         const struct hsp_msg *m)
+{
+    hsp_ai_emit(a, type, 0)->msg = copy_of(a, m);
 }
 
 uint64_t hsp_ai_scan(struct hsp_agent *a)

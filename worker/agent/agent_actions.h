@@ -3,7 +3,7 @@
  * Role:      ground of the room: every other part of the machine acts by these calls.
  * Purity:    pure.
  * Ownership: actions and the messages in them live until the next step; messages are copied, but
- *            for the blob of a PREPARE, which is borrowed from the event.
+ *            for blobs, which are borrowed from the event.
  */
 #ifndef HSP_AGENT_ACTIONS_H
 #define HSP_AGENT_ACTIONS_H
@@ -24,6 +24,9 @@ void hsp_ai_say(struct hsp_agent *a, const struct hsp_msg *m);
 void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
 /* An order of a check of nodes, or a question which nodes are reached, to the shell. */
 void hsp_ai_ask_shell(struct hsp_agent *a, const struct hsp_msg *m);
+/* KEEP_PAPERS or READ_PAPERS. */
+void hsp_ai_shell_papers(struct hsp_agent *a, enum hsp_agent_action_type type,
+                         const struct hsp_msg *m);
 /* Kills an executor that runs and is not killed yet, and logs why. */
 void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why);
 /* Kills an executor without a line in the log. */

@@ -66,6 +66,30 @@ const char *hsp_ai_keep(struct hsp_agent *a, const struct hsp_msg *m)
     return NULL;
 }
 
+const char *hsp_ai_keep_papers(struct hsp_agent *a, const struct hsp_msg *m)
+{
+    const struct hsp_m_papers *p = &m->u.papers;
+    const struct hsp_agent_kept *old = kept_of(a, p->job);
+    bool other = old != NULL && !hsp_cluster_none(old->cluster) &&
+                 !hsp_digest_equal(old->cluster, p->cluster);
+    if (!hsp_digest_equal(p->cluster, a->cluster)) {
+        return "they are of a cluster that has not taken this node in";
+    }
+    if (other && !hsp_digest_equal(old->cluster, p->from)) {
+        return "this node keeps state of a job of this number of another cluster; node discard "
+               "deletes it";
+    }
+    struct hsp_agent_kept *k = kept_add(a, p->job);
+    if (k == NULL) {
+        return or_failed(
+            a, hsp_arena_printf(a->arena, "this node keeps state of %u other jobs", a->n_kept));
+    }
+    k->cluster = p->cluster;
+    k->generation = p->generation;
+    k->epoch = greater(k->epoch, m->epoch);
+    return NULL;
+}
+
 const char *hsp_ai_may_not_delete(struct hsp_agent *a, uint32_t job, uint64_t known)
 {
     const struct hsp_agent_kept *k = kept_of(a, job);
@@ -95,6 +119,12 @@ static bool in_use(const struct hsp_agent *a, uint32_t job)
         }
     }
     return false;
+}
+
+bool hsp_ai_may_tidy(struct hsp_agent *a, uint32_t job, uint64_t epoch)
+{
+    const struct hsp_agent_kept *k = kept_of(a, job);
+    return !in_use(a, job) && (k == NULL || k->epoch <= epoch);
 }
 
 void hsp_ai_kept_scanned(struct hsp_agent *a, const struct hsp_agent_event *ev)

@@ -4,6 +4,7 @@
 #include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_link.h"
 #include "worker/agent/keeping.h"
+#include "worker/agent/agent_papers.h"
 
 static void tell_done(struct hsp_agent *a, uint32_t device, uint32_t job, uint16_t type,
                       uint64_t epoch)
@@ -74,6 +75,7 @@ void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
 {
     if (a->drop[device].job == m->u.devref.job && a->drop[device].epoch <= m->epoch) {
         a->drop[device].job = 0;
+        hsp_ai_papers_dropped(a, device, m->u.devref.job, m->epoch);
     }
 }
 

@@ -1,17 +1,20 @@
 #include "worker/app/agent_disk.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "worker/app/agent_shell.h"
 #include "worker/app/incarnation_file.h"
 #include "worker/state/kept.h"
+#include "worker/state/papers_file.h"
 #include "worker/state/segment_name.h"
 
 struct hsp_agent_task {
     uv_work_t work;
     struct hsp_agent_shell *shell;
     struct hsp_agent_task *next;
-    enum { SCAN, DISCARD, REMEMBER } what;
+    enum { SCAN, DISCARD, REMEMBER, KEEP_PAPERS, READ_PAPERS } what;
     uint64_t scan;
     uint32_t job, device;
     uint64_t keep_plan;
@@ -21,7 +24,17 @@ struct hsp_agent_task {
     struct hsp_m_holding *holdings;
     struct hsp_m_kept *kept;
     uint32_t n, n_kept;
+    uint8_t *papers; /* owned */
+    size_t n_papers;
 };
+
+static void task_free(struct hsp_agent_task *t)
+{
+    free(t->holdings);
+    free(t->kept);
+    free(t->papers);
+    free(t);
+}
 
 static void on_pool(uv_work_t *w)
 {
@@ -34,7 +47,38 @@ static void on_pool(uv_work_t *w)
         break;
     case DISCARD: t->st = hsp_segname_discard(dir, t->job, t->device, t->keep_plan, &t->err); break;
     case REMEMBER: t->st = hsp_incarnation_write(dir, t->incarnation, &t->err); break;
+    case KEEP_PAPERS:
+        t->st = hsp_papers_file_write(dir, t->job, t->papers, t->n_papers, &t->err);
+        break;
+    case READ_PAPERS:
+        t->st = hsp_papers_file_read(dir, t->job, &t->papers, &t->n_papers, &t->err);
+        break;
     }
+}
+
+static void complain(const struct hsp_agent_task *t)
+{
+    static const char *const of[] = {[SCAN] = "state segments",
+                                     [DISCARD] = "state segments",
+                                     [REMEMBER] = "the incarnation of this node",
+                                     [KEEP_PAPERS] = "papers, without which a job can be adopted "
+                                                     "from its other nodes alone",
+                                     [READ_PAPERS] = "papers"};
+    hsp_log(t->shell->log, HSP_LOG_ERROR, "agent", "%s: %s", of[t->what], t->err.msg);
+}
+
+/* The papers that an hspmdd has asked for. */
+static void tell_papers(struct hsp_agent_shell *s, const struct hsp_agent_task *t)
+{
+    bool have = t->st == HSP_OK;
+    struct hsp_msg m = {.type = HSP_MSG_PAPERS,
+                        .blob = have ? t->papers : NULL,
+                        .blob_len = have ? (uint32_t)t->n_papers : 0,
+                        .u.papers = {.job = t->job,
+                                     .what = have ? HSP_PAPERS_TOLD : HSP_PAPERS_NONE,
+                                     .reason = have ? "" : t->err.msg}};
+    struct hsp_agent_event ev = {.type = HSP_AEV_PAPERS, .msg = &m};
+    hsp_agent_deliver(s, &ev);
 }
 
 static void start_first(struct hsp_agent_shell *s);
@@ -51,9 +95,10 @@ static void on_done(uv_work_t *w, int status)
     } else if (status == 0 && t->st != HSP_OK) {
         /* A scan that fails is answered all the same: without holdings, what is here does not
          * count. */
-        hsp_log(s->log, HSP_LOG_ERROR, "agent", "%s: %s",
-                t->what == REMEMBER ? "the incarnation of this node" : "state segments",
-                t->err.msg);
+        complain(t);
+    }
+    if (t->what == READ_PAPERS && !s->ending) {
+        tell_papers(s, t);
     }
     if (t->what == SCAN && !s->ending) {
         struct hsp_agent_event ev = {.type = HSP_AEV_SCANNED,
@@ -64,9 +109,7 @@ static void on_done(uv_work_t *w, int status)
                                      .kept = t->kept};
         hsp_agent_deliver(s, &ev);
     }
-    free(t->holdings);
-    free(t->kept);
-    free(t);
+    task_free(t);
 }
 
 static void start_first(struct hsp_agent_shell *s)
@@ -77,10 +120,12 @@ static void start_first(struct hsp_agent_shell *s)
     }
 }
 
+/* Takes over what->papers. */
 static void add(struct hsp_agent_shell *s, const struct hsp_agent_task *what)
 {
     struct hsp_agent_task *t = malloc(sizeof *t);
     if (t == NULL) {
+        free(what->papers);
         struct hsp_err err = {0};
         (void)hsp_err_nomem(&err, "a task on disk");
         hsp_agent_fail(s, &err);
@@ -117,6 +162,30 @@ void hsp_agent_remember(struct hsp_agent_shell *s, struct hsp_digest incarnation
     add(s, &t);
 }
 
+void hsp_agent_keep_papers(struct hsp_agent_shell *s, const struct hsp_msg *m)
+{
+    struct hsp_agent_task t = {.what = KEEP_PAPERS,
+                               .job = m->u.papers.job,
+                               .papers = malloc((size_t)m->blob_len + 1),
+                               .n_papers = m->blob_len};
+    if (t.papers == NULL) {
+        struct hsp_err err = {0};
+        (void)hsp_err_nomem(&err, "papers of job %" PRIu32, t.job);
+        hsp_agent_fail(s, &err);
+        return;
+    }
+    if (m->blob_len > 0) {
+        memcpy(t.papers, m->blob, m->blob_len);
+    }
+    add(s, &t);
+}
+
+void hsp_agent_read_papers(struct hsp_agent_shell *s, uint32_t job)
+{
+    struct hsp_agent_task t = {.what = READ_PAPERS, .job = job};
+    add(s, &t);
+}
+
 void hsp_agent_drop_tasks(struct hsp_agent_shell *s)
 {
     if (s->task == NULL) {
@@ -124,7 +193,7 @@ void hsp_agent_drop_tasks(struct hsp_agent_shell *s)
     }
     for (struct hsp_agent_task *t = s->task->next, *next; t != NULL; t = next) {
         next = t->next;
-        free(t);
+        task_free(t);
     }
     s->task->next = NULL;
     s->last_task = s->task;

@@ -1,5 +1,5 @@
 /* Scans and deletes state segments on libuv's pool, one task after the other, so that a scan sees
- * what an earlier discard has deleted. Writes the incarnation beside them.
+ * what an earlier discard has deleted. Writes the incarnation and the papers of jobs beside them.
  *
  * Purity:    shell.
  */
@@ -14,6 +14,10 @@ void hsp_agent_discard(struct hsp_agent_shell *s, uint32_t job, uint32_t device,
                        uint64_t keep_plan);
 /* REMEMBER. One that cannot be written is told: only a restart of the agent will miss it. */
 void hsp_agent_remember(struct hsp_agent_shell *s, struct hsp_digest incarnation);
+/* KEEP_PAPERS: copies the blob. Want of room is told, and training goes on. */
+void hsp_agent_keep_papers(struct hsp_agent_shell *s, const struct hsp_msg *m);
+/* READ_PAPERS: PAPERS follows. */
+void hsp_agent_read_papers(struct hsp_agent_shell *s, uint32_t job);
 /* Drops all tasks but the one under way. */
 void hsp_agent_drop_tasks(struct hsp_agent_shell *s);
 

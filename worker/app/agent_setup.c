@@ -24,6 +24,7 @@
 #include "worker/probe/nic.h"
 #include "worker/probe/probe.h"
 #include "worker/probe/probe_gpu_path.h"
+#include "worker/state/kept.h"
 #include "worker/state/segment_name.h"
 
 /* File, environment (HSPMD_WORKER_KEY) and command line. Texts of *ret live in @arena. */
@@ -124,7 +125,8 @@ static enum hsp_status open_folder(struct hsp_agent_setup *u, struct hsp_err *er
         return hsp_err_set(err, HSP_EEXIST, 0, "another agent of node %s runs here (%s is locked)",
                            u->node, lock);
     }
-    return hsp_segname_tidy(u->dir, &u->damaged, &u->machine.n_damaged, err);
+    st = hsp_segname_tidy(u->dir, &u->damaged, &u->machine.n_damaged, err);
+    return st == HSP_OK ? hsp_kept_tidy(u->dir, err) : st;
 }
 
 /* Without it the node is a new one to hspmdd, and its segments are not. */

@@ -3,7 +3,7 @@
  *
  * Role:      ground of the shell. A part hands the events of sockets, processes, signals and clocks
  *            to the loop (agent_loop.c), which alone steps the pure machine (worker/agent/agent.h),
- *            performs its actions and keeps its contract W1 to W6.
+ *            performs its actions and keeps its contract W1 to W8.
  * Purity:    shell.
  * Threads:   the loop thread; disk tasks run on libuv's pool, one at a time.
  * Ownership: one struct hsp_agent_shell, owned by hsp_agent_run.
@@ -50,7 +50,7 @@ struct hsp_agent_posted { /* an event in the queue */
  * has heard the end of the first. */
 #define HSP_AGENT_POSTS (HSP_NODE_DEVICES + 1)
 
-struct hsp_agent_task; /* SCAN, DISCARD or REMEMBER, waiting or under way */
+struct hsp_agent_task; /* of agent_disk.c, waiting or under way */
 struct hsp_node_check; /* of agent_check.c */
 
 struct hsp_agent_shell {

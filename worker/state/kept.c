@@ -2,22 +2,32 @@
 
 #include <stdlib.h>
 
+#include "proto/base/str.h"
+#include "proto/wire/identity.h"
+#include "proto/wire/papers.h"
+#include "worker/state/papers_file.h"
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
-static struct hsp_m_kept *of_job(struct hsp_m_kept *list, uint32_t *n, uint32_t job)
+/* In one block, so that one free() releases them. */
+struct list {
+    struct hsp_m_kept kept[HSP_MSG_KEPT];
+    char name[HSP_MSG_KEPT][HSP_NAME_MAX + 1];
+};
+
+static struct hsp_m_kept *of_job(struct list *l, uint32_t *n, uint32_t job)
 {
     uint32_t i = 0;
-    while (i < *n && list[i].job != job) {
+    while (i < *n && l->kept[i].job != job) {
         i++;
     }
     if (i == HSP_MSG_KEPT) {
         return NULL;
     }
     if (i == *n) {
-        list[(*n)++] = (struct hsp_m_kept){.job = job, .name = ""};
+        l->kept[(*n)++] = (struct hsp_m_kept){.job = job, .name = l->name[i]};
     }
-    return &list[i];
+    return &l->kept[i];
 }
 
 /* Whose it is, the newest layout says; those of no cluster say nothing. */
@@ -31,33 +41,119 @@ static void note(struct hsp_m_kept *k, const struct hsp_segment_info *i, uint64_
     k->plan = plan > k->plan ? plan : k->plan;
 }
 
-enum hsp_status hsp_kept_scan(const char *dir, struct hsp_m_kept **ret, uint32_t *ret_n,
-                              struct hsp_err *err)
+/* Papers are renewed when a job is adopted, segments are not. Of one cluster the newer generation is
+ * the one that was told. */
+static void note_papers(struct hsp_m_kept *k, const struct hsp_papers *p, char *name)
+{
+    bool same = hsp_digest_equal(k->cluster, p->whose.cluster);
+    if (!same || hsp_generation_ahead(p->whose.generation, k->generation)) {
+        k->cluster = p->whose.cluster;
+        k->generation = p->whose.generation;
+    }
+    k->epoch = p->epoch;
+    hsp_str_printf(name, HSP_NAME_MAX + 1, "%s", p->name);
+}
+
+/* Those that are missing or damaged say nothing. */
+static enum hsp_status look_at_papers(const char *dir, struct hsp_m_kept *k, char *name,
+                                      struct hsp_err *err)
+{
+    struct hsp_papers p;
+    struct hsp_err why = {0};
+    uint8_t *data = NULL;
+    size_t len = 0;
+    enum hsp_status st = hsp_papers_file_read(dir, k->job, &data, &len, &why);
+    struct hsp_arena *arena = st == HSP_OK ? hsp_arena_new(HSP_PAPERS_MAX) : NULL;
+    if (st == HSP_OK) {
+        st = arena != NULL ? hsp_papers_read(data, len, arena, &p, &why)
+                           : hsp_err_nomem(&why, "papers of job %u", k->job);
+    }
+    if (st == HSP_OK) {
+        note_papers(k, &p, name);
+    }
+    (void)hsp_arena_free(arena);
+    free(data);
+    return st == HSP_ENOMEM ? hsp_err_set(err, st, 0, "%s", why.msg) : HSP_OK;
+}
+
+static enum hsp_status scan(const char *dir, struct list **ret, uint32_t *ret_n,
+                            struct hsp_err *err)
 {
     struct hsp_segment_info *info = NULL;
     size_t n = 0;
-    uint32_t m = 0;
     enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
     if (st != HSP_OK && st != HSP_ENOENT) {
         return st;
     }
-    struct hsp_m_kept *list = calloc(HSP_MSG_KEPT, sizeof *list);
-    for (size_t i = 0; list != NULL && i < n; i++) {
+    struct list *l = calloc(1, sizeof *l);
+    *ret_n = 0;
+    for (size_t i = 0; l != NULL && i < n; i++) {
         struct hsp_segment_key key = info[i].key;
         struct hsp_segname name;
         if ((info[i].status == HSP_OK || hsp_segment_key_parse(info[i].file, &key)) &&
             hsp_segname_parse(&key, &name)) {
-            struct hsp_m_kept *k = of_job(list, &m, name.job);
+            struct hsp_m_kept *k = of_job(l, ret_n, name.job);
             if (k != NULL) {
                 note(k, &info[i], name.plan);
             }
         }
     }
     free(info);
-    if (list == NULL) {
-        return hsp_err_nomem(err, "%u jobs", HSP_MSG_KEPT);
+    *ret = l;
+    return l != NULL ? HSP_OK : hsp_err_nomem(err, "%u jobs", HSP_MSG_KEPT);
+}
+
+enum hsp_status hsp_kept_scan(const char *dir, struct hsp_m_kept **ret, uint32_t *ret_n,
+                              struct hsp_err *err)
+{
+    struct list *l = NULL;
+    uint32_t n = 0;
+    enum hsp_status st = scan(dir, &l, &n, err);
+    for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
+        st = look_at_papers(dir, &l->kept[i], l->name[i], err);
     }
-    *ret = list;
-    *ret_n = m;
+    if (st != HSP_OK) {
+        free(l);
+        return st;
+    }
+    *ret = l->kept;
+    *ret_n = n;
     return HSP_OK;
+}
+
+/* ---- tidying ---- */
+
+struct tidying {
+    const char *dir;
+    const struct list *kept;
+    uint32_t n;
+    enum hsp_status st;
+    struct hsp_err *err;
+};
+
+static void tidy_one(void *ctx, uint32_t job)
+{
+    struct tidying *t = ctx;
+    bool has = false;
+    for (uint32_t i = 0; i < t->n && !has; i++) {
+        has = t->kept->kept[i].job == job;
+    }
+    if (!has && t->n < HSP_MSG_KEPT && t->st == HSP_OK) { /* with more, not all are listed */
+        t->st = hsp_papers_file_remove(t->dir, job, t->err);
+    }
+}
+
+enum hsp_status hsp_kept_tidy(const char *dir, struct hsp_err *err)
+{
+    struct list *l = NULL;
+    struct tidying t = {.dir = dir, .err = err};
+    enum hsp_status st = scan(dir, &l, &t.n, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    t.kept = l;
+    st = hsp_papers_file_each(dir, tidy_one, &t, err);
+    st = st == HSP_OK ? t.st : st;
+    free(l);
+    return st == HSP_ENOENT ? HSP_OK : st;
 }

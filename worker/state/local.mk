@@ -11,6 +11,7 @@ worker_state_libstate_a_SOURCES = \
   worker/state/io_error.c worker/state/io_error.h \
   worker/state/json_text.c worker/state/json_text.h \
   worker/state/kept.c worker/state/kept.h \
+  worker/state/papers_file.c worker/state/papers_file.h \
   worker/state/part_sums.c worker/state/part_sums.h \
   worker/state/region.c worker/state/region.h \
   worker/state/safetensors.c worker/state/safetensors.h \
@@ -26,4 +27,4 @@ worker_state_libstate_a_CFLAGS = $(AM_CFLAGS) -O3
 EXTRA_DIST += worker/state/README.md
 
 # What links libstate needs these behind it.
-STATE_LIBS = worker/state/libstate.a proto/host/libhost.a proto/program/libprogram.a proto/layout/liblayout.a proto/op/libop.a $(CJSON_LIBS) $(BASE_LIBS)
+STATE_LIBS = worker/state/libstate.a proto/wire/libwire.a proto/host/libhost.a proto/program/libprogram.a proto/layout/liblayout.a proto/op/libop.a $(CJSON_LIBS) $(BASE_LIBS)

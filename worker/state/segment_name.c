@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "proto/base/str.h"
+#include "worker/state/papers_file.h"
 #include "worker/state/segment_dir.h"
 
 void hsp_segname_key(const struct hsp_segname *n, struct hsp_segment_key *ret)
@@ -189,24 +190,33 @@ void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[
     (void)snprintf(out, PATH_MAX, "%s/job-%" PRIu32 "-%" PRIu32 ".metrics", dir, job, device);
 }
 
+/* Of files of other formats too: their names say it. False: not one of ours. */
+static bool name_of(const struct hsp_segment_info *i, struct hsp_segname *ret)
+{
+    struct hsp_segment_key key = i->key;
+    return (i->status == HSP_OK || hsp_segment_key_parse(i->file, &key)) &&
+           hsp_segname_parse(&key, ret);
+}
+
 enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t device,
                                     uint64_t keep_plan, struct hsp_err *err)
 {
     struct hsp_segment_info *info = NULL;
     char notes[PATH_MAX];
-    size_t n = 0, kept = 0;
+    size_t n = 0, kept = 0, others = 0;
     enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
     if (st == HSP_ENOENT) {
         return HSP_OK;
     }
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         struct hsp_segname name;
-        bool damaged = info[i].status == HSP_EDIGEST;
-        if ((info[i].status != HSP_OK && !damaged) || !hsp_segname_parse(&info[i].key, &name) ||
-            name.job != job || name.device != device) {
+        if (!name_of(&info[i], &name) || name.job != job) {
             continue;
         }
-        if (keep_plan != 0 && name.plan >= keep_plan) {
+        bool usable = info[i].status == HSP_OK || info[i].status == HSP_EDIGEST;
+        if (name.device != device || !usable) { /* of another format: not ours to delete */
+            others++;
+        } else if (keep_plan != 0 && name.plan >= keep_plan) {
             kept++;
         } else {
             st = hsp_segment_remove(dir, &info[i].key, err);
@@ -217,5 +227,5 @@ enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t devi
     if (st == HSP_OK && kept == 0 && unlink(notes) != 0 && errno != ENOENT) {
         st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", notes);
     }
-    return st;
+    return st == HSP_OK && kept + others == 0 ? hsp_papers_file_remove(dir, job, err) : st;
 }

@@ -9,6 +9,7 @@
 #include "daemon/app/api/pending_requests.h"
 #include "daemon/app/feed/event_log.h"
 #include "daemon/app/perform/actions_impl.h"
+#include "daemon/app/perform/job_papers.h"
 #include "daemon/app/perform/plan_queue.h"
 #include "daemon/app/state/app_state.h"
 #include "daemon/app/state/event_queue.h"
@@ -285,6 +286,12 @@ static bool add_deed(struct hsp_app *a, struct hsp_batch *b, const struct hsp_ac
             memcpy(d->msg.u.prepare.key, j->key, HSP_KEY_BYTES);
         }
     }
+    if (ok && act->type == HSP_ACT_PAPERS) {
+        const struct papers_made *p = hsp_app_papers(a, b, act);
+        ok = p != NULL;
+        d->msg.blob = ok ? p->data : NULL;
+        d->msg.blob_len = ok ? p->len : 0;
+    }
     if (ok && act->type == HSP_ACT_CHECK) {
         ok = check_key(a, act->msg->u.check.check);
         memcpy(d->msg.u.check.key, a->check_key, HSP_KEY_BYTES);
@@ -297,6 +304,7 @@ static bool collect(struct hsp_app *a, struct hsp_batch *b, const struct hsp_act
     switch (act->type) {
     case HSP_ACT_SEND:
     case HSP_ACT_PREPARE:
+    case HSP_ACT_PAPERS:
     case HSP_ACT_CHECK:
     case HSP_ACT_CLOSE:
     case HSP_ACT_REPLY: return add_deed(a, b, act);
@@ -341,6 +349,11 @@ static void perform(struct hsp_app *a, struct deed *d)
     switch (d->act.type) {
     case HSP_ACT_SEND:
     case HSP_ACT_CHECK: hsp_app_send(a, d->act.conn, &d->msg); break;
+    case HSP_ACT_PAPERS:
+        if (d->msg.blob != NULL) {
+            hsp_app_send(a, d->act.conn, &d->msg);
+        }
+        break;
     case HSP_ACT_PREPARE:
         if (d->status == HSP_OK) {
             hsp_app_send(a, d->act.conn, &d->msg);

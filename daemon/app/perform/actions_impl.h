@@ -1,4 +1,4 @@
-/* Describes a batch of actions that waits for the disk: shared by actions.c and commit.c alone.
+/* Describes a batch of actions that waits for the disk: shared by the files of this room alone.
  *
  * Threads: while a batch is being written, the pool thread has its rows, its groups and the
  *          packages of deeds from n_made on; the loop has the rest. */
@@ -30,6 +30,14 @@ struct prepare_group {
     struct hsp_err err;
 };
 
+/* The nodes of one epoch get the same papers. */
+struct papers_made {
+    struct papers_made *next;
+    const struct hsp_papers *source; /* the core's: identity only */
+    const uint8_t *data;             /* NULL: they are too large */
+    uint32_t len;
+};
+
 struct deed { /* an action that waits */
     struct hsp_action act;
     struct hsp_msg msg;
@@ -51,6 +59,7 @@ struct hsp_batch {
     struct hsp_buf *row_texts; /* our own rows; [n_texts] */
     size_t n_texts;
     struct prepare_group *groups;
+    struct papers_made *papers;
     uint32_t n_gone;
     const char
         *gone[HSP_BATCH_GONE]; /* jobs whose metrics go: older ones of a name, forgotten ones */

@@ -31,7 +31,7 @@ tests_unit_oom_oom_room_tests_SOURCES = \
   tests/unit/oom/oom_state_test.c \
   tests/unit/oom/oom_text_test.c \
   tests/unit/oom/oom_wire_test.c \
-  $(MSG_DUMP) $(PART_SAMPLE) $(PKG_SAMPLE) $(PLAN_CASES) $(PLAN_MODEL) $(shard_fill) \
+  $(MSG_DUMP) $(PAPERS_SAMPLE) $(PART_SAMPLE) $(PKG_SAMPLE) $(PLAN_CASES) $(PLAN_MODEL) $(shard_fill) \
   $(state_test_lib) $(TINY_PROG)
 tests_unit_oom_oom_room_tests_LDFLAGS = $(HSP_OOM_LINK)
 tests_unit_oom_oom_room_tests_LDADD = $(HSP_OOM_LIBS) $(CTL_LIBS) $(RUN_LIBS) $(STATE_LIBS) \

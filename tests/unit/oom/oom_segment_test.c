@@ -7,7 +7,9 @@
 #include "tests/lib/oom.h"
 #include "tests/unit/worker/state/shard_fill.h"
 #include "tests/unit/worker/state/state_lib.h"
+#include "tests/unit/proto/wire/papers_sample.h"
 #include "worker/state/kept.h"
+#include "worker/state/papers_file.h"
 #include "worker/state/segment.h"
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
@@ -172,6 +174,30 @@ static enum hsp_status kept(void *ctx, struct hsp_buf *out, struct hsp_err *err)
     return st;
 }
 
+static enum hsp_status papers(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct hsp_papers p = papers_sample();
+    struct hsp_buf b;
+    uint8_t *data = NULL;
+    size_t len = 0;
+    hsp_buf_init(&b, 1 << 20);
+    p.job = 1;
+    hsp_papers_write(&p, &b);
+    enum hsp_status st =
+        b.failed ? hsp_err_nomem(err, "papers") : hsp_papers_file_write(ctx, 1, b.data, b.len, err);
+    st = st == HSP_OK ? hsp_papers_file_read(ctx, 1, &data, &len, err) : st;
+    hsp_buf_printf(out, "%zu\n", len);
+    hsp_buf_fini(&b);
+    free(data);
+    return st;
+}
+
+static enum hsp_status tidy_papers(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    (void)out;
+    return hsp_kept_tidy(ctx, err);
+}
+
 static enum hsp_status tidy(const char *dir, struct hsp_err *err)
 {
     struct hsp_m_damaged *damaged = NULL;
@@ -289,7 +315,9 @@ static void pieces_are_told_all_or_none(void **state)
     leave(*state, 0, 3, false);
     leave(*state, 1, 2, true);
     hsp_oom_loop("holdings", holdings, *state, 200);
+    hsp_oom_loop("papers", papers, *state, 200);
     hsp_oom_loop("kept", kept, *state, 200);
+    hsp_oom_loop("tidy", tidy_papers, *state, 200);
 }
 
 static void nothing_goes_before_all_was_looked_at(void **state)

@@ -13,6 +13,7 @@
 #include "tests/lib/oom.h"
 #include "tests/unit/proto/wire/msg_dump.h"
 #include "tests/unit/proto/wire/package_sample.h"
+#include "tests/unit/proto/wire/papers_sample.h"
 #include "tests/unit/proto/wire/part_sample.h"
 
 enum { ARENA = 4 << 20 };
@@ -140,6 +141,24 @@ static enum hsp_status use_package(void *ctx, struct hsp_buf *out, struct hsp_er
     return st;
 }
 
+static enum hsp_status use_papers(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct hsp_papers p = papers_sample(), q;
+    struct hsp_arena *a = hsp_arena_new(ARENA);
+    struct hsp_buf b;
+    (void)ctx;
+    hsp_buf_init(&b, ARENA);
+    hsp_papers_write(&p, &b);
+    enum hsp_status st = a == NULL || b.failed ? hsp_err_nomem(err, "papers")
+                                               : hsp_papers_read(b.data, b.len, a, &q, err);
+    if (st == HSP_OK) {
+        hsp_buf_printf(out, "%s %u\n", q.name, q.n);
+    }
+    hsp_buf_fini(&b);
+    hsp_arena_free(a);
+    return st;
+}
+
 static enum hsp_status use_part(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const struct hsp_trace_part *p = ctx;
@@ -163,6 +182,7 @@ static void a_part_passes_whole_or_not(void **state)
     (void)state;
     struct hsp_trace_part p = part_sample();
     hsp_oom_loop("part of a trace", use_part, &p, 1000);
+    hsp_oom_loop("papers", use_papers, NULL, 1000);
 }
 
 static void a_package_passes_whole_or_not(void **state)

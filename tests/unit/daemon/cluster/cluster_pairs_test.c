@@ -376,6 +376,7 @@ static void put_action(const struct cw_world *w, const struct hsp_action *a, str
     switch (a->type) {
     case HSP_ACT_SEND:
     case HSP_ACT_PREPARE:
+    case HSP_ACT_PAPERS:
     case HSP_ACT_CHECK:
         hsp_buf_printf(out, " %s>%s", hsp_msg_name(a->msg->type), n != NULL ? n->name : "-");
         break;

@@ -319,6 +319,7 @@ static const char *told_others(const struct cw_world *w, uint32_t sender)
             mine = a->u.fact->job == 0 && strcmp(a->u.fact->node, own->name) == 0;
             break;
         case HSP_ACT_PREPARE:
+        case HSP_ACT_PAPERS:
         case HSP_ACT_CHECK:
         case HSP_ACT_ERASE:
         case HSP_ACT_START_PLAN:

@@ -200,6 +200,113 @@ static void a_parked_node(void **state)
     hsp_agent_free(w.a);
 }
 
+/* A job that was adopted is the new cluster's, and what stands beside its state says so. */
+static void keep_papers(struct aw_world *w, uint64_t epoch, struct hsp_digest id,
+                        struct hsp_digest from)
+{
+    static const uint8_t blob[] = "papers";
+    aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_PAPERS,
+                                       .epoch = epoch,
+                                       .blob = blob,
+                                       .blob_len = 6,
+                                       .u.papers = {
+
+                                           .job = 4,
+                                           .what = HSP_PAPERS_KEEP,
+                                           .cluster = id,
+                                           .from = from,
+                                           .generation = 5,
+                                           .reason = ""}});
+}
+
+static void papers_come_with_an_epoch(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_m_kept found = {.job = 4, .name = "", .cluster = mine, .plan = 7};
+    const struct hsp_digest none = {0, 0};
+    aw_begin(&w);
+    meet(&w, NULL, 0, mine, 5);
+    keep_papers(&w, 3, mine, none);
+    const struct hsp_agent_action *x = aw_find(&w, HSP_AACT_KEEP_PAPERS);
+    assert_true(x != NULL && x->msg->u.papers.job == 4 && x->msg->blob_len == 6);
+    keep_papers(&w, 3, other, none);
+    assert_null(aw_find(&w, HSP_AACT_KEEP_PAPERS));
+    /* another coordinator, that has a job of this number; then one that has adopted this one */
+    meet(&w, &found, 1, other, 5);
+    keep_papers(&w, 9, other, none);
+    assert_null(aw_find(&w, HSP_AACT_KEEP_PAPERS));
+    assert_false(obeys(&w, HSP_MSG_STOP, 9));
+    meet(&w, &found, 1, other, 5);
+    keep_papers(&w, 1000000, other, mine);
+    assert_non_null(aw_find(&w, HSP_AACT_KEEP_PAPERS));
+    assert_true(obeys(&w, HSP_MSG_STOP, 1000000));
+    hsp_agent_free(w.a);
+}
+
+/* Those of an epoch that was only prepared go with it, but not those of the next one. */
+static void papers_of_a_dropped_epoch(void **state)
+{
+    (void)state;
+    const struct hsp_digest none = {0, 0};
+    for (uint64_t next = 0; next < 2; next++) {
+        struct aw_world w;
+        aw_begin(&w);
+        meet(&w, NULL, 0, mine, 5);
+        keep_papers(&w, 3, mine, none);
+        prepare(&w, 3, mine);
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_DROP, .epoch = 3, .u.devref.job = 4});
+        if (next == 1) {
+            keep_papers(&w, 4, mine, none);
+        }
+        aw_from_exec(&w, 0,
+                     (struct hsp_msg){.type = HSP_MSG_DROPPED, .epoch = 3, .u.devref.job = 4});
+        const struct hsp_agent_action *x = aw_find(&w, HSP_AACT_DISCARD);
+        assert_int_equal(x == NULL, next == 1);
+        assert_true(x == NULL || (x->job == 4 && x->keep_plan == 1));
+        hsp_agent_free(w.a);
+    }
+}
+
+/* Any coordinator is answered: what it says of a job is what it has been told. */
+static void papers_are_told(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_m_kept found = {.job = 4, .name = "", .cluster = mine, .plan = 7};
+    struct hsp_msg ask = {.type = HSP_MSG_PAPERS,
+                          .u.papers = {.job = 4, .what = HSP_PAPERS_ASK, .reason = ""}};
+    struct hsp_msg told = {.type = HSP_MSG_PAPERS,
+                           .blob = (const uint8_t *)"x",
+                           .blob_len = 1,
+                           .u.papers = {.job = 4, .what = HSP_PAPERS_TOLD, .reason = ""}};
+    aw_begin(&w);
+    meet(&w, &found, 1, mine, 5);
+    for (uint32_t parked = 0; parked < 2; parked++) {
+        aw_from_daemon(&w, ask);
+        assert_int_equal(aw_find(&w, HSP_AACT_READ_PAPERS)->msg->u.papers.job, 4);
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_PAPERS, .msg = &told});
+        assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_PAPERS)->blob_len, 1);
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+        w.now += 5000;
+        aw_tick(&w);
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+        aw_from_daemon(&w, ask); /* before its hello it says nothing */
+        assert_null(aw_find(&w, HSP_AACT_READ_PAPERS));
+        aw_step(&w, (struct hsp_agent_event){
+                        .type = HSP_AEV_SCANNED, .scan = w.scan, .n_kept = 1, .kept = &found});
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_PARKED,
+                                            .u.parked = {.cluster = other,
+                                                         .heartbeat_ms = 200,
+                                                         .dead_ms = 3000,
+                                                         .reason = "foreign"}});
+        assert_int_equal(hsp_agent_link_state(w.a), HSP_LINK_PARKED);
+    }
+    keep_papers(&w, 9, other, mine); /* no member's */
+    assert_null(aw_find(&w, HSP_AACT_KEEP_PAPERS));
+    hsp_agent_free(w.a);
+}
+
 HSP_TEST_FILE(keeping_test)
 {
     const struct CMUnitTest tests[] = {
@@ -207,6 +314,9 @@ HSP_TEST_FILE(keeping_test)
         cmocka_unit_test(what_is_prepared_is_kept),
         cmocka_unit_test(a_parked_node),
         cmocka_unit_test(no_more_jobs_than_a_hello_names),
+        cmocka_unit_test(papers_come_with_an_epoch),
+        cmocka_unit_test(papers_of_a_dropped_epoch),
+        cmocka_unit_test(papers_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@ state_test_lib = tests/unit/worker/state/state_lib.c tests/unit/worker/state/sta
 state_tests = \
   tests/unit/worker/state/ckpt_test \
   tests/unit/worker/state/ckpt_verify_test \
+  tests/unit/worker/state/papers_file_test \
   tests/unit/worker/state/region_test \
   tests/unit/worker/state/safetensors_test \
   tests/unit/worker/state/segment_test
@@ -13,6 +14,7 @@ $(state_tests): tests/unit/worker/state/state_tests
 tests_unit_worker_state_state_tests_SOURCES = \
   tests/unit/worker/state/ckpt_test.c \
   tests/unit/worker/state/ckpt_verify_test.c \
+  tests/unit/worker/state/papers_file_test.c $(PAPERS_SAMPLE) \
   tests/unit/worker/state/region_test.c \
   tests/unit/worker/state/safetensors_test.c \
   tests/unit/worker/state/segment_test.c \

@@ -1,0 +1,179 @@
+/* Papers of jobs beside their segments: whole or not at all, read when they are what was written, gone with the last
+ * segment of their job. */
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "proto/host/file_io.h"
+#include "tests/unit/proto/wire/papers_sample.h"
+#include "tests/unit/worker/state/state_lib.h"
+#include "worker/state/kept.h"
+#include "worker/state/papers_file.h"
+#include "worker/state/segment_name.h"
+
+static int setup(void **state)
+{
+    *state = hsp_test_tmpdir();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    hsp_test_rmdir(*state);
+    free(*state);
+    return 0;
+}
+
+static void put(const char *dir, uint32_t job, struct hsp_whose whose, uint64_t epoch)
+{
+    struct hsp_papers p = papers_sample();
+    struct hsp_err err = {0};
+    struct hsp_buf b;
+    p.job = job;
+    p.whose = whose;
+    p.epoch = epoch;
+    hsp_buf_init(&b, 1 << 20);
+    hsp_papers_write(&p, &b);
+    assert_ok(hsp_papers_file_write(dir, job, b.data, b.len, &err), &err);
+    hsp_buf_fini(&b);
+}
+
+/* Until the next call. */
+static const char *at(const char *dir, const char *name)
+{
+    static char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    return path;
+}
+
+static bool has(const char *dir, const char *name)
+{
+    return access(at(dir, name), F_OK) == 0;
+}
+
+static void make_segment(const char *dir, uint32_t job, uint32_t device, uint64_t plan,
+                         struct hsp_whose whose)
+{
+    const struct hsp_segname name = {.job = job, .device = device, .plan = plan};
+    const struct hsp_segment_row row = {
+        .dtype = HSP_F32, .full = {4}, .box = {.rank = 1, .hi = {4}}};
+    struct hsp_state_segment *s;
+    struct hsp_segment_key key;
+    struct hsp_err err = {0};
+    hsp_segname_key(&name, &key);
+    assert_ok(hsp_segment_create(dir, &key, &whose, &row, 1, 4096, &s, &err), &err);
+    (void)hsp_segment_close(s);
+}
+
+static void only_what_was_written_is_read(void **state)
+{
+    const char *dir = *state;
+    char path[PATH_MAX];
+    struct hsp_err err = {0};
+    uint8_t *data = NULL;
+    size_t len = 0;
+    assert_status(hsp_papers_file_read(dir, 7, &data, &len, &err), HSP_ENOENT);
+    assert_status(hsp_papers_file_write(dir, 7, "x", 1, &err), HSP_EDIGEST);
+    put(dir, 7, papers_sample().whose, 9);
+    put(dir, 7, papers_sample().whose, 10);
+    assert_ok(hsp_papers_file_read(dir, 7, &data, &len, &err), &err);
+    assert_status(hsp_papers_file_write(dir, 8, data, len, &err), HSP_EDIGEST); /* of another job */
+    free(data);
+    (void)snprintf(path, sizeof(path), "%s/job-7.papers", dir);
+    uint64_t bytes = size_of(path);
+    for (uint64_t at = 0; at < bytes; at++) {
+        flip_bit(path, at, (int)(at % 8));
+        enum hsp_status st = hsp_papers_file_read(dir, 7, &data, &len, &err);
+        assert_true(st == HSP_EDIGEST || (st == HSP_EVERSION && at >= 8 && at < 12));
+        assert_non_null(strstr(err.msg, path));
+        flip_bit(path, at, (int)(at % 8));
+    }
+    cut_file(path, bytes - 1);
+    assert_status(hsp_papers_file_read(dir, 7, &data, &len, &err), HSP_EDIGEST);
+    cut_file(path, 0);
+    assert_status(hsp_papers_file_read(dir, 7, &data, &len, &err), HSP_EDIGEST);
+}
+
+static void scan_one(const char *dir, struct hsp_m_kept *ret, char name[HSP_NAME_MAX + 1])
+{
+    struct hsp_m_kept *k = NULL;
+    struct hsp_err err = {0};
+    uint32_t n = 0;
+    assert_ok(hsp_kept_scan(dir, &k, &n, &err), &err);
+    assert_int_equal(n, 1);
+    *ret = k[0];
+    (void)snprintf(name, HSP_NAME_MAX + 1, "%s", k[0].name);
+    free(k);
+}
+
+/* Segments say whose they were when they were made, papers whose the job is since it was adopted. */
+static void a_scan_tells_what_papers_say(void **state)
+{
+    const char *dir = *state;
+    const struct hsp_whose made = {{1, 1}, 5}, later = {{1, 1}, UINT64_C(1) << 32},
+                           other = {{2, 2}, 3};
+    struct hsp_m_kept k;
+    char name[HSP_NAME_MAX + 1];
+    make_segment(dir, 7, 0, 3, made);
+    scan_one(dir, &k, name);
+    assert_true(k.job == 7 && k.plan == 3 && k.epoch == 0 && name[0] == '\0');
+    assert_true(hsp_digest_equal(k.cluster, made.cluster) && k.generation == 5);
+    put(dir, 7, other, 9);
+    scan_one(dir, &k, name);
+    assert_true(hsp_digest_equal(k.cluster, other.cluster) && k.generation == 3 && k.epoch == 9);
+    assert_string_equal(name, "mist");
+    put(dir, 7, later, 1000001);
+    scan_one(dir, &k, name);
+    assert_true(hsp_digest_equal(k.cluster, made.cluster) && k.generation == later.generation);
+    cut_file(at(dir, "job-7.papers"), 20); /* as if there were none */
+    scan_one(dir, &k, name);
+    assert_true(hsp_digest_equal(k.cluster, made.cluster) && k.generation == 5 && k.epoch == 0);
+}
+
+static void they_go_with_the_last_segment(void **state)
+{
+    const char *dir = *state;
+    const struct hsp_whose whose = papers_sample().whose;
+    struct hsp_err err = {0};
+    make_segment(dir, 7, 0, 3, whose);
+    make_segment(dir, 7, 0, 4, whose);
+    make_segment(dir, 7, 1, 4, whose);
+    make_segment(dir, 8, 1, 4, whose);
+    put(dir, 7, whose, 9);
+    put(dir, 8, whose, 9);
+    assert_ok(hsp_segname_discard(dir, 7, 0, 4, &err), &err);
+    assert_ok(hsp_segname_discard(dir, 7, 0, 0, &err), &err);
+    assert_true(has(dir, "job-7.papers"));
+    assert_ok(hsp_segname_discard(dir, 7, 1, 0, &err), &err);
+    assert_false(has(dir, "job-7.papers"));
+    assert_true(has(dir, "job-8.papers"));
+}
+
+/* Of a job whose epoch was only prepared; and of a writer that died. */
+static void an_agent_that_begins_tidies(void **state)
+{
+    const char *dir = *state;
+    const struct hsp_whose whose = papers_sample().whose;
+    struct hsp_err err = {0};
+    assert_ok(hsp_kept_tidy(at(dir, "none"), &err), &err);
+    make_segment(dir, 8, 1, 4, whose);
+    put(dir, 7, whose, 9);
+    put(dir, 8, whose, 9);
+    assert_ok(hsp_file_write(at(dir, "job-8.papers.ab12cd"), "x", 1, 0600, &err), &err);
+    assert_ok(hsp_file_write(at(dir, "incarnation"), "x", 1, 0600, &err), &err);
+    assert_ok(hsp_kept_tidy(dir, &err), &err);
+    assert_false(has(dir, "job-7.papers"));
+    assert_true(has(dir, "job-8.papers"));
+    assert_false(has(dir, "job-8.papers.ab12cd"));
+    assert_true(has(dir, "incarnation"));
+}
+
+HSP_TEST_FILE(papers_file_test)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(only_what_was_written_is_read), T(a_scan_tells_what_papers_say),
+        T(they_go_with_the_last_segment), T(an_agent_that_begins_tidies)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
