@@ -339,15 +339,22 @@ const char *hsp_ci_apart_why(struct hsp_cluster *c, const struct hsp_job *j)
 
 /* ---- epochs ---- */
 
+/* Nodes @a and @b keep a new epoch of @j from being. What the running epoch has over a slow pair, a
+ * switch has as well. */
+static bool prevents(const struct hsp_cluster *c, const struct hsp_job *j, uint32_t a, uint32_t b)
+{
+    return hsp_ci_apart(c, a, b) && (hsp_ci_deaf(c, a, b) || !stays(j, a) || !stays(j, b));
+}
+
 /* Two of the first @n peers of @e. */
-static bool peers_apart(struct hsp_cluster *c, const struct hsp_cl_epoch *e, uint32_t n,
-                        const char **ret_why)
+static bool peers_apart(struct hsp_cluster *c, const struct hsp_job *j,
+                        const struct hsp_cl_epoch *e, uint32_t n, const char **ret_why)
 {
     for (uint32_t i = 0; c->n_broken > 0 && i < n; i++) {
         for (uint32_t k = i + 1; k < n; k++) {
             uint32_t a = HSP_DEVICE_NODE(e->peers[i].device),
                      b = HSP_DEVICE_NODE(e->peers[k].device);
-            if (hsp_ci_apart(c, a, b)) {
+            if (prevents(c, j, a, b)) {
                 *ret_why = hsp_ci_printf(c, "%s and %s cannot reach each other", c->nodes[a].name,
                                          c->nodes[b].name);
                 return true;
@@ -357,15 +364,16 @@ static bool peers_apart(struct hsp_cluster *c, const struct hsp_cl_epoch *e, uin
     return false;
 }
 
-bool hsp_ci_epoch_apart(struct hsp_cluster *c, const struct hsp_cl_epoch *e, const char **ret_why)
+bool hsp_ci_attempt_apart(struct hsp_cluster *c, const struct hsp_job *j, const char **ret_why)
 {
+    const struct hsp_cl_epoch *e = &j->att;
     uint32_t n = e->mode == HSP_MODE_RECOVER ? hsp_ci_lasting(e) : e->n_peers;
-    return peers_apart(c, e, n, ret_why);
+    return peers_apart(c, j, e, n, ret_why);
 }
 
-bool hsp_ci_members_apart(struct hsp_cluster *c, const struct hsp_cl_epoch *e, const char **ret_why)
+bool hsp_ci_members_apart(struct hsp_cluster *c, const struct hsp_job *j, const char **ret_why)
 {
-    return peers_apart(c, e, hsp_ci_lasting(e), ret_why);
+    return peers_apart(c, j, &j->cur, hsp_ci_lasting(&j->cur), ret_why);
 }
 
 /* How many of the @all nodes @to @node cannot reach; *ret_none: any of them. */

@@ -16,7 +16,7 @@
  * (daemon/migrate/bsr.h).
  *
  * The nodes of an epoch that runs stay: others are left out. So a switch meets no broken pair, unless
- * two of those nodes are one: then there is no switch until the pair is mended (jobs.c).
+ * two of those nodes are one that cannot connect: then there is no switch until it is mended.
  *
  * Bounds: exact up to 64 nodes of broken pairs and SEARCH sets, else greedy. */
 #ifndef HSP_APART_H
@@ -28,12 +28,12 @@
 uint32_t hsp_ci_usable(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id **ret);
 /* "; n2 is left out, as ..." of the last choice, in the arena of the step; "": none is. */
 const char *hsp_ci_apart_why(struct hsp_cluster *c, const struct hsp_job *j);
-/* True when nodes of @e that must reach each other cannot; *ret_why: which. */
-bool hsp_ci_epoch_apart(struct hsp_cluster *c, const struct hsp_cl_epoch *e, const char **ret_why);
-/* True when two members or keepers of @e cannot; what connects them in @e may still work. Then no
- * switch can follow it, for all of them are peers of each that does. */
-bool hsp_ci_members_apart(struct hsp_cluster *c, const struct hsp_cl_epoch *e,
-                          const char **ret_why);
+/* True when nodes of the attempt of @j that must reach each other cannot; *ret_why: which, in the
+ * arena of the step. A slow pair that the running epoch has does not count. */
+bool hsp_ci_attempt_apart(struct hsp_cluster *c, const struct hsp_job *j, const char **ret_why);
+/* The same of members and keepers of the epoch of @j that runs: what connects them may still work,
+ * but all of them are peers of each switch, so that there can be none. */
+bool hsp_ci_members_apart(struct hsp_cluster *c, const struct hsp_job *j, const char **ret_why);
 /* Before the sources of @e, of layout @info, are fixed: state of nodes that cannot reach all of its
  * members is not asked for where the others have all. Returns the number of devices in *ret, in the
  * arena of the step, that are to be sources without state: they reach nodes whose state is needed

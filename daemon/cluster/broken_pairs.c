@@ -86,6 +86,12 @@ bool hsp_ci_apart(const struct hsp_cluster *c, uint32_t a, uint32_t b)
     return p != NULL && p->broken;
 }
 
+bool hsp_ci_deaf(const struct hsp_cluster *c, uint32_t a, uint32_t b)
+{
+    const struct hsp_broken_pair *p = c->n_broken > 0 && a != b ? find(c, a, b) : NULL;
+    return p != NULL && p->broken && !p->slow;
+}
+
 /* Each loss counts once, when one of the two has told of it. */
 void hsp_ci_pair_suspect(struct hsp_cluster *c, const struct hsp_job *j, uint64_t epoch, uint32_t a,
                          uint32_t b, bool own)

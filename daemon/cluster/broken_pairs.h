@@ -24,6 +24,8 @@
 
 /* True when nodes @a and @b are known not to reach each other. */
 bool hsp_ci_apart(const struct hsp_cluster *c, uint32_t a, uint32_t b);
+/* The same, and no new connection can be made between them. False for a slow pair. */
+bool hsp_ci_deaf(const struct hsp_cluster *c, uint32_t a, uint32_t b);
 /* Executors of @a and @b in @epoch of @j have fallen silent to each other. @own: one of the two says
  * so. */
 void hsp_ci_pair_suspect(struct hsp_cluster *c, const struct hsp_job *j, uint64_t epoch, uint32_t a,

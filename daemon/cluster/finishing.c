@@ -35,7 +35,7 @@ static void move(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id first)
     hsp_device_id *dev;
     uint32_t n = hsp_ci_usable(c, j, &dev);
     const char *why;
-    if (hsp_ci_members_apart(c, &j->cur, &why)) {
+    if (hsp_ci_members_apart(c, j, &why)) {
         hsp_ci_cancel_plan(c, j);
         hsp_ci_finishing_stays(c, j, why);
         return;

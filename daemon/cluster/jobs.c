@@ -307,7 +307,7 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
         return; /* a closed connection alone changes no plan, nor does a restart of hspmdd */
     }
     uint32_t n = hsp_ci_usable(c, j, &dev);
-    if (hsp_ci_members_apart(c, &j->cur, &why)) {
+    if (hsp_ci_members_apart(c, j, &why)) {
         stays_as_it_is(c, j, dev, n, why);
         return;
     }
@@ -342,7 +342,7 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
 static void drop_apart(struct hsp_cluster *c, struct hsp_job *j)
 {
     const char *why;
-    if (j->att.epoch != 0 && !hsp_ci_attempt_gone(j) && hsp_ci_epoch_apart(c, &j->att, &why)) {
+    if (j->att.epoch != 0 && !hsp_ci_attempt_gone(j) && hsp_ci_attempt_apart(c, j, &why)) {
         hsp_ci_attempt_refused(c, j, why);
         j->plan_retry_ms = c->now_ms + REFUSED_MS; /* the next plan may be as bad */
     }

@@ -2,6 +2,7 @@
  * device, which is rank k. */
 #include <stdio.h>
 
+#include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/lookup.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
@@ -547,6 +548,28 @@ static void members_apart_train_on(void **state)
     cw_end(&w);
 }
 
+/* What they have between them is slow, and is had by the next epoch as well. */
+static void members_with_a_slow_pair_switch(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    assert_true(hsp_ci_pair_slow(w.c, 0, 1, "waited for by another job"));
+    assert_true(hsp_ci_apart(w.c, 0, 1) && !hsp_ci_deaf(w.c, 0, 1));
+    cw_hello(&w, 3, "n2", 0, 1);
+    cw_uplink(&w, 3, 1e-4, 1e8);
+    assert_asked(&w, 3, (uint32_t[]){0, 1, 2});
+    cw_plan(&w, 1);
+    tick(&w, 100);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SWITCHING);
+    assert_true(hsp_ci_pair_slow(w.c, 0, 2, "the same")); /* of one that joins */
+    tick(&w, 100);
+    tick(&w, 100);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
+}
+
 static void an_attempt_of_a_broken_pair(void **state)
 {
     (void)state;
@@ -620,6 +643,7 @@ HSP_TEST_FILE(broken_pairs_test)
                                        cmocka_unit_test(state_that_is_cut_off),
                                        cmocka_unit_test(what_runs_stays),
                                        cmocka_unit_test(members_apart_train_on),
+                                       cmocka_unit_test(members_with_a_slow_pair_switch),
                                        cmocka_unit_test(an_attempt_of_a_broken_pair),
                                        cmocka_unit_test(all_is_broken)};
     return cmocka_run_group_tests(tests, NULL, NULL);
