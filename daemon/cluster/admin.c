@@ -62,12 +62,13 @@ static void submit(struct hsp_cluster *c, const struct hsp_admin_event *a)
         reply(c, a, HSP_EINVAL, 0, fault);
         return;
     }
-    struct hsp_job *j = hsp_ci_job_add(c, c->next_job);
+    uint32_t id = hsp_ci_job_number(c);
+    struct hsp_job *j = hsp_ci_job_add(c, id);
     if (j == NULL) {
         reply(c, a, HSP_ELIMIT, 0, "too many jobs");
         return;
     }
-    *j = (struct hsp_job){.id = c->next_job++,
+    *j = (struct hsp_job){.id = id,
                           .priority = s->priority,
                           .min = s->min,
                           .max = s->max,
@@ -126,7 +127,7 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
     struct hsp_cluster_node *n = &c->nodes[at];
     const char *reason = a->reason != NULL ? a->reason : "";
     n->draining = on;
-    n->drained_told = false;
+    n->drained_told = n->stays_told = false;
     hsp_ci_forget_later(c);
     hsp_str_printf(n->reason, sizeof(n->reason), "%s", on ? reason : "");
     hsp_ci_store_node(c, n);
@@ -178,6 +179,7 @@ static void disbelieve(struct hsp_cluster *c, struct hsp_cluster_node *n)
     n->secret = n->before = (struct hsp_digest){0, 0};
     c->behind = false;
     c->behind_why[0] = c->behind_by[0] = '\0';
+    c->ahead = 0;
     hsp_ci_store_cluster(c);
     c->grace_ms = c->now_ms + c->cfg.dead_ms;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
@@ -218,6 +220,7 @@ static void forget(struct hsp_cluster *c, const struct hsp_admin_event *a)
          accuses   ? "it is not believed that there is a newer coordinator"
          : claimed ? "no job waits for it any more"
                    : "");
+    hsp_ci_doubt_disbelieve(c, n->name);
     if (fault == NULL) {
         hsp_ci_forget(c, n, "it was removed");
     }
@@ -257,15 +260,18 @@ static void believe(struct hsp_cluster *c, const struct hsp_admin_event *a, stru
                             j->name));
         return;
     }
+    if (!hsp_ci_doubt_end(c, j)) {
+        reply(c, a, HSP_ESTATE, j->id, hsp_ci_printf(c, "job %s is held: %s", j->name, j->reason));
+        return;
+    }
     told(c, a, "admin.resume", j, NULL, "it was held since an older store was put back");
-    hsp_ci_doubt_end(c, j);
     reply(c, a, HSP_OK, j->id, "");
 }
 
 static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
     const struct hsp_job *other = hsp_cluster_job_by_name(c, j->name);
-    if (j->doubted) {
+    if (hsp_ci_in_doubt(j)) {
         believe(c, a, j);
         return;
     }

@@ -57,7 +57,7 @@ static bool gather(struct hsp_cluster *c, struct alloc *a)
 
 static bool usable(const struct alloc *a, const struct hsp_job *j, const struct cand *k)
 {
-    if (j->doubted && k->holder != j->id) {
+    if (hsp_ci_in_doubt(j) && k->holder != j->id) {
         return false; /* it may not run at all (doubt.h) */
     }
     if (j->n_refused > 0 || a->c->n_broken > 0) {

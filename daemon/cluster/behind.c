@@ -23,9 +23,7 @@
 static void see(struct hsp_job *j, const struct hsp_m_kept *k)
 {
     hsp_ci_epoch_seen(j, k->epoch);
-    if (k->plan >= j->next_plan && k->plan < UINT64_MAX) {
-        j->next_plan = k->plan + 1;
-    }
+    hsp_ci_plan_seen(j, k->plan);
 }
 
 void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
@@ -48,6 +46,7 @@ void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hs
     }
     j->n_held = 0;
     j->suspending = j->doubted = false;
+    j->ahead[0] = '\0';
     j->state_deadline_ms = 0;
     hsp_str_printf(
         j->reason, sizeof(j->reason),
@@ -101,6 +100,25 @@ void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
     hsp_ci_look_jobs(c);
 }
 
+void hsp_ci_behind_finished(struct hsp_cluster *c, struct hsp_job *j,
+                            const struct hsp_cluster_node *n, uint64_t epoch)
+{
+    bool holds = false;
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        holds = holds || n->dev[d].job == j->id;
+    }
+    const char *text = hsp_ci_printf(
+        c,
+        "%s says that it is done and its outputs are written: hspmdctl cancel %s ends it here too, "
+        "and gives back its devices",
+        n->name, j->name);
+    if (holds && epoch + 1 == j->next_epoch && strcmp(text, j->reason) != 0) {
+        hsp_str_printf(j->reason, sizeof(j->reason), "%s", text);
+        hsp_ci_fact(c, "job.says_done", HSP_SEV_WARN, j, n, "%s", j->reason);
+        hsp_ci_store_job(c, j);
+    }
+}
+
 static enum hsp_standing testimony(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
                                    const struct hsp_m_hello *m, uint32_t i)
 {
@@ -139,9 +157,11 @@ void hsp_ci_behind(struct hsp_cluster *c, const char *name, const char *why)
     }
     c->behind = true;
     hsp_str_printf(c->behind_by, sizeof(c->behind_by), "%s", name);
-    hsp_str_printf(c->behind_why, sizeof(c->behind_why),
-                   "this hspmdd is behind, node %s says so (%s): put the newer store back", name,
-                   why);
+    hsp_str_printf(
+        c->behind_why, sizeof(c->behind_why),
+        "this hspmdd is behind, node %s says so (%s): put the newer store back; where it "
+        "is lost, hspmdd --restore with a backup numbers anew, above it",
+        name, why);
     hsp_ci_store_cluster(c);
     hsp_ci_fact(c, "coordinator.behind", HSP_SEV_ERROR, NULL, NULL, "%s", c->behind_why);
 }

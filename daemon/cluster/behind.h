@@ -18,6 +18,10 @@ void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hs
  * a row would have to go for it. */
 void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                       const struct hsp_m_kept *k);
+/* Node @n says that @j, which is BEHIND, is done, in its newest epoch: an offer to the administrator,
+ * who may believe it and cancel @j. */
+void hsp_ci_behind_finished(struct hsp_cluster *c, struct hsp_job *j,
+                            const struct hsp_cluster_node *n, uint64_t epoch);
 /* True when node @n, if it is the one that says @m, knows more of one of its jobs. */
 bool hsp_ci_knows_more(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
                        const struct hsp_m_hello *m);

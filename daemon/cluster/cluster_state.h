@@ -74,6 +74,7 @@ struct hsp_cluster_node {
     bool holder;            /* an admin allows that it keeps copies */
     uint64_t gone_s;        /* by the wall clock, when it went; 0: it is here, or not known */
     bool bye_sent, drained_told;
+    bool stays_told;  /* why its drain waits */
     char reason[160]; /* of the drain, or of the death */
     double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
     bool measured; /* uplink is known */
@@ -93,6 +94,12 @@ struct hsp_cluster_node {
 
 /* An agent that is no member: what it keeps is not this cluster's, or is not on record here
  * (parked.h). */
+enum hsp_parked_as {
+    HSP_PARKED_FOREIGN, /* it keeps state of another cluster */
+    HSP_PARKED_AHEAD,   /* it has proven to be a node of this store, and has gone further than it */
+    HSP_PARKED_UNPROVEN, /* it says that it has gone further, and proves to be no node of this store */
+    HSP_PARKED_WAITS     /* others are ahead for all: hspmdd does nothing (behind.h) */
+};
 struct hsp_parked_job {
     char name[HSP_NAME_MAX + 1]; /* "" not known */
     struct hsp_digest cluster;
@@ -105,6 +112,7 @@ struct hsp_parked {
     struct hsp_digest cluster; /* of its last welcome */
     uint64_t generation, term;
     bool ahead, claims; /* as in struct hsp_park_cause */
+    enum hsp_parked_as as;
     char why[320];
     uint32_t n_jobs;
     struct hsp_parked_job *jobs; /* owned */
@@ -318,7 +326,9 @@ struct hsp_job {
     struct hsp_range gap[HSP_JOB_GAPS]; /* epochs below next_epoch that were never given here */
     bool unrecorded; /* BEHIND, and not in the store: what agents say of it is all there is */
     bool doubted;    /* it may have ended since the backup that was put back (doubt.h) */
-    enum hsp_epoch_mode origin; /* FRESH or RESTORE: where to begin when nothing is held */
+    char
+        ahead[HSP_NAME_MAX + 1]; /* a node that keeps more of it, and is no member of it; "" none */
+    enum hsp_epoch_mode origin;  /* FRESH or RESTORE: where to begin when nothing is held */
     uint64_t origin_step;
     struct hsp_ckpt_mark origin_ckpt; /* RESTORE: the one of that version that is meant */
     bool has_ckpt;
@@ -509,7 +519,9 @@ struct hsp_cluster {
     struct hsp_digest id;   /* of the cluster (proto/wire/identity.h) */
     uint64_t generation;
     bool behind; /* members have obeyed a newer coordinator: nothing is done. Stored */
-    char behind_why[320], behind_by[HSP_NAME_MAX + 1]; /* and which node says so */
+    char behind_why[400], behind_by[HSP_NAME_MAX + 1]; /* and which node says so */
+    uint64_t
+        ahead; /* the greatest generation that members have obeyed, 0: none after ours. Stored */
     uint64_t term, next_incarnation, next_ticket;
     uint32_t next_job, found_below; /* numbers of found jobs are below (behind.h) */
     uint32_t n_ended;

@@ -37,6 +37,18 @@ static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t devi
     hsp_ci_send(c, n->conn, &m);
 }
 
+/* Its drain does not end before an administrator has decided about a job. */
+static void tell_stays(struct hsp_cluster *c, struct hsp_cluster_node *n)
+{
+    const struct hsp_job *j = n->draining && !n->stays_told ? hsp_cluster_stays(c, n) : NULL;
+    if (j != NULL) {
+        n->stays_told = true;
+        hsp_ci_fact(c, "node.drain_waits", HSP_SEV_WARN, j, n,
+                    "job %s is %s, its state stays here: %s", j->name,
+                    j->state == HSP_JOB_BEHIND ? "behind" : "held", j->reason);
+    }
+}
+
 void hsp_ci_nodes_advance(struct hsp_cluster *c)
 {
     uint32_t *look, n_look = hsp_ci_take_look(c, &look);
@@ -50,6 +62,7 @@ void hsp_ci_nodes_advance(struct hsp_cluster *c)
             busy = busy || n->dev[d].job != 0;
         }
         hsp_ci_tell_drained(c, n);
+        tell_stays(c, n);
         if (busy || n->state != HSP_NODE_LIVE) {
             continue;
         }

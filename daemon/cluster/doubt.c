@@ -9,9 +9,11 @@
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/may_say.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/parked.h"
 #include "daemon/cluster/plan_info.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/standing.h"
+#include "proto/base/str.h"
 
 void hsp_ci_doubt_all(struct hsp_cluster *c)
 {
@@ -24,9 +26,40 @@ void hsp_ci_doubt_all(struct hsp_cluster *c)
     }
 }
 
+void hsp_ci_doubt_parked(struct hsp_cluster *c, uint32_t conn)
+{
+    const struct hsp_parked *p = hsp_ci_parked_of(c, conn);
+    for (uint32_t i = 0; i < c->n_jobs && p != NULL; i++) {
+        struct hsp_job *j = c->jobs[i];
+        bool open = !hsp_ci_at_rest(j) && j->state != HSP_JOB_BEHIND && j->ahead[0] == '\0';
+        if (open && hsp_ci_is_ahead(c, p, j)) {
+            hsp_str_printf(j->ahead, sizeof(j->ahead), "%s", p->name);
+            hsp_ci_store_job(c, j);
+            hsp_ci_look_job(c, j);
+        }
+    }
+}
+
+static void not_ahead(struct hsp_cluster *c, struct hsp_job *j, const char *name)
+{
+    if (j->ahead[0] != '\0' && strcmp(j->ahead, name) == 0) {
+        j->ahead[0] = '\0';
+        hsp_ci_look_job(c, j);
+        hsp_ci_store_job(c, j);
+    }
+}
+
+void hsp_ci_doubt_disbelieve(struct hsp_cluster *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        not_ahead(c, c->jobs[i], name);
+    }
+}
+
 void hsp_ci_doubt_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t at,
                         const struct hsp_m_kept *k)
 {
+    not_ahead(c, j, c->nodes[at].name); /* it does not keep more any longer */
     if (j->doubted) {
         hsp_ci_mark(c, j, at)->keeps = k != NULL && hsp_ci_standing(c, k) == HSP_STANDS_KNOWN &&
                                        hsp_ci_proven_member(c, j, &c->nodes[at]);
@@ -56,44 +89,62 @@ static const char *why_doubt(struct hsp_cluster *c, const struct hsp_job *j)
         return "it had not begun by then";
     }
     if (!any) {
-        return "no agent keeps state of it";
+        return "no agent vouches for it";
     }
     for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_keepers; i++) {
         hsp_device_id d = hsp_ci_holder(&p->info, i);
         const struct hsp_job_mark *k = hsp_ci_marked(j, HSP_DEVICE_NODE(d));
         if (hsp_ci_node(c, d)->conn != 0 && (k == NULL || !k->keeps)) {
-            return hsp_ci_printf(c, "node %s keeps no state of it any more",
-                                 hsp_ci_node(c, d)->name);
+            return hsp_ci_printf(c, "node %s does not vouch for it", hsp_ci_node(c, d)->name);
         }
     }
     return NULL;
 }
 
-bool hsp_ci_held_in_doubt(struct hsp_cluster *c, struct hsp_job *j)
+/* Why @j is held, for people; NULL: it is not. */
+static const char *why_held(struct hsp_cluster *c, const struct hsp_job *j)
 {
+    if (j->ahead[0] != '\0') {
+        return hsp_ci_printf(c,
+                             "node %s keeps a newer epoch of it and is no member of it by this "
+                             "store, which is older: put the newer store back; hspmdctl cancel %s "
+                             "gives up what the agents keep",
+                             j->ahead, j->name);
+    }
     const char *why = j->doubted ? why_doubt(c, j) : NULL;
-    if (j->doubted && why == NULL) {
-        hsp_ci_doubt_end(c, j);
-    }
-    if (why == NULL) {
-        return false;
-    }
-    const char *text =
-        hsp_ci_printf(c,
-                      "an older store was put back and %s: it may have ended since; hspmdctl "
-                      "resume %s lets it go on, hspmdctl cancel %s ends it",
-                      why, j->name, j->name);
-    if (strcmp(text, j->reason) != 0) {
-        hsp_ci_fact(c, "job.held", HSP_SEV_WARN, j, NULL, "%s", text);
-        hsp_ci_job_blocked(c, j, "%s", text);
-    }
-    return true;
+    return why == NULL
+               ? NULL
+               : hsp_ci_printf(c,
+                               "an older store was put back and %s: it may have ended since; "
+                               "hspmdctl resume %s lets it go on, hspmdctl cancel %s ends it",
+                               why, j->name, j->name);
 }
 
-void hsp_ci_doubt_end(struct hsp_cluster *c, struct hsp_job *j)
+static void believe(struct hsp_cluster *c, struct hsp_job *j)
 {
     j->doubted = false;
-    j->reason[0] = '\0';
+    j->ahead[0] = j->reason[0] = '\0';
     hsp_ci_look_job(c, j);
     hsp_ci_store_job(c, j);
+}
+
+bool hsp_ci_held_in_doubt(struct hsp_cluster *c, struct hsp_job *j)
+{
+    const char *why = why_held(c, j);
+    if (why == NULL && j->doubted) {
+        believe(c, j);
+    } else if (why != NULL && strcmp(why, j->reason) != 0) {
+        hsp_ci_fact(c, "job.held", HSP_SEV_WARN, j, NULL, "%s", why);
+        hsp_ci_job_blocked(c, j, "%s", why);
+    }
+    return why != NULL;
+}
+
+bool hsp_ci_doubt_end(struct hsp_cluster *c, struct hsp_job *j)
+{
+    if (hsp_ci_ahead_of(c, j) != NULL) {
+        return false;
+    }
+    believe(c, j);
+    return true;
 }

@@ -1,4 +1,4 @@
-/* Holds jobs that may have ended since the backup that was put back.
+/* Holds jobs that may have ended, or gone on elsewhere, since this store was written.
  *
  * A backup knows a job as unfinished. By the time it is put back the job may be done or cancelled,
  * and its agents have deleted its state. Begun again, it would train from an old checkpoint and
@@ -10,7 +10,11 @@
  * their parts, mist would go on by itself. Had a alone kept a part while b is here without, mist
  * would wait: a may have been away when the job ended.
  *
- * The doubt is stored with the job, so it outlives a restart of hspmdd. */
+ * The job may also run on nodes that are no members of it by this store: a and b were drained, mist
+ * went on on c and d. Node c proves that it is a node of this store and keeps a newer epoch of mist:
+ * it is parked (parked.h), and mist is held until c joins or an administrator cancels mist.
+ *
+ * The doubt is stored with the job, so it outlives a restart of hspmdd and the connection of c. */
 #ifndef HSP_DOUBT_H
 #define HSP_DOUBT_H
 #include "daemon/cluster/cluster_state.h"
@@ -18,14 +22,18 @@
 
 /* An older store is put back: every job that has not ended by it is in doubt, and that is stored. */
 void hsp_ci_doubt_all(struct hsp_cluster *c);
-/* Notes whether node @at, which says hello, vouches for @j. @k is what it keeps of @j, NULL: nothing.
- */
+/* The agent of @conn was parked: jobs of which it is proven to keep more are in doubt. */
+void hsp_ci_doubt_parked(struct hsp_cluster *c, uint32_t conn);
+/* What node @name keeps holds no job any more: an administrator does not believe it. */
+void hsp_ci_doubt_disbelieve(struct hsp_cluster *c, const char *name);
+/* Notes whether node @at, which joins, vouches for @j. @k is what it keeps of @j, NULL: nothing. */
 void hsp_ci_doubt_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t at,
                         const struct hsp_m_kept *k);
 /* True while @j is held, of which its reason and an event tell. Ends the doubt when the agents of @j
  * vouch for it. To be asked when each node has come back or is dead. */
 bool hsp_ci_held_in_doubt(struct hsp_cluster *c, struct hsp_job *j);
-/* An administrator says that @j has not ended. */
-void hsp_ci_doubt_end(struct hsp_cluster *c, struct hsp_job *j);
+/* An administrator says that @j has not ended. False: a node that is here shows that @j has gone on
+ * elsewhere, as the reason of @j says. */
+bool hsp_ci_doubt_end(struct hsp_cluster *c, struct hsp_job *j);
 
 #endif

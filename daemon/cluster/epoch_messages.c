@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/cluster/attempt_end.h"
+#include "daemon/cluster/behind.h"
 #include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
@@ -442,6 +443,9 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     if (m->type == HSP_MSG_STOPPED || m->type == HSP_MSG_RELEASED) {
         let_go(c, j, n, m);
         return;
+    }
+    if (j->state == HSP_JOB_BEHIND && m->type == HSP_MSG_FINISHED) {
+        hsp_ci_behind_finished(c, j, n, m->epoch);
     }
     if (m->epoch == 0 || m->epoch >= j->next_epoch || j->state == HSP_JOB_BEHIND) {
         return; /* of an epoch that was never given here */

@@ -10,6 +10,7 @@
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/node_check.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/parked.h"
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
@@ -144,6 +145,7 @@ void hsp_ci_forget(struct hsp_cluster *c, struct hsp_cluster_node *n, const char
     }
     hsp_ci_fact(c, "node.forgotten", HSP_SEV_NOTICE, NULL, n, "%s", why);
     hsp_ci_emit(c, HSP_ACT_ERASE)->key = hsp_ci_printf(c, "node/%u", at);
+    hsp_ci_judge_node(c, n->name);
     hsp_ci_node_vacate(c, n);
 }
 

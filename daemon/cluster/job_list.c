@@ -50,6 +50,63 @@ void hsp_ci_job_forget(struct hsp_cluster *c, struct hsp_job *j)
     c->n_jobs--;
 }
 
+static int ascending(const void *a, const void *b)
+{
+    const uint32_t *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+/* The numbers from the next one on that parked agents name for jobs of this cluster, ascending. */
+static uint32_t named_by_parked(struct hsp_cluster *c, uint32_t **ret)
+{
+    uint32_t n = 0, all = 0;
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        all += c->parked[i].n_jobs;
+    }
+    uint32_t *list = hsp_ci_alloc(c, all, sizeof(*list));
+    for (uint32_t i = 0; list != NULL && i < c->n_parked; i++) {
+        for (uint32_t k = 0; k < c->parked[i].n_jobs; k++) {
+            const struct hsp_parked_job *p = &c->parked[i].jobs[k];
+            if (hsp_digest_equal(p->cluster, c->id) && p->job >= c->next_job) {
+                list[n++] = p->job;
+            }
+        }
+    }
+    if (n > 1) {
+        qsort(list, n, sizeof(*list), ascending);
+    }
+    *ret = list;
+    return n;
+}
+
+/* @id, or the first number behind the ranges of ended jobs that it is in. */
+static uint32_t past_ended(const struct hsp_cluster *c, uint32_t id)
+{
+    for (uint32_t i = 0; i < c->n_ended; i++) {
+        if (id >= c->ended[i].from && id < c->ended[i].to) {
+            id = (uint32_t)c->ended[i].to;
+        }
+    }
+    return id;
+}
+
+uint32_t hsp_ci_job_number(struct hsp_cluster *c)
+{
+    uint32_t *named, n = named_by_parked(c, &named), at = 0, id = c->next_job, before;
+    do {
+        before = id;
+        id = past_ended(c, id);
+        while (hsp_ci_job(c, id) != NULL) {
+            id++;
+        }
+        for (; at < n && named[at] <= id; at++) {
+            id += named[at] == id;
+        }
+    } while (id != before);
+    c->next_job = id + 1;
+    return id;
+}
+
 static bool make_room(struct hsp_cluster *c)
 {
     for (uint32_t i = 0; c->n_jobs == HSP_MAX_JOBS && i < c->n_jobs; i++) {

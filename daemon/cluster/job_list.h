@@ -6,6 +6,9 @@
 #define HSP_JOB_LIST_H
 #include "daemon/cluster/cluster_state.h"
 
+/* A number for a new job: no job, none that has ended and none that a parked agent of this cluster
+ * keeps has it. It is used from here on. */
+uint32_t hsp_ci_job_number(struct hsp_cluster *c);
 /* A job with number @id, which no job has, zeroed but for that. NULL: no room, or (c->failed) no
  * memory. */
 struct hsp_job *hsp_ci_job_add(struct hsp_cluster *c, uint32_t id);

@@ -10,6 +10,7 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/parked.h"
 #include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/recover.h"
@@ -83,6 +84,7 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
 {
     hsp_ci_cancel_plan(c, j);
     j->unrecorded = j->doubted = false;
+    j->ahead[0] = '\0';
     hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
     hsp_ci_job_move(c, j, to);
     for (uint32_t i = 0; i < j->n_leases; i++) {
@@ -97,7 +99,11 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
     for (uint32_t i = 0; i < j->n_marks; i++) {
         j->marks[i].seal = 0;
     }
+    if (to == HSP_JOB_CANCELLED) {
+        hsp_ci_give_up_ahead(c, j);
+    }
     hsp_ci_store_job(c, j);
+    hsp_ci_judge_job(c, j->id);
     while (j->n_plans > 0) { /* behind the row that needs them no more */
         hsp_ci_drop_plan(c, j, j->plans[0].plan);
     }

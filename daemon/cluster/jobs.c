@@ -97,7 +97,7 @@ static void advance_sealing(struct hsp_cluster *c, struct hsp_job *j)
     }
     hsp_device_id *dev;
     uint32_t n = hsp_ci_available(c, j, &dev);
-    if (j->ticket == 0 && !j->have_result && !j->doubted && c->now_ms >= j->retry_ms &&
+    if (j->ticket == 0 && !j->have_result && !hsp_ci_in_doubt(j) && c->now_ms >= j->retry_ms &&
         n >= j->min && !same_plan(j, dev, n)) {
         hsp_ci_start_plan(c, j, dev, n, true); /* while the nodes seal */
     }

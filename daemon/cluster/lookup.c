@@ -132,6 +132,23 @@ bool hsp_ci_at_rest(const struct hsp_job *j)
     return hsp_job_terminal(j->state) || j->state == HSP_JOB_SUSPENDED;
 }
 
+bool hsp_ci_in_doubt(const struct hsp_job *j)
+{
+    return !hsp_ci_at_rest(j) && j->state != HSP_JOB_BEHIND && (j->doubted || j->ahead[0] != '\0');
+}
+
+const struct hsp_job *hsp_cluster_stays(const struct hsp_cluster *c,
+                                        const struct hsp_cluster_node *n)
+{
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        const struct hsp_job *j = hsp_ci_job(c, n->dev[d].job);
+        if (j != NULL && (j->state == HSP_JOB_BEHIND || hsp_ci_in_doubt(j))) {
+            return j;
+        }
+    }
+    return NULL;
+}
+
 bool hsp_ci_job_runs(const struct hsp_job *j)
 {
     return j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||

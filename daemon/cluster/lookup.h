@@ -38,6 +38,13 @@ const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const
 const char *hsp_job_state_name(enum hsp_job_state s); /* "pending", "starting", ... */
 bool hsp_job_terminal(enum hsp_job_state s);
 /* True when @j is terminal or suspended: it has no devices and wants none. */
+/* True when @j may have ended or gone on elsewhere since this store was written: it begins nothing
+ * (doubt.h). */
+bool hsp_ci_in_doubt(const struct hsp_job *j);
+/* The job whose devices on @n no drain moves, since it is behind or held (behind.h, doubt.h); NULL:
+ * there is none. */
+const struct hsp_job *hsp_cluster_stays(const struct hsp_cluster *c,
+                                        const struct hsp_cluster_node *n);
 bool hsp_ci_at_rest(const struct hsp_job *j);
 /* True when @j has an epoch that runs: RUNNING, SWITCHING or FINISHING. */
 bool hsp_ci_job_runs(const struct hsp_job *j);

@@ -300,6 +300,14 @@ static const char *not_it(struct hsp_cluster *c, uint32_t conn, const struct hsp
     return NULL;
 }
 
+/* Its agent holds the incarnation of @n, alive or dead here. */
+static bool was_it(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                   const struct hsp_m_hello *m)
+{
+    struct hsp_digest told = incarnation_of(c, m);
+    return n != NULL && !hsp_digest_is_zero(told) && hsp_digest_equal(told, n->secret);
+}
+
 /* Who said hello as a member on @conn is none any more. */
 static void park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
                  const struct hsp_park_cause *cause)
@@ -310,6 +318,7 @@ static void park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
         hsp_ci_node_state(c, was, HSP_NODE_SUSPECT);
     }
     hsp_ci_park(c, conn, m, cause);
+    hsp_ci_doubt_parked(c, conn);
 }
 
 /* The member that says hello; NULL: parked or refused, and told. */
@@ -342,8 +351,12 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
                           n->name);
     }
     if (cause.why != NULL) {
+        if (cause.as == HSP_PARKED_UNPROVEN && (it || was_it(c, n, m))) {
+            cause.as = HSP_PARKED_AHEAD;
+        }
         park(c, conn, m, &cause);
         if (cause.ahead && it) {
+            hsp_ci_generation_seen(c, m->generation);
             hsp_ci_behind(c, m->node, cause.why);
         }
         return NULL;

@@ -45,6 +45,9 @@ static const char *fault_of(struct hsp_cluster *c, const struct hsp_cluster_node
     case HSP_STANDS_FOREIGN:
         return hsp_ci_printf(c, "it keeps state of job %s of %s", name_of(c, k),
                              short_id(c, k->cluster));
+    case HSP_STANDS_OTHER:
+        return hsp_ci_printf(c, "it keeps state of job %s, number %u, and here that is job %s",
+                             k->name, k->job, j->name);
     case HSP_STANDS_NEWER:
     case HSP_STANDS_UNKNOWN:
         return n != NULL && (!n->unheard || hsp_ci_testifies(c, n, m, k))
@@ -79,13 +82,18 @@ static const char *newer_than_us(struct hsp_cluster *c, const struct hsp_m_hello
 struct hsp_park_cause hsp_ci_must_park(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                                        const struct hsp_m_hello *m)
 {
-    struct hsp_park_cause x = {.why = newer_than_us(c, m)};
+    struct hsp_park_cause x = {.why = newer_than_us(c, m), .as = HSP_PARKED_UNPROVEN};
     x.claims = n != NULL && n->unheard;
     x.ahead = x.claims && x.why != NULL && hsp_ci_can_be(c, m->generation, m->term);
     for (uint32_t i = 0; i < m->n_kept && x.why == NULL; i++) {
+        bool foreign = hsp_ci_standing(c, &m->kept[i]) == HSP_STANDS_FOREIGN;
         x.why = fault_of(c, n, m, &m->kept[i]);
+        x.as = x.why != NULL && foreign ? HSP_PARKED_FOREIGN : x.as;
     }
-    x.why = x.why == NULL && c->behind ? c->behind_why : x.why;
+    if (x.why == NULL && c->behind) {
+        x.why = c->behind_why;
+        x.as = HSP_PARKED_WAITS;
+    }
     return x;
 }
 
@@ -126,7 +134,8 @@ void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
                              .generation = m->generation,
                              .term = m->term,
                              .ahead = cause->ahead,
-                             .claims = cause->claims};
+                             .claims = cause->claims,
+                             .as = cause->as};
     hsp_str_printf(p->name, sizeof(p->name), "%s", m->node);
     hsp_str_printf(p->address, sizeof(p->address), "%s", m->address);
     hsp_str_printf(p->why, sizeof(p->why), "%s", cause->why);
@@ -147,6 +156,60 @@ void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
     }
 }
 
+static struct hsp_m_kept kept_by(const struct hsp_parked_job *p)
+{
+    return (struct hsp_m_kept){.job = p->job,
+                               .name = p->name,
+                               .cluster = p->cluster,
+                               .generation = p->generation,
+                               .epoch = p->epoch,
+                               .plan = p->plan};
+}
+
+/* What @p, which has proven who it is, keeps of @j and is not on record; false: nothing. */
+static bool ahead_of(const struct hsp_cluster *c, const struct hsp_parked *p,
+                     const struct hsp_job *j, struct hsp_m_kept *ret)
+{
+    for (uint32_t i = 0; i < p->n_jobs && p->as == HSP_PARKED_AHEAD; i++) {
+        struct hsp_m_kept k = kept_by(&p->jobs[i]);
+        bool can =
+            hsp_ci_can_be(c, k.generation, k.epoch) && hsp_ci_can_be(c, k.generation, k.plan);
+        if (k.job == j->id && can && hsp_ci_standing(c, &k) == HSP_STANDS_NEWER) {
+            *ret = k;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool hsp_ci_is_ahead(const struct hsp_cluster *c, const struct hsp_parked *p,
+                     const struct hsp_job *j)
+{
+    struct hsp_m_kept k;
+    return ahead_of(c, p, j, &k);
+}
+
+const struct hsp_parked *hsp_ci_ahead_of(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        if (hsp_ci_is_ahead(c, &c->parked[i], j)) {
+            return &c->parked[i];
+        }
+    }
+    return NULL;
+}
+
+void hsp_ci_give_up_ahead(struct hsp_cluster *c, struct hsp_job *j)
+{
+    struct hsp_m_kept k;
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        if (ahead_of(c, &c->parked[i], j, &k)) {
+            hsp_ci_epoch_seen(j, k.epoch);
+            hsp_ci_plan_seen(j, k.plan);
+        }
+    }
+}
+
 /* The node whose name @p says @j with; NULL: it claims nothing of @j that counts now. */
 static struct hsp_cluster_node *claims(struct hsp_cluster *c, const struct hsp_parked *p,
                                        const struct hsp_job *j)
@@ -155,11 +218,7 @@ static struct hsp_cluster_node *claims(struct hsp_cluster *c, const struct hsp_p
     bool may = n != NULL && n->conn == 0 && c->now_ms < n->claim_ms && hsp_ci_is_member(c, j, n);
     bool does = false;
     for (uint32_t i = 0; may && i < p->n_jobs; i++) {
-        struct hsp_m_kept k = {.job = p->jobs[i].job,
-                               .cluster = p->jobs[i].cluster,
-                               .generation = p->jobs[i].generation,
-                               .epoch = p->jobs[i].epoch,
-                               .plan = p->jobs[i].plan};
+        struct hsp_m_kept k = kept_by(&p->jobs[i]);
         does = does || (k.job == j->id && hsp_ci_standing(c, &k) == HSP_STANDS_NEWER);
     }
     return does ? n : NULL;
@@ -203,7 +262,7 @@ bool hsp_ci_unpark(struct hsp_cluster *c, uint32_t conn)
     if (p == NULL) {
         return false;
     }
-    if (p->claims) {
+    if (p->claims || p->as == HSP_PARKED_AHEAD) {
         hsp_ci_look_jobs(c);
     }
     c->n_parked_jobs -= p->n_jobs;
@@ -223,6 +282,35 @@ void hsp_ci_judge_again(struct hsp_cluster *c)
     for (uint32_t i = 0; i < c->n_parked; i++) {
         hsp_ci_close(c, c->parked[i].conn, "say hello again");
     }
+}
+
+void hsp_ci_judge_job(struct hsp_cluster *c, uint32_t job)
+{
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        const struct hsp_parked *p = &c->parked[i];
+        bool keeps = false;
+        for (uint32_t k = 0; k < p->n_jobs && !keeps; k++) {
+            keeps = p->jobs[k].job == job && hsp_digest_equal(p->jobs[k].cluster, c->id);
+        }
+        if (keeps) {
+            hsp_ci_close(c, p->conn, "say hello again");
+        }
+    }
+}
+
+void hsp_ci_judge_node(struct hsp_cluster *c, const char *name)
+{
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        if (strcmp(c->parked[i].name, name) == 0) {
+            hsp_ci_close(c, c->parked[i].conn, "say hello again");
+        }
+    }
+}
+
+const char *hsp_parked_name(enum hsp_parked_as as)
+{
+    static const char *const names[] = {"foreign", "ahead", "unproven", "waiting"};
+    return names[as];
 }
 
 void hsp_ci_parked_free(struct hsp_cluster *c)

@@ -14,6 +14,7 @@ struct hsp_park_cause {
     const char *why; /* NULL: it may join */
     bool ahead;      /* the store knows it, and it has obeyed a newer coordinator of this cluster */
     bool claims;     /* it says that it is a node of the store, and to know more (hsp_ci_claimed) */
+    enum hsp_parked_as as; /* UNPROVEN: AHEAD, when the caller finds that it proves who it is */
 };
 
 /* Why the agent that says @m must be parked.
@@ -30,6 +31,14 @@ void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
 const struct hsp_cluster_node *hsp_ci_claimed(struct hsp_cluster *c, const struct hsp_job *j);
 /* No agent without proof holds back jobs as @n any more, until the next start. False: none did. */
 bool hsp_ci_end_claim(struct hsp_cluster *c, struct hsp_cluster_node *n);
+/* The agent of a node of the store that has proven who it is, and keeps more of @j than is on record;
+ * NULL: none. Its node need not be a member of @j by this store: @j begins nothing meanwhile. Example:
+ * the backup has mist on a and b; since then a and b were drained and mist went on on c and d. */
+const struct hsp_parked *hsp_ci_ahead_of(const struct hsp_cluster *c, const struct hsp_job *j);
+bool hsp_ci_is_ahead(const struct hsp_cluster *c, const struct hsp_parked *p,
+                     const struct hsp_job *j); /* @p is one of those */
+/* @j is given up, with all epochs and layouts that such agents keep of it. */
+void hsp_ci_give_up_ahead(struct hsp_cluster *c, struct hsp_job *j);
 /* The agent of @conn is gone, or says hello again. False: it was not parked. */
 bool hsp_ci_unpark(struct hsp_cluster *c, uint32_t conn);
 /* NULL: not parked. */
@@ -38,6 +47,11 @@ struct hsp_parked *hsp_ci_parked_of(const struct hsp_cluster *c, uint32_t conn);
 const struct hsp_parked *hsp_cluster_parked_by_name(const struct hsp_cluster *c, const char *name);
 /* All parked agents say hello again, and are judged anew. */
 void hsp_ci_judge_again(struct hsp_cluster *c);
+/* The same of those that keep state of job @job of this cluster: it has ended, or is on record now. */
+void hsp_ci_judge_job(struct hsp_cluster *c, uint32_t job);
+/* The same of those of node @name: it has been forgotten. */
+void hsp_ci_judge_node(struct hsp_cluster *c, const char *name);
+const char *hsp_parked_name(enum hsp_parked_as as);
 void hsp_ci_parked_free(struct hsp_cluster *c);
 
 #endif

@@ -1,5 +1,6 @@
 #include "daemon/cluster/reconcile.h"
 
+#include "daemon/cluster/behind.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
@@ -91,6 +92,9 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
         for (uint32_t i = 0; i < m->n_runs; i++) {
             if (m->runs[i].job == j->id && n->dev[m->runs[i].device].job == 0) {
                 hsp_ci_lease(c, HSP_DEVICE(at, m->runs[i].device), j->id);
+            }
+            if (m->runs[i].job == j->id && m->runs[i].finished) {
+                hsp_ci_behind_finished(c, j, n, m->runs[i].running);
             }
         }
         return;

@@ -65,6 +65,7 @@ void hsp_ci_store_cluster(struct hsp_cluster *c)
     hsp_buf_u8(&b, c->behind);
     hsp_buf_str(&b, c->behind_why);
     hsp_buf_str(&b, c->behind_by);
+    hsp_buf_u64(&b, c->ahead);
     store(c, "cluster", &b);
 }
 
@@ -238,6 +239,7 @@ static struct hsp_cluster_row job_row(struct hsp_cluster *c, const struct hsp_jo
     put_older(&b, j);
     put_ranges(&b, j->gap, j->n_gaps);
     hsp_buf_u8(&b, j->doubted);
+    hsp_buf_str(&b, j->ahead);
     return row_of(c, hsp_ci_printf(c, "job/%u", j->id), &b);
 }
 
@@ -255,6 +257,7 @@ struct hsp_cluster_row hsp_ci_terms_row(struct hsp_cluster *c, const struct hsp_
     bare.cur = bare.att = (struct hsp_cl_epoch){0};
     bare.n_leases = bare.n_past = 0;
     bare.doubted = false;
+    bare.ahead[0] = '\0';
     return job_row(c, &bare);
 }
 
@@ -359,6 +362,7 @@ static bool load_cluster(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t ve
     if (version >= ROW_HELLO) {
         get_text(r, c->behind_by, sizeof(c->behind_by));
     }
+    c->ahead = version >= ROW_DOUBT ? hsp_cur_u64(r) : 0;
     c->founded = true;
     return true;
 }
@@ -593,7 +597,10 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     hsp_ci_watch_begin(c, j);
     j->n_gaps = ok && version >= ROW_KNOWN ? hsp_cur_count(r, HSP_JOB_GAPS, 16) : 0;
     ok = ok && get_ranges(r, j->gap, j->n_gaps);
-    j->doubted = ok && version >= ROW_DOUBT && hsp_cur_u8(r) != 0;
+    if (ok && version >= ROW_DOUBT) {
+        j->doubted = hsp_cur_u8(r) != 0;
+        get_text(r, j->ahead, sizeof(j->ahead));
+    }
     return ok;
 }
 
@@ -722,6 +729,18 @@ void hsp_cluster_restored_row(uint64_t least, struct hsp_buf *out)
     hsp_buf_u64(out, least);
 }
 
+/* What follows the generation. */
+static uint64_t ahead_of_row(struct hsp_cursor *r, uint8_t version)
+{
+    size_t n;
+    (void)hsp_cur_u8(r);
+    (void)hsp_cur_blob(r, HSP_PATH_MAX, &n);
+    if (version >= ROW_HELLO) {
+        (void)hsp_cur_blob(r, HSP_PATH_MAX, &n);
+    }
+    return version >= ROW_DOUBT ? hsp_cur_u64(r) : 0;
+}
+
 bool hsp_cluster_row_whose(const struct hsp_cluster_row *row, struct hsp_whose *ret)
 {
     struct hsp_cursor r;
@@ -731,6 +750,9 @@ bool hsp_cluster_row_whose(const struct hsp_cluster_row *row, struct hsp_whose *
     w.cluster.hi = hsp_cur_u64(&r);
     w.cluster.lo = hsp_cur_u64(&r);
     w.generation = hsp_cur_u64(&r);
+    uint64_t ahead = ahead_of_row(&r, version);
+    bool further = hsp_generation_number(ahead) > hsp_generation_number(w.generation);
+    w.generation = further ? ahead : w.generation;
     if (strcmp(row->key, "cluster") != 0 || r.failed || version < ROW_OLDEST ||
         version > ROW_VERSION) {
         return false;

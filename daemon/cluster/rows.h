@@ -43,7 +43,8 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
  * cluster, which was of generation @least, 0 not known. The core that loads it begins a generation
  * after both, and erases the row in the same step. */
 void hsp_cluster_restored_row(uint64_t least, struct hsp_buf *out);
-/* Whose store it is, as its row "cluster" says. False: @row is another one, or does not
+/* Whose store it is, as its row "cluster" says; its generation, or a later one that its members have
+ * obeyed. False: @row is another one, or does not
  * decode; *ret is untouched. */
 bool hsp_cluster_row_whose(const struct hsp_cluster_row *row, struct hsp_whose *ret);
 

@@ -8,6 +8,7 @@
 #include "daemon/cluster/may_say.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/rows.h"
+#include "proto/base/str.h"
 #include "proto/base/vec.h"
 
 /* Jobs end about in the order of their numbers, so that few ranges hold all. Beyond that the oldest
@@ -59,6 +60,13 @@ void hsp_ci_epoch_seen(struct hsp_job *j, uint64_t epoch)
     }
 }
 
+void hsp_ci_plan_seen(struct hsp_job *j, uint64_t plan)
+{
+    if (plan >= j->next_plan && plan < UINT64_MAX) {
+        j->next_plan = plan + 1;
+    }
+}
+
 bool hsp_ci_epoch_unknown(const struct hsp_job *j, uint64_t epoch)
 {
     bool unknown = epoch >= j->next_epoch;
@@ -77,10 +85,25 @@ void hsp_ci_found(struct hsp_cluster *c)
     }
 }
 
+static bool after(uint64_t a, uint64_t b)
+{
+    return hsp_generation_number(a) > hsp_generation_number(b);
+}
+
+void hsp_ci_generation_seen(struct hsp_cluster *c, uint64_t ahead)
+{
+    if (after(ahead, c->ahead)) {
+        c->ahead = ahead;
+        hsp_ci_store_cluster(c);
+    }
+}
+
 void hsp_ci_raise(struct hsp_cluster *c, uint64_t least)
 {
-    bool further = hsp_generation_number(least) > hsp_generation_number(c->generation);
-    c->generation = hsp_generation_next(further ? least : c->generation, c->cfg.salt);
+    least = after(c->ahead, least) ? c->ahead : least;
+    c->ahead = 0;
+    c->generation =
+        hsp_generation_next(after(least, c->generation) ? least : c->generation, c->cfg.salt);
     uint64_t term = hsp_generation_number(c->generation) * HSP_GENERATION_NUMBERS;
     uint64_t job = (uint64_t)c->next_job + HSP_LOST_JOBS + c->cfg.salt % HSP_LOST_JOBS;
     c->term = c->term < term ? term : c->term;
@@ -148,6 +171,9 @@ enum hsp_standing hsp_ci_standing(const struct hsp_cluster *c, const struct hsp_
     }
     if (j == NULL) {
         return over ? HSP_STANDS_OVER : HSP_STANDS_UNKNOWN;
+    }
+    if (ours && hsp_name_valid(k->name) && strcmp(k->name, j->name) != 0) {
+        return HSP_STANDS_OTHER;
     }
     if (hsp_ci_epoch_unknown(j, k->epoch) || k->plan >= j->next_plan ||
         (ours && hsp_generation_ahead(k->generation, c->generation))) {

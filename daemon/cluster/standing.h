@@ -16,7 +16,9 @@ enum hsp_standing {
     HSP_STANDS_OVER,    /* of a job that has ended: a row says so */
     HSP_STANDS_NEWER,   /* of a job on record, which has gone further there */
     HSP_STANDS_UNKNOWN, /* this cluster's, of a job that is not on record */
-    HSP_STANDS_FOREIGN  /* another cluster's, or of a program that knew of none and of no job of
+    HSP_STANDS_OTHER,  /* the same, but its number is that of another job here: a store that is lost
+                           gave the number first */
+    HSP_STANDS_FOREIGN /* another cluster's, or of a program that knew of none and of no job of
                            ours */
 };
 
@@ -42,9 +44,12 @@ uint64_t hsp_ci_take_epoch(const struct hsp_cluster *c, struct hsp_job *j);
 uint64_t hsp_ci_take_plan(const struct hsp_cluster *c, struct hsp_job *j);
 /* Epoch @epoch of @j, given by another store, is never given here. */
 void hsp_ci_epoch_seen(struct hsp_job *j, uint64_t epoch);
+void hsp_ci_plan_seen(struct hsp_job *j, uint64_t plan); /* the same of a layout */
 /* The next generation, after the store's and after @least: what a store that is lost gave, epochs,
  * layouts, jobs and terms, is given by none of it. */
 void hsp_ci_raise(struct hsp_cluster *c, uint64_t least);
+/* A member has obeyed generation @ahead: the next one that is raised here comes after it. Stored. */
+void hsp_ci_generation_seen(struct hsp_cluster *c, uint64_t ahead);
 /* The first generation of a cluster without rows, or of rows without an id. */
 void hsp_ci_found(struct hsp_cluster *c);
 /* Job @id, which has ended, is forgotten; that it has ended is not. */

@@ -99,6 +99,8 @@ static const char *device_cell(struct hsp_ctl *ctl, const cJSON *d)
 static const char *reason_cell(struct hsp_ctl *ctl, const cJSON *n, const cJSON *d)
 {
     const char *of_node = hsp_doc_text(n, "reason"), *own = hsp_doc_text(d, "reason");
+    const char *waits = hsp_doc_text(n, "waits");
+    of_node = waits[0] != '\0' ? hsp_ctl_text(ctl, "%s; %s", of_node, waits) : of_node;
     return own[0] == '\0'       ? of_node
            : of_node[0] == '\0' ? own
                                 : hsp_ctl_text(ctl, "%s; %s", of_node, own);
@@ -335,6 +337,9 @@ static void print_head(struct hsp_ctl *ctl, const cJSON *doc, const cJSON *jobs)
     }
     if (hsp_doc_has(doc, "behind")) {
         (void)fprintf(ctl->out, "behind: %s\n", hsp_doc_text(doc, "behind"));
+        print_names(ctl->out,
+                    "nodes that are ahead:", cJSON_GetObjectItemCaseSensitive(doc, "behind_by"));
+        (void)fputc('\n', ctl->out);
     }
     if (hsp_doc_has(doc, "problem")) {
         (void)fprintf(ctl->out, "problem: %s\n", hsp_doc_text(doc, "problem"));
@@ -424,7 +429,6 @@ int hsp_cmd_status(struct hsp_ctl *ctl)
     return rc;
 }
 
-/* What its link to hspmdd can do. */
 /* Whether it may keep copies, if it would. */
 static bool print_holder(struct hsp_ctl *ctl, const cJSON *node)
 {
@@ -437,6 +441,7 @@ static bool print_holder(struct hsp_ctl *ctl, const cJSON *node)
                            name) > 0;
 }
 
+/* What its link to hspmdd can do. */
 static bool print_uplink(struct hsp_ctl *ctl, const cJSON *node)
 {
     const cJSON *u = cJSON_GetObjectItemCaseSensitive(node, "uplink");

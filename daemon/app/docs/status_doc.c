@@ -9,6 +9,7 @@
 #include "daemon/app/state/job_table.h"
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/parked.h"
 #include "daemon/cluster/paths.h"
 #include "daemon/cluster/progress.h"
 #include "daemon/cluster/spread.h"
@@ -235,7 +236,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     }
     put_stalled(o, a->cluster, core);
     (void)cJSON_AddBoolToObject(o, "suspending", core->suspending);
-    (void)cJSON_AddBoolToObject(o, "held", core->doubted);
+    (void)cJSON_AddBoolToObject(o, "held", hsp_ci_in_doubt(core));
     put(o, "priority", core->priority);
     put(o, "min", core->min);
     put(o, "max", core->max);
@@ -349,6 +350,18 @@ static void put_paths(cJSON *o, const struct hsp_cluster_node *n)
     }
 }
 
+/* Why its drain does not end. */
+static void put_waits(cJSON *o, const struct hsp_cluster *c, const struct hsp_cluster_node *n)
+{
+    const struct hsp_job *j = n->draining ? hsp_cluster_stays(c, n) : NULL;
+    char text[HSP_NAME_MAX + 100];
+    if (j != NULL) {
+        hsp_str_printf(text, sizeof text, "waits: job %s is %s and stays here", j->name,
+                       j->state == HSP_JOB_BEHIND ? "behind" : "held");
+        put_text(o, "waits", text);
+    }
+}
+
 static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
 {
     cJSON *o = cJSON_CreateObject();
@@ -358,6 +371,7 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
              : n->leaving ? "leaving"
                           : hsp_node_state_name(n->state));
     put_text(o, "reason", n->reason);
+    put_waits(o, a->cluster, n);
     put_text(o, "address", n->address);
     put(o, "incarnation", (double)n->incarnation);
     (void)cJSON_AddBoolToObject(o, "holder", n->holder);
@@ -398,13 +412,25 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
     return o;
 }
 
+/* Nodes that say that hspmdd is behind for all, and prove who they are. */
+static void put_ahead(cJSON *o, const struct hsp_cluster *c)
+{
+    cJSON *list = cJSON_AddArrayToObject(o, "behind_by");
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        if (c->parked[i].ahead && c->parked[i].as == HSP_PARKED_AHEAD) {
+            (void)cJSON_AddItemToArray(list, cJSON_CreateString(c->parked[i].name));
+        }
+    }
+}
+
 /* An agent that is no member: why, and of what it keeps state. */
 static cJSON *parked_doc(const struct hsp_parked *p)
 {
     cJSON *o = cJSON_CreateObject();
     char id[HSP_DIGEST_HEX];
     put_text(o, "name", p->name);
-    put_text(o, "state", "foreign");
+    put_text(o, "state", hsp_parked_name(p->as));
+    (void)cJSON_AddBoolToObject(o, "ahead", p->ahead);
     put_text(o, "reason", p->why);
     put_text(o, "address", p->address);
     put(o, "incarnation", 0);
@@ -433,6 +459,7 @@ static void put_identity(cJSON *o, const struct hsp_cluster *c)
     put(o, "generation", hsp_generation_number(c->generation));
     if (c->behind) {
         put_text(o, "behind", c->behind_why);
+        put_ahead(o, c);
     }
 }
 

@@ -153,6 +153,51 @@ static const char *word(const cJSON *o, const char *key)
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
 }
 
+/* Why agents are no members, who says that hspmdd is behind, and why a drain waits. */
+static void nodes_that_are_no_members(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
+    static const char *const states[] = {"foreign", "ahead", "unproven", "waiting"};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_job j = {.id = 1,
+                        .name = "j",
+                        .state = HSP_JOB_BEHIND,
+                        .data_path = (char[]){""},
+                        .checkpoint_path = (char[]){""}};
+    struct hsp_parked parked[] = {{.name = "p0", .conn = 5, .as = HSP_PARKED_FOREIGN},
+                                  {.name = "p1", .as = HSP_PARKED_AHEAD, .ahead = true},
+                                  {.name = "p2", .as = HSP_PARKED_UNPROVEN, .ahead = true},
+                                  {.name = "p3", .as = HSP_PARKED_WAITS}};
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 1);
+    a->address = "here";
+    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    a->cluster->nodes[0].draining = true;
+    a->cluster->nodes[0].dev[0].job = 1;
+    a->cluster->parked = parked;
+    a->cluster->n_parked = 4;
+    a->cluster->behind = true;
+    (void)snprintf(a->cluster->behind_why, sizeof a->cluster->behind_why, "why");
+    char *doc = hsp_app_status(a, "");
+    cJSON *all = cJSON_Parse(doc);
+    cJSON_free(doc);
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "nodes");
+    assert_string_equal(word(cJSON_GetArrayItem(list, 0), "waits"),
+                        "waits: job j is behind and stays here");
+    for (int i = 0; i < 4; i++) {
+        assert_string_equal(word(cJSON_GetArrayItem(list, 1 + i), "state"), states[i]);
+    }
+    list = cJSON_GetObjectItemCaseSensitive(all, "behind_by");
+    assert_int_equal(cJSON_GetArraySize(list), 1);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetArrayItem(list, 0)), "p1");
+    cJSON_Delete(all);
+    a->cluster->parked = NULL;
+    a->cluster->n_parked = 0;
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
 /* What drivers say of GPUs, and what agents make of it. */
 static void gpus_of_a_node(void **state)
 {
@@ -358,6 +403,7 @@ HSP_TEST_FILE(status_doc_test)
                                        cmocka_unit_test(nodes_that_do_not_reach_each_other),
                                        cmocka_unit_test(where_the_ranks_of_a_stalled_job_stand),
                                        cmocka_unit_test(transports_of_the_epoch_that_runs),
+                                       cmocka_unit_test(nodes_that_are_no_members),
                                        cmocka_unit_test(gpus_of_a_node),
                                        cmocka_unit_test(rows_that_cannot_be_read),
                                        cmocka_unit_test(a_loss_that_is_no_number)};

@@ -41,7 +41,7 @@ static void hello(struct cw_world *w, uint32_t conn, const char *node, uint64_t 
 static struct hsp_m_kept of_ours(const struct cw_world *w, uint32_t job, uint64_t epoch)
 {
     return (struct hsp_m_kept){.job = job,
-                               .name = "mist",
+                               .name = job == 1 ? "j" : "mist",
                                .cluster = w->c->id,
                                .generation = w->c->generation,
                                .epoch = epoch,
@@ -123,7 +123,7 @@ static void a_stranger_is_no_witness(void **state)
     hello(&w, 9, "n9", 0, &k, true);
     assert_string_equal(
         cw_fact(&w, "node.parked"),
-        "it keeps epoch 99 of job mist, which is not on record here, and is no member of it");
+        "it keeps epoch 99 of job j, which is not on record here, and is no member of it");
     assert_left_alone(&w);
     hello(&w, 2, "n1", w.c->nodes[1].incarnation, &k, false); /* it was heard of before */
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);  /* it does not run the epoch */
@@ -218,9 +218,11 @@ static void a_newer_term_leaves_all_as_it_is(void **state)
                                     .incarnation = w.c->nodes[1].secret}};
     cw_msg(&w, 2, m);
     assert_true(w.c->behind);
-    assert_string_equal(cw_fact(&w, "coordinator.behind"),
-                        "this hspmdd is behind, node n1 says so (it has obeyed a newer hspmdd of "
-                        "this cluster: term 3, here 2): put the newer store back");
+    assert_string_equal(
+        cw_fact(&w, "coordinator.behind"),
+        "this hspmdd is behind, node n1 says so (it has obeyed a newer hspmdd of "
+        "this cluster: term 3, here 2): put the newer store back; where it is lost, "
+        "hspmdd --restore with a backup numbers anew, above it");
     for (uint32_t i = 0; i < 3;
          i++) { /* the next ones have greater terms, and are behind as well */
         w.now += 60000;

@@ -6,6 +6,8 @@
 
 #include "daemon/cluster/cluster_step.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/parked.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/standing.h"
 #include "tests/unit/daemon/cluster/cluster_stories.h"
@@ -126,7 +128,7 @@ static void a_job_without_state_is_held(void **state)
     const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_PAUSED);
     assert_string_equal(cw_fact(&w, "job.held"),
-                        "an older store was put back and no agent keeps state of it: it may have "
+                        "an older store was put back and no agent vouches for it: it may have "
                         "ended since; hspmdctl resume j lets it go on, hspmdctl cancel j ends it");
     assert_string_equal(j->reason, cw_fact(&w, "job.held"));
     w.n_asked = 0;
@@ -194,7 +196,7 @@ static void one_of_two_does_not_vouch(void **state)
     sealed_empty(&w, 0);
     sealed_empty(&w, 1);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
-    assert_non_null(strstr(cw_fact(&w, "job.held"), "node n1 keeps no state of it any more"));
+    assert_non_null(strstr(cw_fact(&w, "job.held"), "node n1 does not vouch for it"));
     cw_end(&w);
 }
 
@@ -231,6 +233,296 @@ static void a_job_that_had_not_begun_is_held(void **state)
     cw_end(&w);
 }
 
+/* ---- a job that has gone on elsewhere ---- */
+
+static bool closed(const struct cw_world *w, uint32_t conn)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        is = is || (w->a.item[i].type == HSP_ACT_CLOSE && w->a.item[i].conn == conn);
+    }
+    return is;
+}
+
+/* The store has j on n0 and n1 of four nodes; it went on on n2 and n3 in epoch 9. */
+static void gone_on_elsewhere(struct cw_world *w, bool with_restore)
+{
+    cw_begin(w, 4, 1);
+    assert_int_equal(cw_submit(w, "j", 0, 1, 2), HSP_OK);
+    cw_plan(w, 1);
+    cw_ready(w, 1, 0, 5);
+    cw_ready(w, 1, 1, 5);
+    cw_pass(w, 1, 0, cw_even, 2);
+    cw_let_go(w, 1, 2);
+    if (with_restore) {
+        restore(w, 0);
+    } else {
+        cw_restart(w, NULL);
+    }
+    hello_keeping(w, "n2", 1, 9);
+    assert_int_equal(hsp_cluster_parked_by_name(w->c, "n2")->as, HSP_PARKED_AHEAD);
+    hello_empty(w, "n0");
+    hello_empty(w, "n1");
+    sealed_empty(w, 0);
+    sealed_empty(w, 1);
+    hello_keeping(w, "n3", 1, 9);
+}
+
+static void assert_elsewhere_blocks(bool with_restore)
+{
+    struct cw_world w;
+    gone_on_elsewhere(&w, with_restore);
+    const struct hsp_job *j = cw_job(&w, 1);
+    w.n_asked = 0;
+    wait(&w, 2 * w.c->cfg.state_wait_ms);
+    assert_int_equal(w.n_asked, 0);
+    assert_int_equal(j->state, HSP_JOB_PAUSED);
+    assert_string_equal(j->reason,
+                        "node n2 keeps a newer epoch of it and is no member of it by this store, "
+                        "which is older: put the newer store back; hspmdctl cancel j gives up what "
+                        "the agents keep");
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_ESTATE);
+    /* a connection that breaks is no word, nor is a restart */
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 3});
+    wait(&w, w.c->cfg.dead_ms);
+    assert_int_equal(w.n_asked, 0);
+    cw_restart(&w, NULL);
+    assert_string_equal(cw_job(&w, 1)->ahead, "n2");
+    hello_empty(&w, "n0");
+    hello_empty(&w, "n1");
+    hello_keeping(&w, "n2", 1, 9);
+    hello_keeping(&w, "n3", 1, 9);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    assert_true(closed(&w, 3) && closed(&w, 4)); /* they are judged anew: what they keep is over */
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 3});
+    hello_keeping(&w, "n2", 1, 9);
+    /* without --restore its incarnation has died meanwhile */
+    assert_int_equal(cw_count_sent(&w, with_restore ? HSP_MSG_WELCOME : HSP_MSG_FENCED), 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), with_restore);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_PARKED), 0);
+    cw_end(&w);
+}
+
+static void a_proven_node_with_more_blocks_the_job(void **state)
+{
+    (void)state;
+    assert_elsewhere_blocks(true);
+    assert_elsewhere_blocks(false);
+}
+
+/* When the node is gone, an administrator may say that nothing comes of it. */
+static void resume_without_the_node_that_is_ahead(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    gone_on_elsewhere(&w, true);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 3});
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 4});
+    w.n_asked = 0;
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    wait(&w, w.c->cfg.dead_ms + 2 * w.c->cfg.state_wait_ms);
+    assert_int_equal(w.n_asked, 2);
+    assert_string_equal(cw_job(&w, 1)->ahead, "");
+    cw_end(&w);
+}
+
+/* Whoever has the key may take the name of n2, and does not know its incarnation. */
+static void who_proves_nothing_blocks_nothing(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 3, 1);
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 2), HSP_OK);
+    cw_restart(&w, NULL);
+    hello(&w, &(struct says){.node = "n2",
+                             .incarnation = 77,
+                             .kept = {.job = 1, .name = "j", .epoch = 9, .plan = 1},
+                             .runs = true});
+    assert_int_equal(hsp_cluster_parked_by_name(w.c, "n2")->as, HSP_PARKED_UNPROVEN);
+    assert_false(cw_job(&w, 1)->doubted);
+    cw_end(&w);
+}
+
+/* ---- numbers that were given before ---- */
+
+static uint32_t submitted(struct cw_world *w, const char *name)
+{
+    assert_int_equal(cw_submit(w, name, 0, 1, 1), HSP_OK);
+    return cw_find(w, HSP_ACT_REPLY)->job;
+}
+
+static void a_number_is_given_once(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_restart(&w, NULL); /* of before the jobs dusk, dawn and noon */
+    uint32_t next = w.c->next_job;
+    hello(&w, &(struct says){.node = "n1",
+                             .incarnation = w.c->nodes[1].incarnation,
+                             .kept = {.job = next, .name = "dusk", .epoch = 3, .plan = 1},
+                             .runs = true});
+    hello_on(&w, 9,
+             &(struct says){.node = "n9", .kept = {.job = next + 2, .name = "dawn", .epoch = 3}});
+    hello_on(&w, 10,
+             &(struct says){.node = "n8", .kept = {.job = next + 1, .name = "noon", .epoch = 3}});
+    assert_int_equal(w.c->n_parked, 2);
+    hsp_ci_job_over(w.c, next + 3);
+    assert_int_equal(submitted(&w, "new"), next + 4);
+    assert_int_equal(submitted(&w, "newer"), next + 5);
+    assert_string_equal(cw_job(&w, next)->name, "dusk");
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, next + 4), HSP_OK);
+    assert_int_equal(cw_job(&w, next)->state, HSP_JOB_BEHIND);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP) + cw_count_sent(&w, HSP_MSG_RELEASE), 0);
+    cw_end(&w);
+}
+
+/* It was given again before its agents came. */
+static void another_job_of_the_number_is_left_alone(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_restart(&w, NULL);
+    uint32_t id = submitted(&w, "new");
+    hello(&w, &(struct says){.node = "n1",
+                             .incarnation = w.c->nodes[1].incarnation,
+                             .kept = {.job = id, .name = "dusk", .epoch = 3, .plan = 1},
+                             .runs = true});
+    assert_string_equal(cw_fact(&w, "node.parked"),
+                        "it keeps state of job dusk, number 1, and here that is job new");
+    assert_int_equal(hsp_cluster_parked_by_name(w.c, "n1")->as, HSP_PARKED_AHEAD);
+    assert_int_equal(cw_job(&w, id)->state, HSP_JOB_PENDING);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, id), HSP_OK);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    hello(&w, &(struct says){.node = "n1",
+                             .incarnation = w.c->nodes[1].incarnation,
+                             .kept = {.job = id, .name = "dusk", .epoch = 3, .plan = 1},
+                             .runs = true});
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_PARKED), 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP) + cw_count_sent(&w, HSP_MSG_RELEASE), 0);
+    cw_end(&w);
+}
+
+/* ---- two restores of one backup ---- */
+
+static void a_restore_comes_after_what_members_have_obeyed(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_cluster_row rows[CW_ROWS];
+    struct hsp_whose whose = {.generation = 0};
+    struct says n1 = {.node = "n1", .generation = (uint64_t)5 << 32 | 3, .term = 5000003};
+    cw_begin(&w, 2, 1);
+    cw_restart(&w, NULL);
+    n1.incarnation = w.c->nodes[1].incarnation;
+    hello(&w, &n1);
+    assert_true(w.c->behind);
+    assert_non_null(strstr(w.c->behind_why, "where it is lost, hspmdd --restore with a backup"));
+    assert_true(hsp_cluster_parked_by_name(w.c, "n1")->ahead);
+    assert_int_equal(hsp_cluster_parked_by_name(w.c, "n1")->as, HSP_PARKED_AHEAD);
+    hello_empty(&w, "n0");
+    assert_int_equal(hsp_cluster_parked_by_name(w.c, "n0")->as, HSP_PARKED_WAITS);
+    cw_restart(&w, NULL);
+    assert_int_equal(hsp_generation_number(w.c->ahead), 5);
+    uint32_t n = cw_rows(&w, rows);
+    for (uint32_t i = 0; i < n; i++) {
+        (void)hsp_cluster_row_whose(&rows[i], &whose); /* what the next --restore is told */
+    }
+    assert_int_equal(hsp_generation_number(whose.generation), 5);
+    restore(&w, 0);
+    assert_int_equal(hsp_generation_number(w.c->generation), 6);
+    hello(&w, &n1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
+    assert_false(w.c->behind);
+    cw_end(&w);
+}
+
+/* ---- a job that is behind ---- */
+
+static void finished(struct cw_world *w, uint32_t node, uint64_t epoch)
+{
+    cw_msg(w, node + 1,
+           (struct hsp_msg){
+               .type = HSP_MSG_FINISHED, .epoch = epoch, .u.finished = {.job = 1, .step = 100}});
+}
+
+static void the_end_of_a_job_that_is_behind(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 3, 1);
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 2), HSP_OK);
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_pass(&w, 1, 0, cw_even, 2);
+    cw_let_go(&w, 1, 2);
+    cw_restart(&w, NULL);
+    hello_keeping(&w, "n0", 1, 9);
+    hello_keeping(&w, "n1", 1, 9);
+    hello_empty(&w, "n2");
+    const struct hsp_job *j = cw_job(&w, 1);
+    assert_int_equal(j->state, HSP_JOB_BEHIND);
+    finished(&w, 2, 9); /* it holds nothing of the job */
+    finished(&w, 0, 8); /* another epoch came */
+    assert_null(strstr(j->reason, "done"));
+    finished(&w, 0, 9);
+    assert_string_equal(j->reason, cw_fact(&w, "job.says_done"));
+    assert_string_equal(j->reason,
+                        "n0 says that it is done and its outputs are written: hspmdctl cancel j "
+                        "ends it here too, and gives back its devices");
+    finished(&w, 0, 9);
+    assert_null(cw_fact(&w, "job.says_done"));
+    assert_int_equal(j->state, HSP_JOB_BEHIND); /* an administrator may believe it */
+    assert_int_equal(
+        cw_admin(&w,
+                 (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN, .node = "n0", .reason = "fan"}),
+        HSP_OK);
+    assert_non_null(strstr(cw_fact(&w, "node.drain_waits"), "job j is behind, its state stays"));
+    assert_ptr_equal(hsp_cluster_stays(w.c, &w.c->nodes[0]), j);
+    assert_null(hsp_cluster_stays(w.c, &w.c->nodes[2]));
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    cw_said(&w, 0, HSP_MSG_STOPPED, 9);
+    assert_non_null(cw_fact(&w, "node.drained"));
+    cw_end(&w);
+}
+
+/* The agent said so when nobody listened. */
+static void the_end_is_told_by_hello_too(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    put_back(&w);
+    hello(&w, &(struct says){.node = "n0",
+                             .incarnation = w.c->nodes[0].incarnation,
+                             .kept = {.job = 1, .name = "j", .epoch = 9, .plan = 1},
+                             .runs = true,
+                             .finished = true});
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "n0 says that it is done"));
+    cw_restart(&w, NULL);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "n0 says that it is done"));
+    cw_end(&w);
+}
+
+/* An agent of another cluster has the name of a node that is gone. */
+static void a_removed_node_frees_its_name(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct says stray = {.node = "n1",
+                         .kept = {.job = 4, .name = "x", .cluster = {7, 7}, .epoch = 2}};
+    cw_begin(&w, 2, 1);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    wait(&w, 2 * w.c->cfg.dead_ms);
+    hello_on(&w, 9, &stray);
+    assert_int_equal(hsp_cluster_parked_by_name(w.c, "n1")->as, HSP_PARKED_FOREIGN);
+    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_REMOVE, .node = "n1"}),
+                     HSP_OK);
+    assert_true(closed(&w, 9));
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(older_store_test)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +532,15 @@ HSP_TEST_FILE(older_store_test)
         cmocka_unit_test(one_of_two_does_not_vouch),
         cmocka_unit_test(who_is_dead_does_not_contradict),
         cmocka_unit_test(a_job_that_had_not_begun_is_held),
+        cmocka_unit_test(a_proven_node_with_more_blocks_the_job),
+        cmocka_unit_test(resume_without_the_node_that_is_ahead),
+        cmocka_unit_test(who_proves_nothing_blocks_nothing),
+        cmocka_unit_test(a_number_is_given_once),
+        cmocka_unit_test(another_job_of_the_number_is_left_alone),
+        cmocka_unit_test(a_restore_comes_after_what_members_have_obeyed),
+        cmocka_unit_test(the_end_of_a_job_that_is_behind),
+        cmocka_unit_test(the_end_is_told_by_hello_too),
+        cmocka_unit_test(a_removed_node_frees_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

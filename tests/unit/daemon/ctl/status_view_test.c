@@ -51,6 +51,24 @@ static void status_says_by_what_the_executors_talk(void **state)
     free(t);
 }
 
+static void status_says_who_is_ahead(void **state)
+{
+    (void)state;
+    char *t =
+        status_of("{\"address\": \"here\", \"behind\": \"why\", \"behind_by\": [\"a\", \"b\"], "
+                  "\"jobs\": []}",
+                  0);
+    assert_non_null(strstr(t, "behind: why\nnodes that are ahead: a b\n"));
+    free(t);
+    t = status_of(
+        "{\"jobs\": [], \"nodes\": [{\"name\": \"a\", \"state\": \"draining\", \"reason\": "
+        "\"fan\", \"waits\": \"waits: job j is behind and stays here\", \"devices\": "
+        "[{\"index\": 0, \"up\": true, \"reason\": \"\"}]}]}",
+        0);
+    assert_non_null(strstr(t, "fan; waits: job j is behind and stays here"));
+    free(t);
+}
+
 static void status_says_who_could_read_the_training(void **state)
 {
     (void)state;
@@ -128,6 +146,7 @@ HSP_TEST_FILE(status_view_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_says_by_what_the_executors_talk),
+        cmocka_unit_test(status_says_who_is_ahead),
         cmocka_unit_test(status_says_who_could_read_the_training),
         cmocka_unit_test(status_shows_a_loss_that_is_no_number),
         cmocka_unit_test(status_shows_where_the_ranks_stand),
