@@ -1,5 +1,16 @@
 /* Ends an attempt: it becomes the epoch that runs, or it is dropped and the job goes back to the
- * state it came from. */
+ * state it came from.
+ *
+ * Example: n4 joins a job on n1 and n2, and dies between the READYs of n1 and n2.
+ *
+ *   READY      of n1 and n4: noted, n2 is awaited
+ *   PEER_LOST  n1 has lost n4, and no GO was given: DROP(9) to n1, n2, n4; the failure counts;
+ *              job RUNNING: epoch 8 went on
+ *   TICK       n4 is DEAD: no epoch has it any more
+ *
+ * EXECUTOR_DEAD or the death of the node may come first, and ends the attempt in the same way
+ * (node_loss.h). From GO on, every PEER_LOST and every dead peer is a loss (job_state.h), also while
+ * ARM is on its way: SEAL(9) seals epochs 8 and 9. */
 #ifndef HSP_ATTEMPT_END_H
 #define HSP_ATTEMPT_END_H
 #include "daemon/cluster/cluster_state.h"
