@@ -245,6 +245,7 @@ struct hsp_gather {
     uint64_t version;
     uint8_t n_kinds;
     const uint8_t *kinds;
+    bool hashed; /* the hash of each slab follows it, and is compared; else @sink knows it */
     /* Takes a slab of row @row of the gather table, kind @kind of kinds, dense, at the writer. */
     enum hsp_status (*sink)(void *ctx, uint32_t row, uint8_t kind, const struct hsp_box *slab,
                             const void *data, struct hsp_err *err);

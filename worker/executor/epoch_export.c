@@ -22,6 +22,7 @@
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_verify.h"
 #include "worker/executor/step_log.h"
+#include "worker/state/box_hash.h"
 #include "worker/state/folder.h"
 #include "worker/state/region.h"
 #include "worker/state/safetensors.h"
@@ -53,13 +54,50 @@ enum hsp_status hsp_epoch_home_row(const struct hsp_ex_epoch *e, uint64_t versio
     return HSP_OK;
 }
 
+static uint64_t slab_hash(const struct hsp_ex_epoch *e, uint32_t param, uint8_t kind,
+                          const struct hsp_box *slab, const void *buf)
+{
+    const struct hsp_box_id id = {param, kind, (enum hsp_dtype)e->pkg.dtype,
+                                  e->pkg.params[param].ext};
+    return hsp_box_hash(&id, slab, slab, buf);
+}
+
+static enum hsp_status send_slab(const struct hsp_ex_epoch *e, const struct hsp_gather *g,
+                                 uint32_t param, uint8_t kind, const struct hsp_box *slab,
+                                 const void *buf, struct hsp_err *err)
+{
+    enum hsp_status st = g->comm->ops->send(g->comm, g->writer, HSP_CHANNEL_GATHER, buf,
+                                            hsp_epoch_box_bytes(e, slab), err);
+    if (st != HSP_OK || !g->hashed) {
+        return st;
+    }
+    uint64_t hash = slab_hash(e, param, kind, slab, buf);
+    return g->comm->ops->send(g->comm, g->writer, HSP_CHANNEL_GATHER, &hash, sizeof hash, err);
+}
+
+static enum hsp_status take_slab(const struct hsp_ex_epoch *e, const struct hsp_gather *g,
+                                 const struct hsp_pkg_row *r, uint8_t kind,
+                                 const struct hsp_box *slab, void *buf, struct hsp_err *err)
+{
+    uint64_t hash = 0;
+    enum hsp_status st = g->comm->ops->recv(g->comm, r->from, HSP_CHANNEL_GATHER, buf,
+                                            hsp_epoch_box_bytes(e, slab), err);
+    if (st == HSP_OK && g->hashed) {
+        st = g->comm->ops->recv(g->comm, r->from, HSP_CHANNEL_GATHER, &hash, sizeof hash, err);
+    }
+    if (st == HSP_OK && g->hashed && hash != slab_hash(e, r->param, kind, slab, buf)) {
+        st = hsp_err_set(err, HSP_EDIGEST, 0, "%s from %s is damaged", e->pkg.params[r->param].name,
+                         e->pkg.peers[r->from].name);
+    }
+    return st;
+}
+
 /* One slab: from its owner's home through @buf to the sink. */
 static enum hsp_status gather_slab(struct hsp_ex_epoch *e, const struct hsp_gather *g,
                                    uint32_t index, uint8_t k, const struct hsp_box *slab, void *buf,
                                    struct hsp_err *err)
 {
     const struct hsp_pkg_row *r = &e->pkg.gather.row[index];
-    size_t n = hsp_epoch_box_bytes(e, slab);
     uint32_t me = e->p->rank;
     enum hsp_status st = HSP_OK;
     if (r->from == me) {
@@ -70,10 +108,10 @@ static enum hsp_status gather_slab(struct hsp_ex_epoch *e, const struct hsp_gath
             hsp_region_copy(hsp_dtype_size(e->pkg.dtype), slab, &row->box, home, slab, buf);
         }
         if (st == HSP_OK && me != g->writer) {
-            return g->comm->ops->send(g->comm, g->writer, HSP_CHANNEL_GATHER, buf, n, err);
+            return send_slab(e, g, r->param, g->kinds[k], slab, buf, err);
         }
     } else if (me == g->writer) {
-        st = g->comm->ops->recv(g->comm, r->from, HSP_CHANNEL_GATHER, buf, n, err);
+        st = take_slab(e, g, r, g->kinds[k], slab, buf, err);
     }
     return st == HSP_OK && me == g->writer ? g->sink(g->ctx, index, k, slab, buf, err) : st;
 }
@@ -260,6 +298,7 @@ static enum hsp_status gather_model(struct hsp_ex_epoch *e, struct model_file *f
                            .version = e->p->steps,
                            .n_kinds = 1,
                            .kinds = params_only,
+                           .hashed = true,
                            .sink = model_sink,
                            .ctx = f};
     enum hsp_status st = hsp_epoch_verify_home(e, e->p->steps, 1, err);

@@ -69,14 +69,20 @@ static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy
 }
 
 /* The update has read @version: of what no other rank has, home still is what was sealed. What was
- * damaged before it was read is found here, before the version made of it is sealed. A device
- * computes in memory of its own. */
+ * damaged before it was read is found here, before the version made of it is sealed. A checkpoint
+ * may have found it meanwhile: then it is not sealed any more. A device computes in memory of its
+ * own. */
 static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     struct hsp_state_segment *s = e->seg[version % 2];
-    bool here = !e->env->backend->device && hsp_segment_version(s) == version;
     enum hsp_status st = HSP_OK;
-    for (uint32_t i = 0; st == HSP_OK && here && i < hsp_segment_n(s); i++) {
+    if (e->env->backend->device) {
+        return HSP_OK;
+    }
+    if (hsp_segment_version(s) != version) {
+        return hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " here is damaged", version);
+    }
+    for (uint32_t i = 0; st == HSP_OK && i < hsp_segment_n(s); i++) {
         if (hsp_epoch_twins_alone(e, i) && !hsp_segment_row_fits(s, i)) {
             st = hsp_epoch_disown(e, s, i, err);
         }

@@ -5,11 +5,13 @@
 #include <sys/mman.h>
 
 #include "proto/layout/box.h"
+#include "tests/unit/worker/executor/damage_way.h"
 #include "worker/executor/epoch_checkpoint.h"
 #include "worker/executor/epoch_copies.h"
 #include "worker/executor/epoch_export.h"
 #include "worker/executor/epoch_replicate.h"
 #include "worker/executor/epoch_report.h"
+#include "worker/executor/epoch_restore.h"
 #include "worker/executor/epoch_transfer.h"
 #include "worker/executor/epoch_twins.h"
 #include "worker/state/segment_dir.h"
@@ -37,19 +39,23 @@ static struct board {
     atomic_uint owner; /* whose part it is, else its own home: NOBODY, TWIN */
     atomic_uint which;
     atomic_uint done;
+    atomic_ullong salt;
 } * board;
 
 static bool is_one(const struct hsp_segment_row *r, enum dw_which which)
 {
     const struct hsp_box whole = hsp_box_whole(r->box.rank, r->full);
-    return !hsp_box_empty(&r->box) && (which == ANY || !hsp_box_equal(&r->box, &whole)) &&
-           (which != WEIGHTS || r->kind == HSP_STATE_PARAM);
+    bool weights = which == WEIGHTS || which == ALL_WEIGHTS;
+    bool cut = which == OWNED || which == WEIGHTS;
+    return !hsp_box_empty(&r->box) && (!cut || !hsp_box_equal(&r->box, &whole)) &&
+           (!weights || r->kind == HSP_STATE_PARAM);
 }
 
 /* Flips a bit of @s, in an element of some row. */
 static void flip(struct hsp_state_segment *s, enum dw_which which, const char *name, uint64_t k)
 {
     const struct hsp_segment_row *r;
+    k += atomic_load(&board->salt) << 16;
     do {
         r = hsp_segment_row_at(
             s, (uint32_t)hsp_test_range(name, k++, 0, (int64_t)hsp_segment_n(s) - 1));
@@ -87,11 +93,16 @@ void dw_flip_piece(const char *dir, uint64_t plan, uint32_t owner, uint64_t vers
     (void)hsp_segment_close(s);
 }
 
+/* In an executor: the number of its device. */
+static unsigned device_of(const struct hsp_ex_epoch *e)
+{
+    return (unsigned)(e->env->node[1] - '0');
+}
+
 /* In an executor: it is now. */
 static bool is_due(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t version)
 {
-    unsigned dev = (unsigned)(e->env->node[1] - '0');
-    bool due = atomic_load(&board->when) == when && atomic_load(&board->dev) == dev &&
+    bool due = atomic_load(&board->when) == when && atomic_load(&board->dev) == device_of(e) &&
                atomic_load(&board->version) <= version && atomic_exchange(&board->done, 1) == 0;
     if (due) {
         atomic_store(&board->version, version);
@@ -139,6 +150,7 @@ enum hsp_status __wrap_hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t v
                                               struct hsp_err *err)
 {
     harm_live(e, AT_COPIES, version);
+    dw_way_watch(e, HSP_MESH_STATE, device_of(e));
     return __real_hsp_epoch_copy_version(e, version, err);
 }
 
@@ -186,6 +198,7 @@ enum hsp_status __wrap_hsp_epoch_fetch_weights(struct hsp_ex_epoch *e, uint64_t 
                                                struct hsp_err *err)
 {
     harm(e, e->p->mode == HSP_MODE_SWITCH ? AT_SWITCH : AT_RECOVERY, e->p->from_plan, version);
+    dw_way_watch(e, HSP_MESH_MOVE, device_of(e));
     return __real_hsp_epoch_fetch_weights(e, version, err);
 }
 
@@ -194,6 +207,7 @@ enum hsp_status __wrap_hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t ver
                                             struct hsp_err *err)
 {
     harm(e, AT_CHECKPOINT, e->p->plan, version);
+    dw_way_watch(e, HSP_MESH_STATE, device_of(e));
     return __real_hsp_epoch_checkpoint(e, version, ret, ret_disk, err);
 }
 
@@ -201,7 +215,20 @@ enum hsp_status __wrap_hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_
                                              uint64_t *ret_epoch, struct hsp_err *err)
 {
     harm(e, AT_END, e->p->plan, e->p->steps);
+    dw_way_watch(e, HSP_MESH_DATA, device_of(e));
     return __real_hsp_epoch_write_final(e, metrics, ret_epoch, err);
+}
+
+enum hsp_status __real_hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version,
+                                         struct hsp_err *err);
+enum hsp_status __wrap_hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version,
+                                         struct hsp_err *err);
+
+enum hsp_status __wrap_hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version,
+                                         struct hsp_err *err)
+{
+    dw_way_watch(e, HSP_MESH_STATE, device_of(e));
+    return __real_hsp_epoch_restore(e, version, err);
 }
 
 void dw_plan_harm(enum dw_when when, unsigned dev, uint64_t version, unsigned owner)
@@ -215,6 +242,25 @@ void dw_plan_harm(enum dw_when when, unsigned dev, uint64_t version, unsigned ow
     }
     atomic_store(&board->done, 0);
     atomic_store(&board->when, when);
+}
+
+void dw_plan_harm_in(enum dw_when when, unsigned dev, uint64_t version, enum dw_which which)
+{
+    dw_plan_harm(NEVER, dev, version, NOBODY);
+    atomic_store(&board->which, which);
+    atomic_store(&board->when, when);
+}
+
+bool dw_harmed(uint64_t *ret_version)
+{
+    bool done = atomic_load(&board->done) != 0;
+    *ret_version = done ? atomic_load(&board->version) : *ret_version;
+    return done;
+}
+
+void dw_salt(uint64_t salt)
+{
+    atomic_store(&board->salt, salt);
 }
 
 /* ---- what a coordinator does ---- */
@@ -245,10 +291,30 @@ int dw_ranks_of(const struct dw_story *s)
     return (int)s->plan[s->layout]->plan->n_ranks;
 }
 
-/* The next message of device @dev; what it says of damage is counted. */
-static uint16_t hear(struct dw_story *s, int dev)
+static void note_break(struct dw_story *s, const struct hsp_msg *m)
 {
-    assert_true(xw_next_msg(s->w, dev, XW_WAIT_MS));
+    bool now =
+        m->epoch == s->epoch || m->epoch + 1 == s->epoch; /* of a switch: what it leaves, too */
+    if (now && !s->broken) {
+        s->broken = true;
+        s->broke_at = s->w->stable;
+    }
+}
+
+static void note_checkpoint(struct dw_story *s, const struct hsp_msg *m)
+{
+    if (!m->u.ckpt.complete) {
+        s->w->n_unwritten++;
+        return;
+    }
+    assert_true(s->n_ckpt < DW_CKPTS);
+    s->ckpt[s->n_ckpt] = (struct dw_ckpt){m->u.ckpt, m->epoch};
+    s->ckpt[s->n_ckpt++].m.reason = NULL;
+}
+
+/* What a message says; what it says of damage is counted. */
+static uint16_t note(struct dw_story *s, int dev)
+{
     const struct hsp_msg *m = &s->w->last;
     if (m->type == HSP_MSG_STATE_DAMAGED) {
         s->told = m->u.damaged;
@@ -257,10 +323,33 @@ static uint16_t hear(struct dw_story *s, int dev)
         s->n_told_live += m->u.damaged.live;
     } else if (m->type == HSP_MSG_PEER_LOST) {
         (void)snprintf(s->broke[dev], sizeof s->broke[dev], "%s", m->u.lost.reason);
+        note_break(s, m);
+    } else if (m->type == HSP_MSG_CKPT_REFUSED) {
+        (void)snprintf(s->refused, sizeof s->refused, "%s", m->u.refused.reason);
+        note_break(s, m);
+    } else if (m->type == HSP_MSG_JOB_FAILED) {
+        fail_msg("device %d: %s", dev, m->u.jobfail.reason);
+    } else if (m->type == HSP_MSG_CHECKPOINTED) {
+        note_checkpoint(s, m);
     } else if (m->type == HSP_MSG_FINISHED) {
         s->w->finished = true;
     }
     return m->type;
+}
+
+bool dw_hear(struct dw_story *s, int dev, int ms)
+{
+    bool came = xw_next_msg(s->w, dev, ms);
+    if (came) {
+        (void)note(s, dev);
+    }
+    return came;
+}
+
+static uint16_t hear(struct dw_story *s, int dev)
+{
+    assert_true(xw_next_msg(s->w, dev, XW_WAIT_MS));
+    return note(s, dev);
 }
 
 void dw_await_msg(struct dw_story *s, int dev, uint16_t type)
@@ -464,13 +553,18 @@ void dw_free_plans(struct dw_story *s)
     }
 }
 
+void dw_assert_undisturbed(const struct dw_story *s)
+{
+    xw_assert_same(loss, s->w->loss);
+    xw_assert_same(val, s->w->val);
+}
+
 void dw_end_story(struct dw_story *s)
 {
     while (!s->w->finished) {
         (void)hear(s, 0);
     }
-    xw_assert_same(loss, s->w->loss);
-    xw_assert_same(val, s->w->val);
+    dw_assert_undisturbed(s);
     dw_free_plans(s);
 }
 
@@ -478,6 +572,7 @@ int dw_setup(void **state)
 {
     board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(board != MAP_FAILED);
+    dw_way_begin();
     return xw_setup(state);
 }
 
@@ -491,5 +586,6 @@ int dw_setup_device(void **state)
 int dw_teardown(void **state)
 {
     (void)munmap(board, sizeof *board);
+    dw_way_end();
     return xw_teardown(state);
 }

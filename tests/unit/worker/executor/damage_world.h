@@ -26,19 +26,34 @@ enum dw_when {
     AT_END
 };
 
-/* Which rows may be damaged: all; those that no other rank has; the weights among these. */
-enum dw_which { ANY, OWNED, WEIGHTS };
+/* Which rows may be damaged: all; those that no other rank has; the weights among these; all weights. */
+enum dw_which { ANY, OWNED, WEIGHTS, ALL_WEIGHTS };
+
+/* A complete checkpoint, as rank 0 told of it. */
+struct dw_ckpt {
+    struct hsp_m_ckpt m; /* without its reason */
+    uint64_t epoch;
+};
+#define DW_CKPTS 8
 
 struct dw_story {
     struct xw_world *w;
     struct hsp_epoch_plan *plan[N_LAYOUTS];
-    uint64_t epoch;                           /* the newest */
-    enum dw_layout layout;                    /* that it has */
+    uint64_t epoch;        /* the newest */
+    enum dw_layout layout; /* that it has */
+    enum dw_layout older;  /* while it switches: that it had; else 0 */
+    bool switching;
+    bool fresh_processes;                     /* nothing is to be sealed */
     uint32_t n_told, n_told_live;             /* STATE_DAMAGED */
     struct hsp_m_damaged told;                /* the last one */
     char part[256];                           /* of it */
     uint32_t n_refused;                       /* PREPARE_FAILED for want of state */
     char broke[XW_MAX_DEV][HSP_TEXT_MAX + 1]; /* reasons of the last PEER_LOST of each device */
+    bool broken;                              /* something has broken and is not mended */
+    uint64_t broke_at;                        /* steps that were told of before */
+    struct dw_ckpt ckpt[DW_CKPTS];            /* oldest first */
+    uint32_t n_ckpt;
+    char refused[256]; /* why the last one was not taken */
 };
 
 int dw_setup(void **state);
@@ -50,10 +65,17 @@ struct dw_story dw_tell_story(struct xw_world *w);
 /* The job goes on to its end, with these losses. */
 void dw_end_story(struct dw_story *s);
 void dw_free_plans(struct dw_story *s);
+void dw_assert_undisturbed(const struct dw_story *s); /* its losses are those */
 
 /* Device @dev damages, @when, its own home of @version or the next that comes (@owner NOBODY, TWIN), or what it keeps of
  * rank @owner. */
 void dw_plan_harm(enum dw_when when, unsigned dev, uint64_t version, unsigned owner);
+/* Its own home, in rows of @which. */
+void dw_plan_harm_in(enum dw_when when, unsigned dev, uint64_t version, enum dw_which which);
+/* The version that was damaged. False: none was yet. */
+bool dw_harmed(uint64_t *ret_version);
+/* Each number has rows and bits of its own. */
+void dw_salt(uint64_t salt);
 /* The segment of @dir with @owner's part of layout @plan at @version; NULL: there is none. */
 struct hsp_state_segment *dw_open_piece(const char *dir, uint64_t plan, uint32_t owner,
                                         uint64_t version);
@@ -70,6 +92,8 @@ void dw_begin(struct dw_story *s, enum dw_layout layout, uint64_t step);
 void dw_prepare_switch(struct dw_story *s, enum dw_layout to);
 void dw_arm(struct dw_story *s);
 void dw_kill_all(struct dw_story *s);
+/* The next message of device @dev, if one comes within @ms: noted. */
+bool dw_hear(struct dw_story *s, int dev, int ms);
 /* Waits for a message of @type from device @dev; what it says of damage is counted. */
 void dw_await_msg(struct dw_story *s, int dev, uint16_t type);
 /* The epoch breaks: all are sealed. */

@@ -353,6 +353,23 @@ static void an_old_checkpoint_that_stays_makes_the_new_one_no_worse(void **state
     }
 }
 
+/* A checkpoint finds damage and gives the version up while the update reads it: what was made of it is none. */
+static void a_version_that_was_given_up_is_not_built_upon(void **state)
+{
+    struct hsp_backend cpu = {.device = false};
+    struct hsp_err err = {0};
+    struct world w;
+    (void)state;
+    make_world(&w, 1);
+    w.m[0].env.backend = &cpu;
+    w.m[0].e.written = STEP + 1;
+    hsp_segment_unseal(w.m[0].e.seg[STEP % 2]);
+    assert_int_equal(hsp_epoch_seal_written(&w.m[0].e, &err), HSP_EDIGEST);
+    assert_string_equal(err.msg, "version 40 here is damaged");
+    assert_int_equal(w.m[0].e.sealed, STEP);
+    end_world(&w);
+}
+
 HSP_TEST_FILE(epoch_replicate_test)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +379,7 @@ HSP_TEST_FILE(epoch_replicate_test)
         cmocka_unit_test(an_attempt_that_failed_leaves_nothing),
         cmocka_unit_test(an_attempt_under_way_is_left_alone),
         cmocka_unit_test(an_old_checkpoint_that_stays_makes_the_new_one_no_worse),
+        cmocka_unit_test(a_version_that_was_given_up_is_not_built_upon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -317,7 +317,14 @@ void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
                                           .checkpoint_every = 25,
                                           .key = {(uint8_t)d->epoch, 1, 2, 3},
                                           .data_path = w->text,
-                                          .checkpoint_path = d->path != NULL ? d->path : w->dir}};
+                                          .checkpoint_path = d->paths != NULL  ? d->paths[i]
+                                                             : d->path != NULL ? d->path
+                                                                               : w->dir}};
+        if (d->ckpt != NULL) {
+            m.u.prepare.ckpt_term = d->ckpt->term;
+            m.u.prepare.ckpt_epoch = d->ckpt_epoch;
+            m.u.prepare.ckpt_content = d->ckpt->content;
+        }
         assert_ok(hsp_chan_send(&w->ex[i].chan, &m, &err), &err);
         hsp_buf_fini(&blob);
     }

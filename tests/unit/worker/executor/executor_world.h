@@ -60,7 +60,11 @@ struct xw_epoch {
     int n_live;  /* live pieces of `from` */
     struct hsp_prepare_source live[8];
     const struct hsp_epoch_net *net; /* NULL: each device is a host */
-    const char *path; /* for checkpoints and the final model; NULL: the world's folder */
+    const char *path;         /* for checkpoints and the final model; NULL: the world's folder */
+    const char *const *paths; /* the same of each device; NULL: @path */
+    const struct hsp_m_ckpt
+        *ckpt; /* the checkpoint that is meant, of epoch @ckpt_epoch; NULL: not known */
+    uint64_t ckpt_epoch;
 };
 
 /* For a test: *state is a world, of CPUs; with xw_on_device of ghosts. */

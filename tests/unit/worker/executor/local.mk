@@ -64,6 +64,7 @@ tests_unit_worker_executor_early_tests_LDFLAGS = $(AM_LDFLAGS) \
 tests_unit_worker_executor_early_tests_LDADD = $(EXECUTOR_TEST_LIBS)
 # Executors damage state of their own at set moments.
 damage_tests = \
+  tests/unit/worker/executor/damage_draws_test \
   tests/unit/worker/executor/executor_damage_test \
   tests/unit/worker/executor/executor_live_test
 test_links += $(damage_tests)
@@ -71,14 +72,17 @@ check_PROGRAMS += tests/unit/worker/executor/damage_tests
 $(damage_tests): tests/unit/worker/executor/damage_tests
 	$(LINK_TEST)
 tests_unit_worker_executor_damage_tests_SOURCES = \
+  tests/unit/worker/executor/damage_draws_test.c \
   tests/unit/worker/executor/executor_damage_test.c \
   tests/unit/worker/executor/executor_live_test.c \
   tests/unit/worker/executor/damage_world.c tests/unit/worker/executor/damage_world.h \
+  tests/unit/worker/executor/damage_drive.c tests/unit/worker/executor/damage_drive.h \
+  tests/unit/worker/executor/damage_way.c tests/unit/worker/executor/damage_way.h \
   $(executor_world)
 tests_unit_worker_executor_damage_tests_LDFLAGS = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_epoch_copy_version,--wrap=hsp_epoch_fetch_weights \
   -Wl,--wrap=hsp_epoch_checkpoint,--wrap=hsp_epoch_write_final \
   -Wl,--wrap=hsp_epoch_await_confirmed,--wrap=hsp_epoch_twins_seal \
-  -Wl,--wrap=hsp_epoch_report_step
+  -Wl,--wrap=hsp_epoch_report_step,--wrap=hsp_epoch_restore
 tests_unit_worker_executor_damage_tests_LDADD = daemon/cluster/libcluster.a \
   $(EXECUTOR_TEST_LIBS)

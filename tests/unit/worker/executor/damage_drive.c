@@ -1,0 +1,269 @@
+#include "tests/unit/worker/executor/damage_drive.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "worker/state/safetensors.h"
+
+#define DEVICES    3
+#define MOST_TURNS 12 /* breaks, and attempts of each */
+#define NEAR       1e-9
+
+/* Of one undisturbed device, as those of the losses: the same for all stories. */
+static double *model;
+static size_t n_model;
+
+void dd_folder(const struct dw_story *s, int dev, char ret[4300])
+{
+    (void)snprintf(ret, 4300, "%s/disk-%d", s->w->dir, dev);
+}
+
+/* The numbers of a final model, tensor behind tensor; free() them. */
+static double *read_model(const char *folder, size_t *ret_n)
+{
+    char path[4400];
+    struct hsp_st_reader *r;
+    struct hsp_err err = {0};
+    (void)snprintf(path, sizeof path, "%s/t/final/model.safetensors", folder);
+    assert_ok(hsp_st_open(path, &r, &err), &err);
+    size_t n = 0, at = 0;
+    for (size_t i = 0; i < hsp_st_count(r); i++) {
+        n += (hsp_st_at(r, i)->end - hsp_st_at(r, i)->begin) / sizeof(double);
+    }
+    double *x = calloc(n, sizeof *x);
+    assert_non_null(x);
+    for (size_t i = 0; i < hsp_st_count(r); i++) {
+        size_t bytes = hsp_st_at(r, i)->end - hsp_st_at(r, i)->begin;
+        assert_ok(hsp_st_read(r, hsp_st_at(r, i), 0, x + at, bytes, &err), &err);
+        at += bytes / sizeof(double);
+    }
+    hsp_st_close(r);
+    *ret_n = n;
+    return x;
+}
+
+void dd_assert_undisturbed(struct dw_story *s)
+{
+    char folder[4300];
+    size_t n = 0;
+    dd_folder(s, 0, folder);
+    dw_assert_undisturbed(s);
+    double *x = read_model(folder, &n);
+    assert_int_equal(n, n_model);
+    for (size_t i = 0; i < n; i++) {
+        if (!(fabs(x[i] - model[i]) <= NEAR * fmax(1, fabs(model[i])))) {
+            fail_msg("number %zu of the final model is %.17g, undisturbed %.17g", i, x[i],
+                     model[i]);
+        }
+    }
+    free(x);
+}
+
+/* ---- an epoch ---- */
+
+static int n_peers(const struct dw_story *s)
+{
+    return s->switching ? DEVICES : dw_ranks_of(s);
+}
+
+/* Of all devices what they say, for a moment. */
+static void listen(struct dw_story *s)
+{
+    for (int i = 0; i < n_peers(s); i++) {
+        (void)dw_hear(s, i, i == 0 ? 1 : 0);
+    }
+}
+
+/* PREPARE of epoch @d to all of its devices, each with a folder of its own. True: all are ready. */
+static bool prepare(struct dw_story *s, struct xw_epoch *d)
+{
+    char folder[DEVICES][4300];
+    const char *paths[DEVICES];
+    for (int i = 0; i < DEVICES; i++) {
+        dd_folder(s, i, folder[i]);
+        (void)mkdir(folder[i], 0700);
+        paths[i] = folder[i];
+    }
+    d->paths = paths;
+    s->epoch = d->epoch;
+    xw_send_prepare(s->w, d);
+    return dw_all_ready(s, d->n_peers);
+}
+
+static void start(struct dw_story *s, const struct xw_epoch *d)
+{
+    s->broken = false;
+    for (int i = 0; i < d->n_peers; i++) {
+        s->broke[i][0] = '\0';
+        xw_send_start(s->w, i, d->epoch, d->step);
+    }
+}
+
+void dd_begin(struct dw_story *s, enum dw_layout layout)
+{
+    if (model == NULL) { /* the run of dw_tell_story has left it */
+        model = read_model(s->w->dir, &n_model);
+    }
+    s->layout = layout;
+    struct xw_epoch d = {.epoch = 11,
+                         .plan_no = layout,
+                         .mode = HSP_MODE_FRESH,
+                         .plan = s->plan[layout],
+                         .n_peers = dw_ranks_of(s)};
+    assert_true(prepare(s, &d));
+    start(s, &d);
+}
+
+void dd_until(struct dw_story *s, uint64_t step, uint32_t n_ckpt)
+{
+    int64_t last = hsp_clock_ns();
+    uint64_t was = s->w->stable;
+    while (!s->broken && !s->w->finished && (s->w->stable < step || s->n_ckpt < n_ckpt)) {
+        listen(s);
+        last = s->w->stable != was ? hsp_clock_ns() : last;
+        was = s->w->stable;
+        if (hsp_clock_ns() - last > (int64_t)XW_WAIT_MS * 1000000) {
+            fail_msg("no step behind %" PRIu64 " in time", was);
+        }
+    }
+}
+
+void dd_switch(struct dw_story *s, enum dw_layout to)
+{
+    struct xw_epoch d = {.epoch = 12,
+                         .plan_no = to,
+                         .from_no = s->layout,
+                         .base = 11,
+                         .mode = HSP_MODE_SWITCH,
+                         .plan = s->plan[to],
+                         .from = s->plan[s->layout],
+                         .n_peers = DEVICES,
+                         .n_live = 2,
+                         .live = {{0, 0, 0}, {1, 1, 1}}};
+    assert_true(prepare(s, &d));
+    s->older = s->layout;
+    s->layout = to;
+    s->switching = true;
+}
+
+/* ---- what breaks, and how it goes on ---- */
+
+static void seal(struct dw_story *s)
+{
+    int n = n_peers(s);
+    for (int i = 0; i < n; i++) {
+        xw_send_ref(s->w, i, HSP_MSG_SEAL, s->epoch);
+    }
+    for (int i = 0; i < n; i++) {
+        dw_await_msg(s, i, HSP_MSG_SEALED);
+    }
+}
+
+bool dd_choose(struct dw_story *s, enum dw_layout *ret_layout, uint64_t *ret_version)
+{
+    enum dw_layout try[] = {s->layout, s->older};
+    struct hsp_state_piece held[64];
+    for (int i = 0; i < 2; i++) {
+        if (try[i] != 0 && hsp_recover_version(&s->plan[try[i]]->info, held,
+                                               dw_scan(s, try[i], held), ret_version)) {
+            *ret_layout = try[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* From version @version of the segments of @layout. */
+static bool recover(struct dw_story *s, enum dw_layout layout, uint64_t version)
+{
+    struct hsp_state_piece held[64];
+    uint32_t n_held = dw_scan(s, layout, held);
+    struct xw_epoch d = {.epoch = s->epoch + 2,
+                         .plan_no = layout,
+                         .from_no = layout,
+                         .mode = HSP_MODE_RECOVER,
+                         .step = version,
+                         .plan = s->plan[layout],
+                         .from = s->plan[layout],
+                         .n_peers = (int)s->plan[layout]->plan->n_ranks};
+    for (uint32_t i = 0; i < n_held; i++) {
+        if (held[i].version == version && d.n_live < 8) {
+            d.live[d.n_live++] = (struct hsp_prepare_source){HSP_DEVICE_NODE(held[i].device),
+                                                             held[i].rank, held[i].owner};
+        }
+    }
+    s->layout = layout;
+    s->older = 0;
+    s->switching = false;
+    bool ready = prepare(s, &d);
+    if (ready) {
+        start(s, &d);
+    }
+    return ready;
+}
+
+/* From the newest checkpoint. */
+static void restore(struct dw_story *s)
+{
+    const struct dw_ckpt *c = &s->ckpt[s->n_ckpt - 1];
+    struct xw_epoch d = {.epoch = s->epoch + 2,
+                         .plan_no = s->layout,
+                         .mode = HSP_MODE_RESTORE,
+                         .step = c->m.step,
+                         .plan = s->plan[s->layout],
+                         .n_peers = dw_ranks_of(s),
+                         .ckpt = &c->m,
+                         .ckpt_epoch = c->epoch};
+    s->older = 0;
+    s->switching = false;
+    assert_true(prepare(s, &d));
+    start(s, &d);
+}
+
+/* False: there is nothing to go on from. */
+static bool go_on(struct dw_story *s, struct dd_end *end)
+{
+    enum dw_layout layout;
+    for (int turn = 0; turn < MOST_TURNS && dd_choose(s, &layout, &end->from); turn++) {
+        if (recover(s, layout, end->from)) {
+            end->n_from_state++;
+            return true;
+        }
+    }
+    if (s->refused[0] != '\0') { /* the newest was tried */
+        s->refused[0] = '\0';
+        s->n_ckpt--;
+    }
+    if (s->n_ckpt == 0) {
+        return false;
+    }
+    end->from = s->ckpt[s->n_ckpt - 1].m.step;
+    end->n_from_ckpt++;
+    restore(s);
+    return true;
+}
+
+struct dd_end dd_finish(struct dw_story *s)
+{
+    struct dd_end end = {0};
+    for (int turn = 0; turn < MOST_TURNS; turn++) {
+        if (!s->broken) {
+            dd_until(s, UINT64_MAX, 0);
+        }
+        if (s->w->finished) {
+            end.finished = true;
+            return end;
+        }
+        if (!s->fresh_processes) {
+            seal(s);
+        }
+        s->fresh_processes = false;
+        if (!go_on(s, &end)) {
+            return end;
+        }
+    }
+    fail_msg("it breaks again and again");
+    return end;
+}
