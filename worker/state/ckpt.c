@@ -36,6 +36,9 @@ static enum hsp_status open_shards(const struct hsp_folder *step, const struct h
         if (st == HSP_ENOENT) {
             return hsp_err_set(err, HSP_EDIGEST, 0, "%s/%s is missing", step->path, name);
         }
+        if (st == HSP_EVERSION) { /* the manifest is of ours, and written with it */
+            return hsp_err_set(err, HSP_EDIGEST, 0, "%s/%s is damaged", step->path, name);
+        }
         if (st != HSP_OK) {
             return st;
         }

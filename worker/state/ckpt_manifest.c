@@ -169,21 +169,27 @@ static bool read_members(const cJSON *m, struct hsp_ckpt *c)
     return read_whose(m, &c->info.whose);
 }
 
-/* Takes what the manifest says, if it is what was written: @m loses its digest. */
+/* Takes what the manifest says, if it is what was written: @m loses its digest. The number of the
+ * format may be damaged like all else: with ours in its place the rest then has its digest. */
 static enum hsp_status take_members(cJSON *m, const struct hsp_folder *step, struct hsp_ckpt *c,
                                     struct hsp_err *err)
 {
-    const cJSON *format = cJSON_GetObjectItemCaseSensitive(m, "format");
+    cJSON *format = cJSON_GetObjectItemCaseSensitive(m, "format");
+    uint32_t number = cJSON_IsNumber(format) ? (uint32_t)format->valueint : HSP_CKPT_FORMAT;
     uint64_t said = 0, is = 0;
-    if (cJSON_IsNumber(format) && format->valueint != HSP_CKPT_FORMAT) {
-        return hsp_ckpt_other_format(step, HSP_CKPT_MANIFEST, (uint32_t)format->valueint, err);
-    }
     bool ok = cJSON_IsNumber(format) && hsp_json_u64(m, "digest", &said);
+    if (number != HSP_CKPT_FORMAT) {
+        cJSON_SetNumberValue(format, HSP_CKPT_FORMAT);
+    }
     cJSON_DeleteItemFromObjectCaseSensitive(m, "digest");
     if (ok && !hsp_json_hash(m, HSP_CKPT_FORMAT, &is)) {
         return hsp_err_nomem(err, "%s/%s", step->path, HSP_CKPT_MANIFEST);
     }
-    if (!ok || said != is || !read_members(m, c)) {
+    ok = ok && said == is;
+    if (number != HSP_CKPT_FORMAT && !ok) {
+        return hsp_ckpt_other_format(step, HSP_CKPT_MANIFEST, number, err);
+    }
+    if (!ok || number != HSP_CKPT_FORMAT || !read_members(m, c)) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "%s/%s is damaged", step->path, HSP_CKPT_MANIFEST);
     }
     c->config = strdup(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(m, "config")));

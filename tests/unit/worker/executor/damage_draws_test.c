@@ -20,7 +20,7 @@
 #define HOPELESS \
     90 /* of so many draws one of each kind is left with nothing intact, where that can be */
 #define DEVICES 3
-#define TRIES   6 /* to find a message that comes */
+#define SLOW    0.2 /* speed of devices that train while an epoch is prepared */
 
 enum kind { HOME, COPY, LIVE, CHECKPOINT, WAY, N_KINDS };
 static const char *const kinds[N_KINDS] = {"segment at rest", "copy", "live segment",
@@ -229,12 +229,13 @@ static void live(struct xw_world *w)
         [AT_SEAL] = "just written",      [AT_LEAVING] = "before a switch",
         [AT_SWITCH] = "during a switch", [AT_CHECKPOINT] = "before a checkpoint",
         [AT_END] = "before the model"};
-    struct dw_story s = dw_tell_story(w);
     struct told t = {.owner = draw(0, 1) == 0};
     enum dw_when when = t.owner ? twins[draw(0, 4)] : alone[draw(0, 4)];
     enum dw_layout layout = (enum dw_layout)(t.owner ? draw(TWO, CUT) : draw(DP, PP));
     layout = when == AT_LEAVING ? TWO : when == AT_SWITCH ? DP : layout;
     bool leaves = when == AT_LEAVING || when == AT_SWITCH;
+    w->speed = leaves ? SLOW : 0;
+    struct dw_story s = dw_tell_story(w);
     unsigned dev = (unsigned)draw(0, s.plan[layout]->plan->n_ranks - 1);
     uint64_t at = when == AT_END ? XW_STEPS : when == AT_CHECKPOINT ? 25 : (uint64_t)draw(2, 56);
     uint64_t harmed = 0;
@@ -246,7 +247,8 @@ static void live(struct xw_world *w)
     if (leaves) {
         dd_until(&s, (uint64_t)draw(3, 30), 0);
         dd_switch(&s, PP);
-        dw_plan_harm_in(when, dev, 0, ANY);
+        dw_plan_harm_in(when, dev, 0,
+                        when == AT_SWITCH ? OWNED : ANY); /* a twin may be taken instead */
         dw_arm(&s);
     }
     dd_until(&s, UINT64_MAX, 0); /* what breaks first */
@@ -254,11 +256,11 @@ static void live(struct xw_world *w)
     bool broke = s.broken;
     judge(&s, LIVE, layout, &t);
     assert_true(dw_harmed(&harmed));
-    assert_true(broke || when == AT_CHECKPOINT); /* the update may have read it before */
-    assert_true(s.n_told_live > 0);
-    assert_true(!broke ||
-                named <=
-                    harmed + 2); /* not later than the second vote behind the next sealed version */
+    /* An update may have read it before a checkpoint finds it; of the last version another's part may be written. */
+    bool must = when != AT_CHECKPOINT && when != AT_END;
+    assert_true(broke || !must);
+    assert_true(s.n_told_live > 0 || when == AT_END);
+    assert_true(!broke || named <= harmed + 2); /* the second vote behind the next sealed version */
 }
 
 /* ---- checkpoints ---- */
@@ -320,12 +322,16 @@ static void checkpoint(struct xw_world *w)
             continue;
         }
         uint32_t k = (uint32_t)draw(0, n - 1);
+        while (t.hopeless && strncmp(name[k], "shard-", 6) != 0) {
+            k = (k + 1) % n;
+        }
         (void)snprintf(path, sizeof path, "%s/%s", dir, name[k]);
         if (damaged) { /* of the other owner there is none left */
             assert_int_equal(unlink(path), 0);
             continue;
         }
-        flip_in_file(path, draw(0, size_of(path) - 1));
+        int64_t size = size_of(path); /* of the only one a bit that counts */
+        flip_in_file(path, t.hopeless ? size - draw(1, 64) : draw(0, size - 1));
         (void)snprintf(t.place, sizeof t.place, "%.60s", name[k]);
         damaged = true;
     }
@@ -382,11 +388,12 @@ static void on_way(struct xw_world *w)
                                         [BY_CHECKPOINT] = "to a checkpoint",
                                         [BY_FINAL] = "to the final model",
                                         [BY_RESTORE] = "from a checkpoint"};
-    struct dw_story s = dw_tell_story(w);
     struct told t = {.owner = true};
     enum dw_way way = (enum dw_way)draw(BY_COPIES, BY_RESTORE);
     enum dw_layout layout =
         way == BY_FINAL || way == BY_RESTORE ? PP : (enum dw_layout)draw(DP, PP);
+    w->speed = way == BY_MOVE && layout == DP ? SLOW : 0;
+    struct dw_story s = dw_tell_story(w);
     unsigned after = (unsigned)draw(0, way == BY_COPIES ? 300 : 4);
     (void)snprintf(t.place, sizeof t.place, "%s", names[way]);
     go_way(&s, way, layout, after);

@@ -166,8 +166,8 @@ bool dd_choose(struct dw_story *s, enum dw_layout *ret_layout, uint64_t *ret_ver
     enum dw_layout try[] = {s->layout, s->older};
     struct hsp_state_piece held[64];
     for (int i = 0; i < 2; i++) {
-        if (try[i] != 0 && hsp_recover_version(&s->plan[try[i]]->info, held,
-                                               dw_scan(s, try[i], held), ret_version)) {
+        if (try[i] != NO_LAYOUT && hsp_recover_version(&s->plan[try[i]]->info, held,
+                                                       dw_scan(s, try[i], held), ret_version)) {
             *ret_layout = try[i];
             return true;
         }
@@ -195,7 +195,7 @@ static bool recover(struct dw_story *s, enum dw_layout layout, uint64_t version)
         }
     }
     s->layout = layout;
-    s->older = 0;
+    s->older = NO_LAYOUT;
     s->switching = false;
     bool ready = prepare(s, &d);
     if (ready) {
@@ -216,7 +216,7 @@ static void restore(struct dw_story *s)
                          .n_peers = dw_ranks_of(s),
                          .ckpt = &c->m,
                          .ckpt_epoch = c->epoch};
-    s->older = 0;
+    s->older = NO_LAYOUT;
     s->switching = false;
     assert_true(prepare(s, &d));
     start(s, &d);

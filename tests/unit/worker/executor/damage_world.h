@@ -11,7 +11,7 @@
 
 /* Two data parallel, each with half of the optimizer; a pipeline of three; two and three that have
  * all of it; one that has all, and two with halves. */
-enum dw_layout { DP = 1, PP = 2, TWO = 3, THREE = 4, CUT = 5, N_LAYOUTS };
+enum dw_layout { NO_LAYOUT, DP, PP, TWO, THREE, CUT, N_LAYOUTS };
 
 /* When an executor damages a segment of its own. */
 enum dw_when {
@@ -41,7 +41,7 @@ struct dw_story {
     struct hsp_epoch_plan *plan[N_LAYOUTS];
     uint64_t epoch;        /* the newest */
     enum dw_layout layout; /* that it has */
-    enum dw_layout older;  /* while it switches: that it had; else 0 */
+    enum dw_layout older;  /* while it switches: that it had; else NO_LAYOUT */
     bool switching;
     bool fresh_processes;                     /* nothing is to be sealed */
     uint32_t n_told, n_told_live;             /* STATE_DAMAGED */

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/host/file_io.h"
 #include "proto/layout/box.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/box_hash.h"
@@ -525,6 +526,44 @@ static void an_older_format_is_refused(void **state)
                            "the job again: "));
 }
 
+/* Where the digit of the format stands in file @path: behind "format": or \"format\": of a text in a text. */
+static uint64_t format_at(const char *path)
+{
+    uint8_t *text = NULL;
+    size_t len = 0;
+    struct hsp_err err = {0};
+    assert_ok(hsp_file_read(path, 1 << 16, &text, &len, &err), &err);
+    const uint8_t *at = text;
+    do {
+        at = memmem(at, len - (size_t)(at - text), "format", 6);
+        assert_non_null(at);
+        at += 6;
+        at += strspn((const char *)at, "\\\":\t ");
+    } while (*at != '2');
+    uint64_t place = (uint64_t)(at - text);
+    free(text);
+    return place;
+}
+
+/* One bit of it makes another number: that is damage, for which another checkpoint is taken, and no format of another
+ * program. */
+static void a_damaged_format_is_damage(void **state)
+{
+    static const char *const files[] = {"manifest.json",
+                                        "shard-00001-model-00001-of-00001.safetensors"};
+    for (int i = 0; i < 2; i++) {
+        struct hsp_err err = {0};
+        struct hsp_ckpt *c;
+        char path[4096];
+        write_step(*state, 3, 1, 3);
+        (void)snprintf(path, sizeof(path), "%s/step-0000000003/%s", (char *)*state, files[i]);
+        flip_bit(path, format_at(path), 0);
+        assert_status(hsp_ckpt_open(*state, 3, &c, &err), HSP_EDIGEST);
+        assert_non_null(strstr(err.msg, files[i]));
+        assert_non_null(strstr(err.msg, "is damaged"));
+    }
+}
+
 static bool is_there(const char *dir, const char *name)
 {
     char path[4096];
@@ -804,6 +843,7 @@ HSP_TEST_FILE(ckpt_test)
         cmocka_unit_test_setup_teardown(every_word_of_the_manifest_counts, setup, teardown),
         cmocka_unit_test_setup_teardown(the_place_in_the_data_comes_back, setup, teardown),
         cmocka_unit_test_setup_teardown(an_older_format_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_damaged_format_is_damage, setup, teardown),
         cmocka_unit_test_setup_teardown(without_descriptors_nothing_is_known, setup, teardown),
         cmocka_unit_test_setup_teardown(steps_of_another_cluster_stay, setup, teardown),
         cmocka_unit_test_setup_teardown(prune_keeps_the_newest, setup, teardown),
