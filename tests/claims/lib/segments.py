@@ -31,13 +31,13 @@ class Segment:
 
     @staticmethod
     def row(data):
-        """(place in the area, bytes)"""
+        """(place in the area, bytes, those of an element)"""
         dtype, rank = struct.unpack_from("<I", data, 8)[0], data[48]
         lo, hi = struct.unpack_from("<4q", data, 56), struct.unpack_from("<4q", data, 88)
         count = 1
         for d in range(rank):
             count *= hi[d] - lo[d]
-        return struct.unpack_from("<q", data, 120)[0], count * ITEM[dtype]
+        return struct.unpack_from("<q", data, 120)[0], count * ITEM[dtype], ITEM[dtype]
 
     def place(self, rnd, part):
         """Where a byte of @part lies: head, seal, table, hashes, contents."""
@@ -49,8 +49,9 @@ class Segment:
             return rnd.randrange(ROWS, self.hashes)
         if part == "hashes":
             return self.hashes + rnd.randrange(8 * self.n)
-        at, size = rnd.choice([r for r in self.rows if r[1] > 0])
-        return self.area + at + rnd.randrange(size)
+        at, size, item = rnd.choice([r for r in self.rows if r[1] > 0])
+        byte = rnd.randrange(size)
+        return self.area + at + byte + (item // 4 if byte % item < item // 4 else 0)  # no bit that an update rounds away
 
     def flip(self, rnd, part="contents"):
         flip_bit(rnd, self.path, self.place(rnd, part))

@@ -62,7 +62,10 @@ static void flip(struct hsp_state_segment *s, enum dw_which which, const char *n
     } while (!is_one(r, which));
     uint8_t *data = (uint8_t *)hsp_segment_area(s) + r->offset;
     int64_t bytes = hsp_box_count(&r->box) * (int64_t)hsp_dtype_size(r->dtype);
-    data[hsp_test_range(name, k, 0, bytes - 1)] ^= (uint8_t)(1u << k % 8);
+    int64_t size = (int64_t)hsp_dtype_size(r->dtype), at = hsp_test_range(name, k, 0, bytes - 1);
+    at += at % size < size / 4 ? size / 4
+                               : 0; /* not in the bits that the next update may round away */
+    data[at] ^= (uint8_t)(1u << k % 8);
 }
 
 struct hsp_state_segment *dw_open_piece(const char *dir, uint64_t plan, uint32_t owner,
