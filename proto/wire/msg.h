@@ -145,13 +145,14 @@ enum hsp_epoch_mode {
 };
 
 enum hsp_fact_kind { /* why a PREPARE failed; enters the next planning input */
-                     HSP_FACT_OUT_OF_MEMORY,  /* amount: bytes missing */
+                     HSP_FACT_OUT_OF_MEMORY, /* amount: bytes that the device has less than it offers */
                      HSP_FACT_CANNOT_CONNECT, /* peer: rank that cannot be reached */
                      HSP_FACT_NO_DATA,        /* data.path cannot be read */
                      HSP_FACT_DATA_DIFFERS,   /* found by hspmdd when digests of READY differ */
                      HSP_FACT_BAD_PROGRAM,    /* template or binding refused: digest or check */
                      HSP_FACT_NO_STATE,       /* offered state is gone or does not verify */
                      HSP_FACT_TIMEOUT,        /* found by hspmdd: no answer within prepare_ms */
+                     HSP_FACT_STATE_FOLDER,   /* nothing can be made in the node's state folder */
                      HSP_FACT_OTHER           /* also want of memory for anything but the plan */
 };
 

@@ -57,7 +57,7 @@
 static const char *const mode_names[] = {"fresh", "switch", "recover", "restore"};
 static const char *const fact_names[] = {"out-of-memory", "cannot-connect", "no-data",
                                          "data-differs",  "bad-program",    "no-state",
-                                         "timeout",       "other"};
+                                         "timeout",       "state-folder",   "other"};
 static const char *const what_names[] = {"open", "compute", "link", "stop", "end"};
 
 static const char *const doing_names[] = {"prepare", "move",       "compute", "receive", "send",

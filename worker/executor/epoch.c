@@ -29,6 +29,7 @@
 #include "worker/executor/audit.h"
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_copies.h"
+#include "worker/executor/epoch_memory.h"
 #include "worker/executor/epoch_nccl.h"
 #include "worker/executor/epoch_replicate.h"
 #include "worker/executor/epoch_report.h"
@@ -39,6 +40,7 @@
 #include "worker/executor/epoch_transfer.h"
 #include "worker/executor/epoch_twins.h"
 #include "worker/executor/epoch_verify.h"
+#include "worker/executor/folder_fault.h"
 
 #define EPOCH_ARENA \
     ((size_t)1 << 30) /* a package of 64 MiB decodes to less than eight times as much */
@@ -118,38 +120,6 @@ static enum hsp_status decode(struct hsp_ex_epoch *e, struct hsp_err *err)
         e->shorter[k] = p;
     }
     return st == HSP_OK ? hsp_pool_check(&e->prog, e->shorter, e->pkg.n_shorter, err) : st;
-}
-
-static uint64_t memory_needed(const struct hsp_ex_epoch *e)
-{
-    uint64_t n = (uint64_t)(hsp_pool_memory(&e->prog, e->shorter, e->pkg.n_shorter) +
-                            hsp_pool_comm(&e->prog, e->shorter, e->pkg.n_shorter) +
-                            2 * e->prog.bind.state_bytes);
-    if (!e->env->backend->device) { /* it computes on bf16 in fp32 */
-        n += (uint64_t)hsp_pool_wide(&e->prog, e->shorter, e->pkg.n_shorter);
-    }
-    for (uint32_t i = 0; i < e->n_copies && !e->env->backend->device; i++) { /* the host's */
-        n += 2 * (uint64_t)hsp_segment_area_bytes(e->copies[i].seg[0]);
-    }
-    return n;
-}
-
-static enum hsp_status take_memory(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
-{
-    f->fact = HSP_FACT_OUT_OF_MEMORY;
-    enum hsp_status st = hsp_epoch_open_segments(e, err);
-    if (st != HSP_OK) {
-        f->amount = (uint64_t)(2 * e->prog.bind.state_bytes);
-        return st;
-    }
-    uint64_t need = e->mem_bytes = memory_needed(e);
-    if (e->member && need > e->env->mem_bytes) { /* a keeper takes room in the folder only */
-        f->amount = need - e->env->mem_bytes;
-        return hsp_err_set(err, HSP_ENOMEM, 0,
-                           "needs %" PRIu64 " bytes, the device offers %" PRIu64, need,
-                           e->env->mem_bytes);
-    }
-    return hsp_epoch_device_take(e, err);
 }
 
 static bool is_cancelled(void *ctx)
@@ -244,7 +214,7 @@ static enum hsp_status take_place(struct hsp_ex_epoch *e, struct failure *f, str
     f->fact = HSP_FACT_BAD_PROGRAM;
     enum hsp_status st = decode(e, err);
     if (st == HSP_OK && (e->member || e->keeps)) {
-        st = take_memory(e, f, err);
+        st = hsp_epoch_take_memory(e, &f->fact, &f->amount, err);
     }
     if (st == HSP_OK && e->member) {
         f->fact = HSP_FACT_OTHER;
@@ -285,7 +255,9 @@ static enum hsp_status build(struct hsp_ex_epoch *e, struct failure *f, struct h
     bool connected = st == HSP_OK;
     enum hsp_status verified = hsp_epoch_verify_end(e, connected, connected ? err : &ignored);
     if (connected && verified != HSP_OK) {
-        f->fact = verified == HSP_ENOENT ? HSP_FACT_NO_STATE : HSP_FACT_OTHER;
+        f->fact = verified == HSP_ENOENT                           ? HSP_FACT_NO_STATE
+                  : hsp_folder_fault(err) == HSP_FACT_STATE_FOLDER ? HSP_FACT_STATE_FOLDER
+                                                                   : HSP_FACT_OTHER;
         return verified;
     }
     if (connected) {
@@ -298,8 +270,9 @@ static enum hsp_status build(struct hsp_ex_epoch *e, struct failure *f, struct h
 static void tell_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struct failure *f,
                          const struct hsp_err *err)
 {
-    bool unknown = st == HSP_ENOMEM && f->fact != HSP_FACT_OUT_OF_MEMORY;
-    bool state = f->fact == HSP_FACT_NO_STATE; /* which no peer has taken */
+    bool unknown = st == HSP_ENOMEM && f->fact != HSP_FACT_OUT_OF_MEMORY &&
+                   f->fact != HSP_FACT_STATE_FOLDER; /* which has its errno */
+    bool state = f->fact == HSP_FACT_NO_STATE;       /* which no peer has taken */
     const struct hsp_mesh_loss *loss = e->lost && !state ? &e->loss : &f->loss;
     struct hsp_msg m = {.type = HSP_MSG_PREPARE_FAILED,
                         .u.failed = {.job = e->p->job,

@@ -11,6 +11,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/epoch_damage.c worker/executor/epoch_damage.h \
   worker/executor/epoch_device.c worker/executor/epoch_device.h \
   worker/executor/epoch_export.c worker/executor/epoch_export.h \
+  worker/executor/epoch_memory.c worker/executor/epoch_memory.h \
   worker/executor/epoch_nccl.c worker/executor/epoch_nccl.h \
   worker/executor/epoch_replicate.c worker/executor/epoch_replicate.h \
   worker/executor/epoch_report.c worker/executor/epoch_report.h \
@@ -25,6 +26,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/epoch_verify.c worker/executor/epoch_verify.h \
   worker/executor/executor.c worker/executor/executor.h \
   worker/executor/executor_args.c worker/executor/executor_args.h \
+  worker/executor/folder_fault.c worker/executor/folder_fault.h \
   worker/executor/nccl_log.c worker/executor/nccl_log.h \
   worker/executor/step_log.c worker/executor/step_log.h \
   worker/executor/twin_verdict.c worker/executor/twin_verdict.h

@@ -1,7 +1,11 @@
 /* Executors whose files make trouble: a model that cannot be written, data that do not come or that
  * memory does not suffice for. */
+#include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -263,6 +267,72 @@ static void test_data_of_less_than_a_window_are_none(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
+/* What a PREPARE fails with. */
+static void await_refusal(struct xw_world *w, uint32_t fact, const char *reason)
+{
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    static uint64_t epoch = 60;
+    struct xw_epoch d = {
+        .epoch = ++epoch, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    xw_send_prepare(w, &d);
+    do {
+        assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
+    } while (w->last.type == HSP_MSG_HEARTBEAT);
+    assert_int_equal(w->last.type, HSP_MSG_PREPARE_FAILED);
+    assert_int_equal(w->last.u.failed.fact, fact);
+    if (strstr(w->last.u.failed.reason, reason) == NULL) {
+        fail_msg("%s", w->last.u.failed.reason);
+    }
+    (void)hsp_epoch_plan_free(p);
+}
+
+/* A file stands in the place of the folder: the node is told to be of no use, not short of memory. */
+static void test_a_state_folder_that_is_none_is_named(void **state)
+{
+    struct xw_world *w = *state;
+    xw_start_executor(w, 0);
+    assert_int_equal(rmdir(w->ex[0].state_dir), 0);
+    int fd = open(w->ex[0].state_dir, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(close(fd), 0);
+    await_refusal(w, HSP_FACT_STATE_FOLDER,
+                  ": Not a directory [ENOTDIR]; put a folder in the place of the file");
+    assert_int_equal(unlink(w->ex[0].state_dir), 0);
+    await_refusal(w, HSP_FACT_STATE_FOLDER,
+                  ": No such file or directory [ENOENT]; make the folder again, or restart "
+                  "hspmd-worker");
+}
+
+static void mount_folder(const struct xw_world *w, unsigned long flags, const char *size)
+{
+    if (mount("state", w->ex[0].state_dir, "tmpfs", flags, size) != 0) {
+        fail_msg("mount: %s", strerror(errno));
+    }
+}
+
+/* A folder on a file system that is read-only, full, or almost. */
+static void test_a_state_folder_that_takes_nothing(void **state)
+{
+    struct xw_world *w = *state;
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
+        print_message("no right to mount: skipped\n");
+        skip();
+    }
+    xw_start_executor(w, 0);
+    mount_folder(w, MS_RDONLY, "size=64m");
+    await_refusal(w, HSP_FACT_STATE_FOLDER, ": Read-only file system [EROFS]; mount it writable");
+    assert_int_equal(umount(w->ex[0].state_dir), 0);
+    mount_folder(w, 0, "size=8k");
+    await_refusal(w, HSP_FACT_OUT_OF_MEMORY, "No space left on device");
+    uint64_t offered = w->last.u.failed.amount;
+    assert_true(offered > 0); /* all that it offers */
+    assert_int_equal(umount(w->ex[0].state_dir), 0);
+    mount_folder(w, 0, "size=64k");
+    await_refusal(w, HSP_FACT_OUT_OF_MEMORY, "No space left on device");
+    assert_true(w->last.u.failed.amount < offered); /* a smaller part would do */
+    assert_int_equal(umount(w->ex[0].state_dir), 0);
+}
+
 HSP_TEST_FILE(executor_files_test)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +348,10 @@ HSP_TEST_FILE(executor_files_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_data_that_memory_does_not_suffice_for_are_not_absent,
                                         xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_state_folder_that_is_none_is_named, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_state_folder_that_takes_nothing, xw_setup,
+                                        xw_teardown),
         cmocka_unit_test_setup_teardown(test_data_of_less_than_a_window_are_none, xw_setup,
                                         xw_teardown),
     };

@@ -17,6 +17,7 @@ executor_tests = \
   tests/unit/worker/executor/executor_files_test \
   tests/unit/worker/executor/executor_stand_test \
   tests/unit/worker/executor/executor_trace_test \
+  tests/unit/worker/executor/folder_fault_test \
   tests/unit/worker/executor/nccl_log_test \
   tests/unit/worker/executor/restore_test \
   tests/unit/worker/executor/step_log_test \
@@ -39,6 +40,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/executor_files_test.c \
   tests/unit/worker/executor/executor_stand_test.c \
   tests/unit/worker/executor/executor_trace_test.c \
+  tests/unit/worker/executor/folder_fault_test.c \
   tests/unit/worker/executor/nccl_log_test.c \
   tests/unit/worker/executor/restore_test.c \
   tests/unit/worker/executor/step_log_test.c \

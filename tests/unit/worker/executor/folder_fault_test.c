@@ -1,0 +1,68 @@
+/* What a failure of the state folder tells: want of room is a matter of the plan, all else of the node. */
+#include <errno.h>
+
+#include "tests/lib/testlib.h"
+#include "worker/executor/folder_fault.h"
+
+static enum hsp_fact_kind fault(enum hsp_status st, int sys, struct hsp_err *ret)
+{
+    *ret = (struct hsp_err){0};
+    (void)hsp_err_set(ret, st, sys, "cannot create /s/x");
+    return hsp_folder_fault(ret);
+}
+
+static void test_only_want_of_room_is_one_of_memory(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    assert_int_equal(fault(HSP_ENOSPC, ENOSPC, &err), HSP_FACT_OUT_OF_MEMORY);
+    assert_string_equal(err.msg, "cannot create /s/x: No space left on device");
+    assert_int_equal(fault(HSP_ENOMEM, ENOMEM, &err), HSP_FACT_OUT_OF_MEMORY);
+    assert_int_equal(fault(HSP_ENOMEM, 0, &err), HSP_FACT_OUT_OF_MEMORY);
+    assert_int_equal(fault(HSP_ENOSPC, 0, &err), HSP_FACT_OUT_OF_MEMORY);
+    const int others[] = {EROFS, EIO, EACCES, ENOTDIR, EDQUOT, EFBIG, EMFILE, ENFILE, EPIPE};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_int_equal(fault(HSP_EIO, others[i], &err), HSP_FACT_STATE_FOLDER);
+        assert_int_equal(fault(HSP_ENOSPC, others[i], &err), HSP_FACT_STATE_FOLDER);
+        assert_int_equal(fault(HSP_ENOMEM, others[i], &err), HSP_FACT_STATE_FOLDER);
+    }
+    assert_int_equal(fault(HSP_EVERSION, 0, &err), HSP_FACT_OTHER);
+    assert_string_equal(err.msg, "cannot create /s/x");
+}
+
+static void test_an_errno_is_named_with_its_remedy(void **state)
+{
+    (void)state;
+    struct hsp_err err;
+    (void)fault(HSP_EIO, EROFS, &err);
+    assert_string_equal(err.msg,
+                        "cannot create /s/x: Read-only file system [EROFS]; mount it writable");
+    (void)fault(HSP_EIO, EIO, &err);
+    assert_string_equal(err.msg, "cannot create /s/x: Input/output error [EIO]; look for errors of "
+                                 "its disk in the log of the kernel");
+    (void)fault(HSP_EIO, EBADMSG, &err);
+    assert_string_equal(err.msg, "cannot create /s/x: Bad message [errno 74]; see the log of "
+                                 "hspmd-worker");
+}
+
+/* A plan of 100 bytes, 40 of them in the folder, on a device that offers 1000. */
+static void test_the_next_plan_fits_what_there_is(void **state)
+{
+    (void)state;
+    assert_int_equal(hsp_folder_lack(1000, 100, 40, 30), 910); /* 90 are left to plan with */
+    assert_int_equal(hsp_folder_lack(1000, 100, 40, 40), 900);
+    assert_int_equal(hsp_folder_lack(1000, 100, 160, 30), 1000); /* not one byte of it */
+    assert_int_equal(hsp_folder_lack(1000, 100, 40, 1), 1000);   /* full */
+    assert_int_equal(hsp_folder_lack(1000, 100, 40, 0), 1000);
+    assert_int_equal(hsp_folder_lack(50, 100, 40, 30), 10);
+}
+
+HSP_TEST_FILE(folder_fault_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_only_want_of_room_is_one_of_memory),
+        cmocka_unit_test(test_an_errno_is_named_with_its_remedy),
+        cmocka_unit_test(test_the_next_plan_fits_what_there_is),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,88 @@
+#include "worker/executor/epoch_memory.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+
+#include "proto/program/pool.h"
+#include "worker/executor/epoch_device.h"
+#include "worker/executor/epoch_segments.h"
+#include "worker/executor/folder_fault.h"
+#include "worker/state/segment_name.h"
+
+/* Of the segments of one owner that are open, both slots. */
+static uint64_t open_bytes(struct hsp_state_segment *const seg[2])
+{
+    return (seg[0] != NULL ? (uint64_t)hsp_segment_area_bytes(seg[0]) : 0) +
+           (seg[1] != NULL ? (uint64_t)hsp_segment_area_bytes(seg[1]) : 0);
+}
+
+static uint64_t memory_needed(const struct hsp_ex_epoch *e)
+{
+    uint64_t n = (uint64_t)(hsp_pool_memory(&e->prog, e->shorter, e->pkg.n_shorter) +
+                            hsp_pool_comm(&e->prog, e->shorter, e->pkg.n_shorter) +
+                            2 * e->prog.bind.state_bytes);
+    if (!e->env->backend->device) { /* it computes on bf16 in fp32 */
+        n += (uint64_t)hsp_pool_wide(&e->prog, e->shorter, e->pkg.n_shorter);
+    }
+    for (uint32_t i = 0; i < e->n_copies && !e->env->backend->device; i++) { /* the host's */
+        n += open_bytes(e->copies[i].seg);
+    }
+    return n;
+}
+
+/* The folder has state of an earlier layout of the job, which may go when this epoch has begun. */
+static bool has_earlier(const struct hsp_ex_epoch *e)
+{
+    struct hsp_m_holding *h = NULL;
+    uint32_t n = 0;
+    bool has = false;
+    if (hsp_segname_scan(e->env->state_dir, &h, &n, NULL) != HSP_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        has = has || (h[i].job == e->p->job && h[i].plan != e->p->plan);
+    }
+    free(h);
+    return has;
+}
+
+/* The folder has no room for the segments. */
+static uint64_t folder_lacks(const struct hsp_ex_epoch *e)
+{
+    uint64_t offered = e->env->mem_bytes, room = open_bytes(e->seg);
+    uint64_t state = 2 * (uint64_t)e->prog.bind.state_bytes;
+    struct statvfs fs;
+    if (!e->member) { /* it takes copies: a smaller plan is none for it */
+        return 0;
+    }
+    if (statvfs(e->env->state_dir, &fs) == 0) {
+        room += (uint64_t)fs.f_bavail * fs.f_frsize;
+    }
+    uint64_t lack = hsp_folder_lack(offered, memory_needed(e), state, room);
+    return lack < offered || !has_earlier(e) ? lack : state;
+}
+
+enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind *ret_fact,
+                                      uint64_t *ret_amount, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_epoch_open_segments(e, err);
+    if (st != HSP_OK) {
+        *ret_fact = hsp_folder_fault(err);
+        *ret_amount = *ret_fact == HSP_FACT_OUT_OF_MEMORY ? folder_lacks(e) : 0;
+        return st;
+    }
+    uint64_t need = e->mem_bytes = memory_needed(e);
+    *ret_fact = HSP_FACT_OUT_OF_MEMORY;
+    if (e->member && need > e->env->mem_bytes) { /* a keeper takes room in the folder only */
+        *ret_amount = need - e->env->mem_bytes;
+        return hsp_err_set(err, HSP_ENOMEM, 0,
+                           "needs %" PRIu64 " bytes, the device offers %" PRIu64, need,
+                           e->env->mem_bytes);
+    }
+    st = hsp_epoch_device_take(e, err);
+    if (st != HSP_OK && st != HSP_ENOMEM) { /* the device has failed */
+        *ret_fact = HSP_FACT_OTHER;
+    }
+    return st;
+}
