@@ -11,6 +11,7 @@
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/job_list.h"
 #include "daemon/cluster/job_state.h"
+#include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/node_check.h"
 #include "daemon/cluster/node_loss.h"
@@ -304,7 +305,7 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
     j->lost_from = 0;
     j->failures = 0;
     j->retry_ms = 0;
-    j->n_facts = 0;
+    hsp_ci_unlearn_all(j);
     j->asked_valid = false;
     j->reason[0] = '\0';
     for (uint32_t i = 0; i < j->n_marks; i++) {

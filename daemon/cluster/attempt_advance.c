@@ -8,6 +8,7 @@
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/keepers.h"
+#include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/cluster_papers.h"
@@ -171,12 +172,12 @@ static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
 
 static void timed_out(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d)
 {
-    if (j->n_facts < HSP_CLUSTER_FACTS && !hsp_ci_device(c, d)->keeper) {
-        j->facts[j->n_facts++] = (struct hsp_plan_fact){HSP_FACT_TIMEOUT, d, d, 0};
+    const struct hsp_plan_fact fact = {HSP_FACT_TIMEOUT, d, d, 0};
+    const char *why = hsp_ci_printf(c, "did not get ready within %u ms", c->cfg.prepare_ms);
+    if (!hsp_ci_device(c, d)->keeper) {
+        hsp_ci_learn(c, j, &fact, 0, why);
     }
-    missed(c, j, d,
-           hsp_ci_printf(c, "%s did not get ready within %u ms", hsp_ci_device_name(c, d),
-                         c->cfg.prepare_ms));
+    missed(c, j, d, hsp_ci_printf(c, "%s %s", hsp_ci_device_name(c, d), why));
 }
 
 static void papers_again(struct hsp_cluster *c, const struct hsp_job *j)

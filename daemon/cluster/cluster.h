@@ -137,7 +137,8 @@ struct hsp_plan_info {
     hsp_device_id keeper[HSP_MAX_KEEPERS];
 };
 
-/* A fact learnt by an attempt that failed. Forgotten when the device's node joins anew. */
+/* A fact learnt by an attempt that failed. It ends in time (learnt.h), and when the device's node
+ * joins anew. */
 struct hsp_plan_fact {
     uint32_t kind; /* enum hsp_fact_kind */
     hsp_device_id device, peer;

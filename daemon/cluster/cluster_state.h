@@ -33,6 +33,7 @@ struct hsp_device_note {
         cpus[HSP_CPUS_MAX + 1]; /* "" not known */
     uint32_t sm;                /* compute capability, 10 major + minor; 0 not known */
     char why[HSP_WHY_MAX + 1];  /* of its health */
+    hsp_msec since_ms;          /* when it became so, as far as it was heard here */
 };
 
 struct hsp_node_device {
@@ -217,16 +218,24 @@ struct hsp_state_piece { /* holding reported by an agent */
     uint32_t rank, owner;
 };
 
+/* A fact learnt by an attempt that failed, and how long it counts (learnt.h). */
+struct hsp_learnt {
+    struct hsp_plan_fact fact;
+    hsp_msec since_ms, until_ms;
+    char *why; /* owned */
+};
+
 /* What a job remembers of a node. */
 struct hsp_job_mark {
     uint32_t node;
-    uint8_t seal;      /* 0 no, 1 to be asked, 2 asked */
-    bool blamed;       /* a peer saw this node's connection break */
-    bool keep_refused; /* could not keep a copy: no room, no connection */
-    bool left_out;     /* it cannot reach nodes that the job uses (apart.h) */
-    bool cut_off;      /* nor can its state be had from here */
-    bool keeps;        /* its agent vouches for the job (doubt.h) */
-    char *refused;     /* owned: why the node's text keeps it out; NULL: it does not */
+    uint8_t seal;           /* 0 no, 1 to be asked, 2 asked */
+    bool blamed;            /* a peer saw this node's connection break */
+    char *keep_refused;     /* owned: why it could not keep a copy; NULL: it may try */
+    hsp_msec keep_since_ms; /* when that was said */
+    bool left_out;          /* it cannot reach nodes that the job uses (apart.h) */
+    bool cut_off;           /* nor can its state be had from here */
+    bool keeps;             /* its agent vouches for the job (doubt.h) */
+    char *refused;          /* owned: why the node's text keeps it out; NULL: it does not */
 };
 
 /* Names one checkpoint among those that there may be of a version. The step is not enough: a
@@ -376,7 +385,8 @@ struct hsp_job {
     char cause[160];      /* of the next plan */
     hsp_msec detect_ms, sealed_ms, planned_ms;
     uint32_t n_facts;
-    struct hsp_plan_fact facts[HSP_CLUSTER_FACTS];
+    struct hsp_learnt facts[HSP_CLUSTER_FACTS];
+    uint32_t fact_tries; /* how often one has ended */
     hsp_msec
         data_retry_ms;   /* when nodes refused for their text are tried again; 0: there are none */
     uint32_t data_tries; /* pauses so far */

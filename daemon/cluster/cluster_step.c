@@ -19,6 +19,7 @@
 #include "daemon/cluster/job_list.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/jobs.h"
+#include "daemon/cluster/learnt.h"
 #include "daemon/cluster/link_probe.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/measure.h"
@@ -155,6 +156,7 @@ static void earlier_of_job(struct hsp_cluster *c, const struct hsp_job *j)
     earlier(c, j->plan_retry_ms);
     earlier(c, j->data_retry_ms);
     earlier(c, j->keep_retry_ms);
+    earlier(c, hsp_ci_learnt_due(j));
     earlier(c, j->state_deadline_ms);
     earlier(c, j->claim_ms);
     earlier(c, hsp_ci_progress_due(j));

@@ -12,6 +12,7 @@
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/keepers.h"
+#include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/may_say.h"
@@ -53,14 +54,6 @@ static void ready(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_n
     p->data_digest = r->data_digest;
     p->links = (struct hsp_links){r->links_shm, r->links_unix, r->links_tls, r->links_tcp};
     p->ready = true;
-}
-
-static void learn(struct hsp_job *j, uint32_t kind, hsp_device_id d, hsp_device_id peer,
-                  uint64_t amount)
-{
-    if (j->n_facts < HSP_CLUSTER_FACTS) {
-        j->facts[j->n_facts++] = (struct hsp_plan_fact){kind, d, peer, amount};
-    }
 }
 
 /* Nodes whose ranks have lost each other, or cannot connect. */
@@ -129,7 +122,8 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
         return;
     }
     if (HSP_DEVICE_NODE(d) == HSP_DEVICE_NODE(peer)) { /* else it is a fact about nodes */
-        learn(j, f->fact, d, peer, f->amount);
+        const struct hsp_plan_fact fact = {f->fact, d, peer, f->amount};
+        hsp_ci_learn(c, j, &fact, 0, f->reason);
     }
     hsp_ci_attempt_fail(c, j, why);
 }

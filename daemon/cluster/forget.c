@@ -6,6 +6,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/node_check.h"
@@ -101,24 +102,12 @@ const char *hsp_ci_forget_fault(struct hsp_cluster *c, const struct hsp_cluster_
 
 /* ---- forgetting ---- */
 
-static void drop_facts(struct hsp_job *j, uint32_t node)
-{
-    uint32_t left = 0;
-    for (uint32_t i = 0; i < j->n_facts; i++) {
-        const struct hsp_plan_fact *f = &j->facts[i];
-        if (HSP_DEVICE_NODE(f->device) != node && HSP_DEVICE_NODE(f->peer) != node) {
-            j->facts[left++] = *f;
-        }
-    }
-    j->n_facts = left;
-}
-
 static void drop_from_job(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)
 {
     bool asked = names(j->asked, j->n_asked, node);
     hsp_ci_held_drop_node(c, j, node);
     hsp_ci_mark_drop(j, node);
-    drop_facts(j, node);
+    hsp_ci_unlearn_node(j, node, false);
     hsp_ci_epoch_fini(&j->over);
     if (asked) { /* it could be part of the answer */
         hsp_ci_cancel_plan(c, j);

@@ -36,11 +36,13 @@ static void judge(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t de
     struct hsp_node_device *d = &n->dev[device];
     hsp_device_id id = HSP_DEVICE(hsp_ci_index_of(c, n), device);
     bool lost = h == HSP_HEALTH_LOST && d->health != HSP_HEALTH_LOST;
+    bool news = h != d->health;
     const char *name = hsp_ci_device_name(c, id);
     d->health = h;
     d->drained_told = d->drained_told && hsp_ci_device_unwell(d);
     if (h != HSP_HEALTH_FINE && note_of(c, d) != NULL) {
         copy(d->note->why, sizeof(d->note->why), why);
+        d->note->since_ms = news ? c->now_ms : d->note->since_ms;
     } else if (d->note != NULL) {
         d->note->why[0] = '\0';
     }

@@ -6,6 +6,7 @@
 #include "daemon/cluster/attempt_end.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
@@ -31,13 +32,12 @@ void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id 
     }
     j->n_refused++;
     hsp_ci_look_jobs(c);
-    if (j->n_facts < HSP_CLUSTER_FACTS) {
-        j->facts[j->n_facts++] = (struct hsp_plan_fact){kind, d, d, 0};
-    }
     if (j->data_retry_ms == 0) {
         uint32_t k = j->data_tries < MAX_DOUBLING ? j->data_tries : MAX_DOUBLING;
         j->data_retry_ms = c->now_ms + ((hsp_msec)RETRY_MS << k);
     }
+    const struct hsp_plan_fact fact = {kind, d, d, 0};
+    hsp_ci_learn(c, j, &fact, j->data_retry_ms, why);
     hsp_ci_fact(c, "data.refused", HSP_SEV_WARN, j, &c->nodes[at], "%s", why);
 }
 
@@ -140,20 +140,12 @@ const char *hsp_ci_data_why(struct hsp_cluster *c, const struct hsp_job *j)
 void hsp_ci_data_forget(struct hsp_job *j, uint32_t node)
 {
     struct hsp_job_mark *mark = hsp_ci_marked(j, node);
-    uint32_t k = 0;
     if (mark != NULL) {
         j->n_refused -= mark->refused != NULL;
         free(mark->refused);
         mark->refused = NULL;
     }
-    for (uint32_t f = 0; f < j->n_facts; f++) {
-        bool data =
-            j->facts[f].kind == HSP_FACT_NO_DATA || j->facts[f].kind == HSP_FACT_DATA_DIFFERS;
-        if (!data || HSP_DEVICE_NODE(j->facts[f].device) != node) {
-            j->facts[k++] = j->facts[f];
-        }
-    }
-    j->n_facts = k;
+    hsp_ci_unlearn_node(j, node, true);
 }
 
 void hsp_ci_data_advance(struct hsp_cluster *c, struct hsp_job *j)

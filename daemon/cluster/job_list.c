@@ -6,6 +6,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/standing.h"
+#include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
@@ -30,6 +31,7 @@ void hsp_ci_job_free(struct hsp_job *j)
     free(j->progress.stand);
     free(j->leases);
     hsp_ci_marks_free(j);
+    hsp_ci_unlearn_all(j);
     free(j->data_path);
     free(j->checkpoint_path);
     free(j);

@@ -18,6 +18,7 @@
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/keepers.h"
+#include "daemon/cluster/learnt.h"
 #include "daemon/cluster/link_probe.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
@@ -426,6 +427,7 @@ void hsp_ci_advance(struct hsp_cluster *c)
             j->look = false;
             hsp_ci_data_advance(c, j);
             hsp_ci_keepers_advance(c, j);
+            hsp_ci_learnt_advance(c, j);
             enum hsp_job_state state = j->state;
             uint64_t epoch = j->att.epoch, ticket = j->ticket;
             enum hsp_attempt_phase phase = j->att.phase;

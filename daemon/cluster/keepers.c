@@ -63,7 +63,7 @@ static bool candidate(const struct hsp_cluster *c, const struct hsp_job *j, uint
     bool found = false;
     *ret = (struct hsp_keeper_node){.node = node, .room = UINT64_MAX};
     const struct hsp_job_mark *mark = hsp_ci_marked(j, node);
-    if (c->briefs[node].keep == 0 || (mark != NULL && mark->keep_refused)) {
+    if (c->briefs[node].keep == 0 || (mark != NULL && mark->keep_refused != NULL)) {
         return false;
     }
     for (uint32_t i = 0; i < HSP_NODE_DEVICES; i++) {
@@ -178,7 +178,7 @@ bool hsp_ci_refuse_keeper(struct hsp_cluster *c, struct hsp_job *j, hsp_device_i
     if (p == NULL || at < j->att.n_ranks || at >= hsp_ci_lasting(&j->att)) {
         return false;
     }
-    hsp_ci_mark(c, j, node)->keep_refused = true;
+    hsp_ci_mark_no_keeper(c, j, node, why);
     if (j->keep_retry_ms == 0) {
         uint32_t k = j->keep_tries < MAX_DOUBLING ? j->keep_tries : MAX_DOUBLING;
         j->keep_retry_ms = c->now_ms + ((hsp_msec)RETRY_MS << k);
@@ -191,7 +191,7 @@ void hsp_ci_keepers_advance(struct hsp_cluster *c, struct hsp_job *j)
 {
     if (j->keep_retry_ms != 0 && c->now_ms >= j->keep_retry_ms) {
         for (uint32_t i = 0; i < j->n_marks; i++) {
-            j->marks[i].keep_refused = false;
+            hsp_ci_mark_may_keep(&j->marks[i]);
         }
         j->keep_retry_ms = 0;
         j->keep_tries++;

@@ -5,6 +5,8 @@
 
 #include "proto/base/vec.h"
 
+#define WHY_MAX 240
+
 static uint32_t place_of(const struct hsp_job *j, uint32_t node)
 {
     uint32_t lo = 0, hi = j->n_marks;
@@ -42,12 +44,32 @@ struct hsp_job_mark *hsp_ci_mark(struct hsp_cluster *c, struct hsp_job *j, uint3
     return &j->marks[at];
 }
 
+void hsp_ci_mark_no_keeper(struct hsp_cluster *c, struct hsp_job *j, uint32_t node, const char *why)
+{
+    struct hsp_job_mark *m = hsp_ci_mark(c, j, node);
+    char *text = c->failed ? NULL : strndup(why, WHY_MAX);
+    if (text == NULL) {
+        c->failed = true;
+        return;
+    }
+    hsp_ci_mark_may_keep(m);
+    m->keep_refused = text;
+    m->keep_since_ms = c->now_ms;
+}
+
+void hsp_ci_mark_may_keep(struct hsp_job_mark *m)
+{
+    free(m->keep_refused);
+    m->keep_refused = NULL;
+}
+
 void hsp_ci_mark_drop(struct hsp_job *j, uint32_t node)
 {
     uint32_t at = place_of(j, node);
     if (at < j->n_marks && j->marks[at].node == node) {
         j->n_refused -= j->marks[at].refused != NULL;
         free(j->marks[at].refused);
+        hsp_ci_mark_may_keep(&j->marks[at]);
         j->n_marks--;
         memmove(&j->marks[at], &j->marks[at + 1], (j->n_marks - at) * sizeof(*j->marks));
     }
@@ -57,6 +79,7 @@ void hsp_ci_marks_free(struct hsp_job *j)
 {
     for (uint32_t i = 0; i < j->n_marks; i++) {
         free(j->marks[i].refused);
+        hsp_ci_mark_may_keep(&j->marks[i]);
     }
     free(j->marks);
     j->marks = NULL;

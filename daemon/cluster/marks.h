@@ -8,6 +8,10 @@ struct hsp_job_mark *hsp_ci_marked(const struct hsp_job *j, uint32_t node);
 /* The mark of @node, made when there is none. Never NULL: without memory c->failed is set and the
  * spare mark is returned. */
 struct hsp_job_mark *hsp_ci_mark(struct hsp_cluster *c, struct hsp_job *j, uint32_t node);
+/* @node could not keep a copy, until hsp_ci_mark_may_keep. @why: one line. */
+void hsp_ci_mark_no_keeper(struct hsp_cluster *c, struct hsp_job *j, uint32_t node,
+                           const char *why);
+void hsp_ci_mark_may_keep(struct hsp_job_mark *m);
 /* Forgets what is remembered of @node. */
 void hsp_ci_mark_drop(struct hsp_job *j, uint32_t node);
 void hsp_ci_marks_free(struct hsp_job *j);

@@ -13,6 +13,7 @@
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_data.h"
+#include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/may_say.h"
@@ -380,10 +381,11 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
 static void marks_hello(struct hsp_job *j, uint32_t node, bool anew)
 {
     struct hsp_job_mark *k = hsp_ci_marked(j, node);
-    uint32_t left = 0;
     if (k != NULL) {
         k->blamed = false;
-        k->keep_refused = k->keep_refused && !anew;
+        if (anew) {
+            hsp_ci_mark_may_keep(k);
+        }
         k->seal =
             !anew && k->seal != 0 ? 1 : k->seal; /* ask again: the answer may have been lost */
     }
@@ -391,12 +393,7 @@ static void marks_hello(struct hsp_job *j, uint32_t node, bool anew)
         return;
     }
     hsp_ci_data_forget(j, node);
-    for (uint32_t f = 0; f < j->n_facts; f++) {
-        if (HSP_DEVICE_NODE(j->facts[f].device) != node) {
-            j->facts[left++] = j->facts[f];
-        }
-    }
-    j->n_facts = left;
+    hsp_ci_unlearn_node(j, node, false);
 }
 
 /* Devices of node @at that are leased to a job which is behind, and of which the node says nothing

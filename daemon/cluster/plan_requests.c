@@ -57,7 +57,9 @@ void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
         return;
     }
     memcpy(r->devices, dev, n * sizeof(*dev));
-    memcpy(r->facts, j->facts, j->n_facts * sizeof(*r->facts));
+    for (uint32_t i = 0; i < j->n_facts; i++) {
+        r->facts[i] = j->facts[i].fact;
+    }
     for (uint32_t i = 0; i < n; i++) {
         r->speed[i] = hsp_ci_device(c, dev[i])->speed;
     }

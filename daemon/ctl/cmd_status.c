@@ -368,13 +368,63 @@ static void print_broken(struct hsp_ctl *ctl, const cJSON *links)
     }
 }
 
+/* "n1/0", "n1". */
+static const char *fact_place(struct hsp_ctl *ctl, const cJSON *x)
+{
+    const char *node = hsp_doc_text(x, "node");
+    return hsp_doc_has(x, "device")
+               ? hsp_ctl_text(ctl, "%s/%.0f", node, hsp_doc_number(x, "device"))
+               : node;
+}
+
+static bool is_pair(const cJSON *fact)
+{
+    return strcmp(hsp_doc_text(fact, "kind"), "broken-link") == 0;
+}
+
+/* What plans do without because of a failure, and for how long; pairs of nodes stand by themselves. */
+static bool print_facts(struct hsp_ctl *ctl, const cJSON *facts)
+{
+    static const struct hsp_column cols[] = {{"LEFT OUT", false}, {"OF JOB", false},
+                                             {"FOR", false},      {"SINCE", true},
+                                             {"STILL", true},     {"REASON", false}};
+    const cJSON *x;
+    int n = 0;
+    cJSON_ArrayForEach(x, facts)
+    {
+        n += !is_pair(x);
+    }
+    if (n == 0) {
+        return true;
+    }
+    struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
+    (void)fputc('\n', ctl->out);
+    cJSON_ArrayForEach(x, facts)
+    {
+        const char *job = hsp_doc_text(x, "job"), *ends = hsp_doc_text(x, "ends");
+        const char *cells[] = {
+            fact_place(ctl, x),
+            job[0] != '\0' ? job : "all",
+            hsp_doc_text(x, "kind"),
+            seconds_text(ctl, x, "seconds"),
+            seconds_text(ctl, x, "left_seconds"),
+            ends[0] != '\0' ? hsp_ctl_text(ctl, "%s; it ends %s", hsp_doc_text(x, "reason"), ends)
+                            : hsp_doc_text(x, "reason")};
+        if (!is_pair(x)) {
+            hsp_table_row(t, cells);
+        }
+    }
+    return hsp_table_print(t);
+}
+
 bool hsp_status_view(struct hsp_ctl *ctl, const cJSON *doc)
 {
     const cJSON *jobs = cJSON_GetObjectItemCaseSensitive(doc, "jobs");
     const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(doc, "nodes");
+    const cJSON *facts = cJSON_GetObjectItemCaseSensitive(doc, "facts");
     bool ok = true;
     if (ctl->n_pos == 1 && cJSON_GetArraySize(jobs) == 1) {
-        return print_job(ctl, jobs);
+        return print_job(ctl, jobs) && print_facts(ctl, facts);
     }
     if (ctl->n_pos == 0 && ctl->headers) {
         print_head(ctl, doc, jobs);
@@ -391,7 +441,7 @@ bool hsp_status_view(struct hsp_ctl *ctl, const cJSON *doc)
         (void)fputs("no nodes\n", ctl->out);
     }
     print_broken(ctl, cJSON_GetObjectItemCaseSensitive(doc, "broken_links"));
-    return ok;
+    return print_facts(ctl, facts) && ok;
 }
 
 static int show(struct hsp_ctl *ctl)

@@ -727,6 +727,8 @@ struct hsp_msg {
 
 /* "hello"; NULL for an unknown type. */
 const char *hsp_msg_name(uint16_t type);
+/* The name of enum hsp_fact_kind @kind, "out-of-memory"; NULL if unknown. */
+const char *hsp_fact_name(uint32_t kind);
 
 /* Reads what a frame carried. @head gives type, version, request, epoch, blob and blob_len.
  * HSP_EPROTO: unknown type, a blob where none belongs, malformed JSON, bytes behind it, a missing,

@@ -73,10 +73,12 @@ void hsp_gpu_health_init(struct hsp_gpu_health *h)
 /* A worse verdict, or another warning. */
 static bool find(struct hsp_gpu_health *h, enum hsp_gpu_verdict v, uint64_t now_ms, const char *why)
 {
-    if (v < h->verdict || (v == h->verdict && v != HSP_GPU_WARN)) {
+    bool lasting = v == HSP_GPU_CORDON && h->ends; /* in the place of one that ends */
+    if (v < h->verdict || (v == h->verdict && v != HSP_GPU_WARN && !lasting)) {
         return false;
     }
     h->verdict = v;
+    h->ends = false;
     h->warned_ms = now_ms;
     h->slow_warned = false;
     hsp_str_printf(h->why, sizeof h->why, "%s", why);
@@ -140,6 +142,19 @@ static bool on_slowed(struct hsp_gpu_health *h, bool slowed, uint64_t now_ms)
     return hsp_gpu_health_tick(h, now_ms);
 }
 
+/* Memory that goes bad once a day is not worth a processor; it shows soon whether it does. */
+static bool on_damage(struct hsp_gpu_health *h, uint64_t now_ms)
+{
+    if (++h->damages < HSP_GPU_DAMAGES) {
+        return find(h, HSP_GPU_WARN, now_ms, "state went bad while a job ran");
+    }
+    bool worse = h->verdict < HSP_GPU_CORDON &&
+                 find(h, HSP_GPU_CORDON, now_ms,
+                      "state went bad while a job ran, again; it is tried again after a day");
+    h->ends = h->ends || worse;
+    return worse;
+}
+
 bool hsp_gpu_health_sign(struct hsp_gpu_health *h, const struct hsp_gpu_sign *s, uint64_t now_ms)
 {
     switch (s->kind) {
@@ -153,10 +168,7 @@ bool hsp_gpu_health_sign(struct hsp_gpu_health *h, const struct hsp_gpu_sign *s,
         return s->value != 0 && find(h, HSP_GPU_CORDON, now_ms, "no spare rows of memory are left");
     case HSP_SIGN_SLOWED: return on_slowed(h, s->value != 0, now_ms);
     case HSP_SIGN_GONE: return find(h, HSP_GPU_LOST, now_ms, "the driver does not reach it");
-    case HSP_SIGN_DAMAGE:
-        return ++h->damages < HSP_GPU_DAMAGES
-                   ? find(h, HSP_GPU_WARN, now_ms, "state went bad while a job ran")
-                   : find(h, HSP_GPU_CORDON, now_ms, "state went bad while a job ran, again");
+    case HSP_SIGN_DAMAGE: return on_damage(h, now_ms);
     }
     return false;
 }
@@ -168,8 +180,11 @@ bool hsp_gpu_health_tick(struct hsp_gpu_health *h, uint64_t now_ms)
         h->slow_warned = true;
         return true;
     }
-    if (h->verdict == HSP_GPU_WARN && !h->slow_warned && now_ms - h->warned_ms >= HSP_GPU_WARN_MS) {
+    bool ends = h->ends || (h->verdict == HSP_GPU_WARN && !h->slow_warned);
+    if (ends && now_ms - h->warned_ms >= HSP_GPU_WARN_MS) {
         h->verdict = HSP_GPU_FINE;
+        h->ends = false;
+        h->damages = h->damages < HSP_GPU_DAMAGES ? h->damages : HSP_GPU_DAMAGES - 1;
         h->why[0] = '\0';
         return true;
     }

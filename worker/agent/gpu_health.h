@@ -12,7 +12,8 @@
  *            anew or it is reset.
  *   any  --> LOST: it does not compute any more. Its executor is ended, and comes back without it to
  *            serve what it had sealed.
- * A verdict other than a warning never gets better by itself.
+ * A cordon for state that went bad ends after a day, and the next such sign is a cordon at once. Other
+ * verdicts that are no warnings never get better by themselves.
  *
  * Source of XID numbers: NVIDIA's catalogue (GPU Deployment and Management Documentation, XID
  * Errors): those that end an application only, those that ask for a reset or drain, and those after
@@ -55,7 +56,8 @@ struct hsp_gpu_sign {
 struct hsp_gpu_health {
     enum hsp_gpu_verdict verdict;
     char why[HSP_GPU_WHY]; /* of the verdict; "" when FINE */
-    uint64_t warned_ms;    /* WARN */
+    uint64_t warned_ms;    /* when the verdict was found */
+    bool ends;             /* CORDON that ends like a warning */
     bool slow_warned;      /* WARN for being slow, which ends with it */
     bool slowed;
     uint64_t slowed_ms; /* since when */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/app/docs/doc_put.h"
+#include "daemon/app/docs/facts_doc.h"
 #include "daemon/app/state/app_state.h"
 #include "daemon/app/state/job_table.h"
 #include "daemon/cluster/health.h"
@@ -526,6 +527,7 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
     if (only == NULL) {
         put_broken(o, c, name);
     }
+    hsp_facts_put(o, c, name, hsp_app_unix_ms());
     char *text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);
     return text;

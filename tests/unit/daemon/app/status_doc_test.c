@@ -397,11 +397,86 @@ static void where_the_ranks_of_a_stalled_job_stand(void **state)
     free(j);
 }
 
+/* What, why, since when, until when: of one job, of one node, of all. */
+static void what_plans_do_without(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}, {"b", 1, 1 << 30}};
+    struct hsp_broken_pair pair = {
+        .a = 0, .b = 1, .broken = true, .since_ms = 3000, .next_ms = 9500, .why = "no answer"};
+    struct hsp_job_mark mark = {
+        .node = 1, .keep_refused = (char[]){"no room"}, .keep_since_ms = 6000};
+    struct hsp_device_note note = {.why = "XID 48", .since_ms = 5000};
+    struct hsp_job j = {.id = 1,
+                        .name = "j",
+                        .data_path = (char[]){""},
+                        .checkpoint_path = (char[]){""},
+                        .n_facts = 1,
+                        .n_marks = 1,
+                        .marks = &mark,
+                        .keep_retry_ms = 37000};
+    j.facts[0] = (struct hsp_learnt){
+        .fact = {HSP_FACT_OUT_OF_MEMORY, HSP_DEVICE(1, 0), HSP_DEVICE(1, 0), 4096},
+        .since_ms = 4000,
+        .until_ms = 604000,
+        .why = (char[]){"no memory for it"}};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 2);
+    a->address = "here";
+    a->cluster->now_ms = 7000;
+    a->cluster->pairs = &pair;
+    a->cluster->n_pairs = 1;
+    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    struct hsp_node_device *d = &a->cluster->nodes[0].dev[0];
+    d->health = HSP_HEALTH_CORDON;
+    d->note = &note;
+    a->cluster->nodes[0].conn = 5;
+    static const char *const of[] = {"", "a", "b", "j"};
+    static const char *const kinds[] = {
+        "cordoned broken-link out-of-memory keeper-refused ", "cordoned broken-link ",
+        "broken-link out-of-memory keeper-refused ", "out-of-memory keeper-refused "};
+    for (uint32_t i = 0; i < 4; i++) {
+        char *text_of = hsp_app_status(a, of[i]), got[128] = "";
+        cJSON *all = cJSON_Parse(text_of);
+        cJSON_free(text_of);
+        const cJSON *x, *list = cJSON_GetObjectItemCaseSensitive(all, "facts");
+        cJSON_ArrayForEach(x, list)
+        {
+            size_t n = strlen(got);
+            (void)snprintf(got + n, sizeof got - n, "%s ", text(x, "kind"));
+        }
+        assert_string_equal(got, kinds[i]);
+        if (i == 0) {
+            x = cJSON_GetArrayItem(list, 2);
+            assert_string_equal(text(x, "job"), "j");
+            assert_string_equal(text(x, "node"), "b");
+            assert_string_equal(text(x, "reason"), "no memory for it");
+            assert_true(number(x, "device") == 0);
+            assert_true(number(x, "seconds") == 3 && number(x, "left_seconds") == 597);
+            const char *since = text(x, "since"), *until = text(x, "until"); /* ten minutes later */
+            assert_true(strcmp(since, until) < 0);
+            assert_string_equal(strrchr(since, ':'), strrchr(until, ':'));
+            x = cJSON_GetArrayItem(list, 0);
+            assert_true(number(x, "seconds") == 2);
+            assert_null(text(x, "until"));
+            assert_non_null(text(x, "ends"));
+        }
+        cJSON_Delete(all);
+    }
+    a->cluster->pairs = NULL;
+    a->cluster->n_pairs = 0;
+    d->note = NULL;
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
 HSP_TEST_FILE(status_doc_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_loss_is_of_the_newest_job_of_its_name),
                                        cmocka_unit_test(nodes_that_do_not_reach_each_other),
                                        cmocka_unit_test(where_the_ranks_of_a_stalled_job_stand),
+                                       cmocka_unit_test(what_plans_do_without),
                                        cmocka_unit_test(transports_of_the_epoch_that_runs),
                                        cmocka_unit_test(nodes_that_are_no_members),
                                        cmocka_unit_test(gpus_of_a_node),

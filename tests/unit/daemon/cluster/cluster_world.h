@@ -25,7 +25,7 @@ struct cw_world {
     uint32_t asked_job, n_asked, n_facts;
     hsp_device_id asked[64];
     double speed[64];
-    struct hsp_plan_fact facts[8];
+    struct hsp_plan_fact facts[HSP_CLUSTER_FACTS];
     uint32_t n_copied; /* COPY_PLANs so far */
 };
 

@@ -4,6 +4,7 @@
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/cluster_step.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "tests/unit/daemon/cluster/cluster_stories.h"
@@ -101,10 +102,11 @@ static void its_number_goes_to_another(void **state)
     cw_said(&w, 2, HSP_MSG_RELEASED, 2);
     cw_said(&w, 1, HSP_MSG_RELEASED, 2);
     struct hsp_job *mine = w.c->jobs[0];
-    mine->facts[mine->n_facts++] =
-        (struct hsp_plan_fact){HSP_FACT_CANNOT_CONNECT, HSP_DEVICE(0, 0), HSP_DEVICE(1, 0), 0};
-    mine->facts[mine->n_facts++] =
-        (struct hsp_plan_fact){HSP_FACT_CANNOT_CONNECT, HSP_DEVICE(0, 0), HSP_DEVICE(2, 0), 0};
+    for (uint32_t peer = 1; peer <= 2; peer++) {
+        const struct hsp_plan_fact fact = {HSP_FACT_CANNOT_CONNECT, HSP_DEVICE(0, 0),
+                                           HSP_DEVICE(peer, 0), 0};
+        hsp_ci_learn(w.c, mine, &fact, 0, "no answer");
+    }
     hsp_ci_mark(w.c, mine, 1)->blamed = true;
     mine->asked[0] = HSP_DEVICE(1, 0);
     mine->asked_valid = true;

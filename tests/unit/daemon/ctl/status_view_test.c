@@ -142,6 +142,29 @@ static void status_shows_where_the_ranks_stand(void **state)
     free(t);
 }
 
+static void status_shows_what_plans_do_without(void **state)
+{
+    (void)state;
+    char *t = status_of(
+        "{\"address\": \"here\", \"nodes\": [], \"facts\": ["
+        "{\"kind\": \"broken-link\", \"node\": \"a\", \"peer\": \"b\", \"seconds\": 1},"
+        "{\"kind\": \"out-of-memory\", \"job\": \"j\", \"node\": \"a\", \"device\": 1, "
+        "\"seconds\": 12, \"left_seconds\": 588, \"reason\": \"no memory for it\"},"
+        "{\"kind\": \"cordoned\", \"node\": \"b\", \"device\": 0, \"seconds\": 3, \"reason\": "
+        "\"XID 48\", \"ends\": \"when it is reset\"}]}",
+        0);
+    assert_null(strstr(t, "broken-link"));
+    assert_non_null(strstr(t, "\nLEFT OUT OF JOB FOR "));
+    assert_non_null(
+        strstr(t, "\na/1      j      out-of-memory 12.00 s 588.00 s no memory for it\n"));
+    assert_non_null(strstr(t, "\nb/0      all    cordoned "));
+    assert_non_null(strstr(t, "        - XID 48; it ends when it is reset\n"));
+    free(t);
+    t = status_of("{\"address\": \"here\", \"nodes\": [], \"facts\": []}", 0);
+    assert_null(strstr(t, "LEFT OUT"));
+    free(t);
+}
+
 HSP_TEST_FILE(status_view_test)
 {
     const struct CMUnitTest tests[] = {
@@ -151,6 +174,7 @@ HSP_TEST_FILE(status_view_test)
         cmocka_unit_test(status_shows_a_loss_that_is_no_number),
         cmocka_unit_test(status_shows_where_the_ranks_stand),
         cmocka_unit_test(status_shows_nodes_that_do_not_reach_each_other),
+        cmocka_unit_test(status_shows_what_plans_do_without),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

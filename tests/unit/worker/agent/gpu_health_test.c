@@ -115,7 +115,7 @@ static void heat_comes_and_goes(void **state)
     assert_int_equal(h.verdict, HSP_GPU_WARN);
 }
 
-/* Not even after a day: memory that does it again is no accident. */
+/* Not even after a day: memory that does it again is no accident. It is tried again a day later. */
 static void state_that_went_bad_counts(void **state)
 {
     (void)state;
@@ -126,8 +126,20 @@ static void state_that_went_bad_counts(void **state)
     assert_int_equal(h.verdict, HSP_GPU_FINE);
     assert_true(sign(HSP_SIGN_DAMAGE, 1, 2 * HSP_GPU_WARN_MS));
     assert_int_equal(h.verdict, HSP_GPU_CORDON);
-    assert_string_equal(h.why, "state went bad while a job ran, again");
-    assert_false(sign(HSP_SIGN_DAMAGE, 1, 3 * HSP_GPU_WARN_MS));
+    assert_string_equal(h.why,
+                        "state went bad while a job ran, again; it is tried again after a day");
+    assert_false(sign(HSP_SIGN_DAMAGE, 1, 3 * HSP_GPU_WARN_MS - 1));
+    assert_false(hsp_gpu_health_tick(&h, 3 * HSP_GPU_WARN_MS - 1));
+    assert_true(hsp_gpu_health_tick(&h, 3 * HSP_GPU_WARN_MS));
+    assert_int_equal(h.verdict, HSP_GPU_FINE);
+    assert_true(sign(HSP_SIGN_DAMAGE, 1, 3 * HSP_GPU_WARN_MS + 1));
+    assert_int_equal(h.verdict, HSP_GPU_CORDON);
+    /* what its driver says after that stays */
+    assert_true(sign(HSP_SIGN_XID, 48, 3 * HSP_GPU_WARN_MS + 2));
+    assert_string_equal(h.why, "XID 48: uncorrectable memory error");
+    assert_false(hsp_gpu_health_tick(&h, 5 * HSP_GPU_WARN_MS));
+    assert_false(sign(HSP_SIGN_DAMAGE, 1, 5 * HSP_GPU_WARN_MS));
+    assert_int_equal(h.verdict, HSP_GPU_CORDON);
 }
 
 HSP_TEST_FILE(gpu_health_test)

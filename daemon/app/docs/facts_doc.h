@@ -1,0 +1,23 @@
+/* Lists in the status document what plans do without because of a failure: what, why, since when and
+ * until when.
+ *
+ * Example: n1/0 had no memory for job mist ten seconds ago:
+ *   {"kind": "out-of-memory", "job": "mist", "node": "n1", "device": 0, "reason": "no memory for ...",
+ *    "since": "2026-11-27T10:00:00.000Z", "seconds": 10, "until": "2026-11-27T10:10:00.000Z",
+ *    "left_seconds": 590}
+ *
+ * Purity: pure.
+ */
+#ifndef HSP_FACTS_DOC_H
+#define HSP_FACTS_DOC_H
+#include <cjson/cJSON.h>
+#include <stdint.h>
+
+#include "daemon/cluster/cluster_state.h"
+
+/* Adds the list "facts" to @o: those of job or node @name, or all where that is "". @unix_ms: the time
+ * of the day. "until" and "left_seconds" lack where only an event ends the fact, and "ends" says
+ * which. */
+void hsp_facts_put(cJSON *o, const struct hsp_cluster *c, const char *name, int64_t unix_ms);
+
+#endif
