@@ -14,6 +14,7 @@
 #include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/node_check.h"
+#include "daemon/cluster/node_fault.h"
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/parked.h"
@@ -128,6 +129,9 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
     struct hsp_cluster_node *n = &c->nodes[at];
     const char *reason = a->reason != NULL ? a->reason : "";
     n->draining = on;
+    if (!on) {
+        hsp_ci_node_mended(c, n, true);
+    }
     n->drained_told = n->stays_told = false;
     hsp_ci_forget_later(c);
     hsp_str_printf(n->reason, sizeof(n->reason), "%s", on ? reason : "");

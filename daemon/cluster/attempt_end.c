@@ -98,6 +98,7 @@ static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *w
     } else if (j->state == HSP_JOB_STARTING) {
         hsp_ci_job_move(c, j, HSP_JOB_PENDING);
     }
+    j->over_counts = how == FAILED;
     if (how == FAILED) {
         hsp_ci_job_failure(c, j, why);
     }

@@ -78,13 +78,14 @@ static void check_job(const struct hsp_cluster *c, const struct hsp_job *j)
 /* index.c: what it keeps is what the rest says. */
 static void check_index(const struct hsp_cluster *c)
 {
-    uint32_t away = 0, conns = 0, listed = 0, vacant = 0, live = HSP_NO_NODE;
+    uint32_t away = 0, faults = 0, conns = 0, listed = 0, vacant = 0, live = HSP_NO_NODE;
     size_t leases = 0, held = 0;
     hsp_msec last = 0;
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         const struct hsp_cluster_node *n = &c->nodes[i];
         bool heard = n->state == HSP_NODE_LIVE || n->state == HSP_NODE_SUSPECT;
         away += n->state == HSP_NODE_AWAY;
+        faults += n->fault.until_ms != 0;
         conns += n->conn != 0;
         listed += heard;
         vacant += n->name[0] == '\0';
@@ -108,7 +109,8 @@ static void check_index(const struct hsp_cluster *c)
             HSP_ASSERT(hsp_ci_device(c, j->leases[k])->job == j->id);
         }
     }
-    HSP_ASSERT(away == c->n_away && conns == hsp_map_len(&c->by_conn) && listed == 0);
+    HSP_ASSERT(faults == c->n_faults && away == c->n_away && conns == hsp_map_len(&c->by_conn) &&
+               listed == 0);
     HSP_ASSERT(live == c->first_live && leases == held && vacant == c->n_vacant);
 }
 

@@ -57,6 +57,13 @@ struct hsp_node_card {
     double gbit_per_s; /* 0: not known */
 };
 
+/* Why a node gets no work for a while (node_fault.h). */
+struct hsp_node_fault {
+    char why[320];
+    hsp_msec since_ms, until_ms; /* until_ms 0: there is none */
+    uint32_t times;
+};
+
 struct hsp_cluster_node {
     char name[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
     enum hsp_node_state state;
@@ -77,6 +84,7 @@ struct hsp_cluster_node {
     bool bye_sent, drained_told;
     bool stays_told;  /* why its drain waits */
     char reason[160]; /* of the drain, or of the death */
+    struct hsp_node_fault fault;
     double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
     bool measured; /* uplink is known */
     struct hsp_m_uplink uplink;
@@ -358,6 +366,7 @@ struct hsp_job {
     struct hsp_digest data_digest;
     struct hsp_cl_epoch cur, att; /* runs (or ran last, when sealing); in the making */
     struct hsp_cl_epoch over;     /* the attempt that was dropped last. Not stored */
+    bool over_counts;             /* as a failure */
     uint32_t n_past;
     struct hsp_past_epoch past[HSP_JOB_PAST]; /* epochs that are over, ascending */
     uint32_t n_plans;
@@ -558,6 +567,7 @@ struct hsp_cluster {
     uint32_t oldest, newest; /* live and suspect nodes, by when they were heard; HSP_NO_NODE none */
     uint32_t first_live;     /* the first of them that is live */
     uint32_t n_away;
+    uint32_t n_faults; /* nodes that are left out for one */
     uint32_t n_look;
     size_t cap_look;
     uint32_t *look; /* nodes that have changed since they were last looked at */

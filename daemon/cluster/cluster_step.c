@@ -25,6 +25,7 @@
 #include "daemon/cluster/measure.h"
 #include "daemon/cluster/membership.h"
 #include "daemon/cluster/node_check.h"
+#include "daemon/cluster/node_fault.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/parked.h"
 #include "daemon/cluster/past_epochs.h"
@@ -179,6 +180,7 @@ static void look_around(struct hsp_cluster *c)
     earlier(c, hsp_ci_await_due(c));
     earlier(c, c->forget_ms);
     earlier(c, hsp_ci_rounds_due(c));
+    earlier(c, hsp_ci_node_faults_due(c));
     earlier(c, hsp_ci_probe_due(c));
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         earlier_of_job(c, c->jobs[i]);

@@ -16,6 +16,7 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/may_say.h"
+#include "daemon/cluster/node_fault.h"
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_requests.h"
@@ -90,6 +91,15 @@ static void suspect(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_c
     j->wants_round = j->wants_round || !silent || !hsp_ci_round_covers(c, j, p.a, p.b);
 }
 
+/* The attempt ended for what a peer said of it first: it was no failure of the job. */
+static void forgive(struct hsp_job *j, uint64_t epoch)
+{
+    if (j->over.epoch == epoch && j->over_counts) {
+        j->over_counts = false;
+        j->failures -= j->failures > 0;
+    }
+}
+
 static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                            const struct hsp_msg *m)
 {
@@ -104,10 +114,15 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
         const struct hsp_cl_epoch *e = m->epoch == j->att.epoch ? &j->att : &j->over;
         suspect(c, j, n, pair_of(e, m->epoch, f->by, f->peer), f->silent);
     }
+    bool folder = hsp_ci_is_folder_fault(f);
+    if (folder) { /* the same: of use to no job */
+        hsp_ci_node_fault(c, n, why);
+        forgive(j, m->epoch);
+    }
     if (m->epoch != j->att.epoch || j->att.phase != HSP_ATT_PREPARING) {
         return;
     }
-    if (data) {
+    if (data || folder) {
         hsp_ci_attempt_refused(c, j, why);
         return;
     }

@@ -6,6 +6,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/node_fault.h"
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
 #include "proto/base/str.h"
@@ -88,9 +89,10 @@ const char *hsp_ci_leave_cause(struct hsp_cluster *c, hsp_device_id d)
 {
     const struct hsp_cluster_node *n = hsp_ci_node(c, d);
     const char *what = hsp_ci_to_leave(c, d), *name = hsp_ci_device_name(c, d);
-    return n->draining || n->leaving || !hsp_ci_device_unwell(hsp_ci_device(c, d))
-               ? hsp_ci_printf(c, "%s %s", what, name)
-               : hsp_ci_printf(c, "%s %s: %s", what, name, hsp_device_why(hsp_ci_device(c, d)));
+    const char *why = n->draining || n->leaving ? ""
+                      : n->fault.until_ms != 0  ? n->fault.why
+                                                : hsp_device_why(hsp_ci_device(c, d));
+    return hsp_ci_printf(c, "%s %s%s%s", what, name, why[0] != '\0' ? ": " : "", why);
 }
 
 const char *hsp_ci_unwell(struct hsp_cluster *c)
@@ -111,7 +113,8 @@ const char *hsp_ci_unwell(struct hsp_cluster *c)
                                   hsp_health_name(n->dev[d].health), hsp_device_why(&n->dev[d]));
         }
     }
-    return more > 0 ? hsp_ci_printf(c, "%s; and %u more", first, more) : first;
+    first = more > 0 ? hsp_ci_printf(c, "%s; and %u more", first, more) : first;
+    return hsp_ci_printf(c, "%s%s", first, hsp_ci_node_faults_why(c));
 }
 
 void hsp_ci_tell_drained(struct hsp_cluster *c, struct hsp_cluster_node *n)

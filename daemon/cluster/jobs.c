@@ -22,6 +22,7 @@
 #include "daemon/cluster/link_probe.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
+#include "daemon/cluster/node_fault.h"
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/parked.h"
@@ -416,6 +417,7 @@ void hsp_ci_advance(struct hsp_cluster *c)
      * another go. The bound ends a cycle that would be an error of ours; the next event goes on. */
     for (uint32_t pass = 0; c->stir && pass < 16 && !c->failed && !c->behind; pass++) {
         hsp_ci_rounds_advance(c);
+        hsp_ci_node_faults_advance(c);
         hsp_ci_probe_advance(c);
         bool all = c->look_jobs;
         c->stir = c->look_jobs = false;

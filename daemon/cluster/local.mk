@@ -34,6 +34,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/measure.c daemon/cluster/measure.h \
   daemon/cluster/membership.c daemon/cluster/membership.h \
   daemon/cluster/node_check.c daemon/cluster/node_check.h \
+  daemon/cluster/node_fault.c daemon/cluster/node_fault.h \
   daemon/cluster/node_loss.c daemon/cluster/node_loss.h \
   daemon/cluster/outbox.c daemon/cluster/outbox.h \
   daemon/cluster/cluster_papers.c daemon/cluster/cluster_papers.h \

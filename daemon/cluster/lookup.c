@@ -61,7 +61,8 @@ bool hsp_ci_device_unwell(const struct hsp_node_device *d)
 bool hsp_cluster_offers(const struct hsp_cluster_node *n, uint32_t device)
 {
     const struct hsp_node_device *d = &n->dev[device];
-    return n->conn != 0 && !n->draining && !n->leaving && d->present && !hsp_ci_device_unwell(d);
+    return n->conn != 0 && !n->draining && !n->leaving && n->fault.until_ms == 0 && d->present &&
+           !hsp_ci_device_unwell(d);
 }
 
 const char *hsp_ci_to_leave(const struct hsp_cluster *c, hsp_device_id d)
@@ -69,6 +70,7 @@ const char *hsp_ci_to_leave(const struct hsp_cluster *c, hsp_device_id d)
     const struct hsp_cluster_node *n = hsp_ci_node(c, d);
     return n->draining                                 ? "drain of"
            : n->leaving                                ? "planned leave of"
+           : n->fault.until_ms != 0                    ? "fault of"
            : hsp_ci_device_unwell(hsp_ci_device(c, d)) ? "cordon of"
            : hsp_ci_device(c, d)->keeper && !n->holder ? "deny of"
                                                        : NULL;

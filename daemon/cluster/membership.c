@@ -18,6 +18,7 @@
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/may_say.h"
 #include "daemon/cluster/measure.h"
+#include "daemon/cluster/node_fault.h"
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/parked.h"
@@ -461,6 +462,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
         /* What an agent has shown is told to it alone. It may not hear of the new one. */
         n->before = same ? n->secret : before ? m->was : (struct hsp_digest){0, 0};
         n->secret = before && !hsp_digest_is_zero(told) ? told : random;
+        hsp_ci_node_mended(c, n, true);
         hsp_ci_notes_free(n);
         for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
             n->dev[d] = (struct hsp_node_device){.speed = 1};

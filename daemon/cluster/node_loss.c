@@ -9,6 +9,7 @@
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
+#include "daemon/cluster/node_fault.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
@@ -58,6 +59,7 @@ void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const c
                 NULL, n, "%s", why);
     hsp_ci_store_node(c, n);
     hsp_ci_pairs_forget(c, at);
+    hsp_ci_node_mended(c, n, true);
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         n->dev[d].up = false;
         n->dev[d].present = false;

@@ -318,14 +318,15 @@ static void check_calm(struct sim *s, const struct hsp_job *j)
     uint32_t live = 0, free = 0;
     for (uint32_t i = 0; i < s->d->n_nodes; i++) {
         const struct hsp_cluster_node *n = &s->d->nodes[i];
-        bool here = n->state == HSP_NODE_LIVE && !n->draining && !n->leaving;
+        bool here =
+            n->state == HSP_NODE_LIVE && !n->draining && !n->leaving && n->fault.until_ms == 0;
         live += here;
         const struct hsp_node_device *k = &n->dev[s->n_devs];
         free += here && n->holder && k->up && (k->job == 0 || k->job == j->id);
         for (uint32_t d = 0; d < SIM_DEVS; d++) { /* it still gives something back */
             calm = calm && (n->dev[d].job != j->id || n->dev[d].ask == HSP_ASK_NONE);
         }
-        calm = calm && (here || hsp_ci_node_gone(n));
+        calm = calm && (here || n->fault.until_ms != 0 || hsp_ci_node_gone(n));
     }
     calm = calm && s->now >= s->d_resumed_ms + 1500;
     t->calm_ms = !calm ? 0 : t->calm_ms == 0 || free != t->calm_free ? s->now : t->calm_ms;

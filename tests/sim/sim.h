@@ -299,6 +299,7 @@ struct sim {
     struct sim_checks checks;
     bool two_a_host; /* nodes */
     uint64_t forged, forgotten, drawn, cuts, relayed, inherited;
+    bool folder_broken[SIM_NODES]; /* nothing can be made there; what is there can be read */
     /* chaos */
     bool chaos;
     uint32_t permille;  /* chance of a fault at each message of a switch */

@@ -255,7 +255,8 @@ static void check_asked(struct sim *s, const struct hsp_plan_request *q)
 {
     for (uint32_t i = 0; i < q->n_devices; i++) {
         const struct hsp_cluster_node *n = &s->d->nodes[HSP_DEVICE_NODE(q->devices[i])];
-        if (n->dev[HSP_DEVICE_INDEX(q->devices[i])].health >= HSP_HEALTH_CORDON) {
+        if (n->dev[HSP_DEVICE_INDEX(q->devices[i])].health >= HSP_HEALTH_CORDON ||
+            n->fault.until_ms != 0) {
             sim_fail(s, "planning may use device %u, which is not well", q->devices[i]);
         }
     }

@@ -102,6 +102,11 @@ void sim_x_prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
         refuse(s, x, m, HSP_FACT_OUT_OF_MEMORY, "out of memory by 4096 bytes");
         return;
     }
+    bool makes = p->rank < p->n_ranks + p->n_keepers;
+    if (makes && (s->folder_broken[x / SIM_DEVS] || (s->chaos && sim_below(s, 300) == 0))) {
+        refuse(s, x, m, HSP_FACT_STATE_FOLDER, "Read-only file system [EROFS]; mount it writable");
+        return;
+    }
     if (p->mode == HSP_MODE_RECOVER && !verify(s, x, p)) {
         refuse(s, x, m, HSP_FACT_NO_STATE, "the version is not here as promised");
         return;

@@ -217,6 +217,92 @@ static void reset(void **state)
     to_the_end();
 }
 
+/* Its state folder is read-only: the job goes on elsewhere from what can be read there, until an
+ * administrator says that the node is well. */
+static void a_read_only_folder(void **state)
+{
+    (void)state;
+    running(3, 1, 2);
+    s->folder_broken[1] = true;
+    sim_kill_exec(s, 2 * SIM_DEVS);
+    wait(20);
+    until(settled, 5000);
+    told(
+        "node.executor_dead job 1 n2: n2/0: signal 9\n"
+        "job.sealing job 1 <- executor n2/0: signal 9\n"
+        "job.recovering job 1 <- executor n2/0: signal 9\n"
+        "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- executor n2/0: signal 9\n"
+        "node.unusable n1: n1/0: Read-only file system [EROFS]; mount it writable; jobs do without "
+        "it, it is tried again in 60 s\n"
+        "switch.aborted job 1: epoch 2: n1/0: Read-only file system [EROFS]; mount it writable\n"
+        "job.paused job 1: n1/0: Read-only file system [EROFS]; mount it writable <- executor "
+        "n2/0: "
+        "signal 9\n"
+        "job.recovering job 1: n1/0: Read-only file system [EROFS]; mount it writable <- executor "
+        "n2/0: signal 9\n"
+        "switch.begin job 1: epoch 3: 2 ranks, 1 sources <- executor n2/0: signal 9\n"
+        "switch.phase job 1: epoch 3 starts\n"
+        "job.running job 1 <- executor n2/0: signal 9\n"
+        "switch.end job 1: epoch 3 runs from step 11 <- executor n2/0: signal 9\n");
+    assert_int_equal(job()->cur.n_ranks, 2);
+    s->folder_broken[1] = false;
+    assert_true(device(1, 0)->present);
+    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_UNDRAIN, .node = "n1"});
+    wait(20);
+    until(settled, 5000);
+    assert_int_equal(job()->cur.n_ranks, 3);
+    to_the_end();
+}
+
+static bool paused(struct sim *w)
+{
+    return w->d_alive && hsp_cluster_job(w->d, 1)->state == HSP_JOB_PAUSED;
+}
+
+/* No other node is there: the job waits and says why, however often it is tried, and
+ * loses nothing. */
+static void a_folder_that_is_needed(void **state)
+{
+    (void)state;
+    running(2, 1, 2);
+    s->folder_broken[1] = true;
+    sim_kill_exec(s, 0);
+    until(paused, 5000);
+    wait(1000);
+    assert_string_equal(
+        job()->reason, "needs 2 devices, 1 can be had; n1 is left out: n1/0: Read-only file system "
+                       "[EROFS]; mount it writable");
+    uint64_t committed = s->job[1].committed;
+    uint32_t failures = job()->failures;
+    wait(4 * 3600 * 1000);
+    assert_int_equal(job()->state, HSP_JOB_PAUSED);
+    assert_int_equal(job()->failures, failures);
+    assert_true(hsp_cluster_node_by_name(s->d, "n1")->fault.times > 10);
+    s->folder_broken[1] = false;
+    until(settled, 960 * 1000 + 5000); /* of sixteen minutes at most */
+    assert_true(s->job[1].committed >= committed);
+    to_the_end();
+}
+
+/* It runs where the folder broke, and another node joins: the work moves there in order. */
+static void a_folder_that_breaks_under_a_job(void **state)
+{
+    (void)state;
+    running(2, 1, 2);
+    s->folder_broken[1] = true;
+    s->n_nodes = 3;
+    sim_start_node(s, 2);
+    wait(2000);
+    until(settled, 5000);
+    assert_int_equal(job()->cur.n_ranks, 2);
+    assert_true(job()->cur.peers[0].device == HSP_DEVICE(0, 0));
+    assert_true(job()->cur.peers[1].device == HSP_DEVICE(2, 0));
+    assert_int_equal(job()->failures, 0);
+    wait(3600 * 1000 / 4); /* tried again and again beside the steps */
+    assert_true(job()->state == HSP_JOB_RUNNING || job()->state == HSP_JOB_DONE);
+    to_the_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +312,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(nowhere_to_go, setup, teardown),
         cmocka_unit_test_setup_teardown(lost_meanwhile, setup, teardown),
         cmocka_unit_test_setup_teardown(reset, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_read_only_folder, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_folder_that_is_needed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_folder_that_breaks_under_a_job, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,7 +60,7 @@ static uint64_t folder_lacks(const struct hsp_ex_epoch *e)
         room += (uint64_t)fs.f_bavail * fs.f_frsize;
     }
     uint64_t lack = hsp_folder_lack(offered, memory_needed(e), state, room);
-    return lack < offered || !has_earlier(e) ? lack : state;
+    return lack != UINT64_MAX || !has_earlier(e) ? lack : state;
 }
 
 enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind *ret_fact,

@@ -67,5 +67,5 @@ enum hsp_fact_kind hsp_folder_fault(struct hsp_err *err)
 uint64_t hsp_folder_lack(uint64_t offered, uint64_t need, uint64_t state, uint64_t room)
 {
     uint64_t lack = state > room ? state - room : 0, rest = offered > need ? offered - need : 0;
-    return room < state / FULL || lack > offered - rest ? offered : rest + lack;
+    return room < state / FULL || lack > offered - rest ? UINT64_MAX : rest + lack;
 }

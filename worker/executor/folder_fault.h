@@ -21,7 +21,7 @@
 enum hsp_fact_kind hsp_folder_fault(struct hsp_err *err);
 
 /* The bytes that a device must offer less, so that the next plan fits: it offers @offered, a plan
- * needs @need of them, @state of those in the folder, which has room for @room. All of @offered when
+ * needs @need of them, @state of those in the folder, which has room for @room. UINT64_MAX when
  * there is room for less than a sixteenth: then the folder counts as full. */
 uint64_t hsp_folder_lack(uint64_t offered, uint64_t need, uint64_t state, uint64_t room);
 

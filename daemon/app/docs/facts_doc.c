@@ -100,9 +100,19 @@ static void add_of_job(const struct list *l, const struct hsp_job *j)
     }
 }
 
-static void add_devices(const struct list *l, uint32_t node)
+static void add_of_node(const struct list *l, uint32_t node)
 {
     const struct hsp_cluster_node *n = &l->c->nodes[node];
+    const struct fact folder = {.kind = "state-folder",
+                                .node = node,
+                                .device = NO_DEVICE,
+                                .peer = HSP_NO_NODE,
+                                .why = n->fault.why,
+                                .since_ms = n->fault.since_ms,
+                                .until_ms = n->fault.until_ms};
+    if (n->fault.until_ms != 0) {
+        add(l, &folder);
+    }
     for (uint32_t d = 0; n->conn != 0 && d < HSP_NODE_DEVICES; d++) {
         const struct hsp_node_device *v = &n->dev[d];
         if (!v->present || v->note == NULL || v->health < HSP_HEALTH_CORDON) {
@@ -124,7 +134,7 @@ void hsp_facts_put(cJSON *o, const struct hsp_cluster *c, const char *name, int6
 {
     const struct list l = {cJSON_AddArrayToObject(o, "facts"), c, name, unix_ms};
     for (uint32_t i = 0; i < c->n_nodes; i++) {
-        add_devices(&l, i);
+        add_of_node(&l, i);
     }
     for (uint32_t i = 0; i < c->n_pairs; i++) {
         const struct hsp_broken_pair *p = &c->pairs[i];

@@ -1,0 +1,28 @@
+/* Leaves a node out whose state folder cannot be used, for a while.
+ *
+ * Example: the folder of n2 is mounted read-only. n2 says so when it prepares epoch 5. The attempt is
+ * dropped and does not count as a failure of the job. n2 gets no work of any job for a minute: what
+ * ran there moves away, or goes on where there is no other place. What n2 holds may still be read.
+ * After the minute n2 is offered again; if it fails again, it is out for two minutes, and so on up to
+ * sixteen.
+ *
+ * In memory only. The fault ends early when the node says hello with a new incarnation, when it is
+ * dead, and when an administrator undrains it. */
+#ifndef HSP_NODE_FAULT_H
+#define HSP_NODE_FAULT_H
+#include "daemon/cluster/cluster_state.h"
+
+/* True when @f says that nothing can be made in the folder of its node. */
+bool hsp_ci_is_folder_fault(const struct hsp_m_failed *f);
+/* Leaves @n out. @why: one line. */
+void hsp_ci_node_fault(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why);
+/* Takes @n in again, if it was out. @forget: it has no fault on record any more. */
+void hsp_ci_node_mended(struct hsp_cluster *c, struct hsp_cluster_node *n, bool forget);
+/* Takes in again the nodes whose time is over. */
+void hsp_ci_node_faults_advance(struct hsp_cluster *c);
+/* When the next one's is. */
+hsp_msec hsp_ci_node_faults_due(const struct hsp_cluster *c);
+/* "; n2 is left out: ..." for each node that is out, at most a few; "" none. */
+const char *hsp_ci_node_faults_why(struct hsp_cluster *c);
+
+#endif

@@ -1,0 +1,99 @@
+#!/usr/bin/python3
+"""The state folder of a node breaks while a job runs, and an executor of another node is killed: the job goes on without
+that node, status says for how long and what to do, and an administrator's word brings the node back. As root the folder
+is mounted read-only, so what it holds is still read; else a file stands in its place."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
+from harness import *  # noqa: E402,F403
+
+
+class Folder:
+    """The folder of a node, broken and mended."""
+
+    def __init__(self, path):
+        self.path, self.mounted = path, False
+
+    def mount(self, *args):
+        return subprocess.run(["mount", *args], capture_output=True).returncode == 0
+
+    def spoil(self):
+        """Returns how the errno is named, and what is to be done."""
+        self.mounted = os.geteuid() == 0 and self.mount("--bind", self.path, self.path)
+        if self.mounted:
+            if not self.mount("-o", "remount,ro,bind", self.path):
+                raise Failed("cannot make %s read-only" % self.path)
+            return "[EROFS]; mount it writable"
+        os.rename(self.path, self.path + ".away")
+        with open(self.path, "w"):
+            pass
+        return "[ENOTDIR]; put a folder in the place of the file"
+
+    def mend(self):
+        if self.mounted:
+            subprocess.run(["umount", "-l", self.path], capture_output=True)
+            self.mounted = False
+        elif os.path.isfile(self.path):
+            os.unlink(self.path)
+            os.rename(self.path + ".away", self.path)
+
+
+def devices(c):
+    return sorted(c.job("small")["devices"])
+
+
+def facts(c):
+    return [f for f in c.status()["facts"] if f["kind"] == "state-folder"]
+
+
+def judge_fact(c, named):
+    found = facts(c)
+    if len(found) != 1 or found[0]["node"] != "w1" or "device" in found[0] or "job" in found[0]:
+        raise Failed("facts: %s" % found)
+    f = found[0]
+    if named not in f["reason"] or not 0 <= f["seconds"] < 60 or not 0 < f["left_seconds"] <= 60:
+        raise Failed("the fact says %s, expected %s" % (f, named))
+    if not f["since"] < f["until"]:
+        raise Failed("since %s until %s" % (f["since"], f["until"]))
+    table = c.ctl("status").stdout
+    if "state-folder" not in table or named not in table:
+        raise Failed("status does not say it: %s" % table)
+
+
+def body(claim):
+    text = make_text(claim)
+    job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
+    job["train"].update(steps=300, global_batch=16)
+    reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
+    with Cluster(claim) as c:
+        c.start_workers([0.5, 0.5, 0.5])
+        folder = Folder(os.path.join(c.state, "w1", "w1"))
+        try:
+            c.submit(write_job(claim, job, "small", text))
+            c.wait_step("small", 15, 120)
+            if len(devices(c)) != 3:
+                raise Failed("it runs on %s" % devices(c))
+            named = folder.spoil()
+            c.kill_executor("w2")
+            wait_for("the job to go on without w1", lambda: c.job("small")["state"] == "running" and
+                     devices(c) == ["w0/0", "w2/0"], 60, 0.2)
+            judge_fact(c, named)
+            lost = c.job("small")["epochs"][-1]["lost_steps"]
+            step = c.job("small")["step"]
+            c.wait_step("small", step + 5, 60)
+            folder.mend()
+            c.ctl("undrain", "w1", "--reason", "mended")
+            wait_for("w1 to be used again", lambda: len(devices(c)) == 3, 60, 0.2)
+            if facts(c):
+                raise Failed("it is still left out: %s" % facts(c))
+            c.wait_done("small", 200)
+        finally:
+            folder.mend()
+        failed = [e["reason"] for e in c.events("small") if e["type"] == "job.failed"]
+        distance = loss_distance(reference, c.metrics("small"), job["train"]["steps"])
+    return distance <= 1e-9 and lost == 0 and not failed, {"loss": distance, "steps_lost": lost, "named": named}
+
+
+Claim("folder").run(body)
