@@ -339,14 +339,14 @@ const char *hsp_ci_apart_why(struct hsp_cluster *c, const struct hsp_job *j)
 
 /* ---- epochs ---- */
 
-/* Nodes @a and @b keep a new epoch of @j from being. What the running epoch has over a slow pair, a
- * switch has as well. */
+/* True when no new epoch of @j can have both @a and @b. A slow pair inside the running epoch
+ * does not count: the next epoch is no slower over it. */
 static bool prevents(const struct hsp_cluster *c, const struct hsp_job *j, uint32_t a, uint32_t b)
 {
     return hsp_ci_apart(c, a, b) && (hsp_ci_deaf(c, a, b) || !stays(j, a) || !stays(j, b));
 }
 
-/* Two of the first @n peers of @e. */
+/* True when no epoch can have two of the first @n peers of @e. */
 static bool peers_apart(struct hsp_cluster *c, const struct hsp_job *j,
                         const struct hsp_cl_epoch *e, uint32_t n, const char **ret_why)
 {

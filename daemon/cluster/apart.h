@@ -1,22 +1,24 @@
 /* Chooses the nodes that a job does without, since pairs of nodes cannot reach each other.
  *
- * All members of an epoch talk to each other, so no broken pair may be among them. The nodes that
- * are kept are an independent set of the graph of broken pairs, the best one by, in this order:
+ * All members of an epoch talk to each other, so no broken pair may be among them. The nodes
+ * that are kept are an independent set of the graph of broken pairs, the best one by, in this
+ * order:
  *   1. the newest version of the state that can be had from the nodes kept, or through them;
  *   2. at least `min` devices;
  *   3. the sum of the speeds of the devices;
  *   4. nodes with lower numbers.
- * Example: n1 with a device of speed 1, n2 with two, n3 with one; n1-n2 and n2-n3 are broken. The
- * sets are {n1, n3} and {n2}, both of speed 2: {n1, n3} is kept. Were n2 the only one with a part of
- * the newest version, {n2} would be.
+ * Example: n1 with a device of speed 1, n2 with two, n3 with one; n1-n2 and n2-n3 are broken.
+ * The sets are {n1, n3} and {n2}, both of speed 2: {n1, n3} is kept. Were n2 the only one with a
+ * part of the newest version, {n2} would be.
  *
- * The state of a node that is left out can be had through another that reaches it and all that are
- * kept; the node is *cut off* when there is none. In a recovery it is a source only where
+ * The state of a node that is left out can be had through another that reaches it and all that
+ * are kept; the node is *cut off* when there is none. In a recovery it is a source only where
  * its state is needed, no connection is made over the broken pair, and others pass its state on
  * (daemon/migrate/bsr.h).
  *
- * The nodes of an epoch that runs stay: others are left out. So a switch meets no broken pair, unless
- * two of those nodes are one that cannot connect: then there is no switch until it is mended.
+ * The nodes of an epoch that runs stay: others are left out. So a switch meets no broken pair,
+ * unless two of those nodes are one that cannot connect: then there is no switch until it is
+ * mended.
  *
  * Bounds: exact up to 64 nodes of broken pairs and SEARCH sets, else greedy. */
 #ifndef HSP_APART_H

@@ -19,7 +19,7 @@
 
 #define WHAT_TO_DO "put the newer store back; cancel gives up what its agents keep"
 
-/* Numbers that were given elsewhere are not given here. */
+/* Numbers that another store gave are not given here. */
 static void see(struct hsp_job *j, const struct hsp_m_kept *k)
 {
     hsp_ci_epoch_seen(j, k->epoch);
@@ -58,8 +58,8 @@ void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hs
     hsp_ci_store_job(c, j);
 }
 
-/* A store of this cluster can have given @number, and there is room without forgetting a job that
- * has a row. */
+/* True when a store of this cluster can have given @number, and there is room without forgetting a
+ * job that has a row. */
 static bool may_be_found(const struct hsp_cluster *c, uint32_t number)
 {
     uint32_t n = 0;
@@ -74,9 +74,9 @@ void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
 {
     struct hsp_job *j = may_be_found(c, k->job) ? hsp_ci_job_add(c, k->job) : NULL;
     if (j == NULL) {
-        return; /* its agents keep what they have; when there is room it is shown */
+        return; /* its agents keep its state; it is shown when there is room */
     }
-    if (k->job >= c->next_job) { /* it is not given again */
+    if (k->job >= c->next_job) { /* its number is not given again */
         c->next_job = k->job + 1;
         hsp_ci_store_term(c);
     }

@@ -8,7 +8,7 @@
 #include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_info.h"
 
-/* ---- what a node is ---- */
+/* ---- the part of a node in an epoch ---- */
 
 static const struct hsp_epoch_peer *peer_of(const struct hsp_cluster *c,
                                             const struct hsp_cl_epoch *e,
@@ -19,7 +19,7 @@ static const struct hsp_epoch_peer *peer_of(const struct hsp_cluster *c,
     return p != NULL && p->incarnation == n->incarnation ? p : NULL;
 }
 
-/* Its end concerns the epoch: a source is not needed any more from the first vote on. */
+/* True when @e needs peer @p: sources are not needed from the first vote on. */
 static bool matters(const struct hsp_cl_epoch *e, const struct hsp_epoch_peer *p)
 {
     return p != NULL && (!e->settled || (uint32_t)(p - e->peers) < hsp_ci_lasting(e));
@@ -32,13 +32,14 @@ static bool is_asked(const struct hsp_cluster *c, const struct hsp_job *j,
     return j->state == HSP_JOB_SEALING && k != NULL && k->seal != 0;
 }
 
-/* Who speaks for @n has proven that it was that incarnation. */
+/* True when @n has proven to be the node that had @incarnation. */
 static bool was(const struct hsp_cluster_node *n, uint64_t incarnation)
 {
     return incarnation >= n->same_since && incarnation <= n->incarnation;
 }
 
-/* A later incarnation of the node may tell what an earlier one has heard of its executors. */
+/* A later incarnation of a node may repeat the messages that its executors gave to an earlier
+ * one. */
 static bool may_tell(const struct hsp_cluster *c, const struct hsp_job *j,
                      const struct hsp_cluster_node *n, uint64_t epoch, bool heir)
 {
@@ -64,7 +65,8 @@ const struct hsp_epoch_peer *hsp_ci_first_of(const struct hsp_cluster *c, const 
                : NULL;
 }
 
-/* Of an attempt that is over, too: a node without data has none for the next one either. */
+/* PREPARE_FAILED counts also for the last attempt that is over: a node without data has none for
+ * the next attempt either. */
 static bool may_fail(const struct hsp_cluster *c, const struct hsp_job *j,
                      const struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
@@ -74,7 +76,7 @@ static bool may_fail(const struct hsp_cluster *c, const struct hsp_job *j,
 
 /* ---- messages ---- */
 
-/* Every number in it is possible. */
+/* True when every number in @m is possible. */
 static bool can_be(const struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_msg *m)
 {
     const struct hsp_m_step *s = &m->u.step;
@@ -132,8 +134,8 @@ bool hsp_ci_may_hold(const struct hsp_cluster *c, const struct hsp_job *j,
            (p->holder == NULL || was(n, p->holder[h->rank]));
 }
 
-/* A rank or keeper of layout @p has device @d. With @n: and its node is the one that it was when an
- * epoch last began with that layout. */
+/* True when a rank or keeper of layout @p has device @d. With @n, the node of @d: @n has also
+ * proven to be the process that last began an epoch with @p, or its heir. */
 static bool names(const struct hsp_job_plan *p, hsp_device_id d, const struct hsp_cluster_node *n)
 {
     bool is = false;

@@ -1,4 +1,4 @@
-/* Decides what a node may say of a job, by what the node is to it.
+/* Decides which messages of a node about a job count, by the part that the node has in the job.
  *
  *   READY, PREPARE_FAILED, STARTED   a peer of that epoch, of its own device
  *   CKPT_REFUSED                     the same, of an attempt past GO
@@ -25,17 +25,18 @@ bool hsp_ci_may_say(const struct hsp_cluster *c, const struct hsp_job *j,
 /* True when @n may have the piece @h of a layout of @j that is kept. */
 bool hsp_ci_may_hold(const struct hsp_cluster *c, const struct hsp_job *j,
                      const struct hsp_cluster_node *n, const struct hsp_m_holding *h);
-/* True when device @d may still run an epoch of @j: a lease names it, or a layout that is kept names
- * it and its node has proven to be the one that it was then. */
+/* True when device @d may still run an epoch of @j: a lease names @d; or a kept layout names @d,
+ * and the node of @d has proven to be the process that began with this layout, or its heir. */
 bool hsp_ci_may_run(const struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d);
-/* True when a layout of @j that is kept, or a lease, names a device of @n, whoever @n is now. */
+/* True when a kept layout of @j, or a lease, names a device of @n, whatever process @n is now. */
 bool hsp_ci_is_member(const struct hsp_cluster *c, const struct hsp_job *j,
                       const struct hsp_cluster_node *n);
-/* The same, where a layout counts only if @n has proven to be the node that it was then. */
+/* The same; a layout counts only if @n has proven to be the process that began with it, or its
+ * heir. */
 bool hsp_ci_proven_member(const struct hsp_cluster *c, const struct hsp_job *j,
                           const struct hsp_cluster_node *n);
-/* Rank 0 of @epoch, which runs or is past GO, if @n is its node and the process that it was when the
- * epoch was begun; else NULL. Borrowed from @j. */
+/* Rank 0 of @epoch, which runs or is past GO, if @n is its node and still the process that began
+ * the epoch; else NULL. Borrowed from @j. */
 const struct hsp_epoch_peer *hsp_ci_first_of(const struct hsp_cluster *c, const struct hsp_job *j,
                                              const struct hsp_cluster_node *n, uint64_t epoch);
 

@@ -153,8 +153,8 @@ static const struct hsp_m_kept *kept_of(const struct hsp_m_hello *m, uint32_t jo
     return NULL;
 }
 
-/* A job that may still need this piece keeps the device for it; one that does not says so. Only of a
- * job that has ended, as a row says, is all given up. */
+/* A job that may still need this piece keeps the device for it; one that does not says so. Only
+ * of a job that has ended, as a row says, is all given up. */
 static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
                        const struct hsp_m_holding *h, const struct hsp_m_kept *k)
 {
@@ -249,9 +249,9 @@ static struct hsp_digest incarnation_of(const struct hsp_cluster *c, const struc
     return hsp_digest_equal(m->cluster, c->id) ? m->incarnation : (struct hsp_digest){0, 0};
 }
 
-/* An older store was put back, and node @n has not said hello since. The agent that says @m has
- * obeyed the store that was replaced, so the incarnation that it holds may be unknown here. It may
- * take the name, as a new incarnation that has proven nothing. */
+/* True when an older store was put back and node @n has not said hello since, while the agent has
+ * obeyed the store that was replaced. The store may not know the incarnation of this agent. So the
+ * agent may take the name, as a new incarnation without a proof. */
 static bool from_before(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
                         const struct hsp_m_hello *m)
 {
@@ -261,14 +261,14 @@ static bool from_before(const struct hsp_cluster *c, const struct hsp_cluster_no
            hsp_generation_number(n->generation) < here;
 }
 
-/* Its agent has shown the incarnation that the node has now, or the one before. */
+/* True when the agent has shown the present incarnation of @n, or the one before. */
 static bool proves(const struct hsp_cluster_node *n, const struct hsp_m_hello *m)
 {
     return !hsp_digest_is_zero(m->was) &&
            (hsp_digest_equal(m->was, n->secret) || hsp_digest_equal(m->was, n->before));
 }
 
-/* Why it is not node @n who says @m; NULL: it is. */
+/* Why the agent that says @m is not node @n; NULL: it is. */
 static const char *not_it(struct hsp_cluster *c, uint32_t conn, const struct hsp_cluster_node *n,
                           const struct hsp_m_hello *m)
 {
@@ -459,7 +459,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     if (anew) {
         n->incarnation = c->next_incarnation++;
         n->same_since = same ? n->same_since : n->incarnation;
-        /* What an agent has shown is told to it alone. It may not hear of the new one. */
+        /* WELCOME may be lost: then the agent shows its old incarnation again. */
         n->before = same ? n->secret : before ? m->was : (struct hsp_digest){0, 0};
         n->secret = before && !hsp_digest_is_zero(told) ? told : random;
         hsp_ci_node_mended(c, n, true);

@@ -12,10 +12,10 @@
  * yet. Without that proof it is a new node of the name: its incarnations begin anew
  * (same_since), and what it holds or tells of earlier epochs is not believed (may_say.h).
  *
- * After a restore the store may know an older incarnation than the agent has. So an agent that has
- * obeyed an older generation takes the name of its node without proof, once: until the node has said
- * hello in this generation. It is a new node of the name as well, but what it keeps is evidence
- * (behind.h). WELCOME never tells it an incarnation that it has not shown.
+ * After a restore the store may know an older incarnation than the agent has. So an agent that
+ * has obeyed an older generation takes the name of its node without proof, once: until the node
+ * has said hello in this generation. It is a new node of the name as well, but what it keeps is
+ * evidence (behind.h). WELCOME never tells it an incarnation that it has not shown.
  *
  * Example: the backup knows a's incarnation 5; a joined again as 9 and ran epoch 30 of mist; the
  * backup is put back. The agent shows 9: mist is behind, and a goes on as incarnation 10. Later

@@ -13,7 +13,7 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
-#define SHORT_ID 8 /* digits of a cluster's id that people read */
+#define SHORT_ID 8 /* digits of a cluster's id in texts */
 
 static const char *short_id(struct hsp_cluster *c, struct hsp_digest id)
 {
@@ -36,7 +36,7 @@ static const char *name_of(struct hsp_cluster *c, const struct hsp_m_kept *k)
     return hsp_name_valid(k->name) ? k->name : hsp_ci_printf(c, "number %u", k->job);
 }
 
-/* What it keeps of one job does not let it join; NULL: it does. */
+/* Why state @k keeps the agent from joining; NULL: it may join. */
 static const char *fault_of(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                             const struct hsp_m_hello *m, const struct hsp_m_kept *k)
 {
@@ -63,7 +63,7 @@ static const char *fault_of(struct hsp_cluster *c, const struct hsp_cluster_node
     return NULL;
 }
 
-/* It has obeyed a newer coordinator of this cluster, as it says; NULL: it has not. */
+/* Why a newer coordinator that the agent names keeps it from joining; NULL: it names none. */
 static const char *newer_than_us(struct hsp_cluster *c, const struct hsp_m_hello *m)
 {
     bool later = hsp_generation_ahead(m->generation, c->generation);
@@ -210,7 +210,7 @@ void hsp_ci_give_up_ahead(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-/* The node whose name @p says @j with; NULL: it claims nothing of @j that counts now. */
+/* The node under whose name @p claims a newer epoch of @j; NULL: no claim of @p counts now. */
 static struct hsp_cluster_node *claims(struct hsp_cluster *c, const struct hsp_parked *p,
                                        const struct hsp_job *j)
 {

@@ -1,5 +1,5 @@
-/* Keeps agents that are no members: they are connected, are asked for nothing, and nothing that
- * they keep is deleted.
+/* Keeps connections of agents that are no members. A parked agent is asked for nothing, and no
+ * state that it keeps is deleted.
  *
  * Example: hspmdd begins with an empty folder. Node a says hello with state of job 7 of another
  * cluster: it is parked, status shows "foreign", its executors train on. `node adopt a` or `node
@@ -12,9 +12,9 @@
 
 struct hsp_park_cause {
     const char *why; /* NULL: it may join */
-    bool ahead;      /* the store knows it, and it has obeyed a newer coordinator of this cluster */
-    bool claims;     /* it says that it is a node of the store, and to know more (hsp_ci_claimed) */
-    enum hsp_parked_as as; /* UNPROVEN: AHEAD, when the caller finds that it proves who it is */
+    bool ahead;      /* it names a node of the store and a newer coordinator of this cluster */
+    bool claims;     /* it names a node of the store that was not heard yet (hsp_ci_claimed) */
+    enum hsp_parked_as as; /* the caller makes UNPROVEN an AHEAD, when the agent proves its node */
 };
 
 /* Why the agent that says @m must be parked.
@@ -25,15 +25,16 @@ struct hsp_park_cause hsp_ci_must_park(struct hsp_cluster *c, const struct hsp_c
 /* Parks the agent of @conn and tells it. */
 void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
                  const struct hsp_park_cause *cause);
-/* The node, a member of @j that is not here, under whose name a parked agent says that it knows more
- * of @j; NULL: none. The agent has no proof, but may be right: @j begins nothing meanwhile. That
- * ends at claim_ms of the node, state_wait_ms after the first such word since the start. */
+/* An absent member of @j whose name a parked agent uses to claim a newer epoch of @j; NULL: none.
+ * The agent has no proof, but may be right: @j begins nothing meanwhile. The claim ends at claim_ms
+ * of the node, state_wait_ms after the first claim since the start. */
 const struct hsp_cluster_node *hsp_ci_claimed(struct hsp_cluster *c, const struct hsp_job *j);
-/* No agent without proof holds back jobs as @n any more, until the next start. False: none did. */
+/* Ends the claims under the name of @n until the next start. False: there were none. */
 bool hsp_ci_end_claim(struct hsp_cluster *c, struct hsp_cluster_node *n);
-/* The agent of a node of the store that has proven who it is, and keeps more of @j than is on record;
- * NULL: none. Its node need not be a member of @j by this store: @j begins nothing meanwhile. Example:
- * the backup has mist on a and b; since then a and b were drained and mist went on on c and d. */
+/* The agent of a node of the store that has proven who it is, and keeps more of @j than is on
+ * record; NULL: none. Its node need not be a member of @j by this store: @j begins nothing
+ * meanwhile. Example: the backup has mist on a and b; since then a and b were drained and mist
+ * went on on c and d. */
 const struct hsp_parked *hsp_ci_ahead_of(const struct hsp_cluster *c, const struct hsp_job *j);
 bool hsp_ci_is_ahead(const struct hsp_cluster *c, const struct hsp_parked *p,
                      const struct hsp_job *j); /* @p is one of those */
@@ -47,7 +48,8 @@ struct hsp_parked *hsp_ci_parked_of(const struct hsp_cluster *c, uint32_t conn);
 const struct hsp_parked *hsp_cluster_parked_by_name(const struct hsp_cluster *c, const char *name);
 /* All parked agents say hello again, and are judged anew. */
 void hsp_ci_judge_again(struct hsp_cluster *c);
-/* The same of those that keep state of job @job of this cluster: it has ended, or is on record now. */
+/* The same of those that keep state of job @job of this cluster: it has ended, or is on record
+ * now. */
 void hsp_ci_judge_job(struct hsp_cluster *c, uint32_t job);
 /* The same of those of node @name: it has been forgotten. */
 void hsp_ci_judge_node(struct hsp_cluster *c, const char *name);

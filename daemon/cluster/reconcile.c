@@ -23,7 +23,8 @@ static void order(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t ty
     hsp_ci_send(c, n->conn, &m);
 }
 
-/* One device that takes part: does it do what we think it does? NULL: yes. */
+/* How the run of a device differs from the part that the device has in the epochs; NULL: not at
+ * all. */
 static const char *disagrees(struct hsp_job *j, struct hsp_epoch_peer *cur,
                              struct hsp_epoch_peer *att, const struct hsp_m_run *r)
 {

@@ -7,8 +7,12 @@
  *   FINISHED was lost on the way                   -> the job is done
  *   the job is behind                              -> nothing; its devices are kept for it
  *
- * A SEALED is a promise that nobody writes any more. So the pieces that a HELLO offers count at
- * once only for devices that run nothing. */
+ * SEALED promises that no executor of the node writes any more. So the pieces that a HELLO
+ * offers count at once only for devices that run nothing.
+ *
+ * Example: the job is PAUSED since rank 0's node a died. An agent says hello as a, without
+ * proof, with the last epoch finished. The run counts only if node a still has the incarnation
+ * that began the epoch: it has another one, so the job stays PAUSED. */
 #ifndef HSP_RECONCILE_H
 #define HSP_RECONCILE_H
 #include "daemon/cluster/cluster_state.h"

@@ -11,16 +11,17 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
-/* Jobs end about in the order of their numbers, so that few ranges hold all. Beyond that the oldest
- * are forgotten: what agents still keep of those is then unknown here, and stays. */
+/* Jobs end about in the order of their numbers, so few ranges hold all numbers. Beyond MAX_ENDED
+ * the oldest ranges are forgotten: state of those jobs is then unknown here, and stays on its
+ * agents. */
 #define MAX_ENDED 4096u
 
 /* Two clusters begin to number jobs somewhere else, so that one's state can be taken over by the
  * other. The first hundred million are left for that. */
 #define JOB_NUMBERS 100000000u
 
-/* An agent names at most so many generations beyond ours. Each --restore makes one; a member that
- * lies cannot use up all that there are. */
+/* Generations beyond ours that an agent may name. Each --restore raises the generation by one; a
+ * member that lies cannot use up all numbers. */
 #define NEXT_GENERATIONS 8u
 
 /* ---- numbers ---- */
@@ -202,7 +203,7 @@ bool hsp_ci_testifies(const struct hsp_cluster *c, const struct hsp_cluster_node
 
 /* ---- what a HELLO says of each job ---- */
 
-/* The entry of @job, a new one if there is none. When the list is full, its last entry. */
+/* The entry of @job; a new entry if there is none, the last entry if the list is full. */
 static struct hsp_m_kept *kept_of(struct hsp_m_kept *list, uint32_t *n, uint32_t job)
 {
     for (uint32_t i = 0; i < *n; i++) {

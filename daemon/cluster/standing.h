@@ -1,4 +1,5 @@
-/* Judges whose state agents keep, and gives numbers that no other store of the cluster gives.
+/* Judges to which cluster the state of agents belongs, and gives numbers that no other store of the
+ * cluster gives.
  *
  * Example: after a restore the generation is 1. Job 7, whose row says that epoch 4 is next, begins
  * epoch 1000001; epochs 4 to 1000000 are a gap. An agent that has seen epoch 9 of job 7 knows more
@@ -22,19 +23,20 @@ enum hsp_standing {
                            ours */
 };
 
-/* What HELLO @m says of each job, in the arena of the step: what it lists, and what follows from
- * its runs and holdings. NULL: no memory. *ret_n is HSP_MSG_KEPT + 1 where @m names more jobs than
- * HSP_MSG_KEPT: then the list is not whole. */
+/* Lists the jobs of HELLO @m, in the arena of the step: those of its own list, and those of its
+ * runs and holdings. NULL: no memory. Where @m names more than HSP_MSG_KEPT jobs, *ret_n is
+ * HSP_MSG_KEPT + 1, and the list is not whole. */
 struct hsp_m_kept *hsp_ci_kept(struct hsp_cluster *c, const struct hsp_m_hello *m, uint32_t *ret_n);
-/* Whose is what a node keeps of a job? */
+/* Judges the state @k of one job. */
 enum hsp_standing hsp_ci_standing(const struct hsp_cluster *c, const struct hsp_m_kept *k);
-/* True when @n, whose HELLO is @m, is a witness that it keeps @k, which is more than is on record:
- * the store knows the node, as a member of that job if it has any, and nothing of it was heard
- * since the start. What is given later is on record, so that a later word is not true. */
+/* True when HELLO @m of @n is evidence that @n keeps @k, which is more than is on record: the store
+ * knows @n, as a member where the job has members, and has not heard @n since the start. Numbers
+ * that were given since the start are on record, so later evidence would be false. */
 bool hsp_ci_testifies(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
                       const struct hsp_m_hello *m, const struct hsp_m_kept *k);
 /* True when an hspmdd of this cluster can have given @number, of an epoch, plan or term, in
- * @generation: not beyond the next few, and not above the numbers of that one. */
+ * @generation. Example: in generation 1, numbers of generations up to 9 can be; epoch 3000001 of
+ * generation 2 cannot, as the epochs of generation 3 begin there. */
 bool hsp_ci_can_be(const struct hsp_cluster *c, uint64_t generation, uint64_t number);
 /* True when @epoch of @j was not given here. When @j has ended, so have all epochs up to its last.
  * */
@@ -48,7 +50,8 @@ void hsp_ci_plan_seen(struct hsp_job *j, uint64_t plan); /* the same of a layout
 /* The next generation, after the store's and after @least: what a store that is lost gave, epochs,
  * layouts, jobs and terms, is given by none of it. */
 void hsp_ci_raise(struct hsp_cluster *c, uint64_t least);
-/* A member has obeyed generation @ahead: the next one that is raised here comes after it. Stored. */
+/* A member has obeyed generation @ahead: the next one that is raised here comes after it.
+ * Stored. */
 void hsp_ci_generation_seen(struct hsp_cluster *c, uint64_t ahead);
 /* The first generation of a cluster without rows, or of rows without an id. */
 void hsp_ci_found(struct hsp_cluster *c);
