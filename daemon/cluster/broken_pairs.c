@@ -15,6 +15,7 @@
 #define MENDED_MS 600000u /* behind it that is forgotten */
 #define AGAIN_MS  60000u  /* two silences within that are one fault */
 #define SLOW_PART 0.5     /* of the rate of plans: less is slow */
+#define PROBED_MS 60000u  /* least time between measurements of a pair that is used */
 #define FRESH_MS  10000u  /* a suspicion is being measured, or cannot be */
 
 static uint32_t place_of(const struct hsp_cluster *c, uint32_t a, uint32_t b)
@@ -206,14 +207,24 @@ bool hsp_ci_pair_to_probe(struct hsp_cluster *c, uint32_t *ret_a, uint32_t *ret_
     return false;
 }
 
-void hsp_ci_pair_probed(struct hsp_cluster *c, uint32_t a, uint32_t b, double rate, double planned,
-                        const char *why)
+void hsp_ci_pair_doubt(struct hsp_cluster *c, uint32_t a, uint32_t b)
 {
-    struct hsp_broken_pair *p = find(c, a, b);
-    if (p == NULL || !p->broken || !p->slow) {
-        return;
+    struct hsp_broken_pair *p = a != b ? pair_of(c, a, b) : NULL;
+    if (p != NULL && !p->broken && (p->probed_ms == 0 || c->now_ms >= p->probed_ms + PROBED_MS)) {
+        p->to_probe = true;
     }
-    p->to_probe = false;
+}
+
+double hsp_ci_pair_rate(const struct hsp_cluster *c, uint32_t a, uint32_t b)
+{
+    const struct hsp_broken_pair *p = find(c, a, b);
+    return p != NULL ? p->bytes_per_s : 0;
+}
+
+/* A broken pair whose rate was measured. */
+static void try_mend(struct hsp_cluster *c, struct hsp_broken_pair *p, double rate, double planned,
+                     const char *why)
+{
     p->next_ms = c->now_ms + pause_of(p);
     if (rate >= SLOW_PART * planned && why == NULL) {
         mend(c, p, hsp_ci_printf(c, "are connected by %.4g MB/s again", 1e-6 * rate));
@@ -223,6 +234,40 @@ void hsp_ci_pair_probed(struct hsp_cluster *c, uint32_t a, uint32_t b, double ra
         hsp_str_printf(p->why, sizeof(p->why), "%.4g MB/s, where plans reckon with %.4g",
                        1e-6 * rate, 1e-6 * planned);
     }
+}
+
+/* A pair that is used. A rate near the one before changes nothing. */
+static bool take_rate(struct hsp_cluster *c, struct hsp_broken_pair *p, double rate, double planned)
+{
+    double now = rate < SLOW_PART * planned ? rate : 0, before = p->bytes_per_s;
+    bool slower = now > 0 && (before == 0 || now < SLOW_PART * before);
+    bool faster = before > 0 && (now == 0 || SLOW_PART * now > before);
+    if (!slower && !faster) {
+        return false;
+    }
+    p->bytes_per_s = now;
+    p->next_ms = c->now_ms + PROBED_MS;
+    hsp_ci_fact(c, "link.rate", slower ? HSP_SEV_WARN : HSP_SEV_NOTICE, NULL, &c->nodes[p->a],
+                "%s and %s are connected by %.4g MB/s, where plans reckoned with %.4g",
+                c->nodes[p->a].name, c->nodes[p->b].name, 1e-6 * rate,
+                1e-6 * (before > 0 ? before : planned));
+    return true;
+}
+
+bool hsp_ci_pair_probed(struct hsp_cluster *c, uint32_t a, uint32_t b, double rate, double planned,
+                        const char *why)
+{
+    struct hsp_broken_pair *p = find(c, a, b);
+    if (p == NULL || (p->broken && !p->slow)) {
+        return false;
+    }
+    p->to_probe = false;
+    p->probed_ms = c->now_ms;
+    if (p->broken) {
+        try_mend(c, p, rate, planned, why);
+        return false; /* that it may be used again is seen to anyway */
+    }
+    return why == NULL && rate > 0 && take_rate(c, p, rate, planned);
 }
 
 /* ---- pairs that are called ---- */
@@ -294,7 +339,10 @@ uint32_t hsp_ci_pairs_due_nodes(struct hsp_cluster *c, uint32_t *ret, uint32_t c
         if (c->now_ms < p->next_ms) {
             continue;
         }
-        if (!p->broken) {
+        if (!p->broken && p->bytes_per_s > 0) {
+            p->to_probe = true;
+            p->next_ms = c->now_ms + PROBED_MS;
+        } else if (!p->broken) {
             remove_at(c, i);
         } else if (p->slow) {
             p->to_probe = true;

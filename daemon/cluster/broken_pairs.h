@@ -13,6 +13,9 @@
  * measured again (link_probe.h), is half of what plans reckon with or more. Calls that are answered
  * say nothing of it. Where planning finds that a job cannot do without it, it is *borne*.
  *
+ * A pair that is only slower than plans reckon with, but by which votes pass, is *slow*: measured anew,
+ * planned with (struct hsp_slow_link), and measured again every minute.
+ *
  * In memory only: a new hspmdd learns it again at the price of one loss. A node that says hello with
  * a new incarnation, is dead or has left starts without broken pairs.
  *
@@ -42,10 +45,16 @@ bool hsp_ci_pair_slow(struct hsp_cluster *c, uint32_t a, uint32_t b, const char 
 /* Slow pairs count as broken no more for ten minutes: a job cannot do without them. False: there are
  * none. */
 bool hsp_ci_pairs_bear(struct hsp_cluster *c, const struct hsp_job *j);
+/* Messages between them come with less than half of the rate that plans reckon with: it is measured,
+ * at most once a minute. */
+void hsp_ci_pair_doubt(struct hsp_cluster *c, uint32_t a, uint32_t b);
+/* Its measured rate where that is less than it should be; 0: nothing of the kind is known. */
+double hsp_ci_pair_rate(const struct hsp_cluster *c, uint32_t a, uint32_t b);
 /* Takes the next pair whose rate is to be measured. False: none. */
 bool hsp_ci_pair_to_probe(struct hsp_cluster *c, uint32_t *ret_a, uint32_t *ret_b);
-/* It has @rate bytes a second, where plans reckon with @planned. @why: nothing was measured; NULL. */
-void hsp_ci_pair_probed(struct hsp_cluster *c, uint32_t a, uint32_t b, double rate, double planned,
+/* It has @rate bytes a second, where plans reckon with @planned for any two nodes. @why: nothing was
+ * measured; NULL. True: plans are to be made with another rate than before. */
+bool hsp_ci_pair_probed(struct hsp_cluster *c, uint32_t a, uint32_t b, double rate, double planned,
                         const char *why);
 /* Forgets the pairs of @node. */
 void hsp_ci_pairs_forget(struct hsp_cluster *c, uint32_t node);

@@ -306,6 +306,8 @@ struct hsp_progress {
     hsp_msec due_ms;   /* the period ends */
     uint32_t periods;  /* that have ended without a vote, running */
     uint32_t round;    /* the ranks are asked where they stand, 0: they are not */
+    bool looks;        /* for the rates of their links alone */
+    hsp_msec look_ms;  /* next time for that */
     hsp_msec answer_ms;
     uint64_t moved;  /* all ranks together, when they were asked last */
     bool moved_once; /* they were */
@@ -470,10 +472,13 @@ struct hsp_check {
 
 /* Two nodes whose executors could not reach each other (broken_pairs.h). */
 struct hsp_broken_pair {
-    uint32_t a, b;        /* nodes, a < b */
-    bool broken;          /* else it is suspected, or was mended */
-    bool slow;            /* broken: as too little comes through, though calls are answered */
-    bool to_probe;        /* the same: its rate is to be measured (link_probe.h) */
+    uint32_t a, b; /* nodes, a < b */
+    bool broken;   /* else it is suspected, or was mended */
+    bool slow;     /* broken: as too little comes through, though calls are answered */
+    bool to_probe; /* its rate is to be measured (link_probe.h) */
+    double
+        bytes_per_s; /* not broken: as measured, less than half of what it should be; 0: all well */
+    hsp_msec probed_ms;   /* 0: never */
     hsp_msec borne_until; /* no job can do without it: it counts as broken no more */
     hsp_msec since_ms;
     hsp_msec next_ms;  /* broken: it is measured again; else it is forgotten */

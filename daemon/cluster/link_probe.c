@@ -5,6 +5,7 @@
 #include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
 #include "proto/base/str.h"
 
@@ -54,6 +55,27 @@ static bool is_there(const struct hsp_cluster *c, uint32_t side)
     return n->conn != 0 && n->incarnation == c->probe.incarnation[side];
 }
 
+/* Jobs that use the link are planned anew, at most once a minute; a later plan knows it anyway. */
+static void plan_anew(struct hsp_cluster *c, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        struct hsp_job *j = c->jobs[i];
+        uint32_t used = 0;
+        for (uint32_t k = 0; hsp_ci_job_runs(j) && k < j->cur.n_ranks; k++) {
+            uint32_t node = HSP_DEVICE_NODE(j->cur.peers[k].device);
+            used |= (node == a ? 1u : 0u) | (node == b ? 2u : 0u);
+        }
+        bool pause = j->retuned_ms != 0 && c->now_ms < j->retuned_ms + c->cfg.retune_ms;
+        if (used == 3 && !pause && j->state == HSP_JOB_RUNNING) {
+            j->retuned_ms = c->now_ms;
+            j->retune = true;
+            hsp_str_printf(j->cause, sizeof(j->cause), "another rate of the connection %s-%s",
+                           c->nodes[a].name, c->nodes[b].name);
+            hsp_ci_look_job(c, j);
+        }
+    }
+}
+
 /* @why: nothing was measured. An administrator's check has listeners of its own by now. */
 static void end(struct hsp_cluster *c, const char *why)
 {
@@ -65,8 +87,10 @@ static void end(struct hsp_cluster *c, const char *why)
     p->active = false;
     c->stir = true;
     if (is_there(c, 0) && is_there(c, 1)) {
-        hsp_ci_pair_probed(c, p->node[0], p->node[1], rate,
-                           hsp_cluster_planned_rate(c, p->node[0], p->node[1]), why);
+        double planned = hsp_cluster_planned_rate(c, p->node[0], p->node[1]);
+        if (hsp_ci_pair_probed(c, p->node[0], p->node[1], rate, planned, why)) {
+            plan_anew(c, p->node[0], p->node[1]);
+        }
     }
 }
 

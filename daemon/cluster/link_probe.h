@@ -1,7 +1,9 @@
-/* Measures the connection of two nodes whose pair is too slow, one pair at a time.
+/* Measures the connection of two nodes whose pair is slow, or may be, one pair at a time.
  *
  *   a pair wants it --OPEN to both--> both have said where they listen --LINK to both--> both have
  *   said their rate, or PROBE_MS have passed --END--> hsp_ci_pair_probed
+ *
+ * Where the rate of a pair that is used has changed, the jobs that use it are planned anew.
  *
  * The orders are those of a check of nodes (node_check.h), under a number of their own; while an
  * administrator's check is under way none is given.

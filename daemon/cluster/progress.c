@@ -10,6 +10,7 @@
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_state.h"
+#include "daemon/cluster/link_probe.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_info.h"
@@ -21,7 +22,8 @@
 #define STEPS     10u /* median steps in a period, at least */
 #define LONG      20u /* periods that may last what was not timed yet */
 #define ANSWER_MS 750u
-#define NAMED     2u /* periods running: it is a fact */
+#define SLOW_PART 0.5 /* of the rate of plans: less is slow */
+#define NAMED     2u  /* periods running: it is a fact */
 
 static const char *const doing_texts[] = {
     [HSP_DOING_PREPARE] = "has not begun",
@@ -70,7 +72,8 @@ uint32_t hsp_cluster_period_ms(const struct hsp_cluster *c, const struct hsp_job
 hsp_msec hsp_ci_progress_due(const struct hsp_job *j)
 {
     const struct hsp_progress *p = &j->progress;
-    return p->epoch == 0 ? HSP_NEVER : p->round != 0 ? p->answer_ms : p->due_ms;
+    hsp_msec next = p->due_ms < p->look_ms ? p->due_ms : p->look_ms;
+    return p->epoch == 0 ? HSP_NEVER : p->round != 0 ? p->answer_ms : next;
 }
 
 /* ---- what is watched ---- */
@@ -92,7 +95,7 @@ static uint32_t n_watched(const struct hsp_cl_epoch *e)
 
 static void forget(struct hsp_progress *p)
 {
-    p->periods = p->times = p->round = 0;
+    p->periods = p->times = 0;
     p->moved_once = false;
     p->says[0] = '\0';
 }
@@ -106,12 +109,14 @@ static void begin(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cl_
         return;
     }
     forget(p);
+    p->round = 0;
     p->n = n;
     memset(p->stand, 0, n * sizeof(*p->stand));
     p->epoch = e->epoch;
     p->stable = j->stable > e->step ? j->stable : e->step;
     p->since_ms = c->now_ms;
     p->due_ms = c->now_ms + hsp_cluster_period_ms(c, j);
+    p->look_ms = c->now_ms + c->cfg.retune_ms;
 }
 
 /* ---- votes ---- */
@@ -129,7 +134,7 @@ static void moved_on(struct hsp_cluster *c, struct hsp_job *j, uint64_t stable)
         forget(p);
     }
     p->says[0] = '\0';
-    p->round = 0;
+    p->round = p->looks ? p->round : 0;
     p->moved_once = false;
     p->stable = stable;
     p->since_ms = c->now_ms;
@@ -157,9 +162,11 @@ void hsp_ci_progress_vote(struct hsp_cluster *c, struct hsp_job *j, const struct
 
 /* ---- questions and answers ---- */
 
-static void ask(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cl_epoch *e)
+static void ask(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cl_epoch *e, bool looks)
 {
     struct hsp_progress *p = &j->progress;
+    p->looks = looks;
+    p->look_ms = c->now_ms + c->cfg.retune_ms;
     c->next_round = c->next_round < UINT32_MAX ? c->next_round + 1 : 1;
     p->round = c->next_round;
     p->answer_ms = c->now_ms + ANSWER_MS;
@@ -193,6 +200,27 @@ static void take_links(const struct hsp_cl_epoch *said, const struct hsp_m_stand
     }
 }
 
+/* Messages come more slowly than plans reckon with. The fastest of a minute counts, as others may have
+ * been on their way beside the rest. */
+static void doubt_links(struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                        const struct hsp_cl_epoch *said, const struct hsp_m_stands *s)
+{
+    uint32_t here = hsp_ci_index_of(c, n);
+    for (uint32_t i = 0; i < s->n_links; i++) {
+        const struct hsp_m_link *l = &s->links[i];
+        if (l->peer >= said->n_peers || !(l->bytes_per_s > 0)) {
+            continue;
+        }
+        uint32_t there = HSP_DEVICE_NODE(said->peers[l->peer].device);
+        double known = hsp_ci_pair_rate(c, here, there);
+        double planned = known > 0 ? known : hsp_cluster_planned_rate(c, here, there);
+        if (l->bytes_per_s < SLOW_PART * planned) {
+            hsp_ci_pair_doubt(c, here, there);
+            c->stir = true;
+        }
+    }
+}
+
 void hsp_ci_stands(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
                    const struct hsp_msg *m)
 {
@@ -222,6 +250,7 @@ void hsp_ci_stands(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cl
             known ? said->peers[s->threads[k].peer].device : HSP_NO_DEVICE, s->threads[k].since_ms};
     }
     take_links(said, s, to);
+    doubt_links(c, n, said, s);
 }
 
 static bool all_said(const struct hsp_cluster *c, const struct hsp_progress *p,
@@ -523,6 +552,7 @@ void hsp_ci_progress_advance(struct hsp_cluster *c, struct hsp_job *j)
     const struct hsp_cl_epoch *e = hsp_cluster_watched(j);
     if (e == NULL) {
         p->epoch = 0;
+        p->round = 0;
         forget(p);
         return;
     }
@@ -533,9 +563,15 @@ void hsp_ci_progress_advance(struct hsp_cluster *c, struct hsp_job *j)
         return;
     }
     if (p->round == 0 && c->now_ms >= p->due_ms) {
-        ask(c, j, e);
+        ask(c, j, e, false);
+    } else if (p->round == 0 && c->now_ms >= p->look_ms) {
+        ask(c, j, e, true);
     }
     if (p->round != 0 && (all_said(c, p, e) || c->now_ms >= p->answer_ms)) {
-        judge(c, j, e);
+        if (p->looks) {
+            p->round = 0; /* its rates were taken as they came */
+        } else {
+            judge(c, j, e);
+        }
     }
 }

@@ -18,6 +18,10 @@
  * these, a period in which anything has moved on any rank names nobody, up to 10 x the longest step
  * with a validation or a checkpoint so far; a transfer, and where none was timed yet, 20 periods.
  *
+ * Once a minute the ranks are asked all the same: how fast the long messages came since. Where the
+ * fastest was below half of the rate that plans reckon with, the link is measured anew (link_probe.h),
+ * and jobs that use it are planned anew. Example: 40 MB/s where uplinks tell 300 MB/s.
+ *
  * An epoch is watched from GO on: also a transfer may stand still. What is said of one that is over
  * is not heard. Ranks that hspmdd does not reach are not asked, and where no rank answers nothing is
  * named; a vote that all of them know of counts as one that rank 0 has told.

@@ -50,6 +50,29 @@ static bool one_domain(const struct hsp_cluster_desc *c, const uint32_t *device,
     return same;
 }
 
+static bool has_node(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n,
+                     uint32_t node)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < n && !has; i++) {
+        has = c->dev[device[i]].node == node;
+    }
+    return has;
+}
+
+/* Of the links known to be slow that are between two of them; 0: none is. */
+static double slowest(const struct hsp_cluster_desc *c, const uint32_t *device, uint32_t n)
+{
+    double us = 0;
+    for (uint32_t i = 0; i < c->n_slow; i++) {
+        const struct hsp_slow_link *s = &c->slow[i];
+        if (s->us_per_byte > us && has_node(c, device, n, s->a) && has_node(c, device, n, s->b)) {
+            us = s->us_per_byte;
+        }
+    }
+    return us;
+}
+
 struct hsp_link_cost hsp_link_group(const struct hsp_cluster_desc *c, const uint32_t *device,
                                     uint32_t n)
 {
@@ -69,7 +92,7 @@ struct hsp_link_cost hsp_link_group(const struct hsp_cluster_desc *c, const uint
     }
     return (struct hsp_link_cost){
         .latency_us = fmax(c->cross.latency_us, (u.top->uplink.latency_us + second) / 2),
-        .us_per_byte = fmax(c->cross.us_per_byte, u.us_per_byte)};
+        .us_per_byte = fmax(slowest(c, device, n), fmax(c->cross.us_per_byte, u.us_per_byte))};
 }
 
 struct hsp_link_cost hsp_link_pair(const struct hsp_cluster_desc *c, uint32_t a, uint32_t b)

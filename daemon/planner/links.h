@@ -3,7 +3,8 @@
  * Model:  devices of one fast domain have its link, others of one node the cluster's link within
  *         nodes. Devices of two nodes have its link across nodes at best; when the nodes are on two
  *         hosts and both uplinks are known, these count too: half of the way of each, as fast as
- *         the slower one. A group is as slow as its slowest pair, since everybody sends to
+ *         the slower one. A pair of nodes whose link was measured to be slow is as slow as that.
+ *         A group is as slow as its slowest pair, since everybody sends to
  *         everybody (or to the next one in a ring).
  * Purity: pure. */
 #ifndef HSP_LINKS_H

@@ -66,10 +66,18 @@ static inline double hsp_device_bf16_bytes(const struct hsp_device_desc *d)
     return d->mem_bytes_per_s * (d->bf16_part > 0 ? d->bf16_part : 1);
 }
 
+/* Two nodes whose link was measured, and is slower than the rest tells. */
+struct hsp_slow_link {
+    uint32_t a, b; /* nodes */
+    double us_per_byte;
+};
+
 struct hsp_cluster_desc {
     uint32_t n;
     struct hsp_device_desc *dev;           /* borrowed or owned by the maker's arena */
     struct hsp_link_cost same_node, cross; /* between devices of one node; of two nodes at best */
+    uint32_t n_slow;
+    const struct hsp_slow_link *slow; /* as dev */
 };
 
 #endif

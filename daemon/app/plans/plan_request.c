@@ -200,6 +200,24 @@ static void describe_domains(const struct hsp_cluster *c, const hsp_device_id *i
     }
 }
 
+/* Links that are slower than they were, and have been measured anew. */
+static enum hsp_status describe_slow(const struct hsp_cluster *c, struct hsp_arena *arena,
+                                     struct hsp_cluster_desc *ret, struct hsp_err *err)
+{
+    struct hsp_slow_link *slow = hsp_arena_array(arena, (size_t)c->n_pairs + 1, sizeof *slow);
+    if (slow == NULL) {
+        return hsp_err_nomem(err, "planning");
+    }
+    ret->slow = slow;
+    for (uint32_t i = 0; i < c->n_pairs; i++) {
+        const struct hsp_broken_pair *p = &c->pairs[i];
+        if (p->bytes_per_s > 0) {
+            slow[ret->n_slow++] = (struct hsp_slow_link){p->a, p->b, 1e6 / p->bytes_per_s};
+        }
+    }
+    return HSP_OK;
+}
+
 struct named {
     struct hsp_device_desc desc;
     hsp_device_id id;
@@ -255,7 +273,7 @@ enum hsp_status hsp_cluster_describe(const struct hsp_cluster *c, const hsp_devi
     describe_domains(c, id, n, dev);
     *ret = (struct hsp_cluster_desc){.n = n, .dev = dev, .same_node = l.same, .cross = l.cross};
     *ret_device = id;
-    return HSP_OK;
+    return describe_slow(c, arena, ret, err);
 }
 
 enum hsp_status hsp_plan_question_new(const struct hsp_cluster *c, struct hsp_job_rec *rec,

@@ -142,6 +142,14 @@ static void test_links_between_nodes_are_those_measured(void **state)
     assert_link(unknown, 4, 5e-4); /* both ends must be known */
     assert_link(fast, 50.5, 1e-2); /* each pair has its own */
     assert_link(all, 200, 0.1);    /* the worst pair */
+    struct hsp_broken_pair pairs[] = {{.a = 0, .b = 1}, {.a = 0, .b = 2, .bytes_per_s = 1e6}};
+    c->pairs = pairs;
+    c->n_pairs = 2;
+    assert_link(pair, 200, 0.1);
+    assert_link(fast, 50.5, 1); /* as it was measured last */
+    assert_link(all, 200, 1);
+    c->pairs = NULL;
+    c->n_pairs = 0;
     char *first = c->nodes[0].dev[0].address, *second = c->nodes[1].dev[0].address;
     const size_t size = sizeof c->nodes[0].dev[0].address;
     (void)snprintf(first, size, "127.0.0.1:4,unix:hspmd-mesh.00ab.17"); /* one host: no network */

@@ -473,6 +473,74 @@ static void calls_do_not_mend_it(void **state)
     cw_end(&w);
 }
 
+/* ---- a link by which votes pass, and which is slower than it was ---- */
+
+/* Votes pass for a minute; then each rank says how fast messages of rank 1 came, but 1 itself. */
+static void a_minute(struct cw_world *w, uint64_t *step, double rate)
+{
+    for (uint32_t i = 0; i < 60; i++) {
+        tick(w, 999);
+        vote(w, (*step)++, 1, (double)NAN);
+        assert_int_equal(cw_count_sent(w, HSP_MSG_WHERE), 0);
+        tick(w, 1);
+    }
+    assert_int_equal(cw_count_sent(w, HSP_MSG_WHERE), 3);
+    vote(w, (*step)++, 1, (double)NAN); /* answers come behind it */
+    for (uint32_t i = 0; i < 3; i += 2) {
+        struct hsp_m_thread thread;
+        struct hsp_m_link link;
+        struct hsp_msg m = stands(w, &slow_link[2], &thread, &link);
+        link = (struct hsp_m_link){.peer = 1, .bytes_per_s = i == 0 ? rate : 90e6};
+        m.u.stands.n_links = 1;
+        cw_msg(w, i + 1, m);
+        if (i == 0 && rate < 50e6) {
+            assert_int_equal(ordered(w, 0)->what, HSP_CHECK_OPEN);
+            assert_int_equal(ordered(w, 1)->what, HSP_CHECK_OPEN);
+        } else {
+            assert_null(cw_find(w, HSP_ACT_CHECK));
+        }
+    }
+    assert_string_equal(cw_job(w, 1)->progress.says, "");
+}
+
+static void probed(struct cw_world *w, double rate)
+{
+    checked(w, 0, 1, 0, "");
+    checked(w, 1, 1, 0, "");
+    checked(w, 0, 2, rate, "");
+    checked(w, 1, 2, 95e6, "");
+}
+
+static void a_rate_below_half_is_planned_with(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    uint64_t step = 2;
+    run(&w, 3, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        cw_uplink(&w, i + 1, 1e-4, 100e6);
+    }
+    a_minute(&w, &step, 51e6);
+    a_minute(&w, &step, 49e6);
+    uint64_t ticket = w.ticket;
+    probed(&w, 60e6); /* it was only busy */
+    assert_int_equal(w.ticket, ticket);
+    assert_true(w.c->pairs[0].bytes_per_s == 0);
+    a_minute(&w, &step, 20e6);
+    probed(&w, 20e6);
+    assert_string_equal(cw_fact(&w, "link.rate"),
+                        "n0 and n1 are connected by 20 MB/s, where plans reckoned with 100");
+    assert_true(w.ticket > ticket && w.c->pairs[0].bytes_per_s == 20e6);
+    assert_string_equal(cw_job(&w, 1)->cause, "another rate of the connection n0-n1");
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                                   .u.plan = {.job = 1, .ticket = w.ticket, .keep = true}});
+    ticket = w.ticket;
+    a_minute(&w, &step, 60e6); /* more than it was measured to give */
+    probed(&w, 20e6);          /* it is measured again all the same */
+    assert_int_equal(w.ticket, ticket);
+    cw_end(&w);
+}
+
 /* ---- who may say so ---- */
 
 static void only_answers_of_ranks_count(void **state)
@@ -520,6 +588,7 @@ HSP_TEST_FILE(progress_test)
                                        cmocka_unit_test(what_no_job_can_do_without_is_borne),
                                        cmocka_unit_test(until_it_is_fast_again),
                                        cmocka_unit_test(calls_do_not_mend_it),
+                                       cmocka_unit_test(a_rate_below_half_is_planned_with),
                                        cmocka_unit_test(only_answers_of_ranks_count)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -218,6 +218,28 @@ static void a_device_behind_a_slow_link_is_left_out(void **state)
     scene_free(&s);
 }
 
+/* The same where one link between two of them was measured to be slow: one of the two is left out. */
+static void a_slow_link_is_avoided(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct hsp_planned p;
+    const double speed[3] = {1, 1, 1};
+    const struct hsp_slow_link slow = {0, 2, 4}; /* 2 Mbit/s */
+    scene_make(&s, 3, speed, 1, 2, 24);
+    for (uint32_t i = 0; i < 3; i++) {
+        s.dev[i].uplink = (struct hsp_link_cost){1, 1e-6};
+    }
+    make(&s, NULL, &p);
+    assert_int_equal(p.plan->n_ranks, 3);
+    s.c.n_slow = 1;
+    s.c.slow = &slow;
+    make(&s, NULL, &p);
+    assert_int_equal(p.plan->n_ranks, 2);
+    assert_true(p.device[0] == 1 || p.device[1] == 1);
+    scene_free(&s);
+}
+
 /* Stages pay the link between them, a pair on one host none of its uplinks. */
 static void stages_pay_the_link_between_them(void **state)
 {
@@ -665,6 +687,7 @@ HSP_TEST_FILE(planner_test)
         cmocka_unit_test(unequal_cores_get_unequal_shares),
         cmocka_unit_test(data_parallel_matches_brute_force),
         cmocka_unit_test(a_device_behind_a_slow_link_is_left_out),
+        cmocka_unit_test(a_slow_link_is_avoided),
         cmocka_unit_test(stages_pay_the_link_between_them),
         cmocka_unit_test(single_devices_are_no_tensor_group),
         cmocka_unit_test(tensor_groups_stay_in_fast_domains),
