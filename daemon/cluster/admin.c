@@ -11,6 +11,7 @@
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/job_list.h"
 #include "daemon/cluster/job_state.h"
+#include "daemon/cluster/kept_state.h"
 #include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/node_check.h"
@@ -297,7 +298,10 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
         reply(c, a, HSP_ESTATE, j->id, "job is still stopping");
         return;
     }
-    hsp_ci_suspend_origin(j);
+    bool kept = hsp_ci_keeps_state(j) && !a->has_step;
+    if (!kept) {
+        hsp_ci_suspend_origin(j);
+    }
     if (a->has_step && !hsp_ci_ckpt_begin_with(j, a->step)) {
         reply(c, a, HSP_ENOENT, j->id,
               hsp_ci_printf(c, "job %s has no checkpoint of step %llu; it has %s", j->name,
@@ -315,16 +319,67 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
     for (uint32_t i = 0; i < j->n_marks; i++) {
         hsp_ci_data_forget(j, j->marks[i].node);
     }
-    j->data_known = j->data_known && j->has_ckpt; /* begun anew, it may have another text */
+    j->data_known = j->data_known && (kept || j->has_ckpt); /* begun anew, it may be another text */
     j->data_retry_ms = 0;
     j->data_tries = 0;
     (void)snprintf(j->cause, sizeof(j->cause), "resume");
     j->detect_ms = c->now_ms;
-    hsp_ci_job_move(c, j, HSP_JOB_PENDING);
+    if (kept) {
+        hsp_ci_resume_kept(c, j);
+    } else {
+        hsp_ci_job_move(c, j, HSP_JOB_PENDING);
+        hsp_ci_give_up_state(c, j);
+    }
     hsp_ci_store_job(c, j);
     told(c, a, "admin.resume", j, NULL,
-         hsp_ci_printf(c, "from version %llu", (unsigned long long)j->origin_step));
+         kept ? hsp_ci_printf(c, "from the state of its nodes, version %llu",
+                              (unsigned long long)j->stable)
+              : hsp_ci_printf(c, "from version %llu", (unsigned long long)j->origin_step));
     reply(c, a, HSP_OK, j->id, "");
+}
+
+static void cancel(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
+{
+    if (hsp_job_terminal(j->state) && !hsp_ci_keeps_state(j)) {
+        reply(c, a, HSP_ESTATE, j->id,
+              hsp_ci_printf(c, "job %s was already %s%s", j->name, hsp_job_state_name(j->state),
+                            j->state == HSP_JOB_FAILED ? ", and keeps no state" : ""));
+        return;
+    }
+    told(c, a, "admin.cancel", j, NULL, j->name);
+    if (hsp_ci_keeps_state(j)) {
+        hsp_str_printf(j->reason, sizeof(j->reason), "the state that was kept is given up");
+        hsp_ci_job_move(c, j, HSP_JOB_CANCELLED);
+        hsp_ci_give_up_state(c, j);
+    } else {
+        hsp_ci_job_end(c, j, HSP_JOB_CANCELLED, a->reason != NULL ? a->reason : "cancelled");
+    }
+    reply(c, a, HSP_OK, j->id, "");
+}
+
+/* Its checkpoints stay where they are. */
+static void forget_job(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
+{
+    if (!hsp_job_terminal(j->state)) {
+        reply(c, a, HSP_ESTATE, j->id,
+              hsp_ci_printf(c,
+                            "job %s is %s: only a job that has ended can be forgotten; cancel it "
+                            "first",
+                            j->name, hsp_job_state_name(j->state)));
+        return;
+    }
+    if (j->n_leases != 0) {
+        reply(c, a, HSP_ESTATE, j->id,
+              hsp_ci_printf(c,
+                            "job %s is still stopping on %u devices: try again when they are free",
+                            j->name, j->n_leases));
+        return;
+    }
+    told(c, a, "admin.forget", j, NULL, j->name);
+    uint32_t id = j->id;
+    hsp_ci_give_up_state(c, j);
+    hsp_ci_job_forget(c, j);
+    reply(c, a, HSP_OK, id, "");
 }
 
 void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
@@ -336,23 +391,14 @@ void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
     }
     bool of_job = a->verb == HSP_ADMIN_CANCEL || a->verb == HSP_ADMIN_SCALE ||
                   a->verb == HSP_ADMIN_CHECKPOINT || a->verb == HSP_ADMIN_RESUME ||
-                  a->verb == HSP_ADMIN_SUSPEND;
+                  a->verb == HSP_ADMIN_SUSPEND || a->verb == HSP_ADMIN_FORGET;
     if (of_job && j == NULL) {
         reply(c, a, HSP_ENOENT, 0, "no such job");
         return;
     }
     switch (a->verb) {
     case HSP_ADMIN_SUBMIT: submit(c, a); break;
-    case HSP_ADMIN_CANCEL:
-        if (hsp_job_terminal(j->state)) {
-            reply(c, a, HSP_ESTATE, j->id,
-                  hsp_ci_printf(c, "job is %s", hsp_job_state_name(j->state)));
-            break;
-        }
-        told(c, a, "admin.cancel", j, NULL, j->name);
-        hsp_ci_job_end(c, j, HSP_JOB_CANCELLED, a->reason != NULL ? a->reason : "cancelled");
-        reply(c, a, HSP_OK, j->id, "");
-        break;
+    case HSP_ADMIN_CANCEL: cancel(c, a, j); break;
     case HSP_ADMIN_SCALE: scale(c, a, j); break;
     case HSP_ADMIN_DRAIN:
     case HSP_ADMIN_UNDRAIN: drain(c, a); break;
@@ -361,6 +407,7 @@ void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
     case HSP_ADMIN_REMOVE: forget(c, a); break;
     case HSP_ADMIN_CHECKPOINT: checkpoint(c, a, j); break;
     case HSP_ADMIN_RESUME: resume(c, a, j); break;
+    case HSP_ADMIN_FORGET: forget_job(c, a, j); break;
     case HSP_ADMIN_SUSPEND: hsp_ci_suspend(c, a, j); break;
     case HSP_ADMIN_CHECK: hsp_ci_check_begin(c, a); break;
     case HSP_ADMIN_CHECK_STOP: hsp_ci_check_stop(c, a->request); break;

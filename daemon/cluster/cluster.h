@@ -184,8 +184,10 @@ enum hsp_admin_verb {
     HSP_ADMIN_REMOVE,     /* node: it has gone for good, and is forgotten */
     HSP_ADMIN_DENY,       /* node: it may not; what it keeps moves elsewhere, as by a drain */
     HSP_ADMIN_CHECKPOINT, /* one now */
-    HSP_ADMIN_RESUME,     /* a suspended, failed or cancelled job, from its newest checkpoint; one
-                             that is being suspended goes on */
+    HSP_ADMIN_RESUME,     /* a failed job from the state that its nodes keep, a suspended or
+                             cancelled one from its newest checkpoint; one that is being suspended
+                             goes on */
+    HSP_ADMIN_FORGET,     /* an ended job: its state and its row are deleted, not its checkpoints */
     HSP_ADMIN_SUSPEND,    /* when a new checkpoint is complete; at once before the start */
     HSP_ADMIN_CHECK,      /* check: its REPLY comes when all is measured */
     HSP_ADMIN_CHECK_STOP  /* who asked for the check `request` has gone */
@@ -216,7 +218,7 @@ struct hsp_admin_event {
     const char *actor;         /* for the events feed */
     struct hsp_job_terms spec; /* submit */
     struct hsp_check_terms check;
-    uint32_t job; /* cancel, scale, checkpoint, resume */
+    uint32_t job; /* cancel, scale, checkpoint, resume, suspend, forget */
     uint32_t min, max;
     bool has_step; /* resume: from the checkpoint of `step`, not the newest */
     uint64_t step;

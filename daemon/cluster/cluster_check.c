@@ -47,7 +47,7 @@ static void check_job(const struct hsp_cluster *c, const struct hsp_job *j)
     HSP_ASSERT(!j->unrecorded || j->state == HSP_JOB_BEHIND);
     if (hsp_ci_at_rest(j)) { /* I6 */
         HSP_ASSERT(j->cur.epoch == 0 && j->att.epoch == 0 && j->ticket == 0);
-        HSP_ASSERT(j->n_plans == 0);
+        HSP_ASSERT(j->n_plans == 0 || j->state == HSP_JOB_FAILED); /* kept_state.h */
         return;
     }
     if (j->state == HSP_JOB_BEHIND) { /* I6 */

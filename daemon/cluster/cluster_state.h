@@ -144,6 +144,8 @@ struct hsp_range {
  *
  *  PENDING | STARTING | RUNNING | SWITCHING --suspend--> SUSPENDED --resume--> PENDING
  *
+ *  FAILED --resume--> SEALING, from the state that is kept, else PENDING; --cancel--> CANCELLED
+ *
  *  (any) --a member has gone further with it--> BEHIND --cancel--> CANCELLED              */
 enum hsp_job_state {
     HSP_JOB_PENDING,  /* no epoch: waits for devices or a plan; reason says which */

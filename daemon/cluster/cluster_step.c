@@ -16,6 +16,7 @@
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/standing.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/kept_state.h"
 #include "daemon/cluster/job_list.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/jobs.h"
@@ -144,6 +145,9 @@ static void earlier(struct hsp_cluster *c, hsp_msec t)
 
 static void earlier_of_job(struct hsp_cluster *c, const struct hsp_job *j)
 {
+    if (j->state == HSP_JOB_FAILED) {
+        earlier(c, j->seal_deadline_ms);
+    }
     if (hsp_job_terminal(j->state)) {
         return;
     }
@@ -230,9 +234,13 @@ static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
         j->next_plan = plan >= j->next_plan ? plan + 1 : j->next_plan;
         bool used = plan == j->cur.plan || plan == j->att.plan;
         bool left = j->cur.epoch != 0 && j->cur.settled && plan < j->cur.plan;
-        if (hsp_ci_at_rest(j) || left || (!j->plans[i].started && !used)) {
+        if ((hsp_ci_at_rest(j) && j->state != HSP_JOB_FAILED) || left ||
+            (!j->plans[i].started && !used)) {
             hsp_ci_drop_plan(c, j, plan);
         }
+    }
+    if (hsp_ci_keeps_state(j)) {
+        hsp_ci_seal_leases(c, j);
     }
     if (hsp_job_terminal(j->state)) {
         return;

@@ -12,6 +12,7 @@
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/keepers.h"
+#include "daemon/cluster/kept_state.h"
 #include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
@@ -332,10 +333,15 @@ static void sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
 {
     uint32_t at = hsp_ci_index_of(c, n);
     struct hsp_job_mark *k = hsp_ci_marked(j, at);
-    if (j->state != HSP_JOB_SEALING || m->epoch != j->seal_upto || k == NULL || k->seal == 0) {
+    bool sealing = j->state == HSP_JOB_SEALING || j->state == HSP_JOB_FAILED;
+    if (!sealing || m->epoch != j->seal_upto || k == NULL || k->seal == 0) {
         return;
     }
     k->seal = 0;
+    if (j->state == HSP_JOB_FAILED) {
+        hsp_ci_keeper_sealed(c, j, n);
+        return;
+    }
     hsp_ci_held_drop_node(c, j, at);
     for (uint32_t i = 0; i < m->u.sealed.n_holdings; i++) {
         const struct hsp_m_holding *h = &m->u.sealed.holdings[i];
@@ -462,6 +468,8 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     if (hsp_ci_at_rest(j)) { /* said before the STOP arrived */
         if (m->type == HSP_MSG_CHECKPOINTED && m->u.ckpt.complete && hsp_ci_may_say(c, j, n, m)) {
             checkpointed(c, j, n, m); /* with it, workers have deleted older ones */
+        } else if (m->type == HSP_MSG_SEALED && hsp_ci_may_say(c, j, n, m)) {
+            sealed(c, j, n, m);
         }
         return;
     }

@@ -37,7 +37,7 @@ static const uint32_t may_follow[] = {
     [HSP_JOB_PAUSED] = BIT(RECOVERING) | BIT(SEALING) | BIT(DONE) | BIT(CANCELLED) | BIT(FAILED),
     [HSP_JOB_FINISHING] = BIT(DONE) | BIT(RUNNING) | BIT(SEALING) | BIT(CANCELLED) | BIT(FAILED),
     [HSP_JOB_DONE] = 0,
-    [HSP_JOB_FAILED] = BIT(PENDING), /* resume */
+    [HSP_JOB_FAILED] = BIT(PENDING) | BIT(SEALING) | BIT(CANCELLED), /* resume; cancel */
     [HSP_JOB_CANCELLED] = BIT(PENDING),
     [HSP_JOB_SUSPENDED] = BIT(PENDING) | BIT(CANCELLED),
     [HSP_JOB_BEHIND] = BIT(CANCELLED),
@@ -79,6 +79,20 @@ void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fm
     }
 }
 
+/* Its nodes may have a version beyond the one that it began with. */
+static bool has_come_further(const struct hsp_job *j)
+{
+    bool started = false;
+    uint64_t best = j->stable;
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        started = started || j->plans[i].started;
+    }
+    for (uint32_t i = 0; i < j->n_held; i++) {
+        best = j->held[i].version > best ? j->held[i].version : best;
+    }
+    return started && best > j->origin_step;
+}
+
 void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
                     const char *why)
 {
@@ -87,9 +101,7 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
     j->ahead[0] = '\0';
     hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
     hsp_ci_job_move(c, j, to);
-    for (uint32_t i = 0; i < j->n_leases; i++) {
-        hsp_ci_ask(c, j->leases[i], HSP_ASK_STOP);
-    }
+    bool keeps = to == HSP_JOB_FAILED && has_come_further(j);
     hsp_ci_epoch_over(j, &j->cur);
     hsp_ci_epoch_over(j, &j->att);
     j->n_held = 0;
@@ -102,10 +114,18 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
     if (to == HSP_JOB_CANCELLED) {
         hsp_ci_give_up_ahead(c, j);
     }
+    for (uint32_t i = 0; i < j->n_leases; i++) { /* kept_state.h */
+        hsp_ci_ask(c, j->leases[i], keeps ? HSP_ASK_NONE : HSP_ASK_STOP);
+        hsp_ci_mark(c, j, HSP_DEVICE_NODE(j->leases[i]))->seal = keeps;
+    }
+    j->seal_upto = j->next_epoch - 1;
+    j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
     hsp_ci_store_job(c, j);
     hsp_ci_judge_job(c, j->id);
-    while (j->n_plans > 0) { /* behind the row that needs them no more */
-        hsp_ci_drop_plan(c, j, j->plans[0].plan);
+    for (uint32_t i = j->n_plans; i-- > 0;) { /* behind the row that needs them no more */
+        if (!keeps || !j->plans[i].started) {
+            hsp_ci_drop_plan(c, j, j->plans[i].plan);
+        }
     }
 }
 

@@ -18,6 +18,7 @@
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/keepers.h"
+#include "daemon/cluster/kept_state.h"
 #include "daemon/cluster/learnt.h"
 #include "daemon/cluster/link_probe.h"
 #include "daemon/cluster/lookup.h"
@@ -74,22 +75,7 @@ static bool same_plan(const struct hsp_job *j, const hsp_device_id *dev, uint32_
 
 static void advance_sealing(struct hsp_cluster *c, struct hsp_job *j)
 {
-    bool open = false;
-    for (uint32_t i = 0; i < j->n_marks && j->state == HSP_JOB_SEALING; i++) {
-        struct hsp_job_mark *k = &j->marks[i];
-        struct hsp_cluster_node *n = &c->nodes[k->node];
-        if (k->seal == 2 && n->conn != 0 && c->now_ms >= j->seal_deadline_ms) {
-            hsp_ci_node_dead(c, n, "did not answer SEAL"); /* makes no marks */
-        }
-        if (k->seal == 1 && n->conn != 0) {
-            struct hsp_msg m = {.type = HSP_MSG_SEAL, .epoch = j->seal_upto, .u.jobref.job = j->id};
-            hsp_ci_send(c, n->conn, &m);
-            k->seal = 2;
-            j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
-        }
-        open = open || k->seal != 0;
-    }
-    if (!open) {
+    if (!hsp_ci_seal_marked(c, j)) {
         j->sealed_ms = c->now_ms;
         hsp_ci_job_move(c, j, HSP_JOB_RECOVERING);
         return;
@@ -386,8 +372,8 @@ static void advance_state(struct hsp_cluster *c, struct hsp_job *j)
     case HSP_JOB_RUNNING: advance_running(c, j); break;
     case HSP_JOB_SWITCHING: hsp_ci_attempt_advance(c, j); break;
     case HSP_JOB_FINISHING: hsp_ci_finishing_advance(c, j); break;
+    case HSP_JOB_FAILED: (void)hsp_ci_seal_marked(c, j); break;
     case HSP_JOB_DONE:
-    case HSP_JOB_FAILED:
     case HSP_JOB_CANCELLED:
     case HSP_JOB_SUSPENDED:
     case HSP_JOB_BEHIND: break;

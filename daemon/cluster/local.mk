@@ -26,6 +26,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/job_state.c daemon/cluster/job_state.h \
   daemon/cluster/jobs.c daemon/cluster/jobs.h \
   daemon/cluster/keepers.c daemon/cluster/keepers.h \
+  daemon/cluster/kept_state.c daemon/cluster/kept_state.h \
   daemon/cluster/learnt.c daemon/cluster/learnt.h \
   daemon/cluster/link_probe.c daemon/cluster/link_probe.h \
   daemon/cluster/lookup.c daemon/cluster/lookup.h \

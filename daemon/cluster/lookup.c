@@ -151,6 +151,11 @@ const struct hsp_job *hsp_cluster_stays(const struct hsp_cluster *c,
     return NULL;
 }
 
+bool hsp_ci_keeps_state(const struct hsp_job *j)
+{
+    return j->state == HSP_JOB_FAILED && j->n_plans > 0;
+}
+
 bool hsp_ci_job_runs(const struct hsp_job *j)
 {
     return j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||

@@ -46,6 +46,8 @@ bool hsp_ci_in_doubt(const struct hsp_job *j);
 const struct hsp_job *hsp_cluster_stays(const struct hsp_cluster *c,
                                         const struct hsp_cluster_node *n);
 bool hsp_ci_at_rest(const struct hsp_job *j);
+/* True when @j has failed and its layouts are on record: its nodes may hold state of it. */
+bool hsp_ci_keeps_state(const struct hsp_job *j);
 /* True when @j has an epoch that runs: RUNNING, SWITCHING or FINISHING. */
 bool hsp_ci_job_runs(const struct hsp_job *j);
 /* True when the attempt of @j is past GO and cannot be taken back. */

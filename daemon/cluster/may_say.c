@@ -29,7 +29,8 @@ static bool is_asked(const struct hsp_cluster *c, const struct hsp_job *j,
                      const struct hsp_cluster_node *n)
 {
     const struct hsp_job_mark *k = hsp_ci_marked(j, hsp_ci_index_of(c, n));
-    return j->state == HSP_JOB_SEALING && k != NULL && k->seal != 0;
+    bool asks = j->state == HSP_JOB_SEALING || j->state == HSP_JOB_FAILED;
+    return asks && k != NULL && k->seal != 0;
 }
 
 /* True when @n has proven to be the node that had @incarnation. */

@@ -173,8 +173,8 @@ static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
         return;
     }
     if (!ended && hsp_ci_plan(j, h->plan) != NULL) {
-        if (!hsp_ci_may_hold(c, j, n, h)) {
-            return; /* not by its layout: neither used nor deleted */
+        if (!hsp_ci_may_hold(c, j, n, h) || hsp_ci_at_rest(j)) {
+            return; /* not by its layout, or of a failed job: neither used nor deleted */
         }
         struct hsp_state_piece p = {.device = HSP_DEVICE(hsp_ci_index_of(c, n), h->device),
                                     .plan = h->plan,

@@ -111,7 +111,8 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
         finish = finish || (first != NULL && first->device == HSP_DEVICE(at, r->device));
         if (over) {
             if (n->dev[r->device].job != j->id) {
-                order(c, n, HSP_MSG_STOP, j->id, r->device, j->next_epoch - 1);
+                order(c, n, hsp_ci_keeps_state(j) ? HSP_MSG_SEAL : HSP_MSG_STOP, j->id, r->device,
+                      j->next_epoch - 1);
             }
             continue;
         }

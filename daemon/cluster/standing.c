@@ -180,7 +180,7 @@ enum hsp_standing hsp_ci_standing(const struct hsp_cluster *c, const struct hsp_
         (ours && hsp_generation_ahead(k->generation, c->generation))) {
         return HSP_STANDS_NEWER;
     }
-    return hsp_ci_at_rest(j) ? HSP_STANDS_OVER : HSP_STANDS_KNOWN;
+    return hsp_ci_at_rest(j) && !hsp_ci_keeps_state(j) ? HSP_STANDS_OVER : HSP_STANDS_KNOWN;
 }
 
 bool hsp_ci_can_be(const struct hsp_cluster *c, uint64_t generation, uint64_t number)

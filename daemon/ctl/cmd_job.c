@@ -42,6 +42,12 @@ int hsp_cmd_cancel(struct hsp_ctl *ctl)
     return verb(ctl, &m, "is cancelled");
 }
 
+int hsp_cmd_forget(struct hsp_ctl *ctl)
+{
+    struct hsp_msg m = query(ctl, HSP_MSG_FORGET, "");
+    return verb(ctl, &m, "is forgotten");
+}
+
 int hsp_cmd_resume(struct hsp_ctl *ctl)
 {
     const char *from = ctl->opt[O_FROM];
@@ -50,9 +56,11 @@ int hsp_cmd_resume(struct hsp_ctl *ctl)
         return hsp_ctl_usage(ctl, "--from %s is not the step of a checkpoint, like 400", from);
     }
     struct hsp_msg m = query(ctl, HSP_MSG_RESUME, from != NULL ? from : "");
-    return verb(ctl, &m,
-                from == NULL ? "goes on from its newest checkpoint, or from step 0 without one"
-                             : hsp_ctl_text(ctl, "goes on from its checkpoint of step %s", from));
+    return verb(
+        ctl, &m,
+        from == NULL
+            ? "goes on from the state that its workers keep, else from its newest checkpoint"
+            : hsp_ctl_text(ctl, "goes on from its checkpoint of step %s", from));
 }
 
 /* The job as status shows it: a copy of its object. cJSON_Delete. */

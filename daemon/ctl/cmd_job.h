@@ -1,4 +1,4 @@
-/* hspmdctl cancel, suspend, resume, scale, wait, drain, undrain: changes a job or a node, or waits
+/* hspmdctl cancel, forget, suspend, resume, scale, wait, drain, undrain: changes a job or a node, or waits
  * for one.
  *
  * Purity: shell (blocking network calls with the run's --timeout). */
@@ -7,6 +7,7 @@
 #include "daemon/ctl/command.h"
 
 int hsp_cmd_cancel(struct hsp_ctl *ctl);
+int hsp_cmd_forget(struct hsp_ctl *ctl);
 int hsp_cmd_suspend(struct hsp_ctl *ctl);
 int hsp_cmd_resume(struct hsp_ctl *ctl);
 int hsp_cmd_scale(struct hsp_ctl *ctl);

@@ -284,6 +284,11 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     if (plane[0] != '\0') {
         (void)fprintf(out, ", data plane %s", plane);
     }
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "keeps_state"))) {
+        (void)fputs(
+            "\nstate: kept by its workers; resume goes on from it, cancel or forget deletes it",
+            out);
+    }
     if (hsp_doc_has(j, "durability")) {
         (void)fprintf(out, "\nstate: %s", hsp_doc_text(j, "durability"));
     }

@@ -223,10 +223,17 @@ const struct hsp_command hsp_commands[] = {
     {.name = "cancel",
      .operands = "JOB",
      .summary = "end a job; its state goes, its checkpoints stay",
-     .help = "",
+     .help = "Of a failed job it deletes the state that its workers keep.",
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_cancel},
+    {.name = "forget",
+     .operands = "JOB",
+     .summary = "remove a job that has ended; its checkpoints stay",
+     .help = "Deletes what is on record of it, and the state of a failed job on its workers.",
+     .min_pos = 1,
+     .max_pos = 1,
+     .run = hsp_cmd_forget},
     {.name = "suspend",
      .operands = "JOB",
      .summary = "write a checkpoint and give the devices back, to resume later",
@@ -242,9 +249,11 @@ const struct hsp_command hsp_commands[] = {
      .run = hsp_cmd_suspend},
     {.name = "resume",
      .operands = "JOB",
-     .summary = "let a suspended, failed or cancelled job go on from its newest checkpoint",
+     .summary = "let a suspended, failed or cancelled job go on",
      .help =
-         "Without a checkpoint it begins anew, at step 0. With one it goes on with the next\n"
+         "A failed job goes on from the state that its workers keep, and no step is made again;\n"
+         "others, and one whose workers have not all of it, from the newest checkpoint. Without\n"
+         "a checkpoint it begins anew, at step 0. With one it goes on with the next\n"
          "sample of its data, so the files of data.path must be those it was trained on. Every\n"
          "element is compared with what was written. Where no node has that checkpoint whole\n"
          "it is waited for a while, then the next older one is taken, which the event\n"

@@ -125,6 +125,7 @@
     X(SUSPEND, 116, query, "suspend")                      \
     X(TRACE_JOB, 117, tracejob, "trace-job")               \
     X(BACKUP, 121, query, "backup")                        \
+    X(FORGET, 122, query, "forget")                        \
     X(ADOPT, 124, adopt, "adopt")                          \
     X(NODE_ALLOW, 125, nodeallow, "node-allow")            \
     X(NODE_REMOVE, 126, nodename, "node-remove")           \

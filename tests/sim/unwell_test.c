@@ -303,6 +303,68 @@ static void a_folder_that_breaks_under_a_job(void **state)
     to_the_end();
 }
 
+static bool failed(struct sim *w)
+{
+    return w->d_alive && hsp_cluster_job(w->d, 1)->state == HSP_JOB_FAILED;
+}
+
+static bool let_go(struct sim *w)
+{
+    return failed(w) && hsp_cluster_job(w->d, 1)->n_leases == 0;
+}
+
+/* It is lost more often than it may be, and fails. Another job has its devices, hspmdd starts again;
+ * then it goes on from the version it had, and no step is made again. */
+static void a_failed_job_goes_on(void **state)
+{
+    (void)state;
+    running(2, 1, 2);
+    s->tracing = false;
+    s->d->cfg.max_failures = s->cfg.max_failures = 2;
+    for (uint32_t i = 0; i < 60 && !failed(s); i++) {
+        sim_kill_exec(s, i % 2 * SIM_DEVS);
+        wait(30);
+    }
+    assert_true(failed(s));
+    until(let_go, 5000);
+    uint64_t committed = s->job[1].committed;
+    assert_true(committed > 0);
+    s->d->cfg.max_failures = s->cfg.max_failures = 30;
+    sim_submit(s, "other", 0, 2, 2, 20, 0);
+    wait(3000);
+    assert_int_equal(hsp_cluster_job(s->d, 2)->state, HSP_JOB_DONE);
+    sim_kill_daemon(s, 200);
+    wait(3000);
+    assert_true(hsp_ci_keeps_state(job()));
+    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = 1});
+    until(settled, 10000);
+    assert_true(job()->cur.step >= committed);
+    to_the_end();
+}
+
+/* What is given up is deleted, also on a node that was away. */
+static void a_failed_job_is_forgotten(void **state)
+{
+    (void)state;
+    running(2, 1, 2);
+    s->tracing = false;
+    s->d->cfg.max_failures = s->cfg.max_failures = 2;
+    for (uint32_t i = 0; i < 60 && !failed(s); i++) {
+        sim_kill_exec(s, i % 2 * SIM_DEVS);
+        wait(30);
+    }
+    until(let_go, 5000);
+    sim_kill_agent(s, 1, 2000);
+    wait(100);
+    assert_true(s->exec[0].n_seg > 0 && s->exec[SIM_DEVS].n_seg > 0);
+    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_FORGET, .job = 1});
+    wait(5000);
+    assert_null(hsp_cluster_job(s->d, 1));
+    assert_int_equal(s->exec[0].n_seg, 0);
+    assert_int_equal(s->exec[SIM_DEVS].n_seg, 0);
+    assert_false(s->failed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +377,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_read_only_folder, setup, teardown),
         cmocka_unit_test_setup_teardown(a_folder_that_is_needed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_folder_that_breaks_under_a_job, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_job_goes_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failed_job_is_forgotten, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,6 +141,7 @@ void hsp_app_request(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
     case HSP_MSG_GRAPH: hsp_app_query(a, cl, m); break;
     case HSP_MSG_STATUS: answer_status(a, cl, m); break;
     case HSP_MSG_CANCEL: job_verb(a, cl, m, HSP_ADMIN_CANCEL, m->u.query.name); break;
+    case HSP_MSG_FORGET: job_verb(a, cl, m, HSP_ADMIN_FORGET, m->u.query.name); break;
     case HSP_MSG_RESUME: job_verb(a, cl, m, HSP_ADMIN_RESUME, m->u.query.name); break;
     case HSP_MSG_SUSPEND: job_verb(a, cl, m, HSP_ADMIN_SUSPEND, m->u.query.name); break;
     case HSP_MSG_SCALE: job_verb(a, cl, m, HSP_ADMIN_SCALE, m->u.scale.name); break;

@@ -238,6 +238,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     put_stalled(o, a->cluster, core);
     (void)cJSON_AddBoolToObject(o, "suspending", core->suspending);
     (void)cJSON_AddBoolToObject(o, "held", hsp_ci_in_doubt(core));
+    (void)cJSON_AddBoolToObject(o, "keeps_state", hsp_ci_keeps_state(core));
     put(o, "priority", core->priority);
     put(o, "min", core->min);
     put(o, "max", core->max);

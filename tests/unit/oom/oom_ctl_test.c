@@ -341,6 +341,7 @@ static void commands_that_change_things(void **state)
 {
     struct room *r = *state;
     TRY(r, 0, "cancel", "j");
+    TRY(r, 0, "forget", "j");
     TRY(r, 0, "resume", "j");
     TRY(r, 0, "suspend", "s");
     TRY(r, HSP_EXIT_TIMED_OUT, "suspend", "j", "--within", "0s");

@@ -195,7 +195,14 @@ static void failed(struct cw_world *w)
     struct hsp_msg m = {
         .type = HSP_MSG_JOB_FAILED, .epoch = 2, .u.jobfail = {.job = 1, .reason = "diverged"}};
     cw_msg(w, 1, m);
-    stopped(w);
+}
+
+static void failed_sealed(struct cw_world *w)
+{
+    failed(w);
+    sealed(w, 0, 1, false);
+    sealed(w, 1, 1, false);
+    assert_int_equal(cw_job(w, 1)->n_leases, 0);
 }
 
 static void suspended(struct cw_world *w)
@@ -342,7 +349,8 @@ const struct cw_story cw_stories[] = {
     {"finishing: armed", finishing_armed, HSP_JOB_FINISHING, HSP_ATT_GO, false},
     {"done: stopping", done, HSP_JOB_DONE, HSP_ATT_NONE, false},
     {"done", done_stopped, HSP_JOB_DONE, HSP_ATT_NONE, false},
-    {"failed", failed, HSP_JOB_FAILED, HSP_ATT_NONE, false},
+    {"failed: is sealed", failed, HSP_JOB_FAILED, HSP_ATT_NONE, false},
+    {"failed, keeps its state", failed_sealed, HSP_JOB_FAILED, HSP_ATT_NONE, false},
     {"suspended", suspended, HSP_JOB_SUSPENDED, HSP_ATT_NONE, false},
     {"resuming: goes", resuming, HSP_JOB_STARTING, HSP_ATT_GO, false},
     {"cancelled: stopping", cancelled, HSP_JOB_CANCELLED, HSP_ATT_NONE, false},

@@ -12,6 +12,7 @@ cluster_tests = \
   tests/unit/daemon/cluster/forget_test \
   tests/unit/daemon/cluster/identity_test \
   tests/unit/daemon/cluster/keepers_test \
+  tests/unit/daemon/cluster/kept_state_test \
   tests/unit/daemon/cluster/key_holder_test \
   tests/unit/daemon/cluster/learnt_test \
   tests/unit/daemon/cluster/node_check_test \
@@ -41,6 +42,7 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/forget_test.c \
   tests/unit/daemon/cluster/identity_test.c \
   tests/unit/daemon/cluster/keepers_test.c \
+  tests/unit/daemon/cluster/kept_state_test.c \
   tests/unit/daemon/cluster/key_holder_test.c \
   tests/unit/daemon/cluster/learnt_test.c \
   tests/unit/daemon/cluster/node_check_test.c \

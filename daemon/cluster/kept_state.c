@@ -1,0 +1,115 @@
+#include "daemon/cluster/kept_state.h"
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/job_state.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
+#include "daemon/cluster/node_loss.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/parked.h"
+#include "daemon/cluster/plan_info.h"
+#include "daemon/cluster/plan_requests.h"
+#include "daemon/cluster/rows.h"
+
+static void begin_sealing(struct hsp_cluster *c, struct hsp_job *j)
+{
+    j->seal_upto = j->next_epoch - 1;
+    j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
+    hsp_ci_look_job(c, j);
+}
+
+void hsp_ci_seal_leases(struct hsp_cluster *c, struct hsp_job *j)
+{
+    begin_sealing(c, j);
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        hsp_ci_ask(c, j->leases[i], HSP_ASK_NONE);
+        hsp_ci_mark(c, j, HSP_DEVICE_NODE(j->leases[i]))->seal = 1;
+    }
+}
+
+bool hsp_ci_seal_marked(struct hsp_cluster *c, struct hsp_job *j)
+{
+    enum hsp_job_state state = j->state;
+    bool open = false;
+    for (uint32_t i = 0; i < j->n_marks && j->state == state; i++) {
+        struct hsp_job_mark *k = &j->marks[i];
+        struct hsp_cluster_node *n = &c->nodes[k->node];
+        if (k->seal == 2 && n->conn != 0 && c->now_ms >= j->seal_deadline_ms) {
+            hsp_ci_node_dead(c, n, "did not answer SEAL"); /* makes no marks */
+        }
+        if (k->seal == 1 && n->conn != 0) {
+            struct hsp_msg m = {.type = HSP_MSG_SEAL, .epoch = j->seal_upto, .u.jobref.job = j->id};
+            hsp_ci_send(c, n->conn, &m);
+            k->seal = 2;
+            j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
+        }
+        open = open || k->seal != 0;
+    }
+    return open;
+}
+
+void hsp_ci_keeper_sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n)
+{
+    uint32_t at = hsp_ci_index_of(c, n);
+    for (uint32_t i = j->n_leases; i-- > 0;) { /* backwards: what is let go leaves the list */
+        if (HSP_DEVICE_NODE(j->leases[i]) == at) {
+            hsp_ci_lease(c, j->leases[i], 0);
+        }
+    }
+    hsp_ci_store_leases(c, j);
+    hsp_ci_look_node(c, n);
+    hsp_ci_look_jobs(c);
+}
+
+void hsp_ci_resume_kept(struct hsp_cluster *c, struct hsp_job *j)
+{
+    begin_sealing(c, j);
+    j->n_held = 0;
+    j->lost_from = j->stable;
+    j->state_deadline_ms = 0;
+    j->sealed_ms = j->planned_ms = 0;
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        const struct hsp_plan_info *p = &j->plans[i].info;
+        for (uint32_t k = 0; k < p->n_ranks + p->n_keepers; k++) {
+            uint32_t node = HSP_DEVICE_NODE(hsp_ci_holder(p, k));
+            if (c->nodes[node].conn != 0) { /* others tell it when they say hello */
+                hsp_ci_mark(c, j, node)->seal = 1;
+            }
+        }
+    }
+    hsp_ci_job_move(c, j, HSP_JOB_SEALING);
+}
+
+/* It is not leased to @j: it may work for another job, and its agent deletes what is there. */
+static void tell_holder(struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d)
+{
+    const struct hsp_cluster_node *n = hsp_ci_node(c, d);
+    struct hsp_msg m = {.type = HSP_MSG_RELEASE,
+                        .u.release = {.job = j->id,
+                                      .device = HSP_DEVICE_INDEX(d),
+                                      .keep_plan = j->next_plan, /* made after this */
+                                      .known = j->next_epoch - 1}};
+    if (n->conn != 0 && hsp_ci_device(c, d)->present && hsp_ci_device(c, d)->job != j->id) {
+        hsp_ci_send(c, n->conn, &m);
+    }
+}
+
+void hsp_ci_give_up_state(struct hsp_cluster *c, struct hsp_job *j)
+{
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        j->marks[i].seal = 0;
+    }
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        hsp_ci_ask(c, j->leases[i], HSP_ASK_STOP);
+    }
+    hsp_ci_store_job(c, j);
+    hsp_ci_judge_job(c, j->id);
+    while (j->n_plans > 0) {
+        const struct hsp_plan_info *p = &j->plans[0].info;
+        for (uint32_t k = 0; k < p->n_ranks + p->n_keepers; k++) {
+            tell_holder(c, j, hsp_ci_holder(p, k));
+        }
+        hsp_ci_drop_plan(c, j, j->plans[0].plan);
+    }
+}

@@ -1,0 +1,281 @@
+/* A job that fails: its devices are free, its state stays until an administrator gives it up. */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
+#include "tests/unit/daemon/cluster/cluster_world.h"
+
+static enum hsp_status admin(struct cw_world *w, enum hsp_admin_verb verb)
+{
+    return cw_admin(w, (struct hsp_admin_event){.verb = verb, .job = 1, .actor = "me"});
+}
+
+/* Node @node holds version @version of the first layout. */
+static struct hsp_m_holding held(uint32_t node, uint64_t version)
+{
+    return (struct hsp_m_holding){
+        .job = 1, .plan = 1, .rank = node, .owner = node, .version = version};
+}
+
+static void sealed(struct cw_world *w, uint32_t node, uint64_t version)
+{
+    struct hsp_m_holding h = held(node, version);
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_SEALED,
+                            .epoch = cw_job(w, 1)->seal_upto,
+                            .u.sealed = {.job = 1, .n_holdings = 1, .holdings = &h}});
+}
+
+/* It comes back with what it holds. */
+static void returns(struct cw_world *w, uint32_t node, uint32_t conn, const char *name)
+{
+    struct hsp_m_holding h = held(node, 7);
+    struct hsp_m_device dev = {.kind = "cpu", .mem_bytes = 1, .up = true, .address = "x"};
+    cw_msg(w, conn,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                        .node = name,
+                                        .address = name,
+                                        .was = cw_last(w, name),
+                                        .n_devices = 1,
+                                        .devices = &dev,
+                                        .n_holdings = 1,
+                                        .holdings = &h}});
+}
+
+/* A job of two nodes, version 7, diverges. */
+static void failed(struct cw_world *w)
+{
+    cw_begin(w, 2, 1);
+    cw_run_job(w, 2);
+    cw_pass(w, 1, 7, cw_even, 2);
+    cw_msg(w, 1,
+           (struct hsp_msg){.type = HSP_MSG_JOB_FAILED,
+                            .epoch = cw_job(w, 1)->cur.epoch,
+                            .u.jobfail = {.job = 1, .reason = "diverged"}});
+    assert_int_equal(cw_job(w, 1)->state, HSP_JOB_FAILED);
+    assert_int_equal(cw_count_sent(w, HSP_MSG_SEAL), 2);
+    assert_int_equal(cw_count_sent(w, HSP_MSG_STOP), 0);
+}
+
+/* The same, and its nodes have answered. */
+static void at_rest(struct cw_world *w)
+{
+    failed(w);
+    sealed(w, 0, 7);
+    sealed(w, 1, 7);
+    assert_int_equal(cw_job(w, 1)->n_leases, 0);
+    assert_true(hsp_ci_keeps_state(cw_job(w, 1)));
+}
+
+static void its_devices_are_free_when_it_is_sealed(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    failed(&w);
+    assert_int_equal(cw_job(&w, 1)->n_leases, 2);
+    assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_ESTATE); /* still stopping */
+    assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_ESTATE);
+    sealed(&w, 0, 7);
+    assert_int_equal(cw_job(&w, 1)->n_leases, 1);
+    sealed(&w, 1, 7);
+    assert_int_equal(cw_job(&w, 1)->n_leases, 0);
+    assert_int_equal(cw_submit(&w, "k", 0, 2, 2), HSP_OK);
+    assert_int_equal(w.n_asked, 2);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE) + cw_count_sent(&w, HSP_MSG_STOP), 0);
+    cw_end(&w);
+}
+
+/* One that does not answer is dead, as after a loss, and its device is not the job's any more. */
+static void a_node_that_does_not_seal(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    failed(&w);
+    sealed(&w, 0, 7);
+    for (uint32_t i = 0; i < 20; i++) {
+        w.now += 400;
+        cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n1")->state, HSP_NODE_DEAD);
+    assert_int_equal(cw_job(&w, 1)->n_leases, 0);
+    assert_true(hsp_ci_keeps_state(cw_job(&w, 1)));
+    cw_end(&w);
+}
+
+static void it_goes_on_from_what_is_kept(struct cw_world *w)
+{
+    assert_int_equal(admin(w, HSP_ADMIN_RESUME), HSP_OK);
+    assert_string_equal(cw_fact(w, "admin.resume"), "from the state of its nodes, version 7");
+    assert_int_equal(cw_job(w, 1)->state, HSP_JOB_SEALING);
+    assert_int_equal(cw_count_sent(w, HSP_MSG_SEAL), 2);
+    sealed(w, 0, 7);
+    sealed(w, 1, 7);
+    const struct hsp_job *j = cw_job(w, 1);
+    assert_int_equal(j->state, HSP_JOB_RECOVERING);
+    if (j->att.epoch == 0) {
+        cw_plan(w, 1);
+    }
+    assert_int_equal(j->att.mode, HSP_MODE_RECOVER);
+    assert_int_equal(j->att.step, 7);
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_ready(w, 1, i, 5);
+    }
+    cw_pass(w, 1, 7, cw_even, 2);
+    assert_int_equal(j->state, HSP_JOB_RUNNING);
+    assert_int_equal(j->failures, 0);
+}
+
+static void resume_goes_on_without_a_loss(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    at_rest(&w);
+    it_goes_on_from_what_is_kept(&w);
+    cw_end(&w);
+}
+
+/* hspmdd starts again, and nodes come back with what they hold: nothing is deleted. */
+static void it_outlives_a_restart(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    at_rest(&w);
+    cw_restart(&w, NULL);
+    for (uint32_t i = 0; i < 2; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof name, "n%u", i);
+        returns(&w, i, i + 1, name);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE) + cw_count_sent(&w, HSP_MSG_STOP), 0);
+    }
+    assert_true(hsp_ci_keeps_state(cw_job(&w, 1)));
+    assert_int_equal(cw_job(&w, 1)->n_leases, 0);
+    it_goes_on_from_what_is_kept(&w);
+    cw_end(&w);
+}
+
+/* hspmdd starts again before its nodes have answered: they are asked again. */
+static void a_restart_while_it_is_sealed(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    failed(&w);
+    cw_restart_nodes(&w, 2);
+    assert_int_equal(cw_job(&w, 1)->n_leases, 2);
+    sealed(&w, 0, 7);
+    sealed(&w, 1, 7);
+    assert_int_equal(cw_job(&w, 1)->n_leases, 0);
+    cw_end(&w);
+}
+
+static void cancel_gives_it_up(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    at_rest(&w);
+    assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_CANCELLED);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 2);
+    assert_false(hsp_ci_keeps_state(cw_job(&w, 1)));
+    assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_ESTATE);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text, "job j was already cancelled");
+    for (uint32_t i = 0; i < w.n_rows; i++) {
+        assert_int_not_equal(strncmp(w.rows[i].key, "plan/", 5), 0);
+    }
+    cw_end(&w);
+}
+
+/* A node that was away deletes what it holds when it comes back. */
+static void forget_removes_it(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    at_rest(&w);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.forget"), "j");
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 1);
+    assert_null(cw_job(&w, 1));
+    for (uint32_t i = 0; i < w.n_rows; i++) {
+        assert_int_not_equal(strncmp(w.rows[i].key, "plan/", 5), 0);
+        assert_int_not_equal(strncmp(w.rows[i].key, "job/", 4), 0);
+    }
+    assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_ENOENT);
+    returns(&w, 1, 7, "n1");
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 1);
+    cw_end(&w);
+}
+
+static void only_what_has_ended_is_forgotten(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_ESTATE);
+    assert_string_equal(
+        cw_find(&w, HSP_ACT_REPLY)->text,
+        "job j is running: only a job that has ended can be forgotten; cancel it first");
+    assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 0);
+    assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_ESTATE);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "job j is still stopping on 2 devices: try again when they are free");
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_msg(&w, i + 1,
+               (struct hsp_msg){.type = HSP_MSG_STOPPED,
+                                .epoch = cw_job(&w, 1)->next_epoch - 1,
+                                .u.devref.job = 1});
+    }
+    assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_OK);
+    assert_null(cw_job(&w, 1));
+    cw_end(&w);
+}
+
+/* A checkpoint that is named is taken instead of it; what is made from then on is not deleted. */
+static void resume_from_a_checkpoint_gives_it_up(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    at_rest(&w);
+    struct hsp_job *j = w.c->jobs[0];
+    j->has_ckpt = true;
+    j->ckpt_step = 5;
+    assert_int_equal(cw_admin(&w,
+                              (struct hsp_admin_event){
+                                  .verb = HSP_ADMIN_RESUME, .job = 1, .has_step = true, .step = 5}),
+                     HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.resume"), "from version 5");
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w.a.n; i++) {
+        const struct hsp_action *a = &w.a.item[i];
+        if (a->type == HSP_ACT_SEND && a->msg->type == HSP_MSG_RELEASE) {
+            assert_int_equal(a->msg->u.release.keep_plan, 2);
+            n++;
+        }
+    }
+    assert_int_equal(n, 2);
+    assert_int_equal(j->state, HSP_JOB_PENDING);
+    assert_int_equal(j->n_plans, 0);
+    cw_end(&w);
+}
+
+HSP_TEST_FILE(kept_state_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(its_devices_are_free_when_it_is_sealed),
+        cmocka_unit_test(a_node_that_does_not_seal),
+        cmocka_unit_test(resume_goes_on_without_a_loss),
+        cmocka_unit_test(it_outlives_a_restart),
+        cmocka_unit_test(a_restart_while_it_is_sealed),
+        cmocka_unit_test(cancel_gives_it_up),
+        cmocka_unit_test(forget_removes_it),
+        cmocka_unit_test(only_what_has_ended_is_forgotten),
+        cmocka_unit_test(resume_from_a_checkpoint_gives_it_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
