@@ -165,6 +165,11 @@ HSP_TEST_FILE(oom_keepers_test)
     return hsp_test_run("keepers_test");
 }
 
+HSP_TEST_FILE(oom_keyholder_test)
+{
+    return hsp_test_run("key_holder_test");
+}
+
 HSP_TEST_FILE(oom_slow_test)
 {
     return hsp_test_run("slow_test");
