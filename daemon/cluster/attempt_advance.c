@@ -52,6 +52,7 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .plan = e->plan,
                                       .from_plan = e->from_plan,
                                       .step = e->mode == HSP_MODE_SWITCH ? 0 : e->step,
+                                      .void_from = hsp_ci_plan(j, e->plan)->void_from,
                                       .base_epoch = e->base_epoch,
                                       .steps = j->steps,
                                       .checkpoint_every = j->checkpoint_every,
@@ -115,6 +116,8 @@ static void go(struct hsp_cluster *c, struct hsp_job *j)
         p->since = c->next_incarnation;
     }
     p->started = true;
+    p->epoch = e->epoch;
+    p->void_from = UINT64_MAX; /* every READY says that what was given up is deleted there */
     note_holders(c, p, e);
     hsp_ci_store_plan(c, j, p);
     hsp_ci_store_job(c, j);
@@ -211,11 +214,11 @@ void hsp_ci_attempt_advance(struct hsp_cluster *c, struct hsp_job *j)
             }
             ready = ready && p->ready;
         }
-        bool known = j->data_known;
+        bool news = !j->data_known || hsp_ci_plan(j, e->plan)->void_from != UINT64_MAX;
         if (ready && hsp_ci_data_agrees(c, j)) {
             e->trace.ready_ms = c->now_ms;
             go(c, j);
-            if (!known) { /* what the papers did not say yet */
+            if (news) { /* the papers were made before */
                 papers_again(c, j);
             }
         }

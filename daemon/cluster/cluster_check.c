@@ -260,8 +260,12 @@ void hsp_cluster_dump(const struct hsp_cluster *c, struct hsp_buf *out)
         dump_epoch(&j->cur, "current", out);
         dump_epoch(&j->att, "next", out);
         for (uint32_t k = 0; k < j->n_plans; k++) {
-            hsp_buf_printf(out, "    plan %" PRIu64 "%s ranks %u\n", j->plans[k].plan,
+            hsp_buf_printf(out, "    plan %" PRIu64 "%s ranks %u", j->plans[k].plan,
                            j->plans[k].started ? " started" : "", j->plans[k].info.n_ranks);
+            if (j->plans[k].void_from != UINT64_MAX) {
+                hsp_buf_printf(out, " void from %" PRIu64, j->plans[k].void_from);
+            }
+            hsp_buf_puts(out, "\n");
         }
         for (uint32_t k = 0; k < j->n_held && k < 64; k++) {
             const struct hsp_state_piece *h = &j->held[k];

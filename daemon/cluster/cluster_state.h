@@ -219,6 +219,10 @@ struct hsp_job_plan { /* a layout that may still be needed */
                          known */
     uint64_t damaged; /* greatest version of a piece found damaged, 0 none: it was there. Not
                          stored */
+    /* Least version that was given up: no piece of it or of a later one counts until a GO of this
+     * layout has deleted them all. UINT64_MAX: none. */
+    uint64_t void_from;
+    uint64_t epoch;            /* begun with it last, 0 none */
     struct hsp_plan_info info; /* owned copy */
 };
 

@@ -105,7 +105,8 @@ static struct hsp_job_plan *add_plan(struct hsp_cluster *c, struct hsp_job *j,
         return NULL;
     }
     struct hsp_job_plan *p = &j->plans[j->n_plans++];
-    *p = (struct hsp_job_plan){.plan = hsp_ci_take_plan(c, j), .info = *info};
+    *p = (struct hsp_job_plan){
+        .plan = hsp_ci_take_plan(c, j), .void_from = UINT64_MAX, .info = *info};
     return p;
 }
 

@@ -11,6 +11,10 @@
 
 void hsp_ci_held_add(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_state_piece *p)
 {
+    const struct hsp_job_plan *layout = hsp_ci_plan(j, p->plan);
+    if (layout != NULL && p->version >= layout->void_from) {
+        return;
+    }
     if (!hsp_grow(&j->held, &j->cap_held, (size_t)j->n_held + 1, sizeof(*j->held),
                   (size_t)HSP_MAX_NODES * HSP_MSG_HOLDINGS)) {
         c->failed = true;

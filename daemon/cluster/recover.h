@@ -13,7 +13,8 @@
 #define HSP_RECOVER_H
 #include "daemon/cluster/cluster_state.h"
 
-/* Notes a sealed piece that an agent reported. */
+/* Notes a sealed piece that an agent reported; not one of a version that was given up
+ * (state_damage.h). */
 void hsp_ci_held_add(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_state_piece *p);
 /* Forgets the pieces that @node reported. */
 void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node);

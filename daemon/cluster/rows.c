@@ -20,6 +20,7 @@
 #define ROW_VERSION    12     /* that is written */
 #define ROW_DOUBT      12     /* jobs that may have ended since a backup */
 #define ROW_HELLO      12     /* the generation in which a node last said hello */
+#define ROW_GIVEN_UP   12     /* versions of layouts that were given up, and their last epochs */
 #define ROW_KNOWN      11     /* what nodes have proven and may do; older checkpoints */
 #define ROW_TRUSTED    10     /* the trusted networks of epochs */
 #define ROW_CKPTS      9      /* which checkpoints are meant */
@@ -313,6 +314,8 @@ struct hsp_cluster_row hsp_ci_plan_row(struct hsp_cluster *c, const struct hsp_j
     for (uint32_t k = 0; p->holder != NULL && k < i->n_ranks + i->n_keepers; k++) {
         hsp_buf_u64(&b, p->holder[k]);
     }
+    hsp_buf_u64(&b, p->void_from);
+    hsp_buf_u64(&b, p->epoch);
     return row_of(c, hsp_ci_printf(c, "plan/%u/%llu", j->id, (unsigned long long)p->plan), &b);
 }
 
@@ -672,6 +675,8 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
         i->pieces[k].owner = hsp_cur_u32(r);
     }
     ok = ok && get_keepers(c, r, i) && (version < ROW_KNOWN || get_holders(c, r, &p));
+    p.void_from = ok && version >= ROW_GIVEN_UP ? hsp_cur_u64(r) : UINT64_MAX;
+    p.epoch = ok && version >= ROW_GIVEN_UP ? hsp_cur_u64(r) : 0;
     if (!ok || hsp_ci_info_fault(i) != NULL) {
         hsp_ci_plan_fini(&p);
         return false;

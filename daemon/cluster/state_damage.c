@@ -1,25 +1,43 @@
 #include "daemon/cluster/state_damage.h"
 
+#include "daemon/cluster/attempt_end.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/may_say.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
 
-/* Forgets the held pieces of device @d of one layout and version: that of @owner, or all
- * (HSP_MSG_RANKS). Returns how many. */
-static uint32_t forget(struct hsp_job *j, hsp_device_id d, uint64_t plan, uint64_t version,
-                       uint32_t owner)
+/* Of the held pieces: those of one layout, device and version; all devices where @from is set, all
+ * owners where @owner is HSP_MSG_RANKS. */
+struct choice {
+    uint64_t plan, version;
+    bool from; /* later versions, too */
+    hsp_device_id device;
+    uint32_t owner;
+};
+
+static bool matches(const struct choice *w, const struct hsp_state_piece *h)
+{
+    if (h->plan != w->plan) {
+        return false;
+    }
+    if (w->from) {
+        return h->version >= w->version;
+    }
+    return h->device == w->device && h->version == w->version &&
+           (w->owner == HSP_MSG_RANKS || h->owner == w->owner);
+}
+
+/* Forgets held pieces. Returns how many. */
+static uint32_t forget(struct hsp_job *j, const struct choice *w)
 {
     uint32_t n = 0, before = j->n_held;
     for (uint32_t i = 0; i < j->n_held; i++) {
-        const struct hsp_state_piece *h = &j->held[i];
-        bool it = h->device == d && h->plan == plan && h->version == version &&
-                  (owner == HSP_MSG_RANKS || h->owner == owner);
-        if (!it) {
-            j->held[n++] = *h;
+        if (!matches(w, &j->held[i])) {
+            j->held[n++] = j->held[i];
         }
     }
     j->n_held = n;
@@ -30,6 +48,41 @@ static const char *version_text(struct hsp_cluster *c, uint64_t version)
 {
     return version == UINT64_MAX ? "a version"
                                  : hsp_ci_printf(c, "version %llu", (unsigned long long)version);
+}
+
+/* Whether @m is of a rank of the epoch that was begun last with layout @p, so that none of its pieces
+ * was made since, and about a version that may be given up: no vote of it has passed as far as is
+ * known, or the epoch began with it. */
+static bool may_give_up(const struct hsp_job *j, const struct hsp_job_plan *p,
+                        const struct hsp_m_damaged *m)
+{
+    const struct hsp_cl_epoch *e = m->given_up_in == j->att.epoch ? &j->att : &j->cur;
+    bool first = m->given_up_in == e->epoch && m->version == e->step;
+    return m->given_up_in == p->epoch && m->rank < p->info.n_ranks &&
+           (m->version > j->stable || first);
+}
+
+/* Nothing of @m's version counts any more, nor of later ones: a keeper has them, too, and does not
+ * vote. In the store before anything is chosen. */
+static void give_up(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
+                    const struct hsp_m_damaged *m)
+{
+    struct hsp_job_plan *p = hsp_ci_plan(j, m->plan);
+    if (!may_give_up(j, p, m) || m->version >= p->void_from) {
+        return; /* another rank has said it */
+    }
+    p->void_from = m->version;
+    (void)forget(j, &(struct choice){.plan = m->plan, .version = m->version, .from = true});
+    hsp_ci_store_plan(c, j, p);
+    hsp_ci_fact(c, "state.given_up", HSP_SEV_WARN, j, n,
+                "version %llu in layout %llu: %s; it is computed again from an earlier one",
+                (unsigned long long)m->version, (unsigned long long)m->plan, m->part);
+    if (j->att.mode == HSP_MODE_RECOVER && j->att.from_plan == m->plan &&
+        j->att.step >= m->version) { /* the report comes late: its node was not heard */
+        hsp_ci_attempt_refused(
+            c, j, hsp_ci_printf(c, "version %llu was given up", (unsigned long long)j->att.step));
+    }
+    hsp_ci_look_job(c, j);
 }
 
 void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
@@ -43,8 +96,13 @@ void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
     if (j == NULL || !hsp_ci_may_hold(c, j, n, &h)) {
         return;
     }
+    if (m->given_up_in != 0) {
+        give_up(c, j, n, m);
+        return;
+    }
     struct hsp_job_plan *p = hsp_ci_plan(j, m->plan);
-    (void)forget(j, d, m->plan, m->version, m->owner);
+    (void)forget(j, &(struct choice){
+                        .plan = m->plan, .version = m->version, .device = d, .owner = m->owner});
     if (known && m->version > p->damaged) {
         p->damaged = m->version;
     }
@@ -70,5 +128,7 @@ bool hsp_ci_state_missing(struct hsp_cluster *c, struct hsp_job *j, hsp_device_i
         return true;
     }
     hsp_str_printf(j->damage, sizeof(j->damage), "gone from %s", hsp_ci_device_name(c, d));
-    return forget(j, d, j->att.from_plan, j->att.step, HSP_MSG_RANKS) > 0;
+    const struct choice all = {
+        .plan = j->att.from_plan, .version = j->att.step, .device = d, .owner = HSP_MSG_RANKS};
+    return forget(j, &all) > 0;
 }

@@ -1,16 +1,23 @@
-/* Takes in that a device has found sealed state damaged: the piece is no source any more, and all
- * know of it.
+/* Takes damaged state out of use: one piece that its holder has found damaged, or a version of which
+ * the replicas differ.
  *
  * Example: version 120 of layout 3 is at home on n1/0 and n2/0, each with a copy of the other. n1/0
  * is asked to begin with it and finds its home damaged: STATE_DAMAGED, then PREPARE_FAILED with
  * NO_STATE. The attempt is dropped and counts as no failure; the next one names the copy on n2/0 as
- * the source. With both damaged the version is not whole, and recover.c chooses again. */
+ * the source. With both damaged the version is not whole, and recover.c chooses again.
+ *
+ * Example: n1/0 and n1/1 are replicas, and the keeper n2/1 has the copies of n1/0. The records of vote
+ * 120 do not add up: both ranks send STATE_DAMAGED with given_up_in, and version 120 of the layout is
+ * void. n2/1 offers its piece of 120, which was sealed before the vote; it is not noted, and the job
+ * goes on from 119. PREPARE carries void_from 120, so that n2/1 deletes its piece before READY, and
+ * GO ends the mark: version 120 can be made again. */
 #ifndef HSP_STATE_DAMAGE_H
 #define HSP_STATE_DAMAGE_H
 #include "daemon/cluster/cluster_state.h"
 
 /* STATE_DAMAGED of a node. Ignored when the layout is not kept, or gives that piece to another
- * device. */
+ * device; a version is given up only by a rank of the epoch that was begun last with the layout, and
+ * only when no vote of it is known to have passed, or the epoch began with it. */
 void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
                           const struct hsp_m_damaged *m);
 /* Device @d cannot serve what the attempt of @j takes from it. True: it offers less since then, so

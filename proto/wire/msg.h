@@ -249,13 +249,16 @@ struct hsp_m_holding {
 };
 
 /* By the executor or the agent that has found it: a piece of sealed state that is not what was
- * sealed. It is deleted, and was never given to anybody. */
+ * sealed. It is deleted, and was never given to anybody. Or, with `given_up_in`, by each rank of
+ * that epoch: its replicas of the version differ, so no piece of the version or of a later one of
+ * the layout counts, wherever it is kept. */
 struct hsp_m_damaged {
     uint32_t job, device;
     uint64_t plan;
     uint32_t rank, owner;
-    uint64_t version; /* UINT64_MAX: not known */
-    bool live;        /* it went bad while the job ran, in the hands of this device */
+    uint64_t version;     /* UINT64_MAX: not known */
+    bool live;            /* it went bad while the job ran, in the hands of this device */
+    uint64_t given_up_in; /* epoch; 0: this piece alone */
     const char *part; /* tensor, kind and box of the first part that is damaged, or "the head" */
 };
 
@@ -386,17 +389,19 @@ struct hsp_m_prepare {
     const char *job_name;
     struct hsp_digest cluster; /* whose state it is to be, in segments and checkpoints */
     uint64_t generation;
-    uint32_t device;           /* to which device of the node */
-    uint32_t rank;             /* in the epoch's mesh: members, keepers, sources */
-    uint32_t n_ranks;          /* members: ranks of the plan */
-    uint32_t n_keepers;        /* take every version and confirm it, compute nothing */
-    uint32_t n_peers;          /* with the sources, which only serve state at the start */
-    uint32_t mode;             /* enum hsp_epoch_mode */
-    uint64_t plan;             /* layout of this epoch; the name of its state segments */
-    uint64_t from_plan;        /* layout the state comes from; 0: fresh or restore */
-    uint64_t step;             /* version to begin with; switch: unknown, 0 */
-    uint64_t base_epoch;       /* switch: the running epoch it follows, else 0 */
-    uint64_t steps;            /* the job ends with this version */
+    uint32_t device;     /* to which device of the node */
+    uint32_t rank;       /* in the epoch's mesh: members, keepers, sources */
+    uint32_t n_ranks;    /* members: ranks of the plan */
+    uint32_t n_keepers;  /* take every version and confirm it, compute nothing */
+    uint32_t n_peers;    /* with the sources, which only serve state at the start */
+    uint32_t mode;       /* enum hsp_epoch_mode */
+    uint64_t plan;       /* layout of this epoch; the name of its state segments */
+    uint64_t from_plan;  /* layout the state comes from; 0: fresh or restore */
+    uint64_t step;       /* version to begin with; switch: unknown, 0 */
+    uint64_t void_from;  /* recover: least version of `plan` that was given up, to be deleted with
+                           all later ones before READY; UINT64_MAX: none was */
+    uint64_t base_epoch; /* switch: the running epoch it follows, else 0 */
+    uint64_t steps;      /* the job ends with this version */
     uint64_t checkpoint_every; /* 0: never. Executors do these on their own (also without hspmdd) */
     uint8_t key[HSP_KEY_BYTES]; /* epoch key */
     const char *data_path;      /* "" none */

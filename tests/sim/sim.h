@@ -30,6 +30,7 @@
 #define SIM_CONNECT_MS    10000u /* for a mesh to stand, as in worker/executor/executor.c */
 #define SIM_CALL_KILL     3u     /* while it writes */
 #define SIM_DIRECT        UINT8_MAX
+#define SIM_WRONG         64u
 #define SIM_CHECK_REQUEST 1000u /* requests from here on are checks */
 
 struct sim_seg {
@@ -94,6 +95,7 @@ struct sim_run {
     bool save;          /* CHECKPOINT has come */
     bool unwritten;     /* rank 0: its last try to write the final model failed */
     bool leaves;        /* rank 0 says: write no more, go on in the next epoch */
+    bool wrong;         /* the last update went wrong at some rank: the vote will show it */
     uint32_t conn;      /* peers connected */
     uint32_t need, got; /* rows */
     uint64_t got_lineage;
@@ -257,6 +259,8 @@ struct sim_job_truth {
     uint32_t unwritable; /* its final model: the disk of a node is full, a bit each */
     uint32_t moves;      /* epochs left for it */
     uint32_t tolerance;  /* nodes the current layout can lose */
+    uint64_t update_epoch, update_step; /* the update that some rank has done last */
+    bool update_wrong;                  /* and all ranks do: see wrong */
     uint64_t ticket;
     uint64_t commits;
     uint64_t calm_ms;   /* nothing changes since, 0 something does */
@@ -296,6 +300,13 @@ struct sim {
     struct sim_ev *inbox;
     struct sim_job_truth job[SIM_JOBS + 1];
     uint64_t n_damaged; /* pieces found so */
+    uint32_t n_wrong;
+    struct sim_wrong { /* versions that went wrong */
+        uint32_t job;
+        uint64_t plan, version, lineage;
+        bool known; /* to the coordinator */
+    } wrong[SIM_WRONG];
+    uint64_t n_given_up; /* that were known */
     struct sim_checks checks;
     bool two_a_host; /* nodes */
     uint64_t forged, forgotten, drawn, cuts, relayed, inherited;
@@ -418,6 +429,11 @@ void sim_ckpt_begin(struct sim *s, uint32_t x);
 void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d);
 /* The coordinator has got CHECKPOINTED. */
 void sim_ckpt_told(struct sim *s, uint32_t conn, const struct hsp_msg *m);
+/* The version that @r has just made is wrong: it is given up by its ranks, and may not be gone on from when the
+ * coordinator has heard of it. */
+void sim_goes_wrong(struct sim *s, const struct sim_run *r);
+/* After each step of the coordinator: what it knows of them; after its start it knows what is stored. */
+void sim_wrong_known(struct sim *s, bool starts);
 /* The lineage of what an epoch begins with; 0: it is damaged. */
 uint64_t sim_ckpt_restored(struct sim *s, const struct hsp_msg *prepare);
 /* Damages the newest checkpoint of the job, if there is one. */

@@ -1,6 +1,7 @@
 /* What is committed: versions in order, each once, with as many copies as promised. */
 #include <string.h>
 
+#include "daemon/cluster/lookup.h"
 #include "tests/sim/sim.h"
 
 struct sim_seg *sim_seg_find(struct sim_exec *x, uint32_t job, uint64_t plan, uint32_t owner,
@@ -48,9 +49,45 @@ void sim_given_up(struct sim *s, uint32_t job, uint64_t epoch)
     t->stopped = t->stopped < epoch ? epoch : t->stopped;
 }
 
+void sim_goes_wrong(struct sim *s, const struct sim_run *r)
+{
+    const struct sim_wrong w = {r->job, r->plan, r->step, r->lineage, false};
+    for (uint32_t i = 0; i < s->n_wrong; i++) {
+        if (s->wrong[i].lineage == w.lineage) {
+            return;
+        }
+    }
+    s->wrong[s->n_wrong++] = w; /* room was seen to */
+}
+
+void sim_wrong_known(struct sim *s, bool starts)
+{
+    for (uint32_t i = 0; i < s->n_wrong; i++) {
+        struct sim_wrong *w = &s->wrong[i];
+        w->known = w->known && !starts;
+        struct hsp_job *j = hsp_ci_job(s->d, w->job);
+        const struct hsp_job_plan *p = j != NULL ? hsp_ci_plan(j, w->plan) : NULL;
+        if (!w->known && p != NULL && p->void_from <= w->version) {
+            w->known = true;
+            s->n_given_up++;
+        }
+    }
+}
+
+static void check_given_up(struct sim *s, const struct sim_run *r)
+{
+    for (uint32_t i = 0; i < s->n_wrong; i++) {
+        if (s->wrong[i].known && s->wrong[i].lineage == r->lineage) {
+            sim_fail(s, "job %u: version %llu was given up, and is committed", r->job,
+                     (unsigned long long)r->step);
+        }
+    }
+}
+
 void sim_commit(struct sim *s, const struct sim_run *r)
 {
     struct sim_job_truth *t = &s->job[r->job];
+    check_given_up(s, r);
     if (r->epoch < t->last_epoch && r->step <= t->committed && t->lineage[r->step] == r->lineage) {
         return; /* the last of an epoch to pass its last vote */
     }

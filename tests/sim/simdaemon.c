@@ -333,6 +333,7 @@ void sim_d_step(struct sim *s, const struct hsp_event *ev)
     }
     hsp_cluster_check(s->d);
     sim_check_after(s, ev);
+    sim_wrong_known(s, false);
     if (ev->type == HSP_EV_MSG && ev->u.msg->type == HSP_MSG_CHECKPOINTED &&
         !s->agent[s->conn_node[ev->conn]].stranger) {
         sim_ckpt_told(s, ev->conn, ev->u.msg);
@@ -359,6 +360,7 @@ void sim_d_start(struct sim *s)
         return;
     }
     hsp_cluster_check(s->d);
+    sim_wrong_known(s, true);
     for (uint32_t i = 1; i <= s->d->n_jobs; i++) {
         if (s->job[i].wished && !hsp_cluster_job(s->d, i)->suspending) {
             sim_fail(s, "job %u: that it is to be suspended is forgotten", i);

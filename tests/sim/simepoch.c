@@ -107,6 +107,9 @@ void sim_x_prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
         refuse(s, x, m, HSP_FACT_STATE_FOLDER, "Read-only file system [EROFS]; mount it writable");
         return;
     }
+    if (p->mode == HSP_MODE_RECOVER && p->void_from != UINT64_MAX) {
+        sim_seg_drop(e, SIM_DROP_ABOVE, p->job, p->plan, 0, p->void_from - 1);
+    }
     if (p->mode == HSP_MODE_RECOVER && !verify(s, x, p)) {
         refuse(s, x, m, HSP_FACT_NO_STATE, "the version is not here as promised");
         return;

@@ -179,7 +179,8 @@ static struct hsp_msg forge(struct sim *s)
     case HSP_MSG_EXECUTOR_UP: m.u.up = (struct hsp_m_up){d, NAME}; break;
     case HSP_MSG_STATE_DAMAGED:
         m.u.damaged = (struct hsp_m_damaged){
-            j->id, d, holding[0].plan, rank, holding[0].owner, at, rank == 0, NAME};
+            j->id, d,         holding[0].plan,         rank, holding[0].owner,
+            at,    rank == 0, rank == 0 ? m.epoch : 0, NAME};
         break;
     case HSP_MSG_STANDS:
         m.u.stands = (struct hsp_m_stands){.job = j->id,

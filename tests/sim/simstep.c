@@ -92,6 +92,40 @@ void sim_x_leave(struct sim *s, uint32_t x)
     sim_x_switch(s, x);
 }
 
+/* One rank's update goes wrong, which the hashes of the next vote show: the first rank to come decides for all. */
+static bool goes_wrong(struct sim *s, const struct sim_run *r)
+{
+    struct sim_job_truth *t = &s->job[r->job];
+    if (t->update_epoch != r->epoch || t->update_step != r->step) {
+        t->update_epoch = r->epoch;
+        t->update_step = r->step;
+        uint64_t luck = hsp_mix64(s->seed ^ hsp_mix64(r->epoch << 32 ^ r->step << 8 ^ r->job));
+        t->update_wrong = s->chaos && s->healed_ms == 0 && r->n_ranks > 1 &&
+                          s->n_wrong < SIM_WRONG && luck % 300 == 0;
+    }
+    return t->update_wrong;
+}
+
+/* All records are here and do not add up. */
+static void give_up(struct sim *s, uint32_t x)
+{
+    struct sim_exec *e = &s->exec[x];
+    struct sim_run *r = &e->cur;
+    struct hsp_msg m = {.type = HSP_MSG_STATE_DAMAGED,
+                        .u.damaged = {.job = r->job,
+                                      .device = x % SIM_DEVS,
+                                      .plan = r->plan,
+                                      .rank = r->rank,
+                                      .owner = r->rank,
+                                      .version = r->step,
+                                      .live = true,
+                                      .given_up_in = r->epoch,
+                                      .part = "replicas differ"}};
+    sim_to_agent(s, x, &m);
+    sim_seg_drop(e, SIM_DROP_ABOVE, r->job, r->plan, 0, r->step - 1);
+    sim_x_lost_peer(s, x, r, HSP_MSG_RANKS, false);
+}
+
 static void check_vote(struct sim *s, uint32_t x)
 {
     struct sim_exec *e = &s->exec[x];
@@ -99,6 +133,10 @@ static void check_vote(struct sim *s, uint32_t x)
     uint32_t slot = r->step & 1;
     if (r->phase != SIM_VOTING || r->vote_step[slot] != r->step ||
         r->votes[slot] != (1u << r->n_ranks) - 1) {
+        return;
+    }
+    if (r->wrong) {
+        give_up(s, x);
         return;
     }
     sim_commit(s, r);
@@ -152,6 +190,15 @@ static void updated(struct sim *s, uint32_t x)
     struct sim_run *r = &e->cur;
     r->step++;
     r->lineage = hsp_mix64(r->lineage ^ hsp_mix64(r->plan * 1000003 + r->step)) | 1;
+    r->wrong = goes_wrong(s, r);
+    if (r->wrong) {
+        r->lineage = hsp_mix64(~r->lineage ^ r->epoch) | 1;
+        sim_goes_wrong(s, r);
+    }
+    if (r->wrong && r->decisive) {
+        give_up(s, x); /* no vote is behind it: the ranks compare it before they leave */
+        return;
+    }
     if (!r->decisive) {
         sim_x_step(s, x);
         return;

@@ -93,7 +93,8 @@ struct hsp_agent {
     struct hsp_agent_damaged {
         struct hsp_m_damaged m;
         char part[HSP_AGENT_PART + 1];
-    } untold[HSP_AGENT_UNTOLD]; /* damage.c */
+    } untold[HSP_AGENT_UNTOLD],     /* damage.c */
+        given_up[HSP_NODE_DEVICES]; /* the last version of each device; given_up_in 0: none */
     struct hsp_arena *arena;
     size_t cap_actions;
     uint32_t n_actions;

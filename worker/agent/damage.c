@@ -12,20 +12,47 @@ static void tell(struct hsp_agent *a, const struct hsp_m_damaged *d)
     hsp_ai_tell(a, &m);
 }
 
+static void log_damage(struct hsp_agent *a, const struct hsp_m_damaged *d)
+{
+    if (d->given_up_in != 0) {
+        hsp_ai_log(a, 4, "device %u: epoch %llu of job %u gives up version %llu of layout %llu: %s",
+                   d->device, (unsigned long long)d->given_up_in, d->job,
+                   (unsigned long long)d->version, (unsigned long long)d->plan, d->part);
+    } else {
+        hsp_ai_log(
+            a, 4,
+            "device %u: state of job %u is damaged (layout %llu, rank %u, part of rank %u): %s: "
+            "deleted",
+            d->device, d->job, (unsigned long long)d->plan, d->rank, d->owner, d->part);
+    }
+}
+
+static void keep(struct hsp_agent_damaged *u, const struct hsp_m_damaged *d)
+{
+    u->m = *d;
+    hsp_str_printf(u->part, sizeof(u->part), "%s", d->part); /* cut on purpose */
+}
+
+static void tell_kept(struct hsp_agent *a, struct hsp_agent_damaged *u)
+{
+    u->m.part = u->part;
+    tell(a, &u->m);
+}
+
 void hsp_ai_damaged(struct hsp_agent *a, uint32_t device, const struct hsp_m_damaged *m)
 {
     struct hsp_m_damaged d = *m;
     d.device = device;
-    hsp_ai_log(a, 4,
-               "device %u: state of job %u is damaged (layout %llu, rank %u, part of rank %u): %s: "
-               "deleted",
-               device, d.job, (unsigned long long)d.plan, d.rank, d.owner, d.part);
+    log_damage(a, &d);
     if (a->link == HSP_LINK_UP) {
         tell(a, &d);
-    } else if (a->n_untold < HSP_AGENT_UNTOLD) {
-        struct hsp_agent_damaged *u = &a->untold[a->n_untold++];
-        u->m = d;
-        hsp_str_printf(u->part, sizeof(u->part), "%s", d.part); /* cut on purpose */
+    }
+    if (d.given_up_in != 0) { /* by itself it says nothing of this device's memory */
+        keep(&a->given_up[device], &d);
+        return;
+    }
+    if (a->link != HSP_LINK_UP && a->n_untold < HSP_AGENT_UNTOLD) {
+        keep(&a->untold[a->n_untold++], &d);
     }
     if (d.live && device < a->cfg.n_devices) {
         const struct hsp_gpu_sign sign = {.kind = HSP_SIGN_DAMAGE, .value = 1};
@@ -36,8 +63,12 @@ void hsp_ai_damaged(struct hsp_agent *a, uint32_t device, const struct hsp_m_dam
 void hsp_ai_damaged_again(struct hsp_agent *a)
 {
     for (uint32_t i = 0; i < a->n_untold; i++) {
-        a->untold[i].m.part = a->untold[i].part;
-        tell(a, &a->untold[i].m);
+        tell_kept(a, &a->untold[i]);
     }
     a->n_untold = 0;
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        if (a->given_up[d].m.given_up_in != 0) {
+            tell_kept(a, &a->given_up[d]);
+        }
+    }
 }

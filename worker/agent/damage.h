@@ -1,15 +1,17 @@
-/* Tells hspmdd of state that was found damaged, also what was found while there was no connection.
+/* Reports damaged state to hspmdd, at once or after the next WELCOME.
  *
  * Purity:  pure.
- * Bounds:  HSP_AGENT_UNTOLD reports wait for a connection; more are only logged.
+ * Bounds:  HSP_AGENT_UNTOLD reports wait for a connection; more are only logged. The last version
+ *          that each device gave up is reported after every WELCOME, for hspmdd may have died before
+ *          its store had it; hspmdd ignores one of an older epoch.
  */
 #ifndef HSP_DAMAGE_H
 #define HSP_DAMAGE_H
 #include "worker/agent/agent_impl.h"
 
-/* Device @device, or the agent itself at its start, has found @m, whose device is set by this. */
+/* Device @device, or the agent itself at its start, reports @m; sets its device. */
 void hsp_ai_damaged(struct hsp_agent *a, uint32_t device, const struct hsp_m_damaged *m);
-/* After a WELCOME: what was not told yet. */
+/* After a WELCOME: the reports that hspmdd may not have. */
 void hsp_ai_damaged_again(struct hsp_agent *a);
 
 #endif

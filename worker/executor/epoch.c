@@ -208,6 +208,26 @@ static enum hsp_status connect_mesh(struct hsp_ex_epoch *e, enum hsp_epoch_mesh 
     return st;
 }
 
+static void unseal_from(struct hsp_state_segment *s, uint64_t version)
+{
+    if (hsp_segment_version(s) != HSP_NO_VERSION && hsp_segment_version(s) >= version) {
+        hsp_segment_unseal(s);
+    }
+}
+
+/* Unseals @version and all later versions of this layout, home and copies: they never happened. */
+static void void_from(struct hsp_ex_epoch *e, uint64_t version)
+{
+    for (int slot = 0; slot < 2; slot++) {
+        if (e->member) {
+            unseal_from(e->seg[slot], version);
+        }
+        for (uint32_t i = 0; i < e->n_copies; i++) {
+            unseal_from(e->copies[i].seg[slot], version);
+        }
+    }
+}
+
 /* Its program, and the memory it takes. */
 static enum hsp_status take_place(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
 {
@@ -215,6 +235,9 @@ static enum hsp_status take_place(struct hsp_ex_epoch *e, struct failure *f, str
     enum hsp_status st = decode(e, err);
     if (st == HSP_OK && (e->member || e->keeps)) {
         st = hsp_epoch_take_memory(e, &f->fact, &f->amount, err);
+    }
+    if (st == HSP_OK && e->p->mode == HSP_MODE_RECOVER && e->p->void_from != HSP_NO_VERSION) {
+        void_from(e, e->p->void_from);
     }
     if (st == HSP_OK && e->member) {
         f->fact = HSP_FACT_OTHER;
@@ -233,7 +256,8 @@ static enum hsp_status meet_peers(struct hsp_ex_epoch *e, struct failure *f, str
     }
     if (st == HSP_OK && e->member) {
         st = hsp_epoch_direct_prepare(e, err);
-        f->fact = st == HSP_OK || e->lost ? f->fact : HSP_FACT_OTHER;
+        struct hsp_mesh_loss lost;
+        f->fact = st == HSP_OK || hsp_epoch_loss(e, &lost) ? f->fact : HSP_FACT_OTHER;
     }
     if (st == HSP_OK && (e->member || e->keeps)) {
         st = connect_mesh(e, HSP_MESH_STATE, f, err);
@@ -242,7 +266,7 @@ static enum hsp_status meet_peers(struct hsp_ex_epoch *e, struct failure *f, str
     return st == HSP_OK && moves ? connect_mesh(e, HSP_MESH_MOVE, f, err) : st;
 }
 
-/* What it goes on from is verified meanwhile, by processors that have nothing else to do. */
+/* Idle processors verify the state of a recovery meanwhile. */
 static enum hsp_status build(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
 {
     struct hsp_err ignored = {0};
@@ -266,22 +290,25 @@ static enum hsp_status build(struct hsp_ex_epoch *e, struct failure *f, struct h
     return st;
 }
 
-/* Want of memory says nothing of data, programs and peers; of the plan's own memory it does. */
+/* Reports the failure. Want of memory is no fact about data, programs and peers, only about the
+ * memory of the plan. */
 static void tell_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struct failure *f,
                          const struct hsp_err *err)
 {
     bool unknown = st == HSP_ENOMEM && f->fact != HSP_FACT_OUT_OF_MEMORY &&
-                   f->fact != HSP_FACT_STATE_FOLDER; /* which has its errno */
-    bool state = f->fact == HSP_FACT_NO_STATE;       /* which no peer has taken */
-    const struct hsp_mesh_loss *loss = e->lost && !state ? &e->loss : &f->loss;
+                   f->fact != HSP_FACT_STATE_FOLDER; /* it has its errno */
+    struct hsp_mesh_loss loss = f->loss;
+    if (f->fact != HSP_FACT_NO_STATE) { /* missing state is not the fault of a peer */
+        (void)hsp_epoch_loss(e, &loss);
+    }
     struct hsp_msg m = {.type = HSP_MSG_PREPARE_FAILED,
                         .u.failed = {.job = e->p->job,
                                      .device = e->env->device,
                                      .fact = (uint32_t)(unknown ? HSP_FACT_OTHER : f->fact),
                                      .amount = f->amount,
-                                     .peer = loss->rank,
-                                     .by = loss->by,
-                                     .silent = loss->silent,
+                                     .peer = loss.rank,
+                                     .by = loss.by,
+                                     .silent = loss.silent,
                                      .reason = err->msg}};
     hsp_epoch_send_msg(e, &m);
 }
@@ -291,23 +318,6 @@ static void tell_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struc
 static double now_ms(void)
 {
     return (double)hsp_clock_ns() * 1e-6;
-}
-
-/* Versions above @version in the layout of this epoch never happened. */
-static void void_above(struct hsp_ex_epoch *e, uint64_t version)
-{
-    for (int slot = 0; slot < 2; slot++) {
-        if (e->member && hsp_segment_version(e->seg[slot]) != HSP_NO_VERSION &&
-            hsp_segment_version(e->seg[slot]) > version) {
-            hsp_segment_unseal(e->seg[slot]);
-        }
-        for (uint32_t i = 0; i < e->n_copies; i++) {
-            struct hsp_state_segment *s = e->copies[i].seg[slot];
-            if (hsp_segment_version(s) != HSP_NO_VERSION && hsp_segment_version(s) > version) {
-                hsp_segment_unseal(s);
-            }
-        }
-    }
 }
 
 /* A file that is not the weights of this model, or damaged, is the same on every try: HSP_ESTATE. */
@@ -345,14 +355,11 @@ static enum hsp_status make_fresh(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* A member with processors for both has only the weights of what moves then: the keeper thread
- * fetches the rest. */
+/* A member with processors for both fetches the weights alone; its keeper thread fetches the rest. */
 static enum hsp_status get_state(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
-    if (e->member || e->keeps) {
-        void_above(e, version);
-    }
+    void_from(e, version + 1);
     switch ((enum hsp_epoch_mode)e->p->mode) {
     case HSP_MODE_FRESH: return e->member ? make_fresh(e, err) : HSP_OK;
     case HSP_MODE_RESTORE: return !e->member ? HSP_OK : hsp_epoch_restore(e, version, err);
@@ -432,8 +439,8 @@ static enum hsp_status serve_or_train(struct hsp_ex_epoch *e, uint64_t version, 
     return hsp_epoch_train(e, version, err);
 }
 
-/* A keeper has lost the epoch it took versions of. That may be its end by a switch: the control
- * thread, which knows what is prepared, says it or does not. Which peer broke, the mesh will say. */
+/* The epoch of a keeper broke, or ended by a switch. The control thread knows the prepared epoch, so
+ * it decides whether this is a loss. The mesh names the peer. */
 static void keeper_failed(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);

@@ -1,15 +1,16 @@
 /* Runs one epoch of one job on one device, from PREPARE to its end.
  *
  * Role:      made and closed by the executor's control thread (executor.c). Its *run thread* builds
- * the program and the meshes, waits for the word to go, fetches the state, and trains; its *keeper
- *            thread* seals what the updates write, makes the promised copies of every sealed
- *            version and the checkpoints.
- * Threads:   fields under `lock` are shared by the three threads and signalled by `cond`;
- * everything else belongs to the run thread until it has ended. The data mesh is used by the run
- * thread (the engine), the state mesh and that of the move by the run thread until it has made the
- * keeper thread, then by that: of what moves the run thread takes the weights, with which it begins
- * a forward; the keeper thread takes the rest beside it. No state is written by an engine before
- * the first vote, and that waits for the copies of the first version, which come after the rest.
+ *            the program and the meshes, waits for START or a hand-over, fetches the state, and
+ *            trains. Its *keeper thread* seals each new version, makes its promised copies, and
+ *            writes the checkpoints.
+ * Threads:   fields under `lock` are shared by the three threads and signalled by `cond`; the run
+ *            thread owns all other fields until it has ended. The run thread uses the data mesh
+ *            (the engine). It uses the state mesh and the mesh of the move until it has made the
+ *            keeper thread, which uses them from then on. Of a moving state the run thread takes
+ *            the weights and begins a forward; the keeper thread takes the rest beside it. The
+ *            engine writes no state before the first vote, and that vote waits for the copies of
+ *            the first version.
  * Ownership: the epoch owns its arena, meshes, mapped segments, engine and threads.
  * Contract:  worker/agent/README.md, "What an executor must do".
  */
@@ -33,7 +34,7 @@
 #include "worker/probe/nccl_place.h"
 #include "worker/state/segment.h"
 
-/* What all epochs of one executor share; set up once by the control thread. */
+/* Shared by all epochs of one executor; set up once by the control thread. */
 struct hsp_exec_env {
     const char *state_dir, *node;
     uint32_t device;
@@ -46,26 +47,26 @@ struct hsp_exec_env {
     struct hsp_backend *backend;
     struct hsp_nccl *nccl; /* of a GPU; NULL: none */
     struct hsp_nccl_look nccl_look;
-    struct hsp_nccllog *nccl_log; /* what it says of itself; NULL: nothing, or elsewhere */
-    char nccl_place_told[HSP_IPNETS_TEXT +
-                         64]; /* whether it goes to other hosts: what the log says */
-    atomic_bool failed;       /* the device: the log says so once, and the process ends */
-    atomic_bool unpinned;     /* it was told that a segment could not be pinned */
-    atomic_uint nccl_failed;  /* times in a row that its communicators could not be made */
+    struct hsp_nccllog *nccl_log; /* its own log; NULL: it has none here */
+    /* The last line of the log on the use of NCCL between hosts. */
+    char nccl_place_told[HSP_IPNETS_TEXT + 64];
+    atomic_bool failed;      /* the device: the log says so once, and the process ends */
+    atomic_bool unpinned;    /* it was told that a segment could not be pinned */
+    atomic_uint nccl_failed; /* times in a row that its communicators could not be made */
     struct hsp_data_cache *data;
     struct hsp_mesh_listener *listener;
     struct hsp_chan *chan;
     struct hsp_logger *log;
     int wake_fd; /* eventfd that wakes the control thread */
-    atomic_uint
-        *told; /* the last job of which the log says in what it is computed instead of what it
-                          asks for; 0: of none */
+    /* The last job of which the log says that this device computes in another type than the job
+     * asks for; 0: none. */
+    atomic_uint *told;
 };
 
-/* What a transfer at the start of an epoch took. */
+/* Figures of the transfer at the start of an epoch. */
 struct hsp_fetched {
     uint64_t bytes;      /* received */
-    uint64_t passed_on;  /* sent of what had come */
+    uint64_t passed_on;  /* received for another rank and sent on to it */
     double weights_ms;   /* from the version known to all weights here: a forward begins */
     double optimizer_ms; /* the others, beside that */
     double seal_ms;      /* hashes of the new segment */
@@ -96,7 +97,7 @@ struct hsp_epoch_copy {
     struct hsp_state_segment *seg[2];
 };
 
-/* What the audit notes of the compute queue (audit.h). */
+/* Notes of the audit on the compute queue (audit.h). */
 #define HSP_ACTIVITY_RECORDS 512
 struct hsp_activity_record {
     int64_t ns;
@@ -116,10 +117,10 @@ struct hsp_epoch_record {
     struct hsp_state_span state[HSP_STATE_SPANS]; /* of the keeper thread */
 };
 
-/* What the seals of an epoch took; of the thread that seals. */
+/* Times of the seals of an epoch; of the thread that seals. */
 struct hsp_seal_times {
     uint64_t n;
-    int64_t seal_ns, check_ns; /* hashes of new versions; of the versions before, compared */
+    int64_t seal_ns, check_ns; /* to hash new versions; to compare the versions before */
 };
 
 /* The newest steps that rank 0 has reported, or died before it could. */
@@ -146,7 +147,7 @@ enum hsp_keeper_work {
     HSP_KEEPER_CHECKPOINT,
     HSP_KEEPER_END
 };
-/* What its threads do besides what engine and meshes know. */
+/* The work of its threads beside that of engine and meshes. */
 struct hsp_epoch_threads {
     bool awaits_copies; /* a vote waits for its version */
     int64_t awaits_ns;  /* since */
@@ -169,17 +170,17 @@ struct hsp_ex_epoch {
     struct hsp_data_watch *watch;     /* of its files; the engine's communication thread only */
     uint64_t mem_bytes;               /* taken */
     struct hsp_comm *mesh[HSP_EPOCH_MESHES];
-    struct hsp_comm *direct;          /* what goes by NCCL, beside the data mesh; NULL: nothing */
+    struct hsp_comm *direct;          /* the NCCL path beside the data mesh; NULL: none */
     bool direct_starts;               /* hsp_nccl_start is due before the first step */
     struct hsp_mesh_links links;      /* of the data and the state mesh, as they were made */
     struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
-    bool dropped; /* its end deletes what it has not sealed: nobody else uses its layout */
+    bool dropped; /* its end deletes its unsealed segments: no other epoch uses the layout */
     struct hsp_epoch_device dev;   /* the same on a device */
-    struct hsp_epoch_twins *twins; /* what other ranks have of it too (epoch_twins.c); members */
+    struct hsp_epoch_twins *twins; /* its replicas on other ranks (epoch_twins.c); members */
     uint32_t n_copies;             /* ranks that copy to me */
     struct hsp_epoch_copy *copies;
     struct hsp_epoch_check *check;  /* its state is being verified (epoch_verify.c); the lock */
-    struct hsp_epoch_sources *from; /* a recovery: what this device has, verified; NULL: not open */
+    struct hsp_epoch_sources *from; /* a recovery: verified state of this device; NULL: none */
     struct hsp_epoch_fetch
         *fetch;                 /* of the run thread until the keeper thread begins, then of that */
     struct hsp_fetched fetched; /* the same */
@@ -212,6 +213,8 @@ struct hsp_ex_epoch {
     uint64_t written;     /* newest version whose update is done */
     uint64_t sealed;      /* newest sealed version */
     bool sealing;         /* a thread is at it */
+    /* The first error of a seal, after which nothing is sealed; code HSP_OK: none. */
+    struct hsp_err unsealed;
     struct hsp_seal_times seals;
     bool moved;             /* all of the first version is here: the mesh of the move has served */
     uint64_t confirmed;     /* newest version whose copies are confirmed; HSP_NO_VERSION: none */
@@ -223,7 +226,7 @@ struct hsp_ex_epoch {
     struct hsp_said said;        /* at rank 0 and its heir; else empty */
     struct hsp_epoch_threads at; /* for epoch_stand.h */
     bool no_more_versions;       /* the keeper may end */
-    /* Why the keeper thread, which has failed, confirms no more; code HSP_OK: it has not. */
+    /* The error that ended the keeper thread; code HSP_OK: none. */
     struct hsp_err uncopied;
 };
 
@@ -252,7 +255,7 @@ struct hsp_gather {
     void *ctx;
 };
 
-/* What one checkpoint amounts to (epoch_checkpoint.h). */
+/* Size and content of one checkpoint (epoch_checkpoint.h). */
 struct hsp_ckpt_sum {
     uint64_t bytes;   /* written here */
     uint64_t content; /* hsp_ckpt_content, at rank 0 */

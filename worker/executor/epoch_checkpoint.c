@@ -1,7 +1,10 @@
-/* On a shared path each rank writes what it owns, straight from its home. Otherwise two writers on
- * two nodes (where there are two) each write a whole checkpoint, so that any one node may go: the
- * owners tell the hashes of what they have, the head of the file is written with them, and the data
- * follow in slabs (hsp_epoch_gather) and are hashed again as they come. */
+/* On a shared path each rank writes its own parts, straight from its home. Otherwise two writers on
+ * two nodes (where there are two) each write a whole checkpoint, so that the loss of a node leaves
+ * one. The owners send the hashes of their parts, and the writer begins the file with them. The data
+ * follow in slabs (hsp_epoch_gather), and the writer hashes each slab again.
+ *
+ * Example: ranks 0 (n0) and 1 (n1), 100 MiB each. Rank 0 takes the hashes of rank 1, then 25 slabs of
+ * 4 MiB, and commits its file; then rank 1 writes the same. */
 #include "worker/executor/epoch_checkpoint.h"
 
 #include <inttypes.h>
@@ -28,17 +31,12 @@ enum channel { CHANNEL_WRITTEN = HSP_CHANNEL_GATHER + 1, CHANNEL_HASH };
 struct pieces {
     size_t n;
     struct hsp_ckpt_piece *p;
-    bool damaged;        /* what this rank has of them is */
-    uint32_t damaged_at; /* at a writer: the rank that said so, NOBODY */
 };
-#define NOBODY  UINT32_MAX
-#define DAMAGED UINT64_MAX /* instead of the number of hashes */
 
 static enum hsp_status pieces_init(const struct hsp_ex_epoch *e, struct pieces *s,
                                    struct hsp_err *err)
 {
-    *s = (struct pieces){.p = calloc((size_t)e->pkg.gather.n * e->pkg.n_kinds + 1, sizeof *s->p),
-                         .damaged_at = NOBODY};
+    *s = (struct pieces){.p = calloc((size_t)e->pkg.gather.n * e->pkg.n_kinds + 1, sizeof *s->p)};
     if (s->p == NULL) {
         return hsp_err_nomem(err, "a checkpoint");
     }
@@ -89,7 +87,7 @@ static void ckpt_about(const struct hsp_ex_epoch *e, uint64_t version, uint32_t 
     ret->whose = (struct hsp_whose){e->p->cluster, e->p->generation};
 }
 
-/* Whether no other epoch of this executor is writing: what it has begun is no left-over. */
+/* Whether no other epoch of this executor is writing, so that unfinished files are left-overs. */
 static bool writes_alone(const struct hsp_ex_epoch *e)
 {
     return atomic_load(&e->env->writing) == 1;
@@ -166,8 +164,11 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
     hsp_epoch_ckpt_dir(e, dir);
     ckpt_about(e, version, e->p->n_ranks, &info);
     *disk = pieces_init(e, &s, err);
-    if (*disk == HSP_OK) {
-        *disk = hsp_epoch_verify_home(e, version, e->pkg.n_kinds, err);
+    enum hsp_status st =
+        *disk == HSP_OK ? hsp_epoch_verify_home(e, version, e->pkg.n_kinds, err) : HSP_OK;
+    if (st != HSP_OK) { /* ends the epoch: the other ranks see this rank go */
+        free(s.p);
+        return st;
     }
     for (size_t i = 0; *disk == HSP_OK && i < s.n; i++) {
         if (owner_of(e, i) == e->p->rank) {
@@ -183,7 +184,7 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
     }
     free(s.p);
     memset(writes, 1, e->p->n_ranks);
-    enum hsp_status st = collect(e, writes, disk, err);
+    st = collect(e, writes, disk, err);
     if (st == HSP_OK && *disk == HSP_OK && e->p->rank == 0 &&
         (*disk = commit(e, dir, &info, &ret->content, err)) != HSP_OK) {
         (void)hsp_err_wrap(err, "%s", e->pkg.peers[0].name);
@@ -227,7 +228,7 @@ static enum hsp_status stream_sink(void *ctx, uint32_t row, uint8_t kind,
     return HSP_OK;
 }
 
-/* Hashes of what this rank itself has: those of the seal, which it was compared with just now. */
+/* Takes the hashes of this rank's parts from its seal, with which they were just compared. */
 static enum hsp_status own_hashes(const struct hsp_ex_epoch *e, struct pieces *s, uint64_t version,
                                   struct hsp_err *err)
 {
@@ -273,9 +274,9 @@ static enum hsp_status send_hashes(struct hsp_ex_epoch *e, struct pieces *s, uin
                                    uint64_t *list, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
-    uint64_t n = s->damaged ? DAMAGED : list_hashes(e, s, e->p->rank, list, false);
+    uint64_t n = list_hashes(e, s, e->p->rank, list, false);
     enum hsp_status st = comm->ops->send(comm, writer, CHANNEL_HASH, &n, sizeof n, err);
-    return st == HSP_OK && n > 0 && n != DAMAGED
+    return st == HSP_OK && n > 0
                ? comm->ops->send(comm, writer, CHANNEL_HASH, list, n * sizeof *list, err)
                : st;
 }
@@ -286,10 +287,6 @@ static enum hsp_status take_hashes(struct hsp_ex_epoch *e, struct pieces *s, uin
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
     uint64_t n = 0, want = list_hashes(e, s, from, list, false);
     enum hsp_status st = comm->ops->recv(comm, from, CHANNEL_HASH, &n, sizeof n, err);
-    if (st == HSP_OK && n == DAMAGED) {
-        s->damaged_at = from;
-        return HSP_OK;
-    }
     if (st == HSP_OK && n != want) {
         st = hsp_err_set(err, HSP_EPROTO, 0, "%s has %" PRIu64 " pieces of state, not %" PRIu64,
                          e->pkg.peers[from].name, n, want);
@@ -321,8 +318,8 @@ static enum hsp_status exchange_hashes(struct hsp_ex_epoch *e, struct pieces *s,
     return st;
 }
 
-/* Rank @writer writes a whole checkpoint of what all have. *ret_mine: how its disk fared, at the
- * writer; the result is about the links. */
+/* Rank @writer writes a whole checkpoint from the parts of all ranks. *ret_mine: the result of its
+ * disk, at the writer; the result returned is about the links. */
 static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uint64_t version,
                                    uint32_t writer, struct hsp_ckpt_sum *ret,
                                    enum hsp_status *ret_mine, struct hsp_err *err)
@@ -342,10 +339,7 @@ static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uin
     enum hsp_status st = exchange_hashes(e, s, writer, err);
     if (st == HSP_OK && writer == e->p->rank) {
         begin(e, dir, &info);
-        w.status = s->damaged_at == NOBODY
-                       ? hsp_ckpt_stream_open(dir, &info, 0, s->p, s->n, &w.out, &w.why)
-                       : hsp_err_set(&w.why, HSP_EDIGEST, 0, "version %" PRIu64 " at %s is damaged",
-                                     version, e->pkg.peers[s->damaged_at].name);
+        w.status = hsp_ckpt_stream_open(dir, &info, 0, s->p, s->n, &w.out, &w.why);
     }
     bool begun = w.out != NULL; /* from here on the folder of the attempt is ours */
     if (st == HSP_OK) {
@@ -380,11 +374,8 @@ static enum hsp_status write_private(struct hsp_ex_epoch *e, uint64_t version,
     writes[hsp_package_writer(e->pkg.peers, e->p->n_ranks)] = true;
     if (st == HSP_OK) {
         st = hsp_epoch_verify_home(e, version, e->pkg.n_kinds, err);
-        s.damaged = st == HSP_EDIGEST; /* no checkpoint, and the training goes on */
-        s.damaged_at = s.damaged ? e->p->rank : NOBODY;
-        st = s.damaged ? HSP_OK : st;
     }
-    if (st == HSP_OK && !s.damaged) {
+    if (st == HSP_OK) {
         st = own_hashes(e, &s, version, err);
     }
     for (uint32_t w = 0; st == HSP_OK && w < e->p->n_ranks; w++) {

@@ -17,7 +17,7 @@ void hsp_epoch_poke(int event_fd)
 {
     uint64_t one = 1;
     if (write(event_fd, &one, sizeof one) < 0) {
-        return; /* the counter is full: whoever reads it is being woken anyway */
+        return; /* the counter is full, so its reader is being woken anyway */
     }
 }
 
@@ -30,6 +30,17 @@ void hsp_epoch_go(struct hsp_ex_epoch *e, uint64_t version)
     }
     (void)pthread_cond_broadcast(&e->cond);
     (void)pthread_mutex_unlock(&e->lock);
+}
+
+bool hsp_epoch_loss(struct hsp_ex_epoch *e, struct hsp_mesh_loss *ret)
+{
+    (void)pthread_mutex_lock(&e->lock); /* the I/O threads of the meshes write it */
+    bool lost = e->lost;
+    if (lost) {
+        *ret = e->loss;
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return lost;
 }
 
 void hsp_epoch_abort(struct hsp_ex_epoch *e)

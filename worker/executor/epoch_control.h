@@ -13,6 +13,8 @@ void hsp_epoch_set_phase(struct hsp_ex_epoch *e, enum hsp_epoch_phase phase);
 void hsp_epoch_poke(int event_fd);
 /* START, or the hand-over of the running epoch: begin with @version. */
 void hsp_epoch_go(struct hsp_ex_epoch *e, uint64_t version);
+/* True when a peer was lost: *ret is its loss. */
+bool hsp_epoch_loss(struct hsp_ex_epoch *e, struct hsp_mesh_loss *ret);
 /* Says stop to the operations of the epoch, as a break does; does not wait. */
 void hsp_epoch_abort(struct hsp_ex_epoch *e);
 

@@ -32,19 +32,36 @@ static const char *name_part(const struct hsp_ex_epoch *e, const struct hsp_segm
     return out->failed ? "a part with a long name" : hsp_buf_cstr(out);
 }
 
+static void tell(struct hsp_ex_epoch *e, struct hsp_m_damaged m)
+{
+    struct hsp_msg msg = {.type = HSP_MSG_STATE_DAMAGED, .u.damaged = m};
+    hsp_epoch_send_msg(e, &msg); /* the agent writes the line of the log */
+}
+
 void hsp_epoch_tell_damaged(struct hsp_ex_epoch *e, const struct hsp_segname *piece,
                             uint64_t version, bool live, const char *part)
 {
-    struct hsp_msg m = {.type = HSP_MSG_STATE_DAMAGED,
-                        .u.damaged = {.job = piece->job,
-                                      .device = piece->device,
-                                      .plan = piece->plan,
-                                      .rank = piece->rank,
-                                      .owner = piece->owner,
-                                      .version = version,
-                                      .live = live,
-                                      .part = part}};
-    hsp_epoch_send_msg(e, &m); /* the agent writes the line of the log */
+    tell(e, (struct hsp_m_damaged){.job = piece->job,
+                                   .device = piece->device,
+                                   .plan = piece->plan,
+                                   .rank = piece->rank,
+                                   .owner = piece->owner,
+                                   .version = version,
+                                   .live = live,
+                                   .part = part});
+}
+
+void hsp_epoch_tell_given_up(struct hsp_ex_epoch *e, uint64_t version)
+{
+    tell(e, (struct hsp_m_damaged){.job = e->p->job,
+                                   .device = e->env->device,
+                                   .plan = e->p->plan,
+                                   .rank = e->p->rank,
+                                   .owner = e->p->rank,
+                                   .version = version,
+                                   .live = true,
+                                   .given_up_in = e->number,
+                                   .part = "replicas differ"});
 }
 
 void hsp_epoch_tell_damaged_row(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,

@@ -1,8 +1,9 @@
 /* A keeper has no other work, so its run thread does the work of a keeper thread.
  *
- * On every rank the order is the same: checkpoint of version t (its vote has passed), then copies
+ * Every rank works in one order: the checkpoint of version t (its vote has passed), then the copies
  * of version t + 1 (sealed after that vote). So the ranks meet in the same order on the state mesh.
- * A vote waits for its version's copies, so a checkpoint is read before its slot is written again.
+ * A vote waits for the copies of its version, so a checkpoint is read before its slot is written
+ * again.
  */
 #include "worker/executor/epoch_replicate.h"
 
@@ -26,7 +27,7 @@ static void note_work(struct hsp_ex_epoch *e, enum hsp_keeper_work w)
     e->at.work_ns = hsp_clock_ns();
 }
 
-/* What to do next, and with which version. */
+/* Waits for the next work. *ret_version: its version. */
 static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy,
                                       uint64_t *ret_version, bool *ret_asked)
 {
@@ -68,25 +69,39 @@ static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy
     return w;
 }
 
-/* The update has read @version: of what no other rank has, home still is what was sealed. What was
- * damaged before it was read is found here, before the version made of it is sealed. A checkpoint
- * may have found it meanwhile: then it is not sealed any more. A device computes in memory of its
- * own. */
+/* Compares @version, which the update has read, with its seal, before the version made of it is
+ * sealed. Hashes only rows without a replica: the vote compares the others. A GPU reads its own
+ * memory, which is not hashed (README, "Limits"). A version that is no longer sealed was found
+ * damaged meanwhile, for example by a checkpoint. */
 static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     struct hsp_state_segment *s = e->seg[version % 2];
-    enum hsp_status st = HSP_OK;
-    if (e->env->backend->device) {
-        return HSP_OK;
-    }
     if (hsp_segment_version(s) != version) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " here is damaged", version);
     }
-    for (uint32_t i = 0; st == HSP_OK && i < hsp_segment_n(s); i++) {
+    uint32_t n = e->env->backend->device ? 0 : hsp_segment_n(s);
+    enum hsp_status st = HSP_OK;
+    for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
         if (hsp_epoch_twins_alone(e, i) && !hsp_segment_row_fits(s, i)) {
             st = hsp_epoch_disown(e, s, i, err);
         }
     }
+    return st;
+}
+
+/* Seals @version, of which the update is done. */
+static enum hsp_status seal(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_epoch_device_save(e, version, err);
+    int64_t begin = hsp_clock_ns();
+    st = st == HSP_OK ? check_read(e, version - 1, err) : st;
+    int64_t checked = hsp_clock_ns();
+    if (st == HSP_OK) {
+        hsp_epoch_twins_seal(e, version);
+    }
+    e->seals.n++;
+    e->seals.check_ns += checked - begin;
+    e->seals.seal_ns += hsp_clock_ns() - checked;
     return st;
 }
 
@@ -96,29 +111,24 @@ enum hsp_status hsp_epoch_seal_written(struct hsp_ex_epoch *e, struct hsp_err *e
     while (e->sealing) {
         (void)pthread_cond_wait(&e->cond, &e->lock);
     }
+    struct hsp_err why = e->unsealed;
     uint64_t version = e->written;
-    bool todo = version > e->sealed;
+    bool todo = why.code == HSP_OK && version > e->sealed;
     e->sealing = todo;
     (void)pthread_mutex_unlock(&e->lock);
-    if (!todo) {
-        return HSP_OK;
+    if (todo) {
+        why.code = seal(e, version, &why);
+        (void)pthread_mutex_lock(&e->lock);
+        e->sealed = why.code == HSP_OK ? version : e->sealed;
+        e->unsealed = why;
+        e->sealing = false;
+        (void)pthread_cond_broadcast(&e->cond);
+        (void)pthread_mutex_unlock(&e->lock);
     }
-    enum hsp_status st = hsp_epoch_device_save(e, version, err);
-    int64_t begin = hsp_clock_ns();
-    st = st == HSP_OK ? check_read(e, version - 1, err) : st;
-    int64_t checked = hsp_clock_ns();
-    if (st == HSP_OK) {
-        hsp_epoch_twins_seal(e, version);
+    if (why.code != HSP_OK && err != NULL) {
+        *err = why;
     }
-    (void)pthread_mutex_lock(&e->lock);
-    e->seals.n++;
-    e->seals.check_ns += checked - begin;
-    e->seals.seal_ns += hsp_clock_ns() - checked;
-    e->sealed = st == HSP_OK ? version : e->sealed;
-    e->sealing = false;
-    (void)pthread_cond_broadcast(&e->cond);
-    (void)pthread_mutex_unlock(&e->lock);
-    return st;
+    return why.code;
 }
 
 static void confirm(struct hsp_ex_epoch *e, uint64_t version)
@@ -181,8 +191,8 @@ static enum hsp_status checkpoint(struct hsp_ex_epoch *e, uint64_t version, stru
     return HSP_OK; /* a full disk stops no training: the report says it */
 }
 
-/* The rest of the state at the start, while the run thread is at the first forward: nothing is
- * updated before the first vote, and that waits for the copies of this version. */
+/* Fetches the rest of the state at the start, while the run thread is at the first forward. No
+ * update comes before the first vote, and that vote waits for the copies of this version. */
 static enum hsp_status fetch(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = hsp_epoch_fetch_rest(e, version, &e->fetched, err);
@@ -196,14 +206,14 @@ static enum hsp_status fetch(struct hsp_ex_epoch *e, uint64_t version, struct hs
     return st;
 }
 
-/* This thread's work has failed. Of a transfer the cause is told before peers hear that it ends,
- * unless the run thread has made it end. */
+/* Notes why this thread failed. The cause of a failed transfer is reported before the peers see its
+ * end, unless the run thread has ended it. */
 static void note_failure(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);
     bool planned = e->cancelled || e->phase == HSP_EPOCH_LEFT;
     bool tell = e->fetch != NULL && e->phase != HSP_EPOCH_FAILED;
-    if (st != HSP_EPEER) { /* which peer broke, the mesh will say */
+    if (st != HSP_EPEER) { /* the mesh names the peer */
         e->uncopied = *err;
         e->uncopied.code = st;
     }
@@ -253,7 +263,7 @@ void *hsp_epoch_keeper(void *arg)
     if (st != HSP_OK) {
         hsp_epoch_device_check(e->env);
         note_failure(e, st, &err);
-        hsp_epoch_abort(e); /* the steps must not go on without their copies; wakes who waits */
+        hsp_epoch_abort(e); /* ends the steps, which may not go on without copies */
     }
     if (e->fetch != NULL) { /* failed, or not begun because the epoch has ended */
         hsp_epoch_abort(e);
@@ -276,7 +286,7 @@ enum hsp_status hsp_epoch_keep(struct hsp_ex_epoch *e, uint64_t version, struct 
     }
     (void)pthread_mutex_lock(&e->lock);
     if (stop) {
-        st = HSP_OK; /* what broke has no more to say */
+        st = HSP_OK; /* the end was planned */
     } else if (st == HSP_OK) {
         e->phase = HSP_EPOCH_SERVING;
     }

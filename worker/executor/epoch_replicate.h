@@ -9,8 +9,9 @@
 #define HSP_EPOCH_REPLICATE_H
 #include "worker/executor/epoch.h"
 
-/* On return the newest written version is sealed, by this thread or another. Errors of a device,
- * from which it cannot be had. */
+/* On return the newest written version is sealed, by this thread or another. HSP_EDIGEST: the
+ * version it was made of is damaged; errors of a device. The first error of an epoch is returned to
+ * every later caller too: nothing is sealed behind it. */
 enum hsp_status hsp_epoch_seal_written(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Waits until the keeper thread has had the copies of @version confirmed. HSP_ECANCELED: the epoch
  * has ended; else why the copies have. */

@@ -154,7 +154,7 @@ void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const str
 {
     (void)pthread_mutex_lock(&e->lock);
     bool tell = !e->cancelled && !e->told;
-    bool lost_one = e->lost && st != HSP_ENOENT; /* what is not there no peer has taken */
+    bool lost_one = e->lost && st != HSP_ENOENT; /* missing state is not the fault of a peer */
     e->told = true;
     struct hsp_mesh_loss loss = {.rank = HSP_MSG_RANKS, .by = e->p->rank};
     loss = lost_one ? e->loss : loss;

@@ -35,7 +35,7 @@ static bool has_ended(void *ctx)
     return ended;
 }
 
-/* The samples of the step are in: a step whose files were not what all have agreed on gets no vote. */
+/* The samples of the step are read: a step gets no vote if a data file has changed since PREPARE. */
 static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = ctx;
@@ -74,8 +74,7 @@ static void note_stable(struct hsp_ex_epoch *e, const struct hsp_vote *v,
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-/* A line that cannot be kept here stops no training: others note the same, and hspmdd has heard
- * it. */
+/* A note that cannot be kept stops no training: other ranks note the same step. */
 static void note_metrics(struct hsp_ex_epoch *e, const struct hsp_vote *v, double seconds,
                          uint32_t sequence)
 {
@@ -132,7 +131,7 @@ static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool ev
     return HSP_OK;
 }
 
-/* Once for a job: what it asks for and this device has not. */
+/* Logs once for a job that this device computes in another type than the job asks for. */
 static void tell_arithmetic(const struct hsp_ex_epoch *e)
 {
     const struct hsp_backend *b = e->env->backend;
@@ -176,7 +175,7 @@ static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* All are sealed as @version, and behind it there is no vote here: its twins are compared now. */
+/* Compares the replicas of @version, sealed on all ranks, for no vote of this epoch follows. */
 static enum hsp_status compare_twins(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
@@ -230,12 +229,20 @@ static void attach_metrics(const struct hsp_buf *metrics, struct hsp_msg *m)
     m->blob_len = (uint32_t)(metrics->len - from);
 }
 
-/* All are armed for @epoch: hand over at @version. *ret_left false: it is not ours (dropped
- * meanwhile). */
-static enum hsp_status hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint64_t version,
-                                 uint32_t n_noop, bool *ret_left, struct hsp_err *err)
+/* The reason why the epoch cannot hand over; code HSP_OK: it can. Under the lock. */
+static struct hsp_err obstacle(const struct hsp_ex_epoch *e)
 {
-    /* the next epoch begins with it, or we go back to it */
+    struct hsp_err why = e->uncopied;
+    if (why.code == HSP_OK && e->cancelled) {
+        (void)hsp_err_set(&why, HSP_ECANCELED, 0, "the epoch has ended");
+    }
+    return why;
+}
+
+enum hsp_status hsp_epoch_hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint64_t version,
+                                    uint32_t n_noop, bool *ret_left, struct hsp_err *err)
+{
+    /* The next epoch begins with this version, or a recovery does. */
     enum hsp_status st = hsp_epoch_seal_written(e, err);
     *ret_left = false;
     if (st != HSP_OK) {
@@ -243,8 +250,9 @@ static enum hsp_status hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint64_
     }
     hsp_audit_state(e, version, false);
     (void)pthread_mutex_lock(&e->lock);
+    struct hsp_err why = obstacle(e);
     struct hsp_ex_epoch *next = e->next;
-    bool ok = next != NULL && next->number == epoch;
+    bool ok = why.code == HSP_OK && next != NULL && next->number == epoch;
     if (ok) {
         e->phase = HSP_EPOCH_LEFT;
         hsp_epoch_device_leave(e); /* the next one wants the memory */
@@ -255,7 +263,10 @@ static enum hsp_status hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint64_
     }
     (void)pthread_mutex_unlock(&e->lock);
     *ret_left = ok;
-    return HSP_OK;
+    if (why.code != HSP_OK && err != NULL) {
+        *err = why;
+    }
+    return why.code;
 }
 
 /* *ret_left: the next epoch does it, and has begun. */
@@ -280,7 +291,7 @@ static enum hsp_status write_outputs(struct hsp_ex_epoch *e, bool *ret_left, str
     enum hsp_status st = hsp_epoch_write_final(e, &metrics, &epoch, err);
     *ret_left = epoch != 0;
     if (st == HSP_OK && epoch != 0) {
-        st = hand_over(e, epoch, e->p->steps, 0, ret_left, err);
+        st = hsp_epoch_hand_over(e, epoch, e->p->steps, 0, ret_left, err);
         if (st == HSP_OK && !*ret_left) {
             st = hsp_err_set(err, HSP_ECANCELED, 0, "epoch %" PRIu64 " was dropped", epoch);
         }
@@ -292,13 +303,14 @@ static enum hsp_status write_outputs(struct hsp_ex_epoch *e, bool *ret_left, str
     return st;
 }
 
-/* The last version here is what the next epoch begins with. */
+/* The next epoch begins with the last version of this one. */
 static enum hsp_status leave(struct hsp_ex_epoch *e, const struct hsp_step_result *r,
                              uint64_t version, bool *ret_left, struct hsp_err *err)
 {
     enum hsp_status st = hsp_epoch_seal_written(e, err);
     st = st == HSP_OK ? compare_twins(e, version, err) : st;
-    return st == HSP_OK ? hand_over(e, r->vote.armed, version, r->n_noop, ret_left, err) : st;
+    return st == HSP_OK ? hsp_epoch_hand_over(e, r->vote.armed, version, r->n_noop, ret_left, err)
+                        : st;
 }
 
 enum hsp_status hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)

@@ -15,12 +15,12 @@
 #include "worker/state/region.h"
 #include "worker/state/segment_verify.h"
 
-#define CHANNEL_TWINS   0x7ffffff3u /* of the data mesh: what two neighbours have */
+#define CHANNEL_TWINS   0x7ffffff3u /* of the data mesh: hashes between two neighbours */
 #define CHANNEL_VERDICT 0x7ffffff4u
 #define NONE            UINT32_MAX
 #define MAX_TWINS       ((size_t)4 * HSP_PKG_ROWS)
 
-/* A part and kind that another rank has too. */
+/* A part and kind with a replica on another rank. */
 struct twin {
     uint32_t row; /* of the home */
     bool whole;   /* it is all of that row */
@@ -41,7 +41,7 @@ struct hsp_epoch_twins {
     uint32_t *of_link;   /* [replicas.n] the first twin of it */
     bool *alone, *cut;   /* [rows of the home] */
     uint64_t *hash;      /* [rows of the home], to seal with */
-    uint64_t version[2]; /* whose hashes the twins have */
+    uint64_t version[2]; /* to which the hashes of the twins belong */
 };
 
 /* ---- which they are ---- */
@@ -265,7 +265,7 @@ void hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version)
     hsp_segment_seal_known(s, version, t->hash);
 }
 
-/* Those of a version that came from elsewhere, sealed. */
+/* Makes the hashes of a sealed version that came from another rank. */
 static void make_hashes(struct hsp_ex_epoch *e, uint64_t version)
 {
     struct hsp_epoch_twins *t = e->twins;
@@ -309,20 +309,22 @@ uint64_t hsp_epoch_twins_sum(struct hsp_ex_epoch *e, uint64_t version)
 struct settling {
     struct hsp_ex_epoch *e;
     uint64_t version;
-    uint32_t bad_now, bad_before; /* rows of this version and of the one before that are not what
-                                     this rank sealed; NONE */
-    bool intact;                  /* there are none */
-    bool placed;                  /* some rank is wrong, or may be */
-    struct hsp_twin_view *seen;   /* [links * kinds] what the other end has */
+    /* The first rows of this version and of the one before that differ from their seals; NONE. */
+    uint32_t bad_now, bad_before;
+    bool intact;                /* both versions are sealed here, and no row differs */
+    bool placed;                /* some rank is wrong, or may be */
+    struct hsp_twin_view *seen; /* [links * kinds] at the other end */
 };
 
-/* Whether home still is what was sealed as @version; *ret_row: the first that is not. True when it
- * is of another version. */
+/* Compares the home of @version with its seal. *ret_row: the first row that differs, NONE. *ret_intact
+ * becomes false when a row differs, or the version, which was sealed, no longer is: damage was found
+ * in it meanwhile. */
 static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, uint32_t *ret_row,
-                            struct hsp_err *err)
+                            bool *ret_intact, struct hsp_err *err)
 {
     const struct hsp_state_segment *s = e->seg[version % 2];
-    uint32_t n = hsp_segment_version(s) == version ? hsp_segment_n(s) : 0;
+    bool sealed = hsp_segment_version(s) == version;
+    uint32_t n = sealed ? hsp_segment_n(s) : 0;
     struct hsp_verify_row *rows = calloc((size_t)n + 1, sizeof *rows);
     size_t n_damaged = 0;
     enum hsp_status st = rows != NULL ? HSP_OK : hsp_err_nomem(err, "the verification of state");
@@ -334,12 +336,13 @@ static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, uint32_t *
     for (uint32_t i = n; st == HSP_OK && i-- > 0;) {
         *ret_row = rows[i].damaged ? i : *ret_row;
     }
+    *ret_intact = *ret_intact && sealed && *ret_row == NONE;
     free(rows);
     return st;
 }
 
-/* What I have for rank @peer, in the order of the table, and whether I am intact; or the number of
- * words alone. */
+/* Lists this rank's hashes for rank @peer, in the order of the table, behind a word that says whether
+ * this rank is intact. @out NULL: counts the words. */
 static size_t words_for(const struct settling *s, uint32_t peer, uint64_t *out)
 {
     const struct hsp_ex_epoch *e = s->e;
@@ -371,7 +374,7 @@ static void take_words(struct settling *s, uint32_t peer, const uint64_t *in)
     }
 }
 
-/* With every rank that has something of mine. Sends do not wait. */
+/* Exchanges hashes with every rank that has a twin of this one. Sends do not wait. */
 static enum hsp_status exchange(struct settling *s, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = s->e;
@@ -401,7 +404,7 @@ static enum hsp_status exchange(struct settling *s, struct hsp_err *err)
     return st;
 }
 
-/* The first of my twins that is wrong, or may be; NONE. */
+/* The first of this rank's twins that is wrong, or may be; NONE. */
 static uint32_t first_wrong(const struct settling *s)
 {
     const struct hsp_ex_epoch *e = s->e;
@@ -426,7 +429,7 @@ static uint32_t first_wrong(const struct settling *s)
     return NONE;
 }
 
-/* All ranks know who is wrong: their names in @err. */
+/* Tells all ranks which ones are wrong: their names in @err. */
 static enum hsp_status announce(struct settling *s, bool wrong, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = s->e;
@@ -467,7 +470,7 @@ static enum hsp_status announce(struct settling *s, bool wrong, struct hsp_err *
     return st;
 }
 
-/* The version never was: no copy of it is a source. */
+/* Unseals @version here, home and copies, so that no recovery begins with it. */
 static void give_up(struct hsp_ex_epoch *e, uint64_t version)
 {
     if (hsp_segment_version(e->seg[version % 2]) == version) {
@@ -481,7 +484,7 @@ static void give_up(struct hsp_ex_epoch *e, uint64_t version)
     }
 }
 
-/* Once, for one damage: of the version before where it has been seen, else of this one. */
+/* Reports one damage once: that of the version before where it was seen there, else of this one. */
 static void tell_wrong(struct settling *s, uint32_t wrong)
 {
     struct hsp_ex_epoch *e = s->e;
@@ -501,13 +504,16 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
     uint32_t wrong = NONE;
     s->seen = calloc((size_t)e->pkg.replicas.n * e->pkg.n_kinds + 1, sizeof *s->seen);
     s->bad_now = s->bad_before = NONE;
-    enum hsp_status st = s->seen != NULL ? look(e, s->version, &s->bad_now, err)
+    s->intact = true;
+    if (!first) { /* before the epoch can end: a keeper has this version, and does not vote */
+        hsp_epoch_tell_given_up(e, s->version);
+    }
+    enum hsp_status st = s->seen != NULL ? look(e, s->version, &s->bad_now, &s->intact, err)
                                          : hsp_err_nomem(err, "the hashes of equal copies");
     if (st == HSP_OK && !first) {
-        st = look(e, s->version - 1, &s->bad_before, err);
+        st = look(e, s->version - 1, &s->bad_before, &s->intact, err);
     }
-    s->intact = s->bad_now == NONE && s->bad_before == NONE;
-    if (!first) { /* whatever comes of it: before anybody is asked what is here */
+    if (!first) { /* whatever comes of it: SEALED must not offer it */
         give_up(e, s->version);
     }
     st = st == HSP_OK ? exchange(s, err) : st;
@@ -520,6 +526,7 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
         st = announce(s, wrong != NONE || !s->intact, err);
     }
     if (first && st == HSP_EDIGEST && !s->placed) { /* no rank's is better than another's */
+        hsp_epoch_tell_given_up(e, s->version);
         give_up(e, s->version);
     }
     return st;

@@ -1,5 +1,5 @@
-/* Compares the parts of the state that other ranks have too, this rank's *twins*, with theirs: at
- * each vote, by the hashes that are made at each seal.
+/* Compares the parts of the state that have replicas on other ranks, this rank's *twins*, at each
+ * vote, by the hashes that are made at each seal.
  *
  * A vote record has 8 bytes for this: each rank's hashes, weighted so that equal twins cancel out,
  * add up to 0 over all ranks. Example: ranks 0, 1 and 2 have a part with hash h. They stand in a
@@ -16,7 +16,7 @@
 #define HSP_EPOCH_TWINS_H
 #include "worker/executor/epoch.h"
 
-/* The segments of the epoch are open. HSP_EPROTO: the table names what is not at home here;
+/* The segments of the epoch are open. HSP_EPROTO: the table names a part that is not at home here;
  * HSP_ENOMEM. */
 enum hsp_status hsp_epoch_twins_open(struct hsp_ex_epoch *e, struct hsp_err *err);
 void hsp_epoch_twins_close(struct hsp_ex_epoch *e);
@@ -28,10 +28,11 @@ uint64_t hsp_epoch_twins_sum(struct hsp_ex_epoch *e, uint64_t version);
 /* Whether no other rank has something of row @row of the home. */
 bool hsp_epoch_twins_alone(const struct hsp_ex_epoch *e, uint32_t row);
 
-/* The records of @version do not add up, all ranks know it. The ranks tell each other what they
- * have; who is wrong says so to its agent. The version never was: all go back to the one before,
- * on which they agreed. Of the first version of an epoch there is none: only those that are wrong
- * give it up. HSP_EDIGEST, naming the ranks that are wrong; errors of the mesh. */
+/* Settles a vote whose records of @version do not add up, on all ranks. Each rank first reports that
+ * the epoch gives @version up (a keeper has a copy, and no vote), and unseals it; the job goes on from
+ * the version before. Then the ranks exchange hashes, and a wrong rank reports its damage. Of the
+ * first version of an epoch there is none before: only the wrong ranks give it up, or all when nobody
+ * can tell. HSP_EDIGEST, naming the wrong ranks; errors of the mesh. */
 enum hsp_status hsp_epoch_twins_settle(struct hsp_ex_epoch *e, uint64_t version,
                                        struct hsp_err *err);
 

@@ -297,7 +297,7 @@ static enum hsp_status add_cut(struct rows *l, const struct hsp_ex_epoch *e,
         }
     }
     free(have.p);
-    hsp_boxes_fini(&missing); /* what is not here, the transfer says */
+    hsp_boxes_fini(&missing); /* the transfer reports missing parts */
     return st;
 }
 

@@ -1,11 +1,10 @@
-/* Verifies sealed state of this device before it is trained on or given to anybody.
+/* Verifies sealed state of this device before a training step or another rank uses it.
  *
- * While a recovery is prepared, all that this device holds of its version is hashed on idle
- * processors, beside the connecting of meshes. What is damaged is told (STATE_DAMAGED), deleted
- * with its memory, and counts as not held: where the device then lacks what others are to get from
- * it, PREPARE fails with NO_STATE, and hspmdd takes another owner. A switch reads what was sealed a
- * moment ago: rows that travel whole carry the hash of their seal, and the receiver compares it;
- * those that travel in parts are verified first.
+ * While a recovery is prepared, idle processors hash all pieces of its version that this device
+ * holds, beside the connecting of meshes. A damaged piece is reported (STATE_DAMAGED), deleted with
+ * its memory, and counts as missing. When another rank was to get it from here, PREPARE fails with
+ * NO_STATE, and hspmdd takes another owner. In a switch a row that travels whole carries the hash of
+ * its seal, which the receiver compares; a row that travels in parts is verified first.
  *
  * Purity:  shell.
  */
@@ -13,23 +12,24 @@
 #define HSP_EPOCH_VERIFY_H
 #include "worker/executor/epoch.h"
 
-/* Begins to verify what an epoch of mode recover goes on from, of its version in the old layout and
- * in its own; in other modes nothing. The segments of the epoch are open. Errors of segments. */
+/* In mode recover, begins to verify the pieces of the version that the epoch begins with, in the old
+ * layout and in its own; nothing in other modes. The segments of the epoch are open. Errors of
+ * segments. */
 enum hsp_status hsp_epoch_verify_begin(struct hsp_ex_epoch *e, struct hsp_err *err);
-/* Waits for it. @want false: it gives up. HSP_ENOENT: something others, or this rank, are to have
- * from here is not here; HSP_ECANCELED; errors of segments. */
+/* Waits for the verification; @want false: stops it. HSP_ENOENT: a piece that PREPARE takes from here
+ * is missing; HSP_ECANCELED; errors of segments. */
 enum hsp_status hsp_epoch_verify_end(struct hsp_ex_epoch *e, bool want, struct hsp_err *err);
-/* Makes it give up soon. Any thread. */
+/* Makes the verification stop soon. Any thread. */
 void hsp_epoch_verify_stop(struct hsp_ex_epoch *e);
 
-/* Before a switch sends kind @kind: the rows of @src of which only a part is sent or taken are what
- * was sealed. HSP_EDIGEST: told, and deleted. */
+/* Before a switch sends kind @kind: compares with their seals the rows of @src of which only a part is
+ * sent or taken. HSP_EDIGEST: reported, and deleted. */
 struct hsp_epoch_sources;
 enum hsp_status hsp_epoch_verify_cuts(struct hsp_ex_epoch *e, struct hsp_epoch_sources *src,
                                       uint8_t kind, struct hsp_err *err);
-/* Before @version, which this rank has sealed at home, goes into a file: what it owns of the first
- * @n_kinds kinds is what was sealed. HSP_EDIGEST: told, and no source any more. HSP_ENOENT: it is
- * not sealed. */
+/* Compares the parts that this rank owns, of the first @n_kinds kinds of @version, with their seals,
+ * before they go into a file. HSP_EDIGEST: reported and unsealed, and the epoch must end (hsp_epoch_disown).
+ * HSP_ENOENT: the version is not sealed here. */
 enum hsp_status hsp_epoch_verify_home(struct hsp_ex_epoch *e, uint64_t version, uint8_t n_kinds,
                                       struct hsp_err *err);
 

@@ -2,18 +2,18 @@
  * neighbours in the ring of those that have it.
  *
  * Purity:  pure.
- * Example: three ranks have hashes 7, 7, 9. The third one differs from both of its neighbours, which
- *          agree: it is wrong. Of two ranks with 7 and 9 the one is wrong whose memory is not what
- *          it sealed; when both are, nobody can tell, and both count as wrong.
+ * Example: three ranks have hashes 7, 7, 9. The third rank differs from both of its neighbours, which
+ *          agree: the third rank is wrong. Of two ranks with 7 and 9, the rank is wrong that finds
+ *          its memory different from its seal. When neither does, both count as wrong.
  */
 #ifndef HSP_TWIN_VERDICT_H
 #define HSP_TWIN_VERDICT_H
 #include <stdbool.h>
 #include <stdint.h>
 
-struct hsp_twin_view { /* what one of them has */
+struct hsp_twin_view { /* of one rank */
     uint64_t hash;
-    bool intact; /* its memory is what it sealed, as far as it knows */
+    bool intact; /* its memory equals its seal, as far as it knows */
 };
 
 /* True when the copy @mine is wrong, or may be. @other: of the @n ranks beside it, one (of two in

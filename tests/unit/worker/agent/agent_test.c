@@ -245,6 +245,38 @@ static void damage_is_told(void **state)
     hsp_agent_free(w.a);
 }
 
+/* hspmdd may have died before it could store it. Which memory is bad, it does not say. */
+static void a_version_given_up_is_told_after_each_welcome(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    char part[] = "differ";
+    struct hsp_msg m = {
+        .type = HSP_MSG_STATE_DAMAGED,
+        .u.damaged = {
+            .job = 4, .plan = 3, .version = 9, .live = true, .given_up_in = 7, .part = part}};
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STATE_DAMAGED));
+    for (int i = 0; i < 2; i++) {
+        aw_from_exec(&w, 1, m);
+        assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STATE_DAMAGED)->u.damaged.given_up_in,
+                         7);
+        assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_DEVICE_HEALTH));
+    }
+    part[0] = '?'; /* it is not ours any more */
+    for (int i = 0; i < 2; i++) {
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+        w.now += 50;
+        aw_tick(&w);
+        aw_link_up(&w, 1, 1);
+        const struct hsp_msg *told = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STATE_DAMAGED);
+        assert_true(told->u.damaged.device == 1 && told->u.damaged.given_up_in == 7);
+        assert_string_equal(told->u.damaged.part, "differ");
+    }
+    hsp_agent_free(w.a);
+}
+
 /* The second time that state went bad under a device while its job ran, it gets no more work. */
 static void a_device_whose_state_goes_bad_is_cordoned(void **state)
 {
@@ -508,6 +540,7 @@ HSP_TEST_FILE(agent_test)
         cmocka_unit_test(a_stop_is_answered_behind_a_lost_peer),
         cmocka_unit_test(damage_is_told),
         cmocka_unit_test(damage_found_at_the_start_is_told),
+        cmocka_unit_test(a_version_given_up_is_told_after_each_welcome),
         cmocka_unit_test(a_device_whose_state_goes_bad_is_cordoned),
         cmocka_unit_test(jobs_do_not_mix),
         cmocka_unit_test(leaves),

@@ -185,6 +185,7 @@ static bool recover(struct dw_story *s, enum dw_layout layout, uint64_t version)
                          .from_no = layout,
                          .mode = HSP_MODE_RECOVER,
                          .step = version,
+                         .void_from = dw_void_from(s, layout) + 1,
                          .plan = s->plan[layout],
                          .from = s->plan[layout],
                          .n_peers = (int)s->plan[layout]->plan->n_ranks};
@@ -199,6 +200,7 @@ static bool recover(struct dw_story *s, enum dw_layout layout, uint64_t version)
     s->switching = false;
     bool ready = prepare(s, &d);
     if (ready) {
+        dw_assert_void(s);
         start(s, &d);
     }
     return ready;

@@ -185,6 +185,9 @@ void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote 
                                   uint32_t sequence)
 {
     leaving = v->armed != 0;
+    if (leaving) {
+        harm_live(e, AT_LAST_READ, v->step);
+    }
     __real_hsp_epoch_report_step(e, v, all, n, seconds, sequence);
 }
 
@@ -279,9 +282,10 @@ struct dw_story dw_tell_story(struct xw_world *w)
         xw_reference(w, loss, val);
         known = true;
     }
-    for (enum dw_layout l = DP; l < N_LAYOUTS; l++) {
+    for (enum dw_layout l = DP; l < KEPT; l++) {
         s.plan[l] = xw_make_plan(w, plans[l]);
     }
+    s.plan[KEPT] = xw_make_kept_plan(w, plan_two);
     dw_plan_harm(NEVER, 0, 0, NOBODY);
     for (int i = 0; i < 3; i++) {
         xw_start_executor(w, i);
@@ -315,11 +319,26 @@ static void note_checkpoint(struct dw_story *s, const struct hsp_msg *m)
     s->ckpt[s->n_ckpt++].m.reason = NULL;
 }
 
+static int keepers_of(const struct dw_story *s)
+{
+    return s->layout == KEPT ? 1 : 0;
+}
+
+static int peers_of(const struct dw_story *s)
+{
+    return dw_ranks_of(s) + keepers_of(s);
+}
+
 /* What a message says; what it says of damage is counted. */
 static uint16_t note(struct dw_story *s, int dev)
 {
     const struct hsp_msg *m = &s->w->last;
-    if (m->type == HSP_MSG_STATE_DAMAGED) {
+    if (m->type == HSP_MSG_STATE_DAMAGED && m->u.damaged.given_up_in != 0) {
+        assert_true(m->u.damaged.given_up_in <= s->epoch);
+        s->void_from = m->u.damaged.version;
+        s->void_plan = (enum dw_layout)m->u.damaged.plan;
+        s->n_given_up++;
+    } else if (m->type == HSP_MSG_STATE_DAMAGED) {
         s->told = m->u.damaged;
         (void)snprintf(s->part, sizeof s->part, "%s", m->u.damaged.part);
         s->n_told++;
@@ -373,7 +392,8 @@ void dw_begin(struct dw_story *s, enum dw_layout layout, uint64_t step)
                          .plan_no = layout,
                          .mode = HSP_MODE_FRESH,
                          .plan = s->plan[layout],
-                         .n_peers = dw_ranks_of(s)};
+                         .n_peers = peers_of(s),
+                         .n_keepers = keepers_of(s)};
     xw_prepare(s->w, &d);
     for (int i = 0; i < d.n_peers; i++) {
         xw_send_start(s->w, i, 11, 0);
@@ -393,6 +413,11 @@ void dw_kill_all(struct dw_story *s)
     }
 }
 
+uint64_t dw_void_from(const struct dw_story *s, enum dw_layout layout)
+{
+    return s->void_plan == layout ? s->void_from : UINT64_MAX;
+}
+
 uint32_t dw_scan(struct dw_story *s, enum dw_layout layout, struct hsp_state_piece ret[64])
 {
     uint32_t m = 0;
@@ -402,7 +427,7 @@ uint32_t dw_scan(struct dw_story *s, enum dw_layout layout, struct hsp_state_pie
         struct hsp_err err = {0};
         assert_ok(hsp_segname_scan(s->w->ex[i].state_dir, &held, &n, &err), &err);
         for (uint32_t k = 0; k < n; k++) {
-            if (held[k].plan == (uint64_t)layout) {
+            if (held[k].plan == (uint64_t)layout && held[k].version < dw_void_from(s, layout)) {
                 assert_true(m < 64);
                 ret[m++] = (struct hsp_state_piece){HSP_DEVICE(i, 0u), held[k].plan,
                                                     held[k].version, held[k].rank, held[k].owner};
@@ -497,11 +522,21 @@ void dw_arm(struct dw_story *s)
     xw_send_ref(s->w, 1, HSP_MSG_ARM, 12);
 }
 
+void dw_assert_void(struct dw_story *s)
+{
+    struct hsp_state_piece held[64];
+    uint64_t from = dw_void_from(s, s->layout);
+    s->void_plan = NO_LAYOUT;
+    for (uint32_t n = dw_scan(s, s->layout, held), i = 0; i < n; i++) {
+        assert_true(held[i].version < from);
+    }
+}
+
 uint64_t dw_recover(struct dw_story *s, enum dw_layout layout)
 {
-    int n = (int)s->plan[layout]->plan->n_ranks;
     struct xw_epoch d;
     s->layout = layout;
+    int n = peers_of(s);
     do {
         struct hsp_state_piece held[64];
         uint32_t n_held = dw_scan(s, layout, held);
@@ -511,9 +546,11 @@ uint64_t dw_recover(struct dw_story *s, enum dw_layout layout)
                               .from_no = layout,
                               .mode = HSP_MODE_RECOVER,
                               .step = version,
+                              .void_from = dw_void_from(s, layout) + 1,
                               .plan = s->plan[layout],
                               .from = s->plan[layout],
-                              .n_peers = n};
+                              .n_peers = n,
+                              .n_keepers = keepers_of(s)};
         for (uint32_t i = 0; i < n_held; i++) {
             if (held[i].version == version && d.n_live < 8) {
                 d.live[d.n_live++] = (struct hsp_prepare_source){HSP_DEVICE_NODE(held[i].device),
@@ -522,6 +559,7 @@ uint64_t dw_recover(struct dw_story *s, enum dw_layout layout)
         }
         xw_send_prepare(s->w, &d);
     } while (!dw_all_ready(s, n));
+    dw_assert_void(s);
     for (int i = 0; i < n; i++) {
         xw_send_start(s->w, i, d.epoch, d.step);
     }

@@ -10,16 +10,18 @@
 #define TWIN   98u /* in any part */
 
 /* Two data parallel, each with half of the optimizer; a pipeline of three; two and three that have
- * all of it; one that has all, and two with halves. */
-enum dw_layout { NO_LAYOUT, DP, PP, TWO, THREE, CUT, N_LAYOUTS };
+ * all of it; one that has all, and two with halves; two that have all of it on one node, and device 2
+ * as their keeper. */
+enum dw_layout { NO_LAYOUT, DP, PP, TWO, THREE, CUT, KEPT, N_LAYOUTS };
 
 /* When an executor damages a segment of its own. */
 enum dw_when {
     NEVER,
-    AT_COPIES,  /* sealed; the step from it goes on */
-    AT_VOTE,    /* that step is done but for the vote and the update */
-    AT_SEAL,    /* just written, before it is hashed */
-    AT_LEAVING, /* the same, when the vote before was the last one */
+    AT_COPIES,    /* sealed; the step from it goes on */
+    AT_VOTE,      /* that step is done but for the vote and the update */
+    AT_SEAL,      /* just written, before it is hashed */
+    AT_LEAVING,   /* the same, when the vote before was the last one */
+    AT_LAST_READ, /* that vote has passed, the update behind it has not read */
     AT_SWITCH,
     AT_RECOVERY,
     AT_CHECKPOINT,
@@ -47,6 +49,9 @@ struct dw_story {
     uint32_t n_told, n_told_live;             /* STATE_DAMAGED */
     struct hsp_m_damaged told;                /* the last one */
     char part[256];                           /* of it */
+    uint32_t n_given_up;                      /* STATE_DAMAGED of a whole version */
+    uint64_t void_from;                       /* the least that was given up */
+    enum dw_layout void_plan;                 /* of this layout; NO_LAYOUT: none was */
     uint32_t n_refused;                       /* PREPARE_FAILED for want of state */
     char broke[XW_MAX_DEV][HSP_TEXT_MAX + 1]; /* reasons of the last PEER_LOST of each device */
     bool broken;                              /* something has broken and is not mended */
@@ -99,15 +104,19 @@ void dw_await_msg(struct dw_story *s, int dev, uint16_t type);
 /* The epoch breaks: all are sealed. */
 void dw_await_break(struct dw_story *s, int n);
 bool dw_broke_with(const struct dw_story *s, const char *what);
-/* The pieces of layout @layout on devices 0 to 2. */
+/* The least version of @layout that was given up and may not be deleted yet; UINT64_MAX: none. */
+uint64_t dw_void_from(const struct dw_story *s, enum dw_layout layout);
+/* All are READY, so they have nothing of it any more; from now on none counts as given up. */
+void dw_assert_void(struct dw_story *s);
+/* The pieces of layout @layout on devices 0 to 2, but for those that were given up. */
 uint32_t dw_scan(struct dw_story *s, enum dw_layout layout, struct hsp_state_piece ret[64]);
 uint64_t dw_newest(struct dw_story *s, enum dw_layout layout);
 /* The same, of which the buddy of rank @owner has a copy: a version that was killed before is taken away. */
 uint64_t dw_newest_copied(struct dw_story *s, enum dw_layout layout, uint32_t owner);
 /* All answers to a PREPARE: true when all are READY. */
 bool dw_all_ready(struct dw_story *s, int n);
-/* Goes on from the newest version that is whole in @layout, in the same layout; tries again when one of them lacks what
- * it was to have. Returns the version. */
+/* Goes on from the newest version that is whole in @layout and was not given up, in the same layout; tries again when one
+ * of them lacks what it was to have. Returns the version. */
 uint64_t dw_recover(struct dw_story *s, enum dw_layout layout);
 
 #endif

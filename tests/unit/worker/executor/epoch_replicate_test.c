@@ -11,6 +11,8 @@
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_checkpoint.h"
 #include "worker/executor/epoch_replicate.h"
+#include "worker/executor/epoch_train.h"
+#include "worker/executor/epoch_twins.h"
 #include "worker/state/folder.h"
 
 #define MAX_RANKS 3
@@ -20,8 +22,9 @@ static struct hsp_pkg_param params[1] = {{"wte.weight", 2, {6, 4}}};
 
 struct member {
     struct hsp_exec_env env;
-    struct hsp_chan chan; /* to nobody who reads */
-    int agent;            /* the other end */
+    struct hsp_backend backend; /* no device: nothing is called */
+    struct hsp_chan chan;       /* to nobody who reads */
+    int agent;                  /* the other end */
     struct hsp_ex_epoch e;
     struct hsp_m_prepare p;
     struct hsp_held_data data;
@@ -37,19 +40,31 @@ struct world {
     struct member m[MAX_RANKS];
 };
 
-static void make_home(const struct world *w, struct member *m)
+static void make_home(const struct world *w, struct member *m, uint64_t version)
 {
-    struct hsp_segment_key key = {.job = "t", .epoch = 1};
+    struct hsp_segment_key key = {.job = "t", .epoch = 1, .slot = (uint32_t)(version % 2)};
+    struct hsp_state_segment **s = &m->e.seg[version % 2];
     struct hsp_segment_row row = {.dtype = HSP_F64, .box = w->gather[m->p.rank].box};
     struct hsp_err err = {0};
     memcpy(row.full, params[0].ext, sizeof row.full);
     (void)snprintf(key.device, sizeof key.device, "n%u/0", m->p.rank);
-    assert_ok(hsp_segment_create(w->dir, &key, &(struct hsp_whose){0}, &row, 1, 256,
-                                 &m->e.seg[STEP % 2], &err),
+    assert_ok(hsp_segment_create(w->dir, &key, &(struct hsp_whose){0}, &row, 1, 256, s, &err),
               &err);
-    fill_box(HSP_F64, 0, HSP_STATE_PARAM, STEP, params[0].ext, &row.box,
-             hsp_segment_area(m->e.seg[STEP % 2]));
-    hsp_segment_seal(m->e.seg[STEP % 2], STEP);
+    fill_box(HSP_F64, 0, HSP_STATE_PARAM, version, params[0].ext, &row.box, hsp_segment_area(*s));
+}
+
+/* The update of STEP is done. */
+static void make_next(const struct world *w, struct member *m)
+{
+    struct hsp_err err = {0};
+    make_home(w, m, STEP + 1);
+    m->e.written = STEP + 1;
+    assert_ok(hsp_epoch_twins_open(&m->e, &err), &err);
+}
+
+static void damage(struct member *m, uint64_t version)
+{
+    ((uint8_t *)hsp_segment_area(m->e.seg[version % 2]))[3] ^= 1;
 }
 
 static void make_member(struct world *w, uint32_t rank, struct hsp_comm *comm)
@@ -59,7 +74,7 @@ static void make_member(struct world *w, uint32_t rank, struct hsp_comm *comm)
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     hsp_chan_init(&m->chan, pair[0]);
     m->agent = pair[1];
-    m->env = (struct hsp_exec_env){.chan = &m->chan, .wake_fd = -1};
+    m->env = (struct hsp_exec_env){.chan = &m->chan, .wake_fd = -1, .backend = &m->backend};
     m->data.set.n_bytes = m->data.set.n_tokens = 1000;
     m->p = (struct hsp_m_prepare){.job_name = "t",
                                   .rank = rank,
@@ -89,10 +104,12 @@ static void make_member(struct world *w, uint32_t rank, struct hsp_comm *comm)
     m->e.prog.bind.data =
         (struct hsp_data_bind){.seed = 3, .global_batch = 2, .sequence = 4, .vocab = 256};
     m->e.mesh[HSP_MESH_STATE] = comm;
-    make_home(w, m);
+    make_home(w, m, STEP);
+    hsp_segment_seal(m->e.seg[STEP % 2], STEP);
 }
 
-static void make_world(struct world *w, uint32_t n)
+/* @equal: all have all of it; else each a part. */
+static void make_members(struct world *w, uint32_t n, bool equal)
 {
     static const char *const names[MAX_RANKS] = {"n0/0", "n1/0", "n2/0"};
     struct hsp_comm *comm[MAX_RANKS];
@@ -104,8 +121,8 @@ static void make_world(struct world *w, uint32_t n)
     assert_ok(hsp_loop_open(n, comm, &err), &err);
     for (uint32_t r = 0; r < n; r++) {
         struct hsp_box b = hsp_box_whole(2, params[0].ext);
-        b.lo[0] = 6 * r / n;
-        b.hi[0] = 6 * (r + 1) / n;
+        b.lo[0] = equal ? 0 : 6 * r / n;
+        b.hi[0] = equal ? 6 : 6 * (r + 1) / n;
         w->peers[r].name = names[r];
         w->gather[r] = (struct hsp_pkg_row){.from = r, .box = b};
     }
@@ -114,12 +131,19 @@ static void make_world(struct world *w, uint32_t n)
     }
 }
 
+static void make_world(struct world *w, uint32_t n)
+{
+    make_members(w, n, false);
+}
+
 static void end_world(struct world *w)
 {
     for (uint32_t r = 0; r < w->n; r++) {
         struct member *m = &w->m[r];
         m->e.mesh[HSP_MESH_STATE]->ops->close(m->e.mesh[HSP_MESH_STATE]);
         (void)hsp_segment_close(m->e.seg[STEP % 2]);
+        (void)hsp_segment_close(m->e.seg[(STEP + 1) % 2]);
+        hsp_epoch_twins_close(&m->e);
         hsp_chan_fini(&m->chan);
         (void)close(m->agent);
         (void)pthread_cond_destroy(&m->e.cond);
@@ -353,20 +377,159 @@ static void an_old_checkpoint_that_stays_makes_the_new_one_no_worse(void **state
     }
 }
 
-/* A checkpoint finds damage and gives the version up while the update reads it: what was made of it is none. */
-static void a_version_that_was_given_up_is_not_built_upon(void **state)
+/* ---- damage ---- */
+
+static void assert_refused(enum hsp_status st, const struct hsp_err *err, enum hsp_status want,
+                           const char *why)
 {
-    struct hsp_backend cpu = {.device = false};
-    struct hsp_err err = {0};
+    assert_int_equal(st, want);
+    assert_err(err, want, why);
+}
+
+static uint64_t sealed_next(const struct member *m)
+{
+    return hsp_segment_version(m->e.seg[(STEP + 1) % 2]);
+}
+
+/* Whoever comes second finds nothing that could be checked any more. */
+static void what_one_thread_does_not_seal_no_other_seals(void **state)
+{
     struct world w;
+    struct hsp_err err = {0};
     (void)state;
     make_world(&w, 1);
-    w.m[0].env.backend = &cpu;
-    w.m[0].e.written = STEP + 1;
+    make_next(&w, &w.m[0]);
+    damage(&w.m[0], STEP);
+    for (int i = 0; i < 2; i++) {
+        assert_refused(hsp_epoch_seal_written(&w.m[0].e, &err), &err, HSP_EDIGEST,
+                       "version 40 here is damaged: wte.weight (param) [0:6, 0:4]");
+        assert_int_equal(sealed_next(&w.m[0]), HSP_NO_VERSION);
+        assert_int_equal(w.m[0].e.sealed, STEP);
+    }
+    end_world(&w);
+}
+
+static void what_is_made_of_a_version_that_is_gone_is_not_sealed(void **state)
+{
+    struct world w;
+    struct hsp_err err = {0};
+    (void)state;
+    for (int gone = 0; gone < 2; gone++) {
+        make_world(&w, 1);
+        make_next(&w, &w.m[0]);
+        if (gone) {
+            hsp_segment_unseal(w.m[0].e.seg[STEP % 2]); /* a checkpoint found it damaged */
+            assert_refused(hsp_epoch_seal_written(&w.m[0].e, &err), &err, HSP_EDIGEST,
+                           "version 40 here is damaged");
+        } else {
+            assert_ok(hsp_epoch_seal_written(&w.m[0].e, &err), &err);
+        }
+        assert_int_equal(sealed_next(&w.m[0]), gone ? HSP_NO_VERSION : STEP + 1);
+        end_world(&w);
+    }
+}
+
+/* The next version is made of it. */
+static void damage_that_a_checkpoint_finds_ends_the_epoch(void **state)
+{
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        struct world w;
+        pthread_t t[2];
+        make_world(&w, 2);
+        damage(&w.m[1], STEP);
+        (void)alarm(60);
+        for (uint32_t r = 0; r < 2; r++) {
+            w.m[r].p.checkpoint_shared = shared == 1;
+            w.m[r].e.checkpoint_at = STEP;
+            w.m[r].e.no_more_versions = true;
+            assert_int_equal(pthread_create(&t[r], NULL, hsp_epoch_keeper, &w.m[r].e), 0);
+        }
+        for (uint32_t r = 0; r < 2; r++) {
+            assert_int_equal(pthread_join(t[r], NULL), 0);
+        }
+        (void)alarm(0);
+        assert_int_equal(w.m[1].e.uncopied.code, HSP_EDIGEST);
+        assert_int_equal(w.m[0].e.uncopied.code, HSP_ECANCELED);
+        assert_false(is_there(&w, "step-0000000040/manifest.json"));
+        end_world(&w);
+    }
+}
+
+/* The next epoch would begin with a version whose copies, or whose seal, have failed. */
+static void an_epoch_that_has_failed_hands_nothing_over(void **state)
+{
+    struct world w;
+    struct hsp_err err = {0};
+    bool left = true;
+    (void)state;
+    make_world(&w, 2); /* the second one stands for the next epoch */
+    struct hsp_ex_epoch *e = &w.m[0].e, *next = &w.m[1].e;
+    e->next = next;
+    next->number = 8;
+    (void)hsp_err_set(&e->uncopied, HSP_EDIGEST, 0, "version 40 here is damaged");
+    assert_refused(hsp_epoch_hand_over(e, 8, STEP, 0, &left, &err), &err, HSP_EDIGEST,
+                   "version 40 here is damaged");
+    assert_false(left || next->go);
+    e->uncopied.code = HSP_OK;
+    e->cancelled = true;
+    assert_int_equal(hsp_epoch_hand_over(e, 8, STEP, 0, &left, &err), HSP_ECANCELED);
+    assert_false(left || next->go);
+    assert_int_equal(e->phase, HSP_EPOCH_RUNNING);
+    e->cancelled = false;
+    assert_ok(hsp_epoch_hand_over(e, 9, STEP, 0, &left, &err), &err); /* dropped meanwhile */
+    assert_false(left || next->go);
+    assert_ok(hsp_epoch_hand_over(e, 8, STEP, 0, &left, &err), &err);
+    assert_true(left && next->go && next->go_version == STEP);
+    assert_int_equal(e->phase, HSP_EPOCH_LEFT);
+    end_world(&w);
+}
+
+static void *settle(void *arg)
+{
+    struct writing *x = arg;
+    x->st = hsp_epoch_twins_settle(x->e, STEP + 1, &x->err);
+    return NULL;
+}
+
+/* Of two replicas that differ the one is wrong whose version before is not sealed any more. */
+static void a_replica_made_of_a_version_that_is_gone_is_the_wrong_one(void **state)
+{
+    struct world w;
+    pthread_t t[2];
+    struct writing x[2];
+    struct hsp_pkg_row ring[1] = {{.from = 0, .to = 1, .box = hsp_box_whole(2, params[0].ext)}};
+    struct hsp_comm *data[2];
+    struct hsp_err err = {0};
+    (void)state;
+    make_members(&w, 2, true);
+    assert_ok(hsp_loop_open(2, data, &err), &err);
+    for (uint32_t r = 0; r < 2; r++) {
+        w.m[r].e.pkg.replicas = (struct hsp_pkg_table){1, ring};
+        w.m[r].e.first = STEP - 1;
+        w.m[r].e.mesh[HSP_MESH_DATA] = data[r];
+        make_next(&w, &w.m[r]);
+    }
+    damage(&w.m[0], STEP + 1); /* computed so */
+    for (uint32_t r = 0; r < 2; r++) {
+        hsp_epoch_twins_seal(&w.m[r].e, STEP + 1);
+    }
+    assert_true(
+        hsp_epoch_twins_sum(&w.m[0].e, STEP + 1) + hsp_epoch_twins_sum(&w.m[1].e, STEP + 1) != 0);
     hsp_segment_unseal(w.m[0].e.seg[STEP % 2]);
-    assert_int_equal(hsp_epoch_seal_written(&w.m[0].e, &err), HSP_EDIGEST);
-    assert_string_equal(err.msg, "version 40 here is damaged");
-    assert_int_equal(w.m[0].e.sealed, STEP);
+    (void)alarm(60);
+    for (uint32_t r = 0; r < 2; r++) {
+        x[r] = (struct writing){.e = &w.m[r].e};
+        assert_int_equal(pthread_create(&t[r], NULL, settle, &x[r]), 0);
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_int_equal(pthread_join(t[r], NULL), 0);
+        assert_refused(x[r].st, &x[r].err, HSP_EDIGEST,
+                       "equal copies of version 41 differ: wrong at n0/0");
+        assert_int_equal(sealed_next(&w.m[r]), HSP_NO_VERSION);
+        data[r]->ops->close(data[r]);
+    }
+    (void)alarm(0);
     end_world(&w);
 }
 
@@ -379,7 +542,11 @@ HSP_TEST_FILE(epoch_replicate_test)
         cmocka_unit_test(an_attempt_that_failed_leaves_nothing),
         cmocka_unit_test(an_attempt_under_way_is_left_alone),
         cmocka_unit_test(an_old_checkpoint_that_stays_makes_the_new_one_no_worse),
-        cmocka_unit_test(a_version_that_was_given_up_is_not_built_upon),
+        cmocka_unit_test(what_one_thread_does_not_seal_no_other_seals),
+        cmocka_unit_test(what_is_made_of_a_version_that_is_gone_is_not_sealed),
+        cmocka_unit_test(damage_that_a_checkpoint_finds_ends_the_epoch),
+        cmocka_unit_test(an_epoch_that_has_failed_hands_nothing_over),
+        cmocka_unit_test(a_replica_made_of_a_version_that_is_gone_is_the_wrong_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

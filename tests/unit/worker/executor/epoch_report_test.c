@@ -1,6 +1,7 @@
 /* Who tells the coordinator of a step: rank 0 at once, and when the epoch breaks the first member on another node. */
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include "tests/lib/testlib.h"
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_report.h"
 
 #define RANKS 4
@@ -122,11 +124,50 @@ static void a_keeper_says_it_where_nobody_else_trains(void **state)
     }
 }
 
+struct breaking {
+    struct hsp_ex_epoch *e;
+    atomic_bool half; /* written */
+};
+
+/* As a mesh does on its own thread. */
+static void *lose(void *arg)
+{
+    struct breaking *b = arg;
+    (void)pthread_mutex_lock(&b->e->lock);
+    b->e->lost = true;
+    atomic_store(&b->half, true);
+    (void)usleep(20000);
+    b->e->loss = (struct hsp_mesh_loss){.rank = 3, .by = 1, .silent = true};
+    (void)pthread_mutex_unlock(&b->e->lock);
+    return NULL;
+}
+
+static void a_loss_is_read_whole(void **state)
+{
+    (void)state;
+    struct rank r;
+    struct breaking b = {.e = &r.e};
+    struct hsp_mesh_loss loss = {.rank = 77};
+    pthread_t t;
+    begin(&r, 0);
+    assert_false(hsp_epoch_loss(&r.e, &loss));
+    assert_int_equal(loss.rank, 77);
+    assert_int_equal(pthread_create(&t, NULL, lose, &b), 0);
+    while (!atomic_load(&b.half)) {
+        (void)usleep(100);
+    }
+    assert_true(hsp_epoch_loss(&r.e, &loss));
+    assert_true(loss.rank == 3 && loss.by == 1 && loss.silent);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    end(&r);
+}
+
 HSP_TEST_FILE(epoch_report_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_says_what_the_first_may_have_taken_with_it),
         cmocka_unit_test(a_keeper_says_it_where_nobody_else_trains),
+        cmocka_unit_test(a_loss_is_read_whole),
     };
     return cmocka_run_group_tests_name("epochsteps", tests, NULL, NULL);
 }

@@ -75,6 +75,55 @@ static void test_the_last_version(void **state)
     dw_end_story(&s);
 }
 
+/* Device 2 keeps what rank 0 has sealed, also what rank 0 has damaged before: all of it is there, and is not gone on
+ * from. */
+static void test_a_keeper_has_what_was_given_up(void **state)
+{
+    struct dw_story s = dw_tell_story(*state);
+    dw_plan_harm(AT_SEAL, 0, 13, TWIN);
+    dw_begin(&s, KEPT, 0);
+    dw_await_break(&s, 3);
+    assert_true(dw_broke_with(&s, "equal copies of version 13 differ: wrong at n0/0 and 1 more"));
+    struct hsp_state_segment *kept = dw_open_piece(s.w->ex[2].state_dir, KEPT, 0, 13);
+    assert_non_null(kept);
+    (void)hsp_segment_close(kept);
+    assert_int_equal(dw_recover(&s, KEPT), 12);
+    assert_int_equal(s.n_given_up, 2);
+    dw_end_story(&s);
+}
+
+/* A checkpoint finds it, and what the step beside it makes of it is not sealed. */
+static void test_found_by_a_checkpoint(void **state)
+{
+    struct dw_story s = dw_tell_story(*state);
+    dw_plan_harm(AT_CHECKPOINT, 1, 25, NOBODY);
+    dw_begin(&s, PP, 0);
+    dw_await_break(&s, 3);
+    assert_true(dw_broke_with(&s, "version 25 here is damaged"));
+    assert_true(s.n_told == 1 && s.n_told_live == 1 && s.told.version == 25);
+    assert_true(dw_recover(&s, PP) >= 25);
+    dw_end_story(&s);
+}
+
+/* Two threads seal the last version before a switch: neither seals what the other has refused. */
+static void test_the_last_read_before_a_switch(void **state)
+{
+    struct dw_story s = dw_tell_story(*state);
+    dw_begin(&s, DP, 5);
+    dw_prepare_switch(&s, PP);
+    dw_plan_harm(AT_LAST_READ, 1, 0, NOBODY);
+    dw_arm(&s);
+    dw_await_msg(&s, 1, HSP_MSG_PEER_LOST);
+    assert_true(dw_broke_with(&s, "here is damaged"));
+    for (int i = 0; i < 3; i++) {
+        xw_send_ref(s.w, i, HSP_MSG_SEAL, s.epoch);
+        dw_await_msg(&s, i, HSP_MSG_SEALED);
+    }
+    uint64_t stable = s.w->stable;
+    assert_true(dw_recover(&s, DP) >= stable);
+    dw_end_story(&s);
+}
+
 /* Nor is there one of a version with which a switch begins: @dev damages it before it is hashed. */
 static void test_the_last_version_before_a_switch(void **state)
 {
@@ -112,6 +161,9 @@ HSP_TEST_FILE(executor_live_test)
         cmocka_unit_test_setup_teardown(test_the_last_version, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_the_last_version_before_a_switch, dw_setup,
                                         dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_keeper_has_what_was_given_up, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_found_by_a_checkpoint, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_the_last_read_before_a_switch, dw_setup, dw_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -260,14 +260,14 @@ void xw_start_executor(struct xw_world *w, int dev)
     (void)snprintf(w->ex[dev].address, sizeof w->ex[dev].address, "%s", w->last.u.up.address);
 }
 
-struct hsp_epoch_plan *xw_make_plan(struct xw_world *w, const char *text)
+static struct hsp_epoch_plan *make_plan(struct xw_world *w, const char *text, bool one_node)
 {
     struct hsp_err err = {0};
     struct hsp_plan *plan;
     struct hsp_epoch_plan *ret;
     hsp_device_id device[XW_MAX_DEV];
     for (int i = 0; i < XW_MAX_DEV; i++) {
-        device[i] = DEVICE(i);
+        device[i] = one_node ? HSP_DEVICE(0u, (uint32_t)i) : DEVICE(i);
     }
     assert_ok(hsp_plan_parse(text, strlen(text), "plan", 6, w->arena, &plan, &err), &err);
     assert_ok(hsp_epoch_plan_build(w->graph, &w->job->train, NULL, plan, device, 2,
@@ -276,11 +276,22 @@ struct hsp_epoch_plan *xw_make_plan(struct xw_world *w, const char *text)
     return ret;
 }
 
+struct hsp_epoch_plan *xw_make_plan(struct xw_world *w, const char *text)
+{
+    return make_plan(w, text, false);
+}
+
+struct hsp_epoch_plan *xw_make_kept_plan(struct xw_world *w, const char *text)
+{
+    return make_plan(w, text, true);
+}
+
 void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
 {
     struct hsp_err err = {0};
     struct hsp_prepare_peer peers[XW_MAX_DEV];
-    struct hsp_prepare_action a = {.n_peers = (uint32_t)d->n_peers, .peers = peers};
+    struct hsp_prepare_action a = {
+        .n_peers = (uint32_t)d->n_peers, .peers = peers, .n_keepers = (uint32_t)d->n_keepers};
     struct hsp_prepare_source live[8];
     const char *names[XW_MAX_DEV] = {"n0/0", "n1/0", "n2/0", "n3/0"};
     struct hsp_package_job pj = {.init_from = "", .config_json = "{}", .ckpt_keep = 2, .term = 1};
@@ -289,7 +300,9 @@ void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
     a.sources = live;
     a.n_sources = (uint32_t)d->n_live;
     for (int i = 0; i < d->n_peers; i++) {
-        peers[i] = (struct hsp_prepare_peer){DEVICE(i), w->ex[i].address};
+        bool member = (uint32_t)i < d->plan->plan->n_ranks;
+        peers[i] =
+            (struct hsp_prepare_peer){member ? d->plan->device[i] : DEVICE(i), w->ex[i].address};
     }
     assert_ok(hsp_epoch_tables_make(d->plan, d->from, d->net, &a, w->arena, &t, &err), &err);
     for (int i = 0; i < d->n_peers; i++) {
@@ -307,11 +320,13 @@ void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
                                           .device = 0,
                                           .rank = (uint32_t)i,
                                           .n_ranks = d->plan->plan->n_ranks,
+                                          .n_keepers = (uint32_t)d->n_keepers,
                                           .n_peers = (uint32_t)d->n_peers,
                                           .mode = d->mode,
                                           .plan = d->plan_no,
                                           .from_plan = d->from_no,
                                           .step = d->step,
+                                          .void_from = d->void_from - 1,
                                           .base_epoch = d->base,
                                           .steps = w->steps > 0 ? w->steps : XW_STEPS,
                                           .checkpoint_every = 25,
@@ -336,8 +351,9 @@ void xw_prepare(struct xw_world *w, const struct xw_epoch *d)
     for (int i = 0; i < d->n_peers; i++) {
         xw_await(w, i, HSP_MSG_READY);
         const struct hsp_m_ready *r = &w->last.u.ready; /* all are on this host */
-        uint32_t n = d->plan->plan->n_ranks, others = (uint32_t)i < n ? n - 1 : 0;
-        assert_int_equal(r->links_shm + r->links_unix, 2 * others); /* two meshes */
+        uint32_t n = d->plan->plan->n_ranks, last = n + (uint32_t)d->n_keepers;
+        uint32_t data = (uint32_t)i < n ? n - 1 : 0, state = (uint32_t)i < last ? last - 1 : 0;
+        assert_int_equal(r->links_shm + r->links_unix, data + state);
         assert_int_equal(r->links_tls + r->links_tcp, 0);
     }
 }

@@ -55,9 +55,11 @@ struct xw_epoch {
     uint64_t epoch, plan_no, from_no, base;
     uint32_t mode;
     uint64_t step;
+    uint64_t void_from; /* least version that was given up, plus 1; 0: none was */
     const struct hsp_epoch_plan *plan, *from;
-    int n_peers; /* devices 0 .. n_peers - 1 */
-    int n_live;  /* live pieces of `from` */
+    int n_peers;   /* devices 0 .. n_peers - 1 */
+    int n_keepers; /* those behind the ranks; the ranks of the plan are on one node then */
+    int n_live;    /* live pieces of `from` */
     struct hsp_prepare_source live[8];
     const struct hsp_epoch_net *net; /* NULL: each device is a host */
     const char *path;         /* for checkpoints and the final model; NULL: the world's folder */
@@ -95,6 +97,8 @@ void xw_send_ref(struct xw_world *w, int dev, uint16_t type, uint64_t epoch);
 void xw_send_start(struct xw_world *w, int dev, uint64_t epoch, uint64_t step);
 
 struct hsp_epoch_plan *xw_make_plan(struct xw_world *w, const char *text);
+/* The same; all its ranks are on one node, so that it has room for a keeper. */
+struct hsp_epoch_plan *xw_make_kept_plan(struct xw_world *w, const char *text);
 void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d);
 void xw_prepare(struct xw_world *w, const struct xw_epoch *d); /* returns when all are ready */
 
