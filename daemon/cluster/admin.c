@@ -68,7 +68,8 @@ static void submit(struct hsp_cluster *c, const struct hsp_admin_event *a)
     uint32_t id = hsp_ci_job_number(c);
     struct hsp_job *j = hsp_ci_job_add(c, id);
     if (j == NULL) {
-        reply(c, a, HSP_ELIMIT, 0, "too many jobs");
+        reply(c, a, HSP_ELIMIT, 0,
+              "too many jobs are on record: hspmdctl forget JOB removes one that has ended");
         return;
     }
     *j = (struct hsp_job){.id = id,

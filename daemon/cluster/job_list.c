@@ -112,7 +112,8 @@ uint32_t hsp_ci_job_number(struct hsp_cluster *c)
 static bool make_room(struct hsp_cluster *c)
 {
     for (uint32_t i = 0; c->n_jobs == HSP_MAX_JOBS && i < c->n_jobs; i++) {
-        if (hsp_job_terminal(c->jobs[i]->state) && c->jobs[i]->n_leases == 0) {
+        const struct hsp_job *j = c->jobs[i];
+        if (hsp_job_terminal(j->state) && j->n_leases == 0 && !hsp_ci_keeps_state(j)) {
             hsp_ci_job_forget(c, c->jobs[i]);
         }
     }

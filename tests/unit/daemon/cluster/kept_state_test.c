@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/job_list.h"
 #include "daemon/cluster/lookup.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
@@ -264,6 +265,31 @@ static void resume_from_a_checkpoint_gives_it_up(void **state)
     cw_end(&w);
 }
 
+/* Jobs that have ended make room for new ones; one that keeps its state does not. */
+static void it_makes_no_room(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    at_rest(&w);
+    for (uint32_t id = 2; w.c->n_jobs < HSP_MAX_JOBS; id++) {
+        struct hsp_job *j = hsp_ci_job_add(w.c, id);
+        assert_non_null(j);
+        j->state = id == 7 ? HSP_JOB_DONE : HSP_JOB_SUSPENDED;
+        j->next_epoch = 1;
+        j->data_path = strdup("");
+        j->checkpoint_path = strdup("");
+        w.c->next_job = id + 1;
+    }
+    assert_int_equal(cw_submit(&w, "k", 0, 9, 9), HSP_OK);
+    assert_true(hsp_ci_keeps_state(cw_job(&w, 1)));
+    assert_null(cw_job(&w, 7));
+    assert_int_equal(cw_submit(&w, "m", 0, 9, 9), HSP_ELIMIT);
+    assert_string_equal(
+        cw_find(&w, HSP_ACT_REPLY)->text,
+        "too many jobs are on record: hspmdctl forget JOB removes one that has ended");
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(kept_state_test)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +302,7 @@ HSP_TEST_FILE(kept_state_test)
         cmocka_unit_test(forget_removes_it),
         cmocka_unit_test(only_what_has_ended_is_forgotten),
         cmocka_unit_test(resume_from_a_checkpoint_gives_it_up),
+        cmocka_unit_test(it_makes_no_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
