@@ -240,7 +240,8 @@ static void checkpoint(struct hsp_cluster *c, const struct hsp_admin_event *a, s
         j->cur.n_ranks != 0 ? hsp_ci_node(c, j->cur.peers[0].device) : NULL;
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
     if (!runs || n == NULL) {
-        reply(c, a, HSP_ESTATE, j->id, hsp_ci_printf(c, "job is %s", hsp_job_state_name(j->state)));
+        reply(c, a, HSP_ESTATE, j->id,
+              hsp_ci_printf(c, "job %s is %s", j->name, hsp_job_state_name(j->state)));
         return;
     }
     if (n->conn == 0) {
@@ -292,11 +293,13 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
     if ((j->state != HSP_JOB_FAILED && j->state != HSP_JOB_CANCELLED &&
          j->state != HSP_JOB_SUSPENDED) ||
         other != j) {
-        reply(c, a, HSP_ESTATE, j->id, hsp_ci_printf(c, "job is %s", hsp_job_state_name(j->state)));
+        reply(c, a, HSP_ESTATE, j->id,
+              hsp_ci_printf(c, "job %s is %s", j->name, hsp_job_state_name(j->state)));
         return;
     }
     if (j->n_leases != 0) {
-        reply(c, a, HSP_ESTATE, j->id, "job is still stopping");
+        reply(c, a, HSP_ESTATE, j->id,
+              hsp_ci_printf(c, "job %s is still stopping: try again in a moment", j->name));
         return;
     }
     bool kept = hsp_ci_keeps_state(j) && !a->has_step;

@@ -176,3 +176,39 @@ uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_de
     }
     return n;
 }
+
+/* ---- why there are not enough ---- */
+
+/* " (job long has 2, job mist has 1, 3 more jobs)"; "" when no other job has any. */
+static const char *who_has_them(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    const char *who = "";
+    uint32_t named = 0, more = 0;
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        const struct hsp_job *o = c->jobs[i];
+        bool has = o != j && o->n_leases > 0;
+        if (has && named < 2) {
+            who = hsp_ci_printf(c, "%s%sjob %s has %u", who, named > 0 ? ", " : "", o->name,
+                                o->n_leases);
+            named++;
+        } else {
+            more += has;
+        }
+    }
+    who = more > 0 ? hsp_ci_printf(c, "%s, %u more jobs", who, more) : who;
+    return named > 0 ? hsp_ci_printf(c, " (%s)", who) : "";
+}
+
+const char *hsp_ci_too_few(struct hsp_cluster *c, const struct hsp_job *j, uint32_t need,
+                           uint32_t n)
+{
+    uint32_t all = 0;
+    hsp_ci_refresh(c);
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        all += (uint32_t)__builtin_popcount(c->briefs[i].offer);
+    }
+    const char *s = need == 1 ? "" : "s";
+    return all == 0 ? hsp_ci_printf(c, "needs %u device%s; no node offers any", need, s)
+                    : hsp_ci_printf(c, "needs %u device%s; %u of %u can be used%s", need, s, n, all,
+                                    who_has_them(c, j));
+}

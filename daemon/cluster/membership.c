@@ -153,8 +153,9 @@ static const struct hsp_m_kept *kept_of(const struct hsp_m_hello *m, uint32_t jo
     return NULL;
 }
 
-/* A job that may still need this piece keeps the device for it; one that does not says so. Only
- * of a job that has ended, as a row says, is all given up. */
+/* Decides about one piece of state that a HELLO offers. A job that may still need the piece gets the
+ * device leased. A job on record that does not need the piece tells the agent to release its layout.
+ * All pieces of a job are released only when a row says that the job has ended. */
 static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
                        const struct hsp_m_holding *h, const struct hsp_m_kept *k)
 {

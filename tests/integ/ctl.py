@@ -179,7 +179,7 @@ def commands(w):
     w.expect(7, "choose another name", "submit", job)
     doc = json.loads(w.expect(0, "", "status", "small", "-o", "json"))["jobs"][0]
     check((doc["state"], doc["min"], doc["max"], doc["steps"]) == ("pending", 2, 4, 10) and
-          doc["reason"] == "needs 2 devices, 0 can be had", doc)
+          doc["reason"] == "needs 2 devices; no node offers any", doc)
     w.expect(0, "pending", "status")
     w.expect(124, "small is pending at step 0", "wait", "small", "--for=running", "--timeout", "200ms")
     w.expect(1, "cannot wait for", "wait", "small", "--for=ever")

@@ -128,13 +128,15 @@ static void put_back(const struct copy *k)
     }
 }
 
+static uint64_t restored_over; /* the generation of the store that is replaced */
+
 /* As hspmdd --restore leaves it. */
 static void mark_restored(void)
 {
     struct hsp_buf b;
     struct sim_row_kv *r = &s->rows[s->n_rows++];
     hsp_buf_init(&b, 100);
-    hsp_cluster_restored_row(0, &b);
+    hsp_cluster_restored_row(restored_over, &b);
     *r = (struct sim_row_kv){.value = b.data, .len = (uint32_t)b.len};
     (void)snprintf(r->key, sizeof(r->key), HSP_RESTORED_ROW);
 }
@@ -284,11 +286,115 @@ static void restored_after_the_end(void **state)
     assert_int_equal(s->job[1].commits, commits);
 }
 
+static void drain(const char *node, bool on)
+{
+    sim_admin(s, (struct hsp_admin_event){.verb = on ? HSP_ADMIN_DRAIN : HSP_ADMIN_UNDRAIN,
+                                          .node = node,
+                                          .reason = "test"});
+}
+
+static bool on_two(struct sim *w)
+{
+    const struct hsp_job *j = hsp_cluster_job(w->d, 1);
+    return settled(w) && j->cur.n_ranks == 2 && j->n_leases == 2;
+}
+
+static bool on_the_others(struct sim *w)
+{
+    return on_two(w) && HSP_DEVICE_NODE(hsp_cluster_job(w->d, 1)->cur.peers[0].device) >= 2;
+}
+
+static bool held_by_another(struct sim *w)
+{
+    return w->d_alive && hsp_cluster_job(w->d, 1)->ahead[0] != '\0';
+}
+
+/* The backup has the job on two nodes, and it went on on two others of the cluster: it is held while they train. */
+static void restored_after_a_move(void **state)
+{
+    (void)state;
+    struct copy old, new;
+    running(4);
+    drain("n2", true);
+    drain("n3", true);
+    until(on_two, 20000);
+    go_on(500); /* that is on disk */
+    keep_rows(&old);
+    drain("n2", false);
+    drain("n3", false);
+    go_on(2000);
+    drain("n0", true);
+    drain("n1", true);
+    until(on_the_others, 20000);
+    go_on(1000);
+    uint64_t epoch = job()->cur.epoch, at = s->job[1].committed;
+    sim_kill_daemon(s, 100);
+    keep_rows(&new);
+    put_back(&old);
+    mark_restored();
+    until(held_by_another, 5000);
+    go_on(2u * s->cfg.state_wait_ms);
+    assert_true(held_by_another(s));
+    assert_true(s->job[1].committed > at + 100);
+    assert_int_equal(s->job[1].last_epoch, epoch);
+    sim_kill_daemon(s, 100);
+    put_back(&new); /* the newer store is found */
+    until(settled, 5000);
+    assert_int_equal(job()->cur.epoch, epoch);
+}
+
+/* The generation that --restore finds in the store which it replaces. */
+static uint64_t generation_there(void)
+{
+    struct hsp_whose w = {.generation = 0};
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        struct hsp_cluster_row r = {s->rows[i].key, s->rows[i].value, s->rows[i].len};
+        (void)hsp_cluster_row_whose(&r, &w);
+    }
+    return w.generation;
+}
+
+/* A backup is put back; that disk dies too, and the backup is put back on a third one: its agents have obeyed a store
+ * that nobody has. One more --restore comes after it. */
+static void restored_twice(void **state)
+{
+    (void)state;
+    struct copy one, two, three;
+    running(3);
+    keep_rows(&one);
+    keep_rows(&two);
+    keep_rows(&three);
+    uint64_t epoch = job()->cur.epoch;
+    s->cfg.salt = 5;
+    sim_kill_daemon(s, 100);
+    put_back(&one);
+    mark_restored();
+    go_on(2000);
+    assert_true(settled(s));
+    s->cfg.salt = 6;
+    sim_kill_daemon(s, 100);
+    put_back(&two);
+    mark_restored();
+    go_on(2000);
+    assert_true(s->d->behind);
+    trains_on(1000);
+    sim_kill_daemon(s, 100);
+    restored_over = generation_there();
+    put_back(&three);
+    mark_restored();
+    go_on(2000);
+    assert_int_equal(hsp_generation_number(s->d->generation), 2);
+    assert_true(settled(s));
+    assert_int_equal(job()->cur.epoch, epoch);
+    trains_on(1000);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {T(empty_store),           T(older_store),
                                        T(store_without_the_job), T(restored_store),
-                                       T(restored_after_more),   T(restored_after_the_end)};
+                                       T(restored_after_more),   T(restored_after_the_end),
+                                       T(restored_after_a_move), T(restored_twice)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,12 +173,13 @@ static void nowhere_to_go(void **state)
     wait(500);
     assert_int_equal(job()->state, HSP_JOB_RUNNING);
     assert_string_equal(job()->reason, "cordon of n1/0: XID 48: uncorrectable memory error: cannot "
-                                       "be done, needs 2 devices, 1 can be had");
+                                       "be done: needs 2 devices; 1 of 1 can be used");
     sim_sign(s, 1 * SIM_DEVS, HSP_SIGN_XID, 79);
     wait(2000);
     assert_int_equal(job()->state, HSP_JOB_PAUSED);
-    assert_string_equal(job()->reason,
-                        "needs 2 devices, 1 can be had; n1/0 is lost: XID 79: fallen off the bus");
+    assert_string_equal(
+        job()->reason,
+        "needs 2 devices; 1 of 1 can be used; n1/0 is lost: XID 79: fallen off the bus");
     s->n_nodes = 3;
     sim_start_node(s, 2);
     until(settled, 5000);

@@ -93,7 +93,7 @@ static void a_running_job_is_suspended_by_a_checkpoint(void **state)
     assert_int_equal(j->state, HSP_JOB_SUSPENDED);
     assert_string_equal(j->reason, "with version 9; resume lets it go on");
     assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
-    refused(&w, HSP_ADMIN_RESUME, "job is still stopping");
+    refused(&w, HSP_ADMIN_RESUME, "job j is still stopping: try again in a moment");
     stopped(&w, 2);
     refused(&w, HSP_ADMIN_SUSPEND, "job j is suspended already");
     assert_int_equal(cw_submit(&w, "j", 0, 1, 1), HSP_EINVAL); /* its name is taken */
@@ -117,7 +117,7 @@ static void it_resumes_with_the_nodes_there_are(void **state)
     assert_int_equal(w.n_asked, 3);
     run_from(&w, 3, 9);
     assert_int_equal(cw_job(&w, 1)->cur.mode, HSP_MODE_RESTORE);
-    refused(&w, HSP_ADMIN_RESUME, "job is running");
+    refused(&w, HSP_ADMIN_RESUME, "job j is running");
     cw_end(&w);
 }
 
