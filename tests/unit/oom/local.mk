@@ -46,6 +46,7 @@ oom_cluster_tests = \
   tests/unit/oom/oom_identity_test \
   tests/unit/oom/oom_keepers_test \
   tests/unit/oom/oom_keyholder_test \
+  tests/unit/oom/oom_olderstore_test \
   tests/unit/oom/oom_slow_test
 test_links += $(oom_cluster_tests)
 check_PROGRAMS += tests/unit/oom/oom_cluster_tests
@@ -59,6 +60,7 @@ tests_unit_oom_oom_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/identity_test.c \
   tests/unit/daemon/cluster/keepers_test.c \
   tests/unit/daemon/cluster/key_holder_test.c \
+  tests/unit/daemon/cluster/older_store_test.c \
   tests/unit/daemon/cluster/slow_test.c \
   tests/unit/daemon/cluster/cluster_stories.c tests/unit/daemon/cluster/cluster_stories.h \
   tests/unit/oom/oom_cluster.c $(MSG_DUMP) $(CLUSTER_WORLD)

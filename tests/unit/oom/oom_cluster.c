@@ -155,6 +155,11 @@ HSP_TEST_FILE(oom_devicehealth_test)
     return hsp_test_run("device_health_test");
 }
 
+HSP_TEST_FILE(oom_olderstore_test)
+{
+    return hsp_test_run("older_store_test");
+}
+
 HSP_TEST_FILE(oom_identity_test)
 {
     return hsp_test_run("identity_test");
