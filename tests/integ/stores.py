@@ -69,6 +69,23 @@ def restored(w, d, t, agents, kids):
     seen = [json.loads(line)["seq"] for line in w.ctl("events", "-o", "jsonl").splitlines()]
     check(seen == sorted(set(seen)) and seen[-1] > 1 << 40, "numbers of events never come again: %r" % seen[-3:])
     check("generation 2" not in w.log(), "that is done once")
+    return d
+
+
+def ended_since(w, d, t):
+    """The job is cancelled; then a backup of before is put back. It is not trained again until somebody says so."""
+    w.ctl("cancel", "small")
+    until("no state is left", lambda: not left_over(w))
+    d.kill()
+    d.wait()
+    put_back(w, "backup.db")
+    w.daemon()
+    until("both are members", lambda: w.up("alpha") and w.up("beta"))
+    until("it is held", lambda: t.status()["held"] and "it may have ended since" in t.status()["reason"])
+    check("job.held" in w.ctl("events", "small"), "an event says so")
+    check(not left_over(w), "nothing is begun")
+    check("small" in w.ctl("resume", "small"), "until somebody says so")
+    until("it is held no more", lambda: not t.status()["held"])
 
 
 def run(w):
@@ -97,7 +114,8 @@ def run(w):
     after = t.status()
     check(after["epoch"] == before["epoch"] and not any(e["lost_steps"] for e in after["epochs"]),
           "the epoch runs on: %r, was %r" % (after, before))
-    restored(w, d, t, agents, kids)
+    d = restored(w, d, t, agents, kids)
+    ended_since(w, d, t)
     w.ctl("cancel", "small")
     until("no state is left", lambda: not left_over(w))
 
