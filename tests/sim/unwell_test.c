@@ -271,8 +271,9 @@ static void a_folder_that_is_needed(void **state)
     until(paused, 5000);
     wait(1000);
     assert_string_equal(
-        job()->reason, "needs 2 devices, 1 can be had; n1 is left out: n1/0: Read-only file system "
-                       "[EROFS]; mount it writable");
+        job()->reason,
+        "needs 2 devices; 1 of 1 can be used; n1 is left out: n1/0: Read-only file system "
+        "[EROFS]; mount it writable");
     uint64_t committed = s->job[1].committed;
     uint32_t failures = job()->failures;
     wait(4 * 3600 * 1000);
