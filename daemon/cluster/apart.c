@@ -7,6 +7,7 @@
 #include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
+#include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
@@ -314,14 +315,28 @@ static bool leave_out(struct hsp_cluster *c, struct hsp_job *j, const hsp_device
     return any;
 }
 
+/* Which nodes @j does without, as one number. */
+static uint64_t hash_of_left_out(const struct hsp_job *j)
+{
+    uint64_t h = 0;
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        h = j->marks[i].left_out ? h * 1000003u + j->marks[i].node + 1 : h;
+    }
+    return h;
+}
+
 uint32_t hsp_ci_usable(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id **ret)
 {
+    uint64_t before = hash_of_left_out(j);
     for (uint32_t i = 0; i < j->n_marks; i++) {
         j->marks[i].left_out = j->marks[i].cut_off = false;
     }
     uint32_t n = hsp_ci_available(c, j, ret);
     for (uint32_t k = 0; c->n_broken > 0 && k < ROUNDS && leave_out(c, j, *ret, n); k++) {
         n = hsp_ci_available(c, j, ret);
+    }
+    if (hash_of_left_out(j) != before) {
+        hsp_ci_look_jobs(c); /* others may have the devices of these nodes (allocate.c) */
     }
     return n;
 }
