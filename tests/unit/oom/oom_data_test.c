@@ -8,6 +8,7 @@
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"
 #include "worker/data/data_cache.h"
+#include "worker/data/data_watch.h"
 #include "worker/data/documents.h"
 #include "worker/data/load.h"
 #include "worker/data/synthetic.h"
@@ -119,6 +120,27 @@ static int64_t clock_ns(void)
 }
 
 /* Read by a cache, and asked for again. */
+static bool goes_on(void *ctx)
+{
+    (void)ctx;
+    return false;
+}
+
+static enum hsp_status watch(struct hsp_data_cache *c, const struct hsp_held_data *d,
+                             struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct hsp_data_stop stop = {.asked = goes_on};
+    struct hsp_data_watch *w = NULL;
+    enum hsp_status st = hsp_data_watch_begin(c, d, &w, err);
+    if (st == HSP_OK) {
+        hsp_data_watch_ask(w);
+        st = hsp_data_watch_answer(w, &stop, err);
+        hsp_buf_puts(out, "watched\n");
+    }
+    (void)hsp_data_watch_end(w);
+    return st;
+}
+
 static enum hsp_status hold(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     const struct files *f = ctx;
@@ -135,6 +157,7 @@ static enum hsp_status hold(void *ctx, struct hsp_buf *out, struct hsp_err *err)
     }
     if (st == HSP_OK) {
         hsp_buf_printf(out, "%jx\n", (uintmax_t)two->digest.lo);
+        st = watch(c, two, out, err);
     }
     (void)hsp_data_cache_put(c, one);
     (void)hsp_data_cache_put(c, two);
