@@ -65,7 +65,7 @@ static enum hsp_status append(const struct hsp_ex_epoch *e, const char *ending,
     return st;
 }
 
-/* What runs, or has run last: of a pool, the program of the step. */
+/* The program that runs, or has run last: of a pool, that of the step. */
 static const struct hsp_program *running(const struct hsp_ex_epoch *e)
 {
     return e->engine != NULL ? hsp_engine_program(e->engine) : &e->prog;
@@ -117,7 +117,7 @@ static void put_part(const struct hsp_state_segment *s, uint32_t i, struct hsp_b
     const struct hsp_segment_row *r = hsp_segment_row_at(s, i);
     const struct hsp_box_id id = {
         .tensor = r->tensor, .kind = r->kind, .dtype = r->dtype, .full = r->full};
-    /* of the bytes that are there: a seal may repeat what a part came with */
+    /* of the bytes in the segment: a seal may repeat the hash that came with a part */
     uint64_t hash = hsp_box_hash(&id, &r->box, &r->box, (uint8_t *)hsp_segment_area(s) + r->offset);
     hsp_buf_printf(out, "%s{\"tensor\":%u,\"kind\":\"%s\"", i > 0 ? "," : "", r->tensor,
                    kinds[r->kind]);
@@ -169,7 +169,7 @@ static uint32_t segment_kind(const struct hsp_template *t, uint32_t instr)
     return UINT32_MAX;
 }
 
-/* Writes what hsp_audit_instr has collected. */
+/* Writes the records that hsp_audit_instr has collected. */
 static void flush_audit(struct hsp_ex_epoch *e)
 {
     char path[PATH_MAX];

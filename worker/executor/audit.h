@@ -1,7 +1,7 @@
 /* Notes which samples each committed step has read, the state at both ends of a switch, and when
- * each device computed, so that a test can prove what a model has seen.
+ * each device computed, so that a test can prove which samples a model has seen.
  *
- * Role:    written for tests and for people who must prove what a model has seen; off by default.
+ * Role:    written for tests, and to prove which samples a model has seen; off by default.
  * Purity:  shell (files).
  * Format:  NODE-DEVICE.jsonl has one JSON line per step and stream. NODE-DEVICE.state has one JSON
  *          line at each end of a switch, with the box and content hash of each sealed part. Hashes of
@@ -14,13 +14,12 @@
 #define HSP_AUDIT_H
 #include "worker/executor/epoch.h"
 
-/* Notes the samples of @step, whose vote has passed. Only the rank that counts its stream's tokens
+/* Notes the samples of @step after its vote. Only the rank that counts its stream's tokens
  * writes. HSP_OK without an audit folder. HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_audit_step(const struct hsp_ex_epoch *e, uint64_t step, struct hsp_err *err);
 
-/* Notes the hashes of this member's own state, which is sealed as @version: where it leaves an
- * epoch, and where it begins one with what it fetched. A note that cannot be written is told in the
- * log. */
+/* Notes the hashes of this member's own state, which is sealed as @version, at the end of an epoch
+ * and at the start of the next one. A note that cannot be written is told in the log. */
 void hsp_audit_state(const struct hsp_ex_epoch *e, uint64_t version, bool begins);
 
 /* Notes that compute instruction @instr is done; for the engine's `traced` hook. Instructions of

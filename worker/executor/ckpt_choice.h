@@ -1,6 +1,6 @@
 /* Chooses the checkpoint that all members load when they have several of one version.
  *
- * Role:       each member says what its folder has, hears the same of all others, and decides
+ * Role:       each member tells the content of its folder, hears that of all others, and decides
  *             alike.
  *             A folder may have the version of another history: from before a roll-back, or of an
  *             earlier job of this name with the same data. hspmdd says which one is meant.
@@ -49,10 +49,10 @@ bool hsp_ckpt_offers_damaged(const struct hsp_ckpt_offer *o, uint32_t n,
 /* The first rank that has the wished one of the @n offers (by rank). Where that is not known, the
  * latest: that of the greatest term, then the greatest epoch; of two contents from one epoch the
  * greater number, so that all take the same.
- * HSP_ENOMEM: a member wanted memory to look, so what it has is not known: to be tried again.
- * Where nobody has it: HSP_ESTATE: it was found and must not be used, with its reason; HSP_ENOENT
- * otherwise, with what keeps a member from having it: a disk that fails before another history,
- * before nothing at all. */
+ * HSP_ENOMEM: a member wanted memory to look, so its folder is not known: to be tried again.
+ * Where no member has it: HSP_ESTATE: it was found and must not be used, with its reason; HSP_ENOENT
+ * otherwise, with the cause: a failing disk comes before another history, that before an empty
+ * folder. */
 enum hsp_status hsp_ckpt_offer_choose(const struct hsp_ckpt_offer *o, uint32_t n,
                                       const struct hsp_ckpt_wish *wish, uint32_t *ret,
                                       struct hsp_err *err);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What helps against errno @sys, as the end of a sentence: "make room there". Never NULL. */
+/* The remedy for errno @sys, as the end of a sentence: "make room there". Never NULL. */
 static const char *remedy_of(int sys)
 {
     switch (sys) {

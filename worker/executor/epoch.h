@@ -210,14 +210,14 @@ struct hsp_ex_epoch {
     uint64_t armed;       /* epoch to put into vote records, 0 none */
     bool want_checkpoint; /* rank 0: in the next vote record */
     uint64_t first;       /* version with which its steps begin */
-    uint64_t written;     /* newest version whose update is done */
+    uint64_t written;     /* newest version with its update done */
     uint64_t sealed;      /* newest sealed version */
     bool sealing;         /* a thread is at it */
     /* The first error of a seal, after which nothing is sealed; code HSP_OK: none. */
     struct hsp_err unsealed;
     struct hsp_seal_times seals;
     bool moved;             /* all of the first version is here: the mesh of the move has served */
-    uint64_t confirmed;     /* newest version whose copies are confirmed; HSP_NO_VERSION: none */
+    uint64_t confirmed;     /* newest version with confirmed copies; HSP_NO_VERSION: none */
     uint64_t stable;        /* newest version known to be stable */
     uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
     bool checkpoint_asked;  /* by a vote record, not by the calendar */

@@ -28,8 +28,8 @@ static uint64_t rows_hash(const struct hsp_ex_epoch *e, const struct hsp_pkg_row
     return h;
 }
 
-/* Copies kind @k of a row out of the home @s, and compares it with the seal: what lies in @data then
- * if the row is a whole one there, else all of the row it is cut from. */
+/* Copies kind @k of a row out of the home @s to @data, and compares it with the seal: the copy if the
+ * row is a whole one there, else all of the row it is cut from. */
 static enum hsp_status read_kind(struct hsp_ex_epoch *e, struct hsp_state_segment *s,
                                  const struct hsp_pkg_row *r, uint8_t k, uint8_t *data,
                                  uint64_t *hash, struct hsp_err *err)
@@ -168,7 +168,7 @@ static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epo
     const struct hsp_pkg_table *t = &e->pkg.copies;
     struct hsp_state_segment *seg = c->seg[version % 2];
     enum hsp_status st = HSP_OK;
-    /* After a loss the owner sends again what is here: it stays whole meanwhile. */
+    /* After a loss the owner sends again a version that is here: it stays whole meanwhile. */
     bool there = hsp_segment_version(seg) == version;
     if (!there) {
         hsp_segment_unseal(seg);

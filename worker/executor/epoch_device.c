@@ -48,7 +48,7 @@ static enum hsp_status take_slots(struct hsp_ex_epoch *e, struct hsp_err *err)
     return HSP_OK;
 }
 
-/* What the engine will want is there now. */
+/* Tries whether the memory that the engine will want is free now. */
 static enum hsp_status try_rest(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
@@ -126,7 +126,7 @@ static enum hsp_status finish_queue(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* Slots begin as zeros: what lies between the rows is copied with them. */
+/* Slots begin as zeros: the gaps between the rows are copied with them. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     if (!on_device(e)) {

@@ -3,14 +3,14 @@
  *
  * The engine reads and writes the slots. A version is copied from its slot into the segment of the
  * same parity when the device has written it (hsp_epoch_device_save, then it is sealed), and from
- * the segment into the slot before the first step of an epoch (hsp_epoch_device_load). All else,
- * copies for others, checkpoints, the final model, what a switch moves, reads segments, and these
- * only when sealed: so it knows nothing of devices. Where the backend is no device the slots are
+ * the segment into the slot before the first step of an epoch (hsp_epoch_device_load). Copies
+ * for other ranks, checkpoints, the final model and switches read sealed segments only: so they know
+ * nothing of devices. Where the backend is no device the slots are
  * the segments, and all of this does nothing.
  *
  * Queue:     HSP_DEVQ_STATE. One caller at a time: the run thread until the keeper thread begins,
- *            then whoever seals (`sealing` of the epoch), which is never two epochs at once: the
- *            next one begins when this one has sealed its last.
+ *            then the thread that seals (`sealing` of the epoch). Two epochs never seal at once: the
+ *            next one begins when this one has sealed its last version.
  * Order:     slot t mod 2 is written again by the update of step t + 1, which comes after vote
  *            t + 1, which waits for the copies of version t + 1; version t was copied out before
  *            vote t.
@@ -41,7 +41,7 @@ enum hsp_epoch_part { HSP_EPOCH_ALL, HSP_EPOCH_WEIGHTS, HSP_EPOCH_REST /* all bu
 enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* At the end of PREPARE, when the segments are those of the epoch. */
 void hsp_epoch_device_pin(struct hsp_ex_epoch *e);
-/* When the epoch begins: takes what PREPARE has left. As above. */
+/* When the epoch begins: takes the memory that PREPARE has not taken. As above. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Where the engine finds the versions. */
 void hsp_epoch_device_slots(const struct hsp_ex_epoch *e, void *ret_slot[2]);
@@ -52,8 +52,8 @@ enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
  * source before it is sealed. Errors of the device: the segment has garbage and no version. */
 enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version,
                                       struct hsp_err *err);
-/* Before a vote, by its thread: the copies so far are done, also for what this thread gives
- * next. */
+/* Before a vote, by its thread: waits until the copies so far are done, also for the work that this
+ * thread queues next. */
 enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* The epoch has been left, and the next one may begin: gives back the memory of engine and slots.
  * The run thread, between steps, which holds the epoch's lock. */

@@ -5,8 +5,8 @@
  * nothing: rank 0 tells why, and tries again with pauses (disk_retry.h) until it is written or the
  * epoch ends. It reserves room for the whole before it says GATHER to the others; when the writing
  * fails all the same it says so again. Until WRITTEN all stay, and a loss is mended as in training.
- * When rank 0 waits and is armed it says LEAVE: the next epoch writes, on a device whose disk may
- * take it. */
+ * When rank 0 waits and is armed it says LEAVE: the next epoch writes, on a device with another
+ * disk. */
 #include "worker/executor/epoch_export.h"
 
 #include <errno.h>
@@ -145,7 +145,7 @@ enum hsp_status hsp_epoch_gather(struct hsp_ex_epoch *e, const struct hsp_gather
 struct model_file {
     const struct hsp_ex_epoch *e;
     struct hsp_st_writer *w;
-    enum hsp_status status; /* of the disk: what comes is taken all the same */
+    enum hsp_status status; /* of the disk: the slabs are taken all the same */
     struct hsp_err *why;
 };
 
@@ -288,7 +288,7 @@ static enum hsp_status say(struct hsp_ex_epoch *e, enum word word, struct hsp_er
     return st;
 }
 
-/* The weights are what was sealed: the model is all that is left of the training. */
+/* Compares the weights with their seal first: the model is all that is left of the training. */
 static enum hsp_status gather_model(struct hsp_ex_epoch *e, struct model_file *f,
                                     struct hsp_err *err)
 {

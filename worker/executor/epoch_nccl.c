@@ -125,7 +125,7 @@ static enum hsp_status prepare(struct hsp_ex_epoch *e, struct hsp_nccl *n, struc
     return st;
 }
 
-/* What NCCL could not do though all peers are there. */
+/* Notes a failure of NCCL though all peers are there. */
 static void note_failure(struct hsp_ex_epoch *e, const struct hsp_err *why)
 {
     unsigned times = atomic_fetch_add(&e->env->nccl_failed, 1) + 1;
@@ -144,7 +144,7 @@ enum hsp_status hsp_epoch_direct_prepare(struct hsp_ex_epoch *e, struct hsp_err 
     hsp_nccllog_tell(e->env->nccl_log, e->env->log);
     if (st != HSP_OK) {
         bool over = is_over(e) || st == HSP_ECANCELED;
-        mesh->ops->abort(mesh); /* the others wait for what does not come */
+        mesh->ops->abort(mesh); /* the others wait in vain */
         if (n != NULL && !over) {
             note_failure(e, &why);
         }

@@ -1,6 +1,5 @@
-/* NCCL in executors and their epochs: what GPUs tell each other goes from one's memory to the
- * other's, what does not go that way is staged through the data mesh, as of a device that has no
- * NCCL.
+/* Opens and closes NCCL for executors and their epochs, so that GPUs exchange data from memory to
+ * memory. Data between other devices is staged through the data mesh.
  *
  * Role:    executor.c opens it once, epoch.c and epoch_train.c call one function at each turn of an
  *          epoch's life.
@@ -29,13 +28,12 @@ struct hsp_direct_opts {
  * Closed by hsp_nccl_close when no epoch is left, before the backend. */
 struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_logger *log);
 
-/* When the data mesh stands, by all members, those that compute on their processor, too: which
- * groups go by NCCL is found by what all say. Errors of hsp_nccl_prepare; the mesh is aborted then.
- */
+/* Called when the data mesh stands, by all members, CPU devices too: they agree which groups go by
+ * NCCL. Errors of hsp_nccl_prepare; the mesh is aborted then. */
 enum hsp_status hsp_epoch_direct_prepare(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Before the first step, by all members. Errors of hsp_nccl_start. */
 enum hsp_status hsp_epoch_direct_start(struct hsp_ex_epoch *e, struct hsp_err *err);
-/* After the meshes: ends what the device does for this epoch. */
+/* After the meshes: ends the work of the device for this epoch. */
 void hsp_epoch_direct_abort(struct hsp_ex_epoch *e);
 /* After the engine, before the meshes. Communicators that are quiet stay with the executor. */
 void hsp_epoch_direct_close(struct hsp_ex_epoch *e);

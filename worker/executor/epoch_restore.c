@@ -1,11 +1,11 @@
-/* A round: all tell what they have, and choose one of the offers (ckpt_choice.h). Who has the same
- * reads its own; the others ask the one chosen, the server. Who finds damage says so in its next
- * offer, so a further round has one good offer less, and rounds come to an end. Rank 0 hears how all
- * fared and says whether there is a further one.
+/* In a round all members send their offers and choose one of them (ckpt_choice.h); its member is the
+ * server. A member with the same checkpoint reads its own; the others ask the server. A member that
+ * finds damage says so in its next offer. So a further round has one good offer less, and rounds come
+ * to an end. Rank 0 hears the results and says whether there is a further round.
  *
- * Parts are compared as they are read (worker/state/ckpt_read.h), and answers when they arrive. The
- * sum over all that the owners took is compared with the content of the checkpoint at the end: so a
- * file is found whose sums are right and which holds another state than its manifest tells. */
+ * Parts are compared as they are read (worker/state/ckpt_read.h), and answers when they arrive. At
+ * the end the sum over the parts of all owners is compared with the content of the checkpoint. This
+ * finds a file with right sums that holds another state than its manifest tells. */
 #include "worker/executor/epoch_restore.h"
 
 #include <inttypes.h>
@@ -37,7 +37,7 @@ struct restore {
     struct hsp_ckpt *c;            /* mine; NULL: none that can be used */
     struct hsp_ckpt_offer *offers; /* [n_ranks] */
     uint32_t server;               /* of this round */
-    uint64_t *hash;                /* [rows of the home] of what is there */
+    uint64_t *hash;                /* [rows of the home] of their contents */
     bool verified;                 /* a round has had the wrong sum */
 };
 
@@ -94,8 +94,8 @@ static enum hsp_status check_model(const struct hsp_ex_epoch *e, const struct hs
     return HSP_OK;
 }
 
-/* Opens my checkpoint when it is of this job's model, and goes on where this job is in its data; in
- * the offer what it is, also of one that does not fit. */
+/* Opens my checkpoint if it is of this job's model and of its place in the data. Fills the offer, also
+ * for a checkpoint that does not fit. */
 static enum hsp_status open_mine(struct restore *r, struct hsp_err *err)
 {
     char dir[PATH_MAX];
@@ -276,7 +276,7 @@ static enum hsp_status fill_home(struct restore *r, bool own, struct hsp_err *er
     return st;
 }
 
-/* Tells all what is in my folder. */
+/* Sends my offer to all, and takes theirs. */
 static enum hsp_status exchange_offers(struct restore *r, struct hsp_err *err)
 {
     struct hsp_comm *comm = comm_of(r);
@@ -326,7 +326,7 @@ static enum hsp_status do_round(struct restore *r, struct hsp_err *err)
 
 enum verdict { ALL_DONE, SOME_DAMAGED, WRONG_SUM };
 
-/* Sum of the hashes of what this rank owns. */
+/* Sum of the hashes of the parts that this rank owns. */
 static enum hsp_status owned_sum(const struct restore *r, uint64_t *ret, struct hsp_err *err)
 {
     const struct hsp_ex_epoch *e = r->e;
@@ -356,7 +356,7 @@ struct fared {
     uint64_t done, sum;
 };
 
-/* Rank 0 hears all and says what comes next. */
+/* Rank 0 hears all results and tells the verdict. */
 static enum hsp_status agree(const struct restore *r, enum verdict *ret, struct hsp_err *err)
 {
     struct hsp_comm *comm = comm_of(r);

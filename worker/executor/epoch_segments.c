@@ -12,8 +12,8 @@
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
-/* Programs find state by its place: what another version of the compiler laid out otherwise is of
- * another shape, whatever its size. */
+/* Programs find state by its place: a segment that another version of the compiler laid out otherwise
+ * has another shape, even with the same size. */
 static bool same_rows(const struct hsp_state_segment *s, const struct hsp_segment_row *rows,
                       uint32_t n)
 {

@@ -1,5 +1,5 @@
-/* Opens the sealed segments of a layout that this device holds, its own and copies: what a transfer
- * or the copies of a version are read from.
+/* Opens the sealed segments of a layout that this device holds, its own and copies, for a
+ * transfer or the copies of a version.
  *
  * Purity:    shell (files of the state folder).
  * Bounds:    HSP_EPOCH_SOURCES.
@@ -18,8 +18,8 @@ struct hsp_epoch_sources {
     struct hsp_shards shards; /* of them */
 };
 
-/* The sealed segments of layout @plan at @version that this device holds. One whose head is damaged
- * is told and deleted. Errors of segments; nothing is left open then. */
+/* The sealed segments of layout @plan at @version that this device holds. A segment with a damaged
+ * head is reported and deleted. Errors of segments; nothing is left open then. */
 enum hsp_status hsp_epoch_sources_open(struct hsp_ex_epoch *e, uint64_t plan, uint64_t version,
                                        struct hsp_epoch_sources *s, struct hsp_err *err);
 void hsp_epoch_sources_close(struct hsp_epoch_sources *s);

@@ -1,6 +1,6 @@
 /* The wish comes to rank 0 and goes to all with its next vote record: the number of the trace in
- * the upper half of the flags, the number of steps in bits 8 to 15. Whatever ends the epoch
- * earlier, what was recorded is told. */
+ * the upper half of the flags, the number of steps in bits 8 to 15. When the epoch ends
+ * earlier, the steps recorded so far are told. */
 #include "worker/executor/epoch_trace.h"
 
 #include <inttypes.h>
@@ -61,7 +61,7 @@ void hsp_epoch_trace_state(struct hsp_ex_epoch *e, const char *what, int64_t fro
     (void)pthread_mutex_unlock(&e->lock);
 }
 
-/* TRACED, with what there is. */
+/* Sends TRACED with the steps recorded so far. */
 static enum hsp_status tell(struct hsp_ex_epoch *e, uint32_t number, const struct hsp_recording *r,
                             const struct hsp_state_span *state, uint32_t n_state,
                             struct hsp_err *err)

@@ -1,14 +1,13 @@
-/* The table of rows (daemon/migrate/bsr.h) is gone through once per kind of state, weights first;
+/* All ranks go through the table of rows (daemon/migrate/bsr.h) once per kind of state, weights first;
  * so rows of all ranks are in one global order. A row travels as two messages: its data, dense, and
- * behind it the version and the content hash as the owner of the old state says; who passes a row
- * on passes these on, so they are checked where the row is needed. Data are sent from where they
+ * behind it the version and the content hash of the old owner. A rank that passes a row on passes
+ * these on, so they are checked where the row is needed. Data are sent from where they
  * lie and received where they belong when the box is runs at one distance there
  * (worker/comm/runs.h), else by way of a block.
  *
- * Nobody waits in a circle: take the first row, in the global order, that somebody waits for. Who
- * waits to receive it waits for a sender who has either sent it or waits for a later row, having
- * come past it; who waits until it has gone waits for a receiver who has posted it, being at it or
- * past it. Receives are posted up to WINDOW rows ahead, sends are waited for when WINDOW are under
+ * No circle of waits: take the first row, in the global order, that a rank waits for. Its receiver
+ * waits for a sender that has sent it, or is past it and waits for a later row. Its sender waits
+ * for a receiver that has posted it, being at it or past it. Receives are posted up to WINDOW rows ahead, sends are waited for when WINDOW are under
  * way.
  */
 #include "worker/executor/epoch_transfer.h"
@@ -28,13 +27,13 @@
 #include "worker/state/segment_dir.h"
 
 #define CHANNEL_ROWS 32 /* of the mesh of the move; epoch_copies.c has smaller ones */
-#define WINDOW       32 /* rows under way, each way: hides what a message takes to arrive */
+#define WINDOW       32 /* rows under way, each way: hides the latency of a message */
 
 struct tail {
     uint64_t version, hash;
 };
 
-/* Memory of a row that cannot be where it belongs, shared by those who send it. */
+/* Memory of a row that cannot be where it belongs, shared by the sends of it. */
 struct block {
     uint32_t uses;
     _Alignas(64) uint8_t data[];
@@ -65,18 +64,18 @@ struct hsp_epoch_fetch {
     struct hsp_comm *comm;
     struct hsp_epoch_sources *src;
     struct hsp_state_segment *to; /* NULL: nothing is wanted here, or it is there already */
-    bool keep;                    /* a member whose segment is whole: rows to itself are done */
+    bool keep;                    /* a member with a whole segment: rows to itself are done */
     uint8_t kind;                 /* the running one */
     uint32_t *origin;             /* [rows] of a row that is passed on: that by which it came */
     uint32_t *left;               /* [rows] how often it is still to be passed on */
-    uint64_t *hash;               /* [rows] of what came */
-    uint64_t *sum;                /* [rows of `to`] hashes of what has been put there */
+    uint64_t *hash;               /* [rows] that came */
+    uint64_t *sum;                /* [rows of `to`] hashes of the parts put there */
     int64_t *full;                /* [rows of `to`] elements put there */
-    struct block **kept;          /* [rows] what came, is to be passed on, and has no place here */
+    struct block **kept; /* [rows] that came, are to be passed on, and have no place here */
     struct coming in[WINDOW];
     struct going out[WINDOW];
     uint32_t first_in, n_in, first_out, n_out;
-    uint32_t posted; /* rows whose receive is posted, of those to this rank */
+    uint32_t posted; /* rows to this rank with a posted receive */
     uint64_t bytes, passed_on;
 };
 
@@ -148,7 +147,7 @@ static bool place_at_home(const struct hsp_epoch_fetch *f, const struct hsp_pkg_
     return place_in(f, r, &s->box, (uint8_t *)hsp_segment_area(f->to) + s->offset, ret);
 }
 
-/* What came with hash @hash is where it belongs. */
+/* Notes that a row with hash @hash is where it belongs. */
 static void note_hash(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, uint64_t hash)
 {
     uint32_t i = home_row(f, r);
@@ -159,7 +158,7 @@ static void note_hash(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r, ui
 }
 
 /* Puts the part of a dense @held where the new segment keeps it, and notes its hash, unless it is
- * noted as a whole. Returns the hash of what was noted. */
+ * noted as a whole. Returns the hash that was noted. */
 static uint64_t put(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                     const struct hsp_box *part, const struct hsp_box *held, const uint8_t *data,
                     bool hashed)
@@ -182,7 +181,7 @@ static uint64_t put(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
     return sum;
 }
 
-/* ---- what the old segments have ---- */
+/* ---- the old segments ---- */
 
 static enum hsp_status locate(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                               struct hsp_shard_pieces *ret, struct hsp_err *err)
@@ -225,7 +224,7 @@ static enum hsp_status drop_row(struct hsp_epoch_fetch *f, const struct hsp_shar
                : st;
 }
 
-/* What this rank takes from itself: all of it belongs to the new segment. A row that is taken whole
+/* Takes a row from this rank itself: all of it belongs to the new segment. A row that is taken whole
  * is compared with its seal, others were verified before. */
 static enum hsp_status take_own(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                                 struct hsp_err *err)
@@ -244,8 +243,8 @@ static enum hsp_status take_own(struct hsp_epoch_fetch *f, const struct hsp_pkg_
     return st;
 }
 
-/* The data of an own row to send: where they lie, or in a block. *ret_hash: of what lies as it was
- * sealed; else false, and the hash is to be made. */
+/* The data of an own row to send: where they lie, or in a block. *ret_hash: of data that lie as
+ * they were sealed; else false, and the hash is to be made. */
 static enum hsp_status find_own(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                                 struct going *g, struct place *ret, bool *ret_hash,
                                 struct hsp_err *err)
@@ -297,7 +296,7 @@ static enum hsp_status finish_oldest(struct hsp_epoch_fetch *f, struct hsp_err *
     return st;
 }
 
-/* What came by an earlier row and goes on. */
+/* Finds the data of an earlier row that is passed on. */
 static void find_passed(struct hsp_epoch_fetch *f, uint32_t row, struct going *g, struct place *ret)
 {
     uint32_t from = f->origin[row];
@@ -381,7 +380,7 @@ static enum hsp_status post_more(struct hsp_epoch_fetch *f, struct hsp_err *err)
     return st;
 }
 
-/* Whether what came is the row of this version, whole. */
+/* Checks that the data that came are the row of this version, whole. */
 static enum hsp_status check(const struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                              const struct coming *c, struct hsp_err *err)
 {
@@ -582,7 +581,7 @@ void hsp_epoch_fetch_end(struct hsp_ex_epoch *e)
     free(f);
 }
 
-/* Seals with the hashes of what was put there, which were checked, if that is all of every row. */
+/* Seals with the checked hashes of the parts put there, if they fill every row. */
 static void seal(struct hsp_epoch_fetch *f, uint64_t version)
 {
     bool all = true;

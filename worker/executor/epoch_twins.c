@@ -513,7 +513,7 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
     if (st == HSP_OK && !first) {
         st = look(e, s->version - 1, &s->bad_before, &s->intact, err);
     }
-    if (!first) { /* whatever comes of it: SEALED must not offer it */
+    if (!first) { /* in any case: SEALED must not offer it */
         give_up(e, s->version);
     }
     st = st == HSP_OK ? exchange(s, err) : st;

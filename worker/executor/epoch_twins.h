@@ -28,7 +28,7 @@ uint64_t hsp_epoch_twins_sum(struct hsp_ex_epoch *e, uint64_t version);
 /* Whether no other rank has something of row @row of the home. */
 bool hsp_epoch_twins_alone(const struct hsp_ex_epoch *e, uint32_t row);
 
-/* Settles a vote whose records of @version do not add up, on all ranks. Each rank first reports that
+/* Settles a vote on all ranks: the records of @version do not add up. Each rank first reports that
  * the epoch gives @version up (a keeper has a copy, and no vote), and unseals it; the job goes on from
  * the version before. Then the ranks exchange hashes, and a wrong rank reports its damage. Of the
  * first version of an epoch there is none before: only the wrong ranks give it up, or all when nobody

@@ -1,7 +1,7 @@
 /* The control thread of an executor. See executor.h; the contract is in worker/agent/README.md.
  *
  * At most three epochs exist at a time: the running one, the next one (being prepared or ready),
- * and the one we have just left, whose connections stay open until the running one has voted. The
+ * and the one just left, which keeps its connections until the running one has voted. The
  * happy path: PREPARE opens `next`; START, or the hand-over inside the running epoch, makes it
  * `running`. Failure modes: a peer breaks (the mesh's I/O thread notes it and wakes us: we abort
  * the epoch and tell the agent); SEAL, DROP, STOP close epochs and wait for their threads; the
@@ -40,7 +40,7 @@ struct executor {
     uint32_t heartbeat_ms;
     int64_t beat_due_ms;
     uint64_t beat;
-    uint32_t job;   /* whose epochs these are */
+    uint32_t job;   /* to which these epochs belong */
     uint64_t floor; /* epochs of that job up to here are over */
     struct hsp_ex_epoch *running, *next, *left;
 };
@@ -117,7 +117,7 @@ static bool switching(const struct executor *x)
            phase_of(x->next) >= HSP_EPOCH_READY && phase_of(x->next) != HSP_EPOCH_FAILED;
 }
 
-/* Aborts an epoch whose peer has broken, and says so. */
+/* Aborts an epoch that has lost a peer, and reports it. */
 static void check_lost(struct executor *x, struct hsp_ex_epoch *e)
 {
     if (e == NULL) {
@@ -227,7 +227,7 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
 {
     const struct hsp_m_prepare *p = &m->u.prepare;
     struct hsp_err err = {0};
-    if (x->job != p->job) { /* one job at a time: what is left of the other one is over */
+    if (x->job != p->job) { /* one job at a time: the epochs of the other one are over */
         close_up_to(x, x->job, UINT64_MAX);
         x->job = p->job;
         x->floor = 0;

@@ -43,8 +43,8 @@ struct hsp_executor_opts {
 /* Serves until the agent closes the channel. Returns the exit status of the process: 0, 1 when it
  * could not start or an agent's message was malformed, HSP_EXIT_DEVICE when the device could not be
  * opened.
- * Of a device that fails later the process ends with that status, whatever it is at: what is sealed
- * lies in the segments, and to its peers this is the loss it is. */
+ * When the device fails later, the process ends with that status at once: sealed state lies in the
+ * segments, and its peers see a loss. */
 int hsp_executor_main(const struct hsp_executor_opts *o);
 
 #endif

@@ -1,4 +1,4 @@
-/* Says what a failure of the state folder tells the planner, and names its errno for people.
+/* Turns a failure of the state folder into a fact for the planner, and names its errno for people.
  *
  * Example: the folder is mounted read-only. "cannot create /s/job-4.tmp: Read-only file system"
  * becomes "cannot create /s/job-4.tmp: Read-only file system [EROFS]; mount it writable", and the

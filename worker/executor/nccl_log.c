@@ -13,7 +13,7 @@
 #define CHUNK ((size_t)64 << 10)
 
 struct hsp_nccllog {
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* of the fields below */
     int fd;
     off_t at;           /* read so far */
     uint32_t n, untold; /* lines of this call of tell */

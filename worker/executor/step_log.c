@@ -176,14 +176,13 @@ enum hsp_status hsp_metrics_add(struct hsp_buf *all, const char *text, size_t n,
     }
     hsp_buf_append(all, text, n);
     st = hsp_buf_status(all);
-    all->failed = all->nomem = false; /* what was there still is */
+    all->failed = all->nomem = false; /* the notes so far are kept */
     return st == HSP_OK
                ? st
                : hsp_err_set(err, st, 0, "no room for %zu bytes of notes beside %zu", n, all->len);
 }
 
-/* The job does not end without what it is waited for, but without these it does: other devices have
- * noted the same. */
+/* The job ends without the notes of @rank: other devices have noted the same steps. */
 static void go_without(const struct hsp_ex_epoch *e, uint32_t rank, const struct hsp_err *why)
 {
     hsp_log(e->env->log, HSP_LOG_WARN, "executor", "metrics.jsonl goes without the notes of %s: %s",

@@ -1,13 +1,13 @@
 /* The metrics of committed steps as a device knows them: every rank learns every vote, so any
- * device that saw a step can tell its loss. At the end of a job rank 0 merges what all ranks have
- * noted.
+ * device that saw a step can tell its loss. At the end of a job rank 0 merges the notes of all
+ * ranks.
  *
  * Purity: shell (a file per job and device in the state directory). */
 #ifndef HSP_STEP_LOG_H
 #define HSP_STEP_LOG_H
 #include "worker/executor/epoch.h"
 
-/* Appends the line of a step whose vote has passed; @sequence as in hsp_epoch_report_step. HSP_EIO,
+/* Appends the line of a step after its vote; @sequence as in hsp_epoch_report_step. HSP_EIO,
  * HSP_ENOSPC. */
 enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_vote *v,
                                  double seconds, uint32_t sequence, struct hsp_err *err);
