@@ -76,8 +76,8 @@ struct hsp_cluster_node {
     uint32_t protocol;   /* version that it and hspmdd talk */
     hsp_msec last_ms;    /* heard */
     bool unheard;        /* known from the store, and no hello of it has counted since */
-    hsp_msec claim_ms; /* until then an agent without proof holds back its jobs (parked.h); 0: none
-                            has tried to */
+    /* Until then an agent without proof holds back jobs of the node (parked.h); 0: none did. */
+    hsp_msec claim_ms;
     bool draining, leaving; /* by an admin; by itself */
     bool holder;            /* an admin allows that it keeps copies */
     uint64_t gone_s;        /* by the wall clock, when it went; 0: it is here, or not known */
@@ -351,9 +351,9 @@ struct hsp_job {
     struct hsp_range gap[HSP_JOB_GAPS]; /* epochs below next_epoch that were never given here */
     bool unrecorded; /* BEHIND, and not in the store: what agents say of it is all there is */
     bool doubted;    /* it may have ended since the backup that was put back (doubt.h) */
-    char
-        ahead[HSP_NAME_MAX + 1]; /* a node that keeps more of it, and is no member of it; "" none */
-    enum hsp_epoch_mode origin;  /* FRESH or RESTORE: where to begin when nothing is held */
+    /* A node that keeps more of the job than is on record, and is no member of it; "" none. */
+    char ahead[HSP_NAME_MAX + 1];
+    enum hsp_epoch_mode origin; /* FRESH or RESTORE: where to begin when nothing is held */
     uint64_t origin_step;
     struct hsp_ckpt_mark origin_ckpt; /* RESTORE: the one of that version that is meant */
     bool has_ckpt;
@@ -550,8 +550,8 @@ struct hsp_cluster {
     uint64_t generation;
     bool behind; /* members have obeyed a newer coordinator: nothing is done. Stored */
     char behind_why[400], behind_by[HSP_NAME_MAX + 1]; /* and which node says so */
-    uint64_t
-        ahead; /* the greatest generation that members have obeyed, 0: none after ours. Stored */
+    /* The greatest generation that members have obeyed; 0: none after ours. Stored. */
+    uint64_t ahead;
     uint64_t term, next_incarnation, next_ticket;
     uint32_t next_job, found_below; /* numbers of found jobs are below (behind.h) */
     uint32_t n_ended;
