@@ -367,16 +367,17 @@ static const char *culprit_text(struct hsp_cluster *c, const struct hsp_progress
                                 const struct hsp_cl_epoch *e, const struct hsp_culprit *u)
 {
     const char *at = stands_text(c, p, e, u->at);
+    const char *who =
+        u->waiters == 1 ? "1 thread waits" : hsp_ci_printf(c, "%u threads wait", u->waiters);
     if (u->kind == HSP_CULPRIT_THREAD) {
         return u->waiters == 0 ? hsp_ci_printf(c, "nobody waits for another; %s", at)
-                               : hsp_ci_printf(c, "%u wait for one rank: %s", u->waiters, at);
+                               : hsp_ci_printf(c, "%s for one rank: %s", who, at);
     }
     const char *a = hsp_ci_node(c, e->peers[u->at / 2].device)->name;
     const char *b = hsp_ci_node(c, e->peers[u->on / 2].device)->name;
     return u->kind == HSP_CULPRIT_LINK
-               ? hsp_ci_printf(c, "%u wait for the connection between %s and %s: %s", u->waiters, a,
-                               b, at)
-               : hsp_ci_printf(c, "%u wait in a circle: %s", u->waiters, at);
+               ? hsp_ci_printf(c, "%s for the connection between %s and %s: %s", who, a, b, at)
+               : hsp_ci_printf(c, "%s in a circle: %s", who, at);
 }
 
 static bool is_power_of_two(uint32_t n)

@@ -649,9 +649,10 @@ static void slow_pair(void **state)
     until(settled, 3000);
     assert_true(s->now - before < 2 * s->cfg.dead_ms + 3000);
     assert_int_equal(job(1)->cur.n_ranks, 2);
-    assert_non_null(strstr(hsp_buf_cstr(&s->trace),
-                           "job.stalled job 1 n0: no vote since 3.0 s: 3 wait for the connection "
-                           "between n0 and n1: rank 0 (n0/0) receives from rank 1 (n1/0) since "));
+    assert_non_null(
+        strstr(hsp_buf_cstr(&s->trace),
+               "job.stalled job 1 n0: no vote since 3.0 s: 3 threads wait for the connection "
+               "between n0 and n1: rank 0 (n0/0) receives from rank 1 (n1/0) since "));
     assert_non_null(strstr(hsp_buf_cstr(&s->trace),
                            "job.sealing job 1 <- the connection between n0 and n1 is too slow\n"));
     uint64_t step = s->job[1].committed;

@@ -166,7 +166,7 @@ static void where_nobody_answers_nobody_is_named(void **state)
     tick(&w, 750); /* n1 does not say */
     assert_string_equal(
         cw_fact(&w, "job.stalled"),
-        "no vote since 6.8 s, a step takes 0.1 s: 2 wait for one rank: rank 1 (n1/0) "
+        "no vote since 6.8 s, a step takes 0.1 s: 2 threads wait for one rank: rank 1 (n1/0) "
         "does not say where it stands");
     cw_end(&w);
 }
@@ -184,7 +184,8 @@ static void the_link_that_all_wait_for(void **state)
     says(&w, 2, slow_link[2]);
     assert_string_equal(
         cw_fact(&w, "job.stalled"),
-        "no vote since 3.0 s, a step takes 0.1 s: 3 wait for the connection between n0 and n1: "
+        "no vote since 3.0 s, a step takes 0.1 s: 3 threads wait for the connection between n0 and "
+        "n1: "
         "rank 0 "
         "(n0/0) receives from rank 1 (n1/0) since 2.9 s in step 2, micro-batch 3, instruction 118");
     vote(&w, 2, 3.1, (double)NAN);
@@ -215,22 +216,23 @@ static void ranks_circles_and_nobody(void **state)
                                  {HSP_DOING_COMPUTE, NONE, 2950, 0, 0, false},
                                  {HSP_DOING_RECEIVE, 0, 2000, 0, 0, false}};
     assert_string_equal(named(busy, 3),
-                        "2 wait for one rank: rank 1 (n1/0) computes since 3.0 s in "
+                        "2 threads wait for one rank: rank 1 (n1/0) computes since 3.0 s in "
                         "step 2, micro-batch 3, instruction 118");
     struct said held[3]; /* what it has sent is not read: it is not the connection */
     memcpy(held, slow_link, sizeof held);
     held[0] = (struct said){HSP_DOING_COMPUTE, NONE, 100, 1, 0, true};
     held[1] = (struct said){HSP_DOING_SEND, 0, 2800, 0, 80000, false};
     assert_string_equal(named(held, 3),
-                        "2 wait for one rank: rank 0 (n0/0) computes since 0.1 s in "
+                        "2 threads wait for one rank: rank 0 (n0/0) computes since 0.1 s in "
                         "step 2, micro-batch 3, instruction 118");
     held[0].held = false;
-    assert_non_null(strstr(named(held, 3), "1 wait for the connection between n1 and n0: "));
+    assert_non_null(
+        strstr(named(held, 3), "1 thread waits for the connection between n1 and n0: "));
     const struct said circle[3] = {{HSP_DOING_RECEIVE, 1, 2900, 0, 0, false},
                                    {HSP_DOING_RECEIVE, 2, 2950, 0, 0, false},
                                    {HSP_DOING_RECEIVE, 0, 2000, 0, 0, false}};
-    assert_non_null(
-        strstr(named(circle, 3), "3 wait in a circle: rank 1 (n1/0) receives from rank 2 "));
+    assert_non_null(strstr(named(circle, 3),
+                           "3 threads wait in a circle: rank 1 (n1/0) receives from rank 2 "));
     const struct said none[3] = {{HSP_DOING_COMPUTE, NONE, 1, 0, 0, false},
                                  {HSP_DOING_COMPUTE, NONE, 2, 0, 0, false},
                                  {HSP_DOING_COMPUTE, NONE, 3, 0, 0, false}};
@@ -257,7 +259,7 @@ static void threads_that_copy(void **state)
         cw_msg(&w, i + 1, m);
     }
     assert_non_null(
-        strstr(cw_fact(&w, "job.stalled"), "3 wait for one rank: rank 1 (n1/0) computes"));
+        strstr(cw_fact(&w, "job.stalled"), "3 threads wait for one rank: rank 1 (n1/0) computes"));
     cw_end(&w);
 }
 
