@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "daemon/app/api/adopt_requests.h"
 #include "daemon/app/api/backup.h"
 #include "daemon/app/api/pending_requests.h"
 #include "daemon/app/dispatch.h"
@@ -64,6 +65,8 @@ static void arm_tick(struct hsp_app *a)
     hsp_msec trace = hsp_app_trace_deadline(a);
     at = wait < at ? wait : at;
     at = trace < at ? trace : at;
+    hsp_msec adopt = hsp_app_adopt_deadline(a);
+    at = adopt < at ? adopt : at;
     if (a->closing || at >= a->tick_at) {
         return; /* one that comes too early finds nothing due */
     }
@@ -111,6 +114,8 @@ static void after_step(struct hsp_app *a, const struct hsp_event *ev)
         hsp_app_plan_next(a);
     } else if (ev->type == HSP_EV_MSG && ev->u.msg->type == HSP_MSG_TRACED && !a->failed) {
         hsp_app_traced(a, ev->conn, ev->u.msg);
+    } else if (ev->type == HSP_EV_MSG && ev->u.msg->type == HSP_MSG_PAPERS && !a->failed) {
+        hsp_app_adopt_told(a, ev->conn, ev->u.msg);
     }
 }
 
@@ -139,6 +144,7 @@ static void on_after_poll(uv_check_t *h)
     (void)uv_idle_stop(&a->no_wait); /* neither can fail */
     (void)uv_check_stop(&a->after_poll);
     hsp_app_post_borrowed(a, &(struct hsp_event){.type = HSP_EV_TICK});
+    hsp_app_adopt_check(a);
     settle(a);
 }
 
@@ -625,6 +631,7 @@ struct hsp_app *hsp_app_free(struct hsp_app *a)
         hsp_app_batches_free(a);
         hsp_app_follow_free(a);
         hsp_app_trace_free(a);
+        hsp_app_adopt_free_all(a);
         hsp_app_feed_free(a);
         while (a->pending != NULL) {
             struct hsp_pending *p = hsp_app_pending_take(a, a->pending->number);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/cluster/adopt.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/doubt.h"
@@ -22,6 +23,7 @@
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/suspend.h"
 #include "proto/base/str.h"
+#include "proto/wire/papers.h"
 
 static void reply(struct hsp_cluster *c, const struct hsp_admin_event *a, enum hsp_status st,
                   uint32_t job, const char *text)
@@ -350,6 +352,14 @@ static void cancel(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
                             j->state == HSP_JOB_FAILED ? ", and keeps no state" : ""));
         return;
     }
+    if (j->state == HSP_JOB_BEHIND && !hsp_cluster_none(j->from)) { /* agents would not obey */
+        reply(c, a, HSP_ESTATE, j->id,
+              hsp_ci_printf(c,
+                            "job %s is another cluster's: adopt it first, or give up what a node "
+                            "keeps of it by node discard",
+                            j->name));
+        return;
+    }
     told(c, a, "admin.cancel", j, NULL, j->name);
     if (hsp_ci_keeps_state(j)) {
         hsp_str_printf(j->reason, sizeof(j->reason), "the state that was kept is given up");
@@ -386,6 +396,17 @@ static void forget_job(struct hsp_cluster *c, const struct hsp_admin_event *a, s
     reply(c, a, HSP_OK, id, "");
 }
 
+static void adopt(struct hsp_cluster *c, const struct hsp_admin_event *a)
+{
+    enum hsp_status st = HSP_OK;
+    const char *fault = hsp_ci_adopt(c, a, &st);
+    struct hsp_job *j = hsp_ci_job(c, a->papers->job);
+    if (fault == NULL && j != NULL) {
+        told(c, a, "admin.adopt", j, NULL, j->name);
+    }
+    reply(c, a, fault == NULL ? HSP_OK : st, a->papers->job, fault != NULL ? fault : "");
+}
+
 void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
     struct hsp_job *j = hsp_ci_job(c, a->job);
@@ -413,6 +434,7 @@ void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
     case HSP_ADMIN_RESUME: resume(c, a, j); break;
     case HSP_ADMIN_FORGET: forget_job(c, a, j); break;
     case HSP_ADMIN_SUSPEND: hsp_ci_suspend(c, a, j); break;
+    case HSP_ADMIN_ADOPT: adopt(c, a); break;
     case HSP_ADMIN_CHECK: hsp_ci_check_begin(c, a); break;
     case HSP_ADMIN_CHECK_STOP: hsp_ci_check_stop(c, a->request); break;
     }

@@ -17,7 +17,8 @@
 #include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
 
-#define WHAT_TO_DO "put the newer store back; cancel gives up what its agents keep"
+#define WHAT_TO_DO \
+    "put the newer store back, or adopt it from its agents; cancel gives up what they keep"
 
 /* Numbers that another store gave are not given here. */
 static void see(struct hsp_job *j, const struct hsp_m_kept *k)
@@ -58,21 +59,23 @@ void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hs
     hsp_ci_store_job(c, j);
 }
 
-/* True when a store of this cluster can have given @number, and there is room without forgetting a
+/* True when a store of this cluster can have given that number, and there is room without forgetting a
  * job that has a row. */
-static bool may_be_found(const struct hsp_cluster *c, uint32_t number)
+static bool may_be_found(const struct hsp_cluster *c, const struct hsp_m_kept *k)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         n += c->jobs[i]->unrecorded;
     }
-    return number < c->found_below && n < HSP_MAX_FOUND && c->n_jobs < HSP_MAX_JOBS;
+    bool ours = hsp_digest_equal(k->cluster, c->id);
+    bool can_be = k->job < (ours ? c->found_below : HSP_MAX_FOREIGN);
+    return can_be && n < HSP_MAX_FOUND && c->n_jobs < HSP_MAX_JOBS;
 }
 
 void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                       const struct hsp_m_kept *k)
 {
-    struct hsp_job *j = may_be_found(c, k->job) ? hsp_ci_job_add(c, k->job) : NULL;
+    struct hsp_job *j = may_be_found(c, k) ? hsp_ci_job_add(c, k->job) : NULL;
     if (j == NULL) {
         return; /* its agents keep its state; it is shown when there is room */
     }
@@ -83,6 +86,8 @@ void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
     *j = (struct hsp_job){.id = k->job,
                           .state = HSP_JOB_BEHIND,
                           .unrecorded = true,
+                          .from = hsp_digest_equal(k->cluster, c->id) ? (struct hsp_digest){0, 0}
+                                                                      : k->cluster,
                           .min = 1,
                           .max = 1,
                           .next_epoch = 1,

@@ -55,7 +55,9 @@ struct hsp_papers; /* proto/wire/papers.h */
 #define HSP_MAX_JOBS        1024u
 #define HSP_CLUSTER_FACTS   64u /* learnt facts of a job that planning sees */
 #define HSP_CLUSTER_ROW_MAX (16u << 20)
-#define HSP_CLUSTER_ECHOES  16u /* questions of one measurement */
+#define HSP_CLUSTER_ECHOES  16u              /* questions of one measurement */
+#define HSP_MAX_FOREIGN     (UINT32_MAX / 2) /* numbers of jobs of other clusters are below */
+#define HSP_MAX_ADOPTED     16u              /* clusters whose jobs were adopted, ever */
 #define HSP_MAX_PARKED      HSP_MAX_NODES
 #define HSP_MAX_PARKED_JOBS 65536u /* four of each such agent; status lists them in 12 MB */
 #define HSP_MAX_FOUND       256u   /* jobs that agents keep and no row tells of (behind.h) */
@@ -189,8 +191,10 @@ enum hsp_admin_verb {
                              goes on */
     HSP_ADMIN_FORGET,     /* an ended job: its state and its row are deleted, not its checkpoints */
     HSP_ADMIN_SUSPEND,    /* when a new checkpoint is complete; at once before the start */
-    HSP_ADMIN_CHECK,      /* check: its REPLY comes when all is measured */
-    HSP_ADMIN_CHECK_STOP  /* who asked for the check `request` has gone */
+    HSP_ADMIN_ADOPT,     /* papers, force: a job that is BEHIND, or not on record, goes on from what
+                             its agents keep */
+    HSP_ADMIN_CHECK,     /* check: its REPLY comes when all is measured */
+    HSP_ADMIN_CHECK_STOP /* who asked for the check `request` has gone */
 };
 
 struct hsp_job_terms { /* the parts of the job file the core decides with */
@@ -220,7 +224,9 @@ struct hsp_admin_event {
     struct hsp_check_terms check;
     uint32_t job; /* cancel, scale, checkpoint, resume, suspend, forget */
     uint32_t min, max;
-    bool has_step; /* resume: from the checkpoint of `step`, not the newest */
+    const struct hsp_papers *papers; /* adopt: the newest that agents have */
+    bool force;                      /* adopt: also without nodes that are not here */
+    bool has_step;                   /* resume: from the checkpoint of `step`, not the newest */
     uint64_t step;
     const char *node, *reason;
 };

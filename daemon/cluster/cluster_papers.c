@@ -61,6 +61,7 @@ void hsp_ci_papers_send(struct hsp_cluster *c, const struct hsp_job *j, uint32_t
                         .u.papers = {.job = j->id,
                                      .what = HSP_PAPERS_KEEP,
                                      .cluster = c->id,
+                                     .from = r->from,
                                      .generation = c->generation,
                                      .reason = ""}};
     r->papers = r->papers != NULL ? r->papers : make(c, j);

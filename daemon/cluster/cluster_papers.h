@@ -13,6 +13,7 @@
 struct hsp_papers_round {
     const struct hsp_papers *papers; /* NULL: not yet */
     bool *told;                      /* by node */
+    struct hsp_digest from;          /* the cluster that @told nodes know it of, 0: this one */
 };
 
 /* Sends the papers of @j, as it is now, to node @at unless this round has. */

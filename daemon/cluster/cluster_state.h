@@ -146,7 +146,9 @@ struct hsp_range {
  *
  *  FAILED --resume--> SEALING, from the state that is kept, else PENDING; --cancel--> CANCELLED
  *
- *  (any) --a member has gone further with it--> BEHIND --cancel--> CANCELLED              */
+ *  (any) --a member has gone further with it--> BEHIND --cancel--> CANCELLED
+ *                                                  |
+ *                                                  +--adopt--> SEALING                     */
 enum hsp_job_state {
     HSP_JOB_PENDING,  /* no epoch: waits for devices or a plan; reason says which */
     HSP_JOB_STARTING, /* its first epoch (or the first from a checkpoint) is being prepared */
@@ -349,6 +351,7 @@ struct hsp_job {
     uint64_t next_epoch, next_plan; /* to be used next, if the generation has no greater ones */
     uint32_t n_gaps;
     struct hsp_range gap[HSP_JOB_GAPS]; /* epochs below next_epoch that were never given here */
+    struct hsp_digest from;             /* cluster whose job it was, 0: it was always this one's */
     bool unrecorded; /* BEHIND, and not in the store: what agents say of it is all there is */
     bool doubted;    /* it may have ended since the backup that was put back (doubt.h) */
     /* A node that keeps more of the job than is on record, and is no member of it; "" none. */
@@ -548,6 +551,8 @@ struct hsp_cluster {
     uint64_t restored_over; /* of this generation */
     struct hsp_digest id;   /* of the cluster (proto/wire/identity.h) */
     uint64_t generation;
+    uint32_t n_adopted;
+    struct hsp_digest adopted[HSP_MAX_ADOPTED]; /* other clusters, of which jobs were adopted */
     bool behind; /* members have obeyed a newer coordinator: nothing is done. Stored */
     char behind_why[400], behind_by[HSP_NAME_MAX + 1]; /* and which node says so */
     /* The greatest generation that members have obeyed; 0: none after ours. Stored. */

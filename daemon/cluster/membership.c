@@ -21,6 +21,7 @@
 #include "daemon/cluster/node_fault.h"
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/cluster_papers.h"
 #include "daemon/cluster/parked.h"
 #include "daemon/cluster/paths.h"
 #include "daemon/cluster/reconcile.h"
@@ -222,16 +223,23 @@ static void welcome(struct hsp_cluster *c, struct hsp_cluster_node *n)
     }
 }
 
+void hsp_ci_welcome_all(struct hsp_cluster *c)
+{
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        if (c->nodes[i].conn != 0) {
+            welcome(c, &c->nodes[i]);
+        }
+    }
+}
+
 void hsp_ci_reconfigure(struct hsp_cluster *c, const struct hsp_cluster_config *cfg)
 {
     bool told = cfg->heartbeat_ms != c->cfg.heartbeat_ms || cfg->dead_ms != c->cfg.dead_ms;
     c->cfg = *cfg;
     c->forget_ms = HSP_NEVER;
     hsp_ci_forget_later(c);
-    for (uint32_t i = 0; told && i < c->n_nodes; i++) {
-        if (c->nodes[i].conn != 0) {
-            welcome(c, &c->nodes[i]);
-        }
+    if (told) {
+        hsp_ci_welcome_all(c);
     }
 }
 
@@ -398,6 +406,22 @@ static void marks_hello(struct hsp_job *j, uint32_t node, bool anew)
     hsp_ci_unlearn_node(j, node, false);
 }
 
+/* What the node keeps of jobs that were adopted is this cluster's: so it is told, before it may be
+ * asked to delete any of it. */
+static void tell_adopted(struct hsp_cluster *c, uint32_t at, const struct hsp_m_hello *m)
+{
+    for (uint32_t i = 0; i < m->n_kept; i++) {
+        const struct hsp_m_kept *k = &m->kept[i];
+        const struct hsp_job *j = hsp_ci_job(c, k->job);
+        bool taken = j != NULL && !hsp_cluster_none(k->cluster) &&
+                     !hsp_digest_equal(k->cluster, c->id) && hsp_digest_equal(k->cluster, j->from);
+        if (taken && j->state != HSP_JOB_BEHIND) {
+            struct hsp_papers_round r = {.from = j->from};
+            hsp_ci_papers_send(c, j, at, &r);
+        }
+    }
+}
+
 /* Devices of node @at that are leased to a job which is behind, and of which the node says nothing
  * any more. */
 static void free_behind(struct hsp_cluster *c, uint32_t at, const struct hsp_m_hello *m)
@@ -487,6 +511,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     }
     free_behind(c, at, m);
     welcome(c, n);
+    tell_adopted(c, at, m);
     hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", HSP_SEV_NOTICE, NULL, n,
                 "incarnation %llu, %u devices", (unsigned long long)n->incarnation, n_computing(n));
     for (uint32_t i = 0; i < m->n_holdings; i++) {

@@ -39,6 +39,8 @@ void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
 /* Takes in EXECUTOR_UP. */
 void hsp_ci_executor_up(struct hsp_cluster *c, struct hsp_cluster_node *n,
                         const struct hsp_m_up *m);
+/* Tells all members generation, term and times again: they are others now. */
+void hsp_ci_welcome_all(struct hsp_cluster *c);
 /* Takes new times; connected agents are told by another WELCOME. */
 void hsp_ci_reconfigure(struct hsp_cluster *c, const struct hsp_cluster_config *cfg);
 

@@ -43,8 +43,9 @@ static const char *fault_of(struct hsp_cluster *c, const struct hsp_cluster_node
     const struct hsp_job *j = hsp_ci_job(c, k->job);
     switch (hsp_ci_standing(c, k)) {
     case HSP_STANDS_FOREIGN:
-        return hsp_ci_printf(c, "it keeps state of job %s of %s", name_of(c, k),
-                             short_id(c, k->cluster));
+        return hsp_ci_printf(c, "it keeps state of job %s of %s: %snode discard deletes it",
+                             name_of(c, k), short_id(c, k->cluster),
+                             hsp_cluster_none(k->cluster) ? "" : "job adopt takes it over, ");
     case HSP_STANDS_OTHER:
         return hsp_ci_printf(c, "it keeps state of job %s, number %u, and here that is job %s",
                              k->name, k->job, j->name);

@@ -75,10 +75,13 @@ static void straggler(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
               r->running > r->prepared ? r->running : r->prepared);
         return;
     }
-    if (idle) {
+    if (idle) { /* a node that comes late is no failure of the job */
+        uint32_t failures = j->failures;
+        j->failures = 0;
         hsp_ci_job_loss(c, j,
                         hsp_ci_printf(c, "%s/%u still ran epoch %llu", n->name, r->device,
                                       (unsigned long long)r->running));
+        j->failures = failures;
     }
 }
 

@@ -17,7 +17,8 @@
 #include "proto/op/op.h"
 
 #define MAX_PLANS      65536u /* of a job */
-#define ROW_VERSION    12     /* that is written */
+#define ROW_VERSION    13     /* that is written */
+#define ROW_ADOPTED    13     /* whose jobs were */
 #define ROW_DOUBT      12     /* jobs that may have ended since a backup */
 #define ROW_HELLO      12     /* the generation in which a node last said hello */
 #define ROW_GIVEN_UP   12     /* versions of layouts that were given up, and their last epochs */
@@ -67,6 +68,11 @@ void hsp_ci_store_cluster(struct hsp_cluster *c)
     hsp_buf_str(&b, c->behind_why);
     hsp_buf_str(&b, c->behind_by);
     hsp_buf_u64(&b, c->ahead);
+    hsp_buf_u32(&b, c->n_adopted);
+    for (uint32_t i = 0; i < c->n_adopted; i++) {
+        hsp_buf_u64(&b, c->adopted[i].hi);
+        hsp_buf_u64(&b, c->adopted[i].lo);
+    }
     store(c, "cluster", &b);
 }
 
@@ -241,6 +247,8 @@ static struct hsp_cluster_row job_row(struct hsp_cluster *c, const struct hsp_jo
     put_ranges(&b, j->gap, j->n_gaps);
     hsp_buf_u8(&b, j->doubted);
     hsp_buf_str(&b, j->ahead);
+    hsp_buf_u64(&b, j->from.hi);
+    hsp_buf_u64(&b, j->from.lo);
     return row_of(c, hsp_ci_printf(c, "job/%u", j->id), &b);
 }
 
@@ -258,6 +266,7 @@ struct hsp_cluster_row hsp_ci_terms_row(struct hsp_cluster *c, const struct hsp_
     bare.cur = bare.att = (struct hsp_cl_epoch){0};
     bare.n_leases = bare.n_past = 0;
     bare.doubted = false;
+    bare.ahead[0] = '\0';
     bare.ahead[0] = '\0';
     return job_row(c, &bare);
 }
@@ -366,6 +375,11 @@ static bool load_cluster(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t ve
         get_text(r, c->behind_by, sizeof(c->behind_by));
     }
     c->ahead = version >= ROW_DOUBT ? hsp_cur_u64(r) : 0;
+    c->n_adopted = version >= ROW_ADOPTED ? hsp_cur_count(r, HSP_MAX_ADOPTED, 16) : 0;
+    for (uint32_t i = 0; i < c->n_adopted; i++) {
+        c->adopted[i].hi = hsp_cur_u64(r);
+        c->adopted[i].lo = hsp_cur_u64(r);
+    }
     c->founded = true;
     return true;
 }
@@ -604,6 +618,10 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
         j->doubted = hsp_cur_u8(r) != 0;
         get_text(r, j->ahead, sizeof(j->ahead));
     }
+    if (ok && version >= ROW_ADOPTED) {
+        j->from.hi = hsp_cur_u64(r);
+        j->from.lo = hsp_cur_u64(r);
+    }
     return ok;
 }
 
@@ -764,4 +782,20 @@ bool hsp_cluster_row_whose(const struct hsp_cluster_row *row, struct hsp_whose *
     }
     *ret = w;
     return true;
+}
+
+bool hsp_cluster_row_node(const struct hsp_cluster_row *row, uint32_t *ret_index,
+                          char ret_name[HSP_NAME_MAX + 1])
+{
+    struct hsp_cursor r;
+    uint64_t index;
+    hsp_cur_init(&r, row->value, row->len);
+    (void)hsp_cur_u8(&r);
+    if (strncmp(row->key, "node/", 5) != 0 || !hsp_parse_u64(row->key + 5, &index) ||
+        index >= HSP_MAX_NODES) {
+        return false;
+    }
+    get_text(&r, ret_name, HSP_NAME_MAX + 1);
+    *ret_index = (uint32_t)index;
+    return !r.failed;
 }

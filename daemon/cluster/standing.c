@@ -115,6 +115,23 @@ void hsp_ci_raise(struct hsp_cluster *c, uint64_t least)
     hsp_ci_store_term(c);
 }
 
+bool hsp_ci_has_adopted(const struct hsp_cluster *c, struct hsp_digest id)
+{
+    bool has = false;
+    for (uint32_t i = 0; i < c->n_adopted && !has; i++) {
+        has = hsp_digest_equal(c->adopted[i], id);
+    }
+    return has;
+}
+
+void hsp_ci_take_over(struct hsp_cluster *c, struct hsp_whose whose)
+{
+    if (!hsp_digest_equal(whose.cluster, c->id) && !hsp_ci_has_adopted(c, whose.cluster)) {
+        c->adopted[c->n_adopted++] = whose.cluster;
+    }
+    hsp_ci_raise(c, whose.generation);
+}
+
 /* ---- jobs that are over ---- */
 
 bool hsp_ci_job_is_over(const struct hsp_cluster *c, uint32_t id)
@@ -167,6 +184,9 @@ enum hsp_standing hsp_ci_standing(const struct hsp_cluster *c, const struct hsp_
     const struct hsp_job *j = hsp_ci_job(c, k->job);
     bool ours = hsp_digest_equal(k->cluster, c->id);
     bool over = j == NULL && hsp_ci_job_is_over(c, k->job);
+    if (!ours && hsp_ci_has_adopted(c, k->cluster)) { /* unless the number is another job's here */
+        ours = j != NULL ? hsp_digest_equal(k->cluster, j->from) : !over;
+    }
     if (!ours && !(hsp_cluster_none(k->cluster) && (j != NULL || over))) {
         return HSP_STANDS_FOREIGN;
     }

@@ -23,6 +23,11 @@ enum hsp_standing {
                            ours */
 };
 
+/* True when jobs of cluster @id were adopted here: what agents keep of its other jobs may be. */
+bool hsp_ci_has_adopted(const struct hsp_cluster *c, struct hsp_digest id);
+/* A job of @whose is adopted: from here on numbers are of a generation behind both, and what agents
+ * keep of that cluster is no stranger's. There is room for it (HSP_MAX_ADOPTED). */
+void hsp_ci_take_over(struct hsp_cluster *c, struct hsp_whose whose);
 /* Lists the jobs of HELLO @m, in the arena of the step: those of its own list, and those of its
  * runs and holdings. NULL: no memory. Where @m names more than HSP_MSG_KEPT jobs, *ret_n is
  * HSP_MSG_KEPT + 1, and the list is not whole. */

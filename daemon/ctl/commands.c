@@ -1,5 +1,6 @@
 #include "daemon/ctl/commands.h"
 
+#include "daemon/ctl/cmd_adopt.h"
 #include "daemon/ctl/cmd_backup.h"
 #include "daemon/ctl/cmd_bundle.h"
 #include "daemon/ctl/cmd_check.h"
@@ -101,6 +102,11 @@ static const struct hsp_option undrain_options[] = {
 
 static const struct hsp_option allow_options[] = {
     {"holder", 0, NULL, "to keep copies of the state of jobs that run elsewhere (required)"},
+    END,
+};
+
+static const struct hsp_option adopt_options[] = {
+    {"force", 0, NULL, "also without nodes of its newest layout that are gone for good"},
     END,
 };
 
@@ -265,6 +271,22 @@ const struct hsp_command hsp_commands[] = {
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_resume},
+    {.name = "job adopt",
+     .operands = "JOB",
+     .summary = "let a job go on that agents keep, and that hspmdd has lost",
+     .help =
+         "For an hspmdd that began with an empty folder (its agents are foreign), or whose store "
+         "is\n"
+         "older than its agents (the job is behind, or was submitted since). Job file, plans and\n"
+         "data identity come from the agents, which keep them beside the state; the job goes on\n"
+         "from the newest version that they hold, and no step is lost. JOB is its name, or its\n"
+         "number where several have the name. All nodes of its newest layout must be connected,\n"
+         "for one that is not may have gone further. Lines of metrics and events from before are\n"
+         "not here; the metrics.jsonl of the job is whole.",
+     .options = adopt_options,
+     .min_pos = 1,
+     .max_pos = 1,
+     .run = hsp_cmd_job_adopt},
     {.name = "ckpt list",
      .operands = "JOB",
      .summary = "checkpoints of a job, as they were reported",
@@ -357,6 +379,23 @@ const struct hsp_command hsp_commands[] = {
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_node_remove},
+    {.name = "node adopt",
+     .operands = "NODE",
+     .summary = "adopt all jobs that a foreign node keeps",
+     .help = "As job adopt, one after the other; the first that cannot be adopted ends it.",
+     .options = adopt_options,
+     .min_pos = 1,
+     .max_pos = 1,
+     .run = hsp_cmd_node_adopt},
+    {.name = "node discard",
+     .operands = "NODE",
+     .summary = "delete what a foreign node keeps of jobs that are not on record here",
+     .help = "Its executors stop, the state of those jobs there is gone for good, and it joins. "
+             "Its\n"
+             "checkpoints stay.",
+     .min_pos = 1,
+     .max_pos = 1,
+     .run = hsp_cmd_node_discard},
     {.name = "drain",
      .operands = "NODE",
      .summary = "move jobs off a node before it is taken away",

@@ -6,6 +6,7 @@ tests_fuzz_libfuzz_a_SOURCES = \
   tests/fuzz/fuzzconfig.c tests/fuzz/fuzzconfig.h
 
 fuzz_targets = \
+  tests/fuzz/fuzz_adopt \
   tests/fuzz/fuzz_ckpt \
   tests/fuzz/fuzz_cluster \
   tests/fuzz/fuzz_daemon \
@@ -30,6 +31,7 @@ if !FUZZ
 TESTS += $(fuzz_targets)
 endif
 FUZZ_LIBS = $(FUZZ_ENGINE) tests/fuzz/libfuzz.a
+tests_fuzz_fuzz_adopt_LDADD = $(FUZZ_LIBS) $(CLUSTER_LIBS)
 tests_fuzz_fuzz_ckpt_LDADD = $(FUZZ_LIBS) $(STATE_LIBS)
 tests_fuzz_fuzz_cluster_LDADD = $(FUZZ_LIBS) $(PLANNER_LIBS)
 tests_fuzz_fuzz_daemon_SOURCES = tests/fuzz/fuzz_daemon.c \

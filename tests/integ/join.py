@@ -37,9 +37,12 @@ class World(Folder):
         except (OSError, AssertionError):
             return None
 
+    def try_ctl(self, *args):
+        return subprocess.run([os.path.join(BUILD, "hspmdctl"), "-a", self.sock] + list(args), capture_output=True,
+                              text=True, timeout=LIMIT)
+
     def ctl(self, *args):
-        r = subprocess.run([os.path.join(BUILD, "hspmdctl"), "-a", self.sock] + list(args), capture_output=True,
-                           text=True, timeout=LIMIT)
+        r = self.try_ctl(*args)
         check(r.returncode == 0, "hspmdctl %s: %r" % (" ".join(args), r))
         return r.stdout
 

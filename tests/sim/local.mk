@@ -20,6 +20,9 @@ tests_sim_libsim_a_SOURCES = \
 EXTRA_DIST += tests/sim/README.md
 
 SIM_LIBS = tests/sim/libsim.a $(CLUSTER_LIBS) $(AGENT_LIBS)
+check_PROGRAMS += tests/sim/adopt_test
+TESTS += tests/sim/adopt_test
+tests_sim_adopt_test_LDADD = $(TEST_LIBS) $(SIM_LIBS)
 check_PROGRAMS += tests/sim/stores_test tests/sim/unwell_test tests/sim/random tests/sim/stories_test
 TESTS += tests/sim/stores_test tests/sim/unwell_test tests/sim/random tests/sim/stories_test
 tests_sim_stores_test_LDADD = $(TEST_LIBS) $(SIM_LIBS)

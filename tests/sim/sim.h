@@ -323,6 +323,8 @@ struct sim {
     bool failed;
     char why[512];
     FILE *log;
+    enum hsp_status reply; /* the last one */
+    char reply_text[512];
     struct hsp_buf trace; /* golden stories */
     uint64_t trace_from;
     bool tracing;

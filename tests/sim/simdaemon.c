@@ -300,6 +300,8 @@ static void d_actions(struct sim *s, const struct hsp_actions *acts)
         case HSP_ACT_CANCEL_PLAN: forget_ticket(s, a->ticket); break;
         case HSP_ACT_REPLY:
             sim_log(s, "reply %d %s", (int)a->status, a->text);
+            s->reply = a->status;
+            (void)snprintf(s->reply_text, sizeof(s->reply_text), "%s", a->text);
             s->job[a->job <= SIM_JOBS ? a->job : 0].known = true;
             if (a->request >= SIM_CHECK_REQUEST) {
                 sim_check_reply(s, a);

@@ -243,14 +243,19 @@ static void parked(struct hsp_agent *a, const struct hsp_m_parked *p)
                p->reason);
 }
 
-/* hspmdd was told other times. False: nothing new, or of another connection. */
-static bool rates(struct hsp_agent *a, const struct hsp_m_welcome *w)
+/* hspmdd was told other times, or has begun another generation. False: nothing new, or of another
+ * connection. */
+static bool told_again(struct hsp_agent *a, const struct hsp_m_welcome *w)
 {
-    bool news = w->heartbeat_ms != a->heartbeat_ms || w->dead_ms != a->dead_ms;
-    if (!news || w->term != a->term || !hsp_digest_equal(w->incarnation, a->incarnation) ||
-        w->heartbeat_ms == 0 || w->dead_ms == 0) {
+    bool later = hsp_generation_ahead(w->generation, a->generation) && w->term > a->term;
+    bool same = w->generation == a->generation && w->term == a->term;
+    bool news = later || w->heartbeat_ms != a->heartbeat_ms || w->dead_ms != a->dead_ms;
+    if (!news || !(same || later) || !hsp_digest_equal(w->incarnation, a->incarnation) ||
+        !hsp_digest_equal(w->cluster, a->cluster) || w->heartbeat_ms == 0 || w->dead_ms == 0) {
         return false;
     }
+    a->generation = w->generation;
+    a->term = w->term;
     a->heartbeat_ms = w->heartbeat_ms;
     a->dead_ms = w->dead_ms;
     a->beat_ms = a->now_ms;
@@ -286,7 +291,8 @@ static void daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
         fence(a, &m->u.fenced);
     } else if (m->type == HSP_MSG_PAPERS && a->link != HSP_LINK_HELLO) {
         hsp_ai_papers(a, m);
-    } else if (a->link == HSP_LINK_UP && !(m->type == HSP_MSG_WELCOME && rates(a, &m->u.welcome))) {
+    } else if (a->link == HSP_LINK_UP &&
+               !(m->type == HSP_MSG_WELCOME && told_again(a, &m->u.welcome))) {
         hsp_ai_daemon_msg(a, m);
     }
 }
@@ -370,6 +376,7 @@ static void tick(struct hsp_agent *a)
     hsp_ai_health_tick(a);
     hsp_ai_seal_tick(a);
     hsp_ai_obey_tick(a);
+    hsp_ai_papers_tick(a);
     hsp_ai_uplink_tick(a);
     if (a->link == HSP_LINK_DOWN && !a->closing && !a->fencing && !a->ending &&
         a->now_ms >= a->connect_ms) {

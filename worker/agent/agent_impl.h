@@ -66,6 +66,7 @@ struct hsp_agent {
         uint64_t scan;       /* its SCAN, 0 not yet asked */
     } seal[HSP_AGENT_SEALS]; /* SEALs being answered, one per job */
     bool checking;           /* orders of a check have come, and no end */
+    bool discarding;         /* jobs, by an administrator's word */
     bool leaving, bye, ending, exited;
     char leave_reason[160];
     uint64_t leave_deadline_ms, leave_scan; /* leave_scan: while alone, 0 not asked */

@@ -12,7 +12,7 @@
 
 /* PAPERS has come, of a coordinator that has taken the node in, or parked it. */
 void hsp_ai_papers(struct hsp_agent *a, const struct hsp_msg *m);
-/* The executor of @device has dropped epoch @epoch of @job: papers that came with it alone go. */
-void hsp_ai_papers_dropped(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t epoch);
+/* When all of a job that was to be discarded is gone, the agent says hello again. */
+void hsp_ai_papers_tick(struct hsp_agent *a);
 
 #endif

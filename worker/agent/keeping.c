@@ -121,6 +121,15 @@ static bool in_use(const struct hsp_agent *a, uint32_t job)
     return false;
 }
 
+const char *hsp_ai_is_kept(struct hsp_agent *a, uint32_t job, struct hsp_digest id)
+{
+    const struct hsp_agent_kept *k = kept_of(a, job);
+    return k == NULL                           ? "nothing of it is here"
+           : !hsp_digest_equal(k->cluster, id) ? "what is here is of a job of this number of "
+                                                 "another cluster"
+                                               : NULL;
+}
+
 bool hsp_ai_may_tidy(struct hsp_agent *a, uint32_t job, uint64_t epoch)
 {
     const struct hsp_agent_kept *k = kept_of(a, job);

@@ -4,7 +4,6 @@
 #include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_link.h"
 #include "worker/agent/keeping.h"
-#include "worker/agent/agent_papers.h"
 
 static void tell_done(struct hsp_agent *a, uint32_t device, uint32_t job, uint16_t type,
                       uint64_t epoch)
@@ -23,18 +22,11 @@ static void discard(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t
     x->keep_plan = keep_plan;
 }
 
-void hsp_ai_stop_or_release(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
+/* Has executor @device delete what it keeps of @job below layout @keep, as @m says, or deletes it. */
+static void stop(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t keep,
+                 const struct hsp_msg *m)
 {
-    bool stop = m->type == HSP_MSG_STOP;
-    uint32_t job = stop ? m->u.devref.job : m->u.release.job;
-    uint64_t keep = stop ? UINT64_MAX : m->u.release.keep_plan;
     struct hsp_agent_device *d = &a->dev[device];
-    const char *no = hsp_ai_may_not_delete(a, job, stop ? m->epoch : m->u.release.known);
-    if (no != NULL) { /* the next HELLO says it to the coordinator */
-        hsp_ai_log(a, 3, "%s of job %u is not obeyed: %s", hsp_msg_name(m->type), job, no);
-        hsp_ai_hang_up(a, "it knows less than this node", false);
-        return;
-    }
     bool tells = d->state == HSP_EXEC_UP && !d->killed && (d->run.job == job || d->run.job == 0);
     if (!tells && !(d->killed && d->run.job == job)) {
         discard(a, device, job, keep);
@@ -50,6 +42,30 @@ void hsp_ai_stop_or_release(struct hsp_agent *a, uint32_t device, const struct h
     if (tells) {
         hsp_ai_order(a, device, m);
     }
+}
+
+void hsp_ai_stop_or_release(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
+{
+    bool all = m->type == HSP_MSG_STOP;
+    uint32_t job = all ? m->u.devref.job : m->u.release.job;
+    uint64_t keep = all ? UINT64_MAX : m->u.release.keep_plan;
+    const char *no = hsp_ai_may_not_delete(a, job, all ? m->epoch : m->u.release.known);
+    if (no != NULL) { /* the next HELLO says it to the coordinator */
+        hsp_ai_log(a, 3, "%s of job %u is not obeyed: %s", hsp_msg_name(m->type), job, no);
+        hsp_ai_hang_up(a, "it knows less than this node", false);
+        return;
+    }
+    stop(a, device, job, keep, m);
+}
+
+void hsp_ai_give_up(struct hsp_agent *a, uint32_t device, uint32_t job)
+{
+    const struct hsp_m_run *r = &a->dev[device].run;
+    uint64_t newest = r->prepared > r->running ? r->prepared : r->running;
+    newest = a->dev[device].preparing > newest ? a->dev[device].preparing : newest;
+    struct hsp_msg m = {
+        .type = HSP_MSG_STOP, .epoch = newest, .u.devref = {.job = job, .device = device}};
+    stop(a, device, job, UINT64_MAX, &m);
 }
 
 void hsp_ai_stop_done(struct hsp_agent *a, uint32_t device)
@@ -75,7 +91,9 @@ void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
 {
     if (a->drop[device].job == m->u.devref.job && a->drop[device].epoch <= m->epoch) {
         a->drop[device].job = 0;
-        hsp_ai_papers_dropped(a, device, m->u.devref.job, m->epoch);
+        if (hsp_ai_may_tidy(a, m->u.devref.job, m->epoch)) {
+            discard(a, device, m->u.devref.job, 1); /* papers that came with that epoch alone */
+        }
     }
 }
 

@@ -12,10 +12,14 @@
 
 /* STOP or RELEASE has come. An idle executor is told, too: it may hold an epoch that has failed. */
 void hsp_ai_stop_or_release(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
+/* The same of all that is kept of @job, by an administrator's word: nobody is asked whether it may
+ * go. */
+void hsp_ai_give_up(struct hsp_agent *a, uint32_t device, uint32_t job);
 /* Its executor has answered: hspmdd is told. Nothing is owed: nothing happens. */
 void hsp_ai_stop_done(struct hsp_agent *a, uint32_t device);
 /* DROP has come, for an executor that is up. One that works for another job has dropped it. */
 void hsp_ai_drop(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
+/* The executor has: papers of a job of which nothing is left here go. */
 void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
 /* The executor has ended: what it owed is done or answered for it. */
 void hsp_ai_orders_over(struct hsp_agent *a, uint32_t device);

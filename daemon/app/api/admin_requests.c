@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/app/api/admin_queries.h"
+#include "daemon/app/api/adopt_requests.h"
 #include "daemon/app/api/backup.h"
 #include "daemon/app/api/pending_requests.h"
 #include "daemon/app/docs/status_doc.h"
@@ -149,6 +150,7 @@ void hsp_app_request(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
     case HSP_MSG_UNDRAIN: node_verb(a, cl, m, HSP_ADMIN_UNDRAIN); break;
     case HSP_MSG_NODE_ALLOW: node_allow(a, cl, m); break;
     case HSP_MSG_NODE_REMOVE: node_remove(a, cl, m); break;
+    case HSP_MSG_ADOPT: hsp_app_adopt(a, cl, m); break;
     case HSP_MSG_NODE_CHECK: node_check(a, cl, m); break;
     case HSP_MSG_CKPT: ckpt(a, cl, m); break;
     case HSP_MSG_LOGS:

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/app/api/adoption.h"
 #include "daemon/app/docs/check_doc.h"
 #include "daemon/app/feed/event_log.h"
 #include "daemon/app/plans/job_record.h"
@@ -41,6 +42,7 @@ void hsp_app_pending_free(struct hsp_pending *p)
 {
     if (p != NULL) {
         (void)hsp_job_rec_unref(p->rec);
+        (void)hsp_adoption_free(p->adopt);
         cJSON_free(p->plan_json);
         free(p);
     }
@@ -133,6 +135,17 @@ void hsp_app_admin(struct hsp_app *a, uint32_t conn, uint64_t request, const cha
     ev->actor = actor;
     struct hsp_event e = {.type = HSP_EV_ADMIN, .u.admin = *ev};
     hsp_app_post(a, &e, NULL);
+}
+
+void hsp_app_admin_adopt(struct hsp_app *a, uint32_t conn, uint64_t request, const char *actor,
+                         struct hsp_admin_event *ev, struct hsp_adoption *adopt)
+{
+    hsp_app_admin(a, conn, request, actor, ev, NULL, NULL);
+    if (ev->request != 0) {
+        a->pending->adopt = adopt; /* the newest is the first */
+    } else {
+        (void)hsp_adoption_free(adopt);
+    }
 }
 
 void hsp_app_checks_gone(struct hsp_app *a, uint32_t conn)

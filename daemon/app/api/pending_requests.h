@@ -11,6 +11,7 @@
 #include "daemon/cluster/cluster.h"
 
 struct hsp_app;
+struct hsp_adoption;
 struct hsp_job_rec;
 
 struct hsp_pending { /* a request that waits for the core's REPLY */
@@ -18,9 +19,10 @@ struct hsp_pending { /* a request that waits for the core's REPLY */
     uint64_t number;
     uint32_t conn;
     uint64_t request;
-    struct hsp_job_rec *rec; /* submit: counted */
-    char *plan_json;         /* submit: prediction, NULL none; owned */
-    bool check;              /* of nodes: ends with the connection */
+    struct hsp_job_rec *rec;    /* submit: counted */
+    char *plan_json;            /* submit: prediction, NULL none; owned */
+    struct hsp_adoption *adopt; /* adopt: owned */
+    bool check;                 /* of nodes: ends with the connection */
 };
 
 /* NULL: the number is unknown. */
@@ -36,6 +38,9 @@ void hsp_app_pending_end(struct hsp_app *a, enum hsp_status st, const char *text
 /* Posts an admin event for a request. Takes over @rec and @plan_json, both may be NULL. */
 void hsp_app_admin(struct hsp_app *a, uint32_t conn, uint64_t request, const char *actor,
                    struct hsp_admin_event *ev, struct hsp_job_rec *rec, char *plan_json);
+/* The same for an adoption, which is taken over. */
+void hsp_app_admin_adopt(struct hsp_app *a, uint32_t conn, uint64_t request, const char *actor,
+                         struct hsp_admin_event *ev, struct hsp_adoption *adopt);
 /* The connection has closed: a check of nodes that was asked for on it stops. */
 void hsp_app_checks_gone(struct hsp_app *a, uint32_t conn);
 

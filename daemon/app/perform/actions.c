@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/app/api/admin_requests.h"
+#include "daemon/app/api/adoption.h"
 #include "daemon/app/api/pending_requests.h"
 #include "daemon/app/feed/event_log.h"
 #include "daemon/app/perform/actions_impl.h"
@@ -163,11 +164,19 @@ static bool erase(struct hsp_app *a, struct hsp_batch *b, const struct hsp_actio
     return ok;
 }
 
+static bool add_adopted(void *ctx, const char *key, const struct hsp_buf *value)
+{
+    return add_row(ctx, key, value->data, value->len, false);
+}
+
 /* A job was accepted: it must be known before the first action that names it. */
 static bool adopt_job(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
 {
     const struct hsp_pending *p = hsp_app_pending_find(a, act->request);
     char key[64];
+    if (p != NULL && p->adopt != NULL && act->status == HSP_OK) { /* a row for each of the core's */
+        return hsp_adoption_take(a, p->adopt, add_adopted, b);
+    }
     if (p == NULL || p->rec == NULL || act->status != HSP_OK) {
         return true;
     }

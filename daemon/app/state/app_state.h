@@ -27,6 +27,7 @@ struct hsp_caller;         /* state/sessions.h */
 struct hsp_feed_row;       /* feed/event_log.c */
 struct hsp_follower;       /* feed/subscriptions.c */
 struct hsp_waiter;         /* feed/subscriptions.c */
+struct hsp_adoption;       /* api/adopt_requests.c */
 struct hsp_tracing;        /* feed/trace_collect.c */
 struct hsp_pending;        /* api/pending_requests.h */
 struct hsp_batch;          /* perform/actions_impl.h */
@@ -92,6 +93,7 @@ struct hsp_app {
     struct hsp_pending *pending;
     uint32_t check_number; /* whose key is below */
     uint8_t check_key[HSP_KEY_BYTES];
+    struct hsp_adoption *adoptions; /* whose agents are being asked */
     struct hsp_waiter *waiters;
     struct hsp_tracing *tracings;
     uint32_t trace_number; /* of the last one; at most 65535 */

@@ -52,7 +52,7 @@ static const char status_doc[] =
     "\"memory_bytes\":1073741824}],\"keepers\":[]}]}";
 static const char suspended_doc[] =
     "{\"jobs\":[{\"name\":\"s\",\"state\":\"suspended\",\"reason\":\"with version 3\"}],"
-    "\"nodes\":[]}";
+    "\"nodes\":[{\"name\":\"spare\",\"keeps\":[{\"id\":7},{\"id\":9}]}]}";
 static const char plan_text[] =
     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 12, micro_batches: 3, "
     "stages: [{layers: 2, ranks: [0]}]}]}";
@@ -351,6 +351,10 @@ static void commands_that_change_things(void **state)
     TRY(r, 0, "node", "allow", "a", "--holder");
     TRY(r, 0, "node", "deny", "a");
     TRY(r, 0, "node", "remove", "a");
+    TRY(r, 0, "node", "adopt", "spare");
+    TRY(r, HSP_EXIT_NO_OBJECT, "node", "adopt", "a");
+    TRY(r, 0, "node", "discard", "a");
+    TRY(r, 0, "job", "adopt", "j");
     TRY(r, 0, "ckpt", "save", "j");
     TRY(r, 0, "submit", "@job.yaml", "--wait");
     TRY(r, 0, "submit", "@job.yaml", "--dry-run");

@@ -143,7 +143,7 @@ static void the_data_survive_a_restart(void **state)
             assert_status(hsp_cluster_load(c, row, w.n_rows, w.now, &a, &err), HSP_EVERSION);
             assert_err(
                 &err, HSP_EVERSION,
-                "stored row job/1 has form 3, this hspmdd reads 4 to 12: finish its jobs with the "
+                "stored row job/1 has form 3, this hspmdd reads 4 to 13: finish its jobs with the "
                 "hspmdd that wrote it");
         }
         (void)hsp_cluster_free(c);

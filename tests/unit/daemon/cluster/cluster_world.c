@@ -205,7 +205,7 @@ void cw_trusting_row(struct cw_world *w)
     const struct hsp_job *j = cw_job(w, 1);
     for (uint32_t i = 0; i < w->n_rows; i++) {
         if (strcmp(w->rows[i].key, "job/1") == 0) {
-            w->rows[i].len -= 4 + 8 + 32 * j->n_older + 4 + 1 + 4; /* no gaps */
+            w->rows[i].len -= 4 + 8 + 32 * j->n_older + 4 + 1 + 4 + 16; /* no gaps */
             for (uint32_t k = 0; k < j->n_past; k++) {
                 w->rows[i].len -= 12 + 12 * j->past[k].n;
             }

@@ -2,6 +2,7 @@
  * but what a row says has ended. */
 #include "daemon/cluster/standing.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/parked.h"
 #include "daemon/cluster/cluster_step.h"
+#include "proto/wire/papers.h"
 #include "tests/unit/daemon/cluster/cluster_stories.h"
 
 /* A node with one device says hello; it keeps @k, of which its device has a piece and, with @runs, runs the epoch. */
@@ -69,7 +71,8 @@ static void state_of_another_cluster_parks_its_node(void **state)
     hello(&w, 9, "n9", 0, &k, true);
     assert_string_equal(
         cw_fact(&w, "node.parked"),
-        "it keeps state of job mist of cluster 00000000"); /* the first digits of its id */
+        "it keeps state of job mist of cluster 00000000: job adopt takes it over, node discard "
+        "deletes it"); /* the first digits of its id */
     assert_int_equal(cw_count_sent(&w, HSP_MSG_PARKED), 1);
     assert_left_alone(&w);
     assert_null(hsp_cluster_node_by_name(w.c, "n9"));
@@ -81,8 +84,10 @@ static void state_of_another_cluster_parks_its_node(void **state)
     /* a program that knew of no clusters, and a job that is not ours */
     k = (struct hsp_m_kept){.job = 5, .name = "", .plan = 1};
     hello(&w, 10, "n10", 0, &k, false);
-    assert_string_equal(cw_fact(&w, "node.parked"),
-                        "it keeps state of job number 5 of a program that knew of no clusters");
+    assert_string_equal(
+        cw_fact(&w, "node.parked"),
+        "it keeps state of job number 5 of a program that knew of no clusters: node "
+        "discard deletes it");
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 9});
     assert_null(hsp_cluster_parked_by_name(w.c, "n9"));
     assert_non_null(hsp_cluster_parked_by_name(w.c, "n10"));
@@ -148,7 +153,7 @@ static void a_node_of_the_store_is_a_witness(void **state)
     assert_string_equal(
         cw_fact(&w, "job.behind"),
         "n1 has seen epoch 9 and plan 1 of it, this store knows epochs up to 1: put "
-        "the newer store back; cancel gives up what its agents keep");
+        "the newer store back, or adopt it from its agents; cancel gives up what they keep");
     assert_left_alone(&w);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
     /* It stays so, whatever is heard, and over a restart without the witness. */
@@ -338,6 +343,159 @@ static void an_id_is_given_once(void **state)
     (void)hsp_cluster_free(c);
 }
 
+/* ---- adoption ---- */
+
+static const struct hsp_digest lost = {1, 2}, found = {3, 4};
+
+/* What the agents of job 1 keep, on two nodes of cluster `lost`, in @arena. */
+static struct hsp_papers papers_of_a_job(struct hsp_arena *arena)
+{
+    struct cw_world w;
+    struct hsp_papers p;
+    struct hsp_err err = {0};
+    struct hsp_buf b;
+    hsp_buf_init(&b, HSP_PAPERS_MAX);
+    cw_begin(&w, 2, 1);
+    w.c->id = lost;
+    assert_int_equal(cw_submit(&w, "mist", 0, 1, 8), HSP_OK);
+    cw_plan(&w, 1);
+    const struct hsp_action *x = cw_find(&w, HSP_ACT_PAPERS);
+    assert_non_null(x);
+    assert_true(x->msg->u.papers.what == HSP_PAPERS_KEEP && x->msg->epoch == 1);
+    hsp_papers_write(x->u.papers, &b);
+    cw_end(&w);
+    uint8_t *bytes = hsp_arena_memdup(arena, b.data, b.len);
+    assert_ok(hsp_papers_read(bytes, b.len, arena, &p, &err), &err);
+    hsp_buf_fini(&b);
+    assert_int_equal(p.n, 4); /* two names, terms, a layout */
+    return p;
+}
+
+static void foreign_hello(struct cw_world *w, uint32_t conn, uint32_t node)
+{
+    struct hsp_m_device dev = {
+        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    struct hsp_m_kept kept = {.job = 1, .name = "mist", .cluster = lost, .epoch = 5, .plan = 1};
+    struct hsp_m_run run = {.job = 1, .running = 5};
+    struct hsp_m_holding piece = {.job = 1, .plan = 1, .rank = node, .owner = node, .version = 3};
+    char name[8];
+    (void)snprintf(name, sizeof(name), "n%u", node);
+    cw_msg(w, conn,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                        .node = name,
+                                        .address = "a",
+                                        .incarnation = cw_secret(7),
+                                        .cluster = lost,
+                                        .term = 99,
+                                        .n_devices = 1,
+                                        .devices = &dev,
+                                        .n_kept = 1,
+                                        .kept = &kept,
+                                        .n_holdings = 1,
+                                        .holdings = &piece,
+                                        .n_runs = 1,
+                                        .runs = &run}});
+}
+
+static enum hsp_status adopt(struct cw_world *w, const struct hsp_papers *p, bool force)
+{
+    return cw_admin(w, (struct hsp_admin_event){
+                           .verb = HSP_ADMIN_ADOPT, .job = p->job, .papers = p, .force = force});
+}
+
+static void sealed(struct cw_world *w, uint32_t node)
+{
+    struct hsp_m_holding piece = {.job = 1, .plan = 1, .rank = node, .owner = node, .version = 4};
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_SEALED, .epoch = 5, .u.sealed = {.job = 1, 1, &piece}});
+}
+
+static const char *told(const struct cw_world *w)
+{
+    return cw_find(w, HSP_ACT_REPLY)->text;
+}
+
+static void a_job_goes_on_from_what_its_agents_keep(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_arena *arena = hsp_arena_new(1 << 20);
+    struct hsp_papers p = papers_of_a_job(arena);
+    cw_begin(&w, 0, 0);
+    w.c->id = found;
+    foreign_hello(&w, 11, 0);
+    foreign_hello(&w, 12, 1);
+    assert_int_equal(w.c->n_parked, 2);
+    assert_int_equal(adopt(&w, &p, false), HSP_OK);
+    assert_non_null(cw_fact(&w, "job.adopted"));
+    assert_left_alone(&w);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RECOVERING);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 11});
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 12});
+    foreign_hello(&w, 1, 0);
+    const struct hsp_action *x = cw_find(&w, HSP_ACT_PAPERS);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
+    assert_true(x != NULL && hsp_digest_equal(x->msg->u.papers.cluster, found) &&
+                hsp_digest_equal(x->msg->u.papers.from, lost));
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_SEAL), 1);
+    sealed(&w, 0);
+    assert_null(cw_find(&w, HSP_ACT_START_PLAN)); /* n1 has its time */
+    foreign_hello(&w, 2, 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_SEAL), 2);
+    sealed(&w, 0);
+    sealed(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->failures, 0); /* that they come one after the other is none */
+    cw_plan(&w, 1);
+    const struct hsp_job *j = cw_job(&w, 1);
+    assert_int_equal(j->att.epoch, HSP_GENERATION_NUMBERS + 1);
+    assert_int_equal(j->att.mode, HSP_MODE_RECOVER);
+    assert_int_equal(j->att.from_plan, 1);
+    assert_int_equal(j->att.step, 4);
+    assert_int_equal(adopt(&w, &p, false), HSP_ESTATE);
+    assert_string_equal(told(&w),
+                        "job 1 is job mist here, which is recovering: there is nothing to adopt");
+    cw_restart(&w, NULL);
+    assert_true(hsp_digest_equal(cw_job(&w, 1)->from, lost) && hsp_ci_has_adopted(w.c, lost));
+    cw_end(&w);
+    hsp_arena_free(arena);
+}
+
+static void what_cannot_be_adopted(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_arena *arena = hsp_arena_new(1 << 20);
+    struct hsp_papers p = papers_of_a_job(arena), bad = p;
+    cw_begin(&w, 0, 0);
+    w.c->id = found;
+    foreign_hello(&w, 11, 0);
+    assert_int_equal(adopt(&w, &p, false), HSP_ESTATE);
+    assert_string_equal(
+        told(&w), "job mist: not here, though its newest layout has state there, and may have gone "
+                  "further: n1; start their agents, or use --force when they are gone for good");
+    for (bad.n = 0; bad.n < p.n; bad.n++) { /* rows are missing */
+        assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
+    }
+    bad = p;
+    bad.job = 2;
+    assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
+    assert_string_equal(told(&w),
+                        "the papers of job 2 cannot be used: they are not those of one job");
+    assert_int_equal(w.c->n_jobs, 0);
+    assert_int_equal(w.c->n_nodes, 0);
+    w.c->next_job = 50;
+    assert_int_equal(cw_submit(&w, "mist", 0, 1, 8), HSP_OK);
+    assert_int_equal(adopt(&w, &p, true), HSP_ESTATE);
+    assert_string_equal(told(&w),
+                        "another job mist is pending here: cancel it first, or let it end");
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 50), HSP_OK);
+    assert_int_equal(adopt(&w, &p, true), HSP_OK);
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n1")->state, HSP_NODE_LEFT);
+    cw_end(&w);
+    hsp_arena_free(arena);
+}
+
 HSP_TEST_FILE(identity_test)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +508,8 @@ HSP_TEST_FILE(identity_test)
         cmocka_unit_test(numbers_of_a_generation),
         cmocka_unit_test(jobs_that_are_over),
         cmocka_unit_test(an_id_is_given_once),
+        cmocka_unit_test(a_job_goes_on_from_what_its_agents_keep),
+        cmocka_unit_test(what_cannot_be_adopted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

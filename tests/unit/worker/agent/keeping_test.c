@@ -307,6 +307,74 @@ static void papers_are_told(void **state)
     hsp_agent_free(w.a);
 }
 
+/* Another generation begins while the node is a member: it obeys that from here on. */
+static void a_generation_begins(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_msg again = {.type = HSP_MSG_WELCOME,
+                            .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                          .cluster = mine,
+                                          .generation = (uint64_t)1 << 32,
+                                          .term = 1000000,
+                                          .incarnation = {1, 1},
+                                          .heartbeat_ms = 500,
+                                          .dead_ms = 3000}};
+    struct hsp_m_kept found = {
+        .job = 4, .name = "", .cluster = mine, .generation = (uint64_t)1 << 32, .plan = 7};
+    aw_begin(&w);
+    meet(&w, &found, 1, mine, 5);
+    aw_from_daemon(&w, again);
+    assert_true(obeys(&w, HSP_MSG_STOP, 1));
+    again.u.welcome.cluster = other; /* nobody's: it has not said hello to that one */
+    again.u.welcome.generation = (uint64_t)2 << 32;
+    aw_from_daemon(&w, again);
+    found.generation = (uint64_t)2 << 32;
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w.now += 100;
+    aw_beats(&w);
+    aw_tick(&w);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_SCANNED, .scan = w.scan});
+    const struct hsp_m_hello *h = &aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO)->u.hello;
+    assert_true(hsp_digest_equal(h->cluster, mine) && h->generation == (uint64_t)1 << 32);
+    assert_int_equal(h->term, 1000000);
+    hsp_agent_free(w.a);
+}
+
+/* An administrator has what a parked node keeps deleted: of the job that was named, of that cluster. */
+static void what_is_discarded(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_m_kept found = {.job = 4, .name = "", .cluster = mine, .plan = 7};
+    struct hsp_msg m = {
+        .type = HSP_MSG_PAPERS,
+        .u.papers = {.job = 4, .what = HSP_PAPERS_DISCARD, .cluster = other, .reason = ""}};
+    aw_begin(&w);
+    meet(&w, &found, 1, mine, 5);
+    aw_from_daemon(&w, m);
+    m.u.papers.job = 5;
+    m.u.papers.cluster = mine;
+    aw_from_daemon(&w, m);
+    assert_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_STOP));
+    assert_null(aw_find(&w, HSP_AACT_DISCONNECT));
+    m.u.papers.job = 4;
+    aw_from_daemon(&w, m);
+    bool told = aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_STOP) != NULL;
+    assert_true(told || aw_find(&w, HSP_AACT_DISCARD) != NULL);
+    if (told) { /* when its executors have, the agent says hello again */
+        assert_null(aw_find(&w, HSP_AACT_DISCONNECT));
+        for (uint32_t d = 0; hsp_agent_device_at(w.a, d) != NULL; d++) {
+            aw_from_exec(
+                &w, d,
+                (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 4, .device = d}});
+        }
+    }
+    assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT));
+    hsp_agent_free(w.a);
+}
+
 HSP_TEST_FILE(keeping_test)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +385,8 @@ HSP_TEST_FILE(keeping_test)
         cmocka_unit_test(papers_come_with_an_epoch),
         cmocka_unit_test(papers_of_a_dropped_epoch),
         cmocka_unit_test(papers_are_told),
+        cmocka_unit_test(a_generation_begins),
+        cmocka_unit_test(what_is_discarded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,352 @@
+#include "daemon/cluster/adopt.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/epoch_peers.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/job_list.h"
+#include "daemon/cluster/job_state.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
+#include "daemon/cluster/membership.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/parked.h"
+#include "daemon/cluster/plan_info.h"
+#include "daemon/cluster/plan_requests.h"
+#include "daemon/cluster/rows.h"
+#include "daemon/cluster/standing.h"
+#include "proto/base/str.h"
+#include "proto/wire/papers.h"
+
+#define ARENA ((size_t)1 << 20) /* loading rows needs next to none */
+/* No cluster has had so many stores put back. */
+#define MOST_GENERATIONS (1u << 20)
+#define MISSING          5u /* names in a message */
+
+/* ---- the lost store, as far as the papers tell it ---- */
+
+static struct hsp_cluster *lost_free(struct hsp_cluster *l)
+{
+    if (l != NULL) {
+        for (uint32_t i = 0; i < l->n_jobs; i++) {
+            hsp_ci_job_free(l->jobs[i]);
+        }
+        hsp_ci_index_fini(l);
+        free(l->nodes);
+        (void)hsp_arena_free(l->arena);
+        free(l);
+    }
+    return NULL;
+}
+
+static struct hsp_cluster *lost_new(const struct hsp_cluster *c)
+{
+    struct hsp_cluster *l = calloc(1, sizeof(*l));
+    if (l == NULL) {
+        return NULL;
+    }
+    l->cfg = c->cfg;
+    hsp_ci_index_init(l);
+    l->arena = hsp_arena_new(ARENA);
+    return l->arena != NULL ? l : lost_free(l);
+}
+
+static enum hsp_status load(struct hsp_cluster *l, const struct hsp_papers *p, struct hsp_err *err)
+{
+    static const char *const kinds[] = {"node/", "job/", "plan/"};
+    enum hsp_status st = HSP_OK;
+    for (uint32_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        for (uint32_t i = 0; st == HSP_OK && i < p->n; i++) {
+            struct hsp_cluster_row r = {p->row[i].key, p->row[i].value, p->row[i].len};
+            if (strncmp(r.key, kinds[k], strlen(kinds[k])) == 0) {
+                st = hsp_ci_load_row(l, &r, err);
+            }
+        }
+    }
+    return st;
+}
+
+static bool names_node(const struct hsp_cluster *l, hsp_device_id d)
+{
+    return HSP_DEVICE_NODE(d) < l->n_nodes && hsp_name_valid(l->nodes[HSP_DEVICE_NODE(d)].name);
+}
+
+/* Numbers from here on no coordinator has given, up to some generations after the papers. */
+static uint64_t end_of_numbers(const struct hsp_papers *p)
+{
+    return ((uint64_t)hsp_generation_number(p->whose.generation) + 9) * HSP_GENERATION_NUMBERS;
+}
+
+/* What was loaded is one job with a layout, as a coordinator makes them. */
+static bool makes_sense(const struct hsp_cluster *l, const struct hsp_papers *p)
+{
+    const struct hsp_job *j = l->n_jobs == 1 ? l->jobs[0] : NULL;
+    bool ok = j != NULL && j->id == p->job && p->job != 0 && p->job < HSP_MAX_FOREIGN &&
+              p->epoch < end_of_numbers(p) &&
+              hsp_generation_number(p->whose.generation) < MOST_GENERATIONS &&
+              j->next_epoch <= end_of_numbers(p) && j->next_plan <= end_of_numbers(p) &&
+              hsp_name_valid(j->name) && j->min > 0 && j->max >= j->min &&
+              j->max <= HSP_MSG_RANKS && j->copies > 0 && j->steps > 0 && j->n_plans > 0 &&
+              j->cur.epoch == 0 && j->att.epoch == 0 && j->n_leases == 0 && j->n_past == 0 &&
+              (j->origin == HSP_MODE_FRESH || j->origin == HSP_MODE_RESTORE);
+    for (uint32_t i = 0; ok && i < j->n_plans; i++) {
+        const struct hsp_plan_info *f = &j->plans[i].info;
+        ok = (i == 0 || j->plans[i - 1].plan < j->plans[i].plan) &&
+             j->plans[i].plan < end_of_numbers(p);
+        for (uint32_t k = 0; ok && k < f->n_ranks + f->n_keepers; k++) {
+            ok = names_node(l, hsp_ci_holder(f, k));
+        }
+    }
+    return ok;
+}
+
+/* ---- what speaks against it ---- */
+
+static const char *taken(struct hsp_cluster *c, const struct hsp_papers *p, const char *name)
+{
+    const struct hsp_job *j = hsp_ci_job(c, p->job);
+    const struct hsp_job *other = hsp_cluster_job_by_name(c, name);
+    bool same_from = j != NULL && (hsp_digest_equal(p->whose.cluster, c->id) ||
+                                   hsp_digest_equal(p->whose.cluster, j->from));
+    if (j != NULL && (j->state != HSP_JOB_BEHIND || !same_from)) {
+        return hsp_ci_printf(c, "job %u is job %s here, which is %s: there is nothing to adopt",
+                             j->id, j->name, hsp_job_state_name(j->state));
+    }
+    if (j == NULL && hsp_ci_job_is_over(c, p->job)) {
+        return hsp_ci_printf(c, "job %u has ended here: hspmdctl node discard deletes what is left",
+                             p->job);
+    }
+    if (other != NULL && other->id != p->job && !hsp_job_terminal(other->state)) {
+        return hsp_ci_printf(c, "another job %s is %s here: cancel it first, or let it end", name,
+                             hsp_job_state_name(other->state));
+    }
+    return NULL;
+}
+
+static bool is_here(const struct hsp_cluster *c, const char *name)
+{
+    const struct hsp_cluster_node *n = hsp_cluster_node_by_name(c, name);
+    return (n != NULL && n->conn != 0) || hsp_cluster_parked_by_name(c, name) != NULL;
+}
+
+/* Nodes of the newest layout that are not here: they may have gone on without the others. */
+static const char *missing(struct hsp_cluster *c, const struct hsp_cluster *l)
+{
+    const struct hsp_job *j = l->jobs[0];
+    const struct hsp_plan_info *f = &j->plans[j->n_plans - 1].info;
+    const char *list = NULL;
+    bool *seen = hsp_ci_alloc(c, l->n_nodes, sizeof(*seen));
+    uint32_t n = 0;
+    for (uint32_t k = 0; seen != NULL && k < f->n_ranks + f->n_keepers; k++) {
+        uint32_t at = HSP_DEVICE_NODE(hsp_ci_holder(f, k));
+        const char *name = l->nodes[at].name;
+        if (!seen[at] && !is_here(c, name)) {
+            list = n == 0         ? name
+                   : n < MISSING  ? hsp_ci_printf(c, "%s, %s", list, name)
+                   : n == MISSING ? hsp_ci_printf(c, "%s and others", list)
+                                  : list;
+            n++;
+        }
+        seen[at] = true;
+    }
+    return list == NULL
+               ? NULL
+               : hsp_ci_printf(c,
+                               "job %s: not here, though its newest layout has state there, "
+                               "and may have gone further: %s; start their agents, or use "
+                               "--force when they are gone for good",
+                               j->name, list);
+}
+
+static const char *no_room(struct hsp_cluster *c, const struct hsp_cluster *l,
+                           const struct hsp_papers *p)
+{
+    uint32_t more = 0;
+    bool fresh =
+        !hsp_digest_equal(p->whose.cluster, c->id) && !hsp_ci_has_adopted(c, p->whose.cluster);
+    for (uint32_t i = 0; i < l->n_nodes; i++) {
+        const char *name = l->nodes[i].name;
+        more += name[0] != '\0' && hsp_cluster_node_by_name(c, name) == NULL;
+    }
+    if (c->n_nodes - c->n_vacant + more > HSP_MAX_NODES) {
+        return "too many nodes: hspmdctl node remove forgets those that are gone";
+    }
+    return fresh && c->n_adopted == HSP_MAX_ADOPTED
+               ? hsp_ci_printf(c, "jobs of %u other clusters have been adopted here already",
+                               c->n_adopted)
+               : NULL;
+}
+
+/* ---- taking over ---- */
+
+/* The node of this name here; one that is parked is waited for like one that the store knows. */
+static uint32_t take_node(struct hsp_cluster *c, const char *name)
+{
+    uint32_t at;
+    struct hsp_cluster_node *n =
+        hsp_map_get(&c->by_name, name, &at) ? &c->nodes[at] : hsp_ci_node_new(c, name);
+    if (n == NULL) {
+        return 0; /* no memory */
+    }
+    if (n->conn == 0 && hsp_cluster_parked_by_name(c, name) != NULL) {
+        hsp_ci_node_state(c, n, HSP_NODE_AWAY);
+        n->unheard = true;
+        n->gone_s = 0;
+        n->reason[0] = '\0';
+        c->grace_ms = c->now_ms + c->cfg.dead_ms;
+    } else if (n->incarnation == 0) {
+        hsp_str_printf(n->reason, sizeof(n->reason), "has not joined yet");
+    }
+    hsp_ci_store_node(c, n);
+    return hsp_ci_index_of(c, n);
+}
+
+static void move_devices(struct hsp_job *j, const uint32_t *to)
+{
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        struct hsp_job_plan *p = &j->plans[i];
+        for (uint32_t k = 0; k < p->info.n_ranks; k++) {
+            hsp_device_id d = p->info.device[k];
+            p->info.device[k] = HSP_DEVICE(to[HSP_DEVICE_NODE(d)], HSP_DEVICE_INDEX(d));
+        }
+        for (uint32_t k = 0; k < p->info.n_keepers; k++) {
+            hsp_device_id d = p->info.keeper[k];
+            p->info.keeper[k] = HSP_DEVICE(to[HSP_DEVICE_NODE(d)], HSP_DEVICE_INDEX(d));
+        }
+        /* It may have begun behind the papers. Who was there then is not known. */
+        p->started = true;
+        p->since = 0;
+        free(p->holder);
+        p->holder = NULL;
+    }
+}
+
+/* Numbers that were given elsewhere, as far as anybody here has seen them. */
+static void see(const struct hsp_cluster *c, struct hsp_job *j, const struct hsp_papers *p,
+                const struct hsp_job *old)
+{
+    uint64_t epoch = p->epoch + 1, plan = j->plans[j->n_plans - 1].plan + 1;
+    uint64_t end = end_of_numbers(p);
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        for (uint32_t k = 0; k < c->parked[i].n_jobs; k++) {
+            const struct hsp_parked_job *q = &c->parked[i].jobs[k];
+            if (q->job == p->job && hsp_digest_equal(q->cluster, p->whose.cluster)) {
+                epoch = q->epoch >= epoch && q->epoch < end ? q->epoch + 1 : epoch;
+                plan = q->plan >= plan && q->plan < end ? q->plan + 1 : plan;
+            }
+        }
+    }
+    epoch = old->next_epoch > epoch ? old->next_epoch : epoch;
+    plan = old->next_plan > plan ? old->next_plan : plan;
+    j->next_epoch = j->next_epoch > epoch ? j->next_epoch : epoch;
+    j->next_plan = j->next_plan > plan ? j->next_plan : plan;
+    j->n_gaps = 0;
+}
+
+/* Puts the job of the papers in the place of @j, which keeps its devices. */
+static void replace(struct hsp_cluster *c, struct hsp_job *j, struct hsp_job *by)
+{
+    struct hsp_job was = *j;
+    for (uint32_t i = was.n_plans; i-- > 0;) {
+        if (hsp_ci_plan(by, was.plans[i].plan) == NULL) {
+            hsp_ci_drop_plan(c, j, was.plans[i].plan);
+        }
+    }
+    was = *j;
+    *j = *by;
+    *by = was; /* freed with the lost store */
+    j->n_leases = was.n_leases;
+    j->cap_leases = was.cap_leases;
+    j->leases = was.leases;
+    j->n_marks = was.n_marks;
+    j->cap_marks = was.cap_marks;
+    j->marks = was.marks;
+    by->leases = NULL;
+    by->n_leases = 0;
+    by->marks = NULL;
+    by->n_marks = 0;
+}
+
+/* The terms as they were, nothing under way. */
+static void put_at_rest(struct hsp_job *j)
+{
+    j->state = HSP_JOB_PAUSED;
+    j->reason[0] = '\0';
+    j->unrecorded = false;
+    j->suspending = j->doubted = false;
+    j->ahead[0] = '\0';
+    j->suspend_epoch = 0;
+    j->lost_from = j->stable;
+}
+
+static void take_job(struct hsp_cluster *c, struct hsp_cluster *l, const struct hsp_papers *p)
+{
+    struct hsp_job *by = l->jobs[0], *j = hsp_ci_job(c, p->job);
+    uint32_t *to = hsp_ci_alloc(c, l->n_nodes, sizeof(*to));
+    for (uint32_t i = 0; to != NULL && i < l->n_nodes; i++) {
+        to[i] = l->nodes[i].name[0] != '\0' ? take_node(c, l->nodes[i].name) : 0;
+    }
+    j = j != NULL ? j : hsp_ci_job_add(c, p->job);
+    if (j == NULL || to == NULL || c->failed) {
+        c->failed = true;
+        return;
+    }
+    move_devices(by, to);
+    see(c, by, p, j);
+    if (!hsp_digest_equal(p->whose.cluster, c->id)) {
+        by->from = p->whose.cluster;
+    }
+    if (p->job >= c->next_job) { /* it is not given again */
+        c->next_job = p->job + 1;
+        hsp_ci_store_term(c);
+    }
+    replace(c, j, by);
+    put_at_rest(j);
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        hsp_ci_store_plan(c, j, &j->plans[i]);
+    }
+    hsp_ci_store_job(c, j);
+}
+
+const char *hsp_ci_adopt(struct hsp_cluster *c, const struct hsp_admin_event *a,
+                         enum hsp_status *ret_status)
+{
+    const struct hsp_papers *p = a->papers;
+    struct hsp_cluster *l = lost_new(c);
+    struct hsp_err err = {0};
+    enum hsp_status st = l != NULL ? load(l, p, &err) : HSP_ENOMEM;
+    const char *why = NULL;
+    *ret_status = HSP_ESTATE;
+    if (st == HSP_ENOMEM || (l != NULL && l->failed)) {
+        c->failed = true;
+        (void)lost_free(l);
+        return "out of memory";
+    }
+    if (st != HSP_OK || !makes_sense(l, p)) {
+        *ret_status = st == HSP_EVERSION ? st : HSP_EDIGEST;
+        why = hsp_ci_printf(c, "the papers of job %u cannot be used: %s", p->job,
+                            st != HSP_OK ? err.msg : "they are not those of one job");
+    }
+    why = why != NULL ? why : taken(c, p, l->jobs[0]->name);
+    why = why != NULL || a->force ? why : missing(c, l);
+    why = why != NULL ? why : no_room(c, l, p);
+    if (why == NULL) {
+        hsp_ci_take_over(c, p->whose);
+        take_job(c, l, p);
+        hsp_ci_welcome_all(c);
+    }
+    (void)lost_free(l);
+    struct hsp_job *j = why == NULL && !c->failed ? hsp_ci_job(c, p->job) : NULL;
+    if (j != NULL) {
+        hsp_ci_fact(c, "job.adopted", HSP_SEV_NOTICE, j, NULL,
+                    "from the papers of its epoch %llu; its next epochs are of generation %u",
+                    (unsigned long long)p->epoch, hsp_generation_number(c->generation));
+        hsp_ci_job_loss(c, j, "adopted from its agents");
+        j->failures = 0;
+        j->retry_ms = 0;
+        hsp_ci_judge_again(c);
+    }
+    return why;
+}

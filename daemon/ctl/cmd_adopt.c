@@ -1,0 +1,104 @@
+#include "daemon/ctl/cmd_adopt.h"
+
+#include <string.h>
+
+#include "daemon/ctl/ctl.h"
+#include "daemon/ctl/remote.h"
+
+enum { O_FORCE }; /* rows of adopt_options */
+
+static enum hsp_status adopt(struct hsp_ctl *ctl, const char *job, struct hsp_err *err)
+{
+    struct hsp_msg m = {.type = HSP_MSG_ADOPT,
+                        .u.adopt = {.job = job, .node = "", .force = ctl->opt[O_FORCE] != NULL}};
+    const char *text;
+    size_t len;
+    return hsp_remote_ask(ctl, &m, &text, &len, err);
+}
+
+int hsp_cmd_job_adopt(struct hsp_ctl *ctl)
+{
+    struct hsp_err err = {0};
+    if (adopt(ctl, ctl->pos[0], &err) != HSP_OK) {
+        return hsp_ctl_fail(ctl, &err);
+    }
+    return fprintf(ctl->out, "%s is adopted and goes on from what its agents keep\n", ctl->pos[0]) >
+                   0
+               ? HSP_EXIT_OK
+               : HSP_EXIT_FAILED;
+}
+
+/* Writes the numbers of the jobs that the node keeps, as texts, behind each other to @list. */
+static enum hsp_status list_kept(struct hsp_ctl *ctl, const cJSON *doc, const char **list,
+                                 size_t *n, struct hsp_err *err)
+{
+    const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(doc, "nodes"), *node, *k;
+    cJSON_ArrayForEach(node, nodes)
+    {
+        const cJSON *keeps = cJSON_GetObjectItemCaseSensitive(node, "keeps");
+        bool it = strcmp(hsp_doc_text(node, "name"), ctl->pos[0]) == 0;
+        cJSON_ArrayForEach(k, keeps)
+        {
+            if (it && *n < HSP_MSG_KEPT) {
+                list[*n] = hsp_arena_printf(ctl->arena, "%.0f", hsp_doc_number(k, "id"));
+                if (list[(*n)++] == NULL) {
+                    return hsp_err_nomem(err, "the jobs of node %s", ctl->pos[0]);
+                }
+            }
+        }
+    }
+    return *n > 0 ? HSP_OK
+                  : hsp_err_set(err, HSP_ENOENT, 0,
+                                "node %s is no agent that keeps jobs which are not on record; "
+                                "hspmdctl node list shows all",
+                                ctl->pos[0]);
+}
+
+/* The same; *ret ends with NULL. */
+static enum hsp_status kept_by_node(struct hsp_ctl *ctl, const char ***ret, struct hsp_err *err)
+{
+    struct hsp_msg m = {.type = HSP_MSG_STATUS, .u.query = {.name = ctl->pos[0], .what = ""}};
+    const char *text;
+    cJSON *doc = NULL;
+    size_t n = 0;
+    const char **list = hsp_arena_array(ctl->arena, HSP_MSG_KEPT + 1, sizeof(*list));
+    enum hsp_status st = list != NULL ? hsp_remote_ask_json(ctl, &m, &text, &doc, err)
+                                      : hsp_err_nomem(err, "the jobs of node %s", ctl->pos[0]);
+    st = st == HSP_OK ? list_kept(ctl, doc, list, &n, err) : st;
+    cJSON_Delete(doc);
+    *ret = list;
+    return st;
+}
+
+int hsp_cmd_node_adopt(struct hsp_ctl *ctl)
+{
+    struct hsp_err err = {0};
+    const char **job = NULL;
+    if (kept_by_node(ctl, &job, &err) != HSP_OK) {
+        return hsp_ctl_fail(ctl, &err);
+    }
+    for (; *job != NULL; job++) {
+        if (adopt(ctl, *job, &err) != HSP_OK) {
+            return hsp_ctl_fail(ctl, &err);
+        }
+        if (fprintf(ctl->out, "job %s is adopted\n", *job) < 0) {
+            return HSP_EXIT_FAILED;
+        }
+    }
+    return HSP_EXIT_OK;
+}
+
+int hsp_cmd_node_discard(struct hsp_ctl *ctl)
+{
+    struct hsp_msg m = {.type = HSP_MSG_ADOPT,
+                        .u.adopt = {.job = "", .node = ctl->pos[0], .discard = true}};
+    struct hsp_err err = {0};
+    const char *text;
+    size_t len;
+    if (hsp_remote_ask(ctl, &m, &text, &len, &err) != HSP_OK) {
+        return hsp_ctl_fail(ctl, &err);
+    }
+    return fprintf(ctl->out, "%s deletes what it keeps, and joins\n", ctl->pos[0]) > 0
+               ? HSP_EXIT_OK
+               : HSP_EXIT_FAILED;
+}

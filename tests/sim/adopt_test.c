@@ -1,0 +1,311 @@
+/* Jobs that are adopted: hspmdd has an empty store or one that is older than its agents, and the papers that these keep say
+ * what there is. No committed step is lost, and no number is given twice. */
+#include "tests/lib/testlib.h"
+
+#include "daemon/cluster/cluster_check.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/rows.h"
+#include "proto/base/arena.h"
+#include "proto/wire/papers.h"
+#include "tests/sim/sim.h"
+
+static struct sim *s;
+
+static int setup(void **state)
+{
+    (void)state;
+    s = calloc(1, sizeof(*s));
+    return s != NULL ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    sim_fini(s);
+    free(s->heap);
+    hsp_arena_free(s->arena);
+    free(s);
+    return 0;
+}
+
+static bool settled(struct sim *w)
+{
+    const struct hsp_job *j = w->d_alive ? hsp_cluster_job(w->d, 1) : NULL;
+    return j != NULL && j->state == HSP_JOB_RUNNING && j->cur.settled && j->ticket == 0;
+}
+
+static void until(bool (*pred)(struct sim *), uint64_t ms)
+{
+    if (!sim_run(s, s->now + ms, pred)) {
+        struct hsp_buf b;
+        hsp_buf_init(&b, 1u << 20);
+        hsp_cluster_dump(s->d, &b);
+        print_error("%s\n%s%s", s->why, hsp_buf_cstr(&b), hsp_buf_cstr(&s->trace));
+        hsp_buf_fini(&b);
+        fail_msg("the story does not go on");
+    }
+}
+
+static void go_on(uint64_t ms)
+{
+    if (!sim_run(s, s->now + ms, NULL)) {
+        fail_msg("%s", s->why);
+    }
+}
+
+static void forget_rows(void)
+{
+    for (uint32_t i = 0; i < s->n_rows; i++) {
+        free(s->rows[i].value);
+    }
+    s->n_rows = 0;
+}
+
+/* @n nodes with one device each train job 1. */
+static void running(uint32_t n)
+{
+    sim_init(s, 5, 0, 1);
+    s->n_nodes = n;
+    s->cfg.fresh_id = (struct hsp_digest){7, 0};
+    forget_rows();
+    sim_d_start(s);
+    s->plan_all = true;
+    s->cfg.measures = s->d->cfg.measures = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        sim_push(s, 10 * i, (struct sim_ev){.type = SIM_E_A_START, .who = i});
+    }
+    go_on(500);
+    sim_submit(s, "story", 0, 1, 8, 1000, 0);
+    until(settled, 5000);
+    go_on(300);
+}
+
+/* Nodes that have a sealed segment of the job. */
+static uint32_t holders(void)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        n += s->exec[i * SIM_DEVS].n_seg != 0;
+    }
+    return n;
+}
+
+/* A store as it was, and back. */
+struct copy {
+    struct sim_row_kv row[64];
+    uint32_t n;
+};
+
+static void keep_rows(struct copy *k)
+{
+    assert_true(s->n_rows <= 64);
+    for (k->n = 0; k->n < s->n_rows; k->n++) {
+        k->row[k->n] = s->rows[k->n];
+        k->row[k->n].value = malloc(s->rows[k->n].len + 1);
+        memcpy(k->row[k->n].value, s->rows[k->n].value, s->rows[k->n].len);
+    }
+}
+
+static void put_back(const struct copy *k)
+{
+    forget_rows();
+    for (s->n_rows = 0; s->n_rows < k->n; s->n_rows++) {
+        s->rows[s->n_rows] = k->row[s->n_rows];
+    }
+}
+
+/* As hspmdd --restore leaves it. */
+static void mark_restored(void)
+{
+    struct hsp_buf b;
+    struct sim_row_kv *r = &s->rows[s->n_rows++];
+    hsp_buf_init(&b, 100);
+    hsp_cluster_restored_row(0, &b);
+    *r = (struct sim_row_kv){.value = b.data, .len = (uint32_t)b.len};
+    (void)snprintf(r->key, sizeof(r->key), HSP_RESTORED_ROW);
+}
+
+static const struct hsp_job *job(void)
+{
+    const struct hsp_job *j = hsp_cluster_job(s->d, 1);
+    assert_non_null(j);
+    return j;
+}
+
+static uint64_t before; /* an epoch */
+
+static bool settled_again(struct sim *w)
+{
+    return settled(w) && hsp_cluster_job(w->d, 1)->cur.epoch > before;
+}
+
+/* An executor is lost: the job goes on in another epoch, with all devices. */
+static void another_epoch(void)
+{
+    before = job()->cur.epoch;
+    sim_kill_exec(s, 0);
+    until(settled_again, 20000);
+    go_on(1000);
+    until(settled_again, 20000);
+}
+
+static void trains_on(uint64_t ms)
+{
+    uint64_t at = s->job[1].committed;
+    go_on(ms);
+    assert_true(s->job[1].committed > at + ms / 100);
+    assert_int_equal(holders(), 3);
+}
+
+/* ---- stories ---- */
+
+/* As the shell does: of all that agents keep, the newest. */
+static void adopt(bool force)
+{
+    struct hsp_papers best = {0};
+    for (uint32_t i = 0; i < s->n_nodes; i++) {
+        const struct sim_papers *f = &s->agent[i].papers[1];
+        struct hsp_papers p;
+        struct hsp_err err = {0};
+        if (f->data == NULL || !s->agent[i].alive) {
+            continue;
+        }
+        assert_ok(hsp_papers_read(f->data, f->len, s->arena, &p, &err), &err);
+        best = best.job == 0 || p.epoch > best.epoch ? p : best;
+    }
+    assert_int_equal(best.job, 1);
+    sim_admin(s, (struct hsp_admin_event){
+                     .verb = HSP_ADMIN_ADOPT, .job = 1, .papers = &best, .force = force});
+}
+
+/* A store that is lost: an hspmdd of another cluster begins. */
+static void begin_anew(uint64_t ms)
+{
+    sim_kill_daemon(s, 100);
+    forget_rows();
+    s->cfg.fresh_id = (struct hsp_digest){9, 500};
+    s->cfg.salt = 77;
+    go_on(ms);
+}
+
+static void goes_on(uint64_t from)
+{
+    before = HSP_GENERATION_NUMBERS;
+    until(settled_again, 20000);
+    assert_true(s->job[1].committed >= from);
+    assert_int_equal(s->d->n_parked, 0);
+    assert_int_equal(job()->origin_step, 0);
+    trains_on(1000);
+    sim_kill_daemon(s, 100); /* its rows are there */
+    go_on(2000);
+    until(settled, 5000);
+    another_epoch();
+    trains_on(1000);
+}
+
+static void adopted_by_an_empty_store(void **state)
+{
+    (void)state;
+    running(3);
+    begin_anew(3000);
+    assert_int_equal(s->d->n_parked, 3);
+    uint64_t at = s->job[1].committed;
+    adopt(false);
+    assert_int_equal(s->reply, HSP_OK);
+    goes_on(at);
+    assert_true(hsp_digest_equal(job()->from, (struct hsp_digest){7, 0}));
+    adopt(false);
+    assert_non_null(strstr(s->reply_text, "there is nothing to adopt"));
+    assert_true(settled(s));
+}
+
+/* All executors have died meanwhile, and an agent with its machine's memory: two copies are enough. */
+static void adopted_from_segments_alone(void **state)
+{
+    (void)state;
+    running(3);
+    begin_anew(1000);
+    for (uint32_t i = 0; i < 3; i++) {
+        sim_kill_exec(s, i * SIM_DEVS);
+    }
+    uint64_t at = s->job[1].committed;
+    go_on(3000);
+    adopt(false);
+    assert_int_equal(s->reply, HSP_OK);
+    goes_on(at);
+}
+
+static void adopted_by_an_older_store(void **state)
+{
+    (void)state;
+    struct copy old;
+    running(3);
+    keep_rows(&old);
+    another_epoch();
+    sim_kill_daemon(s, 100);
+    put_back(&old);
+    mark_restored();
+    go_on(3000);
+    assert_int_equal(job()->state, HSP_JOB_BEHIND);
+    uint64_t at = s->job[1].committed;
+    adopt(false);
+    assert_int_equal(s->reply, HSP_OK);
+    goes_on(at);
+}
+
+static void adopted_though_it_was_never_on_record(void **state)
+{
+    (void)state;
+    running(3);
+    sim_kill_daemon(s, 100);
+    for (uint32_t i = 0; i < s->n_rows;) {
+        if (strncmp(s->rows[i].key, "job/", 4) == 0 || strncmp(s->rows[i].key, "plan/", 5) == 0) {
+            free(s->rows[i].value);
+            s->rows[i] = s->rows[--s->n_rows];
+        } else {
+            i++;
+        }
+    }
+    mark_restored();
+    go_on(3000);
+    assert_true(job()->unrecorded);
+    uint64_t at = s->job[1].committed;
+    adopt(false);
+    assert_int_equal(s->reply, HSP_OK);
+    goes_on(at);
+}
+
+/* A node that is not here may know more. When it is gone for good, an administrator says so. */
+static void not_without_a_node(void **state)
+{
+    (void)state;
+    running(3);
+    begin_anew(1000);
+    sim_kill_agent(s, 2, 8000);
+    go_on(3000);
+    assert_int_equal(s->d->n_parked, 2);
+    adopt(false);
+    assert_int_equal(s->reply, HSP_ESTATE);
+    assert_non_null(strstr(s->reply_text, "not here, though its newest layout has state there"));
+    assert_non_null(strstr(s->reply_text, ": n2; start their agents, or use --force"));
+    assert_int_equal(s->d->n_jobs, 0);
+    assert_int_equal(s->d->n_parked, 2);
+    adopt(true);
+    assert_int_equal(s->reply, HSP_OK);
+    before = HSP_GENERATION_NUMBERS;
+    until(settled_again, 20000);
+    go_on(8000);
+    until(settled, 20000);
+    assert_int_equal(s->d->n_parked, 0);
+    trains_on(1000);
+}
+
+int main(void)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(adopted_by_an_empty_store), T(adopted_from_segments_alone), T(adopted_by_an_older_store),
+        T(adopted_though_it_was_never_on_record), T(not_without_a_node)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
