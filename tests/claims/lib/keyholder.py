@@ -113,16 +113,19 @@ class Call:
 
 
 class Forger:
-    """Makes the bodies. @known: what the stranger has found out: jobs, epochs, plans, steps, names, incarnations, cluster."""
+    """Makes the bodies. @jobs: what the stranger has found out, for each job: the numbers of job, epoch, plan, step that there
+    are; a message is about one of them, mostly. @known: names, and digests of incarnations and clusters."""
 
     def __init__(self, rnd, name):
         self.random, self.name = rnd, name
-        self.known = {"job": [1], "epoch": [1], "plan": [1], "step": [1], "name": ["a"], "digest": ["%032x" % 0]}
+        self.jobs = [{"job": [1], "epoch": [1], "plan": [1], "step": [1]}]
+        self.known = {"name": ["a"], "digest": ["%032x" % 0]}
+        self.about = self.jobs[0]
 
     def number(self, what, limit):
         odd = [0, 1, 2, 10**12, 2**64 - 1]
-        near = [n + d for n in self.known.get(what, [1]) for d in (0, 0, 0, 1, -1)]
-        n = max(0, self.random.choice(near if self.random.randrange(4) else odd))
+        near = [n + d for n in self.about.get(what, [0, 1]) for d in (0, 0, 0, 0, 1, -1)]
+        n = max(0, self.random.choice(near if self.random.randrange(8) else odd))
         return n if limit is None or n <= limit else n % (limit + 1)
 
     def kind_of(self, name):
@@ -163,8 +166,10 @@ class Forger:
     def body(self, fields):
         return {f.name: self.value(f) for f in fields}
 
-    def epoch(self):
-        return self.number("epoch", 2**64 - 1)
+    def message(self, fields):
+        """(body, epoch)"""
+        self.about = self.random.choice(self.jobs)
+        return self.body(fields), self.number("epoch", 2**64 - 1)
 
     def hello(self, node, **more):
         """Of a node without devices."""
