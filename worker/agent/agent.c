@@ -199,8 +199,16 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
         hang_up(a, "it wants to speak a protocol that this agent did not offer");
         return;
     }
-    if (older || hsp_digest_is_zero(w->incarnation) || w->heartbeat_ms == 0 || w->dead_ms == 0) {
-        hang_up(a, "a coordinator of an older term");
+    if (older) {
+        hang_up(a, "the coordinator is of an older term or generation than this node has seen");
+        return;
+    }
+    if (hsp_digest_is_zero(w->incarnation)) {
+        hang_up(a, "the coordinator gave this node no incarnation");
+        return;
+    }
+    if (w->heartbeat_ms == 0 || w->dead_ms == 0) {
+        hang_up(a, "the coordinator gave no heartbeat times");
         return;
     }
     bool news = !hsp_digest_equal(w->incarnation, a->was);
@@ -229,7 +237,7 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
 static void parked(struct hsp_agent *a, const struct hsp_m_parked *p)
 {
     if (p->heartbeat_ms == 0 || p->dead_ms == 0) {
-        hang_up(a, "a coordinator without times");
+        hang_up(a, "the coordinator gave no heartbeat times");
         return;
     }
     a->link = HSP_LINK_PARKED;

@@ -22,7 +22,7 @@
  *       always, once, and after every message it sent. Messages to an executor that is gone are
  *       dropped.
  *  (W3) SCAN reads the headers of all state segments of the node and answers SCANNED with its
- *       number.
+ *       number. A scan that fails ends the shell: an answer without segments would be believed.
  *  (W4) DISCARD deletes the segments of (job, device) with layouts below keep_plan.
  *  (W5) CHECK carries out an order of a check of nodes and answers it by CHECKED, with a message to
  *       be passed on; the next order waits for the end of the one before. STOP, END and CHECK_STOP
@@ -82,7 +82,7 @@ enum hsp_agent_event_type {
     HSP_AEV_DAEMON_MSG, /* msg */
     HSP_AEV_EXEC_MSG,   /* device, msg */
     HSP_AEV_EXEC_EXIT,  /* device, text: "exit 1", "signal 9" */
-    HSP_AEV_SCANNED,    /* scan, n, holdings, n_kept, kept */
+    HSP_AEV_SCANNED,    /* scan, n, holdings, n_kept, kept, kept_more */
     HSP_AEV_LEAVE,      /* SIGTERM or notice: text, deadline_ms from now (0: none) */
     HSP_AEV_CHECKED,    /* msg */
     HSP_AEV_REACHED,    /* msg */
@@ -104,6 +104,7 @@ struct hsp_agent_event {
     const struct hsp_m_holding *holdings;
     uint32_t n_kept;
     const struct hsp_m_kept *kept; /* jobs of which anything is in the folder, sealed or not */
+    bool kept_more;                /* the folder has state of further jobs, too many to list */
     const struct hsp_m_device *devices;
     const struct hsp_gpu_sign *sign;
 };

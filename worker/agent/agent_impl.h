@@ -48,6 +48,7 @@ struct hsp_agent {
         struct hsp_digest cluster;
         uint64_t generation, epoch, plan;
     } kept[HSP_MSG_KEPT];
+    bool kept_more; /* the last scan found jobs for which kept has no room */
     enum hsp_agent_link link;
     bool closing; /* DISCONNECT asked, CONN_DOWN due */
     uint32_t heartbeat_ms, dead_ms, pause_ms;
@@ -90,7 +91,7 @@ struct hsp_agent {
         struct hsp_m_step step; /* without compute_s */
     } * steps;
     uint32_t n_steps, next_step;
-    uint32_t n_untold;
+    uint32_t n_untold, n_unlisted; /* reports that wait; those for which there was no room */
     struct hsp_agent_damaged {
         struct hsp_m_damaged m;
         char part[HSP_AGENT_PART + 1];

@@ -1,5 +1,6 @@
 #include "worker/agent/damage.h"
 
+#include "proto/base/arena.h"
 #include "proto/base/str.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/agent_actions.h"
@@ -33,10 +34,19 @@ static void keep(struct hsp_agent_damaged *u, const struct hsp_m_damaged *d)
     hsp_str_printf(u->part, sizeof(u->part), "%s", d->part); /* cut on purpose */
 }
 
-static void tell_kept(struct hsp_agent *a, struct hsp_agent_damaged *u)
+/* @n_unlisted: further reports, for which there was no room. */
+static void tell_kept(struct hsp_agent *a, struct hsp_agent_damaged *u, uint32_t n_unlisted)
 {
-    u->m.part = u->part;
-    tell(a, &u->m);
+    u->m.part = n_unlisted == 0
+                    ? u->part
+                    : hsp_arena_printf(a->arena,
+                                       "%s (%u more damaged pieces of this node are in its log "
+                                       "alone)",
+                                       u->part, n_unlisted);
+    a->failed = a->failed || u->m.part == NULL;
+    if (!a->failed) {
+        tell(a, &u->m);
+    }
 }
 
 void hsp_ai_damaged(struct hsp_agent *a, uint32_t device, const struct hsp_m_damaged *m)
@@ -53,6 +63,8 @@ void hsp_ai_damaged(struct hsp_agent *a, uint32_t device, const struct hsp_m_dam
     }
     if (a->link != HSP_LINK_UP && a->n_untold < HSP_AGENT_UNTOLD) {
         keep(&a->untold[a->n_untold++], &d);
+    } else if (a->link != HSP_LINK_UP) {
+        a->n_unlisted++;
     }
     if (d.live && device < a->cfg.n_devices) {
         const struct hsp_gpu_sign sign = {.kind = HSP_SIGN_DAMAGE, .value = 1};
@@ -63,12 +75,13 @@ void hsp_ai_damaged(struct hsp_agent *a, uint32_t device, const struct hsp_m_dam
 void hsp_ai_damaged_again(struct hsp_agent *a)
 {
     for (uint32_t i = 0; i < a->n_untold; i++) {
-        tell_kept(a, &a->untold[i]);
+        bool last = i + 1 == a->n_untold;
+        tell_kept(a, &a->untold[i], last ? a->n_unlisted : 0);
     }
-    a->n_untold = 0;
+    a->n_untold = a->n_unlisted = 0;
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         if (a->given_up[d].m.given_up_in != 0) {
-            tell_kept(a, &a->given_up[d]);
+            tell_kept(a, &a->given_up[d], 0);
         }
     }
 }

@@ -1,9 +1,10 @@
 /* Reports damaged state to hspmdd, at once or after the next WELCOME.
  *
  * Purity:  pure.
- * Bounds:  HSP_AGENT_UNTOLD reports wait for a connection; more are only logged. The last version
- *          that each device gave up is reported after every WELCOME, for hspmdd may have died before
- *          its store had it; hspmdd ignores one of an older epoch.
+ * Bounds:  HSP_AGENT_UNTOLD reports wait for a connection; further reports are logged and
+ *          counted, and the last report that is sent says how many they are. The last version that
+ *          each device gave up is reported after every WELCOME, for hspmdd may have died before its
+ *          store had it; hspmdd ignores one of an older epoch.
  */
 #ifndef HSP_DAMAGE_H
 #define HSP_DAMAGE_H

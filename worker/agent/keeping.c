@@ -94,7 +94,9 @@ const char *hsp_ai_may_not_delete(struct hsp_agent *a, uint32_t job, uint64_t kn
 {
     const struct hsp_agent_kept *k = kept_of(a, job);
     if (k == NULL) {
-        return NULL;
+        return a->kept_more ? "this node keeps state of more jobs than it can list, and knows "
+                              "nothing of this one"
+                            : NULL;
     }
     if (!hsp_cluster_none(k->cluster) && !hsp_digest_equal(k->cluster, a->cluster)) {
         return "it is another cluster's";
@@ -149,11 +151,13 @@ void hsp_ai_kept_scanned(struct hsp_agent *a, const struct hsp_agent_event *ev)
         }
     }
     a->n_kept = n;
+    a->kept_more = ev->kept_more;
     for (uint32_t i = 0; i < ev->n_kept; i++) {
         const struct hsp_m_kept *f = &ev->kept[i];
         struct hsp_agent_kept *k = kept_add(a, f->job);
-        if (k == NULL) {
-            break; /* what is not listed is nobody's: it stays */
+        if (k == NULL) { /* those that are listed may yet be found again */
+            a->kept_more = true;
+            continue;
         }
         if (!hsp_cluster_none(f->cluster)) {
             k->cluster = f->cluster;

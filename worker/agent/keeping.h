@@ -5,7 +5,8 @@
  * job 4 up to epoch 3: it does not know epochs 4 to 9, so nothing is deleted.
  *
  * Purity:  pure.
- * Bounds:  HSP_MSG_KEPT jobs. */
+ * Bounds:  HSP_MSG_KEPT jobs. While the node keeps state of more, no job outside of the list is
+ *          deleted. */
 #ifndef HSP_KEEPING_H
 #define HSP_KEEPING_H
 #include "worker/agent/agent_impl.h"

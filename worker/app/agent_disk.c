@@ -26,6 +26,7 @@ struct hsp_agent_task {
     uint32_t n, n_kept;
     uint8_t *papers; /* owned */
     size_t n_papers;
+    bool kept_more;
 };
 
 static void task_free(struct hsp_agent_task *t)
@@ -43,7 +44,9 @@ static void on_pool(uv_work_t *w)
     switch (t->what) {
     case SCAN:
         t->st = hsp_segname_scan(dir, &t->holdings, &t->n, &t->err);
-        t->st = t->st == HSP_OK ? hsp_kept_scan(dir, &t->kept, &t->n_kept, &t->err) : t->st;
+        if (t->st == HSP_OK) {
+            t->st = hsp_kept_scan(dir, &t->kept, &t->n_kept, &t->kept_more, &t->err);
+        }
         break;
     case DISCARD: t->st = hsp_segname_discard(dir, t->job, t->device, t->keep_plan, &t->err); break;
     case REMEMBER: t->st = hsp_incarnation_write(dir, t->incarnation, &t->err); break;
@@ -90,23 +93,24 @@ static void on_done(uv_work_t *w, int status)
     s->task = t->next;
     s->last_task = s->task != NULL ? s->last_task : NULL;
     start_first(s);
-    if (status == 0 && t->what == SCAN && t->st == HSP_ENOMEM) {
-        hsp_agent_fail(s, &t->err); /* what is here is not known: the next agent may find it */
+    if (status == 0 && t->what == SCAN && t->st != HSP_OK) {
+        (void)hsp_err_wrap(&t->err, "the state folder cannot be read, so this node does not know "
+                                    "what it keeps");
+        hsp_agent_fail(s, &t->err);
     } else if (status == 0 && t->st != HSP_OK) {
-        /* A scan that fails is answered all the same: without holdings, what is here does not
-         * count. */
         complain(t);
     }
     if (t->what == READ_PAPERS && !s->ending) {
         tell_papers(s, t);
     }
-    if (t->what == SCAN && !s->ending) {
+    if (t->what == SCAN && t->st == HSP_OK && !s->ending) {
         struct hsp_agent_event ev = {.type = HSP_AEV_SCANNED,
                                      .scan = t->scan,
                                      .n = t->n,
                                      .holdings = t->holdings,
                                      .n_kept = t->n_kept,
-                                     .kept = t->kept};
+                                     .kept = t->kept,
+                                     .kept_more = t->kept_more};
         hsp_agent_deliver(s, &ev);
     }
     task_free(t);

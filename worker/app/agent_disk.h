@@ -7,7 +7,8 @@
 #define HSP_AGENT_DISK_H
 #include "worker/app/agent_shell.h"
 
-/* SCAN: SCANNED follows. Want of memory ends the agent. */
+/* SCAN: SCANNED follows. A folder that cannot be read ends the agent: "nothing is here" would be
+ * believed, and the state given up. */
 void hsp_agent_scan(struct hsp_agent_shell *s, uint64_t scan);
 /* DISCARD. */
 void hsp_agent_discard(struct hsp_agent_shell *s, uint32_t job, uint32_t device,

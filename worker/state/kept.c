@@ -13,6 +13,7 @@
 struct list {
     struct hsp_m_kept kept[HSP_MSG_KEPT];
     char name[HSP_MSG_KEPT][HSP_NAME_MAX + 1];
+    bool more; /* the folder has segments of further jobs */
 };
 
 static struct hsp_m_kept *of_job(struct list *l, uint32_t *n, uint32_t job)
@@ -30,7 +31,7 @@ static struct hsp_m_kept *of_job(struct list *l, uint32_t *n, uint32_t job)
     return &l->kept[i];
 }
 
-/* Whose it is, the newest layout says; those of no cluster say nothing. */
+/* The owner is the one that the newest layout names; a segment without a cluster names none. */
 static void note(struct hsp_m_kept *k, const struct hsp_segment_info *i, uint64_t plan)
 {
     bool says = i->status == HSP_OK && !hsp_cluster_none(i->whose.cluster);
@@ -96,6 +97,7 @@ static enum hsp_status scan(const char *dir, struct list **ret, uint32_t *ret_n,
             if (k != NULL) {
                 note(k, &info[i], name.plan);
             }
+            l->more = l->more || k == NULL;
         }
     }
     free(info);
@@ -104,7 +106,7 @@ static enum hsp_status scan(const char *dir, struct list **ret, uint32_t *ret_n,
 }
 
 enum hsp_status hsp_kept_scan(const char *dir, struct hsp_m_kept **ret, uint32_t *ret_n,
-                              struct hsp_err *err)
+                              bool *ret_more, struct hsp_err *err)
 {
     struct list *l = NULL;
     uint32_t n = 0;
@@ -116,6 +118,7 @@ enum hsp_status hsp_kept_scan(const char *dir, struct hsp_m_kept **ret, uint32_t
         free(l);
         return st;
     }
+    *ret_more = l->more;
     *ret = l->kept;
     *ret_n = n;
     return HSP_OK;
@@ -138,7 +141,7 @@ static void tidy_one(void *ctx, uint32_t job)
     for (uint32_t i = 0; i < t->n && !has; i++) {
         has = t->kept->kept[i].job == job;
     }
-    if (!has && t->n < HSP_MSG_KEPT && t->st == HSP_OK) { /* with more, not all are listed */
+    if (!has && !t->kept->more && t->st == HSP_OK) {
         t->st = hsp_papers_file_remove(t->dir, job, t->err);
     }
 }

@@ -166,7 +166,8 @@ static enum hsp_status kept(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     struct hsp_m_kept *k = NULL;
     uint32_t n = 0;
-    enum hsp_status st = hsp_kept_scan(ctx, &k, &n, err);
+    bool more = false;
+    enum hsp_status st = hsp_kept_scan(ctx, &k, &n, &more, err);
     for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
         hsp_buf_printf(out, "%u %ju\n", k[i].job, (uintmax_t)k[i].plan);
     }

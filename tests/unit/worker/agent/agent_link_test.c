@@ -44,9 +44,40 @@ static void hello_says_all(void **state)
                                                       .heartbeat_ms = 1,
                                                       .dead_ms = 1}});
     assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT));
+    assert_non_null(strstr(aw_find(&w, HSP_AACT_LOG)->text, "of an older term"));
     assert_int_equal(w.a->incarnation.lo, 7);
     assert_null(aw_find(&w, HSP_AACT_REMEMBER));
     hsp_agent_free(w.a);
+}
+
+/* Each reason to leave a coordinator is told by its own words. */
+static void an_incomplete_welcome_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        struct hsp_digest incarnation;
+        uint32_t heartbeat_ms, dead_ms;
+        const char *why;
+    } cases[] = {
+        {{0, 0}, 500, 3000, "the coordinator gave this node no incarnation"},
+        {{1, 8}, 0, 3000, "the coordinator gave no heartbeat times"},
+        {{1, 8}, 500, 0, "the coordinator gave no heartbeat times"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct aw_world w;
+        aw_begin(&w);
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+        aw_scanned(&w, NULL, 0);
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                            .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                          .term = 5,
+                                                          .incarnation = cases[i].incarnation,
+                                                          .heartbeat_ms = cases[i].heartbeat_ms,
+                                                          .dead_ms = cases[i].dead_ms}});
+        assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT));
+        assert_non_null(strstr(aw_find(&w, HSP_AACT_LOG)->text, cases[i].why));
+        hsp_agent_free(w.a);
+    }
 }
 
 static const char *next_dial(struct aw_world *w)
@@ -441,6 +472,7 @@ HSP_TEST_FILE(agent_link_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(reach_is_asked_and_answered),
                                        cmocka_unit_test(hello_says_all),
+                                       cmocka_unit_test(an_incomplete_welcome_is_refused),
                                        cmocka_unit_test(another_address),
                                        cmocka_unit_test(fenced),
                                        cmocka_unit_test(refused),

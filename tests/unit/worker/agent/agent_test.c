@@ -237,11 +237,16 @@ static void damage_is_told(void **state)
     aw_tick(&w);
     aw_link_up(&w, 1, 1);
     uint32_t n = 0;
+    const char *last = NULL;
     for (uint32_t i = 0; i < w.acts.n; i++) {
-        n += w.acts.item[i].type == HSP_AACT_SEND &&
-             w.acts.item[i].msg->type == HSP_MSG_STATE_DAMAGED;
+        if (w.acts.item[i].type == HSP_AACT_SEND &&
+            w.acts.item[i].msg->type == HSP_MSG_STATE_DAMAGED) {
+            last = w.acts.item[i].msg->u.damaged.part;
+            n++;
+        }
     }
     assert_int_equal(n, 64);
+    assert_string_equal(last, "two (64 more damaged pieces of this node are in its log alone)");
     hsp_agent_free(w.a);
 }
 

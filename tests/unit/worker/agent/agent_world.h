@@ -10,6 +10,7 @@ struct aw_world {
     uint64_t now;
     struct hsp_agent_actions acts; /* of the last step */
     uint64_t scan;                 /* the last SCAN asked for */
+    bool kept_more;                /* the next scan finds more jobs than it lists (keeping_test) */
 };
 
 void aw_step(struct aw_world *w, struct hsp_agent_event ev);

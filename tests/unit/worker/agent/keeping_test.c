@@ -1,5 +1,6 @@
 /* Whose state a node keeps, and who may have it deleted. */
 #include "tests/unit/worker/agent/agent_world.h"
+#include "worker/agent/agent_impl.h"
 
 static const struct hsp_digest mine = {1, 1}, other = {2, 2};
 
@@ -14,8 +15,11 @@ static void meet(struct aw_world *w, const struct hsp_m_kept *kept, uint32_t n,
     aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
     x = aw_find(w, HSP_AACT_SCAN);
     assert_non_null(x);
-    aw_step(w, (struct hsp_agent_event){
-                   .type = HSP_AEV_SCANNED, .scan = x->scan, .n_kept = n, .kept = kept});
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_SCANNED,
+                                        .scan = x->scan,
+                                        .n_kept = n,
+                                        .kept = kept,
+                                        .kept_more = w->kept_more});
     const struct hsp_msg *m = aw_sent(w, HSP_AACT_SEND, HSP_MSG_HELLO);
     assert_int_equal(m->u.hello.n_kept, n);
     aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
@@ -107,6 +111,29 @@ static void who_may_have_it_deleted(void **state)
                              cases[i].may);
             hsp_agent_free(w.a);
         }
+    }
+}
+
+/* Job 4 is not among the jobs that were found. It may be deleted only if those were all. */
+static void a_job_that_no_scan_lists(void **state)
+{
+    (void)state;
+    for (int more = 0; more < 3; more++) {
+        struct aw_world w;
+        struct hsp_m_kept kept[HSP_MSG_KEPT];
+        for (uint32_t i = 0; i < HSP_MSG_KEPT; i++) {
+            kept[i] = (struct hsp_m_kept){.job = 100 + i, .name = "", .cluster = mine, .epoch = 2};
+        }
+        aw_begin(&w);
+        w.kept_more = more == 1;
+        meet(&w, kept, HSP_MSG_KEPT, mine, 5);
+        if (more == 2) { /* jobs in use are listed first; one that is found has no room */
+            w.a->dev[1].run.job = 100;
+            kept[0].job = 99;
+            meet(&w, kept, HSP_MSG_KEPT, mine, 5);
+        }
+        assert_int_equal(obeys(&w, HSP_MSG_STOP, 9), more == 0);
+        hsp_agent_free(w.a);
     }
 }
 
@@ -379,6 +406,7 @@ HSP_TEST_FILE(keeping_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_may_have_it_deleted),
+        cmocka_unit_test(a_job_that_no_scan_lists),
         cmocka_unit_test(what_is_prepared_is_kept),
         cmocka_unit_test(a_parked_node),
         cmocka_unit_test(no_more_jobs_than_a_hello_names),

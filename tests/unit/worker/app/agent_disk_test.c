@@ -10,7 +10,8 @@
 #include "worker/state/segment_name.h"
 
 static bool no_memory;
-static uint32_t n_scanned, n_holdings;
+static uint32_t n_scanned, n_holdings, n_kept;
+static bool kept_more;
 
 /* The loop's side (agent_loop.c), as far as disk tasks go. */
 static void feed(struct hsp_agent_shell *s, struct hsp_agent_event *ev)
@@ -20,6 +21,8 @@ static void feed(struct hsp_agent_shell *s, struct hsp_agent_event *ev)
     assert_int_equal(ev->scan, 7);
     n_scanned++;
     n_holdings = ev->n;
+    n_kept = ev->n_kept;
+    kept_more = ev->kept_more;
 }
 
 enum hsp_status __real_hsp_segname_scan(const char *dir, struct hsp_m_holding **ret,
@@ -59,10 +62,10 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A segment of job 1, sealed as version 4 or, as by a writer that died, not sealed. */
-static void leave(const char *dir, uint32_t device, uint64_t plan, bool sealed)
+/* A segment, sealed as version 4 or, as by a writer that died, not sealed. */
+static void leave_of(const char *dir, uint32_t job, uint32_t device, uint64_t plan, bool sealed)
 {
-    const struct hsp_segname name = {.job = 1, .device = device, .plan = plan};
+    const struct hsp_segname name = {.job = job, .device = device, .plan = plan};
     const struct hsp_segment_row row = {
         .dtype = HSP_F64, .full = {4}, .box = {.rank = 1, .hi = {4}}};
     struct hsp_segment_key key;
@@ -74,6 +77,11 @@ static void leave(const char *dir, uint32_t device, uint64_t plan, bool sealed)
         hsp_segment_seal(s, 4);
     }
     (void)hsp_segment_close(s);
+}
+
+static void leave(const char *dir, uint32_t device, uint64_t plan, bool sealed)
+{
+    leave_of(dir, 1, device, plan, sealed);
 }
 
 static void leave_a_version(const char *dir)
@@ -95,6 +103,18 @@ static void scan(struct hsp_agent_shell *s)
     assert_int_equal(uv_run(&s->loop, UV_RUN_DEFAULT), 0);
 }
 
+/* The list of jobs has an end: that there are more of them is told. */
+static void more_jobs_than_are_listed(void **state)
+{
+    struct hsp_agent_shell *s = *state;
+    for (uint32_t job = 1; job <= HSP_MSG_KEPT + 1; job++) {
+        leave_of(s->dir, job, 0, 2, true);
+        scan(s);
+        assert_int_equal(n_kept, job <= HSP_MSG_KEPT ? job : HSP_MSG_KEPT);
+        assert_int_equal(kept_more, job > HSP_MSG_KEPT);
+    }
+}
+
 static void what_is_there_is_told(void **state)
 {
     struct hsp_agent_shell *s = *state;
@@ -105,17 +125,17 @@ static void what_is_there_is_told(void **state)
     assert_true(n_scanned == 2 && n_holdings == 1 && !s->ending);
 }
 
-static void a_folder_that_cannot_be_read_counts_for_nothing(void **state)
+/* "Nothing is here" would be believed, and the state given up. */
+static void a_folder_that_cannot_be_read_ends_the_agent(void **state)
 {
     struct hsp_agent_shell *s = *state;
     const char *dir = s->dir;
     s->dir = "/dev/null";
     scan(s);
-    assert_true(n_scanned == 1 && n_holdings == 0 && !s->ending);
+    assert_true(n_scanned == 0 && s->ending && s->rc == 1);
     s->dir = dir;
 }
 
-/* "Nothing is here" would be believed, and what is here given up. */
 static void without_memory_to_look_nothing_is_told(void **state)
 {
     struct hsp_agent_shell *s = *state;
@@ -181,7 +201,8 @@ HSP_TEST_FILE(agent_disk_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_there_is_told, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_read_counts_for_nothing, setup,
+        cmocka_unit_test_setup_teardown(more_jobs_than_are_listed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_read_ends_the_agent, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_of_no_use_goes, setup, teardown),
         cmocka_unit_test_setup_teardown(without_memory_to_look_nothing_is_told, setup, teardown),
