@@ -43,14 +43,28 @@ static bool has_unread(const struct mesh_link *l)
     return ioctl(l->fd, FIONREAD, &n) == 0 && n > 0;
 }
 
+/* Milliseconds since the kernel of the peer has answered, while something waits for its answer:
+ * data that it has not acknowledged, or two probes of its full buffer. 0: nothing waits. */
+static uint32_t unanswered_ms(const struct mesh_link *l)
+{
+    struct tcp_info t;
+    socklen_t n = sizeof t;
+    bool open = getsockopt(l->fd, IPPROTO_TCP, TCP_INFO, &t, &n) == 0 && n == sizeof t &&
+                (t.tcpi_unacked > 0 || t.tcpi_probes > 1);
+    return open ? t.tcpi_last_ack_recv : 0;
+}
+
 static void look_at(struct hsp_mesh *m, uint32_t peer, uint64_t now, bool late)
 {
     struct mesh_link *l = &m->link[peer];
     bool heard = atomic_exchange_explicit(&l->heard, false, memory_order_relaxed);
     l->talks = l->talks || heard;
-    if (heard || late || l->in_off || !l->talks) {
+    if (heard || late || l->in_off) {
         l->heard_ns = now;
-    } else if (now - l->heard_ns >= (uint64_t)m->silent_ms * NS) {
+    } else if (!l->talks) {
+        l->heard_ns = now - unanswered_ms(l) * NS;
+    }
+    if (now - l->heard_ns >= (uint64_t)m->silent_ms * NS) {
         if (has_unread(l)) {
             l->heard_ns = now;
         } else if (m->closing) { /* it need not say BYE to a rank that goes, too */

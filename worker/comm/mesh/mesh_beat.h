@@ -1,16 +1,20 @@
 /* Notices that a peer on another host has fallen silent.
  *
- * A cable that is cut, or a firewall that drops, resets nothing: an idle connection stands for ever,
- * and one with data under way for a quarter of an hour. So each rank says something to every peer
- * that it reaches by TCP, a BEAT if it has nothing else to say, and a peer that says nothing for
- * silent_ms is lost.
+ * A cable that is cut, or a firewall that drops, resets nothing: an idle connection stands for
+ * ever, and one with data under way for a quarter of an hour. So each rank says something to every
+ * peer that it reaches by TCP, a BEAT if it has nothing else to say, and a peer that says nothing
+ * for silent_ms is lost.
  *
  * Example: silent_ms 3000. A beat is due every 1000 ms, and every 250 ms this rank looks from whom
  * something has come. A cut right behind a beat is noticed 3000 to 3250 ms later.
  *
- * Not judged: a peer from which nothing has come yet, since it may still make its mesh (the kernel
- * looks after it, hsp_mesh_watch); a link that is not read, since its messages have no room here
- * (held); a time in which this process did not run.
+ * A peer that has sent nothing yet may still make its mesh, so only its kernel is judged. The
+ * keepalive of TCP asks the kernel while the connection is idle (hsp_mesh_watch). While data are on
+ * their way TCP sends no keepalive; then the peer is lost when its kernel has acknowledged nothing
+ * for silent_ms.
+ *
+ * Not judged: a link that is not read, since its messages have no room here (held); a time in which
+ * this process did not run.
  * Threads:   the I/O thread, also while the user thread leads. All functions run locked.
  */
 #ifndef HSP_MESH_BEAT_H

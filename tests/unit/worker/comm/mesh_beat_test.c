@@ -1,4 +1,8 @@
 /* What a rank makes of the silence of a peer. Times are set, not waited for. */
+#include <arpa/inet.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -141,11 +145,76 @@ static void who_has_nothing_to_say_says_so(void **state)
     close_world(&w);
 }
 
+/* The link of @w over TCP. */
+static void take_tcp(struct world *w)
+{
+    struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof sa;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&sa, sizeof sa), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&sa, &n), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&sa, sizeof sa), 0);
+    close(w->link[1].fd);
+    close(w->other);
+    w->other = accept(listener, NULL, NULL);
+    assert_true(w->other >= 0);
+    close(listener);
+    w->link[1].fd = fd;
+    w->link[1].talks = false;
+    struct epoll_event ev = {.events = EPOLLIN, .data.u32 = 1};
+    assert_int_equal(epoll_ctl(w->m.epoll_fd, EPOLL_CTL_ADD, fd, &ev), 0);
+    hsp_mesh_watch(fd, SILENT_MS, false);
+}
+
+/* From now on the other end gets nothing, and so acknowledges nothing. */
+static void cut(const struct world *w)
+{
+    struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+    struct sock_fprog f = {1, &drop};
+    assert_int_equal(setsockopt(w->other, SOL_SOCKET, SO_ATTACH_FILTER, &f, sizeof f), 0);
+}
+
+/* Looks each 25 ms for @ms at a link that is lost after 300 ms. */
+static bool lives_for(struct world *w, unsigned ms)
+{
+    w->m.silent_ms = 300;
+    for (unsigned i = 0; i < ms / 25 && lives(w); i++) {
+        (void)usleep(25000);
+        w->m.looked_ns = hsp_mesh_now_ns() - 26 * NS;
+        hsp_mesh_beat(&w->m);
+    }
+    return lives(w);
+}
+
+/* A keeper that is cut off before its first message must not hold the epoch until TCP gives up. */
+static void a_peer_that_never_spoke_is_judged_by_its_kernel(void **state)
+{
+    static char bytes[1 << 20];
+    (void)state;
+    for (int full = 0; full < 2; full++) { /* its buffers are, since it does not read yet */
+        struct world w;
+        open_world(&w);
+        take_tcp(&w);
+        assert_int_equal(send(w.link[1].fd, "x", 1, 0), 1);
+        while (full && send(w.link[1].fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0) {
+        }
+        assert_true(lives_for(&w, 1500)); /* it makes its mesh, and answers what it must */
+        cut(&w);
+        (void)send(w.link[1].fd, "x", 1, MSG_DONTWAIT); /* has no room, or is never acknowledged */
+        assert_false(lives_for(&w, full ? 20000 : 3000));
+        assert_true(w.m.loss.rank == 1 && w.m.loss.silent);
+        close_world(&w);
+    }
+}
+
 HSP_TEST_FILE(mesh_beat_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_lost_after_the_time),
         cmocka_unit_test(other_reasons_are_none),
+        cmocka_unit_test(a_peer_that_never_spoke_is_judged_by_its_kernel),
         cmocka_unit_test(to_who_closes_it_is_no_loss),
         cmocka_unit_test(who_has_nothing_to_say_says_so),
     };
