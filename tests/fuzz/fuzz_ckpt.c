@@ -23,7 +23,7 @@ enum { FILE_MAX = 1 << 20, TENSOR_MAX = 4096 };
 
 static const struct hsp_ckpt_info info = {"gpt", 1, 2, 7, 1, 2, 9, {{1, 2}, 3}};
 static const struct hsp_data_cursor place = {.pass_samples = 5, .samples = 12, .sequence = 8};
-static char dir[64], whole[128], tmp[128]; /* "" before setup */
+static char dir[64], whole[128], tmp[256]; /* "" before setup */
 
 static void say(enum hsp_status st, const struct hsp_err *err)
 {
@@ -66,18 +66,20 @@ static void at_exit(void)
 
 static void setup(void)
 {
+    char name[HSP_CKPT_NAME];
     if (dir[0] == '\0') {
         (void)snprintf(dir, sizeof dir, "/dev/shm/hspmd-fuzz-XXXXXX");
         HSP_ASSERT(mkdtemp(dir) != NULL);
         (void)snprintf(whole, sizeof whole, "%s/step-0000000001", dir);
-        (void)snprintf(tmp, sizeof tmp, "%s.tmp", whole);
+        hsp_ckpt_tmp_name(&info, name);
+        (void)snprintf(tmp, sizeof tmp, "%s/%s", dir, name);
         (void)atexit(at_exit);
     }
 }
 
 static void put(const char *folder, const char *name, const void *data, size_t len)
 {
-    char path[256];
+    char path[512];
     struct hsp_err err = {0};
     (void)snprintf(path, sizeof path, "%s/%s", folder, name);
     say(hsp_file_write(path, data, len, 0644, &err), &err);
@@ -117,7 +119,7 @@ static void open_step(bool must)
 {
     struct hsp_ckpt *c = NULL;
     struct hsp_err err = {0};
-    enum hsp_status st = hsp_ckpt_open(dir, 1, &c, &err);
+    enum hsp_status st = hsp_ckpt_open(dir, 1, info.job_id, &c, &err);
     if (st == HSP_OK) {
         read_all(c);
         (void)hsp_ckpt_close(c);

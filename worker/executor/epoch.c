@@ -325,7 +325,7 @@ static enum hsp_status take_weights(struct hsp_ex_epoch *e, void *area, struct h
 {
     struct hsp_st_reader *r = NULL;
     enum hsp_status st = hsp_st_open(e->pkg.init_from, &r, err);
-    bool wrong = st == HSP_EPARSE;
+    bool wrong = st == HSP_EPARSE || st == HSP_EDIGEST;
     if (st == HSP_OK) {
         st = hsp_state_import(&e->prog, r, area, err);
         wrong = st == HSP_EPARSE || st == HSP_EINVAL || st == HSP_ENOENT || st == HSP_EDIGEST;

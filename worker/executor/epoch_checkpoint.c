@@ -22,6 +22,7 @@
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_shard.h"
+#include "worker/state/ckpt_steps.h"
 #include "worker/state/region.h"
 
 enum channel { CHANNEL_WRITTEN = HSP_CHANNEL_GATHER + 1, CHANNEL_HASH };
@@ -98,14 +99,23 @@ static enum hsp_status commit(const struct hsp_ex_epoch *e, const char *dir,
                               struct hsp_err *err)
 {
     struct hsp_data_cursor data;
+    struct hsp_ckpt_done done = {0};
     struct hsp_err old = {0};
     enum hsp_status st = hsp_epoch_cursor(e, info->step, &data, err);
     if (st == HSP_OK) {
-        st = hsp_ckpt_commit(dir, info, &data, e->pkg.config_json, ret_content, err);
+        st = hsp_ckpt_commit(dir, info, &data, e->pkg.config_json, &done, err);
+    }
+    if (st == HSP_OK) {
+        *ret_content = done.content;
+    }
+    if (st == HSP_OK && done.aside != 0) {
+        hsp_log(e->env->log, HSP_LOG_NOTICE, "executor",
+                "%s: job %u had the name of job %u: its step %" PRIu64
+                " is kept as step-%010" PRIu64 ".job-%u",
+                dir, done.aside, e->p->job, info->step, info->step, done.aside);
     }
     if (st == HSP_OK && writes_alone(e) &&
-        hsp_ckpt_prune(dir, info->step, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1,
-                       info->whose.cluster, &old) != HSP_OK) {
+        hsp_ckpt_prune(dir, info, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1, &old) != HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor", "an old checkpoint of job %u stays: %s",
                 e->p->job, old.msg); /* the new one is in place */
     }
@@ -117,7 +127,7 @@ static enum hsp_status commit(const struct hsp_ex_epoch *e, const char *dir,
 static void begin(const struct hsp_ex_epoch *e, const char *dir, const struct hsp_ckpt_info *info)
 {
     if (writes_alone(e)) {
-        (void)hsp_ckpt_sweep(dir, info->step, NULL); /* want of room will show */
+        (void)hsp_ckpt_sweep(dir, info, NULL); /* want of room will show */
     }
 }
 
@@ -190,7 +200,7 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
         (void)hsp_err_wrap(err, "%s", e->pkg.peers[0].name);
     }
     if (st == HSP_OK && *disk != HSP_OK && e->p->rank == 0) {
-        (void)hsp_ckpt_abandon(dir, version, NULL); /* nobody writes there any more */
+        (void)hsp_ckpt_abandon(dir, &info, NULL); /* nobody writes there any more */
     }
     return st;
 }
@@ -352,7 +362,7 @@ static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uin
     }
     (void)hsp_ckpt_stream_discard(w.out);
     if (begun && (st != HSP_OK || w.status != HSP_OK)) {
-        (void)hsp_ckpt_abandon(dir, version, NULL);
+        (void)hsp_ckpt_abandon(dir, &info, NULL);
     }
     if (st == HSP_OK && writer == e->p->rank) {
         *ret_mine = w.status;

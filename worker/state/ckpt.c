@@ -1,10 +1,13 @@
-/* The happy path: every rank writes its shard into step-N.tmp and syncs it; one process commits: it
- * reads all headers, checks coverage, writes the manifest, syncs, renames the directory to step-N.
+/* The happy path: every rank writes its shard into the folder of the attempt and syncs it. Then one
+ * process commits: it reads all headers, checks coverage, writes the manifest, syncs, and renames
+ * the folder to step-N.
  *
- * Possible failure modes: no space or a dead rank (the .tmp directory is abandoned; readers never
- * look there); killed between the manifest and the rename (still .tmp); damage afterwards (the
- * manifest has a digest and the hashes of the shards' metadata, these the hashes of their
- * contents). */
+ * Possible failure modes:
+ *   no space, or a dead rank: the attempt is abandoned; readers never look there;
+ *   killed between the manifest and the rename: the folder is still an attempt;
+ *   the name is taken: the owner of the step decides (ckpt_owner.h);
+ *   damage afterwards: the manifest has a digest and the hashes of the metadata of the shards; the
+ *   metadata have the hashes of the contents. */
 #include "worker/state/ckpt.h"
 
 #include <fcntl.h>
@@ -15,14 +18,11 @@
 #include <unistd.h>
 
 #include "proto/base/hash.h"
-#include "proto/base/str.h"
-#include "proto/base/vec.h"
 #include "proto/layout/box.h"
 #include "worker/state/ckpt_files.h"
 #include "worker/state/ckpt_manifest.h"
+#include "worker/state/ckpt_owner.h"
 #include "worker/state/ckpt_shard.h"
-
-#define MAX_STEPS 1048576
 
 /* ---- commit ---- */
 
@@ -88,17 +88,6 @@ static enum hsp_status write_manifest(const struct hsp_folder *tmp,
     return st;
 }
 
-static bool is_shard(const char *name, uint32_t n_ranks)
-{
-    char own[HSP_CKPT_NAME];
-    unsigned number = 0;
-    if (sscanf(name, "shard-%u-", &number) != 1 || number < 1 || number > n_ranks) {
-        return false;
-    }
-    hsp_ckpt_shard_name(number - 1, own);
-    return strcmp(own, name) == 0;
-}
-
 struct strangers {
     const struct hsp_folder *in;
     uint32_t n_ranks;
@@ -107,267 +96,124 @@ struct strangers {
 static bool remove_stranger(void *ctx, const char *name)
 {
     const struct strangers *s = ctx;
-    if (strcmp(name, HSP_CKPT_MANIFEST) != 0 && !is_shard(name, s->n_ranks)) {
-        (void)unlinkat(s->in->fd, name, 0); /* not a folder; our readers do not mind what stays */
+    if (strcmp(name, HSP_CKPT_MANIFEST) != 0 && !hsp_ckpt_is_shard(name, s->n_ranks)) {
+        (void)unlinkat(s->in->fd, name, 0); /* not a folder; our readers ignore a rest */
     }
     return true;
 }
 
-/* Takes away what an attempt of more ranks, or one that was killed, has left beside manifest and
- * shards: readers that do not know the manifest would take it as part of the step. */
+/* Deletes all files but the manifest and the shards of @n_ranks. A former attempt of more ranks, or
+ * a killed attempt, has left them; readers that do not know the manifest would take them as part of
+ * the step. */
 static void remove_strangers(const struct hsp_folder *tmp, uint32_t n_ranks)
 {
     struct strangers s = {tmp, n_ranks};
     (void)hsp_folder_each(tmp, remove_stranger, &s, NULL);
 }
 
-/* Gives @tmp the name @to; what had it is gone afterwards, and not before where the file system can
- * exchange names. */
-static enum hsp_status take_name(const struct hsp_folder *job, const char *tmp, const char *to,
-                                 struct hsp_digest cluster, struct hsp_err *err)
+/* Gives the attempt @tmp the name @to, and deletes the step that had the name. Where the file
+ * system can exchange names, the old step goes after the new one is in place. */
+static enum hsp_status replace(const struct hsp_folder *job, const char *tmp, const char *to,
+                               struct hsp_err *err)
 {
     if (faccessat(job->fd, to, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
         return hsp_folder_rename(job, tmp, to, err);
     }
-    enum hsp_status st = hsp_ckpt_mine(job, to, cluster, err);
-    if (st != HSP_OK) {
-        return st;
-    }
     if (renameat2(job->fd, tmp, job->fd, to, RENAME_EXCHANGE) == 0) {
-        /* what stays has no name to be read by */
+        /* no reader looks for a step under the name of an attempt */
         (void)hsp_folder_remove(job, tmp, HSP_CKPT_MANIFEST, NULL);
         return hsp_folder_sync(job, err);
     }
-    st = hsp_folder_remove(job, to, HSP_CKPT_MANIFEST, err);
+    enum hsp_status st = hsp_folder_remove(job, to, HSP_CKPT_MANIFEST, err);
     return st == HSP_OK ? hsp_folder_rename(job, tmp, to, err) : st;
+}
+
+/* Gives the attempt @tmp the name @to. The step of an earlier job is renamed first; *ret_aside is
+ * then the number of that job, else 0. */
+static enum hsp_status take_name(const struct hsp_folder *job, const char *tmp, const char *to,
+                                 const struct hsp_ckpt_info *us, uint32_t *ret_aside,
+                                 struct hsp_err *err)
+{
+    char aside[HSP_CKPT_NAME];
+    struct hsp_ckpt_owner o;
+    enum hsp_status st = hsp_ckpt_owner_of(job, to, us, &o, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    *ret_aside = 0;
+    switch (o.kind) {
+    case HSP_CKPT_NOBODY:
+    case HSP_CKPT_OURS: return replace(job, tmp, to, err);
+    case HSP_CKPT_EARLIER:
+        hsp_ckpt_aside_name(us->step, o.job, aside);
+        st = hsp_folder_rename(job, to, aside, err);
+        if (st == HSP_OK) {
+            *ret_aside = o.job;
+            st = hsp_folder_rename(job, tmp, to, err);
+        }
+        return st;
+    case HSP_CKPT_FOREIGN:
+        return hsp_err_set(err, HSP_EEXIST, 0,
+                           "%s/%s is of another cluster, and stays: move it, or set another "
+                           "checkpoint.path",
+                           job->path, to);
+    case HSP_CKPT_UNKNOWN: break;
+    }
+    return hsp_err_set(err, HSP_EEXIST, 0,
+                       "%s/%s may be of another job or cluster, and stays: move it, or set another "
+                       "checkpoint.path (%s)",
+                       job->path, to, o.why.msg);
+}
+
+/* Deletes the copy of this step that a later job of the same name had moved aside: this job has now
+ * written the step again. */
+static void drop_own_aside(const struct hsp_folder *job, const struct hsp_ckpt_info *us)
+{
+    char name[HSP_CKPT_NAME];
+    struct hsp_ckpt_owner o;
+    struct hsp_err why;
+    hsp_ckpt_aside_name(us->step, us->job_id, name);
+    if (faccessat(job->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
+        hsp_ckpt_owner_of(job, name, us, &o, &why) == HSP_OK && o.kind == HSP_CKPT_OURS) {
+        (void)hsp_folder_remove(job, name, HSP_CKPT_MANIFEST, NULL); /* else the next prune does */
+    }
 }
 
 enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
                                 const struct hsp_data_cursor *data, const char *config_json,
-                                uint64_t *ret_content, struct hsp_err *err)
+                                struct hsp_ckpt_done *ret, struct hsp_err *err)
 {
-    uint64_t content = 0;
+    struct hsp_ckpt_done done = {0};
     char tmp[HSP_CKPT_NAME], to[HSP_CKPT_NAME];
     struct hsp_folder job = {.fd = -1}, step = {.fd = -1};
     if (info->n_ranks == 0 || info->n_ranks > HSP_CKPT_MAX_RANKS) {
         return hsp_err_set(err, HSP_EINVAL, 0, "checkpoint of %u ranks", info->n_ranks);
     }
-    hsp_ckpt_step_name(info->step, true, tmp);
-    hsp_ckpt_step_name(info->step, false, to);
+    hsp_ckpt_tmp_name(info, tmp);
+    hsp_ckpt_step_name(info->step, to);
     enum hsp_status st = hsp_folder_open(dir, false, &job, err);
     if (st == HSP_OK) {
         st = hsp_folder_open_in(&job, tmp, false, &step, err);
     }
     st = st == HSP_ENOENT ? HSP_EDIGEST : st; /* no shard was written */
     if (st == HSP_OK) {
-        st = write_manifest(&step, info, data, config_json, &content, err);
+        st = write_manifest(&step, info, data, config_json, &done.content, err);
     }
     if (st == HSP_OK) {
         remove_strangers(&step, info->n_ranks);
         st = hsp_folder_sync(&step, err);
     }
     if (st == HSP_OK) {
-        st = take_name(&job, tmp, to, info->whose.cluster, err);
+        st = take_name(&job, tmp, to, info, &done.aside, err);
+    }
+    if (st == HSP_OK) {
+        drop_own_aside(&job, info);
     }
     hsp_folder_close(&step);
     hsp_folder_close(&job);
-    if (st == HSP_OK && ret_content != NULL) {
-        *ret_content = content;
+    if (st == HSP_OK && ret != NULL) {
+        *ret = done;
     }
-    return st;
-}
-
-/* Deletes a step's folder in that of its job, its manifest first: a half deleted one is not
- * complete. */
-static enum hsp_status remove_step(const char *dir, uint64_t step, bool tmp, struct hsp_err *err)
-{
-    char name[HSP_CKPT_NAME];
-    struct hsp_folder job;
-    enum hsp_status st = hsp_folder_open(dir, false, &job, err);
-    if (st != HSP_OK) {
-        return st == HSP_ENOENT ? HSP_OK : st;
-    }
-    hsp_ckpt_step_name(step, tmp, name);
-    st = hsp_folder_remove(&job, name, HSP_CKPT_MANIFEST, err);
-    hsp_folder_close(&job);
-    return st;
-}
-
-enum hsp_status hsp_ckpt_abandon(const char *dir, uint64_t step, struct hsp_err *err)
-{
-    return remove_step(dir, step, true, err);
-}
-
-/* ---- directory ---- */
-
-struct step_name {
-    uint64_t step;
-    bool tmp;
-};
-
-static bool parse_step(const char *file, struct step_name *ret)
-{
-    char digits[24];
-    if (strncmp(file, "step-", 5) != 0) {
-        return false;
-    }
-    size_t n = strspn(file + 5, "0123456789");
-    const char *rest = file + 5 + n;
-    if (n == 0 || n >= sizeof(digits) || (*rest != '\0' && strcmp(rest, ".tmp") != 0)) {
-        return false;
-    }
-    memcpy(digits, file + 5, n);
-    digits[n] = '\0';
-    ret->tmp = *rest != '\0';
-    const char *p = digits + strspn(digits, "0");
-    return hsp_parse_u64(*p != '\0' ? p : "0", &ret->step);
-}
-
-static int newest_first(const void *a, const void *b)
-{
-    const struct step_name *x = a, *y = b;
-    return x->step != y->step ? (x->step > y->step ? -1 : 1) : x->tmp - y->tmp;
-}
-
-struct step_list {
-    const char *dir;
-    struct step_name *step;
-    size_t n, cap;
-    enum hsp_status st;
-    struct hsp_err *err;
-};
-
-static bool take_step(void *ctx, const char *file)
-{
-    struct step_list *l = ctx;
-    struct step_name s;
-    if (!parse_step(file, &s)) {
-        return true;
-    }
-    if (!hsp_grow(&l->step, &l->cap, l->n + 1, sizeof(*l->step), MAX_STEPS)) {
-        l->st = hsp_grow_error(l->n + 1, MAX_STEPS, "checkpoints", l->err);
-        (void)hsp_err_wrap(l->err, "%s", l->dir);
-        return false;
-    }
-    l->step[l->n++] = s;
-    return true;
-}
-
-static enum hsp_status list_steps(const char *dir, struct step_name **ret, size_t *ret_n,
-                                  struct hsp_err *err)
-{
-    struct step_list l = {.dir = dir, .err = err};
-    struct hsp_folder job;
-    enum hsp_status st = hsp_folder_open(dir, false, &job, err);
-    if (st != HSP_OK && st != HSP_ENOENT) {
-        return st;
-    }
-    if (st == HSP_OK) {
-        st = hsp_folder_each(&job, take_step, &l, err);
-        hsp_folder_close(&job);
-        st = st == HSP_OK ? l.st : st;
-        if (st != HSP_OK) {
-            free(l.step);
-            return st;
-        }
-    }
-    if (l.n > 0) {
-        qsort(l.step, l.n, sizeof(*l.step), newest_first);
-    }
-    *ret = l.step;
-    *ret_n = l.n;
-    return HSP_OK;
-}
-
-enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, struct hsp_err *err)
-{
-    struct step_name *all;
-    size_t n, k = 0;
-    enum hsp_status st = list_steps(dir, &all, &n, err);
-    if (st != HSP_OK) {
-        return st;
-    }
-    uint64_t *steps = calloc(n + 1, sizeof(*steps));
-    if (steps == NULL) {
-        free(all);
-        return hsp_err_nomem(err, "%zu steps", n);
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (!all[i].tmp) {
-            steps[k++] = all[i].step;
-        }
-    }
-    free(all);
-    *ret = steps;
-    *ret_n = k;
-    return HSP_OK;
-}
-
-/* Deletes one of the list. What cannot be deleted keeps nothing else from it: *st gets the first
- * error. */
-static void remove_listed(const char *dir, const struct step_name *s, enum hsp_status *st,
-                          struct hsp_err *err)
-{
-    struct hsp_err why = {0};
-    enum hsp_status mine = remove_step(dir, s->step, s->tmp, &why);
-    if (mine != HSP_OK && *st == HSP_OK) {
-        *st = hsp_err_set(err, mine, 0, "%s", why.msg);
-    }
-}
-
-/* A step of the list may be deleted by @cluster. */
-static bool is_mine(const char *dir, const struct step_name *s, struct hsp_digest cluster)
-{
-    char name[HSP_CKPT_NAME];
-    struct hsp_folder job;
-    struct hsp_err why;
-    if (s->tmp) {
-        return true;
-    }
-    hsp_ckpt_step_name(s->step, false, name);
-    bool is = hsp_folder_open(dir, false, &job, &why) == HSP_OK &&
-              hsp_ckpt_mine(&job, name, cluster, &why) == HSP_OK;
-    hsp_folder_close(&job);
-    return is;
-}
-
-enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep,
-                               struct hsp_digest cluster, struct hsp_err *err)
-{
-    struct step_name *all;
-    size_t n, seen = 0;
-    enum hsp_status st = list_steps(dir, &all, &n, err);
-    if (st != HSP_OK) {
-        return st;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (all[i].step > upto || !is_mine(dir, &all[i], cluster)) {
-            continue;
-        }
-        bool old = all[i].tmp ? seen > 0 : seen >= (keep > 0 ? keep : 1);
-        seen += !all[i].tmp;
-        if (old) {
-            remove_listed(dir, &all[i], &st, err);
-        }
-    }
-    free(all);
-    return st;
-}
-
-enum hsp_status hsp_ckpt_sweep(const char *dir, uint64_t below, struct hsp_err *err)
-{
-    struct step_name *all;
-    size_t n;
-    enum hsp_status st = list_steps(dir, &all, &n, err);
-    if (st != HSP_OK) {
-        return st;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (all[i].tmp && all[i].step < below) {
-            remove_listed(dir, &all[i], &st, err);
-        }
-    }
-    free(all);
     return st;
 }
 
@@ -412,26 +258,38 @@ static enum hsp_status index_tensors(struct hsp_ckpt *c, struct hsp_err *err)
     return HSP_OK;
 }
 
-enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **ret,
-                              struct hsp_err *err)
+/* The folder is the step that its name says, and of the job, where the name says one. */
+static enum hsp_status match_name(const struct hsp_ckpt *c, const struct hsp_folder *in,
+                                  const struct hsp_ckpt_place *at, struct hsp_err *err)
 {
-    char name[HSP_CKPT_NAME];
+    if (c->info.step != at->step) {
+        return hsp_err_set(err, HSP_EDIGEST, 0, "%s holds step %" PRIu64, in->path, c->info.step);
+    }
+    return at->aside == 0 || c->info.job_id == at->aside
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EDIGEST, 0, "%s holds a step of job %u", in->path,
+                             c->info.job_id);
+}
+
+enum hsp_status hsp_ckpt_open_at(const char *dir, const struct hsp_ckpt_place *at,
+                                 struct hsp_ckpt **ret, struct hsp_err *err)
+{
     struct hsp_folder job = {.fd = -1}, in = {.fd = -1};
     cJSON *m = NULL;
     struct hsp_ckpt *c = calloc(1, sizeof(*c));
     if (c == NULL) {
         return hsp_err_nomem(err, "a checkpoint");
     }
-    hsp_ckpt_step_name(step, false, name);
+    hsp_ckpt_place_name(at, c->name);
     enum hsp_status st = hsp_folder_open(dir, false, &job, err);
     if (st == HSP_OK) {
-        st = hsp_folder_open_in(&job, name, false, &in, err);
+        st = hsp_folder_open_in(&job, c->name, false, &in, err);
     }
     if (st == HSP_OK) {
         st = hsp_ckpt_manifest_read(&in, c, &m, err);
     }
-    if (st == HSP_OK && c->info.step != step) {
-        st = hsp_err_set(err, HSP_EDIGEST, 0, "%s holds step %" PRIu64, in.path, c->info.step);
+    if (st == HSP_OK) {
+        st = match_name(c, &in, at, err);
     }
     if (st == HSP_OK && (c->shard = calloc(c->info.n_ranks, sizeof(*c->shard))) == NULL) {
         st = hsp_err_nomem(err, "%u shards", c->info.n_ranks);
@@ -458,6 +316,27 @@ enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **
     }
     *ret = c;
     return HSP_OK;
+}
+
+enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, uint32_t job, struct hsp_ckpt **ret,
+                              struct hsp_err *err)
+{
+    const struct hsp_ckpt_place named = {.step = step}, aside = {.step = step, .aside = job};
+    struct hsp_ckpt *c = NULL, *own = NULL;
+    struct hsp_err why = {0};
+    enum hsp_status st = hsp_ckpt_open_at(dir, &named, &c, err);
+    if (job == 0 || st == HSP_ENOMEM || (st == HSP_OK && c->info.job_id == job)) {
+        *ret = st == HSP_OK ? c : *ret;
+        return st;
+    }
+    enum hsp_status mine = hsp_ckpt_open_at(dir, &aside, &own, &why);
+    if (mine == HSP_OK || mine == HSP_ENOMEM) {
+        (void)hsp_ckpt_close(c);
+        *ret = mine == HSP_OK ? own : *ret;
+        return mine == HSP_OK ? HSP_OK : hsp_err_set(err, mine, 0, "%s", why.msg);
+    }
+    *ret = st == HSP_OK ? c : *ret;
+    return st;
 }
 
 struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c)

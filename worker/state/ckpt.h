@@ -3,11 +3,12 @@
  *
  *   DIR/step-0000000100/shard-00001-model-00001-of-00001.safetensors    one for each rank, from 1
  *                       manifest.json
- *   DIR/step-0000000200.tmp/                                            being written; never read
+ *
+ * Other names in DIR: ckpt_steps.h.
  *
  * Role:    executors write their shard, one process commits; any layout reads any region back.
- * Purity:  shell (files). DIR is not followed where it is a link (folder.h). A step is visible when its directory has its final name; that happens
- *          after all its bytes and the manifest are on disk.
+ * Purity:  shell (files). DIR is not followed where it is a link (folder.h). A directory gets its
+ *          final name when all its bytes and the manifest are on disk; then readers see the step.
  * Threads: each object is confined to one thread.
  * Bounds:  HSP_CKPT_MAX_PIECES in all, HSP_CKPT_MAX_RANKS files. The shards carry the metadata that
  *          PyTorch's distributed checkpoint reader knows (DCP_SHARDING_INFO: offset of each shard
@@ -42,8 +43,8 @@ struct hsp_ckpt_piece {
     uint8_t kind;     /* enum hsp_state_kind */
     enum hsp_dtype dtype;
     const int64_t *full; /* extents of the whole tensor */
-    struct hsp_box box;  /* what is written; empty ones are skipped */
-    struct hsp_box held; /* what @data holds, dense */
+    struct hsp_box box;  /* the part to write; an empty part is skipped */
+    struct hsp_box held; /* the part that @data holds, dense */
     const void *data;    /* constant during the call */
     uint64_t hash;       /* of the box (box_hash.h); only of pieces that are streamed */
 };
@@ -53,31 +54,27 @@ struct hsp_ckpt_piece {
  * until the end. */
 struct hsp_ckpt_stream; /* opaque */
 
-/* After all ranks have written: checks that the shards belong together and cover every tensor
- * exactly once, writes the manifest and gives the directory its name. @data: where the job is in
- * its data at this step. @config_json: the model's keys, kept for the export. *ret_content, after
- * success: as hsp_ckpt_content; NULL allowed. A step that is there already is replaced: it is of a
- * history that is over, before a roll-back or of an earlier job of this name; one of another
- * cluster stays (HSP_EEXIST). HSP_EDIGEST: a shard is missing, damaged or of another attempt. */
+struct hsp_ckpt_done {
+    uint64_t content; /* as hsp_ckpt_content */
+    uint32_t aside;   /* job of the step that was renamed to step-N.job-ASIDE; 0: none was */
+};
+/* Makes a checkpoint of the shards that all ranks have written: checks that the shards belong
+ * together and cover every tensor exactly once, writes the manifest and gives the directory its
+ * name. @data: the place of the job in its data at this step. @config_json: the keys of the model,
+ * kept for the export. @ret: NULL allowed.
+ *
+ * A step of this job that has the name is replaced: it is from before a roll-back. A step of
+ * another job of this cluster is renamed (ckpt_owner.h). HSP_EEXIST: a step of another cluster, or
+ * of an unknown owner, has the name and stays. HSP_EDIGEST: a shard is missing, damaged or of
+ * another attempt. */
 enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
                                 const struct hsp_data_cursor *data, const char *config_json,
-                                uint64_t *ret_content, struct hsp_err *err);
-/* Deletes the step's temporary directory; no error when it is not there. */
-enum hsp_status hsp_ckpt_abandon(const char *dir, uint64_t step, struct hsp_err *err);
-
-/* Steps that have their final name, newest first; free(). A directory that is not there has none.
- * HSP_ELIMIT, HSP_EIO, HSP_EPERM, HSP_ENOMEM. */
-enum hsp_status hsp_ckpt_list(const char *dir, uint64_t **ret, size_t *ret_n, struct hsp_err *err);
-/* Of the steps up to @upto, deletes the complete ones beyond the newest @keep (>= 1) and temporary
- * ones older than the newest. Steps above are of another history, and those of a cluster other than
- * @cluster are not ours: not counted, not deleted. What cannot be deleted keeps nothing else from
- * it: the first error is returned. */
-enum hsp_status hsp_ckpt_prune(const char *dir, uint64_t upto, size_t keep,
-                               struct hsp_digest cluster, struct hsp_err *err);
-
-/* Before a step is written: deletes the temporary directories of steps below it, whose attempts are
- * over, so that their room is free for it. Errors as above. */
-enum hsp_status hsp_ckpt_sweep(const char *dir, uint64_t below, struct hsp_err *err);
+                                struct hsp_ckpt_done *ret, struct hsp_err *err);
+/* A complete step in the folder of a job. aside 0: the folder step-N; else step-N.job-ASIDE. */
+struct hsp_ckpt_place {
+    uint64_t step;
+    uint32_t aside;
+};
 
 struct hsp_ckpt; /* opened checkpoint, opaque */
 
@@ -91,11 +88,16 @@ struct hsp_ckpt_tensor {
 };
 
 /* Opens a complete step after checking manifest, all headers and coverage; contents are checked as
- * they are read (ckpt_read.h). HSP_ENOENT, HSP_EDIGEST (damaged: says what), HSP_EVERSION (of another program
- * version: says what to do), HSP_ELIMIT, HSP_EIO, HSP_ENOMEM (want of memory or of descriptors,
- * which says nothing of the step).
- */
-enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, struct hsp_ckpt **ret,
+ * they are read (ckpt_read.h).
+ *
+ * HSP_ENOENT; HSP_EDIGEST: damaged, the message names the place; HSP_EVERSION: of another version
+ * of the program, the message names the remedy; HSP_ELIMIT; HSP_EIO; HSP_ENOMEM: want of memory or
+ * of descriptors, so nothing is known of the step. */
+enum hsp_status hsp_ckpt_open_at(const char *dir, const struct hsp_ckpt_place *at,
+                                 struct hsp_ckpt **ret, struct hsp_err *err);
+/* Opens step @step of job @job: step-N, unless step-N is of another job or cannot be read and
+ * step-N.job-JOB can. @job 0: step-N. Errors as above. */
+enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, uint32_t job, struct hsp_ckpt **ret,
                               struct hsp_err *err);
 struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c); /* NULL allowed; returns NULL */
 

@@ -6,13 +6,23 @@
 #include "worker/state/json_text.h"
 #include "worker/state/safetensors.h"
 
-#define HSP_CKPT_NAME     64
+#define HSP_CKPT_NAME     96
 #define HSP_CKPT_FORMAT   2 /* 1 did not say where the job was in its data */
 #define HSP_CKPT_MANIFEST "manifest.json"
 
-/* "step-N", "step-N.tmp", and a shard's file name. */
-void hsp_ckpt_step_name(uint64_t step, bool tmp, char ret[HSP_CKPT_NAME]);
+/* The names of folders in the folder of a job (ckpt_steps.h): a complete step; a complete step that
+ * was moved aside for a later job of the same name; an attempt. */
+void hsp_ckpt_step_name(uint64_t step, char ret[HSP_CKPT_NAME]);
+void hsp_ckpt_aside_name(uint64_t step, uint32_t job, char ret[HSP_CKPT_NAME]);
+void hsp_ckpt_tmp_name(const struct hsp_ckpt_info *info, char ret[HSP_CKPT_NAME]);
+static inline void hsp_ckpt_place_name(const struct hsp_ckpt_place *at, char ret[HSP_CKPT_NAME])
+{
+    at->aside != 0 ? hsp_ckpt_aside_name(at->step, at->aside, ret)
+                   : hsp_ckpt_step_name(at->step, ret);
+}
+/* The file name of a shard; whether @name is that of one of ranks 0 .. n_ranks - 1. */
 void hsp_ckpt_shard_name(uint32_t rank, char ret[HSP_CKPT_NAME]);
+bool hsp_ckpt_is_shard(const char *name, uint32_t n_ranks);
 
 /* One piece as a shard's metadata tells it. */
 struct hsp_ckpt_entry {
@@ -32,10 +42,12 @@ struct hsp_ckpt_shard {
     struct hsp_ckpt_entry *e;
 };
 
-/* Same job, step, term, epoch, number of ranks and of parameters. */
+/* Same job, step, term, epoch, number of ranks and of parameters; same cluster, if both name
+ * one. */
 bool hsp_ckpt_info_equal(const struct hsp_ckpt_info *a, const struct hsp_ckpt_info *b);
 
 struct hsp_ckpt {
+    char name[HSP_CKPT_NAME]; /* of its folder */
     struct hsp_ckpt_info info;
     struct hsp_data_cursor data;
     char *config;

@@ -74,7 +74,7 @@ static bool read_data(const cJSON *m, struct hsp_data_cursor *ret)
     return hsp_data_cursor_tokens(&c) == tokens;
 }
 
-/* ---- whose it is ---- */
+/* ---- the owner ---- */
 
 static bool add_whose(cJSON *m, const struct hsp_whose *w)
 {
@@ -169,8 +169,8 @@ static bool read_members(const cJSON *m, struct hsp_ckpt *c)
     return read_whose(m, &c->info.whose);
 }
 
-/* Takes what the manifest says, if it is what was written: @m loses its digest. The number of the
- * format may be damaged like all else: with ours in its place the rest then has its digest. */
+/* Compares the manifest with its digest, which @m loses, and takes its members. The number of the
+ * format may be damaged like all else: with our number in its place the manifest fits its digest. */
 static enum hsp_status take_members(cJSON *m, const struct hsp_folder *step, struct hsp_ckpt *c,
                                     struct hsp_err *err)
 {
@@ -216,27 +216,4 @@ enum hsp_status hsp_ckpt_manifest_read(const struct hsp_folder *step, struct hsp
     }
     *ret = m;
     return HSP_OK;
-}
-
-enum hsp_status hsp_ckpt_mine(const struct hsp_folder *job, const char *name,
-                              struct hsp_digest cluster, struct hsp_err *err)
-{
-    struct hsp_folder step = {.fd = -1};
-    struct hsp_ckpt c = {0};
-    cJSON *m = NULL;
-    enum hsp_status st = hsp_folder_open_in(job, name, false, &step, err);
-    if (st == HSP_OK) {
-        st = hsp_ckpt_manifest_read(&step, &c, &m, err);
-    }
-    if (st == HSP_OK && !hsp_cluster_none(c.info.whose.cluster) &&
-        !hsp_digest_equal(c.info.whose.cluster, cluster)) {
-        st = hsp_err_set(err, HSP_EEXIST, 0,
-                         "%s is of another cluster, and stays: move it, or set another "
-                         "checkpoint.path",
-                         step.path);
-    }
-    cJSON_Delete(m);
-    free(c.config);
-    hsp_folder_close(&step);
-    return st == HSP_ENOMEM || st == HSP_EEXIST ? st : HSP_OK;
 }

@@ -18,9 +18,5 @@ enum hsp_status hsp_ckpt_other_format(const struct hsp_folder *step, const char 
  * HSP_EDIGEST, HSP_EVERSION, HSP_ENOMEM; errors of reading a file. */
 enum hsp_status hsp_ckpt_manifest_read(const struct hsp_folder *step, struct hsp_ckpt *c,
                                        cJSON **ret, struct hsp_err *err);
-/* HSP_EEXIST: step @name of folder @job says that a cluster other than @cluster wrote it. HSP_ENOMEM:
- * it cannot be known. HSP_OK: it is ours, or of nobody, or not there. */
-enum hsp_status hsp_ckpt_mine(const struct hsp_folder *job, const char *name,
-                              struct hsp_digest cluster, struct hsp_err *err);
 
 #endif

@@ -22,10 +22,9 @@ static uint32_t shard_of(const struct hsp_ckpt *c, const struct hsp_ckpt_entry *
 static enum hsp_status damaged(const struct hsp_ckpt *c, uint32_t shard,
                                const struct hsp_ckpt_entry *e, struct hsp_err *err)
 {
-    char step[HSP_CKPT_NAME], file[HSP_CKPT_NAME];
-    hsp_ckpt_step_name(c->info.step, false, step);
+    char file[HSP_CKPT_NAME];
     hsp_ckpt_shard_name(shard, file);
-    return hsp_err_set(err, HSP_EDIGEST, 0, "%s/%s: %s is damaged", step, file, e->st->name);
+    return hsp_err_set(err, HSP_EDIGEST, 0, "%s/%s: %s is damaged", c->name, file, e->st->name);
 }
 
 /* @part of the piece @e into @dst, which holds @dst_box. */

@@ -1,8 +1,9 @@
-/* Reads regions of a checkpoint, whatever layout wrote it, and compares all that is read with what
- * was written.
+/* Reads any region of a checkpoint of any layout, and compares all bytes read with the sums that
+ * the writer made.
  *
- * Each file has sums of its parts (part_sums.h), compared at each read. A file of an earlier version
- * has none: the first read of a piece reads it whole and compares its hash.
+ * Example: one rank has written wte.weight, 50257 x 768. A rank of a new layout reads rows 0 to
+ * 25128: 74 MiB, in parts of 4 MiB (part_sums.h), each of which is compared with its sum. A file of
+ * an earlier version has no sums: the first read of a piece reads all of it and compares its hash.
  *
  * Purity:  shell (files).
  * Threads: those of the checkpoint.

@@ -138,6 +138,8 @@ static enum hsp_status plan_meta(struct shard_plan *w, const struct hsp_ckpt_inf
 {
     cJSON *meta = cJSON_CreateObject(), *sharding = cJSON_CreateObject();
     cJSON *pieces = cJSON_AddArrayToObject(meta, "pieces");
+    char cluster[HSP_DIGEST_HEX];
+    hsp_digest_hex(info->whose.cluster, cluster);
     bool ok = pieces != NULL && sharding != NULL &&
               cJSON_AddNumberToObject(meta, "format", HSP_CKPT_FORMAT) != NULL &&
               cJSON_AddStringToObject(meta, "job", info->job) != NULL &&
@@ -147,6 +149,7 @@ static enum hsp_status plan_meta(struct shard_plan *w, const struct hsp_ckpt_inf
               cJSON_AddNumberToObject(meta, "ranks", info->n_ranks) != NULL &&
               cJSON_AddNumberToObject(meta, "params", info->n_params) != NULL &&
               cJSON_AddNumberToObject(meta, "job_id", info->job_id) != NULL &&
+              cJSON_AddStringToObject(meta, "cluster", cluster) != NULL &&
               cJSON_AddNumberToObject(meta, "rank", rank) != NULL;
     for (size_t i = 0; ok && i < w->n; i++) {
         cJSON *o = cJSON_AddObjectToObject(sharding, w->name[i]);
@@ -204,7 +207,7 @@ static enum hsp_status create_shard(const char *dir, const struct hsp_ckpt_info 
         return hsp_err_set(err, HSP_EINVAL, 0, "shard %u of %u with %zu pieces", rank,
                            info->n_ranks, n);
     }
-    hsp_ckpt_step_name(info->step, true, tmp);
+    hsp_ckpt_tmp_name(info, tmp);
     hsp_ckpt_shard_name(rank, name);
     enum hsp_status st = plan_entries(w, p, n, err);
     if (st == HSP_OK) {
@@ -266,7 +269,7 @@ struct hsp_ckpt_stream {
     const struct hsp_ckpt_piece *p;
     size_t n;
     uint32_t *entry;   /* [n]: of a piece, UINT32_MAX: empty */
-    uint64_t *sum;     /* by entry: hashes of what came */
+    uint64_t *sum;     /* by entry: hashes of the parts that came */
     int64_t *elements; /* by entry: how many came */
     struct hsp_st_writer *file;
 };
@@ -435,6 +438,7 @@ static bool read_piece(const cJSON *o, const struct hsp_st_reader *st, struct hs
 static enum hsp_status read_meta(struct hsp_ckpt_shard *s, uint32_t *ret_format)
 {
     const cJSON *job = cJSON_GetObjectItemCaseSensitive(s->meta, "job");
+    const cJSON *cluster = cJSON_GetObjectItemCaseSensitive(s->meta, "cluster");
     const cJSON *pieces = cJSON_GetObjectItemCaseSensitive(s->meta, "pieces"), *o;
     if (!read_u32(s->meta, "format", ret_format)) {
         return HSP_EDIGEST;
@@ -449,6 +453,8 @@ static enum hsp_status read_meta(struct hsp_ckpt_shard *s, uint32_t *ret_format)
         !read_u32(s->meta, "ranks", &s->info.n_ranks) ||
         !read_u32(s->meta, "params", &s->info.n_params) ||
         (cJSON_HasObjectItem(s->meta, "job_id") && !read_u32(s->meta, "job_id", &s->info.job_id)) ||
+        (cluster != NULL && (!cJSON_IsString(cluster) ||
+                             !hsp_digest_parse(cluster->valuestring, &s->info.whose.cluster))) ||
         !read_u32(s->meta, "rank", &s->rank) || !cJSON_IsArray(pieces) ||
         (size_t)cJSON_GetArraySize(pieces) != hsp_st_count(s->st)) {
         return HSP_EDIGEST;

@@ -21,8 +21,8 @@ enum hsp_status hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info
 /* @data: dense, of @part, which lies inside the box of piece @i. */
 enum hsp_status hsp_ckpt_stream_put(struct hsp_ckpt_stream *s, size_t i, const struct hsp_box *part,
                                     const void *data, struct hsp_err *err);
-/* Syncs and closes. HSP_EDIGEST: a piece is not what its hash said; nothing of the shard is left.
- * The stream is gone also after an error. */
+/* Syncs and closes. HSP_EDIGEST: a piece does not fit its hash; nothing of the shard is left. The
+ * stream is gone also after an error. */
 enum hsp_status hsp_ckpt_stream_close(struct hsp_ckpt_stream *s, uint64_t *ret_bytes,
                                       struct hsp_err *err);
 struct hsp_ckpt_stream *hsp_ckpt_stream_discard(struct hsp_ckpt_stream *s); /* NULL allowed */

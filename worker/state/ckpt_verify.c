@@ -10,6 +10,7 @@
 #include "proto/layout/box.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_read.h"
+#include "worker/state/ckpt_steps.h"
 
 #define FILES (HSP_CKPT_MAX_RANKS + 64) /* the shards of a step are open together */
 
@@ -25,12 +26,12 @@ static uint64_t content_bytes(const struct hsp_ckpt *c)
     return bytes;
 }
 
-/* What one step is found to be. */
+/* The findings about one step. */
 struct verdict {
-    uint64_t step;
+    struct hsp_ckpt_place at;
     enum hsp_status status;
     uint32_t job; /* 0: not known */
-    bool other;   /* of another job than was asked for */
+    bool other;   /* of another job than the job that is asked for */
     struct hsp_digest cluster;
     size_t tensors;
     uint64_t bytes;
@@ -39,21 +40,22 @@ struct verdict {
     struct hsp_err why;
 };
 
-static void check_step(const char *dir, uint64_t step, uint32_t job, struct verdict *ret)
+static void check_step(const char *dir, const struct hsp_ckpt_place *at, uint32_t job,
+                       struct verdict *ret)
 {
     struct hsp_ckpt *c = NULL;
-    *ret = (struct verdict){.step = step};
-    ret->status = hsp_ckpt_open(dir, step, &c, &ret->why);
+    *ret = (struct verdict){.at = *at, .job = at->aside};
+    ret->status = hsp_ckpt_open_at(dir, at, &c, &ret->why);
     if (ret->status == HSP_OK) {
         ret->tensors = hsp_ckpt_count(c);
         ret->bytes = content_bytes(c);
         ret->files = hsp_ckpt_about(c)->n_ranks;
         ret->job = hsp_ckpt_about(c)->job_id;
         ret->cluster = hsp_ckpt_about(c)->whose.cluster;
-        ret->other = job != 0 && ret->job != 0 && ret->job != job;
         ret->data = *hsp_ckpt_data(c);
         ret->status = hsp_ckpt_verify(c, &ret->why);
     }
+    ret->other = job != 0 && ret->job != 0 && ret->job != job;
     (void)hsp_ckpt_close(c);
 }
 
@@ -68,11 +70,11 @@ static void put_line(const struct verdict *v, FILE *out)
             out,
             "step %" PRIu64 ": %sgood, %zu tensors, %" PRIu64
             " bytes, %u files; data: pass %" PRIu64 ", sample %" PRIu64 " of %" PRIu64 "\n",
-            v->step, whose, v->tensors, v->bytes, v->files, hsp_data_cursor_pass(&v->data) + 1,
+            v->at.step, whose, v->tensors, v->bytes, v->files, hsp_data_cursor_pass(&v->data) + 1,
             hsp_data_cursor_sample(&v->data), v->data.pass_samples);
     } else {
         bool damaged = v->status == HSP_EDIGEST || v->status == HSP_ENOENT;
-        (void)fprintf(out, "step %" PRIu64 ": %s%s: %s\n", v->step, whose,
+        (void)fprintf(out, "step %" PRIu64 ": %s%s: %s\n", v->at.step, whose,
                       damaged ? "damaged" : "cannot be read", v->why.msg);
     }
 }
@@ -100,7 +102,7 @@ static bool put_json(const struct verdict *v, cJSON *list)
         cJSON_Delete(o);
         return false;
     }
-    return cJSON_AddNumberToObject(o, "step", (double)v->step) != NULL &&
+    return cJSON_AddNumberToObject(o, "step", (double)v->at.step) != NULL &&
            cJSON_AddBoolToObject(o, "good", v->status == HSP_OK) != NULL &&
            cJSON_AddNumberToObject(o, "job_id", v->job) != NULL &&
            cJSON_AddStringToObject(o, "cluster", hex) != NULL &&
@@ -111,11 +113,11 @@ static bool put_json(const struct verdict *v, cJSON *list)
            (v->data.pass_samples == 0 || put_data(&v->data, o)); /* 0: no manifest was read */
 }
 
-/* What is in a folder, and whose steps count. */
+/* The steps in a folder, and the job that is asked for (0: all jobs). */
 struct folder {
     const char *dir;
     uint32_t job;
-    const uint64_t *step;
+    const struct hsp_ckpt_place *step;
     size_t n;
 };
 
@@ -127,9 +129,9 @@ static enum hsp_status check_steps(const struct folder *f, cJSON *list, FILE *ou
     enum hsp_status worst = HSP_OK;
     for (size_t i = 0; i < f->n; i++) {
         struct verdict v;
-        check_step(f->dir, f->step[i], f->job, &v);
+        check_step(f->dir, &f->step[i], f->job, &v);
         if (v.status == HSP_ENOMEM || (list != NULL && !put_json(&v, list))) {
-            return hsp_err_nomem(err, "step %" PRIu64 " in %s", f->step[i], f->dir);
+            return hsp_err_nomem(err, "step %" PRIu64 " in %s", f->step[i].step, f->dir);
         }
         if (list == NULL) {
             put_line(&v, out);
@@ -172,7 +174,7 @@ static enum hsp_status check_json(const struct folder *f, FILE *out, struct hsp_
 enum hsp_status hsp_ckpt_check(const char *dir, uint32_t job, bool json, FILE *out,
                                struct hsp_err *err)
 {
-    uint64_t *step = NULL;
+    struct hsp_ckpt_place *step = NULL;
     size_t n = 0;
     struct stat s;
     (void)hsp_nofile_raise(FILES); /* with fewer, a step that needs them says so */

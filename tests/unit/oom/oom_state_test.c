@@ -104,7 +104,7 @@ static enum hsp_status describe(const struct hsp_ckpt *c, struct hsp_buf *out, s
 static enum hsp_status open_step(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     struct hsp_ckpt *c = NULL;
-    enum hsp_status st = hsp_ckpt_open(ctx, STEP, &c, err);
+    enum hsp_status st = hsp_ckpt_open(ctx, STEP, 0, &c, err);
     if (st == HSP_OK) {
         st = describe(c, out, err);
     }
@@ -114,14 +114,15 @@ static enum hsp_status open_step(void *ctx, struct hsp_buf *out, struct hsp_err 
 
 static enum hsp_status list_and_prune(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
-    uint64_t *steps = NULL;
+    struct hsp_ckpt_place *steps = NULL;
+    const struct hsp_ckpt_info us = info_of(STEP);
     size_t n = 0;
     enum hsp_status st = hsp_ckpt_list(ctx, &steps, &n, err);
     if (st == HSP_OK) {
-        st = hsp_ckpt_prune(ctx, STEP, 2, (struct hsp_digest){1, 2}, err);
+        st = hsp_ckpt_prune(ctx, &us, 2, err);
     }
     if (st == HSP_OK) {
-        st = hsp_ckpt_sweep(ctx, STEP, err);
+        st = hsp_ckpt_sweep(ctx, &us, err);
     }
     if (st == HSP_OK) {
         hsp_buf_printf(out, "%zu\n", n);

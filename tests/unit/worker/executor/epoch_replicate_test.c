@@ -13,6 +13,7 @@
 #include "worker/executor/epoch_replicate.h"
 #include "worker/executor/epoch_train.h"
 #include "worker/executor/epoch_twins.h"
+#include "worker/state/ckpt_files.h"
 #include "worker/state/folder.h"
 
 #define MAX_RANKS 3
@@ -303,6 +304,16 @@ static void make_folder(const struct world *w, const char *name)
     hsp_folder_close(&f);
 }
 
+/* The folder in which the job of @w writes step @step. */
+static const char *attempt(const struct world *w, uint64_t step)
+{
+    static char name[HSP_CKPT_NAME];
+    const struct hsp_ckpt_info info = {
+        .step = step, .job_id = w->m[0].p.job, .whose = {w->m[0].p.cluster, w->m[0].p.generation}};
+    hsp_ckpt_tmp_name(&info, name);
+    return name;
+}
+
 /* Its room is wanted, most of all when it was want of room that failed. */
 static void an_attempt_that_failed_leaves_nothing(void **state)
 {
@@ -314,22 +325,24 @@ static void an_attempt_that_failed_leaves_nothing(void **state)
         for (uint32_t r = 0; r < 3; r++) {
             w.m[r].p.checkpoint_shared = shared == 1;
         }
-        make_folder(&w, "step-0000000030.tmp"); /* of one that was killed */
-        make_folder(&w, "step-0000000040");     /* ours cannot take the name: */
+        make_folder(&w, attempt(&w, 30));   /* of one that was killed */
+        make_folder(&w, "step-0000000040"); /* ours cannot take the name: */
         make_folder(&w, "step-0000000040/mine");
-        make_folder(&w, "step-0000000050.tmp"); /* of another history */
+        make_folder(&w, attempt(&w, 50)); /* of another history */
         assert_int_equal(checkpoint(&w, &err), HSP_OK);
-        assert_false(is_there(&w, "step-0000000030.tmp"));
+        assert_false(is_there(&w, attempt(&w, 30)));
         assert_true(is_there(&w, "step-0000000040/manifest.json"));
-        assert_true(is_there(&w, "step-0000000050.tmp"));
+        assert_true(is_there(&w, attempt(&w, 50)));
         if (shared == 1) {
             w.m[1].p.checkpoint_path = "/dev/null/x"; /* cannot write its part */
         } else {
             w.m[0].data.set.n_tokens = 2; /* there is no manifest for the shard */
         }
         assert_int_equal(checkpoint(&w, &err), shared == 1 ? HSP_EIO : HSP_EINVAL);
-        assert_false(is_there(&w, "step-0000000040.tmp/shard-00001-model-00001-of-00001."
-                                  "safetensors"));
+        char shard[4400];
+        (void)snprintf(shard, sizeof shard, "%s/shard-00001-model-00001-of-00001.safetensors",
+                       attempt(&w, 40));
+        assert_false(is_there(&w, shard));
         end_world(&w);
     }
 }
@@ -346,16 +359,16 @@ static void an_attempt_under_way_is_left_alone(void **state)
         for (uint32_t r = 0; r < 2; r++) { /* that of the epoch before */
             atomic_store(&w.m[r].env.writing, 1);
         }
-        make_folder(&w, "step-0000000030.tmp");
+        make_folder(&w, attempt(&w, 30));
         make_folder(&w, "step-0000000020");
         assert_ok(checkpoint(&w, &err), &err);
         assert_true(is_there(&w, "step-0000000040/manifest.json"));
-        assert_true(is_there(&w, "step-0000000030.tmp"));
+        assert_true(is_there(&w, attempt(&w, 30)));
         assert_int_equal(atomic_load(&w.m[0].env.writing), 1);
         atomic_store(&w.m[0].env.writing, 0);
         atomic_store(&w.m[1].env.writing, 0);
         assert_ok(checkpoint(&w, &err), &err);
-        assert_false(is_there(&w, "step-0000000030.tmp"));
+        assert_false(is_there(&w, attempt(&w, 30)));
         assert_false(is_there(&w, "step-0000000020"));
         end_world(&w);
     }

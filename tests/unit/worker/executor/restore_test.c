@@ -151,7 +151,7 @@ static void make_sums(const char *path)
 /* Returns its content. */
 static uint64_t write_had(struct member *m, const struct had *h)
 {
-    uint64_t content = 0;
+    struct hsp_ckpt_done done;
     char dir[4300], file[4400];
     struct hsp_err err = {0};
     struct hsp_data_cursor data;
@@ -178,7 +178,7 @@ static uint64_t write_had(struct member *m, const struct had *h)
     assert_ok(hsp_ckpt_write_shard(dir, &info, 0, p, n, NULL, &err), &err);
     assert_ok(hsp_epoch_cursor(&m->e, STEP, &data, &err), &err);
     data.digest.lo += h->other_data;
-    assert_ok(hsp_ckpt_commit(dir, &info, &data, "{}", &content, &err), &err);
+    assert_ok(hsp_ckpt_commit(dir, &info, &data, "{}", &done, &err), &err);
     if (h->damaged) {
         (void)snprintf(file, sizeof file, "%s/step-%010d/manifest.json", dir, STEP);
         cut_file(file, 30);
@@ -190,7 +190,7 @@ static uint64_t write_had(struct member *m, const struct had *h)
     if (h->forged) {
         make_sums(file);
     }
-    return content;
+    return done.content;
 }
 
 static void mean(struct world *w, const struct had *h, uint64_t content)

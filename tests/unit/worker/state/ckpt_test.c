@@ -8,10 +8,13 @@
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
+#include "worker/state/ckpt_files.h"
 #include "worker/state/ckpt_read.h"
 #include "worker/state/ckpt_shard.h"
+#include "worker/state/ckpt_steps.h"
 #include "worker/state/safetensors.h"
 
+#define SHARD_1    "shard-00001-model-00001-of-00001.safetensors"
 #define MAX_PARTS  8
 #define N_TENSORS  4
 #define MAX_PIECES (N_TENSORS * 3 * MAX_PARTS)
@@ -81,9 +84,34 @@ static enum hsp_status write_rank(const char *dir, const struct hsp_ckpt_info *i
 
 static struct hsp_whose whose = {{1, 2}, UINT64_MAX - 4};
 
+static uint32_t job = 3;
+
 static struct hsp_ckpt_info info_of(uint64_t step, uint32_t n_ranks)
 {
-    return (struct hsp_ckpt_info){"gpt", step, 2, 7, n_ranks, N_TENSORS, 3, whose};
+    return (struct hsp_ckpt_info){"gpt", step, 2, 7, n_ranks, N_TENSORS, job, whose};
+}
+
+static enum hsp_status prune(const char *dir, uint64_t upto, size_t keep, struct hsp_err *err)
+{
+    struct hsp_ckpt_info us = info_of(upto, 1);
+    return hsp_ckpt_prune(dir, &us, keep, err);
+}
+
+static enum hsp_status sweep(const char *dir, uint64_t below, struct hsp_err *err)
+{
+    struct hsp_ckpt_info us = info_of(below, 1);
+    return hsp_ckpt_sweep(dir, &us, err);
+}
+
+/* The path of an attempt at @step of the job and cluster at hand. */
+static const char *attempt_at(const char *dir, uint64_t step)
+{
+    static char path[4300];
+    char name[HSP_CKPT_NAME];
+    struct hsp_ckpt_info us = info_of(step, 1);
+    hsp_ckpt_tmp_name(&us, name);
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
 }
 
 #define CONFIG "{\"family\":\"gpt\"}"
@@ -103,11 +131,13 @@ static struct hsp_data_cursor data_of(uint64_t step)
                                     .packing = HSP_PACKING_START};
 }
 
+static struct hsp_ckpt_done last;
+
 static enum hsp_status commit(const char *dir, const struct hsp_ckpt_info *info,
                               struct hsp_err *err)
 {
     struct hsp_data_cursor data = data_of(info->step);
-    return hsp_ckpt_commit(dir, info, &data, CONFIG, NULL, err);
+    return hsp_ckpt_commit(dir, info, &data, CONFIG, &last, err);
 }
 
 static void write_step(const char *dir, uint64_t step, uint32_t n_ranks, uint64_t seed)
@@ -193,6 +223,8 @@ static enum hsp_status stream_rank(const char *dir, const struct hsp_ckpt_info *
 static int setup(void **state)
 {
     *state = hsp_test_tmpdir();
+    whose = (struct hsp_whose){{1, 2}, UINT64_MAX - 4};
+    job = 3;
     return 0;
 }
 
@@ -209,7 +241,7 @@ static void any_region_comes_back_from_any_layout(void **state)
     for (uint64_t step = 0; step < 12; step++) {
         struct hsp_ckpt *c;
         write_step(*state, step, 1 + (uint32_t)(step % 5), step);
-        assert_ok(hsp_ckpt_open(*state, step, &c, &err), &err);
+        assert_ok(hsp_ckpt_open(*state, step, 0, &c, &err), &err);
         assert_int_equal(hsp_ckpt_count(c), N_TENSORS * 3);
         assert_string_equal(hsp_ckpt_about(c)->job, "gpt");
         assert_true(hsp_ckpt_about(c)->term == 2 && hsp_ckpt_about(c)->epoch == 7);
@@ -243,7 +275,7 @@ static uint64_t content_of(const char *dir, uint64_t step, uint32_t n_ranks, uin
     struct hsp_err err = {0};
     struct hsp_ckpt *c;
     write_step(dir, step, n_ranks, seed);
-    assert_ok(hsp_ckpt_open(dir, step, &c, &err), &err);
+    assert_ok(hsp_ckpt_open(dir, step, 0, &c, &err), &err);
     uint64_t content = hsp_ckpt_content(c);
     hsp_ckpt_close(c);
     return content;
@@ -263,7 +295,7 @@ static void commit_refuses_what_is_not_whole(void **state)
     struct hsp_err err = {0};
     struct layout l;
     struct hsp_ckpt *c;
-    uint64_t *steps;
+    struct hsp_ckpt_place *steps;
     size_t n;
     layout_init(&l, 1, 3, 5);
     assert_ok(write_rank(*state, &info, &l, 0, &err), &err);
@@ -288,21 +320,21 @@ static void commit_refuses_what_is_not_whole(void **state)
     assert_ok(hsp_ckpt_list(*state, &steps, &n, &err), &err);
     assert_int_equal(n, 0);
     free(steps);
-    assert_status(hsp_ckpt_open(*state, 5, &c, &err), HSP_ENOENT);
+    assert_status(hsp_ckpt_open(*state, 5, 0, &c, &err), HSP_ENOENT);
     assert_ok(hsp_ckpt_write_shard(*state, &info, 2, mine, k, NULL, &err), &err);
     assert_ok(commit(*state, &info, &err), &err);
     for (uint32_t r = 0; r < 3; r++) { /* the step again, of a later history */
         assert_ok(write_rank(*state, &other, &l, r, &err), &err);
     }
     assert_ok(commit(*state, &other, &err), &err);
-    assert_ok(hsp_ckpt_open(*state, 5, &c, &err), &err);
+    assert_ok(hsp_ckpt_open(*state, 5, 0, &c, &err), &err);
     assert_int_equal(hsp_ckpt_about(c)->epoch, 6);
     hsp_ckpt_close(c);
     assert_status(hsp_ckpt_write_shard(*state, &info, 3, mine, k, NULL, &err), HSP_EINVAL);
     mine[0].kind = 9;
     assert_status(hsp_ckpt_write_shard(*state, &info, 2, mine, k, NULL, &err), HSP_EINVAL);
-    assert_ok(hsp_ckpt_abandon(*state, 5, &err), &err);
-    assert_ok(hsp_ckpt_abandon(*state, 5, &err), &err);
+    assert_ok(hsp_ckpt_abandon(*state, &info, &err), &err);
+    assert_ok(hsp_ckpt_abandon(*state, &info, &err), &err);
     layout_fini(&l);
 }
 
@@ -312,7 +344,7 @@ static int noticed(const char *dir, uint64_t step)
     struct hsp_ckpt *c;
     struct hsp_err err = {0};
     size_t refused;
-    if (hsp_ckpt_open(dir, step, &c, &err) != HSP_OK) {
+    if (hsp_ckpt_open(dir, step, 0, &c, &err) != HSP_OK) {
         return 1;
     }
     int seen = hsp_ckpt_verify(c, &err) == HSP_EDIGEST;
@@ -500,7 +532,7 @@ static void the_place_in_the_data_comes_back(void **state)
         struct hsp_ckpt *c;
         struct hsp_data_cursor want = data_of(step);
         write_step(*state, step, 2, step);
-        assert_ok(hsp_ckpt_open(*state, step, &c, &err), &err);
+        assert_ok(hsp_ckpt_open(*state, step, 0, &c, &err), &err);
         assert_ok(hsp_data_cursor_match(&want, hsp_ckpt_data(c), &err), &err);
         (void)hsp_ckpt_close(c);
     }
@@ -519,7 +551,7 @@ static void an_older_format_is_refused(void **state)
     assert_non_null(f);
     assert_true(fputs(text, f) >= 0);
     assert_int_equal(fclose(f), 0);
-    assert_status(hsp_ckpt_open(*state, 3, &c, &err), HSP_EVERSION);
+    assert_status(hsp_ckpt_open(*state, 3, 0, &c, &err), HSP_EVERSION);
     assert_non_null(strstr(err.msg,
                            "checkpoint of format 1, this program reads 2 (older ones do not say "
                            "where in its data the job was): use the hspmd that wrote it, or submit "
@@ -591,7 +623,7 @@ static void a_step_has_nothing_of_a_former_attempt(void **state)
         assert_ok(write_rank(*state, &four, &l, r, &err), &err);
     }
     layout_fini(&l);
-    put_file(*state, "step-0000000005.tmp/manifest.json.Xy12z0"); /* killed while writing it */
+    put_file(attempt_at(*state, 5), "manifest.json.Xy12z0"); /* killed while writing it */
     layout_init(&l, 1, 2, 5);
     for (uint32_t r = 0; r < 2; r++) {
         assert_ok(write_rank(*state, &two, &l, r, &err), &err);
@@ -604,6 +636,23 @@ static void a_step_has_nothing_of_a_former_attempt(void **state)
     assert_false(is_there(*state, "step-0000000005/manifest.json.Xy12z0"));
 }
 
+/* Attempts at steps 10, 20 and 30 of the job and cluster at hand. */
+static void make_attempts(const char *dir)
+{
+    for (uint64_t step = 10; step <= 30; step += 10) {
+        const char *path = attempt_at(dir, step);
+        (void)mkdir(path, 0755);
+        put_file(path, "shard-00001-model-00001-of-00001.safetensors");
+    }
+}
+
+static bool has_attempts(const char *dir, int of_10, int of_20, int of_30)
+{
+    return (access(attempt_at(dir, 10), F_OK) == 0) == of_10 &&
+           (access(attempt_at(dir, 20), F_OK) == 0) == of_20 &&
+           (access(attempt_at(dir, 30), F_OK) == 0) == of_30;
+}
+
 /* Somebody's folder in a step keeps neither that step's room nor that of older ones. */
 static void what_cannot_be_deleted_keeps_nothing_else(void **state)
 {
@@ -614,7 +663,7 @@ static void what_cannot_be_deleted_keeps_nothing_else(void **state)
     }
     (void)snprintf(path, sizeof(path), "%s/step-0000000030/mine", (char *)*state);
     assert_int_equal(mkdir(path, 0755), 0);
-    assert_status(hsp_ckpt_prune(*state, 40, 1, whose.cluster, &err), HSP_EIO);
+    assert_status(prune(*state, 40, 1, &err), HSP_EIO);
     assert_non_null(strstr(err.msg, "step-0000000030/mine"));
     assert_true(is_there(*state, "step-0000000040"));
     assert_false(is_there(*state, "step-0000000030/shard-00001-model-00001-of-00001.safetensors"));
@@ -625,24 +674,34 @@ static void what_cannot_be_deleted_keeps_nothing_else(void **state)
     write_step(*state, 40, 2, 1); /* takes the name all the same */
 }
 
+/* What this job has begun and not ended goes; what others have begun may be at work. */
 static void attempts_of_earlier_steps_make_room(void **state)
 {
-    static const char *const tmp[] = {"step-0000000010.tmp", "step-0000000020.tmp",
-                                      "step-0000000030.tmp"};
+    const struct hsp_whose ours = whose;
     struct hsp_err err = {0};
-    char path[4096];
     write_step(*state, 10, 1, 1);
-    for (int i = 0; i < 3; i++) {
-        (void)snprintf(path, sizeof(path), "%s/%s", (char *)*state, tmp[i]);
-        assert_int_equal(mkdir(path, 0755), 0);
-        put_file(path, "shard-00001-model-00001-of-00001.safetensors");
-    }
-    assert_ok(hsp_ckpt_sweep(*state, 30, &err), &err);
-    assert_false(is_there(*state, tmp[0]));
-    assert_false(is_there(*state, tmp[1]));
-    assert_true(is_there(*state, tmp[2]));
+    make_attempts(*state);
+    job = 4;
+    make_attempts(*state);
+    job = 3;
+    whose.cluster.lo++;
+    make_attempts(*state);
+    whose = ours;
+    assert_ok(sweep(*state, 30, &err), &err);
+    assert_true(has_attempts(*state, 0, 0, 1));
+    job = 4;
+    assert_true(has_attempts(*state, 1, 1, 1));
+    assert_ok(prune(*state, 30, 1, &err), &err); /* no step of job 4 is complete */
+    assert_true(has_attempts(*state, 1, 1, 1));
+    job = 3;
+    make_attempts(*state);
+    assert_ok(prune(*state, 20, 1, &err), &err);
+    assert_true(has_attempts(*state, 0, 1, 1)); /* older than step 10 is none but that of 10 */
+    whose.cluster.lo++;
+    assert_true(has_attempts(*state, 1, 1, 1));
+    whose = ours;
     assert_true(is_there(*state, "step-0000000010"));
-    assert_ok(hsp_ckpt_sweep("/nonexistent", 30, &err), &err);
+    assert_ok(sweep("/nonexistent", 30, &err), &err);
 }
 
 /* Of a step that cannot be looked at for want of descriptors nothing is known; it may be the latest. */
@@ -650,55 +709,141 @@ static void without_descriptors_nothing_is_known(void **state)
 {
     struct hsp_err err = {0};
     struct hsp_ckpt *c = NULL;
-    uint64_t *steps;
+    struct hsp_ckpt_place *steps;
     size_t n;
     write_step(*state, 5, 2, 1);
     for (unsigned left = 0; left < 2; left++) { /* for the manifest, for the second shard */
         starve_descriptors(left);
-        enum hsp_status st = hsp_ckpt_open(*state, 5, &c, &err);
+        enum hsp_status st = hsp_ckpt_open(*state, 5, 0, &c, &err);
         enum hsp_status listed = left == 0 ? hsp_ckpt_list(*state, &steps, &n, &err) : HSP_ENOMEM;
         feed_descriptors();
         assert_int_equal(st, HSP_ENOMEM);
         assert_int_equal(listed, HSP_ENOMEM);
         assert_non_null(strstr(err.msg, "Too many open files"));
     }
-    assert_ok(hsp_ckpt_open(*state, 5, &c, &err), &err);
+    assert_ok(hsp_ckpt_open(*state, 5, 0, &c, &err), &err);
     (void)hsp_ckpt_close(c);
+}
+
+static void spoil_manifest(const char *dir, const char *step)
+{
+    char path[4300];
+    (void)snprintf(path, sizeof path, "%s/%s/manifest.json", dir, step);
+    flip_bit(path, size_of(path) / 2, 1);
+}
+
+/* Steps that are there, newest first: "50 40 30.3", with the job of which one was moved aside. */
+static const char *steps_in(const char *dir)
+{
+    static char text[200];
+    struct hsp_ckpt_place *steps;
+    struct hsp_err err = {0};
+    size_t n, len = 0;
+    assert_ok(hsp_ckpt_list(dir, &steps, &n, &err), &err);
+    text[0] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        len += (size_t)snprintf(text + len, sizeof text - len, i == 0 ? "%u" : " %u",
+                                (unsigned)steps[i].step);
+        if (steps[i].aside != 0) {
+            len += (size_t)snprintf(text + len, sizeof text - len, ".%u", steps[i].aside);
+        }
+    }
+    free(steps);
+    return text;
 }
 
 static void prune_keeps_the_newest(void **state)
 {
     struct hsp_err err = {0};
-    char path[4096];
-    uint64_t *steps;
-    size_t n;
     for (uint64_t s = 10; s <= 50; s += 10) {
         write_step(*state, s, 2, s);
     }
-    (void)snprintf(path, sizeof(path), "%s/step-0000000020.tmp", (char *)*state);
-    assert_int_equal(mkdir(path, 0755), 0);
-    (void)snprintf(path, sizeof(path), "%s/step-0000000060.tmp", (char *)*state);
-    assert_int_equal(mkdir(path, 0755), 0);
-    (void)snprintf(path, sizeof(path), "%s/step-0000000050/manifest.json", (char *)*state);
-    cut_file(path, 30);
-    assert_ok(hsp_ckpt_prune(*state, 50, 3, whose.cluster, &err), &err);
-    assert_ok(hsp_ckpt_list(*state, &steps, &n, &err), &err);
-    assert_int_equal(n, 3);
-    assert_true(steps[0] == 50 && steps[1] == 40 && steps[2] == 30);
-    free(steps);
-    assert_ok(hsp_ckpt_prune(*state, 40, 1, whose.cluster, &err),
-              &err); /* 50 is of another history */
-    assert_ok(hsp_ckpt_list(*state, &steps, &n, &err), &err);
-    assert_int_equal(n, 2);
-    assert_true(steps[0] == 50 && steps[1] == 40);
-    free(steps);
-    (void)snprintf(path, sizeof(path), "%s/step-0000000060.tmp", (char *)*state);
-    assert_int_equal(access(path, F_OK), 0); /* perhaps being written */
-    (void)snprintf(path, sizeof(path), "%s/step-0000000020.tmp", (char *)*state);
-    assert_int_not_equal(access(path, F_OK), 0);
-    assert_ok(hsp_ckpt_list("/nonexistent", &steps, &n, &err), &err);
-    assert_int_equal(n, 0);
-    free(steps);
+    assert_int_equal(mkdir(attempt_at(*state, 20), 0755), 0);
+    assert_int_equal(mkdir(attempt_at(*state, 60), 0755), 0);
+    spoil_manifest(*state, "step-0000000040");
+    assert_ok(prune(*state, 50, 3, &err), &err);
+    assert_string_equal(steps_in(*state), "50 40 30 20"); /* 40 is of no use, and does not count */
+    assert_ok(prune(*state, 40, 1, &err), &err);          /* 50 is of another history */
+    assert_string_equal(steps_in(*state), "50 40 30");
+    assert_ok(prune(*state, 50, 1, &err), &err);
+    assert_string_equal(steps_in(*state), "50");
+    assert_int_equal(access(attempt_at(*state, 60), F_OK), 0); /* perhaps being written */
+    assert_int_not_equal(access(attempt_at(*state, 20), F_OK), 0);
+    assert_string_equal(steps_in("/nonexistent"), "");
+}
+
+/* A step whose owner cannot be read may be another's: it is not deleted, nor is its name taken. */
+static void a_step_of_unknown_owner_stays(void **state)
+{
+    static const char *const harm[] = {"manifest", "manifest and shard", "format", "pipe"};
+    const struct hsp_whose ours = whose;
+    struct hsp_err err = {0};
+    struct layout l;
+    char path[4300];
+    for (int h = 0; h < 4; h++) {
+        whose.cluster.lo =
+            h == 0 ? ours.cluster.lo + 1 : ours.cluster.lo; /* 0: another cluster's */
+        write_step(*state, 10, 1, 1);
+        whose = ours;
+        (void)snprintf(path, sizeof path, "%s/step-0000000010/manifest.json", (char *)*state);
+        if (h < 2) {
+            spoil_manifest(*state, "step-0000000010");
+        } else if (h == 2) {
+            assert_ok(hsp_file_write(path, "{\"format\": 3}", 13, 0600, &err), &err);
+        } else {
+            assert_int_equal(unlink(path), 0);
+            assert_int_equal(mkfifo(path, 0600), 0);
+        }
+        (void)snprintf(path, sizeof path, "%s/step-0000000010/" SHARD_1, (char *)*state);
+        if (h == 1 || h == 3) {
+            flip_bit(path, 9, 1);
+        }
+        write_step(*state, 20, 1, 1);
+        assert_ok(prune(*state, 20, 1, &err), &err);
+        if (strcmp(steps_in(*state), "20 10") != 0) {
+            fail_msg("%s: %s", harm[h], steps_in(*state));
+        }
+        struct hsp_ckpt_info info = info_of(10, 1);
+        layout_init(&l, 1, 1, 10);
+        assert_ok(write_rank(*state, &info, &l, 0, &err), &err);
+        assert_status(commit(*state, &info, &err), HSP_EEXIST);
+        assert_non_null(strstr(err.msg, h == 0 ? "is of another cluster, and stays: move it"
+                                               : "may be of another job or cluster, and stays"));
+        layout_fini(&l);
+        hsp_test_rmdir(*state);
+        assert_int_equal(mkdir(*state, 0700), 0);
+    }
+}
+
+/* A job that gets the name of one that has ended: the steps of that one stay, and can be read. */
+static void steps_of_an_earlier_job_stay(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_ckpt *c = NULL;
+    write_step(*state, 10, 1, 1);
+    write_step(*state, 20, 1, 2);
+    spoil_manifest(*state, "step-0000000010");
+    job = 4;
+    write_step(*state, 10, 1, 3);
+    assert_string_equal(steps_in(*state), "20 10 10.3");
+    assert_int_equal(last.aside, 3);
+    write_step(*state, 20, 1, 4);
+    write_step(*state, 30, 1, 5);
+    assert_int_equal(last.aside, 0);
+    assert_ok(prune(*state, 30, 1, &err), &err);
+    assert_string_equal(steps_in(*state), "30 20.3 10.3");
+    write_step(*state, 20, 1, 6);
+    for (uint32_t whom = 3; whom <= 5; whom++) {
+        assert_ok(hsp_ckpt_open(*state, 20, whom, &c, &err), &err);
+        assert_int_equal(hsp_ckpt_about(c)->job_id, whom == 5 ? 4 : whom);
+        assert_right(c, 20);
+        (void)hsp_ckpt_close(c);
+    }
+    job = 3; /* is resumed, and comes to this step anew */
+    write_step(*state, 20, 1, 7);
+    assert_string_equal(steps_in(*state), "30 20 20.4 10.3");
+    assert_ok(prune(*state, 20, 1, &err), &err);
+    assert_string_equal(steps_in(*state), "30 20 20.4"); /* 10.3 is damaged, and its shard says 3 */
 }
 
 /* Two clusters that write to one folder delete and replace their own steps alone. */
@@ -708,21 +853,23 @@ static void steps_of_another_cluster_stay(void **state)
     struct hsp_err err = {0};
     struct hsp_ckpt *c = NULL;
     struct layout l;
-    uint64_t *steps;
+    struct hsp_ckpt_place *steps;
     size_t n;
     for (uint64_t s = 10; s <= 60; s += 10) { /* theirs: 20, 40, 60 */
         whose.cluster = s % 20 == 0 ? theirs : ours;
         write_step(*state, s, 1, s);
     }
-    assert_ok(hsp_ckpt_open(*state, 60, &c, &err), &err);
+    spoil_manifest(*state, "step-0000000020"); /* its shard says whose it is */
+    assert_ok(hsp_ckpt_open(*state, 60, 0, &c, &err), &err);
     assert_true(hsp_digest_equal(hsp_ckpt_about(c)->whose.cluster, theirs));
     assert_true(hsp_ckpt_about(c)->whose.generation == UINT64_MAX - 4);
     (void)hsp_ckpt_close(c);
     whose.cluster = ours;
-    assert_ok(hsp_ckpt_prune(*state, 60, 2, ours, &err), &err);
+    assert_ok(prune(*state, 60, 2, &err), &err);
     assert_ok(hsp_ckpt_list(*state, &steps, &n, &err), &err);
     assert_int_equal(n, 5);
-    assert_true(steps[0] == 60 && steps[2] == 40 && steps[3] == 30 && steps[4] == 20);
+    assert_true(steps[0].step == 60 && steps[2].step == 40 && steps[3].step == 30 &&
+                steps[4].step == 20);
     free(steps);
     struct hsp_ckpt_info info = info_of(40, 1);
     layout_init(&l, 1, 1, 40);
@@ -730,6 +877,8 @@ static void steps_of_another_cluster_stay(void **state)
     assert_status(commit(*state, &info, &err), HSP_EEXIST);
     assert_non_null(strstr(err.msg, "step-0000000040 is of another cluster, and stays: move it"));
     info.whose.cluster = theirs;
+    assert_status(commit(*state, &info, &err), HSP_EDIGEST); /* they have not written a shard */
+    assert_ok(write_rank(*state, &info, &l, 0, &err), &err);
     assert_ok(commit(*state, &info, &err), &err);
     layout_fini(&l);
 }
@@ -741,46 +890,44 @@ static void a_link_is_not_followed(void **state)
     struct hsp_ckpt_info info = info_of(20, 1);
     struct hsp_ckpt *c;
     struct layout l;
-    uint64_t *steps;
+    struct hsp_ckpt_place *steps;
     size_t n;
-    char job[4096], step[4200];
+    char link[4096];
     write_step(*state, 10, 1, 1);
     write_step(*state, 15, 1, 1);
     layout_init(&l, 1, 1, 20);
     for (int slash = 0; slash < 2; slash++) { /* behind one it would be followed */
-        (void)snprintf(job, sizeof job, "%s-link", (char *)*state);
-        assert_int_equal(symlink(*state, job), slash == 0 ? 0 : -1);
-        (void)snprintf(job, sizeof job, "%s-link%s", (char *)*state, slash == 0 ? "" : "/");
+        (void)snprintf(link, sizeof link, "%s-link", (char *)*state);
+        assert_int_equal(symlink(*state, link), slash == 0 ? 0 : -1);
+        (void)snprintf(link, sizeof link, "%s-link%s", (char *)*state, slash == 0 ? "" : "/");
         const char *what =
             "-link is a symbolic link, which is not followed: put a folder there, or "
             "name the one it leads to";
-        assert_status(write_rank(job, &info, &l, 0, &err), HSP_EPERM);
+        assert_status(write_rank(link, &info, &l, 0, &err), HSP_EPERM);
         assert_non_null(strstr(err.msg, what));
-        assert_status(commit(job, &info, &err), HSP_EPERM);
-        assert_status(hsp_ckpt_open(job, 10, &c, &err), HSP_EPERM);
-        assert_status(hsp_ckpt_list(job, &steps, &n, &err), HSP_EPERM);
-        assert_status(hsp_ckpt_prune(job, 20, 1, whose.cluster, &err), HSP_EPERM);
-        assert_status(hsp_ckpt_sweep(job, 20, &err), HSP_EPERM);
-        assert_status(hsp_ckpt_abandon(job, 10, &err), HSP_EPERM);
+        assert_status(commit(link, &info, &err), HSP_EPERM);
+        assert_status(hsp_ckpt_open(link, 10, 0, &c, &err), HSP_EPERM);
+        assert_status(hsp_ckpt_list(link, &steps, &n, &err), HSP_EPERM);
+        assert_status(prune(link, 20, 1, &err), HSP_EPERM);
+        assert_status(sweep(link, 20, &err), HSP_EPERM);
+        assert_status(hsp_ckpt_abandon(link, &info, &err), HSP_EPERM);
     }
     assert_true(is_there(*state, "step-0000000010") && is_there(*state, "step-0000000015"));
-    assert_false(is_there(*state, "step-0000000020.tmp"));
-    (void)snprintf(job, sizeof job, "%s-link", (char *)*state);
-    assert_int_equal(unlink(job), 0);
-    (void)snprintf(step, sizeof step, "%s/step-0000000020.tmp", (char *)*state); /* nor within */
-    assert_int_equal(symlink("step-0000000010", step), 0);
+    assert_int_not_equal(access(attempt_at(*state, 20), F_OK), 0);
+    (void)snprintf(link, sizeof link, "%s-link", (char *)*state);
+    assert_int_equal(unlink(link), 0);
+    assert_int_equal(symlink("step-0000000010", attempt_at(*state, 20)), 0); /* nor within */
     assert_status(write_rank(*state, &info, &l, 0, &err), HSP_EPERM);
-    assert_status(hsp_ckpt_abandon(*state, 20, &err), HSP_EPERM);
+    assert_status(hsp_ckpt_abandon(*state, &info, &err), HSP_EPERM);
     assert_true(is_there(*state, "step-0000000010/manifest.json"));
     layout_fini(&l);
 }
 
 static void file_bytes(const char *dir, uint64_t step, uint32_t rank, char **ret, size_t *ret_n)
 {
-    char path[600];
-    (void)snprintf(path, sizeof path,
-                   "%s/step-%010" PRIu64 ".tmp/shard-%05u-model-%05u-of-00001.safetensors", dir,
-                   step, rank + 1, 1U);
+    char path[4400];
+    (void)snprintf(path, sizeof path, "%s/shard-%05u-model-%05u-of-00001.safetensors",
+                   attempt_at(dir, step), rank + 1, 1U);
     FILE *f = fopen(path, "rb");
     assert_non_null(f);
     *ret = calloc(1, 1U << 20);
@@ -821,7 +968,7 @@ static void streamed_shards_are_the_same(void **state)
     assert_ok(stream_rank(dir, &info, &l, 1, 64, 0, &err), &err);
     assert_ok(commit(dir, &info, &err), &err);
     struct hsp_ckpt *c;
-    assert_ok(hsp_ckpt_open(dir, 50, &c, &err), &err);
+    assert_ok(hsp_ckpt_open(dir, 50, 0, &c, &err), &err);
     assert_ok(hsp_ckpt_verify(c, &err), &err);
     assert_right(c, 50);
     (void)hsp_ckpt_close(c);
@@ -847,6 +994,8 @@ HSP_TEST_FILE(ckpt_test)
         cmocka_unit_test_setup_teardown(without_descriptors_nothing_is_known, setup, teardown),
         cmocka_unit_test_setup_teardown(steps_of_another_cluster_stay, setup, teardown),
         cmocka_unit_test_setup_teardown(prune_keeps_the_newest, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_step_of_unknown_owner_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(steps_of_an_earlier_job_stay, setup, teardown),
         cmocka_unit_test_setup_teardown(a_step_has_nothing_of_a_former_attempt, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_deleted_keeps_nothing_else, setup, teardown),
         cmocka_unit_test_setup_teardown(attempts_of_earlier_steps_make_room, setup, teardown),
