@@ -1,3 +1,8 @@
+/* The happy path: openat and its relatives look up every name in an open folder.
+ *
+ * Possible failure modes: a link in place of a folder (refused); a pipe in place of a file
+ * (refused, not waited for); a folder that the disk gives in part (an error, not the end of the
+ * folder); a crash of the host (files, and the names of new folders, are synced). */
 #include "worker/state/folder.h"
 
 #include <dirent.h>
@@ -22,7 +27,7 @@ static enum hsp_status join(const char *dir, const char *name, char ret[HSP_FOLD
                : hsp_err_set(err, HSP_ELIMIT, 0, "path of a checkpoint is too long");
 }
 
-/* "what PATH/name: why". */
+/* Fills @err with "WHAT PATH/NAME: WHY". */
 static enum hsp_status fail(const struct hsp_folder *f, const char *what, const char *name,
                             struct hsp_err *err)
 {
@@ -55,12 +60,44 @@ static enum hsp_status open_at(int at, const char *name, struct hsp_folder *ret,
     return hsp_state_io_error(err, "cannot open folder", ret->path);
 }
 
-static enum hsp_status make_at(int at, const char *name, const char *path, struct hsp_err *err)
+static enum hsp_status sync_fd(int fd, const char *path, struct hsp_err *err)
 {
-    if (mkdirat(at, name, 0755) != 0 && errno != EEXIST) {
-        return hsp_state_io_error(err, "cannot create folder", path);
+    if (fsync(fd) != 0 && errno != EINVAL) { /* some file systems cannot sync a folder */
+        return hsp_state_io_error(err, "cannot sync", path);
     }
     return HSP_OK;
+}
+
+/* Makes the folder @name in @at; @path for messages. *ret_made: it was not there. */
+static enum hsp_status make_at(int at, const char *name, const char *path, bool *ret_made,
+                               struct hsp_err *err)
+{
+    *ret_made = mkdirat(at, name, 0755) == 0;
+    return *ret_made || errno == EEXIST ? HSP_OK
+                                        : hsp_state_io_error(err, "cannot create folder", path);
+}
+
+/* Makes the folder @path, and syncs the folder above it. Without that a crash of the host could
+ * undo the new folder, with synced files in it. */
+static enum hsp_status make_path(const char *path, struct hsp_err *err)
+{
+    char above[HSP_FOLDER_PATH];
+    const char *slash = strrchr(path, '/');
+    bool made = false;
+    enum hsp_status st = make_at(AT_FDCWD, path, path, &made, err);
+    if (st != HSP_OK || !made) {
+        return st;
+    }
+    size_t n = slash != NULL ? (size_t)(slash - path) : 0;
+    (void)snprintf(above, sizeof above, "%.*s", (int)n, path);
+    (void)snprintf(above + n, sizeof above - n, "%s", slash == NULL ? "." : n == 0 ? "/" : "");
+    int fd = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        return hsp_state_io_error(err, "cannot open folder", above);
+    }
+    st = sync_fd(fd, above, err);
+    (void)close(fd); /* read only */
+    return st;
 }
 
 /* All folders on the way to @path, which is changed meanwhile. */
@@ -70,7 +107,7 @@ static enum hsp_status make_above(char *path, struct hsp_err *err)
     for (char *c = path + 1; st == HSP_OK && path[0] != '\0' && *c != '\0'; c++) {
         if (*c == '/') {
             *c = '\0';
-            st = make_at(AT_FDCWD, path, path, err);
+            st = make_path(path, err);
             *c = '/';
         }
     }
@@ -91,7 +128,7 @@ enum hsp_status hsp_folder_open(const char *path, bool create, struct hsp_folder
     }
     enum hsp_status st = create ? make_above(ret->path, err) : HSP_OK;
     if (st == HSP_OK && create) {
-        st = make_at(AT_FDCWD, ret->path, ret->path, err);
+        st = make_path(ret->path, err);
     }
     return st == HSP_OK ? open_at(AT_FDCWD, ret->path, ret, err) : st;
 }
@@ -101,8 +138,12 @@ enum hsp_status hsp_folder_open_in(const struct hsp_folder *in, const char *name
 {
     ret->fd = -1;
     enum hsp_status st = join(in->path, name, ret->path, err);
+    bool made = false;
     if (st == HSP_OK && create) {
-        st = make_at(in->fd, name, ret->path, err);
+        st = make_at(in->fd, name, ret->path, &made, err);
+    }
+    if (st == HSP_OK && made) {
+        st = hsp_folder_sync(in, err);
     }
     return st == HSP_OK ? open_at(in->fd, name, ret, err) : st;
 }
@@ -117,10 +158,7 @@ void hsp_folder_close(struct hsp_folder *f)
 
 enum hsp_status hsp_folder_sync(const struct hsp_folder *f, struct hsp_err *err)
 {
-    if (fsync(f->fd) != 0 && errno != EINVAL) { /* some file systems cannot sync a folder */
-        return hsp_state_io_error(err, "cannot sync", f->path);
-    }
-    return HSP_OK;
+    return sync_fd(f->fd, f->path, err);
 }
 
 /* ---- files ---- */
@@ -162,11 +200,14 @@ enum hsp_status hsp_folder_read(const struct hsp_folder *f, const char *name, si
 {
     uint8_t *buf = NULL;
     size_t len = 0;
-    int fd = openat(f->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0) {
-        return fail(f, "cannot open", name, err);
+    char path[HSP_FOLDER_PATH];
+    int fd;
+    enum hsp_status st = join(f->path, name, path, err);
+    st = st == HSP_OK ? hsp_regular_open(f->fd, name, O_NOFOLLOW, path, &fd, err) : st;
+    if (st != HSP_OK) {
+        return st;
     }
-    enum hsp_status st = read_all(f, name, fd, max, &buf, &len, err);
+    st = read_all(f, name, fd, max, &buf, &len, err);
     (void)close(fd); /* read only */
     if (st != HSP_OK) {
         free(buf);
@@ -201,7 +242,8 @@ enum hsp_status hsp_folder_write(const struct hsp_folder *f, const char *name, c
     if (n < 0 || (size_t)n >= sizeof part) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "a name of %zu bytes is too long", strlen(name));
     }
-    int fd = openat(f->fd, part, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    (void)unlinkat(f->fd, part, 0); /* of a writer that died; a pipe would take no file's bytes */
+    int fd = openat(f->fd, part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0) {
         return fail(f, "cannot create", part, err);
     }
@@ -245,14 +287,15 @@ enum hsp_status hsp_folder_each(const struct hsp_folder *f, hsp_folder_fn *fn, v
         }
         return st;
     }
-    struct dirent *e;
-    while ((e = readdir(d)) != NULL) {
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !fn(ctx, e->d_name)) {
-            break;
-        }
+    const struct dirent *e;
+    bool more = true;
+    while (more && (errno = 0, e = readdir(d)) != NULL) {
+        more = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 || fn(ctx, e->d_name);
     }
+    enum hsp_status st =
+        more && errno != 0 ? hsp_state_io_error(err, "cannot read", f->path) : HSP_OK;
     (void)closedir(d); /* read only */
-    return HSP_OK;
+    return st;
 }
 
 struct removal {
@@ -271,7 +314,7 @@ static bool remove_one(void *ctx, const char *name)
             r->st = hsp_err_set(r->err, st, 0, "%s", why.msg);
         }
     }
-    return true; /* to the end: what goes makes room, whatever stays */
+    return true; /* each file that goes makes room, though others stay */
 }
 
 enum hsp_status hsp_folder_remove(const struct hsp_folder *f, const char *name, const char *first,

@@ -1,6 +1,6 @@
-/* The header is parsed by cJSON; everything it says is checked against the file. A writer puts zeros
- * for the sums of parts into it, and the sums over them when all tensors are there. A reader keeps
- * the part of which it has last read a piece: the runs of a region follow each other in it. */
+/* Parses the header with cJSON and checks every member against the file. A writer puts zeros in
+ * place of the sums of parts, and overwrites them when all tensors are there. A reader keeps the
+ * part that it has read last, since the runs of a region follow each other in a part. */
 #include "worker/state/safetensors.h"
 
 #include <errno.h>
@@ -220,7 +220,7 @@ static enum hsp_status write_header(struct hsp_st_writer *w, const char *text, s
     }
     off_t bytes = (off_t)(w->data_start + total);
     bool reserved;
-    do { /* who is stopped and goes on, or frozen, is interrupted */
+    do { /* a process that is stopped and continued, or frozen, is interrupted */
         reserved = fallocate(w->fd, 0, 0, bytes) == 0;
     } while (!reserved && errno == EINTR);
     if (!reserved && errno != EOPNOTSUPP && errno != ENOSYS) {
@@ -618,13 +618,14 @@ static enum hsp_status open_file(const struct name *f, struct hsp_st_reader **re
         return hsp_err_nomem(err, "a reader of %s", f->path);
     }
     r->kept->part = SIZE_MAX;
-    r->fd = openat(f->at, f->name, O_RDONLY | O_CLOEXEC | (f->at == AT_FDCWD ? 0 : O_NOFOLLOW));
-    if (r->fd < 0) {
-        enum hsp_status st = hsp_state_io_error(err, "cannot open", f->path);
+    r->fd = -1;
+    enum hsp_status st =
+        hsp_regular_open(f->at, f->name, f->at == AT_FDCWD ? 0 : O_NOFOLLOW, f->path, &r->fd, err);
+    if (st != HSP_OK) {
         (void)hsp_st_close(r);
         return st;
     }
-    enum hsp_status st = read_header(r, err);
+    st = read_header(r, err);
     if (st == HSP_OK) {
         st = read_sums(r, err);
     }

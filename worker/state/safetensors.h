@@ -31,7 +31,7 @@ struct hsp_st_meta {
     const char *key, *value;
 };
 
-/* What the header of a file tells. */
+/* The contents of the header of a file. */
 struct hsp_st_head {
     struct hsp_st_entry *e;
     size_t n;
@@ -50,7 +50,8 @@ struct hsp_st_reader;
 enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n,
                               const struct hsp_st_meta *meta, size_t n_meta,
                               struct hsp_st_writer **ret, struct hsp_err *err);
-/* The same for the file @name in a folder, which may be closed then; a link there is not followed. */
+/* The same for the file @name, which may not be a link, in a folder. The folder may then be
+ * closed. */
 enum hsp_status hsp_st_create_in(const struct hsp_folder *in, const char *name,
                                  const struct hsp_st_head *head, struct hsp_st_writer **ret,
                                  struct hsp_err *err);
@@ -64,11 +65,12 @@ enum hsp_status hsp_st_finish(struct hsp_st_writer *w, struct hsp_err *err);
 /* Closes without sync and removes the file. NULL is fine. */
 struct hsp_st_writer *hsp_st_discard(struct hsp_st_writer *w);
 
-/* Opens and checks the whole header: HSP_EPARSE (what is wrong, with the tensor's name),
+/* Opens and checks the whole header: HSP_EPARSE (the fault, with the name of the tensor),
  * HSP_ELIMIT, HSP_EUNSUPPORTED (a dtype or rank we do not read), HSP_ENOENT, HSP_EIO, HSP_ENOMEM.
  */
 enum hsp_status hsp_st_open(const char *path, struct hsp_st_reader **ret, struct hsp_err *err);
-/* The same for the file @name in a folder, which may be closed then; a link there is not followed. */
+/* The same for the file @name, which may not be a link, in a folder. The folder may then be
+ * closed. */
 enum hsp_status hsp_st_open_in(const struct hsp_folder *in, const char *name,
                                struct hsp_st_reader **ret, struct hsp_err *err);
 size_t hsp_st_count(const struct hsp_st_reader *r);

@@ -29,8 +29,9 @@
 
 #define SEG_MAGIC  0x31474553504d5348ULL /* "HSPMSEG1" */
 #define SEG_FORMAT 2U
-#define SEG_OLD    1U /* said nothing of clusters; still read */
-#define SEG_SEALED 0x9d5e1ed0c0dec0deULL
+#define SEG_OLD    1U                    /* said nothing of clusters; still read */
+#define SEG_SEALED 0x9d5e1ed0c0dec0deULL /* the two values of a seal word */
+#define SEG_OPEN   0ULL                  /* as in a new file */
 #define SEG_ALIGN  4096
 #define SEAL_LOOKS 4 /* a writer opens the same seal once a step */
 
@@ -188,7 +189,7 @@ static enum hsp_status map_file(int fd, size_t bytes, bool writable, const char 
         free(s);
         return hsp_state_io_error(err, "cannot map", path);
     }
-    if (writable) { /* its pages are there; without this each is a fault on first use, in a switch */
+    if (writable) { /* maps all pages now: else the first use of each is a fault, in a switch */
         (void)madvise(s->map, bytes, MADV_POPULATE_WRITE); /* older kernels cannot: then it is so */
     }
     s->bytes = bytes;
@@ -220,7 +221,7 @@ struct hsp_state_segment *hsp_segment_close(struct hsp_state_segment *s)
 static enum hsp_status fill_file(struct hsp_state_segment *s, const struct seg_head *head,
                                  const struct hsp_segment_row *rows)
 {
-    /* Padding is part of what is hashed: fields one by one into zeroed memory. */
+    /* The hash covers the padding, too: fields one by one into zeroed memory. */
     struct hsp_segment_row *to = (struct hsp_segment_row *)(void *)(s->map + head->rows_at);
     struct seg_head *h = (struct seg_head *)(void *)s->map;
     for (uint32_t i = 0; i < head->n_rows; i++) {
@@ -252,8 +253,11 @@ static enum hsp_status make_space(int fd, uint64_t bytes, const char *path, stru
         rc = posix_fallocate(fd, 0, (off_t)bytes);
     } while (rc == EINTR);
     if (rc != 0) {
-        return hsp_err_set(err, rc == ENOSPC || rc == EFBIG ? HSP_ENOSPC : HSP_EIO, rc,
-                           "no room for a state segment of %" PRIu64 " bytes at %s", bytes, path);
+        char what[64];
+        (void)snprintf(what, sizeof(what), "no room for a state segment of %" PRIu64 " bytes at",
+                       bytes);
+        errno = rc;
+        return hsp_state_io_error(err, what, path);
     }
     return HSP_OK;
 }
@@ -325,8 +329,8 @@ static bool sizes_fit(const struct seg_head *h, size_t bytes)
            memcmp(&want, h, sizeof(want)) == 0 && h->file_bytes == bytes;
 }
 
-/* The words that name a format may be damaged like all others: with those of @format in their
- * place, the head and the table then fit their hash. */
+/* Whether only the words that name the format are damaged: with the words of @format in their
+ * place, head and table fit their hash. */
 static bool fits(const struct hsp_state_segment *s, uint32_t format)
 {
     struct seg_head h;
@@ -338,8 +342,8 @@ static bool fits(const struct hsp_state_segment *s, uint32_t format)
                table_hash_of(&h);
 }
 
-/* What was read is not read later. gcc's thread sanitizer knows no fences; the writer is another
- * process, which it does not see either. */
+/* Orders the reads before it before those behind it. The thread sanitizer of gcc knows no fences;
+ * the writer is another process, so it does not see the race either. */
 static void reads_are_done(void)
 {
 #if !defined(__SANITIZE_THREAD__)
@@ -347,15 +351,21 @@ static void reads_are_done(void)
 #endif
 }
 
-/* A writer may be at work. What does not fit, and was the same before and behind the look, is
- * damaged; what changes so often is open. */
+static bool word_damaged(uint64_t sealed)
+{
+    return sealed != SEG_SEALED && sealed != SEG_OPEN;
+}
+
+/* A writer may be at work. A seal that does not fit, and was the same before and behind the look,
+ * is damaged. A seal that changes at each look is open. A seal word that no writer stores is
+ * damaged. */
 static bool seal_damaged(const struct hsp_state_segment *s)
 {
     for (int look = 0; look < SEAL_LOOKS; look++) {
         uint64_t sealed = atomic_load_explicit(&s->seal->sealed, memory_order_acquire);
         uint64_t version = s->seal->version, check = s->seal->check;
         if (sealed != SEG_SEALED || (check == seal_check(s) && version != HSP_NO_VERSION)) {
-            return false;
+            return word_damaged(sealed);
         }
         reads_are_done();
         if (atomic_load_explicit(&s->seal->sealed, memory_order_relaxed) == sealed &&
@@ -397,7 +407,8 @@ enum hsp_status hsp_segment_open_path(const char *path, bool writable,
 {
     struct hsp_state_segment *s = NULL;
     struct stat sb;
-    int fd = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW);
+    int how = (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    int fd = open(path, how); /* does not wait for the writer of a pipe */
     if (fd < 0) {
         return hsp_state_io_error(err, "cannot open", path);
     }
@@ -522,7 +533,7 @@ void hsp_segment_unseal(struct hsp_state_segment *s)
 {
     HSP_ASSERT(s->writable);
     /* An exchange, not a store: the writes that follow may not move before it. */
-    (void)atomic_exchange_explicit(&s->seal->sealed, 0, memory_order_seq_cst);
+    (void)atomic_exchange_explicit(&s->seal->sealed, SEG_OPEN, memory_order_seq_cst);
 }
 
 /* @hash NULL: they are made. */
@@ -559,9 +570,12 @@ bool hsp_segment_row_fits(const struct hsp_state_segment *s, uint32_t i)
 
 enum hsp_status hsp_segment_verify(const struct hsp_state_segment *s, struct hsp_err *err)
 {
-    if (hsp_segment_version(s) == HSP_NO_VERSION) {
-        return hsp_err_set(err, HSP_ESTATE, 0, "segment of %s slot %u is not sealed",
-                           s->head->key.device, s->head->key.slot);
+    uint64_t sealed = atomic_load_explicit(&s->seal->sealed, memory_order_acquire);
+    if (sealed != SEG_SEALED) {
+        bool damaged = word_damaged(sealed);
+        return hsp_err_set(err, damaged ? HSP_EDIGEST : HSP_ESTATE, 0, "segment of %s slot %u %s",
+                           s->head->key.device, s->head->key.slot,
+                           damaged ? "has a damaged seal" : "is not sealed");
     }
     for (uint32_t i = 0; i < s->head->n_rows; i++) {
         if (!hsp_segment_row_fits(s, i)) {

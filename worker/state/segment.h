@@ -1,7 +1,7 @@
 /* Keeps the training state of one device and version slot in a file on tmpfs, a state segment.
  *
- * Role:       the executor computes in them (mmap shared); they outlive executor and agent, who
- *             offer them again after a restart. Also copies kept for another device (owner).
+ * Role:       the executor computes in segments (mmap shared). Segments outlive executor and agent,
+ *             which offer them again after a restart. A copy for another device names its owner.
  * Purity:     shell (files under the state directory).
  * Threads:    one writer; a sealed segment may be read by anyone. No lock is shared between
  *             processes.
@@ -37,8 +37,9 @@ struct hsp_segment_row {
 struct hsp_state_segment; /* opaque */
 
 /* Makes the file with all its space, unsealed, contents zero; nobody sees it half made.
- * HSP_EEXIST: there is one of this key. HSP_ENOSPC says how many bytes did not fit. HSP_EINVAL: a
- * row breaks I1, or a name no file can carry. HSP_EIO, HSP_EPERM, HSP_ENOMEM. */
+ * HSP_EEXIST: there is a segment of this key. HSP_ENOSPC: the message says how many bytes did not
+ * fit. HSP_ELIMIT: the file would be longer than a file may be. HSP_EINVAL: a row breaks I1, or no
+ * file can have the name. HSP_EIO, HSP_EPERM, HSP_ENOMEM. */
 enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key *key,
                                    const struct hsp_whose *whose,
                                    const struct hsp_segment_row *rows, uint32_t n,
@@ -48,9 +49,9 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
 enum hsp_status hsp_segment_open_path(const char *path, bool writable,
                                       struct hsp_state_segment **ret, struct hsp_err *err);
 
-/* Maps an existing one after checking all but the contents (hsp_segment_verify does those).
- * HSP_ENOENT; HSP_EVERSION: format of another program version; HSP_EDIGEST: damaged. HSP_EIO,
- * HSP_EPERM, HSP_ENOMEM (want of memory or of descriptors) say nothing of it. */
+/* Maps a segment after checking all but the contents, which hsp_segment_verify checks. HSP_ENOENT;
+ * HSP_EVERSION: format of another program version; HSP_EDIGEST: damaged. After HSP_EIO, HSP_EPERM
+ * and HSP_ENOMEM (want of memory or of descriptors) nothing is known of the segment. */
 enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *key, bool writable,
                                  struct hsp_state_segment **ret, struct hsp_err *err);
 struct hsp_state_segment *hsp_segment_close(
@@ -78,14 +79,13 @@ uint64_t hsp_segment_content(const struct hsp_state_segment *s);
 
 /* To be called before the first write to the area: from here on the segment is no source. */
 void hsp_segment_unseal(struct hsp_state_segment *s);
-/* All writes are done: hashes every row, then seals as @version (not HSP_NO_VERSION). Whoever sees
- * the seal sees the contents. */
+/* Hashes every row after all writes, then seals as @version (not HSP_NO_VERSION). A reader that
+ * sees the seal sees the contents. */
 void hsp_segment_seal(struct hsp_state_segment *s, uint64_t version);
-/* The same for who knows the hash of every row, having checked what was written: @hash
- * [hsp_segment_n]. */
+/* Seals with the hashes @hash [hsp_segment_n] of all rows, which the caller has checked. */
 void hsp_segment_seal_known(struct hsp_state_segment *s, uint64_t version, const uint64_t *hash);
-/* Compares contents with the hashes of a sealed segment. HSP_ESTATE: unsealed; HSP_EDIGEST names
- * the tensor and kind. */
+/* Compares contents with the hashes of a sealed segment. HSP_ESTATE: unsealed; HSP_EDIGEST: the
+ * seal is damaged, or the tensor and kind that the message names. */
 enum hsp_status hsp_segment_verify(const struct hsp_state_segment *s, struct hsp_err *err);
 
 #endif

@@ -28,7 +28,7 @@ static int by_file(const void *a, const void *b)
     return strcmp(x->file, y->file);
 }
 
-/* HSP_ENOMEM: what it is is not known. */
+/* Fills @i from the head of the segment. HSP_ENOMEM: nothing is known of the segment. */
 static enum hsp_status read_info(const char *path, struct hsp_segment_info *i, struct hsp_err *err)
 {
     struct hsp_state_segment *s;
@@ -37,7 +37,7 @@ static enum hsp_status read_info(const char *path, struct hsp_segment_info *i, s
     i->version = HSP_NO_VERSION;
     i->status = hsp_segment_open_path(path, false, &s, &why);
     if (i->status == HSP_EDIGEST) {
-        (void)hsp_segment_key_parse(i->file, &i->key); /* else nobody knows whose it was */
+        (void)hsp_segment_key_parse(i->file, &i->key); /* else its owner is not known */
     }
     if (i->status != HSP_OK) {
         return i->status == HSP_ENOMEM ? hsp_err_set(err, HSP_ENOMEM, 0, "%s", why.msg) : HSP_OK;
@@ -64,7 +64,21 @@ static enum hsp_status open_dir(const char *dir, DIR **ret, struct hsp_err *err)
     return HSP_OK;
 }
 
-/* Removes what a creator that died has left; one at work has touched its file within the minute. */
+/* Returns the next name of a folder, NULL at its end. An error of the disk is not the end: NULL,
+ * and *st is set. */
+static const struct dirent *next_name(DIR *d, const char *dir, enum hsp_status *st,
+                                      struct hsp_err *err)
+{
+    errno = 0;
+    const struct dirent *e = readdir(d);
+    if (e == NULL && errno != 0) {
+        *st = hsp_err_set(err, HSP_EIO, errno, "state directory %s", dir);
+    }
+    return e;
+}
+
+/* Deletes the file of a creator that died. A creator at work has written to its file within the
+ * minute. */
 static void remove_left_over(const char *path)
 {
     struct stat sb;
@@ -79,12 +93,12 @@ enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret,
     struct hsp_segment_info *list = NULL;
     size_t n = 0, cap = 0;
     DIR *d;
-    struct dirent *e;
+    const struct dirent *e;
     enum hsp_status st = open_dir(dir, &d, err);
     if (st != HSP_OK) {
         return st;
     }
-    while (st == HSP_OK && (e = readdir(d)) != NULL) {
+    while (st == HSP_OK && (e = next_name(d, dir, &st, err)) != NULL) {
         char path[HSP_SEGMENT_PATH];
         bool tmp = ends_with(e->d_name, ".tmp");
         if (!tmp && !ends_with(e->d_name, ".seg")) {
@@ -155,12 +169,12 @@ enum hsp_status hsp_segment_sweep(const char *dir, const char *job, uint64_t bel
                                   struct hsp_err *err)
 {
     DIR *d;
-    struct dirent *e;
+    const struct dirent *e;
     enum hsp_status st = open_dir(dir, &d, err);
     if (st != HSP_OK) {
         return st;
     }
-    while ((e = readdir(d)) != NULL) {
+    while ((e = next_name(d, dir, &st, err)) != NULL) {
         char path[HSP_SEGMENT_PATH];
         uint64_t epoch;
         if (!file_epoch(e->d_name, job, &epoch) || (below != UINT64_MAX && epoch >= below) ||

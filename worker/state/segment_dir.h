@@ -1,5 +1,5 @@
-/* Lists and deletes the state segments of a folder, so that an agent offers what is sealed and
- * frees what no layout needs.
+/* Lists and deletes the state segments of a folder, so that an agent offers sealed segments and
+ * frees those that no layout needs.
  *
  * Purity:  shell (the files of one folder).
  */
@@ -20,8 +20,8 @@ struct hsp_segment_info {
 };
 
 /* Lists the segments of @dir, sorted by file name, and deletes the left-overs of unfinished
- * creations. *ret is released with free(). HSP_ENOENT, HSP_EIO, HSP_ELIMIT; HSP_ENOMEM: no memory
- * for the list, or to open one of the segments. */
+ * creations. *ret is released with free(). HSP_ENOENT, HSP_ELIMIT. HSP_EIO: the folder was not read
+ * to its end. HSP_ENOMEM: no memory for the list, or to open one of the segments. */
 enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret, size_t *ret_n,
                                  struct hsp_err *err);
 /* Deletes one file; no error when it is not there. */

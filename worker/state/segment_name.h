@@ -1,7 +1,8 @@
 /* Names state segments: job, device, ranks and layout become the key of a file, and back.
  *
  * Role:    executors name their segments; the agent scans them for HELLO, SEAL and RELEASE.
- * Purity:  hsp_segname_scan, _tidy, _tidy_device and _discard work on the state directory; the rest is pure. */
+ * Purity:  hsp_segname_scan, _tidy, _tidy_device and _discard work on the state directory; the rest
+ *          is pure. */
 #ifndef HSP_SEGMENT_NAME_H
 #define HSP_SEGMENT_NAME_H
 #include <limits.h>
@@ -29,8 +30,8 @@ enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, ui
  * which nobody can read. *ret lists the damaged ones; free(). HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, uint32_t *ret_n,
                                  struct hsp_err *err);
-/* For an executor that begins: deletes the segments of its device that the process before it has made
- * and not sealed. HSP_EIO; HSP_ENOMEM: deletes none. */
+/* For an executor that begins: deletes the segments of its device that the process before it has
+ * made and not sealed. HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_segname_tidy_device(const char *dir, uint32_t device, struct hsp_err *err);
 /* The file in which a device notes the metrics of a job's steps (step_log.h). */
 void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX]);

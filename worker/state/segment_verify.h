@@ -3,7 +3,8 @@
  *
  * Role:      an executor verifies what it holds while an epoch is prepared (worker/executor).
  * Purity:    memory only; starts threads.
- * Threads:   begin, end and free on one thread. The segments are neither written nor closed in between.
+ * Threads:   begin, end and free on one thread. The segments are neither written nor closed in
+ *            between.
  * Ownership: rows and segments are borrowed.
  * Bounds:    HSP_VERIFY_THREADS.
  * Example:   a row of 10 MiB is cut into slabs of HSP_VERIFY_SLAB bytes; whichever thread is idle

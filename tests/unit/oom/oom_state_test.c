@@ -11,6 +11,7 @@
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_read.h"
 #include "worker/state/ckpt_shard.h"
+#include "worker/state/ckpt_steps.h"
 #include "worker/state/ckpt_verify.h"
 #include "worker/state/safetensors.h"
 

@@ -128,7 +128,7 @@ static void a_job_that_no_scan_lists(void **state)
         w.kept_more = more == 1;
         meet(&w, kept, HSP_MSG_KEPT, mine, 5);
         if (more == 2) { /* jobs in use are listed first; one that is found has no room */
-            w.a->dev[1].run.job = 100;
+            w.a->dev[1].run = (struct hsp_m_run){.job = 100, .running = 1};
             kept[0].job = 99;
             meet(&w, kept, HSP_MSG_KEPT, mine, 5);
         }

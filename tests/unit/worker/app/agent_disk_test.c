@@ -129,11 +129,15 @@ static void what_is_there_is_told(void **state)
 static void a_folder_that_cannot_be_read_ends_the_agent(void **state)
 {
     struct hsp_agent_shell *s = *state;
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/no_folder", s->dir);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && close(fd) == 0);
     const char *dir = s->dir;
-    s->dir = "/dev/null";
+    s->dir = path;
     scan(s);
+    s->dir = dir; /* which the teardown deletes, also after a failure */
     assert_true(n_scanned == 0 && s->ending && s->rc == 1);
-    s->dir = dir;
 }
 
 static void without_memory_to_look_nothing_is_told(void **state)

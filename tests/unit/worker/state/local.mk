@@ -3,6 +3,7 @@ state_test_lib = tests/unit/worker/state/state_lib.c tests/unit/worker/state/sta
 state_tests = \
   tests/unit/worker/state/ckpt_test \
   tests/unit/worker/state/ckpt_verify_test \
+  tests/unit/worker/state/folder_test \
   tests/unit/worker/state/papers_file_test \
   tests/unit/worker/state/region_test \
   tests/unit/worker/state/safetensors_test \
@@ -14,10 +15,12 @@ $(state_tests): tests/unit/worker/state/state_tests
 tests_unit_worker_state_state_tests_SOURCES = \
   tests/unit/worker/state/ckpt_test.c \
   tests/unit/worker/state/ckpt_verify_test.c \
+  tests/unit/worker/state/folder_test.c \
   tests/unit/worker/state/papers_file_test.c $(PAPERS_SAMPLE) \
   tests/unit/worker/state/region_test.c \
   tests/unit/worker/state/safetensors_test.c \
   tests/unit/worker/state/segment_test.c \
   $(shard_fill) $(state_test_lib)
-tests_unit_worker_state_state_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fallocate
+tests_unit_worker_state_state_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fallocate \
+  -Wl,--wrap=posix_fallocate,--wrap=fsync,--wrap=readdir
 tests_unit_worker_state_state_tests_LDADD = $(TEST_LIBS) $(RUN_LIBS) $(STATE_LIBS) $(HOST_LIBS)
