@@ -2,9 +2,10 @@
  * other (decision D10).
  *
  * The hash of a box is the sum mod 2^64, over its elements, of a mix of (tensor, kind, global
- * index, bits). So the hashes of disjoint boxes add up to that of their union whatever the cuts,
- * and what one device sealed in one layout can be checked by another that holds it in parts of
- * another layout. It detects damage and mix-ups; it is not meant against an adversary.
+ * index, bits). So the hashes of disjoint boxes add up to the hash of their union, for any cuts.
+ * Example: rank 0 seals a matrix of 8 rows. In the next layout ranks 0 and 1 hold 4 rows each; the
+ * sum of their two hashes is the hash that rank 0 sealed. The hash detects damage and mix-ups; it
+ * is not meant against an adversary.
  *
  * Role:   seals, transfers, checkpoints.
  * Purity: pure. The values are part of formats.
@@ -13,7 +14,7 @@
 #define HSP_BOX_HASH_H
 #include "proto/layout/cover.h"
 
-/* What the elements belong to: the tensor's number in the single-device graph, enum hsp_state_kind,
+/* The tensor of the elements: its number in the single-device graph, enum hsp_state_kind,
  * element type, and extents of the whole tensor (they number the elements). */
 struct hsp_box_id {
     uint32_t tensor;

@@ -1,3 +1,5 @@
+/* The manifest is JSON; its last member is a hash of the text without it, so a flipped bit is
+ * found. */
 #include "worker/state/ckpt_manifest.h"
 
 #include <inttypes.h>
@@ -170,7 +172,8 @@ static bool read_members(const cJSON *m, struct hsp_ckpt *c)
 }
 
 /* Compares the manifest with its digest, which @m loses, and takes its members. The number of the
- * format may be damaged like all else: with our number in its place the manifest fits its digest. */
+ * format may be damaged like all else: with our number in its place the manifest fits its
+ * digest. */
 static enum hsp_status take_members(cJSON *m, const struct hsp_folder *step, struct hsp_ckpt *c,
                                     struct hsp_err *err)
 {

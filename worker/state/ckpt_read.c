@@ -1,3 +1,8 @@
+/* The happy path: the pieces that overlap a region are found by tensor and kind, read in runs, and
+ * compared part by part in the safetensors reader.
+ *
+ * Possible failure modes: a damaged part (the error names file and tensor); a file without sums
+ * (its pieces are read whole once, slab by slab, and compared with their hashes). */
 #include "worker/state/ckpt_read.h"
 
 #include <stdlib.h>

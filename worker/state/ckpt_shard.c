@@ -1,3 +1,8 @@
+/* The happy path: pieces become entries of a safetensors file with our metadata in its header; a
+ * stream writes the header first, then the data as they come.
+ *
+ * Possible failure modes: no space (the file is deleted); data that do not fit their hash
+ * (likewise); a reader finds another format, or header and metadata that do not agree. */
 #include "worker/state/ckpt_shard.h"
 
 #include <inttypes.h>

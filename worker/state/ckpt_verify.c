@@ -1,3 +1,7 @@
+/* The happy path: all steps of the folder are opened and read whole, newest first.
+ *
+ * Possible failure modes: a damaged step (its line says so, the others are still read); more shards
+ * than a shell allows files (the limit is raised); want of memory (no verdict at all). */
 #include "worker/state/ckpt_verify.h"
 
 #include <cjson/cJSON.h>

@@ -1,3 +1,7 @@
+/* The happy path: one scan of the folder, then one look at the papers of each job.
+ *
+ * Possible failure modes: more jobs than fit into the list (told); damaged papers (the segments
+ * alone are believed); want of memory (an error: an empty list would be believed). */
 #include "worker/state/kept.h"
 
 #include <stdlib.h>
@@ -42,8 +46,8 @@ static void note(struct hsp_m_kept *k, const struct hsp_segment_info *i, uint64_
     k->plan = plan > k->plan ? plan : k->plan;
 }
 
-/* Papers are renewed when a job is adopted, segments are not. Of one cluster the newer generation is
- * the one that was told. */
+/* Papers are renewed when a job is adopted, segments are not. Of one cluster the newer generation
+ * is the one that was told. */
 static void note_papers(struct hsp_m_kept *k, const struct hsp_papers *p, char *name)
 {
     bool same = hsp_digest_equal(k->cluster, p->whose.cluster);

@@ -2,7 +2,7 @@
  *
  * Purity:  shell (the files of one folder).
  * Example: job-4+0+2+e7+s0.seg and job-4+0+2+e8+s0.seg are job 4, newest layout 8. Its papers
- *          (papers_file.h) say its name, its newest epoch, and whose it is since it was adopted. */
+ *          (papers_file.h) say its name, its newest epoch, and the cluster that adopted it last. */
 #ifndef HSP_KEPT_H
 #define HSP_KEPT_H
 #include "proto/wire/msg.h"
@@ -12,8 +12,8 @@
  * HSP_EIO, HSP_ELIMIT, HSP_ENOMEM: nothing is known of the folder. */
 enum hsp_status hsp_kept_scan(const char *dir, struct hsp_m_kept **ret, uint32_t *ret_n,
                               bool *ret_more, struct hsp_err *err);
-/* For an agent that begins: deletes the papers of jobs that have no segment, since nothing can go on
- * from them. HSP_EIO; HSP_ENOMEM: deletes none. */
+/* For an agent that begins: deletes the papers of jobs that have no segment, since nothing can go
+ * on from them. HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_kept_tidy(const char *dir, struct hsp_err *err);
 
 #endif

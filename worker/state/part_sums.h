@@ -35,7 +35,7 @@ struct hsp_part_sums {
 bool hsp_part_sums_init(struct hsp_part_sums *s, const uint64_t *bytes, size_t n);
 void hsp_part_sums_fini(struct hsp_part_sums *s);
 
-/* Sum of whole elements in part @part, whose first one is number @first there. */
+/* Sum of whole elements in part @part. The first element has number @first in the part. */
 uint64_t hsp_part_sum(size_t part, enum hsp_dtype t, uint64_t first, const void *data,
                       size_t bytes);
 /* Adds whole elements of tensor @i, from byte @offset of it on; each may come once. */

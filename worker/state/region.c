@@ -108,7 +108,7 @@ uint32_t hsp_box_minus(const struct hsp_box *a, const struct hsp_box *b,
         ret[0] = *a;
         return 1;
     }
-    for (uint8_t d = 0; d < a->rank; d++) { /* peel off what lies before and behind in each dim */
+    for (uint8_t d = 0; d < a->rank; d++) { /* cut off the rest before and behind in each dim */
         if (left.lo[d] < cut.lo[d]) {
             ret[n] = left;
             ret[n++].hi[d] = cut.lo[d];

@@ -18,7 +18,7 @@
 struct hsp_segment_key {
     char job[64];    /* hsp_name_valid */
     char device[80]; /* NODE/INDEX that keeps the segment */
-    char owner[80];  /* "" for its own state; else the device whose copy it is */
+    char owner[80];  /* device of which this is a copy; "" its own state */
     uint64_t epoch;  /* of the layout: a switch makes new segments beside the old ones */
     uint32_t slot;
 };
@@ -32,8 +32,8 @@ enum hsp_status hsp_segment_normal_key(const struct hsp_segment_key *key,
 enum hsp_status hsp_segment_paths(const char *dir, const struct hsp_segment_key *key,
                                   char ret_path[HSP_SEGMENT_PATH], char ret_tmp[HSP_SEGMENT_PATH],
                                   struct hsp_err *err);
-/* The key whose file is called @file ("tiny+a+0+e3+s1.seg"), for a segment that does not say it any
- * more. False: no key has this file; *ret untouched. */
+/* The key of the file name @file ("tiny+a+0+e3+s1.seg"), for a segment with a damaged head. False:
+ * no key has this file name; *ret untouched. */
 bool hsp_segment_key_parse(const char *file, struct hsp_segment_key *ret);
 
 #endif

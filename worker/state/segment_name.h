@@ -25,9 +25,9 @@ bool hsp_segname_parse(const struct hsp_segment_key *key, struct hsp_segname *re
  * Damaged files are passed over: they are no source. HSP_EIO, HSP_ENOMEM. */
 enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, uint32_t *ret_n,
                                  struct hsp_err *err);
-/* For an agent that begins, before it has executors: deletes the segments that nobody will seal any
- * more, because whoever wrote them died with the agent before, and those whose head is damaged,
- * which nobody can read. *ret lists the damaged ones; free(). HSP_EIO; HSP_ENOMEM: deletes none. */
+/* For an agent that begins, before it has executors: deletes unsealed segments, since their writers
+ * died with the agent before, and segments with a damaged head or seal, which nobody can read. *ret
+ * lists the damaged segments; free(). HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, uint32_t *ret_n,
                                  struct hsp_err *err);
 /* For an executor that begins: deletes the segments of its device that the process before it has
@@ -35,8 +35,8 @@ enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, ui
 enum hsp_status hsp_segname_tidy_device(const char *dir, uint32_t device, struct hsp_err *err);
 /* The file in which a device notes the metrics of a job's steps (step_log.h). */
 void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX]);
-/* Deletes the segments of (job, device) with layouts below @keep_plan (0: all), those whose head is
- * damaged by their names; when none is left, its notes too: it has no part in the job any more. With
+/* Deletes the segments of (job, device) with layouts below @keep_plan (0: all), also segments with
+ * a damaged head, by their names. With the last segment go the notes of the device. With
  * the last segment of the job go its papers (papers_file.h).
  * HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t device,

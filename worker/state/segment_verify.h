@@ -1,7 +1,7 @@
 /* Compares the contents of sealed segments with their hashes, on several threads at once, so that
  * state is verified at the speed of memory before anybody takes it.
  *
- * Role:      an executor verifies what it holds while an epoch is prepared (worker/executor).
+ * Role:      an executor verifies its segments while an epoch is prepared (worker/executor).
  * Purity:    memory only; starts threads.
  * Threads:   begin, end and free on one thread. The segments are neither written nor closed in
  *            between.
@@ -32,8 +32,8 @@ enum hsp_status hsp_verify_begin(struct hsp_verify_row *rows, size_t n, unsigned
                                  struct hsp_verify **ret, struct hsp_err *err);
 /* Waits for them, and helps. *ret_n_damaged: rows that do not fit their hashes. */
 void hsp_verify_end(struct hsp_verify *v, size_t *ret_n_damaged);
-/* Gives up: they stop within a slab, and what was not looked at by then counts as damaged. Any
- * thread, until it is freed. */
+/* Gives up: the threads stop within a slab, and rows that were not hashed to the end count as
+ * damaged. Any thread may call it, until hsp_verify_free. */
 void hsp_verify_stop(struct hsp_verify *v);
 /* After the end. NULL allowed; returns NULL. */
 struct hsp_verify *hsp_verify_free(struct hsp_verify *v);

@@ -11,7 +11,7 @@ static enum hsp_status full_list(struct hsp_err *err)
     return hsp_err_nomem(err, "the pieces of a transfer");
 }
 
-/* Cuts row @row of @seg out of what is still wanted. */
+/* Cuts row @row of @seg out of the boxes that are still wanted. */
 static enum hsp_status take(const struct hsp_state_segment *seg, uint32_t row,
                             struct hsp_boxes *left, struct hsp_shard_pieces *ret,
                             struct hsp_err *err)

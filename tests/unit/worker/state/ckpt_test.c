@@ -590,7 +590,7 @@ static void a_damaged_format_is_damage(void **state)
         write_step(*state, 3, 1, 3);
         (void)snprintf(path, sizeof(path), "%s/step-0000000003/%s", (char *)*state, files[i]);
         flip_bit(path, format_at(path), 0);
-        assert_status(hsp_ckpt_open(*state, 3, &c, &err), HSP_EDIGEST);
+        assert_status(hsp_ckpt_open(*state, 3, 0, &c, &err), HSP_EDIGEST);
         assert_non_null(strstr(err.msg, files[i]));
         assert_non_null(strstr(err.msg, "is damaged"));
     }

@@ -99,8 +99,10 @@ static void scan_one(const char *dir, struct hsp_m_kept *ret, char name[HSP_NAME
 {
     struct hsp_m_kept *k = NULL;
     struct hsp_err err = {0};
+    bool more = true;
     uint32_t n = 0;
-    assert_ok(hsp_kept_scan(dir, &k, &n, &err), &err);
+    assert_ok(hsp_kept_scan(dir, &k, &n, &more, &err), &err);
+    assert_false(more);
     assert_int_equal(n, 1);
     *ret = k[0];
     (void)snprintf(name, HSP_NAME_MAX + 1, "%s", k[0].name);
