@@ -74,7 +74,10 @@ def damage(claim, c, step):
     folder = os.path.join(claim.dir, "out/place/step-%010d" % step)
     for shard in (os.path.join(folder, f) for f in sorted(os.listdir(folder)) if f.startswith("shard-")):
         with open(shard, "r+b") as f:
-            at = os.path.getsize(shard) - 1 - claim.random.randrange(64)
+            contents = os.path.getsize(shard) - 8 - int.from_bytes(f.read(8), "little")
+            if contents == 0:  # of a rank that owns nothing
+                continue
+            at = os.path.getsize(shard) - 1 - claim.random.randrange(min(64, contents))
             f.seek(at)
             byte = f.read(1)[0]
             f.seek(at)
