@@ -102,6 +102,19 @@ static void note_holders(struct hsp_cluster *c, struct hsp_job_plan *p,
     c->failed = c->failed || p->holder == NULL;
 }
 
+/* What was stable beyond the version that the attempt goes on from is made again. */
+static void go_back(struct hsp_cluster *c, struct hsp_job *j)
+{
+    if (j->att.mode != HSP_MODE_RECOVER || j->att.step >= j->stable) {
+        return;
+    }
+    hsp_ci_fact(c, "state.lost", HSP_SEV_ERROR, j, NULL,
+                "version %llu is lost, going back to version %llu%s%s",
+                (unsigned long long)j->stable, (unsigned long long)j->att.step,
+                j->damage[0] != '\0' ? "; " : "", j->damage);
+    j->stable = j->att.step;
+}
+
 static void go(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_cl_epoch *e = &j->att;
@@ -119,6 +132,7 @@ static void go(struct hsp_cluster *c, struct hsp_job *j)
     p->epoch = e->epoch;
     p->void_from = UINT64_MAX; /* every READY says that what was given up is deleted there */
     note_holders(c, p, e);
+    go_back(c, j);
     hsp_ci_store_plan(c, j, p);
     hsp_ci_store_job(c, j);
     struct hsp_fact *f =

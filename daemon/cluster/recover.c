@@ -141,6 +141,32 @@ static bool layout_whole(struct hsp_cluster *c, const struct hsp_job *j,
     return hsp_recover_version(&p->info, held, n, ret_version);
 }
 
+/* May a holder of layout @p that is not here, or not free, bring more than @version? */
+static bool may_come(const struct hsp_cluster *c, const struct hsp_job *j,
+                     const struct hsp_job_plan *p, uint64_t version)
+{
+    for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_keepers; i++) {
+        if (hsp_ci_node(c, hsp_ci_holder(&p->info, i))->conn == 0) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; i < j->n_held; i++) {
+        const struct hsp_state_piece *h = &j->held[i];
+        if (h->plan == p->plan && h->version > version && !hsp_ci_reachable(c, j, h)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Was there more than @version in layout @p, which is whole at it, that can still be had? */
+static bool better_wait(const struct hsp_cluster *c, const struct hsp_job *j,
+                        const struct hsp_job_plan *p, uint64_t version)
+{
+    uint64_t was = p->damaged > j->stable ? p->damaged : j->stable;
+    return was > version && version + 1 < p->void_from && may_come(c, j, p, version);
+}
+
 enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, uint64_t *ret_plan,
                               uint64_t *ret_version)
 {
@@ -149,6 +175,9 @@ enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, ui
             continue;
         }
         *ret_plan = j->plans[k].plan;
+        if (better_wait(c, j, &j->plans[k], *ret_version)) {
+            return HSP_AGAIN;
+        }
         for (uint32_t i = k + 1; i < j->n_plans; i++) {
             if (j->plans[i].started && !went_no_further(c, j, &j->plans[i], *ret_version)) {
                 return HSP_AGAIN;

@@ -8,7 +8,12 @@
  *
  * An older layout is used at once only if a witness of the newer one shows that it committed
  * nothing above; else the nodes of the newer layout are waited for (state_wait_ms). Plan numbers
- * are in the order of GO, so a plan begun before a newer one is never used again. */
+ * are in the order of GO, so a plan begun before a newer one is never used again.
+ *
+ * Example: n1/0 and n2/0 had version 90 of layout 2; n2 is dead, and n1 finds its piece damaged. n1
+ * still has 89, which is whole. But 90 was there, and n2 may come back with it: n2 is waited for, as
+ * above. Once all holders are here, or the wait is over, the job goes on from 89, and GO says that 90
+ * is lost (state.lost) if it was stable. */
 #ifndef HSP_RECOVER_H
 #define HSP_RECOVER_H
 #include "daemon/cluster/cluster_state.h"
@@ -32,8 +37,9 @@ bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
 bool hsp_ci_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, hsp_device_id *ret);
 /* The newest started layout of @j that is whole among reachable devices.
  *
- * HSP_OK; HSP_AGAIN: found, but a newer layout may have gone further and no witness is here, so
- * better wait for its nodes; HSP_ENOENT: nothing is whole. */
+ * HSP_OK; HSP_AGAIN: found, but a newer layout may have gone further and no witness is here, or
+ * a later version of the layout found was stable or was found damaged, and not all its holders are
+ * here: so better wait for those nodes; HSP_ENOENT: nothing is whole. */
 enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, uint64_t *ret_plan,
                               uint64_t *ret_version);
 

@@ -72,6 +72,7 @@ static void give_up(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_c
         return; /* another rank has said it */
     }
     p->void_from = m->version;
+    j->stable = j->stable < m->version || m->version == 0 ? j->stable : m->version - 1;
     (void)forget(j, &(struct choice){.plan = m->plan, .version = m->version, .from = true});
     hsp_ci_store_plan(c, j, p);
     hsp_ci_fact(c, "state.given_up", HSP_SEV_WARN, j, n,
@@ -83,6 +84,12 @@ static void give_up(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_c
             c, j, hsp_ci_printf(c, "version %llu was given up", (unsigned long long)j->att.step));
     }
     hsp_ci_look_job(c, j);
+}
+
+/* Another holder may still have it: it is worth waiting for (recover.h). */
+static void was_there(struct hsp_job_plan *p, uint64_t version)
+{
+    p->damaged = version > p->damaged ? version : p->damaged;
 }
 
 void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
@@ -103,8 +110,8 @@ void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
     struct hsp_job_plan *p = hsp_ci_plan(j, m->plan);
     (void)forget(j, &(struct choice){
                         .plan = m->plan, .version = m->version, .device = d, .owner = m->owner});
-    if (known && m->version > p->damaged) {
-        p->damaged = m->version;
+    if (known) {
+        was_there(p, m->version);
     }
     struct hsp_epoch_peer *peer = hsp_ci_peer(&j->att, d);
     if (peer != NULL && m->plan == j->att.from_plan && (m->version == j->att.step || !known)) {
@@ -128,6 +135,7 @@ bool hsp_ci_state_missing(struct hsp_cluster *c, struct hsp_job *j, hsp_device_i
         return true;
     }
     hsp_str_printf(j->damage, sizeof(j->damage), "gone from %s", hsp_ci_device_name(c, d));
+    was_there(hsp_ci_plan(j, j->att.from_plan), j->att.step);
     const struct choice all = {
         .plan = j->att.from_plan, .version = j->att.step, .device = d, .owner = HSP_MSG_RANKS};
     return forget(j, &all) > 0;

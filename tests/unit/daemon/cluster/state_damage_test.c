@@ -152,6 +152,91 @@ static void test_a_piece_that_is_gone(void **state)
     cw_end(&w);
 }
 
+static void n1_beats(struct cw_world *w)
+{
+    cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+}
+
+/* Both devices have the stable version 8; n0 is dead, and n1, which is to go on alone, finds its own
+ * damaged: version 7 is whole. */
+static void other_owner_is_away(struct cw_world *w)
+{
+    cw_begin(w, 2, 1);
+    cw_run_job(w, 2);
+    cw_pass(w, 1, 8, cw_even, 2);
+    for (uint32_t ms = 0; ms < w->c->cfg.dead_ms; ms += 500) {
+        w->now += 500;
+        n1_beats(w);
+    }
+    assert_int_equal(w->c->nodes[0].state, HSP_NODE_DEAD);
+    struct hsp_m_holding h[2] = {{.job = 1, .plan = 1, .version = 7, .rank = 1, .owner = 1},
+                                 {.job = 1, .plan = 1, .version = 8, .rank = 1, .owner = 1}};
+    cw_msg(w, 2,
+           (struct hsp_msg){.type = HSP_MSG_SEALED,
+                            .epoch = cw_job(w, 1)->seal_upto,
+                            .u.sealed = {.job = 1, .n_holdings = 2, .holdings = h}});
+    cw_plan(w, 1);
+    assert_int_equal(cw_job(w, 1)->att.step, 8);
+    damaged(w, 1, 1, 8, false);
+    refuses(w, 1);
+}
+
+/* A version that was there is not given up while its other owner may come back with it. */
+static void test_an_owner_that_comes_back(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    other_owner_is_away(&w);
+    assert_int_equal(cw_job(&w, 1)->att.epoch, 0);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
+    assert_string_equal(
+        cw_job(&w, 1)->reason,
+        "version 8 of the state is not whole among the nodes here: waiting for more");
+    struct hsp_m_holding h = {.job = 1, .plan = 1, .version = 8};
+    struct hsp_m_device dev = {
+        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    cw_msg(&w, 3,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                        .node = "n0",
+                                        .address = "n0",
+                                        .was = cw_last(&w, "n0"),
+                                        .n_devices = 1,
+                                        .devices = &dev,
+                                        .n_holdings = 1,
+                                        .holdings = &h}});
+    cw_plan(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->att.step, 8);
+    assert_int_equal(cw_job(&w, 1)->att.n_sources, 1);
+    assert_int_equal(cw_job(&w, 1)->att.sources[0].owner, 0);
+    assert_int_equal(cw_job(&w, 1)->stable, 8);
+    cw_end(&w);
+}
+
+/* When it does not, the wait ends, and what is lost is told where it is decided. */
+static void test_an_owner_that_stays_away(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    other_owner_is_away(&w);
+    hsp_msec until = w.now + w.c->cfg.state_wait_ms;
+    for (; w.now < until; n1_beats(&w)) {
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
+        w.now += 1000;
+    }
+    cw_plan(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->att.step, 7);
+    assert_int_equal(cw_job(&w, 1)->stable, 8);
+    cw_ready(&w, 1, 1, 5);
+    assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_GO);
+    assert_string_equal(cw_fact(&w, "state.lost"),
+                        "version 8 is lost, going back to version 7; damaged on n1/0: wte.weight "
+                        "(m) [0:8, 0:4]");
+    assert_int_equal(cw_job(&w, 1)->stable, 7);
+    cw_end(&w);
+}
+
 /* Only the holder of a piece may say that it is damaged. */
 static void test_who_may_say_so(void **state)
 {
@@ -179,6 +264,8 @@ HSP_TEST_FILE(state_damage_test)
         cmocka_unit_test(test_another_owner_is_asked),
         cmocka_unit_test(test_without_an_owner),
         cmocka_unit_test(test_a_piece_that_is_gone),
+        cmocka_unit_test(test_an_owner_that_comes_back),
+        cmocka_unit_test(test_an_owner_that_stays_away),
         cmocka_unit_test(test_who_may_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
