@@ -29,25 +29,26 @@ def body(claim):
         c.start(0.2)
         c.submit(write_job(claim, job, "links", text))
         c.wait_step("links", 10, 60)
-        epoch = c.job("links")["epoch"]
-        net.slow(0, 1, "500kbit")
+        epoch, devices = c.job("links")["epoch"], c.job("links")["devices"]
+        pair = sorted(d.split("/")[0] for d in devices)[:2]
+        net.slow(int(pair[0][1]), int(pair[1][1]), "500kbit")
         stalled = wait_for("status to say that the job stands still", lambda: (c.job("links") or {}).get("stalled"), 60)
         say(stalled["reason"])
-        wait_for("the link to be taken out", lambda: any(set(l["nodes"]) == {"w0", "w1"} and l["slow"]
+        wait_for("the link to be taken out", lambda: any(sorted(l["nodes"]) == pair and l["slow"]
                                                          for l in c.status()["broken_links"]), 60)
-        if len(stalled["ranks"]) != 3 or not all(r["threads"] for r in stalled["ranks"]):
+        if len(stalled["ranks"]) != len(devices) or not all(r["threads"] for r in stalled["ranks"]):
             raise Failed("where the ranks stand: %s" % stalled["ranks"])
         wait_for("the job to go on without it", lambda: c.job("links")["epoch"] > epoch and
-                 len(c.job("links")["devices"]) == 2, 60)
-        if "w0 and w1 are connected too slowly" not in c.ctl("status").stdout:
+                 not all(n + "/0" in c.job("links")["devices"] for n in pair), 60)
+        if "%s and %s are connected too slowly" % tuple(pair) not in c.ctl("status").stdout:
             raise Failed("status does not show the link: %s" % c.ctl("status").stdout)
         c.wait_step("links", c.job("links")["step"] + 10, 60)
         net.heal()
         wait_for("the link to be used again", lambda: not c.status()["broken_links"], 90)
         c.wait_done("links", 120)
-        told(c, "job.stalled", ["the connection between", "w0", "w1"])
-        told(c, "link.broken", ["the connection between w0 and w1 is too slow"])
-        told(c, "link.mended", ["w0 and w1 are connected by", "MB/s again"])
+        told(c, "job.stalled", ["the connection between", *pair])
+        told(c, "link.broken", ["the connection between %s and %s is too slow" % tuple(pair)])
+        told(c, "link.mended", ["%s and %s are connected by" % tuple(pair), "MB/s again"])
         apart = loss_distance(reference, c.metrics("links"), STEPS)
     return apart <= 1e-9, {"loss_distance": apart}
 
