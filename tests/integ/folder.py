@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """The state folder of a node breaks while a job runs, and an executor of another node is killed: the job goes on without
 that node, status says for how long and what to do, and an administrator's word brings the node back. As root the folder
-is mounted read-only, so what it holds is still read; else a file stands in its place."""
+is mounted read-only, so what it holds is still read; else a file stands in its place. A folder without room is left out from
+the beginning."""
 import os
 import subprocess
 import sys
@@ -62,11 +63,35 @@ def judge_fact(c, named):
         raise Failed("status does not say it: %s" % table)
 
 
+def too_small(claim, job):
+    """The folder of w1 has room for its incarnation, and for no state: a job begins without it. Needs root."""
+    with Cluster(claim, "full") as c:
+        where = os.path.join(c.state, "w1")
+        os.mkdir(where)
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700,size=256k", "state", where],
+                                               capture_output=True).returncode != 0:
+            say("no right to mount: the folder that is full is left out")
+            return
+        try:
+            c.start_workers([0.5, 0.5, 0.5])
+            c.submit(job)
+            c.wait_step("small", 10, 120)
+            if devices(c) != ["w0/0", "w2/0"]:
+                raise Failed("it runs on %s" % devices(c))
+            judge_fact(c, "No space left on device")
+            if [e for e in c.events("small") if e["type"] == "job.failed"]:
+                raise Failed("the job failed")
+            c.ctl("cancel", "small")
+        finally:
+            subprocess.run(["umount", "-l", where], capture_output=True)
+
+
 def body(claim):
     text = make_text(claim)
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/gpt.yaml"))
     job["train"].update(steps=300, global_batch=16)
     reference, _ = run_offline(claim, write_job(claim, job, "one", text), "one")
+    too_small(claim, write_job(claim, job, "small", text))
     with Cluster(claim) as c:
         c.start_workers([0.5, 0.5, 0.5])
         folder = Folder(os.path.join(c.state, "w1", "w1"))
@@ -78,17 +103,17 @@ def body(claim):
             named = folder.spoil()
             c.kill_executor("w2")
             wait_for("the job to go on without w1", lambda: c.job("small")["state"] == "running" and
-                     devices(c) == ["w0/0", "w2/0"], 60, 0.2)
+                     devices(c) == ["w0/0", "w2/0"], 120, 0.2)
             judge_fact(c, named)
             lost = c.job("small")["epochs"][-1]["lost_steps"]
             step = c.job("small")["step"]
-            c.wait_step("small", step + 5, 60)
+            c.wait_step("small", step + 5, 120)
             folder.mend()
             c.ctl("undrain", "w1", "--reason", "mended")
-            wait_for("w1 to be used again", lambda: len(devices(c)) == 3, 60, 0.2)
+            wait_for("w1 to be used again", lambda: len(devices(c)) == 3, 120, 0.2)
             if facts(c):
                 raise Failed("it is still left out: %s" % facts(c))
-            c.wait_done("small", 200)
+            c.wait_done("small", 600)
         finally:
             folder.mend()
         failed = [e["reason"] for e in c.events("small") if e["type"] == "job.failed"]
