@@ -1,4 +1,4 @@
-/* Notes which samples each committed step has read, the state at both ends of a switch, and when
+/* Notes which samples each step has read, the state at both ends of a switch, and when
  * each device computed, so that a test can prove which samples a model has seen.
  *
  * Role:    written for tests, and to prove which samples a model has seen; off by default.
@@ -14,8 +14,9 @@
 #define HSP_AUDIT_H
 #include "worker/executor/epoch.h"
 
-/* Notes the samples of @step after its vote. Only the rank that counts its stream's tokens
- * writes. HSP_OK without an audit folder. HSP_EIO, HSP_ENOSPC. */
+/* Notes the samples of @step before its vote, so that no committed step lacks a note. The notes of the
+ * newest epoch count: a step that was not committed is computed again. Only the rank that counts its
+ * stream's tokens writes. HSP_OK without an audit folder. HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_audit_step(const struct hsp_ex_epoch *e, uint64_t step, struct hsp_err *err);
 
 /* Notes the hashes of this member's own state, which is sealed as @version, at the end of an epoch

@@ -48,6 +48,9 @@ static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, stru
     if (st == HSP_OK) {
         st = hsp_data_watch_answer(e->watch, &stop, err);
     }
+    if (st == HSP_OK) {
+        st = hsp_audit_step(e, mine->step, err);
+    }
     (void)pthread_mutex_lock(&e->lock);
     mine->armed = e->armed;
     mine->flags = (e->want_checkpoint ? FLAG_CHECKPOINT : 0) | hsp_epoch_trace_flags(e);
@@ -104,7 +107,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     hsp_epoch_report_step(e, v, all, n, seconds, sequence);
     hsp_segment_unseal(e->seg[(v->step + 1) % 2]);
     note_metrics(e, v, seconds, sequence);
-    return hsp_audit_step(e, v->step, err);
+    return HSP_OK;
 }
 
 /* The keeper seals it, a pass over all of the state, beside the next step; the next vote waits for

@@ -275,6 +275,9 @@ void hsp_link_end_here(struct hsp_link *l, bool order)
 {
     (void)pthread_mutex_lock(&l->lock);
     l->leaving = true;
+    if (l->handle == NULL) {
+        l->handle = l->gift; /* that came when nobody waited for it any more */
+    }
     struct hsp_link_crew *w = l->crew;
     (void)pthread_mutex_unlock(&l->lock);
     if (order && w == NULL) {

@@ -199,12 +199,17 @@ static bool reached(const struct hsp_link *l)
 
 /* ---- splitting ---- */
 
-static void give_gift(struct hsp_link *child, struct nccl_comm *handle)
+/* False: it has ended already and aborts nothing more. */
+static bool give_gift(struct hsp_link *child, struct nccl_comm *handle)
 {
     (void)pthread_mutex_lock(&child->lock);
-    child->gift = handle;
-    (void)pthread_cond_broadcast(&child->cond);
+    bool takes = !child->leaving;
+    if (takes) {
+        child->gift = handle;
+        (void)pthread_cond_broadcast(&child->cond);
+    }
     (void)pthread_mutex_unlock(&child->lock);
+    return takes;
 }
 
 /* The library may put what comes of it at l->offshoot until the call is over. */
@@ -236,7 +241,9 @@ static void take_turn(struct hsp_link *l)
     enum nccl_result r = split(l, l->turn);
     if (r == NCCL_SUCCESS) {
         if (l->turn->child != NULL) {
-            give_gift(l->turn->child, l->offshoot);
+            if (!give_gift(l->turn->child, l->offshoot)) {
+                (void)l->env->lib->CommAbort(l->offshoot); /* there is nothing left to try */
+            }
             l->offshoot = NULL;
         }
         (void)pthread_mutex_lock(&l->lock);

@@ -139,10 +139,12 @@ static void wrong_lines_are_usage_errors(void **state)
     } cases[] = {
         {{"plam", NULL}, "hspmdctl: no command plam, did you mean plan?; see hspmdctl help\n"},
         {{"node", NULL},
-         "hspmdctl: node needs another word: list, show, check, allow, deny, remove; see hspmdctl "
+         "hspmdctl: node needs another word: list, show, check, allow, deny, remove, adopt, "
+         "discard; see hspmdctl "
          "help\n"},
         {{"node", "--no-headers", NULL},
-         "hspmdctl: node needs another word: list, show, check, allow, deny, remove; see hspmdctl "
+         "hspmdctl: node needs another word: list, show, check, allow, deny, remove, adopt, "
+         "discard; see hspmdctl "
          "help\n"},
         {{"ckpt", "lst", "j", NULL},
          "hspmdctl: no command ckpt lst, did you mean ckpt list?; see hspmdctl help\n"},

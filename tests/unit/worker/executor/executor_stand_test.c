@@ -56,6 +56,7 @@ static void test_a_rank_says_whom_it_waits_for(void **state)
     ask(w, 0, 4);
     assert_true(w->last.u.stands.moved > moved);
     assert_true(w->last.u.stands.stable >= step + 5);
+    (void)hsp_epoch_plan_free(dp);
 }
 
 HSP_TEST_FILE(executor_stand_test)
