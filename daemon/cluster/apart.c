@@ -84,19 +84,6 @@ static bool list_vertices(struct search *s, const hsp_device_id *dev, uint32_t n
     return s->v != NULL && s->kept != NULL;
 }
 
-/* What runs keeps out what it cannot reach, also when it is about to leave: a source. */
-static void leave_out_joiners(struct search *s)
-{
-    uint32_t n = hsp_ci_job_runs(s->j) ? hsp_ci_lasting(&s->j->cur) : 0;
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t node = HSP_DEVICE_NODE(s->j->cur.peers[i].device);
-        for (uint32_t k = 0; k < s->n; k++) {
-            struct vertex *v = &s->v[k];
-            v->out = v->out || (!v->stays && hsp_ci_apart(s->c, node, v->node));
-        }
-    }
-}
-
 /* The vertices with broken pairs among those that are neither out nor stay. False: none, or no
  * memory. */
 static bool list_apart(struct search *s)
@@ -298,7 +285,6 @@ static bool leave_out(struct hsp_cluster *c, struct hsp_job *j, const hsp_device
     if (!list_vertices(&s, dev, n)) {
         return false;
     }
-    leave_out_joiners(&s);
     if (list_apart(&s) && s.n_at <= EXACT) {
         search_exactly(&s);
     }
@@ -313,6 +299,19 @@ static bool leave_out(struct hsp_cluster *c, struct hsp_job *j, const hsp_device
     }
     mark_cut_off(&s);
     return any;
+}
+
+/* What runs keeps out what it cannot reach, also when it is about to leave: a source. Whether devices
+ * of that node are free just now does not count: other jobs may have them (allocate.c). */
+static void leave_out_joiners(struct hsp_cluster *c, struct hsp_job *j)
+{
+    for (uint32_t i = 0; hsp_ci_job_runs(j) && i < c->n_pairs; i++) {
+        const struct hsp_broken_pair *p = &c->pairs[i];
+        bool a = stays(j, p->a), b = stays(j, p->b);
+        if (p->broken && a != b) {
+            hsp_ci_mark(c, j, a ? p->b : p->a)->left_out = true;
+        }
+    }
 }
 
 /* Which nodes @j does without, as one number. */
@@ -331,6 +330,7 @@ uint32_t hsp_ci_usable(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id *
     for (uint32_t i = 0; i < j->n_marks; i++) {
         j->marks[i].left_out = j->marks[i].cut_off = false;
     }
+    leave_out_joiners(c, j);
     uint32_t n = hsp_ci_available(c, j, ret);
     for (uint32_t k = 0; c->n_broken > 0 && k < ROUNDS && leave_out(c, j, *ret, n); k++) {
         n = hsp_ci_available(c, j, ret);

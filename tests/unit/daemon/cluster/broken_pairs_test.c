@@ -507,6 +507,60 @@ static void what_runs_stays(void **state)
     cw_end(&w);
 }
 
+/* Job j has n0/0 and n1/0, and needs two; job x, which comes first, runs on n0/1; n1/1 is free. */
+static void j_beside_x(struct cw_world *w)
+{
+    cw_begin(w, 2, 2);
+    assert_int_equal(cw_submit(w, "j", 0, 2, 8), HSP_OK);
+    w->n_asked = 2; /* the planner leaves two of the four alone */
+    w->asked[1] = HSP_DEVICE(1, 0);
+    cw_plan(w, 1);
+    cw_ready(w, 1, 0, 5);
+    cw_ready(w, 1, 1, 5);
+    cw_pass(w, 1, 0, cw_even, 2);
+    assert_int_equal(cw_submit(w, "x", 1, 1, 1), HSP_OK);
+    assert_int_equal(w->asked[0], HSP_DEVICE(0, 1));
+    cw_plan(w, 2);
+    cw_msg(
+        w, 1,
+        (struct hsp_msg){
+            .type = HSP_MSG_READY,
+            .epoch = cw_job(w, 2)->att.epoch,
+            .u.ready = {
+                .job = 2, .device = 1, .data_bytes = 7, .data_tokens = 3, .data_digest = {5, 1}}});
+    cw_pass(w, 2, 0, cw_even, 1);
+    cw_msg(w, 1, (struct hsp_msg){.type = HSP_MSG_RELEASED, .u.devref = {.job = 2, .device = 1}});
+    assert_int_equal(cw_job(w, 2)->state, HSP_JOB_RUNNING);
+}
+
+/* x may have one device more, and cannot use those of n1, which n0 does not reach. So j has n1/1, though it comes
+ * second, and though it is asked for one after the other who has what. */
+static void what_cannot_be_used_is_not_taken(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    j_beside_x(&w);
+    silence(&w, 0, 0, 1);
+    sealed(&w, 0, 1, 4);
+    sealed(&w, 1, 1, 4);
+    deaf_to(&w, 0, 0);
+    deaf_to(&w, 1, 0);
+    assert_int_equal(w.n_asked, 2);
+    assert_true(w.asked[0] == HSP_DEVICE(1, 0) && w.asked[1] == HSP_DEVICE(1, 1));
+    uint64_t ticket = cw_job(&w, 1)->ticket;
+    assert_int_not_equal(ticket, 0);
+    assert_int_equal(
+        cw_admin(&w,
+                 (struct hsp_admin_event){.verb = HSP_ADMIN_SCALE, .job = 2, .min = 1, .max = 2}),
+        HSP_OK);
+    assert_null(cw_fact(&w, "job.paused"));
+    assert_null(cw_find(&w, HSP_ACT_START_PLAN));
+    assert_int_equal(cw_job(&w, 1)->ticket, ticket);
+    cw_plan(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->att.n_ranks, 2);
+    cw_end(&w);
+}
+
 /* Two nodes of the running epoch cannot connect anew, and a switch would need that: none is planned or begun until
  * they can. */
 static void members_apart_train_on(void **state)
@@ -642,6 +696,7 @@ HSP_TEST_FILE(broken_pairs_test)
                                        cmocka_unit_test(state_comes_over_a_third),
                                        cmocka_unit_test(state_that_is_cut_off),
                                        cmocka_unit_test(what_runs_stays),
+                                       cmocka_unit_test(what_cannot_be_used_is_not_taken),
                                        cmocka_unit_test(members_apart_train_on),
                                        cmocka_unit_test(members_with_a_slow_pair_switch),
                                        cmocka_unit_test(an_attempt_of_a_broken_pair),
