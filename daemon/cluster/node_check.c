@@ -208,6 +208,7 @@ static void finish(struct hsp_cluster *c, enum hsp_status st, const char *text)
         k->nodes[i].seq = 0;
     }
     k->active = false;
+    c->stir = true; /* links that hspmdd measures for itself have waited (link_probe.h) */
     reply(c, k->request, st, text);
 }
 

@@ -1,6 +1,7 @@
 /* A check of nodes: who is asked when, and that it ends whatever agents do. */
 #include <stdio.h>
 
+#include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/cluster_step.h"
 #include "proto/base/size.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
@@ -105,6 +106,23 @@ static void devices_then_pairs(void **state)
     assert_int_equal(k->pairs[2].state, HSP_CHECK_FAILED);
     assert_string_equal(k->pairs[2].why, "n2: n1 cannot be reached");
     assert_int_equal(k->nodes[2].n_devices, 1);
+    cw_end(&w);
+}
+
+/* A link that hspmdd is to measure for itself waits for the end of the check, and no longer. */
+static void a_link_that_is_doubted_is_measured_behind_it(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    begin(&w, 0, NULL, false);
+    hsp_ci_pair_doubt(w.c, 0, 1);
+    for (uint32_t i = 0; i < 4; i++) { /* devices, then the link */
+        assert_false(w.c->probe.active);
+        answer(&w, i % 2, "");
+    }
+    assert_int_equal(ended(&w)->status, HSP_OK);
+    assert_true(w.c->probe.active);
     cw_end(&w);
 }
 
@@ -244,6 +262,7 @@ HSP_TEST_FILE(node_check_test)
         cmocka_unit_test(devices_then_pairs),
         cmocka_unit_test(a_host_does_one_thing_at_a_time),
         cmocka_unit_test(busy_nodes_are_left_out),
+        cmocka_unit_test(a_link_that_is_doubted_is_measured_behind_it),
         cmocka_unit_test(agents_that_go_or_stay_silent_end_it_too),
         cmocka_unit_test(who_asked_may_go),
         cmocka_unit_test(what_was_asked_before_a_restart),
