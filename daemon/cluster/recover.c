@@ -5,6 +5,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
+#include "daemon/cluster/may_say.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_info.h"
 #include "proto/base/vec.h"
@@ -146,8 +147,12 @@ static bool may_come(const struct hsp_cluster *c, const struct hsp_job *j,
                      const struct hsp_job_plan *p, uint64_t version)
 {
     for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_keepers; i++) {
-        if (hsp_ci_node(c, hsp_ci_holder(&p->info, i))->conn == 0) {
-            return true;
+        hsp_device_id d = hsp_ci_holder(&p->info, i);
+        const struct hsp_cluster_node *n = hsp_ci_node(c, d);
+        const struct hsp_m_holding h = {
+            .job = j->id, .device = HSP_DEVICE_INDEX(d), .plan = p->plan, .rank = i};
+        if (n->conn == 0 || !hsp_ci_may_hold(c, j, n, &h)) {
+            return true; /* another may have taken the name of a dead node */
         }
     }
     for (uint32_t i = 0; i < j->n_held; i++) {

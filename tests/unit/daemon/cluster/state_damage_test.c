@@ -182,6 +182,24 @@ static void other_owner_is_away(struct cw_world *w)
     refuses(w, 1);
 }
 
+/* With its state, if it proves to be the one that had it. */
+static void n0_comes(struct cw_world *w, uint32_t n_holdings, struct hsp_digest was)
+{
+    struct hsp_m_holding h = {.job = 1, .plan = 1, .version = 8};
+    struct hsp_m_device dev = {
+        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    cw_msg(w, 3,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                        .node = "n0",
+                                        .address = "n0",
+                                        .was = was,
+                                        .n_devices = 1,
+                                        .devices = &dev,
+                                        .n_holdings = n_holdings,
+                                        .holdings = &h}});
+}
+
 /* A version that was there is not given up while its other owner may come back with it. */
 static void test_an_owner_that_comes_back(void **state)
 {
@@ -193,19 +211,7 @@ static void test_an_owner_that_comes_back(void **state)
     assert_string_equal(
         cw_job(&w, 1)->reason,
         "version 8 of the state is not whole among the nodes here: waiting for more");
-    struct hsp_m_holding h = {.job = 1, .plan = 1, .version = 8};
-    struct hsp_m_device dev = {
-        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
-    cw_msg(&w, 3,
-           (struct hsp_msg){.type = HSP_MSG_HELLO,
-                            .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                        .node = "n0",
-                                        .address = "n0",
-                                        .was = cw_last(&w, "n0"),
-                                        .n_devices = 1,
-                                        .devices = &dev,
-                                        .n_holdings = 1,
-                                        .holdings = &h}});
+    n0_comes(&w, 1, cw_last(&w, "n0"));
     cw_plan(&w, 1);
     assert_int_equal(cw_job(&w, 1)->att.step, 8);
     assert_int_equal(cw_job(&w, 1)->att.n_sources, 1);
@@ -214,13 +220,18 @@ static void test_an_owner_that_comes_back(void **state)
     cw_end(&w);
 }
 
-/* When it does not, the wait ends, and what is lost is told where it is decided. */
+/* When it does not, the wait ends, and what is lost is told where it is decided. Another that has its name and proves
+ * nothing does not end it. */
 static void test_an_owner_that_stays_away(void **state)
 {
     (void)state;
     struct cw_world w;
     other_owner_is_away(&w);
     hsp_msec until = w.now + w.c->cfg.state_wait_ms;
+    n0_comes(&w, 0, (struct hsp_digest){0, 0});
+    assert_non_null(cw_fact(&w, "node.joined"));
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 3});
     for (; w.now < until; n1_beats(&w)) {
         assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
         w.now += 1000;
