@@ -106,7 +106,8 @@ struct hsp_cluster_node {
 enum hsp_parked_as {
     HSP_PARKED_FOREIGN, /* it keeps state of another cluster */
     HSP_PARKED_AHEAD,   /* it has proven to be a node of this store, and has gone further than it */
-    HSP_PARKED_UNPROVEN, /* it says that it has gone further, and proves to be no node of this store */
+    HSP_PARKED_UNPROVEN, /* it says that it has gone further, and has not proven to be a node of this
+                          * store on which anything could run */
     HSP_PARKED_WAITS     /* others are ahead for all: hspmdd does nothing (behind.h) */
 };
 struct hsp_parked_job {

@@ -362,7 +362,7 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
                           n->name);
     }
     if (cause.why != NULL) {
-        if (cause.as == HSP_PARKED_UNPROVEN && (it || was_it(c, n, m))) {
+        if (cause.as == HSP_PARKED_UNPROVEN && m->n_devices > 0 && (it || was_it(c, n, m))) {
             cause.as = HSP_PARKED_AHEAD;
         }
         park(c, conn, m, &cause);

@@ -84,7 +84,7 @@ struct hsp_park_cause hsp_ci_must_park(struct hsp_cluster *c, const struct hsp_c
                                        const struct hsp_m_hello *m)
 {
     struct hsp_park_cause x = {.why = newer_than_us(c, m), .as = HSP_PARKED_UNPROVEN};
-    x.claims = n != NULL && n->unheard;
+    x.claims = n != NULL && n->unheard && m->n_devices > 0; /* else nothing has run there */
     x.ahead = x.claims && x.why != NULL && hsp_ci_can_be(c, m->generation, m->term);
     for (uint32_t i = 0; i < m->n_kept && x.why == NULL; i++) {
         bool foreign = hsp_ci_standing(c, &m->kept[i]) == HSP_STANDS_FOREIGN;

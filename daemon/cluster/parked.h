@@ -13,8 +13,8 @@
 struct hsp_park_cause {
     const char *why; /* NULL: it may join */
     bool ahead;      /* it names a node of the store and a newer coordinator of this cluster */
-    bool claims;     /* it names a node of the store that was not heard yet (hsp_ci_claimed) */
-    enum hsp_parked_as as; /* the caller makes UNPROVEN an AHEAD, when the agent proves its node */
+    bool claims;     /* it has devices and names a node of the store that was not heard yet */
+    enum hsp_parked_as as; /* UNPROVEN becomes AHEAD when one with devices proves its node */
 };
 
 /* Why the agent that says @m must be parked.
@@ -31,9 +31,9 @@ void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
 const struct hsp_cluster_node *hsp_ci_claimed(struct hsp_cluster *c, const struct hsp_job *j);
 /* Ends the claims under the name of @n until the next start. False: there were none. */
 bool hsp_ci_end_claim(struct hsp_cluster *c, struct hsp_cluster_node *n);
-/* The agent of a node of the store that has proven who it is, and keeps more of @j than is on
- * record; NULL: none. Its node need not be a member of @j by this store: @j begins nothing
- * meanwhile. Example: the backup has mist on a and b; since then a and b were drained and mist
+/* The agent with devices of a node of the store that has proven who it is, and keeps more of @j
+ * than is on record; NULL: none. Its node need not be a member of @j by this store: @j begins
+ * nothing meanwhile. Example: the backup has mist on a and b; since then a and b were drained and mist
  * went on on c and d. */
 const struct hsp_parked *hsp_ci_ahead_of(const struct hsp_cluster *c, const struct hsp_job *j);
 bool hsp_ci_is_ahead(const struct hsp_cluster *c, const struct hsp_parked *p,

@@ -12,6 +12,7 @@ import time
 from report import ROOT, Unjudged
 
 MAGIC = 0x6D707368
+FORGED = "forged \x1b[31m"  # why it says something: where that stands, it was believed
 ROW = re.compile(r"\| (\d+) \| ([a-z-]+) \| (.*) \|$")
 FIELD = re.compile(r"(\w+) (u32|u64|f64 list|f64|bool|text|name|digest|key|list)((?: since \d+)?)(?: <= (\d+))?"
                    r"(?: \(([^)]*)\))?((?: since \d+)?)")
@@ -118,7 +119,7 @@ class Forger:
 
     def __init__(self, rnd, name):
         self.random, self.name = rnd, name
-        self.jobs = [{"job": [1], "epoch": [1], "plan": [1], "step": [1]}]
+        self.jobs = [{"job": [1], "epoch": [1], "plan": [1], "step": [1], "last": 1}]
         self.known = {"name": ["a"], "digest": ["%032x" % 0]}
         self.about = self.jobs[0]
 
@@ -156,7 +157,7 @@ class Forger:
             return r.choice(f.names)
         if f.type == "text":
             text = self.name if f.name == "node" else r.choice(self.known["name"]) if f.name in ("name", "job_name") else \
-                r.choice(["forged", "", "127.0.0.1:1", "\x1b[31m", self.name])
+                FORGED if f.name in ("reason", "why", "fault", "part") else r.choice([FORGED, "", "127.0.0.1:1", "\x1b[31m", self.name])
             return text[:f.limit]
         n = r.randrange(min(4, f.limit + 1))
         if f.type == "f64 list":
@@ -170,6 +171,20 @@ class Forger:
         """(body, epoch)"""
         self.about = self.random.choice(self.jobs)
         return self.body(fields), self.number("epoch", 2**64 - 1)
+
+    def credible(self, name, fields, about):
+        """The same about a job in its current epoch, as a member would say it, with numbers that can be."""
+        self.about = about
+        body = dict(self.body(fields), job=about["job"][0])
+        if "step" in body:
+            others = [self.random.randint(0, about["last"]), self.random.randint(0, min(about["step"]))]
+            step = about["last"] if name == "finished" else self.random.choice(about["step"] + others)
+            body["step"] = str(step)
+            if "final" in body:
+                body["final"] = step == about["last"]
+        if "term" in body:
+            body["term"] = "0"
+        return body, about["epoch"][0]
 
     def hello(self, node, **more):
         """Of a node without devices."""

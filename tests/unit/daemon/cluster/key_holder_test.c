@@ -497,6 +497,35 @@ static void who_accuses_can_be_removed(void **state)
     cw_end(&w);
 }
 
+/* A node that joined without devices proves after a start who it is, and names newer layouts of a job, then a newer
+ * hspmdd: nothing can have run there. */
+static void who_has_no_devices_keeps_nothing(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    assert_int_equal(cw_submit(&w, "j", 0, 4, 4), HSP_OK);
+    struct hsp_msg m = hello_as(&w, "x");
+    m.u.hello.n_devices = 0;
+    cw_msg(&w, THIEF, m);
+    assert_non_null(welcome_on(&w, THIEF));
+    m.u.hello.incarnation = m.u.hello.was = welcome_on(&w, THIEF)->u.welcome.incarnation;
+    cw_restart(&w, NULL);
+    struct hsp_m_holding h = {.job = 1, .plan = 9, .version = 1};
+    m.u.hello.n_holdings = 1;
+    m.u.hello.holdings = &h;
+    cw_msg(&w, THIEF, m);
+    assert_int_equal(hsp_cluster_parked_by_name(w.c, "x")->as, HSP_PARKED_UNPROVEN);
+    assert_string_equal(cw_job(&w, 1)->ahead, "");
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = THIEF});
+    m.u.hello.n_holdings = 0;
+    m.u.hello.generation += (uint64_t)1 << 32;
+    cw_msg(&w, THIEF, m);
+    assert_int_equal(hsp_cluster_parked_by_name(w.c, "x")->as, HSP_PARKED_UNPROVEN);
+    assert_false(w.c->behind);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(key_holder_test)
 {
     const struct CMUnitTest tests[] = {
@@ -510,6 +539,7 @@ HSP_TEST_FILE(key_holder_test)
         cmocka_unit_test(found_jobs_are_bounded),
         cmocka_unit_test(few_generations_are_believed),
         cmocka_unit_test(who_accuses_can_be_removed),
+        cmocka_unit_test(who_has_no_devices_keeps_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
