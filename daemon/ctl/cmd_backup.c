@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/ctl/ctl.h"
@@ -77,17 +78,30 @@ static enum hsp_status fetch(struct fetched *f, FILE *to, const char *path, stru
     return st;
 }
 
-/* The name of the new file is on disk, and no journal of the file before is beside it: SQLite would read
- * that into the new one. */
-static enum hsp_status settle(const char *path, struct hsp_err *err)
+/* A device, pipe or link is not replaced by a file; nor is a store in use, which has a journal beside it. */
+static enum hsp_status check_target(const char *path, struct hsp_err *err)
 {
     static const char *const ends[] = {"-wal", "-shm"};
     char name[PATH_MAX];
+    struct stat sb;
+    if (lstat(path, &sb) == 0 && !S_ISREG(sb.st_mode)) {
+        return hsp_err_set(err, HSP_EINVAL, 0, "%s is no regular file: name another one", path);
+    }
     for (size_t i = 0; i < 2; i++) {
-        if (snprintf(name, sizeof name, "%s%s", path, ends[i]) < (int)sizeof name) {
-            (void)unlink(name); /* mostly not there */
+        if (snprintf(name, sizeof name, "%s%s", path, ends[i]) < (int)sizeof name &&
+            lstat(name, &sb) == 0) {
+            return hsp_err_set(err, HSP_EINVAL, 0,
+                               "%s is beside it, the journal of a store in use: name another file",
+                               name);
         }
     }
+    return HSP_OK;
+}
+
+/* The name of the new file is on disk. */
+static enum hsp_status settle(const char *path, struct hsp_err *err)
+{
+    char name[PATH_MAX];
     (void)snprintf(name, sizeof name, "%s", path);
     int fd = open(dirname(name), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     enum hsp_status st = fd >= 0 && fsync(fd) == 0 ? HSP_OK : file_error("write", path, err);
@@ -135,7 +149,8 @@ int hsp_cmd_backup(struct hsp_ctl *ctl)
 {
     struct fetched f = {0};
     struct hsp_err err = {0};
-    enum hsp_status st = hsp_remote_open(ctl, &f.remote, &err);
+    enum hsp_status st = check_target(ctl->pos[0], &err);
+    st = st == HSP_OK ? hsp_remote_open(ctl, &f.remote, &err) : st;
     if (st == HSP_OK) {
         st = begin(&f, &err);
     }

@@ -67,16 +67,28 @@ static enum hsp_status read_fd(int fd, const char *path, size_t max, uint8_t **b
     }
 }
 
-enum hsp_status hsp_file_read(const char *path, size_t max, uint8_t **ret, size_t *ret_len,
-                              struct hsp_err *err)
+static enum hsp_status check_regular(int fd, const char *path, struct hsp_err *err)
+{
+    struct stat sb;
+    if (fstat(fd, &sb) != 0) {
+        return fail("cannot look at", path, err);
+    }
+    return S_ISREG(sb.st_mode)
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EIO, 0, "%s is no regular file: remove it", path);
+}
+
+static enum hsp_status read_path(const char *path, bool own, size_t max, uint8_t **ret,
+                                 size_t *ret_len, struct hsp_err *err)
 {
     uint8_t *buf = NULL;
     size_t len = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | (own ? O_NONBLOCK : 0));
     if (fd < 0) {
         return fail("cannot open", path, err);
     }
-    enum hsp_status st = read_fd(fd, path, max, &buf, &len, err);
+    enum hsp_status st = own ? check_regular(fd, path, err) : HSP_OK;
+    st = st == HSP_OK ? read_fd(fd, path, max, &buf, &len, err) : st;
     close(fd);
     if (st != HSP_OK) {
         free(buf);
@@ -85,6 +97,18 @@ enum hsp_status hsp_file_read(const char *path, size_t max, uint8_t **ret, size_
     *ret = buf;
     *ret_len = len;
     return HSP_OK;
+}
+
+enum hsp_status hsp_file_read(const char *path, size_t max, uint8_t **ret, size_t *ret_len,
+                              struct hsp_err *err)
+{
+    return read_path(path, false, max, ret, ret_len, err);
+}
+
+enum hsp_status hsp_file_read_own(const char *path, size_t max, uint8_t **ret, size_t *ret_len,
+                                  struct hsp_err *err)
+{
+    return read_path(path, true, max, ret, ret_len, err);
 }
 
 static bool write_fd(int fd, const uint8_t *p, size_t n)

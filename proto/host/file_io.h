@@ -17,6 +17,11 @@
 enum hsp_status hsp_file_read(const char *path, size_t max, uint8_t **ret, size_t *ret_len,
                               struct hsp_err *err);
 
+/* The same for a file of this program's own: what is no regular file is HSP_EIO. It is not waited for, as
+ * a pipe would be, which somebody has put there. */
+enum hsp_status hsp_file_read_own(const char *path, size_t max, uint8_t **ret, size_t *ret_len,
+                                  struct hsp_err *err);
+
 /* Writes @path.XXXXXX in the same folder, syncs it, renames it to @path and syncs the folder: after
  * a crash the old content or the new one is there, never a part. @mode: permissions of the file.
  * HSP_ENOENT (no such folder), HSP_EPERM, HSP_ENOSPC, HSP_EIO, HSP_ENOMEM: @path is unchanged.

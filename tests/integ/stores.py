@@ -46,6 +46,10 @@ def restored(w, d, t, agents, kids):
     """A backup that was made while the job trained is put back while it trains on, into a folder made anew."""
     before = t.status()
     check("--restore" in w.ctl("backup", w.path("backup.db")), "it says what for")
+    for name in "/dev/null", w.path("state/state.db"):
+        r = subprocess.run([os.path.join(BUILD, "hspmdctl"), "--address", w.sock, "backup", name], capture_output=True,
+                           text=True, timeout=LIMIT)
+        check(r.returncode != 0 and "name another" in r.stderr, "what is there stays: %r" % r)
     check(os.stat(w.path("backup.db")).st_mode & 0o777 == 0o600, "for its owner only")
     t.reach(before["step"] + 10)
     d.kill()

@@ -25,7 +25,7 @@ enum hsp_status hsp_incarnation_read(const char *dir, struct hsp_digest *ret, st
     *ret = (struct hsp_digest){0, 0};
     enum hsp_status st = path_of(dir, path, err);
     if (st == HSP_OK) {
-        st = hsp_file_read(path, LINE_BYTES, &text, &len, err);
+        st = hsp_file_read_own(path, LINE_BYTES, &text, &len, err);
     }
     if (st == HSP_ENOENT) {
         return HSP_OK;

@@ -228,7 +228,7 @@ enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out, s
     struct hsp_buf all;
     struct hsp_err why = {0};
     hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
-    enum hsp_status st = hsp_file_read(path, NOTES_MAX, &mine, &len, &why);
+    enum hsp_status st = hsp_file_read_own(path, NOTES_MAX, &mine, &len, &why);
     if (st != HSP_OK && st != HSP_ENOENT) { /* none: this device joined after the last step */
         go_without(e, e->p->rank, &why);
     }

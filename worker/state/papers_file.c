@@ -64,7 +64,7 @@ enum hsp_status hsp_papers_file_read(const char *dir, uint32_t job, uint8_t **re
     uint8_t *data = NULL;
     size_t len = 0;
     enum hsp_status st = path_of(dir, job, path, err);
-    st = st == HSP_OK ? hsp_file_read(path, HSP_PAPERS_MAX, &data, &len, err) : st;
+    st = st == HSP_OK ? hsp_file_read_own(path, HSP_PAPERS_MAX, &data, &len, err) : st;
     if (st == HSP_OK) {
         st = verify(job, data, len, err);
         st = st == HSP_OK ? HSP_OK : hsp_err_wrap(err, "%s", path);

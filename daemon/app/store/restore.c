@@ -101,9 +101,18 @@ static enum hsp_status copy_open(int in, int out, const char *from, const char *
 /* HSP_ENOENT: @from is not there. */
 static enum hsp_status copy(const char *from, const char *to, struct hsp_err *err)
 {
-    int in = open(from, O_RDONLY | O_CLOEXEC);
-    if (in < 0) {
-        return io_error("cannot open", from, err);
+    struct stat sb;
+    int in = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
+    if (in < 0 || fstat(in, &sb) != 0) {
+        enum hsp_status st = io_error("cannot open", from, err);
+        if (in >= 0) {
+            (void)close(in); /* read only */
+        }
+        return st;
+    }
+    if (!S_ISREG(sb.st_mode)) {
+        (void)close(in); /* read only */
+        return hsp_err_set(err, HSP_EINVAL, 0, "%s is no regular file", from);
     }
     (void)unlink(to); /* of a restore that was not finished */
     int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);

@@ -341,6 +341,8 @@ static void test_a_wrong_backup_is_refused(void **state)
     assert_null(hsp_store_close(s));
     assert_status(hsp_restore(*state, "/nonexistent", &err), HSP_ENOENT);
     assert_status(hsp_restore(*state, path, &err), HSP_EINVAL); /* it would copy over itself */
+    assert_status(hsp_restore(*state, "/dev/zero", &err), HSP_EINVAL); /* has no end */
+    assert_status(hsp_restore(*state, *state, &err), HSP_EINVAL);
     assert_row("job/1", "here");
     assert_status(hsp_restore(*state, empty, &err), HSP_EPARSE);
     assert_string_equal(strrchr(err.msg, ':'), ": it is not the store of a cluster");

@@ -99,12 +99,35 @@ static void test_what_is_no_file_is_written_into(void **state)
     free(dir);
 }
 
+/* A pipe in the place of a file of our own is not waited for. */
+static void test_an_own_file_is_regular(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir(), path[512];
+    struct hsp_err err;
+    uint8_t *got = NULL;
+    size_t n = 0;
+    (void)snprintf(path, sizeof path, "%s/a", dir);
+    assert_ok(hsp_file_write(path, "abc", 3, 0600, &err), &err);
+    assert_ok(hsp_file_read_own(path, 10, &got, &n, &err), &err);
+    assert_int_equal(n, 3);
+    free(got);
+    assert_int_equal(unlink(path), 0);
+    assert_status(hsp_file_read_own(path, 10, &got, &n, &err), HSP_ENOENT);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_status(hsp_file_read_own(path, 10, &got, &n, &err), HSP_EIO);
+    assert_status(hsp_file_read_own(dir, 10, &got, &n, &err), HSP_EIO);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 HSP_TEST_FILE(file_io_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_what_is_no_file_is_written_into),
+        cmocka_unit_test(test_an_own_file_is_regular),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
