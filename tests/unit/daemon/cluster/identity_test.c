@@ -215,11 +215,15 @@ static void a_newer_term_leaves_all_as_it_is(void **state)
     cw_begin(&w, 2, 1);
     cw_run_job(&w, 2);
     cw_restart(&w, NULL);
+    struct hsp_m_device dev = {
+        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
     struct hsp_msg m = {.type = HSP_MSG_HELLO,
                         .u.hello = {.protocol = HSP_PROTO_VERSION,
                                     .node = "n1",
                                     .address = "a",
                                     .term = w.c->term + 1,
+                                    .n_devices = 1,
+                                    .devices = &dev,
                                     .incarnation = w.c->nodes[1].secret}};
     cw_msg(&w, 2, m);
     assert_true(w.c->behind);
