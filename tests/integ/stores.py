@@ -86,7 +86,7 @@ def ended_since(w, d, t):
     w.daemon()
     until("both are members", lambda: w.up("alpha") and w.up("beta"))
     until("it is held", lambda: t.status()["held"] and "it may have ended since" in t.status()["reason"])
-    check("job.held" in w.ctl("events", "small"), "an event says so")
+    until("an event says so", lambda: "job.held" in w.ctl("events", "small"))
     check(not left_over(w), "nothing is begun")
     check("small" in w.ctl("resume", "small"), "until somebody says so")
     until("it is held no more", lambda: not t.status()["held"])
