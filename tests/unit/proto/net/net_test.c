@@ -454,6 +454,11 @@ static void test_queue_is_bounded(void **state)
         }
     }
     hsp_frame_parser_fini(&p);
+    for (int i = 0; i < 50; i++) { /* the sender hears that all of them are written */
+        const struct timespec nap = {.tv_nsec = 1000000};
+        uv_run(&s.loop, UV_RUN_NOWAIT);
+        (void)nanosleep(&nap, NULL);
+    }
     size_t large = 0;
     for (st = HSP_OK; st == HSP_OK; large++) { /* until the kernel takes no more */
         st = hsp_net_send(s.net, s.conn, &h, NULL, 0, blob, len, &err);
