@@ -87,11 +87,25 @@ static bool is_late(const struct nccl_comm *c)
     return c == NULL || (c->gone && c->ended <= began);
 }
 
+static void come_in(void)
+{
+    (void)pthread_mutex_lock(&fake.lock);
+    fake.n_inside++;
+}
+
+static enum nccl_result leave_call(enum nccl_result r)
+{
+    fake.n_inside--;
+    (void)pthread_cond_broadcast(&fake.cond);
+    (void)pthread_mutex_unlock(&fake.lock);
+    return r;
+}
+
 /* Takes the lock. Not NCCL_SUCCESS: the call ends with that, the lock is not held. */
 static enum nccl_result enter_call(const char *name, struct nccl_comm *c)
 {
     began = group.depth > 0 ? began : atomic_load(&fake.n_ended);
-    (void)pthread_mutex_lock(&fake.lock);
+    come_in();
     int p = fake_process;
     bool asks = strcmp(name, "ncclCommGetAsyncError") == 0, again = asks && polled;
     polled = asks;
@@ -119,21 +133,12 @@ static enum nccl_result enter_call(const char *name, struct nccl_comm *c)
         if (c != NULL) {
             c->in_call = true;
         }
-        while (!aborted(c)) {
+        while (!aborted(c) && !fake.resets) {
             (void)pthread_cond_wait(&fake.cond, &fake.lock);
         }
         r = NCCL_SYSTEM_ERROR;
     }
-    if (r != NCCL_SUCCESS) {
-        (void)pthread_mutex_unlock(&fake.lock);
-    }
-    return r;
-}
-
-static enum nccl_result leave_call(enum nccl_result r)
-{
-    (void)pthread_mutex_unlock(&fake.lock);
-    return r;
+    return r == NCCL_SUCCESS ? r : leave_call(r);
 }
 
 /* ---- communicators ---- */
@@ -469,7 +474,7 @@ enum nccl_result ncclGroupEnd(void)
 {
     enum nccl_result r = enter_call(__func__, NULL);
     if (r != NCCL_SUCCESS) {
-        (void)pthread_mutex_lock(&fake.lock);
+        come_in();
     } else if (group.depth == 0) {
         fake_misuse("a group ends that has not begun");
         return leave_call(NCCL_INVALID_USAGE);
@@ -512,7 +517,7 @@ static enum nccl_result add(const char *name, struct nccl_comm *c, void *stream,
             : c != NULL && c->error != NCCL_SUCCESS ? c->error
                                                     : NCCL_INVALID_ARGUMENT;
     } else {
-        (void)pthread_mutex_lock(&fake.lock);
+        come_in();
     }
     if (r == NCCL_SUCCESS) {
         struct op *o = malloc(sizeof *o);

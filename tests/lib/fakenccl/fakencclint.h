@@ -101,6 +101,8 @@ struct fake {
     struct nccl_comm *comms;
     struct clique *cliques;
     atomic_uint_least64_t n_ended; /* communicators, ever */
+    unsigned n_inside;             /* threads, of a call */
+    bool resets;                   /* nobody stays in a call */
     uint64_t drawn, seed;
     int version;
     void (*submit)(void *stream,
