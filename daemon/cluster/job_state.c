@@ -79,29 +79,34 @@ void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fm
     }
 }
 
+static bool has_begun(const struct hsp_job *j)
+{
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        if (j->plans[i].started) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Its nodes may have a version beyond the one that it began with. */
 static bool has_come_further(const struct hsp_job *j)
 {
-    bool started = false;
     uint64_t best = j->stable;
-    for (uint32_t i = 0; i < j->n_plans; i++) {
-        started = started || j->plans[i].started;
-    }
     for (uint32_t i = 0; i < j->n_held; i++) {
         best = j->held[i].version > best ? j->held[i].version : best;
     }
-    return started && best > j->origin_step;
+    return has_begun(j) && best > j->origin_step;
 }
 
-void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
-                    const char *why)
+static void end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to, const char *why,
+                bool keeps)
 {
     hsp_ci_cancel_plan(c, j);
     j->unrecorded = j->doubted = false;
     j->ahead[0] = '\0';
     hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
     hsp_ci_job_move(c, j, to);
-    bool keeps = to == HSP_JOB_FAILED && has_come_further(j);
     hsp_ci_epoch_over(j, &j->cur);
     hsp_ci_epoch_over(j, &j->att);
     j->n_held = 0;
@@ -127,6 +132,17 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
             hsp_ci_drop_plan(c, j, j->plans[i].plan);
         }
     }
+}
+
+void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
+                    const char *why)
+{
+    end(c, j, to, why, to == HSP_JOB_FAILED && has_come_further(j));
+}
+
+void hsp_ci_job_set_aside(struct hsp_cluster *c, struct hsp_job *j, const char *why)
+{
+    end(c, j, HSP_JOB_FAILED, why, has_begun(j));
 }
 
 void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *why)

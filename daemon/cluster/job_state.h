@@ -14,6 +14,8 @@ void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fm
  * layouts. */
 void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
                     const char *why);
+/* Fails @j, of which less may be on record than its nodes have done: they keep its state. */
+void hsp_ci_job_set_aside(struct hsp_cluster *c, struct hsp_job *j, const char *why);
 /* Counts an attempt without progress and sets the pause before the next; too many end the job.
  *
  * @why   for people, when the job ends here. */

@@ -46,7 +46,7 @@ void hsp_ci_job_unreadable(struct hsp_cluster *c, const struct hsp_unreadable_ev
 {
     struct hsp_job *j = hsp_ci_job(c, ev->job);
     if (!c->behind && j != NULL && !hsp_ci_at_rest(j) && j->state != HSP_JOB_BEHIND) {
-        hsp_ci_job_end(c, j, HSP_JOB_FAILED, ev->why);
+        hsp_ci_job_set_aside(c, j, ev->why);
     }
 }
 

@@ -68,7 +68,7 @@ def too_small(claim, job):
     with Cluster(claim, "full") as c:
         where = os.path.join(c.state, "w1")
         os.mkdir(where)
-        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700,size=256k", "state", where],
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=700,size=128k", "state", where],
                                                capture_output=True).returncode != 0:
             say("no right to mount: the folder that is full is left out")
             return

@@ -80,6 +80,11 @@ static void running(uint32_t n)
     go_on(300);
 }
 
+static bool daemon_is_back(struct sim *w)
+{
+    return w->d_alive;
+}
+
 /* Nodes that have a sealed segment of the job. */
 static uint32_t holders(void)
 {
@@ -286,6 +291,29 @@ static void restored_after_the_end(void **state)
     assert_int_equal(s->job[1].commits, commits);
 }
 
+/* hspmdd is another version, and cannot read the record of the job: how far it came is not known
+ * before its nodes speak, and is kept all the same. */
+static void unreadable_job(void **state)
+{
+    (void)state;
+    running(3);
+    uint64_t at = s->job[1].committed;
+    sim_kill_daemon(s, 100);
+    go_on(99);
+    assert_true(sim_run(s, s->now + 1000, daemon_is_back));
+    struct hsp_event ev = {.now_ms = s->now,
+                           .type = HSP_EV_UNREADABLE,
+                           .u.unreadable = {1, "its record is of another version"}};
+    sim_d_step(s, &ev);
+    assert_int_equal(job()->state, HSP_JOB_FAILED);
+    go_on(5000);
+    assert_int_equal(holders(), 3);
+    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = 1});
+    until(settled, 20000);
+    go_on(1000);
+    assert_true(s->job[1].committed > at);
+}
+
 static void drain(const char *node, bool on)
 {
     sim_admin(s, (struct hsp_admin_event){.verb = on ? HSP_ADMIN_DRAIN : HSP_ADMIN_UNDRAIN,
@@ -392,9 +420,9 @@ static void restored_twice(void **state)
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {T(empty_store),           T(older_store),
-                                       T(store_without_the_job), T(restored_store),
-                                       T(restored_after_more),   T(restored_after_the_end),
-                                       T(restored_after_a_move), T(restored_twice)};
+    const struct CMUnitTest tests[] = {
+        T(empty_store),           T(older_store),         T(store_without_the_job),
+        T(restored_store),        T(restored_after_more), T(restored_after_the_end),
+        T(restored_after_a_move), T(restored_twice),      T(unreadable_job)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

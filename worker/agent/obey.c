@@ -11,7 +11,9 @@ static void tell_done(struct hsp_agent *a, uint32_t device, uint32_t job, uint16
     struct hsp_msg m = {.type = type == HSP_MSG_STOP ? HSP_MSG_STOPPED : HSP_MSG_RELEASED,
                         .epoch = epoch,
                         .u.devref = {.job = job, .device = device}};
-    a->stop[device].job = 0;
+    if (a->stop[device].job == job && a->stop[device].type == type) {
+        a->stop[device].job = 0;
+    }
     hsp_ai_tell(a, &m);
 }
 
@@ -27,7 +29,9 @@ static void stop(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t ke
                  const struct hsp_msg *m)
 {
     struct hsp_agent_device *d = &a->dev[device];
-    bool tells = d->state == HSP_EXEC_UP && !d->killed && (d->run.job == job || d->run.job == 0);
+    bool owes = a->stop[device].job != 0 && a->stop[device].job != job; /* an answer of another */
+    bool tells =
+        d->state == HSP_EXEC_UP && !d->killed && !owes && (d->run.job == job || d->run.job == 0);
     if (!tells && !(d->killed && d->run.job == job)) {
         discard(a, device, job, keep);
         tell_done(a, device, job, m->type, m->epoch);

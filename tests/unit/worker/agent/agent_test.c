@@ -113,6 +113,31 @@ static void stop_and_release(void **state)
     hsp_agent_free(w.a);
 }
 
+/* Device 0 works for job 4, and keeps state of job 9, which failed there before. */
+static void a_release_of_another_job_answers_no_stop(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    aw_run_job(&w, 0, 4, 2);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_STOP, .epoch = 2, .u.devref = {4, 0}});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_RELEASE, .u.release = {9, 0, 5, 1}});
+    assert_int_equal(aw_find(&w, HSP_AACT_DISCARD)->job, 9);
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_RELEASED)->u.devref.job, 9);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_STOPPED, .epoch = 2, .u.devref = {4, 0}});
+    const struct hsp_msg *m = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED);
+    assert_non_null(m);
+    assert_int_equal(m->u.devref.job, 4);
+    /* idle, and the answer of another is owed: the same */
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_STOP, .epoch = 2, .u.devref = {4, 0}});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_RELEASE, .u.release = {9, 0, 5, 1}});
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_RELEASED)->u.devref.job, 9);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_STOPPED, .epoch = 2, .u.devref = {4, 0}});
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED));
+    hsp_agent_free(w.a);
+}
+
 /* Both executors beat. True: one of them is killed meanwhile. */
 static bool is_killed_within(struct aw_world *w, uint64_t ms)
 {
@@ -540,6 +565,7 @@ HSP_TEST_FILE(agent_test)
         cmocka_unit_test(executors_restart),
         cmocka_unit_test(seal_waits),
         cmocka_unit_test(stop_and_release),
+        cmocka_unit_test(a_release_of_another_job_answers_no_stop),
         cmocka_unit_test(who_does_not_obey_is_killed),
         cmocka_unit_test(who_has_lost_a_peer_is_told_to_drop),
         cmocka_unit_test(a_stop_is_answered_behind_a_lost_peer),
