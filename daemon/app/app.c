@@ -25,6 +25,7 @@
 #include "daemon/app/state/event_queue.h"
 #include "daemon/app/state/job_table.h"
 #include "daemon/app/state/sessions.h"
+#include "daemon/app/store/restore.h"
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_step.h"
 #include "proto/base/check.h"
@@ -302,26 +303,32 @@ static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
 }
 
 /* The folder is locked before anything in it is read or written. */
-static enum hsp_status open_store(struct hsp_app *a, const struct hsp_app_start *start,
-                                  struct hsp_err *err)
+static enum hsp_status open_folder(struct hsp_app *a, const struct hsp_app_start *start,
+                                   struct hsp_err *err)
 {
-    struct hsp_buf path;
-    enum hsp_status st =
-        hsp_state_folder_open(a->cfg->state_dir, start->init, start->service, &a->folder, err);
-    hsp_buf_init(&path, 8192);
-    hsp_buf_printf(&path, "%s/state.db", a->cfg->state_dir);
+    const char *dir = a->cfg->state_dir;
+    enum hsp_status st = hsp_state_folder_open(dir, start->init, start->service, &a->folder, err);
     if (st == HSP_OK) {
-        st = hsp_store_open(hsp_buf_cstr(&path), &a->store, err);
-    }
-    hsp_buf_fini(&path);
-    if (st == HSP_OK) { /* the folder is ours */
         hsp_app_backup_tidy(a);
+        hsp_restore_tidy(dir);
+        a->has_replaced = hsp_restore_replaced(dir, a->replaced, sizeof a->replaced);
     }
     return st;
 }
 
-static struct hsp_cluster_config core_config(const struct hsp_daemon_config *c)
+static enum hsp_status open_store(struct hsp_app *a, struct hsp_err *err)
 {
+    struct hsp_buf path;
+    hsp_buf_init(&path, 8192);
+    hsp_buf_printf(&path, "%s/state.db", a->cfg->state_dir);
+    enum hsp_status st = hsp_store_open(hsp_buf_cstr(&path), &a->store, err);
+    hsp_buf_fini(&path);
+    return st;
+}
+
+static struct hsp_cluster_config core_config(const struct hsp_app *a)
+{
+    const struct hsp_daemon_config *c = a->cfg;
     struct hsp_cluster_config cc;
     hsp_cluster_defaults((uint32_t)c->failure_detection_ms, &cc);
     cc.forget_s = (c->forget_after_ms + 999) / 1000;
@@ -330,6 +337,7 @@ static struct hsp_cluster_config core_config(const struct hsp_daemon_config *c)
     cc.data_tls = c->data_plane != HSP_DATA_CLEAR;
     cc.trusted = c->trusted;
     cc.address = c->advertise_address;
+    cc.replaced = a->has_replaced ? a->replaced : NULL;
     if (cc.suspect_ms < cc.heartbeat_ms + cc.heartbeat_ms / 2) {
         cc.suspect_ms = cc.heartbeat_ms + cc.heartbeat_ms / 2;
     }
@@ -338,7 +346,7 @@ static struct hsp_cluster_config core_config(const struct hsp_daemon_config *c)
 
 static enum hsp_status open_core(struct hsp_app *a, struct hsp_err *err)
 {
-    struct hsp_cluster_config cc = core_config(a->cfg);
+    struct hsp_cluster_config cc = core_config(a);
     if (getrandom(&cc.fresh_id, sizeof cc.fresh_id, 0) != (ssize_t)sizeof cc.fresh_id ||
         getrandom(&cc.salt, sizeof cc.salt, 0) != (ssize_t)sizeof cc.salt) {
         return hsp_err_set(err, HSP_EIO, errno, "no random numbers");
@@ -359,7 +367,7 @@ static void config_fact(struct hsp_app *a, bool good, const char *reason)
 
 void hsp_app_reconfigure(struct hsp_app *a, const char *applied, const char *restart)
 {
-    struct hsp_cluster_config cc = core_config(a->cfg);
+    struct hsp_cluster_config cc = core_config(a);
     struct hsp_event ev = {.type = HSP_EV_CONFIG, .u.config = &cc};
     char text[HSP_TEXT_MAX];
     hsp_str_printf(text, sizeof text, "%s%s%s", applied[0] != '\0' ? applied : "nothing to apply",
@@ -552,19 +560,22 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_app_start *start,
     hsp_buf_init(&a->encoding, HSP_MSG_BODY_MAX);
     start_handles(a);
     *ret = a; /* also on failure: to be closed */
-    enum hsp_status st = open_store(a, start, err);
+    enum hsp_status st = open_folder(a, start, err);
     if (st == HSP_OK) {
         st = open_core(a, err);
     }
     if (st == HSP_OK) {
         st = open_net(a, start->keys, err);
     }
-    if (st == HSP_OK) {
-        st = load(a, err);
-    }
-    if (st == HSP_OK) {
+    if (st == HSP_OK) { /* before a store is made: --init is given again when this fails */
         find_worker_user(a);
         st = listen_all(a, start->keys, err);
+    }
+    if (st == HSP_OK) {
+        st = open_store(a, err);
+    }
+    if (st == HSP_OK) {
+        st = load(a, err);
     }
     if (st == HSP_OK) {
         listen_http(a);

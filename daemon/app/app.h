@@ -18,7 +18,7 @@ struct hsp_app_start { /* all borrowed, cfg and log as long as the app lives */
     const char *service; /* $STATE_DIRECTORY, NULL none */
 };
 
-/* Opens the store, loads the core, listens. @loop runs it. HSP_ENOENT: no store; HSP_EIO,
+/* Listens, opens the store, loads the core. @loop runs it. HSP_ENOENT: no store; HSP_EIO,
  * HSP_EPERM, HSP_EPARSE, ... with one line. *ret is set, and to be closed and freed, also on
  * failure, unless it is NULL. */
 enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_app_start *start,

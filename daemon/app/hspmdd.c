@@ -122,6 +122,48 @@ static int parse_options(int argc, char **argv, struct options *ret)
     return -1;
 }
 
+/* A key file that is named must be there; the default need not, and is none then. */
+static enum hsp_status check_key(const char *name, bool have, const char **path,
+                                 struct hsp_daemon_config *c, struct hsp_arena *arena,
+                                 struct hsp_err *err)
+{
+    const char **origin = hsp_daemon_config_origin(c, name);
+    if (have || *path == NULL || (*path)[0] == '\0') {
+        return HSP_OK;
+    }
+    if (strcmp(*origin, "default") != 0) {
+        return hsp_err_set(err, HSP_ENOENT, 0,
+                           "%s: there is no %s; make it with openssl rand -hex 32, or set it to "
+                           "\"\" for none",
+                           name, *path);
+    }
+    const char *text = hsp_arena_printf(arena, "default, and there is no %s", *path);
+    if (text == NULL) {
+        return hsp_err_nomem(err, "the configuration");
+    }
+    *origin = text;
+    *path = NULL;
+    return HSP_OK;
+}
+
+static enum hsp_status check_keys(struct hsp_daemon_config *c, const struct hsp_net_keys *k,
+                                  struct hsp_arena *arena, struct hsp_err *err)
+{
+    enum hsp_status st = check_key("worker_key", k->have_worker, &c->worker_key, c, arena, err);
+    if (st == HSP_OK) {
+        st = check_key("admin_key", k->have_admin, &c->admin_key, c, arena, err);
+    }
+    if (st == HSP_OK && k->have_worker && k->have_admin &&
+        memcmp(k->worker, k->admin, sizeof k->worker) == 0) {
+        return hsp_err_set(
+            err, HSP_EPERM, 0,
+            "worker_key %s and admin_key %s hold the same key, with which every agent "
+            "could command; make another with openssl rand -hex 32",
+            c->worker_key, c->admin_key);
+    }
+    return st;
+}
+
 /* Beyond loopback a key is needed; said here and not only when the listener is made, so that
  * --check-config finds it. On loopback the port stays closed without one: app.c says so. */
 static enum hsp_status check_listen(const struct hsp_daemon_config *c, const struct hsp_net_keys *k,
@@ -200,6 +242,9 @@ static enum hsp_status load_config(const struct options *o, struct hsp_arena *ar
     free(text);
     if (st == HSP_OK) {
         st = hsp_net_keys_load(ret->worker_key, ret->admin_key, ret_keys, err);
+    }
+    if (st == HSP_OK) {
+        st = check_keys(ret, ret_keys, arena, err);
     }
     if (st == HSP_OK) {
         st = check_listen(ret, ret_keys, err);

@@ -178,7 +178,13 @@ static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
     hsp_ci_forget_later(c);
     hsp_ci_look_node(c, n);
     told(c, a, on ? "admin.allow" : "admin.deny", NULL, n, "to keep copies of state");
-    reply(c, a, HSP_OK, 0, "");
+    bool awaited = n->incarnation == 0;
+    reply(c, a, HSP_OK, 0,
+          on && awaited ? hsp_ci_printf(c,
+                                        "no node of that name has joined yet: this is kept for it "
+                                        "until hspmdctl node remove %s",
+                                        n->name)
+                        : "");
 }
 
 /* A node that says there is a newer coordinator is believed no more: it cannot prove who it is, and
@@ -278,6 +284,55 @@ static void believe(struct hsp_cluster *c, const struct hsp_admin_event *a, stru
     reply(c, a, HSP_OK, j->id, "");
 }
 
+/* Why @j is not to go on from @version, which it would take without --from; NULL: it may. */
+static const char *diverged(struct hsp_cluster *c, const struct hsp_admin_event *a,
+                            const struct hsp_job *j, uint64_t version)
+{
+    unsigned long long from = a->diverged_from;
+    uint64_t good;
+    if (!a->diverged || a->has_step || version < a->diverged_from) {
+        return NULL;
+    }
+    const char *what = hsp_ci_printf(
+        c, "job %s has diverged: its loss is not finite from step %llu on", j->name, from);
+    if (hsp_ci_ckpt_before(j, a->diverged_from, &good)) {
+        return hsp_ci_printf(
+            c,
+            "%s; hspmdctl resume %s --from %llu goes on from its newest checkpoint "
+            "with a finite loss",
+            what, j->name, (unsigned long long)good);
+    }
+    return j->has_ckpt
+               ? hsp_ci_printf(c,
+                               "%s, nor is that of its checkpoints; resume --from takes one "
+                               "all the same: %s",
+                               what, hsp_ci_ckpt_steps(c, j))
+               : hsp_ci_printf(c,
+                               "%s, and it has no checkpoint: cancel it, and submit it "
+                               "again with other figures, as a smaller lr",
+                               what);
+}
+
+/* What @j has learnt from failures does not count any more. */
+static void begin_again(struct hsp_cluster *c, struct hsp_job *j, bool kept)
+{
+    j->ckpt_deadline_ms = 0;
+    j->lost_from = 0;
+    j->failures = 0;
+    j->retry_ms = 0;
+    hsp_ci_unlearn_all(j);
+    j->asked_valid = false;
+    j->reason[0] = '\0';
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        hsp_ci_data_forget(j, j->marks[i].node);
+    }
+    j->data_known = j->data_known && (kept || j->has_ckpt); /* begun anew, it may be another text */
+    j->data_retry_ms = 0;
+    j->data_tries = 0;
+    (void)snprintf(j->cause, sizeof(j->cause), "resume");
+    j->detect_ms = c->now_ms;
+}
+
 static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
     const struct hsp_job *other = hsp_cluster_job_by_name(c, j->name);
@@ -305,6 +360,13 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
         return;
     }
     bool kept = hsp_ci_keeps_state(j) && !a->has_step;
+    const char *fault = kept || (j->has_ckpt && j->state != HSP_JOB_SUSPENDED)
+                            ? diverged(c, a, j, kept ? j->stable : j->ckpt_step)
+                            : NULL;
+    if (fault != NULL) {
+        reply(c, a, HSP_ESTATE, j->id, fault);
+        return;
+    }
     if (!kept) {
         hsp_ci_suspend_origin(j);
     }
@@ -315,21 +377,7 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
                             j->has_ckpt ? hsp_ci_ckpt_steps(c, j) : "none"));
         return;
     }
-    j->ckpt_deadline_ms = 0;
-    j->lost_from = 0;
-    j->failures = 0;
-    j->retry_ms = 0;
-    hsp_ci_unlearn_all(j);
-    j->asked_valid = false;
-    j->reason[0] = '\0';
-    for (uint32_t i = 0; i < j->n_marks; i++) {
-        hsp_ci_data_forget(j, j->marks[i].node);
-    }
-    j->data_known = j->data_known && (kept || j->has_ckpt); /* begun anew, it may be another text */
-    j->data_retry_ms = 0;
-    j->data_tries = 0;
-    (void)snprintf(j->cause, sizeof(j->cause), "resume");
-    j->detect_ms = c->now_ms;
+    begin_again(c, j, kept);
     if (kept) {
         hsp_ci_resume_kept(c, j);
     } else {

@@ -208,7 +208,7 @@ const char *hsp_ci_too_few(struct hsp_cluster *c, const struct hsp_job *j, uint3
         all += (uint32_t)__builtin_popcount(c->briefs[i].offer);
     }
     const char *s = need == 1 ? "" : "s";
-    return all == 0 ? hsp_ci_printf(c, "needs %u device%s; no node offers any", need, s)
-                    : hsp_ci_printf(c, "needs %u device%s; %u of %u can be used%s", need, s, n, all,
+    return all == 0 ? hsp_ci_printf(c, "%u device%s; no node offers any", need, s)
+                    : hsp_ci_printf(c, "%u device%s; %u of %u can be used%s", need, s, n, all,
                                     who_has_them(c, j));
 }

@@ -17,8 +17,13 @@
 #include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
 
-#define WHAT_TO_DO \
-    "put the newer store back, or adopt it from its agents; cancel gives up what they keep"
+static const char *what_to_do(struct hsp_cluster *c)
+{
+    return hsp_ci_printf(
+        c,
+        "put the newer store back%s, or adopt it from its agents; cancel gives up what they keep",
+        hsp_ci_newer_store(c));
+}
 
 /* Numbers that another store gave are not given here. */
 static void see(struct hsp_job *j, const struct hsp_m_kept *k)
@@ -54,7 +59,7 @@ void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hs
         "%s has seen epoch %llu and plan %llu of it, this store knows epochs up to %llu: "
         "%s",
         n->name, (unsigned long long)k->epoch, (unsigned long long)k->plan,
-        (unsigned long long)known, WHAT_TO_DO);
+        (unsigned long long)known, what_to_do(c));
     hsp_ci_job_move(c, j, HSP_JOB_BEHIND);
     hsp_ci_store_job(c, j);
 }
@@ -99,7 +104,7 @@ void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                    hsp_name_valid(k->name) ? k->name : hsp_ci_printf(c, "job-%u", k->job));
     hsp_str_printf(j->reason, sizeof(j->reason),
                    "%s has seen epoch %llu of it, it is not on record here: %s", n->name,
-                   (unsigned long long)k->epoch, WHAT_TO_DO);
+                   (unsigned long long)k->epoch, what_to_do(c));
     see(j, k);
     hsp_ci_fact(c, "job.behind", HSP_SEV_ERROR, j, n, "%s", j->reason);
     hsp_ci_look_jobs(c);
@@ -164,9 +169,9 @@ void hsp_ci_behind(struct hsp_cluster *c, const char *name, const char *why)
     hsp_str_printf(c->behind_by, sizeof(c->behind_by), "%s", name);
     hsp_str_printf(
         c->behind_why, sizeof(c->behind_why),
-        "this hspmdd is behind, node %s says so (%s): put the newer store back; where it "
+        "this hspmdd is behind, node %s says so (%s): put the newer store back%s; where it "
         "is lost, hspmdd --restore with a backup numbers anew, above it",
-        name, why);
+        name, why, hsp_ci_newer_store(c));
     hsp_ci_store_cluster(c);
     hsp_ci_fact(c, "coordinator.behind", HSP_SEV_ERROR, NULL, NULL, "%s", c->behind_why);
 }

@@ -72,6 +72,19 @@ bool hsp_ci_ckpt_begin_with(struct hsp_job *j, uint64_t step)
     return false;
 }
 
+bool hsp_ci_ckpt_before(const struct hsp_job *j, uint64_t step, uint64_t *ret)
+{
+    bool newest = j->has_ckpt && j->ckpt_step < step;
+    uint32_t n = newest || !j->has_ckpt ? 0 : j->n_older;
+    while (n > 0 && j->older[n - 1].step >= step) {
+        n--;
+    }
+    if (newest || n > 0) {
+        *ret = newest ? j->ckpt_step : j->older[n - 1].step;
+    }
+    return newest || n > 0;
+}
+
 const char *hsp_ci_ckpt_steps(struct hsp_cluster *c, const struct hsp_job *j)
 {
     const char *text = "";

@@ -20,6 +20,8 @@ void hsp_ci_ckpt_began(struct hsp_job *j);
 /* Sets where @j begins when nothing of its state is held: with the checkpoint of @step. False: none
  * is on record. */
 bool hsp_ci_ckpt_begin_with(struct hsp_job *j, uint64_t step);
+/* The newest checkpoint on record of a step below @step. False: there is none. */
+bool hsp_ci_ckpt_before(const struct hsp_job *j, uint64_t step, uint64_t *ret);
 /* "20, 40, 60": the steps on record; "" none. */
 const char *hsp_ci_ckpt_steps(struct hsp_cluster *c, const struct hsp_job *j);
 /* No member of the attempt could begin with its checkpoint, as member @n says. */

@@ -79,6 +79,8 @@ typedef uint32_t hsp_device_id;
 
 struct hsp_cluster; /* opaque; read-only views in cluster_state.h */
 
+#define HSP_REPLACED_MAX 120 /* reasons of jobs have room for it */
+
 /* One knob (failure_detection) gives the rest: hsp_cluster_defaults. */
 struct hsp_cluster_config {
     uint32_t heartbeat_ms; /* agents beat this often */
@@ -100,6 +102,8 @@ struct hsp_cluster_config {
     const char *trusted;   /* then NCCL may go between hosts there, "" or NULL nowhere; borrowed */
     uint64_t forget_s;     /* a node that has gone is forgotten after it, 0: never */
     const char *address;   /* told to agents as another way to here, NULL none; borrowed */
+    const char *replaced;  /* path of the store that a restore replaced last, at most
+                              HSP_REPLACED_MAX bytes, NULL none; borrowed */
     /* Random, drawn anew at each start: the cluster's id where the rows have none, and the lower
      * half of the next generation. */
     struct hsp_digest fresh_id;
@@ -228,6 +232,8 @@ struct hsp_admin_event {
     bool force;                      /* adopt: also without nodes that are not here */
     bool has_step;                   /* resume: from the checkpoint of `step`, not the newest */
     uint64_t step;
+    bool diverged; /* resume: no loss from version `diverged_from` on is finite, say the metrics */
+    uint64_t diverged_from;
     const char *node, *reason;
 };
 struct hsp_plan_event {

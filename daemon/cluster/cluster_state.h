@@ -83,7 +83,7 @@ struct hsp_cluster_node {
     uint64_t gone_s;        /* by the wall clock, when it went; 0: it is here, or not known */
     bool bye_sent, drained_told;
     bool stays_told;  /* why its drain waits */
-    char reason[160]; /* of the drain, or of the death */
+    char reason[160]; /* of the drain, else why it has gone or is leaving; "" while it is here */
     struct hsp_node_fault fault;
     double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
     bool measured; /* uplink is known */

@@ -39,7 +39,6 @@
 #include "daemon/cluster/state_damage.h"
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
-#include "proto/base/str.h"
 
 /* Everything one step may allocate: rows of one job with 4096 ranks are under 1 MiB, and a death of
  * a node touches at most HSP_NODE_DEVICES jobs. */
@@ -396,7 +395,7 @@ static void leave(struct hsp_cluster *c, struct hsp_cluster_node *n, const struc
     n->leaving = true;
     hsp_ci_look_node(c, n);
     hsp_ci_look_jobs(c);
-    hsp_str_printf(n->reason, sizeof(n->reason), "%s", m->u.leave.reason);
+    hsp_ci_node_reason(n, m->u.leave.reason);
     hsp_ci_fact(c, "node.leaving", HSP_SEV_NOTICE, NULL, n, "%s", m->u.leave.reason);
 }
 

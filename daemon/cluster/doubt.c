@@ -105,11 +105,12 @@ static const char *why_doubt(struct hsp_cluster *c, const struct hsp_job *j)
 static const char *why_held(struct hsp_cluster *c, const struct hsp_job *j)
 {
     if (j->ahead[0] != '\0') {
-        return hsp_ci_printf(c,
-                             "node %s keeps a newer epoch of it and is no member of it by this "
-                             "store, which is older: put the newer store back; hspmdctl cancel %s "
-                             "gives up what the agents keep",
-                             j->ahead, j->name);
+        return hsp_ci_printf(
+            c,
+            "node %s keeps a newer epoch of it and is no member of it by this "
+            "store, which is older: put the newer store back%s; hspmdctl cancel %s "
+            "gives up what the agents keep",
+            j->ahead, hsp_ci_newer_store(c), j->name);
     }
     const char *why = j->doubted ? why_doubt(c, j) : NULL;
     return why == NULL

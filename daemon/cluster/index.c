@@ -9,6 +9,7 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
 #include "proto/base/check.h"
+#include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "proto/op/op.h"
 
@@ -179,6 +180,13 @@ void hsp_ci_node_state(struct hsp_cluster *c, struct hsp_cluster_node *n, enum h
     n->state = to;
     if (n->listed && to != HSP_NODE_LIVE && to != HSP_NODE_SUSPECT) {
         unlist(c, n);
+    }
+}
+
+void hsp_ci_node_reason(struct hsp_cluster_node *n, const char *why)
+{
+    if (!n->draining) {
+        hsp_str_printf(n->reason, sizeof(n->reason), "%s", why);
     }
 }
 

@@ -45,6 +45,8 @@ void hsp_ci_node_conn(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_
 void hsp_ci_node_heard(struct hsp_cluster *c, struct hsp_cluster_node *n);
 /* Moves @n to any state but LIVE. */
 void hsp_ci_node_state(struct hsp_cluster *c, struct hsp_cluster_node *n, enum hsp_node_state to);
+/* Says why @n has gone or is leaving, "" while it is here. The reason of a drain stays. */
+void hsp_ci_node_reason(struct hsp_cluster_node *n, const char *why);
 /* Next time silence must be checked: when a node becomes suspect or dead. While a node is
  * suspect the machine also wakes periodically, to detect that this process itself stalled. */
 hsp_msec hsp_ci_silence_due(const struct hsp_cluster *c);

@@ -206,8 +206,8 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     uint32_t need = version < j->steps ? j->min : 1; /* for the final model alone */
     if (n < need || n == 0) {
         hsp_ci_cancel_plan(c, j);
-        hsp_ci_job_blocked(c, j, "%s%s%s%s", hsp_ci_too_few(c, j, need, n), hsp_ci_data_why(c, j),
-                           hsp_ci_unwell(c), hsp_ci_apart_why(c, j));
+        hsp_ci_job_blocked(c, j, "waits for %s%s%s%s", hsp_ci_too_few(c, j, need, n),
+                           hsp_ci_data_why(c, j), hsp_ci_unwell(c), hsp_ci_apart_why(c, j));
         return;
     }
     if (j->have_result && !hsp_ci_all_in(j->result.device, j->result.n_ranks, dev, n)) {
@@ -314,7 +314,7 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
         return;
     }
     if (wanted && few) {
-        hsp_ci_job_blocked(c, j, "%s: cannot be done: %s%s", j->cause,
+        hsp_ci_job_blocked(c, j, "%s: cannot be done: needs %s%s", j->cause,
                            hsp_ci_too_few(c, j, j->min, n), hsp_ci_apart_why(c, j));
     } else if (!wanted) {
         j->reason[0] = '\0';

@@ -290,9 +290,11 @@ static const char *not_it(struct hsp_cluster *c, uint32_t conn, const struct hsp
         if (!hsp_digest_equal(told, n->secret)) {
             return hsp_ci_printf(c, "its incarnation is not that of node %s", n->name);
         }
-        return hsp_ci_node_gone(n) ? hsp_ci_printf(c, "incarnation %llu is dead: %s",
-                                                   (unsigned long long)n->incarnation, n->reason)
-                                   : NULL;
+        return hsp_ci_node_gone(n)
+                   ? hsp_ci_printf(c, "incarnation %llu is dead: %s",
+                                   (unsigned long long)n->incarnation,
+                                   n->draining ? "it went while it was drained" : n->reason)
+                   : NULL;
     }
     if (here) {
         /* two nodes of one name would take each other's place for ever */
@@ -473,6 +475,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     hsp_ci_node_conn(c, n, conn);
     hsp_ci_node_heard(c, n);
     n->gone_s = 0;
+    hsp_ci_node_reason(n, "");
     n->leaving = false; /* it says so again */
     n->bye_sent = false;
     (void)snprintf(n->address, sizeof(n->address), "%s", m->address);

@@ -13,7 +13,6 @@
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
-#include "proto/base/str.h"
 #include "proto/op/op.h"
 
 static bool plays_a_part(const struct hsp_job *j, const struct hsp_cl_epoch *e, hsp_device_id d)
@@ -50,7 +49,7 @@ void hsp_ci_node_dead(struct hsp_cluster *c, struct hsp_cluster_node *n, const c
     }
     hsp_ci_node_conn(c, n, 0);
     hsp_ci_node_state(c, n, planned ? HSP_NODE_LEFT : HSP_NODE_DEAD);
-    hsp_str_printf(n->reason, sizeof(n->reason), "%s", why);
+    hsp_ci_node_reason(n, why);
     n->leaving = false;
     n->bye_sent = false;
     n->gone_s = c->unix_s;

@@ -438,6 +438,9 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
                                    : HSP_NODE_AWAY);
     n->draining = hsp_cur_u8(r) != 0;
     get_text(r, n->reason, sizeof(n->reason));
+    if (n->state == HSP_NODE_AWAY) {
+        hsp_ci_node_reason(n, "");
+    }
     if (version >= ROW_KNOWN) {
         n->secret.hi = hsp_cur_u64(r);
         n->secret.lo = hsp_cur_u64(r);

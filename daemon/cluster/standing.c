@@ -261,3 +261,11 @@ struct hsp_m_kept *hsp_ci_kept(struct hsp_cluster *c, const struct hsp_m_hello *
     }
     return list;
 }
+
+const char *hsp_ci_newer_store(struct hsp_cluster *c)
+{
+    return c->cfg.replaced == NULL
+               ? ""
+               : hsp_ci_printf(c, " (replaced last: end hspmdd, then hspmdd --restore %s)",
+                               c->cfg.replaced);
+}

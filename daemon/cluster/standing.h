@@ -63,5 +63,8 @@ void hsp_ci_found(struct hsp_cluster *c);
 /* Job @id, which has ended, is forgotten; that it has ended is not. */
 void hsp_ci_job_over(struct hsp_cluster *c, uint32_t id);
 bool hsp_ci_job_is_over(const struct hsp_cluster *c, uint32_t id);
+/* For people, behind "put the newer store back": which one that may be and how, in the arena of the
+ * step; "" when a restore has replaced none. */
+const char *hsp_ci_newer_store(struct hsp_cluster *c);
 
 #endif

@@ -19,7 +19,7 @@ enum { O_REASON };             /* rows of drain_options, undrain_options */
 enum { O_HOLDER };             /* rows of allow_options */
 enum { O_FOR, O_FOR_AT_MOST }; /* rows of wait_options */
 
-/* One request whose answer is yes or no; then one line. */
+/* One request whose answer is yes, perhaps with a remark, or no; then one line. */
 static int verb(struct hsp_ctl *ctl, struct hsp_msg *m, const char *done)
 {
     struct hsp_err err = {0};
@@ -28,7 +28,10 @@ static int verb(struct hsp_ctl *ctl, struct hsp_msg *m, const char *done)
     if (hsp_remote_ask(ctl, m, &text, &len, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
     }
-    return fprintf(ctl->out, "%s %s\n", ctl->pos[0], done) > 0 ? HSP_EXIT_OK : HSP_EXIT_FAILED;
+    return fprintf(ctl->out, "%s %s%s%s\n", ctl->pos[0], done, text[0] != '\0' ? "; " : "", text) >
+                   0
+               ? HSP_EXIT_OK
+               : HSP_EXIT_FAILED;
 }
 
 static struct hsp_msg query(const struct hsp_ctl *ctl, uint16_t type, const char *what)
@@ -265,6 +268,13 @@ int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_
     return st == HSP_OK ? judge(ctl, job, text) : hsp_ctl_fail(ctl, &err);
 }
 
+static bool can_be_awaited(const char *what)
+{
+    uint64_t step;
+    return strcmp(what, "done") == 0 || strcmp(what, "running") == 0 ||
+           (strncmp(what, "step=", 5) == 0 && hsp_parse_u64(what + 5, &step));
+}
+
 int hsp_cmd_wait(struct hsp_ctl *ctl)
 {
     const char *what = ctl->opt[O_FOR] != NULL ? ctl->opt[O_FOR] : "done";
@@ -272,6 +282,9 @@ int hsp_cmd_wait(struct hsp_ctl *ctl)
     uint64_t ms = 0;
     if (limit != NULL && (!hsp_parse_ms(limit, &ms) || ms == 0 || ms >= UINT32_MAX)) {
         return hsp_ctl_usage(ctl, "timeout %s is not a time like 500ms, 10s, 2m", limit);
+    }
+    if (!can_be_awaited(what)) {
+        return hsp_ctl_usage(ctl, "--for %s: a job is awaited until done, running or step=N", what);
     }
     return hsp_wait_job(ctl, ctl->pos[0], what, (uint32_t)ms);
 }

@@ -95,12 +95,31 @@ static const char *device_cell(struct hsp_ctl *ctl, const cJSON *d)
                         state);
 }
 
-/* Why the node is as it is, and the device. */
+/* "40 s", "12 min", "5 h", "3 days": how long something is over. */
+static const char *age_text(struct hsp_ctl *ctl, double seconds)
+{
+    return seconds < 120      ? hsp_ctl_text(ctl, "%.0f s", seconds)
+           : seconds < 7200   ? hsp_ctl_text(ctl, "%.0f min", seconds / 60)
+           : seconds < 172800 ? hsp_ctl_text(ctl, "%.0f h", seconds / 3600)
+                              : hsp_ctl_text(ctl, "%.0f days", seconds / 86400);
+}
+
+/* Why the node is as it is, and since when it is gone. */
+static const char *node_reason(struct hsp_ctl *ctl, const cJSON *n)
+{
+    const char *reason = hsp_doc_text(n, "reason"), *waits = hsp_doc_text(n, "waits");
+    if (hsp_doc_has(n, "gone_seconds")) {
+        reason =
+            hsp_ctl_text(ctl, "gone for %s%s%s", age_text(ctl, hsp_doc_number(n, "gone_seconds")),
+                         reason[0] != '\0' ? ": " : "", reason);
+    }
+    return waits[0] != '\0' ? hsp_ctl_text(ctl, "%s; %s", reason, waits) : reason;
+}
+
+/* The same, and why the device is as it is. */
 static const char *reason_cell(struct hsp_ctl *ctl, const cJSON *n, const cJSON *d)
 {
-    const char *of_node = hsp_doc_text(n, "reason"), *own = hsp_doc_text(d, "reason");
-    const char *waits = hsp_doc_text(n, "waits");
-    of_node = waits[0] != '\0' ? hsp_ctl_text(ctl, "%s; %s", of_node, waits) : of_node;
+    const char *of_node = node_reason(ctl, n), *own = hsp_doc_text(d, "reason");
     return own[0] == '\0'       ? of_node
            : of_node[0] == '\0' ? own
                                 : hsp_ctl_text(ctl, "%s; %s", of_node, own);
@@ -129,10 +148,16 @@ static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
     const cJSON *n, *d;
     cJSON_ArrayForEach(n, nodes)
     {
-        if (hsp_doc_has(n, "keeps")) { /* no member: nothing is known of its devices */
-            const char *cells[] = {
-                hsp_doc_text(n, "name"), hsp_doc_text(n, "state"), "-", "-", "-", "-",
-                kept_text(ctl, n),       hsp_doc_text(n, "reason")};
+        if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(n, "devices")) == 0) {
+            bool keeps = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(n, "keepers")) > 0;
+            const char *cells[] = {hsp_doc_text(n, "name"),
+                                   hsp_doc_text(n, "state"),
+                                   "-",
+                                   keeps ? "keeper" : "-",
+                                   "-",
+                                   "-",
+                                   kept_text(ctl, n),
+                                   node_reason(ctl, n)};
             hsp_table_row(t, cells);
         }
         cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(n, "devices"))

@@ -203,18 +203,22 @@ int hsp_plan_live(struct hsp_ctl *ctl, bool exit_code)
 
 static void print_submitted(struct hsp_ctl *ctl, const cJSON *doc)
 {
-    const char *job = hsp_doc_text(doc, "job");
+    const char *job = hsp_doc_text(doc, "job"), *reason = hsp_doc_text(doc, "reason");
     const cJSON *plan = cJSON_GetObjectItemCaseSensitive(doc, "plan");
     if (plan != NULL) {
         (void)view_plan(ctl, plan); /* a failing write shows when the output is closed */
         (void)fputc('\n', ctl->out);
     }
     (void)fprintf(ctl->out,
-                  "job %s was submitted%s\n\n"
+                  "job %s was submitted%s%s\n\n"
                   "  hspmdctl status %s --watch\n"
                   "  hspmdctl events %s --follow\n"
                   "  hspmdctl wait %s --for=done\n",
-                  job, plan == NULL ? "; it waits for devices" : "", job, job, job);
+                  job,
+                  reason[0] != '\0' ? " and is pending: "
+                  : plan == NULL    ? "; it waits for devices"
+                                    : "",
+                  reason, job, job, job);
 }
 
 /* The plan that hspmdd would choose now. *ret stays without text while the devices do not

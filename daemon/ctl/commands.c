@@ -145,9 +145,10 @@ const struct hsp_command hsp_commands[] = {
      .help =
          "Sends the job file with the plan files it names, prints who will get what on the\n"
          "devices there are and the commands to watch it. Paths in the job are paths on the\n"
-         "workers: absolute ones. A job that finds no devices waits for them. With --verify it is\n"
-         "not sent when its plan fails the check (exit code 1); while no worker is connected the\n"
-         "plan is chosen as by verify.",
+         "workers: absolute ones. A job for which there are not resources.min devices waits for\n"
+         "them, and the answer says so instead of a plan. With --verify it is not sent when its\n"
+         "plan fails the check (exit code 1); while no worker is connected the plan is chosen as\n"
+         "by verify.",
      .options = submit_options,
      .min_pos = 1,
      .max_pos = 1,
@@ -156,12 +157,14 @@ const struct hsp_command hsp_commands[] = {
     {.name = "status",
      .operands = "[JOB|NODE]",
      .summary = "show jobs and nodes, or all about one",
-     .help = "Of a job also where it is in its data: the pass over them, the samples of that pass\n"
-             "which are used up, and all tokens read, as of its newest committed step; and by\n"
-             "what its executors talk to each other in the epoch that runs: connections by\n"
-             "shared memory (shm), Unix sockets (unix), TCP with TLS (tcp+tls), or TCP in\n"
-             "clear (tcp). Of nodes also which pairs of them cannot reach each other, since when,\n"
-             "and when that is tried again; jobs do without one of each two meanwhile.",
+     .help =
+         "Of a job also where it is in its data: the pass over them, the samples of that pass\n"
+         "which are used up, and all tokens read, as of its newest committed step; and by\n"
+         "what its executors talk to each other in the epoch that runs: connections by\n"
+         "shared memory (shm), Unix sockets (unix), TCP with TLS (tcp+tls), or TCP in\n"
+         "clear (tcp). Of nodes also which pairs of them cannot reach each other, since when,\n"
+         "and when that is tried again; jobs do without one of each two meanwhile. A node that\n"
+         "has gone is listed, with the time since then, until node remove or forget_after.",
      .options = status_options,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSON),
@@ -265,6 +268,8 @@ const struct hsp_command hsp_commands[] = {
          "it is waited for a while, then the next older one is taken, which the event\n"
          "ckpt.fallback tells with the steps that are made again. Checkpoints of steps behind\n"
          "the one that the job went on from are of another history, and not used any more.\n"
+         "A job of which the loss is not finite any more has diverged: resume is refused, and\n"
+         "names the newest checkpoint with a finite loss, for --from.\n"
          "A job that is held after hspmdd --restore, as status says, goes on from the state that\n"
          "its agents keep, else in the same way.",
      .options = resume_options,
@@ -353,8 +358,8 @@ const struct hsp_command hsp_commands[] = {
      .summary = "let a node keep copies of state for jobs on other nodes",
      .help =
          "Such a node gets the whole state of those jobs, so none does before it is allowed. The\n"
-         "node may join later. `status JOB` says when a copy waits for it; `node show` says what\n"
-         "is allowed.",
+         "node may join later: the answer says that no node of that name has joined yet. `status\n"
+         "JOB` says when a copy waits for it; `node show` says what is allowed.",
      .options = allow_options,
      .min_pos = 1,
      .max_pos = 1,

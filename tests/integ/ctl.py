@@ -39,7 +39,7 @@ class World(Folder):
 
     def config(self, name="d.yaml", **more):
         keys = {"listen": "127.0.0.1:0", "socket": self.sock, "state_dir": self.path("state"),
-                "worker_key": self.path("none"), "admin_key": self.path("none")}
+                "worker_key": '""', "admin_key": '""'}
         keys.update(more)
         return self.write(name, "".join("%s: %s\n" % kv for kv in keys.items()))
 
@@ -93,6 +93,12 @@ def refusals(w):
             (6, "is each host itself", ["-c", w.config("k.yaml", listen="0.0.0.0:0", worker_key=w.path("worker.key"),
                                                        advertise_address="127.0.0.1:7071")]),
             (6, "data_plane", ["-c", w.config("l.yaml", data_plane="plain")]),
+            (6, "worker_key: there is no %s; make it with" % w.path("none"),
+             ["--check-config", "-c", w.config("q.yaml", worker_key=w.path("none"))]),
+            (6, "admin_key: there is no /none; make it with",
+             ["--check-config", "-c", w.config("r.yaml"), "--set", "admin_key=/none"]),
+            (6, "hold the same key, with which every agent could command", ["--check-config", "-c", w.config(
+                "s.yaml", worker_key=w.path("admin.key"), admin_key=w.path("admin.key"))]),
             (6, "worker.key", ["-c", w.config("e.yaml", worker_key=w.write("bad/worker.key", "short"))]),
             (1, "state_dir", ["-c", w.config("f.yaml", state_dir=w.write("file", "") + "/x")]),
             (1, "is not there: mount or name the right folder, or begin a new cluster with --init",
@@ -102,14 +108,28 @@ def refusals(w):
                 w.write("empty/state.db", "")))]),
             (1, "says nothing of a cluster", ["-c", w.config("o.yaml", state_dir=os.path.dirname(no_rows(w)))])]:
         r = w.hspmdd(*args)
-        check(r.returncode == code and text in r.stderr, "%s: %d %r" % (args, r.returncode, r.stderr))
+        check(r.returncode == code and text in r.stderr and (code == 2 or len(r.stderr.splitlines()) == 1),
+              "%s: %d %r" % (args, r.returncode, r.stderr))
     for args, text in [(["--version"], "hspmdd "), (["--help"], "--check-config"),
                        (["--print-config", "-c", w.config("g.yaml", heartbeat="250ms")], "heartbeat: 250ms"),
                        (["--check-config", "-c", w.config("h.yaml", listen='""')], "")]:
         r = w.hspmdd(*args)
         check(r.returncode == 0 and text in r.stdout and r.stderr == "", "%s: %r" % (args, r))
-    printed = w.write("again.yaml", w.hspmdd("--print-config", "-c", w.config("g.yaml")).stdout)
-    check(w.hspmdd("--check-config", "-c", printed).returncode == 0, "what is printed can be read")
+    for given in w.config("g.yaml"), w.write("defaults.yaml", ""):  # whose keys may be here, or not
+        printed = w.write("again.yaml", w.hspmdd("--print-config", "-c", given).stdout)
+        r = w.hspmdd("--check-config", "-c", printed)
+        check(r.returncode == 0, "what is printed can be read: %r" % r)
+
+
+def begins(w):
+    """--init begins a cluster although it was given before, when it could not listen; and no second one there."""
+    config = w.config("second.yaml", state_dir=w.path("second"), socket=w.path("second.sock"))
+    d = w.spawn("hspmdd", config, "second.log", options=["--init"])
+    until("it begins", lambda: "is ready" in w.log("second.log"))
+    d.terminate()
+    check(d.wait(LIMIT) == 0, "ends in order")
+    r = w.hspmdd("--init", "-c", config)
+    check(r.returncode == 1 and "start without --init" in r.stderr, "one cluster: %r" % r)
 
 
 def notices(w):
@@ -124,6 +144,8 @@ def notices(w):
         check(seen.index("READY=1") < seen.index("WATCHDOG=1"), "ready first: %r" % seen)
         r = w.hspmdd("--init", "-c", w.config("second.yaml", state_dir=w.path("second")))
         check(r.returncode == 1 and w.sock in r.stderr, "second daemon: %r" % r)
+        check(not os.path.exists(w.path("second/state.db")), "it makes no store before it listens")
+        begins(w)
         r = w.hspmdd("-c", w.config("third.yaml", socket=w.path("other.sock")))
         check(r.returncode == 1 and "another hspmdd uses it" in r.stderr, "second daemon on one state: %r" % r)
         w.expect(0, "no jobs", "status")
@@ -175,20 +197,25 @@ def commands(w):
     w.expect(7, "no worker is connected", "submit", "--dry-run", job)
     w.expect(7, "no worker is connected", "plan", "--live", job)
     check(json.loads(w.expect(0, "", "status", "-o", "json"))["jobs"] == [], "nothing was submitted")
-    w.expect(0, "job small was submitted; it waits for devices", "submit", "--verify", job)
+    w.expect(0, "job small was submitted and is pending: waits for 2 devices; no node offers any", "submit", "--verify", job)
     w.expect(7, "choose another name", "submit", job)
     doc = json.loads(w.expect(0, "", "status", "small", "-o", "json"))["jobs"][0]
     check((doc["state"], doc["min"], doc["max"], doc["steps"]) == ("pending", 2, 4, 10) and
-          doc["reason"] == "needs 2 devices; no node offers any", doc)
+          doc["reason"] == "waits for 2 devices; no node offers any", doc)
     w.expect(0, "pending", "status")
     w.expect(124, "small is pending at step 0", "wait", "small", "--for=running", "--timeout", "200ms")
-    w.expect(1, "cannot wait for", "wait", "small", "--for=ever")
+    w.expect(2, "--for ever: a job is awaited until done, running or step=N", "wait", "small", "--for=ever")
     w.expect(3, "no job x", "wait", "x")
     w.expect(3, "no job x", "metrics", "x")
     w.expect(2, "scale needs", "scale", "small")
     w.expect(0, "new bounds", "scale", "small", "--min", "3")
     w.expect(1, "devices from 5 to 4: min is above max", "scale", "small", "--min", "5")
     w.expect(2, "--reason", "drain", "w1")
+    w.expect(0, "may keep copies of state; no node of that name has joined yet: this is kept for it until hspmdctl "
+             "node remove typo\n", "node", "allow", "typo", "--holder")
+    w.expect(0, "has not joined yet", "status")
+    w.expect(0, "typo is removed\n", "node", "remove", "typo")
+    w.expect(3, "no node typo", "node", "show", "typo")
     w.expect(3, "no node w1", "drain", "w1", "--reason", "disk")
     w.expect(3, "no node w1", "undrain", "w1")
     w.expect(3, "no node w1", "undrain", "w1", "--reason", "disk changed")
@@ -240,7 +267,9 @@ def restarts(w, d):
     for i in range(2):
         d.send_signal(signal.SIGTERM if i == 0 else signal.SIGKILL)
         check(d.wait(LIMIT) == (0 if i == 0 else -signal.SIGKILL), "end %d" % i)
+        left = w.write("state/.restore-copy.db", "of a restore that was killed")
         d = w.start(w.config())
+        check(not os.path.exists(left), "the next start removes it")
         doc = json.loads(w.expect(0, "", "status", "-o", "json"))
         j = doc["jobs"][0]
         check((j["name"], j["state"], j["min"]) == ("small", "pending", 3), j)

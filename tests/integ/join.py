@@ -67,6 +67,21 @@ def measured(w, node):
     return until("the uplink of %s is measured" % node, lambda: w.nodes()[node].get("uplink"))
 
 
+def waits(w):
+    """A job that wants more devices than are there: submit and status say so, and no plan for fewer is shown."""
+    w.write("job.yaml", "{apiVersion: hspmd/v1, name: wide, model: {family: gpt, layers: 2, hidden: 32, heads: 4, "
+            "sequence: 16}, data: {path: /srv/text}, train: {steps: 10, global_batch: 8, optimizer: {name: adamw, "
+            "lr: 1e-3}}, resources: {min: 2, max: 4}, checkpoint: {every_steps: 0}}")
+    r = w.try_ctl("submit", "--dry-run", w.path("job.yaml"))
+    check(r.returncode == 7 and "job wide would wait for 2 devices (resources.min); 1 is there" in r.stderr,
+          "a dry run: %r" % r)
+    said = w.ctl("submit", w.path("job.yaml"))
+    check("job wide was submitted and is pending: waits for 2 devices; 1 of 1 can be used\n" in said and
+          "RANK" not in said, "submit: %r" % said)
+    check("waits for 2 devices; 1 of 1 can be used" in w.ctl("status"), "status: %r" % w.ctl("status"))
+    w.ctl("cancel", "wide")
+
+
 def moves(w, d):
     """hspmdd says where else it can be reached; there its agents find it when it is gone from where they know it."""
     other = free_port()
@@ -106,9 +121,12 @@ def run(w):
     b.kill()
     until("beta is missed", lambda: not w.up("beta"))
     until("its executor is gone", lambda: not any(alive(k) for k in kids))
+    until("beta is shown as dead", lambda: re.search(r"^beta +dead( +-){5} +gone for \d+ s: \S", w.ctl("status"), re.M))
+    waits(w)
     b = w.agent("beta")
     again = until("beta is back", lambda: w.up("beta"))
     check(again["incarnation"] > n["incarnation"], "with a new incarnation")
+    check(again["reason"] == "" and "gone_since" not in again, "and nothing is said of its death: %r" % again)
 
     d.send_signal(signal.SIGKILL)
     d.wait()

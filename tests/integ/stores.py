@@ -3,6 +3,7 @@
 with the right store the job goes on, in the epoch that runs, without a step lost."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -76,6 +77,28 @@ def restored(w, d, t, agents, kids):
     return d
 
 
+def mistaken(w, d, t):
+    """A backup of before the last epoch is put back by mistake: the job is behind, and its reason has the command that
+    puts the newer store back. Then the job goes on in the epoch that runs."""
+    before = t.status()
+    d.kill()
+    d.wait()
+    put_back(w, "backup.db")
+    d = w.daemon()
+    until("it is behind", lambda: t.status()["state"] == "behind")
+    reason = t.status()["reason"]
+    found = re.search(r"\(replaced last: end hspmdd, then hspmdd --restore (\S+)\)", reason)
+    check(found and found.group(1).startswith(w.path("state/state.db.replaced-")), "the reason says how: %r" % reason)
+    d.kill()
+    d.wait()
+    put_back(w, found.group(1))
+    d = w.daemon()
+    t.reach(before["step"] + 20)
+    after = t.status()
+    check(after["epoch"] == before["epoch"], "the epoch runs on: %r, was %r" % (after, before))
+    return d
+
+
 def ended_since(w, d, t):
     """The job is cancelled; then a backup of before is put back. It is not trained again until somebody says so."""
     w.ctl("cancel", "small")
@@ -119,6 +142,7 @@ def run(w):
     check(after["epoch"] == before["epoch"] and not any(e["lost_steps"] for e in after["epochs"]),
           "the epoch runs on: %r, was %r" % (after, before))
     d = restored(w, d, t, agents, kids)
+    d = mistaken(w, d, t)
     ended_since(w, d, t)
     w.ctl("cancel", "small")
     until("no state is left", lambda: not left_over(w))

@@ -429,8 +429,9 @@ static void two_jobs(void **state)
     sim_submit(s, "greedy", 9, 3, 3, 100, 0);
     assert_true(sim_run(s, s->now + 500, NULL));
     assert_int_equal(job(3)->state, HSP_JOB_PENDING);
-    assert_string_equal(job(3)->reason,
-                        "needs 3 devices; 0 of 3 can be used (job story has 1, job urgent has 2)");
+    assert_string_equal(
+        job(3)->reason,
+        "waits for 3 devices; 0 of 3 can be used (job story has 1, job urgent has 2)");
     sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 3});
     to_the_end();
     assert_int_equal(job(2)->state, HSP_JOB_DONE);

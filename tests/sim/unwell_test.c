@@ -179,7 +179,7 @@ static void nowhere_to_go(void **state)
     assert_int_equal(job()->state, HSP_JOB_PAUSED);
     assert_string_equal(
         job()->reason,
-        "needs 2 devices; 1 of 1 can be used; n1/0 is lost: XID 79: fallen off the bus");
+        "waits for 2 devices; 1 of 1 can be used; n1/0 is lost: XID 79: fallen off the bus");
     s->n_nodes = 3;
     sim_start_node(s, 2);
     until(settled, 5000);
@@ -272,7 +272,7 @@ static void a_folder_that_is_needed(void **state)
     wait(1000);
     assert_string_equal(
         job()->reason,
-        "needs 2 devices; 1 of 1 can be used; n1 is left out: n1/0: Read-only file system "
+        "waits for 2 devices; 1 of 1 can be used; n1 is left out: n1/0: Read-only file system "
         "[EROFS]; mount it writable");
     uint64_t committed = s->job[1].committed;
     uint32_t failures = job()->failures;

@@ -53,16 +53,27 @@ static void query_free(struct query *x)
 
 /* ---- on the pool thread ---- */
 
-/* Predicts on all devices there are, whoever has them now. Not feasible is an error when more of
- * the same would not help (the job's max is reached), or when only the prediction was asked for. */
+/* The job would wait, says the answer to who only asks for the prediction. */
+static void too_few(struct query *x, uint32_t n)
+{
+    const struct hsp_job_spec *s = x->rec->spec;
+    x->status = n == 0
+                    ? hsp_err_set(&x->err, HSP_ENODEV, 0,
+                                  "no worker is connected; start hspmd-worker on the nodes")
+                    : hsp_err_set(&x->err, HSP_ENODEV, 0,
+                                  "job %s would wait for %u devices (resources.min); %u %s there",
+                                  s->name, s->min, n, n == 1 ? "is" : "are");
+}
+
+/* Predicts on all devices there are, whoever has them now; nothing where the job waits for more.
+ * Not feasible is an error when more of the same would not help (the job's max is reached), or when
+ * only the prediction was asked for. */
 static void predict(struct query *x, bool dry)
 {
     struct hsp_plan_question *q = x->q;
-    if (q->cluster.n == 0) {
+    if (q->cluster.n == 0 || q->cluster.n < x->rec->spec->min) {
         if (dry) {
-            x->status = hsp_err_set(&x->err, HSP_ENODEV, 0,
-                                    "no worker is connected; start "
-                                    "hspmd-worker on the nodes");
+            too_few(x, q->cluster.n);
         }
         return;
     }

@@ -13,6 +13,7 @@
 #include "daemon/app/state/app_state.h"
 #include "daemon/app/state/event_queue.h"
 #include "daemon/app/state/sessions.h"
+#include "daemon/cluster/lookup.h"
 
 #define MAX_PENDING 4096 /* requests under way; more are refused */
 
@@ -48,13 +49,17 @@ void hsp_app_pending_free(struct hsp_pending *p)
     }
 }
 
-/* {"job","id","plan"}: what a submit answers. */
-static char *submitted(const struct hsp_pending *p, uint32_t job)
+/* {"job","id","reason","plan"}: what a submit answers. The reason says what the job waits for. */
+static char *submitted(const struct hsp_app *a, const struct hsp_pending *p, uint32_t job)
 {
+    const struct hsp_job *core = hsp_cluster_job(a->cluster, job);
     cJSON *o = cJSON_CreateObject();
     (void)cJSON_AddStringToObject(o, "apiVersion", "hspmd/v1");
     (void)cJSON_AddStringToObject(o, "job", p->rec->spec->name);
     (void)cJSON_AddNumberToObject(o, "id", job);
+    if (core != NULL && core->state == HSP_JOB_PENDING && core->reason[0] != '\0') {
+        (void)cJSON_AddStringToObject(o, "reason", core->reason);
+    }
     if (p->plan_json != NULL) {
         (void)cJSON_AddRawToObject(o, "plan", p->plan_json);
     }
@@ -92,8 +97,10 @@ void hsp_app_pending_reply(struct hsp_app *a, uint64_t number, enum hsp_status s
     }
     char *blob = st != HSP_OK || (p->rec == NULL && !p->check) ? NULL
                  : p->check                                    ? checked(a)
-                                                               : submitted(p, job);
-    hsp_app_reply(a, p->conn, p->request, st, text, blob, blob != NULL ? strlen(blob) : 0, false);
+                                                               : submitted(a, p, job);
+    const char *answer = blob == NULL && st == HSP_OK ? text : blob; /* a remark of the core */
+    hsp_app_reply(a, p->conn, p->request, st, text, answer, answer != NULL ? strlen(answer) : 0,
+                  false);
     cJSON_free(blob);
     hsp_app_pending_free(p);
 }

@@ -30,7 +30,7 @@ const struct hsp_pending *hsp_app_pending_find(const struct hsp_app *a, uint64_t
 /* Takes an entry off the list: hsp_app_pending_free. NULL: the number is unknown. */
 struct hsp_pending *hsp_app_pending_take(struct hsp_app *a, uint64_t number);
 void hsp_app_pending_free(struct hsp_pending *p); /* NULL allowed */
-/* The core's REPLY to request @number. */
+/* The core's REPLY to request @number. @text: why it is refused, else a remark, "" none. */
 void hsp_app_pending_reply(struct hsp_app *a, uint64_t number, enum hsp_status st, uint32_t job,
                            const char *text);
 /* Answers all that wait. */

@@ -14,7 +14,8 @@ struct list {
     cJSON *items;
     const struct hsp_cluster *c;
     const char *only; /* job or node; "" all */
-    int64_t unix_ms;
+    hsp_msec now_ms;
+    int64_t unix_ms; /* the same by the wall clock */
 };
 
 struct fact {
@@ -31,8 +32,7 @@ static void put_time(const struct list *l, cJSON *x, const char *key, const char
                      hsp_msec at, double sign)
 {
     char text[HSP_TIME_TEXT];
-    int64_t later =
-        at > l->c->now_ms ? (int64_t)(at - l->c->now_ms) : -(int64_t)(l->c->now_ms - at);
+    int64_t later = at > l->now_ms ? (int64_t)(at - l->now_ms) : -(int64_t)(l->now_ms - at);
     hsp_time_format(l->unix_ms + later, text);
     put_text(x, key, text);
     put(x, seconds, sign * 1e-3 * (double)later);
@@ -42,9 +42,11 @@ static void add(const struct list *l, const struct fact *f)
 {
     const char *node = l->c->nodes[f->node].name;
     const char *peer = f->peer != HSP_NO_NODE ? l->c->nodes[f->peer].name : "";
+    bool over =
+        f->until_ms <= l->now_ms; /* of a job that has ended, the core does not look at it */
     bool asked = l->only[0] == '\0' || strcmp(l->only, node) == 0 || strcmp(l->only, peer) == 0 ||
                  (f->job != NULL && strcmp(l->only, f->job->name) == 0);
-    cJSON *x = asked ? cJSON_CreateObject() : NULL;
+    cJSON *x = asked && !over ? cJSON_CreateObject() : NULL;
     if (x == NULL) {
         return;
     }
@@ -130,9 +132,10 @@ static void add_of_node(const struct list *l, uint32_t node)
     }
 }
 
-void hsp_facts_put(cJSON *o, const struct hsp_cluster *c, const char *name, int64_t unix_ms)
+void hsp_facts_put(cJSON *o, const struct hsp_cluster *c, const char *name, hsp_msec now_ms,
+                   int64_t unix_ms)
 {
-    const struct list l = {cJSON_AddArrayToObject(o, "facts"), c, name, unix_ms};
+    const struct list l = {cJSON_AddArrayToObject(o, "facts"), c, name, now_ms, unix_ms};
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         add_of_node(&l, i);
     }
@@ -144,7 +147,7 @@ void hsp_facts_put(cJSON *o, const struct hsp_cluster *c, const char *name, int6
                                .peer = p->b,
                                .why = p->why,
                                .since_ms = p->since_ms,
-                               .until_ms = p->next_ms};
+                               .until_ms = p->next_ms > l.now_ms ? p->next_ms : l.now_ms + 1};
         if (p->broken) {
             add(&l, &f);
         }

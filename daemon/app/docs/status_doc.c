@@ -364,6 +364,18 @@ static void put_waits(cJSON *o, const struct hsp_cluster *c, const struct hsp_cl
     }
 }
 
+/* Since when it is not here. */
+static void put_gone(cJSON *o, const struct hsp_cluster_node *n)
+{
+    int64_t now = hsp_app_unix_ms(), since = (int64_t)n->gone_s * 1000;
+    char text[HSP_TIME_TEXT];
+    if (hsp_ci_node_gone(n) && n->gone_s != 0) {
+        hsp_time_format(since, text);
+        put_text(o, "gone_since", text);
+        put(o, "gone_seconds", since < now ? 1e-3 * (double)(now - since) : 0);
+    }
+}
+
 static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
 {
     cJSON *o = cJSON_CreateObject();
@@ -373,6 +385,7 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
              : n->leaving ? "leaving"
                           : hsp_node_state_name(n->state));
     put_text(o, "reason", n->reason);
+    put_gone(o, n);
     put_waits(o, a->cluster, n);
     put_text(o, "address", n->address);
     put(o, "incarnation", (double)n->incarnation);
@@ -528,7 +541,7 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
     if (only == NULL) {
         put_broken(o, c, name);
     }
-    hsp_facts_put(o, c, name, hsp_app_unix_ms());
+    hsp_facts_put(o, c, name, hsp_app_core_now(a), hsp_app_unix_ms());
     char *text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);
     return text;

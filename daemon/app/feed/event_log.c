@@ -146,6 +146,7 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
     if (j == NULL || m->u.step.final) { /* the last record trains nothing */
         return;
     }
+    hsp_app_job_judge(j, &m->u.step);
     if (!j->have_step || m->u.step.step >= j->step.step) { /* else said again after a reconnect */
         hsp_hist_add(&j->metrics.step_s, m->u.step.seconds > 0 ? m->u.step.seconds : -1);
         j->metrics.tokens += m->u.step.tokens;

@@ -38,6 +38,8 @@ struct hsp_app {
     const struct hsp_daemon_config *cfg; /* borrowed */
     struct hsp_logger *log;              /* borrowed */
     struct hsp_state_folder folder;
+    bool has_replaced; /* a restore has replaced a store in it; the last is */
+    char replaced[HSP_REPLACED_MAX + 1];
     const char *address;  /* where to reach us: advertised, else as we listen */
     bool insecure;        /* every user of this host may do everything: for tests */
     bool has_worker_user; /* uid worker_uid may join by the socket */

@@ -63,12 +63,15 @@ static const struct hsp_cfg_field fields[] = {
      .type = HSP_FIELD_STR,
      .offset = AT(worker_key),
      .dflt = "/etc/hspmd/worker.key",
-     .help = "pre-shared key of agents: may join, nothing else"},
+     .help =
+         "pre-shared key of agents: may join, nothing else; a file that is named must be there; "
+         "\"\": none"},
     {.path = "admin_key",
      .type = HSP_FIELD_STR,
      .offset = AT(admin_key),
      .dflt = "/etc/hspmd/admin.key",
-     .help = "pre-shared key of remote administrators"},
+     .help =
+         "pre-shared key of remote administrators, another one than that of agents; \"\": none"},
     {.path = "insecure_loopback",
      .type = HSP_FIELD_BOOL,
      .offset = AT(insecure_loopback),
@@ -228,6 +231,15 @@ enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_ar
         *ret = c;
     }
     return st;
+}
+
+const char **hsp_daemon_config_origin(struct hsp_daemon_config *c, const char *path)
+{
+    size_t i = 0;
+    while (i + 1 < HSP_ARRAY_LEN(fields) && strcmp(fields[i].path, path) != 0) {
+        i++;
+    }
+    return &c->origin[i];
 }
 
 void hsp_daemon_config_print(const struct hsp_daemon_config *c, struct hsp_buf *out)

@@ -23,7 +23,7 @@ struct hsp_daemon_config {
     bool tensorboard;                   /* event files under state_dir/jobs */
     const char *state_dir;              /* state.db and jobs */
     const char *worker_user;            /* besides root and us: may join by the socket; "" none */
-    const char *worker_key, *admin_key; /* files of TLS-PSK keys; absent: the socket only */
+    const char *worker_key, *admin_key; /* files of TLS-PSK keys; NULL, "": the socket only */
     bool insecure_loopback;             /* without keys `listen` is served, on loopback */
     uint64_t heartbeat_ms;              /* agents beat at this rate */
     uint64_t failure_detection_ms;      /* a silent agent is dead after this */
@@ -42,6 +42,8 @@ struct hsp_daemon_config {
  * failure_detection, an advertise_address nobody could dial and a trusted_network that is none. */
 enum hsp_status hsp_daemon_config_load(const struct hsp_layers *l, struct hsp_arena *arena,
                                        struct hsp_daemon_config *ret, struct hsp_err *err);
+/* The place of the origin of the key @path, which is in the table. */
+const char **hsp_daemon_config_origin(struct hsp_daemon_config *c, const char *path);
 /* As YAML: the effective values, each with its origin. */
 void hsp_daemon_config_print(const struct hsp_daemon_config *c, struct hsp_buf *out);
 /* conf/hspmdd.yaml. */

@@ -1,6 +1,7 @@
 #include "daemon/app/state/job_table.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "daemon/cluster/lookup.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
+
+#define RECALLED 64u /* newest steps read back: more than a job makes before it has diverged */
 
 struct hsp_app_job *hsp_app_job_find(struct hsp_app *a, uint32_t id)
 {
@@ -133,6 +136,17 @@ void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l)
     }
 }
 
+void hsp_app_job_judge(struct hsp_app_job *j, const struct hsp_m_step *s)
+{
+    bool bad = !isfinite(s->loss) || !isfinite(s->grad_norm);
+    if (bad && (!j->diverged || s->step < j->diverged_from)) {
+        j->diverged = true;
+        j->diverged_from = s->step;
+    } else if (!bad && s->step >= j->diverged_from) {
+        j->diverged = false;
+    }
+}
+
 /* ---- at the start ---- */
 
 /* From now on the job is one whose files are not here, for the reason that is in @err. */
@@ -217,10 +231,12 @@ static void recall_metric(void *arg, uint64_t number, const char *json)
 {
     struct hsp_app_job *j = arg;
     cJSON *o = cJSON_Parse(json);
-    double loss = 0, seconds = 0;
-    if (hsp_feed_number(o, "loss", &loss) && hsp_feed_number(o, "seconds", &seconds)) {
+    struct hsp_m_step s = {.step = number};
+    if (hsp_feed_number(o, "loss", &s.loss) && hsp_feed_number(o, "seconds", &s.seconds)) {
+        (void)hsp_feed_number(o, "grad_norm", &s.grad_norm); /* it may be missing */
         j->have_step = true;
-        j->step = (struct hsp_m_step){.step = number, .loss = loss, .seconds = seconds};
+        j->step = s;
+        hsp_app_job_judge(j, &s);
     }
     cJSON_Delete(o);
 }
@@ -231,7 +247,7 @@ void hsp_app_jobs_recall(struct hsp_app *a)
     for (size_t i = 0; i < a->n_jobs; i++) {
         struct hsp_app_job *j = &a->jobs[i];
         const struct hsp_job *core = hsp_cluster_job(a->cluster, j->id);
-        uint64_t since = core != NULL && core->stable > 8 ? core->stable - 8 : 0;
+        uint64_t since = core != NULL && core->stable > RECALLED ? core->stable - RECALLED : 0;
         const char *name = j->rec->spec->name;
         if (core != hsp_cluster_job_by_name(a->cluster, name)) {
             continue; /* what is stored under the name is of the newest job of it */
@@ -239,7 +255,7 @@ void hsp_app_jobs_recall(struct hsp_app *a)
         enum hsp_status st =
             hsp_store_events(a->store, name, 0, HSP_STORE_EVENTS_MAX, recall_event, j, &err);
         if (st == HSP_OK) {
-            st = hsp_store_metrics(a->store, name, since, 16, recall_metric, j, &err);
+            st = hsp_store_metrics(a->store, name, since, 2 * RECALLED, recall_metric, j, &err);
         }
         if (st != HSP_OK) {
             hsp_log(a->log, HSP_LOG_WARN, "store", "history of %s is not shown: %s", name, err.msg);

@@ -38,6 +38,8 @@ struct hsp_app_job {
     uint64_t traced;                      /* epoch whose steps were recorded for that; 0 none */
     bool have_step;
     struct hsp_m_step step; /* the newest; arrays not valid */
+    bool diverged;          /* no loss from diverged_from on is finite, as far as is known */
+    uint64_t diverged_from;
     struct hsp_job_metrics metrics;
 };
 
@@ -64,6 +66,9 @@ bool hsp_app_plan_add(struct hsp_app_job *j, uint64_t no, struct hsp_plan_rec *r
 void hsp_app_plan_drop(struct hsp_app_job *j, uint64_t no);
 /* The oldest line goes when there are HSP_APP_EPOCHS. */
 void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l);
+
+/* Notes whether the loss of a step is finite, and the norm of its gradient. */
+void hsp_app_job_judge(struct hsp_app_job *j, const struct hsp_m_step *s);
 
 /* Reads the rows of this table among the stored ones. A job of which one row cannot be read is only
  * known as such. HSP_ENOMEM. */

@@ -1,5 +1,6 @@
 #include "daemon/app/store/restore.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,6 +15,7 @@
 
 #include "daemon/app/store/store.h"
 #include "daemon/cluster/rows.h"
+#include "proto/base/size.h"
 
 #define COPY_NAME ".restore-copy.db"
 #define PIECE     (1u << 20) /* bytes copied at a time */
@@ -114,7 +116,6 @@ static enum hsp_status copy(const char *from, const char *to, struct hsp_err *er
         (void)close(in); /* read only */
         return hsp_err_set(err, HSP_EINVAL, 0, "%s is no regular file", from);
     }
-    (void)unlink(to); /* of a restore that was not finished */
     int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     enum hsp_status st =
         out >= 0 ? copy_open(in, out, from, to, err) : io_error("cannot make", to, err);
@@ -131,13 +132,11 @@ static enum hsp_status copy(const char *from, const char *to, struct hsp_err *er
 /* With its journal, which has the last writes of an hspmdd that was killed. */
 static enum hsp_status copy_store(const char *file, const char *to, struct hsp_err *err)
 {
-    char from_wal[PATH_MAX], to_wal[PATH_MAX], to_shm[PATH_MAX];
+    char from_wal[PATH_MAX], to_wal[PATH_MAX];
     struct hsp_err none;
-    if (!join(from_wal, file, "-wal") || !join(to_wal, to, "-wal") || !join(to_shm, to, "-shm")) {
+    if (!join(from_wal, file, "-wal") || !join(to_wal, to, "-wal")) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "a path is too long");
     }
-    (void)unlink(to_wal); /* of a restore that was not finished */
-    (void)unlink(to_shm);
     enum hsp_status st = copy(file, to, err);
     if (st == HSP_OK) {
         st = copy(from_wal, to_wal, &none);
@@ -284,19 +283,61 @@ static enum hsp_status give(const char *dir, const struct names *n, struct hsp_e
     return HSP_OK;
 }
 
+void hsp_restore_tidy(const char *dir)
+{
+    static const char *const ends[] = {"", "-wal", "-shm"};
+    char path[PATH_MAX];
+    struct stat sb;
+    for (size_t i = 0; i < HSP_ARRAY_LEN(ends); i++) {
+        int n = snprintf(path, sizeof path, "%s/" COPY_NAME "%s", dir, ends[i]);
+        if (n > 0 && (size_t)n < sizeof path && lstat(path, &sb) == 0 && S_ISREG(sb.st_mode)) {
+            (void)unlink(path); /* where it stays, the next restore says why it cannot copy */
+        }
+    }
+}
+
+/* "state.db.replaced-SECONDS.N": its journal has another end. */
+static bool is_replaced(const char *name)
+{
+    static const char front[] = "state.db.replaced-";
+    const char *numbers = name + strlen(front);
+    return strncmp(name, front, strlen(front)) == 0 && numbers[0] != '\0' &&
+           numbers[strspn(numbers, "0123456789.")] == '\0';
+}
+
+bool hsp_restore_replaced(const char *dir, char *ret, size_t size)
+{
+    char newest[NAME_MAX + 1] = "";
+    const struct dirent *e;
+    DIR *d = opendir(dir);
+    while (d != NULL && (e = readdir(d)) != NULL) {
+        if (is_replaced(e->d_name) && strverscmp(e->d_name, newest) > 0) {
+            (void)snprintf(newest, sizeof newest, "%s", e->d_name); /* fits */
+        }
+    }
+    if (d != NULL) {
+        (void)closedir(d); /* read only */
+    }
+    int n = snprintf(ret, size, "%s/%s", dir, newest);
+    return newest[0] != '\0' && n > 0 && (size_t)n < size;
+}
+
 enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_err *err)
 {
     struct names n;
     enum hsp_status st = names_of(dir, &n, err);
     st = st == HSP_OK ? check_source(file, &n, err) : st;
     bool safe = st == HSP_OK;
+    if (safe) {
+        hsp_restore_tidy(dir);
+    }
     st = st == HSP_OK ? copy_store(file, n.new, err) : st;
     st = st == HSP_OK ? prepare(&n, err) : st;
     st = st == HSP_OK ? give(dir, &n, err) : st;
     st = st == HSP_OK ? exchange(dir, &n, err) : st;
     if (st != HSP_OK) {
         if (safe) {
-            (void)unlink(n.new); /* the first error is the one to report */
+            hsp_restore_tidy(dir);
         }
         (void)hsp_err_wrap(err, "--restore %s", file);
     }

@@ -9,6 +9,9 @@
  */
 #ifndef HSP_RESTORE_H
 #define HSP_RESTORE_H
+#include <stdbool.h>
+#include <stddef.h>
+
 #include "proto/base/err.h"
 
 /* @dir: a state folder that is locked by this process. @file: a backup, or a store of an hspmdd
@@ -17,5 +20,11 @@
  * After an error the store that was there is in place, with all its rows: its journal may have been
  * moved into it. What root makes belongs to the owner of @dir. */
 enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_err *err);
+/* Removes the copy that a killed restore has left in @dir, a state folder that is locked by this
+ * process: .restore-copy.db with its journal, and only regular files. */
+void hsp_restore_tidy(const char *dir);
+/* The path of the store in @dir that was replaced last, state.db.replaced-SECONDS.N. False: there
+ * is none, or its path does not fit. */
+bool hsp_restore_replaced(const char *dir, char *ret, size_t size);
 
 #endif

@@ -127,11 +127,13 @@ static void a_loss_is_of_the_newest_job_of_its_name(void **state)
     struct hsp_job older = {.id = 1, .name = "tiny", .state = HSP_JOB_CANCELLED},
                    newer = {.id = 2, .name = "tiny", .state = HSP_JOB_DONE, .stable = 4};
     struct hsp_app_job told[] = {{.id = 1, .rec = rec}, {.id = 2, .rec = rec}};
-    const struct hsp_store_metric m = {"tiny", 3, 1, "{\"loss\":2.5,\"seconds\":0.1}"};
+    const struct hsp_store_metric m[] = {
+        {"tiny", 2, 1, "{\"loss\":2.5,\"seconds\":0.1}"},
+        {"tiny", 3, 1, "{\"loss\":\"nan\",\"grad_norm\":1,\"seconds\":0.1}"}};
     assert_non_null(a);
     (void)snprintf(path, sizeof path, "%s/state.db", dir);
     assert_ok(hsp_store_open(path, &a->store, &err), &err);
-    assert_ok(hsp_store_feed_add(a->store, NULL, 0, &m, 1, &err), &err);
+    assert_ok(hsp_store_feed_add(a->store, NULL, 0, m, 2, &err), &err);
     a->cluster = app_cluster(nodes, 1);
     a->jobs = told;
     a->n_jobs = 2;
@@ -140,6 +142,7 @@ static void a_loss_is_of_the_newest_job_of_its_name(void **state)
     hsp_app_jobs_recall(a);
     assert_false(told[0].have_step);
     assert_true(told[1].have_step && told[1].step.step == 3);
+    assert_true(told[1].diverged && told[1].diverged_from == 3 && !told[0].diverged);
     assert_null(hsp_store_close(a->store));
     (void)hsp_job_rec_unref(rec);
     app_cluster_free(a->cluster);
@@ -397,6 +400,104 @@ static void where_the_ranks_of_a_stalled_job_stand(void **state)
     free(j);
 }
 
+/* Nobody looks at the facts of a job that has ended: what is over is not shown, and no time that is
+ * left is negative. */
+static void what_is_over_is_not_left_out(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}, {"b", 1, 1 << 30}};
+    struct hsp_broken_pair pair = {
+        .a = 0, .b = 1, .broken = true, .since_ms = 3000, .next_ms = 6500, .why = "no answer"};
+    struct hsp_job j = {.id = 1,
+                        .name = "j",
+                        .state = HSP_JOB_FAILED,
+                        .data_path = (char[]){""},
+                        .checkpoint_path = (char[]){""},
+                        .n_facts = 2};
+    j.facts[0] = (struct hsp_learnt){
+        .fact = {HSP_FACT_OUT_OF_MEMORY, HSP_DEVICE(1, 0), HSP_DEVICE(1, 0), 4096},
+        .since_ms = 1000,
+        .until_ms = 7000,
+        .why = (char[]){"no memory for it"}};
+    j.facts[1] = j.facts[0];
+    j.facts[1].until_ms = 7001;
+    struct hsp_app *a = calloc(1, sizeof *a);
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 2);
+    a->address = "here";
+    a->stuck = true; /* so that the clock stands */
+    a->stuck_at = 7000;
+    a->cluster->now_ms = 2000;
+    a->cluster->pairs = &pair;
+    a->cluster->n_pairs = 1;
+    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    char *all_text = hsp_app_status(a, "");
+    cJSON *all = cJSON_Parse(all_text);
+    cJSON_free(all_text);
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "facts");
+    assert_int_equal(cJSON_GetArraySize(list), 2); /* the pair is broken until it is measured */
+    assert_string_equal(text(cJSON_GetArrayItem(list, 0), "kind"), "broken-link");
+    for (int i = 0; i < 2; i++) {
+        assert_true(number(cJSON_GetArrayItem(list, i), "left_seconds") == 1e-3);
+    }
+    cJSON_Delete(all);
+    a->cluster->pairs = NULL;
+    a->cluster->n_pairs = 0;
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
+/* One that has gone says since when; one that is here, or never joined, does not. */
+static void since_when_a_node_has_gone(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {
+        {"a", 1, 1 << 30}, {"b", 1, 1 << 30}, {"c", 1, 1 << 30}};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 3);
+    a->address = "here";
+    int64_t now = hsp_app_unix_ms() / 1000;
+    for (uint32_t i = 1; i < 3; i++) {
+        a->cluster->nodes[i].state = i == 1 ? HSP_NODE_DEAD : HSP_NODE_LEFT;
+    }
+    a->cluster->nodes[1].gone_s = (uint64_t)now - 100;
+    char *all_text = hsp_app_status(a, "");
+    cJSON *all = cJSON_Parse(all_text);
+    cJSON_free(all_text);
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "nodes");
+    const cJSON *n = cJSON_GetArrayItem(list, 1);
+    assert_string_equal(text(n, "state"), "dead");
+    assert_true(number(n, "gone_seconds") >= 100 && number(n, "gone_seconds") < 1000);
+    assert_true(strcmp(text(n, "gone_since"), text(all, "ts")) < 0);
+    for (int i = 0; i < 3; i += 2) {
+        assert_null(cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, i), "gone_since"));
+    }
+    cJSON_Delete(all);
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
+/* From which step on losses are not finite: of steps as they come, and said again. */
+static void a_job_that_diverges(void **state)
+{
+    (void)state;
+    static const double bad[] = {(double)NAN, (double)INFINITY};
+    struct hsp_app_job j = {.id = 1};
+    for (uint64_t step = 3; step < 9; step++) {
+        hsp_app_job_judge(&j,
+                          &(struct hsp_m_step){.step = step, .loss = step < 5 ? 1 : bad[step % 2]});
+    }
+    assert_true(j.diverged && j.diverged_from == 5);
+    hsp_app_job_judge(&j,
+                      &(struct hsp_m_step){.step = 3, .loss = 1}); /* again, from a checkpoint */
+    assert_true(j.diverged && j.diverged_from == 5);
+    hsp_app_job_judge(&j, &(struct hsp_m_step){.step = 4, .grad_norm = (double)INFINITY});
+    assert_true(j.diverged && j.diverged_from == 4);
+    hsp_app_job_judge(&j, &(struct hsp_m_step){.step = 4, .loss = 1});
+    assert_false(j.diverged);
+}
+
 /* What, why, since when, until when: of one job, of one node, of all. */
 static void what_plans_do_without(void **state)
 {
@@ -424,7 +525,9 @@ static void what_plans_do_without(void **state)
     assert_non_null(a);
     a->cluster = app_cluster(nodes, 2);
     a->address = "here";
-    a->cluster->now_ms = 7000;
+    a->stuck = true; /* so that the clock stands */
+    a->stuck_at = 7000;
+    a->cluster->now_ms = 6000; /* of the last event */
     a->cluster->pairs = &pair;
     a->cluster->n_pairs = 1;
     a->cluster->jobs[a->cluster->n_jobs++] = &j;
@@ -477,6 +580,9 @@ HSP_TEST_FILE(status_doc_test)
                                        cmocka_unit_test(nodes_that_do_not_reach_each_other),
                                        cmocka_unit_test(where_the_ranks_of_a_stalled_job_stand),
                                        cmocka_unit_test(what_plans_do_without),
+                                       cmocka_unit_test(what_is_over_is_not_left_out),
+                                       cmocka_unit_test(since_when_a_node_has_gone),
+                                       cmocka_unit_test(a_job_that_diverges),
                                        cmocka_unit_test(transports_of_the_epoch_that_runs),
                                        cmocka_unit_test(nodes_that_are_no_members),
                                        cmocka_unit_test(gpus_of_a_node),

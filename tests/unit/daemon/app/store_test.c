@@ -374,6 +374,81 @@ static void test_a_wrong_backup_is_refused(void **state)
     free(data);
 }
 
+/* @name in the folder @dir; at most four at a time. */
+static const char *in(const char *dir, const char *name)
+{
+    static char text[4][4300];
+    static int at;
+    at = (at + 1) % 4;
+    (void)snprintf(text[at], sizeof text[at], "%s/%s", dir, name);
+    return text[at];
+}
+
+static void put(const char *file)
+{
+    struct hsp_err err = {0};
+    assert_ok(hsp_file_write(file, "x", 1, 0600, &err), &err);
+}
+
+/* The copy of a restore that was killed goes with the next one, or with the next start: regular
+ * files of these names, and no others. */
+static void test_what_a_killed_restore_left_goes(void **state)
+{
+    static const char *const left[] = {".restore-copy.db", ".restore-copy.db-wal",
+                                       ".restore-copy.db-shm"};
+    static const char *const stays[] = {".restore-copy.db2", "restore-copy.db", "other.db-wal"};
+    const char *dir = *state;
+    struct hsp_err err = {0};
+    struct stat sb;
+    struct hsp_store *s = open_store();
+    put_cluster(s, 0);
+    assert_ok(hsp_store_backup(s, in(dir, "backup"), &err), &err);
+    assert_null(hsp_store_close(s));
+    for (int i = 0; i < 3; i++) {
+        put(in(dir, stays[i]));
+    }
+    for (int again = 0; again < 2; again++) {
+        for (int i = 0; i < 3; i++) {
+            put(in(dir, left[i]));
+        }
+        if (again == 0) {
+            hsp_restore_tidy(dir);
+        } else { /* the stale journal is not read into the copy */
+            assert_ok(hsp_restore(dir, in(dir, "backup"), &err), &err);
+        }
+        for (int i = 0; i < 3; i++) {
+            assert_int_equal(lstat(in(dir, left[i]), &sb), -1);
+            assert_int_equal(lstat(in(dir, stays[i]), &sb), 0);
+        }
+    }
+    assert_int_equal(symlink(in(dir, "other.db-wal"), in(dir, left[0])), 0);
+    assert_int_equal(mkdir(in(dir, left[1]), 0700), 0);
+    hsp_restore_tidy(dir);
+    assert_int_equal(lstat(in(dir, left[0]), &sb), 0);
+    assert_int_equal(lstat(in(dir, left[1]), &sb), 0);
+    assert_status(hsp_restore(dir, in(dir, "backup"), &err), HSP_EIO); /* what stays is told */
+    assert_non_null(strstr(err.msg, "cannot make"));
+    assert_int_equal(rmdir(in(dir, left[1])), 0);
+}
+
+static void test_the_store_that_was_replaced_last(void **state)
+{
+    static const char *const names[] = {"state.db.replaced-9.3",      "state.db.replaced-10.0",
+                                        "state.db.replaced-10.12",    "state.db.replaced-10.9",
+                                        "state.db.replaced-11.0-wal", "state.db.replaced-12.x",
+                                        "state.db.replaced-"};
+    const char *dir = *state;
+    char found[4300];
+    assert_false(hsp_restore_replaced("/nonexistent", found, sizeof found));
+    assert_false(hsp_restore_replaced(dir, found, sizeof found));
+    for (int i = 0; i < 7; i++) {
+        put(in(dir, names[i]));
+    }
+    assert_true(hsp_restore_replaced(dir, found, sizeof found));
+    assert_string_equal(found, in(dir, "state.db.replaced-10.12"));
+    assert_false(hsp_restore_replaced(dir, found, strlen(found)));
+}
+
 static void test_rows_of_the_first_schema_are_read(void **state)
 {
     (void)state;
@@ -495,6 +570,8 @@ HSP_TEST_FILE(store_test)
         cmocka_unit_test_setup_teardown(test_a_damaged_store_makes_no_backup, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_damaged_store_tells_its_generation, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_wrong_backup_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_a_killed_restore_left_goes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_store_that_was_replaced_last, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rows_of_the_first_schema_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_and_metrics_come_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(test_metrics_go_with_the_rows_or_stay, setup, teardown),

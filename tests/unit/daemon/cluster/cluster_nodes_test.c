@@ -465,6 +465,40 @@ static void reasons_of_drains_are_told(void **state)
     cw_end(&w);
 }
 
+/* Why a node has gone is no reason any more when it is back. */
+static void a_reason_goes_with_its_state(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_admin_event a = {.verb = HSP_ADMIN_DRAIN, .node = "n0", .reason = "new disk"};
+    cw_begin(&w, 1, 1);
+    const struct hsp_cluster_node *n = &w.c->nodes[0];
+    w.unix_s = 1000;
+    for (uint32_t drained = 0; drained < 2; drained++) {
+        uint32_t conn = 5 + drained;
+        for (int i = 0; i < 2; i++) {
+            w.now += 1500;
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        assert_int_equal(n->state, HSP_NODE_DEAD);
+        assert_int_equal(n->gone_s, 1000);
+        assert_string_equal(n->reason, drained ? "new disk" : "silent for 3000 ms");
+        cw_hello(&w, conn, "n0", 0, 1);
+        assert_int_equal(n->state, HSP_NODE_LIVE);
+        assert_string_equal(n->reason, drained ? "new disk" : "");
+        assert_int_equal(n->gone_s, 0);
+        if (!drained) {
+            cw_msg(&w, conn,
+                   (struct hsp_msg){.type = HSP_MSG_LEAVE, .u.leave.reason = "it is switched off"});
+            assert_string_equal(n->reason, "it is switched off");
+            cw_hello(&w, conn, "n0", n->incarnation, 1);
+            assert_string_equal(n->reason, "");
+            assert_int_equal(cw_admin(&w, a), HSP_OK);
+        }
+    }
+    cw_end(&w);
+}
+
 static void a_drain_is_over_once(void **state)
 {
     (void)state;
@@ -523,6 +557,7 @@ HSP_TEST_FILE(cluster_nodes_test)
         cmocka_unit_test(after_a_stall_there_is_time_for_a_beat),
         cmocka_unit_test(a_stall_before_the_bound),
         cmocka_unit_test(reasons_of_drains_are_told),
+        cmocka_unit_test(a_reason_goes_with_its_state),
         cmocka_unit_test(a_drain_is_over_once),
         cmocka_unit_test(a_long_reason_is_cut_between_characters),
     };

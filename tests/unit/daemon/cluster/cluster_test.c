@@ -298,7 +298,7 @@ static void allocation(void **state)
     assert_int_equal(cw_job(&w, 1)->n_asked, 2);
     assert_int_equal(cw_submit(&w, "big", 9, 5, 5), HSP_OK);
     assert_string_equal(cw_job(&w, 3)->reason,
-                        "needs 5 devices; 0 of 4 can be used (job high has 2)");
+                        "waits for 5 devices; 0 of 4 can be used (job high has 2)");
     assert_int_equal(cw_submit(&w, "big", 0, 1, 1), HSP_EINVAL);
     assert_int_equal(cw_submit(&w, "bad", 0, 3, 2), HSP_EINVAL);
     assert_int_equal(cw_submit(&w, "Bad Name", 0, 1, 2), HSP_EINVAL);
@@ -322,7 +322,8 @@ static void cancel_gives_back(void **state)
     assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
     assert_int_equal(cw_submit(&w, "next", 0, 2, 2), HSP_OK);
-    assert_string_equal(cw_job(&w, 2)->reason, "needs 2 devices; 0 of 2 can be used (job j has 2)");
+    assert_string_equal(cw_job(&w, 2)->reason,
+                        "waits for 2 devices; 0 of 2 can be used (job j has 2)");
     for (uint32_t i = 0; i < 2; i++) {
         cw_msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
     }

@@ -137,6 +137,29 @@ static void a_stranger_is_no_witness(void **state)
 }
 
 /* The store is of before epoch 9. */
+/* A mistaken restore: the reason has the command that takes it back. */
+static void the_store_that_was_replaced_is_named(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    uint64_t incarnation = w.c->nodes[1].incarnation;
+    struct hsp_cluster_config cfg = w.c->cfg;
+    cfg.replaced = "/s/state.db.replaced-7.0";
+    cw_restart(&w, &cfg);
+    struct hsp_m_kept k = of_ours(&w, 1, 9);
+    hello(&w, 2, "n1", incarnation, &k, true);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_BEHIND);
+    assert_string_equal(
+        cw_job(&w, 1)->reason,
+        "n1 has seen epoch 9 and plan 1 of it, this store knows epochs up to 1: put "
+        "the newer store back (replaced last: end hspmdd, then hspmdd --restore "
+        "/s/state.db.replaced-7.0), or adopt it from its agents; cancel gives up "
+        "what they keep");
+    cw_end(&w);
+}
+
 static void a_node_of_the_store_is_a_witness(void **state)
 {
     (void)state;
@@ -507,6 +530,7 @@ HSP_TEST_FILE(identity_test)
         cmocka_unit_test(a_node_without_state_joins_from_anywhere),
         cmocka_unit_test(a_stranger_is_no_witness),
         cmocka_unit_test(a_node_of_the_store_is_a_witness),
+        cmocka_unit_test(the_store_that_was_replaced_is_named),
         cmocka_unit_test(a_job_without_a_row_is_shown_and_left_alone),
         cmocka_unit_test(a_newer_term_leaves_all_as_it_is),
         cmocka_unit_test(numbers_of_a_generation),

@@ -406,6 +406,12 @@ static void allowed_before_it_joins(void **state)
     allow(&w, 5, true);
     assert_int_equal(w.c->n_nodes, 2);
     assert_string_equal(w.c->nodes[1].reason, "has not joined yet");
+    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text,
+                           "no node of that name has joined yet: this is kept for it until "
+                           "hspmdctl node remove "));
+    allow(&w, 0, true);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text, "");
+    allow(&w, 0, false);
     cw_restart(&w, NULL);
     assert_true(w.c->nodes[1].holder && w.c->nodes[1].state == HSP_NODE_LEFT);
     hello(&w, 0, 1, 0);
@@ -415,6 +421,7 @@ static void allowed_before_it_joins(void **state)
     joins(&w, 5, 1, 0);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SWITCHING);
     assert_int_equal(w.c->nodes[1].incarnation, 3);
+    assert_string_equal(w.c->nodes[1].reason, "");
     struct hsp_admin_event a = {.verb = HSP_ADMIN_ALLOW, .node = "No Name"};
     assert_int_equal(cw_admin(&w, a), HSP_EINVAL);
     a = (struct hsp_admin_event){.verb = HSP_ADMIN_DENY, .node = "n9"};
@@ -436,7 +443,7 @@ static void kept_though_it_cannot_move(void **state)
         drain(&w, "n0");
         const struct hsp_job *j = cw_job(&w, 1);
         assert_int_equal(j->state, HSP_JOB_RUNNING);
-        assert_non_null(strstr(j->reason, "needs 1 device; no node offers any"));
+        assert_non_null(strstr(j->reason, "waits for 1 device; no node offers any"));
         hsp_device_id keeper = planned == 0 ? HSP_DEVICE(1, 0) : HSP_DEVICE(1, 1);
         if (planned == 0) {
             hello_keeper(&w, 1);

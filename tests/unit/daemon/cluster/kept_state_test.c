@@ -139,6 +139,67 @@ static void resume_goes_on_without_a_loss(void **state)
     cw_end(&w);
 }
 
+static enum hsp_status resume_of(struct cw_world *w, uint64_t diverged_from)
+{
+    return cw_admin(w, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME,
+                                                .job = 1,
+                                                .diverged = true,
+                                                .diverged_from = diverged_from});
+}
+
+/* Its state is no better than its loss: a checkpoint of before is named, and none is taken unasked. */
+static void a_diverged_job_is_not_resumed(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    at_rest(&w);
+    assert_int_equal(resume_of(&w, 6), HSP_ESTATE);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "job j has diverged: its loss is not finite from step 6 on, and it has no "
+                        "checkpoint: cancel it, and submit it again with other figures, as a "
+                        "smaller lr");
+    struct hsp_job *j = w.c->jobs[0];
+    j->has_ckpt = true;
+    j->ckpt_step = 6;
+    assert_int_equal(resume_of(&w, 6), HSP_ESTATE);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "job j has diverged: its loss is not finite from step 6 on, nor is that of "
+                        "its checkpoints; resume --from takes one all the same: 6");
+    for (uint64_t step = 4; step < 6; step++) {
+        j->older[j->n_older++].step = step;
+    }
+    assert_int_equal(resume_of(&w, 5), HSP_ESTATE);
+    assert_string_equal(
+        cw_find(&w, HSP_ACT_REPLY)->text,
+        "job j has diverged: its loss is not finite from step 5 on; hspmdctl resume "
+        "j --from 4 goes on from its newest checkpoint with a finite loss");
+    assert_int_equal(j->state, HSP_JOB_FAILED);
+    assert_true(hsp_ci_keeps_state(j) && j->stable == 7);
+    assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK); /* its newest checkpoint is no better */
+    assert_int_equal(resume_of(&w, 6), HSP_ESTATE);
+    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text, "resume j --from 5 goes on"));
+    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME,
+                                                           .job = 1,
+                                                           .has_step = true,
+                                                           .step = 5,
+                                                           .diverged = true,
+                                                           .diverged_from = 6}),
+                     HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.resume"), "from version 5");
+    cw_end(&w);
+}
+
+/* What was not finite was behind what it has now. */
+static void what_diverged_is_over(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    at_rest(&w);
+    assert_int_equal(resume_of(&w, 8), HSP_OK);
+    assert_string_equal(cw_fact(&w, "admin.resume"), "from the state of its nodes, version 7");
+    cw_end(&w);
+}
+
 /* hspmdd starts again, and nodes come back with what they hold: nothing is deleted. */
 static void it_outlives_a_restart(void **state)
 {
@@ -296,6 +357,8 @@ HSP_TEST_FILE(kept_state_test)
         cmocka_unit_test(its_devices_are_free_when_it_is_sealed),
         cmocka_unit_test(a_node_that_does_not_seal),
         cmocka_unit_test(resume_goes_on_without_a_loss),
+        cmocka_unit_test(a_diverged_job_is_not_resumed),
+        cmocka_unit_test(what_diverged_is_over),
         cmocka_unit_test(it_outlives_a_restart),
         cmocka_unit_test(a_restart_while_it_is_sealed),
         cmocka_unit_test(cancel_gives_it_up),

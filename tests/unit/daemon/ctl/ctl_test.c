@@ -167,6 +167,14 @@ static void wrong_lines_are_usage_errors(void **state)
          "hspmdctl: --exit-code needs --live; see hspmdctl help\n"},
         {{"node", "check", "--threshold", "2", NULL},
          "hspmdctl: --threshold 2 is not a part like 0.7; see hspmdctl help\n"},
+        {{"wait", "a", "--for=pizza", NULL},
+         "hspmdctl: --for pizza: a job is awaited until done, running or step=N; see hspmdctl "
+         "help\n"},
+        {{"wait", "a", "--for", "step=x", NULL},
+         "hspmdctl: --for step=x: a job is awaited until done, running or step=N; see hspmdctl "
+         "help\n"},
+        {{"plan", "a", "-s", "svg", NULL},
+         "hspmdctl: --schedule takes text or trace; see hspmdctl help\n"},
         {{"version", "--timeout", "1194h", NULL},
          "hspmdctl: timeout 1194h is longer than 1193h; see hspmdctl help\n"},
         {{"version", "--timeout", "3", NULL},

@@ -49,6 +49,48 @@ static void nodes_say_what_is_wrong_with_devices(void **state)
     free(t);
 }
 
+/* One blank where there are several. */
+static void squeeze(char *s)
+{
+    char *to = s;
+    for (const char *at = s; *at != '\0'; at++) {
+        if (at[0] != ' ' || at[1] != ' ') {
+            *to++ = *at;
+        }
+    }
+    *to = '\0';
+}
+
+/* A node without a device that is known has a row all the same: who has gone, and since when. */
+static void a_node_that_has_gone_is_shown(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *more, *row;
+    } of[] = {{"\"state\": \"dead\", \"reason\": \"silent for 3000 ms\", \"gone_seconds\": 42.4",
+               "\nn1 dead - - - - - gone for 42 s: silent for 3000 ms\n"},
+              {"\"state\": \"left\", \"reason\": \"\", \"gone_seconds\": 700",
+               "\nn1 left - - - - - gone for 12 min\n"},
+              {"\"state\": \"left\", \"reason\": \"has not joined yet\"",
+               "\nn1 left - - - - - has not joined yet\n"},
+              {"\"state\": \"draining\", \"reason\": \"new disk\", \"gone_seconds\": 18000",
+               "\nn1 draining - - - - - gone for 5 h: new disk\n"},
+              {"\"state\": \"dead\", \"reason\": \"x\", \"gone_seconds\": 345600",
+               "\nn1 dead - - - - - gone for 4 days: x\n"},
+              {"\"state\": \"live\", \"reason\": \"hot\", \"keepers\": [{\"index\": 0}]",
+               "\nn1 live - keeper - - - hot\n"}};
+    for (size_t i = 0; i < sizeof of / sizeof of[0]; i++) {
+        char doc[256];
+        (void)snprintf(doc, sizeof doc, "[{\"name\": \"n1\", %s, \"devices\": []}]", of[i].more);
+        char *t = node_text(doc, false);
+        squeeze(t);
+        if (strstr(t, of[i].row) == NULL) {
+            fail_msg("\"%s\" is not in:\n%s", of[i].row, t);
+        }
+        free(t);
+    }
+}
+
 /* Whether it may keep copies, and the command that allows it. */
 static void a_node_says_whether_it_may_keep_copies(void **state)
 {
@@ -101,6 +143,7 @@ HSP_TEST_FILE(node_view_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_say_what_is_wrong_with_devices),
+        cmocka_unit_test(a_node_that_has_gone_is_shown),
         cmocka_unit_test(a_node_says_whether_it_may_keep_copies),
         cmocka_unit_test(a_node_shows_its_gpus),
     };
