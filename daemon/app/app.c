@@ -385,28 +385,14 @@ void hsp_app_reconfigure_failed(struct hsp_app *a, const struct hsp_err *why)
     config_fact(a, false, text);
 }
 
-/* Whether `listen` is served. Without keys every user of the host could dial a port. */
-static bool serves_listen(struct hsp_app *a, const struct hsp_net_keys *keys)
+/* `listen` is a port, and there are no keys: every user of the host could dial it. */
+static bool is_bare(const struct hsp_app *a, const struct hsp_net_keys *keys)
 {
     const char *listen = a->cfg->listen;
     struct hsp_addr addr;
     struct hsp_err err;
-    if (listen == NULL || listen[0] == '\0' || keys->have_worker || keys->have_admin ||
-        hsp_addr_parse(listen, HSP_PORT, &addr, &err) != HSP_OK || addr.local) {
-        return true; /* an address that is none is refused where it is bound */
-    }
-    a->insecure = a->cfg->insecure_loopback;
-    if (a->insecure) {
-        hsp_log(a->log, HSP_LOG_WARN, "app",
-                "insecure_loopback: every user of this host may join and command at %s", listen);
-    } else {
-        hsp_log(
-            a->log, HSP_LOG_NOTICE, "app",
-            "%s stays closed: worker_key and admin_key are missing; agents and hspmdctl of this "
-            "host use the socket",
-            listen);
-    }
-    return a->insecure;
+    return listen != NULL && listen[0] != '\0' && !keys->have_worker && !keys->have_admin &&
+           hsp_addr_parse(listen, HSP_PORT, &addr, &err) == HSP_OK && !addr.local;
 }
 
 /* The user of this host's agents; nobody knows him where hspmd is not installed. */
@@ -424,10 +410,13 @@ static void find_worker_user(struct hsp_app *a)
     }
 }
 
+/* Binds the addresses; the log tells when the store is read. */
 static enum hsp_status listen_all(struct hsp_app *a, const struct hsp_net_keys *keys,
                                   struct hsp_err *err)
 {
-    const char *const addresses[] = {a->cfg->socket, serves_listen(a, keys) ? a->cfg->listen : ""};
+    bool bare = is_bare(a, keys);
+    a->insecure = bare && a->cfg->insecure_loopback;
+    const char *const addresses[] = {a->cfg->socket, bare && !a->insecure ? "" : a->cfg->listen};
     enum hsp_status st = HSP_OK;
     for (int i = 0; st == HSP_OK && i < 2; i++) {
         uint32_t l;
@@ -437,12 +426,30 @@ static enum hsp_status listen_all(struct hsp_app *a, const struct hsp_net_keys *
         st = hsp_net_listen(a->net, addresses[i], &l, err);
         if (st == HSP_OK) {
             a->address = hsp_net_listener_name(a->net, l);
-            hsp_log(a->log, HSP_LOG_NOTICE, "app", "listens on %s", a->address);
+            a->n_listeners = l + 1;
         }
     }
     const char *told = a->cfg->advertise_address;
     a->address = told != NULL && told[0] != '\0' ? told : a->address;
     return st;
+}
+
+static void tell_listeners(struct hsp_app *a, const struct hsp_net_keys *keys)
+{
+    for (uint32_t l = 0; l < a->n_listeners; l++) {
+        hsp_log(a->log, HSP_LOG_NOTICE, "app", "listens on %s", hsp_net_listener_name(a->net, l));
+    }
+    if (a->insecure) {
+        hsp_log(a->log, HSP_LOG_WARN, "app",
+                "insecure_loopback: every user of this host may join and command at %s",
+                a->cfg->listen);
+    } else if (is_bare(a, keys)) {
+        hsp_log(
+            a->log, HSP_LOG_NOTICE, "app",
+            "%s stays closed: worker_key and admin_key are missing; agents and hspmdctl of this "
+            "host use the socket",
+            a->cfg->listen);
+    }
 }
 
 /* Watching is not worth the coordinator: without its port it runs all the same. */
@@ -568,7 +575,6 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_app_start *start,
         st = open_net(a, start->keys, err);
     }
     if (st == HSP_OK) { /* before a store is made: --init is given again when this fails */
-        find_worker_user(a);
         st = listen_all(a, start->keys, err);
     }
     if (st == HSP_OK) {
@@ -578,6 +584,8 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_app_start *start,
         st = load(a, err);
     }
     if (st == HSP_OK) {
+        find_worker_user(a);
+        tell_listeners(a, start->keys);
         listen_http(a);
         settle(a);
     }

@@ -51,6 +51,7 @@ struct hsp_app {
     uint32_t backup_conn; /* its caller; 0: gone */
     struct hsp_cluster *cluster;
     struct hsp_net *net;
+    uint32_t n_listeners;   /* of net */
     struct hsp_httpd *http; /* NULL: off */
     struct hsp_metrics metrics;
     uv_timer_t tick, beat, retry, rest;

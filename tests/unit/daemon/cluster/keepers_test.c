@@ -443,7 +443,7 @@ static void kept_though_it_cannot_move(void **state)
         drain(&w, "n0");
         const struct hsp_job *j = cw_job(&w, 1);
         assert_int_equal(j->state, HSP_JOB_RUNNING);
-        assert_non_null(strstr(j->reason, "waits for 1 device; no node offers any"));
+        assert_non_null(strstr(j->reason, "needs 1 device; no node offers any"));
         hsp_device_id keeper = planned == 0 ? HSP_DEVICE(1, 0) : HSP_DEVICE(1, 1);
         if (planned == 0) {
             hello_keeper(&w, 1);
