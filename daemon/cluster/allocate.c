@@ -199,11 +199,25 @@ static const char *who_has_them(struct hsp_cluster *c, const struct hsp_job *j)
     return named > 0 ? hsp_ci_printf(c, " (%s)", who) : "";
 }
 
+/* Devices that @j could use, were they not too few: no share is given then. */
+static uint32_t within_reach(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    struct alloc a;
+    uint32_t n = 0;
+    if (!gather(c, &a)) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < a.n; i++) {
+        n += rank_of(j, &a.cand[i]) < 2 && usable(&a, j, &a.cand[i]);
+    }
+    return n;
+}
+
 const char *hsp_ci_too_few(struct hsp_cluster *c, const struct hsp_job *j, uint32_t need,
                            uint32_t n)
 {
     uint32_t all = 0;
-    hsp_ci_refresh(c);
+    n = n > 0 ? n : within_reach(c, j);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         all += (uint32_t)__builtin_popcount(c->briefs[i].offer);
     }

@@ -56,6 +56,7 @@ def steady(c, path):
     """Its row cannot be read for a while, so it fails; it goes on from its state when the row is there again."""
     c.submit(path)
     wait_for("some steps", lambda: c.job("steady")["step"] >= 20, 120, 0.2)
+    c.ctl("scale", "steady", "--max", "8")  # so that its row tells of a step
     key = "app/job/%d" % c.job("steady")["id"]
     before = c.job("steady")["step"]
     for _ in again(c):
@@ -84,7 +85,7 @@ def body(claim):
     calm = dict(job, train=dict(job["train"], steps=10), checkpoint=dict(job["checkpoint"], every_steps=0))
     endless = dict(job, train=dict(job["train"], steps=1000000), checkpoint=dict(job["checkpoint"], every_steps=0))
     job["train"] = dict(job["train"], dtype="fp32", schedule={"name": "constant"},
-                        optimizer=dict(job["train"]["optimizer"], lr=1e6, weight_decay=1.0))  # grows a millionfold a step
+                        optimizer=dict(job["train"]["optimizer"], lr=30, weight_decay=1.0))  # grows thirtyfold a step
     with Cluster(claim) as c:
         c.start_workers([1, 1])
         c.submit(write_job(claim, job, "wild", text))

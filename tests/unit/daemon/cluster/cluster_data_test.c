@@ -163,7 +163,7 @@ static void data_missing(void **state)
     no_text(&w, 1, 1);              /* said later, of the attempt that is over: counts too */
     assert_string_equal(
         cw_job(&w, 1)->reason,
-        "waits for 2 devices; 0 of 3 can be used: n0/0: cannot open /d.txt: No such file; "
+        "waits for 2 devices; 1 of 3 can be used: n0/0: cannot open /d.txt: No such file; "
         "and 1 more");
     assert_int_equal(cw_job(&w, 1)->n_facts, 2);
     assert_int_equal(cw_job(&w, 1)->failures, 0);
