@@ -870,6 +870,15 @@ enum hsp_status hsp_ghost_open(const struct hsp_ghost_opts *o, struct hsp_backen
     return HSP_OK;
 }
 
+uint8_t *hsp_ghost_byte(struct hsp_backend *b, const void *p)
+{
+    struct ghost *g = ghost_of(b);
+    (void)pthread_mutex_lock(&g->lock);
+    uint8_t *real = hsp_ghost_real(g->areas, p);
+    (void)pthread_mutex_unlock(&g->lock);
+    return real;
+}
+
 struct hsp_ghost_tally hsp_ghost_tally(struct hsp_backend *b)
 {
     struct ghost *g = ghost_of(b);

@@ -54,5 +54,7 @@ enum hsp_status hsp_ghost_open(const struct hsp_ghost_opts *o, struct hsp_backen
 struct hsp_ghost_tally hsp_ghost_tally(struct hsp_backend *b);
 /* For tests of the checks: takes the breach away, if there is one. */
 bool hsp_ghost_forgive(struct hsp_backend *b, struct hsp_err *ret);
+/* For tests of damage: where the host can touch the byte at @p of the device's memory. Nothing is judged. */
+uint8_t *hsp_ghost_byte(struct hsp_backend *b, const void *p);
 
 #endif

@@ -14,9 +14,9 @@ static const char *const kinds[HSP_N_STATE_KINDS] = {
     [HSP_STATE_MOMENTUM] = "momentum",
 };
 
-/* "wte.weight (m) [0:8, 4:8]", in @out. */
+/* "wte.weight (m) [0:8, 4:8]" and @where, in @out. */
 static const char *name_part(const struct hsp_ex_epoch *e, const struct hsp_segment_row *r,
-                             struct hsp_buf *out)
+                             const char *where, struct hsp_buf *out)
 {
     if (r->tensor < e->pkg.n_params) {
         hsp_buf_puts(out, e->pkg.params[r->tensor].name);
@@ -28,7 +28,7 @@ static const char *name_part(const struct hsp_ex_epoch *e, const struct hsp_segm
         hsp_buf_printf(out, "%s%" PRId64 ":%" PRId64, d > 0 ? ", " : "", r->box.lo[d],
                        r->box.hi[d]);
     }
-    hsp_buf_puts(out, "]");
+    hsp_buf_printf(out, "]%s", where);
     return out->failed ? "a part with a long name" : hsp_buf_cstr(out);
 }
 
@@ -64,29 +64,50 @@ void hsp_epoch_tell_given_up(struct hsp_ex_epoch *e, uint64_t version)
                                    .part = "replicas differ"});
 }
 
+static void tell_row(struct hsp_ex_epoch *e, const struct hsp_state_segment *s, uint64_t version,
+                     bool live, const char *part)
+{
+    struct hsp_segname piece;
+    if (hsp_segname_parse(hsp_segment_key_of(s), &piece)) {
+        hsp_epoch_tell_damaged(e, &piece, version, live, part);
+    }
+}
+
 void hsp_epoch_tell_damaged_row(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
                                 uint32_t row, uint64_t version, bool live)
 {
-    struct hsp_segname piece;
     struct hsp_buf part;
     hsp_buf_init(&part, PART_MAX);
-    if (hsp_segname_parse(hsp_segment_key_of(s), &piece)) {
-        hsp_epoch_tell_damaged(e, &piece, version, live,
-                               name_part(e, hsp_segment_row_at(s, row), &part));
-    }
+    tell_row(e, s, version, live, name_part(e, hsp_segment_row_at(s, row), "", &part));
     hsp_buf_fini(&part);
+}
+
+/* Reports row @row of @s, damaged @where. */
+static enum hsp_status tell_live(struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
+                                 uint32_t row, const char *where, struct hsp_err *err)
+{
+    struct hsp_buf buf;
+    uint64_t version = hsp_segment_version(s);
+    hsp_buf_init(&buf, PART_MAX);
+    const char *part = name_part(e, hsp_segment_row_at(s, row), where, &buf);
+    tell_row(e, s, version, true, part);
+    (void)hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " here is damaged: %s", version,
+                      part);
+    hsp_buf_fini(&buf);
+    return HSP_EDIGEST;
 }
 
 enum hsp_status hsp_epoch_disown(struct hsp_ex_epoch *e, struct hsp_state_segment *s, uint32_t row,
                                  struct hsp_err *err)
 {
-    struct hsp_buf part;
-    uint64_t version = hsp_segment_version(s);
-    hsp_epoch_tell_damaged_row(e, s, row, version, true);
+    enum hsp_status st = tell_live(e, s, row, "", err);
     hsp_segment_unseal(s);
-    hsp_buf_init(&part, PART_MAX);
-    (void)hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " here is damaged: %s", version,
-                      name_part(e, hsp_segment_row_at(s, row), &part));
-    hsp_buf_fini(&part);
-    return HSP_EDIGEST;
+    return st;
+}
+
+enum hsp_status hsp_epoch_disown_read(struct hsp_ex_epoch *e, struct hsp_state_segment *s,
+                                      uint32_t row, struct hsp_err *err)
+{
+    bool intact = e->env->backend->device && hsp_segment_row_fits(s, row);
+    return intact ? tell_live(e, s, row, " in GPU memory", err) : hsp_epoch_disown(e, s, row, err);
 }

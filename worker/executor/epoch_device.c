@@ -8,8 +8,12 @@
 #include "proto/program/pool.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/executor.h"
+#include "worker/state/box_hash.h"
+#include "worker/state/region.h"
 
-#define ALIGN 64 /* of rows in a segment */
+#define ALIGN  64                 /* of rows in a segment */
+#define WINDOW ((int64_t)8 << 20) /* bytes, or a slab that is longer */
+#define SLAB   ((size_t)1 << 20)  /* hashed at once, so that little is brought twice */
 
 static bool on_device(const struct hsp_ex_epoch *e)
 {
@@ -46,6 +50,28 @@ static enum hsp_status take_slots(struct hsp_ex_epoch *e, struct hsp_err *err)
     e->dev.counted = true;
     atomic_fetch_add(&e->env->on_device, 1);
     return HSP_OK;
+}
+
+/* A slab of any row fits into the window. */
+static enum hsp_status take_window(struct hsp_ex_epoch *e, struct hsp_err *err)
+{
+    struct hsp_backend *b = e->env->backend;
+    int64_t n = WINDOW;
+    for (uint32_t i = 0; i < hsp_segment_n(e->seg[0]); i++) {
+        const struct hsp_segment_row *r = hsp_segment_row_at(e->seg[0], i);
+        struct hsp_slabs s;
+        hsp_slabs_init(&s, &r->box, hsp_dtype_size(r->dtype), SLAB);
+        n = (int64_t)s.bytes > n ? (int64_t)s.bytes : n;
+    }
+    n = n < e->prog.bind.state_bytes ? n : e->prog.bind.state_bytes;
+    e->dev.window_bytes = n;
+    return b->alloc(b, HSP_MEM_HOST, (size_t)n, &e->dev.window, err);
+}
+
+static void release_window(struct hsp_ex_epoch *e)
+{
+    e->env->backend->release(e->env->backend, HSP_MEM_HOST, e->dev.window);
+    e->dev.window = NULL;
 }
 
 /* Tries whether the memory that the engine will want is free now. */
@@ -94,8 +120,8 @@ enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *er
     if (!on_device(e)) {
         return HSP_OK;
     }
-    enum hsp_status st = HSP_OK;
-    if (atomic_load(&e->env->on_device) == 0) {
+    enum hsp_status st = take_window(e, err);
+    if (st == HSP_OK && atomic_load(&e->env->on_device) == 0) {
         st = take_slots(e, err);
         st = st == HSP_OK ? try_rest(e, err) : st;
     }
@@ -206,6 +232,80 @@ enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version, 
     return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " from the device", version);
 }
 
+/* ---- compared with its seal ---- */
+
+/* The bytes [from, to) of a slot, as they lie in the window. */
+struct view {
+    struct hsp_ex_epoch *e;
+    const uint8_t *slot;
+    int64_t from, to;
+};
+
+/* *ret: @bytes at @at of the slot, until the next call. Fills the window from there when it lacks
+ * some of them: small rows come together. */
+static enum hsp_status bring(struct view *v, int64_t at, int64_t bytes, const void **ret,
+                             struct hsp_err *err)
+{
+    struct hsp_ex_epoch *e = v->e;
+    struct hsp_backend *b = e->env->backend;
+    enum hsp_status st = HSP_OK;
+    if (at < v->from || at + bytes > v->to) {
+        int64_t left = e->prog.bind.state_bytes - at;
+        v->from = at;
+        v->to = at + (left < e->dev.window_bytes ? left : e->dev.window_bytes);
+        st = b->copy(b, HSP_DEVQ_STATE, e->dev.window, v->slot + at, (size_t)(v->to - at), err);
+        st = st == HSP_OK ? finish_queue(e, err) : st;
+    }
+    *ret = (const uint8_t *)e->dev.window + (at - v->from);
+    return st;
+}
+
+/* Whether row @row of @s, as it lies in the slot, is what was sealed. */
+static enum hsp_status row_fits(struct view *v, const struct hsp_state_segment *s, uint32_t row,
+                                bool *ret, struct hsp_err *err)
+{
+    const struct hsp_segment_row *r = hsp_segment_row_at(s, row);
+    const struct hsp_box_id id = {r->tensor, r->kind, r->dtype, r->full};
+    int64_t at = r->offset;
+    uint64_t sum = 0;
+    enum hsp_status st = HSP_OK;
+    struct hsp_slabs slabs;
+    struct hsp_box slab;
+    hsp_slabs_init(&slabs, &r->box, hsp_dtype_size(r->dtype), SLAB);
+    while (st == HSP_OK && hsp_slabs_next(&slabs, &slab)) {
+        int64_t bytes = hsp_box_count(&slab) * (int64_t)hsp_dtype_size(r->dtype);
+        const void *data = NULL;
+        st = bring(v, at, bytes, &data, err);
+        sum += st == HSP_OK ? hsp_box_hash(&id, &slab, &slab, data) : 0;
+        at += bytes;
+    }
+    *ret = sum == hsp_segment_row_hash(s, row);
+    return st;
+}
+
+enum hsp_status hsp_epoch_device_compare(struct hsp_ex_epoch *e, uint64_t version,
+                                         bool (*which)(const struct hsp_ex_epoch *e, uint32_t row),
+                                         uint32_t *ret_row, struct hsp_err *err)
+{
+    const struct hsp_state_segment *s = e->seg[version % 2];
+    struct view v = {.e = e, .slot = e->dev.slot[version % 2]};
+    enum hsp_status st = HSP_OK;
+    *ret_row = UINT32_MAX;
+    for (uint32_t i = 0; st == HSP_OK && *ret_row == UINT32_MAX && i < hsp_segment_n(s); i++) {
+        bool fits = true;
+        if (which != NULL && !which(e, i)) {
+            continue;
+        }
+        if (on_device(e)) {
+            st = row_fits(&v, s, i, &fits, err);
+        } else {
+            fits = hsp_segment_row_fits(s, i);
+        }
+        *ret_row = st == HSP_OK && !fits ? i : UINT32_MAX;
+    }
+    return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " from the device", version);
+}
+
 enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     if (!on_device(e)) {
@@ -226,6 +326,7 @@ void hsp_epoch_device_leave(struct hsp_ex_epoch *e)
         (void)b->finish(b, HSP_DEVQ_STATE, e->dev.ticket, NULL);
         hsp_engine_retire(e->engine);
         unpin_segments(e); /* here the device is idle */
+        release_window(e);
         release_slots(e);
     }
 }
@@ -235,6 +336,7 @@ void hsp_epoch_device_close(struct hsp_ex_epoch *e)
     if (on_device(e)) {
         (void)hsp_epoch_device_await(e, NULL);
         unpin_segments(e);
+        release_window(e);
         release_slots(e);
     }
 }

@@ -5,18 +5,20 @@
  * same parity when the device has written it (hsp_epoch_device_save, then it is sealed), and from
  * the segment into the slot before the first step of an epoch (hsp_epoch_device_load). Copies
  * for other ranks, checkpoints, the final model and switches read sealed segments only: so they know
- * nothing of devices. Where the backend is no device the slots are
- * the segments, and all of this does nothing.
+ * nothing of devices. What the update has read is compared with its seal before the next version is
+ * sealed: then the old version comes back through a window of host memory
+ * (hsp_epoch_device_compare). Where the backend is no device the slots are the segments: they are
+ * compared where they lie, and the rest of this does nothing.
  *
  * Queue:     HSP_DEVQ_STATE. One caller at a time: the run thread until the keeper thread begins,
  *            then the thread that seals (`sealing` of the epoch). Two epochs never seal at once: the
  *            next one begins when this one has sealed its last version.
  * Order:     slot t mod 2 is written again by the update of step t + 1, which comes after vote
  *            t + 1, which waits for the copies of version t + 1; version t was copied out before
- *            vote t.
+ *            vote t, and compared before version t + 1 was sealed.
  * Memory:    an epoch that is alone on the device takes its slots at PREPARE, and tries whether the
  *            rest fits too. One beside another takes them when it begins; the other has given back
- *            all it had by then.
+ *            all it had by then. The window is taken at PREPARE.
  *            Segments are pinned at PREPARE and until the epoch is left; refused, that is told once
  *            in the log.
  */
@@ -28,8 +30,10 @@ struct hsp_ex_epoch;
 struct hsp_exec_env;
 
 struct hsp_epoch_device {
-    void *slot[2];             /* state_bytes each, HSP_MEM_DEVICE; NULL: not taken, or no device */
-    bool pinned[2];            /* the segments */
+    void *slot[2];  /* state_bytes each, HSP_MEM_DEVICE; NULL: not taken, or no device */
+    bool pinned[2]; /* the segments */
+    void *window;   /* window_bytes, HSP_MEM_HOST: slots pass through it, compared */
+    int64_t window_bytes;
     bool counted;              /* in env->on_device */
     struct hsp_written newest; /* as the engine told it; the epoch's lock */
     uint64_t ticket;           /* of HSP_DEVQ_STATE: all copies so far; the epoch's lock */
@@ -52,6 +56,12 @@ enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
  * source before it is sealed. Errors of the device: the segment has garbage and no version. */
 enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version,
                                       struct hsp_err *err);
+/* Compares the slot of @version with the seal of its segment, in the rows that @which names; NULL:
+ * in all. *ret_row: the first row that differs, or UINT32_MAX. The update that reads the slot is
+ * done (the version that it wrote was saved) or has not begun. Errors of the device. */
+enum hsp_status hsp_epoch_device_compare(struct hsp_ex_epoch *e, uint64_t version,
+                                         bool (*which)(const struct hsp_ex_epoch *e, uint32_t row),
+                                         uint32_t *ret_row, struct hsp_err *err);
 /* Before a vote, by its thread: waits until the copies so far are done, also for the work that this
  * thread queues next. */
 enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *err);

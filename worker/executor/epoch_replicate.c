@@ -70,23 +70,17 @@ static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy
 }
 
 /* Compares @version, which the update has read, with its seal, before the version made of it is
- * sealed. Hashes only rows without a replica: the vote compares the others. A GPU reads its own
- * memory, which is not hashed (README, "Limits"). A version that is no longer sealed was found
- * damaged meanwhile, for example by a checkpoint. */
+ * sealed. Hashes only rows without a replica: the vote compares the others. A version that is no
+ * longer sealed was found damaged meanwhile, for example by a checkpoint. */
 static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     struct hsp_state_segment *s = e->seg[version % 2];
     if (hsp_segment_version(s) != version) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " here is damaged", version);
     }
-    uint32_t n = e->env->backend->device ? 0 : hsp_segment_n(s);
-    enum hsp_status st = HSP_OK;
-    for (uint32_t i = 0; st == HSP_OK && i < n; i++) {
-        if (hsp_epoch_twins_alone(e, i) && !hsp_segment_row_fits(s, i)) {
-            st = hsp_epoch_disown(e, s, i, err);
-        }
-    }
-    return st;
+    uint32_t row = UINT32_MAX;
+    enum hsp_status st = hsp_epoch_device_compare(e, version, hsp_epoch_twins_alone, &row, err);
+    return st == HSP_OK && row != UINT32_MAX ? hsp_epoch_disown_read(e, s, row, err) : st;
 }
 
 /* Seals @version, of which the update is done. */

@@ -316,9 +316,9 @@ struct settling {
     struct hsp_twin_view *seen; /* [links * kinds] at the other end */
 };
 
-/* Compares the home of @version with its seal. *ret_row: the first row that differs, NONE. *ret_intact
- * becomes false when a row differs, or the version, which was sealed, no longer is: damage was found
- * in it meanwhile. */
+/* Compares the home of @version with its seal, on a GPU both the segment and the slot. *ret_row: the
+ * first row that differs, NONE. *ret_intact becomes false when a row differs, or the version, which was
+ * sealed, no longer is: damage was found in it meanwhile. */
 static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, uint32_t *ret_row,
                             bool *ret_intact, struct hsp_err *err)
 {
@@ -335,6 +335,9 @@ static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, uint32_t *
     *ret_row = NONE;
     for (uint32_t i = n; st == HSP_OK && i-- > 0;) {
         *ret_row = rows[i].damaged ? i : *ret_row;
+    }
+    if (st == HSP_OK && sealed && *ret_row == NONE && e->env->backend->device) {
+        st = hsp_epoch_device_compare(e, version, NULL, ret_row, err);
     }
     *ret_intact = *ret_intact && sealed && *ret_row == NONE;
     free(rows);
@@ -491,7 +494,7 @@ static void tell_wrong(struct settling *s, uint32_t wrong)
     struct hsp_err ignored = {0};
     uint32_t row = wrong != NONE ? e->twins->twin[wrong].row : s->bad_now;
     if (s->bad_before != NONE) {
-        (void)hsp_epoch_disown(e, e->seg[(s->version - 1) % 2], s->bad_before, &ignored);
+        (void)hsp_epoch_disown_read(e, e->seg[(s->version - 1) % 2], s->bad_before, &ignored);
     } else if (row != NONE) {
         hsp_epoch_tell_damaged_row(e, e->seg[s->version % 2], row, s->version, true);
     }

@@ -235,11 +235,13 @@ static void live(struct xw_world *w)
     layout = when == AT_LEAVING ? TWO : when == AT_SWITCH ? DP : layout;
     bool leaves = when == AT_LEAVING || when == AT_SWITCH;
     w->speed = leaves ? SLOW : 0;
+    w->device = (when == AT_COPIES || when == AT_VOTE) && draw(0, 1) == 0;
     struct dw_story s = dw_tell_story(w);
     unsigned dev = (unsigned)draw(0, s.plan[layout]->plan->n_ranks - 1);
     uint64_t at = when == AT_END ? XW_STEPS : when == AT_CHECKPOINT ? 25 : (uint64_t)draw(2, 56);
     uint64_t harmed = 0;
-    (void)snprintf(t.place, sizeof t.place, "%s", names[when]);
+    (void)snprintf(t.place, sizeof t.place, "%s%s", names[when],
+                   w->device ? ", in GPU memory" : "");
     if (!leaves) {
         dw_plan_harm_in(when, dev, at,
                         when == AT_END          ? ALL_WEIGHTS

@@ -51,8 +51,9 @@ static bool is_one(const struct hsp_segment_row *r, enum dw_which which)
            (!weights || r->kind == HSP_STATE_PARAM);
 }
 
-/* Flips a bit of @s, in an element of some row. */
-static void flip(struct hsp_state_segment *s, enum dw_which which, const char *name, uint64_t k)
+/* Chooses a bit of @s, in an element of some row: *ret_bit of the byte that is returned. */
+static int64_t choose(const struct hsp_state_segment *s, enum dw_which which, const char *name,
+                      uint64_t k, uint8_t *ret_bit)
 {
     const struct hsp_segment_row *r;
     k += atomic_load(&board->salt) << 16;
@@ -60,12 +61,12 @@ static void flip(struct hsp_state_segment *s, enum dw_which which, const char *n
         r = hsp_segment_row_at(
             s, (uint32_t)hsp_test_range(name, k++, 0, (int64_t)hsp_segment_n(s) - 1));
     } while (!is_one(r, which));
-    uint8_t *data = (uint8_t *)hsp_segment_area(s) + r->offset;
     int64_t bytes = hsp_box_count(&r->box) * (int64_t)hsp_dtype_size(r->dtype);
     int64_t size = (int64_t)hsp_dtype_size(r->dtype), at = hsp_test_range(name, k, 0, bytes - 1);
     at += at % size < size / 4 ? size / 4
                                : 0; /* not in the bits that the next update may round away */
-    data[at] ^= (uint8_t)(1u << k % 8);
+    *ret_bit = (uint8_t)(1u << k % 8);
+    return r->offset + at;
 }
 
 struct hsp_state_segment *dw_open_piece(const char *dir, uint64_t plan, uint32_t owner,
@@ -92,7 +93,9 @@ void dw_flip_piece(const char *dir, uint64_t plan, uint32_t owner, uint64_t vers
 {
     struct hsp_state_segment *s = dw_open_piece(dir, plan, owner, version);
     assert_non_null(s);
-    flip(s, which, "flip", version * 16 + owner);
+    uint8_t bit;
+    int64_t at = choose(s, which, "flip", version * 16 + owner, &bit);
+    ((uint8_t *)hsp_segment_area(s))[at] ^= bit;
     (void)hsp_segment_close(s);
 }
 
@@ -122,11 +125,14 @@ static void harm(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t plan,
     }
 }
 
-/* The same of what it computes with. */
+/* The same of the memory that it computes with: of a ghost the slot, not the segment. */
 static void harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t version)
 {
     if (is_due(e, when, version)) {
-        flip(e->seg[version % 2], (enum dw_which)atomic_load(&board->which), "live", version);
+        struct hsp_state_segment *s = e->seg[version % 2];
+        uint8_t bit, *slot = e->dev.slot[version % 2], *area = hsp_segment_area(s);
+        int64_t at = choose(s, (enum dw_which)atomic_load(&board->which), "live", version, &bit);
+        *(slot == NULL ? area + at : hsp_ghost_byte(e->env->backend, slot + at)) ^= bit;
     }
 }
 
@@ -169,6 +175,19 @@ enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_
 {
     enum hsp_status st = __real_hsp_epoch_await_confirmed(e, version, err);
     harm_live(e, AT_VOTE, version);
+    return st;
+}
+
+enum hsp_status __real_hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
+                                             enum hsp_epoch_part part, struct hsp_err *err);
+enum hsp_status __wrap_hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
+                                             enum hsp_epoch_part part, struct hsp_err *err);
+
+enum hsp_status __wrap_hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
+                                             enum hsp_epoch_part part, struct hsp_err *err)
+{
+    enum hsp_status st = __real_hsp_epoch_device_load(e, version, part, err);
+    harm_live(e, AT_LOAD, version);
     return st;
 }
 
@@ -620,7 +639,11 @@ int dw_setup(void **state)
 int dw_setup_device(void **state)
 {
     int rc = dw_setup(state);
-    ((struct xw_world *)*state)->device = true;
+    struct xw_world *w = *state;
+    w->device = true;
+    for (int i = 0; i < XW_MAX_DEV; i++) {
+        w->ghost[i].must_pin = true;
+    }
     return rc;
 }
 

@@ -17,6 +17,7 @@ enum dw_layout { NO_LAYOUT, DP, PP, TWO, THREE, CUT, KEPT, N_LAYOUTS };
 /* When an executor damages a segment of its own. */
 enum dw_when {
     NEVER,
+    AT_LOAD,      /* brought to the memory of a ghost, before a step */
     AT_COPIES,    /* sealed; the step from it goes on */
     AT_VOTE,      /* that step is done but for the vote and the update */
     AT_SEAL,      /* just written, before it is hashed */
@@ -62,7 +63,7 @@ struct dw_story {
 };
 
 int dw_setup(void **state);
-int dw_setup_device(void **state); /* executors compute on ghosts */
+int dw_setup_device(void **state); /* executors compute on ghosts, which want pinned memory */
 int dw_teardown(void **state);
 
 /* Executors, and the losses of one undisturbed device: the same for all stories. */

@@ -1,5 +1,5 @@
 /* The state of an epoch on a device whose memory the host cannot touch (tests/lib/ghost.h): when its segments are pinned and
- * unpinned, what is copied, and what is said where nothing can be pinned. */
+ * unpinned, what is copied, what is said where nothing can be pinned, and that any byte of a slot is compared. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -164,6 +164,66 @@ static void what_cannot_be_pinned_is_copied_and_told_once(void **state)
     free(text);
 }
 
+static uint32_t first_that_differs(struct world *w, uint64_t version)
+{
+    struct hsp_err err = {0};
+    uint32_t row = 0;
+    assert_ok(hsp_epoch_device_compare(&w->e, version, NULL, &row, &err), &err);
+    return row;
+}
+
+static bool none(const struct hsp_ex_epoch *e, uint32_t row)
+{
+    (void)e;
+    (void)row;
+    return false;
+}
+
+/* A flipped bit anywhere in a slot is found, through memory that is pinned; damage of the segment alone is not the slot's. */
+static void compare(struct world *w, int64_t rows, int64_t columns)
+{
+    struct hsp_err err = {0};
+    const int64_t ext[HSP_MAX_RANK] = {rows, columns}, bytes = 8 * rows * columns;
+    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    w->bind.box = w->state.full = hsp_box_whole(2, ext);
+    w->e.prog.bind.state_bytes = bytes;
+    take(w);
+    double *from = hsp_segment_area(w->e.seg[0]);
+    for (int64_t i = 0; i < bytes / 8; i++) {
+        from[i] = (double)i;
+    }
+    hsp_segment_seal(w->e.seg[0], 4);
+    assert_ok(hsp_epoch_device_begin(&w->e, &err), &err);
+    assert_ok(hsp_epoch_device_load(&w->e, 4, HSP_EPOCH_ALL, &err), &err);
+    assert_int_equal(first_that_differs(w, 4), UINT32_MAX);
+    for (uint64_t i = 0; i < 12; i++) {
+        int64_t at = i == 0 ? 0 : i == 1 ? bytes - 1 : hsp_test_range("bytes", i, 0, bytes - 1);
+        uint8_t *byte = hsp_ghost_byte(w->env.backend, (uint8_t *)w->e.dev.slot[0] + at);
+        *byte ^= (uint8_t)(1u << i % 8);
+        assert_int_equal(first_that_differs(w, 4), 0);
+        uint32_t row = 0;
+        assert_ok(hsp_epoch_device_compare(&w->e, 4, none, &row, &err), &err);
+        assert_int_equal(row, UINT32_MAX);
+        *byte ^= (uint8_t)(1u << i % 8);
+    }
+    from[1] = 7;
+    assert_int_equal(first_that_differs(w, 4), UINT32_MAX);
+    assert_false(hsp_segment_row_fits(w->e.seg[0], 0));
+    leave(w);
+}
+
+/* 18.3 MiB, in three windows. */
+static void a_slot_is_compared_with_its_seal(void **state)
+{
+    compare(*state, 600000, 4);
+}
+
+/* A row of the tensor is longer than a window, 9.9 MiB. */
+static void so_is_one_with_long_rows(void **state)
+{
+    compare(*state, 2, 1300000);
+}
+
 /* Of a rank that holds nothing. */
 static void a_segment_without_bytes_is_not_pinned(void **state)
 {
@@ -194,6 +254,8 @@ HSP_TEST_FILE(epoch_device_test)
                                         teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_pinned_is_copied_and_told_once, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_slot_is_compared_with_its_seal, setup, teardown),
+        cmocka_unit_test_setup_teardown(so_is_one_with_long_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(a_segment_without_bytes_is_not_pinned, setup, teardown),
         cmocka_unit_test_setup_teardown(no_memory_no_pins, setup, teardown),
     };

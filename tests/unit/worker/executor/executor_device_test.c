@@ -180,10 +180,11 @@ static void test_a_device_fails(void **state)
         committed += fail_and_go_on(w, how, loss);
     }
     assert_true(committed > 0);
-    for (uint64_t i = 0; i < 2;
-         i++) { /* while a version is copied from it: no source before it is whole */
-        const struct hsp_ghost_opts how = {.fail_state =
-                                               (uint64_t)hsp_test_range("copies", i, 20, 40)};
+    /* While a version is copied from it, and while the version before it is compared, which are in turn: no source before
+     * it is whole. */
+    for (uint64_t i = 0; i < 2; i++) {
+        const struct hsp_ghost_opts how = {
+            .fail_state = 2 * (uint64_t)hsp_test_range("copies", i, 10, 20) + i};
         assert_true(fail_and_go_on(w, how, loss) > 0);
     }
     assert_int_equal(

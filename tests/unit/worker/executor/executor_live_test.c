@@ -1,9 +1,22 @@
 /* State that is damaged while it is trained on: it is seen before anything made of it is committed, the step is computed
  * again, and the job goes on with the losses of one undisturbed device. */
 #include "tests/unit/worker/executor/damage_world.h"
+#include "worker/state/segment.h"
+
+#define IN_GPU "] in GPU memory" /* how the name of such a part ends */
+
+/* Whether device @dev has its own part of @version, sealed and as it was sealed. */
+static bool has_intact(const struct dw_story *s, uint32_t dev, uint64_t version)
+{
+    struct hsp_state_segment *own = dw_open_piece(s->w->ex[dev].state_dir, s->layout, dev, version);
+    bool intact = own != NULL && hsp_segment_verify(own, NULL) == HSP_OK;
+    (void)hsp_segment_close(own);
+    return intact;
+}
 
 /* Device @dev damages version 12 of @layout @when, or, before it is hashed, version 13. Nothing made of it is committed: all
- * go on from version 12. @n_told: devices that may be wrong; @version: that it tells of. */
+ * go on from version 12. @n_told: devices that may be wrong; @version: that it tells of. Executors on ghosts damage the
+ * memory of the ghost: their segments are intact, and the job goes on from them. */
 static void live(struct xw_world *w, enum dw_layout layout, enum dw_when when, uint32_t dev,
                  uint32_t n_told, uint64_t version, const char *why)
 {
@@ -15,6 +28,8 @@ static void live(struct xw_world *w, enum dw_layout layout, enum dw_when when, u
     assert_true(dw_broke_with(&s, why));
     assert_true(s.n_told == n_told && s.n_told_live == n_told);
     assert_true(n_told > 1 || (s.told.rank == dev && s.told.version == version));
+    assert_int_equal(strstr(s.part, IN_GPU) != NULL, w->device);
+    assert_int_equal(has_intact(&s, dev, 12), w->device || when == AT_SEAL);
     assert_int_equal(dw_recover(&s, layout), 12);
     dw_end_story(&s);
 }
@@ -61,6 +76,26 @@ static void test_a_part_without_twin(void **state)
 static void test_a_part_of_a_pipeline(void **state)
 {
     live(*state, PP, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
+}
+
+/* On its way to the memory of a ghost: the whole step is computed with it, its vote passes, and the loss that was told is
+ * replaced. */
+static void test_a_part_that_is_loaded(void **state)
+{
+    struct dw_story s = dw_tell_story(*state);
+    dw_begin(&s, PP, 10);
+    dw_kill_all(&s);
+    dw_plan_harm_in(AT_LOAD, 1, 0, WEIGHTS);
+    uint64_t version = dw_recover(&s, PP);
+    dw_await_break(&s, 3);
+    assert_true(dw_broke_with(&s, IN_GPU));
+    assert_true(s.n_told == 1 && s.told.rank == 1 && s.told.version == version);
+    assert_true(s.w->said_in == s.epoch && s.w->stable == version);
+    double loss = s.w->loss[version];
+    assert_true(has_intact(&s, 1, version));
+    assert_int_equal(dw_recover(&s, PP), version);
+    dw_end_story(&s);
+    assert_true(loss != s.w->loss[version]);
 }
 
 /* Behind the last version there is no vote. */
@@ -158,12 +193,19 @@ HSP_TEST_FILE(executor_live_test)
         cmocka_unit_test_setup_teardown(test_a_part_of_a_twin, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_without_twin, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_of_a_pipeline, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_twin_of_two, dw_setup_device, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_of_a_twin, dw_setup_device, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_without_twin, dw_setup_device, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_of_a_pipeline, dw_setup_device, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_that_is_loaded, dw_setup_device, dw_teardown),
         cmocka_unit_test_setup_teardown(test_the_last_version, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_the_last_version_before_a_switch, dw_setup,
                                         dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_keeper_has_what_was_given_up, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_found_by_a_checkpoint, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_the_last_read_before_a_switch, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_the_last_read_before_a_switch, dw_setup_device,
+                                        dw_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,6 +85,7 @@ tests_unit_worker_executor_damage_tests_LDFLAGS = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_epoch_copy_version,--wrap=hsp_epoch_fetch_weights \
   -Wl,--wrap=hsp_epoch_checkpoint,--wrap=hsp_epoch_write_final \
   -Wl,--wrap=hsp_epoch_await_confirmed,--wrap=hsp_epoch_twins_seal \
-  -Wl,--wrap=hsp_epoch_report_step,--wrap=hsp_epoch_restore
+  -Wl,--wrap=hsp_epoch_report_step,--wrap=hsp_epoch_restore \
+  -Wl,--wrap=hsp_epoch_device_load
 tests_unit_worker_executor_damage_tests_LDADD = daemon/cluster/libcluster.a \
   $(EXECUTOR_TEST_LIBS)
