@@ -3,8 +3,8 @@
  * Purity:  shell (the log, messages to the agent).
  * Example: "wte.weight (m) [0:8, 4:8]" is damaged in version 120 of rank 2's part in layout 3. The
  *          agent gets STATE_DAMAGED, and the log a line.
- * Example: the same part is damaged in GPU memory. The segment, copied from there, is intact, and the
- *          job goes on from it.
+ * Example: the same part is damaged in GPU memory. The segment, copied from there, is intact, and
+ *          the job goes on from it.
  * Example: the replicas of version 120 differ. Each rank sends STATE_DAMAGED with given_up_in:
  *          hspmdd then believes no piece of version 120, also none that a keeper offers.
  */

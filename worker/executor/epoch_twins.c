@@ -316,9 +316,9 @@ struct settling {
     struct hsp_twin_view *seen; /* [links * kinds] at the other end */
 };
 
-/* Compares the home of @version with its seal, on a GPU both the segment and the slot. *ret_row: the
- * first row that differs, NONE. *ret_intact becomes false when a row differs, or the version, which was
- * sealed, no longer is: damage was found in it meanwhile. */
+/* Compares the home of @version with its seal, on a GPU both the segment and the slot. *ret_row:
+ * the first row that differs, NONE. *ret_intact becomes false when a row differs, or the version,
+ * which was sealed, no longer is: damage was found in it meanwhile. */
 static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, uint32_t *ret_row,
                             bool *ret_intact, struct hsp_err *err)
 {

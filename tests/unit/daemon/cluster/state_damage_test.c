@@ -5,14 +5,9 @@
 #include "daemon/cluster/lookup.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
-/* Two data parallel devices that hold the same; n1's executor ends and both are sealed with version 7; epoch 2 is
- * prepared to go on from it. */
-static void recovering(struct cw_world *w)
+/* Both have version 7, n1 has version 8, too. */
+static void sealed(struct cw_world *w)
 {
-    cw_begin(w, 2, 1);
-    cw_run_job(w, 2);
-    cw_pass(w, 1, 7, cw_even, 2);
-    cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD, .u.dead.reason = "signal 9"});
     for (uint32_t i = 0; i < 2; i++) {
         struct hsp_m_holding h[2] = {{.job = 1, .plan = 1, .version = 7, .rank = i, .owner = i},
                                      {.job = 1, .plan = 1, .version = 8, .rank = i, .owner = i}};
@@ -22,6 +17,17 @@ static void recovering(struct cw_world *w)
                              .epoch = cw_job(w, 1)->seal_upto,
                              .u.sealed = {.job = 1, .n_holdings = i == 0 ? 1 : 2, .holdings = h}});
     }
+}
+
+/* Two data parallel devices that hold the same; n1's executor ends and both are sealed with version 7; epoch 2 is
+ * prepared to go on from it. */
+static void recovering(struct cw_world *w)
+{
+    cw_begin(w, 2, 1);
+    cw_run_job(w, 2);
+    cw_pass(w, 1, 7, cw_even, 2);
+    cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD, .u.dead.reason = "signal 9"});
+    sealed(w);
     cw_msg(w, 2,
            (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.device = 0, .address = "y"}});
 }
@@ -87,6 +93,26 @@ static void test_another_owner_is_asked(void **state)
     cw_pass(&w, 1, 8, cw_even, 2);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     assert_string_equal(cw_job(&w, 1)->damage, "");
+    cw_end(&w);
+}
+
+/* The GPU's memory was damaged, not the segment: SEALED offers it after the report, and the job goes on from it. */
+static void test_a_segment_that_is_intact(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    cw_pass(&w, 1, 7, cw_even, 2);
+    damaged(&w, 1, 1, 8, true);
+    cw_msg(&w, 2,
+           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                            .epoch = 1,
+                            .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "damaged"}});
+    sealed(&w);
+    assert_int_equal(cw_job(&w, 1)->att.step, 8);
+    assert_int_equal(asked(&w)->n_sources, 1);
+    assert_int_equal(asked(&w)->sources[0].holder, 1);
     cw_end(&w);
 }
 
@@ -273,6 +299,7 @@ HSP_TEST_FILE(state_damage_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_another_owner_is_asked),
+        cmocka_unit_test(test_a_segment_that_is_intact),
         cmocka_unit_test(test_without_an_owner),
         cmocka_unit_test(test_a_piece_that_is_gone),
         cmocka_unit_test(test_an_owner_that_comes_back),
