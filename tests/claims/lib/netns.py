@@ -28,7 +28,7 @@ def own_network():
     if os.environ.get(INSIDE) or os.geteuid() != 0 or shutil.which("unshare") is None:
         return
     if subprocess.run(["unshare", "-n", "-m", "true"], capture_output=True).returncode == 0:
-        how = ["unshare", "-n", "-m", sys.executable, os.path.abspath(sys.argv[0])]
+        how = ["unshare", "-n", "-m", sys.executable, os.path.abspath(sys.argv[0]), *sys.argv[1:]]
         os.execvpe(how[0], how, dict(os.environ, **{INSIDE: "1"}))
 
 
@@ -115,7 +115,7 @@ class World(Cluster):
     """hspmdd here, each agent in its namespace."""
 
     def __init__(self, claim, name, net, detection):
-        super().__init__(claim, name, detection="%gs" % detection, audit=True)
+        super().__init__(claim, name, detection="%gs" % detection)
         self.net = net
         self.key = os.path.join(self.dir, "key")
         with open(self.key, "w", opener=lambda p, flags: os.open(p, flags, 0o600)) as f:
