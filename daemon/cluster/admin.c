@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/cluster/adopt.h"
+#include "daemon/cluster/behind.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/doubt.h"
@@ -50,7 +51,7 @@ static const char *spec_fault(struct hsp_cluster *c, const struct hsp_job_terms 
     if (s->name == NULL || !hsp_name_valid(s->name)) {
         return "not a job name";
     }
-    if (j != NULL && !hsp_job_terminal(j->state)) {
+    if (j != NULL && !hsp_job_terminal(j->state) && !hsp_ci_not_adopted(j)) {
         return hsp_ci_printf(c, "job %s is %s", s->name, hsp_job_state_name(j->state));
     }
     if (s->min == 0 || s->max < s->min || s->max > HSP_MSG_RANKS) {
@@ -238,6 +239,7 @@ static void forget(struct hsp_cluster *c, const struct hsp_admin_event *a)
     hsp_ci_doubt_disbelieve(c, n->name);
     if (fault == NULL) {
         hsp_ci_forget(c, n, "it was removed");
+        hsp_ci_behind_tidy(c);
     }
     reply(c, a, HSP_OK, 0, "");
 }

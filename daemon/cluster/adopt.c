@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/cluster_papers.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_list.h"
@@ -108,6 +109,7 @@ static const char *taken(struct hsp_cluster *c, const struct hsp_papers *p, cons
 {
     const struct hsp_job *j = hsp_ci_job(c, p->job);
     const struct hsp_job *other = hsp_cluster_job_by_name(c, name);
+    other = other != NULL && hsp_ci_not_adopted(other) ? NULL : other;
     bool same_from = j != NULL && (hsp_digest_equal(p->whose.cluster, c->id) ||
                                    hsp_digest_equal(p->whose.cluster, j->from));
     if (j != NULL && (j->state != HSP_JOB_BEHIND || !same_from)) {
@@ -181,10 +183,29 @@ static const char *no_room(struct hsp_cluster *c, const struct hsp_cluster *l,
 
 /* ---- taking over ---- */
 
-/* The node of this name here; one that is parked is waited for like one that the store knows. */
-static uint32_t take_node(struct hsp_cluster *c, const char *name)
+/* The first parked agent of node @name that keeps the job of @p; NULL: there is none. */
+static const struct hsp_parked *keeper_of(const struct hsp_cluster *c, const char *name,
+                                          const struct hsp_papers *p)
+{
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        const struct hsp_parked *x = &c->parked[i];
+        for (uint32_t k = 0; k < x->n_jobs && strcmp(x->name, name) == 0; k++) {
+            if (x->jobs[k].job == p->job &&
+                hsp_digest_equal(x->jobs[k].cluster, p->whose.cluster)) {
+                return x;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The node of this name here; one that is parked is waited for like one that the store knows. The
+ * administrator means the agent that is here and keeps the job: no other takes the name of a new node
+ * before it. */
+static uint32_t take_node(struct hsp_cluster *c, const char *name, const struct hsp_papers *p)
 {
     uint32_t at;
+    const struct hsp_parked *keeper = keeper_of(c, name, p);
     struct hsp_cluster_node *n =
         hsp_map_get(&c->by_name, name, &at) ? &c->nodes[at] : hsp_ci_node_new(c, name);
     if (n == NULL) {
@@ -195,6 +216,7 @@ static uint32_t take_node(struct hsp_cluster *c, const char *name)
         n->unheard = true;
         n->gone_s = 0;
         n->reason[0] = '\0';
+        n->secret = n->incarnation == 0 && keeper != NULL ? keeper->was : n->secret;
         c->grace_ms = c->now_ms + c->cfg.dead_ms;
     } else if (n->incarnation == 0) {
         hsp_str_printf(n->reason, sizeof(n->reason), "has not joined yet");
@@ -286,7 +308,7 @@ static void take_job(struct hsp_cluster *c, struct hsp_cluster *l, const struct 
     struct hsp_job *by = l->jobs[0], *j = hsp_ci_job(c, p->job);
     uint32_t *to = hsp_ci_alloc(c, l->n_nodes, sizeof(*to));
     for (uint32_t i = 0; to != NULL && i < l->n_nodes; i++) {
-        to[i] = l->nodes[i].name[0] != '\0' ? take_node(c, l->nodes[i].name) : 0;
+        to[i] = l->nodes[i].name[0] != '\0' ? take_node(c, l->nodes[i].name, p) : 0;
     }
     j = j != NULL ? j : hsp_ci_job_add(c, p->job);
     if (j == NULL || to == NULL || c->failed) {
@@ -298,8 +320,8 @@ static void take_job(struct hsp_cluster *c, struct hsp_cluster *l, const struct 
     if (!hsp_digest_equal(p->whose.cluster, c->id)) {
         by->from = p->whose.cluster;
     }
-    if (p->job >= c->next_job) { /* it is not given again */
-        c->next_job = p->job + 1;
+    if (p->job >= c->next_job) { /* it is not given again, nor are those behind it */
+        c->next_job = p->job + HSP_LOST_JOBS;
         hsp_ci_store_term(c);
     }
     replace(c, j, by);
@@ -308,6 +330,20 @@ static void take_job(struct hsp_cluster *c, struct hsp_cluster *l, const struct 
         hsp_ci_store_plan(c, j, &j->plans[i]);
     }
     hsp_ci_store_job(c, j);
+}
+
+/* Members that keep @j have said hello before it was adopted: they are told whose it is, and asked what
+ * they hold. */
+static void ask_members(struct hsp_cluster *c, struct hsp_job *j)
+{
+    struct hsp_papers_round r = {.from = j->from};
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        struct hsp_job_mark *k = &j->marks[i];
+        if (k->keeps && c->nodes[k->node].conn != 0) {
+            hsp_ci_papers_send(c, j, k->node, &r);
+            k->seal = 1;
+        }
+    }
 }
 
 const char *hsp_ci_adopt(struct hsp_cluster *c, const struct hsp_admin_event *a,
@@ -344,6 +380,7 @@ const char *hsp_ci_adopt(struct hsp_cluster *c, const struct hsp_admin_event *a,
                     "from the papers of its epoch %llu; its next epochs are of generation %u",
                     (unsigned long long)p->epoch, hsp_generation_number(c->generation));
         hsp_ci_job_loss(c, j, "adopted from its agents");
+        ask_members(c, j);
         j->failures = 0;
         j->retry_ms = 0;
         hsp_ci_judge_again(c);

@@ -3,8 +3,8 @@
  * Example: hspmdd begins with an empty folder. Nodes a and b are parked, with state of job mist of another
  *          cluster. An administrator adopts mist: its terms and layouts become rows here, under the
  *          numbers of the next generation; a and b say hello again, are members, and are sealed; mist
- *          goes on from the newest version that is whole. Of the other jobs of that cluster that a and
- *          b keep it is known from now on that they are here: they are BEHIND, and wait for the same word.
+ *          goes on from the newest version that is whole. Other jobs of that cluster that a and b keep
+ *          stay as they are, on members, and wait for the same word (behind.h).
  *
  * A job whose rows are too old (BEHIND) is adopted in the same way: the papers take their place. */
 #ifndef HSP_ADOPT_H

@@ -12,10 +12,13 @@
 #include "daemon/cluster/job_list.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
+
+#define NAMED 5u /* nodes in a reason */
 
 static const char *what_to_do(struct hsp_cluster *c)
 {
@@ -77,10 +80,27 @@ static bool may_be_found(const struct hsp_cluster *c, const struct hsp_m_kept *k
     return can_be && n < HSP_MAX_FOUND && c->n_jobs < HSP_MAX_JOBS;
 }
 
+static void tell_found(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
+                       const struct hsp_m_kept *k)
+{
+    if (hsp_ci_not_adopted(j)) { /* its reason comes with the marks */
+        hsp_ci_fact(c, "job.foreign", HSP_SEV_NOTICE, j, n,
+                    "%s keeps state of it, of %s; it is not adopted, and stays as it is", n->name,
+                    hsp_ci_cluster_text(c, j->from));
+        return;
+    }
+    hsp_str_printf(j->reason, sizeof(j->reason),
+                   "%s has seen epoch %llu of it, it is not on record here: %s", n->name,
+                   (unsigned long long)k->epoch, what_to_do(c));
+    see(j, k);
+    hsp_ci_fact(c, "job.behind", HSP_SEV_ERROR, j, n, "%s", j->reason);
+}
+
 void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                       const struct hsp_m_kept *k)
 {
-    struct hsp_job *j = may_be_found(c, k) ? hsp_ci_job_add(c, k->job) : NULL;
+    bool shown = hsp_ci_job(c, k->job) != NULL; /* another node keeps it too */
+    struct hsp_job *j = !shown && may_be_found(c, k) ? hsp_ci_job_add(c, k->job) : NULL;
     if (j == NULL) {
         return; /* its agents keep its state; it is shown when there is room */
     }
@@ -102,12 +122,62 @@ void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
     c->failed = c->failed || j->data_path == NULL || j->checkpoint_path == NULL;
     hsp_str_printf(j->name, sizeof(j->name), "%s",
                    hsp_name_valid(k->name) ? k->name : hsp_ci_printf(c, "job-%u", k->job));
-    hsp_str_printf(j->reason, sizeof(j->reason),
-                   "%s has seen epoch %llu of it, it is not on record here: %s", n->name,
-                   (unsigned long long)k->epoch, what_to_do(c));
-    see(j, k);
-    hsp_ci_fact(c, "job.behind", HSP_SEV_ERROR, j, n, "%s", j->reason);
+    tell_found(c, j, n, k);
     hsp_ci_look_jobs(c);
+}
+
+/* Which nodes keep @j, and what can be done. */
+static void say_who_keeps(struct hsp_cluster *c, struct hsp_job *j)
+{
+    const char *list = "", *one = NULL;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        const char *name = c->nodes[j->marks[i].node].name;
+        if (!j->marks[i].keeps) {
+            continue;
+        }
+        one = one != NULL ? one : name;
+        list = n == 0       ? name
+               : n < NAMED  ? hsp_ci_printf(c, "%s, %s", list, name)
+               : n == NAMED ? hsp_ci_printf(c, "%s and others", list)
+                            : list;
+        n++;
+    }
+    if (one != NULL) {
+        hsp_str_printf(
+            j->reason, sizeof(j->reason),
+            "not adopted, of %s, kept by %s: hspmdctl job adopt %s takes it over, hspmdctl "
+            "node discard %s deletes what %s keeps",
+            hsp_ci_cluster_text(c, j->from), list, j->name, one, one);
+    }
+}
+
+void hsp_ci_behind_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t at,
+                         const struct hsp_m_kept *k)
+{
+    enum hsp_standing how = k != NULL ? hsp_ci_standing(c, k) : HSP_STANDS_FOREIGN;
+    bool keeps = how != HSP_STANDS_FOREIGN && how != HSP_STANDS_OTHER;
+    if (j->state != HSP_JOB_BEHIND || (!keeps && hsp_ci_marked(j, at) == NULL)) {
+        return;
+    }
+    hsp_ci_mark(c, j, at)->keeps = keeps;
+    if (hsp_ci_not_adopted(j)) {
+        say_who_keeps(c, j);
+    }
+}
+
+void hsp_ci_behind_tidy(struct hsp_cluster *c)
+{
+    for (uint32_t i = c->n_jobs; i-- > 0;) {
+        struct hsp_job *j = c->jobs[i];
+        bool kept = j->n_leases > 0;
+        for (uint32_t k = 0; k < j->n_marks && !kept; k++) {
+            kept = j->marks[k].keeps;
+        }
+        if (j->unrecorded && !kept) {
+            hsp_ci_job_forget(c, j);
+        }
+    }
 }
 
 void hsp_ci_behind_finished(struct hsp_cluster *c, struct hsp_job *j,
@@ -154,7 +224,8 @@ void hsp_ci_take_evidence(struct hsp_cluster *c, const struct hsp_cluster_node *
         enum hsp_standing how = testimony(c, n, m, i);
         if (how == HSP_STANDS_NEWER) {
             hsp_ci_job_behind(c, hsp_ci_job(c, m->kept[i].job), n, &m->kept[i]);
-        } else if (how == HSP_STANDS_UNKNOWN) {
+        } else if (how == HSP_STANDS_UNKNOWN ||
+                   hsp_ci_standing(c, &m->kept[i]) == HSP_STANDS_NOT_ADOPTED) {
             hsp_ci_job_found(c, n, &m->kept[i]);
         }
     }

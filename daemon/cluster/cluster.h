@@ -58,6 +58,7 @@ struct hsp_papers; /* proto/wire/papers.h */
 #define HSP_CLUSTER_ECHOES  16u              /* questions of one measurement */
 #define HSP_MAX_FOREIGN     (UINT32_MAX / 2) /* numbers of jobs of other clusters are below */
 #define HSP_MAX_ADOPTED     16u              /* clusters whose jobs were adopted, ever */
+#define HSP_ADOPTED_OVER    256u /* of their jobs: those that have ended and are forgotten */
 #define HSP_MAX_PARKED      HSP_MAX_NODES
 #define HSP_MAX_PARKED_JOBS 65536u /* four of each such agent; status lists them in 12 MB */
 #define HSP_MAX_FOUND       256u   /* jobs that agents keep and no row tells of (behind.h) */

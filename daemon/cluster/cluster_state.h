@@ -115,17 +115,25 @@ struct hsp_parked_job {
     struct hsp_digest cluster;
     uint32_t job;
     uint64_t generation, epoch, plan; /* as in struct hsp_m_kept */
+    bool papers_damaged;              /* the same */
 };
 struct hsp_parked {
     char name[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
     uint32_t conn;
     struct hsp_digest cluster; /* of its last welcome */
+    struct hsp_digest was;     /* the incarnation that it had there */
     uint64_t generation, term;
     bool ahead, claims; /* as in struct hsp_park_cause */
     enum hsp_parked_as as;
     char why[320];
     uint32_t n_jobs;
     struct hsp_parked_job *jobs; /* owned */
+};
+
+/* A job that was adopted from @cluster. */
+struct hsp_adopted_job {
+    struct hsp_digest cluster;
+    uint32_t job;
 };
 
 /* Numbers from (included) to (excluded). */
@@ -251,8 +259,8 @@ struct hsp_job_mark {
     hsp_msec keep_since_ms; /* when that was said */
     bool left_out;          /* it cannot reach nodes that the job uses (apart.h) */
     bool cut_off;           /* nor can its state be had from here */
-    bool keeps;             /* its agent vouches for the job (doubt.h) */
-    char *refused;          /* owned: why the node's text keeps it out; NULL: it does not */
+    bool keeps;    /* its agent vouches for the job (doubt.h); of one that is BEHIND: keeps state */
+    char *refused; /* owned: why the node's text keeps it out; NULL: it does not */
 };
 
 /* Names one checkpoint among those that there may be of a version. The step is not enough: a
@@ -563,6 +571,9 @@ struct hsp_cluster {
     uint32_t n_ended;
     size_t cap_ended;
     struct hsp_range *ended; /* ascending: numbers of jobs that are over and forgotten */
+    /* The same of those that were adopted: what comes back of these goes. Oldest first. */
+    uint32_t n_adopted_ended;
+    struct hsp_adopted_job adopted_ended[HSP_ADOPTED_OVER];
     uint32_t n_parked;
     size_t cap_parked;
     struct hsp_parked *parked;  /* in no order */

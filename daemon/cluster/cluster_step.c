@@ -288,8 +288,8 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     HSP_ASSERT(!c->loaded);
     begin(c, now_ms);
     /* nodes before jobs before plans, whatever the order of the rows */
-    static const char *const kinds[] = {"cluster", HSP_RESTORED_ROW, "ended", "term",
-                                        "node/",   "job/",           "plan/"};
+    static const char *const kinds[] = {"cluster", HSP_RESTORED_ROW, "ended", "adopted",
+                                        "term",    "node/",          "job/",  "plan/"};
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         for (uint32_t i = 0; i < n; i++) {
             if (strncmp(rows[i].key, kinds[k], strlen(kinds[k])) == 0) {

@@ -46,6 +46,9 @@ void hsp_ci_job_forget(struct hsp_cluster *c, struct hsp_job *j)
     if (!j->unrecorded) {
         hsp_ci_emit(c, HSP_ACT_ERASE)->key = hsp_ci_printf(c, "job/%u", j->id);
         hsp_ci_job_over(c, j->id);
+        if (!hsp_cluster_none(j->from)) {
+            hsp_ci_adopted_over(c, j->from, j->id);
+        }
     }
     hsp_ci_job_free(j);
     memmove(&c->jobs[at], &c->jobs[at + 1], (c->n_jobs - at - 1) * sizeof(c->jobs[0]));

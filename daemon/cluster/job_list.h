@@ -12,7 +12,8 @@ uint32_t hsp_ci_job_number(struct hsp_cluster *c);
 /* A job with number @id, which no job has, zeroed but for that. NULL: no room, or (c->failed) no
  * memory. */
 struct hsp_job *hsp_ci_job_add(struct hsp_cluster *c, uint32_t id);
-/* Forgets @j, which has ended: its row goes, that it has ended stays known. */
+/* Forgets @j, which has ended, or is not on record (unrecorded): its row goes; that it has ended, and
+ * from which cluster it was adopted, stays known. */
 void hsp_ci_job_forget(struct hsp_cluster *c, struct hsp_job *j);
 /* NULL allowed. */
 void hsp_ci_job_free(struct hsp_job *j);

@@ -12,6 +12,7 @@
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/parked.h"
 #include "daemon/cluster/past_epochs.h"
+#include "daemon/cluster/plan_info.h"
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
@@ -99,6 +100,23 @@ static bool has_come_further(const struct hsp_job *j)
     return has_begun(j) && best > j->origin_step;
 }
 
+void hsp_ci_tell_holders(struct hsp_cluster *c, const struct hsp_job *j,
+                         const struct hsp_job_plan *p)
+{
+    for (uint32_t k = 0; k < p->info.n_ranks + p->info.n_keepers; k++) {
+        hsp_device_id d = hsp_ci_holder(&p->info, k);
+        const struct hsp_cluster_node *n = hsp_ci_node(c, d);
+        struct hsp_msg m = {.type = HSP_MSG_RELEASE,
+                            .u.release = {.job = j->id,
+                                          .device = HSP_DEVICE_INDEX(d),
+                                          .keep_plan = j->next_plan, /* made after this */
+                                          .known = j->next_epoch - 1}};
+        if (n->conn != 0 && hsp_ci_device(c, d)->present && hsp_ci_device(c, d)->job != j->id) {
+            hsp_ci_send(c, n->conn, &m);
+        }
+    }
+}
+
 static void end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to, const char *why,
                 bool keeps)
 {
@@ -129,6 +147,9 @@ static void end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
     hsp_ci_judge_job(c, j->id);
     for (uint32_t i = j->n_plans; i-- > 0;) { /* behind the row that needs them no more */
         if (!keeps || !j->plans[i].started) {
+            if (!keeps) {
+                hsp_ci_tell_holders(c, j, &j->plans[i]);
+            }
             hsp_ci_drop_plan(c, j, j->plans[i].plan);
         }
     }

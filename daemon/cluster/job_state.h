@@ -16,6 +16,10 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
                     const char *why);
 /* Fails @j, of which less may be on record than its nodes have done: they keep its state. */
 void hsp_ci_job_set_aside(struct hsp_cluster *c, struct hsp_job *j, const char *why);
+/* Has what devices hold of layout @p of @j deleted that are not leased to @j: they may work for another
+ * job. To be called when it is stored that @j needs it no more. */
+void hsp_ci_tell_holders(struct hsp_cluster *c, const struct hsp_job *j,
+                         const struct hsp_job_plan *p);
 /* Counts an attempt without progress and sets the pause before the next; too many end the job.
  *
  * @why   for people, when the job ends here. */

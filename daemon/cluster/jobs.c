@@ -106,9 +106,37 @@ static bool has_witness(const struct hsp_cluster *c, const struct hsp_job *j)
     return any && all;
 }
 
-/* True while nodes that may bring more are worth waiting for. */
-static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t version)
+/* A job that works on a device which also has version @least or a later one of @j: that is not lost. NULL:
+ * there is none. */
+static const struct hsp_job *in_the_way(const struct hsp_cluster *c, const struct hsp_job *j,
+                                        uint64_t least)
 {
+    for (uint32_t i = 0; i < j->n_held; i++) {
+        const struct hsp_state_piece *h = &j->held[i];
+        const struct hsp_node_device *d = hsp_ci_device(c, h->device);
+        const struct hsp_job_plan *p = hsp_ci_plan(j, h->plan);
+        const struct hsp_job *o = d->job != j->id ? hsp_ci_job(c, d->job) : NULL;
+        if (h->version >= least && p != NULL && p->started && o != NULL &&
+            (hsp_ci_job_runs(o) || o->state == HSP_JOB_BEHIND) &&
+            hsp_ci_node(c, h->device)->conn != 0) {
+            return o;
+        }
+    }
+    return NULL;
+}
+
+/* True while nodes that may bring @version are worth waiting for, or devices that have version @least or a
+ * later one work for another job. */
+static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t version,
+                            uint64_t least)
+{
+    const struct hsp_job *o = in_the_way(c, j, least);
+    if (o != NULL) {
+        j->state_deadline_ms = 0;
+        hsp_ci_job_blocked(c, j, "its state is on devices that job %s has: waiting for those",
+                           o->name);
+        return true;
+    }
     if (j->state_deadline_ms == 0) {
         j->state_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
     }
@@ -146,7 +174,7 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
         back_to_origin(c, j); /* nothing was committed beyond it */
         return true;
     }
-    if (waits_for_state(c, j, best)) {
+    if (waits_for_state(c, j, best, 0)) {
         return false;
     }
     if (best > j->origin_step && !j->has_ckpt) {
@@ -159,8 +187,10 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
     if (best > j->origin_step) { /* else an older checkpoint than the newest may be meant */
         (void)hsp_ci_ckpt_begin_with(j, j->ckpt_step);
     }
-    hsp_ci_fact(c, "state.lost", HSP_SEV_ERROR, j, NULL,
-                "version %llu is lost, going back to version %llu%s%s", (unsigned long long)best,
+    const char *what = best > j->origin_step
+                           ? hsp_ci_printf(c, "version %llu is lost", (unsigned long long)best)
+                           : "what it had done is lost, and how far it was is not known here";
+    hsp_ci_fact(c, "state.lost", HSP_SEV_ERROR, j, NULL, "%s, going back to version %llu%s%s", what,
                 (unsigned long long)j->origin_step, j->damage[0] != '\0' ? "; " : "", j->damage);
     j->stable = j->origin_step;
     back_to_origin(c, j);
@@ -191,7 +221,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
         started = started || j->plans[i].started;
     }
     enum hsp_status found = started ? hsp_ci_choose(c, j, &from, &version) : HSP_ENOENT;
-    if (found == HSP_AGAIN && waits_for_state(c, j, version + 1)) {
+    if (found == HSP_AGAIN && waits_for_state(c, j, version + 1, version + 1)) {
         return;
     }
     if (found != HSP_ENOENT) {

@@ -81,20 +81,6 @@ void hsp_ci_resume_kept(struct hsp_cluster *c, struct hsp_job *j)
     hsp_ci_job_move(c, j, HSP_JOB_SEALING);
 }
 
-/* It is not leased to @j: it may work for another job, and its agent deletes what is there. */
-static void tell_holder(struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d)
-{
-    const struct hsp_cluster_node *n = hsp_ci_node(c, d);
-    struct hsp_msg m = {.type = HSP_MSG_RELEASE,
-                        .u.release = {.job = j->id,
-                                      .device = HSP_DEVICE_INDEX(d),
-                                      .keep_plan = j->next_plan, /* made after this */
-                                      .known = j->next_epoch - 1}};
-    if (n->conn != 0 && hsp_ci_device(c, d)->present && hsp_ci_device(c, d)->job != j->id) {
-        hsp_ci_send(c, n->conn, &m);
-    }
-}
-
 void hsp_ci_give_up_state(struct hsp_cluster *c, struct hsp_job *j)
 {
     for (uint32_t i = 0; i < j->n_marks; i++) {
@@ -106,10 +92,7 @@ void hsp_ci_give_up_state(struct hsp_cluster *c, struct hsp_job *j)
     hsp_ci_store_job(c, j);
     hsp_ci_judge_job(c, j->id);
     while (j->n_plans > 0) {
-        const struct hsp_plan_info *p = &j->plans[0].info;
-        for (uint32_t k = 0; k < p->n_ranks + p->n_keepers; k++) {
-            tell_holder(c, j, hsp_ci_holder(p, k));
-        }
+        hsp_ci_tell_holders(c, j, &j->plans[0]);
         hsp_ci_drop_plan(c, j, j->plans[0].plan);
     }
 }

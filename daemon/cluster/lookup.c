@@ -6,6 +6,7 @@
 #include "daemon/cluster/outbox.h"
 #include "proto/base/size.h"
 #include "proto/op/op.h"
+#include "proto/wire/identity.h"
 
 static const char *const health_words[] = {"fine", "warned", "cordoned", "lost"};
 
@@ -109,12 +110,12 @@ const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id)
 
 const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const char *name)
 {
-    const struct hsp_job *best = NULL; /* the live one, else the last submitted */
+    const struct hsp_job *best = NULL;
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         const struct hsp_job *j = c->jobs[i];
-        if (strcmp(j->name, name) == 0 && (best == NULL || hsp_job_terminal(best->state))) {
-            best = j;
-        }
+        bool better = best == NULL || hsp_ci_not_adopted(best) ||
+                      (hsp_job_terminal(best->state) && !hsp_ci_not_adopted(j));
+        best = better && strcmp(j->name, name) == 0 ? j : best;
     }
     return best;
 }
@@ -154,6 +155,11 @@ const struct hsp_job *hsp_cluster_stays(const struct hsp_cluster *c,
 bool hsp_ci_keeps_state(const struct hsp_job *j)
 {
     return j->state == HSP_JOB_FAILED && j->n_plans > 0;
+}
+
+bool hsp_ci_not_adopted(const struct hsp_job *j)
+{
+    return j->unrecorded && !hsp_cluster_none(j->from);
 }
 
 bool hsp_ci_job_runs(const struct hsp_job *j)

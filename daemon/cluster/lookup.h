@@ -33,7 +33,8 @@ bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d);
 struct hsp_job *hsp_ci_job(const struct hsp_cluster *c, uint32_t id);
 /* NULL when unknown. */
 const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id);
-/* The job of this name that is not terminal, else the last submitted. NULL when unknown. */
+/* The job of this name that is not terminal, else the last submitted, else one that is not adopted.
+ * NULL when unknown. */
 const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const char *name);
 const char *hsp_job_state_name(enum hsp_job_state s); /* "pending", "starting", ... */
 bool hsp_job_terminal(enum hsp_job_state s);
@@ -48,6 +49,8 @@ const struct hsp_job *hsp_cluster_stays(const struct hsp_cluster *c,
 bool hsp_ci_at_rest(const struct hsp_job *j);
 /* True when @j has failed and its layouts are on record: its nodes may hold state of it. */
 bool hsp_ci_keeps_state(const struct hsp_job *j);
+/* True when @j is another cluster's: agents keep it, and it is BEHIND until it is adopted (behind.h). */
+bool hsp_ci_not_adopted(const struct hsp_job *j);
 /* True when @j has an epoch that runs: RUNNING, SWITCHING or FINISHING. */
 bool hsp_ci_job_runs(const struct hsp_job *j);
 /* True when the attempt of @j is past GO and cannot be taken back. */

@@ -168,8 +168,11 @@ static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
                                       .device = h->device,
                                       .keep_plan = UINT64_MAX,
                                       .known = j != NULL ? j->next_epoch - 1 : UINT64_MAX}};
+    if (ended && j == NULL && hsp_ci_has_adopted(c, k->cluster)) {
+        return; /* tell_adopted has it deleted: its agent lets nobody else do so */
+    }
     if (!ended && (j == NULL || j->state == HSP_JOB_BEHIND)) {
-        if (j != NULL && d->present && d->job == 0) {
+        if (j != NULL && !hsp_ci_not_adopted(j) && d->present && d->job == 0) {
             hsp_ci_lease(c, HSP_DEVICE(hsp_ci_index_of(c, n), h->device), j->id);
         }
         return;
@@ -408,32 +411,124 @@ static void marks_hello(struct hsp_job *j, uint32_t node, bool anew)
     hsp_ci_unlearn_node(j, node, false);
 }
 
+/* An adopted job has ended here and is forgotten: what the node keeps of it goes, by the word of the
+ * administrator who adopted it. */
+static void tell_ended(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                       const struct hsp_m_kept *k)
+{
+    struct hsp_msg m = {
+        .type = HSP_MSG_PAPERS,
+        .u.papers = {
+            .job = k->job, .what = HSP_PAPERS_DISCARD, .cluster = k->cluster, .reason = ""}};
+    hsp_ci_send(c, n->conn, &m);
+    hsp_ci_fact(c, "state.discarded", HSP_SEV_NOTICE, NULL, n,
+                "job %u of %s was adopted here and has ended: what %s keeps of it is deleted",
+                k->job, hsp_ci_cluster_text(c, k->cluster), n->name);
+}
+
 /* What the node keeps of jobs that were adopted is this cluster's: so it is told, before it may be
- * asked to delete any of it. */
+ * asked to delete any of it. Papers that are damaged are replaced in the same way. */
 static void tell_adopted(struct hsp_cluster *c, uint32_t at, const struct hsp_m_hello *m)
 {
     for (uint32_t i = 0; i < m->n_kept; i++) {
         const struct hsp_m_kept *k = &m->kept[i];
         const struct hsp_job *j = hsp_ci_job(c, k->job);
-        bool taken = j != NULL && !hsp_cluster_none(k->cluster) &&
-                     !hsp_digest_equal(k->cluster, c->id) && hsp_digest_equal(k->cluster, j->from);
-        if (taken && j->state != HSP_JOB_BEHIND) {
+        bool own = hsp_digest_equal(k->cluster, c->id), none = hsp_cluster_none(k->cluster);
+        bool taken = j != NULL && !own && !none && hsp_digest_equal(k->cluster, j->from);
+        bool mend = j != NULL && own && k->papers_damaged && j->n_plans > 0;
+        if ((taken || mend) && j->state != HSP_JOB_BEHIND) {
             struct hsp_papers_round r = {.from = j->from};
             hsp_ci_papers_send(c, j, at, &r);
+        } else if (j == NULL && !own && !none && hsp_ci_standing(c, k) == HSP_STANDS_OVER) {
+            tell_ended(c, &c->nodes[at], k);
         }
     }
 }
 
+static bool runs(const struct hsp_m_hello *m, uint32_t job, uint32_t device)
+{
+    bool does = false;
+    for (uint32_t i = 0; i < m->n_runs && !does; i++) {
+        does = m->runs[i].job == job && m->runs[i].device == device;
+    }
+    return does;
+}
+
 /* Devices of node @at that are leased to a job which is behind, and of which the node says nothing
- * any more. */
+ * any more; or which is not adopted, and does not run there. */
 static void free_behind(struct hsp_cluster *c, uint32_t at, const struct hsp_m_hello *m)
 {
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         const struct hsp_job *j = hsp_ci_job(c, c->nodes[at].dev[d].job);
-        if (j != NULL && j->state == HSP_JOB_BEHIND && kept_of(m, j->id) == NULL) {
+        if (j != NULL && j->state == HSP_JOB_BEHIND &&
+            (kept_of(m, j->id) == NULL || (hsp_ci_not_adopted(j) && !runs(m, j->id, d)))) {
             hsp_ci_lease(c, HSP_DEVICE(at, d), 0);
         }
     }
+}
+
+/* The papers of a job in its state folder are of no use to a coordinator that has lost its rows. */
+static void tell_damaged(struct hsp_cluster *c, const struct hsp_m_hello *m)
+{
+    for (uint32_t i = 0; i < m->n_kept; i++) {
+        const struct hsp_m_kept *k = &m->kept[i];
+        const struct hsp_job *j = hsp_ci_job(c, k->job);
+        struct hsp_fact *f =
+            !k->papers_damaged
+                ? NULL
+                : hsp_ci_fact(
+                      c, "papers.damaged", HSP_SEV_WARN, NULL, NULL,
+                      "job-%u.papers in the state folder of node %s is damaged: job %s cannot "
+                      "be adopted from it",
+                      k->job, m->node,
+                      j != NULL                 ? j->name
+                      : hsp_name_valid(k->name) ? k->name
+                                                : hsp_ci_printf(c, "number %u", k->job));
+        if (f != NULL) {
+            f->node = hsp_ci_printf(c, "%s", m->node);
+        }
+    }
+}
+
+/* Jobs that are behind, or all others. */
+static void reconcile(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                      const struct hsp_m_hello *m, bool behind)
+{
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        if ((c->jobs[i]->state == HSP_JOB_BEHIND) == behind) {
+            hsp_ci_reconcile(c, c->jobs[i], n, m);
+        }
+    }
+}
+
+static void take_links(struct hsp_cluster_node *n, const struct hsp_m_hello *m)
+{
+    n->gone_s = 0;
+    n->leaving = false; /* it says so again */
+    n->bye_sent = false;
+    (void)snprintf(n->address, sizeof(n->address), "%s", m->address);
+    n->same_latency_us = m->same_latency_us;
+    n->same_us_per_byte = m->same_us_per_byte;
+    n->cross_latency_us = m->cross_latency_us;
+    n->cross_us_per_byte = m->cross_us_per_byte;
+}
+
+/* @same: its agent has proven to be the one before it. A node that was adopted and has not joined yet has
+ * none before it here. */
+static void new_incarnation(struct hsp_cluster *c, struct hsp_cluster_node *n, bool same,
+                            struct hsp_digest before, struct hsp_digest secret)
+{
+    bool heir = same && n->incarnation != 0;
+    n->incarnation = c->next_incarnation++;
+    n->same_since = heir ? n->same_since : n->incarnation;
+    n->before = before;
+    n->secret = secret;
+    hsp_ci_node_mended(c, n, true);
+    hsp_ci_notes_free(n);
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        n->dev[d] = (struct hsp_node_device){.speed = 1};
+    }
+    hsp_ci_store_term(c);
 }
 
 void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *said,
@@ -451,6 +546,9 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
         return;
     }
     struct hsp_cluster_node *n = identify(c, conn, m);
+    if (hsp_name_valid(m->node)) {
+        tell_damaged(c, m);
+    }
     if (n == NULL) {
         return;
     }
@@ -474,28 +572,13 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     }
     hsp_ci_node_conn(c, n, conn);
     hsp_ci_node_heard(c, n);
-    n->gone_s = 0;
     hsp_ci_node_reason(n, "");
-    n->leaving = false; /* it says so again */
-    n->bye_sent = false;
-    (void)snprintf(n->address, sizeof(n->address), "%s", m->address);
-    n->same_latency_us = m->same_latency_us;
-    n->same_us_per_byte = m->same_us_per_byte;
-    n->cross_latency_us = m->cross_latency_us;
-    n->cross_us_per_byte = m->cross_us_per_byte;
+    take_links(n, m);
     hsp_ci_measure_hello(c, n, anew);
     if (anew) {
-        n->incarnation = c->next_incarnation++;
-        n->same_since = same ? n->same_since : n->incarnation;
         /* WELCOME may be lost: then the agent shows its old incarnation again. */
-        n->before = same ? n->secret : before ? m->was : (struct hsp_digest){0, 0};
-        n->secret = before && !hsp_digest_is_zero(told) ? told : random;
-        hsp_ci_node_mended(c, n, true);
-        hsp_ci_notes_free(n);
-        for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-            n->dev[d] = (struct hsp_node_device){.speed = 1};
-        }
-        hsp_ci_store_term(c);
+        struct hsp_digest shown = same ? n->secret : before ? m->was : (struct hsp_digest){0, 0};
+        new_incarnation(c, n, same, shown, before && !hsp_digest_is_zero(told) ? told : random);
     }
     if (anew || first) {
         hsp_ci_store_node(c, n);
@@ -508,6 +591,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
         hsp_ci_held_drop_node(c, j, at);
         marks_hello(j, at, anew);
         hsp_ci_doubt_hello(c, j, at, kept_of(m, j->id));
+        hsp_ci_behind_hello(c, j, at, kept_of(m, j->id));
         if (j->cur.n_ranks != 0 && HSP_DEVICE_NODE(j->cur.peers[0].device) == at) {
             j->suspend_epoch = 0; /* what was sent may be lost; a second checkpoint does no harm */
         }
@@ -517,12 +601,12 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     tell_adopted(c, at, m);
     hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", HSP_SEV_NOTICE, NULL, n,
                 "incarnation %llu, %u devices", (unsigned long long)n->incarnation, n_computing(n));
+    reconcile(c, n, m, true); /* devices that run them are theirs, whatever pieces are there */
     for (uint32_t i = 0; i < m->n_holdings; i++) {
         take_piece(c, n, &m->holdings[i], kept_of(m, m->holdings[i].job));
     }
-    for (uint32_t i = 0; i < c->n_jobs; i++) {
-        hsp_ci_reconcile(c, c->jobs[i], n, m);
-    }
+    reconcile(c, n, m, false);
+    hsp_ci_behind_tidy(c);
 }
 
 void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn)
@@ -615,6 +699,10 @@ void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
     d->up = false;
     d->restart_ms = c->now_ms + m->restart_ms;
     hsp_ci_await(c, HSP_DEVICE(at, m->device));
+    const struct hsp_job *lease = hsp_ci_job(c, d->job);
+    if (lease != NULL && hsp_ci_not_adopted(lease)) { /* its state is all that is left there */
+        hsp_ci_lease(c, HSP_DEVICE(at, m->device), 0);
+    }
     if (n->bye_sent) {
         return; /* it has been told to go: so it goes */
     }

@@ -13,18 +13,6 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
-#define SHORT_ID 8 /* digits of a cluster's id in texts */
-
-static const char *short_id(struct hsp_cluster *c, struct hsp_digest id)
-{
-    char hex[HSP_DIGEST_HEX];
-    if (hsp_cluster_none(id)) {
-        return "a program that knew of no clusters";
-    }
-    hsp_digest_hex(id, hex);
-    return hsp_ci_printf(c, "cluster %.*s", SHORT_ID, hex);
-}
-
 static struct hsp_cluster_node *named_node(const struct hsp_cluster *c, const char *name)
 {
     uint32_t at;
@@ -36,16 +24,34 @@ static const char *name_of(struct hsp_cluster *c, const struct hsp_m_kept *k)
     return hsp_name_valid(k->name) ? k->name : hsp_ci_printf(c, "number %u", k->job);
 }
 
+/* What an administrator can do with state @k of another cluster. */
+static const char *ways_out(struct hsp_cluster *c, const struct hsp_m_kept *k)
+{
+    bool taken = hsp_ci_job_is_over(c, k->job) ||
+                 (hsp_ci_job(c, k->job) != NULL && !hsp_ci_not_adopted(hsp_ci_job(c, k->job)));
+    return taken || hsp_cluster_none(k->cluster) ? "node discard deletes it"
+           : k->papers_damaged
+               ? hsp_ci_printf(c,
+                               "its file job-%u.papers is damaged, so job adopt needs another node "
+                               "that keeps the job; node discard deletes it",
+                               k->job)
+               : "job adopt takes it over, node discard deletes it";
+}
+
 /* Why state @k keeps the agent from joining; NULL: it may join. */
 static const char *fault_of(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                             const struct hsp_m_hello *m, const struct hsp_m_kept *k)
 {
     const struct hsp_job *j = hsp_ci_job(c, k->job);
     switch (hsp_ci_standing(c, k)) {
+    case HSP_STANDS_NOT_ADOPTED:
+        if (n != NULL) {
+            return NULL; /* of a cluster that an administrator has let in, on a node that belongs here */
+        }
+        /* fall through */
     case HSP_STANDS_FOREIGN:
-        return hsp_ci_printf(c, "it keeps state of job %s of %s: %snode discard deletes it",
-                             name_of(c, k), short_id(c, k->cluster),
-                             hsp_cluster_none(k->cluster) ? "" : "job adopt takes it over, ");
+        return hsp_ci_printf(c, "it keeps state of job %s of %s: %s", name_of(c, k),
+                             hsp_ci_cluster_text(c, k->cluster), ways_out(c, k));
     case HSP_STANDS_OTHER:
         return hsp_ci_printf(c, "it keeps state of job %s, number %u, and here that is job %s",
                              k->name, k->job, j->name);
@@ -87,7 +93,8 @@ struct hsp_park_cause hsp_ci_must_park(struct hsp_cluster *c, const struct hsp_c
     x.claims = n != NULL && n->unheard && m->n_devices > 0; /* else nothing has run there */
     x.ahead = x.claims && x.why != NULL && hsp_ci_can_be(c, m->generation, m->term);
     for (uint32_t i = 0; i < m->n_kept && x.why == NULL; i++) {
-        bool foreign = hsp_ci_standing(c, &m->kept[i]) == HSP_STANDS_FOREIGN;
+        enum hsp_standing how = hsp_ci_standing(c, &m->kept[i]);
+        bool foreign = how == HSP_STANDS_FOREIGN || how == HSP_STANDS_NOT_ADOPTED;
         x.why = fault_of(c, n, m, &m->kept[i]);
         x.as = x.why != NULL && foreign ? HSP_PARKED_FOREIGN : x.as;
     }
@@ -109,7 +116,8 @@ static bool keep_jobs(struct hsp_cluster *c, struct hsp_parked *p, const struct 
                                      .job = k->job,
                                      .generation = k->generation,
                                      .epoch = k->epoch,
-                                     .plan = k->plan};
+                                     .plan = k->plan,
+                                     .papers_damaged = k->papers_damaged};
         hsp_str_printf(j->name, sizeof(j->name), "%s", hsp_name_valid(k->name) ? k->name : "");
     }
     return p->jobs != NULL;
@@ -132,6 +140,7 @@ void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
     struct hsp_parked *p = &c->parked[c->n_parked++];
     *p = (struct hsp_parked){.conn = conn,
                              .cluster = m->cluster,
+                             .was = m->was,
                              .generation = m->generation,
                              .term = m->term,
                              .ahead = cause->ahead,
@@ -165,6 +174,13 @@ static struct hsp_m_kept kept_by(const struct hsp_parked_job *p)
                                .generation = p->generation,
                                .epoch = p->epoch,
                                .plan = p->plan};
+}
+
+enum hsp_standing hsp_ci_parked_standing(const struct hsp_cluster *c,
+                                         const struct hsp_parked_job *p)
+{
+    struct hsp_m_kept k = kept_by(p);
+    return hsp_ci_standing(c, &k);
 }
 
 /* What @p, which has proven who it is, keeps of @j and is not on record; false: nothing. */
@@ -291,7 +307,9 @@ void hsp_ci_judge_job(struct hsp_cluster *c, uint32_t job)
         const struct hsp_parked *p = &c->parked[i];
         bool keeps = false;
         for (uint32_t k = 0; k < p->n_jobs && !keeps; k++) {
-            keeps = p->jobs[k].job == job && hsp_digest_equal(p->jobs[k].cluster, c->id);
+            struct hsp_digest whose = p->jobs[k].cluster;
+            keeps = p->jobs[k].job == job &&
+                    (hsp_digest_equal(whose, c->id) || hsp_ci_has_adopted(c, whose));
         }
         if (keeps) {
             hsp_ci_close(c, p->conn, "say hello again");

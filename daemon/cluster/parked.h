@@ -9,6 +9,7 @@
 #ifndef HSP_PARKED_H
 #define HSP_PARKED_H
 #include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/standing.h"
 
 struct hsp_park_cause {
     const char *why; /* NULL: it may join */
@@ -42,14 +43,17 @@ bool hsp_ci_is_ahead(const struct hsp_cluster *c, const struct hsp_parked *p,
 void hsp_ci_give_up_ahead(struct hsp_cluster *c, struct hsp_job *j);
 /* The agent of @conn is gone, or says hello again. False: it was not parked. */
 bool hsp_ci_unpark(struct hsp_cluster *c, uint32_t conn);
+/* What is on record here of a job that a parked agent keeps. */
+enum hsp_standing hsp_ci_parked_standing(const struct hsp_cluster *c,
+                                         const struct hsp_parked_job *p);
 /* NULL: not parked. */
 struct hsp_parked *hsp_ci_parked_of(const struct hsp_cluster *c, uint32_t conn);
 /* The first parked agent of node @name; NULL: none. */
 const struct hsp_parked *hsp_cluster_parked_by_name(const struct hsp_cluster *c, const char *name);
 /* All parked agents say hello again, and are judged anew. */
 void hsp_ci_judge_again(struct hsp_cluster *c);
-/* The same of those that keep state of job @job of this cluster: it has ended, or is on record
- * now. */
+/* The same of those that keep state of job @job of this cluster, or of one of which jobs were
+ * adopted: it has ended, or is on record now. */
 void hsp_ci_judge_job(struct hsp_cluster *c, uint32_t job);
 /* The same of those of node @name: it has been forgotten. */
 void hsp_ci_judge_node(struct hsp_cluster *c, const char *name);

@@ -94,6 +94,20 @@ void hsp_ci_store_ended(struct hsp_cluster *c)
     store(c, "ended", &b);
 }
 
+void hsp_ci_store_adopted_ended(struct hsp_cluster *c)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, HSP_CLUSTER_ROW_MAX);
+    hsp_buf_u8(&b, ROW_VERSION);
+    hsp_buf_u32(&b, c->n_adopted_ended);
+    for (uint32_t i = 0; i < c->n_adopted_ended; i++) {
+        hsp_buf_u64(&b, c->adopted_ended[i].cluster.hi);
+        hsp_buf_u64(&b, c->adopted_ended[i].cluster.lo);
+        hsp_buf_u32(&b, c->adopted_ended[i].job);
+    }
+    store(c, "adopted", &b);
+}
+
 void hsp_ci_store_term(struct hsp_cluster *c)
 {
     struct hsp_buf b;
@@ -405,6 +419,17 @@ static bool load_ended(struct hsp_cluster *c, struct hsp_cursor *r)
     }
     c->n_ended = n;
     return get_ranges(r, c->ended, n);
+}
+
+static bool load_adopted_ended(struct hsp_cluster *c, struct hsp_cursor *r)
+{
+    c->n_adopted_ended = hsp_cur_count(r, HSP_ADOPTED_OVER, 20);
+    for (uint32_t i = 0; i < c->n_adopted_ended; i++) {
+        c->adopted_ended[i].cluster.hi = hsp_cur_u64(r);
+        c->adopted_ended[i].cluster.lo = hsp_cur_u64(r);
+        c->adopted_ended[i].job = hsp_cur_u32(r);
+    }
+    return true;
 }
 
 static bool load_term(struct hsp_cluster *c, struct hsp_cursor *r)
@@ -731,6 +756,8 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
         c->restored_over = hsp_cur_u64(&r);
     } else if (ok && strcmp(row->key, "ended") == 0) {
         ok = load_ended(c, &r);
+    } else if (ok && strcmp(row->key, "adopted") == 0) {
+        ok = load_adopted_ended(c, &r);
     } else if (ok && strcmp(row->key, "term") == 0) {
         ok = load_term(c, &r);
     } else if (ok && strncmp(row->key, "node/", 5) == 0) {

@@ -1,5 +1,5 @@
-/* Writes and reads the durable state as rows: "cluster", "ended", "term", "node/INDEX", "job/ID",
- * "plan/JOB/PLAN".
+/* Writes and reads the durable state as rows: "cluster", "ended", "adopted", "term", "node/INDEX",
+ * "job/ID", "plan/JOB/PLAN".
  *
  * Rows are binary and little endian; each begins with the version of its form. Leases stand in
  * the row of the job. Held pieces are not stored: agents are asked for them. */
@@ -10,6 +10,7 @@
 
 void hsp_ci_store_cluster(struct hsp_cluster *c); /* its id and generation, and that it is behind */
 void hsp_ci_store_ended(struct hsp_cluster *c);   /* numbers of jobs that are over and forgotten */
+void hsp_ci_store_adopted_ended(struct hsp_cluster *c); /* those that were another cluster's */
 void hsp_ci_store_term(struct hsp_cluster *c);
 void hsp_ci_store_node(struct hsp_cluster *c, const struct hsp_cluster_node *n);
 void hsp_ci_store_job(struct hsp_cluster *c, struct hsp_job *j);

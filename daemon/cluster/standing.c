@@ -24,6 +24,8 @@
  * member that lies cannot use up all numbers. */
 #define NEXT_GENERATIONS 8u
 
+#define SHORT_ID 8 /* digits of a cluster's id in texts */
+
 /* ---- numbers ---- */
 
 static void add_gap(struct hsp_job *j, uint64_t from, uint64_t to)
@@ -115,6 +117,16 @@ void hsp_ci_raise(struct hsp_cluster *c, uint64_t least)
     hsp_ci_store_term(c);
 }
 
+const char *hsp_ci_cluster_text(struct hsp_cluster *c, struct hsp_digest id)
+{
+    char hex[HSP_DIGEST_HEX];
+    if (hsp_cluster_none(id)) {
+        return "a program that knew of no clusters";
+    }
+    hsp_digest_hex(id, hex);
+    return hsp_ci_printf(c, "cluster %.*s", SHORT_ID, hex);
+}
+
 bool hsp_ci_has_adopted(const struct hsp_cluster *c, struct hsp_digest id)
 {
     bool has = false;
@@ -141,6 +153,30 @@ bool hsp_ci_job_is_over(const struct hsp_cluster *c, uint32_t id)
         is = id >= c->ended[i].from && id < c->ended[i].to;
     }
     return is;
+}
+
+bool hsp_ci_adopted_is_over(const struct hsp_cluster *c, struct hsp_digest cluster, uint32_t id)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < c->n_adopted_ended && !is; i++) {
+        is =
+            c->adopted_ended[i].job == id && hsp_digest_equal(c->adopted_ended[i].cluster, cluster);
+    }
+    return is;
+}
+
+void hsp_ci_adopted_over(struct hsp_cluster *c, struct hsp_digest cluster, uint32_t id)
+{
+    if (hsp_ci_adopted_is_over(c, cluster, id)) {
+        return;
+    }
+    if (c->n_adopted_ended == HSP_ADOPTED_OVER) {
+        c->n_adopted_ended--;
+        memmove(c->adopted_ended, c->adopted_ended + 1,
+                c->n_adopted_ended * sizeof(c->adopted_ended[0]));
+    }
+    c->adopted_ended[c->n_adopted_ended++] = (struct hsp_adopted_job){cluster, id};
+    hsp_ci_store_adopted_ended(c);
 }
 
 void hsp_ci_job_over(struct hsp_cluster *c, uint32_t id)
@@ -184,8 +220,13 @@ enum hsp_standing hsp_ci_standing(const struct hsp_cluster *c, const struct hsp_
     const struct hsp_job *j = hsp_ci_job(c, k->job);
     bool ours = hsp_digest_equal(k->cluster, c->id);
     bool over = j == NULL && hsp_ci_job_is_over(c, k->job);
-    if (!ours && hsp_ci_has_adopted(c, k->cluster)) { /* unless the number is another job's here */
-        ours = j != NULL ? hsp_digest_equal(k->cluster, j->from) : !over;
+    if (!ours && hsp_ci_has_adopted(c, k->cluster)) {
+        bool it = j != NULL && hsp_digest_equal(k->cluster, j->from);
+        bool ended = over && hsp_ci_adopted_is_over(c, k->cluster, k->job);
+        if (it ? hsp_ci_not_adopted(j) : j == NULL && !over) {
+            return HSP_STANDS_NOT_ADOPTED;
+        }
+        ours = it || ended; /* else the number is another job's here */
     }
     if (!ours && !(hsp_cluster_none(k->cluster) && (j != NULL || over))) {
         return HSP_STANDS_FOREIGN;

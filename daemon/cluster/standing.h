@@ -17,9 +17,10 @@ enum hsp_standing {
     HSP_STANDS_OVER,    /* of a job that has ended: a row says so */
     HSP_STANDS_NEWER,   /* of a job on record, which has gone further there */
     HSP_STANDS_UNKNOWN, /* this cluster's, of a job that is not on record */
-    HSP_STANDS_OTHER,  /* the same, but its number is that of another job here: a store that is lost
+    HSP_STANDS_OTHER, /* the same, but its number is that of another job here: a store that is lost
                            gave the number first */
-    HSP_STANDS_FOREIGN /* another cluster's, or of a program that knew of none and of no job of
+    HSP_STANDS_NOT_ADOPTED, /* of a cluster of which other jobs were adopted here (behind.h) */
+    HSP_STANDS_FOREIGN      /* another cluster's, or of a program that knew of none and of no job of
                            ours */
 };
 
@@ -28,6 +29,8 @@ bool hsp_ci_has_adopted(const struct hsp_cluster *c, struct hsp_digest id);
 /* A job of @whose is adopted: from here on numbers are of a generation behind both, and what agents
  * keep of that cluster is no stranger's. There is room for it (HSP_MAX_ADOPTED). */
 void hsp_ci_take_over(struct hsp_cluster *c, struct hsp_whose whose);
+/* For people, in the arena of the step: "cluster 1a2b3c4d". */
+const char *hsp_ci_cluster_text(struct hsp_cluster *c, struct hsp_digest id);
 /* Lists the jobs of HELLO @m, in the arena of the step: those of its own list, and those of its
  * runs and holdings. NULL: no memory. Where @m names more than HSP_MSG_KEPT jobs, *ret_n is
  * HSP_MSG_KEPT + 1, and the list is not whole. */
@@ -66,5 +69,9 @@ bool hsp_ci_job_is_over(const struct hsp_cluster *c, uint32_t id);
 /* For people, behind "put the newer store back": which one that may be and how, in the arena of the
  * step; "" when a restore has replaced none. */
 const char *hsp_ci_newer_store(struct hsp_cluster *c);
+/* Job @id, which has ended and is forgotten, was adopted from @cluster: state of it that comes back is
+ * of a job that is OVER. The oldest of HSP_ADOPTED_OVER makes room: its state is foreign again. */
+void hsp_ci_adopted_over(struct hsp_cluster *c, struct hsp_digest cluster, uint32_t id);
+bool hsp_ci_adopted_is_over(const struct hsp_cluster *c, struct hsp_digest cluster, uint32_t id);
 
 #endif

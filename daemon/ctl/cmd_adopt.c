@@ -1,11 +1,15 @@
 #include "daemon/ctl/cmd_adopt.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "daemon/ctl/ctl.h"
 #include "daemon/ctl/remote.h"
 
-enum { O_FORCE }; /* rows of adopt_options */
+#define POLL_MS  200
+#define AGAIN_MS 5000
+
+enum { O_FORCE }; /* rows of adopt_options and discard_options */
 
 static enum hsp_status adopt(struct hsp_ctl *ctl, const char *job, struct hsp_err *err)
 {
@@ -70,6 +74,21 @@ static enum hsp_status kept_by_node(struct hsp_ctl *ctl, const char ***ret, stru
     return st;
 }
 
+/* The agents say hello again when one job is adopted, and are not here for a moment. */
+static enum hsp_status adopt_next(struct hsp_ctl *ctl, const char *job, struct hsp_err *err)
+{
+    const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
+    enum hsp_status st = adopt(ctl, job, err);
+    for (uint32_t waited = 0; (st == HSP_ENOENT || st == HSP_ESTATE) && waited < AGAIN_MS;
+         waited += POLL_MS) {
+        struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
+        (void)nanosleep(&pause, NULL); /* cut short by a signal: asked a little early */
+        st = adopt(ctl, job, err);
+        hsp_arena_rewind(ctl->arena, mark);
+    }
+    return st;
+}
+
 int hsp_cmd_node_adopt(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
@@ -77,8 +96,8 @@ int hsp_cmd_node_adopt(struct hsp_ctl *ctl)
     if (kept_by_node(ctl, &job, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
     }
-    for (; *job != NULL; job++) {
-        if (adopt(ctl, *job, &err) != HSP_OK) {
+    for (bool first = true; *job != NULL; job++, first = false) {
+        if ((first ? adopt(ctl, *job, &err) : adopt_next(ctl, *job, &err)) != HSP_OK) {
             return hsp_ctl_fail(ctl, &err);
         }
         if (fprintf(ctl->out, "job %s is adopted\n", *job) < 0) {
@@ -90,15 +109,17 @@ int hsp_cmd_node_adopt(struct hsp_ctl *ctl)
 
 int hsp_cmd_node_discard(struct hsp_ctl *ctl)
 {
-    struct hsp_msg m = {.type = HSP_MSG_ADOPT,
-                        .u.adopt = {.job = "", .node = ctl->pos[0], .discard = true}};
+    struct hsp_msg m = {
+        .type = HSP_MSG_ADOPT,
+        .u.adopt = {
+            .job = "", .node = ctl->pos[0], .discard = true, .force = ctl->opt[O_FORCE] != NULL}};
     struct hsp_err err = {0};
     const char *text;
     size_t len;
     if (hsp_remote_ask(ctl, &m, &text, &len, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
     }
-    return fprintf(ctl->out, "%s deletes what it keeps, and joins\n", ctl->pos[0]) > 0
+    return fprintf(ctl->out, "%s deletes what it keeps, and works here\n", ctl->pos[0]) > 0
                ? HSP_EXIT_OK
                : HSP_EXIT_FAILED;
 }

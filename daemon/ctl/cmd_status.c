@@ -125,7 +125,7 @@ static const char *reason_cell(struct hsp_ctl *ctl, const cJSON *n, const cJSON 
                                 : hsp_ctl_text(ctl, "%s; %s", of_node, own);
 }
 
-/* Jobs of which a node that is no member keeps state. */
+/* Jobs that are not on record here, of which the node keeps state. */
 static const char *kept_text(struct hsp_ctl *ctl, const cJSON *n)
 {
     const char *text = "";
@@ -134,7 +134,9 @@ static const char *kept_text(struct hsp_ctl *ctl, const cJSON *n)
     {
         const char *name = hsp_doc_text(k, "job");
         name = name[0] != '\0' ? name : hsp_ctl_text(ctl, "%.0f", hsp_doc_number(k, "id"));
-        text = hsp_ctl_text(ctl, "%s%s%s", text, text[0] != '\0' ? "," : "", name);
+        bool damaged = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(k, "papers_damaged"));
+        text = hsp_ctl_text(ctl, "%s%s%s%s", text, text[0] != '\0' ? "," : "", name,
+                            damaged ? " (papers damaged)" : "");
     }
     return text[0] != '\0' ? text : "-";
 }
@@ -148,7 +150,8 @@ static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
     const cJSON *n, *d;
     cJSON_ArrayForEach(n, nodes)
     {
-        if (cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(n, "devices")) == 0) {
+        const cJSON *list = cJSON_GetObjectItemCaseSensitive(n, "devices");
+        if (cJSON_GetArraySize(list) == 0) {
             bool keeps = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(n, "keepers")) > 0;
             const char *cells[] = {hsp_doc_text(n, "name"),
                                    hsp_doc_text(n, "state"),
@@ -160,7 +163,7 @@ static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
                                    node_reason(ctl, n)};
             hsp_table_row(t, cells);
         }
-        cJSON_ArrayForEach(d, cJSON_GetObjectItemCaseSensitive(n, "devices"))
+        cJSON_ArrayForEach(d, list)
         {
             const char *cells[] = {hsp_doc_text(n, "name"),
                                    hsp_doc_text(n, "state"),

@@ -110,6 +110,11 @@ static const struct hsp_option adopt_options[] = {
     END,
 };
 
+static const struct hsp_option discard_options[] = {
+    {"force", 0, NULL, "also what is on record here"},
+    END,
+};
+
 static const struct hsp_option wait_options[] = {
     {"for", 0, "WHAT", "done (default), running or step=N"},
     {"timeout", 0, "TIME", "give up after this, e.g. 10m: exit code 124 (default: never)"},
@@ -286,7 +291,9 @@ const struct hsp_command hsp_commands[] = {
          "data identity come from the agents, which keep them beside the state; the job goes on\n"
          "from the newest version that they hold, and no step is lost. JOB is its name, or its\n"
          "number where several have the name. All nodes of its newest layout must be connected,\n"
-         "for one that is not may have gone further. Lines of metrics and events from before are\n"
+         "for one that is not may have gone further. Other jobs that these nodes keep stay as "
+         "they\n"
+         "are until they are adopted. Lines of metrics and events from before are\n"
          "not here; the metrics.jsonl of the job is whole.",
      .options = adopt_options,
      .min_pos = 1,
@@ -386,7 +393,7 @@ const struct hsp_command hsp_commands[] = {
      .run = hsp_cmd_node_remove},
     {.name = "node adopt",
      .operands = "NODE",
-     .summary = "adopt all jobs that a foreign node keeps",
+     .summary = "adopt all jobs that a node keeps and that are not on record here",
      .help = "As job adopt, one after the other; the first that cannot be adopted ends it.",
      .options = adopt_options,
      .min_pos = 1,
@@ -394,10 +401,13 @@ const struct hsp_command hsp_commands[] = {
      .run = hsp_cmd_node_adopt},
     {.name = "node discard",
      .operands = "NODE",
-     .summary = "delete what a foreign node keeps of jobs that are not on record here",
-     .help = "Its executors stop, the state of those jobs there is gone for good, and it joins. "
-             "Its\n"
-             "checkpoints stay.",
+     .summary = "delete what a node keeps of jobs that are not on record here",
+     .help =
+         "Also of jobs that are not adopted, on a node that is live. Its executors stop, the "
+         "state\n"
+         "of those jobs there is gone for good, and a foreign node joins. Refused where it keeps\n"
+         "more of a job than is on record here. Checkpoints stay.",
+     .options = discard_options,
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_node_discard},

@@ -280,6 +280,7 @@ struct hsp_m_kept {
     uint64_t generation;       /* in which that was told */
     uint64_t epoch;            /* the newest one that was prepared here, 0 not known */
     uint64_t plan;             /* the newest layout, 0 none */
+    bool papers_damaged;       /* its papers are here, and cannot be used */
 };
 
 struct hsp_m_hello {

@@ -120,9 +120,13 @@ static const struct hsp_wire_field f_run[] = {
     U64(run, running),   U64(run, prepared),
     U64(run, armed),     BOOL(run, broken),
     BOOL(run, finished), U64(run, version)};
-static const struct hsp_wire_field f_kept[] = {U32(kept, job),        STR(kept, name, HSP_NAME_MAX),
-                                               DIGEST(kept, cluster), U64(kept, generation),
-                                               U64(kept, epoch),      U64(kept, plan)};
+static const struct hsp_wire_field f_kept[] = {U32(kept, job),
+                                               STR(kept, name, HSP_NAME_MAX),
+                                               DIGEST(kept, cluster),
+                                               U64(kept, generation),
+                                               U64(kept, epoch),
+                                               U64(kept, plan),
+                                               BOOL(kept, papers_damaged)};
 static const struct hsp_wire_field f_hello[] = {
     U32(hello, protocol),
     {.name = "protocol_oldest",

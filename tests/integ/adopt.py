@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""A store that is lost for good: jobs are adopted from their agents, twice, and end as the undisturbed one; or what a node
-keeps is given up."""
+"""A store that is lost for good: jobs are adopted from their agents, twice, and end as the undisturbed one; of two jobs that
+the nodes keep one alone; or what a node keeps is given up, but not what is on record without --force."""
 import json
 import os
 import shutil
+import signal
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from join import QUERY, World
+from stores import put_back
 from train import Training, left_over
-from wire import ask, check, until
+from wire import ask, check, children, until
 from world import main
 
 
@@ -88,12 +90,136 @@ def discarded(w, d):
     check(not left_over(w), "nothing is left")
 
 
+WILD = {"dtype": "fp32", "schedule": {"name": "constant"},  # grows a millionfold a step
+        "optimizer": {"name": "adamw", "lr": 1e6, "weight_decay": 1.0}}
+
+
+def kept(w, node, t):
+    """Segments of a job on a node."""
+    return sorted(f for f in left_over(w) if "/%s/job-%d+" % (node, t.id) in f)
+
+
+def flip(path):
+    with open(path, "r+b") as f:
+        f.seek(200)
+        byte = f.read(1)[0]
+        f.seek(200)
+        f.write(bytes([byte ^ 1]))
+
+
+def only_one(w, d, agents):
+    """Both nodes keep a job that has failed and one that trains; the second alone is adopted. The first stays as it is."""
+    wild = Training(w, "wild", steps=500, least=2, train=WILD)
+    until("it fails", lambda: wild.status()["state"] == "failed" and wild.status()["keeps_state"], 60)
+    t = Training(w, "long", steps=1000000, least=2)
+    t.reach(20)
+    t.id, wild.id = t.status()["id"], wild.status()["id"]
+    before = [kept(w, n, wild) for n in ("alpha", "beta")]
+    check(all(before), "both keep it: %r" % left_over(w))
+    d.kill()
+    d.wait()
+    flip(w.path("segments/alpha/job-%d.papers" % t.id))
+    shutil.rmtree(w.path("state"))
+    d = w.daemon()
+    until("both are parked", lambda: {n: sorted(j) for n, j in parked(w).items()} ==
+          {"alpha": ["long", "wild"], "beta": ["long", "wild"]})
+    damaged = [(n, k["job"]) for n in ("alpha", "beta") for k in w.nodes()[n]["keeps"] if k["papers_damaged"]]
+    check(damaged == [("alpha", "long")] and "long (papers damaged)" in w.ctl("node", "list"), "status says so: %r" % damaged)
+    until("its papers are told", lambda: "job-%d.papers in the state folder of node alpha is damaged" % t.id in
+          w.ctl("events"))
+    w.ctl("job", "adopt", "long")
+    until("both are members", lambda: w.up("alpha") and w.up("beta"))
+    t.reach(60)
+    check(not any(e["lost_steps"] for e in t.status()["epochs"]), "no step is lost: %r" % t.status())
+    check("state.lost" not in w.ctl("events"), "nor state")
+    check(wild.status()["state"] == "foreign" and "kept by alpha, beta: hspmdctl job adopt wild" in wild.status()["reason"],
+          "it is shown: %r" % wild.status())
+    check([k["job"] for k in w.nodes()["beta"]["keeps"]] == ["wild"], "and where: %r" % w.nodes()["beta"])
+    for restart in range(2):  # of hspmdd, of an agent
+        if restart == 0:
+            d.kill()
+            d.wait()
+            d = w.daemon()
+        else:
+            agents[1].kill()
+            agents[1].wait()
+            os.mkdir(w.path("segments/beta/job-1+9+9+e9+s0.seg"))  # keeps no agent from starting
+            agents[1] = w.agent("beta")
+        until("both are members", lambda: w.up("alpha") and w.up("beta"))
+        until("it goes on", lambda: t.status()["state"] == "running")
+        t.reach(t.status()["step"] + 20)
+        until("it is shown", lambda: wild.status()["state"] == "foreign")
+        check([kept(w, n, wild) for n in ("alpha", "beta")] == before, "it stays as it is: %r" % left_over(w))
+    check("job-1+9+9+e9+s0.seg is a folder" in w.log(), "the folder is told")
+    os.rmdir(w.path("segments/beta/job-1+9+9+e9+s0.seg"))
+    w.ctl("node", "discard", "alpha")
+    until("alpha keeps it no more", lambda: not kept(w, "alpha", wild) and "kept by beta:" in wild.status()["reason"])
+    check(kept(w, "beta", wild) == before[1] and kept(w, "alpha", t), "nothing else goes")
+    w.ctl("node", "adopt", "beta")
+    until("it waits for devices", lambda: wild.status()["state"] not in ("foreign", "failed"))
+    w.ctl("cancel", "wild")
+    until("beta keeps it no more", lambda: not kept(w, "beta", wild))
+    until("it goes on", lambda: t.status()["state"] == "running")
+    t.reach(t.status()["step"] + 20)
+    w.ctl("cancel", "long")
+    until("no state is left", lambda: not left_over(w))
+    return d
+
+
+def forgotten(w, d, agents):
+    """A job that was adopted is cancelled and forgotten while a node is away: what comes back with the node goes."""
+    t = Training(w, "gone", steps=1000000, least=2)
+    t.reach(10)
+    agents[1].kill()
+    agents[1].wait()
+    d = lose(w, d)
+    until("alpha is parked", lambda: "alpha" in parked(w))
+    w.ctl("job", "adopt", "gone", "--force")
+    w.ctl("cancel", "gone")
+    until("it is forgotten", lambda: w.try_ctl("forget", "gone").returncode == 0)
+    until("alpha joins and keeps nothing", lambda: w.up("alpha") and not [f for f in left_over(w) if "/alpha/" in f])
+    check([f for f in left_over(w) if "/beta/" in f], "beta does")
+    agents[1] = w.agent("beta")
+    until("beta joins and keeps nothing", lambda: w.up("beta") and not left_over(w))
+    return d
+
+
+def on_record(w, d, agents):
+    """A job that is behind is on record: its state goes by cancel, or by --force."""
+    t = Training(w, "known", steps=1000000, least=2)
+    t.reach(10)
+    w.ctl("backup", w.path("known.db"))
+    epoch = t.status()["epoch"]
+    os.kill(children(agents[1].pid)[0], signal.SIGKILL)
+    until("another epoch", lambda: t.status()["epoch"] > epoch and t.status()["state"] == "running")
+    t.id = t.status()["id"]
+    d.kill()
+    d.wait()
+    put_back(w, "known.db")
+    d = w.daemon()
+    until("it is behind", lambda: w.up("alpha") and w.up("beta") and t.status()["state"] == "behind")
+    r = w.try_ctl("node", "discard", "beta")
+    check(r.returncode == 7 and "on record here, which would be lost: known;" in r.stderr and "--force" in r.stderr and
+          len(r.stderr.splitlines()) == 1, repr(r))
+    check(kept(w, "beta", t), "nothing is deleted")
+    w.ctl("node", "discard", "beta", "--force")
+    until("beta keeps nothing", lambda: w.up("beta") and not kept(w, "beta", t))
+    check(kept(w, "alpha", t), "alpha does")
+    w.ctl("cancel", "known")
+    until("no state is left", lambda: not left_over(w))
+    w.ctl("forget", "known")
+    return d
+
+
 def run(w):
     w.write("text.txt", "".join("the quick brown fox %d jumps over the lazy dog.\n" % i for i in range(20000)))
     d = w.daemon()
     agents = [w.agent("alpha"), w.agent("beta")]
     until("both are up", lambda: w.up("alpha") and w.up("beta"))
     d = adopted(w, d, agents)
+    d = only_one(w, d, agents)
+    d = forgotten(w, d, agents)
+    d = on_record(w, d, agents)
     discarded(w, d)
 
 

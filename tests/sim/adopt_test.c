@@ -160,12 +160,12 @@ static void trains_on(uint64_t ms)
 
 /* ---- stories ---- */
 
-/* As the shell does: of all that agents keep, the newest. */
-static void adopt(bool force)
+/* As the shell does: of all that agents keep of job @id, the newest. */
+static void adopt_job(uint32_t id, bool force)
 {
     struct hsp_papers best = {0};
     for (uint32_t i = 0; i < s->n_nodes; i++) {
-        const struct sim_papers *f = &s->agent[i].papers[1];
+        const struct sim_papers *f = &s->agent[i].papers[id];
         struct hsp_papers p;
         struct hsp_err err = {0};
         if (f->data == NULL || !s->agent[i].alive) {
@@ -174,9 +174,14 @@ static void adopt(bool force)
         assert_ok(hsp_papers_read(f->data, f->len, s->arena, &p, &err), &err);
         best = best.job == 0 || p.epoch > best.epoch ? p : best;
     }
-    assert_int_equal(best.job, 1);
+    assert_int_equal(best.job, id);
     sim_admin(s, (struct hsp_admin_event){
-                     .verb = HSP_ADMIN_ADOPT, .job = 1, .papers = &best, .force = force});
+                     .verb = HSP_ADMIN_ADOPT, .job = id, .papers = &best, .force = force});
+}
+
+static void adopt(bool force)
+{
+    adopt_job(1, force);
 }
 
 /* A store that is lost: an hspmdd of another cluster begins. */
@@ -301,11 +306,234 @@ static void not_without_a_node(void **state)
     trains_on(1000);
 }
 
+/* ---- nodes that keep state of two jobs ---- */
+
+static bool div_settled(struct sim *w)
+{
+    const struct hsp_job *j = w->d_alive ? hsp_cluster_job(w->d, 2) : NULL;
+    return j != NULL && j->state == HSP_JOB_RUNNING && j->cur.settled && j->ticket == 0;
+}
+
+static bool both_settled(struct sim *w)
+{
+    return settled(w) && div_settled(w);
+}
+
+static void order(enum hsp_admin_verb verb, uint32_t job)
+{
+    sim_admin(s, (struct hsp_admin_event){.verb = verb, .job = job});
+    assert_int_equal(s->reply, HSP_OK);
+}
+
+/* Sealed segments of @job on node @node. */
+static uint32_t pieces(uint32_t job, uint32_t node)
+{
+    uint32_t n = 0;
+    for (uint32_t x = node * SIM_DEVS; x < (node + 1) * SIM_DEVS; x++) {
+        for (uint32_t i = 0; i < s->exec[x].n_seg; i++) {
+            n += s->exec[x].seg[i].job == job;
+        }
+    }
+    return n;
+}
+
+/* Job 1, story, has n0/0, n0/1 and n1/0; job 2, div, has n1/1, n2/0 and n2/1. */
+static void two_jobs(uint32_t copies)
+{
+    sim_init(s, 7, 0, 2);
+    s->n_nodes = 3;
+    s->cfg.fresh_id = (struct hsp_digest){7, 0};
+    forget_rows();
+    sim_d_start(s);
+    s->plan_all = true;
+    s->copies = copies;
+    s->cfg.state_wait_ms = 5000;
+    s->cfg.measures = s->d->cfg.measures = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        sim_push(s, 10 * i, (struct sim_ev){.type = SIM_E_A_START, .who = i});
+    }
+    go_on(500);
+    sim_submit(s, "story", 0, 3, 3, 1000, 0);
+    until(settled, 5000);
+    sim_submit(s, "div", 0, 3, 3, 1000, 0);
+    until(both_settled, 5000);
+    go_on(500);
+    assert_true(pieces(1, 0) > 0 && pieces(1, 1) > 0 && pieces(2, 1) > 0 && pieces(2, 2) > 0);
+    assert_int_equal(pieces(1, 2) + pieces(2, 0), 0);
+}
+
+static const struct hsp_job *div_here(void)
+{
+    const struct hsp_job *j = hsp_cluster_job(s->d, 2);
+    assert_non_null(j);
+    return j;
+}
+
+/* Only story is adopted: n1, which keeps div as well, is a member; n2, of which nobody has spoken, is not. */
+static void story_alone(void)
+{
+    uint64_t at = s->job[1].committed;
+    adopt_job(1, false);
+    assert_int_equal(s->reply, HSP_OK);
+    before = HSP_GENERATION_NUMBERS;
+    until(settled_again, 20000);
+    go_on(2000);
+    assert_true(s->job[1].committed > at + 5);
+    assert_int_equal(s->d->n_parked, 1);
+    assert_string_equal(s->d->parked[0].name, "n2");
+    assert_int_equal(s->d->parked[0].as, HSP_PARKED_FOREIGN);
+    assert_non_null(
+        strstr(s->d->parked[0].why, "it keeps state of job div of cluster 00000000: job adopt"));
+    assert_true(hsp_ci_not_adopted(div_here()));
+    assert_non_null(strstr(div_here()->reason, "kept by n1: hspmdctl job adopt div takes it over"));
+    assert_non_null(strstr(div_here()->reason, "hspmdctl node discard n1 deletes"));
+    assert_true(pieces(2, 1) > 0 && pieces(2, 2) > 0);
+    assert_true(s->d->next_job > 2);
+}
+
+/* The nodes are adopted one after the other; with @restarts, hspmdd and the agent between them begin anew
+ * meanwhile. */
+static void one_after_the_other(bool restarts)
+{
+    two_jobs(2);
+    begin_anew(3000);
+    assert_int_equal(s->d->n_parked, 3);
+    uint64_t at = s->job[2].committed;
+    story_alone();
+    if (restarts) {
+        sim_kill_daemon(s, 100);
+        go_on(3000);
+        sim_kill_agent(s, 1, 500);
+        go_on(8000);
+        until(settled, 20000);
+        assert_true(hsp_ci_not_adopted(div_here()));
+    } else {
+        assert_true(s->job[2].committed > at + 5); /* nobody has stopped it */
+        assert_int_equal(hsp_cluster_node_by_name(s->d, "n1")->dev[1].job, 2);
+    }
+    at = s->job[2].committed;
+    adopt_job(2, false);
+    assert_int_equal(s->reply, HSP_OK);
+    until(both_settled, 20000);
+    assert_int_equal(s->d->n_parked, 0);
+    assert_true(s->job[2].committed >= at);
+    assert_int_equal(div_here()->origin_step, 0);
+    assert_false(hsp_ci_not_adopted(div_here()));
+    sim_kill_daemon(s, 100);
+    go_on(2000);
+    until(both_settled, 20000);
+    order(HSP_ADMIN_CANCEL, 2);
+    go_on(3000);
+    assert_int_equal(pieces(2, 0) + pieces(2, 1) + pieces(2, 2), 0);
+    until(settled, 5000);
+}
+
+static void other_jobs_of_a_node_stay_as_they_are(void **state)
+{
+    (void)state;
+    one_after_the_other(false);
+}
+
+static void they_outlive_restarts(void **state)
+{
+    (void)state;
+    one_after_the_other(true);
+}
+
+static bool story_has_all(struct sim *w)
+{
+    return settled(w) && hsp_cluster_job(w->d, 1)->cur.n_ranks == 6;
+}
+
+/* The only device that has state of div works for story when div is adopted: that state is not lost. */
+static void state_on_a_device_that_works_is_waited_for(void **state)
+{
+    (void)state;
+    two_jobs(2);
+    begin_anew(1000);
+    sim_kill_exec(s, 1 * SIM_DEVS + 1); /* div runs there no more */
+    sim_crash_node(s, 2, 500);
+    go_on(8000);
+    assert_true(pieces(2, 1) > 0 && pieces(2, 2) == 0);
+    adopt_job(1, false);
+    assert_int_equal(s->reply, HSP_OK);
+    before = HSP_GENERATION_NUMBERS;
+    until(settled_again, 20000);
+    assert_int_equal(hsp_cluster_node_by_name(s->d, "n1")->dev[1].job, 0);
+    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_SCALE, .job = 1, .min = 3, .max = 6});
+    until(story_has_all, 20000);
+    assert_true(hsp_ci_not_adopted(div_here()));
+    uint64_t at = s->job[2].committed;
+    adopt_job(2, false);
+    assert_int_equal(s->reply, HSP_OK);
+    go_on(2 * (uint64_t)s->cfg.state_wait_ms);
+    assert_int_equal(div_here()->state, HSP_JOB_PAUSED);
+    assert_string_equal(div_here()->reason,
+                        "its state is on devices that job story has: waiting for those");
+    assert_true(pieces(2, 1) > 0 && pieces(2, 2) == 0);
+    order(HSP_ADMIN_CANCEL, 1);
+    until(div_settled, 20000);
+    assert_true(s->job[2].committed >= at);
+    assert_int_equal(div_here()->origin_step, 0);
+}
+
+/* Nobody keeps it any more: it is shown no more. */
+static void what_is_discarded_is_forgotten(void **state)
+{
+    (void)state;
+    two_jobs(2);
+    begin_anew(1000);
+    go_on(3000);
+    story_alone();
+    uint32_t conn = hsp_cluster_node_by_name(s->d, "n1")->conn;
+    struct hsp_msg m = {
+        .type = HSP_MSG_PAPERS,
+        .u.papers = {.job = 2, .what = HSP_PAPERS_DISCARD, .cluster = {7, 0}, .reason = ""}};
+    sim_to_node(s, conn, SIM_E_A_MSG, sim_clone(s, &m)); /* as the shell does at node discard */
+    go_on(5000);
+    assert_int_equal(pieces(2, 1), 0);
+    assert_null(hsp_cluster_job(s->d, 2));
+    assert_true(pieces(2, 2) > 0); /* of which nobody has spoken */
+    assert_int_equal(hsp_cluster_node_by_name(s->d, "n1")->dev[1].job, 0);
+    until(settled, 20000);
+}
+
+/* An adopted job is cancelled and forgotten before its nodes are back. What they keep goes by that word. */
+static void state_of_a_forgotten_job_goes(void **state)
+{
+    (void)state;
+    running(3);
+    begin_anew(1000);
+    sim_kill_agent(s, 2, 20000);
+    go_on(2000);
+    adopt(true);
+    assert_int_equal(s->reply, HSP_OK);
+    order(HSP_ADMIN_CANCEL, 1);
+    order(HSP_ADMIN_FORGET, 1);
+    assert_int_equal(holders(), 3);
+    go_on(5000);
+    assert_int_equal(s->d->n_parked, 0);
+    assert_int_equal(holders(), 1);
+    sim_kill_daemon(s, 100);
+    go_on(25000);
+    assert_int_equal(s->d->n_parked, 0);
+    assert_int_equal(holders(), 0);
+    assert_int_equal(hsp_cluster_node_by_name(s->d, "n2")->state, HSP_NODE_LIVE);
+    assert_int_equal(s->d->n_jobs, 0);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        T(adopted_by_an_empty_store), T(adopted_from_segments_alone), T(adopted_by_an_older_store),
-        T(adopted_though_it_was_never_on_record), T(not_without_a_node)};
+    const struct CMUnitTest tests[] = {T(adopted_by_an_empty_store),
+                                       T(adopted_from_segments_alone),
+                                       T(adopted_by_an_older_store),
+                                       T(adopted_though_it_was_never_on_record),
+                                       T(not_without_a_node),
+                                       T(other_jobs_of_a_node_stay_as_they_are),
+                                       T(they_outlive_restarts),
+                                       T(state_on_a_device_that_works_is_waited_for),
+                                       T(what_is_discarded_is_forgotten),
+                                       T(state_of_a_forgotten_job_goes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

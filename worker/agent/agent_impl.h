@@ -47,6 +47,7 @@ struct hsp_agent {
         char name[HSP_NAME_MAX + 1];
         struct hsp_digest cluster;
         uint64_t generation, epoch, plan;
+        bool papers_damaged;
     } kept[HSP_MSG_KEPT];
     bool kept_more; /* the last scan found jobs for which kept has no room */
     enum hsp_agent_link link;

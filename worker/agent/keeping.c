@@ -87,6 +87,7 @@ const char *hsp_ai_keep_papers(struct hsp_agent *a, const struct hsp_msg *m)
     k->cluster = p->cluster;
     k->generation = p->generation;
     k->epoch = greater(k->epoch, m->epoch);
+    k->papers_damaged = false;
     return NULL;
 }
 
@@ -165,6 +166,7 @@ void hsp_ai_kept_scanned(struct hsp_agent *a, const struct hsp_agent_event *ev)
         }
         k->epoch = greater(k->epoch, f->epoch);
         k->plan = greater(k->plan, f->plan);
+        k->papers_damaged = f->papers_damaged;
         if (f->name != NULL && f->name[0] != '\0') {
             hsp_str_printf(k->name, sizeof(k->name), "%s", f->name);
         }
@@ -194,7 +196,8 @@ struct hsp_m_kept *hsp_ai_kept_list(struct hsp_agent *a)
                                       .cluster = k->cluster,
                                       .generation = k->generation,
                                       .epoch = k->epoch,
-                                      .plan = k->plan};
+                                      .plan = k->plan,
+                                      .papers_damaged = k->papers_damaged};
     }
     return list;
 }

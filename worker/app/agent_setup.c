@@ -1,6 +1,7 @@
 #include "worker/app/agent_setup.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -127,6 +128,25 @@ static enum hsp_status open_folder(struct hsp_agent_setup *u, struct hsp_err *er
     }
     st = hsp_segname_tidy(u->dir, &u->damaged, &u->machine.n_damaged, err);
     return st == HSP_OK ? hsp_kept_tidy(u->dir, err) : st;
+}
+
+/* Folders with the name of a file of ours: nothing of them is read, and nothing is deleted. */
+static void tell_folders(struct hsp_agent_setup *u, struct hsp_logger *log)
+{
+    DIR *d = opendir(u->dir);
+    const struct dirent *e;
+    while (d != NULL && (e = readdir(d)) != NULL) {
+        struct stat sb;
+        if (strncmp(e->d_name, "job-", 4) == 0 &&
+            fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(sb.st_mode)) {
+            hsp_log(log, HSP_LOG_WARN, "agent",
+                    "%s/%s is a folder with the name of a state file: it is passed over; remove it",
+                    u->dir, e->d_name);
+        }
+    }
+    if (d != NULL) {
+        (void)closedir(d); /* read only */
+    }
 }
 
 /* Without it the node is a new one to hspmdd, and its segments are not. */
@@ -537,6 +557,7 @@ enum hsp_status hsp_agent_setup_prepare(struct hsp_agent_setup *u, struct hsp_lo
     }
     if (st == HSP_OK) {
         know_again(u, log);
+        tell_folders(u, log);
         st = add_keepers(u, err);
     }
     if (st == HSP_OK) {

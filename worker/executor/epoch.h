@@ -174,7 +174,8 @@ struct hsp_ex_epoch {
     bool direct_starts;               /* hsp_nccl_start is due before the first step */
     struct hsp_mesh_links links;      /* of the data and the state mesh, as they were made */
     struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
-    bool dropped; /* its end deletes its unsealed segments: no other epoch uses the layout */
+    bool alone;   /* at its end no other epoch uses its layout: segments go if none is sealed */
+    bool dropped; /* the same: those that are not sealed go in any case */
     struct hsp_epoch_device dev;   /* the same on a device */
     struct hsp_epoch_twins *twins; /* its replicas on other ranks (epoch_twins.c); members */
     uint32_t n_copies;             /* ranks that copy to me */

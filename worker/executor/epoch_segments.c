@@ -182,11 +182,29 @@ enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *
     return st;
 }
 
-static struct hsp_state_segment *close_one(const struct hsp_ex_epoch *e,
+static bool is_sealed(const struct hsp_state_segment *s)
+{
+    return s != NULL && hsp_segment_version(s) != HSP_NO_VERSION;
+}
+
+/* It has sealed a version, or goes on from one. */
+static bool has_sealed(const struct hsp_ex_epoch *e)
+{
+    bool any = false;
+    for (int slot = 0; slot < 2; slot++) {
+        any = any || is_sealed(e->seg[slot]);
+        for (uint32_t i = 0; i < e->n_copies; i++) {
+            any = any || is_sealed(e->copies[i].seg[slot]);
+        }
+    }
+    return any;
+}
+
+static struct hsp_state_segment *close_one(const struct hsp_ex_epoch *e, bool tidy,
                                            struct hsp_state_segment *s)
 {
     struct hsp_err err = {0};
-    if (s == NULL || !e->dropped || hsp_segment_version(s) != HSP_NO_VERSION) {
+    if (!tidy || s == NULL || is_sealed(s)) {
         return hsp_segment_close(s);
     }
     struct hsp_segment_key key = *hsp_segment_key_of(s);
@@ -200,10 +218,11 @@ static struct hsp_state_segment *close_one(const struct hsp_ex_epoch *e,
 
 void hsp_epoch_close_segments(struct hsp_ex_epoch *e)
 {
+    bool tidy = e->dropped || (e->alone && !has_sealed(e));
     for (int slot = 0; slot < 2; slot++) {
-        e->seg[slot] = close_one(e, e->seg[slot]);
+        e->seg[slot] = close_one(e, tidy, e->seg[slot]);
         for (uint32_t i = 0; i < e->n_copies; i++) {
-            e->copies[i].seg[slot] = close_one(e, e->copies[i].seg[slot]);
+            e->copies[i].seg[slot] = close_one(e, tidy, e->copies[i].seg[slot]);
         }
     }
 }

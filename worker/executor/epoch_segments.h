@@ -13,7 +13,8 @@ enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *
  * is NULL. Errors of segments. */
 enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state_segment **s,
                                         struct hsp_err *err);
-/* Unmaps them; the files stay, but for those that an epoch that is dropped has not sealed. */
+/* Unmaps them. The files stay, but for those that an epoch that is dropped has not sealed, and those of an
+ * epoch that ends alone and has sealed none: the next attempt has another layout, and files of its own. */
 void hsp_epoch_close_segments(struct hsp_ex_epoch *e);
 
 #endif

@@ -207,6 +207,7 @@ static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch)
         drop_next(x);
     }
     if (x->running != NULL && x->running->p->job == job && x->running->number <= epoch) {
+        x->running->alone = !same_layout(x->left, x->running) && !same_layout(x->next, x->running);
         x->running = hsp_epoch_close(x->running);
     }
     if (x->left != NULL && x->left->p->job == job && x->left->number <= epoch) {

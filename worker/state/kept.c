@@ -1,7 +1,7 @@
 /* The happy path: one scan of the folder, then one look at the papers of each job.
  *
- * Possible failure modes: more jobs than fit into the list (told); damaged papers (the segments
- * alone are believed); want of memory (an error: an empty list would be believed). */
+ * Possible failure modes: more jobs than fit into the list (told); damaged papers (told, and the
+ * segments alone are believed); want of memory (an error: an empty list would be believed). */
 #include "worker/state/kept.h"
 
 #include <stdlib.h>
@@ -59,7 +59,7 @@ static void note_papers(struct hsp_m_kept *k, const struct hsp_papers *p, char *
     hsp_str_printf(name, HSP_NAME_MAX + 1, "%s", p->name);
 }
 
-/* Those that are missing or damaged say nothing. */
+/* Those that are missing or damaged say nothing of the job. */
 static enum hsp_status look_at_papers(const char *dir, struct hsp_m_kept *k, char *name,
                                       struct hsp_err *err)
 {
@@ -76,6 +76,7 @@ static enum hsp_status look_at_papers(const char *dir, struct hsp_m_kept *k, cha
     if (st == HSP_OK) {
         note_papers(k, &p, name);
     }
+    k->papers_damaged = st == HSP_EDIGEST || st == HSP_EIO || st == HSP_ELIMIT;
     (void)hsp_arena_free(arena);
     free(data);
     return st == HSP_ENOMEM ? hsp_err_set(err, st, 0, "%s", why.msg) : HSP_OK;

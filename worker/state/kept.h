@@ -2,7 +2,8 @@
  *
  * Purity:  shell (the files of one folder).
  * Example: job-4+0+2+e7+s0.seg and job-4+0+2+e8+s0.seg are job 4, newest layout 8. Its papers
- *          (papers_file.h) say its name, its newest epoch, and the cluster that adopted it last. */
+ *          (papers_file.h) say its name, its newest epoch, and the cluster that adopted it last, unless
+ *          they are damaged (papers_damaged). */
 #ifndef HSP_KEPT_H
 #define HSP_KEPT_H
 #include "proto/wire/msg.h"

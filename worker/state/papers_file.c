@@ -6,11 +6,13 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/base/str.h"
@@ -121,7 +123,10 @@ enum hsp_status hsp_papers_file_each(const char *dir, hsp_papers_file_fn *fn, vo
     while ((e = readdir(d)) != NULL) {
         const char *rest;
         uint32_t job;
-        if (!job_of(e->d_name, &job, &rest)) {
+        struct stat sb;
+        bool file =
+            fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(sb.st_mode);
+        if (!job_of(e->d_name, &job, &rest) || !file) {
             continue;
         }
         if (rest[0] == '\0') {

@@ -1,12 +1,14 @@
 /* The happy path: the head of each file that ends in .seg is read and checked.
  *
- * Possible failure modes: a damaged head (listed as such, with the key of its name); a file of a
+ * Possible failure modes: a folder of such a name (passed over: it is none of ours, and holds no state);
+ * a damaged head (listed as such, with the key of its name); a file of a
  * creator that died (deleted after a minute); a folder that the disk gives in part, or want of
  * memory (an error: a short list would be believed). */
 #include "worker/state/segment_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +84,12 @@ static const struct dirent *next_name(DIR *d, const char *dir, enum hsp_status *
     return e;
 }
 
+static bool is_folder(DIR *d, const char *name)
+{
+    struct stat sb;
+    return fstatat(dirfd(d), name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(sb.st_mode);
+}
+
 /* Deletes the file of a creator that died. A creator at work has written to its file within the
  * minute. */
 static void remove_left_over(const char *path)
@@ -106,7 +114,7 @@ enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret,
     while (st == HSP_OK && (e = next_name(d, dir, &st, err)) != NULL) {
         char path[HSP_SEGMENT_PATH];
         bool tmp = ends_with(e->d_name, ".tmp");
-        if (!tmp && !ends_with(e->d_name, ".seg")) {
+        if ((!tmp && !ends_with(e->d_name, ".seg")) || is_folder(d, e->d_name)) {
             continue;
         }
         if (snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) >= (int)sizeof(path)) {
@@ -182,7 +190,8 @@ enum hsp_status hsp_segment_sweep(const char *dir, const char *job, uint64_t bel
     while ((e = next_name(d, dir, &st, err)) != NULL) {
         char path[HSP_SEGMENT_PATH];
         uint64_t epoch;
-        if (!file_epoch(e->d_name, job, &epoch) || (below != UINT64_MAX && epoch >= below) ||
+        if (!file_epoch(e->d_name, job, &epoch) || is_folder(d, e->d_name) ||
+            (below != UINT64_MAX && epoch >= below) ||
             snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) >= (int)sizeof(path)) {
             continue;
         }

@@ -127,7 +127,7 @@ static enum hsp_status remove_one(const char *dir, const struct hsp_segment_info
         return st;
     }
     hsp_segname_notes(dir, name.job, name.device, notes);
-    return unlink(notes) != 0 && errno != ENOENT
+    return unlink(notes) != 0 && errno != ENOENT && errno != EISDIR
                ? hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", notes)
                : HSP_OK;
 }

@@ -180,7 +180,7 @@ static void submit_to_core(struct hsp_app *a, struct query *x)
 {
     const struct hsp_job_spec *s = x->rec->spec;
     const struct hsp_job *old = hsp_cluster_job_by_name(a->cluster, s->name);
-    if (old != NULL && !hsp_job_terminal(old->state)) {
+    if (old != NULL && !hsp_job_terminal(old->state) && !hsp_ci_not_adopted(old)) {
         char text[200];
         (void)snprintf(text, sizeof text,
                        "job %s is there and %s; cancel it or choose another name", s->name,

@@ -11,6 +11,7 @@
 #include "daemon/app/state/app_state.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
 #include "daemon/cluster/parked.h"
 #include "proto/base/str.h"
 #include "proto/wire/papers.h"
@@ -178,7 +179,19 @@ static void find(struct found *f, uint32_t id, struct hsp_digest cluster)
 /* Whose a job of ours that is BEHIND is to the agents. */
 static struct hsp_digest known_as(const struct hsp_app *a, const struct hsp_job *j)
 {
-    return j->unrecorded && !hsp_cluster_none(j->from) ? j->from : a->cluster->id;
+    return hsp_ci_not_adopted(j) ? j->from : a->cluster->id;
+}
+
+/* Member @n keeps state of @j, which is BEHIND. It may have said so before @j was. */
+static bool keeps(const struct hsp_app *a, const struct hsp_cluster_node *n,
+                  const struct hsp_job *j)
+{
+    const struct hsp_job_mark *k = hsp_ci_marked(j, hsp_ci_index_of(a->cluster, n));
+    bool has = k != NULL && k->keeps;
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        has = has || n->dev[d].job == j->id;
+    }
+    return j->state == HSP_JOB_BEHIND && n->conn != 0 && has;
 }
 
 static struct found find_job(const struct hsp_app *a, const char *what)
@@ -216,12 +229,9 @@ static bool ask_agents(struct hsp_app *a, struct hsp_adoption *x)
             }
         }
     }
-    for (uint32_t i = 0; x->asked != NULL && i < c->n_nodes; i++) {
-        bool has = false;
-        for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-            has = has || c->nodes[i].dev[d].job == x->job;
-        }
-        if (has && c->nodes[i].conn != 0) {
+    const struct hsp_job *j = hsp_cluster_job(c, x->job);
+    for (uint32_t i = 0; x->asked != NULL && j != NULL && i < c->n_nodes; i++) {
+        if (keeps(a, &c->nodes[i], j)) {
             x->asked[x->n_asked++] = c->nodes[i].conn;
         }
     }
@@ -297,47 +307,83 @@ static void adopt_job(struct hsp_app *a, const struct hsp_caller *cl, const stru
 
 /* ---- what a node keeps is given up ---- */
 
-static uint32_t tell_discard(struct hsp_app *a, uint32_t conn, uint32_t job,
-                             struct hsp_digest cluster)
+struct discarding {
+    bool force, told;
+    uint32_t n;                      /* jobs that are given up */
+    uint32_t n_recorded;             /* of them: on record here */
+    char recorded[4 * HSP_NAME_MAX]; /* their names */
+};
+
+/* @known: its name, if it is on record; NULL: it is not. */
+static void discard_one(struct hsp_app *a, struct discarding *x, uint32_t conn, uint32_t job,
+                        struct hsp_digest cluster, const char *known)
 {
     struct hsp_msg m = {
         .type = HSP_MSG_PAPERS,
         .u.papers = {.job = job, .what = HSP_PAPERS_DISCARD, .cluster = cluster, .reason = ""}};
-    hsp_app_send(a, conn, &m);
-    return 1;
+    size_t used = strlen(x->recorded);
+    if (known != NULL && strlen(known) + used + 3 < sizeof x->recorded) {
+        (void)snprintf(x->recorded + used, sizeof x->recorded - used, "%s%s", used > 0 ? ", " : "",
+                       known);
+    }
+    x->n++;
+    x->n_recorded += known != NULL;
+    if (x->told) {
+        hsp_app_send(a, conn, &m);
+    }
 }
 
-/* Jobs of others that agents of this name keep, members too: those that are behind here. */
-static uint32_t discard_all(struct hsp_app *a, const char *node)
+/* A parked agent is one for jobs that are not known here. The state of others is left to them, but for
+ * those of which it keeps more than is on record. */
+static void discard_parked(struct hsp_app *a, struct discarding *x, const struct hsp_parked *p)
+{
+    for (uint32_t k = 0; k < p->n_jobs; k++) {
+        enum hsp_standing how = hsp_ci_parked_standing(a->cluster, &p->jobs[k]);
+        const struct hsp_job *j = hsp_cluster_job(a->cluster, p->jobs[k].job);
+        bool recorded =
+            (how == HSP_STANDS_KNOWN || how == HSP_STANDS_NEWER) && j != NULL && !j->unrecorded;
+        if (how != HSP_STANDS_KNOWN || !recorded || x->force) {
+            discard_one(a, x, p->conn, p->jobs[k].job, p->jobs[k].cluster,
+                        recorded ? j->name : NULL);
+        }
+    }
+}
+
+/* Goes over what agents of this name keep, members too: jobs that are behind here, or not adopted. */
+static void discard_all(struct hsp_app *a, struct discarding *x, const char *node)
 {
     const struct hsp_cluster *c = a->cluster;
     const struct hsp_cluster_node *n = hsp_cluster_node_by_name(c, node);
-    uint32_t jobs = 0;
     for (uint32_t i = 0; i < c->n_parked; i++) {
-        const struct hsp_parked *p = &c->parked[i];
-        for (uint32_t k = 0; k < p->n_jobs && strcmp(p->name, node) == 0; k++) {
-            jobs += tell_discard(a, p->conn, p->jobs[k].job, p->jobs[k].cluster);
+        if (strcmp(c->parked[i].name, node) == 0) {
+            discard_parked(a, x, &c->parked[i]);
         }
     }
-    for (uint32_t i = 0; n != NULL && n->conn != 0 && i < c->n_jobs; i++) {
+    for (uint32_t i = 0; n != NULL && i < c->n_jobs; i++) {
         const struct hsp_job *j = c->jobs[i];
-        bool has = false;
-        for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-            has = has || n->dev[d].job == j->id;
-        }
-        if (has && j->state == HSP_JOB_BEHIND) {
-            jobs += tell_discard(a, n->conn, j->id, known_as(a, j));
+        if (keeps(a, n, j)) {
+            discard_one(a, x, n->conn, j->id, known_as(a, j), j->unrecorded ? NULL : j->name);
         }
     }
-    return jobs;
 }
 
 static void discard_node(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m)
 {
     const char *node = m->u.adopt.node;
     char text[HSP_TEXT_MAX];
-    uint32_t jobs = discard_all(a, node);
-    if (jobs == 0) {
+    struct discarding would = {.force = m->u.adopt.force}, x = {.force = would.force, .told = true};
+    discard_all(a, &would, node);
+    if (would.n_recorded > 0 && !would.force) {
+        hsp_str_printf(
+            text, sizeof text,
+            "node %s keeps state of jobs that are on record here, which would be lost: %s; "
+            "hspmdctl cancel gives a job up, --force deletes all that the node keeps",
+            node, would.recorded);
+        refuse(a, cl, m, HSP_ESTATE, text);
+        return;
+    }
+    discard_all(a, &x, node);
+    if (x.n == 0) {
         hsp_str_printf(text, sizeof text,
                        "no agent of node %s is connected that keeps state which is not on record "
                        "here; hspmdctl node list shows all",
@@ -345,8 +391,9 @@ static void discard_node(struct hsp_app *a, const struct hsp_caller *cl, const s
         refuse(a, cl, m, HSP_ENOENT, text);
         return;
     }
-    (void)snprintf(text, sizeof text, "state of %" PRIu32 " jobs that are not on record here",
-                   jobs);
+    (void)snprintf(text, sizeof text,
+                   "state of %" PRIu32 " jobs, %" PRIu32 " of them on record here", x.n,
+                   x.n_recorded);
     struct hsp_fact f = {.type = "admin.discard",
                          .severity = HSP_SEV_NOTICE,
                          .node = node,

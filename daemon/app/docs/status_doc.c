@@ -9,7 +9,9 @@
 #include "daemon/app/state/app_state.h"
 #include "daemon/app/state/job_table.h"
 #include "daemon/cluster/health.h"
+#include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
 #include "daemon/cluster/parked.h"
 #include "daemon/cluster/paths.h"
 #include "daemon/cluster/progress.h"
@@ -229,7 +231,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     cJSON *o = cJSON_CreateObject();
     put(o, "id", core->id);
     put_text(o, "name", core->name);
-    put_text(o, "state", hsp_job_state_name(core->state));
+    put_text(o, "state", hsp_ci_not_adopted(core) ? "foreign" : hsp_job_state_name(core->state));
     put_text(o, "reason", core->reason);
     const char *fault = hsp_app_job_fault(a, core->id);
     if (fault != NULL || core->problem[0] != '\0') {
@@ -376,6 +378,32 @@ static void put_gone(cJSON *o, const struct hsp_cluster_node *n)
     }
 }
 
+static cJSON *kept_doc(uint32_t job, const char *name, struct hsp_digest cluster)
+{
+    cJSON *x = cJSON_CreateObject();
+    char id[HSP_DIGEST_HEX];
+    hsp_digest_hex(cluster, id);
+    put(x, "id", job);
+    put_text(x, "job", name);
+    put_text(x, "cluster", id);
+    return x;
+}
+
+/* Jobs that are not adopted, of which a member keeps state. */
+static void put_keeps(cJSON *o, const struct hsp_cluster *c, const struct hsp_cluster_node *n)
+{
+    cJSON *list = NULL;
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        const struct hsp_job *j = c->jobs[i];
+        const struct hsp_job_mark *k =
+            hsp_ci_not_adopted(j) ? hsp_ci_marked(j, hsp_ci_index_of(c, n)) : NULL;
+        if (k != NULL && k->keeps) {
+            list = list != NULL ? list : cJSON_AddArrayToObject(o, "keeps");
+            (void)cJSON_AddItemToArray(list, kept_doc(j->id, j->name, j->from));
+        }
+    }
+}
+
 static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
 {
     cJSON *o = cJSON_CreateObject();
@@ -387,6 +415,7 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
     put_text(o, "reason", n->reason);
     put_gone(o, n);
     put_waits(o, a->cluster, n);
+    put_keeps(o, a->cluster, n);
     put_text(o, "address", n->address);
     put(o, "incarnation", (double)n->incarnation);
     (void)cJSON_AddBoolToObject(o, "holder", n->holder);
@@ -442,7 +471,6 @@ static void put_ahead(cJSON *o, const struct hsp_cluster *c)
 static cJSON *parked_doc(const struct hsp_parked *p)
 {
     cJSON *o = cJSON_CreateObject();
-    char id[HSP_DIGEST_HEX];
     put_text(o, "name", p->name);
     put_text(o, "state", hsp_parked_name(p->as));
     (void)cJSON_AddBoolToObject(o, "ahead", p->ahead);
@@ -452,12 +480,9 @@ static cJSON *parked_doc(const struct hsp_parked *p)
     cJSON *keeps = cJSON_AddArrayToObject(o, "keeps");
     for (uint32_t i = 0; i < p->n_jobs; i++) {
         const struct hsp_parked_job *j = &p->jobs[i];
-        cJSON *x = cJSON_CreateObject();
-        hsp_digest_hex(j->cluster, id);
-        put(x, "id", j->job);
-        put_text(x, "job", j->name);
-        put_text(x, "cluster", id);
+        cJSON *x = kept_doc(j->job, j->name, j->cluster);
         put(x, "epoch", (double)j->epoch);
+        (void)cJSON_AddBoolToObject(x, "papers_damaged", j->papers_damaged);
         (void)cJSON_AddItemToArray(keeps, x);
     }
     (void)cJSON_AddArrayToObject(o, "network");

@@ -64,7 +64,7 @@ static void state_of_another_cluster_parks_its_node(void **state)
 {
     (void)state;
     struct cw_world w;
-    struct hsp_m_kept k = {.job = 1, .name = "mist", .cluster = {0xab, 7}, .epoch = 2, .plan = 1};
+    struct hsp_m_kept k = {.job = 6, .name = "mist", .cluster = {0xab, 7}, .epoch = 2, .plan = 1};
     cw_begin(&w, 2, 1);
     cw_run_job(&w, 2);
     w.c->id.lo = 4;
@@ -76,7 +76,7 @@ static void state_of_another_cluster_parks_its_node(void **state)
     assert_int_equal(cw_count_sent(&w, HSP_MSG_PARKED), 1);
     assert_left_alone(&w);
     assert_null(hsp_cluster_node_by_name(w.c, "n9"));
-    assert_int_equal(hsp_cluster_parked_by_name(w.c, "n9")->jobs[0].job, 1);
+    assert_int_equal(hsp_cluster_parked_by_name(w.c, "n9")->jobs[0].job, 6);
     cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT, .u.beat.seq = 4});
     assert_int_equal(cw_count_sent(&w, HSP_MSG_HEARTBEAT), 1);
     cw_said(&w, 8, HSP_MSG_READY, 2);
@@ -91,6 +91,23 @@ static void state_of_another_cluster_parks_its_node(void **state)
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 9});
     assert_null(hsp_cluster_parked_by_name(w.c, "n9"));
     assert_non_null(hsp_cluster_parked_by_name(w.c, "n10"));
+    /* what would be refused is no advice: the number is another job's here, the papers are damaged */
+    k = (struct hsp_m_kept){.job = 1, .name = "mist", .cluster = {0xab, 7}, .epoch = 2, .plan = 1};
+    hello(&w, 11, "n11", 0, &k, false);
+    assert_string_equal(cw_fact(&w, "node.parked"),
+                        "it keeps state of job mist of cluster 00000000: node discard deletes it");
+    k = (struct hsp_m_kept){
+        .job = 6, .name = "", .cluster = {0xab, 7}, .plan = 1, .papers_damaged = true};
+    hello(&w, 12, "n12", 0, &k, false);
+    assert_string_equal(
+        cw_fact(&w, "papers.damaged"),
+        "job-6.papers in the state folder of node n12 is damaged: job number 6 cannot "
+        "be adopted from it");
+    assert_string_equal(cw_fact(&w, "node.parked"),
+                        "it keeps state of job number 6 of cluster 00000000: its file job-6.papers "
+                        "is damaged, so job "
+                        "adopt needs another node that keeps the job; node discard deletes it");
+    assert_true(hsp_cluster_parked_by_name(w.c, "n12")->jobs[0].papers_damaged);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     cw_end(&w);
 }
@@ -398,6 +415,8 @@ static struct hsp_papers papers_of_a_job(struct hsp_arena *arena)
     return p;
 }
 
+static struct hsp_digest foreign_was; /* of the next one */
+
 static void foreign_hello(struct cw_world *w, uint32_t conn, uint32_t node)
 {
     struct hsp_m_device dev = {
@@ -413,6 +432,7 @@ static void foreign_hello(struct cw_world *w, uint32_t conn, uint32_t node)
                                         .node = name,
                                         .address = "a",
                                         .incarnation = cw_secret(7),
+                                        .was = foreign_was,
                                         .cluster = lost,
                                         .term = 99,
                                         .n_devices = 1,
@@ -488,6 +508,31 @@ static void a_job_goes_on_from_what_its_agents_keep(void **state)
     hsp_arena_free(arena);
 }
 
+/* The administrator means the agents that are here and keep the job: nobody else takes their names meanwhile. */
+static void an_adopted_node_is_the_one_that_was_here(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_arena *arena = hsp_arena_new(1 << 20);
+    struct hsp_papers p = papers_of_a_job(arena);
+    cw_begin(&w, 0, 0);
+    w.c->id = found;
+    foreign_was = cw_secret(7);
+    foreign_hello(&w, 11, 0);
+    foreign_hello(&w, 12, 1);
+    assert_int_equal(adopt(&w, &p, false), HSP_OK);
+    foreign_was = cw_secret(8);
+    foreign_hello(&w, 13, 0);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_FENCED), 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 0);
+    foreign_was = cw_secret(7);
+    foreign_hello(&w, 1, 0);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
+    foreign_was = (struct hsp_digest){0, 0};
+    cw_end(&w);
+    hsp_arena_free(arena);
+}
+
 static void what_cannot_be_adopted(void **state)
 {
     (void)state;
@@ -537,6 +582,7 @@ HSP_TEST_FILE(identity_test)
         cmocka_unit_test(jobs_that_are_over),
         cmocka_unit_test(an_id_is_given_once),
         cmocka_unit_test(a_job_goes_on_from_what_its_agents_keep),
+        cmocka_unit_test(an_adopted_node_is_the_one_that_was_here),
         cmocka_unit_test(what_cannot_be_adopted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

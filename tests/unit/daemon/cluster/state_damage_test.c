@@ -158,6 +158,39 @@ static void test_without_an_owner(void **state)
     }
 }
 
+/* All that is known is a checkpoint: no version beyond it is named, and none is said to be lost at it. */
+static void test_how_far_it_was_is_not_known(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    recovering(&w);
+    cw_msg(&w, 1,
+           (struct hsp_msg){
+               .type = HSP_MSG_CHECKPOINTED,
+               .epoch = 1,
+               .u.ckpt = {.job = 1, .step = 8, .term = 1, .complete = true, .reason = ""}});
+    damaged(&w, 1, 1, 8, false);
+    refuses(&w, 1);
+    damaged(&w, 0, 0, 7, false);
+    damaged(&w, 1, 1, 7, false);
+    refuses(&w, 0);
+    char said[256] = "";
+    for (uint32_t s = 0; s <= w.c->cfg.state_wait_ms / 1000 && said[0] == '\0'; s++) {
+        w.now += 1000;
+        for (uint32_t i = 0; i < 2; i++) {
+            cw_msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            const char *why = cw_fact(&w, "state.lost");
+            if (why != NULL) {
+                (void)snprintf(said, sizeof said, "%s", why);
+            }
+        }
+    }
+    assert_non_null(strstr(said,
+                           "what it had done is lost, and how far it was is not known here, going "
+                           "back to version 8"));
+    cw_end(&w);
+}
+
 /* A device without what it offered has none of that version: it did not say of which piece. */
 static void test_a_piece_that_is_gone(void **state)
 {
@@ -301,6 +334,7 @@ HSP_TEST_FILE(state_damage_test)
         cmocka_unit_test(test_another_owner_is_asked),
         cmocka_unit_test(test_a_segment_that_is_intact),
         cmocka_unit_test(test_without_an_owner),
+        cmocka_unit_test(test_how_far_it_was_is_not_known),
         cmocka_unit_test(test_a_piece_that_is_gone),
         cmocka_unit_test(test_an_owner_that_comes_back),
         cmocka_unit_test(test_an_owner_that_stays_away),

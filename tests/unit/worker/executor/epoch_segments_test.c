@@ -95,6 +95,23 @@ static void what_is_dropped_leaves_nothing_unsealed(void **state)
     assert_int_equal(access(other, F_OK), -1);
 }
 
+/* Each attempt has a layout of its own: what one leaves behind nobody would use. With a version it stays, for the
+ * next epoch of the layout goes on in the same files. */
+static void an_epoch_without_a_version_leaves_nothing(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    char other[4300];
+    (void)snprintf(other, sizeof other, "%s/job-3+0+0+e2+s1.seg", w->dir);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    w->e.alone = true;
+    hsp_epoch_close_segments(&w->e);
+    assert_int_equal(access(w->file, F_OK), -1);
+    assert_int_equal(access(other, F_OK), -1);
+    leave_a_version(w);
+    assert_int_equal(access(other, F_OK), 0);
+}
+
 static void what_fits_is_taken(void **state)
 {
     struct world *w = *state;
@@ -185,6 +202,7 @@ HSP_TEST_FILE(epoch_segments_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_dropped_leaves_nothing_unsealed, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_epoch_without_a_version_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(what_fits_is_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_damaged_or_of_another_shape_is_made_anew, setup,
                                         teardown),

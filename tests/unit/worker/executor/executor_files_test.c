@@ -217,6 +217,27 @@ static void test_what_never_began_leaves_no_state(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
+/* Attempts to begin with a checkpoint that nobody has, each with a layout of its own, as hspmdd makes them. */
+static void test_attempts_without_a_checkpoint_leave_no_state(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {.mode = HSP_MODE_RESTORE, .step = 25, .plan = p, .n_peers = 1};
+    xw_start_executor(w, 0);
+    for (uint64_t i = 1; i <= 3; i++) {
+        d.epoch = 60 + i;
+        d.plan_no = i;
+        xw_prepare(w, &d);
+        assert_int_equal(n_segments(w), 2);
+        xw_send_start(w, 0, d.epoch, 25);
+        xw_await(w, 0, HSP_MSG_CKPT_REFUSED);
+        xw_send_ref(w, 0, HSP_MSG_SEAL, d.epoch);
+        xw_await(w, 0, HSP_MSG_SEALED);
+        assert_int_equal(n_segments(w), 0);
+    }
+    (void)hsp_epoch_plan_free(p);
+}
+
 /* More data than there are addresses for: the node has them, so nobody must say that it has not. */
 static void test_data_that_memory_does_not_suffice_for_are_not_absent(void **state)
 {
@@ -344,6 +365,8 @@ HSP_TEST_FILE(executor_files_test)
         cmocka_unit_test_setup_teardown(test_data_that_take_long_hold_nothing_up, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_what_never_began_leaves_no_state, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_attempts_without_a_checkpoint_leave_no_state, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_data_that_memory_does_not_suffice_for_are_not_absent,
                                         xw_setup, xw_teardown),

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/host/file_io.h"
@@ -128,9 +129,15 @@ static void a_scan_tells_what_papers_say(void **state)
     put(dir, 7, later, 1000001);
     scan_one(dir, &k, name);
     assert_true(hsp_digest_equal(k.cluster, made.cluster) && k.generation == later.generation);
-    cut_file(at(dir, "job-7.papers"), 20); /* as if there were none */
+    assert_false(k.papers_damaged);
+    cut_file(at(dir, "job-7.papers"),
+             20); /* as if there were none, but for the word that they are there */
     scan_one(dir, &k, name);
     assert_true(hsp_digest_equal(k.cluster, made.cluster) && k.generation == 5 && k.epoch == 0);
+    assert_true(k.papers_damaged);
+    assert_int_equal(unlink(at(dir, "job-7.papers")), 0);
+    scan_one(dir, &k, name);
+    assert_false(k.papers_damaged);
 }
 
 static void they_go_with_the_last_segment(void **state)
@@ -171,11 +178,46 @@ static void an_agent_that_begins_tidies(void **state)
     assert_true(has(dir, "incarnation"));
 }
 
+/* They are no files of ours: nothing is known from them, nothing is deleted, and the agent begins. */
+static void folders_in_the_place_of_files_are_passed_over(void **state)
+{
+    static const char *const names[] = {"job-1+9+9+e9+s0.seg", "job-1+9+9+e9+s0.tmp",
+                                        "job-2.papers", "job-7-0.metrics"};
+    const char *dir = *state;
+    struct hsp_err err = {0};
+    struct hsp_m_damaged *damaged = NULL;
+    struct hsp_m_holding *held = NULL;
+    struct hsp_m_kept k;
+    char name[HSP_NAME_MAX + 1];
+    uint32_t n = 9;
+    make_segment(dir, 7, 0, 3, papers_sample().whose);
+    put(dir, 7, papers_sample().whose, 9);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_int_equal(mkdir(at(dir, names[i]), 0700), 0);
+    }
+    scan_one(dir, &k, name);
+    assert_int_equal(k.job, 7);
+    assert_ok(hsp_segname_scan(dir, &held, &n, &err), &err);
+    assert_int_equal(n, 0); /* it is not sealed */
+    free(held);
+    assert_ok(hsp_segname_tidy(dir, &damaged, &n, &err), &err);
+    assert_int_equal(n, 0);
+    free(damaged);
+    assert_false(has(dir, "job-7+0+0+e3+s0.seg"));
+    assert_ok(hsp_kept_tidy(dir, &err), &err);
+    assert_false(has(dir, "job-7.papers"));
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_true(has(dir, names[i]));
+        assert_int_equal(rmdir(at(dir, names[i])), 0);
+    }
+}
+
 HSP_TEST_FILE(papers_file_test)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(only_what_was_written_is_read), T(a_scan_tells_what_papers_say),
-        T(they_go_with_the_last_segment), T(an_agent_that_begins_tidies)};
+        T(they_go_with_the_last_segment), T(an_agent_that_begins_tidies),
+        T(folders_in_the_place_of_files_are_passed_over)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
