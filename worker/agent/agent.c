@@ -297,7 +297,7 @@ static void daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
         parked(a, &m->u.parked);
     } else if (m->type == HSP_MSG_FENCED) {
         fence(a, &m->u.fenced);
-    } else if (m->type == HSP_MSG_PAPERS && a->link != HSP_LINK_HELLO) {
+    } else if (m->type == HSP_MSG_PAPERS) { /* PARKED may wait for a row, and they pass it */
         hsp_ai_papers(a, m);
     } else if (a->link == HSP_LINK_UP &&
                !(m->type == HSP_MSG_WELCOME && told_again(a, &m->u.welcome))) {

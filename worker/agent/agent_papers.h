@@ -10,7 +10,7 @@
 #define HSP_AGENT_PAPERS_H
 #include "worker/agent/agent_impl.h"
 
-/* PAPERS has come, of a coordinator that has taken the node in, or parked it. */
+/* PAPERS has come, of a coordinator that has heard the hello: it has taken the node in, or parks it. */
 void hsp_ai_papers(struct hsp_agent *a, const struct hsp_msg *m);
 /* When all of a job that was to be discarded is gone, the agent says hello again. */
 void hsp_ai_papers_tick(struct hsp_agent *a);

@@ -322,6 +322,9 @@ static void papers_are_told(void **state)
         assert_null(aw_find(&w, HSP_AACT_READ_PAPERS));
         aw_step(&w, (struct hsp_agent_event){
                         .type = HSP_AEV_SCANNED, .scan = w.scan, .n_kept = 1, .kept = &found});
+        assert_int_equal(hsp_agent_link_state(w.a), HSP_LINK_HELLO);
+        aw_from_daemon(&w, ask); /* which passes PARKED while that waits for a row of hspmdd */
+        assert_non_null(aw_find(&w, HSP_AACT_READ_PAPERS));
         aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_PARKED,
                                             .u.parked = {.cluster = other,
                                                          .heartbeat_ms = 200,
