@@ -69,7 +69,7 @@ struct hsp_cluster_node {
     enum hsp_node_state state;
     uint64_t incarnation;     /* number: for order, and for people */
     struct hsp_digest secret; /* the same on the wire, 0: of a row that has none */
-    struct hsp_digest before; /* the one before it: its agent may not have written the new one */
+    struct hsp_digest before; /* that its agent showed last: it may not have got the new one */
     uint64_t same_since; /* the first incarnation in a row that each later one has proven to be */
     uint64_t generation; /* of the cluster, when the node last said hello; 0 also where not known */
     uint32_t conn;       /* 0: not connected */

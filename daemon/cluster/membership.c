@@ -273,7 +273,7 @@ static bool from_before(const struct hsp_cluster *c, const struct hsp_cluster_no
            hsp_generation_number(n->generation) < here;
 }
 
-/* True when the agent has shown the present incarnation of @n, or the one before. */
+/* True when the agent shows the present incarnation of @n, or the one that it showed last. */
 static bool proves(const struct hsp_cluster_node *n, const struct hsp_m_hello *m)
 {
     return !hsp_digest_is_zero(m->was) &&
@@ -531,6 +531,37 @@ static void new_incarnation(struct hsp_cluster *c, struct hsp_cluster_node *n, b
     hsp_ci_store_term(c);
 }
 
+static void take_conn(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t conn, bool anew)
+{
+    if (anew && !hsp_ci_node_gone(n)) {
+        if (n->conn == conn) { /* it is not closed: the new one speaks on it */
+            hsp_ci_node_conn(c, n, 0);
+        }
+        hsp_ci_node_dead(c, n, "a new agent took its place");
+    }
+    if (n->conn != 0 && n->conn != conn) {
+        hsp_ci_close(c, n->conn, "the agent connected again");
+    }
+    hsp_ci_node_conn(c, n, conn);
+    hsp_ci_node_heard(c, n);
+    hsp_ci_node_reason(n, "");
+}
+
+/* Jobs forget what node @at said before. */
+static void jobs_hello(struct hsp_cluster *c, uint32_t at, const struct hsp_m_hello *m, bool anew)
+{
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        struct hsp_job *j = c->jobs[i];
+        hsp_ci_held_drop_node(c, j, at);
+        marks_hello(j, at, anew);
+        hsp_ci_doubt_hello(c, j, at, kept_of(m, j->id));
+        hsp_ci_behind_hello(c, j, at, kept_of(m, j->id));
+        if (j->cur.n_ranks != 0 && HSP_DEVICE_NODE(j->cur.peers[0].device) == at) {
+            j->suspend_epoch = 0; /* what was sent may be lost; a second checkpoint does no harm */
+        }
+    }
+}
+
 void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *said,
                   struct hsp_digest random)
 {
@@ -561,23 +592,12 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     bool first = n->generation != c->generation; /* hello of it in this generation */
     n->unheard = false;
     n->generation = c->generation;
-    if (anew && !hsp_ci_node_gone(n)) {
-        if (n->conn == conn) { /* it is not closed: the new one speaks on it */
-            hsp_ci_node_conn(c, n, 0);
-        }
-        hsp_ci_node_dead(c, n, "a new agent took its place");
-    }
-    if (n->conn != 0 && n->conn != conn) {
-        hsp_ci_close(c, n->conn, "the agent connected again");
-    }
-    hsp_ci_node_conn(c, n, conn);
-    hsp_ci_node_heard(c, n);
-    hsp_ci_node_reason(n, "");
+    take_conn(c, n, conn, anew);
     take_links(n, m);
     hsp_ci_measure_hello(c, n, anew);
     if (anew) {
-        /* WELCOME may be lost: then the agent shows its old incarnation again. */
-        struct hsp_digest shown = same ? n->secret : before ? m->was : (struct hsp_digest){0, 0};
+        /* WELCOME may be lost, again and again: then the agent shows the same one as now. */
+        struct hsp_digest shown = same || before ? m->was : (struct hsp_digest){0, 0};
         new_incarnation(c, n, same, shown, before && !hsp_digest_is_zero(told) ? told : random);
     }
     if (anew || first) {
@@ -586,16 +606,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     take_cards(c, n, m);
     take_devices(c, n, m);
     hsp_ci_take_paths(c, n, m);
-    for (uint32_t i = 0; i < c->n_jobs; i++) {
-        struct hsp_job *j = c->jobs[i];
-        hsp_ci_held_drop_node(c, j, at);
-        marks_hello(j, at, anew);
-        hsp_ci_doubt_hello(c, j, at, kept_of(m, j->id));
-        hsp_ci_behind_hello(c, j, at, kept_of(m, j->id));
-        if (j->cur.n_ranks != 0 && HSP_DEVICE_NODE(j->cur.peers[0].device) == at) {
-            j->suspend_epoch = 0; /* what was sent may be lost; a second checkpoint does no harm */
-        }
-    }
+    jobs_hello(c, at, m, anew);
     free_behind(c, at, m);
     welcome(c, n);
     tell_adopted(c, at, m);

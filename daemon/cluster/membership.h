@@ -12,6 +12,10 @@
  * yet. Without that proof it is a new node of the name: its incarnations begin anew
  * (same_since), and what it holds or tells of earlier epochs is not believed (may_say.h).
  *
+ * Example: a shows 5 and gets 6, but WELCOME is lost with the connection. a shows 5 again and gets
+ * 7, and that WELCOME is lost too. As often as it comes, 5 proves that it is a: what it was given
+ * since and never showed, it never had.
+ *
  * After a restore the store may know an older incarnation than the agent has. So an agent that
  * has obeyed an older generation takes the name of its node without proof, once: until the node
  * has said hello in this generation. It is a new node of the name as well, but what it keeps is

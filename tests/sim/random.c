@@ -14,8 +14,6 @@
 #include "proto/base/str.h"
 #include "tests/sim/sim.h"
 
-static void fault(struct sim *s);
-
 static void note(struct sim *s, const char *what, uint64_t a, uint64_t b)
 {
     size_t n = strlen(s->faults);
@@ -130,37 +128,66 @@ static void xid(struct sim *s, uint32_t x)
     sim_sign(s, x, HSP_SIGN_XID, n);
 }
 
+/* Two nodes do not reach each other, or hardly. */
+static void wire_fault(struct sim *s, uint32_t node, uint32_t other, uint64_t ms)
+{
+    other = (node + 1 + other % (s->n_nodes - 1)) % s->n_nodes;
+    ms = ms < 300 ? 2 * ms : 3000 + 2 * ms;
+    if (sim_below(s, 3) == 0) {
+        note(s, "slow down the connection of nodes", node, other);
+        sim_slow_pair(s, node, other, 5000 + 2 * ms);
+        return;
+    }
+    note(s, ms / 2 % 2 == 0 ? "cut nodes from each other" : "cut node from another's words", node,
+         other);
+    sim_cut_pair(s, node, other, ms / 2 % 2 == 0, ms);
+}
+
+/* Something goes on after @ms, with connections as they are, or loses one. */
+static void stop_fault(struct sim *s, uint64_t kind, uint32_t node, const uint32_t x[2],
+                       uint64_t ms)
+{
+    switch (kind) {
+    case 9:
+        note(s, "stop agent", node, ms);
+        sim_pause_agent(s, node, ms);
+        break;
+    case 10:
+        note(s, "stop executor", x[0], ms);
+        sim_pause_exec(s, x[0], ms);
+        break;
+    case 11:
+        note(s, "reset control", node, 0);
+        sim_reset_control(s, node);
+        break;
+    case 12:
+    case 13:
+        note(s, "reset data", x[0], x[1]);
+        sim_reset_data(s, x[0], x[1]);
+        break;
+    case 14:
+        note(s, "cut control", node, ms);
+        sim_cut(s, node, ms);
+        break;
+    default:
+        note(s, "stop coordinator", ms, 0);
+        sim_pause_daemon(s, ms);
+        break;
+    }
+}
+
 static void fault(struct sim *s)
 {
-    uint32_t node = (uint32_t)sim_below(s, s->n_nodes), x = device(s), y = device(s);
-    uint64_t ms = 1 + sim_below(s, sim_below(s, 2) == 0 ? 300 : 6000);
-    switch (sim_below(s, 24)) {
-    case 20:
-    case 21:
-        note(s, "damage state of executor", x, sim_damage(s, x));
-        sim_kill_exec(s, x); /* so that it is wanted */
-        break;
-    case 22:
-    case 23:
-        y = (node + 1 + y % (s->n_nodes - 1)) % s->n_nodes;
-        ms = ms < 300 ? 2 * ms : 3000 + 2 * ms;
-        if (sim_below(s, 3) == 0) {
-            note(s, "slow down the connection of nodes", node, y);
-            sim_slow_pair(s, node, y, 5000 + 2 * ms);
-            break;
-        }
-        note(s, ms / 2 % 2 == 0 ? "cut nodes from each other" : "cut node from another's words",
-             node, y);
-        sim_cut_pair(s, node, y, ms / 2 % 2 == 0, ms);
-        break;
-    case 17:
-    case 18:
-    case 19: xid(s, node * SIM_DEVS + (uint32_t)sim_below(s, s->n_devs)); break;
+    uint32_t node = (uint32_t)sim_below(s, s->n_nodes), x[2];
+    x[0] = device(s);
+    x[1] = device(s);
+    uint64_t ms = 1 + sim_below(s, sim_below(s, 2) == 0 ? 300 : 6000), kind = sim_below(s, 24);
+    switch (kind) {
     case 0:
     case 1:
     case 2:
-        note(s, "kill executor", x, 0);
-        sim_kill_exec(s, x);
+        note(s, "kill executor", x[0], 0);
+        sim_kill_exec(s, x[0]);
         break;
     case 3:
     case 4:
@@ -178,30 +205,22 @@ static void fault(struct sim *s)
         sim_kill_daemon(s, ms);
         break;
     case 9:
-        note(s, "stop agent", node, ms);
-        sim_pause_agent(s, node, ms);
-        break;
     case 10:
-        note(s, "stop executor", x, ms);
-        sim_pause_exec(s, x, ms);
-        break;
     case 11:
-        note(s, "reset control", node, 0);
-        sim_reset_control(s, node);
-        break;
     case 12:
     case 13:
-        note(s, "reset data", x, y);
-        sim_reset_data(s, x, y);
-        break;
-    case 15:
-        note(s, "stop coordinator", ms, 0);
-        sim_pause_daemon(s, ms);
-        break;
     case 14:
-        note(s, "cut control", node, ms);
-        sim_cut(s, node, ms);
+    case 15: stop_fault(s, kind, node, x, ms); break;
+    case 17:
+    case 18:
+    case 19: xid(s, node * SIM_DEVS + (uint32_t)sim_below(s, s->n_devs)); break;
+    case 20:
+    case 21:
+        note(s, "damage state of executor", x[0], sim_damage(s, x[0]));
+        sim_kill_exec(s, x[0]); /* so that it is wanted */
         break;
+    case 22:
+    case 23: wire_fault(s, node, x[1], ms); break;
     default: admin_fault(s, node); break;
     }
 }

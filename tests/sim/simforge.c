@@ -112,6 +112,96 @@ static void forge_hello(struct sim *s, const struct hsp_job *j, uint64_t epoch, 
     m->u.hello.incarnation = x->secret;
 }
 
+struct lie { /* what it is about */
+    const struct hsp_job *job;
+    uint32_t device, rank;
+    uint64_t step;
+};
+
+/* What executors say of epochs. False: @m is none of these. */
+static bool forge_report(struct sim *s, const struct lie *l, struct hsp_msg *m)
+{
+    uint32_t job = l->job->id, d = l->device, rank = l->rank;
+    switch ((enum hsp_msg_type)m->type) {
+    case HSP_MSG_READY: m->u.ready = (struct hsp_m_ready){.job = job, .device = d}; break;
+    case HSP_MSG_PREPARE_FAILED:
+        m->u.failed = (struct hsp_m_failed){
+            .job = job, .device = d, .peer = rank, .silent = true, .reason = NAME};
+        m->u.failed.fact = (uint32_t)sim_below(s, 8);
+        m->u.failed.by = (uint32_t)sim_below(s, 4);
+        break;
+    case HSP_MSG_STARTED:
+        m->u.started = (struct hsp_m_started){.job = job, .device = d, .step = l->step};
+        break;
+    case HSP_MSG_STEP:
+        m->u.step = (struct hsp_m_step){.job = job,
+                                        .step = l->step,
+                                        .final = l->step == l->job->steps,
+                                        .n_compute = 2,
+                                        .compute_s = compute};
+        break;
+    case HSP_MSG_PEER_LOST:
+        m->u.lost = (struct hsp_m_lost){.job = job,
+                                        .device = d,
+                                        .peer = rank,
+                                        .by = (uint32_t)sim_below(s, 4),
+                                        .silent = true,
+                                        .before_start = rank == 0,
+                                        .reason = NAME};
+        break;
+    case HSP_MSG_CHECKPOINTED:
+        m->u.ckpt = (struct hsp_m_ckpt){.job = job,
+                                        .step = l->step,
+                                        .term = 1,
+                                        .complete = sim_below(s, 3) != 0,
+                                        .reason = NAME};
+        break;
+    case HSP_MSG_CKPT_REFUSED:
+        m->u.refused = (struct hsp_m_refused){job, d, l->step, rank == 0, NAME};
+        break;
+    case HSP_MSG_FINISHED: m->u.finished = (struct hsp_m_finished){job, l->job->steps}; break;
+    case HSP_MSG_JOB_FAILED: m->u.jobfail = (struct hsp_m_jobfail){job, d, NAME}; break;
+    default: return false;
+    }
+    return true;
+}
+
+/* What agents say themselves, and what they find where an executor does not answer. */
+static void forge_other(struct sim *s, const struct lie *l, struct hsp_msg *m)
+{
+    uint32_t job = l->job->id, d = l->device;
+    bool first = l->rank == 0;
+    switch ((enum hsp_msg_type)m->type) {
+    case HSP_MSG_SEALED: m->u.sealed = (struct hsp_m_sealed){job, 4, holding}; break;
+    case HSP_MSG_HELLO: forge_hello(s, l->job, m->epoch, m); break;
+    case HSP_MSG_EXECUTOR_DEAD: m->u.dead = (struct hsp_m_dead){d, 0, NAME}; break;
+    case HSP_MSG_EXECUTOR_UP: m->u.up = (struct hsp_m_up){d, NAME}; break;
+    case HSP_MSG_STATE_DAMAGED:
+        m->u.damaged =
+            (struct hsp_m_damaged){job,     d,     holding[0].plan,      l->rank, holding[0].owner,
+                                   l->step, first, first ? m->epoch : 0, NAME};
+        break;
+    case HSP_MSG_STANDS:
+        m->u.stands = (struct hsp_m_stands){.job = job,
+                                            .device = d,
+                                            .round = l->job->progress.round,
+                                            .step = l->step,
+                                            .stable = l->step,
+                                            .n_threads = 1,
+                                            .threads = &thread,
+                                            .n_links = 1,
+                                            .links = &link};
+        break;
+    case HSP_MSG_REACHED:
+        m->u.reached = (struct hsp_m_reached){s->d->next_round, HSP_ARRAY_LEN(deaf), deaf};
+        break;
+    case HSP_MSG_DEVICE_HEALTH:
+        m->u.health = (struct hsp_m_health){d, HSP_HEALTH_LOST, NAME};
+        break;
+    default: m->u.devref = (struct hsp_m_devref){job, d}; break;
+    }
+}
+
 /* Of a job and an epoch that there are, mostly. */
 static struct hsp_msg forge(struct sim *s)
 {
@@ -122,82 +212,21 @@ static struct hsp_msg forge(struct sim *s)
         HSP_MSG_EXECUTOR_DEAD, HSP_MSG_EXECUTOR_UP,    HSP_MSG_DEVICE_HEALTH, HSP_MSG_CKPT_REFUSED,
         HSP_MSG_STATE_DAMAGED, HSP_MSG_REACHED,        HSP_MSG_STANDS};
     const struct hsp_job *j = s->d->jobs[sim_below(s, s->d->n_jobs)];
-    struct hsp_msg m = {.type = types[sim_below(s, HSP_ARRAY_LEN(types))],
-                        .epoch = number(s, j->next_epoch)};
-    uint32_t d = (uint32_t)sim_below(s, 3), rank = (uint32_t)sim_below(s, 4);
-    uint64_t at = sim_below(s, 2) == 0 ? j->steps : number(s, j->steps);
+    struct hsp_msg m = {.type = types[sim_below(s, HSP_ARRAY_LEN(types))]};
+    m.epoch = number(s, j->next_epoch);
+    struct lie l = {.job = j, .device = (uint32_t)sim_below(s, 3)};
+    l.rank = (uint32_t)sim_below(s, 4);
+    l.step = sim_below(s, 2) == 0 ? j->steps : number(s, j->steps);
     for (uint32_t i = 0; i < HSP_ARRAY_LEN(holding); i++) {
-        holding[i] = (struct hsp_m_holding){.job = j->id,
-                                            .device = (uint32_t)sim_below(s, 3),
-                                            .plan = number(s, j->next_plan),
-                                            .rank = rank,
-                                            .owner = (uint32_t)sim_below(s, 4),
-                                            .version = number(s, j->steps)};
+        struct hsp_m_holding *h = &holding[i];
+        *h = (struct hsp_m_holding){.job = j->id, .rank = l.rank};
+        h->device = (uint32_t)sim_below(s, 3);
+        h->plan = number(s, j->next_plan);
+        h->owner = (uint32_t)sim_below(s, 4);
+        h->version = number(s, j->steps);
     }
-    switch ((enum hsp_msg_type)m.type) {
-    case HSP_MSG_READY: m.u.ready = (struct hsp_m_ready){.job = j->id, .device = d}; break;
-    case HSP_MSG_PREPARE_FAILED:
-        m.u.failed = (struct hsp_m_failed){.job = j->id,
-                                           .device = d,
-                                           .fact = (uint32_t)sim_below(s, 8),
-                                           .peer = rank,
-                                           .by = (uint32_t)sim_below(s, 4),
-                                           .silent = true,
-                                           .reason = NAME};
-        break;
-    case HSP_MSG_STARTED:
-        m.u.started = (struct hsp_m_started){.job = j->id, .device = d, .step = at};
-        break;
-    case HSP_MSG_SEALED: m.u.sealed = (struct hsp_m_sealed){j->id, 4, holding}; break;
-    case HSP_MSG_STEP:
-        m.u.step = (struct hsp_m_step){.job = j->id,
-                                       .step = at,
-                                       .final = at == j->steps,
-                                       .n_compute = 2,
-                                       .compute_s = compute};
-        break;
-    case HSP_MSG_PEER_LOST:
-        m.u.lost = (struct hsp_m_lost){.job = j->id,
-                                       .device = d,
-                                       .peer = rank,
-                                       .by = (uint32_t)sim_below(s, 4),
-                                       .silent = true,
-                                       .before_start = rank == 0,
-                                       .reason = NAME};
-        break;
-    case HSP_MSG_CHECKPOINTED:
-        m.u.ckpt = (struct hsp_m_ckpt){
-            .job = j->id, .step = at, .term = 1, .complete = sim_below(s, 3) != 0, .reason = NAME};
-        break;
-    case HSP_MSG_CKPT_REFUSED:
-        m.u.refused = (struct hsp_m_refused){j->id, d, at, rank == 0, NAME};
-        break;
-    case HSP_MSG_FINISHED: m.u.finished = (struct hsp_m_finished){j->id, j->steps}; break;
-    case HSP_MSG_JOB_FAILED: m.u.jobfail = (struct hsp_m_jobfail){j->id, d, NAME}; break;
-    case HSP_MSG_HELLO: forge_hello(s, j, m.epoch, &m); break;
-    case HSP_MSG_EXECUTOR_DEAD: m.u.dead = (struct hsp_m_dead){d, 0, NAME}; break;
-    case HSP_MSG_EXECUTOR_UP: m.u.up = (struct hsp_m_up){d, NAME}; break;
-    case HSP_MSG_STATE_DAMAGED:
-        m.u.damaged = (struct hsp_m_damaged){
-            j->id, d,         holding[0].plan,         rank, holding[0].owner,
-            at,    rank == 0, rank == 0 ? m.epoch : 0, NAME};
-        break;
-    case HSP_MSG_STANDS:
-        m.u.stands = (struct hsp_m_stands){.job = j->id,
-                                           .device = d,
-                                           .round = j->progress.round,
-                                           .step = at,
-                                           .stable = at,
-                                           .n_threads = 1,
-                                           .threads = &thread,
-                                           .n_links = 1,
-                                           .links = &link};
-        break;
-    case HSP_MSG_REACHED:
-        m.u.reached = (struct hsp_m_reached){s->d->next_round, HSP_ARRAY_LEN(deaf), deaf};
-        break;
-    case HSP_MSG_DEVICE_HEALTH: m.u.health = (struct hsp_m_health){d, HSP_HEALTH_LOST, NAME}; break;
-    default: m.u.devref = (struct hsp_m_devref){j->id, d}; break;
+    if (!forge_report(s, &l, &m)) {
+        forge_other(s, &l, &m);
     }
     return m;
 }

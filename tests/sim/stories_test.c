@@ -218,6 +218,28 @@ static void kill_agent(void **state)
     to_the_end();
 }
 
+static uint64_t joined; /* incarnation of n0 before */
+
+static bool joins(struct sim *w)
+{
+    return hsp_cluster_node_by_name(w->d, "n0")->incarnation > joined;
+}
+
+/* The only node that has the state. Its agent is welcomed as a new process, and never hears it. */
+static void welcome_is_lost_again_and_again(void **state)
+{
+    (void)state;
+    running(1);
+    sim_kill_agent(s, 0, 100);
+    for (int i = 0; i < 4; i++) {
+        joined = hsp_cluster_node_by_name(s->d, "n0")->incarnation;
+        until(joins, 2000);
+        sim_reset_control(s, 0);
+    }
+    until(settled, 5000);
+    to_the_end();
+}
+
 static void crash_node(void **state)
 {
     (void)state;
@@ -703,6 +725,7 @@ int main(void)
                                        T(join),
                                        T(kill_executor),
                                        T(kill_agent),
+                                       T(welcome_is_lost_again_and_again),
                                        T(crash_node),
                                        T(drain),
                                        T(leave),

@@ -87,61 +87,32 @@ static uint32_t device_of(const struct hsp_msg *m)
     }
 }
 
-void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
+/* About this node, not one of its devices. False: it is about a device. */
+static bool of_node(struct hsp_agent *a, const struct hsp_msg *m)
 {
-    if (m->type == HSP_MSG_HEARTBEAT) {
+    switch ((enum hsp_msg_type)m->type) {
+    case HSP_MSG_HEARTBEAT:
         if (m->u.beat.seq == a->beat && a->beat_us != 0) {
             hsp_peerclock_add(&a->clock, a->beat_us, a->now_us, m->u.beat.clock_us);
             a->beat_us = 0;
         }
-        return;
+        return true;
+    case HSP_MSG_MEASURE: hsp_ai_uplink_begin(a, &m->u.measure); return true;
+    case HSP_MSG_ECHO: hsp_ai_uplink_answer(a, &m->u.echo); return true;
+    case HSP_MSG_CHECK:
+    case HSP_MSG_REACH: hsp_ai_ask_shell(a, m); return true;
+    case HSP_MSG_SEAL: hsp_ai_seal(a, m); return true;
+    case HSP_MSG_DRAIN_NOTICE: hsp_ai_log(a, 5, "draining: %s", m->u.text.reason); return true;
+    case HSP_MSG_BYE: a->bye = a->leaving; return true;
+    default: return false;
     }
-    if (m->type == HSP_MSG_MEASURE) {
-        hsp_ai_uplink_begin(a, &m->u.measure);
-        return;
-    }
-    if (m->type == HSP_MSG_ECHO) {
-        hsp_ai_uplink_answer(a, &m->u.echo);
-        return;
-    }
-    if (m->type == HSP_MSG_CHECK || m->type == HSP_MSG_REACH) {
-        hsp_ai_ask_shell(a, m);
-        return;
-    }
-    if (m->type == HSP_MSG_SEAL) {
-        hsp_ai_seal(a, m);
-        return;
-    }
-    if (m->type == HSP_MSG_DRAIN_NOTICE) {
-        hsp_ai_log(a, 5, "draining: %s", m->u.text.reason);
-        return;
-    }
-    if (m->type == HSP_MSG_BYE) {
-        a->bye = a->leaving;
-        return;
-    }
-    uint32_t device = device_of(m);
-    bool known = m->type == HSP_MSG_PREPARE || m->type == HSP_MSG_ARM || m->type == HSP_MSG_START ||
-                 m->type == HSP_MSG_DROP || m->type == HSP_MSG_STOP || m->type == HSP_MSG_RELEASE ||
-                 m->type == HSP_MSG_CHECKPOINT || m->type == HSP_MSG_TRACE ||
-                 m->type == HSP_MSG_WHERE;
-    if (!known || device >= a->cfg.n_devices) {
-        hsp_ai_log(a, 3, "message type %u for device %u is ignored", m->type, device);
-        return;
-    }
+}
+
+/* To an executor that is up: notes what @device does from now on, and passes it on. */
+static void order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
+{
     struct hsp_agent_device *d = &a->dev[device];
-    if (m->type == HSP_MSG_PREPARE) {
-        prepare(a, device, m);
-        return;
-    }
-    if (m->type == HSP_MSG_STOP || m->type == HSP_MSG_RELEASE) {
-        hsp_ai_stop_or_release(a, device, m);
-        return;
-    }
     uint32_t job = m->type == HSP_MSG_START ? m->u.start.job : m->u.devref.job;
-    if (d->state != HSP_EXEC_UP) {
-        return;
-    }
     if (m->type == HSP_MSG_DROP) {
         if (d->run.job == job && (d->preparing == m->epoch || d->run.prepared == m->epoch)) {
             d->preparing = d->run.prepared = d->run.armed = 0;
@@ -162,6 +133,27 @@ void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
         d->run.broken = false;
     }
     hsp_ai_order(a, device, m);
+}
+
+void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
+{
+    if (of_node(a, m)) {
+        return;
+    }
+    uint32_t device = device_of(m);
+    bool known = m->type == HSP_MSG_PREPARE || m->type == HSP_MSG_ARM || m->type == HSP_MSG_START ||
+                 m->type == HSP_MSG_DROP || m->type == HSP_MSG_STOP || m->type == HSP_MSG_RELEASE ||
+                 m->type == HSP_MSG_CHECKPOINT || m->type == HSP_MSG_TRACE ||
+                 m->type == HSP_MSG_WHERE;
+    if (!known || device >= a->cfg.n_devices) {
+        hsp_ai_log(a, 3, "message type %u for device %u is ignored", m->type, device);
+    } else if (m->type == HSP_MSG_PREPARE) {
+        prepare(a, device, m);
+    } else if (m->type == HSP_MSG_STOP || m->type == HSP_MSG_RELEASE) {
+        hsp_ai_stop_or_release(a, device, m);
+    } else if (a->dev[device].state == HSP_EXEC_UP) {
+        order(a, device, m);
+    }
 }
 
 /* ---- from an executor ---- */
