@@ -120,7 +120,8 @@ struct sim_data {
     uint32_t onto; /* ROW: the rank that needs it */
     uint32_t by;   /* BREAK, silent: who has lost @rank */
     bool silent;
-    bool local; /* it goes over no network */
+    bool local;   /* it goes over no network */
+    bool differs; /* COPY: replicas of the version do, as its ranks' words tell a keeper */
 };
 struct sim_wire { /* from one node to another, between executors */
     bool cut;
@@ -318,6 +319,7 @@ struct sim {
     uint32_t ckpt_keep; /* checkpoints that stay on disk */
     uint64_t healed_ms; /* nothing goes wrong since, 0 it does */
     bool plan_all;      /* planner uses all devices, all cells on each rank */
+    uint64_t wrong_at;  /* the next update that makes this version goes wrong, 0: none is to */
     void (*call)(struct sim *s, uint64_t num);
     /* outcome */
     bool failed;

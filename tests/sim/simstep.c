@@ -34,7 +34,8 @@ static void begin_copies(struct sim *s, uint32_t x)
                                         .job = r->job,
                                         .rank = r->rank,
                                         .step = r->step,
-                                        .lineage = r->lineage});
+                                        .lineage = r->lineage,
+                                        .differs = r->wrong});
     }
     if (r->acks == 0) {
         begin_compute(s, x);
@@ -102,6 +103,8 @@ static bool goes_wrong(struct sim *s, const struct sim_run *r)
         uint64_t luck = hsp_mix64(s->seed ^ hsp_mix64(r->epoch << 32 ^ r->step << 8 ^ r->job));
         t->update_wrong = s->chaos && s->healed_ms == 0 && r->n_ranks > 1 &&
                           s->n_wrong < SIM_WRONG && luck % 300 == 0;
+        t->update_wrong = t->update_wrong || r->step == s->wrong_at;
+        s->wrong_at = r->step == s->wrong_at ? 0 : s->wrong_at;
     }
     return t->update_wrong;
 }
@@ -239,6 +242,23 @@ void sim_x_timer(struct sim *s, uint32_t x, uint64_t what)
     }
 }
 
+/* A keeper seals none of which the replicas differ. */
+static void take_copy(struct sim *s, struct sim_exec *e, const struct sim_data *d)
+{
+    const struct sim_run *r = &e->cur;
+    if (d->differs && r->rank >= r->n_ranks) {
+        sim_seg_drop(e, SIM_DROP_SLOT, r->job, r->plan, d->rank, d->step);
+        return;
+    }
+    sim_seg_put(s, e,
+                (struct sim_seg){.job = r->job,
+                                 .rank = r->rank,
+                                 .owner = d->rank,
+                                 .plan = r->plan,
+                                 .version = d->step,
+                                 .lineage = d->lineage});
+}
+
 void sim_x_in_epoch(struct sim *s, uint32_t x, const struct sim_data *d)
 {
     struct sim_exec *e = &s->exec[x];
@@ -256,13 +276,7 @@ void sim_x_in_epoch(struct sim *s, uint32_t x, const struct sim_data *d)
         r->vote_armed[slot][d->rank] = d->armed;
         check_vote(s, x);
     } else if (d->kind == SIM_D_COPY) {
-        sim_seg_put(s, e,
-                    (struct sim_seg){.job = r->job,
-                                     .rank = r->rank,
-                                     .owner = d->rank,
-                                     .plan = r->plan,
-                                     .version = d->step,
-                                     .lineage = d->lineage});
+        take_copy(s, e, d);
         sim_x_data_to(s, x, &r->p, d->rank,
                       (struct sim_data){.kind = SIM_D_ACK,
                                         .epoch = r->epoch,

@@ -718,6 +718,44 @@ static void joiner_not_reached(void **state)
     to_the_end();
 }
 
+static bool kept(struct sim *w)
+{
+    const struct hsp_job *j = hsp_cluster_job(w->d, 1);
+    return settled(w) && hsp_ci_plan(j, j->cur.plan)->info.n_keepers == 1;
+}
+
+/* The keeper has confirmed the wrong version, and no vote has shown it. */
+static bool differs(struct sim *w)
+{
+    const struct sim_run *a = &w->exec[0].cur, *b = &w->exec[1].cur;
+    return a->wrong && b->wrong && a->phase == SIM_COMPUTE && b->phase == SIM_COMPUTE;
+}
+
+/* Nobody is left who could say that the version was given up. */
+static void a_node_is_lost_with_a_version_that_differs(void **state)
+{
+    (void)state;
+    sim_init(s, 5, 0, 2);
+    s->n_nodes = 2;
+    s->n_keep = 1;
+    s->plan_all = true;
+    s->cfg.measures = s->d->cfg.measures = 0;
+    sim_push(s, 0, (struct sim_ev){.type = SIM_E_A_START, .who = 0});
+    sim_push(s, 1000, (struct sim_ev){.type = SIM_E_A_START, .who = 1});
+    assert_true(sim_run(s, 500, NULL));
+    sim_submit(s, "story", 0, 1, 2, 1000, 0);
+    assert_true(sim_run(s, 1500, NULL));
+    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_ALLOW, .node = "n1"});
+    until(kept, 10000);
+    assert_int_equal(job(1)->cur.n_ranks, 2);
+    s->wrong_at = s->job[1].committed + 20;
+    until(differs, 5000);
+    sim_crash_node(s, 0, 1000000);
+    to_the_end();
+    assert_int_equal(s->n_wrong, 1);
+    assert_true(s->job[1].lineage[s->wrong[0].version] != s->wrong[0].lineage);
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -744,6 +782,7 @@ int main(void)
                                        T(broken_both_ways),
                                        T(broken_one_way),
                                        T(slow_pair),
-                                       T(joiner_not_reached)};
+                                       T(joiner_not_reached),
+                                       T(a_node_is_lost_with_a_version_that_differs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

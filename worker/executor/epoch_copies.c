@@ -12,10 +12,11 @@
 #include "worker/executor/epoch_damage.h"
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_sources.h"
+#include "worker/executor/epoch_twins.h"
 
 #define ROW_HEAD 16
 
-enum channel { CHANNEL_VERSION = 1, CHANNEL_COPY, CHANNEL_ACK, CHANNEL_STEP };
+enum channel { CHANNEL_VERSION = 1, CHANNEL_COPY, CHANNEL_ACK, CHANNEL_STEP, CHANNEL_SUM };
 
 static uint64_t rows_hash(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r,
                           const uint8_t *data)
@@ -162,6 +163,35 @@ static enum hsp_status send_copies(struct hsp_ex_epoch *e, uint64_t version, uin
     return st;
 }
 
+/* To each keeper. */
+static enum hsp_status send_sum(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
+    uint32_t n = e->p->rank < e->p->n_ranks ? e->p->n_keepers : 0;
+    uint64_t sum = n > 0 ? hsp_epoch_twins_sum(e, version) : 0;
+    enum hsp_status st = HSP_OK;
+    for (uint32_t k = 0; st == HSP_OK && k < n; k++) {
+        st = comm->ops->send(comm, e->p->n_ranks + k, CHANNEL_SUM, &sum, sizeof sum, err);
+    }
+    return st;
+}
+
+/* *ret_equal, at a keeper: whether the sums of all ranks say that their replicas are equal. */
+static enum hsp_status take_sums(struct hsp_ex_epoch *e, bool *ret_equal, struct hsp_err *err)
+{
+    struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
+    uint32_t n = e->p->rank < e->p->n_ranks ? 0 : e->p->n_ranks;
+    uint64_t sum = 0, one = 0;
+    enum hsp_status st = HSP_OK;
+    for (uint32_t r = 0; st == HSP_OK && r < n; r++) {
+        st = comm->ops->recv(comm, r, CHANNEL_SUM, &one, sizeof one, err);
+        sum += one;
+    }
+    *ret_equal = sum == 0;
+    return st;
+}
+
+/* Takes in a copy, which is not sealed yet. */
 static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epoch_copy *c,
                                     uint64_t version, uint8_t *msg, struct hsp_err *err)
 {
@@ -185,14 +215,19 @@ static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epo
             write_row(e, r, msg + ROW_HEAD, seg);
         }
     }
-    if (st == HSP_OK && !there) {
+    return st;
+}
+
+/* Without a seal when replicas differ: the vote shows the same. */
+static enum hsp_status confirm_copy(struct hsp_ex_epoch *e, const struct hsp_epoch_copy *c,
+                                    uint64_t version, bool equal, struct hsp_err *err)
+{
+    struct hsp_state_segment *seg = c->seg[version % 2];
+    if (equal && hsp_segment_version(seg) != version) {
         hsp_segment_seal(seg, version);
     }
-    if (st == HSP_OK) {
-        st = e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], c->owner, CHANNEL_ACK,
-                                                &version, sizeof version, err);
-    }
-    return st;
+    return e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], c->owner, CHANNEL_ACK,
+                                              &version, sizeof version, err);
 }
 
 /* Waits until each rank that keeps a copy of mine has said so. */
@@ -224,11 +259,15 @@ enum hsp_status hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
     uint8_t *msg = malloc(largest_row(e, &e->pkg.copies));
     enum hsp_status st =
         msg != NULL ? hsp_epoch_share_step(e, CHANNEL_STEP, err) : hsp_err_nomem(err, "copies");
-    if (st == HSP_OK) {
-        st = send_copies(e, version, msg, err);
-    }
+    bool equal = true;
+    st = st == HSP_OK ? send_copies(e, version, msg, err) : st;
+    st = st == HSP_OK ? send_sum(e, version, err) : st;
     for (uint32_t i = 0; st == HSP_OK && i < e->n_copies; i++) {
         st = receive_copy(e, &e->copies[i], version, msg, err);
+    }
+    st = st == HSP_OK ? take_sums(e, &equal, err) : st;
+    for (uint32_t i = 0; st == HSP_OK && i < e->n_copies; i++) {
+        st = confirm_copy(e, &e->copies[i], version, equal, err);
     }
     if (st == HSP_OK) {
         st = await_acks(e, version, err);

@@ -1,5 +1,10 @@
-/* Sends each sealed version to the ranks that keep its second copies, and tells a joiner the
- * version with which an epoch begins.
+/* Sends each sealed version to those that keep its second copies, and tells a joiner the version
+ * with which an epoch begins.
+ *
+ * A keeper has no vote. So each rank also sends it the word that the vote record will carry
+ * (epoch_twins.h), and a keeper seals no version of which the words do not add up to 0. Example:
+ * ranks 0 and 1 on one node are replicas, rank 1 writes a wrong version 13, and the node burns
+ * before the vote. The keeper has 12, from which the job goes on.
  */
 #ifndef HSP_EPOCH_COPIES_H
 #define HSP_EPOCH_COPIES_H
@@ -9,8 +14,8 @@
  * epoch tells every peer that is new. Errors of the mesh. */
 enum hsp_status hsp_epoch_learn_version(struct hsp_ex_epoch *e, uint64_t *version,
                                         struct hsp_err *err);
-/* Sends the copies of @version and takes those kept here, over the state mesh; returns when they
- * are confirmed. Errors of the mesh. */
+/* Sends the copies of @version, which is sealed, and takes those kept here, over the state mesh;
+ * returns when they are confirmed. Errors of the mesh. */
 enum hsp_status hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
                                        struct hsp_err *err);
 

@@ -6,7 +6,8 @@
  * Example: the same part is damaged in GPU memory. The segment, copied from there, is intact, and
  *          the job goes on from it.
  * Example: the replicas of version 120 differ. Each rank sends STATE_DAMAGED with given_up_in:
- *          hspmdd then believes no piece of version 120, also none that a keeper offers.
+ *          hspmdd then believes no piece of version 120, also none of a rank that was killed before
+ *          it could unseal it.
  */
 #ifndef HSP_EPOCH_DAMAGE_H
 #define HSP_EPOCH_DAMAGE_H

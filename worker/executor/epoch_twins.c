@@ -270,7 +270,10 @@ static void make_hashes(struct hsp_ex_epoch *e, uint64_t version)
 {
     struct hsp_epoch_twins *t = e->twins;
     const struct hsp_state_segment *s = e->seg[version % 2];
-    for (size_t i = 0; t->version[version % 2] != version && i < t->n; i++) {
+    if (t->version[version % 2] == version) {
+        return; /* two threads may ask */
+    }
+    for (size_t i = 0; i < t->n; i++) {
         struct twin *x = &t->twin[i];
         x->hash[version % 2] =
             x->whole ? hsp_segment_row_hash(s, x->row) : hash_part(s, x->row, &x->box);
@@ -508,7 +511,7 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
     s->seen = calloc((size_t)e->pkg.replicas.n * e->pkg.n_kinds + 1, sizeof *s->seen);
     s->bad_now = s->bad_before = NONE;
     s->intact = true;
-    if (!first) { /* before the epoch can end: a keeper has this version, and does not vote */
+    if (!first) { /* before the epoch can end: a rank may die before it has unsealed it */
         hsp_epoch_tell_given_up(e, s->version);
     }
     enum hsp_status st = s->seen != NULL ? look(e, s->version, &s->bad_now, &s->intact, err)

@@ -8,8 +8,8 @@
  *
  * Role:      made at PREPARE of a member; each version is sealed with it.
  * Purity:    shell (messages of the data mesh, when records do not add up).
- * Threads:   a version is sealed by the keeper thread or the run thread, one at a time, and voted on
- *            behind that.
+ * Threads:   a version is sealed by the keeper thread or the run thread, one at a time; behind that
+ *            the keeper thread tells keepers its sum, and then the run thread votes on it.
  * Bounds:    HSP_PKG_ROWS links.
  */
 #ifndef HSP_EPOCH_TWINS_H
@@ -23,13 +23,13 @@ void hsp_epoch_twins_close(struct hsp_ex_epoch *e);
 
 /* All writes of @version are done: hashes every row of this rank's home, and seals it. */
 void hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version);
-/* For the vote record of @version, which is sealed. */
+/* For the vote record of @version, which is sealed, and for keepers (epoch_copies.h). */
 uint64_t hsp_epoch_twins_sum(struct hsp_ex_epoch *e, uint64_t version);
 /* Whether no other rank has something of row @row of the home. */
 bool hsp_epoch_twins_alone(const struct hsp_ex_epoch *e, uint32_t row);
 
 /* Settles a vote on all ranks: the records of @version do not add up. Each rank first reports that
- * the epoch gives @version up (a keeper has a copy, and no vote), and unseals it; the job goes on from
+ * the epoch gives @version up (another may die before it unseals it), and unseals it; the job goes on from
  * the version before. Then the ranks exchange hashes, and a wrong rank reports its damage. Of the
  * first version of an epoch there is none before: only the wrong ranks give it up, or all when nobody
  * can tell. HSP_EDIGEST, naming the wrong ranks; errors of the mesh. */

@@ -2,6 +2,7 @@
  * again, and the job goes on with the losses of one undisturbed device. */
 #include "tests/unit/worker/executor/damage_world.h"
 #include "worker/state/segment.h"
+#include "worker/state/segment_dir.h"
 
 #define IN_GPU "] in GPU memory" /* how the name of such a part ends */
 
@@ -110,19 +111,61 @@ static void test_the_last_version(void **state)
     dw_end_story(&s);
 }
 
-/* Device 2 keeps what rank 0 has sealed, also what rank 0 has damaged before: all of it is there, and is not gone on
- * from. */
-static void test_a_keeper_has_what_was_given_up(void **state)
+static bool keeps(const struct dw_story *s, int dev, uint32_t owner, uint64_t version)
+{
+    struct hsp_state_segment *p = dw_open_piece(s->w->ex[dev].state_dir, KEPT, owner, version);
+    if (p != NULL) {
+        (void)hsp_segment_close(p);
+    }
+    return p != NULL;
+}
+
+/* Device 2 keeps what rank 0 has sealed, but not what rank 0 has damaged before: it would be all there, and whole, were
+ * both ranks gone before they can say that it is wrong. */
+static void test_a_keeper_keeps_nothing_that_differs(void **state)
 {
     struct dw_story s = dw_tell_story(*state);
     dw_plan_harm(AT_SEAL, 0, 13, TWIN);
     dw_begin(&s, KEPT, 0);
     dw_await_break(&s, 3);
     assert_true(dw_broke_with(&s, "equal copies of version 13 differ: wrong at n0/0 and 1 more"));
-    struct hsp_state_segment *kept = dw_open_piece(s.w->ex[2].state_dir, KEPT, 0, 13);
-    assert_non_null(kept);
-    (void)hsp_segment_close(kept);
+    assert_true(keeps(&s, 2, 0, 12));
+    assert_false(keeps(&s, 2, 0, 13));
     assert_int_equal(dw_recover(&s, KEPT), 12);
+    assert_int_equal(s.n_given_up, 2);
+    dw_end_story(&s);
+}
+
+/* As a rank leaves it that is killed before it can unseal what it has given up. */
+static void seal_again(const struct dw_story *s, int dev, uint64_t version)
+{
+    const char *dir = s->w->ex[dev].state_dir;
+    struct hsp_segment_info *info = NULL;
+    size_t n = 0, sealed = 0;
+    struct hsp_err err = {0};
+    assert_ok(hsp_segment_scan(dir, &info, &n, &err), &err);
+    for (size_t i = 0; i < n; i++) {
+        struct hsp_state_segment *p = NULL;
+        if (info[i].version == HSP_NO_VERSION && info[i].key.slot == version % 2) {
+            assert_ok(hsp_segment_open(dir, &info[i].key, true, &p, &err), &err);
+            hsp_segment_seal(p, version);
+            (void)hsp_segment_close(p);
+            sealed++;
+        }
+    }
+    free(info);
+    assert_int_equal(sealed, 1);
+}
+
+static void test_what_was_given_up_is_deleted(void **state)
+{
+    struct dw_story s = dw_tell_story(*state);
+    dw_plan_harm(AT_SEAL, 0, 13, TWIN);
+    dw_begin(&s, KEPT, 0);
+    dw_await_break(&s, 3);
+    seal_again(&s, 1, 13);
+    assert_true(keeps(&s, 1, 1, 13));
+    assert_int_equal(dw_recover(&s, KEPT), 12); /* and it is gone */
     assert_int_equal(s.n_given_up, 2);
     dw_end_story(&s);
 }
@@ -201,7 +244,9 @@ HSP_TEST_FILE(executor_live_test)
         cmocka_unit_test_setup_teardown(test_the_last_version, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_the_last_version_before_a_switch, dw_setup,
                                         dw_teardown),
-        cmocka_unit_test_setup_teardown(test_a_keeper_has_what_was_given_up, dw_setup, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_keeper_keeps_nothing_that_differs, dw_setup,
+                                        dw_teardown),
+        cmocka_unit_test_setup_teardown(test_what_was_given_up_is_deleted, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_found_by_a_checkpoint, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_the_last_read_before_a_switch, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_the_last_read_before_a_switch, dw_setup_device,
