@@ -62,8 +62,8 @@ static bool may_give_up(const struct hsp_job *j, const struct hsp_job_plan *p,
            (m->version > j->stable || first);
 }
 
-/* Nothing of @m's version counts any more, nor of later ones, also where a rank that died has left it
- * sealed. In the store before anything is chosen. */
+/* Nothing of @m's version counts any more, nor of later ones, also where a rank that died has left
+ * it sealed. In the store before anything is chosen. */
 static void give_up(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
                     const struct hsp_m_damaged *m)
 {

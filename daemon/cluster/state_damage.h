@@ -6,11 +6,11 @@
  * NO_STATE. The attempt is dropped and counts as no failure; the next one names the copy on n2/0 as
  * the source. With both damaged the version is not whole, and recover.c chooses again.
  *
- * Example: n1/0 and n2/0 are replicas. The records of vote 120 do not add up: both send STATE_DAMAGED
- * with given_up_in, and version 120 of the layout is void. n2/0 is killed before it has unsealed its
- * piece of 120, which its agent offers; it is not noted, and the job goes on from 119. PREPARE carries
- * void_from 120, so that n2/0 deletes its piece before READY, and GO ends the mark: version 120 can be
- * made again. */
+ * Example: n1/0 and n2/0 are replicas. The records of vote 120 do not add up: both send
+ * STATE_DAMAGED with given_up_in, and version 120 of the layout is void. n2/0 is killed before it
+ * has unsealed its piece of 120, which its agent offers; it is not noted, and the job goes on from
+ * 119. PREPARE carries void_from 120, so that n2/0 deletes its piece before READY, and GO ends the
+ * mark: version 120 can be made again. */
 #ifndef HSP_STATE_DAMAGE_H
 #define HSP_STATE_DAMAGE_H
 #include "daemon/cluster/cluster_state.h"

@@ -233,7 +233,7 @@ static void welcome_is_lost_again_and_again(void **state)
     sim_kill_agent(s, 0, 100);
     for (int i = 0; i < 4; i++) {
         joined = hsp_cluster_node_by_name(s->d, "n0")->incarnation;
-        until(joins, 2000);
+        until(joins, 10000);
         sim_reset_control(s, 0);
     }
     until(settled, 5000);

@@ -120,8 +120,8 @@ static bool keeps(const struct dw_story *s, int dev, uint32_t owner, uint64_t ve
     return p != NULL;
 }
 
-/* Device 2 keeps what rank 0 has sealed, but not what rank 0 has damaged before: it would be all there, and whole, were
- * both ranks gone before they can say that it is wrong. */
+/* Device 2 keeps what rank 0 has sealed, but not what rank 0 has damaged before: it would be all
+ * there, and whole, were both ranks gone before they can say that it is wrong. */
 static void test_a_keeper_keeps_nothing_that_differs(void **state)
 {
     struct dw_story s = dw_tell_story(*state);
