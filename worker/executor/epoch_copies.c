@@ -191,7 +191,8 @@ static enum hsp_status take_sums(struct hsp_ex_epoch *e, bool *ret_equal, struct
     return st;
 }
 
-/* Takes in a copy, which is not sealed yet. */
+/* Takes in a copy, which is not sealed yet. What its slot has stays until the copy comes: only then
+ * the owner has passed the vote of the version in the other slot. */
 static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epoch_copy *c,
                                     uint64_t version, uint8_t *msg, struct hsp_err *err)
 {
@@ -200,9 +201,6 @@ static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epo
     enum hsp_status st = HSP_OK;
     /* After a loss the owner sends again a version that is here: it stays whole meanwhile. */
     bool there = hsp_segment_version(seg) == version;
-    if (!there) {
-        hsp_segment_unseal(seg);
-    }
     for (uint32_t i = 0; st == HSP_OK && i < t->n; i++) {
         const struct hsp_pkg_row *r = &t->row[i];
         if (r->from != c->owner || r->to != e->p->rank) {
@@ -211,7 +209,11 @@ static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epo
         st = e->mesh[HSP_MESH_STATE]->ops->recv(
             e->mesh[HSP_MESH_STATE], r->from, CHANNEL_COPY, msg,
             ROW_HEAD + hsp_epoch_kind_bytes(e, r) * e->pkg.n_kinds, err);
-        if (st == HSP_OK && (st = check_row(e, r, version, msg, err)) == HSP_OK && !there) {
+        st = st == HSP_OK ? check_row(e, r, version, msg, err) : st;
+        if (st == HSP_OK && !there) {
+            if (hsp_segment_version(seg) != HSP_NO_VERSION) {
+                hsp_segment_unseal(seg);
+            }
             write_row(e, r, msg + ROW_HEAD, seg);
         }
     }
