@@ -6,6 +6,7 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/plan_requests.h"
 
 static bool has_state(const struct hsp_job *j)
 {
@@ -77,8 +78,8 @@ static int rank_of(const struct hsp_job *j, const struct cand *k)
 
 static bool declined(const struct hsp_job *j, const struct cand *k)
 {
-    bool settled = j->asked_valid && j->ticket == 0 && !j->have_result && j->att.epoch == 0;
-    return settled && k->holder != j->id && hsp_ci_has(j->asked, j->n_asked, k->device);
+    bool settled = j->ticket == 0 && !j->have_result && j->att.epoch == 0;
+    return settled && k->holder != j->id && hsp_ci_was_asked(j, k->device);
 }
 
 static uint32_t count(const struct alloc *a, const struct hsp_job *j)
@@ -125,8 +126,9 @@ static uint32_t ordered(const struct hsp_cluster *c, const struct hsp_job **ret)
     return n;
 }
 
-/* The four passes. */
-static void share_out(struct alloc *a, const struct hsp_job **order, uint32_t n, uint32_t *got)
+/* The four passes, as @self sees them. */
+static void share_out(struct alloc *a, const struct hsp_job *self, const struct hsp_job **order,
+                      uint32_t n, uint32_t *got)
 {
     for (uint32_t i = 0; i < n; i++) {
         if (order[i]->state == HSP_JOB_FINISHING) {
@@ -151,6 +153,9 @@ static void share_out(struct alloc *a, const struct hsp_job **order, uint32_t n,
         if (got[i] != 0 && o->state != HSP_JOB_FINISHING && got[i] < o->max) {
             got[i] += take(a, o, o->max - got[i], 2, true);
         }
+        if (got[i] != 0 && o == self && o->state != HSP_JOB_FINISHING && got[i] < o->max) {
+            got[i] += take(a, o, o->max - got[i], 1, false); /* of those, it asks again */
+        }
     }
 }
 
@@ -166,7 +171,7 @@ uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_de
     if (c->failed) {
         return 0;
     }
-    share_out(&a, order, ordered(c, order), got);
+    share_out(&a, j, order, ordered(c, order), got);
     uint32_t n = 0;
     for (uint32_t i = 0; i < a.n; i++) {
         const struct cand *k = &a.cand[i];

@@ -11,7 +11,8 @@
  * may use b and c when job 1 has given them back.
  *
  * A job never waits for the state of another one. Devices that the planner declined are free for
- * other jobs until the question changes. */
+ * other jobs until the question changes. For the job itself they come behind all others: a question
+ * about a new device is about those too, and no device is the reason of two questions. */
 #ifndef HSP_ALLOCATE_H
 #define HSP_ALLOCATE_H
 #include "daemon/cluster/cluster_state.h"

@@ -406,9 +406,10 @@ struct hsp_job {
     bool have_result; /* a PLAN_DONE waits to be used */
     uint64_t result_ticket;
     struct hsp_plan_info result; /* owned */
-    uint32_t n_asked;
+    uint32_t n_asked, n_declined;
     size_t cap_asked;
-    hsp_device_id *asked; /* devices of the last question, ascending */
+    hsp_device_id *asked; /* devices of the last question, ascending; then those that were declined
+                           * before it, ascending */
     bool asked_valid;     /* the answer to it stands */
     bool retune;          /* ask again although the devices are the same */
     char cause[160];      /* of the next plan */

@@ -104,14 +104,14 @@ const char *hsp_ci_forget_fault(struct hsp_cluster *c, const struct hsp_cluster_
 
 static void drop_from_job(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)
 {
-    bool asked = names(j->asked, j->n_asked, node);
+    bool asked = names(j->asked, j->n_asked + j->n_declined, node);
     hsp_ci_held_drop_node(c, j, node);
     hsp_ci_mark_drop(j, node);
     hsp_ci_unlearn_node(j, node, false);
     hsp_ci_epoch_fini(&j->over);
     if (asked) { /* it could be part of the answer */
         hsp_ci_cancel_plan(c, j);
-        j->n_asked = 0;
+        j->n_asked = j->n_declined = 0;
         j->asked_valid = false;
         hsp_ci_look_job(c, j);
     }

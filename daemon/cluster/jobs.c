@@ -285,7 +285,7 @@ static bool wants_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
         return true;
     }
     for (uint32_t i = 0; i < n; i++) {
-        if (j->asked_valid && hsp_ci_has(j->asked, j->n_asked, dev[i])) {
+        if (hsp_ci_was_asked(j, dev[i])) {
             continue;
         }
         const struct hsp_epoch_peer *p = hsp_ci_peer(&j->cur, dev[i]);

@@ -1,8 +1,10 @@
 #include "daemon/cluster/plan_requests.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
@@ -25,20 +27,57 @@ void hsp_ci_cancel_plan(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
+static int ascending(const void *a, const void *b)
+{
+    hsp_device_id x = *(const hsp_device_id *)a, y = *(const hsp_device_id *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool is_rank(const struct hsp_job *j, hsp_device_id d)
+{
+    const struct hsp_epoch_peer *p = hsp_ci_peer(&j->cur, d);
+    return p != NULL && (uint32_t)(p - j->cur.peers) < j->cur.n_ranks;
+}
+
+bool hsp_ci_was_asked(const struct hsp_job *j, hsp_device_id d)
+{
+    return j->asked_valid && (hsp_ci_has(j->asked, j->n_asked, d) ||
+                              hsp_ci_has(j->asked + j->n_asked, j->n_declined, d));
+}
+
+/* Puts @n devices before those that were declined while the job ran: all that earlier questions were
+ * about but its own. */
+static bool note_asked(struct hsp_job *j, const hsp_device_id *dev, uint32_t n)
+{
+    bool more = j->asked_valid && j->state == HSP_JOB_RUNNING;
+    uint32_t before = more ? j->n_asked + j->n_declined : 0, kept = 0;
+    if (!hsp_grow(&j->asked, &j->cap_asked, (size_t)before + n, sizeof(*j->asked),
+                  2 * (size_t)HSP_MAX_NODES * HSP_NODE_DEVICES)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < before; i++) {
+        if (!hsp_ci_has(dev, n, j->asked[i]) && !is_rank(j, j->asked[i])) {
+            j->asked[kept++] = j->asked[i];
+        }
+    }
+    memmove(j->asked + n, j->asked, kept * sizeof(*dev));
+    memcpy(j->asked, dev, n * sizeof(*dev));
+    qsort(j->asked + n, kept, sizeof(*dev), ascending);
+    j->n_asked = n;
+    j->n_declined = kept;
+    j->asked_valid = true;
+    return true;
+}
+
 void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_device_id *dev,
                        uint32_t n, bool urgent)
 {
     hsp_ci_cancel_plan(c, j);
     struct hsp_plan_request *r = hsp_ci_alloc(c, 1, sizeof(*r));
-    if (!hsp_grow(&j->asked, &j->cap_asked, n, sizeof(*j->asked),
-                  (size_t)HSP_MAX_NODES * HSP_NODE_DEVICES) ||
-        r == NULL) {
+    if (r == NULL || !note_asked(j, dev, n)) {
         c->failed = true;
         return;
     }
-    memcpy(j->asked, dev, n * sizeof(*dev));
-    j->n_asked = n;
-    j->asked_valid = true;
     j->ticket = c->next_ticket++;
     j->ticket_urgent = urgent;
     j->retune = false;

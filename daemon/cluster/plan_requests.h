@@ -9,6 +9,9 @@
  * @urgent   after a loss: a feasible plan at once. */
 void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_device_id *dev,
                        uint32_t n, bool urgent);
+/* True when @d was in the last question, or was declined before it while the job ran: that is no
+ * reason to ask again. */
+bool hsp_ci_was_asked(const struct hsp_job *j, hsp_device_id d);
 /* Cancels the question of @j and forgets an answer that was not used. */
 void hsp_ci_cancel_plan(struct hsp_cluster *c, struct hsp_job *j);
 /* Forgets layout @plan of @j, here and on disk. */

@@ -1,5 +1,6 @@
 /* What the planner answers: what is no plan is refused with what is wrong, and nothing begins; devices it
  * has no use for are for others. */
+#include "daemon/cluster/broken_pairs.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #include "proto/base/size.h"
@@ -193,10 +194,66 @@ static void declined_devices_are_for_others(void **state)
     cw_end(&w);
 }
 
+static void what_runs_is_kept(struct cw_world *w)
+{
+    cw_step(w,
+            (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                               .u.plan = {.job = w->asked_job, .ticket = w->ticket, .keep = true}});
+}
+
+/* A job of one device, for which two more come, one after the other, that it is better without. */
+static void no_device_is_the_reason_of_two_questions(uint32_t max, bool apart, uint32_t n,
+                                                     const uint32_t *last)
+{
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    cw_run_job(&w, 1);
+    w.c->jobs[0]->max = max;
+    cw_hello(&w, 2, "n1", 0, 1);
+    cw_uplink(&w, 2, 1e-4, 1e8);
+    assert_int_equal(w.n_asked, 2);
+    what_runs_is_kept(&w);
+    cw_hello(&w, 3, "n2", 0, 1);
+    cw_uplink(&w, 3, 1e-4, 1e8);
+    assert_int_not_equal(cw_job(&w, 1)->ticket, 0);
+    assert_int_equal(w.n_asked, n);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_int_equal(w.asked[i], HSP_DEVICE(last[i], 0));
+    }
+    if (apart) {
+        hsp_ci_pair_deaf(w.c, 1, 2, "no answer");
+    }
+    what_runs_is_kept(&w);
+    assert_int_equal(cw_job(&w, 1)->ticket, 0);
+    cw_end(&w);
+}
+
+static void what_was_declined_is_asked_about_with_what_is_new(void **state)
+{
+    (void)state;
+    no_device_is_the_reason_of_two_questions(8, false, 3, (const uint32_t[]){0, 1, 2});
+}
+
+static void what_is_new_comes_before_what_was_declined(void **state)
+{
+    (void)state;
+    no_device_is_the_reason_of_two_questions(2, false, 2, (const uint32_t[]){0, 2});
+}
+
+static void of_two_that_are_apart_one_is_asked_about(void **state)
+{
+    (void)state;
+    no_device_is_the_reason_of_two_questions(8, true, 3, (const uint32_t[]){0, 1, 2});
+}
+
 HSP_TEST_FILE(answers_test)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_no_plan_is_refused),
-                                       cmocka_unit_test(the_same_unspoilt_is_taken),
-                                       cmocka_unit_test(declined_devices_are_for_others)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_no_plan_is_refused),
+        cmocka_unit_test(the_same_unspoilt_is_taken),
+        cmocka_unit_test(declined_devices_are_for_others),
+        cmocka_unit_test(what_was_declined_is_asked_about_with_what_is_new),
+        cmocka_unit_test(what_is_new_comes_before_what_was_declined),
+        cmocka_unit_test(of_two_that_are_apart_one_is_asked_about)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
