@@ -294,6 +294,7 @@ static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
         hsp_app_perform(a, &acts);
         hsp_app_write_on(a);
         tell_unreadable(a);
+        hsp_app_feed_check(a);
     } else {
         (void)hsp_err_wrap(err, "%s", a->cfg->state_dir);
     }

@@ -407,13 +407,19 @@ static int run(struct program *p)
 static int put_back(const char *file, const char *state_dir)
 {
     struct hsp_state_folder folder;
+    struct hsp_store_damage damage = {0};
     struct hsp_err err = {0};
+    char left_out[HSP_DAMAGE_TEXT];
     enum hsp_status st = hsp_state_folder_lock(state_dir, &folder, &err);
-    st = st == HSP_OK ? hsp_restore(state_dir, file, &err) : st;
+    st = st == HSP_OK ? hsp_restore(state_dir, file, &damage, &err) : st;
     hsp_state_folder_close(&folder);
     if (st != HSP_OK) {
         (void)fprintf(stderr, "hspmdd: %s\n", err.msg);
         return EXIT_FAILURE;
+    }
+    if (damage.events + damage.metrics > 0) {
+        hsp_store_damage_text(&damage, left_out);
+        (void)fprintf(stderr, "hspmdd: %s: %s\n", file, left_out);
     }
     return printf("hspmdd: %s is put back in %s; start hspmdd\n", file, state_dir) > 0
                ? EXIT_SUCCESS

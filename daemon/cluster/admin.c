@@ -335,9 +335,25 @@ static void begin_again(struct hsp_cluster *c, struct hsp_job *j, bool kept)
     j->detect_ms = c->now_ms;
 }
 
-static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
+/* Why a job that is at rest, or not, cannot go on; NULL: it can. */
+static const char *resume_fault(struct hsp_cluster *c, const struct hsp_job *j)
 {
     const struct hsp_job *other = hsp_cluster_job_by_name(c, j->name);
+    if (j->state != HSP_JOB_FAILED && j->state != HSP_JOB_CANCELLED &&
+        j->state != HSP_JOB_SUSPENDED) {
+        return hsp_ci_printf(c, "job %s is %s", j->name, hsp_job_state_name(j->state));
+    }
+    if (other != j && !hsp_job_terminal(other->state)) {
+        return hsp_ci_printf(c, "another job %s, number %u, is %s: cancel it first, or let it end",
+                             other->name, other->id, hsp_job_state_name(other->state));
+    }
+    return j->n_leases == 0
+               ? NULL
+               : hsp_ci_printf(c, "job %s is still stopping: try again in a moment", j->name);
+}
+
+static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
+{
     if (hsp_ci_in_doubt(j)) {
         believe(c, a, j);
         return;
@@ -349,22 +365,11 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
         reply(c, a, HSP_OK, j->id, "");
         return;
     }
-    if ((j->state != HSP_JOB_FAILED && j->state != HSP_JOB_CANCELLED &&
-         j->state != HSP_JOB_SUSPENDED) ||
-        other != j) {
-        reply(c, a, HSP_ESTATE, j->id,
-              hsp_ci_printf(c, "job %s is %s", j->name, hsp_job_state_name(j->state)));
-        return;
-    }
-    if (j->n_leases != 0) {
-        reply(c, a, HSP_ESTATE, j->id,
-              hsp_ci_printf(c, "job %s is still stopping: try again in a moment", j->name));
-        return;
-    }
+    const char *fault = resume_fault(c, j);
     bool kept = hsp_ci_keeps_state(j) && !a->has_step;
-    const char *fault = kept || (j->has_ckpt && j->state != HSP_JOB_SUSPENDED)
-                            ? diverged(c, a, j, kept ? j->stable : j->ckpt_step)
-                            : NULL;
+    if (fault == NULL && (kept || (j->has_ckpt && j->state != HSP_JOB_SUSPENDED))) {
+        fault = diverged(c, a, j, kept ? j->stable : j->ckpt_step);
+    }
     if (fault != NULL) {
         reply(c, a, HSP_ESTATE, j->id, fault);
         return;

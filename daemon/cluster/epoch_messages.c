@@ -253,9 +253,11 @@ static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     }
 }
 
-static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_msg *m)
+static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
+                     const struct hsp_msg *m)
 {
     uint64_t epoch = m->epoch;
+    const char *damage = m->u.finished.damage;
     if (hsp_ci_attempt_gone(j) && epoch == j->att.epoch) {
         hsp_ci_promote(c, j);
     }
@@ -263,6 +265,9 @@ static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_
         j->stable = j->steps;
         if (m->blob_len > 0) {
             (void)record_step(c, j, m);
+        }
+        if (damage != NULL && damage[0] != '\0') {
+            hsp_ci_fact(c, "metrics.damaged", HSP_SEV_WARN, j, n, "%s", damage);
         }
         hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
     }
@@ -492,7 +497,7 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     case HSP_MSG_STEP: step_done(c, j, n, m); break;
     case HSP_MSG_PEER_LOST: peer_lost(c, j, n, m); break;
     case HSP_MSG_CHECKPOINTED: checkpointed(c, j, n, m); break;
-    case HSP_MSG_FINISHED: finished(c, j, m); break;
+    case HSP_MSG_FINISHED: finished(c, j, n, m); break;
     case HSP_MSG_JOB_FAILED: job_failed(c, j, n, m); break;
     case HSP_MSG_STANDS: hsp_ci_stands(c, j, n, m); break;
     case HSP_MSG_CKPT_REFUSED:

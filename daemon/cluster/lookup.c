@@ -5,6 +5,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/outbox.h"
 #include "proto/base/size.h"
+#include "proto/base/str.h"
 #include "proto/op/op.h"
 #include "proto/wire/identity.h"
 
@@ -118,6 +119,38 @@ const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const
         best = better && strcmp(j->name, name) == 0 ? j : best;
     }
     return best;
+}
+
+enum hsp_status hsp_cluster_job_called(const struct hsp_cluster *c, const char *what,
+                                       const struct hsp_job **ret, struct hsp_err *err)
+{
+    uint64_t id;
+    uint32_t n = 0;
+    char all[120] = "";
+    bool number = hsp_parse_u64(what, &id);
+    const struct hsp_job *found = !number            ? hsp_cluster_job_by_name(c, what)
+                                  : id <= UINT32_MAX ? hsp_ci_job(c, (uint32_t)id)
+                                                     : NULL;
+    if (found == NULL) {
+        return hsp_err_set(err, HSP_ENOENT, 0, "no job %s", what);
+    }
+    for (uint32_t i = 0; !number && i < c->n_jobs; i++) {
+        const struct hsp_job *j = c->jobs[i];
+        bool foreign = hsp_ci_not_adopted(j);
+        if (strcmp(j->name, what) == 0 && !hsp_job_terminal(j->state) &&
+            foreign == hsp_ci_not_adopted(found)) {
+            size_t used = strlen(all);
+            hsp_str_printf(all + used, sizeof(all) - used, "%s%u (%s)", n > 0 ? ", " : "", j->id,
+                           foreign ? "foreign" : hsp_job_state_name(j->state)); /* cut on purpose */
+            n++;
+        }
+    }
+    if (n > 1) {
+        return hsp_err_set(err, HSP_ESTATE, 0, "several jobs are called %s: %s; give the number",
+                           what, all);
+    }
+    *ret = found;
+    return HSP_OK;
 }
 
 const char *hsp_job_state_name(enum hsp_job_state s)

@@ -36,6 +36,12 @@ const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id);
 /* The job of this name that is not terminal, else the last submitted, else one that is not adopted.
  * NULL when unknown. */
 const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const char *name);
+/* The job that a person calls @what. Digits are a number, never a name; else it is the job of that
+ * name that is not terminal, or the last submitted, or one that is not adopted. HSP_ENOENT: there
+ * is none; HSP_ESTATE: there are several of that kind that are not terminal, and the message lists
+ * their numbers. @err may be NULL. */
+enum hsp_status hsp_cluster_job_called(const struct hsp_cluster *c, const char *what,
+                                       const struct hsp_job **ret, struct hsp_err *err);
 const char *hsp_job_state_name(enum hsp_job_state s); /* "pending", "starting", ... */
 bool hsp_job_terminal(enum hsp_job_state s);
 /* True when @j is terminal or suspended: it has no devices and wants none. */

@@ -20,6 +20,7 @@ struct fetched {
     struct hsp_remote *remote;
     char number[24];
     uint64_t bytes, got;
+    const char *left_out; /* what is damaged, and not in it; "" nothing */
 };
 
 static enum hsp_status file_error(const char *what, const char *path, struct hsp_err *err)
@@ -32,7 +33,7 @@ static enum hsp_status file_error(const char *what, const char *path, struct hsp
                        e, "cannot %s %s", what, path);
 }
 
-static enum hsp_status begin(struct fetched *f, struct hsp_err *err)
+static enum hsp_status begin(struct hsp_ctl *ctl, struct fetched *f, struct hsp_err *err)
 {
     struct hsp_msg m = {.type = HSP_MSG_BACKUP, .u.query = {.name = "", .what = ""}};
     const char *text;
@@ -49,6 +50,7 @@ static enum hsp_status begin(struct fetched *f, struct hsp_err *err)
     if (st == HSP_OK) {
         (void)snprintf(f->number, sizeof f->number, "%.0f", hsp_doc_number(doc, "backup"));
         f->bytes = (uint64_t)hsp_doc_number(doc, "bytes");
+        f->left_out = hsp_ctl_text(ctl, "%s", hsp_doc_text(doc, "left_out"));
     }
     cJSON_Delete(doc);
     return st;
@@ -152,7 +154,7 @@ int hsp_cmd_backup(struct hsp_ctl *ctl)
     enum hsp_status st = check_target(ctl->pos[0], &err);
     st = st == HSP_OK ? hsp_remote_open(ctl, &f.remote, &err) : st;
     if (st == HSP_OK) {
-        st = begin(&f, &err);
+        st = begin(ctl, &f, &err);
     }
     if (st == HSP_OK) {
         st = save(&f, ctl->pos[0], &err);
@@ -160,6 +162,9 @@ int hsp_cmd_backup(struct hsp_ctl *ctl)
     f.remote = hsp_remote_close(f.remote);
     if (st != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
+    }
+    if (f.left_out[0] != '\0') {
+        (void)fprintf(ctl->msg, "hspmdctl: %s\n", f.left_out);
     }
     return fprintf(ctl->out, "%s has the store, %" PRIu64 " bytes; hspmdd --restore puts it back\n",
                    ctl->pos[0], f.bytes) > 0

@@ -133,11 +133,12 @@ static enum hsp_status add_jobs(struct hsp_ctl *ctl, struct hsp_buf *tar, const 
     {
         struct hsp_err err = {0};
         const char *name = hsp_doc_text(j, "name");
+        const char *id = hsp_ctl_text(ctl, "%.0f", hsp_doc_number(j, "id"));
         if (skip-- > 0 || left-- <= 0 || name[0] == '\0' || st != HSP_OK) {
             continue;
         }
-        struct hsp_msg plan = {.type = HSP_MSG_PROGRAM, .u.query = {.name = name, .what = "plan"}};
-        st = ask_member(ctl, tar, hsp_ctl_text(ctl, "jobs/%s/plan.yaml", name), &plan, &err);
+        struct hsp_msg plan = {.type = HSP_MSG_PROGRAM, .u.query = {.name = id, .what = "plan"}};
+        st = ask_member(ctl, tar, hsp_ctl_text(ctl, "jobs/%s-%s/plan.yaml", name, id), &plan, &err);
     }
     return st;
 }

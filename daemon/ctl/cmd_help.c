@@ -47,6 +47,10 @@ void hsp_help_print(FILE *out, const struct hsp_command *commands, const struct 
     list_commands(out, commands, NULL);
     (void)fputs("\nOptions:\n", out);
     hsp_options_print(out, hsp_global_options);
+    (void)fputs(
+        "\nJOB at hspmdd is its name or its number, ID in status. Of several jobs of a name the\n"
+        "one that has not ended is meant, else the last; if several have not, only numbers do.\n",
+        out);
     (void)fputs("\nExit codes: 0 ok, 1 failed, 2 usage, 3 no such object, 4 not permitted,\n"
                 "5 cannot reach hspmdd, 6 bad configuration or job file, 7 infeasible or not in\n"
                 "this state, 8 the job failed, 10 would change things, 124 timed out,\n"

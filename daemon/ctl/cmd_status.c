@@ -64,13 +64,14 @@ static const char *job_reason(const cJSON *j)
 static bool print_jobs(struct hsp_ctl *ctl, const cJSON *jobs)
 {
     static const struct hsp_column cols[] = {
-        {"JOB", false},  {"STATE", false},  {"STEP", true},   {"LOSS", true},   {"TIME", true},
-        {"EPOCH", true}, {"DEVICES", true}, {"COPIES", true}, {"REASON", false}};
+        {"ID", true},   {"JOB", false},  {"STATE", false},  {"STEP", true},   {"LOSS", true},
+        {"TIME", true}, {"EPOCH", true}, {"DEVICES", true}, {"COPIES", true}, {"REASON", false}};
     struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *j;
     cJSON_ArrayForEach(j, jobs)
     {
-        const char *cells[] = {hsp_doc_text(j, "name"),
+        const char *cells[] = {hsp_ctl_text(ctl, "%.0f", hsp_doc_number(j, "id")),
+                               hsp_doc_text(j, "name"),
                                hsp_doc_text(j, "state"),
                                step_text(ctl, j),
                                number_text(ctl, j, "loss", "-"),

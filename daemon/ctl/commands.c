@@ -289,8 +289,8 @@ const struct hsp_command hsp_commands[] = {
          "is\n"
          "older than its agents (the job is behind, or was submitted since). Job file, plans and\n"
          "data identity come from the agents, which keep them beside the state; the job goes on\n"
-         "from the newest version that they hold, and no step is lost. JOB is its name, or its\n"
-         "number where several have the name. All nodes of its newest layout must be connected,\n"
+         "from the newest version that they hold, and no step is lost. Where several have its\n"
+         "name only its number does. All nodes of its newest layout must be connected,\n"
          "for one that is not may have gone further. Other jobs that these nodes keep stay as "
          "they\n"
          "are until they are adopted. Lines of metrics and events from before are\n"
@@ -302,9 +302,7 @@ const struct hsp_command hsp_commands[] = {
     {.name = "ckpt list",
      .operands = "JOB",
      .summary = "checkpoints of a job, as they were reported",
-     .help =
-         "Of the job that has this name now; those of an earlier job of the name are left out.\n"
-         "status -o json has the steps that are kept (checkpoint_steps).",
+     .help = "status -o json has the steps that are kept (checkpoint_steps).",
      .min_pos = 1,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSONL),
@@ -513,7 +511,8 @@ const struct hsp_command hsp_commands[] = {
      .summary = "save what hspmdd knows of nodes and jobs, while it runs",
      .help =
          "The file is for its owner only, and is replaced whole. `hspmdd --restore FILE` puts it\n"
-         "back. Training state is not in it: that is with the workers, and in checkpoints.",
+         "back. Training state is not in it: that is with the workers, and in checkpoints.\n"
+         "Damaged lines of events and metrics are left out, and counted.",
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_backup},

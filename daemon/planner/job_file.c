@@ -242,9 +242,12 @@ static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, s
     bool text = r->data_format == HSP_DATA_TEXT, adamw = r->optimizer == HSP_OPT_ADAMW;
     bool apart = r->packing == PACKING_DOCUMENTS;
     bool start = r->document_start >= 0, end = r->document_end >= 0;
+    uint64_t number;
     const struct rule rules[] = {
         {"apiVersion", "must be hspmd/v1", strcmp(r->api_version, api_versions[0]) != 0},
         {"name", "must be 1 to 63 of a-z 0-9 - . with alphanumeric ends", !hsp_name_valid(r->name)},
+        {"name", "must not be a number: a job is also called by the number it gets",
+         hsp_parse_u64(r->name, &number)},
         {"model.heads", "must be given for gpt and llama", heads && r->heads == 0},
         {"model.heads", "must divide hidden", r->heads > 0 && r->hidden % r->heads != 0},
         {"model.heads", "mlp has none", !heads && GIVEN("model.heads")},

@@ -528,6 +528,7 @@ struct hsp_m_refused {
 struct hsp_m_finished {
     uint32_t job;
     uint64_t step;
+    const char *damage; /* lines of notes that were left out: which, of which file; "" none */
 };
 struct hsp_m_jobfail { /* an error no restart mends, e.g. ten non-finite steps in a row */
     uint32_t job, device;

@@ -288,7 +288,8 @@ static const struct hsp_wire_field f_ckpt[] = {
 static const struct hsp_wire_field f_refused[] = {
     U32(refused, job), U32MAX(refused, device, HSP_NODE_DEVICES - 1), U64(refused, step),
     BOOL(refused, damaged), STR(refused, reason, HSP_TEXT_MAX)};
-static const struct hsp_wire_field f_finished[] = {U32(finished, job), U64(finished, step)};
+static const struct hsp_wire_field f_finished[] = {U32(finished, job), U64(finished, step),
+                                                   STR(finished, damage, HSP_TEXT_MAX)};
 static const struct hsp_wire_field f_jobfail[] = {U32(jobfail, job),
                                                   U32MAX(jobfail, device, HSP_NODE_DEVICES - 1),
                                                   STR(jobfail, reason, HSP_TEXT_MAX)};

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""A store that is lost for good: jobs are adopted from their agents, twice, and end as the undisturbed one; of two jobs that
-the nodes keep one alone; or what a node keeps is given up, but not what is on record without --force."""
+"""A store that is lost for good: jobs are adopted from their agents, twice, and end as the undisturbed one, also beside
+another job of the name; of two jobs that the nodes keep one alone; or what a node keeps is given up, but not what is on
+record without --force."""
+import contextlib
 import json
 import os
 import shutil
 import signal
+import sqlite3
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
@@ -211,6 +214,51 @@ def on_record(w, d, agents):
     return d
 
 
+def steps(w, job):
+    """Of the lines of metrics that hspmdd has of @job."""
+    return [json.loads(line)["step"] for line in w.ctl("metrics", str(job.id), "-o", "jsonl").splitlines()]
+
+
+def twins(w, d):
+    """A job that is adopted and another one of its name are two: in metrics, event files, and what is asked of them."""
+    old = Training(w, "twin", steps=1000000, least=2)
+    old.reach(15)
+    d = lose(w, d)
+    until("both are parked", lambda: parked(w) == {"alpha": ["twin"], "beta": ["twin"]})
+    c = w.agent("gamma")
+    until("gamma is up", lambda: w.up("gamma"))
+    new = Training(w, "twin", steps=1000000)
+    new.reach(10)
+    r = w.try_ctl("job", "adopt", "twin")
+    check(r.returncode == 7 and "another job twin is running here" in r.stderr, repr(r))
+    w.ctl("cancel", str(new.id))
+    w.ctl("job", "adopt", "twin")
+    before = until("it is adopted", lambda: w.up("alpha") and w.up("beta") and old.status()["step"])
+    old.reach(before + 10)
+    rows = w.ctl("status", "--no-headers").splitlines()
+    for job, state in ((old, "running"), (new, "cancelled")):
+        check(any(line.split()[:3] == [str(job.id), "twin", state] for line in rows), "both are shown: %r" % rows)
+    check(min(steps(w, old)) > 10 and min(steps(w, new)) == 0, "each has its own steps")
+    check(json.loads(w.ctl("status", "twin", "-o", "json"))["jobs"][0]["id"] == old.id, "the name is the live one's")
+    check(json.loads(w.ctl("status", str(new.id), "-o", "json"))["jobs"][0]["state"] == "cancelled", "the number is not")
+    check(sorted(os.listdir(w.path("state/jobs"))) == sorted("twin-%d" % j.id for j in (old, new)), "a folder each")
+    first = json.loads(w.ctl("events", str(new.id), "-o", "jsonl").splitlines()[0])
+    check((first["type"], first["job_id"]) == ("admin.submit", new.id), "its own events: %r" % first)
+    r = w.try_ctl("resume", str(new.id))
+    check(r.returncode == 7 and "another job twin, number %d, is running" % old.id in r.stderr, repr(r))
+    until("it can be forgotten", lambda: w.try_ctl("forget", str(new.id)).returncode == 0)
+    r = w.try_ctl("metrics", str(new.id))
+    check(r.returncode == 3 and "no job %d" % new.id in r.stderr, repr(r))
+    with contextlib.closing(sqlite3.connect(w.path("state/state.db"))) as db:
+        check(db.execute("SELECT DISTINCT job FROM metric").fetchall() == [(old.id,)], "its lines are gone, the others not")
+    check(steps(w, old), "the others not")
+    w.ctl("cancel", "twin")
+    until("no state is left", lambda: not left_over(w))
+    c.terminate()
+    c.wait()
+    return d
+
+
 def run(w):
     w.write("text.txt", "".join("the quick brown fox %d jumps over the lazy dog.\n" % i for i in range(20000)))
     d = w.daemon()
@@ -220,6 +268,7 @@ def run(w):
     d = only_one(w, d, agents)
     d = forgotten(w, d, agents)
     d = on_record(w, d, agents)
+    d = twins(w, d)
     discarded(w, d)
 
 

@@ -179,12 +179,18 @@ def verify_alone(w):
     check(p.returncode == 3 and "hspmd-worker cannot be started on this machine" in p.stderr, p.stderr)
 
 
+def shown(w, *words):
+    """Number, name and state in each line of status."""
+    return [line.split()[:3] for line in w.expect(0, "", "status", "--no-headers", *words).splitlines()]
+
+
 def commands(w):
     """Every command while there are no workers."""
     w.write("plans/one.yaml", PLAN)
     job = w.write("job.yaml", JOB)
     w.expect(5, "cannot reach hspmdd", "status", address=w.path("nothing"))
     w.expect(3, "no job or node x", "status", "x")
+    w.expect(3, "no job or node 1", "status", "1")
     w.expect(0, "no nodes", "node", "list")
     w.expect(3, "no node x; hspmdctl node list shows all", "node", "show", "x")
     check(json.loads(w.expect(0, "nodes", "node", "list", "-o", "json"))["nodes"] == [], "no nodes as JSON")
@@ -199,6 +205,7 @@ def commands(w):
     check(json.loads(w.expect(0, "", "status", "-o", "json"))["jobs"] == [], "nothing was submitted")
     w.expect(0, "job small was submitted and is pending: waits for 2 devices; no node offers any", "submit", "--verify", job)
     w.expect(7, "choose another name", "submit", job)
+    w.expect(6, "must not be a number", "submit", w.write("number.yaml", JOB.replace("small", "12")))
     doc = json.loads(w.expect(0, "", "status", "small", "-o", "json"))["jobs"][0]
     check((doc["state"], doc["min"], doc["max"], doc["steps"]) == ("pending", 2, 4, 10) and
           doc["reason"] == "waits for 2 devices; no node offers any", doc)
@@ -207,6 +214,14 @@ def commands(w):
     w.expect(2, "--for ever: a job is awaited until done, running or step=N", "wait", "small", "--for=ever")
     w.expect(3, "no job x", "wait", "x")
     w.expect(3, "no job x", "metrics", "x")
+    one = "%d" % doc["id"]  # by number
+    check([one, "small", "pending"] in shown(w, one), shown(w, one))
+    for words in (("wait", "2"), ("logs", "2"), ("metrics", "2"), ("cancel", "2"), ("graph", "show", "2"), ("trace", "2"),
+                  ("ckpt", "list", "2"), ("plan", "show", "2"), ("scale", "2", "--min", "3"), ("wait", "4294967297")):
+        w.expect(3, "no job " + next(x for x in words if x.isdigit()), *words)
+    w.expect(124, "small is pending at step 0", "wait", one, "--for=running", "--timeout", "200ms")
+    w.expect(0, "wte.weight", "graph", "show", one)
+    w.expect(0, "admin.submit", "logs", one)
     w.expect(2, "scale needs", "scale", "small")
     w.expect(0, "new bounds", "scale", "small", "--min", "3")
     w.expect(1, "devices from 5 to 4: min is above max", "scale", "small", "--min", "5")
@@ -363,6 +378,59 @@ def unreadable(w):
     check(d.wait(LIMIT) == 0, "ends in order")
 
 
+def numbers(w):
+    """Jobs of one name have numbers of their own, and what was of one is not of the next."""
+    d = w.start(w.config())
+    job = w.write("twin.yaml", JOB.replace("small", "twin"))
+    ids = []
+    for i in range(2):
+        ids.append(str(json.loads(w.expect(0, "", "submit", job, "-o", "json"))["id"]))
+        if i == 0:
+            w.expect(0, "", "scale", "twin", "--max", "3")
+            w.expect(0, "twin is cancelled", "cancel", "twin")
+    first, last = ids
+    check([first, "twin", "cancelled"] in shown(w), shown(w))
+    check([last, "twin", "pending"] in shown(w, "twin"), shown(w))
+    check("admin.scale" in w.expect(0, "admin.cancel", "events", first), "the first one's")
+    check("admin.scale" not in w.expect(0, "admin.submit", "events", last), "not the other's")
+    w.expect(7, "another job twin, number %s, is pending" % last, "resume", first)
+    w.expect(0, "%s is cancelled" % last, "cancel", last)
+    w.expect(0, "goes on", "resume", first)  # the older one, too
+    check([first, "twin", "pending"] in shown(w, "twin"), shown(w))
+    w.expect(0, "", "cancel", "twin")
+    w.expect(0, "%s is forgotten" % first, "forget", first)
+    w.expect(3, "no job or node " + first, "status", first)
+    check([last, "twin", "cancelled"] in shown(w, "twin"), shown(w))
+    d.terminate()
+    check(d.wait(LIMIT) == 0, "ends in order")
+
+
+def damaged_lines(w):
+    """A line of events that the disk has changed is told at the start and by a backup, is left out, and stops nothing."""
+    rows = lambda: sqlite3.connect(w.path("state/state.db"), isolation_level=None)
+    change = "UPDATE event SET json = replace(json, 'admin.cancel', 'admin.canceL') WHERE seq = ?"
+    seqs = [r[0] for r in rows().execute("SELECT seq FROM event WHERE json LIKE '%admin.cancel%'")]
+    rows().execute(change, seqs[:1])
+    d = w.start(w.config())
+    until("the start tells", lambda: "damaged lines are left out: 1 of events, 0 of metrics" in w.ctl("events").stdout)
+    check("store.damaged" in w.ctl("events").stdout and "canceL" not in w.ctl("events").stdout, "nobody believes it")
+    with contextlib.closing(rows()) as db:
+        db.execute(change, seqs[1:2])
+    check("canceL" not in w.ctl("events").stdout, "nor one that is damaged now")
+    r = w.ctl("backup", w.path("kept.db"))
+    check(r.returncode == 0 and r.stderr == "hspmdctl: damaged lines are left out: 1 of events, 0 of metrics\n", repr(r))
+    r = w.ctl("backup", w.path("kept.db"))
+    check(r.returncode == 0 and "1 of events" in r.stderr, "as long as it is there: %r" % r)
+    d.terminate()
+    check(d.wait(LIMIT) == 0, "ends in order")
+    for damage, told in ((None, ""), (seqs[2], "damaged lines are left out: 1 of events, 0 of metrics\n")):
+        if damage:
+            with contextlib.closing(sqlite3.connect(w.path("kept.db"), isolation_level=None)) as db:
+                db.execute(change, (damage,))
+        r = w.hspmdd("--config", w.config(), "--restore", w.path("kept.db"))
+        check(r.returncode == 0 and r.stderr.endswith(told) and bool(r.stderr) == bool(told), repr(r))
+
+
 def run(w):
     refusals(w)
     notices(w)
@@ -374,6 +442,8 @@ def run(w):
     full_disk(w)
     rights(w)
     unreadable(w)
+    numbers(w)
+    damaged_lines(w)
 
 
 if __name__ == "__main__":

@@ -70,14 +70,16 @@ def bundle(claim, c):
     c.ctl("debug", "bundle", "--file", path)
     with tarfile.open(path) as t:
         names = t.getnames()
-        for want in ("version.txt", "status.json", "events.jsonl", "jobs/small/plan.yaml", "config/hspmdd.yaml"):
+        job = json.loads(t.extractfile("hspmd-bundle/status.json").read())["jobs"][0]
+        if job["name"] != "small":
+            raise Failed("status in the bundle")
+        plan = "jobs/small-%d/plan.yaml" % job["id"]
+        for want in ("version.txt", "events.jsonl", plan, "config/hspmdd.yaml"):
             if "hspmd-bundle/" + want not in names:
                 raise Failed("%s is not in the bundle: %r" % (want, names))
-        if json.loads(t.extractfile("hspmd-bundle/status.json").read())["jobs"][0]["name"] != "small":
-            raise Failed("status in the bundle")
         if b'"type":"config.reloaded"' not in t.extractfile("hspmd-bundle/events.jsonl").read():
             raise Failed("events in the bundle")
-        if b"ranks:" not in t.extractfile("hspmd-bundle/jobs/small/plan.yaml").read():
+        if b"ranks:" not in t.extractfile("hspmd-bundle/" + plan).read():
             raise Failed("plan in the bundle")
 
 

@@ -360,7 +360,7 @@ def run(m):
     m.ok("hspmdctl", "submit", "/tmp/job.json")
     until("it trains and saves", lambda: job(m)["step"] > 25 and job(m).get("checkpoint_step", 0) >= 20, 60)
     check(m.ok("find", "/dev/shm", "-type", "f", "-size", "+4k").strip(), "the state is in /dev/shm")
-    check(m.ok("find", "/var/lib/hspmd/jobs/small/tb", "-name", "events.out.tfevents.*").strip(), "event files")
+    check(m.ok("find", "/var/lib/hspmd/jobs", "-path", "*/small-*/tb/events.out.tfevents.*").strip(), "event files")
     check("root" not in m.ok("stat", "-c", "%U %a", "/var/lib/hspmd/state.db", "/dev/shm"
                              ).splitlines()[0], "the store is its own")
 

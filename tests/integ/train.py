@@ -31,7 +31,8 @@ class Training:
         self.job["resources"]["min"] = least
         self.job["data"]["path"] = w.path("text.txt")
         self.job["checkpoint"]["path"] = w.path("out")
-        ask(w.sock, "submit", {"file": "job.yaml", "dry_run": False, "files": []}, json.dumps(self.job).encode())
+        self.id = ask(w.sock, "submit", {"file": "job.yaml", "dry_run": False, "files": []},
+                      json.dumps(self.job).encode())["id"]
 
     def shows_what_runs(self):
         """The plan shown leaves nothing open, and compiled by hand gives the very programs that run."""
@@ -55,7 +56,7 @@ class Training:
 
     def status(self):
         s = ask(self.w.sock, "status", QUERY)
-        return next(j for j in s["jobs"] if j["name"] == self.name)
+        return next(j for j in s["jobs"] if j["id"] == self.id)
 
     def reach(self, step):
         return until("step %d" % step, lambda: self.status()["step"] >= step, 180)

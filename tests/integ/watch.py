@@ -178,15 +178,16 @@ def run(w):
         until("a reload that is %d" % want, lambda: w.metrics()["hspmd_config_last_reload_successful"] == want)
 
     job = train.Training(w, "small")
+    labels = 'job="small",job_id="%d"' % job.id
     job.on("beta/0")
     job.reach(40)
     m = w.metrics()
-    check(m['hspmd_job_step{job="small"}'] >= 40 and m['hspmd_jobs{state="running"}'] == 1, "it trains %r" % m)
-    check(0 < m['hspmd_job_loss{job="small"}'] < 7, "loss %r" % m)
-    check(m['hspmd_job_tokens_total{job="small"}'] >= 40 * 16 * 32, "tokens %r" % m)
-    check(m['hspmd_job_step_seconds_count{job="small"}'] >= 35, "steps are measured")
+    check(m['hspmd_job_step{%s}' % labels] >= 40 and m['hspmd_jobs{state="running"}'] == 1, "it trains %r" % m)
+    check(0 < m['hspmd_job_loss{%s}' % labels] < 7, "loss %r" % m)
+    check(m['hspmd_job_tokens_total{%s}' % labels] >= 40 * 16 * 32, "tokens %r" % m)
+    check(m['hspmd_job_step_seconds_count{%s}' % labels] >= 35, "steps are measured")
     check(m['hspmd_plan_solve_seconds_count'] >= 1, "planning is measured")
-    check(m['hspmd_job_time_seconds_total{job="small",class="productive"}'] > 0, "time is accounted for")
+    check(m['hspmd_job_time_seconds_total{%s,class="productive"}' % labels] > 0, "time is accounted for")
     names_are_completed(w)
     b.kill()
     until("it goes on without beta", lambda: job.status()["devices"] == ["alpha/0"])
@@ -194,13 +195,13 @@ def run(w):
     job.reach(min(after + 5, STEPS - 5))
     m = w.metrics()
     check(m['hspmd_switch_seconds_count{phase="total"}'] >= 2, "start and recovery are measured")
-    check(m['hspmd_plan_epoch{job="small"}'] >= 2 and m['hspmd_node_suspect_total{node="beta"}'] >= 1, "%r" % m)
+    check(m['hspmd_plan_epoch{%s}' % labels] >= 2 and m['hspmd_node_suspect_total{node="beta"}'] >= 1, "%r" % m)
     promtool(w)
     job.end()
     until("a job that is over has no lines", lambda: 'job="small"' not in w.get("/metrics")[2])
 
     want = {s["step"]: s for s in metric_lines(w)}
-    folder = w.path("state/jobs/small/tb")
+    folder = w.path("state/jobs/small-%d/tb" % job.id)
     until("all steps are in the event files", lambda: (STEPS - 1, "train/loss") in scalars(folder))
     got = scalars(folder)
     for step in range(STEPS):

@@ -373,10 +373,11 @@ static enum hsp_status write_outputs(struct hsp_ex_epoch *e, const struct hsp_bu
 }
 
 enum hsp_status hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
-                                      uint64_t *ret_epoch, struct hsp_err *err)
+                                      char damage[HSP_NOTES_DAMAGE], uint64_t *ret_epoch,
+                                      struct hsp_err *err)
 {
     *ret_epoch = 0;
-    enum hsp_status st = hsp_metrics_merge(e, metrics, err);
+    enum hsp_status st = hsp_metrics_merge(e, metrics, damage, err);
     if (st != HSP_OK) {
         return st;
     }

@@ -6,7 +6,7 @@
 #define HSP_EPOCH_EXPORT_H
 #include <limits.h>
 
-#include "worker/executor/epoch.h"
+#include "worker/executor/step_log.h"
 
 /* The row of my home that has all of @box, and where its data are. HSP_EPROTO. */
 enum hsp_status hsp_epoch_home_row(const struct hsp_ex_epoch *e, uint64_t version, uint32_t param,
@@ -15,11 +15,12 @@ enum hsp_status hsp_epoch_home_row(const struct hsp_ex_epoch *e, uint64_t versio
                                    struct hsp_err *err);
 /* The folder of the job's checkpoints and of its final model. */
 void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX]);
-/* @metrics: gets the lines of metrics.jsonl on rank 0. A disk that does not take them is told and
+/* @metrics, @damage: see hsp_metrics_merge. A disk that does not take them is told and
  * waited for: HSP_ECANCELED when the epoch ends meanwhile. *ret_epoch: 0, or the one that is to
  * write them instead: all members are armed for it. */
 enum hsp_status hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
-                                      uint64_t *ret_epoch, struct hsp_err *err);
+                                      char damage[HSP_NOTES_DAMAGE], uint64_t *ret_epoch,
+                                      struct hsp_err *err);
 
 enum hsp_status hsp_epoch_gather(struct hsp_ex_epoch *e, const struct hsp_gather *g,
                                  struct hsp_err *err);

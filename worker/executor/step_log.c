@@ -1,4 +1,6 @@
-/* A line: "EPOCH STEP {json}\n"; the two numbers in front are for merging. */
+/* A line in a file: "SUM EPOCH STEP {json}\n"; SUM is the hash of what stands behind it, 16 hex
+ * digits, seeded with the number of the job. The next two numbers are for merging. Among devices
+ * lines go without sums. */
 #include "worker/executor/step_log.h"
 
 #include <errno.h>
@@ -11,11 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/base/hash.h"
+#include "proto/base/str.h"
 #include "proto/host/file_io.h"
 #include "worker/state/segment_name.h"
 
 #define NOTES_MAX       ((size_t)1 << 30) /* ten million steps */
 #define CHANNEL_METRICS 0x7ffffff1u
+#define SUM_CHARS       17u /* and a blank */
+#define LINE_MAX_CHARS  (512u + SUM_CHARS)
 
 struct figure {
     char text[40];
@@ -29,10 +35,22 @@ static struct figure figure(double v)
     return f;
 }
 
-enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_vote *v,
-                                 double seconds, uint32_t sequence, struct hsp_err *err)
+struct sum {
+    char text[SUM_CHARS + 1];
+};
+
+static struct sum sum_of(uint32_t job, const char *text, size_t n)
 {
-    char path[PATH_MAX], val[48] = "", of[32] = "", line[512];
+    struct sum s;
+    (void)snprintf(s.text, sizeof s.text, "%016" PRIx64 " ", hsp_hash64(text, n, job));
+    return s;
+}
+
+/* The line of a step in the file; its length. */
+static size_t make_line(const struct hsp_ex_epoch *e, const struct hsp_vote *v, double seconds,
+                        uint32_t sequence, char ret[LINE_MAX_CHARS])
+{
+    char val[48] = "", of[32] = "", *body = ret + SUM_CHARS;
     if (v->eval_tokens > 0) {
         (void)snprintf(val, sizeof val, ",\"val_loss\":%s", figure(v->eval_loss).text);
     }
@@ -40,28 +58,86 @@ enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_
         (void)snprintf(of, sizeof of, ",\"sequence\":%" PRIu32, sequence);
     }
     int n =
-        snprintf(line, sizeof line,
+        snprintf(body, LINE_MAX_CHARS - SUM_CHARS,
                  "%" PRIu64 " %" PRIu64 " {\"step\":%" PRIu64
                  ",\"loss\":%s,\"tokens\":%.17g,\"grad_norm\":%s,\"lr\":%.17g%s,\"seconds\":%.6f"
                  "%s,\"epoch\":%" PRIu64 "}\n",
                  e->number, v->step, v->step, figure(v->loss).text, v->tokens, figure(v->norm).text,
                  v->lr, val, seconds, of, e->number);
+    const struct sum s = sum_of(e->p->job, body, (size_t)n - 1);
+    memcpy(ret, s.text, SUM_CHARS);
+    return SUM_CHARS + (size_t)n;
+}
+
+/* What a process that was killed has left of its last line; the end of one is its bracket. */
+static bool is_torn(const char *line, size_t n)
+{
+    return memchr(line, '}', n) == NULL;
+}
+
+/* Nothing is joined to the last line: where that is torn it goes, where its end is damaged it is
+ * ended. False: not so. */
+static bool end_last_line(int fd)
+{
+    char tail[LINE_MAX_CHARS];
+    off_t size = lseek(fd, 0, SEEK_END);
+    size_t n = size < (off_t)sizeof tail ? (size_t)size : sizeof tail;
+    if (size <= 0) {
+        return size == 0;
+    }
+    if (pread(fd, tail, n, size - (off_t)n) != (ssize_t)n) {
+        return false;
+    }
+    const char *nl = memrchr(tail, '\n', n);
+    size_t last = nl != NULL ? (size_t)(nl + 1 - tail) : 0; /* where it begins */
+    bool whole = nl != NULL || n == (size_t)size;           /* all of it is here */
+    return last == n ||
+           (whole && is_torn(tail + last, n - last) ? ftruncate(fd, size - (off_t)(n - last)) == 0
+                                                    : write(fd, "\n", 1) == 1);
+}
+
+enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_vote *v,
+                                 double seconds, uint32_t sequence, struct hsp_err *err)
+{
+    char path[PATH_MAX], line[LINE_MAX_CHARS];
+    size_t n = make_line(e, v, seconds, sequence, line);
     hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
-    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0) {
         return hsp_err_set(err, HSP_EIO, errno, "cannot open %s", path);
     }
-    off_t before = lseek(fd, 0, SEEK_END);
-    ssize_t k = write(fd, line, (size_t)n);
     enum hsp_status st = HSP_OK;
-    if (k != n) {
+    ssize_t k = end_last_line(fd) ? write(fd, line, n) : -1;
+    if (k != (ssize_t)n) { /* the next call removes half a line */
         st = hsp_err_set(err, HSP_EIO, k < 0 ? errno : ENOSPC, "cannot write %s", path);
-        if (k > 0 && ftruncate(fd, before) != 0) {
-            (void)hsp_err_wrap(err, "half a line stays and spoils the next");
-        }
     }
     (void)close(fd); /* one write: an error would have shown there */
     return st;
+}
+
+size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_damage *ret)
+{
+    char *to = text;
+    *ret = (struct hsp_notes_damage){0};
+    if (n == 0) {
+        return 0;
+    }
+    const char *at = text, *end = text + n;
+    for (uint64_t number = 1; at < end; number++) {
+        const char *nl = memchr(at, '\n', (size_t)(end - at));
+        size_t len = (size_t)((nl != NULL ? nl : end) - at);
+        size_t body = len > SUM_CHARS ? len - SUM_CHARS : 0;
+        const struct sum s = sum_of(job, at + len - body, body);
+        if (body > 0 && memcmp(at, s.text, SUM_CHARS) == 0) {
+            memmove(to, at + SUM_CHARS, body);
+            to += body;
+            *to++ = '\n'; /* there is room: the sum is gone */
+        } else if (nl != NULL || !is_torn(at, len)) {
+            ret->first = ret->n++ == 0 ? number : ret->first;
+        }
+        at += len + 1;
+    }
+    return (size_t)(to - text);
 }
 
 struct note {
@@ -189,63 +265,114 @@ static void go_without(const struct hsp_ex_epoch *e, uint32_t rank, const struct
             e->pkg.peers[rank].name, why->msg);
 }
 
-/* Puts the notes of rank @r to @all; the result is about the link. */
-static enum hsp_status receive(struct hsp_ex_epoch *e, uint32_t r, struct hsp_buf *all,
+struct notes {  /* of one device, without sums */
+    char *text; /* owned */
+    uint64_t n; /* bytes */
+    char damage[HSP_NOTES_DAMAGE];
+};
+
+/* Puts the notes of rank @r to @all, and to @damage the first that is damaged. */
+static void add(struct hsp_ex_epoch *e, uint32_t r, const struct notes *of, struct hsp_buf *all,
+                char damage[HSP_NOTES_DAMAGE])
+{
+    struct hsp_err why = {0};
+    if (hsp_metrics_add(all, of->text, (size_t)of->n, &why) != HSP_OK) {
+        go_without(e, r, &why);
+    }
+    if (damage[0] == '\0') {
+        memcpy(damage, of->damage, HSP_NOTES_DAMAGE);
+        damage[HSP_NOTES_DAMAGE - 1] = '\0'; /* as sent */
+    }
+}
+
+/* The result is about the link. */
+static enum hsp_status receive(struct hsp_ex_epoch *e, uint32_t r, struct notes *ret,
                                struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
-    struct hsp_err why = {0};
-    uint64_t n = 0;
-    enum hsp_status st = comm->ops->recv(comm, r, CHANNEL_METRICS, &n, sizeof n, err);
+    enum hsp_status st = comm->ops->recv(comm, r, CHANNEL_METRICS, &ret->n, sizeof ret->n, err);
     if (st != HSP_OK) {
         return st;
     }
-    char *text = n <= NOTES_MAX ? malloc((size_t)n + 1) : NULL;
-    if (text == NULL) {
+    ret->text = ret->n <= NOTES_MAX ? malloc((size_t)ret->n + 1) : NULL;
+    if (ret->text == NULL) {
         return hsp_err_nomem(err, "the metrics of rank %u", r);
     }
-    st = comm->ops->recv(comm, r, CHANNEL_METRICS, text, (size_t)n, err);
-    if (st == HSP_OK && hsp_metrics_add(all, text, (size_t)n, &why) != HSP_OK) {
-        go_without(e, r, &why);
-    }
-    free(text);
-    return st;
+    st = comm->ops->recv(comm, r, CHANNEL_METRICS, ret->text, (size_t)ret->n, err);
+    return st == HSP_OK
+               ? comm->ops->recv(comm, r, CHANNEL_METRICS, ret->damage, sizeof ret->damage, err)
+               : st;
 }
 
-static enum hsp_status send(struct hsp_ex_epoch *e, const uint8_t *text, uint64_t n,
-                            struct hsp_err *err)
+static enum hsp_status send(struct hsp_ex_epoch *e, const struct notes *mine, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
-    enum hsp_status st = comm->ops->send(comm, 0, CHANNEL_METRICS, &n, sizeof n, err);
-    return st == HSP_OK ? comm->ops->send(comm, 0, CHANNEL_METRICS, text, (size_t)n, err) : st;
+    enum hsp_status st = comm->ops->send(comm, 0, CHANNEL_METRICS, &mine->n, sizeof mine->n, err);
+    st = st == HSP_OK ? comm->ops->send(comm, 0, CHANNEL_METRICS, mine->text, (size_t)mine->n, err)
+                      : st;
+    return st == HSP_OK
+               ? comm->ops->send(comm, 0, CHANNEL_METRICS, mine->damage, sizeof mine->damage, err)
+               : st;
 }
 
-enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out, struct hsp_err *err)
+/* The notes of this device, none where they cannot be read. */
+static void read_own(struct hsp_ex_epoch *e, struct notes *ret)
 {
-    char path[PATH_MAX];
-    uint8_t *mine = NULL;
+    char path[PATH_MAX], more[48] = "is";
+    uint8_t *text = NULL;
     size_t len = 0;
-    struct hsp_buf all;
     struct hsp_err why = {0};
+    struct hsp_notes_damage d;
     hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
-    enum hsp_status st = hsp_file_read_own(path, NOTES_MAX, &mine, &len, &why);
+    enum hsp_status st = hsp_file_read_own(path, NOTES_MAX, &text, &len, &why);
     if (st != HSP_OK && st != HSP_ENOENT) { /* none: this device joined after the last step */
         go_without(e, e->p->rank, &why);
     }
+    ret->text = (char *)text;
+    ret->n = hsp_metrics_check(e->p->job, ret->text, len, &d);
+    if (d.n > 1) {
+        (void)snprintf(more, sizeof more, "and %" PRIu64 " more are", d.n - 1);
+    }
+    if (d.n > 0) {
+        hsp_str_printf(ret->damage, sizeof ret->damage,
+                       "%s: line %" PRIu64 " of %s %s damaged, and left out",
+                       e->pkg.peers[e->p->rank].name, d.first, path, more); /* cut on purpose */
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "metrics: %s", ret->damage);
+    }
+}
+
+/* Rank 0: the notes of all ranks in @all. */
+static enum hsp_status gather(struct hsp_ex_epoch *e, const struct notes *mine, struct hsp_buf *all,
+                              char damage[HSP_NOTES_DAMAGE], struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    add(e, 0, mine, all, damage);
+    for (uint32_t r = 1; st == HSP_OK && r < e->p->n_ranks; r++) {
+        struct notes of = {0};
+        st = receive(e, r, &of, err);
+        if (st == HSP_OK) {
+            add(e, r, &of, all, damage);
+        }
+        free(of.text);
+    }
+    return st;
+}
+
+enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out,
+                                  char damage[HSP_NOTES_DAMAGE], struct hsp_err *err)
+{
+    struct notes mine = {0};
+    struct hsp_buf all;
+    damage[0] = '\0';
+    read_own(e, &mine);
     if (e->p->rank != 0) {
-        st = send(e, mine, len, err);
-        free(mine);
+        enum hsp_status st = send(e, &mine, err);
+        free(mine.text);
         return st;
     }
     hsp_buf_init(&all, 2 * NOTES_MAX);
-    if (hsp_metrics_add(&all, (const char *)mine, len, &why) != HSP_OK) {
-        go_without(e, 0, &why);
-    }
-    free(mine);
-    st = HSP_OK;
-    for (uint32_t r = 1; st == HSP_OK && r < e->p->n_ranks; r++) {
-        st = receive(e, r, &all, err);
-    }
+    enum hsp_status st = gather(e, &mine, &all, damage, err);
+    free(mine.text);
     if (st == HSP_OK) {
         st = merge((char *)(uintptr_t)hsp_buf_cstr(&all), out, err);
     }

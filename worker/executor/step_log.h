@@ -11,9 +11,21 @@
  * HSP_ENOSPC. */
 enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_vote *v,
                                  double seconds, uint32_t sequence, struct hsp_err *err);
+
+struct hsp_notes_damage {
+    uint64_t n, first; /* lines; the number of the first, from 1 */
+};
+/* Takes the sums off the notes of @job in @text, and leaves out lines that are not what was
+ * written; half a line at the end is what a process that was killed has left, and no damage. Returns
+ * the new length. */
+size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_damage *ret);
+
+#define HSP_NOTES_DAMAGE 320
 /* All ranks together, over the data mesh: rank 0 gets the lines of all, one per step (the newest
- * epoch's), in order of steps, into @out. */
-enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out, struct hsp_err *err);
+ * epoch's), in order of steps, into @out, and what is damaged in the file of the first rank that
+ * has such lines into @damage, "" nothing. */
+enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out,
+                                  char damage[HSP_NOTES_DAMAGE], struct hsp_err *err);
 /* Puts @n bytes of notes behind those of @all. Where there is no room, all but the newest of each
  * step go first. HSP_ELIMIT, HSP_ENOMEM: @all has no less than before but for those. */
 enum hsp_status hsp_metrics_add(struct hsp_buf *all, const char *text, size_t n,

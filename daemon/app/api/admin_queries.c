@@ -145,13 +145,10 @@ static void do_graph(struct query *x)
 static void take_ckpt(void *arg, uint64_t number, const char *json)
 {
     struct query *x = arg;
-    bool submit;
     (void)number;
-    if (hsp_feed_of_ckpt(json, x->job, &submit)) {
+    if (hsp_feed_of_ckpt(json)) {
         hsp_buf_puts(&x->answer, json);
         hsp_buf_puts(&x->answer, "\n");
-    } else if (submit) {
-        x->answer.len = 0; /* what came before is of an earlier job of this name */
     }
 }
 
@@ -164,8 +161,8 @@ static void run_query(struct hsp_app_task *w)
     case HSP_MSG_PROGRAM: do_program(x); break;
     case HSP_MSG_GRAPH: do_graph(x); break;
     default:
-        x->status = hsp_store_events(x->store, x->rec->spec->name, 0, HSP_STORE_EVENTS_MAX,
-                                     take_ckpt, x, &x->err);
+        x->status =
+            hsp_store_events(x->store, x->job, 0, HSP_STORE_EVENTS_MAX, take_ckpt, x, &x->err);
         break;
     }
     if (x->status == HSP_OK && x->answer.failed) {
@@ -244,9 +241,12 @@ static enum hsp_status snapshot(struct hsp_app *a, struct query *x)
 static enum hsp_status find_job(struct hsp_app *a, struct query *x)
 {
     const char *name = x->msg.u.query.name;
-    const struct hsp_job *core = hsp_cluster_job_by_name(a->cluster, name);
-    struct hsp_app_job *j = core != NULL ? hsp_app_job_find(a, core->id) : NULL;
-    const char *fault = core != NULL ? hsp_app_job_fault(a, core->id) : NULL;
+    const struct hsp_job *core;
+    if (hsp_cluster_job_called(a->cluster, name, &core, &x->err) != HSP_OK) {
+        return x->err.code;
+    }
+    struct hsp_app_job *j = hsp_app_job_find(a, core->id);
+    const char *fault = hsp_app_job_fault(a, core->id);
     if (fault != NULL) {
         return hsp_err_set(&x->err, HSP_ESTATE, 0, "job %s: %s", name, fault);
     }

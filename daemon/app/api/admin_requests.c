@@ -17,15 +17,25 @@
 #include "daemon/cluster/parked.h"
 #include "proto/base/str.h"
 
+static void refuse(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
+                   const struct hsp_err *why)
+{
+    hsp_app_reply(a, cl->conn, m->request, why->code, why->msg, NULL, 0, false);
+}
+
 static void answer_status(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
     const char *name = m->u.query.name;
-    if (name[0] != '\0' && hsp_cluster_job_by_name(a->cluster, name) == NULL &&
-        hsp_cluster_node_by_name(a->cluster, name) == NULL &&
-        hsp_cluster_parked_by_name(a->cluster, name) == NULL) {
-        char text[160];
-        hsp_str_printf(text, sizeof text, "no job or node %s", name);
-        hsp_app_reply(a, cl->conn, m->request, HSP_ENOENT, text, NULL, 0, false);
+    const struct hsp_job *j;
+    struct hsp_err err = {0};
+    if (name[0] != '\0' && hsp_cluster_job_called(a->cluster, name, &j, &err) == HSP_ENOENT) {
+        err.code = hsp_cluster_node_by_name(a->cluster, name) != NULL ||
+                           hsp_cluster_parked_by_name(a->cluster, name) != NULL
+                       ? HSP_OK
+                       : hsp_err_set(&err, HSP_ENOENT, 0, "no job or node %s", name);
+    }
+    if (err.code != HSP_OK) {
+        refuse(a, cl, m, &err);
         return;
     }
     char *doc = hsp_app_status(a, name);
@@ -34,16 +44,15 @@ static void answer_status(struct hsp_app *a, struct hsp_caller *cl, const struct
     cJSON_free(doc);
 }
 
-/* Verbs on one job, by name. */
+/* Verbs on one job, by name or number. */
 static void job_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m,
                      enum hsp_admin_verb verb, const char *name)
 {
-    const struct hsp_job *j = hsp_cluster_job_by_name(a->cluster, name);
+    const struct hsp_job *j;
     struct hsp_admin_event ev = {.verb = verb};
-    if (j == NULL) {
-        char text[160];
-        hsp_str_printf(text, sizeof text, "no job %s", name);
-        hsp_app_reply(a, cl->conn, m->request, HSP_ENOENT, text, NULL, 0, false);
+    struct hsp_err err;
+    if (hsp_cluster_job_called(a->cluster, name, &j, &err) != HSP_OK) {
+        refuse(a, cl, m, &err);
         return;
     }
     ev.job = j->id;

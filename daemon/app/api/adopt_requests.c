@@ -256,8 +256,9 @@ static void no_such_job(struct hsp_app *a, const struct hsp_caller *cl, const st
                         const struct found *f)
 {
     const char *what = m->u.adopt.job;
-    const struct hsp_job *j = hsp_cluster_job_by_name(a->cluster, what);
+    const struct hsp_job *j = NULL;
     char text[HSP_TEXT_MAX];
+    (void)hsp_cluster_job_called(a->cluster, what, &j, NULL);
     if (f->n > 1) {
         hsp_str_printf(text, sizeof text, "several jobs are %s: %s; give the number", what, f->all);
     } else if (j != NULL) {

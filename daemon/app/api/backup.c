@@ -28,6 +28,7 @@ struct backup {
     uint64_t bytes; /* of the copy */
     uint8_t *piece;
     size_t len;
+    struct hsp_store_damage damage; /* not in the copy */
     enum hsp_status status;
     struct hsp_err err;
 };
@@ -119,7 +120,7 @@ static enum hsp_status check_room(struct backup *b)
 static enum hsp_status make_copy(struct backup *b)
 {
     enum hsp_status st = check_room(b);
-    st = st == HSP_OK ? hsp_store_backup(b->store, b->path, &b->err) : st;
+    st = st == HSP_OK ? hsp_store_backup(b->store, b->path, &b->damage, &b->err) : st;
     if (st == HSP_OK) {
         b->fd = open(b->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         st = b->fd >= 0 ? HSP_OK : io_error(b);
@@ -145,7 +146,7 @@ static void done_backup(struct hsp_app_task *work)
 {
     struct backup *b = (struct backup *)work;
     struct hsp_app *a = b->work.app;
-    char doc[96];
+    char doc[96 + HSP_DAMAGE_TEXT], left_out[HSP_DAMAGE_TEXT] = "";
     a->backing_up = false;
     if (b->make) {
         a->backup_fd = b->fd;
@@ -154,9 +155,14 @@ static void done_backup(struct hsp_app_task *work)
     if (b->status != HSP_OK) {
         hsp_app_reply(a, b->conn, b->request, b->status, b->err.msg, NULL, 0, false);
     } else if (b->make) {
-        int n = snprintf(doc, sizeof doc, "{\"backup\": %" PRIu64 ", \"bytes\": %" PRIu64 "}",
-                         b->number, b->bytes);
-        hsp_log(a->log, HSP_LOG_NOTICE, "admin", "a backup of %" PRIu64 " bytes", b->bytes);
+        if (b->damage.events + b->damage.metrics > 0) {
+            hsp_store_damage_text(&b->damage, left_out);
+        }
+        int n = snprintf(doc, sizeof doc,
+                         "{\"backup\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"left_out\": \"%s\"}",
+                         b->number, b->bytes, left_out);
+        hsp_log(a->log, HSP_LOG_NOTICE, "admin", "a backup of %" PRIu64 " bytes%s%s", b->bytes,
+                left_out[0] != '\0' ? ": " : "", left_out);
         hsp_app_reply(a, b->conn, b->request, HSP_OK, "", doc, (size_t)n, false);
     } else {
         hsp_app_reply(a, b->conn, b->request, HSP_OK, "", (const char *)b->piece, b->len, false);

@@ -13,7 +13,8 @@
 struct list {
     cJSON *items;
     const struct hsp_cluster *c;
-    const char *only; /* job or node; "" all */
+    const struct hsp_job *job; /* that alone; NULL: see node */
+    const char *node;          /* that alone; "" all */
     hsp_msec now_ms;
     int64_t unix_ms; /* the same by the wall clock */
 };
@@ -44,8 +45,9 @@ static void add(const struct list *l, const struct fact *f)
     const char *peer = f->peer != HSP_NO_NODE ? l->c->nodes[f->peer].name : "";
     bool over =
         f->until_ms <= l->now_ms; /* of a job that has ended, the core does not look at it */
-    bool asked = l->only[0] == '\0' || strcmp(l->only, node) == 0 || strcmp(l->only, peer) == 0 ||
-                 (f->job != NULL && strcmp(l->only, f->job->name) == 0);
+    bool asked = l->job != NULL ? f->job == l->job
+                                : l->node[0] == '\0' || strcmp(l->node, node) == 0 ||
+                                      strcmp(l->node, peer) == 0;
     cJSON *x = asked && !over ? cJSON_CreateObject() : NULL;
     if (x == NULL) {
         return;
@@ -132,10 +134,10 @@ static void add_of_node(const struct list *l, uint32_t node)
     }
 }
 
-void hsp_facts_put(cJSON *o, const struct hsp_cluster *c, const char *name, hsp_msec now_ms,
-                   int64_t unix_ms)
+void hsp_facts_put(cJSON *o, const struct hsp_cluster *c, const struct hsp_job *job,
+                   const char *node, hsp_msec now_ms, int64_t unix_ms)
 {
-    const struct list l = {cJSON_AddArrayToObject(o, "facts"), c, name, now_ms, unix_ms};
+    const struct list l = {cJSON_AddArrayToObject(o, "facts"), c, job, node, now_ms, unix_ms};
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         add_of_node(&l, i);
     }

@@ -15,10 +15,10 @@
 
 #include "daemon/cluster/cluster_state.h"
 
-/* Adds the list "facts" to @o: those of job or node @name, or all where that is "". A fact whose
- * time is over is left out. @now_ms: the core's clock; @unix_ms: the same by the clock on the wall.
- * "until" and "left_seconds" lack where only an event ends the fact, and "ends" says which. */
-void hsp_facts_put(cJSON *o, const struct hsp_cluster *c, const char *name, hsp_msec now_ms,
-                   int64_t unix_ms);
+/* Adds the list "facts" to @o: those of @job; NULL: those of node @node, "" all. A fact whose time is
+ * over is left out. @now_ms: the core's clock; @unix_ms: the same by the clock on the wall. "until"
+ * and "left_seconds" lack where only an event ends the fact, and "ends" says which. */
+void hsp_facts_put(cJSON *o, const struct hsp_cluster *c, const struct hsp_job *job,
+                   const char *node, hsp_msec now_ms, int64_t unix_ms);
 
 #endif

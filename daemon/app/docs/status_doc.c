@@ -528,8 +528,11 @@ static void put_broken(cJSON *o, const struct hsp_cluster *c, const char *name)
 char *hsp_app_status(struct hsp_app *a, const char *name)
 {
     const struct hsp_cluster *c = a->cluster;
-    const struct hsp_job *only = name[0] != '\0' ? hsp_cluster_job_by_name(c, name) : NULL;
+    const struct hsp_job *only = NULL;
     char now[HSP_TIME_TEXT];
+    if (name[0] != '\0') {
+        (void)hsp_cluster_job_called(c, name, &only, NULL); /* else a node */
+    }
     hsp_time_format(hsp_app_unix_ms(), now);
     cJSON *o = cJSON_CreateObject();
     put_text(o, "apiVersion", "hspmd/v1");
@@ -566,7 +569,7 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
     if (only == NULL) {
         put_broken(o, c, name);
     }
-    hsp_facts_put(o, c, name, hsp_app_core_now(a), hsp_app_unix_ms());
+    hsp_facts_put(o, c, only, name, hsp_app_core_now(a), hsp_app_unix_ms());
     char *text = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);
     return text;

@@ -8,7 +8,8 @@
 
 struct hsp_app;
 
-/* The status document; @name: one job, "" all. NULL without memory; cJSON_free. */
+/* The status document; @name: one job, by name or number, or one node; "" all. NULL without memory;
+ * cJSON_free. */
 char *hsp_app_status(struct hsp_app *a, const char *name);
 /* One line for the service manager. */
 void hsp_app_status_line(struct hsp_app *a, char *ret, size_t size);

@@ -27,23 +27,23 @@ struct hsp_feed_row { /* an event or a metric on its way to the disk; heap */
     uint64_t number; /* sequence or step */
     uint64_t epoch;  /* of a metric */
     bool metric;
+    uint32_t job;          /* 0: an event of none */
     struct hsp_buf events; /* TensorBoard records of a metric, may be empty; owned */
-    char job[HSP_NAME_MAX + 1];
+    char folder[HSP_TB_FOLDER];
     char line[]; /* JSON */
 };
 
 /* @epoch: 0 for events. The row, owned by the queue; NULL: no memory. */
 static struct hsp_feed_row *add_row(struct hsp_app *a, bool metric, uint64_t number, uint64_t epoch,
-                                    const char *job, struct hsp_buf *line)
+                                    uint32_t job, struct hsp_buf *line)
 {
     struct hsp_feed_row *r = line->failed ? NULL : malloc(sizeof *r + line->len + 1);
     if (r == NULL) {
         hsp_log(a->log, HSP_LOG_ERROR, "feed", "out of memory: a line is lost");
         return NULL;
     }
-    *r = (struct hsp_feed_row){.number = number, .epoch = epoch, .metric = metric};
+    *r = (struct hsp_feed_row){.number = number, .epoch = epoch, .metric = metric, .job = job};
     hsp_buf_init(&r->events, LINE_MAX_BYTES);
-    (void)snprintf(r->job, sizeof r->job, "%s", job);
     memcpy(r->line, hsp_buf_cstr(line), line->len + 1);
     if (a->feed_tail != NULL) {
         a->feed_tail->next = r;
@@ -105,7 +105,7 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
     if (hsp_feed_event_line(&e, &line, &err) != HSP_OK) {
         hsp_log(a->log, HSP_LOG_ERROR, "feed", "%s", err.msg);
     } else {
-        (void)add_row(a, false, e.seq, 0, e.job, &line);
+        (void)add_row(a, false, e.seq, 0, f->job, &line);
     }
     hsp_buf_fini(&line);
     hsp_app_flush(a);
@@ -114,7 +114,7 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
 /* All lines of a finished job, as its workers have them: fills the gaps of the time when we were
  * not there. Only the figures of a line are taken; what is no line of metrics of this job is passed
  * over. */
-static void add_lines(struct hsp_app *a, const char *job, const struct hsp_msg *m)
+static void add_lines(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
 {
     const char *text = (const char *)m->blob, *end = text + m->blob_len;
     while (text < end) {
@@ -139,7 +139,7 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
     struct hsp_err err = {0};
     struct hsp_app_job *j = hsp_app_job_find(a, job);
     if (j != NULL && m->type == HSP_MSG_FINISHED) {
-        add_lines(a, j->rec->spec->name, m);
+        add_lines(a, job, m);
         hsp_app_flush(a);
         return;
     }
@@ -161,9 +161,9 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
     if (hsp_feed_metric_line(m, &line, &err) != HSP_OK) {
         hsp_log(a->log, HSP_LOG_ERROR, "feed", "%s", err.msg);
     } else {
-        struct hsp_feed_row *r =
-            add_row(a, true, m->u.step.step, m->epoch, j->rec->spec->name, &line);
+        struct hsp_feed_row *r = add_row(a, true, m->u.step.step, m->epoch, job, &line);
         if (r != NULL && a->cfg->tensorboard) {
+            (void)snprintf(r->folder, sizeof r->folder, "%s-%" PRIu32, j->rec->spec->name, job);
             hsp_tb_put_step(&r->events, (double)hsp_app_unix_ms() * 1e-3, &m->u.step, m->epoch);
         }
     }
@@ -197,10 +197,11 @@ static void write_events(struct flush *f)
             continue;
         }
         hsp_buf_append(&b, r->events.data, r->events.len);
-        bool last = r->next == NULL || strcmp(r->next->job, r->job) != 0 || !r->next->metric;
+        bool last = r->next == NULL || r->next->job != r->job || !r->next->metric;
         if (last && !b.failed && f->events_status == HSP_OK) {
             f->events_tried = true;
-            f->events_status = hsp_tb_append(f->state_dir, r->job, f->start_s, &b, &f->events_err);
+            f->events_status =
+                hsp_tb_append(f->state_dir, r->folder, f->start_s, &b, &f->events_err);
         }
         if (last) {
             hsp_buf_reset(&b);
@@ -322,6 +323,56 @@ void hsp_app_flush(struct hsp_app *a)
         a->flushing = false;
         free_rows(f->rows);
         free(f);
+    }
+}
+
+/* ---- what is there already ---- */
+
+struct look {
+    struct hsp_app_task work;
+    struct hsp_store *store;
+    struct hsp_store_damage found;
+    enum hsp_status status;
+    struct hsp_err err;
+};
+
+static void run_look(struct hsp_app_task *w)
+{
+    struct look *l = (struct look *)w;
+    l->status = hsp_store_clean(l->store, &l->found, &l->err);
+}
+
+static void done_look(struct hsp_app_task *w)
+{
+    struct look *l = (struct look *)w;
+    struct hsp_app *a = w->app;
+    char text[HSP_DAMAGE_TEXT];
+    hsp_store_damage_text(&l->found, text);
+    struct hsp_fact f = {.type = "store.damaged",
+                         .severity = HSP_SEV_WARN,
+                         .node = "",
+                         .reason = text,
+                         .cause = "state.db"};
+    if (l->found.events + l->found.metrics > 0) {
+        hsp_app_fact(a, &f);
+    }
+    if (l->status != HSP_OK) {
+        hsp_log(a->log, HSP_LOG_WARN, "feed", "not all lines were checked: %s", l->err.msg);
+    }
+    free(l);
+}
+
+void hsp_app_feed_check(struct hsp_app *a)
+{
+    struct look *l = calloc(1, sizeof *l);
+    if (l == NULL) {
+        return; /* readers leave out what is damaged all the same */
+    }
+    l->work.run = run_look;
+    l->work.done = done_look;
+    l->store = a->store;
+    if (!hsp_app_queue(a, &l->work)) {
+        free(l);
     }
 }
 

@@ -14,6 +14,8 @@
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/parked.h"
+#include "proto/base/size.h"
 
 /* ---- counting ---- */
 
@@ -85,18 +87,54 @@ static void read_process(struct hsp_view_process *p)
 
 /* ---- the snapshot ---- */
 
-static const char *const node_states[] = {"away", "live",     "suspect", "dead",
-                                          "left", "draining", "leaving", NULL};
-static const char *const job_states[] = {"pending",   "starting",   "running", "switching",
-                                         "sealing",   "recovering", "paused",  "finishing",
-                                         "suspended", NULL};
+#define FOREIGN    (HSP_JOB_BEHIND + 1) /* as status says of a job that is not adopted */
+#define JOB_STATES (FOREIGN + 1)
+
+static const struct hsp_view_count no_nodes[] = {{"away", 0},     {"live", 0},    {"suspect", 0},
+                                                 {"dead", 0},     {"left", 0},    {"draining", 0},
+                                                 {"leaving", 0},  {"foreign", 0}, {"ahead", 0},
+                                                 {"unproven", 0}, {"waiting", 0}, {NULL, 0}};
 
 struct snapshot {
     struct hsp_metrics_view v;
+    struct hsp_view_count node_states[HSP_ARRAY_LEN(no_nodes)], job_states[JOB_STATES + 1];
     struct hsp_view_node *nodes;
     struct hsp_view_device *devices;
     struct hsp_view_job *jobs;
 };
+
+static void count_node(struct snapshot *s, const char *state)
+{
+    for (struct hsp_view_count *c = s->node_states; c->state != NULL; c++) {
+        c->n += strcmp(c->state, state) == 0;
+    }
+}
+
+static void count_states(const struct hsp_cluster *c, struct snapshot *s)
+{
+    memcpy(s->node_states, no_nodes, sizeof no_nodes);
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        const struct hsp_cluster_node *n = &c->nodes[i];
+        if (n->name[0] != '\0') {
+            count_node(s, n->draining  ? "draining"
+                          : n->leaving ? "leaving"
+                                       : hsp_node_state_name(n->state));
+        }
+    }
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        count_node(s, hsp_parked_name(c->parked[i].as));
+    }
+    for (int i = 0; i < JOB_STATES; i++) {
+        s->job_states[i].state =
+            i == FOREIGN ? "foreign" : hsp_job_state_name((enum hsp_job_state)i);
+    }
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        s->job_states[hsp_ci_not_adopted(c->jobs[i]) ? FOREIGN : (int)c->jobs[i]->state].n++;
+        s->v.n_held += hsp_ci_in_doubt(c->jobs[i]);
+    }
+    s->v.node_states = s->node_states;
+    s->v.job_states = s->job_states;
+}
 
 static void take_node(struct hsp_app *a, struct snapshot *s, uint32_t at)
 {
@@ -105,9 +143,6 @@ static void take_node(struct hsp_app *a, struct snapshot *s, uint32_t at)
     bool here = n->conn != 0;
     s->nodes[s->v.n_nodes++] = (struct hsp_view_node){
         .name = n->name,
-        .state = n->draining  ? "draining"
-                 : n->leaving ? "leaving"
-                              : hsp_node_state_name(n->state),
         .beat_age_s = here && now >= n->last_ms ? (double)(now - n->last_ms) * 1e-3 : -1,
         .suspects = at < HSP_MAX_NODES ? a->metrics.suspects[at] : 0};
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
@@ -117,6 +152,7 @@ static void take_node(struct hsp_app *a, struct snapshot *s, uint32_t at)
                 .node = n->name,
                 .kind = v->kind,
                 .job = hsp_app_job_name(a, v->job),
+                .job_id = v->job,
                 .index = d,
                 .up = v->up,
                 .here = here,
@@ -134,7 +170,7 @@ static void take_job(struct hsp_app *a, struct snapshot *s, const struct hsp_job
     }
     const struct hsp_plan_rec *plan = hsp_app_plan_find(j, core->cur.plan);
     s->jobs[s->v.n_jobs++] = (struct hsp_view_job){.name = core->name,
-                                                   .state = hsp_job_state_name(core->state),
+                                                   .id = core->id,
                                                    .step = core->stable,
                                                    .steps = core->steps,
                                                    .epoch = core->cur.epoch,
@@ -159,10 +195,9 @@ static void put_metrics(void *ctx, struct hsp_buf *out)
     struct snapshot s = {.v = {.version = PACKAGE_VERSION,
                                .term = c->term,
                                .unix_s = (double)hsp_app_unix_ms() * 1e-3,
-                               .m = &a->metrics,
-                               .node_states = node_states,
-                               .job_states = job_states}};
+                               .m = &a->metrics}};
     hsp_app_count_time(a);
+    count_states(c, &s);
     s.nodes = calloc((size_t)c->n_nodes + 1, sizeof *s.nodes);
     s.devices = calloc((size_t)c->n_nodes * HSP_NODE_DEVICES + 1, sizeof *s.devices);
     s.jobs = calloc((size_t)c->n_jobs + 1, sizeof *s.jobs);

@@ -20,7 +20,7 @@ struct hsp_follower {
     struct hsp_follower *next;
     uint32_t conn; /* 0: gone, freed when the reading ends */
     uint64_t request;
-    char job[HSP_NAME_MAX + 1];
+    uint32_t job; /* 0: all */
     bool metrics, follow, reading;
     uint64_t since;   /* events: last number sent; metrics: next step */
     uint64_t flushed; /* events on disk when the reading began */
@@ -116,11 +116,11 @@ void hsp_app_follow_wake(struct hsp_app *a)
 void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
     const struct hsp_m_query *q = &m->u.query;
-    char text[160];
     bool need = m->type != HSP_MSG_EVENTS || q->name[0] != '\0';
-    if (need && hsp_cluster_job_by_name(a->cluster, q->name) == NULL) {
-        hsp_str_printf(text, sizeof text, "no job %s", q->name);
-        hsp_app_reply(a, cl->conn, m->request, HSP_ENOENT, text, NULL, 0, false);
+    const struct hsp_job *j = NULL;
+    struct hsp_err err;
+    if (need && hsp_cluster_job_called(a->cluster, q->name, &j, &err) != HSP_OK) {
+        hsp_app_reply(a, cl->conn, m->request, err.code, err.msg, NULL, 0, false);
         return;
     }
     struct hsp_follower *f = calloc(1, sizeof *f);
@@ -129,7 +129,7 @@ void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_m
         f->work.done = done_reading;
         f->conn = cl->conn;
         f->request = m->request;
-        (void)snprintf(f->job, sizeof f->job, "%s", q->name);
+        f->job = j != NULL ? j->id : 0;
         f->metrics = m->type == HSP_MSG_METRICS;
         f->follow = q->follow && !f->metrics;
         f->since = q->since;
@@ -233,17 +233,19 @@ hsp_msec hsp_app_wait_deadline(const struct hsp_app *a)
 void hsp_app_wait(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
     const struct hsp_m_query *q = &m->u.query;
-    const struct hsp_job *j = hsp_cluster_job_by_name(a->cluster, q->name);
-    struct hsp_waiter *w = j != NULL ? calloc(1, sizeof *w) : NULL;
-    if (w == NULL || !parse_condition(q->what, w)) {
-        char text[200];
-        (void)snprintf(text, sizeof text,
-                       j == NULL ? "no job %s"
-                                 : "cannot wait for \"%s\": done, "
-                                   "running or step=N",
-                       j == NULL ? q->name : q->what);
-        hsp_app_reply(a, cl->conn, m->request, j == NULL ? HSP_ENOENT : HSP_EINVAL, text, NULL, 0,
-                      false);
+    const struct hsp_job *j;
+    struct hsp_err err;
+    enum hsp_status st = hsp_cluster_job_called(a->cluster, q->name, &j, &err);
+    struct hsp_waiter *w = st == HSP_OK ? calloc(1, sizeof *w) : NULL;
+    if (st == HSP_OK && w == NULL) {
+        st = hsp_err_nomem(&err, "a wait");
+    }
+    if (st == HSP_OK && !parse_condition(q->what, w)) {
+        st = hsp_err_set(&err, HSP_EINVAL, 0, "cannot wait for \"%s\": done, running or step=N",
+                         q->what);
+    }
+    if (st != HSP_OK) {
+        hsp_app_reply(a, cl->conn, m->request, st, err.msg, NULL, 0, false);
         free(w);
         return;
     }

@@ -338,13 +338,11 @@ static bool may_begin(struct hsp_app *a, const struct hsp_caller *cl, const stru
     const struct hsp_tracing *same = NULL;
     for (const struct hsp_tracing *t = a->tracings; t != NULL; t = t->next) {
         n += !t->own;
-        same = j != NULL && t->job == j->id && !t->own ? t : same;
+        same = t->job == j->id && !t->own ? t : same;
     }
     if (q->steps == 0 || q->steps > HSP_MSG_STEPS) {
         refuse(a, cl, m, HSP_EINVAL, "a trace is of 1 to %u steps, not of %" PRIu32, HSP_MSG_STEPS,
                q->steps);
-    } else if (j == NULL) {
-        refuse(a, cl, m, HSP_ENOENT, "no job %s", q->name);
     } else if (j->state != HSP_JOB_RUNNING && j->state != HSP_JOB_SWITCHING) {
         refuse(a, cl, m, HSP_ESTATE, "job %s is %s%s%s; only steps that run can be traced", j->name,
                hsp_job_state_name(j->state), j->reason[0] != '\0' ? ": " : "", j->reason);
@@ -402,7 +400,13 @@ static struct hsp_tracing *tracing_new(struct hsp_app *a, const struct hsp_job *
 
 void hsp_app_trace(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
-    const struct hsp_job *j = hsp_cluster_job_by_name(a->cluster, m->u.tracejob.name);
+    const struct hsp_job *j;
+    struct hsp_err err;
+    enum hsp_status st = hsp_cluster_job_called(a->cluster, m->u.tracejob.name, &j, &err);
+    if (st != HSP_OK) {
+        refuse(a, cl, m, st, "%s", err.msg);
+        return;
+    }
     if (!may_begin(a, cl, m, j)) {
         return;
     }

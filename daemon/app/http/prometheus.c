@@ -168,9 +168,8 @@ static void sample(struct hsp_buf *o, const char *name, const char *key, const c
     end(o, v);
 }
 
-/* @key NULL: no label. */
-static void hist(struct hsp_buf *o, const char *name, const char *key, const char *text,
-                 const struct hsp_hist *h)
+/* @labels: as label() makes them, "" none. */
+static void hist(struct hsp_buf *o, const char *name, const char *labels, const struct hsp_hist *h)
 {
     uint64_t below = 0;
     for (size_t i = 0; i <= HSP_HIST_BOUNDS; i++) {
@@ -179,43 +178,61 @@ static void hist(struct hsp_buf *o, const char *name, const char *key, const cha
             (void)snprintf(le, sizeof le, "%g", bounds[i]);
             below += h->bucket[i];
         }
-        hsp_buf_printf(o, "hspmd_%s_bucket", name);
-        if (key != NULL) {
-            label(o, true, key, text);
-        }
-        label(o, key == NULL, "le", le);
+        hsp_buf_printf(o, "hspmd_%s_bucket%s", name, labels);
+        label(o, labels[0] == '\0', "le", le);
         end(o, (double)(i < HSP_HIST_BOUNDS ? below : h->count));
     }
     for (int i = 0; i < 2; i++) {
-        hsp_buf_printf(o, "hspmd_%s_%s", name, i == 0 ? "sum" : "count");
-        if (key != NULL) {
-            label(o, true, key, text);
-            hsp_buf_puts(o, "}");
-        }
-        hsp_buf_puts(o, " ");
+        hsp_buf_printf(o, "hspmd_%s_%s%s%s ", name, i == 0 ? "sum" : "count", labels,
+                       labels[0] != '\0' ? "}" : "");
         value(o, i == 0 ? h->sum : (double)h->count);
         hsp_buf_puts(o, "\n");
     }
 }
 
+/* The labels of a job, which are not those of another job of its name; empty ones: none. */
+static void job_labels(struct hsp_buf *o, bool first, const char *name, uint32_t id)
+{
+    char number[16] = "";
+    if (id != 0) {
+        (void)snprintf(number, sizeof number, "%" PRIu32, id);
+    }
+    label(o, first, "job", name);
+    label(o, false, "job_id", number);
+}
+
+static void job_sample(struct hsp_buf *o, const char *name, const struct hsp_view_job *j, double v)
+{
+    hsp_buf_printf(o, "hspmd_%s", name);
+    job_labels(o, true, j->name, j->id);
+    end(o, v);
+}
+
+static void job_hist(struct hsp_buf *o, const char *name, const struct hsp_view_job *j,
+                     const struct hsp_hist *h)
+{
+    struct hsp_buf labels;
+    hsp_buf_init(&labels, 4 * HSP_NAME_MAX);
+    job_labels(&labels, true, j->name, j->id);
+    hist(o, name, hsp_buf_cstr(&labels), h);
+    o->failed = o->failed || labels.failed;
+    hsp_buf_fini(&labels);
+}
+
 static void put_states(struct hsp_buf *o, const struct hsp_metrics_view *v)
 {
-    family(o, "nodes", "gauge", "Nodes by state.");
-    for (const char *const *s = v->node_states; *s != NULL; s++) {
-        size_t n = 0;
-        for (size_t i = 0; i < v->n_nodes; i++) {
-            n += strcmp(v->nodes[i].state, *s) == 0;
-        }
-        sample(o, "nodes", "state", *s, (double)n);
+    family(o, "nodes", "gauge",
+           "Nodes by state; those that are foreign, ahead, unproven or waiting are no members.");
+    for (const struct hsp_view_count *s = v->node_states; s->state != NULL; s++) {
+        sample(o, "nodes", "state", s->state, (double)s->n);
     }
-    family(o, "jobs", "gauge", "Jobs that are not over, by state.");
-    for (const char *const *s = v->job_states; *s != NULL; s++) {
-        size_t n = 0;
-        for (size_t i = 0; i < v->n_jobs; i++) {
-            n += strcmp(v->jobs[i].state, *s) == 0;
-        }
-        sample(o, "jobs", "state", *s, (double)n);
+    family(o, "jobs", "gauge", "Jobs on record by state.");
+    for (const struct hsp_view_count *s = v->job_states; s->state != NULL; s++) {
+        sample(o, "jobs", "state", s->state, (double)s->n);
     }
+    plain(o, "jobs_held", "gauge",
+          "Jobs that may have ended since the store was written: they wait for resume or cancel.",
+          (double)v->n_held);
 }
 
 static void put_nodes(struct hsp_buf *o, const struct hsp_metrics_view *v)
@@ -276,7 +293,7 @@ static void put_devices(struct hsp_buf *o, const struct hsp_metrics_view *v)
             label(o, false, "index", index);
             if (pass == 0) {
                 label(o, false, "model", d->kind);
-                label(o, false, "job", d->job);
+                job_labels(o, false, d->job, d->job_id);
             }
             end(o, pass == 0 ? 1 : d->speed);
         }
@@ -335,19 +352,19 @@ static void put_jobs(struct hsp_buf *o, const struct hsp_metrics_view *v)
             double x[OF_JOB];
             job_values(v, &v->jobs[i], x);
             if (!isnan(x[f])) {
-                sample(o, of_job[f].name, "job", v->jobs[i].name, x[f]);
+                job_sample(o, of_job[f].name, &v->jobs[i], x[f]);
             }
         }
     }
     family(o, "job_loss", "gauge", "Loss of the newest step.");
     for (size_t i = 0; i < v->n_jobs; i++) {
         if (v->jobs[i].have_loss) { /* one that is no number is shown: it is news */
-            sample(o, "job_loss", "job", v->jobs[i].name, v->jobs[i].loss);
+            job_sample(o, "job_loss", &v->jobs[i], v->jobs[i].loss);
         }
     }
     family(o, "job_step_seconds", "histogram", "Time of one training step.");
     for (size_t i = 0; i < v->n_jobs; i++) {
-        hist(o, "job_step_seconds", "job", v->jobs[i].name, &v->jobs[i].m->step_s);
+        job_hist(o, "job_step_seconds", &v->jobs[i], &v->jobs[i].m->step_s);
     }
     family(
         o, "job_time_seconds_total", "counter",
@@ -356,7 +373,7 @@ static void put_jobs(struct hsp_buf *o, const struct hsp_metrics_view *v)
     for (size_t i = 0; i < v->n_jobs; i++) {
         for (size_t c = 0; c < HSP_TIME_CLASSES; c++) {
             hsp_buf_puts(o, "hspmd_job_time_seconds_total");
-            label(o, true, "job", v->jobs[i].name);
+            job_labels(o, true, v->jobs[i].name, v->jobs[i].id);
             label(o, false, "class", classes[c]);
             end(o, v->jobs[i].m->time_s[c]);
         }
@@ -374,6 +391,7 @@ static void put_changes(struct hsp_buf *o, const struct hsp_metrics *m)
         [HSP_PHASE_DRAIN] = "drain",           [HSP_PHASE_PLAN] = "plan",
         [HSP_PHASE_APPLY] = "apply",           [HSP_PHASE_TRANSFER] = "transfer",
         [HSP_PHASE_FIRST_STEP] = "first_step", [HSP_PHASE_TOTAL] = "total"};
+    char labels[32];
     family(o, "membership_changes_total", "counter", "Changes of the membership by cause.");
     for (size_t i = 0; i < HSP_CHANGES; i++) {
         sample(o, "membership_changes_total", "cause", causes[i], (double)m->changes[i]);
@@ -381,10 +399,11 @@ static void put_changes(struct hsp_buf *o, const struct hsp_metrics *m)
     family(o, "switch_seconds", "histogram",
            "Parts of a change of the plan; total is from the event to the first step.");
     for (size_t i = 0; i < HSP_SWITCH_PHASES; i++) {
-        hist(o, "switch_seconds", "phase", phases[i], &m->phase_s[i]);
+        (void)snprintf(labels, sizeof labels, "{phase=\"%s\"", phases[i]);
+        hist(o, "switch_seconds", labels, &m->phase_s[i]);
     }
     family(o, "plan_solve_seconds", "histogram", "Time of one planning run.");
-    hist(o, "plan_solve_seconds", NULL, NULL, &m->plan_solve_s);
+    hist(o, "plan_solve_seconds", "", &m->plan_solve_s);
     plain(o, "plan_infeasible_total", "counter", "Planning runs that found no plan.",
           (double)m->plans_infeasible);
     plain(o, "switch_aborted_total", "counter", "Changes of the plan that were given up.",

@@ -4,7 +4,8 @@
  *            of a snapshot, which metrics_collect.c takes.
  * Purity:    pure.
  * Ownership: the caller's structs; texts of a snapshot are borrowed.
- * Bounds:    one line per node, device and job that is not over; labels are names, never free text.
+ * Bounds:    one line per node, device and job that is not over; labels are names and numbers, not
+ *            free text.
  */
 #ifndef HSP_PROMETHEUS_H
 #define HSP_PROMETHEUS_H
@@ -77,23 +78,28 @@ void hsp_metrics_time(struct hsp_job_metrics *j, enum hsp_time_class next, hsp_m
 /* ---- a snapshot ---- */
 
 struct hsp_view_node {
-    const char *name, *state;
+    const char *name;
     double beat_age_s; /* negative: not heard */
     uint64_t suspects;
 };
 struct hsp_view_device {
     const char *node, *kind, *job; /* job "": free */
-    uint32_t index;
-    bool up, here;       /* its executor; its node */
-    const char *trouble; /* "cordoned" or "lost": it gets no work; "" none */
-    double speed;        /* observed, relative to its profile */
+    uint32_t job_id, index;        /* job_id 0: free */
+    bool up, here;                 /* its executor; its node */
+    const char *trouble;           /* "cordoned" or "lost": it gets no work; "" none */
+    double speed;                  /* observed, relative to its profile */
 };
 struct hsp_view_job {
-    const char *name, *state;
+    const char *name;
+    uint32_t id;
     uint64_t step, steps, epoch;
     bool have_loss;
     double loss, predicted_s; /* 0: not known */
     const struct hsp_job_metrics *m;
+};
+struct hsp_view_count {
+    const char *state;
+    size_t n;
 };
 struct hsp_view_process {
     double cpu_s, start_unix_s, rss_bytes, virtual_bytes;
@@ -109,9 +115,9 @@ struct hsp_metrics_view {
     size_t n_nodes, n_devices, n_jobs;
     const struct hsp_view_node *nodes;
     const struct hsp_view_device *devices;
-    const struct hsp_view_job *jobs; /* those that are over are left out */
-    const char *const *node_states;  /* all names, ends with NULL: absent ones are shown as 0 */
-    const char *const *job_states;
+    const struct hsp_view_job *jobs;                       /* those that are over are left out */
+    const struct hsp_view_count *node_states, *job_states; /* of all, each ends with NULL */
+    size_t n_held;                                         /* jobs */
 };
 
 /* Text format 0.0.4. out->failed when it does not fit. */

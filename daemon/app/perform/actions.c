@@ -66,7 +66,9 @@ static struct hsp_batch *batch_new(uint32_t n_actions)
     b->deeds = hsp_arena_array(b->arena, n_actions, sizeof *b->deeds);
     b->rows = hsp_arena_array(b->arena, 2 * (size_t)n_actions, sizeof *b->rows);
     b->row_texts = hsp_arena_array(b->arena, n_actions, sizeof *b->row_texts);
-    return b->deeds != NULL && b->rows != NULL && b->row_texts != NULL ? b : batch_free(b);
+    b->gone = hsp_arena_array(b->arena, n_actions, sizeof *b->gone);
+    bool ok = b->deeds != NULL && b->rows != NULL && b->row_texts != NULL && b->gone != NULL;
+    return ok ? b : batch_free(b);
 }
 
 /* ---- collecting ---- */
@@ -139,24 +141,14 @@ static bool drop_plan(struct hsp_app *a, struct hsp_batch *b, const struct hsp_a
     return add_row(b, key, NULL, 0, true);
 }
 
-static bool drop_metrics(struct hsp_batch *b, const char *name)
-{
-    HSP_ASSERT(b->n_gone < HSP_BATCH_GONE);
-    b->gone[b->n_gone] = hsp_arena_strdup(b->arena, name);
-    return b->gone[b->n_gone++] != NULL;
-}
-
-/* The core forgets a job: so do we. Its metrics stay if there is another one of its name. */
+/* The core forgets a job: so do we. */
 static bool erase(struct hsp_app *a, struct hsp_batch *b, const struct hsp_action *act)
 {
     unsigned id = 0;
     char key[64];
     bool ok = add_row(b, act->key, NULL, 0, true);
     if (ok && sscanf(act->key, "job/%u", &id) == 1) {
-        const char *name = hsp_app_job_name(a, id);
-        if (name[0] != '\0' && hsp_cluster_job_by_name(a->cluster, name) == NULL) {
-            ok = drop_metrics(b, name);
-        }
+        b->gone[b->n_gone++] = id;
         (void)snprintf(key, sizeof key, "app/job/%u", id);
         hsp_app_job_remove(a, id);
         ok = ok && add_row(b, key, NULL, 0, true);
@@ -183,8 +175,7 @@ static bool adopt_job(struct hsp_app *a, struct hsp_batch *b, const struct hsp_a
     (void)snprintf(key, sizeof key, "app/job/%" PRIu32, act->job);
     struct hsp_buf *t = add_text(b);
     hsp_job_rec_encode(p->rec, t);
-    return end_text(b, t, key) && drop_metrics(b, p->rec->spec->name) &&
-           hsp_app_job_add(a, act->job, hsp_job_rec_ref(p->rec)) != NULL;
+    return end_text(b, t, key) && hsp_app_job_add(a, act->job, hsp_job_rec_ref(p->rec)) != NULL;
 }
 
 static bool copy_peers(struct hsp_app *a, struct hsp_batch *b, struct prepare_group *g)

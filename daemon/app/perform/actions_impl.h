@@ -9,9 +9,6 @@
 #include "daemon/app/store/store.h"
 #include "daemon/cluster/cluster.h"
 
-/* A submit takes an old name, and may make room by forgetting another job. */
-#define HSP_BATCH_GONE 2
-
 /* The PREPAREs of one epoch share their tables. */
 struct prepare_group {
     struct prepare_group *next;
@@ -60,9 +57,8 @@ struct hsp_batch {
     size_t n_texts;
     struct prepare_group *groups;
     struct papers_made *papers;
-    uint32_t n_gone;
-    const char
-        *gone[HSP_BATCH_GONE]; /* jobs whose metrics go: older ones of a name, forgotten ones */
+    size_t n_gone;
+    uint32_t *gone; /* jobs whose metrics go: forgotten ones */
     bool on_disk;
 };
 

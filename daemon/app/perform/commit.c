@@ -27,8 +27,8 @@ struct writing {
 
 /* ---- on the pool thread ---- */
 
-/* The rows of all batches, and the metrics that go with them, in one transaction: who begins anew
- * under an old name must not be told the old losses, whenever the process ends. */
+/* The rows of all batches, and the metrics that go with them, in one transaction: those of a job
+ * that is forgotten are gone with it, whenever the process ends. */
 static enum hsp_status write_all(struct writing *w)
 {
     size_t n = 0, n_gone = 0;
@@ -43,7 +43,7 @@ static enum hsp_status write_all(struct writing *w)
         return HSP_OK;
     }
     struct hsp_store_row *rows = calloc(n + 1, sizeof *rows);
-    const char **gone = calloc(n_gone + 1, sizeof *gone);
+    uint32_t *gone = calloc(n_gone + 1, sizeof *gone);
     bool ok = rows != NULL && gone != NULL;
     n = n_gone = 0;
     for (struct hsp_batch *b = w->first; ok; b = b->next) {
@@ -51,7 +51,7 @@ static enum hsp_status write_all(struct writing *w)
             memcpy(rows + n, b->rows, b->n_rows * sizeof *rows);
         }
         n += b->n_rows;
-        for (uint32_t i = 0; i < b->n_gone; i++) {
+        for (size_t i = 0; i < b->n_gone; i++) {
             gone[n_gone++] = b->gone[i];
         }
         if (b == w->last) {

@@ -219,9 +219,6 @@ static void recall_event(void *arg, uint64_t number, const char *json)
     struct hsp_app_job *j = arg;
     struct hsp_epoch_line l;
     (void)number;
-    if (strstr(json, "\"type\":\"admin.submit\"") != NULL) {
-        j->n_epochs = 0; /* what came before belongs to an older job of that name */
-    }
     if (hsp_epoch_line_read(json, &l)) {
         hsp_app_epoch_add(j, &l);
     }
@@ -249,13 +246,10 @@ void hsp_app_jobs_recall(struct hsp_app *a)
         const struct hsp_job *core = hsp_cluster_job(a->cluster, j->id);
         uint64_t since = core != NULL && core->stable > RECALLED ? core->stable - RECALLED : 0;
         const char *name = j->rec->spec->name;
-        if (core != hsp_cluster_job_by_name(a->cluster, name)) {
-            continue; /* what is stored under the name is of the newest job of it */
-        }
         enum hsp_status st =
-            hsp_store_events(a->store, name, 0, HSP_STORE_EVENTS_MAX, recall_event, j, &err);
+            hsp_store_events(a->store, j->id, 0, HSP_STORE_EVENTS_MAX, recall_event, j, &err);
         if (st == HSP_OK) {
-            st = hsp_store_metrics(a->store, name, since, 2 * RECALLED, recall_metric, j, &err);
+            st = hsp_store_metrics(a->store, j->id, since, 2 * RECALLED, recall_metric, j, &err);
         }
         if (st != HSP_OK) {
             hsp_log(a->log, HSP_LOG_WARN, "store", "history of %s is not shown: %s", name, err.msg);

@@ -26,10 +26,7 @@ struct hsp_feed_event {
 enum hsp_status hsp_feed_event_line(const struct hsp_feed_event *e, struct hsp_buf *out,
                                     struct hsp_err *err);
 
-/* True for a line about a checkpoint of the job of this number. Lines of an earlier version have no
- * number: they are of the job that was submitted last. *ret_submit: the line is of a submit, so
- * such lines before it are of another job of the name. */
-bool hsp_feed_of_ckpt(const char *json, uint32_t job, bool *ret_submit);
+bool hsp_feed_of_ckpt(const char *json); /* the line is about a checkpoint */
 
 /* JSON has no numbers but finite ones: others are texts, "nan", "inf", "-inf". NULL: @v is finite.
  */

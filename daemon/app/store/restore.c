@@ -190,13 +190,14 @@ static enum hsp_status all_in_file(const char *path, struct hsp_err *err)
 }
 
 /* Verifies the copy and marks it. */
-static enum hsp_status prepare(const struct names *n, struct hsp_err *err)
+static enum hsp_status prepare(const struct names *n, struct hsp_store_damage *ret,
+                               struct hsp_err *err)
 {
     struct hsp_store *s = NULL;
     struct found f = {false};
     enum hsp_status st = hsp_store_open(n->new, &s, err);
     if (st == HSP_OK) {
-        st = hsp_store_verify(s, err);
+        st = hsp_store_verify(s, ret, err);
     }
     if (st == HSP_OK) {
         st = hsp_store_load(s, look_at_row, &f, err);
@@ -322,7 +323,8 @@ bool hsp_restore_replaced(const char *dir, char *ret, size_t size)
     return newest[0] != '\0' && n > 0 && (size_t)n < size;
 }
 
-enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_err *err)
+enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_store_damage *ret,
+                            struct hsp_err *err)
 {
     struct names n;
     enum hsp_status st = names_of(dir, &n, err);
@@ -332,7 +334,7 @@ enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_err *e
         hsp_restore_tidy(dir);
     }
     st = st == HSP_OK ? copy_store(file, n.new, err) : st;
-    st = st == HSP_OK ? prepare(&n, err) : st;
+    st = st == HSP_OK ? prepare(&n, ret, err) : st;
     st = st == HSP_OK ? give(dir, &n, err) : st;
     st = st == HSP_OK ? exchange(dir, &n, err) : st;
     if (st != HSP_OK) {

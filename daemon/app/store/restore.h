@@ -12,14 +12,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "proto/base/err.h"
+#include "daemon/app/store/store.h"
 
 /* @dir: a state folder that is locked by this process. @file: a backup, or a store of an hspmdd
  * that has ended, with its journal beside it. HSP_ENOENT, HSP_EPERM, HSP_ENOSPC, HSP_EIO;
  * HSP_EDIGEST: damaged; HSP_EPARSE: no store of a cluster; HSP_EINVAL: @file is a file of @dir.
  * After an error the store that was there is in place, with all its rows: its journal may have been
- * moved into it. What root makes belongs to the owner of @dir. */
-enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_err *err);
+ * moved into it. What root makes belongs to the owner of @dir. *ret: what the new store has not of
+ * @file: a damaged line of events or metrics keeps no cluster from coming back. */
+enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_store_damage *ret,
+                            struct hsp_err *err);
 /* Removes the copy that a killed restore has left in @dir, a state folder that is locked by this
  * process: .restore-copy.db with its journal, and only regular files. */
 void hsp_restore_tidy(const char *dir);

@@ -1,6 +1,6 @@
 /* Keeps rows, events and metrics in SQLite. WAL with synchronous FULL for the rows of the core (no message that grants an epoch
  * leaves before its row is on disk); events and metrics share the file and use the same journal.
- * Each of those rows has a hash: SQLite does not see a bit that changes inside a value.
+ * Each row has a hash: SQLite does not see a bit that changes inside a value.
  *
  * When one frame of a WAL is damaged, SQLite drops it and all later ones without a word, and shows
  * an older state. So rows of the core do not stay there: each commit of some is moved into the file
@@ -10,14 +10,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sqlite3.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "proto/base/hash.h"
 
-#define SCHEMA_VERSION 2 /* 1 had no sums */
+#define SCHEMA_VERSION 3 /* 1 had no sums, 2 none of events and metrics, which had names of jobs */
 
 enum statement {
     ST_PUT,
@@ -28,9 +30,12 @@ enum statement {
     ST_EVENT_TRIM,
     ST_EVENT_LAST,
     ST_EVENTS,
+    ST_EVENT_CLEAN,
     ST_METRIC,
     ST_METRIC_DROP,
     ST_METRICS,
+    ST_METRIC_JOB,
+    ST_METRIC_CLEAN,
     N_STATEMENTS
 };
 
@@ -39,20 +44,52 @@ static const char *const texts[N_STATEMENTS] = {
     [ST_DEL] = "DELETE FROM kv WHERE key = ?1",
     [ST_LOAD] = "SELECT key, value, sum FROM kv ORDER BY key",
     [ST_GET] = "SELECT key, value, sum FROM kv WHERE key = ?1",
-    [ST_EVENT] = "INSERT OR REPLACE INTO events(seq, job, json) VALUES(?1, ?2, ?3)",
-    [ST_EVENT_TRIM] = "DELETE FROM events WHERE seq <= "
-                      "(SELECT seq FROM events ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
-    [ST_EVENT_LAST] = "SELECT COALESCE(MAX(seq), 0) FROM events",
-    [ST_EVENTS] = "SELECT seq, json FROM events WHERE seq > ?2 AND (?1 = '' OR job = ?1) "
-                  "ORDER BY seq LIMIT ?3",
-    [ST_METRIC] =
-        "INSERT INTO metrics(job, step, json, epoch) VALUES(?1, ?2, ?3, ?4) "
-        "ON CONFLICT(job, step) DO UPDATE SET json = excluded.json, epoch = excluded.epoch "
-        "WHERE excluded.epoch >= metrics.epoch",
-    [ST_METRIC_DROP] = "DELETE FROM metrics WHERE job = ?1",
-    [ST_METRICS] =
-        "SELECT step, json FROM metrics WHERE job = ?1 AND step >= ?2 ORDER BY step LIMIT ?3",
+    [ST_EVENT] = "INSERT OR REPLACE INTO event(seq, job, json, sum) "
+                 "VALUES(?1, ?2, ?3, row_sum(?1, ?2, ?3))",
+    [ST_EVENT_TRIM] = "DELETE FROM event WHERE seq <= "
+                      "(SELECT seq FROM event ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
+    [ST_EVENT_LAST] = "SELECT seq FROM event WHERE sum IS row_sum(seq, job, json) "
+                      "ORDER BY seq DESC LIMIT 1",
+    [ST_EVENTS] = "SELECT seq, json FROM event WHERE seq > ?2 AND (?1 = 0 OR job = ?1) "
+                  "AND sum IS row_sum(seq, job, json) ORDER BY seq LIMIT ?3",
+    [ST_EVENT_CLEAN] = "DELETE FROM event WHERE sum IS NOT row_sum(seq, job, json)",
+    [ST_METRIC] = "INSERT INTO metric(job, step, epoch, json, sum) "
+                  "VALUES(?1, ?2, ?4, ?3, row_sum(?1, ?2, ?4, ?3)) ON CONFLICT(job, step) "
+                  "DO UPDATE SET epoch = excluded.epoch, json = excluded.json, sum = excluded.sum "
+                  "WHERE excluded.epoch > metric.epoch OR metric.sum IS NOT "
+                  "row_sum(metric.job, metric.step, metric.epoch, metric.json)",
+    [ST_METRIC_DROP] = "DELETE FROM metric WHERE job = ?1",
+    [ST_METRICS] = "SELECT step, json FROM metric WHERE job = ?1 AND step >= ?2 "
+                   "AND sum IS row_sum(job, step, epoch, json) ORDER BY step LIMIT ?3",
+    [ST_METRIC_JOB] = "SELECT job FROM metric WHERE job > ?1 ORDER BY job LIMIT 1",
+    [ST_METRIC_CLEAN] =
+        "DELETE FROM metric WHERE job = ?1 AND sum IS NOT row_sum(job, step, epoch, json)",
 };
+
+/* To version 2. */
+static const char add_sums[] =
+    "CREATE TABLE IF NOT EXISTS kv(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;"
+    "ALTER TABLE kv ADD COLUMN sum INTEGER;";
+
+/* To version 3, whose tables have other names. Events name their job's number; metrics were those
+ * of the last job of a name. */
+static const char by_number[] =
+    "CREATE TABLE IF NOT EXISTS events(seq INTEGER PRIMARY KEY, job TEXT NOT NULL, json TEXT NOT "
+    "NULL);"
+    "CREATE TABLE IF NOT EXISTS metrics(job TEXT, step INTEGER, json TEXT NOT NULL, "
+    "epoch INTEGER NOT NULL, PRIMARY KEY(job, step)) WITHOUT ROWID;"
+    "CREATE TABLE event(seq INTEGER PRIMARY KEY, job INTEGER NOT NULL, json TEXT NOT NULL, "
+    "sum INTEGER);"
+    "CREATE TABLE metric(job INTEGER, step INTEGER, epoch INTEGER NOT NULL, json TEXT NOT NULL, "
+    "sum INTEGER, PRIMARY KEY(job, step)) WITHOUT ROWID;"
+    "INSERT INTO event(seq, job, json) SELECT seq, CASE WHEN json_valid(json) THEN "
+    "COALESCE(CAST(json_extract(json, '$.job_id') AS INTEGER), 0) ELSE 0 END, json FROM events;"
+    "INSERT OR IGNORE INTO metric(job, step, epoch, json) SELECT j.number, m.step, m.epoch, m.json "
+    "FROM metrics m JOIN (SELECT o.job AS name, MAX(e.job) AS number FROM events o "
+    "JOIN event e ON e.seq = o.seq WHERE e.job > 0 GROUP BY o.job) j ON j.name = m.job;"
+    "UPDATE event SET sum = row_sum(seq, job, json);"
+    "UPDATE metric SET sum = row_sum(job, step, epoch, json);"
+    "DROP TABLE events; DROP TABLE metrics;";
 
 #define BUSY_MS 2000 /* for another process that looks at the file */
 /* Events between two counts of all of them: numbers have gaps, and counting costs milliseconds. */
@@ -106,29 +143,47 @@ static enum hsp_status check_schema(struct hsp_store *s, int *ret, struct hsp_er
     return HSP_OK;
 }
 
+/* row_sum(X, ...): a hash of numbers and texts. */
+static void row_sum(sqlite3_context *ctx, int n, sqlite3_value **x)
+{
+    uint64_t h = 0;
+    for (int i = 0; i < n; i++) {
+        if (sqlite3_value_type(x[i]) == SQLITE_INTEGER) {
+            h = hsp_mix64(h ^ (uint64_t)sqlite3_value_int64(x[i]));
+        } else {
+            const void *text = sqlite3_value_text(x[i]);
+            h = hsp_hash64(text != NULL ? text : "", (size_t)sqlite3_value_bytes(x[i]), h);
+        }
+    }
+    sqlite3_result_int64(ctx, (sqlite3_int64)h);
+}
+
+/* All of it, or none. */
+static enum hsp_status upgrade(struct hsp_store *s, int from, struct hsp_err *err)
+{
+    enum hsp_status st = exec(s, "BEGIN IMMEDIATE", err);
+    if (st == HSP_OK && from < 2) {
+        st = exec(s, add_sums, err);
+    }
+    st = st == HSP_OK ? exec(s, by_number, err) : st;
+    st = st == HSP_OK ? exec(s, "PRAGMA user_version=3; COMMIT", err) : st;
+    if (st != HSP_OK) {
+        (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL); /* may have happened by itself */
+    }
+    return st;
+}
+
 static enum hsp_status set_up(struct hsp_store *s, struct hsp_err *err)
 {
-    static const char *const sql[] = {
-        "PRAGMA journal_mode=WAL",
-        "PRAGMA synchronous=FULL",
-        "CREATE TABLE IF NOT EXISTS kv(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
-        "CREATE TABLE IF NOT EXISTS events(seq INTEGER PRIMARY KEY, job TEXT NOT NULL, json TEXT "
-        "NOT NULL)",
-        "CREATE INDEX IF NOT EXISTS events_job ON events(job, seq)",
-        "CREATE TABLE IF NOT EXISTS metrics(job TEXT, step INTEGER, json TEXT NOT NULL, "
-        "epoch INTEGER NOT NULL, "
-        "PRIMARY KEY(job, step)) WITHOUT ROWID",
-    };
-    int version = 0;
+    int version = 0, flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY;
     enum hsp_status st = check_schema(s, &version, err);
-    for (size_t i = 0; st == HSP_OK && i < sizeof sql / sizeof sql[0]; i++) {
-        st = exec(s, sql[i], err);
+    st = st == HSP_OK ? exec(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL", err) : st;
+    if (st == HSP_OK && sqlite3_create_function_v2(s->db, "row_sum", -1, flags, NULL, row_sum, NULL,
+                                                   NULL, NULL) != SQLITE_OK) {
+        st = db_error(s, err, "state");
     }
     if (st == HSP_OK && version < SCHEMA_VERSION) {
-        st = exec(s,
-                  "BEGIN IMMEDIATE; ALTER TABLE kv ADD COLUMN sum INTEGER; "
-                  "PRAGMA user_version=2; COMMIT",
-                  err);
+        st = upgrade(s, version, err);
     }
     for (int i = 0; st == HSP_OK && i < N_STATEMENTS; i++) {
         if (sqlite3_prepare_v3(s->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &s->st[i], NULL) !=
@@ -230,14 +285,14 @@ static enum hsp_status end_transaction(struct hsp_store *s, bool ok, struct hsp_
     return st;
 }
 
-static bool drop_metrics(struct hsp_store *s, const char *job)
+static bool drop_metrics(struct hsp_store *s, uint32_t job)
 {
-    bool ok = sqlite3_bind_text(s->st[ST_METRIC_DROP], 1, job, -1, SQLITE_STATIC) == SQLITE_OK;
+    bool ok = sqlite3_bind_int64(s->st[ST_METRIC_DROP], 1, job) == SQLITE_OK;
     return run(s, ST_METRIC_DROP) && ok;
 }
 
 enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row *rows, size_t n,
-                                const char *const *gone, size_t n_gone, struct hsp_err *err)
+                                const uint32_t *gone, size_t n_gone, struct hsp_err *err)
 {
     sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
     enum hsp_status st = exec(s, "BEGIN IMMEDIATE", err);
@@ -355,7 +410,62 @@ static enum hsp_status no_row(void *arg, const char *key, const void *value, siz
     return HSP_OK;
 }
 
-enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_err *err)
+void hsp_store_damage_text(const struct hsp_store_damage *d, char ret[HSP_DAMAGE_TEXT])
+{
+    (void)snprintf(ret, HSP_DAMAGE_TEXT,
+                   "damaged lines are left out: %" PRIu64 " of events, %" PRIu64 " of metrics",
+                   d->events, d->metrics);
+}
+
+/* Runs a statement that deletes; *@n gets how many were deleted, too. */
+static enum hsp_status clean(struct hsp_store *s, enum statement which, uint64_t *n,
+                             struct hsp_err *err)
+{
+    int rc = sqlite3_step(s->st[which]);
+    enum hsp_status st = rc == SQLITE_DONE ? HSP_OK : db_error(s, err, "cannot write the state");
+    *n += st == HSP_OK ? (uint64_t)sqlite3_changes64(s->db) : 0;
+    (void)sqlite3_reset(s->st[which]); /* repeats the step's result */
+    return st;
+}
+
+/* The metrics of the first job behind *@job, which then is it; *@any: there is one. */
+static enum hsp_status clean_next(struct hsp_store *s, int64_t *job, bool *any, uint64_t *n,
+                                  struct hsp_err *err)
+{
+    sqlite3_stmt *q = s->st[ST_METRIC_JOB];
+    (void)sqlite3_bind_int64(q, 1, *job); /* of a statement that is reset: cannot fail */
+    int rc = sqlite3_step(q);
+    int64_t next = rc == SQLITE_ROW ? sqlite3_column_int64(q, 0) : *job;
+    enum hsp_status st =
+        rc == SQLITE_ROW || rc == SQLITE_DONE ? HSP_OK : db_error(s, err, "cannot read the state");
+    (void)sqlite3_reset(q); /* repeats the step's result */
+    *any = next > *job;     /* what is no number comes last: no row of it is ever read */
+    *job = next;
+    if (st == HSP_OK && *any) {
+        (void)sqlite3_bind_int64(s->st[ST_METRIC_CLEAN], 1, next);
+        st = clean(s, ST_METRIC_CLEAN, n, err);
+    }
+    return st;
+}
+
+enum hsp_status hsp_store_clean(struct hsp_store *s, struct hsp_store_damage *ret,
+                                struct hsp_err *err)
+{
+    bool more = true;
+    int64_t job = INT64_MIN;
+    *ret = (struct hsp_store_damage){0};
+    sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
+    enum hsp_status st = clean(s, ST_EVENT_CLEAN, &ret->events, err);
+    sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
+    while (st == HSP_OK && more) {
+        sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
+        st = clean_next(s, &job, &more, &ret->metrics, err);
+        sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
+    }
+    return st;
+}
+
+static enum hsp_status check_pages(struct hsp_store *s, struct hsp_err *err)
 {
     sqlite3_stmt *q = NULL;
     sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
@@ -368,6 +478,14 @@ enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_err *err)
                              : hsp_err_set(err, HSP_EDIGEST, 0, "damaged: %s", said);
     (void)sqlite3_finalize(q); /* repeats the step's result */
     sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
+    return st;
+}
+
+enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_store_damage *ret,
+                                 struct hsp_err *err)
+{
+    enum hsp_status st = check_pages(s, err);
+    st = st == HSP_OK ? hsp_store_clean(s, ret, err) : st;
     return st == HSP_OK ? hsp_store_load(s, no_row, NULL, err) : st;
 }
 
@@ -381,16 +499,18 @@ static enum hsp_status copy_error(int rc, const char *path, struct hsp_err *err)
 }
 
 /* A copy has what the disk had: a row that has gone bad is found now, not when it is put back. */
-static enum hsp_status verify_copy(const char *path, struct hsp_err *err)
+static enum hsp_status verify_copy(const char *path, struct hsp_store_damage *ret,
+                                   struct hsp_err *err)
 {
     struct hsp_store *copy = NULL;
     enum hsp_status st = hsp_store_open(path, &copy, err);
-    st = st == HSP_OK ? hsp_store_verify(copy, err) : st;
+    st = st == HSP_OK ? hsp_store_verify(copy, ret, err) : st;
     (void)hsp_store_close(copy);
     return st;
 }
 
-enum hsp_status hsp_store_backup(struct hsp_store *s, const char *path, struct hsp_err *err)
+enum hsp_status hsp_store_backup(struct hsp_store *s, const char *path,
+                                 struct hsp_store_damage *ret, struct hsp_err *err)
 {
     sqlite3 *to = NULL;
     enum hsp_status st = make_private(path, err);
@@ -400,7 +520,7 @@ enum hsp_status hsp_store_backup(struct hsp_store *s, const char *path, struct h
     int rc = sqlite3_open_v2(path, &to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_FULLMUTEX, NULL);
     rc = rc == SQLITE_OK ? copy_pages(s, to) : rc;
     (void)sqlite3_close(to); /* no statement is open: cannot fail */
-    st = rc == SQLITE_OK ? verify_copy(path, err) : copy_error(rc, path, err);
+    st = rc == SQLITE_OK ? verify_copy(path, ret, err) : copy_error(rc, path, err);
     if (st != HSP_OK) {
         (void)unlink(path); /* the first error is the one to report */
     }
@@ -413,7 +533,7 @@ static bool add_event(struct hsp_store *s, const struct hsp_store_event *e)
 {
     sqlite3_stmt *q = s->st[ST_EVENT];
     bool ok = sqlite3_bind_int64(q, 1, (sqlite3_int64)e->seq) == SQLITE_OK &&
-              sqlite3_bind_text(q, 2, e->job, -1, SQLITE_STATIC) == SQLITE_OK &&
+              sqlite3_bind_int64(q, 2, e->job) == SQLITE_OK &&
               sqlite3_bind_text(q, 3, e->json, -1, SQLITE_STATIC) == SQLITE_OK;
     return run(s, ST_EVENT) && ok;
 }
@@ -421,7 +541,7 @@ static bool add_event(struct hsp_store *s, const struct hsp_store_event *e)
 static bool add_metric(struct hsp_store *s, const struct hsp_store_metric *m)
 {
     sqlite3_stmt *q = s->st[ST_METRIC];
-    bool ok = sqlite3_bind_text(q, 1, m->job, -1, SQLITE_STATIC) == SQLITE_OK &&
+    bool ok = sqlite3_bind_int64(q, 1, m->job) == SQLITE_OK &&
               sqlite3_bind_int64(q, 2, (sqlite3_int64)m->step) == SQLITE_OK &&
               sqlite3_bind_text(q, 3, m->json, -1, SQLITE_STATIC) == SQLITE_OK &&
               sqlite3_bind_int64(q, 4, (sqlite3_int64)m->epoch) == SQLITE_OK;
@@ -467,14 +587,14 @@ uint64_t hsp_store_events_last(struct hsp_store *s)
     return last;
 }
 
-static enum hsp_status lines(struct hsp_store *s, enum statement which, const char *job,
+static enum hsp_status lines(struct hsp_store *s, enum statement which, uint32_t job,
                              uint64_t since, uint32_t limit, hsp_store_line_fn *fn, void *arg,
                              struct hsp_err *err)
 {
     sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
     sqlite3_stmt *q = s->st[which];
     int rc = SQLITE_ERROR;
-    if (sqlite3_bind_text(q, 1, job, -1, SQLITE_STATIC) == SQLITE_OK &&
+    if (sqlite3_bind_int64(q, 1, job) == SQLITE_OK &&
         sqlite3_bind_int64(q, 2, since > INT64_MAX ? INT64_MAX : (sqlite3_int64)since) ==
             SQLITE_OK &&
         sqlite3_bind_int64(q, 3, limit) == SQLITE_OK) {
@@ -489,16 +609,14 @@ static enum hsp_status lines(struct hsp_store *s, enum statement which, const ch
     return st;
 }
 
-enum hsp_status hsp_store_events(struct hsp_store *s, const char *job, uint64_t since,
-                                 uint32_t limit, hsp_store_line_fn *fn, void *arg,
-                                 struct hsp_err *err)
+enum hsp_status hsp_store_events(struct hsp_store *s, uint32_t job, uint64_t since, uint32_t limit,
+                                 hsp_store_line_fn *fn, void *arg, struct hsp_err *err)
 {
     return lines(s, ST_EVENTS, job, since, limit, fn, arg, err);
 }
 
-enum hsp_status hsp_store_metrics(struct hsp_store *s, const char *job, uint64_t since,
-                                  uint32_t limit, hsp_store_line_fn *fn, void *arg,
-                                  struct hsp_err *err)
+enum hsp_status hsp_store_metrics(struct hsp_store *s, uint32_t job, uint64_t since, uint32_t limit,
+                                  hsp_store_line_fn *fn, void *arg, struct hsp_err *err)
 {
     return lines(s, ST_METRICS, job, since, limit, fn, arg, err);
 }

@@ -29,7 +29,7 @@ struct hsp_store_row {
 
 struct hsp_store_event {
     uint64_t seq;
-    const char *job;  /* name, "" when it is about a node or the cluster */
+    uint32_t job;     /* its number, 0 when it is about a node or the cluster */
     const char *json; /* one object, the line of `hspmdctl events` */
 };
 
@@ -38,10 +38,10 @@ struct hsp_store_event {
 enum hsp_status hsp_store_open(const char *path, struct hsp_store **ret, struct hsp_err *err);
 struct hsp_store *hsp_store_close(struct hsp_store *s); /* NULL is fine; returns NULL */
 
-/* All rows or none, and with them the metrics of the jobs named @gone are forgotten; on disk when
- * it returns. HSP_EIO, HSP_ENOSPC. */
+/* All rows or none, and with them the metrics of the jobs @gone are forgotten; on disk when it
+ * returns. HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row *rows, size_t n,
-                                const char *const *gone, size_t n_gone, struct hsp_err *err);
+                                const uint32_t *gone, size_t n_gone, struct hsp_err *err);
 /* Every row in the order of the keys; stops when the callback fails and returns its status.
  * HSP_EDIGEST: a row is not what was written; HSP_EIO. */
 typedef enum hsp_status hsp_store_row_fn(void *arg, const char *key, const void *value, size_t len);
@@ -52,36 +52,48 @@ enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *
 enum hsp_status hsp_store_get(struct hsp_store *s, const char *key, hsp_store_row_fn *fn, void *arg,
                               struct hsp_err *err);
 
+struct hsp_store_damage { /* rows that were not what was written */
+    uint64_t events, metrics;
+};
+/* "damaged lines are left out: 2 of events, 1 of metrics". */
+#define HSP_DAMAGE_TEXT 120
+void hsp_store_damage_text(const struct hsp_store_damage *d, char ret[HSP_DAMAGE_TEXT]);
+
+/* Deletes the events and the metrics that are not what was written: nobody shall believe them, and
+ * they are not worth a store, which is there for its other rows. Reads all of them, those of a job
+ * at a time; other calls go on between these. HSP_EIO, HSP_ENOSPC: some may be left. */
+enum hsp_status hsp_store_clean(struct hsp_store *s, struct hsp_store_damage *ret,
+                                struct hsp_err *err);
+/* Reads every page, cleans it, then reads every row as hsp_store_load does. HSP_EDIGEST: damaged;
+ * HSP_EIO, HSP_ENOSPC. */
+enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_store_damage *ret,
+                                 struct hsp_err *err);
 /* Writes a copy of all of it to @path, mode 0600, replacing what is there, and syncs it. Other calls
  * go on meanwhile; what they write is in the copy or not, each commit whole. The copy is verified:
  * HSP_EDIGEST. HSP_EIO, HSP_EPERM, HSP_ENOSPC, HSP_ENOMEM. After an error nothing is left at @path. */
-enum hsp_status hsp_store_backup(struct hsp_store *s, const char *path, struct hsp_err *err);
-/* Reads every page, and every row as hsp_store_load does. HSP_EDIGEST: damaged; HSP_EIO. */
-enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_err *err);
+enum hsp_status hsp_store_backup(struct hsp_store *s, const char *path,
+                                 struct hsp_store_damage *ret, struct hsp_err *err);
 
 struct hsp_store_metric {
-    const char *job;
+    uint32_t job; /* its number */
     uint64_t step, epoch;
     const char *json;
 };
 
-/* Appends events (ascending) and puts metrics in one transaction; a step that is run again replaces
- * its line, a late report of an older epoch does not. */
+/* Appends events (ascending) and puts metrics in one transaction. Of a step the first line of the
+ * newest epoch stays: a step that is run again replaces its line, what is said again does not. */
 enum hsp_status hsp_store_feed_add(struct hsp_store *s, const struct hsp_store_event *e, size_t n,
                                    const struct hsp_store_metric *m, size_t n_metrics,
                                    struct hsp_err *err);
 /* Highest sequence number, 0 when empty. */
 uint64_t hsp_store_events_last(struct hsp_store *s);
 
-/* Lines in ascending order, at most @limit: events with seq > @since (of @job unless ""), metrics
- * of
- * @job with step >= @since. The callback gets (number, line). */
+/* Lines in ascending order, at most @limit: events with seq > @since (of @job unless 0), metrics of
+ * @job with step >= @since. Damaged ones are left out. The callback gets (number, line). */
 typedef void hsp_store_line_fn(void *arg, uint64_t number, const char *json);
-enum hsp_status hsp_store_events(struct hsp_store *s, const char *job, uint64_t since,
-                                 uint32_t limit, hsp_store_line_fn *fn, void *arg,
-                                 struct hsp_err *err);
-enum hsp_status hsp_store_metrics(struct hsp_store *s, const char *job, uint64_t since,
-                                  uint32_t limit, hsp_store_line_fn *fn, void *arg,
-                                  struct hsp_err *err);
+enum hsp_status hsp_store_events(struct hsp_store *s, uint32_t job, uint64_t since, uint32_t limit,
+                                 hsp_store_line_fn *fn, void *arg, struct hsp_err *err);
+enum hsp_status hsp_store_metrics(struct hsp_store *s, uint32_t job, uint64_t since, uint32_t limit,
+                                  hsp_store_line_fn *fn, void *arg, struct hsp_err *err);
 
 #endif

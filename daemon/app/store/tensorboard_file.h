@@ -1,5 +1,6 @@
-/* TensorBoard event files on disk: STATE_DIR/jobs/NAME/tb/events.out.tfevents.SECONDS.HOST.PID, a
- * new one for each start of the daemon, because the last record of an old one may be torn.
+/* TensorBoard event files on disk: STATE_DIR/jobs/NAME-ID/tb/events.out.tfevents.SECONDS.HOST.PID
+ * (ID: the number of the job), a new one for each start of the daemon, because the last record of an
+ * old one may be torn.
  *
  * Purity:  shell (files).
  * Threads: any, one call at a time for one job.
@@ -8,8 +9,11 @@
 #define HSP_TENSORBOARD_FILE_H
 #include "proto/base/buf.h"
 #include "proto/base/err.h"
+#include "proto/wire/msg.h"
 
-/* Appends records. @job: a valid name. @start_s: Unix time of the daemon's start, in the file's
+#define HSP_TB_FOLDER (HSP_NAME_MAX + 12) /* NAME-ID and a NUL */
+
+/* Appends records. @job: NAME-ID. @start_s: Unix time of the daemon's start, in the file's
  * name. HSP_EIO, HSP_ENOSPC, HSP_EPERM; what was begun is then cut off again. */
 enum hsp_status hsp_tb_append(const char *state_dir, const char *job, int64_t start_s,
                               const struct hsp_buf *records, struct hsp_err *err);

@@ -7,8 +7,8 @@
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 
-static const char *const node_states[] = {"live", "dead", NULL};
-static const char *const job_states[] = {"pending", "running", NULL};
+static const struct hsp_view_count node_states[] = {{"live", 1}, {"dead", 1}, {NULL, 0}};
+static const struct hsp_view_count job_states[] = {{"pending", 0}, {"running", 1}, {NULL, 0}};
 
 static void assert_has(const char *text, const char *line)
 {
@@ -40,6 +40,8 @@ static const char *const snapshot_lines[] = {
     "hspmd_build_info{version=\"0.1.0\"} 1\n",
     "# TYPE hspmd_nodes gauge\nhspmd_nodes{state=\"live\"} 1\n",
     "hspmd_jobs{state=\"pending\"} 0\n",
+    "hspmd_jobs_held 2\n",
+    "hspmd_gpu_info{node=\"w1\",index=\"1\",model=\"cpu\",job=\"\",job_id=\"\"} 1\n",
     "hspmd_heartbeat_age_seconds{node=\"w1\"} 0.25\n",
     "hspmd_node_suspect_total{node=\"w\\\"2\\\\\\n\"} 7\n",
     "hspmd_gpus{model=\"cpu\",state=\"busy\"} 1\n",
@@ -47,20 +49,20 @@ static const char *const snapshot_lines[] = {
     "hspmd_gpus{model=\"cuda\",state=\"away\"} 1\n",
     "hspmd_gpus{model=\"cuda\",state=\"cordoned\"} 1\n",
     "hspmd_gpus{model=\"cuda\",state=\"lost\"} 1\n",
-    "hspmd_gpu_info{node=\"w1\",index=\"0\",model=\"cpu\",job=\"gpt\"} 1\n",
+    "hspmd_gpu_info{node=\"w1\",index=\"0\",model=\"cpu\",job=\"gpt\",job_id=\"3\"} 1\n",
     "hspmd_device_relative_speed_ratio{node=\"w1\",index=\"0\"} 0.5\n",
-    "hspmd_plan_epoch{job=\"gpt\"} 2\n",
-    "hspmd_job_loss{job=\"gpt\"} NaN\n",
-    "hspmd_job_tokens_total{job=\"gpt\"} 4096\n",
-    "hspmd_plan_predicted_step_seconds{job=\"gpt\"} 0.125\n",
-    "hspmd_checkpoint_age_seconds{job=\"gpt\"} 10\n",
-    "hspmd_job_step_seconds_bucket{job=\"gpt\",le=\"0.005\"} 1\n",
-    "hspmd_job_step_seconds_bucket{job=\"gpt\",le=\"0.01\"} 1\n",
-    "hspmd_job_step_seconds_bucket{job=\"gpt\",le=\"0.025\"} 2\n",
-    "hspmd_job_step_seconds_bucket{job=\"gpt\",le=\"300\"} 2\n",
-    "hspmd_job_step_seconds_bucket{job=\"gpt\",le=\"+Inf\"} 3\n",
-    "hspmd_job_step_seconds_sum{job=\"gpt\"} 1000.023\n",
-    "hspmd_job_step_seconds_count{job=\"gpt\"} 3\n",
+    "hspmd_plan_epoch{job=\"gpt\",job_id=\"3\"} 2\n",
+    "hspmd_job_loss{job=\"gpt\",job_id=\"3\"} NaN\n",
+    "hspmd_job_tokens_total{job=\"gpt\",job_id=\"3\"} 4096\n",
+    "hspmd_plan_predicted_step_seconds{job=\"gpt\",job_id=\"3\"} 0.125\n",
+    "hspmd_checkpoint_age_seconds{job=\"gpt\",job_id=\"3\"} 10\n",
+    "hspmd_job_step_seconds_bucket{job=\"gpt\",job_id=\"3\",le=\"0.005\"} 1\n",
+    "hspmd_job_step_seconds_bucket{job=\"gpt\",job_id=\"3\",le=\"0.01\"} 1\n",
+    "hspmd_job_step_seconds_bucket{job=\"gpt\",job_id=\"3\",le=\"0.025\"} 2\n",
+    "hspmd_job_step_seconds_bucket{job=\"gpt\",job_id=\"3\",le=\"300\"} 2\n",
+    "hspmd_job_step_seconds_bucket{job=\"gpt\",job_id=\"3\",le=\"+Inf\"} 3\n",
+    "hspmd_job_step_seconds_sum{job=\"gpt\",job_id=\"3\"} 1000.023\n",
+    "hspmd_job_step_seconds_count{job=\"gpt\",job_id=\"3\"} 3\n",
     "hspmd_plan_solve_seconds_bucket{le=\"+Inf\"} 0\n",
     "hspmd_plan_solve_seconds_count 0\n",
     "hspmd_config_last_reload_successful 1\n",
@@ -73,14 +75,15 @@ static void test_a_snapshot_becomes_text(void **state)
     static struct hsp_metrics m;
     struct hsp_job_metrics jm = {.tokens = 4096, .lost_steps = 3, .ckpt_unix_s = 1000};
     struct hsp_buf b;
-    const struct hsp_view_node nodes[] = {{"w1", "live", 0.25, 0}, {"w\"2\\\n", "dead", -1, 7}};
-    const struct hsp_view_device devices[] = {{"w1", "cpu", "gpt", 0, true, true, "", 0.5},
-                                              {"w1", "cpu", "", 1, true, true, "", 1},
-                                              {"w2", "cuda", "", 0, true, false, "", 1},
-                                              {"w3", "cuda", "gpt", 0, true, true, "cordoned", 1},
-                                              {"w3", "cuda", "", 1, false, true, "lost", 1}};
+    const struct hsp_view_node nodes[] = {{"w1", 0.25, 0}, {"w\"2\\\n", -1, 7}};
+    const struct hsp_view_device devices[] = {
+        {"w1", "cpu", "gpt", 3, 0, true, true, "", 0.5},
+        {"w1", "cpu", "", 0, 1, true, true, "", 1},
+        {"w2", "cuda", "", 0, 0, true, false, "", 1},
+        {"w3", "cuda", "gpt", 3, 0, true, true, "cordoned", 1},
+        {"w3", "cuda", "", 0, 1, false, true, "lost", 1}};
     const struct hsp_view_job jobs[] = {{.name = "gpt",
-                                         .state = "running",
+                                         .id = 3,
                                          .step = 12,
                                          .steps = 100,
                                          .epoch = 2,
@@ -106,7 +109,8 @@ static void test_a_snapshot_becomes_text(void **state)
                                        .devices = devices,
                                        .jobs = jobs,
                                        .node_states = node_states,
-                                       .job_states = job_states};
+                                       .job_states = job_states,
+                                       .n_held = 2};
     hsp_buf_init(&b, 1u << 20);
     hsp_metrics_render(&v, &b);
     assert_false(b.failed);
@@ -127,8 +131,8 @@ static void test_families_stand_together(void **state)
     (void)state;
     static struct hsp_metrics m;
     struct hsp_job_metrics jm = {0};
-    const struct hsp_view_job jobs[] = {{.name = "a", .state = "running", .m = &jm},
-                                        {.name = "b", .state = "pending", .m = &jm}};
+    const struct hsp_view_job jobs[] = {{.name = "a", .id = 1, .m = &jm},
+                                        {.name = "a", .id = 2, .m = &jm}};
     const struct hsp_metrics_view v = {.version = "x",
                                        .m = &m,
                                        .n_jobs = 2,

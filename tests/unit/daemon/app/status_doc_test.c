@@ -5,8 +5,10 @@
 #include <string.h>
 
 #include "daemon/app/docs/status_doc.h"
+#include "daemon/app/feed/metrics_collect.h"
 #include "daemon/app/state/app_state.h"
 #include "daemon/app/state/job_table.h"
+#include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/app/app_lib.h"
 
@@ -115,8 +117,8 @@ static void a_loss_that_is_no_number(void **state)
     free(a);
 }
 
-/* What a restart finds under a name belongs to the newest job of that name, not to those before. */
-static void a_loss_is_of_the_newest_job_of_its_name(void **state)
+/* What a restart finds is told by the number of a job: two of one name are two. */
+static void a_loss_is_of_a_job_not_of_a_name(void **state)
 {
     (void)state;
     static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
@@ -124,24 +126,31 @@ static void a_loss_is_of_the_newest_job_of_its_name(void **state)
     struct hsp_err err = {0};
     struct hsp_app *a = calloc(1, sizeof *a);
     struct hsp_job_rec *rec = app_job("", 0, NULL);
-    struct hsp_job older = {.id = 1, .name = "tiny", .state = HSP_JOB_CANCELLED},
+    struct hsp_job older = {.id = 1, .name = "tiny", .state = HSP_JOB_CANCELLED, .stable = 4},
                    newer = {.id = 2, .name = "tiny", .state = HSP_JOB_DONE, .stable = 4};
     struct hsp_app_job told[] = {{.id = 1, .rec = rec}, {.id = 2, .rec = rec}};
     const struct hsp_store_metric m[] = {
-        {"tiny", 2, 1, "{\"loss\":2.5,\"seconds\":0.1}"},
-        {"tiny", 3, 1, "{\"loss\":\"nan\",\"grad_norm\":1,\"seconds\":0.1}"}};
+        {1, 2, 1, "{\"loss\":3.5,\"seconds\":0.1}"},
+        {2, 2, 1, "{\"loss\":2.5,\"seconds\":0.1}"},
+        {2, 3, 1, "{\"loss\":\"nan\",\"grad_norm\":1,\"seconds\":0.1}"}};
+    const struct hsp_store_event e[] = {
+        {1, 2, "{\"type\":\"switch.end\",\"epoch\":5,\"data\":{}}"},
+        {2, 1, "{\"type\":\"switch.end\",\"epoch\":6,\"data\":{}}"}};
     assert_non_null(a);
     (void)snprintf(path, sizeof path, "%s/state.db", dir);
     assert_ok(hsp_store_open(path, &a->store, &err), &err);
-    assert_ok(hsp_store_feed_add(a->store, NULL, 0, m, 2, &err), &err);
+    assert_ok(hsp_store_feed_add(a->store, e, 2, m, 3, &err), &err);
     a->cluster = app_cluster(nodes, 1);
     a->jobs = told;
     a->n_jobs = 2;
     a->cluster->jobs[a->cluster->n_jobs++] = &older;
     a->cluster->jobs[a->cluster->n_jobs++] = &newer;
     hsp_app_jobs_recall(a);
-    assert_false(told[0].have_step);
-    assert_true(told[1].have_step && told[1].step.step == 3);
+    for (int i = 0; i < 2; i++) {
+        assert_true(told[i].have_step && told[i].step.step == 2 + (uint64_t)i);
+        assert_true(told[i].n_epochs == 1 && told[i].epochs[0].epoch == 6 - (uint64_t)i);
+        free(told[i].epochs);
+    }
     assert_true(told[1].diverged && told[1].diverged_from == 3 && !told[0].diverged);
     assert_null(hsp_store_close(a->store));
     (void)hsp_job_rec_unref(rec);
@@ -195,6 +204,63 @@ static void nodes_that_are_no_members(void **state)
     assert_int_equal(cJSON_GetArraySize(list), 1);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetArrayItem(list, 0)), "p1");
     cJSON_Delete(all);
+    a->cluster->parked = NULL;
+    a->cluster->n_parked = 0;
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
+/* /metrics counts what needs somebody, as status shows it; jobs of one name have their own lines. */
+static void what_needs_somebody_is_counted(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
+    static const char *const lines[] = {
+        "hspmd_nodes{state=\"foreign\"} 2\n",
+        "hspmd_nodes{state=\"unproven\"} 1\n",
+        "hspmd_nodes{state=\"waiting\"} 0\n",
+        "hspmd_nodes{state=\"away\"} 1\n",
+        "hspmd_jobs{state=\"behind\"} 1\n",
+        "hspmd_jobs{state=\"foreign\"} 1\n",
+        "hspmd_jobs{state=\"failed\"} 1\n",
+        "hspmd_jobs{state=\"paused\"} 1\n",
+        "hspmd_jobs_held 1\n",
+        "hspmd_job_step{job=\"tiny\",job_id=\"1\"} 11\n",
+        "hspmd_job_step{job=\"tiny\",job_id=\"2\"} 22\n",
+        "hspmd_job_step_seconds_count{job=\"tiny\",job_id=\"2\"} 0\n",
+        "hspmd_gpu_info{node=\"a\",index=\"0\",model=\"\",job=\"tiny\",job_id=\"2\"} 1\n"};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_job_rec *rec = app_job("", 0, NULL);
+    struct hsp_job jobs[] = {
+        {.id = 1, .name = "tiny", .state = HSP_JOB_BEHIND, .stable = 11},
+        {.id = 2, .name = "tiny", .state = HSP_JOB_PAUSED, .stable = 22, .doubted = true},
+        {.id = 3, .name = "over", .state = HSP_JOB_FAILED},
+        {.id = 4, .name = "x", .state = HSP_JOB_BEHIND, .unrecorded = true, .from = {1, 2}}};
+    struct hsp_app_job told[] = {{.id = 1, .rec = rec}, {.id = 2, .rec = rec}};
+    struct hsp_parked parked[] = {{.name = "p0", .as = HSP_PARKED_FOREIGN},
+                                  {.name = "p1", .as = HSP_PARKED_FOREIGN},
+                                  {.name = "p2", .as = HSP_PARKED_UNPROVEN}};
+    struct hsp_buf b;
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 1);
+    a->cluster->parked = parked;
+    a->cluster->n_parked = 3;
+    a->cluster->nodes[0].dev[0].job = 2;
+    a->jobs = told;
+    a->n_jobs = 2;
+    for (int i = 0; i < 4; i++) {
+        a->cluster->jobs[a->cluster->n_jobs++] = &jobs[i];
+    }
+    hsp_buf_init(&b, 1u << 20);
+    hsp_app_http_calls.metrics(a, &b);
+    assert_false(b.failed);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(lines); i++) {
+        if (strstr(hsp_buf_cstr(&b), lines[i]) == NULL) {
+            fail_msg("no %s in %s", lines[i], hsp_buf_cstr(&b));
+        }
+    }
+    hsp_buf_fini(&b);
+    (void)hsp_job_rec_unref(rec);
     a->cluster->parked = NULL;
     a->cluster->n_parked = 0;
     app_cluster_free(a->cluster);
@@ -535,11 +601,12 @@ static void what_plans_do_without(void **state)
     d->health = HSP_HEALTH_CORDON;
     d->note = &note;
     a->cluster->nodes[0].conn = 5;
-    static const char *const of[] = {"", "a", "b", "j"};
+    static const char *const of[] = {"", "a", "b", "j", "1"};
     static const char *const kinds[] = {
         "cordoned broken-link out-of-memory keeper-refused ", "cordoned broken-link ",
-        "broken-link out-of-memory keeper-refused ", "out-of-memory keeper-refused "};
-    for (uint32_t i = 0; i < 4; i++) {
+        "broken-link out-of-memory keeper-refused ", "out-of-memory keeper-refused ",
+        "out-of-memory keeper-refused "};
+    for (uint32_t i = 0; i < 5; i++) {
         char *text_of = hsp_app_status(a, of[i]), got[128] = "";
         cJSON *all = cJSON_Parse(text_of);
         cJSON_free(text_of);
@@ -576,7 +643,7 @@ static void what_plans_do_without(void **state)
 
 HSP_TEST_FILE(status_doc_test)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_loss_is_of_the_newest_job_of_its_name),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_loss_is_of_a_job_not_of_a_name),
                                        cmocka_unit_test(nodes_that_do_not_reach_each_other),
                                        cmocka_unit_test(where_the_ranks_of_a_stalled_job_stand),
                                        cmocka_unit_test(what_plans_do_without),
@@ -585,6 +652,7 @@ HSP_TEST_FILE(status_doc_test)
                                        cmocka_unit_test(a_job_that_diverges),
                                        cmocka_unit_test(transports_of_the_epoch_that_runs),
                                        cmocka_unit_test(nodes_that_are_no_members),
+                                       cmocka_unit_test(what_needs_somebody_is_counted),
                                        cmocka_unit_test(gpus_of_a_node),
                                        cmocka_unit_test(rows_that_cannot_be_read),
                                        cmocka_unit_test(a_loss_that_is_no_number)};

@@ -11,10 +11,14 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_step.h"
 #include "daemon/cluster/rows.h"
+#include "proto/base/hash.h"
+#include "proto/base/rng.h"
+#include "proto/base/size.h"
 #include "proto/host/file_io.h"
 #include "tests/lib/testlib.h"
 
 static char path[4200];
+static struct hsp_store_damage left_out;
 
 static int setup(void **state)
 {
@@ -65,12 +69,47 @@ static enum hsp_status same_value(void *arg, const char *key, const void *value,
     return len == want->len && memcmp(value, want->data, len) == 0 ? HSP_OK : HSP_EINVAL;
 }
 
+/* A line each. */
+static enum hsp_status put_row(void *arg, const char *key, const void *value, size_t len)
+{
+    if (strcmp(key, HSP_RESTORED_ROW) != 0) { /* which every restore writes */
+        hsp_buf_printf(arg, "%s ", key);
+        for (size_t i = 0; i < len; i++) {
+            hsp_buf_printf(arg, "%02x", ((const uint8_t *)value)[i]);
+        }
+        hsp_buf_puts(arg, "\n");
+    }
+    return HSP_OK;
+}
+
+static void put_line(void *arg, uint64_t number, const char *json)
+{
+    hsp_buf_printf(arg, "%d %s\n", (int)number, json);
+}
+
+static uint64_t n_lines(const struct hsp_buf *b)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < b->len; i++) {
+        n += b->data[i] == '\n';
+    }
+    return n;
+}
+
 static struct hsp_store *open_store(void)
 {
     struct hsp_err err = {0};
     struct hsp_store *s = NULL;
     assert_ok(hsp_store_open(path, &s, &err), &err);
     return s;
+}
+
+static struct collected metrics_of(struct hsp_store *s, uint32_t job)
+{
+    struct hsp_err err = {0};
+    struct collected c = {""};
+    assert_ok(hsp_store_metrics(s, job, 0, 100, collect_line, &c, &err), &err);
+    return c;
 }
 
 static void test_rows_survive_a_reopen(void **state)
@@ -157,7 +196,7 @@ static void test_a_flipped_bit_in_the_log_costs_no_row(void **state)
     struct hsp_err err = {0};
     struct hsp_store_row rows[] = {{"job/1", "a", 1, false}, {"node/0", "b", 1, false}},
                          more = {"job/1", "c", 1, false};
-    struct hsp_store_event e = {1, "", "e"};
+    struct hsp_store_event e = {1, 0, "e"};
     char wal[4300], copy[4300], copy_wal[4300];
     snprintf(wal, sizeof wal, "%s-wal", path);
     snprintf(copy, sizeof copy, "%s/copy.db", (char *)*state);
@@ -252,17 +291,18 @@ static void test_a_backup_is_put_back(void **state)
     struct hsp_store *s = open_store();
     assert_ok(hsp_store_apply(s, &row, 1, NULL, 0, &err), &err);
     put_cluster(s, 0);
-    assert_ok(hsp_store_verify(s, &err), &err);
-    assert_status(hsp_store_backup(s, "/nonexistent/x", &err), HSP_EIO);
-    assert_ok(hsp_store_backup(s, backup, &err), &err);
-    assert_ok(hsp_store_backup(s, backup, &err), &err); /* in the place of the one before */
+    assert_ok(hsp_store_verify(s, &left_out, &err), &err);
+    assert_status(hsp_store_backup(s, "/nonexistent/x", &left_out, &err), HSP_EIO);
+    assert_ok(hsp_store_backup(s, backup, &left_out, &err), &err);
+    assert_ok(hsp_store_backup(s, backup, &left_out, &err),
+              &err); /* in the place of the one before */
     assert_int_equal(stat(backup, &sb), 0);
     assert_int_equal(sb.st_mode & 0777, 0600);
     assert_ok(hsp_store_apply(s, &late, 1, NULL, 0, &err), &err);
     put_cluster(s, 3);
     assert_null(hsp_store_close(s));
     assert_row("job/1", "new");
-    assert_ok(hsp_restore(*state, backup, &err), &err);
+    assert_ok(hsp_restore(*state, backup, &left_out, &err), &err);
     assert_row("job/1", "old");
     assert_int_equal(n_replaced(*state), 1);
     /* what the core makes of it */
@@ -285,9 +325,9 @@ static void test_a_damaged_store_makes_no_backup(void **state)
     struct hsp_store_row row = {"job/1", "here", 4, false};
     struct hsp_store *s = open_store();
     assert_ok(hsp_store_apply(s, &row, 1, NULL, 0, &err), &err);
-    assert_ok(hsp_store_backup(s, backup, &err), &err);
+    assert_ok(hsp_store_backup(s, backup, &left_out, &err), &err);
     behind_its_back("UPDATE kv SET value = x'00' WHERE key = 'job/1'");
-    assert_status(hsp_store_backup(s, backup, &err), HSP_EDIGEST);
+    assert_status(hsp_store_backup(s, backup, &left_out, &err), HSP_EDIGEST);
     assert_int_equal(access(backup, F_OK), -1);
     assert_null(hsp_store_close(s));
 }
@@ -303,7 +343,7 @@ static void test_a_damaged_store_tells_its_generation(void **state)
     struct hsp_store *s = open_store();
     assert_ok(hsp_store_apply(s, &row, 1, NULL, 0, &err), &err);
     put_cluster(s, 0);
-    assert_ok(hsp_store_backup(s, backup, &err), &err);
+    assert_ok(hsp_store_backup(s, backup, &left_out, &err), &err);
     put_cluster(s, 3);
     assert_null(hsp_store_close(s));
     behind_its_back("UPDATE kv SET value = x'00' WHERE key = 'app/1'");
@@ -315,7 +355,7 @@ static void test_a_damaged_store_tells_its_generation(void **state)
     assert_true(w.cluster.lo == 8 && hsp_generation_number(over) == 3);
     assert_status(hsp_store_get(s, "app/1", find_cluster, &w, &err), HSP_EDIGEST);
     assert_null(hsp_store_close(s));
-    assert_ok(hsp_restore(*state, backup, &err), &err);
+    assert_ok(hsp_restore(*state, backup, &left_out, &err), &err);
     struct hsp_buf want;
     hsp_buf_init(&want, 100);
     hsp_cluster_restored_row(over, &want);
@@ -334,17 +374,18 @@ static void test_a_wrong_backup_is_refused(void **state)
     snprintf(backup, sizeof backup, "%s/backup", (char *)*state);
     snprintf(empty, sizeof empty, "%s/empty", (char *)*state);
     struct hsp_store *s = open_store();
-    assert_ok(hsp_store_backup(s, empty, &err), &err); /* no cluster is in it */
+    assert_ok(hsp_store_backup(s, empty, &left_out, &err), &err); /* no cluster is in it */
     assert_ok(hsp_store_apply(s, &row, 1, NULL, 0, &err), &err);
     put_cluster(s, 0);
-    assert_ok(hsp_store_backup(s, backup, &err), &err);
+    assert_ok(hsp_store_backup(s, backup, &left_out, &err), &err);
     assert_null(hsp_store_close(s));
-    assert_status(hsp_restore(*state, "/nonexistent", &err), HSP_ENOENT);
-    assert_status(hsp_restore(*state, path, &err), HSP_EINVAL); /* it would copy over itself */
-    assert_status(hsp_restore(*state, "/dev/zero", &err), HSP_EINVAL); /* has no end */
-    assert_status(hsp_restore(*state, *state, &err), HSP_EINVAL);
+    assert_status(hsp_restore(*state, "/nonexistent", &left_out, &err), HSP_ENOENT);
+    assert_status(hsp_restore(*state, path, &left_out, &err),
+                  HSP_EINVAL); /* it would copy over itself */
+    assert_status(hsp_restore(*state, "/dev/zero", &left_out, &err), HSP_EINVAL); /* has no end */
+    assert_status(hsp_restore(*state, *state, &left_out, &err), HSP_EINVAL);
     assert_row("job/1", "here");
-    assert_status(hsp_restore(*state, empty, &err), HSP_EPARSE);
+    assert_status(hsp_restore(*state, empty, &left_out, &err), HSP_EPARSE);
     assert_string_equal(strrchr(err.msg, ':'), ": it is not the store of a cluster");
     size_t n;
     uint8_t *data = contents(backup, &n);
@@ -357,7 +398,7 @@ static void test_a_wrong_backup_is_refused(void **state)
         data[at] ^= 0xff;
         assert_ok(hsp_file_write(backup, data, n, 0600, &err), &err);
         data[at] ^= 0xff;
-        if (hsp_restore(*state, backup, &err) == HSP_OK) {
+        if (hsp_restore(*state, backup, &left_out, &err) == HSP_OK) {
             continue; /* of no row, as the number of the library that wrote it last */
         }
         assert_row("job/1", "here");
@@ -367,7 +408,7 @@ static void test_a_wrong_backup_is_refused(void **state)
     assert_true(refused > tried / 2 && n_replaced(*state) == tried - refused);
     for (size_t len = 0, taken = 0; len < n; len += n / 7) { /* half of it */
         assert_ok(hsp_file_write(backup, data, len, 0600, &err), &err);
-        taken += hsp_restore(*state, backup, &err) == HSP_OK;
+        taken += hsp_restore(*state, backup, &left_out, &err) == HSP_OK;
         assert_true(taken <= 2); /* nothing but the empty end of the last page is missing */
         assert_row("job/1", "here");
     }
@@ -402,7 +443,7 @@ static void test_what_a_killed_restore_left_goes(void **state)
     struct stat sb;
     struct hsp_store *s = open_store();
     put_cluster(s, 0);
-    assert_ok(hsp_store_backup(s, in(dir, "backup"), &err), &err);
+    assert_ok(hsp_store_backup(s, in(dir, "backup"), &left_out, &err), &err);
     assert_null(hsp_store_close(s));
     for (int i = 0; i < 3; i++) {
         put(in(dir, stays[i]));
@@ -414,7 +455,7 @@ static void test_what_a_killed_restore_left_goes(void **state)
         if (again == 0) {
             hsp_restore_tidy(dir);
         } else { /* the stale journal is not read into the copy */
-            assert_ok(hsp_restore(dir, in(dir, "backup"), &err), &err);
+            assert_ok(hsp_restore(dir, in(dir, "backup"), &left_out, &err), &err);
         }
         for (int i = 0; i < 3; i++) {
             assert_int_equal(lstat(in(dir, left[i]), &sb), -1);
@@ -426,7 +467,8 @@ static void test_what_a_killed_restore_left_goes(void **state)
     hsp_restore_tidy(dir);
     assert_int_equal(lstat(in(dir, left[0]), &sb), 0);
     assert_int_equal(lstat(in(dir, left[1]), &sb), 0);
-    assert_status(hsp_restore(dir, in(dir, "backup"), &err), HSP_EIO); /* what stays is told */
+    assert_status(hsp_restore(dir, in(dir, "backup"), &left_out, &err),
+                  HSP_EIO); /* what stays is told */
     assert_non_null(strstr(err.msg, "cannot make"));
     assert_int_equal(rmdir(in(dir, left[1])), 0);
 }
@@ -472,25 +514,44 @@ static void test_events_and_metrics_come_in_order(void **state)
     (void)state;
     struct hsp_err err = {0};
     struct hsp_store *s = open_store();
-    struct hsp_store_event e[] = {{1, "", "n"}, {2, "a", "x"}, {3, "b", "y"}, {4, "a", "z"}};
+    struct hsp_store_event e[] = {{1, 0, "n"}, {2, 7, "x"}, {3, 8, "y"}, {4, 7, "z"}};
     assert_int_equal(hsp_store_events_last(s), 0);
     assert_ok(hsp_store_feed_add(s, e, 4, NULL, 0, &err), &err);
     assert_int_equal(hsp_store_events_last(s), 4);
     struct collected c = {""};
-    assert_ok(hsp_store_events(s, "a", 0, 100, collect_line, &c, &err), &err);
+    assert_ok(hsp_store_events(s, 7, 0, 100, collect_line, &c, &err), &err);
     assert_string_equal(c.text, "2:x;4:z;");
     c.text[0] = '\0';
-    assert_ok(hsp_store_events(s, "", 1, 2, collect_line, &c, &err), &err);
+    assert_ok(hsp_store_events(s, 0, 1, 2, collect_line, &c, &err), &err);
     assert_string_equal(c.text, "2:x;3:y;");
-    const struct hsp_store_metric m[] = {
-        {"a", 1, 5, "one"}, {"a", 0, 5, "zero"}, {"b", 7, 5, "other"}};
-    const struct hsp_store_metric again = {"a", 1, 6, "again"}, late = {"a", 1, 4, "late"};
+    const struct hsp_store_metric m[] = {{7, 1, 5, "one"}, {7, 0, 5, "zero"}, {8, 7, 5, "other"}};
     assert_ok(hsp_store_feed_add(s, NULL, 0, m, 3, &err), &err);
-    assert_ok(hsp_store_feed_add(s, NULL, 0, &again, 1, &err), &err);
-    assert_ok(hsp_store_feed_add(s, NULL, 0, &late, 1, &err), &err);
-    c.text[0] = '\0';
-    assert_ok(hsp_store_metrics(s, "a", 0, 100, collect_line, &c, &err), &err);
-    assert_string_equal(c.text, "0:zero;1:again;");
+    assert_string_equal(metrics_of(s, 7).text, "0:zero;1:one;");
+    assert_null(hsp_store_close(s));
+}
+
+/* What workers say again of an epoch changes nothing; a newer epoch has run the step again. */
+static void test_the_first_line_of_the_newest_epoch_stays(void **state)
+{
+    (void)state;
+    static const struct {
+        struct hsp_store_metric m;
+        const char *then;
+    } said[] = {{{7, 1, 5, "one"}, "1:one;"},
+                {{7, 1, 5, "said again"}, "1:one;"},
+                {{7, 1, 4, "late"}, "1:one;"},
+                {{7, 1, 6, "run again"}, "1:run again;"},
+                {{8, 1, 9, "another job's"}, "1:run again;"}};
+    struct hsp_err err = {0};
+    struct hsp_store *s = open_store();
+    for (size_t i = 0; i < HSP_ARRAY_LEN(said); i++) {
+        assert_ok(hsp_store_feed_add(s, NULL, 0, &said[i].m, 1, &err), &err);
+        assert_string_equal(metrics_of(s, 7).text, said[i].then);
+    }
+    behind_its_back("UPDATE metric SET json = 'run agaim' WHERE job = 7");
+    assert_string_equal(metrics_of(s, 7).text, ""); /* nobody believes it */
+    assert_ok(hsp_store_feed_add(s, NULL, 0, &said[1].m, 1, &err), &err);
+    assert_string_equal(metrics_of(s, 7).text, "1:said again;");
     assert_null(hsp_store_close(s));
 }
 
@@ -499,21 +560,171 @@ static void test_metrics_go_with_the_rows_or_stay(void **state)
     (void)state;
     struct hsp_err err = {0};
     struct hsp_store *s = open_store();
-    const struct hsp_store_metric m[] = {{"a", 1, 5, "one"}, {"b", 7, 5, "other"}};
+    const struct hsp_store_metric m[] = {{7, 1, 5, "one"}, {8, 7, 5, "other"}};
     const struct hsp_store_row rows[] = {{"a", "1", 1, false}, {NULL, "2", 1, false}};
-    const char *const gone[] = {"a"};
-    struct collected c = {""}, rest = {""};
+    const uint32_t gone[] = {7};
     assert_ok(hsp_store_feed_add(s, NULL, 0, m, 2, &err), &err);
     assert_status(hsp_store_apply(s, rows, 2, gone, 1, &err), HSP_EIO);
-    assert_ok(hsp_store_metrics(s, "a", 0, 100, collect_line, &c, &err), &err);
-    assert_string_equal(c.text, "1:one;");
-    c.text[0] = '\0';
+    assert_string_equal(metrics_of(s, 7).text, "1:one;");
     assert_ok(hsp_store_apply(s, rows, 1, gone, 1, &err), &err);
-    assert_ok(hsp_store_metrics(s, "a", 0, 100, collect_line, &c, &err), &err);
-    assert_string_equal(c.text, "");
-    assert_ok(hsp_store_metrics(s, "b", 0, 100, collect_line, &rest, &err), &err);
-    assert_string_equal(rest.text, "7:other;");
+    assert_string_equal(metrics_of(s, 7).text, "");
+    assert_string_equal(metrics_of(s, 8).text, "7:other;");
     assert_null(hsp_store_close(s));
+}
+
+/* Lines that a disk has changed are left out when they are read, are counted, and go. */
+static void test_a_damaged_line_is_left_out(void **state)
+{
+    static const char *const damage[] = {"UPDATE event SET json = 'Y' WHERE seq = 3",
+                                         "UPDATE event SET job = 9 WHERE seq = 3",
+                                         "UPDATE event SET seq = 1000000000000 WHERE seq = 3",
+                                         "UPDATE event SET sum = NULL WHERE seq = 3"};
+    static const char *const of_metrics[] = {
+        "UPDATE metric SET json = 'o' WHERE step = 1", "UPDATE metric SET epoch = 4 WHERE step = 1",
+        "UPDATE metric SET step = 2 WHERE step = 1", "UPDATE metric SET job = 8 WHERE step = 1"};
+    const struct hsp_store_event e[] = {{2, 7, "x"}, {3, 7, "y"}};
+    const struct hsp_store_metric m[] = {{7, 0, 5, "zero"}, {7, 1, 5, "one"}, {9, 3, 1, "three"}};
+    for (size_t i = 0; i < HSP_ARRAY_LEN(damage); i++) {
+        struct hsp_err err = {0};
+        struct hsp_store *s = open_store();
+        assert_ok(hsp_store_feed_add(s, e, 2, m, 3, &err), &err);
+        assert_null(hsp_store_close(s));
+        behind_its_back(damage[i]);
+        behind_its_back(of_metrics[i]);
+        s = open_store();
+        struct collected c = {""};
+        assert_ok(hsp_store_events(s, 0, 0, 100, collect_line, &c, &err), &err);
+        assert_string_equal(c.text, "2:x;");
+        assert_int_equal(hsp_store_events_last(s), 2);
+        assert_string_equal(metrics_of(s, 7).text, "0:zero;");
+        assert_string_equal(metrics_of(s, 8).text, "");
+        for (uint64_t there = 1; there + 1 > 0; there--) { /* counted once */
+            char text[HSP_DAMAGE_TEXT];
+            assert_ok(hsp_store_clean(s, &left_out, &err), &err);
+            assert_true(left_out.events == there && left_out.metrics == there);
+            hsp_store_damage_text(&left_out, text);
+            assert_string_equal(
+                text, there == 1 ? "damaged lines are left out: 1 of events, 1 of metrics"
+                                 : "damaged lines are left out: 0 of events, 0 of metrics");
+        }
+        assert_string_equal(metrics_of(s, 9).text, "3:three;");
+        assert_null(hsp_store_close(s));
+        hsp_test_rmdir(*state);
+        assert_int_equal(mkdir(*state, 0700), 0);
+    }
+}
+
+/* All lines of a store, in the order of their numbers. */
+static void read_all(struct hsp_store *s, struct hsp_buf *ret)
+{
+    struct hsp_err err = {0};
+    hsp_buf_reset(ret);
+    assert_ok(hsp_store_load(s, put_row, ret, &err), &err);
+    assert_ok(hsp_store_events(s, 0, 0, 1000, put_line, ret, &err), &err);
+    for (uint32_t job = 1; job < 4; job++) {
+        assert_ok(hsp_store_metrics(s, job, 0, 1000, put_line, ret, &err), &err);
+    }
+}
+
+/* Every line of @part stands in @whole, too. */
+static bool is_part(const char *part, const char *whole)
+{
+    while (*part != '\0') {
+        size_t n = strcspn(part, "\n") + 1;
+        if (memmem(whole, strlen(whole), part, n) == NULL) {
+            return false;
+        }
+        part += n;
+    }
+    return true;
+}
+
+/* A backup with one bit flipped is refused, or what is damaged is left out and counted, or it was a
+ * bit of no row. */
+static void test_no_flipped_bit_of_a_backup_is_believed(void **state)
+{
+    enum { DRAWS = 150 };
+    struct hsp_err err = {0};
+    char backup[4300], json[300];
+    uint64_t seed = hsp_test_seed(), stream = hsp_hash_str("bits"), refused = 0, less = 0;
+    struct hsp_store_row row = {"job/1", "here", 4, false};
+    snprintf(backup, sizeof backup, "%s/backup", (char *)*state);
+    struct hsp_store *s = open_store();
+    assert_ok(hsp_store_apply(s, &row, 1, NULL, 0, &err), &err);
+    put_cluster(s, 0);
+    for (uint32_t i = 1; i <= 40; i++) {
+        snprintf(json, sizeof json, "{\"seq\":%u,\"reason\":\"%0200u\"}", i, i);
+        struct hsp_store_event e = {i, i % 4, json};
+        struct hsp_store_metric m = {1 + i % 3, i, 5, json};
+        assert_ok(hsp_store_feed_add(s, &e, 1, &m, 1, &err), &err);
+    }
+    struct hsp_buf whole, now;
+    hsp_buf_init(&whole, 1u << 20);
+    hsp_buf_init(&now, 1u << 20);
+    read_all(s, &whole);
+    assert_int_equal(n_lines(&whole), 2 + 40 + 40);
+    assert_ok(hsp_store_backup(s, backup, &left_out, &err), &err);
+    assert_null(hsp_store_close(s));
+    size_t n;
+    uint8_t *data = contents(backup, &n);
+    for (uint32_t i = 0; i < DRAWS; i++) {
+        size_t at = (size_t)hsp_rng_below(n, seed, stream, i, 0);
+        uint8_t bit = (uint8_t)(1u << hsp_rng_below(8, seed, stream, i, 1));
+        data[at] ^= bit;
+        assert_ok(hsp_file_write(backup, data, n, 0600, &err), &err);
+        data[at] ^= bit;
+        if (hsp_restore(*state, backup, &left_out, &err) != HSP_OK) {
+            refused++;
+            continue;
+        }
+        s = open_store();
+        read_all(s, &now);
+        assert_null(hsp_store_close(s));
+        assert_true(is_part(hsp_buf_cstr(&now), hsp_buf_cstr(&whole)));
+        assert_int_equal(n_lines(&now) + left_out.events + left_out.metrics, n_lines(&whole));
+        less += left_out.events + left_out.metrics;
+    }
+    print_message("# %u bits of %zu bytes: %u refused, %u lines left out\n", DRAWS, n,
+                  (uint32_t)refused, (uint32_t)less);
+    assert_true(less > 0);
+    free(data);
+    hsp_buf_fini(&whole);
+    hsp_buf_fini(&now);
+}
+
+/* Of version 2: metrics are those of the last job of their name, events of the job they name. */
+static void test_lines_of_the_second_schema_are_read(void **state)
+{
+    (void)state;
+    behind_its_back(
+        "CREATE TABLE kv(key TEXT PRIMARY KEY, value BLOB NOT NULL, sum INTEGER) WITHOUT ROWID;"
+        "CREATE TABLE events(seq INTEGER PRIMARY KEY, job TEXT NOT NULL, json TEXT NOT NULL);"
+        "CREATE INDEX events_job ON events(job, seq);"
+        "CREATE TABLE metrics(job TEXT, step INTEGER, json TEXT NOT NULL, epoch INTEGER NOT NULL, "
+        "PRIMARY KEY(job, step)) WITHOUT ROWID;"
+        "INSERT INTO events VALUES(1, '', '{}'), (2, 'a', '{\"job_id\":1}'), "
+        "(3, 'a', '{\"job_id\":2}'), (4, 'b', 'no json');"
+        "INSERT INTO metrics VALUES('a', 5, 'five', 9), ('gone', 5, 'x', 9);"
+        "PRAGMA user_version = 2");
+    for (int open = 0; open < 2; open++) {
+        struct hsp_err err = {0};
+        struct hsp_store *s = open_store();
+        struct collected c = {""};
+        assert_ok(hsp_store_events(s, 0, 0, 100, collect_line, &c, &err), &err);
+        assert_string_equal(c.text, "1:{};2:{\"job_id\":1};3:{\"job_id\":2};4:no json;");
+        c.text[0] = '\0';
+        assert_ok(hsp_store_events(s, 1, 0, 100, collect_line, &c, &err), &err);
+        assert_string_equal(c.text, "2:{\"job_id\":1};");
+        assert_string_equal(metrics_of(s, 1).text, "");
+        assert_string_equal(metrics_of(s, 2).text, "5:five;");
+        assert_ok(hsp_store_clean(s, &left_out, &err), &err);
+        assert_true(left_out.events + left_out.metrics == 0);
+        assert_null(hsp_store_close(s));
+    }
+    behind_its_back("PRAGMA user_version = 2"); /* a flipped bit */
+    struct hsp_err err = {0};
+    struct hsp_store *s = NULL;
+    assert_status(hsp_store_open(path, &s, &err), HSP_EIO);
 }
 
 /* Those before a gap in the numbers stay, as long as there are few. */
@@ -526,17 +737,17 @@ static void test_events_are_bounded(void **state)
     struct hsp_store_event *ev = calloc(MORE, sizeof *ev);
     assert_non_null(ev);
     for (uint64_t i = 0; i < MORE; i++) {
-        ev[i] = (struct hsp_store_event){((uint64_t)1 << 40) + i, "j", "new"};
+        ev[i] = (struct hsp_store_event){((uint64_t)1 << 40) + i, 7, "new"};
     }
-    struct hsp_store_event old = {5, "j", "old"};
+    struct hsp_store_event old = {5, 7, "old"};
     assert_ok(hsp_store_feed_add(s, &old, 1, NULL, 0, &err), &err);
     assert_ok(hsp_store_feed_add(s, ev, 1, NULL, 0, &err), &err);
     struct collected c = {""};
-    assert_ok(hsp_store_events(s, "", 0, 1, collect_line, &c, &err), &err);
+    assert_ok(hsp_store_events(s, 0, 0, 1, collect_line, &c, &err), &err);
     assert_string_equal(c.text, "5:old;");
     assert_ok(hsp_store_feed_add(s, ev + 1, MORE - 1, NULL, 0, &err), &err);
     uint64_t first = ev[MORE - HSP_STORE_EVENTS_MAX].seq, n[2] = {0, 0};
-    assert_ok(hsp_store_events(s, "", 0, MORE, count_line, n, &err), &err);
+    assert_ok(hsp_store_events(s, 0, 0, MORE, count_line, n, &err), &err);
     assert_true(n[0] == HSP_STORE_EVENTS_MAX && n[1] == first);
     free(ev);
     assert_null(hsp_store_close(s));
@@ -574,7 +785,13 @@ HSP_TEST_FILE(store_test)
         cmocka_unit_test_setup_teardown(test_the_store_that_was_replaced_last, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rows_of_the_first_schema_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_and_metrics_come_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_first_line_of_the_newest_epoch_stays, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_metrics_go_with_the_rows_or_stay, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_damaged_line_is_left_out, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_flipped_bit_of_a_backup_is_believed, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_lines_of_the_second_schema_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_file_that_is_no_database_is_refused, setup,
                                         teardown),

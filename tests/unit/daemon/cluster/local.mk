@@ -15,6 +15,7 @@ cluster_tests = \
   tests/unit/daemon/cluster/kept_state_test \
   tests/unit/daemon/cluster/key_holder_test \
   tests/unit/daemon/cluster/learnt_test \
+  tests/unit/daemon/cluster/lookup_test \
   tests/unit/daemon/cluster/node_check_test \
   tests/unit/daemon/cluster/node_fault_test \
   tests/unit/daemon/cluster/older_store_test \
@@ -46,6 +47,7 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/kept_state_test.c \
   tests/unit/daemon/cluster/key_holder_test.c \
   tests/unit/daemon/cluster/learnt_test.c \
+  tests/unit/daemon/cluster/lookup_test.c \
   tests/unit/daemon/cluster/node_check_test.c \
   tests/unit/daemon/cluster/node_fault_test.c \
   tests/unit/daemon/cluster/older_store_test.c \

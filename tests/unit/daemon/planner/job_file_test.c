@@ -75,6 +75,8 @@ static void messages_name_place_and_reason(void **state)
         {"hspmd/v1", "hspmd/v2", "job.yaml:1:13: apiVersion: must be hspmd/v1"},
         {"name: kjv-gpt", "name: Kjv",
          "job.yaml:2:7: name: must be 1 to 63 of a-z 0-9 - . with alphanumeric ends"},
+        {"name: kjv-gpt", "name: 12",
+         "job.yaml:2:7: name: must not be a number: a job is also called by the number it gets"},
         {"heads: 4", "heads: 3", "job.yaml:3:53: heads: must divide hidden"},
         {"heads: 4, ", "", "job.yaml:3:8: model: heads: must be given for gpt and llama"},
         {"dropout: 0.0", "dropout: 1.0", "job.yaml:3:109: dropout: must be below 1"},

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/host/file_io.h"
 #include "tests/unit/worker/executor/executor_world.h"
 #include "worker/data/formats.h"
 #include "worker/state/segment_dir.h"
@@ -84,6 +85,34 @@ static void test_a_final_model_is_tried_until_it_is_written(void **state)
     xw_await(w, 0, HSP_MSG_FINISHED);
     assert_int_equal(count_lines(&w->last), XW_STEPS);
     assert_int_equal(access(path, R_OK), 0);
+    (void)hsp_epoch_plan_free(dp);
+}
+
+/* A line that is not what was written is not in the outputs, and hspmdd is told of which file. */
+static void test_a_damaged_note_is_told_at_the_end(void **state)
+{
+    static const char forged[] =
+        "0123456789abcdef 99 1 {\"step\":1,\"loss\":9,\"tokens\":1,\"epoch\":99}\n";
+    struct xw_world *w = *state;
+    struct hsp_err err = {0};
+    char dir[4300], path[PATH_MAX], told[5000];
+    (void)snprintf(dir, sizeof dir, "%s/state-1", w->dir);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    hsp_segname_notes(dir, 1, 0, path);
+    assert_ok(hsp_file_write(path, forged, sizeof forged - 1, 0600, &err), &err);
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp);
+    struct xw_epoch d = {
+        .epoch = 41, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = dp, .n_peers = 2};
+    xw_start_executor(w, 0);
+    xw_start_executor(w, 1);
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 41, 0);
+    xw_send_start(w, 1, 41, 0);
+    xw_await(w, 0, HSP_MSG_FINISHED);
+    (void)snprintf(told, sizeof told, "n1/0: line 1 of %s is damaged, and left out", path);
+    assert_string_equal(w->last.u.finished.damage, told);
+    assert_int_equal(count_lines(&w->last), XW_STEPS);
+    assert_null(memmem(w->last.blob, w->last.blob_len, "\"epoch\":99", 10));
     (void)hsp_epoch_plan_free(dp);
 }
 
@@ -357,6 +386,8 @@ HSP_TEST_FILE(executor_files_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_final_model_is_tried_until_it_is_written, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_damaged_note_is_told_at_the_end, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_job_that_waits_for_its_disk_can_be_ended, xw_setup,
                                         xw_teardown),

@@ -1,0 +1,80 @@
+/* What a person calls a job: its name or its number; of several jobs of one name which is meant,
+ * and when none is. */
+#include "daemon/cluster/lookup.h"
+#include "tests/unit/daemon/cluster/cluster_world.h"
+
+/* The number of the job that is meant, or the refusal. */
+static void assert_called(const struct cw_world *w, const char *what, uint32_t id, const char *why)
+{
+    struct hsp_err err = {0};
+    const struct hsp_job *j = NULL;
+    enum hsp_status st = hsp_cluster_job_called(w->c, what, &j, &err);
+    assert_string_equal(err.msg, why);
+    assert_true((st == HSP_OK) == (why[0] == '\0') && (j != NULL) == (st == HSP_OK));
+    assert_int_equal(j != NULL ? j->id : 0, id);
+}
+
+static void a_job_is_called_by_name_or_number(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    assert_int_equal(cw_submit(&w, "a", 0, 2, 2), HSP_OK);
+    assert_int_equal(cw_submit(&w, "b", 0, 2, 2), HSP_OK);
+    assert_called(&w, "a", 1, "");
+    assert_called(&w, "2", 2, "");
+    assert_called(&w, "3", 0, "no job 3");
+    assert_called(&w, "4294967297", 0, "no job 4294967297"); /* 1, if it were cut */
+    assert_called(&w, "", 0, "no job ");
+    assert_called(&w, "1 ", 0, "no job 1 ");
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    assert_called(&w, "a", 1, "");
+    assert_int_equal(cw_submit(&w, "a", 0, 2, 2), HSP_OK);
+    assert_called(&w, "a", 3, ""); /* the live one */
+    assert_called(&w, "1", 1, "");
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 3), HSP_OK);
+    assert_called(&w, "a", 3, ""); /* the last one */
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_called(&w, "a", 1, "");
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 3), HSP_ESTATE);
+    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text, "another job a, number 1, is"));
+    cw_end(&w);
+}
+
+/* Agents may keep a job of a name that has another job here: no name is guessed. */
+static void an_ambiguous_name_is_refused_with_the_numbers(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    assert_int_equal(cw_submit(&w, "a", 0, 2, 2), HSP_OK);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    assert_int_equal(cw_submit(&w, "a", 0, 2, 2), HSP_OK);
+    w.c->jobs[0]->state = HSP_JOB_BEHIND;
+    assert_called(&w, "a", 0,
+                  "several jobs are called a: 1 (behind), 2 (pending); give the number");
+    assert_called(&w, "1", 1, "");
+    assert_called(&w, "2", 2, "");
+    for (int i = 0; i < 2; i++) { /* those that are not adopted give way */
+        w.c->jobs[i]->unrecorded = true;
+        w.c->jobs[i]->from.lo = 7;
+        assert_called(
+            &w, "a", i == 0 ? 2 : 0,
+            i == 0 ? "" : "several jobs are called a: 1 (foreign), 2 (foreign); give the number");
+    }
+    for (int i = 0; i < 2; i++) {
+        w.c->jobs[i]->unrecorded = false;
+        w.c->jobs[i]->from.lo = 0;
+    }
+    w.c->jobs[0]->state = HSP_JOB_CANCELLED;
+    cw_end(&w);
+}
+
+HSP_TEST_FILE(lookup_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_is_called_by_name_or_number),
+        cmocka_unit_test(an_ambiguous_name_is_refused_with_the_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
