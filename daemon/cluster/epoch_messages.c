@@ -312,8 +312,9 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
     suspect(c, j, n, pair, true);
 }
 
-/* Also the first attempt, when what it begins with is wrong: it is so on every try. Who does not
- * train can only be lost. */
+/* Also the first attempt, when what it begins with is wrong: it is so on every try. Also an epoch
+ * that another rank has reported as broken before: who failed took it down. Who does not train can
+ * only be lost. */
 static void job_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                        const struct hsp_msg *m)
 {
@@ -321,6 +322,7 @@ static void job_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clus
     const struct hsp_cl_epoch *e = m->epoch == j->cur.epoch ? &j->cur : &j->att;
     const struct hsp_epoch_peer *p = hsp_ci_peer(e, HSP_DEVICE(hsp_ci_index_of(c, n), f->device));
     bool first = j->att.mode == HSP_MODE_FRESH || j->att.mode == HSP_MODE_RESTORE;
+    bool recovers = j->state == HSP_JOB_SEALING || j->state == HSP_JOB_RECOVERING;
     if ((uint32_t)(p - e->peers) >= e->n_ranks) {
         struct hsp_msg lost = {
             .type = HSP_MSG_PEER_LOST,
@@ -328,7 +330,7 @@ static void job_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clus
             .u.lost = {
                 .job = j->id, .device = f->device, .peer = HSP_MSG_RANKS, .reason = f->reason}};
         peer_lost(c, j, n, &lost);
-    } else if (e == &j->cur ? hsp_ci_job_runs(j) : first) {
+    } else if (e == &j->cur ? hsp_ci_job_runs(j) || recovers : first) {
         hsp_ci_job_end(c, j, HSP_JOB_FAILED, f->reason);
     }
 }

@@ -60,6 +60,33 @@ static void failed(struct cw_world *w)
     assert_int_equal(cw_count_sent(w, HSP_MSG_STOP), 0);
 }
 
+/* What the other rank says of the epoch that broke may come first. */
+static void a_failure_behind_a_loss_is_heard(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    cw_pass(&w, 1, 7, cw_even, 2);
+    uint64_t epoch = cw_job(&w, 1)->cur.epoch;
+    cw_msg(&w, 2,
+           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                            .epoch = epoch,
+                            .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "aborted"}});
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
+    cw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_JOB_FAILED,
+                            .epoch = epoch,
+                            .u.jobfail = {.job = 1, .reason = "diverged"}});
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
+    assert_string_equal(cw_job(&w, 1)->reason, "diverged");
+    sealed(&w, 0, 7);
+    sealed(&w, 1, 7);
+    assert_true(hsp_ci_keeps_state(cw_job(&w, 1)));
+    assert_int_equal(cw_job(&w, 1)->n_leases, 0);
+    cw_end(&w);
+}
+
 /* The same, and its nodes have answered. */
 static void at_rest(struct cw_world *w)
 {
@@ -354,6 +381,7 @@ static void it_makes_no_room(void **state)
 HSP_TEST_FILE(kept_state_test)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failure_behind_a_loss_is_heard),
         cmocka_unit_test(its_devices_are_free_when_it_is_sealed),
         cmocka_unit_test(a_node_that_does_not_seal),
         cmocka_unit_test(resume_goes_on_without_a_loss),
