@@ -233,7 +233,9 @@ struct hsp_job_plan { /* a layout that may still be needed */
     /* Least version that was given up: no piece of it or of a later one counts until a GO of this
      * layout has deleted them all. UINT64_MAX: none. */
     uint64_t void_from;
-    uint64_t epoch;            /* begun with it last, 0 none */
+    bool other_shape; /* a member has it as another version of hspmdd laid it out: it is not begun
+                         again, a new layout is made of it. Not stored */
+    uint64_t epoch;   /* begun with it last, 0 none */
     struct hsp_plan_info info; /* owned copy */
 };
 

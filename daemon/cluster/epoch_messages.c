@@ -30,6 +30,8 @@
 #include "daemon/cluster/suspend.h"
 #include "proto/base/str.h"
 
+#define SHAPE_MS 30000u /* between looks whether state fits hspmdd again: people must act */
+
 /* ---- preparing and starting ---- */
 
 /* READY of an attempt that was begun before a restart; the HELLO came too early to tell of it.
@@ -101,6 +103,20 @@ static void forgive(struct hsp_job *j, uint64_t epoch)
     }
 }
 
+/* A member keeps sealed state that this hspmdd would lay out otherwise: nobody may write over it. */
+static void other_shape(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_m_failed *f,
+                        const char *why)
+{
+    struct hsp_job_plan *p = hsp_ci_plan(j, j->att.plan);
+    if (p != NULL && f->amount == 0) {
+        p->other_shape = true;
+    }
+    hsp_ci_attempt_refused(c, j, why);
+    if (f->amount != 0) { /* until somebody has done what @why says */
+        j->retry_ms = c->now_ms + SHAPE_MS;
+    }
+}
+
 static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                            const struct hsp_msg *m)
 {
@@ -125,6 +141,10 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
     }
     if (data || folder) {
         hsp_ci_attempt_refused(c, j, why);
+        return;
+    }
+    if (f->fact == HSP_FACT_STATE_SHAPE) {
+        other_shape(c, j, f, why);
         return;
     }
     bool lacks = f->fact == HSP_FACT_NO_STATE && f->peer >= HSP_MSG_RANKS; /* as it says itself */

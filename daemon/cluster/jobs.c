@@ -56,7 +56,7 @@ static bool same_plan(const struct hsp_job *j, const hsp_device_id *dev, uint32_
 {
     const struct hsp_job_plan *p = j->cur.epoch != 0 ? hsp_ci_plan(j, j->cur.plan) : NULL;
     /* three times in vain: the plan itself may be the trouble */
-    if (p == NULL || (j->failures >= 3 && j->failures % 3 == 0)) {
+    if (p == NULL || p->other_shape || (j->failures >= 3 && j->failures % 3 == 0)) {
         return false;
     }
     /* a layout begun later may hold versions too: numbers must stay in the order of beginning */

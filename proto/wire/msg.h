@@ -43,13 +43,13 @@
 #define HSP_NETWORKS_MAX    415u  /* "10.0.0.0/8, fd00::/8": HSP_IPNETS_TEXT of proto/net */
 #define HSP_TEXT_MAX        1023u /* reasons and messages people read */
 #define HSP_PATH_MAX        4095u
-#define HSP_MSG_HOLDINGS    8192u /* pieces of state one node offers */
-#define HSP_MSG_RUNS        64u   /* device x job entries of one node */
-#define HSP_MSG_KEPT        64u   /* jobs of which one node keeps state */
-#define HSP_MSG_RANKS       4096u /* ranks of a job */
-#define HSP_MSG_LINKS       8192u /* connections of one rank: two meshes, below RANKS each */
-#define HSP_MSG_STEPS       64u   /* of a trace */
-#define HSP_MSG_FILES       64u   /* annotation files of a job */
+#define HSP_MSG_HOLDINGS    32768u /* pieces of state one node offers: 1 MiB (agent/keeping.h) */
+#define HSP_MSG_RUNS        64u    /* device x job entries of one node */
+#define HSP_MSG_KEPT        64u    /* jobs of which one node keeps state */
+#define HSP_MSG_RANKS       4096u  /* ranks of a job */
+#define HSP_MSG_LINKS       8192u  /* connections of one rank: two meshes, below RANKS each */
+#define HSP_MSG_STEPS       64u    /* of a trace */
+#define HSP_MSG_FILES       64u    /* annotation files of a job */
 #define HSP_MSG_FILE_MAX    (1u << 20)
 #define HSP_KEY_BYTES       32
 #define HSP_CHECK_NODES     64u         /* nodes of one check: 2016 pairs */
@@ -154,7 +154,11 @@ enum hsp_fact_kind { /* why a PREPARE failed; enters the next planning input */
                      HSP_FACT_NO_STATE,       /* offered state is gone or does not verify */
                      HSP_FACT_TIMEOUT,        /* found by hspmdd: no answer within prepare_ms */
                      HSP_FACT_STATE_FOLDER,   /* nothing can be made in the node's state folder */
-                     HSP_FACT_OTHER           /* also want of memory for anything but the plan */
+                     /* A sealed segment of the layout was laid out by another version of hspmdd.
+                      * amount 0: the layout is to get another number; UINT64_MAX: that does not
+                      * help, for this hspmdd cuts it otherwise. */
+                     HSP_FACT_STATE_SHAPE,
+                     HSP_FACT_OTHER /* also want of memory for anything but the plan */
 };
 
 /* How a device is, as its agent judges (worker/agent/gpu_health.h). */

@@ -55,9 +55,9 @@
     }
 
 static const char *const mode_names[] = {"fresh", "switch", "recover", "restore"};
-static const char *const fact_names[] = {"out-of-memory", "cannot-connect", "no-data",
-                                         "data-differs",  "bad-program",    "no-state",
-                                         "timeout",       "state-folder",   "other"};
+static const char *const fact_names[] = {
+    "out-of-memory", "cannot-connect", "no-data",      "data-differs", "bad-program",
+    "no-state",      "timeout",        "state-folder", "state-shape",  "other"};
 _Static_assert(sizeof(fact_names) / sizeof(fact_names[0]) == HSP_FACT_OTHER + 1, "a name for each");
 
 const char *hsp_fact_name(uint32_t kind)

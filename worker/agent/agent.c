@@ -36,7 +36,7 @@
 #include "worker/agent/relay.h"
 #include "worker/agent/uplink.h"
 
-/* A HELLO with all its holdings is under 1 MiB; a step sends one at most. */
+/* A HELLO with all its holdings is under 2 MiB; a step sends one at most. */
 #define STEP_ARENA     (32u << 20)
 #define RESTART_MAX_MS 5000u
 #define STABLE_MS      10000u /* an executor that lived this long restarts at once */

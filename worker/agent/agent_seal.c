@@ -6,6 +6,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_impl.h"
+#include "worker/agent/keeping.h"
 
 static bool sealing(const struct hsp_agent *a, uint32_t job)
 {
@@ -101,9 +102,10 @@ void hsp_ai_seal_answer(struct hsp_agent *a, const struct hsp_agent_event *ev)
                 h[n++] = ev->holdings[i];
             }
         }
-        struct hsp_msg m = {.type = HSP_MSG_SEALED,
-                            .epoch = s->epoch,
-                            .u.sealed = {.job = s->job, .n_holdings = n, .holdings = h}};
+        struct hsp_msg m = {
+            .type = HSP_MSG_SEALED,
+            .epoch = s->epoch,
+            .u.sealed = {.job = s->job, .n_holdings = hsp_ai_offered(a, n), .holdings = h}};
         s->job = 0;
         s->scan = 0;
         hsp_ai_tell(a, &m);

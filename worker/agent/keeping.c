@@ -5,6 +5,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/str.h"
 #include "proto/wire/identity.h"
+#include "worker/agent/agent_actions.h"
 
 static struct hsp_agent_kept *kept_of(struct hsp_agent *a, uint32_t job)
 {
@@ -177,13 +178,27 @@ struct hsp_m_holding *hsp_ai_kept_holdings(struct hsp_agent *a, const struct hsp
                                            uint32_t *ret_n)
 {
     struct hsp_m_holding *list = hsp_arena_array(a->arena, (size_t)ev->n + 1, sizeof(*list));
-    *ret_n = 0;
+    uint32_t n = 0;
     for (uint32_t i = 0; list != NULL && i < ev->n; i++) {
         if (kept_of(a, ev->holdings[i].job) != NULL) {
-            list[(*ret_n)++] = ev->holdings[i];
+            list[n++] = ev->holdings[i];
         }
     }
+    *ret_n = hsp_ai_offered(a, n);
     return list;
+}
+
+uint32_t hsp_ai_offered(struct hsp_agent *a, uint32_t n)
+{
+    if (n <= HSP_MSG_HOLDINGS) {
+        return n;
+    }
+    hsp_ai_log(
+        a, 4,
+        "%u pieces of state are here, and hspmdd hears of the newest %u alone: older jobs may "
+        "not find theirs",
+        n, HSP_MSG_HOLDINGS);
+    return HSP_MSG_HOLDINGS;
 }
 
 struct hsp_m_kept *hsp_ai_kept_list(struct hsp_agent *a)

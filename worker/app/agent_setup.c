@@ -126,7 +126,7 @@ static enum hsp_status open_folder(struct hsp_agent_setup *u, struct hsp_err *er
         return hsp_err_set(err, HSP_EEXIST, 0, "another agent of node %s runs here (%s is locked)",
                            u->node, lock);
     }
-    st = hsp_segname_tidy(u->dir, &u->damaged, &u->machine.n_damaged, err);
+    st = hsp_segname_tidy(u->dir, &u->damaged, &u->machine.n_damaged, u->copy, err);
     return st == HSP_OK ? hsp_kept_tidy(u->dir, err) : st;
 }
 
@@ -146,6 +146,17 @@ static void tell_folders(struct hsp_agent_setup *u, struct hsp_logger *log)
     }
     if (d != NULL) {
         (void)closedir(d); /* read only */
+    }
+}
+
+static void tell_copy(const struct hsp_agent_setup *u, struct hsp_logger *log)
+{
+    if (u->copy[0] != '\0') {
+        hsp_log(
+            log, HSP_LOG_WARN, "agent",
+            "%s/%s is a copy of a state segment, or was renamed: it is left alone and not used; "
+            "delete it, or give it back its name",
+            u->dir, u->copy);
     }
 }
 
@@ -556,6 +567,7 @@ enum hsp_status hsp_agent_setup_prepare(struct hsp_agent_setup *u, struct hsp_lo
         u->machine.damaged = u->damaged;
     }
     if (st == HSP_OK) {
+        tell_copy(u, log);
         know_again(u, log);
         tell_folders(u, log);
         st = add_keepers(u, err);

@@ -19,6 +19,7 @@
 #include "worker/probe/nic.h"
 #include "worker/probe/probe.h"
 #include "worker/probe/probe_gpu_path.h"
+#include "worker/state/segment_dir.h"
 
 #define HSP_AGENT_CONFIG_MAX  ((size_t)1 << 20) /* of a file with settings */
 #define HSP_AGENT_SETUP_BYTES ((size_t)8 << 20) /* of the arena */
@@ -59,6 +60,7 @@ struct hsp_agent_setup {
     struct hsp_probe_path measured[HSP_NODE_PATHS]; /* between GPUs by their numbers */
     uint32_t n_measured;
     struct hsp_m_damaged *damaged; /* owned: state that was damaged, and is deleted */
+    char copy[HSP_SEGMENT_FILE];   /* a copy of a state segment, which is left alone; "" none */
     struct hsp_agent_config machine;
 };
 

@@ -95,6 +95,7 @@ enum hsp_epoch_mesh {
 struct hsp_epoch_copy {
     uint32_t owner;
     struct hsp_state_segment *seg[2];
+    uint64_t *hash; /* of the rows of a segment, as they came last */
 };
 
 /* Notes of the audit on the compute queue (audit.h). */

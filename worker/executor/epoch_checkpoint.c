@@ -163,6 +163,53 @@ static enum hsp_status collect(struct hsp_ex_epoch *e, const bool *writes, enum 
     return st;
 }
 
+/* Takes the hashes of this rank's parts from its seal, with which they were just compared. */
+static enum hsp_status own_hashes(const struct hsp_ex_epoch *e, struct pieces *s, uint64_t version,
+                                  struct hsp_err *err)
+{
+    const struct hsp_state_segment *home = e->seg[version % 2];
+    enum hsp_status st = HSP_OK;
+    for (size_t i = 0; st == HSP_OK && i < s->n; i++) {
+        struct hsp_ckpt_piece p = s->p[i];
+        if (owner_of(e, i) != e->p->rank || (st = at_home(e, version, &p, err)) != HSP_OK) {
+            continue;
+        }
+        struct hsp_box_id id = {p.tensor, p.kind, p.dtype, p.full};
+        s->p[i].hash =
+            hsp_box_equal(&p.box, &p.held)
+                ? hsp_segment_row_hash(home, hsp_segment_find(home, p.tensor, p.kind, &p.box))
+                : hsp_box_hash(&id, &p.box, &p.held, p.data);
+    }
+    return st;
+}
+
+/* Writes the parts of this rank. They were compared with the seal, whose hashes they bring along; if
+ * one is not what it was by then, all of the home is compared again: the result is about that, *disk
+ * about the writing. */
+static enum hsp_status write_parts(struct hsp_ex_epoch *e, const char *dir, uint64_t version,
+                                   const struct hsp_ckpt_info *info, struct pieces *s,
+                                   uint64_t *ret_bytes, enum hsp_status *disk, struct hsp_err *err)
+{
+    struct hsp_err why = {0};
+    size_t mine = 0;
+    *disk = own_hashes(e, s, version, err);
+    for (size_t i = 0; *disk == HSP_OK && i < s->n; i++) {
+        if (owner_of(e, i) == e->p->rank) {
+            s->p[mine] = s->p[i];
+            *disk = at_home(e, version, &s->p[mine++], err);
+        }
+    }
+    if (*disk == HSP_OK && e->p->rank == 0) {
+        begin(e, dir, info);
+    }
+    if (*disk == HSP_OK) {
+        *disk = hsp_ckpt_write_shard(dir, info, e->p->rank, s->p, mine, ret_bytes, err);
+    }
+    enum hsp_status st =
+        *disk == HSP_EDIGEST ? hsp_epoch_verify_home(e, version, e->pkg.n_kinds, &why) : HSP_OK;
+    return st == HSP_OK ? st : hsp_err_set(err, st, 0, "%s", why.msg);
+}
+
 static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
                                     struct hsp_ckpt_sum *ret, bool *writes, enum hsp_status *disk,
                                     struct hsp_err *err)
@@ -170,29 +217,18 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
     char dir[PATH_MAX];
     struct hsp_ckpt_info info;
     struct pieces s = {0};
-    size_t mine = 0;
     hsp_epoch_ckpt_dir(e, dir);
     ckpt_about(e, version, e->p->n_ranks, &info);
     *disk = pieces_init(e, &s, err);
     enum hsp_status st =
         *disk == HSP_OK ? hsp_epoch_verify_home(e, version, e->pkg.n_kinds, err) : HSP_OK;
-    if (st != HSP_OK) { /* ends the epoch: the other ranks see this rank go */
-        free(s.p);
-        return st;
-    }
-    for (size_t i = 0; *disk == HSP_OK && i < s.n; i++) {
-        if (owner_of(e, i) == e->p->rank) {
-            s.p[mine] = s.p[i];
-            *disk = at_home(e, version, &s.p[mine++], err);
-        }
-    }
-    if (*disk == HSP_OK && e->p->rank == 0) {
-        begin(e, dir, &info);
-    }
-    if (*disk == HSP_OK) {
-        *disk = hsp_ckpt_write_shard(dir, &info, e->p->rank, s.p, mine, &ret->bytes, err);
+    if (st == HSP_OK && *disk == HSP_OK) {
+        st = write_parts(e, dir, version, &info, &s, &ret->bytes, disk, err);
     }
     free(s.p);
+    if (st != HSP_OK) {
+        return st; /* ends the epoch: the other ranks see this rank go */
+    }
     memset(writes, 1, e->p->n_ranks);
     st = collect(e, writes, disk, err);
     if (st == HSP_OK && *disk == HSP_OK && e->p->rank == 0 &&
@@ -236,26 +272,6 @@ static enum hsp_status stream_sink(void *ctx, uint32_t row, uint8_t kind,
         }
     }
     return HSP_OK;
-}
-
-/* Takes the hashes of this rank's parts from its seal, with which they were just compared. */
-static enum hsp_status own_hashes(const struct hsp_ex_epoch *e, struct pieces *s, uint64_t version,
-                                  struct hsp_err *err)
-{
-    const struct hsp_state_segment *home = e->seg[version % 2];
-    enum hsp_status st = HSP_OK;
-    for (size_t i = 0; st == HSP_OK && i < s->n; i++) {
-        struct hsp_ckpt_piece p = s->p[i];
-        if (owner_of(e, i) != e->p->rank || (st = at_home(e, version, &p, err)) != HSP_OK) {
-            continue;
-        }
-        struct hsp_box_id id = {p.tensor, p.kind, p.dtype, p.full};
-        s->p[i].hash =
-            hsp_box_equal(&p.box, &p.held)
-                ? hsp_segment_row_hash(home, hsp_segment_find(home, p.tensor, p.kind, &p.box))
-                : hsp_box_hash(&id, &p.box, &p.held, p.data);
-    }
-    return st;
 }
 
 /* Between the hashes of rank @owner's pieces and a list, in the order of the pieces; their

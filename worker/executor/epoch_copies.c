@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/check.h"
 #include "proto/layout/box.h"
 #include "worker/executor/epoch_damage.h"
 #include "worker/executor/epoch_report.h"
@@ -17,17 +18,6 @@
 #define ROW_HEAD 16
 
 enum channel { CHANNEL_VERSION = 1, CHANNEL_COPY, CHANNEL_ACK, CHANNEL_STEP, CHANNEL_SUM };
-
-static uint64_t rows_hash(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r,
-                          const uint8_t *data)
-{
-    uint64_t h = 0;
-    for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
-        const struct hsp_box_id id = hsp_epoch_box_id(e, r->param, k);
-        h += hsp_box_hash(&id, &r->box, &r->box, data + k * hsp_epoch_kind_bytes(e, r));
-    }
-    return h;
-}
 
 /* Copies kind @k of a row out of the home @s to @data, and compares it with the seal: the copy if the
  * row is a whole one there, else all of the row it is cut from. */
@@ -72,18 +62,26 @@ static enum hsp_status read_row(struct hsp_ex_epoch *e, uint64_t version,
     return st;
 }
 
-/* Whether a message is the row of this version, whole. */
+/* Whether a message is the row of this version, whole. @hash: takes the hash of each kind, which
+ * together are the one that came. */
 static enum hsp_status check_row(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r,
-                                 uint64_t version, const uint8_t *msg, struct hsp_err *err)
+                                 uint64_t version, const uint8_t *msg, uint64_t *hash,
+                                 struct hsp_err *err)
 {
-    uint64_t got, hash;
+    uint64_t got, want, sum = 0;
     memcpy(&got, msg, 8);
-    memcpy(&hash, msg + 8, 8);
+    memcpy(&want, msg + 8, 8);
     if (got != version) {
         return hsp_err_set(err, HSP_ESTALE, 0, "%s from %s is of version %" PRIu64 ", not %" PRIu64,
                            e->pkg.params[r->param].name, e->pkg.peers[r->from].name, got, version);
     }
-    if (hash != rows_hash(e, r, msg + ROW_HEAD)) {
+    for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
+        const struct hsp_box_id id = hsp_epoch_box_id(e, r->param, k);
+        const uint8_t *data = msg + ROW_HEAD + k * hsp_epoch_kind_bytes(e, r);
+        hash[k] = hsp_box_hash(&id, &r->box, &r->box, data);
+        sum += hash[k];
+    }
+    if (sum != want) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "%s from %s is damaged",
                            e->pkg.params[r->param].name, e->pkg.peers[r->from].name);
     }
@@ -191,8 +189,9 @@ static enum hsp_status take_sums(struct hsp_ex_epoch *e, bool *ret_equal, struct
     return st;
 }
 
-/* Takes in a copy, which is not sealed yet. What its slot has stays until the copy comes: only then
- * the owner has passed the vote of the version in the other slot. */
+/* Takes in a copy, which is not sealed yet, and the hashes of its rows: the segment has a row for each
+ * kind of each row of the table, in its order (epoch_segments.c). What its slot has stays until the
+ * copy comes: only then the owner has passed the vote of the version in the other slot. */
 static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epoch_copy *c,
                                     uint64_t version, uint8_t *msg, struct hsp_err *err)
 {
@@ -201,7 +200,7 @@ static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epo
     enum hsp_status st = HSP_OK;
     /* After a loss the owner sends again a version that is here: it stays whole meanwhile. */
     bool there = hsp_segment_version(seg) == version;
-    for (uint32_t i = 0; st == HSP_OK && i < t->n; i++) {
+    for (uint32_t i = 0, n = 0; st == HSP_OK && i < t->n; i++) {
         const struct hsp_pkg_row *r = &t->row[i];
         if (r->from != c->owner || r->to != e->p->rank) {
             continue;
@@ -209,24 +208,27 @@ static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epo
         st = e->mesh[HSP_MESH_STATE]->ops->recv(
             e->mesh[HSP_MESH_STATE], r->from, CHANNEL_COPY, msg,
             ROW_HEAD + hsp_epoch_kind_bytes(e, r) * e->pkg.n_kinds, err);
-        st = st == HSP_OK ? check_row(e, r, version, msg, err) : st;
+        HSP_ASSERT(n + e->pkg.n_kinds <= hsp_segment_n(seg));
+        st = st == HSP_OK ? check_row(e, r, version, msg, &c->hash[n], err) : st;
         if (st == HSP_OK && !there) {
             if (hsp_segment_version(seg) != HSP_NO_VERSION) {
                 hsp_segment_unseal(seg);
             }
             write_row(e, r, msg + ROW_HEAD, seg);
         }
+        n += e->pkg.n_kinds;
     }
     return st;
 }
 
-/* Without a seal when replicas differ: the vote shows the same. */
+/* Without a seal when replicas differ: the vote shows the same. The seal has the hashes of the rows as
+ * they came: a bit that flips on the way into the segment is found by its next reader. */
 static enum hsp_status confirm_copy(struct hsp_ex_epoch *e, const struct hsp_epoch_copy *c,
                                     uint64_t version, bool equal, struct hsp_err *err)
 {
     struct hsp_state_segment *seg = c->seg[version % 2];
     if (equal && hsp_segment_version(seg) != version) {
-        hsp_segment_seal(seg, version);
+        hsp_segment_seal_known(seg, version, c->hash);
     }
     return e->mesh[HSP_MESH_STATE]->ops->send(e->mesh[HSP_MESH_STATE], c->owner, CHANNEL_ACK,
                                               &version, sizeof version, err);

@@ -67,6 +67,11 @@ enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind
                                       uint64_t *ret_amount, struct hsp_err *err)
 {
     enum hsp_status st = hsp_epoch_open_segments(e, err);
+    if (st == HSP_ESTATE || st == HSP_EUNSUPPORTED) {
+        *ret_fact = HSP_FACT_STATE_SHAPE;
+        *ret_amount = st == HSP_ESTATE ? 0 : UINT64_MAX;
+        return st;
+    }
     if (st != HSP_OK) {
         *ret_fact = hsp_folder_fault(err);
         *ret_amount = *ret_fact == HSP_FACT_OUT_OF_MEMORY ? folder_lacks(e) : 0;

@@ -3,6 +3,7 @@
  */
 #include "worker/executor/epoch_segments.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,7 @@
 #include "worker/state/segment_name.h"
 
 /* Programs find state by its place: a segment that another version of the compiler laid out otherwise
- * has another shape, even with the same size. */
+ * has another shape, even with the same size. After an upgrade of hspmdd a layout may thus change. */
 static bool same_rows(const struct hsp_state_segment *s, const struct hsp_segment_row *rows,
                       uint32_t n)
 {
@@ -24,6 +25,41 @@ static bool same_rows(const struct hsp_state_segment *s, const struct hsp_segmen
                r->offset == rows[i].offset && hsp_box_equal(&r->box, &rows[i].box);
     }
     return same;
+}
+
+/* Whether the parts that @rows place are all in @s, perhaps elsewhere in it. */
+static bool has_rows(const struct hsp_state_segment *s, const struct hsp_segment_row *rows,
+                     uint32_t n)
+{
+    bool has = true;
+    for (uint32_t i = 0; i < n && has; i++) {
+        has = hsp_segment_find(s, rows[i].tensor, rows[i].kind, &rows[i].box) != UINT32_MAX;
+    }
+    return has;
+}
+
+/* Sealed segment @s is of the layout of @e and of another shape than @rows: it stays, for it may be
+ * all there is of its version. HSP_ESTATE: under another number the layout can be made of it.
+ * HSP_EUNSUPPORTED: it cannot, and the epoch was to go on from it. */
+static enum hsp_status refuse_shape(const struct hsp_ex_epoch *e, const struct hsp_state_segment *s,
+                                    const struct hsp_segname *name,
+                                    const struct hsp_segment_row *rows, uint32_t n,
+                                    struct hsp_err *err)
+{
+    bool source = e->p->mode == HSP_MODE_RECOVER && e->p->from_plan == e->p->plan;
+    if (source && name->owner == name->rank && !has_rows(s, rows, n)) {
+        return hsp_err_set(err, HSP_EUNSUPPORTED, 0,
+                           "version %" PRIu64 " of layout %" PRIu64
+                           " is cut otherwise than this hspmdd cuts it, and stays: start the "
+                           "version of hspmdd again that ran the job, until it has a checkpoint, "
+                           "or resume the job from an earlier checkpoint",
+                           hsp_segment_version(s), name->plan);
+    }
+    return hsp_err_set(err, HSP_ESTATE, 0,
+                       "version %" PRIu64 " of layout %" PRIu64
+                       " is laid out by another version of hspmdd, and stays: the layout gets "
+                       "another number",
+                       hsp_segment_version(s), name->plan);
 }
 
 /* Opens the segment, or makes it when there is none, or none that can be used. */
@@ -44,13 +80,15 @@ static enum hsp_status open_or_create(struct hsp_ex_epoch *e, uint32_t owner, ui
     if (st == HSP_OK && hsp_segment_area_bytes(*ret) == area && same_rows(*ret, rows, n)) {
         return HSP_OK;
     }
-    bool useless = st == HSP_OK || st == HSP_EDIGEST;
+    bool useless = st == HSP_EDIGEST;
     if (st == HSP_OK) {
+        useless = hsp_segment_version(*ret) == HSP_NO_VERSION;
+        st = useless ? HSP_OK : refuse_shape(e, *ret, &name, rows, n, err);
         *ret = hsp_segment_close(*ret);
-    } else if (st == HSP_EDIGEST) {
+    } else if (useless) {
         hsp_epoch_tell_damaged(e, &name, HSP_NO_VERSION, false, "the head");
     }
-    if (useless) { /* of another shape, or damaged: never a source, so it may go */
+    if (useless) { /* unsealed, or damaged: never a source, so it may go */
         st = hsp_segment_remove(e->env->state_dir, &key, err);
     }
     if (st != HSP_OK && st != HSP_ENOENT) {
@@ -151,6 +189,10 @@ static enum hsp_status open_copy(struct hsp_ex_epoch *e, uint32_t owner, struct 
     enum hsp_status st = copy_rows(e, owner, &rows, &n, &area, err);
     c->owner = owner;
     e->n_copies++;
+    c->hash = st == HSP_OK ? hsp_arena_array(e->arena, (size_t)n + 1, sizeof *c->hash) : NULL;
+    if (st == HSP_OK && c->hash == NULL) {
+        st = hsp_err_nomem(err, "the copies of rank %u", owner);
+    }
     for (uint32_t slot = 0; st == HSP_OK && slot < 2; slot++) {
         st = open_or_create(e, owner, slot, rows, n, area, &c->seg[slot], err);
     }

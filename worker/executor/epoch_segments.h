@@ -6,8 +6,9 @@
 #define HSP_EPOCH_SEGMENTS_H
 #include "worker/executor/epoch.h"
 
-/* Opens the segments of this rank and those of the copies it keeps, or creates them. HSP_ENOSPC;
- * errors of segments. */
+/* Opens the segments of this rank and those of the copies it keeps, or creates them. A sealed one of
+ * another shape is not touched: HSP_ESTATE, the layout needs another number; HSP_EUNSUPPORTED, the
+ * epoch was to go on from it and cannot. HSP_ENOSPC; errors of segments. */
 enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Deletes the segment *@s of the epoch with its memory, and makes it anew: unsealed. On an error *@s
  * is NULL. Errors of segments. */

@@ -5,6 +5,8 @@
  * Possible failure modes:
  *   no space, or a dead rank: the attempt is abandoned; readers never look there;
  *   killed between the manifest and the rename: the folder is still an attempt;
+ *   killed while an old step-N is replaced: the old one is step-N.job-J, which readers know;
+ *   a writer of an earlier epoch wakes: its attempt has another name, and may be gone;
  *   the name is taken: the owner of the step decides (ckpt_owner.h);
  *   damage afterwards: the manifest has a digest and the hashes of the metadata of the shards; the
  *   metadata have the hashes of the contents. */
@@ -111,30 +113,65 @@ static void remove_strangers(const struct hsp_folder *tmp, uint32_t n_ranks)
     (void)hsp_folder_each(tmp, remove_stranger, &s, NULL);
 }
 
-/* Gives the attempt @tmp the name @to, and deletes the step that had the name. Where the file
- * system can exchange names, the old step goes after the new one is in place. */
-static enum hsp_status replace(const struct hsp_folder *job, const char *tmp, const char *to,
-                               struct hsp_err *err)
+static bool is_there(const struct hsp_folder *job, const char *name)
 {
-    if (faccessat(job->fd, to, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
-        return hsp_folder_rename(job, tmp, to, err);
-    }
-    if (renameat2(job->fd, tmp, job->fd, to, RENAME_EXCHANGE) == 0) {
-        /* no reader looks for a step under the name of an attempt */
-        (void)hsp_folder_remove(job, tmp, HSP_CKPT_MANIFEST, NULL);
-        return hsp_folder_sync(job, err);
-    }
-    enum hsp_status st = hsp_folder_remove(job, to, HSP_CKPT_MANIFEST, err);
-    return st == HSP_OK ? hsp_folder_rename(job, tmp, to, err) : st;
+    return faccessat(job->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Gives the attempt @tmp the name @to. The step of an earlier job is renamed first; *ret_aside is
- * then the number of that job, else 0. */
+/* Deletes the folder @name. Foreign files in it stay, in NAME.left. */
+static void clear_name(const struct hsp_folder *job, const char *name)
+{
+    char left[HSP_CKPT_NAME + 8];
+    if (hsp_folder_remove(job, name, HSP_CKPT_MANIFEST, NULL) != HSP_OK) {
+        (void)snprintf(left, sizeof left, "%s.left", name);
+        (void)hsp_folder_rename(job, name, left, NULL); /* else who wants the name says so */
+    }
+}
+
+/* Deletes the copy of this step that a later job, or a later attempt of this job, had moved aside:
+ * step-N is whole. HSP_ENOMEM: its owner is not known. */
+static enum hsp_status drop_own_aside(const struct hsp_folder *job, const struct hsp_ckpt_info *us,
+                                      struct hsp_err *err)
+{
+    char name[HSP_CKPT_NAME];
+    struct hsp_ckpt_owner o;
+    hsp_ckpt_aside_name(us->step, us->job_id, name);
+    if (!is_there(job, name)) {
+        return HSP_OK;
+    }
+    enum hsp_status st = hsp_ckpt_owner_of(job, name, us, &o, err);
+    if (st == HSP_OK && (o.kind == HSP_CKPT_OURS || o.kind == HSP_CKPT_NOBODY)) {
+        clear_name(job, name);
+    }
+    return st;
+}
+
+/* Gives the attempt @tmp the name @to. The step that has the name is first moved aside as one of job
+ * @aside: readers find it there (hsp_ckpt_open), so a process killed at any moment leaves the old
+ * step or the new one. */
+static enum hsp_status replace(const struct hsp_folder *job, const char *tmp, const char *to,
+                               uint64_t step, uint32_t aside, struct hsp_err *err)
+{
+    char was[HSP_CKPT_NAME];
+    bool taken = is_there(job, to);
+    hsp_ckpt_aside_name(step, aside, was);
+    enum hsp_status st = taken ? hsp_folder_rename(job, to, was, err) : HSP_OK;
+    if (st != HSP_OK) {
+        return st;
+    }
+    st = hsp_folder_rename(job, tmp, to, err);
+    if (st != HSP_OK && taken && !is_there(job, to)) {
+        (void)hsp_folder_rename(job, was, to, NULL); /* best effort: it is found aside, too */
+    }
+    return st;
+}
+
+/* Gives the attempt @tmp the name @to. The step of an earlier job is kept under another name;
+ * *ret_aside is then the number of that job, else 0. */
 static enum hsp_status take_name(const struct hsp_folder *job, const char *tmp, const char *to,
                                  const struct hsp_ckpt_info *us, uint32_t *ret_aside,
                                  struct hsp_err *err)
 {
-    char aside[HSP_CKPT_NAME];
     struct hsp_ckpt_owner o;
     enum hsp_status st = hsp_ckpt_owner_of(job, to, us, &o, err);
     if (st != HSP_OK) {
@@ -143,14 +180,16 @@ static enum hsp_status take_name(const struct hsp_folder *job, const char *tmp, 
     *ret_aside = 0;
     switch (o.kind) {
     case HSP_CKPT_NOBODY:
-    case HSP_CKPT_OURS: return replace(job, tmp, to, err);
-    case HSP_CKPT_EARLIER:
-        hsp_ckpt_aside_name(us->step, o.job, aside);
-        st = hsp_folder_rename(job, to, aside, err);
-        if (st == HSP_OK) {
-            *ret_aside = o.job;
-            st = hsp_folder_rename(job, tmp, to, err);
+    case HSP_CKPT_OURS:
+        if (o.kind == HSP_CKPT_NOBODY || o.damaged) {
+            clear_name(job, to);
+        } else {
+            st = drop_own_aside(job, us, err);
         }
+        return st == HSP_OK ? replace(job, tmp, to, us->step, us->job_id, err) : st;
+    case HSP_CKPT_EARLIER:
+        st = replace(job, tmp, to, us->step, o.job, err);
+        *ret_aside = st == HSP_OK ? o.job : 0;
         return st;
     case HSP_CKPT_FOREIGN:
         return hsp_err_set(err, HSP_EEXIST, 0,
@@ -163,20 +202,6 @@ static enum hsp_status take_name(const struct hsp_folder *job, const char *tmp, 
                        "%s/%s may be of another job or cluster, and stays: move it, or set another "
                        "checkpoint.path (%s)",
                        job->path, to, o.why.msg);
-}
-
-/* Deletes the copy of this step that a later job of the same name had moved aside: this job has now
- * written the step again. */
-static void drop_own_aside(const struct hsp_folder *job, const struct hsp_ckpt_info *us)
-{
-    char name[HSP_CKPT_NAME];
-    struct hsp_ckpt_owner o;
-    struct hsp_err why;
-    hsp_ckpt_aside_name(us->step, us->job_id, name);
-    if (faccessat(job->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0 &&
-        hsp_ckpt_owner_of(job, name, us, &o, &why) == HSP_OK && o.kind == HSP_CKPT_OURS) {
-        (void)hsp_folder_remove(job, name, HSP_CKPT_MANIFEST, NULL); /* else the next prune does */
-    }
 }
 
 enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
@@ -207,7 +232,7 @@ enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *inf
         st = take_name(&job, tmp, to, info, &done.aside, err);
     }
     if (st == HSP_OK) {
-        drop_own_aside(&job, info);
+        (void)drop_own_aside(&job, info, NULL); /* else the next prune does */
     }
     hsp_folder_close(&step);
     hsp_folder_close(&job);

@@ -46,7 +46,8 @@ struct hsp_ckpt_piece {
     struct hsp_box box;  /* the part to write; an empty part is skipped */
     struct hsp_box held; /* the part that @data holds, dense */
     const void *data;    /* constant during the call */
-    uint64_t hash;       /* of the box (box_hash.h); only of pieces that are streamed */
+    uint64_t hash; /* of the box (box_hash.h), compared with what is written; 0: not known, made
+                            of @data; pieces that are streamed need it */
 };
 
 /* The same for a writer that has not got the data at hand: hashes come first (they stand in the

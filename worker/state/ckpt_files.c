@@ -18,8 +18,9 @@ void hsp_ckpt_tmp_name(const struct hsp_ckpt_info *info, char ret[HSP_CKPT_NAME]
 {
     char cluster[HSP_DIGEST_HEX];
     hsp_digest_hex(info->whose.cluster, cluster);
-    (void)snprintf(ret, HSP_CKPT_NAME, "step-%010" PRIu64 ".job-%" PRIu32 ".%s.tmp", info->step,
-                   info->job_id, cluster);
+    (void)snprintf(ret, HSP_CKPT_NAME,
+                   "step-%010" PRIu64 ".job-%" PRIu32 ".term-%" PRIu64 ".epoch-%" PRIu64 ".%s.tmp",
+                   info->step, info->job_id, info->term, info->epoch, cluster);
 }
 
 void hsp_ckpt_shard_name(uint32_t rank, char ret[HSP_CKPT_NAME])

@@ -6,12 +6,14 @@
 #include "worker/state/json_text.h"
 #include "worker/state/safetensors.h"
 
-#define HSP_CKPT_NAME     96
+#define HSP_CKPT_NAME     144
 #define HSP_CKPT_FORMAT   2 /* 1 did not say where the job was in its data */
 #define HSP_CKPT_MANIFEST "manifest.json"
 
 /* The names of folders in the folder of a job (ckpt_steps.h): a complete step; a complete step that
- * was moved aside for a later job of the same name; an attempt. */
+ * was moved aside, for a later job of the same name or a later attempt of the same job; an attempt.
+ * Each epoch has attempts of its own: a writer of an earlier epoch, cut off and not yet dead, writes
+ * and deletes nothing that a later epoch commits. */
 void hsp_ckpt_step_name(uint64_t step, char ret[HSP_CKPT_NAME]);
 void hsp_ckpt_aside_name(uint64_t step, uint32_t job, char ret[HSP_CKPT_NAME]);
 void hsp_ckpt_tmp_name(const struct hsp_ckpt_info *info, char ret[HSP_CKPT_NAME]);

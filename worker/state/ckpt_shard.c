@@ -102,8 +102,9 @@ static enum hsp_status plan_entries(struct shard_plan *w, const struct hsp_ckpt_
             e->ext[d] = p[i].box.hi[d] - p[i].box.lo[d];
         }
         struct hsp_box_id id = {p[i].tensor, p[i].kind, p[i].dtype, p[i].full};
-        w->hash[w->n] =
-            p[i].data != NULL ? hsp_box_hash(&id, &p[i].box, &p[i].held, p[i].data) : p[i].hash;
+        w->hash[w->n] = p[i].data != NULL && p[i].hash == 0
+                            ? hsp_box_hash(&id, &p[i].box, &p[i].held, p[i].data)
+                            : p[i].hash;
         w->p[w->n++] = &p[i];
     }
     hsp_map_fini(&seen);
@@ -200,6 +201,16 @@ static enum hsp_status write_piece(struct hsp_st_writer *st, size_t i,
     return rc == HSP_OK ? hsp_st_write(st, i, at, buf, fill, err) : rc;
 }
 
+/* Whether the data are still those of which the caller knows the hash. */
+static enum hsp_status check_written(const struct hsp_ckpt_piece *p, struct hsp_err *err)
+{
+    const struct hsp_box_id id = {p->tensor, p->kind, p->dtype, p->full};
+    return p->hash == 0 || p->hash == hsp_box_hash(&id, &p->box, &p->held, p->data)
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EDIGEST, 0, "%s of a checkpoint is not what its owner has",
+                             p->name);
+}
+
 /* Entries, metadata and the temporary folder of a shard; its file with the head. */
 static enum hsp_status create_shard(const char *dir, const struct hsp_ckpt_info *info,
                                     uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
@@ -253,6 +264,7 @@ enum hsp_status hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info
                                      : hsp_err_nomem(err, "a checkpoint");
     for (size_t i = 0; st == HSP_OK && i < w.n; i++) {
         st = write_piece(file, i, w.p[i], buf, err);
+        st = st == HSP_OK ? check_written(w.p[i], err) : st;
     }
     free(buf);
     if (st == HSP_OK) {

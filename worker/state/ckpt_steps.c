@@ -21,6 +21,7 @@ enum kind { COMPLETE, ATTEMPT };
 struct found {
     struct hsp_ckpt_place at;
     enum kind kind;
+    uint64_t term, epoch; /* of an attempt: of its writers */
 };
 
 /* A decimal number; *text is behind it then. */
@@ -46,11 +47,22 @@ static bool take_word(const char **text, const char *word)
     return is;
 }
 
-/* A complete step, or an attempt of the job of @us; NULL: of no job. False: of neither kind. */
-static bool parse_name(const char *file, const struct hsp_ckpt_info *us, struct found *ret)
+static void name_of(const struct found *f, const struct hsp_ckpt_info *us, char ret[HSP_CKPT_NAME])
 {
-    char own[HSP_CKPT_NAME];
-    const char *p = file;
+    if (f->kind == COMPLETE) {
+        hsp_ckpt_place_name(&f->at, ret);
+        return;
+    }
+    struct hsp_ckpt_info attempt = *us;
+    attempt.step = f->at.step;
+    attempt.term = f->term;
+    attempt.epoch = f->epoch;
+    hsp_ckpt_tmp_name(&attempt, ret);
+}
+
+/* The numbers in a name; what is behind them is not looked at. */
+static bool parse_numbers(const char *p, struct found *ret)
+{
     uint64_t job = 0;
     *ret = (struct found){.kind = COMPLETE};
     if (!take_word(&p, "step-") || !take_number(&p, &ret->at.step)) {
@@ -66,30 +78,27 @@ static bool parse_name(const char *file, const struct hsp_ckpt_info *us, struct 
         ret->at.aside = (uint32_t)job;
         return job > 0;
     }
-    if (us == NULL) {
-        return false;
-    }
-    struct hsp_ckpt_info attempt = *us;
-    attempt.step = ret->at.step;
-    hsp_ckpt_tmp_name(&attempt, own);
     ret->kind = ATTEMPT;
-    return strcmp(file, own) == 0;
+    return take_word(&p, ".term-") && take_number(&p, &ret->term) && take_word(&p, ".epoch-") &&
+           take_number(&p, &ret->epoch);
 }
 
-static void name_of(const struct found *f, const struct hsp_ckpt_info *us, char ret[HSP_CKPT_NAME])
+/* A complete step, or an attempt of the job of @us; NULL: of no job. False: of neither kind. A name
+ * that we do not write, such as step-100 for step-0000000100, is another's: deletion goes by the
+ * name that the numbers have, and would take the wrong folder. */
+static bool parse_name(const char *file, const struct hsp_ckpt_info *us, struct found *ret)
 {
-    if (f->kind == COMPLETE) {
-        hsp_ckpt_place_name(&f->at, ret);
-        return;
+    char own[HSP_CKPT_NAME];
+    if (!parse_numbers(file, ret) || (ret->kind == ATTEMPT && us == NULL)) {
+        return false;
     }
-    struct hsp_ckpt_info attempt = *us;
-    attempt.step = f->at.step;
-    hsp_ckpt_tmp_name(&attempt, ret);
+    name_of(ret, us, own);
+    return strcmp(file, own) == 0;
 }
 
 /* ---- listing ---- */
 
-/* Of one step: the complete one that has its name, those moved aside, the attempt. */
+/* Of one step: the complete one that has its name, those moved aside, the attempts. */
 static int newest_first(const void *a, const void *b)
 {
     const struct found *x = a, *y = b;
@@ -99,7 +108,11 @@ static int newest_first(const void *a, const void *b)
     if (x->kind != y->kind) {
         return x->kind < y->kind ? -1 : 1;
     }
-    return (x->at.aside > y->at.aside) - (x->at.aside < y->at.aside);
+    if (x->at.aside != y->at.aside) {
+        return x->at.aside < y->at.aside ? -1 : 1;
+    }
+    return x->epoch != y->epoch ? (x->epoch > y->epoch ? -1 : 1)
+                                : (x->term < y->term) - (x->term > y->term);
 }
 
 struct list {
@@ -269,8 +282,10 @@ enum hsp_status hsp_ckpt_sweep(const char *dir, const struct hsp_ckpt_info *us, 
     }
     struct pass p = {.job = &job, .us = us, .err = err};
     for (size_t i = 0; i < n; i++) {
-        if (all[i].kind == ATTEMPT && all[i].at.step < us->step) {
-            remove_found(&p, &all[i]);
+        const struct found *f = &all[i];
+        bool before = f->at.step < us->step || (f->at.step == us->step && f->epoch < us->epoch);
+        if (f->kind == ATTEMPT && before) {
+            remove_found(&p, f);
         }
     }
     free(all);

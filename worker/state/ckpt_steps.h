@@ -2,8 +2,10 @@
  *
  *   DIR/step-0000000100          a complete step
  *       step-0000000100.job-3    a complete step of job 3, which had the name of this job before
- *       step-0000000200.job-7.0123456789abcdef0123456789abcdef.tmp
- *                                a step that job 7 of that cluster writes; never read
+ *       step-0000000200.job-7.term-2.epoch-9.0123456789abcdef0123456789abcdef.tmp
+ *                                a step that epoch 9 of job 7 of that cluster writes; never read
+ *       step-0000000300.left     foreign files that were in a step when it was deleted
+ *       step-100                 another's: such names are neither read nor deleted
  *
  * Purity:  shell (files). DIR is not followed where it is a link (folder.h).
  * Bounds:  1,048,576 steps in one folder, then HSP_ELIMIT.
@@ -28,12 +30,12 @@ enum hsp_status hsp_ckpt_list(const char *dir, struct hsp_ckpt_place **ret, size
 enum hsp_status hsp_ckpt_prune(const char *dir, const struct hsp_ckpt_info *us, size_t keep,
                                struct hsp_err *err);
 
-/* Deletes the attempts of this job at steps below us->step, so that their room is free for it.
- * Errors as above. */
+/* Deletes the attempts of this job at steps below us->step, and those of earlier epochs at us->step,
+ * so that their room is free for it. Errors as above. */
 enum hsp_status hsp_ckpt_sweep(const char *dir, const struct hsp_ckpt_info *us,
                                struct hsp_err *err);
 
-/* Deletes the attempt of this job at us->step; no error when there is none. */
+/* Deletes the attempt of the epoch of @us at us->step; no error when there is none. */
 enum hsp_status hsp_ckpt_abandon(const char *dir, const struct hsp_ckpt_info *us,
                                  struct hsp_err *err);
 

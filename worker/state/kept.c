@@ -94,10 +94,8 @@ static enum hsp_status scan(const char *dir, struct list **ret, uint32_t *ret_n,
     struct list *l = calloc(1, sizeof *l);
     *ret_n = 0;
     for (size_t i = 0; l != NULL && i < n; i++) {
-        struct hsp_segment_key key = info[i].key;
         struct hsp_segname name;
-        if ((info[i].status == HSP_OK || hsp_segment_key_parse(info[i].file, &key)) &&
-            hsp_segname_parse(&key, &name)) {
+        if (hsp_segname_of(&info[i], &name)) {
             struct hsp_m_kept *k = of_job(l, ret_n, name.job);
             if (k != NULL) {
                 note(k, &info[i], name.plan);

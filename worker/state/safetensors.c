@@ -288,15 +288,20 @@ static char *sums_text(const struct hsp_st_writer *w)
     return text;
 }
 
-/* Opens the file, and keeps its folder for hsp_st_discard. */
+/* Opens the file, and keeps its folder for hsp_st_discard. In a folder the file is a new one: another
+ * writer may still have the one of that name open, and would write into ours. */
 static enum hsp_status create_file(struct hsp_st_writer *w, const struct name *f,
                                    struct hsp_err *err)
 {
-    int follow = f->at == AT_FDCWD ? 0 : O_NOFOLLOW;
-    if (f->at != AT_FDCWD && (w->at = fcntl(f->at, F_DUPFD_CLOEXEC, 0)) < 0) {
+    bool in = f->at != AT_FDCWD;
+    int how = in ? O_EXCL | O_NOFOLLOW : O_TRUNC;
+    if (in && (w->at = fcntl(f->at, F_DUPFD_CLOEXEC, 0)) < 0) {
         return hsp_state_io_error(err, "cannot create", f->path);
     }
-    w->fd = openat(f->at, f->name, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC | follow, 0644);
+    if (in) {
+        (void)unlinkat(w->at, f->name, 0); /* what stays is no file: the open says so */
+    }
+    w->fd = openat(f->at, f->name, O_CREAT | O_RDWR | O_CLOEXEC | how, 0644);
     return w->fd >= 0 ? HSP_OK : hsp_state_io_error(err, "cannot create", f->path);
 }
 
@@ -393,9 +398,21 @@ static enum hsp_status write_sums(const struct hsp_st_writer *w, struct hsp_err 
     return st == HSP_OK ? st : hsp_state_io_error(err, "cannot write", w->path);
 }
 
+/* Whether the name is still that of the file that was created, not of a later writer's. */
+static bool is_own(const struct hsp_st_writer *w)
+{
+    struct stat own, now;
+    int follow = w->at == AT_FDCWD ? 0 : AT_SYMLINK_NOFOLLOW;
+    return fstat(w->fd, &own) == 0 && fstatat(w->at, w->name, &now, follow) == 0 &&
+           own.st_dev == now.st_dev && own.st_ino == now.st_ino;
+}
+
 enum hsp_status hsp_st_finish(struct hsp_st_writer *w, struct hsp_err *err)
 {
     enum hsp_status st = write_sums(w, err);
+    if (st == HSP_OK && w->at != AT_FDCWD && !is_own(w)) {
+        st = hsp_err_set(err, HSP_ESTALE, 0, "%s is another writer's by now, or gone", w->path);
+    }
     if (st == HSP_OK && fsync(w->fd) != 0) {
         st = hsp_state_io_error(err, "cannot sync", w->path);
     }
@@ -409,8 +426,11 @@ enum hsp_status hsp_st_finish(struct hsp_st_writer *w, struct hsp_err *err)
 struct hsp_st_writer *hsp_st_discard(struct hsp_st_writer *w)
 {
     if (w != NULL) {
-        (void)close(w->fd);                /* the file is removed: nothing to lose */
-        (void)unlinkat(w->at, w->name, 0); /* best effort: there is an error to report already */
+        if (is_own(w)) {
+            (void)unlinkat(w->at, w->name,
+                           0); /* best effort: there is an error to report already */
+        }
+        (void)close(w->fd); /* the file is removed: nothing to lose */
         writer_free(w);
     }
     return NULL;

@@ -50,8 +50,8 @@ struct hsp_st_reader;
 enum hsp_status hsp_st_create(const char *path, struct hsp_st_entry *e, size_t n,
                               const struct hsp_st_meta *meta, size_t n_meta,
                               struct hsp_st_writer **ret, struct hsp_err *err);
-/* The same for the file @name, which may not be a link, in a folder. The folder may then be
- * closed. */
+/* The same for the file @name in a folder, where an existing file or link is deleted first: who has
+ * it open writes into the deleted one. The folder may then be closed. */
 enum hsp_status hsp_st_create_in(const struct hsp_folder *in, const char *name,
                                  const struct hsp_st_head *head, struct hsp_st_writer **ret,
                                  struct hsp_err *err);
@@ -60,9 +60,10 @@ enum hsp_status hsp_st_create_in(const struct hsp_folder *in, const char *name,
 enum hsp_status hsp_st_write(struct hsp_st_writer *w, size_t i, uint64_t offset, const void *data,
                              size_t bytes, struct hsp_err *err);
 /* Adds the sums, fsync and close; the writer is gone also after an error. HSP_EINVAL: not every
- * element was written once. */
+ * element was written once. HSP_ESTALE: in its folder the file has been deleted or replaced. */
 enum hsp_status hsp_st_finish(struct hsp_st_writer *w, struct hsp_err *err);
-/* Closes without sync and removes the file. NULL is fine. */
+/* Closes without sync and removes the file, unless another writer's has its name by now. NULL is
+ * fine. */
 struct hsp_st_writer *hsp_st_discard(struct hsp_st_writer *w);
 
 /* Opens and checks the whole header: HSP_EPARSE (the fault, with the name of the tensor),

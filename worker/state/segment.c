@@ -446,7 +446,8 @@ enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *
         st = hsp_segment_open_path(path, writable, &s, err);
     }
     if (st == HSP_OK && memcmp(&s->head->key, &k, sizeof(k)) != 0) {
-        st = hsp_err_set(err, HSP_EDIGEST, 0, "%s holds another segment", path);
+        st = hsp_err_set(err, HSP_EINVAL, 0,
+                         "%s is a copy of another segment, or was renamed: move it away", path);
         hsp_segment_close(s);
     }
     if (st == HSP_OK) {

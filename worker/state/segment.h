@@ -50,8 +50,9 @@ enum hsp_status hsp_segment_open_path(const char *path, bool writable,
                                       struct hsp_state_segment **ret, struct hsp_err *err);
 
 /* Maps a segment after checking all but the contents, which hsp_segment_verify checks. HSP_ENOENT;
- * HSP_EVERSION: format of another program version; HSP_EDIGEST: damaged. After HSP_EIO, HSP_EPERM
- * and HSP_ENOMEM (want of memory or of descriptors) nothing is known of the segment. */
+ * HSP_EVERSION: format of another program version; HSP_EDIGEST: damaged; HSP_EINVAL: a copy of
+ * another segment has this name. After HSP_EIO, HSP_EPERM and HSP_ENOMEM (want of memory or of
+ * descriptors) nothing is known of the segment. */
 enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *key, bool writable,
                                  struct hsp_state_segment **ret, struct hsp_err *err);
 struct hsp_state_segment *hsp_segment_close(

@@ -1,7 +1,8 @@
 /* The happy path: the head of each file that ends in .seg is read and checked.
  *
- * Possible failure modes: a folder of such a name (passed over: it is none of ours, and holds no state);
- * a damaged head (listed as such, with the key of its name); a file of a
+ * Possible failure modes: a folder of such a name (passed over: it is none of ours, and holds no
+ * state); a damaged head (listed as such, with the key of its name); a copy of a segment under another
+ * name (listed as such, or its deletion would hit the original); a file of a
  * creator that died (deleted after a minute); a folder that the disk gives in part, or want of
  * memory (an error: a short list would be believed). */
 #include "worker/state/segment_dir.h"
@@ -48,6 +49,11 @@ static enum hsp_status read_info(const char *path, struct hsp_segment_info *i, s
     }
     if (i->status != HSP_OK) {
         return i->status == HSP_ENOMEM ? hsp_err_set(err, HSP_ENOMEM, 0, "%s", why.msg) : HSP_OK;
+    }
+    if (!hsp_segment_key_names(hsp_segment_key_of(s), i->file)) {
+        i->status = HSP_EINVAL;
+        hsp_segment_close(s);
+        return HSP_OK;
     }
     i->key = *hsp_segment_key_of(s);
     i->whose = hsp_segment_whose(s);

@@ -7,11 +7,14 @@
 #define HSP_SEGMENT_DIR_H
 #include "worker/state/segment.h"
 
+#define HSP_SEGMENT_FILE 256 /* a file name */
+
 /* One file of a scan. */
 struct hsp_segment_info {
-    char file[256];
+    char file[HSP_SEGMENT_FILE];
     enum hsp_status status; /* HSP_OK, or why it cannot be used; then only file is set, and of a
-                               damaged one (HSP_EDIGEST) the key that its name tells, job "" none */
+                               damaged one (HSP_EDIGEST) the key that its name tells, job "" none.
+                               HSP_EINVAL: a copy, or renamed: its head is that of another name */
     struct hsp_segment_key key;
     struct hsp_whose whose;
     uint64_t version; /* HSP_NO_VERSION: unsealed */

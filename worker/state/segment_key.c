@@ -87,9 +87,15 @@ static bool cut_device(char *text, char ret[80])
     return true;
 }
 
+bool hsp_segment_key_names(const struct hsp_segment_key *key, const char *file)
+{
+    char path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
+    return hsp_segment_paths(".", key, path, tmp, NULL) == HSP_OK && strcmp(path + 2, file) == 0;
+}
+
 bool hsp_segment_key_parse(const char *file, struct hsp_segment_key *ret)
 {
-    char text[NAME_MAX + 1], path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
+    char text[NAME_MAX + 1];
     struct hsp_segment_key k = {0}, normal;
     size_t n = strlen(file);
     uint64_t slot;
@@ -113,7 +119,7 @@ bool hsp_segment_key_parse(const char *file, struct hsp_segment_key *ret)
     }
     /* What is not written in this very way is another's. */
     if (!ok || hsp_segment_normal_key(&k, &normal, NULL) != HSP_OK ||
-        hsp_segment_paths(".", &normal, path, tmp, NULL) != HSP_OK || strcmp(path + 2, file) != 0) {
+        !hsp_segment_key_names(&normal, file)) {
         return false;
     }
     *ret = normal;

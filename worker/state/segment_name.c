@@ -61,6 +61,31 @@ bool hsp_segname_parse(const struct hsp_segment_key *key, struct hsp_segname *re
     return true;
 }
 
+bool hsp_segname_of(const struct hsp_segment_info *file, struct hsp_segname *ret)
+{
+    struct hsp_segment_key key = file->key;
+    bool named =
+        file->status == HSP_OK || /* else the head says nothing, perhaps of another format */
+        (file->status != HSP_EINVAL && hsp_segment_key_parse(file->file, &key));
+    return named && hsp_segname_parse(&key, ret);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct hsp_m_holding *x = a, *y = b;
+    if (x->job != y->job) {
+        return x->job > y->job ? -1 : 1;
+    }
+    if (x->plan != y->plan) {
+        return x->plan > y->plan ? -1 : 1;
+    }
+    if (x->version != y->version) {
+        return x->version > y->version ? -1 : 1;
+    }
+    return x->owner != y->owner ? (x->owner < y->owner ? -1 : 1)
+                                : (x->device > y->device) - (x->device < y->device);
+}
+
 enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, uint32_t *ret_n,
                                  struct hsp_err *err)
 {
@@ -75,7 +100,7 @@ enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, ui
     if (st == HSP_OK && h == NULL) {
         st = hsp_err_nomem(err, "%zu segments", n);
     }
-    for (size_t i = 0; st == HSP_OK && i < n && m < HSP_MSG_HOLDINGS; i++) {
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
         struct hsp_segname name;
         if (info[i].status == HSP_OK && info[i].version != HSP_NO_VERSION &&
             hsp_segname_parse(&info[i].key, &name)) {
@@ -89,6 +114,7 @@ enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, ui
     }
     free(info);
     if (st == HSP_OK) {
+        qsort(h, m, sizeof *h, newest_first);
         *ret = h;
         *ret_n = m;
     }
@@ -149,11 +175,12 @@ enum hsp_status hsp_segname_tidy_device(const char *dir, uint32_t device, struct
 }
 
 enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, uint32_t *ret_n,
-                                 struct hsp_err *err)
+                                 char ret_copy[HSP_SEGMENT_FILE], struct hsp_err *err)
 {
     struct hsp_segment_info *info = NULL;
     size_t n = 0;
     uint32_t m = 0;
+    const char *copy = "";
     enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
     struct hsp_m_damaged *damaged = st == HSP_OK ? calloc(n + 1, sizeof *damaged) : NULL;
     if (st == HSP_OK && damaged == NULL) {
@@ -161,6 +188,9 @@ enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, ui
     }
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         struct hsp_segname name;
+        if (info[i].status == HSP_EINVAL) {
+            copy = info[i].file;
+        }
         if (!of_no_use(&info[i]) || !hsp_segname_parse(&info[i].key, &name)) {
             continue;
         }
@@ -175,6 +205,7 @@ enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, ui
         }
         st = remove_one(dir, info, n, &info[i], err);
     }
+    (void)snprintf(ret_copy, HSP_SEGMENT_FILE, "%s", copy);
     free(info);
     if (st != HSP_OK) {
         free(damaged);
@@ -190,14 +221,6 @@ void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[
     (void)snprintf(out, PATH_MAX, "%s/job-%" PRIu32 "-%" PRIu32 ".metrics", dir, job, device);
 }
 
-/* Of files of other formats too: their names say it. False: not one of ours. */
-static bool name_of(const struct hsp_segment_info *i, struct hsp_segname *ret)
-{
-    struct hsp_segment_key key = i->key;
-    return (i->status == HSP_OK || hsp_segment_key_parse(i->file, &key)) &&
-           hsp_segname_parse(&key, ret);
-}
-
 enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t device,
                                     uint64_t keep_plan, struct hsp_err *err)
 {
@@ -210,7 +233,7 @@ enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t devi
     }
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         struct hsp_segname name;
-        if (!name_of(&info[i], &name) || name.job != job) {
+        if (!hsp_segname_of(&info[i], &name) || name.job != job) {
             continue;
         }
         bool usable = info[i].status == HSP_OK || info[i].status == HSP_EDIGEST;

@@ -8,7 +8,7 @@
 #include <limits.h>
 
 #include "proto/wire/msg.h"
-#include "worker/state/segment.h"
+#include "worker/state/segment_dir.h"
 
 struct hsp_segname {
     uint32_t job, device;
@@ -21,15 +21,22 @@ void hsp_segname_key(const struct hsp_segname *n, struct hsp_segment_key *ret);
 /* False: not a name of ours. */
 bool hsp_segname_parse(const struct hsp_segment_key *key, struct hsp_segname *ret);
 
+/* The name that a scanned file has, also one that cannot be used. False: it is none of ours, or a copy
+ * under another name, which is left alone. */
+bool hsp_segname_of(const struct hsp_segment_info *file, struct hsp_segname *ret);
+
 /* Every sealed piece in @dir; *ret is released with free(). A directory that is not there has none.
- * Damaged files are passed over: they are no source. HSP_EIO, HSP_ENOMEM. */
+ * Those of the newest jobs come first, of one job those of its newest layouts, of one layout its
+ * newest versions: a message with room for fewer loses the oldest. Damaged files are passed over:
+ * they are no source. HSP_EIO, HSP_ENOMEM. */
 enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, uint32_t *ret_n,
                                  struct hsp_err *err);
 /* For an agent that begins, before it has executors: deletes unsealed segments, since their writers
  * died with the agent before, and segments with a damaged head or seal, which nobody can read. *ret
- * lists the damaged segments; free(). HSP_EIO; HSP_ENOMEM: deletes none. */
+ * lists the damaged segments; free(). @ret_copy: the name of a file that is a copy of a segment under
+ * another name, and stays; "" there is none. HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, uint32_t *ret_n,
-                                 struct hsp_err *err);
+                                 char ret_copy[HSP_SEGMENT_FILE], struct hsp_err *err);
 /* For an executor that begins: deletes the segments of its device that the process before it has
  * made and not sealed. HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_segname_tidy_device(const char *dir, uint32_t device, struct hsp_err *err);

@@ -202,8 +202,9 @@ static enum hsp_status tidy_papers(void *ctx, struct hsp_buf *out, struct hsp_er
 static enum hsp_status tidy(const char *dir, struct hsp_err *err)
 {
     struct hsp_m_damaged *damaged = NULL;
+    char copy[HSP_SEGMENT_FILE];
     uint32_t n = 0;
-    enum hsp_status st = hsp_segname_tidy(dir, &damaged, &n, err);
+    enum hsp_status st = hsp_segname_tidy(dir, &damaged, &n, copy, err);
     free(damaged);
     return st;
 }

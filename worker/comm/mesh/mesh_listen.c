@@ -2,7 +2,8 @@
  * waits for it takes it over. A hello of a newer epoch than any prepared here is parked until that
  * epoch is prepared. Possible failure: half a hello (dropped after HELLO_MS), a hello of an old
  * epoch or of a mesh that stands (dropped), too many at once (the newest are dropped: a peer calls
- * again).
+ * again), a kernel without memory (the thread tries again), any other error of a wait (the process
+ * ends: nobody would answer at its address, and peers would be blamed).
  *
  * The thread owns the connections; joins hand over by the lock. */
 #include "worker/comm/mesh/mesh_listen.h"
@@ -32,7 +33,7 @@
 #define MAX_JOBS 64    /* jobs whose newest epoch is remembered; a node runs few */
 #define HELLO_MS 5000  /* for 72 bytes */
 #define PARK_MS  30000 /* an early peer calls again after that */
-#define DEAF_MS  100   /* no look at callers for so long when there is no descriptor for one */
+#define DEAF_MS  100   /* no look at callers for so long without a descriptor, or memory, for one */
 
 struct conn {
     int fd;
@@ -389,15 +390,31 @@ static int fill_poll(struct hsp_mesh_listener *l)
     return deaf ? DEAF_MS : l->n_conns > 0 ? 500 : -1;
 }
 
+/* Waits for callers. A failure that may pass costs a nap; nothing is said of any descriptor then. */
+static void await_events(struct hsp_mesh_listener *l, uint32_t n, int timeout)
+{
+    int got = poll(l->poll, 3 + n, timeout), e = errno;
+    if (got >= 0 || e == EINTR) {
+        return;
+    }
+    if (e != ENOMEM && e != EAGAIN) {
+        (void)fprintf(stderr, "hspmd-worker: no wait for peers at %s: %s; this process ends\n",
+                      l->address, strerror(e));
+        _exit(EXIT_FAILURE);
+    }
+    for (uint32_t i = 0; i < 3 + n; i++) {
+        l->poll[i].revents = 0;
+    }
+    (void)poll(NULL, 0, DEAF_MS); /* needs no memory */
+}
+
 static void *listen_main(void *p)
 {
     struct hsp_mesh_listener *l = p;
     for (;;) {
         int timeout = fill_poll(l);
         uint32_t n = l->n_conns;
-        if (poll(l->poll, 3 + n, timeout) < 0 && errno != EINTR) {
-            return NULL; /* cannot happen with valid descriptors; callers run into their deadline */
-        }
+        await_events(l, n, timeout);
         uint64_t now = hsp_mesh_now_ms(), v;
         pthread_mutex_lock(&l->lock);
         bool stop = l->stop;

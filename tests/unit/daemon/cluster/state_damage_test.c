@@ -1,6 +1,7 @@
 /* State that its holder finds damaged when it is asked for it: others are asked, without a failure that counts, as long as
  * there are others. */
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/cluster/lookup.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
@@ -328,6 +329,67 @@ static void test_who_may_say_so(void **state)
     cw_end(&w);
 }
 
+static void refuses_shape(struct cw_world *w, uint32_t node, uint64_t amount)
+{
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                            .epoch = cw_job(w, 1)->att.epoch,
+                            .u.failed = {.job = 1,
+                                         .fact = HSP_FACT_STATE_SHAPE,
+                                         .amount = amount,
+                                         .peer = HSP_MSG_RANKS,
+                                         .reason = "version 8 of layout 1 is laid out by another "
+                                                   "version of hspmdd"}});
+}
+
+/* After an upgrade of hspmdd the program of a layout places its state elsewhere: a new layout is made
+ * of it, since a layout that keeps its number would be written over the only state there is. */
+static void test_state_laid_out_by_another_version(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    recovering(&w);
+    const struct hsp_job *j = cw_job(&w, 1);
+    uint32_t failures = j->failures;
+    assert_true(j->att.plan == 1 && j->att.from_plan == 1 && j->att.step == 8);
+    refuses_shape(&w, 1, 0);
+    assert_true(j->att.epoch == 0 && j->failures == failures && j->n_facts == 0);
+    assert_int_equal(j->n_plans, 1); /* the old one is where the state is */
+    cw_plan(&w, 1);
+    assert_true(j->att.plan == 2 && j->att.from_plan == 1 && j->att.step == 8);
+    assert_int_equal(j->att.mode, HSP_MODE_RECOVER);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_pass(&w, 1, 9, cw_even, 2);
+    assert_true(j->state == HSP_JOB_RUNNING && j->cur.plan == 2);
+    cw_end(&w);
+}
+
+/* Where hspmdd would cut the tensors otherwise nothing can be made of it, so the job waits for people
+ * and keeps what it has. */
+static void test_state_cut_by_another_version(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    recovering(&w);
+    const struct hsp_job *j = cw_job(&w, 1);
+    uint32_t failures = j->failures;
+    for (int again = 0; again < 3; again++) {
+        refuses_shape(&w, 1, UINT64_MAX);
+        assert_true(j->att.epoch == 0 && j->failures == failures);
+        assert_non_null(strstr(j->reason, "is laid out by another version of hspmdd"));
+        for (int s = 0; s < 30; s++) {
+            assert_int_equal(j->att.epoch, 0);
+            w.now += 1000;
+            cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        assert_true(j->att.plan == 1 && j->att.from_plan == 1 && j->att.step == 8);
+    }
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(state_damage_test)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +397,8 @@ HSP_TEST_FILE(state_damage_test)
         cmocka_unit_test(test_a_segment_that_is_intact),
         cmocka_unit_test(test_without_an_owner),
         cmocka_unit_test(test_how_far_it_was_is_not_known),
+        cmocka_unit_test(test_state_laid_out_by_another_version),
+        cmocka_unit_test(test_state_cut_by_another_version),
         cmocka_unit_test(test_a_piece_that_is_gone),
         cmocka_unit_test(test_an_owner_that_comes_back),
         cmocka_unit_test(test_an_owner_that_stays_away),

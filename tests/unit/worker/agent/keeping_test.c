@@ -81,6 +81,38 @@ static void no_more_jobs_than_a_hello_names(void **state)
     (void)hsp_agent_free(w.a);
 }
 
+/* More pieces than a message may name: the oldest are not told of, and the log says so. */
+static void no_more_pieces_than_a_message_names(void **state)
+{
+    (void)state;
+    enum { N = HSP_MSG_HOLDINGS + 6 };
+    struct aw_world w;
+    struct hsp_m_kept kept = {.job = 9, .name = ""};
+    struct hsp_m_holding *h = calloc(N, sizeof(*h));
+    assert_non_null(h);
+    for (uint32_t i = 0; i < N; i++) {
+        h[i] = (struct hsp_m_holding){.job = 9, .plan = 1, .version = N - i};
+    }
+    aw_begin(&w);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w.now += 5000;
+    aw_tick(&w);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_SCANNED,
+                                         .scan = aw_find(&w, HSP_AACT_SCAN)->scan,
+                                         .n = N,
+                                         .holdings = h,
+                                         .n_kept = 1,
+                                         .kept = &kept});
+    const struct hsp_msg *m = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO);
+    assert_int_equal(m->u.hello.n_holdings, HSP_MSG_HOLDINGS);
+    assert_int_equal(m->u.hello.holdings[HSP_MSG_HOLDINGS - 1].version, 7);
+    assert_non_null(strstr(aw_find(&w, HSP_AACT_LOG)->text,
+                           "32774 pieces of state are here, and hspmdd hears of the newest 32768"));
+    (void)hsp_agent_free(w.a);
+    free(h);
+}
+
 static void who_may_have_it_deleted(void **state)
 {
     (void)state;
@@ -408,6 +440,7 @@ static void what_is_discarded(void **state)
 HSP_TEST_FILE(keeping_test)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_more_pieces_than_a_message_names),
         cmocka_unit_test(who_may_have_it_deleted),
         cmocka_unit_test(a_job_that_no_scan_lists),
         cmocka_unit_test(what_is_prepared_is_kept),

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "proto/host/file_io.h"
 #include "tests/lib/testlib.h"
 #include "worker/app/agent_disk.h"
 #include "worker/app/agent_shell.h"
@@ -169,7 +170,7 @@ static void what_is_of_no_use_goes(void **state)
     struct hsp_segment_info *info = NULL;
     struct hsp_m_damaged *damaged = NULL;
     struct hsp_err err = {0};
-    char notes[2][PATH_MAX];
+    char notes[2][PATH_MAX], copy[HSP_SEGMENT_FILE];
     size_t n = 0;
     uint32_t n_damaged = 0;
     leave(s->dir, 0, 2, true);
@@ -184,7 +185,8 @@ static void what_is_of_no_use_goes(void **state)
     leave(s->dir, 2, 6, true);
     spoil(s->dir, 2, 6, 8, 9); /* the format, and more than that is different */
     spoil(s->dir, 2, 6, 100, 9);
-    assert_ok(hsp_segname_tidy(s->dir, &damaged, &n_damaged, &err), &err);
+    assert_ok(hsp_segname_tidy(s->dir, &damaged, &n_damaged, copy, &err), &err);
+    assert_string_equal(copy, "");
     assert_ok(hsp_segment_scan(s->dir, &info, &n, &err), &err);
     assert_true(n == 2 && info[0].version == 4 && info[1].status == HSP_EVERSION);
     free(info);
@@ -201,6 +203,86 @@ static void what_is_of_no_use_goes(void **state)
     free(info);
 }
 
+/* Copies file @from of @dir to @to. */
+static void copy_file(const char *dir, const char *from, const char *to)
+{
+    char path[2][PATH_MAX];
+    uint8_t *data = NULL;
+    size_t len = 0;
+    struct hsp_err err = {0};
+    (void)snprintf(path[0], sizeof path[0], "%s/%s", dir, from);
+    (void)snprintf(path[1], sizeof path[1], "%s/%s", dir, to);
+    assert_ok(hsp_file_read(path[0], 1 << 20, &data, &len, &err), &err);
+    assert_ok(hsp_file_write(path[1], data, len, 0600, &err), &err);
+    free(data);
+}
+
+static bool has_file(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+/* An administrator's copies, of a file that was not sealed yet, name the original in their heads. */
+static void a_copy_is_not_taken_for_the_original(void **state)
+{
+    static const char original[] = "job-1+0+0+e2+s0.seg";
+    static const char *const copies[] = {"job-1+0+0+e2+s0.seg (copy).seg", "job-1+0+0+e1+s0.seg",
+                                         "old.seg"};
+    struct hsp_agent_shell *s = *state;
+    struct hsp_m_damaged *damaged = NULL;
+    struct hsp_err err = {0};
+    struct hsp_state_segment *seg = NULL;
+    char path[PATH_MAX], copy[HSP_SEGMENT_FILE];
+    uint32_t n_damaged = 0;
+    leave(s->dir, 0, 2, false);
+    for (int i = 0; i < 3; i++) {
+        copy_file(s->dir, original, copies[i]);
+    }
+    (void)snprintf(path, sizeof path, "%s/%s", s->dir, original);
+    assert_ok(hsp_segment_open_path(path, true, &seg, &err), &err);
+    hsp_segment_seal(seg, 4);
+    (void)hsp_segment_close(seg);
+    assert_ok(hsp_segname_tidy(s->dir, &damaged, &n_damaged, copy, &err), &err);
+    free(damaged);
+    assert_int_equal(n_damaged, 0);
+    assert_string_equal(copy, "old.seg");
+    assert_ok(hsp_segname_tidy_device(s->dir, 0, &err), &err);
+    assert_true(has_file(s->dir, original));
+    scan(s);
+    assert_true(n_holdings == 1 && n_kept == 1);
+    assert_ok(hsp_segname_discard(s->dir, 1, 0, 0, &err), &err);
+    assert_false(has_file(s->dir, original));
+    for (int i = 0; i < 3; i++) {
+        assert_true(has_file(s->dir, copies[i]));
+    }
+    scan(s);
+    assert_true(n_holdings == 0 && n_kept == 0);
+}
+
+/* Names of files come in another order: job-10 before job-9. */
+static void the_newest_pieces_come_first(void **state)
+{
+    static const struct {
+        uint32_t job;
+        uint64_t plan;
+    } order[] = {{10, 11}, {10, 9}, {9, 12}, {1, 1}};
+    struct hsp_agent_shell *s = *state;
+    struct hsp_m_holding *h = NULL;
+    struct hsp_err err = {0};
+    uint32_t n = 0;
+    for (int i = 4; i-- > 0;) {
+        leave_of(s->dir, order[i].job, 0, order[i].plan, true);
+    }
+    assert_ok(hsp_segname_scan(s->dir, &h, &n, &err), &err);
+    assert_int_equal(n, 4);
+    for (uint32_t i = 0; i < n; i++) {
+        assert_true(h[i].job == order[i].job && h[i].plan == order[i].plan);
+    }
+    free(h);
+}
+
 HSP_TEST_FILE(agent_disk_test)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +291,8 @@ HSP_TEST_FILE(agent_disk_test)
         cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_read_ends_the_agent, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_of_no_use_goes, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_copy_is_not_taken_for_the_original, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_newest_pieces_come_first, setup, teardown),
         cmocka_unit_test_setup_teardown(without_memory_to_look_nothing_is_told, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

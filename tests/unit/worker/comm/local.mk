@@ -45,7 +45,7 @@ tests_unit_worker_comm_comm_tests_SOURCES = \
   tests/unit/worker/comm/comm_suite.c tests/unit/worker/comm/comm_suite.h \
   tests/unit/worker/comm/mesh_suite.c tests/unit/worker/comm/mesh_suite.h \
   tests/unit/worker/comm/mesh_world.c tests/unit/worker/comm/mesh_world.h $(NCCL_WORLD)
-tests_unit_worker_comm_comm_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=accept4
+tests_unit_worker_comm_comm_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=accept4,--wrap=poll
 EXTRA_tests_unit_worker_comm_comm_tests_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
 tests_unit_worker_comm_comm_tests_LDADD = $(NCCL_TEST_LIBS)
 # Its syscall() takes the place of the C library's.

@@ -10,10 +10,12 @@
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_checkpoint.h"
+#include "worker/executor/epoch_copies.h"
 #include "worker/executor/epoch_replicate.h"
 #include "worker/executor/epoch_train.h"
 #include "worker/executor/epoch_twins.h"
 #include "worker/state/ckpt_files.h"
+#include "worker/state/ckpt_shard.h"
 #include "worker/state/folder.h"
 
 #define MAX_RANKS 3
@@ -469,6 +471,122 @@ static void damage_that_a_checkpoint_finds_ends_the_epoch(void **state)
     }
 }
 
+/* ---- a bit that flips behind the last comparison ---- */
+
+static struct member *at_writing; /* whose home is damaged when its part is written; NULL: none */
+
+enum hsp_status __wrap_hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info *info,
+                                            uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
+                                            uint64_t *ret_bytes, struct hsp_err *err);
+enum hsp_status __real_hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info *info,
+                                            uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
+                                            uint64_t *ret_bytes, struct hsp_err *err);
+
+enum hsp_status __wrap_hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info *info,
+                                            uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
+                                            uint64_t *ret_bytes, struct hsp_err *err)
+{
+    if (at_writing != NULL && at_writing->p.rank == rank) {
+        damage(at_writing, STEP);
+    }
+    return __real_hsp_ckpt_write_shard(dir, info, rank, p, n, ret_bytes, err);
+}
+
+/* It would be a complete checkpoint of state that no rank has had. */
+static void state_damaged_while_it_is_written_is_no_checkpoint(void **state)
+{
+    struct world w;
+    pthread_t t[2];
+    (void)state;
+    make_world(&w, 2);
+    at_writing = &w.m[1];
+    (void)alarm(60);
+    for (uint32_t r = 0; r < 2; r++) {
+        w.m[r].p.checkpoint_shared = true;
+        w.m[r].e.checkpoint_at = STEP;
+        w.m[r].e.no_more_versions = true;
+        assert_int_equal(pthread_create(&t[r], NULL, hsp_epoch_keeper, &w.m[r].e), 0);
+    }
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_int_equal(pthread_join(t[r], NULL), 0);
+    }
+    (void)alarm(0);
+    at_writing = NULL;
+    assert_refused(w.m[1].e.uncopied.code, &w.m[1].e.uncopied, HSP_EDIGEST,
+                   "version 40 here is damaged: wte.weight (param) [3:6, 0:4]");
+    assert_int_equal(w.m[0].e.uncopied.code, HSP_ECANCELED);
+    assert_false(is_there(&w, "step-0000000040/manifest.json"));
+    end_world(&w);
+}
+
+static struct hsp_state_segment *at_copying; /* damaged as it is written to; NULL: none */
+
+void __wrap_hsp_region_copy(size_t elem, const struct hsp_box *region,
+                            const struct hsp_box *src_box, const void *src,
+                            const struct hsp_box *dst_box, void *dst);
+void __real_hsp_region_copy(size_t elem, const struct hsp_box *region,
+                            const struct hsp_box *src_box, const void *src,
+                            const struct hsp_box *dst_box, void *dst);
+
+void __wrap_hsp_region_copy(size_t elem, const struct hsp_box *region,
+                            const struct hsp_box *src_box, const void *src,
+                            const struct hsp_box *dst_box, void *dst)
+{
+    __real_hsp_region_copy(elem, region, src_box, src, dst_box, dst);
+    if (at_copying != NULL && dst == hsp_segment_area(at_copying)) {
+        ((uint8_t *)dst)[5] ^= 8;
+    }
+}
+
+static void *copy_version(void *arg)
+{
+    struct writing *x = arg;
+    x->st = hsp_epoch_copy_version(x->e, STEP, &x->err);
+    return NULL;
+}
+
+/* The copy is confirmed with the hashes that came, so whoever reads it finds the damage. */
+static void a_copy_damaged_as_it_is_written_does_not_verify(void **state)
+{
+    (void)state;
+    for (int harm = 0; harm < 2; harm++) {
+        struct world w;
+        pthread_t t[2];
+        struct writing x[2];
+        struct hsp_err err = {0};
+        make_world(&w, 2);
+        struct hsp_segment_key key = {.job = "t", .device = "n1/0", .owner = "n0/0", .epoch = 1};
+        struct hsp_segment_row row = {.dtype = HSP_F64, .box = w.gather[0].box};
+        uint64_t hash[1];
+        struct hsp_epoch_copy copy = {.owner = 0, .hash = hash};
+        memcpy(row.full, params[0].ext, sizeof row.full);
+        assert_ok(hsp_segment_create(w.dir, &key, &(struct hsp_whose){0}, &row, 1, 256,
+                                     &copy.seg[STEP % 2], &err),
+                  &err);
+        w.m[1].e.copies = &copy;
+        w.m[1].e.n_copies = 1;
+        at_copying = harm == 1 ? copy.seg[STEP % 2] : NULL;
+        (void)alarm(60);
+        for (uint32_t r = 0; r < 2; r++) {
+            w.m[r].copy = (struct hsp_pkg_row){.from = 0, .to = 1, .box = w.gather[0].box};
+            w.m[r].e.pkg.copies = (struct hsp_pkg_table){.n = 1, .row = &w.m[r].copy};
+            x[r] = (struct writing){.e = &w.m[r].e};
+            assert_int_equal(pthread_create(&t[r], NULL, copy_version, &x[r]), 0);
+        }
+        for (uint32_t r = 0; r < 2; r++) {
+            assert_int_equal(pthread_join(t[r], NULL), 0);
+            assert_ok(x[r].st, &x[r].err);
+        }
+        (void)alarm(0);
+        at_copying = NULL;
+        assert_true(hsp_segment_version(copy.seg[STEP % 2]) == STEP);
+        assert_int_equal(hsp_segment_verify(copy.seg[STEP % 2], &err),
+                         harm == 1 ? HSP_EDIGEST : HSP_OK);
+        (void)hsp_segment_close(copy.seg[STEP % 2]);
+        end_world(&w);
+    }
+}
+
 /* The next epoch would begin with a version whose copies, or whose seal, have failed. */
 static void an_epoch_that_has_failed_hands_nothing_over(void **state)
 {
@@ -558,6 +676,8 @@ HSP_TEST_FILE(epoch_replicate_test)
         cmocka_unit_test(what_one_thread_does_not_seal_no_other_seals),
         cmocka_unit_test(what_is_made_of_a_version_that_is_gone_is_not_sealed),
         cmocka_unit_test(damage_that_a_checkpoint_finds_ends_the_epoch),
+        cmocka_unit_test(state_damaged_while_it_is_written_is_no_checkpoint),
+        cmocka_unit_test(a_copy_damaged_as_it_is_written_does_not_verify),
         cmocka_unit_test(an_epoch_that_has_failed_hands_nothing_over),
         cmocka_unit_test(a_replica_made_of_a_version_that_is_gone_is_the_wrong_one),
     };

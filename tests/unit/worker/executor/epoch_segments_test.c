@@ -9,6 +9,7 @@
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/executor/audit.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_memory.h"
 #include "worker/executor/epoch_segments.h"
 
 static int64_t full[HSP_MAX_RANK] = {8, 4};
@@ -66,17 +67,22 @@ static int teardown(void **state)
     return 0;
 }
 
-/* Leaves version 4 in slot 0. */
-static void leave_a_version(struct world *w)
+/* Leaves version 4 of @box in slot 0. */
+static void leave_a_version_of(struct world *w, const struct hsp_box *box)
 {
     struct hsp_err err = {0};
-    struct hsp_box whole = hsp_box_whole(2, full);
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     assert_true(hsp_segment_version(w->e.seg[0]) == HSP_NO_VERSION);
-    fill_box(HSP_F64, 0, HSP_STATE_PARAM, 4, full, &whole, hsp_segment_area(w->e.seg[0]));
+    fill_box(HSP_F64, 0, HSP_STATE_PARAM, 4, full, box, hsp_segment_area(w->e.seg[0]));
     hsp_segment_seal(w->e.seg[0], 4);
     hsp_epoch_close_segments(&w->e);
     assert_int_equal(access(w->file, F_OK), 0);
+}
+
+static void leave_a_version(struct world *w)
+{
+    struct hsp_box whole = hsp_box_whole(2, full);
+    leave_a_version_of(w, &whole);
 }
 
 /* What is sealed stays. */
@@ -122,7 +128,7 @@ static void what_fits_is_taken(void **state)
     assert_ok(hsp_segment_verify(w->e.seg[0], &err), &err);
 }
 
-static void what_is_damaged_or_of_another_shape_is_made_anew(void **state)
+static void what_is_damaged_is_made_anew(void **state)
 {
     struct world *w = *state;
     struct hsp_err err = {0};
@@ -133,12 +139,77 @@ static void what_is_damaged_or_of_another_shape_is_made_anew(void **state)
     assert_true(hsp_segment_version(w->e.seg[0]) == HSP_NO_VERSION);
     ssize_t n = read(w->agent, said, sizeof said);
     assert_true(n > 0 && memmem(said, (size_t)n, "the head", 8) != NULL); /* STATE_DAMAGED */
-    hsp_segment_seal(w->e.seg[0], 4);
+}
+
+static void what_is_not_sealed_and_of_another_shape_is_made_anew(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     hsp_epoch_close_segments(&w->e);
     w->e.prog.bind.state_bytes = 512;
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
-    assert_true(hsp_segment_version(w->e.seg[0]) == HSP_NO_VERSION);
     assert_int_equal(hsp_segment_area_bytes(w->e.seg[0]), 512);
+}
+
+/* Another version of hspmdd has laid the same layout out otherwise: its state may be all there is. */
+static void what_is_sealed_and_of_another_shape_stays(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    struct hsp_state_segment *s = NULL;
+    const struct {
+        int64_t bytes, offset, rows; /* of the layout as hspmdd wants it now */
+        uint32_t mode;
+        uint64_t from_plan;
+        enum hsp_status st;
+        enum hsp_fact_kind fact;
+        uint64_t amount;
+    } cases[] = {
+        {512, 0, 8, HSP_MODE_RECOVER, 2, HSP_ESTATE, HSP_FACT_STATE_SHAPE, 0},
+        {512, 64, 8, HSP_MODE_RECOVER, 2, HSP_ESTATE, HSP_FACT_STATE_SHAPE, 0},
+        {512, 0, 4, HSP_MODE_RECOVER, 2, HSP_ESTATE, HSP_FACT_STATE_SHAPE, 0}, /* a part of it */
+        {768, 0, 12, HSP_MODE_RECOVER, 2, HSP_EUNSUPPORTED, HSP_FACT_STATE_SHAPE, UINT64_MAX},
+        {768, 0, 12, HSP_MODE_RECOVER, 1, HSP_ESTATE, HSP_FACT_STATE_SHAPE, 0},
+        {768, 0, 12, HSP_MODE_RESTORE, 0, HSP_ESTATE, HSP_FACT_STATE_SHAPE, 0},
+    };
+    full[0] = w->state.full.hi[0] = 12;
+    w->bind.box.hi[0] = 8;
+    leave_a_version_of(w, &w->bind.box);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        enum hsp_fact_kind fact = HSP_FACT_OTHER;
+        uint64_t amount = 7;
+        w->e.prog.bind.state_bytes = cases[i].bytes;
+        w->bind.offset = cases[i].offset;
+        w->bind.box.hi[0] = cases[i].rows;
+        w->p.mode = cases[i].mode;
+        w->p.from_plan = cases[i].from_plan;
+        assert_int_equal(hsp_epoch_take_memory(&w->e, &fact, &amount, &err), cases[i].st);
+        assert_true(fact == cases[i].fact && amount == cases[i].amount);
+        assert_non_null(strstr(err.msg, "version 4 of layout 2 is "));
+        w->e.dropped = true;
+        hsp_epoch_close_segments(&w->e);
+        assert_ok(hsp_segment_open_path(w->file, false, &s, &err), &err);
+        assert_true(hsp_segment_version(s) == 4 && hsp_segment_area_bytes(s) == 256);
+        assert_ok(hsp_segment_verify(s, &err), &err);
+        (void)hsp_segment_close(s);
+    }
+    full[0] = 8;
+}
+
+/* Whoever has renamed it may have no other. */
+static void what_was_renamed_is_left_alone(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    char other[4300];
+    (void)snprintf(other, sizeof other, "%s/job-3+0+0+e2+s1.seg", w->dir);
+    leave_a_version(w);
+    assert_int_equal(rename(w->file, other), 0);
+    assert_status(hsp_epoch_open_segments(&w->e, &err), HSP_EINVAL);
+    assert_non_null(strstr(err.msg, "job-3+0+0+e2+s1.seg is a copy of another segment, or was "
+                                    "renamed: move it away"));
+    assert_int_equal(access(other, F_OK), 0);
 }
 
 /* It may be whole: whoever cannot look must not delete it. */
@@ -204,8 +275,11 @@ HSP_TEST_FILE(epoch_segments_test)
         cmocka_unit_test_setup_teardown(what_is_dropped_leaves_nothing_unsealed, setup, teardown),
         cmocka_unit_test_setup_teardown(an_epoch_without_a_version_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(what_fits_is_taken, setup, teardown),
-        cmocka_unit_test_setup_teardown(what_is_damaged_or_of_another_shape_is_made_anew, setup,
+        cmocka_unit_test_setup_teardown(what_is_damaged_is_made_anew, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_not_sealed_and_of_another_shape_is_made_anew, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(what_is_sealed_and_of_another_shape_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_renamed_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_opened_is_left_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(the_audit_notes_what_is_sealed, setup, teardown),
     };

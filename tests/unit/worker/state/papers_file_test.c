@@ -188,7 +188,7 @@ static void folders_in_the_place_of_files_are_passed_over(void **state)
     struct hsp_m_damaged *damaged = NULL;
     struct hsp_m_holding *held = NULL;
     struct hsp_m_kept k;
-    char name[HSP_NAME_MAX + 1];
+    char name[HSP_NAME_MAX + 1], copy[HSP_SEGMENT_FILE];
     uint32_t n = 9;
     make_segment(dir, 7, 0, 3, papers_sample().whose);
     put(dir, 7, papers_sample().whose, 9);
@@ -200,7 +200,7 @@ static void folders_in_the_place_of_files_are_passed_over(void **state)
     assert_ok(hsp_segname_scan(dir, &held, &n, &err), &err);
     assert_int_equal(n, 0); /* it is not sealed */
     free(held);
-    assert_ok(hsp_segname_tidy(dir, &damaged, &n, &err), &err);
+    assert_ok(hsp_segname_tidy(dir, &damaged, &n, copy, &err), &err);
     assert_int_equal(n, 0);
     free(damaged);
     assert_false(has(dir, "job-7+0+0+e3+s0.seg"));

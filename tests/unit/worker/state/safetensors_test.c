@@ -8,6 +8,7 @@
 
 #include "proto/base/hash.h"
 #include "tests/unit/worker/state/state_lib.h"
+#include "worker/state/folder.h"
 #include "worker/state/safetensors.h"
 
 static char path[4200];
@@ -332,6 +333,46 @@ static void test_every_element_is_written_once(void **state)
     }
 }
 
+/* Begins a file of one tensor in the folder @in. */
+static struct hsp_st_writer *begin_in(const struct hsp_folder *in, struct hsp_st_entry *e)
+{
+    struct hsp_st_writer *w = NULL;
+    struct hsp_err err = {0};
+    const struct hsp_st_head head = {e, 1, NULL, 0};
+    *e = (struct hsp_st_entry){.name = "a", .dtype = HSP_F32, .rank = 1, .ext = {4}};
+    assert_ok(hsp_st_create_in(in, "x.safetensors", &head, &w, &err), &err);
+    return w;
+}
+
+/* Of two writers of one file in a folder the later one has it, whatever the earlier one does. */
+static void test_a_later_writer_is_not_disturbed(void **state)
+{
+    static const float theirs[4] = {1, 2, 3, 4}, ours[4] = {5, 6, 7, 8};
+    struct hsp_folder in;
+    struct hsp_err err = {0};
+    assert_ok(hsp_folder_open(*state, false, &in, &err), &err);
+    for (int ends = 0; ends < 2; ends++) {
+        struct hsp_st_entry e, f;
+        struct hsp_st_reader *r = NULL;
+        float x[4] = {0};
+        struct hsp_st_writer *first = begin_in(&in, &e), *second = begin_in(&in, &f);
+        assert_ok(hsp_st_write(second, 0, 0, ours, sizeof ours, &err), &err);
+        assert_ok(hsp_st_write(first, 0, 0, theirs, sizeof theirs, &err), &err);
+        if (ends) {
+            assert_status(hsp_st_finish(first, &err), HSP_ESTALE);
+            assert_non_null(strstr(err.msg, "x.safetensors is another writer's by now, or gone"));
+        } else {
+            (void)hsp_st_discard(first);
+        }
+        assert_ok(hsp_st_finish(second, &err), &err);
+        assert_ok(hsp_st_open_in(&in, "x.safetensors", &r, &err), &err);
+        assert_ok(hsp_st_read(r, hsp_st_find(r, "a"), 0, x, sizeof x, &err), &err);
+        assert_memory_equal(x, ours, sizeof x);
+        (void)hsp_st_close(r);
+    }
+    hsp_folder_close(&in);
+}
+
 HSP_TEST_FILE(safetensors_test)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +386,7 @@ HSP_TEST_FILE(safetensors_test)
         cmocka_unit_test_setup_teardown(test_damage_is_found_where_it_is_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sums_belong_to_the_tensors, setup, teardown),
         cmocka_unit_test_setup_teardown(test_every_element_is_written_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_later_writer_is_not_disturbed, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -371,7 +371,7 @@ static void a_file_under_another_name_is_refused(void **state)
     char from[4096];
     (void)snprintf(from, sizeof(from), "%s", file_of(*state, &k));
     assert_int_equal(rename(from, file_of(*state, &other)), 0);
-    assert_status(hsp_segment_open(*state, &other, false, &s, &err), HSP_EDIGEST);
+    assert_status(hsp_segment_open(*state, &other, false, &s, &err), HSP_EINVAL);
 }
 
 /* A writer is killed at any moment: what is sealed afterwards is whole, and one of the two slots is

@@ -1,0 +1,338 @@
+/* Attempts at a step that others made, or killed processes left: what they may not harm. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/layout/box.h"
+#include "tests/unit/worker/state/state_lib.h"
+#include "worker/state/box_hash.h"
+#include "worker/state/ckpt.h"
+#include "worker/state/ckpt_files.h"
+#include "worker/state/ckpt_read.h"
+#include "worker/state/ckpt_shard.h"
+#include "worker/state/ckpt_steps.h"
+
+#define JOB     3
+#define N       8 /* elements of the only parameter, a half for each rank */
+#define SHARD_2 "shard-00002-model-00001-of-00001.safetensors"
+
+/* Renames that are still done; those behind fail, as if the process were dead. Negative: all are. */
+static int renames_left = -1;
+
+int __wrap_renameat(int from_fd, const char *from, int to_fd, const char *to);
+int __real_renameat(int from_fd, const char *from, int to_fd, const char *to);
+
+int __wrap_renameat(int from_fd, const char *from, int to_fd, const char *to)
+{
+    if (renames_left == 0) {
+        errno = EIO;
+        return -1;
+    }
+    renames_left -= renames_left > 0;
+    return __real_renameat(from_fd, from, to_fd, to);
+}
+
+static const int64_t full[] = {N};
+
+static struct hsp_ckpt_info info_of(uint64_t step, uint64_t epoch)
+{
+    return (struct hsp_ckpt_info){.job = "gpt",
+                                  .step = step,
+                                  .term = 2,
+                                  .epoch = epoch,
+                                  .n_ranks = 2,
+                                  .n_params = 1,
+                                  .job_id = JOB,
+                                  .whose = {{1, 2}, 5}};
+}
+
+/* The half of rank @rank, with the values of @version in @x. */
+static struct hsp_ckpt_piece half_of(uint32_t rank, uint64_t version, float x[N])
+{
+    struct hsp_box whole = hsp_box_whole(1, full);
+    fill_box(HSP_F32, 0, 0, version, full, &whole, x);
+    return (struct hsp_ckpt_piece){
+        .name = "a",
+        .dtype = HSP_F32,
+        .full = full,
+        .held = whole,
+        .data = x,
+        .box = {.rank = 1, .lo = {rank * N / 2}, .hi = {(rank + 1) * N / 2}}};
+}
+
+static void write_rank(const char *dir, const struct hsp_ckpt_info *info, uint32_t rank,
+                       uint64_t version)
+{
+    float x[N];
+    struct hsp_err err = {0};
+    struct hsp_ckpt_piece p = half_of(rank, version, x);
+    assert_ok(hsp_ckpt_write_shard(dir, info, rank, &p, 1, NULL, &err), &err);
+}
+
+static enum hsp_status commit(const char *dir, const struct hsp_ckpt_info *info,
+                              struct hsp_err *err)
+{
+    struct hsp_data_cursor data = {.sequence = 1, .pass_samples = 1};
+    return hsp_ckpt_commit(dir, info, &data, "{}", NULL, err);
+}
+
+static void write_step(const char *dir, uint64_t step, uint64_t epoch, uint64_t version)
+{
+    struct hsp_ckpt_info info = info_of(step, epoch);
+    struct hsp_err err = {0};
+    for (uint32_t r = 0; r < 2; r++) {
+        write_rank(dir, &info, r, version);
+    }
+    assert_ok(commit(dir, &info, &err), &err);
+}
+
+/* Asserts that @step can be read and has the values of @version. */
+static void assert_step(const char *dir, uint64_t step, uint64_t version)
+{
+    float x[N];
+    struct hsp_ckpt *c = NULL;
+    struct hsp_err err = {0};
+    struct hsp_box whole = hsp_box_whole(1, full);
+    assert_ok(hsp_ckpt_open(dir, step, JOB, &c, &err), &err);
+    assert_ok(hsp_ckpt_verify(c, &err), &err);
+    assert_ok(hsp_ckpt_read(c, hsp_ckpt_find(c, "a", 0), &whole, &whole, x, &err), &err);
+    assert_int_equal(wrong_in_box(HSP_F32, 0, 0, version, full, &whole, &whole, x), 0);
+    (void)hsp_ckpt_close(c);
+}
+
+static size_t n_steps(const char *dir)
+{
+    struct hsp_ckpt_place *place = NULL;
+    struct hsp_err err = {0};
+    size_t n = 0;
+    assert_ok(hsp_ckpt_list(dir, &place, &n, &err), &err);
+    free(place);
+    return n;
+}
+
+static const char *path_of(const char *dir, const char *name)
+{
+    static char path[4300];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static bool is_there(const char *dir, const char *name)
+{
+    return access(path_of(dir, name), F_OK) == 0;
+}
+
+static int setup(void **state)
+{
+    *state = hsp_test_tmpdir();
+    renames_left = -1;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    renames_left = -1;
+    hsp_test_rmdir(*state);
+    free(*state);
+    return 0;
+}
+
+/* People copy and link steps. Whatever they call the copies, it is not they that we write. */
+static void names_that_we_do_not_write_are_left_alone(void **state)
+{
+    static const char *const strangers[] = {
+        "step-20", "step-00000000020", "step-0000000020.job-03", "step-20.job-3",
+        "step-0000000020.job-3.term-02.epoch-7.00000000000000010000000000000002.tmp"};
+    const size_t n = sizeof strangers / sizeof strangers[0];
+    struct hsp_err err = {0};
+    struct hsp_ckpt_info us = info_of(30, 8);
+    write_step(*state, 10, 7, 10);
+    write_step(*state, 20, 7, 20);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(mkdir(path_of(*state, strangers[i]), 0755), 0);
+    }
+    assert_int_equal(symlink("step-0000000020", path_of(*state, "step-020")), 0);
+    assert_int_equal(n_steps(*state), 2);
+    assert_ok(hsp_ckpt_prune(*state, &us, 1, &err), &err);
+    assert_ok(hsp_ckpt_sweep(*state, &us, &err), &err);
+    assert_step(*state, 20, 20);
+    assert_int_equal(n_steps(*state), 1);
+    for (size_t i = 0; i < n; i++) {
+        if (!is_there(*state, strangers[i])) {
+            fail_msg("%s is gone", strangers[i]);
+        }
+    }
+    assert_true(is_there(*state, "step-020"));
+}
+
+/* The half of rank 1 of an epoch that is over, with other values, begun and not yet written. */
+static struct hsp_ckpt_stream *begin_stale(const char *dir, const struct hsp_ckpt_info *info,
+                                           struct hsp_ckpt_piece *p, float x[N])
+{
+    struct hsp_ckpt_stream *s = NULL;
+    struct hsp_err err = {0};
+    *p = half_of(1, 99, x);
+    const struct hsp_box_id id = {p->tensor, p->kind, p->dtype, p->full};
+    p->hash = hsp_box_hash(&id, &p->box, &p->held, p->data);
+    p->data = NULL;
+    assert_ok(hsp_ckpt_stream_open(dir, info, 1, p, 1, &s, &err), &err);
+    return s;
+}
+
+/* A node that was cut off writes on when hspmdd has long recovered without it, and other ranks have
+ * committed the same step on the shared path. */
+static void a_writer_of_an_earlier_epoch_harms_no_step(void **state)
+{
+    float x[N];
+    struct hsp_err err = {0};
+    struct hsp_ckpt_piece p;
+    struct hsp_ckpt_info old = info_of(100, 7), now = info_of(100, 9);
+    for (int swept = 0; swept < 2; swept++) {
+        struct hsp_ckpt_stream *s = begin_stale(*state, &old, &p, x);
+        if (swept == 1) {
+            assert_ok(hsp_ckpt_sweep(*state, &now, &err), &err);
+        }
+        write_step(*state, 100, 9, 100);
+        assert_step(*state, 100, 100);
+        assert_ok(hsp_ckpt_stream_put(s, 0, &p.box, x + N / 2, &err), &err);
+        assert_step(*state, 100, 100);
+        if (swept == 0) { /* it fails, deletes its part and gives up */
+            (void)hsp_ckpt_stream_discard(s);
+        } else { /* it comes to its end */
+            assert_status(hsp_ckpt_stream_close(s, NULL, &err), HSP_ESTALE);
+        }
+        assert_ok(hsp_ckpt_abandon(*state, &old, &err), &err);
+        assert_true(is_there(*state, "step-0000000100/" SHARD_2));
+        assert_step(*state, 100, 100);
+    }
+}
+
+/* Whether the attempt of @epoch at @step is there. */
+static bool has_attempt(const char *dir, uint64_t step, uint64_t epoch)
+{
+    char name[HSP_CKPT_NAME];
+    struct hsp_ckpt_info info = info_of(step, epoch);
+    hsp_ckpt_tmp_name(&info, name);
+    return is_there(dir, name);
+}
+
+/* Room for a step that is written again: attempts of the epochs before go, of this one and of later
+ * ones not. */
+static void attempts_of_earlier_epochs_make_room(void **state)
+{
+    struct hsp_err err = {0};
+    for (uint64_t epoch = 7; epoch <= 9; epoch++) {
+        for (uint64_t step = 90; step <= 110; step += 10) {
+            struct hsp_ckpt_info info = info_of(step, epoch);
+            write_rank(*state, &info, 1, step);
+        }
+    }
+    struct hsp_ckpt_info us = info_of(100, 8);
+    assert_ok(hsp_ckpt_sweep(*state, &us, &err), &err);
+    assert_false(has_attempt(*state, 90, 9));
+    assert_false(has_attempt(*state, 100, 7));
+    assert_true(has_attempt(*state, 100, 8) && has_attempt(*state, 100, 9));
+    assert_true(has_attempt(*state, 110, 7));
+    write_step(*state, 100, 8, 100);
+    us.step = 110;
+    assert_ok(hsp_ckpt_prune(*state, &us, 1, &err), &err);
+    assert_false(has_attempt(*state, 100, 9));
+    assert_true(has_attempt(*state, 110, 7)); /* no step above it is complete */
+}
+
+/* On NFS two names cannot be exchanged. */
+static void a_kill_while_a_step_is_replaced_leaves_one(void **state)
+{
+    for (int renames = 0; renames <= 4; renames++) {
+        uint64_t epoch = 10 + (uint64_t)renames;
+        struct hsp_ckpt_info info = info_of(5, epoch);
+        struct hsp_err err = {0};
+        write_step(*state, 5, 7, 7);
+        write_rank(*state, &info, 0, epoch);
+        write_rank(*state, &info, 1, epoch);
+        renames_left = renames; /* manifest, the old step, the new one */
+        enum hsp_status st = commit(*state, &info, &err);
+        renames_left = -1;
+        assert_true((st == HSP_OK) == (renames >= 3));
+        assert_step(*state, 5, st == HSP_OK ? epoch : 7);
+        assert_int_equal(n_steps(*state), 1);
+        write_step(*state, 5, 8, 8); /* goes on from there */
+        assert_step(*state, 5, 8);
+        assert_int_equal(n_steps(*state), 1);
+    }
+}
+
+/* Killed when the new step was in place, and the old one not yet deleted. */
+static void an_old_step_aside_does_not_stay(void **state)
+{
+    char other[4300];
+    struct hsp_err err = {0};
+    struct hsp_ckpt_info us = info_of(5, 9);
+    (void)snprintf(other, sizeof other, "%s-other", (const char *)*state);
+    for (int again = 0; again < 2; again++) {
+        char from[4400];
+        write_step(other, 5, 7, 7);
+        write_step(*state, 5, 8, 8);
+        (void)snprintf(from, sizeof from, "%s/step-0000000005", other);
+        assert_int_equal(rename(from, path_of(*state, "step-0000000005.job-3")), 0);
+        assert_step(*state, 5, 8);
+        if (again == 1) {
+            write_step(*state, 5, 9, 9);
+        } else {
+            assert_ok(hsp_ckpt_prune(*state, &us, 2, &err), &err);
+        }
+        assert_int_equal(n_steps(*state), 1);
+        assert_step(*state, 5, again == 1 ? 9 : 8);
+    }
+    hsp_test_rmdir(other);
+}
+
+/* A folder that somebody has put into a step outlives it, and is in nobody's way. */
+static void foreign_files_in_a_step_are_in_nobodys_way(void **state)
+{
+    for (uint64_t k = 0; k < 3; k++) {
+        write_step(*state, 5, 7 + k, 7 + k);
+        assert_step(*state, 5, 7 + k);
+        assert_int_equal(n_steps(*state), 1);
+        if (k == 0) {
+            assert_int_equal(mkdir(path_of(*state, "step-0000000005/mine"), 0755), 0);
+        }
+    }
+    assert_true(is_there(*state, "step-0000000005.job-3.left/mine"));
+}
+
+/* State that changes behind its last comparison is not written as that state. */
+static void data_of_another_hash_are_not_written(void **state)
+{
+    float x[N];
+    struct hsp_err err = {0};
+    struct hsp_ckpt_info info = info_of(5, 7);
+    struct hsp_ckpt_piece p = half_of(1, 5, x);
+    const struct hsp_box_id id = {p.tensor, p.kind, p.dtype, p.full};
+    p.hash = hsp_box_hash(&id, &p.box, &p.held, p.data);
+    assert_ok(hsp_ckpt_write_shard(*state, &info, 1, &p, 1, NULL, &err), &err);
+    ((unsigned char *)&x[N - 1])[1] ^= 4;
+    assert_status(hsp_ckpt_write_shard(*state, &info, 1, &p, 1, NULL, &err), HSP_EDIGEST);
+    assert_string_equal(err.msg, "a of a checkpoint is not what its owner has");
+    write_rank(*state, &info, 0, 5);
+    assert_status(commit(*state, &info, &err), HSP_EDIGEST); /* nothing of it is left */
+}
+
+HSP_TEST_FILE(ckpt_attempt_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(names_that_we_do_not_write_are_left_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_writer_of_an_earlier_epoch_harms_no_step, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(attempts_of_earlier_epochs_make_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_kill_while_a_step_is_replaced_leaves_one, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(an_old_step_aside_does_not_stay, setup, teardown),
+        cmocka_unit_test_setup_teardown(foreign_files_in_a_step_are_in_nobodys_way, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(data_of_another_hash_are_not_written, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
