@@ -11,6 +11,7 @@
 
 #include "daemon/app/api/adopt_requests.h"
 #include "daemon/app/api/backup.h"
+#include "daemon/app/api/ckpt_requests.h"
 #include "daemon/app/api/pending_requests.h"
 #include "daemon/app/dispatch.h"
 #include "daemon/app/docs/status_doc.h"
@@ -68,6 +69,8 @@ static void arm_tick(struct hsp_app *a)
     at = trace < at ? trace : at;
     hsp_msec adopt = hsp_app_adopt_deadline(a);
     at = adopt < at ? adopt : at;
+    hsp_msec look = hsp_app_ckpts_deadline(a);
+    at = look < at ? look : at;
     if (a->closing || at >= a->tick_at) {
         return; /* one that comes too early finds nothing due */
     }
@@ -117,6 +120,8 @@ static void after_step(struct hsp_app *a, const struct hsp_event *ev)
         hsp_app_traced(a, ev->conn, ev->u.msg);
     } else if (ev->type == HSP_EV_MSG && ev->u.msg->type == HSP_MSG_PAPERS && !a->failed) {
         hsp_app_adopt_told(a, ev->conn, ev->u.msg);
+    } else if (ev->type == HSP_EV_MSG && ev->u.msg->type == HSP_MSG_CKPTS && !a->failed) {
+        hsp_app_ckpts_told(a, ev->conn, ev->u.msg);
     }
 }
 
@@ -146,6 +151,7 @@ static void on_after_poll(uv_check_t *h)
     (void)uv_check_stop(&a->after_poll);
     hsp_app_post_borrowed(a, &(struct hsp_event){.type = HSP_EV_TICK});
     hsp_app_adopt_check(a);
+    hsp_app_ckpts_check(a);
     settle(a);
 }
 
@@ -652,6 +658,7 @@ struct hsp_app *hsp_app_free(struct hsp_app *a)
         hsp_app_follow_free(a);
         hsp_app_trace_free(a);
         hsp_app_adopt_free_all(a);
+        hsp_app_ckpts_free_all(a);
         hsp_app_feed_free(a);
         while (a->pending != NULL) {
             struct hsp_pending *p = hsp_app_pending_take(a, a->pending->number);

@@ -7,6 +7,7 @@
 #include "daemon/app/api/admin_requests.h"
 #include "daemon/app/api/adopt_requests.h"
 #include "daemon/app/api/backup.h"
+#include "daemon/app/api/ckpt_requests.h"
 #include "daemon/app/api/pending_requests.h"
 #include "daemon/app/feed/event_log.h"
 #include "daemon/app/feed/subscriptions.h"
@@ -238,6 +239,7 @@ void hsp_dispatch_close(struct hsp_app *a, uint32_t conn, const struct hsp_err *
     hsp_app_backup_gone(a, conn);
     hsp_app_trace_gone(a, conn);
     hsp_app_adopt_gone(a, conn);
+    hsp_app_ckpts_gone(a, conn);
     if (agent) {
         hsp_app_post_borrowed(a, &ev);
     }

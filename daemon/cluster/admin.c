@@ -5,6 +5,7 @@
 
 #include "daemon/cluster/adopt.h"
 #include "daemon/cluster/behind.h"
+#include "daemon/cluster/ckpt_look.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/doubt.h"
@@ -21,6 +22,7 @@
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/parked.h"
+#include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/suspend.h"
 #include "proto/base/str.h"
@@ -377,13 +379,12 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
     if (!kept) {
         hsp_ci_suspend_origin(j);
     }
-    if (a->has_step && !hsp_ci_ckpt_begin_with(j, a->step)) {
-        reply(c, a, HSP_ENOENT, j->id,
-              hsp_ci_printf(c, "job %s has no checkpoint of step %llu; it has %s", j->name,
-                            (unsigned long long)a->step,
-                            j->has_ckpt ? hsp_ci_ckpt_steps(c, j) : "none"));
+    const char *no = a->has_step ? hsp_ci_ckpt_resume(c, j, a) : NULL;
+    if (no != NULL) {
+        reply(c, a, HSP_ENOENT, j->id, no);
         return;
     }
+    hsp_ci_disk_forget(j);
     begin_again(c, j, kept);
     if (kept) {
         hsp_ci_resume_kept(c, j);

@@ -320,6 +320,8 @@ static void take_job(struct hsp_cluster *c, struct hsp_cluster *l, const struct 
     if (!hsp_digest_equal(p->whose.cluster, c->id)) {
         by->from = p->whose.cluster;
     }
+    by->born = hsp_cluster_none(by->born) ? p->whose.cluster : by->born;
+    by->born = hsp_digest_equal(by->born, c->id) ? (struct hsp_digest){0, 0} : by->born;
     if (p->job >= c->next_job) { /* it is not given again, nor are those behind it */
         c->next_job = p->job + HSP_LOST_JOBS;
         hsp_ci_store_term(c);

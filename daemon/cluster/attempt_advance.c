@@ -3,11 +3,13 @@
 #include <stdlib.h>
 
 #include "daemon/cluster/attempt_end.h"
+#include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/job_data.h"
 #include "daemon/cluster/keepers.h"
+#include "daemon/cluster/job_state.h"
 #include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
@@ -62,6 +64,7 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .ckpt_term = ckpt->term,
                                       .ckpt_epoch = ckpt->epoch,
                                       .ckpt_content = ckpt->content,
+                                      .ckpt_cluster = hsp_ci_ckpt_cluster(c, j),
                                       .data_tls = e->data_tls,
                                       .trusted_network = e->trusted,
                                       .silent_ms = c->cfg.dead_ms}};
@@ -108,10 +111,7 @@ static void go_back(struct hsp_cluster *c, struct hsp_job *j)
     if (j->att.mode != HSP_MODE_RECOVER || j->att.step >= j->stable) {
         return;
     }
-    hsp_ci_fact(c, "state.lost", HSP_SEV_ERROR, j, NULL,
-                "version %llu is lost, going back to version %llu%s%s",
-                (unsigned long long)j->stable, (unsigned long long)j->att.step,
-                j->damage[0] != '\0' ? "; " : "", j->damage);
+    hsp_ci_state_lost(c, j, j->stable, j->att.step);
     j->stable = j->att.step;
 }
 

@@ -9,6 +9,7 @@
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_requests.h"
+#include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/slow.h"
 
@@ -39,6 +40,8 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     }
     hsp_ci_watch_begin(c, j);
     j->n_held = 0; /* what it was is spent; SEALED says what there is next time */
+    j->reached = 0;
+    hsp_ci_disk_forget(j);
     j->reason[0] = '\0';
     hsp_ci_job_move(c, j, HSP_JOB_RUNNING);
     hsp_ci_store_job(c, j);

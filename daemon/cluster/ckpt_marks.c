@@ -8,8 +8,6 @@
 #include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
 
-#define RETRY_MS 2000u /* between attempts while a checkpoint is waited for: each takes memory */
-
 /* Leaves the @keep newest of the older ones. */
 static void keep_newest(struct hsp_job *j, uint32_t keep)
 {
@@ -48,7 +46,7 @@ void hsp_ci_ckpt_began(struct hsp_job *j)
     j->ckpt_deadline_ms = 0;
 }
 
-static void begin_with(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark)
+void hsp_ci_ckpt_begin_at(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark)
 {
     j->origin = HSP_MODE_RESTORE;
     j->origin_step = step;
@@ -57,19 +55,9 @@ static void begin_with(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_m
     j->ckpt_deadline_ms = 0;
 }
 
-bool hsp_ci_ckpt_begin_with(struct hsp_job *j, uint64_t step)
+struct hsp_digest hsp_ci_ckpt_cluster(const struct hsp_cluster *c, const struct hsp_job *j)
 {
-    if (j->has_ckpt && j->ckpt_step == step) {
-        begin_with(j, step, &j->ckpt);
-        return true;
-    }
-    for (uint32_t i = 0; i < j->n_older; i++) {
-        if (j->older[i].step == step) {
-            begin_with(j, step, &j->older[i].mark);
-            return true;
-        }
-    }
-    return false;
+    return hsp_cluster_none(j->born) ? c->id : j->born;
 }
 
 bool hsp_ci_ckpt_before(const struct hsp_job *j, uint64_t step, uint64_t *ret)
@@ -104,31 +92,38 @@ static const struct hsp_ckpt_kept *next_older(const struct hsp_job *j)
     return n > 0 ? &j->older[n - 1] : NULL;
 }
 
-static void go_back(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *to,
-                    const char *why)
+void hsp_ci_ckpt_fallback(struct hsp_cluster *c, const struct hsp_job *j, uint64_t from,
+                          uint64_t to, const char *why)
 {
-    uint64_t from = j->origin_step, again = from - to->step;
-    begin_with(j, to->step, &to->mark);
+    uint64_t again = from - to;
     struct hsp_fact *f = hsp_ci_fact(
         c, "ckpt.fallback", HSP_SEV_WARN, j, NULL,
         "checkpoint %llu cannot be used: %s; the job goes on from checkpoint %llu and makes %llu "
         "steps again",
-        (unsigned long long)from, why, (unsigned long long)to->step, (unsigned long long)again);
+        (unsigned long long)from, why, (unsigned long long)to, (unsigned long long)again);
     if (f != NULL) {
-        f->step = to->step;
+        f->step = to;
         f->lost_steps = again;
     }
 }
 
-/* Nothing can be gone back to. */
-static void give_up(struct hsp_cluster *c, struct hsp_job *j, const char *why)
+/* The one that was refused is on disk, and on record: with a new history neither counts. */
+static void go_back(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *to,
+                    const char *why)
+{
+    hsp_ci_ckpt_fallback(c, j, j->origin_step, to->step, why);
+    hsp_ci_ckpt_begin_at(j, to->step, &to->mark);
+    j->begun = j->next_epoch;
+}
+
+void hsp_ci_ckpt_give_up(struct hsp_cluster *c, struct hsp_job *j, uint64_t step, const char *why)
 {
     hsp_ci_job_end(
         c, j, HSP_JOB_FAILED,
         hsp_ci_printf(c,
                       "checkpoint %llu cannot be used, and there is no older one: %s; put "
                       "it back and resume the job, or submit it again",
-                      (unsigned long long)j->origin_step, why));
+                      (unsigned long long)step, why));
 }
 
 void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
@@ -143,7 +138,7 @@ void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct 
     }
     bool over = nowhere || c->now_ms >= j->ckpt_deadline_ms;
     if (over && older == NULL) {
-        give_up(c, j, why);
+        hsp_ci_ckpt_give_up(c, j, j->origin_step, why);
         return;
     }
     j->failures = 0; /* it is time that bounds these attempts */
@@ -152,7 +147,7 @@ void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct 
     if (over) {
         go_back(c, j, older, m->reason);
     } else {
-        hsp_msec next = c->now_ms + RETRY_MS;
+        hsp_msec next = c->now_ms + HSP_CKPT_RETRY_MS;
         j->retry_ms = next < j->ckpt_deadline_ms ? next : j->ckpt_deadline_ms;
         hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
     }

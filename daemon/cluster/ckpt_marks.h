@@ -12,16 +12,25 @@
 #define HSP_CKPT_MARKS_H
 #include "daemon/cluster/cluster_state.h"
 
+#define HSP_CKPT_RETRY_MS 2000u /* between attempts while a checkpoint is waited for */
+
 /* A checkpoint is complete: the newest now. Older ones that the workers delete with it leave the
  * record. */
 void hsp_ci_ckpt_record(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
 /* The job has begun with the checkpoint of its origin: no newer one is of its history. */
 void hsp_ci_ckpt_began(struct hsp_job *j);
-/* Sets where @j begins when nothing of its state is held: with the checkpoint of @step. False: none
- * is on record. */
-bool hsp_ci_ckpt_begin_with(struct hsp_job *j, uint64_t step);
 /* The newest checkpoint on record of a step below @step. False: there is none. */
 bool hsp_ci_ckpt_before(const struct hsp_job *j, uint64_t step, uint64_t *ret);
+/* Sets where @j begins when nothing of its state is held: with the checkpoint of @step that has
+ * @mark. */
+void hsp_ci_ckpt_begin_at(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
+/* Says that checkpoint @from cannot be used, and that @to is taken. */
+void hsp_ci_ckpt_fallback(struct hsp_cluster *c, const struct hsp_job *j, uint64_t from,
+                          uint64_t to, const char *why);
+/* Checkpoint @step cannot be used, nor is there an older one: @j fails. */
+void hsp_ci_ckpt_give_up(struct hsp_cluster *c, struct hsp_job *j, uint64_t step, const char *why);
+/* Whose the checkpoints of @j are, which an adoption does not change. */
+struct hsp_digest hsp_ci_ckpt_cluster(const struct hsp_cluster *c, const struct hsp_job *j);
 /* "20, 40, 60": the steps on record; "" none. */
 const char *hsp_ci_ckpt_steps(struct hsp_cluster *c, const struct hsp_job *j);
 /* No member of the attempt could begin with its checkpoint, as member @n says. */

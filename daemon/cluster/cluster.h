@@ -178,7 +178,8 @@ enum hsp_event_type {
     HSP_EV_ADMIN,       /* admin */
     HSP_EV_PLAN_DONE,   /* plan */
     HSP_EV_CONFIG,      /* config: other times and limits from now on */
-    HSP_EV_UNREADABLE   /* unreadable: the shell has no files of a job; if it is to run, it fails */
+    HSP_EV_UNREADABLE,  /* unreadable: the shell has no files of a job; if it is to run, it fails */
+    HSP_EV_CKPTS        /* ckpts: the answer to FIND_CKPTS */
 };
 
 enum hsp_admin_verb {
@@ -235,6 +236,9 @@ struct hsp_admin_event {
     uint64_t step;
     bool diverged; /* resume: no loss from version `diverged_from` on is finite, say the metrics */
     uint64_t diverged_from;
+    bool looked;     /* resume: nodes have been asked which checkpoints they see; */
+    uint32_t n_seen; /* these; reason: what could not be seen, "" nothing */
+    const struct hsp_m_seen *seen;
     const char *node, *reason;
 };
 struct hsp_plan_event {
@@ -251,6 +255,15 @@ struct hsp_unreadable_event {
     const char *why;
 };
 
+struct hsp_ckpts_event {
+    uint32_t job;
+    uint64_t ticket; /* of FIND_CKPTS */
+    uint32_t n;
+    const struct hsp_m_seen *seen; /* of all nodes together, in no order */
+    const char *why;     /* what could not be seen; "" all that were asked have answered */
+    const char *damaged; /* what is wrong with a newer one, as a node says; "" nothing */
+};
+
 struct hsp_event {
     hsp_msec now_ms; /* never decreases */
     enum hsp_event_type type;
@@ -263,6 +276,7 @@ struct hsp_event {
         struct hsp_plan_event plan;
         const struct hsp_cluster_config *config; /* checked by the caller */
         struct hsp_unreadable_event unreadable;
+        struct hsp_ckpts_event ckpts;
     } u;
 };
 
@@ -281,8 +295,11 @@ enum hsp_action_type {
     HSP_ACT_KEEP_PLAN,   /* job, plan_no, ticket */
     HSP_ACT_COPY_PLAN,   /* job, plan_no, from_plan */
     HSP_ACT_DROP_PLAN,   /* job, plan_no */
-    HSP_ACT_REPLY,       /* request, status, job, text */
-    HSP_ACT_FACT,        /* fact: one line of the events feed */
+    /* job, ticket: which complete checkpoints of the job do nodes see? A later one of the same job
+     * takes the place of an earlier one. */
+    HSP_ACT_FIND_CKPTS,
+    HSP_ACT_REPLY, /* request, status, job, text */
+    HSP_ACT_FACT,  /* fact: one line of the events feed */
     /* msg: STEP, the record of a step, or FINISHED, in whose blob are those of all steps. A later
      * record of the same step replaces the earlier one. */
     HSP_ACT_METRIC

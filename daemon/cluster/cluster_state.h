@@ -363,6 +363,7 @@ struct hsp_job {
     uint32_t n_gaps;
     struct hsp_range gap[HSP_JOB_GAPS]; /* epochs below next_epoch that were never given here */
     struct hsp_digest from;             /* cluster whose job it was, 0: it was always this one's */
+    struct hsp_digest born; /* cluster in which it began, whose its checkpoints are; 0: this one */
     bool unrecorded; /* BEHIND, and not in the store: what agents say of it is all there is */
     bool doubted;    /* it may have ended since the backup that was put back (doubt.h) */
     /* A node that keeps more of the job than is on record, and is no member of it; "" none. */
@@ -376,9 +377,20 @@ struct hsp_job {
     uint32_t n_older; /* older ones of the same history (ckpt_marks.h), steps ascending */
     struct hsp_ckpt_kept older[HSP_OLDER_CKPTS];
     hsp_msec
-        ckpt_deadline_ms;   /* that of the origin cannot be had: when not to wait for it any more;
+        ckpt_deadline_ms; /* that of the origin cannot be had: when not to wait for it any more;
                                   0: it was not refused */
-    uint64_t begun;         /* the epoch that last began at the origin, 0 none */
+    /* What nodes see on disk (ckpt_look.h). Not stored. */
+    uint64_t look_ticket; /* of the question under way, 0 none */
+    bool looked;          /* disk is what there was; */
+    bool looked_whole;    /* and all that were asked have answered */
+    uint32_t n_disk;
+    size_t cap_disk;
+    char disk_damage[200];      /* what is wrong with a newer one; "" not known */
+    struct hsp_ckpt_kept *disk; /* owned, in no order; of a step there may be several contents */
+    /* Checkpoints of epochs below count up to the origin only: the epoch that last began there, or
+     * that may be the next one, where a newer checkpoint was given up. 0: all count. */
+    uint64_t begun;
+    uint64_t reached;       /* greatest version that a node had since it last ran. Not stored */
     uint64_t stable;        /* greatest version known to be stable */
     bool suspending;        /* by a checkpoint of suspend_from or later */
     uint64_t suspend_from;  /* stable when that was asked */

@@ -6,6 +6,7 @@
 #include "daemon/cluster/admin.h"
 #include "daemon/cluster/attempt_end.h"
 #include "daemon/cluster/broken_pairs.h"
+#include "daemon/cluster/ckpt_look.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_state.h"
@@ -409,7 +410,7 @@ static void reached(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     hsp_ci_reached(c, n, &m->u.reached);
 }
 
-/* The shell collects traces (W8) and papers (W9). */
+/* The shell collects traces (W8), papers (W9) and lists of checkpoints (FIND_CKPTS). */
 static void of_the_shell(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
     (void)c;
@@ -441,6 +442,7 @@ static agent_call *const agent_calls[] = {
     [HSP_MSG_DEVICE_HEALTH] = health,
     [HSP_MSG_TRACED] = of_the_shell,
     [HSP_MSG_PAPERS] = of_the_shell,
+    [HSP_MSG_CKPTS] = of_the_shell,
     [HSP_MSG_STATE_DAMAGED] = damaged,
     [HSP_MSG_REACHED] = reached,
     [HSP_MSG_STANDS] = hsp_ci_job_msg,
@@ -522,6 +524,7 @@ enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *
     case HSP_EV_PLAN_DONE: hsp_ci_plan_done(c, &ev->u.plan); break;
     case HSP_EV_CONFIG: hsp_ci_reconfigure(c, ev->u.config); break;
     case HSP_EV_UNREADABLE: hsp_ci_job_unreadable(c, &ev->u.unreadable); break;
+    case HSP_EV_CKPTS: hsp_ci_ckpts(c, &ev->u.ckpts); break;
     }
     if (ev->type >= HSP_EV_ADMIN) { /* rare, and may touch anything */
         hsp_ci_look_jobs(c);

@@ -26,6 +26,7 @@ void hsp_ci_job_free(struct hsp_job *j)
     hsp_ci_info_fini(&j->result);
     free(j->plans);
     free(j->held);
+    free(j->disk);
     free(j->asked);
     free(j->watch);
     free(j->progress.stand);

@@ -200,7 +200,9 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     hsp_str_printf(j->cause, sizeof(j->cause), "%s", cause);
     j->detect_ms = c->now_ms;
     j->sealed_ms = j->planned_ms = 0;
-    j->lost_from = j->stable;
+    bool ran = hsp_ci_job_runs(j) && j->cur.settled; /* else what was lost before is still lost */
+    j->lost_from = ran || j->stable > j->lost_from ? j->stable : j->lost_from;
+    hsp_ci_disk_forget(j);
     j->seal_upto = j->next_epoch - 1;
     j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
     j->reason[0] = '\0';
@@ -224,6 +226,23 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     if (!hsp_job_terminal(j->state) && c->now_ms < j->retry_ms) {
         hsp_str_printf(j->reason, sizeof(j->reason), "%s", cause); /* status says it until then */
     }
+}
+
+void hsp_ci_state_lost(struct hsp_cluster *c, struct hsp_job *j, uint64_t had, uint64_t to)
+{
+    uint64_t lost = had > to ? had - to : 0;
+    const char *what = lost > 0 ? hsp_ci_printf(c, "version %llu is lost", (unsigned long long)had)
+                                : "what it had done is lost, and how far it was is not known here";
+    const char *cost =
+        lost > 0 ? hsp_ci_printf(c, ": %llu steps are made again", (unsigned long long)lost) : "";
+    struct hsp_fact *f = hsp_ci_fact(
+        c, "state.lost", HSP_SEV_ERROR, j, NULL, "%s, going back to version %llu%s%s%s", what,
+        (unsigned long long)to, cost, j->damage[0] != '\0' ? "; " : "", j->damage);
+    if (f != NULL) {
+        f->step = to;
+        f->lost_steps = lost;
+    }
+    j->lost_from = had > j->lost_from ? had : j->lost_from;
 }
 
 /* ---- devices of a job ---- */

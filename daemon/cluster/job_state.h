@@ -26,6 +26,8 @@ void hsp_ci_tell_holders(struct hsp_cluster *c, const struct hsp_job *j,
 void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *why);
 /* A member was lost: drops the attempt, seals all nodes of the job and counts a failure. */
 void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause);
+/* Tells that @j goes back from version @had to @to; @had not above @to: it is not known. */
+void hsp_ci_state_lost(struct hsp_cluster *c, struct hsp_job *j, uint64_t had, uint64_t to);
 
 /* ---- devices of a job ---- */
 

@@ -7,7 +7,7 @@
 #include "daemon/cluster/attempt_advance.h"
 #include "daemon/cluster/attempt_begin.h"
 #include "daemon/cluster/attempt_end.h"
-#include "daemon/cluster/ckpt_marks.h"
+#include "daemon/cluster/ckpt_look.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/device_requests.h"
 #include "daemon/cluster/doubt.h"
@@ -160,38 +160,43 @@ static void back_to_origin(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-/* Nothing whole can be reached. True: begin at the origin. */
-static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
+/* The greatest version that the job is known to have had in its nodes. */
+static uint64_t best_known(const struct hsp_job *j)
 {
-    uint64_t best = j->stable;
+    uint64_t best = j->stable > j->reached ? j->stable : j->reached;
     for (uint32_t i = 0; i < j->n_held; i++) {
         best = j->held[i].version > best ? j->held[i].version : best;
     }
     for (uint32_t i = 0; i < j->n_plans; i++) {
         best = j->plans[i].damaged > best ? j->plans[i].damaged : best;
     }
+    return best;
+}
+
+/* Nothing whole can be reached. True: begin at the origin. */
+static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
+{
+    uint64_t best = best_known(j), newest;
     if (best <= j->origin_step && has_witness(c, j)) {
         back_to_origin(c, j); /* nothing was committed beyond it */
         return true;
     }
-    if (waits_for_state(c, j, best, 0)) {
+    if (waits_for_state(c, j, best, 0) || !hsp_ci_ckpt_looked(c, j)) {
         return false;
     }
-    if (best > j->origin_step && !j->has_ckpt) {
+    bool any = hsp_ci_ckpt_newest(j, &newest);
+    best = any && newest > best ? newest : best;
+    if (best > j->origin_step && !any) {
         hsp_ci_job_end(
             c, j, HSP_JOB_FAILED,
             hsp_ci_printf(c, "the state of version %llu is lost and there is no checkpoint%s%s",
                           (unsigned long long)best, j->damage[0] != '\0' ? "; " : "", j->damage));
         return false;
     }
-    if (best > j->origin_step) { /* else an older checkpoint than the newest may be meant */
-        (void)hsp_ci_ckpt_begin_with(j, j->ckpt_step);
+    if (!hsp_ci_ckpt_ready(c, j)) {
+        return false;
     }
-    const char *what = best > j->origin_step
-                           ? hsp_ci_printf(c, "version %llu is lost", (unsigned long long)best)
-                           : "what it had done is lost, and how far it was is not known here";
-    hsp_ci_fact(c, "state.lost", HSP_SEV_ERROR, j, NULL, "%s, going back to version %llu%s%s", what,
-                (unsigned long long)j->origin_step, j->damage[0] != '\0' ? "; " : "", j->damage);
+    hsp_ci_state_lost(c, j, best, j->origin_step);
     j->stable = j->origin_step;
     back_to_origin(c, j);
     return true;
@@ -227,9 +232,9 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     if (found != HSP_ENOENT) {
         mode = HSP_MODE_RECOVER;
         j->state_deadline_ms = found == HSP_OK ? 0 : j->state_deadline_ms;
-    } else if (started && !without_state(c, j)) {
+    } else if ((started && !without_state(c, j)) || !hsp_ci_ckpt_ready(c, j)) {
         return;
-    } else if (started) {
+    } else {
         mode = j->origin;
         version = j->origin_step;
     }

@@ -22,6 +22,14 @@ void hsp_ci_held_add(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_
         return;
     }
     j->held[j->n_held++] = *p;
+    j->reached = p->version > j->reached ? p->version : j->reached;
+}
+
+void hsp_ci_disk_forget(struct hsp_job *j)
+{
+    j->looked = false;
+    j->look_ticket = 0;
+    j->n_disk = 0;
 }
 
 void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)

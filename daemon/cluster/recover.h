@@ -23,6 +23,8 @@
 void hsp_ci_held_add(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_state_piece *p);
 /* Forgets the pieces that @node reported. */
 void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node);
+/* Forgets which checkpoints nodes see (ckpt_look.h): they are asked again. */
+void hsp_ci_disk_forget(struct hsp_job *j);
 /* The greatest version of layout @info of which every shard has a piece in @held, a list of
  * (holder, owner, version), which is sorted. False: none. */
 bool hsp_recover_version(const struct hsp_plan_info *info, struct hsp_state_piece *held, uint32_t n,

@@ -263,6 +263,8 @@ static struct hsp_cluster_row job_row(struct hsp_cluster *c, const struct hsp_jo
     hsp_buf_str(&b, j->ahead);
     hsp_buf_u64(&b, j->from.hi);
     hsp_buf_u64(&b, j->from.lo);
+    hsp_buf_u64(&b, j->born.hi);
+    hsp_buf_u64(&b, j->born.lo);
     return row_of(c, hsp_ci_printf(c, "job/%u", j->id), &b);
 }
 
@@ -281,7 +283,9 @@ struct hsp_cluster_row hsp_ci_terms_row(struct hsp_cluster *c, const struct hsp_
     bare.n_leases = bare.n_past = 0;
     bare.doubted = false;
     bare.ahead[0] = '\0';
-    bare.ahead[0] = '\0';
+    if (j->att.epoch != 0 && (j->att.mode == HSP_MODE_FRESH || j->att.mode == HSP_MODE_RESTORE)) {
+        bare.begun = j->att.epoch; /* as far as anybody will know who has these papers alone */
+    }
     return job_row(c, &bare);
 }
 
@@ -649,6 +653,8 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     if (ok && version >= ROW_ADOPTED) {
         j->from.hi = hsp_cur_u64(r);
         j->from.lo = hsp_cur_u64(r);
+        j->born.hi = hsp_cur_u64(r);
+        j->born.lo = hsp_cur_u64(r);
     }
     return ok;
 }

@@ -272,7 +272,8 @@ const struct hsp_command hsp_commands[] = {
          "element is compared with what was written. Where no node has that checkpoint whole\n"
          "it is waited for a while, then the next older one is taken, which the event\n"
          "ckpt.fallback tells with the steps that are made again. Checkpoints of steps behind\n"
-         "the one that the job went on from are of another history, and not used any more.\n"
+         "the one that the job went on from are of another history, and not used any more,\n"
+         "but --from may name any complete one on disk.\n"
          "A job of which the loss is not finite any more has diverged: resume is refused, and\n"
          "names the newest checkpoint with a finite loss, for --from.\n"
          "A job that is held after hspmdd --restore, as status says, goes on from the state that\n"
@@ -301,8 +302,10 @@ const struct hsp_command hsp_commands[] = {
      .run = hsp_cmd_job_adopt},
     {.name = "ckpt list",
      .operands = "JOB",
-     .summary = "checkpoints of a job, as they were reported",
-     .help = "status -o json has the steps that are kept (checkpoint_steps).",
+     .summary = "checkpoints of a job: as they were reported, then those on disk",
+     .help =
+         "on_disk: complete, and the nodes that see it now.\n"
+         "status -o json has the steps that are kept (checkpoint_steps).",
      .min_pos = 1,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSONL),

@@ -52,6 +52,7 @@
 #define HSP_MSG_FILES       64u    /* annotation files of a job */
 #define HSP_MSG_FILE_MAX    (1u << 20)
 #define HSP_KEY_BYTES       32
+#define HSP_SEEN_CKPTS      256u        /* checkpoints of a job that one node lists: the newest */
 #define HSP_CHECK_NODES     64u         /* nodes of one check: 2016 pairs */
 #define HSP_REACH_TARGETS   256u        /* listeners that one node calls: 64 nodes, their cards */
 #define HSP_STANDS_LINKS    256u        /* links of one rank of which it tells */
@@ -106,6 +107,7 @@
     X(REACHED, 45, reached, "reached") /* A>D */           \
     X(WHERE, 46, where, "where")       /* D>A>E */         \
     X(STANDS, 47, stands, "stands")    /* E>A>D */         \
+    X(CKPTS, 48, ckpts, "ckpts")       /* D>A>D */         \
     X(SUBMIT, 100, submit, "submit")   /* C>D ... */       \
     X(PLAN, 101, submit, "plan")                           \
     X(STATUS, 102, query, "status")                        \
@@ -415,6 +417,9 @@ struct hsp_m_prepare {
     /* Restore: which checkpoint of version `step` is meant: the term and epoch of its writers, and
      * its content. ckpt_epoch 0: not known, the latest one that there is. */
     uint64_t ckpt_term, ckpt_epoch, ckpt_content;
+    /* Whose checkpoints and final model these are: `cluster`, or the cluster in which an adopted
+     * job began. */
+    struct hsp_digest ckpt_cluster;
     /* TCP between members is encrypted; the same for all of an epoch. */
     bool data_tls;
     const char *trusted_network; /* where NCCL may be used between hosts all the same; "" nowhere */
@@ -526,6 +531,21 @@ struct hsp_m_refused {
     uint64_t step;
     bool damaged; /* a member has it, or one that it may be, and it is damaged */
     const char *reason;
+};
+/* D>A: which complete checkpoints of this job are in `path`/`name`? A>D: those, newest first. A
+ * step is listed once for each content. */
+struct hsp_m_seen {
+    uint64_t step, term, epoch, content; /* as in hsp_m_ckpt */
+};
+struct hsp_m_ckpts {
+    uint32_t job;
+    uint64_t number;           /* of the question, not 0 */
+    struct hsp_digest cluster; /* D>A: whose they are, as PREPARE's ckpt_cluster */
+    const char *name, *path;   /* D>A; "" in the answer */
+    uint32_t n_seen;
+    struct hsp_m_seen *seen; /* A>D */
+    const char *damaged;     /* A>D: what is wrong with a newer one; "" there is none */
+    const char *reason;      /* A>D: why the folder could not be read; "" it could */
 };
 /* By rank 0: outputs are written. The blob holds the lines of metrics.jsonl, those of the last
  * steps when all are more than HSP_MSG_METRICS_MAX bytes; hspmdd was not there for every step. */
@@ -713,6 +733,7 @@ struct hsp_msg {
         struct hsp_m_devref devref;
         struct hsp_m_release release;
         struct hsp_m_ckpt ckpt;
+        struct hsp_m_ckpts ckpts;
         struct hsp_m_refused refused;
         struct hsp_m_finished finished;
         struct hsp_m_jobfail jobfail;

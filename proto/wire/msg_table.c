@@ -217,6 +217,7 @@ static const struct hsp_wire_field f_prepare[] = {U32(prepare, job),
                                                   U64(prepare, ckpt_term),
                                                   U64(prepare, ckpt_epoch),
                                                   U64(prepare, ckpt_content),
+                                                  DIGEST(prepare, ckpt_cluster),
                                                   BOOL(prepare, data_tls),
                                                   STR(prepare, trusted_network, HSP_NETWORKS_MAX),
                                                   U32(prepare, silent_ms)};
@@ -285,6 +286,16 @@ static const struct hsp_wire_field f_release[] = {U32(release, job),
 static const struct hsp_wire_field f_ckpt[] = {
     U32(ckpt, job),     U64(ckpt, step),  U64(ckpt, term),    BOOL(ckpt, complete),
     U64(ckpt, content), U64(ckpt, bytes), F64(ckpt, seconds), STR(ckpt, reason, HSP_TEXT_MAX)};
+static const struct hsp_wire_field f_seen[] = {U64(seen, step), U64(seen, term), U64(seen, epoch),
+                                               U64(seen, content)};
+static const struct hsp_wire_field f_ckpts[] = {U32(ckpts, job),
+                                                U64(ckpts, number),
+                                                DIGEST(ckpts, cluster),
+                                                STR(ckpts, name, HSP_NAME_MAX),
+                                                STR(ckpts, path, HSP_PATH_MAX),
+                                                LIST(ckpts, seen, n_seen, seen, HSP_SEEN_CKPTS),
+                                                STR(ckpts, damaged, HSP_TEXT_MAX),
+                                                STR(ckpts, reason, HSP_TEXT_MAX)};
 static const struct hsp_wire_field f_refused[] = {
     U32(refused, job), U32MAX(refused, device, HSP_NODE_DEVICES - 1), U64(refused, step),
     BOOL(refused, damaged), STR(refused, reason, HSP_TEXT_MAX)};

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A store that is lost for good: jobs are adopted from their agents, twice, and end as the undisturbed one, also beside
-another job of the name; of two jobs that the nodes keep one alone; or what a node keeps is given up, but not what is on
-record without --force."""
+another job of the name; of two jobs that the nodes keep one alone; one whose state is lost behind its adoption goes on from its
+checkpoints on disk; or what a node keeps is given up, but not what is on record without --force."""
 import contextlib
 import json
 import os
@@ -78,6 +78,88 @@ def adopted(w, d, agents):
     check(worst < 1e-9, "losses of the undisturbed run, to %g" % worst)
     until("no state is left", lambda: not left_over(w))
     return d
+
+
+def on_disk(w, name):
+    """Steps of complete checkpoints, ascending; no step of another owner is among them."""
+    names = [f for f in os.listdir(os.path.join(w.path("out"), name)) if f.startswith("step-") and not f.endswith(".tmp")]
+    check(all(re.fullmatch(r"step-\d{10}", f) for f in names), "steps of one job: %r" % names)
+    return sorted(int(f[5:]) for f in names)
+
+
+def told(w, name, kind):
+    events = [json.loads(line) for line in w.ctl("events", name, "-o", "jsonl").splitlines()]
+    return [e for e in events if e["type"] == kind]
+
+
+def lose_state(w, agents):
+    """Both agents die, their executors too, and all that they keep in memory is gone; they come back."""
+    for a in agents:
+        below = children(a.pid)
+        a.kill()
+        a.wait()
+        for pid in below:
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                pass
+    for f in left_over(w):
+        os.remove(f)
+    agents[:] = [w.agent("alpha"), w.agent("beta")]
+
+
+def from_disk(w, d, agents):
+    """The papers were made before the first checkpoint, and the state is lost behind the adoption: the checkpoints on disk are
+    the job's own. It goes on from the newest, says what that costs, replaces and prunes them; any can be asked for."""
+    t = Training(w, "disk", steps=1000000, least=2, checkpoint={"every_steps": 20, "keep": 3})
+    t.reach(70)
+    d = lose(w, d)
+    until("both are parked", lambda: parked(w) == {"alpha": ["disk"], "beta": ["disk"]})
+    w.ctl("job", "adopt", "disk")
+    lose_state(w, agents)
+    newest = on_disk(w, "disk")[-1]
+    check(newest >= 60, "checkpoints were written: %r" % on_disk(w, "disk"))
+    until("it goes on", lambda: t.status()["state"] == "running" and t.status()["step"] > newest, 120)
+    lost = told(w, "disk", "state.lost")
+    want = (r"(?:version (\d+) is lost|.* how far it was is not known here), going back to version %d"
+            r"(?:: (\d+) steps are made again)?$" % newest)
+    m = re.match(want, lost[-1]["reason"]) if len(lost) == 1 else None
+    check(m and (not m[1] or int(m[1]) - int(m[2]) == newest), "what is lost: %r" % lost)
+    t.reach(newest + 50)
+    check(not told(w, "disk", "ckpt.failed"), "its checkpoints are its own: %r" % told(w, "disk", "ckpt.failed"))
+    have = until("old ones are pruned", lambda: (lambda s: s if len(s) == 3 and s[0] >= newest else None)(on_disk(w, "disk")))
+    w.ctl("cancel", "disk")
+    until("its devices are free", lambda: not left_over(w))
+    have = on_disk(w, "disk")
+    listed = [json.loads(line) for line in w.ctl("ckpt", "list", "disk", "-o", "jsonl").splitlines()]
+    seen = sorted(int(re.match(r"version (\d+) of epoch \d+, complete, seen by (?:alpha, beta|beta, alpha)$", e["reason"])[1])
+                  for e in listed if e["type"] == "ckpt.on_disk")
+    check(seen == have, "ckpt list shows %r, on disk are %r" % (seen, have))
+    r = w.try_ctl("resume", "disk", "--from", "7")
+    check(r.returncode != 0 and "no complete checkpoint of step 7 on disk; there are %s" % ", ".join(map(str, have)) in r.stderr,
+          repr(r))
+    shutil.copytree(os.path.join(w.path("out"), "disk", "step-%010d" % have[-1]), w.path("kept"))
+    shutil.rmtree(os.path.join(w.path("out"), "disk", "step-%010d" % have[-1]))
+    r = w.try_ctl("resume", "disk", "--from", str(have[-1]))
+    check(r.returncode != 0 and "there are %s" % ", ".join(map(str, have[:-1])) in r.stderr, repr(r))
+    shutil.move(w.path("kept"), os.path.join(w.path("out"), "disk", "step-%010d" % have[-1]))
+    w.ctl("resume", "disk", "--from", str(have[0]))
+    until("it goes on", lambda: t.status()["state"] == "running" and t.status()["step"] > have[0], 60)
+    w.ctl("cancel", "disk")
+    until("its devices are free", lambda: not left_over(w))
+    return d
+
+
+def final_of_another(w):
+    """A later job of a name leaves the final model of the earlier one where it can be found."""
+    final = os.path.join(w.path("out"), "twice", "final", "model.safetensors")
+    number = Training(w, "twice", steps=15, least=2).end()["id"]
+    with open(final, "rb") as f:
+        before = f.read()
+    Training(w, "twice", steps=16, least=2)
+    until("it ends", lambda: [j for j in ask(w.sock, "status", QUERY)["jobs"] if j["name"] == "twice"][-1]["state"] == "done", 60)
+    with open(final, "rb") as f, open(final.replace("final", "final.job-%d" % number), "rb") as g:
+        check(g.read() == before and f.read() != before, "both models are there")
 
 
 def discarded(w, d):
@@ -265,11 +347,13 @@ def run(w):
     d = w.daemon()
     agents = [w.agent("alpha"), w.agent("beta")]
     until("both are up", lambda: w.up("alpha") and w.up("beta"))
+    final_of_another(w)
     d = adopted(w, d, agents)
     d = only_one(w, d, agents)
     d = forgotten(w, d, agents)
     d = on_record(w, d, agents)
     d = twins(w, d)
+    d = from_disk(w, d, agents)
     discarded(w, d)
 
 

@@ -73,8 +73,8 @@ def resume_without_it(c, node, step):
     os.rename(it, it + "-away")
     c.ctl("resume", "apart")
     wait_for("the job to say what it waits for", lambda: (
-        "no member has checkpoint %d of epoch " % step in (latest(c).get("reason") or "") and
-        "(start a node that has it)" in latest(c)["reason"]), 30, poll=0.2)
+        "checkpoint %d cannot be used: no node that is here has it: waiting for a node that has it" % step
+        in (latest(c).get("reason") or "")), 30, poll=0.2)
     os.rename(it + "-away", it)
 
 

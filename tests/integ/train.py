@@ -23,14 +23,14 @@ JOB = {"apiVersion": "hspmd/v1", "name": "small", "data": {"validation_fraction"
 
 
 class Training:
-    def __init__(self, w, name, steps=STEPS, least=1, train=None):
+    def __init__(self, w, name, steps=STEPS, least=1, train=None, checkpoint=None):
         self.w, self.name, self.steps = w, name, steps
         self.job = json.loads(json.dumps(JOB))
         self.job["name"], self.job["train"]["steps"] = name, steps
         self.job["train"].update(train or {})
         self.job["resources"]["min"] = least
         self.job["data"]["path"] = w.path("text.txt")
-        self.job["checkpoint"]["path"] = w.path("out")
+        self.job["checkpoint"].update(checkpoint or {}, path=w.path("out"))
         self.id = ask(w.sock, "submit", {"file": "job.yaml", "dry_run": False, "files": []},
                       json.dumps(self.job).encode())["id"]
 

@@ -1,5 +1,7 @@
 /* Jobs that are adopted: hspmdd has an empty store or one that is older than its agents, and the papers that these keep say
  * what there is. No committed step is lost, and no number is given twice. */
+#include <stdio.h>
+
 #include "tests/lib/testlib.h"
 
 #include "daemon/cluster/cluster_check.h"
@@ -62,8 +64,8 @@ static void forget_rows(void)
     s->n_rows = 0;
 }
 
-/* @n nodes with one device each train job 1. */
-static void running(uint32_t n)
+/* @n nodes with one device each train job 1, with a checkpoint every @ckpt steps, 0: none. */
+static void running_with(uint32_t n, uint64_t ckpt)
 {
     sim_init(s, 5, 0, 1);
     s->n_nodes = n;
@@ -76,9 +78,14 @@ static void running(uint32_t n)
         sim_push(s, 10 * i, (struct sim_ev){.type = SIM_E_A_START, .who = i});
     }
     go_on(500);
-    sim_submit(s, "story", 0, 1, 8, 1000, 0);
+    sim_submit(s, "story", 0, 1, 8, 1000, ckpt);
     until(settled, 5000);
     go_on(300);
+}
+
+static void running(uint32_t n)
+{
+    running_with(n, 0);
 }
 
 /* Nodes that have a sealed segment of the job. */
@@ -522,6 +529,52 @@ static void state_of_a_forgotten_job_goes(void **state)
     assert_int_equal(s->d->n_jobs, 0);
 }
 
+static uint64_t newest_on_disk(void)
+{
+    uint64_t v = SIM_STEPS - 1;
+    while (v > 0 && s->job[1].disk[v] == 0) {
+        v--;
+    }
+    return v;
+}
+
+/* The papers were made before the first checkpoint, and the state is lost just behind the adoption: the
+ * job goes on from the newest checkpoint on disk, and says what that costs. */
+static void adopted_without_its_state(void **state)
+{
+    char told[64];
+    (void)state;
+    running_with(3, 20);
+    while (newest_on_disk() < 60) {
+        go_on(100);
+    }
+    assert_int_equal(job()->begun, 1);
+    begin_anew(3000);
+    assert_int_equal(s->d->n_parked, 3);
+    adopt(false);
+    assert_int_equal(s->reply, HSP_OK);
+    assert_true(hsp_digest_equal(job()->born, (struct hsp_digest){7, 0}));
+    assert_false(job()->has_ckpt);
+    for (uint32_t i = 0; i < 3; i++) {
+        sim_crash_node(s, i, 50);
+    }
+    uint64_t newest = newest_on_disk();
+    before = HSP_GENERATION_NUMBERS;
+    s->tracing = true;
+    until(settled_again, 120000);
+    s->tracing = false;
+    assert_int_equal(job()->origin, HSP_MODE_RESTORE);
+    assert_int_equal(job()->origin_step, newest);
+    (void)snprintf(told, sizeof told, "going back to version %u", (unsigned)newest);
+    assert_non_null(strstr(hsp_buf_cstr(&s->trace), told));
+    trains_on(1000);
+    assert_true(job()->ckpt_step > newest);
+    sim_kill_daemon(s, 100); /* its rows are there */
+    go_on(2000);
+    until(settled, 5000);
+    assert_true(hsp_digest_equal(job()->born, (struct hsp_digest){7, 0}));
+}
+
 int main(void)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -534,6 +587,7 @@ int main(void)
                                        T(they_outlive_restarts),
                                        T(state_on_a_device_that_works_is_waited_for),
                                        T(what_is_discarded_is_forgotten),
-                                       T(state_of_a_forgotten_job_goes)};
+                                       T(state_of_a_forgotten_job_goes),
+                                       T(adopted_without_its_state)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

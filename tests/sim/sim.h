@@ -192,6 +192,7 @@ enum sim_ev_type {
     SIM_E_D_OPENED,
     SIM_E_D_STORED,
     SIM_E_D_PLAN,
+    SIM_E_D_CKPTS,
     SIM_E_D_SEND,
     SIM_E_D_CLOSE,
     SIM_E_D_START,
@@ -245,6 +246,7 @@ struct sim_job_truth {
     uint64_t stopped;               /* epochs up to it are given up on purpose: copies may go */
     uint32_t lost;                  /* nodes lost since the last commit, a bit each */
     uint64_t disk[SIM_STEPS];       /* lineages of the checkpoints there are */
+    uint64_t disk_epoch[SIM_STEPS]; /* that wrote them */
     bool spoiled[SIM_STEPS];        /* those that are damaged */
     uint32_t fallbacks;             /* to an older one */
     uint64_t ckpt_at, ckpt_lineage; /* when the last one is written; of the last one */
@@ -432,6 +434,8 @@ void sim_given_up(struct sim *s, uint32_t job, uint64_t epoch);
 void sim_ckpt_begin(struct sim *s, uint32_t x);
 void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d);
 /* The coordinator has got CHECKPOINTED. */
+/* The answer to FIND_CKPTS: all that are on disk, the damaged too. */
+void sim_ckpt_seen(struct sim *s, uint32_t job, uint64_t ticket);
 void sim_ckpt_told(struct sim *s, uint32_t conn, const struct hsp_msg *m);
 /* The version that @r has just made is wrong: it is given up by its ranks, and may not be gone on from when the
  * coordinator has heard of it. */

@@ -133,6 +133,7 @@ static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actio
         case HSP_AACT_CHECK_STOP: sim_shell_stop(s, node); break;
         case HSP_AACT_REACH: sim_reach(s, node, &x->msg->u.reach); break;
         case HSP_AACT_KEEP_PAPERS: keep_papers(s, node, x->msg); break;
+        case HSP_AACT_FIND_CKPTS: break; /* simdaemon.c knows them */
         case HSP_AACT_READ_PAPERS: read_papers(s, node, x->msg->u.papers.job); break;
         case HSP_AACT_LOG: sim_log(s, "  n%u: %s", node, x->text); break;
         case HSP_AACT_EXIT:

@@ -42,6 +42,7 @@ void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d)
     bool full = s->chaos && sim_below(s, 16) == 0;
     if (!full) {
         t->disk[d->step] = t->ckpt_lineage = d->lineage;
+        t->disk_epoch[d->step] = d->epoch;
         t->spoiled[d->step] = false;
         prune(s, t, d->step);
     }
@@ -54,6 +55,23 @@ void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d)
                                    .content = full ? 0 : d->lineage,
                                    .reason = full ? "no space left on device" : ""}};
     sim_to_agent(s, x, &m);
+}
+
+void sim_ckpt_seen(struct sim *s, uint32_t job, uint64_t ticket)
+{
+    static struct hsp_m_seen seen[SIM_STEPS];
+    const struct sim_job_truth *t = &s->job[job];
+    uint32_t n = 0;
+    for (uint32_t v = 0; v < SIM_STEPS; v++) {
+        if (t->disk[v] != 0) {
+            seen[n++] = (struct hsp_m_seen){v, 1, t->disk_epoch[v], t->disk[v]};
+        }
+    }
+    struct hsp_event ev = {
+        .now_ms = s->now,
+        .type = HSP_EV_CKPTS,
+        .u.ckpts = {.job = job, .ticket = ticket, .n = n, .seen = seen, .why = "", .damaged = ""}};
+    sim_d_step(s, &ev);
 }
 
 void sim_ckpt_told(struct sim *s, uint32_t conn, const struct hsp_msg *m)

@@ -297,6 +297,11 @@ static void d_actions(struct sim *s, const struct hsp_actions *acts)
                      (struct sim_ev){
                          .type = SIM_E_D_PLAN, .gen = s->d_gen, .num = a->ticket, .who = a->job});
             break;
+        case HSP_ACT_FIND_CKPTS:
+            sim_push(s, s->now + 1 + sim_below(s, 20),
+                     (struct sim_ev){
+                         .type = SIM_E_D_CKPTS, .gen = s->d_gen, .num = a->ticket, .who = a->job});
+            break;
         case HSP_ACT_CANCEL_PLAN: forget_ticket(s, a->ticket); break;
         case HSP_ACT_REPLY:
             sim_log(s, "reply %d %s", (int)a->status, a->text);
@@ -430,6 +435,7 @@ void sim_d_event(struct sim *s, const struct sim_ev *e)
         break;
     case SIM_E_D_STORED: sim_store_done(s, e->ptr); return;
     case SIM_E_D_PLAN: sim_plan_answer(s, e->num, e->who); return;
+    case SIM_E_D_CKPTS: sim_ckpt_seen(s, e->who, e->num); return;
     case SIM_E_D_SEND:
         if (s->conn_open[e->conn]) {
             sim_to_node(s, e->conn, SIM_E_A_MSG, e->ptr);

@@ -50,6 +50,7 @@ static bool harmless(const struct hsp_action *a, uint32_t conn)
     case HSP_ACT_STORE:
     case HSP_ACT_ERASE:
     case HSP_ACT_START_PLAN:
+    case HSP_ACT_FIND_CKPTS:
     case HSP_ACT_CANCEL_PLAN:
     case HSP_ACT_KEEP_PLAN:
     case HSP_ACT_COPY_PLAN:

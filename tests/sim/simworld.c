@@ -135,6 +135,7 @@ static bool stopped(struct sim *s, const struct sim_ev *e)
     case SIM_E_D_CLOSED:
     case SIM_E_D_OPENED:
     case SIM_E_D_PLAN:
+    case SIM_E_D_CKPTS:
     case SIM_E_D_SEND:
     case SIM_E_D_CLOSE: return s->d_paused && s->d_gen == e->gen;
     case SIM_E_A_TICK:
@@ -221,6 +222,7 @@ static void dispatch(struct sim *s, const struct sim_ev *e)
     case SIM_E_D_OPENED:
     case SIM_E_D_STORED:
     case SIM_E_D_PLAN:
+    case SIM_E_D_CKPTS:
     case SIM_E_D_SEND:
     case SIM_E_D_CLOSE:
     case SIM_E_D_START: sim_d_event(s, e); break;

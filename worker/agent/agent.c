@@ -299,6 +299,8 @@ static void daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
         fence(a, &m->u.fenced);
     } else if (m->type == HSP_MSG_PAPERS) { /* PARKED may wait for a row, and they pass it */
         hsp_ai_papers(a, m);
+    } else if (m->type == HSP_MSG_CKPTS) { /* it may pass WELCOME, in the same way */
+        hsp_ai_ask_shell(a, m);
     } else if (a->link == HSP_LINK_UP &&
                !(m->type == HSP_MSG_WELCOME && told_again(a, &m->u.welcome))) {
         hsp_ai_daemon_msg(a, m);
@@ -450,7 +452,8 @@ enum hsp_status hsp_agent_step(struct hsp_agent *a, const struct hsp_agent_event
             hsp_ai_tell(a, ev->msg);
         }
         break;
-    case HSP_AEV_REACHED: hsp_ai_tell(a, ev->msg); break;
+    case HSP_AEV_REACHED:
+    case HSP_AEV_CKPTS: hsp_ai_tell(a, ev->msg); break;
     case HSP_AEV_PAPERS: hsp_ai_say(a, ev->msg); break;
     case HSP_AEV_PROFILE: hsp_ai_profile(a, ev); break;
     case HSP_AEV_SIGN: hsp_ai_sign(a, ev->device, ev->sign); break;

@@ -34,6 +34,8 @@
  *  (W8) KEEP_PAPERS writes the blob beside the segments of its job, in the order of SCAN and DISCARD,
  *       and DISCARD deletes it with the last of them. READ_PAPERS is answered by PAPERS, with the
  *       message TOLD or NONE.
+ *  (W9) FIND_CKPTS lists the checkpoints of a job and is answered by CKPTS, with a message to be passed
+ *       on, or never, when the file system hangs.
  *
  * What an executor must do (worker/executor): worker/agent/README.md.
  *
@@ -86,6 +88,7 @@ enum hsp_agent_event_type {
     HSP_AEV_LEAVE,      /* SIGTERM or notice: text, deadline_ms from now (0: none) */
     HSP_AEV_CHECKED,    /* msg */
     HSP_AEV_REACHED,    /* msg */
+    HSP_AEV_CKPTS,      /* msg */
     HSP_AEV_PAPERS,     /* msg */
     HSP_AEV_PROFILE,    /* n, devices: all devices, speed and memory changed by the administrator */
     HSP_AEV_SIGN,       /* device, sign: what its driver says of its health */
@@ -124,6 +127,7 @@ enum hsp_agent_action_type {
     HSP_AACT_REACH,       /* msg */
     HSP_AACT_KEEP_PAPERS, /* msg */
     HSP_AACT_READ_PAPERS, /* msg */
+    HSP_AACT_FIND_CKPTS,  /* msg */
     HSP_AACT_LOG,         /* severity as syslog: 3 error, 4 warning, 5 notice, 6 info; text */
     HSP_AACT_EXIT         /* text: the process may end, executors are gone */
 };

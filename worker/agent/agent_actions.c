@@ -78,8 +78,9 @@ void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 
 void hsp_ai_ask_shell(struct hsp_agent *a, const struct hsp_msg *m)
 {
-    if (m->type == HSP_MSG_REACH) {
-        hsp_ai_emit(a, HSP_AACT_REACH, 0)->msg = copy_of(a, m);
+    if (m->type == HSP_MSG_REACH || m->type == HSP_MSG_CKPTS) {
+        hsp_ai_emit(a, m->type == HSP_MSG_REACH ? HSP_AACT_REACH : HSP_AACT_FIND_CKPTS, 0)->msg =
+            copy_of(a, m);
         return;
     }
     a->checking = m->u.check.what != HSP_CHECK_END;

@@ -22,7 +22,8 @@ void hsp_ai_tell(struct hsp_agent *a, const struct hsp_msg *m);
 void hsp_ai_say(struct hsp_agent *a, const struct hsp_msg *m);
 /* A message to an executor. */
 void hsp_ai_order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
-/* An order of a check of nodes, or a question which nodes are reached, to the shell. */
+/* An order of a check of nodes, or a question which nodes are reached, or which checkpoints are on
+ * disk, to the shell. */
 void hsp_ai_ask_shell(struct hsp_agent *a, const struct hsp_msg *m);
 /* KEEP_PAPERS or READ_PAPERS. */
 void hsp_ai_shell_papers(struct hsp_agent *a, enum hsp_agent_action_type type,

@@ -15,6 +15,7 @@
 #include "proto/base/check.h"
 #include "proto/host/sd_notify.h"
 #include "worker/app/agent_check.h"
+#include "worker/app/agent_ckpts.h"
 #include "worker/app/agent_disk.h"
 #include "worker/app/agent_executors.h"
 #include "worker/app/agent_links.h"
@@ -57,6 +58,7 @@ static void perform(struct hsp_agent_shell *s, const struct hsp_agent_action *x)
     case HSP_AACT_REACH: hsp_agent_reach(s, &x->msg->u.reach); break;
     case HSP_AACT_KEEP_PAPERS: hsp_agent_keep_papers(s, x->msg); break;
     case HSP_AACT_READ_PAPERS: hsp_agent_read_papers(s, x->msg->u.papers.job); break;
+    case HSP_AACT_FIND_CKPTS: hsp_agent_find_ckpts(s, &x->msg->u.ckpts); break;
     case HSP_AACT_LOG: say(s, x); break;
     case HSP_AACT_EXIT:
         hsp_log(s->log, HSP_LOG_NOTICE, "agent", "%s", x->text);
@@ -265,6 +267,7 @@ static void close_all(struct hsp_agent_shell *s)
     hsp_agent_end_all(s);
     hsp_agent_drop_tasks(s);
     hsp_agent_check_stop(s);
+    hsp_agent_ckpts_close(s);
     if (s->net != NULL) {
         hsp_agent_disconnect(s);
         hsp_net_close(s->net, NULL);

@@ -50,8 +50,9 @@ struct hsp_agent_posted { /* an event in the queue */
  * has heard the end of the first. */
 #define HSP_AGENT_POSTS (HSP_NODE_DEVICES + 1)
 
-struct hsp_agent_task; /* of agent_disk.c, waiting or under way */
-struct hsp_node_check; /* of agent_check.c */
+struct hsp_agent_task;  /* of agent_disk.c, waiting or under way */
+struct hsp_node_check;  /* of agent_check.c */
+struct hsp_agent_ckpts; /* of agent_ckpts.c */
 
 struct hsp_agent_shell {
     uv_loop_t loop;
@@ -72,6 +73,7 @@ struct hsp_agent_shell {
     void (*feed)(struct hsp_agent_shell *s, struct hsp_agent_event *ev);
     struct hsp_agent_task *task, *last_task; /* the first one is under way */
     struct hsp_node_check *check;            /* NULL until the first order */
+    struct hsp_agent_ckpts *ckpts;           /* NULL until the first question */
     uint32_t n_rounds;                       /* of REACH, under way */
     struct hsp_gpuwatch *gpus;               /* borrowed; NULL: none is watched */
     uv_timer_t timer, watchdog;

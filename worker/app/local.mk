@@ -7,6 +7,7 @@ WORKERCONFIG_LIBS = worker/app/libworkerconfig.a $(TEXT_LIBS)
 noinst_LIBRARIES += worker/app/libagentshell.a
 worker_app_libagentshell_a_SOURCES = \
   worker/app/agent_check.c worker/app/agent_check.h \
+  worker/app/agent_ckpts.c worker/app/agent_ckpts.h \
   worker/app/agent_disk.c worker/app/agent_disk.h \
   worker/app/agent_executors.c worker/app/agent_executors.h \
   worker/app/agent_links.c worker/app/agent_links.h \

@@ -85,7 +85,7 @@ static void ckpt_about(const struct hsp_ex_epoch *e, uint64_t version, uint32_t 
     ret->n_ranks = n_ranks;
     ret->n_params = e->pkg.n_params;
     ret->job_id = e->p->job;
-    ret->whose = (struct hsp_whose){e->p->cluster, e->p->generation};
+    ret->whose = (struct hsp_whose){e->p->ckpt_cluster, e->p->generation};
 }
 
 /* Whether no other epoch of this executor is writing, so that unfinished files are left-overs. */

@@ -17,18 +17,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "proto/base/size.h"
 #include "proto/layout/box.h"
 #include "worker/executor/disk_retry.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_verify.h"
 #include "worker/executor/step_log.h"
 #include "worker/state/box_hash.h"
+#include "worker/state/final_folder.h"
 #include "worker/state/folder.h"
 #include "worker/state/region.h"
 #include "worker/state/safetensors.h"
 
 #define CHANNEL_OUTPUT 0x7ffffff2u /* a word of rank 0 to each */
-#define MODEL          "model.safetensors"
+#define MODEL          HSP_FINAL_MODEL
 #define ARMED_MS       1000 /* a turn of a wait that other things end */
 enum word { WRITTEN, GATHER, LEAVE };
 
@@ -175,7 +177,11 @@ static enum hsp_status open_model(struct hsp_ex_epoch *e, const struct hsp_folde
                                   struct hsp_st_writer **ret, struct hsp_err *err)
 {
     struct hsp_st_entry *entries = calloc(e->pkg.n_params, sizeof *entries);
-    struct hsp_st_meta meta = {"format", "pt"};
+    char job[16], cluster[HSP_DIGEST_HEX];
+    const struct hsp_st_meta meta[] = {
+        {"format", "pt"}, {HSP_FINAL_JOB, job}, {HSP_FINAL_CLUSTER, cluster}};
+    (void)snprintf(job, sizeof job, "%u", e->p->job);
+    hsp_digest_hex(e->p->ckpt_cluster, cluster);
     if (entries == NULL) {
         return hsp_err_nomem(err, "the final model");
     }
@@ -184,7 +190,7 @@ static enum hsp_status open_model(struct hsp_ex_epoch *e, const struct hsp_folde
             .name = e->pkg.params[i].name, .dtype = e->pkg.dtype, .rank = e->pkg.params[i].rank};
         memcpy(entries[i].ext, e->pkg.params[i].ext, sizeof entries[i].ext);
     }
-    const struct hsp_st_head head = {entries, e->pkg.n_params, &meta, 1};
+    const struct hsp_st_head head = {entries, e->pkg.n_params, meta, HSP_ARRAY_LEN(meta)};
     enum hsp_status st = hsp_st_create_in(in, MODEL ".tmp", &head, ret, err);
     free(entries);
     return st;
@@ -226,14 +232,13 @@ void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])
 static enum hsp_status open_final(const struct hsp_ex_epoch *e, struct hsp_folder *ret,
                                   struct hsp_err *err)
 {
-    char dir[PATH_MAX];
-    struct hsp_folder job;
+    char dir[PATH_MAX], aside[HSP_CKPT_NAME];
+    const struct hsp_ckpt_info us = {.job_id = e->p->job, .whose.cluster = e->p->ckpt_cluster};
     hsp_epoch_ckpt_dir(e, dir);
-    ret->fd = -1;
-    enum hsp_status st = hsp_folder_open(dir, true, &job, err);
-    if (st == HSP_OK) {
-        st = hsp_folder_open_in(&job, "final", true, ret, err);
-        hsp_folder_close(&job);
+    enum hsp_status st = hsp_final_open(dir, &us, aside, ret, err);
+    if (aside[0] != '\0') {
+        hsp_log(e->env->log, HSP_LOG_NOTICE, "executor",
+                "%s/final was not written by job %u: it is kept as %s", dir, e->p->job, aside);
     }
     return st;
 }

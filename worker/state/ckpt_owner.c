@@ -62,6 +62,13 @@ static void judge(struct hsp_digest cluster, uint32_t job, const struct hsp_ckpt
                                                                        : HSP_CKPT_EARLIER;
 }
 
+bool hsp_ckpt_is_of(const struct hsp_ckpt_info *step, const struct hsp_ckpt_info *us)
+{
+    struct hsp_ckpt_owner o = {0};
+    judge(step->whose.cluster, step->job_id, us, &o);
+    return o.kind == HSP_CKPT_OURS;
+}
+
 /* The manifest of @step is damaged: the shards that can be read must agree, and name a cluster. */
 static enum hsp_status ask_shards(const struct hsp_folder *step, const struct hsp_ckpt_info *us,
                                   struct hsp_ckpt_owner *ret, struct hsp_err *err)

@@ -3,12 +3,14 @@ worker_state_libstate_a_SOURCES = \
   worker/state/box_hash.c worker/state/box_hash.h \
   worker/state/ckpt.c worker/state/ckpt.h \
   worker/state/ckpt_files.c worker/state/ckpt_files.h \
+  worker/state/ckpt_found.c worker/state/ckpt_found.h \
   worker/state/ckpt_manifest.c worker/state/ckpt_manifest.h \
   worker/state/ckpt_owner.c worker/state/ckpt_owner.h \
   worker/state/ckpt_read.c worker/state/ckpt_read.h \
   worker/state/ckpt_shard.c worker/state/ckpt_shard.h \
   worker/state/ckpt_steps.c worker/state/ckpt_steps.h \
   worker/state/ckpt_verify.c worker/state/ckpt_verify.h \
+  worker/state/final_folder.c worker/state/final_folder.h \
   worker/state/folder.c worker/state/folder.h \
   worker/state/io_error.c worker/state/io_error.h \
   worker/state/json_text.c worker/state/json_text.h \

@@ -36,6 +36,7 @@ struct query {
     struct hsp_plan_answer found; /* their prediction */
     char *plan_json;
     struct hsp_buf answer;
+    const char *tail; /* CKPT list: lines that follow, in the arena */
     enum hsp_status status;
     struct hsp_err err;
 };
@@ -163,6 +164,7 @@ static void run_query(struct hsp_app_task *w)
     default:
         x->status =
             hsp_store_events(x->store, x->job, 0, HSP_STORE_EVENTS_MAX, take_ckpt, x, &x->err);
+        hsp_buf_puts(&x->answer, x->tail);
         break;
     }
     if (x->status == HSP_OK && x->answer.failed) {
@@ -267,7 +269,8 @@ static enum hsp_status find_job(struct hsp_app *a, struct query *x)
     return HSP_OK;
 }
 
-void hsp_app_query(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
+void hsp_app_query(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
+                   const char *tail)
 {
     struct query *x = calloc(1, sizeof *x);
     if (x == NULL || (x->arena = hsp_arena_new(COPY_CAP)) == NULL) {
@@ -282,7 +285,9 @@ void hsp_app_query(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_ms
     x->mem_cap = a->cfg->planner_memory;
     (void)snprintf(x->actor, sizeof x->actor, "%s", cl->name);
     hsp_buf_init(&x->answer, ANSWER);
-    enum hsp_status st = hsp_msg_clone(m, x->arena, &x->msg, &x->err);
+    x->tail = hsp_arena_strdup(x->arena, tail);
+    enum hsp_status st = x->tail != NULL ? hsp_msg_clone(m, x->arena, &x->msg, &x->err)
+                                         : hsp_err_nomem(&x->err, "a request");
     if (st == HSP_OK) {
         st = m->type == HSP_MSG_SUBMIT || m->type == HSP_MSG_PLAN ? snapshot(a, x) : find_job(a, x);
     }

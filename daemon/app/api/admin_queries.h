@@ -8,7 +8,9 @@
 #define HSP_ADMIN_QUERIES_H
 #include "daemon/app/state/sessions.h"
 
-/* SUBMIT, PLAN, PROGRAM, GRAPH, CKPT list. The answer goes to the connection if it is still open. */
-void hsp_app_query(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
+/* SUBMIT, PLAN, PROGRAM, GRAPH, CKPT list, whose answer ends with @tail. The answer goes to the
+ * connection if it is still open. */
+void hsp_app_query(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
+                   const char *tail);
 
 #endif

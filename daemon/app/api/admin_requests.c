@@ -5,6 +5,7 @@
 #include "daemon/app/api/admin_queries.h"
 #include "daemon/app/api/adopt_requests.h"
 #include "daemon/app/api/backup.h"
+#include "daemon/app/api/ckpt_requests.h"
 #include "daemon/app/api/pending_requests.h"
 #include "daemon/app/docs/status_doc.h"
 #include "daemon/app/feed/subscriptions.h"
@@ -65,12 +66,13 @@ static void job_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
     ev.diverged = told != NULL && told->diverged;
     ev.diverged_from = told != NULL ? told->diverged_from : 0;
     if (verb == HSP_ADMIN_RESUME && m->u.query.what[0] != '\0') {
-        ev.has_step = true;
         if (!hsp_parse_u64(m->u.query.what, &ev.step)) {
             hsp_app_reply(a, cl->conn, m->request, HSP_EINVAL, "not the step of a checkpoint", NULL,
                           0, false);
             return;
         }
+        hsp_app_resume_from(a, cl, m, j->id, ev.step);
+        return;
     }
     if (verb == HSP_ADMIN_SCALE) {
         ev.min = m->u.scale.min != 0 ? m->u.scale.min : j->min;
@@ -137,7 +139,7 @@ static void ckpt(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg 
     if (strcmp(m->u.query.what, "save") == 0) {
         job_verb(a, cl, m, HSP_ADMIN_CHECKPOINT, m->u.query.name);
     } else if (strcmp(m->u.query.what, "list") == 0) {
-        hsp_app_query(a, cl, m);
+        hsp_app_list_ckpts(a, cl, m);
     } else {
         hsp_app_reply(a, cl->conn, m->request, HSP_EUNSUPPORTED, "ckpt knows list and save", NULL,
                       0, false);
@@ -151,7 +153,7 @@ void hsp_app_request(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
     case HSP_MSG_SUBMIT:
     case HSP_MSG_PLAN:
     case HSP_MSG_PROGRAM:
-    case HSP_MSG_GRAPH: hsp_app_query(a, cl, m); break;
+    case HSP_MSG_GRAPH: hsp_app_query(a, cl, m, ""); break;
     case HSP_MSG_STATUS: answer_status(a, cl, m); break;
     case HSP_MSG_CANCEL: job_verb(a, cl, m, HSP_ADMIN_CANCEL, m->u.query.name); break;
     case HSP_MSG_FORGET: job_verb(a, cl, m, HSP_ADMIN_FORGET, m->u.query.name); break;

@@ -7,6 +7,7 @@
 
 #include "daemon/app/api/admin_requests.h"
 #include "daemon/app/api/adoption.h"
+#include "daemon/app/api/ckpt_requests.h"
 #include "daemon/app/api/pending_requests.h"
 #include "daemon/app/feed/event_log.h"
 #include "daemon/app/perform/actions_impl.h"
@@ -312,6 +313,7 @@ static bool collect(struct hsp_app *a, struct hsp_batch *b, const struct hsp_act
     case HSP_ACT_ERASE: return erase(a, b, act);
     case HSP_ACT_START_PLAN: hsp_app_plan_start(a, act->u.plan); return true;
     case HSP_ACT_CANCEL_PLAN: hsp_app_plan_cancel(a, act->job, act->ticket); return true;
+    case HSP_ACT_FIND_CKPTS: hsp_app_find_ckpts(a, act); return true;
     case HSP_ACT_KEEP_PLAN: return keep_plan(a, b, act);
     case HSP_ACT_COPY_PLAN: return copy_plan(a, b, act);
     case HSP_ACT_DROP_PLAN: return drop_plan(a, b, act);

@@ -97,6 +97,8 @@ struct hsp_app {
     uint32_t check_number; /* whose key is below */
     uint8_t check_key[HSP_KEY_BYTES];
     struct hsp_adoption *adoptions; /* whose agents are being asked */
+    struct hsp_look *looks;         /* questions about checkpoints */
+    uint64_t look_number;           /* of the last one */
     struct hsp_waiter *waiters;
     struct hsp_tracing *tracings;
     uint32_t trace_number; /* of the last one; at most 65535 */

@@ -20,6 +20,12 @@ static bool copy_text(struct hsp_arena *arena, const char **text)
     return true;
 }
 
+static bool copy_seen(struct hsp_arena *arena, const struct hsp_m_seen **seen, uint32_t n)
+{
+    *seen = n > 0 ? hsp_arena_memdup(arena, *seen, n * sizeof **seen) : NULL;
+    return n == 0 || *seen != NULL;
+}
+
 static bool copy_admin(struct hsp_arena *arena, struct hsp_admin_event *e)
 {
     uint32_t n = e->check.n_nodes;
@@ -33,7 +39,7 @@ static bool copy_admin(struct hsp_arena *arena, struct hsp_admin_event *e)
     for (uint32_t i = 0; ok && i < n; i++) {
         ok = copy_text(arena, &e->check.node[i]);
     }
-    return ok;
+    return ok && copy_seen(arena, &e->seen, e->n_seen);
 }
 
 static bool copy_msg(struct hsp_arena *arena, const struct hsp_msg **m)
@@ -53,6 +59,9 @@ static bool own(struct hsp_arena *arena, struct hsp_event *ev)
     case HSP_EV_ADMIN: return copy_admin(arena, &ev->u.admin);
     case HSP_EV_PLAN_DONE: return copy_text(arena, &ev->u.plan.reason);
     case HSP_EV_UNREADABLE: return copy_text(arena, &ev->u.unreadable.why);
+    case HSP_EV_CKPTS:
+        return copy_text(arena, &ev->u.ckpts.why) && copy_text(arena, &ev->u.ckpts.damaged) &&
+               copy_seen(arena, &ev->u.ckpts.seen, ev->u.ckpts.n);
     case HSP_EV_CONN_OPENED:
     case HSP_EV_CONN_CLOSED:
     case HSP_EV_CONFIG:

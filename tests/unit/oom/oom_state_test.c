@@ -9,10 +9,12 @@
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
+#include "worker/state/ckpt_found.h"
 #include "worker/state/ckpt_read.h"
 #include "worker/state/ckpt_shard.h"
 #include "worker/state/ckpt_steps.h"
 #include "worker/state/ckpt_verify.h"
+#include "worker/state/final_folder.h"
 #include "worker/state/safetensors.h"
 
 enum { N_PARAMS = 2, N_KINDS = 2, N_RANKS = 2, STEP = 7 };
@@ -132,6 +134,32 @@ static enum hsp_status list_and_prune(void *ctx, struct hsp_buf *out, struct hsp
     return st;
 }
 
+static enum hsp_status find_steps(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    struct hsp_ckpts_found l = {0};
+    const struct hsp_ckpt_info us = info_of(STEP);
+    enum hsp_status st = hsp_ckpt_find_all(ctx, &us, 9, &l, err);
+    for (size_t i = 0; i < l.n; i++) {
+        hsp_buf_printf(out, "%ju %ju\n", (uintmax_t)l.item[i].step, (uintmax_t)l.item[i].content);
+    }
+    free(l.item);
+    return st;
+}
+
+/* It has a model of this job. */
+static enum hsp_status open_final(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct hsp_ckpt_info us = info_of(STEP);
+    char aside[HSP_CKPT_NAME];
+    struct hsp_folder f;
+    enum hsp_status st = hsp_final_open(ctx, &us, aside, &f, err);
+    if (st == HSP_OK) {
+        hsp_buf_printf(out, "kept as '%s'\n", aside);
+        hsp_folder_close(&f);
+    }
+    return st;
+}
+
 static enum hsp_status write_and_open(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     enum hsp_status st = write_step(ctx, STEP, err);
@@ -233,6 +261,34 @@ static void the_newest_stays_the_newest(void **state)
     hsp_oom_loop("prune", list_and_prune, *state, 2000);
 }
 
+static void all_steps_are_found_or_none(void **state)
+{
+    hsp_oom_loop("find", find_steps, *state, 4000);
+}
+
+/* Nor is the final model of this job taken for another's. */
+static void the_final_model_stays(void **state)
+{
+    const struct hsp_ckpt_info us = info_of(STEP);
+    char path[4300], id[16], cluster[HSP_DIGEST_HEX];
+    double x = 1;
+    struct hsp_buf out;
+    struct hsp_err err = {0};
+    struct hsp_st_writer *w = NULL;
+    struct hsp_st_entry e = {.name = "w", .dtype = HSP_F64, .rank = 1, .ext = {1}};
+    const struct hsp_st_meta meta[] = {{HSP_FINAL_JOB, id}, {HSP_FINAL_CLUSTER, cluster}};
+    hsp_buf_init(&out, 1000);
+    assert_ok(open_final(*state, &out, &err), &err);
+    hsp_buf_fini(&out);
+    (void)snprintf(id, sizeof id, "%u", us.job_id);
+    hsp_digest_hex(us.whose.cluster, cluster);
+    (void)snprintf(path, sizeof path, "%s/final/" HSP_FINAL_MODEL, (const char *)*state);
+    assert_ok(hsp_st_create(path, &e, 1, meta, HSP_ARRAY_LEN(meta), &w, &err), &err);
+    assert_ok(hsp_st_write(w, 0, 0, &x, sizeof x, &err), &err);
+    assert_ok(hsp_st_finish(w, &err), &err);
+    hsp_oom_loop("final", open_final, *state, 300);
+}
+
 static void a_step_is_written_whole_or_not(void **state)
 {
     hsp_oom_loop("write", write_and_open, *state, 500);
@@ -266,6 +322,8 @@ HSP_TEST_FILE(oom_state_test)
         cmocka_unit_test_setup_teardown(a_checkpoint_without_sums_is_not_damaged_either, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(the_newest_stays_the_newest, setup, teardown),
+        cmocka_unit_test_setup_teardown(all_steps_are_found_or_none, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_final_model_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(a_step_is_written_whole_or_not, setup, teardown),
         cmocka_unit_test_setup_teardown(a_verdict_is_whole_or_none, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_of_tensors_is_written_whole_or_not, setup, teardown),

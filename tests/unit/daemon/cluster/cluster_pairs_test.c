@@ -385,6 +385,7 @@ static void put_action(const struct cw_world *w, const struct hsp_action *a, str
     case HSP_ACT_STORE:
     case HSP_ACT_ERASE: break;
     case HSP_ACT_START_PLAN: hsp_buf_puts(out, " ask-plan"); break;
+    case HSP_ACT_FIND_CKPTS: hsp_buf_puts(out, " find-ckpts"); break;
     case HSP_ACT_CANCEL_PLAN: hsp_buf_puts(out, " cancel-plan"); break;
     case HSP_ACT_KEEP_PLAN: hsp_buf_puts(out, " keep-plan"); break;
     case HSP_ACT_COPY_PLAN: hsp_buf_puts(out, " copy-plan"); break;

@@ -50,6 +50,10 @@ void cw_look(struct cw_world *w)
             memcpy(w->facts, r->facts, r->n_facts * sizeof(w->facts[0]));
         }
         w->n_copied += a->type == HSP_ACT_COPY_PLAN;
+        if (a->type == HSP_ACT_FIND_CKPTS) {
+            w->find_job = a->job;
+            w->find = a->ticket;
+        }
     }
 }
 
@@ -64,7 +68,70 @@ struct hsp_digest cw_last(const struct cw_world *w, const char *node)
     return n != NULL ? n->secret : cw_secret(0);
 }
 
+/* Keeps what the last step has replied and told. */
+static void keep_told(struct cw_world *w)
+{
+    const struct hsp_action *r = cw_find(w, HSP_ACT_REPLY);
+    if (r != NULL && r != &w->reply) {
+        w->reply = *r;
+        (void)snprintf(w->reply_text, sizeof w->reply_text, "%s", r->text);
+        w->reply.text = w->reply_text;
+    }
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        const struct hsp_fact *f = w->a.item[i].u.fact;
+        if (w->a.item[i].type == HSP_ACT_FACT && w->n_facts_before < CW_FACTS) {
+            uint32_t k = w->n_facts_before++;
+            (void)snprintf(w->before[k].type, sizeof w->before[k].type, "%s", f->type);
+            (void)snprintf(w->before[k].reason, sizeof w->before[k].reason, "%s", f->reason);
+            w->before[k].lost_steps = f->lost_steps;
+        }
+    }
+}
+
+static uint32_t on_record(const struct cw_world *w, struct hsp_m_seen ret[CW_DISK])
+{
+    const struct hsp_job *j = cw_job(w, w->find_job);
+    uint32_t n = 0;
+    for (uint32_t i = 0; j != NULL && i < j->n_older; i++) {
+        const struct hsp_ckpt_kept *k = &j->older[i];
+        ret[n++] = (struct hsp_m_seen){k->step, k->mark.term, k->mark.epoch, k->mark.content};
+    }
+    if (j != NULL && j->has_ckpt) {
+        ret[n++] = (struct hsp_m_seen){j->ckpt_step, j->ckpt.term, j->ckpt.epoch, j->ckpt.content};
+    }
+    return n;
+}
+
+static void one_step(struct cw_world *w, struct hsp_event ev);
+
+void cw_ckpts(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n, const char *why)
+{
+    struct hsp_event ev = {.type = HSP_EV_CKPTS,
+                           .u.ckpts = {.job = w->find_job,
+                                       .ticket = w->find,
+                                       .n = n,
+                                       .seen = seen,
+                                       .why = why,
+                                       .damaged = w->damaged}};
+    assert_int_not_equal(w->find_job, 0);
+    w->find_job = 0;
+    one_step(w, ev);
+}
+
 void cw_step(struct cw_world *w, struct hsp_event ev)
+{
+    w->n_facts_before = 0;
+    w->reply.text = NULL;
+    one_step(w, ev);
+    while (w->find_job != 0 && !w->asks) {
+        struct hsp_m_seen seen[CW_DISK];
+        uint32_t n = w->has_disk ? w->n_disk : on_record(w, seen);
+        keep_told(w);
+        cw_ckpts(w, w->has_disk ? w->disk : seen, n, "");
+    }
+}
+
+static void one_step(struct cw_world *w, struct hsp_event ev)
 {
     struct hsp_err err = {0};
     ev.now_ms = w->now;
@@ -118,7 +185,7 @@ void cw_begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_dev)
 {
     struct hsp_cluster_config cfg;
     struct hsp_err err = {0};
-    *w = (struct cw_world){.now = 1000};
+    *w = (struct cw_world){.now = 1000, .damaged = ""};
     hsp_cluster_defaults(3000, &cfg);
     w->c = hsp_cluster_new(&cfg);
     assert_non_null(w->c);
@@ -162,6 +229,7 @@ void cw_restart(struct cw_world *w, const struct hsp_cluster_config *cfg)
     qsort(w->rows, w->n_rows, sizeof(w->rows[0]), by_key); /* as the store reads them */
     uint32_t n = cw_rows(w, rows);
     hsp_cluster_free(w->c);
+    w->find_job = 0;
     w->c = hsp_cluster_new(&mine);
     assert_non_null(w->c);
     assert_ok(hsp_cluster_load(w->c, rows, n, w->now, &w->a, &err), &err);
@@ -205,7 +273,7 @@ void cw_trusting_row(struct cw_world *w)
     const struct hsp_job *j = cw_job(w, 1);
     for (uint32_t i = 0; i < w->n_rows; i++) {
         if (strcmp(w->rows[i].key, "job/1") == 0) {
-            w->rows[i].len -= 4 + 8 + 32 * j->n_older + 4 + 1 + 4 + 16; /* no gaps */
+            w->rows[i].len -= 4 + 8 + 32 * j->n_older + 4 + 1 + 4 + 32; /* no gaps */
             for (uint32_t k = 0; k < j->n_past; k++) {
                 w->rows[i].len -= 12 + 12 * j->past[k].n;
             }
@@ -235,7 +303,7 @@ const struct hsp_action *cw_find(const struct cw_world *w, enum hsp_action_type 
             return &w->a.item[i];
         }
     }
-    return NULL;
+    return type == HSP_ACT_REPLY && w->reply.text != NULL ? &w->reply : NULL;
 }
 
 uint32_t cw_count_sent(const struct cw_world *w, uint16_t type)
@@ -253,6 +321,11 @@ const char *cw_fact(const struct cw_world *w, const char *type)
     for (uint32_t i = 0; i < w->a.n; i++) {
         if (w->a.item[i].type == HSP_ACT_FACT && strcmp(w->a.item[i].u.fact->type, type) == 0) {
             return w->a.item[i].u.fact->reason;
+        }
+    }
+    for (uint32_t i = 0; i < w->n_facts_before; i++) {
+        if (strcmp(w->before[i].type, type) == 0) {
+            return w->before[i].reason;
         }
     }
     return NULL;

@@ -7,7 +7,9 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_state.h"
 
-#define CW_ROWS 256
+#define CW_ROWS  256
+#define CW_DISK  40
+#define CW_FACTS 16
 
 struct cw_row {
     char key[64];
@@ -27,12 +29,30 @@ struct cw_world {
     double speed[64];
     struct hsp_plan_fact facts[HSP_CLUSTER_FACTS];
     uint32_t n_copied; /* COPY_PLANs so far */
+    /* FIND_CKPTS is answered at once, by `disk`, or by what is on record. What the step before the
+     * answer has replied and told stays. */
+    bool asks; /* the test answers itself, by cw_ckpts */
+    bool has_disk;
+    uint32_t n_disk; /* as what follows: what nodes see */
+    struct hsp_m_seen disk[CW_DISK];
+    const char *damaged; /* a newer one */
+    uint32_t find_job;   /* 0: no FIND_CKPTS is under way */
+    uint64_t find;
+    struct hsp_action reply; /* type REPLY: of the step before the answer */
+    char reply_text[HSP_TEXT_MAX + 1];
+    uint32_t n_facts_before;
+    struct {
+        char type[32], reason[HSP_TEXT_MAX + 1];
+        uint64_t lost_steps;
+    } before[CW_FACTS];
 };
 
 /* Checks the invariants, keeps rows and the last question; after each step. */
 void cw_look(struct cw_world *w);
 void cw_step(struct cw_world *w, struct hsp_event ev);
 void cw_msg(struct cw_world *w, uint32_t conn, struct hsp_msg m);
+/* The nodes see @n checkpoints, and all of them have answered where @why is "". */
+void cw_ckpts(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n, const char *why);
 /* The secret that the world draws for an incarnation; 0 for 0. */
 struct hsp_digest cw_secret(uint64_t incarnation);
 /* That of the last incarnation of a node, by which a new process of it proves what it is; 0: none. */

@@ -150,8 +150,8 @@ static void test_without_an_owner(void **state)
         }
         assert_string_equal(
             said,
-            ckpt ? "version 8 is lost, going back to version 5; damaged on n1/0: wte.weight (m) "
-                   "[0:8, 0:4]"
+            ckpt ? "version 8 is lost, going back to version 5: 3 steps are made again; damaged on "
+                   "n1/0: wte.weight (m) [0:8, 0:4]"
                  : "the state of version 8 is lost and there is no checkpoint; damaged on n1/0: "
                    "wte.weight (m) [0:8, 0:4]");
         assert_int_equal(cw_job(&w, 1)->state, ckpt ? HSP_JOB_RECOVERING : HSP_JOB_FAILED);
@@ -301,9 +301,10 @@ static void test_an_owner_that_stays_away(void **state)
     assert_int_equal(cw_job(&w, 1)->stable, 8);
     cw_ready(&w, 1, 1, 5);
     assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_GO);
-    assert_string_equal(cw_fact(&w, "state.lost"),
-                        "version 8 is lost, going back to version 7; damaged on n1/0: wte.weight "
-                        "(m) [0:8, 0:4]");
+    assert_string_equal(
+        cw_fact(&w, "state.lost"),
+        "version 8 is lost, going back to version 7: 1 steps are made again; damaged on "
+        "n1/0: wte.weight (m) [0:8, 0:4]");
     assert_int_equal(cw_job(&w, 1)->stable, 7);
     cw_end(&w);
 }

@@ -323,6 +323,7 @@ static const char *told_others(const struct cw_world *w, uint32_t sender)
         case HSP_ACT_CHECK:
         case HSP_ACT_ERASE:
         case HSP_ACT_START_PLAN:
+        case HSP_ACT_FIND_CKPTS:
         case HSP_ACT_CANCEL_PLAN:
         case HSP_ACT_KEEP_PLAN:
         case HSP_ACT_COPY_PLAN:

@@ -1,4 +1,6 @@
 /* Which checkpoint a resume means: the one on record, named to the members by term, epoch and content. */
+#include <stdio.h>
+
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #define TERM 1 /* of the hspmdd that made the epochs, as their manifests have it */
@@ -403,6 +405,254 @@ static void as_many_are_known_as_are_kept(void **state)
     }
 }
 
+/* ---- what is on disk ---- */
+
+static void sees(struct cw_world *w, uint64_t step, uint64_t epoch, uint64_t content)
+{
+    w->has_disk = true;
+    w->disk[w->n_disk++] = (struct hsp_m_seen){step, TERM, epoch, content};
+}
+
+/* Time goes on until a fact of @type is told, and before it nothing is planned. */
+static void await_fact(struct cw_world *w, const char *type, char ret[300])
+{
+    const uint64_t ticket = w->ticket;
+    const hsp_msec from = w->now;
+    for (uint32_t i = 0;; i++) {
+        struct hsp_msg beat = {.type = HSP_MSG_HEARTBEAT};
+        const char *fact = cw_fact(w, type);
+        if (fact != NULL) {
+            (void)snprintf(ret, 300, "%s", fact);
+            return;
+        }
+        assert_true(w->ticket == ticket && w->now < from + 120000);
+        w->now += i % 3 == 0 ? 500 : 0;
+        cw_step(w, i % 3 == 2
+                       ? (struct hsp_event){.type = HSP_EV_TICK}
+                       : (struct hsp_event){.type = HSP_EV_MSG, .conn = i % 3 + 1, .u.msg = &beat});
+    }
+}
+
+/* The record is older than the disk: a store that was put back, or papers. */
+static void a_newer_one_on_disk_is_taken(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    with_three(&w, 3, false);
+    sees(&w, 40, 1, 1040);
+    sees(&w, 80, 1, 1080);
+    sees(&w, 60, 1, 1060);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_string_equal(
+        cw_fact(&w, "ckpt.found"),
+        "checkpoint 80 of epoch 1 is on disk and was not on record: the job goes on "
+        "from it");
+    cw_plan(&w, 1);
+    prepare_means(&w, HSP_MODE_RESTORE, 80, 1, 1080);
+    begins(&w, 81);
+    assert_true(cw_job(&w, 1)->ckpt_step == 80 && cw_job(&w, 1)->n_older == 2);
+    assert_true(cw_job(&w, 1)->older[0].step == 40 && cw_job(&w, 1)->older[1].step == 60);
+    cw_end(&w);
+}
+
+/* Of one step a node may have another content: that on record is meant, if any node has it. */
+static void of_two_contents_that_on_record_is_taken(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    with_three(&w, 3, false);
+    sees(&w, 60, 1, 7);
+    sees(&w, 60, 1, 1060);
+    sees(&w, 60, 1, 9);
+    resumed(&w);
+    prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
+    cw_end(&w);
+}
+
+/* The disk is older than the record. A node that has it may come: it is waited for, and no attempt is
+ * made for what is nowhere. */
+static void one_that_is_gone_is_passed_over(void **state)
+{
+    (void)state;
+    for (int shared = 0; shared < 2; shared++) {
+        struct cw_world w;
+        with_three(&w, 3, shared != 0);
+        sees(&w, 20, 1, 1020);
+        sees(&w, 40, 1, 1040);
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        hsp_msec from = w.now;
+        char told[300];
+        if (!shared) {
+            assert_string_equal(
+                cw_job(&w, 1)->reason,
+                "checkpoint 60 cannot be used: no node that is here has it: waiting "
+                "for a node that has it");
+        }
+        await_fact(&w, "ckpt.fallback", told);
+        assert_true(shared ? w.now == from : w.now >= from + w.c->cfg.state_wait_ms);
+        assert_non_null(strstr(told, shared
+                                         ? "it is not in checkpoint.path any more; the job goes on "
+                                           "from checkpoint 40 and makes 20 steps again"
+                                         : "no node that is here has it; the job goes on from "
+                                           "checkpoint 40 and makes 20 steps again"));
+        cw_plan(&w, 1);
+        prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 1040);
+        begins(&w, 41);
+        cw_end(&w);
+    }
+}
+
+/* It is back before the time is over. */
+static void one_that_comes_back_is_taken(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    with_three(&w, 3, false);
+    sees(&w, 40, 1, 1040);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    beats(&w, 5000);
+    assert_int_equal(cw_job(&w, 1)->ticket, 0);
+    sees(&w, 60, 1, 1060);
+    beats(&w, 3000);
+    cw_plan(&w, 1);
+    prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
+    cw_end(&w);
+}
+
+/* All are damaged or gone: nothing of what was trained is left. */
+static void without_any_the_job_fails(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    with_three(&w, 3, true);
+    w.has_disk = true;
+    w.damaged = "/c/j/step-0000000060/manifest.json is damaged";
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
+    assert_string_equal(cw_job(&w, 1)->reason,
+                        "checkpoint 60 cannot be used, and there is no older one: "
+                        "/c/j/step-0000000060/manifest.json is damaged; put it back and resume the "
+                        "job, or submit it "
+                        "again");
+    cw_end(&w);
+}
+
+/* Behind the step that an administrator chose, what is on disk is of another history. */
+static void another_history_is_not_taken(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    with_three(&w, 8, false);
+    assert_int_equal(resume_from(&w, 20), HSP_OK);
+    sees(&w, 20, 1, 1020);
+    sees(&w, 40, 1, 1040);
+    sees(&w, 60, 1, 1060);
+    cw_plan(&w, 1);
+    begins(&w, 21);
+    cancelled(&w);
+    resumed(&w);
+    prepare_means(&w, HSP_MODE_RESTORE, 20, 1, 1020);
+    begins(&w, 21);
+    sees(&w, 40, 3, 77); /* written anew */
+    cancelled(&w);
+    resumed(&w);
+    prepare_means(&w, HSP_MODE_RESTORE, 40, 3, 77);
+    cw_end(&w);
+}
+
+/* Any complete one can be asked for, of another history too; else all that there are are named. */
+static void any_on_disk_can_be_asked_for(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    const struct hsp_m_seen seen[] = {{80, TERM, 1, 1080}, {40, TERM, 1, 1040}, {80, TERM, 1, 8}};
+    struct hsp_admin_event a = {.verb = HSP_ADMIN_RESUME,
+                                .job = 1,
+                                .has_step = true,
+                                .step = 60,
+                                .looked = true,
+                                .n_seen = 3,
+                                .seen = seen,
+                                .reason = ""};
+    with_three(&w, 8, false);
+    assert_int_equal(cw_admin(&w, a), HSP_ENOENT); /* on record, and gone */
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "job j has no complete checkpoint of step 60 on disk; there are 40, 80");
+    a.reason = "n1: input or output error";
+    assert_int_equal(cw_admin(&w, a), HSP_ENOENT);
+    assert_string_equal(
+        cw_find(&w, HSP_ACT_REPLY)->text,
+        "job j has no complete checkpoint of step 60 on disk; there are 40, 80; not "
+        "all could be asked: n1: input or output error");
+    a.n_seen = 0;
+    assert_int_equal(cw_admin(&w, a), HSP_ENOENT);
+    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text, "there are none"));
+    a.n_seen = 3;
+    a.step = 80;
+    w.has_disk = true;
+    memcpy(w.disk, seen, sizeof seen);
+    w.n_disk = 3;
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    cw_plan(&w, 1);
+    prepare_means(&w, HSP_MODE_RESTORE, 80, 1, 1080);
+    begins(&w, 81);
+    cw_end(&w);
+}
+
+/* The executors of a job whose state is in memory alone have died, and their segments with them. */
+static void steps_that_are_lost_are_counted(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    running(&w);
+    saved_in(&w, 1, 40, 77);
+    cw_pass(&w, 1, 47, cw_even, 2);
+    sees(&w, 40, 1, 77);
+    sees(&w, 45, 1, 78); /* written, and nobody could tell of it */
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = i + 1});
+        cw_hello(&w, i + 1, i == 0 ? "n0" : "n1", 0, 1);
+    }
+    char told[300];
+    await_fact(&w, "state.lost", told);
+    assert_string_equal(told,
+                        "version 47 is lost, going back to version 45: 2 steps are made again");
+    cw_plan(&w, 1);
+    const struct hsp_m_prepare *p = &cw_find(&w, HSP_ACT_PREPARE)->msg->u.prepare;
+    assert_true(p->mode == HSP_MODE_RESTORE && p->step == 45 && p->ckpt_content == 78);
+    for (uint32_t i = 0; i < w.n_asked; i++) {
+        cw_ready(&w, 1, i, 5);
+    }
+    cw_pass(&w, 1, 46, cw_even, w.n_asked);
+    assert_int_equal(steps_lost(&w), 2);
+    cw_end(&w);
+}
+
+/* A question that is overtaken, by a loss or a start of hspmdd, counts no more. */
+static void an_old_answer_counts_no_more(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    const struct hsp_m_seen seen = {40, TERM, 1, 1040};
+    with_three(&w, 3, true);
+    w.asks = true;
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_string_equal(cw_job(&w, 1)->reason, "looking which checkpoints are on disk");
+    uint64_t old = w.find;
+    cw_restart_nodes(&w, 2);
+    assert_true(w.find_job == 1 && w.find != 0);
+    w.find = w.find == old ? old + 1000 : old;
+    uint64_t mine = cw_job(&w, 1)->look_ticket;
+    cw_ckpts(&w, &seen, 1, "");
+    assert_true(cw_job(&w, 1)->look_ticket == mine && !cw_job(&w, 1)->looked);
+    w.find_job = 1;
+    w.find = mine;
+    cw_ckpts(&w, &seen, 1, "n1: input or output error"); /* 60 may be there */
+    assert_int_equal(cw_job(&w, 1)->ticket, 0);
+    assert_true(cw_job(&w, 1)->ckpt_step == 60);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(which_ckpt_test)
 {
     const struct CMUnitTest tests[] = {
@@ -415,6 +665,15 @@ HSP_TEST_FILE(which_ckpt_test)
         cmocka_unit_test(a_damaged_one_that_all_share),
         cmocka_unit_test(an_older_one_can_be_asked_for),
         cmocka_unit_test(as_many_are_known_as_are_kept),
+        cmocka_unit_test(a_newer_one_on_disk_is_taken),
+        cmocka_unit_test(of_two_contents_that_on_record_is_taken),
+        cmocka_unit_test(one_that_is_gone_is_passed_over),
+        cmocka_unit_test(one_that_comes_back_is_taken),
+        cmocka_unit_test(without_any_the_job_fails),
+        cmocka_unit_test(another_history_is_not_taken),
+        cmocka_unit_test(any_on_disk_can_be_asked_for),
+        cmocka_unit_test(steps_that_are_lost_are_counted),
+        cmocka_unit_test(an_old_answer_counts_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -468,9 +468,61 @@ static void reach_is_asked_and_answered(void **state)
     hsp_agent_free(w.a);
 }
 
+/* So is which checkpoints are on disk. */
+static void checkpoints_are_asked_for_and_listed(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_m_seen seen = {40, 1, 2, 3};
+    struct hsp_msg order = {
+        .type = HSP_MSG_CKPTS,
+        .u.ckpts = {.job = 7, .number = 5, .name = "j", .path = "/c", .damaged = "", .reason = ""}};
+    struct hsp_msg said = {.type = HSP_MSG_CKPTS,
+                           .u.ckpts = {.job = 7,
+                                       .number = 5,
+                                       .name = "",
+                                       .path = "",
+                                       .n_seen = 1,
+                                       .seen = &seen,
+                                       .damaged = "",
+                                       .reason = ""}};
+    struct hsp_agent_event ev = {.type = HSP_AEV_CKPTS, .msg = &said};
+    aw_begin(&w);
+    aw_step(&w, ev); /* there is no hspmdd to tell */
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_CKPTS));
+    aw_link_up(&w, 2, 7);
+    aw_from_daemon(&w, order);
+    assert_string_equal(aw_find(&w, HSP_AACT_FIND_CKPTS)->msg->u.ckpts.path, "/c");
+    aw_step(&w, ev);
+    assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_CKPTS)->u.ckpts.seen[0].step, 40);
+    hsp_agent_free(w.a);
+}
+
+/* hspmdd asks at once, and answers HELLO when the store has it: the question may come first. */
+static void a_question_before_the_welcome_is_answered(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_scanned(&w, NULL, 0);
+    aw_from_daemon(&w,
+                   (struct hsp_msg){.type = HSP_MSG_PAPERS,
+                                    .u.papers = {.job = 7, .what = HSP_PAPERS_ASK, .reason = ""}});
+    assert_int_equal(aw_find(&w, HSP_AACT_READ_PAPERS)->msg->u.papers.job, 7);
+    aw_from_daemon(
+        &w, (struct hsp_msg){
+                .type = HSP_MSG_CKPTS,
+                .u.ckpts = {.job = 7, .name = "j", .path = "/c", .damaged = "", .reason = ""}});
+    assert_int_equal(aw_find(&w, HSP_AACT_FIND_CKPTS)->msg->u.ckpts.job, 7);
+    hsp_agent_free(w.a);
+}
+
 HSP_TEST_FILE(agent_link_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(reach_is_asked_and_answered),
+                                       cmocka_unit_test(checkpoints_are_asked_for_and_listed),
+                                       cmocka_unit_test(a_question_before_the_welcome_is_answered),
                                        cmocka_unit_test(hello_says_all),
                                        cmocka_unit_test(an_incomplete_welcome_is_refused),
                                        cmocka_unit_test(another_address),

@@ -353,6 +353,12 @@ static void tell_reached(struct aw_world *w, const struct other *o)
     aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_REACHED, .text = "", .msg = &m});
 }
 
+static void tell_ckpts(struct aw_world *w, const struct other *o)
+{
+    struct hsp_msg m = o->u.msg;
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CKPTS, .text = "", .msg = &m});
+}
+
 #define WELCOME(t, id)                                   \
     {                                                    \
         .msg = {                                         \
@@ -416,6 +422,14 @@ static const struct other others[] = {
               .u.checked = {.fault = "", .address = "", .transport = ""}}}},
     {"reach", tell_daemon, {.msg = {.type = HSP_MSG_REACH}}},
     {"reached", tell_reached, {.msg = {.type = HSP_MSG_REACHED}}},
+    {"ckpts: which are there",
+     tell_daemon,
+     {.msg = {.type = HSP_MSG_CKPTS,
+              .u.ckpts = {.name = "", .path = "", .damaged = "", .reason = ""}}}},
+    {"ckpts: these",
+     tell_ckpts,
+     {.msg = {.type = HSP_MSG_CKPTS,
+              .u.ckpts = {.name = "", .path = "", .damaged = "", .reason = ""}}}},
     {"XID 31", tell_event, {.event = {.type = HSP_AEV_SIGN, .sign = &xids[0]}}},
     {"XID 48", tell_event, {.event = {.type = HSP_AEV_SIGN, .sign = &xids[1]}}},
     {"XID 79", tell_event, {.event = {.type = HSP_AEV_SIGN, .sign = &xids[2]}}},
@@ -485,6 +499,7 @@ static bool reaction(const struct aw_world *w, const struct before *b, struct hs
         case HSP_AACT_CHECK_STOP: hsp_buf_puts(out, " check-stop"); break;
         case HSP_AACT_REACH: hsp_buf_puts(out, " reach"); break;
         case HSP_AACT_KEEP_PAPERS: hsp_buf_puts(out, " keep-papers"); break;
+        case HSP_AACT_FIND_CKPTS: hsp_buf_puts(out, " find-ckpts"); break;
         case HSP_AACT_READ_PAPERS: hsp_buf_puts(out, " read-papers"); break;
         case HSP_AACT_LOG:
             if (x->severity <= 4) {

@@ -310,8 +310,9 @@ static void make_folder(const struct world *w, const char *name)
 static const char *attempt(const struct world *w, uint64_t step)
 {
     static char name[HSP_CKPT_NAME];
-    const struct hsp_ckpt_info info = {
-        .step = step, .job_id = w->m[0].p.job, .whose = {w->m[0].p.cluster, w->m[0].p.generation}};
+    const struct hsp_ckpt_info info = {.step = step,
+                                       .job_id = w->m[0].p.job,
+                                       .whose = {w->m[0].p.ckpt_cluster, w->m[0].p.generation}};
     hsp_ckpt_tmp_name(&info, name);
     return name;
 }

@@ -187,6 +187,36 @@ static void test_a_final_model_is_written_by_the_next_epoch(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
+static bool is_there(const struct xw_world *w, const char *name)
+{
+    char path[4400];
+    (void)snprintf(path, sizeof path, "%s/t/%s", w->dir, name);
+    return access(path, F_OK) == 0;
+}
+
+/* After an adoption the checkpoints and the final model are still the job's own, and are replaced. A
+ * job of another cluster replaces neither: it writes no such checkpoint, and moves the model. */
+static void test_an_adopted_job_owns_its_files(void **state)
+{
+    struct xw_world *w = *state;
+    const struct hsp_digest a = {1, 10}, b = {2, 11};
+    double loss[XW_STEPS], val[XW_STEPS];
+    w->cluster = w->born = a;
+    xw_reference(w, loss, val);
+    assert_true(is_there(w, "step-0000000050") && is_there(w, "final/model.safetensors"));
+    w->cluster = b;
+    xw_reference(w, loss, val);
+    assert_int_equal(w->n_unwritten, 0);
+    assert_false(is_there(w, "step-0000000050.job-1") || is_there(w, "final.earlier"));
+    assert_false(is_there(w, "final.job-1.0000000000000001000000000000000a"));
+    w->born = b;
+    w->unwritable = true;
+    xw_reference(w, loss, val);
+    assert_int_equal(w->n_unwritten, 2); /* of steps 25 and 50 */
+    assert_true(is_there(w, "final.job-1.0000000000000001000000000000000a/model.safetensors"));
+    assert_true(is_there(w, "final/model.safetensors") && is_there(w, "step-0000000050"));
+}
+
 /* The data take a minute to read: heartbeats go on, and what is prepared can be ended and prepared
  * again. When shorter ones are there at last, so is the epoch. */
 static void test_data_that_take_long_hold_nothing_up(void **state)
@@ -393,6 +423,7 @@ HSP_TEST_FILE(executor_files_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_final_model_is_written_by_the_next_epoch, xw_setup,
                                         xw_teardown),
+        cmocka_unit_test_setup_teardown(test_an_adopted_job_owns_its_files, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_data_that_take_long_hold_nothing_up, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_what_never_began_leaves_no_state, xw_setup,

@@ -317,6 +317,8 @@ void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
                             .blob_len = (uint32_t)blob.len,
                             .u.prepare = {.job = 1,
                                           .job_name = "t",
+                                          .cluster = w->cluster,
+                                          .ckpt_cluster = w->born,
                                           .device = 0,
                                           .rank = (uint32_t)i,
                                           .n_ranks = d->plan->plan->n_ranks,

@@ -39,9 +39,10 @@ struct xw_world {
     struct hsp_ghost_opts ghost[XW_MAX_DEV]; /* of each; their seeds are drawn */
     double loss[XW_STEPS];
     double val[XW_STEPS];
-    uint64_t stable;  /* newest reported, of the newest epoch */
-    uint64_t said_in; /* that epoch */
-    uint64_t steps;   /* of the job; 0: XW_STEPS */
+    uint64_t stable;                 /* newest reported, of the newest epoch */
+    uint64_t said_in;                /* that epoch */
+    uint64_t steps;                  /* of the job; 0: XW_STEPS */
+    struct hsp_digest cluster, born; /* whose the job is, and in which it began */
     bool final, finished;
     uint32_t n_ckpt;
     uint32_t n_unwritten; /* reports of files that could not be written, where they are expected */

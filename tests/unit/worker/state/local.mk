@@ -1,8 +1,10 @@
 shard_fill = tests/unit/worker/state/shard_fill.c tests/unit/worker/state/shard_fill.h
 state_test_lib = tests/unit/worker/state/state_lib.c tests/unit/worker/state/state_lib.h
 state_tests = \
+  tests/unit/worker/state/ckpt_steps_test \
   tests/unit/worker/state/ckpt_test \
   tests/unit/worker/state/ckpt_verify_test \
+  tests/unit/worker/state/final_folder_test \
   tests/unit/worker/state/folder_test \
   tests/unit/worker/state/papers_file_test \
   tests/unit/worker/state/region_test \
@@ -14,8 +16,11 @@ check_PROGRAMS += tests/unit/worker/state/state_tests
 $(state_tests): tests/unit/worker/state/state_tests
 	$(LINK_TEST)
 tests_unit_worker_state_state_tests_SOURCES = \
+  tests/unit/worker/state/ckpt_lib.c tests/unit/worker/state/ckpt_lib.h \
+  tests/unit/worker/state/ckpt_steps_test.c \
   tests/unit/worker/state/ckpt_test.c \
   tests/unit/worker/state/ckpt_verify_test.c \
+  tests/unit/worker/state/final_folder_test.c \
   tests/unit/worker/state/folder_test.c \
   tests/unit/worker/state/papers_file_test.c $(PAPERS_SAMPLE) \
   tests/unit/worker/state/region_test.c \

@@ -1,0 +1,36 @@
+/* Asks nodes which checkpoints of a job they see on disk (CKPTS): for the core (FIND_CKPTS), for
+ * `resume --from`, and for `ckpt list`.
+ *
+ * Example:   job mist has checkpoint.path /srv/c on each node's own disk. Nodes a, b and c are
+ *            asked; a and b list step 40, c has no folder. The core hears of one checkpoint 40.
+ * Purity:    shell (libuv, clock).
+ * Bounds:    HSP_LOOKS at a time, each for LOOK_MS. Of a shared path SHARED_NODES nodes are asked,
+ *            else all that compute.
+ */
+#ifndef HSP_CKPT_REQUESTS_H
+#define HSP_CKPT_REQUESTS_H
+#include "daemon/app/state/sessions.h"
+#include "daemon/cluster/cluster.h"
+
+#define HSP_LOOKS 256u
+
+struct hsp_look;
+
+/* FIND_CKPTS of the core: CKPTS is posted. */
+void hsp_app_find_ckpts(struct hsp_app *a, const struct hsp_action *act);
+/* RESUME of job @job from @step. */
+void hsp_app_resume_from(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
+                         uint32_t job, uint64_t step);
+/* CKPT list. */
+void hsp_app_list_ckpts(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m);
+/* CKPTS of an agent. */
+void hsp_app_ckpts_told(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m);
+/* A connection has closed. */
+void hsp_app_ckpts_gone(struct hsp_app *a, uint32_t conn);
+/* Ends those whose nodes do not answer; the next time that one is due, UINT64_MAX none. */
+void hsp_app_ckpts_check(struct hsp_app *a);
+hsp_msec hsp_app_ckpts_deadline(const struct hsp_app *a);
+
+void hsp_app_ckpts_free_all(struct hsp_app *a);
+
+#endif

@@ -1,0 +1,329 @@
+#include "daemon/cluster/ckpt_look.h"
+
+#include <stdlib.h>
+
+#include "daemon/cluster/ckpt_marks.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/index.h"
+#include "daemon/cluster/job_state.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/outbox.h"
+#include "daemon/cluster/recover.h"
+#include "daemon/cluster/rows.h"
+#include "proto/base/str.h"
+#include "proto/base/vec.h"
+
+#define MOST_SEEN 65536u /* checkpoints of a job on all its nodes */
+
+/* ---- what is on disk ---- */
+
+/* A job that has never begun, nor was adopted, has none. */
+static bool may_have(const struct hsp_job *j)
+{
+    return j->has_ckpt || (j->checkpoint_path[0] != '\0' &&
+                           (j->begun != 0 || j->stable != 0 || !hsp_cluster_none(j->born)));
+}
+
+bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
+{
+    if (!may_have(j) || j->looked) {
+        return true;
+    }
+    if (j->look_ticket == 0) {
+        j->look_ticket = c->next_ticket++;
+        struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_FIND_CKPTS);
+        a->job = j->id;
+        a->ticket = j->look_ticket;
+        hsp_str_printf(j->reason, sizeof(j->reason), "looking which checkpoints are on disk");
+    }
+    return false;
+}
+
+void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
+{
+    struct hsp_job *j = hsp_ci_job(c, ev->job);
+    if (j == NULL || j->look_ticket == 0 || j->look_ticket != ev->ticket) {
+        return;
+    }
+    j->look_ticket = 0;
+    if (c->behind) {
+        return; /* asked again when it is not */
+    }
+    j->looked = true;
+    j->looked_whole = ev->why[0] == '\0';
+    hsp_str_printf(j->disk_damage, sizeof(j->disk_damage), "%s", ev->damaged); /* cut */
+    j->reason[0] = '\0';
+    if (!hsp_grow(&j->disk, &j->cap_disk, (size_t)ev->n + 1, sizeof(*j->disk), MOST_SEEN)) {
+        c->failed = true;
+        return;
+    }
+    j->n_disk = ev->n;
+    for (uint32_t i = 0; i < ev->n; i++) {
+        const struct hsp_m_seen *s = &ev->seen[i];
+        j->disk[i] = (struct hsp_ckpt_kept){s->step, {s->term, s->epoch, s->content}};
+    }
+}
+
+/* ---- which one ---- */
+
+static bool of_history(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
+{
+    return k->step <= j->steps && (k->mark.epoch >= j->begun || k->step <= j->origin_step ||
+                                   k->mark.epoch == 0); /* on record, before epochs were */
+}
+
+/* The @i-th on record, ascending; NULL: there are not so many. */
+static const struct hsp_ckpt_kept *recorded(const struct hsp_job *j, uint32_t i,
+                                            struct hsp_ckpt_kept *newest)
+{
+    *newest = (struct hsp_ckpt_kept){j->ckpt_step, j->ckpt};
+    return i < j->n_older ? &j->older[i] : i == j->n_older && j->has_ckpt ? newest : NULL;
+}
+
+/* The mark on record of @step; NULL: none. */
+static const struct hsp_ckpt_mark *mark_of(const struct hsp_job *j, uint64_t step)
+{
+    for (uint32_t i = 0; i < j->n_older; i++) {
+        if (j->older[i].step == step) {
+            return &j->older[i].mark;
+        }
+    }
+    return j->has_ckpt && j->ckpt_step == step ? &j->ckpt : NULL;
+}
+
+static bool is_meant(const struct hsp_ckpt_mark *mark, const struct hsp_ckpt_kept *k)
+{
+    return mark != NULL && (mark->epoch == 0 || mark->content == k->mark.content);
+}
+
+/* Whether @a is to be taken rather than @b: newer, then the one on record, then written later. */
+static bool better(const struct hsp_job *j, const struct hsp_ckpt_kept *a,
+                   const struct hsp_ckpt_kept *b)
+{
+    if (b == NULL || a->step != b->step) {
+        return b == NULL || a->step > b->step;
+    }
+    const struct hsp_ckpt_mark *mark = mark_of(j, a->step);
+    if (is_meant(mark, a) != is_meant(mark, b)) {
+        return is_meant(mark, a);
+    }
+    return a->mark.term != b->mark.term ? a->mark.term > b->mark.term
+                                        : a->mark.epoch > b->mark.epoch;
+}
+
+/* The best one on disk. @only NULL: of the history; else of that step. NULL: none. */
+static const struct hsp_ckpt_kept *on_disk(const struct hsp_job *j, const uint64_t *only)
+{
+    const struct hsp_ckpt_kept *best = NULL;
+    for (uint32_t i = 0; i < j->n_disk; i++) {
+        const struct hsp_ckpt_kept *k = &j->disk[i];
+        bool may = only != NULL ? k->step == *only : of_history(j, k);
+        best = may && better(j, k, best) ? k : best;
+    }
+    return best;
+}
+
+static bool is_on_disk(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < j->n_disk && !is; i++) {
+        is = j->disk[i].step == k->step && is_meant(&k->mark, &j->disk[i]);
+    }
+    return is;
+}
+
+/* The newest one on record that no node sees. False: all are on disk. */
+static bool missing(const struct hsp_job *j, struct hsp_ckpt_kept *ret)
+{
+    struct hsp_ckpt_kept newest;
+    const struct hsp_ckpt_kept *k;
+    bool any = false;
+    for (uint32_t i = 0; (k = recorded(j, i, &newest)) != NULL; i++) {
+        if (of_history(j, k) && !is_on_disk(j, k)) {
+            *ret = *k;
+            any = true;
+        }
+    }
+    return any;
+}
+
+bool hsp_ci_ckpt_newest(const struct hsp_job *j, uint64_t *ret)
+{
+    const struct hsp_ckpt_kept *best = on_disk(j, NULL), *k;
+    struct hsp_ckpt_kept newest;
+    bool any = best != NULL;
+    *ret = any ? best->step : 0;
+    for (uint32_t i = 0; (k = recorded(j, i, &newest)) != NULL; i++) {
+        if (of_history(j, k)) {
+            *ret = k->step > *ret ? k->step : *ret;
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* ---- the record ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    const struct hsp_ckpt_kept *x = a, *y = b;
+    return (x->step > y->step) - (x->step < y->step);
+}
+
+/* Puts the best one on disk of each step of the history up to @top on record, in place of what was
+ * there. */
+static void record(struct hsp_cluster *c, struct hsp_job *j, uint64_t top)
+{
+    struct hsp_ckpt_kept *list = hsp_ci_alloc(c, (size_t)j->n_disk + 1, sizeof(*list));
+    uint32_t n = 0;
+    for (uint32_t i = 0; list != NULL && i < j->n_disk; i++) {
+        const struct hsp_ckpt_kept *k = &j->disk[i];
+        if (k->step <= top && of_history(j, k) && on_disk(j, &k->step) == k) {
+            list[n++] = *k;
+        }
+    }
+    if (list == NULL) {
+        return;
+    }
+    qsort(list, n, sizeof(*list), ascending);
+    j->has_ckpt = false;
+    j->n_older = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        hsp_ci_ckpt_record(j, list[i].step, &list[i].mark);
+    }
+}
+
+/* ---- to begin with it ---- */
+
+static void told_found(struct hsp_cluster *c, const struct hsp_job *j,
+                       const struct hsp_ckpt_kept *k)
+{
+    if (!is_meant(mark_of(j, k->step), k)) {
+        hsp_ci_fact(c, "ckpt.found", HSP_SEV_NOTICE, j, NULL,
+                    "checkpoint %llu of epoch %llu is on disk and was not on record: the job goes "
+                    "on from it",
+                    (unsigned long long)k->step, (unsigned long long)k->mark.epoch);
+    }
+}
+
+/* @gone is on record and on no node that is here. True: it is passed over. */
+static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *gone,
+                      const struct hsp_ckpt_kept *best)
+{
+    const char *why = j->disk_damage[0] != '\0' ? hsp_ci_printf(c, "%s", j->disk_damage)
+                      : j->checkpoint_shared    ? "it is not in checkpoint.path any more"
+                                                : "no node that is here has it";
+    bool nowhere = j->checkpoint_shared && j->looked_whole;
+    if (j->ckpt_deadline_ms == 0) {
+        j->ckpt_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
+    }
+    if (!nowhere && c->now_ms < j->ckpt_deadline_ms) {
+        hsp_msec next = c->now_ms + HSP_CKPT_RETRY_MS;
+        j->retry_ms = next < j->ckpt_deadline_ms ? next : j->ckpt_deadline_ms;
+        hsp_ci_disk_forget(j);
+        hsp_ci_job_blocked(c, j,
+                           "checkpoint %llu cannot be used: %s: waiting for a node that has it",
+                           (unsigned long long)gone->step, why);
+        return false;
+    }
+    if (best == NULL) {
+        hsp_ci_ckpt_give_up(c, j, gone->step, why);
+        return false;
+    }
+    hsp_ci_ckpt_fallback(c, j, gone->step, best->step, why);
+    return true;
+}
+
+bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
+{
+    struct hsp_ckpt_kept gone = {0};
+    if (!hsp_ci_ckpt_looked(c, j)) {
+        return false;
+    }
+    if (!j->looked) {
+        return true; /* it has none */
+    }
+    const struct hsp_ckpt_kept *best = on_disk(j, NULL);
+    bool newer = missing(j, &gone) && (best == NULL || gone.step > best->step);
+    if (newer && !pass_over(c, j, &gone, best)) {
+        return false;
+    }
+    if (best == NULL) {
+        j->origin = HSP_MODE_FRESH;
+        j->origin_step = 0;
+        j->origin_ckpt = (struct hsp_ckpt_mark){0};
+        return true;
+    }
+    const struct hsp_ckpt_kept chosen = *best;
+    const struct hsp_ckpt_mark *mark = mark_of(j, chosen.step);
+    bool same =
+        j->origin == HSP_MODE_RESTORE && j->origin_step == chosen.step && is_meant(mark, &chosen);
+    if (!same || newer) {
+        told_found(c, j, &chosen);
+        hsp_ci_ckpt_begin_at(j, chosen.step, is_meant(mark, &chosen) ? mark : &chosen.mark);
+        record(c, j, chosen.step);
+        hsp_ci_store_job(c, j);
+    }
+    return true;
+}
+
+/* ---- an administrator's choice ---- */
+
+/* "20, 40, 60": the steps that nodes have seen, each once. */
+static const char *steps_of(struct hsp_cluster *c, const struct hsp_admin_event *a)
+{
+    const char *text = "none";
+    uint64_t below = 0;
+    for (uint32_t n = 0; n < a->n_seen; n++) {
+        const struct hsp_m_seen *next = NULL;
+        for (uint32_t i = 0; i < a->n_seen; i++) {
+            const struct hsp_m_seen *s = &a->seen[i];
+            next = s->step >= below && (next == NULL || s->step < next->step) ? s : next;
+        }
+        if (next == NULL) {
+            break;
+        }
+        text = hsp_ci_printf(c, "%s%s%llu", n == 0 ? "" : text, n == 0 ? "" : ", ",
+                             (unsigned long long)next->step);
+        below = next->step + 1;
+    }
+    return text;
+}
+
+static const char *refuse(struct hsp_cluster *c, const struct hsp_job *j,
+                          const struct hsp_admin_event *a)
+{
+    if (!a->looked) {
+        return hsp_ci_printf(c, "job %s has no checkpoint of step %llu; it has %s", j->name,
+                             (unsigned long long)a->step,
+                             j->has_ckpt ? hsp_ci_ckpt_steps(c, j) : "none");
+    }
+    return hsp_ci_printf(
+        c, "job %s has no complete checkpoint of step %llu on disk; there are %s%s%s", j->name,
+        (unsigned long long)a->step, steps_of(c, a),
+        a->reason != NULL && a->reason[0] != '\0' ? "; not all could be asked: " : "",
+        a->reason != NULL ? a->reason : "");
+}
+
+const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
+                               const struct hsp_admin_event *a)
+{
+    const struct hsp_ckpt_mark *mark = mark_of(j, a->step);
+    struct hsp_ckpt_kept best = {0};
+    bool any = false;
+    for (uint32_t i = 0; i < a->n_seen; i++) {
+        const struct hsp_m_seen *s = &a->seen[i];
+        struct hsp_ckpt_kept k = {s->step, {s->term, s->epoch, s->content}};
+        if (s->step == a->step && s->step <= j->steps && better(j, &k, any ? &best : NULL)) {
+            best = k;
+            any = true;
+        }
+    }
+    if (a->looked ? !any : mark == NULL) {
+        return refuse(c, j, a);
+    }
+    const struct hsp_ckpt_mark chosen = any && !is_meant(mark, &best) ? best.mark : *mark;
+    hsp_ci_ckpt_begin_at(j, a->step, &chosen);
+    j->begun = j->next_epoch; /* newer ones do not count from now on */
+    return NULL;
+}

@@ -1,0 +1,109 @@
+/* The happy path: there is no folder yet, or the model in it is of this job.
+ *
+ * Possible failure modes: the model is another job's, or cannot be read (the folder is renamed,
+ * never deleted); want of memory (nothing is touched, since the owner is not known). */
+#include "worker/state/final_folder.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/base/str.h"
+
+#define FINAL     "final"
+#define MAX_NAMES 1000u
+
+/* The name that @model, of another job, is to have; *ret "": it is of the job of @us. */
+static void name_of(const struct hsp_st_reader *model, const struct hsp_ckpt_info *us,
+                    char ret[HSP_CKPT_NAME])
+{
+    const char *job = hsp_st_meta_value(model, HSP_FINAL_JOB);
+    const char *cluster = hsp_st_meta_value(model, HSP_FINAL_CLUSTER);
+    char ours[HSP_DIGEST_HEX];
+    struct hsp_digest id;
+    uint64_t number;
+    hsp_digest_hex(us->whose.cluster, ours);
+    if (job == NULL || cluster == NULL || !hsp_parse_u64(job, &number) ||
+        !hsp_digest_parse(cluster, &id)) {
+        (void)snprintf(ret, HSP_CKPT_NAME, FINAL ".earlier");
+    } else if (!hsp_digest_equal(id, us->whose.cluster)) {
+        (void)snprintf(ret, HSP_CKPT_NAME, FINAL ".job-%" PRIu64 ".%.32s", number, cluster);
+    } else if (number != us->job_id) {
+        (void)snprintf(ret, HSP_CKPT_NAME, FINAL ".job-%" PRIu64, number);
+    } else {
+        ret[0] = '\0';
+    }
+}
+
+/* Asks the model in the folder whose it is; as name_of(). */
+static enum hsp_status judge(const struct hsp_folder *final, const struct hsp_ckpt_info *us,
+                             char ret[HSP_CKPT_NAME], struct hsp_err *err)
+{
+    struct hsp_st_reader *model = NULL;
+    struct hsp_err why = {0};
+    struct stat s;
+    ret[0] = '\0';
+    if (fstatat(final->fd, HSP_FINAL_MODEL, &s, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(s.st_mode)) {
+        return HSP_OK; /* no model: who writes one says what is in the way */
+    }
+    enum hsp_status st = hsp_st_open_in(final, HSP_FINAL_MODEL, &model, &why);
+    switch (st) {
+    case HSP_OK:
+        name_of(model, us, ret);
+        (void)hsp_st_close(model);
+        return HSP_OK;
+    case HSP_ENOENT: return HSP_OK;
+    case HSP_ENOMEM:
+    case HSP_EIO:
+    case HSP_EPERM: return hsp_err_set(err, st, 0, "%s", why.msg);
+    default: (void)snprintf(ret, HSP_CKPT_NAME, FINAL ".earlier"); return HSP_OK;
+    }
+}
+
+/* Renames the folder to @name, or to the first of NAME-2, NAME-3 ... that is free. */
+static enum hsp_status move_aside(const struct hsp_folder *job, char name[HSP_CKPT_NAME],
+                                  struct hsp_err *err)
+{
+    size_t len = strlen(name);
+    for (unsigned i = 2; i < MAX_NAMES; i++) {
+        if (faccessat(job->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+            return hsp_folder_rename(job, FINAL, name, err);
+        }
+        (void)snprintf(name + len, HSP_CKPT_NAME - len, "-%u", i);
+    }
+    name[len] = '\0';
+    return hsp_err_set(err, HSP_EEXIST, 0,
+                       "%s/" FINAL " is of another job, and %s and %u more are there already: "
+                       "move some away",
+                       job->path, name, MAX_NAMES - 2);
+}
+
+enum hsp_status hsp_final_open(const char *dir, const struct hsp_ckpt_info *us,
+                               char ret_aside[HSP_CKPT_NAME], struct hsp_folder *ret,
+                               struct hsp_err *err)
+{
+    struct hsp_folder job;
+    ret->fd = -1;
+    ret_aside[0] = '\0';
+    enum hsp_status st = hsp_folder_open(dir, true, &job, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    st = hsp_folder_open_in(&job, FINAL, true, ret, err);
+    if (st == HSP_OK) {
+        st = judge(ret, us, ret_aside, err);
+    }
+    if (st == HSP_OK && ret_aside[0] != '\0') {
+        hsp_folder_close(ret);
+        st = move_aside(&job, ret_aside, err);
+        st = st == HSP_OK ? hsp_folder_open_in(&job, FINAL, true, ret, err) : st;
+    }
+    if (st != HSP_OK) {
+        hsp_folder_close(ret);
+    }
+    hsp_folder_close(&job);
+    return st;
+}
