@@ -303,9 +303,8 @@ const struct hsp_command hsp_commands[] = {
     {.name = "ckpt list",
      .operands = "JOB",
      .summary = "checkpoints of a job: as they were reported, then those on disk",
-     .help =
-         "on_disk: complete, and the nodes that see it now.\n"
-         "status -o json has the steps that are kept (checkpoint_steps).",
+     .help = "on_disk: complete, and the nodes that see it now.\n"
+             "status -o json has the steps that are kept (checkpoint_steps).",
      .min_pos = 1,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSONL),
