@@ -290,8 +290,9 @@ static void also_of_a_cancelled_one(void **state)
     assert_false(cw_job(&w, 2)->has_ckpt);
     cw_restart_nodes(&w, 2);
     stopped(&w, 2);
-    (void)cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 2});
     assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_ESTATE); /* the name is the other's */
+    (void)cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 2});
+    assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
     assert_int_equal(cw_job(&w, 1)->ckpt_step, 8);
     cw_end(&w);
 }
