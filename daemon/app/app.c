@@ -344,6 +344,7 @@ static struct hsp_cluster_config core_config(const struct hsp_app *a)
     cc.data_tls = c->data_plane != HSP_DATA_CLEAR;
     cc.trusted = c->trusted;
     cc.address = c->advertise_address;
+    cc.max_parked = hsp_places_parked(a->places);
     cc.replaced = a->has_replaced ? a->replaced : NULL;
     if (cc.suspect_ms < cc.heartbeat_ms + cc.heartbeat_ms / 2) {
         cc.suspect_ms = cc.heartbeat_ms + cc.heartbeat_ms / 2;
@@ -476,9 +477,9 @@ static void listen_http(struct hsp_app *a)
 
 /* Descriptors are asked for; with fewer, as many connections less: a caller too many is told so,
  * while the store, the log and the pool have what they need. */
-static void share_descriptors(struct hsp_app *a, uint32_t places[HSP_NET_POOLS])
+static void share_descriptors(struct hsp_app *a)
 {
-    uint32_t want = hsp_places_wanted(a->cfg->max_nodes, places);
+    uint32_t want = hsp_places_wanted(a->cfg->max_nodes, a->places);
     uint64_t files = hsp_nofile_raise((uint64_t)want + OWN_FILES);
     if (files >= (uint64_t)want + OWN_FILES) {
         return;
@@ -488,7 +489,7 @@ static void share_descriptors(struct hsp_app *a, uint32_t places[HSP_NET_POOLS])
             "%" PRIu64 " open files are allowed, so %u connections instead of %u; raise "
             "LimitNOFILE= or ulimit -n",
             files, have, want);
-    hsp_places_fit(have, places);
+    hsp_places_fit(have, a->places);
 }
 
 /* ---- callbacks of the net ---- */
@@ -525,7 +526,7 @@ static enum hsp_status open_net(struct hsp_app *a, const struct hsp_net_keys *ke
 {
     struct hsp_net_config nc;
     hsp_net_defaults(&nc);
-    share_descriptors(a, nc.places);
+    memcpy(nc.places, a->places, sizeof nc.places);
     nc.keys = *keys;
     nc.clear_loopback = a->cfg->insecure_loopback;
     a->n_clients = hsp_net_table_size(&nc);
@@ -576,6 +577,7 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_app_start *start,
     *ret = a; /* also on failure: to be closed */
     enum hsp_status st = open_folder(a, start, err);
     if (st == HSP_OK) {
+        share_descriptors(a);
         st = open_core(a, err);
     }
     if (st == HSP_OK) {

@@ -53,6 +53,7 @@ void hsp_dispatch_open(struct hsp_app *a, uint32_t conn, const struct hsp_net_pe
                  (local && a->has_worker_user && peer->uid == a->worker_uid);
     *c = (struct hsp_caller){.conn = conn,
                              .local = local,
+                             .source = peer->source,
                              .may_join = trusted || agent,
                              .may_command = trusted || peer->role == HSP_ROLE_ADMIN};
     (void)snprintf(c->name, sizeof c->name, "%s", peer->name);
@@ -134,7 +135,7 @@ static bool admit(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg 
 
 static void agent_msg(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
 {
-    struct hsp_event ev = {.type = HSP_EV_MSG, .conn = c->conn, .u.msg = m};
+    struct hsp_event ev = {.type = HSP_EV_MSG, .conn = c->conn, .source = c->source, .u.msg = m};
     if (m->type == HSP_MSG_HELLO && !hsp_app_random(a, &ev.random, sizeof ev.random)) {
         hsp_net_drop(a->net, c->conn, true, "no random numbers for an incarnation");
         return;

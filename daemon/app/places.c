@@ -29,6 +29,11 @@ uint32_t hsp_places_wanted(uint32_t max_nodes, uint32_t ret[HSP_NET_POOLS])
     return sum(ret);
 }
 
+uint32_t hsp_places_parked(const uint32_t places[HSP_NET_POOLS])
+{
+    return places[HSP_POOL_AGENTS] / 2;
+}
+
 void hsp_places_fit(uint32_t have, uint32_t places[HSP_NET_POOLS])
 {
     uint32_t want = sum(places), spare = places[HSP_POOL_STRANGERS] - LEAST;

@@ -460,7 +460,7 @@ static void adopt(struct hsp_cluster *c, const struct hsp_admin_event *a)
     if (fault == NULL && j != NULL) {
         told(c, a, "admin.adopt", j, NULL, j->name);
     }
-    reply(c, a, fault == NULL ? HSP_OK : st, a->papers->job, fault != NULL ? fault : "");
+    reply(c, a, fault == NULL ? HSP_OK : st, a->papers->job, fault != NULL ? fault : a->reason);
 }
 
 void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)

@@ -22,8 +22,10 @@
 #include "proto/wire/papers.h"
 
 #define ARENA ((size_t)1 << 20) /* loading rows needs next to none */
-/* No cluster has had so many stores put back. */
+/* No cluster has had so many stores put back. What an administrator names may be further: so that papers
+ * which were made after those of somebody who lied can still be adopted. */
 #define MOST_GENERATIONS (1u << 20)
+#define MOST_NAMED       (1u << 31)
 #define MISSING          5u /* names in a message */
 
 /* ---- the lost store, as far as the papers tell it ---- */
@@ -69,9 +71,12 @@ static enum hsp_status load(struct hsp_cluster *l, const struct hsp_papers *p, s
     return st;
 }
 
+/* Its node has a name, and no other one has that name. */
 static bool names_node(const struct hsp_cluster *l, hsp_device_id d)
 {
-    return HSP_DEVICE_NODE(d) < l->n_nodes && hsp_name_valid(l->nodes[HSP_DEVICE_NODE(d)].name);
+    uint32_t at = HSP_DEVICE_NODE(d), named;
+    return at < l->n_nodes && hsp_name_valid(l->nodes[at].name) &&
+           hsp_map_get(&l->by_name, l->nodes[at].name, &named) && named == at;
 }
 
 /* Numbers from here on no coordinator has given, up to some generations after the papers. */
@@ -86,7 +91,7 @@ static bool makes_sense(const struct hsp_cluster *l, const struct hsp_papers *p)
     const struct hsp_job *j = l->n_jobs == 1 ? l->jobs[0] : NULL;
     bool ok = j != NULL && j->id == p->job && p->job != 0 && p->job < HSP_MAX_FOREIGN &&
               p->epoch < end_of_numbers(p) &&
-              hsp_generation_number(p->whose.generation) < MOST_GENERATIONS &&
+              hsp_generation_number(p->whose.generation) < MOST_NAMED &&
               j->next_epoch <= end_of_numbers(p) && j->next_plan <= end_of_numbers(p) &&
               hsp_name_valid(j->name) && j->min > 0 && j->max >= j->min &&
               j->max <= HSP_MSG_RANKS && j->copies > 0 && j->steps > 0 && j->n_plans > 0 &&
@@ -103,7 +108,83 @@ static bool makes_sense(const struct hsp_cluster *l, const struct hsp_papers *p)
     return ok;
 }
 
+/* @p, loaded: hsp_ci_papers_fit has the errors. */
+static enum hsp_status read_lost(const struct hsp_cluster *c, const struct hsp_papers *p,
+                                 struct hsp_cluster **ret, struct hsp_err *err)
+{
+    struct hsp_cluster *l = lost_new(c);
+    enum hsp_status st = l != NULL ? load(l, p, err) : HSP_ENOMEM;
+    if (st == HSP_ENOMEM || (l != NULL && l->failed)) {
+        st = hsp_err_nomem(err, "the papers of job %u", p->job);
+    } else if (st != HSP_OK || !makes_sense(l, p)) {
+        char why[sizeof(err->msg)];
+        hsp_str_printf(why, sizeof(why), "%s",
+                       st != HSP_OK ? err->msg : "they are not those of one job");
+        st = hsp_err_set(err, st == HSP_EVERSION ? st : HSP_EDIGEST, 0,
+                         "the papers of job %u cannot be used: %s", p->job, why);
+    }
+    *ret = st == HSP_OK ? l : lost_free(l);
+    return st;
+}
+
+static bool same_plan(const struct hsp_job_plan *a, const struct hsp_adopted_plan *b)
+{
+    bool same = a->plan == b->plan && a->info.n_ranks == b->n_ranks;
+    for (uint32_t i = 0; same && i < b->n_ranks; i++) {
+        same = a->info.device[i] == b->device[i];
+    }
+    return same;
+}
+
+/* What @t and @plan do not tell as @j does; NULL: nothing. */
+static const char *other_than(const struct hsp_job *j, const struct hsp_job_terms *t, uint32_t n,
+                              const struct hsp_adopted_plan *plan)
+{
+    const char *data = t->data_path != NULL ? t->data_path : "";
+    const char *ckpt = t->checkpoint_path != NULL ? t->checkpoint_path : "";
+    bool all = n == j->n_plans;
+    for (uint32_t i = 0; all && i < j->n_plans; i++) {
+        bool has = false;
+        for (uint32_t k = 0; k < n && !has; k++) {
+            has = same_plan(&j->plans[i], &plan[k]);
+        }
+        all = has;
+    }
+    return strcmp(j->name, t->name) != 0           ? "its name"
+           : strcmp(j->data_path, data) != 0       ? "the path of its data"
+           : strcmp(j->checkpoint_path, ckpt) != 0 ? "the path of its checkpoints"
+           : !all                                  ? "its layouts"
+                                                   : NULL;
+}
+
+enum hsp_status hsp_ci_papers_fit(const struct hsp_cluster *c, const struct hsp_papers *p,
+                                  const struct hsp_job_terms *t, uint32_t n,
+                                  const struct hsp_adopted_plan *plan, struct hsp_err *err)
+{
+    struct hsp_cluster *l = NULL;
+    enum hsp_status st = read_lost(c, p, &l, err);
+    const char *what = st == HSP_OK ? other_than(l->jobs[0], t, n, plan) : NULL;
+    if (what != NULL) {
+        st = hsp_err_set(err, HSP_EPARSE, 0, "the papers of job %u contradict themselves on %s",
+                         p->job, what);
+    }
+    (void)lost_free(l);
+    return st;
+}
+
 /* ---- what speaks against it ---- */
+
+static const char *too_far(struct hsp_cluster *c, const struct hsp_admin_event *a)
+{
+    uint32_t g = hsp_generation_number(a->papers->whose.generation);
+    bool named = a->node != NULL && a->node[0] != '\0';
+    return named || g < MOST_GENERATIONS
+               ? NULL
+               : hsp_ci_printf(c,
+                               "the papers of job %u are of generation %u, and no cluster comes so "
+                               "far: --from names who is to be believed all the same",
+                               a->papers->job, g);
+}
 
 static const char *taken(struct hsp_cluster *c, const struct hsp_papers *p, const char *name)
 {
@@ -352,21 +433,16 @@ const char *hsp_ci_adopt(struct hsp_cluster *c, const struct hsp_admin_event *a,
                          enum hsp_status *ret_status)
 {
     const struct hsp_papers *p = a->papers;
-    struct hsp_cluster *l = lost_new(c);
+    struct hsp_cluster *l = NULL;
     struct hsp_err err = {0};
-    enum hsp_status st = l != NULL ? load(l, p, &err) : HSP_ENOMEM;
-    const char *why = NULL;
+    enum hsp_status st = read_lost(c, p, &l, &err);
+    if (st != HSP_OK) {
+        c->failed = c->failed || st == HSP_ENOMEM;
+        *ret_status = st;
+        return hsp_ci_printf(c, "%s", err.msg);
+    }
     *ret_status = HSP_ESTATE;
-    if (st == HSP_ENOMEM || (l != NULL && l->failed)) {
-        c->failed = true;
-        (void)lost_free(l);
-        return "out of memory";
-    }
-    if (st != HSP_OK || !makes_sense(l, p)) {
-        *ret_status = st == HSP_EVERSION ? st : HSP_EDIGEST;
-        why = hsp_ci_printf(c, "the papers of job %u cannot be used: %s", p->job,
-                            st != HSP_OK ? err.msg : "they are not those of one job");
-    }
+    const char *why = too_far(c, a);
     why = why != NULL ? why : taken(c, p, l->jobs[0]->name);
     why = why != NULL || a->force ? why : missing(c, l);
     why = why != NULL ? why : no_room(c, l, p);
@@ -379,8 +455,8 @@ const char *hsp_ci_adopt(struct hsp_cluster *c, const struct hsp_admin_event *a,
     struct hsp_job *j = why == NULL && !c->failed ? hsp_ci_job(c, p->job) : NULL;
     if (j != NULL) {
         hsp_ci_fact(c, "job.adopted", HSP_SEV_NOTICE, j, NULL,
-                    "from the papers of its epoch %llu; its next epochs are of generation %u",
-                    (unsigned long long)p->epoch, hsp_generation_number(c->generation));
+                    "from the papers of %s; its next epochs are of generation %u", a->reason,
+                    hsp_generation_number(c->generation));
         hsp_ci_job_loss(c, j, "adopted from its agents");
         ask_members(c, j);
         j->failures = 0;

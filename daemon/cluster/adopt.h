@@ -12,6 +12,21 @@
 #include "daemon/cluster/cluster_state.h"
 
 struct hsp_admin_event;
+struct hsp_job_terms;
+struct hsp_papers;
+
+struct hsp_adopted_plan { /* a layout of the job, as the shell's own rows tell it */
+    uint64_t plan;
+    uint32_t n_ranks;
+    const hsp_device_id *device; /* [n_ranks], of the lost store */
+};
+
+/* Checks that the rows of @p are those of one job, and that the shell's own rows tell the same job: @t
+ * (name and paths) and its @n layouts. HSP_EDIGEST, HSP_EVERSION: they are not; HSP_EPARSE: the two
+ * contradict each other; HSP_ENOMEM. */
+enum hsp_status hsp_ci_papers_fit(const struct hsp_cluster *c, const struct hsp_papers *p,
+                                  const struct hsp_job_terms *t, uint32_t n,
+                                  const struct hsp_adopted_plan *plan, struct hsp_err *err);
 
 /* ADOPT @a. NULL: done. Else nothing has changed, and the text says what is wrong and what to do;
  * *ret_status says of which kind it is. */

@@ -59,9 +59,9 @@ struct hsp_papers; /* proto/wire/papers.h */
 #define HSP_MAX_FOREIGN     (UINT32_MAX / 2) /* numbers of jobs of other clusters are below */
 #define HSP_MAX_ADOPTED     16u              /* clusters whose jobs were adopted, ever */
 #define HSP_ADOPTED_OVER    256u /* of their jobs: those that have ended and are forgotten */
-#define HSP_MAX_PARKED      HSP_MAX_NODES
-#define HSP_MAX_PARKED_JOBS 65536u /* four of each such agent; status lists them in 12 MB */
-#define HSP_MAX_FOUND       256u   /* jobs that agents keep and no row tells of (behind.h) */
+#define HSP_MAX_PARKED      HSP_MAX_NODES /* of them a shell may allow fewer: max_parked */
+#define HSP_MAX_PARKED_JOBS 65536u        /* four of each such agent; status lists them in 12 MB */
+#define HSP_MAX_FOUND       256u          /* jobs that agents keep and no row tells of (behind.h) */
 #define HSP_MAX_PAIRS       1024u /* of nodes that do not reach each other: two halves of 32 nodes */
 #define HSP_REACH_NODES     64u   /* of one round: a bit each */
 #define HSP_REACH_ROUNDS    16u   /* at a time: as many jobs that lose a peer at once */
@@ -102,6 +102,7 @@ struct hsp_cluster_config {
     bool data_tls;         /* epochs begun from now on encrypt what goes by TCP */
     const char *trusted;   /* then NCCL may go between hosts there, "" or NULL nowhere; borrowed */
     uint64_t forget_s;     /* a node that has gone is forgotten after it, 0: never */
+    uint32_t max_parked;   /* agents that are no members, at most HSP_MAX_PARKED (parked.h) */
     const char *address;   /* told to agents as another way to here, NULL none; borrowed */
     const char *replaced;  /* path of the store that a restore replaced last, at most
                               HSP_REPLACED_MAX bytes, NULL none; borrowed */
@@ -230,9 +231,11 @@ struct hsp_admin_event {
     struct hsp_check_terms check;
     uint32_t job; /* cancel, scale, checkpoint, resume, suspend, forget */
     uint32_t min, max;
-    const struct hsp_papers *papers; /* adopt: the newest that agents have */
-    bool force;                      /* adopt: also without nodes that are not here */
-    bool has_step;                   /* resume: from the checkpoint of `step`, not the newest */
+    /* adopt: the newest that agents have; `reason` says whose they are, and `node` which of them an
+     * administrator has named, NULL or "": none */
+    const struct hsp_papers *papers;
+    bool force;    /* adopt: also without nodes that are not here */
+    bool has_step; /* resume: from the checkpoint of `step`, not the newest */
     uint64_t step;
     bool diverged; /* resume: no loss from version `diverged_from` on is finite, say the metrics */
     uint64_t diverged_from;
@@ -270,6 +273,7 @@ struct hsp_event {
     uint32_t conn;            /* not 0; never reused by the shell while the daemon lives */
     uint64_t unix_s;          /* by the clock on the wall, which may jump; 0: not known */
     struct hsp_digest random; /* with HELLO: 128 random bits, drawn for this event; not 0 */
+    uint64_t source; /* with HELLO: the same for all that come from one address; 0: not known */
     union {
         const struct hsp_msg *msg;
         struct hsp_admin_event admin;

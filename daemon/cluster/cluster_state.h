@@ -122,6 +122,8 @@ struct hsp_parked {
     uint32_t conn;
     struct hsp_digest cluster; /* of its last welcome */
     struct hsp_digest was;     /* the incarnation that it had there */
+    uint64_t source;           /* as in struct hsp_event */
+    uint64_t since;            /* in the order of arrival */
     uint64_t generation, term;
     bool ahead, claims; /* as in struct hsp_park_cause */
     enum hsp_parked_as as;
@@ -591,8 +593,9 @@ struct hsp_cluster {
     struct hsp_adopted_job adopted_ended[HSP_ADOPTED_OVER];
     uint32_t n_parked;
     size_t cap_parked;
-    struct hsp_parked *parked;  /* in no order */
-    uint32_t n_parked_jobs;     /* of all of them */
+    struct hsp_parked *parked; /* in no order */
+    uint32_t n_parked_jobs;    /* of all of them */
+    uint64_t n_ever_parked;
     struct hsp_map parked_conn; /* their indices */
     hsp_msec now_ms, grace_ms;  /* grace: AWAY nodes are dead after it */
     hsp_msec looked_ms;         /* when the event before this one came */

@@ -62,6 +62,7 @@ void hsp_cluster_defaults(uint32_t detect_ms, struct hsp_cluster_config *ret)
                                        .measures = 4,
                                        .measure_ms = 10000,
                                        .forget_s = 7 * 86400,
+                                       .max_parked = HSP_MAX_PARKED,
                                        .data_tls = true};
 }
 
@@ -455,7 +456,7 @@ static void agent_hello(struct hsp_cluster *c, const struct hsp_event *ev,
     if (n != NULL && strcmp(m->node, n->name) != 0) { /* I3 */
         hsp_ci_close(c, ev->conn, "it said hello as another node");
     } else {
-        hsp_ci_hello(c, ev->conn, m, ev->random);
+        hsp_ci_hello(c, ev);
     }
 }
 

@@ -338,11 +338,11 @@ static void park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
 }
 
 /* The member that says hello; NULL: parked or refused, and told. */
-static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
+static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp_event *ev,
                                          const struct hsp_m_hello *m)
 {
     struct hsp_err err;
-    uint32_t common, at;
+    uint32_t common, at, conn = ev->conn;
     if (hsp_protocol_agree(m->protocol_oldest, m->protocol, "the agent", "hspmdd", &common, &err) !=
         HSP_OK) { /* of a frame that says something else: not fenced, which would cost its state */
         hsp_ci_close(c, conn, hsp_ci_printf(c, "%s", err.msg));
@@ -354,6 +354,7 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, uint32_t conn,
     }
     struct hsp_cluster_node *n = hsp_map_get(&c->by_name, m->node, &at) ? &c->nodes[at] : NULL;
     struct hsp_park_cause cause = hsp_ci_must_park(c, n, m);
+    cause.source = ev->source;
     const char *no = n != NULL ? not_it(c, conn, n, m)
                      : hsp_digest_is_zero(incarnation_of(c, m))
                          ? NULL
@@ -562,11 +563,12 @@ static void jobs_hello(struct hsp_cluster *c, uint32_t at, const struct hsp_m_he
     }
 }
 
-void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *said,
-                  struct hsp_digest random)
+void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev)
 {
+    const struct hsp_m_hello *said = &ev->u.msg->u.hello;
     struct hsp_m_hello full = *said;
     const struct hsp_m_hello *m = &full;
+    uint32_t conn = ev->conn;
     (void)hsp_ci_unpark(c, conn);
     full.kept = hsp_ci_kept(c, said, &full.n_kept);
     if (full.kept == NULL) {
@@ -576,7 +578,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
         hsp_ci_close(c, conn, hsp_ci_printf(c, "it names more than %u jobs", HSP_MSG_KEPT));
         return;
     }
-    struct hsp_cluster_node *n = identify(c, conn, m);
+    struct hsp_cluster_node *n = identify(c, ev, m);
     if (hsp_name_valid(m->node)) {
         tell_damaged(c, m);
     }
@@ -598,7 +600,7 @@ void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello
     if (anew) {
         /* WELCOME may be lost, again and again: then the agent shows the same one as now. */
         struct hsp_digest shown = same || before ? m->was : (struct hsp_digest){0, 0};
-        new_incarnation(c, n, same, shown, before && !hsp_digest_is_zero(told) ? told : random);
+        new_incarnation(c, n, same, shown, before && !hsp_digest_is_zero(told) ? told : ev->random);
     }
     if (anew || first) {
         hsp_ci_store_node(c, n);

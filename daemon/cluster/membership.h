@@ -28,10 +28,11 @@
 #define HSP_MEMBERSHIP_H
 #include "daemon/cluster/cluster_state.h"
 
-/* Takes in HELLO on @conn: a new incarnation, which is then @random, or one that connects
+struct hsp_event;
+
+/* Takes in the HELLO of @ev: a new incarnation, which is then its random bits, or one that connects
  * again. */
-void hsp_ci_hello(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
-                  struct hsp_digest random);
+void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev);
 void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn);
 /* Moves silent nodes to SUSPECT and DEAD. */
 void hsp_ci_nodes_tick(struct hsp_cluster *c);

@@ -5,7 +5,12 @@
  * cluster: it is parked, status shows "foreign", its executors train on. `node adopt a` or `node
  * discard a` ends that; so does hspmdd with the right folder.
  *
- * Bounds: HSP_MAX_PARKED agents, HSP_MAX_PARKED_JOBS jobs of all of them; others are closed. */
+ * Bounds: max_parked agents, a quarter of these of one source, and HSP_MAX_PARKED_JOBS jobs of all of
+ * them. One that comes then takes the place of another: of the oldest of its source where that has so
+ * many, else of the oldest of all; where there are too many jobs, of the one that names the most. An
+ * agent that has proven its node, or has the name of a member that is not here, goes last, and for
+ * no agent that is neither. Example: the holder of a worker key parks 300 agents from one host where
+ * 288 may be: it has 72, and the node that the store knows comes in. */
 #ifndef HSP_PARKED_H
 #define HSP_PARKED_H
 #include "daemon/cluster/cluster_state.h"
@@ -16,6 +21,7 @@ struct hsp_park_cause {
     bool ahead;      /* it names a node of the store and a newer coordinator of this cluster */
     bool claims;     /* it has devices and names a node of the store that was not heard yet */
     enum hsp_parked_as as; /* UNPROVEN becomes AHEAD when one with devices proves its node */
+    uint64_t source;       /* as in struct hsp_event */
 };
 
 /* Why the agent that says @m must be parked.
@@ -23,7 +29,7 @@ struct hsp_park_cause {
  * @n  the member of this name, NULL: there is none. */
 struct hsp_park_cause hsp_ci_must_park(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                                        const struct hsp_m_hello *m);
-/* Parks the agent of @conn and tells it. */
+/* Parks the agent of @conn and tells it; or closes it, or another one. */
 void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
                  const struct hsp_park_cause *cause);
 /* An absent member of @j whose name a parked agent uses to claim a newer epoch of @j; NULL: none.

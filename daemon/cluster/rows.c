@@ -819,19 +819,3 @@ bool hsp_cluster_row_whose(const struct hsp_cluster_row *row, struct hsp_whose *
     *ret = w;
     return true;
 }
-
-bool hsp_cluster_row_node(const struct hsp_cluster_row *row, uint32_t *ret_index,
-                          char ret_name[HSP_NAME_MAX + 1])
-{
-    struct hsp_cursor r;
-    uint64_t index;
-    hsp_cur_init(&r, row->value, row->len);
-    (void)hsp_cur_u8(&r);
-    if (strncmp(row->key, "node/", 5) != 0 || !hsp_parse_u64(row->key + 5, &index) ||
-        index >= HSP_MAX_NODES) {
-        return false;
-    }
-    get_text(&r, ret_name, HSP_NAME_MAX + 1);
-    *ret_index = (uint32_t)index;
-    return !r.failed;
-}

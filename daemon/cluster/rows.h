@@ -44,9 +44,6 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
  * cluster, which was of generation @least, 0 not known. The core that loads it begins a generation
  * after both, and erases the row in the same step. */
 void hsp_cluster_restored_row(uint64_t least, struct hsp_buf *out);
-/* Of which node @row is, and its name. False: it is the row of something else, or does not decode. */
-bool hsp_cluster_row_node(const struct hsp_cluster_row *row, uint32_t *ret_index,
-                          char ret_name[HSP_NAME_MAX + 1]);
 /* Whose store it is, as its row "cluster" says; its generation, or a later one that its members have
  * obeyed. False: @row is another one, or does not
  * decode; *ret is untouched. */

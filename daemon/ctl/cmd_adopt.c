@@ -9,30 +9,33 @@
 #define POLL_MS  200
 #define AGAIN_MS 5000
 
-enum { O_FORCE }; /* rows of adopt_options and discard_options */
+enum { O_FORCE, O_FROM }; /* rows of adopt_options; the first one of discard_options */
 
-static enum hsp_status adopt(struct hsp_ctl *ctl, const char *job, struct hsp_err *err)
+/* *ret: whose papers were taken, in the arena of @ctl. */
+static enum hsp_status adopt(struct hsp_ctl *ctl, const char *job, const char **ret,
+                             struct hsp_err *err)
 {
+    const char *from = ctl->opt[O_FROM] != NULL ? ctl->opt[O_FROM] : "";
     struct hsp_msg m = {.type = HSP_MSG_ADOPT,
-                        .u.adopt = {.job = job, .node = "", .force = ctl->opt[O_FORCE] != NULL}};
-    const char *text;
+                        .u.adopt = {.job = job, .node = from, .force = ctl->opt[O_FORCE] != NULL}};
     size_t len;
-    return hsp_remote_ask(ctl, &m, &text, &len, err);
+    return hsp_remote_ask(ctl, &m, ret, &len, err);
 }
 
 int hsp_cmd_job_adopt(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
-    if (adopt(ctl, ctl->pos[0], &err) != HSP_OK) {
+    const char *whose;
+    if (adopt(ctl, ctl->pos[0], &whose, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
     }
-    return fprintf(ctl->out, "%s is adopted and goes on from what its agents keep\n", ctl->pos[0]) >
-                   0
+    return fprintf(ctl->out, "%s is adopted and goes on from what its agents keep; papers of %s\n",
+                   ctl->pos[0], whose) > 0
                ? HSP_EXIT_OK
                : HSP_EXIT_FAILED;
 }
 
-/* Writes the numbers of the jobs that the node keeps, as texts, behind each other to @list. */
+/* Writes NUMBER@CLUSTER of the jobs that the node keeps behind each other to @list. */
 static enum hsp_status list_kept(struct hsp_ctl *ctl, const cJSON *doc, const char **list,
                                  size_t *n, struct hsp_err *err)
 {
@@ -44,7 +47,8 @@ static enum hsp_status list_kept(struct hsp_ctl *ctl, const cJSON *doc, const ch
         cJSON_ArrayForEach(k, keeps)
         {
             if (it && *n < HSP_MSG_KEPT) {
-                list[*n] = hsp_arena_printf(ctl->arena, "%.0f", hsp_doc_number(k, "id"));
+                list[*n] = hsp_arena_printf(ctl->arena, "%.0f@%s", hsp_doc_number(k, "id"),
+                                            hsp_doc_text(k, "cluster"));
                 if (list[(*n)++] == NULL) {
                     return hsp_err_nomem(err, "the jobs of node %s", ctl->pos[0]);
                 }
@@ -75,16 +79,19 @@ static enum hsp_status kept_by_node(struct hsp_ctl *ctl, const char ***ret, stru
 }
 
 /* The agents say hello again when one job is adopted, and are not here for a moment. */
-static enum hsp_status adopt_next(struct hsp_ctl *ctl, const char *job, struct hsp_err *err)
+static enum hsp_status adopt_next(struct hsp_ctl *ctl, const char *job, const char **ret,
+                                  struct hsp_err *err)
 {
     const struct timespec pause = {.tv_nsec = POLL_MS * 1000000L};
-    enum hsp_status st = adopt(ctl, job, err);
+    enum hsp_status st = adopt(ctl, job, ret, err);
     for (uint32_t waited = 0; (st == HSP_ENOENT || st == HSP_ESTATE) && waited < AGAIN_MS;
          waited += POLL_MS) {
         struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
         (void)nanosleep(&pause, NULL); /* cut short by a signal: asked a little early */
-        st = adopt(ctl, job, err);
-        hsp_arena_rewind(ctl->arena, mark);
+        st = adopt(ctl, job, ret, err);
+        if (st != HSP_OK) {
+            hsp_arena_rewind(ctl->arena, mark);
+        }
     }
     return st;
 }
@@ -92,15 +99,17 @@ static enum hsp_status adopt_next(struct hsp_ctl *ctl, const char *job, struct h
 int hsp_cmd_node_adopt(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
-    const char **job = NULL;
+    const char **job = NULL, *whose;
     if (kept_by_node(ctl, &job, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
     }
     for (bool first = true; *job != NULL; job++, first = false) {
-        if ((first ? adopt(ctl, *job, &err) : adopt_next(ctl, *job, &err)) != HSP_OK) {
+        if ((first ? adopt(ctl, *job, &whose, &err) : adopt_next(ctl, *job, &whose, &err)) !=
+            HSP_OK) {
             return hsp_ctl_fail(ctl, &err);
         }
-        if (fprintf(ctl->out, "job %s is adopted\n", *job) < 0) {
+        int digits = (int)strcspn(*job, "@");
+        if (fprintf(ctl->out, "job %.*s is adopted; papers of %s\n", digits, *job, whose) < 0) {
             return HSP_EXIT_FAILED;
         }
     }

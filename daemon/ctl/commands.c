@@ -107,6 +107,7 @@ static const struct hsp_option allow_options[] = {
 
 static const struct hsp_option adopt_options[] = {
     {"force", 0, NULL, "also without nodes of its newest layout that are gone for good"},
+    {"from", 0, "NODE", "believe this node, or address, where agents do not tell the same"},
     END,
 };
 
@@ -291,10 +292,12 @@ const struct hsp_command hsp_commands[] = {
          "older than its agents (the job is behind, or was submitted since). Job file, plans and\n"
          "data identity come from the agents, which keep them beside the state; the job goes on\n"
          "from the newest version that they hold, and no step is lost. Where several have its\n"
-         "name only its number does. All nodes of its newest layout must be connected,\n"
-         "for one that is not may have gone further. Other jobs that these nodes keep stay as "
-         "they\n"
-         "are until they are adopted. Lines of metrics and events from before are\n"
+         "name its number does, or NUMBER@CLUSTER. All nodes of its newest layout must be "
+         "connected,\n"
+         "for one that is not may have gone further. It says whose papers it has taken. Where\n"
+         "agents do not tell the same, or one of several has the newest papers, it takes none and\n"
+         "lists what they say: --from names the one to believe. Other jobs that these nodes keep\n"
+         "stay as they are until they are adopted. Lines of metrics and events from before are\n"
          "not here; the metrics.jsonl of the job is whole.",
      .options = adopt_options,
      .min_pos = 1,

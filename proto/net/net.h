@@ -43,6 +43,8 @@ struct hsp_net_peer {
     gid_t gid;
     pid_t pid;
     uint32_t listener; /* number of the listener it came by; UINT32_MAX: dialled */
+    uint64_t
+        source; /* the same for all that come from one address, or are one user; 0: not known */
 };
 
 struct hsp_net_calls {

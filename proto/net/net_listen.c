@@ -95,6 +95,7 @@ static void arrive(struct net_conn *c, bool local, struct hsp_source from)
 {
     enum hsp_net_pool pool = local ? HSP_POOL_VISITORS : HSP_POOL_STRANGERS;
     struct net_conn *victim = hsp_net_pool_arrive(c, pool, from);
+    c->peer.source = hsp_source_number(&from);
     if (victim != NULL) {
         struct hsp_err e;
         uint32_t places = c->net->cfg.places[pool];

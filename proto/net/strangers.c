@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "proto/base/le.h"
+
 struct hsp_source hsp_source_of_ip(const struct sockaddr *sa)
 {
     struct hsp_source s = {.kind = 0};
@@ -22,6 +24,12 @@ struct hsp_source hsp_source_of_user(uint32_t uid)
     struct hsp_source s = {.kind = 'u'};
     memcpy(s.b, &uid, sizeof uid);
     return s;
+}
+
+uint64_t hsp_source_number(const struct hsp_source *s)
+{
+    uint64_t n = hsp_le_get(s->b, sizeof s->b);
+    return s->kind == 6 ? n : n | (uint64_t)s->kind << 56; /* the others fill four bytes */
 }
 
 static bool same(const struct hsp_source *a, const struct hsp_source *b)

@@ -30,6 +30,8 @@ struct hsp_stranger {
 
 struct hsp_source hsp_source_of_ip(const struct sockaddr *sa);
 struct hsp_source hsp_source_of_user(uint32_t uid);
+/* Another number for each source; 0: not known. */
+uint64_t hsp_source_number(const struct hsp_source *s);
 
 /* Most places of one source. */
 uint32_t hsp_strangers_share(uint32_t places);

@@ -683,8 +683,8 @@ struct hsp_m_drain {
 };
 struct
     hsp_m_adopt { /* a job that agents keep state of, and that this hspmdd has no rows of, or old ones */
-    const char *job;  /* name or number; "": all that node keeps */
-    const char *node; /* "" all */
+    const char *job;  /* name, number or NUMBER@CLUSTER; "": all that node keeps */
+    const char *node; /* whose papers are believed, a name or an address; "": not said */
     bool discard;     /* what the node keeps of it is deleted instead */
     bool force;       /* also without nodes of its newest layout that are not here */
 };

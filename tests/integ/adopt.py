@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import sqlite3
 import sys
 
@@ -15,7 +16,7 @@ sys.dont_write_bytecode = True  # the source tree stays as it is
 from join import QUERY, World
 from stores import put_back
 from train import Training, left_over
-from wire import ask, check, children, until
+from wire import LIMIT, PROTOCOL, Conn, ask, check, children, until
 from world import main
 
 
@@ -43,6 +44,35 @@ def lose(w, d):
     return w.daemon()
 
 
+def hello(w, node, kept):
+    """An agent of whom nothing more comes than its hello."""
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(LIMIT)
+    s.connect(w.sock)
+    c = Conn(s)
+    c.send("hello", dict(protocol=PROTOCOL, protocol_oldest=PROTOCOL, node=node, address="", incarnation="0" * 32,
+                         was="0" * 32, cluster="0" * 32, generation="0", term="0", same_latency_us=0, same_us_per_byte=0,
+                         cross_latency_us=0, cross_us_per_byte=0, cards=[], devices=[], paths=[], kept=kept, holdings=[],
+                         runs=[]))
+    return c
+
+
+def ambiguous(w, t):
+    """Somebody keeps a job of the same name and number, of a cluster of his own. Returns his connection."""
+    mine = w.nodes()["alpha"]["keeps"][0]
+    t.status_id, t.cluster = mine["id"], mine["cluster"]
+    c = hello(w, "gamma", [dict(job=mine["id"], name="lost", cluster="f" * 32, generation="0", epoch="1", plan="1",
+                                papers_damaged=False)])
+    until("gamma is parked", lambda: "gamma" in parked(w))
+    for name in ("lost", "%d" % mine["id"], "%d@" % mine["id"]):
+        r = w.try_ctl("job", "adopt", name)
+        several = "several jobs are %s; give NUMBER@CLUSTER: " % name in r.stderr
+        check(r.returncode == (3 if name[-1] == "@" else 7) and several == (name[-1] != "@"), repr(r))
+    r = w.try_ctl("job", "adopt", "lost")
+    check("%d@%s" % (mine["id"], mine["cluster"][:8]) in r.stderr and "%d@ffffffff" % mine["id"] in r.stderr, repr(r))
+    return c
+
+
 def adopted(w, d, agents):
     """A job goes on from what its agents keep, twice: with its executors at work, and with an agent that was killed."""
     calm = Training(w, "calm", steps=600, least=2)
@@ -53,7 +83,11 @@ def adopted(w, d, agents):
     until("both are parked", lambda: parked(w) == {"alpha": ["lost"], "beta": ["lost"]})
     r = w.try_ctl("job", "adopt", "los")
     check(r.returncode == 3 and "no agent here keeps a job los" in r.stderr and len(r.stderr.splitlines()) == 1, repr(r))
-    check("goes on" in w.ctl("job", "adopt", "lost"), "it says so")
+    stranger = ambiguous(w, t)
+    said = w.ctl("job", "adopt", "%d@%s" % (t.status_id, t.cluster[:12]))
+    check("goes on" in said and re.search(r"; papers of (alpha|beta) \(.*\), (alpha|beta) \(.*\): generation 0, epoch [0-9]+$",
+                                          said), "it says so, and whose papers: %r" % said)
+    stranger.s.close()
     until("both are members", lambda: w.up("alpha") and w.up("beta"))
     t.reach(150)
     first = t.status()
@@ -213,7 +247,14 @@ def only_one(w, d, agents):
     check(damaged == [("alpha", "long")] and "long (papers damaged)" in w.ctl("node", "list"), "status says so: %r" % damaged)
     until("its papers are told", lambda: "job-%d.papers in the state folder of node alpha is damaged" % t.id in
           w.ctl("events"))
-    w.ctl("job", "adopt", "long")
+    r = w.try_ctl("job", "adopt", "long")
+    check(r.returncode == 7 and len(r.stderr.splitlines()) == 1 and
+          re.search(r"job %d: one agent alone tells the newest papers; --from NODE names whom to believe; beta \(.*\): "
+                    r"generation [0-9]+, epoch [0-9]+; alpha \(.*\): no papers$" % t.id, r.stderr), repr(r))
+    until("the feed has it", lambda: "adopt.refused" in w.ctl("events"))
+    r = w.try_ctl("job", "adopt", "long", "--from", "gamma")
+    check(r.returncode == 7 and "no agent of this node or address keeps the job" in r.stderr, repr(r))
+    check(re.search(r"papers of beta \([^,]*\): generation [0-9]+", w.ctl("job", "adopt", "long", "--from", "beta")), "only those")
     until("both are members", lambda: w.up("alpha") and w.up("beta"))
     t.reach(60)
     check(not any(e["lost_steps"] for e in t.status()["epochs"]), "no step is lost: %r" % t.status())

@@ -182,8 +182,11 @@ static void adopt_job(uint32_t id, bool force)
         best = best.job == 0 || p.epoch > best.epoch ? p : best;
     }
     assert_int_equal(best.job, id);
-    sim_admin(s, (struct hsp_admin_event){
-                     .verb = HSP_ADMIN_ADOPT, .job = id, .papers = &best, .force = force});
+    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_ADOPT,
+                                          .job = id,
+                                          .papers = &best,
+                                          .reason = "its agents",
+                                          .force = force});
 }
 
 static void adopt(bool force)

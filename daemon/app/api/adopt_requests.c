@@ -18,6 +18,9 @@
 
 #define HSP_ADOPTIONS 16u
 #define WAIT_MS       10000 /* for agents that are connected and do not answer */
+#define SAID_MAX      (4u * HSP_TEXT_MAX)
+#define FOUND         8u /* different jobs that may be meant; more are not told */
+#define DIGITS        8  /* of the id of a cluster, or as many as tell two apart */
 
 void hsp_app_adopt_free_all(struct hsp_app *a)
 {
@@ -47,11 +50,46 @@ static void fail(struct hsp_app *a, struct hsp_adoption *x, enum hsp_status st, 
     (void)hsp_adoption_free(x);
 }
 
-/* All have answered that will: the core decides. */
-static void decide(struct hsp_app *a, struct hsp_adoption *x)
+/* What the agents say does not agree, and is written to the feed in full: @why is cut in a message. */
+static void refuse_papers(struct hsp_app *a, struct hsp_adoption *x, const char *why)
+{
+    char text[HSP_TEXT_MAX + 1];
+    hsp_str_printf(text, sizeof text, "%s", why);
+    struct hsp_fact f = {.type = "adopt.refused",
+                         .severity = HSP_SEV_WARN,
+                         .node = "",
+                         .reason = text,
+                         .cause = "",
+                         .actor = x->actor};
+    hsp_app_fact(a, &f);
+    fail(a, x, HSP_ESTATE, text);
+}
+
+/* The core decides about the newest papers, which @whose have told. */
+static void propose(struct hsp_app *a, struct hsp_adoption *x, const char *whose)
 {
     struct hsp_err err = {0};
+    enum hsp_status st = hsp_adoption_read(x, a->cluster, &err);
+    if (st != HSP_OK) {
+        char text[HSP_TEXT_MAX + 1];
+        hsp_str_printf(text, sizeof text, "%s; they are of %s", err.msg, whose);
+        fail(a, x, st, text);
+        return;
+    }
+    struct hsp_admin_event ev = {.verb = HSP_ADMIN_ADOPT,
+                                 .job = x->job,
+                                 .papers = &x->papers,
+                                 .node = x->from,
+                                 .reason = whose,
+                                 .force = x->force};
+    hsp_app_admin_adopt(a, x->conn, x->request, x->actor, &ev, x);
+}
+
+/* All have answered that will. */
+static void decide(struct hsp_app *a, struct hsp_adoption *x)
+{
     char text[HSP_TEXT_MAX];
+    struct hsp_buf said;
     take_off(a, x);
     if (x->data == NULL) {
         hsp_str_printf(text, sizeof text,
@@ -61,14 +99,13 @@ static void decide(struct hsp_app *a, struct hsp_adoption *x)
         fail(a, x, HSP_ENOENT, text);
         return;
     }
-    enum hsp_status st = hsp_adoption_read(x, &err);
-    if (st != HSP_OK) {
-        fail(a, x, st, err.msg);
-        return;
+    hsp_buf_init(&said, SAID_MAX);
+    if (hsp_adoption_judge(x, &said) == HSP_OK) {
+        propose(a, x, hsp_buf_cstr(&said));
+    } else {
+        refuse_papers(a, x, hsp_buf_cstr(&said));
     }
-    struct hsp_admin_event ev = {
-        .verb = HSP_ADMIN_ADOPT, .job = x->job, .papers = &x->papers, .force = x->force};
-    hsp_app_admin_adopt(a, x->conn, x->request, x->actor, &ev, x);
+    hsp_buf_fini(&said);
 }
 
 static void one_less(struct hsp_app *a, struct hsp_adoption *x)
@@ -78,16 +115,16 @@ static void one_less(struct hsp_app *a, struct hsp_adoption *x)
     }
 }
 
-/* True: @conn was asked for @x, and has not answered before. */
-static bool strike(struct hsp_adoption *x, uint32_t conn)
+/* Who was asked for @x on @conn, and has not answered before; NULL: nobody. */
+static struct hsp_adoption_holder *strike(struct hsp_adoption *x, uint32_t conn)
 {
     for (uint32_t i = 0; i < x->n_asked; i++) {
-        if (x->asked[i] == conn && conn != 0) {
-            x->asked[i] = 0;
-            return true;
+        if (x->holder[i].conn == conn && conn != 0) {
+            x->holder[i].conn = 0;
+            return &x->holder[i];
         }
     }
-    return false;
+    return NULL;
 }
 
 void hsp_app_adopt_told(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m)
@@ -97,14 +134,13 @@ void hsp_app_adopt_told(struct hsp_app *a, uint32_t conn, const struct hsp_msg *
     for (; x != NULL && answer; x = next) {
         struct hsp_err err = {0};
         next = x->next;
-        if (x->job != m->u.papers.job || !strike(x, conn)) {
+        struct hsp_adoption_holder *h = x->job == m->u.papers.job ? strike(x, conn) : NULL;
+        if (h == NULL) {
             continue;
         }
-        const struct hsp_caller *c = hsp_app_client(a, conn);
         bool told = m->u.papers.what == HSP_PAPERS_TOLD && m->blob_len > 0;
-        if (!told || hsp_adoption_consider(x, m->blob, m->blob_len, &err) != HSP_OK) {
-            hsp_str_printf(x->fault, sizeof x->fault, "%s: %s",
-                           c != NULL ? hsp_net_name(a->net, conn) : "an agent",
+        if (!told || hsp_adoption_consider(x, h, m->blob, m->blob_len, &err) != HSP_OK) {
+            hsp_str_printf(x->fault, sizeof x->fault, "%s: %s", h->name,
                            told ? err.msg : m->u.papers.reason);
         }
         one_less(a, x);
@@ -116,7 +152,7 @@ void hsp_app_adopt_gone(struct hsp_app *a, uint32_t conn)
     struct hsp_adoption *x = a->adoptions, *next;
     for (; x != NULL; x = next) {
         next = x->next;
-        if (strike(x, conn)) {
+        if (strike(x, conn) != NULL) {
             one_less(a, x);
         }
     }
@@ -144,35 +180,59 @@ hsp_msec hsp_app_adopt_deadline(const struct hsp_app *a)
 
 /* ---- which job ---- */
 
-struct found {
-    uint32_t n;   /* different jobs */
-    uint32_t job; /* the first of them */
-    struct hsp_digest cluster;
-    char all[320]; /* their numbers */
+struct found { /* different jobs that may be meant */
+    uint32_t n;
+    uint32_t job[FOUND];
+    struct hsp_digest cluster[FOUND];
 };
 
-static bool is_it(const char *what, uint32_t id, const char *name)
+/* @what: its name, its number, or NUMBER@CLUSTER with the first digits of the cluster's id. */
+static bool is_it(const char *what, uint32_t id, const char *name, struct hsp_digest cluster)
 {
-    uint64_t number;
-    return strcmp(what, name) == 0 || (hsp_parse_u64(what, &number) && number == id);
+    const char *at = strchr(what, '@');
+    char number[16], hex[HSP_DIGEST_HEX];
+    uint64_t n;
+    size_t len = at != NULL ? (size_t)(at - what) : strlen(what);
+    if (at == NULL && strcmp(what, name) == 0) {
+        return true;
+    }
+    if (len >= sizeof number) {
+        return false;
+    }
+    hsp_digest_hex(cluster, hex);
+    (void)snprintf(number, sizeof number, "%.*s", (int)len, what);
+    return hsp_parse_u64(number, &n) && n == id &&
+           (at == NULL || (at[1] != '\0' && strncmp(hex, at + 1, strlen(at + 1)) == 0));
 }
 
 static void find(struct found *f, uint32_t id, struct hsp_digest cluster)
 {
-    char hex[HSP_DIGEST_HEX], one[64];
-    if (f->n > 0 && f->job == id && hsp_digest_equal(f->cluster, cluster)) {
-        return;
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (f->job[i] == id && hsp_digest_equal(f->cluster[i], cluster)) {
+            return;
+        }
     }
-    hsp_digest_hex(cluster, hex);
-    (void)snprintf(one, sizeof one, "%s%" PRIu32 " of cluster %.8s", f->n > 0 ? ", " : "", id, hex);
-    size_t used = strlen(f->all);
-    if (strstr(f->all, one) == NULL && used + strlen(one) < sizeof f->all) {
-        (void)snprintf(f->all + used, sizeof f->all - used, "%s", one);
-        f->n++;
+    if (f->n < FOUND) {
+        f->job[f->n] = id;
+        f->cluster[f->n++] = cluster;
     }
-    if (f->n == 1) {
-        f->job = id;
-        f->cluster = cluster;
+}
+
+/* Appends NUMBER@CLUSTER of each, so that each is told from the others. */
+static void put_found(const struct found *f, struct hsp_buf *out)
+{
+    char hex[FOUND][HSP_DIGEST_HEX];
+    int digits = DIGITS;
+    for (uint32_t i = 0; i < f->n; i++) {
+        hsp_digest_hex(f->cluster[i], hex[i]);
+        for (uint32_t k = 0; k < i; k++) {
+            while (f->job[i] == f->job[k] && strncmp(hex[i], hex[k], (size_t)digits) == 0) {
+                digits++; /* they are different */
+            }
+        }
+    }
+    for (uint32_t i = 0; i < f->n; i++) {
+        hsp_buf_printf(out, "%s%" PRIu32 "@%.*s", i > 0 ? ", " : "", f->job[i], digits, hex[i]);
     }
 }
 
@@ -200,14 +260,15 @@ static struct found find_job(const struct hsp_app *a, const char *what)
     struct found f = {0};
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         const struct hsp_job *j = c->jobs[i];
-        if (j->state == HSP_JOB_BEHIND && is_it(what, j->id, j->name)) {
-            find(&f, j->id, known_as(a, j));
+        struct hsp_digest cluster = known_as(a, j);
+        if (j->state == HSP_JOB_BEHIND && is_it(what, j->id, j->name, cluster)) {
+            find(&f, j->id, cluster);
         }
     }
     for (uint32_t i = 0; i < c->n_parked; i++) {
         for (uint32_t k = 0; k < c->parked[i].n_jobs; k++) {
             const struct hsp_parked_job *p = &c->parked[i].jobs[k];
-            if (is_it(what, p->job, p->name)) {
+            if (is_it(what, p->job, p->name, p->cluster)) {
                 find(&f, p->job, p->cluster);
             }
         }
@@ -215,24 +276,37 @@ static struct found find_job(const struct hsp_app *a, const char *what)
     return f;
 }
 
-/* Asks the agents that keep the job. */
+/* The agent of @conn, which calls itself @name, keeps the job. */
+static void add_holder(struct hsp_app *a, struct hsp_adoption *x, uint32_t conn, const char *name)
+{
+    const struct hsp_caller *c = hsp_app_client(a, conn);
+    const char *address = c != NULL ? c->name : "gone";
+    if (x->from[0] != '\0' && strcmp(x->from, name) != 0 && strcmp(x->from, address) != 0) {
+        return;
+    }
+    struct hsp_adoption_holder *h = &x->holder[x->n_asked++];
+    h->conn = conn;
+    (void)snprintf(h->name, sizeof h->name, "%s (%s)", name, address);
+}
+
+/* Asks the agents that keep the job, or those that the administrator believes. */
 static bool ask_agents(struct hsp_app *a, struct hsp_adoption *x)
 {
     const struct hsp_cluster *c = a->cluster;
-    x->asked = calloc((size_t)c->n_parked + c->n_nodes + 1, sizeof *x->asked);
-    for (uint32_t i = 0; x->asked != NULL && i < c->n_parked; i++) {
+    x->holder = calloc((size_t)c->n_parked + c->n_nodes + 1, sizeof *x->holder);
+    for (uint32_t i = 0; x->holder != NULL && i < c->n_parked; i++) {
         for (uint32_t k = 0; k < c->parked[i].n_jobs; k++) {
             const struct hsp_parked_job *p = &c->parked[i].jobs[k];
             if (p->job == x->job && hsp_digest_equal(p->cluster, x->cluster)) {
-                x->asked[x->n_asked++] = c->parked[i].conn;
+                add_holder(a, x, c->parked[i].conn, c->parked[i].name);
                 break;
             }
         }
     }
     const struct hsp_job *j = hsp_cluster_job(c, x->job);
-    for (uint32_t i = 0; x->asked != NULL && j != NULL && i < c->n_nodes; i++) {
+    for (uint32_t i = 0; x->holder != NULL && j != NULL && i < c->n_nodes; i++) {
         if (keeps(a, &c->nodes[i], j)) {
-            x->asked[x->n_asked++] = c->nodes[i].conn;
+            add_holder(a, x, c->nodes[i].conn, c->nodes[i].name);
         }
     }
     x->n_left = x->n_asked;
@@ -241,9 +315,9 @@ static bool ask_agents(struct hsp_app *a, struct hsp_adoption *x)
             .type = HSP_MSG_PAPERS,
             .u.papers = {
                 .job = x->job, .what = HSP_PAPERS_ASK, .cluster = x->cluster, .reason = ""}};
-        hsp_app_send(a, x->asked[i], &m);
+        hsp_app_send(a, x->holder[i].conn, &m);
     }
-    return x->asked != NULL;
+    return x->holder != NULL;
 }
 
 static void refuse(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
@@ -260,7 +334,12 @@ static void no_such_job(struct hsp_app *a, const struct hsp_caller *cl, const st
     char text[HSP_TEXT_MAX];
     (void)hsp_cluster_job_called(a->cluster, what, &j, NULL);
     if (f->n > 1) {
-        hsp_str_printf(text, sizeof text, "several jobs are %s: %s; give the number", what, f->all);
+        struct hsp_buf all;
+        hsp_buf_init(&all, SAID_MAX);
+        put_found(f, &all);
+        hsp_str_printf(text, sizeof text, "several jobs are %s; give NUMBER@CLUSTER: %s", what,
+                       hsp_buf_cstr(&all));
+        hsp_buf_fini(&all);
     } else if (j != NULL) {
         hsp_str_printf(text, sizeof text,
                        "job %s is on record here, and %s: there is nothing to "
@@ -294,15 +373,18 @@ static void adopt_job(struct hsp_app *a, const struct hsp_caller *cl, const stru
     *x = (struct hsp_adoption){.next = a->adoptions,
                                .conn = cl->conn,
                                .request = m->request,
-                               .job = f.job,
-                               .cluster = f.cluster,
+                               .job = f.job[0],
+                               .cluster = f.cluster[0],
                                .force = m->u.adopt.force,
                                .end_ms = hsp_app_now() + WAIT_MS};
     (void)snprintf(x->actor, sizeof x->actor, "%s", cl->name);
+    (void)snprintf(x->from, sizeof x->from, "%s", m->u.adopt.node);
     a->adoptions = x;
     if (!ask_agents(a, x) || x->n_asked == 0) {
         take_off(a, x);
-        fail(a, x, HSP_ESTATE, "no agent that keeps the job is connected: start them");
+        fail(a, x, HSP_ESTATE,
+             x->from[0] != '\0' ? "no agent of this node or address keeps the job"
+                                : "no agent that keeps the job is connected: start them");
     }
 }
 

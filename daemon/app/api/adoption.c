@@ -7,10 +7,14 @@
 
 #include "daemon/app/state/app_state.h"
 #include "daemon/app/state/job_table.h"
-#include "daemon/cluster/index.h"
-#include "daemon/cluster/rows.h"
+#include "daemon/cluster/adopt.h"
+#include "daemon/cluster/lookup.h"
+#include "proto/base/check.h"
+#include "proto/base/size.h"
 
 #define ARENA ((size_t)64 << 20)
+#define FAR   8u /* generations that nobody else has heard of: a store is rarely put back */
+#define NAMES 5u /* in a text */
 
 struct hsp_adoption *hsp_adoption_free(struct hsp_adoption *x)
 {
@@ -21,7 +25,7 @@ struct hsp_adoption *hsp_adoption_free(struct hsp_adoption *x)
         (void)hsp_job_rec_unref(x->rec);
         (void)hsp_arena_free(x->arena);
         free(x->plans);
-        free(x->asked);
+        free(x->holder);
         free(x->data);
         free(x);
     }
@@ -43,26 +47,28 @@ static enum hsp_status read_plan(struct hsp_adoption *x, const struct hsp_papers
     return st;
 }
 
-/* Each layout of the core has its plan, and each plan a layout. */
-static bool plans_complete(const struct hsp_adoption *x)
+/* The rows of the core and ours tell the same job. */
+static enum hsp_status fits(const struct hsp_adoption *x, const struct hsp_cluster *c,
+                            struct hsp_err *err)
 {
-    bool all = true;
-    size_t n = 0;
-    for (uint32_t i = 0; i < x->papers.n && all; i++) {
-        unsigned id = 0;
-        uint64_t no = 0;
-        bool layout = sscanf(x->papers.row[i].key, "plan/%u/%" SCNu64, &id, &no) == 2;
-        bool has = !layout;
-        for (size_t k = 0; k < x->n_plans && !has; k++) {
-            has = x->plans[k].no == no;
-        }
-        all = has;
-        n += layout;
+    const struct hsp_job_spec *s = x->rec->spec;
+    const struct hsp_job_terms t = {
+        .name = s->name, .data_path = s->data_path, .checkpoint_path = s->ckpt_path};
+    struct hsp_adopted_plan *plan = calloc(x->n_plans + 1, sizeof *plan);
+    if (plan == NULL) {
+        return hsp_err_nomem(err, "the plans of a job");
     }
-    return all && n == x->n_plans;
+    for (size_t i = 0; i < x->n_plans; i++) {
+        const struct hsp_plan_rec *r = x->plans[i].rec;
+        plan[i] = (struct hsp_adopted_plan){x->plans[i].no, r->n_ranks, r->device};
+    }
+    enum hsp_status st = hsp_ci_papers_fit(c, &x->papers, &t, (uint32_t)x->n_plans, plan, err);
+    free(plan);
+    return st;
 }
 
-enum hsp_status hsp_adoption_read(struct hsp_adoption *x, struct hsp_err *err)
+enum hsp_status hsp_adoption_read(struct hsp_adoption *x, const struct hsp_cluster *c,
+                                  struct hsp_err *err)
 {
     char key[64];
     enum hsp_status st = HSP_OK;
@@ -84,14 +90,24 @@ enum hsp_status hsp_adoption_read(struct hsp_adoption *x, struct hsp_err *err)
     for (uint32_t i = 0; st == HSP_OK && i < x->papers.n; i++) {
         st = read_plan(x, &x->papers.row[i], err);
     }
-    if (st == HSP_OK && !plans_complete(x)) {
-        st = hsp_err_set(err, HSP_EPARSE, 0, "the papers of job %" PRIu32 " lack a plan", x->job);
-    }
-    return st;
+    return st == HSP_OK ? fits(x, c, err) : st;
 }
 
-enum hsp_status hsp_adoption_consider(struct hsp_adoption *x, const uint8_t *data, uint32_t len,
-                                      struct hsp_err *err)
+/* Of the row that has the job file; 0: there is none. */
+static struct hsp_digest job_file(const struct hsp_papers *p)
+{
+    char key[64];
+    (void)snprintf(key, sizeof key, "app/job/%" PRIu32, p->job);
+    for (uint32_t i = 0; i < p->n; i++) {
+        if (strcmp(p->row[i].key, key) == 0) {
+            return hsp_hash128(p->row[i].value, p->row[i].len);
+        }
+    }
+    return (struct hsp_digest){0, 0};
+}
+
+enum hsp_status hsp_adoption_consider(struct hsp_adoption *x, struct hsp_adoption_holder *h,
+                                      const uint8_t *data, uint32_t len, struct hsp_err *err)
 {
     struct hsp_papers p;
     struct hsp_arena *arena = hsp_arena_new(ARENA);
@@ -107,6 +123,11 @@ enum hsp_status hsp_adoption_consider(struct hsp_adoption *x, const uint8_t *dat
         st = hsp_err_set(err, HSP_ENOENT, 0, "it has those of another job");
     }
     if (st == HSP_OK) {
+        h->told = true;
+        h->generation = p.whose.generation;
+        h->epoch = p.epoch;
+        h->papers = hsp_hash128(data, len);
+        h->job_file = job_file(&p);
         uint32_t g = hsp_generation_number(p.whose.generation);
         uint32_t best = x->data != NULL ? hsp_generation_number(x->papers.whose.generation) : 0;
         if (x->data == NULL || g > best || (g == best && p.epoch > x->papers.epoch)) {
@@ -124,36 +145,112 @@ enum hsp_status hsp_adoption_consider(struct hsp_adoption *x, const uint8_t *dat
     return st;
 }
 
-/* ---- the core has adopted it ---- */
+/* ---- whom to believe ---- */
 
-/* The number here of node @old of the lost store; false: the papers do not name it. */
-static bool node_now(const struct hsp_app *a, const struct hsp_adoption *x, uint32_t old,
-                     uint32_t *ret)
+static int downwards(uint64_t a, uint64_t b)
 {
-    for (uint32_t i = 0; i < x->papers.n; i++) {
-        const struct hsp_papers_row *r = &x->papers.row[i];
-        const struct hsp_cluster_row row = {r->key, r->value, r->len};
-        char name[HSP_NAME_MAX + 1];
-        uint32_t at;
-        if (hsp_cluster_row_node(&row, &at, name) && at == old) {
-            const struct hsp_cluster_node *n = hsp_cluster_node_by_name(a->cluster, name);
-            *ret = n != NULL ? hsp_ci_index_of(a->cluster, n) : 0;
-            return n != NULL;
-        }
-    }
-    return false;
+    return (a < b) - (a > b);
 }
 
-static bool move_devices(const struct hsp_app *a, const struct hsp_adoption *x,
-                         struct hsp_plan_rec *p)
+/* Those who say the same are neighbours. */
+static int newest_first(const void *left, const void *right)
 {
-    bool ok = true;
-    for (uint32_t i = 0; i < p->n_ranks && ok; i++) {
-        uint32_t to = 0;
-        ok = node_now(a, x, HSP_DEVICE_NODE(p->device[i]), &to);
-        p->device[i] = HSP_DEVICE(to, HSP_DEVICE_INDEX(p->device[i]));
+    const struct hsp_adoption_holder *a = left, *b = right;
+    int order[] = {
+        downwards(a->told, b->told),
+        downwards(hsp_generation_number(a->generation), hsp_generation_number(b->generation)),
+        downwards(a->epoch, b->epoch), downwards(a->papers.hi, b->papers.hi),
+        downwards(a->papers.lo, b->papers.lo)};
+    for (size_t i = 0; i < HSP_ARRAY_LEN(order); i++) {
+        if (order[i] != 0) {
+            return order[i];
+        }
     }
-    return ok;
+    return 0;
+}
+
+/* How many say the same as the holder at @at, itself included. */
+static uint32_t agreeing(const struct hsp_adoption *x, uint32_t at)
+{
+    uint32_t n = 1;
+    while (at + n < x->n_asked && newest_first(&x->holder[at], &x->holder[at + n]) == 0) {
+        n++;
+    }
+    return n;
+}
+
+/* The holders from @at on that say the same, and what that is. Returns how many they are. */
+static uint32_t put_agreeing(const struct hsp_adoption *x, uint32_t at, struct hsp_buf *out)
+{
+    const struct hsp_adoption_holder *h = &x->holder[at];
+    uint32_t n = agreeing(x, at);
+    for (uint32_t i = 0; i < n && i < NAMES; i++) {
+        hsp_buf_printf(out, "%s%s", i > 0 ? ", " : "", h[i].name);
+    }
+    if (n > NAMES) {
+        hsp_buf_printf(out, " and %" PRIu32 " more", n - NAMES);
+    }
+    if (h->told) {
+        hsp_buf_printf(out, ": generation %" PRIu32 ", epoch %" PRIu64,
+                       hsp_generation_number(h->generation), h->epoch);
+    } else {
+        hsp_buf_puts(out, ": no papers");
+    }
+    return n;
+}
+
+/* Why the newest papers, which @n holders tell, cannot be taken; NULL: they can. */
+static const char *doubt(const struct hsp_adoption *x, uint32_t n)
+{
+    const struct hsp_adoption_holder *h = x->holder, *next = &h[n];
+    bool others = n < x->n_asked, told = others && next->told;
+    if (x->from[0] != '\0') {
+        return told ? "several agents say that they are it; --from ADDRESS names one" : NULL;
+    }
+    for (uint32_t i = n; told && i < x->n_asked && h[i].told; i++) {
+        if (!hsp_digest_equal(h[i].job_file, h->job_file)) {
+            return "the job files differ; --from NODE names whom to believe";
+        }
+    }
+    uint32_t g = hsp_generation_number(h->generation);
+    uint32_t next_g = told ? hsp_generation_number(next->generation) : g;
+    return told && g == next_g && h->epoch == next->epoch
+               ? "the newest papers differ; --from NODE names whom to believe"
+           : g - next_g > FAR ? "the newest papers are of a generation far beyond; --from NODE "
+                                "names whom to believe"
+           : others && n == 1
+               ? "one agent alone tells the newest papers; --from NODE names whom to believe"
+               : NULL;
+}
+
+enum hsp_status hsp_adoption_judge(struct hsp_adoption *x, struct hsp_buf *out)
+{
+    qsort(x->holder, x->n_asked, sizeof *x->holder, newest_first);
+    const char *why = doubt(x, agreeing(x, 0));
+    if (why == NULL) {
+        (void)put_agreeing(x, 0, out);
+        return HSP_OK;
+    }
+    hsp_buf_printf(out, "job %" PRIu32 ": %s", x->job, why);
+    for (uint32_t at = 0; at < x->n_asked && out->len < HSP_TEXT_MAX;) {
+        hsp_buf_puts(out, "; ");
+        at += put_agreeing(x, at, out);
+    }
+    return HSP_ESTATE;
+}
+
+/* ---- the core has adopted it ---- */
+
+/* The devices of layout @no here, as the core has numbered them. False: it has dropped the layout. */
+static bool move_devices(const struct hsp_job *j, uint64_t no, struct hsp_plan_rec *p)
+{
+    const struct hsp_job_plan *now = j != NULL ? hsp_ci_plan(j, no) : NULL;
+    if (now == NULL) {
+        return false;
+    }
+    HSP_ASSERT(now->info.n_ranks == p->n_ranks); /* hsp_adoption_read has seen to it */
+    memcpy(p->device, now->info.device, p->n_ranks * sizeof *p->device);
+    return true;
 }
 
 bool hsp_adoption_take(struct hsp_app *a, struct hsp_adoption *x, hsp_adoption_row *row, void *ctx)
@@ -168,11 +265,13 @@ bool hsp_adoption_take(struct hsp_app *a, struct hsp_adoption *x, hsp_adoption_r
     bool ok = j != NULL && !text.failed && row(ctx, key, &text);
     for (size_t i = 0; ok && i < x->n_plans; i++) {
         struct hsp_plan_rec *p = x->plans[i].rec;
+        if (!move_devices(hsp_cluster_job(a->cluster, x->job), x->plans[i].no, p)) {
+            continue;
+        }
         hsp_buf_reset(&text);
-        ok = move_devices(a, x, p);
         hsp_plan_rec_encode(p, &text);
         (void)snprintf(key, sizeof key, "app/plan/%" PRIu32 "/%" PRIu64, x->job, x->plans[i].no);
-        ok = ok && !text.failed && row(ctx, key, &text) &&
+        ok = !text.failed && row(ctx, key, &text) &&
              hsp_app_plan_add(j, x->plans[i].no, hsp_plan_rec_ref(p));
     }
     hsp_buf_fini(&text);

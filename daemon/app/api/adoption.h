@@ -1,5 +1,10 @@
-/* What is known of a job that is to be adopted: the newest papers so far (proto/wire/papers.h), and the
- * records made of them.
+/* What is known of a job that is to be adopted: what its agents have told, the newest papers so far
+ * (proto/wire/papers.h), and the records made of them.
+ *
+ * Anybody who holds the worker key can say that it keeps the job, and tell papers of its own. So
+ * nothing is taken that only one of several agents says, or that they do not agree on, before an
+ * administrator names the one to believe. Example: a and b tell epoch 9 of generation 0, and evil
+ * epoch 9 of generation 1: refused, with a list of the three; `job adopt JOB --from a` takes those of a.
  *
  * Purity:    pure, but for the job table of the app.
  * Ownership: an adoption owns the papers and counts its records. The list of those whose agents are
@@ -18,6 +23,15 @@ struct hsp_adoption_plan { /* of the papers */
     struct hsp_plan_rec *rec; /* counted; its devices are those of the lost store */
 };
 
+/* An agent that keeps the job, and what it has told. */
+struct hsp_adoption_holder {
+    uint32_t conn;                 /* 0: it has answered, or is gone */
+    char name[HSP_NAME_MAX + 100]; /* "a (10.0.0.7:4410)" */
+    bool told;                     /* papers of the job that can be read, as follows */
+    uint64_t generation, epoch;
+    struct hsp_digest papers, job_file;
+};
+
 struct hsp_adoption {
     struct hsp_adoption *next;
     uint32_t conn;
@@ -25,9 +39,11 @@ struct hsp_adoption {
     char actor[96];
     uint32_t job;
     struct hsp_digest cluster; /* whose it is */
+    char
+        from[HSP_NAME_MAX + 1]; /* the administrator believes this node, or address; "": not said */
     bool force;
     uint32_t n_asked, n_left;
-    uint32_t *asked; /* owned: connections, 0: has answered, or is gone */
+    struct hsp_adoption_holder *holder; /* owned */
     hsp_msec end_ms;
     char fault[HSP_TEXT_MAX]; /* of the last agent that had none */
     uint8_t *data;            /* owned: the newest papers, NULL none yet */
@@ -40,12 +56,19 @@ struct hsp_adoption {
 };
 
 struct hsp_adoption *hsp_adoption_free(struct hsp_adoption *x); /* NULL allowed; returns NULL */
-/* Takes @data, of one agent, if they are the newest so far. HSP_EDIGEST, HSP_EVERSION; HSP_ENOENT: of
+/* Takes @data, of holder @h of @x, if they are the newest so far. HSP_EDIGEST, HSP_EVERSION; HSP_ENOENT: of
  * another job; HSP_ENOMEM. */
-enum hsp_status hsp_adoption_consider(struct hsp_adoption *x, const uint8_t *data, uint32_t len,
-                                      struct hsp_err *err);
-/* Makes the records. HSP_EPARSE: a row is missing, or none of this program; HSP_ENOMEM. */
-enum hsp_status hsp_adoption_read(struct hsp_adoption *x, struct hsp_err *err);
+enum hsp_status hsp_adoption_consider(struct hsp_adoption *x, struct hsp_adoption_holder *h,
+                                      const uint8_t *data, uint32_t len, struct hsp_err *err);
+/* One has told papers, and nobody is waited for: puts the holders in order, the newest first, and
+ * appends to @out whose papers the newest are. HSP_ESTATE: an administrator has to name one; then it is
+ * why, and who says what. */
+enum hsp_status hsp_adoption_judge(struct hsp_adoption *x, struct hsp_buf *out);
+/* Makes the records. All is found here that could keep the shell from taking what the core @c has
+ * adopted. HSP_EPARSE: a row is missing, or none of this program, or the rows of the shell and of the
+ * core contradict each other; HSP_EDIGEST, HSP_EVERSION: the core's are not those of one job; HSP_ENOMEM. */
+enum hsp_status hsp_adoption_read(struct hsp_adoption *x, const struct hsp_cluster *c,
+                                  struct hsp_err *err);
 /* The core has adopted it: the job and its plans are known from here on. Calls @row for each row of ours
  * that goes to the store with the core's. False: no memory. */
 typedef bool hsp_adoption_row(void *ctx, const char *key, const struct hsp_buf *value);

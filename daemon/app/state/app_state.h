@@ -51,8 +51,9 @@ struct hsp_app {
     uint32_t backup_conn; /* its caller; 0: gone */
     struct hsp_cluster *cluster;
     struct hsp_net *net;
-    uint32_t n_listeners;   /* of net */
-    struct hsp_httpd *http; /* NULL: off */
+    uint32_t places[HSP_NET_POOLS]; /* of net */
+    uint32_t n_listeners;           /* of net */
+    struct hsp_httpd *http;         /* NULL: off */
     struct hsp_metrics metrics;
     uv_timer_t tick, beat, retry, rest;
     struct hsp_notices notices; /* to the service manager */

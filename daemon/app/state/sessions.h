@@ -17,6 +17,7 @@ struct hsp_caller {
     bool may_join, may_command;
     uint32_t echoes; /* answered */
     char name[96];
+    uint64_t source; /* as in struct hsp_net_peer */
 };
 
 /* NULL: gone. */

@@ -42,8 +42,9 @@ static void what_a_connection_proves_decides(void **state)
                             .has_worker_user = table[i].has_user,
                             .worker_uid = table[i].has_user ? AGENT : 0};
         const struct hsp_net_peer peer = {
-            .name = table[i].who, .role = table[i].role, .uid = table[i].uid};
+            .name = table[i].who, .role = table[i].role, .uid = table[i].uid, .source = 1 + i};
         hsp_dispatch_open(&a, CONN, &peer);
+        assert_int_equal(client[0].source, 1 + i);
         if (client[0].may_join != table[i].joins || client[0].may_command != table[i].commands) {
             fail_msg("%s: join %d, command %d", table[i].who, client[0].may_join,
                      client[0].may_command);

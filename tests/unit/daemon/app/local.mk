@@ -1,4 +1,6 @@
+ADOPT_SAMPLE = tests/unit/daemon/app/adopt_sample.c tests/unit/daemon/app/adopt_sample.h
 daemonapp_tests = \
+  tests/unit/daemon/app/adoption_test \
   tests/unit/daemon/app/check_doc_test \
   tests/unit/daemon/app/daemon_config_test \
   tests/unit/daemon/app/dispatch_test \
@@ -20,6 +22,7 @@ check_PROGRAMS += tests/unit/daemon/app/app_tests
 $(daemonapp_tests): tests/unit/daemon/app/app_tests
 	$(LINK_TEST)
 tests_unit_daemon_app_app_tests_SOURCES = \
+  tests/unit/daemon/app/adoption_test.c $(ADOPT_SAMPLE) \
   tests/unit/daemon/app/check_doc_test.c \
   tests/unit/daemon/app/daemon_config_test.c \
   tests/unit/daemon/app/dispatch_test.c \

@@ -24,10 +24,13 @@ static void descriptors_are_shared(void **state)
     fit(256, 1304, (const uint32_t[]){0, 24, 512, 576, 64, 128});
     fit(256, 648, (const uint32_t[]){0, 8, 256, 288, 32, 64});
     fit(1, 10, (const uint32_t[]){0, 1, 6, 1, 1, 1});
+    assert_int_equal(hsp_places_wanted(256, p), 2304);
+    assert_int_equal(hsp_places_parked(p), 288); /* a place for each of 256, whatever is parked */
     /* those that the claim of ten thousand agents has */
     (void)hsp_places_wanted(16384, p);
     hsp_places_fit(10300 - 144, p);
     assert_true(p[HSP_POOL_AGENTS] > 10000 - 100);
+    assert_true(hsp_places_parked(p) < p[HSP_POOL_AGENTS]);
 }
 
 HSP_TEST_FILE(places_test)

@@ -445,10 +445,16 @@ static void foreign_hello(struct cw_world *w, uint32_t conn, uint32_t node)
                                         .runs = &run}});
 }
 
+static const char *believed; /* whom the administrator names, NULL nobody */
+
 static enum hsp_status adopt(struct cw_world *w, const struct hsp_papers *p, bool force)
 {
-    return cw_admin(w, (struct hsp_admin_event){
-                           .verb = HSP_ADMIN_ADOPT, .job = p->job, .papers = p, .force = force});
+    return cw_admin(w, (struct hsp_admin_event){.verb = HSP_ADMIN_ADOPT,
+                                                .job = p->job,
+                                                .papers = p,
+                                                .node = believed,
+                                                .reason = "n0: generation 0, epoch 1",
+                                                .force = force});
 }
 
 static void sealed(struct cw_world *w, uint32_t node)
@@ -475,7 +481,10 @@ static void a_job_goes_on_from_what_its_agents_keep(void **state)
     foreign_hello(&w, 12, 1);
     assert_int_equal(w.c->n_parked, 2);
     assert_int_equal(adopt(&w, &p, false), HSP_OK);
-    assert_non_null(cw_fact(&w, "job.adopted"));
+    assert_string_equal(cw_fact(&w, "job.adopted"),
+                        "from the papers of n0: generation 0, epoch 1; its next epochs are of "
+                        "generation 1");
+    assert_string_equal(told(&w), "n0: generation 0, epoch 1");
     assert_left_alone(&w);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RECOVERING);
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 11});
@@ -568,6 +577,123 @@ static void what_cannot_be_adopted(void **state)
     hsp_arena_free(arena);
 }
 
+/* Who lies may name the last generation that is taken. The papers that are made from then on are of the one behind it,
+ * and an administrator can still say that they are good. */
+static void papers_of_the_last_generation(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_arena *arena = hsp_arena_new(1 << 20);
+    struct hsp_papers p = papers_of_a_job(arena);
+    cw_begin(&w, 0, 0);
+    w.c->id = found;
+    foreign_hello(&w, 11, 0);
+    p.whose.generation = (uint64_t)(1u << 20) << 32;
+    assert_int_equal(adopt(&w, &p, true), HSP_ESTATE);
+    assert_string_equal(told(&w),
+                        "the papers of job 1 are of generation 1048576, and no cluster comes so "
+                        "far: --from names who is to be believed all the same");
+    assert_int_equal(w.c->n_jobs, 0);
+    believed = "n0";
+    assert_int_equal(adopt(&w, &p, true), HSP_OK);
+    believed = NULL;
+    assert_int_equal(hsp_generation_number(w.c->generation), (1u << 20) + 1);
+    cw_end(&w);
+    hsp_arena_free(arena);
+}
+
+/* ---- a crowd of agents that are no members ---- */
+
+/* An agent @name from @source keeps @n_kept jobs of a cluster that nobody here knows. */
+static void strange_hello(struct cw_world *w, uint32_t conn, const char *name, uint64_t source,
+                          uint32_t n_kept)
+{
+    struct hsp_m_kept kept[HSP_MSG_KEPT];
+    for (uint32_t i = 0; i < n_kept; i++) {
+        kept[i] = (struct hsp_m_kept){
+            .job = 1 + i, .name = "mist", .cluster = lost, .epoch = 5, .plan = 1};
+    }
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                    .node = name,
+                                    .address = "a",
+                                    .n_kept = n_kept,
+                                    .kept = kept}};
+    cw_step(w, (struct hsp_event){.type = HSP_EV_MSG, .conn = conn, .source = source, .u.msg = &m});
+}
+
+static void many(struct cw_world *w, uint32_t first, uint32_t n, bool one_source, uint32_t n_kept)
+{
+    for (uint32_t i = first; i < first + n; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "x%u", i);
+        strange_hello(w, 100 + i, name, one_source ? 7 : 1000 + i, n_kept);
+    }
+}
+
+/* The holder of a worker key parks as many agents as it likes: those of its host have a quarter, and a node that the
+ * store knows comes in, and stays. */
+static void a_crowd_leaves_places_for_others(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    w.c->cfg.max_parked = 8;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    many(&w, 0, 20, true, 1);
+    assert_int_equal(w.c->n_parked, 2);
+    assert_null(hsp_cluster_parked_by_name(w.c, "x17"));
+    assert_non_null(hsp_cluster_parked_by_name(w.c, "x18"));
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text,
+                        "a newer agent that is no member takes its place");
+    strange_hello(&w, 50, "y", 8, 1);
+    many(&w, 20, 5, false, 1);
+    assert_int_equal(w.c->n_parked, 8);
+    strange_hello(&w, 2, "n1", 9, 1);
+    assert_int_equal(w.c->n_parked, 8);
+    assert_non_null(hsp_cluster_parked_by_name(w.c, "n1"));
+    many(&w, 30, 40, false, 1);
+    assert_int_equal(w.c->n_parked, 8);
+    assert_null(hsp_cluster_parked_by_name(w.c, "y"));
+    assert_non_null(hsp_cluster_parked_by_name(w.c, "n1"));
+    cw_end(&w);
+}
+
+/* Nodes of the store have all places: strangers get none, another such node does. */
+static void a_place_is_not_given_to_somebody_unknown(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 3, 1);
+    w.c->cfg.max_parked = 2;
+    for (uint32_t i = 0; i < 3; i++) {
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = i + 1});
+    }
+    strange_hello(&w, 51, "n0", 1, 1);
+    strange_hello(&w, 52, "n1", 2, 1);
+    many(&w, 0, 3, false, 1);
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "too many agents that are no members");
+    assert_true(hsp_ci_parked_of(w.c, 51) != NULL && hsp_ci_parked_of(w.c, 52) != NULL);
+    strange_hello(&w, 53, "n2", 3, 1);
+    assert_true(hsp_ci_parked_of(w.c, 51) == NULL && hsp_ci_parked_of(w.c, 53) != NULL);
+    cw_end(&w);
+}
+
+static void who_names_the_most_jobs_goes(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 1, 1);
+    many(&w, 0, HSP_MAX_PARKED_JOBS / HSP_MSG_KEPT, false, HSP_MSG_KEPT);
+    assert_int_equal(w.c->n_parked_jobs, HSP_MAX_PARKED_JOBS);
+    many(&w, 2000, 1, false, HSP_MSG_KEPT);
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "too many agents that are no members");
+    strange_hello(&w, 50, "y", 8, 2);
+    assert_non_null(hsp_cluster_parked_by_name(w.c, "y"));
+    assert_int_equal(w.c->n_parked_jobs, HSP_MAX_PARKED_JOBS - HSP_MSG_KEPT + 2);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(identity_test)
 {
     const struct CMUnitTest tests[] = {
@@ -584,6 +710,10 @@ HSP_TEST_FILE(identity_test)
         cmocka_unit_test(a_job_goes_on_from_what_its_agents_keep),
         cmocka_unit_test(an_adopted_node_is_the_one_that_was_here),
         cmocka_unit_test(what_cannot_be_adopted),
+        cmocka_unit_test(papers_of_the_last_generation),
+        cmocka_unit_test(a_crowd_leaves_places_for_others),
+        cmocka_unit_test(a_place_is_not_given_to_somebody_unknown),
+        cmocka_unit_test(who_names_the_most_jobs_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
