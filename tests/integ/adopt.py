@@ -383,6 +383,17 @@ def twins(w, d):
     return d
 
 
+def crowd(w):
+    """Somebody parks agents without end: he has a quarter of the 288 places for such, the newest of his."""
+    kept = [dict(job=7, name="none", cluster="f" * 32, generation="0", epoch="1", plan="1", papers_damaged=False)]
+    calls = [hello(w, "x%d" % i, kept) for i in range(80)]
+    until("the last is parked", lambda: "x79" in parked(w))
+    check(sorted(parked(w)) == sorted("x%d" % i for i in range(8, 80)), "72 are: %r" % parked(w))
+    check(calls[0].expect(None) is None and w.up("alpha"), "the first is closed")
+    for c in calls:
+        c.s.close()
+
+
 def run(w):
     w.write("text.txt", "".join("the quick brown fox %d jumps over the lazy dog.\n" % i for i in range(20000)))
     d = w.daemon()
@@ -396,6 +407,7 @@ def run(w):
     d = twins(w, d)
     d = from_disk(w, d, agents)
     discarded(w, d)
+    crowd(w)
 
 
 if __name__ == "__main__":

@@ -35,15 +35,17 @@ static void sources(void **state)
     assert_false(one(hsp_source_of_user(7), hsp_source_of_user(8)));
     const struct sockaddr odd = {.sa_family = AF_UNSPEC};
     assert_true(one(hsp_source_of_ip(&odd), hsp_source_of_ip(&odd)));
-    const struct hsp_source all[] = {ip("10.0.0.1"),        ip("10.0.0.2"),
-                                     ip("2001:db8::1"),     ip("2001:db8:0:1::1"),
-                                     hsp_source_of_user(7), hsp_source_of_ip(&odd)};
+    const struct hsp_source all[] = {
+        ip("10.0.0.1"),        ip("10.0.0.2"),
+        ip("2001:db8::1"),     ip("2001:db8:0:1::1"),
+        hsp_source_of_user(7), hsp_source_of_user(0x0100000a) /* the bytes of 10.0.0.1 */,
+        hsp_source_of_ip(&odd)};
     for (size_t i = 0; i < HSP_ARRAY_LEN(all); i++) {
         for (size_t k = 0; k < i; k++) {
             assert_true(hsp_source_number(&all[i]) != hsp_source_number(&all[k]));
         }
     }
-    assert_int_equal(hsp_source_number(&all[5]), 0);
+    assert_int_equal(hsp_source_number(&all[6]), 0);
 }
 
 /* Callers come one after the other and take the places that they are given. */
