@@ -207,7 +207,7 @@ def discarded(w, d):
     check(not [f for f in left_over(w) if "/alpha/" in f] and [f for f in left_over(w) if "/beta/" in f], "one of two")
     w.ctl("node", "discard", "beta")
     until("beta joins", lambda: w.up("beta"))
-    check(not left_over(w), "nothing is left")
+    check(not left_over(w), "nothing is left: %r" % left_over(w))
 
 
 WILD = {"dtype": "fp32", "schedule": {"name": "constant"},  # grows a millionfold a step
