@@ -341,6 +341,7 @@ static struct hsp_cluster_config core_config(const struct hsp_app *a)
     cc.forget_s = (c->forget_after_ms + 999) / 1000;
     cc.heartbeat_ms = (uint32_t)c->heartbeat_ms;
     cc.prepare_ms = (uint32_t)c->prepare_ms;
+    cc.state_wait_ms = c->state_wait_ms > 0 ? (uint32_t)c->state_wait_ms : cc.state_wait_ms;
     cc.data_tls = c->data_plane != HSP_DATA_CLEAR;
     cc.trusted = c->trusted;
     cc.address = c->advertise_address;

@@ -10,7 +10,7 @@
 #include "proto/base/err.h"
 #include "proto/text/layers.h"
 
-#define HSP_DAEMON_KEYS 19
+#define HSP_DAEMON_KEYS 20
 
 /* How executors of different hosts talk to each other. */
 enum hsp_data_plane { HSP_DATA_TLS, HSP_DATA_CLEAR };
@@ -27,6 +27,7 @@ struct hsp_daemon_config {
     bool insecure_loopback;             /* without keys `listen` is served, on loopback */
     uint64_t heartbeat_ms;              /* agents beat at this rate */
     uint64_t failure_detection_ms;      /* a silent agent is dead after this */
+    uint64_t state_wait_ms;             /* for state that is away, 0: by failure_detection */
     uint64_t forget_after_ms;           /* a node that has gone is forgotten, 0: never */
     uint64_t prepare_ms;                /* a switch that is not ready by then has failed */
     int data_plane;                     /* enum hsp_data_plane */

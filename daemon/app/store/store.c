@@ -1,6 +1,8 @@
 /* Keeps rows, events and metrics in SQLite. WAL with synchronous FULL for the rows of the core (no message that grants an epoch
  * leaves before its row is on disk); events and metrics share the file and use the same journal.
- * Each row has a hash: SQLite does not see a bit that changes inside a value.
+ * Each row has a hash: SQLite does not see a bit that changes inside a value. The rows of the core
+ * have a total, of their number and their hashes: SQLite does not see a bit that makes a page have
+ * fewer rows.
  *
  * When one frame of a WAL is damaged, SQLite drops it and all later ones without a word, and shows
  * an older state. So rows of the core do not stay there: each commit of some is moved into the file
@@ -19,13 +21,17 @@
 
 #include "proto/base/hash.h"
 
-#define SCHEMA_VERSION 3 /* 1 had no sums, 2 none of events and metrics, which had names of jobs */
+/* 1 had no sums, 2 none of events and metrics, which had names of jobs, 3 no total of the rows. */
+#define SCHEMA_VERSION 4
 
 enum statement {
     ST_PUT,
     ST_DEL,
     ST_LOAD,
     ST_GET,
+    ST_LEAVES,
+    ST_COMES,
+    ST_WHOLE,
     ST_EVENT,
     ST_EVENT_TRIM,
     ST_EVENT_LAST,
@@ -44,6 +50,11 @@ static const char *const texts[N_STATEMENTS] = {
     [ST_DEL] = "DELETE FROM kv WHERE key = ?1",
     [ST_LOAD] = "SELECT key, value, sum FROM kv ORDER BY key",
     [ST_GET] = "SELECT key, value, sum FROM kv WHERE key = ?1",
+    [ST_LEAVES] = "UPDATE total SET rows = rows - 1, sums = wrap(sums, 0, (SELECT sum FROM kv "
+                  "WHERE key = ?1)) WHERE EXISTS (SELECT 1 FROM kv WHERE key = ?1)",
+    [ST_COMES] = "UPDATE total SET rows = rows + 1, sums = wrap(sums, ?1, 0)",
+    [ST_WHOLE] = "SELECT rows IS (SELECT COUNT(*) FROM kv) AND "
+                 "sums IS (SELECT added(sum) FROM kv) FROM total",
     [ST_EVENT] = "INSERT OR REPLACE INTO event(seq, job, json, sum) "
                  "VALUES(?1, ?2, ?3, row_sum(?1, ?2, ?3))",
     [ST_EVENT_TRIM] = "DELETE FROM event WHERE seq <= "
@@ -90,6 +101,11 @@ static const char by_number[] =
     "UPDATE event SET sum = row_sum(seq, job, json);"
     "UPDATE metric SET sum = row_sum(job, step, epoch, json);"
     "DROP TABLE events; DROP TABLE metrics;";
+
+/* To version 4. */
+static const char with_total[] =
+    "CREATE TABLE total(id INTEGER PRIMARY KEY, rows INTEGER NOT NULL, sums INTEGER NOT NULL);"
+    "INSERT INTO total SELECT 1, COUNT(*), added(sum) FROM kv;";
 
 #define BUSY_MS 2000 /* for another process that looks at the file */
 /* Events between two counts of all of them: numbers have gaps, and counting costs milliseconds. */
@@ -158,6 +174,46 @@ static void row_sum(sqlite3_context *ctx, int n, sqlite3_value **x)
     sqlite3_result_int64(ctx, (sqlite3_int64)h);
 }
 
+/* wrap(A, B, C): A + B - C modulo 2^64; NULL is 0. */
+static void wrap(sqlite3_context *ctx, int n, sqlite3_value **x)
+{
+    (void)n;
+    uint64_t sum = (uint64_t)sqlite3_value_int64(x[0]) + (uint64_t)sqlite3_value_int64(x[1]) -
+                   (uint64_t)sqlite3_value_int64(x[2]);
+    sqlite3_result_int64(ctx, (sqlite3_int64)sum);
+}
+
+/* added(X): the sum of all modulo 2^64. */
+static void added_step(sqlite3_context *ctx, int n, sqlite3_value **x)
+{
+    (void)n;
+    uint64_t *sum = sqlite3_aggregate_context(ctx, sizeof *sum);
+    if (sum == NULL) {
+        sqlite3_result_error_nomem(ctx);
+        return;
+    }
+    *sum += (uint64_t)sqlite3_value_int64(x[0]);
+}
+
+static void added_end(sqlite3_context *ctx)
+{
+    const uint64_t *sum = sqlite3_aggregate_context(ctx, 0);
+    sqlite3_result_int64(ctx, sum != NULL ? (sqlite3_int64)*sum : 0);
+}
+
+static enum hsp_status add_functions(struct hsp_store *s, struct hsp_err *err)
+{
+    const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY;
+    sqlite3 *db = s->db;
+    bool ok = sqlite3_create_function_v2(db, "row_sum", -1, flags, NULL, row_sum, NULL, NULL,
+                                         NULL) == SQLITE_OK &&
+              sqlite3_create_function_v2(db, "wrap", 3, flags, NULL, wrap, NULL, NULL, NULL) ==
+                  SQLITE_OK &&
+              sqlite3_create_function_v2(db, "added", 1, flags, NULL, NULL, added_step, added_end,
+                                         NULL) == SQLITE_OK;
+    return ok ? HSP_OK : db_error(s, err, "state");
+}
+
 /* All of it, or none. */
 static enum hsp_status upgrade(struct hsp_store *s, int from, struct hsp_err *err)
 {
@@ -165,8 +221,11 @@ static enum hsp_status upgrade(struct hsp_store *s, int from, struct hsp_err *er
     if (st == HSP_OK && from < 2) {
         st = exec(s, add_sums, err);
     }
-    st = st == HSP_OK ? exec(s, by_number, err) : st;
-    st = st == HSP_OK ? exec(s, "PRAGMA user_version=3; COMMIT", err) : st;
+    if (st == HSP_OK && from < 3) {
+        st = exec(s, by_number, err);
+    }
+    st = st == HSP_OK ? exec(s, with_total, err) : st;
+    st = st == HSP_OK ? exec(s, "PRAGMA user_version=4; COMMIT", err) : st;
     if (st != HSP_OK) {
         (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL); /* may have happened by itself */
     }
@@ -175,13 +234,10 @@ static enum hsp_status upgrade(struct hsp_store *s, int from, struct hsp_err *er
 
 static enum hsp_status set_up(struct hsp_store *s, struct hsp_err *err)
 {
-    int version = 0, flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY;
+    int version = 0;
     enum hsp_status st = check_schema(s, &version, err);
     st = st == HSP_OK ? exec(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL", err) : st;
-    if (st == HSP_OK && sqlite3_create_function_v2(s->db, "row_sum", -1, flags, NULL, row_sum, NULL,
-                                                   NULL, NULL) != SQLITE_OK) {
-        st = db_error(s, err, "state");
-    }
+    st = st == HSP_OK ? add_functions(s, err) : st;
     if (st == HSP_OK && version < SCHEMA_VERSION) {
         st = upgrade(s, version, err);
     }
@@ -261,15 +317,29 @@ static sqlite3_int64 sum_of(const char *key, const void *value, size_t len)
     return (sqlite3_int64)hsp_hash64(value, len, hsp_hash_str(key));
 }
 
+/* The total does without the row @key, if there is one, and with one of @sum, unless it is NULL. */
+static bool count_row(struct hsp_store *s, const char *key, const sqlite3_int64 *sum)
+{
+    bool ok = sqlite3_bind_text(s->st[ST_LEAVES], 1, key, -1, SQLITE_STATIC) == SQLITE_OK;
+    ok = run(s, ST_LEAVES) && ok;
+    if (ok && sum != NULL) {
+        ok = sqlite3_bind_int64(s->st[ST_COMES], 1, *sum) == SQLITE_OK;
+        ok = run(s, ST_COMES) && ok;
+    }
+    return ok;
+}
+
 static bool apply_row(struct hsp_store *s, const struct hsp_store_row *r)
 {
     enum statement which = r->removed ? ST_DEL : ST_PUT;
-    bool ok = sqlite3_bind_text(s->st[which], 1, r->key, -1, SQLITE_STATIC) == SQLITE_OK;
+    const void *value = r->len > 0 ? r->value : "";
+    sqlite3_int64 sum = r->key != NULL && !r->removed ? sum_of(r->key, value, r->len) : 0;
+    bool ok = count_row(s, r->key, r->removed ? NULL : &sum) &&
+              sqlite3_bind_text(s->st[which], 1, r->key, -1, SQLITE_STATIC) == SQLITE_OK;
     if (ok && !r->removed) {
-        const void *value = r->len > 0 ? r->value : "";
         ok = sqlite3_bind_blob64(s->st[which], 2, value, r->len, SQLITE_STATIC) == SQLITE_OK &&
              (r->key == NULL || /* which the table refuses */
-              sqlite3_bind_int64(s->st[which], 3, sum_of(r->key, value, r->len)) == SQLITE_OK);
+              sqlite3_bind_int64(s->st[which], 3, sum) == SQLITE_OK);
     }
     return run(s, which) && ok;
 }
@@ -331,6 +401,23 @@ static enum hsp_status load_row(sqlite3_stmt *q, hsp_store_row_fn *fn, void *arg
     return st == HSP_OK ? HSP_OK : hsp_err_set(err, st, 0, "state.db: row %s was refused", key);
 }
 
+/* All rows that were written are there, and no others. */
+static enum hsp_status check_total(struct hsp_store *s, struct hsp_err *err)
+{
+    sqlite3_stmt *q = s->st[ST_WHOLE];
+    int rc = sqlite3_step(q);
+    bool whole = rc == SQLITE_ROW && sqlite3_column_int(q, 0) == 1;
+    enum hsp_status st = HSP_OK;
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+        st = db_error(s, err, "cannot read the state");
+    } else if (!whole) {
+        st = hsp_err_set(err, HSP_EDIGEST, 0,
+                         "state.db: rows are missing, or damaged; put a backup back");
+    }
+    (void)sqlite3_reset(q); /* repeats the step's result */
+    return st;
+}
+
 enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *arg,
                                struct hsp_err *err)
 {
@@ -344,7 +431,8 @@ enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *
     if (st == HSP_OK && rc != SQLITE_DONE) {
         st = db_error(s, err, "cannot read the state");
     }
-    (void)sqlite3_reset(q); /* repeats the step's result */
+    (void)sqlite3_reset(q);                       /* repeats the step's result */
+    st = st == HSP_OK ? check_total(s, err) : st; /* a damaged row is named first */
     sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
     return st;
 }
@@ -385,13 +473,16 @@ static enum hsp_status make_private(const char *path, struct hsp_err *err)
 }
 
 /* Pages between which others get at the store. */
-#define COPY_PAGES 256
+#define COPY_PAGES  256
+#define COPY_TRIALS 10000 /* of a millisecond each, while another has the store locked */
 
 static int copy_pages(struct hsp_store *s, sqlite3 *to)
 {
     sqlite3_backup *b = sqlite3_backup_init(to, "main", s->db, "main");
     int rc = b != NULL ? SQLITE_OK : sqlite3_errcode(to);
-    while (rc == SQLITE_OK || rc == SQLITE_BUSY || rc == SQLITE_LOCKED) {
+    int trials = 0;
+    while (rc == SQLITE_OK ||
+           ((rc == SQLITE_BUSY || rc == SQLITE_LOCKED) && trials++ < COPY_TRIALS)) {
         rc = sqlite3_backup_step(b, COPY_PAGES);
         if (rc != SQLITE_OK && rc != SQLITE_DONE) {
             (void)sqlite3_sleep(1);

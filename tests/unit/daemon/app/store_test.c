@@ -181,6 +181,41 @@ static void test_a_damaged_row_is_refused(void **state)
     assert_damaged("row job/3 is damaged");
 }
 
+/* Rows of which a page has lost count are whole themselves. */
+static void test_a_row_that_is_missing_is_noticed(void **state)
+{
+    (void)state;
+    enum { KEYS = 7, ROUNDS = 200 };
+    struct hsp_err err = {0};
+    uint64_t seed = hsp_test_seed();
+    struct hsp_store *s = open_store();
+    for (uint64_t i = 0; i < ROUNDS; i++) { /* new ones, new values, the same value, removed ones */
+        char key[16], value[4];
+        (void)snprintf(key, sizeof key, "plan/4/%d", (int)hsp_rng_below(KEYS, seed, 0, i, 0));
+        (void)snprintf(value, sizeof value, "%d", (int)hsp_rng_below(3, seed, 1, i, 0));
+        struct hsp_store_row r = {key, value, strlen(value), hsp_rng_below(4, seed, 2, i, 0) == 0};
+        assert_ok(hsp_store_apply(s, &r, 1, NULL, 0, &err), &err);
+    }
+    struct hsp_store_row last = {"plan/4/9", "x", 1, false};
+    assert_ok(hsp_store_apply(s, &last, 1, NULL, 0, &err), &err);
+    assert_null(hsp_store_close(s));
+    s = open_store();
+    struct collected c = {""};
+    assert_ok(hsp_store_load(s, collect_row, &c, &err), &err);
+    assert_null(hsp_store_close(s));
+    behind_its_back("CREATE TABLE old AS SELECT * FROM kv; CREATE TABLE was AS SELECT * FROM total;"
+                    "DELETE FROM kv WHERE key = 'plan/4/9'");
+    assert_damaged("rows are missing");
+    behind_its_back("DELETE FROM kv; INSERT INTO kv SELECT * FROM old; DELETE FROM total");
+    assert_damaged("rows are missing");
+    behind_its_back("INSERT INTO total SELECT id, rows, sums + 1 FROM was");
+    assert_damaged("rows are missing");
+    behind_its_back("UPDATE total SET sums = sums - 1");
+    s = open_store();
+    assert_ok(hsp_store_load(s, collect_row, &c, &err), &err);
+    assert_null(hsp_store_close(s));
+}
+
 static uint8_t *contents(const char *file, size_t *ret_len)
 {
     struct hsp_err err = {0};
@@ -775,6 +810,7 @@ HSP_TEST_FILE(store_test)
         cmocka_unit_test_setup_teardown(test_rows_survive_a_reopen, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_batch_is_all_or_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_damaged_row_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_row_that_is_missing_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_flipped_bit_in_the_log_costs_no_row, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_a_backup_is_put_back, setup, teardown),
