@@ -12,6 +12,8 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
+sys.path.append(os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
+import store
 from wire import LIMIT, check, until
 from world import BUILD, Folder, main, unread
 
@@ -356,12 +358,13 @@ def rights(w):
 
 def unreadable(w):
     """A job whose stored row cannot be read fails, with the reason; all else goes on, and nothing is deleted."""
-    rows = lambda: sqlite3.connect(w.path("state/state.db"), isolation_level=None)
-    row = rows().execute("SELECT key, value FROM kv WHERE key LIKE 'app/job/%'").fetchone()
-    rows().execute("UPDATE kv SET value = x'00', sum = NULL WHERE key = ?", row[:1])
+    path = w.path("state/state.db")
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        key = db.execute("SELECT key FROM kv WHERE key LIKE 'app/job/%'").fetchone()[0]
+    row = store.replace_row(path, key, b"\0")
     d = w.start(w.config())
     doc = json.loads(w.expect(0, "", "status", "small", "-o", "json"))["jobs"][0]
-    fault = "stored row %s is not readable" % row[0]
+    fault = "stored row %s is not readable" % key
     check(doc["state"] == "failed" and fault in doc["reason"] and fault in doc["problem"], doc)
     w.expect(0, "problem: " + fault, "status", "small")
     w.expect(7, fault, "resume", "small")
@@ -370,7 +373,7 @@ def unreadable(w):
     w.expect(0, "", "cancel", "other")
     d.terminate()
     check(d.wait(LIMIT) == 0, "ends in order")
-    rows().execute("UPDATE kv SET value = ? WHERE key = ?", row[::-1])  # a version that reads it
+    store.replace_row(path, key, row)  # a version that reads it
     d = w.start(w.config())
     w.expect(0, "", "resume", "small")
     w.expect(0, "pending", "status", "small")

@@ -4,10 +4,10 @@ names the newest checkpoint with a finite loss; from there the job fails as befo
 record, not the checkpoints. A job that fails for another reason goes on from its state, with no step made again."""
 import os
 import re
-import sqlite3
 import sys
 
 sys.path.insert(0, os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
+import store  # noqa: E402
 from harness import *  # noqa: E402,F403
 
 
@@ -41,8 +41,8 @@ def from_before(c):
     return int(said.group(2))
 
 
-def rows(c):
-    return sqlite3.connect(os.path.join(c.dir, "daemon", "state.db"), isolation_level=None)
+def store_of(c):
+    return os.path.join(c.dir, "daemon", "state.db")
 
 
 def again(c):
@@ -60,13 +60,12 @@ def steady(c, path):
     key = "app/job/%d" % c.job("steady")["id"]
     before = c.job("steady")["step"]
     for _ in again(c):
-        row = rows(c).execute("SELECT value FROM kv WHERE key = ?", (key,)).fetchone()
-        rows(c).execute("UPDATE kv SET value = x'00', sum = NULL WHERE key = ?", (key,))
+        row = store.replace_row(store_of(c), key, b"\0")
     j = c.job("steady")
     if j["state"] != "failed" or not j["keeps_state"]:
         raise Failed("a row that cannot be read: %s" % j)
     for _ in again(c):
-        rows(c).execute("UPDATE kv SET value = ? WHERE key = ?", (row[0], key))
+        store.replace_row(store_of(c), key, row)
     wait_for("its devices to be free", lambda: c.ctl("resume", "steady", check=False).returncode == 0, 30, 0.2)
     wait_for("it to go on", lambda: c.job("steady")["state"] == "running" and c.job("steady")["step"] > before, 60, 0.2)
     told = [e["reason"] for e in c.events("steady") if e["type"] == "admin.resume"]
