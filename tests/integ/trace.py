@@ -31,8 +31,9 @@ class Traced(Training):
         self.job["data"]["path"] = w.path("text.txt")
         self.job["checkpoint"]["path"] = w.path("out")
         self.job["annotations"] = ["three.yaml"]
-        ask(w.sock, "submit", {"file": "job.yaml", "dry_run": False, "files": [{"name": "three.yaml", "text": PLAN}]},
-            json.dumps(self.job).encode())
+        self.id = ask(w.sock, "submit", {"file": "job.yaml", "dry_run": False,
+                                         "files": [{"name": "three.yaml", "text": PLAN}]},
+                      json.dumps(self.job).encode())["id"]
 
 
 def trace(w, *args):

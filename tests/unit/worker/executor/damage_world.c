@@ -136,24 +136,17 @@ static void harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t 
     }
 }
 
-enum hsp_status __real_hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
-                                              struct hsp_err *err);
-enum hsp_status __wrap_hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
-                                              struct hsp_err *err);
-enum hsp_status __real_hsp_epoch_fetch_weights(struct hsp_ex_epoch *e, uint64_t version,
-                                               struct hsp_err *err);
-enum hsp_status __wrap_hsp_epoch_fetch_weights(struct hsp_ex_epoch *e, uint64_t version,
-                                               struct hsp_err *err);
-enum hsp_status __real_hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t version,
-                                            struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
-                                            struct hsp_err *err);
-enum hsp_status __wrap_hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t version,
-                                            struct hsp_ckpt_sum *ret, enum hsp_status *ret_disk,
-                                            struct hsp_err *err);
-enum hsp_status __real_hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
-                                             uint64_t *ret_epoch, struct hsp_err *err);
-enum hsp_status __wrap_hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
-                                             uint64_t *ret_epoch, struct hsp_err *err);
+/* The compiler compares them with the product's. */
+#define WRAPS(name) __typeof__(name) __real_##name, __wrap_##name
+WRAPS(hsp_epoch_copy_version);
+WRAPS(hsp_epoch_fetch_weights);
+WRAPS(hsp_epoch_checkpoint);
+WRAPS(hsp_epoch_write_final);
+WRAPS(hsp_epoch_await_confirmed);
+WRAPS(hsp_epoch_twins_seal);
+WRAPS(hsp_epoch_device_load);
+WRAPS(hsp_epoch_report_step);
+WRAPS(hsp_epoch_restore);
 
 enum hsp_status __wrap_hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
                                               struct hsp_err *err)
@@ -163,13 +156,6 @@ enum hsp_status __wrap_hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t v
     return __real_hsp_epoch_copy_version(e, version, err);
 }
 
-enum hsp_status __real_hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
-                                                 struct hsp_err *err);
-enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
-                                                 struct hsp_err *err);
-void __real_hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version);
-void __wrap_hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version);
-
 enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_t version,
                                                  struct hsp_err *err)
 {
@@ -178,11 +164,6 @@ enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_
     return st;
 }
 
-enum hsp_status __real_hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
-                                             enum hsp_epoch_part part, struct hsp_err *err);
-enum hsp_status __wrap_hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
-                                             enum hsp_epoch_part part, struct hsp_err *err);
-
 enum hsp_status __wrap_hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
                                              enum hsp_epoch_part part, struct hsp_err *err)
 {
@@ -190,13 +171,6 @@ enum hsp_status __wrap_hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t ve
     harm_live(e, AT_LOAD, version);
     return st;
 }
-
-void __real_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
-                                  const struct hsp_vote_record *all, uint32_t n, double seconds,
-                                  uint32_t sequence);
-void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
-                                  const struct hsp_vote_record *all, uint32_t n, double seconds,
-                                  uint32_t sequence);
 
 static atomic_bool leaving; /* in an executor: its next epoch begins with what this step makes */
 void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
@@ -237,17 +211,13 @@ enum hsp_status __wrap_hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t ver
 }
 
 enum hsp_status __wrap_hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
-                                             uint64_t *ret_epoch, struct hsp_err *err)
+                                             char damage[HSP_NOTES_DAMAGE], uint64_t *ret_epoch,
+                                             struct hsp_err *err)
 {
     harm(e, AT_END, e->p->plan, e->p->steps);
     dw_way_watch(e, HSP_MESH_DATA, device_of(e));
-    return __real_hsp_epoch_write_final(e, metrics, ret_epoch, err);
+    return __real_hsp_epoch_write_final(e, metrics, damage, ret_epoch, err);
 }
-
-enum hsp_status __real_hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version,
-                                         struct hsp_err *err);
-enum hsp_status __wrap_hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version,
-                                         struct hsp_err *err);
 
 enum hsp_status __wrap_hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version,
                                          struct hsp_err *err)
