@@ -376,11 +376,18 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
         reply(c, a, HSP_ESTATE, j->id, fault);
         return;
     }
+    const uint64_t stable = j->stable, step = j->origin_step;
+    const struct hsp_ckpt_mark mark = j->origin_ckpt;
+    const enum hsp_epoch_mode origin = j->origin;
     if (!kept) {
         hsp_ci_suspend_origin(j);
     }
     const char *no = a->has_step ? hsp_ci_ckpt_resume(c, j, a) : NULL;
-    if (no != NULL) {
+    if (no != NULL) { /* nothing has changed */
+        j->stable = stable;
+        j->origin = origin;
+        j->origin_step = step;
+        j->origin_ckpt = mark;
         reply(c, a, HSP_ENOENT, j->id, no);
         return;
     }

@@ -17,8 +17,7 @@
 
 /* ---- what is on disk ---- */
 
-/* A job that has never begun, nor was adopted, has none. */
-static bool may_have(const struct hsp_job *j)
+bool hsp_ci_ckpt_may_have(const struct hsp_job *j)
 {
     return j->has_ckpt || (j->checkpoint_path[0] != '\0' &&
                            (j->begun != 0 || j->stable != 0 || !hsp_cluster_none(j->born)));
@@ -26,7 +25,7 @@ static bool may_have(const struct hsp_job *j)
 
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
 {
-    if (!may_have(j) || j->looked) {
+    if (!hsp_ci_ckpt_may_have(j) || j->looked) {
         return true;
     }
     if (j->look_ticket == 0) {
@@ -39,6 +38,24 @@ bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
     return false;
 }
 
+/* Not all could be asked, and none of the others sees any: asked again for a while. */
+static bool asks_again(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpts_event *ev)
+{
+    if (ev->n > 0 || ev->why[0] == '\0') {
+        return false;
+    }
+    if (j->ckpt_deadline_ms == 0) {
+        j->ckpt_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
+    }
+    if (c->now_ms >= j->ckpt_deadline_ms) {
+        return false;
+    }
+    hsp_msec next = c->now_ms + HSP_CKPT_RETRY_MS;
+    j->retry_ms = next < j->ckpt_deadline_ms ? next : j->ckpt_deadline_ms;
+    hsp_ci_job_blocked(c, j, "it is not known which checkpoints are on disk: %s", ev->why);
+    return true;
+}
+
 void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
 {
     struct hsp_job *j = hsp_ci_job(c, ev->job);
@@ -46,8 +63,8 @@ void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
         return;
     }
     j->look_ticket = 0;
-    if (c->behind) {
-        return; /* asked again when it is not */
+    if (c->behind || asks_again(c, j, ev)) {
+        return; /* later */
     }
     j->looked = true;
     j->looked_whole = ev->why[0] == '\0';
@@ -213,7 +230,9 @@ static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     const char *why = j->disk_damage[0] != '\0' ? hsp_ci_printf(c, "%s", j->disk_damage)
                       : j->checkpoint_shared    ? "it is not in checkpoint.path any more"
                                                 : "no node that is here has it";
-    bool nowhere = j->checkpoint_shared && j->looked_whole;
+    /* a folder without anything may be one that is not mounted yet */
+    bool sees = j->n_disk > 0 || j->disk_damage[0] != '\0';
+    bool nowhere = j->checkpoint_shared && j->looked_whole && sees;
     if (j->ckpt_deadline_ms == 0) {
         j->ckpt_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
     }

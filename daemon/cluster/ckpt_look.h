@@ -20,6 +20,8 @@
 #define HSP_CKPT_LOOK_H
 #include "daemon/cluster/cluster_state.h"
 
+/* False: @j has never begun, nor was it adopted, so it has no checkpoint. */
+bool hsp_ci_ckpt_may_have(const struct hsp_job *j);
 /* Whether it is known what is on disk, or @j has never written anything. Else asks for it. */
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j);
 /* The nodes have answered. */

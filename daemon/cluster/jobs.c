@@ -173,15 +173,23 @@ static uint64_t best_known(const struct hsp_job *j)
     return best;
 }
 
-/* Nothing whole can be reached. True: begin at the origin. */
-static bool without_state(struct hsp_cluster *c, struct hsp_job *j)
+/* Nothing whole can be reached. True: begin at the origin. @few: the @n devices are too few to begin with; then
+ * its checkpoints are not judged, which may be on nodes that are still away. */
+static bool without_state(struct hsp_cluster *c, struct hsp_job *j, bool few, uint32_t n)
 {
     uint64_t best = best_known(j), newest;
     if (best <= j->origin_step && has_witness(c, j)) {
         back_to_origin(c, j); /* nothing was committed beyond it */
         return true;
     }
-    if (waits_for_state(c, j, best, 0) || !hsp_ci_ckpt_looked(c, j)) {
+    if (waits_for_state(c, j, best, 0)) {
+        return false;
+    }
+    if (few && hsp_ci_ckpt_may_have(j)) {
+        hsp_ci_job_blocked(c, j, "waits for %s", hsp_ci_too_few(c, j, j->min, n));
+        return false;
+    }
+    if (!hsp_ci_ckpt_looked(c, j)) {
         return false;
     }
     bool any = hsp_ci_ckpt_newest(j, &newest);
@@ -225,6 +233,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     for (uint32_t i = 0; i < j->n_plans; i++) {
         started = started || j->plans[i].started;
     }
+    bool few = n == 0 || (n < j->min && j->origin_step < j->steps);
     enum hsp_status found = started ? hsp_ci_choose(c, j, &from, &version) : HSP_ENOENT;
     if (found == HSP_AGAIN && waits_for_state(c, j, version + 1, version + 1)) {
         return;
@@ -232,7 +241,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     if (found != HSP_ENOENT) {
         mode = HSP_MODE_RECOVER;
         j->state_deadline_ms = found == HSP_OK ? 0 : j->state_deadline_ms;
-    } else if ((started && !without_state(c, j)) || !hsp_ci_ckpt_ready(c, j)) {
+    } else if ((started && !without_state(c, j, few, n)) || (!few && !hsp_ci_ckpt_ready(c, j))) {
         return;
     } else {
         mode = j->origin;

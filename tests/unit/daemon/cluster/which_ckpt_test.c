@@ -628,6 +628,49 @@ static void steps_that_are_lost_are_counted(void **state)
     cw_end(&w);
 }
 
+/* All nodes lose their power, and come back when all times are over: with no state, but with their
+ * disks. */
+static void nodes_that_are_all_away_are_waited_for(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    running(&w);
+    saved_in(&w, 1, 40, 77);
+    cw_pass(&w, 1, 47, cw_even, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = i + 1});
+    }
+    for (uint32_t i = 0; i < 600; i++) {
+        w.now += 500;
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        if (w.find != 0) {
+            cw_ckpts(&w, NULL, 0, "no node is connected");
+        }
+    }
+    assert_int_not_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
+    assert_string_equal(cw_job(&w, 1)->reason, "waits for 1 device; no node offers any");
+    sees(&w, 40, 1, 77);
+    cw_hello(&w, 3, "n0", 0, 1);
+    assert_non_null(cw_fact(&w, "state.lost"));
+    cw_plan(&w, 1);
+    const struct hsp_m_prepare *p = &cw_find(&w, HSP_ACT_PREPARE)->msg->u.prepare;
+    assert_true(p->mode == HSP_MODE_RESTORE && p->step == 40 && p->ckpt_content == 77);
+    cw_end(&w);
+}
+
+/* A refused word changes nothing. */
+static void a_step_that_there_is_not_changes_nothing(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    with_three(&w, 3, false);
+    const struct hsp_job *j = cw_job(&w, 1);
+    const uint64_t stable = j->stable, step = j->origin_step;
+    assert_int_equal(resume_from(&w, 33), HSP_ENOENT);
+    assert_true(j->stable == stable && j->origin_step == step);
+    cw_end(&w);
+}
+
 /* A question that is overtaken, by a loss or a start of hspmdd, counts no more. */
 static void an_old_answer_counts_no_more(void **state)
 {
@@ -673,6 +716,8 @@ HSP_TEST_FILE(which_ckpt_test)
         cmocka_unit_test(another_history_is_not_taken),
         cmocka_unit_test(any_on_disk_can_be_asked_for),
         cmocka_unit_test(steps_that_are_lost_are_counted),
+        cmocka_unit_test(nodes_that_are_all_away_are_waited_for),
+        cmocka_unit_test(a_step_that_there_is_not_changes_nothing),
         cmocka_unit_test(an_old_answer_counts_no_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
