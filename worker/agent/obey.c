@@ -29,7 +29,7 @@ static void stop(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t ke
                  const struct hsp_msg *m)
 {
     struct hsp_agent_device *d = &a->dev[device];
-    bool owes = a->stop[device].job != 0 && a->stop[device].job != job; /* an answer of another */
+    bool owes = a->stop[device].job != 0 && a->stop[device].job != job && d->run.job != job;
     bool tells =
         d->state == HSP_EXEC_UP && !d->killed && !owes && (d->run.job == job || d->run.job == 0);
     if (!tells && !(d->killed && d->run.job == job)) {

@@ -181,6 +181,10 @@ static enum hsp_status take_name(const struct hsp_folder *job, const char *tmp, 
     switch (o.kind) {
     case HSP_CKPT_NOBODY:
     case HSP_CKPT_OURS:
+        if (o.later) {
+            return hsp_err_set(err, HSP_ESTALE, 0, "%s/%s is of a later epoch, and stays",
+                               job->path, to);
+        }
         if (o.kind == HSP_CKPT_NOBODY || o.damaged) {
             clear_name(job, to);
         } else {

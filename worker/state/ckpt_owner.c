@@ -94,6 +94,7 @@ static enum hsp_status ask_step(const struct hsp_folder *step, const struct hsp_
     enum hsp_status st = hsp_ckpt_manifest_read(step, &c, &m, &ret->why);
     if (st == HSP_OK) {
         judge(c.info.whose.cluster, c.info.job_id, us, ret);
+        ret->later = ret->kind == HSP_CKPT_OURS && c.info.epoch > us->epoch;
     }
     cJSON_Delete(m);
     free(c.config);

@@ -31,6 +31,7 @@ struct hsp_ckpt_owner {
     enum hsp_ckpt_owner_kind kind;
     uint32_t job;       /* of EARLIER */
     bool damaged;       /* its manifest is; the shards have named the owner */
+    bool later;         /* OURS, of a later epoch: who asks has been given up */
     struct hsp_err why; /* of UNKNOWN */
 };
 

@@ -235,7 +235,7 @@ static bool is_old(struct pass *p, const struct found *f)
     name_of(f, p->us, name);
     enum hsp_status st = hsp_ckpt_owner_of(p->job, name, p->us, &o, &why);
     note(p, st, &why);
-    if (st != HSP_OK || (o.kind != HSP_CKPT_OURS && o.kind != HSP_CKPT_NOBODY)) {
+    if (st != HSP_OK || o.later || (o.kind != HSP_CKPT_OURS && o.kind != HSP_CKPT_NOBODY)) {
         return false;
     }
     bool again = p->kept > 0 && p->last == f->at.step; /* moved aside, then written anew */
@@ -262,7 +262,8 @@ enum hsp_status hsp_ckpt_prune(const char *dir, const struct hsp_ckpt_info *us, 
     struct pass p = {.job = &job, .us = us, .keep = keep > 0 ? keep : 1, .err = err};
     for (size_t i = 0; i < n; i++) {
         const struct found *f = &all[i];
-        if (f->at.step <= us->step && (f->kind == ATTEMPT ? p.kept > 0 : is_old(&p, f))) {
+        bool left = p.kept > 0 && f->epoch <= us->epoch;
+        if (f->at.step <= us->step && (f->kind == ATTEMPT ? left : is_old(&p, f))) {
             remove_found(&p, f);
         }
     }
@@ -283,7 +284,8 @@ enum hsp_status hsp_ckpt_sweep(const char *dir, const struct hsp_ckpt_info *us, 
     struct pass p = {.job = &job, .us = us, .err = err};
     for (size_t i = 0; i < n; i++) {
         const struct found *f = &all[i];
-        bool before = f->at.step < us->step || (f->at.step == us->step && f->epoch < us->epoch);
+        bool before = f->at.step < us->step ? f->epoch <= us->epoch
+                                            : f->at.step == us->step && f->epoch < us->epoch;
         if (f->kind == ATTEMPT && before) {
             remove_found(&p, f);
         }

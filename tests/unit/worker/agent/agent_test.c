@@ -135,6 +135,11 @@ static void a_release_of_another_job_answers_no_stop(void **state)
     assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_RELEASED)->u.devref.job, 9);
     aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_STOPPED, .epoch = 2, .u.devref = {4, 0}});
     assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED));
+    /* idle, and given work before it has answered: who works is stopped */
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_RELEASE, .u.release = {9, 0, 5, 1}});
+    aw_run_job(&w, 0, 4, 3);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_STOP, .epoch = 3, .u.devref = {4, 0}});
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_STOP));
     hsp_agent_free(w.a);
 }
 

@@ -231,25 +231,48 @@ static void attempts_of_earlier_epochs_make_room(void **state)
     }
     struct hsp_ckpt_info us = info_of(100, 8);
     assert_ok(hsp_ckpt_sweep(*state, &us, &err), &err);
-    assert_false(has_attempt(*state, 90, 9));
+    assert_true(has_attempt(*state, 90, 9)); /* of a later epoch */
     assert_false(has_attempt(*state, 100, 7));
     assert_true(has_attempt(*state, 100, 8) && has_attempt(*state, 100, 9));
     assert_true(has_attempt(*state, 110, 7));
     write_step(*state, 100, 8, 100);
     us.step = 110;
     assert_ok(hsp_ckpt_prune(*state, &us, 1, &err), &err);
+    assert_true(has_attempt(*state, 100, 9));
+    us.epoch = 9;
+    assert_ok(hsp_ckpt_prune(*state, &us, 1, &err), &err);
     assert_false(has_attempt(*state, 100, 9));
     assert_true(has_attempt(*state, 110, 7)); /* no step above it is complete */
+}
+
+/* A node is cut off from hspmdd and trains on; others have gone on without it, and it comes late. */
+static void an_earlier_epoch_deletes_nothing_of_a_later_one(void **state)
+{
+    struct hsp_err err = {0};
+    write_step(*state, 90, 9, 90);
+    write_step(*state, 100, 9, 100);
+    struct hsp_ckpt_info late = info_of(100, 8);
+    for (uint32_t r = 0; r < 2; r++) {
+        write_rank(*state, &late, r, 55);
+    }
+    assert_status(commit(*state, &late, &err), HSP_ESTALE);
+    assert_step(*state, 100, 100);
+    write_step(*state, 110, 8, 110);
+    late.step = 110;
+    assert_ok(hsp_ckpt_prune(*state, &late, 1, &err), &err);
+    assert_step(*state, 90, 90);
+    assert_step(*state, 100, 100);
+    assert_step(*state, 110, 110);
 }
 
 /* On NFS two names cannot be exchanged. */
 static void a_kill_while_a_step_is_replaced_leaves_one(void **state)
 {
     for (int renames = 0; renames <= 4; renames++) {
-        uint64_t epoch = 10 + (uint64_t)renames;
+        uint64_t first = 10 * ((uint64_t)renames + 1), epoch = first + 1;
         struct hsp_ckpt_info info = info_of(5, epoch);
         struct hsp_err err = {0};
-        write_step(*state, 5, 7, 7);
+        write_step(*state, 5, first, 7);
         write_rank(*state, &info, 0, epoch);
         write_rank(*state, &info, 1, epoch);
         renames_left = renames; /* manifest, the old step, the new one */
@@ -258,7 +281,7 @@ static void a_kill_while_a_step_is_replaced_leaves_one(void **state)
         assert_true((st == HSP_OK) == (renames >= 3));
         assert_step(*state, 5, st == HSP_OK ? epoch : 7);
         assert_int_equal(n_steps(*state), 1);
-        write_step(*state, 5, 8, 8); /* goes on from there */
+        write_step(*state, 5, first + 2, 8); /* goes on from there */
         assert_step(*state, 5, 8);
         assert_int_equal(n_steps(*state), 1);
     }
@@ -327,6 +350,8 @@ HSP_TEST_FILE(ckpt_attempt_test)
         cmocka_unit_test_setup_teardown(a_writer_of_an_earlier_epoch_harms_no_step, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(attempts_of_earlier_epochs_make_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_earlier_epoch_deletes_nothing_of_a_later_one, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_kill_while_a_step_is_replaced_leaves_one, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(an_old_step_aside_does_not_stay, setup, teardown),

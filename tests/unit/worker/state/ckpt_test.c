@@ -117,7 +117,7 @@ static void commit_refuses_what_is_not_whole(void **state)
     assert_ok(ck_write_rank(*state, &info, &l, 0, &err), &err);
     assert_ok(ck_write_rank(*state, &info, &l, 1, &err), &err);
     assert_status(ck_commit(*state, &info, &err), HSP_EDIGEST); /* rank 2 is missing */
-    other.epoch = 6;
+    other.epoch = info.epoch + 1;
     assert_ok(ck_write_rank(*state, &other, &l, 2, &err), &err);
     assert_status(ck_commit(*state, &info, &err), HSP_EDIGEST); /* of another attempt */
     struct hsp_ckpt_piece mine[CK_PIECES];
@@ -144,7 +144,7 @@ static void commit_refuses_what_is_not_whole(void **state)
     }
     assert_ok(ck_commit(*state, &other, &err), &err);
     assert_ok(hsp_ckpt_open(*state, 5, 0, &c, &err), &err);
-    assert_int_equal(hsp_ckpt_about(c)->epoch, 6);
+    assert_true(hsp_ckpt_about(c)->epoch == other.epoch);
     hsp_ckpt_close(c);
     assert_status(hsp_ckpt_write_shard(*state, &info, 3, mine, k, NULL, &err), HSP_EINVAL);
     mine[0].kind = 9;
