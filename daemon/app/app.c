@@ -264,7 +264,8 @@ static enum hsp_status check_rows(struct hsp_app *a, size_t n, struct hsp_err *e
     }
     if (n > 0 && a->folder.fresh) {
         return hsp_err_set(err, HSP_EEXIST, 0,
-                           "state.db is the store of a cluster: start without --init");
+                           "state.db is the store of a cluster: start without --init, which a "
+                           "service does not need in an empty folder either");
     }
     return HSP_OK;
 }

@@ -4,16 +4,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "proto/base/size.h"
+
 #define LOCK_NAME  "lock"
 #define STORE_NAME "state.db"
 
-/* What is in the folder, the lock left out. */
+/* Names that an empty folder may have: the folder, its lock, and what mkfs makes at the top of a file system. */
+static const char *const no_contents[] = {".", "..", LOCK_NAME, "lost+found"};
+
 struct contents {
     bool there, empty, store;
 };
@@ -54,9 +59,11 @@ static enum hsp_status look(const char *dir, struct contents *ret, struct hsp_er
         return io_error(dir, err);
     }
     while ((e = readdir(d)) != NULL) {
-        bool own = strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-                   strcmp(e->d_name, LOCK_NAME) == 0;
-        c.empty = c.empty && own;
+        bool counts = true;
+        for (size_t i = 0; i < HSP_ARRAY_LEN(no_contents); i++) {
+            counts = counts && strcmp(e->d_name, no_contents[i]) != 0;
+        }
+        c.empty = c.empty && !counts;
     }
     (void)closedir(d); /* read only */
     c.store = has_store(dir);
@@ -86,11 +93,31 @@ static bool is_given(const char *dir, const char *service)
     return false;
 }
 
+/* Refuses root in the folder of another user: an hspmdd of that user could not read the files that root makes. */
+static enum hsp_status check_owner(const char *dir, struct hsp_err *err)
+{
+    struct stat sb;
+    const struct passwd *user;
+    if (geteuid() != 0 || stat(dir, &sb) != 0 || sb.st_uid == 0) {
+        return HSP_OK;
+    }
+    user = getpwuid(sb.st_uid);
+    return hsp_err_set(
+        err, HSP_EPERM, 0,
+        "state_dir %s belongs to user %s (%u), who could not read the files that root makes "
+        "there: start hspmdd as that user, or the service with systemctl start hspmdd, which "
+        "begins a new cluster in an empty folder without --init",
+        dir, user != NULL ? user->pw_name : "without a name", (unsigned)sb.st_uid);
+}
+
 static enum hsp_status decide(const char *dir, bool init, const char *service,
                               struct hsp_state_folder *f, struct hsp_err *err)
 {
     struct contents c = {.there = false};
     enum hsp_status st = look(dir, &c, err);
+    if (st == HSP_OK) {
+        st = check_owner(dir, err);
+    }
     if (st != HSP_OK) {
         return st;
     }

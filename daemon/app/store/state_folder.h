@@ -4,7 +4,9 @@
  * Purity:  shell (files).
  * Rules:   a folder with a store is opened. One without becomes a new cluster only by --init, which
  *          also makes the folder, or when it is empty and systemd has made it for this service
- *          ($STATE_DIRECTORY). Nothing else is ever made.
+ *          ($STATE_DIRECTORY). Nothing else is ever made. A folder with nothing but the lost+found of a
+ *          file system is empty. Root is refused in the folder of another user: an hspmdd of that
+ *          user could not read the files that root makes.
  * Example: state_dir /var/lib/hspmdd, a typo for /var/lib/hspmd, is not there: hspmdd says so and
  *          ends, and training goes on without it.
  */
@@ -21,8 +23,8 @@ struct hsp_state_folder {
 };
 
 /* @init: --init was given. @service: $STATE_DIRECTORY, NULL none. *ret must be closed, on failure
- * too. HSP_ENOENT: no store here; HSP_EEXIST: another hspmdd uses it; HSP_EPERM,
- * HSP_EIO. The message names the folder, why, and what to do. */
+ * too. HSP_ENOENT: no store here; HSP_EEXIST: another hspmdd uses it; HSP_EPERM: also root in
+ * the folder of another user; HSP_EIO. The message names the folder, why, and what to do. */
 enum hsp_status hsp_state_folder_open(const char *dir, bool init, const char *service,
                                       struct hsp_state_folder *ret, struct hsp_err *err);
 /* The same for a folder into which a store is put back: it may have none, and nothing is made. */

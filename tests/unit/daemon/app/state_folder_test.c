@@ -97,6 +97,28 @@ static void a_new_cluster(void **state)
     (void)snprintf(list, sizeof list, "/x:%s/var/:/y", top);
     taken(in("var"), false, list, true, true);
     taken(in("var"), false, in("var"), true, true); /* only its lock is there */
+    assert_int_equal(mkdir(in("var/lost+found"), 0700), 0);
+    taken(in("var"), false, in("var"), true, true); /* the top of a file system */
+}
+
+/* Files that root makes could not be read by the user to whom the folder belongs. */
+static void of_another_user(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    struct hsp_state_folder f;
+    struct hsp_err err = {0};
+    assert_int_equal(mkdir(in("other"), 0700), 0);
+    assert_int_equal(chown(in("other"), 65534, 65534), 0);
+    refused(in("other"), in("other"), HSP_EPERM,
+            "(65534), who could not read the files that root makes there");
+    assert_status(hsp_state_folder_open(in("other"), true, NULL, &f, &err), HSP_EPERM);
+    assert_int_equal(access(in("other/lock"), F_OK), -1); /* nothing is made */
+    assert_ok(hsp_state_folder_lock(in("other"), &f, &err),
+              &err); /* --restore gives the owner its files */
+    hsp_state_folder_close(&f);
 }
 
 static void with_a_store(void **state)
@@ -113,6 +135,7 @@ HSP_TEST_FILE(state_folder_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(without_a_store, setup, teardown),
         cmocka_unit_test_setup_teardown(a_new_cluster, setup, teardown),
+        cmocka_unit_test_setup_teardown(of_another_user, setup, teardown),
         cmocka_unit_test_setup_teardown(with_a_store, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
