@@ -11,6 +11,7 @@
 #include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
 #include "daemon/plan/plan_yaml.h"
+#include "proto/base/size.h"
 
 enum { O_DRY_RUN, O_VERIFY, O_WAIT }; /* rows of submit_options */
 
@@ -271,6 +272,41 @@ static int verify(struct hsp_ctl *ctl)
     return HSP_EXIT_OK;
 }
 
+/* Where checkpoints do not last, and why. */
+static const struct fleeting {
+    const char *folder, *why;
+} fleeting[] = {
+    {"/tmp", "which is private to hspmd-worker.service and is deleted when the service stops"},
+    {"/var/tmp", "which is private to hspmd-worker.service and is deleted when the service stops"},
+    {"/dev/shm", "which is memory and is empty after a reboot"},
+};
+
+static bool is_below(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    return strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+/* Tells of a submitted job by what it may lose what it trains. */
+static void warn(struct hsp_ctl *ctl, const struct hsp_job_spec *job)
+{
+    for (size_t i = 0; i < HSP_ARRAY_LEN(fleeting); i++) {
+        if (is_below(job->ckpt_path, fleeting[i].folder)) {
+            (void)fprintf(ctl->msg,
+                          "hspmdctl: job %s writes checkpoints and its model below %s, %s: set "
+                          "checkpoint.path to a folder that stays, as /var/lib/hspmd-worker/ckpt\n",
+                          job->name, fleeting[i].folder, fleeting[i].why);
+        }
+    }
+    if (job->ckpt_every_steps == 0) {
+        (void)fprintf(
+            ctl->msg,
+            "hspmdctl: job %s makes no periodic checkpoints (checkpoint.every_steps is 0): "
+            "if all copies of its state are lost, all that it has trained is lost\n",
+            job->name);
+    }
+}
+
 int hsp_cmd_submit(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
@@ -297,12 +333,8 @@ int hsp_cmd_submit(struct hsp_ctl *ctl)
     } else {
         print_submitted(ctl, doc);
     }
-    if (rc == HSP_EXIT_OK && job->ckpt_every_steps == 0) {
-        (void)fprintf(
-            ctl->msg,
-            "hspmdctl: job %s makes no periodic checkpoints (checkpoint.every_steps is 0): "
-            "if all copies of its state are lost, all that it has trained is lost\n",
-            job->name);
+    if (rc == HSP_EXIT_OK) {
+        warn(ctl, job);
     }
     if (rc == HSP_EXIT_OK && ctl->opt[O_WAIT] != NULL) {
         (void)fflush(ctl->out); /* shown while we wait; an error shows when it is closed */

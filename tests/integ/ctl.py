@@ -206,6 +206,14 @@ def commands(w):
     w.expect(7, "no worker is connected", "plan", "--live", job)
     check(json.loads(w.expect(0, "", "status", "-o", "json"))["jobs"] == [], "nothing was submitted")
     w.expect(0, "job small was submitted and is pending: waits for 2 devices; no node offers any", "submit", "--verify", job)
+    for path, said in (("/srv/ckpt", ""), ("/tmpfs/x", ""), ("/tmp/x", "below /tmp, which is private to hspmd-worker.service"),
+                       ("/var/tmp", "below /var/tmp, which is private"), ("/dev/shm/x", "below /dev/shm, which is memory")):
+        r = w.ctl("submit", w.write("plans/ckpt.yaml", JOB.replace("small", "fleet").replace("/srv/ckpt", path)
+                                    .replace("annotations: [plans/one.yaml]\n", "")))
+        check(r.returncode == 0 and (said in r.stderr if said else "checkpoint.path" not in r.stderr),
+              "checkpoints in %s: %r" % (path, r))
+        w.expect(0, "cancelled", "cancel", "fleet")
+        w.expect(0, "", "forget", "fleet")
     w.expect(7, "choose another name", "submit", job)
     w.expect(6, "must not be a number", "submit", w.write("number.yaml", JOB.replace("small", "12")))
     doc = json.loads(w.expect(0, "", "status", "small", "-o", "json"))["jobs"][0]
