@@ -341,9 +341,14 @@ static void begin_again(struct hsp_cluster *c, struct hsp_job *j, bool kept)
 static const char *resume_fault(struct hsp_cluster *c, const struct hsp_job *j)
 {
     const struct hsp_job *other = hsp_cluster_job_by_name(c, j->name);
-    if (j->state != HSP_JOB_FAILED && j->state != HSP_JOB_CANCELLED &&
-        j->state != HSP_JOB_SUSPENDED) {
+    if (j->state == HSP_JOB_DONE || j->state == HSP_JOB_BEHIND) {
         return hsp_ci_printf(c, "job %s is %s", j->name, hsp_job_state_name(j->state));
+    }
+    if (!hsp_ci_at_rest(j)) {
+        return hsp_ci_printf(c,
+                             "job %s is %s; to go back to a checkpoint: hspmdctl cancel %s, then "
+                             "hspmdctl resume %s --from STEP",
+                             j->name, hsp_job_state_name(j->state), j->name, j->name);
     }
     if (other != j && !hsp_job_terminal(other->state)) {
         return hsp_ci_printf(c, "another job %s, number %u, is %s: cancel it first, or let it end",

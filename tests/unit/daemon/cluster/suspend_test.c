@@ -117,7 +117,9 @@ static void it_resumes_with_the_nodes_there_are(void **state)
     assert_int_equal(w.n_asked, 3);
     run_from(&w, 3, 9);
     assert_int_equal(cw_job(&w, 1)->cur.mode, HSP_MODE_RESTORE);
-    refused(&w, HSP_ADMIN_RESUME, "job j is running");
+    refused(&w, HSP_ADMIN_RESUME,
+            "job j is running; to go back to a checkpoint: hspmdctl cancel j, then hspmdctl resume "
+            "j --from STEP");
     cw_end(&w);
 }
 
