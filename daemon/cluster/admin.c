@@ -341,8 +341,11 @@ static void begin_again(struct hsp_cluster *c, struct hsp_job *j, bool kept)
 static const char *resume_fault(struct hsp_cluster *c, const struct hsp_job *j)
 {
     const struct hsp_job *other = hsp_cluster_job_by_name(c, j->name);
-    if (j->state == HSP_JOB_DONE || j->state == HSP_JOB_BEHIND) {
-        return hsp_ci_printf(c, "job %s is %s", j->name, hsp_job_state_name(j->state));
+    if (j->state == HSP_JOB_BEHIND) {
+        return hsp_ci_printf(c, "job %s is behind: %s", j->name, j->reason);
+    }
+    if (j->state == HSP_JOB_DONE) {
+        return hsp_ci_printf(c, "job %s is done", j->name);
     }
     if (!hsp_ci_at_rest(j)) {
         return hsp_ci_printf(c,

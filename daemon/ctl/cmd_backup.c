@@ -166,7 +166,9 @@ int hsp_cmd_backup(struct hsp_ctl *ctl)
     if (f.left_out[0] != '\0') {
         (void)fprintf(ctl->msg, "hspmdctl: %s\n", f.left_out);
     }
-    return fprintf(ctl->out, "%s has the store, %" PRIu64 " bytes; hspmdd --restore puts it back\n",
+    return fprintf(ctl->out,
+                   "%s has the store, %" PRIu64
+                   " bytes; on the host of hspmdd, hspmdd -c CONFIG --restore FILE puts it back\n",
                    ctl->pos[0], f.bytes) > 0
                ? HSP_EXIT_OK
                : HSP_EXIT_FAILED;

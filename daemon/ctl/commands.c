@@ -151,10 +151,11 @@ const struct hsp_command hsp_commands[] = {
      .help =
          "Sends the job file with the plan files it names, prints who will get what on the\n"
          "devices there are and the commands to watch it. Paths in the job are paths on the\n"
-         "workers: absolute ones. A job for which there are not resources.min devices waits for\n"
-         "them, and the answer says so instead of a plan. With --verify it is not sent when its\n"
-         "plan fails the check (exit code 1); while no worker is connected the plan is chosen as\n"
-         "by verify.",
+         "workers: absolute ones. checkpoint.path is a folder that stays, not one below /tmp:\n"
+         "the service hspmd-worker has a /tmp of its own, which is deleted when it stops. A job\n"
+         "for which there are not resources.min devices waits for them, and the answer says so\n"
+         "instead of a plan. With --verify it is not sent when its plan fails the check (exit\n"
+         "code 1); while no worker is connected the plan is chosen as by verify.",
      .options = submit_options,
      .min_pos = 1,
      .max_pos = 1,
@@ -268,13 +269,14 @@ const struct hsp_command hsp_commands[] = {
      .help =
          "A failed job goes on from the state that its workers keep, and no step is made again;\n"
          "others, and one whose workers have not all of it, from the newest checkpoint. Without\n"
-         "a checkpoint it begins anew, at step 0. With one it goes on with the next\n"
-         "sample of its data, so the files of data.path must be those it was trained on. Every\n"
-         "element is compared with what was written. Where no node has that checkpoint whole\n"
-         "it is waited for a while, then the next older one is taken, which the event\n"
-         "ckpt.fallback tells with the steps that are made again. Checkpoints of steps behind\n"
-         "the one that the job went on from are of another history, and not used any more,\n"
-         "but --from may name any complete one on disk.\n"
+         "a checkpoint it begins anew, at step 0. With one it goes on with the next sample of\n"
+         "its data, so the files of data.path must be those it was trained on. Every element is\n"
+         "compared with what was written. Where no node has that checkpoint whole it is waited\n"
+         "for a while, then the next older one is taken, which the event ckpt.fallback tells\n"
+         "with the steps that are made again. Checkpoints of later steps than the one that the\n"
+         "job went on from are of another history, and not used any more, but --from may name\n"
+         "any complete one on disk. A job that is not at rest is cancelled first. Of a failed\n"
+         "job --from deletes the state that its workers keep.\n"
          "A job of which the loss is not finite any more has diverged: resume is refused, and\n"
          "names the newest checkpoint with a finite loss, for --from.\n"
          "A job that is held after hspmdd --restore, as status says, goes on from the state that\n"
@@ -368,8 +370,10 @@ const struct hsp_command hsp_commands[] = {
      .summary = "let a node keep copies of state for jobs on other nodes",
      .help =
          "Such a node gets the whole state of those jobs, so none does before it is allowed. The\n"
-         "node may join later: the answer says that no node of that name has joined yet. `status\n"
-         "JOB` says when a copy waits for it; `node show` says what is allowed.",
+         "node may join later: the answer says that no node of that name has joined yet. It is\n"
+         "the name that is allowed: after the node is dead or has left, whoever holds the worker\n"
+         "key can take the name, and gets copies. `node deny` ends it. `status JOB` says when a\n"
+         "copy waits for it; `node show` says what is allowed.",
      .options = allow_options,
      .min_pos = 1,
      .max_pos = 1,
@@ -514,10 +518,10 @@ const struct hsp_command hsp_commands[] = {
     {.name = "backup",
      .operands = "FILE",
      .summary = "save what hspmdd knows of nodes and jobs, while it runs",
-     .help =
-         "The file is for its owner only, and is replaced whole. `hspmdd --restore FILE` puts it\n"
-         "back. Training state is not in it: that is with the workers, and in checkpoints.\n"
-         "Damaged lines of events and metrics are left out, and counted.",
+     .help = "The file is for its owner only, and is replaced whole. `hspmdd -c CONFIG --restore\n"
+             "FILE` puts it back. Not in it: keys, configuration, TensorBoard files, and training\n"
+             "state, which is with the workers, and in checkpoints; see RECOVERY in hspmdd(8).\n"
+             "Damaged lines of events and metrics are left out, and counted.",
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_backup},

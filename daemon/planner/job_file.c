@@ -170,7 +170,8 @@ static const struct hsp_cfg_field table[] = {
     F("recovery.copies", U32, copies, .dflt = "2", .min = 1, .max = HSP_COPIES_MAX,
       .help = "nodes that hold each piece of the training state"),
     F("checkpoint.path", STR, ckpt_path, .dflt = "/var/lib/hspmd-worker/ckpt",
-      .help = "folder for checkpoints and the trained model"),
+      .help = "folder for checkpoints and the trained model; not below /tmp, which the service has "
+              "for itself and which goes when it stops"),
     F("checkpoint.shared", BOOL, ckpt_shared, .dflt = "false",
       .help = "the folder is the same one on every node"),
     F("checkpoint.every_steps", U32, ckpt_every_steps, .dflt = "0", .min = 0, .max = 1e9,
@@ -180,7 +181,8 @@ static const struct hsp_cfg_field table[] = {
     F("annotations", STRS, annotations,
       .help = "plan files, relative to this one; the first that fits the workers is used"),
     F("init_from", STR, init_from,
-      .help = "safetensors file with the initial weights: fp32, fp64 or bf16"),
+      .help =
+          "safetensors file with the initial weights: fp32, fp64 or bf16; a checkpoint is none"),
 };
 #undef F
 

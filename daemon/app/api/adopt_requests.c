@@ -94,7 +94,8 @@ static void decide(struct hsp_app *a, struct hsp_adoption *x)
     if (x->data == NULL) {
         hsp_str_printf(text, sizeof text,
                        "none of the %" PRIu32 " agents that keep job %" PRIu32
-                       " has its papers (%s): submit it anew, init_from its last checkpoint",
+                       " has its papers (%s): start the agent of another node that keeps it, or "
+                       "put back a backup that knows the job (hspmdd --restore)",
                        x->n_asked, x->job, x->fault[0] != '\0' ? x->fault : "no answer");
         fail(a, x, HSP_ENOENT, text);
         return;
