@@ -43,13 +43,13 @@ static const char *fault_of(struct hsp_cluster *c, const struct hsp_cluster_node
                             const struct hsp_m_hello *m, const struct hsp_m_kept *k)
 {
     const struct hsp_job *j = hsp_ci_job(c, k->job);
-    switch (hsp_ci_standing(c, k)) {
+    const enum hsp_standing standing = hsp_ci_standing(c, k);
+    switch (standing) {
     case HSP_STANDS_NOT_ADOPTED:
-        if (n != NULL) {
+    case HSP_STANDS_FOREIGN:
+        if (standing == HSP_STANDS_NOT_ADOPTED && n != NULL) {
             return NULL; /* of a cluster that an administrator has let in, on a node that belongs here */
         }
-        /* fall through */
-    case HSP_STANDS_FOREIGN:
         return hsp_ci_printf(c, "it keeps state of job %s of %s: %s", name_of(c, k),
                              hsp_ci_cluster_text(c, k->cluster), ways_out(c, k));
     case HSP_STANDS_OTHER:
