@@ -36,21 +36,22 @@ CUDA_SETTINGS = ("CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS")
 VERSIONS = ("import torch; print('PyTorch', torch.__version__, 'CUDA', torch.version.cuda, 'cuDNN', torch.backends.cudnn.version(),"
             " 'NCCL', '.'.join(map(str, torch.cuda.nccl.version())))")
 
-# log: the file of the folder that gets the output. env: None takes a variable away.
-Step = collections.namedtuple("Step", "name log seconds args env")
+# env: None takes a variable away.
+Step = collections.namedtuple("Step", "name seconds args env")
+LOG = "outputs.log"  # one file for all, since not every way back from a machine takes many
 
 
 def steps(seeds, python):
     """What is run, in order; python: the interpreter whose PyTorch sees the GPU, or None."""
-    suite = [Step("device_test, seed %d" % s, "device", 60, [os.path.join(BUILD, SUITE)],
+    suite = [Step("device_test, seed %d" % s, 60, [os.path.join(BUILD, SUITE)],
                   {"HSPMD_SEED": str(s), "CMOCKA_MESSAGE_OUTPUT": "stdout"}) for s in seeds]
     calls = os.path.join(BUILD, "tests/gpu/blocking_calls")
-    return [Step("probe", "device", 30, [os.path.join(BUILD, "hspmd-worker"), "--probe-device", "cuda:0"], {})] + suite + [
-        Step(page.AS_HSPMD, "calls", 45, [calls], dict(zip(CUDA_SETTINGS, ("EAGER", "32")))),
-        Step(page.AS_CUDA, "calls", 45, [calls], dict.fromkeys(CUDA_SETTINGS)),
-        Step("op_speed", "speed", 60, [os.path.join(BUILD, "tests/gpu/op_speed"), SHAPES], {}),
-        Step("torch_speed", "speed", 90, [python, os.path.join(HERE, "torch_speed.py"), SHAPES], {}),
-        Step("netlink", "netlink", 10, [os.path.join(BUILD, "tests/gpu/netlink_refused")], {})]
+    return [Step("probe", 30, [os.path.join(BUILD, "hspmd-worker"), "--probe-device", "cuda:0"], {})] + suite + [
+        Step(page.AS_HSPMD, 45, [calls], dict(zip(CUDA_SETTINGS, ("EAGER", "32")))),
+        Step(page.AS_CUDA, 45, [calls], dict.fromkeys(CUDA_SETTINGS)),
+        Step("op_speed", 60, [os.path.join(BUILD, "tests/gpu/op_speed"), SHAPES], {}),
+        Step("torch_speed", 90, [python, os.path.join(HERE, "torch_speed.py"), SHAPES], {}),
+        Step("netlink", 10, [os.path.join(BUILD, "tests/gpu/netlink_refused")], {})]
 
 
 # ---- running -------------------------------------------------------------------------------------
@@ -92,7 +93,7 @@ def run(step, logs, left):
     if left < 2:
         return page.Result(step.name, page.MISSING, 0, "more time than %d s" % TOTAL_SECONDS)
     try:
-        return run_logged(step, os.path.join(logs, step.log + ".log"), min(step.seconds, left))
+        return run_logged(step, os.path.join(logs, LOG), min(step.seconds, left))
     except OSError as e:  # a full disk; a program that cannot be executed
         return page.Result(step.name, page.NOT_RUN, 0, "cannot be run, or its log not be written: %s" % e)
 
@@ -143,14 +144,14 @@ def driver_version(smi):
 
 
 def facts(seen, python, torch, logs):
-    """[(title, lines)] of the machine; all of it into facts.log."""
+    """[(title, lines)] of the machine; all of it begins the log."""
     smi = output("nvidia-smi")
     where = [(name, whereabouts(name)) for name in LIBRARIES]
     peer = output(python, "-c", VERSIONS, seconds=60).strip() if python else "not here: %s" % torch
     out = [("run", ["%s, hspmd %s" % (time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), commit())]),
            ("driver", ["%s, with CUDA %s" % (driver_version(smi) or "of unknown version", seen["cuda"])]),
            ("libraries", [path or name + " is not here" for name, path in where]), ("peer", [peer or "PyTorch " + torch])]
-    with open(os.path.join(logs, "facts.log"), "w") as f:
+    with open(os.path.join(logs, LOG), "w") as f:
         f.write("\n".join("%s: %s" % (t, "; ".join(lines)) for t, lines in out) + "\n\n" + (smi or "no nvidia-smi\n"))
     return out
 
@@ -169,8 +170,7 @@ def log_folder():
     try:
         folder = os.environ.get("HSPMD_LOGS") or tempfile.mkdtemp(prefix="hspmd-first-light-")
         os.makedirs(folder, exist_ok=True)
-        for name in ("facts", "device", "calls", "speed", "netlink"):
-            open(os.path.join(folder, name + ".log"), "w").close()
+        open(os.path.join(folder, LOG), "w").close()
         return os.path.abspath(folder)
     except OSError as e:
         raise Unjudged("a folder for its logs (HSPMD_LOGS): %s" % e)
@@ -187,15 +187,24 @@ def body(claim):
     python, torch = gpu.torch_python(60)
     machine = facts(seen, python, torch, logs)
     seeds = [claim.random.randrange(1, 2**31) for _ in range(2)]
-    results = [run(s, logs, claim.left(TOTAL_SECONDS) - 5) for s in steps(seeds, python)]
-    text = page.page(machine, results, logs)
+    results = []
+    for step in steps(seeds, python):
+        try:
+            results.append(run(step, logs, claim.left(TOTAL_SECONDS) - 5))
+        except Unjudged as e:  # the claim is ended: the page says what there is
+            results.append(page.Result(step.name, page.MISSING, 0, str(e)))
+            break
+    show(page.page(machine, results, logs), logs)
+    return page.verdict(results)
+
+
+def show(text, logs):
     say(text)
     try:
         with open(os.path.join(logs, "page.txt"), "w") as f:
             f.write(text + "\n")
     except OSError as e:
         say("this page is kept nowhere: %s" % e)
-    return page.verdict(results)
 
 
 if __name__ == "__main__":

@@ -235,8 +235,13 @@ class Cluster:
         return self
 
     def __exit__(self, *exc):
-        if exc[0] is not None:
-            self.show_logs()
+        try:
+            if exc[0] is not None and not self.claim.over:
+                self.show_logs()
+        finally:
+            self.end_all()
+
+    def end_all(self):
         for p in [w for w in self.workers.values()] + [self.daemon]:
             if p is not None and p.poll() is None:
                 p.send_signal(signal.SIGCONT)

@@ -110,6 +110,7 @@ def disturb(claim, cluster, name, card, steps):
         cluster.wait_step(name, step, max(20, claim.left()))
         began = time.monotonic()
         victim = act_once(claim, cluster, name, card, act)
+        claim.figures["survived"] = claim.figures.get("survived", 0) + 1
         say("step %3d: %s %s (%.1f s)" % (step, act, victim, time.monotonic() - began))
 
 

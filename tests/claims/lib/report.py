@@ -10,10 +10,13 @@ import tempfile
 import time
 import traceback
 
+import offspring
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", os.path.join(ROOT, "build")))
 LIMIT = 588  # seconds; ten minutes less what ending takes
 SHORTER = int(os.environ.get("HSPMD_LIMIT") or LIMIT)  # of scripts/gpu-check
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Failed(Exception):
@@ -25,7 +28,12 @@ class Unjudged(Exception):
 
 
 def say(*words):
-    print(*words, flush=True)
+    """A claim that nobody reads ends as by SIGHUP."""
+    try:
+        print(*words, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        signal.raise_signal(signal.SIGHUP)
 
 
 def too_late(*_):
@@ -39,8 +47,16 @@ def too_late(*_):
 
 
 class Claim:
+    """figures, wrong: what is known so far, and whether something was found that must not be; they are reported also by a claim that
+    ends before its time."""
+
+    figures, wrong, over = {}, False, False
+
     def __init__(self, name):
         self.name = name
+        self.figures = {}
+        self.pid = os.getpid()
+        self.mark = offspring.new(os.environ)
         self.start = time.monotonic()
         self.seed = random.SystemRandom().randrange(1, 2**31)
         self.dir = tempfile.mkdtemp(prefix="hspmd-claim-")
@@ -55,11 +71,13 @@ class Claim:
         say("claim %s, seed %d" % (name, self.seed))
 
     def end(self, holds, figures):
+        left = offspring.end(self.mark)
         shutil.rmtree(self.dir, ignore_errors=True)
         seconds = round(time.monotonic() - self.start, 1)
         figures = json.loads(json.dumps(figures), parse_constant=str)  # JSON knows no NaN
-        print(json.dumps({"claim": self.name, "holds": holds, "figures": figures, "seed": self.seed,
-                          "seconds": seconds}), flush=True)
+        if left:
+            say("these cannot be killed, and may keep a GPU: %s" % " ".join(map(str, left)))
+        say(json.dumps({"claim": self.name, "holds": holds, "figures": figures, "seed": self.seed, "seconds": seconds}))
         sys.exit({True: 0, False: 1, None: 77}[holds])
 
     def judge(self, body):
@@ -71,23 +89,37 @@ class Claim:
                 raise
         too_late()
 
+    def ended(self, number, _):
+        """By SIGTERM or its like: no time is left for anything, what the claim has started ends with it, and it reports what it knows."""
+        if os.getpid() != self.pid:  # a process that was forked off
+            os._exit(1)
+        for n in SIGNALS:
+            signal.signal(n, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self.over = True
+        raise Unjudged("to be let run: it was ended by %s" % signal.Signals(number).name)
+
     def run(self, body):
         """Calls body(self) -> (holds, figures); whatever goes wrong is a claim that does not hold, but Unjudged."""
         signal.signal(signal.SIGALRM, too_late)
         signal.setitimer(signal.ITIMER_REAL, max(1.0, self.left(min(LIMIT, SHORTER))))
+        for n in SIGNALS:
+            signal.signal(n, self.ended)
         try:
             holds, figures = self.judge(body)
         except Unjudged as e:
             say("not judged: this needs", e)
-            holds, figures = None, {"missing": str(e)[:300]}
+            holds, figures = False if self.wrong else None, dict(self.figures, missing=str(e)[:300])
         except Failed as e:
             say("failed:", e)
-            holds, figures = False, {"error": str(e)[:300]}
+            holds, figures = False, dict(self.figures, error=str(e)[:300])
         except Exception as e:
             traceback.print_exc(file=sys.stdout)
-            holds, figures = False, {"error": ("%s: %s" % (type(e).__name__, e))[:300]}
+            holds, figures = False, dict(self.figures, error=("%s: %s" % (type(e).__name__, e))[:300])
+        for n in SIGNALS:
+            signal.signal(n, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_REAL, 0)
         self.end(holds, figures)
 
     def left(self, limit=570):
-        return min(limit, SHORTER) - (time.monotonic() - self.start)
+        return 0 if self.over else min(limit, SHORTER) - (time.monotonic() - self.start)

@@ -241,14 +241,14 @@ class Runs(unittest.TestCase):
 
     def run_step(self, *args, seconds=20, left=20, **env):
         with mock.patch("sys.stdout", io.StringIO()):
-            return first_light.run(first_light.Step("step", "log", seconds, list(args), env), self.dir.name, left)
+            return first_light.run(first_light.Step("step", seconds, list(args), env), self.dir.name, left)
 
     def test_a_program_that_does_not_end_is_ended_and_its_words_stay(self):
         r = self.run_step("/bin/sh", "-c", "echo begun; sleep 60 & sleep 60", seconds=0.5)
         self.assertEqual((r.status, r.text), (None, "begun\n"))
         self.assertLess(r.seconds, 10)
         self.assertEqual(self.run_step("/bin/sh", "-c", "exit 3").status, 3)
-        with open(os.path.join(self.dir.name, "log.log")) as f:
+        with open(os.path.join(self.dir.name, first_light.LOG)) as f:
             self.assertRegex(f.read(), r"^\n# step: /bin/sh -c echo begun.*\nbegun\n\n# step: .*exit 3\n$")
 
     def test_each_program_gets_its_settings_and_no_more_than_the_time_left(self):
@@ -266,8 +266,8 @@ class Runs(unittest.TestCase):
             f.write("neither a script nor a program")
         os.chmod(path, 0o755)
         self.assertRegex(page.failure(self.run_step(path)), "^cannot be run, .*Exec format error")
-        os.remove(os.path.join(self.dir.name, "log.log"))
-        os.symlink("/dev/full", os.path.join(self.dir.name, "log.log"))
+        os.remove(os.path.join(self.dir.name, first_light.LOG))
+        os.symlink("/dev/full", os.path.join(self.dir.name, first_light.LOG))
         self.assertRegex(page.failure(self.run_step("/bin/true")), "No space left")
 
     def test_of_much_that_is_printed_the_end_is_judged(self):
@@ -299,10 +299,20 @@ class Runs(unittest.TestCase):
             self.assertIn(words, text)
         with open(os.path.join(logs, "page.txt")) as f:
             self.assertIn(f.read(), text)
-        self.assertEqual(sorted(os.listdir(logs)),
-                         ["calls.log", "device.log", "facts.log", "netlink.log", "page.txt", "speed.log"])
-        with open(os.path.join(logs, "device.log")) as f:
-            self.assertIn("[       OK ] every_op_matches_the_reference", f.read())
+        self.assertEqual(sorted(os.listdir(logs)), [first_light.LOG, "page.txt"])
+        with open(os.path.join(logs, first_light.LOG)) as f:
+            self.assertRegex(f.read(), r"^run: (?s:.)*\[       OK \] every_op_matches_the_reference(?s:.)*\n# netlink: ")
+
+    def test_a_run_that_is_ended_prints_what_it_has(self):
+        claim = mock.Mock(spec=Claim, random=random.Random(1), left=lambda limit: limit)
+        done = [R("probe", 0, 9.8, PROBE), R("device_test, seed 1", 0, 21, GOOD_SUITE), Unjudged("to be let run: it was ended by SIGTERM")]
+        with mock.patch.dict(os.environ, HSPMD_LOGS=self.dir.name), mock.patch("gpu.look", return_value={"cuda": "13.0"}), \
+                mock.patch("gpu.plugin", return_value=GHOSTS), mock.patch("gpu.torch_python", return_value=(None, "PyTorch")), \
+                mock.patch.object(first_light, "run", side_effect=done), mock.patch("sys.stdout", io.StringIO()) as out:
+            holds, figures = first_light.body(claim)
+        self.assertEqual((holds, figures["tests"]), (None, 6))
+        for words in ("device     opens, measured in 10 s", "device_test, seed 1: 6 passed", "ended by SIGTERM"):
+            self.assertIn(words, out.getvalue())
 
 
 if __name__ == "__main__":

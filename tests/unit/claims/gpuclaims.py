@@ -8,9 +8,11 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -181,6 +183,107 @@ class Rows(unittest.TestCase):
                          (0, self.report(holds=1)), (-9, "no report")):
             line, holds = row.row("c", rc, text)
             self.assertEqual((holds, line.split(" | ")[1]), (False, "NO"))
+
+
+CLAIM = """#!/usr/bin/env python3
+import os, subprocess, sys, time
+sys.path.insert(0, %r)
+from report import Claim, say
+def body(claim):
+    claim.figures = {"rows": 1}
+    orphan = subprocess.run(["sh", "-c", "sleep 600 >&2 & echo $!"], stdout=subprocess.PIPE, text=True, start_new_session=True).stdout
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    with open(os.environ["PIDS"], "w") as f:
+        print(claim.dir, os.getpid(), child.pid, orphan, file=f)
+    os.rename(os.environ["PIDS"], os.environ["PIDS"] + ".all")
+    while True:
+        say("beside waiting")
+        time.sleep(0.05)
+Claim("c").run(body)
+"""
+RUN = """
+import importlib.machinery, importlib.util, os, sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, %r)
+import gpu
+loader = importlib.machinery.SourceFileLoader("check", %r)
+check = importlib.util.module_from_spec(importlib.util.spec_from_loader("check", loader))
+loader.exec_module(check)
+class Here:
+    where, gpu = sys.argv[1], gpu
+    def __init__(self, where): pass
+    def __enter__(self): return self
+    def __exit__(self, *exc): pass
+    def describe(self): pass
+gpu.look = lambda: {}
+check.Here, check.CLAIMS, check.find_bundle = Here, {"c": 1, "d": 1}, lambda: None
+sys.exit(check.main(["run"]))
+"""
+
+
+class Ending(unittest.TestCase):
+    """A claim with two processes that a signal to its own group does not reach."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.where, self.pids = folder.name, []
+        os.makedirs(self.where + "/tests/claims")
+        lib = os.path.join(SRC, "tests/claims/lib")
+        with open(self.where + "/tests/claims/c", "w") as f:
+            f.write(CLAIM % lib)
+        self.program = RUN % (lib, os.path.join(SRC, "scripts/gpu-check"))
+        self.addCleanup(self.end_all)
+
+    def begin(self):
+        path = self.where + "/pids"
+        p = subprocess.Popen([sys.executable, "-c", self.program, self.where], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             text=True, env=dict(os.environ, PIDS=path))
+        self.addCleanup(p.stdout.close)
+        self.addCleanup(p.wait)
+        self.addCleanup(p.kill)
+        self.wait_for(lambda: os.path.exists(path + ".all"))
+        with open(path + ".all") as f:
+            words = f.read().split()
+        self.folder, self.pids = words[0], [int(w) for w in words[1:]]
+        self.assertEqual(list(map(self.lives, self.pids)), [True] * 3, words)
+        return p
+
+    def lives(self, pid):
+        try:
+            with open("/proc/%d/stat" % pid) as f:
+                return f.read().rsplit(")", 1)[1].split()[0] != "Z"
+        except OSError:
+            return False
+
+    def wait_for(self, condition):
+        late = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), late)
+            time.sleep(0.02)
+
+    def end_all(self):
+        for pid in filter(self.lives, self.pids):
+            os.kill(pid, signal.SIGKILL)
+
+    def test_a_run_that_is_ended_leaves_nothing_and_says_what_it_had(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            p = self.begin()
+            p.send_signal(number)
+            text = p.communicate(timeout=60)[0]
+            self.assertEqual(list(filter(self.lives, self.pids)), [], text)
+            self.assertEqual((p.returncode, os.path.exists(self.folder)), (128 + number, False), text)
+            self.assertRegex(text, r"\| c \| not judged \| rows 1, missing to be let run: it was ended by SIGTERM \|")
+            self.assertIn("| d | not run | ended by %s | | |" % number.name, text)
+            os.remove(self.where + "/pids.all")
+
+    def test_a_run_that_nobody_reads_or_that_is_killed_leaves_nothing(self):
+        for end, status in ((lambda p: p.stdout.close(), 128 + signal.SIGPIPE), (lambda p: p.kill(), -signal.SIGKILL)):
+            p = self.begin()
+            end(p)
+            self.assertEqual(p.wait(60), status)
+            self.wait_for(lambda: not any(map(self.lives, self.pids)) and not os.path.exists(self.folder))
+            os.remove(self.where + "/pids.all")
 
 
 class Bundle(unittest.TestCase):
