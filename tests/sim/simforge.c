@@ -300,11 +300,11 @@ static uint32_t forge_runs(const struct sim *s, struct hsp_m_run ret[SIM_JOBS])
         const struct hsp_job *j = s->d->jobs[i];
         const struct hsp_cl_epoch *e = j->att.epoch != 0 ? &j->att : &j->cur;
         hsp_device_id first = e->n_ranks > 0 ? e->peers[0].device : HSP_NO_DEVICE;
-        ret[n++] =
-            (struct hsp_m_run){.job = j->id,
-                               .device = first != HSP_NO_DEVICE ? HSP_DEVICE_INDEX(first) : n,
-                               .running = e->epoch != 0 ? e->epoch : j->next_epoch - 1,
-                               .finished = true};
+        ret[n] = (struct hsp_m_run){.job = j->id,
+                                    .device = first != HSP_NO_DEVICE ? HSP_DEVICE_INDEX(first) : n,
+                                    .running = e->epoch != 0 ? e->epoch : j->next_epoch - 1,
+                                    .finished = true};
+        n++;
     }
     return n;
 }

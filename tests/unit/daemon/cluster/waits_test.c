@@ -114,9 +114,9 @@ static void as_a_search_without_a_graph(void **state)
         uint32_t n = 1 + (uint32_t)draw(k++, MOST);
         for (uint32_t v = 0; v < n; v++) {
             bool waits = draw(k++, 4) != 0;
-            w[v] = (struct hsp_wait){.on = waits ? (uint32_t)draw(k++, n) : HSP_WAITS_NOBODY,
-                                     .node = v / 2,
-                                     .since_ms = draw(k++, 5)};
+            uint32_t on = (uint32_t)draw(k++, n);
+            w[v] = (struct hsp_wait){
+                .on = waits ? on : HSP_WAITS_NOBODY, .node = v / 2, .since_ms = draw(k++, 5)};
         }
         for (uint32_t v = 0; v < n; v++) {
             w[v].link =

@@ -92,7 +92,8 @@ static void stop_and_release(void **state)
     aw_link_up(&w, 1, 1);
     /* no executor is there: the agent deletes */
     aw_exit_of(&w, 1);
-    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_RELEASE, .u.release = {9, 1, 5}});
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_RELEASE,
+                                        .u.release = {.job = 9, .device = 1, .keep_plan = 5}});
     const struct hsp_agent_action *x = aw_find(&w, HSP_AACT_DISCARD);
     assert_true(x->device == 1 && x->job == 9 && x->keep_plan == 5);
     assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_RELEASED)->u.devref.job, 9);
