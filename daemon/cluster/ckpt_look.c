@@ -12,6 +12,7 @@
 #include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
+#include "proto/wire/protocol.h"
 
 #define MOST_SEEN 65536u /* checkpoints of a job on all its nodes */
 
@@ -23,10 +24,48 @@ bool hsp_ci_ckpt_may_have(const struct hsp_job *j)
                            (j->begun != 0 || j->stable != 0 || !hsp_cluster_none(j->born)));
 }
 
+/* The @i-th on record, ascending; NULL: there are not so many. */
+static const struct hsp_ckpt_kept *recorded(const struct hsp_job *j, uint32_t i,
+                                            struct hsp_ckpt_kept *newest)
+{
+    *newest = (struct hsp_ckpt_kept){j->ckpt_step, j->ckpt};
+    return i < j->n_older ? &j->older[i] : i == j->n_older && j->has_ckpt ? newest : NULL;
+}
+
+/* The record counts as the disk. */
+static void look_at_record(struct hsp_cluster *c, struct hsp_job *j)
+{
+    struct hsp_ckpt_kept newest;
+    const struct hsp_ckpt_kept *k;
+    if (!hsp_grow(&j->disk, &j->cap_disk, (size_t)j->n_older + 1, sizeof(*j->disk), MOST_SEEN)) {
+        c->failed = true;
+        return;
+    }
+    for (j->n_disk = 0; (k = recorded(j, j->n_disk, &newest)) != NULL; j->n_disk++) {
+        j->disk[j->n_disk] = *k;
+    }
+    j->looked = j->looked_whole = true;
+    j->disk_damage[0] = '\0';
+}
+
+const struct hsp_cluster_node *hsp_ci_ckpt_mute(const struct hsp_cluster *c)
+{
+    const struct hsp_cluster_node *mute = NULL;
+    for (uint32_t i = 0; i < c->n_nodes && mute == NULL; i++) {
+        const struct hsp_cluster_node *n = &c->nodes[i];
+        mute = n->conn != 0 && n->protocol < HSP_PROTO_CKPTS ? n : NULL;
+    }
+    return mute;
+}
+
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
 {
     if (!hsp_ci_ckpt_may_have(j) || j->looked) {
         return true;
+    }
+    if (hsp_ci_ckpt_mute(c) != NULL) {
+        look_at_record(c, j);
+        return !c->failed;
     }
     if (j->look_ticket == 0) {
         j->look_ticket = c->next_ticket++;
@@ -87,14 +126,6 @@ static bool of_history(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
 {
     return k->step <= j->steps && (k->mark.epoch >= j->begun || k->step <= j->origin_step ||
                                    k->mark.epoch == 0); /* on record, before epochs were */
-}
-
-/* The @i-th on record, ascending; NULL: there are not so many. */
-static const struct hsp_ckpt_kept *recorded(const struct hsp_job *j, uint32_t i,
-                                            struct hsp_ckpt_kept *newest)
-{
-    *newest = (struct hsp_ckpt_kept){j->ckpt_step, j->ckpt};
-    return i < j->n_older ? &j->older[i] : i == j->n_older && j->has_ckpt ? newest : NULL;
 }
 
 /* The mark on record of @step; NULL: none. */
@@ -338,7 +369,7 @@ const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
             any = true;
         }
     }
-    if (a->looked ? !any : mark == NULL) {
+    if (!any && (a->looked || mark == NULL)) {
         return refuse(c, j, a);
     }
     const struct hsp_ckpt_mark chosen = any && !is_meant(mark, &best) ? best.mark : *mark;

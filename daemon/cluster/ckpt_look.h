@@ -15,6 +15,9 @@
  * administrator resumed from 40, as epoch 3, which wrote 60. The 60 of epoch 3 counts, the 80 of
  * epoch 1 does not.
  *
+ * An agent of a protocol before HSP_PROTO_CKPTS cannot be asked: while one is a member, nobody is,
+ * and the record counts as the disk. A member that then finds nothing refuses its PREPARE.
+ *
  * Invariant: what is known of the disk is forgotten with each loss and each begin. */
 #ifndef HSP_CKPT_LOOK_H
 #define HSP_CKPT_LOOK_H
@@ -22,6 +25,8 @@
 
 /* False: @j has never begun, nor was it adopted, so it has no checkpoint. */
 bool hsp_ci_ckpt_may_have(const struct hsp_job *j);
+/* A connected node whose agent cannot be asked; NULL: there is none. */
+const struct hsp_cluster_node *hsp_ci_ckpt_mute(const struct hsp_cluster *c);
 /* Whether it is known what is on disk, or @j has never written anything. Else asks for it. */
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j);
 /* The nodes have answered. */

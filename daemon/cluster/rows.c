@@ -17,7 +17,8 @@
 #include "proto/op/op.h"
 
 #define MAX_PLANS      65536u /* of a job */
-#define ROW_VERSION    13     /* that is written */
+#define ROW_VERSION    14     /* that is written */
+#define ROW_BORN       14     /* the cluster in which a job began; in some rows of 13, too */
 #define ROW_ADOPTED    13     /* whose jobs were */
 #define ROW_DOUBT      12     /* jobs that may have ended since a backup */
 #define ROW_HELLO      12     /* the generation in which a node last said hello */
@@ -653,6 +654,8 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     if (ok && version >= ROW_ADOPTED) {
         j->from.hi = hsp_cur_u64(r);
         j->from.lo = hsp_cur_u64(r);
+    }
+    if (ok && (version >= ROW_BORN || (version == ROW_ADOPTED && hsp_cur_left(r) > 0))) {
         j->born.hi = hsp_cur_u64(r);
         j->born.lo = hsp_cur_u64(r);
     }

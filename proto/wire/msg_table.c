@@ -126,7 +126,10 @@ static const struct hsp_wire_field f_kept[] = {U32(kept, job),
                                                U64(kept, generation),
                                                U64(kept, epoch),
                                                U64(kept, plan),
-                                               BOOL(kept, papers_damaged)};
+                                               {.name = "papers_damaged",
+                                                .type = HSP_F_BOOL,
+                                                .offset = OFF(kept, papers_damaged),
+                                                .since = 15}};
 static const struct hsp_wire_field f_hello[] = {
     U32(hello, protocol),
     {.name = "protocol_oldest",
@@ -217,7 +220,10 @@ static const struct hsp_wire_field f_prepare[] = {U32(prepare, job),
                                                   U64(prepare, ckpt_term),
                                                   U64(prepare, ckpt_epoch),
                                                   U64(prepare, ckpt_content),
-                                                  DIGEST(prepare, ckpt_cluster),
+                                                  {.name = "ckpt_cluster",
+                                                   .type = HSP_F_DIGEST,
+                                                   .offset = OFF(prepare, ckpt_cluster),
+                                                   .since = 15},
                                                   BOOL(prepare, data_tls),
                                                   STR(prepare, trusted_network, HSP_NETWORKS_MAX),
                                                   U32(prepare, silent_ms)};
@@ -299,8 +305,13 @@ static const struct hsp_wire_field f_ckpts[] = {U32(ckpts, job),
 static const struct hsp_wire_field f_refused[] = {
     U32(refused, job), U32MAX(refused, device, HSP_NODE_DEVICES - 1), U64(refused, step),
     BOOL(refused, damaged), STR(refused, reason, HSP_TEXT_MAX)};
-static const struct hsp_wire_field f_finished[] = {U32(finished, job), U64(finished, step),
-                                                   STR(finished, damage, HSP_TEXT_MAX)};
+static const struct hsp_wire_field f_finished[] = {U32(finished, job),
+                                                   U64(finished, step),
+                                                   {.name = "damage",
+                                                    .type = HSP_F_STR,
+                                                    .offset = OFF(finished, damage),
+                                                    .limit = HSP_TEXT_MAX,
+                                                    .since = 15}};
 static const struct hsp_wire_field f_jobfail[] = {U32(jobfail, job),
                                                   U32MAX(jobfail, device, HSP_NODE_DEVICES - 1),
                                                   STR(jobfail, reason, HSP_TEXT_MAX)};

@@ -14,9 +14,13 @@
  * that they still speak, raised when something else changes. Tests compile protocol.c a second time
  * with other numbers, and link it instead of ours. */
 #ifndef HSP_PROTO_VERSION
-#define HSP_PROTO_VERSION 14
+#define HSP_PROTO_VERSION 15
 #define HSP_PROTO_OLDEST  14
 #endif
+
+/* What is said only where the common version has it: the version that added it. */
+#define HSP_PROTO_CKPTS 15 /* the message ckpts */
+#define HSP_PROTO_SHAPE 15 /* the fact state-shape */
 
 struct hsp_protocol {
     uint8_t oldest, newest;

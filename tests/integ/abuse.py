@@ -12,12 +12,12 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from wire import LIMIT, Conn, PROTOCOL, check, until
+from wire import LIMIT, Conn, OLDEST, PROTOCOL, check, until
 from world import BUILD, Folder, main
 
 SEED = int(os.environ.get("HSPMD_SEED") or random.SystemRandom().randrange(1, 2**31))
 NEWER = PROTOCOL + 2
-OTHER = "the program there speaks protocol %d, the program here protocol %d: upgrade the program here" % (NEWER, PROTOCOL)
+OTHER = "the program there speaks protocol %d, the program here protocol %d to %d: upgrade the program here" % (NEWER, OLDEST, PROTOCOL)
 
 
 class World(Folder):

@@ -9,10 +9,10 @@ import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from wire import LIMIT, PROTOCOL, Conn, check, until
+from wire import LIMIT, OLDEST, PROTOCOL, Conn, check, until
 from world import BUILD, Folder, main
 
-NEXT = "tests/integ/next/"  # programs that speak PROTOCOL to PROTOCOL + 1
+NEXT = "tests/integ/next/"  # programs that speak OLDEST to PROTOCOL + 1
 QUERY = {"name": "", "what": "", "since": "0", "timeout_ms": 0, "follow": False}
 
 
@@ -69,13 +69,32 @@ def strangers(w):
     status, why = says(w.call(PROTOCOL + 1, PROTOCOL), 199)
     check(status != 0 and why == "hspmdd speaks protocol %d and does not have message 199 of protocol %d: upgrade hspmdd"
           % (PROTOCOL, PROTOCOL + 1), "a request that is not known yet: %s" % why)
-    old = w.call(PROTOCOL - 1, 0)
+    old = w.call(OLDEST - 1, 0)
     old.send("status", QUERY, request=1)
     got = old.s.recv(64)
-    check(len(got) == 32 and (got[4], got[5]) == (PROTOCOL, PROTOCOL), "the range of hspmdd: %r" % got)
+    check(len(got) == 32 and (got[4], got[5]) == (PROTOCOL, OLDEST), "the range of hspmdd: %r" % got)
     old.s.close()
-    until("one line", lambda: "the program there speaks protocol %d, the program here protocol %d: upgrade the program "
-          "there" % (PROTOCOL - 1, PROTOCOL) in w.log())
+    until("one line", lambda: "the program there speaks protocol %d, the program here protocol %d to %d: upgrade the "
+          "program there" % (OLDEST - 1, OLDEST, PROTOCOL) in w.log())
+
+
+def hello(c, node, newest, oldest, **more):
+    c.send("hello", dict(dict(protocol=newest, protocol_oldest=oldest, node=node, address="", incarnation="0" * 32,
+                              was="0" * 32, cluster="0" * 32, generation="0", term="0", same_latency_us=0,
+                              same_us_per_byte=0, cross_latency_us=0, cross_us_per_byte=0, cards=[], devices=[],
+                              paths=[], kept=[], holdings=[], runs=[]), **more))
+
+
+def older(w):
+    """An agent of the oldest version is a member; what it keeps has no papers_damaged."""
+    c = w.call(OLDEST, OLDEST)
+    hello(c, "delta", OLDEST, OLDEST)
+    check(c.expect("welcome")[2]["protocol"] == OLDEST, "the version of the agent")
+    c.s.close()
+    c = w.call(OLDEST, OLDEST)
+    hello(c, "epsilon", OLDEST, OLDEST, kept=[dict(job=7, name="dusk", cluster="1" * 32, generation="0", epoch="3", plan="1")])
+    check("of another cluster" in c.expect("parked")[2]["reason"], "what it keeps is understood")
+    c.s.close()
 
 
 def run(w):
@@ -84,10 +103,9 @@ def run(w):
     until("both agents are up", lambda: len(w.live("")) == 2)
     first = w.live(NEXT)
     strangers(w)
+    older(w)
     c = w.call(PROTOCOL + 1, PROTOCOL)  # an agent of the next version that says what we do not know
-    c.send("hello", dict(protocol=PROTOCOL + 1, protocol_oldest=PROTOCOL, node="gamma", address="", incarnation="0" * 32,
-                         was="0" * 32, cluster="0" * 32, generation="0", term="0", same_latency_us=0,
-                         same_us_per_byte=0, cross_latency_us=0, cross_us_per_byte=0, cards=[], devices=[], paths=[], kept=[], holdings=[], runs=[], colour="green"))
+    hello(c, "gamma", PROTOCOL + 1, PROTOCOL, colour="green")
     check(c.expect("welcome")[2]["protocol"] == PROTOCOL, "the newest version that both speak")
     c.send(99, {"colour": "green"})
     c.send("heartbeat", {"seq": "1", "clock_us": "1"})

@@ -215,6 +215,7 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     a->cluster = w->cluster;
     a->generation = w->generation;
     a->term = w->term;
+    a->protocol = w->protocol;
     a->incarnation = a->was = w->incarnation;
     if (news) {
         hsp_ai_emit(a, HSP_AACT_REMEMBER, 0)->incarnation = a->was;

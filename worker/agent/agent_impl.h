@@ -40,6 +40,7 @@ struct hsp_agent {
     /* Of the last WELCOME; incarnation 0: none, or fenced. */
     struct hsp_digest cluster;
     uint64_t generation, term;
+    uint32_t protocol;                  /* version that hspmdd and this agent talk */
     struct hsp_digest incarnation, was; /* the same, 0: none, or fenced; the last one it had */
     uint32_t n_kept;
     struct hsp_agent_kept { /* as in struct hsp_m_kept: keeping.h */

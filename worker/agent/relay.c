@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/base/str.h"
+#include "proto/wire/protocol.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_impl.h"
@@ -181,13 +182,25 @@ static void add_clock(const struct hsp_agent *a, uint32_t device, struct hsp_m_t
     }
 }
 
+/* The fact as an hspmdd that does not have STATE_SHAPE knows it. */
+static void as_known(const struct hsp_agent *a, struct hsp_m_failed *f)
+{
+    if (f->fact == HSP_FACT_STATE_SHAPE && a->protocol < HSP_PROTO_SHAPE) {
+        f->fact = HSP_FACT_OTHER;
+        f->amount = 0;
+    }
+}
+
 /* Passes it on under the number of the device it came from, whatever it says. */
 static void pass(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 {
     struct hsp_msg c = *m;
     switch ((enum hsp_msg_type)m->type) {
     case HSP_MSG_READY: c.u.ready.device = device; break;
-    case HSP_MSG_PREPARE_FAILED: c.u.failed.device = device; break;
+    case HSP_MSG_PREPARE_FAILED:
+        c.u.failed.device = device;
+        as_known(a, &c.u.failed);
+        break;
     case HSP_MSG_STARTED: c.u.started.device = device; break;
     case HSP_MSG_PEER_LOST: c.u.lost.device = device; break;
     case HSP_MSG_JOB_FAILED: c.u.jobfail.device = device; break;

@@ -546,7 +546,11 @@ enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m
         st = hsp_msg_clone(m, e->arena, &e->msg, err);
     }
     if (st == HSP_OK) {
-        e->p = &e->msg.u.prepare;
+        struct hsp_m_prepare *p = &e->msg.u.prepare;
+        if (hsp_cluster_none(p->ckpt_cluster)) { /* of an hspmdd before protocol 15 */
+            p->ckpt_cluster = p->cluster;
+        }
+        e->p = p;
         e->member = e->p->rank < e->p->n_ranks;
         e->keeps = !e->member && e->p->rank - e->p->n_ranks < e->p->n_keepers;
         e->has_run = pthread_create(&e->run, NULL, run_thread, e) == 0;

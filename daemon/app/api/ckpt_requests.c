@@ -11,11 +11,13 @@
 #include "daemon/app/state/app_state.h"
 #include "daemon/app/state/event_queue.h"
 #include "daemon/app/store/event_line.h"
+#include "daemon/cluster/ckpt_look.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
+#include "proto/wire/protocol.h"
 
 #define LOOK_MS      10000 /* for nodes that are connected and do not answer */
 #define SHARED_NODES 8u
@@ -31,6 +33,7 @@ struct hsp_look {
     uint32_t conn;   /* of the caller, as what follows */
     uint64_t request, step;
     char actor[96];
+    bool mute; /* a node cannot be asked: what is on record counts, too */
     uint32_t n_asked, n_left;
     uint32_t *asked; /* owned: connections, 0: has answered, or is gone */
     hsp_msec end_ms;
@@ -90,7 +93,7 @@ static void resume(struct hsp_app *a, const struct hsp_look *x)
                                  .job = x->job,
                                  .has_step = true,
                                  .step = x->step,
-                                 .looked = true,
+                                 .looked = !x->mute,
                                  .n_seen = x->n_seen,
                                  .seen = x->seen,
                                  .reason = x->fault};
@@ -297,7 +300,7 @@ static void ask(struct hsp_app *a, struct hsp_look *x, const struct hsp_job *j)
     const struct hsp_cluster *c = a->cluster;
     uint32_t most = j->checkpoint_shared ? SHARED_NODES : c->n_nodes;
     for (uint32_t i = 0; i < c->n_nodes && x->n_asked < most; i++) {
-        if (computes(&c->nodes[i])) {
+        if (computes(&c->nodes[i]) && c->nodes[i].protocol >= HSP_PROTO_CKPTS) {
             x->asked[x->n_asked++] = c->nodes[i].conn;
         }
     }
@@ -313,8 +316,15 @@ static void ask(struct hsp_app *a, struct hsp_look *x, const struct hsp_job *j)
                                         .reason = ""}};
         hsp_app_send(a, x->asked[i], &m);
     }
-    if (x->n_asked == 0) {
+    x->mute = hsp_ci_ckpt_mute(c) != NULL;
+    if (x->mute) {
+        hsp_str_printf(x->fault, sizeof x->fault,
+                       "hspmd-worker of node %s is too old to list checkpoints: upgrade it",
+                       hsp_ci_ckpt_mute(c)->name);
+    } else if (x->n_asked == 0) {
         hsp_str_printf(x->fault, sizeof x->fault, "no node is connected");
+    }
+    if (x->n_asked == 0) {
         x->end_ms = 0; /* at the next turn of the loop: this may be inside an action */
     }
 }

@@ -143,8 +143,41 @@ static void the_data_survive_a_restart(void **state)
             assert_status(hsp_cluster_load(c, row, w.n_rows, w.now, &a, &err), HSP_EVERSION);
             assert_err(
                 &err, HSP_EVERSION,
-                "stored row job/1 has form 3, this hspmdd reads 4 to 13: finish its jobs with the "
+                "stored row job/1 has form 3, this hspmdd reads 4 to 14: finish its jobs with the "
                 "hspmdd that wrote it");
+        }
+        (void)hsp_cluster_free(c);
+    }
+    cw_end(&w);
+}
+
+/* Form 13 is that of two releases: the later one says in which cluster a job began. */
+static void rows_of_form_13(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_cluster_row row[CW_ROWS];
+    struct hsp_actions a;
+    struct hsp_err err = {0};
+    cw_begin(&w, 1, 1);
+    cw_run_job(&w, 1);
+    for (uint32_t born = 0; born < 3; born++) { /* 2: something else stands behind it */
+        struct hsp_cluster *c = hsp_cluster_new(&w.c->cfg);
+        uint32_t n = cw_rows(&w, row);
+        for (uint32_t i = 0; i < n; i++) {
+            uint8_t *v = w.rows[i].value;
+            v[0] = 13;
+            if (strncmp(row[i].key, "job/", 4) == 0) {
+                v[row[i].len - 16] = 7;
+                row[i].len -= born == 0 ? 16 : born == 1 ? 0 : 8;
+            }
+        }
+        enum hsp_status st = hsp_cluster_load(c, row, n, w.now, &a, &err);
+        if (born < 2) {
+            assert_ok(st, &err);
+            assert_int_equal(hsp_cluster_job(c, 1)->born.hi, born == 1 ? 7 : 0);
+        } else {
+            assert_err(&err, HSP_EPARSE, "stored row job/1 does not decode");
         }
         (void)hsp_cluster_free(c);
     }
@@ -193,9 +226,11 @@ static void data_missing(void **state)
 
 HSP_TEST_FILE(cluster_data_test)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(data_differs), cmocka_unit_test(data_stays),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(data_differs),
+                                       cmocka_unit_test(data_stays),
                                        cmocka_unit_test(a_checkpoint_of_other_data_ends_the_job),
                                        cmocka_unit_test(the_data_survive_a_restart),
+                                       cmocka_unit_test(rows_of_form_13),
                                        cmocka_unit_test(data_missing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,6 +210,33 @@ static void it_waits_for_that_one_and_then_fails(void **state)
     cw_end(&w);
 }
 
+/* An agent of protocol 14 cannot say what is on disk: the record counts, and nobody is asked. */
+static void an_older_agent_is_not_asked(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    running(&w);
+    saved_in(&w, 1, 20, 55);
+    saved_in(&w, 1, 40, 77);
+    cancelled(&w);
+    w.asks = true; /* nobody would answer */
+    cw_msg(&w, 3,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = 14, .node = "old", .address = ""}});
+    assert_int_equal(cw_find(&w, HSP_ACT_SEND)->msg->u.welcome.protocol, 14);
+    resumed(&w);
+    assert_int_equal(w.find_job, 0);
+    prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 77);
+    cancelled(&w);
+    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME,
+                                                           .job = 1,
+                                                           .has_step = true,
+                                                           .step = 20}),
+                     HSP_OK); /* by the record */
+    assert_int_equal(cw_job(&w, 1)->origin_step, 20);
+    cw_end(&w);
+}
+
 /* ---- older ones ---- */
 
 /* A job that keeps @keep checkpoints has written those of steps 20, 40 and 60, and is cancelled. */
@@ -704,6 +731,7 @@ HSP_TEST_FILE(which_ckpt_test)
         cmocka_unit_test(the_same_version_of_a_later_epoch),
         cmocka_unit_test(a_record_of_before),
         cmocka_unit_test(it_waits_for_that_one_and_then_fails),
+        cmocka_unit_test(an_older_agent_is_not_asked),
         cmocka_unit_test(an_older_one_is_taken_in_the_end),
         cmocka_unit_test(a_damaged_one_that_all_share),
         cmocka_unit_test(an_older_one_can_be_asked_for),

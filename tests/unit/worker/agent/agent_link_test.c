@@ -160,6 +160,38 @@ static void fenced(void **state)
     hsp_agent_free(w.a);
 }
 
+static uint32_t told_fact(uint32_t protocol)
+{
+    struct aw_world w;
+    aw_begin(&w);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_scanned(&w, NULL, 0);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                        .u.welcome = {.protocol = protocol,
+                                                      .term = 1,
+                                                      .incarnation = {1, 2},
+                                                      .heartbeat_ms = 500,
+                                                      .dead_ms = 3000}});
+    aw_prepare(&w, 0, 4, 1);
+    aw_from_exec(&w, 0,
+                 (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                                  .epoch = 1,
+                                  .u.failed = {.job = 4,
+                                               .fact = HSP_FACT_STATE_SHAPE,
+                                               .peer = HSP_MSG_RANKS,
+                                               .reason = "laid out otherwise"}});
+    uint32_t fact = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_PREPARE_FAILED)->u.failed.fact;
+    hsp_agent_free(w.a);
+    return fact;
+}
+
+static void an_older_hspmdd_hears_what_it_knows(void **state)
+{
+    (void)state;
+    assert_int_equal(told_fact(15), HSP_FACT_STATE_SHAPE);
+    assert_int_equal(told_fact(14), HSP_FACT_OTHER);
+}
+
 /* Refused, as another has its name: it tries again, but ever more rarely. */
 static void refused(void **state)
 {
@@ -528,6 +560,7 @@ HSP_TEST_FILE(agent_link_test)
                                        cmocka_unit_test(another_address),
                                        cmocka_unit_test(fenced),
                                        cmocka_unit_test(refused),
+                                       cmocka_unit_test(an_older_hspmdd_hears_what_it_knows),
                                        cmocka_unit_test(daemon_away),
                                        cmocka_unit_test(told_other_times_and_other_devices),
                                        cmocka_unit_test(measures_its_link),
