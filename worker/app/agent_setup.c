@@ -25,6 +25,7 @@
 #include "worker/probe/nic.h"
 #include "worker/probe/probe.h"
 #include "worker/probe/probe_gpu_path.h"
+#include "worker/state/folder.h"
 #include "worker/state/kept.h"
 #include "worker/state/segment_name.h"
 
@@ -136,9 +137,7 @@ static void tell_folders(struct hsp_agent_setup *u, struct hsp_logger *log)
     DIR *d = opendir(u->dir);
     const struct dirent *e;
     while (d != NULL && (e = readdir(d)) != NULL) {
-        struct stat sb;
-        if (strncmp(e->d_name, "job-", 4) == 0 &&
-            fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(sb.st_mode)) {
+        if (strncmp(e->d_name, "job-", 4) == 0 && hsp_is_folder(dirfd(d), e->d_name)) {
             hsp_log(log, HSP_LOG_WARN, "agent",
                     "%s/%s is a folder with the name of a state file: it is passed over; remove it",
                     u->dir, e->d_name);

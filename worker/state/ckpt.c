@@ -8,6 +8,8 @@
  *   killed while an old step-N is replaced: the old one is step-N.job-J, which readers know;
  *   a writer of an earlier epoch wakes: its attempt has another name, and may be gone;
  *   the name is taken: the owner of the step decides (ckpt_owner.h);
+ *   two epochs commit one step at a time: what was judged is deleted through its open folder, what
+ *   was moved aside is judged again, and a rename replaces no step: that of the later epoch stays;
  *   damage afterwards: the manifest has a digest and the hashes of the metadata of the shards; the
  *   metadata have the hashes of the contents. */
 #include "worker/state/ckpt.h"
@@ -17,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/base/hash.h"
@@ -25,6 +28,8 @@
 #include "worker/state/ckpt_manifest.h"
 #include "worker/state/ckpt_owner.h"
 #include "worker/state/ckpt_shard.h"
+
+#define TRIES 3u /* of a name: each but the last met another epoch that committed at that moment */
 
 /* ---- commit ---- */
 
@@ -118,13 +123,28 @@ static bool is_there(const struct hsp_folder *job, const char *name)
     return faccessat(job->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Deletes the folder @name. Foreign files in it stay, in NAME.left. */
-static void clear_name(const struct hsp_folder *job, const char *name)
+/* Whether @name is the folder that is open as @step. */
+static bool is_open_as(const struct hsp_folder *job, const char *name,
+                       const struct hsp_folder *step)
 {
-    char left[HSP_CKPT_NAME + 8];
-    if (hsp_folder_remove(job, name, HSP_CKPT_MANIFEST, NULL) != HSP_OK) {
-        (void)snprintf(left, sizeof left, "%s.left", name);
-        (void)hsp_folder_rename(job, name, left, NULL); /* else who wants the name says so */
+    struct stat a, b;
+    return fstatat(job->fd, name, &a, AT_SYMLINK_NOFOLLOW) == 0 && fstat(step->fd, &b) == 0 &&
+           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* Deletes the folder @name, open as @step. What is not a file in it stays, in NAME.left. */
+static void clear_name(const struct hsp_folder *job, const char *name,
+                       const struct hsp_folder *step)
+{
+    char left[HSP_CKPT_NAME + 16];
+    if (step->fd < 0 ||
+        hsp_folder_remove_open(job, step, name, HSP_CKPT_MANIFEST, NULL) == HSP_OK) {
+        return;
+    }
+    (void)snprintf(left, sizeof left, "%s.left", name); /* who wants the name says what is there */
+    if (hsp_folder_set_aside(job, name, left, sizeof left, NULL) == HSP_OK &&
+        !is_open_as(job, left, step)) {
+        (void)hsp_folder_rename(job, left, name, NULL); /* of another epoch, just committed */
     }
 }
 
@@ -135,66 +155,64 @@ static enum hsp_status drop_own_aside(const struct hsp_folder *job, const struct
 {
     char name[HSP_CKPT_NAME];
     struct hsp_ckpt_owner o;
+    struct hsp_folder step;
     hsp_ckpt_aside_name(us->step, us->job_id, name);
-    if (!is_there(job, name)) {
-        return HSP_OK;
+    enum hsp_status st = hsp_ckpt_owner_open(job, name, us, &o, &step, err);
+    if (st == HSP_OK && (o.kind == HSP_CKPT_OURS || o.kind == HSP_CKPT_NOBODY) && !o.later) {
+        clear_name(job, name, &step);
     }
-    enum hsp_status st = hsp_ckpt_owner_of(job, name, us, &o, err);
-    if (st == HSP_OK && (o.kind == HSP_CKPT_OURS || o.kind == HSP_CKPT_NOBODY)) {
-        clear_name(job, name);
-    }
+    hsp_folder_close(&step);
     return st;
 }
 
-/* Gives the attempt @tmp the name @to. The step that has the name is first moved aside as one of job
- * @aside: readers find it there (hsp_ckpt_open), so a process killed at any moment leaves the old
- * step or the new one. */
+/* Whether the step @was, just moved aside, is still the one that @o was told of. */
+static bool is_still(const struct hsp_folder *job, const char *was, const struct hsp_ckpt_info *us,
+                     const struct hsp_ckpt_owner *o)
+{
+    struct hsp_ckpt_owner now;
+    return hsp_ckpt_owner_of(job, was, us, &now, NULL) == HSP_OK && !now.later &&
+           (now.kind == HSP_CKPT_NOBODY || (now.kind == o->kind && now.job == o->job));
+}
+
+/* Gives the attempt @tmp the name @to. The step that has the name, of @o, is first moved aside as one of
+ * job @aside: readers find it there (hsp_ckpt_open), so a process killed at any moment leaves the old
+ * step or the new one. HSP_AGAIN: another epoch has the name by now; its step is in place. */
 static enum hsp_status replace(const struct hsp_folder *job, const char *tmp, const char *to,
-                               uint64_t step, uint32_t aside, struct hsp_err *err)
+                               const struct hsp_ckpt_info *us, const struct hsp_ckpt_owner *o,
+                               struct hsp_err *err)
 {
     char was[HSP_CKPT_NAME];
     bool taken = is_there(job, to);
-    hsp_ckpt_aside_name(step, aside, was);
+    hsp_ckpt_aside_name(us->step, o->kind == HSP_CKPT_EARLIER ? o->job : us->job_id, was);
     enum hsp_status st = taken ? hsp_folder_rename(job, to, was, err) : HSP_OK;
     if (st != HSP_OK) {
         return st;
     }
-    st = hsp_folder_rename(job, tmp, to, err);
-    if (st != HSP_OK && taken && !is_there(job, to)) {
+    if (taken && !is_still(job, was, us, o)) {
         (void)hsp_folder_rename(job, was, to, NULL); /* best effort: it is found aside, too */
+        return HSP_AGAIN;
+    }
+    st = hsp_folder_rename(job, tmp, to, err); /* over no step: a folder with files is in the way */
+    if (st != HSP_OK && is_there(job, to)) {
+        return HSP_AGAIN;
+    }
+    if (st != HSP_OK && taken) {
+        (void)hsp_folder_rename(job, was, to, NULL); /* as above */
     }
     return st;
 }
 
-/* Gives the attempt @tmp the name @to. The step of an earlier job is kept under another name;
- * *ret_aside is then the number of that job, else 0. */
-static enum hsp_status take_name(const struct hsp_folder *job, const char *tmp, const char *to,
-                                 const struct hsp_ckpt_info *us, uint32_t *ret_aside,
-                                 struct hsp_err *err)
+/* Whether the step @to, of @o, may be replaced or moved aside; else why not. */
+static enum hsp_status may_replace(const struct hsp_folder *job, const char *to,
+                                   const struct hsp_ckpt_owner *o, struct hsp_err *err)
 {
-    struct hsp_ckpt_owner o;
-    enum hsp_status st = hsp_ckpt_owner_of(job, to, us, &o, err);
-    if (st != HSP_OK) {
-        return st;
-    }
-    *ret_aside = 0;
-    switch (o.kind) {
+    switch (o->kind) {
     case HSP_CKPT_NOBODY:
     case HSP_CKPT_OURS:
-        if (o.later) {
-            return hsp_err_set(err, HSP_ESTALE, 0, "%s/%s is of a later epoch, and stays",
-                               job->path, to);
-        }
-        if (o.kind == HSP_CKPT_NOBODY || o.damaged) {
-            clear_name(job, to);
-        } else {
-            st = drop_own_aside(job, us, err);
-        }
-        return st == HSP_OK ? replace(job, tmp, to, us->step, us->job_id, err) : st;
     case HSP_CKPT_EARLIER:
-        st = replace(job, tmp, to, us->step, o.job, err);
-        *ret_aside = st == HSP_OK ? o.job : 0;
-        return st;
+        return o->later ? hsp_err_set(err, HSP_ESTALE, 0, "%s/%s is of a later epoch, and stays",
+                                      job->path, to)
+                        : HSP_OK;
     case HSP_CKPT_FOREIGN:
         return hsp_err_set(err, HSP_EEXIST, 0,
                            "%s/%s is of another cluster, and stays: move it, or set another "
@@ -205,7 +223,46 @@ static enum hsp_status take_name(const struct hsp_folder *job, const char *tmp, 
     return hsp_err_set(err, HSP_EEXIST, 0,
                        "%s/%s may be of another job or cluster, and stays: move it, or set another "
                        "checkpoint.path (%s)",
-                       job->path, to, o.why.msg);
+                       job->path, to, o->why.msg);
+}
+
+/* Gives the attempt @tmp the name @to, if the owner of the step that has the name lets it. The step of
+ * an earlier job is kept under another name; *ret_aside is then the number of that job, else 0.
+ * HSP_AGAIN: the owner is another by now. */
+static enum hsp_status try_name(const struct hsp_folder *job, const char *tmp, const char *to,
+                                const struct hsp_ckpt_info *us, uint32_t *ret_aside,
+                                struct hsp_err *err)
+{
+    struct hsp_ckpt_owner o;
+    struct hsp_folder step;
+    enum hsp_status st = hsp_ckpt_owner_open(job, to, us, &o, &step, err);
+    if (st == HSP_OK) {
+        st = may_replace(job, to, &o, err);
+    }
+    if (st == HSP_OK && (o.kind == HSP_CKPT_NOBODY || (o.kind == HSP_CKPT_OURS && o.damaged))) {
+        clear_name(job, to, &step);
+    } else if (st == HSP_OK && o.kind == HSP_CKPT_OURS) {
+        st = drop_own_aside(job, us, err);
+    }
+    hsp_folder_close(&step);
+    if (st == HSP_OK) {
+        st = replace(job, tmp, to, us, &o, err);
+        *ret_aside = st == HSP_OK && o.kind == HSP_CKPT_EARLIER ? o.job : 0;
+    }
+    return st;
+}
+
+static enum hsp_status take_name(const struct hsp_folder *job, const char *tmp, const char *to,
+                                 const struct hsp_ckpt_info *us, uint32_t *ret_aside,
+                                 struct hsp_err *err)
+{
+    enum hsp_status st = HSP_AGAIN;
+    for (unsigned i = 0; st == HSP_AGAIN && i < TRIES; i++) {
+        st = try_name(job, tmp, to, us, ret_aside, err);
+    }
+    return st == HSP_AGAIN ? hsp_err_set(err, HSP_EEXIST, 0,
+                                         "other epochs of the job write %s/%s, too", job->path, to)
+                           : st;
 }
 
 enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,

@@ -23,6 +23,14 @@ void hsp_ckpt_tmp_name(const struct hsp_ckpt_info *info, char ret[HSP_CKPT_NAME]
                    info->step, info->job_id, info->term, info->epoch, cluster);
 }
 
+void hsp_ckpt_old_tmp_name(const struct hsp_ckpt_info *info, char ret[HSP_CKPT_NAME])
+{
+    char cluster[HSP_DIGEST_HEX];
+    hsp_digest_hex(info->whose.cluster, cluster);
+    (void)snprintf(ret, HSP_CKPT_NAME, "step-%010" PRIu64 ".job-%" PRIu32 ".%s.tmp", info->step,
+                   info->job_id, cluster);
+}
+
 void hsp_ckpt_shard_name(uint32_t rank, char ret[HSP_CKPT_NAME])
 {
     (void)snprintf(ret, HSP_CKPT_NAME, "shard-%05u-model-00001-of-00001.safetensors", rank + 1);

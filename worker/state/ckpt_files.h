@@ -17,6 +17,8 @@
 void hsp_ckpt_step_name(uint64_t step, char ret[HSP_CKPT_NAME]);
 void hsp_ckpt_aside_name(uint64_t step, uint32_t job, char ret[HSP_CKPT_NAME]);
 void hsp_ckpt_tmp_name(const struct hsp_ckpt_info *info, char ret[HSP_CKPT_NAME]);
+/* As the versions before named an attempt, which may have left one. */
+void hsp_ckpt_old_tmp_name(const struct hsp_ckpt_info *info, char ret[HSP_CKPT_NAME]);
 static inline void hsp_ckpt_place_name(const struct hsp_ckpt_place *at, char ret[HSP_CKPT_NAME])
 {
     at->aside != 0 ? hsp_ckpt_aside_name(at->step, at->aside, ret)

@@ -107,16 +107,14 @@ static enum hsp_status ask_step(const struct hsp_folder *step, const struct hsp_
     }
 }
 
-enum hsp_status hsp_ckpt_owner_of(const struct hsp_folder *job, const char *name,
-                                  const struct hsp_ckpt_info *us, struct hsp_ckpt_owner *ret,
-                                  struct hsp_err *err)
+enum hsp_status hsp_ckpt_owner_open(const struct hsp_folder *job, const char *name,
+                                    const struct hsp_ckpt_info *us, struct hsp_ckpt_owner *ret,
+                                    struct hsp_folder *ret_step, struct hsp_err *err)
 {
     struct hsp_ckpt_owner o = {.kind = HSP_CKPT_NOBODY};
-    struct hsp_folder step;
-    enum hsp_status st = hsp_folder_open_in(job, name, false, &step, &o.why);
+    enum hsp_status st = hsp_folder_open_in(job, name, false, ret_step, &o.why);
     if (st == HSP_OK) {
-        st = ask_step(&step, us, &o, err);
-        hsp_folder_close(&step);
+        st = ask_step(ret_step, us, &o, err);
     } else if (st == HSP_ENOMEM) {
         (void)hsp_err_set(err, st, 0, "%s", o.why.msg);
     } else {
@@ -125,6 +123,18 @@ enum hsp_status hsp_ckpt_owner_of(const struct hsp_folder *job, const char *name
     }
     if (st == HSP_OK) {
         *ret = o;
+    } else {
+        hsp_folder_close(ret_step);
     }
+    return st;
+}
+
+enum hsp_status hsp_ckpt_owner_of(const struct hsp_folder *job, const char *name,
+                                  const struct hsp_ckpt_info *us, struct hsp_ckpt_owner *ret,
+                                  struct hsp_err *err)
+{
+    struct hsp_folder step;
+    enum hsp_status st = hsp_ckpt_owner_open(job, name, us, ret, &step, err);
+    hsp_folder_close(&step);
     return st;
 }

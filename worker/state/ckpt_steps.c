@@ -17,11 +17,11 @@
 
 /* ---- names ---- */
 
-enum kind { COMPLETE, ATTEMPT };
+enum kind { COMPLETE, ATTEMPT, OLD_ATTEMPT }; /* of a version that named no epoch in it */
 struct found {
     struct hsp_ckpt_place at;
     enum kind kind;
-    uint64_t term, epoch; /* of an attempt: of its writers */
+    uint64_t term, epoch; /* of ATTEMPT: of its writers; else 0 */
 };
 
 /* A decimal number; *text is behind it then. */
@@ -57,7 +57,7 @@ static void name_of(const struct found *f, const struct hsp_ckpt_info *us, char 
     attempt.step = f->at.step;
     attempt.term = f->term;
     attempt.epoch = f->epoch;
-    hsp_ckpt_tmp_name(&attempt, ret);
+    f->kind == ATTEMPT ? hsp_ckpt_tmp_name(&attempt, ret) : hsp_ckpt_old_tmp_name(&attempt, ret);
 }
 
 /* The numbers in a name; what is behind them is not looked at. */
@@ -78,9 +78,9 @@ static bool parse_numbers(const char *p, struct found *ret)
         ret->at.aside = (uint32_t)job;
         return job > 0;
     }
-    ret->kind = ATTEMPT;
-    return take_word(&p, ".term-") && take_number(&p, &ret->term) && take_word(&p, ".epoch-") &&
-           take_number(&p, &ret->epoch);
+    ret->kind = take_word(&p, ".term-") ? ATTEMPT : OLD_ATTEMPT;
+    return ret->kind == OLD_ATTEMPT || (take_number(&p, &ret->term) && take_word(&p, ".epoch-") &&
+                                        take_number(&p, &ret->epoch));
 }
 
 /* A complete step, or an attempt of the job of @us; NULL: of no job. False: of neither kind. A name
@@ -89,7 +89,7 @@ static bool parse_numbers(const char *p, struct found *ret)
 static bool parse_name(const char *file, const struct hsp_ckpt_info *us, struct found *ret)
 {
     char own[HSP_CKPT_NAME];
-    if (!parse_numbers(file, ret) || (ret->kind == ATTEMPT && us == NULL)) {
+    if (!parse_numbers(file, ret) || (ret->kind != COMPLETE && us == NULL)) {
         return false;
     }
     name_of(ret, us, own);
@@ -226,27 +226,37 @@ static void remove_found(struct pass *p, const struct found *f)
     note(p, hsp_folder_remove(p->job, name, HSP_CKPT_MANIFEST, &why), &why);
 }
 
-/* Whether the job of the pass may and should delete the complete step @f. */
-static bool is_old(struct pass *p, const struct found *f)
+/* Whether the job of the pass may and should delete the complete step @f, of @o. */
+static bool is_old(struct pass *p, const struct found *f, const struct hsp_ckpt_owner *o)
 {
-    char name[HSP_CKPT_NAME];
-    struct hsp_ckpt_owner o;
-    struct hsp_err why = {0};
-    name_of(f, p->us, name);
-    enum hsp_status st = hsp_ckpt_owner_of(p->job, name, p->us, &o, &why);
-    note(p, st, &why);
-    if (st != HSP_OK || o.later || (o.kind != HSP_CKPT_OURS && o.kind != HSP_CKPT_NOBODY)) {
+    if (o->later || (o->kind != HSP_CKPT_OURS && o->kind != HSP_CKPT_NOBODY)) {
         return false;
     }
     bool again = p->kept > 0 && p->last == f->at.step; /* moved aside, then written anew */
     if (p->kept >= p->keep || again) {
         return true;
     }
-    if (o.kind == HSP_CKPT_OURS && !o.damaged) {
+    if (o->kind == HSP_CKPT_OURS && !o->damaged) {
         p->kept++;
         p->last = f->at.step;
     }
     return false;
+}
+
+/* Deletes the complete step @f, if it is old. */
+static void prune_step(struct pass *p, const struct found *f)
+{
+    char name[HSP_CKPT_NAME];
+    struct hsp_ckpt_owner o;
+    struct hsp_folder step;
+    struct hsp_err why = {0};
+    name_of(f, p->us, name);
+    enum hsp_status st = hsp_ckpt_owner_open(p->job, name, p->us, &o, &step, &why);
+    if (st == HSP_OK && is_old(p, f, &o) && step.fd >= 0) {
+        st = hsp_folder_remove_open(p->job, &step, name, HSP_CKPT_MANIFEST, &why);
+    }
+    note(p, st, &why);
+    hsp_folder_close(&step);
 }
 
 enum hsp_status hsp_ckpt_prune(const char *dir, const struct hsp_ckpt_info *us, size_t keep,
@@ -262,8 +272,12 @@ enum hsp_status hsp_ckpt_prune(const char *dir, const struct hsp_ckpt_info *us, 
     struct pass p = {.job = &job, .us = us, .keep = keep > 0 ? keep : 1, .err = err};
     for (size_t i = 0; i < n; i++) {
         const struct found *f = &all[i];
-        bool left = p.kept > 0 && f->epoch <= us->epoch;
-        if (f->at.step <= us->step && (f->kind == ATTEMPT ? left : is_old(&p, f))) {
+        if (f->at.step > us->step) {
+            continue;
+        }
+        if (f->kind == COMPLETE) {
+            prune_step(&p, f);
+        } else if (p.kept > 0 && f->epoch <= us->epoch) {
             remove_found(&p, f);
         }
     }
@@ -286,7 +300,7 @@ enum hsp_status hsp_ckpt_sweep(const char *dir, const struct hsp_ckpt_info *us, 
         const struct found *f = &all[i];
         bool before = f->at.step < us->step ? f->epoch <= us->epoch
                                             : f->at.step == us->step && f->epoch < us->epoch;
-        if (f->kind == ATTEMPT && before) {
+        if (f->kind != COMPLETE && before) {
             remove_found(&p, f);
         }
     }

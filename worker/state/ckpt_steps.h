@@ -4,7 +4,11 @@
  *       step-0000000100.job-3    a complete step of job 3, which had the name of this job before
  *       step-0000000200.job-7.term-2.epoch-9.0123456789abcdef0123456789abcdef.tmp
  *                                a step that epoch 9 of job 7 of that cluster writes; never read
- *       step-0000000300.left     foreign files that were in a step when it was deleted
+ *       step-0000000200.job-7.0123456789abcdef0123456789abcdef.tmp
+ *                                the same of a version that named no epoch; swept as one of epoch 0
+ *       step-0000000300.left     a step that was deleted while it had folders in it, which are not
+ *                                ours; a second one is step-0000000300.left-2. Files are deleted
+ *                                with their step, whoever put them there
  *       step-100                 another's: such names are neither read nor deleted
  *
  * Purity:  shell (files). DIR is not followed where it is a link (folder.h).

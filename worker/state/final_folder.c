@@ -9,12 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "proto/base/str.h"
 
-#define FINAL     "final"
-#define MAX_NAMES 1000u
+#define FINAL "final"
 
 /* The name that @model, of another job, is to have; *ret "": it is of the job of @us. */
 static void name_of(const struct hsp_st_reader *model, const struct hsp_ckpt_info *us,
@@ -63,24 +61,6 @@ static enum hsp_status judge(const struct hsp_folder *final, const struct hsp_ck
     }
 }
 
-/* Renames the folder to @name, or to the first of NAME-2, NAME-3 ... that is free. */
-static enum hsp_status move_aside(const struct hsp_folder *job, char name[HSP_CKPT_NAME],
-                                  struct hsp_err *err)
-{
-    size_t len = strlen(name);
-    for (unsigned i = 2; i < MAX_NAMES; i++) {
-        if (faccessat(job->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
-            return hsp_folder_rename(job, FINAL, name, err);
-        }
-        (void)snprintf(name + len, HSP_CKPT_NAME - len, "-%u", i);
-    }
-    name[len] = '\0';
-    return hsp_err_set(err, HSP_EEXIST, 0,
-                       "%s/" FINAL " is of another job, and %s and %u more are there already: "
-                       "move some away",
-                       job->path, name, MAX_NAMES - 2);
-}
-
 enum hsp_status hsp_final_open(const char *dir, const struct hsp_ckpt_info *us,
                                char ret_aside[HSP_CKPT_NAME], struct hsp_folder *ret,
                                struct hsp_err *err)
@@ -98,7 +78,10 @@ enum hsp_status hsp_final_open(const char *dir, const struct hsp_ckpt_info *us,
     }
     if (st == HSP_OK && ret_aside[0] != '\0') {
         hsp_folder_close(ret);
-        st = move_aside(&job, ret_aside, err);
+        st = hsp_folder_set_aside(&job, FINAL, ret_aside, HSP_CKPT_NAME, err);
+        if (st == HSP_EEXIST) {
+            (void)hsp_err_wrap(err, "%s/" FINAL " is of another job", job.path);
+        }
         st = st == HSP_OK ? hsp_folder_open_in(&job, FINAL, true, ret, err) : st;
     }
     if (st != HSP_OK) {

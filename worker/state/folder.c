@@ -17,6 +17,7 @@
 #include "worker/state/io_error.h"
 
 #define FIRST_ALLOC 65536
+#define MAX_NAMES   1000u /* NAME, NAME-2 .. NAME-999 */
 
 static enum hsp_status join(const char *dir, const char *name, char ret[HSP_FOLDER_PATH],
                             struct hsp_err *err)
@@ -161,6 +162,12 @@ enum hsp_status hsp_folder_sync(const struct hsp_folder *f, struct hsp_err *err)
     return sync_fd(f->fd, f->path, err);
 }
 
+bool hsp_is_folder(int at, const char *name)
+{
+    struct stat s;
+    return fstatat(at, name, &s, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(s.st_mode);
+}
+
 /* ---- files ---- */
 
 static enum hsp_status read_all(const struct hsp_folder *f, const char *name, int fd, size_t max,
@@ -273,6 +280,24 @@ enum hsp_status hsp_folder_rename(const struct hsp_folder *f, const char *from, 
                                                  : fail(f, "cannot rename to", to, err);
 }
 
+enum hsp_status hsp_folder_set_aside(const struct hsp_folder *f, const char *from, char *to,
+                                     size_t cap, struct hsp_err *err)
+{
+    size_t len = strlen(to);
+    if (len + sizeof "-999" > cap) {
+        return hsp_err_set(err, HSP_ELIMIT, 0, "a name of %zu bytes is too long", len);
+    }
+    for (unsigned i = 2; i <= MAX_NAMES; i++) {
+        if (faccessat(f->fd, to, F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+            return hsp_folder_rename(f, from, to, err);
+        }
+        (void)snprintf(to + len, cap - len, "-%u", i);
+    }
+    to[len] = '\0';
+    return hsp_err_set(err, HSP_EEXIST, 0, "%s/%s and %u more are there already: move some away",
+                       f->path, to, MAX_NAMES - 2);
+}
+
 /* ---- all that is in a folder ---- */
 
 enum hsp_status hsp_folder_each(const struct hsp_folder *f, hsp_folder_fn *fn, void *ctx,
@@ -325,10 +350,17 @@ enum hsp_status hsp_folder_remove(const struct hsp_folder *f, const char *name, 
     if (st != HSP_OK) {
         return st == HSP_ENOENT ? HSP_OK : st;
     }
-    struct removal r = {.in = &in, .err = err};
-    (void)unlinkat(in.fd, first, 0); /* may not be there */
-    st = hsp_folder_each(&in, remove_one, &r, err);
+    st = hsp_folder_remove_open(f, &in, name, first, err);
     hsp_folder_close(&in);
+    return st;
+}
+
+enum hsp_status hsp_folder_remove_open(const struct hsp_folder *f, const struct hsp_folder *in,
+                                       const char *name, const char *first, struct hsp_err *err)
+{
+    struct removal r = {.in = in, .err = err};
+    (void)unlinkat(in->fd, first, 0); /* may not be there */
+    enum hsp_status st = hsp_folder_each(in, remove_one, &r, err);
     st = st == HSP_OK ? r.st : st;
     if (st == HSP_OK && unlinkat(f->fd, name, AT_REMOVEDIR) != 0 && errno != ENOENT) {
         st = fail(f, "cannot remove", name, err);

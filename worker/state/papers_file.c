@@ -6,18 +6,17 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/base/str.h"
 #include "proto/host/file_io.h"
 #include "proto/wire/papers.h"
+#include "worker/state/folder.h"
 
 #define BEGIN "job-"
 #define END   ".papers"
@@ -123,10 +122,7 @@ enum hsp_status hsp_papers_file_each(const char *dir, hsp_papers_file_fn *fn, vo
     while ((e = readdir(d)) != NULL) {
         const char *rest;
         uint32_t job;
-        struct stat sb;
-        bool file =
-            fstatat(dirfd(d), e->d_name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(sb.st_mode);
-        if (!job_of(e->d_name, &job, &rest) || !file) {
+        if (!job_of(e->d_name, &job, &rest) || hsp_is_folder(dirfd(d), e->d_name)) {
             continue;
         }
         if (rest[0] == '\0') {

@@ -9,7 +9,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
+#include "worker/state/folder.h"
 #include "worker/state/segment.h"
 #include "worker/state/segment_key.h"
 
@@ -90,12 +90,6 @@ static const struct dirent *next_name(DIR *d, const char *dir, enum hsp_status *
     return e;
 }
 
-static bool is_folder(DIR *d, const char *name)
-{
-    struct stat sb;
-    return fstatat(dirfd(d), name, &sb, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(sb.st_mode);
-}
-
 /* Deletes the file of a creator that died. A creator at work has written to its file within the
  * minute. */
 static void remove_left_over(const char *path)
@@ -120,7 +114,7 @@ enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret,
     while (st == HSP_OK && (e = next_name(d, dir, &st, err)) != NULL) {
         char path[HSP_SEGMENT_PATH];
         bool tmp = ends_with(e->d_name, ".tmp");
-        if ((!tmp && !ends_with(e->d_name, ".seg")) || is_folder(d, e->d_name)) {
+        if ((!tmp && !ends_with(e->d_name, ".seg")) || hsp_is_folder(dirfd(d), e->d_name)) {
             continue;
         }
         if (snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) >= (int)sizeof(path)) {
@@ -196,7 +190,7 @@ enum hsp_status hsp_segment_sweep(const char *dir, const char *job, uint64_t bel
     while ((e = next_name(d, dir, &st, err)) != NULL) {
         char path[HSP_SEGMENT_PATH];
         uint64_t epoch;
-        if (!file_epoch(e->d_name, job, &epoch) || is_folder(d, e->d_name) ||
+        if (!file_epoch(e->d_name, job, &epoch) || hsp_is_folder(dirfd(d), e->d_name) ||
             (below != UINT64_MAX && epoch >= below) ||
             snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) >= (int)sizeof(path)) {
             continue;

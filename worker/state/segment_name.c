@@ -142,20 +142,26 @@ static bool of_no_use(const struct hsp_segment_info *i)
     return i->status == HSP_EDIGEST || (i->status == HSP_OK && i->version == HSP_NO_VERSION);
 }
 
+/* Deletes the notes of the device. A folder of their name is somebody's: it stays, in nobody's way. */
+static enum hsp_status remove_notes(const char *dir, uint32_t job, uint32_t device,
+                                    struct hsp_err *err)
+{
+    char notes[PATH_MAX];
+    hsp_segname_notes(dir, job, device, notes);
+    return unlink(notes) != 0 && errno != ENOENT && errno != EISDIR
+               ? hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", notes)
+               : HSP_OK;
+}
+
 /* @i, and the notes of its device where that has no state of the job. */
 static enum hsp_status remove_one(const char *dir, const struct hsp_segment_info *info, size_t n,
                                   const struct hsp_segment_info *i, struct hsp_err *err)
 {
     struct hsp_segname name;
-    char notes[PATH_MAX];
     enum hsp_status st = hsp_segment_remove(dir, &i->key, err);
-    if (st != HSP_OK || !hsp_segname_parse(&i->key, &name) || device_has_state(info, n, &name)) {
-        return st;
-    }
-    hsp_segname_notes(dir, name.job, name.device, notes);
-    return unlink(notes) != 0 && errno != ENOENT && errno != EISDIR
-               ? hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", notes)
-               : HSP_OK;
+    return st != HSP_OK || !hsp_segname_parse(&i->key, &name) || device_has_state(info, n, &name)
+               ? st
+               : remove_notes(dir, name.job, name.device, err);
 }
 
 enum hsp_status hsp_segname_tidy_device(const char *dir, uint32_t device, struct hsp_err *err)
@@ -225,7 +231,6 @@ enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t devi
                                     uint64_t keep_plan, struct hsp_err *err)
 {
     struct hsp_segment_info *info = NULL;
-    char notes[PATH_MAX];
     size_t n = 0, kept = 0, others = 0;
     enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
     if (st == HSP_ENOENT) {
@@ -246,9 +251,8 @@ enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t devi
         }
     }
     free(info);
-    hsp_segname_notes(dir, job, device, notes);
-    if (st == HSP_OK && kept == 0 && unlink(notes) != 0 && errno != ENOENT) {
-        st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", notes);
+    if (st == HSP_OK && kept == 0) {
+        st = remove_notes(dir, job, device, err);
     }
     return st == HSP_OK && kept + others == 0 ? hsp_papers_file_remove(dir, job, err) : st;
 }

@@ -21,6 +21,15 @@
 /* Renames that are still done; those behind fail, as if the process were dead. Negative: all are. */
 static int renames_left = -1;
 
+/* Another epoch of the job commits step 100 at that moment. */
+static struct {
+    const char *dir;
+    const char *to; /* before the next rename to this name; NULL: not */
+    unsigned ends;  /* at the end of a folder, when so many have come; 0: not */
+    uint64_t step, epoch;
+} race;
+static void commit_meanwhile(void);
+
 int __wrap_renameat(int from_fd, const char *from, int to_fd, const char *to);
 int __real_renameat(int from_fd, const char *from, int to_fd, const char *to);
 
@@ -31,6 +40,9 @@ int __wrap_renameat(int from_fd, const char *from, int to_fd, const char *to)
         return -1;
     }
     renames_left -= renames_left > 0;
+    if (race.to != NULL && strcmp(to, race.to) == 0) {
+        commit_meanwhile();
+    }
     return __real_renameat(from_fd, from, to_fd, to);
 }
 
@@ -88,6 +100,20 @@ static void write_step(const char *dir, uint64_t step, uint64_t epoch, uint64_t 
     assert_ok(commit(dir, &info, &err), &err);
 }
 
+static void commit_meanwhile(void)
+{
+    race.to = NULL;
+    race.ends = 0;
+    write_step(race.dir, race.step, race.epoch, race.step);
+}
+
+static void count_ends(void)
+{
+    if (race.ends > 0 && --race.ends == 0) {
+        commit_meanwhile();
+    }
+}
+
 /* Asserts that @step can be read and has the values of @version. */
 static void assert_step(const char *dir, uint64_t step, uint64_t version)
 {
@@ -128,12 +154,19 @@ static int setup(void **state)
 {
     *state = hsp_test_tmpdir();
     renames_left = -1;
+    race.dir = *state;
+    race.to = NULL;
+    race.ends = 0;
+    race.step = 100;
+    race.epoch = 9;
+    at_folder_end = count_ends;
     return 0;
 }
 
 static int teardown(void **state)
 {
     renames_left = -1;
+    at_folder_end = NULL;
     hsp_test_rmdir(*state);
     free(*state);
     return 0;
@@ -229,8 +262,19 @@ static void attempts_of_earlier_epochs_make_room(void **state)
             write_rank(*state, &info, 1, step);
         }
     }
+    char old
+        [3]
+        [HSP_CKPT_NAME]; /* of a version that named no epoch in it; the last one is another job's */
+    for (uint64_t i = 0; i < 3; i++) {
+        struct hsp_ckpt_info before = info_of(i == 0 ? 90 : 100, 7);
+        before.job_id += i == 2;
+        hsp_ckpt_old_tmp_name(&before, old[i]);
+        assert_int_equal(mkdir(path_of(*state, old[i]), 0755), 0);
+    }
     struct hsp_ckpt_info us = info_of(100, 8);
     assert_ok(hsp_ckpt_sweep(*state, &us, &err), &err);
+    assert_false(is_there(*state, old[0]) || is_there(*state, old[1]));
+    assert_true(is_there(*state, old[2]));
     assert_true(has_attempt(*state, 90, 9)); /* of a later epoch */
     assert_false(has_attempt(*state, 100, 7));
     assert_true(has_attempt(*state, 100, 8) && has_attempt(*state, 100, 9));
@@ -263,6 +307,68 @@ static void an_earlier_epoch_deletes_nothing_of_a_later_one(void **state)
     assert_step(*state, 90, 90);
     assert_step(*state, 100, 100);
     assert_step(*state, 110, 110);
+}
+
+static void spoil_manifest(const char *dir, const char *name)
+{
+    flip_bit(path_of(dir, name), strlen("{\n\t\"f"), 0); /* {"format": 2 */
+}
+
+/* Both commit the same step, and the earlier one finds the place free, or an old step in it, or a
+ * damaged one, just before the later one takes it. */
+static void of_two_epochs_at_once_the_later_one_has_the_step(void **state)
+{
+    struct hsp_err err = {0};
+    for (int before = 0; before < 3; before++) {
+        struct hsp_ckpt_info late = info_of(100, 7);
+        if (before > 0) {
+            write_step(*state, 100, 5, 55);
+        }
+        if (before == 2) {
+            spoil_manifest(*state, "step-0000000100/manifest.json");
+        }
+        for (uint32_t r = 0; r < 2; r++) {
+            write_rank(*state, &late, r, 77);
+        }
+        race.to = before == 0 ? "step-0000000100" : before == 1 ? "step-0000000100.job-3" : NULL;
+        race.ends = before == 2 ? 2 : 0; /* of its own folder, of the damaged one */
+        enum hsp_status st = commit(*state, &late, &err);
+        if (st != HSP_ESTALE) {
+            fail_msg("before %d: %d: %s", before, (int)st, err.msg);
+        }
+        assert_true(race.to == NULL && race.ends == 0);
+        assert_true(is_there(*state, "step-0000000100/" SHARD_2));
+        assert_step(*state, 100, 100);
+        assert_int_equal(n_steps(*state), 1);
+        assert_false(is_there(*state, "step-0000000100.left"));
+        hsp_test_rmdir(*state);
+        assert_int_equal(mkdir(*state, 0700), 0);
+    }
+    struct hsp_ckpt_info now = info_of(100, 9);
+    for (uint32_t r = 0; r < 2; r++) {
+        write_rank(*state, &now, r, 77);
+    }
+    race.to = "step-0000000100"; /* the earlier one has been quicker */
+    race.epoch = 7;
+    assert_ok(commit(*state, &now, &err), &err);
+    assert_step(*state, 100, 77);
+    assert_int_equal(n_steps(*state), 1);
+}
+
+/* It has judged the step of before, which is not there any more. */
+static void what_took_the_place_of_an_old_step_is_not_pruned(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_ckpt_info late = info_of(100, 7);
+    write_step(*state, 90, 5, 55);
+    write_step(*state, 100, 7, 100);
+    spoil_manifest(*state, "step-0000000090/manifest.json");
+    race.step = 90;
+    race.ends = 2;                                /* of the job's folder, of the damaged step */
+    (void)hsp_ckpt_prune(*state, &late, 1, &err); /* may tell of it */
+    assert_int_equal(race.ends, 0);
+    assert_step(*state, 90, 90);
+    assert_step(*state, 100, 100);
 }
 
 /* On NFS two names cannot be exchanged. */
@@ -315,15 +421,17 @@ static void an_old_step_aside_does_not_stay(void **state)
 /* A folder that somebody has put into a step outlives it, and is in nobody's way. */
 static void foreign_files_in_a_step_are_in_nobodys_way(void **state)
 {
-    for (uint64_t k = 0; k < 3; k++) {
+    for (uint64_t k = 0; k < 4; k++) {
         write_step(*state, 5, 7 + k, 7 + k);
         assert_step(*state, 5, 7 + k);
         assert_int_equal(n_steps(*state), 1);
-        if (k == 0) {
+        if (k < 3) {
             assert_int_equal(mkdir(path_of(*state, "step-0000000005/mine"), 0755), 0);
         }
     }
     assert_true(is_there(*state, "step-0000000005.job-3.left/mine"));
+    assert_true(is_there(*state, "step-0000000005.job-3.left-2/mine"));
+    assert_true(is_there(*state, "step-0000000005.job-3.left-3/mine"));
 }
 
 /* State that changes behind its last comparison is not written as that state. */
@@ -351,6 +459,10 @@ HSP_TEST_FILE(ckpt_attempt_test)
                                         teardown),
         cmocka_unit_test_setup_teardown(attempts_of_earlier_epochs_make_room, setup, teardown),
         cmocka_unit_test_setup_teardown(an_earlier_epoch_deletes_nothing_of_a_later_one, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(of_two_epochs_at_once_the_later_one_has_the_step, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_took_the_place_of_an_old_step_is_not_pruned, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_kill_while_a_step_is_replaced_leaves_one, setup,
                                         teardown),

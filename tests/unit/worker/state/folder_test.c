@@ -13,7 +13,9 @@
 #include "worker/state/safetensors.h"
 #include "worker/state/segment_dir.h"
 
-static int names_left = -1;  /* that readdir gives before it fails with EIO; -1: it does not */
+int names_left = -1;
+const char *hidden_name;
+void (*at_folder_end)(void);
 static char synced[8][4200]; /* folders, in the order of their fsync */
 static unsigned n_synced;
 
@@ -29,7 +31,16 @@ struct dirent *__wrap_readdir(DIR *d)
         return NULL;
     }
     names_left -= names_left > 0;
-    return __real_readdir(d);
+    struct dirent *e = __real_readdir(d);
+    if (e != NULL && hidden_name != NULL && strcmp(e->d_name, hidden_name) == 0) {
+        e = __real_readdir(d);
+    }
+    int no = errno;
+    if (e == NULL && at_folder_end != NULL) {
+        at_folder_end();
+    }
+    errno = no;
+    return e;
 }
 
 int __wrap_fsync(int fd)

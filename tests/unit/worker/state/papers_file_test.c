@@ -154,7 +154,9 @@ static void they_go_with_the_last_segment(void **state)
     assert_ok(hsp_segname_discard(dir, 7, 0, 4, &err), &err);
     assert_ok(hsp_segname_discard(dir, 7, 0, 0, &err), &err);
     assert_true(has(dir, "job-7.papers"));
+    assert_int_equal(mkdir(at(dir, "job-7-1.metrics"), 0700), 0); /* somebody's: in nobody's way */
     assert_ok(hsp_segname_discard(dir, 7, 1, 0, &err), &err);
+    assert_int_equal(rmdir(at(dir, "job-7-1.metrics")), 0);
     assert_false(has(dir, "job-7.papers"));
     assert_true(has(dir, "job-8.papers"));
 }

@@ -20,6 +20,11 @@ int64_t wrong_in_box(enum hsp_dtype t, uint32_t tensor, uint8_t kind, uint64_t v
                      const int64_t *full, const struct hsp_box *region, const struct hsp_box *held,
                      const void *data);
 
+/* What readdir does in the tests of worker/state (folder_test.c). */
+extern int names_left;          /* that it gives before it fails with EIO; -1: it does not fail */
+extern const char *hidden_name; /* that it passes over; NULL: none */
+extern void (*at_folder_end)(void); /* called at the end of a folder; NULL: nothing */
+
 /* Leaves only @n descriptors to open; again as many as before. */
 void starve_descriptors(unsigned n);
 void feed_descriptors(void);
