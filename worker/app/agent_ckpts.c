@@ -18,7 +18,8 @@ struct list {
     struct list *next;
     struct hsp_agent_ckpts *box;
     char dir[HSP_PATH_MAX + HSP_NAME_MAX + 2];
-    struct hsp_ckpt_info us;
+    struct hsp_ckpts_asked asked;
+    uint64_t on_record[HSP_SEEN_CKPTS]; /* of `asked` */
     uint64_t number;
     enum hsp_status st;
     struct hsp_err err;
@@ -56,7 +57,7 @@ static void *on_thread(void *arg)
 {
     struct list *l = arg;
     struct hsp_agent_ckpts *b = l->box;
-    l->st = hsp_ckpt_find_all(l->dir, &l->us, HSP_SEEN_CKPTS, &l->found, &l->err);
+    l->st = hsp_ckpt_find_all(l->dir, &l->asked, &l->found, &l->err);
     (void)pthread_mutex_lock(&b->lock);
     l->next = b->done;
     b->done = l;
@@ -80,14 +81,14 @@ static void tell(struct hsp_agent_shell *s, const struct list *l)
         seen[i] = (struct hsp_m_seen){f->step, f->term, f->epoch, f->content};
     }
     struct hsp_msg m = {.type = HSP_MSG_CKPTS,
-                        .u.ckpts = {.job = l->us.job_id,
+                        .u.ckpts = {.job = l->asked.us.job_id,
                                     .number = l->number,
                                     .name = "",
                                     .path = "",
                                     .n_seen = (uint32_t)l->found.n,
                                     .seen = seen,
                                     .damaged = l->found.damage.msg,
-                                    .reason = l->st == HSP_OK ? "" : l->err.msg}};
+                                    .reason = l->st == HSP_OK ? l->found.unread.msg : l->err.msg}};
     struct hsp_agent_event ev = {.type = HSP_AEV_CKPTS, .msg = &m};
     hsp_agent_deliver(s, &ev); /* nothing when the shell is ending */
 }
@@ -121,20 +122,47 @@ static struct hsp_agent_ckpts *box_of(struct hsp_agent_shell *s)
     return b;
 }
 
+/* The question of @m. */
+static void ask_for(struct list *l, const struct hsp_m_ckpts *m)
+{
+    struct hsp_ckpts_asked *q = &l->asked;
+    l->number = m->number;
+    q->us.job_id = m->job;
+    q->us.whose.cluster = m->cluster;
+    (void)snprintf(q->us.job, sizeof q->us.job, "%s", m->name);
+    (void)snprintf(l->dir, sizeof l->dir, "%s/%s", m->path, m->name);
+    for (uint32_t i = 0; i < m->n_seen && i < HSP_SEEN_CKPTS; i++) {
+        l->on_record[q->n++] = m->seen[i].step;
+    }
+    q->step = l->on_record;
+    q->max = HSP_SEEN_CKPTS;
+}
+
+/* False: no thread could be begun; l->err says why. */
 static bool begin(struct hsp_agent_ckpts *b, struct list *l)
 {
     pthread_attr_t attr;
     pthread_t thread;
-    if (pthread_attr_init(&attr) != 0) {
-        return false;
+    int e = pthread_attr_init(&attr);
+    bool full = false;
+    if (e == 0) {
+        (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED); /* a valid state */
+        (void)pthread_mutex_lock(&b->lock);
+        full = b->n == HSP_AGENT_LISTS;
+        e = full ? 0 : pthread_create(&thread, &attr, on_thread, l);
+        b->n += !full && e == 0;
+        (void)pthread_mutex_unlock(&b->lock);
+        (void)pthread_attr_destroy(&attr);
     }
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED); /* a valid state */
-    (void)pthread_mutex_lock(&b->lock);
-    bool ok = b->n < HSP_AGENT_LISTS && pthread_create(&thread, &attr, on_thread, l) == 0;
-    b->n += ok;
-    (void)pthread_mutex_unlock(&b->lock);
-    (void)pthread_attr_destroy(&attr);
-    return ok;
+    if (full) {
+        l->st = hsp_err_set(&l->err, HSP_ELIMIT, 0,
+                            "%u lists of checkpoints are under way on this node: does the file "
+                            "system of checkpoint.path hang?",
+                            HSP_AGENT_LISTS);
+    } else if (e != 0) {
+        l->st = hsp_err_set(&l->err, HSP_ENOMEM, e, "cannot list checkpoints: no thread");
+    }
+    return !full && e == 0;
 }
 
 void hsp_agent_find_ckpts(struct hsp_agent_shell *s, const struct hsp_m_ckpts *m)
@@ -146,16 +174,8 @@ void hsp_agent_find_ckpts(struct hsp_agent_shell *s, const struct hsp_m_ckpts *m
         return;
     }
     l->box = b;
-    l->number = m->number;
-    l->us.job_id = m->job;
-    l->us.whose.cluster = m->cluster;
-    (void)snprintf(l->us.job, sizeof l->us.job, "%s", m->name);
-    (void)snprintf(l->dir, sizeof l->dir, "%s/%s", m->path, m->name);
+    ask_for(l, m);
     if (!begin(b, l)) {
-        l->st = hsp_err_set(&l->err, HSP_ELIMIT, 0,
-                            "%u lists of checkpoints are under way on this node: does the file "
-                            "system of checkpoint.path hang?",
-                            HSP_AGENT_LISTS);
         (void)pthread_mutex_lock(&b->lock); /* told by the loop: this is inside an action */
         l->next = b->done;
         b->done = l;

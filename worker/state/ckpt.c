@@ -33,8 +33,9 @@
 
 /* ---- commit ---- */
 
+/* @hold: the files stay open, to be read. */
 static enum hsp_status open_shards(const struct hsp_folder *step, const struct hsp_ckpt_info *info,
-                                   struct hsp_ckpt_shard *s, struct hsp_err *err)
+                                   bool hold, struct hsp_ckpt_shard *s, struct hsp_err *err)
 {
     char name[HSP_CKPT_NAME];
     for (uint32_t i = 0; i < info->n_ranks; i++) {
@@ -48,6 +49,9 @@ static enum hsp_status open_shards(const struct hsp_folder *step, const struct h
         }
         if (st != HSP_OK) {
             return st;
+        }
+        if (!hold) {
+            hsp_st_close_file(s[i].st);
         }
         if (s[i].rank != i || !hsp_ckpt_info_equal(&s[i].info, info)) {
             return hsp_err_set(err, HSP_EDIGEST, 0, "%s/%s belongs to another attempt", step->path,
@@ -76,7 +80,7 @@ static enum hsp_status write_manifest(const struct hsp_folder *tmp,
     if (s == NULL) {
         return hsp_err_nomem(err, "%u shards", info->n_ranks);
     }
-    enum hsp_status st = open_shards(tmp, info, s, err);
+    enum hsp_status st = open_shards(tmp, info, false, s, err);
     if (st == HSP_OK) {
         st = hsp_ckpt_coverage(s, info->n_ranks, &e, &n, err);
     }
@@ -357,8 +361,9 @@ static enum hsp_status match_name(const struct hsp_ckpt *c, const struct hsp_fol
                              c->info.job_id);
 }
 
-enum hsp_status hsp_ckpt_open_at(const char *dir, const struct hsp_ckpt_place *at,
-                                 struct hsp_ckpt **ret, struct hsp_err *err)
+/* @hold: to be read, so that its files stay open. */
+static enum hsp_status open_place(const char *dir, const struct hsp_ckpt_place *at, bool hold,
+                                  struct hsp_ckpt **ret, struct hsp_err *err)
 {
     struct hsp_folder job = {.fd = -1}, in = {.fd = -1};
     cJSON *m = NULL;
@@ -382,7 +387,7 @@ enum hsp_status hsp_ckpt_open_at(const char *dir, const struct hsp_ckpt_place *a
     }
     if (st == HSP_OK) {
         c->n_shards = c->info.n_ranks;
-        st = open_shards(&in, &c->info, c->shard, err);
+        st = open_shards(&in, &c->info, hold, c->shard, err);
     }
     if (st == HSP_OK) {
         st = match_manifest(c, m, err);
@@ -402,6 +407,18 @@ enum hsp_status hsp_ckpt_open_at(const char *dir, const struct hsp_ckpt_place *a
     }
     *ret = c;
     return HSP_OK;
+}
+
+enum hsp_status hsp_ckpt_open_at(const char *dir, const struct hsp_ckpt_place *at,
+                                 struct hsp_ckpt **ret, struct hsp_err *err)
+{
+    return open_place(dir, at, true, ret, err);
+}
+
+enum hsp_status hsp_ckpt_look_at(const char *dir, const struct hsp_ckpt_place *at,
+                                 struct hsp_ckpt **ret, struct hsp_err *err)
+{
+    return open_place(dir, at, false, ret, err);
 }
 
 enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, uint32_t job, struct hsp_ckpt **ret,

@@ -96,6 +96,10 @@ struct hsp_ckpt_tensor {
  * of descriptors, so nothing is known of the step. */
 enum hsp_status hsp_ckpt_open_at(const char *dir, const struct hsp_ckpt_place *at,
                                  struct hsp_ckpt **ret, struct hsp_err *err);
+/* The same, but holds no descriptor afterwards, and one at a time meanwhile: it can be asked about, not
+ * read. */
+enum hsp_status hsp_ckpt_look_at(const char *dir, const struct hsp_ckpt_place *at,
+                                 struct hsp_ckpt **ret, struct hsp_err *err);
 /* Opens step @step of job @job: step-N, unless step-N is of another job or cannot be read and
  * step-N.job-JOB can. @job 0: step-N. Errors as above. */
 enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, uint32_t job, struct hsp_ckpt **ret,

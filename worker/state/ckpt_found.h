@@ -3,15 +3,26 @@
  *
  * Example: job 7 of cluster A, in DIR: step-40 and step-60 of that job, step-80 of job 9,
  * step-20.job-7 that job 9 has moved aside, step-100 whose second shard is missing. The list is
- * 60, 40, 20.
+ * 60, 40, 20; `damage` tells of 100.
+ *
+ * Example: steps 40 and 60 are on record, and the disk has an I/O error in step-60. The list is 40;
+ * `unread` tells that step 60 cannot be read. It may be there: nobody may say that it is gone.
  *
  * Purity:  shell (reads manifests and the heads of shards; contents are compared by who reads
  *          them).
  * Threads: any; a file system that hangs hangs the caller.
+ * Bounds:  four descriptors at a time, and the heads of the shards of one step in memory.
  */
 #ifndef HSP_CKPT_FOUND_H
 #define HSP_CKPT_FOUND_H
 #include "worker/state/ckpt.h"
+
+struct hsp_ckpts_asked {
+    struct hsp_ckpt_info us; /* job, job_id, whose.cluster */
+    size_t n;
+    const uint64_t *step; /* on record: opened by name, as the folder may not list them yet (NFS) */
+    size_t max;           /* of the list */
+};
 
 struct hsp_ckpt_found {
     uint64_t step, term, epoch;
@@ -21,16 +32,19 @@ struct hsp_ckpt_found {
 struct hsp_ckpts_found {
     size_t n;
     struct hsp_ckpt_found *item; /* newest first; free() */
-    struct hsp_err damage;       /* of the newest step, if it is damaged; code HSP_OK: it is not */
+    /* Of the newest step above those of the list; where steps are on record, of these alone. Code
+     * HSP_OK: there is nothing to tell. */
+    struct hsp_err damage;
+    struct hsp_err
+        unread; /* the same: it is there, or may be, and cannot be read now; or the folder
+                              cannot. A later question may find it */
 };
 
-/* The newest @max checkpoints in @dir of the job of @us (job, job_id, whose.cluster). A step is
- * listed once for each content. Steps that are damaged or cannot be read are passed over. None
- * where there is no @dir.
+/* The newest checkpoints in @dir of the job of @q. A step is listed once for each content. None where
+ * there is no @dir. A step of another job is passed over, whatever is wrong with it.
  *
- * HSP_ENOMEM: want of memory or of descriptors, so nothing is known; HSP_EPERM: also a link;
- * HSP_ELIMIT, HSP_EIO: the folder cannot be read. */
-enum hsp_status hsp_ckpt_find_all(const char *dir, const struct hsp_ckpt_info *us, size_t max,
+ * HSP_ENOMEM: want of memory or of descriptors, so nothing is known. */
+enum hsp_status hsp_ckpt_find_all(const char *dir, const struct hsp_ckpts_asked *q,
                                   struct hsp_ckpts_found *ret, struct hsp_err *err);
 
 #endif

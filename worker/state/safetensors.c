@@ -577,8 +577,11 @@ static enum hsp_status read_header(struct hsp_st_reader *r, struct hsp_err *err)
     if (fstat(r->fd, &sb) != 0) {
         return hsp_state_io_error(err, "cannot stat", r->path);
     }
-    if (sb.st_size < 10 || read_all(r->fd, head, 8, 0) != HSP_OK) {
+    if (sb.st_size < 10) {
         return hsp_err_set(err, HSP_EPARSE, 0, "too short for a safetensors file");
+    }
+    if (read_all(r->fd, head, 8, 0) != HSP_OK) {
+        return hsp_state_io_error(err, "cannot read", r->path);
     }
     for (int i = 0; i < 8; i++) {
         len |= (uint64_t)head[i] << (8 * i);
@@ -780,12 +783,18 @@ enum hsp_status hsp_st_read(const struct hsp_st_reader *r, const struct hsp_st_e
     return HSP_OK;
 }
 
+void hsp_st_close_file(struct hsp_st_reader *r)
+{
+    if (r->fd >= 0) {
+        (void)close(r->fd); /* read only: nothing to lose */
+        r->fd = -1;
+    }
+}
+
 struct hsp_st_reader *hsp_st_close(struct hsp_st_reader *r)
 {
     if (r != NULL) {
-        if (r->fd >= 0) {
-            (void)close(r->fd); /* read only: nothing to lose */
-        }
+        hsp_st_close_file(r);
         hsp_st_relax(r);
         hsp_part_sums_fini(&r->sums);
         cJSON_Delete(r->root);

@@ -88,6 +88,8 @@ enum hsp_status hsp_st_read(const struct hsp_st_reader *r, const struct hsp_st_e
                             uint64_t offset, void *buf, size_t bytes, struct hsp_err *err);
 /* Gives back the memory (at most HSP_PART_BYTES) that reads of small pieces have taken. */
 void hsp_st_relax(const struct hsp_st_reader *r);
+/* Gives back the descriptor. Entries and metadata stay; a later hsp_st_read is HSP_EIO. */
+void hsp_st_close_file(struct hsp_st_reader *r);
 struct hsp_st_reader *hsp_st_close(struct hsp_st_reader *r);
 
 #endif

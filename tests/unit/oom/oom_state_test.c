@@ -137,8 +137,10 @@ static enum hsp_status list_and_prune(void *ctx, struct hsp_buf *out, struct hsp
 static enum hsp_status find_steps(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     struct hsp_ckpts_found l = {0};
-    const struct hsp_ckpt_info us = info_of(STEP);
-    enum hsp_status st = hsp_ckpt_find_all(ctx, &us, 9, &l, err);
+    const uint64_t on_record[] = {STEP};
+    const struct hsp_ckpts_asked q = {.us = info_of(STEP), .n = 1, .step = on_record, .max = 9};
+    enum hsp_status st = hsp_ckpt_find_all(ctx, &q, &l, err);
+    hsp_buf_printf(out, "%s%s", l.damage.msg, l.unread.msg);
     for (size_t i = 0; i < l.n; i++) {
         hsp_buf_printf(out, "%ju %ju\n", (uintmax_t)l.item[i].step, (uintmax_t)l.item[i].content);
     }

@@ -19,6 +19,12 @@ TESTS += tests/unit/worker/app/agent_disk_test
 tests_unit_worker_app_agent_disk_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_segname_scan
 tests_unit_worker_app_agent_disk_test_LDADD = $(TEST_LIBS) worker/app/libagentshell.a \
   $(EXECUTOR_LIBS) $(STATE_LIBS) $(HOST_LIBS)
+# The file system is played by the test, with threads: also run under the thread sanitizer.
+check_PROGRAMS += tests/unit/worker/app/agent_ckpts_test
+TESTS += tests/unit/worker/app/agent_ckpts_test
+tests_unit_worker_app_agent_ckpts_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_ckpt_find_all
+tests_unit_worker_app_agent_ckpts_test_LDADD = $(TEST_LIBS) worker/app/libagentshell.a \
+  $(EXECUTOR_LIBS) $(STATE_LIBS) $(HOST_LIBS)
 # The machine and the start of executors are played by the test.
 check_PROGRAMS += tests/unit/worker/app/agent_loop_test
 TESTS += tests/unit/worker/app/agent_loop_test

@@ -1,11 +1,10 @@
-/* Steps in the folder of a job: whose they are, which go, which are found. */
+/* Steps in the folder of a job: whose they are, and which go. */
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/host/file_io.h"
 #include "tests/unit/worker/state/ckpt_lib.h"
-#include "worker/state/ckpt_found.h"
 #include "worker/state/ckpt_shard.h"
 #include "worker/state/ckpt_steps.h"
 
@@ -329,78 +328,6 @@ static void a_link_is_not_followed(void **state)
     ck_layout_fini(&l);
 }
 
-static struct hsp_err damage;
-
-/* "60 40 20": the steps that are found of the job and cluster at hand. */
-static const char *found_in(const char *dir, size_t max)
-{
-    static char text[200];
-    struct hsp_ckpt_info us = ck_info_of(0, 1);
-    struct hsp_ckpts_found l;
-    struct hsp_err err = {0};
-    size_t len = 0;
-    assert_ok(hsp_ckpt_find_all(dir, &us, max, &l, &err), &err);
-    text[0] = '\0';
-    for (size_t i = 0; i < l.n; i++) {
-        assert_true(l.item[i].term == 2 && l.item[i].epoch == 7 && l.item[i].content != 0);
-        len += (size_t)snprintf(text + len, sizeof text - len, i == 0 ? "%u" : " %u",
-                                (unsigned)l.item[i].step);
-    }
-    free(l.item);
-    damage = l.damage;
-    return text;
-}
-
-/* A coordinator that lost its store asks for what is there: the job's own, complete, under any name. */
-static void the_steps_of_a_job_are_found(void **state)
-{
-    char path[4300];
-    for (uint64_t s = 20; s <= 100; s += 20) {
-        ck_write_step(*state, s, 2, s);
-    }
-    (void)snprintf(path, sizeof path, "%s/step-0000000100/" SHARD_1, (char *)*state);
-    assert_int_equal(unlink(path), 0);
-    spoil_manifest(*state, "step-0000000060");
-    assert_string_equal(found_in(*state, 9), "80 40 20");
-    assert_int_equal(damage.code, HSP_EDIGEST); /* of the newest: that of 60 matters to nobody */
-    assert_non_null(strstr(damage.msg, "step-0000000100/" SHARD_1 " is missing"));
-    assert_string_equal(found_in(*state, 2), "80 40");
-    ck_job = 9; /* of the same name: it moves 20 aside */
-    ck_write_step(*state, 20, 1, 1);
-    ck_write_step(*state, 140, 1, 1);
-    assert_string_equal(found_in(*state, 9), "140 20");
-    assert_int_equal(damage.code, HSP_OK);
-    ck_job = 3;
-    assert_string_equal(found_in(*state, 9), "80 40 20");
-    ck_whose.cluster.lo++;
-    assert_string_equal(found_in(*state, 9), "");
-    ck_whose.cluster.lo--;
-    assert_string_equal(found_in("/nonexistent", 9), "");
-}
-
-/* Of one step there may be two contents: moved aside, then written anew with other steps behind it. */
-static void a_step_is_found_once_for_each_content(void **state)
-{
-    struct hsp_ckpt_info info = ck_info_of(20, 1);
-    struct hsp_err err = {0};
-    struct ck_layout l;
-    ck_write_step(*state, 20, 1, 1);
-    ck_job = 9;
-    ck_write_step(*state, 20, 1, 1);
-    ck_job = 3;
-    assert_string_equal(found_in(*state, 9), "20");
-    char from[4300], to[4300];
-    (void)snprintf(from, sizeof from, "%s/step-0000000020.job-3", (char *)*state);
-    (void)snprintf(to, sizeof to, "%s/keep", (char *)*state);
-    assert_int_equal(rename(from, to), 0);
-    ck_layout_init(&l, 1, 1, 21); /* another state as step 20 */
-    assert_ok(ck_write_rank(*state, &info, &l, 0, &err), &err);
-    ck_layout_fini(&l);
-    assert_ok(ck_commit(*state, &info, &err), &err);
-    assert_int_equal(rename(to, from), 0);
-    assert_string_equal(found_in(*state, 9), "20 20");
-}
-
 HSP_TEST_FILE(ckpt_steps_test)
 {
     const struct CMUnitTest tests[] = {
@@ -414,9 +341,6 @@ HSP_TEST_FILE(ckpt_steps_test)
                                         ck_teardown),
         cmocka_unit_test_setup_teardown(attempts_of_earlier_steps_make_room, ck_setup, ck_teardown),
         cmocka_unit_test_setup_teardown(a_link_is_not_followed, ck_setup, ck_teardown),
-        cmocka_unit_test_setup_teardown(the_steps_of_a_job_are_found, ck_setup, ck_teardown),
-        cmocka_unit_test_setup_teardown(a_step_is_found_once_for_each_content, ck_setup,
-                                        ck_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 shard_fill = tests/unit/worker/state/shard_fill.c tests/unit/worker/state/shard_fill.h
 state_test_lib = tests/unit/worker/state/state_lib.c tests/unit/worker/state/state_lib.h
 state_tests = \
+  tests/unit/worker/state/ckpt_found_test \
   tests/unit/worker/state/ckpt_steps_test \
   tests/unit/worker/state/ckpt_test \
   tests/unit/worker/state/ckpt_verify_test \
@@ -17,6 +18,7 @@ $(state_tests): tests/unit/worker/state/state_tests
 	$(LINK_TEST)
 tests_unit_worker_state_state_tests_SOURCES = \
   tests/unit/worker/state/ckpt_lib.c tests/unit/worker/state/ckpt_lib.h \
+  tests/unit/worker/state/ckpt_found_test.c \
   tests/unit/worker/state/ckpt_steps_test.c \
   tests/unit/worker/state/ckpt_test.c \
   tests/unit/worker/state/ckpt_verify_test.c \
@@ -29,5 +31,5 @@ tests_unit_worker_state_state_tests_SOURCES = \
   tests/unit/worker/state/segment_test.c \
   $(shard_fill) $(state_test_lib)
 tests_unit_worker_state_state_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fallocate \
-  -Wl,--wrap=posix_fallocate,--wrap=fsync,--wrap=readdir,--wrap=renameat
+  -Wl,--wrap=posix_fallocate,--wrap=fsync,--wrap=readdir,--wrap=renameat,--wrap=openat,--wrap=pread
 tests_unit_worker_state_state_tests_LDADD = $(TEST_LIBS) $(RUN_LIBS) $(STATE_LIBS) $(HOST_LIBS)

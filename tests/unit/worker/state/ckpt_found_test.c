@@ -1,0 +1,269 @@
+/* Which steps of a job are found, and what is told of those that are not. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/unit/worker/state/ckpt_lib.h"
+#include "worker/state/ckpt_found.h"
+
+#define SHARD_1 "shard-00001-model-00001-of-00001.safetensors"
+#define RANKS   40u
+
+/* A folder that cannot be opened, for the reason `sick`; a folder whose files cannot be read, with EIO.
+ * NULL: none. */
+static const char *unopened, *unread_in;
+static int sick;
+
+int __wrap_openat(int at, const char *name, int flags, ...);
+int __real_openat(int at, const char *name, int flags, ...);
+ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t at);
+ssize_t __real_pread(int fd, void *buf, size_t n, off_t at);
+
+int __wrap_openat(int at, const char *name, int flags, ...)
+{
+    va_list more;
+    va_start(more, flags);
+    mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0;
+    va_end(more);
+    if (unopened != NULL && strcmp(name, unopened) == 0) {
+        errno = sick;
+        return -1;
+    }
+    return __real_openat(at, name, flags, mode);
+}
+
+ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t at)
+{
+    char link[64], path[4400] = "";
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    if (unread_in != NULL && readlink(link, path, sizeof path - 1) > 0 &&
+        strstr(path, unread_in) != NULL) {
+        errno = EIO;
+        return -1;
+    }
+    return __real_pread(fd, buf, n, at);
+}
+
+static int setup(void **state)
+{
+    unopened = unread_in = hidden_name = NULL;
+    names_left = -1;
+    return ck_setup(state);
+}
+
+static void path_of(const char *dir, const char *name, char ret[4400])
+{
+    (void)snprintf(ret, 4400, "%s/%s", dir, name);
+}
+
+static void spoil_manifest(const char *dir, const char *step)
+{
+    char path[4400];
+    (void)snprintf(path, sizeof path, "%s/%s/manifest.json", dir, step);
+    flip_bit(path, strlen("{\n\t\"f"), 0); /* {"format": 2 */
+}
+
+static struct hsp_err damage, unread; /* as it was told last */
+
+/* "60 40 20": the steps that are found of the job and cluster at hand, of which @n at @step are on
+ * record. */
+static const char *found_of(const char *dir, size_t max, const uint64_t *step, size_t n)
+{
+    static char text[200];
+    struct hsp_ckpts_asked q = {.us = ck_info_of(0, 1), .n = n, .step = step, .max = max};
+    struct hsp_ckpts_found l;
+    struct hsp_err err = {0};
+    size_t len = 0;
+    assert_ok(hsp_ckpt_find_all(dir, &q, &l, &err), &err);
+    text[0] = '\0';
+    for (size_t i = 0; i < l.n; i++) {
+        assert_true(l.item[i].term == 2 && l.item[i].epoch == 7 && l.item[i].content != 0);
+        len += (size_t)snprintf(text + len, sizeof text - len, i == 0 ? "%u" : " %u",
+                                (unsigned)l.item[i].step);
+    }
+    free(l.item);
+    damage = l.damage;
+    unread = l.unread;
+    return text;
+}
+
+static const char *found_in(const char *dir, size_t max)
+{
+    return found_of(dir, max, NULL, 0);
+}
+
+/* A coordinator that lost its store asks for what is there: the job's own, complete, under any name. */
+static void the_steps_of_a_job_are_found(void **state)
+{
+    char path[4400];
+    for (uint64_t s = 20; s <= 100; s += 20) {
+        ck_write_step(*state, s, 2, s);
+    }
+    path_of(*state, "step-0000000100/" SHARD_1, path);
+    assert_int_equal(unlink(path), 0);
+    spoil_manifest(*state, "step-0000000060");
+    assert_string_equal(found_in(*state, 9), "80 40 20");
+    assert_int_equal(damage.code, HSP_EDIGEST); /* of the newest: that of 60 matters to nobody */
+    assert_non_null(strstr(damage.msg, "step-0000000100/" SHARD_1 " is missing"));
+    assert_string_equal(found_in(*state, 2), "80 40");
+    ck_job = 9; /* of the same name: it moves 20 aside */
+    ck_write_step(*state, 20, 1, 1);
+    ck_write_step(*state, 140, 1, 1);
+    assert_string_equal(found_in(*state, 9), "140 20");
+    assert_int_equal(damage.code, HSP_OK);
+    ck_job = 3;
+    assert_string_equal(found_in(*state, 9), "80 40 20");
+    ck_whose.cluster.lo++;
+    assert_string_equal(found_in(*state, 9), "");
+    ck_whose.cluster.lo--;
+    assert_string_equal(found_in("/nonexistent", 9), "");
+    assert_int_equal(unread.code, HSP_OK);
+}
+
+/* Of one step there may be two contents: moved aside, then written anew with other steps behind it. */
+static void a_step_is_found_once_for_each_content(void **state)
+{
+    struct hsp_ckpt_info info = ck_info_of(20, 1);
+    struct hsp_err err = {0};
+    struct ck_layout l;
+    ck_write_step(*state, 20, 1, 1);
+    ck_job = 9;
+    ck_write_step(*state, 20, 1, 1);
+    ck_job = 3;
+    assert_string_equal(found_in(*state, 9), "20");
+    char from[4300], to[4300];
+    (void)snprintf(from, sizeof from, "%s/step-0000000020.job-3", (char *)*state);
+    (void)snprintf(to, sizeof to, "%s/keep", (char *)*state);
+    assert_int_equal(rename(from, to), 0);
+    ck_layout_init(&l, 1, 1, 21); /* another state as step 20 */
+    assert_ok(ck_write_rank(*state, &info, &l, 0, &err), &err);
+    ck_layout_fini(&l);
+    assert_ok(ck_commit(*state, &info, &err), &err);
+    assert_int_equal(rename(to, from), 0);
+    assert_string_equal(found_in(*state, 9), "20 20");
+}
+
+/* On a shared path the job would else go back at once, for a reason that is false: the newest one may be
+ * whole, and be read the next time. */
+static void a_step_that_cannot_be_read_is_not_gone(void **state)
+{
+    static const uint64_t on_record[] = {40, 60};
+    static const int harm[] = {EIO, ESTALE, EACCES, 0};
+    for (uint64_t s = 20; s <= 60; s += 20) {
+        ck_write_step(*state, s, 2, s);
+    }
+    for (int h = 0; h < 4; h++) {
+        sick = harm[h];
+        unopened = sick != 0 ? "step-0000000060" : NULL;
+        unread_in =
+            sick == 0 ? "step-0000000060/shard" : NULL; /* a disk that gives the names alone */
+        for (size_t n = 0; n <= 2; n++) {
+            assert_string_equal(found_of(*state, 9, on_record, n), "40 20");
+            assert_int_equal(damage.code, HSP_OK);
+            assert_int_equal(unread.code, n == 1   ? HSP_OK /* 60 is not on record */
+                                          : h == 2 ? HSP_EPERM
+                                                   : HSP_EIO);
+        }
+        assert_non_null(strstr(unread.msg, "step 60 cannot be read: "));
+        assert_non_null(strstr(unread.msg, strerror(sick != 0 ? sick : EIO)));
+    }
+    unread_in = NULL;
+    char from[4400], to[4400];
+    path_of(*state, "step-0000000060", from);
+    path_of(*state, "keep", to);
+    assert_int_equal(rename(from, to), 0);
+    assert_string_equal(found_of(*state, 9, on_record, 2), "40 20");
+    assert_true(unread.code == HSP_OK && damage.code == HSP_OK); /* now it is gone */
+    assert_int_equal(symlink("keep", from), 0);
+    assert_string_equal(found_of(*state, 9, on_record, 2), "40 20");
+    assert_int_equal(unread.code, HSP_EPERM);
+}
+
+/* A node that was not there when it was written (NFS keeps the names of a folder for a while). */
+static void a_step_on_record_is_found_where_it_is_not_listed(void **state)
+{
+    static const uint64_t on_record[] = {40, 60, 80};
+    ck_write_step(*state, 40, 2, 1);
+    ck_write_step(*state, 60, 2, 1);
+    hidden_name = "step-0000000060";
+    assert_string_equal(found_in(*state, 9), "40");
+    assert_string_equal(found_of(*state, 9, on_record, 3), "60 40");
+    assert_int_equal(unread.code, HSP_OK); /* 80 is not there */
+    ck_job = 9;
+    ck_write_step(*state, 60, 1, 1);
+    ck_job = 3;
+    hidden_name = "step-0000000060.job-3";
+    assert_string_equal(found_in(*state, 9), "40");
+    assert_string_equal(found_of(*state, 9, on_record, 3), "60 40");
+    names_left = 0; /* the folder cannot be read: what can be opened is told beside that */
+    assert_string_equal(found_of(*state, 9, on_record, 3), "60 40");
+    assert_int_equal(unread.code, HSP_EIO);
+    assert_non_null(strstr(unread.msg, *state));
+    assert_string_equal(found_in(*state, 9), "");
+    assert_int_equal(unread.code, HSP_EIO);
+}
+
+/* It says nothing of this job, whose steps may be gone for another reason. */
+static void damage_of_another_job_is_not_told(void **state)
+{
+    ck_write_step(*state, 40, 2, 1);
+    for (uint32_t other = 0; other < 2; other++) {
+        ck_job = other == 0 ? 9 : 3;
+        ck_whose.cluster.lo += other;
+        ck_write_step(*state, 60, 2, 1);
+        spoil_manifest(*state, "step-0000000060"); /* its shards say whose it is */
+        assert_string_equal(found_in(*state, 9), "");
+        assert_int_equal(damage.code, HSP_EDIGEST);
+        ck_job = 3;
+        ck_whose.cluster.lo -= other;
+        assert_string_equal(found_in(*state, 9), "40");
+        assert_int_equal(damage.code, HSP_OK);
+        char from[4400], to[4400];
+        path_of(*state, "step-0000000060", from);
+        path_of(*state, other == 0 ? "keep" : "keep too", to);
+        assert_int_equal(rename(from, to), 0);
+    }
+}
+
+/* The agent lists several folders at a time, and has other work. */
+static void a_list_holds_few_descriptors(void **state)
+{
+    struct hsp_ckpt_info info = ck_info_of(20, RANKS);
+    struct hsp_err err = {0};
+    struct ck_layout l;
+    ck_layout_init(&l, 1, RANKS, 20);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        assert_ok(ck_write_rank(*state, &info, &l, r, &err), &err);
+    }
+    ck_layout_fini(&l);
+    starve_descriptors(5);
+    enum hsp_status st = ck_commit(*state, &info, &err);
+    feed_descriptors();
+    assert_ok(st, &err);
+    starve_descriptors(4);
+    const char *found = found_in(*state, 9);
+    int fd[6] = {0}, n = 0;
+    while (n < 6 && (fd[n] = dup(STDIN_FILENO)) >= 0) {
+        n++;
+    }
+    feed_descriptors();
+    for (int i = 0; i < n; i++) {
+        (void)close(fd[i]);
+    }
+    assert_string_equal(found, "20");
+    assert_int_equal(n, 4); /* the limit is where it was, and nothing is held */
+}
+
+HSP_TEST_FILE(ckpt_found_test)
+{
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, ck_teardown)
+    const struct CMUnitTest tests[] = {T(the_steps_of_a_job_are_found),
+                                       T(a_step_is_found_once_for_each_content),
+                                       T(a_step_that_cannot_be_read_is_not_gone),
+                                       T(a_step_on_record_is_found_where_it_is_not_listed),
+                                       T(damage_of_another_job_is_not_told),
+                                       T(a_list_holds_few_descriptors)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
