@@ -107,7 +107,8 @@ void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
     }
     j->looked = true;
     j->looked_whole = ev->why[0] == '\0';
-    hsp_str_printf(j->disk_damage, sizeof(j->disk_damage), "%s", ev->damaged); /* cut */
+    hsp_str_printf(j->disk_damage, sizeof(j->disk_damage), "%s", /* cut */
+                   ev->damaged[0] != '\0' ? ev->damaged : ev->why);
     j->reason[0] = '\0';
     if (!hsp_grow(&j->disk, &j->cap_disk, (size_t)ev->n + 1, sizeof(*j->disk), MOST_SEEN)) {
         c->failed = true;

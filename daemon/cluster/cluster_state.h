@@ -387,7 +387,7 @@ struct hsp_job {
     bool looked_whole;    /* and all that were asked have answered */
     uint32_t n_disk;
     size_t cap_disk;
-    char disk_damage[200];      /* what is wrong with a newer one; "" not known */
+    char disk_damage[200];      /* of a newer one, or why not all could look; "" none */
     struct hsp_ckpt_kept *disk; /* owned, in no order; of a step there may be several contents */
     /* Checkpoints of epochs below count up to the origin only: the epoch that last began there, or
      * that may be the next one, where a newer checkpoint was given up. 0: all count. */

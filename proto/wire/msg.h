@@ -532,8 +532,8 @@ struct hsp_m_refused {
     bool damaged; /* a member has it, or one that it may be, and it is damaged */
     const char *reason;
 };
-/* D>A: which complete checkpoints of this job are in `path`/`name`? A>D: those, newest first. A
- * step is listed once for each content. */
+/* D>A: which complete checkpoints of this job are in `path`/`name`? A>D: those, newest first, also beside
+ * a reason. A step is listed once for each content. */
 struct hsp_m_seen {
     uint64_t step, term, epoch, content; /* as in hsp_m_ckpt */
 };
@@ -543,9 +543,9 @@ struct hsp_m_ckpts {
     struct hsp_digest cluster; /* D>A: whose they are, as PREPARE's ckpt_cluster */
     const char *name, *path;   /* D>A; "" in the answer */
     uint32_t n_seen;
-    struct hsp_m_seen *seen; /* A>D */
+    struct hsp_m_seen *seen; /* D>A: those on record, to be opened by name; A>D */
     const char *damaged;     /* A>D: what is wrong with a newer one; "" there is none */
-    const char *reason;      /* A>D: why the folder could not be read; "" it could */
+    const char *reason;      /* A>D: why the folder, or a newer one, cannot be read; "" it can */
 };
 /* By rank 0: outputs are written. The blob holds the lines of metrics.jsonl, those of the last
  * steps when all are more than HSP_MSG_METRICS_MAX bytes; hspmdd was not there for every step. */

@@ -240,7 +240,7 @@ void hsp_app_ckpts_told(struct hsp_app *a, uint32_t conn, const struct hsp_msg *
     if (m->damaged[0] != '\0') {
         hsp_str_printf(x->damaged, sizeof x->damaged, "%s", m->damaged);
     }
-    bool kept = m->reason[0] != '\0' || take(x, conn, m);
+    bool kept = take(x, conn, m); /* also beside a reason: what could be read */
     if (m->reason[0] != '\0' || !kept) {
         hsp_str_printf(x->fault, sizeof x->fault, "%s: %s", hsp_net_name(a->net, conn),
                        kept ? m->reason : "too many checkpoints");
@@ -295,9 +295,24 @@ static bool computes(const struct hsp_cluster_node *n)
     return n->conn != 0 && any;
 }
 
+/* The checkpoints of @j that are on record, to be looked for by name; their number. */
+static uint32_t on_record(const struct hsp_job *j, struct hsp_m_seen ret[HSP_OLDER_CKPTS + 1])
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < j->n_older; i++) {
+        ret[n++].step = j->older[i].step;
+    }
+    if (j->has_ckpt) {
+        ret[n++].step = j->ckpt_step;
+    }
+    return n;
+}
+
 static void ask(struct hsp_app *a, struct hsp_look *x, const struct hsp_job *j)
 {
     const struct hsp_cluster *c = a->cluster;
+    struct hsp_m_seen seen[HSP_OLDER_CKPTS + 1] = {0};
+    const uint32_t n_seen = on_record(j, seen);
     uint32_t most = j->checkpoint_shared ? SHARED_NODES : c->n_nodes;
     for (uint32_t i = 0; i < c->n_nodes && x->n_asked < most; i++) {
         if (computes(&c->nodes[i]) && c->nodes[i].protocol >= HSP_PROTO_CKPTS) {
@@ -312,6 +327,8 @@ static void ask(struct hsp_app *a, struct hsp_look *x, const struct hsp_job *j)
                                         .cluster = hsp_ci_ckpt_cluster(c, j),
                                         .name = j->name,
                                         .path = j->checkpoint_path,
+                                        .n_seen = n_seen,
+                                        .seen = seen,
                                         .damaged = "",
                                         .reason = ""}};
         hsp_app_send(a, x->asked[i], &m);

@@ -720,6 +720,8 @@ static void an_old_answer_counts_no_more(void **state)
     cw_ckpts(&w, &seen, 1, "n1: input or output error"); /* 60 may be there */
     assert_int_equal(cw_job(&w, 1)->ticket, 0);
     assert_true(cw_job(&w, 1)->ckpt_step == 60);
+    assert_string_equal(cw_job(&w, 1)->reason, "checkpoint 60 cannot be used: n1: input or output "
+                                               "error: waiting for a node that has it");
     cw_end(&w);
 }
 
