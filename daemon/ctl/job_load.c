@@ -83,7 +83,8 @@ enum hsp_status hsp_read_job(struct hsp_arena *arena, const char *name, const ch
                              size_t len, struct hsp_loaded *ret, struct hsp_err *err)
 {
     *ret = (struct hsp_loaded){.path = name, .text = text, .len = len};
-    enum hsp_status st = hsp_bad_file(hsp_job_parse(text, len, name, arena, &ret->job, err), err);
+    enum hsp_status st =
+        hsp_bad_file(hsp_job_parse_stored(text, len, name, arena, &ret->job, err), err);
     return st == HSP_OK ? build_graph(ret, err) : st;
 }
 

@@ -237,19 +237,28 @@ static int64_t vocab_chunks(int64_t vocab)
     return n >= 8 ? n : 0;
 }
 
-static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, struct hsp_err *err)
+#define GIVEN(path)             (hsp_yaml_find(root, path) != NULL)
+#define CHECK(rules, root, err) check_rules(rules, HSP_ARRAY_LEN(rules), root, err)
+
+/* @submitted: a job of before the second rule of its name may go on. */
+static enum hsp_status check_name(const struct raw *r, bool submitted, const struct hsp_yaml *root,
+                                  struct hsp_err *err)
 {
-#define GIVEN(path) (hsp_yaml_find(root, path) != NULL)
-    bool llama = r->family == FAMILY_LLAMA, heads = r->family != FAMILY_MLP;
-    bool text = r->data_format == HSP_DATA_TEXT, adamw = r->optimizer == HSP_OPT_ADAMW;
-    bool apart = r->packing == PACKING_DOCUMENTS;
-    bool start = r->document_start >= 0, end = r->document_end >= 0;
     uint64_t number;
     const struct rule rules[] = {
         {"apiVersion", "must be hspmd/v1", strcmp(r->api_version, api_versions[0]) != 0},
         {"name", "must be 1 to 63 of a-z 0-9 - . with alphanumeric ends", !hsp_name_valid(r->name)},
         {"name", "must not be a number: a job is also called by the number it gets",
-         hsp_parse_u64(r->name, &number)},
+         submitted && hsp_parse_u64(r->name, &number)},
+    };
+    return CHECK(rules, root, err);
+}
+
+static enum hsp_status check_model(const struct raw *r, const struct hsp_yaml *root,
+                                   struct hsp_err *err)
+{
+    bool llama = r->family == FAMILY_LLAMA, heads = r->family != FAMILY_MLP;
+    const struct rule rules[] = {
         {"model.heads", "must be given for gpt and llama", heads && r->heads == 0},
         {"model.heads", "must divide hidden", r->heads > 0 && r->hidden % r->heads != 0},
         {"model.heads", "mlp has none", !heads && GIVEN("model.heads")},
@@ -265,6 +274,17 @@ static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, s
         {"model.rope_theta", "only for llama", !llama && GIVEN("model.rope_theta")},
         {"model.rms_norm_eps", "only for llama", !llama && GIVEN("model.rms_norm_eps")},
         {"model.dropout", "must be below 1", !(r->dropout < 1)},
+    };
+    return CHECK(rules, root, err);
+}
+
+static enum hsp_status check_data(const struct raw *r, const struct hsp_yaml *root,
+                                  struct hsp_err *err)
+{
+    bool text = r->data_format == HSP_DATA_TEXT, heads = r->family != FAMILY_MLP;
+    bool apart = r->packing == PACKING_DOCUMENTS;
+    bool start = r->document_start >= 0, end = r->document_end >= 0;
+    const struct rule rules[] = {
         {"model.vocab", "must be at least 256: tokens of text are bytes", text && r->vocab < 256},
         {"model.vocab", "must be given: only text has a default", !text && !GIVEN("model.vocab")},
         {"data.tokenizer", "only for text: other formats hold tokens",
@@ -286,6 +306,15 @@ static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, s
         {"data.path", "must not be empty", r->data_path[0] == '\0'},
         {"data.validation_fraction", "must be above 0, or validation_every 0",
          r->validation_every > 0 && !(r->validation_fraction > 0)},
+    };
+    return CHECK(rules, root, err);
+}
+
+static enum hsp_status check_rest(const struct raw *r, const struct hsp_yaml *root,
+                                  struct hsp_err *err)
+{
+    bool adamw = r->optimizer == HSP_OPT_ADAMW;
+    const struct rule rules[] = {
         {"train.optimizer.lr", "must be above 0", !(r->lr > 0)},
         {"train.optimizer.betas", "must be below 1", !(r->betas[0] < 1 && r->betas[1] < 1)},
         {"train.optimizer.momentum", "must be below 1", !(r->momentum < 1)},
@@ -302,9 +331,10 @@ static enum hsp_status check(const struct raw *r, const struct hsp_yaml *root, s
         {"checkpoint.path", "must not be empty", r->ckpt_path[0] == '\0'},
         {"annotations", "too many plan files", r->annotations.n > HSP_MAX_ANNOTATIONS},
     };
-#undef GIVEN
-    return check_rules(rules, HSP_ARRAY_LEN(rules), root, err);
+    return CHECK(rules, root, err);
 }
+#undef CHECK
+#undef GIVEN
 
 static enum hsp_packing packing_of(const struct raw *r)
 {
@@ -400,31 +430,51 @@ static void spec_of(const struct raw *r, struct hsp_job_spec *ret)
     };
 }
 
-enum hsp_status hsp_job_parse(const char *text, size_t len, const char *file,
-                              struct hsp_arena *arena, const struct hsp_job_spec **ret,
-                              struct hsp_err *err)
+struct source {
+    const char *text;
+    size_t len;
+    const char *file;
+    bool submitted;
+};
+
+static enum hsp_status parse(const struct source *from, struct hsp_arena *arena,
+                             const struct hsp_job_spec **ret, struct hsp_err *err)
 {
     const struct hsp_yaml *root = NULL;
-    enum hsp_status st = hsp_yaml_parse(file, text, len, arena, &root, err);
+    enum hsp_status st = hsp_yaml_parse(from->file, from->text, from->len, arena, &root, err);
     if (st != HSP_OK) {
         return st;
     }
     struct raw *raw = hsp_arena_alloc(arena, sizeof(*raw));
     struct hsp_job_spec *job = hsp_arena_alloc(arena, sizeof(*job));
     if (raw == NULL || job == NULL) {
-        return hsp_err_nomem(err, "job file %s", file);
+        return hsp_err_nomem(err, "job file %s", from->file);
     }
     st = hsp_fields_load(table, HSP_ARRAY_LEN(table), root, arena, raw, NULL, err);
-    if (st != HSP_OK) {
-        return st;
-    }
-    st = check(raw, root, err);
+    st = st == HSP_OK ? check_name(raw, from->submitted, root, err) : st;
+    st = st == HSP_OK ? check_model(raw, root, err) : st;
+    st = st == HSP_OK ? check_data(raw, root, err) : st;
+    st = st == HSP_OK ? check_rest(raw, root, err) : st;
     if (st != HSP_OK) {
         return st;
     }
     spec_of(raw, job);
     *ret = job;
     return HSP_OK;
+}
+
+enum hsp_status hsp_job_parse(const char *text, size_t len, const char *file,
+                              struct hsp_arena *arena, const struct hsp_job_spec **ret,
+                              struct hsp_err *err)
+{
+    return parse(&(struct source){text, len, file, true}, arena, ret, err);
+}
+
+enum hsp_status hsp_job_parse_stored(const char *text, size_t len, const char *file,
+                                     struct hsp_arena *arena, const struct hsp_job_spec **ret,
+                                     struct hsp_err *err)
+{
+    return parse(&(struct source){text, len, file, false}, arena, ret, err);
 }
 
 static bool llama_only(size_t at)

@@ -39,6 +39,11 @@ struct hsp_job_spec {
 enum hsp_status hsp_job_parse(const char *text, size_t len, const char *file,
                               struct hsp_arena *arena, const struct hsp_job_spec **ret,
                               struct hsp_err *err);
+/* The same of a text that hspmdd took before: a job whose name is a number is refused only when it
+ * is submitted. */
+enum hsp_status hsp_job_parse_stored(const char *text, size_t len, const char *file,
+                                     struct hsp_arena *arena, const struct hsp_job_spec **ret,
+                                     struct hsp_err *err);
 
 /* The job as YAML with every default written out; parse(dump(x)) == x. @help: each key with its
  * explanation as a comment. */

@@ -85,7 +85,9 @@ static enum hsp_status take_annotation(struct hsp_job_rec *j, uint32_t i, bool s
 static enum hsp_status fill_job(struct hsp_job_rec *j, bool stored, uint32_t n_files,
                                 const struct hsp_m_file *files, struct hsp_err *err)
 {
-    enum hsp_status st = hsp_job_parse(j->text, j->len, j->file, j->arena, &j->spec, err);
+    enum hsp_status st =
+        stored ? hsp_job_parse_stored(j->text, j->len, j->file, j->arena, &j->spec, err)
+               : hsp_job_parse(j->text, j->len, j->file, j->arena, &j->spec, err);
     if (st == HSP_OK) {
         st = check_path(j, "data.path", j->spec->data_path, err);
     }

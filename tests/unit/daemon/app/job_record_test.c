@@ -71,7 +71,16 @@ static void test_a_stored_job_is_not_judged_again(void **state)
     uint8_t *at = memmem(row.data, row.len, "home: 0", 7);
     assert_non_null(at);
     at[6] = '1';
+    at = memmem(row.data, row.len, "name: ", 6);
+    assert_non_null(at);
+    for (at += 6; *at != '\n'; at++) {
+        *at = '7';
+    }
     assert_ok(hsp_job_rec_decode(row.data, row.len, &back, &err), &err);
+    assert_int_equal(back->spec->name[0], '7');
+    struct hsp_job_rec *again = NULL; /* nor would it be submitted */
+    assert_status(hsp_job_rec_make("j", back->text, back->len, 1, &home, &again, &err), HSP_EPARSE);
+    assert_non_null(strstr(err.msg, "must not be a number"));
     hsp_buf_fini(&row);
     (void)hsp_job_rec_unref(back);
     (void)hsp_job_rec_unref(j);
