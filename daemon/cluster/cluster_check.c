@@ -211,35 +211,68 @@ static void dump_epoch(const struct hsp_cl_epoch *e, const char *what, struct hs
     hsp_buf_puts(out, "\n");
 }
 
+static void dump_node(const struct hsp_cluster_node *n, uint32_t at, struct hsp_buf *out)
+{
+    hsp_buf_printf(out,
+                   "  node %u %s %s incarnation %" PRIu64 " conn %u heard %" PRIu64 "%s%s:", at,
+                   n->name, hsp_node_state_name(n->state), n->incarnation, n->conn, n->last_ms,
+                   n->draining ? " draining" : "", n->leaving ? " leaving" : "");
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        const struct hsp_node_device *x = &n->dev[d];
+        if (!x->present && x->job == 0) {
+            continue;
+        }
+        hsp_buf_printf(out, " %u%s%s", d, x->up ? " up" : " down", x->present ? "" : " gone");
+        if (x->health != HSP_HEALTH_FINE) {
+            hsp_buf_printf(out, " %s", hsp_health_name(x->health));
+        }
+        if (x->job != 0) {
+            hsp_buf_printf(out, " job %u%s", x->job,
+                           x->ask == HSP_ASK_STOP      ? " stopping"
+                           : x->ask == HSP_ASK_RELEASE ? " releasing"
+                                                       : "");
+        }
+    }
+    hsp_buf_puts(out, "\n");
+}
+
+static void dump_job(const struct hsp_job *j, struct hsp_buf *out)
+{
+    hsp_buf_printf(out, "  job %u %s %s stable %" PRIu64 " of %" PRIu64 " failures %u%s%s\n", j->id,
+                   j->name, hsp_job_state_name(j->state), j->stable, j->steps, j->failures,
+                   j->reason[0] != '\0' ? ": " : "", j->reason);
+    dump_epoch(&j->cur, "current", out);
+    dump_epoch(&j->att, "next", out);
+    for (uint32_t k = 0; k < j->n_plans; k++) {
+        hsp_buf_printf(out, "    plan %" PRIu64 "%s ranks %u", j->plans[k].plan,
+                       j->plans[k].started ? " started" : "", j->plans[k].info.n_ranks);
+        if (j->plans[k].void_from != UINT64_MAX) {
+            hsp_buf_printf(out, " void from %" PRIu64, j->plans[k].void_from);
+        }
+        hsp_buf_puts(out, "\n");
+    }
+    for (uint32_t k = 0; k < j->n_held && k < 64; k++) {
+        const struct hsp_state_piece *h = &j->held[k];
+        hsp_buf_printf(out, "    held %u/%u plan %" PRIu64 " rank %u of %u version %" PRIu64 "\n",
+                       HSP_DEVICE_NODE(h->device), HSP_DEVICE_INDEX(h->device), h->plan, h->rank,
+                       h->owner, h->version);
+    }
+    if (j->ticket != 0) {
+        hsp_buf_printf(out, "    planning, ticket %" PRIu64 "\n", j->ticket);
+    }
+    if (j->round != 0) {
+        hsp_buf_printf(out, "    its nodes call each other, round %u\n", j->round);
+    }
+}
+
 void hsp_cluster_dump(const struct hsp_cluster *c, struct hsp_buf *out)
 {
     hsp_buf_printf(out, "term %" PRIu64 " at %" PRIu64 " ms%s%s\n", c->term, c->now_ms,
                    c->behind ? ", behind: " : "", c->behind_why);
     for (uint32_t i = 0; i < c->n_nodes; i++) {
-        const struct hsp_cluster_node *n = &c->nodes[i];
-        if (n->name[0] == '\0') {
-            continue;
+        if (c->nodes[i].name[0] != '\0') {
+            dump_node(&c->nodes[i], i, out);
         }
-        hsp_buf_printf(out,
-                       "  node %u %s %s incarnation %" PRIu64 " conn %u heard %" PRIu64 "%s%s:", i,
-                       n->name, hsp_node_state_name(n->state), n->incarnation, n->conn, n->last_ms,
-                       n->draining ? " draining" : "", n->leaving ? " leaving" : "");
-        for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-            if (n->dev[d].present || n->dev[d].job != 0) {
-                hsp_buf_printf(out, " %u%s%s", d, n->dev[d].up ? " up" : " down",
-                               n->dev[d].present ? "" : " gone");
-                if (n->dev[d].health != HSP_HEALTH_FINE) {
-                    hsp_buf_printf(out, " %s", hsp_health_name(n->dev[d].health));
-                }
-                if (n->dev[d].job != 0) {
-                    hsp_buf_printf(out, " job %u%s", n->dev[d].job,
-                                   n->dev[d].ask == HSP_ASK_STOP      ? " stopping"
-                                   : n->dev[d].ask == HSP_ASK_RELEASE ? " releasing"
-                                                                      : "");
-                }
-            }
-        }
-        hsp_buf_puts(out, "\n");
     }
     for (uint32_t i = 0; i < c->n_parked; i++) {
         hsp_buf_printf(out, "  parked %s conn %u: %s\n", c->parked[i].name, c->parked[i].conn,
@@ -253,32 +286,6 @@ void hsp_cluster_dump(const struct hsp_cluster *c, struct hsp_buf *out)
                        p->why[0] != '\0' ? ": " : "", p->why);
     }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
-        const struct hsp_job *j = c->jobs[i];
-        hsp_buf_printf(out, "  job %u %s %s stable %" PRIu64 " of %" PRIu64 " failures %u%s%s\n",
-                       j->id, j->name, hsp_job_state_name(j->state), j->stable, j->steps,
-                       j->failures, j->reason[0] != '\0' ? ": " : "", j->reason);
-        dump_epoch(&j->cur, "current", out);
-        dump_epoch(&j->att, "next", out);
-        for (uint32_t k = 0; k < j->n_plans; k++) {
-            hsp_buf_printf(out, "    plan %" PRIu64 "%s ranks %u", j->plans[k].plan,
-                           j->plans[k].started ? " started" : "", j->plans[k].info.n_ranks);
-            if (j->plans[k].void_from != UINT64_MAX) {
-                hsp_buf_printf(out, " void from %" PRIu64, j->plans[k].void_from);
-            }
-            hsp_buf_puts(out, "\n");
-        }
-        for (uint32_t k = 0; k < j->n_held && k < 64; k++) {
-            const struct hsp_state_piece *h = &j->held[k];
-            hsp_buf_printf(out,
-                           "    held %u/%u plan %" PRIu64 " rank %u of %u version %" PRIu64 "\n",
-                           HSP_DEVICE_NODE(h->device), HSP_DEVICE_INDEX(h->device), h->plan,
-                           h->rank, h->owner, h->version);
-        }
-        if (j->ticket != 0) {
-            hsp_buf_printf(out, "    planning, ticket %" PRIu64 "\n", j->ticket);
-        }
-        if (j->round != 0) {
-            hsp_buf_printf(out, "    its nodes call each other, round %u\n", j->round);
-        }
+        dump_job(c->jobs[i], out);
     }
 }

@@ -283,13 +283,10 @@ static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
     hsp_ci_free_leases(c, j);
 }
 
-enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster_row *rows,
-                                 uint32_t n, hsp_msec now_ms, struct hsp_actions *ret,
-                                 struct hsp_err *err)
+/* Nodes before jobs before plans, whatever the order of the rows. */
+static enum hsp_status load_rows(struct hsp_cluster *c, const struct hsp_cluster_row *rows,
+                                 uint32_t n, struct hsp_err *err)
 {
-    HSP_ASSERT(!c->loaded);
-    begin(c, now_ms);
-    /* nodes before jobs before plans, whatever the order of the rows */
     static const char *const kinds[] = {"cluster", HSP_RESTORED_ROW, "ended", "adopted",
                                         "term",    "node/",          "job/",  "plan/"};
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
@@ -305,7 +302,12 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         c->n_vacant += c->nodes[i].name[0] == '\0';
     }
-    c->loaded = true;
+    return HSP_OK;
+}
+
+/* The term, and the generation behind a restore. */
+static void take_office(struct hsp_cluster *c)
+{
     if (!c->founded) {
         hsp_ci_found(c);
         hsp_ci_store_cluster(c);
@@ -322,7 +324,7 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     }
     hsp_ci_forget_later(c);
     c->next_round = (uint32_t)c->term << 12; /* late answers are of no round of this process */
-    c->grace_ms = now_ms + c->cfg.dead_ms;
+    c->grace_ms = c->now_ms + c->cfg.dead_ms;
     c->found_below =
         c->next_job < UINT32_MAX - HSP_LOST_JOBS ? c->next_job + HSP_LOST_JOBS : UINT32_MAX;
     hsp_ci_store_term(c);
@@ -332,6 +334,10 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     if (c->behind) {
         hsp_ci_fact(c, "coordinator.behind", HSP_SEV_ERROR, NULL, NULL, "%s", c->behind_why);
     }
+}
+
+static void take_up_jobs(struct hsp_cluster *c)
+{
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];
         if (j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING ||
@@ -344,6 +350,21 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
         hsp_ci_watch_restore(c, c->jobs[i]);
         resume_job(c, c->jobs[i]);
     }
+}
+
+enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster_row *rows,
+                                 uint32_t n, hsp_msec now_ms, struct hsp_actions *ret,
+                                 struct hsp_err *err)
+{
+    HSP_ASSERT(!c->loaded);
+    begin(c, now_ms);
+    enum hsp_status st = load_rows(c, rows, n, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    c->loaded = true;
+    take_office(c);
+    take_up_jobs(c);
     hsp_ci_look_jobs(c);
     look_around(c);
     return finish(c, ret, err);

@@ -584,18 +584,25 @@ static bool get_past(struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
     return ok;
 }
 
-static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version)
+/* A new job in the list, which is ascending whatever the order of the rows. NULL: no room, or no
+ * memory. */
+static struct hsp_job *new_job(struct hsp_cluster *c, uint32_t id)
 {
     struct hsp_job *j = c->n_jobs < HSP_MAX_JOBS ? lasting(c, 0, sizeof(*j)) : NULL;
     if (j == NULL) {
-        return false;
+        return NULL;
     }
-    j->id = hsp_cur_u32(r);
-    uint32_t at = c->n_jobs++; /* ascending, whatever the order of the rows */
-    for (; at > 0 && c->jobs[at - 1]->id > j->id; at--) {
+    j->id = id;
+    uint32_t at = c->n_jobs++;
+    for (; at > 0 && c->jobs[at - 1]->id > id; at--) {
         c->jobs[at] = c->jobs[at - 1];
     }
     c->jobs[at] = j; /* freed with the machine, whatever happens */
+    return j;
+}
+
+static void get_terms(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_job *j)
+{
     get_text(r, j->name, sizeof(j->name));
     j->priority = (int32_t)hsp_cur_u32(r);
     j->min = hsp_cur_u32(r);
@@ -606,8 +613,11 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     j->checkpoint_shared = hsp_cur_u8(r) != 0;
     j->data_path = get_string(c, r);
     j->checkpoint_path = get_string(c, r);
-    uint8_t state = hsp_cur_u8(r);
-    j->state = (enum hsp_job_state)(state <= HSP_JOB_BEHIND ? state : HSP_JOB_FAILED);
+}
+
+/* How far it is. */
+static void get_progress(struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
+{
     get_text(r, j->reason, sizeof(j->reason));
     j->next_epoch = hsp_cur_u64(r);
     j->next_plan = hsp_cur_u64(r);
@@ -628,10 +638,12 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     j->begun = version >= ROW_BEGUN ? hsp_cur_u64(r) : 0;
     j->origin_ckpt = get_ckpt(r, version);
     j->ckpt = get_ckpt(r, version);
-    bool ok = j->data_path != NULL && j->checkpoint_path != NULL && state <= HSP_JOB_BEHIND &&
-              get_epoch(c, r, version, &j->cur) && get_epoch(c, r, version, &j->att);
-    uint32_t leases = ok ? hsp_cur_count(r, HSP_MAX_NODES * HSP_NODE_DEVICES, 5) : 0;
-    for (uint32_t i = 0; i < leases; i++) {
+}
+
+static bool get_leases(struct hsp_cluster *c, struct hsp_cursor *r, const struct hsp_job *j)
+{
+    uint32_t n = hsp_cur_count(r, HSP_MAX_NODES * HSP_NODE_DEVICES, 5);
+    for (uint32_t i = 0; i < n; i++) {
         uint32_t d = hsp_cur_u32(r);
         uint8_t ask = hsp_cur_u8(r);
         if (d >= c->n_nodes * HSP_NODE_DEVICES || ask > HSP_ASK_STOP) {
@@ -642,22 +654,45 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
             hsp_ci_ask(c, d, (enum hsp_device_ask)ask);
         }
     }
-    ok = ok && get_past(r, version, j);
+    return true;
+}
+
+/* Whose it is, and what speaks against it. */
+static void get_standing(struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
+{
+    if (version >= ROW_DOUBT) {
+        j->doubted = hsp_cur_u8(r) != 0;
+        get_text(r, j->ahead, sizeof(j->ahead));
+    }
+    if (version >= ROW_ADOPTED) {
+        j->from.hi = hsp_cur_u64(r);
+        j->from.lo = hsp_cur_u64(r);
+    }
+    if (version >= ROW_BORN || (version == ROW_ADOPTED && hsp_cur_left(r) > 0)) {
+        j->born.hi = hsp_cur_u64(r);
+        j->born.lo = hsp_cur_u64(r);
+    }
+}
+
+static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version)
+{
+    struct hsp_job *j = new_job(c, hsp_cur_u32(r));
+    if (j == NULL) {
+        return false;
+    }
+    get_terms(c, r, j);
+    uint8_t state = hsp_cur_u8(r);
+    j->state = (enum hsp_job_state)(state <= HSP_JOB_BEHIND ? state : HSP_JOB_FAILED);
+    get_progress(r, version, j);
+    bool ok = j->data_path != NULL && j->checkpoint_path != NULL && state <= HSP_JOB_BEHIND &&
+              get_epoch(c, r, version, &j->cur) && get_epoch(c, r, version, &j->att) &&
+              get_leases(c, r, j) && get_past(r, version, j);
     get_older(j, r, version);
     hsp_ci_watch_begin(c, j);
     j->n_gaps = ok && version >= ROW_KNOWN ? hsp_cur_count(r, HSP_JOB_GAPS, 16) : 0;
     ok = ok && get_ranges(r, j->gap, j->n_gaps);
-    if (ok && version >= ROW_DOUBT) {
-        j->doubted = hsp_cur_u8(r) != 0;
-        get_text(r, j->ahead, sizeof(j->ahead));
-    }
-    if (ok && version >= ROW_ADOPTED) {
-        j->from.hi = hsp_cur_u64(r);
-        j->from.lo = hsp_cur_u64(r);
-    }
-    if (ok && (version >= ROW_BORN || (version == ROW_ADOPTED && hsp_cur_left(r) > 0))) {
-        j->born.hi = hsp_cur_u64(r);
-        j->born.lo = hsp_cur_u64(r);
+    if (ok) {
+        get_standing(r, version, j);
     }
     return ok;
 }
@@ -686,6 +721,43 @@ static bool get_holders(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_
     return n == 0 || (n == all && p->holder != NULL);
 }
 
+static bool get_ranks(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_plan_info *i)
+{
+    i->n_ranks = hsp_cur_count(r, HSP_MSG_RANKS, 28);
+    i->device = lasting(c, i->n_ranks, sizeof(*i->device));
+    i->mem_bytes = lasting(c, i->n_ranks, sizeof(*i->mem_bytes));
+    i->compute_s = lasting(c, i->n_ranks, sizeof(*i->compute_s));
+    i->speed = lasting(c, i->n_ranks, sizeof(*i->speed));
+    bool ok = i->device != NULL && i->mem_bytes != NULL && i->compute_s != NULL && i->speed != NULL;
+    for (uint32_t k = 0; ok && k < i->n_ranks; k++) {
+        i->device[k] = hsp_cur_u32(r);
+        i->mem_bytes[k] = hsp_cur_u64(r);
+        i->compute_s[k] = hsp_cur_f64(r);
+        i->speed[k] = hsp_cur_f64(r);
+    }
+    return ok;
+}
+
+static bool get_pieces(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_plan_info *i)
+{
+    i->n_shards = hsp_cur_count(r, 65536, 4);
+    i->shard_first = lasting(c, i->n_shards, sizeof(*i->shard_first));
+    bool ok = i->shard_first != NULL;
+    uint64_t n = 0;
+    for (uint32_t s = 0; ok && s < i->n_shards; s++) {
+        n += hsp_cur_u32(r);
+        ok = n <= hsp_cur_left(r);
+        i->shard_first[s + 1] = (uint32_t)n;
+    }
+    i->pieces = ok ? lasting(c, n, sizeof(*i->pieces)) : NULL;
+    ok = ok && i->pieces != NULL;
+    for (uint64_t k = 0; ok && k < n; k++) {
+        i->pieces[k].holder = hsp_cur_u32(r);
+        i->pieces[k].owner = hsp_cur_u32(r);
+    }
+    return ok;
+}
+
 static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version)
 {
     struct hsp_job *j = hsp_ci_job(c, hsp_cur_u32(r));
@@ -701,34 +773,7 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
     struct hsp_plan_info *i = &p.info;
     i->step_s = hsp_cur_f64(r);
     i->why = get_string(c, r);
-    i->n_ranks = hsp_cur_count(r, HSP_MSG_RANKS, 28);
-    i->device = lasting(c, i->n_ranks, sizeof(*i->device));
-    i->mem_bytes = lasting(c, i->n_ranks, sizeof(*i->mem_bytes));
-    i->compute_s = lasting(c, i->n_ranks, sizeof(*i->compute_s));
-    i->speed = lasting(c, i->n_ranks, sizeof(*i->speed));
-    bool ok = i->device != NULL && i->mem_bytes != NULL && i->compute_s != NULL &&
-              i->speed != NULL && i->why != NULL;
-    for (uint32_t k = 0; ok && k < i->n_ranks; k++) {
-        i->device[k] = hsp_cur_u32(r);
-        i->mem_bytes[k] = hsp_cur_u64(r);
-        i->compute_s[k] = hsp_cur_f64(r);
-        i->speed[k] = hsp_cur_f64(r);
-    }
-    i->n_shards = hsp_cur_count(r, 65536, 4);
-    i->shard_first = lasting(c, i->n_shards, sizeof(*i->shard_first));
-    ok = ok && i->shard_first != NULL;
-    uint64_t n = 0;
-    for (uint32_t s = 0; ok && s < i->n_shards; s++) {
-        n += hsp_cur_u32(r);
-        ok = n <= hsp_cur_left(r);
-        i->shard_first[s + 1] = (uint32_t)n;
-    }
-    i->pieces = ok ? lasting(c, n, sizeof(*i->pieces)) : NULL;
-    ok = ok && i->pieces != NULL;
-    for (uint64_t k = 0; ok && k < n; k++) {
-        i->pieces[k].holder = hsp_cur_u32(r);
-        i->pieces[k].owner = hsp_cur_u32(r);
-    }
+    bool ok = get_ranks(c, r, i) && i->why != NULL && get_pieces(c, r, i);
     ok = ok && get_keepers(c, r, i) && (version < ROW_KNOWN || get_holders(c, r, &p));
     p.void_from = ok && version >= ROW_GIVEN_UP ? hsp_cur_u64(r) : UINT64_MAX;
     p.epoch = ok && version >= ROW_GIVEN_UP ? hsp_cur_u64(r) : 0;

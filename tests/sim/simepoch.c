@@ -62,6 +62,29 @@ static void watch_mesh(struct sim *s, uint32_t x, uint32_t job, uint64_t epoch)
                              .data = {.job = job, .epoch = epoch}});
 }
 
+/* The next run of @e, as @m says it. */
+static void begin_next(struct sim_exec *e, const struct hsp_msg *m)
+{
+    const struct hsp_m_prepare *p = &m->u.prepare;
+    e->next = (struct sim_run){.job = p->job,
+                               .epoch = m->epoch,
+                               .plan = p->plan,
+                               .from_plan = p->from_plan,
+                               .steps = p->steps,
+                               .ckpt_every = p->checkpoint_every,
+                               .mode = p->mode,
+                               .phase = SIM_PREPARING,
+                               .rank = p->rank,
+                               .n_ranks = p->n_ranks,
+                               .n_keepers = p->n_keepers,
+                               .conn = 1u << p->rank};
+    memcpy(&e->next.p, m->blob, sizeof(e->next.p));
+    e->next.conn |= e->next.p.apart[p->rank];
+    for (uint32_t i = 0; i < e->next.p.n_rows; i++) {
+        e->next.need += e->next.p.row[i].to == p->rank;
+    }
+}
+
 void sim_x_prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
 {
     struct sim_exec *e = &s->exec[x];
@@ -81,23 +104,7 @@ void sim_x_prepare(struct sim *s, uint32_t x, const struct hsp_msg *m)
         return;
     }
     sim_x_clear(s, x, &e->next, true);
-    e->next = (struct sim_run){.job = p->job,
-                               .epoch = m->epoch,
-                               .plan = p->plan,
-                               .from_plan = p->from_plan,
-                               .steps = p->steps,
-                               .ckpt_every = p->checkpoint_every,
-                               .mode = p->mode,
-                               .phase = SIM_PREPARING,
-                               .rank = p->rank,
-                               .n_ranks = p->n_ranks,
-                               .n_keepers = p->n_keepers,
-                               .conn = 1u << p->rank};
-    memcpy(&e->next.p, m->blob, sizeof(e->next.p));
-    e->next.conn |= e->next.p.apart[p->rank];
-    for (uint32_t i = 0; i < e->next.p.n_rows; i++) {
-        e->next.need += e->next.p.row[i].to == p->rank;
-    }
+    begin_next(e, m);
     if (s->chaos && sim_below(s, 200) == 0) {
         refuse(s, x, m, HSP_FACT_OUT_OF_MEMORY, "out of memory by 4096 bytes");
         return;

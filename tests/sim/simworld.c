@@ -201,18 +201,23 @@ static void heal_cut(struct sim *s, uint32_t node)
     }
 }
 
+/* For one that is stopped. A tick comes behind all that has arrived (W7). */
+static void keep(struct sim *s, const struct sim_ev *e)
+{
+    if (e->type == SIM_E_D_TICK) {
+        return;
+    }
+    if (!hsp_grow(&s->inbox, &s->cap_inbox, (size_t)s->n_inbox + 1, sizeof(*s->inbox), 1u << 20)) {
+        sim_fail(s, "the inbox is full");
+        return;
+    }
+    s->inbox[s->n_inbox++] = *e;
+}
+
 static void dispatch(struct sim *s, const struct sim_ev *e)
 {
     if (stopped(s, e)) {
-        if (e->type == SIM_E_D_TICK) {
-            return; /* one comes behind all that has arrived (W7) */
-        }
-        if (!hsp_grow(&s->inbox, &s->cap_inbox, (size_t)s->n_inbox + 1, sizeof(*s->inbox),
-                      1u << 20)) {
-            sim_fail(s, "the inbox is full");
-            return;
-        }
-        s->inbox[s->n_inbox++] = *e;
+        keep(s, e);
         return;
     }
     switch (e->type) {

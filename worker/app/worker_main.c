@@ -115,6 +115,36 @@ static bool take_device(struct options *all, const char *text)
     return true;
 }
 
+static bool take_job(struct options *all, const char *text)
+{
+    uint64_t id;
+    if (!hsp_parse_u64(text, &id) || id == 0 || id > UINT32_MAX) {
+        (void)fprintf(stderr, "hspmd-worker: %s is not the number of a job\n", text);
+        return false;
+    }
+    all->job = (uint32_t)id;
+    return true;
+}
+
+/* What is to be done is said, once. An exit status, or -1 to go on. */
+static int check_mode(int argc, char **argv, struct options *all)
+{
+    if (all->agent.wish != HSP_AGENT_RUN && all->mode == MODE_NONE) {
+        all->mode = MODE_AGENT; /* the defaults, without a file */
+    }
+    if (all->mode == MODE_NONE || optind != argc ||
+        (all->agent.wish != HSP_AGENT_RUN && all->mode != MODE_AGENT)) {
+        (void)fprintf(stderr, "hspmd-worker: %s%s; see hspmd-worker --help\n",
+                      optind != argc
+                          ? "unexpected argument "
+                          : "--config, --run, --verify, --verify-checkpoint or --probe-device is "
+                            "missing",
+                      optind != argc ? argv[optind] : "");
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
 /* Reads the options. Returns an exit status to end with at once, or -1 to go on. */
 static int read_options(int argc, char **argv, struct options *all)
 {
@@ -163,15 +193,11 @@ static int read_options(int argc, char **argv, struct options *all)
         case 'g': o->gradients = optarg; break;
         case 'q': o->quiet = true; break;
         case 'j': all->json = true; break;
-        case 'J': {
-            uint64_t id;
-            if (!hsp_parse_u64(optarg, &id) || id == 0 || id > UINT32_MAX) {
-                (void)fprintf(stderr, "hspmd-worker: %s is not the number of a job\n", optarg);
+        case 'J':
+            if (!take_job(all, optarg)) {
                 return EXIT_USAGE;
             }
-            all->job = (uint32_t)id;
             break;
-        }
         case 'h': print_help(stdout); return 0;
         case 'V': (void)printf("hspmd-worker %s\n", PACKAGE_VERSION); return 0;
         default:
@@ -181,20 +207,7 @@ static int read_options(int argc, char **argv, struct options *all)
             return EXIT_USAGE;
         }
     }
-    if (all->agent.wish != HSP_AGENT_RUN && all->mode == MODE_NONE) {
-        all->mode = MODE_AGENT; /* the defaults, without a file */
-    }
-    if (all->mode == MODE_NONE || optind != argc ||
-        (all->agent.wish != HSP_AGENT_RUN && all->mode != MODE_AGENT)) {
-        (void)fprintf(stderr, "hspmd-worker: %s%s; see hspmd-worker --help\n",
-                      optind != argc
-                          ? "unexpected argument "
-                          : "--config, --run, --verify, --verify-checkpoint or --probe-device is "
-                            "missing",
-                      optind != argc ? argv[optind] : "");
-        return EXIT_USAGE;
-    }
-    return -1;
+    return check_mode(argc, argv, all);
 }
 
 int main(int argc, char **argv)
