@@ -867,3 +867,15 @@ bool hsp_cluster_row_whose(const struct hsp_cluster_row *row, struct hsp_whose *
     *ret = w;
     return true;
 }
+
+bool hsp_cluster_row_job_name(const struct hsp_cluster_row *row, char ret[HSP_NAME_MAX + 1])
+{
+    struct hsp_cursor r;
+    uint64_t number;
+    hsp_cur_init(&r, row->value, row->len);
+    uint8_t version = hsp_cur_u8(&r);
+    bool job = strncmp(row->key, "job/", 4) == 0 && hsp_parse_u64(row->key + 4, &number) &&
+               version >= ROW_OLDEST && version <= ROW_VERSION && hsp_cur_u32(&r) == number;
+    get_text(&r, ret, HSP_NAME_MAX + 1);
+    return job && !r.failed && ret[0] != '\0';
+}

@@ -35,6 +35,11 @@ struct hsp_cluster_row hsp_ci_plan_row(struct hsp_cluster *c, const struct hsp_j
 enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_row *row,
                                 struct hsp_err *err);
 
+/* ---- for the store, when it changes older tables ---- */
+
+/* The name of the job whose row this is. False: it is another one, or does not decode. */
+bool hsp_cluster_row_job_name(const struct hsp_cluster_row *row, char ret[HSP_NAME_MAX + 1]);
+
 /* ---- for a shell that puts an older store back ---- */
 
 #define HSP_RESTORED_ROW "restored"

@@ -19,10 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "proto/base/hash.h"
-
-/* 1 had no sums, 2 none of events and metrics, which had names of jobs, 3 no total of the rows. */
-#define SCHEMA_VERSION 4
+#include "daemon/app/store/store_schema.h"
 
 enum statement {
     ST_PUT,
@@ -36,12 +33,15 @@ enum statement {
     ST_EVENT_TRIM,
     ST_EVENT_LAST,
     ST_EVENTS,
+    ST_EVENT_STEP,
     ST_EVENT_CLEAN,
     ST_METRIC,
     ST_METRIC_DROP,
     ST_METRICS,
     ST_METRIC_JOB,
+    ST_METRIC_STEP,
     ST_METRIC_CLEAN,
+    ST_METRIC_REST,
     N_STATEMENTS
 };
 
@@ -50,8 +50,10 @@ static const char *const texts[N_STATEMENTS] = {
     [ST_DEL] = "DELETE FROM kv WHERE key = ?1",
     [ST_LOAD] = "SELECT key, value, sum FROM kv ORDER BY key",
     [ST_GET] = "SELECT key, value, sum FROM kv WHERE key = ?1",
-    [ST_LEAVES] = "UPDATE total SET rows = rows - 1, sums = wrap(sums, 0, (SELECT sum FROM kv "
-                  "WHERE key = ?1)) WHERE EXISTS (SELECT 1 FROM kv WHERE key = ?1)",
+    [ST_LEAVES] = "UPDATE total SET rows = rows - 1, sums = (SELECT CASE "
+                  "WHEN kv.sum IS kv_sum(kv.key, kv.value) THEN wrap(total.sums, 0, kv.sum) "
+                  "ELSE (SELECT added(o.sum) FROM kv o WHERE o.key <> ?1) END "
+                  "FROM kv WHERE kv.key = ?1) WHERE EXISTS (SELECT 1 FROM kv WHERE key = ?1)",
     [ST_COMES] = "UPDATE total SET rows = rows + 1, sums = wrap(sums, ?1, 0)",
     [ST_WHOLE] = "SELECT rows IS (SELECT COUNT(*) FROM kv) AND "
                  "sums IS (SELECT added(sum) FROM kv) FROM total",
@@ -63,7 +65,9 @@ static const char *const texts[N_STATEMENTS] = {
                       "ORDER BY seq DESC LIMIT 1",
     [ST_EVENTS] = "SELECT seq, json FROM event WHERE seq > ?2 AND (?1 = 0 OR job = ?1) "
                   "AND sum IS row_sum(seq, job, json) ORDER BY seq LIMIT ?3",
-    [ST_EVENT_CLEAN] = "DELETE FROM event WHERE sum IS NOT row_sum(seq, job, json)",
+    [ST_EVENT_STEP] = "SELECT seq FROM event WHERE seq > ?2 ORDER BY seq LIMIT 1 OFFSET ?3",
+    [ST_EVENT_CLEAN] =
+        "DELETE FROM event WHERE seq > ?2 AND seq <= ?3 AND sum IS NOT row_sum(seq, job, json)",
     [ST_METRIC] = "INSERT INTO metric(job, step, epoch, json, sum) "
                   "VALUES(?1, ?2, ?4, ?3, row_sum(?1, ?2, ?4, ?3)) ON CONFLICT(job, step) "
                   "DO UPDATE SET epoch = excluded.epoch, json = excluded.json, sum = excluded.sum "
@@ -73,43 +77,19 @@ static const char *const texts[N_STATEMENTS] = {
     [ST_METRICS] = "SELECT step, json FROM metric WHERE job = ?1 AND step >= ?2 "
                    "AND sum IS row_sum(job, step, epoch, json) ORDER BY step LIMIT ?3",
     [ST_METRIC_JOB] = "SELECT job FROM metric WHERE job > ?1 ORDER BY job LIMIT 1",
-    [ST_METRIC_CLEAN] =
-        "DELETE FROM metric WHERE job = ?1 AND sum IS NOT row_sum(job, step, epoch, json)",
+    [ST_METRIC_STEP] = "SELECT step FROM metric WHERE job = ?1 AND step > ?2 AND "
+                       "typeof(step) = 'integer' ORDER BY step LIMIT 1 OFFSET ?3",
+    [ST_METRIC_CLEAN] = "DELETE FROM metric WHERE job = ?1 AND step > ?2 AND step <= ?3 "
+                        "AND sum IS NOT row_sum(job, step, epoch, json)",
+    [ST_METRIC_REST] = "DELETE FROM metric WHERE job = ?1 AND step > ?2 "
+                       "AND sum IS NOT row_sum(job, step, epoch, json)",
 };
-
-/* To version 2. */
-static const char add_sums[] =
-    "CREATE TABLE IF NOT EXISTS kv(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;"
-    "ALTER TABLE kv ADD COLUMN sum INTEGER;";
-
-/* To version 3, whose tables have other names. Events name their job's number; metrics were those
- * of the last job of a name. */
-static const char by_number[] =
-    "CREATE TABLE IF NOT EXISTS events(seq INTEGER PRIMARY KEY, job TEXT NOT NULL, json TEXT NOT "
-    "NULL);"
-    "CREATE TABLE IF NOT EXISTS metrics(job TEXT, step INTEGER, json TEXT NOT NULL, "
-    "epoch INTEGER NOT NULL, PRIMARY KEY(job, step)) WITHOUT ROWID;"
-    "CREATE TABLE event(seq INTEGER PRIMARY KEY, job INTEGER NOT NULL, json TEXT NOT NULL, "
-    "sum INTEGER);"
-    "CREATE TABLE metric(job INTEGER, step INTEGER, epoch INTEGER NOT NULL, json TEXT NOT NULL, "
-    "sum INTEGER, PRIMARY KEY(job, step)) WITHOUT ROWID;"
-    "INSERT INTO event(seq, job, json) SELECT seq, CASE WHEN json_valid(json) THEN "
-    "COALESCE(CAST(json_extract(json, '$.job_id') AS INTEGER), 0) ELSE 0 END, json FROM events;"
-    "INSERT OR IGNORE INTO metric(job, step, epoch, json) SELECT j.number, m.step, m.epoch, m.json "
-    "FROM metrics m JOIN (SELECT o.job AS name, MAX(e.job) AS number FROM events o "
-    "JOIN event e ON e.seq = o.seq WHERE e.job > 0 GROUP BY o.job) j ON j.name = m.job;"
-    "UPDATE event SET sum = row_sum(seq, job, json);"
-    "UPDATE metric SET sum = row_sum(job, step, epoch, json);"
-    "DROP TABLE events; DROP TABLE metrics;";
-
-/* To version 4. */
-static const char with_total[] =
-    "CREATE TABLE total(id INTEGER PRIMARY KEY, rows INTEGER NOT NULL, sums INTEGER NOT NULL);"
-    "INSERT INTO total SELECT 1, COUNT(*), added(sum) FROM kv;";
 
 #define BUSY_MS 2000 /* for another process that looks at the file */
 /* Events between two counts of all of them: numbers have gaps, and counting costs milliseconds. */
 #define TRIM_EVERY (HSP_STORE_EVENTS_MAX / 100)
+
+#define CLEAN_LINES 1000 /* that one portion reads: some milliseconds */
 
 /* Pages of the WAL when it is emptied although only events and metrics are in it. */
 #define WAL_PAGES 1000
@@ -121,130 +101,13 @@ struct hsp_store {
     sqlite3_stmt *st[N_STATEMENTS];
 };
 
-static enum hsp_status db_error(struct hsp_store *s, struct hsp_err *err, const char *what)
-{
-    int rc = sqlite3_errcode(s->db);
-    return hsp_err_set(err,
-                       rc == SQLITE_FULL    ? HSP_ENOSPC
-                       : rc == SQLITE_NOMEM ? HSP_ENOMEM
-                                            : HSP_EIO,
-                       0, "%s: %s", what, sqlite3_errmsg(s->db));
-}
-
-static enum hsp_status exec(struct hsp_store *s, const char *sql, struct hsp_err *err)
-{
-    return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK
-               ? HSP_OK
-               : db_error(s, err, "cannot write the state");
-}
-
-/* *ret: the version of the file, 0 when it is new. */
-static enum hsp_status check_schema(struct hsp_store *s, int *ret, struct hsp_err *err)
-{
-    sqlite3_stmt *q = NULL;
-    int version = -1;
-    if (sqlite3_prepare_v2(s->db, "PRAGMA user_version", -1, &q, NULL) == SQLITE_OK &&
-        sqlite3_step(q) == SQLITE_ROW) {
-        version = sqlite3_column_int(q, 0);
-    }
-    (void)sqlite3_finalize(q); /* repeats the step's result, which version already tells */
-    if (version < 0) {
-        return db_error(s, err, "cannot read the schema version");
-    }
-    if (version > SCHEMA_VERSION) {
-        return hsp_err_set(err, HSP_EIO, 0, "schema version %d is newer than this program's %d",
-                           version, SCHEMA_VERSION);
-    }
-    *ret = version;
-    return HSP_OK;
-}
-
-/* row_sum(X, ...): a hash of numbers and texts. */
-static void row_sum(sqlite3_context *ctx, int n, sqlite3_value **x)
-{
-    uint64_t h = 0;
-    for (int i = 0; i < n; i++) {
-        if (sqlite3_value_type(x[i]) == SQLITE_INTEGER) {
-            h = hsp_mix64(h ^ (uint64_t)sqlite3_value_int64(x[i]));
-        } else {
-            const void *text = sqlite3_value_text(x[i]);
-            h = hsp_hash64(text != NULL ? text : "", (size_t)sqlite3_value_bytes(x[i]), h);
-        }
-    }
-    sqlite3_result_int64(ctx, (sqlite3_int64)h);
-}
-
-/* wrap(A, B, C): A + B - C modulo 2^64; NULL is 0. */
-static void wrap(sqlite3_context *ctx, int n, sqlite3_value **x)
-{
-    (void)n;
-    uint64_t sum = (uint64_t)sqlite3_value_int64(x[0]) + (uint64_t)sqlite3_value_int64(x[1]) -
-                   (uint64_t)sqlite3_value_int64(x[2]);
-    sqlite3_result_int64(ctx, (sqlite3_int64)sum);
-}
-
-/* added(X): the sum of all modulo 2^64. */
-static void added_step(sqlite3_context *ctx, int n, sqlite3_value **x)
-{
-    (void)n;
-    uint64_t *sum = sqlite3_aggregate_context(ctx, sizeof *sum);
-    if (sum == NULL) {
-        sqlite3_result_error_nomem(ctx);
-        return;
-    }
-    *sum += (uint64_t)sqlite3_value_int64(x[0]);
-}
-
-static void added_end(sqlite3_context *ctx)
-{
-    const uint64_t *sum = sqlite3_aggregate_context(ctx, 0);
-    sqlite3_result_int64(ctx, sum != NULL ? (sqlite3_int64)*sum : 0);
-}
-
-static enum hsp_status add_functions(struct hsp_store *s, struct hsp_err *err)
-{
-    const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_DIRECTONLY;
-    sqlite3 *db = s->db;
-    bool ok = sqlite3_create_function_v2(db, "row_sum", -1, flags, NULL, row_sum, NULL, NULL,
-                                         NULL) == SQLITE_OK &&
-              sqlite3_create_function_v2(db, "wrap", 3, flags, NULL, wrap, NULL, NULL, NULL) ==
-                  SQLITE_OK &&
-              sqlite3_create_function_v2(db, "added", 1, flags, NULL, NULL, added_step, added_end,
-                                         NULL) == SQLITE_OK;
-    return ok ? HSP_OK : db_error(s, err, "state");
-}
-
-/* All of it, or none. */
-static enum hsp_status upgrade(struct hsp_store *s, int from, struct hsp_err *err)
-{
-    enum hsp_status st = exec(s, "BEGIN IMMEDIATE", err);
-    if (st == HSP_OK && from < 2) {
-        st = exec(s, add_sums, err);
-    }
-    if (st == HSP_OK && from < 3) {
-        st = exec(s, by_number, err);
-    }
-    st = st == HSP_OK ? exec(s, with_total, err) : st;
-    st = st == HSP_OK ? exec(s, "PRAGMA user_version=4; COMMIT", err) : st;
-    if (st != HSP_OK) {
-        (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL); /* may have happened by itself */
-    }
-    return st;
-}
-
 static enum hsp_status set_up(struct hsp_store *s, struct hsp_err *err)
 {
-    int version = 0;
-    enum hsp_status st = check_schema(s, &version, err);
-    st = st == HSP_OK ? exec(s, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL", err) : st;
-    st = st == HSP_OK ? add_functions(s, err) : st;
-    if (st == HSP_OK && version < SCHEMA_VERSION) {
-        st = upgrade(s, version, err);
-    }
+    enum hsp_status st = hsp_store_set_up(s->db, err);
     for (int i = 0; st == HSP_OK && i < N_STATEMENTS; i++) {
         if (sqlite3_prepare_v3(s->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &s->st[i], NULL) !=
             SQLITE_OK) {
-            st = db_error(s, err, "state");
+            st = hsp_db_error(s->db, err, "state");
         }
     }
     return st;
@@ -276,7 +139,8 @@ enum hsp_status hsp_store_open(const char *path, struct hsp_store **ret, struct 
     enum hsp_status st = HSP_OK;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX;
     if (sqlite3_open_v2(path, &s->db, flags, NULL) != SQLITE_OK) {
-        st = s->db != NULL ? db_error(s, err, "cannot open") : hsp_err_nomem(err, "%s", path);
+        st = s->db != NULL ? hsp_db_error(s->db, err, "cannot open")
+                           : hsp_err_nomem(err, "%s", path);
     } else {
         (void)sqlite3_busy_timeout(s->db, BUSY_MS);
         st = set_up(s, err);
@@ -312,12 +176,8 @@ static bool run(struct hsp_store *s, enum statement which)
     return ok;
 }
 
-static sqlite3_int64 sum_of(const char *key, const void *value, size_t len)
-{
-    return (sqlite3_int64)hsp_hash64(value, len, hsp_hash_str(key));
-}
-
-/* The total does without the row @key, if there is one, and with one of @sum, unless it is NULL. */
+/* The total does without the row @key, if there is one, and with one of @sum, unless it is NULL.
+ * Which sum a damaged row had in the total is not known: the total is then that of all others. */
 static bool count_row(struct hsp_store *s, const char *key, const sqlite3_int64 *sum)
 {
     bool ok = sqlite3_bind_text(s->st[ST_LEAVES], 1, key, -1, SQLITE_STATIC) == SQLITE_OK;
@@ -333,7 +193,7 @@ static bool apply_row(struct hsp_store *s, const struct hsp_store_row *r)
 {
     enum statement which = r->removed ? ST_DEL : ST_PUT;
     const void *value = r->len > 0 ? r->value : "";
-    sqlite3_int64 sum = r->key != NULL && !r->removed ? sum_of(r->key, value, r->len) : 0;
+    sqlite3_int64 sum = r->key != NULL && !r->removed ? hsp_store_sum(r->key, value, r->len) : 0;
     bool ok = count_row(s, r->key, r->removed ? NULL : &sum) &&
               sqlite3_bind_text(s->st[which], 1, r->key, -1, SQLITE_STATIC) == SQLITE_OK;
     if (ok && !r->removed) {
@@ -349,7 +209,7 @@ static enum hsp_status end_transaction(struct hsp_store *s, bool ok, struct hsp_
 {
     enum hsp_status st = HSP_OK;
     if (!ok || sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) {
-        st = db_error(s, err, "cannot write the state");
+        st = hsp_db_error(s->db, err, "cannot write the state");
         (void)sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL); /* may have happened by itself */
     }
     return st;
@@ -365,7 +225,7 @@ enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row 
                                 const uint32_t *gone, size_t n_gone, struct hsp_err *err)
 {
     sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
-    enum hsp_status st = exec(s, "BEGIN IMMEDIATE", err);
+    enum hsp_status st = hsp_db_exec(s->db, "BEGIN IMMEDIATE", err);
     if (st == HSP_OK) {
         bool ok = true;
         for (size_t i = 0; ok && i < n; i++) {
@@ -393,7 +253,7 @@ static enum hsp_status load_row(sqlite3_stmt *q, hsp_store_row_fn *fn, void *arg
     if (key == NULL || (len > 0 && value == NULL)) {
         return hsp_err_nomem(err, "a stored row");
     }
-    if (summed && sqlite3_column_int64(q, 2) != sum_of(key, len > 0 ? value : "", len)) {
+    if (summed && sqlite3_column_int64(q, 2) != hsp_store_sum(key, len > 0 ? value : "", len)) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "state.db: row %s is damaged; put a backup back",
                            key);
     }
@@ -409,7 +269,7 @@ static enum hsp_status check_total(struct hsp_store *s, struct hsp_err *err)
     bool whole = rc == SQLITE_ROW && sqlite3_column_int(q, 0) == 1;
     enum hsp_status st = HSP_OK;
     if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
-        st = db_error(s, err, "cannot read the state");
+        st = hsp_db_error(s->db, err, "cannot read the state");
     } else if (!whole) {
         st = hsp_err_set(err, HSP_EDIGEST, 0,
                          "state.db: rows are missing, or damaged; put a backup back");
@@ -429,7 +289,7 @@ enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *
         st = load_row(q, fn, arg, err);
     }
     if (st == HSP_OK && rc != SQLITE_DONE) {
-        st = db_error(s, err, "cannot read the state");
+        st = hsp_db_error(s->db, err, "cannot read the state");
     }
     (void)sqlite3_reset(q);                       /* repeats the step's result */
     st = st == HSP_OK ? check_total(s, err) : st; /* a damaged row is named first */
@@ -446,7 +306,7 @@ enum hsp_status hsp_store_get(struct hsp_store *s, const char *key, hsp_store_ro
     rc = rc == SQLITE_OK ? sqlite3_step(q) : rc;
     enum hsp_status st = rc == SQLITE_ROW    ? load_row(q, fn, arg, err)
                          : rc == SQLITE_DONE ? HSP_OK
-                                             : db_error(s, err, "cannot read the state");
+                                             : hsp_db_error(s->db, err, "cannot read the state");
     (void)sqlite3_reset(q); /* repeats the step's result */
     (void)sqlite3_clear_bindings(q);
     sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
@@ -508,51 +368,91 @@ void hsp_store_damage_text(const struct hsp_store_damage *d, char ret[HSP_DAMAGE
                    d->events, d->metrics);
 }
 
-/* Runs a statement that deletes; *@n gets how many were deleted, too. */
-static enum hsp_status clean(struct hsp_store *s, enum statement which, uint64_t *n,
-                             struct hsp_err *err)
+/* Lines of one kind, cleaned by portions of their numbers: other calls go on between these. */
+struct cleaning {
+    enum statement step, clean, rest; /* rest: of the last portion */
+    int64_t job, after;               /* all up to @after are done */
+    uint64_t n;                       /* that were deleted */
+};
+
+static void bind_range(sqlite3_stmt *q, const struct cleaning *c, int64_t last)
+{
+    (void)sqlite3_bind_int64(q, 1, c->job); /* of a statement that is reset: cannot fail */
+    (void)sqlite3_bind_int64(q, 2, c->after);
+    (void)sqlite3_bind_int64(q, 3, last); /* which the last portion of metrics does not have */
+}
+
+/* Reads a number, *@ret, by a statement that is bound. *@any: there is one. */
+static enum hsp_status one_number(struct hsp_store *s, enum statement which, int64_t *ret,
+                                  bool *any, struct hsp_err *err)
 {
     int rc = sqlite3_step(s->st[which]);
-    enum hsp_status st = rc == SQLITE_DONE ? HSP_OK : db_error(s, err, "cannot write the state");
-    *n += st == HSP_OK ? (uint64_t)sqlite3_changes64(s->db) : 0;
+    *any = rc == SQLITE_ROW;
+    *ret = *any ? sqlite3_column_int64(s->st[which], 0) : *ret;
+    enum hsp_status st =
+        *any || rc == SQLITE_DONE ? HSP_OK : hsp_db_error(s->db, err, "cannot read the state");
     (void)sqlite3_reset(s->st[which]); /* repeats the step's result */
     return st;
 }
 
-/* The metrics of the first job behind *@job, which then is it; *@any: there is one. */
-static enum hsp_status clean_next(struct hsp_store *s, int64_t *job, bool *any, uint64_t *n,
-                                  struct hsp_err *err)
+/* The next CLEAN_LINES. *@more: there may be others behind them. */
+static enum hsp_status clean_portion(struct hsp_store *s, struct cleaning *c, bool *more,
+                                     struct hsp_err *err)
 {
-    sqlite3_stmt *q = s->st[ST_METRIC_JOB];
-    (void)sqlite3_bind_int64(q, 1, *job); /* of a statement that is reset: cannot fail */
-    int rc = sqlite3_step(q);
-    int64_t next = rc == SQLITE_ROW ? sqlite3_column_int64(q, 0) : *job;
-    enum hsp_status st =
-        rc == SQLITE_ROW || rc == SQLITE_DONE ? HSP_OK : db_error(s, err, "cannot read the state");
-    (void)sqlite3_reset(q); /* repeats the step's result */
-    *any = next > *job;     /* what is no number comes last: no row of it is ever read */
-    *job = next;
-    if (st == HSP_OK && *any) {
-        (void)sqlite3_bind_int64(s->st[ST_METRIC_CLEAN], 1, next);
-        st = clean(s, ST_METRIC_CLEAN, n, err);
+    int64_t last = INT64_MAX;
+    sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
+    bind_range(s->st[c->step], c, CLEAN_LINES - 1);
+    enum hsp_status st = one_number(s, c->step, &last, more, err);
+    enum statement which = *more ? c->clean : c->rest;
+    if (st == HSP_OK) {
+        bind_range(s->st[which], c, last);
+        st = run(s, which) ? HSP_OK : hsp_db_error(s->db, err, "cannot write the state");
+        c->n += st == HSP_OK ? (uint64_t)sqlite3_changes64(s->db) : 0;
+        c->after = last;
     }
+    sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
+    return st;
+}
+
+static enum hsp_status clean_all(struct hsp_store *s, struct cleaning *c, struct hsp_err *err)
+{
+    bool more = true;
+    enum hsp_status st = HSP_OK;
+    c->after = INT64_MIN;
+    while (st == HSP_OK && more) {
+        st = clean_portion(s, c, &more, err);
+        if (more) {
+            (void)sqlite3_sleep(1); /* who waits for the mutex gets it now */
+        }
+    }
+    return st;
+}
+
+/* The first job behind *@job that has metrics; *@any: there is one. What is no number comes last: no
+ * row of it is ever read. */
+static enum hsp_status next_job(struct hsp_store *s, int64_t *job, bool *any, struct hsp_err *err)
+{
+    int64_t before = *job;
+    sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
+    (void)sqlite3_bind_int64(s->st[ST_METRIC_JOB], 1, before); /* it is reset: cannot fail */
+    enum hsp_status st = one_number(s, ST_METRIC_JOB, job, any, err);
+    sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
+    *any = *any && *job > before;
     return st;
 }
 
 enum hsp_status hsp_store_clean(struct hsp_store *s, struct hsp_store_damage *ret,
                                 struct hsp_err *err)
 {
-    bool more = true;
-    int64_t job = INT64_MIN;
-    *ret = (struct hsp_store_damage){0};
-    sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
-    enum hsp_status st = clean(s, ST_EVENT_CLEAN, &ret->events, err);
-    sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
-    while (st == HSP_OK && more) {
-        sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
-        st = clean_next(s, &job, &more, &ret->metrics, err);
-        sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
+    bool any = true;
+    struct cleaning events = {ST_EVENT_STEP, ST_EVENT_CLEAN, ST_EVENT_CLEAN, 0, 0, 0};
+    struct cleaning metrics = {ST_METRIC_STEP, ST_METRIC_CLEAN, ST_METRIC_REST, INT64_MIN, 0, 0};
+    enum hsp_status st = clean_all(s, &events, err);
+    while (st == HSP_OK && any) {
+        st = next_job(s, &metrics.job, &any, err);
+        st = st == HSP_OK && any ? clean_all(s, &metrics, err) : st;
     }
+    *ret = (struct hsp_store_damage){events.n, metrics.n};
     return st;
 }
 
@@ -563,7 +463,7 @@ static enum hsp_status check_pages(struct hsp_store *s, struct hsp_err *err)
     int rc = sqlite3_prepare_v2(s->db, "PRAGMA integrity_check(1)", -1, &q, NULL);
     rc = rc == SQLITE_OK ? sqlite3_step(q) : rc;
     const char *said = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : NULL;
-    enum hsp_status st = said == NULL ? db_error(s, err, "cannot read the state")
+    enum hsp_status st = said == NULL ? hsp_db_error(s->db, err, "cannot read the state")
                          : strcmp(said, "ok") == 0
                              ? HSP_OK
                              : hsp_err_set(err, HSP_EDIGEST, 0, "damaged: %s", said);
@@ -644,7 +544,7 @@ enum hsp_status hsp_store_feed_add(struct hsp_store *s, const struct hsp_store_e
                                    struct hsp_err *err)
 {
     sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
-    enum hsp_status st = exec(s, "BEGIN IMMEDIATE", err);
+    enum hsp_status st = hsp_db_exec(s->db, "BEGIN IMMEDIATE", err);
     if (st == HSP_OK) {
         bool ok = true;
         for (size_t i = 0; ok && i < n; i++) {
@@ -693,7 +593,8 @@ static enum hsp_status lines(struct hsp_store *s, enum statement which, uint32_t
             fn(arg, (uint64_t)sqlite3_column_int64(q, 0), (const char *)sqlite3_column_text(q, 1));
         }
     }
-    enum hsp_status st = rc == SQLITE_DONE ? HSP_OK : db_error(s, err, "cannot read the state");
+    enum hsp_status st =
+        rc == SQLITE_DONE ? HSP_OK : hsp_db_error(s->db, err, "cannot read the state");
     (void)sqlite3_reset(q); /* repeats the step's result */
     (void)sqlite3_clear_bindings(q);
     sqlite3_mutex_leave(sqlite3_db_mutex(s->db));

@@ -60,8 +60,8 @@ struct hsp_store_damage { /* rows that were not what was written */
 void hsp_store_damage_text(const struct hsp_store_damage *d, char ret[HSP_DAMAGE_TEXT]);
 
 /* Deletes the events and the metrics that are not what was written: nobody shall believe them, and
- * they are not worth a store, which is there for its other rows. Reads all of them, those of a job
- * at a time; other calls go on between these. HSP_EIO, HSP_ENOSPC: some may be left. */
+ * they are not worth a store, which is there for its other rows. Reads all of them, by the thousand;
+ * other calls go on between these. HSP_EIO, HSP_ENOSPC: some may be left. */
 enum hsp_status hsp_store_clean(struct hsp_store *s, struct hsp_store_damage *ret,
                                 struct hsp_err *err);
 /* Reads every page, cleans it, then reads every row as hsp_store_load does. HSP_EDIGEST: damaged;

@@ -649,6 +649,69 @@ static void test_a_damaged_line_is_left_out(void **state)
     }
 }
 
+/* A thousand lines are read at a time: those at both ends of that are cleaned like others. */
+static void test_damage_is_found_between_portions(void **state)
+{
+    (void)state;
+    enum { LINES = 2500 };
+    struct hsp_err err = {0};
+    struct hsp_store *s = open_store();
+    struct hsp_store_event *e = calloc(LINES, sizeof *e);
+    struct hsp_store_metric *m = calloc(LINES, sizeof *m);
+    assert_true(e != NULL && m != NULL);
+    for (uint32_t i = 0; i < LINES; i++) {
+        e[i] = (struct hsp_store_event){1 + i, 7, "e"};
+        m[i] = (struct hsp_store_metric){i < 2000 ? 7 : 8, i, 5, "m"};
+    }
+    assert_ok(hsp_store_feed_add(s, e, LINES, m, LINES, &err), &err);
+    assert_null(hsp_store_close(s));
+    behind_its_back("UPDATE event SET json = 'x' WHERE seq IN (1, 1000, 1001, 2000, 2001, 2500)");
+    behind_its_back("UPDATE metric SET json = 'x' WHERE step IN (0, 999, 1000, 1999, 2000, 2499)");
+    behind_its_back("UPDATE metric SET step = 'x' WHERE step = 500");
+    s = open_store();
+    assert_ok(hsp_store_clean(s, &left_out, &err), &err);
+    assert_true(left_out.events == 6 && left_out.metrics == 7);
+    uint64_t n[2] = {0, 0};
+    assert_ok(hsp_store_events(s, 0, 0, LINES, count_line, n, &err), &err);
+    assert_ok(hsp_store_metrics(s, 7, 0, LINES, count_line, n, &err), &err);
+    assert_ok(hsp_store_metrics(s, 8, 0, LINES, count_line, n, &err), &err);
+    assert_int_equal(n[0], 2 * LINES - 13);
+    assert_ok(hsp_store_clean(s, &left_out, &err), &err);
+    assert_true(left_out.events == 0 && left_out.metrics == 0);
+    assert_null(hsp_store_close(s));
+    free(e);
+    free(m);
+}
+
+/* Whatever of a row was damaged: when the row is written again or removed, the store is whole. */
+static void test_a_damaged_row_that_is_written_again(void **state)
+{
+    static const char *const damage[] = {"UPDATE kv SET sum = sum + 1 WHERE key = 'job/1'",
+                                         "UPDATE kv SET sum = NULL WHERE key = 'job/1'",
+                                         "UPDATE kv SET value = x'63' WHERE key = 'job/1'"};
+    for (size_t i = 0; i < 2 * HSP_ARRAY_LEN(damage); i++) {
+        struct hsp_err err = {0};
+        struct hsp_store_row rows[] = {{"job/1", "a", 1, false}, {"job/2", "b", 1, false}};
+        struct hsp_store_row again = {"job/1", "c", 1, i % 2 == 1};
+        struct collected c = {""};
+        struct hsp_store *s = open_store();
+        assert_ok(hsp_store_apply(s, rows, 2, NULL, 0, &err), &err);
+        assert_null(hsp_store_close(s));
+        behind_its_back(damage[i / 2]);
+        s = open_store();
+        assert_status(hsp_store_load(s, collect_row, &c, &err), HSP_EDIGEST);
+        assert_ok(hsp_store_apply(s, &again, 1, NULL, 0, &err), &err);
+        assert_null(hsp_store_close(s));
+        s = open_store();
+        c.text[0] = '\0';
+        assert_ok(hsp_store_load(s, collect_row, &c, &err), &err);
+        assert_string_equal(c.text, i % 2 == 1 ? "job/2=b;" : "job/1=c;job/2=b;");
+        assert_null(hsp_store_close(s));
+        hsp_test_rmdir(*state);
+        assert_int_equal(mkdir(*state, 0700), 0);
+    }
+}
+
 /* All lines of a store, in the order of their numbers. */
 static void read_all(struct hsp_store *s, struct hsp_buf *ret)
 {
@@ -762,6 +825,62 @@ static void test_lines_of_the_second_schema_are_read(void **state)
     assert_status(hsp_store_open(path, &s, &err), HSP_EIO);
 }
 
+/* The row of a job in the form of the core, hexadecimal: form 12, its number, its name. */
+static const char *job_row(uint32_t id, const char *name)
+{
+    static char text[4][200];
+    static int at;
+    at = (at + 1) % 4;
+    size_t n = (size_t)snprintf(text[at], sizeof text[at], "0c%02x000000%02x000000", id,
+                                (unsigned)strlen(name));
+    for (const char *c = name; *c != '\0'; c++) {
+        n += (size_t)snprintf(text[at] + n, sizeof text[at] - n, "%02x", *c);
+    }
+    return text[at];
+}
+
+/* Their events have no number of a job: lines are those of the newest job of their name. */
+static void test_lines_without_a_number_go_to_the_job_of_their_name(void **state)
+{
+    (void)state;
+    for (int version = 1; version < 3; version++) {
+        struct hsp_err err = {0};
+        char sql[2000];
+        (void)snprintf(
+            sql, sizeof sql,
+            "CREATE TABLE kv(key TEXT PRIMARY KEY, value BLOB NOT NULL%s) WITHOUT ROWID;"
+            "INSERT INTO kv(key, value) VALUES('job/3', x'%s'), ('job/11', x'%s'), "
+            "('job/12', x'%s'), ('job/13', x'00'), ('plan/14/1', x'%s');"
+            "CREATE TABLE events(seq INTEGER PRIMARY KEY, job TEXT NOT NULL, json TEXT NOT NULL);"
+            "CREATE TABLE metrics(job TEXT, step INTEGER, json TEXT NOT NULL, epoch INTEGER NOT "
+            "NULL, PRIMARY KEY(job, step)) WITHOUT ROWID;"
+            "INSERT INTO events VALUES(1, '', '{}'), (2, 'a', '{}'), (3, 'a', '{\"job_id\":3}'), "
+            "(4, 'b', 'no json'), (5, 'c', '{\"job_id\":99}'), (6, 'gone', '{}');"
+            "INSERT INTO metrics VALUES('a', 5, 'five', 9), ('a', 6, 'six', 9), ('b', 1, 'one', "
+            "2), "
+            "('c', 1, 'c', 2);"
+            "PRAGMA user_version = %d",
+            version == 1 ? "" : ", sum INTEGER", job_row(3, "a"), job_row(11, "a"),
+            job_row(12, "b"), job_row(14, "a"), version);
+        behind_its_back(sql);
+        struct hsp_store *s = open_store();
+        struct collected c = {""};
+        assert_string_equal(metrics_of(s, 11).text, "5:five;6:six;");
+        assert_string_equal(metrics_of(s, 3).text, "");
+        assert_string_equal(metrics_of(s, 12).text, "1:one;");
+        assert_string_equal(metrics_of(s, 99).text, "1:c;"); /* as its events say */
+        assert_ok(hsp_store_events(s, 11, 0, 100, collect_line, &c, &err), &err);
+        assert_ok(hsp_store_events(s, 3, 0, 100, collect_line, &c, &err), &err);
+        assert_ok(hsp_store_events(s, 12, 0, 100, collect_line, &c, &err), &err);
+        assert_string_equal(c.text, "2:{};3:{\"job_id\":3};4:no json;");
+        c.text[0] = '\0';
+        assert_ok(hsp_store_events(s, 0, 0, 100, collect_line, &c, &err), &err);
+        assert_non_null(strstr(c.text, "6:{};"));
+        assert_null(hsp_store_close(s));
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
 /* Those before a gap in the numbers stay, as long as there are few. */
 static void test_events_are_bounded(void **state)
 {
@@ -828,6 +947,10 @@ HSP_TEST_FILE(store_test)
         cmocka_unit_test_setup_teardown(test_no_flipped_bit_of_a_backup_is_believed, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_lines_of_the_second_schema_are_read, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lines_without_a_number_go_to_the_job_of_their_name,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(test_damage_is_found_between_portions, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_damaged_row_that_is_written_again, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_are_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_file_that_is_no_database_is_refused, setup,
                                         teardown),

@@ -1,0 +1,26 @@
+/* The tables of the store in SQLite, of this version.
+ *
+ * Role:      the store opens its file with it; older tables are changed, all of them or none.
+ * Purity:    shell (files).
+ * Threads:   of the caller, who has the connection alone.
+ * Ownership: the connection is the caller's.
+ */
+#ifndef HSP_STORE_SCHEMA_H
+#define HSP_STORE_SCHEMA_H
+#include <sqlite3.h>
+#include <stddef.h>
+
+#include "proto/base/err.h"
+
+/* Journal, functions of SQL and tables. HSP_EIO: of a newer program; HSP_ENOSPC, HSP_ENOMEM. */
+enum hsp_status hsp_store_set_up(sqlite3 *db, struct hsp_err *err);
+
+/* The hash of a row of the core, which SQL knows as kv_sum(KEY, VALUE). */
+sqlite3_int64 hsp_store_sum(const char *key, const void *value, size_t len);
+
+/* What the connection says last, behind @what: HSP_ENOSPC, HSP_ENOMEM, HSP_EIO. */
+enum hsp_status hsp_db_error(sqlite3 *db, struct hsp_err *err, const char *what);
+/* Runs statements without a result. Errors as above. */
+enum hsp_status hsp_db_exec(sqlite3 *db, const char *sql, struct hsp_err *err);
+
+#endif
