@@ -304,8 +304,9 @@ enum hsp_action_type {
     HSP_ACT_FIND_CKPTS,
     HSP_ACT_REPLY, /* request, status, job, text */
     HSP_ACT_FACT,  /* fact: one line of the events feed */
-    /* msg: STEP, the record of a step, or FINISHED, in whose blob are those of all steps. A later
-     * record of the same step replaces the earlier one. */
+    /* msg: STEP, the record of a step, or FINISHED, in whose blob are those of all steps. The epoch
+     * is that of msg. Of a step the first record of the newest epoch stays: what is said again
+     * changes nothing. */
     HSP_ACT_METRIC
 };
 
