@@ -71,6 +71,12 @@ static void submit(struct hsp_cluster *c, const struct hsp_admin_event *a)
         return;
     }
     uint32_t id = hsp_ci_job_number(c);
+    if (id >= HSP_MAX_FOREIGN) { /* nobody could adopt it */
+        reply(c, a, HSP_ELIMIT, 0,
+              "no number is left for a new job: they end at 2147483646; begin a new cluster with "
+              "an empty state_dir");
+        return;
+    }
     struct hsp_job *j = hsp_ci_job_add(c, id);
     if (j == NULL) {
         reply(c, a, HSP_ELIMIT, 0,

@@ -85,17 +85,27 @@ static uint64_t end_of_numbers(const struct hsp_papers *p)
     return ((uint64_t)hsp_generation_number(p->whose.generation) + 9) * HSP_GENERATION_NUMBERS;
 }
 
+/* Numbers of @j, the job of @p, that are beyond what a coordinator gives; NULL: none is. Taken over, they
+ * would leave none for what comes after. */
+static const char *beyond(const struct hsp_job *j, const struct hsp_papers *p)
+{
+    uint64_t end = end_of_numbers(p);
+    bool generation = hsp_generation_number(p->whose.generation) >= MOST_NAMED;
+    bool epoch = p->epoch >= end || j->next_epoch > end || j->next_plan > end;
+    return p->job >= HSP_MAX_FOREIGN ? "the number of the job is too great: they end at 2147483646"
+           : generation ? "their generation is too great: generations end at 2147483647"
+           : epoch      ? "their epochs or layouts have numbers of generations that are far ahead"
+                        : NULL;
+}
+
 /* What was loaded is one job with a layout, as a coordinator makes them. */
 static bool makes_sense(const struct hsp_cluster *l, const struct hsp_papers *p)
 {
     const struct hsp_job *j = l->n_jobs == 1 ? l->jobs[0] : NULL;
-    bool ok = j != NULL && j->id == p->job && p->job != 0 && p->job < HSP_MAX_FOREIGN &&
-              p->epoch < end_of_numbers(p) &&
-              hsp_generation_number(p->whose.generation) < MOST_NAMED &&
-              j->next_epoch <= end_of_numbers(p) && j->next_plan <= end_of_numbers(p) &&
-              hsp_name_valid(j->name) && j->min > 0 && j->max >= j->min &&
-              j->max <= HSP_MSG_RANKS && j->copies > 0 && j->steps > 0 && j->n_plans > 0 &&
-              j->cur.epoch == 0 && j->att.epoch == 0 && j->n_leases == 0 && j->n_past == 0 &&
+    bool ok = j != NULL && j->id == p->job && p->job != 0 && hsp_name_valid(j->name) &&
+              j->min > 0 && j->max >= j->min && j->max <= HSP_MSG_RANKS && j->copies > 0 &&
+              j->steps > 0 && j->n_plans > 0 && j->cur.epoch == 0 && j->att.epoch == 0 &&
+              j->n_leases == 0 && j->n_past == 0 &&
               (j->origin == HSP_MODE_FRESH || j->origin == HSP_MODE_RESTORE);
     for (uint32_t i = 0; ok && i < j->n_plans; i++) {
         const struct hsp_plan_info *f = &j->plans[i].info;
@@ -108,18 +118,24 @@ static bool makes_sense(const struct hsp_cluster *l, const struct hsp_papers *p)
     return ok;
 }
 
+/* Why papers that were loaded are not taken; NULL: they are. */
+static const char *unusable(const struct hsp_cluster *l, const struct hsp_papers *p)
+{
+    return makes_sense(l, p) ? beyond(l->jobs[0], p) : "they are not those of one job";
+}
+
 /* @p, loaded: hsp_ci_papers_fit has the errors. */
 static enum hsp_status read_lost(const struct hsp_cluster *c, const struct hsp_papers *p,
                                  struct hsp_cluster **ret, struct hsp_err *err)
 {
     struct hsp_cluster *l = lost_new(c);
     enum hsp_status st = l != NULL ? load(l, p, err) : HSP_ENOMEM;
+    const char *no = st == HSP_OK ? unusable(l, p) : err->msg;
     if (st == HSP_ENOMEM || (l != NULL && l->failed)) {
         st = hsp_err_nomem(err, "the papers of job %u", p->job);
-    } else if (st != HSP_OK || !makes_sense(l, p)) {
+    } else if (no != NULL) {
         char why[sizeof(err->msg)];
-        hsp_str_printf(why, sizeof(why), "%s",
-                       st != HSP_OK ? err->msg : "they are not those of one job");
+        hsp_str_printf(why, sizeof(why), "%s", no);
         st = hsp_err_set(err, st == HSP_EVERSION ? st : HSP_EDIGEST, 0,
                          "the papers of job %u cannot be used: %s", p->job, why);
     }
@@ -178,6 +194,12 @@ static const char *too_far(struct hsp_cluster *c, const struct hsp_admin_event *
 {
     uint32_t g = hsp_generation_number(a->papers->whose.generation);
     bool named = a->node != NULL && a->node[0] != '\0';
+    if (!named && a->papers->job >= HSP_JOBS_FOLLOWED) {
+        return hsp_ci_printf(c,
+                             "no cluster has had as many jobs as the number %u says: --from names "
+                             "who is to be believed all the same",
+                             a->papers->job);
+    }
     return named || g < MOST_GENERATIONS
                ? NULL
                : hsp_ci_printf(c,
@@ -403,10 +425,7 @@ static void take_job(struct hsp_cluster *c, struct hsp_cluster *l, const struct 
     }
     by->born = hsp_cluster_none(by->born) ? p->whose.cluster : by->born;
     by->born = hsp_digest_equal(by->born, c->id) ? (struct hsp_digest){0, 0} : by->born;
-    if (p->job >= c->next_job) { /* it is not given again, nor are those behind it */
-        c->next_job = p->job + HSP_LOST_JOBS;
-        hsp_ci_store_term(c);
-    }
+    hsp_ci_job_number_seen(c, p->job, HSP_LOST_JOBS);
     replace(c, j, by);
     put_at_rest(j);
     for (uint32_t i = 0; i < j->n_plans; i++) {

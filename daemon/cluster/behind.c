@@ -104,10 +104,7 @@ void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
     if (j == NULL) {
         return; /* its agents keep its state; it is shown when there is room */
     }
-    if (k->job >= c->next_job) { /* its number is not given again */
-        c->next_job = k->job + 1;
-        hsp_ci_store_term(c);
-    }
+    hsp_ci_job_number_seen(c, k->job, 1);
     *j = (struct hsp_job){.id = k->job,
                           .state = HSP_JOB_BEHIND,
                           .unrecorded = true,

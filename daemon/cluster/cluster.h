@@ -57,6 +57,7 @@ struct hsp_papers; /* proto/wire/papers.h */
 #define HSP_CLUSTER_ROW_MAX (16u << 20)
 #define HSP_CLUSTER_ECHOES  16u              /* questions of one measurement */
 #define HSP_MAX_FOREIGN     (UINT32_MAX / 2) /* numbers of jobs of other clusters are below */
+#define HSP_JOBS_FOLLOWED   (1u << 30)       /* no coordinator has come so far */
 #define HSP_MAX_ADOPTED     16u              /* clusters whose jobs were adopted, ever */
 #define HSP_ADOPTED_OVER    256u /* of their jobs: those that have ended and are forgotten */
 #define HSP_MAX_PARKED      HSP_MAX_NODES /* of them a shell may allow fewer: max_parked */

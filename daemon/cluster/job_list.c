@@ -11,6 +11,7 @@
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_info.h"
+#include "daemon/cluster/rows.h"
 
 void hsp_ci_job_free(struct hsp_job *j)
 {
@@ -111,6 +112,14 @@ uint32_t hsp_ci_job_number(struct hsp_cluster *c)
     } while (id != before);
     c->next_job = id + 1;
     return id;
+}
+
+void hsp_ci_job_number_seen(struct hsp_cluster *c, uint32_t id, uint32_t more)
+{
+    if (id >= c->next_job && id < HSP_JOBS_FOLLOWED) {
+        c->next_job = id + more;
+        hsp_ci_store_term(c);
+    }
 }
 
 static bool make_room(struct hsp_cluster *c)

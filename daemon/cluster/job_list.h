@@ -9,6 +9,10 @@
 /* A number for a new job: no job, none that has ended and none that a parked agent of this cluster
  * keeps has it. It is used from here on. */
 uint32_t hsp_ci_job_number(struct hsp_cluster *c);
+/* Another coordinator has given number @id: it is not given here, nor are those behind it, @more in
+ * all. Numbers from HSP_JOBS_FOLLOWED on are no coordinator's: they are passed over one by one, as
+ * those that are on record. */
+void hsp_ci_job_number_seen(struct hsp_cluster *c, uint32_t id, uint32_t more);
 /* A job with number @id, which no job has, zeroed but for that. NULL: no room, or (c->failed) no
  * memory. */
 struct hsp_job *hsp_ci_job_add(struct hsp_cluster *c, uint32_t id);

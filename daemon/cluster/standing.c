@@ -110,7 +110,7 @@ void hsp_ci_raise(struct hsp_cluster *c, uint64_t least)
     uint64_t term = hsp_generation_number(c->generation) * HSP_GENERATION_NUMBERS;
     uint64_t job = (uint64_t)c->next_job + HSP_LOST_JOBS + c->cfg.salt % HSP_LOST_JOBS;
     c->term = c->term < term ? term : c->term;
-    c->next_job = job < UINT32_MAX - HSP_LOST_JOBS ? (uint32_t)job : c->next_job;
+    c->next_job = job < HSP_MAX_FOREIGN - HSP_LOST_JOBS ? (uint32_t)job : c->next_job;
     c->behind = false;
     c->behind_why[0] = c->behind_by[0] = '\0';
     hsp_ci_store_cluster(c);

@@ -602,6 +602,65 @@ static void papers_of_the_last_generation(void **state)
     hsp_arena_free(arena);
 }
 
+/* @p as those of job @job. */
+static struct hsp_papers numbered(struct hsp_arena *arena, const struct hsp_papers *p, uint32_t job)
+{
+    struct hsp_papers q = *p;
+    q.job = job;
+    struct hsp_papers_row *row = hsp_arena_memdup(arena, p->row, p->n * sizeof(*p->row));
+    for (uint32_t i = 0; i < q.n; i++) {
+        uint8_t *v = hsp_arena_memdup(arena, row[i].value, row[i].len);
+        for (uint32_t k = 0; k < 4 && strncmp(row[i].key, "node/", 5) != 0; k++) {
+            v[1 + k] = (uint8_t)(job >> 8 * k); /* behind the form */
+        }
+        row[i].value = v;
+    }
+    q.row = row;
+    return q;
+}
+
+/* A number that nobody has given is believed only of whom an administrator names, and leaves the numbers of
+ * new jobs as they are. Those that would leave none are refused. */
+static void papers_with_the_last_numbers(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_arena *arena = hsp_arena_new(1 << 20);
+    struct hsp_papers p = papers_of_a_job(arena), bad;
+    cw_begin(&w, 0, 0);
+    w.c->id = found;
+    foreign_hello(&w, 11, 0);
+    believed = "n0";
+    bad = numbered(arena, &p, HSP_MAX_FOREIGN);
+    assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
+    assert_string_equal(told(&w), "the papers of job 2147483647 cannot be used: the number of the "
+                                  "job is too great: they end at 2147483646");
+    bad = p;
+    bad.whose.generation = (uint64_t)UINT32_MAX << 32;
+    assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
+    assert_string_equal(told(&w), "the papers of job 1 cannot be used: their generation is too "
+                                  "great: generations end at 2147483647");
+    bad = p;
+    bad.epoch = UINT64_MAX - 1;
+    assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
+    assert_non_null(strstr(told(&w), "numbers of generations that are far ahead"));
+    believed = NULL;
+    bad = numbered(arena, &p, HSP_MAX_FOREIGN - 1);
+    assert_int_equal(adopt(&w, &bad, true), HSP_ESTATE);
+    assert_string_equal(told(&w), "no cluster has had as many jobs as the number 2147483646 says: "
+                                  "--from names who is to be believed all the same");
+    believed = "n0";
+    assert_int_equal(adopt(&w, &bad, true), HSP_OK);
+    believed = NULL;
+    assert_int_equal(cw_submit(&w, "new", 0, 1, 1), HSP_OK);
+    assert_true(cw_find(&w, HSP_ACT_REPLY)->job < HSP_JOBS_FOLLOWED);
+    w.c->next_job = HSP_MAX_FOREIGN - 1; /* which is on record */
+    assert_int_equal(cw_submit(&w, "newer", 0, 1, 1), HSP_ELIMIT);
+    assert_non_null(strstr(told(&w), "no number is left for a new job"));
+    cw_end(&w);
+    hsp_arena_free(arena);
+}
+
 /* ---- a crowd of agents that are no members ---- */
 
 /* An agent @name from @source keeps @n_kept jobs of a cluster that nobody here knows. */
@@ -711,6 +770,7 @@ HSP_TEST_FILE(identity_test)
         cmocka_unit_test(an_adopted_node_is_the_one_that_was_here),
         cmocka_unit_test(what_cannot_be_adopted),
         cmocka_unit_test(papers_of_the_last_generation),
+        cmocka_unit_test(papers_with_the_last_numbers),
         cmocka_unit_test(a_crowd_leaves_places_for_others),
         cmocka_unit_test(a_place_is_not_given_to_somebody_unknown),
         cmocka_unit_test(who_names_the_most_jobs_goes),
