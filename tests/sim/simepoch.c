@@ -237,6 +237,25 @@ static void tell_version(struct sim *s, uint32_t x, uint64_t version)
     }
 }
 
+/* Gives the segment of @w, of @version, to whom it is for. */
+static void give_row(struct sim *s, uint32_t x, const struct sim_row *w, uint64_t version,
+                     uint64_t lineage)
+{
+    struct sim_run *r = &s->exec[x].cur;
+    if (w->to == r->rank) {
+        take_row(s, r, version, lineage);
+        return;
+    }
+    sim_x_data_to(s, x, &r->p, w->via != SIM_DIRECT ? w->via : w->to,
+                  (struct sim_data){.kind = SIM_D_ROW,
+                                    .epoch = r->epoch,
+                                    .job = r->job,
+                                    .rank = r->rank,
+                                    .onto = w->to,
+                                    .step = version,
+                                    .lineage = lineage});
+}
+
 /* The state of @version moves into the layout of cur. */
 static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
 {
@@ -272,18 +291,7 @@ static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
                      (unsigned long long)r->from_plan);
             return;
         }
-        if (w->to == r->rank) {
-            take_row(s, r, version, g->lineage);
-        } else {
-            sim_x_data_to(s, x, &r->p, w->via != SIM_DIRECT ? w->via : w->to,
-                          (struct sim_data){.kind = SIM_D_ROW,
-                                            .epoch = r->epoch,
-                                            .job = r->job,
-                                            .rank = r->rank,
-                                            .onto = w->to,
-                                            .step = version,
-                                            .lineage = g->lineage});
-        }
+        give_row(s, x, w, version, g->lineage);
     }
     if (!holds) {
         s->job[r->job].begun = r->epoch;

@@ -201,6 +201,15 @@ static void heal_cut(struct sim *s, uint32_t node)
     }
 }
 
+/* @same: it has not died since it was paused. */
+static void go_on(struct sim *s, bool *paused, bool same)
+{
+    if (same) {
+        *paused = false;
+        resume(s);
+    }
+}
+
 /* For one that is stopped. A tick comes behind all that has arrived (W7). */
 static void keep(struct sim *s, const struct sim_ev *e)
 {
@@ -251,18 +260,8 @@ static void dispatch(struct sim *s, const struct sim_ev *e)
     case SIM_E_X_DEAF:
     case SIM_E_X_BUILT:
     case SIM_E_X_BEAT: sim_x_event(s, e); break;
-    case SIM_E_RESUME_A:
-        if (s->agent[e->who].gen == e->gen) {
-            s->agent[e->who].paused = false;
-            resume(s);
-        }
-        break;
-    case SIM_E_RESUME_X:
-        if (s->exec[e->who].gen == e->gen) {
-            s->exec[e->who].paused = false;
-            resume(s);
-        }
-        break;
+    case SIM_E_RESUME_A: go_on(s, &s->agent[e->who].paused, s->agent[e->who].gen == e->gen); break;
+    case SIM_E_RESUME_X: go_on(s, &s->exec[e->who].paused, s->exec[e->who].gen == e->gen); break;
     case SIM_E_RESUME_D:
         if (s->d_gen == e->gen) {
             daemon_goes_on(s);

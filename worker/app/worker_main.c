@@ -115,6 +115,16 @@ static bool take_device(struct options *all, const char *text)
     return true;
 }
 
+static bool take_set(struct hsp_agent_request *o, const char *text)
+{
+    if (o->n_set == HSP_AGENT_SETS) {
+        (void)fprintf(stderr, "hspmd-worker: too many --set; use a file\n");
+        return false;
+    }
+    o->set[o->n_set++] = text;
+    return true;
+}
+
 static bool take_job(struct options *all, const char *text)
 {
     uint64_t id;
@@ -171,11 +181,9 @@ static int read_options(int argc, char **argv, struct options *all)
         case 'P': all->agent.wish = HSP_AGENT_PRINT_CONFIG; break;
         case 'E': all->agent.wish = HSP_AGENT_PRINT_EXAMPLE; break;
         case 'S':
-            if (all->agent.n_set == HSP_AGENT_SETS) {
-                (void)fprintf(stderr, "hspmd-worker: too many --set; use a file\n");
+            if (!take_set(&all->agent, optarg)) {
                 return EXIT_USAGE;
             }
-            all->agent.set[all->agent.n_set++] = optarg;
             break;
         case 's':
         case 't':

@@ -564,6 +564,24 @@ static void a_job_that_diverges(void **state)
     assert_false(j.diverged);
 }
 
+/* The fact about memory, and the one about a device, of all of them. */
+static void assert_told_in_full(const cJSON *list)
+{
+    const cJSON *x = cJSON_GetArrayItem(list, 2);
+    assert_string_equal(text(x, "job"), "j");
+    assert_string_equal(text(x, "node"), "b");
+    assert_string_equal(text(x, "reason"), "no memory for it");
+    assert_true(number(x, "device") == 0);
+    assert_true(number(x, "seconds") == 3 && number(x, "left_seconds") == 597);
+    const char *since = text(x, "since"), *until = text(x, "until"); /* ten minutes later */
+    assert_true(strcmp(since, until) < 0);
+    assert_string_equal(strrchr(since, ':'), strrchr(until, ':'));
+    x = cJSON_GetArrayItem(list, 0);
+    assert_true(number(x, "seconds") == 2);
+    assert_null(text(x, "until"));
+    assert_non_null(text(x, "ends"));
+}
+
 /* What, why, since when, until when: of one job, of one node, of all. */
 static void what_plans_do_without(void **state)
 {
@@ -618,19 +636,7 @@ static void what_plans_do_without(void **state)
         }
         assert_string_equal(got, kinds[i]);
         if (i == 0) {
-            x = cJSON_GetArrayItem(list, 2);
-            assert_string_equal(text(x, "job"), "j");
-            assert_string_equal(text(x, "node"), "b");
-            assert_string_equal(text(x, "reason"), "no memory for it");
-            assert_true(number(x, "device") == 0);
-            assert_true(number(x, "seconds") == 3 && number(x, "left_seconds") == 597);
-            const char *since = text(x, "since"), *until = text(x, "until"); /* ten minutes later */
-            assert_true(strcmp(since, until) < 0);
-            assert_string_equal(strrchr(since, ':'), strrchr(until, ':'));
-            x = cJSON_GetArrayItem(list, 0);
-            assert_true(number(x, "seconds") == 2);
-            assert_null(text(x, "until"));
-            assert_non_null(text(x, "ends"));
+            assert_told_in_full(list);
         }
         cJSON_Delete(all);
     }

@@ -402,6 +402,34 @@ static void test_slow_tls(void **state)
     assert_int_equal(s.n_open + s.n_close, 0);
 }
 
+/* @n frames come, whole and in order: the blob of frame k is @len bytes of k. */
+static void read_frames(struct shell *s, int fd, size_t n, size_t len)
+{
+    struct hsp_err err;
+    struct hsp_frame_parser p;
+    struct hsp_frame_limits lim = {1000, 2u << 20};
+    hsp_frame_parser_init(&p, &lim);
+    uint8_t *in = malloc(len);
+    size_t got = 0;
+    while (got < n) {
+        uv_run(&s->loop, UV_RUN_NOWAIT);
+        ssize_t k = recv(fd, in, len, 0);
+        for (size_t at = 0; k > 0 && at < (size_t)k;) {
+            struct hsp_frame f;
+            size_t used;
+            if (hsp_frame_feed(&p, in + at, (size_t)k - at, &used, &f, &err) == HSP_OK) {
+                assert_int_equal(f.blob[0], (uint8_t)got);
+                assert_int_equal(f.blob[len - 1], (uint8_t)got);
+                hsp_frame_fini(&f);
+                got++;
+            }
+            at += used;
+        }
+    }
+    hsp_frame_parser_fini(&p);
+    free(in);
+}
+
 /* A peer that does not read: the queue fills, sending says so, nothing is lost. */
 static void test_queue_is_bounded(void **state)
 {
@@ -434,27 +462,7 @@ static void test_queue_is_bounded(void **state)
     assert_int_equal(s.n_close, 0);
     /* the peer wakes up: all frames come whole and in order */
     assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
-    struct hsp_frame_parser p;
-    struct hsp_frame_limits lim = {1000, 2u << 20};
-    hsp_frame_parser_init(&p, &lim);
-    uint8_t *in = malloc(len);
-    size_t got = 0;
-    while (got < n) {
-        uv_run(&s.loop, UV_RUN_NOWAIT);
-        ssize_t k = recv(fd, in, len, 0);
-        for (size_t at = 0; k > 0 && at < (size_t)k;) {
-            struct hsp_frame f;
-            size_t used;
-            if (hsp_frame_feed(&p, in + at, (size_t)k - at, &used, &f, &err) == HSP_OK) {
-                assert_int_equal(f.blob[0], (uint8_t)got);
-                assert_int_equal(f.blob[len - 1], (uint8_t)got);
-                hsp_frame_fini(&f);
-                got++;
-            }
-            at += used;
-        }
-    }
-    hsp_frame_parser_fini(&p);
+    read_frames(&s, fd, n, len);
     /* many small frames: their number is bounded too */
     for (st = HSP_OK, n = 0; st == HSP_OK && n < 1000; n++) {
         st = hsp_net_send(s.net, s.conn, &h, NULL, 0, blob, len, &err); /* the kernel is full */
@@ -472,7 +480,6 @@ static void test_queue_is_bounded(void **state)
     assert_true(frames == c.queue_frames || bytes + HSP_FRAME_HEADER > c.queue_bytes);
     close(fd);
     free(blob);
-    free(in);
     shell_close(&s);
     assert_int_equal(s.n_close, 1);
 }

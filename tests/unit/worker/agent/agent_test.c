@@ -488,6 +488,37 @@ static uint32_t below(uint64_t *k, uint64_t n)
     return (uint32_t)(hsp_test_rand("any", (*k)++) % n);
 }
 
+/* Job and device come first in every message that has them. */
+static struct hsp_msg any_msg(uint64_t *k, uint16_t type, struct hsp_m_devref of, uint64_t step)
+{
+    struct hsp_msg m = {.type = type};
+    m.u.devref = of;
+    if (m.type == HSP_MSG_WELCOME) {
+        m.u.welcome = (struct hsp_m_welcome){.protocol = HSP_PROTO_VERSION,
+                                             .cluster = {.lo = below(k, 2)},
+                                             .generation = below(k, 2),
+                                             .term = below(k, 3),
+                                             .incarnation = {0, below(k, 3)},
+                                             .heartbeat_ms = 500,
+                                             .dead_ms = 3000,
+                                             .address = ""};
+    } else if (m.type == HSP_MSG_PARKED) {
+        m.u.parked =
+            (struct hsp_m_parked){.heartbeat_ms = 500, .dead_ms = 3000, .reason = "foreign"};
+    } else if (m.type == HSP_MSG_FENCED) {
+        m.u.fenced = (struct hsp_m_fenced){.reason = "because"};
+    } else if (m.type == HSP_MSG_EXECUTOR_UP) {
+        m.u.up = (struct hsp_m_up){of.device, "z"};
+    } else if (m.type == HSP_MSG_BYE) {
+        m.u.text.reason = "because";
+    } else if (m.type == HSP_MSG_SEALED) {
+        m.u.sealed = (struct hsp_m_sealed){.job = of.job};
+    } else if (m.type == HSP_MSG_STEP) {
+        m.u.step = (struct hsp_m_step){.job = of.job, .step = step};
+    }
+    return m;
+}
+
 /* Anything at any time: the invariants hold (the shell keeps its own contract). */
 static void anything(void **state)
 {
@@ -505,36 +536,12 @@ static void anything(void **state)
         uint64_t k = round * 100000;
         aw_begin(&w);
         for (uint32_t i = 0; i < 2000; i++) {
-            struct hsp_msg m = {.type = types[below(&k, HSP_ARRAY_LEN(types))],
-                                .epoch = below(&k, 5)};
+            uint16_t type = types[below(&k, HSP_ARRAY_LEN(types))];
+            uint64_t epoch = below(&k, 5);
             uint32_t device = below(&k, 2), job = 1 + below(&k, 2);
             bool mine = hsp_agent_device_at(w.a, device)->state != HSP_EXEC_DOWN;
-            /* job and device come first in every message that has them */
-            m.u.devref.job = job;
-            m.u.devref.device = device;
-            if (m.type == HSP_MSG_WELCOME) {
-                m.u.welcome = (struct hsp_m_welcome){.protocol = HSP_PROTO_VERSION,
-                                                     .cluster = {.lo = below(&k, 2)},
-                                                     .generation = below(&k, 2),
-                                                     .term = below(&k, 3),
-                                                     .incarnation = {0, below(&k, 3)},
-                                                     .heartbeat_ms = 500,
-                                                     .dead_ms = 3000,
-                                                     .address = ""};
-            } else if (m.type == HSP_MSG_PARKED) {
-                m.u.parked = (struct hsp_m_parked){
-                    .heartbeat_ms = 500, .dead_ms = 3000, .reason = "foreign"};
-            } else if (m.type == HSP_MSG_FENCED) {
-                m.u.fenced = (struct hsp_m_fenced){.reason = "because"};
-            } else if (m.type == HSP_MSG_EXECUTOR_UP) {
-                m.u.up = (struct hsp_m_up){device, "z"};
-            } else if (m.type == HSP_MSG_BYE) {
-                m.u.text.reason = "because";
-            } else if (m.type == HSP_MSG_SEALED) {
-                m.u.sealed = (struct hsp_m_sealed){.job = job};
-            } else if (m.type == HSP_MSG_STEP) {
-                m.u.step = (struct hsp_m_step){.job = job, .step = i};
-            }
+            struct hsp_msg m = any_msg(&k, type, (struct hsp_m_devref){job, device}, i);
+            m.epoch = epoch;
             w.now += below(&k, 6) == 0 ? below(&k, 700) : 0;
             switch (below(&k, 12)) {
             case 0: aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP}); break;
