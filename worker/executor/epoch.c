@@ -46,29 +46,21 @@
     ((size_t)1 << 30) /* a package of 64 MiB decodes to less than eight times as much */
 
 /* On a mesh's I/O thread: a peer broke. The control thread acts. */
-static void note_lost(struct hsp_ex_epoch *e, const struct hsp_mesh_loss *loss, const char *why,
-                      bool only_moving)
+static void note_lost(struct hsp_ex_epoch *e, enum hsp_epoch_mesh which,
+                      const struct hsp_mesh_loss *loss, const char *why)
 {
-    (void)pthread_mutex_lock(&e->lock);
-    if (!e->lost && (!only_moving || !e->moved)) {
-        e->lost = true;
-        e->loss = *loss;
-        hsp_str_printf(e->lost_why, sizeof e->lost_why, "%s: %s",
-                       loss->rank < e->pkg.n_peers ? e->pkg.peers[loss->rank].name : "?", why);
-    }
-    (void)pthread_mutex_unlock(&e->lock);
+    hsp_epoch_note_loss(e, which, loss, why);
     hsp_epoch_poke(e->env->wake_fd);
 }
 
 static void on_peer_lost(void *ctx, const struct hsp_mesh_loss *loss, const char *why)
 {
-    note_lost(ctx, loss, why, false);
+    note_lost(ctx, HSP_MESH_DATA, loss, why);
 }
 
-/* The mesh of the move has served once the state is here: a source may go then. */
 static void on_mover_lost(void *ctx, const struct hsp_mesh_loss *loss, const char *why)
 {
-    note_lost(ctx, loss, why, true);
+    note_lost(ctx, HSP_MESH_MOVE, loss, why);
 }
 
 /* ---- build ---- */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_control.h"
 
 /* The first rank, else keeper, that shares no node with rank 0 is its heir: it knows the newest
  * steps, too. 0: there is none. */
@@ -152,12 +153,16 @@ void hsp_epoch_tell_started(struct hsp_ex_epoch *e, uint64_t version)
 void hsp_epoch_tell_broken(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err,
                            bool before_start)
 {
+    const struct hsp_mesh_loss nobody = {.rank = HSP_MSG_RANKS, .by = e->p->rank};
+    struct hsp_mesh_loss loss = nobody;
+    if (st == HSP_EPEER || st == HSP_ECANCELED) { /* else it has a cause of its own */
+        (void)hsp_epoch_loss(e, &loss);
+    }
     (void)pthread_mutex_lock(&e->lock);
     bool tell = !e->cancelled && !e->told;
     bool lost_one = e->lost && st != HSP_ENOENT; /* missing state is not the fault of a peer */
     e->told = true;
-    struct hsp_mesh_loss loss = {.rank = HSP_MSG_RANKS, .by = e->p->rank};
-    loss = lost_one ? e->loss : loss;
+    loss = lost_one ? e->loss : nobody;
     (void)pthread_mutex_unlock(&e->lock);
     if (!tell) {
         return;

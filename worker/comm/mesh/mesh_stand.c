@@ -49,6 +49,19 @@ uint32_t hsp_mesh_link_states(struct hsp_comm *c, struct hsp_mesh_link_state *re
     return n;
 }
 
+bool hsp_mesh_lost(struct hsp_comm *c, struct hsp_mesh_loss *ret, struct hsp_err *why)
+{
+    struct hsp_mesh *m = mesh_of(c);
+    pthread_mutex_lock(&m->lock);
+    bool lost = m->dead.code == HSP_EPEER && m->loss.rank < m->base.n_ranks;
+    if (lost) {
+        *ret = m->loss;
+        *why = m->dead;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return lost;
+}
+
 uint64_t hsp_mesh_arrived(struct hsp_comm *c)
 {
     struct hsp_mesh *m = mesh_of(c);

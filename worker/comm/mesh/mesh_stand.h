@@ -1,5 +1,5 @@
-/* Tells what the user thread of a mesh waits for, and how the links by TCP are, so that hspmdd can
- * find the link that holds up a job (daemon/cluster/waits.h).
+/* Tells what the user thread of a mesh waits for, how the links by TCP are, and what has ended the
+ * mesh, so that hspmdd can find the link that holds up a job (daemon/cluster/waits.h) or is broken.
  *
  * Example: rank 2 waits since 3 s for a message of rank 0. Rank 0 says that 80 kB for rank 2 have
  * not arrived: the link between them is to blame, not rank 0.
@@ -25,5 +25,8 @@ struct hsp_mesh_wait hsp_mesh_waits(struct hsp_comm *c);
 uint32_t hsp_mesh_link_states(struct hsp_comm *c, struct hsp_mesh_link_state *ret, uint32_t cap);
 /* A number that grows with all that arrives. */
 uint64_t hsp_mesh_arrived(struct hsp_comm *c);
+/* True when a loss has ended the mesh: which, and *why, what operations fail with. It is known here
+ * before the first operation fails for it; on_peer_lost may come later. */
+bool hsp_mesh_lost(struct hsp_comm *c, struct hsp_mesh_loss *ret, struct hsp_err *why);
 
 #endif

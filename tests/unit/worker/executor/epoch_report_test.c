@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include "proto/wire/frame.h"
+#include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 #include "worker/comm/loop/loop_comm.h"
+#include "worker/comm/mesh/mesh_stand.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_report.h"
@@ -162,12 +164,65 @@ static void a_loss_is_read_whole(void **state)
     end(&r);
 }
 
+/* What rank 1 tells of its end when an operation fails with @st. */
+static struct hsp_m_lost told(struct rank *r, enum hsp_status st, struct hsp_arena *arena)
+{
+    struct hsp_err err = {0}, why = {0};
+    struct hsp_frame frame;
+    struct hsp_msg m;
+    (void)hsp_err_set(&why, st, 0, "an operation failed");
+    r->e.told = false;
+    hsp_epoch_tell_broken(&r->e, st, &why, false);
+    assert_ok(hsp_chan_recv(&r->agent, arena, &frame, &m, &err), &err);
+    assert_int_equal(m.type, HSP_MSG_PEER_LOST);
+    hsp_frame_fini(&frame);
+    return m.u.lost;
+}
+
+/* A mesh has lost rank 3: operations fail at once, and its own thread comes to tell of it later. What
+ * is told names the pair all the same, also where another mesh was aborted for it. */
+static void a_loss_is_told_before_the_mesh_says_so(void **state)
+{
+    static const enum hsp_epoch_mesh which[] = {HSP_MESH_DATA, HSP_MESH_STATE, HSP_MESH_MOVE};
+    struct hsp_mesh lost = {.base.n_ranks = RANKS, .loss = {.rank = 3, .by = 1, .silent = true}};
+    struct hsp_mesh aborted = {.base.n_ranks = RANKS, .loss.rank = UINT32_MAX};
+    struct hsp_arena *arena = hsp_arena_new(1 << 20);
+    (void)state;
+    (void)hsp_err_set(&lost.dead, HSP_EPEER, 0, "lost rank 3");
+    (void)hsp_err_set(&aborted.dead, HSP_ECANCELED, 0, "aborted by rank 1");
+    (void)pthread_mutex_init(&lost.lock, NULL);
+    (void)pthread_mutex_init(&aborted.lock, NULL);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(which); i++) {
+        for (int moved = 0; moved < 2; moved++) {
+            const enum hsp_status st[] = {HSP_EPEER, HSP_ECANCELED, HSP_EDIGEST};
+            for (size_t k = 0; k < HSP_ARRAY_LEN(st); k++) {
+                struct rank r;
+                begin(&r, 1);
+                r.env.log = hsp_log_new(2, HSP_LOG_ERROR);
+                r.e.pkg.n_peers = RANKS;
+                r.e.mesh[HSP_MESH_DATA] = r.e.mesh[HSP_MESH_STATE] = &aborted.base;
+                r.e.mesh[which[i]] = &lost.base;
+                r.e.moved = moved != 0;
+                struct hsp_m_lost l = told(&r, st[k], arena);
+                bool named = st[k] != HSP_EDIGEST && (which[i] != HSP_MESH_MOVE || moved == 0);
+                assert_int_equal(l.peer, named ? 3 : HSP_MSG_RANKS);
+                assert_true(l.by == 1 && l.silent == named);
+                assert_string_equal(l.reason, named ? "b/1: lost rank 3" : "an operation failed");
+                (void)hsp_log_free(r.env.log);
+                end(&r);
+            }
+        }
+    }
+    (void)hsp_arena_free(arena);
+}
+
 HSP_TEST_FILE(epoch_report_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_says_what_the_first_may_have_taken_with_it),
         cmocka_unit_test(a_keeper_says_it_where_nobody_else_trains),
         cmocka_unit_test(a_loss_is_read_whole),
+        cmocka_unit_test(a_loss_is_told_before_the_mesh_says_so),
     };
     return cmocka_run_group_tests_name("epochsteps", tests, NULL, NULL);
 }
