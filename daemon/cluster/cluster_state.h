@@ -443,6 +443,7 @@ struct hsp_job {
     hsp_msec plan_retry_ms; /* running: no planning before; its keepers are seen to meanwhile */
     bool wants_round;       /* its nodes are to call each other (reach_rounds.h) */
     uint32_t round;         /* and do so, 0: no round is open */
+    uint64_t round_upto;    /* seal_upto when the last round was due: that loss has had one */
     /* index.c */
     hsp_msec claim_ms; /* held back until then by a claim (parked.h); 0: it is not */
     bool look;         /* something of it has changed since it was last looked at */

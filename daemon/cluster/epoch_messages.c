@@ -332,6 +332,15 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
     suspect(c, j, n, pair, true);
 }
 
+/* An epoch that runs broke, and who says so first may not know why: another has aborted it, or its
+ * communicator does not tell. The nodes call each other once, at the price of a round trip where all
+ * answer; an attempt over a broken pair takes as long as silence does. */
+static void lost_nobody(struct hsp_job *j)
+{
+    bool had = j->round != 0 || j->round_upto == j->seal_upto;
+    j->wants_round = j->wants_round || (j->state == HSP_JOB_SEALING && !had);
+}
+
 /* Also the first attempt, when what it begins with is wrong: it is so on every try. Also an epoch
  * that another rank has reported as broken before: who failed took it down. Who does not train can
  * only be lost. */
@@ -518,7 +527,12 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     case HSP_MSG_STARTED: started(c, j, n, m); break;
     case HSP_MSG_SEALED: sealed(c, j, n, m); break;
     case HSP_MSG_STEP: step_done(c, j, n, m); break;
-    case HSP_MSG_PEER_LOST: peer_lost(c, j, n, m); break;
+    case HSP_MSG_PEER_LOST:
+        peer_lost(c, j, n, m);
+        if (m->u.lost.peer >= HSP_MSG_RANKS) {
+            lost_nobody(j);
+        }
+        break;
     case HSP_MSG_CHECKPOINTED: checkpointed(c, j, n, m); break;
     case HSP_MSG_FINISHED: finished(c, j, n, m); break;
     case HSP_MSG_JOB_FAILED: job_failed(c, j, n, m); break;

@@ -155,6 +155,7 @@ void hsp_ci_round_of_job(struct hsp_cluster *c, struct hsp_job *j)
         return;
     }
     j->wants_round = false;
+    j->round_upto = j->seal_upto;
     if (hsp_ci_at_rest(j)) {
         return;
     }

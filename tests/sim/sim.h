@@ -321,6 +321,7 @@ struct sim {
     uint32_t ckpt_keep; /* checkpoints that stay on disk */
     uint64_t healed_ms; /* nothing goes wrong since, 0 it does */
     bool plan_all;      /* planner uses all devices, all cells on each rank */
+    bool nameless;      /* executors that have lost a peer say that they end, not whom they lost */
     uint64_t wrong_at;  /* the next update that makes this version goes wrong, 0: none is to */
     void (*call)(struct sim *s, uint64_t num);
     /* outcome */

@@ -139,6 +139,11 @@ static void lost_peer(struct sim *s, uint32_t x, struct sim_run *r, uint32_t pee
                                    .silent = silent,
                                    .before_start = before,
                                    .reason = silent ? "it is silent" : "connection broke"}};
+    if (s->nameless) {
+        m.u.lost.peer = HSP_MSG_RANKS;
+        m.u.lost.by = r->rank;
+        m.u.lost.silent = false;
+    }
     if (silent) { /* before the connections end: others know whom it is about */
         struct sim_data on = *d;
         on.local = false;

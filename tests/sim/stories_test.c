@@ -659,6 +659,23 @@ static void broken_one_way(void **state)
     broken_pair(false);
 }
 
+/* The same, but nobody says whom it has lost: the nodes call each other all the same. An attempt with
+ * both would need dead_ms to find out. */
+static void broken_pair_that_nobody_names(void **state)
+{
+    (void)state;
+    running(4);
+    uint64_t before = s->now;
+    s->nameless = true;
+    sim_cut_pair(s, 0, 1, true, 15000);
+    until(sealing, 4000);
+    until(settled, 10000);
+    assert_true(s->now - before < s->cfg.dead_ms + 1500);
+    assert_int_equal(job(1)->cur.n_ranks, 3);
+    assert_int_equal(job(1)->cur.epoch, 2); /* the first attempt */
+    to_the_end();
+}
+
 /* Next to nothing comes through between n0 and n1, but both answer calls and beats. The link is named
  * in two periods, one of the two is left out, and joins again when the link is as fast as before. */
 static void slow_pair(void **state)
@@ -781,6 +798,7 @@ int main(void)
                                        T(full_disk_and_fewer_than_min),
                                        T(broken_both_ways),
                                        T(broken_one_way),
+                                       T(broken_pair_that_nobody_names),
                                        T(slow_pair),
                                        T(joiner_not_reached),
                                        T(a_node_is_lost_with_a_version_that_differs)};

@@ -586,6 +586,10 @@ static void break_and_seal(struct cw_world *w, uint64_t own_version, uint64_t ke
         (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
                          .epoch = cw_job(w, 1)->cur.epoch,
                          .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "it differs"}});
+    for (uint32_t i = 0; i < 3; i++) { /* no pair is broken */
+        msg(w, i,
+            (struct hsp_msg){.type = HSP_MSG_REACHED, .u.reached = {.round = w->c->next_round}});
+    }
     sealed(w, 0, &own, 1);
     sealed(w, 1, kept, 2);
 }

@@ -111,6 +111,10 @@ static void test_a_segment_that_is_intact(void **state)
                             .epoch = 1,
                             .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "damaged"}});
     sealed(&w);
+    for (uint32_t n = 1; n <= 2; n++) { /* no pair is broken */
+        cw_msg(&w, n,
+               (struct hsp_msg){.type = HSP_MSG_REACHED, .u.reached = {.round = w.c->next_round}});
+    }
     assert_int_equal(cw_job(&w, 1)->att.step, 8);
     assert_int_equal(asked(&w)->n_sources, 1);
     assert_int_equal(asked(&w)->sources[0].holder, 1);
