@@ -93,7 +93,7 @@ def older(w):
     c.s.close()
     c = w.call(OLDEST, OLDEST)
     hello(c, "epsilon", OLDEST, OLDEST, kept=[dict(job=7, name="dusk", cluster="1" * 32, generation="0", epoch="3", plan="1")])
-    check("of another cluster" in c.expect("parked")[2]["reason"], "what it keeps is understood")
+    check("job dusk of cluster 11111111" in c.expect("parked")[2]["reason"], "what it keeps is understood")
     c.s.close()
 
 
