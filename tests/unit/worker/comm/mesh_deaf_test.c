@@ -38,8 +38,8 @@ int __real_poll(struct pollfd *p, nfds_t n, int timeout_ms);
 int __wrap_poll(struct pollfd *p, nfds_t n, int timeout_ms)
 {
     if (n >= 3 && atomic_load(&failures) > 0) {
+        (void)atomic_fetch_add(&waits, 1); /* before the count that the test waits for */
         (void)atomic_fetch_sub(&failures, 1);
-        (void)atomic_fetch_add(&waits, 1);
         errno = atomic_load(&error);
         return -1;
     }
