@@ -3,6 +3,7 @@
 killed: every step is done, the end is the same, and no state is left behind."""
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -83,10 +84,14 @@ def plan_of_today(w, t, other):
         check(r.returncode == code and "RANK" in r.stdout, "plan --exit-code: %r, wanted %d" % (r, code))
 
 
+INCARNATION = r"incarnation(\.\w{6})?"  # the second while it is written, when a node has joined
+
+
 def left_over(w):
+    """Files of jobs in the state folders."""
     found = []
     for at, _, files in os.walk(w.path("segments")):
-        found += [os.path.join(at, f) for f in files if f not in ("agent.lock", "incarnation")]
+        found += [os.path.join(at, f) for f in files if f != "agent.lock" and not re.fullmatch(INCARNATION, f)]
     return found
 
 
