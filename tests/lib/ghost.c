@@ -70,7 +70,8 @@ struct ghost {
     size_t n_threads;
     uint64_t n_seen;
     struct hsp_ghost_tally tally;
-    uint64_t drawn, work, state_copies;
+    uint64_t drawn, work;
+    bool fail_copy; /* the next of HSP_DEVQ_STATE */
     struct hsp_err failure;
     bool quit;
 };
@@ -219,9 +220,8 @@ static void judge(struct ghost *g, struct queue *q, struct job *j, const struct 
         return;
     }
     hsp_ghost_make_real(g->areas, &j->c);
-    g->state_copies += q->q == HSP_DEVQ_STATE && c->kind == GHOST_COPY;
-    j->fails = ++g->work == g->o.fail_at || (q->q == HSP_DEVQ_STATE && c->kind == GHOST_COPY &&
-                                             g->state_copies == g->o.fail_state);
+    j->fails = ++g->work == g->o.fail_at ||
+               (g->fail_copy && q->q == HSP_DEVQ_STATE && c->kind == GHOST_COPY);
     g->tally.work++;
     if (g->o.max_delay_us > 0 && draw(g) % 4 == 0) {
         j->delay_us = (uint32_t)(draw(g) % g->o.max_delay_us);
@@ -877,6 +877,14 @@ uint8_t *hsp_ghost_byte(struct hsp_backend *b, const void *p)
     uint8_t *real = hsp_ghost_real(g->areas, p);
     (void)pthread_mutex_unlock(&g->lock);
     return real;
+}
+
+void hsp_ghost_fail_copy(struct hsp_backend *b)
+{
+    struct ghost *g = ghost_of(b);
+    (void)pthread_mutex_lock(&g->lock);
+    g->fail_copy = true;
+    (void)pthread_mutex_unlock(&g->lock);
 }
 
 struct hsp_ghost_tally hsp_ghost_tally(struct hsp_backend *b)

@@ -22,7 +22,6 @@ struct hsp_ghost_opts {
     bool replay;           /* has begin and end; half of what is known is replayed */
     bool sums;             /* has run_sum, for what does not lie over each other */
     uint64_t fail_at;      /* this piece of work fails, and the device with it; 0: none */
-    uint64_t fail_state;   /* the same of the copies on HSP_DEVQ_STATE alone */
     bool no_pin;           /* pin is refused, always */
     bool must_pin;         /* copies on HSP_DEVQ_STATE to or from ordinary memory are a breach */
     size_t memory;         /* of the device, bytes; 0: as much as is asked for */
@@ -54,6 +53,8 @@ enum hsp_status hsp_ghost_open(const struct hsp_ghost_opts *o, struct hsp_backen
 struct hsp_ghost_tally hsp_ghost_tally(struct hsp_backend *b);
 /* For tests of the checks: takes the breach away, if there is one. */
 bool hsp_ghost_forgive(struct hsp_backend *b, struct hsp_err *ret);
+/* The next copy that is given to HSP_DEVQ_STATE fails, and the device with it. */
+void hsp_ghost_fail_copy(struct hsp_backend *b);
 /* For tests of damage: where the host can touch the byte at @p of the device's memory. Nothing is judged. */
 uint8_t *hsp_ghost_byte(struct hsp_backend *b, const void *p);
 

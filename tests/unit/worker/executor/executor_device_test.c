@@ -6,6 +6,7 @@
 
 #include "proto/host/file_io.h"
 #include "tests/unit/worker/executor/executor_world.h"
+#include "worker/executor/epoch.h"
 #include "worker/executor/executor.h"
 #include "worker/state/segment_name.h"
 
@@ -123,7 +124,42 @@ static uint64_t newest_of_all(struct xw_world *w, int n, uint64_t plan)
     return version;
 }
 
-/* Device 1 fails as @how says. Its process says so and ends with a status of its own; another one goes on
+/* In executors forked from now on: when device 1 fails. */
+enum moment { NEVER, SAVED, COMPARED };
+static struct {
+    enum moment when;
+    uint64_t left; /* calls before it */
+} fails;
+
+static void count(const struct hsp_ex_epoch *e, enum moment now)
+{
+    if (fails.when == now && strcmp(e->env->node, "n1") == 0 && fails.left-- == 0) {
+        hsp_ghost_fail_copy(e->env->backend);
+    }
+}
+
+/* The compiler compares them with the product's. */
+__typeof__(hsp_epoch_device_save) __real_hsp_epoch_device_save, __wrap_hsp_epoch_device_save;
+__typeof__(hsp_epoch_device_compare) __real_hsp_epoch_device_compare,
+    __wrap_hsp_epoch_device_compare;
+
+enum hsp_status __wrap_hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version,
+                                             struct hsp_err *err)
+{
+    count(e, SAVED);
+    return __real_hsp_epoch_device_save(e, version, err);
+}
+
+enum hsp_status __wrap_hsp_epoch_device_compare(struct hsp_ex_epoch *e, uint64_t version,
+                                                bool (*which)(const struct hsp_ex_epoch *e,
+                                                              uint32_t row),
+                                                uint32_t *ret_row, struct hsp_err *err)
+{
+    count(e, COMPARED);
+    return __real_hsp_epoch_device_compare(e, version, which, ret_row, err);
+}
+
+/* Device 1 fails as @how says, or as `fails`. Its process says so and ends with a status of its own; another one goes on
  * from what is sealed, and no committed step is lost. Returns the newest that was. */
 static uint64_t fail_and_go_on(struct xw_world *w, struct hsp_ghost_opts how, const double *loss)
 {
@@ -131,6 +167,7 @@ static uint64_t fail_and_go_on(struct xw_world *w, struct hsp_ghost_opts how, co
     w->ghost[1] = how;
     begin(w, dp, 11, 1);
     w->ghost[1] = (struct hsp_ghost_opts){.seed = 0};
+    fails.when = NEVER;
     assert_int_equal(xw_await_exit(w, 1), HSP_EXIT_DEVICE);
     xw_await(w, 0, HSP_MSG_PEER_LOST);
     xw_send_ref(w, 0, HSP_MSG_SEAL, 12);
@@ -180,11 +217,11 @@ static void test_a_device_fails(void **state)
         committed += fail_and_go_on(w, how, loss);
     }
     assert_true(committed > 0);
-    /* While a version is copied from it, and while the version before it is compared, which are in turn: no source before
-     * it is whole. */
+    /* While a version is copied from it, and while the version before it is compared: no source before it is whole. */
     for (uint64_t i = 0; i < 2; i++) {
-        const struct hsp_ghost_opts how = {
-            .fail_state = 2 * (uint64_t)hsp_test_range("copies", i, 10, 20) + i};
+        const struct hsp_ghost_opts how = {.seed = 0};
+        fails.when = i == 0 ? SAVED : COMPARED;
+        fails.left = (uint64_t)hsp_test_range("copies", i, 10, 20);
         assert_true(fail_and_go_on(w, how, loss) > 0);
     }
     assert_int_equal(
