@@ -1,6 +1,6 @@
 /* A line in a file: "SUM EPOCH STEP {json}\n"; SUM is the hash of what stands behind it, 16 hex
  * digits, seeded with the number of the job. The next two numbers are for merging. Among devices
- * lines go without sums. */
+ * lines go without sums. An earlier version of this program wrote none: its lines are kept. */
 #include "worker/executor/step_log.h"
 
 #include <errno.h>
@@ -115,6 +115,32 @@ enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_
     return st;
 }
 
+/* A whole line as an earlier version wrote it, without a sum. It says its epoch and its step twice, so no
+ * damage of one character makes one of a line that has a sum. */
+static bool is_unproven(const char *line, size_t n)
+{
+    char text[LINE_MAX_CHARS], head[96], tail[48];
+    uint64_t epoch, step;
+    if (n >= sizeof text) {
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (line[i] < ' ' || line[i] > '~') {
+            return false;
+        }
+    }
+    memcpy(text, line, n);
+    text[n] = '\0';
+    if (sscanf(text, "%20" SCNu64 " %20" SCNu64, &epoch, &step) != 2) {
+        return false;
+    }
+    size_t h = (size_t)snprintf(head, sizeof head,
+                                "%" PRIu64 " %" PRIu64 " {\"step\":%" PRIu64 ",\"loss\":", epoch,
+                                step, step);
+    size_t t = (size_t)snprintf(tail, sizeof tail, ",\"epoch\":%" PRIu64 "}", epoch);
+    return n > h + t && memcmp(text, head, h) == 0 && memcmp(text + n - t, tail, t) == 0;
+}
+
 size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_damage *ret)
 {
     char *to = text;
@@ -132,6 +158,10 @@ size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_da
             memmove(to, at + SUM_CHARS, body);
             to += body;
             *to++ = '\n'; /* there is room: the sum is gone */
+        } else if (nl != NULL && is_unproven(at, len)) {
+            memmove(to, at, len + 1);
+            to += len + 1;
+            ret->unproven++;
         } else if (nl != NULL || !is_torn(at, len)) {
             ret->first = ret->n++ == 0 ? number : ret->first;
         }
@@ -330,6 +360,13 @@ static void read_own(struct hsp_ex_epoch *e, struct notes *ret)
     }
     ret->text = (char *)text;
     ret->n = hsp_metrics_check(e->p->job, ret->text, len, &d);
+    if (d.unproven > 0) {
+        hsp_log(e->env->log, HSP_LOG_INFO, "executor",
+                "metrics: %" PRIu64
+                " lines of %s are of an earlier version, without sums: they are "
+                "taken as they are",
+                d.unproven, path);
+    }
     if (d.n > 1) {
         (void)snprintf(more, sizeof more, "and %" PRIu64 " more are", d.n - 1);
     }

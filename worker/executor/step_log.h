@@ -14,9 +14,10 @@ enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_
 
 struct hsp_notes_damage {
     uint64_t n, first; /* lines; the number of the first, from 1 */
+    uint64_t unproven; /* lines without sums, of an earlier version of this program */
 };
 /* Takes the sums off the notes of @job in @text, and leaves out lines that are not what was
- * written; half a line at the end is what a process that was killed has left, and no damage. Returns
+ * written; unproven ones are kept; half a line at the end is what a process that was killed has left, and no damage. Returns
  * the new length. */
 size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_damage *ret);
 

@@ -90,7 +90,7 @@ static void a_damaged_note_is_left_out_and_told(void **state)
         bool cut = copy[at] == '\n';                    /* into two */
         size_t n = hsp_metrics_check(3, copy, len, &d);
         assert_steps(copy, n, joined ? "8 " : "8 10 ");
-        assert_true(d.first == 2 && d.n == (cut ? 2 : 1));
+        assert_true(d.first == 2 && d.n == (cut ? 2 : 1) && d.unproven == 0);
     }
     memcpy(copy, text, len);
     assert_int_equal(hsp_metrics_check(4, copy, len, &d), 0);
@@ -144,6 +144,30 @@ static void half_a_line_at_the_end_is_dropped(void **state)
     free(dir);
 }
 
+/* A job goes on over an upgrade: the first of its lines have no sums, and are no damage. One that is not as it
+ * was written is, and so is half of one. */
+static void notes_of_an_earlier_version_are_kept(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_notes_damage d;
+    char *dir = hsp_test_tmpdir(), path[512], both[1024];
+    size_t len;
+    note(dir, 8);
+    char *text = noted(dir, path, &len);
+    len = hsp_metrics_check(3, text, len, &d);
+    (void)snprintf(both, sizeof both, "%.*s4%.*s", (int)len, text, (int)len, text);
+    assert_ok(hsp_file_write(path, both, 2 * len + 1, 0600, &err), &err);
+    free(text);
+    note(dir, 9);
+    text = noted(dir, path, &len);
+    assert_steps(text, hsp_metrics_check(3, text, len, &d), "8 9 ");
+    assert_true(d.unproven == 1 && d.n == 1 && d.first == 2); /* epoch 45 is none */
+    free(text);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 /* Many devices have noted the same steps: together they may be more than there is room for. */
 static void notes_of_many_devices_need_the_room_of_one(void **state)
 {
@@ -173,6 +197,7 @@ HSP_TEST_FILE(step_log_test)
         cmocka_unit_test(numbers_that_are_none_are_texts),
         cmocka_unit_test(a_damaged_note_is_left_out_and_told),
         cmocka_unit_test(half_a_line_at_the_end_is_dropped),
+        cmocka_unit_test(notes_of_an_earlier_version_are_kept),
         cmocka_unit_test(notes_of_many_devices_need_the_room_of_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
