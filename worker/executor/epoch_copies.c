@@ -175,7 +175,8 @@ static enum hsp_status send_sum(struct hsp_ex_epoch *e, uint64_t version, struct
 }
 
 /* *ret_equal, at a keeper: whether the sums of all ranks say that their replicas are equal. */
-static enum hsp_status take_sums(struct hsp_ex_epoch *e, bool *ret_equal, struct hsp_err *err)
+static enum hsp_status take_sums(struct hsp_ex_epoch *e, uint64_t version, bool *ret_equal,
+                                 struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
     uint32_t n = e->p->rank < e->p->n_ranks ? 0 : e->p->n_ranks;
@@ -186,6 +187,10 @@ static enum hsp_status take_sums(struct hsp_ex_epoch *e, bool *ret_equal, struct
         sum += one;
     }
     *ret_equal = sum == 0;
+    if (st == HSP_OK && sum != 0) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor",
+                "copies of version %" PRIu64 " are not kept: replicas of it differ", version);
+    }
     return st;
 }
 
@@ -269,7 +274,7 @@ enum hsp_status hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
     for (uint32_t i = 0; st == HSP_OK && i < e->n_copies; i++) {
         st = receive_copy(e, &e->copies[i], version, msg, err);
     }
-    st = st == HSP_OK ? take_sums(e, &equal, err) : st;
+    st = st == HSP_OK ? take_sums(e, version, &equal, err) : st;
     for (uint32_t i = 0; st == HSP_OK && i < e->n_copies; i++) {
         st = confirm_copy(e, &e->copies[i], version, equal, err);
     }
