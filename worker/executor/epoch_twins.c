@@ -309,21 +309,30 @@ uint64_t hsp_epoch_twins_sum(struct hsp_ex_epoch *e, uint64_t version)
 
 /* ---- they differ ---- */
 
+/* What is here of a version that was sealed. */
+struct seen {
+    bool sealed;  /* still; else damage was found in it meanwhile */
+    uint32_t row; /* the first that differs from its seal; NONE */
+    bool in_slot; /* in GPU memory, and the segment is as it was sealed */
+};
+
+static bool is_sound(const struct seen *s)
+{
+    return s->sealed && s->row == NONE;
+}
+
 struct settling {
     struct hsp_ex_epoch *e;
     uint64_t version;
-    /* The first rows of this version and of the one before that differ from their seals; NONE. */
-    uint32_t bad_now, bad_before;
-    bool intact;                /* both versions are sealed here, and no row differs */
+    struct seen now, before;    /* this version and the one before */
+    bool intact;                /* what the hashes of this rank are made of is as it was sealed */
     bool placed;                /* some rank is wrong, or may be */
     struct hsp_twin_view *seen; /* [links * kinds] at the other end */
 };
 
-/* Compares the home of @version with its seal, on a GPU both the segment and the slot. *ret_row:
- * the first row that differs, NONE. *ret_intact becomes false when a row differs, or the version,
- * which was sealed, no longer is: damage was found in it meanwhile. */
-static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, uint32_t *ret_row,
-                            bool *ret_intact, struct hsp_err *err)
+/* Compares the home of @version with its seal, on a GPU both the segment and the slot. */
+static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, struct seen *ret,
+                            struct hsp_err *err)
 {
     const struct hsp_state_segment *s = e->seg[version % 2];
     bool sealed = hsp_segment_version(s) == version;
@@ -335,14 +344,14 @@ static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, uint32_t *
         rows[i] = (struct hsp_verify_row){.seg = s, .row = i};
     }
     st = st == HSP_OK ? hsp_verify_rows(rows, n, &n_damaged, err) : st;
-    *ret_row = NONE;
+    *ret = (struct seen){.sealed = sealed, .row = NONE};
     for (uint32_t i = n; st == HSP_OK && i-- > 0;) {
-        *ret_row = rows[i].damaged ? i : *ret_row;
+        ret->row = rows[i].damaged ? i : ret->row;
     }
-    if (st == HSP_OK && sealed && *ret_row == NONE && e->env->backend->device) {
-        st = hsp_epoch_device_compare(e, version, NULL, ret_row, err);
+    if (st == HSP_OK && is_sound(ret) && e->env->backend->device) {
+        st = hsp_epoch_device_compare(e, version, NULL, &ret->row, err);
+        ret->in_slot = ret->row != NONE;
     }
-    *ret_intact = *ret_intact && sealed && *ret_row == NONE;
     free(rows);
     return st;
 }
@@ -495,9 +504,11 @@ static void tell_wrong(struct settling *s, uint32_t wrong)
 {
     struct hsp_ex_epoch *e = s->e;
     struct hsp_err ignored = {0};
-    uint32_t row = wrong != NONE ? e->twins->twin[wrong].row : s->bad_now;
-    if (s->bad_before != NONE) {
-        (void)hsp_epoch_disown_read(e, e->seg[(s->version - 1) % 2], s->bad_before, &ignored);
+    uint32_t row = wrong != NONE ? e->twins->twin[wrong].row : s->now.row;
+    if (s->before.row != NONE) {
+        (void)hsp_epoch_disown_read(e, e->seg[(s->version - 1) % 2], s->before.row, &ignored);
+    } else if (wrong == NONE && s->now.in_slot && s->version == e->first) {
+        (void)hsp_epoch_disown_read(e, e->seg[s->version % 2], row, &ignored);
     } else if (row != NONE) {
         hsp_epoch_tell_damaged_row(e, e->seg[s->version % 2], row, s->version, true);
     }
@@ -509,16 +520,17 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
     bool first = s->version == e->first;
     uint32_t wrong = NONE;
     s->seen = calloc((size_t)e->pkg.replicas.n * e->pkg.n_kinds + 1, sizeof *s->seen);
-    s->bad_now = s->bad_before = NONE;
-    s->intact = true;
+    s->before = (struct seen){.sealed = true, .row = NONE};
     if (!first) { /* before the epoch can end: a rank may die before it has unsealed it */
         hsp_epoch_tell_given_up(e, s->version);
     }
-    enum hsp_status st = s->seen != NULL ? look(e, s->version, &s->bad_now, &s->intact, err)
+    enum hsp_status st = s->seen != NULL ? look(e, s->version, &s->now, err)
                                          : hsp_err_nomem(err, "the hashes of equal copies");
     if (st == HSP_OK && !first) {
-        st = look(e, s->version - 1, &s->bad_before, &s->intact, err);
+        st = look(e, s->version - 1, &s->before, err);
     }
+    /* The segment of the first version is no copy of the slot: the slot is one of the segment. */
+    s->intact = is_sound(&s->before) && (is_sound(&s->now) || (first && s->now.in_slot));
     if (!first) { /* in any case: SEALED must not offer it */
         give_up(e, s->version);
     }

@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "proto/layout/box.h"
 #include "tests/unit/worker/executor/damage_way.h"
@@ -40,15 +41,16 @@ static struct board {
     atomic_uint which;
     atomic_uint done;
     atomic_ullong salt;
+    atomic_ullong told; /* the epoch of the newest step that rank 0 has told */
 } * board;
 
 static bool is_one(const struct hsp_segment_row *r, enum dw_which which)
 {
     const struct hsp_box whole = hsp_box_whole(r->box.rank, r->full);
-    bool weights = which == WEIGHTS || which == ALL_WEIGHTS;
-    bool cut = which == OWNED || which == WEIGHTS;
-    return !hsp_box_empty(&r->box) && (!cut || !hsp_box_equal(&r->box, &whole)) &&
-           (!weights || r->kind == HSP_STATE_PARAM);
+    bool weights = which == WEIGHTS || which == ALL_WEIGHTS || which == LOUD;
+    bool cut = which == OWNED || which == WEIGHTS || which == LOUD;
+    return (which != LOUD || r->box.rank > 1) && !hsp_box_empty(&r->box) &&
+           (!cut || !hsp_box_equal(&r->box, &whole)) && (!weights || r->kind == HSP_STATE_PARAM);
 }
 
 /* Chooses a bit of @s, in an element of some row: *ret_bit of the byte that is returned. */
@@ -66,6 +68,10 @@ static int64_t choose(const struct hsp_state_segment *s, enum dw_which which, co
     at += at % size < size / 4 ? size / 4
                                : 0; /* not in the bits that the next update may round away */
     *ret_bit = (uint8_t)(1u << k % 8);
+    if (which == LOUD) { /* of FP64, from 1/16 of the number to half of it */
+        at += size - 2 - at % size;
+        *ret_bit = (uint8_t)(1u << k % 4);
+    }
     return r->offset + at;
 }
 
@@ -182,6 +188,15 @@ void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote 
         harm_live(e, AT_LAST_READ, v->step);
     }
     __real_hsp_epoch_report_step(e, v, all, n, seconds, sequence);
+    if (e->p->rank == 0) {
+        atomic_store(&board->told, e->number);
+    } else if (atomic_load(&board->when) == AT_LOAD && atomic_load(&board->dev) == device_of(e) &&
+               atomic_load(&board->done) != 0) {
+        while (atomic_load(&board->told) <
+               e->number) { /* who ends an epoch ends the others' vote */
+            (void)usleep(1000);
+        }
+    }
 }
 
 void __wrap_hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version)
@@ -365,9 +380,11 @@ static uint16_t hear(struct dw_story *s, int dev)
 
 void dw_await_msg(struct dw_story *s, int dev, uint16_t type)
 {
-    int64_t until = hsp_clock_ns() + (int64_t)XW_WAIT_MS * 1000000; /* heartbeats never end */
-    while (hear(s, dev) != type) {
-        if (hsp_clock_ns() > until) {
+    int64_t last = hsp_clock_ns();
+    uint16_t got;
+    while ((got = hear(s, dev)) != type) {
+        last = got != HSP_MSG_HEARTBEAT ? hsp_clock_ns() : last; /* those never end */
+        if (hsp_clock_ns() - last > (int64_t)XW_WAIT_MS * 1000000) {
             fail_msg("device %d: no %s in time", dev, hsp_msg_name(type));
         }
     }

@@ -29,8 +29,9 @@ enum dw_when {
     AT_END
 };
 
-/* Which rows may be damaged: all; those that no other rank has; the weights among these; all weights. */
-enum dw_which { ANY, OWNED, WEIGHTS, ALL_WEIGHTS };
+/* Which rows may be damaged: all; those that no other rank has; the weights among these; all weights; matrices among the
+ * weights that no other rank has, so much that the loss shows it. */
+enum dw_which { ANY, OWNED, WEIGHTS, ALL_WEIGHTS, LOUD };
 
 /* A complete checkpoint, as rank 0 told of it. */
 struct dw_ckpt {

@@ -1,5 +1,7 @@
 /* State that is damaged while it is trained on: it is seen before anything made of it is committed, the step is computed
  * again, and the job goes on with the losses of one undisturbed device. */
+#include <stdio.h>
+
 #include "tests/unit/worker/executor/damage_world.h"
 #include "worker/state/segment.h"
 #include "worker/state/segment_dir.h"
@@ -86,7 +88,7 @@ static void test_a_part_that_is_loaded(void **state)
     struct dw_story s = dw_tell_story(*state);
     dw_begin(&s, PP, 10);
     dw_kill_all(&s);
-    dw_plan_harm_in(AT_LOAD, 1, 0, WEIGHTS);
+    dw_plan_harm_in(AT_LOAD, 1, 0, LOUD);
     uint64_t version = dw_recover(&s, PP);
     dw_await_break(&s, 3);
     assert_true(dw_broke_with(&s, IN_GPU));
@@ -97,6 +99,51 @@ static void test_a_part_that_is_loaded(void **state)
     assert_int_equal(dw_recover(&s, PP), version);
     dw_end_story(&s);
     assert_true(loss != s.w->loss[version]);
+}
+
+/* The newest version that devices 0 and 1 both have. One that was killed later may be a version ahead: that goes. */
+static uint64_t newest_of_both(struct dw_story *s)
+{
+    uint64_t version = dw_newest(s, TWO);
+    for (uint32_t dev = 0; dev < 2; dev++) {
+        struct hsp_state_segment *own = dw_open_piece(s->w->ex[dev].state_dir, TWO, dev, version);
+        if (own == NULL) {
+            const char *ahead = s->w->ex[1 - dev].state_dir;
+            struct hsp_err err = {0};
+            own = dw_open_piece(ahead, TWO, 1 - dev, version);
+            assert_non_null(own);
+            assert_ok(hsp_segment_remove(ahead, hsp_segment_key_of(own), &err), &err);
+            (void)hsp_segment_close(own);
+            return version - 1;
+        }
+        (void)hsp_segment_close(own);
+    }
+    return version;
+}
+
+/* Device 0 has sealed something else than device 1, whose segment is right: what flips on its way to the GPU
+ * says nothing of that segment. Which of the two is wrong nobody knows, so neither is used. */
+static void test_a_first_version_that_differs(void **state)
+{
+    struct dw_story s = dw_tell_story(*state);
+    dw_begin(&s, TWO, 10);
+    dw_kill_all(&s);
+    uint64_t version = newest_of_both(&s);
+    struct hsp_state_segment *own = dw_open_piece(s.w->ex[0].state_dir, TWO, 0, version);
+    assert_non_null(own);
+    ((uint8_t *)hsp_segment_area(own))[5] ^= 8;
+    hsp_segment_unseal(own);
+    hsp_segment_seal(own, version);
+    (void)hsp_segment_close(own);
+    dw_plan_harm_in(AT_LOAD, 1, 0, ALL_WEIGHTS);
+    assert_int_equal(dw_recover(&s, TWO), version);
+    dw_await_break(&s, 2);
+    assert_true(dw_broke_with(&s, "differ: wrong at n0/0 and 1 more"));
+    assert_int_equal(s.n_told, 2);
+    for (uint32_t dev = 0; dev < 2; dev++) {
+        assert_null(dw_open_piece(s.w->ex[dev].state_dir, TWO, dev, version));
+    }
+    dw_free_plans(&s);
 }
 
 /* Behind the last version there is no vote. */
@@ -124,13 +171,19 @@ static bool keeps(const struct dw_story *s, int dev, uint32_t owner, uint64_t ve
  * there, and whole, were both ranks gone before they can say that it is wrong. */
 static void test_a_keeper_keeps_nothing_that_differs(void **state)
 {
-    struct dw_story s = dw_tell_story(*state);
+    struct xw_world *w = *state;
+    char log[4300];
+    (void)snprintf(log, sizeof log, "%s/log", w->dir);
+    w->log = log;
+    struct dw_story s = dw_tell_story(w);
     dw_plan_harm(AT_SEAL, 0, 13, TWIN);
     dw_begin(&s, KEPT, 0);
     dw_await_break(&s, 3);
     assert_true(dw_broke_with(&s, "equal copies of version 13 differ: wrong at n0/0 and 1 more"));
     assert_true(keeps(&s, 2, 0, 12));
     assert_false(keeps(&s, 2, 0, 13));
+    assert_int_equal(xw_lines_with(log, "copies of version 13 are not kept: replicas of it differ"),
+                     1);
     assert_int_equal(dw_recover(&s, KEPT), 12);
     assert_int_equal(s.n_given_up, 2);
     dw_end_story(&s);
@@ -241,6 +294,8 @@ HSP_TEST_FILE(executor_live_test)
         cmocka_unit_test_setup_teardown(test_a_part_without_twin, dw_setup_device, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_of_a_pipeline, dw_setup_device, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_that_is_loaded, dw_setup_device, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_first_version_that_differs, dw_setup_device,
+                                        dw_teardown),
         cmocka_unit_test_setup_teardown(test_the_last_version, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_the_last_version_before_a_switch, dw_setup,
                                         dw_teardown),
