@@ -12,7 +12,7 @@
 
 #define XW_STEPS   60
 #define XW_MAX_DEV 4
-#define XW_WAIT_MS 20000
+#define XW_WAIT_MS 120000 /* only what hangs takes so long, on a loaded machine too */
 
 /* Plans of the job: one device; two data parallel; a pipeline of three, its second stage by tensors. */
 extern const char xw_plan_one[], xw_plan_dp[], xw_plan_pp[];
