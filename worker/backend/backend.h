@@ -31,7 +31,7 @@
 #include "proto/op/op.h"
 #include "worker/backend/cells.h"
 
-#define HSP_BACKEND_ABI 5
+#define HSP_BACKEND_ABI 6
 
 /* Most marks of a queue that may not have been reached yet: who gives more waits for the oldest. */
 #define HSP_MAX_MARKS 4096
@@ -110,6 +110,12 @@ struct hsp_backend {
      * not written. *ret_done false: nothing was given, run one after the other. NULL: never. */
     enum hsp_status (*run_sum)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                const struct hsp_sum *s, bool *ret_done, struct hsp_err *err);
+    /* A product that run, or run_sum where @s is no NULL, may be given later, with the same extents
+     * and alignments: what its first run would have the device idle for (a library loads kernels)
+     * is done now. Its output, which nobody uses, is written; its operands may hold anything.
+     * NULL: no run waits. */
+    enum hsp_status (*warm)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                            const struct hsp_sum *s, struct hsp_err *err);
     /* Ops, a bit each (1 << op), whose outputs may be added to what is there (hsp_call.adds); 0:
      * none. */
     uint64_t adds;

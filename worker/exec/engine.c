@@ -3,16 +3,19 @@
 #include <inttypes.h> /* PRId64 */
 #include <stdlib.h>
 
+#include "proto/program/micro_size.h"
 #include "proto/program/pool.h"
 #include "worker/data/documents.h"
 #include "worker/exec/device_queue.h"
 #include "worker/exec/engine_impl.h"
+#include "worker/exec/interp.h"
 #include "worker/exec/operand.h"
 #include "worker/exec/queues.h"
 #include "worker/exec/record.h"
 #include "worker/exec/staging.h"
 
 #define SHEET_ARENA ((size_t)256 << 20) /* 2^20 sequences of 16 bytes, with room */
+#define WARM_PLACES 4 /* of a tensor: they lie at multiples of 64 bytes, a product looks at 256 */
 
 /* ---- steps ---- */
 
@@ -270,6 +273,58 @@ static void close_memory(struct hsp_engine *e)
     e->o.backend->release(e->o.backend, HSP_MEM_HOST, e->host);
 }
 
+/* Whether a micro-batch of the program may have @n sequences. */
+static bool may_have(const struct hsp_engine *e, uint32_t n)
+{
+    const struct hsp_stream_bind *s = &e->b->stream;
+    bool found = e->corpus.start != NULL;  /* documents: there may be any number */
+    for (int last = 0; last < 2; last++) { /* the first ones are the larger ones */
+        found = found || (s->n_micro > 0 && hsp_micro_size(s->n_seq, s->n_micro,
+                                                           last != 0 ? s->n_micro - 1 : 0) == n);
+        found = found ||
+                (s->eval_n_micro > 0 && hsp_micro_size(s->eval_n_seq, s->eval_n_micro,
+                                                       last != 0 ? s->eval_n_micro - 1 : 0) == n);
+    }
+    return found;
+}
+
+/* Products of one program, of as many sequences as a micro-batch may have (most last: plans of few
+ * are forgotten first), wherever its tensors take turns to lie, as far as alignment goes. */
+static enum hsp_status warm_program(struct hsp_engine *e, struct hsp_err *err)
+{
+    uint32_t bound = (uint32_t)e->b->symbol[HSP_SYM_BATCH], places = 1;
+    for (uint32_t k = 0; k < e->t->n_tensors; k++) {
+        uint32_t n = e->b->tensor[k].n_slots;
+        places = n > places && places < WARM_PLACES ? n : places;
+    }
+    enum hsp_status st = HSP_OK;
+    for (uint32_t n = 1; st == HSP_OK && n <= bound; n++) {
+        e->warm_seqs = n;
+        for (uint32_t micro = 0; micro < places && micro < WARM_PLACES && may_have(e, n); micro++) {
+            for (uint32_t k = 0; st == HSP_OK && k < e->t->n_instrs; k++) {
+                st = hsp_warm_product(e, k, micro, err);
+            }
+        }
+    }
+    e->warm_seqs = 0;
+    return st;
+}
+
+/* Before the first step, while no work of this device waits for a peer. */
+static enum hsp_status warm_up(struct hsp_engine *e, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    if (e->o.backend->warm == NULL) {
+        return HSP_OK;
+    }
+    for (uint32_t k = e->o.n_shorter + 1; st == HSP_OK && k > 0; k--) {
+        use(e, program_of(&e->o, k - 1));
+        st = warm_program(e, err);
+    }
+    enum hsp_status done = hsp_queue_finish(e, HSP_DEVQ_COMPUTE, st == HSP_OK ? err : NULL);
+    return st == HSP_OK ? done : st;
+}
+
 static enum hsp_status start_thread(struct hsp_engine *e, struct hsp_err *err)
 {
     if (pthread_mutex_init(&e->lock, NULL) != 0) {
@@ -318,6 +373,9 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
     st = e->arena ? open_memory(e, err) : hsp_err_nomem(err, "sheets");
     if (st == HSP_OK) {
         st = open_ways(e, err);
+    }
+    if (st == HSP_OK) {
+        st = warm_up(e, err);
     }
     if (st == HSP_OK) {
         st = start_thread(e, err);

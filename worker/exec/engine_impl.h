@@ -97,6 +97,7 @@ struct hsp_engine {
     /* the running step; constant while the queues run */
     uint64_t step;
     bool eval;
+    uint32_t warm_seqs; /* of a micro-batch, while products are made ready; else 0 */
     const struct hsp_sched *sched;
     struct hsp_sheet sheet;
     struct hsp_vote vote; /* valid after the VOTE instruction */

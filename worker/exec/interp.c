@@ -146,13 +146,11 @@ static enum hsp_status run_op(struct hsp_engine *e, uint32_t k, uint32_t micro, 
     return e->o.backend->run(e->o.backend, hsp_devq_of(q), &c, err);
 }
 
-/* A product and what is added to it at once, where the backend does so. */
-static enum hsp_status run_with_epilogue(struct hsp_engine *e, uint32_t k, uint32_t micro,
-                                         enum hsp_queue q, bool *ret_done, struct hsp_err *err)
+/* What is added to product @k; @part: room for what it names. */
+static struct hsp_sum sum_of(const struct hsp_engine *e, uint32_t k, uint32_t micro,
+                             struct hsp_array part[3])
 {
     const struct hsp_epilogue *t = &e->way->epilogues[k];
-    struct hsp_op_call x;
-    struct hsp_array part[3];
     const uint32_t tensor[3] = {t->bias, t->add, t->out};
     for (int j = 0; j < 3; j++) {
         if (tensor[j] != HSP_NO_TENSOR) {
@@ -160,9 +158,23 @@ static enum hsp_status run_with_epilogue(struct hsp_engine *e, uint32_t k, uint3
             part[j] = array_of(&v);
         }
     }
-    struct hsp_sum s = {.bias = t->bias != HSP_NO_TENSOR ? &part[0] : NULL,
-                        .add = t->add != HSP_NO_TENSOR ? &part[1] : NULL,
-                        .out = &part[2]};
+    return (struct hsp_sum){.bias = t->bias != HSP_NO_TENSOR ? &part[0] : NULL,
+                            .add = t->add != HSP_NO_TENSOR ? &part[1] : NULL,
+                            .out = &part[2]};
+}
+
+static bool has_epilogue(const struct hsp_engine *e, uint32_t k)
+{
+    return e->way->epilogues != NULL && e->way->epilogues[k].n > 0;
+}
+
+/* A product and what is added to it at once, where the backend does so. */
+static enum hsp_status run_with_epilogue(struct hsp_engine *e, uint32_t k, uint32_t micro,
+                                         enum hsp_queue q, bool *ret_done, struct hsp_err *err)
+{
+    struct hsp_op_call x;
+    struct hsp_array part[3];
+    struct hsp_sum s = sum_of(e, k, micro, part);
     struct hsp_call c = call_of(e, k, micro, q, &x);
     return e->o.backend->run_sum(e->o.backend, hsp_devq_of(q), &c, &s, ret_done, err);
 }
@@ -330,7 +342,7 @@ enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t micro, e
     const struct hsp_way *w = e->way;
     enum hsp_status st = HSP_OK;
     bool done = false;
-    if (w->epilogues != NULL && w->epilogues[k].n > 0) {
+    if (has_epilogue(e, k)) {
         *ret_n = 1U + w->epilogues[k].n;
         st = run_with_epilogue(e, k, micro, q, &done, err);
     } else if (w->launches != NULL && w->launches[k].n > 0) {
@@ -342,4 +354,37 @@ enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t micro, e
     }
     *ret_n = 1;
     return run_instr(e, k, micro, q, err);
+}
+
+static bool is_product(const struct hsp_instr *i)
+{
+    return i->kind == HSP_I_OP &&
+           (i->op == HSP_OP_LINEAR || i->op == HSP_OP_LINEAR_DX || i->op == HSP_OP_LINEAR_DW);
+}
+
+enum hsp_status hsp_warm_product(struct hsp_engine *e, uint32_t k, uint32_t micro,
+                                 struct hsp_err *err)
+{
+    const struct hsp_backend *b = e->o.backend;
+    enum hsp_status st = HSP_OK;
+    if (!is_product(&e->t->instrs[k])) {
+        return HSP_OK;
+    }
+    uint8_t adds = UINT8_MAX;
+    for (int first = 0; st == HSP_OK && first < 2; first++) { /* a sum that goes on, or begins */
+        struct hsp_op_call x;
+        struct hsp_array part[3];
+        struct hsp_sum s = {NULL, NULL, NULL};
+        e->entry[HSP_QUEUE_COMPUTE].first = first != 0;
+        struct hsp_call c = call_of(e, k, micro, HSP_QUEUE_COMPUTE, &x);
+        if (has_epilogue(e, k)) {
+            s = sum_of(e, k, micro, part);
+        }
+        if (c.adds != adds) {
+            st = b->warm(e->o.backend, HSP_DEVQ_COMPUTE, &c, s.out != NULL ? &s : NULL, err);
+        }
+        adds = c.adds;
+    }
+    e->entry[HSP_QUEUE_COMPUTE].first = false;
+    return st == HSP_OK ? st : hsp_err_wrap(err, "instruction %u, before the first step", k);
 }

@@ -14,6 +14,9 @@ struct hsp_cell_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor
         uint8_t *area = p->cls == HSP_CLASS_HOST ? e->host : e->memory;
         v.data = area + b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes;
     }
+    if (b->batch_dim0 && e->warm_seqs > 0 && e->warm_seqs < v.box.hi[0]) {
+        v.box.hi[0] = e->warm_seqs;
+    }
     if (b->batch_dim0 && e->sched && micro < e->sheet.n_micro) {
         v.box.hi[0] = e->sheet.micro[micro].n_seq;
     }

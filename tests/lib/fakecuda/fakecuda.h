@@ -93,6 +93,8 @@ struct hsp_fake_usage {
     size_t device_bytes, device_peak_bytes, pinned_bytes;
     unsigned allocations, pinned, streams, events, graphs, execs, handles; /* alive */
     unsigned pending;                                                      /* pieces not done */
+    unsigned first_products; /* of a shape, for which the library would load a kernel */
+    unsigned blocked;        /* calls that would have waited for work that waits for a peer */
 };
 struct hsp_fake_usage hsp_fake_usage(void);
 

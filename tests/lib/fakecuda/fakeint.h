@@ -90,6 +90,8 @@ struct fake_state {
     unsigned opened;             /* nested openings of device memory */
     const struct piece *running; /* NULL: none */
     bool blamed;                 /* the running piece has been reported */
+    bool unwritten;              /* the running piece may read what nobody wrote */
+    uint64_t shape[1024];        /* hashes of products that were given, first_products of them */
     struct {
         char name[64];
         unsigned nth;
@@ -138,6 +140,8 @@ void fake_clock_join(struct fake_clock *a, const struct fake_clock *b);
 void fake_streams_reset(void);
 struct piece *fake_piece_clone(const struct piece *c);
 struct piece *fake_piece_free(struct piece *c);
+/* A call that waits until the device is idle: counted where some of its work waits for a peer. */
+void fake_waits_for_all(void);
 /* Gives a copy of the piece to the stream, or to the graph it captures. */
 cudaError_t fake_give(cudaStream_t s, const struct piece *c);
 /* Does work until @s has no more than @left pieces; NULL: all streams. */

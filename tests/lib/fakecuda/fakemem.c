@@ -260,6 +260,7 @@ cudaError_t cudaMalloc(void **p, size_t bytes)
 cudaError_t cudaFree(void *p)
 {
     cudaError_t e = fake_enter("cudaFree");
+    fake_waits_for_all();
     cudaError_t own = take_back(p, 0);
     return fake_leave(e == cudaSuccess ? own : e);
 }
@@ -280,6 +281,7 @@ cudaError_t cudaMallocHost(void **p, size_t bytes)
 cudaError_t cudaFreeHost(void *p)
 {
     cudaError_t e = fake_enter("cudaFreeHost");
+    fake_waits_for_all();
     cudaError_t own = take_back(p, 1);
     return fake_leave(e == cudaSuccess ? own : e);
 }
@@ -348,6 +350,7 @@ static bool is_copied(size_t k)
 cudaError_t cudaHostUnregister(void *p)
 {
     cudaError_t e = fake_enter("cudaHostUnregister");
+    fake_waits_for_all();
     size_t k = p != NULL ? place_of(p) : N_REGISTERED;
     cudaError_t own = k == N_REGISTERED ? cudaErrorHostMemoryNotRegistered : cudaSuccess;
     if (own == cudaSuccess) {

@@ -118,7 +118,8 @@ static const char *judge(size_t at, size_t bytes, bool write)
     if (bytes > n_bytes - at || memchr(state + at, NOWHERE, bytes) != NULL) {
         return "outside of all allocations";
     }
-    if (!write && !fake.o.lenient && memchr(state + at, UNWRITTEN, bytes) != NULL) {
+    if (!write && !fake.o.lenient && !fake.unwritten &&
+        memchr(state + at, UNWRITTEN, bytes) != NULL) {
         return "which nobody wrote";
     }
     return NULL;

@@ -115,6 +115,19 @@ static bool may_run(const struct piece *c)
            c->work.ready((void *)(uintptr_t)c->work.args);
 }
 
+void fake_waits_for_all(void)
+{
+    for (const struct CUstream_st *s = fake.streams; s != NULL; s = s->next) {
+        for (const struct piece *c = s->first; s->device == fake_device() && c != NULL;
+             c = c->next) {
+            if (c->kind == PIECE_WORK && !may_run(c)) {
+                fake.use.blocked++;
+                return;
+            }
+        }
+    }
+}
+
 /* Runs the head of a random stream that can go on. */
 static bool step_some(void)
 {

@@ -6,6 +6,7 @@
 #include "worker/backend/cuda/cuda_fault.h"
 #include "worker/backend/cuda/cuda_graphs.h"
 #include "worker/backend/cuda/cuda_host.h"
+#include "worker/backend/cuda/cuda_memory.h"
 
 static _Thread_local int bound = -1; /* the device this thread uses */
 
@@ -20,6 +21,9 @@ enum hsp_status hsp_cuda_queue_need(struct hsp_cuda *g, enum hsp_devq q, struct 
         if (u->event == NULL) {
             return hsp_err_nomem(err, "the tickets of a queue");
         }
+    }
+    if (q >= HSP_DEVQ_GREET) { /* of transports only */
+        hsp_cuda_expect_peers(g);
     }
     int least = 0, most = 0;
     cudaError_t e = cudaDeviceGetStreamPriorityRange(&least, &most);

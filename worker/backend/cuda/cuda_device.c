@@ -202,6 +202,21 @@ static enum hsp_status cuda_run_sum(struct hsp_backend *b, enum hsp_devq q,
     return leave(g, q, st == HSP_OK ? hsp_op_name(c->op) : "op", st, err);
 }
 
+static enum hsp_status cuda_warm(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                                 const struct hsp_sum *s, struct hsp_err *err)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    enum hsp_dtype real = HSP_F32;
+    enum hsp_status st = enter(g, q, err);
+    st = st == HSP_OK && g->queue[q].between
+             ? hsp_err_set(err, HSP_ESTATE, 0, "warm between begin and end")
+             : st;
+    st = st == HSP_OK ? hsp_call_check(c, &real, err) : st;
+    st = st == HSP_OK && s != NULL ? hsp_sum_check(c, s, err) : st;
+    st = st == HSP_OK ? hsp_cuda_product_warm(g, q, c, s, err) : st;
+    return leave(g, q, st == HSP_OK ? hsp_op_name(c->op) : "op", st, err);
+}
+
 static enum hsp_status cuda_accumulate(struct hsp_backend *b, enum hsp_devq q,
                                        enum hsp_dtype dst_type, void *dst, enum hsp_dtype src_type,
                                        const void *src, int64_t n, struct hsp_err *err)
@@ -347,6 +362,7 @@ static void cuda_unpin(struct hsp_backend *b, void *p)
     struct hsp_cuda *g = (struct hsp_cuda *)b;
     struct hsp_err err;
     (void)hsp_cuda_bind(g, &err); /* of a lost device, too */
+    hsp_cuda_calm(g);
     if (cudaHostUnregister(p) != cudaSuccess) {
         (void)cudaGetLastError();
     }
@@ -387,6 +403,7 @@ static const struct hsp_backend functions = {
     .unpin = cuda_unpin,
     .run = cuda_run,
     .run_sum = cuda_run_sum,
+    .warm = cuda_warm,
     .adds = ADDS,
     .many = MANY,
     .run_many = cuda_run_many,

@@ -8,6 +8,9 @@
  *          queue; then all are forgotten. An algorithm that the library refuses to run after all
  *          gives way to the next of MAX_ALGOS, the last to the plain kernel: a product is slow
  *          then, a step goes on.
+ * Warmth:  the library loads a kernel when it starts it for the first time, and that waits until the
+ *          device is idle: for ever, where a receive waits for a peer that waits for us. So a
+ *          program's products are run once before its first step.
  */
 #include "worker/backend/cuda/cuda_gemm.h"
 
@@ -32,6 +35,7 @@ struct gemm_key {
 struct gemm_plan {
     struct gemm_key key;
     bool used, plain; /* plain: our kernel */
+    bool warm;        /* it has been given to the library once */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t la, lb, ld;
     struct gemm_algo {
@@ -346,6 +350,7 @@ static enum hsp_status gemm_call(struct hsp_cuda *g, enum hsp_devq q, const stru
         cublasStatus_t s;
         enum hsp_status st = gemm_try(g, q, x, p, &s, err);
         *ret_done = st == HSP_OK && s == CUBLAS_STATUS_SUCCESS;
+        p->warm = p->warm || *ret_done;
         if (st == HSP_OK && !*ret_done) {
             st = gemm_goes_on(g, q, s, x, err);
         }
@@ -473,19 +478,46 @@ static bool gemm_sum_fits(const struct hsp_call *c, const struct hsp_sum *s)
     return fits;
 }
 
+/* False: not at once, or there is nothing to do. */
+static bool gemm_read_sum(const struct hsp_call *c, const struct hsp_sum *s, struct hsp_product *x)
+{
+    *x = gemm_read(c);
+    if (x->m == 0 || x->n == 0 || x->k == 0 || !gemm_sum_fits(c, s)) {
+        return false;
+    }
+    x->out_type = s->out->dtype;
+    x->bias = s->bias != NULL ? s->bias->data : NULL;
+    x->c = s->add != NULL ? s->add->data : NULL;
+    x->d = s->out->data;
+    return true;
+}
+
 enum hsp_status hsp_cuda_product_sum(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                                      const struct hsp_sum *s, bool *ret_done, struct hsp_err *err)
 {
-    struct hsp_product x = gemm_read(c);
+    struct hsp_product x;
     struct gemm_plan *p;
     *ret_done = false;
-    if (x.m == 0 || x.n == 0 || x.k == 0 || !gemm_sum_fits(c, s)) {
+    if (!gemm_read_sum(c, s, &x)) {
         return HSP_OK;
     }
-    x.out_type = s->out->dtype;
-    x.bias = s->bias != NULL ? s->bias->data : NULL;
-    x.c = s->add != NULL ? s->add->data : NULL;
-    x.d = s->out->data;
     enum hsp_status st = gemm_plan_of(g, q, &x, &p, err);
     return st == HSP_OK ? gemm_call(g, q, &x, p, ret_done, err) : st;
+}
+
+enum hsp_status hsp_cuda_product_warm(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                      const struct hsp_sum *s, struct hsp_err *err)
+{
+    struct hsp_product x;
+    struct gemm_plan *p;
+    bool sum = s != NULL && gemm_read_sum(c, s, &x), done = true;
+    x = sum ? x : gemm_read(c);
+    if (x.m == 0 || x.n == 0 || x.k == 0) {
+        return HSP_OK;
+    }
+    enum hsp_status st = gemm_plan_of(g, q, &x, &p, err);
+    if (st == HSP_OK && !p->warm) {
+        st = gemm_call(g, q, &x, p, &done, err);
+    }
+    return st == HSP_OK && sum && !done ? hsp_cuda_product_warm(g, q, c, NULL, err) : st;
 }

@@ -15,6 +15,10 @@ enum hsp_status hsp_cuda_product(struct hsp_cuda *g, enum hsp_devq q, const stru
 /* The same with what follows: run_sum of backend.h. Shapes were looked at before. */
 enum hsp_status hsp_cuda_product_sum(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                                      const struct hsp_sum *s, bool *ret_done, struct hsp_err *err);
+/* Runs the one that will be (@s NULL: the first), where none of its shape has been run yet: warm of
+ * backend.h. */
+enum hsp_status hsp_cuda_product_warm(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                      const struct hsp_sum *s, struct hsp_err *err);
 
 #ifdef __cplusplus
 }

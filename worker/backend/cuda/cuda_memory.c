@@ -1,10 +1,15 @@
-/* Memory of the device and pinned memory. cudaFree waits until the device has nothing to do, which
- * would hold up a release while other queues are busy, or wait, with a peer, for work that the host
- * has yet to give. So a block that is released during work is retired: it is given out again for as
- * many bytes, and freed when the device is idle or memory runs short. */
+/* Memory of the device and pinned memory. cudaFree and its like wait until the device has nothing to
+ * do (measured: README.md), which would hold up a release while other queues are busy, or wait, with
+ * a peer, for work that the host has yet to give: for ever. So a block that is released during work
+ * is retired: it is given out again for as many bytes, and freed when the device is idle or memory
+ * runs short. Where there are peers an idle device may be given work of theirs at any moment: there
+ * blocks are freed only when memory runs short, and after the device was seen idle, if that comes
+ * soon. */
 #include "worker/backend/cuda/cuda_memory.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "proto/base/size.h"
 #include "worker/backend/cuda/cuda_fault.h"
@@ -28,7 +33,13 @@ struct hsp_cuda_memory {
     size_t limit;         /* of device memory; SIZE_MAX: none */
     size_t used, retired; /* bytes of device memory */
     size_t n_retired;     /* blocks of either kind */
+    size_t retired_host;  /* bytes */
+    atomic_bool peers;    /* work of this device may wait for another one */
 };
+
+#define LOOK_NS   200000              /* between two looks at a device that is to be idle */
+#define CALM_S    5                   /* how long it is waited for that way */
+#define HOST_KEPT ((size_t)256 << 20) /* bytes of pinned memory that may be retired, about */
 
 #define SCRATCH_ALIGN ((size_t)1 << 20) /* what scratch grows by, at least */
 
@@ -55,6 +66,8 @@ static void drop(struct hsp_cuda_memory *m, size_t i)
     const struct block *b = &m->block[i];
     if (b->mem == HSP_MEM_DEVICE) {
         *(b->retired ? &m->retired : &m->used) -= b->bytes;
+    } else if (b->retired) {
+        m->retired_host -= b->bytes;
     }
     m->n_retired -= b->retired;
     if (give_back(b) != cudaSuccess) {
@@ -110,7 +123,7 @@ static bool reuse(struct hsp_cuda_memory *m, enum hsp_mem mem, size_t bytes, voi
         if (b->retired && b->mem == mem && b->bytes == bytes) {
             b->retired = false;
             m->n_retired--;
-            m->retired -= mem == HSP_MEM_DEVICE ? bytes : 0;
+            *(mem == HSP_MEM_DEVICE ? &m->retired : &m->retired_host) -= bytes;
             *ret = b->p;
             return true;
         }
@@ -144,10 +157,41 @@ static enum hsp_status refuse(struct hsp_cuda *g, cudaError_t e, enum hsp_mem me
                        g->device, what, bytes, free_bytes, total);
 }
 
+void hsp_cuda_expect_peers(struct hsp_cuda *g)
+{
+    atomic_store(&g->memory->peers, true);
+}
+
+void hsp_cuda_calm(struct hsp_cuda *g)
+{
+    const struct timespec look = {.tv_nsec = LOOK_NS};
+    struct hsp_err ignored;
+    struct timespec from, now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &from);
+    now = from;
+    while (atomic_load(&g->memory->peers) && now.tv_sec - from.tv_sec < CALM_S &&
+           hsp_cuda_alive(g, &ignored) == HSP_OK && !hsp_cuda_idle(g)) {
+        (void)nanosleep(&look, NULL);
+        (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    }
+}
+
+/* Whether what is retired must go before @bytes more are taken. */
+static bool is_tight(const struct hsp_cuda_memory *m, enum hsp_mem mem, size_t bytes)
+{
+    return mem == HSP_MEM_DEVICE ? m->limit - m->used - bytes < m->retired
+                                 : m->retired_host > HOST_KEPT;
+}
+
+/* *ret_busy: nothing was done, since blocks must be freed and work may wait for a peer; @calm: then
+ * they are, all the same. */
 static enum hsp_status allocate(struct hsp_cuda *g, enum hsp_mem mem, size_t bytes,
-                                const char *what, void **ret, struct hsp_err *err)
+                                const char *what, bool calm, void **ret, bool *ret_busy,
+                                struct hsp_err *err)
 {
     struct hsp_cuda_memory *m = g->memory;
+    bool peers = atomic_load(&m->peers), idle = m->n_retired == 0 || hsp_cuda_idle(g);
+    bool may = calm || !peers || idle; /* blocks be freed */
     size_t counted = mem == HSP_MEM_DEVICE ? bytes : 0;
     if (counted > m->limit - (m->used < m->limit ? m->used : m->limit)) {
         return hsp_err_set(err, HSP_ENOMEM, 0,
@@ -160,12 +204,17 @@ static enum hsp_status allocate(struct hsp_cuda *g, enum hsp_mem mem, size_t byt
         return st;
     }
     if (!reuse(m, mem, bytes, ret)) {
-        if (m->n_retired > 0 && (hsp_cuda_idle(g) || m->limit - m->used - counted < m->retired)) {
+        bool tight = is_tight(m, mem, counted), must = m->n_retired > 0 && tight;
+        if (may && (must || (idle && !peers))) {
             sweep(m);
         }
-        cudaError_t e = take(mem, bytes, ret);
+        cudaError_t e = may || !must ? take(mem, bytes, ret) : cudaErrorMemoryAllocation;
         if (e == cudaErrorMemoryAllocation && m->n_retired > 0) {
             (void)cudaGetLastError();
+            if (!may) {
+                *ret_busy = true;
+                return HSP_OK;
+            }
             sweep(m);
             e = take(mem, bytes, ret);
         }
@@ -187,9 +236,17 @@ enum hsp_status hsp_cuda_alloc(struct hsp_cuda *g, enum hsp_mem mem, size_t byte
         return hsp_err_set(err, HSP_ENOMEM, 0, "GPU %d: %s: %zu bytes", g->device, what, bytes);
     }
     room -= room % ALIGN;
-    (void)pthread_mutex_lock(&g->memory->lock);
-    enum hsp_status st = room == 0 ? HSP_OK : allocate(g, mem, room, what, &p, err);
-    (void)pthread_mutex_unlock(&g->memory->lock);
+    enum hsp_status st = HSP_OK;
+    bool busy = room > 0;
+    for (int calm = 0; st == HSP_OK && busy && calm < 2; calm++) {
+        if (calm != 0) {
+            hsp_cuda_calm(g);
+        }
+        busy = false;
+        (void)pthread_mutex_lock(&g->memory->lock);
+        st = allocate(g, mem, room, what, calm != 0, &p, &busy, err);
+        (void)pthread_mutex_unlock(&g->memory->lock);
+    }
     if (st == HSP_OK) {
         *ret = p;
     }
@@ -204,13 +261,13 @@ void hsp_cuda_release(struct hsp_cuda *g, enum hsp_mem mem, void *p)
         struct block *b = &m->block[i];
         if (b->p == p && b->mem == mem && !b->retired) {
             hsp_cuda_forget_block(g, p);
-            if (hsp_cuda_idle(g)) {
+            if (!atomic_load(&m->peers) && hsp_cuda_idle(g)) {
                 drop(m, i);
             } else {
                 b->retired = true;
                 m->n_retired++;
                 m->used -= mem == HSP_MEM_DEVICE ? b->bytes : 0;
-                m->retired += mem == HSP_MEM_DEVICE ? b->bytes : 0;
+                *(mem == HSP_MEM_DEVICE ? &m->retired : &m->retired_host) += b->bytes;
             }
             break;
         }

@@ -197,6 +197,56 @@ static void test_release_does_not_wait(void **state)
     standin_close(b);
 }
 
+static int looks; /* at the receive below, until its peer comes */
+
+static bool has_come(void *args)
+{
+    (void)args;
+    return --looks < 0;
+}
+
+static void arrives(void *args)
+{
+    (void)args;
+}
+
+/* A receive is given, whose peer comes some looks later. */
+static void receive(struct hsp_backend *b, int n)
+{
+    struct hsp_fake_work w = {.name = "receive", .run = arrives, .ready = has_come};
+    looks = n;
+    assert_int_equal(hsp_fake_submit(b->native(b, HSP_DEVQ_LANE), &w), cudaSuccess);
+    (void)mark(b, HSP_DEVQ_LANE);
+}
+
+/* What frees waits for all work: not while some of it waits for a peer. */
+static void test_nothing_is_freed_while_a_peer_is_awaited(void **state)
+{
+    const size_t mib = (size_t)1 << 20;
+    struct hsp_err err;
+    (void)state;
+    struct hsp_backend *b = standin_open(NULL, &(struct hsp_device_opts){.memory_bytes = 4 * mib});
+    static char pinned[4096];
+    assert_ok(b->pin(b, pinned, sizeof pinned, &err), &err);
+    assert_non_null(b->native(b, HSP_DEVQ_LANE)); /* from now on there are peers */
+    void *p = take(b, 2 * mib), *h;
+    assert_ok(b->alloc(b, HSP_MEM_HOST, mib, &h, &err), &err);
+    b->release(b, HSP_MEM_DEVICE, p); /* the device is idle, but for how long? */
+    b->release(b, HSP_MEM_HOST, h);
+    assert_int_equal(hsp_fake_calls("cudaFree") + hsp_fake_calls("cudaFreeHost"), 0);
+    receive(b, 300);
+    void *q = take(b, mib); /* there is room beside what is retired */
+    assert_int_equal(hsp_fake_calls("cudaFree"), 0);
+    void *r = take(b, 3 * mib); /* there is not */
+    assert_int_equal(hsp_fake_calls("cudaFree"), 1);
+    receive(b, 300);
+    b->unpin(b, pinned);
+    assert_int_equal(hsp_fake_usage().blocked, 0);
+    b->release(b, HSP_MEM_DEVICE, q);
+    b->release(b, HSP_MEM_DEVICE, r);
+    standin_close(b);
+}
+
 /* No queue uses what was released, so who gets it next orders nothing; a release before the end of the work is seen. */
 static void test_what_is_released_is_used_by_nobody(void **state)
 {
@@ -715,6 +765,7 @@ HSP_TEST_FILE(cuda_host_test)
         cmocka_unit_test(test_a_limit),
         cmocka_unit_test(test_a_limit_in_the_midst_of_work),
         cmocka_unit_test(test_release_does_not_wait),
+        cmocka_unit_test(test_nothing_is_freed_while_a_peer_is_awaited),
         cmocka_unit_test(test_what_is_released_is_used_by_nobody),
         cmocka_unit_test(test_retired_pinned_memory),
         cmocka_unit_test(test_memory_of_the_caller),

@@ -54,15 +54,19 @@ static void turn(bool begins)
     hsp_twin_copies_reset(begins);
 }
 
-static struct hsp_backend *open_device(int sm)
+static struct hsp_backend *open_fake(struct hsp_fake_opts o)
 {
     struct hsp_backend *b;
     struct hsp_err err = {0};
-    struct hsp_fake_opts o = {.sm = sm, .eager = true};
     hsp_fake_reset(&o);
     hsp_twin_copies_reset(false);
     assert_ok(hsp_backend_cuda_open(0, NULL, &b, &err), &err);
     return b;
+}
+
+static struct hsp_backend *open_device(int sm)
+{
+    return open_fake((struct hsp_fake_opts){.sm = sm, .eager = true});
 }
 
 static void close_device(struct hsp_backend *b)
@@ -520,6 +524,56 @@ static void plans_are_bounded(void **state)
     close_device(b);
 }
 
+static bool peer_came;
+
+static bool has_come(void *args)
+{
+    (void)args;
+    return peer_came;
+}
+
+static void arrives(void *args)
+{
+    (void)args;
+}
+
+/* A receive waits for its peer; the library would load no kernel then. */
+static void what_is_warm_waits_for_nobody(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    for (int warm = 0; warm < 2; warm++) {
+        struct hsp_backend *b = open_fake((struct hsp_fake_opts){.sm = 80});
+        struct hsp_array x = device_array(b, HSP_F32, 1, 8, 4, NULL);
+        struct hsp_array w = device_array(b, HSP_F32, 1, 8, 4, NULL);
+        struct hsp_array y = device_array(b, HSP_F32, 1, 8, 8, NULL), bias = y;
+        w = (struct hsp_array){w.data, HSP_F32, 2, {8, 4}};
+        bias = (struct hsp_array){w.data, HSP_F32, 1, {8}};
+        struct hsp_array in[2] = {x, w};
+        struct hsp_attrs at = {{0}, {0}};
+        struct hsp_call c = {
+            .op = HSP_OP_LINEAR, .at = &at, .n_in = 2, .n_out = 1, .in = in, .out = &y};
+        struct hsp_sum sum = {&bias, NULL, &y};
+        const struct hsp_sum *const sums[] = {NULL, &sum};
+        bool done = false;
+        for (int k = 0; warm != 0 && k < 4; k++) { /* each twice: the second time nothing is run */
+            assert_ok(b->warm(b, HSP_DEVQ_COMPUTE, &c, sums[k % 2], &err), &err);
+        }
+        assert_int_equal(hsp_fake_calls("cublasLtMatmul"), 2 * warm);
+        peer_came = false;
+        struct hsp_fake_work receive = {.name = "receive", .run = arrives, .ready = has_come};
+        assert_int_equal(hsp_fake_submit(b->native(b, HSP_DEVQ_COMM), &receive), cudaSuccess);
+        assert_ok(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), &err);
+        assert_ok(b->run_sum(b, HSP_DEVQ_COMPUTE, &c, &sum, &done, &err), &err);
+        assert_int_equal(hsp_fake_usage().blocked, warm != 0 ? 0 : 2);
+        peer_came = true;
+        drop(b, &x, 1);
+        drop(b, &w, 1);
+        drop(b, &y, 1);
+        close_device(b);
+    }
+}
+
 static void plans_are_kept(void **state)
 {
     (void)state;
@@ -641,6 +695,7 @@ HSP_TEST_FILE(products_test)
         cmocka_unit_test(results_over_operands_are_not_made_at_once),
         cmocka_unit_test(plans_are_bounded),
         cmocka_unit_test(plans_are_kept),
+        cmocka_unit_test(what_is_warm_waits_for_nobody),
         cmocka_unit_test(refused_algorithms_give_way),
         cmocka_unit_test(failing_calls_are_told),
     };

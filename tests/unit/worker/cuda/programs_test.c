@@ -2,6 +2,7 @@
  * the steps in which graphs are started again. Each step drops other elements, so that a number of one
  * step that was kept in a graph shows in the next. */
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "daemon/graph/graph_build.h"
@@ -14,6 +15,7 @@
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/testlib.h"
 #include "worker/backend/cuda/cuda_device.h"
+#include "worker/backend/cuda/cuda_replay.h"
 #include "worker/run/run_program.h"
 
 enum { STEPS = 8, BATCH = 4, SEQUENCE = 8 };
@@ -89,13 +91,29 @@ static char *make_file(const char *dir, const struct hsp_model_spec *m, const ch
     return path;
 }
 
+/* Shapes of products that were given before a device's first step. */
+static atomic_uint warmed;
+
+static enum hsp_status begin_of_a_step(struct hsp_backend *b, enum hsp_devq q,
+                                       const struct hsp_digest *key, bool *ret_replayed,
+                                       struct hsp_err *err)
+{
+    unsigned none = 0;
+    (void)atomic_compare_exchange_strong(&warmed, &none, hsp_fake_usage().first_products);
+    return hsp_cuda_begin(b, q, key, ret_replayed, err);
+}
+
 static enum hsp_status open_device(void *ctx, uint32_t rank, int threads, struct hsp_backend **ret,
                                    struct hsp_err *err)
 {
     (void)ctx;
     (void)rank;
     (void)threads;
-    return hsp_backend_cuda_open(0, NULL, ret, err);
+    enum hsp_status st = hsp_backend_cuda_open(0, NULL, ret, err);
+    if (st == HSP_OK) {
+        (*ret)->begin = begin_of_a_step;
+    }
+    return st;
 }
 
 struct curve {
@@ -151,6 +169,7 @@ static void compare(const struct hsp_model_spec *model, enum hsp_dtype dtype,
     char *path = make_file(dir, &m, plan);
     hsp_fake_reset(&(struct hsp_fake_opts){.n_sms = 2, .memory_bytes = (size_t)1 << 28, .seed = 7});
     train(dir, path, NULL, &cpu);
+    atomic_store(&warmed, 0);
     train(dir, path, fails != NULL ? open_reluctant : open_device, &device);
     if (hsp_fake_reports() > 0) {
         fail_msg("%u reports, the first: %s", hsp_fake_reports(), hsp_fake_report(0));
@@ -161,6 +180,10 @@ static void compare(const struct hsp_model_spec *model, enum hsp_dtype dtype,
             fail_msg("%s, step %d: loss %.12g of %.12g, validation %.12g of %.12g", m.family, t,
                      device.loss[t], cpu.loss[t], device.val[t], cpu.val[t]);
         }
+    }
+    if (plan == ONE) { /* of several devices one may begin before another has warmed up */
+        assert_true(atomic_load(&warmed) > 0);
+        assert_int_equal(hsp_fake_usage().first_products, atomic_load(&warmed));
     }
     unsigned captured = hsp_fake_calls("cudaStreamBeginCapture");
     print_message("%s: %u graphs captured, %u started\n", m.family, captured,

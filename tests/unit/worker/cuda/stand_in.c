@@ -280,6 +280,13 @@ enum hsp_status hsp_cuda_product_sum(struct hsp_cuda *g, enum hsp_devq q, const 
     return HSP_OK;
 }
 
+enum hsp_status hsp_cuda_product_warm(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
+                                      const struct hsp_sum *s, struct hsp_err *err)
+{
+    bool done;
+    return hsp_cuda_product_sum(g, q, c, s, &done, err);
+}
+
 void hsp_cuda_gemm_free(struct hsp_cuda *g)
 {
     assert_null(g->gemm);
