@@ -106,31 +106,53 @@ static bool has_witness(const struct hsp_cluster *c, const struct hsp_job *j)
     return any && all;
 }
 
-/* A job that works on a device which also has version @least or a later one of @j: that is not lost. NULL:
- * there is none. */
-static const struct hsp_job *in_the_way(const struct hsp_cluster *c, const struct hsp_job *j,
-                                        uint64_t least)
+/* A job that works on the device of piece @h of @j; NULL: none does, or the node of it cannot be asked. */
+static const struct hsp_job *works_at(const struct hsp_cluster *c, const struct hsp_job *j,
+                                      const struct hsp_state_piece *h)
 {
-    for (uint32_t i = 0; i < j->n_held; i++) {
-        const struct hsp_state_piece *h = &j->held[i];
-        const struct hsp_node_device *d = hsp_ci_device(c, h->device);
-        const struct hsp_job_plan *p = hsp_ci_plan(j, h->plan);
-        const struct hsp_job *o = d->job != j->id ? hsp_ci_job(c, d->job) : NULL;
-        if (h->version >= least && p != NULL && p->started && o != NULL &&
-            (hsp_ci_job_runs(o) || o->state == HSP_JOB_BEHIND) &&
-            hsp_ci_node(c, h->device)->conn != 0) {
-            return o;
+    const struct hsp_node_device *d = hsp_ci_device(c, h->device);
+    const struct hsp_job *o = d->job != j->id ? hsp_ci_job(c, d->job) : NULL;
+    const struct hsp_job_mark *m = hsp_ci_marked(j, HSP_DEVICE_NODE(h->device));
+    bool runs = o != NULL && (hsp_ci_job_runs(o) || o->state == HSP_JOB_BEHIND);
+    bool here = hsp_ci_node(c, h->device)->conn != 0 && (m == NULL || !m->cut_off);
+    return runs && here ? o : NULL;
+}
+
+/* A job that works on devices which also have state of @j: version @least or a later one of layout @from, or any of
+ * a later layout, that is whole with what these devices have, so it is not lost. NULL: there is none; what
+ * is not whole even with them is waited for as if nobody had it. */
+static const struct hsp_job *in_the_way(struct hsp_cluster *c, const struct hsp_job *j,
+                                        uint64_t from, uint64_t least)
+{
+    struct hsp_state_piece *held = hsp_ci_alloc(c, (size_t)j->n_held + 1, sizeof(*held));
+    for (uint32_t i = j->n_plans; held != NULL && i-- > 0;) {
+        const struct hsp_job_plan *p = &j->plans[i];
+        const struct hsp_job *by = NULL;
+        uint32_t n = 0;
+        uint64_t version;
+        for (uint32_t k = 0; k < j->n_held && p->started && p->plan >= from; k++) {
+            const struct hsp_state_piece *h = &j->held[k];
+            const struct hsp_job *o = works_at(c, j, h);
+            bool counts = h->plan == p->plan && (p->plan > from || h->version >= least) &&
+                          hsp_ci_holder(&p->info, h->rank) == h->device;
+            if (counts && (o != NULL || hsp_ci_reachable(c, j, h))) {
+                held[n++] = *h;
+                by = o != NULL ? o : by;
+            }
+        }
+        if (by != NULL && hsp_recover_version(&p->info, held, n, &version)) {
+            return by;
         }
     }
     return NULL;
 }
 
-/* True while nodes that may bring @version are worth waiting for, or devices that have version @least or a
- * later one work for another job. */
+/* True while nodes that may bring @version are worth waiting for, or devices that have state of layout @from, of
+ * version @least on, or of a later layout, work for another job. */
 static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t version,
-                            uint64_t least)
+                            uint64_t from, uint64_t least)
 {
-    const struct hsp_job *o = in_the_way(c, j, least);
+    const struct hsp_job *o = in_the_way(c, j, from, least);
     if (o != NULL) {
         j->state_deadline_ms = 0;
         hsp_ci_job_blocked(c, j, "its state is on devices that job %s has: waiting for those",
@@ -182,7 +204,7 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j, bool few, ui
         back_to_origin(c, j); /* nothing was committed beyond it */
         return true;
     }
-    if (waits_for_state(c, j, best, 0)) {
+    if (waits_for_state(c, j, best, 0, 0)) {
         return false;
     }
     if (few && hsp_ci_ckpt_may_have(j)) {
@@ -235,7 +257,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     }
     bool few = n == 0 || (n < j->min && j->origin_step < j->steps);
     enum hsp_status found = started ? hsp_ci_choose(c, j, &from, &version) : HSP_ENOENT;
-    if (found == HSP_AGAIN && waits_for_state(c, j, version + 1, version + 1)) {
+    if (found == HSP_AGAIN && waits_for_state(c, j, version + 1, from, version + 1)) {
         return;
     }
     if (found != HSP_ENOENT) {

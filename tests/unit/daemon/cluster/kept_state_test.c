@@ -379,6 +379,105 @@ static void it_makes_no_room(void **state)
     cw_end(&w);
 }
 
+/* Two devices of two nodes, each with a shard of its own that nobody else has. */
+static void failed_in_two_parts(struct cw_world *w)
+{
+    uint64_t mem[2] = {0};
+    double compute[2] = {1, 1};
+    uint32_t first[3] = {0, 1, 2};
+    struct hsp_piece_holder pieces[2] = {{0, 0}, {1, 1}};
+    struct hsp_plan_info info = {.n_ranks = 2,
+                                 .device = w->asked,
+                                 .mem_bytes = mem,
+                                 .compute_s = compute,
+                                 .n_shards = 2,
+                                 .shard_first = first,
+                                 .pieces = pieces};
+    cw_begin(w, 2, 1);
+    assert_int_equal(cw_submit(w, "j", 0, 1, 2), HSP_OK);
+    cw_step(w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                                  .u.plan = {.job = 1, .ticket = w->ticket, .info = &info}});
+    cw_ready(w, 1, 0, 5);
+    cw_ready(w, 1, 1, 5);
+    cw_pass(w, 1, 7, cw_even, 2);
+    cw_let_go(w, 1, 2);
+    cw_msg(w, 1,
+           (struct hsp_msg){.type = HSP_MSG_JOB_FAILED,
+                            .epoch = cw_job(w, 1)->cur.epoch,
+                            .u.jobfail = {.job = 1, .reason = "disk full"}});
+    sealed(w, 0, 7);
+    sealed(w, 1, 7);
+    assert_true(hsp_ci_keeps_state(cw_job(w, 1)));
+}
+
+static void beats(struct cw_world *w, uint32_t ms, bool with_n1)
+{
+    for (uint32_t i = 0; i < ms; i += 500) {
+        w->now += 500;
+        cw_msg(w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_msg(w, 3, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        if (with_n1) {
+            cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        }
+        cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+}
+
+/* Job k works on n0, which has one part of j; the other part is on n1. j is resumed from what it keeps. */
+static void a_part_is_in_the_way(struct cw_world *w, bool with_n1)
+{
+    failed_in_two_parts(w);
+    assert_int_equal(cw_submit(w, "k", 0, 1, 1), HSP_OK);
+    cw_plan(w, 2);
+    cw_ready(w, 2, 0, 5);
+    cw_pass(w, 2, 1, cw_even, 1);
+    assert_int_equal(w->c->nodes[0].dev[0].job, 2);
+    cw_hello(w, 3, "n2", 0, 1);
+    if (!with_n1) {
+        cw_step(w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+        beats(w, w->c->cfg.dead_ms + 500, false);
+        assert_int_equal(w->c->nodes[1].state, HSP_NODE_DEAD);
+    }
+    struct hsp_job *j = w->c->jobs[0];
+    j->has_ckpt = true;
+    j->ckpt_step = 5;
+    assert_int_equal(admin(w, HSP_ADMIN_RESUME), HSP_OK);
+    sealed(w, 0, 7);
+    if (with_n1) {
+        sealed(w, 1, 7);
+    }
+    assert_int_equal(j->state, HSP_JOB_PAUSED);
+    beats(w, w->c->cfg.state_wait_ms + 500, with_n1);
+}
+
+/* All of it is there, and comes when the other job lets the device go: that is waited for. */
+static void state_that_is_whole_is_waited_for(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    a_part_is_in_the_way(&w, true);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
+    assert_string_equal(cw_job(&w, 1)->reason,
+                        "its state is on devices that job k has: waiting for those");
+    assert_int_equal(cw_job(&w, 1)->att.epoch, 0);
+    cw_end(&w);
+}
+
+/* The other part is lost: what the device has makes nothing whole. After the time for it the job goes on from its
+ * checkpoint, and says what that costs. */
+static void a_part_that_makes_nothing_whole(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    a_part_is_in_the_way(&w, false);
+    cw_plan(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->att.mode, HSP_MODE_RESTORE);
+    assert_int_equal(cw_job(&w, 1)->origin, HSP_MODE_RESTORE);
+    assert_int_equal(cw_job(&w, 1)->origin_step, 5);
+    assert_int_equal(cw_job(&w, 1)->lost_from, 7);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(kept_state_test)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +494,8 @@ HSP_TEST_FILE(kept_state_test)
         cmocka_unit_test(only_what_has_ended_is_forgotten),
         cmocka_unit_test(resume_from_a_checkpoint_gives_it_up),
         cmocka_unit_test(it_makes_no_room),
+        cmocka_unit_test(state_that_is_whole_is_waited_for),
+        cmocka_unit_test(a_part_that_makes_nothing_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
