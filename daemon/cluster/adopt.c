@@ -230,14 +230,23 @@ static const char *taken(struct hsp_cluster *c, const struct hsp_papers *p, cons
     return NULL;
 }
 
-static bool is_here(const struct hsp_cluster *c, const char *name)
+/* A parked agent has a name like any other: it counts when it says that it keeps the job. */
+static bool is_here(const struct hsp_cluster *c, const char *name, const struct hsp_papers *p)
 {
     const struct hsp_cluster_node *n = hsp_cluster_node_by_name(c, name);
-    return (n != NULL && n->conn != 0) || hsp_cluster_parked_by_name(c, name) != NULL;
+    bool is = n != NULL && n->conn != 0;
+    for (uint32_t i = 0; i < c->n_parked && !is; i++) {
+        const struct hsp_parked *x = &c->parked[i];
+        for (uint32_t k = 0; k < x->n_jobs && !is && strcmp(x->name, name) == 0; k++) {
+            is = x->jobs[k].job == p->job && hsp_digest_equal(x->jobs[k].cluster, p->whose.cluster);
+        }
+    }
+    return is;
 }
 
 /* Nodes of the newest layout that are not here: they may have gone on without the others. */
-static const char *missing(struct hsp_cluster *c, const struct hsp_cluster *l)
+static const char *missing(struct hsp_cluster *c, const struct hsp_cluster *l,
+                           const struct hsp_papers *p)
 {
     const struct hsp_job *j = l->jobs[0];
     const struct hsp_plan_info *f = &j->plans[j->n_plans - 1].info;
@@ -247,7 +256,7 @@ static const char *missing(struct hsp_cluster *c, const struct hsp_cluster *l)
     for (uint32_t k = 0; seen != NULL && k < f->n_ranks + f->n_keepers; k++) {
         uint32_t at = HSP_DEVICE_NODE(hsp_ci_holder(f, k));
         const char *name = l->nodes[at].name;
-        if (!seen[at] && !is_here(c, name)) {
+        if (!seen[at] && !is_here(c, name, p)) {
             list = n == 0         ? name
                    : n < MISSING  ? hsp_ci_printf(c, "%s, %s", list, name)
                    : n == MISSING ? hsp_ci_printf(c, "%s and others", list)
@@ -314,15 +323,15 @@ static uint32_t take_node(struct hsp_cluster *c, const char *name, const struct 
     if (n == NULL) {
         return 0; /* no memory */
     }
-    if (n->conn == 0 && hsp_cluster_parked_by_name(c, name) != NULL) {
+    if (n->conn == 0 && keeper != NULL) {
         hsp_ci_node_state(c, n, HSP_NODE_AWAY);
         n->unheard = true;
         n->gone_s = 0;
-        n->reason[0] = '\0';
+        hsp_ci_node_reason(n, "");
         n->secret = n->incarnation == 0 && keeper != NULL ? keeper->was : n->secret;
         c->grace_ms = c->now_ms + c->cfg.dead_ms;
     } else if (n->incarnation == 0) {
-        hsp_str_printf(n->reason, sizeof(n->reason), "has not joined yet");
+        hsp_ci_node_reason(n, "has not joined yet");
     }
     hsp_ci_store_node(c, n);
     return hsp_ci_index_of(c, n);
@@ -463,7 +472,7 @@ const char *hsp_ci_adopt(struct hsp_cluster *c, const struct hsp_admin_event *a,
     *ret_status = HSP_ESTATE;
     const char *why = too_far(c, a);
     why = why != NULL ? why : taken(c, p, l->jobs[0]->name);
-    why = why != NULL || a->force ? why : missing(c, l);
+    why = why != NULL || a->force ? why : missing(c, l, p);
     why = why != NULL ? why : no_room(c, l, p);
     if (why == NULL) {
         hsp_ci_take_over(c, p->whose);

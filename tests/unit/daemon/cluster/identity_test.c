@@ -542,6 +542,34 @@ static void an_adopted_node_is_the_one_that_was_here(void **state)
     hsp_arena_free(arena);
 }
 
+/* A drain is the word of an administrator, with its reason: an adoption takes neither away. */
+static void an_adoption_leaves_a_drain_as_it_is(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_arena *arena = hsp_arena_new(1 << 20);
+    struct hsp_papers p = papers_of_a_job(arena);
+    cw_begin(&w, 0, 0);
+    w.c->id = found;
+    for (uint32_t i = 0; i < 2; i++) {
+        const char *name = i == 0 ? "n0" : "n1";
+        assert_int_equal(
+            cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_ALLOW, .node = name}), HSP_OK);
+        assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN,
+                                                               .node = name,
+                                                               .reason = "fan"}),
+                         HSP_OK);
+    }
+    foreign_hello(&w, 11, 0); /* n1 is not here */
+    assert_int_equal(adopt(&w, &p, true), HSP_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(w.c->nodes[i].draining);
+        assert_string_equal(w.c->nodes[i].reason, "fan");
+    }
+    cw_end(&w);
+    hsp_arena_free(arena);
+}
+
 static void what_cannot_be_adopted(void **state)
 {
     (void)state;
@@ -555,6 +583,11 @@ static void what_cannot_be_adopted(void **state)
     assert_string_equal(
         told(&w), "job mist: not here, though its newest layout has state there, and may have gone "
                   "further: n1; start their agents, or use --force when they are gone for good");
+    struct hsp_m_kept other = {.job = 9, .name = "dusk", .cluster = lost, .epoch = 5, .plan = 1};
+    hello(&w, 12, "n1", 0, &other, false); /* it has that name, and does not keep the job */
+    assert_non_null(hsp_cluster_parked_by_name(w.c, "n1"));
+    assert_int_equal(adopt(&w, &p, false), HSP_ESTATE);
+    assert_non_null(strstr(told(&w), "not here, though its newest layout has state there"));
     for (bad.n = 0; bad.n < p.n; bad.n++) { /* rows are missing */
         assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
     }
@@ -768,6 +801,7 @@ HSP_TEST_FILE(identity_test)
         cmocka_unit_test(an_id_is_given_once),
         cmocka_unit_test(a_job_goes_on_from_what_its_agents_keep),
         cmocka_unit_test(an_adopted_node_is_the_one_that_was_here),
+        cmocka_unit_test(an_adoption_leaves_a_drain_as_it_is),
         cmocka_unit_test(what_cannot_be_adopted),
         cmocka_unit_test(papers_of_the_last_generation),
         cmocka_unit_test(papers_with_the_last_numbers),
