@@ -5,6 +5,7 @@
 
 #include "daemon/cluster/admin.h"
 #include "daemon/cluster/attempt_end.h"
+#include "daemon/cluster/behind.h"
 #include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/ckpt_look.h"
 #include "daemon/cluster/cluster.h"
@@ -540,7 +541,9 @@ enum hsp_status hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *
     case HSP_EV_CONN_CLOSED: hsp_ci_conn_closed(c, ev->conn); break;
     case HSP_EV_TICK:
         hsp_ci_nodes_tick(c); /* W7: only now is silence silence */
-        hsp_ci_forget_tick(c);
+        if (hsp_ci_forget_tick(c)) {
+            hsp_ci_behind_tidy(c);
+        }
         break;
     case HSP_EV_ADMIN: hsp_ci_admin(c, &ev->u.admin); break;
     case HSP_EV_PLAN_DONE: hsp_ci_plan_done(c, &ev->u.plan); break;

@@ -154,11 +154,11 @@ static bool may_go(const struct hsp_cluster_node *n)
     return n->name[0] != '\0' && hsp_ci_node_gone(n) && !n->draining && !n->holder;
 }
 
-void hsp_ci_forget_tick(struct hsp_cluster *c)
+bool hsp_ci_forget_tick(struct hsp_cluster *c)
 {
-    bool any = false;
+    bool any = false, gone = false;
     if (c->behind || c->now_ms < c->forget_ms || c->unix_s == 0) {
-        return;
+        return false;
     }
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         struct hsp_cluster_node *n = &c->nodes[i];
@@ -172,6 +172,7 @@ void hsp_ci_forget_tick(struct hsp_cluster *c)
         bool over = c->unix_s - n->gone_s >= c->cfg.forget_s;
         if (over && hsp_ci_forget_fault(c, n) == NULL) {
             hsp_ci_forget(c, n, "it has been gone for long");
+            gone = true;
         } else {
             any = true;
         }
@@ -180,4 +181,5 @@ void hsp_ci_forget_tick(struct hsp_cluster *c)
     if (any) {
         hsp_ci_forget_later(c);
     }
+    return gone;
 }

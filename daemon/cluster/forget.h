@@ -20,7 +20,8 @@ const char *hsp_ci_forget_fault(struct hsp_cluster *c, const struct hsp_cluster_
 void hsp_ci_forget(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why);
 /* A node has gone, or has lost the word that kept it: it is looked at later. */
 void hsp_ci_forget_later(struct hsp_cluster *c);
-/* Forgets the nodes that have been gone for long enough. */
-void hsp_ci_forget_tick(struct hsp_cluster *c);
+/* Forgets the nodes that have been gone for long enough. True: there were some, and jobs that nobody else keeps
+ * may go with them (behind.h). */
+bool hsp_ci_forget_tick(struct hsp_cluster *c);
 
 #endif

@@ -208,6 +208,33 @@ static void forgotten_in_time(void **state)
     cw_end(&w);
 }
 
+/* A job that is not on record is all that a node says of it: it goes with the last node that keeps it. */
+static void a_job_that_nobody_keeps_any_more(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    const uint64_t begin = 1700000000, week = 7 * 86400;
+    size_t i = 0;
+    while (i < cw_n_stories && strcmp(cw_stories[i].name, "behind: not on record") != 0) {
+        i++;
+    }
+    assert_true(i < cw_n_stories);
+    cw_stories[i].tell(&w);
+    assert_true(cw_job(&w, 1)->unrecorded);
+    w.unix_s = begin;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    for (int k = 0; k < 2; k++) {
+        w.now += 1500;
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    assert_int_equal(w.c->nodes[1].state, HSP_NODE_DEAD);
+    assert_non_null(cw_job(&w, 1));
+    at(&w, begin + week);
+    assert_null(hsp_cluster_node_by_name(w.c, "n1"));
+    assert_null(cw_job(&w, 1));
+    cw_end(&w);
+}
+
 static void a_clock_that_was_not_set(void **state)
 {
     (void)state;
@@ -226,9 +253,12 @@ static void a_clock_that_was_not_set(void **state)
 HSP_TEST_FILE(forget_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(refused_while_it_matters), cmocka_unit_test(its_number_goes_to_another),
-        cmocka_unit_test(the_lowest_number_first),  cmocka_unit_test(forgotten_in_time),
+        cmocka_unit_test(refused_while_it_matters),
+        cmocka_unit_test(its_number_goes_to_another),
+        cmocka_unit_test(the_lowest_number_first),
+        cmocka_unit_test(forgotten_in_time),
         cmocka_unit_test(a_clock_that_was_not_set),
+        cmocka_unit_test(a_job_that_nobody_keeps_any_more),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
