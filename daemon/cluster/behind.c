@@ -20,12 +20,12 @@
 
 #define NAMED 5u /* nodes in a reason */
 
-static const char *what_to_do(struct hsp_cluster *c)
+static const char *what_to_do(struct hsp_cluster *c, const struct hsp_job *j)
 {
-    return hsp_ci_printf(
-        c,
-        "put the newer store back%s, or adopt it from its agents; cancel gives up what they keep",
-        hsp_ci_newer_store(c));
+    return hsp_ci_printf(c,
+                         "hspmdctl job adopt %s takes it over from its agents; or put the newer "
+                         "store back%s; hspmdctl cancel %s gives up what they keep",
+                         j->name, hsp_ci_newer_store(c), j->name);
 }
 
 /* Numbers that another store gave are not given here. */
@@ -62,7 +62,7 @@ void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hs
         "%s has seen epoch %llu and plan %llu of it, this store knows epochs up to %llu: "
         "%s",
         n->name, (unsigned long long)k->epoch, (unsigned long long)k->plan,
-        (unsigned long long)known, what_to_do(c));
+        (unsigned long long)known, what_to_do(c, j));
     hsp_ci_job_move(c, j, HSP_JOB_BEHIND);
     hsp_ci_store_job(c, j);
 }
@@ -91,7 +91,7 @@ static void tell_found(struct hsp_cluster *c, struct hsp_job *j, const struct hs
     }
     hsp_str_printf(j->reason, sizeof(j->reason),
                    "%s has seen epoch %llu of it, it is not on record here: %s", n->name,
-                   (unsigned long long)k->epoch, what_to_do(c));
+                   (unsigned long long)k->epoch, what_to_do(c, j));
     see(j, k);
     hsp_ci_fact(c, "job.behind", HSP_SEV_ERROR, j, n, "%s", j->reason);
 }
@@ -238,8 +238,9 @@ void hsp_ci_behind(struct hsp_cluster *c, const char *name, const char *why)
     hsp_str_printf(
         c->behind_why, sizeof(c->behind_why),
         "this hspmdd is behind, node %s says so (%s): put the newer store back%s; where it "
-        "is lost, hspmdd --restore with a backup numbers anew, above it",
-        name, why, hsp_ci_newer_store(c));
+        "is lost, hspmdd --restore with a backup numbers anew, above it; where %s is not to be "
+        "believed, hspmdctl node remove %s",
+        name, why, hsp_ci_newer_store(c), name, name);
     hsp_ci_store_cluster(c);
     hsp_ci_fact(c, "coordinator.behind", HSP_SEV_ERROR, NULL, NULL, "%s", c->behind_why);
 }

@@ -581,7 +581,7 @@ struct hsp_cluster {
     uint32_t n_adopted;
     struct hsp_digest adopted[HSP_MAX_ADOPTED]; /* other clusters, of which jobs were adopted */
     bool behind; /* members have obeyed a newer coordinator: nothing is done. Stored */
-    char behind_why[400], behind_by[HSP_NAME_MAX + 1]; /* and which node says so */
+    char behind_why[600], behind_by[HSP_NAME_MAX + 1]; /* and which node says so */
     /* The greatest generation that members have obeyed; 0: none after ours. Stored. */
     uint64_t ahead;
     uint64_t term, next_incarnation, next_ticket;

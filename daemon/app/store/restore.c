@@ -22,6 +22,7 @@
 
 struct names {
     char store[PATH_MAX], new[PATH_MAX], replaced[PATH_MAX];
+    bool newer; /* what is there has more than what takes its place */
 };
 
 static enum hsp_status io_error(const char *what, const char *path, struct hsp_err *err)
@@ -41,18 +42,21 @@ static bool join(char ret[PATH_MAX], const char *a, const char *b)
 
 static enum hsp_status names_of(const char *dir, struct names *ret, struct hsp_err *err)
 {
+    ret->newer = false;
     return join(ret->store, dir, "/state.db") && join(ret->new, dir, "/" COPY_NAME)
                ? HSP_OK
                : hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
 }
 
-/* Gives the old store its second name: the time, and a number where two were replaced in a second. */
+/* Gives the old store its second name: the time, and a number where two were replaced in a second. Only one that
+ * is worth to be put back again has the name that hsp_restore_replaced looks for. */
 static enum hsp_status keep_old(const char *dir, struct names *n, struct hsp_err *err)
 {
     char end[80];
     int64_t now = (int64_t)time(NULL);
     for (uint32_t i = 0; i < 1000; i++) {
-        (void)snprintf(end, sizeof end, "/state.db.replaced-%" PRId64 ".%" PRIu32, now, i);
+        (void)snprintf(end, sizeof end, "/state.db.replaced-%" PRId64 ".%" PRIu32 "%s", now, i,
+                       n->newer ? "" : "-other");
         if (!join(n->replaced, dir, end)) {
             return hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
         }
@@ -161,18 +165,36 @@ static enum hsp_status look_at_row(void *arg, const char *key, const void *value
     return HSP_OK;
 }
 
+static enum hsp_status no_row(void *arg, const char *key, const void *value, size_t len)
+{
+    (void)arg;
+    (void)key;
+    (void)value;
+    (void)len;
+    return HSP_OK;
+}
+
 /* The generation of the store that is there, if it is of the same cluster and can be read; its
- * journal is empty then. */
-static uint64_t generation_there(const char *path, struct hsp_digest cluster)
+ * journal is empty then. *ret_newer: all its rows are as they were written, and it has gone on after @f, the
+ * copy @by: it is of a later generation, or has later events. */
+static uint64_t generation_there(const char *path, const struct found *f, struct hsp_store *by,
+                                 bool *ret_newer)
 {
     struct hsp_store *s = NULL;
     struct hsp_err why;
-    struct found f = {false};
+    struct found there = {false};
     if (access(path, F_OK) == 0 && hsp_store_open(path, &s, &why) == HSP_OK) {
-        (void)hsp_store_get(s, HSP_CLUSTER_ROW, look_at_row, &f, &why); /* if it can be read */
+        (void)hsp_store_get(s, HSP_CLUSTER_ROW, look_at_row, &there, &why); /* if it can be read */
+    }
+    bool same = there.any && hsp_digest_equal(there.whose.cluster, f->whose.cluster);
+    if (same && hsp_store_load(s, no_row, NULL, &why) == HSP_OK) {
+        uint32_t g = hsp_generation_number(there.whose.generation);
+        uint32_t of_copy = hsp_generation_number(f->whose.generation);
+        *ret_newer =
+            g > of_copy || (g == of_copy && hsp_store_events_last(s) > hsp_store_events_last(by));
     }
     (void)hsp_store_close(s);
-    return f.any && hsp_digest_equal(f.whose.cluster, cluster) ? f.whose.generation : 0;
+    return same ? there.whose.generation : 0;
 }
 
 /* SQLite moves the journal into the file when it closes it, unless the disk takes no more. */
@@ -190,8 +212,7 @@ static enum hsp_status all_in_file(const char *path, struct hsp_err *err)
 }
 
 /* Verifies the copy and marks it. */
-static enum hsp_status prepare(const struct names *n, struct hsp_store_damage *ret,
-                               struct hsp_err *err)
+static enum hsp_status prepare(struct names *n, struct hsp_store_damage *ret, struct hsp_err *err)
 {
     struct hsp_store *s = NULL;
     struct found f = {false};
@@ -208,7 +229,7 @@ static enum hsp_status prepare(const struct names *n, struct hsp_store_damage *r
     if (st == HSP_OK) {
         struct hsp_buf value;
         hsp_buf_init(&value, HSP_CLUSTER_ROW_MAX);
-        hsp_cluster_restored_row(generation_there(n->store, f.whose.cluster), &value);
+        hsp_cluster_restored_row(generation_there(n->store, &f, s, &n->newer), &value);
         struct hsp_store_row row = {HSP_RESTORED_ROW, value.data, value.len, false};
         st = value.failed ? hsp_err_nomem(err, "a row") : hsp_store_apply(s, &row, 1, NULL, 0, err);
         hsp_buf_fini(&value);
@@ -297,7 +318,7 @@ void hsp_restore_tidy(const char *dir)
     }
 }
 
-/* "state.db.replaced-SECONDS.N": its journal has another end. */
+/* "state.db.replaced-SECONDS.N": its journal has another end, and so have those that are worth nothing. */
 static bool is_replaced(const char *name)
 {
     static const char front[] = "state.db.replaced-";

@@ -2,7 +2,9 @@
  *
  * Purity:  shell (files).
  * Example: hspmdd --restore backup.db. The copy is verified whole before anything is touched. The
- *          store that was there stays beside it, as state.db.replaced-SECONDS.N. The new one says that
+ *          store that was there stays beside it: as state.db.replaced-SECONDS.N where it is newer than backup.db,
+ *          of the same cluster and not damaged, so that putting it back again undoes the restore; else as
+ *          state.db.replaced-SECONDS.N-other. The new one says that
  *          it is put back (HSP_RESTORED_ROW of daemon/cluster/rows.h), so that the core begins a
  *          generation after both, also when this process ends before the core has read it.
  * Crash:   before the names are exchanged the old store is in place, after that the new one.
@@ -25,8 +27,8 @@ enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_store_
 /* Removes the copy that a killed restore has left in @dir, a state folder that is locked by this
  * process: .restore-copy.db with its journal, and only regular files. */
 void hsp_restore_tidy(const char *dir);
-/* The path of the store in @dir that was replaced last, state.db.replaced-SECONDS.N. False: there
- * is none, or its path does not fit. */
+/* The path of the store in @dir that was replaced last and was newer than what took its place,
+ * state.db.replaced-SECONDS.N. False: there is none, or its path does not fit. */
 bool hsp_restore_replaced(const char *dir, char *ret, size_t size);
 
 #endif

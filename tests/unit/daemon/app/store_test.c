@@ -269,6 +269,8 @@ static enum hsp_status find_cluster(void *arg, const char *key, const void *valu
 }
 
 /* The row "cluster" of a core of @generation. */
+static struct hsp_digest cluster_id = {7, 8}; /* of the next one */
+
 static void put_cluster(struct hsp_store *s, uint32_t generation)
 {
     struct hsp_err err = {0};
@@ -276,7 +278,7 @@ static void put_cluster(struct hsp_store *s, uint32_t generation)
     struct hsp_cluster_config cfg;
     struct hsp_buf over;
     hsp_cluster_defaults(3000, &cfg);
-    cfg.fresh_id = (struct hsp_digest){7, 8};
+    cfg.fresh_id = cluster_id;
     struct hsp_cluster *c = hsp_cluster_new(&cfg);
     hsp_buf_init(&over, 100);
     hsp_cluster_restored_row(generation > 0 ? (uint64_t)(generation - 1) << 32 : 0, &over);
@@ -340,6 +342,8 @@ static void test_a_backup_is_put_back(void **state)
     assert_ok(hsp_restore(*state, backup, &left_out, &err), &err);
     assert_row("job/1", "old");
     assert_int_equal(n_replaced(*state), 1);
+    char found[4300];
+    assert_true(hsp_restore_replaced(*state, found, sizeof found)); /* it was newer */
     /* what the core makes of it */
     struct collected c = {""};
     struct hsp_whose w = {0};
@@ -506,6 +510,63 @@ static void test_what_a_killed_restore_left_goes(void **state)
                   HSP_EIO); /* what stays is told */
     assert_non_null(strstr(err.msg, "cannot make"));
     assert_int_equal(rmdir(in(dir, left[1])), 0);
+}
+
+/* Row "cluster" is of generation @generation of cluster @id; event @last is the last one. */
+static void lives(uint32_t generation, struct hsp_digest id, uint64_t last)
+{
+    struct hsp_err err = {0};
+    struct hsp_store *s = open_store();
+    const struct hsp_store_event e = {last, 0, "e"};
+    cluster_id = id;
+    put_cluster(s, generation);
+    cluster_id = (struct hsp_digest){7, 8};
+    assert_ok(hsp_store_feed_add(s, &e, 1, NULL, 0, &err), &err);
+    assert_null(hsp_store_close(s));
+}
+
+/* Only a store that is worth to be put back again has the name by which it is found. */
+static void test_which_replaced_store_is_named(void **state)
+{
+    static const struct {
+        uint32_t generation;
+        struct hsp_digest cluster;
+        uint64_t last;
+        const char *harm;
+        bool named;
+    } there[] = {
+        {0, {7, 8}, 5, NULL, false}, /* as the backup */
+        {0, {7, 8}, 6, NULL, true},
+        {1, {7, 8}, 5, NULL, true},
+        {1, {7, 9}, 6, NULL, false}, /* an hspmdd that began anew meanwhile */
+        {1, {7, 8}, 6, "UPDATE kv SET value = x'00' WHERE key = 'app/1'", false},
+    };
+    struct hsp_err err = {0};
+    struct hsp_store_row row = {"app/1", "here", 4, false};
+    const char *dir = *state;
+    char backup[4300], found[4300];
+    snprintf(backup, sizeof backup, "%s/backup", dir);
+    lives(0, (struct hsp_digest){7, 8}, 5);
+    struct hsp_store *s = open_store();
+    assert_ok(hsp_store_apply(s, &row, 1, NULL, 0, &err), &err);
+    assert_ok(hsp_store_backup(s, backup, &left_out, &err), &err);
+    assert_null(hsp_store_close(s));
+    for (size_t i = 0; i < sizeof there / sizeof there[0]; i++) {
+        if (there[i].last != 5 || there[i].generation != 0) {
+            lives(there[i].generation, there[i].cluster, there[i].last);
+        }
+        if (there[i].harm != NULL) {
+            behind_its_back(there[i].harm);
+        }
+        assert_ok(hsp_restore(dir, backup, &left_out, &err), &err);
+        assert_int_equal(hsp_restore_replaced(dir, found, sizeof found), there[i].named);
+        assert_int_equal(n_replaced(dir), i + 1);
+        if (there[i].named) {
+            char aside[4400]; /* so that the next one is looked at alone */
+            snprintf(aside, sizeof aside, "%s-seen%zu", found, i);
+            assert_int_equal(rename(found, aside), 0);
+        }
+    }
 }
 
 static void test_the_store_that_was_replaced_last(void **state)
@@ -937,6 +998,7 @@ HSP_TEST_FILE(store_test)
         cmocka_unit_test_setup_teardown(test_a_damaged_store_tells_its_generation, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_wrong_backup_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_a_killed_restore_left_goes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_which_replaced_store_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_store_that_was_replaced_last, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rows_of_the_first_schema_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_and_metrics_come_in_order, setup, teardown),

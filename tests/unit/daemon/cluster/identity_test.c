@@ -170,10 +170,11 @@ static void the_store_that_was_replaced_is_named(void **state)
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_BEHIND);
     assert_string_equal(
         cw_job(&w, 1)->reason,
-        "n1 has seen epoch 9 and plan 1 of it, this store knows epochs up to 1: put "
-        "the newer store back (replaced last: end hspmdd, then hspmdd --restore "
-        "/s/state.db.replaced-7.0), or adopt it from its agents; cancel gives up "
-        "what they keep");
+        "n1 has seen epoch 9 and plan 1 of it, this store knows epochs up to 1: "
+        "hspmdctl job adopt j takes it over from its agents; or put the newer store back (replaced "
+        "last: end hspmdd, then hspmdd --restore /s/state.db.replaced-7.0); hspmdctl cancel j "
+        "gives "
+        "up what they keep");
     cw_end(&w);
 }
 
@@ -192,8 +193,9 @@ static void a_node_of_the_store_is_a_witness(void **state)
     assert_int_equal(j->state, HSP_JOB_BEHIND);
     assert_string_equal(
         cw_fact(&w, "job.behind"),
-        "n1 has seen epoch 9 and plan 1 of it, this store knows epochs up to 1: put "
-        "the newer store back, or adopt it from its agents; cancel gives up what they keep");
+        "n1 has seen epoch 9 and plan 1 of it, this store knows epochs up to 1: "
+        "hspmdctl job adopt j takes it over from its agents; or put the newer store back; hspmdctl "
+        "cancel j gives up what they keep");
     assert_left_alone(&w);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
     /* It stays so, whatever is heard, and over a restart without the witness. */
@@ -271,7 +273,9 @@ static void a_newer_term_leaves_all_as_it_is(void **state)
         cw_fact(&w, "coordinator.behind"),
         "this hspmdd is behind, node n1 says so (it has obeyed a newer hspmdd of "
         "this cluster: term 3, here 2): put the newer store back; where it is lost, "
-        "hspmdd --restore with a backup numbers anew, above it");
+        "hspmdd --restore with a backup numbers anew, above it; where n1 is not to be believed, "
+        "hspmdctl "
+        "node remove n1");
     for (uint32_t i = 0; i < 3;
          i++) { /* the next ones have greater terms, and are behind as well */
         w.now += 60000;
