@@ -61,6 +61,15 @@ static const char *job_reason(const cJSON *j)
                              : hsp_doc_text(j, "problem");
 }
 
+/* Its state, as far as somebody has to do something about it. */
+static const char *state_cell(const cJSON *j)
+{
+    return cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "held")) ? "held"
+           : cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "keeps_state"))
+               ? "failed (keeps state)"
+               : hsp_doc_text(j, "state");
+}
+
 static bool print_jobs(struct hsp_ctl *ctl, const cJSON *jobs)
 {
     static const struct hsp_column cols[] = {
@@ -72,7 +81,7 @@ static bool print_jobs(struct hsp_ctl *ctl, const cJSON *jobs)
     {
         const char *cells[] = {hsp_ctl_text(ctl, "%.0f", hsp_doc_number(j, "id")),
                                hsp_doc_text(j, "name"),
-                               hsp_doc_text(j, "state"),
+                               state_cell(j),
                                step_text(ctl, j),
                                number_text(ctl, j, "loss", "-"),
                                seconds_text(ctl, j, "step_seconds"),

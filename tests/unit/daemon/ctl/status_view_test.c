@@ -69,6 +69,21 @@ static void status_says_who_is_ahead(void **state)
     free(t);
 }
 
+/* What only somebody can end stands in the column STATE. */
+static void status_says_what_waits_for_somebody(void **state)
+{
+    (void)state;
+    char *t = status_of("{\"jobs\": [{\"name\": \"j\", \"state\": \"paused\", \"held\": true}, "
+                        "{\"name\": \"k\", \"state\": \"failed\", \"keeps_state\": true}, "
+                        "{\"name\": \"l\", \"state\": \"failed\", \"keeps_state\": false}]}",
+                        0);
+    assert_non_null(strstr(t, " held "));
+    assert_non_null(strstr(t, " failed (keeps state) "));
+    assert_non_null(strstr(t, " failed  "));
+    assert_null(strstr(t, "paused"));
+    free(t);
+}
+
 static void status_says_who_could_read_the_training(void **state)
 {
     (void)state;
@@ -170,6 +185,7 @@ HSP_TEST_FILE(status_view_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_says_by_what_the_executors_talk),
         cmocka_unit_test(status_says_who_is_ahead),
+        cmocka_unit_test(status_says_what_waits_for_somebody),
         cmocka_unit_test(status_says_who_could_read_the_training),
         cmocka_unit_test(status_shows_a_loss_that_is_no_number),
         cmocka_unit_test(status_shows_where_the_ranks_stand),
