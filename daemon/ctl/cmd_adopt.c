@@ -35,7 +35,8 @@ int hsp_cmd_job_adopt(struct hsp_ctl *ctl)
                : HSP_EXIT_FAILED;
 }
 
-/* Writes NUMBER@CLUSTER of the jobs that the node keeps behind each other to @list. */
+/* Writes NUMBER@CLUSTER of the jobs that the node keeps, and that are not on record there, behind each other to
+ * @list. */
 static enum hsp_status list_kept(struct hsp_ctl *ctl, const cJSON *doc, const char **list,
                                  size_t *n, struct hsp_err *err)
 {
@@ -46,7 +47,8 @@ static enum hsp_status list_kept(struct hsp_ctl *ctl, const cJSON *doc, const ch
         bool it = strcmp(hsp_doc_text(node, "name"), ctl->pos[0]) == 0;
         cJSON_ArrayForEach(k, keeps)
         {
-            if (it && *n < HSP_MSG_KEPT) {
+            bool on_record = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(k, "on_record"));
+            if (it && !on_record && *n < HSP_MSG_KEPT) {
                 list[*n] = hsp_arena_printf(ctl->arena, "%.0f@%s", hsp_doc_number(k, "id"),
                                             hsp_doc_text(k, "cluster"));
                 if (list[(*n)++] == NULL) {

@@ -467,8 +467,17 @@ static void put_ahead(cJSON *o, const struct hsp_cluster *c)
     }
 }
 
+/* The job of a parked agent is on record here, or has ended here: it cannot be adopted. */
+static bool on_record(const struct hsp_cluster *c, const struct hsp_parked_job *p)
+{
+    enum hsp_standing how = hsp_ci_parked_standing(c, p);
+    const struct hsp_job *j = hsp_cluster_job(c, p->job);
+    bool ours = how == HSP_STANDS_KNOWN || how == HSP_STANDS_NEWER || how == HSP_STANDS_OVER;
+    return ours && (j == NULL || j->state != HSP_JOB_BEHIND);
+}
+
 /* An agent that is no member: why, and of what it keeps state. */
-static cJSON *parked_doc(const struct hsp_parked *p)
+static cJSON *parked_doc(const struct hsp_cluster *c, const struct hsp_parked *p)
 {
     cJSON *o = cJSON_CreateObject();
     put_text(o, "name", p->name);
@@ -483,6 +492,7 @@ static cJSON *parked_doc(const struct hsp_parked *p)
         cJSON *x = kept_doc(j->job, j->name, j->cluster);
         put(x, "epoch", (double)j->epoch);
         (void)cJSON_AddBoolToObject(x, "papers_damaged", j->papers_damaged);
+        (void)cJSON_AddBoolToObject(x, "on_record", on_record(c, j));
         (void)cJSON_AddItemToArray(keeps, x);
     }
     (void)cJSON_AddArrayToObject(o, "network");
@@ -563,7 +573,7 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
     }
     for (uint32_t i = 0; i < c->n_parked; i++) {
         if (only == NULL && (name[0] == '\0' || strcmp(c->parked[i].name, name) == 0)) {
-            (void)cJSON_AddItemToArray(nodes, parked_doc(&c->parked[i]));
+            (void)cJSON_AddItemToArray(nodes, parked_doc(c, &c->parked[i]));
         }
     }
     if (only == NULL) {

@@ -177,14 +177,26 @@ static void nodes_that_are_no_members(void **state)
                         .state = HSP_JOB_BEHIND,
                         .data_path = (char[]){""},
                         .checkpoint_path = (char[]){""}};
-    struct hsp_parked parked[] = {{.name = "p0", .conn = 5, .as = HSP_PARKED_FOREIGN},
-                                  {.name = "p1", .as = HSP_PARKED_AHEAD, .ahead = true},
-                                  {.name = "p2", .as = HSP_PARKED_UNPROVEN, .ahead = true},
-                                  {.name = "p3", .as = HSP_PARKED_WAITS}};
+    struct hsp_job known = {.id = 2,
+                            .name = "k",
+                            .next_epoch = 9,
+                            .next_plan = 9,
+                            .data_path = (char[]){""},
+                            .checkpoint_path = (char[]){""}};
+    struct hsp_parked_job keeps[] = {{.name = "k", .job = 2, .cluster = {7, 8}, .epoch = 1},
+                                     {.name = "j", .job = 1, .cluster = {7, 8}, .epoch = 1},
+                                     {.name = "m", .job = 3, .cluster = {7, 9}, .epoch = 1}};
+    struct hsp_parked parked[] = {
+        {.name = "p0", .conn = 5, .as = HSP_PARKED_FOREIGN, .n_jobs = 3, .jobs = keeps},
+        {.name = "p1", .as = HSP_PARKED_AHEAD, .ahead = true},
+        {.name = "p2", .as = HSP_PARKED_UNPROVEN, .ahead = true},
+        {.name = "p3", .as = HSP_PARKED_WAITS}};
     assert_non_null(a);
     a->cluster = app_cluster(nodes, 1);
     a->address = "here";
+    a->cluster->id = (struct hsp_digest){7, 8};
     a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    a->cluster->jobs[a->cluster->n_jobs++] = &known;
     a->cluster->nodes[0].draining = true;
     a->cluster->nodes[0].dev[0].job = 1;
     a->cluster->parked = parked;
@@ -199,6 +211,11 @@ static void nodes_that_are_no_members(void **state)
                         "waits: job j is behind and stays here");
     for (int i = 0; i < 4; i++) {
         assert_string_equal(word(cJSON_GetArrayItem(list, 1 + i), "state"), states[i]);
+    }
+    const cJSON *of = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, 1), "keeps");
+    for (int i = 0; i < 3; i++) { /* only k is known here: j is behind, and may be adopted */
+        const cJSON *k = cJSON_GetArrayItem(of, i);
+        assert_int_equal(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(k, "on_record")), i == 0);
     }
     list = cJSON_GetObjectItemCaseSensitive(all, "behind_by");
     assert_int_equal(cJSON_GetArraySize(list), 1);
