@@ -89,13 +89,14 @@ static const char *why_doubt(struct hsp_cluster *c, const struct hsp_job *j)
         return "it had not begun by then";
     }
     if (!any) {
-        return "no agent vouches for it";
+        return "no agent that is here proves to keep state of it";
     }
     for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_keepers; i++) {
         hsp_device_id d = hsp_ci_holder(&p->info, i);
         const struct hsp_job_mark *k = hsp_ci_marked(j, HSP_DEVICE_NODE(d));
         if (hsp_ci_node(c, d)->conn != 0 && (k == NULL || !k->keeps)) {
-            return hsp_ci_printf(c, "node %s does not vouch for it", hsp_ci_node(c, d)->name);
+            return hsp_ci_printf(c, "node %s is here and does not prove to keep state of it",
+                                 hsp_ci_node(c, d)->name);
         }
     }
     return NULL;

@@ -36,7 +36,11 @@ bool hsp_ci_seal_marked(struct hsp_cluster *c, struct hsp_job *j)
         struct hsp_job_mark *k = &j->marks[i];
         struct hsp_cluster_node *n = &c->nodes[k->node];
         if (k->seal == 2 && n->conn != 0 && c->now_ms >= j->seal_deadline_ms) {
-            hsp_ci_node_dead(c, n, "did not answer SEAL"); /* makes no marks */
+            hsp_ci_node_dead(c, n, /* makes no marks */
+                             hsp_ci_printf(c,
+                                           "did not stop job %s within %u ms when it was told to; "
+                                           "its agent joins anew by itself, else look at its log",
+                                           j->name, c->cfg.seal_ms));
         }
         if (k->seal == 1 && n->conn != 0) {
             struct hsp_msg m = {.type = HSP_MSG_SEAL, .epoch = j->seal_upto, .u.jobref.job = j->id};

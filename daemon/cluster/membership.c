@@ -291,11 +291,15 @@ static const char *not_it(struct hsp_cluster *c, uint32_t conn, const struct hsp
             return NULL;
         }
         if (!hsp_digest_equal(told, n->secret)) {
-            return hsp_ci_printf(c, "its incarnation is not that of node %s", n->name);
+            return hsp_ci_printf(c,
+                                 "another process has been node %s since; this one says hello anew "
+                                 "by itself; where two hosts have this name, set `node` of one",
+                                 n->name);
         }
         return hsp_ci_node_gone(n)
-                   ? hsp_ci_printf(c, "incarnation %llu is dead: %s",
-                                   (unsigned long long)n->incarnation,
+                   ? hsp_ci_printf(c,
+                                   "hspmdd has given it up (%s), and goes on without it; it says "
+                                   "hello anew by itself",
                                    n->draining ? "it went while it was drained" : n->reason)
                    : NULL;
     }
@@ -358,7 +362,10 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
     const char *no = n != NULL ? not_it(c, conn, n, m)
                      : hsp_digest_is_zero(incarnation_of(c, m))
                          ? NULL
-                         : hsp_ci_printf(c, "node %s is not known here", m->node);
+                         : hsp_ci_printf(c,
+                                         "node %s is not known here any more; it says hello anew "
+                                         "by itself",
+                                         m->node);
     bool it = n != NULL && no == NULL &&
               (!hsp_digest_is_zero(incarnation_of(c, m)) || proves(n, m) || from_before(c, n, m));
     if (cause.why == NULL && n != NULL && !it && hsp_ci_knows_more(c, n, m)) {
@@ -681,7 +688,8 @@ void hsp_ci_nodes_tick(struct hsp_cluster *c)
     }
     for (uint32_t i = 0; c->n_away > 0 && c->now_ms >= c->grace_ms && i < c->n_nodes; i++) {
         if (c->nodes[i].state == HSP_NODE_AWAY) {
-            hsp_ci_node_dead(c, &c->nodes[i], "did not come back after the coordinator restarted");
+            hsp_ci_node_dead(c, &c->nodes[i],
+                             "did not come back after hspmdd began again; start its agent there");
         }
     }
     while (c->first_live != HSP_NO_NODE &&

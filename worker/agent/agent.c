@@ -178,16 +178,19 @@ static void fence(struct hsp_agent *a, const struct hsp_m_fenced *m)
         hang_up(a, "refused");
         return;
     }
-    hsp_ai_log(a, 4, "fenced: %s", why);
+    hsp_ai_log(a, 4,
+               "the coordinator has given this process up: %s; what runs here is ended, what is "
+               "sealed stays, and the node joins anew",
+               why);
     a->incarnation = (struct hsp_digest){0, 0};
     a->fencing = true;
     hsp_ai_uplink_forget(a);
     for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
         if (a->dev[i].run.job != 0 || a->dev[i].preparing != 0) {
-            hsp_ai_kill(a, i, "fenced");
+            hsp_ai_kill(a, i, "ended, since the coordinator has given this node up");
         }
     }
-    hsp_ai_hang_up(a, "fenced", true);
+    hsp_ai_hang_up(a, "it joins anew", true);
 }
 
 static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)

@@ -63,7 +63,8 @@ void hsp_ai_seal_tick(struct hsp_agent *a)
             if (late && stuck(&a->dev[i])) {
                 give_up(a, i);
             } else if (late) {
-                hsp_ai_kill(a, i, "did not answer SEAL");
+                hsp_ai_kill(a, i,
+                            "ended, since it did not stop its job in time when it was told to");
             }
         }
     }

@@ -169,11 +169,14 @@ static void an_incarnation_is_not_guessed(void **state)
     struct hsp_digest none = cw_secret(0), n1 = w.c->nodes[1].secret;
     for (uint64_t i = 0; i < 200; i++) {
         hello_as(&w, 20, "n1", (struct hsp_digest){i / 100, i % 100 + 1}, none);
-        refused(&w, "its incarnation is not that of node n1");
+        refused(
+            &w,
+            "another process has been node n1 since; this one says hello anew by itself; where two "
+            "hosts have this name, set `node` of one");
         cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 20});
     }
     cw_hello(&w, 20, "n7", 2, 1);
-    refused(&w, "node n7 is not known here");
+    refused(&w, "node n7 is not known here any more; it says hello anew by itself");
     assert_int_equal(w.c->n_nodes, 2);
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
     hello_as(&w, 21, "n1", none, none);

@@ -127,9 +127,10 @@ static void a_job_without_state_is_held(void **state)
     ended_since(&w);
     const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_PAUSED);
-    assert_string_equal(cw_fact(&w, "job.held"),
-                        "an older store was put back and no agent vouches for it: it may have "
-                        "ended since; hspmdctl resume j lets it go on, hspmdctl cancel j ends it");
+    assert_string_equal(
+        cw_fact(&w, "job.held"),
+        "an older store was put back and no agent that is here proves to keep state of it: it "
+        "may have ended since; hspmdctl resume j lets it go on, hspmdctl cancel j ends it");
     assert_string_equal(j->reason, cw_fact(&w, "job.held"));
     w.n_asked = 0;
     wait(&w, 2 * w.c->cfg.state_wait_ms);
@@ -196,7 +197,8 @@ static void one_of_two_does_not_vouch(void **state)
     sealed_empty(&w, 0);
     sealed_empty(&w, 1);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
-    assert_non_null(strstr(cw_fact(&w, "job.held"), "node n1 does not vouch for it"));
+    assert_non_null(
+        strstr(cw_fact(&w, "job.held"), "node n1 is here and does not prove to keep state of it"));
     cw_end(&w);
 }
 
