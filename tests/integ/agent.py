@@ -6,12 +6,13 @@ fence, a coordinator that goes away, a planned leave, kill -9 of the agent, two 
 import os
 import signal
 import socket
+import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from wire import CLUSTER, LIMIT, Conn, alive, check, children, until
-from world import Folder, main, unread
+from world import BUILD, Folder, main, unread
 
 
 class World(Folder):
@@ -22,9 +23,9 @@ class World(Folder):
         self.listener.listen(8)
         self.listener.settimeout(LIMIT)
         self.config = self.write(
-            "w.yaml", "node: alpha\ncoordinator: %s\nstate_dir: %s/state\nkey: %s/none\nlog_level: debug\n"
+            "w.yaml", "node: alpha\ncoordinator: %s\nstate_dir: %s/state\nkey: ''\nlog_level: debug\n"
             "leave_timeout: 3s\nkeepers: 1\ndevices: [{speed: 0.5, memory: 64MiB}, {speed: 1, memory: 32MiB}]\n"
-            % (self.path("d.sock"), self.dir, self.dir))
+            % (self.path("d.sock"), self.dir))
 
     def agent(self, log="log", **env):
         return self.spawn("hspmd-worker", "w.yaml", log, **env)
@@ -129,6 +130,15 @@ def test_second_agent(w):
         check("another agent of node alpha" in f.read(), "it says why")
 
 
+def test_key_that_is_not_there(w):
+    """A key file that is named must be there, also where the coordinator is a socket; none need be named."""
+    for key, status, said in (("/none", 6, "hspmd-worker: key: there is no /none; copy the worker_key of hspmdd there, "
+                               "or set it to \"\" for none\n"), ("", 0, "")):
+        p = subprocess.run([os.path.join(BUILD, "hspmd-worker"), "--check-config", "--config", w.config, "--set", "key=" + key],
+                           capture_output=True, text=True, timeout=LIMIT)
+        check((p.returncode, p.stderr) == (status, said), "key %r: %r" % (key, p))
+
+
 def test_leave(a, c):
     kids = children(a.pid)
     check(len(kids) == 3, "three executors")
@@ -223,6 +233,7 @@ def test_kill_agent(w):
 
 
 def run(w):
+    test_key_that_is_not_there(w)
     a, c = test_hello(w)
     test_executor_killed(a, c)
     test_executor_hangs(a, c)

@@ -527,6 +527,20 @@ char *const *hsp_agent_env(const struct hsp_agent_setup *u, uint32_t device)
     return u->env[device];
 }
 
+/* A key file that is named must be there, also where the socket needs none: who names it means to use it. */
+static enum hsp_status load_key(struct hsp_agent_setup *u, struct hsp_err *err)
+{
+    bool named = strcmp(hsp_worker_key_origin(&u->cfg), "default") != 0;
+    enum hsp_status st = hsp_net_keys_load(u->cfg.key, NULL, &u->keys, err);
+    return st != HSP_OK || u->keys.have_worker || !named || u->cfg.key == NULL ||
+                   u->cfg.key[0] == '\0'
+               ? st
+               : hsp_err_set(err, HSP_ENOENT, 0,
+                             "key: there is no %s; copy the worker_key of hspmdd there, or set it "
+                             "to \"\" for none",
+                             u->cfg.key);
+}
+
 enum hsp_status hsp_agent_setup_check(struct hsp_agent_setup *u, struct hsp_err *err)
 {
     struct hsp_addr a;
@@ -536,7 +550,7 @@ enum hsp_status hsp_agent_setup_check(struct hsp_agent_setup *u, struct hsp_err 
                            "listen: %s has a port; the system chooses the ports of executors",
                            u->cfg.listen);
     }
-    enum hsp_status st = hsp_net_keys_load(u->cfg.key, NULL, &u->keys, err);
+    enum hsp_status st = load_key(u, err);
     if (st != HSP_OK) {
         return st;
     }
@@ -645,7 +659,7 @@ enum hsp_status hsp_agent_reload(struct hsp_agent_setup *u, struct hsp_buf *ret_
     enum hsp_status st = fresh.arena != NULL ? hsp_agent_setup_read(&fresh, err)
                                              : hsp_err_nomem(err, "reading the configuration");
     if (st == HSP_OK) {
-        st = hsp_net_keys_load(fresh.cfg.key, NULL, &fresh.keys, err);
+        st = load_key(&fresh, err);
     }
     *ret_devices = NULL;
     if (st == HSP_OK) {

@@ -56,7 +56,9 @@ static const struct hsp_cfg_field fields[] = {
      .type = HSP_FIELD_STR,
      .offset = AT(key),
      .dflt = "/etc/hspmd/worker.key",
-     .help = "pre-shared key of agents; without it the coordinator is a Unix socket"},
+     .help = "pre-shared key of agents, the worker_key of hspmdd; a file that is named must be "
+             "there; \"\": none, "
+             "then the coordinator is a Unix socket"},
     {.path = "audit_dir",
      .type = HSP_FIELD_STR,
      .offset = AT(audit_dir),
@@ -358,6 +360,15 @@ static void print_device(const struct hsp_device_config *d, struct hsp_buf *out)
         hsp_field_put(&f[i], d, out);
     }
     hsp_buf_puts(out, "}\n");
+}
+
+const char *hsp_worker_key_origin(const struct hsp_worker_config *c)
+{
+    size_t i = 0;
+    while (strcmp(fields[i].path, "key") != 0) {
+        i++;
+    }
+    return c->origin[i];
 }
 
 void hsp_worker_config_print(const struct hsp_worker_config *c, struct hsp_buf *out)

@@ -63,6 +63,8 @@ struct hsp_worker_config {
  * cpu device of 1 GiB. */
 enum hsp_status hsp_worker_config_load(const struct hsp_layers *l, struct hsp_arena *arena,
                                        struct hsp_worker_config *ret, struct hsp_err *err);
+/* The origin of `key`. */
+const char *hsp_worker_key_origin(const struct hsp_worker_config *c);
 /* As YAML: the effective values, each with its origin. */
 void hsp_worker_config_print(const struct hsp_worker_config *c, struct hsp_buf *out);
 /* conf/hspmd-worker.yaml. */

@@ -22,9 +22,9 @@ static void of_an_agent(void **state)
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     (void)fprintf(f,
-                  "{node: alpha, coordinator: %s/d.sock, state_dir: %s/state, key: %s/none, "
+                  "{node: alpha, coordinator: %s/d.sock, state_dir: %s/state, key: \"\", "
                   "devices: [{speed: 1, memory: 64MiB}]}\n",
-                  (char *)*state, (char *)*state, (char *)*state);
+                  (char *)*state, (char *)*state);
     assert_int_equal(fclose(f), 0);
     struct hsp_agent_request r = {.config = path, .wish = HSP_AGENT_RUN};
     hsp_test_dying(agent, &r, " agent: node alpha: 1 devices, coordinator ");
