@@ -124,6 +124,8 @@ struct hsp_parked {
     struct hsp_digest was;     /* the incarnation that it had there */
     uint64_t source;           /* as in struct hsp_event */
     uint64_t since;            /* in the order of arrival */
+    hsp_msec since_ms;
+    uint32_t protocol; /* version that it and hspmdd talk */
     uint64_t generation, term;
     bool ahead, claims; /* as in struct hsp_park_cause */
     enum hsp_parked_as as;
@@ -598,6 +600,8 @@ struct hsp_cluster {
     uint32_t n_parked_jobs;    /* of all of them */
     uint64_t n_ever_parked;
     struct hsp_map parked_conn; /* their indices */
+    uint32_t n_turned_away;     /* agents without a place, so far (crowd.h) */
+    hsp_msec crowd_ms;          /* no event says that there is no room before */
     hsp_msec now_ms, grace_ms;  /* grace: AWAY nodes are dead after it */
     hsp_msec looked_ms;         /* when the event before this one came */
     uint32_t n_nodes;

@@ -15,6 +15,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/cluster_check.c daemon/cluster/cluster_check.h \
   daemon/cluster/cluster_state.h \
   daemon/cluster/cluster_step.c daemon/cluster/cluster_step.h \
+  daemon/cluster/crowd.c daemon/cluster/crowd.h \
   daemon/cluster/device_requests.c daemon/cluster/device_requests.h \
   daemon/cluster/doubt.c daemon/cluster/doubt.h \
   daemon/cluster/epoch_messages.c daemon/cluster/epoch_messages.h \

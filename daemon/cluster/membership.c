@@ -359,6 +359,7 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
     struct hsp_cluster_node *n = hsp_map_get(&c->by_name, m->node, &at) ? &c->nodes[at] : NULL;
     struct hsp_park_cause cause = hsp_ci_must_park(c, n, m);
     cause.source = ev->source;
+    cause.protocol = common;
     const char *no = n != NULL ? not_it(c, conn, n, m)
                      : hsp_digest_is_zero(incarnation_of(c, m))
                          ? NULL

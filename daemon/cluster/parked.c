@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/crowd.h"
 #include "daemon/cluster/standing.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
@@ -12,6 +13,7 @@
 #include "daemon/cluster/outbox.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
+#include "proto/wire/protocol.h"
 
 static struct hsp_cluster_node *named_node(const struct hsp_cluster *c, const char *name)
 {
@@ -125,68 +127,39 @@ static bool keep_jobs(struct hsp_cluster *c, struct hsp_parked *p, const struct 
 
 /* ---- who goes when there are too many ---- */
 
-/* It has proven its node, or says that it is a node of the store that is not here. */
-static bool firm(const struct hsp_cluster *c, enum hsp_parked_as as, const char *name)
+/* The agent of @conn has no place: it is told when to come back. One that does not know that comes when it likes. */
+static void turn_away(struct hsp_cluster *c, uint32_t conn, const char *name, uint32_t protocol,
+                      const char *why)
 {
-    const struct hsp_cluster_node *n = named_node(c, name);
-    return as == HSP_PARKED_AHEAD || (n != NULL && n->conn == 0);
-}
-
-/* Whether @a goes before @b, which may be NULL. */
-static bool sooner(const struct hsp_cluster *c, const struct hsp_parked *a,
-                   const struct hsp_parked *b)
-{
-    bool last = firm(c, a->as, a->name), b_last = b != NULL && firm(c, b->as, b->name);
-    return b == NULL || (last != b_last ? b_last : a->since < b->since);
-}
-
-/* Whose place an agent from @source takes; NULL: there is room. */
-static const struct hsp_parked *in_its_way(const struct hsp_cluster *c, uint64_t source)
-{
-    const struct hsp_parked *first = NULL;
-    uint32_t most = c->cfg.max_parked < HSP_MAX_PARKED ? c->cfg.max_parked : HSP_MAX_PARKED;
-    uint32_t n_same = 0, share = most < 4 ? 1 : most / 4;
-    for (uint32_t i = 0; i < c->n_parked; i++) {
-        n_same += c->parked[i].source == source;
+    if (protocol >= HSP_PROTO_AGAIN) {
+        struct hsp_msg m = {.type = HSP_MSG_PARKED,
+                            .u.parked = {.cluster = c->id,
+                                         .generation = c->generation,
+                                         .heartbeat_ms = c->cfg.heartbeat_ms,
+                                         .dead_ms = c->cfg.dead_ms,
+                                         .reason = why,
+                                         .again_ms = hsp_ci_crowd_again(c)}};
+        hsp_ci_send(c, conn, &m);
     }
-    for (uint32_t i = 0; (n_same >= share || c->n_parked >= most) && i < c->n_parked; i++) {
-        const struct hsp_parked *p = &c->parked[i];
-        bool may = n_same < share || p->source == source;
-        first = may && sooner(c, p, first) ? p : first;
-    }
-    return first;
-}
-
-/* The one that names more jobs than @n_kept, and the most; NULL: none does. */
-static const struct hsp_parked *heaviest(const struct hsp_cluster *c, uint32_t n_kept)
-{
-    const struct hsp_parked *most = NULL;
-    for (uint32_t i = 0; i < c->n_parked; i++) {
-        const struct hsp_parked *p = &c->parked[i];
-        most = p->n_jobs > (most != NULL ? most->n_jobs : n_kept) ? p : most;
-    }
-    return most;
+    hsp_ci_close(c, conn, why);
+    hsp_ci_crowd_tell(c, name);
 }
 
 /* False: there is no room for the agent that says @m. */
 static bool make_room(struct hsp_cluster *c, const struct hsp_m_hello *m,
                       const struct hsp_park_cause *cause)
 {
-    bool last = firm(c, cause->as, m->node);
-    const struct hsp_parked *p = in_its_way(c, cause->source);
-    bool full = c->n_parked_jobs + m->n_kept > HSP_MAX_PARKED_JOBS;
-    while (p != NULL || full) {
-        p = p != NULL ? p : heaviest(c, m->n_kept);
-        if (p == NULL || (!last && firm(c, p->as, p->name))) {
-            return false;
+    const struct hsp_crowd_caller who = {m->node, cause->as, cause->source, m->n_kept};
+    const struct hsp_parked *p;
+    while (hsp_ci_crowd_place(c, &who, &p)) {
+        if (p == NULL) {
+            return true;
         }
         uint32_t conn = p->conn;
-        hsp_ci_close(c, conn, "a newer agent that is no member takes its place");
+        turn_away(c, conn, p->name, p->protocol, "another agent that is no member has its place");
         (void)hsp_ci_unpark(c, conn);
-        p = NULL;
-        full = c->n_parked_jobs + m->n_kept > HSP_MAX_PARKED_JOBS;
     }
-    return true;
+    return false;
 }
 
 void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
@@ -194,7 +167,7 @@ void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
 {
     struct hsp_cluster_node *n = named_node(c, m->node);
     if (!make_room(c, m, cause)) {
-        hsp_ci_close(c, conn, "too many agents that are no members");
+        turn_away(c, conn, m->node, cause->protocol, "too many agents that are no members");
         return;
     }
     if (!hsp_grow(&c->parked, &c->cap_parked, (size_t)c->n_parked + 1, sizeof(*c->parked),
@@ -209,6 +182,8 @@ void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
                              .was = m->was,
                              .source = cause->source,
                              .since = c->n_ever_parked++,
+                             .since_ms = c->now_ms,
+                             .protocol = cause->protocol,
                              .generation = m->generation,
                              .term = m->term,
                              .ahead = cause->ahead,

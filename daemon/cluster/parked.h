@@ -5,12 +5,7 @@
  * cluster: it is parked, status shows "foreign", its executors train on. `node adopt a` or `node
  * discard a` ends that; so does hspmdd with the right folder.
  *
- * Bounds: max_parked agents, a quarter of these of one source, and HSP_MAX_PARKED_JOBS jobs of all of
- * them. One that comes then takes the place of another: of the oldest of its source where that has so
- * many, else of the oldest of all; where there are too many jobs, of the one that names the most. An
- * agent that has proven its node, or has the name of a member that is not here, goes last, and for
- * no agent that is neither. Example: the holder of a worker key parks 300 agents from one host where
- * 288 may be: it has 72, and the node that the store knows comes in. */
+ * Bounds: max_parked agents and HSP_MAX_PARKED_JOBS jobs of all of them; crowd.h says who has a place. */
 #ifndef HSP_PARKED_H
 #define HSP_PARKED_H
 #include "daemon/cluster/cluster_state.h"
@@ -22,6 +17,7 @@ struct hsp_park_cause {
     bool claims;     /* it has devices and names a node of the store that was not heard yet */
     enum hsp_parked_as as; /* UNPROVEN becomes AHEAD when one with devices proves its node */
     uint64_t source;       /* as in struct hsp_event */
+    uint32_t protocol;     /* version that the agent and hspmdd talk */
 };
 
 /* Why the agent that says @m must be parked.

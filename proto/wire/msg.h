@@ -322,6 +322,8 @@ struct hsp_m_parked {
     uint64_t generation;
     uint32_t heartbeat_ms, dead_ms;
     const char *reason;
+    uint32_t
+        again_ms; /* not 0: there is no place for it, the connection ends, and it comes back then */
 };
 /* Of an incarnation of this cluster: it is over. Of another cluster: only that it is refused. */
 struct hsp_m_fenced {

@@ -160,9 +160,13 @@ static const struct hsp_wire_field f_welcome[] = {
     U32(welcome, dead_ms),        STR(welcome, address, HSP_ADDRESS_MAX)};
 static const struct hsp_wire_field f_fenced[] = {DIGEST(fenced, cluster),
                                                  STR(fenced, reason, HSP_TEXT_MAX)};
-static const struct hsp_wire_field f_parked[] = {DIGEST(parked, cluster), U64(parked, generation),
-                                                 U32(parked, heartbeat_ms), U32(parked, dead_ms),
-                                                 STR(parked, reason, HSP_TEXT_MAX)};
+static const struct hsp_wire_field f_parked[] = {
+    DIGEST(parked, cluster),
+    U64(parked, generation),
+    U32(parked, heartbeat_ms),
+    U32(parked, dead_ms),
+    STR(parked, reason, HSP_TEXT_MAX),
+    {.name = "again_ms", .type = HSP_F_U32, .offset = OFF(parked, again_ms), .since = 15}};
 static const struct hsp_wire_field f_papers[] = {
     U32(papers, job),     ENUM(papers, what, papers_names), DIGEST(papers, cluster),
     DIGEST(papers, from), U64(papers, generation),          STR(papers, reason, HSP_TEXT_MAX)};

@@ -21,6 +21,7 @@
 /* What is said only where the common version has it: the version that added it. */
 #define HSP_PROTO_CKPTS 15 /* the message ckpts */
 #define HSP_PROTO_SHAPE 15 /* the fact state-shape */
+#define HSP_PROTO_AGAIN 15 /* again_ms of parked */
 
 struct hsp_protocol {
     uint8_t oldest, newest;

@@ -4,7 +4,7 @@
  *   DOWN --pause--> CONNECTING --up--> SCANNING --scanned--> HELLO --WELCOME--> UP
  *     ^------------------------- closed, silent for the bound, refused -----------'
  * No member (PARKED instead of WELCOME): the link stays, with heartbeats alone, and what the node
- * holds stays as it is.
+ * holds stays as it is. Where there are too many of those it is told when to come back.
  * Refused (FENCED): every executor that runs something is killed, and when the last of them has
  * gone the agent says hello without an incarnation. What it was no longer counts; the sealed
  * segments do.
@@ -39,7 +39,8 @@
 /* A HELLO with all its holdings is under 2 MiB; a step sends one at most. */
 #define STEP_ARENA     (32u << 20)
 #define RESTART_MAX_MS 5000u
-#define STABLE_MS      10000u /* an executor that lived this long restarts at once */
+#define MOST_AGAIN_MS  120000u /* that hspmdd may have it wait */
+#define STABLE_MS      10000u  /* an executor that lived this long restarts at once */
 
 void hsp_agent_defaults(struct hsp_agent_config *ret)
 {
@@ -238,8 +239,24 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     hsp_ai_damaged_again(a);
 }
 
+/* Too many agents are no members there. It comes back when it was told to. */
+static void no_place(struct hsp_agent *a, const struct hsp_m_parked *p)
+{
+    uint32_t wait = p->again_ms < MOST_AGAIN_MS ? p->again_ms : MOST_AGAIN_MS;
+    hsp_ai_log(a, 4,
+               "the coordinator has no place for this node, which is no member of it: %s; what it "
+               "keeps stays, and it asks again in %u s",
+               p->reason, (wait + 999) / 1000);
+    hang_up(a, "no place");
+    a->connect_ms = a->now_ms + wait;
+}
+
 static void parked(struct hsp_agent *a, const struct hsp_m_parked *p)
 {
+    if (p->again_ms != 0) {
+        no_place(a, p);
+        return;
+    }
     if (p->heartbeat_ms == 0 || p->dead_ms == 0) {
         hang_up(a, "the coordinator gave no heartbeat times");
         return;
@@ -297,7 +314,9 @@ static void daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
     a->heard_ms = a->now_ms;
     if (m->type == HSP_MSG_WELCOME && a->link == HSP_LINK_HELLO) {
         welcome(a, &m->u.welcome);
-    } else if (m->type == HSP_MSG_PARKED && a->link == HSP_LINK_HELLO) {
+    } else if (m->type == HSP_MSG_PARKED &&
+               (a->link == HSP_LINK_HELLO ||
+                (a->link == HSP_LINK_PARKED && m->u.parked.again_ms != 0))) {
         parked(a, &m->u.parked);
     } else if (m->type == HSP_MSG_FENCED) {
         fence(a, &m->u.fenced);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/crowd.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/parked.h"
@@ -727,8 +728,20 @@ static void many(struct cw_world *w, uint32_t first, uint32_t n, bool one_source
     }
 }
 
-/* The holder of a worker key parks as many agents as it likes: those of its host have a quarter, and a node that the
- * store knows comes in, and stays. */
+static const struct hsp_m_parked *turned_away(const struct cw_world *w, uint32_t conn)
+{
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        const struct hsp_action *a = &w->a.item[i];
+        if (a->type == HSP_ACT_SEND && a->conn == conn && a->msg->type == HSP_MSG_PARKED &&
+            a->msg->u.parked.again_ms != 0) {
+            return &a->msg->u.parked;
+        }
+    }
+    return NULL;
+}
+
+/* The holder of a worker key parks as many agents as it likes: each other agent takes the place of one of these, and a
+ * node that the store knows comes in, and stays. */
 static void a_crowd_leaves_places_for_others(void **state)
 {
     (void)state;
@@ -737,17 +750,25 @@ static void a_crowd_leaves_places_for_others(void **state)
     w.c->cfg.max_parked = 8;
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
     many(&w, 0, 20, true, 1);
-    assert_int_equal(w.c->n_parked, 2);
-    assert_null(hsp_cluster_parked_by_name(w.c, "x17"));
-    assert_non_null(hsp_cluster_parked_by_name(w.c, "x18"));
-    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text,
-                        "a newer agent that is no member takes its place");
-    strange_hello(&w, 50, "y", 8, 1);
-    many(&w, 20, 5, false, 1);
     assert_int_equal(w.c->n_parked, 8);
+    assert_non_null(hsp_cluster_parked_by_name(w.c, "x7"));
+    assert_null(hsp_cluster_parked_by_name(w.c, "x8")); /* who is here stays */
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "too many agents that are no members");
+    assert_non_null(turned_away(&w, 119));
+    strange_hello(&w, 50, "y", 8, 1);
+    assert_non_null(hsp_cluster_parked_by_name(w.c, "y"));
+    assert_null(hsp_cluster_parked_by_name(w.c, "x0"));
+    assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text,
+                        "another agent that is no member has its place");
+    assert_non_null(turned_away(&w, 100));
+    many(&w, 20, 9, false, 1);
+    assert_int_equal(w.c->n_parked, 8);
+    assert_non_null(hsp_cluster_parked_by_name(w.c, "x25"));
+    assert_null(hsp_cluster_parked_by_name(w.c, "x26")); /* each source has one now */
     strange_hello(&w, 2, "n1", 9, 1);
     assert_int_equal(w.c->n_parked, 8);
     assert_non_null(hsp_cluster_parked_by_name(w.c, "n1"));
+    w.now += HSP_CROWD_TURN_MS;
     many(&w, 30, 40, false, 1);
     assert_int_equal(w.c->n_parked, 8);
     assert_null(hsp_cluster_parked_by_name(w.c, "y"));
@@ -755,7 +776,55 @@ static void a_crowd_leaves_places_for_others(void **state)
     cw_end(&w);
 }
 
-/* Nodes of the store have all places: strangers get none, another such node does. */
+/* A name costs nothing: those of nodes that are not here protect no crowd of one source. */
+static void a_crowd_under_the_names_of_nodes(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    w.c->cfg.max_parked = 8;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    for (uint32_t i = 0; i < 12; i++) {
+        strange_hello(&w, 50 + i, "n1", 7, 1);
+    }
+    many(&w, 0, 9, false, 1);
+    assert_int_equal(w.c->n_parked, 8);
+    for (uint32_t i = 0; i < 6; i++) { /* a quarter is left to the names */
+        assert_non_null(hsp_ci_parked_of(w.c, 100 + i));
+    }
+    assert_null(hsp_ci_parked_of(w.c, 106));
+    cw_end(&w);
+}
+
+/* Honest agents behind one address, and a place too few: nobody is pushed out again and again, and in time each has a
+ * place. Who has none is told when to come back, and once a minute people are told. */
+static void a_crowd_takes_turns(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    uint32_t pushed = 0;
+    cw_begin(&w, 1, 1);
+    w.c->cfg.max_parked = 8;
+    many(&w, 0, 8, true, 1);
+    for (uint32_t s = 0; s < 300; s += 30) {
+        strange_hello(&w, 60 + s, "z", 7, 1);
+        const struct hsp_m_parked *m = turned_away(&w, 60 + s);
+        assert_true(m != NULL && m->again_ms >= 30000 && m->again_ms < 60000);
+        assert_int_equal(cw_fact(&w, "node.crowd") != NULL, s % 60 == 0);
+        pushed += hsp_ci_parked_of(w.c, 100) == NULL;
+        w.now += 30000;
+    }
+    assert_int_equal(pushed, 0);
+    strange_hello(&w, 59, "z", 7, 1);
+    assert_non_null(hsp_ci_parked_of(w.c, 59));
+    assert_null(hsp_ci_parked_of(w.c, 100));
+    strange_hello(&w, 58, "x0", 7, 1); /* it comes back, and z has only just come */
+    assert_non_null(hsp_ci_parked_of(w.c, 59));
+    assert_null(hsp_ci_parked_of(w.c, 101)); /* who was here longer than it goes */
+    cw_end(&w);
+}
+
+/* Nodes of the store have all places: strangers get none, another such node does in its turn. */
 static void a_place_is_not_given_to_somebody_unknown(void **state)
 {
     (void)state;
@@ -767,6 +836,7 @@ static void a_place_is_not_given_to_somebody_unknown(void **state)
     }
     strange_hello(&w, 51, "n0", 1, 1);
     strange_hello(&w, 52, "n1", 2, 1);
+    w.now += HSP_CROWD_TURN_MS;
     many(&w, 0, 3, false, 1);
     assert_string_equal(cw_find(&w, HSP_ACT_CLOSE)->text, "too many agents that are no members");
     assert_true(hsp_ci_parked_of(w.c, 51) != NULL && hsp_ci_parked_of(w.c, 52) != NULL);
@@ -810,6 +880,8 @@ HSP_TEST_FILE(identity_test)
         cmocka_unit_test(papers_of_the_last_generation),
         cmocka_unit_test(papers_with_the_last_numbers),
         cmocka_unit_test(a_crowd_leaves_places_for_others),
+        cmocka_unit_test(a_crowd_takes_turns),
+        cmocka_unit_test(a_crowd_under_the_names_of_nodes),
         cmocka_unit_test(a_place_is_not_given_to_somebody_unknown),
         cmocka_unit_test(who_names_the_most_jobs_goes),
     };

@@ -550,6 +550,44 @@ static void a_question_before_the_welcome_is_answered(void **state)
     hsp_agent_free(w.a);
 }
 
+static void turned_away(struct aw_world *w, uint32_t again_ms)
+{
+    aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_PARKED,
+                                       .u.parked = {.heartbeat_ms = 500,
+                                                    .dead_ms = 3000,
+                                                    .reason = "too many",
+                                                    .again_ms = again_ms}});
+}
+
+/* An hspmdd that has no place for it, or has none any more, says when to come back: neither earlier, nor as late as
+ * it likes. */
+static void comes_back_when_it_was_told(void **state)
+{
+    (void)state;
+    for (uint32_t parked = 0; parked < 2; parked++) {
+        struct aw_world w;
+        aw_begin(&w);
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+        aw_scanned(&w, NULL, 0);
+        if (parked == 1) {
+            turned_away(&w, 0);
+            assert_int_equal(hsp_agent_link_state(w.a), HSP_LINK_PARKED);
+        }
+        turned_away(&w, parked == 1 ? UINT32_MAX : 40000);
+        assert_non_null(aw_find(&w, HSP_AACT_DISCONNECT));
+        assert_non_null(strstr(aw_find(&w, HSP_AACT_LOG)->text, "no place for this node"));
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "closed"});
+        uint64_t due = w.now + (parked == 1 ? 120000 : 40000);
+        for (w.now += 1000; w.now < due; w.now += 1000) {
+            aw_tick(&w);
+            assert_int_equal(aw_count(&w, HSP_AACT_CONNECT), 0);
+        }
+        aw_tick(&w);
+        assert_int_equal(aw_count(&w, HSP_AACT_CONNECT), 1);
+        hsp_agent_free(w.a);
+    }
+}
+
 HSP_TEST_FILE(agent_link_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(reach_is_asked_and_answered),
@@ -561,6 +599,7 @@ HSP_TEST_FILE(agent_link_test)
                                        cmocka_unit_test(fenced),
                                        cmocka_unit_test(refused),
                                        cmocka_unit_test(an_older_hspmdd_hears_what_it_knows),
+                                       cmocka_unit_test(comes_back_when_it_was_told),
                                        cmocka_unit_test(daemon_away),
                                        cmocka_unit_test(told_other_times_and_other_devices),
                                        cmocka_unit_test(measures_its_link),
