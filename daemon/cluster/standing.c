@@ -307,6 +307,8 @@ const char *hsp_ci_newer_store(struct hsp_cluster *c)
 {
     return c->cfg.replaced == NULL
                ? ""
-               : hsp_ci_printf(c, " (replaced last: end hspmdd, then hspmdd --restore %s)",
+               : hsp_ci_printf(c,
+                               " (replaced last: end hspmdd, then hspmdd -c CONFIG --restore "
+                               "%s)",
                                c->cfg.replaced);
 }

@@ -87,7 +87,7 @@ def mistaken(w, d, t):
     d = w.daemon()
     until("it is behind", lambda: t.status()["state"] == "behind")
     reason = t.status()["reason"]
-    found = re.search(r"\(replaced last: end hspmdd, then hspmdd --restore (\S+)\)", reason)
+    found = re.search(r"\(replaced last: end hspmdd, then hspmdd -c CONFIG --restore (\S+)\)", reason)
     check(found and found.group(1).startswith(w.path("state/state.db.replaced-")), "the reason says how: %r" % reason)
     d.kill()
     d.wait()

@@ -173,7 +173,8 @@ static void the_store_that_was_replaced_is_named(void **state)
         cw_job(&w, 1)->reason,
         "n1 has seen epoch 9 and plan 1 of it, this store knows epochs up to 1: "
         "hspmdctl job adopt j takes it over from its agents; or put the newer store back (replaced "
-        "last: end hspmdd, then hspmdd --restore /s/state.db.replaced-7.0); hspmdctl cancel j "
+        "last: end hspmdd, then hspmdd -c CONFIG --restore /s/state.db.replaced-7.0); hspmdctl "
+        "cancel j "
         "gives "
         "up what they keep");
     cw_end(&w);
