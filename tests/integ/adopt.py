@@ -395,11 +395,17 @@ def twins(w, d):
 
 
 def crowd(w):
-    """Somebody parks agents without end: he has a quarter of the 288 places for such, the newest of his."""
+    """Somebody parks agents without end: he has the 288 places for such, who has one keeps it for a while, and who has
+    none is told when to come back."""
     kept = [dict(job=7, name="none", cluster="f" * 32, generation="0", epoch="1", plan="1", papers_damaged=False)]
-    calls = [hello(w, "x%d" % i, kept) for i in range(80)]
-    until("72 are parked, the newest", lambda: sorted(parked(w)) == sorted("x%d" % i for i in range(8, 80)))
-    check(calls[0].expect(None) is None and w.up("alpha"), "the first is closed")
+    calls = [hello(w, "x%d" % i, kept) for i in range(288)]
+    until("all have a place", lambda: len(parked(w)) == 288)
+    more = hello(w, "x288", kept)
+    said = more.expect("parked")[2]
+    check(30000 <= said["again_ms"] < 60000 and "too many agents" in said["reason"], "it is told: %r" % said)
+    check(more.expect(None) is None and w.up("alpha"), "and closed")
+    check(sorted(parked(w)) == sorted("x%d" % i for i in range(288)), "who is here stays")
+    check("node.crowd" in w.ctl("events"), "people are told")
     for c in calls:
         c.s.close()
 
