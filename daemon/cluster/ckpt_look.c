@@ -15,6 +15,7 @@
 #include "proto/wire/protocol.h"
 
 #define MOST_SEEN 65536u /* checkpoints of a job on all its nodes */
+#define MOST_TOLD 16u    /* of them in a message */
 
 /* ---- what is on disk ---- */
 
@@ -72,53 +73,11 @@ bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
         struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_FIND_CKPTS);
         a->job = j->id;
         a->ticket = j->look_ticket;
-        hsp_str_printf(j->reason, sizeof(j->reason), "looking which checkpoints are on disk");
+        if (j->ckpt_deadline_ms == 0) { /* else its reason says what it waits for */
+            hsp_str_printf(j->reason, sizeof(j->reason), "looking which checkpoints are on disk");
+        }
     }
     return false;
-}
-
-/* Not all could be asked, and none of the others sees any: asked again for a while. */
-static bool asks_again(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpts_event *ev)
-{
-    if (ev->n > 0 || ev->why[0] == '\0') {
-        return false;
-    }
-    if (j->ckpt_deadline_ms == 0) {
-        j->ckpt_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
-    }
-    if (c->now_ms >= j->ckpt_deadline_ms) {
-        return false;
-    }
-    hsp_msec next = c->now_ms + HSP_CKPT_RETRY_MS;
-    j->retry_ms = next < j->ckpt_deadline_ms ? next : j->ckpt_deadline_ms;
-    hsp_ci_job_blocked(c, j, "it is not known which checkpoints are on disk: %s", ev->why);
-    return true;
-}
-
-void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
-{
-    struct hsp_job *j = hsp_ci_job(c, ev->job);
-    if (j == NULL || j->look_ticket == 0 || j->look_ticket != ev->ticket) {
-        return;
-    }
-    j->look_ticket = 0;
-    if (c->behind || asks_again(c, j, ev)) {
-        return; /* later */
-    }
-    j->looked = true;
-    j->looked_whole = ev->why[0] == '\0';
-    hsp_str_printf(j->disk_damage, sizeof(j->disk_damage), "%s", /* cut */
-                   ev->damaged[0] != '\0' ? ev->damaged : ev->why);
-    j->reason[0] = '\0';
-    if (!hsp_grow(&j->disk, &j->cap_disk, (size_t)ev->n + 1, sizeof(*j->disk), MOST_SEEN)) {
-        c->failed = true;
-        return;
-    }
-    j->n_disk = ev->n;
-    for (uint32_t i = 0; i < ev->n; i++) {
-        const struct hsp_m_seen *s = &ev->seen[i];
-        j->disk[i] = (struct hsp_ckpt_kept){s->step, {s->term, s->epoch, s->content}};
-    }
 }
 
 /* ---- which one ---- */
@@ -156,18 +115,18 @@ static bool better(const struct hsp_job *j, const struct hsp_ckpt_kept *a,
     if (is_meant(mark, a) != is_meant(mark, b)) {
         return is_meant(mark, a);
     }
-    return a->mark.term != b->mark.term ? a->mark.term > b->mark.term
-                                        : a->mark.epoch > b->mark.epoch;
+    return a->mark.term != b->mark.term     ? a->mark.term > b->mark.term
+           : a->mark.epoch != b->mark.epoch ? a->mark.epoch > b->mark.epoch
+                                            : a->mark.content > b->mark.content;
 }
 
-/* The best one on disk. @only NULL: of the history; else of that step. NULL: none. */
-static const struct hsp_ckpt_kept *on_disk(const struct hsp_job *j, const uint64_t *only)
+/* The best one of the history that is on disk; NULL: none. */
+static const struct hsp_ckpt_kept *on_disk(const struct hsp_job *j)
 {
     const struct hsp_ckpt_kept *best = NULL;
     for (uint32_t i = 0; i < j->n_disk; i++) {
         const struct hsp_ckpt_kept *k = &j->disk[i];
-        bool may = only != NULL ? k->step == *only : of_history(j, k);
-        best = may && better(j, k, best) ? k : best;
+        best = of_history(j, k) && better(j, k, best) ? k : best;
     }
     return best;
 }
@@ -198,7 +157,7 @@ static bool missing(const struct hsp_job *j, struct hsp_ckpt_kept *ret)
 
 bool hsp_ci_ckpt_newest(const struct hsp_job *j, uint64_t *ret)
 {
-    const struct hsp_ckpt_kept *best = on_disk(j, NULL), *k;
+    const struct hsp_ckpt_kept *best = on_disk(j), *k;
     struct hsp_ckpt_kept newest;
     bool any = best != NULL;
     *ret = any ? best->step : 0;
@@ -211,34 +170,103 @@ bool hsp_ci_ckpt_newest(const struct hsp_job *j, uint64_t *ret)
     return any;
 }
 
+/* ---- the answer ---- */
+
+/* How long a checkpoint that is on record is waited for. */
+static hsp_msec deadline(const struct hsp_cluster *c, struct hsp_job *j)
+{
+    if (j->ckpt_deadline_ms == 0) {
+        j->ckpt_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
+    }
+    return j->ckpt_deadline_ms;
+}
+
+/* When to look again for what is waited for, at first often. Until then nothing is known. */
+static void look_later(const struct hsp_cluster *c, struct hsp_job *j)
+{
+    bool late = c->now_ms >= deadline(c, j);
+    hsp_msec next = c->now_ms + (late ? HSP_CKPT_SLOW_MS : HSP_CKPT_RETRY_MS);
+    j->retry_ms = late || next < j->ckpt_deadline_ms ? next : j->ckpt_deadline_ms;
+    hsp_ci_disk_forget(j);
+}
+
+void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
+{
+    struct hsp_job *j = hsp_ci_job(c, ev->job);
+    if (j == NULL || j->look_ticket == 0 || j->look_ticket != ev->ticket) {
+        return;
+    }
+    j->look_ticket = 0;
+    if (c->behind || hsp_ci_at_rest(j) || j->state == HSP_JOB_BEHIND) {
+        return; /* later, if at all */
+    }
+    j->looked = true;
+    j->looked_whole = ev->why[0] == '\0';
+    hsp_str_printf(j->disk_damage, sizeof(j->disk_damage), "%s", /* cut */
+                   ev->damaged[0] != '\0' ? ev->damaged : ev->why);
+    if (j->ckpt_deadline_ms == 0) {
+        j->reason[0] = '\0';
+    }
+    if (!hsp_grow(&j->disk, &j->cap_disk, (size_t)ev->n + 1, sizeof(*j->disk), MOST_SEEN)) {
+        c->failed = true;
+        return;
+    }
+    j->n_disk = ev->n;
+    for (uint32_t i = 0; i < ev->n; i++) {
+        const struct hsp_m_seen *s = &ev->seen[i];
+        j->disk[i] = (struct hsp_ckpt_kept){s->step, {s->term, s->epoch, s->content}};
+    }
+    if (!j->looked_whole && on_disk(j) == NULL) { /* those that could not look may see it */
+        look_later(c, j);
+        hsp_ci_job_blocked(c, j,
+                           "it is not known which checkpoints are on disk: %.200s: looks again; "
+                           "where a node cannot look, mend its checkpoint.path or stop its agent; "
+                           "cancel ends the job, and submitted again it begins at step 0",
+                           ev->why);
+    }
+}
+
 /* ---- the record ---- */
 
-static int ascending(const void *a, const void *b)
+struct seen { /* on disk, of the history */
+    struct hsp_ckpt_kept k;
+    bool meant; /* the one on record of its step */
+};
+
+/* The best of each step is the first. */
+static int best_first(const void *a, const void *b)
 {
-    const struct hsp_ckpt_kept *x = a, *y = b;
-    return (x->step > y->step) - (x->step < y->step);
+    const struct seen *x = a, *y = b;
+    const struct hsp_ckpt_mark *l = &x->k.mark, *r = &y->k.mark;
+    return x->k.step != y->k.step ? (x->k.step > y->k.step) - (x->k.step < y->k.step)
+           : x->meant != y->meant ? (x->meant ? -1 : 1)
+           : l->term != r->term   ? (l->term < r->term) - (l->term > r->term)
+           : l->epoch != r->epoch ? (l->epoch < r->epoch) - (l->epoch > r->epoch)
+                                  : (l->content < r->content) - (l->content > r->content);
 }
 
 /* Puts the best one on disk of each step of the history up to @top on record, in place of what was
  * there. */
 static void record(struct hsp_cluster *c, struct hsp_job *j, uint64_t top)
 {
-    struct hsp_ckpt_kept *list = hsp_ci_alloc(c, (size_t)j->n_disk + 1, sizeof(*list));
+    struct seen *list = hsp_ci_alloc(c, (size_t)j->n_disk + 1, sizeof(*list));
     uint32_t n = 0;
     for (uint32_t i = 0; list != NULL && i < j->n_disk; i++) {
         const struct hsp_ckpt_kept *k = &j->disk[i];
-        if (k->step <= top && of_history(j, k) && on_disk(j, &k->step) == k) {
-            list[n++] = *k;
+        if (k->step <= top && of_history(j, k)) {
+            list[n++] = (struct seen){*k, is_meant(mark_of(j, k->step), k)};
         }
     }
     if (list == NULL) {
         return;
     }
-    qsort(list, n, sizeof(*list), ascending);
+    qsort(list, n, sizeof(*list), best_first);
     j->has_ckpt = false;
     j->n_older = 0;
     for (uint32_t i = 0; i < n; i++) {
-        hsp_ci_ckpt_record(j, list[i].step, &list[i].mark);
+        if (i == 0 || list[i].k.step != list[i - 1].k.step) {
+            hsp_ci_ckpt_record(j, list[i].k.step, &list[i].k.mark);
+        }
     }
 }
 
@@ -265,13 +293,8 @@ static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     /* a folder without anything may be one that is not mounted yet */
     bool sees = j->n_disk > 0 || j->disk_damage[0] != '\0';
     bool nowhere = j->checkpoint_shared && j->looked_whole && sees;
-    if (j->ckpt_deadline_ms == 0) {
-        j->ckpt_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
-    }
-    if (!nowhere && c->now_ms < j->ckpt_deadline_ms) {
-        hsp_msec next = c->now_ms + HSP_CKPT_RETRY_MS;
-        j->retry_ms = next < j->ckpt_deadline_ms ? next : j->ckpt_deadline_ms;
-        hsp_ci_disk_forget(j);
+    if (c->now_ms < deadline(c, j) && !nowhere) {
+        look_later(c, j);
         hsp_ci_job_blocked(c, j,
                            "checkpoint %llu cannot be used: %s: waiting for a node that has it",
                            (unsigned long long)gone->step, why);
@@ -294,7 +317,7 @@ bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
     if (!j->looked) {
         return true; /* it has none */
     }
-    const struct hsp_ckpt_kept *best = on_disk(j, NULL);
+    const struct hsp_ckpt_kept *best = on_disk(j);
     bool newer = missing(j, &gone) && (best == NULL || gone.step > best->step);
     if (newer && !pass_over(c, j, &gone, best)) {
         return false;
@@ -320,23 +343,35 @@ bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
 
 /* ---- an administrator's choice ---- */
 
-/* "20, 40, 60": the steps that nodes have seen, each once. */
+static int upwards(const void *a, const void *b)
+{
+    const uint64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* "20, 40, 60": the steps that nodes have seen, each once, the newest of them. */
 static const char *steps_of(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
+    uint64_t *step = hsp_ci_alloc(c, (size_t)a->n_seen + 1, sizeof(*step));
     const char *text = "none";
-    uint64_t below = 0;
-    for (uint32_t n = 0; n < a->n_seen; n++) {
-        const struct hsp_m_seen *next = NULL;
-        for (uint32_t i = 0; i < a->n_seen; i++) {
-            const struct hsp_m_seen *s = &a->seen[i];
-            next = s->step >= below && (next == NULL || s->step < next->step) ? s : next;
+    uint32_t n = 0;
+    for (uint32_t i = 0; step != NULL && i < a->n_seen; i++) {
+        step[i] = a->seen[i].step;
+    }
+    if (step != NULL) {
+        qsort(step, a->n_seen, sizeof(*step), upwards);
+    }
+    for (uint32_t i = 0; step != NULL && i < a->n_seen; i++) {
+        if (i == 0 || step[i] != step[i - 1]) {
+            step[n++] = step[i];
         }
-        if (next == NULL) {
-            break;
-        }
-        text = hsp_ci_printf(c, "%s%s%llu", n == 0 ? "" : text, n == 0 ? "" : ", ",
-                             (unsigned long long)next->step);
-        below = next->step + 1;
+    }
+    uint32_t first = n > MOST_TOLD ? n - MOST_TOLD : 0;
+    for (uint32_t i = first; i < n; i++) {
+        text = i > first ? hsp_ci_printf(c, "%s, %llu", text, (unsigned long long)step[i])
+               : first > 0
+                   ? hsp_ci_printf(c, "%u older ones, %llu", first, (unsigned long long)step[i])
+                   : hsp_ci_printf(c, "%llu", (unsigned long long)step[i]);
     }
     return text;
 }
@@ -375,6 +410,7 @@ const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
     }
     const struct hsp_ckpt_mark chosen = any && !is_meant(mark, &best) ? best.mark : *mark;
     hsp_ci_ckpt_begin_at(j, a->step, &chosen);
-    j->begun = j->next_epoch; /* newer ones do not count from now on */
+    hsp_ci_ckpt_only(j, a->step, &chosen); /* on record, it is waited for */
+    j->begun = j->next_epoch;              /* newer ones do not count from now on */
     return NULL;
 }

@@ -8,7 +8,8 @@
  *
  * Example: 20, 40 and 60 are on record, nodes see 20, 40 and 50. 60 is waited for; then the job
  * goes on from 50. With checkpoint.shared nobody else can have 60, so the job goes on from 50 at
- * once.
+ * once. Where nodes see none at all, and one of them could not look, nothing is known: the job
+ * waits, however long that takes, and neither fails nor begins at step 0.
  *
  * A checkpoint is of the job's history when its epoch is not older than the one that last began at
  * the origin, or its step is not behind the origin. Example: epoch 1 wrote 40, 60, 80; an

@@ -38,6 +38,12 @@ void hsp_ci_ckpt_record(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_
     j->ckpt = *mark;
 }
 
+void hsp_ci_ckpt_only(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark)
+{
+    drop_from(j, step);
+    hsp_ci_ckpt_record(j, step, mark);
+}
+
 void hsp_ci_ckpt_began(struct hsp_job *j)
 {
     j->ckpt_step = j->origin_step;

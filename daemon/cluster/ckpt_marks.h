@@ -12,11 +12,14 @@
 #define HSP_CKPT_MARKS_H
 #include "daemon/cluster/cluster_state.h"
 
-#define HSP_CKPT_RETRY_MS 2000u /* between attempts while a checkpoint is waited for */
+#define HSP_CKPT_RETRY_MS 2000u  /* between attempts while a checkpoint is waited for */
+#define HSP_CKPT_SLOW_MS  10000u /* the same where nobody knows for how long */
 
 /* A checkpoint is complete: the newest now. Older ones that the workers delete with it leave the
  * record. */
 void hsp_ci_ckpt_record(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
+/* The same, and those of later steps leave the record: they are of another history from now on. */
+void hsp_ci_ckpt_only(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
 /* The job has begun with the checkpoint of its origin: no newer one is of its history. */
 void hsp_ci_ckpt_began(struct hsp_job *j);
 /* The newest checkpoint on record of a step below @step. False: there is none. */

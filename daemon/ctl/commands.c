@@ -272,11 +272,12 @@ const struct hsp_command hsp_commands[] = {
          "a checkpoint it begins anew, at step 0. With one it goes on with the next sample of\n"
          "its data, so the files of data.path must be those it was trained on. Every element is\n"
          "compared with what was written. Where no node has that checkpoint whole it is waited\n"
-         "for a while, then the next older one is taken, which the event ckpt.fallback tells\n"
-         "with the steps that are made again. Checkpoints of later steps than the one that the\n"
-         "job went on from are of another history, and not used any more, but --from may name\n"
-         "any complete one on disk. A job that is not at rest is cancelled first. Of a failed\n"
-         "job --from deletes the state that its workers keep.\n"
+         "for (state_wait), then the next older one is taken, which the event ckpt.fallback\n"
+         "tells with the steps that are made again. Where a node cannot look which there are,\n"
+         "and no other sees one, the job waits, as status says. Checkpoints of later steps than\n"
+         "the one that the job went on from are of another history, and not used any more, but\n"
+         "--from may name any complete one on disk. A job that is not at rest is cancelled\n"
+         "first. Of a failed job --from deletes the state that its workers keep.\n"
          "A job of which the loss is not finite any more has diverged: resume is refused, and\n"
          "names the newest checkpoint with a finite loss, for --from.\n"
          "A job that is held after hspmdd --restore, as status says, goes on from the state that\n"
@@ -308,8 +309,9 @@ const struct hsp_command hsp_commands[] = {
     {.name = "ckpt list",
      .operands = "JOB",
      .summary = "checkpoints of a job: as they were reported, then those on disk",
-     .help = "on_disk: complete, and the nodes that see it now.\n"
-             "status -o json has the steps that are kept (checkpoint_steps).",
+     .help =
+         "on_disk: complete, and the nodes that see it now; not_seen: nodes that could not look.\n"
+         "status -o json has the steps that are kept (checkpoint_steps).",
      .min_pos = 1,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSONL),
@@ -401,7 +403,9 @@ const struct hsp_command hsp_commands[] = {
     {.name = "node adopt",
      .operands = "NODE",
      .summary = "adopt all jobs that a node keeps and that are not on record here",
-     .help = "As job adopt, one after the other; the first that cannot be adopted ends it.",
+     .help =
+         "As job adopt, one after the other; the first that cannot be adopted ends it. Nodes that\n"
+         "are not here for a moment, as the job before was adopted, are waited for, 5 s at most.",
      .options = adopt_options,
      .min_pos = 1,
      .max_pos = 1,

@@ -1,5 +1,7 @@
 /* Which checkpoint a resume means: the one on record, named to the members by term, epoch and content. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
 
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
@@ -725,6 +727,205 @@ static void an_old_answer_counts_no_more(void **state)
     cw_end(&w);
 }
 
+/* ---- an answer that is not whole ---- */
+
+#define UNKNOWN                                                                                   \
+    "it is not known which checkpoints are on disk: n1: input or output error: looks again; "     \
+    "where a node cannot look, mend its checkpoint.path or stop its agent; cancel ends the job, " \
+    "and submitted again it begins at step 0"
+
+/* Answers each question with the @n of @seen for three times as long as state is waited for, and nothing
+ * is planned. Returns how often the job has told that it waits. */
+static uint32_t nobody_can_look(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n)
+{
+    const hsp_msec until = w->now + 3u * w->c->cfg.state_wait_ms;
+    uint32_t asked = 0, told = 0;
+    for (uint32_t i = 0; w->now < until; i++) {
+        struct hsp_msg beat = {.type = HSP_MSG_HEARTBEAT};
+        cw_step(w, i % 3 == 2
+                       ? (struct hsp_event){.type = HSP_EV_TICK}
+                       : (struct hsp_event){.type = HSP_EV_MSG, .conn = i % 3 + 1, .u.msg = &beat});
+        w->now += i % 3 == 2 ? 500 : 0;
+        if (w->find_job != 0) {
+            cw_ckpts(w, seen, n, "n1: input or output error");
+            told += cw_fact(w, "job.blocked") != NULL;
+            asked++;
+        }
+        assert_true(w->find_job == 0 && cw_job(w, 1)->ticket == 0);
+        assert_int_equal(cw_job(w, 1)->state, HSP_JOB_PENDING);
+        assert_string_equal(asked > 0 ? cw_job(w, 1)->reason : UNKNOWN, UNKNOWN);
+    }
+    assert_true(asked > 2 && asked < 200);
+    return told;
+}
+
+/* A job that has begun, and of which no checkpoint is on record: one may be there all the same. */
+static void it_does_not_begin_anew_as_nobody_can_look(void **state)
+{
+    (void)state;
+    const struct hsp_m_seen late = {40, TERM, 1, 77};
+    for (uint32_t is_there = 0; is_there < 2; is_there++) {
+        struct cw_world w;
+        running(&w);
+        cancelled(&w);
+        w.asks = true;
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        assert_string_equal(cw_job(&w, 1)->reason, "looking which checkpoints are on disk");
+        uint32_t told = nobody_can_look(&w, NULL, 0);
+        assert_int_equal(told, 1);
+        while (w.find_job == 0) {
+            beats(&w, 500);
+        }
+        cw_ckpts(&w, &late, is_there, "");
+        cw_plan(&w, 1);
+        prepare_means(&w, is_there ? HSP_MODE_RESTORE : HSP_MODE_FRESH, is_there ? 40 : 0, is_there,
+                      is_there ? 77 : 0);
+        cw_end(&w);
+    }
+}
+
+/* Neither does it fail, and what there is of another history does not count. */
+static void it_does_not_fail_as_nobody_can_look(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    const struct hsp_m_seen other = {80, TERM, 1, 1080}, seen = {20, TERM, 1, 1020};
+    with_three(&w, 3, true);
+    assert_int_equal(resume_from(&w, 20), HSP_OK);
+    cancelled(&w);
+    w.asks = true;
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_int_equal(nobody_can_look(&w, &other, 1), 1);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    cw_ckpts(&w, &seen, 1, ""); /* too late */
+    assert_string_equal(cw_job(&w, 1)->reason, "cancelled");
+    cw_end(&w);
+}
+
+/* A folder in which there is nothing may be one that is not mounted yet, also where all have looked. */
+static void a_shared_folder_that_is_not_mounted_yet(void **state)
+{
+    (void)state;
+    for (uint32_t wait_ms = 7000; wait_ms < 90000; wait_ms *= 10) {
+        struct cw_world w;
+        with_three(&w, 3, true);
+        w.c->cfg.state_wait_ms = wait_ms;
+        w.has_disk = true;
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        const struct hsp_job *j = cw_job(&w, 1);
+        assert_string_equal(j->reason, "checkpoint 60 cannot be used: it is not in checkpoint.path "
+                                       "any more: waiting for a node that has it");
+        beats(&w, wait_ms - 1000);
+        assert_true(j->state == HSP_JOB_PENDING && j->ticket == 0);
+        if (wait_ms == 7000) {
+            sees(&w, 60, 1, 1060);
+            beats(&w, 2500);
+            cw_plan(&w, 1);
+            prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
+        } else {
+            beats(&w, 2500); /* state_wait is over */
+            assert_int_equal(j->state, HSP_JOB_FAILED);
+        }
+        cw_end(&w);
+    }
+}
+
+/* What an administrator asks for is on record at once: gone meanwhile, it is waited for, and what is
+ * done without it is told. */
+static void what_was_asked_for_is_waited_for(void **state)
+{
+    (void)state;
+    const struct hsp_m_seen seen[] = {{80, TERM, 1, 1080}, {50, TERM, 1, 1050}};
+    for (uint32_t k = 0; k < 4; k++) {
+        const struct hsp_m_seen *it = &seen[k % 2];
+        struct cw_world w;
+        char told[300];
+        with_three(&w, 3, false);
+        sees(&w, 20, 1, 1020);
+        sees(&w, 40, 1, 1040);
+        sees(&w, 60, 1, 1060);
+        struct hsp_admin_event a = {.verb = HSP_ADMIN_RESUME,
+                                    .job = 1,
+                                    .has_step = true,
+                                    .step = it->step,
+                                    .looked = true,
+                                    .n_seen = 1,
+                                    .seen = it,
+                                    .reason = ""};
+        assert_int_equal(cw_admin(&w, a), HSP_OK);
+        cw_restart_nodes(&w, 2);
+        const struct hsp_job *j = cw_job(&w, 1);
+        assert_true(j->ckpt_step == it->step && j->ckpt.content == it->content);
+        assert_int_equal(j->older[j->n_older - 1].step, k % 2 ? 40 : 60);
+        beats(&w, 3000);
+        assert_int_equal(j->ticket, 0);
+        assert_non_null(strstr(j->reason, " cannot be used: no node that is here has it: waiting"));
+        if (k < 2) {
+            sees(&w, it->step, 1, it->content);
+            beats(&w, 3000);
+        } else {
+            await_fact(&w, "ckpt.fallback", told);
+            assert_non_null(strstr(told, k % 2 ? "goes on from checkpoint 40 and makes 10 steps"
+                                               : "goes on from checkpoint 60 and makes 20 steps"));
+        }
+        cw_plan(&w, 1);
+        uint64_t from = k < 2 ? it->step : k % 2 ? 40 : 60;
+        prepare_means(&w, HSP_MODE_RESTORE, from, 1, 1000 + from);
+        cw_end(&w);
+    }
+}
+
+/* As many nodes may see as many. */
+static void thousands_are_looked_through_in_time(void **state)
+{
+    (void)state;
+    enum { N = 65535 };
+    struct cw_world w;
+    struct hsp_m_seen *seen = calloc(N, sizeof *seen);
+    assert_non_null(seen);
+    for (uint32_t i = 0; i < N; i++) {
+        seen[i] = (struct hsp_m_seen){i % (N / 2), TERM, 1 + i % 3 / 2, i};
+    }
+    struct hsp_admin_event a = {.verb = HSP_ADMIN_SUBMIT,
+                                .spec = {.name = "j",
+                                         .min = 1,
+                                         .max = 8,
+                                         .copies = 2,
+                                         .steps = 100000,
+                                         .checkpoint_path = "/c",
+                                         .checkpoint_keep = 16}};
+    cw_begin(&w, 2, 1);
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    cw_plan(&w, 1);
+    begins(&w, 1);
+    saved_in(&w, 1, 32760, 5);
+    cancelled(&w);
+    w.asks = true;
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    clock_t from = clock();
+    cw_ckpts(&w, seen, N, "");
+    const struct hsp_job *j = cw_job(&w, 1);
+    assert_true(j->ckpt_step == N / 2 - 1 && j->n_older == 15 && j->older[14].step == N / 2 - 2);
+    assert_true(j->older[0].step == N / 2 - 16);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    a = (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME,
+                                 .job = 1,
+                                 .has_step = true,
+                                 .step = 99999,
+                                 .looked = true,
+                                 .n_seen = N,
+                                 .seen = seen,
+                                 .reason = ""};
+    assert_int_equal(cw_admin(&w, a), HSP_ENOENT);
+    assert_non_null(
+        strstr(cw_find(&w, HSP_ACT_REPLY)->text, "there are 32751 older ones, 32751, 32752, "));
+    assert_true(clock() - from < 2 * CLOCKS_PER_SEC); /* in squares: minutes */
+    free(seen);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(which_ckpt_test)
 {
     const struct CMUnitTest tests[] = {
@@ -749,6 +950,11 @@ HSP_TEST_FILE(which_ckpt_test)
         cmocka_unit_test(nodes_that_are_all_away_are_waited_for),
         cmocka_unit_test(a_step_that_there_is_not_changes_nothing),
         cmocka_unit_test(an_old_answer_counts_no_more),
+        cmocka_unit_test(it_does_not_begin_anew_as_nobody_can_look),
+        cmocka_unit_test(it_does_not_fail_as_nobody_can_look),
+        cmocka_unit_test(a_shared_folder_that_is_not_mounted_yet),
+        cmocka_unit_test(what_was_asked_for_is_waited_for),
+        cmocka_unit_test(thousands_are_looked_through_in_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
