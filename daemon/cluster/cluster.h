@@ -11,7 +11,8 @@
  *
  * Contract of the shell:
  *  (W1) Actions are performed in order, and nothing behind a STORE, ERASE, KEEP_PLAN or COPY_PLAN
- *       leaves the process before that row is on disk; only answers to heartbeats may always leave.
+ *       leaves the process before that row is on disk; only answers to heartbeats and the questions
+ *       of FIND_CKPTS may always leave.
  *       A write that fails is tried again: until it succeeds, or the process ends and the next
  *       start reloads, the clock of the events stands.
  *  (W2) A plan is computed on the snapshot of START_PLAN; PLAN_DONE names its ticket. Every
@@ -235,6 +236,8 @@ struct hsp_admin_event {
     /* adopt: the newest that agents have; `reason` says whose they are, and `node` which of them an
      * administrator has named, NULL or "": none */
     const struct hsp_papers *papers;
+    uint32_t n_agents; /* adopt: connections of the agents whose papers these are */
+    const uint32_t *agent;
     bool force;    /* adopt: also without nodes that are not here */
     bool has_step; /* resume: from the checkpoint of `step`, not the newest */
     uint64_t step;
@@ -274,7 +277,8 @@ struct hsp_event {
     uint32_t conn;            /* not 0; never reused by the shell while the daemon lives */
     uint64_t unix_s;          /* by the clock on the wall, which may jump; 0: not known */
     struct hsp_digest random; /* with HELLO: 128 random bits, drawn for this event; not 0 */
-    uint64_t source; /* with HELLO: the same for all that come from one address; 0: not known */
+    uint64_t source;  /* with HELLO: the same for all that come from one address; 0: not known */
+    const char *peer; /* with HELLO: that address, for people; NULL: not known */
     union {
         const struct hsp_msg *msg;
         struct hsp_admin_event admin;
@@ -300,8 +304,9 @@ enum hsp_action_type {
     HSP_ACT_KEEP_PLAN,   /* job, plan_no, ticket */
     HSP_ACT_COPY_PLAN,   /* job, plan_no, from_plan */
     HSP_ACT_DROP_PLAN,   /* job, plan_no */
-    /* job, ticket: which complete checkpoints of the job do nodes see? A later one of the same job
-     * takes the place of an earlier one. */
+    /* job, ticket: which complete checkpoints of the job do nodes see? CKPTS is the answer. A later
+     * question of the same job takes the place of an earlier one, whose answer need not come. It asks
+     * for what is there and changes nothing, so it may leave before the rows in front of it (W1). */
     HSP_ACT_FIND_CKPTS,
     HSP_ACT_REPLY, /* request, status, job, text */
     HSP_ACT_FACT,  /* fact: one line of the events feed */

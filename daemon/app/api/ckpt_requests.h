@@ -4,8 +4,7 @@
  * Example:   job mist has checkpoint.path /srv/c on each node's own disk. Nodes a, b and c are
  *            asked; a and b list step 40, c has no folder. The core hears of one checkpoint 40.
  * Purity:    shell (libuv, clock).
- * Bounds:    HSP_LOOKS at a time, each for LOOK_MS. Of a shared path SHARED_NODES nodes are asked,
- *            else all that compute.
+ * Bounds:    HSP_LOOKS at a time, each for LOOK_MS, or twice that (ckpt_answers.h: whom they ask).
  */
 #ifndef HSP_CKPT_REQUESTS_H
 #define HSP_CKPT_REQUESTS_H
@@ -16,7 +15,7 @@
 
 struct hsp_look;
 
-/* FIND_CKPTS of the core: CKPTS is posted. */
+/* FIND_CKPTS of the core: CKPTS is posted, but for one that is overtaken by another of the job. */
 void hsp_app_find_ckpts(struct hsp_app *a, const struct hsp_action *act);
 /* RESUME of job @job from @step. */
 void hsp_app_resume_from(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,

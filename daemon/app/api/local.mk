@@ -5,5 +5,6 @@ daemon_app_api_libapi_a_SOURCES = \
   daemon/app/api/adopt_requests.c daemon/app/api/adopt_requests.h \
   daemon/app/api/adoption.c daemon/app/api/adoption.h \
   daemon/app/api/backup.c daemon/app/api/backup.h \
+  daemon/app/api/ckpt_answers.c daemon/app/api/ckpt_answers.h \
   daemon/app/api/ckpt_requests.c daemon/app/api/ckpt_requests.h \
   daemon/app/api/pending_requests.c daemon/app/api/pending_requests.h

@@ -2,6 +2,7 @@ ADOPT_SAMPLE = tests/unit/daemon/app/adopt_sample.c tests/unit/daemon/app/adopt_
 daemonapp_tests = \
   tests/unit/daemon/app/adoption_test \
   tests/unit/daemon/app/check_doc_test \
+  tests/unit/daemon/app/ckpt_answers_test \
   tests/unit/daemon/app/daemon_config_test \
   tests/unit/daemon/app/dispatch_test \
   tests/unit/daemon/app/epoch_package_test \
@@ -24,6 +25,7 @@ $(daemonapp_tests): tests/unit/daemon/app/app_tests
 tests_unit_daemon_app_app_tests_SOURCES = \
   tests/unit/daemon/app/adoption_test.c $(ADOPT_SAMPLE) \
   tests/unit/daemon/app/check_doc_test.c \
+  tests/unit/daemon/app/ckpt_answers_test.c \
   tests/unit/daemon/app/daemon_config_test.c \
   tests/unit/daemon/app/dispatch_test.c \
   tests/unit/daemon/app/epoch_package_test.c \

@@ -1,0 +1,308 @@
+#include "daemon/app/api/ckpt_answers.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/app/store/event_line.h"
+#include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/plan_info.h"
+#include "proto/base/str.h"
+#include "proto/base/vec.h"
+#include "proto/wire/protocol.h"
+
+#define SHARED_NODES 8u
+#define LINE_MOST    (8u * HSP_TEXT_MAX) /* bytes of a line, its text escaped */
+
+struct hsp_ckpt_asked {
+    uint32_t conn, node;
+    char name[HSP_NAME_MAX + 1];
+    bool failed; /* it could not look; */
+    char *why;   /* owned: why, NULL: no memory to keep that */
+};
+
+bool hsp_ckpt_answers_begin(struct hsp_ckpt_answers *x, const struct hsp_cluster *c)
+{
+    *x = (struct hsp_ckpt_answers){.cap_asked = c->n_nodes};
+    x->asked = calloc((size_t)c->n_nodes + 1, sizeof *x->asked);
+    return x->asked != NULL;
+}
+
+void hsp_ckpt_answers_free(struct hsp_ckpt_answers *x)
+{
+    for (uint32_t i = 0; i < x->n_asked; i++) {
+        free(x->asked[i].why);
+    }
+    free(x->asked);
+    free(x->seen);
+    free(x->by);
+    *x = (struct hsp_ckpt_answers){0};
+}
+
+/* ---- whom to ask ---- */
+
+static void could_not(struct hsp_ckpt_asked *k, const char *why)
+{
+    k->failed = true;
+    k->why = strdup(why);
+}
+
+static bool computes(const struct hsp_cluster_node *n)
+{
+    bool any = false;
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        any = any || (n->dev[d].present && !n->dev[d].keeper);
+    }
+    return n->conn != 0 && any;
+}
+
+/* Notes the nodes that execute @j, keep state of it, or did: they have its checkpoint.path, if any has. */
+static void note_own(const struct hsp_job *j, bool *own)
+{
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        own[HSP_DEVICE_NODE(j->leases[i])] = true;
+    }
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        own[j->marks[i].node] = own[j->marks[i].node] || j->marks[i].keeps;
+    }
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        const struct hsp_plan_info *p = &j->plans[i].info;
+        for (uint32_t k = 0; k < p->n_ranks; k++) {
+            own[HSP_DEVICE_NODE(p->device[k])] = true;
+        }
+    }
+}
+
+static bool was_asked(const struct hsp_ckpt_answers *x, uint32_t n_before, uint32_t node)
+{
+    bool was = false;
+    for (uint32_t i = 0; i < n_before && !was; i++) {
+        was = x->asked[i].node == node;
+    }
+    return was;
+}
+
+/* Whether node @n is to be asked, if it @may be: one whose agent cannot be asked is noted only. */
+static bool add(struct hsp_ckpt_answers *x, const struct hsp_cluster_node *n, uint32_t at, bool may)
+{
+    bool mute = n->protocol < HSP_PROTO_CKPTS;
+    if (mute || may) {
+        struct hsp_ckpt_asked *k = &x->asked[x->n_asked++];
+        *k = (struct hsp_ckpt_asked){.conn = mute ? 0 : n->conn, .node = at};
+        (void)snprintf(k->name, sizeof k->name, "%s", n->name);
+        if (mute) {
+            could_not(k, "its hspmd-worker is too old to list checkpoints: upgrade it");
+        }
+    }
+    return !mute && may;
+}
+
+uint32_t hsp_ckpt_answers_choose(struct hsp_ckpt_answers *x, const struct hsp_cluster *c,
+                                 const struct hsp_job *j)
+{
+    const uint32_t before = x->n_asked;
+    uint32_t most = j->checkpoint_shared && before == 0 ? SHARED_NODES : x->cap_asked;
+    if (before > 0 && (!j->checkpoint_shared || x->n_seen > 0)) {
+        return 0;
+    }
+    bool *own = calloc((size_t)c->n_nodes + 1, sizeof *own);
+    if (own != NULL) { /* else in the order of their numbers */
+        note_own(j, own);
+    }
+    uint32_t n_new = 0;
+    for (uint32_t others = 0; others < 2; others++) {
+        for (uint32_t i = 0; i < c->n_nodes && x->n_asked < x->cap_asked; i++) {
+            bool first = own != NULL && own[i];
+            if (first != (others != 0) && computes(&c->nodes[i]) && !was_asked(x, before, i)) {
+                n_new += add(x, &c->nodes[i], i, n_new < most);
+            }
+        }
+    }
+    free(own);
+    x->n_left += n_new;
+    return n_new;
+}
+
+/* ---- what they say ---- */
+
+uint32_t hsp_ckpt_answers_conn(const struct hsp_ckpt_answers *x, uint32_t i)
+{
+    return x->asked[i].conn;
+}
+
+static struct hsp_ckpt_asked *strike(struct hsp_ckpt_answers *x, uint32_t conn)
+{
+    for (uint32_t i = 0; i < x->n_asked; i++) {
+        if (x->asked[i].conn == conn && conn != 0) {
+            x->asked[i].conn = 0;
+            x->n_left--;
+            return &x->asked[i];
+        }
+    }
+    return NULL;
+}
+
+/* False: no memory, or too many. */
+static bool keep(struct hsp_ckpt_answers *x, uint32_t by, const struct hsp_m_ckpts *m)
+{
+    size_t n = (size_t)x->n_seen + m->n_seen;
+    if (!hsp_grow(&x->seen, &x->cap_seen, n + 1, sizeof *x->seen, HSP_SEEN_MOST) ||
+        !hsp_grow(&x->by, &x->cap_by, n + 1, sizeof *x->by, HSP_SEEN_MOST)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < m->n_seen; i++) {
+        x->seen[x->n_seen] = m->seen[i];
+        x->by[x->n_seen++] = by;
+    }
+    return true;
+}
+
+bool hsp_ckpt_answers_take(struct hsp_ckpt_answers *x, uint32_t conn, const struct hsp_m_ckpts *m)
+{
+    struct hsp_ckpt_asked *k = strike(x, conn);
+    if (k == NULL) {
+        return false;
+    }
+    if (m->damaged[0] != '\0') {
+        hsp_str_printf(x->damaged, sizeof x->damaged, "%s", m->damaged);
+    }
+    bool kept = keep(x, (uint32_t)(k - x->asked), m); /* also beside a reason: what could be read */
+    if (m->reason[0] != '\0' || !kept) {
+        could_not(k, kept ? m->reason : "too many checkpoints");
+    }
+    return true;
+}
+
+bool hsp_ckpt_answers_gone(struct hsp_ckpt_answers *x, uint32_t conn)
+{
+    struct hsp_ckpt_asked *k = strike(x, conn);
+    if (k != NULL) {
+        could_not(k, "it has gone");
+    }
+    return k != NULL;
+}
+
+void hsp_ckpt_answers_fault(const struct hsp_ckpt_answers *x, char *ret, size_t size)
+{
+    const size_t more = sizeof "; and 4294967295 more";
+    size_t len = 0;
+    uint32_t n_cut = 0;
+    ret[0] = '\0';
+    if (x->n_asked == 0) {
+        hsp_str_printf(ret, size, "no node is connected");
+    }
+    for (uint32_t i = 0; i < x->n_asked; i++) {
+        const struct hsp_ckpt_asked *k = &x->asked[i];
+        const char *why = k->conn != 0     ? "no answer"
+                          : !k->failed     ? NULL
+                          : k->why != NULL ? k->why
+                                           : "it could not look";
+        size_t room = why == NULL ? 0 : strlen(k->name) + strlen(why) + sizeof "; : ";
+        if (room == 0) {
+            continue;
+        }
+        if (len > 0 && (n_cut > 0 || len + room + more > size)) {
+            n_cut++;
+            continue;
+        }
+        hsp_str_printf(ret + len, size - len - more, "%s%s: %s", len > 0 ? "; " : "", k->name, why);
+        len += strlen(ret + len);
+    }
+    if (n_cut > 0) {
+        (void)snprintf(ret + len, size - len, "; and %" PRIu32 " more", n_cut);
+    }
+}
+
+/* ---- the list ---- */
+
+struct line { /* one checkpoint on one node */
+    struct hsp_m_seen seen;
+    uint32_t by;
+};
+
+static int newest_first(const void *x, const void *y)
+{
+    const struct line *p = x, *q = y;
+    const struct hsp_m_seen *a = &p->seen, *b = &q->seen;
+    return a->step != b->step         ? (a->step < b->step) - (a->step > b->step)
+           : a->content != b->content ? (a->content > b->content) - (a->content < b->content)
+                                      : (p->by > q->by) - (p->by < q->by);
+}
+
+static bool same(const struct line *a, const struct line *b)
+{
+    return a->seen.step == b->seen.step && a->seen.content == b->seen.content;
+}
+
+static void put_line(const struct hsp_ckpt_lines *l, const char *type, enum hsp_severity severity,
+                     const char *reason, struct hsp_buf *out)
+{
+    struct hsp_err err = {0};
+    struct hsp_fact f = {.type = type, .severity = severity, .job = l->id, .reason = reason};
+    struct hsp_feed_event e = {.seq = l->seq, .unix_ms = l->unix_ms, .job = l->job, .fact = &f};
+    if (hsp_feed_event_line(&e, out, &err) == HSP_OK) {
+        hsp_buf_puts(out, "\n");
+    }
+}
+
+/* The line of the checkpoint that nodes @s[0] .. @s[n - 1] see. */
+static void put_ckpt(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_lines *l,
+                     const struct line *s, size_t n, struct hsp_buf *out)
+{
+    char text[HSP_TEXT_MAX + 1];
+    const size_t more = sizeof " and 4294967295 more";
+    int len =
+        snprintf(text, sizeof text, "version %" PRIu64 " of epoch %" PRIu64 ", complete, seen by ",
+                 s->seen.step, s->seen.epoch);
+    size_t at = (size_t)len, i = 0; /* numbers: they fit */
+    for (; i < n && at + HSP_NAME_MAX + 2 + more < sizeof text; i++) {
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i > 0 ? ", " : "",
+                               x->asked[s[i].by].name);
+    }
+    if (i < n) {
+        (void)snprintf(text + at, sizeof text - at, " and %zu more", n - i);
+    }
+    put_line(l, "ckpt.on_disk", HSP_SEV_INFO, text, out);
+}
+
+static void put_rest(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_lines *l,
+                     uint32_t n_left, struct hsp_buf *out)
+{
+    char fault[HSP_TEXT_MAX - 100], text[HSP_TEXT_MAX + 1];
+    if (n_left > 0) {
+        (void)snprintf(text, sizeof text, "%" PRIu32 " more that are older", n_left);
+        put_line(l, "ckpt.not_listed", HSP_SEV_WARN, text, out);
+    }
+    hsp_ckpt_answers_fault(x, fault, sizeof fault);
+    if (fault[0] != '\0') {
+        (void)snprintf(text, sizeof text, "there may be more, as not all could look: %s", fault);
+        put_line(l, "ckpt.not_seen", HSP_SEV_WARN, text, out);
+    }
+}
+
+bool hsp_ckpt_answers_list(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_lines *l,
+                           struct hsp_buf *out)
+{
+    uint32_t n_left = 0;
+    struct line *s = calloc((size_t)x->n_seen + 1, sizeof *s);
+    if (s == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < x->n_seen; i++) {
+        s[i] = (struct line){x->seen[i], x->by[i]};
+    }
+    qsort(s, x->n_seen, sizeof *s, newest_first);
+    for (size_t i = 0, end; i < x->n_seen; i = end) {
+        for (end = i + 1; end < x->n_seen && same(&s[i], &s[end]); end++) {
+        }
+        if (n_left > 0 || out->len + 3 * (size_t)LINE_MOST > HSP_LIST_MAX) {
+            n_left++;
+        } else {
+            put_ckpt(x, l, &s[i], end - i, out);
+        }
+    }
+    put_rest(x, l, n_left, out);
+    free(s);
+    return !out->failed;
+}

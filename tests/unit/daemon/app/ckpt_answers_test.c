@@ -1,0 +1,216 @@
+/* Whom a question for checkpoints goes to, and what is told of those who do not answer it. */
+#include "daemon/app/api/ckpt_answers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/cluster_step.h"
+#include "daemon/cluster/marks.h"
+#include "tests/lib/testlib.h"
+#include "tests/unit/daemon/app/adopt_sample.h"
+
+#define NODES 20u
+
+struct world {
+    struct hsp_cluster *c;
+    struct hsp_job *j;
+    struct hsp_ckpt_answers x;
+};
+
+static void hello(struct hsp_cluster *c, uint32_t node, const char *kind)
+{
+    char name[HSP_NAME_MAX + 1];
+    struct hsp_m_device dev = {
+        .kind = kind, .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    (void)snprintf(name, sizeof name, "node-with-a-name-%02u", node);
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                    .node = name,
+                                    .address = "x",
+                                    .n_devices = 1,
+                                    .devices = &dev}};
+    (void)adopt_step(
+        c, (struct hsp_event){
+               .type = HSP_EV_MSG, .conn = node + 1, .random = {7, node + 1}, .u.msg = &m});
+}
+
+/* @n nodes on connections 1, 2, ...; those from @keepers on keep copies alone. The last two that compute keep
+ * state of the job. */
+static void begin(struct world *w, uint32_t n, uint32_t keepers, bool shared)
+{
+    *w = (struct world){.c = adopt_core((struct hsp_digest){1, 0})};
+    struct hsp_admin_event submit = {.verb = HSP_ADMIN_SUBMIT,
+                                     .spec = {.name = "mist",
+                                              .min = 100,
+                                              .max = 200,
+                                              .steps = 4,
+                                              .checkpoint_path = "/srv/ckpt",
+                                              .checkpoint_shared = shared}};
+    (void)adopt_step(w->c, (struct hsp_event){.type = HSP_EV_ADMIN, .u.admin = submit});
+    w->j = w->c->jobs[0];
+    for (uint32_t i = 0; i < n; i++) {
+        hello(w->c, i, i < keepers ? "cpu" : HSP_KIND_KEEPER);
+    }
+    for (uint32_t i = keepers; shared && i > 0 && i > keepers - 2; i--) {
+        hsp_ci_mark(w->c, w->j, i - 1)->keeps = true;
+    }
+    assert_true(hsp_ckpt_answers_begin(&w->x, w->c));
+}
+
+static void finish(struct world *w)
+{
+    hsp_ckpt_answers_free(&w->x);
+    (void)hsp_cluster_free(w->c);
+}
+
+static void says(struct world *w, uint32_t conn, uint32_t n, struct hsp_m_seen *seen,
+                 const char *why)
+{
+    const struct hsp_m_ckpts m = {
+        .job = 1, .n_seen = n, .seen = seen, .damaged = "", .reason = why};
+    assert_true(hsp_ckpt_answers_take(&w->x, conn, &m));
+    assert_false(hsp_ckpt_answers_take(&w->x, conn, &m)); /* once */
+}
+
+static void told(const struct world *w, size_t size, const char *text)
+{
+    char why[HSP_TEXT_MAX + 1];
+    hsp_ckpt_answers_fault(&w->x, why, size);
+    assert_string_equal(why, text);
+}
+
+/* The path is mounted on some nodes alone, and not on those of the least numbers. */
+static void of_a_shared_path_the_jobs_nodes_are_asked_first(void **state)
+{
+    (void)state;
+    struct world w;
+    struct hsp_m_seen seen = {40, 1, 1, 77};
+    begin(&w, NODES, NODES - 1, true);
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 8);
+    static const uint32_t first[] = {18, 19, 1, 2, 3, 4, 5, 6};
+    for (uint32_t i = 0; i < 8; i++) {
+        assert_int_equal(hsp_ckpt_answers_conn(&w.x, i), first[i]);
+        if (i < 7) {
+            says(&w, first[i], 0, NULL, "");
+        }
+    }
+    assert_int_equal(w.x.n_left, 1);
+    /* nobody sees any: it may be mounted on others alone */
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 11); /* the keeper has none */
+    assert_int_equal(hsp_ckpt_answers_conn(&w.x, 8), 7);
+    assert_int_equal(w.x.n_left, 12);
+    says(&w, 17, 1, &seen, "");
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 0);
+    assert_int_equal(w.x.n_seen, 1);
+    finish(&w);
+    begin(&w, NODES, NODES, true);
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 8);
+    says(&w, 20, 1, &seen, ""); /* one sees it: no more are asked */
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 0);
+    finish(&w);
+    begin(&w, NODES, NODES, false);
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), NODES);
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 0);
+    finish(&w);
+    begin(&w, 2, 0, false);
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 0);
+    told(&w, 200, "no node is connected");
+    finish(&w);
+}
+
+static void who_could_not_look_is_named(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, NODES, NODES, false);
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), NODES);
+    for (uint32_t i = 1; i <= NODES; i++) {
+        if (i != 3 && i != 5 && i != 6) {
+            says(&w, i, 0, NULL, "");
+        }
+    }
+    struct hsp_m_seen seen = {40, 1, 1, 77};
+    says(&w, 6, 1, &seen, "/srv/ckpt: input or output error"); /* of another step */
+    assert_int_equal(w.x.n_seen, 1);
+    assert_true(hsp_ckpt_answers_gone(&w.x, 3));
+    assert_false(hsp_ckpt_answers_gone(&w.x, 3) || hsp_ckpt_answers_gone(&w.x, 99));
+    assert_int_equal(w.x.n_left, 1);
+    told(&w, 200,
+         "node-with-a-name-02: it has gone; node-with-a-name-04: no answer; node-with-a-name-05: "
+         "/srv/ckpt: input or output error");
+    told(&w, 100, "node-with-a-name-02: it has gone; node-with-a-name-04: no answer; and 1 more");
+    finish(&w);
+}
+
+static struct hsp_buf listed(const struct world *w)
+{
+    const struct hsp_ckpt_lines l = {.job = "mist", .id = 1, .seq = 5};
+    struct hsp_buf b;
+    hsp_buf_init(&b, HSP_LIST_MAX);
+    assert_true(hsp_ckpt_answers_list(&w->x, &l, &b));
+    return b;
+}
+
+static void all_who_see_one_are_listed_and_who_could_not_look(void **state)
+{
+    (void)state;
+    struct world w;
+    struct hsp_m_seen seen[] = {{40, 1, 1, 77}, {60, 1, 2, 78}};
+    begin(&w, NODES, NODES, false);
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), NODES);
+    for (uint32_t i = NODES; i > 1; i--) {
+        says(&w, i, i > 2 ? 2 : 1, seen, "");
+    }
+    struct hsp_buf b = listed(&w);
+    const char *text = hsp_buf_cstr(&b), *end = strchr(text, '\n');
+    assert_non_null(strstr(text, "\"reason\":\"version 60 of epoch 2, complete, seen by "
+                                 "node-with-a-name-02, node-with-a-name-03, "));
+    const char *last = strstr(text, "node-with-a-name-19");
+    assert_true(last != NULL && last < end); /* more than 200 bytes of names */
+    assert_true(strstr(text, "version 40 of epoch 1, complete, seen by node-with-a-name-01, ") >
+                end);
+    assert_non_null(strstr(text, "\"ckpt.not_seen\""));
+    assert_non_null(
+        strstr(text, "there may be more, as not all could look: node-with-a-name-00: no answer"));
+    hsp_buf_fini(&b);
+    finish(&w);
+}
+
+/* More than a message has room for: the newest, and how many are left out. */
+static void a_list_that_is_too_long_is_cut(void **state)
+{
+    (void)state;
+    enum { N = HSP_SEEN_MOST - 1 };
+    struct world w;
+    struct hsp_m_seen *seen = calloc(N, sizeof *seen);
+    assert_non_null(seen);
+    for (uint32_t i = 0; i < N; i++) {
+        seen[i] = (struct hsp_m_seen){i, 1, 1, 5};
+    }
+    begin(&w, 2, 2, false);
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 2);
+    says(&w, 1, N, seen, "");
+    says(&w, 2, 1, seen, ""); /* more than are kept */
+    struct hsp_buf b = listed(&w);
+    const char *text = hsp_buf_cstr(&b), *cut = strstr(text, " more that are older");
+    assert_true(b.len > HSP_LIST_MAX / 2 && b.len < HSP_LIST_MAX);
+    assert_non_null(strstr(text, "version 65534 of epoch 1"));
+    assert_non_null(cut);
+    assert_non_null(strstr(cut, "node-with-a-name-01: too many checkpoints"));
+    hsp_buf_fini(&b);
+    free(seen);
+    finish(&w);
+}
+
+HSP_TEST_FILE(ckpt_answers_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(of_a_shared_path_the_jobs_nodes_are_asked_first),
+        cmocka_unit_test(who_could_not_look_is_named),
+        cmocka_unit_test(all_who_see_one_are_listed_and_who_could_not_look),
+        cmocka_unit_test(a_list_that_is_too_long_is_cut),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
