@@ -135,7 +135,8 @@ static bool admit(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg 
 
 static void agent_msg(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
 {
-    struct hsp_event ev = {.type = HSP_EV_MSG, .conn = c->conn, .source = c->source, .u.msg = m};
+    struct hsp_event ev = {
+        .type = HSP_EV_MSG, .conn = c->conn, .source = c->source, .peer = c->name, .u.msg = m};
     if (m->type == HSP_MSG_HELLO && !hsp_app_random(a, &ev.random, sizeof ev.random)) {
         hsp_net_drop(a->net, c->conn, true, "no random numbers for an incarnation");
         return;

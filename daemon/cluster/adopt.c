@@ -295,29 +295,49 @@ static const char *no_room(struct hsp_cluster *c, const struct hsp_cluster *l,
 
 /* ---- taking over ---- */
 
-/* The first parked agent of node @name that keeps the job of @p; NULL: there is none. */
-static const struct hsp_parked *keeper_of(const struct hsp_cluster *c, const char *name,
-                                          const struct hsp_papers *p)
+static bool keeps(const struct hsp_parked *x, const struct hsp_papers *p)
 {
+    bool does = false;
+    for (uint32_t k = 0; k < x->n_jobs && !does; k++) {
+        does = x->jobs[k].job == p->job && hsp_digest_equal(x->jobs[k].cluster, p->whose.cluster);
+    }
+    return does;
+}
+
+/* The papers are those of the agent of @conn. */
+static bool told_them(const struct hsp_admin_event *a, uint32_t conn)
+{
+    bool did = false;
+    for (uint32_t i = 0; i < a->n_agents && !did; i++) {
+        did = a->agent[i] == conn;
+    }
+    return did;
+}
+
+/* The first parked agent of node @name whose papers of @a were taken, else the first that keeps the job;
+ * NULL: there is none. */
+static const struct hsp_parked *keeper_of(const struct hsp_cluster *c, const char *name,
+                                          const struct hsp_admin_event *a)
+{
+    const struct hsp_parked *first = NULL;
     for (uint32_t i = 0; i < c->n_parked; i++) {
         const struct hsp_parked *x = &c->parked[i];
-        for (uint32_t k = 0; k < x->n_jobs && strcmp(x->name, name) == 0; k++) {
-            if (x->jobs[k].job == p->job &&
-                hsp_digest_equal(x->jobs[k].cluster, p->whose.cluster)) {
-                return x;
-            }
+        bool may = strcmp(x->name, name) == 0 && keeps(x, a->papers);
+        if (may && told_them(a, x->conn)) {
+            return x;
         }
+        first = may && first == NULL ? x : first;
     }
-    return NULL;
+    return first;
 }
 
 /* The node of this name here; one that is parked is waited for like one that the store knows. The
  * administrator means the agent that is here and keeps the job: no other takes the name of a new node
  * before it. */
-static uint32_t take_node(struct hsp_cluster *c, const char *name, const struct hsp_papers *p)
+static uint32_t take_node(struct hsp_cluster *c, const char *name, const struct hsp_admin_event *a)
 {
     uint32_t at;
-    const struct hsp_parked *keeper = keeper_of(c, name, p);
+    const struct hsp_parked *keeper = keeper_of(c, name, a);
     struct hsp_cluster_node *n =
         hsp_map_get(&c->by_name, name, &at) ? &c->nodes[at] : hsp_ci_node_new(c, name);
     if (n == NULL) {
@@ -415,12 +435,13 @@ static void put_at_rest(struct hsp_job *j)
     j->lost_from = j->stable;
 }
 
-static void take_job(struct hsp_cluster *c, struct hsp_cluster *l, const struct hsp_papers *p)
+static void take_job(struct hsp_cluster *c, struct hsp_cluster *l, const struct hsp_admin_event *a)
 {
+    const struct hsp_papers *p = a->papers;
     struct hsp_job *by = l->jobs[0], *j = hsp_ci_job(c, p->job);
     uint32_t *to = hsp_ci_alloc(c, l->n_nodes, sizeof(*to));
     for (uint32_t i = 0; to != NULL && i < l->n_nodes; i++) {
-        to[i] = l->nodes[i].name[0] != '\0' ? take_node(c, l->nodes[i].name, p) : 0;
+        to[i] = l->nodes[i].name[0] != '\0' ? take_node(c, l->nodes[i].name, a) : 0;
     }
     j = j != NULL ? j : hsp_ci_job_add(c, p->job);
     if (j == NULL || to == NULL || c->failed) {
@@ -472,11 +493,13 @@ const char *hsp_ci_adopt(struct hsp_cluster *c, const struct hsp_admin_event *a,
     *ret_status = HSP_ESTATE;
     const char *why = too_far(c, a);
     why = why != NULL ? why : taken(c, p, l->jobs[0]->name);
-    why = why != NULL || a->force ? why : missing(c, l, p);
+    if (why == NULL && !a->force && (why = missing(c, l, p)) != NULL) {
+        *ret_status = HSP_ENODEV; /* they may come */
+    }
     why = why != NULL ? why : no_room(c, l, p);
     if (why == NULL) {
         hsp_ci_take_over(c, p->whose);
-        take_job(c, l, p);
+        take_job(c, l, a);
         hsp_ci_welcome_all(c);
     }
     (void)lost_free(l);

@@ -563,14 +563,22 @@ struct hsp_link_probe {
     hsp_msec deadline_ms;
 };
 
-#define HSP_NO_NODE UINT32_MAX
-#define HSP_NEVER   UINT64_MAX /* a time that does not come */
+#define HSP_COMPLAINTS 32u /* addresses whose lines are counted */
+#define HSP_NO_NODE    UINT32_MAX
+#define HSP_NEVER      UINT64_MAX /* a time that does not come */
 
 /* What the choice of devices needs of a node, close together: bits are devices. */
 struct hsp_node_brief {
     uint16_t offer; /* of a node that is here and stays: present, computes */
     uint16_t keep;  /* the same of those that keep copies */
     uint16_t down;  /* of both, those whose executor is down */
+};
+
+/* Lines of a kind that agents of one address have caused of late (membership.c). */
+struct hsp_complaints {
+    uint64_t source; /* as in struct hsp_event */
+    hsp_msec since;
+    uint32_t n; /* 0: free */
 };
 
 struct hsp_cluster {
@@ -599,11 +607,12 @@ struct hsp_cluster {
     struct hsp_parked *parked; /* in no order */
     uint32_t n_parked_jobs;    /* of all of them */
     uint64_t n_ever_parked;
-    struct hsp_map parked_conn; /* their indices */
-    uint32_t n_turned_away;     /* agents without a place, so far (crowd.h) */
-    hsp_msec crowd_ms;          /* no event says that there is no room before */
-    hsp_msec now_ms, grace_ms;  /* grace: AWAY nodes are dead after it */
-    hsp_msec looked_ms;         /* when the event before this one came */
+    struct hsp_complaints damaged[HSP_COMPLAINTS]; /* of damaged papers */
+    struct hsp_map parked_conn;                    /* their indices */
+    uint32_t n_turned_away;                        /* agents without a place, so far (crowd.h) */
+    hsp_msec crowd_ms;                             /* no event says that there is no room before */
+    hsp_msec now_ms, grace_ms;                     /* grace: AWAY nodes are dead after it */
+    hsp_msec looked_ms;                            /* when the event before this one came */
     uint32_t n_nodes;
     size_t cap_nodes;
     uint32_t n_vacant;              /* of them: without a name, for the next new node */

@@ -35,6 +35,9 @@
 /* Speeds beyond these are no card's; what planning makes of those within is finite. */
 #define LEAST_GBIT 1e-6
 #define MOST_GBIT  1e6
+/* Lines about damaged papers that one address may cause in that time. */
+#define COMPLAINTS  8u
+#define COMPLAIN_MS 60000u
 
 static void refuse(struct hsp_cluster *c, uint32_t conn, const char *why)
 {
@@ -476,26 +479,54 @@ static void free_behind(struct hsp_cluster *c, uint32_t at, const struct hsp_m_h
     }
 }
 
-/* The papers of a job in its state folder are of no use to a coordinator that has lost its rows. */
-static void tell_damaged(struct hsp_cluster *c, const struct hsp_m_hello *m)
+/* Whether agents of the address @source may cause one more line: a few in a minute. */
+static bool may_complain(struct hsp_cluster *c, uint64_t source)
 {
-    for (uint32_t i = 0; i < m->n_kept; i++) {
-        const struct hsp_m_kept *k = &m->kept[i];
-        const struct hsp_job *j = hsp_ci_job(c, k->job);
-        struct hsp_fact *f =
-            !k->papers_damaged
-                ? NULL
-                : hsp_ci_fact(
-                      c, "papers.damaged", HSP_SEV_WARN, NULL, NULL,
-                      "job-%u.papers in the state folder of node %s is damaged: job %s cannot "
-                      "be adopted from it",
-                      k->job, m->node,
-                      j != NULL                 ? j->name
-                      : hsp_name_valid(k->name) ? k->name
-                                                : hsp_ci_printf(c, "number %u", k->job));
-        if (f != NULL) {
-            f->node = hsp_ci_printf(c, "%s", m->node);
+    struct hsp_complaints *x = &c->damaged[0];
+    for (uint32_t i = 0; i < HSP_COMPLAINTS; i++) {
+        struct hsp_complaints *k = &c->damaged[i];
+        if (k->n > 0 && k->source == source) {
+            x = k;
+            break;
         }
+        x = k->n == 0 || k->since < x->since ? k : x; /* the one that was counted longest ago */
+    }
+    if (x->n == 0 || x->source != source || c->now_ms - x->since >= COMPLAIN_MS) {
+        *x = (struct hsp_complaints){.source = source, .since = c->now_ms};
+    }
+    x->n += x->n < COMPLAINTS + 1;
+    return x->n <= COMPLAINTS;
+}
+
+/* Papers in the state folder of an agent are of no use to a coordinator that has lost its rows: one line
+ * for all of them. @n: the member that it is; NULL: none, and the name that it gives proves nothing. */
+static void tell_damaged(struct hsp_cluster *c, const struct hsp_event *ev,
+                         const struct hsp_m_hello *m, const struct hsp_cluster_node *n)
+{
+    const struct hsp_m_kept *first = NULL;
+    uint32_t n_damaged = 0;
+    for (uint32_t i = 0; i < m->n_kept; i++) {
+        first = m->kept[i].papers_damaged && first == NULL ? &m->kept[i] : first;
+        n_damaged += m->kept[i].papers_damaged;
+    }
+    if (first == NULL || !may_complain(c, ev->source)) {
+        return;
+    }
+    const struct hsp_job *j = hsp_ci_job(c, first->job);
+    const char *job = j != NULL                     ? j->name
+                      : hsp_name_valid(first->name) ? first->name
+                                                    : hsp_ci_printf(c, "number %u", first->job);
+    const char *where =
+        n != NULL ? hsp_ci_printf(c, "node %s", n->name)
+                  : hsp_ci_printf(c, "an agent at %s that calls itself %s",
+                                  ev->peer != NULL ? ev->peer : "an unknown address", m->node);
+    struct hsp_fact *f = hsp_ci_fact(
+        c, "papers.damaged", HSP_SEV_WARN, NULL, NULL,
+        "job-%u.papers in the state folder of %s is damaged: job %s cannot be adopted from it%s",
+        first->job, where, job,
+        n_damaged > 1 ? hsp_ci_printf(c, ", nor can %u more", n_damaged - 1) : "");
+    if (f != NULL && n != NULL) {
+        f->node = hsp_ci_printf(c, "%s", n->name);
     }
 }
 
@@ -588,7 +619,7 @@ void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev)
     }
     struct hsp_cluster_node *n = identify(c, ev, m);
     if (hsp_name_valid(m->node)) {
-        tell_damaged(c, m);
+        tell_damaged(c, ev, m, n);
     }
     if (n == NULL) {
         return;

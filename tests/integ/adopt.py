@@ -256,8 +256,8 @@ def only_one(w, d, agents):
           {"alpha": ["long", "wild"], "beta": ["long", "wild"]})
     damaged = [(n, k["job"]) for n in ("alpha", "beta") for k in w.nodes()[n]["keeps"] if k["papers_damaged"]]
     check(damaged == [("alpha", "long")] and "long (papers damaged)" in w.ctl("node", "list"), "status says so: %r" % damaged)
-    until("its papers are told", lambda: "job-%d.papers in the state folder of node alpha is damaged" % t.id in
-          w.ctl("events"))
+    until("its papers are told", lambda: re.search("job-%d.papers in the state folder of an agent at .* that calls itself alpha "
+                                                   "is damaged" % t.id, w.ctl("events")))
     r = w.try_ctl("job", "adopt", "long")
     check(r.returncode == 7 and len(r.stderr.splitlines()) == 1 and
           re.search(r"job %d: one agent alone tells the newest papers; --from NODE names whom to believe; beta \(.*\): "

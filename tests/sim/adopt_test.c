@@ -301,7 +301,7 @@ static void not_without_a_node(void **state)
     go_on(3000);
     assert_int_equal(s->d->n_parked, 2);
     adopt(false);
-    assert_int_equal(s->reply, HSP_ESTATE);
+    assert_int_equal(s->reply, HSP_ENODEV);
     assert_non_null(strstr(s->reply_text, "not here, though its newest layout has state there"));
     assert_non_null(strstr(s->reply_text, ": n2; start their agents, or use --force"));
     assert_int_equal(s->d->n_jobs, 0);

@@ -76,13 +76,21 @@ static void propose(struct hsp_app *a, struct hsp_adoption *x, const char *whose
         fail(a, x, st, text);
         return;
     }
+    uint32_t *agent = hsp_adoption_agents(x);
+    if (agent == NULL) {
+        fail(a, x, HSP_ENOMEM, "out of memory");
+        return;
+    }
     struct hsp_admin_event ev = {.verb = HSP_ADMIN_ADOPT,
                                  .job = x->job,
                                  .papers = &x->papers,
+                                 .n_agents = x->n_taken,
+                                 .agent = agent,
                                  .node = x->from,
                                  .reason = whose,
                                  .force = x->force};
-    hsp_app_admin_adopt(a, x->conn, x->request, x->actor, &ev, x);
+    hsp_app_admin_adopt(a, x->conn, x->request, x->actor, &ev, x); /* the event has a copy */
+    free(agent);
 }
 
 /* All have answered that will. */
@@ -97,7 +105,7 @@ static void decide(struct hsp_app *a, struct hsp_adoption *x)
                        " has its papers (%s): start the agent of another node that keeps it, or "
                        "put back a backup that knows the job (hspmdd --restore)",
                        x->n_asked, x->job, x->fault[0] != '\0' ? x->fault : "no answer");
-        fail(a, x, HSP_ENOENT, text);
+        fail(a, x, HSP_ESTATE, text);
         return;
     }
     hsp_buf_init(&said, SAID_MAX);
@@ -286,7 +294,7 @@ static void add_holder(struct hsp_app *a, struct hsp_adoption *x, uint32_t conn,
         return;
     }
     struct hsp_adoption_holder *h = &x->holder[x->n_asked++];
-    h->conn = conn;
+    h->conn = h->agent = conn;
     (void)snprintf(h->name, sizeof h->name, "%s (%s)", name, address);
 }
 
@@ -383,7 +391,7 @@ static void adopt_job(struct hsp_app *a, const struct hsp_caller *cl, const stru
     a->adoptions = x;
     if (!ask_agents(a, x) || x->n_asked == 0) {
         take_off(a, x);
-        fail(a, x, HSP_ESTATE,
+        fail(a, x, HSP_ENODEV, /* they may come */
              x->from[0] != '\0' ? "no agent of this node or address keeps the job"
                                 : "no agent that keeps the job is connected: start them");
     }

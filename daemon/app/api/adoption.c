@@ -228,7 +228,7 @@ enum hsp_status hsp_adoption_judge(struct hsp_adoption *x, struct hsp_buf *out)
     qsort(x->holder, x->n_asked, sizeof *x->holder, newest_first);
     const char *why = doubt(x, agreeing(x, 0));
     if (why == NULL) {
-        (void)put_agreeing(x, 0, out);
+        x->n_taken = put_agreeing(x, 0, out);
         return HSP_OK;
     }
     hsp_buf_printf(out, "job %" PRIu32 ": %s", x->job, why);
@@ -237,6 +237,15 @@ enum hsp_status hsp_adoption_judge(struct hsp_adoption *x, struct hsp_buf *out)
         at += put_agreeing(x, at, out);
     }
     return HSP_ESTATE;
+}
+
+uint32_t *hsp_adoption_agents(const struct hsp_adoption *x)
+{
+    uint32_t *agent = calloc((size_t)x->n_taken + 1, sizeof *agent);
+    for (uint32_t i = 0; agent != NULL && i < x->n_taken; i++) {
+        agent[i] = x->holder[i].agent;
+    }
+    return agent;
 }
 
 /* ---- the core has adopted it ---- */

@@ -25,7 +25,8 @@ struct hsp_adoption_plan { /* of the papers */
 
 /* An agent that keeps the job, and what it has told. */
 struct hsp_adoption_holder {
-    uint32_t conn;                 /* 0: it has answered, or is gone */
+    uint32_t agent;                /* its connection, */
+    uint32_t conn;                 /* and 0 when it has answered, or is gone */
     char name[HSP_NAME_MAX + 100]; /* "a (10.0.0.7:4410)" */
     bool told;                     /* papers of the job that can be read, as follows */
     uint64_t generation, epoch;
@@ -44,6 +45,7 @@ struct hsp_adoption {
     bool force;
     uint32_t n_asked, n_left;
     struct hsp_adoption_holder *holder; /* owned */
+    uint32_t n_taken;                   /* of them, the first: the papers are theirs */
     hsp_msec end_ms;
     char fault[HSP_TEXT_MAX]; /* of the last agent that had none */
     uint8_t *data;            /* owned: the newest papers, NULL none yet */
@@ -61,9 +63,11 @@ struct hsp_adoption *hsp_adoption_free(struct hsp_adoption *x); /* NULL allowed;
 enum hsp_status hsp_adoption_consider(struct hsp_adoption *x, struct hsp_adoption_holder *h,
                                       const uint8_t *data, uint32_t len, struct hsp_err *err);
 /* One has told papers, and nobody is waited for: puts the holders in order, the newest first, and
- * appends to @out whose papers the newest are. HSP_ESTATE: an administrator has to name one; then it is
+ * appends to @out whose papers the newest are: n_taken of them. HSP_ESTATE: an administrator has to name one; then it is
  * why, and who says what. */
 enum hsp_status hsp_adoption_judge(struct hsp_adoption *x, struct hsp_buf *out);
+/* Connections of the n_taken, for the core; the caller's to free. NULL: no memory. */
+uint32_t *hsp_adoption_agents(const struct hsp_adoption *x);
 /* Makes the records. All is found here that could keep the shell from taking what the core @c has
  * adopted. HSP_EPARSE: a row is missing, or none of this program, or the rows of the shell and of the
  * core contradict each other; HSP_EDIGEST, HSP_EVERSION: the core's are not those of one job; HSP_ENOMEM. */

@@ -39,6 +39,10 @@ static bool copy_admin(struct hsp_arena *arena, struct hsp_admin_event *e)
     for (uint32_t i = 0; ok && i < n; i++) {
         ok = copy_text(arena, &e->check.node[i]);
     }
+    if (ok && e->n_agents > 0) {
+        e->agent = hsp_arena_memdup(arena, e->agent, e->n_agents * sizeof *e->agent);
+        ok = e->agent != NULL;
+    }
     return ok && copy_seen(arena, &e->seen, e->n_seen);
 }
 
@@ -55,7 +59,7 @@ static bool copy_msg(struct hsp_arena *arena, const struct hsp_msg **m)
 static bool own(struct hsp_arena *arena, struct hsp_event *ev)
 {
     switch (ev->type) {
-    case HSP_EV_MSG: return copy_msg(arena, &ev->u.msg);
+    case HSP_EV_MSG: return copy_text(arena, &ev->peer) && copy_msg(arena, &ev->u.msg);
     case HSP_EV_ADMIN: return copy_admin(arena, &ev->u.admin);
     case HSP_EV_PLAN_DONE: return copy_text(arena, &ev->u.plan.reason);
     case HSP_EV_UNREADABLE: return copy_text(arena, &ev->u.unreadable.why);

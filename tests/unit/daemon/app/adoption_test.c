@@ -11,6 +11,7 @@
 #include "daemon/cluster/cluster_step.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/parked.h"
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/app/adopt_sample.h"
@@ -261,6 +262,63 @@ static void devices_are_numbered_anew(void **state)
     (void)hsp_cluster_free(app.cluster);
 }
 
+/* An agent that calls itself b, without an incarnation here, and keeps job 1 of cluster {1, 0}. */
+static void parked_b(struct hsp_cluster *c, uint32_t conn, struct hsp_digest was)
+{
+    struct hsp_m_device dev = {
+        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    struct hsp_m_kept kept = {.job = 1, .name = "tiny", .cluster = {1, 0}, .epoch = 1, .plan = 1};
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                    .node = "b",
+                                    .address = "x",
+                                    .cluster = {1, 0},
+                                    .was = was,
+                                    .n_devices = 1,
+                                    .devices = &dev,
+                                    .n_kept = 1,
+                                    .kept = &kept}};
+    (void)adopt_step(
+        c, (struct hsp_event){.type = HSP_EV_MSG, .conn = conn, .random = {7, conn}, .u.msg = &m});
+    assert_non_null(hsp_ci_parked_of(c, conn));
+}
+
+/* Two agents say that they are b: the name is that one's whose papers were taken. */
+static void the_name_goes_with_the_papers(void **state)
+{
+    (void)state;
+    for (uint32_t who = 0; who < 2; who++) {
+        struct hsp_cluster *c = adopt_core((struct hsp_digest){3, 4});
+        const struct hsp_digest was[] = {{9, 1}, {9, 2}};
+        struct hsp_adoption *x = asked(1);
+        struct hsp_err err = {0};
+        struct hsp_buf said;
+        parked_b(c, 5, was[0]);
+        parked_b(c, 6, was[1]);
+        x->holder[0].agent = 5 + who;
+        tells(x, 0, &honest);
+        hsp_buf_init(&said, TEXT);
+        assert_int_equal(hsp_adoption_judge(x, &said), HSP_OK);
+        hsp_buf_fini(&said);
+        assert_ok(hsp_adoption_read(x, c, &err), &err);
+        uint32_t *agent = hsp_adoption_agents(x);
+        assert_true(x->n_taken == 1 && agent != NULL);
+        (void)adopt_step(c, (struct hsp_event){.type = HSP_EV_ADMIN,
+                                               .u.admin = {.verb = HSP_ADMIN_ADOPT,
+                                                           .job = 1,
+                                                           .papers = &x->papers,
+                                                           .n_agents = x->n_taken,
+                                                           .agent = agent,
+                                                           .reason = "b",
+                                                           .force = true}});
+        const struct hsp_cluster_node *n = hsp_cluster_node_by_name(c, "b");
+        assert_true(n != NULL && hsp_digest_equal(n->secret, was[who]));
+        free(agent);
+        (void)hsp_adoption_free(x);
+        (void)hsp_cluster_free(c);
+    }
+}
+
 HSP_TEST_FILE(adoption_test)
 {
     const struct CMUnitTest tests[] = {
@@ -271,6 +329,7 @@ HSP_TEST_FILE(adoption_test)
         cmocka_unit_test(the_one_that_is_named_is_believed),
         cmocka_unit_test(rows_that_contradict_each_other_are_refused),
         cmocka_unit_test(devices_are_numbered_anew),
+        cmocka_unit_test(the_name_goes_with_the_papers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

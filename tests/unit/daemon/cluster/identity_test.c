@@ -100,16 +100,59 @@ static void state_of_another_cluster_parks_its_node(void **state)
     k = (struct hsp_m_kept){
         .job = 6, .name = "", .cluster = {0xab, 7}, .plan = 1, .papers_damaged = true};
     hello(&w, 12, "n12", 0, &k, false);
-    assert_string_equal(
-        cw_fact(&w, "papers.damaged"),
-        "job-6.papers in the state folder of node n12 is damaged: job number 6 cannot "
-        "be adopted from it");
+    assert_string_equal(cw_fact(&w, "papers.damaged"),
+                        "job-6.papers in the state folder of an agent at an unknown address that "
+                        "calls itself n12 is "
+                        "damaged: job number 6 cannot be adopted from it");
     assert_string_equal(cw_fact(&w, "node.parked"),
                         "it keeps state of job number 6 of cluster 00000000: its file job-6.papers "
                         "is damaged, so job "
                         "adopt needs another node that keeps the job; node discard deletes it");
     assert_true(hsp_cluster_parked_by_name(w.c, "n12")->jobs[0].papers_damaged);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    cw_end(&w);
+}
+
+/* Whoever holds the worker key may say hello as often as he likes, as any node, with as many jobs. */
+static void lines_about_damaged_papers_are_bounded(void **state)
+{
+    (void)state;
+    static struct hsp_m_kept kept[HSP_MSG_KEPT];
+    struct cw_world w;
+    uint32_t told[2] = {0, 0};
+    cw_begin(&w, 2, 1);
+    for (uint32_t i = 0; i < HSP_MSG_KEPT; i++) {
+        kept[i] = (struct hsp_m_kept){
+            .job = 100 + i, .name = "", .cluster = {0xab, 7}, .plan = 1, .papers_damaged = true};
+    }
+    struct hsp_msg m = {.type = HSP_MSG_HELLO,
+                        .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                    .node = "n0", /* which is here */
+                                    .address = "a",
+                                    .n_kept = HSP_MSG_KEPT,
+                                    .kept = kept}};
+    for (uint32_t i = 0; i < 400; i++) {
+        w.now += i % 2;
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_MSG,
+                                       .conn = 20 + i % 2,
+                                       .source = 5 + i % 2,
+                                       .peer = i % 2 ? "10.0.0.9:4410" : "10.0.0.8:4410",
+                                       .u.msg = &m});
+        for (uint32_t k = 0; k < w.a.n; k++) {
+            const struct hsp_action *a = &w.a.item[k];
+            if (a->type == HSP_ACT_FACT && strcmp(a->u.fact->type, "papers.damaged") == 0) {
+                assert_string_equal(a->u.fact->node, "");
+                told[i % 2]++;
+            }
+        }
+        if (i == 1) {
+            assert_string_equal(
+                cw_fact(&w, "papers.damaged"),
+                "job-100.papers in the state folder of an agent at 10.0.0.9:4410 that calls itself "
+                "n0 is damaged: job number 100 cannot be adopted from it, nor can 63 more");
+        }
+    }
+    assert_true(told[0] == 8 && told[1] == 8);
     cw_end(&w);
 }
 
@@ -585,14 +628,14 @@ static void what_cannot_be_adopted(void **state)
     cw_begin(&w, 0, 0);
     w.c->id = found;
     foreign_hello(&w, 11, 0);
-    assert_int_equal(adopt(&w, &p, false), HSP_ESTATE);
+    assert_int_equal(adopt(&w, &p, false), HSP_ENODEV);
     assert_string_equal(
         told(&w), "job mist: not here, though its newest layout has state there, and may have gone "
                   "further: n1; start their agents, or use --force when they are gone for good");
     struct hsp_m_kept other = {.job = 9, .name = "dusk", .cluster = lost, .epoch = 5, .plan = 1};
     hello(&w, 12, "n1", 0, &other, false); /* it has that name, and does not keep the job */
     assert_non_null(hsp_cluster_parked_by_name(w.c, "n1"));
-    assert_int_equal(adopt(&w, &p, false), HSP_ESTATE);
+    assert_int_equal(adopt(&w, &p, false), HSP_ENODEV);
     assert_non_null(strstr(told(&w), "not here, though its newest layout has state there"));
     for (bad.n = 0; bad.n < p.n; bad.n++) { /* rows are missing */
         assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
@@ -884,6 +927,7 @@ HSP_TEST_FILE(identity_test)
         cmocka_unit_test(a_crowd_takes_turns),
         cmocka_unit_test(a_crowd_under_the_names_of_nodes),
         cmocka_unit_test(a_place_is_not_given_to_somebody_unknown),
+        cmocka_unit_test(lines_about_damaged_papers_are_bounded),
         cmocka_unit_test(who_names_the_most_jobs_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
