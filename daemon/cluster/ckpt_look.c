@@ -59,27 +59,6 @@ const struct hsp_cluster_node *hsp_ci_ckpt_mute(const struct hsp_cluster *c)
     return mute;
 }
 
-bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
-{
-    if (!hsp_ci_ckpt_may_have(j) || j->looked) {
-        return true;
-    }
-    if (hsp_ci_ckpt_mute(c) != NULL) {
-        look_at_record(c, j);
-        return !c->failed;
-    }
-    if (j->look_ticket == 0) {
-        j->look_ticket = c->next_ticket++;
-        struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_FIND_CKPTS);
-        a->job = j->id;
-        a->ticket = j->look_ticket;
-        if (j->ckpt_deadline_ms == 0) { /* else its reason says what it waits for */
-            hsp_str_printf(j->reason, sizeof(j->reason), "looking which checkpoints are on disk");
-        }
-    }
-    return false;
-}
-
 /* ---- which one ---- */
 
 static bool of_history(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
@@ -190,6 +169,45 @@ static void look_later(const struct hsp_cluster *c, struct hsp_job *j)
     hsp_ci_disk_forget(j);
 }
 
+static void nobody_knows(struct hsp_cluster *c, struct hsp_job *j, const char *why)
+{
+    look_later(c, j);
+    hsp_ci_job_blocked(c, j,
+                       "it is not known which checkpoints are on disk: %.200s: looks again; "
+                       "where a node cannot look, mend its checkpoint.path or stop its agent; "
+                       "cancel ends the job, and submitted again it begins at step 0",
+                       why);
+}
+
+bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
+{
+    if (!hsp_ci_ckpt_may_have(j) || j->looked) {
+        return true;
+    }
+    const struct hsp_cluster_node *mute = hsp_ci_ckpt_mute(c);
+    if (mute != NULL) {
+        look_at_record(c, j);
+        if (!c->failed && on_disk(j) == NULL) { /* the record may be an older one */
+            nobody_knows(c, j,
+                         hsp_ci_printf(c,
+                                       "hspmd-worker of node %s is too old to list them, and none "
+                                       "is on record: upgrade it",
+                                       mute->name));
+        }
+        return j->looked && !c->failed;
+    }
+    if (j->look_ticket == 0) {
+        j->look_ticket = c->next_ticket++;
+        struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_FIND_CKPTS);
+        a->job = j->id;
+        a->ticket = j->look_ticket;
+        if (j->ckpt_deadline_ms == 0) { /* else its reason says what it waits for */
+            hsp_str_printf(j->reason, sizeof(j->reason), "looking which checkpoints are on disk");
+        }
+    }
+    return false;
+}
+
 void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
 {
     struct hsp_job *j = hsp_ci_job(c, ev->job);
@@ -217,12 +235,7 @@ void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
         j->disk[i] = (struct hsp_ckpt_kept){s->step, {s->term, s->epoch, s->content}};
     }
     if (!j->looked_whole && on_disk(j) == NULL) { /* those that could not look may see it */
-        look_later(c, j);
-        hsp_ci_job_blocked(c, j,
-                           "it is not known which checkpoints are on disk: %.200s: looks again; "
-                           "where a node cannot look, mend its checkpoint.path or stop its agent; "
-                           "cancel ends the job, and submitted again it begins at step 0",
-                           ev->why);
+        nobody_knows(c, j, ev->why);
     }
 }
 

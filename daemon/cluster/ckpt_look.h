@@ -17,7 +17,8 @@
  * epoch 1 does not.
  *
  * An agent of a protocol before HSP_PROTO_CKPTS cannot be asked: while one is a member, nobody is,
- * and the record counts as the disk. A member that then finds nothing refuses its PREPARE.
+ * and the record counts as the disk. A member that then finds nothing refuses its PREPARE. Where
+ * nothing is on record either, the job waits.
  *
  * Invariant: what is known of the disk is forgotten with each loss and each begin. */
 #ifndef HSP_CKPT_LOOK_H

@@ -239,6 +239,31 @@ static void an_older_agent_is_not_asked(void **state)
     cw_end(&w);
 }
 
+/* Nor does it begin anew where nothing is on record: one may be there. */
+static void an_older_agent_is_upgraded_first(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    running(&w);
+    cancelled(&w);
+    cw_msg(&w, 3,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = 14, .node = "old", .address = ""}});
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "hspmd-worker of node old is too old to list"));
+    assert_int_equal(cw_job(&w, 1)->ticket, 0);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 3});
+    for (uint32_t i = 0; i < 20 && cw_job(&w, 1)->ticket == 0; i++) {
+        struct hsp_msg beat = {.type = HSP_MSG_HEARTBEAT};
+        w.now += 250;
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_MSG, .conn = i % 2 + 1, .u.msg = &beat});
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    cw_plan(&w, 1);
+    prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);
+    cw_end(&w);
+}
+
 /* ---- older ones ---- */
 
 /* A job that keeps @keep checkpoints has written those of steps 20, 40 and 60, and is cancelled. */
@@ -935,6 +960,7 @@ HSP_TEST_FILE(which_ckpt_test)
         cmocka_unit_test(a_record_of_before),
         cmocka_unit_test(it_waits_for_that_one_and_then_fails),
         cmocka_unit_test(an_older_agent_is_not_asked),
+        cmocka_unit_test(an_older_agent_is_upgraded_first),
         cmocka_unit_test(an_older_one_is_taken_in_the_end),
         cmocka_unit_test(a_damaged_one_that_all_share),
         cmocka_unit_test(an_older_one_can_be_asked_for),
