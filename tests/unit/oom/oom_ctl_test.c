@@ -49,10 +49,12 @@ static const char status_doc[] =
     "\"cause\":\"join\",\"plan\":\"one\"}]}],\"nodes\":[{\"name\":\"a\",\"state\":\"live\","
     "\"reason\":\"\",\"uplink\":{\"latency_seconds\":1e-3,\"bytes_per_second\":1e8},"
     "\"devices\":[{\"index\":0,\"up\":true,\"job\":\"j\",\"kind\":\"cpu\",\"speed\":1,"
-    "\"memory_bytes\":1073741824}],\"keepers\":[]}]}";
+    "\"memory_bytes\":1073741824}],\"keepers\":[]},"
+    "{\"name\":\"spare\",\"keeps\":[{\"id\":7,\"cluster\":\"c1\"},{\"id\":9,\"cluster\":\"c1\"}]}]"
+    "}";
 static const char suspended_doc[] =
     "{\"jobs\":[{\"name\":\"s\",\"state\":\"suspended\",\"reason\":\"with version 3\"}],"
-    "\"nodes\":[{\"name\":\"spare\",\"keeps\":[{\"id\":7},{\"id\":9}]}]}";
+    "\"nodes\":[]}";
 static const char plan_text[] =
     "{apiVersion: hspmd/v1, kind: plan, ranks: 1, streams: [{sequences: 12, micro_batches: 3, "
     "stages: [{layers: 2, ranks: [0]}]}]}";
