@@ -10,6 +10,7 @@
  *   the name is taken: the owner of the step decides (ckpt_owner.h);
  *   two epochs commit one step at a time: what was judged is deleted through its open folder, what
  *   was moved aside is judged again, and a rename replaces no step: that of the later epoch stays;
+ *   the folder cannot be synced: the commit fails, and the old step and the new one both stay;
  *   damage afterwards: the manifest has a digest and the hashes of the metadata of the shards; the
  *   metadata have the hashes of the contents. */
 #include "worker/state/ckpt.h"
@@ -142,66 +143,96 @@ static void clear_name(const struct hsp_folder *job, const char *name,
 {
     char left[HSP_CKPT_NAME + 16];
     if (step->fd < 0 ||
-        hsp_folder_remove_open(job, step, name, HSP_CKPT_MANIFEST, NULL) == HSP_OK) {
+        hsp_folder_remove_open(job, step, name, HSP_CKPT_MANIFEST, NULL) == HSP_OK ||
+        !is_open_as(job, name, step)) {
         return;
     }
     (void)snprintf(left, sizeof left, "%s.left", name); /* who wants the name says what is there */
-    if (hsp_folder_set_aside(job, name, left, sizeof left, NULL) == HSP_OK &&
-        !is_open_as(job, left, step)) {
-        (void)hsp_folder_rename(job, left, name, NULL); /* of another epoch, just committed */
+    (void)hsp_folder_set_aside(job, name, left, sizeof left, NULL);
+    if (!is_there(job, name) && !is_open_as(job, left, step)) {
+        (void)hsp_folder_move(job, left, name, NULL); /* of another epoch, just committed */
     }
 }
 
-/* Deletes the copy of this step that a later job, or a later attempt of this job, had moved aside:
- * step-N is whole. HSP_ENOMEM: its owner is not known. */
+/* Deletes the copy of this step that is aside, if an epoch before ours has written it: a later job, or a
+ * later attempt of this job, has moved it. That of the same or a later epoch was moved by mistake, and
+ * who has moved it puts it back. @whole: step-N, which stays; if it has that name no more, or may not
+ * be on disk, nothing is deleted. HSP_ENOMEM: the owner is not known. */
 static enum hsp_status drop_own_aside(const struct hsp_folder *job, const struct hsp_ckpt_info *us,
-                                      struct hsp_err *err)
+                                      const struct hsp_folder *whole, struct hsp_err *err)
 {
-    char name[HSP_CKPT_NAME];
+    char name[HSP_CKPT_NAME], to[HSP_CKPT_NAME];
     struct hsp_ckpt_owner o;
     struct hsp_folder step;
+    hsp_ckpt_step_name(us->step, to);
     hsp_ckpt_aside_name(us->step, us->job_id, name);
     enum hsp_status st = hsp_ckpt_owner_open(job, name, us, &o, &step, err);
-    if (st == HSP_OK && (o.kind == HSP_CKPT_OURS || o.kind == HSP_CKPT_NOBODY) && !o.later) {
+    bool before = st == HSP_OK && step.fd >= 0 &&
+                  (o.kind == HSP_CKPT_NOBODY || (o.kind == HSP_CKPT_OURS && o.epoch < us->epoch));
+    if (before) {
+        st = hsp_folder_sync(job, err);
+    }
+    if (before && st == HSP_OK && is_open_as(job, to, whole)) {
         clear_name(job, name, &step);
     }
     hsp_folder_close(&step);
     return st;
 }
 
-/* Whether the step @was, just moved aside, is still the one that @o was told of. */
+/* Whether the step @was, just moved aside, is @step, and still the one that @o was told of. */
 static bool is_still(const struct hsp_folder *job, const char *was, const struct hsp_ckpt_info *us,
-                     const struct hsp_ckpt_owner *o)
+                     const struct hsp_ckpt_owner *o, const struct hsp_folder *step)
 {
     struct hsp_ckpt_owner now;
-    return hsp_ckpt_owner_of(job, was, us, &now, NULL) == HSP_OK && !now.later &&
+    return is_open_as(job, was, step) && hsp_ckpt_owner_of(job, was, us, &now, NULL) == HSP_OK &&
+           !now.later &&
            (now.kind == HSP_CKPT_NOBODY || (now.kind == o->kind && now.job == o->job));
 }
 
-/* Gives the attempt @tmp the name @to. The step that has the name, of @o, is first moved aside as one of
- * job @aside: readers find it there (hsp_ckpt_open), so a process killed at any moment leaves the old
- * step or the new one. HSP_AGAIN: another epoch has the name by now; its step is in place. */
+/* Moves the step @to, of @o, open as @step, aside as @was. HSP_AGAIN: another epoch has the name by
+ * now; its step is in place. */
+static enum hsp_status move_aside(const struct hsp_folder *job, const char *to, const char *was,
+                                  const struct hsp_ckpt_info *us, const struct hsp_ckpt_owner *o,
+                                  const struct hsp_folder *step, struct hsp_err *err)
+{
+    if (!is_open_as(job, to, step)) {
+        return HSP_AGAIN;
+    }
+    enum hsp_status st = hsp_folder_move(job, to, was, err);
+    if (st != HSP_OK) {
+        return is_open_as(job, to, step) ? st : HSP_AGAIN;
+    }
+    st = is_still(job, was, us, o, step) ? hsp_folder_sync(job, err) : HSP_AGAIN;
+    if (st != HSP_OK) {
+        (void)hsp_folder_move(job, was, to, NULL); /* best effort: it is found aside, too */
+    }
+    return st;
+}
+
+/* Gives the attempt @tmp the name @to. The step that has the name, of @o, open as @step, is first moved
+ * aside: readers find it there (hsp_ckpt_open), so a process killed at any moment
+ * leaves the old step or the new one. HSP_AGAIN: another epoch has the name by now. After another error
+ * the old step is in place; or, where only the last sync failed, aside. */
 static enum hsp_status replace(const struct hsp_folder *job, const char *tmp, const char *to,
                                const struct hsp_ckpt_info *us, const struct hsp_ckpt_owner *o,
-                               struct hsp_err *err)
+                               const struct hsp_folder *step, struct hsp_err *err)
 {
     char was[HSP_CKPT_NAME];
     bool taken = is_there(job, to);
     hsp_ckpt_aside_name(us->step, o->kind == HSP_CKPT_EARLIER ? o->job : us->job_id, was);
-    enum hsp_status st = taken ? hsp_folder_rename(job, to, was, err) : HSP_OK;
+    enum hsp_status st = taken ? move_aside(job, to, was, us, o, step, err) : HSP_OK;
     if (st != HSP_OK) {
         return st;
     }
-    if (taken && !is_still(job, was, us, o)) {
-        (void)hsp_folder_rename(job, was, to, NULL); /* best effort: it is found aside, too */
+    st = hsp_folder_move(job, tmp, to, err); /* over no step: a folder with files is in the way */
+    if (st == HSP_OK) {
+        return hsp_folder_sync(job, err);
+    }
+    if (is_there(job, to)) {
         return HSP_AGAIN;
     }
-    st = hsp_folder_rename(job, tmp, to, err); /* over no step: a folder with files is in the way */
-    if (st != HSP_OK && is_there(job, to)) {
-        return HSP_AGAIN;
-    }
-    if (st != HSP_OK && taken) {
-        (void)hsp_folder_rename(job, was, to, NULL); /* as above */
+    if (taken) {
+        (void)hsp_folder_move(job, was, to, NULL); /* as above */
     }
     return st;
 }
@@ -237,6 +268,7 @@ static enum hsp_status try_name(const struct hsp_folder *job, const char *tmp, c
                                 const struct hsp_ckpt_info *us, uint32_t *ret_aside,
                                 struct hsp_err *err)
 {
+    char was[HSP_CKPT_NAME];
     struct hsp_ckpt_owner o;
     struct hsp_folder step;
     enum hsp_status st = hsp_ckpt_owner_open(job, to, us, &o, &step, err);
@@ -246,13 +278,19 @@ static enum hsp_status try_name(const struct hsp_folder *job, const char *tmp, c
     if (st == HSP_OK && (o.kind == HSP_CKPT_NOBODY || (o.kind == HSP_CKPT_OURS && o.damaged))) {
         clear_name(job, to, &step);
     } else if (st == HSP_OK && o.kind == HSP_CKPT_OURS) {
-        st = drop_own_aside(job, us, err);
+        st = drop_own_aside(job, us, &step, err);
     }
-    hsp_folder_close(&step);
     if (st == HSP_OK) {
-        st = replace(job, tmp, to, us, &o, err);
+        st = replace(job, tmp, to, us, &o, &step, err);
         *ret_aside = st == HSP_OK && o.kind == HSP_CKPT_EARLIER ? o.job : 0;
     }
+    if (st == HSP_OK && o.kind == HSP_CKPT_OURS) { /* this very folder: perhaps of our own epoch */
+        hsp_ckpt_aside_name(us->step, us->job_id, was);
+        if (is_open_as(job, was, &step)) {
+            clear_name(job, was, &step);
+        }
+    }
+    hsp_folder_close(&step);
     return st;
 }
 
@@ -297,7 +335,7 @@ enum hsp_status hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *inf
         st = take_name(&job, tmp, to, info, &done.aside, err);
     }
     if (st == HSP_OK) {
-        (void)drop_own_aside(&job, info, NULL); /* else the next prune does */
+        (void)drop_own_aside(&job, info, &step, NULL); /* else the next prune does */
     }
     hsp_folder_close(&step);
     hsp_folder_close(&job);

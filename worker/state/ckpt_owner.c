@@ -18,6 +18,7 @@ struct claim {
     size_t n; /* shards that name an owner */
     struct hsp_digest cluster;
     uint32_t job;
+    uint64_t epoch; /* the last one */
     bool disagree;
     enum hsp_status st; /* HSP_ENOMEM: a file could not be looked at */
     struct hsp_err *err;
@@ -30,6 +31,7 @@ static void add_claim(struct claim *c, const struct hsp_ckpt_info *info)
                    (!hsp_digest_equal(c->cluster, info->whose.cluster) || c->job != info->job_id));
     c->cluster = info->whose.cluster;
     c->job = info->job_id;
+    c->epoch = info->epoch > c->epoch ? info->epoch : c->epoch;
     c->n++;
 }
 
@@ -51,21 +53,23 @@ static bool ask_shard(void *ctx, const char *name)
     return c->st == HSP_OK;
 }
 
-/* Compares the owner of a step with the job of @us. */
-static void judge(struct hsp_digest cluster, uint32_t job, const struct hsp_ckpt_info *us,
-                  struct hsp_ckpt_owner *ret)
+/* Compares the owner of a step, which @epoch has written, with the job of @us. */
+static void judge(struct hsp_digest cluster, uint32_t job, uint64_t epoch,
+                  const struct hsp_ckpt_info *us, struct hsp_ckpt_owner *ret)
 {
     bool none = hsp_cluster_none(cluster);
     ret->job = job;
     ret->kind = !none && !hsp_digest_equal(cluster, us->whose.cluster) ? HSP_CKPT_FOREIGN
                 : job == us->job_id || (none && job == 0)              ? HSP_CKPT_OURS
                                                                        : HSP_CKPT_EARLIER;
+    ret->epoch = ret->kind == HSP_CKPT_OURS ? epoch : 0;
+    ret->later = ret->epoch > us->epoch;
 }
 
 bool hsp_ckpt_is_of(const struct hsp_ckpt_info *step, const struct hsp_ckpt_info *us)
 {
     struct hsp_ckpt_owner o = {0};
-    judge(step->whose.cluster, step->job_id, us, &o);
+    judge(step->whose.cluster, step->job_id, step->epoch, us, &o);
     return o.kind == HSP_CKPT_OURS;
 }
 
@@ -81,7 +85,7 @@ static enum hsp_status ask_shards(const struct hsp_folder *step, const struct hs
     ret->damaged = true;
     ret->kind = HSP_CKPT_UNKNOWN;
     if (st == HSP_OK && c.n > 0 && !c.disagree && !hsp_cluster_none(c.cluster)) {
-        judge(c.cluster, c.job, us, ret);
+        judge(c.cluster, c.job, c.epoch, us, ret);
     }
     return HSP_OK;
 }
@@ -93,8 +97,7 @@ static enum hsp_status ask_step(const struct hsp_folder *step, const struct hsp_
     cJSON *m = NULL;
     enum hsp_status st = hsp_ckpt_manifest_read(step, &c, &m, &ret->why);
     if (st == HSP_OK) {
-        judge(c.info.whose.cluster, c.info.job_id, us, ret);
-        ret->later = ret->kind == HSP_CKPT_OURS && c.info.epoch > us->epoch;
+        judge(c.info.whose.cluster, c.info.job_id, c.info.epoch, us, ret);
     }
     cJSON_Delete(m);
     free(c.config);

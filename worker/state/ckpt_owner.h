@@ -32,6 +32,7 @@ struct hsp_ckpt_owner {
     uint32_t job;       /* of EARLIER */
     bool damaged;       /* its manifest is; the shards have named the owner */
     bool later;         /* OURS, of a later epoch: who asks has been given up */
+    uint64_t epoch;     /* of OURS; damaged: the last one that a shard names */
     struct hsp_err why; /* of UNKNOWN */
 };
 

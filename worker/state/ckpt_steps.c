@@ -206,8 +206,9 @@ struct pass {
     const struct hsp_folder *job;
     const struct hsp_ckpt_info *us;
     size_t keep, kept;
-    uint64_t last;      /* step that was kept last */
-    enum hsp_status st; /* the first error */
+    uint64_t last;       /* step that was kept last */
+    uint64_t last_epoch; /* of it */
+    enum hsp_status st;  /* the first error */
     struct hsp_err *err;
 };
 
@@ -232,13 +233,16 @@ static bool is_old(struct pass *p, const struct found *f, const struct hsp_ckpt_
     if (o->later || (o->kind != HSP_CKPT_OURS && o->kind != HSP_CKPT_NOBODY)) {
         return false;
     }
-    bool again = p->kept > 0 && p->last == f->at.step; /* moved aside, then written anew */
-    if (p->kept >= p->keep || again) {
+    if (p->kept > 0 && p->last == f->at.step) { /* moved aside: to be written anew, or by mistake */
+        return o->kind == HSP_CKPT_NOBODY || o->epoch < p->last_epoch;
+    }
+    if (p->kept >= p->keep) {
         return true;
     }
     if (o->kind == HSP_CKPT_OURS && !o->damaged) {
         p->kept++;
         p->last = f->at.step;
+        p->last_epoch = o->epoch;
     }
     return false;
 }

@@ -273,11 +273,17 @@ enum hsp_status hsp_folder_write(const struct hsp_folder *f, const char *name, c
     return st;
 }
 
+enum hsp_status hsp_folder_move(const struct hsp_folder *f, const char *from, const char *to,
+                                struct hsp_err *err)
+{
+    return renameat(f->fd, from, f->fd, to) == 0 ? HSP_OK : fail(f, "cannot rename to", to, err);
+}
+
 enum hsp_status hsp_folder_rename(const struct hsp_folder *f, const char *from, const char *to,
                                   struct hsp_err *err)
 {
-    return renameat(f->fd, from, f->fd, to) == 0 ? hsp_folder_sync(f, err)
-                                                 : fail(f, "cannot rename to", to, err);
+    enum hsp_status st = hsp_folder_move(f, from, to, err);
+    return st == HSP_OK ? hsp_folder_sync(f, err) : st;
 }
 
 enum hsp_status hsp_folder_set_aside(const struct hsp_folder *f, const char *from, char *to,

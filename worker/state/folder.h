@@ -47,6 +47,9 @@ enum hsp_status hsp_folder_write(const struct hsp_folder *f, const char *name, c
  * error. */
 enum hsp_status hsp_folder_rename(const struct hsp_folder *f, const char *from, const char *to,
                                   struct hsp_err *err);
+/* The same without the sync: an error says that nothing was renamed. */
+enum hsp_status hsp_folder_move(const struct hsp_folder *f, const char *from, const char *to,
+                                struct hsp_err *err);
 /* Deletes the folder @name with its files, the file @first before the others. After an error with
  * one file the others are still deleted; the first error is returned. No error when there is no
  * folder. */

@@ -1,6 +1,8 @@
 /* Attempts at a step that others made, or killed processes left: what they may not harm. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,6 +18,8 @@
 
 #define JOB     3
 #define N       8 /* elements of the only parameter, a half for each rank */
+#define STEP    "step-0000000100"
+#define ASIDE   STEP ".job-3"
 #define SHARD_2 "shard-00002-model-00001-of-00001.safetensors"
 
 /* Renames that are still done; those behind fail, as if the process were dead. Negative: all are. */
@@ -29,6 +33,7 @@ static struct {
     uint64_t step, epoch;
 } race;
 static void commit_meanwhile(void);
+static void at_renamed(const char *to); /* it is done */
 
 int __wrap_renameat(int from_fd, const char *from, int to_fd, const char *to);
 int __real_renameat(int from_fd, const char *from, int to_fd, const char *to);
@@ -43,7 +48,13 @@ int __wrap_renameat(int from_fd, const char *from, int to_fd, const char *to)
     if (race.to != NULL && strcmp(to, race.to) == 0) {
         commit_meanwhile();
     }
-    return __real_renameat(from_fd, from, to_fd, to);
+    int rc = __real_renameat(from_fd, from, to_fd, to);
+    int no = errno;
+    if (rc == 0) {
+        at_renamed(to);
+    }
+    errno = no;
+    return rc;
 }
 
 static const int64_t full[] = {N};
@@ -107,6 +118,64 @@ static void commit_meanwhile(void)
     write_step(race.dir, race.step, race.epoch, race.step);
 }
 
+/* Two epochs that commit step 100 side by side, and wait for each other at set places. */
+static struct {
+    bool on;
+    struct hsp_ckpt_info info; /* of the later one */
+    pthread_t later;
+    bool begun, over;
+    sem_t placed, go;
+    enum hsp_status st;
+    struct hsp_err err;
+} side;
+static _Thread_local bool is_later;
+
+static void *commit_beside(void *dir)
+{
+    is_later = true;
+    side.st = commit(dir, &side.info, &side.err);
+    (void)sem_post(&side.placed); /* if it never got there */
+    return NULL;
+}
+
+/* The earlier one has judged the old step. The later one takes its place, and is not yet done. */
+static void begin_later(const char *name)
+{
+    if (side.on && !is_later && !side.begun && strcmp(name, ASIDE) == 0) {
+        side.begun = true;
+        assert_int_equal(pthread_create(&side.later, NULL, commit_beside, (void *)race.dir), 0);
+        assert_int_equal(sem_wait(&side.placed), 0);
+    }
+}
+
+static void end_later(void)
+{
+    if (side.begun && !side.over) {
+        side.over = true;
+        (void)sem_post(&side.go);
+        assert_int_equal(pthread_join(side.later, NULL), 0);
+    }
+}
+
+/* What another epoch moves aside by mistake, when its commit is all but done. */
+static bool mistake;
+
+static void at_renamed(const char *to)
+{
+    if (side.on && is_later && strcmp(to, STEP) == 0) {
+        (void)sem_post(&side.placed);
+        (void)sem_wait(&side.go);
+    } else if (side.on && !is_later && strcmp(to, ASIDE) == 0) {
+        end_later(); /* its last looks find its own step aside */
+    } else if (mistake && strcmp(to, STEP) == 0) {
+        char from[4300], aside[4300];
+        (void)snprintf(from, sizeof from, "%s/%s", race.dir, STEP);
+        (void)snprintf(aside, sizeof aside, "%s/%s", race.dir, ASIDE);
+        mistake = false;
+        assert_int_equal(rename(from, aside), 0);
+    }
+}
+
 static void count_ends(void)
 {
     if (race.ends > 0 && --race.ends == 0) {
@@ -153,6 +222,9 @@ static bool is_there(const char *dir, const char *name)
 static int setup(void **state)
 {
     *state = hsp_test_tmpdir();
+    mistake = false;
+    syncs_left = -1;
+    at_open = begin_later;
     renames_left = -1;
     race.dir = *state;
     race.to = NULL;
@@ -167,6 +239,7 @@ static int teardown(void **state)
 {
     renames_left = -1;
     at_folder_end = NULL;
+    at_open = NULL;
     hsp_test_rmdir(*state);
     free(*state);
     return 0;
@@ -355,6 +428,97 @@ static void of_two_epochs_at_once_the_later_one_has_the_step(void **state)
     assert_int_equal(n_steps(*state), 1);
 }
 
+static void write_ranks(const char *dir, const struct hsp_ckpt_info *info, uint64_t version)
+{
+    for (uint32_t r = 0; r < info->n_ranks; r++) {
+        write_rank(dir, info, r, version);
+    }
+}
+
+/* The earlier one has judged the old step when the later one moves that aside and takes its place, and
+ * the last look of the later one comes when the earlier one has perhaps moved it aside. */
+static void the_later_epoch_does_not_delete_its_own_step(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_ckpt_info late = info_of(100, 7);
+    side.info = info_of(100, 9);
+    write_step(*state, 100, 5, 55);
+    write_ranks(*state, &late, 77);
+    write_ranks(*state, &side.info, 100);
+    assert_int_equal(sem_init(&side.placed, 0, 0) | sem_init(&side.go, 0, 0), 0);
+    side.on = true;
+    enum hsp_status st = commit(*state, &late, &err);
+    end_later();
+    side.on = false;
+    assert_true(side.begun);
+    assert_ok(side.st, &side.err);
+    assert_status(st, HSP_ESTALE);
+    assert_step(*state, 100, 100);
+    assert_true(is_there(*state, STEP "/" SHARD_2));
+    assert_int_equal(n_steps(*state), 1);
+}
+
+/* Another epoch has moved it aside, and will put it back, or has died before it could. */
+static void what_is_aside_of_the_same_or_a_later_epoch_is_not_deleted(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_ckpt_info us = info_of(100, 9);
+    write_ranks(*state, &us, 100);
+    mistake = true;
+    assert_ok(commit(*state, &us, &err), &err);
+    assert_false(mistake);
+    assert_false(is_there(*state, STEP));
+    assert_step(*state, 100, 100); /* is found there */
+    write_step(*state, 100, 7, 77);
+    assert_int_equal(n_steps(*state), 2);
+    us.epoch = 10;
+    assert_ok(hsp_ckpt_prune(*state, &us, 1, &err), &err);
+    assert_true(is_there(*state, ASIDE "/" SHARD_2));
+    write_step(*state, 100, 10, 110); /* epochs that are over */
+    assert_step(*state, 100, 110);
+    assert_int_equal(n_steps(*state), 1);
+}
+
+/* Asserts that step-100, or that of job @aside, is whole, and of @epoch. */
+static void assert_copy(const char *dir, uint32_t aside, uint64_t epoch)
+{
+    struct hsp_ckpt *c = NULL;
+    struct hsp_err err = {0};
+    struct hsp_ckpt_place at = {100, aside};
+    assert_ok(hsp_ckpt_open_at(dir, &at, &c, &err), &err);
+    assert_ok(hsp_ckpt_verify(c, &err), &err);
+    assert_int_equal(hsp_ckpt_about(c)->epoch, epoch);
+    (void)hsp_ckpt_close(c);
+}
+
+/* The disk has not told what it has of the new names: the old step is not deleted. */
+static void a_folder_that_is_not_synced_keeps_the_old_step(void **state)
+{
+    struct hsp_err err = {0};
+    sync_in = *state;
+    for (int k = 0; k < 2; k++) { /* the old one aside, the new one in place */
+        uint64_t old = 5 + 10 * (uint64_t)k;
+        struct hsp_ckpt_info us = info_of(100, old + 1);
+        write_step(*state, 100, old, old);
+        write_ranks(*state, &us, old + 1);
+        syncs_left = k;
+        assert_status(commit(*state, &us, &err), HSP_EIO);
+        assert_int_equal(syncs_left, -1);
+        assert_int_equal(err.sys, EIO);
+        assert_non_null(strstr(err.msg, "cannot sync"));
+        assert_copy(*state, k == 0 ? 0 : JOB, old);
+        assert_int_equal(n_steps(*state), k + 1);
+        us.epoch++; /* nor before the next try has synced it */
+        write_ranks(*state, &us, old + 2);
+        syncs_left = 0;
+        assert_status(commit(*state, &us, &err), HSP_EIO);
+        assert_copy(*state, k == 0 ? 0 : JOB, old);
+        write_step(*state, 100, old + 3, old + 3);
+        assert_copy(*state, 0, old + 3);
+        assert_int_equal(n_steps(*state), 1);
+    }
+}
+
 /* It has judged the step of before, which is not there any more. */
 static void what_took_the_place_of_an_old_step_is_not_pruned(void **state)
 {
@@ -463,6 +627,12 @@ HSP_TEST_FILE(ckpt_attempt_test)
         cmocka_unit_test_setup_teardown(of_two_epochs_at_once_the_later_one_has_the_step, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_took_the_place_of_an_old_step_is_not_pruned, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(the_later_epoch_does_not_delete_its_own_step, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_is_aside_of_the_same_or_a_later_epoch_is_not_deleted,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(a_folder_that_is_not_synced_keeps_the_old_step, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_kill_while_a_step_is_replaced_leaves_one, setup,
                                         teardown),

@@ -15,6 +15,7 @@
  * NULL: none. */
 static const char *unopened, *unread_in;
 static int sick;
+void (*at_open)(const char *name);
 
 int __wrap_openat(int at, const char *name, int flags, ...);
 int __real_openat(int at, const char *name, int flags, ...);
@@ -27,6 +28,9 @@ int __wrap_openat(int at, const char *name, int flags, ...)
     va_start(more, flags);
     mode_t mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0;
     va_end(more);
+    if (at_open != NULL) {
+        at_open(name);
+    }
     if (unopened != NULL && strcmp(name, unopened) == 0) {
         errno = sick;
         return -1;

@@ -69,10 +69,11 @@ enum hsp_status ck_write_rank(const char *dir, const struct hsp_ckpt_info *info,
 struct hsp_whose ck_whose = {{1, 2}, UINT64_MAX - 4};
 
 uint32_t ck_job = 3;
+uint64_t ck_epoch = 7;
 
 struct hsp_ckpt_info ck_info_of(uint64_t step, uint32_t n_ranks)
 {
-    return (struct hsp_ckpt_info){"gpt", step, 2, 7, n_ranks, CK_TENSORS, ck_job, ck_whose};
+    return (struct hsp_ckpt_info){"gpt", step, 2, ck_epoch, n_ranks, CK_TENSORS, ck_job, ck_whose};
 }
 
 /* The path of an attempt at @step of the job and cluster at hand. */
@@ -158,6 +159,7 @@ int ck_setup(void **state)
     *state = hsp_test_tmpdir();
     ck_whose = (struct hsp_whose){{1, 2}, UINT64_MAX - 4};
     ck_job = 3;
+    ck_epoch = 7;
     return 0;
 }
 

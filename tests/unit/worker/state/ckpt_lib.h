@@ -1,5 +1,5 @@
 /* Checkpoints of a small model, cut at random among ranks, for the tests of worker/state. They are
- * of job ck_job of cluster ck_whose; ck_setup sets both. */
+ * of job ck_job of cluster ck_whose, written in ck_epoch; ck_setup sets them. */
 #ifndef HSP_CKPT_LIB_H
 #define HSP_CKPT_LIB_H
 #include "tests/unit/worker/state/state_lib.h"
@@ -26,6 +26,7 @@ struct ck_layout {
 
 extern struct hsp_whose ck_whose;
 extern uint32_t ck_job;
+extern uint64_t ck_epoch;
 extern struct hsp_ckpt_done ck_done; /* of the last ck_commit */
 
 int ck_setup(void **state); /* *state: a new folder */

@@ -245,6 +245,7 @@ static void steps_of_an_earlier_job_stay(void **state)
         (void)hsp_ckpt_close(c);
     }
     ck_job = 3; /* is resumed, and comes to this step anew */
+    ck_epoch++;
     ck_write_step(*state, 20, 1, 7);
     assert_string_equal(steps_in(*state), "30 20 20.4 10.3");
     assert_ok(prune(*state, 20, 1, &err), &err);

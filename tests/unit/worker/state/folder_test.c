@@ -16,6 +16,8 @@
 int names_left = -1;
 const char *hidden_name;
 void (*at_folder_end)(void);
+int syncs_left = -1;
+const char *sync_in;
 static char synced[8][4200]; /* folders, in the order of their fsync */
 static unsigned n_synced;
 
@@ -49,7 +51,12 @@ int __wrap_fsync(int fd)
     (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = readlink(link, synced[n_synced % 8], sizeof synced[0] - 1);
     assert_true(n > 0);
-    synced[n_synced++ % 8][n] = '\0';
+    char *path = synced[n_synced++ % 8];
+    path[n] = '\0';
+    if (syncs_left >= 0 && strcmp(path, sync_in) == 0 && syncs_left-- == 0) {
+        errno = EIO;
+        return -1;
+    }
     return __real_fsync(fd);
 }
 

@@ -25,6 +25,11 @@ extern int names_left;          /* that it gives before it fails with EIO; -1: i
 extern const char *hidden_name; /* that it passes over; NULL: none */
 extern void (*at_folder_end)(void); /* called at the end of a folder; NULL: nothing */
 
+/* What openat and fsync do (ckpt_found_test.c, folder_test.c). */
+extern void (*at_open)(const char *name); /* called before a name is opened; NULL: nothing */
+extern int syncs_left; /* of the folder sync_in, before one of it fails with EIO; -1: none does */
+extern const char *sync_in;
+
 /* Leaves only @n descriptors to open; again as many as before. */
 void starve_descriptors(unsigned n);
 void feed_descriptors(void);
