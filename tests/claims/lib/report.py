@@ -1,4 +1,5 @@
 """How a claim begins and ends: its name, its seed, its folder, and the report in the last line."""
+import contextlib
 import json
 import os
 import random
@@ -16,6 +17,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", os.path.join(ROOT, "build")))
 LIMIT = 588  # seconds; ten minutes less what ending takes
 SHORTER = int(os.environ.get("HSPMD_LIMIT") or LIMIT)  # of scripts/gpu-check
+MARGIN = min(18, SHORTER // 10)  # seconds by which waits end before the alarm, which cannot tell what hangs from what is slow
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -36,16 +38,6 @@ def say(*words):
         signal.raise_signal(signal.SIGHUP)
 
 
-def too_late(*_):
-    """A job that somebody else chose may be too large for this machine, and somebody may want it sooner: that says nothing
-    of the claim."""
-    if SHORTER < LIMIT:
-        raise Unjudged("more time than %d seconds" % SHORTER)
-    if os.environ.get("HSPMD_JOB"):
-        raise Unjudged("a smaller job: this one is not judged within %d seconds" % LIMIT)
-    raise Failed("out of time")
-
-
 class Claim:
     """figures, wrong: what is known so far, and whether something was found that must not be; they are reported also by a claim that
     ends before its time."""
@@ -62,6 +54,7 @@ class Claim:
         self.dir = tempfile.mkdtemp(prefix="hspmd-claim-")
         self.text = None  # of make_text
         self.own_data = None  # what data.path of HSPMD_JOB stands for
+        self.awaits = None  # what goes on without end unless it hangs
         if os.environ.get("HSPMD_SEED"):
             try:
                 self.seed = int(os.environ["HSPMD_SEED"])
@@ -80,6 +73,29 @@ class Claim:
         say(json.dumps({"claim": self.name, "holds": holds, "figures": figures, "seed": self.seed, "seconds": seconds}))
         sys.exit({True: 0, False: 1, None: 77}[holds])
 
+    def late(self):
+        """A job that somebody else chose may be too large for this machine, and somebody may want it sooner: that says nothing
+        of the claim."""
+        if SHORTER < LIMIT:
+            raise Unjudged("more time than %d seconds" % SHORTER)
+        if os.environ.get("HSPMD_JOB"):
+            raise Unjudged("a smaller job: this one is not judged within %d seconds" % LIMIT)
+        raise Failed("out of time")
+
+    def alarm(self, *_):
+        if self.awaits:
+            raise Failed("out of time in the wait for %s" % self.awaits)
+        self.late()
+
+    @contextlib.contextmanager
+    def awaiting(self, what):
+        """Time that runs out meanwhile is a claim that does not hold: who waits has bounds of his own, and finds what is only slow."""
+        self.awaits = what
+        try:
+            yield
+        finally:
+            self.awaits = None
+
     def judge(self, body):
         """body(self); a program that is ended because the time of the claim is over is as late as the claim itself."""
         try:
@@ -87,7 +103,7 @@ class Claim:
         except subprocess.TimeoutExpired:
             if self.left() > 1:
                 raise
-        too_late()
+        self.late()
 
     def ended(self, number, _):
         """By SIGTERM or its like: no time is left for anything, what the claim has started ends with it, and it reports what it knows."""
@@ -101,8 +117,8 @@ class Claim:
 
     def run(self, body):
         """Calls body(self) -> (holds, figures); whatever goes wrong is a claim that does not hold, but Unjudged."""
-        signal.signal(signal.SIGALRM, too_late)
-        signal.setitimer(signal.ITIMER_REAL, max(1.0, self.left(min(LIMIT, SHORTER))))
+        signal.signal(signal.SIGALRM, self.alarm)
+        signal.setitimer(signal.ITIMER_REAL, max(1.0, min(LIMIT, SHORTER) - (time.monotonic() - self.start)))
         for n in SIGNALS:
             signal.signal(n, self.ended)
         try:
@@ -122,4 +138,4 @@ class Claim:
         self.end(holds, figures)
 
     def left(self, limit=570):
-        return 0 if self.over else min(limit, SHORTER) - (time.monotonic() - self.start)
+        return 0 if self.over else min(limit, SHORTER - MARGIN) - (time.monotonic() - self.start)

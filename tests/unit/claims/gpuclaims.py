@@ -22,6 +22,8 @@ BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", os.path.join(SRC, "build")
 sys.path.insert(0, os.path.join(SRC, "tests/claims/lib"))
 import gpu  # noqa: E402
 import gpustats  # noqa: E402
+import onegpu  # noqa: E402
+import report  # noqa: E402
 import row  # noqa: E402
 
 CLAIMS = ("cuda-conformance", "cuda-loss-equality", "gpu-speed", "one-gpu-demo")
@@ -284,6 +286,55 @@ class Ending(unittest.TestCase):
             self.assertEqual(p.wait(60), status)
             self.wait_for(lambda: not any(map(self.lives, self.pids)) and not os.path.exists(self.folder))
             os.remove(self.where + "/pids.all")
+
+
+HANGS = """
+import sys, time
+sys.path.insert(0, %r)
+import harness, onegpu
+from report import Claim, Failed
+class Stands(harness.Cluster):
+    def __init__(self, *_): pass
+    def __enter__(self): return self
+    def __exit__(self, *exc): pass
+    def start_worker(self, *args, **more): pass
+    def node_state(self, name): return "ready"
+    def submit(self, path): pass
+    def job(self, name): return {"state": "running", "epoch": 1, "step": 7}
+    def wait(self, job, condition, timeout):
+        time.sleep(timeout)
+        raise Failed("no " + condition)
+onegpu.Cluster, onegpu.write_job, onegpu.four = Stands, lambda *args: "", lambda *args: ""
+Claim("c").run(lambda claim: onegpu.together(claim, {"train": {"steps": 100}}, {}))
+"""
+
+
+class Waits(unittest.TestCase):
+    def test_a_job_that_hangs_does_not_hold_however_soon_the_claim_ends(self):
+        r = subprocess.run([sys.executable, "-B", "-c", HANGS % os.path.join(SRC, "tests/claims/lib")], capture_output=True, text=True,
+                           env=dict(os.environ, HSPMD_LIMIT="2"))
+        self.assertEqual((r.returncode, json.loads(r.stdout.splitlines()[-1])["holds"]), (1, False), r.stdout + r.stderr)
+
+    def test_waits_end_before_the_alarm(self):
+        for limit in (report.LIMIT, 470, 100):
+            with mock.patch.multiple(report, SHORTER=limit, MARGIN=min(18, limit // 10)):
+                claim = mock.Mock(spec=report.Claim, over=False, start=time.monotonic())
+                self.assertLess(report.Claim.left(claim), limit - 9)
+
+    def wait(self, steps, left):
+        """go_on for a job at these steps, each when a wait has run out."""
+        cluster, claim = mock.Mock(), mock.Mock()
+        claim.late.side_effect = report.Unjudged
+        claim.left.side_effect = left
+        cluster.wait.side_effect = report.Failed
+        cluster.job.side_effect = [{"step": s} for s in steps]
+        onegpu.go_on(claim, cluster, "j", "done")
+
+    def test_what_stands_still_fails_and_what_is_slow_is_late(self):
+        self.assertRaises(report.Failed, self.wait, [7, 7], [300])
+        self.assertRaises(report.Failed, self.wait, [7, 9, 8], [300, 210, 210])
+        self.assertRaises(report.Failed, self.wait, [7, 7], [5])
+        self.assertRaises(report.Unjudged, self.wait, [7, 9], [5, -5])
 
 
 class Bundle(unittest.TestCase):

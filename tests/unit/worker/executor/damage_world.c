@@ -178,6 +178,15 @@ enum hsp_status __wrap_hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t ve
     return st;
 }
 
+/* Until rank 0 has told of a step of epoch @number; what hangs is for the test to find. */
+static void await_told(uint64_t number)
+{
+    int64_t until = hsp_clock_ns() + (int64_t)XW_WAIT_MS * 1000000;
+    while (atomic_load(&board->told) < number && hsp_clock_ns() < until) {
+        (void)usleep(1000);
+    }
+}
+
 static atomic_bool leaving; /* in an executor: its next epoch begins with what this step makes */
 void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
                                   const struct hsp_vote_record *all, uint32_t n, double seconds,
@@ -192,10 +201,7 @@ void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote 
         atomic_store(&board->told, e->number);
     } else if (atomic_load(&board->when) == AT_LOAD && atomic_load(&board->dev) == device_of(e) &&
                atomic_load(&board->done) != 0) {
-        while (atomic_load(&board->told) <
-               e->number) { /* who ends an epoch ends the others' vote */
-            (void)usleep(1000);
-        }
+        await_told(e->number); /* who ends an epoch ends the others' vote */
     }
 }
 
@@ -380,11 +386,11 @@ static uint16_t hear(struct dw_story *s, int dev)
 
 void dw_await_msg(struct dw_story *s, int dev, uint16_t type)
 {
-    int64_t last = hsp_clock_ns();
+    int64_t last = hsp_clock_ns(), until = last + 3 * (int64_t)XW_WAIT_MS * 1000000;
     uint16_t got;
     while ((got = hear(s, dev)) != type) {
         last = got != HSP_MSG_HEARTBEAT ? hsp_clock_ns() : last; /* those never end */
-        if (hsp_clock_ns() - last > (int64_t)XW_WAIT_MS * 1000000) {
+        if (hsp_clock_ns() - last > (int64_t)XW_WAIT_MS * 1000000 || hsp_clock_ns() > until) {
             fail_msg("device %d: no %s in time", dev, hsp_msg_name(type));
         }
     }
