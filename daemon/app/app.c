@@ -319,7 +319,6 @@ static enum hsp_status open_folder(struct hsp_app *a, const struct hsp_app_start
     if (st == HSP_OK) {
         hsp_app_backup_tidy(a);
         hsp_restore_tidy(dir);
-        a->has_replaced = hsp_restore_replaced(dir, a->replaced, sizeof a->replaced);
     }
     return st;
 }
@@ -331,6 +330,11 @@ static enum hsp_status open_store(struct hsp_app *a, struct hsp_err *err)
     hsp_buf_printf(&path, "%s/state.db", a->cfg->state_dir);
     enum hsp_status st = hsp_store_open(hsp_buf_cstr(&path), &a->store, err);
     hsp_buf_fini(&path);
+    if (st == HSP_OK &&
+        hsp_restore_replaced(a->cfg->state_dir, a->store, a->replaced, sizeof a->replaced)) {
+        a->has_replaced = true;
+        a->cluster->cfg.replaced = a->replaced;
+    }
     return st;
 }
 

@@ -14,10 +14,12 @@
 #include <unistd.h>
 
 #include "daemon/app/store/store.h"
+#include "daemon/app/store/store_schema.h"
 #include "daemon/cluster/rows.h"
 #include "proto/base/size.h"
 
 #define COPY_NAME ".restore-copy.db"
+#define OTHER     "-other"   /* behind the name of one that is worth nothing */
 #define PIECE     (1u << 20) /* bytes copied at a time */
 
 struct names {
@@ -48,17 +50,22 @@ static enum hsp_status names_of(const char *dir, struct names *ret, struct hsp_e
                : hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
 }
 
-/* Gives the old store its second name: the time, and a number where two were replaced in a second. Only one that
- * is worth to be put back again has the name that hsp_restore_replaced looks for. */
+/* Gives the old store its second name: the time, and a number where two were replaced in a second, of either
+ * kind. Only one that is worth to be put back again has the name that hsp_restore_replaced looks for. */
 static enum hsp_status keep_old(const char *dir, struct names *n, struct hsp_err *err)
 {
-    char end[80];
+    char end[80], other[PATH_MAX];
     int64_t now = (int64_t)time(NULL);
     for (uint32_t i = 0; i < 1000; i++) {
-        (void)snprintf(end, sizeof end, "/state.db.replaced-%" PRId64 ".%" PRIu32 "%s", now, i,
-                       n->newer ? "" : "-other");
-        if (!join(n->replaced, dir, end)) {
+        (void)snprintf(end, sizeof end, "/state.db.replaced-%" PRId64 ".%" PRIu32, now, i);
+        if (!join(n->replaced, dir, end) || !join(other, n->replaced, OTHER)) {
             return hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
+        }
+        if (access(n->replaced, F_OK) == 0 || access(other, F_OK) == 0) {
+            continue;
+        }
+        if (!n->newer) {
+            (void)memcpy(n->replaced, other, sizeof other);
         }
         if (link(n->store, n->replaced) == 0 || errno == ENOENT) {
             return HSP_OK;
@@ -318,30 +325,46 @@ void hsp_restore_tidy(const char *dir)
     }
 }
 
-/* "state.db.replaced-SECONDS.N": its journal has another end, and so have those that are worth nothing. */
-static bool is_replaced(const char *name)
+/* "state.db.replaced-SECONDS.N", *ret_plain, or that with "-other"; its journal has another end. */
+static bool is_replaced(const char *name, bool *ret_plain)
 {
     static const char front[] = "state.db.replaced-";
     const char *numbers = name + strlen(front);
-    return strncmp(name, front, strlen(front)) == 0 && numbers[0] != '\0' &&
-           numbers[strspn(numbers, "0123456789.")] == '\0';
+    if (strncmp(name, front, strlen(front)) != 0 || numbers[0] == '\0') {
+        return false;
+    }
+    const char *end = numbers + strspn(numbers, "0123456789.");
+    *ret_plain = end[0] == '\0';
+    return *ret_plain || (end > numbers && strcmp(end, OTHER) == 0);
 }
 
-bool hsp_restore_replaced(const char *dir, char *ret, size_t size)
+/* Both are stores of one cluster; @file is only read. */
+static bool same_cluster(const char *file, struct hsp_store *of)
+{
+    struct found a = {false}, b = {false};
+    struct hsp_err why;
+    return hsp_store_peek(file, HSP_CLUSTER_ROW, look_at_row, &a, &why) == HSP_OK &&
+           hsp_store_get(of, HSP_CLUSTER_ROW, look_at_row, &b, &why) == HSP_OK && a.any && b.any &&
+           hsp_digest_equal(a.whose.cluster, b.whose.cluster);
+}
+
+bool hsp_restore_replaced(const char *dir, struct hsp_store *there, char *ret, size_t size)
 {
     char newest[NAME_MAX + 1] = "";
     const struct dirent *e;
+    bool plain, last_plain = false;
     DIR *d = opendir(dir);
     while (d != NULL && (e = readdir(d)) != NULL) {
-        if (is_replaced(e->d_name) && strverscmp(e->d_name, newest) > 0) {
+        if (is_replaced(e->d_name, &plain) && strverscmp(e->d_name, newest) > 0) {
             (void)snprintf(newest, sizeof newest, "%s", e->d_name); /* fits */
+            last_plain = plain;
         }
     }
     if (d != NULL) {
         (void)closedir(d); /* read only */
     }
     int n = snprintf(ret, size, "%s/%s", dir, newest);
-    return newest[0] != '\0' && n > 0 && (size_t)n < size;
+    return last_plain && n > 0 && (size_t)n < size && same_cluster(ret, there);
 }
 
 enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_store_damage *ret,

@@ -5,10 +5,12 @@
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/rows.h"
+#include "proto/base/buf.h"
 #include "proto/base/hash.h"
 
 /* 1 had no sums, 2 none of events and metrics, which had names of jobs, 3 no total of the rows. */
 #define SCHEMA_VERSION 4
+#define PEEK_PATH      (16u << 10)
 
 /* To version 2. */
 static const char add_sums[] =
@@ -175,6 +177,44 @@ static enum hsp_status add_functions(sqlite3 *db, struct hsp_err *err)
               sqlite3_create_function_v2(db, "added", 1, flags, NULL, NULL, added_step, added_end,
                                          NULL) == SQLITE_OK;
     return ok ? HSP_OK : hsp_db_error(db, err, "state");
+}
+
+/* ---- one row ---- */
+
+/* "file:PATH?immutable=1": no journal of it is looked for, and none is made. */
+static bool immutable(const char *path, struct hsp_buf *uri)
+{
+    hsp_buf_printf(uri, "file:");
+    for (const char *c = path; *c != '\0'; c++) {
+        hsp_buf_printf(uri, strchr("%?#", *c) != NULL ? "%%%02x" : "%c", (unsigned char)*c);
+    }
+    hsp_buf_printf(uri, "?immutable=1");
+    return !uri->failed;
+}
+
+enum hsp_status hsp_store_peek(const char *path, const char *key, hsp_store_row_fn *fn, void *arg,
+                               struct hsp_err *err)
+{
+    sqlite3 *db = NULL;
+    sqlite3_stmt *q = NULL;
+    struct hsp_buf uri;
+    hsp_buf_init(&uri, PEEK_PATH);
+    enum hsp_status st = HSP_OK;
+    if (!immutable(path, &uri)) {
+        st = hsp_err_nomem(err, "%s", path);
+    } else if (sqlite3_open_v2(hsp_buf_cstr(&uri), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI,
+                               NULL) != SQLITE_OK ||
+               sqlite3_prepare_v2(db, "SELECT value FROM kv WHERE key = ?", -1, &q, NULL) !=
+                   SQLITE_OK ||
+               sqlite3_bind_text(q, 1, key, -1, SQLITE_STATIC) != SQLITE_OK) {
+        st = db != NULL ? hsp_db_error(db, err, "cannot read") : hsp_err_nomem(err, "%s", path);
+    } else if (sqlite3_step(q) == SQLITE_ROW) {
+        st = fn(arg, key, sqlite3_column_blob(q, 0), (size_t)sqlite3_column_bytes(q, 0));
+    }
+    (void)sqlite3_finalize(q); /* repeats the step's result: no row was read */
+    (void)sqlite3_close(db);   /* no statement is open: cannot fail */
+    hsp_buf_fini(&uri);
+    return st;
 }
 
 /* ---- upgrades ---- */

@@ -10,10 +10,16 @@
 #include <sqlite3.h>
 #include <stddef.h>
 
+#include "daemon/app/store/store.h"
 #include "proto/base/err.h"
 
 /* Journal, functions of SQL and tables. HSP_EIO: of a newer program; HSP_ENOSPC, HSP_ENOMEM. */
 enum hsp_status hsp_store_set_up(sqlite3 *db, struct hsp_err *err);
+
+/* The row @key of a file that is not open and has no journal, none when it is not there; the file is only read,
+ * whatever its schema. HSP_EIO, HSP_ENOMEM. */
+enum hsp_status hsp_store_peek(const char *path, const char *key, hsp_store_row_fn *fn, void *arg,
+                               struct hsp_err *err);
 
 /* The hash of a row of the core, which SQL knows as kv_sum(KEY, VALUE). */
 sqlite3_int64 hsp_store_sum(const char *key, const void *value, size_t len);

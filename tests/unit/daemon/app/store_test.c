@@ -343,7 +343,9 @@ static void test_a_backup_is_put_back(void **state)
     assert_row("job/1", "old");
     assert_int_equal(n_replaced(*state), 1);
     char found[4300];
-    assert_true(hsp_restore_replaced(*state, found, sizeof found)); /* it was newer */
+    s = open_store();
+    assert_true(hsp_restore_replaced(*state, s, found, sizeof found)); /* it was newer */
+    assert_null(hsp_store_close(s));
     /* what the core makes of it */
     struct collected c = {""};
     struct hsp_whose w = {0};
@@ -559,7 +561,9 @@ static void test_which_replaced_store_is_named(void **state)
             behind_its_back(there[i].harm);
         }
         assert_ok(hsp_restore(dir, backup, &left_out, &err), &err);
-        assert_int_equal(hsp_restore_replaced(dir, found, sizeof found), there[i].named);
+        s = open_store();
+        assert_int_equal(hsp_restore_replaced(dir, s, found, sizeof found), there[i].named);
+        assert_null(hsp_store_close(s));
         assert_int_equal(n_replaced(dir), i + 1);
         if (there[i].named) {
             char aside[4400]; /* so that the next one is looked at alone */
@@ -569,22 +573,52 @@ static void test_which_replaced_store_is_named(void **state)
     }
 }
 
+/* A store of cluster @id under @name of @dir. */
+static void put_store(const char *dir, const char *name, struct hsp_digest id)
+{
+    struct hsp_err err = {0};
+    struct hsp_store *s = NULL;
+    assert_ok(hsp_store_open(in(dir, name), &s, &err), &err);
+    cluster_id = id;
+    put_cluster(s, 1);
+    cluster_id = (struct hsp_digest){7, 8};
+    assert_null(hsp_store_close(s));
+}
+
+/* Only the last one counts: who puts an earlier one back loses what has happened since. */
 static void test_the_store_that_was_replaced_last(void **state)
 {
-    static const char *const names[] = {"state.db.replaced-9.3",      "state.db.replaced-10.0",
-                                        "state.db.replaced-10.12",    "state.db.replaced-10.9",
-                                        "state.db.replaced-11.0-wal", "state.db.replaced-12.x",
-                                        "state.db.replaced-"};
+    static const char *const stores[] = {"state.db.replaced-9.3", "state.db.replaced-10.0",
+                                         "state.db.replaced-10.12", "state.db.replaced-10.9"};
+    static const char *const others[] = {"state.db.replaced-11.0-wal", "state.db.replaced-12.x",
+                                         "state.db.replaced-", "state.db.replaced--other",
+                                         "state.db.replaced-10.11-other"};
     const char *dir = *state;
     char found[4300];
-    assert_false(hsp_restore_replaced("/nonexistent", found, sizeof found));
-    assert_false(hsp_restore_replaced(dir, found, sizeof found));
-    for (int i = 0; i < 7; i++) {
-        put(in(dir, names[i]));
+    struct hsp_store *s = open_store();
+    put_cluster(s, 2);
+    assert_false(hsp_restore_replaced("/nonexistent", s, found, sizeof found));
+    assert_false(hsp_restore_replaced(dir, s, found, sizeof found));
+    for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
+        put_store(dir, stores[i], cluster_id);
     }
-    assert_true(hsp_restore_replaced(dir, found, sizeof found));
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        put(in(dir, others[i]));
+    }
+    assert_true(hsp_restore_replaced(dir, s, found, sizeof found));
     assert_string_equal(found, in(dir, "state.db.replaced-10.12"));
-    assert_false(hsp_restore_replaced(dir, found, strlen(found)));
+    assert_false(hsp_restore_replaced(dir, s, found, strlen(found)));
+    put(in(dir, "state.db.replaced-13.0-other"));
+    assert_false(hsp_restore_replaced(dir, s, found, sizeof found));
+    put_store(dir, "state.db.replaced-14.0", cluster_id);
+    assert_true(hsp_restore_replaced(dir, s, found, sizeof found));
+    put_store(dir, "state.db.replaced-15.0", (struct hsp_digest){7, 9}); /* of another cluster */
+    assert_false(hsp_restore_replaced(dir, s, found, sizeof found));
+    put(in(dir, "state.db.replaced-16.0")); /* of none */
+    assert_false(hsp_restore_replaced(dir, s, found, sizeof found));
+    assert_null(hsp_store_close(s));
+    assert_int_equal(access(in(dir, "state.db.replaced-14.0-wal"), F_OK), -1); /* only read */
+    assert_int_equal(access(in(dir, "state.db.replaced-14.0-shm"), F_OK), -1);
 }
 
 static void test_rows_of_the_first_schema_are_read(void **state)
