@@ -93,15 +93,21 @@ static bool is_given(const char *dir, const char *service)
     return false;
 }
 
-/* Refuses root in the folder of another user: an hspmdd of that user could not read the files that root makes. */
+/* Refuses root in the folder of another user: an hspmdd of that user could not read the files that root makes. A
+ * store that root has made says that there is none: an image, or a folder that is mounted, may have any owner. */
 static enum hsp_status check_owner(const char *dir, struct hsp_err *err)
 {
-    struct stat sb;
+    char store[PATH_MAX];
+    struct stat sb, of;
     const struct passwd *user;
     if (geteuid() != 0 || stat(dir, &sb) != 0 || sb.st_uid == 0) {
         return HSP_OK;
     }
     user = getpwuid(sb.st_uid);
+    if (has_store(dir) && path_of(dir, STORE_NAME, store, NULL) == HSP_OK &&
+        stat(store, &of) == 0 && of.st_uid == 0) {
+        return HSP_OK;
+    }
     return hsp_err_set(
         err, HSP_EPERM, 0,
         "state_dir %s belongs to user %s (%u), who could not read the files that root makes "

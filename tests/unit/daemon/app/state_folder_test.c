@@ -119,6 +119,10 @@ static void of_another_user(void **state)
     assert_ok(hsp_state_folder_lock(in("other"), &f, &err),
               &err); /* --restore gives the owner its files */
     hsp_state_folder_close(&f);
+    put("other/state.db", "SQLite"); /* root's: it has run here before, as in a container */
+    taken(in("other"), false, NULL, false, false);
+    assert_int_equal(chown(in("other/state.db"), 65534, 65534), 0);
+    refused(in("other"), NULL, HSP_EPERM, "(65534), who could not read");
 }
 
 static void with_a_store(void **state)
