@@ -138,6 +138,16 @@ static void list_nodes(struct hsp_cluster *c, const struct hsp_job *j, struct li
     }
 }
 
+/* A loss that names nobody leaves places to those that name a pair. */
+static bool has_place(const struct hsp_cluster *c, uint32_t job)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < HSP_REACH_ROUNDS; i++) {
+        n += c->round[i] == NULL;
+    }
+    return n > (has_suspects(c, job) ? 0 : HSP_REACH_ROUNDS / 2);
+}
+
 /* Nobody can be asked: what is suspected is believed. */
 static void believe(struct hsp_cluster *c, const struct hsp_job *j)
 {
@@ -160,7 +170,7 @@ void hsp_ci_round_of_job(struct hsp_cluster *c, struct hsp_job *j)
         return;
     }
     list_nodes(c, j, &l);
-    j->round = l.n > 1 ? begin(c, j->id, l.node, l.n) : 0;
+    j->round = l.n > 1 && has_place(c, j->id) ? begin(c, j->id, l.node, l.n) : 0;
     if (j->round == 0) {
         believe(c, j);
     }

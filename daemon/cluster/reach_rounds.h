@@ -11,7 +11,8 @@
  * A round measures all pairs of its nodes, not the suspected ones alone: who is told of a loss does
  * not know what else is cut off, and the next attempt must not find it out.
  *
- * Bounds: HSP_REACH_ROUNDS at a time, HSP_REACH_NODES nodes each, those of suspected pairs first. A
+ * Bounds: HSP_REACH_ROUNDS at a time, HSP_REACH_NODES nodes each, those of suspected pairs first. Losses without
+ *         a name begin none when half of the places are taken. A
  *         round that cannot be begun leaves its pairs unmeasured. */
 #ifndef HSP_REACH_ROUNDS_H
 #define HSP_REACH_ROUNDS_H

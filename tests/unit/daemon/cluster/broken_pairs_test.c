@@ -1,6 +1,7 @@
 /* Nodes that do not reach each other: what is asked, what is believed, who is left out. Node k has one
  * device, which is rank k. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/lookup.h"
@@ -680,10 +681,51 @@ static void all_is_broken(void **state)
     cw_end(&w);
 }
 
+/* Rounds of others that wait for node 2: so many that half of the places are left. */
+static void occupy(struct cw_world *w, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        w->c->round[i] = calloc(1, sizeof(*w->c->round[i]));
+        assert_non_null(w->c->round[i]);
+        *w->c->round[i] =
+            (struct hsp_reach_round){.number = 900 + i, .deadline_ms = HSP_NEVER, .n = 1};
+        w->c->round[i]->node[0] = (struct hsp_reach_node){
+            .node = 2, .incarnation = w->c->nodes[2].incarnation, .waits = true};
+    }
+}
+
+/* Losses that name nobody take half of the places; one that names a pair has its round. */
+static void places_for_those_who_name_a_pair(void **state)
+{
+    (void)state;
+    for (uint32_t named = 0; named < 2; named++) {
+        for (uint32_t n = HSP_REACH_ROUNDS / 2 - 1; n <= HSP_REACH_ROUNDS / 2; n++) {
+            struct cw_world w;
+            cw_begin(&w, 3, 1);
+            cw_run_job(&w, 3);
+            occupy(&w, n);
+            if (named) {
+                silence(&w, 0, 0, 1);
+            } else {
+                cw_msg(
+                    &w, 1,
+                    (struct hsp_msg){
+                        .type = HSP_MSG_PEER_LOST,
+                        .epoch = cw_job(&w, 1)->cur.epoch,
+                        .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "it was aborted"}});
+            }
+            assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
+            assert_int_equal(asked(&w, 0) != NULL, named || n < HSP_REACH_ROUNDS / 2);
+            cw_end(&w);
+        }
+    }
+}
+
 HSP_TEST_FILE(broken_pairs_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_silent_pair_is_measured),
                                        cmocka_unit_test(one_loss_is_one_round),
+                                       cmocka_unit_test(places_for_those_who_name_a_pair),
                                        cmocka_unit_test(a_third_one_tells_first),
                                        cmocka_unit_test(who_cannot_connect_tells_it),
                                        cmocka_unit_test(answered_calls_count_once),
