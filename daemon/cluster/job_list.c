@@ -97,7 +97,8 @@ static uint32_t past_ended(const struct hsp_cluster *c, uint32_t id)
     return id;
 }
 
-uint32_t hsp_ci_job_number(struct hsp_cluster *c)
+/* From the next number on. */
+static uint32_t free_number(struct hsp_cluster *c)
 {
     uint32_t *named, n = named_by_parked(c, &named), at = 0, id = c->next_job, before;
     do {
@@ -110,6 +111,18 @@ uint32_t hsp_ci_job_number(struct hsp_cluster *c)
             id += named[at] == id;
         }
     } while (id != before);
+    return id;
+}
+
+/* A store of an older hspmdd may have followed papers to the end of the numbers: no coordinator has given those
+ * that it has passed over. */
+uint32_t hsp_ci_job_number(struct hsp_cluster *c)
+{
+    uint32_t id = c->next_job < HSP_MAX_FOREIGN ? free_number(c) : HSP_MAX_FOREIGN;
+    if (id >= HSP_MAX_FOREIGN) {
+        c->next_job = HSP_JOBS_FOLLOWED;
+        id = free_number(c);
+    }
     c->next_job = id + 1;
     return id;
 }
