@@ -133,9 +133,11 @@ static void believe(struct hsp_cluster *c, struct hsp_job *j)
 bool hsp_ci_held_in_doubt(struct hsp_cluster *c, struct hsp_job *j)
 {
     const char *why = why_held(c, j);
+    char shown[sizeof(j->reason)]; /* a long one is cut */
+    hsp_str_printf(shown, sizeof(shown), "%s", why != NULL ? why : "");
     if (why == NULL && j->doubted) {
         believe(c, j);
-    } else if (why != NULL && strcmp(why, j->reason) != 0) {
+    } else if (why != NULL && strcmp(shown, j->reason) != 0) {
         hsp_ci_fact(c, "job.held", HSP_SEV_WARN, j, NULL, "%s", why);
         hsp_ci_job_blocked(c, j, "%s", why);
     }

@@ -38,8 +38,8 @@ bool hsp_ci_seal_marked(struct hsp_cluster *c, struct hsp_job *j)
         if (k->seal == 2 && n->conn != 0 && c->now_ms >= j->seal_deadline_ms) {
             hsp_ci_node_dead(c, n, /* makes no marks */
                              hsp_ci_printf(c,
-                                           "did not stop job %s within %u ms when it was told to; "
-                                           "its agent joins anew by itself, else look at its log",
+                                           "did not stop job %s within %u ms; its agent joins anew "
+                                           "by itself, else see its log",
                                            j->name, c->cfg.seal_ms));
         }
         if (k->seal == 1 && n->conn != 0) {

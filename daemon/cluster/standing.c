@@ -24,7 +24,8 @@
  * member that lies cannot use up all numbers. */
 #define NEXT_GENERATIONS 8u
 
-#define SHORT_ID 8 /* digits of a cluster's id in texts */
+#define PATH_SHOWN 48u /* a longer one does not fit into the reason of a job */
+#define SHORT_ID   8   /* digits of a cluster's id in texts */
 
 /* ---- numbers ---- */
 
@@ -305,6 +306,13 @@ struct hsp_m_kept *hsp_ci_kept(struct hsp_cluster *c, const struct hsp_m_hello *
 
 const char *hsp_ci_newer_store(struct hsp_cluster *c)
 {
+    const char *name = c->cfg.replaced != NULL ? strrchr(c->cfg.replaced, '/') : NULL;
+    if (name != NULL && strlen(c->cfg.replaced) > PATH_SHOWN) {
+        return hsp_ci_printf(c,
+                             " (replaced last: end hspmdd, then hspmdd -c CONFIG --restore with "
+                             "%s of state_dir)",
+                             name + 1);
+    }
     return c->cfg.replaced == NULL
                ? ""
                : hsp_ci_printf(c,

@@ -223,6 +223,31 @@ static void the_store_that_was_replaced_is_named(void **state)
     cw_end(&w);
 }
 
+/* The way out stands at the end of the reason, so it must fit with names as long as they may be. */
+static void a_long_path_leaves_room_for_the_way_out(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    char path[300] = "/", want[200];
+    (void)memset(path + 1, 's', 200);
+    (void)snprintf(path + 201, sizeof(path) - 201, "/state.db.replaced-7.0");
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    uint64_t incarnation = w.c->nodes[1].incarnation;
+    struct hsp_cluster_config cfg = w.c->cfg;
+    cfg.replaced = path;
+    cw_restart(&w, &cfg);
+    struct hsp_job *j = hsp_ci_job(w.c, 1);
+    (void)memset(j->name, 'j', HSP_NAME_MAX);
+    struct hsp_m_kept k = of_ours(&w, 1, 9);
+    k.name = j->name;
+    hello(&w, 2, "n1", incarnation, &k, true);
+    assert_non_null(strstr(j->reason, " --restore with state.db.replaced-7.0 of state_dir); "));
+    (void)snprintf(want, sizeof(want), "hspmdctl cancel %s gives up what they keep", j->name);
+    assert_non_null(strstr(j->reason, want));
+    cw_end(&w);
+}
+
 static void a_node_of_the_store_is_a_witness(void **state)
 {
     (void)state;
@@ -916,6 +941,7 @@ HSP_TEST_FILE(identity_test)
         cmocka_unit_test(a_stranger_is_no_witness),
         cmocka_unit_test(a_node_of_the_store_is_a_witness),
         cmocka_unit_test(the_store_that_was_replaced_is_named),
+        cmocka_unit_test(a_long_path_leaves_room_for_the_way_out),
         cmocka_unit_test(a_job_without_a_row_is_shown_and_left_alone),
         cmocka_unit_test(a_newer_term_leaves_all_as_it_is),
         cmocka_unit_test(numbers_of_a_generation),
