@@ -12,7 +12,6 @@
 #include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
-#include "proto/wire/protocol.h"
 
 #define MOST_SEEN 65536u /* checkpoints of a job on all its nodes */
 #define MOST_TOLD 16u    /* of them in a message */
@@ -31,32 +30,6 @@ static const struct hsp_ckpt_kept *recorded(const struct hsp_job *j, uint32_t i,
 {
     *newest = (struct hsp_ckpt_kept){j->ckpt_step, j->ckpt};
     return i < j->n_older ? &j->older[i] : i == j->n_older && j->has_ckpt ? newest : NULL;
-}
-
-/* The record counts as the disk. */
-static void look_at_record(struct hsp_cluster *c, struct hsp_job *j)
-{
-    struct hsp_ckpt_kept newest;
-    const struct hsp_ckpt_kept *k;
-    if (!hsp_grow(&j->disk, &j->cap_disk, (size_t)j->n_older + 1, sizeof(*j->disk), MOST_SEEN)) {
-        c->failed = true;
-        return;
-    }
-    for (j->n_disk = 0; (k = recorded(j, j->n_disk, &newest)) != NULL; j->n_disk++) {
-        j->disk[j->n_disk] = *k;
-    }
-    j->looked = j->looked_whole = true;
-    j->disk_damage[0] = '\0';
-}
-
-const struct hsp_cluster_node *hsp_ci_ckpt_mute(const struct hsp_cluster *c)
-{
-    const struct hsp_cluster_node *mute = NULL;
-    for (uint32_t i = 0; i < c->n_nodes && mute == NULL; i++) {
-        const struct hsp_cluster_node *n = &c->nodes[i];
-        mute = n->conn != 0 && n->protocol < HSP_PROTO_CKPTS ? n : NULL;
-    }
-    return mute;
 }
 
 /* ---- which one ---- */
@@ -174,8 +147,9 @@ static void nobody_knows(struct hsp_cluster *c, struct hsp_job *j, const char *w
     look_later(c, j);
     hsp_ci_job_blocked(c, j,
                        "it is not known which checkpoints are on disk: %.200s: looks again; "
-                       "where a node cannot look, mend its checkpoint.path or stop its agent; "
-                       "cancel ends the job, and submitted again it begins at step 0",
+                       "mend checkpoint.path of a node that cannot look; for one that is gone for "
+                       "good, cancel and resume look without it; submitted again the job begins at "
+                       "step 0",
                        why);
 }
 
@@ -183,18 +157,6 @@ bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
 {
     if (!hsp_ci_ckpt_may_have(j) || j->looked) {
         return true;
-    }
-    const struct hsp_cluster_node *mute = hsp_ci_ckpt_mute(c);
-    if (mute != NULL) {
-        look_at_record(c, j);
-        if (!c->failed && on_disk(j) == NULL) { /* the record may be an older one */
-            nobody_knows(c, j,
-                         hsp_ci_printf(c,
-                                       "hspmd-worker of node %s is too old to list them, and none "
-                                       "is on record: upgrade it",
-                                       mute->name));
-        }
-        return j->looked && !c->failed;
     }
     if (j->look_ticket == 0) {
         j->look_ticket = c->next_ticket++;
@@ -208,6 +170,27 @@ bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
     return false;
 }
 
+/* What is seen, with what is on record where a node that may have that cannot be asked. */
+static bool take_seen(struct hsp_job *j, const struct hsp_ckpts_event *ev)
+{
+    const size_t most = (size_t)ev->n + HSP_OLDER_CKPTS + 1;
+    const struct hsp_ckpt_kept *k;
+    struct hsp_ckpt_kept newest;
+    if (!hsp_grow(&j->disk, &j->cap_disk, most, sizeof(*j->disk), MOST_SEEN + HSP_OLDER_CKPTS)) {
+        return false;
+    }
+    for (j->n_disk = 0; j->n_disk < ev->n; j->n_disk++) {
+        const struct hsp_m_seen *s = &ev->seen[j->n_disk];
+        j->disk[j->n_disk] = (struct hsp_ckpt_kept){s->step, {s->term, s->epoch, s->content}};
+    }
+    for (uint32_t i = 0; ev->mute && (k = recorded(j, i, &newest)) != NULL; i++) {
+        if (!is_on_disk(j, k)) {
+            j->disk[j->n_disk++] = *k;
+        }
+    }
+    return true;
+}
+
 void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
 {
     struct hsp_job *j = hsp_ci_job(c, ev->job);
@@ -219,22 +202,22 @@ void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
         return; /* later, if at all */
     }
     j->looked = true;
-    j->looked_whole = ev->why[0] == '\0';
-    hsp_str_printf(j->disk_damage, sizeof(j->disk_damage), "%s", /* cut */
-                   ev->damaged[0] != '\0' ? ev->damaged : ev->why);
+    j->looked_whole = ev->why[0] == '\0' || ev->lack == HSP_LACK_OTHERS;
+    j->lack = j->looked_whole ? HSP_LACK_OTHERS : ev->lack;
+    hsp_str_printf(j->disk_unseen, sizeof(j->disk_unseen), "%s", ev->why); /* cut */
+    hsp_str_printf(j->disk_damage, sizeof(j->disk_damage), "%s",
+                   ev->damaged[0] != '\0'     ? ev->damaged
+                   : j->lack == HSP_LACK_LOOK ? ev->why
+                                              : "");
     if (j->ckpt_deadline_ms == 0) {
         j->reason[0] = '\0';
     }
-    if (!hsp_grow(&j->disk, &j->cap_disk, (size_t)ev->n + 1, sizeof(*j->disk), MOST_SEEN)) {
+    if (!take_seen(j, ev)) {
         c->failed = true;
         return;
     }
-    j->n_disk = ev->n;
-    for (uint32_t i = 0; i < ev->n; i++) {
-        const struct hsp_m_seen *s = &ev->seen[i];
-        j->disk[i] = (struct hsp_ckpt_kept){s->step, {s->term, s->epoch, s->content}};
-    }
-    if (!j->looked_whole && on_disk(j) == NULL) { /* those that could not look may see it */
+    bool may_see = j->lack == HSP_LACK_LOOK || j->lack == HSP_LACK_AWAY;
+    if (may_see && on_disk(j) == NULL) { /* those that could not look */
         nobody_knows(c, j, ev->why);
     }
 }
@@ -321,6 +304,47 @@ static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     return true;
 }
 
+/* True while a node that could not look is worth asking again: it may see a newer one than @best,
+ * or one at all. */
+static bool waits_to_look(struct hsp_cluster *c, struct hsp_job *j,
+                          const struct hsp_ckpt_kept *best)
+{
+    bool one_at_all = j->lack == HSP_LACK_PATH && best == NULL;
+    bool waited = j->state_deadline_ms != 0 && c->now_ms >= j->state_deadline_ms;
+    if (j->looked_whole || (j->lack != HSP_LACK_LOOK && (!one_at_all || waited)) ||
+        c->now_ms >= deadline(c, j)) {
+        return false;
+    }
+    const char *next = best == NULL ? "begins at step 0"
+                                    : hsp_ci_printf(c, "goes on from checkpoint %llu",
+                                                    (unsigned long long)best->step);
+    look_later(c, j);
+    hsp_ci_job_blocked(c, j,
+                       "not all could look for a newer checkpoint: %.200s: asks again for "
+                       "state_wait, then %s",
+                       hsp_ci_printf(c, "%s", j->disk_unseen), next);
+    return true;
+}
+
+/* Tells once who could not look, as the job begins with @best; NULL: at step 0. */
+static void tell_unseen(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *best)
+{
+    enum hsp_severity severity = j->looked_whole ? HSP_SEV_NOTICE : HSP_SEV_WARN;
+    bool tells = j->disk_unseen[0] != '\0' && (best == NULL || j->lack != HSP_LACK_PATH);
+    if (tells && best != NULL) {
+        hsp_ci_fact(c, "ckpt.not_seen", severity, j, NULL,
+                    "the job goes on from checkpoint %llu; there may be a newer one, as not all "
+                    "could look: %s",
+                    (unsigned long long)best->step, j->disk_unseen);
+    } else if (tells) {
+        hsp_ci_fact(
+            c, "ckpt.not_seen", severity, j, NULL,
+            "the job begins at step 0; there may be a checkpoint, as not all could look: %s",
+            j->disk_unseen);
+    }
+    j->disk_unseen[0] = '\0';
+}
+
 bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_ckpt_kept gone = {0};
@@ -332,9 +356,10 @@ bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
     }
     const struct hsp_ckpt_kept *best = on_disk(j);
     bool newer = missing(j, &gone) && (best == NULL || gone.step > best->step);
-    if (newer && !pass_over(c, j, &gone, best)) {
+    if (newer ? !pass_over(c, j, &gone, best) : waits_to_look(c, j, best)) {
         return false;
     }
+    tell_unseen(c, j, best);
     if (best == NULL) {
         j->origin = HSP_MODE_FRESH;
         j->origin_step = 0;

@@ -8,17 +8,30 @@
  *
  * Example: 20, 40 and 60 are on record, nodes see 20, 40 and 50. 60 is waited for; then the job
  * goes on from 50. With checkpoint.shared nobody else can have 60, so the job goes on from 50 at
- * once. Where nodes see none at all, and one of them could not look, nothing is known: the job
- * waits, however long that takes, and neither fails nor begins at step 0.
+ * once.
+ *
+ * Some nodes matter for this. Where the path is not shared, those are the job's own: with leases or
+ * layouts of it, or that vouch for it. Where no layout is on record (the job was cancelled, or its
+ * store is lost), any node that computes may be one. Where the path is shared, one node that sees
+ * the folder is enough, beside the job's own that are connected. Whatever other nodes cannot do is
+ * told, and holds nobody up.
+ *
+ *   all that matter have looked      the newest step of the history is taken
+ *   one could not look, or could     asked again for state_wait. Then the newest one that is seen
+ *   not read a step, or is too old   is taken, and ckpt.not_seen names who could not look. None is
+ *   to be asked (protocol 14)        seen: the job waits, it does not begin at step 0
+ *   one is not connected             the same, without the wait: it was waited for before
+ *   one has no checkpoint.path       where none is seen, asked again for state_wait; then the job
+ *                                    begins at step 0, and ckpt.not_seen says why. A worker makes
+ *                                    the folder with the first checkpoint, so it proves nothing
+ *
+ * What is on record counts as seen where a node that matters is too old to be asked: a member that
+ * then finds nothing refuses its PREPARE.
  *
  * A checkpoint is of the job's history when its epoch is not older than the one that last began at
  * the origin, or its step is not behind the origin. Example: epoch 1 wrote 40, 60, 80; an
  * administrator resumed from 40, as epoch 3, which wrote 60. The 60 of epoch 3 counts, the 80 of
  * epoch 1 does not.
- *
- * An agent of a protocol before HSP_PROTO_CKPTS cannot be asked: while one is a member, nobody is,
- * and the record counts as the disk. A member that then finds nothing refuses its PREPARE. Where
- * nothing is on record either, the job waits.
  *
  * Invariant: what is known of the disk is forgotten with each loss and each begin. */
 #ifndef HSP_CKPT_LOOK_H
@@ -27,8 +40,6 @@
 
 /* False: @j has never begun, nor was it adopted, so it has no checkpoint. */
 bool hsp_ci_ckpt_may_have(const struct hsp_job *j);
-/* A connected node whose agent cannot be asked; NULL: there is none. */
-const struct hsp_cluster_node *hsp_ci_ckpt_mute(const struct hsp_cluster *c);
 /* Whether it is known what is on disk, or @j has never written anything. Else asks for it. */
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j);
 /* The nodes have answered. */

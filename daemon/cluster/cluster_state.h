@@ -384,12 +384,14 @@ struct hsp_job {
         ckpt_deadline_ms; /* that of the origin cannot be had: when not to wait for it any more;
                                   0: it was not refused */
     /* What nodes see on disk (ckpt_look.h). Not stored. */
-    uint64_t look_ticket; /* of the question under way, 0 none */
-    bool looked;          /* disk is what there was; */
-    bool looked_whole;    /* and all that were asked have answered */
+    uint64_t look_ticket;    /* of the question under way, 0 none */
+    bool looked;             /* disk is what there was; */
+    bool looked_whole;       /* and all that matter have answered; */
+    enum hsp_ckpt_lack lack; /* else who has not */
     uint32_t n_disk;
     size_t cap_disk;
-    char disk_damage[200];      /* of a newer one, or why not all could look; "" none */
+    char disk_damage[200];      /* of a newer one, or why one could not be looked for; "" none */
+    char disk_unseen[200];      /* who could not look, to be told; "" nobody */
     struct hsp_ckpt_kept *disk; /* owned, in no order; of a step there may be several contents */
     /* Checkpoints of epochs below count up to the origin only: the epoch that last began there, or
      * that may be the next one, where a newer checkpoint was given up. 0: all count. */

@@ -304,6 +304,7 @@ static const struct hsp_wire_field f_ckpts[] = {U32(ckpts, job),
                                                 STR(ckpts, name, HSP_NAME_MAX),
                                                 STR(ckpts, path, HSP_PATH_MAX),
                                                 LIST(ckpts, seen, n_seen, seen, HSP_SEEN_CKPTS),
+                                                BOOL(ckpts, absent),
                                                 STR(ckpts, damaged, HSP_TEXT_MAX),
                                                 STR(ckpts, reason, HSP_TEXT_MAX)};
 static const struct hsp_wire_field f_refused[] = {

@@ -87,6 +87,7 @@ static void tell(struct hsp_agent_shell *s, const struct list *l)
                                     .path = "",
                                     .n_seen = (uint32_t)l->found.n,
                                     .seen = seen,
+                                    .absent = l->st == HSP_OK && l->found.absent,
                                     .damaged = l->found.damage.msg,
                                     .reason = l->st == HSP_OK ? l->found.unread.msg : l->err.msg}};
     struct hsp_agent_event ev = {.type = HSP_AEV_CKPTS, .msg = &m};

@@ -5,9 +5,12 @@
  * whole); want of memory (no list at all: a shorter one would be believed). */
 #include "worker/state/ckpt_found.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "worker/state/ckpt_owner.h"
 #include "worker/state/ckpt_steps.h"
@@ -34,45 +37,33 @@ static void add(struct search *s, const struct hsp_ckpt *c)
     }
 }
 
-static bool is_on_record(const struct hsp_ckpts_asked *q, uint64_t step)
-{
-    bool is = false;
-    for (size_t i = 0; i < q->n && !is; i++) {
-        is = q->step[i] == step;
-    }
-    return is;
-}
-
-/* Keeps what is wrong with the newest step. */
-static void keep_why(struct search *s, uint64_t step, struct hsp_err *keep,
-                     const struct hsp_err *why)
-{
-    bool first = s->l.damage.code == HSP_OK && s->l.unread.code == HSP_OK;
-    if (s->l.n == 0 && first && (s->q->n == 0 || is_on_record(s->q, step))) {
-        *keep = *why;
-        if (keep == &s->l.unread) {
-            (void)hsp_err_wrap(keep, "step %" PRIu64 " cannot be read", step);
-        }
-    }
-}
-
-/* The step at @at is damaged, for the reason @why: it is told unless the step is another job's. */
-static enum hsp_status damaged(struct search *s, const struct hsp_ckpt_place *at,
-                               const struct hsp_err *why, struct hsp_err *err)
+/* The step at @at cannot be used, for the reason @why, which is kept at @keep where none of a newer
+ * step is, unless the step is another job's. */
+static enum hsp_status keep_why(struct search *s, const struct hsp_ckpt_place *at,
+                                const struct hsp_err *why, struct hsp_err *keep,
+                                struct hsp_err *err)
 {
     char name[HSP_CKPT_NAME];
     struct hsp_folder job;
-    struct hsp_ckpt_owner o;
+    struct hsp_ckpt_owner o = {.kind = HSP_CKPT_UNKNOWN};
+    if (s->l.n > 0 || keep->code != HSP_OK) {
+        return HSP_OK; /* one that is newer and whole, or told */
+    }
     hsp_ckpt_place_name(at, name);
     enum hsp_status st = hsp_folder_open(s->dir, false, &job, err);
     if (st == HSP_OK) {
         st = hsp_ckpt_owner_of(&job, name, &s->q->us, &o, err);
     }
     hsp_folder_close(&job);
-    if (st == HSP_OK && (o.kind == HSP_CKPT_OURS || o.kind == HSP_CKPT_UNKNOWN)) {
-        keep_why(s, at->step, &s->l.damage, why);
+    if (st == HSP_ENOMEM || (o.kind != HSP_CKPT_OURS && o.kind != HSP_CKPT_UNKNOWN)) {
+        return st == HSP_ENOMEM ? st : HSP_OK;
     }
-    return st == HSP_ENOMEM ? st : HSP_OK; /* else it is not told, and is asked for again */
+    *keep = *why;
+    if (keep == &s->l.unread) {
+        (void)hsp_err_wrap(keep, "step %" PRIu64 " cannot be read%s", at->step,
+                           o.kind == HSP_CKPT_UNKNOWN ? ", nor whose it is" : "");
+    }
+    return HSP_OK;
 }
 
 /* HSP_ENOMEM: nothing is known of the step. */
@@ -92,8 +83,8 @@ static enum hsp_status look_at(struct search *s, const struct hsp_ckpt_place *at
         return HSP_OK;
     case HSP_ENOENT: return HSP_OK;
     case HSP_ENOMEM: return hsp_err_set(err, st, 0, "%s", why.msg);
-    case HSP_EDIGEST: return damaged(s, at, &why, err);
-    default: keep_why(s, at->step, &s->l.unread, &why); return HSP_OK;
+    case HSP_EDIGEST: return keep_why(s, at, &why, &s->l.damage, err);
+    default: return keep_why(s, at, &why, &s->l.unread, err);
     }
 }
 
@@ -104,6 +95,19 @@ static int newest_first(const void *a, const void *b)
     const struct hsp_ckpt_place *x = a, *y = b;
     return x->step != y->step ? (x->step > y->step ? -1 : 1)
                               : (x->aside > y->aside) - (x->aside < y->aside);
+}
+
+/* Whether there is no folder above @dir. */
+static bool is_absent(const char *dir)
+{
+    const char *end = strrchr(dir, '/');
+    char above[HSP_FOLDER_PATH];
+    struct stat sb;
+    if (end == NULL || end == dir || (size_t)(end - dir) >= sizeof above) {
+        return false;
+    }
+    (void)snprintf(above, sizeof above, "%.*s", (int)(end - dir), dir);
+    return stat(above, &sb) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
 /* Those that the folder lists and those on record, newest first, some twice; free(). A folder that
@@ -139,7 +143,7 @@ static enum hsp_status places_of(struct search *s, struct hsp_ckpt_place **ret, 
 enum hsp_status hsp_ckpt_find_all(const char *dir, const struct hsp_ckpts_asked *q,
                                   struct hsp_ckpts_found *ret, struct hsp_err *err)
 {
-    struct search s = {.dir = dir, .q = q};
+    struct search s = {.dir = dir, .q = q, .l.absent = is_absent(dir)};
     struct hsp_ckpt_place *at = NULL;
     size_t n = 0;
     enum hsp_status st = places_of(&s, &at, &n, err);

@@ -32,16 +32,17 @@ struct hsp_ckpt_found {
 struct hsp_ckpts_found {
     size_t n;
     struct hsp_ckpt_found *item; /* newest first; free() */
-    /* Of the newest step above those of the list; where steps are on record, of these alone. Code
-     * HSP_OK: there is nothing to tell. */
+    bool absent;                 /* there is no folder above @dir either: it may not be mounted */
+    /* Of the newest such step above those of the list, on record or not. Code HSP_OK: there is
+     * nothing to tell. */
     struct hsp_err damage;
-    struct hsp_err
-        unread; /* the same: it is there, or may be, and cannot be read now; or the folder
-                              cannot. A later question may find it */
+    struct hsp_err unread; /* it is there, or may be, and cannot be read now; or the folder cannot.
+                              A later question may find it. Of a step whose owner cannot be read
+                              either, that is said */
 };
 
 /* The newest checkpoints in @dir of the job of @q. A step is listed once for each content. None where
- * there is no @dir. A step of another job is passed over, whatever is wrong with it.
+ * there is no @dir. A step that is known to be another job's is passed over, whatever is wrong with it.
  *
  * HSP_ENOMEM: want of memory or of descriptors, so nothing is known. */
 enum hsp_status hsp_ckpt_find_all(const char *dir, const struct hsp_ckpts_asked *q,

@@ -18,8 +18,11 @@
 struct hsp_ckpt_asked {
     uint32_t conn, node;
     char name[HSP_NAME_MAX + 1];
-    bool failed; /* it could not look; */
-    char *why;   /* owned: why, NULL: no memory to keep that */
+    bool matters; /* for the job (ckpt_look.h) */
+    bool away;    /* it is not connected */
+    bool absent;  /* it has no checkpoint.path */
+    bool failed;  /* it could not look; */
+    char *why;    /* owned: why, NULL: no memory to keep that */
 };
 
 bool hsp_ckpt_answers_begin(struct hsp_ckpt_answers *x, const struct hsp_cluster *c)
@@ -57,21 +60,28 @@ static bool computes(const struct hsp_cluster_node *n)
     return n->conn != 0 && any;
 }
 
-/* Notes the nodes that execute @j, keep state of it, or did: they have its checkpoint.path, if any has. */
-static void note_own(const struct hsp_job *j, bool *own)
+enum { OWN = 1, RAN = 2 };
+
+/* Notes the nodes of @j: those that execute it, or vouch for it, are its OWN; those of ranks in a layout RAN
+ * it. They have its checkpoint.path, if any has. Returns whether it is on record who they are. */
+static bool note_own(const struct hsp_job *j, uint8_t *own)
 {
+    bool known = false;
     for (uint32_t i = 0; i < j->n_leases; i++) {
-        own[HSP_DEVICE_NODE(j->leases[i])] = true;
+        own[HSP_DEVICE_NODE(j->leases[i])] |= OWN;
     }
     for (uint32_t i = 0; i < j->n_marks; i++) {
-        own[j->marks[i].node] = own[j->marks[i].node] || j->marks[i].keeps;
+        own[j->marks[i].node] |= j->marks[i].keeps ? OWN : 0;
+        known = known || j->marks[i].keeps;
     }
     for (uint32_t i = 0; i < j->n_plans; i++) {
         const struct hsp_plan_info *p = &j->plans[i].info;
         for (uint32_t k = 0; k < p->n_ranks; k++) {
-            own[HSP_DEVICE_NODE(p->device[k])] = true;
+            own[HSP_DEVICE_NODE(p->device[k])] |= j->plans[i].started ? OWN | RAN : OWN;
         }
+        known = known || j->plans[i].started;
     }
+    return known;
 }
 
 static bool was_asked(const struct hsp_ckpt_answers *x, uint32_t n_before, uint32_t node)
@@ -83,19 +93,27 @@ static bool was_asked(const struct hsp_ckpt_answers *x, uint32_t n_before, uint3
     return was;
 }
 
-/* Whether node @n is to be asked, if it @may be: one whose agent cannot be asked is noted only. */
-static bool add(struct hsp_ckpt_answers *x, const struct hsp_cluster_node *n, uint32_t at, bool may)
+/* Notes node @at, and returns whether it is to be asked, if it @may be. */
+static bool add(struct hsp_ckpt_answers *x, const struct hsp_cluster *c, uint32_t at, uint8_t own,
+                bool may)
 {
-    bool mute = n->protocol < HSP_PROTO_CKPTS;
-    if (mute || may) {
+    const struct hsp_cluster_node *n = &c->nodes[at];
+    bool away = n->conn == 0, mute = !away && n->protocol < HSP_PROTO_CKPTS;
+    bool matters = !x->known || own != 0;
+    bool notes = away ? x->known && (own & RAN) != 0 && n->name[0] != '\0' : mute ? matters : may;
+    if (notes) {
         struct hsp_ckpt_asked *k = &x->asked[x->n_asked++];
-        *k = (struct hsp_ckpt_asked){.conn = mute ? 0 : n->conn, .node = at};
+        *k = (struct hsp_ckpt_asked){
+            .conn = mute ? 0 : n->conn, .node = at, .matters = matters, .away = away};
         (void)snprintf(k->name, sizeof k->name, "%s", n->name);
+        x->mute = x->mute || mute;
         if (mute) {
             could_not(k, "its hspmd-worker is too old to list checkpoints: upgrade it");
+        } else if (away) {
+            could_not(k, "it is not connected");
         }
     }
-    return !mute && may;
+    return notes && !mute && !away;
 }
 
 uint32_t hsp_ckpt_answers_choose(struct hsp_ckpt_answers *x, const struct hsp_cluster *c,
@@ -106,16 +124,16 @@ uint32_t hsp_ckpt_answers_choose(struct hsp_ckpt_answers *x, const struct hsp_cl
     if (before > 0 && (!j->checkpoint_shared || x->n_seen > 0)) {
         return 0;
     }
-    bool *own = calloc((size_t)c->n_nodes + 1, sizeof *own);
-    if (own != NULL) { /* else in the order of their numbers */
-        note_own(j, own);
-    }
+    uint8_t *own = calloc((size_t)c->n_nodes + 1, sizeof *own);
+    x->shared = j->checkpoint_shared;
+    x->known = own != NULL && note_own(j, own); /* else in the order of their numbers */
     uint32_t n_new = 0;
     for (uint32_t others = 0; others < 2; others++) {
         for (uint32_t i = 0; i < c->n_nodes && x->n_asked < x->cap_asked; i++) {
-            bool first = own != NULL && own[i];
-            if (first != (others != 0) && computes(&c->nodes[i]) && !was_asked(x, before, i)) {
-                n_new += add(x, &c->nodes[i], i, n_new < most);
+            uint8_t is = own != NULL ? own[i] : 0;
+            bool has = computes(&c->nodes[i]) || (is & RAN) != 0;
+            if ((is != 0) != (others != 0) && has && !was_asked(x, before, i)) {
+                n_new += add(x, c, i, is, n_new < most);
             }
         }
     }
@@ -168,8 +186,13 @@ bool hsp_ckpt_answers_take(struct hsp_ckpt_answers *x, uint32_t conn, const stru
         hsp_str_printf(x->damaged, sizeof x->damaged, "%s", m->damaged);
     }
     bool kept = keep(x, (uint32_t)(k - x->asked), m); /* also beside a reason: what could be read */
+    k->absent = kept && m->reason[0] == '\0' && m->n_seen == 0 && m->absent;
     if (m->reason[0] != '\0' || !kept) {
         could_not(k, kept ? m->reason : "too many checkpoints");
+    } else if (k->absent) {
+        could_not(k, "it has no checkpoint.path: is that mounted?");
+    } else {
+        x->path_seen = true;
     }
     return true;
 }
@@ -183,34 +206,70 @@ bool hsp_ckpt_answers_gone(struct hsp_ckpt_answers *x, uint32_t conn)
     return k != NULL;
 }
 
-void hsp_ckpt_answers_fault(const struct hsp_ckpt_answers *x, char *ret, size_t size)
+/* What is wrong with @k; NULL: nothing, or where another node sees the shared folder, nothing to tell. */
+static const char *fault_of(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_asked *k)
+{
+    bool idle = x->shared && x->path_seen && (k->away || k->absent);
+    return k->conn != 0         ? "no answer"
+           : !k->failed || idle ? NULL
+           : k->why != NULL     ? k->why
+                                : "it could not look";
+}
+
+/* Of a shared path on which nobody has looked, any node may be the one that sees it. */
+enum hsp_ckpt_lack hsp_ckpt_answers_lack(const struct hsp_ckpt_answers *x)
+{
+    enum hsp_ckpt_lack worst = x->n_asked == 0 ? HSP_LACK_LOOK : HSP_LACK_OTHERS;
+    for (uint32_t i = 0; i < x->n_asked; i++) {
+        const struct hsp_ckpt_asked *k = &x->asked[i];
+        bool matters = k->matters || (x->shared && !x->path_seen);
+        if (matters && fault_of(x, k) != NULL) {
+            enum hsp_ckpt_lack lack = k->away     ? HSP_LACK_AWAY
+                                      : k->absent ? HSP_LACK_PATH
+                                                  : HSP_LACK_LOOK;
+            worst = lack < worst ? lack : worst;
+        }
+    }
+    return worst;
+}
+
+struct faults { /* a text that grows in `ret` */
+    char *ret;
+    size_t size, len;
+    uint32_t n_cut;
+};
+
+static void put_fault(struct faults *f, const char *name, const char *why)
 {
     const size_t more = sizeof "; and 4294967295 more";
-    size_t len = 0;
-    uint32_t n_cut = 0;
+    size_t room = strlen(name) + strlen(why) + sizeof "; : ";
+    if (f->len > 0 && (f->n_cut > 0 || f->len + room + more > f->size)) {
+        f->n_cut++;
+        return;
+    }
+    hsp_str_printf(f->ret + f->len, f->size - f->len - more, "%s%s: %s", f->len > 0 ? "; " : "",
+                   name, why);
+    f->len += strlen(f->ret + f->len);
+}
+
+void hsp_ckpt_answers_fault(const struct hsp_ckpt_answers *x, char *ret, size_t size)
+{
+    struct faults f = {.ret = ret, .size = size};
     ret[0] = '\0';
     if (x->n_asked == 0) {
         hsp_str_printf(ret, size, "no node is connected");
     }
-    for (uint32_t i = 0; i < x->n_asked; i++) {
-        const struct hsp_ckpt_asked *k = &x->asked[i];
-        const char *why = k->conn != 0     ? "no answer"
-                          : !k->failed     ? NULL
-                          : k->why != NULL ? k->why
-                                           : "it could not look";
-        size_t room = why == NULL ? 0 : strlen(k->name) + strlen(why) + sizeof "; : ";
-        if (room == 0) {
-            continue;
+    for (uint32_t others = 0; others < 2; others++) {
+        for (uint32_t i = 0; i < x->n_asked; i++) {
+            const struct hsp_ckpt_asked *k = &x->asked[i];
+            const char *why = k->matters != (others != 0) ? fault_of(x, k) : NULL;
+            if (why != NULL) {
+                put_fault(&f, k->name, why);
+            }
         }
-        if (len > 0 && (n_cut > 0 || len + room + more > size)) {
-            n_cut++;
-            continue;
-        }
-        hsp_str_printf(ret + len, size - len - more, "%s%s: %s", len > 0 ? "; " : "", k->name, why);
-        len += strlen(ret + len);
     }
-    if (n_cut > 0) {
-        (void)snprintf(ret + len, size - len, "; and %" PRIu32 " more", n_cut);
+    if (f.n_cut > 0) {
+        (void)snprintf(ret + f.len, size - f.len, "; and %" PRIu32 " more", f.n_cut);
     }
 }
 

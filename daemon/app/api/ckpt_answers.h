@@ -2,7 +2,8 @@
  *
  * Example:   checkpoint.path of mist is shared, and 20 nodes compute. Asked first are 8: c and d, which
  *            keep its state, then a, b and others. None sees any, so the other 12 are asked too: the
- *            folder may be mounted there alone. e lists steps 40 and 60, f does not answer.
+ *            folder may be mounted there alone. e lists steps 40 and 60; f does not answer, which holds
+ *            nobody up.
  * Purity:    pure (heap only).
  * Ownership: the caller's storage; begin and free.
  * Bounds:    SHARED_NODES nodes at first where the path is shared, else all that compute;
@@ -26,13 +27,18 @@ struct hsp_ckpt_answers {
     struct hsp_m_seen *seen; /* owned */
     uint32_t *by;            /* owned: which of asked has seen it */
     char damaged[256];       /* a newer one, as a node says; "" none */
+    bool shared;             /* checkpoint.path is; */
+    bool path_seen;          /* and a node has looked there */
+    bool known;              /* it is on record who has executed the job */
+    bool mute;               /* a node that matters has an agent too old to be asked */
 };
 
 /* False: no memory. */
 bool hsp_ckpt_answers_begin(struct hsp_ckpt_answers *x, const struct hsp_cluster *c);
 void hsp_ckpt_answers_free(struct hsp_ckpt_answers *x);
 /* Chooses nodes that were not asked before; at first, or when all have answered that will. They are the
- * last ones from then on, with those whose agents are too old to be asked. Returns how many are to be
+ * last ones from then on, with those that matter (ckpt_look.h) and cannot be asked: agents that are too
+ * old, nodes that are not connected. Returns how many are to be
  * asked. 0: nobody is left, or nobody needs to be. */
 uint32_t hsp_ckpt_answers_choose(struct hsp_ckpt_answers *x, const struct hsp_cluster *c,
                                  const struct hsp_job *j);
@@ -42,9 +48,11 @@ uint32_t hsp_ckpt_answers_conn(const struct hsp_ckpt_answers *x, uint32_t i);
 bool hsp_ckpt_answers_take(struct hsp_ckpt_answers *x, uint32_t conn, const struct hsp_m_ckpts *m);
 /* @conn has closed. False: it was not asked, or has answered before. */
 bool hsp_ckpt_answers_gone(struct hsp_ckpt_answers *x, uint32_t conn);
-/* Writes which nodes could not look, and why, to the @size bytes at @ret: as many as there is room for.
- * "": all that were asked have answered. */
+/* Writes which nodes could not look, and why, to the @size bytes at @ret: as many as there is room for,
+ * those that matter first. "": all that were asked have answered. */
 void hsp_ckpt_answers_fault(const struct hsp_ckpt_answers *x, char *ret, size_t size);
+/* Which of those that could not look is the gravest. */
+enum hsp_ckpt_lack hsp_ckpt_answers_lack(const struct hsp_ckpt_answers *x);
 
 struct hsp_ckpt_lines { /* of the list, in the form of the feed's */
     const char *job;

@@ -9,7 +9,6 @@
 #include "daemon/app/api/pending_requests.h"
 #include "daemon/app/state/app_state.h"
 #include "daemon/app/state/event_queue.h"
-#include "daemon/cluster/ckpt_look.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
@@ -26,7 +25,6 @@ struct hsp_look {
     uint32_t conn;   /* of the caller, as what follows */
     uint64_t request, step;
     char actor[96];
-    bool mute; /* a node cannot be asked: what is on record counts, too */
     hsp_msec end_ms;
     struct hsp_ckpt_answers got;
 };
@@ -95,7 +93,6 @@ static bool ask(struct hsp_app *a, struct hsp_look *x)
             hsp_app_send(a, hsp_ckpt_answers_conn(&x->got, i), &m);
         }
     }
-    x->mute = x->mute || hsp_ci_ckpt_mute(a->cluster) != NULL;
     /* without anybody: at the next turn of the loop, as this may be inside an action */
     x->end_ms = n > 0 ? hsp_app_now() + LOOK_MS : 0;
     return n > 0;
@@ -111,6 +108,8 @@ static void tell_core(struct hsp_app *a, const struct hsp_look *x, const char *w
                                       .n = x->got.n_seen,
                                       .seen = x->got.seen,
                                       .why = why,
+                                      .lack = hsp_ckpt_answers_lack(&x->got),
+                                      .mute = x->got.mute,
                                       .damaged = x->got.damaged}};
     hsp_app_post(a, &e, NULL);
 }
@@ -121,7 +120,7 @@ static void resume(struct hsp_app *a, const struct hsp_look *x, const char *why)
                                  .job = x->job,
                                  .has_step = true,
                                  .step = x->step,
-                                 .looked = !x->mute,
+                                 .looked = !x->got.mute, /* else what is on record counts, too */
                                  .n_seen = x->got.n_seen,
                                  .seen = x->got.seen,
                                  .reason = why};

@@ -144,6 +144,89 @@ static void who_could_not_look_is_named(void **state)
     finish(&w);
 }
 
+/* Nobody but the job's own nodes holds it up; on a shared path, where one sees the folder. */
+static void whose_failure_holds_the_job_up(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 4, 4, false);
+    hsp_ci_mark(w.c, w.j, 1)->keeps = true;
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 4);
+    says(&w, 1, 0, NULL, "a stranger's reason");
+    says(&w, 2, 0, NULL, "");
+    says(&w, 3, 0, NULL, "");
+    says(&w, 4, 0, NULL, "");
+    assert_int_equal(hsp_ckpt_answers_lack(&w.x), HSP_LACK_OTHERS);
+    told(&w, 200, "node-with-a-name-00: a stranger's reason");
+    finish(&w);
+    for (uint32_t shared = 0; shared < 2; shared++) {
+        const struct hsp_m_ckpts none = {.job = 1, .absent = true, .damaged = "", .reason = ""};
+        begin(&w, 3, 3, shared != 0);
+        for (uint32_t i = 0; i < 3; i++) {
+            hsp_ci_mark(w.c, w.j, i)->keeps = i == 1;
+        }
+        assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 3);
+        assert_true(hsp_ckpt_answers_take(&w.x, 2, &none));
+        says(&w, 1, 0, NULL, "a reason");
+        assert_int_equal(w.x.n_left, 1);
+        assert_true(hsp_ckpt_answers_take(&w.x, 3, &none));
+        assert_int_equal(hsp_ckpt_answers_lack(&w.x), shared ? HSP_LACK_LOOK : HSP_LACK_PATH);
+        told(&w, 300,
+             "node-with-a-name-01: it has no checkpoint.path: is that mounted?; "
+             "node-with-a-name-00: a reason; node-with-a-name-02: it has no checkpoint.path: is "
+             "that mounted?");
+        w.x.path_seen = true; /* as one more says */
+        assert_int_equal(hsp_ckpt_answers_lack(&w.x), shared ? HSP_LACK_OTHERS : HSP_LACK_PATH);
+        finish(&w);
+    }
+}
+
+/* It is asked for nothing, and matters where it may have executed the job. */
+static void an_agent_that_is_too_old_matters_to_its_own_job(void **state)
+{
+    (void)state;
+    for (uint32_t own = 0; own < 3; own++) {
+        struct world w;
+        begin(&w, 2, 2, false);
+        w.c->nodes[0].protocol = HSP_PROTO_CKPTS - 1;
+        if (own < 2) { /* else it is not on record who has executed it */
+            hsp_ci_mark(w.c, w.j, own)->keeps = true;
+        }
+        assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 1);
+        assert_int_equal(w.x.n_asked, own == 1 ? 1 : 2);
+        says(&w, 2, 0, NULL, "");
+        assert_int_equal(w.x.mute, own != 1);
+        assert_int_equal(hsp_ckpt_answers_lack(&w.x), own == 1 ? HSP_LACK_OTHERS : HSP_LACK_LOOK);
+        told(&w, 200,
+             own == 1 ? ""
+                      : "node-with-a-name-00: its hspmd-worker is too old to list checkpoints: "
+                        "upgrade it");
+        finish(&w);
+    }
+}
+
+/* A node of a rank that is away has them on its disk. */
+static void a_node_that_has_run_it_and_is_away(void **state)
+{
+    (void)state;
+    for (uint32_t shared = 0; shared < 2; shared++) {
+        struct world w;
+        hsp_device_id ranks[] = {HSP_DEVICE(0, 0), HSP_DEVICE(1, 0)};
+        struct hsp_job_plan plan = {.started = true, .info = {.n_ranks = 2, .device = ranks}};
+        begin(&w, 3, 3, shared != 0);
+        struct hsp_job j = *w.j;
+        j.plans = &plan;
+        j.n_plans = 1;
+        w.c->nodes[0].conn = 0;
+        assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, &j), 2);
+        says(&w, 2, 0, NULL, "");
+        says(&w, 3, 0, NULL, "");
+        assert_int_equal(hsp_ckpt_answers_lack(&w.x), shared ? HSP_LACK_OTHERS : HSP_LACK_AWAY);
+        told(&w, 200, shared ? "" : "node-with-a-name-00: it is not connected");
+        finish(&w);
+    }
+}
+
 static struct hsp_buf listed(const struct world *w)
 {
     const struct hsp_ckpt_lines l = {.job = "mist", .id = 1, .seq = 5};
@@ -209,6 +292,9 @@ HSP_TEST_FILE(ckpt_answers_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(of_a_shared_path_the_jobs_nodes_are_asked_first),
         cmocka_unit_test(who_could_not_look_is_named),
+        cmocka_unit_test(whose_failure_holds_the_job_up),
+        cmocka_unit_test(an_agent_that_is_too_old_matters_to_its_own_job),
+        cmocka_unit_test(a_node_that_has_run_it_and_is_away),
         cmocka_unit_test(all_who_see_one_are_listed_and_who_could_not_look),
         cmocka_unit_test(a_list_that_is_too_long_is_cut),
     };

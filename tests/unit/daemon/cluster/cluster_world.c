@@ -112,6 +112,8 @@ void cw_ckpts(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n, con
                                        .n = n,
                                        .seen = seen,
                                        .why = why,
+                                       .lack = w->lack,
+                                       .mute = w->mute,
                                        .damaged = w->damaged}};
     assert_int_not_equal(w->find_job, 0);
     w->find_job = 0;

@@ -35,8 +35,10 @@ struct cw_world {
     bool has_disk;
     uint32_t n_disk; /* as what follows: what nodes see */
     struct hsp_m_seen disk[CW_DISK];
-    const char *damaged; /* a newer one */
-    uint32_t find_job;   /* 0: no FIND_CKPTS is under way */
+    const char *damaged;     /* a newer one */
+    enum hsp_ckpt_lack lack; /* of an answer with a reason; */
+    bool mute;               /* one who could not look is too old to */
+    uint32_t find_job;       /* 0: no FIND_CKPTS is under way */
     uint64_t find;
     struct hsp_action reply; /* type REPLY: of the step before the answer */
     char reply_text[HSP_TEXT_MAX + 1];

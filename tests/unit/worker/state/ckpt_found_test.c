@@ -70,6 +70,7 @@ static void spoil_manifest(const char *dir, const char *step)
 }
 
 static struct hsp_err damage, unread; /* as it was told last */
+static bool absent;
 
 /* "60 40 20": the steps that are found of the job and cluster at hand, of which @n at @step are on
  * record. */
@@ -90,6 +91,7 @@ static const char *found_of(const char *dir, size_t max, const uint64_t *step, s
     free(l.item);
     damage = l.damage;
     unread = l.unread;
+    absent = l.absent;
     return text;
 }
 
@@ -122,8 +124,12 @@ static void the_steps_of_a_job_are_found(void **state)
     ck_whose.cluster.lo++;
     assert_string_equal(found_in(*state, 9), "");
     ck_whose.cluster.lo--;
-    assert_string_equal(found_in("/nonexistent", 9), "");
-    assert_int_equal(unread.code, HSP_OK);
+    assert_false(absent);
+    char path_of_none[4400];
+    path_of(*state, "none", path_of_none); /* it has not written yet */
+    assert_true(strcmp(found_in(path_of_none, 9), "") == 0 && !absent);
+    assert_string_equal(found_in("/nonexistent/j", 9), "");
+    assert_true(unread.code == HSP_OK && absent);
 }
 
 /* Of one step there may be two contents: moved aside, then written anew with other steps behind it. */
@@ -166,11 +172,11 @@ static void a_step_that_cannot_be_read_is_not_gone(void **state)
         for (size_t n = 0; n <= 2; n++) {
             assert_string_equal(found_of(*state, 9, on_record, n), "40 20");
             assert_int_equal(damage.code, HSP_OK);
-            assert_int_equal(unread.code, n == 1   ? HSP_OK /* 60 is not on record */
-                                          : h == 2 ? HSP_EPERM
-                                                   : HSP_EIO);
+            assert_int_equal(unread.code, h == 2 ? HSP_EPERM : HSP_EIO); /* on record or not */
         }
-        assert_non_null(strstr(unread.msg, "step 60 cannot be read: "));
+        assert_true(h == 3 || strstr(unread.msg, ", nor whose it is: ") != NULL);
+        assert_true(h != 3 || strstr(unread.msg, "nor whose") == NULL); /* its manifest says so */
+        assert_non_null(strstr(unread.msg, "step 60 cannot be read"));
         assert_non_null(strstr(unread.msg, strerror(sick != 0 ? sick : EIO)));
     }
     unread_in = NULL;
@@ -231,6 +237,40 @@ static void damage_of_another_job_is_not_told(void **state)
     }
 }
 
+/* Nor that it cannot be read: where nothing is on record, the job would wait for it without an end. */
+static void one_of_another_job_that_cannot_be_read_is_not_told(void **state)
+{
+    ck_job = 9;
+    ck_write_step(*state, 100, 2, 1);
+    ck_job = 3;
+    unread_in = "step-0000000100/shard";
+    assert_string_equal(found_in(*state, 9), "");
+    assert_int_equal(unread.code, HSP_OK);
+    unread_in = NULL;
+    sick = EACCES;
+    unopened = "step-0000000100"; /* it may be ours */
+    assert_string_equal(found_in(*state, 9), "");
+    assert_non_null(strstr(unread.msg, "step 100 cannot be read, nor whose it is: "));
+    ck_write_step(*state, 120, 2, 1); /* and matters not below one that is whole */
+    assert_string_equal(found_in(*state, 9), "120");
+    assert_int_equal(unread.code, HSP_OK);
+}
+
+/* What is not on record is told as well, and one that is damaged hides none that cannot be read. */
+static void what_is_not_on_record_is_told_too(void **state)
+{
+    static const uint64_t on_record[] = {20};
+    for (uint64_t s = 20; s <= 60; s += 20) {
+        ck_write_step(*state, s, 2, s);
+    }
+    spoil_manifest(*state, "step-0000000060");
+    unread_in = "step-0000000040/shard";
+    assert_string_equal(found_of(*state, 9, on_record, 1), "20");
+    assert_int_equal(damage.code, HSP_EDIGEST);
+    assert_int_equal(unread.code, HSP_EIO);
+    assert_non_null(strstr(unread.msg, "step 40 cannot be read: "));
+}
+
 /* The agent lists several folders at a time, and has other work. */
 static void a_list_holds_few_descriptors(void **state)
 {
@@ -268,6 +308,8 @@ HSP_TEST_FILE(ckpt_found_test)
                                        T(a_step_that_cannot_be_read_is_not_gone),
                                        T(a_step_on_record_is_found_where_it_is_not_listed),
                                        T(damage_of_another_job_is_not_told),
+                                       T(one_of_another_job_that_cannot_be_read_is_not_told),
+                                       T(what_is_not_on_record_is_told_too),
                                        T(a_list_holds_few_descriptors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
