@@ -448,6 +448,18 @@ static void cancel(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
     reply(c, a, HSP_OK, j->id, "");
 }
 
+/* Which it was, and what goes with it. */
+static const char *farewell(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    const char *what =
+        hsp_ci_printf(c, "it was job number %u, %s", j->id, hsp_job_state_name(j->state));
+    return !j->has_ckpt || j->state == HSP_JOB_DONE
+               ? what
+               : hsp_ci_printf(
+                     c, "%s; its checkpoints %s stay on disk, but resume cannot take them any more",
+                     what, hsp_ci_ckpt_steps(c, j));
+}
+
 /* Its checkpoints stay where they are. */
 static void forget_job(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
@@ -466,11 +478,12 @@ static void forget_job(struct hsp_cluster *c, const struct hsp_admin_event *a, s
                             j->name, j->n_leases));
         return;
     }
-    told(c, a, "admin.forget", j, NULL, j->name);
+    const char *was = farewell(c, j);
+    told(c, a, "admin.forget", j, NULL, hsp_ci_printf(c, "%s: %s", j->name, was));
     uint32_t id = j->id;
     hsp_ci_give_up_state(c, j);
     hsp_ci_job_forget(c, j);
-    reply(c, a, HSP_OK, id, "");
+    reply(c, a, HSP_OK, id, was);
 }
 
 static void adopt(struct hsp_cluster *c, const struct hsp_admin_event *a)

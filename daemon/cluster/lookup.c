@@ -121,12 +121,33 @@ const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const
     return best;
 }
 
-enum hsp_status hsp_cluster_job_called(const struct hsp_cluster *c, const char *what,
-                                       const struct hsp_job **ret, struct hsp_err *err)
+/* The jobs called @name that have ended as @found has, or not, and are foreign as it is. HSP_ESTATE:
+ * there are others but it. */
+static enum hsp_status the_only_one(const struct hsp_cluster *c, const char *name,
+                                    const struct hsp_job *found, struct hsp_err *err)
 {
-    uint64_t id;
     uint32_t n = 0;
     char all[120] = "";
+    bool foreign = hsp_ci_not_adopted(found), ended = hsp_job_terminal(found->state);
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        const struct hsp_job *j = c->jobs[i];
+        if (strcmp(j->name, name) == 0 && hsp_job_terminal(j->state) == ended &&
+            hsp_ci_not_adopted(j) == foreign) {
+            size_t used = strlen(all);
+            hsp_str_printf(all + used, sizeof(all) - used, "%s%u (%s)", n > 0 ? ", " : "", j->id,
+                           foreign ? "foreign" : hsp_job_state_name(j->state)); /* cut on purpose */
+            n++;
+        }
+    }
+    return n <= 1 ? HSP_OK
+                  : hsp_err_set(err, HSP_ESTATE, 0,
+                                "several jobs are called %s: %s; give the number", name, all);
+}
+
+static enum hsp_status called(const struct hsp_cluster *c, const char *what, bool ended_too,
+                              const struct hsp_job **ret, struct hsp_err *err)
+{
+    uint64_t id;
     bool number = hsp_parse_u64(what, &id);
     const struct hsp_job *found = !number            ? hsp_cluster_job_by_name(c, what)
                                   : id <= UINT32_MAX ? hsp_ci_job(c, (uint32_t)id)
@@ -134,23 +155,24 @@ enum hsp_status hsp_cluster_job_called(const struct hsp_cluster *c, const char *
     if (found == NULL) {
         return hsp_err_set(err, HSP_ENOENT, 0, "no job %s", what);
     }
-    for (uint32_t i = 0; !number && i < c->n_jobs; i++) {
-        const struct hsp_job *j = c->jobs[i];
-        bool foreign = hsp_ci_not_adopted(j);
-        if (strcmp(j->name, what) == 0 && !hsp_job_terminal(j->state) &&
-            foreign == hsp_ci_not_adopted(found)) {
-            size_t used = strlen(all);
-            hsp_str_printf(all + used, sizeof(all) - used, "%s%u (%s)", n > 0 ? ", " : "", j->id,
-                           foreign ? "foreign" : hsp_job_state_name(j->state)); /* cut on purpose */
-            n++;
-        }
-    }
-    if (n > 1) {
-        return hsp_err_set(err, HSP_ESTATE, 0, "several jobs are called %s: %s; give the number",
-                           what, all);
+    if (!number && (ended_too || !hsp_job_terminal(found->state)) &&
+        the_only_one(c, what, found, err) != HSP_OK) {
+        return HSP_ESTATE;
     }
     *ret = found;
     return HSP_OK;
+}
+
+enum hsp_status hsp_cluster_job_called(const struct hsp_cluster *c, const char *what,
+                                       const struct hsp_job **ret, struct hsp_err *err)
+{
+    return called(c, what, false, ret, err);
+}
+
+enum hsp_status hsp_cluster_job_to_forget(const struct hsp_cluster *c, const char *what,
+                                          const struct hsp_job **ret, struct hsp_err *err)
+{
+    return called(c, what, true, ret, err);
 }
 
 const char *hsp_job_state_name(enum hsp_job_state s)

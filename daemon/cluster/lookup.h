@@ -42,6 +42,10 @@ const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const
  * their numbers. @err may be NULL. */
 enum hsp_status hsp_cluster_job_called(const struct hsp_cluster *c, const char *what,
                                        const struct hsp_job **ret, struct hsp_err *err);
+/* The same for what cannot be taken back: of several jobs of that name that have all ended none is
+ * meant, HSP_ESTATE lists their numbers. */
+enum hsp_status hsp_cluster_job_to_forget(const struct hsp_cluster *c, const char *what,
+                                          const struct hsp_job **ret, struct hsp_err *err);
 const char *hsp_job_state_name(enum hsp_job_state s); /* "pending", "starting", ... */
 bool hsp_job_terminal(enum hsp_job_state s);
 /* True when @j is terminal or suspended: it has no devices and wants none. */

@@ -246,7 +246,11 @@ const struct hsp_command hsp_commands[] = {
     {.name = "forget",
      .operands = "JOB",
      .summary = "remove a job that has ended; its checkpoints stay",
-     .help = "Deletes what is on record of it, and the state of a failed job on its workers.",
+     .help =
+         "Deletes what is on record of it, its metrics included, and the state of a failed job on\n"
+         "its workers. Its checkpoints stay on disk, but resume cannot take them any more. The\n"
+         "folder tb of hspmdd, which TensorBoard reads, stays too. Where several jobs of a name\n"
+         "have ended it is refused, with their numbers.",
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_forget},

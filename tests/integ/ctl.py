@@ -409,7 +409,8 @@ def numbers(w):
     w.expect(0, "goes on", "resume", first)  # the older one, too
     check([first, "twin", "pending"] in shown(w, "twin"), shown(w))
     w.expect(0, "", "cancel", "twin")
-    w.expect(0, "%s is forgotten" % first, "forget", first)
+    w.expect(7, "several jobs are called twin: %s (cancelled), %s (cancelled); give the number" % (first, last), "forget", "twin")
+    w.expect(0, "%s is forgotten; it was job number %s, cancelled" % (first, first), "forget", first)
     w.expect(3, "no job or node " + first, "status", first)
     check([last, "twin", "cancelled"] in shown(w, "twin"), shown(w))
     d.terminate()

@@ -52,7 +52,10 @@ static void job_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
     const struct hsp_job *j;
     struct hsp_admin_event ev = {.verb = verb};
     struct hsp_err err;
-    if (hsp_cluster_job_called(a->cluster, name, &j, &err) != HSP_OK) {
+    enum hsp_status st = verb == HSP_ADMIN_FORGET
+                             ? hsp_cluster_job_to_forget(a->cluster, name, &j, &err)
+                             : hsp_cluster_job_called(a->cluster, name, &j, &err);
+    if (st != HSP_OK) {
         refuse(a, cl, m, &err);
         return;
     }

@@ -285,7 +285,7 @@ static void forget_removes_it(void **state)
     at_rest(&w);
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_OK);
-    assert_string_equal(cw_fact(&w, "admin.forget"), "j");
+    assert_string_equal(cw_fact(&w, "admin.forget"), "j: it was job number 1, failed");
     assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 1);
     assert_null(cw_job(&w, 1));
     for (uint32_t i = 0; i < w.n_rows; i++) {
@@ -320,7 +320,13 @@ static void only_what_has_ended_is_forgotten(void **state)
                                 .epoch = cw_job(&w, 1)->next_epoch - 1,
                                 .u.devref.job = 1});
     }
+    w.c->jobs[0]->has_ckpt = true;
+    w.c->jobs[0]->ckpt_step = 4;
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_OK);
+    assert_string_equal(
+        cw_find(&w, HSP_ACT_REPLY)->text,
+        "it was job number 1, cancelled; its checkpoints 4 stay on disk, but resume "
+        "cannot take them any more");
     assert_null(cw_job(&w, 1));
     cw_end(&w);
 }

@@ -18,6 +18,8 @@ static void a_job_is_called_by_name_or_number(void **state)
 {
     (void)state;
     struct cw_world w;
+    const struct hsp_job *j = NULL;
+    struct hsp_err err;
     cw_begin(&w, 1, 1);
     assert_int_equal(cw_submit(&w, "a", 0, 2, 2), HSP_OK);
     assert_int_equal(cw_submit(&w, "b", 0, 2, 2), HSP_OK);
@@ -34,6 +36,11 @@ static void a_job_is_called_by_name_or_number(void **state)
     assert_called(&w, "1", 1, "");
     assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 3), HSP_OK);
     assert_called(&w, "a", 3, ""); /* the last one */
+    assert_int_equal(hsp_cluster_job_to_forget(w.c, "a", &j, &err), HSP_ESTATE);
+    assert_string_equal(err.msg, "several jobs are called a: 1 (cancelled), 3 (cancelled); give "
+                                 "the number");
+    assert_int_equal(hsp_cluster_job_to_forget(w.c, "3", &j, &err), HSP_OK);
+    assert_int_equal(j->id, 3);
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
     assert_called(&w, "a", 1, "");
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 3), HSP_ESTATE);
