@@ -132,7 +132,8 @@ static enum hsp_status decide(const char *dir, bool init, const char *service,
     if (!c.store && !f->fresh) {
         return hsp_err_set(err, HSP_ENOENT, 0,
                            "state_dir %s %s: mount or name the right folder, or begin a new "
-                           "cluster with --init",
+                           "cluster with --init (job adopt takes over what agents keep), or put "
+                           "a backup in with --restore FILE",
                            dir, c.there ? "has no store" : "is not there");
     }
     if (init && !c.there && mkdir(dir, 0700) != 0) {

@@ -70,9 +70,9 @@ static void without_a_store(void **state)
 {
     (void)state;
     struct stat sb;
-    refused(
-        in("typo"), NULL, HSP_ENOENT,
-        "typo is not there: mount or name the right folder, or begin a new cluster with --init");
+    refused(in("typo"), NULL, HSP_ENOENT,
+            "typo is not there: mount or name the right folder, or begin a new cluster with --init "
+            "(job adopt takes over what agents keep), or put a backup in with --restore FILE");
     refused(in("typo"), in("typo"), HSP_ENOENT, "is not there");
     assert_int_equal(stat(in("typo"), &sb), -1);
     assert_int_equal(mkdir(in("empty"), 0700), 0);
