@@ -158,6 +158,25 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
     reply(c, a, HSP_OK, 0, "");
 }
 
+/* What becomes of the copies that @n keeps and may not keep any more. */
+static const char *copies_go(const struct hsp_cluster *c, const struct hsp_cluster_node *n)
+{
+    bool keeps = false, room = false;
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        keeps = keeps || (n->dev[d].keeper && n->dev[d].job != 0);
+    }
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        const struct hsp_cluster_node *o = &c->nodes[i];
+        for (uint32_t d = 0; o != n && o->holder && d < HSP_NODE_DEVICES; d++) {
+            room = room || (o->dev[d].keeper && o->dev[d].job == 0 && hsp_cluster_offers(o, d));
+        }
+    }
+    return !keeps ? ""
+           : room ? "what it keeps moves to another node that may, where there is room"
+                  : "what it keeps goes, for no other node that may keep copies is free: hspmdctl "
+                    "node allow NODE --holder allows one";
+}
+
 /* Also for a node that has not joined yet: an administrator may name those that will. */
 static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
@@ -182,6 +201,7 @@ static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
     if (!known) {
         hsp_str_printf(n->reason, sizeof(n->reason), "has not joined yet");
     }
+    const char *remark = on ? "" : copies_go(c, n);
     n->holder = on;
     hsp_ci_store_node(c, n);
     hsp_ci_forget_later(c);
@@ -193,7 +213,7 @@ static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
                                         "no node of that name has joined yet: this is kept for it "
                                         "until hspmdctl node remove %s",
                                         n->name)
-                        : "");
+                        : remark);
 }
 
 /* A node that says there is a newer coordinator is believed no more: it cannot prove who it is, and

@@ -50,3 +50,27 @@ bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,
     free(sole);
     return true;
 }
+
+static bool runs_on(const struct hsp_job *j, uint32_t node)
+{
+    for (uint32_t r = 0; r < j->cur.n_ranks; r++) {
+        if (HSP_DEVICE_NODE(j->cur.peers[r].device) == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *hsp_cluster_not_allowed(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        const struct hsp_cluster_node *n = &c->nodes[i];
+        for (uint32_t d = 0; n->conn != 0 && !n->holder && d < HSP_NODE_DEVICES; d++) {
+            if (n->dev[d].keeper && n->dev[d].job == 0 && hsp_cluster_offers(n, d) &&
+                !runs_on(j, i)) {
+                return n->name;
+            }
+        }
+    }
+    return NULL;
+}

@@ -12,5 +12,8 @@ struct hsp_spread {
 /* Of the layout that runs, or ran last. False: there is none, or no memory. */
 bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,
                         struct hsp_spread *ret);
+/* A node that would keep copies, may not, and runs nothing of @j: it could hold more than is there.
+ * NULL: there is none. */
+const char *hsp_cluster_not_allowed(const struct hsp_cluster *c, const struct hsp_job *j);
 
 #endif

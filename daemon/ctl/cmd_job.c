@@ -211,7 +211,7 @@ int hsp_cmd_node_allow(struct hsp_ctl *ctl)
 int hsp_cmd_node_deny(struct hsp_ctl *ctl)
 {
     struct hsp_msg m = {.type = HSP_MSG_NODE_ALLOW, .u.nodeallow = {.name = ctl->pos[0]}};
-    return verb(ctl, &m, "may keep no copies of state: what it keeps moves elsewhere");
+    return verb(ctl, &m, "may keep no copies of state");
 }
 
 int hsp_cmd_node_remove(struct hsp_ctl *ctl)

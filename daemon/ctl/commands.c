@@ -387,7 +387,9 @@ const struct hsp_command hsp_commands[] = {
     {.name = "node deny",
      .operands = "NODE",
      .summary = "let a node keep no copies of state",
-     .help = "What it keeps moves to other nodes that are allowed, by a switch: no step is lost.",
+     .help = "What it keeps moves to other nodes that are allowed, where there are any, by a "
+             "switch: no\n"
+             "step is lost.",
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_node_deny},

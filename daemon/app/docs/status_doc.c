@@ -71,26 +71,12 @@ static void put_plan(struct hsp_app *a, cJSON *o, uint32_t job, uint64_t no)
     }
 }
 
-/* A node that would keep copies, and may not. NULL: there is none. */
-static const char *not_allowed(const struct hsp_cluster *c)
-{
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        const struct hsp_cluster_node *n = &c->nodes[i];
-        for (uint32_t d = 0; n->conn != 0 && !n->holder && d < HSP_NODE_DEVICES; d++) {
-            if (n->dev[d].keeper && n->dev[d].job == 0 && hsp_cluster_offers(n, d)) {
-                return n->name;
-            }
-        }
-    }
-    return NULL;
-}
-
 /* What the loss of one node would cost. */
 static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *j)
 {
     struct hsp_spread s;
     char text[512], since[64], more[48] = "", allow[160] = "";
-    const char *node = not_allowed(a->cluster);
+    const char *node = hsp_cluster_not_allowed(a->cluster, j);
     if (!hsp_cluster_spread(a->cluster, j, &s)) {
         return;
     }

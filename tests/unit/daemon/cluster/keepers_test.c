@@ -387,13 +387,24 @@ static void only_where_it_is_allowed(void **state)
     allow(&w, 1, true); /* one more than needed */
     assert_int_equal(j->state, HSP_JOB_RUNNING);
     allow(&w, 2, false);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "what it keeps moves to another node that may, where there is room");
     assert_int_equal(j->state, HSP_JOB_SWITCHING);
     assert_string_equal(j->cause, "deny of n2/1, which keeps a copy");
     run(&w, 1, 5);
     assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
+    assert_string_equal(hsp_cluster_not_allowed(w.c, j), "n2");
     allow(&w, 1, false);
+    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text,
+                           "what it keeps goes, for no other node that may keep copies is free"));
     run(&w, 1, 8);
     assert_keeps(&w, 1, 0, 0);
+    allow(&w, 0, false); /* whose loss is spoken of: a copy beside the state is none */
+    assert_string_equal(hsp_cluster_not_allowed(w.c, j), "n1");
+    allow(&w, 1, true);
+    allow(&w, 2, true);
+    assert_null(hsp_cluster_not_allowed(w.c, j));
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text, "");
     cw_end(&w);
 }
 
