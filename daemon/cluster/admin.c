@@ -311,7 +311,8 @@ static void believe(struct hsp_cluster *c, const struct hsp_admin_event *a, stru
         return;
     }
     told(c, a, "admin.resume", j, NULL, "it was held since an older store was put back");
-    reply(c, a, HSP_OK, j->id, "");
+    reply(c, a, HSP_OK, j->id,
+          "it begins with the state that its agents keep, else with its newest checkpoint");
 }
 
 /* Why @j is not to go on from @version, which it would take without --from; NULL: it may. */
@@ -388,6 +389,15 @@ static const char *resume_fault(struct hsp_cluster *c, const struct hsp_job *j)
                : hsp_ci_printf(c, "job %s is still stopping: try again in a moment", j->name);
 }
 
+static const char *begins_with(struct hsp_cluster *c, const struct hsp_job *j, bool kept)
+{
+    return kept ? hsp_ci_printf(c, "it begins with the state that its workers keep, of step %llu",
+                                (unsigned long long)j->stable)
+           : j->has_ckpt ? hsp_ci_printf(c, "it begins with its checkpoint of step %llu",
+                                         (unsigned long long)j->origin_step)
+                         : "it begins anew: no checkpoint of it is on record";
+}
+
 static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
     if (hsp_ci_in_doubt(j)) {
@@ -398,7 +408,7 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
         j->suspending = false;
         hsp_ci_store_job(c, j);
         told(c, a, "admin.resume", j, NULL, "it was being suspended and goes on");
-        reply(c, a, HSP_OK, j->id, "");
+        reply(c, a, HSP_OK, j->id, "it was being suspended");
         return;
     }
     const char *fault = resume_fault(c, j);
@@ -438,7 +448,7 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
          kept ? hsp_ci_printf(c, "from the state of its nodes, version %llu",
                               (unsigned long long)j->stable)
               : hsp_ci_printf(c, "from version %llu", (unsigned long long)j->origin_step));
-    reply(c, a, HSP_OK, j->id, "");
+    reply(c, a, HSP_OK, j->id, a->has_step ? "" : begins_with(c, j, kept));
 }
 
 static void cancel(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)

@@ -59,11 +59,9 @@ int hsp_cmd_resume(struct hsp_ctl *ctl)
         return hsp_ctl_usage(ctl, "--from %s is not the step of a checkpoint, like 400", from);
     }
     struct hsp_msg m = query(ctl, HSP_MSG_RESUME, from != NULL ? from : "");
-    return verb(
-        ctl, &m,
-        from == NULL
-            ? "goes on from the state that its workers keep, else from its newest checkpoint"
-            : hsp_ctl_text(ctl, "goes on from its checkpoint of step %s", from));
+    return verb(ctl, &m,
+                from == NULL ? "goes on"
+                             : hsp_ctl_text(ctl, "goes on from its checkpoint of step %s", from));
 }
 
 /* The job as status shows it: a copy of its object. cJSON_Delete. */

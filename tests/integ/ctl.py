@@ -288,7 +288,7 @@ def restarts(w, d):
     """Jobs are there again after an end in order, and after kill -9."""
     w.expect(8, "is cancelled", "wait", "small")
     w.expect(7, "cancelled", "cancel", "small")
-    w.expect(0, "newest checkpoint", "resume", "small")
+    w.expect(0, "small goes on; it begins anew: no checkpoint of it is on record", "resume", "small")
     for i in range(2):
         d.send_signal(signal.SIGTERM if i == 0 else signal.SIGKILL)
         check(d.wait(LIMIT) == (0 if i == 0 else -signal.SIGKILL), "end %d" % i)
