@@ -129,14 +129,27 @@ static void scale(struct hsp_cluster *c, const struct hsp_admin_event *a, struct
     reply(c, a, HSP_OK, j->id, "");
 }
 
+static void no_node(struct hsp_cluster *c, const struct hsp_admin_event *a)
+{
+    const char *name = a->node != NULL ? a->node : "";
+    if (hsp_cluster_parked_by_name(c, name) != NULL) {
+        reply(c, a, HSP_ESTATE, 0,
+              hsp_ci_printf(c,
+                            "%s is an agent that is no member: hspmdctl node show %s says why; job "
+                            "adopt or node discard lets it join, and where it belongs to another "
+                            "cluster, coordinator on its host names the wrong hspmdd",
+                            name, name));
+        return;
+    }
+    reply(c, a, HSP_ENOENT, 0, hsp_ci_printf(c, "no node %s; hspmdctl node list shows all", name));
+}
+
 static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
 {
     bool on = a->verb == HSP_ADMIN_DRAIN;
     uint32_t at;
     if (a->node == NULL || !hsp_map_get(&c->by_name, a->node, &at)) {
-        reply(c, a, HSP_ENOENT, 0,
-              hsp_ci_printf(c, "no node %s; hspmdctl node list shows all",
-                            a->node != NULL ? a->node : ""));
+        no_node(c, a);
         return;
     }
     struct hsp_cluster_node *n = &c->nodes[at];
@@ -189,8 +202,7 @@ static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
     }
     bool known = hsp_map_get(&c->by_name, a->node, &at);
     if (!known && !on) {
-        reply(c, a, HSP_ENOENT, 0,
-              hsp_ci_printf(c, "no node %s; hspmdctl node list shows all", a->node));
+        no_node(c, a);
         return;
     }
     n = known ? &c->nodes[at] : hsp_ci_node_new(c, a->node);
@@ -245,9 +257,7 @@ static void forget(struct hsp_cluster *c, const struct hsp_admin_event *a)
         return;
     }
     if (a->node == NULL || !hsp_map_get(&c->by_name, a->node, &at)) {
-        reply(c, a, HSP_ENOENT, 0,
-              hsp_ci_printf(c, "no node %s; hspmdctl node list shows all",
-                            a->node != NULL ? a->node : ""));
+        no_node(c, a);
         return;
     }
     struct hsp_cluster_node *n = &c->nodes[at];

@@ -37,7 +37,8 @@ static const char *ways_out(struct hsp_cluster *c, const struct hsp_m_kept *k)
                                "its file job-%u.papers is damaged, so job adopt needs another node "
                                "that keeps the job; node discard deletes it",
                                k->job)
-               : "job adopt takes it over, node discard deletes it";
+               : "job adopt takes it over, node discard deletes it; is `coordinator` on its host "
+                 "the right one?";
 }
 
 /* Why state @k keeps the agent from joining; NULL: it may join. */

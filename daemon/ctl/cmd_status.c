@@ -676,12 +676,21 @@ static bool print_paths(struct hsp_ctl *ctl, const cJSON *node)
     return ok;
 }
 
+/* Where an agent that is no member calls from: whose it is may not be known otherwise. */
+static bool print_caller(struct hsp_ctl *ctl, const cJSON *node)
+{
+    const char *at = hsp_doc_text(node, "address");
+    return !hsp_doc_has(node, "keeps") || at[0] == '\0' ||
+           fprintf(ctl->out, "\nno member; it calls from %s\n", at) > 0;
+}
+
 bool hsp_node_view(struct hsp_ctl *ctl, const cJSON *nodes, bool one)
 {
     return print_nodes(ctl, nodes) &&
-           (!one || (print_uplink(ctl, nodes->child) && print_holder(ctl, nodes->child) &&
-                     print_cards(ctl, nodes->child) && print_paths(ctl, nodes->child) &&
-                     print_gpus(ctl, nodes->child) && print_products(ctl, nodes->child)));
+           (!one || (print_caller(ctl, nodes->child) && print_uplink(ctl, nodes->child) &&
+                     print_holder(ctl, nodes->child) && print_cards(ctl, nodes->child) &&
+                     print_paths(ctl, nodes->child) && print_gpus(ctl, nodes->child) &&
+                     print_products(ctl, nodes->child)));
 }
 
 /* The nodes of the status alone; with a name the one that is called so. */

@@ -73,11 +73,15 @@ static void state_of_another_cluster_parks_its_node(void **state)
     assert_string_equal(
         cw_fact(&w, "node.parked"),
         "it keeps state of job mist of cluster 00000000: job adopt takes it over, node discard "
-        "deletes it"); /* the first digits of its id */
+        "deletes it; is `coordinator` on its host the right one?"); /* the first digits of its id */
     assert_int_equal(cw_count_sent(&w, HSP_MSG_PARKED), 1);
     assert_left_alone(&w);
     assert_null(hsp_cluster_node_by_name(w.c, "n9"));
     assert_int_equal(hsp_cluster_parked_by_name(w.c, "n9")->jobs[0].job, 6);
+    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_REMOVE, .node = "n9"}),
+                     HSP_ESTATE);
+    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text,
+                           "n9 is an agent that is no member: hspmdctl node show n9 says why"));
     cw_msg(&w, 9, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT, .u.beat.seq = 4});
     assert_int_equal(cw_count_sent(&w, HSP_MSG_HEARTBEAT), 1);
     cw_said(&w, 8, HSP_MSG_READY, 2);

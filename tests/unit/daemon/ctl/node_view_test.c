@@ -112,6 +112,16 @@ static void a_node_says_whether_it_may_keep_copies(void **state)
     }
 }
 
+static void who_is_no_member_is_found_by_its_address(void **state)
+{
+    (void)state;
+    char *t = node_text("[{\"name\": \"x\", \"state\": \"foreign\", \"reason\": \"why\", "
+                        "\"address\": \"10.0.0.7\", \"keeps\": [], \"devices\": []}]",
+                        true);
+    assert_non_null(strstr(t, "\nno member; it calls from 10.0.0.7\n"));
+    free(t);
+}
+
 static void a_node_shows_its_gpus(void **state)
 {
     (void)state;
@@ -145,6 +155,7 @@ HSP_TEST_FILE(node_view_test)
         cmocka_unit_test(nodes_say_what_is_wrong_with_devices),
         cmocka_unit_test(a_node_that_has_gone_is_shown),
         cmocka_unit_test(a_node_says_whether_it_may_keep_copies),
+        cmocka_unit_test(who_is_no_member_is_found_by_its_address),
         cmocka_unit_test(a_node_shows_its_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
