@@ -16,6 +16,7 @@
 #include "proto/base/arena.h"
 #include "proto/base/buf.h"
 #include "proto/base/err.h"
+#include "proto/wire/msg.h"
 
 enum hsp_exit {
     HSP_EXIT_OK = 0,
@@ -57,6 +58,7 @@ struct hsp_ctl {
     struct hsp_arena *arena;            /* of this run */
     struct hsp_err flaw;                /* see hsp_ctl_flaw */
     bool told;                          /* why it fails was said */
+    char said[HSP_TEXT_MAX + 1];        /* hspmdd's last refusal whole, which err.msg may cut */
     bool help, version;                 /* asked for in place of the command */
     enum hsp_format format;
     bool headers;        /* of tables */

@@ -26,8 +26,12 @@ static enum hsp_exit exit_of(enum hsp_status st)
 
 int hsp_ctl_fail(struct hsp_ctl *ctl, const struct hsp_err *err)
 {
-    char text[8 * sizeof err->msg]; /* hspmdd's words may be those of agents */
-    (void)hsp_str_show(text, sizeof text, err->msg, strlen(err->msg), false);
+    char text[2 * sizeof ctl->said]; /* hspmdd's words may be those of agents */
+    size_t n = strlen(err->msg);
+    /* Cut between two characters, of up to 4 bytes; the whole has at its end what to do. */
+    bool cut = n + 4 >= sizeof err->msg && strncmp(ctl->said, err->msg, n) == 0;
+    const char *why = cut ? ctl->said : err->msg;
+    (void)hsp_str_show(text, sizeof text, why, strlen(why), false);
     (void)fprintf(ctl->msg, "hspmdctl: %s\n", text);
     ctl->told = true;
     return (int)exit_of(err->code);

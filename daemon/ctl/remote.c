@@ -24,6 +24,7 @@ struct hsp_remote {
     struct hsp_ctl *ctl;
     struct hsp_client *client;
     const char *address;
+    bool keyless; /* not a socket, and without a key */
     uint64_t request;
 };
 
@@ -78,6 +79,7 @@ enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, st
             err, HSP_ECLOSED, 0, "cannot reach hspmdd: %s; is it running? --address says where%s",
             why, addr.local || keys.have_admin ? "" : "; without keys it has its socket only");
     }
+    r->keyless = !addr.local && !keys.have_admin;
     *ret = r;
     return HSP_OK;
 }
@@ -132,10 +134,12 @@ static enum hsp_status read_reply(struct hsp_remote *r, const struct hsp_frame *
     return st;
 }
 
-static enum hsp_status verdict(const struct hsp_m_reply *m, struct hsp_err *err)
+static enum hsp_status verdict(struct hsp_ctl *ctl, const struct hsp_m_reply *m,
+                               struct hsp_err *err)
 {
     if (m->status != 0) {
         int code = m->status < 1000 ? -(int)m->status : HSP_EPROTO;
+        hsp_str_printf(ctl->said, sizeof ctl->said, "%s", m->message);
         return hsp_err_set(err, (enum hsp_status)code, 0, "%s", m->message);
     }
     return HSP_OK;
@@ -155,7 +159,7 @@ static enum hsp_status take_reply(struct hsp_remote *r, const struct hsp_frame *
         return hsp_err_nomem(err, "the answer");
     }
     *ret_more = m.u.reply.more;
-    return verdict(&m.u.reply, err);
+    return verdict(r->ctl, &m.u.reply, err);
 }
 
 static enum hsp_status next_frame(struct hsp_remote *r, uint32_t wait_ms, struct hsp_frame *ret,
@@ -168,7 +172,10 @@ static enum hsp_status next_frame(struct hsp_remote *r, uint32_t wait_ms, struct
                            r->address, wait_ms);
     }
     if (st == HSP_ECLOSED || st == HSP_EIO) {
-        return hsp_err_set(err, HSP_ECLOSED, 0, "hspmdd at %s closed the connection", r->address);
+        return hsp_err_set(err, HSP_ECLOSED, 0, "hspmdd at %s closed the connection%s", r->address,
+                           r->keyless ? ": it wants the admin key; " HSP_DEFAULT_KEY
+                                        " is not there, --key FILE names it"
+                                      : "");
     }
     return st == HSP_OK ? HSP_OK : hsp_err_wrap(err, "hspmdd at %s", r->address);
 }
@@ -199,7 +206,7 @@ enum hsp_status hsp_remote_recv_bytes(struct hsp_remote *r, uint32_t wait_ms, st
         return st;
     }
     st = read_reply(r, &f, &m, err);
-    st = st == HSP_OK ? verdict(&m.u.reply, err) : st;
+    st = st == HSP_OK ? verdict(r->ctl, &m.u.reply, err) : st;
     if (st == HSP_OK) {
         hsp_buf_append(out, f.blob != NULL ? f.blob : (const uint8_t *)"", f.head.blob_len);
         st = out->failed ? hsp_err_nomem(err, "the answer") : HSP_OK;

@@ -342,6 +342,7 @@ def rights(w):
     w.expect(0, "small", "status", "--key", w.path("admin.key"), address=tcp)
     for key in ("wrong.key", "worker.key"):
         w.expect(4, "", "status", "--key", w.path(key), address=tcp)
+    w.expect(5, "admin.key is not there, --key FILE names it", "status", address=tcp)
     if os.getuid() == 0:
         os.chmod(w.dir, 0o755)
         os.chmod(w.sock, 0o666)
@@ -392,6 +393,11 @@ def unreadable(w):
 def numbers(w):
     """Jobs of one name have numbers of their own, and what was of one is not of the next."""
     d = w.start(w.config())
+    long = "small" * 12  # the end of an answer says what to do, and is not cut
+    w.expect(0, "", "submit", w.write("long.yaml", JOB.replace("small", long)))
+    w.expect(7, "hspmdctl resume %s --from STEP\n" % long, "resume", long)
+    w.expect(0, "", "cancel", long)
+    w.expect(0, "", "forget", long)
     job = w.write("twin.yaml", JOB.replace("small", "twin"))
     ids = []
     for i in range(2):
