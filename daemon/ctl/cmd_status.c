@@ -304,6 +304,24 @@ static bool print_stands(struct hsp_ctl *ctl, const cJSON *ranks)
     return hsp_table_print(t);
 }
 
+/* Where its state is, of a job that does not run, and its checkpoints. */
+static void print_kept(FILE *out, const cJSON *j)
+{
+    const char *path = hsp_doc_text(j, "checkpoint_path");
+    bool shared = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "checkpoint_shared"));
+    bool diverged = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "diverged"));
+    if (path[0] != '\0') {
+        (void)fprintf(out, "\ncheckpoints: in %s/%s, %s", path, hsp_doc_text(j, "name"),
+                      shared ? "which its nodes share" : "of each of its nodes");
+    }
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "keeps_state"))) {
+        (void)fprintf(out, "\nstate: kept by its workers; %s, cancel or forget deletes it",
+                      diverged ? "its loss is not finite, so it goes on from a checkpoint before "
+                                 "that: resume names it, for --from"
+                               : "resume goes on from it");
+    }
+}
+
 static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
 {
     FILE *out = ctl->out;
@@ -322,11 +340,7 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     if (plane[0] != '\0') {
         (void)fprintf(out, ", data plane %s", plane);
     }
-    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "keeps_state"))) {
-        (void)fputs(
-            "\nstate: kept by its workers; resume goes on from it, cancel or forget deletes it",
-            out);
-    }
+    print_kept(out, j);
     if (hsp_doc_has(j, "durability")) {
         (void)fprintf(out, "\nstate: %s", hsp_doc_text(j, "durability"));
     }

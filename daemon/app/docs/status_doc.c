@@ -227,6 +227,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     (void)cJSON_AddBoolToObject(o, "suspending", core->suspending);
     (void)cJSON_AddBoolToObject(o, "held", hsp_ci_in_doubt(core));
     (void)cJSON_AddBoolToObject(o, "keeps_state", hsp_ci_keeps_state(core));
+    (void)cJSON_AddBoolToObject(o, "diverged", j != NULL && j->diverged);
     put(o, "priority", core->priority);
     put(o, "min", core->min);
     put(o, "max", core->max);

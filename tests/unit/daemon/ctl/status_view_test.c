@@ -51,6 +51,25 @@ static void status_says_by_what_the_executors_talk(void **state)
     free(t);
 }
 
+static void status_says_where_the_state_is(void **state)
+{
+    (void)state;
+    char *t = status_text("{\"jobs\": [{\"name\": \"j\", \"checkpoint_path\": \"/c\", "
+                          "\"checkpoint_shared\": true}]}");
+    assert_non_null(strstr(t, "\ncheckpoints: in /c/j, which its nodes share\ndevices:"));
+    free(t);
+    t = status_text("{\"jobs\": [{\"name\": \"j\", \"checkpoint_path\": \"/c\", "
+                    "\"keeps_state\": true}]}");
+    assert_non_null(strstr(t, "\ncheckpoints: in /c/j, of each of its nodes\nstate: kept by its "
+                              "workers; resume goes on from it, cancel or forget deletes it\n"));
+    free(t);
+    t = status_text("{\"jobs\": [{\"name\": \"j\", \"keeps_state\": true, \"diverged\": true}]}");
+    assert_null(strstr(t, "resume goes on from it"));
+    assert_non_null(
+        strstr(t, "from a checkpoint before that: resume names it, for --from, cancel"));
+    free(t);
+}
+
 static void status_says_who_is_ahead(void **state)
 {
     (void)state;
@@ -184,6 +203,7 @@ HSP_TEST_FILE(status_view_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_says_by_what_the_executors_talk),
+        cmocka_unit_test(status_says_where_the_state_is),
         cmocka_unit_test(status_says_who_is_ahead),
         cmocka_unit_test(status_says_what_waits_for_somebody),
         cmocka_unit_test(status_says_who_could_read_the_training),
