@@ -316,7 +316,8 @@ static bool wants_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
         if (hsp_ci_to_leave(c, d) != NULL) {
             hsp_str_printf(j->cause, sizeof(j->cause), "%s", hsp_ci_leave_cause(c, d));
         } else {
-            name_cause(c, j, "another job gets", d);
+            bool many = j->cur.n_ranks > j->max; /* since `scale` */
+            name_cause(c, j, many ? "the maximum of the job leaves out" : "another job gets", d);
         }
         return true;
     }

@@ -125,6 +125,19 @@ static void it_resumes_with_the_nodes_there_are(void **state)
     cw_end(&w);
 }
 
+static void a_lower_maximum_is_the_cause_that_is_told(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    running(&w);
+    assert_int_equal(
+        cw_admin(&w,
+                 (struct hsp_admin_event){.verb = HSP_ADMIN_SCALE, .job = 1, .min = 1, .max = 1}),
+        HSP_OK);
+    assert_string_equal(cw_job(&w, 1)->cause, "the maximum of the job leaves out n1/0");
+    cw_end(&w);
+}
+
 static void before_the_start_it_is_at_once(void **state)
 {
     (void)state;
@@ -372,6 +385,7 @@ HSP_TEST_FILE(suspend_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_running_job_is_suspended_by_a_checkpoint),
         cmocka_unit_test(it_resumes_with_the_nodes_there_are),
+        cmocka_unit_test(a_lower_maximum_is_the_cause_that_is_told),
         cmocka_unit_test(before_the_start_it_is_at_once),
         cmocka_unit_test(the_wish),
         cmocka_unit_test(a_failure_behind_a_switch),
