@@ -84,8 +84,9 @@ enum hsp_status hsp_net_key_load(const char *path, uint8_t ret[HSP_NET_KEY], str
         return s;
     }
     if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IRWXO) != 0) {
-        s = hsp_err_set(err, HSP_EPERM, 0, "key file %s is open to everybody (mode %03o)", path,
-                        (unsigned)st.st_mode & 0777u);
+        s = hsp_err_set(err, HSP_EPERM, 0,
+                        "key file %s is open to everybody (mode %03o): chmod o= %s", path,
+                        (unsigned)st.st_mode & 0777u, path);
     } else if (!parse_key(text, len, key)) {
         s = hsp_err_set(err, HSP_EPARSE, 0, "key file %s does not hold 64 hex digits", path);
     } else {

@@ -137,6 +137,9 @@ def test_key_that_is_not_there(w):
         p = subprocess.run([os.path.join(BUILD, "hspmd-worker"), "--check-config", "--config", w.config, "--set", "key=" + key],
                            capture_output=True, text=True, timeout=LIMIT)
         check((p.returncode, p.stderr) == (status, said), "key %r: %r" % (key, p))
+    p = subprocess.run([os.path.join(BUILD, "hspmd-worker"), "--check-config", "--config", w.config, "--set", "key=", "--set",
+                        "coordinator=192.0.2.1:7071"], capture_output=True, text=True, timeout=LIMIT)
+    check(p.returncode == 6 and "needs a key: key is to name a file with the worker_key of hspmdd" in p.stderr, repr(p))
 
 
 def test_leave(a, c):

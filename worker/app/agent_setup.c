@@ -557,6 +557,12 @@ enum hsp_status hsp_agent_setup_check(struct hsp_agent_setup *u, struct hsp_err 
     if (hsp_addr_parse(u->cfg.coordinator, HSP_PORT, &a, err) != HSP_OK) {
         return hsp_err_wrap(err, "coordinator");
     }
+    if (!a.local && !u->keys.have_worker && (u->cfg.key == NULL || u->cfg.key[0] == '\0')) {
+        return hsp_err_set(err, HSP_EPERM, 0,
+                           "coordinator: %s needs a key: key is to name a file with the worker_key "
+                           "of hspmdd",
+                           u->cfg.coordinator);
+    }
     return a.local || u->keys.have_worker
                ? HSP_OK
                : hsp_err_set(err, HSP_EPERM, 0,

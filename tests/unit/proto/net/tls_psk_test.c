@@ -202,7 +202,7 @@ static void test_key_files(void **state)
     assert_status(hsp_net_key_load(none, key, &err), HSP_ENOENT);
     assert_int_equal(chmod(path, 0644), 0);
     assert_status(hsp_net_keys_load(path, NULL, &k, &err), HSP_EPERM);
-    assert_non_null(strstr(err.msg, "open to everybody (mode 644)"));
+    assert_non_null(strstr(err.msg, "open to everybody (mode 644): chmod o= /"));
     assert_ok(hsp_file_write(path, hex, 60, 0600, &err), &err);
     assert_status(hsp_net_key_load(path, key, &err), HSP_EPARSE);
     hsp_test_rmdir(dir);
