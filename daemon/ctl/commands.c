@@ -417,7 +417,7 @@ const struct hsp_command hsp_commands[] = {
      .max_pos = 1,
      .run = hsp_cmd_node_adopt},
     {.name = "node discard",
-     .operands = "NODE",
+     .operands = "NODE|ADDRESS",
      .summary = "delete what a node keeps of jobs that are not on record here",
      .help =
          "Also of jobs that are not adopted, on a node that is live. Its executors stop, the "

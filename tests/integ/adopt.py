@@ -216,6 +216,13 @@ def discarded(w, d):
     until("alpha joins", lambda: w.up("alpha"))
     left = left_over(w)
     check(not [f for f in left if "/alpha/" in f] and [f for f in left if "/beta/" in f], "one of two: %r" % left)
+    other = hello(w, "beta", [dict(job=7, name="other", cluster="f" * 32, generation="0", epoch="1", plan="1",
+                                   papers_damaged=False)])
+    until("both betas are parked", lambda: [n["name"] for n in ask(w.sock, "status", QUERY)["nodes"]].count("beta") == 2)
+    r = w.try_ctl("node", "discard", "beta")
+    check(r.returncode == 7 and "2 agents keep state under this name" in r.stderr and left_over(w) == left, repr(r))
+    other.s.close()
+    until("the other beta is gone", lambda: [n["name"] for n in ask(w.sock, "status", QUERY)["nodes"]].count("beta") == 1)
     w.ctl("node", "discard", "beta")
     until("beta joins", lambda: w.up("beta"))
     check(not left_over(w), "nothing is left: %r" % left_over(w))

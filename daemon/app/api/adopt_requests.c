@@ -285,11 +285,16 @@ static struct found find_job(const struct hsp_app *a, const char *what)
     return f;
 }
 
+static const char *address_of(struct hsp_app *a, uint32_t conn)
+{
+    const struct hsp_caller *c = hsp_app_client(a, conn);
+    return c != NULL ? c->name : "gone";
+}
+
 /* The agent of @conn, which calls itself @name, keeps the job. */
 static void add_holder(struct hsp_app *a, struct hsp_adoption *x, uint32_t conn, const char *name)
 {
-    const struct hsp_caller *c = hsp_app_client(a, conn);
-    const char *address = c != NULL ? c->name : "gone";
+    const char *address = address_of(a, conn);
     if (x->from[0] != '\0' && strcmp(x->from, name) != 0 && strcmp(x->from, address) != 0) {
         return;
     }
@@ -404,6 +409,8 @@ struct discarding {
     uint32_t n;                      /* jobs that are given up */
     uint32_t n_recorded;             /* of them: on record here */
     char recorded[4 * HSP_NAME_MAX]; /* their names */
+    uint32_t n_agents;               /* of which something is given up */
+    char agents[4 * HSP_NAME_MAX];   /* their addresses */
 };
 
 /* @known: its name, if it is on record; NULL: it is not. */
@@ -441,21 +448,40 @@ static void discard_parked(struct hsp_app *a, struct discarding *x, const struct
     }
 }
 
-/* Goes over what agents of this name keep, members too: jobs that are behind here, or not adopted. */
+/* Counts an agent of which something would be given up, at its address. */
+static void discard_counts(struct hsp_app *a, struct discarding *x, uint32_t conn, uint32_t before)
+{
+    size_t used = strlen(x->agents);
+    if (x->n > before) {
+        x->n_agents++;
+        (void)snprintf(x->agents + used, sizeof x->agents - used, "%s%s", used > 0 ? ", " : "",
+                       address_of(a, conn));
+    }
+}
+
+/* Goes over what agents of this name, or the one at this address, keep, members too: jobs that are
+ * behind here, or not adopted. */
 static void discard_all(struct hsp_app *a, struct discarding *x, const char *node)
 {
     const struct hsp_cluster *c = a->cluster;
     const struct hsp_cluster_node *n = hsp_cluster_node_by_name(c, node);
     for (uint32_t i = 0; i < c->n_parked; i++) {
-        if (strcmp(c->parked[i].name, node) == 0) {
-            discard_parked(a, x, &c->parked[i]);
+        const struct hsp_parked *p = &c->parked[i];
+        uint32_t before = x->n;
+        if (strcmp(p->name, node) == 0 || strcmp(address_of(a, p->conn), node) == 0) {
+            discard_parked(a, x, p);
+            discard_counts(a, x, p->conn, before);
         }
     }
+    uint32_t before = x->n;
     for (uint32_t i = 0; n != NULL && i < c->n_jobs; i++) {
         const struct hsp_job *j = c->jobs[i];
         if (keeps(a, n, j)) {
             discard_one(a, x, n->conn, j->id, known_as(a, j), j->unrecorded ? NULL : j->name);
         }
+    }
+    if (n != NULL) {
+        discard_counts(a, x, n->conn, before);
     }
 }
 
@@ -465,6 +491,15 @@ static void discard_node(struct hsp_app *a, const struct hsp_caller *cl, const s
     char text[HSP_TEXT_MAX];
     struct discarding would = {.force = m->u.adopt.force}, x = {.force = would.force, .told = true};
     discard_all(a, &would, node);
+    if (would.n_agents > 1) {
+        hsp_str_printf(
+            text, sizeof text,
+            "%u agents keep state under this name or address; hspmdctl node discard ADDRESS "
+            "names one, or end the others: %s",
+            would.n_agents, would.agents);
+        refuse(a, cl, m, HSP_ESTATE, text);
+        return;
+    }
     if (would.n_recorded > 0 && !would.force) {
         hsp_str_printf(
             text, sizeof text,
