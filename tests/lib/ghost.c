@@ -762,7 +762,7 @@ static enum hsp_status ghost_pin(struct hsp_backend *b, void *p, size_t bytes, s
     return st;
 }
 
-static void ghost_unpin(struct hsp_backend *b, void *p)
+static bool ghost_unpin(struct hsp_backend *b, void *p)
 {
     struct ghost *g = ghost_of(b);
     void *page = (void *)((uintptr_t)p & ~(uintptr_t)4095);
@@ -774,6 +774,7 @@ static void ghost_unpin(struct hsp_backend *b, void *p)
     g->tally.pinned--;
     (void)pthread_mutex_unlock(&g->lock);
     ghost_release(b, HSP_MEM_HOST, p);
+    return true;
 }
 
 /* ---- life ---- */

@@ -31,7 +31,7 @@
 #include "proto/op/op.h"
 #include "worker/backend/cells.h"
 
-#define HSP_BACKEND_ABI 6
+#define HSP_BACKEND_ABI 7
 
 /* Most marks of a queue that may not have been reached yet: who gives more waits for the oldest. */
 #define HSP_MAX_MARKS 4096
@@ -102,7 +102,13 @@ struct hsp_backend {
      * memory goes and before close; nothing under way may use it then. HSP_ENOMEM,
      * HSP_EUNSUPPORTED: it stays ordinary. Both NULL: never. */
     enum hsp_status (*pin)(struct hsp_backend *b, void *p, size_t bytes, struct hsp_err *err);
-    void (*unpin)(struct hsp_backend *b, void *p);
+    /* Never waits. False: work of a transport may be under way, so it is pinned until trim, and must
+     * stay mapped until this is asked again and true. */
+    bool (*unpin)(struct hsp_backend *b, void *p);
+    /* No transport gives work to the device until this returns. Frees what was released and kept,
+     * for such calls wait for all work of the device; from here on release frees, until native is
+     * asked again. False: the device is busy, nothing was done. NULL: nothing is ever kept. */
+    bool (*trim)(struct hsp_backend *b);
     /* One op; scratch is the backend's, one per queue. HSP_EUNSUPPORTED: op or dtype. */
     enum hsp_status (*run)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                            struct hsp_err *err);
@@ -179,7 +185,8 @@ struct hsp_backend {
                              bool *ret_replayed, struct hsp_err *err);
     enum hsp_status (*end)(struct hsp_backend *b, enum hsp_devq q, struct hsp_err *err);
     /* The queue as the device's library knows it (cudaStream_t), for transports that work on it;
-     * NULL on a CPU. The calling thread uses this device from then on. */
+     * NULL on a CPU. The calling thread uses this device from then on. Asked again before every
+     * work of a transport: until the next trim the device may wait for others. */
     void *(*native)(struct hsp_backend *b, enum hsp_devq q);
     /* Waits for what is under way. Memory not released yet is lost. NULL is not fine. */
     void (*close)(struct hsp_backend *b);

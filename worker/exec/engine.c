@@ -197,7 +197,9 @@ void hsp_engine_retire(struct hsp_engine *e)
     settle(e);
     e->retired = true;
     e->o.backend->release(e->o.backend, HSP_MEM_DEVICE, e->memory);
+    e->o.backend->release(e->o.backend, HSP_MEM_HOST, e->host);
     e->memory = NULL;
+    e->host = NULL;
     hsp_staging_retire(e);
 }
 

@@ -50,7 +50,10 @@ struct hsp_exec_env {
     struct hsp_nccllog *nccl_log; /* its own log; NULL: it has none here */
     /* The last line of the log on the use of NCCL between hosts. */
     char nccl_place_told[HSP_IPNETS_TEXT + 64];
-    atomic_bool failed;      /* the device: the log says so once, and the process ends */
+    atomic_bool failed;        /* the device: the log says so once, and the process ends */
+    pthread_mutex_t kept_lock; /* zeros: open */
+    struct hsp_kept_segment
+        *kept;               /* segments that are closed, but pinned until the device is trimmed */
     atomic_bool unpinned;    /* it was told that a segment could not be pinned */
     atomic_uint nccl_failed; /* times in a row that its communicators could not be made */
     struct hsp_data_cache *data;

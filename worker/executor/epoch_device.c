@@ -1,6 +1,7 @@
 #include "worker/executor/epoch_device.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "proto/base/check.h"
@@ -86,6 +87,60 @@ static enum hsp_status try_rest(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
+/* ---- pinned memory, and what is kept ---- */
+
+struct hsp_kept_segment {
+    struct hsp_kept_segment *next;
+    struct hsp_state_segment *segment;
+};
+
+static bool keeps_any(struct hsp_exec_env *env)
+{
+    (void)pthread_mutex_lock(&env->kept_lock);
+    bool any = env->kept != NULL;
+    (void)pthread_mutex_unlock(&env->kept_lock);
+    return any;
+}
+
+/* Without memory for the note it stays mapped as long as the process lives. */
+bool hsp_epoch_device_keeps(struct hsp_ex_epoch *e, struct hsp_state_segment *s)
+{
+    int k = s != NULL && s == e->seg[1] ? 1 : 0;
+    if (s == NULL || s != e->seg[k] || !e->dev.pinned[k]) {
+        return false;
+    }
+    struct hsp_kept_segment *note = malloc(sizeof *note);
+    if (note != NULL) {
+        note->segment = s;
+        (void)pthread_mutex_lock(&e->env->kept_lock);
+        note->next = e->env->kept;
+        e->env->kept = note;
+        (void)pthread_mutex_unlock(&e->env->kept_lock);
+    }
+    e->dev.pinned[k] = false;
+    return true;
+}
+
+void hsp_epoch_device_trim(struct hsp_exec_env *env)
+{
+    struct hsp_backend *b = env->backend;
+    if (b == NULL || b->trim == NULL || !b->trim(b)) {
+        return;
+    }
+    (void)pthread_mutex_lock(&env->kept_lock);
+    for (struct hsp_kept_segment **at = &env->kept; *at != NULL;) {
+        struct hsp_kept_segment *k = *at;
+        if (b->unpin(b, hsp_segment_area(k->segment))) {
+            (void)hsp_segment_close(k->segment);
+            *at = k->next;
+            free(k);
+        } else {
+            at = &k->next;
+        }
+    }
+    (void)pthread_mutex_unlock(&env->kept_lock);
+}
+
 /* Both segments are written here, so they are mapped as pinning wants it. Without it all goes on,
  * slower. */
 static void pin_segments(struct hsp_ex_epoch *e)
@@ -109,8 +164,8 @@ static void unpin_segments(struct hsp_ex_epoch *e)
 {
     for (int k = 0; k < 2; k++) {
         if (e->dev.pinned[k]) {
-            e->env->backend->unpin(e->env->backend, hsp_segment_area(e->seg[k]));
-            e->dev.pinned[k] = false;
+            e->dev.pinned[k] =
+                !e->env->backend->unpin(e->env->backend, hsp_segment_area(e->seg[k]));
         }
     }
 }
@@ -120,10 +175,15 @@ enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *er
     if (!on_device(e)) {
         return HSP_OK;
     }
+    bool alone = atomic_load(&e->env->on_device) == 0;
+    if (alone) {
+        hsp_epoch_device_trim(e->env);
+    }
     enum hsp_status st = take_window(e, err);
-    if (st == HSP_OK && atomic_load(&e->env->on_device) == 0) {
+    if (st == HSP_OK && alone) {
         st = take_slots(e, err);
         st = st == HSP_OK ? try_rest(e, err) : st;
+        hsp_epoch_device_trim(e->env); /* transports take memory next, by themselves */
     }
     return st;
 }
@@ -131,7 +191,10 @@ enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *er
 void hsp_epoch_device_pin(struct hsp_ex_epoch *e)
 {
     if (on_device(e)) {
-        pin_segments(e);
+        e->dev.late = keeps_any(e->env);
+        if (!e->dev.late) {
+            pin_segments(e);
+        }
     }
 }
 
@@ -159,6 +222,12 @@ enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *e
         return HSP_OK;
     }
     struct hsp_backend *b = e->env->backend;
+    if (!e->dev.counted) { /* the epoch before it has left, and this one has given nothing yet */
+        hsp_epoch_device_trim(e->env);
+    }
+    if (e->dev.late) {
+        pin_segments(e);
+    }
     enum hsp_status st = e->dev.counted ? HSP_OK : take_slots(e, err);
     for (int k = 0; st == HSP_OK && k < 2; k++) {
         st = b->fill(b, HSP_DEVQ_STATE, HSP_F32, e->dev.slot[k], 0.0, e->prog.bind.state_bytes / 4,
@@ -325,7 +394,7 @@ void hsp_epoch_device_leave(struct hsp_ex_epoch *e)
     if (on_device(e)) { /* of a device that has failed nothing is under way */
         (void)b->finish(b, HSP_DEVQ_STATE, e->dev.ticket, NULL);
         hsp_engine_retire(e->engine);
-        unpin_segments(e); /* here the device is idle */
+        unpin_segments(e);
         release_window(e);
         release_slots(e);
     }

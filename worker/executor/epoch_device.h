@@ -20,7 +20,11 @@
  *            rest fits too. One beside another takes them when it begins; the other has given back
  *            all it had by then. The window is taken at PREPARE.
  *            Segments are pinned at PREPARE and until the epoch is left; refused, that is told once
- *            in the log.
+ *            in the log. While a transport may be at work nothing is freed and nothing is unpinned
+ *            (hsp_backend.trim): that comes at PREPARE of an epoch that is alone, before it takes
+ *            its memory and behind its trial, and at the begin of one that was prepared beside
+ *            another. The segments of a prepared epoch that is dropped stay mapped until then; the
+ *            next one is not pinned at PREPARE but at its begin, so there is one such pair at most.
  */
 #ifndef HSP_EPOCH_DEVICE_H
 #define HSP_EPOCH_DEVICE_H
@@ -28,10 +32,12 @@
 
 struct hsp_ex_epoch;
 struct hsp_exec_env;
+struct hsp_state_segment;
 
 struct hsp_epoch_device {
     void *slot[2];  /* state_bytes each, HSP_MEM_DEVICE; NULL: not taken, or no device */
     bool pinned[2]; /* the segments */
+    bool late;      /* they are pinned when it begins */
     void *window;   /* window_bytes, HSP_MEM_HOST: slots pass through it, compared */
     int64_t window_bytes;
     bool counted;              /* in env->on_device */
@@ -45,6 +51,11 @@ enum hsp_epoch_part { HSP_EPOCH_ALL, HSP_EPOCH_WEIGHTS, HSP_EPOCH_REST /* all bu
 enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* At the end of PREPARE, when the segments are those of the epoch. */
 void hsp_epoch_device_pin(struct hsp_ex_epoch *e);
+/* When no epoch works on the device: frees what the backend had to keep (hsp_backend.trim). A backend
+ * that is busy keeps it until the next time. */
+void hsp_epoch_device_trim(struct hsp_exec_env *env);
+/* Whether @s, which is to be closed, is pinned still: then it is closed after the next trim. */
+bool hsp_epoch_device_keeps(struct hsp_ex_epoch *e, struct hsp_state_segment *s);
 /* When the epoch begins: takes the memory that PREPARE has not taken. As above. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Where the engine finds the versions. */

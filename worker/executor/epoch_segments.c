@@ -242,15 +242,20 @@ static bool has_sealed(const struct hsp_ex_epoch *e)
     return any;
 }
 
-static struct hsp_state_segment *close_one(const struct hsp_ex_epoch *e, bool tidy,
+static struct hsp_state_segment *unmap(struct hsp_ex_epoch *e, struct hsp_state_segment *s)
+{
+    return hsp_epoch_device_keeps(e, s) ? NULL : hsp_segment_close(s);
+}
+
+static struct hsp_state_segment *close_one(struct hsp_ex_epoch *e, bool tidy,
                                            struct hsp_state_segment *s)
 {
     struct hsp_err err = {0};
     if (!tidy || s == NULL || is_sealed(s)) {
-        return hsp_segment_close(s);
+        return unmap(e, s);
     }
     struct hsp_segment_key key = *hsp_segment_key_of(s);
-    s = hsp_segment_close(s);
+    s = unmap(e, s);
     if (hsp_segment_remove(e->env->state_dir, &key, &err) != HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor", "state of job %u stays behind: %s",
                 e->p->job, err.msg);

@@ -526,6 +526,7 @@ static void close_all(struct executor *x)
     hsp_nccllog_tell(x->env.nccl_log, x->env.log);
     x->env.nccl_log = hsp_nccllog_close(x->env.nccl_log);
     if (x->env.backend != NULL) {
+        hsp_epoch_device_trim(&x->env);
         x->env.backend->close(x->env.backend);
     }
     if (x->env.wake_fd >= 0) {

@@ -22,9 +22,6 @@ enum hsp_status hsp_cuda_queue_need(struct hsp_cuda *g, enum hsp_devq q, struct 
             return hsp_err_nomem(err, "the tickets of a queue");
         }
     }
-    if (q >= HSP_DEVQ_GREET) { /* of transports only */
-        hsp_cuda_expect_peers(g);
-    }
     int least = 0, most = 0;
     cudaError_t e = cudaDeviceGetStreamPriorityRange(&least, &most);
     if (e == cudaSuccess) { /* what others wait for comes first */

@@ -318,6 +318,7 @@ static void *cuda_native(struct hsp_backend *b, enum hsp_devq q)
     if (hsp_cuda_bind(g, &err) != HSP_OK || hsp_cuda_queue_need(g, q, &err) != HSP_OK) {
         return NULL;
     }
+    hsp_cuda_expect_peers(g);
     return g->stream[q];
 }
 
@@ -346,26 +347,23 @@ static enum hsp_status cuda_pin(struct hsp_backend *b, void *p, size_t bytes, st
 {
     struct hsp_cuda *g = (struct hsp_cuda *)b;
     enum hsp_status st = hsp_cuda_bind(g, err);
-    cudaError_t e =
-        st == HSP_OK ? cudaHostRegister(p, bytes, cudaHostRegisterPortable) : cudaSuccess;
-    if (e != cudaSuccess) {
-        (void)cudaGetLastError();
-        st = hsp_err_set(err, e == cudaErrorMemoryAllocation ? HSP_ENOMEM : HSP_EUNSUPPORTED, 0,
-                         "GPU %d: cannot pin %zu bytes: %s", g->device, bytes,
-                         cudaGetErrorString(e));
-    }
-    return st;
+    return st == HSP_OK ? hsp_cuda_register(g, p, bytes, err) : st;
 }
 
-static void cuda_unpin(struct hsp_backend *b, void *p)
+static bool cuda_unpin(struct hsp_backend *b, void *p)
 {
     struct hsp_cuda *g = (struct hsp_cuda *)b;
     struct hsp_err err;
     (void)hsp_cuda_bind(g, &err); /* of a lost device, too */
-    hsp_cuda_calm(g);
-    if (cudaHostUnregister(p) != cudaSuccess) {
-        (void)cudaGetLastError();
-    }
+    return hsp_cuda_unregister(g, p);
+}
+
+static bool cuda_trim(struct hsp_backend *b)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    struct hsp_err err;
+    (void)hsp_cuda_bind(g, &err);
+    return hsp_cuda_trim(g);
 }
 
 /* ---- life ---- */
@@ -401,6 +399,7 @@ static const struct hsp_backend functions = {
     .release = cuda_release,
     .pin = cuda_pin,
     .unpin = cuda_unpin,
+    .trim = cuda_trim,
     .run = cuda_run,
     .run_sum = cuda_run_sum,
     .warm = cuda_warm,

@@ -1,15 +1,13 @@
 /* Memory of the device and pinned memory. cudaFree and its like wait until the device has nothing to
- * do (measured: README.md), which would hold up a release while other queues are busy, or wait, with
- * a peer, for work that the host has yet to give: for ever. So a block that is released during work
- * is retired: it is given out again for as many bytes, and freed when the device is idle or memory
- * runs short. Where there are peers an idle device may be given work of theirs at any moment: there
- * blocks are freed only when memory runs short, and after the device was seen idle, if that comes
- * soon. */
+ * do (measured: README.md), which would hold up a release while other queues are busy. So a block
+ * that is released during work is retired: it is given out again for as many bytes, and freed when
+ * the device is idle or memory runs short. Work of a transport may wait, with its peer, for work
+ * that the host has yet to give: for ever. So from the first queue that a transport asks for
+ * (hsp_backend.native) until the next trim nothing is freed and nothing is unregistered. */
 #include "worker/backend/cuda/cuda_memory.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "proto/base/size.h"
 #include "worker/backend/cuda/cuda_fault.h"
@@ -26,6 +24,13 @@ struct block {
     bool retired;
 };
 
+/* Memory of the caller. */
+struct registered {
+    struct registered *next;
+    void *p;
+    bool leaves; /* it is to be unregistered */
+};
+
 struct hsp_cuda_memory {
     pthread_mutex_t lock;
     struct block *block; /* owned */
@@ -33,13 +38,9 @@ struct hsp_cuda_memory {
     size_t limit;         /* of device memory; SIZE_MAX: none */
     size_t used, retired; /* bytes of device memory */
     size_t n_retired;     /* blocks of either kind */
-    size_t retired_host;  /* bytes */
-    atomic_bool peers;    /* work of this device may wait for another one */
+    struct registered *registered;
+    atomic_bool peers; /* work of this device may wait for another one; set under the lock */
 };
-
-#define LOOK_NS   200000              /* between two looks at a device that is to be idle */
-#define CALM_S    5                   /* how long it is waited for that way */
-#define HOST_KEPT ((size_t)256 << 20) /* bytes of pinned memory that may be retired, about */
 
 #define SCRATCH_ALIGN ((size_t)1 << 20) /* what scratch grows by, at least */
 
@@ -66,8 +67,6 @@ static void drop(struct hsp_cuda_memory *m, size_t i)
     const struct block *b = &m->block[i];
     if (b->mem == HSP_MEM_DEVICE) {
         *(b->retired ? &m->retired : &m->used) -= b->bytes;
-    } else if (b->retired) {
-        m->retired_host -= b->bytes;
     }
     m->n_retired -= b->retired;
     if (give_back(b) != cudaSuccess) {
@@ -85,10 +84,32 @@ static void sweep(struct hsp_cuda_memory *m)
     }
 }
 
+static void unregister(struct registered **at)
+{
+    struct registered *r = *at;
+    if (cudaHostUnregister(r->p) != cudaSuccess) { /* of a lost device, too */
+        (void)cudaGetLastError();
+    }
+    *at = r->next;
+    free(r);
+}
+
+static struct registered **find_registered(struct hsp_cuda_memory *m, const void *p)
+{
+    struct registered **at = &m->registered;
+    while (*at != NULL && (*at)->p != p) {
+        at = &(*at)->next;
+    }
+    return at;
+}
+
 void hsp_cuda_memory_free(struct hsp_cuda *g)
 {
     struct hsp_cuda_memory *m = g->memory;
     if (m != NULL) {
+        while (m->registered != NULL) {
+            unregister(&m->registered);
+        }
         while (m->n > 0) {
             drop(m, m->n - 1);
         }
@@ -123,7 +144,7 @@ static bool reuse(struct hsp_cuda_memory *m, enum hsp_mem mem, size_t bytes, voi
         if (b->retired && b->mem == mem && b->bytes == bytes) {
             b->retired = false;
             m->n_retired--;
-            *(mem == HSP_MEM_DEVICE ? &m->retired : &m->retired_host) -= bytes;
+            m->retired -= mem == HSP_MEM_DEVICE ? bytes : 0;
             *ret = b->p;
             return true;
         }
@@ -152,76 +173,79 @@ static enum hsp_status refuse(struct hsp_cuda *g, cudaError_t e, enum hsp_mem me
     if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) {
         (void)cudaGetLastError();
     }
-    return hsp_err_set(err, HSP_ENOMEM, 0,
-                       "GPU %d: %s: %zu bytes of device memory, of which %zu of %zu are free",
-                       g->device, what, bytes, free_bytes, total);
+    const struct hsp_cuda_memory *m = g->memory;
+    return m->retired == 0
+               ? hsp_err_set(err, HSP_ENOMEM, 0,
+                             "GPU %d: %s: %zu bytes of device memory, of which %zu of %zu are free",
+                             g->device, what, bytes, free_bytes, total)
+               : hsp_err_set(err, HSP_ENOMEM, 0,
+                             "GPU %d: %s: %zu bytes of device memory, of which %zu of %zu are "
+                             "free; %zu are used and %zu are kept until the steps end",
+                             g->device, what, bytes, free_bytes, total, m->used, m->retired);
 }
 
-void hsp_cuda_expect_peers(struct hsp_cuda *g)
+static enum hsp_status refuse_beyond(const struct hsp_cuda *g, size_t bytes, size_t kept,
+                                     const char *what, struct hsp_err *err)
 {
-    atomic_store(&g->memory->peers, true);
+    const struct hsp_cuda_memory *m = g->memory;
+    return kept == 0
+               ? hsp_err_set(err, HSP_ENOMEM, 0,
+                             "GPU %d: %s: %zu bytes of device memory, beyond the limit of %zu of "
+                             "which %zu are taken",
+                             g->device, what, bytes, m->limit, m->used)
+               : hsp_err_set(err, HSP_ENOMEM, 0,
+                             "GPU %d: %s: %zu bytes of device memory, beyond the limit of %zu of "
+                             "which %zu are taken and %zu are kept until the steps end",
+                             g->device, what, bytes, m->limit, m->used, kept);
 }
 
-void hsp_cuda_calm(struct hsp_cuda *g)
+static bool fits(const struct hsp_cuda_memory *m, size_t bytes, size_t kept)
 {
-    const struct timespec look = {.tv_nsec = LOOK_NS};
-    struct hsp_err ignored;
-    struct timespec from, now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &from);
-    now = from;
-    while (atomic_load(&g->memory->peers) && now.tv_sec - from.tv_sec < CALM_S &&
-           hsp_cuda_alive(g, &ignored) == HSP_OK && !hsp_cuda_idle(g)) {
-        (void)nanosleep(&look, NULL);
-        (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    }
+    size_t taken = m->used + kept;
+    return taken <= m->limit && bytes <= m->limit - taken;
 }
 
-/* Whether what is retired must go before @bytes more are taken. */
-static bool is_tight(const struct hsp_cuda_memory *m, enum hsp_mem mem, size_t bytes)
-{
-    return mem == HSP_MEM_DEVICE ? m->limit - m->used - bytes < m->retired
-                                 : m->retired_host > HOST_KEPT;
-}
-
-/* *ret_busy: nothing was done, since blocks must be freed and work may wait for a peer; @calm: then
- * they are, all the same. */
-static enum hsp_status allocate(struct hsp_cuda *g, enum hsp_mem mem, size_t bytes,
-                                const char *what, bool calm, void **ret, bool *ret_busy,
-                                struct hsp_err *err)
+/* A block of its own. */
+static enum hsp_status take_new(struct hsp_cuda *g, enum hsp_mem mem, size_t bytes,
+                                const char *what, void **ret, struct hsp_err *err)
 {
     struct hsp_cuda_memory *m = g->memory;
-    bool peers = atomic_load(&m->peers), idle = m->n_retired == 0 || hsp_cuda_idle(g);
-    bool may = calm || !peers || idle; /* blocks be freed */
+    bool peers = atomic_load(&m->peers);
     size_t counted = mem == HSP_MEM_DEVICE ? bytes : 0;
-    if (counted > m->limit - (m->used < m->limit ? m->used : m->limit)) {
-        return hsp_err_set(err, HSP_ENOMEM, 0,
-                           "GPU %d: %s: %zu bytes of device memory, beyond the limit of %zu of "
-                           "which %zu are taken",
-                           g->device, what, bytes, m->limit, m->used);
+    if (!peers && m->n_retired > 0 && (!fits(m, counted, m->retired) || hsp_cuda_idle(g))) {
+        sweep(m);
+    }
+    if (counted > 0 && !fits(m, counted, m->retired)) {
+        return refuse_beyond(g, bytes, m->retired, what, err);
     }
     enum hsp_status st = need_entry(m, err);
     if (st != HSP_OK) {
         return st;
     }
+    cudaError_t e = take(mem, bytes, ret);
+    if (e == cudaErrorMemoryAllocation && !peers && m->n_retired > 0) {
+        (void)cudaGetLastError();
+        sweep(m);
+        e = take(mem, bytes, ret);
+    }
+    if (e != cudaSuccess) {
+        return refuse(g, e, mem, bytes, what, err);
+    }
+    m->block[m->n++] = (struct block){.p = *ret, .bytes = bytes, .mem = mem};
+    m->used += counted;
+    return HSP_OK;
+}
+
+static enum hsp_status allocate(struct hsp_cuda *g, enum hsp_mem mem, size_t bytes,
+                                const char *what, void **ret, struct hsp_err *err)
+{
+    struct hsp_cuda_memory *m = g->memory;
+    size_t counted = mem == HSP_MEM_DEVICE ? bytes : 0;
+    if (counted > 0 && !fits(m, counted, 0)) {
+        return refuse_beyond(g, bytes, 0, what, err);
+    }
     if (!reuse(m, mem, bytes, ret)) {
-        bool tight = is_tight(m, mem, counted), must = m->n_retired > 0 && tight;
-        if (may && (must || (idle && !peers))) {
-            sweep(m);
-        }
-        cudaError_t e = may || !must ? take(mem, bytes, ret) : cudaErrorMemoryAllocation;
-        if (e == cudaErrorMemoryAllocation && m->n_retired > 0) {
-            (void)cudaGetLastError();
-            if (!may) {
-                *ret_busy = true;
-                return HSP_OK;
-            }
-            sweep(m);
-            e = take(mem, bytes, ret);
-        }
-        if (e != cudaSuccess) {
-            return refuse(g, e, mem, bytes, what, err);
-        }
-        m->block[m->n++] = (struct block){.p = *ret, .bytes = bytes, .mem = mem};
+        return take_new(g, mem, bytes, what, ret, err);
     }
     m->used += counted;
     return HSP_OK;
@@ -237,14 +261,9 @@ enum hsp_status hsp_cuda_alloc(struct hsp_cuda *g, enum hsp_mem mem, size_t byte
     }
     room -= room % ALIGN;
     enum hsp_status st = HSP_OK;
-    bool busy = room > 0;
-    for (int calm = 0; st == HSP_OK && busy && calm < 2; calm++) {
-        if (calm != 0) {
-            hsp_cuda_calm(g);
-        }
-        busy = false;
+    if (room > 0) {
         (void)pthread_mutex_lock(&g->memory->lock);
-        st = allocate(g, mem, room, what, calm != 0, &p, &busy, err);
+        st = allocate(g, mem, room, what, &p, err);
         (void)pthread_mutex_unlock(&g->memory->lock);
     }
     if (st == HSP_OK) {
@@ -267,12 +286,96 @@ void hsp_cuda_release(struct hsp_cuda *g, enum hsp_mem mem, void *p)
                 b->retired = true;
                 m->n_retired++;
                 m->used -= mem == HSP_MEM_DEVICE ? b->bytes : 0;
-                *(mem == HSP_MEM_DEVICE ? &m->retired : &m->retired_host) += b->bytes;
+                m->retired += mem == HSP_MEM_DEVICE ? b->bytes : 0;
             }
             break;
         }
     }
     (void)pthread_mutex_unlock(&m->lock);
+}
+
+enum hsp_status hsp_cuda_register(struct hsp_cuda *g, void *p, size_t bytes, struct hsp_err *err)
+{
+    struct hsp_cuda_memory *m = g->memory;
+    struct registered *r = malloc(sizeof(*r));
+    if (r == NULL) {
+        return hsp_err_nomem(err, "a note of what is pinned");
+    }
+    cudaError_t e = cudaHostRegister(p, bytes, cudaHostRegisterPortable); /* takes long: no lock */
+    (void)pthread_mutex_lock(&m->lock);
+    if (e == cudaSuccess) {
+        *r = (struct registered){.next = m->registered, .p = p};
+        m->registered = r;
+        r = NULL;
+    } else {
+        (void)cudaGetLastError();
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+    free(r);
+    return e == cudaSuccess
+               ? HSP_OK
+               : hsp_err_set(err, e == cudaErrorMemoryAllocation ? HSP_ENOMEM : HSP_EUNSUPPORTED, 0,
+                             "GPU %d: cannot pin %zu bytes: %s", g->device, bytes,
+                             cudaGetErrorString(e));
+}
+
+bool hsp_cuda_unregister(struct hsp_cuda *g, const void *p)
+{
+    struct hsp_cuda_memory *m = g->memory;
+    (void)pthread_mutex_lock(&m->lock);
+    struct registered **at = find_registered(m, p);
+    bool gone = *at == NULL || !atomic_load(&m->peers);
+    if (*at != NULL && gone) {
+        unregister(at);
+    } else if (*at != NULL) {
+        (*at)->leaves = true;
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+    return gone;
+}
+
+void hsp_cuda_expect_peers(struct hsp_cuda *g)
+{
+    struct hsp_cuda_memory *m = g->memory;
+    if (!atomic_load(&m->peers)) {
+        (void)pthread_mutex_lock(&m->lock); /* nothing is being freed */
+        atomic_store(&m->peers, true);
+        (void)pthread_mutex_unlock(&m->lock);
+    }
+}
+
+/* Whether a queue has work that is not done; also what a transport gave to it. */
+static bool is_busy(const struct hsp_cuda *g)
+{
+    bool busy = false;
+    for (unsigned q = 0; q < HSP_N_DEVQ && !busy; q++) {
+        cudaError_t e = g->stream[q] != NULL ? cudaStreamQuery(g->stream[q]) : cudaSuccess;
+        busy = e == cudaErrorNotReady;
+        if (e != cudaSuccess) {
+            (void)cudaGetLastError(); /* of a lost device nothing is under way */
+        }
+    }
+    return busy;
+}
+
+bool hsp_cuda_trim(struct hsp_cuda *g)
+{
+    struct hsp_cuda_memory *m = g->memory;
+    (void)pthread_mutex_lock(&m->lock);
+    bool quiet = !is_busy(g);
+    if (quiet) {
+        atomic_store(&m->peers, false);
+        sweep(m);
+        for (struct registered **at = &m->registered; *at != NULL;) {
+            if ((*at)->leaves) {
+                unregister(at);
+            } else {
+                at = &(*at)->next;
+            }
+        }
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+    return quiet;
 }
 
 const void *hsp_cuda_block(struct hsp_cuda *g, const void *p)

@@ -16,13 +16,14 @@ void hsp_cuda_memory_free(struct hsp_cuda *g); /* all of it, also what nobody re
 /* @what names the use in messages. HSP_ENOMEM says how many bytes; HSP_EIO: the device is lost. */
 enum hsp_status hsp_cuda_alloc(struct hsp_cuda *g, enum hsp_mem mem, size_t bytes, const char *what,
                                void **ret, struct hsp_err *err);
-/* Frees a block, or retires it while the device is busy; see cuda_memory.c. NULL is fine. */
+/* Frees a block, or retires it; see cuda_memory.c. NULL is fine. */
 void hsp_cuda_release(struct hsp_cuda *g, enum hsp_mem mem, void *p);
-/* From now on work of this device may wait for that of another one. */
+/* hsp_backend.pin, unpin and trim. */
+enum hsp_status hsp_cuda_register(struct hsp_cuda *g, void *p, size_t bytes, struct hsp_err *err);
+bool hsp_cuda_unregister(struct hsp_cuda *g, const void *p);
+bool hsp_cuda_trim(struct hsp_cuda *g);
+/* Until the next trim work of this device may wait for that of another one. */
 void hsp_cuda_expect_peers(struct hsp_cuda *g);
-/* Where it may: waits, by looking only, until the device is idle, for some seconds at most. Comes
- * before a call that blocks until then with what other threads need to give work. */
-void hsp_cuda_calm(struct hsp_cuda *g);
 /* The begin of the block that holds @p; NULL: none of ours. */
 const void *hsp_cuda_block(struct hsp_cuda *g, const void *p);
 /* @bytes of scratch of queue @q, aligned to 256, for the work given to it next; contents undefined.

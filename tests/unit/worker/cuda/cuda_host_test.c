@@ -197,12 +197,12 @@ static void test_release_does_not_wait(void **state)
     standin_close(b);
 }
 
-static int looks; /* at the receive below, until its peer comes */
+static bool peer_came;
 
 static bool has_come(void *args)
 {
     (void)args;
-    return --looks < 0;
+    return peer_came;
 }
 
 static void arrives(void *args)
@@ -210,40 +210,71 @@ static void arrives(void *args)
     (void)args;
 }
 
-/* A receive is given, whose peer comes some looks later. */
-static void receive(struct hsp_backend *b, int n)
+/* A receive is given that waits for its peer. */
+static void receive(struct hsp_backend *b)
 {
     struct hsp_fake_work w = {.name = "receive", .run = arrives, .ready = has_come};
-    looks = n;
+    peer_came = false;
     assert_int_equal(hsp_fake_submit(b->native(b, HSP_DEVQ_LANE), &w), cudaSuccess);
-    (void)mark(b, HSP_DEVQ_LANE);
 }
 
-/* What frees waits for all work: not while some of it waits for a peer. */
+static unsigned frees(void)
+{
+    return hsp_fake_calls("cudaFree") + hsp_fake_calls("cudaFreeHost") +
+           hsp_fake_calls("cudaHostUnregister");
+}
+
+/* What frees waits for all work, and the peer may wait for who asked: nothing waits, nothing is
+ * freed before the steps have ended. */
 static void test_nothing_is_freed_while_a_peer_is_awaited(void **state)
 {
     const size_t mib = (size_t)1 << 20;
     struct hsp_err err;
     (void)state;
     struct hsp_backend *b = standin_open(NULL, &(struct hsp_device_opts){.memory_bytes = 4 * mib});
-    static char pinned[4096];
+    static char pinned[4096], stays[4096];
+    void *p = take(b, 2 * mib), *h, *none;
     assert_ok(b->pin(b, pinned, sizeof pinned, &err), &err);
-    assert_non_null(b->native(b, HSP_DEVQ_LANE)); /* from now on there are peers */
-    void *p = take(b, 2 * mib), *h;
+    assert_ok(b->pin(b, stays, sizeof stays, &err), &err);
     assert_ok(b->alloc(b, HSP_MEM_HOST, mib, &h, &err), &err);
-    b->release(b, HSP_MEM_DEVICE, p); /* the device is idle, but for how long? */
+    receive(b);
+    b->release(b, HSP_MEM_DEVICE, p);
     b->release(b, HSP_MEM_HOST, h);
-    assert_int_equal(hsp_fake_calls("cudaFree") + hsp_fake_calls("cudaFreeHost"), 0);
-    receive(b, 300);
-    void *q = take(b, mib); /* there is room beside what is retired */
-    assert_int_equal(hsp_fake_calls("cudaFree"), 0);
-    void *r = take(b, 3 * mib); /* there is not */
-    assert_int_equal(hsp_fake_calls("cudaFree"), 1);
-    receive(b, 300);
-    b->unpin(b, pinned);
+    void *q = take(b, mib); /* there is room beside what is kept */
+    assert_status(b->alloc(b, HSP_MEM_DEVICE, 2 * mib - 256, &none, &err), HSP_ENOMEM);
+    assert_err(&err, HSP_ENOMEM,
+               "GPU 0: memory: 2096896 bytes of device memory, beyond the limit of 4194304 of "
+               "which 1048576 are taken and 2097152 are kept until the steps end");
+    assert_ptr_equal(take(b, 2 * mib), p); /* of the same size: given out again */
+    b->release(b, HSP_MEM_DEVICE, p);
+    assert_false(b->unpin(b, pinned));
+    assert_false(b->trim(b)); /* the device is busy */
+    assert_int_equal(frees(), 0);
     assert_int_equal(hsp_fake_usage().blocked, 0);
-    b->release(b, HSP_MEM_DEVICE, q);
-    b->release(b, HSP_MEM_DEVICE, r);
+    peer_came = true;
+    hsp_fake_settle();
+    assert_true(b->trim(b));
+    assert_int_equal(hsp_fake_usage().device_bytes, mib);
+    assert_int_equal(hsp_fake_usage().pinned_bytes, sizeof stays);
+    assert_true(b->unpin(b, pinned)); /* it is gone already */
+    assert_int_equal(frees(), 3);
+    b->release(b, HSP_MEM_DEVICE, q); /* without a transport there is nothing to wait for */
+    assert_true(b->unpin(b, stays));
+    assert_int_equal(frees(), 5);
+    assert_int_equal(hsp_fake_usage().blocked, 0);
+    standin_close(b);
+}
+
+/* A transport that is there, and has greeted nobody, changes nothing. */
+static void test_a_transport_without_peers(void **state)
+{
+    (void)state;
+    struct hsp_backend *b = standin_open(NULL, NULL);
+    float *x = standin_alloc(b, N);
+    fill(b, HSP_DEVQ_GREET, x, 0.0, N);
+    finish(b, HSP_DEVQ_GREET);
+    b->release(b, HSP_MEM_DEVICE, x);
+    assert_int_equal(hsp_fake_calls("cudaFree"), 1);
     standin_close(b);
 }
 
@@ -318,7 +349,7 @@ static void test_memory_of_the_caller(void **state)
     assert_true(mine[N - 1] == 3.0f);
     finish(b, HSP_DEVQ_STATE);
     assert_true(mine[0] == 9.0f && mine[N - 1] == 9.0f);
-    b->unpin(b, mine);
+    assert_true(b->unpin(b, mine));
     assert_int_equal(hsp_fake_usage().pinned, 0);
     assert_ok(b->copy(b, HSP_DEVQ_STATE, x, mine, sizeof mine, &err), &err);
     mine[0] = 1.0f;
@@ -341,7 +372,7 @@ static void test_memory_of_the_caller_and_a_lost_device(void **state)
     uint64_t t = mark(b, HSP_DEVQ_STATE);
     assert_status(b->finish(b, HSP_DEVQ_STATE, t, &err), HSP_EIO);
     assert_status(b->pin(b, other, sizeof other, &err), HSP_EIO);
-    b->unpin(b, mine);
+    assert_true(b->unpin(b, mine));
     standin_close(b);
 }
 
@@ -358,7 +389,7 @@ static void test_pinned_wrongly(void **state)
     assert_status(b->pin(b, mine + N / 2, sizeof mine / 2, &err), HSP_EUNSUPPORTED);
     assert_int_equal(hsp_fake_reports(), 1);
     assert_ok(b->copy(b, HSP_DEVQ_STATE, mine, x, sizeof mine, &err), &err);
-    b->unpin(b, mine);
+    assert_true(b->unpin(b, mine));
     assert_int_equal(hsp_fake_reports(), 2);
     assert_non_null(strstr(hsp_fake_report(1), "in the midst of a copy"));
     hsp_fake_settle();
@@ -766,6 +797,7 @@ HSP_TEST_FILE(cuda_host_test)
         cmocka_unit_test(test_a_limit_in_the_midst_of_work),
         cmocka_unit_test(test_release_does_not_wait),
         cmocka_unit_test(test_nothing_is_freed_while_a_peer_is_awaited),
+        cmocka_unit_test(test_a_transport_without_peers),
         cmocka_unit_test(test_what_is_released_is_used_by_nobody),
         cmocka_unit_test(test_retired_pinned_memory),
         cmocka_unit_test(test_memory_of_the_caller),

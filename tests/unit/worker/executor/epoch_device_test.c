@@ -247,6 +247,51 @@ static void no_memory_no_pins(void **state)
     leave(w);
 }
 
+static bool (*unpin_now)(struct hsp_backend *b, void *p);
+static bool is_busy; /* a transport may be at work */
+
+static bool unpin_late(struct hsp_backend *b, void *p)
+{
+    return !is_busy && unpin_now(b, p);
+}
+
+static bool trim(struct hsp_backend *b)
+{
+    (void)b;
+    is_busy = false;
+    return true;
+}
+
+/* Beside an epoch that runs nothing is unpinned: the segments of a prepared one that is dropped stay
+ * mapped until that has left, and the next one is pinned then. */
+static void what_is_dropped_beside_steps_stays_mapped(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    open_device(w, (struct hsp_ghost_opts){0});
+    unpin_now = w->env.backend->unpin;
+    w->env.backend->unpin = unpin_late;
+    w->env.backend->trim = trim;
+    atomic_store(&w->env.on_device, 1); /* the other one */
+    is_busy = true;
+    take(w);
+    assert_int_equal(pinned(w), 2);
+    hsp_epoch_device_close(&w->e);
+    hsp_epoch_close_segments(&w->e);
+    assert_int_equal(pinned(w), 2);
+    assert_true(is_busy);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_ok(hsp_epoch_device_take(&w->e, &err), &err);
+    hsp_epoch_device_pin(&w->e);
+    assert_int_equal(pinned(w), 2); /* the old ones */
+    assert_true(is_busy);
+    assert_ok(hsp_epoch_device_begin(&w->e, &err), &err);
+    assert_false(is_busy);
+    assert_null(w->env.kept);
+    assert_int_equal(pinned(w), 2); /* its own */
+    leave(w);                       /* what was unmapped too early is a breach */
+}
+
 HSP_TEST_FILE(epoch_device_test)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +303,7 @@ HSP_TEST_FILE(epoch_device_test)
         cmocka_unit_test_setup_teardown(so_is_one_with_long_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(a_segment_without_bytes_is_not_pinned, setup, teardown),
         cmocka_unit_test_setup_teardown(no_memory_no_pins, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_dropped_beside_steps_stays_mapped, setup, teardown),
     };
     return cmocka_run_group_tests_name("epochdevice", tests, NULL, NULL);
 }
