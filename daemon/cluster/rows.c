@@ -789,6 +789,30 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
     return true;
 }
 
+static bool is_of_core(const char *key)
+{
+    return strcmp(key, HSP_CLUSTER_ROW) == 0 || strcmp(key, HSP_RESTORED_ROW) == 0 ||
+           strcmp(key, "ended") == 0 || strcmp(key, "adopted") == 0 || strcmp(key, "term") == 0 ||
+           strncmp(key, "node/", 5) == 0 || strncmp(key, "job/", 4) == 0 ||
+           strncmp(key, "plan/", 5) == 0;
+}
+
+static enum hsp_status wrong_form(const char *key, uint8_t form, struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_EVERSION, 0,
+                       "stored row %.100s has form %u, this hspmdd reads %d to %d: finish its jobs "
+                       "with the hspmdd that wrote it",
+                       key, form, ROW_OLDEST, ROW_VERSION);
+}
+
+enum hsp_status hsp_cluster_row_old(const struct hsp_cluster_row *row, struct hsp_err *err)
+{
+    const uint8_t *form = row->value;
+    return row->len > 0 && form[0] > 0 && form[0] < ROW_OLDEST && is_of_core(row->key)
+               ? wrong_form(row->key, form[0], err)
+               : HSP_OK;
+}
+
 enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_row *row,
                                 struct hsp_err *err)
 {
@@ -797,11 +821,7 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
     uint8_t version = hsp_cur_u8(&r);
     bool ok = row->len > 0;
     if (ok && (version < ROW_OLDEST || version > ROW_VERSION)) {
-        return hsp_err_set(
-            err, HSP_EVERSION, 0,
-            "stored row %.100s has form %u, this hspmdd reads %d to %d: finish its jobs with "
-            "the hspmdd that wrote it",
-            row->key, version, ROW_OLDEST, ROW_VERSION);
+        return wrong_form(row->key, version, err);
     }
     if (ok && strcmp(row->key, "cluster") == 0) {
         ok = load_cluster(c, &r, version);

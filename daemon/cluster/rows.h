@@ -40,6 +40,9 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
 /* The name of the job whose row this is. False: it is another one, or does not decode. */
 bool hsp_cluster_row_job_name(const struct hsp_cluster_row *row, char ret[HSP_NAME_MAX + 1]);
 
+/* HSP_EVERSION: the row of the core is of a form that is read no more. */
+enum hsp_status hsp_cluster_row_old(const struct hsp_cluster_row *row, struct hsp_err *err);
+
 /* ---- for a shell that puts an older store back ---- */
 
 #define HSP_RESTORED_ROW "restored"

@@ -219,6 +219,24 @@ enum hsp_status hsp_store_peek(const char *path, const char *key, hsp_store_row_
 
 /* ---- upgrades ---- */
 
+/* Rows that this program does not read are left to the one that wrote them, with its tables. */
+static enum hsp_status check_forms(sqlite3 *db, struct hsp_err *err)
+{
+    sqlite3_stmt *q = NULL;
+    enum hsp_status st = HSP_OK;
+    if (sqlite3_prepare_v2(db, "SELECT key, value FROM kv", -1, &q, NULL) != SQLITE_OK) {
+        return HSP_OK; /* it has none */
+    }
+    while (st == HSP_OK && sqlite3_step(q) == SQLITE_ROW) {
+        struct hsp_cluster_row row = {(const char *)sqlite3_column_text(q, 0),
+                                      sqlite3_column_blob(q, 1),
+                                      (uint32_t)sqlite3_column_bytes(q, 1)};
+        st = row.key != NULL ? hsp_cluster_row_old(&row, err) : HSP_OK;
+    }
+    (void)sqlite3_finalize(q); /* what cannot be read is told when it is upgraded */
+    return st;
+}
+
 /* All of it, or none. */
 static enum hsp_status upgrade(sqlite3 *db, int from, struct hsp_err *err)
 {
@@ -241,6 +259,9 @@ enum hsp_status hsp_store_set_up(sqlite3 *db, struct hsp_err *err)
 {
     int version = 0;
     enum hsp_status st = check_version(db, &version, err);
+    if (st == HSP_OK && version > 0 && version < SCHEMA_VERSION) {
+        st = check_forms(db, err);
+    }
     st = st == HSP_OK ? hsp_db_exec(db, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL", err)
                       : st;
     st = st == HSP_OK ? add_functions(db, err) : st;

@@ -13,7 +13,8 @@
 #include "daemon/app/store/store.h"
 #include "proto/base/err.h"
 
-/* Journal, functions of SQL and tables. HSP_EIO: of a newer program; HSP_ENOSPC, HSP_ENOMEM. */
+/* Journal, functions of SQL and tables. HSP_EIO: of a newer program; HSP_EVERSION: a
+ * row is of a form that is read no more, and nothing is changed; HSP_ENOSPC, HSP_ENOMEM. */
 enum hsp_status hsp_store_set_up(sqlite3 *db, struct hsp_err *err);
 
 /* The row @key of a file that is not open and has no journal, none when it is not there; the file is only read,

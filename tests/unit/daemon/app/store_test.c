@@ -621,6 +621,23 @@ static void test_the_store_that_was_replaced_last(void **state)
     assert_int_equal(access(in(dir, "state.db.replaced-14.0-shm"), F_OK), -1);
 }
 
+/* The hspmdd that wrote it still reads it: it has to finish its jobs. */
+static void test_a_store_with_rows_of_an_old_form_stays_as_it_is(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_store *s = NULL;
+    behind_its_back("CREATE TABLE kv(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID; "
+                    "INSERT INTO kv VALUES('app/1', x'00'); INSERT INTO kv VALUES('job/2', x'03'); "
+                    "PRAGMA user_version = 1");
+    assert_status(hsp_store_open(path, &s, &err), HSP_EVERSION);
+    assert_non_null(strstr(err.msg, "stored row job/2 has form 3, this hspmdd reads 4 to "));
+    behind_its_back("INSERT INTO kv VALUES('job/3', x'04')"); /* a table of the first version */
+    behind_its_back("DELETE FROM kv WHERE key = 'job/2'");
+    s = open_store();
+    assert_null(hsp_store_close(s));
+}
+
 static void test_rows_of_the_first_schema_are_read(void **state)
 {
     (void)state;
@@ -1034,6 +1051,8 @@ HSP_TEST_FILE(store_test)
         cmocka_unit_test_setup_teardown(test_what_a_killed_restore_left_goes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_which_replaced_store_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_store_that_was_replaced_last, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_store_with_rows_of_an_old_form_stays_as_it_is, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_rows_of_the_first_schema_are_read, setup, teardown),
         cmocka_unit_test_setup_teardown(test_events_and_metrics_come_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_first_line_of_the_newest_epoch_stays, setup,
