@@ -356,7 +356,7 @@ struct hsp_job {
     bool checkpoint_shared;
     uint32_t checkpoint_keep; /* by the workers */
     enum hsp_job_state state;
-    char reason[480];  /* why it does not run, or how it ended; "" while it runs */
+    char reason[560];  /* why it does not run, or how it ended; "" while it runs */
     char damage[200];  /* of its state, the last that was found since it ran; "" none. Not stored */
     char problem[480]; /* files of it that cannot be written, until they can; "" none. Not stored:
                           executors say it again */
@@ -610,11 +610,12 @@ struct hsp_cluster {
     uint32_t n_parked_jobs;    /* of all of them */
     uint64_t n_ever_parked;
     struct hsp_complaints damaged[HSP_COMPLAINTS]; /* of damaged papers */
-    struct hsp_map parked_conn;                    /* their indices */
-    uint32_t n_turned_away;                        /* agents without a place, so far (crowd.h) */
-    hsp_msec crowd_ms;                             /* no event says that there is no room before */
-    hsp_msec now_ms, grace_ms;                     /* grace: AWAY nodes are dead after it */
-    hsp_msec looked_ms;                            /* when the event before this one came */
+    struct hsp_complaints parked_told[HSP_COMPLAINTS];
+    struct hsp_map parked_conn; /* their indices */
+    uint32_t n_turned_away;     /* agents without a place, so far (crowd.h) */
+    hsp_msec crowd_ms;          /* no event says that there is no room before */
+    hsp_msec now_ms, grace_ms;  /* grace: AWAY nodes are dead after it */
+    hsp_msec looked_ms;         /* when the event before this one came */
     uint32_t n_nodes;
     size_t cap_nodes;
     uint32_t n_vacant;              /* of them: without a name, for the next new node */

@@ -8,6 +8,9 @@
 #define AGAIN_MS  30000u /* and up to as much again */
 #define STRIDE_MS 7919u
 #define TELL_MS   60000u
+/* Lines of one kind that one address may cause in that time. */
+#define COMPLAINTS  8u
+#define COMPLAIN_MS 60000u
 
 enum rank { STRANGER, NAMED, PROVEN };
 
@@ -148,4 +151,23 @@ void hsp_ci_crowd_tell(struct hsp_cluster *c, const char *name)
     if (f != NULL) {
         f->node = hsp_ci_printf(c, "%s", name);
     }
+}
+
+bool hsp_ci_may_complain(const struct hsp_cluster *c, struct hsp_complaints of[HSP_COMPLAINTS],
+                         uint64_t source)
+{
+    struct hsp_complaints *x = &of[0];
+    for (uint32_t i = 0; i < HSP_COMPLAINTS; i++) {
+        struct hsp_complaints *k = &of[i];
+        if (k->n > 0 && k->source == source) {
+            x = k;
+            break;
+        }
+        x = k->n == 0 || k->since < x->since ? k : x; /* the one that was counted longest ago */
+    }
+    if (x->n == 0 || x->source != source || c->now_ms - x->since >= COMPLAIN_MS) {
+        *x = (struct hsp_complaints){.source = source, .since = c->now_ms};
+    }
+    x->n += x->n < COMPLAINTS + 1;
+    return x->n <= COMPLAINTS;
 }

@@ -37,4 +37,8 @@ uint32_t hsp_ci_crowd_again(struct hsp_cluster *c);
 /* An event says that there is no room for agent @name: once a minute at most. */
 void hsp_ci_crowd_tell(struct hsp_cluster *c, const char *name);
 
+/* Whether agents of the address @source may cause one more line of the kind that @of counts: a few in a minute. */
+bool hsp_ci_may_complain(const struct hsp_cluster *c, struct hsp_complaints of[HSP_COMPLAINTS],
+                         uint64_t source);
+
 #endif

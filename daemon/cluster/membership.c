@@ -6,6 +6,7 @@
 
 #include "daemon/cluster/behind.h"
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/crowd.h"
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/doubt.h"
 #include "daemon/cluster/epoch_peers.h"
@@ -35,9 +36,6 @@
 /* Speeds beyond these are no card's; what planning makes of those within is finite. */
 #define LEAST_GBIT 1e-6
 #define MOST_GBIT  1e6
-/* Lines about damaged papers that one address may cause in that time. */
-#define COMPLAINTS  8u
-#define COMPLAIN_MS 60000u
 
 static void refuse(struct hsp_cluster *c, uint32_t conn, const char *why)
 {
@@ -479,25 +477,6 @@ static void free_behind(struct hsp_cluster *c, uint32_t at, const struct hsp_m_h
     }
 }
 
-/* Whether agents of the address @source may cause one more line: a few in a minute. */
-static bool may_complain(struct hsp_cluster *c, uint64_t source)
-{
-    struct hsp_complaints *x = &c->damaged[0];
-    for (uint32_t i = 0; i < HSP_COMPLAINTS; i++) {
-        struct hsp_complaints *k = &c->damaged[i];
-        if (k->n > 0 && k->source == source) {
-            x = k;
-            break;
-        }
-        x = k->n == 0 || k->since < x->since ? k : x; /* the one that was counted longest ago */
-    }
-    if (x->n == 0 || x->source != source || c->now_ms - x->since >= COMPLAIN_MS) {
-        *x = (struct hsp_complaints){.source = source, .since = c->now_ms};
-    }
-    x->n += x->n < COMPLAINTS + 1;
-    return x->n <= COMPLAINTS;
-}
-
 /* Papers in the state folder of an agent are of no use to a coordinator that has lost its rows: one line
  * for all of them. @n: the member that it is; NULL: none, and the name that it gives proves nothing. */
 static void tell_damaged(struct hsp_cluster *c, const struct hsp_event *ev,
@@ -509,7 +488,7 @@ static void tell_damaged(struct hsp_cluster *c, const struct hsp_event *ev,
         first = m->kept[i].papers_damaged && first == NULL ? &m->kept[i] : first;
         n_damaged += m->kept[i].papers_damaged;
     }
-    if (first == NULL || !may_complain(c, ev->source)) {
+    if (first == NULL || !hsp_ci_may_complain(c, c->damaged, ev->source)) {
         return;
     }
     const struct hsp_job *j = hsp_ci_job(c, first->job);

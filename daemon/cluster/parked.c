@@ -204,7 +204,10 @@ void hsp_ci_park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
                                        .dead_ms = c->cfg.dead_ms,
                                        .reason = p->why}};
     hsp_ci_send(c, conn, &say);
-    struct hsp_fact *f = hsp_ci_fact(c, "node.parked", HSP_SEV_WARN, NULL, NULL, "%s", p->why);
+    bool proven = p->as == HSP_PARKED_AHEAD; /* any other may say hello as often as it likes */
+    struct hsp_fact *f = proven || hsp_ci_may_complain(c, c->parked_told, p->source)
+                             ? hsp_ci_fact(c, "node.parked", HSP_SEV_WARN, NULL, NULL, "%s", p->why)
+                             : NULL;
     if (f != NULL) {
         f->node = hsp_ci_printf(c, "%s", p->name);
     }

@@ -160,6 +160,31 @@ static void lines_about_damaged_papers_are_bounded(void **state)
     cw_end(&w);
 }
 
+/* Nor are there as many lines about who is parked. */
+static void lines_about_parked_agents_are_bounded(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_m_kept k = {.job = 6, .name = "mist", .cluster = {0xab, 7}, .plan = 1};
+    struct hsp_msg m = {
+        .type = HSP_MSG_HELLO,
+        .u.hello = {
+            .protocol = HSP_PROTO_VERSION, .node = "x", .address = "a", .n_kept = 1, .kept = &k}};
+    uint32_t told[2] = {0, 0};
+    cw_begin(&w, 1, 1);
+    for (uint32_t i = 0; i < 100; i++) {
+        cw_step(&w, (struct hsp_event){
+                        .type = HSP_EV_MSG, .conn = 20 + i % 2, .source = 5 + i % 2, .u.msg = &m});
+        told[i % 2] += cw_fact(&w, "node.parked") != NULL;
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_PARKED), 1);
+    }
+    assert_true(told[0] == 8 && told[1] == 8);
+    w.now += 60000;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_MSG, .conn = 20, .source = 5, .u.msg = &m});
+    assert_non_null(cw_fact(&w, "node.parked"));
+    cw_end(&w);
+}
+
 /* It has no incarnation here, whatever it says, and nothing to lose. */
 static void a_node_without_state_joins_from_anywhere(void **state)
 {
@@ -962,6 +987,7 @@ HSP_TEST_FILE(identity_test)
         cmocka_unit_test(a_crowd_under_the_names_of_nodes),
         cmocka_unit_test(a_place_is_not_given_to_somebody_unknown),
         cmocka_unit_test(lines_about_damaged_papers_are_bounded),
+        cmocka_unit_test(lines_about_parked_agents_are_bounded),
         cmocka_unit_test(who_names_the_most_jobs_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
