@@ -77,7 +77,7 @@ struct hsp_cluster *hsp_cluster_new(const struct hsp_cluster_config *cfg)
     c->next_job = 1;
     c->next_incarnation = 1;
     c->next_ticket = 1;
-    c->forget_ms = HSP_NEVER;
+    c->forget_ms = c->let_go_ms = HSP_NEVER;
     hsp_ci_index_init(c);
     c->arena = hsp_arena_new(STEP_ARENA);
     return c->arena != NULL ? c : hsp_cluster_free(c);
@@ -185,6 +185,7 @@ static void look_around(struct hsp_cluster *c)
     earlier(c, hsp_ci_check_due(c));
     earlier(c, hsp_ci_await_due(c));
     earlier(c, c->forget_ms);
+    earlier(c, c->let_go_ms);
     earlier(c, hsp_ci_rounds_due(c));
     earlier(c, hsp_ci_node_faults_due(c));
     earlier(c, hsp_ci_probe_due(c));

@@ -7,7 +7,11 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/measure.h"
 #include "daemon/cluster/node_check.h"
+#include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
+
+/* An agent kills an executor that does not obey within 10 s (worker/agent/obey.h), and answers when it is gone. */
+#define LET_GO_MS 60000u
 
 static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t device)
 {
@@ -24,6 +28,8 @@ static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t devi
         return; /* a source that has not yet left the epoch before: STARTED comes */
     }
     d->asked = true;
+    d->let_go_ms = c->now_ms + LET_GO_MS;
+    c->let_go_ms = d->let_go_ms < c->let_go_ms ? d->let_go_ms : c->let_go_ms;
     if (d->ask == HSP_ASK_STOP) {
         m.type = HSP_MSG_STOP;
         m.epoch = j->next_epoch - 1;
@@ -49,8 +55,35 @@ static void tell_stays(struct hsp_cluster *c, struct hsp_cluster_node *n)
     }
 }
 
+/* Devices that were told to give back what they hold, and have not. */
+static void look_at_late(struct hsp_cluster *c)
+{
+    if (c->now_ms < c->let_go_ms) {
+        return;
+    }
+    c->let_go_ms = HSP_NEVER;
+    for (uint32_t i = 0; i < c->n_nodes * HSP_NODE_DEVICES; i++) {
+        const struct hsp_node_device *d = hsp_ci_device(c, i);
+        struct hsp_cluster_node *n = hsp_ci_node(c, i);
+        const struct hsp_job *j = hsp_ci_job(c, d->job);
+        if (d->ask == HSP_ASK_NONE || !d->asked || n->conn == 0 || j == NULL) {
+            continue;
+        }
+        if (c->now_ms >= d->let_go_ms) {
+            hsp_ci_node_dead(c, n,
+                             hsp_ci_printf(c,
+                                           "did not give back what it held of job %s within %u ms; "
+                                           "it joins anew, else see its log",
+                                           j->name, LET_GO_MS));
+        } else if (d->let_go_ms < c->let_go_ms) {
+            c->let_go_ms = d->let_go_ms;
+        }
+    }
+}
+
 void hsp_ci_nodes_advance(struct hsp_cluster *c)
 {
+    look_at_late(c);
     uint32_t *look, n_look = hsp_ci_take_look(c, &look);
     hsp_ci_measure_advance(c);
     hsp_ci_check_advance(c);

@@ -2,7 +2,8 @@
  * them.
  *
  * A lease with ask STOP or RELEASE is told once per connection; a HELLO opens the question
- * again. */
+ * again. A node that beats, but does not answer within a minute, is dead: else its job would never be planned
+ * again, nor be forgotten when it has ended. */
 #ifndef HSP_DEVICE_REQUESTS_H
 #define HSP_DEVICE_REQUESTS_H
 #include "daemon/cluster/cluster_state.h"

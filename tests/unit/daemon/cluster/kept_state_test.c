@@ -134,6 +134,34 @@ static void a_node_that_does_not_seal(void **state)
     cw_end(&w);
 }
 
+/* n1 beats, and never says that it has let go: its device is not the job's for ever. */
+static void a_node_that_does_not_let_go(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
+    for (uint32_t i = 0; i < 59; i++) {
+        w.now += 1000;
+        cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    }
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n1")->state, HSP_NODE_LIVE);
+    assert_int_equal(cw_job(&w, 1)->n_leases, 1);
+    w.now += 1000;
+    cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n1")->state, HSP_NODE_DEAD);
+    assert_string_equal(cw_fact(&w, "node.dead"),
+                        "did not give back what it held of job j within 60000 ms; it joins anew, "
+                        "else see its log");
+    assert_int_equal(cw_job(&w, 1)->n_leases, 0);
+    assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_OK);
+    cw_end(&w);
+}
+
 static void it_goes_on_from_what_is_kept(struct cw_world *w)
 {
     assert_int_equal(admin(w, HSP_ADMIN_RESUME), HSP_OK);
@@ -437,6 +465,7 @@ static void a_part_is_in_the_way(struct cw_world *w, bool with_n1)
     cw_plan(w, 2);
     cw_ready(w, 2, 0, 5);
     cw_pass(w, 2, 1, cw_even, 1);
+    cw_let_go(w, 2, 1);
     assert_int_equal(w->c->nodes[0].dev[0].job, 2);
     cw_hello(w, 3, "n2", 0, 1);
     if (!with_n1) {
@@ -490,6 +519,7 @@ HSP_TEST_FILE(kept_state_test)
         cmocka_unit_test(a_failure_behind_a_loss_is_heard),
         cmocka_unit_test(its_devices_are_free_when_it_is_sealed),
         cmocka_unit_test(a_node_that_does_not_seal),
+        cmocka_unit_test(a_node_that_does_not_let_go),
         cmocka_unit_test(resume_goes_on_without_a_loss),
         cmocka_unit_test(a_diverged_job_is_not_resumed),
         cmocka_unit_test(what_diverged_is_over),
