@@ -155,7 +155,8 @@ static void nobody_knows(struct hsp_cluster *c, struct hsp_job *j, const char *w
 
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
 {
-    if (!hsp_ci_ckpt_may_have(j) || j->looked) {
+    bool may = hsp_ci_ckpt_may_have(j) || (j->was_stored && j->checkpoint_path[0] != '\0');
+    if (!may || j->looked) {
         return true;
     }
     if (j->look_ticket == 0) {
@@ -217,7 +218,7 @@ void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
         return;
     }
     bool may_see = j->lack == HSP_LACK_LOOK || j->lack == HSP_LACK_AWAY;
-    if (may_see && on_disk(j) == NULL) { /* those that could not look */
+    if (may_see && on_disk(j) == NULL && hsp_ci_ckpt_may_have(j)) { /* those that could not look */
         nobody_knows(c, j, ev->why);
     }
 }
@@ -311,8 +312,8 @@ static bool waits_to_look(struct hsp_cluster *c, struct hsp_job *j,
 {
     bool one_at_all = j->lack == HSP_LACK_PATH && best == NULL;
     bool waited = j->state_deadline_ms != 0 && c->now_ms >= j->state_deadline_ms;
-    if (j->looked_whole || (j->lack != HSP_LACK_LOOK && (!one_at_all || waited)) ||
-        c->now_ms >= deadline(c, j)) {
+    if (!hsp_ci_ckpt_may_have(j) || j->looked_whole ||
+        (j->lack != HSP_LACK_LOOK && (!one_at_all || waited)) || c->now_ms >= deadline(c, j)) {
         return false;
     }
     const char *next = best == NULL ? "begins at step 0"

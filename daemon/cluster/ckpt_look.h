@@ -25,6 +25,9 @@
  *                                    begins at step 0, and ckpt.not_seen says why. A worker makes
  *                                    the folder with the first checkpoint, so it proves nothing
  *
+ * A job that has not begun, as far as its row says, is looked for too when that row was read: the
+ * store may be one of before. Then nobody is waited for.
+ *
  * What is on record counts as seen where a node that matters is too old to be asked: a member that
  * then finds nothing refuses its PREPARE.
  *

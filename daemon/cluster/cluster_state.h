@@ -371,6 +371,7 @@ struct hsp_job {
     struct hsp_digest born; /* cluster in which it began, whose its checkpoints are; 0: this one */
     bool unrecorded; /* BEHIND, and not in the store: what agents say of it is all there is */
     bool doubted;    /* it may have ended since the backup that was put back (doubt.h) */
+    bool was_stored; /* its row was read: the store may be older than the job. Not stored */
     /* A node that keeps more of the job than is on record, and is no member of it; "" none. */
     char ahead[HSP_NAME_MAX + 1];
     enum hsp_epoch_mode origin; /* FRESH or RESTORE: where to begin when nothing is held */

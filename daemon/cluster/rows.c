@@ -680,6 +680,7 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     if (j == NULL) {
         return false;
     }
+    j->was_stored = true;
     get_terms(c, r, j);
     uint8_t state = hsp_cur_u8(r);
     j->state = (enum hsp_job_state)(state <= HSP_JOB_BEHIND ? state : HSP_JOB_FAILED);

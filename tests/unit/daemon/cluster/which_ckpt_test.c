@@ -459,6 +459,27 @@ static void a_newer_one_on_disk_is_taken(void **state)
 }
 
 /* Of one step a node may have another content: that on record is meant, if any node has it. */
+/* The store that was put back is from before the job's first epoch. */
+static void one_of_a_job_that_had_not_begun_is_taken(void **state)
+{
+    (void)state;
+    struct hsp_admin_event a = {
+        .verb = HSP_ADMIN_SUBMIT,
+        .spec = {
+            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    assert_null(cw_fact(&w, "ckpt.found"));
+    sees(&w, 40, 1, 1040);
+    sees(&w, 60, 2, 1060);
+    cw_restart_nodes(&w, 2);
+    assert_int_equal(cw_job(&w, 1)->begun, 0);
+    cw_plan(&w, 1);
+    prepare_means(&w, HSP_MODE_RESTORE, 60, 2, 1060);
+    cw_end(&w);
+}
+
 static void of_two_contents_that_on_record_is_taken(void **state)
 {
     (void)state;
@@ -1112,6 +1133,7 @@ HSP_TEST_FILE(which_ckpt_test)
         cmocka_unit_test(an_older_one_can_be_asked_for),
         cmocka_unit_test(as_many_are_known_as_are_kept),
         cmocka_unit_test(a_newer_one_on_disk_is_taken),
+        cmocka_unit_test(one_of_a_job_that_had_not_begun_is_taken),
         cmocka_unit_test(of_two_contents_that_on_record_is_taken),
         cmocka_unit_test(one_that_is_gone_is_passed_over),
         cmocka_unit_test(one_that_comes_back_is_taken),
