@@ -87,11 +87,13 @@ def mistaken(w, d, t):
     d = w.daemon()
     until("it is behind", lambda: t.status()["state"] == "behind")
     reason = t.status()["reason"]
-    found = re.search(r"\(replaced last: end hspmdd, then hspmdd -c CONFIG --restore (\S+)\)", reason)
-    check(found and found.group(1).startswith(w.path("state/state.db.replaced-")), "the reason says how: %r" % reason)
+    found = re.search(r"\(replaced last: end hspmdd, then hspmdd -c CONFIG --restore (with )?(\S+?)( of state_dir)?\)", reason)
+    check(found, "the reason says how: %r" % reason)
+    newer = os.path.join(w.path("state"), found.group(2))  # a long path is cut down to its last name
+    check(newer.startswith(w.path("state/state.db.replaced-")), "it is the one that was replaced: %r" % reason)
     d.kill()
     d.wait()
-    put_back(w, found.group(1))
+    put_back(w, newer)
     d = w.daemon()
     t.reach(before["step"] + 20)
     after = t.status()
