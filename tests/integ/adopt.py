@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -55,6 +56,11 @@ def hello(w, node, kept):
                          cross_latency_us=0, cross_us_per_byte=0, cards=[], devices=[], paths=[], kept=kept, holdings=[],
                          runs=[]))
     return c
+
+
+def names(w):
+    """Of members and of agents that are none."""
+    return [n["name"] for n in ask(w.sock, "status", QUERY)["nodes"]]
 
 
 def ambiguous(w, t):
@@ -218,11 +224,11 @@ def discarded(w, d):
     check(not [f for f in left if "/alpha/" in f] and [f for f in left if "/beta/" in f], "one of two: %r" % left)
     other = hello(w, "beta", [dict(job=7, name="other", cluster="f" * 32, generation="0", epoch="1", plan="1",
                                    papers_damaged=False)])
-    until("both betas are parked", lambda: [n["name"] for n in ask(w.sock, "status", QUERY)["nodes"]].count("beta") == 2)
+    until("both betas are parked", lambda: names(w).count("beta") == 2)
     r = w.try_ctl("node", "discard", "beta")
     check(r.returncode == 7 and "2 agents keep state under this name" in r.stderr and left_over(w) == left, repr(r))
     other.s.close()
-    until("the other beta is gone", lambda: [n["name"] for n in ask(w.sock, "status", QUERY)["nodes"]].count("beta") == 1)
+    until("the other beta is gone", lambda: names(w).count("beta") == 1)
     w.ctl("node", "discard", "beta")
     until("beta joins", lambda: w.up("beta"))
     check(not left_over(w), "nothing is left: %r" % left_over(w))
@@ -297,7 +303,16 @@ def only_one(w, d, agents):
         check([kept(w, n, wild) for n in ("alpha", "beta")] == before, "it stays as it is: %r" % left_over(w))
     check("job-1+9+9+e9+s0.seg is a folder" in w.log(), "the folder is told")
     os.rmdir(w.path("segments/beta/job-1+9+9+e9+s0.seg"))
-    w.ctl("node", "discard", "alpha")
+    other = hello(w, "alpha", [dict(job=7, name="other", cluster="f" * 32, generation="0", epoch="1", plan="1",
+                                    papers_damaged=False)])
+    until("another alpha is parked", lambda: names(w).count("alpha") == 2)
+    r = w.try_ctl("node", "discard", "alpha")
+    both = shlex.split(r.stderr.split("end the others: ")[-1].replace(",", " "))
+    ours = "uid %d pid %d" % (os.getuid(), os.getpid())
+    check(r.returncode == 7 and len(both) == 2 and ours in both, repr(r))
+    w.ctl("node", "discard", [address for address in both if address != ours][0])
+    other.s.close()
+    until("the other alpha is gone", lambda: names(w).count("alpha") == 1)
     until("alpha keeps it no more", lambda: not kept(w, "alpha", wild) and "kept by beta:" in wild.status()["reason"])
     check(kept(w, "beta", wild) == before[1] and kept(w, "alpha", t), "nothing else goes")
     w.ctl("node", "adopt", "beta")

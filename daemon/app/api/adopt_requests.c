@@ -448,14 +448,36 @@ static void discard_parked(struct hsp_app *a, struct discarding *x, const struct
     }
 }
 
-/* Counts an agent of which something would be given up, at its address. */
+/* Counts an agent of which something would be given up, at its address, as a shell takes it. */
 static void discard_counts(struct hsp_app *a, struct discarding *x, uint32_t conn, uint32_t before)
 {
+    const char *address = address_of(a, conn), *quote = strchr(address, ' ') != NULL ? "'" : "";
     size_t used = strlen(x->agents);
-    if (x->n > before) {
-        x->n_agents++;
-        (void)snprintf(x->agents + used, sizeof x->agents - used, "%s%s", used > 0 ? ", " : "",
-                       address_of(a, conn));
+    if (x->n == before) {
+        return;
+    }
+    x->n_agents++;
+    if (used + strlen(address) + 5 < sizeof x->agents) {
+        (void)snprintf(x->agents + used, sizeof x->agents - used, "%s%s%s%s", used > 0 ? ", " : "",
+                       quote, address, quote);
+    }
+}
+
+/* The agent of @conn, which calls itself @name, is meant by @node. */
+static bool is_meant(struct hsp_app *a, uint32_t conn, const char *name, const char *node)
+{
+    const struct hsp_caller *c = hsp_app_client(a, conn);
+    return c != NULL && (strcmp(name, node) == 0 || strcmp(c->name, node) == 0);
+}
+
+static void discard_member(struct hsp_app *a, struct discarding *x,
+                           const struct hsp_cluster_node *n)
+{
+    for (uint32_t i = 0; i < a->cluster->n_jobs; i++) {
+        const struct hsp_job *j = a->cluster->jobs[i];
+        if (keeps(a, n, j)) {
+            discard_one(a, x, n->conn, j->id, known_as(a, j), j->unrecorded ? NULL : j->name);
+        }
     }
 }
 
@@ -464,24 +486,21 @@ static void discard_counts(struct hsp_app *a, struct discarding *x, uint32_t con
 static void discard_all(struct hsp_app *a, struct discarding *x, const char *node)
 {
     const struct hsp_cluster *c = a->cluster;
-    const struct hsp_cluster_node *n = hsp_cluster_node_by_name(c, node);
     for (uint32_t i = 0; i < c->n_parked; i++) {
         const struct hsp_parked *p = &c->parked[i];
         uint32_t before = x->n;
-        if (strcmp(p->name, node) == 0 || strcmp(address_of(a, p->conn), node) == 0) {
+        if (is_meant(a, p->conn, p->name, node)) {
             discard_parked(a, x, p);
             discard_counts(a, x, p->conn, before);
         }
     }
-    uint32_t before = x->n;
-    for (uint32_t i = 0; n != NULL && i < c->n_jobs; i++) {
-        const struct hsp_job *j = c->jobs[i];
-        if (keeps(a, n, j)) {
-            discard_one(a, x, n->conn, j->id, known_as(a, j), j->unrecorded ? NULL : j->name);
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        const struct hsp_cluster_node *n = &c->nodes[i];
+        uint32_t before = x->n;
+        if (is_meant(a, n->conn, n->name, node)) {
+            discard_member(a, x, n);
+            discard_counts(a, x, n->conn, before);
         }
-    }
-    if (n != NULL) {
-        discard_counts(a, x, n->conn, before);
     }
 }
 
