@@ -179,14 +179,17 @@ static enum hsp_status drop_own_aside(const struct hsp_folder *job, const struct
     return st;
 }
 
-/* Whether the step @was, just moved aside, is @step, and still the one that @o was told of. */
-static bool is_still(const struct hsp_folder *job, const char *was, const struct hsp_ckpt_info *us,
-                     const struct hsp_ckpt_owner *o, const struct hsp_folder *step)
+/* HSP_OK: the step @was, just moved aside, is @step, and still the one that @o was told of. HSP_AGAIN: it is not.
+ * HSP_ENOMEM: that is not known. */
+static enum hsp_status look_again(const struct hsp_folder *job, const char *was,
+                                  const struct hsp_ckpt_info *us, const struct hsp_ckpt_owner *o,
+                                  const struct hsp_folder *step, struct hsp_err *err)
 {
-    struct hsp_ckpt_owner now;
-    return is_open_as(job, was, step) && hsp_ckpt_owner_of(job, was, us, &now, NULL) == HSP_OK &&
-           !now.later &&
-           (now.kind == HSP_CKPT_NOBODY || (now.kind == o->kind && now.job == o->job));
+    struct hsp_ckpt_owner now = {.kind = HSP_CKPT_UNKNOWN};
+    enum hsp_status st =
+        is_open_as(job, was, step) ? hsp_ckpt_owner_of(job, was, us, &now, err) : HSP_AGAIN;
+    bool same = now.kind == HSP_CKPT_NOBODY || (now.kind == o->kind && now.job == o->job);
+    return st == HSP_OK && (now.later || !same) ? HSP_AGAIN : st;
 }
 
 /* Moves the step @to, of @o, open as @step, aside as @was. HSP_AGAIN: another epoch has the name by
@@ -202,7 +205,10 @@ static enum hsp_status move_aside(const struct hsp_folder *job, const char *to, 
     if (st != HSP_OK) {
         return is_open_as(job, to, step) ? st : HSP_AGAIN;
     }
-    st = is_still(job, was, us, o, step) ? hsp_folder_sync(job, err) : HSP_AGAIN;
+    st = look_again(job, was, us, o, step, err);
+    if (st == HSP_OK) {
+        st = hsp_folder_sync(job, err);
+    }
     if (st != HSP_OK) {
         (void)hsp_folder_move(job, was, to, NULL); /* best effort: it is found aside, too */
     }

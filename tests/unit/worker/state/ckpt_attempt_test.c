@@ -160,9 +160,16 @@ static void end_later(void)
 /* What another epoch moves aside by mistake, when its commit is all but done. */
 static bool mistake;
 
+/* There are no descriptors while the old step is aside, which is then put back. */
+static bool starves;
+
 static void at_renamed(const char *to)
 {
-    if (side.on && is_later && strcmp(to, STEP) == 0) {
+    if (starves && strcmp(to, ASIDE) == 0) {
+        starve_descriptors(0);
+    } else if (starves && strcmp(to, STEP) == 0) {
+        feed_descriptors();
+    } else if (side.on && is_later && strcmp(to, STEP) == 0) {
         (void)sem_post(&side.placed);
         (void)sem_wait(&side.go);
     } else if (side.on && !is_later && strcmp(to, ASIDE) == 0) {
@@ -519,6 +526,26 @@ static void a_folder_that_is_not_synced_keeps_the_old_step(void **state)
     }
 }
 
+/* Want of descriptors is no other epoch: it is said as it is, and the old step is in place. */
+static void an_owner_that_is_not_known_is_not_another_epoch(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_ckpt_info us = info_of(100, 6);
+    write_step(*state, 100, 5, 5);
+    write_ranks(*state, &us, 6);
+    starves = true;
+    enum hsp_status st = commit(*state, &us, &err);
+    starves = false;
+    assert_status(st, HSP_ENOMEM);
+    assert_non_null(strstr(err.msg, "Too many open files"));
+    assert_step(*state, 100, 5);
+    assert_int_equal(n_steps(*state), 1);
+    us.epoch = 7;
+    write_ranks(*state, &us, 7);
+    assert_ok(commit(*state, &us, &err), &err);
+    assert_step(*state, 100, 7);
+}
+
 /* It has judged the step of before, which is not there any more. */
 static void what_took_the_place_of_an_old_step_is_not_pruned(void **state)
 {
@@ -633,6 +660,8 @@ HSP_TEST_FILE(ckpt_attempt_test)
         cmocka_unit_test_setup_teardown(what_is_aside_of_the_same_or_a_later_epoch_is_not_deleted,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(a_folder_that_is_not_synced_keeps_the_old_step, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(an_owner_that_is_not_known_is_not_another_epoch, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_kill_while_a_step_is_replaced_leaves_one, setup,
                                         teardown),
