@@ -48,7 +48,7 @@ struct hsp_node_device {
     uint32_t job;                     /* lease, 0: free */
     enum hsp_device_ask ask;          /* what the lease still has to answer */
     bool asked;                       /* and it was told, on this connection */
-    hsp_msec let_go_ms;               /* by then it has answered */
+    hsp_msec let_go_ms;               /* by then it has answered, 0: not asked yet */
     double speed;                     /* observed over profile; the fastest of a job has 1 */
     hsp_msec restart_ms;              /* down: when its agent starts it again */
 };
@@ -624,7 +624,9 @@ struct hsp_cluster {
     struct hsp_cluster_node *nodes; /* an index is for ever, until the node is forgotten */
     uint64_t unix_s;                /* as the last event said that knew it, 0 none */
     hsp_msec forget_ms;             /* when nodes that have gone are looked at, HSP_NEVER */
-    hsp_msec let_go_ms;             /* the first let_go_ms of a device, or before it; HSP_NEVER */
+    /* The first time by which a node must have answered SEAL, STOP or RELEASE, or before it;
+     * HSP_NEVER: none must. */
+    hsp_msec answers_ms;
     /* index.c: so that what happens all the time costs the same with any number of nodes */
     struct hsp_map by_name, by_conn; /* indices of nodes */
     struct hsp_node_brief *briefs;   /* [n_nodes] */

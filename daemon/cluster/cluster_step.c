@@ -38,6 +38,7 @@
 #include "daemon/cluster/reach_rounds.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/slow.h"
+#include "daemon/cluster/stall.h"
 #include "daemon/cluster/state_damage.h"
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
@@ -77,7 +78,7 @@ struct hsp_cluster *hsp_cluster_new(const struct hsp_cluster_config *cfg)
     c->next_job = 1;
     c->next_incarnation = 1;
     c->next_ticket = 1;
-    c->forget_ms = c->let_go_ms = HSP_NEVER;
+    c->forget_ms = c->answers_ms = HSP_NEVER;
     hsp_ci_index_init(c);
     c->arena = hsp_arena_new(STEP_ARENA);
     return c->arena != NULL ? c : hsp_cluster_free(c);
@@ -147,14 +148,8 @@ static void earlier(struct hsp_cluster *c, hsp_msec t)
 
 static void earlier_of_job(struct hsp_cluster *c, const struct hsp_job *j)
 {
-    if (j->state == HSP_JOB_FAILED) {
-        earlier(c, j->seal_deadline_ms);
-    }
     if (hsp_job_terminal(j->state)) {
         return;
-    }
-    if (j->state == HSP_JOB_SEALING) {
-        earlier(c, j->seal_deadline_ms);
     }
     if (j->att.epoch != 0) {
         earlier(c, j->att.deadline_ms);
@@ -185,7 +180,6 @@ static void look_around(struct hsp_cluster *c)
     earlier(c, hsp_ci_check_due(c));
     earlier(c, hsp_ci_await_due(c));
     earlier(c, c->forget_ms);
-    earlier(c, c->let_go_ms);
     earlier(c, hsp_ci_rounds_due(c));
     earlier(c, hsp_ci_node_faults_due(c));
     earlier(c, hsp_ci_probe_due(c));
@@ -360,6 +354,7 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
 {
     HSP_ASSERT(!c->loaded);
     begin(c, now_ms);
+    c->looked_ms = now_ms;
     enum hsp_status st = load_rows(c, rows, n, err);
     if (st != HSP_OK) {
         return st;
@@ -564,6 +559,7 @@ hsp_msec hsp_cluster_deadline(const struct hsp_cluster *c)
     if (c->behind) {
         return HSP_NEVER;
     }
-    hsp_msec silence = hsp_ci_silence_due(c);
-    return silence < c->due_ms ? silence : c->due_ms;
+    hsp_msec due = hsp_ci_silence_due(c);
+    due = c->answers_ms < due ? c->answers_ms : due;
+    return c->due_ms < due ? c->due_ms : due;
 }

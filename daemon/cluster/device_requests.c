@@ -4,6 +4,7 @@
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/health.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/kept_state.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/measure.h"
 #include "daemon/cluster/node_check.h"
@@ -13,6 +14,20 @@
 /* An agent kills an executor that does not obey within 10 s (worker/agent/obey.h), and answers when it is gone. */
 #define LET_GO_MS 60000u
 
+/* It has time from now on. */
+static void has_time(struct hsp_cluster *c, struct hsp_node_device *d)
+{
+    d->let_go_ms = c->now_ms + LET_GO_MS;
+    hsp_ci_answer_by(c, d->let_go_ms);
+}
+
+/* @d is a source that has not yet left the epoch before: STARTED comes first. */
+static bool is_leaving(const struct hsp_job *j, hsp_device_id d)
+{
+    const struct hsp_epoch_peer *p = hsp_ci_peer(&j->cur, d);
+    return p != NULL && !p->started && (uint32_t)(p - j->cur.peers) >= hsp_ci_lasting(&j->cur);
+}
+
 static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t device)
 {
     struct hsp_node_device *d = &n->dev[device];
@@ -21,15 +36,14 @@ static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t devi
     if (d->ask == HSP_ASK_NONE || d->asked || n->conn == 0 || j == NULL) {
         return;
     }
-    const struct hsp_epoch_peer *p =
-        hsp_ci_peer(&j->cur, HSP_DEVICE(hsp_ci_index_of(c, n), device));
-    if (d->ask == HSP_ASK_RELEASE && p != NULL && !p->started &&
-        (uint32_t)(p - j->cur.peers) >= hsp_ci_lasting(&j->cur)) {
-        return; /* a source that has not yet left the epoch before: STARTED comes */
+    if (d->ask == HSP_ASK_RELEASE && is_leaving(j, HSP_DEVICE(hsp_ci_index_of(c, n), device))) {
+        if (d->let_go_ms == 0) {
+            has_time(c, d);
+        }
+        return;
     }
     d->asked = true;
-    d->let_go_ms = c->now_ms + LET_GO_MS;
-    c->let_go_ms = d->let_go_ms < c->let_go_ms ? d->let_go_ms : c->let_go_ms;
+    has_time(c, d);
     if (d->ask == HSP_ASK_STOP) {
         m.type = HSP_MSG_STOP;
         m.epoch = j->next_epoch - 1;
@@ -55,35 +69,38 @@ static void tell_stays(struct hsp_cluster *c, struct hsp_cluster_node *n)
     }
 }
 
-/* Devices that were told to give back what they hold, and have not. */
-static void look_at_late(struct hsp_cluster *c)
+void hsp_ci_answers_late(struct hsp_cluster *c)
 {
-    if (c->now_ms < c->let_go_ms) {
+    if (c->now_ms < c->answers_ms) {
         return;
     }
-    c->let_go_ms = HSP_NEVER;
+    c->answers_ms = HSP_NEVER;
     for (uint32_t i = 0; i < c->n_nodes * HSP_NODE_DEVICES; i++) {
         const struct hsp_node_device *d = hsp_ci_device(c, i);
         struct hsp_cluster_node *n = hsp_ci_node(c, i);
         const struct hsp_job *j = hsp_ci_job(c, d->job);
-        if (d->ask == HSP_ASK_NONE || !d->asked || n->conn == 0 || j == NULL) {
+        if (d->ask == HSP_ASK_NONE || d->let_go_ms == 0 || n->conn == 0 || j == NULL) {
             continue;
         }
-        if (c->now_ms >= d->let_go_ms) {
-            hsp_ci_node_dead(c, n,
-                             hsp_ci_printf(c,
-                                           "did not give back what it held of job %s within %u ms; "
-                                           "it joins anew, else see its log",
-                                           j->name, LET_GO_MS));
-        } else if (d->let_go_ms < c->let_go_ms) {
-            c->let_go_ms = d->let_go_ms;
+        if (c->now_ms < d->let_go_ms) {
+            hsp_ci_answer_by(c, d->let_go_ms);
+            continue;
         }
+        hsp_ci_node_dead(
+            c, n,
+            hsp_ci_printf(c,
+                          "did not %s of job %s within %u ms; it joins anew, else "
+                          "see its log",
+                          d->asked ? "give back what it held" : "leave the previous epoch", j->name,
+                          LET_GO_MS));
+    }
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        hsp_ci_seal_late(c, c->jobs[i]);
     }
 }
 
 void hsp_ci_nodes_advance(struct hsp_cluster *c)
 {
-    look_at_late(c);
     uint32_t *look, n_look = hsp_ci_take_look(c, &look);
     hsp_ci_measure_advance(c);
     hsp_ci_check_advance(c);

@@ -30,27 +30,41 @@ void hsp_ci_seal_leases(struct hsp_cluster *c, struct hsp_job *j)
 
 bool hsp_ci_seal_marked(struct hsp_cluster *c, struct hsp_job *j)
 {
-    enum hsp_job_state state = j->state;
     bool open = false;
-    for (uint32_t i = 0; i < j->n_marks && j->state == state; i++) {
+    for (uint32_t i = 0; i < j->n_marks; i++) {
         struct hsp_job_mark *k = &j->marks[i];
-        struct hsp_cluster_node *n = &c->nodes[k->node];
-        if (k->seal == 2 && n->conn != 0 && c->now_ms >= j->seal_deadline_ms) {
-            hsp_ci_node_dead(c, n, /* makes no marks */
-                             hsp_ci_printf(c,
-                                           "did not stop job %s within %u ms; its agent joins anew "
-                                           "by itself, else see its log",
-                                           j->name, c->cfg.seal_ms));
-        }
+        const struct hsp_cluster_node *n = &c->nodes[k->node];
         if (k->seal == 1 && n->conn != 0) {
             struct hsp_msg m = {.type = HSP_MSG_SEAL, .epoch = j->seal_upto, .u.jobref.job = j->id};
             hsp_ci_send(c, n->conn, &m);
             k->seal = 2;
             j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
+            hsp_ci_answer_by(c, j->seal_deadline_ms);
         }
         open = open || k->seal != 0;
     }
     return open;
+}
+
+void hsp_ci_seal_late(struct hsp_cluster *c, struct hsp_job *j)
+{
+    bool seals = j->state == HSP_JOB_SEALING || j->state == HSP_JOB_FAILED;
+    for (uint32_t i = 0; seals && i < j->n_marks; i++) {
+        struct hsp_cluster_node *n = &c->nodes[j->marks[i].node];
+        if (j->marks[i].seal != 2 || n->conn == 0) {
+            continue;
+        }
+        if (c->now_ms < j->seal_deadline_ms) {
+            hsp_ci_answer_by(c, j->seal_deadline_ms);
+            continue;
+        }
+        hsp_ci_node_dead(c, n, /* makes no marks of a job that seals */
+                         hsp_ci_printf(c,
+                                       "did not stop job %s within %u ms; its agent joins anew by "
+                                       "itself, else see its log",
+                                       j->name, c->cfg.seal_ms));
+        hsp_ci_look_job(c, j);
+    }
 }
 
 void hsp_ci_keeper_sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n)

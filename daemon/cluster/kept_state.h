@@ -12,9 +12,10 @@
 
 /* Has the nodes of the leases of @j sealed; each lets its devices go when it has answered. */
 void hsp_ci_seal_leases(struct hsp_cluster *c, struct hsp_job *j);
-/* Sends SEAL to the marked nodes of @j, and ends those that do not answer in time. True: some have
- * not answered yet. */
+/* Sends SEAL to the marked nodes of @j. True: some have not answered yet. */
 bool hsp_ci_seal_marked(struct hsp_cluster *c, struct hsp_job *j);
+/* Nodes that have not answered SEAL of @j in time are dead. For ticks alone: an answer may be unread before. */
+void hsp_ci_seal_late(struct hsp_cluster *c, struct hsp_job *j);
 /* Node @n of the failed job @j has answered SEAL. */
 void hsp_ci_keeper_sealed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n);
 /* The failed job @j goes on from what its nodes hold: SEALING. */

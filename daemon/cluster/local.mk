@@ -55,6 +55,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/rows.c daemon/cluster/rows.h \
   daemon/cluster/slow.c daemon/cluster/slow.h \
   daemon/cluster/spread.c daemon/cluster/spread.h \
+  daemon/cluster/stall.c daemon/cluster/stall.h \
   daemon/cluster/standing.c daemon/cluster/standing.h \
   daemon/cluster/state_damage.c daemon/cluster/state_damage.h \
   daemon/cluster/suspend.c daemon/cluster/suspend.h \

@@ -8,6 +8,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/crowd.h"
 #include "daemon/cluster/cluster_state.h"
+#include "daemon/cluster/device_requests.h"
 #include "daemon/cluster/doubt.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/forget.h"
@@ -126,6 +127,7 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
             hsp_ci_await(c, HSP_DEVICE(at, p->index));
         }
         d->asked = false;
+        d->let_go_ms = 0;
         d->speed = d->speed > 0 ? d->speed : 1;
         hsp_ci_take_note(c, n, p);
     }
@@ -669,29 +671,6 @@ void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn)
     }
 }
 
-/* A tick is due when a node has been silent for a while. One that comes much later says that
- * this process was stopped or starved (a suspended machine, a paused virtual one): what the
- * nodes sent meanwhile is still unread, and their silence is ours. Nobody is dead for the time
- * we were away, and who was near its bound before has time for one more beat: it may have to
- * connect again first. */
-void hsp_ci_forgive_stall(struct hsp_cluster *c)
-{
-    hsp_msec due = hsp_ci_silence_due(c), now = c->now_ms;
-    if (c->behind || due == HSP_NEVER || now <= due + c->cfg.suspect_ms) {
-        return;
-    }
-    hsp_msec chance = now + c->cfg.heartbeat_ms + c->cfg.suspect_ms;
-    hsp_msec floor = chance > c->cfg.dead_ms ? chance - c->cfg.dead_ms : 0;
-    for (uint32_t i = 0; i < c->n_nodes; i++) { /* their order stays */
-        hsp_msec t = c->nodes[i].last_ms + (now - due);
-        t = t > floor ? t : floor;
-        c->nodes[i].last_ms = t < now ? t : now;
-    }
-    hsp_ci_fact(c, "coordinator.stalled", HSP_SEV_WARN, NULL, NULL,
-                "did not run for %llu ms; silence of nodes in that time does not count",
-                (unsigned long long)(now - due));
-}
-
 void hsp_ci_nodes_tick(struct hsp_cluster *c)
 {
     if (c->behind) {
@@ -716,6 +695,7 @@ void hsp_ci_nodes_tick(struct hsp_cluster *c)
             c, n,
             hsp_ci_printf(c, "silent for %llu ms", (unsigned long long)(c->now_ms - n->last_ms)));
     }
+    hsp_ci_answers_late(c);
 }
 
 void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,

@@ -215,8 +215,10 @@ static void the_state_folder_proves_which_node_it_is(void **state)
         struct hsp_digest last = w.c->nodes[1].secret;
         cw_restart(&w, NULL);
         cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, 1);
-        w.now += 2999;
-        cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        for (uint32_t i = 0; i < 6; i++) {
+            w.now += 500;
+            cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        }
         w.now += 2;
         cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
         assert_int_equal(w.c->nodes[1].state, HSP_NODE_DEAD);

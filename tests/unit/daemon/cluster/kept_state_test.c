@@ -152,13 +152,63 @@ static void a_node_that_does_not_let_go(void **state)
     assert_int_equal(hsp_cluster_node_by_name(w.c, "n1")->state, HSP_NODE_LIVE);
     assert_int_equal(cw_job(&w, 1)->n_leases, 1);
     w.now += 1000;
-    cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
     assert_int_equal(hsp_cluster_node_by_name(w.c, "n1")->state, HSP_NODE_DEAD);
     assert_string_equal(cw_fact(&w, "node.dead"),
                         "did not give back what it held of job j within 60000 ms; it joins anew, "
                         "else see its log");
     assert_int_equal(cw_job(&w, 1)->n_leases, 0);
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_OK);
+    cw_end(&w);
+}
+
+static void drain(struct cw_world *w, const char *node)
+{
+    (void)cw_admin(
+        w, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN, .node = node, .reason = "test"});
+}
+
+/* n1 is drained and gives its state to n2. It beats, and never says that it has left the epoch before: its device
+ * is not the job's for ever, and the job is planned anew. */
+static void a_source_that_does_not_leave(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 3, 1);
+    assert_int_equal(cw_submit(&w, "j", 0, 1, 2), HSP_OK);
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_pass(&w, 1, 0, cw_even, 2);
+    cw_let_go(&w, 1, 2);
+    drain(&w, "n1");
+    cw_plan(&w, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        cw_ready(&w, 1, i, 5);
+    }
+    cw_pass(&w, 1, 4, cw_even, 2);
+    assert_int_equal(cw_job(&w, 1)->cur.n_peers, 3);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 2); /* to n0 and n2 */
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_RELEASED, .u.devref = {.job = 1}});
+    cw_msg(&w, 3, (struct hsp_msg){.type = HSP_MSG_RELEASED, .u.devref = {.job = 1}});
+    drain(&w, "n2");
+    for (uint32_t s = 1; s <= 60; s++) {
+        assert_int_equal(hsp_cluster_node_by_name(w.c, "n1")->state, HSP_NODE_LIVE);
+        assert_int_equal(cw_job(&w, 1)->ticket, 0);
+        w.now += s < 60 ? 1000 : 500;
+        for (uint32_t i = 0; i < 3; i++) {
+            cw_msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        }
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    w.now += 500;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n1")->state, HSP_NODE_DEAD);
+    assert_string_equal(cw_fact(&w, "node.dead"),
+                        "did not leave the previous epoch of job j within 60000 ms; it joins anew, "
+                        "else see its log");
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    assert_int_not_equal(cw_job(&w, 1)->ticket, 0);
     cw_end(&w);
 }
 
@@ -520,6 +570,7 @@ HSP_TEST_FILE(kept_state_test)
         cmocka_unit_test(its_devices_are_free_when_it_is_sealed),
         cmocka_unit_test(a_node_that_does_not_seal),
         cmocka_unit_test(a_node_that_does_not_let_go),
+        cmocka_unit_test(a_source_that_does_not_leave),
         cmocka_unit_test(resume_goes_on_without_a_loss),
         cmocka_unit_test(a_diverged_job_is_not_resumed),
         cmocka_unit_test(what_diverged_is_over),

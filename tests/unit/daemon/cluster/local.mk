@@ -22,6 +22,7 @@ cluster_tests = \
   tests/unit/daemon/cluster/progress_test \
   tests/unit/daemon/cluster/restart_test \
   tests/unit/daemon/cluster/slow_test \
+  tests/unit/daemon/cluster/stall_test \
   tests/unit/daemon/cluster/stranger_test \
   tests/unit/daemon/cluster/state_damage_test \
   tests/unit/daemon/cluster/suspend_test \
@@ -54,6 +55,7 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/progress_test.c \
   tests/unit/daemon/cluster/restart_test.c \
   tests/unit/daemon/cluster/slow_test.c \
+  tests/unit/daemon/cluster/stall_test.c \
   tests/unit/daemon/cluster/stranger_test.c \
   tests/unit/daemon/cluster/state_damage_test.c \
   tests/unit/daemon/cluster/suspend_test.c \

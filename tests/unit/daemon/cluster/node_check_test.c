@@ -191,8 +191,10 @@ static void agents_that_go_or_stay_silent_end_it_too(void **state)
     assert_non_null(order_to(&w, 3)); /* the pair that is left */
     answer(&w, 1, "");
     for (uint32_t i = 0; i < 50 && w.c->check.active; i++) { /* n2 beats, but does not answer */
-        w.now += 500;
+        w.now += 499;
         cw_msg(&w, 2 + i % 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        w.now++;
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
         assert_true(!w.c->check.active || hsp_cluster_deadline(w.c) <= w.now + 20000);
     }
     assert_int_equal(ended(&w)->status, HSP_OK);
