@@ -15,6 +15,12 @@
 #define MAX_DOUBLING 4u /* 8 minutes */
 #define WHY_MAX      512
 
+/* Nodes that are refused now are tried again after that. */
+static hsp_msec pause_ms(const struct hsp_job *j)
+{
+    return (hsp_msec)RETRY_MS << (j->data_tries < MAX_DOUBLING ? j->data_tries : MAX_DOUBLING);
+}
+
 /* ---- one text for all ranks ---- */
 
 void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, uint32_t kind,
@@ -33,8 +39,7 @@ void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id 
     j->n_refused++;
     hsp_ci_look_jobs(c);
     if (j->data_retry_ms == 0) {
-        uint32_t k = j->data_tries < MAX_DOUBLING ? j->data_tries : MAX_DOUBLING;
-        j->data_retry_ms = c->now_ms + ((hsp_msec)RETRY_MS << k);
+        j->data_retry_ms = c->now_ms + pause_ms(j);
     }
     const struct hsp_plan_fact fact = {kind, d, d, 0};
     hsp_ci_learn(c, j, &fact, j->data_retry_ms, why);
@@ -132,9 +137,12 @@ const char *hsp_ci_data_why(struct hsp_cluster *c, const struct hsp_job *j)
     for (uint32_t i = 0; i < j->n_marks && first == NULL; i++) {
         first = j->marks[i].refused;
     }
-    return n == 0   ? ""
-           : n == 1 ? hsp_ci_printf(c, ": %s", first)
-                    : hsp_ci_printf(c, ": %s; and %u more", first, n - 1);
+    if (n == 0) {
+        return "";
+    }
+    const char *more = n > 1 ? hsp_ci_printf(c, "; and %u more", n - 1) : "";
+    return hsp_ci_printf(c, ": %s%s; it is tried again by itself within %u s", first, more,
+                         (uint32_t)(pause_ms(j) / 1000)); /* the same text until then: one event */
 }
 
 void hsp_ci_data_forget(struct hsp_job *j, uint32_t node)

@@ -18,7 +18,7 @@ bool hsp_ci_data_agrees(struct hsp_cluster *c, struct hsp_job *j);
  * @kind   HSP_FACT_NO_DATA or HSP_FACT_DATA_DIFFERS. */
 void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d, uint32_t kind,
                         const char *why);
-/* ": why; and N more" of the refused nodes, or "". */
+/* ": why; and N more; it is tried again by itself within 30 s" of the refused nodes, or "". */
 const char *hsp_ci_data_why(struct hsp_cluster *c, const struct hsp_job *j);
 /* Forgets the refusal of @node and the facts about its data. */
 void hsp_ci_data_forget(struct hsp_job *j, uint32_t node);

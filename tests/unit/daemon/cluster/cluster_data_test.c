@@ -197,7 +197,7 @@ static void data_missing(void **state)
     assert_string_equal(
         cw_job(&w, 1)->reason,
         "waits for 2 devices; 1 of 3 can be used: n0/0: cannot open /d.txt: No such file; "
-        "and 1 more");
+        "and 1 more; it is tried again by itself within 30 s");
     assert_int_equal(cw_job(&w, 1)->n_facts, 2);
     assert_int_equal(cw_job(&w, 1)->failures, 0);
     /* forgotten after 30 s, then after 60 */
@@ -213,6 +213,7 @@ static void data_missing(void **state)
     cw_plan(&w, 1);
     no_text(&w, 2, 0);
     no_text(&w, 2, 1);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "; it is tried again by itself within 60 s"));
     asked = w.ticket;
     beats(&w, 3, w.now + 59999);
     assert_int_equal(w.ticket, asked);
