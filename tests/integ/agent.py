@@ -59,6 +59,8 @@ def test_hello(w):
     h = c.welcome(7)
     check(h["node"] == "alpha" and int(h["incarnation"], 16) == 0 == int(h["was"], 16) and h["holdings"] == [], "hello %r" % h)
     check([d["kind"] for d in h["devices"]] == ["cpu", "cpu", "keeper"], "devices %r" % h["devices"])
+    told = [x for x in w.log().splitlines() if "measuring 2 devices, which takes seconds" in x or "measured 2 devices in " in x]
+    check(len(told) == 2 and "measured" in told[1], "it is not silent while it measures: %r" % told)
     check(h["same_latency_us"] > 0 and h["same_us_per_byte"] > 0, "profile")
     d = h["devices"]
     check(abs(d[1]["gemm_fp32_flops"] / d[0]["gemm_fp32_flops"] - 2) < 1e-6, "speed scales the profile")

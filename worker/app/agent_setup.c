@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "proto/base/str.h"
 #include "proto/host/file_io.h"
@@ -574,6 +575,29 @@ enum hsp_status hsp_agent_setup_check(struct hsp_agent_setup *u, struct hsp_err 
                                  : "");
 }
 
+/* Without devices there is the loopback alone, which takes no time to speak of. */
+static enum hsp_status measure_all(struct hsp_agent_setup *u, struct hsp_logger *log,
+                                   struct hsp_err *err)
+{
+    const uint64_t begin = uv_hrtime();
+    if (u->cfg.n_devices > 0) {
+        hsp_log(log, HSP_LOG_INFO, "probe",
+                "measuring %" PRIu32 " devices, which takes seconds; then it calls %s",
+                u->cfg.n_devices, u->cfg.coordinator);
+    }
+    enum hsp_status st = measure(u, log, err);
+    if (st == HSP_OK) {
+        find_gpus(u, log);
+        measure_paths(u, log);
+        set_paths(u);
+    }
+    if (st == HSP_OK && u->cfg.n_devices > 0) {
+        hsp_log(log, HSP_LOG_INFO, "probe", "measured %" PRIu32 " devices in %.1f s",
+                u->cfg.n_devices, 1e-9 * (double)(uv_hrtime() - begin));
+    }
+    return st;
+}
+
 enum hsp_status hsp_agent_setup_prepare(struct hsp_agent_setup *u, struct hsp_logger *log,
                                         struct hsp_err *err)
 {
@@ -592,16 +616,13 @@ enum hsp_status hsp_agent_setup_prepare(struct hsp_agent_setup *u, struct hsp_lo
         st = add_keepers(u, err);
     }
     if (st == HSP_OK) {
-        st = measure(u, log, err);
+        st = measure_all(u, log, err);
     }
     u->machine.node = u->node;
     u->machine.address = advertised ? c->advertise_address : c->listen;
     u->machine.n_devices = c->n_devices + c->n_keepers;
     u->machine.devices = u->device;
     if (st == HSP_OK) {
-        find_gpus(u, log);
-        measure_paths(u, log);
-        set_paths(u);
         find_cards(u, log);
         make_envs(u, log);
     }
