@@ -1,6 +1,7 @@
 #include "daemon/ctl/cmd_ckpt.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -31,9 +32,103 @@ int hsp_cmd_ckpt_save(struct hsp_ctl *ctl)
                : HSP_EXIT_FAILED;
 }
 
-int hsp_cmd_ckpt_list(struct hsp_ctl *ctl)
+/* ---- list ---- */
+
+struct seen {       /* what nodes see on disk now */
+    uint64_t *step; /* ascending, in the arena; NULL: not known */
+    size_t n;
+    bool all; /* and nobody that was asked could not look */
+};
+
+/* The step that a line speaks of: "version 40, 512 bytes". */
+static bool step_of(const cJSON *line, uint64_t *ret)
+{
+    static const char before[] = "version ";
+    const char *text = hsp_doc_text(line, "reason");
+    char *end;
+    if (strncmp(text, before, sizeof before - 1) != 0) {
+        return false;
+    }
+    *ret = strtoull(text + sizeof before - 1, &end, 10);
+    return end != text + sizeof before - 1;
+}
+
+static bool is_of(const cJSON *line, const char *type)
+{
+    return strcmp(hsp_doc_text(line, "type"), type) == 0;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The next line of @*at as a document, NULL without memory; moves @*at behind it. */
+static cJSON *next_line(struct hsp_ctl *ctl, const char **at)
+{
+    struct hsp_err err = {0};
+    cJSON *o = NULL;
+    size_t n = strcspn(*at, "\n");
+    if (hsp_doc_parse(*at, n, &o, &err) != HSP_OK) {
+        hsp_ctl_flaw(ctl, &err);
+    }
+    *at += n + ((*at)[n] != '\0');
+    return o;
+}
+
+static struct seen look(struct hsp_ctl *ctl, const char *lines)
+{
+    size_t most = 1;
+    for (const char *at = lines; *at != '\0'; at++) {
+        most += *at == '\n';
+    }
+    struct seen s = {.step = hsp_arena_array(ctl->arena, most, sizeof *s.step), .all = true};
+    if (s.step == NULL) {
+        struct hsp_err err = {0};
+        (void)hsp_err_nomem(&err, "the checkpoints on disk");
+        hsp_ctl_flaw(ctl, &err);
+        return s;
+    }
+    while (*lines != '\0') {
+        cJSON *o = next_line(ctl, &lines);
+        s.n += is_of(o, "ckpt.on_disk") && step_of(o, &s.step[s.n]);
+        s.all = s.all && !is_of(o, "ckpt.not_seen") && !is_of(o, "ckpt.not_listed");
+        cJSON_Delete(o);
+    }
+    qsort(s.step, s.n, sizeof *s.step, ascending);
+    return s;
+}
+
+static void put_line(struct hsp_ctl *ctl, struct hsp_table *t, const struct seen *s, const cJSON *o)
+{
+    uint64_t step = 0;
+    const char *type = hsp_doc_text(o, "type"), *what = hsp_doc_text(o, "reason");
+    const char *result = type + strcspn(type, ".") + (strchr(type, '.') != NULL);
+    if (s->step != NULL && is_of(o, "ckpt.complete") && step_of(o, &step) &&
+        bsearch(&step, s->step, s->n, sizeof step, ascending) == NULL) {
+        result = s->all ? "gone" : "not seen";
+        what = hsp_ctl_text(ctl, "%s: was complete, no node sees it now", what);
+    }
+    const char *cells[] = {hsp_doc_text(o, "ts"), result, what};
+    hsp_table_row(t, cells);
+}
+
+bool hsp_ckpt_view(struct hsp_ctl *ctl, const char *lines)
 {
     static const struct hsp_column cols[] = {{"TIME", false}, {"RESULT", false}, {"WHAT", false}};
+    const struct seen s = look(ctl, lines);
+    struct hsp_table *t = hsp_table_new(ctl, cols, sizeof cols / sizeof cols[0]);
+    while (*lines != '\0') {
+        cJSON *o = next_line(ctl, &lines);
+        put_line(ctl, t, &s, o);
+        cJSON_Delete(o);
+    }
+    return hsp_table_print(t);
+}
+
+int hsp_cmd_ckpt_list(struct hsp_ctl *ctl)
+{
     struct hsp_err err = {0};
     struct hsp_msg m = question(ctl, "list");
     const char *text;
@@ -47,22 +142,7 @@ int hsp_cmd_ckpt_list(struct hsp_ctl *ctl)
     if (len == 0) {
         return fputs("no checkpoints\n", ctl->out) >= 0 ? HSP_EXIT_OK : HSP_EXIT_FAILED;
     }
-    struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
-    while (*text != '\0') {
-        size_t n = strcspn(text, "\n");
-        cJSON *o;
-        if (hsp_doc_parse(text, n, &o, &err) != HSP_OK) {
-            hsp_ctl_flaw(ctl, &err);
-        }
-        const char *type = hsp_doc_text(o, "type");
-        const char *cells[] = {hsp_doc_text(o, "ts"),
-                               type + strcspn(type, ".") + (strchr(type, '.') != NULL),
-                               hsp_doc_text(o, "reason")};
-        hsp_table_row(t, cells);
-        cJSON_Delete(o);
-        text += n + (text[n] != '\0');
-    }
-    return hsp_table_print(t) ? HSP_EXIT_OK : HSP_EXIT_FAILED;
+    return hsp_ckpt_view(ctl, text) ? HSP_EXIT_OK : HSP_EXIT_FAILED;
 }
 
 /* ---- verify ---- */

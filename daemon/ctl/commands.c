@@ -315,7 +315,9 @@ const struct hsp_command hsp_commands[] = {
      .summary = "checkpoints of a job: as they were reported, then those on disk",
      .help =
          "on_disk: complete, and the nodes that see it now; not_seen: nodes that could not look.\n"
-         "status -o json has the steps that are kept (checkpoint_steps).",
+         "gone: was reported complete, and no node sees it now, as checkpoint.keep deletes it.\n"
+         "status JOB says where they are, with -o json also the steps that are kept\n"
+         "(checkpoint_steps).",
      .min_pos = 1,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSONL),

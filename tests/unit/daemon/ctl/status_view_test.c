@@ -1,7 +1,8 @@
-/* `hspmdctl status` as people see it, from documents. */
+/* `hspmdctl status` and `ckpt list` as people see them, from documents. */
 #include <cjson/cJSON.h>
 #include <stdio.h>
 
+#include "daemon/ctl/cmd_ckpt.h"
 #include "daemon/ctl/cmd_status.h"
 #include "daemon/ctl/command.h"
 #include "tests/lib/testlib.h"
@@ -199,6 +200,42 @@ static void status_shows_what_plans_do_without(void **state)
     free(t);
 }
 
+#define LINE(type, reason) "{\"ts\": \"T\", \"type\": \"" type "\", \"reason\": \"" reason "\"}\n"
+
+static char *ckpts(const char *lines)
+{
+    char *out = NULL;
+    size_t n;
+    struct hsp_ctl ctl = {
+        .out = open_memstream(&out, &n), .arena = hsp_arena_new((size_t)1 << 20), .headers = true};
+    assert_true(hsp_ckpt_view(&ctl, lines));
+    (void)fclose(ctl.out);
+    (void)hsp_arena_free(ctl.arena);
+    return out;
+}
+
+/* What was reported and is there no more, as checkpoint.keep deletes it, does not look like what is there. */
+static void a_checkpoint_that_is_gone_is_told_from_one_that_is_there(void **state)
+{
+    (void)state;
+    static const char reported[] = LINE("ckpt.complete", "version 20, 5 bytes")
+        LINE("ckpt.failed", "version 30: no space") LINE("ckpt.complete", "version 40, 5 bytes");
+    char lines[1024];
+    (void)snprintf(lines, sizeof lines, "%s%s", reported,
+                   LINE("ckpt.on_disk", "version 40 of epoch 2, complete, seen by a"));
+    char *t = ckpts(lines);
+    assert_non_null(strstr(t, "gone     version 20, 5 bytes: was complete, no node sees it now\n"));
+    assert_non_null(strstr(t, "failed   version 30: no space\n"));
+    assert_non_null(strstr(t, "complete version 40, 5 bytes\n"));
+    assert_non_null(strstr(t, "on_disk  version 40 of epoch 2, complete, seen by a\n"));
+    free(t);
+    (void)snprintf(lines, sizeof lines, "%s%s", reported, LINE("ckpt.not_seen", "b: no answer"));
+    t = ckpts(lines);
+    assert_null(strstr(t, "gone"));
+    assert_non_null(strstr(t, "not seen version 40, 5 bytes: was complete, no node sees it now\n"));
+    free(t);
+}
+
 HSP_TEST_FILE(status_view_test)
 {
     const struct CMUnitTest tests[] = {
@@ -211,6 +248,7 @@ HSP_TEST_FILE(status_view_test)
         cmocka_unit_test(status_shows_where_the_ranks_stand),
         cmocka_unit_test(status_shows_nodes_that_do_not_reach_each_other),
         cmocka_unit_test(status_shows_what_plans_do_without),
+        cmocka_unit_test(a_checkpoint_that_is_gone_is_told_from_one_that_is_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
