@@ -202,7 +202,8 @@ int hsp_plan_live(struct hsp_ctl *ctl, bool exit_code)
     return rc;
 }
 
-static void print_submitted(struct hsp_ctl *ctl, const cJSON *doc)
+/* @spec: the job as it was sent. */
+static void print_submitted(struct hsp_ctl *ctl, const cJSON *doc, const struct hsp_job_spec *spec)
 {
     const char *job = hsp_doc_text(doc, "job"), *reason = hsp_doc_text(doc, "reason");
     const cJSON *plan = cJSON_GetObjectItemCaseSensitive(doc, "plan");
@@ -210,8 +211,13 @@ static void print_submitted(struct hsp_ctl *ctl, const cJSON *doc)
         (void)view_plan(ctl, plan); /* a failing write shows when the output is closed */
         (void)fputc('\n', ctl->out);
     }
+    const char *kept =
+        spec->ckpt_path[0] == '\0'
+            ? ""
+            : hsp_ctl_text(ctl, "; its checkpoints are written to %s/%s%s", spec->ckpt_path, job,
+                           spec->ckpt_shared ? "" : " of each of its nodes");
     (void)fprintf(ctl->out,
-                  "job %s was submitted%s%s\n\n"
+                  "job %s was submitted%s%s%s\n\n"
                   "  hspmdctl status %s --watch\n"
                   "  hspmdctl events %s --follow\n"
                   "  hspmdctl wait %s --for=done\n",
@@ -219,7 +225,7 @@ static void print_submitted(struct hsp_ctl *ctl, const cJSON *doc)
                   reason[0] != '\0' ? " and is pending: "
                   : plan == NULL    ? "; it waits for devices"
                                     : "",
-                  reason, job, job, job);
+                  reason, kept, job, job, job);
 }
 
 /* The plan that hspmdd would choose now. *ret stays without text while the devices do not
@@ -331,7 +337,7 @@ int hsp_cmd_submit(struct hsp_ctl *ctl)
     } else if (ctl->format == HSP_FORMAT_JSON) {
         rc = print_doc(ctl, text);
     } else {
-        print_submitted(ctl, doc);
+        print_submitted(ctl, doc, job);
     }
     if (rc == HSP_EXIT_OK) {
         warn(ctl, job);

@@ -205,7 +205,8 @@ def commands(w):
     w.expect(7, "no worker is connected", "submit", "--dry-run", job)
     w.expect(7, "no worker is connected", "plan", "--live", job)
     check(json.loads(w.expect(0, "", "status", "-o", "json"))["jobs"] == [], "nothing was submitted")
-    w.expect(0, "job small was submitted and is pending: waits for 2 devices; no node offers any", "submit", "--verify", job)
+    w.expect(0, "job small was submitted and is pending: waits for 2 devices; no node offers any; its checkpoints "
+             "are written to /srv/ckpt/small of each of its nodes\n", "submit", "--verify", job)
     for path, said in (("/srv/ckpt", ""), ("/tmpfs/x", ""), ("/tmp/x", "below /tmp, which is private to hspmd-worker.service"),
                        ("/var/tmp", "below /var/tmp, which is private"), ("/dev/shm/x", "below /dev/shm, which is memory")):
         r = w.ctl("submit", w.write("plans/ckpt.yaml", JOB.replace("small", "fleet").replace("/srv/ckpt", path)
