@@ -30,10 +30,13 @@ static void answer_status(struct hsp_app *a, struct hsp_caller *cl, const struct
     const struct hsp_job *j;
     struct hsp_err err = {0};
     if (name[0] != '\0' && hsp_cluster_job_called(a->cluster, name, &j, &err) == HSP_ENOENT) {
-        err.code = hsp_cluster_node_by_name(a->cluster, name) != NULL ||
-                           hsp_cluster_parked_by_name(a->cluster, name) != NULL
-                       ? HSP_OK
-                       : hsp_err_set(&err, HSP_ENOENT, 0, "no job or node %s", name);
+        bool node = hsp_cluster_node_by_name(a->cluster, name) != NULL ||
+                    hsp_cluster_parked_by_name(a->cluster, name) != NULL;
+        if (node) {
+            err.code = HSP_OK;
+        } else if (!hsp_cluster_parked_keeps(a->cluster, name, &err)) {
+            (void)hsp_err_set(&err, HSP_ENOENT, 0, "no job or node %s", name);
+        }
     }
     if (err.code != HSP_OK) {
         refuse(a, cl, m, &err);
@@ -56,6 +59,9 @@ static void job_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
                              ? hsp_cluster_job_to_forget(a->cluster, name, &j, &err)
                              : hsp_cluster_job_called(a->cluster, name, &j, &err);
     if (st != HSP_OK) {
+        if (st == HSP_ENOENT) {
+            (void)hsp_cluster_parked_keeps(a->cluster, name, &err);
+        }
         refuse(a, cl, m, &err);
         return;
     }
