@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/cluster/admin_answers.h"
 #include "daemon/cluster/adopt.h"
 #include "daemon/cluster/behind.h"
 #include "daemon/cluster/ckpt_look.h"
@@ -168,26 +169,7 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
         hsp_ci_send(c, n->conn, &m);
     }
     told(c, a, on ? "admin.drain" : "admin.undrain", NULL, n, reason);
-    reply(c, a, HSP_OK, 0, "");
-}
-
-/* What becomes of the copies that @n keeps and may not keep any more. */
-static const char *copies_go(const struct hsp_cluster *c, const struct hsp_cluster_node *n)
-{
-    bool keeps = false, room = false;
-    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
-        keeps = keeps || (n->dev[d].keeper && n->dev[d].job != 0);
-    }
-    for (uint32_t i = 0; i < c->n_nodes; i++) {
-        const struct hsp_cluster_node *o = &c->nodes[i];
-        for (uint32_t d = 0; o != n && o->holder && d < HSP_NODE_DEVICES; d++) {
-            room = room || (o->dev[d].keeper && o->dev[d].job == 0 && hsp_cluster_offers(o, d));
-        }
-    }
-    return !keeps ? ""
-           : room ? "what it keeps moves to another node that may, where there is room"
-                  : "what it keeps goes, for no other node that may keep copies is free: hspmdctl "
-                    "node allow NODE --holder allows one";
+    reply(c, a, HSP_OK, 0, hsp_ci_say_drained(c, n));
 }
 
 /* Also for a node that has not joined yet: an administrator may name those that will. */
@@ -213,19 +195,13 @@ static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
     if (!known) {
         hsp_str_printf(n->reason, sizeof(n->reason), "has not joined yet");
     }
-    const char *remark = on ? "" : copies_go(c, n);
+    const char *remark = on ? hsp_ci_say_allowed(c, n) : hsp_ci_say_denied(c, n);
     n->holder = on;
     hsp_ci_store_node(c, n);
     hsp_ci_forget_later(c);
     hsp_ci_look_node(c, n);
     told(c, a, on ? "admin.allow" : "admin.deny", NULL, n, "to keep copies of state");
-    bool awaited = n->incarnation == 0;
-    reply(c, a, HSP_OK, 0,
-          on && awaited ? hsp_ci_printf(c,
-                                        "no node of that name has joined yet: this is kept for it "
-                                        "until hspmdctl node remove %s",
-                                        n->name)
-                        : remark);
+    reply(c, a, HSP_OK, 0, remark);
 }
 
 /* A node that says there is a newer coordinator is believed no more: it cannot prove who it is, and
@@ -399,15 +375,6 @@ static const char *resume_fault(struct hsp_cluster *c, const struct hsp_job *j)
                : hsp_ci_printf(c, "job %s is still stopping: try again in a moment", j->name);
 }
 
-static const char *begins_with(struct hsp_cluster *c, const struct hsp_job *j, bool kept)
-{
-    return kept ? hsp_ci_printf(c, "it begins with the state that its workers keep, of step %llu",
-                                (unsigned long long)j->stable)
-           : j->has_ckpt ? hsp_ci_printf(c, "it begins with its checkpoint of step %llu",
-                                         (unsigned long long)j->origin_step)
-                         : "it begins anew: no checkpoint of it is on record";
-}
-
 static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
 {
     if (hsp_ci_in_doubt(j)) {
@@ -458,7 +425,7 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
          kept ? hsp_ci_printf(c, "from the state of its nodes, version %llu",
                               (unsigned long long)j->stable)
               : hsp_ci_printf(c, "from version %llu", (unsigned long long)j->origin_step));
-    reply(c, a, HSP_OK, j->id, a->has_step ? "" : begins_with(c, j, kept));
+    reply(c, a, HSP_OK, j->id, hsp_ci_say_resumed(c, j, kept, a->has_step));
 }
 
 static void cancel(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)
@@ -477,6 +444,7 @@ static void cancel(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
                             j->name));
         return;
     }
+    const bool known = !j->unrecorded;
     told(c, a, "admin.cancel", j, NULL, j->name);
     if (hsp_ci_keeps_state(j)) {
         hsp_str_printf(j->reason, sizeof(j->reason), "the state that was kept is given up");
@@ -485,19 +453,7 @@ static void cancel(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
     } else {
         hsp_ci_job_end(c, j, HSP_JOB_CANCELLED, a->reason != NULL ? a->reason : "cancelled");
     }
-    reply(c, a, HSP_OK, j->id, "");
-}
-
-/* Which it was, and what goes with it. */
-static const char *farewell(struct hsp_cluster *c, const struct hsp_job *j)
-{
-    const char *what =
-        hsp_ci_printf(c, "it was job number %u, %s", j->id, hsp_job_state_name(j->state));
-    return !j->has_ckpt || j->state == HSP_JOB_DONE
-               ? what
-               : hsp_ci_printf(
-                     c, "%s; its checkpoints %s stay on disk, but resume cannot take them any more",
-                     what, hsp_ci_ckpt_steps(c, j));
+    reply(c, a, HSP_OK, j->id, hsp_ci_say_cancelled(c, j, known));
 }
 
 /* Its checkpoints stay where they are. */
@@ -518,7 +474,7 @@ static void forget_job(struct hsp_cluster *c, const struct hsp_admin_event *a, s
                             j->name, j->n_leases));
         return;
     }
-    const char *was = farewell(c, j);
+    const char *was = hsp_ci_say_forgotten(c, j);
     told(c, a, "admin.forget", j, NULL, hsp_ci_printf(c, "%s: %s", j->name, was));
     uint32_t id = j->id;
     hsp_ci_give_up_state(c, j);

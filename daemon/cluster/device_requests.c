@@ -116,7 +116,7 @@ void hsp_ci_nodes_advance(struct hsp_cluster *c)
         if (busy || n->state != HSP_NODE_LIVE) {
             continue;
         }
-        if (n->draining && !n->drained_told) {
+        if (n->draining && !n->drained_told && hsp_cluster_left_on(c, n) == NULL) {
             n->drained_told = true;
             hsp_ci_fact(c, "node.drained", HSP_SEV_NOTICE, NULL, n, "%s", n->reason);
         }

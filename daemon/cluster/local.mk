@@ -1,6 +1,7 @@
 noinst_LIBRARIES += daemon/cluster/libcluster.a
 daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/admin.c daemon/cluster/admin.h \
+  daemon/cluster/admin_answers.c daemon/cluster/admin_answers.h \
   daemon/cluster/adopt.c daemon/cluster/adopt.h \
   daemon/cluster/allocate.c daemon/cluster/allocate.h \
   daemon/cluster/apart.c daemon/cluster/apart.h \

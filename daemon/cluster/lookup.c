@@ -207,6 +207,70 @@ const struct hsp_job *hsp_cluster_stays(const struct hsp_cluster *c,
     return NULL;
 }
 
+/* A layout of @j that may be needed names @node: of one that has failed, and is kept, or is being mended. */
+static bool is_kept_on(const struct hsp_job *j, uint32_t node)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        const struct hsp_plan_info *p = &j->plans[i].info;
+        for (uint32_t k = 0; k < p->n_ranks + p->n_keepers; k++) {
+            hsp_device_id d = k < p->n_ranks ? p->device[k] : p->keeper[k - p->n_ranks];
+            is = is || HSP_DEVICE_NODE(d) == node;
+        }
+    }
+    return is;
+}
+
+const struct hsp_job *hsp_cluster_left_on(const struct hsp_cluster *c,
+                                          const struct hsp_cluster_node *n)
+{
+    const struct hsp_job *j = hsp_cluster_stays(c, n);
+    for (uint32_t d = 0; j == NULL && d < HSP_NODE_DEVICES; d++) {
+        j = hsp_ci_job(c, n->dev[d].job);
+    }
+    for (uint32_t i = 0; j == NULL && i < c->n_jobs; i++) {
+        j = is_kept_on(c->jobs[i], (uint32_t)(n - c->nodes)) ? c->jobs[i] : NULL;
+    }
+    return j;
+}
+
+static bool is_away(const struct hsp_cluster_node *n)
+{
+    return hsp_ci_node_gone(n) || n->state == HSP_NODE_AWAY;
+}
+
+void hsp_cluster_drain_text(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                            char *ret, size_t size)
+{
+    const struct hsp_job *j = n->draining && !is_away(n) ? hsp_cluster_left_on(c, n) : NULL;
+    ret[0] = '\0';
+    if (j == NULL) {
+        return;
+    }
+    const char *state = hsp_job_state_name(j->state);
+    if (j->state == HSP_JOB_BEHIND || hsp_ci_in_doubt(j)) {
+        hsp_str_printf(ret, size, "waits: job %s is %s and stays here", j->name,
+                       j->state == HSP_JOB_BEHIND ? state : "held");
+    } else if (hsp_ci_keeps_state(j)) {
+        hsp_str_printf(ret, size,
+                       "waits: job %s has failed and its state is kept here: resume or cancel it",
+                       j->name);
+    } else if (hsp_ci_at_rest(j)) {
+        hsp_str_printf(ret, size, "waits: job %s is %s and has not stopped here yet", j->name,
+                       state);
+    } else {
+        hsp_str_printf(ret, size, "waits: job %s is still here, %s%s%s", j->name, state,
+                       j->reason[0] != '\0' ? ": " : "", j->reason);
+    }
+}
+
+const char *hsp_cluster_node_word(const struct hsp_cluster *c, const struct hsp_cluster_node *n)
+{
+    return n->draining && !is_away(n) ? hsp_cluster_left_on(c, n) != NULL ? "draining" : "drained"
+           : n->leaving               ? "leaving"
+                                      : hsp_node_state_name(n->state);
+}
+
 bool hsp_ci_keeps_state(const struct hsp_job *j)
 {
     return j->state == HSP_JOB_FAILED && j->n_plans > 0;

@@ -56,6 +56,16 @@ bool hsp_ci_in_doubt(const struct hsp_job *j);
  * there is none. */
 const struct hsp_job *hsp_cluster_stays(const struct hsp_cluster *c,
                                         const struct hsp_cluster_node *n);
+/* A job of which something is on @n, so that a drain has not ended: one that stays, else one that has a
+ * device there, else one that may need state that is there, as one that has failed. NULL: nothing is left. */
+const struct hsp_job *hsp_cluster_left_on(const struct hsp_cluster *c,
+                                          const struct hsp_cluster_node *n);
+/* Writes what the drain of @n waits for, cut to @size bytes; "": nothing is left there, or @n is not here.
+ * Example: "waits: job mist is running here: drain of n1: cannot be done: needs 2 devices". */
+void hsp_cluster_drain_text(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
+                            char *ret, size_t size);
+/* The state of @n as people see it: "live", "draining", "drained" when nothing is left there, "leaving", ... */
+const char *hsp_cluster_node_word(const struct hsp_cluster *c, const struct hsp_cluster_node *n);
 bool hsp_ci_at_rest(const struct hsp_job *j);
 /* True when @j has failed and its layouts are on record: its nodes may hold state of it. */
 bool hsp_ci_keeps_state(const struct hsp_job *j);

@@ -117,12 +117,24 @@ void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
     }
 }
 
+/* Nothing may be left on a node that is drained. */
+static void look_at_drains(struct hsp_cluster *c, const struct hsp_plan_info *p)
+{
+    for (uint32_t i = 0; i < p->n_ranks + p->n_keepers; i++) {
+        uint32_t at = HSP_DEVICE_NODE(hsp_ci_holder(p, i));
+        if (at < c->n_nodes && c->nodes[at].draining) {
+            hsp_ci_look_node(c, &c->nodes[at]);
+        }
+    }
+}
+
 void hsp_ci_drop_plan(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan)
 {
     for (uint32_t i = 0; i < j->n_plans; i++) {
         if (j->plans[i].plan != plan) {
             continue;
         }
+        look_at_drains(c, &j->plans[i].info);
         hsp_ci_plan_fini(&j->plans[i]);
         memmove(&j->plans[i], &j->plans[i + 1], (j->n_plans - i - 1) * sizeof(*j->plans));
         j->n_plans--;

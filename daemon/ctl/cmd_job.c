@@ -185,7 +185,7 @@ int hsp_cmd_drain(struct hsp_ctl *ctl)
     if (reason == NULL || reason[0] == '\0') {
         return hsp_ctl_usage(ctl, "drain needs --reason TEXT");
     }
-    return verb(ctl, &m, "is draining: jobs leave it and no new one comes");
+    return verb(ctl, &m, "gets no new job, and jobs leave it");
 }
 
 int hsp_cmd_undrain(struct hsp_ctl *ctl)

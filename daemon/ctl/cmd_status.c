@@ -123,7 +123,14 @@ static const char *node_reason(struct hsp_ctl *ctl, const cJSON *n)
             hsp_ctl_text(ctl, "gone for %s%s%s", age_text(ctl, hsp_doc_number(n, "gone_seconds")),
                          reason[0] != '\0' ? ": " : "", reason);
     }
-    return waits[0] != '\0' ? hsp_ctl_text(ctl, "%s; %s", reason, waits) : reason;
+    const char *state = hsp_doc_text(n, "state");
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(n, "draining")) &&
+        strncmp(state, "drain", 5) != 0) { /* it is away */
+        waits = "drained, until undrain";
+    }
+    return waits[0] == '\0'    ? reason
+           : reason[0] == '\0' ? waits
+                               : hsp_ctl_text(ctl, "%s; %s", reason, waits);
 }
 
 /* The same, and why the device is as it is. */

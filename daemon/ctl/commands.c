@@ -434,9 +434,10 @@ const struct hsp_command hsp_commands[] = {
      .operands = "NODE",
      .summary = "move jobs off a node before it is taken away",
      .help =
-         "No step is lost. The node stays connected and gets no work until undrain. A final model "
-         "that\n"
-         "cannot be written there is written on another node; where there is none, status says so.",
+         "No step is lost. The node stays connected and gets no work until undrain. It is\n"
+         "draining until nothing is left there, and REASON in status says what is; then it is\n"
+         "drained. A final model that cannot be written there is written on another node; where\n"
+         "there is none, status says so.",
      .options = drain_options,
      .min_pos = 1,
      .max_pos = 1,

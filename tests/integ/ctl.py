@@ -289,7 +289,8 @@ def restarts(w, d):
     """Jobs are there again after an end in order, and after kill -9."""
     w.expect(8, "is cancelled", "wait", "small")
     w.expect(7, "cancelled", "cancel", "small")
-    w.expect(0, "small goes on; it begins anew: no checkpoint of it is on record", "resume", "small")
+    w.expect(0, "small goes on; it begins at step 0, as no checkpoint of it is on record, or with a checkpoint that is "
+             "found on disk, as soon as it has its devices\n", "resume", "small")
     for i in range(2):
         d.send_signal(signal.SIGTERM if i == 0 else signal.SIGKILL)
         check(d.wait(LIMIT) == (0 if i == 0 else -signal.SIGKILL), "end %d" % i)

@@ -341,14 +341,12 @@ static void put_paths(cJSON *o, const struct hsp_cluster_node *n)
     }
 }
 
-/* Why its drain does not end. */
+/* What its drain waits for. */
 static void put_waits(cJSON *o, const struct hsp_cluster *c, const struct hsp_cluster_node *n)
 {
-    const struct hsp_job *j = n->draining ? hsp_cluster_stays(c, n) : NULL;
-    char text[HSP_NAME_MAX + 100];
-    if (j != NULL) {
-        hsp_str_printf(text, sizeof text, "waits: job %s is %s and stays here", j->name,
-                       j->state == HSP_JOB_BEHIND ? "behind" : "held");
+    char text[HSP_TEXT_MAX + 1];
+    hsp_cluster_drain_text(c, n, text, sizeof text);
+    if (text[0] != '\0') {
         put_text(o, "waits", text);
     }
 }
@@ -395,10 +393,8 @@ static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
 {
     cJSON *o = cJSON_CreateObject();
     put_text(o, "name", n->name);
-    put_text(o, "state",
-             n->draining  ? "draining"
-             : n->leaving ? "leaving"
-                          : hsp_node_state_name(n->state));
+    put_text(o, "state", hsp_cluster_node_word(a->cluster, n));
+    (void)cJSON_AddBoolToObject(o, "draining", n->draining);
     put_text(o, "reason", n->reason);
     put_gone(o, n);
     put_waits(o, a->cluster, n);

@@ -90,10 +90,10 @@ static void read_process(struct hsp_view_process *p)
 #define FOREIGN    (HSP_JOB_BEHIND + 1) /* as status says of a job that is not adopted */
 #define JOB_STATES (FOREIGN + 1)
 
-static const struct hsp_view_count no_nodes[] = {{"away", 0},     {"live", 0},    {"suspect", 0},
-                                                 {"dead", 0},     {"left", 0},    {"draining", 0},
-                                                 {"leaving", 0},  {"foreign", 0}, {"ahead", 0},
-                                                 {"unproven", 0}, {"waiting", 0}, {NULL, 0}};
+static const struct hsp_view_count no_nodes[] = {
+    {"away", 0},     {"live", 0},    {"suspect", 0}, {"dead", 0},    {"left", 0},
+    {"draining", 0}, {"drained", 0}, {"leaving", 0}, {"foreign", 0}, {"ahead", 0},
+    {"unproven", 0}, {"waiting", 0}, {NULL, 0}};
 
 struct snapshot {
     struct hsp_metrics_view v;
@@ -116,9 +116,7 @@ static void count_states(const struct hsp_cluster *c, struct snapshot *s)
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         const struct hsp_cluster_node *n = &c->nodes[i];
         if (n->name[0] != '\0') {
-            count_node(s, n->draining  ? "draining"
-                          : n->leaving ? "leaving"
-                                       : hsp_node_state_name(n->state));
+            count_node(s, hsp_cluster_node_word(c, n));
         }
     }
     for (uint32_t i = 0; i < c->n_parked; i++) {

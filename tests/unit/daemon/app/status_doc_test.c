@@ -8,6 +8,7 @@
 #include "daemon/app/feed/metrics_collect.h"
 #include "daemon/app/state/app_state.h"
 #include "daemon/app/state/job_table.h"
+#include "daemon/cluster/parked.h"
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/app/app_lib.h"
@@ -198,6 +199,7 @@ static void nodes_that_are_no_members(void **state)
     a->cluster->jobs[a->cluster->n_jobs++] = &j;
     a->cluster->jobs[a->cluster->n_jobs++] = &known;
     a->cluster->nodes[0].draining = true;
+    a->cluster->nodes[0].state = HSP_NODE_LIVE;
     a->cluster->nodes[0].dev[0].job = 1;
     a->cluster->parked = parked;
     a->cluster->n_parked = 4;
@@ -209,6 +211,7 @@ static void nodes_that_are_no_members(void **state)
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "nodes");
     assert_string_equal(word(cJSON_GetArrayItem(list, 0), "waits"),
                         "waits: job j is behind and stays here");
+    assert_string_equal(word(cJSON_GetArrayItem(list, 0), "state"), "draining");
     for (int i = 0; i < 4; i++) {
         assert_string_equal(word(cJSON_GetArrayItem(list, 1 + i), "state"), states[i]);
     }
@@ -221,8 +224,44 @@ static void nodes_that_are_no_members(void **state)
     assert_int_equal(cJSON_GetArraySize(list), 1);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetArrayItem(list, 0)), "p1");
     cJSON_Delete(all);
+    struct hsp_err err = {0};
+    assert_true(hsp_cluster_parked_keeps(a->cluster, "m", &err));
+    assert_err(&err, HSP_ENOENT,
+               "job m is not on record here: agents that are no members keep its state, p0: "
+               "hspmdctl job adopt m takes it over, node discard deletes it");
+    assert_true(hsp_cluster_parked_keeps(a->cluster, "3", &err));
+    assert_false(hsp_cluster_parked_keeps(a->cluster, "p0", &err));
     a->cluster->parked = NULL;
     a->cluster->n_parked = 0;
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
+/* A drain that has ended is told from one that has not, and a node that has gone is gone. */
+static void a_drain_that_has_ended(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}, {"b", 1, 1 << 30}};
+    static const char *const words[] = {"drained", "dead"};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 2);
+    a->address = "here";
+    for (uint32_t i = 0; i < 2; i++) {
+        a->cluster->nodes[i].draining = true;
+        a->cluster->nodes[i].state = i == 0 ? HSP_NODE_LIVE : HSP_NODE_DEAD;
+    }
+    char *doc = hsp_app_status(a, "");
+    cJSON *all = cJSON_Parse(doc);
+    cJSON_free(doc);
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "nodes");
+    for (int i = 0; i < 2; i++) {
+        const cJSON *n = cJSON_GetArrayItem(list, i);
+        assert_string_equal(word(n, "state"), words[i]);
+        assert_null(word(n, "waits"));
+        assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(n, "draining")));
+    }
+    cJSON_Delete(all);
     app_cluster_free(a->cluster);
     free(a);
 }
@@ -675,6 +714,7 @@ HSP_TEST_FILE(status_doc_test)
                                        cmocka_unit_test(a_job_that_diverges),
                                        cmocka_unit_test(transports_of_the_epoch_that_runs),
                                        cmocka_unit_test(nodes_that_are_no_members),
+                                       cmocka_unit_test(a_drain_that_has_ended),
                                        cmocka_unit_test(what_needs_somebody_is_counted),
                                        cmocka_unit_test(gpus_of_a_node),
                                        cmocka_unit_test(rows_that_cannot_be_read),

@@ -354,6 +354,7 @@ static void comes_and_is_drained(void **state)
     run(&w, 1, 9);
     assert_keeps(&w, 1, 1, HSP_DEVICE(2, 1));
     assert_int_equal(hsp_ci_device(w.c, HSP_DEVICE(1, 1))->job, 0);
+    assert_true(w.c->nodes[1].drained_told);
     cw_end(&w);
 }
 
@@ -404,7 +405,8 @@ static void only_where_it_is_allowed(void **state)
     allow(&w, 1, true);
     allow(&w, 2, true);
     assert_null(hsp_cluster_not_allowed(w.c, j));
-    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text, "");
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "jobs that lack a copy get one there, without losing a step");
     cw_end(&w);
 }
 
@@ -421,7 +423,8 @@ static void allowed_before_it_joins(void **state)
                            "no node of that name has joined yet: this is kept for it until "
                            "hspmdctl node remove "));
     allow(&w, 0, true);
-    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text, "");
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "jobs that lack a copy get one there, without losing a step");
     allow(&w, 0, false);
     cw_restart(&w, NULL);
     assert_true(w.c->nodes[1].holder && w.c->nodes[1].state == HSP_NODE_LEFT);

@@ -363,7 +363,8 @@ static void forget_removes_it(void **state)
     at_rest(&w);
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_OK);
-    assert_string_equal(cw_fact(&w, "admin.forget"), "j: it was job number 1, failed");
+    assert_string_equal(cw_fact(&w, "admin.forget"),
+                        "j: it was job number 1, failed; the state that its nodes kept is deleted");
     assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 1);
     assert_null(cw_job(&w, 1));
     for (uint32_t i = 0; i < w.n_rows; i++) {
@@ -373,6 +374,58 @@ static void forget_removes_it(void **state)
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_ENOENT);
     returns(&w, 1, 7, "n1");
     assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 1);
+    cw_end(&w);
+}
+
+/* A drain has ended when nothing is left on the node: state of a failed job would go with its agent. */
+static void a_drain_waits_for_it(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    at_rest(&w);
+    cw_hello(&w, 3, "n2", 0, 1);
+    drain(&w, "n2");
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "nothing is there: it is drained, and its agent may be ended");
+    assert_non_null(cw_fact(&w, "node.drained"));
+    const struct hsp_cluster_node *n = hsp_cluster_node_by_name(w.c, "n0");
+    assert_string_equal(hsp_cluster_node_word(w.c, n), "live");
+    drain(&w, "n0");
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "waits: job j has failed and its state is kept here: resume or cancel it");
+    assert_null(cw_fact(&w, "node.drained"));
+    assert_string_equal(hsp_cluster_node_word(w.c, n), "draining");
+    assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
+    assert_string_equal(cw_fact(&w, "node.drained"), "test");
+    assert_string_equal(hsp_cluster_node_word(w.c, n), "drained");
+    cw_end(&w);
+}
+
+/* What of a job keeps a drain from its end is told: it may have nowhere to go. */
+static void a_drain_says_what_it_waits_for(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    char text[HSP_TEXT_MAX + 1];
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    const struct hsp_admin_event most = {.verb = HSP_ADMIN_SCALE, .job = 1, .min = 2, .max = 8};
+    assert_int_equal(cw_admin(&w, most), HSP_OK);
+    drain(&w, "n0");
+    const struct hsp_cluster_node *n = hsp_cluster_node_by_name(w.c, "n0");
+    hsp_cluster_drain_text(w.c, n, text, sizeof text);
+    assert_non_null(strstr(text, "waits: job j is still here, running: drain of n0"));
+    assert_non_null(strstr(text, "cannot be done: needs 2 devices"));
+    assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
+    hsp_cluster_drain_text(w.c, n, text, sizeof text);
+    assert_string_equal(text, "waits: job j is cancelled and has not stopped here yet");
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+    for (uint32_t i = 0; i < 20; i++) {
+        w.now += 400;
+        cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    assert_string_equal(hsp_cluster_node_word(w.c, n), "dead"); /* drained, and gone */
     cw_end(&w);
 }
 
@@ -387,6 +440,9 @@ static void only_what_has_ended_is_forgotten(void **state)
         cw_find(&w, HSP_ACT_REPLY)->text,
         "job j is running: only a job that has ended can be forgotten; cancel it first");
     assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "its executors stop, then its devices are free; no checkpoint of it is on "
+                        "record: resume would begin at step 0");
     assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 0);
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_ESTATE);
@@ -578,6 +634,8 @@ HSP_TEST_FILE(kept_state_test)
         cmocka_unit_test(a_restart_while_it_is_sealed),
         cmocka_unit_test(cancel_gives_it_up),
         cmocka_unit_test(forget_removes_it),
+        cmocka_unit_test(a_drain_waits_for_it),
+        cmocka_unit_test(a_drain_says_what_it_waits_for),
         cmocka_unit_test(only_what_has_ended_is_forgotten),
         cmocka_unit_test(resume_from_a_checkpoint_gives_it_up),
         cmocka_unit_test(it_makes_no_room),

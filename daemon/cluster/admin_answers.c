@@ -1,0 +1,114 @@
+#include "daemon/cluster/admin_answers.h"
+
+#include "daemon/cluster/ckpt_marks.h"
+#include "daemon/cluster/cluster.h"
+#include "daemon/cluster/lookup.h"
+#include "daemon/cluster/outbox.h"
+
+/* ---- jobs ---- */
+
+static const char *checkpoints_stay(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    bool many = j->n_older > 0;
+    return !j->has_ckpt
+               ? "no checkpoint of it is on record: resume would begin at step 0"
+               : hsp_ci_printf(c,
+                               "its checkpoint%s of step%s %s stay%s, and resume can begin with %s",
+                               many ? "s" : "", many ? "s" : "", hsp_ci_ckpt_steps(c, j),
+                               many ? "" : "s", many ? "them" : "it");
+}
+
+const char *hsp_ci_say_cancelled(struct hsp_cluster *c, const struct hsp_job *j, bool known)
+{
+    const char *stops = j->n_leases > 0 ? "its executors stop, then its devices are free; " : "";
+    return hsp_ci_printf(c, "%s%s", stops,
+                         known ? checkpoints_stay(c, j) : "what its nodes keep of it is given up");
+}
+
+const char *hsp_ci_say_resumed(struct hsp_cluster *c, const struct hsp_job *j, bool kept,
+                               bool named)
+{
+    if (kept) {
+        return hsp_ci_printf(c, "it begins with the state that its workers keep, of step %llu",
+                             (unsigned long long)j->stable);
+    }
+    if (named) {
+        return "it begins as soon as it has its devices";
+    }
+    const char *with = j->has_ckpt ? hsp_ci_printf(c, "with its checkpoint of step %llu",
+                                                   (unsigned long long)j->origin_step)
+                                   : "at step 0, as no checkpoint of it is on record";
+    const char *found = j->checkpoint_path[0] == '\0' ? ""
+                        : j->has_ckpt ? ", or with a newer one that is found on disk"
+                                      : ", or with a checkpoint that is found on disk";
+    return hsp_ci_printf(c, "it begins %s%s, as soon as it has its devices", with, found);
+}
+
+const char *hsp_ci_say_forgotten(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    const char *state = hsp_ci_keeps_state(j) ? "; the state that its nodes kept is deleted" : "";
+    const char *what =
+        hsp_ci_printf(c, "it was job number %u, %s%s", j->id, hsp_job_state_name(j->state), state);
+    return !j->has_ckpt || j->state == HSP_JOB_DONE
+               ? what
+               : hsp_ci_printf(
+                     c, "%s; its checkpoints %s stay on disk, but resume cannot take them any more",
+                     what, hsp_ci_ckpt_steps(c, j));
+}
+
+/* ---- nodes ---- */
+
+/* It has room for copies, as far as is known. */
+static bool has_keepers(const struct hsp_cluster_node *n)
+{
+    bool any = false;
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        any = any || (n->dev[d].present && n->dev[d].keeper);
+    }
+    return any;
+}
+
+const char *hsp_ci_say_allowed(struct hsp_cluster *c, const struct hsp_cluster_node *n)
+{
+    return n->incarnation == 0
+               ? hsp_ci_printf(c,
+                               "no node of that name has joined yet: this is kept for it "
+                               "until hspmdctl node remove %s",
+                               n->name)
+           : n->conn == 0    ? "it is not connected, and gets none before it joins again"
+           : n->draining     ? "it gets none before hspmdctl undrain"
+           : !has_keepers(n) ? "its agent offers no place for one: keepers in its hspmd-worker.yaml"
+                             : "jobs that lack a copy get one there, without losing a step";
+}
+
+const char *hsp_ci_say_denied(struct hsp_cluster *c, const struct hsp_cluster_node *n)
+{
+    bool keeps = false, room = false;
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        keeps = keeps || (n->dev[d].keeper && n->dev[d].job != 0);
+    }
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        const struct hsp_cluster_node *o = &c->nodes[i];
+        for (uint32_t d = 0; o != n && o->holder && d < HSP_NODE_DEVICES; d++) {
+            room = room || (o->dev[d].keeper && o->dev[d].job == 0 && hsp_cluster_offers(o, d));
+        }
+    }
+    return !keeps ? "it keeps none now"
+           : room ? "what it keeps moves to another node that may, where there is room"
+                  : "what it keeps goes, for no other node that may keep copies is free: hspmdctl "
+                    "node allow NODE --holder allows one";
+}
+
+const char *hsp_ci_say_drained(struct hsp_cluster *c, const struct hsp_cluster_node *n)
+{
+    char text[HSP_TEXT_MAX + 1];
+    if (n->conn == 0) {
+        return "it is not connected: this counts when it joins again";
+    }
+    if (!n->draining) {
+        return "";
+    }
+    hsp_cluster_drain_text(c, n, text, sizeof text);
+    return text[0] != '\0' ? hsp_ci_printf(c, "%s", text)
+                           : "nothing is there: it is drained, and its agent may be ended";
+}
