@@ -1,4 +1,5 @@
 /* hspmdd: the training coordinator. Options, configuration, signals; the work is in app.c. */
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <malloc.h>
@@ -410,6 +411,14 @@ static int put_back(const char *file, const char *state_dir)
     struct hsp_store_damage damage = {0};
     struct hsp_err err = {0};
     char left_out[HSP_DAMAGE_TEXT];
+    if (access(state_dir, F_OK) != 0 && errno == ENOENT) {
+        (void)fprintf(
+            stderr,
+            "hspmdd: state_dir %s is not there: make it for the user of hspmdd, as install "
+            "-d -m 700 -o hspmdd -g hspmd %s, then restore again\n",
+            state_dir, state_dir);
+        return EXIT_FAILURE;
+    }
     enum hsp_status st = hsp_state_folder_lock(state_dir, &folder, &err);
     st = st == HSP_OK ? hsp_restore(state_dir, file, &damage, &err) : st;
     hsp_state_folder_close(&folder);

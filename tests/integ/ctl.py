@@ -105,6 +105,8 @@ def refusals(w):
             (1, "state_dir", ["-c", w.config("f.yaml", state_dir=w.write("file", "") + "/x")]),
             (1, "is not there: mount or name the right folder, or begin a new cluster with --init",
              ["-c", w.config("n.yaml", state_dir=w.path("typo"))]),
+            (1, "is not there: make it for the user of hspmdd",
+             ["-c", w.config("t.yaml", state_dir=w.path("typo")), "--restore", w.path("none")]),
             (1, "has no store: mount", ["-c", w.config("m.yaml", state_dir=w.path("bad"))]),
             (1, "has no store: mount", ["-c", w.config("p.yaml", state_dir=os.path.dirname(
                 w.write("empty/state.db", "")))]),
