@@ -84,8 +84,11 @@ void hsp_link_tell(struct hsp_link *l)
 /* One of the threads that want it ends it. */
 static void release(struct hsp_link *l, enum nccl_result (*by)(struct nccl_comm *c))
 {
-    if (l->handle != NULL && !atomic_exchange(&l->released, true)) {
-        (void)by(l->handle); /* there is nothing left to try */
+    (void)pthread_mutex_lock(&l->lock);
+    struct nccl_comm *handle = l->handle; /* its own thread may just take what came late */
+    (void)pthread_mutex_unlock(&l->lock);
+    if (handle != NULL && !atomic_exchange(&l->released, true)) {
+        (void)by(handle); /* there is nothing left to try */
     }
 }
 
