@@ -3,6 +3,8 @@ CLUSTER_WORLD = tests/unit/daemon/cluster/cluster_world.c \
 cluster_tests = \
   tests/unit/daemon/cluster/answers_test \
   tests/unit/daemon/cluster/broken_pairs_test \
+  tests/unit/daemon/cluster/ckpt_disk_test \
+  tests/unit/daemon/cluster/ckpt_unseen_test \
   tests/unit/daemon/cluster/cluster_test \
   tests/unit/daemon/cluster/cluster_data_test \
   tests/unit/daemon/cluster/cluster_nodes_test \
@@ -36,6 +38,8 @@ $(cluster_tests): tests/unit/daemon/cluster/cluster_tests
 tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/answers_test.c \
   tests/unit/daemon/cluster/broken_pairs_test.c \
+  tests/unit/daemon/cluster/ckpt_disk_test.c \
+  tests/unit/daemon/cluster/ckpt_unseen_test.c \
   tests/unit/daemon/cluster/cluster_test.c \
   tests/unit/daemon/cluster/cluster_data_test.c \
   tests/unit/daemon/cluster/cluster_nodes_test.c \
@@ -62,6 +66,7 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/unwritten_test.c \
   tests/unit/daemon/cluster/waits_test.c \
   tests/unit/daemon/cluster/which_ckpt_test.c \
+  tests/unit/daemon/cluster/ckpt_world.c tests/unit/daemon/cluster/ckpt_world.h \
   tests/unit/daemon/cluster/cluster_stories.c tests/unit/daemon/cluster/cluster_stories.h \
   $(CLUSTER_WORLD)
 tests_unit_daemon_cluster_cluster_tests_LDADD = $(TEST_LIBS) $(CLUSTER_LIBS)

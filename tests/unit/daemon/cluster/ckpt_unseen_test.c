@@ -1,0 +1,283 @@
+/* Answers that are not whole: who could not look is waited for, or told. */
+#include <stdio.h>
+
+#include "daemon/cluster/ckpt_marks.h"
+#include "tests/unit/daemon/cluster/ckpt_world.h"
+
+#define EIO_ON_N1 "n1: input or output error"
+#define UNKNOWN                                                                                 \
+    "it is not known which checkpoints are on disk: " EIO_ON_N1                                 \
+    ": looks again; mend checkpoint.path of a node that cannot look; for one that is gone for " \
+    "good, cancel and resume look without it; submitted again the job begins at step 0"
+
+/* Answers each question with the @n of @seen for three times as long as state is waited for, and nothing
+ * is planned. Returns how often the job has told that it waits. */
+static uint32_t nobody_can_look(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n)
+{
+    const hsp_msec until = w->now + 3u * w->c->cfg.state_wait_ms;
+    uint32_t asked = 0, told = 0;
+    for (uint32_t i = 0; w->now < until; i++) {
+        struct hsp_msg beat = {.type = HSP_MSG_HEARTBEAT};
+        cw_step(w, i % 3 == 2
+                       ? (struct hsp_event){.type = HSP_EV_TICK}
+                       : (struct hsp_event){.type = HSP_EV_MSG, .conn = i % 3 + 1, .u.msg = &beat});
+        w->now += i % 3 == 2 ? 500 : 0;
+        if (w->find_job != 0) {
+            cw_ckpts(w, seen, n, EIO_ON_N1);
+            told += cw_fact(w, "job.blocked") != NULL;
+            asked++;
+        }
+        assert_true(w->find_job == 0 && cw_job(w, 1)->ticket == 0);
+        assert_int_equal(cw_job(w, 1)->state, HSP_JOB_PENDING);
+        assert_string_equal(asked > 0 ? cw_job(w, 1)->reason : UNKNOWN, UNKNOWN);
+    }
+    assert_true(asked > 2 && asked < 200);
+    return told;
+}
+
+/* A job that has begun, and of which no checkpoint is on record: one may be there all the same. */
+static void it_does_not_begin_anew_as_nobody_can_look(void **state)
+{
+    (void)state;
+    const struct hsp_m_seen late = {40, WC_TERM, 1, 77};
+    for (uint32_t is_there = 0; is_there < 2; is_there++) {
+        struct cw_world w;
+        wc_running(&w);
+        wc_cancelled(&w);
+        w.asks = true;
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        assert_string_equal(cw_job(&w, 1)->reason, "looking which checkpoints are on disk");
+        uint32_t told = nobody_can_look(&w, NULL, 0);
+        assert_int_equal(told, 1);
+        while (w.find_job == 0) {
+            wc_beats(&w, 500);
+        }
+        cw_ckpts(&w, &late, is_there, "");
+        cw_plan(&w, 1);
+        wc_prepare_means(&w, is_there ? HSP_MODE_RESTORE : HSP_MODE_FRESH, is_there ? 40 : 0,
+                         is_there, is_there ? 77 : 0);
+        cw_end(&w);
+    }
+}
+
+/* Neither does it fail, and what there is of another history does not count. */
+static void it_does_not_fail_as_nobody_can_look(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    const struct hsp_m_seen other = {80, WC_TERM, 1, 1080}, seen = {20, WC_TERM, 1, 1020};
+    wc_with_three(&w, 3, true);
+    assert_int_equal(wc_resume_from(&w, 20), HSP_OK);
+    wc_cancelled(&w);
+    w.asks = true;
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_int_equal(nobody_can_look(&w, &other, 1), 1);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    cw_ckpts(&w, &seen, 1, ""); /* too late */
+    assert_string_equal(cw_job(&w, 1)->reason, "cancelled");
+    cw_end(&w);
+}
+
+/* Time goes on, and each question is answered so, until the job is planned or @for_ms are over. @ret: the fact
+ * of who could not look, "" none was told. Returns the time that went by. */
+static hsp_msec answered(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n,
+                         const char *why, hsp_msec for_ms, char ret[400])
+{
+    const hsp_msec from = w->now;
+    ret[0] = '\0';
+    for (uint32_t i = 0; cw_job(w, 1)->ticket == 0 && w->now - from < for_ms; i++) {
+        struct hsp_msg beat = {.type = HSP_MSG_HEARTBEAT};
+        if (w->find_job != 0) {
+            cw_ckpts(w, seen, n, why);
+            const char *fact = cw_fact(w, "ckpt.not_seen");
+            (void)snprintf(ret, 400, "%s", fact != NULL ? fact : "");
+            continue;
+        }
+        w->now += i % 3 == 2 ? 500 : 0;
+        cw_step(w, i % 3 == 2
+                       ? (struct hsp_event){.type = HSP_EV_TICK}
+                       : (struct hsp_event){.type = HSP_EV_MSG, .conn = i % 3 + 1, .u.msg = &beat});
+    }
+    return w->now - from;
+}
+
+/* What a node has that could not look is replaced by the steps that are made again: it is waited for, though
+ * an older one is seen. */
+static void one_that_could_not_look_is_waited_for(void **state)
+{
+    (void)state;
+    const struct hsp_m_seen seen[] = {{60, WC_TERM, 1, 1060}, {80, WC_TERM, 1, 1080}};
+    for (uint32_t comes = 0; comes < 2; comes++) {
+        struct cw_world w;
+        char told[400];
+        wc_with_three(&w, 3, false);
+        w.asks = true;
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        hsp_msec ms = answered(&w, seen, 1, EIO_ON_N1, comes ? 5000 : 120000, told);
+        if (comes) {
+            assert_string_equal(cw_job(&w, 1)->reason,
+                                "not all could look for a newer checkpoint: " EIO_ON_N1
+                                ": asks again for state_wait, then goes on from checkpoint 60");
+            (void)answered(&w, seen, 2, "", 5000, told);
+            assert_string_equal(told, "");
+        } else {
+            assert_true(ms >= w.c->cfg.state_wait_ms && ms < w.c->cfg.state_wait_ms + 3000u);
+            assert_string_equal(told, "the job goes on from checkpoint 60; there may be a newer "
+                                      "one, as not all could look: " EIO_ON_N1);
+        }
+        cw_plan(&w, 1);
+        wc_prepare_means(&w, HSP_MODE_RESTORE, comes ? 80 : 60, 1, comes ? 1080 : 1060);
+        cw_end(&w);
+    }
+}
+
+/* A node that the job never ran on, or a stranger with the worker key, can answer each question so. */
+static void what_others_cannot_do_is_told_alone(void **state)
+{
+    (void)state;
+    const struct hsp_m_seen seen = {20, WC_TERM, 1, 1020};
+    for (uint32_t n = 0; n < 2; n++) {
+        struct cw_world w;
+        char told[400];
+        wc_running(&w);
+        wc_cancelled(&w);
+        w.asks = true;
+        w.lack = HSP_LACK_OTHERS;
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        assert_int_equal(answered(&w, &seen, n, EIO_ON_N1, 5000, told), 0);
+        assert_non_null(strstr(told, n ? "goes on from checkpoint 20; there may be a newer one"
+                                       : "begins at step 0; there may be a checkpoint"));
+        cw_plan(&w, 1);
+        wc_prepare_means(&w, n ? HSP_MODE_RESTORE : HSP_MODE_FRESH, n ? 20 : 0, n, n ? 1020 : 0);
+        cw_end(&w);
+    }
+}
+
+/* Its state was waited for before. */
+static void one_that_is_away_may_have_one(void **state)
+{
+    (void)state;
+    const struct hsp_m_seen seen = {20, WC_TERM, 1, 1020};
+    struct cw_world w;
+    char told[400];
+    wc_running(&w);
+    wc_cancelled(&w);
+    w.asks = true;
+    w.lack = HSP_LACK_AWAY;
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_true(answered(&w, NULL, 0, "n1: it is not connected", 120000, told) >= 120000);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "on disk: n1: it is not connected: looks again"));
+    hsp_msec ms = answered(&w, &seen, 1, "n1: it is not connected", 120000, told);
+    assert_true(ms <= HSP_CKPT_SLOW_MS + 1000 && strstr(told, "n1: it is not connected") != NULL);
+    cw_plan(&w, 1);
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 20, 1, 1020);
+    cw_end(&w);
+}
+
+/* A job that has not written yet has no folder either: so it begins in the end, and says why. */
+static void a_path_that_is_not_mounted_is_waited_for(void **state)
+{
+    (void)state;
+    const struct hsp_m_seen seen = {20, WC_TERM, 1, 1020};
+    for (uint32_t n = 0; n < 2; n++) {
+        struct cw_world w;
+        char told[400];
+        wc_running(&w);
+        wc_cancelled(&w);
+        w.asks = true;
+        w.lack = HSP_LACK_PATH;
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        hsp_msec ms = answered(&w, &seen, n, "n1: no path", 120000, told);
+        if (n == 0) {
+            assert_true(ms >= w.c->cfg.state_wait_ms && ms < w.c->cfg.state_wait_ms + 3000u);
+            assert_string_equal(told, "the job begins at step 0; there may be a checkpoint, as not "
+                                      "all could look: n1: no path");
+        } else {
+            assert_true(ms == 0 && told[0] == '\0');
+        }
+        cw_plan(&w, 1);
+        wc_prepare_means(&w, n ? HSP_MODE_RESTORE : HSP_MODE_FRESH, n ? 20 : 0, n, n ? 1020 : 0);
+        cw_end(&w);
+    }
+}
+
+#define TOO_OLD "old: its hspmd-worker is too old to list checkpoints: upgrade it"
+
+/* Any agent may say that it is of protocol 14: the record may be older than the disk, and the others are
+ * asked. */
+static void an_older_agent_hides_nothing(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    wc_running(&w);
+    wc_saved_in(&w, 1, 20, 55);
+    wc_cancelled(&w);
+    cw_msg(&w, 3,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = 14, .node = "old", .address = ""}});
+    assert_int_equal(cw_find(&w, HSP_ACT_SEND)->msg->u.welcome.protocol, 14);
+    wc_sees(&w, 20, 1, 55);
+    wc_sees(&w, 60, 1, 77);
+    wc_resumed(&w);
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 77);
+    cw_end(&w);
+}
+
+/* One of the job's own may have what is on record: a member that then finds nothing refuses it. */
+static void an_older_agent_may_have_what_is_on_record(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    char told[400];
+    wc_running(&w);
+    wc_saved_in(&w, 1, 20, 55);
+    wc_saved_in(&w, 1, 40, 77);
+    wc_cancelled(&w);
+    w.asks = w.mute = true;
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_true(answered(&w, NULL, 0, TOO_OLD, 120000, told) >= w.c->cfg.state_wait_ms);
+    assert_non_null(strstr(told, "goes on from checkpoint 40; there may be a newer one, as not all "
+                                 "could look: " TOO_OLD));
+    cw_plan(&w, 1);
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 77);
+    wc_cancelled(&w);
+    assert_int_equal(wc_resume_from(&w, 20), HSP_OK); /* by the record */
+    assert_int_equal(cw_job(&w, 1)->origin_step, 20);
+    cw_end(&w);
+}
+
+/* Nor does it begin anew where nothing is on record: one may be there. */
+static void an_older_agent_is_upgraded_first(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    char told[400];
+    wc_running(&w);
+    wc_cancelled(&w);
+    w.asks = w.mute = true;
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_true(answered(&w, NULL, 0, TOO_OLD, 120000, told) >= 120000);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "on disk: " TOO_OLD ": looks again"));
+    (void)answered(&w, NULL, 0, "", 120000, told);
+    cw_plan(&w, 1);
+    wc_prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);
+    cw_end(&w);
+}
+
+HSP_TEST_FILE(ckpt_unseen_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_does_not_begin_anew_as_nobody_can_look),
+        cmocka_unit_test(it_does_not_fail_as_nobody_can_look),
+        cmocka_unit_test(one_that_could_not_look_is_waited_for),
+        cmocka_unit_test(what_others_cannot_do_is_told_alone),
+        cmocka_unit_test(one_that_is_away_may_have_one),
+        cmocka_unit_test(a_path_that_is_not_mounted_is_waited_for),
+        cmocka_unit_test(an_older_agent_hides_nothing),
+        cmocka_unit_test(an_older_agent_may_have_what_is_on_record),
+        cmocka_unit_test(an_older_agent_is_upgraded_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

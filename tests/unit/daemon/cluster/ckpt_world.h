@@ -1,0 +1,31 @@
+/* Stories of a job with checkpoints, on two nodes n0 and n1 of a device each: it runs, writes some, is
+ * cancelled and resumed, and nodes say what they see on disk. */
+#ifndef HSP_CKPT_WORLD_H
+#define HSP_CKPT_WORLD_H
+#include "tests/unit/daemon/cluster/cluster_world.h"
+
+#define WC_TERM 1 /* of the hspmdd that made the epochs, as their manifests have it */
+
+/* The node of rank 0 says that the checkpoint of @step is complete. */
+void wc_saved_in(struct cw_world *w, uint64_t epoch, uint64_t step, uint64_t content);
+/* What the last step has told the members of an epoch they are to begin. */
+void wc_prepare_means(const struct cw_world *w, enum hsp_epoch_mode mode, uint64_t step,
+                      uint64_t epoch, uint64_t content);
+/* The attempt begins at @step. */
+void wc_begins(struct cw_world *w, uint64_t step);
+/* A job on two nodes that runs in its first epoch. */
+void wc_running(struct cw_world *w);
+void wc_cancelled(struct cw_world *w);
+void wc_resumed(struct cw_world *w);
+void wc_beats(struct cw_world *w, hsp_msec for_ms);
+/* A job that keeps @keep checkpoints has written those of steps 20, 40 and 60, and is cancelled. */
+void wc_with_three(struct cw_world *w, uint32_t keep, bool shared);
+/* As the end of its switch tells. */
+uint64_t wc_steps_lost(const struct cw_world *w);
+enum hsp_status wc_resume_from(struct cw_world *w, uint64_t step);
+/* From now on nodes see this one, and those that were named so before. */
+void wc_sees(struct cw_world *w, uint64_t step, uint64_t epoch, uint64_t content);
+/* Time goes on until a fact of @type is told, and before it nothing is planned. */
+void wc_await_fact(struct cw_world *w, const char *type, char ret[300]);
+
+#endif
