@@ -546,7 +546,8 @@ struct hsp_m_ckpts {
     const char *name, *path;   /* D>A; "" in the answer */
     uint32_t n_seen;
     struct hsp_m_seen *seen; /* D>A: those on record, to be opened by name; A>D */
-    bool absent;             /* A>D: there is no `path` here */
+    bool absent;             /* A>D: nothing in path/name is of that job, also not the file that a
+                                member makes before its first step */
     const char *damaged;     /* A>D: what is wrong with a newer one; "" there is none */
     const char *reason;      /* A>D: why the folder, or a newer one, cannot be read; "" it can */
 };

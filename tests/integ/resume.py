@@ -61,10 +61,11 @@ def content(c, node, step):
 def leave_former(c, names):
     """The checkpoints of a job that is over in the folders of all."""
     at = {n: os.path.join(c.folder(n), "ckpt", "apart") for n in names}
-    first = next(n for n in names if os.path.isdir(at[n]))
+    has = {n: any(f.startswith("step-") for f in os.listdir(at[n])) for n in names}  # each has run it, not all write
+    first = next(n for n in names if has[n])
     for n in names:
-        if not os.path.isdir(at[n]):
-            shutil.copytree(at[first], at[n])
+        if not has[n]:
+            shutil.copytree(at[first], at[n], dirs_exist_ok=True)
 
 
 def resume_without_it(c, node, step):

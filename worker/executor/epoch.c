@@ -27,6 +27,7 @@
 #include "worker/data/documents.h"
 #include "worker/exec/state_init.h"
 #include "worker/executor/audit.h"
+#include "worker/executor/epoch_checkpoint.h"
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_copies.h"
 #include "worker/executor/epoch_memory.h"
@@ -389,6 +390,7 @@ static bool await_go(struct hsp_ex_epoch *e, uint64_t *version)
 
 static enum hsp_status start(struct hsp_ex_epoch *e, uint64_t *version, struct hsp_err *err)
 {
+    hsp_epoch_sign_folder(e); /* a joiner of a switch: before the running epoch waits for it */
     enum hsp_status st =
         e->p->mode == HSP_MODE_SWITCH ? hsp_epoch_learn_version(e, version, err) : HSP_OK;
     /* The clock starts with the version: before that a joiner has only waited. */

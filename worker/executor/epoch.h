@@ -44,6 +44,8 @@ struct hsp_exec_env {
     uint64_t connect_ms;   /* for a mesh to stand */
     const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
     atomic_uint writing;   /* checkpoints being written */
+    atomic_uint
+        signed_job; /* whose folder has its file (ckpt_sign.h), as far as is known; 0 none */
     struct hsp_backend *backend;
     struct hsp_nccl *nccl; /* of a GPU; NULL: none */
     struct hsp_nccl_look nccl_look;

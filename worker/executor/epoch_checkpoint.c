@@ -22,6 +22,7 @@
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_shard.h"
+#include "worker/state/ckpt_sign.h"
 #include "worker/state/ckpt_steps.h"
 #include "worker/state/region.h"
 
@@ -86,6 +87,24 @@ static void ckpt_about(const struct hsp_ex_epoch *e, uint64_t version, uint32_t 
     ret->n_params = e->pkg.n_params;
     ret->job_id = e->p->job;
     ret->whose = (struct hsp_whose){e->p->ckpt_cluster, e->p->generation};
+}
+
+void hsp_epoch_sign_folder(struct hsp_ex_epoch *e)
+{
+    char dir[PATH_MAX];
+    const struct hsp_ckpt_info us = {.job_id = e->p->job, .whose.cluster = e->p->ckpt_cluster};
+    struct hsp_err err = {0};
+    if (!e->member || e->p->checkpoint_path[0] == '\0' ||
+        atomic_load(&e->env->signed_job) == e->p->job) {
+        return;
+    }
+    hsp_epoch_ckpt_dir(e, dir);
+    if (hsp_ckpt_sign(dir, &us, &err) == HSP_OK) {
+        atomic_store(&e->env->signed_job, e->p->job);
+    } else {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor",
+                "checkpoint.path of job %u is of no use here: %s", e->p->job, err.msg);
+    }
 }
 
 /* Whether no other epoch of this executor is writing, so that unfinished files are left-overs. */

@@ -7,6 +7,10 @@
 #define HSP_EPOCH_CHECKPOINT_H
 #include "worker/executor/epoch.h"
 
+/* Marks the folder of the job as one in which it has begun (ckpt_sign.h), before this member says
+ * STARTED, once in a process. A folder that cannot be marked is told in the log, and stops no training:
+ * neither does a checkpoint that cannot be written. */
+void hsp_epoch_sign_folder(struct hsp_ex_epoch *e);
 /* Writes the checkpoint of @version together with all members. *ret_disk: the result of the writing,
  * at rank 0 that of all members; @err says why a disk failed. HSP_OK: the training goes on, also
  * when a disk failed. Else the epoch is over, for the other members wait in vain: HSP_EDIGEST, this

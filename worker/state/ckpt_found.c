@@ -5,14 +5,13 @@
  * whole); want of memory (no list at all: a shorter one would be believed). */
 #include "worker/state/ckpt_found.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "worker/state/ckpt_owner.h"
+#include "worker/state/ckpt_sign.h"
 #include "worker/state/ckpt_steps.h"
 
 struct search {
@@ -97,19 +96,6 @@ static int newest_first(const void *a, const void *b)
                               : (x->aside > y->aside) - (x->aside < y->aside);
 }
 
-/* Whether there is no folder above @dir. */
-static bool is_absent(const char *dir)
-{
-    const char *end = strrchr(dir, '/');
-    char above[HSP_FOLDER_PATH];
-    struct stat sb;
-    if (end == NULL || end == dir || (size_t)(end - dir) >= sizeof above) {
-        return false;
-    }
-    (void)snprintf(above, sizeof above, "%.*s", (int)(end - dir), dir);
-    return stat(above, &sb) != 0 && (errno == ENOENT || errno == ENOTDIR);
-}
-
 /* Those that the folder lists and those on record, newest first, some twice; free(). A folder that
  * cannot be listed lists none. */
 static enum hsp_status places_of(struct search *s, struct hsp_ckpt_place **ret, size_t *ret_n,
@@ -143,7 +129,7 @@ static enum hsp_status places_of(struct search *s, struct hsp_ckpt_place **ret, 
 enum hsp_status hsp_ckpt_find_all(const char *dir, const struct hsp_ckpts_asked *q,
                                   struct hsp_ckpts_found *ret, struct hsp_err *err)
 {
-    struct search s = {.dir = dir, .q = q, .l.absent = is_absent(dir)};
+    struct search s = {.dir = dir, .q = q};
     struct hsp_ckpt_place *at = NULL;
     size_t n = 0;
     enum hsp_status st = places_of(&s, &at, &n, err);
@@ -162,6 +148,8 @@ enum hsp_status hsp_ckpt_find_all(const char *dir, const struct hsp_ckpts_asked 
         free(s.l.item);
         return st;
     }
+    bool any = s.l.n > 0 || s.l.damage.code != HSP_OK || s.l.unread.code != HSP_OK;
+    s.l.absent = !any && !hsp_ckpt_is_signed(dir, &q->us);
     *ret = s.l;
     return HSP_OK;
 }

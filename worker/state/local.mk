@@ -8,6 +8,7 @@ worker_state_libstate_a_SOURCES = \
   worker/state/ckpt_owner.c worker/state/ckpt_owner.h \
   worker/state/ckpt_read.c worker/state/ckpt_read.h \
   worker/state/ckpt_shard.c worker/state/ckpt_shard.h \
+  worker/state/ckpt_sign.c worker/state/ckpt_sign.h \
   worker/state/ckpt_steps.c worker/state/ckpt_steps.h \
   worker/state/ckpt_verify.c worker/state/ckpt_verify.h \
   worker/state/final_folder.c worker/state/final_folder.h \

@@ -13,6 +13,7 @@
 #include "proto/host/file_io.h"
 #include "tests/unit/worker/executor/executor_world.h"
 #include "worker/data/formats.h"
+#include "worker/state/ckpt_sign.h"
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
@@ -233,6 +234,39 @@ static void test_an_adopted_job_owns_its_files(void **state)
     assert_true(is_there(w, "final/model.safetensors") && is_there(w, "step-0000000050"));
 }
 
+/* Else a folder that is not mounted would look like one of a job without checkpoints. */
+static void test_each_member_marks_the_folder_before_it_has_started(void **state)
+{
+    struct xw_world *w = *state;
+    char at[2][4200], dir[2][4300];
+    const char *paths[] = {at[0], at[1]};
+    const struct hsp_ckpt_info us = {.job_id = 1, .whose.cluster = {1, 10}};
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp);
+    struct xw_epoch d = {.epoch = 41,
+                         .plan_no = 1,
+                         .mode = HSP_MODE_FRESH,
+                         .plan = dp,
+                         .n_peers = 2,
+                         .paths = paths};
+    w->cluster = us.whose.cluster;
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(at[i], sizeof at[i], "%s/disk-%d", w->dir, i);
+        (void)snprintf(dir[i], sizeof dir[i], "%s/t", at[i]);
+        xw_start_executor(w, i);
+    }
+    xw_prepare(w, &d);
+    assert_false(hsp_ckpt_is_signed(dir[0], &us) ||
+                 hsp_ckpt_is_signed(dir[1], &us)); /* it may end so */
+    for (int i = 0; i < 2; i++) {
+        xw_send_start(w, i, 41, 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        xw_await(w, i, HSP_MSG_STARTED);
+        assert_true(hsp_ckpt_is_signed(dir[i], &us));
+    }
+    (void)hsp_epoch_plan_free(dp);
+}
+
 /* The data take a minute to read: heartbeats go on, and what is prepared can be ended and prepared
  * again. When shorter ones are there at last, so is the epoch. */
 static void test_data_that_take_long_hold_nothing_up(void **state)
@@ -440,6 +474,8 @@ HSP_TEST_FILE(executor_files_test)
         cmocka_unit_test_setup_teardown(test_a_final_model_is_written_by_the_next_epoch, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_an_adopted_job_owns_its_files, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_each_member_marks_the_folder_before_it_has_started,
+                                        xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_data_that_take_long_hold_nothing_up, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_what_never_began_leaves_no_state, xw_setup,

@@ -7,6 +7,7 @@
 
 #include "tests/unit/worker/state/ckpt_lib.h"
 #include "worker/state/ckpt_found.h"
+#include "worker/state/ckpt_sign.h"
 
 #define SHARD_1 "shard-00001-model-00001-of-00001.safetensors"
 #define RANKS   40u
@@ -123,13 +124,42 @@ static void the_steps_of_a_job_are_found(void **state)
     assert_string_equal(found_in(*state, 9), "80 40 20");
     ck_whose.cluster.lo++;
     assert_string_equal(found_in(*state, 9), "");
+    assert_true(absent); /* nothing is of that job */
     ck_whose.cluster.lo--;
-    assert_false(absent);
-    char path_of_none[4400];
-    path_of(*state, "none", path_of_none); /* it has not written yet */
-    assert_true(strcmp(found_in(path_of_none, 9), "") == 0 && !absent);
     assert_string_equal(found_in("/nonexistent/j", 9), "");
     assert_true(unread.code == HSP_OK && absent);
+}
+
+/* A path that is not mounted looks like a job without a checkpoint; the file of its begin does not. */
+static void a_job_that_has_begun_is_told_from_a_path_that_is_not_mounted(void **state)
+{
+    struct hsp_ckpt_info us = ck_info_of(0, 1);
+    struct hsp_err err = {0};
+    char dir[4400], far[4400], file[4400];
+    path_of(*state, "a/j", dir);
+    path_of(*state, "b/j", far);
+    assert_true(strcmp(found_in(dir, 9), "") == 0 && absent);
+    for (uint32_t again = 0; again < 2; again++) {
+        assert_ok(hsp_ckpt_sign(dir, &us, &err), &err); /* and makes what is missing */
+        assert_true(strcmp(found_in(dir, 9), "") == 0 && !absent);
+        assert_true(strcmp(found_in(far, 9), "") == 0 && absent);
+    }
+    ck_job = 9; /* a later job of the same name */
+    assert_true(strcmp(found_in(dir, 9), "") == 0 && absent);
+    ck_job = 3;
+    ck_whose.cluster.lo++;
+    assert_true(strcmp(found_in(dir, 9), "") == 0 && absent);
+    ck_whose.cluster.lo--;
+    ck_write_step(far, 20, 1, 1); /* of an agent that knew of no such file */
+    assert_true(strcmp(found_in(far, 9), "20") == 0 && !absent);
+    spoil_manifest(far, "step-0000000020");
+    assert_true(strcmp(found_in(far, 9), "") == 0 && !absent);
+    path_of(*state, "c", file);
+    int fd = open(file, O_WRONLY | O_CREAT, 0600);
+    assert_true(fd >= 0 && close(fd) == 0);
+    path_of(*state, "c/j", file);
+    assert_int_not_equal(hsp_ckpt_sign(file, &us, &err), HSP_OK);
+    assert_non_null(strstr(err.msg, "/c"));
 }
 
 /* Of one step there may be two contents: moved aside, then written anew with other steps behind it. */
@@ -303,13 +333,15 @@ static void a_list_holds_few_descriptors(void **state)
 HSP_TEST_FILE(ckpt_found_test)
 {
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, ck_teardown)
-    const struct CMUnitTest tests[] = {T(the_steps_of_a_job_are_found),
-                                       T(a_step_is_found_once_for_each_content),
-                                       T(a_step_that_cannot_be_read_is_not_gone),
-                                       T(a_step_on_record_is_found_where_it_is_not_listed),
-                                       T(damage_of_another_job_is_not_told),
-                                       T(one_of_another_job_that_cannot_be_read_is_not_told),
-                                       T(what_is_not_on_record_is_told_too),
-                                       T(a_list_holds_few_descriptors)};
+    const struct CMUnitTest tests[] = {
+        T(the_steps_of_a_job_are_found),
+        T(a_job_that_has_begun_is_told_from_a_path_that_is_not_mounted),
+        T(a_step_is_found_once_for_each_content),
+        T(a_step_that_cannot_be_read_is_not_gone),
+        T(a_step_on_record_is_found_where_it_is_not_listed),
+        T(damage_of_another_job_is_not_told),
+        T(one_of_another_job_that_cannot_be_read_is_not_told),
+        T(what_is_not_on_record_is_told_too),
+        T(a_list_holds_few_descriptors)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

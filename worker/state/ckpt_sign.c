@@ -1,0 +1,59 @@
+/* The name of the file says all, so it has no content that could be half written, and each job and each
+ * cluster has its own. */
+#include "worker/state/ckpt_sign.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "worker/state/ckpt_files.h"
+#include "worker/state/io_error.h"
+
+static void sign_name(const struct hsp_ckpt_info *us, char ret[HSP_CKPT_NAME])
+{
+    char cluster[HSP_DIGEST_HEX];
+    hsp_digest_hex(us->whose.cluster, cluster);
+    (void)snprintf(ret, HSP_CKPT_NAME, "begun.job-%" PRIu32 ".%s", us->job_id, cluster);
+}
+
+static bool is_in(const struct hsp_folder *job, const char *name)
+{
+    struct stat s;
+    return fstatat(job->fd, name, &s, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(s.st_mode);
+}
+
+static enum hsp_status make(const struct hsp_folder *job, const char *name, struct hsp_err *err)
+{
+    int fd = openat(job->fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        return hsp_state_io_error(err, "cannot mark folder", job->path);
+    }
+    (void)close(fd); /* nothing is written */
+    return hsp_folder_sync(job, err);
+}
+
+enum hsp_status hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, struct hsp_err *err)
+{
+    char name[HSP_CKPT_NAME];
+    struct hsp_folder job;
+    enum hsp_status st = hsp_folder_open(dir, true, &job, err);
+    sign_name(us, name);
+    if (st == HSP_OK && !is_in(&job, name)) {
+        st = make(&job, name, err);
+    }
+    hsp_folder_close(&job);
+    return st;
+}
+
+bool hsp_ckpt_is_signed(const char *dir, const struct hsp_ckpt_info *us)
+{
+    char name[HSP_CKPT_NAME];
+    struct hsp_folder job;
+    sign_name(us, name);
+    bool is = hsp_folder_open(dir, false, &job, NULL) == HSP_OK && is_in(&job, name);
+    hsp_folder_close(&job);
+    return is;
+}

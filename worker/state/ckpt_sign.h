@@ -1,0 +1,23 @@
+/* Marks the folder of a job with an empty file before the first step of the job, so that a folder without
+ * checkpoints is told from a path that is not mounted.
+ *
+ * Example: job 7 of cluster 0123..ef is called mist, and begins.
+ *
+ *   DIR = /srv/ckpt/mist holds                  what it says of job 7
+ *   begun.job-7.0123..ef, no step               it began here, and has no checkpoint here
+ *   nothing, or there is no DIR                 nothing: /srv/ckpt may not be mounted
+ *   begun.job-3.0123..ef                        nothing: job 3 had the name before
+ *
+ * Purity: shell (files). DIR is not followed where it is a link (folder.h).
+ */
+#ifndef HSP_CKPT_SIGN_H
+#define HSP_CKPT_SIGN_H
+#include "worker/state/ckpt.h"
+
+/* Makes @dir, and the file of the job of @us (job_id, whose.cluster) in it, and syncs both; any number
+ * of processes may do so at a time. Errors as hsp_folder_open. */
+enum hsp_status hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, struct hsp_err *err);
+/* Whether the file of the job of @us is in @dir. */
+bool hsp_ckpt_is_signed(const char *dir, const struct hsp_ckpt_info *us);
+
+#endif
