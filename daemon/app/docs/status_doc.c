@@ -113,7 +113,8 @@ static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *
 }
 
 /* Where the newest committed version is in the data. */
-static void put_data(cJSON *o, const struct hsp_job *core, const struct hsp_app_job *j)
+static void put_data(cJSON *o, const struct hsp_job *core, const struct hsp_app_job *j,
+                     uint64_t step)
 {
     const struct hsp_data_bind *d =
         core->data_known && j != NULL ? &j->rec->spec->train.data : NULL;
@@ -127,7 +128,7 @@ static void put_data(cJSON *o, const struct hsp_job *core, const struct hsp_app_
         (!documents && hsp_corpus_init(d, core->data_tokens, &corpus, NULL) != HSP_OK)) {
         return;
     }
-    hsp_data_cursor_init(d, &corpus, core->data_digest, core->data_bytes, core->stable, &c);
+    hsp_data_cursor_init(d, &corpus, core->data_digest, core->data_bytes, step, &c);
     cJSON *x = cJSON_AddObjectToObject(o, "data");
     hsp_digest_hex(c.digest, digest);
     put_text(x, "path", core->data_path);
@@ -232,7 +233,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     put(o, "min", core->min);
     put(o, "max", core->max);
     put(o, "copies", core->copies);
-    put(o, "step", (double)core->stable);
+    put(o, "step", (double)hsp_app_job_step(a, core));
     put(o, "steps", (double)core->steps);
     put(o, "epoch", (double)core->cur.epoch);
     if (e->epoch != 0) {
@@ -254,7 +255,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
             (void)cJSON_AddItemToArray(steps, cJSON_CreateNumber((double)step));
         }
     }
-    put_data(o, core, j);
+    put_data(o, core, j, hsp_app_job_step(a, core));
     put_spread(a, o, core);
     put_text(o, "checkpoint_path", core->checkpoint_path);
     (void)cJSON_AddBoolToObject(o, "checkpoint_shared", core->checkpoint_shared);

@@ -152,6 +152,7 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
         j->metrics.tokens += m->u.step.tokens;
         j->have_step = true;
         j->step = m->u.step;
+        j->step_epoch = m->epoch;
         j->step.compute_s = NULL;
         j->step.n_compute = 0;
         hsp_app_trace_own(a, j);

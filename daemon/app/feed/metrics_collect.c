@@ -169,7 +169,7 @@ static void take_job(struct hsp_app *a, struct snapshot *s, const struct hsp_job
     const struct hsp_plan_rec *plan = hsp_app_plan_find(j, core->cur.plan);
     s->jobs[s->v.n_jobs++] = (struct hsp_view_job){.name = core->name,
                                                    .id = core->id,
-                                                   .step = core->stable,
+                                                   .step = hsp_app_job_step(a, core),
                                                    .steps = core->steps,
                                                    .epoch = core->cur.epoch,
                                                    .have_loss = j->have_step,

@@ -229,13 +229,24 @@ static void recall_metric(void *arg, uint64_t number, const char *json)
     struct hsp_app_job *j = arg;
     cJSON *o = cJSON_Parse(json);
     struct hsp_m_step s = {.step = number};
+    double epoch = 0;
     if (hsp_feed_number(o, "loss", &s.loss) && hsp_feed_number(o, "seconds", &s.seconds)) {
-        (void)hsp_feed_number(o, "grad_norm", &s.grad_norm); /* it may be missing */
+        (void)hsp_feed_number(o, "grad_norm", &s.grad_norm); /* these may be missing */
+        (void)hsp_feed_number(o, "epoch", &epoch);
         j->have_step = true;
         j->step = s;
+        j->step_epoch = epoch > 0 && epoch < 0x1p53 ? (uint64_t)epoch : 0;
         hsp_app_job_judge(j, &s);
     }
     cJSON_Delete(o);
+}
+
+uint64_t hsp_app_job_step(struct hsp_app *a, const struct hsp_job *core)
+{
+    const struct hsp_app_job *j = hsp_app_job_find(a, core->id);
+    bool newer = j != NULL && j->have_step && core->cur.epoch != 0 &&
+                 j->step_epoch == core->cur.epoch && j->step.step > core->stable;
+    return newer ? j->step.step : core->stable;
 }
 
 void hsp_app_jobs_recall(struct hsp_app *a)

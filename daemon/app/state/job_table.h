@@ -38,6 +38,7 @@ struct hsp_app_job {
     uint64_t traced;                      /* epoch whose steps were recorded for that; 0 none */
     bool have_step;
     struct hsp_m_step step; /* the newest; arrays not valid */
+    uint64_t step_epoch;    /* of it */
     bool diverged;          /* no loss from diverged_from on is finite, as far as is known */
     uint64_t diverged_from;
     struct hsp_job_metrics metrics;
@@ -56,6 +57,9 @@ struct hsp_app_job *hsp_app_job_add(struct hsp_app *a, uint32_t id, struct hsp_j
 void hsp_app_job_remove(struct hsp_app *a, uint32_t id);
 /* Why the rows of a job cannot be read, naming the row; NULL: they can, or there is no such job. */
 const char *hsp_app_job_fault(const struct hsp_app *a, uint32_t id);
+/* The newest step of @core that is known, for people: after a start of hspmdd the core hears of it with the
+ * next vote, and it is on record before. */
+uint64_t hsp_app_job_step(struct hsp_app *a, const struct hsp_job *core);
 /* "": unknown. */
 const char *hsp_app_job_name(struct hsp_app *a, uint32_t id);
 

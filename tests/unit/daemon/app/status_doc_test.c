@@ -118,6 +118,39 @@ static void a_loss_that_is_no_number(void **state)
     free(a);
 }
 
+/* A row of the core is not written with each step: after a restart the core knows less than the feed. */
+static void the_step_on_record_counts_until_the_next_vote(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
+    static const struct {
+        uint64_t epoch, stable, step;
+    } at[] = {
+        {3, 0, 47}, {3, 48, 48}, {4, 45, 45}, {0, 45, 45}}; /* 4: it went back, as state was lost */
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_job j = {.id = 1,
+                        .name = "j",
+                        .state = HSP_JOB_RUNNING,
+                        .data_path = (char[]){""},
+                        .checkpoint_path = (char[]){""}};
+    struct hsp_app_job told = {.id = 1, .have_step = true, .step = {.step = 47}, .step_epoch = 3};
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 1);
+    a->address = "here";
+    a->jobs = &told;
+    a->n_jobs = 1;
+    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    for (size_t i = 0; i < HSP_ARRAY_LEN(at); i++) {
+        j.cur.epoch = at[i].epoch;
+        j.stable = at[i].stable;
+        cJSON *all, *doc = job_doc(a, &all);
+        assert_true(number(doc, "step") == (double)at[i].step);
+        cJSON_Delete(all);
+    }
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
 /* What a restart finds is told by the number of a job: two of one name are two. */
 static void a_loss_is_of_a_job_not_of_a_name(void **state)
 {
@@ -131,7 +164,7 @@ static void a_loss_is_of_a_job_not_of_a_name(void **state)
                    newer = {.id = 2, .name = "tiny", .state = HSP_JOB_DONE, .stable = 4};
     struct hsp_app_job told[] = {{.id = 1, .rec = rec}, {.id = 2, .rec = rec}};
     const struct hsp_store_metric m[] = {
-        {1, 2, 1, "{\"loss\":3.5,\"seconds\":0.1}"},
+        {1, 2, 1, "{\"loss\":3.5,\"seconds\":0.1,\"epoch\":7}"},
         {2, 2, 1, "{\"loss\":2.5,\"seconds\":0.1}"},
         {2, 3, 1, "{\"loss\":\"nan\",\"grad_norm\":1,\"seconds\":0.1}"}};
     const struct hsp_store_event e[] = {
@@ -152,6 +185,7 @@ static void a_loss_is_of_a_job_not_of_a_name(void **state)
         assert_true(told[i].n_epochs == 1 && told[i].epochs[0].epoch == 6 - (uint64_t)i);
         free(told[i].epochs);
     }
+    assert_true(told[0].step_epoch == 7 && told[1].step_epoch == 0);
     assert_true(told[1].diverged && told[1].diverged_from == 3 && !told[0].diverged);
     assert_null(hsp_store_close(a->store));
     (void)hsp_job_rec_unref(rec);
@@ -705,19 +739,21 @@ static void what_plans_do_without(void **state)
 
 HSP_TEST_FILE(status_doc_test)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_loss_is_of_a_job_not_of_a_name),
-                                       cmocka_unit_test(nodes_that_do_not_reach_each_other),
-                                       cmocka_unit_test(where_the_ranks_of_a_stalled_job_stand),
-                                       cmocka_unit_test(what_plans_do_without),
-                                       cmocka_unit_test(what_is_over_is_not_left_out),
-                                       cmocka_unit_test(since_when_a_node_has_gone),
-                                       cmocka_unit_test(a_job_that_diverges),
-                                       cmocka_unit_test(transports_of_the_epoch_that_runs),
-                                       cmocka_unit_test(nodes_that_are_no_members),
-                                       cmocka_unit_test(a_drain_that_has_ended),
-                                       cmocka_unit_test(what_needs_somebody_is_counted),
-                                       cmocka_unit_test(gpus_of_a_node),
-                                       cmocka_unit_test(rows_that_cannot_be_read),
-                                       cmocka_unit_test(a_loss_that_is_no_number)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_step_on_record_counts_until_the_next_vote),
+        cmocka_unit_test(a_loss_is_of_a_job_not_of_a_name),
+        cmocka_unit_test(nodes_that_do_not_reach_each_other),
+        cmocka_unit_test(where_the_ranks_of_a_stalled_job_stand),
+        cmocka_unit_test(what_plans_do_without),
+        cmocka_unit_test(what_is_over_is_not_left_out),
+        cmocka_unit_test(since_when_a_node_has_gone),
+        cmocka_unit_test(a_job_that_diverges),
+        cmocka_unit_test(transports_of_the_epoch_that_runs),
+        cmocka_unit_test(nodes_that_are_no_members),
+        cmocka_unit_test(a_drain_that_has_ended),
+        cmocka_unit_test(what_needs_somebody_is_counted),
+        cmocka_unit_test(gpus_of_a_node),
+        cmocka_unit_test(rows_that_cannot_be_read),
+        cmocka_unit_test(a_loss_that_is_no_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
