@@ -105,7 +105,7 @@ static bool makes_sense(const struct hsp_cluster *l, const struct hsp_papers *p)
     bool ok = j != NULL && j->id == p->job && p->job != 0 && hsp_name_valid(j->name) &&
               j->min > 0 && j->max >= j->min && j->max <= HSP_MSG_RANKS && j->copies > 0 &&
               j->steps > 0 && j->n_plans > 0 && j->cur.epoch == 0 && j->att.epoch == 0 &&
-              j->n_leases == 0 && j->n_past == 0 &&
+              j->n_leases == 0 && j->n_past == 0 && j->n_marks == 0 &&
               (j->origin == HSP_MODE_FRESH || j->origin == HSP_MODE_RESTORE);
     for (uint32_t i = 0; ok && i < j->n_plans; i++) {
         const struct hsp_plan_info *f = &j->plans[i].info;
@@ -430,6 +430,7 @@ static void put_at_rest(struct hsp_job *j)
     j->reason[0] = '\0';
     j->unrecorded = false;
     j->suspending = j->doubted = false;
+    j->ran_unknown = true; /* papers do not say it */
     j->ahead[0] = '\0';
     j->suspend_epoch = 0;
     j->lost_from = j->stable;

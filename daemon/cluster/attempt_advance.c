@@ -12,6 +12,7 @@
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/cluster_papers.h"
 #include "daemon/cluster/rows.h"
@@ -133,6 +134,7 @@ static void go(struct hsp_cluster *c, struct hsp_job *j)
     p->void_from = UINT64_MAX; /* every READY says that what was given up is deleted there */
     note_holders(c, p, e);
     go_back(c, j);
+    hsp_ci_mark_ran(c, j, e);
     hsp_ci_store_plan(c, j, p);
     hsp_ci_store_job(c, j);
     struct hsp_fact *f =

@@ -7,6 +7,7 @@
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
@@ -20,8 +21,14 @@
 
 bool hsp_ci_ckpt_may_have(const struct hsp_job *j)
 {
-    return j->has_ckpt || (j->checkpoint_path[0] != '\0' &&
-                           (j->begun != 0 || j->stable != 0 || !hsp_cluster_none(j->born)));
+    if (j->has_ckpt || j->checkpoint_path[0] == '\0') {
+        return j->has_ckpt;
+    }
+    if (j->begun != 0) { /* else none has begun since an administrator chose step 0 */
+        return j->begun < j->next_epoch;
+    }
+    return j->stable != 0 || !hsp_cluster_none(j->born) || j->ran_unknown ||
+           (j->was_stored && hsp_ci_any_ran(j));
 }
 
 /* The @i-th on record, ascending; NULL: there are not so many. */
@@ -142,15 +149,37 @@ static void look_later(const struct hsp_cluster *c, struct hsp_job *j)
     hsp_ci_disk_forget(j);
 }
 
+static bool missing(const struct hsp_job *j, struct hsp_ckpt_kept *ret);
+
+/* None is seen, and a node that may have one is away, or could not look. */
 static void nobody_knows(struct hsp_cluster *c, struct hsp_job *j, const char *why)
 {
+    struct hsp_ckpt_kept gone;
+    const char *what = "it is not known which checkpoints are on disk";
+    if (j->lack == HSP_LACK_AWAY && missing(j, &gone)) {
+        what = hsp_ci_printf(c,
+                             "checkpoint %llu cannot be used: no node that is here has it: waiting "
+                             "for a node that has it",
+                             (unsigned long long)gone.step);
+    }
     look_later(c, j);
     hsp_ci_job_blocked(c, j,
-                       "it is not known which checkpoints are on disk: %.200s: looks again; "
-                       "mend checkpoint.path of a node that cannot look; for one that is gone for "
-                       "good, cancel and resume look without it; submitted again the job begins at "
-                       "step 0",
-                       why);
+                       "%s: %.200s: looks again; mend checkpoint.path of a node that cannot look; "
+                       "one that is gone for good: hspmdctl node remove; to begin anew: hspmdctl "
+                       "cancel %s, then resume %s --from 0",
+                       what, why, j->name, j->name);
+}
+
+/* The row says that the job had not begun, and a node shows that it had: an older store was put back. */
+static bool had_begun(struct hsp_cluster *c, struct hsp_job *j)
+{
+    if (hsp_ci_ckpt_may_have(j) || j->begun != 0) {
+        return false;
+    }
+    j->ran_unknown = true; /* who is not here is waited for, too */
+    hsp_ci_disk_forget(j);
+    hsp_ci_store_job(c, j);
+    return true;
 }
 
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
@@ -201,6 +230,9 @@ void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
     j->look_ticket = 0;
     if (c->behind || hsp_ci_at_rest(j) || j->state == HSP_JOB_BEHIND) {
         return; /* later, if at all */
+    }
+    if (ev->begun && had_begun(c, j)) {
+        return; /* it is asked again at once */
     }
     j->looked = true;
     j->looked_whole = ev->why[0] == '\0' || ev->lack == HSP_LACK_OTHERS;
@@ -331,7 +363,8 @@ static bool waits_to_look(struct hsp_cluster *c, struct hsp_job *j,
 static void tell_unseen(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *best)
 {
     enum hsp_severity severity = j->looked_whole ? HSP_SEV_NOTICE : HSP_SEV_WARN;
-    bool tells = j->disk_unseen[0] != '\0' && (best == NULL || j->lack != HSP_LACK_PATH);
+    bool path = j->lack == HSP_LACK_PATH && (best != NULL || !hsp_ci_ckpt_may_have(j));
+    bool tells = j->disk_unseen[0] != '\0' && !path;
     if (tells && best != NULL) {
         hsp_ci_fact(c, "ckpt.not_seen", severity, j, NULL,
                     "the job goes on from checkpoint %llu; there may be a newer one, as not all "
@@ -430,9 +463,27 @@ static const char *refuse(struct hsp_cluster *c, const struct hsp_job *j,
         a->reason != NULL ? a->reason : "");
 }
 
+/* Nothing of what was trained counts from now on, wherever it is. */
+static void begin_anew(struct hsp_job *j)
+{
+    j->origin = HSP_MODE_FRESH;
+    j->origin_step = j->stable = 0;
+    j->origin_ckpt = (struct hsp_ckpt_mark){0};
+    j->has_ckpt = false;
+    j->n_older = 0;
+    j->ckpt_deadline_ms = 0;
+    j->begun = j->next_epoch;
+    j->ran_unknown = false;
+    hsp_ci_mark_none_ran(j);
+}
+
 const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
                                const struct hsp_admin_event *a)
 {
+    if (a->step == 0) {
+        begin_anew(j);
+        return NULL;
+    }
     const struct hsp_ckpt_mark *mark = mark_of(j, a->step);
     struct hsp_ckpt_kept best = {0};
     bool any = false;

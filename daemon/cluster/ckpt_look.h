@@ -10,23 +10,31 @@
  * goes on from 50. With checkpoint.shared nobody else can have 60, so the job goes on from 50 at
  * once.
  *
- * Some nodes matter for this. Where the path is not shared, those are the job's own: with leases or
- * layouts of it, or that vouch for it. Where no layout is on record (the job was cancelled, or its
- * store is lost), any node that computes may be one. Where the path is shared, one node that sees
- * the folder is enough, beside the job's own that are connected. Whatever other nodes cannot do is
- * told, and holds nobody up.
+ * Some nodes matter for this: those that have run the job, as its row says (`ran`, which stays over
+ * cancel and resume), with those that have leases or layouts of it, or that vouch for it. What another
+ * node says that it has counts where it is what is on record, where nobody knows who has run the job
+ * (`ran_unknown`: the row is older than form 15 or is another store's, papers), or, on a shared path,
+ * where none that matters sees the folder. Otherwise it is told, and --from can name it. What another
+ * node cannot do holds nobody up. On a shared path one node that sees the folder is enough.
+ *
+ * Each member marks the job's folder before the first step (worker/state/ckpt_sign.h). So a folder
+ * with that mark and no checkpoint has none; one without it is not the job's, or is not mounted.
  *
  *   all that matter have looked      the newest step of the history is taken
- *   one could not look, or could     asked again for state_wait. Then the newest one that is seen
- *   not read a step, or is too old   is taken, and ckpt.not_seen names who could not look. None is
- *   to be asked (protocol 14)        seen: the job waits, it does not begin at step 0
+ *   one could not look, could not    asked again for state_wait. Then the newest one that is seen
+ *   read a step, has no mark, or is  is taken, and ckpt.not_seen names who could not look. None is
+ *   too old to be asked (14)         seen: the job waits, it does not begin at step 0
  *   one is not connected             the same, without the wait: it was waited for before
- *   one has no checkpoint.path       where none is seen, asked again for state_wait; then the job
- *                                    begins at step 0, and ckpt.not_seen says why. A worker makes
- *                                    the folder with the first checkpoint, so it proves nothing
+ *   nobody knows who matters, and    where none is seen, asked again for state_wait; then the job
+ *   some have no mark                begins at step 0, and ckpt.not_seen says why
+ *
+ * An administrator ends such a wait: node remove for a node that is gone for good, resume --from 0.
  *
  * A job that has not begun, as far as its row says, is looked for too when that row was read: the
- * store may be one of before. Then nobody is waited for.
+ * store may be one of before. Nobody is waited for, until a node shows a mark or a checkpoint of the
+ * job, or where hspmdd --restore said that the store is older: then all nodes of the store matter that
+ * are not connected. Example: the store of Monday has mist as pending; on Tuesday a and b ran it, with
+ * checkpoints on a. Monday's store is back, a is away, b shows the mark: a is waited for.
  *
  * What is on record counts as seen where a node that matters is too old to be asked: a member that
  * then finds nothing refuses its PREPARE.
@@ -41,7 +49,7 @@
 #define HSP_CKPT_LOOK_H
 #include "daemon/cluster/cluster_state.h"
 
-/* False: @j has never begun, nor was it adopted, so it has no checkpoint. */
+/* False: @j has never begun, or not since step 0 was chosen, nor was it adopted: it has no checkpoint. */
 bool hsp_ci_ckpt_may_have(const struct hsp_job *j);
 /* Whether it is known what is on disk, or @j has never written anything. Else asks for it. */
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j);
@@ -52,8 +60,8 @@ bool hsp_ci_ckpt_newest(const struct hsp_job *j, uint64_t *ret);
 /* Sets the origin of @j, which is to begin there, to the newest checkpoint that can be had; without
  * any, to version 0. False: it is waited for, or @j has failed. */
 bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j);
-/* RESUME @a from a step: sets the origin to that checkpoint, which need not be of the history.
- * NULL: done; else why not, with those that there are. */
+/* RESUME @a from a step: sets the origin to that checkpoint, which need not be of the history; step 0:
+ * to a new begin, for which no checkpoint counts. NULL: done; else why not, with those that there are. */
 const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
                                const struct hsp_admin_event *a);
 

@@ -264,9 +264,10 @@ struct hsp_unreadable_event {
 
 /* Who of those that were asked for checkpoints could not look (ckpt_look.h): the gravest counts. */
 enum hsp_ckpt_lack {
-    HSP_LACK_LOOK,  /* a node that matters */
-    HSP_LACK_AWAY,  /* one that matters is not connected */
-    HSP_LACK_PATH,  /* one that matters has no checkpoint.path: not mounted, or never written to */
+    HSP_LACK_LOOK, /* a node that matters */
+    HSP_LACK_AWAY, /* one that matters is not connected */
+    HSP_LACK_PATH, /* one that may matter has nothing that shows that the job began there: its path is
+                      not mounted, or it never ran the job */
     HSP_LACK_OTHERS /* none that matters */
 };
 
@@ -277,6 +278,7 @@ struct hsp_ckpts_event {
     const struct hsp_m_seen *seen; /* of all nodes together, in no order */
     const char *why;         /* what could not be seen; "" all that were asked have answered */
     enum hsp_ckpt_lack lack; /* of whom, where there is a `why` */
+    bool begun;              /* a node has a checkpoint of the job, or the file of its begin */
     bool mute;           /* a node that matters cannot be asked, and may have what is on record */
     const char *damaged; /* what is wrong with a newer one, as a node says; "" nothing */
 };

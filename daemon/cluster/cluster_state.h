@@ -266,6 +266,9 @@ struct hsp_job_mark {
     hsp_msec keep_since_ms; /* when that was said */
     bool left_out;          /* it cannot reach nodes that the job uses (apart.h) */
     bool cut_off;           /* nor can its state be had from here */
+    /* A rank of a GO was there, so it may have a checkpoint of the job. Stored; stays over cancel and
+     * resume, and goes with the node. */
+    bool ran;
     bool keeps;    /* its agent vouches for the job (doubt.h); of one that is BEHIND: keeps state */
     char *refused; /* owned: why the node's text keeps it out; NULL: it does not */
 };
@@ -372,6 +375,8 @@ struct hsp_job {
     bool unrecorded; /* BEHIND, and not in the store: what agents say of it is all there is */
     bool doubted;    /* it may have ended since the backup that was put back (doubt.h) */
     bool was_stored; /* its row was read: the store may be older than the job. Not stored */
+    /* Nodes without that mark may have run it, too (ckpt_look.h), until a checkpoint is complete. */
+    bool ran_unknown;
     /* A node that keeps more of the job than is on record, and is no member of it; "" none. */
     char ahead[HSP_NAME_MAX + 1];
     enum hsp_epoch_mode origin; /* FRESH or RESTORE: where to begin when nothing is held */

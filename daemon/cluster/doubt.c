@@ -19,10 +19,9 @@ void hsp_ci_doubt_all(struct hsp_cluster *c)
 {
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];
-        if (!hsp_ci_at_rest(j) && j->state != HSP_JOB_BEHIND) {
-            j->doubted = true;
-            hsp_ci_store_job(c, j);
-        }
+        j->ran_unknown = true; /* it may have gone on elsewhere */
+        j->doubted = j->doubted || (!hsp_ci_at_rest(j) && j->state != HSP_JOB_BEHIND);
+        hsp_ci_store_job(c, j);
     }
 }
 

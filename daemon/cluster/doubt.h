@@ -20,7 +20,8 @@
 #include "daemon/cluster/cluster_state.h"
 #include "proto/wire/msg.h"
 
-/* An older store is put back: every job that has not ended by it is in doubt, and that is stored. */
+/* An older store is put back: every job that has not ended by it is in doubt, and of all of them it is
+ * not known who has run them (ckpt_look.h); that is stored. */
 void hsp_ci_doubt_all(struct hsp_cluster *c);
 /* The agent of @conn was parked: jobs of which it is proven to keep more are in doubt. */
 void hsp_ci_doubt_parked(struct hsp_cluster *c, uint32_t conn);

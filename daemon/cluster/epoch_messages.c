@@ -469,7 +469,8 @@ static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct 
         uint64_t before = j->has_ckpt ? j->ckpt_step : 0;
         const struct hsp_ckpt_mark mark = {k->term, m->epoch, k->content};
         hsp_ci_ckpt_record(j, k->step, &mark);
-        hsp_ci_disk_forget(j); /* it has changed */
+        j->ran_unknown = false; /* nodes that are known have it; older ones are of less use */
+        hsp_ci_disk_forget(j);  /* it has changed */
         hsp_ci_suspend_recorded(c, j, before);
         hsp_ci_store_job(c, j);
     }

@@ -105,6 +105,8 @@ const char *hsp_ci_forget_fault(struct hsp_cluster *c, const struct hsp_cluster_
 static void drop_from_job(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)
 {
     bool asked = names(j->asked, j->n_asked + j->n_declined, node);
+    const struct hsp_job_mark *mark = hsp_ci_marked(j, node);
+    bool ran = mark != NULL && mark->ran;
     hsp_ci_held_drop_node(c, j, node);
     hsp_ci_mark_drop(j, node);
     hsp_ci_unlearn_node(j, node, false);
@@ -118,7 +120,11 @@ static void drop_from_job(struct hsp_cluster *c, struct hsp_job *j, uint32_t nod
     if (takes_part(&j->cur, hsp_ci_lasting(&j->cur), j->cur.n_peers, node)) {
         j->cur.n_peers = hsp_ci_lasting(&j->cur);
         c->failed = c->failed || !hsp_ci_epoch_index(&j->cur);
+        ran = true;
+    }
+    if (ran) { /* its row names it */
         hsp_ci_store_job(c, j);
+        hsp_ci_look_job(c, j);
     }
 }
 

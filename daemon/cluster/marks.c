@@ -63,6 +63,29 @@ void hsp_ci_mark_may_keep(struct hsp_job_mark *m)
     m->keep_refused = NULL;
 }
 
+void hsp_ci_mark_ran(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cl_epoch *e)
+{
+    for (uint32_t i = 0; i < e->n_ranks && e->epoch != 0; i++) {
+        hsp_ci_mark(c, j, HSP_DEVICE_NODE(e->peers[i].device))->ran = true;
+    }
+}
+
+void hsp_ci_mark_none_ran(struct hsp_job *j)
+{
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        j->marks[i].ran = false;
+    }
+}
+
+bool hsp_ci_any_ran(const struct hsp_job *j)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < j->n_marks && !any; i++) {
+        any = j->marks[i].ran;
+    }
+    return any;
+}
+
 void hsp_ci_mark_drop(struct hsp_job *j, uint32_t node)
 {
     uint32_t at = place_of(j, node);

@@ -14,6 +14,11 @@ void hsp_ci_mark_no_keeper(struct hsp_cluster *c, struct hsp_job *j, uint32_t no
 void hsp_ci_mark_may_keep(struct hsp_job_mark *m);
 /* Forgets what is remembered of @node. */
 void hsp_ci_mark_drop(struct hsp_job *j, uint32_t node);
+/* The nodes of the ranks of @e may have checkpoints of @j from now on. */
+void hsp_ci_mark_ran(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cl_epoch *e);
+/* What came before is of no use to @j any more: no node has anything of it. */
+void hsp_ci_mark_none_ran(struct hsp_job *j);
+bool hsp_ci_any_ran(const struct hsp_job *j);
 void hsp_ci_marks_free(struct hsp_job *j);
 
 #endif

@@ -8,6 +8,7 @@
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_info.h"
 #include "daemon/cluster/slow.h"
@@ -17,7 +18,8 @@
 #include "proto/op/op.h"
 
 #define MAX_PLANS      65536u /* of a job */
-#define ROW_VERSION    14     /* that is written */
+#define ROW_VERSION    15     /* that is written */
+#define ROW_RAN        15     /* the nodes that have run a job */
 #define ROW_BORN       14     /* the cluster in which a job began; in some rows of 13, too */
 #define ROW_ADOPTED    13     /* whose jobs were */
 #define ROW_DOUBT      12     /* jobs that may have ended since a backup */
@@ -215,6 +217,21 @@ static void put_epoch(struct hsp_buf *b, const struct hsp_cl_epoch *e)
     }
 }
 
+static void put_ran(struct hsp_buf *b, const struct hsp_job *j)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        n += j->marks[i].ran;
+    }
+    hsp_buf_u8(b, j->ran_unknown);
+    hsp_buf_u32(b, n);
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        if (j->marks[i].ran) {
+            hsp_buf_u32(b, j->marks[i].node);
+        }
+    }
+}
+
 static struct hsp_cluster_row job_row(struct hsp_cluster *c, const struct hsp_job *j)
 {
     struct hsp_buf b;
@@ -266,6 +283,7 @@ static struct hsp_cluster_row job_row(struct hsp_cluster *c, const struct hsp_jo
     hsp_buf_u64(&b, j->from.lo);
     hsp_buf_u64(&b, j->born.hi);
     hsp_buf_u64(&b, j->born.lo);
+    put_ran(&b, j);
     return row_of(c, hsp_ci_printf(c, "job/%u", j->id), &b);
 }
 
@@ -281,8 +299,8 @@ struct hsp_cluster_row hsp_ci_terms_row(struct hsp_cluster *c, const struct hsp_
 {
     struct hsp_job bare = *j;
     bare.cur = bare.att = (struct hsp_cl_epoch){0};
-    bare.n_leases = bare.n_past = 0;
-    bare.doubted = false;
+    bare.n_leases = bare.n_past = bare.n_marks = 0;
+    bare.doubted = bare.ran_unknown = false;
     bare.ahead[0] = '\0';
     if (j->att.epoch != 0 && (j->att.mode == HSP_MODE_FRESH || j->att.mode == HSP_MODE_RESTORE)) {
         bare.begun = j->att.epoch; /* as far as anybody will know who has these papers alone */
@@ -674,6 +692,27 @@ static void get_standing(struct hsp_cursor *r, uint8_t version, struct hsp_job *
     }
 }
 
+/* Rows before form 15 name those of the last epoch alone. */
+static bool get_ran(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
+{
+    if (version < ROW_RAN) {
+        hsp_ci_mark_ran(c, j, &j->cur);
+        j->ran_unknown = j->begun != 0;
+        return true;
+    }
+    j->ran_unknown = hsp_cur_u8(r) != 0;
+    uint32_t n = hsp_cur_count(r, HSP_MAX_NODES, 4);
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < n; i++) {
+        uint32_t node = hsp_cur_u32(r);
+        ok = node < c->n_nodes;
+        if (ok) {
+            hsp_ci_mark(c, j, node)->ran = true;
+        }
+    }
+    return ok;
+}
+
 static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version)
 {
     struct hsp_job *j = new_job(c, hsp_cur_u32(r));
@@ -695,7 +734,7 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     if (ok) {
         get_standing(r, version, j);
     }
-    return ok;
+    return ok && get_ran(c, r, version, j);
 }
 
 static bool get_keepers(const struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_plan_info *i)

@@ -54,13 +54,14 @@ int hsp_cmd_forget(struct hsp_ctl *ctl)
 int hsp_cmd_resume(struct hsp_ctl *ctl)
 {
     const char *from = ctl->opt[O_FROM];
-    uint64_t step;
+    uint64_t step = 0;
     if (from != NULL && !hsp_parse_u64(from, &step)) {
         return hsp_ctl_usage(ctl, "--from %s is not the step of a checkpoint, like 400", from);
     }
     struct hsp_msg m = query(ctl, HSP_MSG_RESUME, from != NULL ? from : "");
     return verb(ctl, &m,
                 from == NULL ? "goes on"
+                : step == 0  ? "begins anew, at step 0"
                              : hsp_ctl_text(ctl, "goes on from its checkpoint of step %s", from));
 }
 

@@ -80,7 +80,7 @@ static const struct hsp_option suspend_options[] = {
 };
 
 static const struct hsp_option resume_options[] = {
-    {"from", 0, "STEP", "from the checkpoint of this step, not the newest"},
+    {"from", 0, "STEP", "from the checkpoint of this step, not the newest; 0: anew"},
     END,
 };
 
@@ -277,11 +277,12 @@ const struct hsp_command hsp_commands[] = {
          "its data, so the files of data.path must be those it was trained on. Every element is\n"
          "compared with what was written. Where no node has that checkpoint whole it is waited\n"
          "for (state_wait), then the next older one is taken, which the event ckpt.fallback\n"
-         "tells with the steps that are made again. Where a node cannot look which there are,\n"
-         "and no other sees one, the job waits, as status says. Checkpoints of later steps than\n"
-         "the one that the job went on from are of another history, and not used any more, but\n"
-         "--from may name any complete one on disk. A job that is not at rest is cancelled\n"
-         "first. Of a failed job --from deletes the state that its workers keep.\n"
+         "tells with the steps that are made again. Where a node that has run the job is away,\n"
+         "or cannot look which there are, and no other sees one, the job waits, as status says;\n"
+         "--from 0 begins anew. Checkpoints of later steps than the one that the job went on\n"
+         "from are of another history, and not used any more, but --from may name any complete\n"
+         "one on disk. A job that is not at rest is cancelled first. Of a failed job\n"
+         "--from deletes the state that its workers keep.\n"
          "A job of which the loss is not finite any more has diverged: resume is refused, and\n"
          "names the newest checkpoint with a finite loss, for --from.\n"
          "A job that is held after hspmdd --restore, as status says, goes on from the state that\n"

@@ -19,8 +19,9 @@ struct hsp_ckpt_asked {
     uint32_t conn, node;
     char name[HSP_NAME_MAX + 1];
     bool matters; /* for the job (ckpt_look.h) */
+    bool ran;     /* it was a rank of it */
     bool away;    /* it is not connected */
-    bool absent;  /* it has no checkpoint.path */
+    bool absent;  /* it has nothing that shows that the job began there */
     bool failed;  /* it could not look; */
     char *why;    /* owned: why, NULL: no memory to keep that */
 };
@@ -62,8 +63,8 @@ static bool computes(const struct hsp_cluster_node *n)
 
 enum { OWN = 1, RAN = 2 };
 
-/* Notes the nodes of @j: those that execute it, or vouch for it, are its OWN; those of ranks in a layout RAN
- * it. They have its checkpoint.path, if any has. Returns whether it is on record who they are. */
+/* Notes the nodes of @j: those that execute it, or vouch for it, are its OWN; those that were ranks RAN it. They
+ * have its checkpoint.path, if any has. Returns whether it is on record who they are. */
 static bool note_own(const struct hsp_job *j, uint8_t *own)
 {
     bool known = false;
@@ -71,8 +72,9 @@ static bool note_own(const struct hsp_job *j, uint8_t *own)
         own[HSP_DEVICE_NODE(j->leases[i])] |= OWN;
     }
     for (uint32_t i = 0; i < j->n_marks; i++) {
-        own[j->marks[i].node] |= j->marks[i].keeps ? OWN : 0;
-        known = known || j->marks[i].keeps;
+        const struct hsp_job_mark *m = &j->marks[i];
+        own[m->node] |= m->ran ? OWN | RAN : m->keeps ? OWN : 0;
+        known = known || m->keeps || m->ran;
     }
     for (uint32_t i = 0; i < j->n_plans; i++) {
         const struct hsp_plan_info *p = &j->plans[i].info;
@@ -81,7 +83,7 @@ static bool note_own(const struct hsp_job *j, uint8_t *own)
         }
         known = known || j->plans[i].started;
     }
-    return known;
+    return known && !j->ran_unknown;
 }
 
 static bool was_asked(const struct hsp_ckpt_answers *x, uint32_t n_before, uint32_t node)
@@ -100,11 +102,15 @@ static bool add(struct hsp_ckpt_answers *x, const struct hsp_cluster *c, uint32_
     const struct hsp_cluster_node *n = &c->nodes[at];
     bool away = n->conn == 0, mute = !away && n->protocol < HSP_PROTO_CKPTS;
     bool matters = !x->known || own != 0;
-    bool notes = away ? x->known && (own & RAN) != 0 && n->name[0] != '\0' : mute ? matters : may;
+    bool gone = away && n->name[0] != '\0' && (x->any || (own & RAN) != 0);
+    bool notes = away ? gone : mute ? matters : may;
     if (notes) {
         struct hsp_ckpt_asked *k = &x->asked[x->n_asked++];
-        *k = (struct hsp_ckpt_asked){
-            .conn = mute ? 0 : n->conn, .node = at, .matters = matters, .away = away};
+        *k = (struct hsp_ckpt_asked){.conn = mute ? 0 : n->conn,
+                                     .node = at,
+                                     .matters = matters,
+                                     .ran = (own & RAN) != 0,
+                                     .away = away};
         (void)snprintf(k->name, sizeof k->name, "%s", n->name);
         x->mute = x->mute || mute;
         if (mute) {
@@ -121,17 +127,19 @@ uint32_t hsp_ckpt_answers_choose(struct hsp_ckpt_answers *x, const struct hsp_cl
 {
     const uint32_t before = x->n_asked;
     uint32_t most = j->checkpoint_shared && before == 0 ? SHARED_NODES : x->cap_asked;
-    if (before > 0 && (!j->checkpoint_shared || x->n_seen > 0)) {
+    if (before > 0 && (!j->checkpoint_shared || x->n_seen > 0 || x->own_seen)) {
         return 0;
     }
     uint8_t *own = calloc((size_t)c->n_nodes + 1, sizeof *own);
     x->shared = j->checkpoint_shared;
+    x->any = j->ran_unknown;
     x->known = own != NULL && note_own(j, own); /* else in the order of their numbers */
     uint32_t n_new = 0;
     for (uint32_t others = 0; others < 2; others++) {
         for (uint32_t i = 0; i < c->n_nodes && x->n_asked < x->cap_asked; i++) {
             uint8_t is = own != NULL ? own[i] : 0;
-            bool has = computes(&c->nodes[i]) || (is & RAN) != 0;
+            bool has =
+                computes(&c->nodes[i]) || (is & RAN) != 0 || (x->any && c->nodes[i].conn == 0);
             if ((is != 0) != (others != 0) && has && !was_asked(x, before, i)) {
                 n_new += add(x, c, i, is, n_new < most);
             }
@@ -182,7 +190,7 @@ bool hsp_ckpt_answers_take(struct hsp_ckpt_answers *x, uint32_t conn, const stru
     if (k == NULL) {
         return false;
     }
-    if (m->damaged[0] != '\0') {
+    if (m->damaged[0] != '\0' && (k->matters || x->shared)) {
         hsp_str_printf(x->damaged, sizeof x->damaged, "%s", m->damaged);
     }
     bool kept = keep(x, (uint32_t)(k - x->asked), m); /* also beside a reason: what could be read */
@@ -190,11 +198,49 @@ bool hsp_ckpt_answers_take(struct hsp_ckpt_answers *x, uint32_t conn, const stru
     if (m->reason[0] != '\0' || !kept) {
         could_not(k, kept ? m->reason : "too many checkpoints");
     } else if (k->absent) {
-        could_not(k, "it has no checkpoint.path: is that mounted?");
+        could_not(k, "nothing in checkpoint.path shows that the job began there: is that mounted?");
     } else {
-        x->path_seen = true;
+        x->path_seen = x->begun = true;
+        x->own_seen = x->own_seen || (x->known && k->matters);
     }
     return true;
+}
+
+static bool is_on_record(const struct hsp_job *j, const struct hsp_m_seen *s)
+{
+    bool is = j->has_ckpt && j->ckpt_step == s->step && j->ckpt.content == s->content;
+    for (uint32_t i = 0; i < j->n_older && !is; i++) {
+        is = j->older[i].step == s->step && j->older[i].mark.content == s->content;
+    }
+    return is;
+}
+
+/* Node @k has not executed @j, and has more than those that have: it is for an administrator. */
+static void doubt(struct hsp_ckpt_asked *k, const struct hsp_job *j, uint64_t step)
+{
+    char text[HSP_NAME_MAX + 120];
+    if (!k->failed) {
+        (void)snprintf(text, sizeof text,
+                       "it has not run the job and says that it has checkpoint %" PRIu64
+                       ": resume %s --from %" PRIu64 " takes that",
+                       step, j->name, step);
+        could_not(k, text);
+    }
+}
+
+void hsp_ckpt_answers_believe(struct hsp_ckpt_answers *x, const struct hsp_job *j)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < x->n_seen; i++) {
+        struct hsp_ckpt_asked *k = &x->asked[x->by[i]];
+        if (k->matters || (x->shared && !x->own_seen) || is_on_record(j, &x->seen[i])) {
+            x->by[n] = x->by[i];
+            x->seen[n++] = x->seen[i];
+        } else {
+            doubt(k, j, x->seen[i].step);
+        }
+    }
+    x->n_seen = n;
 }
 
 bool hsp_ckpt_answers_gone(struct hsp_ckpt_answers *x, uint32_t conn)
@@ -206,14 +252,38 @@ bool hsp_ckpt_answers_gone(struct hsp_ckpt_answers *x, uint32_t conn)
     return k != NULL;
 }
 
-/* What is wrong with @k; NULL: nothing, or where another node sees the shared folder, nothing to tell. */
+/* A node that sees the shared folder sees what is there; of one that has run the job that is certain. */
+static bool folder_seen(const struct hsp_ckpt_answers *x)
+{
+    return x->shared && (x->known ? x->own_seen : x->path_seen);
+}
+
+/* @k is not here, or has no sign of the job, and that says nothing: another node sees the shared folder, or
+ * @k never ran the job. */
+static bool is_idle(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_asked *k)
+{
+    bool may_have = !x->known || k->ran || (x->shared && !x->path_seen);
+    return (k->away || k->absent) && (folder_seen(x) || !may_have);
+}
+
+/* What is wrong with @k; NULL: nothing that is to be told. */
 static const char *fault_of(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_asked *k)
 {
-    bool idle = x->shared && x->path_seen && (k->away || k->absent);
-    return k->conn != 0         ? "no answer"
-           : !k->failed || idle ? NULL
-           : k->why != NULL     ? k->why
-                                : "it could not look";
+    return k->conn != 0                  ? "no answer"
+           : !k->failed || is_idle(x, k) ? NULL
+           : k->why != NULL              ? k->why
+                                         : "it could not look";
+}
+
+/* Of @k, which has a fault and matters. A node that has run the job has its file, if its path is mounted;
+ * where others see the shared folder, they do for a while. */
+static enum hsp_ckpt_lack lack_of(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_asked *k)
+{
+    bool others_see = x->shared && x->path_seen;
+    return (k->away || k->absent) && others_see ? HSP_LACK_PATH
+           : k->away                            ? HSP_LACK_AWAY
+           : k->absent && !(x->known && k->ran) ? HSP_LACK_PATH
+                                                : HSP_LACK_LOOK;
 }
 
 /* Of a shared path on which nobody has looked, any node may be the one that sees it. */
@@ -224,9 +294,7 @@ enum hsp_ckpt_lack hsp_ckpt_answers_lack(const struct hsp_ckpt_answers *x)
         const struct hsp_ckpt_asked *k = &x->asked[i];
         bool matters = k->matters || (x->shared && !x->path_seen);
         if (matters && fault_of(x, k) != NULL) {
-            enum hsp_ckpt_lack lack = k->away     ? HSP_LACK_AWAY
-                                      : k->absent ? HSP_LACK_PATH
-                                                  : HSP_LACK_LOOK;
+            enum hsp_ckpt_lack lack = lack_of(x, k);
             worst = lack < worst ? lack : worst;
         }
     }

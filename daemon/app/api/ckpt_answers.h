@@ -1,7 +1,7 @@
 /* Which nodes are asked for the checkpoints of a job that they see on disk, and what they have answered.
  *
  * Example:   checkpoint.path of mist is shared, and 20 nodes compute. Asked first are 8: c and d, which
- *            keep its state, then a, b and others. None sees any, so the other 12 are asked too: the
+ *            have run it, then a, b and others. None sees any, so the other 12 are asked too: the
  *            folder may be mounted there alone. e lists steps 40 and 60; f does not answer, which holds
  *            nobody up.
  * Purity:    pure (heap only).
@@ -28,9 +28,12 @@ struct hsp_ckpt_answers {
     uint32_t *by;            /* owned: which of asked has seen it */
     char damaged[256];       /* a newer one, as a node says; "" none */
     bool shared;             /* checkpoint.path is; */
-    bool path_seen;          /* and a node has looked there */
+    bool path_seen;          /* and a node has looked there, */
+    bool own_seen;           /* and one that has executed the job */
     bool known;              /* it is on record who has executed the job */
-    bool mute;               /* a node that matters has an agent too old to be asked */
+    bool any;   /* else any node of the store may have, also one that is not connected */
+    bool begun; /* a node shows that the job has begun */
+    bool mute;  /* a node that matters has an agent too old to be asked */
 };
 
 /* False: no memory. */
@@ -48,6 +51,9 @@ uint32_t hsp_ckpt_answers_conn(const struct hsp_ckpt_answers *x, uint32_t i);
 bool hsp_ckpt_answers_take(struct hsp_ckpt_answers *x, uint32_t conn, const struct hsp_m_ckpts *m);
 /* @conn has closed. False: it was not asked, or has answered before. */
 bool hsp_ckpt_answers_gone(struct hsp_ckpt_answers *x, uint32_t conn);
+/* Leaves what @j may be begun with unasked (ckpt_look.h): what a node says that matters, or where none of
+ * these can say it, and what is on record. What is left out is told as a fault. */
+void hsp_ckpt_answers_believe(struct hsp_ckpt_answers *x, const struct hsp_job *j);
 /* Writes which nodes could not look, and why, to the @size bytes at @ret: as many as there is room for,
  * those that matter first. "": all that were asked have answered. */
 void hsp_ckpt_answers_fault(const struct hsp_ckpt_answers *x, char *ret, size_t size);

@@ -109,6 +109,7 @@ static void tell_core(struct hsp_app *a, const struct hsp_look *x, const char *w
                                       .seen = x->got.seen,
                                       .why = why,
                                       .lack = hsp_ckpt_answers_lack(&x->got),
+                                      .begun = x->got.begun,
                                       .mute = x->got.mute,
                                       .damaged = x->got.damaged}};
     hsp_app_post(a, &e, NULL);
@@ -167,6 +168,10 @@ static void end(struct hsp_app *a, struct hsp_look *x)
         return;
     }
     take_off(a, x);
+    const struct hsp_job *j = hsp_cluster_job(a->cluster, x->job);
+    if (x->why == FOR_CORE && j != NULL) {
+        hsp_ckpt_answers_believe(&x->got, j);
+    }
     hsp_ckpt_answers_fault(&x->got, why, sizeof why);
     switch (x->why) {
     case FOR_CORE: tell_core(a, x, why); break;

@@ -11,7 +11,8 @@
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/app/adopt_sample.h"
 
-#define NODES 20u
+#define NODES   20u
+#define NOTHING "nothing in checkpoint.path shows that the job began there: is that mounted?"
 
 struct world {
     struct hsp_cluster *c;
@@ -74,6 +75,13 @@ static void says(struct world *w, uint32_t conn, uint32_t n, struct hsp_m_seen *
     assert_false(hsp_ckpt_answers_take(&w->x, conn, &m)); /* once */
 }
 
+/* Nothing there shows that the job began. */
+static void lacks(struct world *w, uint32_t conn)
+{
+    const struct hsp_m_ckpts m = {.job = 1, .absent = true, .damaged = "", .reason = ""};
+    assert_true(hsp_ckpt_answers_take(&w->x, conn, &m));
+}
+
 static void told(const struct world *w, size_t size, const char *text)
 {
     char why[HSP_TEXT_MAX + 1];
@@ -93,7 +101,7 @@ static void of_a_shared_path_the_jobs_nodes_are_asked_first(void **state)
     for (uint32_t i = 0; i < 8; i++) {
         assert_int_equal(hsp_ckpt_answers_conn(&w.x, i), first[i]);
         if (i < 7) {
-            says(&w, first[i], 0, NULL, "");
+            lacks(&w, first[i]);
         }
     }
     assert_int_equal(w.x.n_left, 1);
@@ -109,6 +117,19 @@ static void of_a_shared_path_the_jobs_nodes_are_asked_first(void **state)
     assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 8);
     says(&w, 20, 1, &seen, ""); /* one sees it: no more are asked */
     assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 0);
+    finish(&w);
+    begin(&w, NODES, NODES, true);
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 8);
+    for (uint32_t i = 0; i < 8; i++) { /* one of the job's own sees that there is none */
+        uint32_t conn = hsp_ckpt_answers_conn(&w.x, i);
+        if (conn != 20) {
+            lacks(&w, conn);
+        } else {
+            says(&w, conn, 0, NULL, "");
+        }
+    }
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 0);
+    assert_int_equal(hsp_ckpt_answers_lack(&w.x), HSP_LACK_OTHERS);
     finish(&w);
     begin(&w, NODES, NODES, false);
     assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), NODES);
@@ -160,23 +181,25 @@ static void whose_failure_holds_the_job_up(void **state)
     told(&w, 200, "node-with-a-name-00: a stranger's reason");
     finish(&w);
     for (uint32_t shared = 0; shared < 2; shared++) {
-        const struct hsp_m_ckpts none = {.job = 1, .absent = true, .damaged = "", .reason = ""};
         begin(&w, 3, 3, shared != 0);
         for (uint32_t i = 0; i < 3; i++) {
-            hsp_ci_mark(w.c, w.j, i)->keeps = i == 1;
+            *hsp_ci_mark(w.c, w.j, i) = (struct hsp_job_mark){.node = i, .ran = i == 1};
         }
         assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 3);
-        assert_true(hsp_ckpt_answers_take(&w.x, 2, &none));
+        lacks(&w, 2);
         says(&w, 1, 0, NULL, "a reason");
         assert_int_equal(w.x.n_left, 1);
-        assert_true(hsp_ckpt_answers_take(&w.x, 3, &none));
-        assert_int_equal(hsp_ckpt_answers_lack(&w.x), shared ? HSP_LACK_LOOK : HSP_LACK_PATH);
+        lacks(&w, 3);
+        assert_int_equal(hsp_ckpt_answers_lack(&w.x),
+                         HSP_LACK_LOOK); /* its own file is not there */
         told(&w, 300,
-             "node-with-a-name-01: it has no checkpoint.path: is that mounted?; "
-             "node-with-a-name-00: a reason; node-with-a-name-02: it has no checkpoint.path: is "
-             "that mounted?");
-        w.x.path_seen = true; /* as one more says */
-        assert_int_equal(hsp_ckpt_answers_lack(&w.x), shared ? HSP_LACK_OTHERS : HSP_LACK_PATH);
+             shared ? "node-with-a-name-01: " NOTHING
+                      "; node-with-a-name-00: a reason; node-with-a-name-02: " NOTHING
+                    : "node-with-a-name-01: " NOTHING "; node-with-a-name-00: a reason");
+        w.x.path_seen = true; /* as one says that has not run it: that counts in time */
+        assert_int_equal(hsp_ckpt_answers_lack(&w.x), shared ? HSP_LACK_PATH : HSP_LACK_LOOK);
+        w.x.own_seen = true;
+        assert_int_equal(hsp_ckpt_answers_lack(&w.x), shared ? HSP_LACK_OTHERS : HSP_LACK_LOOK);
         finish(&w);
     }
 }
@@ -223,6 +246,86 @@ static void a_node_that_has_run_it_and_is_away(void **state)
         says(&w, 3, 0, NULL, "");
         assert_int_equal(hsp_ckpt_answers_lack(&w.x), shared ? HSP_LACK_OTHERS : HSP_LACK_AWAY);
         told(&w, 200, shared ? "" : "node-with-a-name-00: it is not connected");
+        finish(&w);
+    }
+}
+
+/* Nobody who has the worker key alone makes a job begin with what nobody can have. */
+static void others_are_believed_what_is_on_record(void **state)
+{
+    (void)state;
+    struct hsp_m_seen own = {40, 1, 1, 77}, other = {60, 1, 1, 78};
+    for (uint32_t k = 0; k < 4; k++) { /* 1: on record; 2: nobody knows who has run it */
+        struct world w;
+        begin(&w, 3, 3, false);
+        if (k < 3) { /* 3: nobody has, as far as is known */
+            hsp_ci_mark(w.c, w.j, 1)->ran = true;
+        }
+        w.j->has_ckpt = k == 1;
+        w.j->ckpt_step = 60;
+        w.j->ckpt.content = 78;
+        w.j->ran_unknown = k == 2;
+        assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 3);
+        says(&w, 2, 1, &own, "");
+        says(&w, 1, 1, &other, "");
+        says(&w, 3, 0, NULL, "");
+        hsp_ckpt_answers_believe(&w.x, w.j);
+        assert_int_equal(w.x.n_seen, k == 0 ? 1 : 2);
+        assert_int_equal(w.x.seen[0].step, 40);
+        assert_int_equal(hsp_ckpt_answers_lack(&w.x), HSP_LACK_OTHERS);
+        told(&w, 200,
+             k > 0 ? ""
+                   : "node-with-a-name-00: it has not run the job and says that it has checkpoint "
+                     "60: resume mist --from 60 takes that");
+        finish(&w);
+    }
+}
+
+/* Of a shared path, where none that has run the job can look: new nodes have taken their place. */
+static void others_see_a_shared_path_for_those_that_are_away(void **state)
+{
+    (void)state;
+    for (uint32_t here = 0; here < 2; here++) {
+        struct hsp_m_seen seen = {60, 1, 1, 78};
+        struct world w;
+        begin(&w, 3, 3, true);
+        for (uint32_t i = 0; i < 3; i++) {
+            *hsp_ci_mark(w.c, w.j, i) = (struct hsp_job_mark){.node = i, .ran = i == 1};
+        }
+        w.c->nodes[1].conn = here ? 2 : 0;
+        assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 2 + here);
+        if (here) {
+            says(&w, 2, 0, NULL, "");
+        }
+        says(&w, 1, 1, &seen, "");
+        says(&w, 3, 0, NULL, "");
+        hsp_ckpt_answers_believe(&w.x, w.j);
+        assert_int_equal(w.x.n_seen, here ? 0 : 1);
+        assert_int_equal(hsp_ckpt_answers_lack(&w.x), here ? HSP_LACK_OTHERS : HSP_LACK_PATH);
+        finish(&w);
+    }
+}
+
+/* As its row says: what it had is not lost with a cancel. Where the row may be of before, any node of the store
+ * may have run it. */
+static void who_has_run_it_is_waited_for(void **state)
+{
+    (void)state;
+    for (uint32_t unknown = 0; unknown < 2; unknown++) {
+        struct world w;
+        begin(&w, 4, 4, false);
+        hsp_ci_mark(w.c, w.j, 0)->ran = true;
+        w.j->ran_unknown = unknown != 0;
+        w.c->nodes[0].conn = w.c->nodes[1].conn = 0;
+        assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 2);
+        lacks(&w, 3);
+        says(&w, 4, 0, NULL, "");
+        assert_true(w.x.begun);
+        assert_int_equal(hsp_ckpt_answers_lack(&w.x), HSP_LACK_AWAY);
+        told(&w, 400,
+             unknown ? "node-with-a-name-00: it is not connected; node-with-a-name-01: it is not "
+                       "connected; node-with-a-name-02: " NOTHING
+                     : "node-with-a-name-00: it is not connected");
         finish(&w);
     }
 }
@@ -295,6 +398,9 @@ HSP_TEST_FILE(ckpt_answers_test)
         cmocka_unit_test(whose_failure_holds_the_job_up),
         cmocka_unit_test(an_agent_that_is_too_old_matters_to_its_own_job),
         cmocka_unit_test(a_node_that_has_run_it_and_is_away),
+        cmocka_unit_test(others_are_believed_what_is_on_record),
+        cmocka_unit_test(others_see_a_shared_path_for_those_that_are_away),
+        cmocka_unit_test(who_has_run_it_is_waited_for),
         cmocka_unit_test(all_who_see_one_are_listed_and_who_could_not_look),
         cmocka_unit_test(a_list_that_is_too_long_is_cut),
     };

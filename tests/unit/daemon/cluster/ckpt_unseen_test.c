@@ -5,10 +5,10 @@
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
 #define EIO_ON_N1 "n1: input or output error"
-#define UNKNOWN                                                                                 \
-    "it is not known which checkpoints are on disk: " EIO_ON_N1                                 \
-    ": looks again; mend checkpoint.path of a node that cannot look; for one that is gone for " \
-    "good, cancel and resume look without it; submitted again the job begins at step 0"
+#define UNKNOWN                                                                                   \
+    "it is not known which checkpoints are on disk: " EIO_ON_N1                                   \
+    ": looks again; mend checkpoint.path of a node that cannot look; one that is gone for good: " \
+    "hspmdctl node remove; to begin anew: hspmdctl cancel j, then resume j --from 0"
 
 /* Answers each question with the @n of @seen for three times as long as state is waited for, and nothing
  * is planned. Returns how often the job has told that it waits. */
@@ -266,6 +266,94 @@ static void an_older_agent_is_upgraded_first(void **state)
     cw_end(&w);
 }
 
+/* ---- who may have one ---- */
+
+/* The row says that the job had not begun, and may be of before: nobody is waited for, until a node shows its
+ * file of the begin. */
+static void a_node_shows_that_the_job_had_begun(void **state)
+{
+    (void)state;
+    struct hsp_admin_event a = {
+        .verb = HSP_ADMIN_SUBMIT,
+        .spec = {
+            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
+    for (uint32_t begun = 0; begun < 2; begun++) {
+        struct cw_world w;
+        char told[400];
+        cw_begin(&w, 2, 1);
+        assert_int_equal(cw_admin(&w, a), HSP_OK);
+        w.asks = true;
+        w.begun = begun != 0;
+        w.lack = HSP_LACK_PATH;
+        cw_restart_nodes(&w, 2);
+        assert_int_equal(w.find_job, 1);
+        cw_ckpts(&w, NULL, 0, "n1: nothing there");
+        assert_int_equal(w.find_job, begun);
+        if (begun) {
+            w.lack = HSP_LACK_AWAY;
+            assert_true(answered(&w, NULL, 0, "n2: it is not connected", 120000, told) >= 120000);
+            assert_non_null(strstr(cw_job(&w, 1)->reason, "on disk: n2: it is not connected"));
+            cw_restart_nodes(&w, 2); /* it is on record */
+            assert_true(cw_job(&w, 1)->ran_unknown);
+        } else {
+            assert_null(cw_fact(&w, "ckpt.not_seen")); /* none of a new job is missed */
+            cw_plan(&w, 1);
+            wc_prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);
+        }
+        cw_end(&w);
+    }
+}
+
+/* Then nothing that was trained before counts, and nobody is waited for who may have it. */
+static void an_administrator_may_choose_step_0(void **state)
+{
+    (void)state;
+    for (uint32_t restarts = 0; restarts < 2; restarts++) {
+        struct cw_world w;
+        wc_with_three(&w, 3, false);
+        wc_sees(&w, 60, 1, 1060);
+        w.asks = true;
+        assert_int_equal(wc_resume_from(&w, 0), HSP_OK);
+        assert_true(!cw_job(&w, 1)->has_ckpt && cw_job(&w, 1)->stable == 0);
+        assert_int_equal(w.find_job, 0);
+        w.asks = false;
+        if (restarts) {
+            cw_restart_nodes(&w, 2);
+        }
+        cw_plan(&w, 1);
+        wc_prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);
+        wc_begins(&w, 1);
+        wc_sees(&w, 20, 2, 7); /* written anew */
+        wc_cancelled(&w);
+        wc_resumed(&w);
+        wc_prepare_means(&w, HSP_MODE_RESTORE, 20, 2, 7);
+        cw_end(&w);
+    }
+}
+
+/* On record over cancel, resume and a start of hspmdd, until the node is gone for good. */
+static void who_has_run_it_is_on_record(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    wc_running(&w);
+    wc_cancelled(&w);
+    cw_hello(&w, 3, "n2", 0, 1); /* has not */
+    cw_restart_nodes(&w, 2);
+    assert_int_equal(cw_ran_bytes(cw_job(&w, 1)), 1 + 4 + 2 * 4);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    for (hsp_msec until = w.now + 3u * w.c->cfg.dead_ms; w.now < until; w.now += 500) {
+        cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_REMOVE, .node = "n1"}),
+                     HSP_OK);
+    assert_int_equal(cw_ran_bytes(cw_job(&w, 1)), 1 + 4 + 4);
+    cw_restart(&w, NULL);
+    assert_int_equal(cw_ran_bytes(cw_job(&w, 1)), 1 + 4 + 4);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(ckpt_unseen_test)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +366,9 @@ HSP_TEST_FILE(ckpt_unseen_test)
         cmocka_unit_test(an_older_agent_hides_nothing),
         cmocka_unit_test(an_older_agent_may_have_what_is_on_record),
         cmocka_unit_test(an_older_agent_is_upgraded_first),
+        cmocka_unit_test(a_node_shows_that_the_job_had_begun),
+        cmocka_unit_test(an_administrator_may_choose_step_0),
+        cmocka_unit_test(who_has_run_it_is_on_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

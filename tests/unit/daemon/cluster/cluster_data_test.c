@@ -143,7 +143,7 @@ static void the_data_survive_a_restart(void **state)
             assert_status(hsp_cluster_load(c, row, w.n_rows, w.now, &a, &err), HSP_EVERSION);
             assert_err(
                 &err, HSP_EVERSION,
-                "stored row job/1 has form 3, this hspmdd reads 4 to 14: finish its jobs with the "
+                "stored row job/1 has form 3, this hspmdd reads 4 to 15: finish its jobs with the "
                 "hspmdd that wrote it");
         }
         (void)hsp_cluster_free(c);
@@ -168,6 +168,7 @@ static void rows_of_form_13(void **state)
             uint8_t *v = w.rows[i].value;
             v[0] = 13;
             if (strncmp(row[i].key, "job/", 4) == 0) {
+                row[i].len -= cw_ran_bytes(cw_job(&w, 1));
                 v[row[i].len - 16] = 7;
                 row[i].len -= born == 0 ? 16 : born == 1 ? 0 : 8;
             }
@@ -176,6 +177,41 @@ static void rows_of_form_13(void **state)
         if (born < 2) {
             assert_ok(st, &err);
             assert_int_equal(hsp_cluster_job(c, 1)->born.hi, born == 1 ? 7 : 0);
+        } else {
+            assert_err(&err, HSP_EPARSE, "stored row job/1 does not decode");
+        }
+        (void)hsp_cluster_free(c);
+    }
+    cw_end(&w);
+}
+
+/* Form 15 says who has run a job; of older rows the nodes of the last epoch are known. */
+static void rows_say_who_has_run_a_job(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_cluster_row row[CW_ROWS];
+    struct hsp_actions a;
+    struct hsp_err err = {0};
+    cw_begin(&w, 3, 1);
+    cw_run_job(&w, 3);
+    const struct hsp_job *j = cw_job(&w, 1);
+    assert_int_equal(cw_ran_bytes(j), 1 + 4 + 4 * 3);
+    for (uint32_t form = 13; form <= 16; form++) { /* 16: 15 with a node that there is not */
+        struct hsp_cluster *c = hsp_cluster_new(&w.c->cfg);
+        uint32_t n = cw_rows(&w, row);
+        for (uint32_t i = 0; i < n; i++) {
+            uint8_t *v = w.rows[i].value;
+            v[0] = form < 16 ? (uint8_t)form : 15;
+            bool is_job = strncmp(row[i].key, "job/", 4) == 0;
+            row[i].len -= is_job && form < 15 ? cw_ran_bytes(j) : 0;
+            v[row[i].len - 4] = is_job && form == 16 ? 9 : v[row[i].len - 4];
+        }
+        enum hsp_status st = hsp_cluster_load(c, row, n, w.now, &a, &err);
+        if (form < 16) {
+            assert_ok(st, &err);
+            assert_int_equal(cw_ran_bytes(hsp_cluster_job(c, 1)), 1 + 4 + 4 * 3);
+            assert_int_equal(hsp_cluster_job(c, 1)->ran_unknown, form < 15);
         } else {
             assert_err(&err, HSP_EPARSE, "stored row job/1 does not decode");
         }
@@ -232,6 +268,7 @@ HSP_TEST_FILE(cluster_data_test)
                                        cmocka_unit_test(a_checkpoint_of_other_data_ends_the_job),
                                        cmocka_unit_test(the_data_survive_a_restart),
                                        cmocka_unit_test(rows_of_form_13),
+                                       cmocka_unit_test(rows_say_who_has_run_a_job),
                                        cmocka_unit_test(data_missing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

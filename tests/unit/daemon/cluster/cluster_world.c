@@ -113,6 +113,7 @@ void cw_ckpts(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n, con
                                        .seen = seen,
                                        .why = why,
                                        .lack = w->lack,
+                                       .begun = w->begun,
                                        .mute = w->mute,
                                        .damaged = w->damaged}};
     assert_int_not_equal(w->find_job, 0);
@@ -270,12 +271,22 @@ void cw_older_row(struct cw_world *w, const uint8_t *bytes, uint32_t n, uint8_t 
     assert_int_equal(cut, 1);
 }
 
+uint32_t cw_ran_bytes(const struct hsp_job *j)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        n += j->marks[i].ran;
+    }
+    return 1 + 4 + 4 * n;
+}
+
 void cw_trusting_row(struct cw_world *w)
 {
     const struct hsp_job *j = cw_job(w, 1);
     for (uint32_t i = 0; i < w->n_rows; i++) {
         if (strcmp(w->rows[i].key, "job/1") == 0) {
-            w->rows[i].len -= 4 + 8 + 32 * j->n_older + 4 + 1 + 4 + 32; /* no gaps */
+            w->rows[i].len -=
+                4 + 8 + 32 * j->n_older + 4 + 1 + 4 + 32 + cw_ran_bytes(j); /* no gaps */
             for (uint32_t k = 0; k < j->n_past; k++) {
                 w->rows[i].len -= 12 + 12 * j->past[k].n;
             }

@@ -37,6 +37,7 @@ struct cw_world {
     struct hsp_m_seen disk[CW_DISK];
     const char *damaged;     /* a newer one */
     enum hsp_ckpt_lack lack; /* of an answer with a reason; */
+    bool begun;              /* a node shows that the job had begun */
     bool mute;               /* one who could not look is too old to */
     uint32_t find_job;       /* 0: no FIND_CKPTS is under way */
     uint64_t find;
@@ -75,6 +76,8 @@ void cw_restart(struct cw_world *w, const struct hsp_cluster_config *cfg);
 void cw_restart_nodes(struct cw_world *w, uint32_t n_nodes);
 /* Takes the @n bytes, which stand there once, out of the row of job 1, which is of form @form then. */
 void cw_older_row(struct cw_world *w, const uint8_t *bytes, uint32_t n, uint8_t form);
+/* The bytes at the end of its row that say who has run @j. */
+uint32_t cw_ran_bytes(const struct hsp_job *j);
 /* The row of job 1 becomes one of form 10, which does not end with who may tell of past epochs. */
 void cw_trusting_row(struct cw_world *w);
 /* That, and without the trusted network of its epoch, which is CW_TRUSTED: form 9 has none. */
