@@ -18,8 +18,6 @@
 #include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
 
-#define NAMED 5u /* nodes in a reason */
-
 static const char *what_to_do(struct hsp_cluster *c, const struct hsp_job *j)
 {
     return hsp_ci_printf(c,
@@ -134,11 +132,7 @@ static void say_who_keeps(struct hsp_cluster *c, struct hsp_job *j)
             continue;
         }
         one = one != NULL ? one : name;
-        list = n == 0       ? name
-               : n < NAMED  ? hsp_ci_printf(c, "%s, %s", list, name)
-               : n == NAMED ? hsp_ci_printf(c, "%s and others", list)
-                            : list;
-        n++;
+        list = hsp_ci_and_name(c, list, n++, name);
     }
     if (one != NULL) {
         hsp_str_printf(

@@ -343,9 +343,8 @@ static bool waits_to_look(struct hsp_cluster *c, struct hsp_job *j,
                           const struct hsp_ckpt_kept *best)
 {
     bool one_at_all = j->lack == HSP_LACK_PATH && best == NULL;
-    bool waited = j->state_deadline_ms != 0 && c->now_ms >= j->state_deadline_ms;
-    if (!hsp_ci_ckpt_may_have(j) || j->looked_whole ||
-        (j->lack != HSP_LACK_LOOK && (!one_at_all || waited)) || c->now_ms >= deadline(c, j)) {
+    if (!hsp_ci_ckpt_may_have(j) || j->looked_whole || (j->lack != HSP_LACK_LOOK && !one_at_all) ||
+        c->now_ms >= deadline(c, j)) {
         return false;
     }
     const char *next = best == NULL ? "begins at step 0"

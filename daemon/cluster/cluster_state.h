@@ -427,6 +427,7 @@ struct hsp_job {
     hsp_msec seal_deadline_ms;
     uint64_t lost_from;         /* version stable or running when the loss came, for lost_steps */
     hsp_msec state_deadline_ms; /* state unreachable: give up waiting; 0 not waiting */
+    uint64_t state_until_s;     /* the same by the clock on the wall, for people; 0: not known */
     /* planning */
     uint64_t ticket; /* outstanding, 0 none */
     bool ticket_urgent;

@@ -147,6 +147,25 @@ static const struct hsp_job *in_the_way(struct hsp_cluster *c, const struct hsp_
     return NULL;
 }
 
+/* The wait for state ends in @ms, if it does not before. */
+static void end_wait_in(struct hsp_cluster *c, struct hsp_job *j, uint32_t ms)
+{
+    hsp_msec at = c->now_ms + ms;
+    if (j->state_deadline_ms == 0 || at < j->state_deadline_ms) {
+        j->state_deadline_ms = at;
+        j->state_until_s = c->unix_s != 0 ? c->unix_s + ms / 1000 : 0;
+    }
+}
+
+/* "until 22:15:03 UTC": the end of the wait for state. */
+static const char *until(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    unsigned long long s = j->state_until_s % 86400;
+    return j->state_until_s != 0
+               ? hsp_ci_printf(c, "until %02llu:%02llu:%02llu UTC", s / 3600, s / 60 % 60, s % 60)
+               : hsp_ci_printf(c, "for up to %u s", c->cfg.state_wait_ms / 1000);
+}
+
 /* True while nodes that may bring @version are worth waiting for, or devices that have state of layout @from, of
  * version @least on, or of a later layout, work for another job. */
 static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t version,
@@ -159,16 +178,23 @@ static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t v
                            o->name);
         return true;
     }
-    if (j->state_deadline_ms == 0) {
-        j->state_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
+    const char *who = hsp_ci_awaited(c, j, from, least);
+    if (j->state_deadline_ms == 0 || who == NULL) { /* one may just be coming back, as another */
+        end_wait_in(c, j, who != NULL ? c->cfg.state_wait_ms : c->cfg.dead_ms);
     }
-    if (c->now_ms < j->state_deadline_ms) {
-        hsp_ci_job_blocked(
-            c, j, "version %llu of the state is not whole among the nodes here%s: waiting for more",
-            (unsigned long long)version, hsp_ci_apart_why(c, j));
-        return true;
+    if (c->now_ms >= j->state_deadline_ms) {
+        return false;
     }
-    return false;
+    const char *what = who == NULL      ? "all that had it are back without it; the job waits"
+                       : who[0] == '\0' ? "waiting for more,"
+                                        : hsp_ci_printf(c, "waiting for more, on %s,", who);
+    hsp_ci_job_blocked(
+        c, j,
+        "version %llu of the state is not whole among the nodes here%s: %s %s, then it goes on "
+        "without",
+        (unsigned long long)version, hsp_ci_apart_why(c, j), what,
+        who != NULL ? until(c, j) : "for a moment");
+    return true;
 }
 
 static void back_to_origin(struct hsp_cluster *c, struct hsp_job *j)
@@ -453,6 +479,11 @@ static bool waits_for_agents(struct hsp_cluster *c, struct hsp_job *j)
 {
     bool begins = j->att.epoch == 0 && j->state != HSP_JOB_SEALING && j->state != HSP_JOB_BEHIND &&
                   !hsp_ci_at_rest(j);
+    if (begins && c->n_away > 0 && hsp_ci_in_doubt(j)) { /* what it says then comes behind that */
+        hsp_str_printf(j->reason, sizeof(j->reason),
+                       "an older store was put back: waiting for %s to come back, or to be dead",
+                       c->n_away > 1 ? hsp_ci_printf(c, "%u nodes", c->n_away) : "a node");
+    }
     return begins && (c->n_away > 0 || held_back(c, j) || hsp_ci_held_in_doubt(c, j));
 }
 

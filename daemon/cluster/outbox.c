@@ -8,6 +8,8 @@
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
+#define NAMED 5u /* nodes in a reason */
+
 /* A step sends at most a few messages per device, and stores a few rows per job. */
 #define STEP_ACTIONS 262144u
 
@@ -41,6 +43,14 @@ const char *hsp_ci_printf(struct hsp_cluster *c, const char *fmt, ...)
     const char *s = hsp_arena_strdup(c->arena, text);
     c->failed = c->failed || s == NULL;
     return s != NULL ? s : "";
+}
+
+const char *hsp_ci_and_name(struct hsp_cluster *c, const char *list, uint32_t n, const char *name)
+{
+    return n == 0       ? name
+           : n < NAMED  ? hsp_ci_printf(c, "%s, %s", list, name)
+           : n == NAMED ? hsp_ci_printf(c, "%s and others", list)
+                        : list;
 }
 
 void hsp_ci_send(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m)

@@ -20,5 +20,7 @@ void *hsp_ci_alloc(struct hsp_cluster *c, size_t n, size_t size);
 /* A text of this step, cut at HSP_TEXT_MAX. Never NULL. */
 const char *hsp_ci_printf(struct hsp_cluster *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* @list, which names @n nodes, with @name behind them: "a, b"; the sixth becomes "and others". */
+const char *hsp_ci_and_name(struct hsp_cluster *c, const char *list, uint32_t n, const char *name);
 
 #endif

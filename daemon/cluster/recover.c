@@ -150,17 +150,24 @@ static bool layout_whole(struct hsp_cluster *c, const struct hsp_job *j,
     return hsp_recover_version(&p->info, held, n, ret_version);
 }
 
+static bool is_here(const struct hsp_cluster *c, const struct hsp_job *j,
+                    const struct hsp_job_plan *p, uint32_t rank)
+{
+    hsp_device_id d = hsp_ci_holder(&p->info, rank);
+    const struct hsp_cluster_node *n = hsp_ci_node(c, d);
+    const struct hsp_m_holding h = {
+        .job = j->id, .device = HSP_DEVICE_INDEX(d), .plan = p->plan, .rank = rank};
+    return n->conn != 0 &&
+           hsp_ci_may_hold(c, j, n, &h); /* another may have taken a dead node's name */
+}
+
 /* May a holder of layout @p that is not here, or not free, bring more than @version? */
 static bool may_come(const struct hsp_cluster *c, const struct hsp_job *j,
                      const struct hsp_job_plan *p, uint64_t version)
 {
     for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_keepers; i++) {
-        hsp_device_id d = hsp_ci_holder(&p->info, i);
-        const struct hsp_cluster_node *n = hsp_ci_node(c, d);
-        const struct hsp_m_holding h = {
-            .job = j->id, .device = HSP_DEVICE_INDEX(d), .plan = p->plan, .rank = i};
-        if (n->conn == 0 || !hsp_ci_may_hold(c, j, n, &h)) {
-            return true; /* another may have taken the name of a dead node */
+        if (!is_here(c, j, p, i)) {
+            return true;
         }
     }
     for (uint32_t i = 0; i < j->n_held; i++) {
@@ -199,4 +206,30 @@ enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, ui
         return HSP_OK;
     }
     return HSP_ENOENT;
+}
+
+/* ---- what is waited for ---- */
+
+const char *hsp_ci_awaited(struct hsp_cluster *c, const struct hsp_job *j, uint64_t from,
+                           uint64_t least)
+{
+    bool *named = hsp_ci_alloc(c, (size_t)c->n_nodes + 1, sizeof(*named));
+    bool stuck = false;
+    const char *list = "";
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < j->n_plans && named != NULL; i++) {
+        const struct hsp_job_plan *p = &j->plans[i];
+        bool counts = p->started && p->plan >= from;
+        for (uint32_t k = 0; counts && k < p->info.n_ranks + p->info.n_keepers; k++) {
+            uint32_t at = HSP_DEVICE_NODE(hsp_ci_holder(&p->info, k));
+            if (!named[at] && !is_here(c, j, p, k)) {
+                const struct hsp_cluster_node *node = &c->nodes[at];
+                const char *how = node->conn != 0 ? " (here without proof to be that node)" : "";
+                named[at] = true;
+                list = hsp_ci_and_name(c, list, n++, hsp_ci_printf(c, "%s%s", node->name, how));
+            }
+        }
+        stuck = stuck || (counts && n == 0 && may_come(c, j, p, p->plan > from ? 0 : least - 1));
+    }
+    return n > 0 || stuck || named == NULL ? list : NULL;
 }

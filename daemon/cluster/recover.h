@@ -44,5 +44,10 @@ bool hsp_ci_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, h
  * here: so better wait for those nodes; HSP_ENOENT: nothing is whole. */
 enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, uint64_t *ret_plan,
                               uint64_t *ret_version);
+/* The nodes that may bring what makes a version from @least on of layout @from whole, or one of a later
+ * layout; "": none, but pieces are here that cannot be reached now. NULL: nothing can come any more, as
+ * all holders are here without it. */
+const char *hsp_ci_awaited(struct hsp_cluster *c, const struct hsp_job *j, uint64_t from,
+                           uint64_t least);
 
 #endif

@@ -468,7 +468,8 @@ static void state_that_is_cut_off(void **state)
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
     assert_string_equal(cw_job(&w, 1)->reason,
                         "version 4 of the state is not whole among the nodes here; n1 is left out, "
-                        "as it cannot reach other nodes of the job: waiting for more");
+                        "as it cannot reach other nodes of the job: waiting for more, for up to "
+                        "60 s, then it goes on without");
     cw_end(&w);
 }
 

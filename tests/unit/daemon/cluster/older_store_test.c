@@ -164,9 +164,42 @@ static void resume_lets_a_held_job_go_on(void **state)
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
     assert_string_equal(cw_fact(&w, "admin.resume"),
                         "it was held since an older store was put back");
-    assert_non_null(strstr(cw_job(&w, 1)->reason, "waiting for more"));
-    wait(&w, 2 * w.c->cfg.state_wait_ms);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "all that had it are back without it"));
+    wait(&w, w.c->cfg.dead_ms + 1000); /* much less than the time for nodes that are away */
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED); /* it has no checkpoint */
+    cw_end(&w);
+}
+
+/* It may have run since on nodes that are not here: the administrator says that it has not ended, not that it
+ * has no checkpoints. */
+static void a_job_that_had_not_begun_waits_for_who_is_away(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_admin_event a = {
+        .verb = HSP_ADMIN_SUBMIT,
+        .spec = {
+            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
+    cw_begin(&w, 2, 1);
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    restore(&w, 0);
+    assert_string_equal(
+        cw_job(&w, 1)->reason,
+        "an older store was put back: waiting for 2 nodes to come back, or to be dead");
+    hello_empty(&w, "n0");
+    wait(&w, 2 * w.c->cfg.dead_ms);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "it had not begun by then"));
+    w.asks = true;
+    w.lack = HSP_LACK_AWAY;
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    for (uint32_t i = 0; i < 20; i++) {
+        wait(&w, 10000);
+        if (w.find_job != 0) {
+            cw_ckpts(&w, NULL, 0, "n1: it is not connected");
+        }
+        assert_int_equal(cw_job(&w, 1)->ticket, 0);
+    }
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "n1: it is not connected"));
     cw_end(&w);
 }
 
@@ -529,6 +562,7 @@ HSP_TEST_FILE(older_store_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_without_state_is_held),
+        cmocka_unit_test(a_job_that_had_not_begun_waits_for_who_is_away),
         cmocka_unit_test(resume_lets_a_held_job_go_on),
         cmocka_unit_test(a_job_that_its_agents_keep_goes_on),
         cmocka_unit_test(one_of_two_does_not_vouch),

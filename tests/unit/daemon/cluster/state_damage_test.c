@@ -227,6 +227,7 @@ static void n1_beats(struct cw_world *w)
 static void other_owner_is_away(struct cw_world *w)
 {
     cw_begin(w, 2, 1);
+    w->unix_s = 86400 + 23 * 3600 + 59 * 60 + 7;
     cw_run_job(w, 2);
     cw_pass(w, 1, 8, cw_even, 2);
     for (uint32_t ms = 0; ms < w->c->cfg.dead_ms; ms += 500) {
@@ -274,7 +275,8 @@ static void test_an_owner_that_comes_back(void **state)
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
     assert_string_equal(
         cw_job(&w, 1)->reason,
-        "version 8 of the state is not whole among the nodes here: waiting for more");
+        "version 8 of the state is not whole among the nodes here: waiting for more, on n0, until "
+        "00:00:07 UTC, then it goes on without");
     n0_comes(&w, 1, cw_last(&w, "n0"));
     cw_plan(&w, 1);
     assert_int_equal(cw_job(&w, 1)->att.step, 8);
