@@ -7,6 +7,7 @@
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
+#include "proto/base/place.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
@@ -18,19 +19,16 @@
 #define PROBED_MS 60000u  /* least time between measurements of a pair that is used */
 #define FRESH_MS  10000u  /* a suspicion is being measured, or cannot be */
 
+static int by_nodes(const void *key, const void *item)
+{
+    const struct hsp_broken_pair *x = key, *y = item;
+    return x->a != y->a ? (x->a > y->a) - (x->a < y->a) : (x->b > y->b) - (x->b < y->b);
+}
+
 static uint32_t place_of(const struct hsp_cluster *c, uint32_t a, uint32_t b)
 {
-    uint32_t lo = 0, hi = c->n_pairs;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        const struct hsp_broken_pair *p = &c->pairs[mid];
-        if (p->a < a || (p->a == a && p->b < b)) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    const struct hsp_broken_pair key = {.a = a, .b = b};
+    return (uint32_t)hsp_place(&key, c->pairs, c->n_pairs, sizeof(*c->pairs), by_nodes);
 }
 
 /* NULL: nothing is known of them. */

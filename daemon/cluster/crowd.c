@@ -4,6 +4,7 @@
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/outbox.h"
+#include "proto/base/place.h"
 
 #define AGAIN_MS  30000u /* and up to as much again */
 #define STRIDE_MS 7919u
@@ -30,16 +31,7 @@ static int ascending(const void *a, const void *b)
 /* How many of @n values, ascending, are below @value. */
 static uint32_t n_below(const uint64_t *list, uint32_t n, uint64_t value)
 {
-    uint32_t lo = 0, hi = n;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (list[mid] < value) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    return (uint32_t)hsp_place(&value, list, n, sizeof(*list), ascending);
 }
 
 struct counted { /* the sources of all that have a place, ascending */

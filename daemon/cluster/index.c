@@ -9,6 +9,7 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
 #include "proto/base/check.h"
+#include "proto/base/place.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "proto/op/op.h"
@@ -223,19 +224,16 @@ hsp_msec hsp_ci_silence_due(const struct hsp_cluster *c)
 
 /* ---- lists of devices and leases ---- */
 
+static int by_device(const void *key, const void *item)
+{
+    const hsp_device_id *a = key, *b = item;
+    return (*a > *b) - (*a < *b);
+}
+
 /* Where @d stands in an ascending list, or would. */
 static uint32_t place_of(const hsp_device_id *list, uint32_t n, hsp_device_id d)
 {
-    uint32_t lo = 0, hi = n;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (list[mid] < d) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    return (uint32_t)hsp_place(&d, list, n, sizeof(*list), by_device);
 }
 
 bool hsp_ci_has(const hsp_device_id *list, uint32_t n, hsp_device_id d)

@@ -4,6 +4,7 @@
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/outbox.h"
+#include "proto/base/place.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 #include "proto/op/op.h"
@@ -90,18 +91,17 @@ bool hsp_ci_contains(const hsp_device_id *list, uint32_t n, hsp_device_id d)
 
 /* ---- jobs ---- */
 
+static int by_id(const void *key, const void *item)
+{
+    const uint32_t *id = key;
+    const struct hsp_job *const *j = item;
+    return (*id > (*j)->id) - (*id < (*j)->id);
+}
+
 struct hsp_job *hsp_ci_job(const struct hsp_cluster *c, uint32_t id)
 {
-    uint32_t lo = 0, hi = c->n_jobs;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (c->jobs[mid]->id < id) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo < c->n_jobs && c->jobs[lo]->id == id ? c->jobs[lo] : NULL;
+    size_t at = hsp_place(&id, c->jobs, c->n_jobs, sizeof(c->jobs[0]), by_id);
+    return at < c->n_jobs && c->jobs[at]->id == id ? c->jobs[at] : NULL;
 }
 
 const struct hsp_job *hsp_cluster_job(const struct hsp_cluster *c, uint32_t id)

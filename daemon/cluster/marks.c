@@ -3,22 +3,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/place.h"
 #include "proto/base/vec.h"
 
 #define WHY_MAX 240
 
+static int by_node(const void *key, const void *item)
+{
+    const uint32_t *node = key;
+    const struct hsp_job_mark *m = item;
+    return (*node > m->node) - (*node < m->node);
+}
+
 static uint32_t place_of(const struct hsp_job *j, uint32_t node)
 {
-    uint32_t lo = 0, hi = j->n_marks;
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (j->marks[mid].node < node) {
-            lo = mid + 1;
-        } else {
-            hi = mid;
-        }
-    }
-    return lo;
+    return (uint32_t)hsp_place(&node, j->marks, j->n_marks, sizeof(*j->marks), by_node);
 }
 
 struct hsp_job_mark *hsp_ci_marked(const struct hsp_job *j, uint32_t node)

@@ -7,6 +7,7 @@ proto_base_libbase_a_SOURCES = \
   proto/base/hash.c proto/base/hash.h \
   proto/base/le.h \
   proto/base/map.c proto/base/map.h \
+  proto/base/place.c proto/base/place.h \
   proto/base/rng.c proto/base/rng.h proto/base/simd.h \
   proto/base/size.h \
   proto/base/str.c proto/base/str.h \
