@@ -102,7 +102,9 @@ static enum hsp_status open_mine(struct restore *r, struct hsp_err *err)
     struct hsp_data_cursor here;
     struct hsp_ckpt *c = NULL;
     hsp_epoch_ckpt_dir(r->e, dir);
-    enum hsp_status st = hsp_ckpt_open(dir, r->version, r->e->p->job, &c, err);
+    enum hsp_status st = r->wish.epoch != 0 ? hsp_ckpt_open_meant(dir, r->version, r->e->p->job,
+                                                                  r->wish.content, &c, err)
+                                            : hsp_ckpt_open(dir, r->version, r->e->p->job, &c, err);
     if (st == HSP_OK) {
         mine(r)->term = hsp_ckpt_about(c)->term;
         mine(r)->epoch = hsp_ckpt_about(c)->epoch;

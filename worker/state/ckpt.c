@@ -465,25 +465,48 @@ enum hsp_status hsp_ckpt_look_at(const char *dir, const struct hsp_ckpt_place *a
     return open_place(dir, at, false, ret, err);
 }
 
-enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, uint32_t job, struct hsp_ckpt **ret,
-                              struct hsp_err *err)
+/* Whether the step @c, which may be NULL, is of @job and has @content, where that is known. */
+static bool is_it(const struct hsp_ckpt *c, uint32_t job, const uint64_t *content)
+{
+    return c != NULL && c->info.job_id == job &&
+           (content == NULL || hsp_ckpt_content(c) == *content);
+}
+
+/* step-N, or step-N.job-JOB where that is it and step-N is not, or is of another job or unreadable. */
+static enum hsp_status open_step(const char *dir, uint64_t step, uint32_t job,
+                                 const uint64_t *content, struct hsp_ckpt **ret,
+                                 struct hsp_err *err)
 {
     const struct hsp_ckpt_place named = {.step = step}, aside = {.step = step, .aside = job};
     struct hsp_ckpt *c = NULL, *own = NULL;
     struct hsp_err why = {0};
     enum hsp_status st = hsp_ckpt_open_at(dir, &named, &c, err);
-    if (job == 0 || st == HSP_ENOMEM || (st == HSP_OK && c->info.job_id == job)) {
+    if (job == 0 || st == HSP_ENOMEM || is_it(c, job, content)) {
         *ret = st == HSP_OK ? c : *ret;
         return st;
     }
     enum hsp_status mine = hsp_ckpt_open_at(dir, &aside, &own, &why);
-    if (mine == HSP_OK || mine == HSP_ENOMEM) {
+    bool other = mine == HSP_OK && is_it(c, job, NULL) && !is_it(own, job, content);
+    if ((mine == HSP_OK && !other) || mine == HSP_ENOMEM) {
         (void)hsp_ckpt_close(c);
         *ret = mine == HSP_OK ? own : *ret;
         return mine == HSP_OK ? HSP_OK : hsp_err_set(err, mine, 0, "%s", why.msg);
     }
+    (void)hsp_ckpt_close(own);
     *ret = st == HSP_OK ? c : *ret;
     return st;
+}
+
+enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, uint32_t job, struct hsp_ckpt **ret,
+                              struct hsp_err *err)
+{
+    return open_step(dir, step, job, NULL, ret, err);
+}
+
+enum hsp_status hsp_ckpt_open_meant(const char *dir, uint64_t step, uint32_t job, uint64_t content,
+                                    struct hsp_ckpt **ret, struct hsp_err *err)
+{
+    return open_step(dir, step, job, &content, ret, err);
 }
 
 struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c)

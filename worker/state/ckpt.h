@@ -104,6 +104,9 @@ enum hsp_status hsp_ckpt_look_at(const char *dir, const struct hsp_ckpt_place *a
  * step-N.job-JOB can. @job 0: step-N. Errors as above. */
 enum hsp_status hsp_ckpt_open(const char *dir, uint64_t step, uint32_t job, struct hsp_ckpt **ret,
                               struct hsp_err *err);
+/* The same, but where only one of the two has @content (hsp_ckpt_content) it is that one. */
+enum hsp_status hsp_ckpt_open_meant(const char *dir, uint64_t step, uint32_t job, uint64_t content,
+                                    struct hsp_ckpt **ret, struct hsp_err *err);
 struct hsp_ckpt *hsp_ckpt_close(struct hsp_ckpt *c); /* NULL allowed; returns NULL */
 
 const struct hsp_ckpt_info *hsp_ckpt_about(const struct hsp_ckpt *c);

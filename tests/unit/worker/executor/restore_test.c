@@ -385,6 +385,35 @@ static void the_one_that_is_meant_is_taken(void **state)
     all_take(3, (const struct had[]){former, again, meant}, 2);
 }
 
+static void rename_step(const struct member *m, const char *from, const char *to)
+{
+    char a[4400], b[4400];
+    (void)snprintf(a, sizeof a, "%s/t/%s", m->folder, from);
+    (void)snprintf(b, sizeof b, "%s/t/%s", m->folder, to);
+    assert_int_equal(rename(a, b), 0);
+}
+
+/* Another content has taken its place, and who wrote that was killed before it could say so. */
+static void the_one_that_is_meant_may_be_aside(void **state)
+{
+    static const struct had none = {0};
+    static const struct had meant = {.job = 2, .term = 1, .epoch = 3, .meant = true};
+    static const struct had again = {.job = 1, .term = 1, .epoch = 4};
+    struct world w;
+    (void)state;
+    make_world(&w, 2, (const struct had[]){meant, none});
+    rename_step(&w.m[0], "step-0000000040", "hidden");
+    (void)write_had(&w.m[0], &again);
+    rename_step(&w.m[0], "hidden", "step-0000000040.job-4");
+    w.m[0].p.job = w.m[1].p.job = 4;
+    restore_all(&w);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_ok(w.m[r].st, &w.m[r].err);
+        assert_int_equal(wrong_at_home(&w.m[r], 2), 0);
+    }
+    end_world(&w);
+}
+
 /* The only member that had it has a broken disk. */
 static void another_one_is_not_taken_for_it(void **state)
 {
@@ -480,6 +509,7 @@ HSP_TEST_FILE(restore_test)
         cmocka_unit_test(what_cannot_be_used_is_not_chosen),
         cmocka_unit_test(without_any_all_say_why),
         cmocka_unit_test(the_one_that_is_meant_is_taken),
+        cmocka_unit_test(the_one_that_is_meant_may_be_aside),
         cmocka_unit_test(another_one_is_not_taken_for_it),
         cmocka_unit_test(damaged_contents_are_not_taken),
         cmocka_unit_test(damage_everywhere_is_told),

@@ -177,6 +177,58 @@ static void prune_keeps_the_newest(void **state)
     assert_string_equal(steps_in("/nonexistent"), "");
 }
 
+static void rename_step(const char *dir, const char *from, const char *to)
+{
+    char a[4300], b[4300];
+    (void)snprintf(a, sizeof a, "%s/%s", dir, from);
+    (void)snprintf(b, sizeof b, "%s/%s", dir, to);
+    assert_int_equal(rename(a, b), 0);
+}
+
+static uint64_t content_at(const char *dir, uint32_t aside)
+{
+    const struct hsp_ckpt_place at = {20, aside};
+    struct hsp_err err = {0};
+    struct hsp_ckpt *c = NULL;
+    assert_ok(hsp_ckpt_look_at(dir, &at, &c, &err), &err);
+    uint64_t content = hsp_ckpt_content(c);
+    (void)hsp_ckpt_close(c);
+    return content;
+}
+
+/* A commit was killed before it deleted the step that it had moved aside, and nobody heard of it. */
+static void the_content_that_is_meant_may_be_aside(void **state)
+{
+    const struct hsp_ckpt_info us = ck_info_of(21, 1);
+    struct ck_layout l;
+    struct hsp_err err = {0};
+    struct hsp_ckpt *c = NULL;
+    ck_write_step(*state, 20, 1, 1);
+    rename_step(*state, "step-0000000020", "hidden");
+    ck_layout_init(&l, 1, 1, 21); /* another state of step 20 */
+    struct hsp_ckpt_info again = us;
+    again.step = 20;
+    again.epoch++;
+    assert_ok(ck_write_rank(*state, &again, &l, 0, &err), &err);
+    assert_ok(ck_commit(*state, &again, &err), &err);
+    ck_layout_fini(&l);
+    rename_step(*state, "hidden", "step-0000000020.job-3");
+    const uint64_t named = content_at(*state, 0), aside = content_at(*state, 3);
+    assert_true(named != aside);
+    for (uint32_t k = 0; k < 4; k++) { /* 2: neither; 3: any */
+        const uint64_t meant = k == 0 ? named : k == 1 ? aside : 5;
+        assert_ok(k < 3 ? hsp_ckpt_open_meant(*state, 20, 3, meant, &c, &err)
+                        : hsp_ckpt_open(*state, 20, 3, &c, &err),
+                  &err);
+        assert_int_equal(hsp_ckpt_content(c), k == 1 ? aside : named);
+        (void)hsp_ckpt_close(c);
+    }
+    spoil_manifest(*state, "step-0000000020");
+    assert_ok(hsp_ckpt_open_meant(*state, 20, 3, 5, &c, &err), &err);
+    assert_int_equal(hsp_ckpt_content(c), aside);
+    (void)hsp_ckpt_close(c);
+}
+
 /* A step whose owner cannot be read may be another's: it is not deleted, nor is its name taken. */
 static void a_step_of_unknown_owner_stays(void **state)
 {
@@ -334,6 +386,8 @@ HSP_TEST_FILE(ckpt_steps_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(steps_of_another_cluster_stay, ck_setup, ck_teardown),
         cmocka_unit_test_setup_teardown(prune_keeps_the_newest, ck_setup, ck_teardown),
+        cmocka_unit_test_setup_teardown(the_content_that_is_meant_may_be_aside, ck_setup,
+                                        ck_teardown),
         cmocka_unit_test_setup_teardown(a_step_of_unknown_owner_stays, ck_setup, ck_teardown),
         cmocka_unit_test_setup_teardown(steps_of_an_earlier_job_stay, ck_setup, ck_teardown),
         cmocka_unit_test_setup_teardown(a_step_has_nothing_of_a_former_attempt, ck_setup,
