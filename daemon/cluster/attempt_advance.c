@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "daemon/cluster/attempt_end.h"
+#include "daemon/cluster/ckpt_cuts.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_state.h"
@@ -40,6 +41,8 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
     struct hsp_cl_epoch *e = &j->att;
     const struct hsp_ckpt_mark none = {0};
     const struct hsp_ckpt_mark *ckpt = e->mode == HSP_MODE_RESTORE ? &j->origin_ckpt : &none;
+    struct hsp_ckpt_cuts cuts;
+    hsp_ci_cuts_of(j, e, &cuts);
     struct hsp_msg m = {.type = HSP_MSG_PREPARE,
                         .epoch = e->epoch,
                         .u.prepare = {.job = j->id,
@@ -66,6 +69,8 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .ckpt_epoch = ckpt->epoch,
                                       .ckpt_content = ckpt->content,
                                       .ckpt_cluster = hsp_ci_ckpt_cluster(c, j),
+                                      .n_cuts = cuts.n,
+                                      .cuts = cuts.cut,
                                       .data_tls = e->data_tls,
                                       .trusted_network = e->trusted,
                                       .silent_ms = c->cfg.dead_ms}};

@@ -28,11 +28,11 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     j->cur.phase = HSP_ATT_NONE;
     j->cur.settled = false;
     j->cur.trace.started_ms = c->now_ms;
-    if (mode == HSP_MODE_FRESH || mode == HSP_MODE_RESTORE) {
-        j->begun = j->cur.epoch;
-    }
     if (mode == HSP_MODE_RESTORE) {
         hsp_ci_ckpt_began(j);
+        hsp_ci_ckpt_cut(j, j->cur.epoch, j->origin_step, &j->origin_ckpt);
+    } else if (mode == HSP_MODE_FRESH) {
+        hsp_ci_ckpt_cut(j, j->cur.epoch, 0, &(const struct hsp_ckpt_mark){0});
     }
     j->lost_from = mode == HSP_MODE_SWITCH ? j->cur.step : j->lost_from;
     if (j->suspend_from > j->cur.step) {

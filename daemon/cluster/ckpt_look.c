@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "daemon/cluster/ckpt_cuts.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/index.h"
@@ -11,6 +12,7 @@
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
+#include "daemon/cluster/standing.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 
@@ -43,8 +45,8 @@ static const struct hsp_ckpt_kept *recorded(const struct hsp_job *j, uint32_t i,
 
 static bool of_history(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
 {
-    return k->step <= j->steps && (k->mark.epoch >= j->begun || k->step <= j->origin_step ||
-                                   k->mark.epoch == 0); /* on record, before epochs were */
+    bool passed = k->mark.epoch < j->begun && k->mark.epoch != 0 && k->step > j->origin_step;
+    return k->step <= j->steps && !passed && hsp_ci_cuts_allow(j, k);
 }
 
 /* The mark on record of @step; NULL: none. */
@@ -463,7 +465,7 @@ static const char *refuse(struct hsp_cluster *c, const struct hsp_job *j,
 }
 
 /* Nothing of what was trained counts from now on, wherever it is. */
-static void begin_anew(struct hsp_job *j)
+static void begin_anew(const struct hsp_cluster *c, struct hsp_job *j)
 {
     j->origin = HSP_MODE_FRESH;
     j->origin_step = j->stable = 0;
@@ -471,7 +473,7 @@ static void begin_anew(struct hsp_job *j)
     j->has_ckpt = false;
     j->n_older = 0;
     j->ckpt_deadline_ms = 0;
-    j->begun = j->next_epoch;
+    hsp_ci_ckpt_cut(j, hsp_ci_next_epoch(c, j), 0, &j->origin_ckpt);
     j->ran_unknown = false;
     hsp_ci_mark_none_ran(j);
 }
@@ -480,7 +482,7 @@ const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
                                const struct hsp_admin_event *a)
 {
     if (a->step == 0) {
-        begin_anew(j);
+        begin_anew(c, j);
         return NULL;
     }
     const struct hsp_ckpt_mark *mark = mark_of(j, a->step);
@@ -500,6 +502,6 @@ const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
     const struct hsp_ckpt_mark chosen = any && !is_meant(mark, &best) ? best.mark : *mark;
     hsp_ci_ckpt_begin_at(j, a->step, &chosen);
     hsp_ci_ckpt_only(j, a->step, &chosen); /* on record, it is waited for */
-    j->begun = j->next_epoch;              /* newer ones do not count from now on */
+    hsp_ci_ckpt_cut(j, hsp_ci_next_epoch(c, j), a->step, &chosen);
     return NULL;
 }

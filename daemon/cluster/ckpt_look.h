@@ -39,10 +39,10 @@
  * What is on record counts as seen where a node that matters is too old to be asked: a member that
  * then finds nothing refuses its PREPARE.
  *
- * A checkpoint is of the job's history when its epoch is not older than the one that last began at
- * the origin, or its step is not behind the origin. Example: epoch 1 wrote 40, 60, 80; an
- * administrator resumed from 40, as epoch 3, which wrote 60. The 60 of epoch 3 counts, the 80 of
- * epoch 1 does not.
+ * A checkpoint is of the job's history unless a cut leaves it out (ckpt_cuts.h): one that an earlier
+ * epoch has written behind the step from which the job went on since. Example: epoch 1 wrote 40, 53,
+ * 80; an administrator resumed from 40, as epoch 3, which wrote 60. The 60 of epoch 3 counts, the 53
+ * and the 80 of epoch 1 never do again, also when the 60 is lost, or when the job has gone on from it.
  *
  * Invariant: what is known of the disk is forgotten with each loss and each begin. */
 #ifndef HSP_CKPT_LOOK_H

@@ -2,10 +2,12 @@
 
 #include <string.h>
 
+#include "daemon/cluster/ckpt_cuts.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/rows.h"
+#include "daemon/cluster/standing.h"
 #include "proto/base/str.h"
 
 /* Leaves the @keep newest of the older ones. */
@@ -42,6 +44,27 @@ void hsp_ci_ckpt_only(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_ma
 {
     drop_from(j, step);
     hsp_ci_ckpt_record(j, step, mark);
+}
+
+void hsp_ci_ckpt_cut(struct hsp_job *j, uint64_t epoch, uint64_t step,
+                     const struct hsp_ckpt_mark *mark)
+{
+    uint32_t n = 0;
+    hsp_ci_cuts_add(&j->cuts, epoch, step, mark->epoch);
+    j->begun = epoch;
+    for (uint32_t i = 0; i < j->n_older; i++) {
+        if (hsp_ci_cuts_allow(j, &j->older[i])) {
+            j->older[n++] = j->older[i];
+        }
+    }
+    j->n_older = n;
+    const struct hsp_ckpt_kept newest = {j->ckpt_step, j->ckpt};
+    if (j->has_ckpt && !hsp_ci_cuts_allow(j, &newest)) {
+        j->has_ckpt = n > 0;
+        j->n_older = n > 0 ? n - 1 : 0;
+        j->ckpt_step = n > 0 ? j->older[n - 1].step : 0;
+        j->ckpt = n > 0 ? j->older[n - 1].mark : (struct hsp_ckpt_mark){0};
+    }
 }
 
 void hsp_ci_ckpt_began(struct hsp_job *j)
@@ -119,7 +142,7 @@ static void go_back(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_c
 {
     hsp_ci_ckpt_fallback(c, j, j->origin_step, to->step, why);
     hsp_ci_ckpt_begin_at(j, to->step, &to->mark);
-    j->begun = j->next_epoch;
+    j->begun = hsp_ci_next_epoch(c, j); /* no cut yet: resumed before that, it is tried again */
 }
 
 void hsp_ci_ckpt_give_up(struct hsp_cluster *c, struct hsp_job *j, uint64_t step, const char *why)

@@ -7,7 +7,8 @@
  * because steps behind 40 are of another history from then on. A checkpoint on a shared path that
  * is damaged is waited for by nobody. Without an older one the job fails.
  *
- * Invariant: steps on record grow, and all of them are of the history that runs. */
+ * Invariant: steps on record grow, and all of them are of the history that runs: no cut leaves one out
+ * (ckpt_cuts.h). */
 #ifndef HSP_CKPT_MARKS_H
 #define HSP_CKPT_MARKS_H
 #include "daemon/cluster/cluster_state.h"
@@ -22,6 +23,10 @@ void hsp_ci_ckpt_record(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_
 void hsp_ci_ckpt_only(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
 /* The job has begun with the checkpoint of its origin: no newer one is of its history. */
 void hsp_ci_ckpt_began(struct hsp_job *j);
+/* Epoch @epoch, or a later one, goes on from the checkpoint of @step that has @mark (step 0: begins
+ * anew): what epochs before have written behind it is given up, and leaves the record. */
+void hsp_ci_ckpt_cut(struct hsp_job *j, uint64_t epoch, uint64_t step,
+                     const struct hsp_ckpt_mark *mark);
 /* The newest checkpoint on record of a step below @step. False: there is none. */
 bool hsp_ci_ckpt_before(const struct hsp_job *j, uint64_t step, uint64_t *ret);
 /* Sets where @j begins when nothing of its state is held: with the checkpoint of @step that has

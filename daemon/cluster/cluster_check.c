@@ -71,6 +71,9 @@ static void check_job(const struct hsp_cluster *c, const struct hsp_job *j)
         uint64_t next = i + 1 < j->n_older ? j->older[i + 1].step : j->ckpt_step;
         HSP_ASSERT(j->has_ckpt && j->older[i].step < next);
     }
+    for (uint32_t i = 1; i < j->cuts.n; i++) { /* ckpt_cuts.h */
+        HSP_ASSERT(j->cuts.cut[i - 1].step <= j->cuts.cut[i].step);
+    }
     HSP_ASSERT(j->ticket == 0 || !j->have_result);
     HSP_ASSERT(j->ticket < c->next_ticket);
 }

@@ -298,6 +298,12 @@ struct hsp_ckpt_kept {
 #define HSP_OLDER_CKPTS \
     31u /* beside the newest: more are kept by the workers, and not known here */
 
+/* Where its history was left (ckpt_cuts.h), steps ascending. */
+struct hsp_ckpt_cuts {
+    uint32_t n;
+    struct hsp_m_cut cut[HSP_MSG_CUTS];
+};
+
 struct hsp_watch {
     uint32_t above; /* steps above the ratio, less those that forgive them */
     double share;   /* of the compute time, summed over the steps watched */
@@ -400,8 +406,10 @@ struct hsp_job {
     char disk_damage[200];      /* of a newer one, or why one could not be looked for; "" none */
     char disk_unseen[200];      /* who could not look, to be told; "" nobody */
     struct hsp_ckpt_kept *disk; /* owned, in no order; of a step there may be several contents */
-    /* Checkpoints of epochs below count up to the origin only: the epoch that last began there, or
-     * that may be the next one, where a newer checkpoint was given up. 0: all count. */
+    /* What was given up of its history; none: all checkpoints count. */
+    struct hsp_ckpt_cuts cuts;
+    /* The epoch that last began at the origin, or that may be the next one, where a newer checkpoint
+     * was passed over: what epochs below have written behind the origin does not count. 0: none. */
     uint64_t begun;
     uint64_t reached;       /* greatest version that a node had since it last ran. Not stored */
     uint64_t stable;        /* greatest version known to be stable */

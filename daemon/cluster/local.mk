@@ -11,6 +11,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/behind.c daemon/cluster/behind.h \
   daemon/cluster/broken_pairs.c daemon/cluster/broken_pairs.h \
   daemon/cluster/cluster.h \
+  daemon/cluster/ckpt_cuts.c daemon/cluster/ckpt_cuts.h \
   daemon/cluster/ckpt_look.c daemon/cluster/ckpt_look.h \
   daemon/cluster/ckpt_marks.c daemon/cluster/ckpt_marks.h \
   daemon/cluster/cluster_check.c daemon/cluster/cluster_check.h \

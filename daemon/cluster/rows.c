@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/cluster/ckpt_cuts.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/epoch_peers.h"
@@ -19,6 +20,7 @@
 
 #define MAX_PLANS      65536u /* of a job */
 #define ROW_VERSION    15     /* that is written */
+#define ROW_CUTS       15     /* what was given up of the history of a job */
 #define ROW_RAN        15     /* the nodes that have run a job */
 #define ROW_BORN       14     /* the cluster in which a job began; in some rows of 13, too */
 #define ROW_ADOPTED    13     /* whose jobs were */
@@ -188,6 +190,16 @@ static void put_older(struct hsp_buf *b, const struct hsp_job *j)
     }
 }
 
+static void put_cuts(struct hsp_buf *b, const struct hsp_ckpt_cuts *h)
+{
+    hsp_buf_u32(b, h->n);
+    for (uint32_t i = 0; i < h->n; i++) {
+        hsp_buf_u64(b, h->cut[i].from);
+        hsp_buf_u64(b, h->cut[i].epoch);
+        hsp_buf_u64(b, h->cut[i].step);
+    }
+}
+
 static void put_epoch(struct hsp_buf *b, const struct hsp_cl_epoch *e)
 {
     hsp_buf_u64(b, e->epoch);
@@ -283,6 +295,7 @@ static struct hsp_cluster_row job_row(struct hsp_cluster *c, const struct hsp_jo
     hsp_buf_u64(&b, j->from.lo);
     hsp_buf_u64(&b, j->born.hi);
     hsp_buf_u64(&b, j->born.lo);
+    put_cuts(&b, &j->cuts);
     put_ran(&b, j);
     return row_of(c, hsp_ci_printf(c, "job/%u", j->id), &b);
 }
@@ -305,6 +318,7 @@ struct hsp_cluster_row hsp_ci_terms_row(struct hsp_cluster *c, const struct hsp_
     if (j->att.epoch != 0 && (j->att.mode == HSP_MODE_FRESH || j->att.mode == HSP_MODE_RESTORE)) {
         bare.begun = j->att.epoch; /* as far as anybody will know who has these papers alone */
     }
+    hsp_ci_cuts_of(j, &j->att, &bare.cuts);
     return job_row(c, &bare);
 }
 
@@ -531,6 +545,26 @@ static void get_older(struct hsp_job *j, struct hsp_cursor *r, uint8_t version)
     }
 }
 
+/* Rows before form 15 name the last cut alone, at the origin. */
+static bool get_cuts(struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
+{
+    if (version < ROW_CUTS) {
+        j->cuts.n = j->begun != 0;
+        j->cuts.cut[0] = (struct hsp_m_cut){0, j->begun, j->origin_step};
+        return true;
+    }
+    j->cuts.n = hsp_cur_count(r, HSP_MSG_CUTS, 24);
+    bool ok = true;
+    for (uint32_t i = 0; i < j->cuts.n; i++) {
+        struct hsp_m_cut *k = &j->cuts.cut[i];
+        k->from = hsp_cur_u64(r);
+        k->epoch = hsp_cur_u64(r);
+        k->step = hsp_cur_u64(r);
+        ok = ok && (i == 0 || k[-1].step <= k->step);
+    }
+    return ok;
+}
+
 static struct hsp_links get_links(struct hsp_cursor *r)
 {
     struct hsp_links n = {.shm = hsp_cur_u32(r)};
@@ -733,6 +767,7 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     ok = ok && get_ranges(r, j->gap, j->n_gaps);
     if (ok) {
         get_standing(r, version, j);
+        ok = get_cuts(r, version, j);
     }
     return ok && get_ran(c, r, version, j);
 }

@@ -39,6 +39,12 @@ static void add_gap(struct hsp_job *j, uint64_t from, uint64_t to)
     j->gap[j->n_gaps++] = (struct hsp_range){from, to};
 }
 
+uint64_t hsp_ci_next_epoch(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    uint64_t first = hsp_generation_first(c->generation);
+    return j->next_epoch < first ? first : j->next_epoch;
+}
+
 uint64_t hsp_ci_take_epoch(const struct hsp_cluster *c, struct hsp_job *j)
 {
     uint64_t first = hsp_generation_first(c->generation);

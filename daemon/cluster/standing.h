@@ -49,6 +49,8 @@ bool hsp_ci_can_be(const struct hsp_cluster *c, uint64_t generation, uint64_t nu
 /* True when @epoch of @j was not given here. When @j has ended, so have all epochs up to its last.
  * */
 bool hsp_ci_epoch_unknown(const struct hsp_job *j, uint64_t epoch);
+/* The number that the next epoch of @j will have: those of all before are lower. */
+uint64_t hsp_ci_next_epoch(const struct hsp_cluster *c, const struct hsp_job *j);
 /* The number of the next epoch, and of the next layout, of @j: used from here on. */
 uint64_t hsp_ci_take_epoch(const struct hsp_cluster *c, struct hsp_job *j);
 uint64_t hsp_ci_take_plan(const struct hsp_cluster *c, struct hsp_job *j);

@@ -1,5 +1,6 @@
 noinst_LIBRARIES += proto/wire/libwire.a
 proto_wire_libwire_a_SOURCES = \
+  proto/wire/ckpt_cut.h \
   proto/wire/frame.c proto/wire/frame.h \
   proto/wire/identity.h \
   proto/wire/msg.c proto/wire/msg.h \

@@ -20,6 +20,7 @@
 #include "proto/base/buf.h"
 #include "proto/base/err.h"
 #include "proto/base/hash.h"
+#include "proto/wire/ckpt_cut.h"
 #include "proto/wire/frame.h"
 #include "proto/wire/protocol.h"
 
@@ -422,6 +423,8 @@ struct hsp_m_prepare {
     /* Whose checkpoints and final model these are: `cluster`, or the cluster in which an adopted
      * job began. */
     struct hsp_digest ckpt_cluster;
+    uint32_t n_cuts;
+    struct hsp_m_cut *cuts; /* checkpoints that were given up: not to be counted as kept */
     /* TCP between members is encrypted; the same for all of an epoch. */
     bool data_tls;
     const char *trusted_network; /* where NCCL may be used between hosts all the same; "" nowhere */

@@ -200,6 +200,7 @@ static const struct hsp_wire_field f_checked[] = {
     F64(checked, latency_s),
     F64(checked, bytes_per_s),
     LIST(checked, devices, n_devices, figures, HSP_NODE_DEVICES)};
+static const struct hsp_wire_field f_cut[] = {U64(cut, from), U64(cut, epoch), U64(cut, step)};
 static const struct hsp_wire_field f_prepare[] = {U32(prepare, job),
                                                   STR(prepare, job_name, HSP_NAME_MAX),
                                                   DIGEST(prepare, cluster),
@@ -228,6 +229,15 @@ static const struct hsp_wire_field f_prepare[] = {U32(prepare, job),
                                                    .type = HSP_F_DIGEST,
                                                    .offset = OFF(prepare, ckpt_cluster),
                                                    .since = 15},
+                                                  {.name = "cuts",
+                                                   .type = HSP_F_LIST,
+                                                   .offset = OFF(prepare, cuts),
+                                                   .count_offset = OFF(prepare, n_cuts),
+                                                   .limit = HSP_MSG_CUTS,
+                                                   .sub = f_cut,
+                                                   .n_sub = HSP_ARRAY_LEN(f_cut),
+                                                   .sub_size = sizeof(struct hsp_m_cut),
+                                                   .since = 16},
                                                   BOOL(prepare, data_tls),
                                                   STR(prepare, trusted_network, HSP_NETWORKS_MAX),
                                                   U32(prepare, silent_ms)};

@@ -4,7 +4,7 @@
 
 const struct hsp_protocol hsp_protocol = {HSP_PROTO_OLDEST, HSP_PROTO_VERSION};
 
-/* "15", "14 to 15". */
+/* "16", "14 to 16". */
 static void range_text(uint32_t oldest, uint32_t newest, char *ret, size_t size)
 {
     if (oldest < newest) {

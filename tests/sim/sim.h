@@ -88,6 +88,8 @@ struct sim_run {
     enum hsp_epoch_mode mode;
     enum sim_phase phase;
     uint32_t rank, n_ranks, n_keepers;
+    uint32_t n_cuts;
+    struct hsp_m_cut cut[HSP_MSG_CUTS];
     uint32_t acks;   /* still to come */
     uint32_t broken; /* a keeper lost peer broken - 1 while a switch was prepared */
     bool armed, voted_once, decisive;
@@ -247,6 +249,7 @@ struct sim_job_truth {
     uint32_t lost;                  /* nodes lost since the last commit, a bit each */
     uint64_t disk[SIM_STEPS];       /* lineages of the checkpoints there are */
     uint64_t disk_epoch[SIM_STEPS]; /* that wrote them */
+    bool given_up[SIM_STEPS];       /* those behind a step from which the job has gone on since */
     bool spoiled[SIM_STEPS];        /* those that are damaged */
     uint32_t fallbacks;             /* to an older one */
     uint64_t ckpt_at, ckpt_lineage; /* when the last one is written; of the last one */
@@ -445,6 +448,8 @@ void sim_goes_wrong(struct sim *s, const struct sim_run *r);
 void sim_wrong_known(struct sim *s, bool starts);
 /* The lineage of what an epoch begins with; 0: it is damaged. */
 uint64_t sim_ckpt_restored(struct sim *s, const struct hsp_msg *prepare);
+/* A member of @r begins with @version, the origin: what is on disk behind it is given up. */
+void sim_ckpt_begun(struct sim *s, const struct sim_run *r, uint64_t version);
 /* Damages the newest checkpoint of the job, if there is one. */
 void sim_ckpt_spoil(struct sim *s, uint32_t job);
 /* Executor @x finds that what its epoch is to begin with is damaged, and says so. */

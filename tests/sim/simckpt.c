@@ -21,13 +21,18 @@ void sim_ckpt_begin(struct sim *s, uint32_t x)
             .data = {.job = r->job, .epoch = r->epoch, .step = r->step, .lineage = r->lineage}});
 }
 
-/* As hsp_ckpt_prune: of those up to @step the newest stay. */
-static void prune(struct sim *s, struct sim_job_truth *t, uint64_t step)
+/* As hsp_ckpt_prune: of those up to @step the newest of the history stay, and what is between them. */
+static void prune(struct sim *s, struct sim_job_truth *t, const struct sim_run *r, uint64_t step)
 {
     uint32_t seen = 0;
     for (uint64_t v = step + 1; v-- > 0;) {
-        seen += t->disk[v] != 0;
-        t->disk[v] = seen > s->ckpt_keep ? 0 : t->disk[v];
+        bool counts = t->disk[v] != 0 && hsp_cuts_allow(r->cut, r->n_cuts, t->disk_epoch[v], v);
+        if (counts && t->given_up[v] && r->epoch >= t->begun) {
+            sim_fail(s, "version %llu, which was given up, is kept as one of the history",
+                     (unsigned long long)v);
+        }
+        t->disk[v] = seen >= s->ckpt_keep ? 0 : t->disk[v];
+        seen += counts;
     }
 }
 
@@ -43,8 +48,8 @@ void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d)
     if (!full) {
         t->disk[d->step] = t->ckpt_lineage = d->lineage;
         t->disk_epoch[d->step] = d->epoch;
-        t->spoiled[d->step] = false;
-        prune(s, t, d->step);
+        t->spoiled[d->step] = t->given_up[d->step] = false;
+        prune(s, t, &e->cur, d->step);
     }
     struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,
                         .epoch = d->epoch,
@@ -114,11 +119,25 @@ uint64_t sim_ckpt_restored(struct sim *s, const struct hsp_msg *m)
                  m->u.prepare.job, (unsigned long long)step,
                  (unsigned long long)m->u.prepare.ckpt_epoch);
     }
+    if (first && t->disk[step] != 0 && t->given_up[step]) {
+        sim_fail(s, "job %u begins with version %llu of epoch %llu, which was given up",
+                 m->u.prepare.job, (unsigned long long)step,
+                 (unsigned long long)t->disk_epoch[step]);
+    }
     if (t->spoiled[step]) {
         return 0;
     }
     /* One that was deleted for another that nobody could tell of is taken as if it was there. */
     return t->disk[step] != 0 ? t->disk[step] : t->ckpt_lineage;
+}
+
+void sim_ckpt_begun(struct sim *s, const struct sim_run *r, uint64_t version)
+{
+    struct sim_job_truth *t = &s->job[r->job];
+    for (uint64_t v = version + 1; v < SIM_STEPS && t->begun != r->epoch; v++) {
+        t->given_up[v] = t->given_up[v] || (t->disk[v] != 0 && t->disk_epoch[v] < r->epoch);
+    }
+    t->begun = r->epoch;
 }
 
 void sim_ckpt_spoil(struct sim *s, uint32_t job)

@@ -78,6 +78,10 @@ static void begin_next(struct sim_exec *e, const struct hsp_msg *m)
                                .n_ranks = p->n_ranks,
                                .n_keepers = p->n_keepers,
                                .conn = 1u << p->rank};
+    e->next.n_cuts = p->n_cuts;
+    for (uint32_t i = 0; i < p->n_cuts; i++) {
+        e->next.cut[i] = p->cuts[i];
+    }
     memcpy(&e->next.p, m->blob, sizeof(e->next.p));
     e->next.conn |= e->next.p.apart[p->rank];
     for (uint32_t i = 0; i < e->next.p.n_rows; i++) {
@@ -294,7 +298,7 @@ static void begin_transfer(struct sim *s, uint32_t x, uint64_t version)
         give_row(s, x, w, version, g->lineage);
     }
     if (!holds) {
-        s->job[r->job].begun = r->epoch;
+        sim_ckpt_begun(s, r, version);
         s->job[r->job].told = 0;
         r->got = r->need = 0;
         r->got_lineage = r->p.lineage;

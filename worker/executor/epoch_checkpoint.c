@@ -134,7 +134,8 @@ static enum hsp_status commit(const struct hsp_ex_epoch *e, const char *dir,
                 dir, done.aside, e->p->job, info->step, info->step, done.aside);
     }
     if (st == HSP_OK && writes_alone(e) &&
-        hsp_ckpt_prune(dir, info, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1, &old) != HSP_OK) {
+        hsp_ckpt_prune(dir, info, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1, e->p->cuts,
+                       e->p->n_cuts, &old) != HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor", "an old checkpoint of job %u stays: %s",
                 e->p->job, old.msg); /* the new one is in place */
     }

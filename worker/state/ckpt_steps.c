@@ -3,6 +3,7 @@
  * Possible failure modes:
  *   a foreign file in a step: all other files of the step are deleted, and the other old steps;
  *   a killed deletion: the manifest went first, and a step without a manifest is not complete;
+ *   a step of a history that was given up: it is not one of the `keep`, so it takes the place of none;
  *   steps and attempts of other jobs and clusters: they stay. */
 #include "worker/state/ckpt_steps.h"
 
@@ -206,6 +207,8 @@ struct pass {
     const struct hsp_folder *job;
     const struct hsp_ckpt_info *us;
     size_t keep, kept;
+    const struct hsp_m_cut *cut;
+    uint32_t n_cuts;
     uint64_t last;       /* step that was kept last */
     uint64_t last_epoch; /* of it */
     enum hsp_status st;  /* the first error */
@@ -239,7 +242,8 @@ static bool is_old(struct pass *p, const struct found *f, const struct hsp_ckpt_
     if (p->kept >= p->keep) {
         return true;
     }
-    if (o->kind == HSP_CKPT_OURS && !o->damaged) {
+    if (o->kind == HSP_CKPT_OURS && !o->damaged &&
+        hsp_cuts_allow(p->cut, p->n_cuts, o->epoch, f->at.step)) {
         p->kept++;
         p->last = f->at.step;
         p->last_epoch = o->epoch;
@@ -264,7 +268,7 @@ static void prune_step(struct pass *p, const struct found *f)
 }
 
 enum hsp_status hsp_ckpt_prune(const char *dir, const struct hsp_ckpt_info *us, size_t keep,
-                               struct hsp_err *err)
+                               const struct hsp_m_cut *cut, uint32_t n_cuts, struct hsp_err *err)
 {
     struct hsp_folder job = {.fd = -1};
     struct found *all = NULL;
@@ -273,7 +277,12 @@ enum hsp_status hsp_ckpt_prune(const char *dir, const struct hsp_ckpt_info *us, 
     if (st != HSP_OK) {
         return st == HSP_ENOENT ? HSP_OK : st;
     }
-    struct pass p = {.job = &job, .us = us, .keep = keep > 0 ? keep : 1, .err = err};
+    struct pass p = {.job = &job,
+                     .us = us,
+                     .keep = keep > 0 ? keep : 1,
+                     .cut = cut,
+                     .n_cuts = n_cuts,
+                     .err = err};
     for (size_t i = 0; i < n; i++) {
         const struct found *f = &all[i];
         if (f->at.step > us->step) {

@@ -16,6 +16,7 @@
  */
 #ifndef HSP_CKPT_STEPS_H
 #define HSP_CKPT_STEPS_H
+#include "proto/wire/ckpt_cut.h"
 #include "worker/state/ckpt.h"
 
 /* All complete steps, newest first; free(). A directory that does not exist has none. HSP_ELIMIT,
@@ -26,13 +27,14 @@ enum hsp_status hsp_ckpt_list(const char *dir, struct hsp_ckpt_place **ret, size
 /* Deletes the complete steps of the job of @us up to us->step, but for the newest @keep (>= 1), and
  * the attempts of this job below the newest complete step. Example: keep 2, steps 40, 30, 20 and 10
  * of this job, where 30 is damaged: 40 and 20 are kept and 10 is deleted; 30 does not count, and
- * goes when two good steps are newer.
+ * goes when two good steps are newer. The same holds for a step that one of the cuts @cut[n_cuts] leaves
+ * out (proto/wire/ckpt_cut.h), since the job cannot go back to it by itself.
  *
  * Steps above us->step are of another history and stay. Steps of another or an unknown owner
  * (ckpt_owner.h) are neither counted nor deleted. After an error with one step the others are still
  * deleted; the first error is returned. */
 enum hsp_status hsp_ckpt_prune(const char *dir, const struct hsp_ckpt_info *us, size_t keep,
-                               struct hsp_err *err);
+                               const struct hsp_m_cut *cut, uint32_t n_cuts, struct hsp_err *err);
 
 /* Deletes the attempts of this job at steps below us->step, and those of earlier epochs at us->step,
  * so that their room is free for it. Errors as above. */

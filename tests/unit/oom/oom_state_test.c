@@ -122,7 +122,7 @@ static enum hsp_status list_and_prune(void *ctx, struct hsp_buf *out, struct hsp
     size_t n = 0;
     enum hsp_status st = hsp_ckpt_list(ctx, &steps, &n, err);
     if (st == HSP_OK) {
-        st = hsp_ckpt_prune(ctx, &us, 2, err);
+        st = hsp_ckpt_prune(ctx, &us, 2, NULL, 0, err);
     }
     if (st == HSP_OK) {
         st = hsp_ckpt_sweep(ctx, &us, err);

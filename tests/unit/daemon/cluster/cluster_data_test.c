@@ -168,7 +168,7 @@ static void rows_of_form_13(void **state)
             uint8_t *v = w.rows[i].value;
             v[0] = 13;
             if (strncmp(row[i].key, "job/", 4) == 0) {
-                row[i].len -= cw_ran_bytes(cw_job(&w, 1));
+                row[i].len -= cw_ran_bytes(cw_job(&w, 1)) + cw_cuts_bytes(cw_job(&w, 1));
                 v[row[i].len - 16] = 7;
                 row[i].len -= born == 0 ? 16 : born == 1 ? 0 : 8;
             }
@@ -204,7 +204,7 @@ static void rows_say_who_has_run_a_job(void **state)
             uint8_t *v = w.rows[i].value;
             v[0] = form < 16 ? (uint8_t)form : 15;
             bool is_job = strncmp(row[i].key, "job/", 4) == 0;
-            row[i].len -= is_job && form < 15 ? cw_ran_bytes(j) : 0;
+            row[i].len -= is_job && form < 15 ? cw_ran_bytes(j) + cw_cuts_bytes(j) : 0;
             v[row[i].len - 4] = is_job && form == 16 ? 9 : v[row[i].len - 4];
         }
         enum hsp_status st = hsp_cluster_load(c, row, n, w.now, &a, &err);

@@ -280,13 +280,28 @@ uint32_t cw_ran_bytes(const struct hsp_job *j)
     return 1 + 4 + 4 * n;
 }
 
+uint32_t cw_cuts_bytes(const struct hsp_job *j)
+{
+    return 4 + 24 * j->cuts.n;
+}
+
+void cw_form_14(struct cw_world *w)
+{
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        if (strcmp(w->rows[i].key, "job/1") == 0) {
+            w->rows[i].len -= cw_cuts_bytes(cw_job(w, 1)) + cw_ran_bytes(cw_job(w, 1));
+            ((uint8_t *)w->rows[i].value)[0] = 14;
+        }
+    }
+}
+
 void cw_trusting_row(struct cw_world *w)
 {
     const struct hsp_job *j = cw_job(w, 1);
     for (uint32_t i = 0; i < w->n_rows; i++) {
         if (strcmp(w->rows[i].key, "job/1") == 0) {
-            w->rows[i].len -=
-                4 + 8 + 32 * j->n_older + 4 + 1 + 4 + 32 + cw_ran_bytes(j); /* no gaps */
+            w->rows[i].len -= 4 + 8 + 32 * j->n_older + 4 + 1 + 4 + 32 + /* no gaps */
+                              cw_cuts_bytes(j) + cw_ran_bytes(j);
             for (uint32_t k = 0; k < j->n_past; k++) {
                 w->rows[i].len -= 12 + 12 * j->past[k].n;
             }

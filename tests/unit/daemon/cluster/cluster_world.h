@@ -78,6 +78,10 @@ void cw_restart_nodes(struct cw_world *w, uint32_t n_nodes);
 void cw_older_row(struct cw_world *w, const uint8_t *bytes, uint32_t n, uint8_t form);
 /* The bytes at the end of its row that say who has run @j. */
 uint32_t cw_ran_bytes(const struct hsp_job *j);
+/* The bytes before them that say what was given up. */
+uint32_t cw_cuts_bytes(const struct hsp_job *j);
+/* The row of job 1 becomes one of form 14. */
+void cw_form_14(struct cw_world *w);
 /* The row of job 1 becomes one of form 10, which does not end with who may tell of past epochs. */
 void cw_trusting_row(struct cw_world *w);
 /* That, and without the trusted network of its epoch, which is CW_TRUSTED: form 9 has none. */

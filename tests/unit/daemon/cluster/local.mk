@@ -3,6 +3,7 @@ CLUSTER_WORLD = tests/unit/daemon/cluster/cluster_world.c \
 cluster_tests = \
   tests/unit/daemon/cluster/answers_test \
   tests/unit/daemon/cluster/broken_pairs_test \
+  tests/unit/daemon/cluster/ckpt_cuts_test \
   tests/unit/daemon/cluster/ckpt_disk_test \
   tests/unit/daemon/cluster/ckpt_unseen_test \
   tests/unit/daemon/cluster/cluster_test \
@@ -38,6 +39,7 @@ $(cluster_tests): tests/unit/daemon/cluster/cluster_tests
 tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/answers_test.c \
   tests/unit/daemon/cluster/broken_pairs_test.c \
+  tests/unit/daemon/cluster/ckpt_cuts_test.c \
   tests/unit/daemon/cluster/ckpt_disk_test.c \
   tests/unit/daemon/cluster/ckpt_unseen_test.c \
   tests/unit/daemon/cluster/cluster_test.c \

@@ -302,9 +302,9 @@ static void older_senders(void **state)
     hsp_arena_free(a);
 }
 
-/* @m as a sender of protocol 14 says it: without @text. */
-static void of_14(struct hsp_msg m, const char *text, struct hsp_arena *a, struct hsp_msg *ret,
-                  const char *missing)
+/* @m as a sender before protocol @since says it: without @text. */
+static void before(uint8_t since, struct hsp_msg m, const char *text, struct hsp_arena *a,
+                   struct hsp_msg *ret, const char *missing)
 {
     struct hsp_buf b;
     struct hsp_err err = {0};
@@ -313,15 +313,15 @@ static void of_14(struct hsp_msg m, const char *text, struct hsp_arena *a, struc
     char *at = strstr(hsp_buf_cstr(&b), text);
     assert_non_null(at);
     memset(at, ' ', strlen(text));
-    m.version = 15;
+    m.version = since;
     (void)hsp_msg_decode(&m, b.data, b.len, a, ret, &err);
     assert_err(&err, HSP_EPROTO, missing);
-    m.version = 14;
+    m.version = since - 1;
     assert_ok(hsp_msg_decode(&m, b.data, b.len, a, ret, &err), &err);
     hsp_buf_fini(&b);
 }
 
-static void senders_of_14(void **state)
+static void senders_of_14_and_15(void **state)
 {
     (void)state;
     struct hsp_arena *a = hsp_arena_new(64u << 20);
@@ -329,17 +329,23 @@ static void senders_of_14(void **state)
     struct hsp_msg m = random_msg(HSP_MSG_HELLO, a), back;
     m.u.hello.n_kept = 1;
     m.u.hello.kept = &kept;
-    of_14(m, ",\"papers_damaged\":true", a, &back, "hello.papers_damaged: missing");
+    before(15, m, ",\"papers_damaged\":true", a, &back, "hello.papers_damaged: missing");
     assert_false(back.u.hello.kept[0].papers_damaged);
     assert_int_equal(back.u.hello.kept[0].epoch, 9);
     m = random_msg(HSP_MSG_PREPARE, a);
+    struct hsp_m_cut cut = {2, 3, 40};
+    m.u.prepare.n_cuts = 1;
+    m.u.prepare.cuts = &cut;
+    before(16, m, ",\"cuts\":[{\"from\":\"2\",\"epoch\":\"3\",\"step\":\"40\"}]", a, &back,
+           "prepare.cuts: missing");
+    assert_true(back.u.prepare.n_cuts == 0);
     m.u.prepare.ckpt_cluster = (struct hsp_digest){1, 2};
-    of_14(m, ",\"ckpt_cluster\":\"00000000000000010000000000000002\"", a, &back,
-          "prepare.ckpt_cluster: missing");
+    before(15, m, ",\"ckpt_cluster\":\"00000000000000010000000000000002\"", a, &back,
+           "prepare.ckpt_cluster: missing");
     assert_true(hsp_digest_is_zero(back.u.prepare.ckpt_cluster));
     m = random_msg(HSP_MSG_FINISHED, a);
     m.u.finished.damage = "line 3";
-    of_14(m, ",\"damage\":\"line 3\"", a, &back, "finished.damage: missing");
+    before(15, m, ",\"damage\":\"line 3\"", a, &back, "finished.damage: missing");
     assert_string_equal(back.u.finished.damage, "");
     hsp_arena_free(a);
 }
@@ -527,7 +533,7 @@ HSP_TEST_FILE(msg_test)
                                        cmocka_unit_test(refused),
                                        cmocka_unit_test(newer_senders),
                                        cmocka_unit_test(older_senders),
-                                       cmocka_unit_test(senders_of_14),
+                                       cmocka_unit_test(senders_of_14_and_15),
                                        cmocka_unit_test(golden),
                                        cmocka_unit_test(framed),
                                        cmocka_unit_test(text_of_any_character),

@@ -268,7 +268,7 @@ static void names_that_we_do_not_write_are_left_alone(void **state)
     }
     assert_int_equal(symlink("step-0000000020", path_of(*state, "step-020")), 0);
     assert_int_equal(n_steps(*state), 2);
-    assert_ok(hsp_ckpt_prune(*state, &us, 1, &err), &err);
+    assert_ok(hsp_ckpt_prune(*state, &us, 1, NULL, 0, &err), &err);
     assert_ok(hsp_ckpt_sweep(*state, &us, &err), &err);
     assert_step(*state, 20, 20);
     assert_int_equal(n_steps(*state), 1);
@@ -361,10 +361,10 @@ static void attempts_of_earlier_epochs_make_room(void **state)
     assert_true(has_attempt(*state, 110, 7));
     write_step(*state, 100, 8, 100);
     us.step = 110;
-    assert_ok(hsp_ckpt_prune(*state, &us, 1, &err), &err);
+    assert_ok(hsp_ckpt_prune(*state, &us, 1, NULL, 0, &err), &err);
     assert_true(has_attempt(*state, 100, 9));
     us.epoch = 9;
-    assert_ok(hsp_ckpt_prune(*state, &us, 1, &err), &err);
+    assert_ok(hsp_ckpt_prune(*state, &us, 1, NULL, 0, &err), &err);
     assert_false(has_attempt(*state, 100, 9));
     assert_true(has_attempt(*state, 110, 7)); /* no step above it is complete */
 }
@@ -383,7 +383,7 @@ static void an_earlier_epoch_deletes_nothing_of_a_later_one(void **state)
     assert_step(*state, 100, 100);
     write_step(*state, 110, 8, 110);
     late.step = 110;
-    assert_ok(hsp_ckpt_prune(*state, &late, 1, &err), &err);
+    assert_ok(hsp_ckpt_prune(*state, &late, 1, NULL, 0, &err), &err);
     assert_step(*state, 90, 90);
     assert_step(*state, 100, 100);
     assert_step(*state, 110, 110);
@@ -479,7 +479,7 @@ static void what_is_aside_of_the_same_or_a_later_epoch_is_not_deleted(void **sta
     write_step(*state, 100, 7, 77);
     assert_int_equal(n_steps(*state), 2);
     us.epoch = 10;
-    assert_ok(hsp_ckpt_prune(*state, &us, 1, &err), &err);
+    assert_ok(hsp_ckpt_prune(*state, &us, 1, NULL, 0, &err), &err);
     assert_true(is_there(*state, ASIDE "/" SHARD_2));
     write_step(*state, 100, 10, 110); /* epochs that are over */
     assert_step(*state, 100, 110);
@@ -555,8 +555,8 @@ static void what_took_the_place_of_an_old_step_is_not_pruned(void **state)
     write_step(*state, 100, 7, 100);
     spoil_manifest(*state, "step-0000000090/manifest.json");
     race.step = 90;
-    race.ends = 2;                                /* of the job's folder, of the damaged step */
-    (void)hsp_ckpt_prune(*state, &late, 1, &err); /* may tell of it */
+    race.ends = 2; /* of the job's folder, of the damaged step */
+    (void)hsp_ckpt_prune(*state, &late, 1, NULL, 0, &err); /* may tell of it */
     assert_int_equal(race.ends, 0);
     assert_step(*state, 90, 90);
     assert_step(*state, 100, 100);
@@ -601,7 +601,7 @@ static void an_old_step_aside_does_not_stay(void **state)
         if (again == 1) {
             write_step(*state, 5, 9, 9);
         } else {
-            assert_ok(hsp_ckpt_prune(*state, &us, 2, &err), &err);
+            assert_ok(hsp_ckpt_prune(*state, &us, 2, NULL, 0, &err), &err);
         }
         assert_int_equal(n_steps(*state), 1);
         assert_step(*state, 5, again == 1 ? 9 : 8);

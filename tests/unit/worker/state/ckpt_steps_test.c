@@ -13,7 +13,7 @@
 static enum hsp_status prune(const char *dir, uint64_t upto, size_t keep, struct hsp_err *err)
 {
     struct hsp_ckpt_info us = ck_info_of(upto, 1);
-    return hsp_ckpt_prune(dir, &us, keep, err);
+    return hsp_ckpt_prune(dir, &us, keep, NULL, 0, err);
 }
 
 static enum hsp_status sweep(const char *dir, uint64_t below, struct hsp_err *err)
@@ -175,6 +175,27 @@ static void prune_keeps_the_newest(void **state)
     assert_int_equal(access(ck_attempt_at(*state, 60), F_OK), 0); /* perhaps being written */
     assert_int_not_equal(access(ck_attempt_at(*state, 20), F_OK), 0);
     assert_string_equal(steps_in("/nonexistent"), "");
+}
+
+/* Epoch 1 wrote 20, 40 and 53, and the job has gone on from 40 in epoch 3: the 53 takes the place of none
+ * that the job may have to go back to. */
+static void what_was_given_up_is_not_one_of_the_kept(void **state)
+{
+    const struct hsp_m_cut cut[] = {{0, 3, 40}, {0, 4, 60}};
+    struct hsp_ckpt_info us = ck_info_of(60, 1);
+    struct hsp_err err = {0};
+    us.epoch = 3;
+    for (uint64_t k = 0; k < 4; k++) {
+        ck_epoch = k < 3 ? 1 : 3;
+        ck_write_step(*state, (const uint64_t[]){20, 40, 53, 60}[k], 1, k);
+    }
+    assert_ok(hsp_ckpt_prune(*state, &us, 2, cut, 1, &err), &err);
+    assert_string_equal(steps_in(*state), "60 53 40");
+    us.epoch = ck_epoch = 4;
+    us.step = 80;
+    ck_write_step(*state, 80, 1, 5);
+    assert_ok(hsp_ckpt_prune(*state, &us, 2, cut, 2, &err), &err);
+    assert_string_equal(steps_in(*state), "80 60"); /* behind those kept it goes like any other */
 }
 
 static void rename_step(const char *dir, const char *from, const char *to)
@@ -386,6 +407,8 @@ HSP_TEST_FILE(ckpt_steps_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(steps_of_another_cluster_stay, ck_setup, ck_teardown),
         cmocka_unit_test_setup_teardown(prune_keeps_the_newest, ck_setup, ck_teardown),
+        cmocka_unit_test_setup_teardown(what_was_given_up_is_not_one_of_the_kept, ck_setup,
+                                        ck_teardown),
         cmocka_unit_test_setup_teardown(the_content_that_is_meant_may_be_aside, ck_setup,
                                         ck_teardown),
         cmocka_unit_test_setup_teardown(a_step_of_unknown_owner_stays, ck_setup, ck_teardown),

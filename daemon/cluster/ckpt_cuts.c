@@ -1,0 +1,49 @@
+#include "daemon/cluster/ckpt_cuts.h"
+
+static void merge_oldest(struct hsp_m_cut *cut, uint32_t n)
+{
+    struct hsp_m_cut *a = &cut[0], *b = &cut[1]; /* a->step <= b->step */
+    a->from = a->from < b->from ? a->from : b->from;
+    a->epoch = a->epoch > b->epoch ? a->epoch : b->epoch;
+    for (uint32_t i = 2; i < n; i++) {
+        cut[i - 1] = cut[i];
+    }
+}
+
+void hsp_ci_cuts_add(struct hsp_ckpt_cuts *h, uint64_t epoch, uint64_t step, uint64_t written_in)
+{
+    struct hsp_m_cut cut[HSP_MSG_CUTS + 3];
+    uint32_t n = 0;
+    while (n < h->n && h->cut[n].step < step && hsp_cuts_allow(&h->cut[n], 1, written_in, step)) {
+        cut[n] = h->cut[n];
+        n++;
+    }
+    if (n < h->n && h->cut[n].step < step) { /* it was given up, and is not any more */
+        const uint64_t at = h->cut[n].step;
+        cut[n++] = (struct hsp_m_cut){0, written_in, at};
+        cut[n++] = (struct hsp_m_cut){written_in + 1, epoch, at};
+    }
+    cut[n++] = (struct hsp_m_cut){0, epoch, step};
+    for (; n > HSP_MSG_CUTS; n--) {
+        merge_oldest(cut, n);
+    }
+    for (h->n = 0; h->n < n; h->n++) {
+        h->cut[h->n] = cut[h->n];
+    }
+}
+
+void hsp_ci_cuts_of(const struct hsp_job *j, const struct hsp_cl_epoch *e,
+                    struct hsp_ckpt_cuts *ret)
+{
+    *ret = j->cuts;
+    if (e->epoch != 0 && (e->mode == HSP_MODE_FRESH || e->mode == HSP_MODE_RESTORE)) {
+        bool fresh = e->mode == HSP_MODE_FRESH;
+        hsp_ci_cuts_add(ret, e->epoch, fresh ? 0 : j->origin_step,
+                        fresh ? 0 : j->origin_ckpt.epoch);
+    }
+}
+
+bool hsp_ci_cuts_allow(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
+{
+    return hsp_cuts_allow(j->cuts.cut, j->cuts.n, k->mark.epoch, k->step);
+}

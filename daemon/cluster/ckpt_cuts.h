@@ -1,0 +1,26 @@
+/* The cuts of a job: where it has left its history to go on from an older checkpoint, so that what was
+ * given up never counts again (proto/wire/ckpt_cut.h).
+ *
+ * Example: epoch 1 wrote 40, 53 and 60, and an administrator chose 40. The cut is {0, 3, 40}. Epoch 3
+ * wrote 60, and after a loss epoch 5 went on from it: {0, 3, 40}, {0, 5, 60}. The 53 of epoch 1 stays
+ * left out. Then an administrator chooses that 53: it counts, and of the other epochs only what is not
+ * behind 40: {0, 1, 40}, {2, 7, 40}, {0, 7, 53}.
+ *
+ * Purity:     pure.
+ * Invariants: steps ascend; a later cut replaces those whose step is not below its own, as it leaves out
+ *             all that they do. Of more than HSP_MSG_CUTS the two oldest become one, which leaves out
+ *             what either does, and more: then an old checkpoint that counted does not count any more. */
+#ifndef HSP_CKPT_CUTS_H
+#define HSP_CKPT_CUTS_H
+#include "daemon/cluster/cluster_state.h"
+
+/* Epoch @epoch goes on from the checkpoint of @step that was written in @written_in (0: not known);
+ * step 0: it begins anew. */
+void hsp_ci_cuts_add(struct hsp_ckpt_cuts *h, uint64_t epoch, uint64_t step, uint64_t written_in);
+/* The cuts of @j as they are when the attempt @e, if it is any, has begun. */
+void hsp_ci_cuts_of(const struct hsp_job *j, const struct hsp_cl_epoch *e,
+                    struct hsp_ckpt_cuts *ret);
+/* Whether the checkpoint @k is of the history of @j. */
+bool hsp_ci_cuts_allow(const struct hsp_job *j, const struct hsp_ckpt_kept *k);
+
+#endif

@@ -1,0 +1,35 @@
+/* Which checkpoints of a job are of the history that runs: all but those that its cuts leave out.
+ *
+ * A job that goes on from an older checkpoint gives up what was written behind it. Example: epoch 1
+ * wrote 40, 53 and 60; the job went on from 40 in epoch 3, which wrote 60. The cut is {0, 3, 40}: the
+ * 53 and the 60 of epoch 1 are left out, whatever is on disk; 40 and the 60 of epoch 3 are not.
+ *
+ * Role:   hspmdd makes the cuts (daemon/cluster/ckpt_cuts.h) and chooses by them; executors get them with
+ *         PREPARE, and count by them which checkpoints to keep.
+ * Purity: pure.
+ */
+#ifndef HSP_CKPT_CUT_H
+#define HSP_CKPT_CUT_H
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HSP_MSG_CUTS 16u /* of a job; hspmdd makes one of the two oldest where there are more */
+
+/* What epochs `from` to `epoch` - 1 have written behind `step` is left out. */
+struct hsp_m_cut {
+    uint64_t from, epoch, step;
+};
+
+/* Whether the checkpoint of @step that @epoch has written counts. @epoch 0, not known, is never left
+ * out. */
+static inline bool hsp_cuts_allow(const struct hsp_m_cut *cut, uint32_t n, uint64_t epoch,
+                                  uint64_t step)
+{
+    bool allow = true;
+    for (uint32_t i = 0; i < n && epoch != 0; i++) {
+        allow = allow && (epoch < cut[i].from || epoch >= cut[i].epoch || step <= cut[i].step);
+    }
+    return allow;
+}
+
+#endif
