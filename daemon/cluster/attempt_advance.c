@@ -17,6 +17,7 @@
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/cluster_papers.h"
 #include "daemon/cluster/rows.h"
+#include "proto/wire/protocol.h"
 
 static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, struct hsp_job *j)
 {
@@ -33,6 +34,17 @@ static const struct hsp_prepare_action *prepare_action(struct hsp_cluster *c, st
     *p = (struct hsp_prepare_action){e->n_peers,   peers,      e->n_sources, e->sources,
                                      e->n_keepers, e->n_apart, e->apart};
     return p;
+}
+
+/* What unfinished checkpoints are called is a matter of all who write into the same folder. */
+static bool old_name(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    bool old = false;
+    for (uint32_t i = 0; i < j->att.n_ranks && j->checkpoint_shared; i++) {
+        uint32_t protocol = hsp_ci_node(c, j->att.peers[i].device)->protocol;
+        old = old || (protocol != 0 && protocol < HSP_PROTO_ATTEMPTS);
+    }
+    return old;
 }
 
 static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank,
@@ -71,6 +83,7 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .ckpt_cluster = hsp_ci_ckpt_cluster(c, j),
                                       .n_cuts = cuts.n,
                                       .cuts = cuts.cut,
+                                      .ckpt_old_name = old_name(c, j),
                                       .data_tls = e->data_tls,
                                       .trusted_network = e->trusted,
                                       .silent_ms = c->cfg.dead_ms}};

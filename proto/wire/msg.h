@@ -425,6 +425,8 @@ struct hsp_m_prepare {
     struct hsp_digest ckpt_cluster;
     uint32_t n_cuts;
     struct hsp_m_cut *cuts; /* checkpoints that were given up: not to be counted as kept */
+    /* checkpoint_shared, and a member is of protocol 14: all write into the folder that it knows. */
+    bool ckpt_old_name;
     /* TCP between members is encrypted; the same for all of an epoch. */
     bool data_tls;
     const char *trusted_network; /* where NCCL may be used between hosts all the same; "" nowhere */

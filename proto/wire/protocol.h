@@ -19,9 +19,10 @@
 #endif
 
 /* What is said only where the common version has it: the version that added it. */
-#define HSP_PROTO_CKPTS 15 /* the message ckpts */
-#define HSP_PROTO_SHAPE 15 /* the fact state-shape */
-#define HSP_PROTO_AGAIN 15 /* again_ms of parked */
+#define HSP_PROTO_CKPTS    15 /* the message ckpts */
+#define HSP_PROTO_SHAPE    15 /* the fact state-shape */
+#define HSP_PROTO_AGAIN    15 /* again_ms of parked */
+#define HSP_PROTO_ATTEMPTS 15 /* the names of unfinished checkpoints (worker/state/ckpt_steps.h) */
 
 struct hsp_protocol {
     uint8_t oldest, newest;

@@ -21,7 +21,7 @@ enum { FILE_MAX = 1 << 20, TENSOR_MAX = 4096 };
 
 #define SHARD "shard-00001-model-00001-of-00001.safetensors"
 
-static const struct hsp_ckpt_info info = {"gpt", 1, 2, 7, 1, 2, 9, {{1, 2}, 3}};
+static const struct hsp_ckpt_info info = {"gpt", 1, 2, 7, 1, 2, 9, {{1, 2}, 3}, false};
 static const struct hsp_data_cursor place = {.pass_samples = 5, .samples = 12, .sequence = 8};
 static char dir[64], whole[128], tmp[256]; /* "" before setup */
 

@@ -87,6 +87,7 @@ static void ckpt_about(const struct hsp_ex_epoch *e, uint64_t version, uint32_t 
     ret->n_params = e->pkg.n_params;
     ret->job_id = e->p->job;
     ret->whose = (struct hsp_whose){e->p->ckpt_cluster, e->p->generation};
+    ret->old_name = e->p->ckpt_old_name;
 }
 
 void hsp_epoch_sign_folder(struct hsp_ex_epoch *e)

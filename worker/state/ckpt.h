@@ -33,6 +33,9 @@ struct hsp_ckpt_info {
     uint32_t n_params; /* of the model, numbered from 0; a commit without one of them is refused */
     uint32_t job_id;   /* two jobs may have one name; 0: not known, written by an earlier version */
     struct hsp_whose whose; /* no cluster: written by an earlier version */
+    /* The attempt has the name that versions before knew, as one of its writers is of those. Not
+     * stored. */
+    bool old_name;
 };
 
 /* A part of a tensor that one rank writes; parts of all ranks are disjoint and cover every

@@ -17,6 +17,10 @@ void hsp_ckpt_aside_name(uint64_t step, uint32_t job, char ret[HSP_CKPT_NAME])
 void hsp_ckpt_tmp_name(const struct hsp_ckpt_info *info, char ret[HSP_CKPT_NAME])
 {
     char cluster[HSP_DIGEST_HEX];
+    if (info->old_name) {
+        hsp_ckpt_old_tmp_name(info, ret);
+        return;
+    }
     hsp_digest_hex(info->whose.cluster, cluster);
     (void)snprintf(ret, HSP_CKPT_NAME,
                    "step-%010" PRIu64 ".job-%" PRIu32 ".term-%" PRIu64 ".epoch-%" PRIu64 ".%s.tmp",

@@ -18,7 +18,7 @@
 
 /* ---- names ---- */
 
-enum kind { COMPLETE, ATTEMPT, OLD_ATTEMPT }; /* of a version that named no epoch in it */
+enum kind { COMPLETE, ATTEMPT, OLD_ATTEMPT }; /* of a version that names no epoch in it */
 struct found {
     struct hsp_ckpt_place at;
     enum kind kind;
@@ -58,6 +58,7 @@ static void name_of(const struct found *f, const struct hsp_ckpt_info *us, char 
     attempt.step = f->at.step;
     attempt.term = f->term;
     attempt.epoch = f->epoch;
+    attempt.old_name = false;
     f->kind == ATTEMPT ? hsp_ckpt_tmp_name(&attempt, ret) : hsp_ckpt_old_tmp_name(&attempt, ret);
 }
 
@@ -311,8 +312,9 @@ enum hsp_status hsp_ckpt_sweep(const char *dir, const struct hsp_ckpt_info *us, 
     struct pass p = {.job = &job, .us = us, .err = err};
     for (size_t i = 0; i < n; i++) {
         const struct found *f = &all[i];
-        bool before = f->at.step < us->step ? f->epoch <= us->epoch
-                                            : f->at.step == us->step && f->epoch < us->epoch;
+        bool before = f->at.step < us->step
+                          ? f->epoch <= us->epoch
+                          : f->at.step == us->step && f->kind == ATTEMPT && f->epoch < us->epoch;
         if (f->kind != COMPLETE && before) {
             remove_found(&p, f);
         }

@@ -5,7 +5,8 @@
  *       step-0000000200.job-7.term-2.epoch-9.0123456789abcdef0123456789abcdef.tmp
  *                                a step that epoch 9 of job 7 of that cluster writes; never read
  *       step-0000000200.job-7.0123456789abcdef0123456789abcdef.tmp
- *                                the same of a version that named no epoch; swept as one of epoch 0
+ *                                the same of a version that names no epoch, or of an epoch with a member
+ *                                of it; deleted as one of epoch 0, but not swept at the step itself
  *       step-0000000300.left     a step that was deleted while it had folders in it, which are not
  *                                ours; a second one is step-0000000300.left-2. Files are deleted
  *                                with their step, whoever put them there
@@ -37,7 +38,8 @@ enum hsp_status hsp_ckpt_prune(const char *dir, const struct hsp_ckpt_info *us, 
                                const struct hsp_m_cut *cut, uint32_t n_cuts, struct hsp_err *err);
 
 /* Deletes the attempts of this job at steps below us->step, and those of earlier epochs at us->step,
- * so that their room is free for it. Errors as above. */
+ * so that their room is free for it. Not those at us->step that name no epoch: a member of an older
+ * version may be writing one. Errors as above. */
 enum hsp_status hsp_ckpt_sweep(const char *dir, const struct hsp_ckpt_info *us,
                                struct hsp_err *err);
 

@@ -40,7 +40,7 @@ static void make_piece(uint32_t rank, uint32_t param, uint8_t kind, double data[
 
 static struct hsp_ckpt_info info_of(uint64_t step)
 {
-    return (struct hsp_ckpt_info){"gpt", step, 1, 3, N_RANKS, N_PARAMS, 5, {{1, 2}, 3}};
+    return (struct hsp_ckpt_info){"gpt", step, 1, 3, N_RANKS, N_PARAMS, 5, {{1, 2}, 3}, false};
 }
 
 /* One shard as a stream: hashes first, then the data. */

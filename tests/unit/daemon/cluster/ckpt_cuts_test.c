@@ -296,6 +296,38 @@ static void rows_of_before(void **state)
     cw_end(&w);
 }
 
+/* ---- unfinished checkpoints ---- */
+
+/* In an upgrade node by node, members of protocol 14 and of ours write into one folder. */
+static void members_of_two_versions_write_into_one_folder(void **state)
+{
+    (void)state;
+    for (uint32_t old = 0; old < 3; old++) { /* 2: each has a folder of its own */
+        struct cw_world w;
+        struct hsp_admin_event a = {.verb = HSP_ADMIN_SUBMIT,
+                                    .spec = {.name = "j",
+                                             .min = 1,
+                                             .max = 8,
+                                             .copies = 2,
+                                             .steps = 100,
+                                             .checkpoint_path = "/c",
+                                             .checkpoint_shared = old < 2}};
+        cw_begin(&w, 2, 1);
+        w.c->nodes[1].protocol = old != 0 ? 14 : HSP_PROTO_VERSION;
+        assert_int_equal(cw_admin(&w, a), HSP_OK);
+        cw_plan(&w, 1);
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < w.a.n; i++) {
+            if (w.a.item[i].type == HSP_ACT_PREPARE) {
+                assert_int_equal(w.a.item[i].msg->u.prepare.ckpt_old_name, old == 1);
+                n++;
+            }
+        }
+        assert_int_equal(n, 2);
+        cw_end(&w);
+    }
+}
+
 HSP_TEST_FILE(ckpt_cuts_test)
 {
     const struct CMUnitTest tests[] = {
@@ -306,6 +338,7 @@ HSP_TEST_FILE(ckpt_cuts_test)
         cmocka_unit_test(a_choice_among_histories),
         cmocka_unit_test(any_history),
         cmocka_unit_test(rows_of_before),
+        cmocka_unit_test(members_of_two_versions_write_into_one_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

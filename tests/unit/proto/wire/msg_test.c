@@ -336,9 +336,11 @@ static void senders_of_14_and_15(void **state)
     struct hsp_m_cut cut = {2, 3, 40};
     m.u.prepare.n_cuts = 1;
     m.u.prepare.cuts = &cut;
-    before(16, m, ",\"cuts\":[{\"from\":\"2\",\"epoch\":\"3\",\"step\":\"40\"}]", a, &back,
-           "prepare.cuts: missing");
-    assert_true(back.u.prepare.n_cuts == 0);
+    m.u.prepare.ckpt_old_name = true;
+    before(16, m,
+           ",\"cuts\":[{\"from\":\"2\",\"epoch\":\"3\",\"step\":\"40\"}],\"ckpt_old_name\":true", a,
+           &back, "prepare.cuts: missing");
+    assert_true(back.u.prepare.n_cuts == 0 && !back.u.prepare.ckpt_old_name);
     m.u.prepare.ckpt_cluster = (struct hsp_digest){1, 2};
     before(15, m, ",\"ckpt_cluster\":\"00000000000000010000000000000002\"", a, &back,
            "prepare.ckpt_cluster: missing");

@@ -155,7 +155,7 @@ static uint64_t write_had(struct member *m, const struct had *h)
     char dir[4300], file[4400];
     struct hsp_err err = {0};
     struct hsp_data_cursor data;
-    struct hsp_ckpt_info info = {"t", STEP, h->term, h->epoch, 1, N_PARAMS, 4, {{1, 2}, 3}};
+    struct hsp_ckpt_info info = {"t", STEP, h->term, h->epoch, 1, N_PARAMS, 4, {{1, 2}, 3}, false};
     double x[N_PARAMS * N_KINDS][32];
     struct hsp_ckpt_piece p[N_PARAMS * N_KINDS];
     uint32_t n = 0;

@@ -353,7 +353,8 @@ static void attempts_of_earlier_epochs_make_room(void **state)
     }
     struct hsp_ckpt_info us = info_of(100, 8);
     assert_ok(hsp_ckpt_sweep(*state, &us, &err), &err);
-    assert_false(is_there(*state, old[0]) || is_there(*state, old[1]));
+    assert_false(is_there(*state, old[0]));
+    assert_true(is_there(*state, old[1])); /* perhaps of a member of that version */
     assert_true(is_there(*state, old[2]));
     assert_true(has_attempt(*state, 90, 9)); /* of a later epoch */
     assert_false(has_attempt(*state, 100, 7));
@@ -362,11 +363,41 @@ static void attempts_of_earlier_epochs_make_room(void **state)
     write_step(*state, 100, 8, 100);
     us.step = 110;
     assert_ok(hsp_ckpt_prune(*state, &us, 1, NULL, 0, &err), &err);
+    assert_false(is_there(*state, old[1]));
     assert_true(has_attempt(*state, 100, 9));
     us.epoch = 9;
     assert_ok(hsp_ckpt_prune(*state, &us, 1, NULL, 0, &err), &err);
     assert_false(has_attempt(*state, 100, 9));
     assert_true(has_attempt(*state, 110, 7)); /* no step above it is complete */
+}
+
+/* In an upgrade node by node rank 1 is of a version that names no epoch, and has begun first. */
+static void members_of_two_versions_write_one_step(void **state)
+{
+    static const char name[] = "step-0000000100.job-3.00000000000000010000000000000002.tmp";
+    struct hsp_ckpt_info us = info_of(100, 8);
+    struct hsp_err err = {0};
+    us.old_name = true;
+    for (uint32_t k = 0; k < 2; k++) {
+        write_rank(*state, &us, 1, 100);
+        assert_true(is_there(*state, name));
+        assert_ok(hsp_ckpt_sweep(*state, &us, &err), &err);
+        if (k == 0) { /* rank 0 has no room */
+            assert_ok(hsp_ckpt_abandon(*state, &us, &err), &err);
+            assert_false(is_there(*state, name));
+        }
+    }
+    write_rank(*state, &us, 0, 100);
+    assert_ok(commit(*state, &us, &err), &err);
+    assert_false(is_there(*state, name));
+    assert_step(*state, 100, 100);
+    write_rank(*state, &us, 1, 100); /* left behind, as that of an epoch is that names its own */
+    us.step = 110;
+    us.old_name = false;
+    write_rank(*state, &us, 1, 110);
+    us.old_name = true;
+    assert_ok(hsp_ckpt_sweep(*state, &us, &err), &err);
+    assert_true(!is_there(*state, name) && has_attempt(*state, 110, 8));
 }
 
 /* A node is cut off from hspmdd and trains on; others have gone on without it, and it comes late. */
@@ -649,6 +680,7 @@ HSP_TEST_FILE(ckpt_attempt_test)
         cmocka_unit_test_setup_teardown(a_writer_of_an_earlier_epoch_harms_no_step, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(attempts_of_earlier_epochs_make_room, setup, teardown),
+        cmocka_unit_test_setup_teardown(members_of_two_versions_write_one_step, setup, teardown),
         cmocka_unit_test_setup_teardown(an_earlier_epoch_deletes_nothing_of_a_later_one, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(of_two_epochs_at_once_the_later_one_has_the_step, setup,

@@ -73,7 +73,8 @@ uint64_t ck_epoch = 7;
 
 struct hsp_ckpt_info ck_info_of(uint64_t step, uint32_t n_ranks)
 {
-    return (struct hsp_ckpt_info){"gpt", step, 2, ck_epoch, n_ranks, CK_TENSORS, ck_job, ck_whose};
+    return (struct hsp_ckpt_info){"gpt",      step,   2,        ck_epoch, n_ranks,
+                                  CK_TENSORS, ck_job, ck_whose, false};
 }
 
 /* The path of an attempt at @step of the job and cluster at hand. */

@@ -13,7 +13,7 @@
 static void write_step(const char *dir, uint64_t step, uint32_t job)
 {
     static const int64_t full[2] = {RANKS, 3};
-    struct hsp_ckpt_info info = {"t", step, 1, 1, RANKS, 1, job, {{1, 2}, 3}};
+    struct hsp_ckpt_info info = {"t", step, 1, 1, RANKS, 1, job, {{1, 2}, 3}, false};
     struct hsp_data_cursor data = {.pass_samples = 10, .sequence = 4};
     struct hsp_err err = {0};
     for (uint32_t r = 0; r < RANKS; r++) {
