@@ -237,6 +237,16 @@ struct hsp_ex_epoch {
     struct hsp_err uncopied;
 };
 
+/* Whether @epoch, a struct hsp_ex_epoch, is to end: it was cancelled, or a peer is lost. */
+static inline bool hsp_epoch_is_over(void *epoch)
+{
+    struct hsp_ex_epoch *e = (struct hsp_ex_epoch *)epoch;
+    (void)pthread_mutex_lock(&e->lock);
+    bool over = e->cancelled || e->lost;
+    (void)pthread_mutex_unlock(&e->lock);
+    return over;
+}
+
 /* Clones @m and starts the run thread, which answers READY or PREPARE_FAILED. HSP_ENOMEM. */
 enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m,
                                struct hsp_ex_epoch **ret, struct hsp_err *err);

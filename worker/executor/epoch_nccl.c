@@ -38,15 +38,6 @@ struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_log
 
 /* ---- epochs ---- */
 
-static bool is_over(void *ctx)
-{
-    struct hsp_ex_epoch *e = ctx;
-    (void)pthread_mutex_lock(&e->lock);
-    bool over = e->cancelled || e->lost;
-    (void)pthread_mutex_unlock(&e->lock);
-    return over;
-}
-
 /* The networks of @n that are in @mask, as a text. */
 static void text_of(const struct hsp_ipnets *n, uint8_t mask, char ret[HSP_IPNETS_TEXT])
 {
@@ -99,7 +90,7 @@ static struct hsp_nccl_params params_of(struct hsp_ex_epoch *e)
 {
     return (struct hsp_nccl_params){.mesh = e->mesh[HSP_MESH_DATA],
                                     .timeout_ms = e->env->connect_ms,
-                                    .stop = is_over,
+                                    .stop = hsp_epoch_is_over,
                                     .ctx = e};
 }
 
@@ -143,7 +134,7 @@ enum hsp_status hsp_epoch_direct_prepare(struct hsp_ex_epoch *e, struct hsp_err 
     enum hsp_status st = prepare(e, n, &direct, &why);
     hsp_nccllog_tell(e->env->nccl_log, e->env->log);
     if (st != HSP_OK) {
-        bool over = is_over(e) || st == HSP_ECANCELED;
+        bool over = hsp_epoch_is_over(e) || st == HSP_ECANCELED;
         mesh->ops->abort(mesh); /* the others wait in vain */
         if (n != NULL && !over) {
             note_failure(e, &why);

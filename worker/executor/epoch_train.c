@@ -26,20 +26,11 @@
 #define CHANNEL_FINAL   0x7ffffff0u
 #define METRICS_MAX     ((size_t)1 << 31)
 
-static bool has_ended(void *ctx)
-{
-    struct hsp_ex_epoch *e = ctx;
-    (void)pthread_mutex_lock(&e->lock);
-    bool ended = e->cancelled || e->lost;
-    (void)pthread_mutex_unlock(&e->lock);
-    return ended;
-}
-
 /* The samples of the step are read: a step gets no vote if a data file has changed since PREPARE. */
 static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = ctx;
-    const struct hsp_data_stop stop = {.asked = has_ended, .ctx = e};
+    const struct hsp_data_stop stop = {.asked = hsp_epoch_is_over, .ctx = e};
     hsp_data_watch_ask(e->watch);
     enum hsp_status st = hsp_epoch_await_confirmed(e, mine->step, err);
     if (st == HSP_OK) {
