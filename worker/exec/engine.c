@@ -15,7 +15,11 @@
 #include "worker/exec/staging.h"
 
 #define SHEET_ARENA ((size_t)256 << 20) /* 2^20 sequences of 16 bytes, with room */
-#define WARM_PLACES 4 /* of a tensor: they lie at multiples of 64 bytes, a product looks at 256 */
+#define WARM_ALIGN  256 /* a product looks at its operands' addresses as far as that */
+#define WARM_PLACES 64  /* of tensors that take turns, about */
+/* Products of a program that are looked at, at most: 80 layers in 39 micro-batches, each of its own
+ * shape. Layers are alike, so few of these are run. */
+#define WARM_MOST 65536
 
 /* ---- steps ---- */
 
@@ -290,22 +294,49 @@ static bool may_have(const struct hsp_engine *e, uint32_t n)
     return found;
 }
 
-/* Products of one program, of as many sequences as a micro-batch may have (most last: plans of few
- * are forgotten first), wherever its tensors take turns to lie, as far as alignment goes. */
+/* After how many micro-batches all tensors lie again where they lay, as far as alignment goes. */
+static uint32_t places_of(const struct hsp_engine *e)
+{
+    uint32_t all = 1;
+    for (uint32_t k = 0; k < e->t->n_tensors && all < WARM_PLACES; k++) {
+        const struct hsp_tensor_bind *t = &e->b->tensor[k];
+        uint32_t n = t->slot_bytes % WARM_ALIGN != 0 ? t->n_slots : 1, more = all;
+        while (n > 1 && more % n != 0) { /* the least common multiple */
+            more += all;
+        }
+        all = more;
+    }
+    return all < WARM_PLACES ? all : WARM_PLACES;
+}
+
+static enum hsp_status warm_at(struct hsp_engine *e, uint32_t micro, uint32_t *left,
+                               struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t k = 0; st == HSP_OK && *left > 0 && k < e->t->n_instrs; k++) {
+        if (!hsp_is_product(&e->t->instrs[k])) {
+            continue;
+        }
+        if (e->o.hooks.ended != NULL && e->o.hooks.ended(e->o.hooks.ctx)) {
+            return hsp_err_set(err, HSP_ECANCELED, 0, "ended before the first step");
+        }
+        st = hsp_warm_product(e, k, micro, err);
+        --*left;
+    }
+    return st;
+}
+
+/* Products of one program, of as many sequences as a micro-batch may have, the most first; all of
+ * these before the next place where its tensors take turns to lie. Documents may come in any number:
+ * of them so many as are done soon. */
 static enum hsp_status warm_program(struct hsp_engine *e, struct hsp_err *err)
 {
-    uint32_t bound = (uint32_t)e->b->symbol[HSP_SYM_BATCH], places = 1;
-    for (uint32_t k = 0; k < e->t->n_tensors; k++) {
-        uint32_t n = e->b->tensor[k].n_slots;
-        places = n > places && places < WARM_PLACES ? n : places;
-    }
+    uint32_t places = places_of(e), left = WARM_MOST;
     enum hsp_status st = HSP_OK;
-    for (uint32_t n = 1; st == HSP_OK && n <= bound; n++) {
-        e->warm_seqs = n;
-        for (uint32_t micro = 0; micro < places && micro < WARM_PLACES && may_have(e, n); micro++) {
-            for (uint32_t k = 0; st == HSP_OK && k < e->t->n_instrs; k++) {
-                st = hsp_warm_product(e, k, micro, err);
-            }
+    for (uint32_t micro = 0; st == HSP_OK && micro < places; micro++) {
+        for (uint32_t n = (uint32_t)e->b->symbol[HSP_SYM_BATCH]; st == HSP_OK && n > 0; n--) {
+            e->warm_seqs = n;
+            st = left > 0 && may_have(e, n) ? warm_at(e, micro, &left, err) : HSP_OK;
         }
     }
     e->warm_seqs = 0;

@@ -51,6 +51,9 @@ struct hsp_engine_hooks {
     /* A version is written: on a CPU it is whole now, on a device at the ticket. The thread of the
      * SEAL instruction. */
     enum hsp_status (*sealed)(void *ctx, const struct hsp_written *w, struct hsp_err *err);
+    /* Between products that are run before the first step, which may take seconds: whether to give
+     * up. The opener's thread. NULL: never. */
+    bool (*ended)(void *ctx);
     /* After every instruction (verification): instruction, micro-batch. The instruction's thread.
      * Of a device it is under way; hsp_engine_fetch waits for it. */
     enum hsp_status (*traced)(void *ctx, uint32_t instr, uint32_t micro, bool eval,
@@ -85,8 +88,8 @@ struct hsp_step_result {
     uint64_t comm_bytes; /* packed for sending or summing */
 };
 
-/* HSP_EINVAL: the data do not fit (corpus), comm of another rank; HSP_ENOMEM says how many bytes.
- */
+/* HSP_EINVAL: the data do not fit (corpus), comm of another rank; HSP_ENOMEM says how many bytes;
+ * HSP_ECANCELED: hooks.ended. */
 enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engine **ret,
                                 struct hsp_err *err);
 /* No step may be running; what the device still does is waited for. NULL is fine; returns NULL. */

@@ -356,7 +356,7 @@ enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t micro, e
     return run_instr(e, k, micro, q, err);
 }
 
-static bool is_product(const struct hsp_instr *i)
+bool hsp_is_product(const struct hsp_instr *i)
 {
     return i->kind == HSP_I_OP &&
            (i->op == HSP_OP_LINEAR || i->op == HSP_OP_LINEAR_DX || i->op == HSP_OP_LINEAR_DW);
@@ -367,9 +367,6 @@ enum hsp_status hsp_warm_product(struct hsp_engine *e, uint32_t k, uint32_t micr
 {
     const struct hsp_backend *b = e->o.backend;
     enum hsp_status st = HSP_OK;
-    if (!is_product(&e->t->instrs[k])) {
-        return HSP_OK;
-    }
     uint8_t adds = UINT8_MAX;
     for (int first = 0; st == HSP_OK && first < 2; first++) { /* a sum that goes on, or begins */
         struct hsp_op_call x;

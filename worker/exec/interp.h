@@ -18,7 +18,8 @@ enum hsp_status hsp_note_done(struct hsp_engine *e, uint32_t k, enum hsp_queue q
 /* Gives instruction @k to the device, together with those that are fused with it: *ret_n in all. */
 enum hsp_status hsp_run_next(struct hsp_engine *e, uint32_t k, uint32_t micro, enum hsp_queue q,
                              uint32_t *ret_n, struct hsp_err *err);
-/* Has the backend make product @k ready (warm of backend.h); any other instruction: nothing. */
+bool hsp_is_product(const struct hsp_instr *i);
+/* Has the backend make product @k ready (warm of backend.h). */
 enum hsp_status hsp_warm_product(struct hsp_engine *e, uint32_t k, uint32_t micro,
                                  struct hsp_err *err);
 

@@ -154,6 +154,7 @@ static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
                                           .before_vote = before_vote,
                                           .passed = passed,
                                           .sealed = sealed,
+                                          .ended = hsp_epoch_is_over,
                                           .traced = e->env->audit_dir != NULL ? traced : NULL}};
     struct hsp_engine *engine = NULL;
     hsp_epoch_device_slots(e, o.slot);

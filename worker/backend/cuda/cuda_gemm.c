@@ -23,8 +23,9 @@
 #include "worker/backend/cuda/cuda_memory.h"
 #include "worker/backend/cuda/gemm_plain.h"
 
-#define MAX_PLANS 256 /* a model has about 30 products a micro-batch shape */
-#define MAX_ALGOS 3   /* of a plan */
+#define MAX_PLANS 256  /* a model has about 30 products a micro-batch shape */
+#define MAX_ALGOS 3    /* of a plan */
+#define WARMED    8192 /* notes of products that have been run, about */
 
 /* What the choice of an algorithm depends on; compared as bytes. */
 struct gemm_key {
@@ -35,7 +36,6 @@ struct gemm_key {
 struct gemm_plan {
     struct gemm_key key;
     bool used, plain; /* plain: our kernel */
-    bool warm;        /* it has been given to the library once */
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t la, lb, ld;
     struct gemm_algo {
@@ -53,6 +53,8 @@ struct gemm_plans {
 /* A queue's plans are its caller's; the table is made by whoever comes first. */
 struct gemm_table {
     struct gemm_plans of[HSP_N_DEVQ];
+    uint64_t warmed[WARMED]; /* hashes of keys; 0: free. Of who warms up */
+    int n_warmed;
 };
 
 /* ---- plans ---- */
@@ -244,15 +246,8 @@ static uint64_t gemm_hash(const struct gemm_key *k)
     return h;
 }
 
-/* The plan of a product, kept or new. */
-static enum hsp_status gemm_plan_of(struct hsp_cuda *g, enum hsp_devq q,
-                                    const struct hsp_product *x, struct gemm_plan **ret,
-                                    struct hsp_err *err)
+static struct gemm_key gemm_key_of(const struct hsp_cuda *g, const struct hsp_product *x)
 {
-    struct gemm_plans *all = gemm_plans_of(g, q);
-    if (all == NULL) {
-        return hsp_err_nomem(err, "plans of products");
-    }
     struct gemm_key key;
     memset(&key, 0, sizeof(key));
     key.m = x->m;
@@ -270,6 +265,19 @@ static enum hsp_status gemm_plan_of(struct hsp_cuda *g, enum hsp_devq q,
     key.align[0] = gemm_align(x->a, NULL, NULL);
     key.align[1] = gemm_align(x->b, NULL, NULL);
     key.align[2] = gemm_align(x->d, x->c, x->bias); /* the library counts a bias with D */
+    return key;
+}
+
+/* The plan of a product, kept or new. */
+static enum hsp_status gemm_plan_of(struct hsp_cuda *g, enum hsp_devq q,
+                                    const struct hsp_product *x, struct gemm_plan **ret,
+                                    struct hsp_err *err)
+{
+    struct gemm_plans *all = gemm_plans_of(g, q);
+    if (all == NULL) {
+        return hsp_err_nomem(err, "plans of products");
+    }
+    const struct gemm_key key = gemm_key_of(g, x);
     uint64_t at = gemm_hash(&key) % MAX_PLANS;
     for (; all->plan[at].used; at = (at + 1) % MAX_PLANS) {
         if (memcmp(&all->plan[at].key, &key, sizeof(key)) == 0) {
@@ -350,7 +358,6 @@ static enum hsp_status gemm_call(struct hsp_cuda *g, enum hsp_devq q, const stru
         cublasStatus_t s;
         enum hsp_status st = gemm_try(g, q, x, p, &s, err);
         *ret_done = st == HSP_OK && s == CUBLAS_STATUS_SUCCESS;
-        p->warm = p->warm || *ret_done;
         if (st == HSP_OK && !*ret_done) {
             st = gemm_goes_on(g, q, s, x, err);
         }
@@ -505,6 +512,21 @@ enum hsp_status hsp_cuda_product_sum(struct hsp_cuda *g, enum hsp_devq q, const 
     return st == HSP_OK ? gemm_call(g, q, &x, p, ret_done, err) : st;
 }
 
+/* Where it is noted that a product has been run, or is to be noted: 0. Kernels stay loaded, so its
+ * plan may have been forgotten since. Forgets all when there are too many. */
+static uint64_t *gemm_warm_note(struct gemm_table *t, uint64_t hash)
+{
+    if (t->n_warmed == WARMED / 4 * 3) {
+        memset(t->warmed, 0, sizeof(t->warmed));
+        t->n_warmed = 0;
+    }
+    uint64_t at = (hash >> 1) % WARMED;
+    while (t->warmed[at] != 0 && t->warmed[at] != hash) {
+        at = (at + 1) % WARMED;
+    }
+    return &t->warmed[at];
+}
+
 enum hsp_status hsp_cuda_product_warm(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                                       const struct hsp_sum *s, struct hsp_err *err)
 {
@@ -515,9 +537,21 @@ enum hsp_status hsp_cuda_product_warm(struct hsp_cuda *g, enum hsp_devq q, const
     if (x.m == 0 || x.n == 0 || x.k == 0) {
         return HSP_OK;
     }
+    if (gemm_plans_of(g, q) == NULL) {
+        return hsp_err_nomem(err, "plans of products");
+    }
+    const struct gemm_key key = gemm_key_of(g, &x);
+    const uint64_t hash = gemm_hash(&key) | 1; /* 0: none */
+    struct gemm_table *t = g->gemm;
+    uint64_t *note = gemm_warm_note(t, hash);
+    if (*note == hash) {
+        return HSP_OK;
+    }
     enum hsp_status st = gemm_plan_of(g, q, &x, &p, err);
-    if (st == HSP_OK && !p->warm) {
-        st = gemm_call(g, q, &x, p, &done, err);
+    st = st == HSP_OK ? gemm_call(g, q, &x, p, &done, err) : st;
+    if (st == HSP_OK) {
+        *note = hash;
+        t->n_warmed++;
     }
     return st == HSP_OK && sum && !done ? hsp_cuda_product_warm(g, q, c, NULL, err) : st;
 }

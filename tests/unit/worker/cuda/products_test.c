@@ -491,11 +491,12 @@ static void results_over_operands_are_not_made_at_once(void **state)
     close_device(b);
 }
 
+enum { SHAPES = 450 };
+
 /* More shapes than plans are kept; then what was chosen first is chosen again. */
 static void plans_are_bounded(void **state)
 {
     (void)state;
-    enum { SHAPES = 450 };
     struct hsp_backend *b = open_device(80);
     struct hsp_err err = {0};
     struct hsp_array x = device_array(b, HSP_F32, 1, SHAPES, 4, NULL);
@@ -518,6 +519,34 @@ static void plans_are_bounded(void **state)
     }
     assert_true(hsp_fake_usage().handles <= 256 * 4 + 1);
     free(got);
+    drop(b, &x, 1);
+    drop(b, &w, 1);
+    drop(b, &y, 1);
+    close_device(b);
+}
+
+/* Kernels stay loaded: what was run once is not run again, whatever plans were forgotten since. What
+ * failed was not run. */
+static void many_are_warm_once(void **state)
+{
+    (void)state;
+    struct hsp_backend *b = open_device(80);
+    struct hsp_err err = {0};
+    struct hsp_array x = device_array(b, HSP_F32, 1, SHAPES, 4, NULL);
+    struct hsp_array w = device_array(b, HSP_F32, 1, 2, 4, NULL);
+    struct hsp_array y = device_array(b, HSP_F32, 1, SHAPES, 2, NULL);
+    w = (struct hsp_array){w.data, HSP_F32, 2, {2, 4}};
+    hsp_fake_fail("cublasLtMatmul", 1, cudaErrorMemoryAllocation);
+    for (int i = 0; i <= 2 * SHAPES; i++) {
+        struct hsp_array in[2] = {x, w}, out = y;
+        in[0].ext[1] = out.ext[1] = 1 + (i > 0 ? (i - 1) % SHAPES : 0);
+        struct hsp_attrs at = {{0}, {0}};
+        struct hsp_call c = {
+            .op = HSP_OP_LINEAR, .at = &at, .n_in = 2, .n_out = 1, .in = in, .out = &out};
+        enum hsp_status st = b->warm(b, HSP_DEVQ_COMPUTE, &c, NULL, &err);
+        assert_int_equal(st, i == 0 ? HSP_ENOMEM : HSP_OK);
+        assert_int_equal(hsp_fake_calls("cublasLtMatmul"), 1 + (i < SHAPES ? i : SHAPES));
+    }
     drop(b, &x, 1);
     drop(b, &w, 1);
     drop(b, &y, 1);
@@ -695,6 +724,7 @@ HSP_TEST_FILE(products_test)
         cmocka_unit_test(results_over_operands_are_not_made_at_once),
         cmocka_unit_test(plans_are_bounded),
         cmocka_unit_test(plans_are_kept),
+        cmocka_unit_test(many_are_warm_once),
         cmocka_unit_test(what_is_warm_waits_for_nobody),
         cmocka_unit_test(refused_algorithms_give_way),
         cmocka_unit_test(failing_calls_are_told),

@@ -826,6 +826,48 @@ static void a_recording_can_be_taken_early(void **state)
     hsp_recording_free(r);
 }
 
+static unsigned n_warm;
+
+static enum hsp_status count_warm(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
+                                  const struct hsp_sum *s, struct hsp_err *err)
+{
+    (void)b;
+    (void)q;
+    (void)c;
+    (void)s;
+    (void)err;
+    n_warm++;
+    return HSP_OK;
+}
+
+static bool ends_soon(void *ctx)
+{
+    (void)ctx;
+    return n_warm >= 2;
+}
+
+/* It may take long, and the epoch end meanwhile. */
+static void warming_up_can_be_stopped(void **state)
+{
+    (void)state;
+    struct world *w = world_new(&SPEC, 1);
+    struct device *d = &w->d[0];
+    struct hsp_err err = {0};
+    d->engine = hsp_engine_close(d->engine);
+    struct hsp_engine_opts o = {.program = d->program,
+                                .backend = d->backend,
+                                .comm = d->comm,
+                                .dataset = &w->text,
+                                .slot = {d->place[0], d->place[1]},
+                                .hooks = d->hooks};
+    o.hooks.ended = ends_soon;
+    d->backend->warm = count_warm;
+    assert_status(hsp_engine_open(&o, &d->engine, &err), HSP_ECANCELED);
+    assert_in_range(n_warm, 2, 3); /* products of one instruction */
+    d->engine = NULL;
+    world_free(w);
+}
+
 HSP_TEST_FILE(engine_test)
 {
     const struct CMUnitTest tests[] = {
@@ -842,6 +884,7 @@ HSP_TEST_FILE(engine_test)
         cmocka_unit_test(weights_of_any_real_type_are_taken),
         cmocka_unit_test(a_recording_has_every_instruction),
         cmocka_unit_test(a_long_recording_is_of_entries),
+        cmocka_unit_test(warming_up_can_be_stopped),
         cmocka_unit_test(a_recording_can_be_taken_early),
         /* These choose for themselves. */
         cmocka_unit_test(gradients_go_right_to_their_sums),
