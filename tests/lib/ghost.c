@@ -60,8 +60,9 @@ struct ghost {
     pthread_cond_t cond; /* who waits for work to be done */
     uint32_t n_waiting;
     struct queue queue[HSP_N_DEVQ];
-    struct hsp_ghost_clock done; /* in truth */
-    struct hsp_ghost_area *areas;
+    struct hsp_ghost_clock done;         /* in truth */
+    struct hsp_ghost_area *areas, *kept; /* released, but not freed before trim */
+    bool peers;                          /* another library may be at work */
     struct record *records;
     struct {
         uint64_t id, seen; /* seen: when last, in calls of caller() */
@@ -241,6 +242,7 @@ static enum hsp_status give(struct ghost *g, enum hsp_devq at, const struct hsp_
     j->c = *c;
     learn(&q->known, caller(g)); /* what follows in the queue comes after this call */
     if (c->kind < GHOST_MARK) {
+        g->peers = g->peers || g->o.keeps;
         judge(g, q, j, c);
     }
     append(q, j);
@@ -676,6 +678,52 @@ static enum hsp_status ghost_end(struct hsp_backend *b, enum hsp_devq at, struct
 
 /* ---- memory ---- */
 
+static void free_kept(struct ghost *g, struct hsp_ghost_area **at)
+{
+    struct hsp_ghost_area *a = *at;
+    *at = a->next;
+    g->tally.memory -= a->mem == HSP_MEM_DEVICE ? a->bytes : 0;
+    hsp_ghost_area_free(a);
+}
+
+/* The room of a block that was kept may be taken again by one of its size. */
+static void free_like(struct ghost *g, enum hsp_mem mem, size_t bytes)
+{
+    struct hsp_ghost_area **a = &g->kept;
+    while (*a != NULL && ((*a)->mem != mem || (*a)->bytes != bytes)) {
+        a = &(*a)->next;
+    }
+    if (*a != NULL) {
+        free_kept(g, a);
+    }
+}
+
+static bool ghost_trim(struct hsp_backend *b)
+{
+    struct ghost *g = ghost_of(b);
+    bool busy = false;
+    (void)pthread_mutex_lock(&g->lock);
+    for (int q = 0; q < HSP_N_DEVQ; q++) {
+        busy = busy || g->queue[q].given > g->done.done[q];
+    }
+    for (struct hsp_ghost_area **a = &g->areas; !busy && *a != NULL;) {
+        struct hsp_ghost_area *x = *a;
+        if (x->leaves) {
+            *a = x->next;
+            g->tally.pinned--;
+            hsp_ghost_area_free(x);
+        } else {
+            a = &x->next;
+        }
+    }
+    while (!busy && g->kept != NULL) {
+        free_kept(g, &g->kept);
+    }
+    g->peers = g->peers && busy;
+    (void)pthread_mutex_unlock(&g->lock);
+    return !busy;
+}
+
 static enum hsp_status ghost_alloc(struct hsp_backend *b, enum hsp_mem mem, size_t bytes,
                                    void **ret, struct hsp_err *err)
 {
@@ -685,6 +733,7 @@ static enum hsp_status ghost_alloc(struct hsp_backend *b, enum hsp_mem mem, size
         return HSP_OK;
     }
     (void)pthread_mutex_lock(&g->lock);
+    free_like(g, mem, bytes);
     size_t room = g->o.memory > 0 ? g->o.memory - g->tally.memory : SIZE_MAX;
     bool device = mem == HSP_MEM_DEVICE;
     struct hsp_ghost_area *a = device && bytes > room ? NULL : hsp_ghost_area_new(mem, bytes);
@@ -723,8 +772,11 @@ static void ghost_release(struct hsp_backend *b, enum hsp_mem mem, void *p)
             wait_done(g);
         }
         *a = x->next;
-        g->tally.memory -= mem == HSP_MEM_DEVICE ? x->bytes : 0;
-        hsp_ghost_area_free(x);
+        x->next = g->kept;
+        g->kept = x;
+        if (!g->peers) {
+            free_kept(g, &g->kept);
+        }
     }
     (void)pthread_mutex_unlock(&g->lock);
 }
@@ -771,17 +823,31 @@ static bool ghost_unpin(struct hsp_backend *b, void *p)
     if (mincore(page, 1, &there) != 0) {
         (void)breach(g, "unpin of memory that is mapped no more", NULL);
     }
-    g->tally.pinned--;
+    struct hsp_ghost_area *a = g->areas;
+    while (a != NULL && (a->at != p || a->mem != HSP_MEM_HOST)) {
+        a = a->next;
+    }
+    bool goes = a != NULL && !g->peers;
+    g->tally.pinned -= goes;
+    if (a != NULL && g->peers) {
+        a->leaves = true;
+    }
     (void)pthread_mutex_unlock(&g->lock);
-    ghost_release(b, HSP_MEM_HOST, p);
-    return true;
+    if (goes) {
+        ghost_release(b, HSP_MEM_HOST, p);
+    }
+    return goes || a == NULL; /* a trim may have been faster */
 }
 
 /* ---- life ---- */
 
 static void *ghost_native(struct hsp_backend *b, enum hsp_devq q)
 {
-    return &ghost_of(b)->queue[q];
+    struct ghost *g = ghost_of(b);
+    (void)pthread_mutex_lock(&g->lock);
+    g->peers = true;
+    (void)pthread_mutex_unlock(&g->lock);
+    return &g->queue[q];
 }
 
 static void ghost_close(struct hsp_backend *b)
@@ -806,6 +872,9 @@ static void ghost_close(struct hsp_backend *b)
         g->areas = a->next;
         hsp_ghost_area_free(a);
     }
+    while (g->kept != NULL) {
+        free_kept(g, &g->kept);
+    }
     while (g->records != NULL) {
         struct record *r = g->records;
         g->records = r->next;
@@ -827,6 +896,7 @@ static const struct hsp_backend vtable = {.name = "ghost",
                                           .release = ghost_release,
                                           .pin = ghost_pin,
                                           .unpin = ghost_unpin,
+                                          .trim = ghost_trim,
                                           .run = ghost_run,
                                           .adds = UINT64_MAX,
                                           .many = HSP_GHOST_MANY,

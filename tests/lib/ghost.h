@@ -9,6 +9,8 @@
  *          twice, or unpinned when it is mapped no more. What the host reads too
  *          early is garbage: host memory is spoilt when a copy to it is given. The first breach fails
  *          that call and all later ones with HSP_EIO and its words.
+ * Keeps:   what is released after native was asked counts until trim, or is given out again for as
+ *          many bytes; so does what is pinned.
  * Threads: as backend.h; the knowledge of a thread that has finished a ticket is its own, a thread not
  *          seen before knows what any other one does.
  */
@@ -24,6 +26,7 @@ struct hsp_ghost_opts {
     uint64_t fail_at;      /* this piece of work fails, and the device with it; 0: none */
     bool no_pin;           /* pin is refused, always */
     bool must_pin;         /* copies on HSP_DEVQ_STATE to or from ordinary memory are a breach */
+    bool keeps;            /* after any work nothing is freed until trim; else after native only */
     size_t memory;         /* of the device, bytes; 0: as much as is asked for */
 };
 

@@ -23,6 +23,7 @@ struct hsp_ghost_area {
     uint8_t *at, *real; /* addresses for callers and for kernels; the same of the host's memory */
     size_t bytes, mapped;
     enum hsp_mem mem;
+    bool leaves;                 /* of the caller's: it goes at the next trim */
     struct hsp_ghost_part *part; /* ascending, from 0 to bytes without gaps */
     size_t n, cap;
 };

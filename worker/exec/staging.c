@@ -197,28 +197,30 @@ enum hsp_status hsp_staging_init(struct hsp_engine *e, struct hsp_err *err)
 
 void hsp_staging_retire(struct hsp_engine *e)
 {
-    struct hsp_staging_buffer *pack[] = {&e->send, &e->recv};
-    for (size_t k = 0; k < sizeof pack / sizeof pack[0]; k++) {
-        e->o.backend->release(e->o.backend, pack[k]->mem, pack[k]->data);
-        pack[k]->data = NULL;
-        pack[k]->bytes = 0;
-    }
-}
-
-void hsp_staging_fini(struct hsp_engine *e)
-{
     struct hsp_backend *b = e->o.backend;
     struct hsp_staging_buffer *pack[] = {&e->send,       &e->recv,       &e->send_image,
                                          &e->recv_image, &e->fetched[0], &e->fetched[1]};
     for (size_t k = 0; k < sizeof pack / sizeof pack[0]; k++) {
         b->release(b, pack[k]->mem, pack[k]->data);
+        pack[k]->data = NULL;
+        pack[k]->bytes = 0;
     }
     for (int q = 0; q < HSP_N_QUEUES; q++) {
         b->release(b, HSP_MEM_HOST, e->stat[q].value);
         b->release(b, HSP_MEM_HOST, e->load[q].data);
-        free(e->stat[q].arg);
-        free(e->ticket[q]);
+        e->stat[q].value = NULL;
+        e->load[q].data = NULL;
     }
     b->release(b, HSP_MEM_DEVICE, e->scalars.device);
     b->release(b, HSP_MEM_HOST, e->scalars.host);
+    e->scalars.device = e->scalars.host = NULL;
+}
+
+void hsp_staging_fini(struct hsp_engine *e)
+{
+    hsp_staging_retire(e);
+    for (int q = 0; q < HSP_N_QUEUES; q++) {
+        free(e->stat[q].arg);
+        free(e->ticket[q]);
+    }
 }

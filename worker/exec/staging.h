@@ -22,6 +22,6 @@ void hsp_stat_sum(const struct hsp_engine *e, double ret[HSP_N_STATS]);
 /* Allocates the buffers of an engine. HSP_ENOMEM; hsp_staging_fini then releases what there is. */
 enum hsp_status hsp_staging_init(struct hsp_engine *e, struct hsp_err *err);
 void hsp_staging_fini(struct hsp_engine *e);   /* nothing may be under way */
-void hsp_staging_retire(struct hsp_engine *e); /* the same, of the device's memory only */
+void hsp_staging_retire(struct hsp_engine *e); /* the same, of the backend's memory only */
 
 #endif

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proto/base/check.h"
@@ -15,6 +16,8 @@
 #define ALIGN  64                 /* of rows in a segment */
 #define WINDOW ((int64_t)8 << 20) /* bytes, or a slab that is longer */
 #define SLAB   ((size_t)1 << 20)  /* hashed at once, so that little is brought twice */
+#define LOOKS  5000               /* whether the device is idle, */
+#define NAP_NS 200000             /* between two of them */
 
 static bool on_device(const struct hsp_ex_epoch *e)
 {
@@ -121,11 +124,19 @@ bool hsp_epoch_device_keeps(struct hsp_ex_epoch *e, struct hsp_state_segment *s)
     return true;
 }
 
-void hsp_epoch_device_trim(struct hsp_exec_env *env)
+bool hsp_epoch_device_trim(struct hsp_exec_env *env)
 {
     struct hsp_backend *b = env->backend;
-    if (b == NULL || b->trim == NULL || !b->trim(b)) {
-        return;
+    if (b == NULL || b->trim == NULL) {
+        return true;
+    }
+    if (pthread_mutex_trylock(&env->greets) != 0) {
+        return false;
+    }
+    bool trimmed = b->trim(b);
+    (void)pthread_mutex_unlock(&env->greets);
+    if (!trimmed) {
+        return false;
     }
     (void)pthread_mutex_lock(&env->kept_lock);
     for (struct hsp_kept_segment **at = &env->kept; *at != NULL;) {
@@ -139,6 +150,16 @@ void hsp_epoch_device_trim(struct hsp_exec_env *env)
         }
     }
     (void)pthread_mutex_unlock(&env->kept_lock);
+    return true;
+}
+
+/* As soon as the device is idle. */
+static void trim_soon(struct hsp_ex_epoch *e)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    for (int k = 0; k < LOOKS && !hsp_epoch_device_trim(e->env) && !hsp_epoch_is_over(e); k++) {
+        (void)nanosleep(&nap, NULL);
+    }
 }
 
 /* Both segments are written here, so they are mapped as pinning wants it. Without it all goes on,
@@ -177,13 +198,13 @@ enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *er
     }
     bool alone = atomic_load(&e->env->on_device) == 0;
     if (alone) {
-        hsp_epoch_device_trim(e->env);
+        trim_soon(e);
     }
     enum hsp_status st = take_window(e, err);
     if (st == HSP_OK && alone) {
         st = take_slots(e, err);
         st = st == HSP_OK ? try_rest(e, err) : st;
-        hsp_epoch_device_trim(e->env); /* transports take memory next, by themselves */
+        (void)hsp_epoch_device_trim(e->env); /* transports take memory next, by themselves */
     }
     return st;
 }
@@ -218,13 +239,13 @@ static enum hsp_status finish_queue(struct hsp_ex_epoch *e, struct hsp_err *err)
 /* Slots begin as zeros: the gaps between the rows are copied with them. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
+    if (!e->dev.counted) { /* the epoch before it has left, and this one has given nothing yet */
+        trim_soon(e);
+    }
     if (!on_device(e)) {
         return HSP_OK;
     }
     struct hsp_backend *b = e->env->backend;
-    if (!e->dev.counted) { /* the epoch before it has left, and this one has given nothing yet */
-        hsp_epoch_device_trim(e->env);
-    }
     if (e->dev.late) {
         pin_segments(e);
     }
@@ -403,6 +424,7 @@ void hsp_epoch_device_leave(struct hsp_ex_epoch *e)
 void hsp_epoch_device_close(struct hsp_ex_epoch *e)
 {
     if (on_device(e)) {
+        atomic_store(&e->env->untrimmed, true);
         (void)hsp_epoch_device_await(e, NULL);
         unpin_segments(e);
         release_window(e);

@@ -22,9 +22,12 @@
  *            Segments are pinned at PREPARE and until the epoch is left; refused, that is told once
  *            in the log. While a transport may be at work nothing is freed and nothing is unpinned
  *            (hsp_backend.trim): that comes at PREPARE of an epoch that is alone, before it takes
- *            its memory and behind its trial, and at the begin of one that was prepared beside
- *            another. The segments of a prepared epoch that is dropped stay mapped until then; the
- *            next one is not pinned at PREPARE but at its begin, so there is one such pair at most.
+ *            its memory and behind its trial; at the begin of one that was prepared beside another,
+ *            which has released all it had by then, also of its transport; and when no epoch is
+ *            left. The first two look for a second at most until the device is idle: all members
+ *            have ended the step, so nothing there waits for what is still to be given. The
+ *            segments of a prepared epoch that is dropped stay mapped until then; the next one is
+ *            not pinned at PREPARE but at its begin, so there is one such pair at most.
  */
 #ifndef HSP_EPOCH_DEVICE_H
 #define HSP_EPOCH_DEVICE_H
@@ -51,12 +54,13 @@ enum hsp_epoch_part { HSP_EPOCH_ALL, HSP_EPOCH_WEIGHTS, HSP_EPOCH_REST /* all bu
 enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* At the end of PREPARE, when the segments are those of the epoch. */
 void hsp_epoch_device_pin(struct hsp_ex_epoch *e);
-/* When no epoch works on the device: frees what the backend had to keep (hsp_backend.trim). A backend
- * that is busy keeps it until the next time. */
-void hsp_epoch_device_trim(struct hsp_exec_env *env);
+/* When no epoch works on the device: frees what the backend had to keep (hsp_backend.trim). False:
+ * not now, the device is busy or communicators are being made. Waits for neither. */
+bool hsp_epoch_device_trim(struct hsp_exec_env *env);
 /* Whether @s, which is to be closed, is pinned still: then it is closed after the next trim. */
 bool hsp_epoch_device_keeps(struct hsp_ex_epoch *e, struct hsp_state_segment *s);
-/* When the epoch begins: takes the memory that PREPARE has not taken. As above. */
+/* When the epoch begins, by all ranks: the memory of the one before it goes, and what PREPARE has not
+ * taken is taken. As above. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Where the engine finds the versions. */
 void hsp_epoch_device_slots(const struct hsp_ex_epoch *e, void *ret_slot[2]);

@@ -110,7 +110,9 @@ static enum hsp_status prepare(struct hsp_ex_epoch *e, struct hsp_nccl *n, struc
     }
     p.needs = &needs;
     if (st == HSP_OK) {
+        (void)pthread_mutex_lock(&e->env->greets);
         st = hsp_nccl_prepare(n, &p, ret, &e->direct_starts, err);
+        (void)pthread_mutex_unlock(&e->env->greets);
     }
     hsp_nccl_needs_fini(&needs);
     return st;
@@ -157,6 +159,12 @@ enum hsp_status hsp_epoch_direct_start(struct hsp_ex_epoch *e, struct hsp_err *e
 {
     const struct hsp_nccl_params p = params_of(e);
     return e->direct_starts ? hsp_nccl_start(e->direct, &p, err) : HSP_OK;
+}
+
+enum hsp_status hsp_epoch_direct_rest(struct hsp_ex_epoch *e, struct hsp_err *err)
+{
+    const struct hsp_nccl_params p = params_of(e);
+    return e->direct != NULL ? hsp_nccl_rest(e->direct, &p, err) : HSP_OK;
 }
 
 void hsp_epoch_direct_abort(struct hsp_ex_epoch *e)

@@ -3,7 +3,7 @@
  *
  * Role:    executor.c opens it once, epoch.c and epoch_train.c call one function at each turn of an
  *          epoch's life.
- * Threads: prepare and start by the run thread, abort by any, close by the control thread when the
+ * Threads: prepare, start and rest by the run thread, abort by any, close by the control thread when the
  *          run thread has ended.
  * Failure: where communicators cannot be made twice in a row though no peer was lost (a network
  *          NCCL cannot use, memory of the GPU), this executor goes without NCCL for the rest of its
@@ -33,6 +33,9 @@ struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_log
 enum hsp_status hsp_epoch_direct_prepare(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Before the first step, by all members. Errors of hsp_nccl_start. */
 enum hsp_status hsp_epoch_direct_start(struct hsp_ex_epoch *e, struct hsp_err *err);
+/* Behind the last step, by the run thread without the epoch's lock: the device has done it, and the
+ * memory of its messages is released. Errors of hsp_nccl_rest. */
+enum hsp_status hsp_epoch_direct_rest(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* After the meshes: ends the work of the device for this epoch. */
 void hsp_epoch_direct_abort(struct hsp_ex_epoch *e);
 /* After the engine, before the meshes. Communicators that are quiet stay with the executor. */

@@ -237,9 +237,11 @@ static struct hsp_err obstacle(const struct hsp_ex_epoch *e)
 enum hsp_status hsp_epoch_hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint64_t version,
                                     uint32_t n_noop, bool *ret_left, struct hsp_err *err)
 {
-    /* The next epoch begins with this version, or a recovery does. */
+    /* The next epoch begins with this version, or a recovery does. All have ended the step; what
+     * the device still does of it is not waited for under the lock, which a loss needs. */
     enum hsp_status st = hsp_epoch_seal_written(e, err);
     *ret_left = false;
+    st = st == HSP_OK ? hsp_epoch_direct_rest(e, err) : st;
     if (st != HSP_OK) {
         return st;
     }

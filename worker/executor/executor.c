@@ -157,12 +157,23 @@ static void check_lost(struct executor *x, struct hsp_ex_epoch *e)
     tell(x, &m);
 }
 
+/* Without an epoch nothing works on the device: what was kept of the last ones goes, now or when the
+ * device is idle. */
+static void trim_idle(struct executor *x)
+{
+    if (x->running == NULL && x->next == NULL && x->left == NULL &&
+        atomic_load(&x->env.untrimmed)) {
+        atomic_store(&x->env.untrimmed, !hsp_epoch_device_trim(&x->env));
+    }
+}
+
 static void housekeeping(struct executor *x)
 {
     promote(x);
     reap_left(x);
     check_lost(x, x->running);
     check_lost(x, x->next);
+    trim_idle(x);
 }
 
 /* ---- messages ---- */
@@ -526,7 +537,7 @@ static void close_all(struct executor *x)
     hsp_nccllog_tell(x->env.nccl_log, x->env.log);
     x->env.nccl_log = hsp_nccllog_close(x->env.nccl_log);
     if (x->env.backend != NULL) {
-        hsp_epoch_device_trim(&x->env);
+        (void)hsp_epoch_device_trim(&x->env);
         x->env.backend->close(x->env.backend);
     }
     if (x->env.wake_fd >= 0) {

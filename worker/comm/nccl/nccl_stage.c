@@ -4,19 +4,36 @@
 
 #define STAGE_ROUND ((size_t)64 << 10) /* so that sizes that differ a little share memory */
 
-void hsp_nccl_stages_free(struct hsp_nccl_comm *c)
+static void release(struct hsp_nccl_comm *c, struct hsp_nccl_stage **at)
 {
     struct hsp_backend *b = hsp_nccl_backend_of(c);
+    struct hsp_nccl_stage *s = *at;
+    *at = s->next;
+    b->release(b, HSP_MEM_DEVICE, s->data);
+    free(s);
+}
+
+void hsp_nccl_stages_free(struct hsp_nccl_comm *c)
+{
     while (c->stages != NULL) {
-        struct hsp_nccl_stage *s = c->stages;
-        c->stages = s->next;
-        b->release(b, HSP_MEM_DEVICE, s->data);
-        free(s);
+        release(c, &c->stages);
+    }
+}
+
+void hsp_nccl_stages_rest(struct hsp_nccl_comm *c)
+{
+    struct hsp_backend *b = hsp_nccl_backend_of(c);
+    for (struct hsp_nccl_stage **at = &c->stages; *at != NULL;) {
+        if (!(*at)->taken && b->reached(b, (*at)->q, (*at)->ticket)) {
+            release(c, at);
+        } else {
+            at = &(*at)->next;
+        }
     }
 }
 
 /* Takes the smallest free stage that is large enough, or a new one; HSP_DEVQ_COMM touches it next.
- * Memory stays until the epoch ends: a release might wait for the device, and the device for a
+ * Memory stays until the epoch is left: a release might wait for the device, and the device for a
  * peer. */
 enum hsp_status hsp_nccl_stage_take(struct hsp_nccl_comm *c, size_t bytes,
                                     struct hsp_nccl_stage **ret, struct hsp_err *err)

@@ -4,6 +4,7 @@
 
 #include "worker/comm/nccl/nccl_agree.h"
 #include "worker/comm/nccl/nccl_pool.h"
+#include "worker/comm/nccl/nccl_stage.h"
 #include "worker/comm/nccl/nccl_tell.h"
 
 #define NAP_NS 500000
@@ -29,15 +30,15 @@ enum hsp_status hsp_nccl_may_wait(const struct hsp_nccl_params *p, uint64_t unti
     return HSP_AGAIN;
 }
 
-/* A broken one is not waited for: the others hear that it is not there. */
+/* A broken one is not waited for: the others hear that it is not there. NULL is fine. */
 static enum hsp_status await_quiet(struct hsp_link *l, const struct hsp_nccl_params *p,
                                    uint64_t until, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
-    while (hsp_link_state(l, NULL) == HSP_OK && !hsp_link_quiet(l)) {
+    while (l != NULL && hsp_link_state(l, NULL) == HSP_OK && !hsp_link_quiet(l)) {
         st = hsp_nccl_may_wait(p, until, err);
         if (st == HSP_ETIMEDOUT) {
-            return hsp_err_set(err, st, 0, "the communicator of %s has work of the epoch before",
+            return hsp_err_set(err, st, 0, "the communicator of %s still has work of the last step",
                                l->name);
         }
         if (st != HSP_AGAIN) {
@@ -57,18 +58,19 @@ static enum hsp_status same_past(const struct hsp_nccl_offer *offer, const struc
                              l->name);
 }
 
-static enum hsp_status all_quiet(struct hsp_nccl_comm *c, const struct hsp_nccl_params *p,
-                                 struct hsp_err *err)
+/* @taken_over: those that the epoch before has used, only. */
+static enum hsp_status all_quiet(struct hsp_nccl_comm *c, bool taken_over,
+                                 const struct hsp_nccl_params *p, struct hsp_err *err)
 {
     uint64_t until = hsp_nccl_now_ms() + p->timeout_ms;
     enum hsp_status st = HSP_OK;
     for (uint32_t k = 0; st == HSP_OK && k < c->n_groups; k++) {
-        if (c->group[k].taken_over) {
+        if (c->group[k].taken_over || !taken_over) {
             st = await_quiet(c->group[k].link, p, until, err);
         }
     }
     for (uint32_t k = 0; st == HSP_OK && k < c->n_ways; k++) {
-        if (c->way[k].taken_over) {
+        if (c->way[k].taken_over || !taken_over) {
             st = await_quiet(c->way[k].link, p, until, err);
         }
     }
@@ -101,7 +103,7 @@ enum hsp_status hsp_nccl_start(struct hsp_comm *base, const struct hsp_nccl_para
 {
     struct hsp_nccl_comm *c = base != NULL ? hsp_nccl_of(base) : NULL;
     struct hsp_nccl_offer *offer = NULL;
-    enum hsp_status st = c != NULL ? all_quiet(c, p, err) : HSP_OK;
+    enum hsp_status st = c != NULL ? all_quiet(c, true, p, err) : HSP_OK;
     if (st == HSP_OK) {
         st = hsp_nccl_exchange(c != NULL ? c->of : NULL, p, false, &offer, err);
     }
@@ -109,5 +111,16 @@ enum hsp_status hsp_nccl_start(struct hsp_comm *base, const struct hsp_nccl_para
         st = all_same(c, offer, err);
     }
     hsp_nccl_offers_free(offer, p->mesh->n_ranks);
+    return st;
+}
+
+enum hsp_status hsp_nccl_rest(struct hsp_comm *base, const struct hsp_nccl_params *p,
+                              struct hsp_err *err)
+{
+    struct hsp_nccl_comm *c = hsp_nccl_of(base);
+    enum hsp_status st = all_quiet(c, false, p, err);
+    if (st == HSP_OK) {
+        hsp_nccl_stages_rest(c);
+    }
     return st;
 }

@@ -1,4 +1,5 @@
-/* Starts an epoch with communicators of the one before, once they are quiet and agree. */
+/* Starts an epoch with communicators of the one before, once they are quiet and agree; and ends its
+ * steps. */
 #ifndef HSP_NCCL_START_H
 #define HSP_NCCL_START_H
 #include "worker/comm/nccl/nccl_comm.h"
@@ -15,5 +16,11 @@ enum hsp_status hsp_nccl_may_wait(const struct hsp_nccl_params *p, uint64_t unti
  * HSP_ECANCELED, HSP_ETIMEDOUT, errors of the mesh, HSP_ENOMEM. */
 enum hsp_status hsp_nccl_start(struct hsp_comm *c, const struct hsp_nccl_params *p,
                                struct hsp_err *err);
+/* Behind the last step that all members have ended, by who gave its operations: waits, by looking,
+ * until the device has done them, and releases the memory of messages, which is taken again when
+ * there are more. @p: without needs. HSP_ECANCELED, HSP_ETIMEDOUT: the device still waits for a
+ * member, and that memory stays until close. */
+enum hsp_status hsp_nccl_rest(struct hsp_comm *c, const struct hsp_nccl_params *p,
+                              struct hsp_err *err);
 
 #endif

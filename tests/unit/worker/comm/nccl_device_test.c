@@ -7,6 +7,7 @@
 #include "worker/backend/cuda/cuda_device.h"
 #include "worker/comm/collective.h"
 #include "worker/comm/nccl/nccl_pool.h"
+#include "worker/comm/nccl/nccl_start.h"
 #include "worker/comm/reduce.h"
 
 #define N 12
@@ -219,7 +220,49 @@ static void streams_are_in_order(void **state)
     }
 }
 
-/* An abort while kernels wait on the device: the queue goes on, and the epoch does not. */
+static void rest_rank(void *ctx, uint32_t k)
+{
+    struct nw_epoch *e = ctx;
+    const struct hsp_nccl_params p = {.timeout_ms = e->timeout_ms};
+    e->st[k] = hsp_nccl_rest(e->comm[k], &p, &e->err[k]);
+}
+
+static void messages_rank(void *ctx, uint32_t k)
+{
+    struct rank_run *r = ctx;
+    r->wrong[k] = stages(r->e->comm[k], ranks[k].b, k, r->e->n);
+}
+
+/* The memory of messages goes behind the last step, while the communicators are still there, and is
+ * taken again when steps go on. */
+static void messages_leave_nothing(void **state)
+{
+    struct nw_epoch e;
+    struct rank_run r = {.e = &e};
+    (void)state;
+    open_devices(2, 5);
+    nw_epoch_init(&e, process, NULL, 2);
+    nw_prepare(&e);
+    assert_true(ranks[0].b->trim(ranks[0].b) && ranks[1].b->trim(ranks[1].b));
+    size_t before = hsp_fake_usage().device_bytes;
+    for (int round = 0; round < 2; round++) {
+        nw_each(2, NULL, messages_rank, &r);
+        assert_true(r.wrong[0] == NULL && r.wrong[1] == NULL);
+        assert_true(hsp_fake_usage().device_bytes > before);
+        nw_each(2, NULL, rest_rank, &e);
+        for (int k = 0; k < 2; k++) {
+            assert_ok(e.st[k], &e.err[k]);
+            assert_true(ranks[k].b->trim(ranks[k].b));
+        }
+        assert_int_equal(hsp_fake_usage().device_bytes, before);
+    }
+    assert_int_equal(hsp_fake_usage().blocked, 0);
+    nw_epoch_close(&e);
+    close_devices(2);
+}
+
+/* An abort while kernels wait on the device: the queue goes on, and the epoch does not. What waits for
+ * the device to be quiet ends in time. */
 static void lonely(void *ctx, uint32_t k)
 {
     struct nw_epoch *e = ctx;
@@ -232,6 +275,9 @@ static void lonely(void *ctx, uint32_t k)
     e->st[0] = hsp_comm_all_reduce(e->comm[0], &g, 1, HSP_F32, HSP_REDUCE_SUM, x, N, &e->err[0]);
     (void)b->mark(b, HSP_DEVQ_COMM, &t, &err);
     assert_false(b->reached(b, HSP_DEVQ_COMM, t));
+    const struct hsp_nccl_params p = {.timeout_ms = 20};
+    assert_status(hsp_nccl_rest(e->comm[0], &p, &err), HSP_ETIMEDOUT);
+    assert_non_null(strstr(err.msg, "still has work of the last step"));
     e->comm[0]->ops->abort(e->comm[0]);
     assert_ok(b->finish(b, HSP_DEVQ_COMM, t, &err), &err);
     assert_status(hsp_comm_all_reduce(e->comm[0], &g, 1, HSP_F32, HSP_REDUCE_SUM, x, N, &err),
@@ -257,6 +303,7 @@ HSP_TEST_FILE(nccl_device_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(streams_are_in_order),
+        cmocka_unit_test(messages_leave_nothing),
         cmocka_unit_test(an_abort_frees_the_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

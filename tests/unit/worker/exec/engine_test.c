@@ -651,7 +651,8 @@ static void a_device_that_fails(void **state)
     }
 }
 
-/* Its queues are the next engine's then, which is in the middle of a replay when the old one is closed. */
+/* Its memory is given back, and its queues are the next engine's then, which is in the middle of a replay when the old
+ * one is closed. */
 static void a_retired_engine_leaves_the_queues(void **state)
 {
     (void)state;
@@ -665,6 +666,7 @@ static void a_retired_engine_leaves_the_queues(void **state)
         const struct hsp_digest key = {1, 2};
         bool replayed = false;
         hsp_engine_retire(d->engine);
+        assert_int_equal(hsp_ghost_tally(b).memory, 2 * (size_t)d->program->bind.state_bytes);
         for (int q = 0; b->begin != NULL && q < HSP_N_DEVQ; q++) {
             struct hsp_digest own = {key.hi, key.lo + (uint64_t)q};
             assert_ok(b->begin(b, (enum hsp_devq)q, &own, &replayed, NULL), NULL);

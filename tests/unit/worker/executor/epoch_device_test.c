@@ -1,6 +1,8 @@
 /* The state of an epoch on a device whose memory the host cannot touch (tests/lib/ghost.h): when its segments are pinned and
  * unpinned, what is copied, what is said where nothing can be pinned, and that any byte of a slot is compared. */
 #include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -247,21 +249,6 @@ static void no_memory_no_pins(void **state)
     leave(w);
 }
 
-static bool (*unpin_now)(struct hsp_backend *b, void *p);
-static bool is_busy; /* a transport may be at work */
-
-static bool unpin_late(struct hsp_backend *b, void *p)
-{
-    return !is_busy && unpin_now(b, p);
-}
-
-static bool trim(struct hsp_backend *b)
-{
-    (void)b;
-    is_busy = false;
-    return true;
-}
-
 /* Beside an epoch that runs nothing is unpinned: the segments of a prepared one that is dropped stay
  * mapped until that has left, and the next one is pinned then. */
 static void what_is_dropped_beside_steps_stays_mapped(void **state)
@@ -269,27 +256,103 @@ static void what_is_dropped_beside_steps_stays_mapped(void **state)
     struct world *w = *state;
     struct hsp_err err = {0};
     open_device(w, (struct hsp_ghost_opts){0});
-    unpin_now = w->env.backend->unpin;
-    w->env.backend->unpin = unpin_late;
-    w->env.backend->trim = trim;
-    atomic_store(&w->env.on_device, 1); /* the other one */
-    is_busy = true;
+    atomic_store(&w->env.on_device, 1); /* the other one, */
+    (void)w->env.backend->native(w->env.backend,
+                                 HSP_DEVQ_COMM); /* whose transport may be at work */
     take(w);
     assert_int_equal(pinned(w), 2);
     hsp_epoch_device_close(&w->e);
     hsp_epoch_close_segments(&w->e);
     assert_int_equal(pinned(w), 2);
-    assert_true(is_busy);
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     assert_ok(hsp_epoch_device_take(&w->e, &err), &err);
     hsp_epoch_device_pin(&w->e);
     assert_int_equal(pinned(w), 2); /* the old ones */
-    assert_true(is_busy);
     assert_ok(hsp_epoch_device_begin(&w->e, &err), &err);
-    assert_false(is_busy);
     assert_null(w->env.kept);
     assert_int_equal(pinned(w), 2); /* its own */
     leave(w);                       /* what was unmapped too early is a breach */
+}
+
+/* Work of a transport. */
+struct message {
+    atomic_uint looks; /* of its queue before it comes; UINT_MAX: never */
+    atomic_bool done;
+};
+
+static bool has_come(void *arg)
+{
+    struct message *m = arg;
+    unsigned looks = atomic_load(&m->looks);
+    if (looks > 0 && looks < UINT_MAX) {
+        atomic_fetch_sub(&m->looks, 1);
+    }
+    return looks == 0;
+}
+
+static void arrives(void *arg)
+{
+    struct message *m = arg;
+    atomic_store(&m->done, true);
+}
+
+/* The other epoch leaves, with its last message on the way: its memory is kept. */
+static void leave_other(struct world *w, struct message *m)
+{
+    struct hsp_err err = {0};
+    struct hsp_backend *b = w->env.backend;
+    void *p = NULL;
+    const struct hsp_ghost_work work = {.ready = has_come, .run = arrives, .arg = m};
+    assert_ok(b->alloc(b, HSP_MEM_DEVICE, 4096, &p, &err), &err);
+    hsp_ghost_submit(b->native(b, HSP_DEVQ_LANE), &work);
+    b->release(b, HSP_MEM_DEVICE, p);
+    assert_int_equal(hsp_ghost_tally(b).memory, 4096);
+}
+
+/* At a hand-over it goes as soon as the device is idle, also where the next epoch has no part on it. */
+static void what_the_epoch_before_has_left_goes_at_once(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    open_device(w, (struct hsp_ghost_opts){0});
+    for (int member = 0; member < 2; member++) {
+        struct message m = {.looks = 100};
+        w->e.member = member != 0;
+        leave_other(w, &m);
+        assert_ok(hsp_epoch_device_begin(&w->e, &err), &err);
+        assert_true(atomic_load(&m.done));
+        assert_int_equal(hsp_ghost_tally(w->env.backend).memory, member * 2 * BYTES);
+    }
+    hsp_epoch_device_close(&w->e);
+    assert_no_breach(w);
+}
+
+/* Who is told to end does not wait for a device that waits for a peer that is gone; and while
+ * communicators are made nothing is freed beside them. */
+static void nothing_waits_for_a_peer_that_is_gone(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    struct message m = {.looks = UINT_MAX};
+    open_device(w, (struct hsp_ghost_opts){0});
+    w->e.member = false;
+    w->e.lost = true;
+    leave_other(w, &m);
+    (void)alarm(60);
+    assert_ok(hsp_epoch_device_begin(&w->e, &err), &err);
+    (void)alarm(0);
+    assert_false(hsp_epoch_device_trim(&w->env));
+    assert_int_equal(hsp_ghost_tally(w->env.backend).memory, 4096);
+    atomic_store(&m.looks, 0);
+    while (!atomic_load(&m.done) || hsp_ghost_tally(w->env.backend).pending > 0) {
+        (void)usleep(1000);
+    }
+    (void)pthread_mutex_lock(&w->env.greets);
+    assert_false(hsp_epoch_device_trim(&w->env));
+    assert_int_equal(hsp_ghost_tally(w->env.backend).memory, 4096);
+    (void)pthread_mutex_unlock(&w->env.greets);
+    assert_true(hsp_epoch_device_trim(&w->env));
+    assert_int_equal(hsp_ghost_tally(w->env.backend).memory, 0);
 }
 
 HSP_TEST_FILE(epoch_device_test)
@@ -304,6 +367,9 @@ HSP_TEST_FILE(epoch_device_test)
         cmocka_unit_test_setup_teardown(a_segment_without_bytes_is_not_pinned, setup, teardown),
         cmocka_unit_test_setup_teardown(no_memory_no_pins, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_dropped_beside_steps_stays_mapped, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_the_epoch_before_has_left_goes_at_once, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(nothing_waits_for_a_peer_that_is_gone, setup, teardown),
     };
     return cmocka_run_group_tests_name("epochdevice", tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 
 #include "tests/unit/worker/comm/nccl_world.h"
 #include "tests/unit/worker/exec/tiny_program.h"
+#include "worker/comm/nccl/nccl_pool.h"
 #include "worker/data/synthetic.h"
 #include "worker/exec/state_init.h"
 #include "worker/executor/epoch_control.h"
@@ -136,6 +137,12 @@ static void train(void *ctx, uint32_t k)
         m->st = hsp_engine_step(engine, t, &r, &m->err);
         m->loss = m->st == HSP_OK ? r.vote.loss : m->loss;
     }
+}
+
+static void rest(void *ctx, uint32_t k)
+{
+    struct member *m = &((struct epoch *)ctx)->m[k];
+    m->st = hsp_epoch_direct_rest(&m->e, &m->err);
 }
 
 static void expect_ok(const struct epoch *x)
@@ -285,6 +292,21 @@ static void a_network_that_is_none(void **state)
     close_all();
 }
 
+static void *(*native)(struct hsp_backend *b, enum hsp_devq q);
+static pthread_mutex_t *guard[RANKS];
+static atomic_uint unguarded; /* work for which a transport asked while memory might be freed */
+
+static void *native_guarded(struct hsp_backend *b, enum hsp_devq q)
+{
+    for (int k = 0; k < RANKS; k++) {
+        if (b == &all[k].backend.base && guard[k] != NULL && pthread_mutex_trylock(guard[k]) == 0) {
+            atomic_fetch_add(&unguarded, 1);
+            (void)pthread_mutex_unlock(guard[k]);
+        }
+    }
+    return native(b, q);
+}
+
 /* Prepared beside the epoch that runs: taken over when it has ended, and compared; what is not the
  * same is an end. */
 static void a_switch_takes_over(void **state)
@@ -293,7 +315,16 @@ static void a_switch_takes_over(void **state)
     (void)state;
     open_all(NULL);
     epoch_init(&a, three, RANKS, 1);
+    for (int k = 0; k < RANKS; k++) {
+        guard[k] = &a.m[k].env.greets;
+        native = all[k].backend.base.native;
+        all[k].backend.base.native = native_guarded;
+    }
     run(&a, prepare);
+    for (int k = 0; k < RANKS; k++) {
+        all[k].backend.base.native = native;
+    }
+    assert_int_equal(atomic_load(&unguarded), 0);
     unsigned made = nw_fake()->calls("ncclCommInitRankConfig");
     epoch_init(&b, three, RANKS, 2);
     run(&b, prepare);
@@ -302,6 +333,10 @@ static void a_switch_takes_over(void **state)
         assert_true(b.m[k].e.direct_starts);
     }
     run(&a, train);
+    run(&a, rest);
+    for (int k = 0; k < RANKS; k++) {
+        assert_null(hsp_nccl_of(a.m[k].e.direct)->stages);
+    }
     run(&b, train);
     assert_near(a.m[0].loss, b.m[2].loss, 0);
     epoch_fini(&a);

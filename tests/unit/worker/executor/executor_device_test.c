@@ -307,9 +307,43 @@ static void switch_in_the_memory_of_one(struct xw_world *w)
     (void)hsp_epoch_plan_free(dp);
 }
 
+/* Though nothing is freed beside steps. */
 static void test_a_switch_in_the_memory_of_one_epoch(void **state)
 {
-    switch_in_the_memory_of_one(*state);
+    struct xw_world *w = *state;
+    w->ghost[0].keeps = w->ghost[1].keeps = true;
+    switch_in_the_memory_of_one(w);
+}
+
+/* Whether executor @dev has files of its state folder mapped. */
+static bool maps_state(const struct xw_world *w, int dev)
+{
+    char path[64], line[4500];
+    bool any = false;
+    (void)snprintf(path, sizeof path, "/proc/%d/maps", (int)w->ex[dev].pid);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f) != NULL) {
+        any = any || strstr(line, w->ex[dev].state_dir) != NULL;
+    }
+    (void)fclose(f);
+    return any;
+}
+
+/* What could not be freed beside the steps of a job goes with the job, and not with the next one. */
+static void test_nothing_is_kept_of_a_job_that_is_over(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    w->ghost[0].keeps = true;
+    begin(w, one, 1, 1);
+    xw_await_end(w, 0);
+    assert_true(maps_state(w, 0));
+    xw_send_ref(w, 0, HSP_MSG_STOP, 1);
+    xw_await(w, 0, HSP_MSG_STOPPED);
+    xw_await_beat(w, 0);
+    assert_false(maps_state(w, 0));
+    (void)hsp_epoch_plan_free(one);
 }
 
 /* All goes on where segments cannot be pinned, and each executor says so once, also one that has two epochs: those of the
@@ -404,6 +438,8 @@ HSP_TEST_FILE(executor_device_test)
         cmocka_unit_test_setup_teardown(test_a_device_fails_at_once, xw_setup_device, xw_teardown),
         cmocka_unit_test_setup_teardown(test_memory_does_not_suffice, xw_setup_device, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_switch_in_the_memory_of_one_epoch, xw_setup_device,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_is_kept_of_a_job_that_is_over, xw_setup_device,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_segments_that_cannot_be_pinned, xw_setup_device,
                                         xw_teardown),
