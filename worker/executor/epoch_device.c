@@ -69,7 +69,11 @@ static enum hsp_status take_window(struct hsp_ex_epoch *e, struct hsp_err *err)
     }
     n = n < e->prog.bind.state_bytes ? n : e->prog.bind.state_bytes;
     e->dev.window_bytes = n;
-    return b->alloc(b, HSP_MEM_HOST, (size_t)n, &e->dev.window, err);
+    enum hsp_status st = b->alloc(b, HSP_MEM_HOST, (size_t)n, &e->dev.window, err);
+    return st != HSP_ENOMEM
+               ? st
+               : hsp_err_wrap(
+                     err, "the host, not the device, lacks memory that can be pinned (free some)");
 }
 
 static void release_window(struct hsp_ex_epoch *e)
@@ -191,8 +195,9 @@ static void unpin_segments(struct hsp_ex_epoch *e)
     }
 }
 
-enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *err)
+enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, struct hsp_err *err)
 {
+    *ret_host = false;
     if (!on_device(e)) {
         return HSP_OK;
     }
@@ -201,6 +206,7 @@ enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *er
         trim_soon(e);
     }
     enum hsp_status st = take_window(e, err);
+    *ret_host = st == HSP_ENOMEM;
     if (st == HSP_OK && alone) {
         st = take_slots(e, err);
         st = st == HSP_OK ? try_rest(e, err) : st;

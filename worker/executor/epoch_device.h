@@ -50,8 +50,9 @@ struct hsp_epoch_device {
 
 enum hsp_epoch_part { HSP_EPOCH_ALL, HSP_EPOCH_WEIGHTS, HSP_EPOCH_REST /* all but weights */ };
 
-/* At PREPARE, when the segments are open. HSP_ENOMEM says how many bytes; errors of the device. */
-enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, struct hsp_err *err);
+/* At PREPARE, when the segments are open. HSP_ENOMEM says how many bytes, and *ret_host whether they
+ * are the host's; errors of the device. */
+enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, struct hsp_err *err);
 /* At the end of PREPARE, when the segments are those of the epoch. */
 void hsp_epoch_device_pin(struct hsp_ex_epoch *e);
 /* When no epoch works on the device: frees what the backend had to keep (hsp_backend.trim). False:

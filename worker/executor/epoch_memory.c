@@ -85,8 +85,9 @@ enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind
                            "needs %" PRIu64 " bytes, the device offers %" PRIu64, need,
                            e->env->mem_bytes);
     }
-    st = hsp_epoch_device_take(e, err);
-    if (st != HSP_OK && st != HSP_ENOMEM) { /* the device has failed */
+    bool of_host;
+    st = hsp_epoch_device_take(e, &of_host, err);
+    if (st != HSP_OK && (st != HSP_ENOMEM || of_host)) { /* no plan takes less of the host's */
         *ret_fact = HSP_FACT_OTHER;
     }
     return st;

@@ -12,6 +12,7 @@
 #include "tests/lib/ghost.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_memory.h"
 #include "worker/executor/epoch_segments.h"
 
 #define BYTES 256 /* of a version: one tensor of 8 x 4 doubles */
@@ -96,8 +97,9 @@ static void assert_no_breach(struct world *w)
 static void take(struct world *w)
 {
     struct hsp_err err = {0};
+    bool of_host;
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
-    assert_ok(hsp_epoch_device_take(&w->e, &err), &err);
+    assert_ok(hsp_epoch_device_take(&w->e, &of_host, &err), &err);
     assert_int_equal(pinned(w), 0); /* a segment that is damaged is made anew until then */
     hsp_epoch_device_pin(&w->e);
 }
@@ -243,9 +245,40 @@ static void no_memory_no_pins(void **state)
 {
     struct world *w = *state;
     struct hsp_err err = {0};
+    bool of_host = true;
     open_device(w, (struct hsp_ghost_opts){.memory = 100});
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
-    assert_status(hsp_epoch_device_take(&w->e, &err), HSP_ENOMEM);
+    assert_status(hsp_epoch_device_take(&w->e, &of_host, &err), HSP_ENOMEM);
+    assert_false(of_host);
+    leave(w);
+}
+
+static enum hsp_status (*alloc_all)(struct hsp_backend *b, enum hsp_mem mem, size_t bytes,
+                                    void **ret, struct hsp_err *err);
+
+static enum hsp_status alloc_but_pinned(struct hsp_backend *b, enum hsp_mem mem, size_t bytes,
+                                        void **ret, struct hsp_err *err)
+{
+    return mem == HSP_MEM_HOST
+               ? hsp_err_set(err, HSP_ENOMEM, 0, "%zu bytes of pinned memory", bytes)
+               : alloc_all(b, mem, bytes, ret, err);
+}
+
+/* Of a host that pins nothing no plan is told that the device is smaller. */
+static void want_of_pinned_memory_is_not_the_devices(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    enum hsp_fact_kind fact;
+    uint64_t lacks = 0;
+    open_device(w, (struct hsp_ghost_opts){0});
+    w->env.mem_bytes = 1 << 20;
+    alloc_all = w->env.backend->alloc;
+    w->env.backend->alloc = alloc_but_pinned;
+    assert_status(hsp_epoch_take_memory(&w->e, &fact, &lacks, &err), HSP_ENOMEM);
+    assert_int_equal(fact, HSP_FACT_OTHER);
+    assert_string_equal(err.msg, "the host, not the device, lacks memory that can be pinned (free "
+                                 "some): 256 bytes of pinned memory");
     leave(w);
 }
 
@@ -255,6 +288,7 @@ static void what_is_dropped_beside_steps_stays_mapped(void **state)
 {
     struct world *w = *state;
     struct hsp_err err = {0};
+    bool of_host;
     open_device(w, (struct hsp_ghost_opts){0});
     atomic_store(&w->env.on_device, 1); /* the other one, */
     (void)w->env.backend->native(w->env.backend,
@@ -265,7 +299,7 @@ static void what_is_dropped_beside_steps_stays_mapped(void **state)
     hsp_epoch_close_segments(&w->e);
     assert_int_equal(pinned(w), 2);
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
-    assert_ok(hsp_epoch_device_take(&w->e, &err), &err);
+    assert_ok(hsp_epoch_device_take(&w->e, &of_host, &err), &err);
     hsp_epoch_device_pin(&w->e);
     assert_int_equal(pinned(w), 2); /* the old ones */
     assert_ok(hsp_epoch_device_begin(&w->e, &err), &err);
@@ -366,6 +400,7 @@ HSP_TEST_FILE(epoch_device_test)
         cmocka_unit_test_setup_teardown(so_is_one_with_long_rows, setup, teardown),
         cmocka_unit_test_setup_teardown(a_segment_without_bytes_is_not_pinned, setup, teardown),
         cmocka_unit_test_setup_teardown(no_memory_no_pins, setup, teardown),
+        cmocka_unit_test_setup_teardown(want_of_pinned_memory_is_not_the_devices, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_dropped_beside_steps_stays_mapped, setup, teardown),
         cmocka_unit_test_setup_teardown(what_the_epoch_before_has_left_goes_at_once, setup,
                                         teardown),
