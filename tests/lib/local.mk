@@ -107,3 +107,10 @@ tests_lib_ghostgpu_libcuda_so_1_SOURCES = tests/lib/ghostgpu/ghostdriver.c
 tests_lib_ghostgpu_libcuda_so_1_CFLAGS = $(AM_CFLAGS) -fPIC
 tests_lib_ghostgpu_libcuda_so_1_LDFLAGS = $(AM_LDFLAGS) -shared
 tests_lib_ghostgpu_libcuda_so_1_LDADD =
+
+# Who runs one of these alone (make tests/integ/onegpu.log) runs it against the sources of now.
+ghost_logs = tests/integ/gpu.log tests/integ/gpuhealth.log tests/integ/nccltls.log tests/integ/onegpu.log \
+  tests/unit/claims/firstlight.log
+$(ghost_logs): $(bin_PROGRAMS) $(sbin_PROGRAMS) tests/lib/ghostgpu/hspmd-cuda.so tests/lib/ghostgpu/libcuda.so.1
+tests/integ/gpuhealth.log: tests/lib/fakenvml/libnvidia-ml.so.1
+tests/integ/nccltls.log: tests/lib/fakenccl/libnccl.so.2
