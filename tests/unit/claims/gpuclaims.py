@@ -20,6 +20,7 @@ sys.dont_write_bytecode = True  # the source tree stays as it is
 SRC = os.path.abspath(os.environ.get("HSPMD_SRC", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")))
 BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", os.path.join(SRC, "build")))
 sys.path.insert(0, os.path.join(SRC, "tests/claims/lib"))
+import equality  # noqa: E402
 import gpu  # noqa: E402
 import gpustats  # noqa: E402
 import onegpu  # noqa: E402
@@ -335,6 +336,16 @@ class Waits(unittest.TestCase):
         self.assertRaises(report.Failed, self.wait, [7, 9, 8], [300, 210, 210])
         self.assertRaises(report.Failed, self.wait, [7, 7], [5])
         self.assertRaises(report.Unjudged, self.wait, [7, 9], [5, -5])
+
+    def test_a_wait_of_a_disturbed_run_ends_with_its_claim(self):
+        cluster, claim = mock.Mock(), mock.Mock()
+        claim.late.side_effect = report.Unjudged
+        claim.left.side_effect = left = [5, 0, 5, 0, 5, 2]
+        cluster.wait.side_effect = report.Failed
+        for own, end in (("", report.Failed), ("job.yaml", report.Unjudged), ("job.yaml", report.Failed)):
+            with mock.patch.dict(os.environ, HSPMD_JOB=own):
+                self.assertRaises(end, equality.disturb, claim, cluster, "j", 1, [(9, "join")])
+                self.assertEqual(cluster.wait.call_args, mock.call("j", "step=9", left[0]))
 
 
 class Bundle(unittest.TestCase):
