@@ -195,6 +195,13 @@ static void unpin_segments(struct hsp_ex_epoch *e)
     }
 }
 
+void hsp_epoch_device_clear(struct hsp_ex_epoch *e)
+{
+    if (atomic_load(&e->env->on_device) == 0) {
+        trim_soon(e);
+    }
+}
+
 enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, struct hsp_err *err)
 {
     *ret_host = false;
@@ -202,9 +209,6 @@ enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, st
         return HSP_OK;
     }
     bool alone = atomic_load(&e->env->on_device) == 0;
-    if (alone) {
-        trim_soon(e);
-    }
     enum hsp_status st = take_window(e, err);
     *ret_host = st == HSP_ENOMEM;
     if (st == HSP_OK && alone) {

@@ -21,13 +21,14 @@
  *            all it had by then. The window is taken at PREPARE.
  *            Segments are pinned at PREPARE and until the epoch is left; refused, that is told once
  *            in the log. While a transport may be at work nothing is freed and nothing is unpinned
- *            (hsp_backend.trim): that comes at PREPARE of an epoch that is alone, before it takes
- *            its memory and behind its trial; at the begin of one that was prepared beside another,
+ *            (hsp_backend.trim): that comes at PREPARE of an epoch that is alone, before its
+ *            segments are opened and behind its trial; at the begin of one that was prepared beside another,
  *            which has released all it had by then, also of its transport; and when no epoch is
  *            left. The first two look for a second at most until the device is idle: all members
  *            have ended the step, so nothing there waits for what is still to be given. The
  *            segments of a prepared epoch that is dropped stay mapped until then; the next one is
- *            not pinned at PREPARE but at its begin, so there is one such pair at most.
+ *            not pinned at PREPARE but at its begin, so beside steps there is one such pair at
+ *            most.
  */
 #ifndef HSP_EPOCH_DEVICE_H
 #define HSP_EPOCH_DEVICE_H
@@ -50,6 +51,9 @@ struct hsp_epoch_device {
 
 enum hsp_epoch_part { HSP_EPOCH_ALL, HSP_EPOCH_WEIGHTS, HSP_EPOCH_REST /* all but weights */ };
 
+/* At PREPARE, first of all: where no epoch has memory of the device, what the ones before have left
+ * goes; segments that are discarded, but mapped, take room of the folder until then. */
+void hsp_epoch_device_clear(struct hsp_ex_epoch *e);
 /* At PREPARE, when the segments are open. HSP_ENOMEM says how many bytes, and *ret_host whether they
  * are the host's; errors of the device. */
 enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, struct hsp_err *err);

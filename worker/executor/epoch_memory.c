@@ -66,6 +66,7 @@ static uint64_t folder_lacks(const struct hsp_ex_epoch *e)
 enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind *ret_fact,
                                       uint64_t *ret_amount, struct hsp_err *err)
 {
+    hsp_epoch_device_clear(e);
     enum hsp_status st = hsp_epoch_open_segments(e, err);
     if (st == HSP_ESTATE || st == HSP_EUNSUPPORTED) {
         *ret_fact = HSP_FACT_STATE_SHAPE;

@@ -361,6 +361,42 @@ static void what_the_epoch_before_has_left_goes_at_once(void **state)
     assert_no_breach(w);
 }
 
+static struct world *trimmed; /* NULL: no trim has come */
+static bool (*trim_now)(struct hsp_backend *b);
+
+static bool trim_before_segments(struct hsp_backend *b)
+{
+    struct world *w = trimmed;
+    assert_true(w == NULL || w->e.seg[0] == NULL);
+    trimmed = NULL;
+    return trim_now(b);
+}
+
+/* Segments that were discarded take room of the folder while they are mapped: they go before those of
+ * an epoch that is alone are made. */
+static void what_was_discarded_goes_before_new_segments(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    enum hsp_fact_kind fact;
+    uint64_t lacks = 0;
+    open_device(w, (struct hsp_ghost_opts){.keeps = true});
+    w->env.mem_bytes = 1 << 20;
+    take(w);
+    there_and_back(w, 1.0);
+    hsp_epoch_device_close(&w->e);
+    hsp_epoch_close_segments(&w->e);
+    assert_non_null(w->env.kept);
+    trim_now = w->env.backend->trim;
+    w->env.backend->trim = trim_before_segments;
+    trimmed = w;
+    assert_ok(hsp_epoch_take_memory(&w->e, &fact, &lacks, &err), &err);
+    w->env.backend->trim = trim_now;
+    assert_null(trimmed);
+    assert_null(w->env.kept);
+    leave(w);
+}
+
 /* Who is told to end does not wait for a device that waits for a peer that is gone; and while
  * communicators are made nothing is freed beside them. */
 static void nothing_waits_for_a_peer_that_is_gone(void **state)
@@ -403,6 +439,8 @@ HSP_TEST_FILE(epoch_device_test)
         cmocka_unit_test_setup_teardown(want_of_pinned_memory_is_not_the_devices, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_dropped_beside_steps_stays_mapped, setup, teardown),
         cmocka_unit_test_setup_teardown(what_the_epoch_before_has_left_goes_at_once, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(what_was_discarded_goes_before_new_segments, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(nothing_waits_for_a_peer_that_is_gone, setup, teardown),
     };
