@@ -172,15 +172,6 @@ static enum hsp_status look_at_row(void *arg, const char *key, const void *value
     return HSP_OK;
 }
 
-static enum hsp_status no_row(void *arg, const char *key, const void *value, size_t len)
-{
-    (void)arg;
-    (void)key;
-    (void)value;
-    (void)len;
-    return HSP_OK;
-}
-
 /* The generation of the store that is there, if it is of the same cluster and can be read; its
  * journal is empty then. *ret_newer: all its rows are as they were written, and it has gone on after @f, the
  * copy @by: it is of a later generation, or has later events. */
@@ -194,7 +185,7 @@ static uint64_t generation_there(const char *path, const struct found *f, struct
         (void)hsp_store_get(s, HSP_CLUSTER_ROW, look_at_row, &there, &why); /* if it can be read */
     }
     bool same = there.any && hsp_digest_equal(there.whose.cluster, f->whose.cluster);
-    if (same && hsp_store_load(s, no_row, NULL, &why) == HSP_OK) {
+    if (same && hsp_store_load(s, NULL, NULL, &why) == HSP_OK) {
         uint32_t g = hsp_generation_number(there.whose.generation);
         uint32_t of_copy = hsp_generation_number(f->whose.generation);
         *ret_newer =

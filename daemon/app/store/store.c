@@ -257,7 +257,7 @@ static enum hsp_status load_row(sqlite3_stmt *q, hsp_store_row_fn *fn, void *arg
         return hsp_err_set(err, HSP_EDIGEST, 0, "state.db: row %s is damaged; put a backup back",
                            key);
     }
-    enum hsp_status st = fn(arg, key, value, len);
+    enum hsp_status st = fn != NULL ? fn(arg, key, value, len) : HSP_OK;
     return st == HSP_OK ? HSP_OK : hsp_err_set(err, st, 0, "state.db: row %s was refused", key);
 }
 
@@ -350,15 +350,6 @@ static int copy_pages(struct hsp_store *s, sqlite3 *to)
     }
     int end = b != NULL ? sqlite3_backup_finish(b) : rc;
     return rc == SQLITE_DONE ? end : rc;
-}
-
-static enum hsp_status no_row(void *arg, const char *key, const void *value, size_t len)
-{
-    (void)arg;
-    (void)key;
-    (void)value;
-    (void)len;
-    return HSP_OK;
 }
 
 void hsp_store_damage_text(const struct hsp_store_damage *d, char ret[HSP_DAMAGE_TEXT])
@@ -477,7 +468,7 @@ enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_store_damage *r
 {
     enum hsp_status st = check_pages(s, err);
     st = st == HSP_OK ? hsp_store_clean(s, ret, err) : st;
-    return st == HSP_OK ? hsp_store_load(s, no_row, NULL, err) : st;
+    return st == HSP_OK ? hsp_store_load(s, NULL, NULL, err) : st;
 }
 
 static enum hsp_status copy_error(int rc, const char *path, struct hsp_err *err)
