@@ -26,6 +26,7 @@
 #include "daemon/app/state/event_queue.h"
 #include "daemon/app/state/job_table.h"
 #include "daemon/app/state/sessions.h"
+#include "daemon/app/store/first_store.h"
 #include "daemon/app/store/restore.h"
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_step.h"
@@ -40,6 +41,7 @@
 
 #define ROWS_CAP ((size_t)2 << 30) /* all rows of the store: jobs with their plans */
 #define MAX_ROWS (1u << 20)
+#define NEW_ROWS 4 /* of a new cluster, and more */
 /* Descriptors for all but connections: libuv, the store, event files, 96 of /metrics, a few. */
 #define OWN_FILES  144u
 #define BEAT_MS    5000                /* status line when no watchdog asks for more */
@@ -262,7 +264,7 @@ static enum hsp_status check_rows(struct hsp_app *a, size_t n, struct hsp_err *e
             "state.db says nothing of a cluster, it or its journal is damaged: put a "
             "backup back, or begin a new cluster with --init");
     }
-    if (n > 0 && a->folder.fresh) {
+    if (n > 0 && a->folder.fresh && a->folder.store) {
         return hsp_err_set(err, HSP_EEXIST, 0,
                            "state.db is the store of a cluster: start without --init, which a "
                            "service does not need in an empty folder either");
@@ -319,13 +321,33 @@ static enum hsp_status open_folder(struct hsp_app *a, const struct hsp_app_start
     if (st == HSP_OK) {
         hsp_app_backup_tidy(a);
         hsp_restore_tidy(dir);
+        hsp_first_store_tidy(dir);
     }
     return st;
+}
+
+/* Makes the store with the rows that say which cluster this is. */
+static enum hsp_status make_store(struct hsp_app *a, struct hsp_err *err)
+{
+    struct hsp_actions acts = {0};
+    struct hsp_store_row rows[NEW_ROWS];
+    size_t n = 0;
+    enum hsp_status st = hsp_cluster_found(a->cluster, &acts, err);
+    for (uint32_t i = 0; i < acts.n; i++) {
+        const struct hsp_action *act = &acts.item[i];
+        HSP_ASSERT(act->type == HSP_ACT_STORE && n < NEW_ROWS);
+        rows[n++] = (struct hsp_store_row){act->key, act->value, act->len, false};
+    }
+    st = st == HSP_OK ? hsp_first_store(a->cfg->state_dir, rows, n, err) : st;
+    return st == HSP_OK ? st : hsp_err_wrap(err, "%s", a->cfg->state_dir);
 }
 
 static enum hsp_status open_store(struct hsp_app *a, struct hsp_err *err)
 {
     struct hsp_buf path;
+    if (!a->folder.store && make_store(a, err) != HSP_OK) {
+        return err->code;
+    }
     hsp_buf_init(&path, 8192);
     hsp_buf_printf(&path, "%s/state.db", a->cfg->state_dir);
     enum hsp_status st = hsp_store_open(hsp_buf_cstr(&path), &a->store, err);

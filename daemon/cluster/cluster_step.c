@@ -348,6 +348,17 @@ static void take_up_jobs(struct hsp_cluster *c)
     }
 }
 
+enum hsp_status hsp_cluster_found(struct hsp_cluster *c, struct hsp_actions *ret,
+                                  struct hsp_err *err)
+{
+    HSP_ASSERT(!c->loaded);
+    begin(c, c->now_ms);
+    hsp_ci_found(c);
+    hsp_ci_store_cluster(c);
+    hsp_ci_store_term(c);
+    return finish(c, ret, err);
+}
+
 enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster_row *rows,
                                  uint32_t n, hsp_msec now_ms, struct hsp_actions *ret,
                                  struct hsp_err *err)

@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "daemon/app/store/store.h"
+#include "daemon/app/store/store_files.h"
 #include "daemon/app/store/store_schema.h"
 #include "daemon/cluster/rows.h"
-#include "proto/base/size.h"
 
 #define COPY_NAME ".restore-copy.db"
 #define OTHER     "-other"   /* behind the name of one that is worth nothing */
@@ -27,25 +27,11 @@ struct names {
     bool newer; /* what is there has more than what takes its place */
 };
 
-static enum hsp_status io_error(const char *what, const char *path, struct hsp_err *err)
-{
-    int e = errno;
-    enum hsp_status st = e == ENOENT                 ? HSP_ENOENT
-                         : e == EACCES || e == EPERM ? HSP_EPERM
-                         : e == ENOSPC               ? HSP_ENOSPC
-                                                     : HSP_EIO;
-    return hsp_err_set(err, st, e, "%s %s", what, path);
-}
-
-static bool join(char ret[PATH_MAX], const char *a, const char *b)
-{
-    return snprintf(ret, PATH_MAX, "%s%s", a, b) < PATH_MAX;
-}
-
 static enum hsp_status names_of(const char *dir, struct names *ret, struct hsp_err *err)
 {
     ret->newer = false;
-    return join(ret->store, dir, "/state.db") && join(ret->new, dir, "/" COPY_NAME)
+    return hsp_store_path(ret->store, dir, "/state.db") &&
+                   hsp_store_path(ret->new, dir, "/" COPY_NAME)
                ? HSP_OK
                : hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
 }
@@ -58,7 +44,7 @@ static enum hsp_status keep_old(const char *dir, struct names *n, struct hsp_err
     int64_t now = (int64_t)time(NULL);
     for (uint32_t i = 0; i < 1000; i++) {
         (void)snprintf(end, sizeof end, "/state.db.replaced-%" PRId64 ".%" PRIu32, now, i);
-        if (!join(n->replaced, dir, end) || !join(other, n->replaced, OTHER)) {
+        if (!hsp_store_path(n->replaced, dir, end) || !hsp_store_path(other, n->replaced, OTHER)) {
             return hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
         }
         if (access(n->replaced, F_OK) == 0 || access(other, F_OK) == 0) {
@@ -74,7 +60,7 @@ static enum hsp_status keep_old(const char *dir, struct names *n, struct hsp_err
             break;
         }
     }
-    return io_error("cannot keep", n->store, err);
+    return hsp_store_file_error("cannot keep", n->store, err);
 }
 
 static enum hsp_status write_all(int fd, const uint8_t *p, size_t n, const char *path,
@@ -83,7 +69,7 @@ static enum hsp_status write_all(int fd, const uint8_t *p, size_t n, const char 
     while (n > 0) {
         ssize_t k = write(fd, p, n);
         if (k < 0 && errno != EINTR) {
-            return io_error("cannot write", path, err);
+            return hsp_store_file_error("cannot write", path, err);
         }
         p += k > 0 ? k : 0;
         n -= k > 0 ? (size_t)k : 0;
@@ -104,7 +90,7 @@ static enum hsp_status copy_open(int in, int out, const char *from, const char *
         if (n > 0) {
             st = write_all(out, piece, (size_t)n, to, err);
         } else if (errno != EINTR) {
-            st = io_error("cannot read", from, err);
+            st = hsp_store_file_error("cannot read", from, err);
         }
     }
     free(piece);
@@ -117,7 +103,7 @@ static enum hsp_status copy(const char *from, const char *to, struct hsp_err *er
     struct stat sb;
     int in = open(from, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
     if (in < 0 || fstat(in, &sb) != 0) {
-        enum hsp_status st = io_error("cannot open", from, err);
+        enum hsp_status st = hsp_store_file_error("cannot open", from, err);
         if (in >= 0) {
             (void)close(in); /* read only */
         }
@@ -129,9 +115,9 @@ static enum hsp_status copy(const char *from, const char *to, struct hsp_err *er
     }
     int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     enum hsp_status st =
-        out >= 0 ? copy_open(in, out, from, to, err) : io_error("cannot make", to, err);
+        out >= 0 ? copy_open(in, out, from, to, err) : hsp_store_file_error("cannot make", to, err);
     if (st == HSP_OK && fsync(out) != 0) {
-        st = io_error("cannot write", to, err);
+        st = hsp_store_file_error("cannot write", to, err);
     }
     (void)close(in); /* read only */
     if (out >= 0) {
@@ -145,7 +131,7 @@ static enum hsp_status copy_store(const char *file, const char *to, struct hsp_e
 {
     char from_wal[PATH_MAX], to_wal[PATH_MAX];
     struct hsp_err none;
-    if (!join(from_wal, file, "-wal") || !join(to_wal, to, "-wal")) {
+    if (!hsp_store_path(from_wal, file, "-wal") || !hsp_store_path(to_wal, to, "-wal")) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "a path is too long");
     }
     enum hsp_status st = copy(file, to, err);
@@ -195,20 +181,6 @@ static uint64_t generation_there(const char *path, const struct found *f, struct
     return same ? there.whose.generation : 0;
 }
 
-/* SQLite moves the journal into the file when it closes it, unless the disk takes no more. */
-static enum hsp_status all_in_file(const char *path, struct hsp_err *err)
-{
-    char wal[PATH_MAX];
-    struct stat sb;
-    if (!join(wal, path, "-wal")) {
-        return hsp_err_set(err, HSP_ELIMIT, 0, "a path is too long");
-    }
-    return stat(wal, &sb) != 0 || sb.st_size == 0
-               ? HSP_OK
-               : hsp_err_set(err, HSP_ENOSPC, 0,
-                             "the disk of state_dir takes no more: make room, and try again");
-}
-
 /* Verifies the copy and marks it. */
 static enum hsp_status prepare(struct names *n, struct hsp_store_damage *ret, struct hsp_err *err)
 {
@@ -233,27 +205,19 @@ static enum hsp_status prepare(struct names *n, struct hsp_store_damage *ret, st
         hsp_buf_fini(&value);
     }
     (void)hsp_store_close(s);
-    return st == HSP_OK ? all_in_file(n->new, err) : st;
-}
-
-static enum hsp_status sync_folder(const char *dir, struct hsp_err *err)
-{
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    enum hsp_status st = fd >= 0 && fsync(fd) == 0 ? HSP_OK : io_error("cannot sync", dir, err);
-    if (fd >= 0) {
-        (void)close(fd); /* synced */
-    }
-    return st;
+    return st == HSP_OK ? hsp_store_all_in_file(n->new, err) : st;
 }
 
 /* A journal that is left there belongs to the old store, and would be read into the new one. */
 static enum hsp_status move_journal(const struct names *n, const char *end, struct hsp_err *err)
 {
     char from[PATH_MAX], to[PATH_MAX];
-    if (!join(from, n->store, end) || !join(to, n->replaced, end)) {
+    if (!hsp_store_path(from, n->store, end) || !hsp_store_path(to, n->replaced, end)) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "a path is too long");
     }
-    return rename(from, to) == 0 || errno == ENOENT ? HSP_OK : io_error("cannot rename", from, err);
+    return rename(from, to) == 0 || errno == ENOENT
+               ? HSP_OK
+               : hsp_store_file_error("cannot rename", from, err);
 }
 
 static enum hsp_status exchange(const char *dir, struct names *n, struct hsp_err *err)
@@ -262,9 +226,9 @@ static enum hsp_status exchange(const char *dir, struct names *n, struct hsp_err
     st = st == HSP_OK ? move_journal(n, "-wal", err) : st;
     st = st == HSP_OK ? move_journal(n, "-shm", err) : st;
     if (st == HSP_OK && rename(n->new, n->store) != 0) {
-        st = io_error("cannot rename", n->new, err);
+        st = hsp_store_file_error("cannot rename", n->new, err);
     }
-    return st == HSP_OK ? sync_folder(dir, err) : st;
+    return st == HSP_OK ? hsp_store_sync_folder(dir, err) : st;
 }
 
 /* Refuses a file that this restore would write over. */
@@ -272,7 +236,7 @@ static enum hsp_status check_source(const char *file, const struct names *n, str
 {
     struct stat from, own[2];
     if (stat(file, &from) != 0) {
-        return io_error("cannot open", file, err);
+        return hsp_store_file_error("cannot open", file, err);
     }
     const char *const ours[2] = {n->new, n->store};
     for (int i = 0; i < 2; i++) {
@@ -293,26 +257,21 @@ static enum hsp_status give(const char *dir, const struct names *n, struct hsp_e
     if (geteuid() != 0) {
         return HSP_OK;
     }
-    if (!join(lock, dir, "/lock")) {
+    if (!hsp_store_path(lock, dir, "/lock")) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "a path is too long");
     }
     if (stat(dir, &sb) != 0 || lchown(n->new, sb.st_uid, sb.st_gid) != 0 ||
         (lchown(lock, sb.st_uid, sb.st_gid) != 0 && errno != ENOENT)) {
-        return io_error("cannot set the owner of files in", dir, err);
+        return hsp_store_file_error("cannot set the owner of files in", dir, err);
     }
     return HSP_OK;
 }
 
 void hsp_restore_tidy(const char *dir)
 {
-    static const char *const ends[] = {"", "-wal", "-shm"};
     char path[PATH_MAX];
-    struct stat sb;
-    for (size_t i = 0; i < HSP_ARRAY_LEN(ends); i++) {
-        int n = snprintf(path, sizeof path, "%s/" COPY_NAME "%s", dir, ends[i]);
-        if (n > 0 && (size_t)n < sizeof path && lstat(path, &sb) == 0 && S_ISREG(sb.st_mode)) {
-            (void)unlink(path); /* where it stays, the next restore says why it cannot copy */
-        }
+    if (hsp_store_path(path, dir, "/" COPY_NAME)) {
+        hsp_store_remove(path); /* where it stays, the next restore says why it cannot copy */
     }
 }
 

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/app/store/first_store.h"
 #include "proto/base/size.h"
 
 #define LOCK_NAME  "lock"
@@ -63,7 +64,7 @@ static enum hsp_status look(const char *dir, struct contents *ret, struct hsp_er
         for (size_t i = 0; i < HSP_ARRAY_LEN(no_contents); i++) {
             counts = counts && strcmp(e->d_name, no_contents[i]) != 0;
         }
-        c.empty = c.empty && !counts;
+        c.empty = c.empty && (!counts || hsp_first_store_left(dir, e->d_name));
     }
     (void)closedir(d); /* read only */
     c.store = has_store(dir);
@@ -163,7 +164,9 @@ enum hsp_status hsp_state_folder_open(const char *dir, bool init, const char *se
 {
     *ret = (struct hsp_state_folder){.lock_fd = -1};
     enum hsp_status st = decide(dir, init, service, ret, err);
-    return st == HSP_OK ? lock(dir, &ret->lock_fd, err) : st;
+    st = st == HSP_OK ? lock(dir, &ret->lock_fd, err) : st;
+    ret->store = st == HSP_OK && has_store(dir); /* another process may have made it meanwhile */
+    return st;
 }
 
 enum hsp_status hsp_state_folder_lock(const char *dir, struct hsp_state_folder *ret,

@@ -5,7 +5,7 @@
  * Rules:   a folder with a store is opened. One without becomes a new cluster only by --init, which
  *          also makes the folder, or when it is empty and systemd has made it for this service
  *          ($STATE_DIRECTORY). Nothing else is ever made. A folder with nothing but the lost+found of a
- *          file system is empty. Root is refused in the folder of another user: an hspmdd of that
+ *          file system, or what a killed first start leaves (first_store.h), is empty. Root is refused in the folder of another user: an hspmdd of that
  *          user could not read the files that root makes.
  * Example: state_dir /var/lib/hspmdd, a typo for /var/lib/hspmd, is not there: hspmdd says so and
  *          ends, and training goes on without it.
@@ -19,6 +19,7 @@
 struct hsp_state_folder {
     int lock_fd; /* owned: one hspmdd per folder; -1 none */
     bool fresh;  /* a new cluster begins here, if the store has no rows */
+    bool store;  /* there is one; else hsp_first_store makes it */
     bool given;  /* by systemd: that is worth a line */
 };
 

@@ -7,6 +7,7 @@ daemonapp_tests = \
   tests/unit/daemon/app/dispatch_test \
   tests/unit/daemon/app/epoch_package_test \
   tests/unit/daemon/app/event_line_test \
+  tests/unit/daemon/app/first_store_test \
   tests/unit/daemon/app/hspmdd_dies_test \
   tests/unit/daemon/app/httpd_test \
   tests/unit/daemon/app/job_record_test \
@@ -32,6 +33,7 @@ tests_unit_daemon_app_app_tests_SOURCES = \
   tests/unit/daemon/app/dispatch_test.c \
   tests/unit/daemon/app/epoch_package_test.c \
   tests/unit/daemon/app/event_line_test.c \
+  tests/unit/daemon/app/first_store_test.c \
   tests/unit/daemon/app/hspmdd_dies_test.c \
   tests/unit/daemon/app/httpd_test.c \
   tests/unit/daemon/app/job_record_test.c \
@@ -47,7 +49,7 @@ tests_unit_daemon_app_app_tests_SOURCES = \
   tests/unit/daemon/app/tensorboard_event_test.c \
   tests/unit/daemon/app/trace_doc_test.c \
   tests/unit/daemon/app/app_lib.c tests/unit/daemon/app/app_lib.h $(PART_SAMPLE)
-tests_unit_daemon_app_app_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_plan_rec_make
+tests_unit_daemon_app_app_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_plan_rec_make -Wl,--wrap=rename
 tests_unit_daemon_app_app_tests_LDADD = $(TEST_LIBS) $(DAEMONAPP_LIBS)
 # Of the room only the commit: what it calls is played by the test.
 check_PROGRAMS += tests/unit/daemon/app/commit_test

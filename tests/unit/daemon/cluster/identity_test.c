@@ -490,6 +490,33 @@ static void an_id_is_given_once(void **state)
     (void)hsp_cluster_free(c);
 }
 
+/* The rows are written before a store has its name: another process, that was given another id, goes on with them. */
+static void a_new_cluster_is_on_record_before_it_begins(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_actions rows, acts;
+    struct hsp_cluster_row row[2];
+    struct hsp_cluster_config cfg;
+    hsp_cluster_defaults(3000, &cfg);
+    cfg.fresh_id = (struct hsp_digest){8, 999};
+    struct hsp_cluster *first = hsp_cluster_new(&cfg);
+    assert_ok(hsp_cluster_found(first, &rows, &err), &err);
+    assert_int_equal(rows.n, 2);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(rows.item[i].type, HSP_ACT_STORE);
+        row[i] = (struct hsp_cluster_row){rows.item[i].key, rows.item[i].value, rows.item[i].len};
+    }
+    cfg.fresh_id.lo = 5;
+    struct hsp_cluster *next = hsp_cluster_new(&cfg);
+    assert_ok(hsp_cluster_load(next, row, 2, 1000, &acts, &err), &err);
+    assert_true(next->id.lo == 999 && next->next_job == 1000 && next->term == 1);
+    (void)hsp_cluster_free(next);
+    assert_ok(hsp_cluster_load(first, row, 2, 1000, &acts, &err), &err); /* or the same */
+    assert_true(first->id.lo == 999 && first->next_job == 1000 && first->term == 1);
+    (void)hsp_cluster_free(first);
+}
+
 /* ---- adoption ---- */
 
 static const struct hsp_digest lost = {1, 2}, found = {3, 4};
@@ -976,6 +1003,7 @@ HSP_TEST_FILE(identity_test)
         cmocka_unit_test(numbers_of_a_generation),
         cmocka_unit_test(jobs_that_are_over),
         cmocka_unit_test(an_id_is_given_once),
+        cmocka_unit_test(a_new_cluster_is_on_record_before_it_begins),
         cmocka_unit_test(a_job_goes_on_from_what_its_agents_keep),
         cmocka_unit_test(an_adopted_node_is_the_one_that_was_here),
         cmocka_unit_test(an_adoption_leaves_a_drain_as_it_is),

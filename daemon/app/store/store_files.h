@@ -1,0 +1,24 @@
+/* Names, removes and syncs the files of a store: state.db or a copy of it, with the journals beside it.
+ *
+ * Role:   inner header of the room: restore.c and first_store.c put a finished file in the place of the store.
+ * Purity: shell (files).
+ */
+#ifndef HSP_STORE_FILES_H
+#define HSP_STORE_FILES_H
+#include <limits.h>
+#include <stdbool.h>
+
+#include "proto/base/err.h"
+
+/* "@a@b". False: it does not fit. */
+bool hsp_store_path(char ret[PATH_MAX], const char *a, const char *b);
+/* What errno says, behind "@what @path": HSP_ENOENT, HSP_EPERM, HSP_ENOSPC, HSP_EIO. */
+enum hsp_status hsp_store_file_error(const char *what, const char *path, struct hsp_err *err);
+/* Removes the file @path and its journals, and only regular files. What cannot be removed stays. */
+void hsp_store_remove(const char *path);
+/* SQLite moves the journal of @path into the file when it closes it, unless the disk takes no more: HSP_ENOSPC. */
+enum hsp_status hsp_store_all_in_file(const char *path, struct hsp_err *err);
+/* What was renamed in @dir is on disk. Errors of hsp_store_file_error. */
+enum hsp_status hsp_store_sync_folder(const char *dir, struct hsp_err *err);
+
+#endif
