@@ -312,7 +312,7 @@ static enum hsp_status load(struct hsp_app *a, struct hsp_err *err)
     return st;
 }
 
-/* The folder is locked before anything in it is read or written. */
+/* The folder and its store are locked before anything of them is read or written. */
 static enum hsp_status open_folder(struct hsp_app *a, const struct hsp_app_start *start,
                                    struct hsp_err *err)
 {
@@ -339,6 +339,7 @@ static enum hsp_status make_store(struct hsp_app *a, struct hsp_err *err)
         rows[n++] = (struct hsp_store_row){act->key, act->value, act->len, false};
     }
     st = st == HSP_OK ? hsp_first_store(a->cfg->state_dir, rows, n, err) : st;
+    st = st == HSP_OK ? hsp_state_folder_lock_store(a->cfg->state_dir, &a->folder, err) : st;
     return st == HSP_OK ? st : hsp_err_wrap(err, "%s", a->cfg->state_dir);
 }
 
@@ -595,7 +596,7 @@ enum hsp_status hsp_app_open(uv_loop_t *loop, const struct hsp_app_start *start,
     a->loop = loop;
     a->cfg = start->cfg;
     a->log = start->log;
-    a->folder.lock_fd = a->backup_fd = -1;
+    a->folder.lock_fd = a->folder.store_fd = a->backup_fd = -1;
     a->metrics.reload_ok = true;
     a->start_s = hsp_app_unix_ms() / 1000;
     a->address = "";

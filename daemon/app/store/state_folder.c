@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -16,6 +17,7 @@
 
 #define LOCK_NAME  "lock"
 #define STORE_NAME "state.db"
+#define STORE_BYTE ((1 << 30) + 4096) /* of the store, locked: SQLite locks the 512 from 1 GiB on */
 
 /* Names that an empty folder may have: the folder, its lock, and what mkfs makes at the top of a file system. */
 static const char *const no_contents[] = {".", "..", LOCK_NAME, "lost+found"};
@@ -159,34 +161,79 @@ static enum hsp_status lock(const char *dir, int *ret, struct hsp_err *err)
                : hsp_err_set(err, HSP_EEXIST, 0, "state_dir %s: another hspmdd uses it", dir);
 }
 
+/* @fd: of the store @path. The lock is of the file, by whatever path others come to it. */
+static enum hsp_status lock_file(const char *dir, const char *path, int fd, struct hsp_err *err)
+{
+    struct flock whole = {
+        .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = STORE_BYTE, .l_len = 1};
+    if (fcntl(fd, F_OFD_SETLK, &whole) == 0) {
+        return HSP_OK;
+    }
+    if (errno != EAGAIN && errno != EACCES) {
+        return io_error(dir, err);
+    }
+    char *real = realpath(path, NULL);
+    enum hsp_status st = hsp_err_set(
+        err, HSP_EEXIST, 0,
+        "state_dir %s: its store %s is in use by another hspmdd, which knows it by another path: "
+        "end that one, or name a folder of its own here",
+        dir, real != NULL ? real : path);
+    free(real);
+    return st;
+}
+
+enum hsp_status hsp_state_folder_lock_store(const char *dir, struct hsp_state_folder *f,
+                                            struct hsp_err *err)
+{
+    char path[PATH_MAX];
+    enum hsp_status st = path_of(dir, STORE_NAME, path, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    f->store_fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (f->store_fd < 0) {
+        return errno == ENOENT ? HSP_OK : io_error(path, err);
+    }
+    return lock_file(dir, path, f->store_fd, err);
+}
+
+/* The folder first: who makes a store, or puts one back, has it. */
+static enum hsp_status lock_both(const char *dir, struct hsp_state_folder *f, struct hsp_err *err)
+{
+    enum hsp_status st = lock(dir, &f->lock_fd, err);
+    f->store = st == HSP_OK && has_store(dir); /* another process may have made it meanwhile */
+    return f->store ? hsp_state_folder_lock_store(dir, f, err) : st;
+}
+
 enum hsp_status hsp_state_folder_open(const char *dir, bool init, const char *service,
                                       struct hsp_state_folder *ret, struct hsp_err *err)
 {
-    *ret = (struct hsp_state_folder){.lock_fd = -1};
+    *ret = (struct hsp_state_folder){.lock_fd = -1, .store_fd = -1};
     enum hsp_status st = decide(dir, init, service, ret, err);
-    st = st == HSP_OK ? lock(dir, &ret->lock_fd, err) : st;
-    ret->store = st == HSP_OK && has_store(dir); /* another process may have made it meanwhile */
-    return st;
+    return st == HSP_OK ? lock_both(dir, ret, err) : st;
 }
 
 enum hsp_status hsp_state_folder_lock(const char *dir, struct hsp_state_folder *ret,
                                       struct hsp_err *err)
 {
     struct stat sb;
-    *ret = (struct hsp_state_folder){.lock_fd = -1};
+    *ret = (struct hsp_state_folder){.lock_fd = -1, .store_fd = -1};
     if (stat(dir, &sb) != 0 && errno == ENOENT) {
         return hsp_err_set(err, HSP_ENOENT, 0,
                            "state_dir %s is not there: mount or name the right folder, or make it "
                            "for the user of hspmdd",
                            dir);
     }
-    return lock(dir, &ret->lock_fd, err);
+    return lock_both(dir, ret, err);
 }
 
 void hsp_state_folder_close(struct hsp_state_folder *f)
 {
+    if (f->store_fd >= 0) {
+        (void)close(f->store_fd); /* nothing was written by it */
+    }
     if (f->lock_fd >= 0) {
         (void)close(f->lock_fd); /* nothing was written to it */
     }
-    f->lock_fd = -1;
+    f->lock_fd = f->store_fd = -1;
 }

@@ -17,20 +17,26 @@
 #include "proto/base/err.h"
 
 struct hsp_state_folder {
-    int lock_fd; /* owned: one hspmdd per folder; -1 none */
-    bool fresh;  /* a new cluster begins here, if the store has no rows */
-    bool store;  /* there is one; else hsp_first_store makes it */
-    bool given;  /* by systemd: that is worth a line */
+    int lock_fd;  /* owned: one hspmdd per folder; -1 none */
+    int store_fd; /* owned: one hspmdd per store, whatever links lead to it; -1 none */
+    bool fresh;   /* a new cluster begins here, if the store has no rows */
+    bool store;   /* there is one; else hsp_first_store makes it */
+    bool given;   /* by systemd: that is worth a line */
 };
 
 /* @init: --init was given. @service: $STATE_DIRECTORY, NULL none. *ret must be closed, on failure
- * too. HSP_ENOENT: no store here; HSP_EEXIST: another hspmdd uses it; HSP_EPERM: also root in
+ * too. HSP_ENOENT: no store here; HSP_EEXIST: another hspmdd uses the folder or its store; HSP_EPERM: also root in
  * the folder of another user; HSP_EIO. The message names the folder, why, and what to do. */
 enum hsp_status hsp_state_folder_open(const char *dir, bool init, const char *service,
                                       struct hsp_state_folder *ret, struct hsp_err *err);
 /* The same for a folder into which a store is put back: it may have none, and nothing is made. */
 enum hsp_status hsp_state_folder_lock(const char *dir, struct hsp_state_folder *ret,
                                       struct hsp_err *err);
-void hsp_state_folder_close(struct hsp_state_folder *f); /* the kernel drops the lock */
+/* Locks the store that was made in the folder since; one that was there is locked already. HSP_EEXIST, HSP_EPERM,
+ * HSP_EIO. */
+enum hsp_status hsp_state_folder_lock_store(const char *dir, struct hsp_state_folder *f,
+                                            struct hsp_err *err);
+/* The kernel drops the locks, and those of SQLite on the same file with them: the store is closed before. */
+void hsp_state_folder_close(struct hsp_state_folder *f);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,6 +52,7 @@ static void refused(const char *dir, const char *service, enum hsp_status code, 
         fail_msg("\"%s\" is not in \"%s\"", text, err.msg);
     }
     assert_int_equal(f.lock_fd, -1);
+    assert_int_equal(f.store_fd, -1);
 }
 
 static void taken(const char *dir, bool init, const char *service, bool fresh, bool given)
@@ -134,6 +136,33 @@ static void with_a_store(void **state)
     taken(in("s"), false, in("s"), false, false);
 }
 
+/* Another folder has a link to the store: a symbolic one, then a second name of the file. */
+static void with_the_store_of_another_folder(void **state)
+{
+    (void)state;
+    struct hsp_state_folder f, second;
+    struct hsp_err err = {0};
+    for (int hard = 0; hard < 2; hard++) {
+        const char *name = hard == 1 ? "two/state.db" : "one/state.db";
+        assert_int_equal(mkdir(in("s"), 0700), hard == 0 ? 0 : -1);
+        assert_int_equal(mkdir(in(hard == 1 ? "two" : "one"), 0700), 0);
+        put("s/state.db", "SQLite");
+        assert_int_equal(
+            hard == 1 ? link(in("s/state.db"), in(name)) : symlink("../s/state.db", in(name)), 0);
+        assert_ok(hsp_state_folder_open(in("s"), false, NULL, &f, &err), &err);
+        const char *dir = in(hard == 1 ? "two" : "one");
+        assert_status(hsp_state_folder_open(dir, false, NULL, &second, &err), HSP_EEXIST);
+        assert_non_null(strstr(err.msg, hard == 1 ? "two/state.db is in use by another hspmdd"
+                                                  : "s/state.db is in use by another hspmdd"));
+        hsp_state_folder_close(&second);
+        assert_status(hsp_state_folder_lock(dir, &second, &err), HSP_EEXIST); /* --restore */
+        hsp_state_folder_close(&second);
+        hsp_state_folder_close(&f);
+        assert_ok(hsp_state_folder_open(dir, false, NULL, &second, &err), &err);
+        hsp_state_folder_close(&second);
+    }
+}
+
 HSP_TEST_FILE(state_folder_test)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +170,7 @@ HSP_TEST_FILE(state_folder_test)
         cmocka_unit_test_setup_teardown(a_new_cluster, setup, teardown),
         cmocka_unit_test_setup_teardown(of_another_user, setup, teardown),
         cmocka_unit_test_setup_teardown(with_a_store, setup, teardown),
+        cmocka_unit_test_setup_teardown(with_the_store_of_another_folder, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
