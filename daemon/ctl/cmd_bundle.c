@@ -151,6 +151,7 @@ int hsp_cmd_debug_bundle(struct hsp_ctl *ctl)
     struct hsp_buf tar;
     struct hsp_msg status = {.type = HSP_MSG_STATUS, .u.query = {.name = "", .what = ""}};
     struct hsp_msg events = {.type = HSP_MSG_EVENTS, .u.query = {.name = "", .what = ""}};
+    struct hsp_msg config = {.type = HSP_MSG_STATUS, .u.query = {.name = "", .what = "config"}};
     static const char version[] = "hspmdctl " PACKAGE_VERSION "\n";
     static const char zero[2 * BLOCK];
     path = path != NULL ? path : "hspmd-bundle.tar";
@@ -163,6 +164,10 @@ int hsp_cmd_debug_bundle(struct hsp_ctl *ctl)
     enum hsp_status st = ask_member(ctl, &tar, "events.jsonl", &events, &err);
     if (st == HSP_OK) {
         st = add_jobs(ctl, &tar, cJSON_GetObjectItemCaseSensitive(doc, "jobs"));
+    }
+    if (st ==
+        HSP_OK) { /* what the process goes by, whatever file it was started with and whatever was changed since */
+        st = ask_member(ctl, &tar, "config/hspmdd-in-use.yaml", &config, &err);
     }
     if (st == HSP_OK) {
         st = add_config(&tar, HSP_SYSCONFDIR "/hspmd/hspmdd.yaml", "config/hspmdd.yaml");

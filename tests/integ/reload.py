@@ -2,6 +2,7 @@
 """SIGHUP: what may change while a job runs is applied, the rest is named, and a wrong file changes nothing. A device that
 is given another speed is said anew to hspmdd, and the job goes on with the losses of an undisturbed device."""
 import os
+import re
 import sys
 import tarfile
 
@@ -74,9 +75,12 @@ def bundle(claim, c):
         if job["name"] != "small":
             raise Failed("status in the bundle")
         plan = "jobs/small-%d/plan.yaml" % job["id"]
-        for want in ("version.txt", "events.jsonl", plan, "config/hspmdd.yaml"):
+        for want in ("version.txt", "events.jsonl", plan, "config/hspmdd.yaml", "config/hspmdd-in-use.yaml"):
             if "hspmd-bundle/" + want not in names:
                 raise Failed("%s is not in the bundle: %r" % (want, names))
+        used = t.extractfile("hspmd-bundle/config/hspmdd-in-use.yaml").read().decode()
+        if "state_dir: " not in used or "failure_detection: " not in used or re.search("[0-9a-f]{64}", used):
+            raise Failed("the configuration in use: %s" % used)
         if b'"type":"config.reloaded"' not in t.extractfile("hspmd-bundle/events.jsonl").read():
             raise Failed("events in the bundle")
         if b"ranks:" not in t.extractfile("hspmd-bundle/" + plan).read():

@@ -16,7 +16,10 @@
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/parked.h"
+#include "proto/base/buf.h"
 #include "proto/base/str.h"
+
+#define CONFIG_MAX (1u << 20)
 
 static void refuse(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
                    const struct hsp_err *why)
@@ -24,11 +27,26 @@ static void refuse(struct hsp_app *a, const struct hsp_caller *cl, const struct 
     hsp_app_reply(a, cl->conn, m->request, why->code, why->msg, NULL, 0, false);
 }
 
+/* The configuration in use: every key with its value and where it comes from. Keys of TLS are in files that it names. */
+static void answer_config(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
+{
+    struct hsp_buf b;
+    hsp_buf_init(&b, CONFIG_MAX);
+    hsp_daemon_config_print(a->cfg, &b);
+    hsp_app_reply(a, cl->conn, m->request, b.failed ? HSP_ENOMEM : HSP_OK,
+                  b.failed ? "out of memory" : "", (const char *)b.data, b.len, false);
+    hsp_buf_fini(&b);
+}
+
 static void answer_status(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
     const char *name = m->u.query.name;
     const struct hsp_job *j;
     struct hsp_err err = {0};
+    if (strcmp(m->u.query.what, "config") == 0) {
+        answer_config(a, cl, m);
+        return;
+    }
     if (name[0] != '\0' && hsp_cluster_job_called(a->cluster, name, &j, &err) == HSP_ENOENT) {
         bool node = hsp_cluster_node_by_name(a->cluster, name) != NULL ||
                     hsp_cluster_parked_by_name(a->cluster, name) != NULL;
