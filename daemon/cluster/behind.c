@@ -232,7 +232,8 @@ void hsp_ci_behind(struct hsp_cluster *c, const char *name, const char *why)
     hsp_str_printf(
         c->behind_why, sizeof(c->behind_why),
         "this hspmdd is behind, node %s says so (%s): put the newer store back%s; where it "
-        "is lost, hspmdd --restore with a backup numbers anew, above it; where %s is not to be "
+        "is lost, hspmdd --restore with a backup, over this store, numbers anew, above it; where "
+        "%s is not to be "
         "believed, hspmdctl node remove %s",
         name, why, hsp_ci_newer_store(c), name, name);
     hsp_ci_store_cluster(c);

@@ -344,6 +344,17 @@ static void park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
     hsp_ci_doubt_parked(c, conn);
 }
 
+/* The same, and what follows where it is @proven to be a node of the store. */
+static void park_for(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
+                     const struct hsp_park_cause *cause, bool proven)
+{
+    park(c, conn, m, cause);
+    if (cause->ahead && proven) {
+        hsp_ci_generation_seen(c, m->generation);
+        hsp_ci_behind(c, m->node, cause->why);
+    }
+}
+
 /* The member that says hello; NULL: parked or refused, and told. */
 static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp_event *ev,
                                          const struct hsp_m_hello *m)
@@ -378,15 +389,16 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
                           "it keeps more than is on record, and does not prove that it is node %s",
                           n->name);
     }
+    if (cause.ahead && it && hsp_ci_raise_over_twin(c, m->node, m->generation)) {
+        hsp_ci_welcome_all(c);
+        hsp_ci_judge_again(c);
+        return identify(c, ev, m); /* which is older now */
+    }
     if (cause.why != NULL) {
         if (cause.as == HSP_PARKED_UNPROVEN && m->n_devices > 0 && (it || was_it(c, n, m))) {
             cause.as = HSP_PARKED_AHEAD;
         }
-        park(c, conn, m, &cause);
-        if (cause.ahead && it) {
-            hsp_ci_generation_seen(c, m->generation);
-            hsp_ci_behind(c, m->node, cause.why);
-        }
+        park_for(c, conn, m, &cause, it);
         return NULL;
     }
     if (no != NULL) {

@@ -81,6 +81,14 @@ static const char *newer_than_us(struct hsp_cluster *c, const struct hsp_m_hello
         !(later || (m->generation == c->generation && m->term > c->term))) {
         return NULL;
     }
+    if (hsp_ci_is_twin(c, m->generation)) {
+        return hsp_ci_printf(c,
+                             "it has obeyed another hspmdd of this cluster, which was begun from "
+                             "the same backup as this one: "
+                             "generation %u, as here; hspmdd --restore with a copy of the present "
+                             "state.db numbers above both",
+                             hsp_generation_number(c->generation));
+    }
     return hsp_ci_printf(
         c, "it %s a newer hspmdd of this cluster: %s %llu, here %llu",
         hsp_ci_can_be(c, m->generation, m->term) ? "has obeyed" : "names, and there cannot be,",

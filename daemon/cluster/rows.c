@@ -931,6 +931,20 @@ void hsp_cluster_restored_row(uint64_t least, struct hsp_buf *out)
     hsp_buf_u64(out, least);
 }
 
+bool hsp_cluster_row_restored(const struct hsp_cluster_row *row, uint64_t *ret_least)
+{
+    struct hsp_cursor r;
+    hsp_cur_init(&r, row->value, row->len);
+    uint8_t version = hsp_cur_u8(&r);
+    uint64_t least = hsp_cur_u64(&r);
+    if (strcmp(row->key, HSP_RESTORED_ROW) != 0 || r.failed || version < ROW_OLDEST ||
+        version > ROW_VERSION) {
+        return false;
+    }
+    *ret_least = least;
+    return true;
+}
+
 /* What follows the generation. */
 static uint64_t ahead_of_row(struct hsp_cursor *r, uint8_t version)
 {

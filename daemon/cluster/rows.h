@@ -52,6 +52,9 @@ enum hsp_status hsp_cluster_row_old(const struct hsp_cluster_row *row, struct hs
  * cluster, which was of generation @least, 0 not known. The core that loads it begins a generation
  * after both, and erases the row in the same step. */
 void hsp_cluster_restored_row(uint64_t least, struct hsp_buf *out);
+/* Reads it back: no hspmdd has started since. False: @row is another one, or does not decode; *ret_least is
+ * untouched. */
+bool hsp_cluster_row_restored(const struct hsp_cluster_row *row, uint64_t *ret_least);
 /* Whose store it is, as its row "cluster" says; its generation, or a later one that its members have
  * obeyed. False: @row is another one, or does not
  * decode; *ret is untouched. */

@@ -124,6 +124,26 @@ void hsp_ci_raise(struct hsp_cluster *c, uint64_t least)
     hsp_ci_store_term(c);
 }
 
+bool hsp_ci_raise_over_twin(struct hsp_cluster *c, const char *node, uint64_t generation)
+{
+    bool twin = hsp_ci_is_twin(c, generation);
+    if (c->behind || !hsp_generation_ahead(generation, c->generation) || !(twin || c->restored)) {
+        return false;
+    }
+    hsp_ci_raise(c, generation);
+    hsp_ci_fact(c, "coordinator.restored", HSP_SEV_WARN, NULL, NULL,
+                "node %s has obeyed generation %u of a store that was put back before: generation "
+                "%u; jobs that have gone further are behind",
+                node, hsp_generation_number(generation), hsp_generation_number(c->generation));
+    return true;
+}
+
+bool hsp_ci_is_twin(const struct hsp_cluster *c, uint64_t generation)
+{
+    return hsp_generation_number(generation) == hsp_generation_number(c->generation) &&
+           generation != c->generation;
+}
+
 const char *hsp_ci_cluster_text(struct hsp_cluster *c, struct hsp_digest id)
 {
     char hex[HSP_DIGEST_HEX];

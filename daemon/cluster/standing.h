@@ -1,7 +1,7 @@
 /* Judges to which cluster the state of agents belongs, and gives numbers that no other store of the
  * cluster gives.
  *
- * Example: after a restore the generation is 1. Job 7, whose row says that epoch 4 is next, begins
+ * Example: after a restore the generation is 1, of random half 0. Job 7, whose row says that epoch 4 is next, begins
  * epoch 1000001; epochs 4 to 1000000 are a gap. An agent that has seen epoch 9 of job 7 knows more
  * of it than this store does; one that has seen epoch 3 does not. */
 #ifndef HSP_STANDING_H
@@ -60,6 +60,15 @@ void hsp_ci_plan_seen(struct hsp_job *j, uint64_t plan); /* the same of a layout
 /* The next generation, after the store's and after @least: what a store that is lost gave, epochs,
  * layouts, jobs and terms, is given by none of it. */
 void hsp_ci_raise(struct hsp_cluster *c, uint64_t least);
+/* True when @generation was raised from the same store as ours, by another restore or adoption: neither is newer. */
+bool hsp_ci_is_twin(const struct hsp_cluster *c, uint64_t generation);
+/* Member @node, proven, has obeyed @generation of another store that was put back: of the same number as ours, or a
+ * later one while this process is the first after a restore. An administrator's word has begun ours, so the next
+ * generation comes after both. False: not so, or this coordinator is behind already.
+ *
+ * Example: the disk is lost, a backup of generation 0 is put back: generation 1. The disk is lost again, and the same
+ * backup is put back: generation 1, of another random half. An agent of the first one says hello: generation 2. */
+bool hsp_ci_raise_over_twin(struct hsp_cluster *c, const char *node, uint64_t generation);
 /* A member has obeyed generation @ahead: the next one that is raised here comes after it.
  * Stored. */
 void hsp_ci_generation_seen(struct hsp_cluster *c, uint64_t ahead);

@@ -6,7 +6,8 @@
  * that were raised from one backup are told apart.
  *
  * Example: generation 0x0000000200000a17 is the second after the first store; its epochs begin at
- * 2000001.
+ * 2083001. One backup was put back on two days, each time into an empty folder: both stores call
+ * themselves the first generation after it, and their epochs begin at different numbers.
  *
  * Purity:  pure.
  */
@@ -50,10 +51,18 @@ static inline bool hsp_generation_ahead(uint64_t theirs, uint64_t ours)
            (hsp_generation_number(theirs) == hsp_generation_number(ours) && theirs != ours);
 }
 
-/* The first epoch and plan of a job in @generation; the last one is before the first of the next. */
+/* Places at which the numbers of a generation can begin: half of them is left behind the last place. */
+#define HSP_GENERATION_PLACES     500u
+#define HSP_GENERATION_PLACE_SIZE 1000u
+
+/* The first epoch and plan of a job in @generation; the last one is before the first of the next. The random half
+ * chooses the place, so that two generations of one number hardly ever give the same numbers. */
 static inline uint64_t hsp_generation_first(uint64_t generation)
 {
-    return hsp_generation_number(generation) * HSP_GENERATION_NUMBERS + 1;
+    const uint64_t number = hsp_generation_number(generation);
+    const uint64_t place = (uint32_t)generation % HSP_GENERATION_PLACES;
+    return number == 0 ? 1
+                       : number * HSP_GENERATION_NUMBERS + place * HSP_GENERATION_PLACE_SIZE + 1;
 }
 
 #endif

@@ -382,16 +382,18 @@ static uint64_t generation_there(void)
     return w.generation;
 }
 
-/* A backup is put back; that disk dies too, and the backup is put back on a third one: its agents have obeyed a store
- * that nobody has. One more --restore comes after it. */
+/* A backup is put back; that disk dies too, and the backup is put back on another one: its agents have obeyed a store
+ * that nobody has, and the numbers come after those of it. Then the disk goes back to what the backup was: hspmdd is
+ * behind, and one more --restore comes after all. */
 static void restored_twice(void **state)
 {
     (void)state;
-    struct copy one, two, three;
+    struct copy one, two, three, four;
     running(3);
     keep_rows(&one);
     keep_rows(&two);
     keep_rows(&three);
+    keep_rows(&four);
     uint64_t epoch = job()->cur.epoch;
     s->cfg.salt = 5;
     sim_kill_daemon(s, 100);
@@ -404,14 +406,20 @@ static void restored_twice(void **state)
     put_back(&two);
     mark_restored();
     go_on(2000);
+    assert_int_equal(hsp_generation_number(s->d->generation), 2);
+    assert_true(settled(s));
+    assert_int_equal(job()->cur.epoch, epoch);
+    sim_kill_daemon(s, 100);
+    put_back(&three);
+    go_on(2000);
     assert_true(s->d->behind);
     trains_on(1000);
     sim_kill_daemon(s, 100);
     restored_over = generation_there();
-    put_back(&three);
+    put_back(&four);
     mark_restored();
     go_on(2000);
-    assert_int_equal(hsp_generation_number(s->d->generation), 2);
+    assert_int_equal(hsp_generation_number(s->d->generation), 3);
     assert_true(settled(s));
     assert_int_equal(job()->cur.epoch, epoch);
     trains_on(1000);

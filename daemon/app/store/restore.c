@@ -17,41 +17,53 @@
 #include "daemon/app/store/store_files.h"
 #include "daemon/app/store/store_schema.h"
 #include "daemon/cluster/rows.h"
+#include "proto/base/size.h"
 
 #define COPY_NAME ".restore-copy.db"
 #define OTHER     "-other"   /* behind the name of one that is worth nothing */
+#define UNUSED    "-unused"  /* the same of one that was put back, and that no hspmdd has opened */
 #define PIECE     (1u << 20) /* bytes copied at a time */
 
 struct names {
     char store[PATH_MAX], new[PATH_MAX], replaced[PATH_MAX];
-    bool newer; /* what is there has more than what takes its place */
+    const char *
+        kind; /* behind the name of the one that is there; "": it has more than the one that takes its place */
 };
 
 static enum hsp_status names_of(const char *dir, struct names *ret, struct hsp_err *err)
 {
-    ret->newer = false;
+    ret->kind = OTHER;
     return hsp_store_path(ret->store, dir, "/state.db") &&
                    hsp_store_path(ret->new, dir, "/" COPY_NAME)
                ? HSP_OK
                : hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
 }
 
-/* Gives the old store its second name: the time, and a number where two were replaced in a second, of either
- * kind. Only one that is worth to be put back again has the name that hsp_restore_replaced looks for. */
+/* True when a store that was replaced has the name @front already, of whatever kind it is. */
+static bool is_taken(const char *front)
+{
+    static const char *const kinds[] = {"", OTHER, UNUSED};
+    char path[PATH_MAX];
+    bool taken = false;
+    for (size_t i = 0; i < HSP_ARRAY_LEN(kinds); i++) {
+        taken = taken || (hsp_store_path(path, front, kinds[i]) && access(path, F_OK) == 0);
+    }
+    return taken;
+}
+
+/* Gives the old store its second name: the time, a number where two were replaced in a second, and the kind. Only one
+ * that is worth to be put back again has the name that hsp_restore_replaced looks for. */
 static enum hsp_status keep_old(const char *dir, struct names *n, struct hsp_err *err)
 {
-    char end[80], other[PATH_MAX];
+    char end[80], front[PATH_MAX];
     int64_t now = (int64_t)time(NULL);
     for (uint32_t i = 0; i < 1000; i++) {
         (void)snprintf(end, sizeof end, "/state.db.replaced-%" PRId64 ".%" PRIu32, now, i);
-        if (!hsp_store_path(n->replaced, dir, end) || !hsp_store_path(other, n->replaced, OTHER)) {
+        if (!hsp_store_path(front, dir, end) || !hsp_store_path(n->replaced, front, n->kind)) {
             return hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
         }
-        if (access(n->replaced, F_OK) == 0 || access(other, F_OK) == 0) {
+        if (is_taken(front)) {
             continue;
-        }
-        if (!n->newer) {
-            (void)memcpy(n->replaced, other, sizeof other);
         }
         if (link(n->store, n->replaced) == 0 || errno == ENOENT) {
             return HSP_OK;
@@ -148,6 +160,8 @@ static enum hsp_status copy_store(const char *file, const char *to, struct hsp_e
 struct found {
     bool any;
     struct hsp_whose whose;
+    bool restored; /* put back, and no hspmdd has opened it since */
+    uint64_t over; /* the generation that it was put back over */
 };
 
 static enum hsp_status look_at_row(void *arg, const char *key, const void *value, size_t len)
@@ -155,30 +169,49 @@ static enum hsp_status look_at_row(void *arg, const char *key, const void *value
     struct found *f = arg;
     struct hsp_cluster_row row = {key, value, (uint32_t)len};
     f->any = hsp_cluster_row_whose(&row, &f->whose) || f->any;
+    f->restored = hsp_cluster_row_restored(&row, &f->over) || f->restored;
     return HSP_OK;
 }
 
-/* The generation of the store that is there, if it is of the same cluster and can be read; its
- * journal is empty then. *ret_newer: all its rows are as they were written, and it has gone on after @f, the
- * copy @by: it is of a later generation, or has later events. */
+static uint64_t later(uint64_t a, uint64_t b)
+{
+    return hsp_generation_number(a) > hsp_generation_number(b) ? a : b;
+}
+
+/* "" where all rows of @s are as they were written, and it has gone on after @f, the copy @by: it is of a later
+ * generation, or has later events. */
+static const char *kind_of(struct hsp_store *s, const struct found *there, const struct found *f,
+                           struct hsp_store *by)
+{
+    struct hsp_err why;
+    uint32_t g = hsp_generation_number(there->whose.generation);
+    uint32_t of_copy = hsp_generation_number(f->whose.generation);
+    if (there->restored) {
+        return UNUSED;
+    }
+    bool on = g > of_copy || (g == of_copy && hsp_store_events_last(s) > hsp_store_events_last(by));
+    return on && hsp_store_load(s, NULL, NULL, &why) == HSP_OK ? "" : OTHER;
+}
+
+/* The generation of the store that is there, or the later one that it was put back over, if it is of the same cluster
+ * and can be read; its journal is empty then. */
 static uint64_t generation_there(const char *path, const struct found *f, struct hsp_store *by,
-                                 bool *ret_newer)
+                                 const char **ret_kind)
 {
     struct hsp_store *s = NULL;
     struct hsp_err why;
     struct found there = {false};
     if (access(path, F_OK) == 0 && hsp_store_open(path, &s, &why) == HSP_OK) {
-        (void)hsp_store_get(s, HSP_CLUSTER_ROW, look_at_row, &there, &why); /* if it can be read */
+        (void)hsp_store_get(s, HSP_CLUSTER_ROW, look_at_row, &there,
+                            &why); /* if they can be read */
+        (void)hsp_store_get(s, HSP_RESTORED_ROW, look_at_row, &there, &why);
     }
     bool same = there.any && hsp_digest_equal(there.whose.cluster, f->whose.cluster);
-    if (same && hsp_store_load(s, NULL, NULL, &why) == HSP_OK) {
-        uint32_t g = hsp_generation_number(there.whose.generation);
-        uint32_t of_copy = hsp_generation_number(f->whose.generation);
-        *ret_newer =
-            g > of_copy || (g == of_copy && hsp_store_events_last(s) > hsp_store_events_last(by));
+    if (same) {
+        *ret_kind = kind_of(s, &there, f, by);
     }
     (void)hsp_store_close(s);
-    return same ? there.whose.generation : 0;
+    return same ? later(there.whose.generation, there.over) : 0;
 }
 
 /* Verifies the copy and marks it. */
@@ -199,7 +232,8 @@ static enum hsp_status prepare(struct names *n, struct hsp_store_damage *ret, st
     if (st == HSP_OK) {
         struct hsp_buf value;
         hsp_buf_init(&value, HSP_CLUSTER_ROW_MAX);
-        hsp_cluster_restored_row(generation_there(n->store, &f, s, &n->newer), &value);
+        hsp_cluster_restored_row(later(generation_there(n->store, &f, s, &n->kind), f.over),
+                                 &value);
         struct hsp_store_row row = {HSP_RESTORED_ROW, value.data, value.len, false};
         st = value.failed ? hsp_err_nomem(err, "a row") : hsp_store_apply(s, &row, 1, NULL, 0, err);
         hsp_buf_fini(&value);

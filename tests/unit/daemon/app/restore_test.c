@@ -311,9 +311,11 @@ static void lives(uint32_t generation, struct hsp_digest id, uint64_t last)
     struct hsp_err err = {0};
     struct hsp_store *s = sl_open();
     const struct hsp_store_event e = {last, 0, "e"};
+    const struct hsp_store_row opened = {HSP_RESTORED_ROW, NULL, 0, true};
     cluster_id = id;
     put_cluster(s, generation);
     cluster_id = (struct hsp_digest){7, 8};
+    assert_ok(hsp_store_apply(s, &opened, 1, NULL, 0, &err), &err);
     assert_ok(hsp_store_feed_add(s, &e, 1, NULL, 0, &err), &err);
     assert_null(hsp_store_close(s));
 }
@@ -490,10 +492,57 @@ static void test_no_flipped_bit_of_a_backup_is_believed(void **state)
     hsp_buf_fini(&now);
 }
 
+/* The generation that the store in place was put back over. */
+static enum hsp_status find_over(void *arg, const char *key, const void *value, size_t len)
+{
+    struct hsp_cluster_row row = {key, value, (uint32_t)len};
+    (void)hsp_cluster_row_restored(&row, arg);
+    return HSP_OK;
+}
+
+static uint32_t put_back_over(void)
+{
+    struct hsp_err err = {0};
+    uint64_t over = 0;
+    struct hsp_store *s = sl_open();
+    assert_ok(hsp_store_get(s, HSP_RESTORED_ROW, find_over, &over, &err), &err);
+    assert_null(hsp_store_close(s));
+    return hsp_generation_number(over);
+}
+
+/* Without a start between: what the first one replaced still counts, and is still the one to be put back again. */
+static void test_a_backup_is_put_back_twice(void **state)
+{
+    const char *dir = *state;
+    struct hsp_err err = {0};
+    char backup[4300], found[4300], unused[4300];
+    snprintf(backup, sizeof backup, "%s/backup", dir);
+    struct hsp_store *s = sl_open();
+    put_cluster(s, 0);
+    assert_ok(hsp_store_backup(s, backup, &left_out, &err), &err);
+    put_cluster(s, 3);
+    assert_null(hsp_store_close(s));
+    for (uint32_t i = 1; i < 4; i++) {
+        assert_ok(hsp_restore(dir, backup, &left_out, &err), &err);
+        assert_int_equal(put_back_over(), 3);
+        assert_int_equal(n_replaced(dir), i);
+    }
+    s = sl_open();
+    assert_true(hsp_restore_replaced(dir, s, found, sizeof found));
+    assert_null(hsp_store_close(s));
+    snprintf(unused, sizeof unused, "%s-unused", found);
+    assert_int_equal(rename(sl_path, unused), 0); /* a store that was put back and never opened */
+    assert_ok(hsp_restore(dir, unused, &left_out, &err), &err);
+    assert_int_equal(put_back_over(), 3);
+    assert_ok(hsp_restore(dir, found, &left_out, &err), &err); /* undone */
+    assert_int_equal(put_back_over(), 3);
+}
+
 HSP_TEST_FILE(restore_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_backup_is_put_back, sl_setup, sl_teardown),
+        cmocka_unit_test_setup_teardown(test_a_backup_is_put_back_twice, sl_setup, sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_damaged_store_makes_no_backup, sl_setup,
                                         sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_damaged_store_tells_its_generation, sl_setup,

@@ -372,7 +372,8 @@ static void a_newer_term_leaves_all_as_it_is(void **state)
         cw_fact(&w, "coordinator.behind"),
         "this hspmdd is behind, node n1 says so (it has obeyed a newer hspmdd of "
         "this cluster: term 3, here 2): put the newer store back; where it is lost, "
-        "hspmdd --restore with a backup numbers anew, above it; where n1 is not to be believed, "
+        "hspmdd --restore with a backup, over this store, numbers anew, above it; where n1 is not "
+        "to be believed, "
         "hspmdctl "
         "node remove n1");
     for (uint32_t i = 0; i < 3;
@@ -396,7 +397,8 @@ static void a_newer_term_leaves_all_as_it_is(void **state)
 static void numbers_of_a_generation(void **state)
 {
     (void)state;
-    struct hsp_cluster c = {.generation = (uint64_t)2 << 32 | 77};
+    struct hsp_cluster c = {.generation =
+                                (uint64_t)2 << 32 | 500}; /* the random half is of place 0 */
     struct hsp_job j = {.next_epoch = 4, .next_plan = 3};
     assert_int_equal(hsp_ci_take_epoch(&c, &j), 2000001);
     assert_int_equal(hsp_ci_take_epoch(&c, &j), 2000002);
@@ -421,6 +423,9 @@ static void numbers_of_a_generation(void **state)
     assert_true(hsp_generation_ahead(c.generation + 1, c.generation)); /* another life */
     assert_false(hsp_generation_ahead((uint64_t)1 << 32 | 99, c.generation));
     assert_false(hsp_generation_ahead(c.generation, c.generation));
+    assert_int_equal(hsp_generation_first(0xa17), 1);
+    assert_int_equal(hsp_generation_first((uint64_t)2 << 32 | 0xa17), 2083001);
+    assert_int_equal(hsp_generation_first((uint64_t)2 << 32 | UINT32_MAX), 2295001);
 }
 
 /* Jobs that are over and forgotten stay known, in few ranges. */

@@ -558,6 +558,49 @@ static void a_removed_node_frees_its_name(void **state)
     cw_end(&w);
 }
 
+/* The backup was put back before, each time into an empty folder, and the store of that time is lost as well: n0 has
+ * obeyed it. */
+static void the_same_backup_is_put_back_twice(void **state)
+{
+    (void)state;
+    for (int later = 0; later < 2; later++) {
+        struct cw_world w;
+        put_back(&w);
+        const uint64_t theirs = (uint64_t)(1 + later) << 32 | 9;
+        const uint64_t epoch = hsp_generation_first(theirs);
+        assert_int_equal(hsp_generation_number(w.c->generation), 1);
+        assert_true(epoch != hsp_generation_first(w.c->generation)); /* even without a word of n0 */
+        struct says s = {.node = "n0",
+                         .incarnation = hsp_cluster_node_by_name(w.c, "n0")->incarnation,
+                         .generation = theirs,
+                         .term = HSP_GENERATION_NUMBERS,
+                         .kept = {.job = 1,
+                                  .name = "j",
+                                  .cluster = w.c->id,
+                                  .generation = theirs,
+                                  .epoch = epoch,
+                                  .plan = 1},
+                         .runs = true};
+        hello(&w, &s);
+        assert_false(w.c->behind);
+        assert_int_equal(hsp_generation_number(w.c->generation), 2 + later);
+        assert_non_null(
+            strstr(cw_fact(&w, "coordinator.restored"), "node n0 has obeyed generation"));
+        assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->state, HSP_NODE_LIVE);
+        struct hsp_job j = *cw_job(&w, 1);
+        assert_int_equal(j.state, HSP_JOB_BEHIND); /* n0 has seen epochs that are not on record */
+        assert_true(hsp_ci_take_epoch(w.c, &j) >= hsp_generation_first(w.c->generation));
+        /* a later start is no restore: another store may be newer */
+        cw_restart(&w, NULL);
+        s.node = "n1";
+        s.incarnation = hsp_cluster_node_by_name(w.c, "n1")->incarnation;
+        s.generation = (uint64_t)5 << 32;
+        hello(&w, &s);
+        assert_true(w.c->behind);
+        cw_end(&w);
+    }
+}
+
 HSP_TEST_FILE(older_store_test)
 {
     const struct CMUnitTest tests[] = {
@@ -574,6 +617,7 @@ HSP_TEST_FILE(older_store_test)
         cmocka_unit_test(a_number_is_given_once),
         cmocka_unit_test(another_job_of_the_number_is_left_alone),
         cmocka_unit_test(a_restore_comes_after_what_members_have_obeyed),
+        cmocka_unit_test(the_same_backup_is_put_back_twice),
         cmocka_unit_test(the_end_of_a_job_that_is_behind),
         cmocka_unit_test(the_end_is_told_by_hello_too),
         cmocka_unit_test(a_removed_node_frees_its_name),
