@@ -542,9 +542,9 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
     settle(ctx);
 }
 
-static void on_refuse(void *ctx, const char *name, const struct hsp_err *why)
+static void on_refuse(void *ctx, const struct hsp_net_peer *peer, const struct hsp_err *why)
 {
-    hsp_dispatch_refuse(ctx, name, why);
+    hsp_dispatch_refuse(ctx, peer, why);
 }
 
 static const struct hsp_net_calls net_calls = {

@@ -247,9 +247,27 @@ void hsp_dispatch_close(struct hsp_app *a, uint32_t conn, const struct hsp_err *
     }
 }
 
-void hsp_dispatch_refuse(struct hsp_app *a, const char *name, const struct hsp_err *why)
+/* Another key than ours: an event, and a line of status, which the log of this host alone would not be. */
+static void tell_other_key(struct hsp_app *a, const struct hsp_net_peer *peer)
+{
+    char text[HSP_REFUSAL_TEXT];
+    hsp_msec now = hsp_app_now();
+    const struct hsp_refusal *x;
+    if (hsp_refusals_note(&a->refusals, peer, now, &x)) {
+        hsp_refusal_text(x, text);
+        struct hsp_fact f = {
+            .type = "auth.denied", .severity = HSP_SEV_WARN, .node = "", .reason = text};
+        hsp_app_fact(a, &f);
+    }
+}
+
+void hsp_dispatch_refuse(struct hsp_app *a, const struct hsp_net_peer *peer,
+                         const struct hsp_err *why)
 {
     char text[sizeof why->msg + 32];
     hsp_str_printf(text, sizeof text, " was refused: %s", why->msg);
-    complain(a, "", name, text);
+    complain(a, "", peer->name, text);
+    if (why->code == HSP_EAUTH && peer->role != HSP_ROLE_NONE) {
+        tell_other_key(a, peer);
+    }
 }

@@ -15,6 +15,8 @@ void hsp_dispatch_open(struct hsp_app *a, uint32_t conn, const struct hsp_net_pe
 void hsp_dispatch_frame(struct hsp_app *a, uint32_t conn, struct hsp_frame *f);
 /* Lets go all that waited on the connection. */
 void hsp_dispatch_close(struct hsp_app *a, uint32_t conn, const struct hsp_err *why);
-void hsp_dispatch_refuse(struct hsp_app *a, const char *name, const struct hsp_err *why);
+/* A caller that never opened: who holds another key is remembered and told. */
+void hsp_dispatch_refuse(struct hsp_app *a, const struct hsp_net_peer *peer,
+                         const struct hsp_err *why);
 
 #endif

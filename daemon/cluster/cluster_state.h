@@ -65,6 +65,13 @@ struct hsp_node_fault {
     uint32_t times;
 };
 
+/* A second agent under the name of a node. */
+struct hsp_namesake {
+    char peer[96];     /* where it called from last */
+    hsp_msec until_ms; /* it counts until then; 0: there was none */
+    hsp_msec tell_ms;  /* no event before */
+};
+
 struct hsp_cluster_node {
     char name[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
     enum hsp_node_state state;
@@ -74,9 +81,11 @@ struct hsp_cluster_node {
     uint64_t same_since; /* the first incarnation in a row that each later one has proven to be */
     uint64_t generation; /* of the cluster, when the node last said hello; 0 also where not known */
     uint32_t conn;       /* 0: not connected */
-    uint32_t protocol;   /* version that it and hspmdd talk */
-    hsp_msec last_ms;    /* heard */
-    bool unheard;        /* known from the store, and no hello of it has counted since */
+    uint64_t source;     /* as in struct hsp_event, of its last hello; 0: not known */
+    struct hsp_namesake namesake;
+    uint32_t protocol; /* version that it and hspmdd talk */
+    hsp_msec last_ms;  /* heard */
+    bool unheard;      /* known from the store, and no hello of it has counted since */
     /* Until then an agent without proof holds back jobs of the node (parked.h); 0: none did. */
     hsp_msec claim_ms;
     bool draining, leaving; /* by an admin; by itself */

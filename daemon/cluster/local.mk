@@ -39,6 +39,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/may_say.c daemon/cluster/may_say.h \
   daemon/cluster/measure.c daemon/cluster/measure.h \
   daemon/cluster/membership.c daemon/cluster/membership.h \
+  daemon/cluster/namesake.c daemon/cluster/namesake.h \
   daemon/cluster/node_check.c daemon/cluster/node_check.h \
   daemon/cluster/node_fault.c daemon/cluster/node_fault.h \
   daemon/cluster/node_loss.c daemon/cluster/node_loss.h \

@@ -20,6 +20,7 @@
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/may_say.h"
 #include "daemon/cluster/measure.h"
+#include "daemon/cluster/namesake.h"
 #include "daemon/cluster/node_fault.h"
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
@@ -355,6 +356,16 @@ static void park_for(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_he
     }
 }
 
+/* The agent of @ev is not @n, which is NULL where there is no node of the name. */
+static void refuse_name(struct hsp_cluster *c, const struct hsp_event *ev,
+                        struct hsp_cluster_node *n, const char *why)
+{
+    if (n != NULL && n->state == HSP_NODE_LIVE && n->conn != 0 && n->conn != ev->conn) {
+        hsp_ci_namesake(c, n, ev->peer);
+    }
+    refuse(c, ev->conn, why);
+}
+
 /* The member that says hello; NULL: parked or refused, and told. */
 static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp_event *ev,
                                          const struct hsp_m_hello *m)
@@ -402,7 +413,7 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
         return NULL;
     }
     if (no != NULL) {
-        refuse(c, conn, no);
+        refuse_name(c, ev, n, no);
         return NULL;
     }
     if (n == NULL && c->n_nodes - c->n_vacant == HSP_MAX_NODES) {
@@ -412,6 +423,7 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
     n = n != NULL ? n : hsp_ci_node_new(c, m->node);
     if (n != NULL) {
         n->protocol = common;
+        n->source = ev->source;
     }
     return n;
 }

@@ -432,6 +432,20 @@ static void print_broken(struct hsp_ctl *ctl, const cJSON *links)
     }
 }
 
+/* Callers that hold another key than hspmdd. */
+static void print_refused(struct hsp_ctl *ctl, const cJSON *list)
+{
+    const cJSON *x;
+    if (cJSON_GetArraySize(list) > 0) {
+        (void)fputc('\n', ctl->out);
+    }
+    cJSON_ArrayForEach(x, list)
+    {
+        (void)fprintf(ctl->out, "%.0f s ago: %s\n", hsp_doc_number(x, "seconds"),
+                      hsp_doc_text(x, "reason"));
+    }
+}
+
 /* "n1/0", "n1". */
 static const char *fact_place(struct hsp_ctl *ctl, const cJSON *x)
 {
@@ -505,6 +519,7 @@ bool hsp_status_view(struct hsp_ctl *ctl, const cJSON *doc)
         (void)fputs("no nodes\n", ctl->out);
     }
     print_broken(ctl, cJSON_GetObjectItemCaseSensitive(doc, "broken_links"));
+    print_refused(ctl, cJSON_GetObjectItemCaseSensitive(doc, "refused"));
     return print_facts(ctl, facts) && ok;
 }
 

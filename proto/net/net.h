@@ -54,9 +54,9 @@ struct hsp_net_calls {
     /* HSP_ECLOSED: by the peer; HSP_ECANCELED: by hsp_net_drop; HSP_EPROTO, HSP_ELIMIT,
      * HSP_EVERSION: what came was wrong; HSP_ETIMEDOUT; HSP_EAUTH; HSP_EIO. */
     void (*on_close)(void *ctx, uint32_t conn, const struct hsp_err *why);
-    /* A caller that never came to on_open (no key, too slow, too many): for the log. May be NULL.
-     */
-    void (*on_refuse)(void *ctx, const char *name, const struct hsp_err *why);
+    /* A caller that never came to on_open (no key, too slow, too many): for the log. peer->role, with HSP_EAUTH: whose
+     * key it says it holds, and holds another; else NONE. The listener's name where no caller is known. May be NULL. */
+    void (*on_refuse)(void *ctx, const struct hsp_net_peer *peer, const struct hsp_err *why);
 };
 
 /* Connections are counted by pool: callers of one kind leave the places of the others alone. Who

@@ -86,7 +86,7 @@ static void refuse_accepted(struct hsp_net *n, struct net_listener *l, const str
     (void)uv_accept(&l->h.stream, (uv_stream_t *)h); /* closed in either case */
     uv_close(h, on_refused_closed);
     if (n->calls.on_refuse != NULL) {
-        n->calls.on_refuse(n->ctx, l->name, why);
+        n->calls.on_refuse(n->ctx, &(struct hsp_net_peer){.name = l->name}, why);
     }
 }
 

@@ -84,6 +84,9 @@ static void on_cipher(struct net_conn *c, const uint8_t *data, size_t len, uint6
     st = st == HSP_OK ? hsp_tls_input(c->tls, data, len, &e) : st;
     if (st == HSP_OK && c->state == NET_TLS) {
         st = hsp_tls_handshake(c->tls, &e);
+        if (st == HSP_EAUTH && !c->dialled) {
+            c->peer.role = hsp_tls_claimed(c->tls); /* for on_refuse */
+        }
         hsp_net_conn_pump(c); /* also the alert that tells the peer why */
         if (st == HSP_OK && c->state == NET_TLS) {
             opened(c);

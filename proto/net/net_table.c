@@ -141,7 +141,8 @@ void hsp_net_conn_finish(struct net_conn *c)
         c->told = false;
         n->calls.on_close(n->ctx, c->id, &c->why);
     } else if (n->calls.on_refuse != NULL) {
-        n->calls.on_refuse(n->ctx, c->name, &c->why);
+        c->peer.name = c->name;
+        n->calls.on_refuse(n->ctx, &c->peer, &c->why);
     }
     hsp_net_conn_free(c);
     hsp_net_maybe_end(n);

@@ -360,6 +360,11 @@ enum hsp_net_role hsp_tls_role(const struct hsp_tls *t)
     return SSL_is_init_finished(t->ssl) ? t->role : HSP_ROLE_NONE;
 }
 
+enum hsp_net_role hsp_tls_claimed(const struct hsp_tls *t)
+{
+    return SSL_is_init_finished(t->ssl) ? HSP_ROLE_NONE : t->role;
+}
+
 bool hsp_tls_more(const struct hsp_tls *t)
 {
     return BIO_ctrl_pending(t->in) > 0 || SSL_has_pending(t->ssl) == 1;

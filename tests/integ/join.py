@@ -114,6 +114,10 @@ def run(w):
     stranger = w.agent("gamma", "wrong.key")
     until("hspmdd refuses the stranger", lambda: "was refused: TLS refused" in w.log())
     check("gamma" not in w.nodes() and stranger.poll() is None, "without the key nobody joins")
+    told = "an agent at 127.0.0.1 is refused: its worker key is not the one of hspmdd"
+    until("status tells where it is", lambda: re.search(r"^\d+ s ago: " + told, w.ctl("status"), re.M))
+    denied = [l for l in w.ctl("events").splitlines() if "auth.denied" in l]
+    check(len(denied) == 1 and told in denied[0], "so does one event: %r" % denied)
     stranger.terminate()
     check(stranger.wait(LIMIT) == 0, "an unknown agent may go")
 
@@ -122,6 +126,7 @@ def run(w):
     until("beta is missed", lambda: not w.up("beta"))
     until("its executor is gone", lambda: not any(alive(k) for k in kids))
     until("beta is shown as dead", lambda: re.search(r"^beta +dead( +-){5} +gone for \d+ s: \S", w.ctl("status"), re.M))
+    check(told in w.nodes()["beta"]["reason"], "its REASON names the agent that is refused: %r" % w.nodes()["beta"])
     waits(w)
     b = w.agent("beta")
     again = until("beta is back", lambda: w.up("beta"))

@@ -12,6 +12,7 @@
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
+#include "daemon/cluster/namesake.h"
 #include "daemon/cluster/parked.h"
 #include "daemon/cluster/paths.h"
 #include "daemon/cluster/progress.h"
@@ -390,13 +391,33 @@ static void put_keeps(cJSON *o, const struct hsp_cluster *c, const struct hsp_cl
     }
 }
 
+/* Why it is as it is, and what keeps its agent, or another one, from joining. */
+static void put_reason(const struct hsp_app *a, cJSON *o, const struct hsp_cluster_node *n)
+{
+    char text[HSP_TEXT_MAX], refused[HSP_REFUSAL_TEXT] = "";
+    const char *namesake = hsp_cluster_namesake(n, hsp_app_core_now(a));
+    const struct hsp_refusal *x =
+        n->conn == 0 ? hsp_refusals_agent(&a->refusals, n->source, hsp_app_now()) : NULL;
+    if (x != NULL) {
+        hsp_refusal_text(x, refused);
+    } else if (namesake != NULL) {
+        (void)snprintf(
+            refused, sizeof refused,
+            "another agent under this name is refused, from %s: set `node` of one of them",
+            namesake);
+    }
+    hsp_str_printf(text, sizeof text, "%s%s%s", n->reason,
+                   n->reason[0] != '\0' && refused[0] != '\0' ? "; " : "", refused);
+    put_text(o, "reason", text);
+}
+
 static cJSON *node_doc(struct hsp_app *a, const struct hsp_cluster_node *n)
 {
     cJSON *o = cJSON_CreateObject();
     put_text(o, "name", n->name);
     put_text(o, "state", hsp_cluster_node_word(a->cluster, n));
     (void)cJSON_AddBoolToObject(o, "draining", n->draining);
-    put_text(o, "reason", n->reason);
+    put_reason(a, o, n);
     put_gone(o, n);
     put_waits(o, a->cluster, n);
     put_keeps(o, a->cluster, n);
@@ -519,6 +540,26 @@ static void put_broken(cJSON *o, const struct hsp_cluster *c, const char *name)
     }
 }
 
+/* Callers that hold another key: whose agents they are they cannot say. */
+static void put_refused(cJSON *o, const struct hsp_app *a)
+{
+    cJSON *list = cJSON_AddArrayToObject(o, "refused");
+    hsp_msec now = hsp_app_now();
+    for (uint32_t i = 0; i < HSP_REFUSALS; i++) {
+        const struct hsp_refusal *r = &a->refusals.of[i];
+        char text[HSP_REFUSAL_TEXT];
+        cJSON *x = hsp_refusal_counts(r, now) ? cJSON_CreateObject() : NULL;
+        if (x != NULL) {
+            hsp_refusal_text(r, text);
+            put_text(x, "address", r->host);
+            put_text(x, "key", r->admin ? "admin" : "worker");
+            put(x, "seconds", 1e-3 * (double)(now - r->last_ms));
+            put_text(x, "reason", text);
+            (void)cJSON_AddItemToArray(list, x);
+        }
+    }
+}
+
 char *hsp_app_status(struct hsp_app *a, const char *name)
 {
     const struct hsp_cluster *c = a->cluster;
@@ -562,6 +603,9 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
     }
     if (only == NULL) {
         put_broken(o, c, name);
+    }
+    if (name[0] == '\0') {
+        put_refused(o, a);
     }
     hsp_facts_put(o, c, only, name, hsp_app_core_now(a), hsp_app_unix_ms());
     char *text = cJSON_PrintUnformatted(o);

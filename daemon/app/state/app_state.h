@@ -13,6 +13,7 @@
 #include "daemon/app/http/httpd.h"
 #include "daemon/app/http/prometheus.h"
 #include "daemon/app/state/daemon_config.h"
+#include "daemon/app/state/refusals.h"
 #include "daemon/app/store/state_folder.h"
 #include "daemon/app/store/store.h"
 #include "daemon/cluster/cluster_state.h"
@@ -106,6 +107,7 @@ struct hsp_app {
     /* lines about strangers */
     hsp_msec complained;
     uint32_t complaints, untold;
+    struct hsp_refusals refusals; /* callers with another key */
     uint32_t n_clients;
     struct hsp_caller *clients; /* owned, by slot of the connection */
     struct hsp_msg message;     /* one at a time: borrowed by its event until the core has had it */

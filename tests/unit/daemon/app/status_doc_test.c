@@ -407,6 +407,57 @@ static void gpus_of_a_node(void **state)
     free(a);
 }
 
+/* REASON of a node whose agent, or another one, is refused. */
+static char *reason_of_node(struct hsp_app *a, char *ret, size_t size)
+{
+    char *doc = hsp_app_status(a, "");
+    assert_non_null(doc);
+    cJSON *all = cJSON_Parse(doc);
+    const cJSON *n = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(all, "nodes"), 0);
+    (void)snprintf(ret, size, "%s", text(n, "reason"));
+    cJSON_Delete(all);
+    cJSON_free(doc);
+    return ret;
+}
+
+static void agents_that_are_refused(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    const struct hsp_net_peer peer = {.name = "10.0.0.7:44", .role = HSP_ROLE_WORKER, .source = 7};
+    const struct hsp_refusal *x;
+    char reason[400];
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 1);
+    a->address = "here";
+    struct hsp_cluster_node *n = &a->cluster->nodes[0];
+    n->source = 7;
+    n->conn = 0;
+    (void)snprintf(n->reason, sizeof n->reason, "silent");
+    assert_string_equal(reason_of_node(a, reason, sizeof reason), "silent");
+    (void)hsp_refusals_note(&a->refusals, &peer, hsp_app_now(), &x);
+    assert_non_null(strstr(reason_of_node(a, reason, sizeof reason),
+                           "silent; an agent at 10.0.0.7 is refused: its worker key"));
+    char *doc = hsp_app_status(a, "");
+    cJSON *all = cJSON_Parse(doc);
+    const cJSON *r = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(all, "refused"), 0);
+    assert_string_equal(text(r, "address"), "10.0.0.7");
+    assert_string_equal(text(r, "key"), "worker");
+    cJSON_Delete(all);
+    cJSON_free(doc);
+    n->conn = 5; /* back; another host has its name */
+    n->reason[0] = '\0';
+    assert_string_equal(reason_of_node(a, reason, sizeof reason), "");
+    (void)snprintf(n->namesake.peer, sizeof n->namesake.peer, "10.0.0.9:1");
+    n->namesake.until_ms = hsp_app_now() + 100000;
+    assert_string_equal(
+        reason_of_node(a, reason, sizeof reason),
+        "another agent under this name is refused, from 10.0.0.9:1: set `node` of one of them");
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
 /* @value as the row @key. */
 static struct hsp_cluster_row row(const char *key, const struct hsp_buf *value)
 {
@@ -741,6 +792,7 @@ HSP_TEST_FILE(status_doc_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_step_on_record_counts_until_the_next_vote),
+        cmocka_unit_test(agents_that_are_refused),
         cmocka_unit_test(a_loss_is_of_a_job_not_of_a_name),
         cmocka_unit_test(nodes_that_do_not_reach_each_other),
         cmocka_unit_test(where_the_ranks_of_a_stalled_job_stand),

@@ -8,6 +8,7 @@
 #include "daemon/cluster/cluster_step.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/measure.h"
+#include "daemon/cluster/namesake.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 
@@ -106,6 +107,13 @@ static void a_second_node_of_that_name_is_refused(void **state)
     assert_non_null(strstr(cw_find(&w, HSP_ACT_CLOSE)->text, "another agent of node n0"));
     assert_int_equal(cw_find(&w, HSP_ACT_CLOSE)->conn, 13);
     assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->incarnation, 1);
+    assert_non_null(
+        strstr(cw_fact(&w, "node.namesake"), "another agent under this name is refused"));
+    assert_non_null(hsp_cluster_namesake(hsp_cluster_node_by_name(w.c, "n0"), w.now));
+    assert_null(hsp_cluster_namesake(hsp_cluster_node_by_name(w.c, "n0"), w.now + 180000));
+    cw_hello(&w, 15, "n0", 0, 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_FENCED), 1);
+    assert_null(cw_fact(&w, "node.namesake")); /* once in ten minutes */
     w.now += 1500;
     cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
     assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->state, HSP_NODE_SUSPECT);

@@ -39,11 +39,12 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
     s->why = *why;
 }
 
-static void on_refuse(void *ctx, const char *name, const struct hsp_err *why)
+static void on_refuse(void *ctx, const struct hsp_net_peer *peer, const struct hsp_err *why)
 {
     struct shell *s = ctx;
-    assert_true(name[0] != 0);
+    assert_true(peer->name[0] != 0);
     s->n_refuse++;
+    s->claimed = peer->role;
     s->why = *why;
 }
 

@@ -10,7 +10,8 @@ struct shell {
     struct hsp_net *net;
     bool echo, done;
     unsigned n_open, n_frames, n_close, n_refuse;
-    uint32_t conn; /* last opened or closed */
+    enum hsp_net_role claimed; /* of the last one that was refused */
+    uint32_t conn;             /* last opened or closed */
     uint32_t opened;
     enum hsp_net_role role;
     uid_t uid;

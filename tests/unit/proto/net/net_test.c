@@ -186,12 +186,14 @@ static void test_wrong_key(void **state)
     assert_non_null(strstr(t.err.msg, "127.0.0.1:"));
     RUN_UNTIL(&s, s.n_refuse == 1);
     assert_int_equal(s.why.code, HSP_EAUTH);
+    assert_int_equal(s.claimed, HSP_ROLE_WORKER);
     /* no TLS at all */
     struct talk u = {.rounds = 1};
     (void)snprintf(u.address, sizeof u.address, "%s", s.port);
     run_talk(&s, &u);
     assert_int_not_equal(u.st, HSP_OK);
     RUN_UNTIL(&s, s.n_refuse == 2);
+    assert_int_equal(s.claimed, HSP_ROLE_NONE);
     assert_int_equal(s.n_open, 0);
     shell_close(&s);
     assert_int_equal(s.n_close, 0);
