@@ -42,6 +42,7 @@ oom_cluster_tests = \
   tests/unit/oom/oom_cluster_test \
   tests/unit/oom/oom_clusterdata_test \
   tests/unit/oom/oom_clusternodes_test \
+  tests/unit/oom/oom_crowd_test \
   tests/unit/oom/oom_devicehealth_test \
   tests/unit/oom/oom_identity_test \
   tests/unit/oom/oom_keepers_test \
@@ -56,6 +57,7 @@ tests_unit_oom_oom_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/cluster_test.c \
   tests/unit/daemon/cluster/cluster_data_test.c \
   tests/unit/daemon/cluster/cluster_nodes_test.c \
+  tests/unit/daemon/cluster/crowd_test.c \
   tests/unit/daemon/cluster/device_health_test.c \
   tests/unit/daemon/cluster/identity_test.c \
   tests/unit/daemon/cluster/keepers_test.c \

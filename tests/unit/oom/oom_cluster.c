@@ -150,6 +150,11 @@ HSP_TEST_FILE(oom_clusternodes_test)
     return hsp_test_run("cluster_nodes_test");
 }
 
+HSP_TEST_FILE(oom_crowd_test)
+{
+    return hsp_test_run("crowd_test");
+}
+
 HSP_TEST_FILE(oom_devicehealth_test)
 {
     return hsp_test_run("device_health_test");
