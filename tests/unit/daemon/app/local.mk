@@ -15,9 +15,9 @@ daemonapp_tests = \
   tests/unit/daemon/app/plan_request_test \
   tests/unit/daemon/app/prometheus_test \
   tests/unit/daemon/app/refusals_test \
-  tests/unit/daemon/app/restore_test \
   tests/unit/daemon/app/state_folder_test \
   tests/unit/daemon/app/status_doc_test \
+  tests/unit/daemon/app/store_restore_test \
   tests/unit/daemon/app/store_schema_test \
   tests/unit/daemon/app/store_test \
   tests/unit/daemon/app/tensorboard_event_test \
@@ -42,10 +42,10 @@ tests_unit_daemon_app_app_tests_SOURCES = \
   tests/unit/daemon/app/plan_request_test.c \
   tests/unit/daemon/app/prometheus_test.c \
   tests/unit/daemon/app/refusals_test.c \
-  tests/unit/daemon/app/restore_test.c \
   tests/unit/daemon/app/state_folder_test.c \
   tests/unit/daemon/app/status_doc_test.c \
   tests/unit/daemon/app/store_lib.c tests/unit/daemon/app/store_lib.h \
+  tests/unit/daemon/app/store_restore_test.c \
   tests/unit/daemon/app/store_schema_test.c \
   tests/unit/daemon/app/store_test.c \
   tests/unit/daemon/app/tensorboard_event_test.c \

@@ -538,7 +538,7 @@ static void test_a_backup_is_put_back_twice(void **state)
     assert_int_equal(put_back_over(), 3);
 }
 
-HSP_TEST_FILE(restore_test)
+HSP_TEST_FILE(store_restore_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_backup_is_put_back, sl_setup, sl_teardown),
