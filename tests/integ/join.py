@@ -76,7 +76,7 @@ def waits(w):
     check(r.returncode == 7 and "job wide would wait for 2 devices (resources.min); 1 is there" in r.stderr,
           "a dry run: %r" % r)
     said = w.ctl("submit", w.path("job.yaml"))
-    check("job wide was submitted and is pending: waits for 2 devices; 1 of 1 can be used\n" in said and
+    check("job wide was submitted and is pending: waits for 2 devices; 1 of 1 can be used; " in said and
           "RANK" not in said, "submit: %r" % said)
     check("waits for 2 devices; 1 of 1 can be used" in w.ctl("status"), "status: %r" % w.ctl("status"))
     w.ctl("cancel", "wide")
