@@ -267,6 +267,21 @@ static enum hsp_status may_replace(const struct hsp_folder *job, const char *to,
                        job->path, to, o->why.msg);
 }
 
+/* The name @to is free. Where this step of a later epoch lies aside, it was moved there by mistake, and who did
+ * it was killed before it put it back: readers find it there, and no earlier step takes its name. */
+static enum hsp_status none_is_later(const struct hsp_folder *job, const char *to,
+                                     const struct hsp_ckpt_info *us, struct hsp_err *err)
+{
+    char was[HSP_CKPT_NAME];
+    struct hsp_ckpt_owner o;
+    hsp_ckpt_aside_name(us->step, us->job_id, was);
+    enum hsp_status st = hsp_ckpt_owner_of(job, was, us, &o, err);
+    return st == HSP_OK && o.kind == HSP_CKPT_OURS && o.later
+               ? hsp_err_set(err, HSP_ESTALE, 0, "%s/%s, to be %s, is of a later epoch, and stays",
+                             job->path, was, to)
+               : st;
+}
+
 /* Gives the attempt @tmp the name @to, if the owner of the step that has the name lets it. The step of
  * an earlier job is kept under another name; *ret_aside is then the number of that job, else 0.
  * HSP_AGAIN: the owner is another by now. */
@@ -280,6 +295,9 @@ static enum hsp_status try_name(const struct hsp_folder *job, const char *tmp, c
     enum hsp_status st = hsp_ckpt_owner_open(job, to, us, &o, &step, err);
     if (st == HSP_OK) {
         st = may_replace(job, to, &o, err);
+    }
+    if (st == HSP_OK && step.fd < 0) {
+        st = none_is_later(job, to, us, err);
     }
     if (st == HSP_OK && (o.kind == HSP_CKPT_NOBODY || (o.kind == HSP_CKPT_OURS && o.damaged))) {
         clear_name(job, to, &step);

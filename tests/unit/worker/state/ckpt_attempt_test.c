@@ -507,8 +507,12 @@ static void what_is_aside_of_the_same_or_a_later_epoch_is_not_deleted(void **sta
     assert_false(mistake);
     assert_false(is_there(*state, STEP));
     assert_step(*state, 100, 100); /* is found there */
-    write_step(*state, 100, 7, 77);
-    assert_int_equal(n_steps(*state), 2);
+    us.epoch = 7;                  /* and an earlier one does not take its name */
+    write_ranks(*state, &us, 77);
+    assert_status(commit(*state, &us, &err), HSP_ESTALE);
+    assert_non_null(strstr(err.msg, ASIDE ", to be " STEP ", is of a later epoch, and stays"));
+    assert_step(*state, 100, 100);
+    assert_int_equal(n_steps(*state), 1);
     us.epoch = 10;
     assert_ok(hsp_ckpt_prune(*state, &us, 1, NULL, 0, &err), &err);
     assert_true(is_there(*state, ASIDE "/" SHARD_2));
