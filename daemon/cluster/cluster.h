@@ -89,7 +89,8 @@ struct hsp_cluster_config {
     uint32_t heartbeat_ms; /* agents beat this often */
     uint32_t suspect_ms;   /* silent this long: suspect, told, nothing else */
     uint32_t dead_ms;      /* silent this long: dead and fenced */
-    uint32_t seal_ms;      /* a live agent that does not answer SEAL is dead */
+    uint32_t seal_ms;      /* a live agent that does not answer SEAL is dead: it gives its executors
+                              a sixth of it at most (worker/agent/obey.h) */
     uint32_t prepare_ms;   /* PREPARE without READY: the attempt fails */
     uint32_t up_ms;        /* how long an attempt waits for a restarting executor */
     uint32_t

@@ -11,13 +11,20 @@
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
 
-/* An agent kills an executor that does not obey within 10 s (worker/agent/obey.h), and answers when it is gone. */
+/* An agent kills an executor that does not obey within 10 s, or two dead_ms where that is more
+ * (worker/agent/obey.h), and answers when it is gone: six times as long, as with SEAL. */
 #define LET_GO_MS 60000u
+
+static uint64_t let_go_ms(const struct hsp_cluster *c)
+{
+    uint64_t slow = 12 * (uint64_t)c->cfg.dead_ms;
+    return slow > LET_GO_MS ? slow : LET_GO_MS;
+}
 
 /* It has time from now on. */
 static void has_time(struct hsp_cluster *c, struct hsp_node_device *d)
 {
-    d->let_go_ms = c->now_ms + LET_GO_MS;
+    d->let_go_ms = c->now_ms + let_go_ms(c);
     hsp_ci_answer_by(c, d->let_go_ms);
 }
 
@@ -89,10 +96,10 @@ void hsp_ci_answers_late(struct hsp_cluster *c)
         hsp_ci_node_dead(
             c, n,
             hsp_ci_printf(c,
-                          "did not %s of job %s within %u ms; it joins anew, else "
+                          "did not %s of job %s within %llu ms; it joins anew, else "
                           "see its log",
                           d->asked ? "give back what it held" : "leave the previous epoch", j->name,
-                          LET_GO_MS));
+                          (unsigned long long)let_go_ms(c)));
     }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         hsp_ci_seal_late(c, c->jobs[i]);

@@ -48,8 +48,6 @@ void hsp_agent_defaults(struct hsp_agent_config *ret)
                                      .address = "",
                                      .heartbeat_ms = 500,
                                      .dead_ms = 3000,
-                                     .seal_ms = 1000,
-                                     .obey_ms = 10000,
                                      .spawn_ms = 20000,
                                      .reconnect_ms = 50};
 }

@@ -68,13 +68,10 @@ struct hsp_agent_config {
                                             borrowed until START */
     double same_latency_us, same_us_per_byte, cross_latency_us, cross_us_per_byte;
     uint32_t heartbeat_ms, dead_ms; /* until a WELCOME says otherwise */
-    uint32_t seal_ms;               /* an executor that does not answer SEAL by then is killed */
-    uint32_t obey_ms;               /* STOP, RELEASE or DROP: more than dead_ms, for a healthy one
-                                       may be busy with the order before */
     uint32_t spawn_ms;              /* one that does not come up by then, too */
     uint32_t reconnect_ms;          /* first pause before connecting again, doubled up to 2 s */
 };
-/* heartbeat 500 ms, dead 3 s, seal 1 s, obey 10 s, spawn 20 s, reconnect 50 ms. */
+/* heartbeat 500 ms, dead 3 s, spawn 20 s, reconnect 50 ms. */
 void hsp_agent_defaults(struct hsp_agent_config *ret);
 
 enum hsp_agent_event_type {

@@ -7,6 +7,7 @@
 #include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_impl.h"
 #include "worker/agent/keeping.h"
+#include "worker/agent/obey.h"
 
 static bool sealing(const struct hsp_agent *a, uint32_t job)
 {
@@ -130,7 +131,7 @@ void hsp_ai_seal(struct hsp_agent *a, const struct hsp_msg *m)
         return;
     }
     *s = (struct hsp_agent_seal){
-        .job = m->u.jobref.job, .epoch = m->epoch, .deadline_ms = a->now_ms + a->cfg.seal_ms};
+        .job = m->u.jobref.job, .epoch = m->epoch, .deadline_ms = a->now_ms + hsp_ai_seal_ms(a)};
     for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
         struct hsp_agent_device *d = &a->dev[i];
         if (d->state == HSP_EXEC_UP && d->run.job == s->job) {

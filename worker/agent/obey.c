@@ -5,6 +5,21 @@
 #include "worker/agent/agent_link.h"
 #include "worker/agent/keeping.h"
 
+#define SEAL_MS 1000u
+#define OBEY_MS 10000u
+
+uint64_t hsp_ai_seal_ms(const struct hsp_agent *a)
+{
+    uint64_t third = a->dead_ms / 3;
+    return third < SEAL_MS ? third : SEAL_MS;
+}
+
+uint64_t hsp_ai_obey_ms(const struct hsp_agent *a)
+{
+    uint64_t slow = 2 * (uint64_t)a->dead_ms;
+    return slow > OBEY_MS ? slow : OBEY_MS;
+}
+
 static void tell_done(struct hsp_agent *a, uint32_t device, uint32_t job, uint16_t type,
                       uint64_t epoch)
 {
@@ -42,7 +57,7 @@ static void stop(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t ke
     a->stop[device].type = m->type;
     a->stop[device].epoch = m->epoch;
     a->stop[device].keep_plan = keep;
-    a->stop[device].deadline_ms = a->now_ms + a->cfg.obey_ms;
+    a->stop[device].deadline_ms = a->now_ms + hsp_ai_obey_ms(a);
     if (tells) {
         hsp_ai_order(a, device, m);
     }
@@ -87,7 +102,7 @@ void hsp_ai_drop(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
     }
     a->drop[device].job = m->u.devref.job;
     a->drop[device].epoch = m->epoch;
-    a->drop[device].deadline_ms = a->now_ms + a->cfg.obey_ms;
+    a->drop[device].deadline_ms = a->now_ms + hsp_ai_obey_ms(a);
     hsp_ai_order(a, device, m);
 }
 

@@ -5,11 +5,19 @@
  * Example: STOP(job 4) goes to executor 1, which beats, but hangs in its driver. After obey_ms it is
  *          killed; at its end the agent deletes the segments of job 4 itself and answers STOPPED, so
  *          the device is free.
+ *
+ * Bounds:  an executor has 1 s to answer SEAL, or a third of dead_ms where that is less: a recovery waits for
+ *          it, and of one that is killed all that is sealed stays. It has obey_ms = 10 s for the other
+ *          orders, or 2 dead_ms where that is more: they delete files, and one order may wait for another. A
+ *          SEAL waits for none of them. hspmdd gives a node six times as long: 2 dead_ms for SEALED, and 60 s
+ *          or 12 dead_ms for STOPPED and RELEASED (daemon/cluster/device_requests.c).
  */
 #ifndef HSP_OBEY_H
 #define HSP_OBEY_H
 #include "worker/agent/agent_impl.h"
 
+uint64_t hsp_ai_seal_ms(const struct hsp_agent *a);
+uint64_t hsp_ai_obey_ms(const struct hsp_agent *a);
 /* STOP or RELEASE has come. An idle executor is told, too: it may hold an epoch that has failed. */
 void hsp_ai_stop_or_release(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
 /* The same of all that is kept of @job, by an administrator's word: nobody is asked whether it may

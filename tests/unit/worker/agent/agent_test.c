@@ -194,6 +194,47 @@ static void who_does_not_obey_is_killed(void **state)
     }
 }
 
+/* hspmdd waits two of its bounds of silence for SEALED. An executor has less time, also where those are
+ * short; and the other orders have more where they are long. */
+static void bounds_follow_the_one_of_silence(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t dead_ms;
+        uint64_t seal_ms, obey_ms;
+    } c[] = {{300, 100, 10000}, {3000, 1000, 10000}, {30000, 1000, 60000}};
+    for (size_t i = 0; i < HSP_ARRAY_LEN(c); i++) {
+        for (int seal = 0; seal < 2; seal++) {
+            struct aw_world w;
+            uint64_t bound = seal != 0 ? c[i].seal_ms : c[i].obey_ms, step = bound / 100;
+            assert_true(6 * c[i].seal_ms <= 2 * c[i].dead_ms);
+            aw_begin(&w);
+            aw_link_up(&w, 1, 1);
+            aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                                .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                              .term = 1,
+                                                              .incarnation = {1, 1},
+                                                              .heartbeat_ms = 50,
+                                                              .dead_ms = c[i].dead_ms}});
+            aw_run_job(&w, 0, 4, 2);
+            aw_from_daemon(&w, (struct hsp_msg){.type = seal != 0 ? HSP_MSG_SEAL : HSP_MSG_STOP,
+                                                .epoch = 3,
+                                                .u.devref = {4, 0}});
+            for (uint64_t ms = step; ms <= bound; ms += step) {
+                w.now += step;
+                aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+                bool killed = aw_find(&w, HSP_AACT_KILL) != NULL;
+                for (uint32_t d = 0; d < 2; d++) {
+                    aw_from_exec(&w, d, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+                    killed = killed || aw_find(&w, HSP_AACT_KILL) != NULL;
+                }
+                assert_int_equal(killed, ms == bound);
+            }
+            hsp_agent_free(w.a);
+        }
+    }
+}
+
 /* The memory of an attempt that broke goes with its DROP, though the device counts as idle. */
 static void who_has_lost_a_peer_is_told_to_drop(void **state)
 {
@@ -577,6 +618,7 @@ HSP_TEST_FILE(agent_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(executors_restart),
         cmocka_unit_test(seal_waits),
+        cmocka_unit_test(bounds_follow_the_one_of_silence),
         cmocka_unit_test(stop_and_release),
         cmocka_unit_test(a_release_of_another_job_answers_no_stop),
         cmocka_unit_test(who_does_not_obey_is_killed),
