@@ -34,6 +34,8 @@ struct hsp_device_note {
     uint32_t sm;                /* compute capability, 10 major + minor; 0 not known */
     char why[HSP_WHY_MAX + 1];  /* of its health */
     hsp_msec since_ms;          /* when it became so, as far as it was heard here */
+    uint32_t n_told;            /* lines about it (health.c), from told_ms on */
+    hsp_msec told_ms;
 };
 
 struct hsp_node_device {

@@ -11,6 +11,10 @@
 #include "daemon/cluster/outbox.h"
 #include "proto/base/str.h"
 
+/* Lines of a device that its agent may cause in that time. */
+#define TOLD    8u
+#define TOLD_MS 60000u
+
 const char *hsp_device_why(const struct hsp_node_device *d)
 {
     return d->note != NULL ? d->note->why : "";
@@ -28,9 +32,9 @@ static struct hsp_device_note *note_of(struct hsp_cluster *c, struct hsp_node_de
     return d->note;
 }
 
-/* A fact of it, and what follows for its work. */
+/* A fact of it, unless @told is false, and what follows for its work. */
 static void judge(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t device,
-                  enum hsp_health h, const char *why)
+                  enum hsp_health h, const char *why, bool told)
 {
     static const char *const types[] = {"device.fine", "device.warn", "device.cordon",
                                         "device.lost"};
@@ -49,10 +53,39 @@ static void judge(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t de
     }
     hsp_ci_look_node(c, n);
     hsp_ci_look_jobs(c);
-    hsp_ci_fact(c, types[h], h == HSP_HEALTH_FINE ? HSP_SEV_NOTICE : HSP_SEV_WARN,
-                hsp_ci_job(c, d->job), n, "%s%s%s", name, why[0] != '\0' ? ": " : "", why);
+    if (told) {
+        hsp_ci_fact(c, types[h], h == HSP_HEALTH_FINE ? HSP_SEV_NOTICE : HSP_SEV_WARN,
+                    hsp_ci_job(c, d->job), n, "%s%s%s", name, why[0] != '\0' ? ": " : "", why);
+    }
     if (lost) {
         hsp_ci_device_lost(c, id, hsp_ci_printf(c, "device %s: %s", name, why));
+    }
+}
+
+/* Not more than TOLD lines of a device in TOLD_MS, whatever its agent says: but that it is lost. */
+static bool may_tell(const struct hsp_cluster *c, struct hsp_node_device *d, enum hsp_health h)
+{
+    struct hsp_device_note *k = d->note;
+    if (k == NULL || (h == HSP_HEALTH_LOST && d->health != HSP_HEALTH_LOST)) {
+        return true;
+    }
+    if (k->n_told == 0 || c->now_ms - k->told_ms >= TOLD_MS) {
+        k->told_ms = c->now_ms;
+        k->n_told = 0;
+    }
+    k->n_told += k->n_told <= TOLD;
+    return k->n_told <= TOLD;
+}
+
+/* What an agent says of a device: the same again is no news. */
+static void hear(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t device,
+                 enum hsp_health h, const char *why)
+{
+    struct hsp_node_device *d = &n->dev[device];
+    char cut[sizeof(d->note->why)]; /* as it is noted */
+    copy(cut, sizeof(cut), why);
+    if (d->health != h || (h != HSP_HEALTH_FINE && strcmp(hsp_device_why(d), cut) != 0)) {
+        judge(c, n, device, h, why, may_tell(c, d, h));
     }
 }
 
@@ -69,17 +102,13 @@ void hsp_ci_take_note(struct hsp_cluster *c, struct hsp_cluster_node *n,
         copy(d->note->cpus, sizeof(d->note->cpus), p->cpus);
         d->note->sm = p->sm;
     }
-    const char *why = p->why != NULL ? p->why : "";
-    if (d->health != (enum hsp_health)p->health ||
-        (p->health != HSP_HEALTH_FINE && strcmp(hsp_device_why(d), why) != 0)) {
-        judge(c, n, p->index, (enum hsp_health)p->health, why);
-    }
+    hear(c, n, p->index, (enum hsp_health)p->health, p->why != NULL ? p->why : "");
 }
 
 void hsp_ci_health(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_health *m)
 {
     if (n->dev[m->device].present) {
-        judge(c, n, m->device, (enum hsp_health)m->health, m->reason != NULL ? m->reason : "");
+        hear(c, n, m->device, (enum hsp_health)m->health, m->reason != NULL ? m->reason : "");
     }
 }
 

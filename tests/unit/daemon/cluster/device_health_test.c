@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static void health(struct cw_world *w, uint32_t node, enum hsp_health h, const char *why)
 {
@@ -66,6 +67,40 @@ static void gpus_are_noted(void **state)
     dev[0] = (struct hsp_m_device){.kind = "cpu", .up = true, .address = "x"};
     hello(&w, 12, (struct hsp_m_hello){.was = n->secret, .n_devices = 1, .devices = dev});
     assert_null(n->dev[0].note);
+    cw_end(&w);
+}
+
+/* An agent may say the same for ever, or change its mind with each message: that fills no log. */
+static void health_is_told_once(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    uint32_t told = 0;
+    char why[HSP_WHY_MAX + 40];
+    memset(why, 'x', sizeof why);
+    why[sizeof why - 1] = '\0';
+    cw_begin(&w, 3, 1);
+    for (int i = 0; i < 20; i++) {
+        health(&w, 0, HSP_HEALTH_FINE, "");
+        assert_null(cw_fact(&w, "device.fine"));
+        health(&w, 1, HSP_HEALTH_WARN, why); /* longer than it is noted */
+        told += cw_fact(&w, "device.warn") != NULL;
+    }
+    assert_int_equal(told, 1);
+    for (int i = 0; i < 100; i++) {
+        health(&w, 1, HSP_HEALTH_CORDON, "XID 48");
+        told += cw_fact(&w, "device.cordon") != NULL;
+        health(&w, 1, HSP_HEALTH_FINE, "");
+        told += cw_fact(&w, "device.fine") != NULL;
+    }
+    assert_true(told >= 4 && told < 20);
+    assert_int_equal(w.c->nodes[1].dev[0].health, HSP_HEALTH_FINE);
+    health(&w, 1, HSP_HEALTH_LOST, "XID 79");
+    assert_non_null(cw_fact(&w, "device.lost"));
+    health(&w, 1, HSP_HEALTH_FINE, "");
+    w.now += 60000;
+    health(&w, 1, HSP_HEALTH_WARN, "XID 31");
+    assert_non_null(cw_fact(&w, "device.warn"));
     cw_end(&w);
 }
 
@@ -187,6 +222,7 @@ HSP_TEST_FILE(device_health_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gpus_are_noted),
+        cmocka_unit_test(health_is_told_once),
         cmocka_unit_test(health_is_told),
         cmocka_unit_test(fast_domains),
     };
