@@ -432,6 +432,8 @@ struct hsp_m_prepare {
     const char *trusted_network; /* where NCCL may be used between hosts all the same; "" nowhere */
     /* A peer on another host that says nothing for so long is lost; the same for all of an epoch. */
     uint32_t silent_ms;
+    bool
+        share_notes; /* all peers give each other the notes of steps; the same for all of an epoch */
 };
 struct hsp_m_ready {
     uint32_t job, device;
@@ -561,7 +563,8 @@ struct hsp_m_ckpts {
 struct hsp_m_finished {
     uint32_t job;
     uint64_t step;
-    const char *damage; /* lines of notes that were left out: which, of which file; "" none */
+    const char *damage;  /* lines of notes that were left out: which, of which file; "" none */
+    const char *lacking; /* steps of which metrics.jsonl has no line: how many, which; "" none */
 };
 struct hsp_m_jobfail { /* an error no restart mends, e.g. ten non-finite steps in a row */
     uint32_t job, device;

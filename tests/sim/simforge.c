@@ -160,7 +160,9 @@ static bool forge_report(struct sim *s, const struct lie *l, struct hsp_msg *m)
     case HSP_MSG_CKPT_REFUSED:
         m->u.refused = (struct hsp_m_refused){job, d, l->step, rank == 0, NAME};
         break;
-    case HSP_MSG_FINISHED: m->u.finished = (struct hsp_m_finished){job, l->job->steps, ""}; break;
+    case HSP_MSG_FINISHED:
+        m->u.finished = (struct hsp_m_finished){job, l->job->steps, "", ""};
+        break;
     case HSP_MSG_JOB_FAILED: m->u.jobfail = (struct hsp_m_jobfail){job, d, NAME}; break;
     default: return false;
     }

@@ -436,7 +436,7 @@ static struct hsp_msg random_msg(uint64_t *k, double *compute, struct hsp_m_hold
         m.u.ckpt = (struct hsp_m_ckpt){.job = j, .step = R(30), .complete = true, .reason = ""};
         break;
     case HSP_MSG_FINISHED:
-        m.u.finished = (struct hsp_m_finished){R(50) == 0 ? j : 9, 100, ""};
+        m.u.finished = (struct hsp_m_finished){R(50) == 0 ? j : 9, 100, "", ""};
         break;
     case HSP_MSG_JOB_FAILED:
         m.u.jobfail = (struct hsp_m_jobfail){R(50) == 0 ? j : 9, d, "bad"};

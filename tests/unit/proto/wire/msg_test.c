@@ -349,6 +349,13 @@ static void senders_of_14_and_15(void **state)
     m.u.finished.damage = "line 3";
     before(15, m, ",\"damage\":\"line 3\"", a, &back, "finished.damage: missing");
     assert_string_equal(back.u.finished.damage, "");
+    m.u.finished.lacking = "7";
+    before(16, m, ",\"lacking\":\"7\"", a, &back, "finished.lacking: missing");
+    assert_string_equal(back.u.finished.lacking, "");
+    m = random_msg(HSP_MSG_PREPARE, a);
+    m.u.prepare.share_notes = true;
+    before(16, m, ",\"share_notes\":true", a, &back, "prepare.share_notes: missing");
+    assert_false(back.u.prepare.share_notes);
     hsp_arena_free(a);
 }
 
