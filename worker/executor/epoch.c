@@ -42,6 +42,7 @@
 #include "worker/executor/epoch_twins.h"
 #include "worker/executor/epoch_verify.h"
 #include "worker/executor/folder_fault.h"
+#include "worker/executor/step_share.h"
 
 #define EPOCH_ARENA \
     ((size_t)1 << 30) /* a package of 64 MiB decodes to less than eight times as much */
@@ -407,7 +408,10 @@ static enum hsp_status start(struct hsp_ex_epoch *e, uint64_t *version, struct h
         st = hsp_epoch_device_load(e, *version,
                                    e->fetch != NULL ? HSP_EPOCH_WEIGHTS : HSP_EPOCH_ALL, err);
     }
-    if (st == HSP_OK && e->fetch == NULL) { /* else the keeper thread says it */
+    if (st == HSP_OK && e->fetch == NULL) { /* else the keeper thread does both */
+        st = hsp_notes_share(e, err);
+    }
+    if (st == HSP_OK && e->fetch == NULL) {
         hsp_epoch_tell_started(e, *version);
     }
     return st;

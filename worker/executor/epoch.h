@@ -131,8 +131,9 @@ struct hsp_seal_times {
     int64_t seal_ns, check_ns; /* to hash new versions; to compare the versions before */
 };
 
-/* The newest steps that rank 0 has reported, or died before it could. */
-#define HSP_EPOCH_SAID 16
+/* The newest steps that rank 0 has reported, or died before it could: some seconds, in which hspmdd may
+ * have been away. Each costs a message when the epoch breaks. */
+#define HSP_EPOCH_SAID 64
 struct hsp_said {
     uint32_t n; /* so far; the newest HSP_EPOCH_SAID are here */
     struct hsp_said_step {
@@ -201,7 +202,7 @@ struct hsp_ex_epoch {
     int cancel_fd;                /* eventfd: gives up connecting */
     struct hsp_activity activity; /* the run thread only */
     int64_t vote_ns; /* when the last vote passed; the engine's communication thread only */
-    bool unnoted;    /* the same: a step could not be noted */
+    bool unnoted;    /* the same, of a keeper its run thread: a step could not be noted */
 
     pthread_mutex_t lock;
     pthread_cond_t cond; /* its clock is the monotonic one */

@@ -378,11 +378,11 @@ static enum hsp_status write_outputs(struct hsp_ex_epoch *e, const struct hsp_bu
 }
 
 enum hsp_status hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
-                                      char damage[HSP_NOTES_DAMAGE], uint64_t *ret_epoch,
+                                      struct hsp_notes_faults *faults, uint64_t *ret_epoch,
                                       struct hsp_err *err)
 {
     *ret_epoch = 0;
-    enum hsp_status st = hsp_metrics_merge(e, metrics, damage, err);
+    enum hsp_status st = hsp_metrics_merge(e, metrics, faults, err);
     if (st != HSP_OK) {
         return st;
     }

@@ -15,11 +15,11 @@ enum hsp_status hsp_epoch_home_row(const struct hsp_ex_epoch *e, uint64_t versio
                                    struct hsp_err *err);
 /* The folder of the job's checkpoints and of its final model. */
 void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX]);
-/* @metrics, @damage: see hsp_metrics_merge. A disk that does not take them is told and
+/* @metrics, @faults: see hsp_metrics_merge. A disk that does not take them is told and
  * waited for: HSP_ECANCELED when the epoch ends meanwhile. *ret_epoch: 0, or the one that is to
  * write them instead: all members are armed for it. */
 enum hsp_status hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
-                                      char damage[HSP_NOTES_DAMAGE], uint64_t *ret_epoch,
+                                      struct hsp_notes_faults *faults, uint64_t *ret_epoch,
                                       struct hsp_err *err);
 
 enum hsp_status hsp_epoch_gather(struct hsp_ex_epoch *e, const struct hsp_gather *g,

@@ -20,6 +20,7 @@
 #include "worker/executor/epoch_trace.h"
 #include "worker/executor/epoch_transfer.h"
 #include "worker/executor/epoch_twins.h"
+#include "worker/executor/step_share.h"
 
 static void note_work(struct hsp_ex_epoch *e, enum hsp_keeper_work w)
 {
@@ -193,6 +194,7 @@ static enum hsp_status fetch(struct hsp_ex_epoch *e, uint64_t version, struct hs
     if (st == HSP_OK) {
         st = hsp_epoch_device_load(e, version, HSP_EPOCH_REST, err);
     }
+    st = st == HSP_OK ? hsp_notes_share(e, err) : st;
     if (st == HSP_OK) {
         hsp_audit_state(e, version, true);
         hsp_epoch_tell_started(e, version);

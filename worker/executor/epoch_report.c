@@ -6,6 +6,7 @@
 
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_control.h"
+#include "worker/executor/step_log.h"
 
 /* The first rank, else keeper, that shares no node with rank 0 is its heir: it knows the newest
  * steps, too. 0: there is none. */
@@ -82,6 +83,25 @@ void hsp_epoch_say_again(struct hsp_ex_epoch *e)
     }
 }
 
+/* Who computes nothing notes what rank 0 has told it: it may be all that is left of this epoch. */
+static void note(struct hsp_ex_epoch *e, const struct hsp_said_step *s)
+{
+    struct hsp_err err = {0};
+    (void)pthread_mutex_lock(&e->lock);
+    bool known = e->said.n > 0 && e->said.step[(e->said.n - 1) % HSP_EPOCH_SAID].step == s->step;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (known) {
+        return;
+    }
+    keep(e, s);
+    bool failed = hsp_metrics_note_said(e, s, &err) != HSP_OK;
+    if (failed && !e->unnoted) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor",
+                "step %" PRIu64 " of job %u is not noted here: %s", s->step, e->p->job, err.msg);
+    }
+    e->unnoted = failed;
+}
+
 enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
@@ -93,7 +113,7 @@ enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, s
     if (e->p->rank != 0) {
         enum hsp_status st = comm->ops->recv(comm, 0, channel, &s, sizeof s, err);
         if (st == HSP_OK && s.step != HSP_NO_VERSION) {
-            keep(e, &s);
+            note(e, &s);
         }
         return st;
     }

@@ -278,15 +278,18 @@ static enum hsp_status write_outputs(struct hsp_ex_epoch *e, bool *ret_left, str
                                       .grad_norm = (double)NAN,
                                       .lr = (double)NAN,
                                       .final = true}};
-    char damage[HSP_NOTES_DAMAGE];
+    struct hsp_notes_faults faults = {{0}, {0}};
     struct hsp_msg done = {.type = HSP_MSG_FINISHED,
-                           .u.finished = {.job = e->p->job, .step = e->p->steps, .damage = damage}};
+                           .u.finished = {.job = e->p->job,
+                                          .step = e->p->steps,
+                                          .damage = faults.damage,
+                                          .lacking = faults.lacking}};
     if (e->p->rank == 0) {
         tell(e, &last);
     }
     struct hsp_buf metrics;
     hsp_buf_init(&metrics, METRICS_MAX);
-    enum hsp_status st = hsp_epoch_write_final(e, &metrics, damage, &epoch, err);
+    enum hsp_status st = hsp_epoch_write_final(e, &metrics, &faults, &epoch, err);
     *ret_left = epoch != 0;
     if (st == HSP_OK && epoch != 0) {
         st = hsp_epoch_hand_over(e, epoch, e->p->steps, 0, ret_left, err);

@@ -46,24 +46,32 @@ static struct sum sum_of(uint32_t job, const char *text, size_t n)
     return s;
 }
 
+/* What is noted of a step. */
+struct step_figures {
+    uint64_t step;
+    double loss, tokens, norm, lr, val, seconds;
+    bool has_val;
+    uint32_t sequence; /* 0: of no pool */
+};
+
 /* The line of a step in the file; its length. */
-static size_t make_line(const struct hsp_ex_epoch *e, const struct hsp_vote *v, double seconds,
-                        uint32_t sequence, char ret[LINE_MAX_CHARS])
+static size_t make_line(const struct hsp_ex_epoch *e, const struct step_figures *f,
+                        char ret[LINE_MAX_CHARS])
 {
     char val[48] = "", of[32] = "", *body = ret + SUM_CHARS;
-    if (v->eval_tokens > 0) {
-        (void)snprintf(val, sizeof val, ",\"val_loss\":%s", figure(v->eval_loss).text);
+    if (f->has_val) {
+        (void)snprintf(val, sizeof val, ",\"val_loss\":%s", figure(f->val).text);
     }
-    if (sequence > 0) {
-        (void)snprintf(of, sizeof of, ",\"sequence\":%" PRIu32, sequence);
+    if (f->sequence > 0) {
+        (void)snprintf(of, sizeof of, ",\"sequence\":%" PRIu32, f->sequence);
     }
     int n =
         snprintf(body, LINE_MAX_CHARS - SUM_CHARS,
                  "%" PRIu64 " %" PRIu64 " {\"step\":%" PRIu64
                  ",\"loss\":%s,\"tokens\":%.17g,\"grad_norm\":%s,\"lr\":%.17g%s,\"seconds\":%.6f"
                  "%s,\"epoch\":%" PRIu64 "}\n",
-                 e->number, v->step, v->step, figure(v->loss).text, v->tokens, figure(v->norm).text,
-                 v->lr, val, seconds, of, e->number);
+                 e->number, f->step, f->step, figure(f->loss).text, f->tokens, figure(f->norm).text,
+                 f->lr, val, f->seconds, of, e->number);
     const struct sum s = sum_of(e->p->job, body, (size_t)n - 1);
     memcpy(ret, s.text, SUM_CHARS);
     return SUM_CHARS + (size_t)n;
@@ -96,23 +104,54 @@ static bool end_last_line(int fd)
                                                     : write(fd, "\n", 1) == 1);
 }
 
-enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_vote *v,
-                                 double seconds, uint32_t sequence, struct hsp_err *err)
+enum hsp_status hsp_notes_append(const struct hsp_ex_epoch *e, const char *text, size_t n,
+                                 struct hsp_err *err)
 {
-    char path[PATH_MAX], line[LINE_MAX_CHARS];
-    size_t n = make_line(e, v, seconds, sequence, line);
+    char path[PATH_MAX];
     hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
     int fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (fd < 0) {
         return hsp_err_set(err, HSP_EIO, errno, "cannot open %s", path);
     }
     enum hsp_status st = HSP_OK;
-    ssize_t k = end_last_line(fd) ? write(fd, line, n) : -1;
+    ssize_t k = end_last_line(fd) ? write(fd, text, n) : -1;
     if (k != (ssize_t)n) { /* the next call removes half a line */
         st = hsp_err_set(err, HSP_EIO, k < 0 ? errno : ENOSPC, "cannot write %s", path);
     }
     (void)close(fd); /* one write: an error would have shown there */
     return st;
+}
+
+enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_vote *v,
+                                 double seconds, uint32_t sequence, struct hsp_err *err)
+{
+    char line[LINE_MAX_CHARS];
+    const struct step_figures f = {.step = v->step,
+                                   .loss = v->loss,
+                                   .tokens = v->tokens,
+                                   .norm = v->norm,
+                                   .lr = v->lr,
+                                   .val = v->eval_loss,
+                                   .has_val = v->eval_tokens > 0,
+                                   .seconds = seconds,
+                                   .sequence = sequence};
+    return hsp_notes_append(e, line, make_line(e, &f, line), err);
+}
+
+enum hsp_status hsp_metrics_note_said(const struct hsp_ex_epoch *e, const struct hsp_said_step *s,
+                                      struct hsp_err *err)
+{
+    char line[LINE_MAX_CHARS];
+    const struct step_figures f = {.step = s->step,
+                                   .loss = s->loss,
+                                   .tokens = (double)s->tokens,
+                                   .norm = s->grad_norm,
+                                   .lr = s->lr,
+                                   .val = s->val_loss,
+                                   .has_val = !isnan(s->val_loss),
+                                   .seconds = s->seconds,
+                                   .sequence = s->sequence};
+    return hsp_notes_append(e, line, make_line(e, &f, line), err);
 }
 
 /* A whole line as an earlier version wrote it, without a sum. It says its epoch and its step twice, so no
@@ -141,6 +180,29 @@ static bool is_unproven(const char *line, size_t n)
     return n > h + t && memcmp(text, head, h) == 0 && memcmp(text + n - t, tail, t) == 0;
 }
 
+bool hsp_notes_next(struct hsp_notes_walk *w, struct hsp_note_line *ret)
+{
+    if (w->at >= w->end) {
+        return false;
+    }
+    const char *nl = memchr(w->at, '\n', (size_t)(w->end - w->at));
+    size_t len = (size_t)((nl != NULL ? nl : w->end) - w->at);
+    size_t body = len > SUM_CHARS ? len - SUM_CHARS : 0;
+    const struct sum s = sum_of(w->job, w->at + len - body, body);
+    *ret = (struct hsp_note_line){.raw = w->at, .raw_len = len, .body = w->at, .len = len};
+    if (body > 0 && memcmp(w->at, s.text, SUM_CHARS) == 0) {
+        ret->as = HSP_NOTE_PROVEN;
+        ret->body = w->at + SUM_CHARS;
+        ret->len = body;
+    } else if (nl != NULL && is_unproven(w->at, len)) {
+        ret->as = HSP_NOTE_UNPROVEN;
+    } else {
+        ret->as = nl != NULL || !is_torn(w->at, len) ? HSP_NOTE_DAMAGED : HSP_NOTE_TORN;
+    }
+    w->at += len + 1;
+    return true;
+}
+
 size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_damage *ret)
 {
     char *to = text;
@@ -148,24 +210,18 @@ size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_da
     if (n == 0) {
         return 0;
     }
-    const char *at = text, *end = text + n;
-    for (uint64_t number = 1; at < end; number++) {
-        const char *nl = memchr(at, '\n', (size_t)(end - at));
-        size_t len = (size_t)((nl != NULL ? nl : end) - at);
-        size_t body = len > SUM_CHARS ? len - SUM_CHARS : 0;
-        const struct sum s = sum_of(job, at + len - body, body);
-        if (body > 0 && memcmp(at, s.text, SUM_CHARS) == 0) {
-            memmove(to, at + SUM_CHARS, body);
-            to += body;
-            *to++ = '\n'; /* there is room: the sum is gone */
-        } else if (nl != NULL && is_unproven(at, len)) {
-            memmove(to, at, len + 1);
-            to += len + 1;
-            ret->unproven++;
-        } else if (nl != NULL || !is_torn(at, len)) {
+    struct hsp_notes_walk w = {job, text, text + n};
+    struct hsp_note_line l;
+    for (uint64_t number = 1; hsp_notes_next(&w, &l); number++) {
+        if (l.as == HSP_NOTE_PROVEN || l.as == HSP_NOTE_UNPROVEN) {
+            memmove(to, l.body, l.len);
+            to += l.len;
+            *to++ = '\n'; /* there is room: the sum is gone, or it is there */
+        }
+        ret->unproven += l.as == HSP_NOTE_UNPROVEN;
+        if (l.as == HSP_NOTE_DAMAGED) {
             ret->first = ret->n++ == 0 ? number : ret->first;
         }
-        at += len + 1;
     }
     return (size_t)(to - text);
 }
@@ -226,7 +282,33 @@ static enum hsp_status newest(char *text, struct note **ret, size_t *ret_n, stru
     return HSP_OK;
 }
 
-static enum hsp_status merge(char *text, struct hsp_buf *out, struct hsp_err *err)
+/* "3 of 700 steps: 17, 30 to 31" of those before @steps that no note in @notes is of; "" none. */
+static void tell_gaps(const struct note *notes, size_t n, uint64_t steps, char *ret, size_t max)
+{
+    char which[HSP_NOTES_DAMAGE] = "";
+    size_t used = 0;
+    uint64_t at = 0, lacking = 0;
+    for (size_t i = 0; i <= n && at < steps; i++) {
+        uint64_t next = i < n && notes[i].step < steps ? notes[i].step : steps;
+        if (next > at) {
+            lacking += next - at;
+            int k = next - at == 1
+                        ? snprintf(which + used, sizeof which - used, "%s%" PRIu64,
+                                   used > 0 ? ", " : "", at)
+                        : snprintf(which + used, sizeof which - used, "%s%" PRIu64 " to %" PRIu64,
+                                   used > 0 ? ", " : "", at, next - 1);
+            used += (size_t)k < sizeof which - used ? (size_t)k : sizeof which - used - 1;
+        }
+        at = next + 1;
+    }
+    ret[0] = '\0';
+    if (lacking > 0) { /* a long list is cut on purpose */
+        hsp_str_printf(ret, max, "%" PRIu64 " of %" PRIu64 " steps: %s", lacking, steps, which);
+    }
+}
+
+static enum hsp_status merge(char *text, uint64_t steps, struct hsp_buf *out, char *ret_lacking,
+                             struct hsp_err *err)
 {
     struct note *notes = NULL;
     size_t n = 0;
@@ -234,6 +316,9 @@ static enum hsp_status merge(char *text, struct hsp_buf *out, struct hsp_err *er
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         hsp_buf_puts(out, notes[i].json);
         hsp_buf_puts(out, "\n");
+    }
+    if (st == HSP_OK) {
+        tell_gaps(notes, n, steps, ret_lacking, HSP_NOTES_DAMAGE);
     }
     free(notes);
     if (out->nomem) {
@@ -396,11 +481,11 @@ static enum hsp_status gather(struct hsp_ex_epoch *e, const struct notes *mine, 
 }
 
 enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out,
-                                  char damage[HSP_NOTES_DAMAGE], struct hsp_err *err)
+                                  struct hsp_notes_faults *ret, struct hsp_err *err)
 {
     struct notes mine = {0};
     struct hsp_buf all;
-    damage[0] = '\0';
+    *ret = (struct hsp_notes_faults){{0}, {0}};
     read_own(e, &mine);
     if (e->p->rank != 0) {
         enum hsp_status st = send(e, &mine, err);
@@ -408,10 +493,10 @@ enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out,
         return st;
     }
     hsp_buf_init(&all, 2 * NOTES_MAX);
-    enum hsp_status st = gather(e, &mine, &all, damage, err);
+    enum hsp_status st = gather(e, &mine, &all, ret->damage, err);
     free(mine.text);
     if (st == HSP_OK) {
-        st = merge((char *)(uintptr_t)hsp_buf_cstr(&all), out, err);
+        st = merge((char *)(uintptr_t)hsp_buf_cstr(&all), e->p->steps, out, ret->lacking, err);
     }
     hsp_buf_fini(&all);
     return st;

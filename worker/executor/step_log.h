@@ -12,6 +12,31 @@
 enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_vote *v,
                                  double seconds, uint32_t sequence, struct hsp_err *err);
 
+/* The same of a step as rank 0 has told it to a keeper. */
+enum hsp_status hsp_metrics_note_said(const struct hsp_ex_epoch *e, const struct hsp_said_step *s,
+                                      struct hsp_err *err);
+/* Appends whole lines with their sums. HSP_EIO, HSP_ENOSPC: a part may be there. */
+enum hsp_status hsp_notes_append(const struct hsp_ex_epoch *e, const char *text, size_t n,
+                                 struct hsp_err *err);
+
+/* One line after the other of a file of notes. */
+struct hsp_notes_walk {
+    uint32_t job;
+    const char *at, *end;
+};
+enum hsp_note_kind {
+    HSP_NOTE_DAMAGED,
+    HSP_NOTE_TORN, /* half a line at the end, as a process that was killed leaves it */
+    HSP_NOTE_PROVEN,
+    HSP_NOTE_UNPROVEN /* of an earlier version of this program, without a sum */
+};
+struct hsp_note_line {
+    enum hsp_note_kind as;
+    const char *raw, *body; /* with and without its sum; neither has the end of the line */
+    size_t raw_len, len;
+};
+bool hsp_notes_next(struct hsp_notes_walk *w, struct hsp_note_line *ret); /* false: no more */
+
 struct hsp_notes_damage {
     uint64_t n, first; /* lines; the number of the first, from 1 */
     uint64_t unproven; /* lines without sums, of an earlier version of this program */
@@ -22,11 +47,15 @@ struct hsp_notes_damage {
 size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_damage *ret);
 
 #define HSP_NOTES_DAMAGE 320
+struct hsp_notes_faults {
+    char damage[HSP_NOTES_DAMAGE];  /* lines of which file are left out, "" none */
+    char lacking[HSP_NOTES_DAMAGE]; /* steps that no line is of: "3 of 700 steps: 17, 30 to 31" */
+};
 /* All ranks together, over the data mesh: rank 0 gets the lines of all, one per step (the newest
- * epoch's), in order of steps, into @out, and what is damaged in the file of the first rank that
- * has such lines into @damage, "" nothing. */
+ * epoch's), in order of steps, into @out, and what is wrong with them into *ret; of damage that in
+ * the file of the first rank that has such lines. */
 enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out,
-                                  char damage[HSP_NOTES_DAMAGE], struct hsp_err *err);
+                                  struct hsp_notes_faults *ret, struct hsp_err *err);
 /* Puts @n bytes of notes behind those of @all. Where there is no room, all but the newest of each
  * step go first. HSP_ELIMIT, HSP_ENOMEM: @all has no less than before but for those. */
 enum hsp_status hsp_metrics_add(struct hsp_buf *all, const char *text, size_t n,

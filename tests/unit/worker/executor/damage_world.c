@@ -232,12 +232,12 @@ enum hsp_status __wrap_hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t ver
 }
 
 enum hsp_status __wrap_hsp_epoch_write_final(struct hsp_ex_epoch *e, struct hsp_buf *metrics,
-                                             char damage[HSP_NOTES_DAMAGE], uint64_t *ret_epoch,
+                                             struct hsp_notes_faults *faults, uint64_t *ret_epoch,
                                              struct hsp_err *err)
 {
     harm(e, AT_END, e->p->plan, e->p->steps);
     dw_way_watch(e, HSP_MESH_DATA, device_of(e));
-    return __real_hsp_epoch_write_final(e, metrics, damage, ret_epoch, err);
+    return __real_hsp_epoch_write_final(e, metrics, faults, ret_epoch, err);
 }
 
 enum hsp_status __wrap_hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version,

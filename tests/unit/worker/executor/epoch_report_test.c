@@ -2,9 +2,12 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "proto/host/file_io.h"
 #include "proto/wire/frame.h"
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"
@@ -15,6 +18,7 @@
 #include "worker/executor/epoch_report.h"
 
 #define RANKS 4
+#define STEPS (HSP_EPOCH_SAID + 4)
 
 static struct hsp_pkg_peer peers[RANKS] = {
     {.name = "a/0"}, {.name = "a/1"}, {.name = "b/0"}, {.name = "b/1"}};
@@ -77,13 +81,13 @@ static void one_rank_says_what_the_first_may_have_taken_with_it(void **state)
     for (uint32_t rank = 0; rank < RANKS; rank++) {
         struct rank r;
         begin(&r, rank);
-        for (uint64_t s = 1; s <= 20; s++) {
+        for (uint64_t s = 1; s <= STEPS; s++) {
             const struct hsp_vote v = {.step = s, .loss = 2.5, .tokens = 8};
             hsp_epoch_report_step(&r.e, &v, all, RANKS, 0.25, 512);
         }
-        heard(&r, 1, rank == 0 ? 21 : 1);
+        heard(&r, 1, rank == 0 ? STEPS + 1 : 1);
         hsp_epoch_say_again(&r.e);
-        heard(&r, 21 - HSP_EPOCH_SAID, rank == 2 ? 21 : 21 - HSP_EPOCH_SAID);
+        heard(&r, STEPS + 1 - HSP_EPOCH_SAID, rank == 2 ? STEPS + 1 : STEPS + 1 - HSP_EPOCH_SAID);
         end(&r);
     }
 }
@@ -97,6 +101,9 @@ static void a_keeper_says_it_where_nobody_else_trains(void **state)
     struct hsp_err err = {0};
     struct hsp_vote_record all[1] = {{.compute_s = 0.1}};
     struct rank r[3];
+    char *dir = hsp_test_tmpdir(), path[512];
+    uint8_t *notes = NULL;
+    size_t len = 0;
     assert_ok(hsp_loop_open(3, comm, &err), &err);
     for (uint32_t i = 0; i < 3; i++) {
         begin(&r[i], i);
@@ -105,8 +112,9 @@ static void a_keeper_says_it_where_nobody_else_trains(void **state)
         r[i].e.pkg.peers = three;
         r[i].e.mesh[HSP_MESH_STATE] = comm[i];
         r[i].e.keeps = i > 0;
+        r[i].env.state_dir = i == 1 ? dir : "/nowhere";
     }
-    for (uint64_t s = 0; s <= 20; s++) { /* before the first step there is nothing to share */
+    for (uint64_t s = 0; s <= STEPS; s++) { /* before the first step there is nothing to share */
         const struct hsp_vote v = {.step = s, .loss = 2.5, .tokens = 8};
         if (s > 0) {
             hsp_epoch_report_step(&r[0].e, &v, all, 1, 0.25, 512);
@@ -115,11 +123,21 @@ static void a_keeper_says_it_where_nobody_else_trains(void **state)
             assert_ok(hsp_epoch_share_step(&r[i].e, 5, &err), &err);
         }
     }
-    heard(&r[0], 1, 21);
+    heard(&r[0], 1, STEPS + 1);
     for (uint32_t i = 0; i < 3; i++) {
         hsp_epoch_say_again(&r[i].e);
-        heard(&r[i], 21 - HSP_EPOCH_SAID, i == 1 ? 21 : 21 - HSP_EPOCH_SAID);
+        heard(&r[i], STEPS + 1 - HSP_EPOCH_SAID, i == 1 ? STEPS + 1 : STEPS + 1 - HSP_EPOCH_SAID);
     }
+    (void)snprintf(path, sizeof path, "%s/job-3-0.metrics", dir);
+    assert_ok(hsp_file_read(path, 65536, &notes, &len, &err), &err);
+    uint64_t lines = 0;
+    for (size_t i = 0; i < len; i++) {
+        lines += notes[i] == '\n';
+    }
+    assert_int_equal(lines, STEPS); /* and it has noted them: it may be the last that knows */
+    free(notes);
+    hsp_test_rmdir(dir);
+    free(dir);
     for (uint32_t i = 0; i < 3; i++) {
         comm[i]->ops->close(comm[i]);
         end(&r[i]);

@@ -118,6 +118,92 @@ static void test_a_damaged_note_is_told_at_the_end(void **state)
     (void)hsp_epoch_plan_free(dp);
 }
 
+/* A device trains to step 15, of which @two device 1 takes part in, or else keeps the state; then its
+ * node is gone with all it had, and another takes its place. Returns the version it goes on from. */
+static uint64_t replace_the_first(struct xw_world *w, bool two, const struct hsp_epoch_plan *p)
+{
+    struct xw_epoch first = {.epoch = 51,
+                             .plan_no = 1,
+                             .mode = HSP_MODE_FRESH,
+                             .plan = p,
+                             .n_peers = 2,
+                             .n_keepers = two ? 0 : 1};
+    w->speed = 0.2;
+    xw_start_executor(w, 0);
+    xw_start_executor(w, 1);
+    xw_prepare(w, &first);
+    xw_send_start(w, 0, 51, 0);
+    xw_send_start(w, 1, 51, 0);
+    xw_await_step(w, 0, 15);
+    xw_end(&w->ex[0]);
+    xw_await(w, 1, HSP_MSG_PEER_LOST);
+    xw_send_ref(w, 1, HSP_MSG_SEAL, 52);
+    xw_await(w, 1, HSP_MSG_SEALED);
+    hsp_test_rmdir(w->ex[0].state_dir);
+    w->speed = 1;
+    xw_start_executor(w, 0);
+    return w->stable;
+}
+
+/* The first device goes on alone, with what device 1 has. */
+static void go_on_alone(struct xw_world *w, bool two, const struct hsp_epoch_plan *from,
+                        const struct hsp_epoch_plan *one, uint64_t version)
+{
+    struct xw_epoch next = {.epoch = 53,
+                            .plan_no = 2,
+                            .from_no = 1,
+                            .mode = HSP_MODE_RECOVER,
+                            .step = version,
+                            .plan = one,
+                            .from = from,
+                            .n_peers = 2,
+                            .n_live = two ? 2 : 1,
+                            .live = {{1, 1, 0}, {1, 1, 1}}};
+    xw_prepare(w, &next);
+    xw_send_start(w, 0, 53, version);
+    xw_send_start(w, 1, 53, version);
+    xw_await(w, 0, HSP_MSG_FINISHED);
+}
+
+/* Whoever ends the job knows of each step, also of those that were made where nobody is any more; and
+ * of programs that do not tell each other it is told which steps are lacking. */
+static void metrics_go_where_the_state_goes(struct xw_world *w, bool two, bool older)
+{
+    char lacking[64];
+    struct hsp_epoch_plan *from =
+        two ? xw_make_plan(w, xw_plan_dp) : xw_make_kept_plan(w, xw_plan_one);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    w->older_peers = older;
+    uint64_t version = replace_the_first(w, two, from);
+    go_on_alone(w, two, from, one, version);
+    (void)snprintf(lacking, sizeof lacking, "%d of %d steps: 0 to %d", (int)version, XW_STEPS,
+                   (int)version - 1);
+    assert_string_equal(w->last.u.finished.lacking, older ? lacking : "");
+    assert_int_equal(count_lines(&w->last), older ? XW_STEPS - version : XW_STEPS);
+    for (int i = older ? (int)version : 0; i < XW_STEPS; i++) {
+        char step[32];
+        (void)snprintf(step, sizeof step, "{\"step\":%d,", i);
+        assert_non_null(memmem(w->last.blob, w->last.blob_len, step, strlen(step)));
+    }
+    (void)hsp_epoch_plan_free(from);
+    (void)hsp_epoch_plan_free(one);
+}
+
+static void test_metrics_of_a_lost_node_are_known_to_its_mate(void **state)
+{
+    metrics_go_where_the_state_goes(*state, true, false);
+}
+
+static void test_metrics_of_a_lost_node_are_known_to_its_keeper(void **state)
+{
+    metrics_go_where_the_state_goes(*state, false, false);
+}
+
+static void test_steps_without_metrics_are_told_at_the_end(void **state)
+{
+    metrics_go_where_the_state_goes(*state, true, true);
+}
+
 /* Who does not want to wait ends the job. */
 static void test_a_job_that_waits_for_its_disk_can_be_ended(void **state)
 {
@@ -468,6 +554,12 @@ HSP_TEST_FILE(executor_files_test)
         cmocka_unit_test_setup_teardown(test_a_final_model_is_tried_until_it_is_written, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_damaged_note_is_told_at_the_end, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_metrics_of_a_lost_node_are_known_to_its_mate, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_metrics_of_a_lost_node_are_known_to_its_keeper,
+                                        xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_steps_without_metrics_are_told_at_the_end, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_job_that_waits_for_its_disk_can_be_ended, xw_setup,
                                         xw_teardown),

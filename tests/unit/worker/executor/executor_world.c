@@ -331,6 +331,7 @@ void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
                                           .void_from = d->void_from - 1,
                                           .base_epoch = d->base,
                                           .steps = w->steps > 0 ? w->steps : XW_STEPS,
+                                          .share_notes = !w->older_peers,
                                           .checkpoint_every = 25,
                                           .key = {(uint8_t)d->epoch, 1, 2, 3},
                                           .data_path = w->text,

@@ -42,6 +42,7 @@ struct xw_world {
     uint64_t stable;                 /* newest reported, of the newest epoch */
     uint64_t said_in;                /* that epoch */
     uint64_t steps;                  /* of the job; 0: XW_STEPS */
+    bool older_peers;                /* which do not give each other the notes of steps */
     struct hsp_digest cluster, born; /* whose the job is, and in which it began */
     bool final, finished;
     uint32_t n_ckpt;

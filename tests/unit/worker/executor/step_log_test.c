@@ -1,22 +1,27 @@
 /* Notes of steps: one that trains nothing is JSON all the same, and says so; what is damaged is
  * left out. */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "proto/base/size.h"
 #include "proto/host/file_io.h"
 #include "tests/lib/testlib.h"
+#include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/step_log.h"
+#include "worker/executor/step_share.h"
 
-/* Notes a step of job 3 in @dir. */
-static void note(const char *dir, uint64_t step)
+/* Notes a step of job 3 in @dir, made in @epoch. */
+static void note_in(const char *dir, uint64_t epoch, uint64_t step)
 {
     struct hsp_err err = {0};
     struct hsp_exec_env env = {.state_dir = dir, .device = 1};
     const struct hsp_m_prepare prepare = {.job = 3};
-    const struct hsp_ex_epoch e = {.env = &env, .p = &prepare, .number = 5};
+    const struct hsp_ex_epoch e = {.env = &env, .p = &prepare, .number = epoch};
     const struct hsp_vote v = {.step = step,
                                .loss = (double)NAN,
                                .norm = (double)INFINITY,
@@ -25,6 +30,11 @@ static void note(const char *dir, uint64_t step)
                                .eval_loss = -(double)INFINITY,
                                .eval_tokens = 4};
     assert_ok(hsp_metrics_note(&e, &v, 0.25, 512, &err), &err);
+}
+
+static void note(const char *dir, uint64_t step)
+{
+    note_in(dir, 5, step);
 }
 
 /* The file of notes, free(). */
@@ -191,6 +201,196 @@ static void notes_of_many_devices_need_the_room_of_one(void **state)
     hsp_buf_fini(&all);
 }
 
+/* Steps that nobody has noted are told, those at the ends too. */
+static void steps_without_a_note_are_told(void **state)
+{
+    (void)state;
+    static const uint64_t noted_steps[] = {1, 2, 4, 7};
+    char *dir = hsp_test_tmpdir();
+    struct hsp_err err = {0};
+    struct hsp_buf out;
+    struct hsp_notes_faults faults;
+    struct hsp_exec_env env = {.state_dir = dir, .device = 1};
+    struct hsp_m_prepare prepare = {.job = 3, .n_ranks = 1, .steps = 10};
+    struct hsp_ex_epoch e = {.env = &env, .p = &prepare, .number = 5};
+    for (size_t i = 0; i < HSP_ARRAY_LEN(noted_steps); i++) {
+        note(dir, noted_steps[i]);
+    }
+    for (int whole = 0; whole < 2; whole++) {
+        hsp_buf_init(&out, 1 << 16);
+        assert_ok(hsp_metrics_merge(&e, &out, &faults, &err), &err);
+        assert_string_equal(faults.lacking,
+                            whole != 0 ? "" : "6 of 10 steps: 0, 3, 5 to 6, 8 to 9");
+        assert_string_equal(faults.damage, "");
+        hsp_buf_fini(&out);
+        for (uint64_t s = 0; s < 10; s++) {
+            note(dir, s);
+        }
+    }
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
+/* ---- notes that go to all that begin an epoch ---- */
+
+#define PEERS 4 /* two ranks, a keeper, a source */
+
+struct peer {
+    char *dir;
+    struct hsp_exec_env env;
+    struct hsp_m_prepare p;
+    struct hsp_ex_epoch e;
+    pthread_t thread;
+};
+
+static void *share(void *arg)
+{
+    struct peer *p = arg;
+    struct hsp_err err = {0};
+    assert_ok(hsp_notes_share(&p->e, &err), &err);
+    return NULL;
+}
+
+/* All begin an epoch that goes on from state. */
+static void begin_epoch(struct peer peer[PEERS], bool agreed)
+{
+    static struct hsp_pkg_peer names[PEERS];
+    struct hsp_err err = {0};
+    struct hsp_comm *comm[PEERS];
+    assert_ok(hsp_loop_open(PEERS, comm, &err), &err);
+    for (uint32_t i = 0; i < PEERS; i++) {
+        struct peer *p = &peer[i];
+        p->env = (struct hsp_exec_env){.state_dir = p->dir, .device = 1};
+        p->p = (struct hsp_m_prepare){.job = 3,
+                                      .rank = i,
+                                      .n_ranks = 2,
+                                      .n_keepers = 1,
+                                      .n_peers = PEERS,
+                                      .mode = HSP_MODE_RECOVER,
+                                      .share_notes = agreed};
+        p->e = (struct hsp_ex_epoch){.env = &p->env, .p = &p->p, .number = 9};
+        p->e.pkg.peers = names;
+        p->e.mesh[HSP_MESH_MOVE] = comm[i];
+        assert_int_equal(pthread_create(&p->thread, NULL, share, p), 0);
+    }
+    for (uint32_t i = 0; i < PEERS; i++) {
+        assert_int_equal(pthread_join(peer[i].thread, NULL), 0);
+        comm[i]->ops->close(comm[i]);
+    }
+}
+
+/* The steps and, behind each, its newest epoch, in the notes of @dir: "0/5 1/7 ". */
+static void assert_knows(const char *dir, const char *want)
+{
+    char path[512], got[256] = "";
+    uint64_t newest[32] = {0};
+    struct hsp_notes_damage d;
+    size_t len, used = 0;
+    (void)snprintf(path, sizeof path, "%s/job-3-1.metrics", dir);
+    if (access(path, F_OK) == 0) {
+        char *text = noted(dir, path, &len);
+        size_t n = hsp_metrics_check(3, text, len, &d);
+        assert_int_equal(d.n, 0);
+        for (char *at = text; at < text + n; at = (char *)memchr(at, '\n', 4096) + 1) {
+            unsigned epoch, step;
+            assert_int_equal(sscanf(at, "%u %u {\"step\":", &epoch, &step), 2);
+            assert_true(newest[step] == 0 || newest[step] < epoch); /* none comes twice */
+            newest[step] = epoch;
+        }
+        free(text);
+    }
+    for (unsigned s = 0; s < 32; s++) {
+        if (newest[s] != 0) {
+            used +=
+                (size_t)snprintf(got + used, sizeof got - used, "%u/%u ", s, (unsigned)newest[s]);
+        }
+    }
+    assert_string_equal(got, want);
+}
+
+/* Rank 0 is new, rank 1 and the keeper have seen steps that the other has not, of one of which the
+ * keeper's is the newer; the source has a step that nobody else has. Where an older program is among
+ * them nobody waits for it. */
+static void notes_go_to_all_that_begin(void **state)
+{
+    (void)state;
+    static const char all[] = "0/5 1/5 2/5 3/7 4/7 5/8 ";
+    struct peer peer[PEERS];
+    for (uint32_t i = 0; i < PEERS; i++) {
+        peer[i].dir = hsp_test_tmpdir();
+    }
+    for (uint64_t s = 0; s < 4; s++) {
+        note_in(peer[1].dir, 5, s);
+    }
+    note_in(peer[2].dir, 5, 0);
+    note_in(peer[2].dir, 7, 3);
+    note_in(peer[2].dir, 7, 4);
+    note_in(peer[3].dir, 5, 1);
+    note_in(peer[3].dir, 8, 5);
+    begin_epoch(peer, false);
+    assert_knows(peer[0].dir, "");
+    assert_knows(peer[2].dir, "0/5 3/7 4/7 ");
+    for (int again = 0; again < 2; again++) { /* there is nothing to give the second time */
+        begin_epoch(peer, true);
+        for (uint32_t i = 0; i < 3; i++) {
+            assert_knows(peer[i].dir, all);
+        }
+        assert_knows(peer[3].dir, "1/5 5/8 ");
+    }
+    for (uint32_t i = 0; i < PEERS; i++) {
+        hsp_test_rmdir(peer[i].dir);
+        free(peer[i].dir);
+    }
+}
+
+/* Of what a has and b lacks, by every pair of small lists. */
+static void lists_of_steps(void **state)
+{
+    (void)state;
+    enum { STEPS = 5, EPOCHS = 3, LISTS = 243 };
+    for (uint32_t x = 0; x < LISTS * LISTS; x++) {
+        struct hsp_step_ranges a = {0}, b = {0}, lacks = {0};
+        struct hsp_step_range ra[STEPS], rb[STEPS];
+        uint64_t ea[STEPS], eb[STEPS], got[STEPS] = {0};
+        struct hsp_err err = {0};
+        for (uint32_t s = 0, y = x; s < STEPS; s++) {
+            ea[s] = y % LISTS % EPOCHS; /* 0: has it not */
+            y = y % LISTS / EPOCHS;
+        }
+        for (uint32_t s = 0, y = x / LISTS; s < STEPS; s++, y /= EPOCHS) {
+            eb[s] = y % EPOCHS;
+        }
+        for (uint64_t s = 0; s < STEPS; s++) {
+            if (ea[s] != 0) {
+                ra[a.n++] = (struct hsp_step_range){ea[s], s, s};
+            }
+            if (eb[s] != 0) {
+                rb[b.n++] = (struct hsp_step_range){eb[s], s, s};
+            }
+        }
+        a.r = ra;
+        b.r = rb;
+        assert_ok(hsp_ranges_lack(&b, &a, &lacks, &err), &err);
+        for (size_t i = 0; i < lacks.n; i++) {
+            for (uint64_t s = lacks.r[i].from; s <= lacks.r[i].to; s++) {
+                got[s] = lacks.r[i].epoch;
+            }
+        }
+        for (uint64_t s = 0; s < STEPS; s++) {
+            assert_int_equal(got[s], ea[s] > eb[s] ? ea[s] : 0);
+        }
+        struct hsp_step_ranges both = {0}, none = {0};
+        assert_ok(hsp_ranges_unite(&both, &b, &err), &err);
+        assert_ok(hsp_ranges_unite(&both, &lacks, &err), &err);
+        assert_ok(hsp_ranges_lack(&both, &a, &none, &err), &err);
+        assert_int_equal(none.n, 0);
+        assert_ok(hsp_ranges_lack(&both, &b, &none, &err), &err);
+        assert_int_equal(none.n, 0);
+        free(both.r);
+        free(lacks.r);
+    }
+}
+
 HSP_TEST_FILE(step_log_test)
 {
     const struct CMUnitTest tests[] = {
@@ -199,6 +399,9 @@ HSP_TEST_FILE(step_log_test)
         cmocka_unit_test(half_a_line_at_the_end_is_dropped),
         cmocka_unit_test(notes_of_an_earlier_version_are_kept),
         cmocka_unit_test(notes_of_many_devices_need_the_room_of_one),
+        cmocka_unit_test(steps_without_a_note_are_told),
+        cmocka_unit_test(notes_go_to_all_that_begin),
+        cmocka_unit_test(lists_of_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
