@@ -86,7 +86,8 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .ckpt_old_name = old_name(c, j),
                                       .data_tls = e->data_tls,
                                       .trusted_network = e->trusted,
-                                      .silent_ms = c->cfg.dead_ms}};
+                                      .silent_ms = c->cfg.dead_ms,
+                                      .share_notes = e->share_notes}};
     hsp_ci_send(c, hsp_ci_node(c, e->peers[rank].device)->conn, &m);
     if (c->failed) {
         return;

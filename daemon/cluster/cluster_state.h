@@ -232,6 +232,7 @@ struct hsp_cl_epoch {
     bool data_tls;                      /* its executors encrypt what goes by TCP */
     char trusted[HSP_NETWORKS_MAX + 1]; /* but for what NCCL says there between hosts; "" nowhere */
     struct hsp_links links; /* of members and keepers, from GO on; 0: none, or unknown */
+    bool share_notes;       /* its executors give each other the notes of steps (step_share.h) */
     bool settled;           /* its first vote passed: older layouts are not needed */
     hsp_msec deadline_ms;   /* of the phase, UINT64_MAX none */
     char cause[160];

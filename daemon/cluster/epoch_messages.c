@@ -277,7 +277,7 @@ static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_
                      const struct hsp_msg *m)
 {
     uint64_t epoch = m->epoch;
-    const char *damage = m->u.finished.damage;
+    const char *damage = m->u.finished.damage, *lacking = m->u.finished.lacking;
     if (hsp_ci_attempt_gone(j) && epoch == j->att.epoch) {
         hsp_ci_promote(c, j);
     }
@@ -288,6 +288,12 @@ static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_
         }
         if (damage != NULL && damage[0] != '\0') {
             hsp_ci_fact(c, "metrics.damaged", HSP_SEV_WARN, j, n, "%s", damage);
+        }
+        if (lacking != NULL && lacking[0] != '\0') {
+            hsp_ci_fact(c, "metrics.gap", HSP_SEV_WARN, j, n,
+                        "final/metrics.jsonl has no line of %s; hspmdctl metrics shows those that "
+                        "hspmdd has heard of",
+                        lacking);
         }
         hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
     }

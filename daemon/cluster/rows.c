@@ -35,6 +35,7 @@
 #define ROW_TOKENS     6      /* tokens of the data */
 #define ROW_SUSPENDING 5
 #define ROW_OLDEST     4
+#define SHARE_NOTES    4 /* in the byte of an epoch's mode; earlier programs pass over it */
 
 /* ---- store ---- */
 
@@ -209,7 +210,7 @@ static void put_epoch(struct hsp_buf *b, const struct hsp_cl_epoch *e)
     hsp_buf_u64(b, e->plan);
     hsp_buf_u64(b, e->from_plan);
     hsp_buf_u64(b, e->base_epoch);
-    hsp_buf_u8(b, (uint8_t)e->mode);
+    hsp_buf_u8(b, (uint8_t)(e->mode | (e->share_notes ? SHARE_NOTES : 0)));
     hsp_buf_u8(b, (uint8_t)e->phase);
     hsp_buf_u64(b, e->step);
     hsp_buf_u32(b, e->n_ranks);
@@ -584,7 +585,9 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
     e.plan = hsp_cur_u64(r);
     e.from_plan = hsp_cur_u64(r);
     e.base_epoch = hsp_cur_u64(r);
-    e.mode = (enum hsp_epoch_mode)(hsp_cur_u8(r) & 3);
+    uint8_t mode = hsp_cur_u8(r);
+    e.mode = (enum hsp_epoch_mode)(mode & 3);
+    e.share_notes = (mode & SHARE_NOTES) != 0;
     uint8_t phase = hsp_cur_u8(r);
     e.phase = phase <= HSP_ATT_GO ? (enum hsp_attempt_phase)phase : HSP_ATT_NONE;
     e.step = hsp_cur_u64(r);

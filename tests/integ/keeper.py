@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A job on one device with other nodes in the cluster: they keep its state. The node that trains is killed with its
 memory, then one that keeps, one joins, one that keeps is drained; nothing committed is ever computed again."""
+import json
 import os
 import sys
 
@@ -37,6 +38,18 @@ def hit(c, what, do, ok):
                      (what, before["step"], end["first_step"], end["lost_steps"]))
     c.wait_step("alone", j["step"] + 5, 30)
     return j
+
+
+def whole(claim, c, steps):
+    """Each step has one line, in the file beside the model and in hspmdd: also those of devices that are gone."""
+    with open(os.path.join(claim.dir, "out", "alone", "final", "metrics.jsonl")) as f:
+        written = [json.loads(line)["step"] for line in f]
+    for what, got in (("metrics.jsonl", written), ("hspmdctl metrics", [m["step"] for m in c.metrics("alone")])):
+        if got != list(range(steps)):
+            raise Failed("%s lacks %s of %d steps" % (what, sorted(set(range(steps)) - set(got)), steps))
+    gaps = [e for e in c.events("alone") if e["type"] == "metrics.gap"]
+    if gaps:
+        raise Failed("told: %s" % gaps)
 
 
 def body(claim):
@@ -88,6 +101,7 @@ def body(claim):
         lost = sum(e["lost_steps"] for e in ends)
         if lost:
             raise Failed("%d committed steps were computed again" % lost)
+        whole(claim, c, steps)
         wait_for("the state to be released", lambda: not [
             f for _, _, files in os.walk(c.state) for f in files if f.endswith(".seg")], 10)
     return distance <= 1e-9, {"loss": distance, "epochs": len(ends), "lost_steps": lost}

@@ -74,13 +74,17 @@ static void the_final_model(void **state)
     says(&w, 100, "read-only");
     assert_non_null(strstr(cw_fact(&w, "final.failed"), "read-only"));
     cw_msg(&w, 1,
-           (struct hsp_msg){
-               .type = HSP_MSG_FINISHED,
-               .epoch = cw_job(&w, 1)->cur.epoch,
-               .u.finished = {
-                   .job = 1, .step = 100, .damage = "n0/0: line 3 of job-1-0.metrics is damaged"}});
+           (struct hsp_msg){.type = HSP_MSG_FINISHED,
+                            .epoch = cw_job(&w, 1)->cur.epoch,
+                            .u.finished = {.job = 1,
+                                           .step = 100,
+                                           .damage = "n0/0: line 3 of job-1-0.metrics is damaged",
+                                           .lacking = "1 of 100 steps: 7"}});
     assert_string_equal(cw_fact(&w, "metrics.damaged"),
                         "n0/0: line 3 of job-1-0.metrics is damaged");
+    assert_string_equal(cw_fact(&w, "metrics.gap"),
+                        "final/metrics.jsonl has no line of 1 of 100 steps: 7; hspmdctl metrics "
+                        "shows those that hspmdd has heard of");
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_DONE);
     assert_string_equal(cw_job(&w, 1)->problem, "");
     cw_end(&w);
