@@ -126,22 +126,30 @@ const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const
 static enum hsp_status the_only_one(const struct hsp_cluster *c, const char *name,
                                     const struct hsp_job *found, struct hsp_err *err)
 {
-    uint32_t n = 0;
-    char all[120] = "";
+    uint32_t n = 0, untold = 0;
+    char all[120] = "", one[40], more[24] = "";
     bool foreign = hsp_ci_not_adopted(found), ended = hsp_job_terminal(found->state);
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         const struct hsp_job *j = c->jobs[i];
         if (strcmp(j->name, name) == 0 && hsp_job_terminal(j->state) == ended &&
             hsp_ci_not_adopted(j) == foreign) {
             size_t used = strlen(all);
-            hsp_str_printf(all + used, sizeof(all) - used, "%s%u (%s)", n > 0 ? ", " : "", j->id,
-                           foreign ? "foreign" : hsp_job_state_name(j->state)); /* cut on purpose */
-            n++;
+            hsp_str_printf(one, sizeof(one), "%s%u (%s)", n++ > 0 ? ", " : "", j->id,
+                           foreign ? "foreign" : hsp_job_state_name(j->state));
+            if (untold > 0 || used + strlen(one) >= sizeof(all)) {
+                untold++;
+                continue;
+            }
+            hsp_str_printf(all + used, sizeof(all) - used, "%s", one);
         }
     }
-    return n <= 1 ? HSP_OK
-                  : hsp_err_set(err, HSP_ESTATE, 0,
-                                "several jobs are called %s: %s; give the number", name, all);
+    if (untold > 0) {
+        hsp_str_printf(more, sizeof(more), " and %u more", untold);
+    }
+    return n <= 1
+               ? HSP_OK
+               : hsp_err_set(err, HSP_ESTATE, 0,
+                             "several jobs are called %s: %s%s; give the number", name, all, more);
 }
 
 static enum hsp_status called(const struct hsp_cluster *c, const char *what, bool ended_too,

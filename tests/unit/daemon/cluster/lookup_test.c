@@ -77,11 +77,32 @@ static void an_ambiguous_name_is_refused_with_the_numbers(void **state)
     cw_end(&w);
 }
 
+/* More than a line has place for: it says how many more there are. */
+static void a_name_of_many(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    const struct hsp_job *j = NULL;
+    struct hsp_err err;
+    cw_begin(&w, 1, 1);
+    for (uint32_t i = 1; i <= 12; i++) {
+        assert_int_equal(cw_submit(&w, "a", 0, 2, 2), HSP_OK);
+        assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, i), HSP_OK);
+    }
+    assert_int_equal(hsp_cluster_job_to_forget(w.c, "a", &j, &err), HSP_ESTATE);
+    assert_string_equal(
+        err.msg,
+        "several jobs are called a: 1 (cancelled), 2 (cancelled), 3 (cancelled), 4 (cancelled), "
+        "5 (cancelled), 6 (cancelled), 7 (cancelled), 8 (cancelled) and 4 more; give the number");
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(lookup_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_called_by_name_or_number),
         cmocka_unit_test(an_ambiguous_name_is_refused_with_the_numbers),
+        cmocka_unit_test(a_name_of_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
