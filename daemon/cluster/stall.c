@@ -84,12 +84,14 @@ static void silence_later(struct hsp_cluster *c, hsp_msec by, hsp_msec chance)
     }
 }
 
-/* A tick is due when a node has been silent for a while, or nodes of the store have not come back. One that comes
- * much later says that this process did not run. */
+/* A tick is due when a node has been silent for a while, when nodes of the store have not come back, or when any other
+ * wait is over, as that for the state of nodes that are all dead. One that comes much later says that this process did
+ * not run. */
 void hsp_ci_forgive_stall(struct hsp_cluster *c)
 {
     hsp_msec due = hsp_ci_silence_due(c), now = c->now_ms;
     due = c->n_away > 0 && c->grace_ms < due ? c->grace_ms : due;
+    due = c->due_ms < due ? c->due_ms : due;
     if (c->behind || due == HSP_NEVER || now <= due + c->cfg.suspect_ms) {
         return;
     }

@@ -170,6 +170,29 @@ static void who_comes_back_is_read(void **state)
     cw_end(&w);
 }
 
+/* The power goes, and all nodes are dead. hspmdd's own machine stands still until the wait for the state is over. */
+static void who_comes_back_from_the_dead_is_read(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    cw_pass(&w, 1, 8, cw_even, 2);
+    goes_on(&w, 0, w.c->cfg.dead_ms + 2000);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(w.c->nodes[i].state, HSP_NODE_DEAD);
+    }
+    const struct hsp_job *j = cw_job(&w, 1);
+    const hsp_msec left = j->state_deadline_ms - w.now;
+    assert_true(j->state_deadline_ms > w.now && left <= w.c->cfg.state_wait_ms);
+    w.now += 5u * w.c->cfg.state_wait_ms;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_OPENED, .conn = 3});
+    assert_non_null(cw_fact(&w, "coordinator.stalled"));
+    assert_int_equal(cw_job(&w, 1)->state_deadline_ms - w.now, left);
+    assert_true(j->stable == 8 && j->cur.epoch != 0);
+    cw_end(&w);
+}
+
 /* All that ends a wait for a message; what is over, or is none, stays as it is. */
 static void every_wait_is_longer(void **state)
 {
@@ -234,6 +257,7 @@ HSP_TEST_FILE(stall_test)
         cmocka_unit_test(what_they_sealed_is_read),
         cmocka_unit_test(who_got_ready_is_read),
         cmocka_unit_test(who_comes_back_is_read),
+        cmocka_unit_test(who_comes_back_from_the_dead_is_read),
         cmocka_unit_test(every_wait_is_longer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
