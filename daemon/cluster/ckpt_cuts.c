@@ -10,6 +10,17 @@ static void merge_oldest(struct hsp_m_cut *cut, uint32_t n)
     }
 }
 
+/* The cuts when they leave out, merged, what is gone on from: three that leave out all that @cut does, and let that
+ * count. Returns their number. @cut has HSP_MSG_CUTS of them, whose steps ascend. */
+static uint32_t all_but(struct hsp_m_cut *cut, uint64_t epoch, uint64_t step, uint64_t written_in)
+{
+    const uint64_t lowest = cut[0].step;
+    cut[0] = (struct hsp_m_cut){0, written_in, lowest};
+    cut[1] = (struct hsp_m_cut){written_in + 1, epoch, lowest};
+    cut[2] = (struct hsp_m_cut){0, epoch, step};
+    return 3;
+}
+
 void hsp_ci_cuts_add(struct hsp_ckpt_cuts *h, uint64_t epoch, uint64_t step, uint64_t written_in)
 {
     struct hsp_m_cut cut[HSP_MSG_CUTS + 3];
@@ -26,6 +37,9 @@ void hsp_ci_cuts_add(struct hsp_ckpt_cuts *h, uint64_t epoch, uint64_t step, uin
     cut[n++] = (struct hsp_m_cut){0, epoch, step};
     for (; n > HSP_MSG_CUTS; n--) {
         merge_oldest(cut, n);
+    }
+    if (!hsp_cuts_allow(cut, n, written_in, step)) {
+        n = all_but(cut, epoch, step, written_in);
     }
     for (h->n = 0; h->n < n; h->n++) {
         h->cut[h->n] = cut[h->n];

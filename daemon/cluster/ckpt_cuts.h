@@ -9,7 +9,9 @@
  * Purity:     pure.
  * Invariants: steps ascend; a later cut replaces those whose step is not below its own, as it leaves out
  *             all that they do. Of more than HSP_MSG_CUTS the two oldest become one, which leaves out
- *             what either does, and more: then an old checkpoint that counted does not count any more. */
+ *             what either does, and more: then an old checkpoint that counted does not count any more. The one
+ *             that is gone on from always counts: where the one cut would leave it out, all but what its own
+ *             epoch has written is left out behind the lowest step of all cuts. */
 #ifndef HSP_CKPT_CUTS_H
 #define HSP_CKPT_CUTS_H
 #include "daemon/cluster/cluster_state.h"

@@ -209,6 +209,23 @@ static void cuts_are_bounded(void **state)
     assert_int_equal(h.n, 1);
 }
 
+/* An administrator goes up through an epoch that was given up: what is chosen counts, however often, and what the
+ * epochs between have written behind their beginnings does not. */
+static void up_through_one_epoch(void **state)
+{
+    (void)state;
+    struct hsp_ckpt_cuts h = {0};
+    hsp_ci_cuts_add(&h, 1, 0, 0);
+    for (uint64_t k = 1; k <= 40; k++) { /* epoch k + 1 goes on from 10 k of epoch 1 */
+        hsp_ci_cuts_add(&h, k + 1, 10 * k, 1);
+        assert_true(counts(&h, 1, 10 * k) && !counts(&h, 1, 10 * k + 1));
+        assert_true(counts(&h, k + 1, 10 * k + 1));
+        for (uint64_t i = 1; i < k; i++) {
+            assert_false(counts(&h, i + 1, 10 * i + 1));
+        }
+    }
+}
+
 /* All numbers that there are: what a choice leaves out is what was never made on the way to it. */
 static void a_choice_among_histories(void **state)
 {
@@ -225,6 +242,8 @@ static void a_choice_among_histories(void **state)
     assert_true(counts(&h, 3, 35) && !counts(&h, 2, 35) && !counts(&h, 4, 36) && counts(&h, 5, 36));
     assert_true(!counts(&h, 3, 36) && counts(&h, 1, 30));
 }
+
+#define RISES 40 /* checkpoints of epoch 1, in every sixth way */
 
 struct written { /* a checkpoint, and the one before it in its history; -1: none */
     uint64_t epoch, step;
@@ -254,8 +273,11 @@ static void any_history(void **state)
     for (uint64_t way = 0; way < 60; way++) {
         static struct written all[400];
         struct hsp_ckpt_cuts h = {0};
-        int n = 0, head = -1;
+        int n = 0, head = -1, up = 0;
         uint64_t epoch = 1;
+        for (; way % 6 == 0 && n < RISES; head = n++) {
+            all[n] = (struct written){epoch, 10u * ((uint64_t)n + 1), head};
+        }
         hsp_ci_cuts_add(&h, epoch, 0, 0);
         for (uint64_t round = 0; round < (way % 2 != 0 ? 12 : 60); round++) {
             bool of_it[400] = {false};
@@ -270,7 +292,7 @@ static void any_history(void **state)
             }
             uint64_t r = hsp_test_rand("choice", 1000 * way + round);
             if (n > 0 && way % 3 == 0) {
-                head = (int)(r % (uint64_t)n);
+                head = way % 6 == 0 && up < RISES && r % 4 != 0 ? up++ : (int)(r % (uint64_t)n);
             }
             for (; way % 3 != 0 && r % 3 != 0 && head >= 0 && all[head].before >= 0; r /= 3) {
                 head = all[head].before;
@@ -278,6 +300,7 @@ static void any_history(void **state)
             epoch++;
             hsp_ci_cuts_add(&h, epoch, head >= 0 ? all[head].step : 0,
                             head >= 0 ? all[head].epoch : 0);
+            assert_true(head < 0 || counts(&h, all[head].epoch, all[head].step));
         }
     }
 }
@@ -335,6 +358,7 @@ HSP_TEST_FILE(ckpt_cuts_test)
         cmocka_unit_test(nor_is_it_fallen_back_to),
         cmocka_unit_test(what_is_chosen_counts_again),
         cmocka_unit_test(cuts_are_bounded),
+        cmocka_unit_test(up_through_one_epoch),
         cmocka_unit_test(a_choice_among_histories),
         cmocka_unit_test(any_history),
         cmocka_unit_test(rows_of_before),
