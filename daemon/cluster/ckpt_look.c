@@ -464,6 +464,18 @@ static const char *refuse(struct hsp_cluster *c, const struct hsp_job *j,
         a->reason != NULL ? a->reason : "");
 }
 
+/* Another store may have given epochs that this one has not, as when a backup was put back twice. A cut that is made
+ * after this takes in what they wrote. */
+static void see_epochs(const struct hsp_cluster *c, struct hsp_job *j,
+                       const struct hsp_admin_event *a)
+{
+    for (uint32_t i = 0; i < a->n_seen; i++) {
+        if (hsp_ci_can_be(c, c->generation, a->seen[i].epoch)) {
+            hsp_ci_epoch_seen(j, a->seen[i].epoch);
+        }
+    }
+}
+
 /* Nothing of what was trained counts from now on, wherever it is. */
 static void begin_anew(const struct hsp_cluster *c, struct hsp_job *j)
 {
@@ -482,6 +494,7 @@ const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
                                const struct hsp_admin_event *a)
 {
     if (a->step == 0) {
+        see_epochs(c, j, a);
         begin_anew(c, j);
         return NULL;
     }
@@ -502,6 +515,7 @@ const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
     const struct hsp_ckpt_mark chosen = any && !is_meant(mark, &best) ? best.mark : *mark;
     hsp_ci_ckpt_begin_at(j, a->step, &chosen);
     hsp_ci_ckpt_only(j, a->step, &chosen); /* on record, it is waited for */
+    see_epochs(c, j, a);
     hsp_ci_ckpt_cut(j, hsp_ci_next_epoch(c, j), a->step, &chosen);
     return NULL;
 }

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "daemon/cluster/ckpt_cuts.h"
+#include "proto/base/size.h"
+#include "proto/wire/identity.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
 /* What the last step has told a member of the epoch that it is to begin. */
@@ -305,6 +307,38 @@ static void any_history(void **state)
     }
 }
 
+/* A store that was put back before gave epochs that this one has not: what they wrote is given up with the rest, where
+ * there can be such an epoch. */
+static void what_another_store_wrote_is_given_up(void **state)
+{
+    (void)state;
+    const uint64_t epochs[] = {9,
+                               HSP_GENERATION_NUMBERS + 1}; /* the other is of a later generation */
+    for (size_t i = 0; i < HSP_ARRAY_LEN(epochs); i++) {
+        struct cw_world w;
+        const struct hsp_m_seen seen[] = {{40, WC_TERM, 1, 1040}, {60, WC_TERM, epochs[i], 9060}};
+        diverged_at_53(&w);
+        wc_cancelled(&w);
+        const uint64_t next = cw_job(&w, 1)->next_epoch;
+        assert_true(next < 9);
+        assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME,
+                                                               .job = 1,
+                                                               .has_step = true,
+                                                               .step = 40,
+                                                               .looked = true,
+                                                               .n_seen = 2,
+                                                               .seen = seen,
+                                                               .reason = ""}),
+                         HSP_OK);
+        cw_plan(&w, 1);
+        const struct hsp_m_prepare *p = told(&w);
+        assert_true(p->step == 40 && p->ckpt_content == 1040);
+        assert_int_equal(cw_job(&w, 1)->att.epoch, i == 0 ? 10 : next);
+        assert_int_equal(hsp_cuts_allow(p->cuts, p->n_cuts, epochs[i], 60), i != 0);
+        cw_end(&w);
+    }
+}
+
 /* Rows of form 14 have the last one, at the origin. */
 static void rows_of_before(void **state)
 {
@@ -361,6 +395,7 @@ HSP_TEST_FILE(ckpt_cuts_test)
         cmocka_unit_test(up_through_one_epoch),
         cmocka_unit_test(a_choice_among_histories),
         cmocka_unit_test(any_history),
+        cmocka_unit_test(what_another_store_wrote_is_given_up),
         cmocka_unit_test(rows_of_before),
         cmocka_unit_test(members_of_two_versions_write_into_one_folder),
     };
