@@ -333,7 +333,7 @@ static const char *diverged(struct hsp_cluster *c, const struct hsp_admin_event 
 /* What @j has learnt from failures does not count any more. */
 static void begin_again(struct hsp_cluster *c, struct hsp_job *j, bool kept)
 {
-    j->ckpt_deadline_ms = 0;
+    hsp_ci_ckpt_try_anew(j);
     j->lost_from = 0;
     j->failures = 0;
     j->retry_ms = 0;

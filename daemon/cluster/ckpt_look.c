@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "daemon/cluster/ckpt_cuts.h"
 #include "daemon/cluster/ckpt_marks.h"
+#include "daemon/cluster/ckpt_which.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_state.h"
@@ -33,113 +33,20 @@ bool hsp_ci_ckpt_may_have(const struct hsp_job *j)
            (j->was_stored && hsp_ci_any_ran(j));
 }
 
-/* The @i-th on record, ascending; NULL: there are not so many. */
-static const struct hsp_ckpt_kept *recorded(const struct hsp_job *j, uint32_t i,
-                                            struct hsp_ckpt_kept *newest)
-{
-    *newest = (struct hsp_ckpt_kept){j->ckpt_step, j->ckpt};
-    return i < j->n_older ? &j->older[i] : i == j->n_older && j->has_ckpt ? newest : NULL;
-}
-
-/* ---- which one ---- */
-
-static bool of_history(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
-{
-    bool passed = k->mark.epoch < j->begun && k->mark.epoch != 0 && k->step > j->origin_step;
-    return k->step <= j->steps && !passed && hsp_ci_cuts_allow(j, k);
-}
-
-/* The mark on record of @step; NULL: none. */
-static const struct hsp_ckpt_mark *mark_of(const struct hsp_job *j, uint64_t step)
-{
-    for (uint32_t i = 0; i < j->n_older; i++) {
-        if (j->older[i].step == step) {
-            return &j->older[i].mark;
-        }
-    }
-    return j->has_ckpt && j->ckpt_step == step ? &j->ckpt : NULL;
-}
-
-static bool is_meant(const struct hsp_ckpt_mark *mark, const struct hsp_ckpt_kept *k)
-{
-    return mark != NULL && (mark->epoch == 0 || mark->content == k->mark.content);
-}
-
-/* Whether @a is to be taken rather than @b: newer, then the one on record, then written later. */
-static bool better(const struct hsp_job *j, const struct hsp_ckpt_kept *a,
-                   const struct hsp_ckpt_kept *b)
-{
-    if (b == NULL || a->step != b->step) {
-        return b == NULL || a->step > b->step;
-    }
-    const struct hsp_ckpt_mark *mark = mark_of(j, a->step);
-    if (is_meant(mark, a) != is_meant(mark, b)) {
-        return is_meant(mark, a);
-    }
-    return a->mark.term != b->mark.term     ? a->mark.term > b->mark.term
-           : a->mark.epoch != b->mark.epoch ? a->mark.epoch > b->mark.epoch
-                                            : a->mark.content > b->mark.content;
-}
-
-/* The best one of the history that is on disk; NULL: none. */
-static const struct hsp_ckpt_kept *on_disk(const struct hsp_job *j)
-{
-    const struct hsp_ckpt_kept *best = NULL;
-    for (uint32_t i = 0; i < j->n_disk; i++) {
-        const struct hsp_ckpt_kept *k = &j->disk[i];
-        best = of_history(j, k) && better(j, k, best) ? k : best;
-    }
-    return best;
-}
-
-static bool is_on_disk(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
-{
-    bool is = false;
-    for (uint32_t i = 0; i < j->n_disk && !is; i++) {
-        is = j->disk[i].step == k->step && is_meant(&k->mark, &j->disk[i]);
-    }
-    return is;
-}
-
-/* The newest one on record that no node sees. False: all are on disk. */
-static bool missing(const struct hsp_job *j, struct hsp_ckpt_kept *ret)
-{
-    struct hsp_ckpt_kept newest;
-    const struct hsp_ckpt_kept *k;
-    bool any = false;
-    for (uint32_t i = 0; (k = recorded(j, i, &newest)) != NULL; i++) {
-        if (of_history(j, k) && !is_on_disk(j, k)) {
-            *ret = *k;
-            any = true;
-        }
-    }
-    return any;
-}
-
-bool hsp_ci_ckpt_newest(const struct hsp_job *j, uint64_t *ret)
-{
-    const struct hsp_ckpt_kept *best = on_disk(j), *k;
-    struct hsp_ckpt_kept newest;
-    bool any = best != NULL;
-    *ret = any ? best->step : 0;
-    for (uint32_t i = 0; (k = recorded(j, i, &newest)) != NULL; i++) {
-        if (of_history(j, k)) {
-            *ret = k->step > *ret ? k->step : *ret;
-            any = true;
-        }
-    }
-    return any;
-}
-
 /* ---- the answer ---- */
 
-/* How long a checkpoint that is on record is waited for. */
+/* How long a checkpoint that is on record, or one who cannot look, is waited for. */
 static hsp_msec deadline(const struct hsp_cluster *c, struct hsp_job *j)
 {
     if (j->ckpt_deadline_ms == 0) {
         j->ckpt_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
     }
     return j->ckpt_deadline_ms;
+}
+
+static bool waits(const struct hsp_job *j)
+{
+    return j->ckpt_deadline_ms != 0 || j->tries.until_ms != 0;
 }
 
 /* When to look again for what is waited for, at first often. Until then nothing is known. */
@@ -151,14 +58,12 @@ static void look_later(const struct hsp_cluster *c, struct hsp_job *j)
     hsp_ci_disk_forget(j);
 }
 
-static bool missing(const struct hsp_job *j, struct hsp_ckpt_kept *ret);
-
 /* None is seen, and a node that may have one is away, or could not look. */
 static void nobody_knows(struct hsp_cluster *c, struct hsp_job *j, const char *why)
 {
     struct hsp_ckpt_kept gone;
     const char *what = "it is not known which checkpoints are on disk";
-    if (j->lack == HSP_LACK_AWAY && missing(j, &gone)) {
+    if (j->lack == HSP_LACK_AWAY && hsp_ci_ckpt_missing(j, UINT64_MAX, &gone)) {
         what = hsp_ci_printf(c,
                              "checkpoint %llu cannot be used: no node that is here has it: waiting "
                              "for a node that has it",
@@ -195,7 +100,7 @@ bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
         struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_FIND_CKPTS);
         a->job = j->id;
         a->ticket = j->look_ticket;
-        if (j->ckpt_deadline_ms == 0) { /* else its reason says what it waits for */
+        if (!waits(j)) { /* else its reason says what it waits for */
             hsp_str_printf(j->reason, sizeof(j->reason), "looking which checkpoints are on disk");
         }
     }
@@ -215,8 +120,8 @@ static bool take_seen(struct hsp_job *j, const struct hsp_ckpts_event *ev)
         const struct hsp_m_seen *s = &ev->seen[j->n_disk];
         j->disk[j->n_disk] = (struct hsp_ckpt_kept){s->step, {s->term, s->epoch, s->content}};
     }
-    for (uint32_t i = 0; ev->mute && (k = recorded(j, i, &newest)) != NULL; i++) {
-        if (!is_on_disk(j, k)) {
+    for (uint32_t i = 0; ev->mute && (k = hsp_ci_ckpt_recorded(j, i, &newest)) != NULL; i++) {
+        if (!hsp_ci_ckpt_is_on_disk(j, k)) {
             j->disk[j->n_disk++] = *k;
         }
     }
@@ -244,7 +149,7 @@ void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
                    ev->damaged[0] != '\0'     ? ev->damaged
                    : j->lack == HSP_LACK_LOOK ? ev->why
                                               : "");
-    if (j->ckpt_deadline_ms == 0) {
+    if (!waits(j)) {
         j->reason[0] = '\0';
     }
     if (!take_seen(j, ev)) {
@@ -252,52 +157,9 @@ void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
         return;
     }
     bool may_see = j->lack == HSP_LACK_LOOK || j->lack == HSP_LACK_AWAY;
-    if (may_see && on_disk(j) == NULL && hsp_ci_ckpt_may_have(j)) { /* those that could not look */
+    if (may_see && hsp_ci_ckpt_best(j) == NULL &&
+        hsp_ci_ckpt_may_have(j)) { /* those that could not look */
         nobody_knows(c, j, ev->why);
-    }
-}
-
-/* ---- the record ---- */
-
-struct seen { /* on disk, of the history */
-    struct hsp_ckpt_kept k;
-    bool meant; /* the one on record of its step */
-};
-
-/* The best of each step is the first. */
-static int best_first(const void *a, const void *b)
-{
-    const struct seen *x = a, *y = b;
-    const struct hsp_ckpt_mark *l = &x->k.mark, *r = &y->k.mark;
-    return x->k.step != y->k.step ? (x->k.step > y->k.step) - (x->k.step < y->k.step)
-           : x->meant != y->meant ? (x->meant ? -1 : 1)
-           : l->term != r->term   ? (l->term < r->term) - (l->term > r->term)
-           : l->epoch != r->epoch ? (l->epoch < r->epoch) - (l->epoch > r->epoch)
-                                  : (l->content < r->content) - (l->content > r->content);
-}
-
-/* Puts the best one on disk of each step of the history up to @top on record, in place of what was
- * there. */
-static void record(struct hsp_cluster *c, struct hsp_job *j, uint64_t top)
-{
-    struct seen *list = hsp_ci_alloc(c, (size_t)j->n_disk + 1, sizeof(*list));
-    uint32_t n = 0;
-    for (uint32_t i = 0; list != NULL && i < j->n_disk; i++) {
-        const struct hsp_ckpt_kept *k = &j->disk[i];
-        if (k->step <= top && of_history(j, k)) {
-            list[n++] = (struct seen){*k, is_meant(mark_of(j, k->step), k)};
-        }
-    }
-    if (list == NULL) {
-        return;
-    }
-    qsort(list, n, sizeof(*list), best_first);
-    j->has_ckpt = false;
-    j->n_older = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (i == 0 || list[i].k.step != list[i - 1].k.step) {
-            hsp_ci_ckpt_record(j, list[i].k.step, &list[i].k.mark);
-        }
     }
 }
 
@@ -306,7 +168,7 @@ static void record(struct hsp_cluster *c, struct hsp_job *j, uint64_t top)
 static void told_found(struct hsp_cluster *c, const struct hsp_job *j,
                        const struct hsp_ckpt_kept *k)
 {
-    if (!is_meant(mark_of(j, k->step), k)) {
+    if (hsp_ci_ckpt_is_found(j, k)) {
         hsp_ci_fact(c, "ckpt.found", HSP_SEV_NOTICE, j, NULL,
                     "checkpoint %llu of epoch %llu is on disk and was not on record: the job goes "
                     "on from it",
@@ -336,6 +198,7 @@ static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
         return false;
     }
     hsp_ci_ckpt_fallback(c, j, gone->step, best->step, why);
+    j->tries.passed = best->step + (hsp_ci_ckpt_is_found(j, best) ? 1 : 2);
     return true;
 }
 
@@ -380,6 +243,47 @@ static void tell_unseen(struct hsp_cluster *c, struct hsp_job *j, const struct h
     j->disk_unseen[0] = '\0';
 }
 
+/* Whether @gone, on record and newer than @best, or of its step, is missing and was not waited for yet. One
+ * that is missed later than others is waited for anew. */
+static bool one_is_gone(struct hsp_job *j, const struct hsp_ckpt_kept *best,
+                        struct hsp_ckpt_kept *gone)
+{
+    const uint64_t passed = j->tries.passed;
+    uint64_t below = best != NULL && passed != 0 ? passed - 1 : UINT64_MAX;
+    bool is = hsp_ci_ckpt_missing(j, below, gone) && (best == NULL || gone->step >= best->step);
+    if ((is && passed != 0) || (!is && passed == 0 && j->looked_whole)) {
+        j->ckpt_deadline_ms = 0;
+        j->tries.passed = 0;
+    }
+    return is;
+}
+
+static void begin_new(struct hsp_job *j)
+{
+    j->origin = HSP_MODE_FRESH;
+    j->origin_step = 0;
+    j->origin_ckpt = (struct hsp_ckpt_mark){0};
+}
+
+/* Nothing that could be tried is left. True: @j begins at step 0. */
+static bool with_none(struct hsp_cluster *c, struct hsp_job *j)
+{
+    const bool refused = j->tries.n > 0;
+    uint64_t newest;
+    if (refused && hsp_ci_ckpt_newest(j, &newest)) {
+        hsp_ci_ckpt_give_up(c, j, newest, "no member could use it");
+    } else if (refused && j->lost_from > 0) {
+        hsp_ci_job_end(c, j, HSP_JOB_FAILED,
+                       hsp_ci_printf(c,
+                                     "the state of version %llu is lost and there is no checkpoint",
+                                     (unsigned long long)j->lost_from));
+    } else {
+        begin_new(j);
+        return true;
+    }
+    return false;
+}
+
 bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_ckpt_kept gone = {0};
@@ -389,29 +293,99 @@ bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
     if (!j->looked) {
         return true; /* it has none */
     }
-    const struct hsp_ckpt_kept *best = on_disk(j);
-    bool newer = missing(j, &gone) && (best == NULL || gone.step > best->step);
-    if (newer ? !pass_over(c, j, &gone, best) : waits_to_look(c, j, best)) {
+    const struct hsp_ckpt_kept *best = hsp_ci_ckpt_best(j);
+    bool one_gone = one_is_gone(j, best, &gone);
+    if (one_gone ? !pass_over(c, j, &gone, best) : waits_to_look(c, j, best)) {
         return false;
     }
     tell_unseen(c, j, best);
     if (best == NULL) {
-        j->origin = HSP_MODE_FRESH;
-        j->origin_step = 0;
-        j->origin_ckpt = (struct hsp_ckpt_mark){0};
-        return true;
+        return with_none(c, j);
     }
-    const struct hsp_ckpt_kept chosen = *best;
-    const struct hsp_ckpt_mark *mark = mark_of(j, chosen.step);
-    bool same =
-        j->origin == HSP_MODE_RESTORE && j->origin_step == chosen.step && is_meant(mark, &chosen);
-    if (!same || newer) {
-        told_found(c, j, &chosen);
-        hsp_ci_ckpt_begin_at(j, chosen.step, is_meant(mark, &chosen) ? mark : &chosen.mark);
-        record(c, j, chosen.step);
+    bool found = hsp_ci_ckpt_is_found(j, best);
+    const struct hsp_ckpt_mark *mark = found ? &best->mark : hsp_ci_ckpt_mark_of(j, best->step);
+    bool same = j->origin == HSP_MODE_RESTORE && j->origin_step == best->step &&
+                hsp_ci_ckpt_meant(&j->origin_ckpt, best);
+    if (!same) {
+        told_found(c, j, best);
+        j->tries.until_ms = found ? j->tries.until_ms : 0; /* new claims prolong nothing */
+        hsp_ci_ckpt_begin_at(j, best->step, mark); /* on record when an epoch has begun with it */
         hsp_ci_store_job(c, j);
     }
     return true;
+}
+
+/* ---- members cannot begin with it ---- */
+
+static void go_back(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *to,
+                    const char *why)
+{
+    hsp_ci_ckpt_fallback(c, j, j->origin_step, to->step, why);
+    told_found(c, j, to);
+    hsp_ci_ckpt_begin_at(j, to->step, &to->mark);
+}
+
+/* @it was found, and is not what it seemed to be: what is on record counts, as before. */
+static void forget_found(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *it,
+                         const char *why)
+{
+    hsp_ci_fact(
+        c, "ckpt.not_used", HSP_SEV_WARN, j, NULL,
+        "checkpoint %llu of epoch %llu, which is on disk and not on record, cannot be used: "
+        "%s; the job goes on as if it was not there",
+        (unsigned long long)it->step, (unsigned long long)it->mark.epoch, why);
+    j->ckpt_deadline_ms = 0;
+    j->tries.passed = 0;
+    if (j->has_ckpt) {
+        const struct hsp_ckpt_mark mark = j->ckpt;
+        hsp_ci_ckpt_begin_at(j, j->ckpt_step, &mark);
+    } else {
+        begin_new(j);
+        j->stable = 0;
+    }
+}
+
+/* How long the origin is tried: a node that has it may come. One that is damaged on a path that all share is
+ * nowhere else; of found ones the first alone is worth the time. */
+static bool tried_enough(const struct hsp_cluster *c, struct hsp_job *j, bool found, bool damaged)
+{
+    if (j->tries.until_ms == 0) {
+        j->tries.until_ms = c->now_ms + c->cfg.state_wait_ms;
+    }
+    return (damaged && j->checkpoint_shared) || (found && j->tries.found) ||
+           c->now_ms >= j->tries.until_ms;
+}
+
+void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
+                         const struct hsp_m_refused *m)
+{
+    const struct hsp_ckpt_kept it = {j->origin_step, j->origin_ckpt};
+    const char *why = hsp_ci_printf(c, "%s/%u: %s", n->name, m->device, m->reason);
+    bool found = hsp_ci_ckpt_is_found(j, &it), over = tried_enough(c, j, found, m->damaged);
+    uint64_t lost_from = found || j->lost_from > j->stable ? j->lost_from : j->stable;
+    struct hsp_ckpt_kept to = {0};
+    if (over) {
+        hsp_ci_ckpt_note_refused(j, &it);
+        j->tries.until_ms = 0;
+    }
+    bool any = hsp_ci_ckpt_next(j, &to);
+    if (over && !found && !any) {
+        hsp_ci_ckpt_give_up(c, j, it.step, why);
+        return;
+    }
+    j->failures = 0; /* it is time that bounds these attempts */
+    hsp_ci_job_loss(c, j, why);
+    j->lost_from = lost_from;
+    if (over && found) {
+        forget_found(c, j, &it, m->reason);
+    } else if (over) {
+        go_back(c, j, &to, m->reason);
+    } else {
+        hsp_msec next = c->now_ms + HSP_CKPT_RETRY_MS;
+        j->retry_ms = next < j->tries.until_ms ? next : j->tries.until_ms;
+        hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
+    }
+    hsp_ci_store_job(c, j);
 }
 
 /* ---- an administrator's choice ---- */
@@ -479,12 +453,10 @@ static void see_epochs(const struct hsp_cluster *c, struct hsp_job *j,
 /* Nothing of what was trained counts from now on, wherever it is. */
 static void begin_anew(const struct hsp_cluster *c, struct hsp_job *j)
 {
-    j->origin = HSP_MODE_FRESH;
-    j->origin_step = j->stable = 0;
-    j->origin_ckpt = (struct hsp_ckpt_mark){0};
+    begin_new(j);
+    j->stable = 0;
     j->has_ckpt = false;
     j->n_older = 0;
-    j->ckpt_deadline_ms = 0;
     hsp_ci_ckpt_cut(j, hsp_ci_next_epoch(c, j), 0, &j->origin_ckpt);
     j->ran_unknown = false;
     hsp_ci_mark_none_ran(j);
@@ -498,13 +470,14 @@ const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
         begin_anew(c, j);
         return NULL;
     }
-    const struct hsp_ckpt_mark *mark = mark_of(j, a->step);
+    const struct hsp_ckpt_mark *mark = hsp_ci_ckpt_mark_of(j, a->step);
     struct hsp_ckpt_kept best = {0};
     bool any = false;
     for (uint32_t i = 0; i < a->n_seen; i++) {
         const struct hsp_m_seen *s = &a->seen[i];
         struct hsp_ckpt_kept k = {s->step, {s->term, s->epoch, s->content}};
-        if (s->step == a->step && s->step <= j->steps && better(j, &k, any ? &best : NULL)) {
+        if (s->step == a->step && s->step <= j->steps &&
+            hsp_ci_ckpt_better(j, &k, any ? &best : NULL)) {
             best = k;
             any = true;
         }
@@ -512,7 +485,7 @@ const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
     if (!any && (a->looked || mark == NULL)) {
         return refuse(c, j, a);
     }
-    const struct hsp_ckpt_mark chosen = any && !is_meant(mark, &best) ? best.mark : *mark;
+    const struct hsp_ckpt_mark chosen = any && !hsp_ci_ckpt_meant(mark, &best) ? best.mark : *mark;
     hsp_ci_ckpt_begin_at(j, a->step, &chosen);
     hsp_ci_ckpt_only(j, a->step, &chosen); /* on record, it is waited for */
     see_epochs(c, j, a);

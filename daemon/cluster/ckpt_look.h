@@ -36,6 +36,14 @@
  * are not connected. Example: the store of Monday has mist as pending; on Tuesday a and b ran it, with
  * checkpoints on a. Monday's store is back, a is away, b shows the mark: a is waited for.
  *
+ * One that is found, on disk and not on record, is what some agent says: it is on record when an epoch has
+ * begun with it (ckpt_which.h). Where members refuse it for state_wait the job goes on as if it was not there
+ * (ckpt.not_used), and others that are found later are not tried that long. One on record is gone back from in
+ * the same time (ckpt.fallback), to the next older one on record or on disk; without one the job fails.
+ * Example: 60 is on record, its node is away, and another node says that it has 60, with another content. The 60
+ * on record is waited for; then the other is tried, which nobody can open: the first one is waited for again,
+ * and taken when its node comes.
+ *
  * What is on record counts as seen where a node that matters is too old to be asked: a member that
  * then finds nothing refuses its PREPARE.
  *
@@ -55,11 +63,12 @@ bool hsp_ci_ckpt_may_have(const struct hsp_job *j);
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j);
 /* The nodes have answered. */
 void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev);
-/* The newest step of the history of @j that is on record or on disk. False: there is none. */
-bool hsp_ci_ckpt_newest(const struct hsp_job *j, uint64_t *ret);
 /* Sets the origin of @j, which is to begin there, to the newest checkpoint that can be had; without
  * any, to version 0. False: it is waited for, or @j has failed. */
 bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j);
+/* No member of the attempt could begin with its checkpoint, as member @n says. */
+void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
+                         const struct hsp_m_refused *m);
 /* RESUME @a from a step: sets the origin to that checkpoint, which need not be of the history; step 0:
  * to a new begin, for which no checkpoint counts. NULL: done; else why not, with those that there are. */
 const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,

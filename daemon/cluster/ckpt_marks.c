@@ -69,10 +69,8 @@ void hsp_ci_ckpt_cut(struct hsp_job *j, uint64_t epoch, uint64_t step,
 
 void hsp_ci_ckpt_began(struct hsp_job *j)
 {
-    j->ckpt_step = j->origin_step;
-    j->ckpt = j->origin_ckpt;
-    drop_from(j, j->origin_step);
-    j->ckpt_deadline_ms = 0;
+    const struct hsp_ckpt_mark mark = j->origin_ckpt;
+    hsp_ci_ckpt_only(j, j->origin_step, &mark);
 }
 
 void hsp_ci_ckpt_begin_at(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark)
@@ -81,7 +79,12 @@ void hsp_ci_ckpt_begin_at(struct hsp_job *j, uint64_t step, const struct hsp_ckp
     j->origin_step = step;
     j->origin_ckpt = *mark;
     j->stable = step;
+}
+
+void hsp_ci_ckpt_try_anew(struct hsp_job *j)
+{
     j->ckpt_deadline_ms = 0;
+    j->tries = (struct hsp_ckpt_tries){0};
 }
 
 struct hsp_digest hsp_ci_ckpt_cluster(const struct hsp_cluster *c, const struct hsp_job *j)
@@ -111,38 +114,20 @@ const char *hsp_ci_ckpt_steps(struct hsp_cluster *c, const struct hsp_job *j)
     return j->has_ckpt ? hsp_ci_printf(c, "%s%llu", text, (unsigned long long)j->ckpt_step) : text;
 }
 
-/* The newest one older than the origin; NULL: there is none. */
-static const struct hsp_ckpt_kept *next_older(const struct hsp_job *j)
-{
-    uint32_t n = j->n_older;
-    while (n > 0 && j->older[n - 1].step >= j->origin_step) {
-        n--;
-    }
-    return n > 0 ? &j->older[n - 1] : NULL;
-}
-
 void hsp_ci_ckpt_fallback(struct hsp_cluster *c, const struct hsp_job *j, uint64_t from,
                           uint64_t to, const char *why)
 {
-    uint64_t again = from - to;
-    struct hsp_fact *f = hsp_ci_fact(
-        c, "ckpt.fallback", HSP_SEV_WARN, j, NULL,
-        "checkpoint %llu cannot be used: %s; the job goes on from checkpoint %llu and makes %llu "
-        "steps again",
-        (unsigned long long)from, why, (unsigned long long)to, (unsigned long long)again);
+    const uint64_t again = from - to;
+    const char *what = again > 0 ? hsp_ci_printf(c, "checkpoint %llu and makes %llu steps again",
+                                                 (unsigned long long)to, (unsigned long long)again)
+                                 : "another one of that step";
+    struct hsp_fact *f = hsp_ci_fact(c, "ckpt.fallback", HSP_SEV_WARN, j, NULL,
+                                     "checkpoint %llu cannot be used: %s; the job goes on from %s",
+                                     (unsigned long long)from, why, what);
     if (f != NULL) {
         f->step = to;
         f->lost_steps = again;
     }
-}
-
-/* The one that was refused is on disk, and on record: with a new history neither counts. */
-static void go_back(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *to,
-                    const char *why)
-{
-    hsp_ci_ckpt_fallback(c, j, j->origin_step, to->step, why);
-    hsp_ci_ckpt_begin_at(j, to->step, &to->mark);
-    j->begun = hsp_ci_next_epoch(c, j); /* no cut yet: resumed before that, it is tried again */
 }
 
 void hsp_ci_ckpt_give_up(struct hsp_cluster *c, struct hsp_job *j, uint64_t step, const char *why)
@@ -153,32 +138,4 @@ void hsp_ci_ckpt_give_up(struct hsp_cluster *c, struct hsp_job *j, uint64_t step
                       "checkpoint %llu cannot be used, and there is no older one: %s; put "
                       "it back and resume the job, or submit it again",
                       (unsigned long long)step, why));
-}
-
-void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
-                         const struct hsp_m_refused *m)
-{
-    const struct hsp_ckpt_kept *older = next_older(j);
-    const char *why = hsp_ci_printf(c, "%s/%u: %s", n->name, m->device, m->reason);
-    uint64_t lost_from = j->lost_from > j->stable ? j->lost_from : j->stable;
-    bool nowhere = m->damaged && j->checkpoint_shared; /* no other node has it otherwise */
-    if (j->ckpt_deadline_ms == 0) {
-        j->ckpt_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
-    }
-    bool over = nowhere || c->now_ms >= j->ckpt_deadline_ms;
-    if (over && older == NULL) {
-        hsp_ci_ckpt_give_up(c, j, j->origin_step, why);
-        return;
-    }
-    j->failures = 0; /* it is time that bounds these attempts */
-    hsp_ci_job_loss(c, j, why);
-    j->lost_from = lost_from;
-    if (over) {
-        go_back(c, j, older, m->reason);
-    } else {
-        hsp_msec next = c->now_ms + HSP_CKPT_RETRY_MS;
-        j->retry_ms = next < j->ckpt_deadline_ms ? next : j->ckpt_deadline_ms;
-        hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
-    }
-    hsp_ci_store_job(c, j);
 }

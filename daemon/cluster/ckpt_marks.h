@@ -1,5 +1,5 @@
-/* Keeps which checkpoints of a job's history there are, and goes back to an older one where the
- * members cannot use the one they were told to begin with.
+/* Keeps which checkpoints of a job's history are on record: those that members have written, that an
+ * administrator has named, or with which an epoch has begun. Which one is taken: ckpt_look.h.
  *
  * Example: checkpoint.keep is 3, checkpoints 20, 40, 60 are on record, the job resumes. No member
  * has 60: the job waits state_wait_ms for a node that has it, and is tried meanwhile. Then it
@@ -21,7 +21,8 @@
 void hsp_ci_ckpt_record(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
 /* The same, and those of later steps leave the record: they are of another history from now on. */
 void hsp_ci_ckpt_only(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
-/* The job has begun with the checkpoint of its origin: no newer one is of its history. */
+/* The job has begun with the checkpoint of its origin: that is on record, and no newer one is of its
+ * history. */
 void hsp_ci_ckpt_began(struct hsp_job *j);
 /* Epoch @epoch, or a later one, goes on from the checkpoint of @step that has @mark (step 0: begins
  * anew): what epochs before have written behind it is given up, and leaves the record. */
@@ -32,6 +33,8 @@ bool hsp_ci_ckpt_before(const struct hsp_job *j, uint64_t step, uint64_t *ret);
 /* Sets where @j begins when nothing of its state is held: with the checkpoint of @step that has
  * @mark. */
 void hsp_ci_ckpt_begin_at(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
+/* The job has begun, or is resumed: each checkpoint is waited for, and tried, as if none had been. */
+void hsp_ci_ckpt_try_anew(struct hsp_job *j);
 /* Says that checkpoint @from cannot be used, and that @to is taken. */
 void hsp_ci_ckpt_fallback(struct hsp_cluster *c, const struct hsp_job *j, uint64_t from,
                           uint64_t to, const char *why);
@@ -41,8 +44,5 @@ void hsp_ci_ckpt_give_up(struct hsp_cluster *c, struct hsp_job *j, uint64_t step
 struct hsp_digest hsp_ci_ckpt_cluster(const struct hsp_cluster *c, const struct hsp_job *j);
 /* "20, 40, 60": the steps on record; "" none. */
 const char *hsp_ci_ckpt_steps(struct hsp_cluster *c, const struct hsp_job *j);
-/* No member of the attempt could begin with its checkpoint, as member @n says. */
-void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
-                         const struct hsp_m_refused *m);
 
 #endif

@@ -368,6 +368,16 @@ struct hsp_progress {
     struct hsp_stand *stand; /* owned: [n] of the peers of the epoch, as they have said last */
 };
 
+/* Checkpoints that a job could not begin with (ckpt_which.h). Not stored. */
+#define HSP_CKPT_TRIES (HSP_OLDER_CKPTS + 33u) /* those on record, and as many that were not */
+struct hsp_ckpt_tries {
+    uint64_t passed; /* a step and 1: from it on, what is missing was waited for; 0: nothing was */
+    hsp_msec until_ms; /* the origin was refused, and is tried until then; 0: it was not */
+    bool found;        /* one of those below was not on record */
+    uint32_t n;
+    struct hsp_ckpt_kept refused[HSP_CKPT_TRIES];
+};
+
 struct hsp_job {
     uint32_t id;
     char name[HSP_NAME_MAX + 1];
@@ -405,9 +415,9 @@ struct hsp_job {
     struct hsp_ckpt_mark ckpt;
     uint32_t n_older; /* older ones of the same history (ckpt_marks.h), steps ascending */
     struct hsp_ckpt_kept older[HSP_OLDER_CKPTS];
-    hsp_msec
-        ckpt_deadline_ms; /* that of the origin cannot be had: when not to wait for it any more;
-                                  0: it was not refused */
+    /* One on record, or a node that cannot look, is waited for until then; 0: none is. Not stored. */
+    hsp_msec ckpt_deadline_ms;
+    struct hsp_ckpt_tries tries; /* since it last began, or was resumed */
     /* What nodes see on disk (ckpt_look.h). Not stored. */
     uint64_t look_ticket;    /* of the question under way, 0 none */
     bool looked;             /* disk is what there was; */
@@ -420,8 +430,8 @@ struct hsp_job {
     struct hsp_ckpt_kept *disk; /* owned, in no order; of a step there may be several contents */
     /* What was given up of its history; none: all checkpoints count. */
     struct hsp_ckpt_cuts cuts;
-    /* The epoch that last began at the origin, or that may be the next one, where a newer checkpoint
-     * was passed over: what epochs below have written behind the origin does not count. 0: none. */
+    /* The epoch that last began at the origin: what epochs below say that they have written comes too
+     * late. 0: none. */
     uint64_t begun;
     uint64_t reached;       /* greatest version that a node had since it last ran. Not stored */
     uint64_t stable;        /* greatest version known to be stable */

@@ -5,6 +5,7 @@
 #include "daemon/cluster/attempt_end.h"
 #include "daemon/cluster/behind.h"
 #include "daemon/cluster/broken_pairs.h"
+#include "daemon/cluster/ckpt_look.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"

@@ -8,6 +8,7 @@
 #include "daemon/cluster/attempt_begin.h"
 #include "daemon/cluster/attempt_end.h"
 #include "daemon/cluster/ckpt_look.h"
+#include "daemon/cluster/ckpt_which.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/device_requests.h"
 #include "daemon/cluster/doubt.h"

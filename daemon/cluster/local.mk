@@ -14,6 +14,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/ckpt_cuts.c daemon/cluster/ckpt_cuts.h \
   daemon/cluster/ckpt_look.c daemon/cluster/ckpt_look.h \
   daemon/cluster/ckpt_marks.c daemon/cluster/ckpt_marks.h \
+  daemon/cluster/ckpt_which.c daemon/cluster/ckpt_which.h \
   daemon/cluster/cluster_check.c daemon/cluster/cluster_check.h \
   daemon/cluster/cluster_state.h \
   daemon/cluster/cluster_step.c daemon/cluster/cluster_step.h \

@@ -46,6 +46,7 @@ static void jobs_later(struct hsp_cluster *c, const struct stall *s)
         ends_later(s, &j->seal_deadline_ms);
         ends_later(s, &j->state_deadline_ms);
         ends_later(s, &j->ckpt_deadline_ms);
+        ends_later(s, &j->tries.until_ms);
         ends_later(s, &j->claim_ms);
         ends_later(s, &j->att.deadline_ms);
         began_later(s, &p->since_ms);

@@ -507,14 +507,24 @@ static void heal(struct sim *s)
     }
 }
 
+/* A checkpoint that its job may begin with, and can. */
+static bool has_any(const struct sim_job_truth *t)
+{
+    bool any = false;
+    for (uint32_t v = 0; v < SIM_STEPS; v++) {
+        any = any || (t->disk[v] != 0 && !t->spoiled[v] && !t->given_up[v]);
+    }
+    return any;
+}
+
 static void judge(struct sim *s)
 {
     for (uint32_t i = 0; i < s->d->n_jobs && !s->failed; i++) {
         const struct hsp_job *j = s->d->jobs[i];
         const struct sim_job_truth *t = &s->job[j->id];
         bool done = j->state == HSP_JOB_DONE && t->committed == j->steps;
-        bool lost =
-            j->state == HSP_JOB_FAILED && t->excess && (!j->has_ckpt || t->spoiled[j->origin_step]);
+        bool nothing = !j->has_ckpt || t->spoiled[j->origin_step] || !has_any(t);
+        bool lost = j->state == HSP_JOB_FAILED && t->excess && nothing;
         if (!done && !lost) {
             sim_fail(s, "job %u ends %s at version %llu of %llu: %s", j->id,
                      hsp_job_state_name(j->state), (unsigned long long)t->committed,

@@ -203,6 +203,40 @@ static void a_path_that_is_not_mounted_is_waited_for(void **state)
     }
 }
 
+/* What was waited for before a begin says nothing of the next loss: a checkpoint that is away then is waited for
+ * as long. */
+static void each_loss_has_its_own_wait(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    char told[400];
+    wc_running(&w);
+    wc_cancelled(&w);
+    w.asks = true;
+    w.lack = HSP_LACK_PATH;
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    (void)answered(&w, NULL, 0, "n1: no path", 120000, told);
+    cw_plan(&w, 1);
+    wc_prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);
+    wc_begins(&w, 1);
+    wc_saved_in(&w, 2, 40, 77);
+    cw_pass(&w, 1, 47, cw_even, 2);
+    w.asks = false;
+    w.has_disk = true;
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = i + 1});
+        cw_hello(&w, i + 1, i == 0 ? "n0" : "n1", 0, 1);
+    }
+    const struct hsp_job *j = cw_job(&w, 1);
+    for (hsp_msec until = w.now + 60000; w.now < until && strstr(j->reason, "40") == NULL;) {
+        wc_beats(&w, 500);
+    }
+    assert_non_null(strstr(j->reason, "checkpoint 40 cannot be used: no node that is here has it"));
+    wc_beats(&w, w.c->cfg.state_wait_ms / 2);
+    assert_int_not_equal(j->state, HSP_JOB_FAILED);
+    cw_end(&w);
+}
+
 #define TOO_OLD "old: its hspmd-worker is too old to list checkpoints: upgrade it"
 
 /* Any agent may say that it is of protocol 14: the record may be older than the disk, and the others are
@@ -363,6 +397,7 @@ HSP_TEST_FILE(ckpt_unseen_test)
         cmocka_unit_test(what_others_cannot_do_is_told_alone),
         cmocka_unit_test(one_that_is_away_may_have_one),
         cmocka_unit_test(a_path_that_is_not_mounted_is_waited_for),
+        cmocka_unit_test(each_loss_has_its_own_wait),
         cmocka_unit_test(an_older_agent_hides_nothing),
         cmocka_unit_test(an_older_agent_may_have_what_is_on_record),
         cmocka_unit_test(an_older_agent_is_upgraded_first),

@@ -235,6 +235,154 @@ static void a_damaged_one_that_all_share(void **state)
     cw_end(&w);
 }
 
+/* ---- one that is found on disk, and was not on record ---- */
+
+/* Time goes on until the next attempt is begun; it may be planned before. */
+static void prepared(struct cw_world *w)
+{
+    const struct hsp_job *j = cw_job(w, 1);
+    const hsp_msec from = w->now;
+    for (uint32_t i = 0; j->att.epoch == 0;) {
+        struct hsp_msg beat = {.type = HSP_MSG_HEARTBEAT};
+        assert_true(w->now < from + 120000);
+        if (j->ticket != 0) {
+            cw_plan(w, 1);
+            continue;
+        }
+        i++;
+        w->now += i % 3 == 0 ? 500 : 0;
+        cw_step(w, i % 3 == 2
+                       ? (struct hsp_event){.type = HSP_EV_TICK}
+                       : (struct hsp_event){.type = HSP_EV_MSG, .conn = i % 3 + 1, .u.msg = &beat});
+    }
+}
+
+/* Members refuse what they are to begin with until another choice is told. Returns how often they did. */
+static uint32_t refused_until(struct cw_world *w, const char *type, uint64_t step, uint64_t content)
+{
+    for (uint32_t n = 1;; n++) {
+        const struct hsp_m_prepare *p = &cw_find(w, HSP_ACT_PREPARE)->msg->u.prepare;
+        assert_true(p->mode == HSP_MODE_RESTORE && p->step == step && p->ckpt_content == content);
+        const uint64_t on_record = cw_job(w, 1)->ckpt_step;
+        assert_true(n < 100 && (on_record != step || cw_job(w, 1)->ckpt.content != content));
+        for (uint32_t i = 0; i < w->n_asked; i++) {
+            cw_ready(w, 1, i, 5);
+        }
+        const struct hsp_job *j = cw_job(w, 1);
+        struct hsp_msg m = {.type = HSP_MSG_CKPT_REFUSED,
+                            .epoch = j->att.epoch,
+                            .u.refused = {.job = 1, .step = step, .reason = "there is none"}};
+        cw_msg(w, 1, m);
+        const bool told = cw_fact(w, type) != NULL;
+        for (uint32_t i = 0; i < 2 && j->state == HSP_JOB_SEALING; i++) {
+            struct hsp_msg seal = {
+                .type = HSP_MSG_SEALED, .epoch = j->seal_upto, .u.sealed = {.job = 1}};
+            cw_msg(w, i + 1, seal);
+        }
+        assert_true(told || j->state != HSP_JOB_FAILED);
+        if (told) {
+            return n;
+        }
+        prepared(w);
+    }
+}
+
+/* An agent lies, or is confused: nobody can open what it says it has. The job goes on as if it was not there,
+ * and what is said next is not waited for. */
+static void a_false_claim_fails_no_job(void **state)
+{
+    (void)state;
+    for (uint32_t ends = 0; ends < 2; ends++) {
+        struct cw_world w;
+        wc_running(&w);
+        wc_cancelled(&w);
+        wc_sees(&w, 10, 1, 13);
+        wc_sees(&w, 12, 1, 14);
+        hsp_msec from = w.now;
+        wc_resumed(&w);
+        if (ends == 0) {
+            assert_true(refused_until(&w, "ckpt.not_used", 12, 14) > 2);
+            assert_true(w.now >= from + w.c->cfg.state_wait_ms);
+            prepared(&w);
+            assert_int_equal(refused_until(&w, "ckpt.not_used", 10, 13), 1);
+        } else {
+            w.n_disk = 0; /* the agent is gone */
+            wc_cancelled(&w);
+            assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        }
+        prepared(&w);
+        wc_prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);
+        wc_begins(&w, 1);
+        assert_false(cw_job(&w, 1)->has_ckpt);
+        cw_end(&w);
+    }
+}
+
+/* Of the newest step another content is there; the one on record is on a node that is away. It is waited for,
+ * before, and when members have refused the other; and taken when it comes back. */
+static void another_content_does_not_take_its_place(void **state)
+{
+    (void)state;
+    for (uint32_t back = 0; back < 3; back++) {
+        struct cw_world w;
+        char told[300];
+        wc_with_three(&w, 3, false);
+        wc_sees(&w, 40, 1, 1040);
+        wc_sees(&w, 60, 1, 7);
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        assert_string_equal(cw_job(&w, 1)->reason,
+                            "checkpoint 60 cannot be used: no node that is here has it: waiting "
+                            "for a node that has it");
+        wc_await_fact(&w, "ckpt.fallback", told);
+        assert_non_null(strstr(told, "has it; the job goes on from another one of that step"));
+        cw_plan(&w, 1);
+        if (back == 2) {
+            wc_prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 7);
+            wc_begins(&w, 61); /* it is one: the other is of another history now */
+            assert_true(cw_job(&w, 1)->ckpt.content == 7 && cw_job(&w, 1)->n_older == 2);
+            cw_end(&w);
+            continue;
+        }
+        (void)refused_until(&w, "ckpt.not_used", 60, 7);
+        if (back) {
+            wc_sees(&w, 60, 1, 1060);
+        } else {
+            wc_await_fact(&w, "ckpt.fallback", told);
+            assert_non_null(strstr(told, "goes on from checkpoint 40 and makes 20 steps again"));
+        }
+        prepared(&w);
+        wc_prepare_means(&w, HSP_MODE_RESTORE, back ? 60 : 40, 1, back ? 1060 : 1040);
+        wc_begins(&w, back ? 61 : 41);
+        assert_int_equal(cw_job(&w, 1)->ckpt_step, back ? 60 : 40);
+        cw_end(&w);
+    }
+}
+
+/* What was lost is lost: without the claim the job fails for that, and so it does with it. */
+static void a_false_claim_replaces_no_state(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    char told[300];
+    wc_running(&w);
+    cw_pass(&w, 1, 47, cw_even, 2);
+    wc_sees(&w, 10, 1, 13);
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = i + 1});
+        cw_hello(&w, i + 1, i == 0 ? "n0" : "n1", 0, 1);
+    }
+    wc_await_fact(&w, "state.lost", told);
+    cw_plan(&w, 1);
+    (void)refused_until(&w, "ckpt.not_used", 10, 13);
+    for (hsp_msec until = w.now + 10000; w.now < until;) {
+        wc_beats(&w, 500);
+    }
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
+    assert_string_equal(cw_job(&w, 1)->reason,
+                        "the state of version 47 is lost and there is no checkpoint");
+    cw_end(&w);
+}
+
 static void an_older_one_can_be_asked_for(void **state)
 {
     (void)state;
@@ -293,6 +441,9 @@ HSP_TEST_FILE(which_ckpt_test)
         cmocka_unit_test(it_waits_for_that_one_and_then_fails),
         cmocka_unit_test(an_older_one_is_taken_in_the_end),
         cmocka_unit_test(a_damaged_one_that_all_share),
+        cmocka_unit_test(a_false_claim_fails_no_job),
+        cmocka_unit_test(another_content_does_not_take_its_place),
+        cmocka_unit_test(a_false_claim_replaces_no_state),
         cmocka_unit_test(an_older_one_can_be_asked_for),
         cmocka_unit_test(as_many_are_known_as_are_kept),
     };

@@ -1,0 +1,143 @@
+#include "daemon/cluster/ckpt_which.h"
+
+#include <string.h>
+
+#include "daemon/cluster/ckpt_cuts.h"
+
+const struct hsp_ckpt_kept *hsp_ci_ckpt_recorded(const struct hsp_job *j, uint32_t i,
+                                                 struct hsp_ckpt_kept *newest)
+{
+    *newest = (struct hsp_ckpt_kept){j->ckpt_step, j->ckpt};
+    return i < j->n_older ? &j->older[i] : i == j->n_older && j->has_ckpt ? newest : NULL;
+}
+
+static bool of_history(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
+{
+    return k->step <= j->steps && hsp_ci_cuts_allow(j, k);
+}
+
+const struct hsp_ckpt_mark *hsp_ci_ckpt_mark_of(const struct hsp_job *j, uint64_t step)
+{
+    for (uint32_t i = 0; i < j->n_older; i++) {
+        if (j->older[i].step == step) {
+            return &j->older[i].mark;
+        }
+    }
+    return j->has_ckpt && j->ckpt_step == step ? &j->ckpt : NULL;
+}
+
+bool hsp_ci_ckpt_meant(const struct hsp_ckpt_mark *mark, const struct hsp_ckpt_kept *k)
+{
+    return mark != NULL && (mark->epoch == 0 || mark->content == k->mark.content);
+}
+
+bool hsp_ci_ckpt_is_found(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
+{
+    return !hsp_ci_ckpt_meant(hsp_ci_ckpt_mark_of(j, k->step), k);
+}
+
+static bool was_refused(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
+{
+    const struct hsp_ckpt_tries *t = &j->tries;
+    bool was = false;
+    for (uint32_t i = 0; i < t->n && !was; i++) {
+        was = t->refused[i].step == k->step && hsp_ci_ckpt_meant(&t->refused[i].mark, k);
+    }
+    return was;
+}
+
+static bool believed(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
+{
+    return !was_refused(j, k) && (j->tries.n < HSP_CKPT_TRIES || !hsp_ci_ckpt_is_found(j, k));
+}
+
+bool hsp_ci_ckpt_better(const struct hsp_job *j, const struct hsp_ckpt_kept *a,
+                        const struct hsp_ckpt_kept *b)
+{
+    if (b == NULL || a->step != b->step) {
+        return b == NULL || a->step > b->step;
+    }
+    const struct hsp_ckpt_mark *mark = hsp_ci_ckpt_mark_of(j, a->step);
+    if (hsp_ci_ckpt_meant(mark, a) != hsp_ci_ckpt_meant(mark, b)) {
+        return hsp_ci_ckpt_meant(mark, a);
+    }
+    return a->mark.term != b->mark.term     ? a->mark.term > b->mark.term
+           : a->mark.epoch != b->mark.epoch ? a->mark.epoch > b->mark.epoch
+                                            : a->mark.content > b->mark.content;
+}
+
+const struct hsp_ckpt_kept *hsp_ci_ckpt_best(const struct hsp_job *j)
+{
+    const struct hsp_ckpt_kept *best = NULL;
+    for (uint32_t i = 0; i < j->n_disk; i++) {
+        const struct hsp_ckpt_kept *k = &j->disk[i];
+        best = of_history(j, k) && believed(j, k) && hsp_ci_ckpt_better(j, k, best) ? k : best;
+    }
+    return best;
+}
+
+bool hsp_ci_ckpt_is_on_disk(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < j->n_disk && !is; i++) {
+        is = j->disk[i].step == k->step && hsp_ci_ckpt_meant(&k->mark, &j->disk[i]);
+    }
+    return is;
+}
+
+bool hsp_ci_ckpt_missing(const struct hsp_job *j, uint64_t below, struct hsp_ckpt_kept *ret)
+{
+    struct hsp_ckpt_kept newest;
+    const struct hsp_ckpt_kept *k;
+    bool any = false;
+    for (uint32_t i = 0; (k = hsp_ci_ckpt_recorded(j, i, &newest)) != NULL; i++) {
+        if (of_history(j, k) && k->step < below && !was_refused(j, k) &&
+            !hsp_ci_ckpt_is_on_disk(j, k)) {
+            *ret = *k;
+            any = true;
+        }
+    }
+    return any;
+}
+
+bool hsp_ci_ckpt_newest(const struct hsp_job *j, uint64_t *ret)
+{
+    const struct hsp_ckpt_kept *best = hsp_ci_ckpt_best(j), *k;
+    struct hsp_ckpt_kept newest;
+    bool any = best != NULL;
+    *ret = any ? best->step : 0;
+    for (uint32_t i = 0; (k = hsp_ci_ckpt_recorded(j, i, &newest)) != NULL; i++) {
+        if (of_history(j, k)) {
+            *ret = k->step > *ret ? k->step : *ret;
+            any = true;
+        }
+    }
+    return any;
+}
+
+bool hsp_ci_ckpt_next(const struct hsp_job *j, struct hsp_ckpt_kept *ret)
+{
+    const struct hsp_ckpt_kept *best = hsp_ci_ckpt_best(j), *k;
+    struct hsp_ckpt_kept newest;
+    bool any = best != NULL;
+    *ret = any ? *best : (struct hsp_ckpt_kept){0};
+    for (uint32_t i = 0; (k = hsp_ci_ckpt_recorded(j, i, &newest)) != NULL; i++) {
+        bool may = of_history(j, k) && k->step < j->origin_step && !was_refused(j, k);
+        if (may && (!any || k->step > ret->step)) {
+            *ret = *k;
+            any = true;
+        }
+    }
+    return any;
+}
+
+void hsp_ci_ckpt_note_refused(struct hsp_job *j, const struct hsp_ckpt_kept *k)
+{
+    struct hsp_ckpt_tries *t = &j->tries;
+    t->found = t->found || hsp_ci_ckpt_is_found(j, k);
+    if (t->n == HSP_CKPT_TRIES) {
+        memmove(t->refused, t->refused + 1, (HSP_CKPT_TRIES - 1) * sizeof(t->refused[0]));
+        t->n--;
+    }
+    t->refused[t->n++] = *k;
+}

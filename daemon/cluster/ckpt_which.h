@@ -1,0 +1,42 @@
+/* Which checkpoints of a job's history there are: on record, on disk as nodes have said last; and which of them
+ * is taken.
+ *
+ * One on record is meant: its content is known, and another one of its step does not take its place. One that
+ * is found on disk alone is what some agent says. It is put on record when an epoch has begun with it, which
+ * proves it, and not before. Where members have refused one for as long as they may (ckpt_look.h), it is passed
+ * over until the job has begun or is resumed; with HSP_CKPT_TRIES of them, all that are found are.
+ *
+ * Example: 20 and 40 are on record, nodes see 40, another content of 40, and 50: 50 is taken. Its members find no
+ * such checkpoint: 40 is taken, with the content on record.
+ *
+ * Purity: pure. */
+#ifndef HSP_CKPT_WHICH_H
+#define HSP_CKPT_WHICH_H
+#include "daemon/cluster/cluster_state.h"
+
+/* The @i-th on record, steps ascending; NULL: there are not so many. @newest: room for it. */
+const struct hsp_ckpt_kept *hsp_ci_ckpt_recorded(const struct hsp_job *j, uint32_t i,
+                                                 struct hsp_ckpt_kept *newest);
+/* The mark on record of @step; NULL: none. */
+const struct hsp_ckpt_mark *hsp_ci_ckpt_mark_of(const struct hsp_job *j, uint64_t step);
+/* Whether @k, of the same step, is the one that @mark means; NULL: none is. */
+bool hsp_ci_ckpt_meant(const struct hsp_ckpt_mark *mark, const struct hsp_ckpt_kept *k);
+/* @k is not on record. */
+bool hsp_ci_ckpt_is_found(const struct hsp_job *j, const struct hsp_ckpt_kept *k);
+/* Whether @a is to be taken rather than @b: newer, then the one on record, then written later. */
+bool hsp_ci_ckpt_better(const struct hsp_job *j, const struct hsp_ckpt_kept *a,
+                        const struct hsp_ckpt_kept *b);
+/* The best one of the history that is on disk and was not refused; NULL: none. */
+const struct hsp_ckpt_kept *hsp_ci_ckpt_best(const struct hsp_job *j);
+bool hsp_ci_ckpt_is_on_disk(const struct hsp_job *j, const struct hsp_ckpt_kept *k);
+/* The newest one on record of a step below @below that no node sees, and was not refused. False: there is none. */
+bool hsp_ci_ckpt_missing(const struct hsp_job *j, uint64_t below, struct hsp_ckpt_kept *ret);
+/* The newest step of the history of @j that is on record or on disk. False: there is none. */
+bool hsp_ci_ckpt_newest(const struct hsp_job *j, uint64_t *ret);
+/* What @j goes on from where its origin was refused: the best on disk, or a newer one on record of a step
+ * below. False: there is none. */
+bool hsp_ci_ckpt_next(const struct hsp_job *j, struct hsp_ckpt_kept *ret);
+/* @k is passed over from now on. */
+void hsp_ci_ckpt_note_refused(struct hsp_job *j, const struct hsp_ckpt_kept *k);
+
+#endif
