@@ -22,6 +22,7 @@
 #define HSP_PROTO_CKPTS    15 /* the message ckpts */
 #define HSP_PROTO_SHAPE    15 /* the fact state-shape */
 #define HSP_PROTO_AGAIN    15 /* again_ms of parked */
+#define HSP_PROTO_SIGN     16 /* absent of ckpts counts the file of the begin, too */
 #define HSP_PROTO_ATTEMPTS 15 /* the names of unfinished checkpoints (worker/state/ckpt_steps.h) */
 #define HSP_PROTO_NOTES    16 /* notes of steps are shared (worker/executor/step_share.h) */
 

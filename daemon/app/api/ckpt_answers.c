@@ -21,7 +21,8 @@ struct hsp_ckpt_asked {
     bool matters; /* for the job (ckpt_look.h) */
     bool ran;     /* it was a rank of it */
     bool away;    /* it is not connected */
-    bool absent;  /* it has nothing that shows that the job began there */
+    bool absent;  /* it has nothing that shows that the job began there; */
+    bool vague;   /* which is no proof of anything: its version makes no file of the begin */
     bool failed;  /* it could not look; */
     char *why;    /* owned: why, NULL: no memory to keep that */
 };
@@ -104,12 +105,14 @@ static bool add(struct hsp_ckpt_answers *x, const struct hsp_cluster *c, uint32_
     bool matters = !x->known || own != 0;
     bool gone = away && n->name[0] != '\0' && (x->any || (own & RAN) != 0);
     bool notes = away ? gone : mute ? matters : may;
+    x->old = x->old || mute;
     if (notes) {
         struct hsp_ckpt_asked *k = &x->asked[x->n_asked++];
         *k = (struct hsp_ckpt_asked){.conn = mute ? 0 : n->conn,
                                      .node = at,
                                      .matters = matters,
                                      .ran = (own & RAN) != 0,
+                                     .vague = n->protocol < HSP_PROTO_SIGN,
                                      .away = away};
         (void)snprintf(k->name, sizeof k->name, "%s", n->name);
         x->mute = x->mute || mute;
@@ -200,8 +203,10 @@ bool hsp_ckpt_answers_take(struct hsp_ckpt_answers *x, uint32_t conn, const stru
     } else if (k->absent) {
         could_not(k, "nothing in checkpoint.path shows that the job began there: is that mounted?");
     } else {
-        x->path_seen = x->begun = true;
-        x->own_seen = x->own_seen || (x->known && k->matters);
+        const bool shows = !k->vague || m->n_seen > 0;
+        x->path_seen = true;
+        x->begun = x->begun || shows;
+        x->own_seen = x->own_seen || (x->known && k->matters && shows);
     }
     return true;
 }
@@ -280,9 +285,10 @@ static const char *fault_of(const struct hsp_ckpt_answers *x, const struct hsp_c
 static enum hsp_ckpt_lack lack_of(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_asked *k)
 {
     bool others_see = x->shared && x->path_seen;
+    bool had_it = x->known && k->ran && !k->vague;
     return (k->away || k->absent) && others_see ? HSP_LACK_PATH
            : k->away                            ? HSP_LACK_AWAY
-           : k->absent && !(x->known && k->ran) ? HSP_LACK_PATH
+           : k->absent && !had_it               ? HSP_LACK_PATH
                                                 : HSP_LACK_LOOK;
 }
 
@@ -325,7 +331,10 @@ void hsp_ckpt_answers_fault(const struct hsp_ckpt_answers *x, char *ret, size_t 
     struct faults f = {.ret = ret, .size = size};
     ret[0] = '\0';
     if (x->n_asked == 0) {
-        hsp_str_printf(ret, size, "no node is connected");
+        hsp_str_printf(ret, size, "%s",
+                       x->old ? "no node is connected whose hspmd-worker can list checkpoints: "
+                                "upgrade that of one"
+                              : "no node is connected");
     }
     for (uint32_t others = 0; others < 2; others++) {
         for (uint32_t i = 0; i < x->n_asked; i++) {

@@ -33,7 +33,8 @@ struct hsp_ckpt_answers {
     bool known;              /* it is on record who has executed the job */
     bool any;   /* else any node of the store may have, also one that is not connected */
     bool begun; /* a node shows that the job has begun */
-    bool mute;  /* a node that matters has an agent too old to be asked */
+    bool mute;  /* a node that matters has an agent too old to be asked; */
+    bool old;   /* any has */
 };
 
 /* False: no memory. */

@@ -228,6 +228,51 @@ static void an_agent_that_is_too_old_matters_to_its_own_job(void **state)
     }
 }
 
+/* Where all that are connected are too old and have not run the job, that is what is said. */
+static void nobody_can_be_asked(void **state)
+{
+    (void)state;
+    struct world w;
+    begin(&w, 2, 2, false);
+    w.c->nodes[0].protocol = w.c->nodes[1].protocol = HSP_PROTO_CKPTS - 1;
+    hsp_ci_mark(w.c, w.j, 0)->ran = hsp_ci_mark(w.c, w.j, 1)->ran = false;
+    struct hsp_job_plan plan = {.started = true};
+    struct hsp_job j = *w.j;
+    j.plans = &plan; /* others have */
+    j.n_plans = 1;
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, &j), 0);
+    assert_int_equal(w.x.n_asked, 0);
+    told(&w, 200,
+         "no node is connected whose hspmd-worker can list checkpoints: upgrade that of one");
+    finish(&w);
+}
+
+/* Agents below protocol 16 know no file of the begin: that nothing of the job is there proves nothing, nor that
+ * its path is. */
+static void an_older_agent_proves_nothing(void **state)
+{
+    (void)state;
+    for (uint32_t absent = 0; absent < 2; absent++) {
+        for (uint32_t old = 0; old < 2; old++) {
+            struct world w;
+            begin(&w, 2, 2, false);
+            w.c->nodes[0].protocol = old ? 15 : HSP_PROTO_VERSION;
+            hsp_ci_mark(w.c, w.j, 0)->ran = true;
+            assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 2);
+            if (absent) {
+                lacks(&w, 1);
+                assert_int_equal(hsp_ckpt_answers_lack(&w.x), old ? HSP_LACK_PATH : HSP_LACK_LOOK);
+            } else {
+                says(&w, 1, 0, NULL, "");
+                assert_true(w.x.path_seen);
+                assert_int_equal(w.x.begun, !old);
+                assert_int_equal(w.x.own_seen, !old);
+            }
+            finish(&w);
+        }
+    }
+}
+
 /* A node of a rank that is away has them on its disk. */
 static void a_node_that_has_run_it_and_is_away(void **state)
 {
@@ -397,6 +442,8 @@ HSP_TEST_FILE(ckpt_answers_test)
         cmocka_unit_test(who_could_not_look_is_named),
         cmocka_unit_test(whose_failure_holds_the_job_up),
         cmocka_unit_test(an_agent_that_is_too_old_matters_to_its_own_job),
+        cmocka_unit_test(nobody_can_be_asked),
+        cmocka_unit_test(an_older_agent_proves_nothing),
         cmocka_unit_test(a_node_that_has_run_it_and_is_away),
         cmocka_unit_test(others_are_believed_what_is_on_record),
         cmocka_unit_test(others_see_a_shared_path_for_those_that_are_away),
