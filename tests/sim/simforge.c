@@ -43,7 +43,9 @@ static bool harmless(const struct hsp_action *a, uint32_t conn)
     switch (a->type) {
     case HSP_ACT_SEND:
     case HSP_ACT_CLOSE: return a->conn == conn;
-    case HSP_ACT_FACT: return a->u.fact->job == 0 && strcmp(a->u.fact->node, NAME) == 0;
+    case HSP_ACT_FACT: /* of itself, or that it has the name of another */
+        return a->u.fact->job == 0 && (strcmp(a->u.fact->node, NAME) == 0 ||
+                                       strcmp(a->u.fact->type, "node.namesake") == 0);
     case HSP_ACT_PREPARE:
     case HSP_ACT_PAPERS:
     case HSP_ACT_CHECK:
