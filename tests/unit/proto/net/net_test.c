@@ -140,7 +140,8 @@ static void test_unix_socket(void **state)
     struct stat st;
     struct hsp_err err;
     uint32_t l;
-    struct hsp_net_config c = config_keys(); /* keys do not matter here */
+    struct hsp_net_config c = config_keys();           /* keys do not matter here */
+    c.handshake_ms = c.frame_ms = c.idle_ms = TALK_MS; /* 30 MiB take a while under valgrind */
     (void)snprintf(path, sizeof path, "unix:%s/s", dir);
     shell_open(&s, &c);
     shell_listen(&s, path);
