@@ -233,7 +233,7 @@ struct hsp_ex_epoch {
     bool checkpoint_asked;  /* by a vote record, not by the calendar */
     bool voted;             /* a vote of this epoch has passed, as far as is known here */
     struct hsp_epoch_record trace;
-    struct hsp_said said;        /* at rank 0 and its heir; else empty */
+    struct hsp_said said;        /* at rank 0, its heir and keepers that are told; else empty */
     struct hsp_epoch_threads at; /* for epoch_stand.h */
     bool no_more_versions;       /* the keeper may end */
     /* The error that ended the keeper thread; code HSP_OK: none. */

@@ -102,16 +102,23 @@ static void note(struct hsp_ex_epoch *e, const struct hsp_said_step *s)
     e->unnoted = failed;
 }
 
+/* Rank 0 tells each step to the keepers, for any may be the last that knows; the ranks know by the
+ * vote. Where an older program is among them, it tells an heir that only keeps. */
+static bool is_told(const struct hsp_ex_epoch *e, uint32_t peer)
+{
+    return peer >= e->p->n_ranks && (e->p->share_notes || peer == heir_of(e));
+}
+
 enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, struct hsp_err *err)
 {
     struct hsp_comm *comm = e->mesh[HSP_MESH_STATE];
     struct hsp_said_step s = {.step = HSP_NO_VERSION};
-    uint32_t heir = heir_of(e);
-    if (heir < e->p->n_ranks || (e->p->rank != 0 && e->p->rank != heir)) {
-        return HSP_OK; /* a rank knows by the vote, or there is none */
-    }
+    enum hsp_status st = HSP_OK;
     if (e->p->rank != 0) {
-        enum hsp_status st = comm->ops->recv(comm, 0, channel, &s, sizeof s, err);
+        if (!is_told(e, e->p->rank)) {
+            return HSP_OK;
+        }
+        st = comm->ops->recv(comm, 0, channel, &s, sizeof s, err);
         if (st == HSP_OK && s.step != HSP_NO_VERSION) {
             note(e, &s);
         }
@@ -122,7 +129,10 @@ enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, s
         s = e->said.step[(e->said.n - 1) % HSP_EPOCH_SAID];
     }
     (void)pthread_mutex_unlock(&e->lock);
-    return comm->ops->send(comm, heir, channel, &s, sizeof s, err);
+    for (uint32_t i = e->p->n_ranks; st == HSP_OK && i < e->p->n_ranks + e->p->n_keepers; i++) {
+        st = is_told(e, i) ? comm->ops->send(comm, i, channel, &s, sizeof s, err) : HSP_OK;
+    }
+    return st;
 }
 
 void hsp_epoch_send_msg(struct hsp_ex_epoch *e, struct hsp_msg *m)

@@ -17,8 +17,9 @@ void hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
 /* The epoch broke: the heir reports the newest steps again, for rank 0 or its agent may have died
  * before it could. Other ranks report nothing. */
 void hsp_epoch_say_again(struct hsp_ex_epoch *e);
-/* Before the copies of a version: an heir that only keeps gets the newest step from rank 0, by
- * @channel of the state mesh. Errors of the mesh. */
+/* Before the copies of a version: each keeper gets the newest step from rank 0, by @channel of the
+ * state mesh, and notes it; where PREPARE does not ask for notes to be shared, the heir if it is one. Errors of
+ * the mesh. */
 enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, struct hsp_err *err);
 
 /* Sends @m under the number of this epoch; a failure is logged. */

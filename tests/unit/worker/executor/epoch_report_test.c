@@ -92,32 +92,49 @@ static void one_rank_says_what_the_first_may_have_taken_with_it(void **state)
     }
 }
 
-/* One device trains, two nodes keep its state: the first of them has every step with the next version. */
-static void a_keeper_says_it_where_nobody_else_trains(void **state)
+static uint64_t lines_noted(const char *dir)
 {
-    (void)state;
+    struct hsp_err err = {0};
+    uint8_t *notes = NULL;
+    size_t len = 0;
+    uint64_t lines = 0;
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/job-3-0.metrics", dir);
+    if (access(path, F_OK) == 0) {
+        assert_ok(hsp_file_read(path, 65536, &notes, &len, &err), &err);
+    }
+    for (size_t i = 0; i < len; i++) {
+        lines += notes[i] == '\n';
+    }
+    free(notes);
+    return lines;
+}
+
+/* Of three nodes @n_ranks train and the others keep the state: they note all steps, for any may be the last that
+ * knows; where an older program is among them, the heir of rank 0 alone. */
+static void keepers_note(uint32_t n_ranks, bool agreed)
+{
     static struct hsp_pkg_peer three[3] = {{.name = "a/0"}, {.name = "b/0"}, {.name = "c/0"}};
     struct hsp_comm *comm[3];
     struct hsp_err err = {0};
-    struct hsp_vote_record all[1] = {{.compute_s = 0.1}};
+    struct hsp_vote_record all[2] = {{.compute_s = 0.1}};
     struct rank r[3];
-    char *dir = hsp_test_tmpdir(), path[512];
-    uint8_t *notes = NULL;
-    size_t len = 0;
+    char *dir[3];
     assert_ok(hsp_loop_open(3, comm, &err), &err);
     for (uint32_t i = 0; i < 3; i++) {
         begin(&r[i], i);
-        r[i].p.n_ranks = 1;
-        r[i].p.n_keepers = 2;
+        r[i].p.n_ranks = n_ranks;
+        r[i].p.n_keepers = 3 - n_ranks;
+        r[i].p.share_notes = agreed;
         r[i].e.pkg.peers = three;
         r[i].e.mesh[HSP_MESH_STATE] = comm[i];
-        r[i].e.keeps = i > 0;
-        r[i].env.state_dir = i == 1 ? dir : "/nowhere";
+        r[i].e.keeps = i >= n_ranks;
+        r[i].env.state_dir = dir[i] = hsp_test_tmpdir();
     }
     for (uint64_t s = 0; s <= STEPS; s++) { /* before the first step there is nothing to share */
         const struct hsp_vote v = {.step = s, .loss = 2.5, .tokens = 8};
-        if (s > 0) {
-            hsp_epoch_report_step(&r[0].e, &v, all, 1, 0.25, 512);
+        for (uint32_t i = 0; s > 0 && i < n_ranks; i++) {
+            hsp_epoch_report_step(&r[i].e, &v, all, n_ranks, 0.25, 512);
         }
         for (uint32_t i = 0; i < 3; i++) {
             assert_ok(hsp_epoch_share_step(&r[i].e, 5, &err), &err);
@@ -127,21 +144,29 @@ static void a_keeper_says_it_where_nobody_else_trains(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         hsp_epoch_say_again(&r[i].e);
         heard(&r[i], STEPS + 1 - HSP_EPOCH_SAID, i == 1 ? STEPS + 1 : STEPS + 1 - HSP_EPOCH_SAID);
+        assert_int_equal(lines_noted(dir[i]), i >= n_ranks && (agreed || i == 1) ? STEPS : 0);
     }
-    (void)snprintf(path, sizeof path, "%s/job-3-0.metrics", dir);
-    assert_ok(hsp_file_read(path, 65536, &notes, &len, &err), &err);
-    uint64_t lines = 0;
-    for (size_t i = 0; i < len; i++) {
-        lines += notes[i] == '\n';
-    }
-    assert_int_equal(lines, STEPS); /* and it has noted them: it may be the last that knows */
-    free(notes);
-    hsp_test_rmdir(dir);
-    free(dir);
     for (uint32_t i = 0; i < 3; i++) {
         comm[i]->ops->close(comm[i]);
         end(&r[i]);
+        hsp_test_rmdir(dir[i]);
+        free(dir[i]);
     }
+}
+
+static void every_keeper_notes_the_steps(void **state)
+{
+    (void)state;
+    keepers_note(1, true);
+    keepers_note(2, true);
+}
+
+/* One device trains, two nodes keep its state: the first of them has every step with the next version. */
+static void a_keeper_says_it_where_nobody_else_trains(void **state)
+{
+    (void)state;
+    keepers_note(1, false);
+    keepers_note(2, false);
 }
 
 struct breaking {
@@ -238,6 +263,7 @@ HSP_TEST_FILE(epoch_report_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_rank_says_what_the_first_may_have_taken_with_it),
+        cmocka_unit_test(every_keeper_notes_the_steps),
         cmocka_unit_test(a_keeper_says_it_where_nobody_else_trains),
         cmocka_unit_test(a_loss_is_read_whole),
         cmocka_unit_test(a_loss_is_told_before_the_mesh_says_so),
