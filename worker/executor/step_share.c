@@ -1,6 +1,12 @@
-/* A rank whose file cannot be read or written takes part all the same, as one that has nothing and
- * keeps nothing. Lines travel with their sums, and are looked at where they arrive. Sends never wait
- * for the peer (worker/comm), so nobody waits in a circle. */
+/* A rank whose file cannot be read takes part by a word only, for what it has nobody knows; nothing is
+ * put into that file. At rank 0 it is like an empty one, and what others have goes on through its
+ * memory; so it does where rank 0 can write nothing. Lines travel with their sums, and are looked at
+ * where they arrive.
+ *
+ * Invariant (S1): nothing but the mesh and the array of share_all end an epoch here. Whoever lacks memory or disk says
+ * `enough`, or that it takes no part.
+ * Invariant (S2): a peer waits for rank 0 alone, and rank 0 for one peer at a time that waits for
+ * nobody else; so nobody waits in a circle. */
 #include "worker/executor/step_share.h"
 
 #include <inttypes.h>
@@ -8,102 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/base/buf.h"
 #include "proto/base/vec.h"
 #include "proto/host/file_io.h"
 #include "worker/executor/step_log.h"
+#include "worker/executor/step_ranges.h"
 #include "worker/state/segment_name.h"
 
 #define CHANNEL_NOTES 0x7ffffff5u
 #define NOTES_MAX     ((size_t)1 << 30)
-#define RANGES_MAX    ((size_t)1 << 20)
+#define PIECE         ((size_t)16368) /* bytes of a message: whole lines, or whole ranges */
+#define WINDOW        64u             /* messages until the receiver asks for more */
 
-/* ---- lists of steps ---- */
-
-static enum hsp_status push(struct hsp_step_ranges *a, uint64_t epoch, uint64_t from, uint64_t to,
-                            struct hsp_err *err)
-{
-    struct hsp_step_range *last = a->n > 0 ? &a->r[a->n - 1] : NULL;
-    if (last != NULL && last->epoch == epoch && last->to + 1 == from) {
-        last->to = to;
-        return HSP_OK;
-    }
-    if (!hsp_grow(&a->r, &a->cap, a->n + 1, sizeof *a->r, RANGES_MAX)) {
-        return hsp_err_nomem(err, "a list of steps");
-    }
-    a->r[a->n++] = (struct hsp_step_range){epoch, from, to};
-    return HSP_OK;
-}
-
-enum hsp_status hsp_ranges_lack(const struct hsp_step_ranges *have,
-                                const struct hsp_step_ranges *theirs, struct hsp_step_ranges *ret,
-                                struct hsp_err *err)
-{
-    enum hsp_status st = HSP_OK;
-    size_t i = 0;
-    for (size_t k = 0; k < theirs->n; k++) {
-        const struct hsp_step_range *t = &theirs->r[k];
-        uint64_t at = t->from;
-        while (st == HSP_OK && at <= t->to) {
-            while (i < have->n && have->r[i].to < at) {
-                i++;
-            }
-            const struct hsp_step_range *h = i < have->n ? &have->r[i] : NULL;
-            bool in = h != NULL && h->from <= at;
-            uint64_t end = t->to;
-            if (in) {
-                end = h->to < end ? h->to : end;
-            } else if (h != NULL && h->from <= end) {
-                end = h->from - 1;
-            }
-            st = !in || h->epoch < t->epoch ? push(ret, t->epoch, at, end, err) : HSP_OK;
-            at = end + 1;
-        }
-    }
-    return st;
-}
-
-static int by_step(const void *a, const void *b)
-{
-    const struct hsp_step_range *x = a, *y = b;
-    return (x->from > y->from) - (x->from < y->from);
-}
-
-enum hsp_status hsp_ranges_unite(struct hsp_step_ranges *have, const struct hsp_step_ranges *more,
-                                 struct hsp_err *err)
-{
-    struct hsp_step_ranges both = {0}, newest = {0};
-    enum hsp_status st = HSP_OK;
-    for (size_t i = 0; st == HSP_OK && i < more->n; i++) { /* as if nothing were newer */
-        st = push(&newest, UINT64_MAX, more->r[i].from, more->r[i].to, err);
-    }
-    st = st == HSP_OK ? hsp_ranges_lack(&newest, have, &both, err) : st;
-    for (size_t i = 0; st == HSP_OK && i < more->n; i++) {
-        st = push(&both, more->r[i].epoch, more->r[i].from, more->r[i].to, err);
-    }
-    free(newest.r);
-    if (st != HSP_OK) {
-        free(both.r);
-        return st;
-    }
-    if (both.n > 1) {
-        qsort(both.r, both.n, sizeof *both.r, by_step);
-    }
-    free(have->r);
-    *have = both;
-    return HSP_OK;
-}
-
-/* As a peer says it: @a is put in order by nobody. */
-static bool is_list(const struct hsp_step_ranges *a)
-{
-    bool ok = true;
-    for (size_t i = 0; ok && i < a->n; i++) {
-        ok = a->r[i].from <= a->r[i].to && a->r[i].to < UINT64_MAX &&
-             (i == 0 || a->r[i - 1].to < a->r[i].from);
-    }
-    return ok;
-}
+_Static_assert(PIECE % sizeof(struct hsp_step_range) == 0, "pieces hold whole ranges");
 
 /* ---- the notes of a device ---- */
 
@@ -115,10 +37,19 @@ struct line {
 
 struct book {
     char *text; /* owned */
-    size_t len;
+    size_t len, cap;
     struct line *line; /* owned: of each step the newest, in order of steps */
     size_t n;
     struct hsp_step_ranges has; /* owned: the same */
+    bool unread;                /* what is in the file is not known: nothing goes there */
+    bool unwritten;             /* nor here, where an attempt has failed */
+};
+
+struct share {
+    const struct hsp_ex_epoch *e;
+    struct hsp_comm *c;
+    struct book b;
+    char piece[PIECE + 1]; /* and the end of a line that came without one */
 };
 
 static void book_fini(struct book *b)
@@ -127,6 +58,11 @@ static void book_fini(struct book *b)
     free(b->line);
     free(b->has.r);
     *b = (struct book){0};
+}
+
+static void tell(const struct hsp_ex_epoch *e, const char *what, const struct hsp_err *why)
+{
+    hsp_log(e->env->log, HSP_LOG_WARN, "executor", "job %u: %s: %s", e->p->job, what, why->msg);
 }
 
 static int newest_last(const void *a, const void *b)
@@ -146,7 +82,7 @@ static bool read_line(const struct hsp_note_line *l, struct line *ret)
     memcpy(head, l->body, n);
     head[n] = '\0';
     ret->epoch = strtoull(head, &end, 10);
-    if (end == head || *end != ' ') {
+    if (end == head || *end != ' ' || l->raw_len >= PIECE) {
         return false;
     }
     char *step = end + 1;
@@ -156,8 +92,13 @@ static bool read_line(const struct hsp_note_line *l, struct line *ret)
     return end != step && end[0] == ' ' && end[1] == '{' && ret->step < UINT64_MAX;
 }
 
+static bool is_whole(const struct hsp_note_line *l)
+{
+    return l->as == HSP_NOTE_PROVEN || l->as == HSP_NOTE_UNPROVEN;
+}
+
 /* What the text of @b says; damaged lines are passed over, for the end of the job tells them. */
-static enum hsp_status book_read(uint32_t job, struct book *b, struct hsp_err *err)
+static enum hsp_status book_lines(uint32_t job, struct book *b, struct hsp_err *err)
 {
     size_t cap = 1, n = 0;
     struct hsp_note_line l;
@@ -174,188 +115,233 @@ static enum hsp_status book_read(uint32_t job, struct book *b, struct hsp_err *e
         w.end = b->text + b->len;
     }
     while (n < cap && hsp_notes_next(&w, &l)) {
-        bool whole = l.as == HSP_NOTE_PROVEN || l.as == HSP_NOTE_UNPROVEN;
-        n += whole && read_line(&l, &all[n]);
+        n += is_whole(&l) && read_line(&l, &all[n]);
     }
     if (n > 1) {
         qsort(all, n, sizeof *all, newest_last);
     }
     enum hsp_status st = HSP_OK;
-    free(b->line);
     b->line = all;
-    b->n = b->has.n = 0;
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         if (i + 1 == n || all[i + 1].step != all[i].step) {
-            st = push(&b->has, all[i].epoch, all[i].step, all[i].step, err);
+            st = hsp_ranges_push(&b->has, all[i].epoch, all[i].step, all[i].step, err);
             all[b->n++] = all[i];
         }
     }
     return st;
 }
 
-static enum hsp_status book_open(const struct hsp_ex_epoch *e, struct book *b, struct hsp_err *err)
+/* The same; on an error nothing is known. */
+static enum hsp_status book_read(uint32_t job, struct book *b, struct hsp_err *err)
+{
+    free(b->line);
+    b->line = NULL;
+    b->n = b->has.n = 0;
+    enum hsp_status st = book_lines(job, b, err);
+    if (st != HSP_OK) {
+        b->n = b->has.n = 0;
+    }
+    return st;
+}
+
+static void book_open(const struct hsp_ex_epoch *e, struct book *b)
 {
     char path[PATH_MAX];
     uint8_t *text = NULL;
+    struct hsp_err why = {0};
     hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
-    enum hsp_status st = hsp_file_read_own(path, NOTES_MAX, &text, &b->len, err);
+    enum hsp_status st = hsp_file_read_own(path, NOTES_MAX, &text, &b->len, &why);
     b->text = (char *)text;
+    b->len = b->cap = text != NULL ? b->len : 0;
     st = st == HSP_ENOENT ? HSP_OK : st;
-    return st == HSP_OK ? book_read(e->p->job, b, err) : st;
-}
-
-/* The lines of @steps, which are all here. */
-static enum hsp_status book_cut(const struct book *b, const struct hsp_step_ranges *steps,
-                                struct hsp_buf *out, struct hsp_err *err)
-{
-    size_t k = 0;
-    for (size_t i = 0; i < b->n && k < steps->n; i++) {
-        while (k < steps->n && steps->r[k].to < b->line[i].step) {
-            k++;
-        }
-        if (k < steps->n && steps->r[k].from <= b->line[i].step) {
-            hsp_buf_append(out, b->line[i].text, b->line[i].len);
-            hsp_buf_puts(out, "\n");
-        }
+    st = st == HSP_OK ? book_read(e->p->job, b, &why) : st;
+    if (st != HSP_OK) {
+        book_fini(b);
+        b->unread = true;
+        tell(e, "this device neither gives notes of steps to others nor takes any", &why);
     }
-    return out->failed ? hsp_err_set(err, hsp_buf_status(out), 0, "no room for notes of steps")
-                       : HSP_OK;
 }
 
-/* Puts the whole lines of @text, @n bytes, behind those that are here, in memory and in the file. */
-static enum hsp_status book_add(const struct hsp_ex_epoch *e, struct book *b, const char *text,
-                                size_t n, struct hsp_err *err)
+/* Leaves the whole lines of @text, @n bytes; each gets an end, so there is room for a byte more. Returns the new
+ * length. */
+static size_t whole_lines(uint32_t job, char *text, size_t n)
 {
-    struct hsp_buf more;
     struct hsp_note_line l;
-    struct hsp_notes_walk w = {e->p->job, text, text + n};
-    hsp_buf_init(&more, NOTES_MAX);
-    while (n > 0 && hsp_notes_next(&w, &l)) {
-        if (l.as == HSP_NOTE_PROVEN || l.as == HSP_NOTE_UNPROVEN) {
-            hsp_buf_append(&more, l.raw, l.raw_len);
-            hsp_buf_puts(&more, "\n");
+    struct hsp_notes_walk w = {job, text, text + n};
+    char *to = text;
+    while (hsp_notes_next(&w, &l)) {
+        if (is_whole(&l)) {
+            memmove(to, l.raw, l.raw_len);
+            to += l.raw_len;
+            *to++ = '\n';
         }
     }
-    enum hsp_status st = more.failed ? hsp_err_nomem(err, "notes of steps") : HSP_OK;
-    if (st == HSP_OK && more.len > 0) {
-        st = hsp_notes_append(e, (const char *)more.data, more.len, err);
+    return (size_t)(to - text);
+}
+
+/* Puts lines into the file, where that can be. */
+static void book_write(const struct hsp_ex_epoch *e, struct book *b, const char *text, size_t n)
+{
+    struct hsp_err why = {0};
+    if (!b->unread && !b->unwritten && hsp_notes_append(e, text, n, &why) != HSP_OK) {
+        b->unwritten = true;
+        tell(e, "notes of steps that others have are not kept here", &why);
     }
-    char *grown = st == HSP_OK ? realloc(b->text, b->len + more.len + 2) : NULL;
-    if (st == HSP_OK && grown == NULL) {
-        st = hsp_err_nomem(err, "notes of steps");
+}
+
+/* Puts lines into the text; they count when it is read again. */
+static enum hsp_status book_hold(struct book *b, const char *text, size_t n, struct hsp_err *err)
+{
+    size_t need = b->len + n + 1;
+    if (!hsp_grow(&b->text, &b->cap, need, 1, NOTES_MAX)) {
+        return hsp_grow_error(need, NOTES_MAX, "bytes of notes of steps", err);
     }
-    if (st == HSP_OK) {
-        b->text = grown;
-        if (b->len > 0 &&
-            grown[b->len - 1] != '\n') { /* half a line: read as a damaged one, if at all */
-            grown[b->len++] = '\n';
-        }
-        if (more.len > 0) {
-            memcpy(grown + b->len, more.data, more.len);
-        }
-        b->len += more.len;
-        st = book_read(e->p->job, b, err);
+    if (b->len > 0 && b->text[b->len - 1] != '\n') { /* half a line: a damaged one, if at all */
+        b->text[b->len++] = '\n';
     }
-    hsp_buf_fini(&more);
-    return st;
+    memcpy(b->text + b->len, text, n);
+    b->len += n;
+    return HSP_OK;
 }
 
 /* ---- messages ---- */
 
-static enum hsp_status send_bytes(struct hsp_comm *c, uint32_t to, const void *data, uint64_t n,
+/* Pieces from one to another, of which the last is empty. */
+struct flow {
+    uint32_t peer;
+    uint32_t n;  /* since the receiver has asked for more */
+    bool enough; /* the receiver wants no more */
+};
+
+static enum hsp_status put(struct share *s, struct flow *f, const void *data, size_t n,
+                           struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    uint8_t more = 1;
+    uint32_t len = (uint32_t)n;
+    if (f->n == WINDOW) {
+        st = s->c->ops->recv(s->c, f->peer, CHANNEL_NOTES, &more, sizeof more, err);
+        f->enough = f->enough || more == 0;
+        f->n = 0;
+    }
+    if (st != HSP_OK || (n > 0 && f->enough)) {
+        return st;
+    }
+    f->n++;
+    st = s->c->ops->send(s->c, f->peer, CHANNEL_NOTES, &len, sizeof len, err);
+    return st == HSP_OK && n > 0 ? s->c->ops->send(s->c, f->peer, CHANNEL_NOTES, data, n, err) : st;
+}
+
+/* The next piece, in s->piece; *ret_n 0: there is no more. */
+static enum hsp_status get(struct share *s, struct flow *f, size_t *ret_n, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    uint8_t more = !f->enough;
+    uint32_t len = 0;
+    if (f->n == WINDOW) {
+        st = s->c->ops->send(s->c, f->peer, CHANNEL_NOTES, &more, sizeof more, err);
+        f->n = 0;
+    }
+    st = st == HSP_OK ? s->c->ops->recv(s->c, f->peer, CHANNEL_NOTES, &len, sizeof len, err) : st;
+    if (st == HSP_OK && len > PIECE) {
+        st = hsp_err_set(err, HSP_EPROTO, 0, "rank %u sends %u bytes of notes of steps at once",
+                         f->peer, len);
+    }
+    f->n++;
+    *ret_n = len;
+    return st == HSP_OK && len > 0
+               ? s->c->ops->recv(s->c, f->peer, CHANNEL_NOTES, s->piece, len, err)
+               : st;
+}
+
+static enum hsp_status send_list(struct share *s, uint32_t to, const struct hsp_step_ranges *a,
+                                 struct hsp_err *err)
+{
+    const size_t most = PIECE / sizeof *a->r;
+    struct flow f = {.peer = to};
+    enum hsp_status st = HSP_OK;
+    for (size_t i = 0; st == HSP_OK && i < a->n; i += most) {
+        st = put(s, &f, a->r + i, (a->n - i < most ? a->n - i : most) * sizeof *a->r, err);
+    }
+    return st == HSP_OK ? put(s, &f, NULL, 0, err) : st;
+}
+
+/* Puts what @from lists to *ret (empty); *why tells of a list that cannot be, or has no room: it is empty then. */
+static enum hsp_status recv_list(struct share *s, uint32_t from, struct hsp_step_ranges *ret,
+                                 struct hsp_err *why, struct hsp_err *err)
+{
+    struct flow f = {.peer = from};
+    size_t n = 0;
+    enum hsp_status st = get(s, &f, &n, err);
+    while (st == HSP_OK && n > 0) {
+        for (size_t at = 0; !f.enough && at < n; at += sizeof *ret->r) {
+            struct hsp_step_range r = {0, 1, 0}; /* half a range: one that cannot be */
+            memcpy(&r, s->piece + at, n - at < sizeof r ? 0 : sizeof r);
+            bool can_be = r.from <= r.to && r.to < UINT64_MAX &&
+                          (ret->n == 0 || ret->r[ret->n - 1].to < r.from);
+            f.enough = (can_be ? hsp_ranges_push(ret, r.epoch, r.from, r.to, why)
+                               : hsp_err_set(why, HSP_EPROTO, 0,
+                                             "rank %u lists steps that cannot be", from)) != HSP_OK;
+        }
+        st = get(s, &f, &n, err);
+    }
+    ret->n = why->code == HSP_OK ? ret->n : 0;
+    return st;
+}
+
+/* The lines of @steps, which are all here. */
+static enum hsp_status send_lines(struct share *s, uint32_t to, const struct hsp_step_ranges *steps,
                                   struct hsp_err *err)
 {
-    enum hsp_status st = c->ops->send(c, to, CHANNEL_NOTES, &n, sizeof n, err);
-    return st == HSP_OK && n > 0 ? c->ops->send(c, to, CHANNEL_NOTES, data, (size_t)n, err) : st;
+    struct flow f = {.peer = to};
+    enum hsp_status st = HSP_OK;
+    size_t used = 0;
+    for (size_t i = 0, k = 0; st == HSP_OK && !f.enough && i < s->b.n; i++) {
+        const struct line *l = &s->b.line[i];
+        while (k < steps->n && steps->r[k].to < l->step) {
+            k++;
+        }
+        if (k == steps->n) {
+            break;
+        }
+        if (steps->r[k].from > l->step) {
+            continue;
+        }
+        if (used + l->len + 1 > PIECE) {
+            st = put(s, &f, s->piece, used, err);
+            used = 0;
+        }
+        memcpy(s->piece + used, l->text, l->len);
+        used += l->len;
+        s->piece[used++] = '\n';
+    }
+    st = st == HSP_OK && used > 0 ? put(s, &f, s->piece, used, err) : st;
+    return st == HSP_OK ? put(s, &f, NULL, 0, err) : st;
 }
 
-/* *ret: free(). */
-static enum hsp_status recv_bytes(struct hsp_comm *c, uint32_t from, uint64_t most, void **ret,
-                                  size_t *ret_n, struct hsp_err *err)
+/* Keeps the lines that @from sends; with @hold also in memory, for others. */
+static enum hsp_status recv_lines(struct share *s, uint32_t from, bool hold, struct hsp_err *err)
 {
-    uint64_t n = 0;
-    *ret = NULL;
-    *ret_n = 0;
-    enum hsp_status st = c->ops->recv(c, from, CHANNEL_NOTES, &n, sizeof n, err);
-    if (st != HSP_OK || n == 0) {
-        return st;
-    }
-    void *p = n <= most ? malloc((size_t)n) : NULL;
-    if (p == NULL) {
-        return hsp_err_nomem(err, "%" PRIu64 " bytes about steps", n);
-    }
-    st = c->ops->recv(c, from, CHANNEL_NOTES, p, (size_t)n, err);
-    if (st != HSP_OK) {
-        free(p);
-        return st;
-    }
-    *ret = p;
-    *ret_n = (size_t)n;
-    return HSP_OK;
-}
-
-static enum hsp_status send_list(struct hsp_comm *c, uint32_t to, const struct hsp_step_ranges *a,
-                                 struct hsp_err *err)
-{
-    return send_bytes(c, to, a->r, a->n * sizeof *a->r, err);
-}
-
-static enum hsp_status recv_list(struct hsp_comm *c, uint32_t from, struct hsp_step_ranges *ret,
-                                 struct hsp_err *err)
-{
-    void *p;
-    size_t n;
-    enum hsp_status st = recv_bytes(c, from, RANGES_MAX * sizeof *ret->r, &p, &n, err);
-    if (st == HSP_OK) {
-        ret->r = p;
-        ret->n = ret->cap = n / sizeof *ret->r;
-        st = n % sizeof *ret->r == 0 && is_list(ret)
-                 ? HSP_OK
-                 : hsp_err_set(err, HSP_EPROTO, 0, "rank %u lists steps that cannot be", from);
+    struct flow f = {.peer = from};
+    struct hsp_err why = {0};
+    size_t n = 0;
+    enum hsp_status st = get(s, &f, &n, err);
+    while (st == HSP_OK && n > 0) {
+        n = whole_lines(s->e->p->job, s->piece, n);
+        if (n > 0) {
+            book_write(s->e, &s->b, s->piece, n);
+        }
+        if (n > 0 && hold && !f.enough && book_hold(&s->b, s->piece, n, &why) != HSP_OK) {
+            f.enough = true;
+            tell(s->e, "notes of steps go without those of a peer", &why);
+        }
+        f.enough = f.enough || (!hold && s->b.unwritten);
+        st = get(s, &f, &n, err);
     }
     return st;
 }
 
 /* ---- the exchange ---- */
-
-/* This device takes no part but by words: why is logged. */
-static void go_without(const struct hsp_ex_epoch *e, struct book *b, const struct hsp_err *why)
-{
-    hsp_log(e->env->log, HSP_LOG_WARN, "executor",
-            "notes of steps of job %u are not shared here: %s", e->p->job, why->msg);
-    b->n = b->has.n = 0;
-}
-
-/* The lines of @steps; none where they do not fit into memory. */
-static enum hsp_status send_lines(const struct hsp_ex_epoch *e, struct hsp_comm *c, uint32_t to,
-                                  struct book *b, const struct hsp_step_ranges *steps,
-                                  struct hsp_err *err)
-{
-    struct hsp_buf out;
-    struct hsp_err why = {0};
-    hsp_buf_init(&out, NOTES_MAX);
-    if (book_cut(b, steps, &out, &why) != HSP_OK) {
-        go_without(e, b, &why);
-        hsp_buf_reset(&out);
-    }
-    enum hsp_status st = send_bytes(c, to, out.data, out.len, err);
-    hsp_buf_fini(&out);
-    return st;
-}
-
-static enum hsp_status recv_lines(const struct hsp_ex_epoch *e, struct hsp_comm *c, uint32_t from,
-                                  struct book *b, struct hsp_err *err)
-{
-    void *text;
-    size_t n;
-    struct hsp_err why = {0};
-    enum hsp_status st = recv_bytes(c, from, NOTES_MAX, &text, &n, err);
-    if (st == HSP_OK && n > 0 && book_add(e, b, text, n, &why) != HSP_OK) {
-        go_without(e, b, &why);
-    }
-    free(text);
-    return st;
-}
 
 static bool takes_part(const struct hsp_ex_epoch *e, uint32_t peer)
 {
@@ -367,98 +353,141 @@ static bool lasts(const struct hsp_ex_epoch *e, uint32_t peer)
     return peer < e->p->n_ranks + e->p->n_keepers;
 }
 
-struct hub {
-    struct hsp_step_ranges *theirs, *wanted; /* [n] */
-    uint32_t n;
+struct hub_peer {
+    uint8_t said;                          /* it takes part, */
+    uint8_t part;                          /* and so it is here */
+    struct hsp_step_ranges theirs, wanted; /* owned */
 };
 
-/* What each peer has, and what is wanted of it: each step of the first that has its newest line. */
-static enum hsp_status hub_ask(const struct hsp_ex_epoch *e, struct hsp_comm *c, struct hub *h,
-                               const struct book *b, struct hsp_err *err)
+/* What each peer has. */
+static enum hsp_status hub_hear(struct share *s, struct hub_peer *h, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t i = 1; st == HSP_OK && i < s->c->n_ranks; i++) {
+        struct hsp_err why = {0};
+        if (takes_part(s->e, i)) {
+            st = s->c->ops->recv(s->c, i, CHANNEL_NOTES, &h[i].said, sizeof h[i].said, err);
+        }
+        if (st == HSP_OK && h[i].said != 0) {
+            st = recv_list(s, i, &h[i].theirs, &why, err);
+            h[i].part = why.code == HSP_OK;
+        }
+        if (why.code != HSP_OK) {
+            tell(s->e, "notes of steps go past a peer", &why);
+        }
+    }
+    return st;
+}
+
+/* What is wanted of each: each step of the first that has its newest line. */
+static enum hsp_status hub_ask(struct share *s, struct hub_peer *h, struct hsp_err *err)
 {
     struct hsp_step_ranges sure = {0};
-    enum hsp_status st = hsp_ranges_unite(&sure, &b->has, err);
-    for (uint32_t i = 1; st == HSP_OK && i < h->n; i++) {
-        st = takes_part(e, i) ? recv_list(c, i, &h->theirs[i], err) : HSP_OK;
-    }
-    for (uint32_t i = 1; st == HSP_OK && i < h->n; i++) {
-        if (takes_part(e, i)) {
-            st = hsp_ranges_lack(&sure, &h->theirs[i], &h->wanted[i], err);
-            st = st == HSP_OK ? hsp_ranges_unite(&sure, &h->wanted[i], err) : st;
-            st = st == HSP_OK ? send_list(c, i, &h->wanted[i], err) : st;
+    struct hsp_err why = {0};
+    enum hsp_status ok = hsp_ranges_unite(&sure, &s->b.has, &why), st = HSP_OK;
+    for (uint32_t i = 1; st == HSP_OK && i < s->c->n_ranks; i++) {
+        if (h[i].part != 0) {
+            ok = ok == HSP_OK ? hsp_ranges_lack(&sure, &h[i].theirs, &h[i].wanted, &why) : ok;
+            ok = ok == HSP_OK ? hsp_ranges_unite(&sure, &h[i].wanted, &why) : ok;
+            h[i].wanted.n = ok == HSP_OK ? h[i].wanted.n : 0;
         }
+        if (h[i].said != 0) {
+            st = s->c->ops->send(s->c, i, CHANNEL_NOTES, &h[i].part, sizeof h[i].part, err);
+        }
+        st = st == HSP_OK && h[i].part != 0 ? send_list(s, i, &h[i].wanted, err) : st;
+    }
+    if (ok != HSP_OK) {
+        tell(s->e, "notes of steps go without those of some peers", &why);
     }
     free(sure.r);
     return st;
 }
 
-static enum hsp_status hub_give(const struct hsp_ex_epoch *e, struct hsp_comm *c,
-                                const struct hub *h, struct book *b, struct hsp_err *err)
+static enum hsp_status hub_take(struct share *s, const struct hub_peer *h, struct hsp_err *err)
+{
+    struct hsp_err why = {0};
+    enum hsp_status st = HSP_OK;
+    size_t had = s->b.len;
+    for (uint32_t i = 1; st == HSP_OK && i < s->c->n_ranks; i++) {
+        st = h[i].part != 0 ? recv_lines(s, i, true, err) : HSP_OK;
+    }
+    if (s->b.len > had && book_read(s->e->p->job, &s->b, &why) != HSP_OK) {
+        tell(s->e, "notes of steps are not passed on", &why);
+    }
+    return st;
+}
+
+static enum hsp_status hub_give(struct share *s, const struct hub_peer *h, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
-    for (uint32_t i = 1; st == HSP_OK && i < h->n; i++) {
-        if (takes_part(e, i) && h->wanted[i].n > 0) {
-            st = recv_lines(e, c, i, b, err);
-        }
-    }
-    for (uint32_t i = 1; st == HSP_OK && i < h->n; i++) {
+    for (uint32_t i = 1; st == HSP_OK && i < s->c->n_ranks; i++) {
         struct hsp_step_ranges lacks = {0};
-        if (takes_part(e, i) && lasts(e, i)) {
-            st = hsp_ranges_lack(&h->theirs[i], &b->has, &lacks, err);
-            st = st == HSP_OK ? send_lines(e, c, i, b, &lacks, err) : st;
+        struct hsp_err why = {0};
+        if (h[i].part != 0 && lasts(s->e, i)) {
+            if (hsp_ranges_lack(&h[i].theirs, &s->b.has, &lacks, &why) != HSP_OK) {
+                tell(s->e, "a peer gets a part of the notes of steps", &why);
+            }
+            st = send_lines(s, i, &lacks, err);
         }
         free(lacks.r);
     }
     return st;
 }
 
-static enum hsp_status share_all(const struct hsp_ex_epoch *e, struct hsp_comm *c, struct book *b,
-                                 struct hsp_err *err)
+static enum hsp_status share_all(struct share *s, struct hsp_err *err)
 {
-    struct hub h = {.n = c->n_ranks};
-    h.theirs = calloc(h.n, sizeof *h.theirs);
-    h.wanted = calloc(h.n, sizeof *h.wanted);
-    enum hsp_status st = h.theirs != NULL && h.wanted != NULL
-                             ? hub_ask(e, c, &h, b, err)
-                             : hsp_err_nomem(err, "the notes of %u peers", h.n);
-    st = st == HSP_OK ? hub_give(e, c, &h, b, err) : st;
-    for (uint32_t i = 0; h.theirs != NULL && h.wanted != NULL && i < h.n; i++) {
-        free(h.theirs[i].r);
-        free(h.wanted[i].r);
+    struct hub_peer *h = calloc(s->c->n_ranks, sizeof *h);
+    if (h == NULL) {
+        return hsp_err_nomem(err, "the notes of %u peers", s->c->n_ranks);
     }
-    free(h.theirs);
-    free(h.wanted);
+    enum hsp_status st = hub_hear(s, h, err);
+    st = st == HSP_OK ? hub_ask(s, h, err) : st;
+    st = st == HSP_OK ? hub_take(s, h, err) : st;
+    st = st == HSP_OK ? hub_give(s, h, err) : st;
+    for (uint32_t i = 0; i < s->c->n_ranks; i++) {
+        free(h[i].theirs.r);
+        free(h[i].wanted.r);
+    }
+    free(h);
     return st;
 }
 
-static enum hsp_status share_mine(const struct hsp_ex_epoch *e, struct hsp_comm *c, struct book *b,
-                                  struct hsp_err *err)
+static enum hsp_status share_mine(struct share *s, struct hsp_err *err)
 {
+    uint8_t part = !s->b.unread;
     struct hsp_step_ranges wanted = {0};
-    if (!takes_part(e, 0)) {
+    struct hsp_err why = {0};
+    if (!takes_part(s->e, 0)) {
         return HSP_OK;
     }
-    enum hsp_status st = send_list(c, 0, &b->has, err);
-    st = st == HSP_OK ? recv_list(c, 0, &wanted, err) : st;
-    st = st == HSP_OK && wanted.n > 0 ? send_lines(e, c, 0, b, &wanted, err) : st;
+    enum hsp_status st = s->c->ops->send(s->c, 0, CHANNEL_NOTES, &part, sizeof part, err);
+    if (st == HSP_OK && part != 0) {
+        st = send_list(s, 0, &s->b.has, err);
+        st = st == HSP_OK ? s->c->ops->recv(s->c, 0, CHANNEL_NOTES, &part, sizeof part, err) : st;
+    }
+    if (st != HSP_OK || part == 0) {
+        return st;
+    }
+    st = recv_list(s, 0, &wanted, &why, err);
+    if (why.code != HSP_OK) {
+        tell(s->e, "notes of steps are not given to others", &why);
+    }
+    st = st == HSP_OK ? send_lines(s, 0, &wanted, err) : st;
     free(wanted.r);
-    return st == HSP_OK && lasts(e, e->p->rank) ? recv_lines(e, c, 0, b, err) : st;
+    return st == HSP_OK && lasts(s->e, s->e->p->rank) ? recv_lines(s, 0, false, err) : st;
 }
 
 enum hsp_status hsp_notes_share(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
-    struct hsp_comm *c = e->mesh[HSP_MESH_MOVE] != NULL ? e->mesh[HSP_MESH_MOVE]
-                         : lasts(e, e->p->rank)         ? e->mesh[HSP_MESH_STATE]
-                                                        : NULL;
-    struct book b = {0};
-    struct hsp_err why = {0};
-    if (!e->p->share_notes || e->p->mode == HSP_MODE_FRESH || c == NULL) {
+    struct share s = {.e = e};
+    s.c = e->mesh[HSP_MESH_MOVE] != NULL ? e->mesh[HSP_MESH_MOVE]
+          : lasts(e, e->p->rank)         ? e->mesh[HSP_MESH_STATE]
+                                         : NULL;
+    if (!e->p->share_notes || e->p->mode == HSP_MODE_FRESH || s.c == NULL) {
         return HSP_OK;
     }
-    if (book_open(e, &b, &why) != HSP_OK) {
-        go_without(e, &b, &why);
-    }
-    enum hsp_status st = e->p->rank == 0 ? share_all(e, c, &b, err) : share_mine(e, c, &b, err);
-    book_fini(&b);
+    book_open(e, &s.b);
+    enum hsp_status st = e->p->rank == 0 ? share_all(&s, err) : share_mine(&s, err);
+    book_fini(&s.b);
     return st;
 }

@@ -2,9 +2,11 @@
  * left out. */
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/base/size.h"
@@ -13,6 +15,7 @@
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/executor.h"
 #include "worker/executor/step_log.h"
+#include "worker/executor/step_ranges.h"
 #include "worker/executor/step_share.h"
 
 /* Notes a step of job 3 in @dir, made in @epoch. */
@@ -251,6 +254,50 @@ static void *share(void *arg)
     return NULL;
 }
 
+/* What rank 0 has sent to each peer, and of that the most at once that the peer had not received. */
+static atomic_size_t sent[PEERS], waiting[PEERS], most_waiting;
+static const struct hsp_comm_ops *loop_ops;
+
+static enum hsp_status count_send(struct hsp_comm *c, uint32_t to, uint32_t channel,
+                                  const void *buf, size_t bytes, struct hsp_err *err)
+{
+    if (c->rank == 0) {
+        size_t now = atomic_fetch_add(&waiting[to], bytes) + bytes;
+        (void)atomic_fetch_add(&sent[to], bytes);
+        if (now > atomic_load(&most_waiting)) {
+            atomic_store(&most_waiting, now);
+        }
+    }
+    return loop_ops->send(c, to, channel, buf, bytes, err);
+}
+
+static enum hsp_status count_recv(struct hsp_comm *c, uint32_t from, uint32_t channel, void *buf,
+                                  size_t bytes, struct hsp_err *err)
+{
+    if (from == 0) {
+        (void)usleep(100); /* as if it were far away */
+    }
+    enum hsp_status st = loop_ops->recv(c, from, channel, buf, bytes, err);
+    if (from == 0) {
+        (void)atomic_fetch_sub(&waiting[c->rank], bytes);
+    }
+    return st;
+}
+
+static void count(struct hsp_comm *comm[PEERS])
+{
+    static struct hsp_comm_ops counted;
+    loop_ops = comm[0]->ops;
+    counted = *loop_ops;
+    counted.send = count_send;
+    counted.recv = count_recv;
+    most_waiting = 0;
+    for (uint32_t i = 0; i < PEERS; i++) {
+        comm[i]->ops = &counted;
+        sent[i] = waiting[i] = 0;
+    }
+}
+
 /* All begin an epoch that goes on from state. */
 static void begin_epoch(struct peer peer[PEERS], bool agreed)
 {
@@ -258,6 +305,7 @@ static void begin_epoch(struct peer peer[PEERS], bool agreed)
     struct hsp_err err = {0};
     struct hsp_comm *comm[PEERS];
     assert_ok(hsp_loop_open(PEERS, comm, &err), &err);
+    count(comm);
     for (uint32_t i = 0; i < PEERS; i++) {
         struct peer *p = &peer[i];
         p->env = (struct hsp_exec_env){.state_dir = p->dir, .device = 1};
@@ -343,6 +391,100 @@ static void notes_go_to_all_that_begin(void **state)
     }
 }
 
+static off_t size_of_notes(const char *dir)
+{
+    char path[512];
+    struct stat s;
+    (void)snprintf(path, sizeof path, "%s/job-3-1.metrics", dir);
+    return stat(path, &s) == 0 ? s.st_size : 0;
+}
+
+/* Rank 0 can write nothing, and passes on all the same what others know. */
+static void notes_go_through_a_rank_that_cannot_keep_them(void **state)
+{
+    (void)state;
+    struct peer peer[PEERS];
+    for (uint32_t i = 0; i < PEERS; i++) {
+        peer[i].dir = i > 0 ? hsp_test_tmpdir() : strdup("/nowhere");
+    }
+    note_in(peer[1].dir, 5, 0);
+    note_in(peer[2].dir, 7, 1);
+    note_in(peer[3].dir, 7, 2);
+    begin_epoch(peer, true);
+    assert_knows(peer[1].dir, "0/5 1/7 2/7 ");
+    assert_knows(peer[2].dir, "0/5 1/7 2/7 ");
+    for (uint32_t i = 0; i < PEERS; i++) {
+        if (i > 0) {
+            hsp_test_rmdir(peer[i].dir);
+        }
+        free(peer[i].dir);
+    }
+}
+
+/* Who cannot read its file does not know what is in it, so nothing is put there; rank 0 passes on
+ * all the same what others know. */
+static void a_file_that_cannot_be_read_is_left_alone(void **state)
+{
+    (void)state;
+    const off_t long_one = ((off_t)1 << 30) + 1; /* nobody reads that much */
+    for (uint32_t who = 0; who < 3; who++) {
+        struct peer peer[PEERS];
+        char path[512];
+        for (uint32_t i = 0; i < PEERS; i++) {
+            peer[i].dir = hsp_test_tmpdir();
+        }
+        note_in(peer[3].dir, 7, 2);
+        note_in(peer[who].dir, 5, 0);
+        (void)snprintf(path, sizeof path, "%s/job-3-1.metrics", peer[who].dir);
+        assert_int_equal(truncate(path, long_one), 0);
+        begin_epoch(peer, true);
+        for (uint32_t i = 0; i < 3; i++) {
+            if (i == who) {
+                assert_int_equal(size_of_notes(peer[i].dir), long_one);
+            } else {
+                assert_knows(peer[i].dir, "2/7 ");
+            }
+        }
+        for (uint32_t i = 0; i < PEERS; i++) {
+            hsp_test_rmdir(peer[i].dir);
+            free(peer[i].dir);
+        }
+    }
+}
+
+/* However much there is to tell, little of it is on the way; and who cannot keep it is soon told no
+ * more. */
+static void many_notes_need_little_memory(void **state)
+{
+    (void)state;
+    enum { STEPS = 20000, MOST = 1200000 };
+    struct peer peer[PEERS];
+    for (uint32_t i = 0; i < PEERS; i++) {
+        peer[i].dir = i != 2 ? hsp_test_tmpdir() : strdup("/nowhere");
+    }
+    for (uint64_t s = 0; s < STEPS; s++) {
+        note_in(peer[0].dir, 5, s);
+    }
+    off_t all = size_of_notes(peer[0].dir);
+    assert_true(all > 2 * MOST);
+    begin_epoch(peer, true);
+    assert_int_equal(size_of_notes(peer[1].dir), all);
+    assert_in_range(most_waiting, 1, MOST);
+    assert_in_range(sent[2], 1, MOST);
+    char path[512];
+    (void)snprintf(path, sizeof path, "%s/job-3-1.metrics", peer[0].dir);
+    assert_int_equal(unlink(path), 0);
+    begin_epoch(peer, true); /* and back */
+    assert_int_equal(size_of_notes(peer[0].dir), all);
+    assert_int_equal(size_of_notes(peer[1].dir), all);
+    for (uint32_t i = 0; i < PEERS; i++) {
+        if (i != 2) {
+            hsp_test_rmdir(peer[i].dir);
+        }
+        free(peer[i].dir);
+    }
+}
+
 /* Of what a has and b lacks, by every pair of small lists. */
 static void lists_of_steps(void **state)
 {
@@ -401,6 +543,9 @@ HSP_TEST_FILE(step_log_test)
         cmocka_unit_test(notes_of_many_devices_need_the_room_of_one),
         cmocka_unit_test(steps_without_a_note_are_told),
         cmocka_unit_test(notes_go_to_all_that_begin),
+        cmocka_unit_test(notes_go_through_a_rank_that_cannot_keep_them),
+        cmocka_unit_test(a_file_that_cannot_be_read_is_left_alone),
+        cmocka_unit_test(many_notes_need_little_memory),
         cmocka_unit_test(lists_of_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
