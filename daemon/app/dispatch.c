@@ -61,13 +61,29 @@ void hsp_dispatch_open(struct hsp_app *a, uint32_t conn, const struct hsp_net_pe
             hsp_role_name(peer->role));
 }
 
+/* An event now and then, as who has no right may call without end; else a line. */
+static void tell_denied(struct hsp_app *a, const struct hsp_caller *c, uint16_t type)
+{
+    char reason[160];
+    const struct hsp_refusal *x;
+    const struct hsp_net_peer peer = {.name = c->name,
+                                      .source = c->source,
+                                      .role = type >= HSP_MSG_SUBMIT ? HSP_ROLE_ADMIN
+                                                                     : HSP_ROLE_WORKER};
+    hsp_str_printf(reason, sizeof reason, "%s may not send %s", c->name, hsp_msg_name(type));
+    if (hsp_refusals_note(&a->denials, &peer, hsp_app_now(), &x)) {
+        struct hsp_fact f = {
+            .type = "auth.denied", .severity = HSP_SEV_WARN, .node = "", .reason = reason};
+        hsp_app_fact(a, &f);
+    } else {
+        complain(a, "", "", reason);
+    }
+}
+
 static void denied(struct hsp_app *a, struct hsp_caller *c, const struct hsp_msg *m)
 {
-    char reason[160], why[224];
-    hsp_str_printf(reason, sizeof reason, "%s may not send %s", c->name, hsp_msg_name(m->type));
-    struct hsp_fact f = {
-        .type = "auth.denied", .severity = HSP_SEV_WARN, .node = "", .reason = reason};
-    hsp_app_fact(a, &f);
+    char why[224];
+    tell_denied(a, c, m->type);
     if (m->type >= HSP_MSG_SUBMIT) {
         hsp_app_reply(a, c->conn, m->request, HSP_EPERM,
                       "not permitted: only root and the daemon's own user may command by the "

@@ -410,8 +410,8 @@ static void put_changes(struct hsp_buf *o, const struct hsp_metrics *m)
           (double)m->switches_aborted);
     plain(o, "preemption_notices_total", "counter", "Nodes that said they would leave.",
           (double)m->notices);
-    plain(o, "auth_denied_total", "counter", "Callers that were turned away.",
-          (double)m->auth_denied);
+    plain(o, "auth_denied_total", "counter",
+          "Events auth.denied, at most one a caller in ten minutes.", (double)m->auth_denied);
     plain(o, "config_last_reload_successful", "gauge",
           "1 when the configuration last read is in use.", m->reload_ok ? 1 : 0);
 }

@@ -108,6 +108,7 @@ struct hsp_app {
     hsp_msec complained;
     uint32_t complaints, untold;
     struct hsp_refusals refusals; /* callers with another key */
+    struct hsp_refusals denials;  /* callers without the right */
     uint32_t n_clients;
     struct hsp_caller *clients; /* owned, by slot of the connection */
     struct hsp_msg message;     /* one at a time: borrowed by its event until the core has had it */

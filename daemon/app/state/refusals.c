@@ -7,11 +7,11 @@
 #define EACH_MS   600000u
 #define ALL_MS    10000u
 
-/* "10.0.0.7:4410", "::1:4410": up to the port. */
+/* "10.0.0.7:4410", "::1:4410": up to the port. "uid 1000 pid 77": up to the process. */
 static void host_of(const char *name, char ret[HSP_REFUSAL_HOST])
 {
-    const char *port = strrchr(name, ':');
-    int n = (int)(port != NULL ? (size_t)(port - name) : strlen(name));
+    const char *pid = strstr(name, " pid "), *end = pid != NULL ? pid : strrchr(name, ':');
+    int n = (int)(end != NULL ? (size_t)(end - name) : strlen(name));
     (void)snprintf(ret, HSP_REFUSAL_HOST, "%.*s", n, name);
 }
 

@@ -1,4 +1,5 @@
-/* Remembers callers that hold another key than this hspmdd, so that status and an event tell of them.
+/* Remembers callers that hold another key than this hspmdd, so that status and an event tell of them; and, in another
+ * list, those that sent what they have no right to, so that not each of their calls is an event.
  *
  * Example: worker.key was changed everywhere but on 10.0.0.7. Its agent calls again and again and is refused before it
  *          can say who it is. Status shows its node as dead, and that an agent at 10.0.0.7 is refused.
@@ -22,7 +23,7 @@
 struct hsp_refusal {
     char host[HSP_REFUSAL_HOST]; /* "" free */
     uint64_t source;             /* as in struct hsp_net_peer */
-    bool admin;                  /* it says it holds the admin key; else the worker key */
+    bool admin;                  /* it comes as an administrator; else as an agent */
     hsp_msec last_ms, tell_ms;   /* when it came last; no event before */
 };
 

@@ -378,6 +378,31 @@ static void a_message_lives_until_the_core_has_had_it(void **state)
     assert_said("leave: spot; ");
 }
 
+/* Who may not send what it sends is told by an event once in ten minutes, however often it calls. */
+static void who_is_denied_is_told_now_and_then(void **state)
+{
+    struct hsp_caller *c = &w.app->clients[hsp_net_slot(CONN)];
+    static const char body[] = "{\"reason\":\"spot\",\"deadline_ms\":0}";
+    const uint64_t before = w.app->seq;
+    (void)state;
+    c->kind = HSP_CALLER_NEW;
+    c->may_join = false;
+    for (int pid = 1; pid <= 60; pid++) {
+        uint8_t copy[sizeof body];
+        struct hsp_frame f = {.head = {.type = HSP_MSG_LEAVE, .body_len = sizeof body - 1},
+                              .body = copy};
+        memcpy(copy, body, sizeof body);
+        (void)snprintf(c->name, sizeof c->name, "uid 1000 pid %d", pid);
+        w.now_ns += UINT64_C(20000000000);
+        hsp_dispatch_frame(w.app, CONN, &f);
+        while (w.n_pool > 0) {
+            work();
+        }
+    }
+    assert_int_equal(w.app->seq - before, 2); /* in 20 minutes */
+    assert_said("");
+}
+
 static void a_closing_app_takes_no_events(void **state)
 {
     (void)state;
@@ -402,6 +427,7 @@ HSP_TEST_FILE(event_order_test)
         TEST(an_urgent_question_goes_before_those_that_wait),
         TEST(a_posted_event_owns_its_texts),
         TEST(a_message_lives_until_the_core_has_had_it),
+        TEST(who_is_denied_is_told_now_and_then),
         TEST(a_closing_app_takes_no_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,11 +62,23 @@ static void people_are_told_now_and_then(void **state)
     assert_non_null(hsp_refusals_agent(&r, 4059999, 4060000));
 }
 
+/* One user, another process each time, is one caller. */
+static void a_user_is_one_caller(void **state)
+{
+    (void)state;
+    struct hsp_refusals r = {.tell_ms = 0};
+    assert_true(note(&r, "uid 1000 pid 77", HSP_ROLE_ADMIN, 7, 1000));
+    assert_false(note(&r, "uid 1000 pid 78", HSP_ROLE_ADMIN, 7, 20000));
+    assert_string_equal(r.of[0].host, "uid 1000");
+    assert_true(note(&r, "uid 1001 pid 79", HSP_ROLE_ADMIN, 8, 20000));
+}
+
 HSP_TEST_FILE(refusals_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_address_is_remembered),
         cmocka_unit_test(people_are_told_now_and_then),
+        cmocka_unit_test(a_user_is_one_caller),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
