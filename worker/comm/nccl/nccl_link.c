@@ -139,11 +139,15 @@ static enum nccl_result greet(struct hsp_link *l)
 
 /* ---- making ---- */
 
+/* Who waits for the end of this thread may abort what has a handle: until the call is over it has none. */
 static enum nccl_result make_own(struct hsp_link *l)
 {
     struct nccl_config config = hsp_nccl_config(l->max_ctas);
     enum nccl_result r =
-        l->env->lib->CommInitRankConfig(&l->handle, (int)l->n, l->id, (int)l->me, &config);
+        l->env->lib->CommInitRankConfig(&l->made, (int)l->n, l->id, (int)l->me, &config);
+    (void)pthread_mutex_lock(&l->lock);
+    l->handle = l->made;
+    (void)pthread_mutex_unlock(&l->lock);
     r = r == NCCL_SUCCESS ? NCCL_IN_PROGRESS : r;
     return l->handle != NULL ? hsp_link_settle(l, l->handle, r, NULL) : r;
 }

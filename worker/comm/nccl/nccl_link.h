@@ -97,7 +97,8 @@ struct hsp_link {
     pthread_t thread;
 
     pthread_mutex_t call;     /* held while the library is called for this communicator */
-    struct nccl_comm *handle; /* by who holds it, and the link's thread */
+    struct nccl_comm *made;   /* where the library puts its handle; of the call that makes it */
+    struct nccl_comm *handle; /* by who holds it, and the link's thread; set under `lock`, too */
 
     atomic_bool aborting;
     atomic_bool released; /* somebody destroys or aborts the communicator */

@@ -1,4 +1,5 @@
 /* One communicator of NCCL: its members greet each other before it is READY. */
+#include <stdatomic.h>
 #include <time.h>
 
 #include "tests/unit/worker/comm/nccl_world.h"
@@ -165,6 +166,60 @@ static void a_member_dies_in_a_greeting(void **state)
     }
 }
 
+static enum nccl_result (*make_now)(struct nccl_comm **ret, int n, struct nccl_id id, int me,
+                                    struct nccl_config *config);
+static atomic_bool is_made, may_return;
+
+static enum nccl_result make_slowly(struct nccl_comm **ret, int n, struct nccl_id id, int me,
+                                    struct nccl_config *config)
+{
+    enum nccl_result r = make_now(ret, n, id, me, config);
+    atomic_store(&is_made, true);
+    while (!atomic_load(&may_return)) {
+        nap();
+    }
+    return r;
+}
+
+static void *close_it(void *link)
+{
+    return hsp_link_close(link);
+}
+
+/* Its handle is written by then, but is the library's until that returns. */
+static void it_is_not_aborted_in_the_call_that_makes_it(void **state)
+{
+    static const uint64_t process = 11;
+    struct nw_process p;
+    struct hsp_link *l;
+    struct hsp_err err = {0};
+    struct hsp_link_spec s = {.name = "rank 0", .key = 5, .nonce = 7, .process = &process, .n = 1};
+    pthread_t closer;
+    (void)state;
+    nw_fake()->reset(hsp_test_seed(), 0);
+    nw_patience_ms = 10;
+    nw_open(&p, 1, NULL);
+    nw_patience_ms = NW_PATIENCE_MS;
+    make_now = p.nccl->lib.CommInitRankConfig;
+    p.nccl->lib.CommInitRankConfig = make_slowly;
+    assert_int_equal(p.nccl->lib.GetUniqueId(&s.id), NCCL_SUCCESS);
+    assert_ok(hsp_link_new(&p.nccl->env, &s, &l, &err), &err);
+    for (int k = 0; !atomic_load(&is_made); k++) {
+        assert_true(k < 100000);
+        nap();
+    }
+    assert_int_equal(pthread_create(&closer, NULL, close_it, l), 0);
+    for (int k = 0; k < 1000; k++) { /* many times its patience */
+        nap();
+    }
+    assert_int_equal(nw_fake()->calls("ncclCommAbort"), 0);
+    atomic_store(&may_return, true);
+    assert_int_equal(pthread_join(closer, NULL), 0);
+    assert_int_equal(nw_fake()->calls("ncclCommAbort"), 1);
+    nw_close(&p, 1);
+    nw_expect_clean();
+}
+
 /* ---- several ---- */
 
 static void want_of(struct nw_epoch *e, uint32_t rank, uint32_t a, uint32_t b)
@@ -208,6 +263,7 @@ HSP_TEST_FILE(nccl_link_test)
         cmocka_unit_test(it_is_ready_when_all_have_greeted),
         cmocka_unit_test(it_is_connected_when_it_is_ready),
         cmocka_unit_test(a_member_dies_in_a_greeting),
+        cmocka_unit_test(it_is_not_aborted_in_the_call_that_makes_it),
         cmocka_unit_test(all_greet_in_one_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
