@@ -144,12 +144,15 @@ enum hsp_status hsp_ckpt_find_all(const char *dir, const struct hsp_ckpts_asked 
         }
     }
     free(at);
+    bool any = s.l.n > 0 || s.l.damage.code != HSP_OK || s.l.unread.code != HSP_OK, is = any;
+    if (st == HSP_OK && !any) {
+        st = hsp_ckpt_is_signed(dir, &q->us, &is, err);
+    }
     if (st != HSP_OK) {
         free(s.l.item);
         return st;
     }
-    bool any = s.l.n > 0 || s.l.damage.code != HSP_OK || s.l.unread.code != HSP_OK;
-    s.l.absent = !any && !hsp_ckpt_is_signed(dir, &q->us);
+    s.l.absent = !is;
     *ret = s.l;
     return HSP_OK;
 }

@@ -19,10 +19,16 @@ static void sign_name(const struct hsp_ckpt_info *us, char ret[HSP_CKPT_NAME])
     (void)snprintf(ret, HSP_CKPT_NAME, "begun.job-%" PRIu32 ".%s", us->job_id, cluster);
 }
 
-static bool is_in(const struct hsp_folder *job, const char *name)
+static enum hsp_status look_for(const struct hsp_folder *job, const char *name, bool *ret,
+                                struct hsp_err *err)
 {
     struct stat s;
-    return fstatat(job->fd, name, &s, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(s.st_mode);
+    bool any = fstatat(job->fd, name, &s, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!any && errno != ENOENT) {
+        return hsp_state_io_error(err, "cannot look for the mark of a job in", job->path);
+    }
+    *ret = any && S_ISREG(s.st_mode);
+    return HSP_OK;
 }
 
 static enum hsp_status make(const struct hsp_folder *job, const char *name, struct hsp_err *err)
@@ -39,21 +45,33 @@ enum hsp_status hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, s
 {
     char name[HSP_CKPT_NAME];
     struct hsp_folder job;
+    bool is = false;
     enum hsp_status st = hsp_folder_open(dir, true, &job, err);
     sign_name(us, name);
-    if (st == HSP_OK && !is_in(&job, name)) {
+    st = st == HSP_OK ? look_for(&job, name, &is, err) : st;
+    if (st == HSP_OK && !is) {
         st = make(&job, name, err);
     }
     hsp_folder_close(&job);
     return st;
 }
 
-bool hsp_ckpt_is_signed(const char *dir, const struct hsp_ckpt_info *us)
+enum hsp_status hsp_ckpt_is_signed(const char *dir, const struct hsp_ckpt_info *us, bool *ret,
+                                   struct hsp_err *err)
 {
     char name[HSP_CKPT_NAME];
     struct hsp_folder job;
+    bool is = false;
+    enum hsp_status st = hsp_folder_open(dir, false, &job, err);
     sign_name(us, name);
-    bool is = hsp_folder_open(dir, false, &job, NULL) == HSP_OK && is_in(&job, name);
+    if (st == HSP_OK) {
+        st = look_for(&job, name, &is, err);
+    } else if (st == HSP_ENOENT) {
+        st = HSP_OK;
+    }
     hsp_folder_close(&job);
-    return is;
+    if (st == HSP_OK) {
+        *ret = is;
+    }
+    return st;
 }

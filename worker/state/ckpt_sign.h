@@ -1,4 +1,4 @@
-/* Marks the folder of a job with an empty file before the first step of the job, so that a folder without
+/* Marks the folder of a job with an empty file at the first step of the job, so that a folder without
  * checkpoints is told from a path that is not mounted.
  *
  * Example: job 7 of cluster 0123..ef is called mist, and begins.
@@ -17,7 +17,9 @@
 /* Makes @dir, and the file of the job of @us (job_id, whose.cluster) in it, and syncs both; any number
  * of processes may do so at a time. Errors as hsp_folder_open. */
 enum hsp_status hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, struct hsp_err *err);
-/* Whether the file of the job of @us is in @dir. */
-bool hsp_ckpt_is_signed(const char *dir, const struct hsp_ckpt_info *us);
+/* *ret: whether the file of the job of @us is in @dir; false where there is no @dir. An error says that nobody
+ * knows: those of hsp_folder_open but HSP_ENOENT. */
+enum hsp_status hsp_ckpt_is_signed(const char *dir, const struct hsp_ckpt_info *us, bool *ret,
+                                   struct hsp_err *err);
 
 #endif

@@ -320,13 +320,22 @@ static void test_an_adopted_job_owns_its_files(void **state)
     assert_true(is_there(w, "final/model.safetensors") && is_there(w, "step-0000000050"));
 }
 
+static const struct hsp_ckpt_info marked = {.job_id = 1, .whose.cluster = {1, 10}};
+
+static bool is_marked(const char *dir)
+{
+    struct hsp_err err = {0};
+    bool is = false;
+    assert_ok(hsp_ckpt_is_signed(dir, &marked, &is, &err), &err);
+    return is;
+}
+
 /* Else a folder that is not mounted would look like one of a job without checkpoints. */
 static void test_each_member_marks_the_folder_before_it_has_started(void **state)
 {
     struct xw_world *w = *state;
     char at[2][4200], dir[2][4300];
     const char *paths[] = {at[0], at[1]};
-    const struct hsp_ckpt_info us = {.job_id = 1, .whose.cluster = {1, 10}};
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp);
     struct xw_epoch d = {.epoch = 41,
                          .plan_no = 1,
@@ -334,21 +343,20 @@ static void test_each_member_marks_the_folder_before_it_has_started(void **state
                          .plan = dp,
                          .n_peers = 2,
                          .paths = paths};
-    w->cluster = us.whose.cluster;
+    w->cluster = marked.whose.cluster;
     for (int i = 0; i < 2; i++) {
         (void)snprintf(at[i], sizeof at[i], "%s/disk-%d", w->dir, i);
         (void)snprintf(dir[i], sizeof dir[i], "%s/t", at[i]);
         xw_start_executor(w, i);
     }
     xw_prepare(w, &d);
-    assert_false(hsp_ckpt_is_signed(dir[0], &us) ||
-                 hsp_ckpt_is_signed(dir[1], &us)); /* it may end so */
+    assert_false(is_marked(dir[0]) || is_marked(dir[1])); /* it may end so */
     for (int i = 0; i < 2; i++) {
         xw_send_start(w, i, 41, 0);
     }
     for (int i = 0; i < 2; i++) {
         xw_await(w, i, HSP_MSG_STARTED);
-        assert_true(hsp_ckpt_is_signed(dir[i], &us));
+        assert_true(is_marked(dir[i]));
     }
     (void)hsp_epoch_plan_free(dp);
 }

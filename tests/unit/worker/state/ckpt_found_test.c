@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/unit/worker/state/ckpt_lib.h"
@@ -15,6 +16,8 @@
 /* A folder that cannot be opened, for the reason `sick`; a folder whose files cannot be read, with EIO.
  * NULL: none. */
 static const char *unopened, *unread_in;
+static const char
+    *unseen; /* names that begin so cannot be looked for, for the same reason; NULL: none */
 static int sick;
 void (*at_open)(const char *name);
 
@@ -49,6 +52,18 @@ ssize_t __wrap_pread(int fd, void *buf, size_t n, off_t at)
         return -1;
     }
     return __real_pread(fd, buf, n, at);
+}
+
+int __wrap_fstatat(int at, const char *name, struct stat *ret, int flags);
+int __real_fstatat(int at, const char *name, struct stat *ret, int flags);
+
+int __wrap_fstatat(int at, const char *name, struct stat *ret, int flags)
+{
+    if (unseen != NULL && strncmp(name, unseen, strlen(unseen)) == 0) {
+        errno = sick;
+        return -1;
+    }
+    return __real_fstatat(at, name, ret, flags);
 }
 
 static int setup(void **state)
@@ -160,6 +175,44 @@ static void a_job_that_has_begun_is_told_from_a_path_that_is_not_mounted(void **
     path_of(*state, "c/j", file);
     assert_int_not_equal(hsp_ckpt_sign(file, &us, &err), HSP_OK);
     assert_non_null(strstr(err.msg, "/c"));
+}
+
+/* The folder can be opened once: to be listed. */
+static const char *opened_once;
+static uint32_t n_opened;
+
+static void count_opens(const char *name)
+{
+    if (opened_once != NULL && strcmp(name, opened_once) == 0 && ++n_opened == 2) {
+        unopened = opened_once;
+    }
+}
+
+/* No mark is what a path that is not mounted has: who cannot look for one does not say that. */
+static void a_mark_that_cannot_be_looked_for_is_not_absent(void **state)
+{
+    static const int harm[] = {EMFILE, EIO, EACCES, EIO};
+    struct hsp_ckpts_asked q = {.us = ck_info_of(0, 1), .max = 9};
+    struct hsp_ckpts_found l;
+    struct hsp_err err = {0};
+    char dir[4400];
+    path_of(*state, "j", dir);
+    assert_ok(hsp_ckpt_sign(dir, &q.us, &err), &err);
+    at_open = count_opens;
+    for (int h = 0; h < 4; h++) {
+        sick = harm[h];
+        n_opened = 0;
+        opened_once = h < 3 ? dir : NULL;
+        unseen = h == 3 ? "begun.job-3" : NULL;
+        assert_int_equal(hsp_ckpt_find_all(dir, &q, &l, &err), h == 0   ? HSP_ENOMEM
+                                                               : h == 2 ? HSP_EPERM
+                                                                        : HSP_EIO);
+        assert_non_null(strstr(err.msg, dir));
+        unopened = NULL;
+    }
+    at_open = NULL;
+    unseen = NULL;
+    assert_true(strcmp(found_in(dir, 9), "") == 0 && !absent);
 }
 
 /* Of one step there may be two contents: moved aside, then written anew with other steps behind it. */
@@ -336,6 +389,7 @@ HSP_TEST_FILE(ckpt_found_test)
     const struct CMUnitTest tests[] = {
         T(the_steps_of_a_job_are_found),
         T(a_job_that_has_begun_is_told_from_a_path_that_is_not_mounted),
+        T(a_mark_that_cannot_be_looked_for_is_not_absent),
         T(a_step_is_found_once_for_each_content),
         T(a_step_that_cannot_be_read_is_not_gone),
         T(a_step_on_record_is_found_where_it_is_not_listed),

@@ -31,5 +31,6 @@ tests_unit_worker_state_state_tests_SOURCES = \
   tests/unit/worker/state/segment_test.c \
   $(shard_fill) $(state_test_lib)
 tests_unit_worker_state_state_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fallocate \
-  -Wl,--wrap=posix_fallocate,--wrap=fsync,--wrap=readdir,--wrap=renameat,--wrap=openat,--wrap=pread
+  -Wl,--wrap=posix_fallocate,--wrap=fsync,--wrap=readdir,--wrap=renameat,--wrap=openat,--wrap=pread \
+  -Wl,--wrap=fstatat
 tests_unit_worker_state_state_tests_LDADD = $(TEST_LIBS) $(RUN_LIBS) $(STATE_LIBS) $(HOST_LIBS)
