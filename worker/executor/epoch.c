@@ -391,7 +391,7 @@ static bool await_go(struct hsp_ex_epoch *e, uint64_t *version)
 
 static enum hsp_status start(struct hsp_ex_epoch *e, uint64_t *version, struct hsp_err *err)
 {
-    hsp_epoch_sign_folder(e); /* a joiner of a switch: before the running epoch waits for it */
+    hsp_epoch_mark_folder(e); /* the running epoch may wait for this joiner: a short while only */
     enum hsp_status st =
         e->p->mode == HSP_MODE_SWITCH ? hsp_epoch_learn_version(e, version, err) : HSP_OK;
     /* The clock starts with the version: before that a joiner has only waited. */

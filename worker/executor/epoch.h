@@ -30,6 +30,7 @@
 #include "worker/exec/step_trace.h"
 #include "worker/executor/agent_channel.h"
 #include "worker/executor/epoch_device.h"
+#include "worker/executor/folder_mark.h"
 #include "worker/executor/nccl_log.h"
 #include "worker/probe/nccl_place.h"
 #include "worker/state/segment.h"
@@ -44,8 +45,7 @@ struct hsp_exec_env {
     uint64_t connect_ms;   /* for a mesh to stand */
     const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
     atomic_uint writing;   /* checkpoints being written */
-    atomic_uint
-        signed_job; /* whose folder has its file (ckpt_sign.h), as far as is known; 0 none */
+    struct hsp_folder_marks marks;
     struct hsp_backend *backend;
     struct hsp_nccl *nccl; /* of a GPU; NULL: none */
     struct hsp_nccl_look nccl_look;

@@ -22,7 +22,6 @@
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_shard.h"
-#include "worker/state/ckpt_sign.h"
 #include "worker/state/ckpt_steps.h"
 #include "worker/state/region.h"
 
@@ -90,19 +89,31 @@ static void ckpt_about(const struct hsp_ex_epoch *e, uint64_t version, uint32_t 
     ret->old_name = e->p->ckpt_old_name;
 }
 
-void hsp_epoch_sign_folder(struct hsp_ex_epoch *e)
+/* A member that comes later to a job with a shared folder makes none: where that is missing it is not mounted, and
+ * a mark below the mount would say, whenever that is missing again, that the job has no checkpoints. Who joins a job
+ * with folders of the nodes has none yet. */
+static bool marks_folder(const struct hsp_ex_epoch *e)
+{
+    bool begins = e->p->mode == HSP_MODE_FRESH && e->p->rank == 0;
+    return e->member && e->p->checkpoint_path[0] != '\0' && (begins || !e->p->checkpoint_shared);
+}
+
+void hsp_epoch_mark_folder(struct hsp_ex_epoch *e)
 {
     char dir[PATH_MAX];
     const struct hsp_ckpt_info us = {.job_id = e->p->job, .whose.cluster = e->p->ckpt_cluster};
     struct hsp_err err = {0};
-    if (!e->member || e->p->checkpoint_path[0] == '\0' ||
-        atomic_load(&e->env->signed_job) == e->p->job) {
+    if (!marks_folder(e)) {
         return;
     }
     hsp_epoch_ckpt_dir(e, dir);
-    if (hsp_ckpt_sign(dir, &us, &err) == HSP_OK) {
-        atomic_store(&e->env->signed_job, e->p->job);
-    } else {
+    enum hsp_status st = hsp_folder_mark(&e->env->marks, dir, &us, HSP_MARK_MS, &err);
+    if (st == HSP_AGAIN) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor",
+                "checkpoint.path of job %u does not answer here: %s: the job trains, and its "
+                "checkpoints wait until there is an answer; is its file server up?",
+                e->p->job, dir);
+    } else if (st != HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor",
                 "checkpoint.path of job %u is of no use here: %s", e->p->job, err.msg);
     }

@@ -7,10 +7,11 @@
 #define HSP_EPOCH_CHECKPOINT_H
 #include "worker/executor/epoch.h"
 
-/* Marks the folder of the job as one in which it has begun (ckpt_sign.h), before this member says
- * STARTED, once in a process. A folder that cannot be marked is told in the log, and stops no training:
- * neither does a checkpoint that cannot be written. */
-void hsp_epoch_sign_folder(struct hsp_ex_epoch *e);
+/* Marks the folder of the job as one in which it has begun (ckpt_sign.h), before this member says STARTED, once in a
+ * process. A shared folder is marked by rank 0 alone, where the job begins; of others each member marks its own. A
+ * folder that cannot be marked, or does not answer within HSP_MARK_MS, is told in the log and stops no training. */
+#define HSP_MARK_MS 2000
+void hsp_epoch_mark_folder(struct hsp_ex_epoch *e);
 /* Writes the checkpoint of @version together with all members. *ret_disk: the result of the writing,
  * at rank 0 that of all members; @err says why a disk failed. HSP_OK: the training goes on, also
  * when a disk failed. Else the epoch is over, for the other members wait in vain: HSP_EDIGEST, this

@@ -330,6 +330,22 @@ static bool is_marked(const char *dir)
     return is;
 }
 
+static bool marks_hang; /* in executors that are started from now on */
+
+enum hsp_status __wrap_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us,
+                                     struct hsp_err *err);
+enum hsp_status __real_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us,
+                                     struct hsp_err *err);
+
+enum hsp_status __wrap_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us,
+                                     struct hsp_err *err)
+{
+    while (marks_hang) {
+        (void)pause();
+    }
+    return __real_hsp_ckpt_sign(dir, us, err);
+}
+
 /* Else a folder that is not mounted would look like one of a job without checkpoints. */
 static void test_each_member_marks_the_folder_before_it_has_started(void **state)
 {
@@ -359,6 +375,107 @@ static void test_each_member_marks_the_folder_before_it_has_started(void **state
         assert_true(is_marked(dir[i]));
     }
     (void)hsp_epoch_plan_free(dp);
+}
+
+/* Of a shared path one mark is enough, and whoever comes without the mount would make it below. */
+static void test_a_shared_folder_is_marked_by_who_begins_the_job(void **state)
+{
+    struct xw_world *w = *state;
+    char at[3][4200], dir[3][4300];
+    const char *paths[] = {at[0], at[1]};
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *one = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {.epoch = 41,
+                         .plan_no = 1,
+                         .mode = HSP_MODE_FRESH,
+                         .plan = dp,
+                         .n_peers = 2,
+                         .paths = paths};
+    w->cluster = marked.whose.cluster;
+    w->shared = true;
+    w->steps = 24; /* without a checkpoint */
+    w->speed = 0.05;
+    for (int i = 0; i < 3; i++) { /* a mount, and two roots without it */
+        (void)snprintf(at[i], sizeof at[i], "%s/disk-%d", w->dir, i);
+        (void)snprintf(dir[i], sizeof dir[i], "%s/t", at[i]);
+    }
+    xw_start_executor(w, 0);
+    xw_start_executor(w, 1);
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 41, 0);
+    xw_send_start(w, 1, 41, 0);
+    xw_await_step(w, 0, 3);
+    assert_true(is_marked(dir[0]));
+    assert_int_not_equal(access(at[1], F_OK), 0);
+    xw_end(&w->ex[0]);
+    xw_await(w, 1, HSP_MSG_PEER_LOST);
+    xw_send_ref(w, 1, HSP_MSG_SEAL, 42);
+    xw_await(w, 1, HSP_MSG_SEALED);
+    paths[0] = at[2];
+    xw_start_executor(w, 0);
+    struct xw_epoch next = {.epoch = 43,
+                            .plan_no = 2,
+                            .from_no = 1,
+                            .mode = HSP_MODE_RECOVER,
+                            .step = w->stable,
+                            .plan = one,
+                            .from = dp,
+                            .n_peers = 2,
+                            .n_live = 1,
+                            .live = {{1, 1, 1}},
+                            .paths = paths};
+    for (uint32_t i = 0; i < dp->copies.n && next.n_live < 2; i++) { /* 1 keeps the part of 0 */
+        if (dp->copies.row[i].from == 0) {
+            next.live[next.n_live++] = (struct hsp_prepare_source){1, 1, 0};
+        }
+    }
+    xw_prepare(w, &next);
+    xw_send_start(w, 0, 43, w->stable);
+    xw_send_start(w, 1, 43, w->stable);
+    xw_await(w, 0, HSP_MSG_STARTED);
+    assert_int_not_equal(access(at[2], F_OK), 0);
+    (void)hsp_epoch_plan_free(dp);
+    (void)hsp_epoch_plan_free(one);
+}
+
+/* Nobody can mark the folder: the job begins, and one that joins holds up none. */
+static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
+{
+    struct xw_world *w = *state;
+    char log[4300];
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
+    struct xw_epoch first = {
+        .epoch = 41, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = dp, .n_peers = 2};
+    struct xw_epoch second = {.epoch = 42,
+                              .plan_no = 2,
+                              .from_no = 1,
+                              .base = 41,
+                              .mode = HSP_MODE_SWITCH,
+                              .plan = pp,
+                              .from = dp,
+                              .n_peers = 3,
+                              .n_live = 2,
+                              .live = {{0, 0, 0}, {1, 1, 1}}};
+    (void)snprintf(log, sizeof log, "%s/log", w->dir);
+    w->log = log;
+    w->speed = 0.05;
+    marks_hang = true;
+    for (int i = 0; i < 3; i++) {
+        xw_start_executor(w, i);
+    }
+    marks_hang = false;
+    xw_prepare(w, &first);
+    xw_send_start(w, 0, 41, 0);
+    xw_send_start(w, 1, 41, 0);
+    xw_await_step(w, 0, 3);
+    xw_prepare(w, &second);
+    xw_send_ref(w, 0, HSP_MSG_ARM, 42);
+    xw_send_ref(w, 1, HSP_MSG_ARM, 42);
+    xw_await(w, 2, HSP_MSG_STARTED);
+    assert_true(w->last.u.started.step < XW_STEPS);
+    xw_await_end(w, 0);
+    assert_int_equal(xw_lines_with(log, "checkpoint.path of job 1 does not answer here: "), 5);
+    (void)hsp_epoch_plan_free(dp);
+    (void)hsp_epoch_plan_free(pp);
 }
 
 /* The data take a minute to read: heartbeats go on, and what is prepared can be ended and prepared
@@ -575,6 +692,10 @@ HSP_TEST_FILE(executor_files_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_an_adopted_job_owns_its_files, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_each_member_marks_the_folder_before_it_has_started,
+                                        xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_shared_folder_is_marked_by_who_begins_the_job,
+                                        xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_folder_that_does_not_answer_stops_no_training,
                                         xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_data_that_take_long_hold_nothing_up, xw_setup,
                                         xw_teardown),

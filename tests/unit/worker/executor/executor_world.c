@@ -333,6 +333,7 @@ void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
                                           .steps = w->steps > 0 ? w->steps : XW_STEPS,
                                           .share_notes = !w->older_peers,
                                           .checkpoint_every = 25,
+                                          .checkpoint_shared = w->shared,
                                           .key = {(uint8_t)d->epoch, 1, 2, 3},
                                           .data_path = w->text,
                                           .checkpoint_path = d->paths != NULL  ? d->paths[i]

@@ -44,6 +44,7 @@ struct xw_world {
     uint64_t steps;                  /* of the job; 0: XW_STEPS */
     bool older_peers;                /* which do not give each other the notes of steps */
     struct hsp_digest cluster, born; /* whose the job is, and in which it began */
+    bool shared; /* checkpoint.path is the same folder everywhere, as executors are told */
     bool final, finished;
     uint32_t n_ckpt;
     uint32_t n_unwritten; /* reports of files that could not be written, where they are expected */
