@@ -812,6 +812,7 @@ static bool get_ranks(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_pl
         i->mem_bytes[k] = hsp_cur_u64(r);
         i->compute_s[k] = hsp_cur_f64(r);
         i->speed[k] = hsp_cur_f64(r);
+        ok = i->device[k] < c->n_nodes * HSP_NODE_DEVICES;
     }
     return ok;
 }

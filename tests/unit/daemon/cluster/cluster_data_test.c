@@ -220,6 +220,55 @@ static void rows_say_who_has_run_a_job(void **state)
     cw_end(&w);
 }
 
+/* Where the device of the first rank stands in a row of a layout. */
+static size_t first_device(const struct hsp_cluster_row *row)
+{
+    struct hsp_cursor r;
+    size_t n;
+    hsp_cur_init(&r, row->value, row->len);
+    (void)hsp_cur_u8(&r);
+    (void)hsp_cur_u32(&r);
+    (void)hsp_cur_u64(&r); /* layout */
+    (void)hsp_cur_u8(&r);
+    (void)hsp_cur_u64(&r);
+    (void)hsp_cur_f64(&r);
+    (void)hsp_cur_blob(&r, row->len, &n);
+    assert_int_equal(hsp_cur_u32(&r), 1); /* ranks */
+    return row->len - hsp_cur_left(&r);
+}
+
+/* Messages to the holders of a layout are looked up by its devices. */
+static void a_layout_on_a_node_that_is_none(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_cluster_row row[CW_ROWS];
+    struct hsp_actions a;
+    struct hsp_err err = {0};
+    cw_begin(&w, 1, 1);
+    cw_run_job(&w, 1);
+    for (uint32_t on = 1; on < 4; on++) {
+        struct hsp_cluster *c = hsp_cluster_new(&w.c->cfg);
+        uint32_t n = cw_rows(&w, row), n_plans = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            if (strncmp(row[i].key, "plan/", 5) == 0) {
+                uint8_t *v = w.rows[i].value;
+                v[first_device(&row[i])] = (uint8_t)(on * HSP_NODE_DEVICES - (on == 1));
+                n_plans++;
+            }
+        }
+        assert_int_equal(n_plans, 1);
+        enum hsp_status st = hsp_cluster_load(c, row, n, w.now, &a, &err);
+        if (on == 1) { /* the last device of the only node */
+            assert_ok(st, &err);
+        } else {
+            assert_err(&err, HSP_EPARSE, "stored row plan/1/1 does not decode");
+        }
+        (void)hsp_cluster_free(c);
+    }
+    cw_end(&w);
+}
+
 static void data_missing(void **state)
 {
     (void)state;
@@ -269,6 +318,7 @@ HSP_TEST_FILE(cluster_data_test)
                                        cmocka_unit_test(the_data_survive_a_restart),
                                        cmocka_unit_test(rows_of_form_13),
                                        cmocka_unit_test(rows_say_who_has_run_a_job),
+                                       cmocka_unit_test(a_layout_on_a_node_that_is_none),
                                        cmocka_unit_test(data_missing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
