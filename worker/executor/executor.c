@@ -339,6 +339,13 @@ static void on_stop(struct executor *x, const struct hsp_msg *m)
     tell(x, &answer);
 }
 
+/* @e runs in a layout of the job that goes: what it writes would stay behind. Or as a source. */
+static bool goes_with(const struct hsp_ex_epoch *e, const struct hsp_m_release *r)
+{
+    return e != NULL && e->p->job == r->job &&
+           (e->p->plan < r->keep_plan || (!e->member && !e->keeps));
+}
+
 static void on_release(struct executor *x, const struct hsp_msg *m)
 {
     const struct hsp_m_release *r = &m->u.release;
@@ -347,8 +354,11 @@ static void on_release(struct executor *x, const struct hsp_msg *m)
                              .u.devref = {.job = r->job, .device = x->env.device}};
     promote(x);
     x->left = hsp_epoch_close(x->left);
-    if (x->running != NULL && x->running->p->job == r->job && !x->running->member &&
-        !x->running->keeps) {
+    if (goes_with(x->running, r)) {
+        disarm(x);
+        promote(x);
+    }
+    if (goes_with(x->running, r)) {
         x->running = hsp_epoch_close(x->running);
     }
     drop_idle_data(x);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/unit/worker/executor/executor_world.h"
+#include "worker/exec/pace.h"
 #include "worker/state/segment_name.h"
 
 /* Epoch 11: data parallel on executors 0 and 1, until step 15. */
@@ -201,6 +202,36 @@ static void test_a_tf32_job_is_told(void **state)
     xw_send_start(w, 0, 1, 0);
     xw_await_step(w, 0, 2);
     assert_int_equal(xw_lines_with(log, "asks for tf32: device 0 has none"), 1);
+    (void)hsp_epoch_plan_free(p);
+}
+
+/* A RELEASE of all layouts finds the executor at work: nothing of the job is written any more, the
+ * notes of its steps neither. */
+static void test_what_is_released_is_not_made_again(void **state)
+{
+    struct xw_world *w = *state;
+    char notes[PATH_MAX];
+    struct hsp_err err = {0};
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {.epoch = 1, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    struct hsp_msg m = {.type = HSP_MSG_RELEASE,
+                        .u.release = {.job = 1, .keep_plan = UINT64_MAX, .known = 1}};
+    w->steps = 1000000;
+    w->speed = 0.2;
+    xw_start_executor(w, 0);
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 1, 0);
+    xw_await_step(w, 0, 2);
+    hsp_segname_notes(w->ex[0].state_dir, 1, 0, notes);
+    assert_int_equal(access(notes, F_OK), 0);
+    assert_ok(hsp_chan_send(&w->ex[0].chan, &m, &err), &err);
+    xw_await(w, 0, HSP_MSG_RELEASED);
+    for (int64_t until = hsp_clock_ns() + 500000000; hsp_clock_ns() < until;) {
+        assert_true(xw_next_msg(w, 0, XW_WAIT_MS)); /* heartbeats come more often */
+        assert_int_not_equal(w->last.type, HSP_MSG_STEP);
+    }
+    assert_false(holds(w, 0, 1));
+    assert_int_not_equal(access(notes, F_OK), 0);
     (void)hsp_epoch_plan_free(p);
 }
 
@@ -479,6 +510,8 @@ HSP_TEST_FILE(executor_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_bf16_job_goes_on, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_tf32_job_is_told, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_released_is_not_made_again, xw_setup,
+                                        xw_teardown),
         cmocka_unit_test_setup_teardown(test_second_copies_replace_a_lost_node, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_state_goes_by_relays, xw_setup, xw_teardown),
