@@ -68,6 +68,20 @@ static void keep_papers(struct sim *s, uint32_t node, const struct hsp_msg *m)
         (struct sim_papers){hsp_arena_memdup(s->arena, m->blob, m->blob_len), m->blob_len};
 }
 
+static void drop_papers(struct sim *s, uint32_t node, uint32_t job)
+{
+    bool has = false;
+    for (uint32_t d = 0; d < s->n_devs + s->n_keep; d++) {
+        const struct sim_exec *e = &s->exec[node * SIM_DEVS + d];
+        for (uint32_t i = 0; i < e->n_seg; i++) {
+            has = has || e->seg[i].job == job;
+        }
+    }
+    if (!has) {
+        s->agent[node].papers[job] = (struct sim_papers){0};
+    }
+}
+
 static void read_papers(struct sim *s, uint32_t node, uint32_t job)
 {
     const struct sim_papers *f = &s->agent[node].papers[job];
@@ -134,6 +148,7 @@ static void a_actions(struct sim *s, uint32_t node, const struct hsp_agent_actio
         case HSP_AACT_REACH: sim_reach(s, node, &x->msg->u.reach); break;
         case HSP_AACT_KEEP_PAPERS: keep_papers(s, node, x->msg); break;
         case HSP_AACT_FIND_CKPTS: break; /* simdaemon.c knows them */
+        case HSP_AACT_DROP_PAPERS: drop_papers(s, node, x->job); break;
         case HSP_AACT_READ_PAPERS: read_papers(s, node, x->msg->u.papers.job); break;
         case HSP_AACT_LOG: sim_log(s, "  n%u: %s", node, x->text); break;
         case HSP_AACT_EXIT:

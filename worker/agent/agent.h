@@ -31,9 +31,9 @@
  *       that the new process is the same node (daemon/cluster/membership.h).
  *  (W7) REACH is answered by REACHED, with a message to be passed on, or never: hspmdd waits no
  *       longer than the time in it, and a little.
- *  (W8) KEEP_PAPERS writes the blob beside the segments of its job, in the order of SCAN and DISCARD,
- *       and DISCARD deletes it with the last of them. READ_PAPERS is answered by PAPERS, with the
- *       message TOLD or NONE.
+ *  (W8) KEEP_PAPERS writes the blob beside the segments of its job, and DROP_PAPERS deletes it if no
+ *       segment of the job is there: both in the order of SCAN and DISCARD. READ_PAPERS is answered
+ *       by PAPERS, with the message TOLD or NONE.
  *  (W9) FIND_CKPTS lists the checkpoints of a job and is answered by CKPTS, with a message to be passed
  *       on, or never, when the file system hangs.
  *
@@ -123,6 +123,7 @@ enum hsp_agent_action_type {
     HSP_AACT_CHECK_STOP,
     HSP_AACT_REACH,       /* msg */
     HSP_AACT_KEEP_PAPERS, /* msg */
+    HSP_AACT_DROP_PAPERS, /* job */
     HSP_AACT_READ_PAPERS, /* msg */
     HSP_AACT_FIND_CKPTS,  /* msg */
     HSP_AACT_LOG,         /* severity as syslog: 3 error, 4 warning, 5 notice, 6 info; text */

@@ -77,6 +77,7 @@ struct hsp_agent {
         uint32_t job;                       /* 0 none */
         uint16_t type;                      /* what to answer with */
         uint64_t epoch, keep_plan, deadline_ms;
+        uint64_t known; /* the newest epoch of the job that who has said so knows */
     } stop[HSP_NODE_DEVICES];
     struct {
         uint32_t job; /* 0 none */

@@ -39,8 +39,18 @@ static void discard(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t
     x->keep_plan = keep_plan;
 }
 
-/* Has executor @device delete what it keeps of @job below layout @keep, as @m says, or deletes it. */
-static void stop(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t keep,
+/* The papers of @job, where nothing came of it behind epoch @known. Called when the device has
+ * obeyed: papers that came before the order may still be in the queue of the disk. */
+static void drop_papers(struct hsp_agent *a, uint32_t job, uint64_t known)
+{
+    if (hsp_ai_may_tidy(a, job, known)) {
+        hsp_ai_emit(a, HSP_AACT_DROP_PAPERS, 0)->job = job;
+    }
+}
+
+/* Has executor @device delete what it keeps of @job below layout @keep, as @m says, or deletes it.
+ * @known: the newest epoch of the job that who says so knows. */
+static void stop(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t keep, uint64_t known,
                  const struct hsp_msg *m)
 {
     struct hsp_agent_device *d = &a->dev[device];
@@ -49,15 +59,22 @@ static void stop(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t ke
         d->state == HSP_EXEC_UP && !d->killed && !owes && (d->run.job == job || d->run.job == 0);
     if (!tells && !(d->killed && d->run.job == job)) {
         discard(a, device, job, keep);
+        drop_papers(a, job, known);
         tell_done(a, device, job, m->type, m->epoch);
         return;
     }
-    /* One that is killed may still write: answered when it is gone. */
-    a->stop[device].job = job;
-    a->stop[device].type = m->type;
-    a->stop[device].epoch = m->epoch;
-    a->stop[device].keep_plan = keep;
-    a->stop[device].deadline_ms = a->now_ms + hsp_ai_obey_ms(a);
+    /* One that is killed may still write: answered when it is gone. A STOP deletes what a RELEASE
+     * behind it would. */
+    bool less = m->type == HSP_MSG_RELEASE && a->stop[device].job == job &&
+                a->stop[device].type == HSP_MSG_STOP;
+    if (!less) {
+        a->stop[device].job = job;
+        a->stop[device].type = m->type;
+        a->stop[device].epoch = m->epoch;
+        a->stop[device].keep_plan = keep;
+        a->stop[device].known = known;
+        a->stop[device].deadline_ms = a->now_ms + hsp_ai_obey_ms(a);
+    }
     if (tells) {
         hsp_ai_order(a, device, m);
     }
@@ -68,13 +85,14 @@ void hsp_ai_stop_or_release(struct hsp_agent *a, uint32_t device, const struct h
     bool all = m->type == HSP_MSG_STOP;
     uint32_t job = all ? m->u.devref.job : m->u.release.job;
     uint64_t keep = all ? UINT64_MAX : m->u.release.keep_plan;
-    const char *no = hsp_ai_may_not_delete(a, job, all ? m->epoch : m->u.release.known);
+    uint64_t known = all ? m->epoch : m->u.release.known;
+    const char *no = hsp_ai_may_not_delete(a, job, known);
     if (no != NULL) { /* the next HELLO says it to the coordinator */
         hsp_ai_log(a, 3, "%s of job %u is not obeyed: %s", hsp_msg_name(m->type), job, no);
         hsp_ai_hang_up(a, "it knows less than this node", false);
         return;
     }
-    stop(a, device, job, keep, m);
+    stop(a, device, job, keep, known, m);
 }
 
 void hsp_ai_give_up(struct hsp_agent *a, uint32_t device, uint32_t job)
@@ -84,13 +102,26 @@ void hsp_ai_give_up(struct hsp_agent *a, uint32_t device, uint32_t job)
     newest = a->dev[device].preparing > newest ? a->dev[device].preparing : newest;
     struct hsp_msg m = {
         .type = HSP_MSG_STOP, .epoch = newest, .u.devref = {.job = job, .device = device}};
-    stop(a, device, job, UINT64_MAX, &m);
+    stop(a, device, job, UINT64_MAX, UINT64_MAX, &m);
 }
 
-void hsp_ai_stop_done(struct hsp_agent *a, uint32_t device)
+/* What @device owed is done. */
+static void done(struct hsp_agent *a, uint32_t device)
 {
-    if (a->stop[device].job != 0) {
-        tell_done(a, device, a->stop[device].job, a->stop[device].type, a->stop[device].epoch);
+    drop_papers(a, a->stop[device].job, a->stop[device].known);
+    tell_done(a, device, a->stop[device].job, a->stop[device].type, a->stop[device].epoch);
+}
+
+void hsp_ai_stop_done(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
+{
+    uint16_t type = m->type == HSP_MSG_STOPPED ? HSP_MSG_STOP : HSP_MSG_RELEASE;
+    if (a->stop[device].job == 0 || a->stop[device].job != m->u.devref.job) {
+        return;
+    }
+    if (a->stop[device].type == type) {
+        done(a, device);
+    } else { /* RELEASED, and a STOP came behind the RELEASE: that is still owed */
+        tell_done(a, device, m->u.devref.job, type, m->epoch);
     }
 }
 
@@ -110,9 +141,7 @@ void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
 {
     if (a->drop[device].job == m->u.devref.job && a->drop[device].epoch <= m->epoch) {
         a->drop[device].job = 0;
-        if (hsp_ai_may_tidy(a, m->u.devref.job, m->epoch)) {
-            discard(a, device, m->u.devref.job, 1); /* papers that came with that epoch alone */
-        }
+        drop_papers(a, m->u.devref.job, m->epoch); /* those that came with that epoch alone */
     }
 }
 
@@ -121,7 +150,7 @@ void hsp_ai_orders_over(struct hsp_agent *a, uint32_t device)
     a->drop[device].job = 0;
     if (a->stop[device].job != 0) {
         discard(a, device, a->stop[device].job, a->stop[device].keep_plan);
-        hsp_ai_stop_done(a, device);
+        done(a, device);
     }
 }
 

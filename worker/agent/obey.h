@@ -23,8 +23,9 @@ void hsp_ai_stop_or_release(struct hsp_agent *a, uint32_t device, const struct h
 /* The same of all that is kept of @job, by an administrator's word: nobody is asked whether it may
  * go. */
 void hsp_ai_give_up(struct hsp_agent *a, uint32_t device, uint32_t job);
-/* Its executor has answered: hspmdd is told. Nothing is owed: nothing happens. */
-void hsp_ai_stop_done(struct hsp_agent *a, uint32_t device);
+/* Its executor has answered with STOPPED or RELEASED @m: hspmdd is told, and papers of a job of which
+ * nothing is left here go. Nothing of that job is owed: nothing happens. */
+void hsp_ai_stop_done(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
 /* DROP has come, for an executor that is up. One that works for another job has dropped it. */
 void hsp_ai_drop(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
 /* The executor has: papers of a job of which nothing is left here go. */

@@ -306,7 +306,7 @@ static void exec_stopped(struct hsp_agent *a, uint32_t device, const struct hsp_
         d->source = false;
         forget_if_idle(d);
     }
-    hsp_ai_stop_done(a, device);
+    hsp_ai_stop_done(a, device, m);
     if (d->sealing && d->run.job == 0) {
         d->sealing = false;
         hsp_ai_seal_advance(a);

@@ -14,7 +14,7 @@ struct hsp_agent_task {
     uv_work_t work;
     struct hsp_agent_shell *shell;
     struct hsp_agent_task *next;
-    enum { SCAN, DISCARD, REMEMBER, KEEP_PAPERS, READ_PAPERS } what;
+    enum { SCAN, DISCARD, REMEMBER, KEEP_PAPERS, DROP_PAPERS, READ_PAPERS } what;
     uint64_t scan;
     uint32_t job, device;
     uint64_t keep_plan;
@@ -53,6 +53,7 @@ static void on_pool(uv_work_t *w)
     case KEEP_PAPERS:
         t->st = hsp_papers_file_write(dir, t->job, t->papers, t->n_papers, &t->err);
         break;
+    case DROP_PAPERS: t->st = hsp_kept_tidy_job(dir, t->job, &t->err); break;
     case READ_PAPERS:
         t->st = hsp_papers_file_read(dir, t->job, &t->papers, &t->n_papers, &t->err);
         break;
@@ -66,6 +67,7 @@ static void complain(const struct hsp_agent_task *t)
                                      [REMEMBER] = "the incarnation of this node",
                                      [KEEP_PAPERS] = "papers, without which a job can be adopted "
                                                      "from its other nodes alone",
+                                     [DROP_PAPERS] = "papers of a job that is over here",
                                      [READ_PAPERS] = "papers"};
     hsp_log(t->shell->log, HSP_LOG_ERROR, "agent", "%s: %s", of[t->what], t->err.msg);
 }
@@ -181,6 +183,12 @@ void hsp_agent_keep_papers(struct hsp_agent_shell *s, const struct hsp_msg *m)
     if (m->blob_len > 0) {
         memcpy(t.papers, m->blob, m->blob_len);
     }
+    add(s, &t);
+}
+
+void hsp_agent_drop_papers(struct hsp_agent_shell *s, uint32_t job)
+{
+    struct hsp_agent_task t = {.what = DROP_PAPERS, .job = job};
     add(s, &t);
 }
 

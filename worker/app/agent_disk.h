@@ -17,6 +17,8 @@ void hsp_agent_discard(struct hsp_agent_shell *s, uint32_t job, uint32_t device,
 void hsp_agent_remember(struct hsp_agent_shell *s, struct hsp_digest incarnation);
 /* KEEP_PAPERS: copies the blob. Want of room is told, and training goes on. */
 void hsp_agent_keep_papers(struct hsp_agent_shell *s, const struct hsp_msg *m);
+/* DROP_PAPERS. */
+void hsp_agent_drop_papers(struct hsp_agent_shell *s, uint32_t job);
 /* READ_PAPERS: PAPERS follows. */
 void hsp_agent_read_papers(struct hsp_agent_shell *s, uint32_t job);
 /* Drops all tasks but the one under way. */

@@ -57,6 +57,7 @@ static void perform(struct hsp_agent_shell *s, const struct hsp_agent_action *x)
     case HSP_AACT_CHECK_STOP: hsp_agent_check_stop(s); break;
     case HSP_AACT_REACH: hsp_agent_reach(s, &x->msg->u.reach); break;
     case HSP_AACT_KEEP_PAPERS: hsp_agent_keep_papers(s, x->msg); break;
+    case HSP_AACT_DROP_PAPERS: hsp_agent_drop_papers(s, x->job); break;
     case HSP_AACT_READ_PAPERS: hsp_agent_read_papers(s, x->msg->u.papers.job); break;
     case HSP_AACT_FIND_CKPTS: hsp_agent_find_ckpts(s, &x->msg->u.ckpts); break;
     case HSP_AACT_LOG: say(s, x); break;

@@ -163,3 +163,19 @@ enum hsp_status hsp_kept_tidy(const char *dir, struct hsp_err *err)
     free(l);
     return st == HSP_ENOENT ? HSP_OK : st;
 }
+
+enum hsp_status hsp_kept_tidy_job(const char *dir, uint32_t job, struct hsp_err *err)
+{
+    struct hsp_segment_info *info = NULL;
+    size_t n = 0;
+    bool has = false;
+    enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
+    for (size_t i = 0; st == HSP_OK && i < n && !has; i++) {
+        struct hsp_segname name;
+        has = hsp_segname_of(&info[i], &name) && name.job == job;
+    }
+    free(info);
+    return st == HSP_OK && !has ? hsp_papers_file_remove(dir, job, err)
+           : st == HSP_ENOENT   ? HSP_OK
+                                : st;
+}

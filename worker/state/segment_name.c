@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "proto/base/str.h"
-#include "worker/state/papers_file.h"
 #include "worker/state/segment_dir.h"
 
 void hsp_segname_key(const struct hsp_segname *n, struct hsp_segment_key *ret)
@@ -231,28 +230,24 @@ enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t devi
                                     uint64_t keep_plan, struct hsp_err *err)
 {
     struct hsp_segment_info *info = NULL;
-    size_t n = 0, kept = 0, others = 0;
+    size_t n = 0, kept = 0;
     enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
     if (st == HSP_ENOENT) {
         return HSP_OK;
     }
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         struct hsp_segname name;
-        if (!hsp_segname_of(&info[i], &name) || name.job != job) {
-            continue;
-        }
         bool usable = info[i].status == HSP_OK || info[i].status == HSP_EDIGEST;
-        if (name.device != device || !usable) { /* of another format: not ours to delete */
-            others++;
-        } else if (keep_plan != 0 && name.plan >= keep_plan) {
+        if (!usable || !hsp_segname_of(&info[i], &name) || name.job != job ||
+            name.device != device) {
+            continue; /* of another format: not ours to delete */
+        }
+        if (keep_plan != 0 && name.plan >= keep_plan) {
             kept++;
         } else {
             st = hsp_segment_remove(dir, &info[i].key, err);
         }
     }
     free(info);
-    if (st == HSP_OK && kept == 0) {
-        st = remove_notes(dir, job, device, err);
-    }
-    return st == HSP_OK && kept + others == 0 ? hsp_papers_file_remove(dir, job, err) : st;
+    return st == HSP_OK && kept == 0 ? remove_notes(dir, job, device, err) : st;
 }

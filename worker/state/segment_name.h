@@ -43,8 +43,8 @@ enum hsp_status hsp_segname_tidy_device(const char *dir, uint32_t device, struct
 /* The file in which a device notes the metrics of a job's steps (step_log.h). */
 void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX]);
 /* Deletes the segments of (job, device) with layouts below @keep_plan (0: all), also segments with
- * a damaged head, by their names. With the last segment go the notes of the device. With
- * the last segment of the job go its papers (papers_file.h).
+ * a damaged head, by their names. With the last segment go the notes of the device. Papers
+ * stay: they are the agent's (kept.h).
  * HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_segname_discard(const char *dir, uint32_t job, uint32_t device,
                                     uint64_t keep_plan, struct hsp_err *err);

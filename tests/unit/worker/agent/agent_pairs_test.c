@@ -499,6 +499,7 @@ static bool reaction(const struct aw_world *w, const struct before *b, struct hs
         case HSP_AACT_CHECK_STOP: hsp_buf_puts(out, " check-stop"); break;
         case HSP_AACT_REACH: hsp_buf_puts(out, " reach"); break;
         case HSP_AACT_KEEP_PAPERS: hsp_buf_puts(out, " keep-papers"); break;
+        case HSP_AACT_DROP_PAPERS: hsp_buf_puts(out, " drop-papers"); break;
         case HSP_AACT_FIND_CKPTS: hsp_buf_puts(out, " find-ckpts"); break;
         case HSP_AACT_READ_PAPERS: hsp_buf_puts(out, " read-papers"); break;
         case HSP_AACT_LOG:

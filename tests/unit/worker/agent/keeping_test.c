@@ -320,11 +320,80 @@ static void papers_of_a_dropped_epoch(void **state)
         }
         aw_from_exec(&w, 0,
                      (struct hsp_msg){.type = HSP_MSG_DROPPED, .epoch = 3, .u.devref.job = 4});
-        const struct hsp_agent_action *x = aw_find(&w, HSP_AACT_DISCARD);
+        const struct hsp_agent_action *x = aw_find(&w, HSP_AACT_DROP_PAPERS);
         assert_int_equal(x == NULL, next == 1);
-        assert_true(x == NULL || (x->job == 4 && x->keep_plan == 1));
+        assert_true(x == NULL || x->job == 4);
         hsp_agent_free(w.a);
     }
+}
+
+static void order(struct aw_world *w, uint16_t type, uint32_t device)
+{
+    struct hsp_msg m = {.type = type, .epoch = 3, .u.devref = {4, device}};
+    if (type == HSP_MSG_RELEASE) {
+        m.u.release = (struct hsp_m_release){4, device, UINT64_MAX, 3};
+    }
+    aw_from_daemon(w, m);
+    assert_non_null(aw_sent(w, HSP_AACT_SEND_EXEC, type));
+    assert_null(aw_find(w, HSP_AACT_DROP_PAPERS));
+}
+
+/* True: @answer of @device is told, and papers go. */
+static bool papers_go_with(struct aw_world *w, uint16_t answer, uint32_t device)
+{
+    aw_from_exec(w, device, (struct hsp_msg){.type = answer, .epoch = 3, .u.devref = {4, device}});
+    const struct hsp_agent_action *x = aw_find(w, HSP_AACT_DROP_PAPERS);
+    assert_non_null(aw_sent(w, HSP_AACT_SEND, answer));
+    assert_true(x == NULL || x->job == 4);
+    return x != NULL;
+}
+
+/* Papers that came before an order may be written when an executor has deleted all else. They go
+ * behind the last answer of the node, in the order in which the shell writes, unless newer ones have
+ * come. */
+static void papers_go_when_all_have_obeyed(void **state)
+{
+    (void)state;
+    const struct hsp_digest none = {0, 0}; /* of aw_run_job */
+    for (uint64_t next = 0; next < 2; next++) {
+        struct aw_world w;
+        aw_begin(&w);
+        aw_link_up(&w, 1, 1);
+        keep_papers(&w, 3, none, none);
+        aw_run_job(&w, 0, 4, 3);
+        aw_run_job(&w, 1, 4, 3);
+        order(&w, HSP_MSG_RELEASE, 0);
+        order(&w, HSP_MSG_STOP, 0); /* the answer of the RELEASE is not its own */
+        order(&w, HSP_MSG_STOP, 1);
+        assert_false(papers_go_with(&w, HSP_MSG_RELEASED, 0));
+        assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED));
+        assert_false(papers_go_with(&w, HSP_MSG_STOPPED, 0));
+        if (next == 1) {
+            keep_papers(&w, 4, none, none);
+        }
+        assert_int_equal(papers_go_with(&w, HSP_MSG_STOPPED, 1), next == 0);
+        hsp_agent_free(w.a);
+    }
+}
+
+/* The executor is gone before it has obeyed: the agent deletes segments, then papers. */
+static void papers_go_when_the_executor_has_died(void **state)
+{
+    (void)state;
+    const struct hsp_digest none = {0, 0}; /* of aw_run_job */
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    keep_papers(&w, 3, none, none);
+    aw_run_job(&w, 0, 4, 3);
+    order(&w, HSP_MSG_STOP, 0);
+    order(&w, HSP_MSG_RELEASE, 0); /* which takes nothing from the STOP */
+    aw_exit_of(&w, 0);
+    const struct hsp_agent_action *x = aw_find(&w, HSP_AACT_DISCARD);
+    assert_true(x != NULL && x->job == 4 && x->keep_plan == UINT64_MAX);
+    assert_true(x < aw_find(&w, HSP_AACT_DROP_PAPERS));
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STOPPED));
+    hsp_agent_free(w.a);
 }
 
 /* Any coordinator is answered: what it says of a job is what it has been told. */
@@ -448,6 +517,8 @@ HSP_TEST_FILE(keeping_test)
         cmocka_unit_test(no_more_jobs_than_a_hello_names),
         cmocka_unit_test(papers_come_with_an_epoch),
         cmocka_unit_test(papers_of_a_dropped_epoch),
+        cmocka_unit_test(papers_go_when_all_have_obeyed),
+        cmocka_unit_test(papers_go_when_the_executor_has_died),
         cmocka_unit_test(papers_are_told),
         cmocka_unit_test(a_generation_begins),
         cmocka_unit_test(what_is_discarded),

@@ -5,6 +5,7 @@
 
 #include "proto/host/file_io.h"
 #include "tests/lib/testlib.h"
+#include "tests/unit/proto/wire/papers_sample.h"
 #include "worker/app/agent_disk.h"
 #include "worker/app/agent_shell.h"
 #include "worker/state/segment_dir.h"
@@ -203,6 +204,38 @@ static void what_is_of_no_use_goes(void **state)
     free(info);
 }
 
+static bool has_file(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    return access(path, F_OK) == 0;
+}
+
+/* An executor deletes the segments of a job while papers of it wait for the disk. */
+static void papers_that_come_late_go(void **state)
+{
+    struct hsp_agent_shell *s = *state;
+    struct hsp_papers p = papers_sample();
+    struct hsp_err err = {0};
+    struct hsp_buf b;
+    p.job = 1;
+    hsp_buf_init(&b, 1 << 20);
+    hsp_papers_write(&p, &b);
+    struct hsp_msg keep = {.blob = b.data, .blob_len = (uint32_t)b.len, .u.papers.job = 1};
+    for (uint32_t other = 0; other < 2; other++) {
+        leave(s->dir, 0, 2, true);
+        if (other == 1) {
+            leave(s->dir, 1, 2, true);
+        }
+        hsp_agent_keep_papers(s, &keep);
+        hsp_agent_drop_papers(s, 1);
+        assert_ok(hsp_segname_discard(s->dir, 1, 0, 0, &err), &err);
+        assert_int_equal(uv_run(&s->loop, UV_RUN_DEFAULT), 0);
+        assert_int_equal(has_file(s->dir, "job-1.papers"), other == 1);
+    }
+    hsp_buf_fini(&b);
+}
+
 /* Copies file @from of @dir to @to. */
 static void copy_file(const char *dir, const char *from, const char *to)
 {
@@ -215,13 +248,6 @@ static void copy_file(const char *dir, const char *from, const char *to)
     assert_ok(hsp_file_read(path[0], 1 << 20, &data, &len, &err), &err);
     assert_ok(hsp_file_write(path[1], data, len, 0600, &err), &err);
     free(data);
-}
-
-static bool has_file(const char *dir, const char *name)
-{
-    char path[PATH_MAX];
-    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
-    return access(path, F_OK) == 0;
 }
 
 /* An administrator's copies, of a file that was not sealed yet, name the original in their heads. */
@@ -292,6 +318,7 @@ HSP_TEST_FILE(agent_disk_test)
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_of_no_use_goes, setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_is_not_taken_for_the_original, setup, teardown),
+        cmocka_unit_test_setup_teardown(papers_that_come_late_go, setup, teardown),
         cmocka_unit_test_setup_teardown(the_newest_pieces_come_first, setup, teardown),
         cmocka_unit_test_setup_teardown(without_memory_to_look_nothing_is_told, setup, teardown),
     };

@@ -140,7 +140,8 @@ static void a_scan_tells_what_papers_say(void **state)
     assert_false(k.papers_damaged);
 }
 
-static void they_go_with_the_last_segment(void **state)
+/* At the agent's word, who writes them: not by who deletes the last segment. */
+static void they_go_behind_the_last_segment(void **state)
 {
     const char *dir = *state;
     const struct hsp_whose whose = papers_sample().whose;
@@ -153,10 +154,14 @@ static void they_go_with_the_last_segment(void **state)
     put(dir, 8, whose, 9);
     assert_ok(hsp_segname_discard(dir, 7, 0, 4, &err), &err);
     assert_ok(hsp_segname_discard(dir, 7, 0, 0, &err), &err);
+    assert_ok(hsp_kept_tidy_job(dir, 7, &err), &err);
     assert_true(has(dir, "job-7.papers"));
     assert_int_equal(mkdir(at(dir, "job-7-1.metrics"), 0700), 0); /* somebody's: in nobody's way */
     assert_ok(hsp_segname_discard(dir, 7, 1, 0, &err), &err);
     assert_int_equal(rmdir(at(dir, "job-7-1.metrics")), 0);
+    assert_true(has(dir, "job-7.papers"));
+    assert_ok(hsp_kept_tidy_job(dir, 7, &err), &err);
+    assert_ok(hsp_kept_tidy_job(at(dir, "none"), 7, &err), &err);
     assert_false(has(dir, "job-7.papers"));
     assert_true(has(dir, "job-8.papers"));
 }
@@ -219,7 +224,7 @@ HSP_TEST_FILE(papers_file_test)
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
     const struct CMUnitTest tests[] = {
         T(only_what_was_written_is_read), T(a_scan_tells_what_papers_say),
-        T(they_go_with_the_last_segment), T(an_agent_that_begins_tidies),
+        T(they_go_behind_the_last_segment), T(an_agent_that_begins_tidies),
         T(folders_in_the_place_of_files_are_passed_over)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
