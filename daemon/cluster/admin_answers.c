@@ -39,8 +39,9 @@ const char *hsp_ci_say_resumed(struct hsp_cluster *c, const struct hsp_job *j, b
                                                    (unsigned long long)j->origin_step)
                                    : "at step 0, as no checkpoint of it is on record";
     const char *found = j->checkpoint_path[0] == '\0' ? ""
-                        : j->has_ckpt ? ", or with a newer one that is found on disk"
-                                      : ", or with a checkpoint that is found on disk";
+                        : j->has_ckpt
+                            ? ", or with one of a newer step or epoch that is found on disk"
+                            : ", or with a checkpoint that is found on disk";
     return hsp_ci_printf(c, "it begins %s%s, as soon as it has its devices", with, found);
 }
 

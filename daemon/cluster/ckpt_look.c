@@ -125,6 +125,7 @@ static bool take_seen(struct hsp_job *j, const struct hsp_ckpts_event *ev)
             j->disk[j->n_disk++] = *k;
         }
     }
+    hsp_ci_ckpt_line(j);
     return true;
 }
 
@@ -174,6 +175,23 @@ static void told_found(struct hsp_cluster *c, const struct hsp_job *j,
                     "on from it",
                     (unsigned long long)k->step, (unsigned long long)k->mark.epoch);
     }
+}
+
+/* One of the step of @k or a later one, seen or on record, is of a line that was given up. */
+static void told_left_out(struct hsp_cluster *c, const struct hsp_job *j,
+                          const struct hsp_ckpt_kept *k)
+{
+    struct hsp_ckpt_kept other;
+    if (!hsp_ci_ckpt_left_out(j, k->step, &other)) {
+        return;
+    }
+    hsp_ci_fact(c, "ckpt.left_out", HSP_SEV_WARN, j, NULL,
+                "the job goes on from checkpoint %llu of epoch %llu; checkpoint %llu of epoch %llu "
+                "is left out, as a newer epoch began below it; to go on from that one: hspmdctl "
+                "cancel %s, then hspmdctl resume %s --from %llu",
+                (unsigned long long)k->step, (unsigned long long)k->mark.epoch,
+                (unsigned long long)other.step, (unsigned long long)other.mark.epoch, j->name,
+                j->name, (unsigned long long)other.step);
 }
 
 /* @gone is on record and on no node that is here. True: it is passed over. */
@@ -308,6 +326,7 @@ bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
                 hsp_ci_ckpt_meant(&j->origin_ckpt, best);
     if (!same) {
         told_found(c, j, best);
+        told_left_out(c, j, best);
         j->tries.until_ms = found ? j->tries.until_ms : 0; /* new claims prolong nothing */
         hsp_ci_ckpt_begin_at(j, best->step, mark); /* on record when an epoch has begun with it */
         hsp_ci_store_job(c, j);

@@ -11,9 +11,15 @@ const struct hsp_ckpt_kept *hsp_ci_ckpt_recorded(const struct hsp_job *j, uint32
     return i < j->n_older ? &j->older[i] : i == j->n_older && j->has_ckpt ? newest : NULL;
 }
 
-static bool of_history(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
+/* As far as is known without a look. */
+static bool allowed(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
 {
     return k->step <= j->steps && hsp_ci_cuts_allow(j, k);
+}
+
+static bool of_history(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
+{
+    return allowed(j, k) && hsp_cuts_allow(j->line.cut, j->line.n, k->mark.epoch, k->step);
 }
 
 const struct hsp_ckpt_mark *hsp_ci_ckpt_mark_of(const struct hsp_job *j, uint64_t step)
@@ -51,6 +57,44 @@ static bool believed(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
     return !was_refused(j, k) && (j->tries.n < HSP_CKPT_TRIES || !hsp_ci_ckpt_is_found(j, k));
 }
 
+/* ---- the line of the newest epoch ---- */
+
+/* The @i-th on disk or on record; NULL: there are not so many. */
+static const struct hsp_ckpt_kept *any_one(const struct hsp_job *j, uint32_t i,
+                                           struct hsp_ckpt_kept *newest)
+{
+    return i < j->n_disk ? &j->disk[i] : hsp_ci_ckpt_recorded(j, i - j->n_disk, newest);
+}
+
+/* Where the newest epoch before @after that shows anything below its step has written first. False: none does. */
+static bool first_of(const struct hsp_job *j, const struct hsp_m_cut *after, struct hsp_m_cut *ret)
+{
+    struct hsp_m_cut it = {0};
+    for (uint32_t i = 0; i < j->n_disk; i++) {
+        const struct hsp_ckpt_kept *k = &j->disk[i];
+        const uint64_t epoch = k->mark.epoch;
+        bool may = epoch >= j->begun && epoch < after->epoch && k->step < after->step;
+        bool first = epoch > it.epoch || (epoch == it.epoch && k->step < it.step);
+        if (may && first && allowed(j, k) && believed(j, k)) { /* epoch > 0, as it.epoch >= 0 */
+            it = (struct hsp_m_cut){0, epoch, k->step};
+        }
+    }
+    *ret = it;
+    return it.epoch != 0;
+}
+
+/* Whether @cut leaves out any that counts otherwise. */
+static bool leaves_out(const struct hsp_job *j, const struct hsp_m_cut *cut)
+{
+    struct hsp_ckpt_kept newest;
+    const struct hsp_ckpt_kept *k;
+    bool any = false;
+    for (uint32_t i = 0; !any && (k = any_one(j, i, &newest)) != NULL; i++) {
+        any = !hsp_cuts_allow(cut, 1, k->mark.epoch, k->step) && of_history(j, k);
+    }
+    return any;
+}
+
 bool hsp_ci_ckpt_better(const struct hsp_job *j, const struct hsp_ckpt_kept *a,
                         const struct hsp_ckpt_kept *b)
 {
@@ -74,6 +118,41 @@ const struct hsp_ckpt_kept *hsp_ci_ckpt_best(const struct hsp_job *j)
         best = of_history(j, k) && believed(j, k) && hsp_ci_ckpt_better(j, k, best) ? k : best;
     }
     return best;
+}
+
+bool hsp_ci_ckpt_left_out(const struct hsp_job *j, uint64_t step, struct hsp_ckpt_kept *ret)
+{
+    struct hsp_ckpt_kept newest;
+    const struct hsp_ckpt_kept *k;
+    bool any = false;
+    for (uint32_t i = 0; (k = any_one(j, i, &newest)) != NULL; i++) {
+        bool out = k->step >= step && allowed(j, k) && !of_history(j, k) && believed(j, k);
+        if (out && hsp_ci_ckpt_better(j, k, any ? ret : NULL)) {
+            *ret = *k;
+            any = true;
+        }
+    }
+    return any;
+}
+
+void hsp_ci_ckpt_line(struct hsp_job *j)
+{
+    struct hsp_m_cut cut[HSP_MSG_CUTS]; /* the newest is the first */
+    struct hsp_m_cut at = {0, UINT64_MAX, UINT64_MAX};
+    uint32_t n = 0;
+    for (; n < HSP_MSG_CUTS && first_of(j, &at, &cut[n]); n++) {
+        at = cut[n];
+    }
+    for (j->line.n = 0; n > 0; n--) {
+        if (leaves_out(j, &cut[n - 1])) {
+            j->line.cut[j->line.n++] = cut[n - 1];
+        }
+    }
+    const struct hsp_ckpt_kept *best = hsp_ci_ckpt_best(j);
+    struct hsp_ckpt_kept other;
+    if (best != NULL && !hsp_ci_ckpt_left_out(j, best->step, &other)) {
+        j->line.n = 0; /* older ones alone: the choice is the same */
+    }
 }
 
 bool hsp_ci_ckpt_is_on_disk(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
@@ -140,4 +219,5 @@ void hsp_ci_ckpt_note_refused(struct hsp_job *j, const struct hsp_ckpt_kept *k)
         t->n--;
     }
     t->refused[t->n++] = *k;
+    hsp_ci_ckpt_line(j);
 }

@@ -9,6 +9,19 @@
  * Example: 20 and 40 are on record, nodes see 40, another content of 40, and 50: 50 is taken. Its members find no
  * such checkpoint: 40 is taken, with the content on record.
  *
+ * A store that was put back does not know what was given up since, and the disk tells: epochs rise, so an epoch of
+ * which a checkpoint is seen at a lower step than one of an earlier epoch has not begun with that, nor behind it. It
+ * was given up, and is left out, also where it is on record; the newest epoch is the job's line. Example: 100 of
+ * epoch 1 is on record, nodes see it with 60, 80 and 86 of epoch 2: 86 is taken. Epochs below `begun` tell nothing:
+ * the cuts are known up to there, and an administrator may have chosen another line. What members have refused tells
+ * nothing, so a false claim is tried and passed over like any other; and where the choice is the same without all
+ * this nothing is left out, so one of a low step that is not tried takes no older ones away. The cuts that this makes are put on record when
+ * an epoch has begun with the choice (ckpt_marks.h).
+ *
+ * Where all cuts are known this leaves out nothing. What counts and was written before `begun` is not behind the
+ * step at which that epoch began, and no epoch since has written there; since then the job has one line, along which
+ * steps rise with epochs.
+ *
  * Purity: pure. */
 #ifndef HSP_CKPT_WHICH_H
 #define HSP_CKPT_WHICH_H
@@ -23,6 +36,10 @@ const struct hsp_ckpt_mark *hsp_ci_ckpt_mark_of(const struct hsp_job *j, uint64_
 bool hsp_ci_ckpt_meant(const struct hsp_ckpt_mark *mark, const struct hsp_ckpt_kept *k);
 /* @k is not on record. */
 bool hsp_ci_ckpt_is_found(const struct hsp_job *j, const struct hsp_ckpt_kept *k);
+/* Sets what the checkpoints on disk tell of the line of @j; after each look, and when one was refused. */
+void hsp_ci_ckpt_line(struct hsp_job *j);
+/* The newest one of step @step or above that is left out by that alone. False: there is none. */
+bool hsp_ci_ckpt_left_out(const struct hsp_job *j, uint64_t step, struct hsp_ckpt_kept *ret);
 /* Whether @a is to be taken rather than @b: newer, then the one on record, then written later. */
 bool hsp_ci_ckpt_better(const struct hsp_job *j, const struct hsp_ckpt_kept *a,
                         const struct hsp_ckpt_kept *b);

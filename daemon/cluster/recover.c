@@ -30,6 +30,7 @@ void hsp_ci_disk_forget(struct hsp_job *j)
     j->looked = false;
     j->look_ticket = 0;
     j->n_disk = 0;
+    j->line.n = 0;
 }
 
 void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "daemon/cluster/ckpt_cuts.h"
+#include "daemon/cluster/ckpt_which.h"
 #include "proto/base/size.h"
 #include "proto/wire/identity.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
@@ -269,6 +270,31 @@ static int write_some(struct written *all, int *n, int head, uint64_t draw, uint
     return head;
 }
 
+/* Where the cuts are known the disk tells nothing that they do not. Where the store has none of them it tells which
+ * one is the newest of the last line; and none of that line is left out where nothing was chosen that had been given
+ * up (@down). */
+static void told_by_disk(const struct written *all, int n, const struct hsp_ckpt_cuts *h,
+                         uint64_t begun, bool down)
+{
+    static struct hsp_ckpt_kept disk[400];
+    struct hsp_job j = {.steps = 100000, .disk = disk, .n_disk = (uint32_t)n, .cuts = *h};
+    const struct hsp_ckpt_kept *best;
+    for (int k = 0; k < n; k++) {
+        disk[k] = (struct hsp_ckpt_kept){all[k].step, {1, all[k].epoch, (uint64_t)k}};
+    }
+    j.begun = begun;
+    hsp_ci_ckpt_line(&j);
+    assert_int_equal(j.line.n, 0);
+    j.cuts.n = 0;
+    j.begun = 0;
+    hsp_ci_ckpt_line(&j);
+    assert_true((best = hsp_ci_ckpt_best(&j)) != NULL || n == 0);
+    assert_true(n == 0 || best->mark.content == (uint64_t)n - 1);
+    for (int k = n - 1; k >= 0 && down; k = all[k].before) {
+        assert_true(counts(&j.line, all[k].epoch, all[k].step));
+    }
+}
+
 /* What counts is of the history that runs, whatever was chosen; and all of it counts, where nothing was
  * chosen that had been given up, as long as the cuts have room. */
 static void any_history(void **state)
@@ -278,7 +304,7 @@ static void any_history(void **state)
         static struct written all[400];
         struct hsp_ckpt_cuts h = {0};
         int n = 0, head = -1, up = 0;
-        uint64_t epoch = 1;
+        uint64_t epoch = 1, begun = 1;
         for (; way % 6 == 0 && n < RISES; head = n++) {
             all[n] = (struct written){epoch, 10u * ((uint64_t)n + 1), head};
         }
@@ -294,6 +320,7 @@ static void any_history(void **state)
                 assert_true(of_it[k] || !allowed);
                 assert_true(allowed || !of_it[k] || (k != head && (way % 3 == 0 || way % 2 == 0)));
             }
+            told_by_disk(all, n, &h, begun, way % 3 != 0);
             uint64_t r = hsp_test_rand("choice", 1000 * way + round);
             if (n > 0 && way % 3 == 0) {
                 head = way % 6 == 0 && up < RISES && r % 4 != 0 ? up++ : (int)(r % (uint64_t)n);
@@ -301,7 +328,7 @@ static void any_history(void **state)
             for (; way % 3 != 0 && r % 3 != 0 && head >= 0 && all[head].before >= 0; r /= 3) {
                 head = all[head].before;
             }
-            epoch++;
+            begun = ++epoch;
             hsp_ci_cuts_add(&h, epoch, head >= 0 ? all[head].step : 0,
                             head >= 0 ? all[head].epoch : 0);
             assert_true(head < 0 || counts(&h, all[head].epoch, all[head].step));

@@ -374,7 +374,7 @@ static double looked_through(uint32_t n)
     char older[80];
     assert_non_null(seen);
     for (uint32_t i = 0; i < n; i++) {
-        seen[i] = (struct hsp_m_seen){i % (n / 2), WC_TERM, 1 + i % 3 / 2, i};
+        seen[i] = (struct hsp_m_seen){i % (n / 2), WC_TERM, 1 + i % (n / 2) / (n / 32), i};
     }
     struct hsp_admin_event a = {.verb = HSP_ADMIN_SUBMIT,
                                 .spec = {.name = "j",

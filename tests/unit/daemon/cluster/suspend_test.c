@@ -115,8 +115,8 @@ static void it_resumes_with_the_nodes_there_are(void **state)
     assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
     assert_string_equal(cw_fact(&w, "admin.resume"), "from version 9");
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "it begins with its checkpoint of step 9, or with a newer one that is "
-                        "found on disk, as soon as it has its devices");
+                        "it begins with its checkpoint of step 9, or with one of a newer step or "
+                        "epoch that is found on disk, as soon as it has its devices");
     assert_int_equal(w.n_asked, 3);
     run_from(&w, 3, 9);
     assert_int_equal(cw_job(&w, 1)->cur.mode, HSP_MODE_RESTORE);

@@ -358,6 +358,56 @@ static void another_content_does_not_take_its_place(void **state)
     }
 }
 
+/* Nor does one below what is taken anyway. */
+static void a_false_line_below_takes_no_older_ones(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    wc_with_three(&w, 3, false);
+    wc_resumed(&w);
+    wc_begins(&w, 61);
+    wc_saved_in(&w, 2, 80, 2080);
+    wc_cancelled(&w);
+    wc_sees(&w, 30, 2, 7);
+    wc_sees(&w, 40, 1, 1040);
+    wc_sees(&w, 60, 1, 1060);
+    wc_sees(&w, 80, 2, 2080);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_null(cw_fact(&w, "ckpt.left_out"));
+    cw_plan(&w, 1);
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 80, 2, 2080);
+    wc_begins(&w, 81);
+    assert_true(cw_job(&w, 1)->n_older == 2 && cw_job(&w, 1)->older[0].step == 40);
+    cw_end(&w);
+}
+
+/* An agent says that an epoch of a huge number began at the bottom: it would leave out all that there is. Nobody can
+ * open that, so all counts again. */
+static void a_false_line_leaves_out_nothing(void **state)
+{
+    (void)state;
+    const uint64_t epochs[] = {2, UINT64_MAX - 1};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct cw_world w;
+        wc_with_three(&w, 3, false);
+        wc_sees(&w, 1, epochs[i], 7);
+        wc_sees(&w, 40, 1, 1040);
+        wc_sees(&w, 60, 1, 1060);
+        hsp_msec from = w.now;
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        assert_non_null(cw_fact(&w, "ckpt.left_out"));
+        cw_plan(&w, 1);
+        (void)refused_until(&w, "ckpt.not_used", 1, 7);
+        assert_true(w.now < from + w.c->cfg.state_wait_ms + 5000);
+        prepared(&w);
+        wc_prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
+        wc_begins(&w, 61);
+        assert_true(cw_job(&w, 1)->ckpt_step == 60 && cw_job(&w, 1)->n_older == 2);
+        assert_int_equal(cw_job(&w, 1)->cuts.n, 2);
+        cw_end(&w);
+    }
+}
+
 /* What was lost is lost: without the claim the job fails for that, and so it does with it. */
 static void a_false_claim_replaces_no_state(void **state)
 {
@@ -444,6 +494,8 @@ HSP_TEST_FILE(which_ckpt_test)
         cmocka_unit_test(a_false_claim_fails_no_job),
         cmocka_unit_test(another_content_does_not_take_its_place),
         cmocka_unit_test(a_false_claim_replaces_no_state),
+        cmocka_unit_test(a_false_line_leaves_out_nothing),
+        cmocka_unit_test(a_false_line_below_takes_no_older_ones),
         cmocka_unit_test(an_older_one_can_be_asked_for),
         cmocka_unit_test(as_many_are_known_as_are_kept),
     };

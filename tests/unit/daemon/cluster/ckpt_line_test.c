@@ -1,0 +1,147 @@
+/* A store that was put back does not know what was given up since: the disk tells. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "daemon/cluster/rows.h"
+#include "tests/unit/daemon/cluster/ckpt_world.h"
+
+struct backup {
+    struct cw_row rows[CW_ROWS];
+    uint32_t n;
+};
+
+static void back_up(const struct cw_world *w, struct backup *b)
+{
+    b->n = w->n_rows;
+    for (uint32_t i = 0; i < b->n; i++) {
+        b->rows[i] = w->rows[i];
+        b->rows[i].value = malloc(w->rows[i].len);
+        assert_non_null(b->rows[i].value);
+        memcpy(b->rows[i].value, w->rows[i].value, w->rows[i].len);
+    }
+}
+
+/* hspmdd ends and starts with these rows, put back with --restore; the nodes have nothing of the job. */
+static void put_back(struct cw_world *w, const struct backup *b)
+{
+    struct hsp_buf row;
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        free(w->rows[i].value);
+    }
+    memcpy(w->rows, b->rows, b->n * sizeof b->rows[0]);
+    w->n_rows = b->n;
+    hsp_buf_init(&row, 100);
+    hsp_cluster_restored_row(0, &row);
+    w->rows[w->n_rows] = (struct cw_row){.value = row.data, .len = (uint32_t)row.len};
+    (void)snprintf(w->rows[w->n_rows++].key, sizeof w->rows[0].key, HSP_RESTORED_ROW);
+    cw_restart(w, NULL);
+    cw_hello(w, 1, "n0", 0, 1);
+    cw_hello(w, 2, "n1", 0, 1);
+}
+
+static bool told_to_count(const struct cw_world *w, uint64_t epoch, uint64_t step)
+{
+    const struct hsp_m_prepare *p = &cw_find(w, HSP_ACT_PREPARE)->msg->u.prepare;
+    return hsp_cuts_allow(p->cuts, p->n_cuts, epoch, step);
+}
+
+static void resumed_at(struct cw_world *w, uint64_t step, uint64_t epoch, uint64_t content)
+{
+    const struct hsp_m_seen seen = {step, WC_TERM, epoch, content};
+    assert_int_equal(cw_admin(w, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME,
+                                                          .job = 1,
+                                                          .has_step = true,
+                                                          .step = step,
+                                                          .looked = true,
+                                                          .n_seen = 1,
+                                                          .seen = &seen,
+                                                          .reason = ""}),
+                     HSP_OK);
+    cw_plan(w, 1);
+    wc_prepare_means(w, HSP_MODE_RESTORE, step, epoch, content);
+}
+
+/* A job of which epoch 1 has written 40, 52 and 60; there is a backup of then; an administrator went back to 40,
+ * and epoch 2 has written 45 and 50. The backup is put back. */
+static void restored_over_a_choice(struct cw_world *w)
+{
+    struct backup then;
+    wc_running(w);
+    wc_saved_in(w, 1, 40, 1040);
+    wc_saved_in(w, 1, 60, 1060);
+    back_up(w, &then);
+    wc_cancelled(w);
+    resumed_at(w, 40, 1, 1040);
+    wc_begins(w, 41);
+    wc_saved_in(w, 2, 45, 2045);
+    wc_saved_in(w, 2, 50, 2050);
+    wc_cancelled(w);
+    put_back(w, &then);
+    wc_sees(w, 40, 1, 1040);
+    wc_sees(w, 60, 1, 1060);
+    wc_sees(w, 50, 2, 2050);
+    wc_sees(w, 48, 1, 1048);
+    wc_sees(w, 45, 2, 2045);
+    assert_true(cw_job(w, 1)->ckpt_step == 60 && cw_job(w, 1)->cuts.n == 1);
+}
+
+/* The disk shows what the store does not know: that 60 was given up. It stays so. */
+static void what_was_given_up_after_a_backup(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    char told[300];
+    restored_over_a_choice(&w);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    wc_await_fact(&w, "ckpt.left_out", told);
+    assert_string_equal(
+        told, "the job goes on from checkpoint 50 of epoch 2; checkpoint 60 of epoch 1 is "
+              "left out, as a newer epoch began below it; to go on from that one: "
+              "hspmdctl cancel j, then hspmdctl resume j --from 60");
+    cw_plan(&w, 1);
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 50, 2, 2050);
+    assert_true(told_to_count(&w, 1, 40) && told_to_count(&w, 2, 45) && told_to_count(&w, 2, 50));
+    assert_true(!told_to_count(&w, 1, 60) && !told_to_count(&w, 1, 48));
+    wc_begins(&w, 51);
+    assert_int_equal(cw_job(&w, 1)->ckpt_step, 50);
+    wc_cancelled(&w);
+    cw_restart_nodes(&w, 2); /* all of it is stored */
+    wc_resumed(&w);
+    assert_null(cw_fact(&w, "ckpt.left_out"));
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 50, 2, 2050);
+    wc_begins(&w, 51);
+    wc_cancelled(&w);
+    w.n_disk = 0;
+    wc_sees(&w, 48, 1, 1048);
+    wc_sees(&w, 40, 1, 1040);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    wc_await_fact(&w, "ckpt.fallback", told);
+    cw_plan(&w, 1);
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 1040);
+    cw_end(&w);
+}
+
+/* An administrator may want it all the same: then the other one is what was given up. */
+static void what_was_given_up_after_a_backup_is_chosen(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    restored_over_a_choice(&w);
+    wc_cancelled(&w);
+    resumed_at(&w, 60, 1, 1060);
+    wc_begins(&w, 61);
+    wc_cancelled(&w);
+    wc_resumed(&w);
+    assert_null(cw_fact(&w, "ckpt.left_out"));
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
+    cw_end(&w);
+}
+
+HSP_TEST_FILE(ckpt_line_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_given_up_after_a_backup),
+        cmocka_unit_test(what_was_given_up_after_a_backup_is_chosen),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
