@@ -47,6 +47,16 @@ static bool old_name(const struct hsp_cluster *c, const struct hsp_job *j)
     return old;
 }
 
+/* Executors of older agents would not answer each other. */
+static bool all_share_notes(struct hsp_cluster *c, const struct hsp_cl_epoch *e)
+{
+    bool all = true;
+    for (uint32_t i = 0; all && i < e->n_peers; i++) {
+        all = hsp_ci_node(c, e->peers[i].device)->protocol >= HSP_PROTO_NOTES;
+    }
+    return all;
+}
+
 static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank,
                          const struct hsp_prepare_action *shared)
 {
@@ -83,7 +93,7 @@ static void send_prepare(struct hsp_cluster *c, struct hsp_job *j, uint32_t rank
                                       .ckpt_cluster = hsp_ci_ckpt_cluster(c, j),
                                       .n_cuts = cuts.n,
                                       .cuts = cuts.cut,
-                                      .ckpt_old_name = old_name(c, j),
+                                      .ckpt_old_name = e->old_name,
                                       .data_tls = e->data_tls,
                                       .trusted_network = e->trusted,
                                       .silent_ms = c->cfg.dead_ms,
@@ -203,6 +213,8 @@ static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
             return;
         }
     }
+    e->share_notes = all_share_notes(c, e);
+    e->old_name = old_name(c, j);
     e->phase = HSP_ATT_PREPARING;
     e->deadline_ms = c->now_ms + c->cfg.prepare_ms;
     e->trace.prepare_ms = c->now_ms;

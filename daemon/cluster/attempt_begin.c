@@ -15,7 +15,6 @@
 #include "daemon/cluster/plan_info.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
-#include "proto/wire/protocol.h"
 
 /* Is @h part of what epoch @e goes on from? */
 static bool is_source(const struct hsp_cluster *c, const struct hsp_job *j,
@@ -141,16 +140,6 @@ static bool take_peers(struct hsp_cluster *c, struct hsp_job *j, const struct hs
     return hsp_ci_epoch_index(e);
 }
 
-/* Executors of older agents would not answer each other. */
-static bool all_share_notes(struct hsp_cluster *c, const struct hsp_cl_epoch *e)
-{
-    bool all = true;
-    for (uint32_t i = 0; all && i < e->n_peers; i++) {
-        all = hsp_ci_node(c, e->peers[i].device)->protocol >= HSP_PROTO_NOTES;
-    }
-    return all;
-}
-
 void hsp_ci_attempt_begin(struct hsp_cluster *c, struct hsp_job *j, uint64_t plan,
                           enum hsp_epoch_mode mode, uint64_t from_plan, uint64_t step)
 {
@@ -178,7 +167,6 @@ void hsp_ci_attempt_begin(struct hsp_cluster *c, struct hsp_job *j, uint64_t pla
     if (e.data_tls && c->cfg.trusted != NULL) { /* in clear all networks are alike */
         (void)snprintf(e.trusted, sizeof(e.trusted), "%s", c->cfg.trusted);
     }
-    e.share_notes = all_share_notes(c, &e);
     e.trace.detect_ms = j->detect_ms;
     e.trace.sealed_ms = j->sealed_ms;
     e.trace.planned_ms = j->planned_ms != 0 ? j->planned_ms : c->now_ms;

@@ -232,9 +232,12 @@ struct hsp_cl_epoch {
     bool data_tls;                      /* its executors encrypt what goes by TCP */
     char trusted[HSP_NETWORKS_MAX + 1]; /* but for what NCCL says there between hosts; "" nowhere */
     struct hsp_links links; /* of members and keepers, from GO on; 0: none, or unknown */
-    bool share_notes;       /* its executors give each other the notes of steps (step_share.h) */
-    bool settled;           /* its first vote passed: older layouts are not needed */
-    hsp_msec deadline_ms;   /* of the phase, UINT64_MAX none */
+    /* From PREPARING on: what all of it are able to. An attempt that has not gone ends with this process, or
+     * with an agent that is another one, so all its PREPAREs agree. */
+    bool share_notes;     /* its executors give each other the notes of steps (step_share.h) */
+    bool old_name;        /* its unfinished checkpoints have the names of protocol 14. Not stored */
+    bool settled;         /* its first vote passed: older layouts are not needed */
+    hsp_msec deadline_ms; /* of the phase, UINT64_MAX none */
     char cause[160];
     struct hsp_epoch_trace trace;
 };

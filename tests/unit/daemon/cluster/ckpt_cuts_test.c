@@ -7,6 +7,7 @@
 #include "proto/base/size.h"
 #include "proto/wire/identity.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
+#include "tests/unit/daemon/cluster/cluster_stories.h"
 
 /* What the last step has told a member of the epoch that it is to begin. */
 static const struct hsp_m_prepare *told(const struct cw_world *w)
@@ -414,6 +415,41 @@ static void members_of_two_versions_write_into_one_folder(void **state)
     }
 }
 
+static void all_prepared_old(const struct cw_world *w, uint32_t n)
+{
+    assert_int_equal(cw_count_sent(w, HSP_MSG_PREPARE), n);
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        if (w->a.item[i].type == HSP_ACT_PREPARE) {
+            assert_true(w->a.item[i].msg->u.prepare.ckpt_old_name);
+            assert_false(w->a.item[i].msg->u.prepare.share_notes);
+        }
+    }
+}
+
+/* What the members are able to is known when the last one is there, and is the same in all PREPAREs, also of one
+ * that is sent again. */
+static void what_all_are_able_to_is_fixed_when_all_are_there(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    const struct cw_story *s = cw_stories;
+    while (strcmp(s->name, "recovering: waits for n1/0") != 0) {
+        s++;
+        assert_true(s < cw_stories + cw_n_stories);
+    }
+    cw_begin(&w, CW_NODES, 1);
+    s->tell(&w);
+    w.c->jobs[0]->checkpoint_shared = true;
+    w.c->nodes[1].protocol = HSP_PROTO_ATTEMPTS - 1;
+    cw_of_node(&w, 1, HSP_MSG_EXECUTOR_UP);
+    all_prepared_old(&w, 2);
+    w.c->nodes[1].protocol = HSP_PROTO_VERSION;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+    cw_hello(&w, 9, "n0", w.c->nodes[0].incarnation, 1);
+    all_prepared_old(&w, 1);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(ckpt_cuts_test)
 {
     const struct CMUnitTest tests[] = {
@@ -427,6 +463,7 @@ HSP_TEST_FILE(ckpt_cuts_test)
         cmocka_unit_test(what_another_store_wrote_is_given_up),
         cmocka_unit_test(rows_of_before),
         cmocka_unit_test(members_of_two_versions_write_into_one_folder),
+        cmocka_unit_test(what_all_are_able_to_is_fixed_when_all_are_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
