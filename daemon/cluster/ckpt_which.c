@@ -75,7 +75,8 @@ static bool first_of(const struct hsp_job *j, const struct hsp_m_cut *after, str
         const uint64_t epoch = k->mark.epoch;
         bool may = epoch >= j->begun && epoch < after->epoch && k->step < after->step;
         bool first = epoch > it.epoch || (epoch == it.epoch && k->step < it.step);
-        if (may && first && allowed(j, k) && believed(j, k)) { /* epoch > 0, as it.epoch >= 0 */
+        if (may && first && allowed(j, k) &&
+            believed(j, k)) { /* epoch 0, not known, is never first */
             it = (struct hsp_m_cut){0, epoch, k->step};
         }
     }

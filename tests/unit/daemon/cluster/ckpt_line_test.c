@@ -61,7 +61,7 @@ static void resumed_at(struct cw_world *w, uint64_t step, uint64_t epoch, uint64
     wc_prepare_means(w, HSP_MODE_RESTORE, step, epoch, content);
 }
 
-/* A job of which epoch 1 has written 40, 52 and 60; there is a backup of then; an administrator went back to 40,
+/* A job of which epoch 1 has written 40, 48 and 60; there is a backup of then; an administrator went back to 40,
  * and epoch 2 has written 45 and 50. The backup is put back. */
 static void restored_over_a_choice(struct cw_world *w)
 {
