@@ -6,6 +6,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/jobs.h"
 #include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
@@ -55,13 +56,32 @@ static bool lets_go(const struct hsp_cluster *c, const struct hsp_job *j)
     return free;
 }
 
+static bool in_layouts(const struct hsp_job *j, uint32_t node)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < j->n_plans && !is; i++) {
+        const struct hsp_plan_info *p = &j->plans[i].info;
+        is = names(p->device, p->n_ranks, node) || names(p->keeper, p->n_keepers, node);
+    }
+    return is;
+}
+
+/* The time for the state of @j is over, and it waits for nodes that may have a checkpoint: its REASON says that
+ * one that is gone for good is to be removed. */
+static bool looks_on(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    bool idle = j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED;
+    bool over = j->state_deadline_ms != 0 && c->now_ms >= j->state_deadline_ms;
+    return idle && over && j->ckpt_deadline_ms != 0 && j->att.epoch == 0;
+}
+
 static const char *needs(struct hsp_cluster *c, const struct hsp_job *j, uint32_t node)
 {
-    for (uint32_t i = 0; i < j->n_plans; i++) {
-        const struct hsp_plan_info *p = &j->plans[i].info;
-        if (names(p->device, p->n_ranks, node) || names(p->keeper, p->n_keepers, node)) {
-            return hsp_ci_printf(c, "job %s may need the state that it holds", j->name);
-        }
+    if (looks_on(c, j)) {
+        return NULL;
+    }
+    if (in_layouts(j, node)) {
+        return hsp_ci_printf(c, "job %s may need the state that it holds", j->name);
     }
     uint32_t end = lets_go(c, j) ? hsp_ci_lasting(&j->cur) : j->cur.n_peers;
     if (takes_part(&j->cur, 0, end, node) || takes_part(&j->att, 0, j->att.n_peers, node)) {
@@ -111,6 +131,10 @@ static void drop_from_job(struct hsp_cluster *c, struct hsp_job *j, uint32_t nod
     hsp_ci_mark_drop(j, node);
     hsp_ci_unlearn_node(j, node, false);
     hsp_ci_epoch_fini(&j->over);
+    if (in_layouts(j, node) || takes_part(&j->cur, 0, hsp_ci_lasting(&j->cur), node)) {
+        hsp_ci_layouts_over(c, j);
+        hsp_ci_look_job(c, j);
+    }
     if (asked) { /* it could be part of the answer */
         hsp_ci_cancel_plan(c, j);
         j->n_asked = j->n_declined = 0;
@@ -160,6 +184,31 @@ static bool may_go(const struct hsp_cluster_node *n)
     return n->name[0] != '\0' && hsp_ci_node_gone(n) && !n->draining && !n->holder;
 }
 
+/* A node that is here has run @j, too, and sees the folder of all. */
+static bool others_see(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    bool any = false;
+    for (uint32_t i = 0; j->checkpoint_shared && !any && i < j->n_marks; i++) {
+        any = j->marks[i].ran && c->nodes[j->marks[i].node].conn != 0;
+    }
+    return any;
+}
+
+/* A job that has not ended waits for @node, which may have its checkpoints (ckpt_look.h): without it, it would
+ * begin at step 0, and no administrator has said so. */
+static bool is_waited_for(const struct hsp_cluster *c, uint32_t node)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < c->n_jobs && !any; i++) {
+        const struct hsp_job *j = c->jobs[i];
+        const struct hsp_job_mark *m = hsp_ci_marked(j, node);
+        any = m != NULL && m->ran && j->checkpoint_path[0] != '\0' && !hsp_job_terminal(j->state) &&
+              !others_see(c, j);
+        any = any || (looks_on(c, j) && in_layouts(j, node));
+    }
+    return any;
+}
+
 bool hsp_ci_forget_tick(struct hsp_cluster *c)
 {
     bool any = false, gone = false;
@@ -176,7 +225,7 @@ bool hsp_ci_forget_tick(struct hsp_cluster *c)
             hsp_ci_store_node(c, n);
         }
         bool over = c->unix_s - n->gone_s >= c->cfg.forget_s;
-        if (over && hsp_ci_forget_fault(c, n) == NULL) {
+        if (over && !is_waited_for(c, i) && hsp_ci_forget_fault(c, n) == NULL) {
             hsp_ci_forget(c, n, "it has been gone for long");
             gone = true;
         } else {

@@ -9,7 +9,11 @@
  * used again, so those need not change (past_epochs.h).
  *
  * A node is forgotten by `node remove`, or when it has been gone for forget_s seconds of the clock
- * on the wall. Nodes that carry the word of an administrator (drain, allow) are only removed. */
+ * on the wall. Nodes that carry the word of an administrator (drain, allow) are only removed, and so are those
+ * that have run a job which has not ended: its checkpoints may be there alone.
+ *
+ * A job whose state was waited for in vain, and which waits for nodes that may have a checkpoint, does not keep a
+ * node from being removed: its layouts go with the node. */
 #ifndef HSP_FORGET_H
 #define HSP_FORGET_H
 #include "daemon/cluster/cluster_state.h"

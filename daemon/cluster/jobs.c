@@ -222,6 +222,14 @@ static uint64_t best_known(const struct hsp_job *j)
     return best;
 }
 
+void hsp_ci_layouts_over(struct hsp_cluster *c, struct hsp_job *j)
+{
+    const hsp_msec waited = j->state_deadline_ms;
+    j->stable = best_known(j); /* beyond its origin: so it is known that it was lost */
+    back_to_origin(c, j);
+    j->state_deadline_ms = waited;
+}
+
 /* Nothing whole can be reached. True: begin at the origin. @few: the @n devices are too few to begin with; then
  * its checkpoints are not judged, which may be on nodes that are still away. */
 static bool without_state(struct hsp_cluster *c, struct hsp_job *j, bool few, uint32_t n)
@@ -283,6 +291,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
         started = started || j->plans[i].started;
     }
     bool few = n == 0 || (n < j->min && j->origin_step < j->steps);
+    bool lost = started || j->stable > j->origin_step; /* its layouts went with a node */
     enum hsp_status found = started ? hsp_ci_choose(c, j, &from, &version) : HSP_ENOENT;
     if (found == HSP_AGAIN && waits_for_state(c, j, version + 1, from, version + 1)) {
         return;
@@ -290,7 +299,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     if (found != HSP_ENOENT) {
         mode = HSP_MODE_RECOVER;
         j->state_deadline_ms = found == HSP_OK ? 0 : j->state_deadline_ms;
-    } else if ((started && !without_state(c, j, few, n)) || (!few && !hsp_ci_ckpt_ready(c, j))) {
+    } else if ((lost && !without_state(c, j, few, n)) || (!few && !hsp_ci_ckpt_ready(c, j))) {
         return;
     } else {
         mode = j->origin;

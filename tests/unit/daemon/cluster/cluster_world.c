@@ -408,6 +408,23 @@ void cw_plan(struct cw_world *w, uint32_t job)
                                   .u.plan = {.job = job, .ticket = w->ticket, .info = &info}});
 }
 
+void cw_plan_in_halves(struct cw_world *w)
+{
+    uint64_t mem[2] = {0};
+    double compute[2] = {1, 1};
+    uint32_t first[3] = {0, 1, 2};
+    struct hsp_piece_holder pieces[2] = {{0, 0}, {1, 1}};
+    struct hsp_plan_info info = {.n_ranks = 2,
+                                 .device = w->asked,
+                                 .mem_bytes = mem,
+                                 .compute_s = compute,
+                                 .n_shards = 2,
+                                 .shard_first = first,
+                                 .pieces = pieces};
+    cw_step(w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                                  .u.plan = {.job = 1, .ticket = w->ticket, .info = &info}});
+}
+
 const struct hsp_job *cw_job(const struct cw_world *w, uint32_t id)
 {
     return hsp_cluster_job(w->c, id);

@@ -98,6 +98,8 @@ enum hsp_status cw_submit(struct cw_world *w, const char *name, int32_t prio, ui
                           uint32_t max);
 /* Data parallel over all that was offered; every rank holds all, so one shard. */
 void cw_plan(struct cw_world *w, uint32_t job);
+/* Two ranks of job 1 with a shard each and no copies. */
+void cw_plan_in_halves(struct cw_world *w);
 const struct hsp_job *cw_job(const struct cw_world *w, uint32_t id);
 /* One device per node, node k on connection k + 1. */
 void cw_ready(struct cw_world *w, uint32_t id, uint32_t node, uint64_t digest);

@@ -208,6 +208,54 @@ static void forgotten_in_time(void **state)
     cw_end(&w);
 }
 
+/* n1 has run a job that waits for it, as it may have its checkpoints: without n1 it would begin at step 0, so n1 is
+ * removed by an administrator alone. */
+static void not_while_a_job_waits_for_it(void **state)
+{
+    (void)state;
+    const uint64_t begin = 1700000000, week = 7 * 86400;
+    for (uint32_t shared = 0; shared < 2; shared++) {
+        struct hsp_admin_event a = {.verb = HSP_ADMIN_SUBMIT,
+                                    .spec = {.name = "j",
+                                             .min = 1,
+                                             .max = 8,
+                                             .copies = 2,
+                                             .steps = 100,
+                                             .checkpoint_path = "/c",
+                                             .checkpoint_shared = shared != 0}};
+        struct cw_world w;
+        cw_begin(&w, 2, 1);
+        w.unix_s = begin;
+        assert_int_equal(cw_admin(&w, a), HSP_OK);
+        cw_plan(&w, 1);
+        cw_ready(&w, 1, 0, 5);
+        cw_ready(&w, 1, 1, 5);
+        cw_pass(&w, 1, 1, cw_even, 2);
+        cw_let_go(&w, 1, 2);
+        assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+        for (uint32_t i = 0; i < 2; i++) {
+            cw_msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref.job = 1});
+        }
+        w.asks = true;
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        leaves(&w, 1);
+        for (uint32_t i = 1; i < 3; i++) {
+            w.unix_s = begin + i * week;
+            w.now += 3600000;
+            cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        if (shared) { /* n0 sees the same */
+            assert_null(hsp_cluster_node_by_name(w.c, "n1"));
+        } else {
+            assert_non_null(hsp_cluster_node_by_name(w.c, "n1"));
+            assert_true(hsp_ci_marked(cw_job(&w, 1), 1)->ran);
+            assert_int_equal(remove_node(&w, "n1"), HSP_OK);
+        }
+        cw_end(&w);
+    }
+}
+
 /* A job that is not on record is all that a node says of it: it goes with the last node that keeps it. */
 static void a_job_that_nobody_keeps_any_more(void **state)
 {
@@ -259,6 +307,7 @@ HSP_TEST_FILE(forget_test)
         cmocka_unit_test(forgotten_in_time),
         cmocka_unit_test(a_clock_that_was_not_set),
         cmocka_unit_test(a_job_that_nobody_keeps_any_more),
+        cmocka_unit_test(not_while_a_job_waits_for_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

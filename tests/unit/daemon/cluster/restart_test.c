@@ -211,24 +211,6 @@ static void who_is_told_later_to_seal_has_its_time(void **state)
     cw_end(&w);
 }
 
-/* Two ranks with a shard each and no copies: @w's last question. */
-static void plan_without_copies(struct cw_world *w)
-{
-    uint64_t mem[2] = {0};
-    double compute[2] = {1, 1};
-    uint32_t first[3] = {0, 1, 2};
-    struct hsp_piece_holder pieces[2] = {{0, 0}, {1, 1}};
-    struct hsp_plan_info info = {.n_ranks = 2,
-                                 .device = w->asked,
-                                 .mem_bytes = mem,
-                                 .compute_s = compute,
-                                 .n_shards = 2,
-                                 .shard_first = first,
-                                 .pieces = pieces};
-    cw_step(w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
-                                  .u.plan = {.job = 1, .ticket = w->ticket, .info = &info}});
-}
-
 /* No step was heard of, but n1 has its half of version 3, so there was one: with n0 it is lost. */
 static void half_of_a_version_nobody_told(void **state)
 {
@@ -236,7 +218,7 @@ static void half_of_a_version_nobody_told(void **state)
     struct cw_world w;
     cw_begin(&w, 2, 1);
     (void)cw_submit(&w, "j", 0, 1, 2);
-    plan_without_copies(&w);
+    cw_plan_in_halves(&w);
     cw_ready(&w, 1, 0, 5);
     cw_ready(&w, 1, 1, 5);
     cw_pass(&w, 1, 0, cw_even, 2);
