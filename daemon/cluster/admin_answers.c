@@ -1,8 +1,11 @@
 #include "daemon/cluster/admin_answers.h"
 
+#include "daemon/cluster/ckpt_look.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
 
 /* ---- jobs ---- */
@@ -10,7 +13,10 @@
 static const char *checkpoints_stay(struct hsp_cluster *c, const struct hsp_job *j)
 {
     bool many = j->n_older > 0;
-    return !j->has_ckpt
+    return !j->has_ckpt && hsp_ci_ckpt_may_have(j)
+               ? "no checkpoint of it is on record: resume looks for one on disk, and waits for a "
+                 "node that may have one"
+           : !j->has_ckpt
                ? "no checkpoint of it is on record: resume would begin at step 0"
                : hsp_ci_printf(c,
                                "its checkpoint%s of step%s %s stay%s, and resume can begin with %s",
@@ -100,6 +106,21 @@ const char *hsp_ci_say_denied(struct hsp_cluster *c, const struct hsp_cluster_no
                     "node allow NODE --holder allows one";
 }
 
+/* A job whose checkpoints may be on the disk of @n alone; NULL: there is none. */
+static const struct hsp_job *writes_on(const struct hsp_cluster *c,
+                                       const struct hsp_cluster_node *n)
+{
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        const struct hsp_job *j = c->jobs[i];
+        const struct hsp_job_mark *m = hsp_ci_marked(j, hsp_ci_index_of(c, n));
+        bool there = m != NULL && m->ran && j->checkpoint_path[0] != '\0' && !j->checkpoint_shared;
+        if (there && j->state != HSP_JOB_DONE) {
+            return j;
+        }
+    }
+    return NULL;
+}
+
 const char *hsp_ci_say_drained(struct hsp_cluster *c, const struct hsp_cluster_node *n)
 {
     char text[HSP_TEXT_MAX + 1];
@@ -110,6 +131,12 @@ const char *hsp_ci_say_drained(struct hsp_cluster *c, const struct hsp_cluster_n
         return "";
     }
     hsp_cluster_drain_text(c, n, text, sizeof text);
+    const struct hsp_job *j = writes_on(c, n);
     return text[0] != '\0' ? hsp_ci_printf(c, "%s", text)
-                           : "nothing is there: it is drained, and its agent may be ended";
+           : j != NULL
+               ? hsp_ci_printf(c,
+                               "no state is there: it is drained, and its agent may be ended; "
+                               "checkpoints of job %s may be on its disk alone: keep that",
+                               j->name)
+               : "nothing is there: it is drained, and its agent may be ended";
 }

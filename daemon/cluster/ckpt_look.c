@@ -26,8 +26,8 @@ bool hsp_ci_ckpt_may_have(const struct hsp_job *j)
     if (j->has_ckpt || j->checkpoint_path[0] == '\0') {
         return j->has_ckpt;
     }
-    if (j->begun != 0) { /* else none has begun since an administrator chose step 0 */
-        return j->begun < j->next_epoch;
+    if (j->begun != 0) {
+        return !j->anew; /* else no epoch has begun since an administrator chose step 0 */
     }
     return j->stable != 0 || !hsp_cluster_none(j->born) || j->ran_unknown ||
            (j->was_stored && hsp_ci_any_ran(j));
@@ -478,6 +478,7 @@ static void begin_anew(const struct hsp_cluster *c, struct hsp_job *j)
     j->n_older = 0;
     hsp_ci_ckpt_cut(j, hsp_ci_next_epoch(c, j), 0, &j->origin_ckpt);
     j->ran_unknown = false;
+    j->anew = true;
     hsp_ci_mark_none_ran(j);
 }
 
@@ -505,6 +506,7 @@ const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
         return refuse(c, j, a);
     }
     const struct hsp_ckpt_mark chosen = any && !hsp_ci_ckpt_meant(mark, &best) ? best.mark : *mark;
+    j->anew = false;
     hsp_ci_ckpt_begin_at(j, a->step, &chosen);
     hsp_ci_ckpt_only(j, a->step, &chosen); /* on record, it is waited for */
     see_epochs(c, j, a);

@@ -245,6 +245,37 @@ void hsp_ci_state_lost(struct hsp_cluster *c, struct hsp_job *j, uint64_t had, u
     j->lost_from = had > j->lost_from ? had : j->lost_from;
 }
 
+uint64_t hsp_ci_best_known(const struct hsp_job *j)
+{
+    uint64_t best = j->stable > j->reached ? j->stable : j->reached;
+    for (uint32_t i = 0; i < j->n_held; i++) {
+        best = j->held[i].version > best ? j->held[i].version : best;
+    }
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        best = j->plans[i].damaged > best ? j->plans[i].damaged : best;
+    }
+    return best;
+}
+
+void hsp_ci_back_to_origin(struct hsp_cluster *c, struct hsp_job *j)
+{
+    hsp_ci_epoch_over(j, &j->cur);
+    j->n_held = 0;
+    j->state_deadline_ms = 0;
+    hsp_ci_store_job(c, j);
+    while (j->n_plans > 0) {
+        hsp_ci_drop_plan(c, j, j->plans[0].plan);
+    }
+}
+
+void hsp_ci_layouts_over(struct hsp_cluster *c, struct hsp_job *j)
+{
+    const hsp_msec waited = j->state_deadline_ms;
+    j->stable = hsp_ci_best_known(j); /* beyond its origin: so it is known that it was lost */
+    hsp_ci_back_to_origin(c, j);
+    j->state_deadline_ms = waited;
+}
+
 /* ---- devices of a job ---- */
 
 const struct hsp_cluster_node *hsp_ci_silent_node(const struct hsp_cluster *c,

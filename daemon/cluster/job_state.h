@@ -47,5 +47,12 @@ hsp_device_id hsp_ci_leaver(const struct hsp_cluster *c, const struct hsp_job *j
 bool hsp_ci_moves(const struct hsp_cluster *c, const struct hsp_job *j);
 /* The move of @j cannot be done because of @why: its reason says what to do. */
 void hsp_ci_finishing_stays(struct hsp_cluster *c, struct hsp_job *j, const char *why);
+/* The greatest version that @j is known to have had in its nodes. */
+uint64_t hsp_ci_best_known(const struct hsp_job *j);
+/* What nodes hold of @j counts no more: its layouts go, and it begins at its origin. */
+void hsp_ci_back_to_origin(struct hsp_cluster *c, struct hsp_job *j);
+/* The same: its state was waited for in vain, and a node of the layouts is forgotten. What it had done is lost: it
+ * begins with a checkpoint, or has failed when there is none. */
+void hsp_ci_layouts_over(struct hsp_cluster *c, struct hsp_job *j);
 
 #endif

@@ -198,45 +198,13 @@ static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t v
     return true;
 }
 
-static void back_to_origin(struct hsp_cluster *c, struct hsp_job *j)
-{
-    hsp_ci_epoch_over(j, &j->cur);
-    j->n_held = 0;
-    j->state_deadline_ms = 0;
-    hsp_ci_store_job(c, j);
-    while (j->n_plans > 0) {
-        hsp_ci_drop_plan(c, j, j->plans[0].plan);
-    }
-}
-
-/* The greatest version that the job is known to have had in its nodes. */
-static uint64_t best_known(const struct hsp_job *j)
-{
-    uint64_t best = j->stable > j->reached ? j->stable : j->reached;
-    for (uint32_t i = 0; i < j->n_held; i++) {
-        best = j->held[i].version > best ? j->held[i].version : best;
-    }
-    for (uint32_t i = 0; i < j->n_plans; i++) {
-        best = j->plans[i].damaged > best ? j->plans[i].damaged : best;
-    }
-    return best;
-}
-
-void hsp_ci_layouts_over(struct hsp_cluster *c, struct hsp_job *j)
-{
-    const hsp_msec waited = j->state_deadline_ms;
-    j->stable = best_known(j); /* beyond its origin: so it is known that it was lost */
-    back_to_origin(c, j);
-    j->state_deadline_ms = waited;
-}
-
 /* Nothing whole can be reached. True: begin at the origin. @few: the @n devices are too few to begin with; then
  * its checkpoints are not judged, which may be on nodes that are still away. */
 static bool without_state(struct hsp_cluster *c, struct hsp_job *j, bool few, uint32_t n)
 {
-    uint64_t best = best_known(j), newest;
+    uint64_t best = hsp_ci_best_known(j), newest;
     if (best <= j->origin_step && has_witness(c, j)) {
-        back_to_origin(c, j); /* nothing was committed beyond it */
+        hsp_ci_back_to_origin(c, j); /* nothing was committed beyond it */
         return true;
     }
     if (waits_for_state(c, j, best, 0, 0)) {
@@ -263,7 +231,7 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j, bool few, ui
     }
     hsp_ci_state_lost(c, j, best, j->origin_step);
     j->stable = j->origin_step;
-    back_to_origin(c, j);
+    hsp_ci_back_to_origin(c, j);
     return true;
 }
 
@@ -304,6 +272,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     } else {
         mode = j->origin;
         version = j->origin_step;
+        j->stable = j->stable < version ? j->stable : version;
     }
     uint32_t need = version < j->steps ? j->min : 1; /* for the final model alone */
     if (n < need || n == 0) {

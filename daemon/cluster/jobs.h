@@ -10,8 +10,5 @@ void hsp_ci_advance(struct hsp_cluster *c);
 /* The files of a job cannot be read, so nobody can plan it: a job that is to run has failed, a
  * job at rest stays as it is. */
 void hsp_ci_job_unreadable(struct hsp_cluster *c, const struct hsp_unreadable_event *ev);
-/* The state of @j was waited for in vain, and a node of its layouts is forgotten: they go. What it had done is
- * lost: it begins with a checkpoint, or has failed when there is none. */
-void hsp_ci_layouts_over(struct hsp_cluster *c, struct hsp_job *j);
 
 #endif

@@ -230,13 +230,15 @@ static void put_epoch(struct hsp_buf *b, const struct hsp_cl_epoch *e)
     }
 }
 
+enum { RAN_UNKNOWN = 1, RAN_ANEW = 2 };
+
 static void put_ran(struct hsp_buf *b, const struct hsp_job *j)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < j->n_marks; i++) {
         n += j->marks[i].ran;
     }
-    hsp_buf_u8(b, j->ran_unknown);
+    hsp_buf_u8(b, (uint8_t)((j->ran_unknown ? RAN_UNKNOWN : 0) | (j->anew ? RAN_ANEW : 0)));
     hsp_buf_u32(b, n);
     for (uint32_t i = 0; i < j->n_marks; i++) {
         if (j->marks[i].ran) {
@@ -317,6 +319,7 @@ struct hsp_cluster_row hsp_ci_terms_row(struct hsp_cluster *c, const struct hsp_
     bare.doubted = bare.ran_unknown = false;
     bare.ahead[0] = '\0';
     if (j->att.epoch != 0 && (j->att.mode == HSP_MODE_FRESH || j->att.mode == HSP_MODE_RESTORE)) {
+        bare.anew = false;
         bare.begun = j->att.epoch; /* as far as anybody will know who has these papers alone */
     }
     hsp_ci_cuts_of(j, &j->att, &bare.cuts);
@@ -729,15 +732,21 @@ static void get_standing(struct hsp_cursor *r, uint8_t version, struct hsp_job *
     }
 }
 
-/* Rows before form 15 name those of the last epoch alone. */
+/* Rows before form 15 name those of the last epoch alone, and of one that begins. */
 static bool get_ran(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
 {
     if (version < ROW_RAN) {
         hsp_ci_mark_ran(c, j, &j->cur);
+        if (j->att.phase == HSP_ATT_GO) { /* they may be running already */
+            hsp_ci_mark_ran(c, j, &j->att);
+        }
         j->ran_unknown = j->begun != 0;
+        j->anew = j->begun >= j->next_epoch && !j->has_ckpt;
         return true;
     }
-    j->ran_unknown = hsp_cur_u8(r) != 0;
+    uint8_t flags = hsp_cur_u8(r);
+    j->ran_unknown = (flags & RAN_UNKNOWN) != 0;
+    j->anew = (flags & RAN_ANEW) != 0;
     uint32_t n = hsp_cur_count(r, HSP_MAX_NODES, 4);
     bool ok = true;
     for (uint32_t i = 0; ok && i < n; i++) {

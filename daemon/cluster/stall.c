@@ -44,7 +44,9 @@ static void jobs_later(struct hsp_cluster *c, const struct stall *s)
         struct hsp_job *j = c->jobs[i];
         struct hsp_progress *p = &j->progress;
         ends_later(s, &j->seal_deadline_ms);
+        hsp_msec until = j->state_deadline_ms;
         ends_later(s, &j->state_deadline_ms);
+        j->state_until_s += j->state_until_s != 0 ? (j->state_deadline_ms - until) / 1000 : 0;
         ends_later(s, &j->ckpt_deadline_ms);
         ends_later(s, &j->tries.until_ms);
         ends_later(s, &j->claim_ms);

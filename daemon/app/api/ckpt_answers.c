@@ -103,7 +103,8 @@ static bool add(struct hsp_ckpt_answers *x, const struct hsp_cluster *c, uint32_
     const struct hsp_cluster_node *n = &c->nodes[at];
     bool away = n->conn == 0, mute = !away && n->protocol < HSP_PROTO_CKPTS;
     bool matters = !x->known || own != 0;
-    bool gone = away && n->name[0] != '\0' && (x->any || (own & RAN) != 0);
+    bool any = x->any && n->incarnation != 0; /* 0: it never joined, as one that is allowed to */
+    bool gone = away && n->name[0] != '\0' && (any || (own & RAN) != 0);
     bool notes = away ? gone : mute ? matters : may;
     x->old = x->old || mute;
     if (notes) {
@@ -223,12 +224,12 @@ static bool is_on_record(const struct hsp_job *j, const struct hsp_m_seen *s)
 /* Node @k has not executed @j, and has more than those that have: it is for an administrator. */
 static void doubt(struct hsp_ckpt_asked *k, const struct hsp_job *j, uint64_t step)
 {
-    char text[HSP_NAME_MAX + 120];
+    char text[2 * HSP_NAME_MAX + 160];
     if (!k->failed) {
         (void)snprintf(text, sizeof text,
                        "it has not run the job and says that it has checkpoint %" PRIu64
-                       ": resume %s --from %" PRIu64 " takes that",
-                       step, j->name, step);
+                       ": to take that: cancel %s, then resume %s --from %" PRIu64,
+                       step, j->name, j->name, step);
         could_not(k, text);
     }
 }

@@ -7,6 +7,7 @@
 
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/cluster_step.h"
+#include "daemon/cluster/index.h"
 #include "daemon/cluster/marks.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/app/adopt_sample.h"
@@ -321,7 +322,7 @@ static void others_are_believed_what_is_on_record(void **state)
         told(&w, 200,
              k > 0 ? ""
                    : "node-with-a-name-00: it has not run the job and says that it has checkpoint "
-                     "60: resume mist --from 60 takes that");
+                     "60: to take that: cancel mist, then resume mist --from 60");
         finish(&w);
     }
 }
@@ -361,6 +362,11 @@ static void who_has_run_it_is_waited_for(void **state)
         begin(&w, 4, 4, false);
         hsp_ci_mark(w.c, w.j, 0)->ran = true;
         w.j->ran_unknown = unknown != 0;
+        const struct hsp_admin_event allow = {.verb = HSP_ADMIN_ALLOW, .node = "future"};
+        (void)adopt_step(w.c, (struct hsp_event){.type = HSP_EV_ADMIN, .u.admin = allow});
+        assert_non_null(hsp_cluster_node_by_name(w.c, "future")); /* it never joined */
+        hsp_ckpt_answers_free(&w.x);
+        assert_true(hsp_ckpt_answers_begin(&w.x, w.c));
         w.c->nodes[0].conn = w.c->nodes[1].conn = 0;
         assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 2);
         lacks(&w, 3);

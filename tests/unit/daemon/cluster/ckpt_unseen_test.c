@@ -1,6 +1,7 @@
 /* Answers that are not whole: who could not look is waited for, or told. */
 #include <stdio.h>
 
+#include "daemon/cluster/ckpt_look.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
@@ -388,6 +389,155 @@ static void who_has_run_it_is_on_record(void **state)
     cw_end(&w);
 }
 
+/* Time goes on for n1 alone, for three times as long as state is waited for. */
+static void n1_answers(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n,
+                       const char *why)
+{
+    for (hsp_msec until = w->now + 3u * w->c->cfg.state_wait_ms; w->now < until; w->now += 500) {
+        cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+        if (w->find_job != 0) {
+            cw_ckpts(w, seen, n, why);
+        }
+    }
+}
+
+/* Each has half of the state of a job without a checkpoint on record, and n0 dies for good: it says how it is gone
+ * on without n0, and so it is. */
+static void one_that_is_gone_for_good_is_removed(void **state)
+{
+    (void)state;
+    const struct hsp_m_seen seen = {20, WC_TERM, 1, 1020};
+    struct hsp_admin_event a = {
+        .verb = HSP_ADMIN_SUBMIT,
+        .spec = {
+            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
+    const struct hsp_admin_event remove = {.verb = HSP_ADMIN_REMOVE, .node = "n0"};
+    for (uint32_t k = 0; k < 4; k++) {
+        struct cw_world w;
+        cw_begin(&w, 2, 1);
+        assert_int_equal(cw_admin(&w, a), HSP_OK);
+        cw_plan_in_halves(&w);
+        wc_begins(&w, 1);
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+        cw_msg(&w, 2,
+               (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                                .epoch = 1,
+                                .u.lost = {.job = 1, .peer = 0, .reason = "broke"}});
+        assert_int_equal(w.c->nodes[0].state, HSP_NODE_DEAD);
+        struct hsp_m_holding h = {.job = 1, .plan = 1, .rank = 1, .version = 3};
+        struct hsp_msg sealed = {.type = HSP_MSG_SEALED,
+                                 .epoch = cw_job(&w, 1)->seal_upto,
+                                 .u.sealed = {.job = 1, .n_holdings = 1, .holdings = &h}};
+        cw_msg(&w, 2, sealed);
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
+        w.asks = true;
+        w.lack = HSP_LACK_AWAY;
+        assert_int_equal(cw_admin(&w, remove), HSP_ESTATE); /* its state may come back */
+        n1_answers(&w, NULL, 0, "n0: it is not connected");
+        assert_non_null(strstr(cw_job(&w, 1)->reason, "gone for good: hspmdctl node remove"));
+        assert_int_equal(cw_job(&w, 1)->n_plans, 1);
+        assert_int_equal(cw_admin(&w, remove), HSP_OK);
+        assert_true(cw_job(&w, 1)->n_plans == 0 && cw_job(&w, 1)->cur.epoch == 0);
+        if (k >= 2) { /* its loss is on record */
+            cw_restart(&w, NULL);
+            cw_hello(&w, 2, "n1", w.c->nodes[1].incarnation, 1);
+            sealed.epoch = cw_job(&w, 1)->seal_upto;
+            cw_msg(&w, 2, sealed);
+        }
+        n1_answers(&w, &seen, k % 2, "");
+        if (k % 2 == 0) {
+            assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
+            assert_string_equal(cw_job(&w, 1)->reason,
+                                "the state of version 3 is lost and there is no checkpoint");
+        } else {
+            cw_plan(&w, 1);
+            assert_int_equal(cw_job(&w, 1)->att.mode, HSP_MODE_RESTORE);
+            assert_int_equal(cw_job(&w, 1)->att.step, 20);
+        }
+        cw_end(&w);
+    }
+}
+
+/* Nobody has anything of what is to begin anew before it has begun, whatever became of attempts. */
+static void an_attempt_that_fails_is_no_begin(void **state)
+{
+    (void)state;
+    for (uint32_t restarts = 0; restarts < 3; restarts++) {
+        struct cw_world w;
+        char told[400];
+        wc_running(&w);
+        wc_cancelled(&w);
+        w.asks = true;
+        assert_int_equal(wc_resume_from(&w, 0), HSP_OK);
+        cw_plan(&w, 1);
+        uint64_t tried = cw_job(&w, 1)->att.epoch;
+        assert_int_not_equal(tried, 0);
+        cw_msg(&w, 1,
+               (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                                .epoch = tried,
+                                .u.failed = {.job = 1, .reason = "no memory"}});
+        assert_true(cw_job(&w, 1)->att.epoch == 0 && cw_job(&w, 1)->next_epoch > tried);
+        if (restarts > 0) {
+            w.lack = HSP_LACK_LOOK;
+            cw_restart_nodes(&w, 2);
+        }
+        if (restarts > 1) {
+            cw_restart_nodes(&w, 2); /* from a row that was read */
+        }
+        assert_false(hsp_ci_ckpt_may_have(cw_job(&w, 1)));
+        (void)answered(&w, NULL, 0, EIO_ON_N1, 120000, told);
+        cw_plan(&w, 1);
+        wc_prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);
+        cw_ready(&w, 1, 0, 5);
+        cw_ready(&w, 1, 1, 5);
+        assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_GO);
+        assert_true(hsp_ci_ckpt_may_have(cw_job(&w, 1)));
+        cw_end(&w);
+    }
+}
+
+/* Rows of form 14 do not say it: ranks of an attempt that may be running already count. */
+static void an_attempt_of_an_older_row_may_have_run(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_admin_event a = {
+        .verb = HSP_ADMIN_SUBMIT,
+        .spec = {
+            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
+    cw_begin(&w, 2, 1);
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_GO);
+    cw_form_14(&w);
+    cw_restart(&w, NULL);
+    assert_int_equal(cw_ran_bytes(cw_job(&w, 1)), 1 + 4 + 2 * 4);
+    cw_end(&w);
+}
+
+static void its_end_says_what_resume_does(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    wc_running(&w);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text,
+                           "no checkpoint of it is on record: resume looks for one on disk, and "
+                           "waits for a node that may have one"));
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref.job = 1});
+    }
+    const struct hsp_admin_event drain = {.verb = HSP_ADMIN_DRAIN, .node = "n0", .reason = "test"};
+    assert_int_equal(cw_admin(&w, drain), HSP_OK);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "no state is there: it is drained, and its agent may be ended; checkpoints "
+                        "of job j may be on its disk alone: keep that");
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(ckpt_unseen_test)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +554,10 @@ HSP_TEST_FILE(ckpt_unseen_test)
         cmocka_unit_test(a_node_shows_that_the_job_had_begun),
         cmocka_unit_test(an_administrator_may_choose_step_0),
         cmocka_unit_test(who_has_run_it_is_on_record),
+        cmocka_unit_test(one_that_is_gone_for_good_is_removed),
+        cmocka_unit_test(an_attempt_that_fails_is_no_begin),
+        cmocka_unit_test(an_attempt_of_an_older_row_may_have_run),
+        cmocka_unit_test(its_end_says_what_resume_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
