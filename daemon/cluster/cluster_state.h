@@ -50,6 +50,7 @@ struct hsp_node_device {
     uint32_t job;                     /* lease, 0: free */
     enum hsp_device_ask ask;          /* what the lease still has to answer */
     bool asked;                       /* and it was told, on this connection */
+    bool leaves;                      /* not yet: it has to leave the epoch before first */
     hsp_msec let_go_ms;               /* by then it has answered, 0: not asked yet */
     double speed;                     /* observed over profile; the fastest of a job has 1 */
     hsp_msec restart_ms;              /* down: when its agent starts it again */
@@ -275,7 +276,8 @@ struct hsp_learnt {
 /* What a job remembers of a node. */
 struct hsp_job_mark {
     uint32_t node;
-    uint8_t seal;           /* 0 no, 1 to be asked, 2 asked */
+    uint8_t seal;           /* 0 no, 1 to be asked, 2 asked, 3 to be asked again */
+    hsp_msec seal_by_ms;    /* 2, 3: by then it has answered, whatever became of its connection */
     bool blamed;            /* a peer saw this node's connection break */
     char *keep_refused;     /* owned: why it could not keep a copy; NULL: it may try */
     hsp_msec keep_since_ms; /* when that was said */
@@ -459,7 +461,6 @@ struct hsp_job {
     struct hsp_state_piece *held; /* as reported; fresh only after SEALED */
     /* sealing */
     uint64_t seal_upto;
-    hsp_msec seal_deadline_ms;
     uint64_t lost_from;         /* version stable or running when the loss came, for lost_steps */
     hsp_msec state_deadline_ms; /* state unreachable: give up waiting; 0 not waiting */
     uint64_t state_until_s;     /* the same by the clock on the wall, for people; 0: not known */

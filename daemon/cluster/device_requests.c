@@ -21,10 +21,10 @@ static uint64_t let_go_ms(const struct hsp_cluster *c)
     return slow > LET_GO_MS ? slow : LET_GO_MS;
 }
 
-/* It has time from now on. */
+/* It has time from now on, or from when it was asked first: another connection gives no more. */
 static void has_time(struct hsp_cluster *c, struct hsp_node_device *d)
 {
-    d->let_go_ms = c->now_ms + let_go_ms(c);
+    d->let_go_ms = d->let_go_ms != 0 ? d->let_go_ms : c->now_ms + let_go_ms(c);
     hsp_ci_answer_by(c, d->let_go_ms);
 }
 
@@ -44,12 +44,13 @@ static void ask(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t devi
         return;
     }
     if (d->ask == HSP_ASK_RELEASE && is_leaving(j, HSP_DEVICE(hsp_ci_index_of(c, n), device))) {
-        if (d->let_go_ms == 0) {
-            has_time(c, d);
-        }
+        d->leaves = true;
+        has_time(c, d);
         return;
     }
     d->asked = true;
+    d->let_go_ms = d->leaves ? 0 : d->let_go_ms;
+    d->leaves = false;
     has_time(c, d);
     if (d->ask == HSP_ASK_STOP) {
         m.type = HSP_MSG_STOP;
@@ -98,8 +99,8 @@ void hsp_ci_answers_late(struct hsp_cluster *c)
             hsp_ci_printf(c,
                           "did not %s of job %s within %llu ms; it joins anew, else "
                           "see its log",
-                          d->asked ? "give back what it held" : "leave the previous epoch", j->name,
-                          (unsigned long long)let_go_ms(c)));
+                          d->leaves ? "leave the previous epoch" : "give back what it held",
+                          j->name, (unsigned long long)let_go_ms(c)));
     }
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         hsp_ci_seal_late(c, c->jobs[i]);

@@ -299,6 +299,7 @@ void hsp_ci_ask(struct hsp_cluster *c, hsp_device_id d, enum hsp_device_ask ask)
     struct hsp_node_device *v = hsp_ci_device(c, d);
     v->ask = ask;
     v->asked = false;
+    v->leaves = false;
     v->let_go_ms = 0;
     hsp_ci_look_node(c, hsp_ci_node(c, d));
     c->look_jobs = true;

@@ -142,7 +142,6 @@ static void end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
         hsp_ci_mark(c, j, HSP_DEVICE_NODE(j->leases[i]))->seal = keeps;
     }
     j->seal_upto = j->next_epoch - 1;
-    j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
     hsp_ci_store_job(c, j);
     hsp_ci_judge_job(c, j->id);
     for (uint32_t i = j->n_plans; i-- > 0;) { /* behind the row that needs them no more */
@@ -204,7 +203,6 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     j->lost_from = ran || j->stable > j->lost_from ? j->stable : j->lost_from;
     hsp_ci_disk_forget(j);
     j->seal_upto = j->next_epoch - 1;
-    j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
     j->reason[0] = '\0';
     for (uint32_t i = 0; i < j->n_marks; i++) {
         j->marks[i].blamed = false;

@@ -15,7 +15,6 @@
 static void begin_sealing(struct hsp_cluster *c, struct hsp_job *j)
 {
     j->seal_upto = j->next_epoch - 1;
-    j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
     hsp_ci_look_job(c, j);
 }
 
@@ -34,12 +33,12 @@ bool hsp_ci_seal_marked(struct hsp_cluster *c, struct hsp_job *j)
     for (uint32_t i = 0; i < j->n_marks; i++) {
         struct hsp_job_mark *k = &j->marks[i];
         const struct hsp_cluster_node *n = &c->nodes[k->node];
-        if (k->seal == 1 && n->conn != 0) {
+        if ((k->seal == 1 || k->seal == 3) && n->conn != 0) {
             struct hsp_msg m = {.type = HSP_MSG_SEAL, .epoch = j->seal_upto, .u.jobref.job = j->id};
             hsp_ci_send(c, n->conn, &m);
+            k->seal_by_ms = k->seal == 1 ? c->now_ms + c->cfg.seal_ms : k->seal_by_ms;
             k->seal = 2;
-            j->seal_deadline_ms = c->now_ms + c->cfg.seal_ms;
-            hsp_ci_answer_by(c, j->seal_deadline_ms);
+            hsp_ci_answer_by(c, k->seal_by_ms);
         }
         open = open || k->seal != 0;
     }
@@ -50,12 +49,13 @@ void hsp_ci_seal_late(struct hsp_cluster *c, struct hsp_job *j)
 {
     bool seals = j->state == HSP_JOB_SEALING || j->state == HSP_JOB_FAILED;
     for (uint32_t i = 0; seals && i < j->n_marks; i++) {
-        struct hsp_cluster_node *n = &c->nodes[j->marks[i].node];
-        if (j->marks[i].seal != 2 || n->conn == 0) {
+        const struct hsp_job_mark *k = &j->marks[i];
+        struct hsp_cluster_node *n = &c->nodes[k->node];
+        if (k->seal != 2 || n->conn == 0) {
             continue;
         }
-        if (c->now_ms < j->seal_deadline_ms) {
-            hsp_ci_answer_by(c, j->seal_deadline_ms);
+        if (c->now_ms < k->seal_by_ms) {
+            hsp_ci_answer_by(c, k->seal_by_ms);
             continue;
         }
         hsp_ci_node_dead(c, n, /* makes no marks of a job that seals */

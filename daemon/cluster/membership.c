@@ -127,8 +127,7 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
         if (!p->up) {
             hsp_ci_await(c, HSP_DEVICE(at, p->index));
         }
-        d->asked = false;
-        d->let_go_ms = 0;
+        d->asked = false; /* it is asked again, and has no more time for that */
         d->speed = d->speed > 0 ? d->speed : 1;
         hsp_ci_take_note(c, n, p);
     }
@@ -437,8 +436,7 @@ static void marks_hello(struct hsp_job *j, uint32_t node, bool anew)
         if (anew) {
             hsp_ci_mark_may_keep(k);
         }
-        k->seal =
-            !anew && k->seal != 0 ? 1 : k->seal; /* ask again: the answer may have been lost */
+        k->seal = !anew && k->seal == 2 ? 3 : k->seal; /* the answer may have been lost */
     }
     if (!anew) {
         return;

@@ -69,7 +69,8 @@ static void straggler(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
     if ((idle || j->state == HSP_JOB_SEALING) && (d->job == 0 || d->job == j->id) &&
         hsp_ci_may_run(c, j, id)) {
         hsp_ci_lease(c, id, j->id);
-        hsp_ci_mark(c, j, hsp_ci_index_of(c, n))->seal = 1;
+        struct hsp_job_mark *k = hsp_ci_mark(c, j, hsp_ci_index_of(c, n));
+        k->seal = k->seal != 0 ? k->seal : 1;
     } else {
         order(c, n, HSP_MSG_SEAL, j->id, r->device,
               r->running > r->prepared ? r->running : r->prepared);

@@ -43,7 +43,9 @@ static void jobs_later(struct hsp_cluster *c, const struct stall *s)
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];
         struct hsp_progress *p = &j->progress;
-        ends_later(s, &j->seal_deadline_ms);
+        for (uint32_t k = 0; k < j->n_marks; k++) {
+            ends_later(s, &j->marks[k].seal_by_ms);
+        }
         hsp_msec until = j->state_deadline_ms;
         ends_later(s, &j->state_deadline_ms);
         j->state_until_s += j->state_until_s != 0 ? (j->state_deadline_ms - until) / 1000 : 0;

@@ -134,6 +134,42 @@ static void a_node_that_does_not_seal(void **state)
     cw_end(&w);
 }
 
+/* Nor does the connection of another that breaks again and again, and its own neither, give it more time. */
+static void one_that_says_hello_again_and_again(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    failed(&w);
+    const struct hsp_cluster_node *n = w.c->nodes;
+    const uint64_t incarnation = n[0].incarnation;
+    uint32_t hellos = 0;
+    for (; hellos < 20 && n[1].state != HSP_NODE_DEAD; hellos++) {
+        w.now += 400;
+        cw_hello_running(&w, 10 + hellos, "n0", incarnation, 1, 1);
+        cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    assert_int_equal(hellos, (w.c->cfg.seal_ms + 399) / 400);
+    assert_int_equal(n[1].state, HSP_NODE_DEAD);
+    assert_int_equal(n[0].state, HSP_NODE_DEAD);
+    cw_end(&w);
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    n = w.c->nodes;
+    assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 1}});
+    for (uint32_t i = 0; i < 59; i++) {
+        assert_int_equal(n[1].state, HSP_NODE_LIVE);
+        w.now += 1000;
+        cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_hello_running(&w, 10 + i, "n1", n[1].incarnation, 1, 1);
+    }
+    w.now += 1000;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_int_equal(n[1].state, HSP_NODE_DEAD);
+    cw_end(&w);
+}
+
 /* n1 beats, and never says that it has let go: its device is not the job's for ever. */
 static void a_node_that_does_not_let_go(void **state)
 {
@@ -625,6 +661,7 @@ HSP_TEST_FILE(kept_state_test)
         cmocka_unit_test(a_failure_behind_a_loss_is_heard),
         cmocka_unit_test(its_devices_are_free_when_it_is_sealed),
         cmocka_unit_test(a_node_that_does_not_seal),
+        cmocka_unit_test(one_that_says_hello_again_and_again),
         cmocka_unit_test(a_node_that_does_not_let_go),
         cmocka_unit_test(a_source_that_does_not_leave),
         cmocka_unit_test(resume_goes_on_without_a_loss),

@@ -2,6 +2,7 @@
 #include "daemon/cluster/stall.h"
 
 #include "daemon/cluster/cluster_step.h"
+#include "daemon/cluster/marks.h"
 #include "proto/base/size.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
@@ -208,11 +209,12 @@ static void every_wait_is_longer(void **state)
     c->round[3] = &round;
     c->check.pairs = &pair;
     c->check.n_pairs = 1;
+    struct hsp_job_mark *mark = hsp_ci_mark(c, j, 1);
     hsp_msec *const ends[] = {&c->grace_ms,          &c->answers_ms,
                               &c->probe.deadline_ms, &c->check.deadline_ms[HSP_CHECK_NODES - 1],
                               &pair.deadline_ms,     &round.deadline_ms,
                               &n->claim_ms,          &n->measure_ms,
-                              &n->dev[0].let_go_ms,  &j->seal_deadline_ms,
+                              &n->dev[0].let_go_ms,  &mark->seal_by_ms,
                               &j->state_deadline_ms, &j->ckpt_deadline_ms,
                               &j->claim_ms,          &j->att.deadline_ms,
                               &j->progress.due_ms,   &j->progress.look_ms,
