@@ -309,8 +309,14 @@ struct sim {
     uint32_t n_wrong;
     struct sim_wrong { /* versions that went wrong */
         uint32_t job;
-        uint64_t plan, version, lineage;
+        uint64_t plan, epoch, version, lineage;
         bool known; /* to the coordinator */
+        struct {    /* the last epoch that was begun with it since */
+            uint64_t epoch, plan;
+            uint32_t n_ranks, exec[SIM_EXECS], wipes[SIM_EXECS];
+            uint32_t sealed; /* ranks */
+        } heir;
+        bool voted; /* all ranks of such an epoch could vote for it */
     } wrong[SIM_WRONG];
     uint64_t n_given_up; /* that were known */
     struct sim_checks checks;
@@ -446,6 +452,8 @@ void sim_ckpt_told(struct sim *s, uint32_t conn, const struct hsp_msg *m);
 void sim_goes_wrong(struct sim *s, const struct sim_run *r);
 /* After each step of the coordinator: what it knows of them; after its start it knows what is stored. */
 void sim_wrong_known(struct sim *s, bool starts);
+/* A rank of @r has sealed its version, and may vote for it. */
+void sim_wrong_sealed(struct sim *s, const struct sim_run *r);
 /* The lineage of what an epoch begins with; 0: it is damaged. */
 uint64_t sim_ckpt_restored(struct sim *s, const struct hsp_msg *prepare);
 /* A member of @r begins with @version, the origin: what is on disk behind it is given up. */

@@ -1,6 +1,7 @@
 /* What is committed: versions in order, each once, with as many copies as promised. */
 #include <string.h>
 
+#include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "tests/sim/sim.h"
 
@@ -51,7 +52,11 @@ void sim_given_up(struct sim *s, uint32_t job, uint64_t epoch)
 
 void sim_goes_wrong(struct sim *s, const struct sim_run *r)
 {
-    const struct sim_wrong w = {r->job, r->plan, r->step, r->lineage, false};
+    const struct sim_wrong w = {.job = r->job,
+                                .plan = r->plan,
+                                .epoch = r->epoch,
+                                .version = r->step,
+                                .lineage = r->lineage};
     for (uint32_t i = 0; i < s->n_wrong; i++) {
         if (s->wrong[i].lineage == w.lineage) {
             return;
@@ -60,6 +65,47 @@ void sim_goes_wrong(struct sim *s, const struct sim_run *r)
     s->wrong[s->n_wrong++] = w; /* room was seen to */
 }
 
+void sim_wrong_sealed(struct sim *s, const struct sim_run *r)
+{
+    for (uint32_t i = 0; i < s->n_wrong; i++) {
+        struct sim_wrong *w = &s->wrong[i];
+        if (w->lineage != r->lineage || r->epoch <= w->epoch || r->epoch < w->heir.epoch) {
+            continue;
+        }
+        if (r->epoch > w->heir.epoch) {
+            w->heir.epoch = r->epoch;
+            w->heir.plan = r->plan;
+            w->heir.n_ranks = r->n_ranks;
+            memcpy(w->heir.exec, r->p.exec, sizeof(w->heir.exec));
+            memcpy(w->heir.wipes, r->p.wipes, sizeof(w->heir.wipes));
+            w->heir.sealed = 0;
+        }
+        w->heir.sealed |= 1u << r->rank;
+        w->voted = w->voted || w->heir.sealed == (1u << r->n_ranks) - 1;
+    }
+}
+
+/* Does a member of the epoch that was begun with @w show that it has sealed nothing of it? */
+static bool heir_shows(struct sim *s, const struct sim_wrong *w, const struct hsp_job *j)
+{
+    const struct hsp_job_plan *p = hsp_ci_plan(j, w->heir.plan);
+    bool sealed = j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED;
+    for (uint32_t i = 0; sealed && p != NULL && i < w->heir.n_ranks; i++) {
+        uint32_t x = w->heir.exec[i];
+        const struct sim_agent *a = &s->agent[x / SIM_DEVS];
+        const struct hsp_cluster_node *n = hsp_ci_node_of_conn(s->d, a->conn);
+        if ((w->heir.sealed >> i & 1) == 0 && a->alive && a->conn != 0 && n != NULL &&
+            s->exec[x].wipes == w->heir.wipes[i] && n->incarnation < p->since &&
+            p->damaged < w->version) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The coordinator learns of it when its node speaks, and an epoch may have begun with it by then. Where
+ * all ranks of that could vote, or none of those that could not is here, the version may stay: nobody
+ * can tell that its vote has not passed. */
 void sim_wrong_known(struct sim *s, bool starts)
 {
     for (uint32_t i = 0; i < s->n_wrong; i++) {
@@ -67,7 +113,10 @@ void sim_wrong_known(struct sim *s, bool starts)
         w->known = w->known && !starts;
         struct hsp_job *j = hsp_ci_job(s->d, w->job);
         const struct hsp_job_plan *p = j != NULL ? hsp_ci_plan(j, w->plan) : NULL;
-        if (!w->known && p != NULL && p->void_from <= w->version) {
+        if (w->known || p == NULL || p->void_from > w->version || hsp_ci_attempt_gone(j)) {
+            continue;
+        }
+        if (w->heir.epoch == 0 || (!w->voted && heir_shows(s, w, j))) {
             w->known = true;
             s->n_given_up++;
         }

@@ -54,6 +54,7 @@ void sim_x_step(struct sim *s, uint32_t x)
                                  .plan = r->plan,
                                  .version = r->step,
                                  .lineage = r->lineage});
+    sim_wrong_sealed(s, r);
     begin_copies(s, x);
 }
 
