@@ -145,6 +145,18 @@ static void go_back(struct hsp_cluster *c, struct hsp_job *j)
     j->stable = j->att.step;
 }
 
+/* What was given up of the layout that @e goes on from was never voted for by who leaves it in a
+ * switch: only a loss leaves what nobody has compared. */
+static void note_made_of(struct hsp_job_plan *p, const struct hsp_cl_epoch *e)
+{
+    if (e->mode == HSP_MODE_RECOVER && e->from_plan == e->plan) {
+        return; /* its versions were made of what they were made of before */
+    }
+    bool recovers = e->mode == HSP_MODE_RECOVER;
+    p->from_plan = recovers ? e->from_plan : 0;
+    p->from_step = recovers ? e->step : 0;
+}
+
 static void go(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_cl_epoch *e = &j->att;
@@ -161,6 +173,7 @@ static void go(struct hsp_cluster *c, struct hsp_job *j)
     p->started = true;
     p->epoch = e->epoch;
     p->void_from = UINT64_MAX; /* every READY says that what was given up is deleted there */
+    note_made_of(p, e);
     note_holders(c, p, e);
     go_back(c, j);
     hsp_ci_mark_ran(c, j, e);

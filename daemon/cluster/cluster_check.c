@@ -252,6 +252,10 @@ static void dump_job(const struct hsp_job *j, struct hsp_buf *out)
         if (j->plans[k].void_from != UINT64_MAX) {
             hsp_buf_printf(out, " void from %" PRIu64, j->plans[k].void_from);
         }
+        if (j->plans[k].from_plan != 0) {
+            hsp_buf_printf(out, " made of %" PRIu64 " at %" PRIu64, j->plans[k].from_plan,
+                           j->plans[k].from_step);
+        }
         hsp_buf_puts(out, "\n");
     }
     for (uint32_t k = 0; k < j->n_held && k < 64; k++) {

@@ -257,6 +257,9 @@ struct hsp_job_plan { /* a layout that may still be needed */
     bool other_shape; /* a member has it as another version of hspmdd laid it out: it is not begun
                          again, a new layout is made of it. Not stored */
     uint64_t epoch;   /* begun with it last, 0 none */
+    /* What that epoch made its first version of, after a loss: a version of another layout. 0: of
+     * none, or not known. */
+    uint64_t from_plan, from_step;
     struct hsp_plan_info info; /* owned copy */
 };
 

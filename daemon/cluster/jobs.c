@@ -36,6 +36,7 @@
 #include "daemon/cluster/reach_rounds.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
+#include "daemon/cluster/state_damage.h"
 #include "daemon/cluster/suspend.h"
 #include "proto/base/str.h"
 
@@ -253,6 +254,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     if (c->now_ms < j->retry_ms || j->round != 0 || waits_for_node(c, j)) {
         return;
     }
+    hsp_ci_void_heirs(c, j);
     hsp_device_id *dev;
     uint32_t n = hsp_ci_usable(c, j, &dev); /* which says what state can be had */
     for (uint32_t i = 0; i < j->n_plans; i++) {

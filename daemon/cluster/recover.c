@@ -107,12 +107,17 @@ bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
            (m == NULL || !m->cut_off);
 }
 
+static bool is_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, hsp_device_id d)
+{
+    const struct hsp_cluster_node *n = hsp_ci_node(c, d);
+    return n->conn != 0 && n->incarnation < p->since && hsp_ci_device(c, d)->present;
+}
+
 bool hsp_ci_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, hsp_device_id *ret)
 {
     for (uint32_t i = 0; i < p->info.n_ranks + p->info.n_keepers; i++) {
         hsp_device_id d = hsp_ci_holder(&p->info, i);
-        const struct hsp_cluster_node *n = hsp_ci_node(c, d);
-        if (n->conn != 0 && n->incarnation < p->since && hsp_ci_device(c, d)->present) {
+        if (is_witness(c, p, d)) {
             *ret = d;
             return true;
         }
@@ -120,20 +125,28 @@ bool hsp_ci_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, h
     return false;
 }
 
-/* Did layout @p, which is not whole, certainly commit nothing above @version? */
-static bool went_no_further(const struct hsp_cluster *c, const struct hsp_job *j,
-                            const struct hsp_job_plan *p, uint64_t version)
+static bool holds_above(const struct hsp_job *j, const struct hsp_job_plan *p, hsp_device_id d,
+                        uint64_t version)
 {
-    hsp_device_id w;
-    if (p->damaged > version || !hsp_ci_witness(c, p, &w)) {
-        return false;
-    }
     for (uint32_t i = 0; i < j->n_held; i++) {
-        if (j->held[i].device == w && j->held[i].plan == p->plan && j->held[i].version > version) {
-            return false;
+        const struct hsp_state_piece *h = &j->held[i];
+        if (h->device == d && h->plan == p->plan && h->version > version) {
+            return true;
         }
     }
-    return true;
+    return false;
+}
+
+bool hsp_ci_went_no_further(const struct hsp_cluster *c, const struct hsp_job *j,
+                            const struct hsp_job_plan *p, uint64_t version)
+{
+    for (uint32_t i = 0; p->damaged <= version && i < p->info.n_ranks + p->info.n_keepers; i++) {
+        hsp_device_id d = hsp_ci_holder(&p->info, i);
+        if (is_witness(c, p, d) && !holds_above(j, p, d, version)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool layout_whole(struct hsp_cluster *c, const struct hsp_job *j,
@@ -200,7 +213,7 @@ enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, ui
             return HSP_AGAIN;
         }
         for (uint32_t i = k + 1; i < j->n_plans; i++) {
-            if (j->plans[i].started && !went_no_further(c, j, &j->plans[i], *ret_version)) {
+            if (j->plans[i].started && !hsp_ci_went_no_further(c, j, &j->plans[i], *ret_version)) {
                 return HSP_AGAIN;
             }
         }

@@ -37,6 +37,10 @@ bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
  * memory. Had a version been committed there, every rank would have sealed it first. So the
  * pieces of the witness bound the progress of that layout. */
 bool hsp_ci_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, hsp_device_id *ret);
+/* Did layout @p certainly commit nothing above @version? A witness without a later piece says so. The
+ * job is sealed. */
+bool hsp_ci_went_no_further(const struct hsp_cluster *c, const struct hsp_job *j,
+                            const struct hsp_job_plan *p, uint64_t version);
 /* The newest started layout of @j that is whole among reachable devices.
  *
  * HSP_OK; HSP_AGAIN: found, but a newer layout may have gone further and no witness is here, or

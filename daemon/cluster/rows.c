@@ -22,6 +22,7 @@
 #define ROW_VERSION    15     /* that is written */
 #define ROW_CUTS       15     /* what was given up of the history of a job */
 #define ROW_RAN        15     /* the nodes that have run a job */
+#define ROW_MADE_OF    15     /* of which versions layouts were made, in some rows of 15 */
 #define ROW_BORN       14     /* the cluster in which a job began; in some rows of 13, too */
 #define ROW_ADOPTED    13     /* whose jobs were */
 #define ROW_DOUBT      12     /* jobs that may have ended since a backup */
@@ -380,6 +381,8 @@ struct hsp_cluster_row hsp_ci_plan_row(struct hsp_cluster *c, const struct hsp_j
     }
     hsp_buf_u64(&b, p->void_from);
     hsp_buf_u64(&b, p->epoch);
+    hsp_buf_u64(&b, p->from_plan);
+    hsp_buf_u64(&b, p->from_step);
     return row_of(c, hsp_ci_printf(c, "plan/%u/%llu", j->id, (unsigned long long)p->plan), &b);
 }
 
@@ -865,6 +868,10 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
     ok = ok && get_keepers(c, r, i) && (version < ROW_KNOWN || get_holders(c, r, &p));
     p.void_from = ok && version >= ROW_GIVEN_UP ? hsp_cur_u64(r) : UINT64_MAX;
     p.epoch = ok && version >= ROW_GIVEN_UP ? hsp_cur_u64(r) : 0;
+    if (ok && version >= ROW_MADE_OF && hsp_cur_left(r) > 0) {
+        p.from_plan = hsp_cur_u64(r);
+        p.from_step = hsp_cur_u64(r);
+    }
     if (!ok || hsp_ci_info_fault(i) != NULL) {
         hsp_ci_plan_fini(&p);
         return false;

@@ -4,9 +4,11 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/job_state.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/may_say.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
 
@@ -62,6 +64,65 @@ static bool may_give_up(const struct hsp_job *j, const struct hsp_job_plan *p,
            (m->version > j->stable || first);
 }
 
+/* Was layout @p made of a version that was given up? */
+static bool made_of_void(const struct hsp_job *j, const struct hsp_job_plan *p)
+{
+    const struct hsp_job_plan *from = p->from_plan != 0 ? hsp_ci_plan(j, p->from_plan) : NULL;
+    return p->started && from != NULL && from->void_from <= p->from_step;
+}
+
+static void make_void(struct hsp_cluster *c, struct hsp_job *j, struct hsp_job_plan *p,
+                      uint64_t version)
+{
+    p->void_from = version;
+    (void)forget(j, &(struct choice){.plan = p->plan, .version = version, .from = true});
+    hsp_ci_store_plan(c, j, p);
+}
+
+void hsp_ci_void_heirs(struct hsp_cluster *c, struct hsp_job *j)
+{
+    for (uint32_t i = 0; i < j->n_plans; i++) { /* what was made of an heir comes later */
+        struct hsp_job_plan *p = &j->plans[i];
+        if (p->void_from <= p->from_step || !made_of_void(j, p) || p->from_step == 0 ||
+            p->from_step <= j->stable || !hsp_ci_went_no_further(c, j, p, p->from_step - 1)) {
+            continue;
+        }
+        make_void(c, j, p, p->from_step);
+        hsp_ci_fact(c, "state.given_up", HSP_SEV_WARN, j, NULL,
+                    "version %llu in layout %llu: it was made of layout %llu, where it was given "
+                    "up; it is computed again from an earlier one",
+                    (unsigned long long)p->from_step, (unsigned long long)p->plan,
+                    (unsigned long long)p->from_plan);
+    }
+}
+
+/* Was version @step of layout @p given up, or what it was made of? */
+static bool comes_from_void(const struct hsp_job *j, const struct hsp_job_plan *p, uint64_t step)
+{
+    while (p != NULL && p->void_from > step) {
+        step = p->from_step;
+        p = p->from_plan < p->plan ? hsp_ci_plan(j, p->from_plan) : NULL;
+    }
+    return p != NULL;
+}
+
+/* A report that comes late, as its node was not heard: an attempt that begins with what was given up
+ * ends. One that all may begin already is sealed first, which shows whether a vote can have passed. */
+static void too_late_for(struct hsp_cluster *c, struct hsp_job *j)
+{
+    const struct hsp_cl_epoch *e = &j->att;
+    const struct hsp_job_plan *from = hsp_ci_plan(j, e->from_plan);
+    if (e->epoch == 0 || e->mode != HSP_MODE_RECOVER || from == NULL) {
+        return;
+    }
+    const char *why = hsp_ci_printf(c, "version %llu was given up", (unsigned long long)e->step);
+    if (!hsp_ci_attempt_gone(j) && from->void_from <= e->step) {
+        hsp_ci_attempt_refused(c, j, why);
+    } else if (hsp_ci_attempt_gone(j) && comes_from_void(j, from, e->step)) {
+        hsp_ci_job_loss(c, j, why);
+    }
+}
+
 /* Nothing of @m's version counts any more, nor of later ones, also where a rank that died has left
  * it sealed. In the store before anything is chosen. */
 static void give_up(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
@@ -71,18 +132,15 @@ static void give_up(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_c
     if (!may_give_up(j, p, m) || m->version >= p->void_from) {
         return; /* another rank has said it */
     }
-    p->void_from = m->version;
+    make_void(c, j, p, m->version);
     j->stable = j->stable < m->version || m->version == 0 ? j->stable : m->version - 1;
-    (void)forget(j, &(struct choice){.plan = m->plan, .version = m->version, .from = true});
-    hsp_ci_store_plan(c, j, p);
     hsp_ci_fact(c, "state.given_up", HSP_SEV_WARN, j, n,
                 "version %llu in layout %llu: %s; it is computed again from an earlier one",
                 (unsigned long long)m->version, (unsigned long long)m->plan, m->part);
-    if (j->att.mode == HSP_MODE_RECOVER && j->att.from_plan == m->plan &&
-        j->att.step >= m->version) { /* the report comes late: its node was not heard */
-        hsp_ci_attempt_refused(
-            c, j, hsp_ci_printf(c, "version %llu was given up", (unsigned long long)j->att.step));
+    if (j->state == HSP_JOB_RECOVERING && !hsp_ci_attempt_gone(j)) {
+        hsp_ci_void_heirs(c, j); /* as what the attempt begins with */
     }
+    too_late_for(c, j);
     hsp_ci_look_job(c, j);
 }
 

@@ -10,7 +10,12 @@
  * STATE_DAMAGED with given_up_in, and version 120 of the layout is void. n2/0 is killed before it
  * has unsealed its piece of 120, which its agent offers; it is not noted, and the job goes on from
  * 119. PREPARE carries void_from 120, so that n2/0 deletes its piece before READY, and GO ends the
- * mark: version 120 can be made again. */
+ * mark: version 120 can be made again.
+ *
+ * Example: the same, but n1 was cut off and is dead when it says so. The job has gone on from n2/0's
+ * 120 in layout 4, on n2/0 and n3/0, and that epoch broke before n3/0 had sealed it. When n1 is back
+ * and has said it, layout 4 is void from 120, too, as is what was made of that: n3/0 shows that no
+ * vote of it can have passed. Without such a witness a vote may have, and the version stays. */
 #ifndef HSP_STATE_DAMAGE_H
 #define HSP_STATE_DAMAGE_H
 #include "daemon/cluster/cluster_state.h"
@@ -20,6 +25,9 @@
  * only when no vote of it is known to have passed, or the epoch began with it. */
 void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
                           const struct hsp_m_damaged *m);
+/* Of @j, which is sealed: layouts that were made of a version that was given up, and have certainly
+ * committed nothing, are void. */
+void hsp_ci_void_heirs(struct hsp_cluster *c, struct hsp_job *j);
 /* Device @d cannot serve what the attempt of @j takes from it. True: it offers less since then, so
  * that the next attempt is another one. A device that has named no damage lacks all it offered of
  * that version. */

@@ -248,12 +248,12 @@ static void other_owner_is_away(struct cw_world *w)
 }
 
 /* With its state, if it proves to be the one that had it. */
-static void n0_comes(struct cw_world *w, uint32_t n_holdings, struct hsp_digest was)
+static void n0_comes(struct cw_world *w, uint32_t conn, uint32_t n_holdings, struct hsp_digest was)
 {
     struct hsp_m_holding h = {.job = 1, .plan = 1, .version = 8};
     struct hsp_m_device dev = {
         .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
-    cw_msg(w, 3,
+    cw_msg(w, conn,
            (struct hsp_msg){.type = HSP_MSG_HELLO,
                             .u.hello = {.protocol = HSP_PROTO_VERSION,
                                         .node = "n0",
@@ -277,7 +277,7 @@ static void test_an_owner_that_comes_back(void **state)
         cw_job(&w, 1)->reason,
         "version 8 of the state is not whole among the nodes here: waiting for more, on n0, until "
         "00:00:07 UTC, then it goes on without");
-    n0_comes(&w, 1, cw_last(&w, "n0"));
+    n0_comes(&w, 3, 1, cw_last(&w, "n0"));
     cw_plan(&w, 1);
     assert_int_equal(cw_job(&w, 1)->att.step, 8);
     assert_int_equal(cw_job(&w, 1)->att.n_sources, 1);
@@ -294,7 +294,7 @@ static void test_an_owner_that_stays_away(void **state)
     struct cw_world w;
     other_owner_is_away(&w);
     hsp_msec until = w.now + w.c->cfg.state_wait_ms;
-    n0_comes(&w, 0, (struct hsp_digest){0, 0});
+    n0_comes(&w, 3, 0, (struct hsp_digest){0, 0});
     assert_non_null(cw_fact(&w, "node.joined"));
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 3});
@@ -397,6 +397,159 @@ static void test_state_cut_by_another_version(void **state)
     cw_end(&w);
 }
 
+/* ---- a version that was given up by a node that nobody heard ---- */
+
+static void offers(struct cw_world *w, uint32_t conn, const struct hsp_m_holding *h, uint32_t n)
+{
+    struct hsp_m_holding copy[4];
+    memcpy(copy, h, n * sizeof(copy[0]));
+    cw_msg(w, conn,
+           (struct hsp_msg){.type = HSP_MSG_SEALED,
+                            .epoch = cw_job(w, 1)->seal_upto,
+                            .u.sealed = {.job = 1, .n_holdings = n, .holdings = copy}});
+}
+
+static void loses_a_peer(struct cw_world *w, uint32_t conn, uint64_t epoch)
+{
+    cw_msg(w, conn,
+           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                            .epoch = epoch,
+                            .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "it is silent"}});
+    for (uint32_t n = 1; n <= 3; n++) { /* no pair is broken */
+        cw_msg(w, n,
+               (struct hsp_msg){.type = HSP_MSG_REACHED, .u.reached = {.round = w->c->next_round}});
+    }
+}
+
+/* n0 and n1 train, vote 7 has passed. They give up version 8, which n0 cannot tell, as it is cut off; n1 has lost it before
+ * it had its record. n0 is dead: layout 2, on n1 and n2, is begun with n1's version 8. */
+static void begun_with_what_is_void(struct cw_world *w)
+{
+    cw_begin(w, 2, 1);
+    cw_run_job(w, 2);
+    cw_pass(w, 1, 7, cw_even, 2);
+    cw_hello(w, 3, "n2", 0, 1);
+    for (uint32_t ms = 0; ms < w->c->cfg.dead_ms; ms += 500) {
+        w->now += 500;
+        cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_msg(w, 3, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    assert_int_equal(w->c->nodes[0].state, HSP_NODE_DEAD);
+    const struct hsp_m_holding n1[] = {{.job = 1, .plan = 1, .version = 7, .rank = 1, .owner = 1},
+                                       {.job = 1, .plan = 1, .version = 8, .rank = 1, .owner = 1}};
+    offers(w, 2, n1, 2);
+    cw_plan(w, 1);
+    const struct hsp_job *j = cw_job(w, 1);
+    assert_true(j->att.plan == 2 && j->att.from_plan == 1 && j->att.step == 8);
+    assert_int_equal(j->att.n_ranks, 2);
+    cw_ready(w, 1, 1, 5);
+    cw_ready(w, 1, 2, 5);
+    assert_int_equal(j->att.phase, HSP_ATT_GO);
+}
+
+/* n0 is back with its state, and says what it knows. */
+static void n0_tells(struct cw_world *w)
+{
+    n0_comes(w, 4, 0, cw_last(w, "n0"));
+    cw_msg(w, 4,
+           (struct hsp_msg){.type = HSP_MSG_STATE_DAMAGED,
+                            .u.damaged = {.job = 1,
+                                          .plan = 1,
+                                          .version = 8,
+                                          .live = true,
+                                          .given_up_in = 1,
+                                          .part = "replicas differ"}});
+}
+
+static const struct hsp_m_holding of_n1[] = {
+    {.job = 1, .plan = 1, .version = 7, .rank = 1, .owner = 1},
+    {.job = 1, .plan = 1, .version = 8, .rank = 1, .owner = 1},
+    {.job = 1, .plan = 2, .version = 8}};
+static const struct hsp_m_holding of_n2 = {
+    .job = 1, .plan = 2, .version = 8, .rank = 1, .owner = 1};
+
+/* The epoch of layout 2 broke. n2 has sealed nothing of it, so no vote of version 8 has passed there: layout 2 is void with
+ * what it was made of, also when the report comes while an attempt with it is prepared. */
+static void test_what_was_made_of_it_is_void(void **state)
+{
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        struct cw_world w;
+        begun_with_what_is_void(&w);
+        const struct hsp_job *j = cw_job(&w, 1);
+        loses_a_peer(&w, 2, j->att.epoch);
+        assert_int_equal(j->state, HSP_JOB_SEALING);
+        offers(&w, 2, of_n1, 3);
+        offers(&w, 3, NULL, 0);
+        if (late == 1) {
+            cw_plan(&w, 1);
+            assert_true(j->att.from_plan == 2 && j->att.step == 8);
+        }
+        n0_tells(&w);
+        assert_non_null(cw_fact(&w, "state.given_up"));
+        assert_int_equal(hsp_ci_plan(j, 2)->void_from, 8);
+        assert_int_equal(j->att.epoch, 0);
+        cw_plan(&w, 1);
+        assert_true(j->att.mode == HSP_MODE_RECOVER && j->att.from_plan == 1 && j->att.step == 7);
+        cw_end(&w);
+    }
+}
+
+/* All ranks of layout 2 have sealed version 8, so its vote may have passed, though nobody has told of it. */
+static void test_what_may_be_committed_stays(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    begun_with_what_is_void(&w);
+    const struct hsp_job *j = cw_job(&w, 1);
+    loses_a_peer(&w, 2, j->att.epoch);
+    offers(&w, 2, of_n1, 3);
+    offers(&w, 3, &of_n2, 1);
+    n0_tells(&w);
+    assert_int_equal(hsp_ci_plan(j, 1)->void_from, 8);
+    assert_true(hsp_ci_plan(j, 2)->void_from == UINT64_MAX);
+    cw_plan(&w, 1);
+    assert_true(j->att.from_plan == 2 && j->att.step == 8);
+    cw_end(&w);
+}
+
+/* The report comes when both may begin: they are sealed, and n2 shows that it had not. */
+static void test_what_may_begin_is_sealed_first(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    begun_with_what_is_void(&w);
+    n0_tells(&w);
+    const struct hsp_job *j = cw_job(&w, 1);
+    assert_int_equal(j->state, HSP_JOB_SEALING);
+    assert_string_equal(j->cause, "version 8 was given up");
+    offers(&w, 2, of_n1, 3);
+    offers(&w, 3, NULL, 0);
+    assert_int_equal(hsp_ci_plan(j, 2)->void_from, 8);
+    cw_plan(&w, 1);
+    assert_true(j->att.from_plan == 1 && j->att.step == 7);
+    cw_end(&w);
+}
+
+/* Of what a layout was made stands in its row, but for some rows of that form. */
+static void test_of_what_it_was_made_is_on_record(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    begun_with_what_is_void(&w);
+    for (int had = 1; had >= 0; had--) {
+        for (uint32_t i = 0; i < w.n_rows; i++) {
+            w.rows[i].len -= had == 0 && strcmp(w.rows[i].key, "plan/1/2") == 0 ? 16 : 0;
+        }
+        cw_restart(&w, NULL);
+        const struct hsp_job_plan *p = hsp_ci_plan(cw_job(&w, 1), 2);
+        assert_int_equal(p->from_plan, had == 1 ? 1 : 0);
+        assert_int_equal(p->from_step, had == 1 ? 8 : 0);
+    }
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(state_damage_test)
 {
     const struct CMUnitTest tests[] = {
@@ -410,6 +563,10 @@ HSP_TEST_FILE(state_damage_test)
         cmocka_unit_test(test_an_owner_that_comes_back),
         cmocka_unit_test(test_an_owner_that_stays_away),
         cmocka_unit_test(test_who_may_say_so),
+        cmocka_unit_test(test_what_was_made_of_it_is_void),
+        cmocka_unit_test(test_what_may_be_committed_stays),
+        cmocka_unit_test(test_what_may_begin_is_sealed_first),
+        cmocka_unit_test(test_of_what_it_was_made_is_on_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
