@@ -652,7 +652,7 @@ static bool conclude(const struct sums *sum, uint64_t n)
                  sum->cuts >= n / 4 && sum->given_up >= n / 10;
     if (n >= 300) { /* what is rare */
         tried = tried && sum->moves > 0 && sum->fallbacks > 0 && (sum->relayed > 0 || n < 1000) &&
-                sum->forgotten >= n / 100 && sum->inherited >= n / 30;
+                sum->forgotten >= n / 300 && sum->inherited >= n / 30;
     }
     bool ok = sum->failures == 0 && (tried || n < 100);
     printf("%s 1 - %llu random sequences, %llu events, %llu committed versions, %llu failures, "
