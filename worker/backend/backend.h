@@ -11,10 +11,10 @@
  *             points to (arrays, attributes, views, boxes, keys) may be reused on return. Work of
  *             two queues is in order only where await says so. Of a backend that is no device
  *             everything is done when the call returns. Zero elements or bytes are fine, their
- *             pointers may be NULL. Buffers of run are dense row-major, aligned to 64 bytes, do not
- *             overlap except where an op says it may work in place; extents may be 0 (then nothing
- *             is touched). Every op has a tolerance declared in the conformance suite
- *             (tests/unit/worker/backend).
+ *             pointers may be NULL. Buffers of run are dense row-major and aligned to 64 bytes. They
+ *             do not overlap, but the outputs of adamw and sgdm may be the inputs that they replace
+ *             (output k is input k). Extents may be 0 (then nothing is touched). Every op has a
+ *             tolerance declared in the conformance suite (tests/unit/worker/backend).
  * Errors:     HSP_ENOMEM: no memory of that kind, the backend goes on. HSP_EINVAL,
  *             HSP_EUNSUPPORTED: the call is wrong, nothing was given. Others (HSP_EIO): the device
  *             failed, every later call fails too: close.

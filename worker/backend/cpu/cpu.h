@@ -19,6 +19,13 @@
 #define HSP_UNROLL _Pragma("GCC unroll 32")
 #endif
 
+/* No turn of the loop writes what another one reads, though an output may be an input. */
+#if defined(__clang__)
+#define HSP_TURNS_APART
+#else
+#define HSP_TURNS_APART _Pragma("GCC ivdep")
+#endif
+
 #define HSP_CPU_GRAIN 16384 /* elements of a cheap loop that are worth waking a thread */
 #define HSP_CPU_LANES 16    /* partial sums of a reduction */
 

@@ -349,8 +349,8 @@ static void *device_copy(struct hsp_backend *b, const void *host, size_t bytes)
 }
 
 /* Runs the call with operands in memory of the backend, and copies the results, and what lies
- * behind them, to the problem's. */
-static void run_on(struct hsp_backend *b, struct problem *p)
+ * behind them, to the problem's. @in_place: output k is written over input k. */
+static void run_on(struct hsp_backend *b, struct problem *p, bool in_place)
 {
     struct hsp_err err = {0};
     struct hsp_array a[MAX_OPERANDS];
@@ -359,7 +359,9 @@ static void run_on(struct hsp_backend *b, struct problem *p)
     int n = p->n_in + p->n_out;
     memcpy(a, p->a, sizeof(a));
     for (int i = 0; i < n; i++) {
-        a[i].data = device_copy(b, p->a[i].data, operand_bytes(&p->a[i]));
+        a[i].data = in_place && i >= p->n_in
+                        ? a[i - p->n_in].data
+                        : device_copy(b, p->a[i].data, operand_bytes(&p->a[i]));
     }
     c.in = a;
     c.out = a + p->n_in;
@@ -372,10 +374,52 @@ static void run_on(struct hsp_backend *b, struct problem *p)
     }
     assert_ok(b->mark(b, HSP_DEVQ_COMPUTE, &ticket, &err), &err);
     assert_ok(b->finish(b, HSP_DEVQ_COMPUTE, ticket, &err), &err);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < (in_place ? p->n_in : n); i++) {
         b->release(b, HSP_MEM_DEVICE, a[i].data);
     }
     b->release(b, HSP_MEM_DEVICE, update);
+}
+
+static void new_outputs(struct problem *p)
+{
+    for (int i = p->n_in; i < p->n_in + p->n_out; i++) {
+        allocate(&p->a[i]);
+    }
+}
+
+/* The results agree with the reference. @first: those of the first run, whose bits they have where
+ * @same_bits. */
+static void check_results(const struct op_suite *s, const struct op_case *oc,
+                          const struct problem *p, enum hsp_dtype t, void *const *first,
+                          bool same_bits)
+{
+    for (int i = p->n_in; i < p->n_in + p->n_out; i++) {
+        const struct hsp_array *a = &p->a[i];
+        check_operand(oc, p, i, tolerance(s, oc, t, a->dtype));
+        if (first != NULL && same_bits) {
+            assert_memory_equal(a->data, first[i - p->n_in],
+                                (size_t)count(a) * hsp_dtype_size(a->dtype));
+        }
+    }
+}
+
+/* An update writes over the state that it reads: nothing else changes. */
+static void check_in_place(const struct op_suite *s, const struct op_case *oc, struct problem *p,
+                           enum hsp_dtype t)
+{
+    void *first[HSP_MAX_OUT];
+    if (oc->op != HSP_OP_ADAMW && oc->op != HSP_OP_SGDM) {
+        return;
+    }
+    for (int i = 0; i < p->n_out; i++) {
+        first[i] = p->a[p->n_in + i].data;
+    }
+    new_outputs(p);
+    run_on(s->many, p, true);
+    check_results(s, oc, p, t, first, true);
+    for (int i = 0; i < p->n_out; i++) {
+        free(first[i]);
+    }
 }
 
 static void check_problem(const struct op_suite *s, const struct op_case *oc,
@@ -387,30 +431,25 @@ static void check_problem(const struct op_suite *s, const struct op_case *oc,
     }
     problem_init(&p, oc, m, t);
     ref_run(&p.ref);
-    run_on(s->one, &p);
-    for (int i = p.n_in; i < p.n_in + p.n_out; i++) {
-        check_operand(oc, &p, i, tolerance(s, oc, t, p.a[i].dtype));
-    }
+    run_on(s->one, &p, false);
+    check_results(s, oc, &p, t, NULL, false);
     void *first[HSP_MAX_OUT];
     for (int i = 0; i < p.n_out; i++) {
         first[i] = p.a[p.n_in + i].data;
-        allocate(&p.a[p.n_in + i]);
     }
+    new_outputs(&p);
     if (s->second != NULL) {
         s->second(true);
     }
-    run_on(s->many, &p);
+    run_on(s->many, &p, false);
     if (s->second != NULL) {
         s->second(false);
     }
+    check_results(s, oc, &p, t, first, oc->same_bits || s->same_bits);
     for (int i = 0; i < p.n_out; i++) {
-        struct hsp_array *a = &p.a[p.n_in + i];
-        check_operand(oc, &p, p.n_in + i, tolerance(s, oc, t, a->dtype));
-        if (oc->same_bits || s->same_bits) {
-            assert_memory_equal(a->data, first[i], (size_t)count(a) * hsp_dtype_size(a->dtype));
-        }
         free(first[i]);
     }
+    check_in_place(s, oc, &p, t);
     problem_fini(&p);
 }
 

@@ -2,7 +2,7 @@
  * origins, on a backend, against the naive fp64 reference (reference_ops.h).
  *
  * Operands lie in the backend's memory; behind each result lie elements that must stay. Each
- * problem runs twice. */
+ * problem runs twice; an update of an optimizer once more, in place. */
 #ifndef HSP_OP_SUITE_H
 #define HSP_OP_SUITE_H
 #include "worker/backend/backend.h"
