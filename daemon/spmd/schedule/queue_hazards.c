@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { READ, WRITE, N_ACCESS };
-enum { HOST_GAP = 64 };
+enum { AREA_GAP = 64 };
 
 /* Intervals [lo, hi) that one slot of a tensor is made of. */
 struct range {
@@ -47,18 +47,16 @@ static uint32_t index_of(const int64_t *edge, uint32_t n, int64_t v)
     return lo;
 }
 
-/* State is in none: it reads version t and writes t + 1, other bytes. */
-static uint32_t slots_of(const struct hsp_program *p, uint32_t tensor)
-{
-    return p->tpl.tensors[tensor].cls == HSP_CLASS_STATE ? 0 : p->bind.tensor[tensor].n_slots;
-}
-
-/* Where it begins: the host's memory is thought behind the device's, statistics and vote between.
- */
+/* Where it begins. The areas are thought one behind the other: the device's memory, statistics and
+ * vote, the host's memory, the state. */
 static int64_t begin_of(const struct hsp_program *p, uint32_t tensor)
 {
-    bool host = p->tpl.tensors[tensor].cls == HSP_CLASS_HOST;
-    return p->bind.tensor[tensor].offset + (host ? p->bind.memory_bytes + HOST_GAP : 0);
+    const struct hsp_binding *b = &p->bind;
+    int64_t host = b->memory_bytes + AREA_GAP, state = host + b->host_bytes + AREA_GAP;
+    uint8_t cls = p->tpl.tensors[tensor].cls;
+    return b->tensor[tensor].offset + (cls == HSP_CLASS_STATE  ? state
+                                       : cls == HSP_CLASS_HOST ? host
+                                                               : 0);
 }
 
 /* ---- intervals ---- */
@@ -70,8 +68,7 @@ static uint32_t list_edges(const struct hsp_program *p, int64_t *edge)
     uint32_t u = 0;
     for (uint32_t i = 0; i < p->tpl.n_tensors; i++) {
         const struct hsp_tensor_bind *b = &p->bind.tensor[i];
-        uint32_t slots = slots_of(p, i);
-        for (uint32_t k = 0; slots > 0 && k <= slots; k++) {
+        for (uint32_t k = 0; k <= b->n_slots; k++) {
             edge[n++] = begin_of(p, i) + (int64_t)k * b->slot_bytes;
         }
     }
@@ -103,7 +100,7 @@ static bool make_ranges(struct hsp_waits *w, size_t n_slots)
         bool real = i < n_tensors;
         int64_t lo = real ? begin_of(p, i) : p->bind.memory_bytes + i - n_tensors;
         int64_t bytes = real ? p->bind.tensor[i].slot_bytes : 1;
-        uint32_t slots = real ? slots_of(p, i) : 1;
+        uint32_t slots = real ? p->bind.tensor[i].n_slots : 1;
         w->first_slot[i] = at;
         for (uint32_t k = 0; k < slots; k++) {
             w->range[at].lo = index_of(edge, w->n, lo + (int64_t)k * bytes);
@@ -121,9 +118,6 @@ static void add_touch(struct hsp_waits *w, uint32_t *n, uint32_t from, uint32_t 
                       uint32_t tensor, int kind)
 {
     uint32_t at = seen[tensor];
-    if (tensor < w->p->tpl.n_tensors && slots_of(w->p, tensor) == 0) {
-        return;
-    }
     if (at <= from || at > *n || w->touch[at - 1].tensor != tensor) {
         w->touch[*n] = (struct touch){.tensor = tensor};
         seen[tensor] = at = ++*n;
@@ -190,7 +184,7 @@ enum hsp_status hsp_waits_new(const struct hsp_program *p, struct hsp_waits **re
     struct hsp_waits *w = calloc(1, sizeof *w);
     size_t n_slots = 0;
     for (uint32_t i = 0; i < p->tpl.n_tensors; i++) {
-        n_slots += slots_of(p, i);
+        n_slots += p->bind.tensor[i].n_slots;
     }
     if (w != NULL) {
         w->p = p;

@@ -1,4 +1,4 @@
-/* Deadlocks made and found, memory of a pipeline. */
+/* Deadlocks made and found, memory of a pipeline, waits for state. */
 #include <stdio.h>
 
 #include "daemon/graph/autodiff.h"
@@ -8,6 +8,7 @@
 #include "daemon/spmd/codegen/compile.h"
 #include "daemon/spmd/schedule/deadlock.h"
 #include "daemon/spmd/schedule/pipeline_order.h"
+#include "daemon/spmd/schedule/queue_hazards.h"
 #include "tests/lib/testlib.h"
 
 /* ---- a compiled pipeline ---- */
@@ -18,7 +19,7 @@ struct made {
     struct hsp_program_file f;
 };
 
-static void make_plan(struct made *m, const char *streams)
+static void make_zero(struct made *m, int zero, const char *streams)
 {
     struct hsp_err err = {0};
     struct hsp_plan *p = NULL;
@@ -34,14 +35,19 @@ static void make_plan(struct made *m, const char *streams)
             .global_batch = 8, .sequence = 4, .vocab = 8, .eval_seqs = 6, .validation_every = 2}};
     char text[1024];
     m->arena = hsp_arena_new((size_t)256 << 20);
-    snprintf(text, sizeof text, "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nstreams: [%s]",
-             streams);
+    snprintf(text, sizeof text,
+             "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nzero: %d\nstreams: [%s]", zero, streams);
     assert_ok(hsp_graph_build(&s, &m->g, &err), &err);
     if (m->g->seed == HSP_NONE) {
         assert_ok(hsp_graph_autodiff(m->g, &err), &err);
     }
     assert_ok(hsp_plan_parse(text, strlen(text), "p", 8, m->arena, &p, &err), &err);
     assert_ok(hsp_compile(m->g, p, &t, m->arena, &m->f, &err), &err);
+}
+
+static void make_plan(struct made *m, const char *streams)
+{
+    make_zero(m, 0, streams);
 }
 
 static void make(struct made *m, const char *schedule, uint32_t micro)
@@ -222,6 +228,80 @@ static void test_halves(void **state)
     drop(&m);
 }
 
+/* ---- waits ---- */
+
+static bool is_update(const struct hsp_instr *x)
+{
+    return x->kind == HSP_I_OP && (x->op == HSP_OP_ADAMW || x->op == HSP_OP_SGDM);
+}
+
+static bool updates(const struct hsp_program *p, uint32_t piece)
+{
+    const struct hsp_piece *q = &p->tpl.pieces[piece];
+    bool found = false;
+    for (uint32_t i = q->first; i < q->first + q->n; i++) {
+        found = found || is_update(&p->tpl.instrs[i]);
+    }
+    return found;
+}
+
+static bool reads_state(const struct hsp_program *p, uint32_t piece)
+{
+    const struct hsp_piece *q = &p->tpl.pieces[piece];
+    bool found = false;
+    for (uint32_t i = q->first; i < q->first + q->n; i++) {
+        const struct hsp_instr *x = &p->tpl.instrs[i];
+        for (uint8_t k = 0; k < x->n_in; k++) {
+            found = found || p->tpl.tensors[x->in[k]].cls == HSP_CLASS_STATE;
+        }
+    }
+    return found;
+}
+
+/* Entries of segments of one kind on one queue, in order. *ret_last: the last that reads state;
+ * returns the wait of the last one that updates. */
+static uint32_t enter(struct hsp_waits *w, const struct hsp_program *p, uint8_t kind, uint8_t queue,
+                      uint32_t *ret_last)
+{
+    uint32_t n = 0, wait = 0;
+    for (uint32_t s = 0; s < p->tpl.n_segments; s++) {
+        const struct hsp_segment *x = &p->tpl.segments[s];
+        for (uint32_t k = x->first_piece; x->kind == kind && k < x->first_piece + x->n_pieces;
+             k++) {
+            if (p->tpl.pieces[k].queue == queue) {
+                uint32_t waits = hsp_waits_next(w, k, 0, ++n);
+                wait = updates(p, k) ? waits : wait;
+                *ret_last = reads_state(p, k) ? n : *ret_last;
+            }
+        }
+    }
+    return wait;
+}
+
+/* An update writes over what the gathers of the step have read, so it waits for the last of them,
+ * whatever else it waits for: here neither vote nor gradients have been entered. */
+static void test_state_waits(void **state)
+{
+    (void)state;
+    struct made m;
+    make_zero(&m, 1,
+              "{sequences: 3, stages: [{layers: 3, ranks: [0]}]}, "
+              "{sequences: 3, stages: [{layers: 3, ranks: [1]}]}, "
+              "{sequences: 2, stages: [{layers: 3, ranks: [2]}]}");
+    for (uint32_t r = 0; r < 3; r++) {
+        const struct hsp_program *p = &m.f.programs[r];
+        struct hsp_waits *w = NULL;
+        struct hsp_err err = {0};
+        uint32_t gathered = 0, read = 0;
+        assert_ok(hsp_waits_new(p, &w, &err), &err);
+        (void)enter(w, p, HSP_SEG_PRE, HSP_QUEUE_COMM, &gathered);
+        assert_true(gathered > 0);
+        assert_int_equal(enter(w, p, HSP_SEG_POST, HSP_QUEUE_COMPUTE, &read), gathered);
+        w = hsp_waits_free(w);
+    }
+    drop(&m);
+}
+
 /* ---- deadlocks ---- */
 
 static void expect_hang(const struct made *m, enum hsp_status want, const char *start)
@@ -306,9 +386,9 @@ static void test_uneven_use(void **state)
 HSP_TEST_FILE(device_schedule_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_slots),      cmocka_unit_test(test_halves),
-        cmocka_unit_test(test_deadlock),   cmocka_unit_test(test_crossing),
-        cmocka_unit_test(test_uneven_use),
+        cmocka_unit_test(test_slots),       cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_state_waits), cmocka_unit_test(test_deadlock),
+        cmocka_unit_test(test_crossing),    cmocka_unit_test(test_uneven_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
