@@ -33,21 +33,21 @@ static bool is_op(const struct grouping *x, uint32_t k, enum hsp_op op)
 
 /* ---- many ---- */
 
-/* Where a tensor lies: state is read in one slot and written in the other. */
+/* Where a tensor lies. */
 struct place {
     int64_t from, to;
     uint8_t area;
 };
 
-static struct place place_of(const struct grouping *x, uint32_t tensor, bool written)
+static struct place place_of(const struct grouping *x, uint32_t tensor)
 {
     uint8_t cls = x->p->tpl.tensors[tensor].cls;
     const struct hsp_tensor_bind *b = &x->p->bind.tensor[tensor];
     return (struct place){.from = b->offset,
                           .to = b->offset + b->slot_bytes * (int64_t)b->n_slots,
-                          .area = (uint8_t)(cls == HSP_CLASS_STATE  ? 1 + written
-                                            : cls == HSP_CLASS_HOST ? 3
-                                                                    : 0)};
+                          .area = cls == HSP_CLASS_STATE  ? 1
+                                  : cls == HSP_CLASS_HOST ? 2
+                                                          : 0};
 }
 
 static bool meet(struct place a, struct place b)
@@ -71,13 +71,13 @@ static bool disturbs(const struct grouping *x, uint32_t a, uint32_t b)
         if (output(x, a, j) == HSP_NO_TENSOR) {
             continue;
         }
-        struct place w = place_of(x, output(x, a, j), true);
+        struct place w = place_of(x, output(x, a, j));
         for (uint8_t i = 0; i < at(x, b)->n_in; i++) {
-            found = found || meet(w, place_of(x, at(x, b)->in[i], false));
+            found = found || meet(w, place_of(x, at(x, b)->in[i]));
         }
         for (uint8_t i = 0; i < at(x, b)->n_out; i++) {
             uint32_t o = output(x, b, i);
-            found = found || (o != HSP_NO_TENSOR && meet(w, place_of(x, o, true)));
+            found = found || (o != HSP_NO_TENSOR && meet(w, place_of(x, o)));
         }
     }
     return found;
