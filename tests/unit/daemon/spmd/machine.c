@@ -31,13 +31,13 @@ static uint32_t micro_first(const struct hsp_machine *m, const struct machine_ra
 }
 
 static struct machine_view view_of(const struct hsp_machine *m, const struct machine_rank *r,
-                                   uint32_t tensor, uint32_t micro, bool out)
+                                   uint32_t tensor, uint32_t micro)
 {
     const struct hsp_tensor_bind *b = &r->p->bind.tensor[tensor];
     struct machine_view v = {.box = b->box,
                              .dtype = machine_dtype(r->p->tpl.tensors[tensor].dtype)};
     if (r->p->tpl.tensors[tensor].cls == HSP_CLASS_STATE) {
-        v.data = r->state[(m->step + (out ? 1 : 0)) % 2] + WIDE * b->offset;
+        v.data = r->state + WIDE * b->offset;
     } else {
         uint8_t *area = r->p->tpl.tensors[tensor].cls == HSP_CLASS_HOST ? r->host : r->mem;
         v.data = area + WIDE * (b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes);
@@ -56,16 +56,27 @@ static uint64_t tag_of(const struct machine_rank *r, uint32_t tensor, uint32_t m
     return ((uint64_t)tensor + 1) << 32 | (step ? 0 : micro);
 }
 
+/* Where it lies: the host's memory is behind the device's, the state behind both. */
+static void bytes_span(const struct machine_rank *r, uint32_t tensor, uint32_t micro, int64_t *lo,
+                       int64_t *hi)
+{
+    const struct hsp_binding *all = &r->p->bind;
+    const struct hsp_tensor_bind *b = &all->tensor[tensor];
+    uint8_t cls = r->p->tpl.tensors[tensor].cls;
+    int64_t area = cls == HSP_CLASS_HOST    ? all->memory_bytes
+                   : cls == HSP_CLASS_STATE ? all->memory_bytes + all->host_bytes
+                                            : 0;
+    *lo = (area + b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes) / BLOCK;
+    *hi = *lo + (b->slot_bytes + BLOCK - 1) / BLOCK;
+}
+
+/* The same of what has tags: state always holds what its name says. */
 static void tag_span(const struct machine_rank *r, uint32_t tensor, uint32_t micro, int64_t *lo,
                      int64_t *hi)
 {
-    const struct hsp_tensor_bind *b = &r->p->bind.tensor[tensor];
-    bool host = r->p->tpl.tensors[tensor].cls == HSP_CLASS_HOST;
-    int64_t area = host ? r->p->bind.memory_bytes : 0;
-    *lo = (area + b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes) / BLOCK;
-    *hi = *lo + b->slot_bytes / BLOCK;
+    bytes_span(r, tensor, micro, lo, hi);
     if (r->p->tpl.tensors[tensor].cls == HSP_CLASS_STATE) {
-        *hi = *lo; /* version t is only read, version t + 1 only written */
+        *hi = *lo;
     }
 }
 
@@ -105,8 +116,8 @@ static bool clash(const struct machine_rank *r, const struct hsp_instr *a, uint3
         for (int k = 0; k < b->n_in + b->n_out; k++) {
             bool wa = i >= a->n_in && !only_sends(a), wb = k >= b->n_in && !only_sends(b);
             int64_t l1, h1, l2, h2;
-            tag_span(r, i < a->n_in ? a->in[i] : a->out[i - a->n_in], ma, &l1, &h1);
-            tag_span(r, k < b->n_in ? b->in[k] : b->out[k - b->n_in], mb, &l2, &h2);
+            bytes_span(r, i < a->n_in ? a->in[i] : a->out[i - a->n_in], ma, &l1, &h1);
+            bytes_span(r, k < b->n_in ? b->in[k] : b->out[k - b->n_in], mb, &l2, &h2);
             if ((wa || wb) && l1 < h1 && l2 < h2 && l1 < h2 && l2 < h1) {
                 return true;
             }
@@ -189,7 +200,7 @@ struct move_run {
 static struct machine_view source(const struct move_run *x)
 {
     bool out = x->v->src == HSP_MOVE_FROM_OUT;
-    return view_of(x->m, x->r, out ? x->i->out[0] : x->i->in[x->v->src], x->micro, out);
+    return view_of(x->m, x->r, out ? x->i->out[0] : x->i->in[x->v->src], x->micro);
 }
 
 static uint32_t member(const struct hsp_move *v, uint32_t rank)
@@ -282,7 +293,7 @@ static void take(struct move_run *x)
 {
     uint32_t rank = x->r->p->bind.rank, me = member(x->v, rank);
     uint32_t run = x->m->count[(size_t)x->v->channel * x->m->n + rank];
-    struct machine_view out = view_of(x->m, x->r, x->i->out[0], x->micro, true);
+    struct machine_view out = view_of(x->m, x->r, x->i->out[0], x->micro);
     for (uint32_t k = 0; k < x->v->n_cells; k++) {
         const struct hsp_cell *c = &x->v->cells[k];
         struct hsp_box b = running_box(x->m, x->r, &c->box, x->micro);
@@ -329,8 +340,7 @@ static void copy_cells(const struct move_run *x)
 {
     for (uint32_t k = 0; k < x->v->n_cells; k++) {
         struct hsp_box b = running_box(x->m, x->r, &x->v->cells[k].box, x->micro);
-        struct machine_view from = source(x),
-                            to = view_of(x->m, x->r, x->i->out[0], x->micro, true);
+        struct machine_view from = source(x), to = view_of(x->m, x->r, x->i->out[0], x->micro);
         uint8_t *buf = malloc(machine_cell_bytes(&b, from.dtype) + 1);
         assert_non_null(buf);
         machine_pack(&from, &b, buf);
@@ -378,7 +388,7 @@ static void run_op(struct hsp_machine *m, struct machine_rank *r, const struct h
                          .update = m->scalars};
     struct machine_view v = {0};
     for (uint8_t k = 0; k < i->n_in; k++) {
-        v = view_of(m, r, i->in[k], micro, false);
+        v = view_of(m, r, i->in[k], micro);
         in[k] = machine_array(&v);
     }
     if (i->op == HSP_OP_ADAMW || i->op == HSP_OP_SGDM) {
@@ -386,7 +396,7 @@ static void run_op(struct hsp_machine *m, struct machine_rank *r, const struct h
         keep_grad(r, i, &in[i->n_in - 1], &v);
     }
     for (uint8_t k = 0; k < i->n_out; k++) {
-        v = view_of(m, r, i->out[k], micro, true);
+        v = view_of(m, r, i->out[k], micro);
         out[k] = machine_array(&v);
     }
     for (int k = 0; k < 2; k++) {
@@ -399,8 +409,8 @@ static void run_op(struct hsp_machine *m, struct machine_rank *r, const struct h
 static void run_copy(struct hsp_machine *m, struct machine_rank *r, const struct hsp_instr *i,
                      uint32_t micro)
 {
-    struct machine_view from = view_of(m, r, i->in[0], micro, false);
-    struct machine_view to = view_of(m, r, i->out[0], micro, true);
+    struct machine_view from = view_of(m, r, i->in[0], micro);
+    struct machine_view to = view_of(m, r, i->out[0], micro);
     bool out = r->p->tpl.tensors[i->in[0]].cls == HSP_CLASS_HOST;
     assert_true(out != (r->p->tpl.tensors[i->out[0]].cls == HSP_CLASS_HOST));
     assert_true(hsp_box_equal(&from.box, &to.box));
@@ -414,11 +424,11 @@ static void run_simple(struct hsp_machine *m, struct machine_rank *r, const stru
     struct machine_view v = {0};
     struct hsp_array out = {0}, in = {0};
     if (i->n_out > 0) {
-        v = view_of(m, r, i->out[0], micro, true);
+        v = view_of(m, r, i->out[0], micro);
         out = machine_array(&v);
     }
     if (i->n_in > 0) {
-        v = view_of(m, r, i->in[0], micro, false);
+        v = view_of(m, r, i->in[0], micro);
         in = machine_array(&v);
     }
     if (i->kind == HSP_I_LOAD) {
@@ -447,7 +457,7 @@ static bool run_reshard(struct hsp_machine *m, struct machine_rank *r, const str
 {
     const struct hsp_reshard_bind *b = &r->p->bind.reshard[i->arg];
     if (at->move == 0 && !at->arrived && b->zero_first) {
-        struct machine_view v = view_of(m, r, i->out[0], micro, true);
+        struct machine_view v = view_of(m, r, i->out[0], micro);
         memset(v.data, 0, machine_cell_bytes(&v.box, v.dtype));
     }
     if (at->move >= b->n_moves) {
@@ -570,11 +580,9 @@ void machine_reset(struct hsp_machine *m)
     memset(m->count, 0, (size_t)m->n_channels * m->n * sizeof *m->count);
 }
 
-void hsp_machine_run(struct hsp_machine *m, bool eval, uint64_t step,
-                     const struct hsp_update_scalars *scalars)
+void hsp_machine_run(struct hsp_machine *m, bool eval, const struct hsp_update_scalars *scalars)
 {
     m->eval = eval;
-    m->step = step;
     m->scalars = scalars;
     machine_reset(m);
     for (bool moved = true; moved;) {

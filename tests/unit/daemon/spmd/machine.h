@@ -17,30 +17,27 @@ struct hsp_machine *hsp_machine_new(const struct hsp_program *p, uint32_t n, uin
                                     hsp_machine_input input);
 void hsp_machine_free(struct hsp_machine *m);
 
-/* Writes version 0 of a state tensor everywhere from the whole tensor. */
+/* Writes a state tensor everywhere from the whole tensor. */
 void hsp_machine_set_state(struct hsp_machine *m, uint32_t param, uint8_t kind,
                            const struct hsp_array *whole);
 
-/* Runs a schedule on all ranks. @scalars: for the updates; version step % 2 is read. */
-void hsp_machine_run(struct hsp_machine *m, bool eval, uint64_t step,
-                     const struct hsp_update_scalars *scalars);
+/* Runs a schedule on all ranks. @scalars: for the updates, which write over the state. */
+void hsp_machine_run(struct hsp_machine *m, bool eval, const struct hsp_update_scalars *scalars);
 
 /* Sum over ranks of a statistic of the last run. */
 double hsp_machine_stat(const struct hsp_machine *m, uint8_t stat);
 
-/* Largest difference between @whole and the parts ranks hold of state version @version; -1: an
- * element that nobody holds. */
+/* Largest difference between @whole and the parts of the state that ranks hold; -1: an element that
+ * nobody holds. */
 double hsp_machine_state_error(const struct hsp_machine *m, uint32_t param, uint8_t kind,
-                               uint64_t version, const struct hsp_array *whole);
+                               const struct hsp_array *whole);
 /* The same for the gradient the update of @param has read. */
 double hsp_machine_grad_error(const struct hsp_machine *m, uint32_t param,
                               const struct hsp_array *whole);
 /* True when all holders of an element of the state have the same bits. */
-bool hsp_machine_replicas_equal(const struct hsp_machine *m, uint32_t param, uint8_t kind,
-                                uint64_t version);
+bool hsp_machine_replicas_equal(const struct hsp_machine *m, uint32_t param, uint8_t kind);
 
 /* True when the ranks of both machines have the same bits of state in the same places. */
-bool hsp_machine_same_state(const struct hsp_machine *a, const struct hsp_machine *b,
-                            uint64_t version);
+bool hsp_machine_same_state(const struct hsp_machine *a, const struct hsp_machine *b);
 
 #endif

@@ -29,7 +29,7 @@ struct running {
 
 struct machine_rank {
     const struct hsp_program *p;
-    uint8_t *mem, *host, *state[2];
+    uint8_t *mem, *host, *state;
     uint64_t *tag; /* per block of memory, then of the host's */
     uint32_t done[HSP_N_QUEUES];
     struct running run[HSP_N_QUEUES];
@@ -45,7 +45,6 @@ struct hsp_machine {
     uint64_t seed, draw;
     hsp_machine_input input;
     bool eval;
-    uint64_t step;
     const struct hsp_update_scalars *scalars;
     struct lane *lane; /* owned */
     uint32_t n_lanes, cap_lanes;

@@ -79,8 +79,7 @@ struct hsp_machine *hsp_machine_new(const struct hsp_program *p, uint32_t n, uin
         r->p = &p[i];
         r->mem = zalloc(WIDE * p[i].bind.memory_bytes);
         r->host = zalloc(WIDE * p[i].bind.host_bytes);
-        r->state[0] = zalloc(WIDE * p[i].bind.state_bytes);
-        r->state[1] = zalloc(WIDE * p[i].bind.state_bytes);
+        r->state = zalloc(WIDE * p[i].bind.state_bytes);
         r->tag = calloc((size_t)(p[i].bind.memory_bytes + p[i].bind.host_bytes) / BLOCK + 1,
                         sizeof *r->tag);
         r->grad = calloc(p[i].bind.n_state + 1, sizeof *r->grad);
@@ -113,8 +112,7 @@ void hsp_machine_free(struct hsp_machine *m)
         free(r->grad_box);
         free(r->mem);
         free(r->host);
-        free(r->state[0]);
-        free(r->state[1]);
+        free(r->state);
         free(r->tag);
     }
     free(m->r);
@@ -138,14 +136,14 @@ static int64_t whole_index(const struct hsp_array *whole, const struct hsp_box *
 
 /* State tensor @i of a rank, if it is of this kind of the parameter; else data is NULL. */
 static struct machine_view state_view(const struct machine_rank *r, uint32_t i, uint32_t param,
-                                      uint8_t kind, uint64_t version)
+                                      uint8_t kind)
 {
     const struct hsp_state_bind *s = &r->p->bind.state[i];
     const struct hsp_tensor_bind *t = &r->p->bind.tensor[s->tensor];
     if (s->tensor_id != param || r->p->tpl.tensors[s->tensor].state_kind != kind) {
         return (struct machine_view){0};
     }
-    return (struct machine_view){.data = r->state[version % 2] + WIDE * t->offset,
+    return (struct machine_view){.data = r->state + WIDE * t->offset,
                                  .box = t->box,
                                  .dtype = machine_dtype(r->p->tpl.tensors[s->tensor].dtype)};
 }
@@ -155,7 +153,7 @@ void hsp_machine_set_state(struct hsp_machine *m, uint32_t param, uint8_t kind,
 {
     for (uint32_t i = 0; i < m->n; i++) {
         for (uint32_t s = 0; s < m->r[i].p->bind.n_state; s++) {
-            struct machine_view v = state_view(&m->r[i], s, param, kind, 0);
+            struct machine_view v = state_view(&m->r[i], s, param, kind);
             struct hsp_array a = machine_array(&v);
             for (int64_t k = 0; v.data != NULL && k < hsp_naive_count(&a); k++) {
                 hsp_naive_put(&a, k, hsp_naive_get(whole, whole_index(whole, &v.box, k)));
@@ -186,14 +184,14 @@ static double all_seen(const struct hsp_array *whole, bool *seen, double worst)
 }
 
 double hsp_machine_state_error(const struct hsp_machine *m, uint32_t param, uint8_t kind,
-                               uint64_t version, const struct hsp_array *whole)
+                               const struct hsp_array *whole)
 {
     bool *seen = calloc((size_t)hsp_naive_count(whole) + 1, sizeof *seen);
     double worst = 0;
     assert_non_null(seen);
     for (uint32_t i = 0; i < m->n; i++) {
         for (uint32_t s = 0; s < m->r[i].p->bind.n_state; s++) {
-            struct machine_view v = state_view(&m->r[i], s, param, kind, version);
+            struct machine_view v = state_view(&m->r[i], s, param, kind);
             if (v.data != NULL) {
                 struct hsp_array a = machine_array(&v);
                 fold(&a, &v.box, whole, seen, &worst);
@@ -240,16 +238,15 @@ static bool equal_bits(const struct machine_view *a, const struct machine_view *
     return same;
 }
 
-bool hsp_machine_replicas_equal(const struct hsp_machine *m, uint32_t param, uint8_t kind,
-                                uint64_t version)
+bool hsp_machine_replicas_equal(const struct hsp_machine *m, uint32_t param, uint8_t kind)
 {
     bool same = true;
     for (uint32_t i = 0; i < m->n; i++) {
         for (uint32_t s = 0; s < m->r[i].p->bind.n_state; s++) {
-            struct machine_view a = state_view(&m->r[i], s, param, kind, version);
+            struct machine_view a = state_view(&m->r[i], s, param, kind);
             for (uint32_t j = 0; a.data != NULL && j < i; j++) {
                 for (uint32_t t = 0; t < m->r[j].p->bind.n_state; t++) {
-                    struct machine_view b = state_view(&m->r[j], t, param, kind, version);
+                    struct machine_view b = state_view(&m->r[j], t, param, kind);
                     same = same && equal_bits(&a, &b);
                 }
             }
@@ -258,15 +255,13 @@ bool hsp_machine_replicas_equal(const struct hsp_machine *m, uint32_t param, uin
     return same;
 }
 
-bool hsp_machine_same_state(const struct hsp_machine *a, const struct hsp_machine *b,
-                            uint64_t version)
+bool hsp_machine_same_state(const struct hsp_machine *a, const struct hsp_machine *b)
 {
     bool same = a->n == b->n;
     for (uint32_t i = 0; i < a->n && same; i++) {
         int64_t bytes = a->r[i].p->bind.state_bytes;
         same = bytes == b->r[i].p->bind.state_bytes &&
-               memcmp(a->r[i].state[version % 2], b->r[i].state[version % 2],
-                      (size_t)bytes * WIDE) == 0;
+               memcmp(a->r[i].state, b->r[i].state, (size_t)bytes * WIDE) == 0;
     }
     return same;
 }

@@ -174,19 +174,19 @@ static void check_eval(struct hsp_machine *x, const struct plan_model *m, const 
 }
 
 static void check_state(struct hsp_machine *x, const struct plan_model *m, const struct truth *r,
-                        uint64_t version, const char *plan)
+                        const char *plan)
 {
     for (uint32_t p = 0; p < m->g->n_params; p++) {
         const struct hsp_array *w = &r->x.v[m->g->params[p].tensor];
         const char *name = m->g->tensors[m->g->params[p].tensor].name;
-        double e = hsp_machine_state_error(x, p, HSP_STATE_PARAM, version, w);
+        double e = hsp_machine_state_error(x, p, HSP_STATE_PARAM, w);
         near(e, 0, TOL, name, plan);
         assert_true(e >= 0);
-        assert_true(hsp_machine_replicas_equal(x, p, HSP_STATE_PARAM, version));
+        assert_true(hsp_machine_replicas_equal(x, p, HSP_STATE_PARAM));
         for (uint32_t k = 0; k < n_moments(m); k++) {
-            e = hsp_machine_state_error(x, p, moment_kind(m, k), version, &r->moment[k][p]);
+            e = hsp_machine_state_error(x, p, moment_kind(m, k), &r->moment[k][p]);
             near(e, 0, TOL, name, plan);
-            assert_true(hsp_machine_replicas_equal(x, p, moment_kind(m, k), version));
+            assert_true(hsp_machine_replicas_equal(x, p, moment_kind(m, k)));
         }
     }
 }
@@ -221,9 +221,9 @@ static void run_steps(const struct hsp_program_file *f, const struct plan_model 
     for (uint64_t step = 0; step < PLAN_STEPS; step++) {
         truth_gradients(&r, m);
         struct hsp_update_scalars s = scalars_of(m, &r, step);
-        hsp_machine_run(x, true, step, &s);
+        hsp_machine_run(x, true, &s);
         check_eval(x, m, &r, plan);
-        hsp_machine_run(x, false, step, &s);
+        hsp_machine_run(x, false, &s);
         near(hsp_machine_stat(x, HSP_STAT_LOSS), r.loss, TOL * r.loss, "loss", plan);
         near(hsp_machine_stat(x, HSP_STAT_TOKENS), r.tokens, 0, "tokens", plan);
         near(hsp_machine_stat(x, HSP_STAT_SQNORM), r.sqnorm, TOL * r.sqnorm, "norm", plan);
@@ -233,7 +233,7 @@ static void run_steps(const struct hsp_program_file *f, const struct plan_model 
             assert_true(e >= 0);
         }
         truth_update(&r, m, &s);
-        check_state(x, m, &r, step + 1, plan);
+        check_state(x, m, &r, plan);
     }
     truth_fini(&r, m);
     hsp_machine_free(x);
@@ -277,12 +277,12 @@ void plan_same_bits(const char *one, const char *other, const struct plan_model 
     struct hsp_machine *x = start(&f, m, &r, seed), *y = start(&g, m, &r, seed + 1);
     for (uint64_t step = 0; step < PLAN_STEPS; step++) {
         struct hsp_update_scalars s = scalars_of(m, &r, step);
-        hsp_machine_run(x, false, step, &s);
-        hsp_machine_run(y, false, step, &s);
+        hsp_machine_run(x, false, &s);
+        hsp_machine_run(y, false, &s);
         for (uint8_t k = 0; k < HSP_N_STATS; k++) {
             near(hsp_machine_stat(x, k), hsp_machine_stat(y, k), 0, "a statistic", other);
         }
-        if (!hsp_machine_same_state(x, y, step + 1)) {
+        if (!hsp_machine_same_state(x, y)) {
             fail_msg("not the bits of the state of\n%s\nunder\n%s", one, other);
         }
     }
