@@ -378,6 +378,23 @@ static enum hsp_status ghost_cells(struct hsp_backend *b, enum hsp_devq q,
     return give_work(b, q, &x, err);
 }
 
+static enum hsp_status ghost_hash(struct hsp_backend *b, enum hsp_devq q,
+                                  const struct hsp_hash_call *c, uint32_t n, uint64_t *ret,
+                                  struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (uint32_t k = 0; k < n && st == HSP_OK; k++) {
+        struct hsp_ghost_call x;
+        if (c[k].dtype != HSP_F32 && c[k].dtype != HSP_F64) {
+            return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "ghost: the hash of %s",
+                               hsp_dtype_name(c[k].dtype));
+        }
+        hsp_ghost_call_hash(&x, &c[k], &ret[k]);
+        st = give_work(b, q, &x, err);
+    }
+    return st;
+}
+
 /* ---- work of another library ---- */
 
 void *hsp_ghost_announce(void *native, const void *p, size_t bytes, bool write)
@@ -906,6 +923,7 @@ static const struct hsp_backend vtable = {.name = "ghost",
                                           .copy = ghost_copy,
                                           .fill = ghost_fill,
                                           .cells = ghost_cells,
+                                          .hash = ghost_hash,
                                           .mark = ghost_mark,
                                           .await = ghost_await,
                                           .finish = ghost_finish,

@@ -44,6 +44,7 @@ enum hsp_ghost_kind {
     GHOST_COPY,
     GHOST_FILL,
     GHOST_CELLS,
+    GHOST_HASH,
     GHOST_FOREIGN, /* of another library */
     GHOST_MARK,
     GHOST_AWAIT
@@ -61,7 +62,8 @@ struct hsp_ghost_call {
     struct hsp_cell_view to, from; /* also where only data and dtype are needed */
     struct hsp_box cell;
     enum hsp_cells how;
-    int64_t n; /* elements, bytes of a copy */
+    struct hsp_hash_call hash; /* its data in @from, the sum in @to */
+    int64_t n;                 /* elements, bytes of a copy */
     double value;
     enum hsp_devq of;
     uint64_t ticket;
@@ -90,6 +92,7 @@ bool hsp_ghost_call_sum(struct hsp_ghost_call *x, const struct hsp_call *c,
 void hsp_ghost_call_cells(struct hsp_ghost_call *x, const struct hsp_cell_view *dst,
                           const struct hsp_cell_view *src, const struct hsp_box *cell,
                           enum hsp_cells how);
+void hsp_ghost_call_hash(struct hsp_ghost_call *x, const struct hsp_hash_call *c, uint64_t *ret);
 const char *hsp_ghost_name(const struct hsp_ghost_call *c);
 /* Notes one access of bytes that must lie in an area; false with the breach in @err. */
 bool hsp_ghost_visit_bytes(struct hsp_ghost_area *areas, const void *p, size_t bytes,

@@ -5,8 +5,8 @@
 #include "proto/layout/box.h"
 #include "tests/lib/ghostint.h"
 
-static const char *const kind_name[] = {"op",   "sum",   "accumulate",     "copy",
-                                        "fill", "cells", "another library"};
+static const char *const kind_name[] = {"op",   "sum",   "accumulate", "copy",
+                                        "fill", "cells", "hash",       "another library"};
 
 const char *hsp_ghost_name(const struct hsp_ghost_call *c)
 {
@@ -106,6 +106,23 @@ void hsp_ghost_call_cells(struct hsp_ghost_call *x, const struct hsp_cell_view *
     x->how = how;
 }
 
+void hsp_ghost_call_hash(struct hsp_ghost_call *x, const struct hsp_hash_call *c, uint64_t *ret)
+{
+    memset(x, 0, sizeof(*x));
+    x->kind = GHOST_HASH;
+    x->from.data = (void *)(uintptr_t)c->data;
+    x->from.dtype = x->hash.dtype = c->dtype;
+    x->to.data = ret;
+    x->hash.rank = c->rank;
+    x->hash.key = c->key;
+    x->n = 1;
+    for (uint8_t d = 0; d < c->rank; d++) {
+        x->hash.ext[d] = c->ext[d];
+        x->hash.stride[d] = c->stride[d];
+        x->n *= c->ext[d];
+    }
+}
+
 /* ---- what it touches ---- */
 
 struct visit {
@@ -196,6 +213,10 @@ static void visit(struct visit *v, const struct hsp_ghost_call *c)
     case GHOST_CELLS:
         touch_cell(v, &c->from, &c->cell, false);
         touch_cell(v, &c->to, &c->cell, true);
+        break;
+    case GHOST_HASH:
+        touch(v, c->from.data, (size_t)c->n * hsp_dtype_size(c->from.dtype), false);
+        touch(v, c->to.data, sizeof(uint64_t), true);
         break;
     case GHOST_FOREIGN: /* it has said so before */
     case GHOST_MARK:
@@ -327,6 +348,9 @@ enum hsp_status hsp_ghost_do(struct hsp_backend *cpu, enum hsp_devq q, struct hs
     case GHOST_COPY: return cpu->copy(cpu, q, c->to.data, c->from.data, (size_t)c->n, err);
     case GHOST_FILL: return cpu->fill(cpu, q, c->to.dtype, c->to.data, c->value, c->n, err);
     case GHOST_CELLS: return cpu->cells(cpu, q, &c->to, &c->from, &c->cell, c->how, err);
+    case GHOST_HASH:
+        c->hash.data = c->from.data;
+        return cpu->hash(cpu, q, &c->hash, 1, c->to.data, err);
     case GHOST_FOREIGN:
     case GHOST_MARK:
     case GHOST_AWAIT: break;

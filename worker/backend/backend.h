@@ -31,7 +31,7 @@
 #include "proto/op/op.h"
 #include "worker/backend/cells.h"
 
-#define HSP_BACKEND_ABI 7
+#define HSP_BACKEND_ABI 8
 
 /* Most marks of a queue that may not have been reached yet: who gives more waits for the oldest. */
 #define HSP_MAX_MARKS 4096
@@ -68,6 +68,17 @@ struct hsp_call {
 struct hsp_sum {
     const struct hsp_array *bias, *add; /* or NULL; add may be out */
     const struct hsp_array *out;
+};
+
+/* A dense array of fp32 or fp64 of which elements are hashed by their numbers (element_hash.h):
+ * element (i_0, i_1, ..) has number i_0 * stride[0] + i_1 * stride[1] + .. and its key follows from
+ * @key, that of number 0. The last stride is 1. */
+struct hsp_hash_call {
+    const void *data;
+    enum hsp_dtype dtype;
+    uint8_t rank;
+    int64_t ext[HSP_MAX_RANK], stride[HSP_MAX_RANK];
+    uint64_t key;
 };
 
 /* Work is given to a queue of the device and done there in order. HSP_DEVQ_GREET is for what a
@@ -155,6 +166,11 @@ struct hsp_backend {
     enum hsp_status (*cells)(struct hsp_backend *b, enum hsp_devq q,
                              const struct hsp_cell_view *dst, const struct hsp_cell_view *src,
                              const struct hsp_box *cell, enum hsp_cells how, struct hsp_err *err);
+    /* ret[k], in HSP_MEM_DEVICE, becomes the hash of all elements of c[k]; @n of them. Of a backend
+     * that is no device, beside run only on another queue than HSP_DEVQ_COMPUTE. HSP_EUNSUPPORTED:
+     * other types. */
+    enum hsp_status (*hash)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_hash_call *c,
+                            uint32_t n, uint64_t *ret, struct hsp_err *err);
     /* A ticket for everything given to @q so far. Tickets of a queue never descend, all are above
      * 0; ticket 0 stands for nothing and is always reached. */
     enum hsp_status (*mark)(struct hsp_backend *b, enum hsp_devq q, uint64_t *ret_ticket,

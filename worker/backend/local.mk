@@ -3,7 +3,9 @@ worker_backend_libbackend_a_SOURCES = \
   worker/backend/backend.h \
   worker/backend/call_check.c worker/backend/call_check.h \
   worker/backend/cells.c worker/backend/cells.h \
+  worker/backend/hash_runs.c worker/backend/hash_runs.h \
   worker/backend/cpu/cpu.c worker/backend/cpu/cpu.h \
+  worker/backend/cpu/cpu_hash.c worker/backend/cpu/cpu_hash.h \
   worker/backend/cpu/cpu_memory.c worker/backend/cpu/cpu_memory.h \
   worker/backend/cpu/cpu_scratch.c worker/backend/cpu/cpu_scratch.h \
   worker/backend/cpu/kernels_f32.c \

@@ -13,6 +13,7 @@
 #ifndef HSP_BOX_HASH_H
 #define HSP_BOX_HASH_H
 #include "proto/layout/cover.h"
+#include "worker/backend/backend.h"
 
 /* The tensor of the elements: its number in the single-device graph, enum hsp_state_kind,
  * element type, and extents of the whole tensor (they number the elements). */
@@ -26,5 +27,9 @@ struct hsp_box_id {
 /* Hash of @region of a tensor of which @data holds the box @held. An empty region has hash 0. */
 uint64_t hsp_box_hash(const struct hsp_box_id *id, const struct hsp_box *region,
                       const struct hsp_box *held, const void *data);
+
+/* What a backend adds up to the hash of @box, dense at @data in its memory (hsp_backend.hash). */
+void hsp_box_hash_call(const struct hsp_box_id *id, const struct hsp_box *box, const void *data,
+                       struct hsp_hash_call *ret);
 
 #endif

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "worker/backend/call_check.h"
+#include "worker/backend/cpu/cpu_hash.h"
 #include "worker/backend/cpu/cpu_memory.h"
 #include "worker/backend/cpu/cpu_scratch.h"
 #include "worker/backend/cpu/narrow.h"
@@ -106,8 +107,11 @@ enum hsp_status hsp_backend_cpu_open(int threads, struct hsp_backend **ret, stru
     if (cpu == NULL) {
         return hsp_err_nomem(err, "a backend");
     }
-    cpu->base = (struct hsp_backend){
-        .name = "cpu", .run = cpu_run, .accumulate = cpu_accumulate, .close = cpu_close};
+    cpu->base = (struct hsp_backend){.name = "cpu",
+                                     .run = cpu_run,
+                                     .accumulate = cpu_accumulate,
+                                     .hash = hsp_cpu_hash,
+                                     .close = cpu_close};
     hsp_cpu_memory(&cpu->base);
     enum hsp_status st = hsp_workpool_new(threads, &cpu->pool, err);
     if (st == HSP_OK) {

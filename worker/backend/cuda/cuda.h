@@ -64,6 +64,9 @@ enum hsp_status hsp_cuda_fill(struct hsp_cuda *g, enum hsp_devq q, enum hsp_dtyp
 enum hsp_status hsp_cuda_cells(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_cell_view *dst,
                                const struct hsp_cell_view *src, const struct hsp_box *cell,
                                enum hsp_cells how, struct hsp_err *err);
+/* hash.cu */
+enum hsp_status hsp_cuda_hash(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_hash_call *c,
+                              uint32_t n, uint64_t *ret, struct hsp_err *err);
 
 static inline int64_t hsp_cuda_count(const struct hsp_array *a)
 {

@@ -311,6 +311,25 @@ static enum hsp_status cuda_cells(struct hsp_backend *b, enum hsp_devq q,
     return leave(g, q, "cells", st, err);
 }
 
+static enum hsp_status cuda_hash(struct hsp_backend *b, enum hsp_devq q,
+                                 const struct hsp_hash_call *c, uint32_t n, uint64_t *ret,
+                                 struct hsp_err *err)
+{
+    struct hsp_cuda *g = (struct hsp_cuda *)b;
+    enum hsp_status st = enter(g, q, err);
+    for (uint32_t k = 0; st == HSP_OK && k < n; k++) {
+        if (c[k].dtype != HSP_F32 && c[k].dtype != HSP_F64) {
+            st =
+                hsp_err_set(err, HSP_EUNSUPPORTED, 0, "the hash of %s", hsp_dtype_name(c[k].dtype));
+        }
+    }
+    if (st == HSP_OK && n == 0) {
+        return HSP_OK;
+    }
+    st = st == HSP_OK ? hsp_cuda_hash(g, q, c, n, ret, err) : st;
+    return leave(g, q, "hash", st, err);
+}
+
 static void *cuda_native(struct hsp_backend *b, enum hsp_devq q)
 {
     struct hsp_cuda *g = (struct hsp_cuda *)b;
@@ -411,6 +430,7 @@ static const struct hsp_backend functions = {
     .copy = cuda_copy,
     .fill = cuda_fill,
     .cells = cuda_cells,
+    .hash = cuda_hash,
     .mark = hsp_cuda_mark,
     .await = hsp_cuda_await,
     .finish = hsp_cuda_finish,

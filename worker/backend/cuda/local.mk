@@ -10,6 +10,7 @@ cuda_kernels = \
   worker/backend/cuda/flash_backward.cu \
   worker/backend/cuda/flash_forward.cu \
   worker/backend/cuda/gemm_plain.cu \
+  worker/backend/cuda/hash.cu \
   worker/backend/cuda/map.cu \
   worker/backend/cuda/norm.cu \
   worker/backend/cuda/norm_chain.cu \
@@ -66,7 +67,7 @@ hspmd_cuda_so_SOURCES = $(cuda_device) $(cuda_host) \
   proto/base/check.c proto/base/err.c proto/base/hash.c proto/base/str.c \
   proto/layout/box.c \
   proto/op/dtype.c proto/op/op.c \
-  worker/backend/call_check.c
+  worker/backend/call_check.c worker/backend/hash_runs.c
 hspmd_cuda_so_CPPFLAGS = $(AM_CPPFLAGS) -isystem $(CUDA_HOME)/include \
   -DHSP_CUDA_ARCHS='"$(CUDA_ARCHS)"' -DHSP_CUDA_PTX='"$(CUDA_PTX)"'
 hspmd_cuda_so_CFLAGS = $(AM_CFLAGS) -fPIC -fvisibility=hidden

@@ -5,6 +5,7 @@
 #include "proto/base/size.h"
 #include "proto/op/bf16.h"
 #include "tests/lib/testlib.h"
+#include "tests/unit/worker/backend/hash_suite.h"
 #include "tests/unit/worker/backend/op_suite.h"
 #include "worker/backend/cpu/cpu.h"
 
@@ -36,6 +37,18 @@ static void each_empty_dim_is_handled(void **state)
 {
     (void)state;
     on_both(op_suite_empty, 2);
+}
+
+static void hashes_are_those_of_the_definition(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads < 4; threads += 2) {
+        struct hsp_backend *b;
+        struct hsp_err err = {0};
+        assert_ok(hsp_backend_cpu_open(threads, &b, &err), &err);
+        hash_suite(b);
+        b->close(b);
+    }
 }
 
 static void accumulate_adds(void **state)
@@ -258,6 +271,7 @@ HSP_TEST_FILE(conformance_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_matches_the_reference),
         cmocka_unit_test(each_empty_dim_is_handled),
+        cmocka_unit_test(hashes_are_those_of_the_definition),
         cmocka_unit_test(accumulate_adds),
         cmocka_unit_test(memory_and_queues),
         cmocka_unit_test(tails_of_gelu_keep_relative_accuracy),

@@ -7,6 +7,7 @@
 
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"
+#include "tests/unit/worker/backend/hash_suite.h"
 #include "tests/unit/worker/backend/op_suite.h"
 #include "worker/backend/plugin.h"
 
@@ -195,6 +196,12 @@ static void what_is_replayed_is_done_each_time(void **state)
     b->release(b, HSP_MEM_DEVICE, y);
 }
 
+static void hashes_are_those_of_the_definition(void **state)
+{
+    (void)state;
+    hash_suite(gpu);
+}
+
 /* More memory than there is: said, and the backend goes on. */
 static void too_much_memory_is_refused(void **state)
 {
@@ -218,6 +225,7 @@ HSP_TEST_FILE(device_test)
         cmocka_unit_test(every_op_matches_the_reference),
         cmocka_unit_test(each_empty_dim_is_handled),
         cmocka_unit_test(heads_of_all_widths),
+        cmocka_unit_test(hashes_are_those_of_the_definition),
         cmocka_unit_test(queues_wait_for_each_other),
         cmocka_unit_test(what_is_replayed_is_done_each_time),
         cmocka_unit_test(too_much_memory_is_refused),

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "tests/lib/testlib.h"
+#include "tests/unit/worker/backend/hash_suite.h"
 
 enum { N = 16, BYTES = N * 4 };
 #define A HSP_DEVQ_COMPUTE
@@ -99,6 +100,21 @@ static void missing_waits(void **state)
     refused(&w, fill(&w, B, w.x + 3, 2, 1), "fill of queue comm writes what queue compute writes");
     assert_ok(fill(&w, A, w.x, 1, 4), &w.err);
     assert_ok(fill(&w, B, w.x + 4, 2, N - 4), &w.err); /* beside each other is fine */
+    end(&w);
+}
+
+/* A hash reads what it hashes, and gives what a CPU gives. */
+static void hashes(void **state)
+{
+    (void)state;
+    struct world w = plain();
+    struct hsp_hash_call c = {.data = w.x, .dtype = HSP_F32, .rank = 1, .ext = {N}, .stride = {1}};
+    uint64_t *sum = NULL;
+    hash_suite(w.b);
+    assert_ok(w.b->alloc(w.b, HSP_MEM_DEVICE, sizeof *sum, (void **)&sum, &w.err), &w.err);
+    assert_ok(fill(&w, A, w.x, 1, N), &w.err);
+    refused(&w, w.b->hash(w.b, B, &c, 1, sum, &w.err),
+            "hash of queue comm reads what queue compute writes");
     end(&w);
 }
 
@@ -380,6 +396,7 @@ HSP_TEST_FILE(ghost_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(missing_waits),
+        cmocka_unit_test(hashes),
         cmocka_unit_test(waits_that_are_there),
         cmocka_unit_test(threads_that_follow_each_other),
         cmocka_unit_test(marks_tell_what_their_giver_knew),

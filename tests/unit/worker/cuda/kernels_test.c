@@ -11,6 +11,7 @@
 #include "tests/lib/fakecuda/emulate.h"
 #include "tests/lib/fakecuda/fakecuda.h"
 #include "tests/lib/testlib.h"
+#include "tests/unit/worker/backend/hash_suite.h"
 #include "tests/unit/worker/backend/op_suite.h"
 #include "worker/backend/cuda/cuda_device.h"
 
@@ -367,6 +368,14 @@ static void cells_are_those_of_the_host(void **state)
     close_device(b);
 }
 
+static void hashes_are_those_of_the_definition(void **state)
+{
+    (void)state;
+    struct hsp_backend *b = open_device();
+    hash_suite(b);
+    close_device(b);
+}
+
 HSP_TEST_FILE(kernels_test)
 {
     if (!hsp_fake_can_run()) {
@@ -384,6 +393,7 @@ HSP_TEST_FILE(kernels_test)
         cmocka_unit_test(tails_of_gelu),
         cmocka_unit_test(sums_and_fills),
         cmocka_unit_test(cells_are_those_of_the_host),
+        cmocka_unit_test(hashes_are_those_of_the_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,6 +221,16 @@ enum hsp_status hsp_cuda_cells(struct hsp_cuda *g, enum hsp_devq q, const struct
     return HSP_OK;
 }
 
+enum hsp_status hsp_cuda_hash(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_hash_call *c,
+                              uint32_t n, uint64_t *ret, struct hsp_err *err)
+{
+    (void)g;
+    (void)q;
+    (void)c;
+    (void)ret;
+    return hsp_err_set(err, HSP_EUNSUPPORTED, 0, "the stand-in hashes none of %u arrays", n);
+}
+
 /* Many calls are given one by one. */
 static enum hsp_status each(struct hsp_cuda *g, enum hsp_devq q, const struct hsp_call *c,
                             uint32_t n, struct hsp_err *err)

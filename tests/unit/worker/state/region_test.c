@@ -1,3 +1,4 @@
+#include "proto/base/element_hash.h"
 #include "proto/layout/box.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/box_hash.h"
@@ -109,6 +110,27 @@ static uint64_t hash_of(enum hsp_dtype t, uint32_t tensor, uint8_t kind, const i
     return hsp_box_hash(&id, box, box, data);
 }
 
+/* What a backend is to make of a call: the terms of all its elements. */
+static uint64_t hash_by_definition(const struct hsp_hash_call *c)
+{
+    uint64_t sum = 0;
+    int64_t n = 1;
+    for (uint8_t d = 0; d < c->rank; d++) {
+        n *= c->ext[d];
+    }
+    for (int64_t i = 0; i < n; i++) {
+        int64_t number = 0, at = i;
+        for (int d = (int)c->rank - 1; d >= 0; d--) {
+            number += at % c->ext[d] * c->stride[d];
+            at /= c->ext[d];
+        }
+        uint64_t key = c->key + (uint64_t)number * HSP_HASH_STEP;
+        const uint8_t *x = (const uint8_t *)c->data + i * (int64_t)hsp_dtype_size(c->dtype);
+        sum += c->dtype == HSP_F64 ? hsp_hash_run_64(x, 1, key) : hsp_hash_run_32(x, 1, key);
+    }
+    return sum;
+}
+
 static void hashes_of_disjoint_boxes_add_up(void **state)
 {
     (void)state;
@@ -125,6 +147,9 @@ static void hashes_of_disjoint_boxes_add_up(void **state)
             fill_box(t, 7, 2, 3, full, &part[j], some);
             dense += hash_of(t, 7, 2, full, &part[j], some);
             view += hsp_box_hash(&id, &part[j], &whole, all);
+            struct hsp_hash_call c;
+            hsp_box_hash_call(&id, &part[j], some, &c);
+            assert_true(hash_by_definition(&c) == hash_of(t, 7, 2, full, &part[j], some));
         }
         assert_true(dense == want);
         assert_true(view == want);

@@ -1,0 +1,10 @@
+/* Hashes of state: on a backend, against the definition, element by element. */
+#ifndef HSP_HASH_SUITE_H
+#define HSP_HASH_SUITE_H
+#include "worker/backend/backend.h"
+
+/* Random parts of tensors of up to four dims, empty ones too, of both types, several at once; then
+ * long rows and columns of a large matrix; then a type that has no hash. On both queues. */
+void hash_suite(struct hsp_backend *b);
+
+#endif
