@@ -45,7 +45,7 @@ struct hsp_symbol {
 };
 
 enum hsp_tensor_class {
-    HSP_CLASS_STATE,   /* lives in state segments, two version slots */
+    HSP_CLASS_STATE,   /* outlives the step, whose update writes over it */
     HSP_CLASS_STEP,    /* lives from Pre to Post: accumulators, gathered parameters */
     HSP_CLASS_MICRO,   /* one instance per micro-batch in flight */
     HSP_CLASS_SCRATCH, /* within one segment */
@@ -295,7 +295,7 @@ struct hsp_binding {
     struct hsp_state_bind *state;
     int64_t memory_bytes; /* of the epoch: STEP + MICRO + SCRATCH */
     int64_t host_bytes;   /* of the epoch: HOST */
-    int64_t state_bytes;  /* of one version slot */
+    int64_t state_bytes;  /* of one version */
     int64_t comm_bytes;   /* bound of pack buffers and of messages that are kept */
     struct hsp_digest plan_digest;
 };

@@ -11,6 +11,7 @@
 #include "worker/exec/interp.h"
 #include "worker/exec/operand.h"
 #include "worker/exec/queues.h"
+#include "worker/exec/read_hash.h"
 #include "worker/exec/record.h"
 #include "worker/exec/staging.h"
 
@@ -122,7 +123,7 @@ enum hsp_status hsp_engine_step(struct hsp_engine *e, uint64_t step, struct hsp_
     }
     int64_t from = hsp_clock_ns();
     e->step = step;
-    e->voted = false;
+    e->voted = e->reads.done = false;
     e->late_ns = e->compute_ns - e->voted_ns;
     e->voted_ns = 0;
     e->compute_ns = e->wait_ns = e->comm_ns = 0;
@@ -204,6 +205,7 @@ void hsp_engine_retire(struct hsp_engine *e)
     e->o.backend->release(e->o.backend, HSP_MEM_HOST, e->host);
     e->memory = NULL;
     e->host = NULL;
+    hsp_read_hash_close(e);
     hsp_staging_retire(e);
 }
 
@@ -269,11 +271,13 @@ static enum hsp_status open_memory(struct hsp_engine *e, struct hsp_err *err)
     if (st == HSP_OK) {
         st = b->alloc(b, HSP_MEM_HOST, host, (void **)&e->host, err);
     }
-    return st == HSP_OK ? hsp_staging_init(e, err) : st;
+    st = st == HSP_OK ? hsp_staging_init(e, err) : st;
+    return st == HSP_OK && o->hashes_reads ? hsp_read_hash_open(e, err) : st;
 }
 
 static void close_memory(struct hsp_engine *e)
 {
+    hsp_read_hash_close(e);
     hsp_staging_fini(e);
     e->o.backend->release(e->o.backend, HSP_MEM_DEVICE, e->memory);
     e->o.backend->release(e->o.backend, HSP_MEM_HOST, e->host);
@@ -450,11 +454,10 @@ struct hsp_engine *hsp_engine_close(struct hsp_engine *e)
 /* ---- tensors ---- */
 
 enum hsp_status hsp_engine_fetch(struct hsp_engine *e, enum hsp_queue q, uint32_t tensor,
-                                 uint32_t micro, unsigned slot, struct hsp_cell_view *ret,
-                                 struct hsp_err *err)
+                                 uint32_t micro, struct hsp_cell_view *ret, struct hsp_err *err)
 {
     struct hsp_backend *b = e->o.backend;
-    struct hsp_cell_view v = hsp_engine_view(e, tensor, micro, slot);
+    struct hsp_cell_view v = hsp_engine_view(e, tensor, micro);
     if (b->device) {
         size_t bytes = hsp_cell_bytes(&v.box, v.dtype);
         void *to = NULL;

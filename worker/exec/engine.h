@@ -8,14 +8,16 @@
  * Device:     of a backend that is a device the threads give work and go on: a step that has
  *             returned, and the instruction of a hook, may still be under way; only the vote waits
  *             for what is voted on. Views are then memory of the device (hsp_engine_fetch).
- * Ownership:  program, backend, comm, data set and the memory of the two version slots are borrowed
- *             and must outlive the engine. The engine owns the epoch's memory, on the device and on
+ * Ownership:  program, backend, comm, data set and the memory of the state are borrowed and must
+ *             outlive the engine. The engine owns the epoch's memory, on the device and on
  *             the host, pack buffers and its thread.
  * Bounds:     those of the program; pack buffers grow to the largest move.
- * Invariants: (I1) step t reads version t in slot t mod 2 and writes version t + 1 in the
- *                  other one; the slot being read is never written.
- *             (I2) after a step returned an error no thread of the engine touches the slots
- *                  any more, and every later step fails: close it.
+ * Invariants: (I1) step t reads version t of the state and, behind its passed vote, writes version
+ *                  t + 1 over it. Nothing writes state before that vote. A no-op step writes no
+ *                  state at all: its version t + 1 is version t.
+ *             (I2) after a step returned an error no thread of the engine touches the state any
+ *                  more, and every later step fails: close it. The state may be torn: part of it
+ *                  version t, part t + 1.
  */
 #ifndef HSP_ENGINE_H
 #define HSP_ENGINE_H
@@ -33,9 +35,12 @@ struct hsp_engine; /* opaque */
 /* A version that has been written. */
 struct hsp_written {
     uint64_t version;
-    unsigned slot;
     enum hsp_devq queue; /* when the host has finished this ticket of it, or another queue awaits */
-    uint64_t ticket;     /* it, every state tensor of the version is whole in the slot */
+    uint64_t ticket;     /* it, the state is this version, whole, until the vote of the next step */
+    /* What the step found in the state just before its update: the hash (D10) of each state tensor,
+     * in the order of the binding. Valid behind the ticket, until the update of the next step. NULL:
+     * it was not asked for (hsp_engine_opts.hashes_reads). */
+    const uint64_t *read;
 };
 
 /* All optional. A status that is not HSP_OK ends the step with it. */
@@ -70,7 +75,8 @@ struct hsp_engine_opts {
     struct hsp_comm *direct;     /* of the device's memory, for the same ranks; NULL: none */
     const struct hsp_dataset *dataset;
     struct hsp_digest data_digest; /* of it; votes compare it. Zero: not computed, on all ranks */
-    void *slot[2];                 /* state_bytes each, aligned to 64; HSP_MEM_DEVICE of a device */
+    void *state;                   /* state_bytes, aligned to 64; HSP_MEM_DEVICE of a device */
+    bool hashes_reads;             /* hsp_written.read is wanted */
     double speed;                  /* of a core, see pace.h; 0: not paced */
     uint32_t n_noop;               /* no-op steps in a row before the first step here */
     struct hsp_engine_hooks hooks;
@@ -134,8 +140,7 @@ const struct hsp_program *hsp_engine_program(const struct hsp_engine *e);
  * hooks of an instruction @q is its queue, those of a vote belong to the comm queue. HSP_ENOMEM,
  * errors of the device. */
 enum hsp_status hsp_engine_fetch(struct hsp_engine *e, enum hsp_queue q, uint32_t tensor,
-                                 uint32_t micro, unsigned slot, struct hsp_cell_view *ret,
-                                 struct hsp_err *err);
+                                 uint32_t micro, struct hsp_cell_view *ret, struct hsp_err *err);
 
 /* Sequences of micro-batch @micro of the running schedule, and the position in the global batch (or
  * validation list) of its first one. */

@@ -87,6 +87,12 @@ struct hsp_engine {
         struct hsp_update_scalars *device, *host; /* owned; the backend's */
     } scalars;
 
+    struct { /* read_hash.h; of the compute queue's thread; NULL: not asked for */
+        struct hsp_hash_call *call; /* owned: of each state tensor */
+        uint64_t *device, *host;    /* owned; the backend's: their hashes */
+        bool done;                  /* in this step */
+    } reads;
+
     struct {                /* the entry that a queue's thread runs */
         bool first;         /* its piece runs for the first time in the step */
         uint32_t stat_base; /* statistics of the queue before it */

@@ -5,6 +5,7 @@
 #include "worker/exec/engine.h"
 #include "worker/exec/engine_impl.h"
 #include "worker/exec/interp.h"
+#include "worker/exec/read_hash.h"
 #include "worker/exec/record.h"
 #include "worker/exec/replay.h"
 
@@ -112,6 +113,9 @@ enum hsp_status hsp_run_piece(struct hsp_engine *e, const struct hsp_sched_entry
     }
     enter(e, entry, q);
     enum hsp_status st = whole ? hsp_record_from(e, q, err) : HSP_OK;
+    if (st == HSP_OK && q == HSP_QUEUE_COMPUTE) {
+        st = hsp_read_hash_before(e, p, err);
+    }
     if (st == HSP_OK) {
         st = run_instrs(e, entry, q, err);
     }

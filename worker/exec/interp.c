@@ -25,20 +25,6 @@ static bool is_update(uint8_t op)
     return op == HSP_OP_ADAMW || op == HSP_OP_SGDM;
 }
 
-/* A no-op step: the new version is the old one. */
-static enum hsp_status copy_update(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
-                                   enum hsp_devq q, struct hsp_err *err)
-{
-    struct hsp_backend *b = e->o.backend;
-    enum hsp_status st = HSP_OK;
-    for (uint8_t k = 0; k < i->n_out && st == HSP_OK; k++) {
-        struct hsp_cell_view to = hsp_operand(e, i->out[k], micro, true);
-        struct hsp_cell_view from = hsp_operand(e, i->in[k], micro, false);
-        st = b->copy(b, q, to.data, from.data, hsp_cell_bytes(&to.box, to.dtype), err);
-    }
-    return st;
-}
-
 /* ---- where outputs go ---- */
 
 static const struct hsp_route *route_of(const struct hsp_engine *e, uint32_t k)
@@ -58,9 +44,9 @@ struct hsp_cell_view hsp_output(const struct hsp_engine *e, uint32_t k, uint8_t 
     }
     if (r != NULL && (r->sums >> j & 1) != 0) {
         *ret_adds = (r->begins >> j & 1) == 0 || !e->entry[q].first;
-        return hsp_operand(e, r->out[j], micro, true);
+        return hsp_engine_view(e, r->out[j], micro);
     }
-    return hsp_operand(e, i->out[j], micro, true);
+    return hsp_engine_view(e, i->out[j], micro);
 }
 
 /* Whether the sum that accumulation @k adds to begins with it. */
@@ -87,7 +73,7 @@ static enum hsp_status run_stat(struct hsp_engine *e, uint32_t k, uint32_t micro
                                 struct hsp_err *err)
 {
     const struct hsp_instr *i = &e->t->instrs[k];
-    struct hsp_cell_view v = hsp_operand(e, i->in[0], micro, false);
+    struct hsp_cell_view v = hsp_engine_view(e, i->in[0], micro);
     return hsp_stat_note(e, q, (uint8_t)i->arg, v.dtype, is_needless(e, k) ? NULL : v.data, err);
 }
 
@@ -105,7 +91,7 @@ static struct hsp_call call_of(const struct hsp_engine *e, uint32_t n, uint32_t 
     const struct hsp_instr *i = &e->t->instrs[n];
     uint8_t adds = 0;
     for (uint8_t k = 0; k < i->n_in; k++) {
-        struct hsp_cell_view v = hsp_operand(e, i->in[k], micro, false);
+        struct hsp_cell_view v = hsp_engine_view(e, i->in[k], micro);
         x->in[k] = array_of(&v);
     }
     for (uint8_t k = 0; k < i->n_out; k++) {
@@ -139,8 +125,8 @@ static enum hsp_status run_op(struct hsp_engine *e, uint32_t k, uint32_t micro, 
     if (update && !e->voted) {
         return hsp_err_set(err, HSP_ESTATE, 0, "update before the vote of step %" PRIu64, e->step);
     }
-    if (update && e->vote.noop) {
-        return copy_update(e, i, micro, hsp_devq_of(q), err);
+    if (update && e->vote.noop) { /* the new version is the old one */
+        return HSP_OK;
     }
     struct hsp_call c = call_of(e, k, micro, q, &x);
     return e->o.backend->run(e->o.backend, hsp_devq_of(q), &c, err);
@@ -154,7 +140,7 @@ static struct hsp_sum sum_of(const struct hsp_engine *e, uint32_t k, uint32_t mi
     const uint32_t tensor[3] = {t->bias, t->add, t->out};
     for (int j = 0; j < 3; j++) {
         if (tensor[j] != HSP_NO_TENSOR) {
-            struct hsp_cell_view v = hsp_operand(e, tensor[j], micro, j == 2);
+            struct hsp_cell_view v = hsp_engine_view(e, tensor[j], micro);
             part[j] = array_of(&v);
         }
     }
@@ -257,7 +243,7 @@ static enum hsp_status load_into(struct hsp_engine *e, const struct hsp_instr *i
 static enum hsp_status run_load(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
                                 enum hsp_queue q, struct hsp_err *err)
 {
-    struct hsp_cell_view v = hsp_operand(e, i->out[0], micro, true);
+    struct hsp_cell_view v = hsp_engine_view(e, i->out[0], micro);
     void *at = NULL;
     enum hsp_status st = hsp_load_begin(e, q, v.data, &at, err);
     if (st == HSP_OK) {
@@ -269,7 +255,7 @@ static enum hsp_status run_load(struct hsp_engine *e, const struct hsp_instr *i,
 static enum hsp_status run_fill(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
                                 enum hsp_devq q, struct hsp_err *err)
 {
-    struct hsp_cell_view v = hsp_operand(e, i->out[0], micro, true);
+    struct hsp_cell_view v = hsp_engine_view(e, i->out[0], micro);
     return e->o.backend->fill(e->o.backend, q, v.dtype, v.data, i->kind == HSP_I_ONE ? 1.0 : 0.0,
                               hsp_box_count(&v.box), err);
 }
@@ -278,8 +264,8 @@ static enum hsp_status run_fill(struct hsp_engine *e, const struct hsp_instr *i,
 static enum hsp_status run_copy(struct hsp_engine *e, const struct hsp_instr *i, uint32_t micro,
                                 enum hsp_devq q, struct hsp_err *err)
 {
-    struct hsp_cell_view to = hsp_operand(e, i->out[0], micro, true);
-    struct hsp_cell_view from = hsp_operand(e, i->in[0], micro, false);
+    struct hsp_cell_view to = hsp_engine_view(e, i->out[0], micro);
+    struct hsp_cell_view from = hsp_engine_view(e, i->in[0], micro);
     return e->o.backend->copy(e->o.backend, q, to.data, from.data,
                               hsp_cell_bytes(&to.box, to.dtype), err);
 }
@@ -288,8 +274,8 @@ static enum hsp_status run_acc(struct hsp_engine *e, uint32_t k, uint32_t micro,
                                struct hsp_err *err)
 {
     const struct hsp_instr *i = &e->t->instrs[k];
-    struct hsp_cell_view to = hsp_operand(e, i->out[0], micro, true);
-    struct hsp_cell_view from = hsp_operand(e, i->in[0], micro, false);
+    struct hsp_cell_view to = hsp_engine_view(e, i->out[0], micro);
+    struct hsp_cell_view from = hsp_engine_view(e, i->in[0], micro);
     struct hsp_backend *b = e->o.backend;
     enum hsp_devq d = hsp_devq_of(q);
     int64_t n = hsp_box_count(&to.box);
@@ -304,8 +290,7 @@ static enum hsp_status run_acc(struct hsp_engine *e, uint32_t k, uint32_t micro,
 
 static enum hsp_status run_seal(struct hsp_engine *e, enum hsp_devq q, struct hsp_err *err)
 {
-    struct hsp_written w = {
-        .version = e->step + 1, .slot = (unsigned)((e->step + 1) & 1), .queue = q};
+    struct hsp_written w = {.version = e->step + 1, .queue = q, .read = e->reads.host};
     if (!e->o.hooks.sealed) {
         return HSP_OK;
     }

@@ -16,6 +16,7 @@ worker_exec_libexec_a_SOURCES = \
   worker/exec/output_route.c worker/exec/output_route.h \
   worker/exec/pace.c worker/exec/pace.h \
   worker/exec/queues.c worker/exec/queues.h \
+  worker/exec/read_hash.c worker/exec/read_hash.h \
   worker/exec/record.c worker/exec/record.h \
   worker/exec/replay.c worker/exec/replay.h \
   worker/exec/staging.c worker/exec/staging.h \

@@ -31,7 +31,7 @@ struct hsp_box hsp_move_cell(const struct hsp_move_run *r, const struct hsp_cell
 
 struct hsp_cell_view hsp_move_source(const struct hsp_move_run *r, uint8_t k)
 {
-    return hsp_operand(r->e, r->i->in[k], r->micro, false);
+    return hsp_engine_view(r->e, r->i->in[k], r->micro);
 }
 
 enum hsp_reduce hsp_move_how(const struct hsp_move_run *r)

@@ -275,7 +275,7 @@ enum hsp_status hsp_run_reshard(struct hsp_engine *e, const struct hsp_instr *i,
     const struct hsp_reshard_bind *b = &e->b->reshard[i->arg];
     struct hsp_backend *be = e->o.backend;
     struct hsp_move_run r = {.e = e, .i = i, .micro = micro, .q = hsp_devq_of(q)};
-    r.out = hsp_operand(e, i->out[0], micro, true);
+    r.out = hsp_engine_view(e, i->out[0], micro);
     r.elem = hsp_dtype_size(r.out.dtype);
     r.n_seq = micro < e->sheet.n_micro ? e->sheet.micro[micro].n_seq : 0;
     enum hsp_status st = HSP_OK;

@@ -2,14 +2,13 @@
 
 #include "worker/exec/engine_impl.h"
 
-struct hsp_cell_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
-                                     unsigned slot)
+struct hsp_cell_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro)
 {
     const struct hsp_ptensor *p = &e->t->tensors[tensor];
     const struct hsp_tensor_bind *b = &e->b->tensor[tensor];
     struct hsp_cell_view v = {.box = b->box, .dtype = (enum hsp_dtype)p->dtype};
     if (p->cls == HSP_CLASS_STATE) {
-        v.data = (uint8_t *)e->o.slot[slot] + b->offset;
+        v.data = (uint8_t *)e->o.state + b->offset;
     } else {
         uint8_t *area = p->cls == HSP_CLASS_HOST ? e->host : e->memory;
         v.data = area + b->offset + (int64_t)(micro % b->n_slots) * b->slot_bytes;
@@ -21,10 +20,4 @@ struct hsp_cell_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor
         v.box.hi[0] = e->sheet.micro[micro].n_seq;
     }
     return v;
-}
-
-struct hsp_cell_view hsp_operand(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
-                                 bool output)
-{
-    return hsp_engine_view(e, tensor, micro, (unsigned)((e->step + (output ? 1 : 0)) & 1));
 }

@@ -10,13 +10,8 @@
 struct hsp_engine;
 
 /* A tensor of hsp_engine_program as it is now, for hooks and between steps: the instance of @micro
- * with its running extents (outside of a step their bounds). @slot: of a state tensor, else
- * ignored. The box is in global coordinates; a batch dim starts at 0 of the micro-batch. */
-struct hsp_cell_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
-                                     unsigned slot);
-/* The operand of an instruction of running step t: state is read at version t, and with @output
- * written at version t + 1. */
-struct hsp_cell_view hsp_operand(const struct hsp_engine *e, uint32_t tensor, uint32_t micro,
-                                 bool output);
+ * with its running extents (outside of a step their bounds). The box is in global coordinates; a
+ * batch dim starts at 0 of the micro-batch. */
+struct hsp_cell_view hsp_engine_view(const struct hsp_engine *e, uint32_t tensor, uint32_t micro);
 
 #endif

@@ -36,7 +36,8 @@ static bool is_alone(const struct hsp_engine *e, uint32_t k)
 {
     const struct hsp_instr *i = &e->t->instrs[k];
     switch ((enum hsp_instr_kind)i->kind) {
-    case HSP_I_OP: return !is_update(i) || e->voted; /* else an error that run_op tells */
+    /* Before the vote an update is an error that run_op tells; in a no-op step nothing is given. */
+    case HSP_I_OP: return !is_update(i) || (e->voted && !e->vote.noop);
     case HSP_I_ZERO:
     case HSP_I_ONE:
     case HSP_I_ACC:
@@ -120,7 +121,6 @@ static void put_op(struct key *k, const struct hsp_engine *e, const struct hsp_i
         put(k, i->origin_sym[j] == UINT32_MAX ? 0 : (uint64_t)e->b->symbol[i->origin_sym[j]]);
     }
     if (is_update(i)) {
-        put(k, e->vote.noop); /* copies then */
         put(k, (uint64_t)(uintptr_t)e->scalars.device);
     }
 }
@@ -154,7 +154,7 @@ static void put_instr(struct key *k, const struct hsp_engine *e, uint32_t n, uin
                   micro < e->sheet.n_micro ? e->sheet.micro[micro].n_seq : 0);
     }
     for (uint8_t j = 0; j < i->n_in; j++) {
-        struct hsp_cell_view v = hsp_operand(e, i->in[j], micro, false);
+        struct hsp_cell_view v = hsp_engine_view(e, i->in[j], micro);
         put_view(k, &v);
     }
     for (uint8_t j = 0; j < i->n_out; j++) {

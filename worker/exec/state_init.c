@@ -9,10 +9,10 @@
 #include "proto/layout/box.h"
 #include "proto/op/bf16.h"
 
-struct hsp_cell_view hsp_state_view(const struct hsp_program *p, uint32_t k, void *slot)
+struct hsp_cell_view hsp_state_view(const struct hsp_program *p, uint32_t k, void *state)
 {
     uint32_t t = p->bind.state[k].tensor;
-    return (struct hsp_cell_view){.data = (uint8_t *)slot + p->bind.tensor[t].offset,
+    return (struct hsp_cell_view){.data = (uint8_t *)state + p->bind.tensor[t].offset,
                                   .box = p->bind.tensor[t].box,
                                   .dtype = (enum hsp_dtype)p->tpl.tensors[t].dtype};
 }
@@ -78,12 +78,12 @@ static enum hsp_status draw_run(void *ctx, uint64_t first_global, int64_t first_
     return HSP_OK;
 }
 
-void hsp_state_init(const struct hsp_program *p, void *slot)
+void hsp_state_init(const struct hsp_program *p, void *state)
 {
-    memset(slot, 0, (size_t)p->bind.state_bytes);
+    memset(state, 0, (size_t)p->bind.state_bytes);
     for (uint32_t k = 0; k < p->bind.n_state; k++) {
         const struct hsp_state_bind *s = &p->bind.state[k];
-        struct hsp_cell_view v = hsp_state_view(p, k, slot);
+        struct hsp_cell_view v = hsp_state_view(p, k, state);
         if (p->tpl.tensors[s->tensor].state_kind != HSP_STATE_PARAM || s->init == HSP_INIT_ZERO) {
             continue;
         }
@@ -135,11 +135,11 @@ static enum hsp_status import_run(void *ctx, uint64_t first_global, int64_t firs
 }
 
 static enum hsp_status import_one(const struct hsp_program *p, const struct hsp_st_reader *r,
-                                  uint32_t k, void *slot, struct hsp_err *err)
+                                  uint32_t k, void *state, struct hsp_err *err)
 {
     char name[HSP_MAX_NAME + 1];
     const struct hsp_box *full = &p->bind.state[k].full;
-    struct import m = {.r = r, .v = hsp_state_view(p, k, slot)};
+    struct import m = {.r = r, .v = hsp_state_view(p, k, state)};
     m.e = hsp_st_find(r, hsp_state_name(p, k, name));
     if (!m.e) {
         return hsp_err_set(err, HSP_ENOENT, 0, "no tensor %s in the file", name);
@@ -164,12 +164,12 @@ static enum hsp_status import_one(const struct hsp_program *p, const struct hsp_
 }
 
 enum hsp_status hsp_state_import(const struct hsp_program *p, const struct hsp_st_reader *r,
-                                 void *slot, struct hsp_err *err)
+                                 void *state, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
     for (uint32_t k = 0; k < p->bind.n_state && st == HSP_OK; k++) {
         if (p->tpl.tensors[p->bind.state[k].tensor].state_kind == HSP_STATE_PARAM) {
-            st = import_one(p, r, k, slot, err);
+            st = import_one(p, r, k, state, err);
         }
     }
     return st;

@@ -1,8 +1,8 @@
 /* The first version of a device's state: drawn, or read from a safetensors file.
  *
- * Role:      before the first step of a job, into slot 0. Any layout gives the same values: they
- *            are functions of (seed, parameter, global index) (D5).
- * Ownership: the slot is the caller's, state_bytes long.
+ * Role:      before the first step of a job. Any layout gives the same values: they are functions of
+ *            (seed, parameter, global index) (D5).
+ * Ownership: the state is the caller's, state_bytes long.
  */
 #ifndef HSP_STATE_INIT_H
 #define HSP_STATE_INIT_H
@@ -11,15 +11,15 @@
 #include "worker/state/safetensors.h"
 
 /* Parameters by their init rule, everything else 0. */
-void hsp_state_init(const struct hsp_program *p, void *slot);
+void hsp_state_init(const struct hsp_program *p, void *state);
 
 /* Replaces the parameters by the tensors of the same names; other state is left as it is.
  * HSP_ENOENT: no such tensor; HSP_EINVAL: another shape; HSP_EIO. fp32 and fp64 are converted. */
 enum hsp_status hsp_state_import(const struct hsp_program *p, const struct hsp_st_reader *r,
-                                 void *slot, struct hsp_err *err);
+                                 void *state, struct hsp_err *err);
 
-/* State tensor @k of the binding in a slot. */
-struct hsp_cell_view hsp_state_view(const struct hsp_program *p, uint32_t k, void *slot);
+/* State tensor @k of the binding in a state. */
+struct hsp_cell_view hsp_state_view(const struct hsp_program *p, uint32_t k, void *state);
 /* Its name without the suffix of program-made tensors, copied into @buf of HSP_MAX_NAME + 1. */
 const char *hsp_state_name(const struct hsp_program *p, uint32_t k, char *buf);
 

@@ -153,6 +153,26 @@ void hsp_audit_state(const struct hsp_ex_epoch *e, uint64_t version, bool begins
     hsp_buf_fini(&line);
 }
 
+void hsp_audit_memory(const struct hsp_ex_epoch *e)
+{
+    struct hsp_err err = {0};
+    struct hsp_buf line;
+    if (e->env->audit_dir == NULL || e->env->backend->device) {
+        return;
+    }
+    hsp_buf_init(&line, LINE_MAX_BYTES);
+    hsp_buf_printf(&line,
+                   "{\"job\":%u,\"epoch\":\"%" PRIu64 "\",\"rank\":%u,\"pid\":%d,\"at\":\"%" PRIuPTR
+                   "\",\"bytes\":%" PRId64 "}\n",
+                   e->p->job, e->number, e->p->rank, (int)getpid(), (uintptr_t)e->dev.state,
+                   e->prog.bind.state_bytes);
+    if (append(e, "memory", &line, &err) != HSP_OK) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "the memory of the state is not noted: %s",
+                err.msg);
+    }
+    hsp_buf_fini(&line);
+}
+
 /* ---- activity ---- */
 
 /* The kind of the segment an instruction belongs to. */

@@ -9,6 +9,8 @@
  *          both ends can be compared whatever the cuts. NODE-DEVICE.activity has a record of 16 bytes,
  *          host byte order, for each instruction of the compute queue when it is done: i64 monotonic
  *          clock in ns, u32 epoch (its low 32 bits), u32 kind of segment (enum hsp_segment_kind).
+ *          NODE-DEVICE.memory has one JSON line for each epoch of a CPU: where in the process the
+ *          state lies that it computes with, laid out as the area of its segments.
  */
 #ifndef HSP_AUDIT_H
 #define HSP_AUDIT_H
@@ -22,6 +24,10 @@ enum hsp_status hsp_audit_step(const struct hsp_ex_epoch *e, uint64_t step, stru
 /* Notes the hashes of this member's own state, which is sealed as @version, at the end of an epoch
  * and at the start of the next one. A note that cannot be written is told in the log. */
 void hsp_audit_state(const struct hsp_ex_epoch *e, uint64_t version, bool begins);
+
+/* Notes where the state lies that this member computes with, for tests that damage it. A note that
+ * cannot be written is told in the log. */
+void hsp_audit_memory(const struct hsp_ex_epoch *e);
 
 /* Notes that compute instruction @instr is done; for the engine's `traced` hook. Instructions of
  * the other queue are passed over. A write that fails ends the notes, nothing else. */

@@ -41,7 +41,7 @@ struct hsp_exec_env {
     uint32_t device;
     double speed;          /* of a core; 0: not paced */
     uint64_t mem_bytes;    /* offered to jobs */
-    atomic_uint on_device; /* epochs that have memory of a device that is no CPU */
+    atomic_uint on_device; /* epochs that have memory of the device */
     uint64_t connect_ms;   /* for a mesh to stand */
     const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
     atomic_uint writing;   /* checkpoints being written */
@@ -182,10 +182,10 @@ struct hsp_ex_epoch {
     struct hsp_comm *direct;          /* the NCCL path beside the data mesh; NULL: none */
     bool direct_starts;               /* hsp_nccl_start is due before the first step */
     struct hsp_mesh_links links;      /* of the data and the state mesh, as they were made */
-    struct hsp_state_segment *seg[2]; /* own home, by version mod 2 */
+    struct hsp_state_segment *seg[2]; /* own home, by version mod 2: where it is sealed */
     bool alone;   /* at its end no other epoch uses its layout: segments go if none is sealed */
     bool dropped; /* the same: those that are not sealed go in any case */
-    struct hsp_epoch_device dev;   /* the same on a device */
+    struct hsp_epoch_device dev;   /* the state that it computes with */
     struct hsp_epoch_twins *twins; /* its replicas on other ranks (epoch_twins.c); members */
     uint32_t n_copies;             /* ranks that copy to me */
     struct hsp_epoch_copy *copies;

@@ -108,6 +108,7 @@ enum hsp_status hsp_epoch_disown(struct hsp_ex_epoch *e, struct hsp_state_segmen
 enum hsp_status hsp_epoch_disown_read(struct hsp_ex_epoch *e, struct hsp_state_segment *s,
                                       uint32_t row, struct hsp_err *err)
 {
-    bool intact = e->env->backend->device && hsp_segment_row_fits(s, row);
-    return intact ? tell_live(e, s, row, " in GPU memory", err) : hsp_epoch_disown(e, s, row, err);
+    const char *where = e->env->backend->device ? " in GPU memory" : " in main memory";
+    return hsp_segment_row_fits(s, row) ? tell_live(e, s, row, where, err)
+                                        : hsp_epoch_disown(e, s, row, err);
 }

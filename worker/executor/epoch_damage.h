@@ -3,8 +3,8 @@
  * Purity:  shell (the log, messages to the agent).
  * Example: "wte.weight (m) [0:8, 4:8]" is damaged in version 120 of rank 2's part in layout 3. The
  *          agent gets STATE_DAMAGED, and the log a line.
- * Example: the same part is damaged in GPU memory. The segment, copied from there, is intact, and
- *          the job goes on from it.
+ * Example: the same part is damaged in the memory that a device computes with. The segment, copied
+ *          from there before, is intact, and the job goes on from it.
  * Example: the replicas of version 120 differ. Each rank sends STATE_DAMAGED with given_up_in:
  *          hspmdd then believes no piece of version 120, also none of a rank that was killed before
  *          it could unseal it.
@@ -25,8 +25,8 @@ void hsp_epoch_tell_damaged_row(struct hsp_ex_epoch *e, const struct hsp_state_s
  * the row. */
 enum hsp_status hsp_epoch_disown(struct hsp_ex_epoch *e, struct hsp_state_segment *s, uint32_t row,
                                  struct hsp_err *err);
-/* The same of a row that differs from its seal where the update reads it. A GPU reads its own
- * memory: the segment, a copy, stays sealed if the row there fits the seal. */
+/* The same of a row that differs from its seal where the update reads it, in memory of the device's
+ * own: the segment, a copy, stays sealed if the row there fits the seal. */
 enum hsp_status hsp_epoch_disown_read(struct hsp_ex_epoch *e, struct hsp_state_segment *s,
                                       uint32_t row, struct hsp_err *err);
 /* Reports that the ranks of this epoch give up @version: their replicas of it differ. */

@@ -13,82 +13,83 @@
 #include "worker/state/box_hash.h"
 #include "worker/state/region.h"
 
-#define ALIGN  64                 /* of rows in a segment */
-#define WINDOW ((int64_t)8 << 20) /* bytes, or a slab that is longer */
-#define SLAB   ((size_t)1 << 20)  /* hashed at once, so that little is brought twice */
-#define LOOKS  5000               /* whether the device is idle, */
-#define NAP_NS 200000             /* between two of them */
+#define ALIGN  64     /* of rows in a segment */
+#define LOOKS  5000   /* whether the device is idle, */
+#define NAP_NS 200000 /* between two of them */
 
+static bool has_state(const struct hsp_ex_epoch *e)
+{
+    return e->member && e->env->backend != NULL;
+}
+
+/* The host cannot touch it, and work goes on behind a call. */
 static bool on_device(const struct hsp_ex_epoch *e)
 {
-    return e->member && e->env->backend != NULL && e->env->backend->device;
+    return has_state(e) && e->env->backend->device;
 }
 
 /* ---- memory ---- */
 
-static void release_slots(struct hsp_ex_epoch *e)
+/* For the hashes of rows, for the host to read. */
+static enum hsp_status take_words(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
-    for (int k = 0; k < 2; k++) {
-        b->release(b, HSP_MEM_DEVICE, e->dev.slot[k]);
-        e->dev.slot[k] = NULL;
-    }
-    if (e->dev.counted) {
-        e->dev.counted = false;
-        atomic_fetch_sub(&e->env->on_device, 1);
-    }
-}
-
-static enum hsp_status take_slots(struct hsp_ex_epoch *e, struct hsp_err *err)
-{
-    struct hsp_backend *b = e->env->backend;
-    size_t bytes = (size_t)e->prog.bind.state_bytes;
-    enum hsp_status st = HSP_OK;
-    for (int k = 0; st == HSP_OK && k < 2; k++) {
-        st = b->alloc(b, HSP_MEM_DEVICE, bytes, &e->dev.slot[k], err);
-    }
-    if (st != HSP_OK) {
-        release_slots(e);
-        return hsp_err_wrap(err, "two versions of %zu bytes each", bytes);
-    }
-    e->dev.counted = true;
-    atomic_fetch_add(&e->env->on_device, 1);
-    return HSP_OK;
-}
-
-/* A slab of any row fits into the window. */
-static enum hsp_status take_window(struct hsp_ex_epoch *e, struct hsp_err *err)
-{
-    struct hsp_backend *b = e->env->backend;
-    int64_t n = WINDOW;
-    for (uint32_t i = 0; i < hsp_segment_n(e->seg[0]); i++) {
-        const struct hsp_segment_row *r = hsp_segment_row_at(e->seg[0], i);
-        struct hsp_slabs s;
-        hsp_slabs_init(&s, &r->box, hsp_dtype_size(r->dtype), SLAB);
-        n = (int64_t)s.bytes > n ? (int64_t)s.bytes : n;
-    }
-    n = n < e->prog.bind.state_bytes ? n : e->prog.bind.state_bytes;
-    e->dev.window_bytes = n;
-    enum hsp_status st = b->alloc(b, HSP_MEM_HOST, (size_t)n, &e->dev.window, err);
+    size_t bytes = (size_t)e->prog.bind.n_state * sizeof *e->dev.seen;
+    enum hsp_status st = b->alloc(b, HSP_MEM_HOST, bytes, (void **)&e->dev.seen, err);
     return st != HSP_ENOMEM
                ? st
                : hsp_err_wrap(
                      err, "the host, not the device, lacks memory that can be pinned (free some)");
 }
 
-static void release_window(struct hsp_ex_epoch *e)
+static void release_words(struct hsp_ex_epoch *e)
 {
-    e->env->backend->release(e->env->backend, HSP_MEM_HOST, e->dev.window);
-    e->dev.window = NULL;
+    e->env->backend->release(e->env->backend, HSP_MEM_HOST, e->dev.seen);
+    e->dev.seen = NULL;
 }
 
-/* Tries whether the memory that the engine will want is free now. */
+static void release_state(struct hsp_ex_epoch *e)
+{
+    struct hsp_backend *b = e->env->backend;
+    b->release(b, HSP_MEM_DEVICE, e->dev.state);
+    b->release(b, HSP_MEM_DEVICE, e->dev.sum);
+    e->dev.state = NULL;
+    e->dev.sum = NULL;
+    if (e->dev.counted) {
+        e->dev.counted = false;
+        atomic_fetch_sub(&e->env->on_device, 1);
+    }
+}
+
+static enum hsp_status take_state(struct hsp_ex_epoch *e, struct hsp_err *err)
+{
+    struct hsp_backend *b = e->env->backend;
+    size_t bytes = (size_t)e->prog.bind.state_bytes;
+    size_t sums = (size_t)e->prog.bind.n_state * sizeof *e->dev.sum;
+    enum hsp_status st = b->alloc(b, HSP_MEM_DEVICE, bytes, &e->dev.state, err);
+    if (st == HSP_OK) {
+        st = b->alloc(b, HSP_MEM_DEVICE, sums, (void **)&e->dev.sum, err);
+    }
+    if (st != HSP_OK) {
+        release_state(e);
+        return hsp_err_wrap(err, "a version of %zu bytes", bytes);
+    }
+    e->dev.counted = true;
+    atomic_fetch_add(&e->env->on_device, 1);
+    return HSP_OK;
+}
+
+/* Tries whether the memory that the engine will want is free now. A CPU's is found when it is
+ * touched. */
 static enum hsp_status try_rest(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_backend *b = e->env->backend;
     size_t bytes = (size_t)(hsp_pool_memory(&e->prog, e->shorter, e->pkg.n_shorter) +
                             hsp_pool_comm(&e->prog, e->shorter, e->pkg.n_shorter));
     void *p = NULL;
+    if (!b->device) {
+        return HSP_OK;
+    }
     enum hsp_status st = b->alloc(b, HSP_MEM_DEVICE, bytes, &p, err);
     b->release(b, HSP_MEM_DEVICE, p);
     return st;
@@ -205,14 +206,13 @@ void hsp_epoch_device_clear(struct hsp_ex_epoch *e)
 enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, struct hsp_err *err)
 {
     *ret_host = false;
-    if (!on_device(e)) {
+    if (!has_state(e)) {
         return HSP_OK;
     }
-    bool alone = atomic_load(&e->env->on_device) == 0;
-    enum hsp_status st = take_window(e, err);
+    enum hsp_status st = take_words(e, err);
     *ret_host = st == HSP_ENOMEM;
-    if (st == HSP_OK && alone) {
-        st = take_slots(e, err);
+    if (st == HSP_OK && atomic_load(&e->env->on_device) == 0) {
+        st = take_state(e, err);
         st = st == HSP_OK ? try_rest(e, err) : st;
         (void)hsp_epoch_device_trim(e->env); /* transports take memory next, by themselves */
     }
@@ -246,32 +246,25 @@ static enum hsp_status finish_queue(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* Slots begin as zeros: the gaps between the rows are copied with them. */
+/* It begins as zeros: the gaps between the rows are copied with them. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     if (!e->dev.counted) { /* the epoch before it has left, and this one has given nothing yet */
         trim_soon(e);
     }
-    if (!on_device(e)) {
+    if (!has_state(e)) {
         return HSP_OK;
     }
     struct hsp_backend *b = e->env->backend;
     if (e->dev.late) {
         pin_segments(e);
     }
-    enum hsp_status st = e->dev.counted ? HSP_OK : take_slots(e, err);
-    for (int k = 0; st == HSP_OK && k < 2; k++) {
-        st = b->fill(b, HSP_DEVQ_STATE, HSP_F32, e->dev.slot[k], 0.0, e->prog.bind.state_bytes / 4,
+    enum hsp_status st = e->dev.counted ? HSP_OK : take_state(e, err);
+    if (st == HSP_OK) {
+        st = b->fill(b, HSP_DEVQ_STATE, HSP_F32, e->dev.state, 0.0, e->prog.bind.state_bytes / 4,
                      err);
     }
     return st == HSP_OK ? finish_queue(e, err) : st;
-}
-
-void hsp_epoch_device_slots(const struct hsp_ex_epoch *e, void *ret_slot[2])
-{
-    for (int k = 0; k < 2; k++) {
-        ret_slot[k] = on_device(e) ? e->dev.slot[k] : hsp_segment_area(e->seg[k]);
-    }
 }
 
 /* ---- copies ---- */
@@ -285,12 +278,12 @@ static bool belongs(const struct hsp_ex_epoch *e, const struct hsp_segment_row *
 enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
                                       enum hsp_epoch_part part, struct hsp_err *err)
 {
-    if (!on_device(e)) {
+    if (!has_state(e)) {
         return HSP_OK;
     }
     struct hsp_backend *b = e->env->backend;
     const struct hsp_state_segment *s = e->seg[version % 2];
-    uint8_t *to = e->dev.slot[version % 2];
+    uint8_t *to = e->dev.state;
     const uint8_t *from = hsp_segment_area(s);
     int64_t at = 0, end = 0; /* of rows that follow each other */
     enum hsp_status st = HSP_OK;
@@ -314,7 +307,7 @@ enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
 
 enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
-    if (!on_device(e)) {
+    if (!has_state(e)) {
         return HSP_OK;
     }
     struct hsp_backend *b = e->env->backend;
@@ -325,90 +318,62 @@ enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version, 
     HSP_ASSERT(w.version == version);
     enum hsp_status st = b->await(b, HSP_DEVQ_STATE, w.queue, w.ticket, err);
     if (st == HSP_OK) {
-        st = b->copy(b, HSP_DEVQ_STATE, hsp_segment_area(s), e->dev.slot[w.slot],
+        st = b->copy(b, HSP_DEVQ_STATE, hsp_segment_area(s), e->dev.state,
                      (size_t)hsp_segment_area_bytes(s), err);
     }
     st = st == HSP_OK ? finish_queue(e, err) : st;
     return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " from the device", version);
 }
 
-/* ---- compared with its seal ---- */
+/* ---- compared with seals ---- */
 
-/* The bytes [from, to) of a slot, as they lie in the window. */
-struct view {
-    struct hsp_ex_epoch *e;
-    const uint8_t *slot;
-    int64_t from, to;
-};
-
-/* *ret: @bytes at @at of the slot, until the next call. Fills the window from there when it lacks
- * some of them: small rows come together. */
-static enum hsp_status bring(struct view *v, int64_t at, int64_t bytes, const void **ret,
-                             struct hsp_err *err)
+uint32_t hsp_epoch_device_misread(struct hsp_ex_epoch *e, uint64_t version,
+                                  bool (*which)(const struct hsp_ex_epoch *e, uint32_t row))
 {
-    struct hsp_ex_epoch *e = v->e;
-    struct hsp_backend *b = e->env->backend;
-    enum hsp_status st = HSP_OK;
-    if (at < v->from || at + bytes > v->to) {
-        int64_t left = e->prog.bind.state_bytes - at;
-        v->from = at;
-        v->to = at + (left < e->dev.window_bytes ? left : e->dev.window_bytes);
-        st = b->copy(b, HSP_DEVQ_STATE, e->dev.window, v->slot + at, (size_t)(v->to - at), err);
-        st = st == HSP_OK ? finish_queue(e, err) : st;
+    const struct hsp_state_segment *s = e->seg[version % 2];
+    (void)pthread_mutex_lock(&e->lock);
+    struct hsp_written w = e->dev.newest;
+    (void)pthread_mutex_unlock(&e->lock);
+    HSP_ASSERT(w.version == version + 1);
+    for (uint32_t i = 0; i < hsp_segment_n(s); i++) { /* where there is none nothing was read */
+        if ((which == NULL || which(e, i)) && w.read[i] != hsp_segment_row_hash(s, i)) {
+            return i;
+        }
     }
-    *ret = (const uint8_t *)e->dev.window + (at - v->from);
-    return st;
-}
-
-/* Whether row @row of @s, as it lies in the slot, is what was sealed. */
-static enum hsp_status row_fits(struct view *v, const struct hsp_state_segment *s, uint32_t row,
-                                bool *ret, struct hsp_err *err)
-{
-    const struct hsp_segment_row *r = hsp_segment_row_at(s, row);
-    const struct hsp_box_id id = {r->tensor, r->kind, r->dtype, r->full};
-    int64_t at = r->offset;
-    uint64_t sum = 0;
-    enum hsp_status st = HSP_OK;
-    struct hsp_slabs slabs;
-    struct hsp_box slab;
-    hsp_slabs_init(&slabs, &r->box, hsp_dtype_size(r->dtype), SLAB);
-    while (st == HSP_OK && hsp_slabs_next(&slabs, &slab)) {
-        int64_t bytes = hsp_box_count(&slab) * (int64_t)hsp_dtype_size(r->dtype);
-        const void *data = NULL;
-        st = bring(v, at, bytes, &data, err);
-        sum += st == HSP_OK ? hsp_box_hash(&id, &slab, &slab, data) : 0;
-        at += bytes;
-    }
-    *ret = sum == hsp_segment_row_hash(s, row);
-    return st;
+    return UINT32_MAX;
 }
 
 enum hsp_status hsp_epoch_device_compare(struct hsp_ex_epoch *e, uint64_t version,
-                                         bool (*which)(const struct hsp_ex_epoch *e, uint32_t row),
                                          uint32_t *ret_row, struct hsp_err *err)
 {
     const struct hsp_state_segment *s = e->seg[version % 2];
-    struct view v = {.e = e, .slot = e->dev.slot[version % 2]};
-    enum hsp_status st = HSP_OK;
-    *ret_row = UINT32_MAX;
-    for (uint32_t i = 0; st == HSP_OK && *ret_row == UINT32_MAX && i < hsp_segment_n(s); i++) {
-        bool fits = true;
-        if (which != NULL && !which(e, i)) {
-            continue;
-        }
-        if (on_device(e)) {
-            st = row_fits(&v, s, i, &fits, err);
-        } else {
-            fits = hsp_segment_row_fits(s, i);
-        }
-        *ret_row = st == HSP_OK && !fits ? i : UINT32_MAX;
+    struct hsp_backend *b = e->env->backend;
+    uint32_t n = hsp_segment_n(s);
+    struct hsp_hash_call *c = calloc((size_t)n + 1, sizeof *c);
+    if (c == NULL) {
+        return hsp_err_nomem(err, "the hashes of the state");
     }
-    return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " from the device", version);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct hsp_segment_row *r = hsp_segment_row_at(s, i);
+        const struct hsp_box_id id = {r->tensor, r->kind, r->dtype, r->full};
+        hsp_box_hash_call(&id, &r->box, (const uint8_t *)e->dev.state + r->offset, &c[i]);
+    }
+    enum hsp_status st = b->hash(b, HSP_DEVQ_STATE, c, n, e->dev.sum, err);
+    if (st == HSP_OK) {
+        st = b->copy(b, HSP_DEVQ_STATE, e->dev.seen, e->dev.sum, n * sizeof *e->dev.seen, err);
+    }
+    st = st == HSP_OK ? finish_queue(e, err) : st;
+    *ret_row = UINT32_MAX;
+    for (uint32_t i = n; st == HSP_OK && i-- > 0;) {
+        *ret_row = e->dev.seen[i] != hsp_segment_row_hash(s, i) ? i : *ret_row;
+    }
+    free(c);
+    return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " on the device", version);
 }
 
 enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
-    if (!on_device(e)) {
+    if (!has_state(e)) {
         return HSP_OK;
     }
     (void)pthread_mutex_lock(&e->lock);
@@ -422,23 +387,23 @@ enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *e
 void hsp_epoch_device_leave(struct hsp_ex_epoch *e)
 {
     struct hsp_backend *b = e->env->backend;
-    if (on_device(e)) { /* of a device that has failed nothing is under way */
+    if (has_state(e)) { /* of a device that has failed nothing is under way */
         (void)b->finish(b, HSP_DEVQ_STATE, e->dev.ticket, NULL);
         hsp_engine_retire(e->engine);
         unpin_segments(e);
-        release_window(e);
-        release_slots(e);
+        release_words(e);
+        release_state(e);
     }
 }
 
 void hsp_epoch_device_close(struct hsp_ex_epoch *e)
 {
-    if (on_device(e)) {
+    if (has_state(e)) {
         atomic_store(&e->env->untrimmed, true);
         (void)hsp_epoch_device_await(e, NULL);
         unpin_segments(e);
-        release_window(e);
-        release_slots(e);
+        release_words(e);
+        release_state(e);
     }
 }
 

@@ -1,33 +1,33 @@
-/* Keeps the state of an epoch in the memory of a device (a GPU): two version slots beside the two
- * segments.
+/* Keeps the state of an epoch in the memory of its device: once, beside the two segments.
  *
- * The engine reads and writes the slots. A version is copied from its slot into the segment of the
- * same parity when the device has written it (hsp_epoch_device_save, then it is sealed), and from
- * the segment into the slot before the first step of an epoch (hsp_epoch_device_load). Copies
- * for other ranks, checkpoints, the final model and switches read sealed segments only: so they know
- * nothing of devices. What the update has read is compared with its seal before the next version is
- * sealed: then the old version comes back through a window of host memory
- * (hsp_epoch_device_compare). Where the backend is no device the slots are the segments: they are
- * compared where they lie, and the rest of this does nothing.
+ * The engine reads the state and writes each version over the one before. A version is copied into
+ * the segment of its parity when the device has written it (hsp_epoch_device_save, then it is
+ * sealed), and from the segment to the device before the first step of an epoch
+ * (hsp_epoch_device_load). Copies for other ranks, checkpoints, the final model and switches read
+ * sealed segments only: so they know nothing of devices. A CPU device does the same in ordinary
+ * memory.
+ *
+ * An update destroys the version that it reads, so the engine hashes it just before
+ * (worker/exec/read_hash.h). The hashes are compared with the seal of that version before the next
+ * one is sealed (hsp_epoch_device_misread).
  *
  * Queue:     HSP_DEVQ_STATE. One caller at a time: the run thread until the keeper thread begins,
  *            then the thread that seals (`sealing` of the epoch). Two epochs never seal at once: the
  *            next one begins when this one has sealed its last version.
- * Order:     slot t mod 2 is written again by the update of step t + 1, which comes after vote
- *            t + 1, which waits for the copies of version t + 1; version t was copied out before
- *            vote t, and compared before version t + 1 was sealed.
- * Memory:    an epoch that is alone on the device takes its slots at PREPARE, and tries whether the
- *            rest fits too. One beside another takes them when it begins; the other has given back
- *            all it had by then. The window is taken at PREPARE.
- *            Segments are pinned at PREPARE and until the epoch is left; refused, that is told once
- *            in the log. While a transport may be at work nothing is freed and nothing is unpinned
- *            (hsp_backend.trim): that comes at PREPARE of an epoch that is alone, before its
- *            segments are opened and behind its trial; at the begin of one that was prepared beside another,
- *            which has released all it had by then, also of its transport; and when no epoch is
- *            left. The first two look for a second at most until the device is idle: all members
- *            have ended the step, so nothing there waits for what is still to be given. The
- *            segments of a prepared epoch that is dropped stay mapped until then; the next one is
- *            not pinned at PREPARE but at its begin, so beside steps there is one such pair at
+ * Order:     the update of step t writes over version t. It comes after vote t, which waits for the
+ *            copies of version t: so version t is in its segment, sealed.
+ * Memory:    an epoch that is alone on the device takes its state at PREPARE, and tries whether the
+ *            rest fits too. One beside another takes it when it begins; the other has given back all
+ *            it had by then. Words for hashes are taken at PREPARE.
+ *            Segments of a device that is no CPU are pinned at PREPARE and until the epoch is left;
+ *            refused, that is told once in the log. While a transport may be at work nothing is freed
+ *            and nothing is unpinned (hsp_backend.trim): that comes at PREPARE of an epoch that is
+ *            alone, before its segments are opened and behind its trial; at the begin of one that was
+ *            prepared beside another, which has released all it had by then, also of its transport;
+ *            and when no epoch is left. The first two look for a second at most until the device is
+ *            idle: all members have ended the step, so nothing there waits for what is still to be
+ *            given. The segments of a prepared epoch that is dropped stay mapped until then; the next
+ *            one is not pinned at PREPARE but at its begin, so beside steps there is one such pair at
  *            most.
  */
 #ifndef HSP_EPOCH_DEVICE_H
@@ -39,11 +39,10 @@ struct hsp_exec_env;
 struct hsp_state_segment;
 
 struct hsp_epoch_device {
-    void *slot[2];  /* state_bytes each, HSP_MEM_DEVICE; NULL: not taken, or no device */
-    bool pinned[2]; /* the segments */
-    bool late;      /* they are pinned when it begins */
-    void *window;   /* window_bytes, HSP_MEM_HOST: slots pass through it, compared */
-    int64_t window_bytes;
+    void *state;               /* state_bytes, HSP_MEM_DEVICE; NULL: not taken, or no member */
+    uint64_t *sum, *seen;      /* hashes of its rows, there and for the host to read */
+    bool pinned[2];            /* the segments */
+    bool late;                 /* they are pinned when it begins */
     bool counted;              /* in env->on_device */
     struct hsp_written newest; /* as the engine told it; the epoch's lock */
     uint64_t ticket;           /* of HSP_DEVQ_STATE: all copies so far; the epoch's lock */
@@ -67,25 +66,26 @@ bool hsp_epoch_device_keeps(struct hsp_ex_epoch *e, struct hsp_state_segment *s)
 /* When the epoch begins, by all ranks: the memory of the one before it goes, and what PREPARE has not
  * taken is taken. As above. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err);
-/* Where the engine finds the versions. */
-void hsp_epoch_device_slots(const struct hsp_ex_epoch *e, void *ret_slot[2]);
-/* @part of @version from its segment to its slot; it is there on return. Errors of the device. */
+/* @part of @version from its segment to the device; it is there on return. Errors of the device. */
 enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
                                       enum hsp_epoch_part part, struct hsp_err *err);
-/* The newest version that was written, from its slot to its segment; it is there on return, and no
+/* The newest version that was written, from the device to its segment; it is there on return, and no
  * source before it is sealed. Errors of the device: the segment has garbage and no version. */
 enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version,
                                       struct hsp_err *err);
-/* Compares the slot of @version with the seal of its segment, in the rows that @which names; NULL:
- * in all. *ret_row: the first row that differs, or UINT32_MAX. The update that reads the slot is
- * done (the version that it wrote was saved) or has not begun. Errors of the device. */
+/* Compares the state on the device, which is @version, with the seal of its segment. *ret_row: the
+ * first row that differs, or UINT32_MAX. No update is under way. Errors of the device. */
 enum hsp_status hsp_epoch_device_compare(struct hsp_ex_epoch *e, uint64_t version,
-                                         bool (*which)(const struct hsp_ex_epoch *e, uint32_t row),
                                          uint32_t *ret_row, struct hsp_err *err);
+/* Compares what the update of step @version has read with the seal of @version, in the rows that
+ * @which names; NULL: in all. The version that it wrote is the newest one and was saved. Returns the
+ * first row that differs, or UINT32_MAX. */
+uint32_t hsp_epoch_device_misread(struct hsp_ex_epoch *e, uint64_t version,
+                                  bool (*which)(const struct hsp_ex_epoch *e, uint32_t row));
 /* Before a vote, by its thread: waits until the copies so far are done, also for the work that this
  * thread queues next. */
 enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *err);
-/* The epoch has been left, and the next one may begin: gives back the memory of engine and slots.
+/* The epoch has been left, and the next one may begin: gives back the memory of engine and state.
  * The run thread, between steps, which holds the epoch's lock. */
 void hsp_epoch_device_leave(struct hsp_ex_epoch *e);
 /* When all threads have ended and the engine is closed. */

@@ -2,7 +2,7 @@
  *
  * Every rank works in one order: the checkpoint of version t (its vote has passed), then the copies
  * of version t + 1 (sealed after that vote). So the ranks meet in the same order on the state mesh.
- * A vote waits for the copies of its version, so a checkpoint is read before its slot is written
+ * A vote waits for the copies of its version, so a checkpoint is read before its segment is written
  * again.
  */
 #include "worker/executor/epoch_replicate.h"
@@ -70,18 +70,17 @@ static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy
     return w;
 }
 
-/* Compares @version, which the update has read, with its seal, before the version made of it is
- * sealed. Hashes only rows without a replica: the vote compares the others. A version that is no
- * longer sealed was found damaged meanwhile, for example by a checkpoint. */
+/* Compares @version, as the update has read it, with its seal, before the version made of it is
+ * sealed. Only rows without a replica: the vote compares the others. A version that is no longer
+ * sealed was found damaged meanwhile, for example by a checkpoint. */
 static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     struct hsp_state_segment *s = e->seg[version % 2];
     if (hsp_segment_version(s) != version) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " here is damaged", version);
     }
-    uint32_t row = UINT32_MAX;
-    enum hsp_status st = hsp_epoch_device_compare(e, version, hsp_epoch_twins_alone, &row, err);
-    return st == HSP_OK && row != UINT32_MAX ? hsp_epoch_disown_read(e, s, row, err) : st;
+    uint32_t row = hsp_epoch_device_misread(e, version, hsp_epoch_twins_alone);
+    return row != UINT32_MAX ? hsp_epoch_disown_read(e, s, row, err) : HSP_OK;
 }
 
 /* Seals @version, of which the update is done. */

@@ -1,6 +1,6 @@
 /* Version t is written by the update of step t - 1, sealed and copied by the keeper, and becomes
- * stable when vote t has passed; only then is the slot of version t - 1 opened for writing
- * (decision D9).
+ * stable when vote t has passed; only then is the segment of version t - 1 opened for version t + 1,
+ * and only then is version t on the device written over (decision D9).
  */
 #include "worker/executor/epoch_train.h"
 
@@ -148,6 +148,8 @@ static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
                                 .direct = e->direct,
                                 .dataset = &e->data->set,
                                 .data_digest = e->data->digest,
+                                .state = e->dev.state,
+                                .hashes_reads = true,
                                 .speed = e->env->speed,
                                 .n_noop = e->n_noop,
                                 .hooks = {.ctx = e,
@@ -157,7 +159,6 @@ static enum hsp_status open_engine(struct hsp_ex_epoch *e, struct hsp_err *err)
                                           .ended = hsp_epoch_is_over,
                                           .traced = e->env->audit_dir != NULL ? traced : NULL}};
     struct hsp_engine *engine = NULL;
-    hsp_epoch_device_slots(e, o.slot);
     tell_arithmetic(e);
     enum hsp_status st = hsp_engine_open(&o, &engine, err);
     (void)pthread_mutex_lock(&e->lock); /* the control thread may be about to abort it */
@@ -320,6 +321,9 @@ enum hsp_status hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version, struct
     enum hsp_status st = hsp_data_watch_begin(e->env->data, e->data, &e->watch, err);
     st = st == HSP_OK ? hsp_epoch_direct_start(e, err) : st;
     st = st == HSP_OK ? open_engine(e, err) : st;
+    if (st == HSP_OK) {
+        hsp_audit_memory(e);
+    }
     for (uint64_t t = version; st == HSP_OK && t < e->p->steps; t++) {
         struct hsp_step_result r;
         st = hsp_engine_step(e->engine, t, &r, err);

@@ -25,7 +25,7 @@ struct twin {
     uint32_t row; /* of the home */
     bool whole;   /* it is all of that row */
     struct hsp_box box;
-    uint64_t hash[2]; /* by version slot */
+    uint64_t hash[2]; /* by version mod 2 */
 };
 
 /* Rows of which only parts are twins, cut into these and the rest. */
@@ -313,7 +313,7 @@ uint64_t hsp_epoch_twins_sum(struct hsp_ex_epoch *e, uint64_t version)
 struct seen {
     bool sealed;  /* still; else damage was found in it meanwhile */
     uint32_t row; /* the first that differs from its seal; NONE */
-    bool in_slot; /* in GPU memory, and the segment is as it was sealed */
+    bool in_use;  /* in the memory that is computed with, and the segment is as it was sealed */
 };
 
 static bool is_sound(const struct seen *s)
@@ -330,8 +330,9 @@ struct settling {
     struct hsp_twin_view *seen; /* [links * kinds] at the other end */
 };
 
-/* Compares the home of @version with its seal, on a GPU both the segment and the slot. */
-static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, struct seen *ret,
+/* Compares the home of @version with its seal: the segment, then what is, or was, computed with: the
+ * newest version on the device, and the one before as its update has read it. */
+static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, bool newest, struct seen *ret,
                             struct hsp_err *err)
 {
     const struct hsp_state_segment *s = e->seg[version % 2];
@@ -348,9 +349,13 @@ static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, struct see
     for (uint32_t i = n; st == HSP_OK && i-- > 0;) {
         ret->row = rows[i].damaged ? i : ret->row;
     }
-    if (st == HSP_OK && is_sound(ret) && e->env->backend->device) {
-        st = hsp_epoch_device_compare(e, version, NULL, &ret->row, err);
-        ret->in_slot = ret->row != NONE;
+    if (st == HSP_OK && is_sound(ret)) {
+        if (newest) {
+            st = hsp_epoch_device_compare(e, version, &ret->row, err);
+        } else {
+            ret->row = hsp_epoch_device_misread(e, version, NULL);
+        }
+        ret->in_use = ret->row != NONE;
     }
     free(rows);
     return st;
@@ -507,7 +512,7 @@ static void tell_wrong(struct settling *s, uint32_t wrong)
     uint32_t row = wrong != NONE ? e->twins->twin[wrong].row : s->now.row;
     if (s->before.row != NONE) {
         (void)hsp_epoch_disown_read(e, e->seg[(s->version - 1) % 2], s->before.row, &ignored);
-    } else if (wrong == NONE && s->now.in_slot && s->version == e->first) {
+    } else if (wrong == NONE && s->now.in_use && s->version == e->first) {
         (void)hsp_epoch_disown_read(e, e->seg[s->version % 2], row, &ignored);
     } else if (row != NONE) {
         hsp_epoch_tell_damaged_row(e, e->seg[s->version % 2], row, s->version, true);
@@ -524,13 +529,13 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
     if (!first) { /* before the epoch can end: a rank may die before it has unsealed it */
         hsp_epoch_tell_given_up(e, s->version);
     }
-    enum hsp_status st = s->seen != NULL ? look(e, s->version, &s->now, err)
+    enum hsp_status st = s->seen != NULL ? look(e, s->version, true, &s->now, err)
                                          : hsp_err_nomem(err, "the hashes of equal copies");
     if (st == HSP_OK && !first) {
-        st = look(e, s->version - 1, &s->before, err);
+        st = look(e, s->version - 1, false, &s->before, err);
     }
-    /* The segment of the first version is no copy of the slot: the slot is one of the segment. */
-    s->intact = is_sound(&s->before) && (is_sound(&s->now) || (first && s->now.in_slot));
+    /* The segment of the first version is no copy of the device's memory, but the other way round. */
+    s->intact = is_sound(&s->before) && (is_sound(&s->now) || (first && s->now.in_use));
     if (!first) { /* in any case: SEALED must not offer it */
         give_up(e, s->version);
     }

@@ -19,8 +19,8 @@ struct rank {
     struct hsp_backend *backend;
     struct hsp_engine *engine;
     const struct hsp_program *shorter[HSP_MAX_POOL];
-    void *slot[2]; /* the backend's */
-    void *seen[2]; /* the same for the host to read: of a device a copy */
+    void *state; /* the backend's */
+    void *seen;  /* the same for the host to read: of a device a copy */
     pthread_t thread;
     uint64_t from, to;
     enum hsp_status status;
@@ -38,30 +38,25 @@ static size_t state_bytes(const struct rank *r)
     return ((size_t)r->l->o.programs[r->k].bind.state_bytes + 127) / 64 * 64;
 }
 
-static enum hsp_status open_slots(struct rank *r, struct hsp_err *err)
+static enum hsp_status open_state(struct rank *r, struct hsp_err *err)
 {
     struct hsp_backend *b = r->backend;
     size_t bytes = state_bytes(r);
-    for (int k = 0; k < 2; k++) {
-        if (b->alloc(b, HSP_MEM_DEVICE, bytes, &r->slot[k], err) != HSP_OK) {
-            return hsp_err_wrap(err, "state");
-        }
-        r->seen[k] = b->device ? aligned_alloc(64, bytes) : r->slot[k];
-        if (!r->seen[k]) {
-            return hsp_err_nomem(err, "%zu bytes of state", bytes);
-        }
+    if (b->alloc(b, HSP_MEM_DEVICE, bytes, &r->state, err) != HSP_OK) {
+        return hsp_err_wrap(err, "state");
     }
-    return HSP_OK;
+    r->seen = b->device ? aligned_alloc(64, bytes) : r->state;
+    return r->seen != NULL ? HSP_OK : hsp_err_nomem(err, "%zu bytes of state", bytes);
 }
 
-/* Copies the slots from or to a device. */
-static enum hsp_status copy_slots(struct rank *r, bool to_device, struct hsp_err *err)
+/* Copies the state from or to a device. */
+static enum hsp_status copy_state(struct rank *r, bool to_device, struct hsp_err *err)
 {
     struct hsp_backend *b = r->backend;
     uint64_t ticket = 0;
     enum hsp_status st = HSP_OK;
-    for (int k = 0; k < 2 && st == HSP_OK && b->device; k++) {
-        void *to = to_device ? r->slot[k] : r->seen[k], *from = to_device ? r->seen[k] : r->slot[k];
+    if (b->device) {
+        void *to = to_device ? r->state : r->seen, *from = to_device ? r->seen : r->state;
         st = b->copy(b, HSP_DEVQ_STATE, to, from, state_bytes(r), err);
     }
     if (st == HSP_OK) {
@@ -75,12 +70,12 @@ static enum hsp_status first_state(struct rank *r, struct hsp_err *err)
 {
     const struct hsp_local_opts *o = &r->l->o;
     const struct hsp_program *p = &o->programs[r->k];
-    for (int k = 0; k < 2 && r->backend->device; k++) { /* what lies between tensors, too */
-        memset(r->seen[k], 0, state_bytes(r));
+    if (r->backend->device) { /* what lies between tensors, too */
+        memset(r->seen, 0, state_bytes(r));
     }
-    hsp_state_init(p, r->seen[0]);
-    enum hsp_status st = o->init ? hsp_state_import(p, o->init, r->seen[0], err) : HSP_OK;
-    return st == HSP_OK ? copy_slots(r, true, err) : st;
+    hsp_state_init(p, r->seen);
+    enum hsp_status st = o->init ? hsp_state_import(p, o->init, r->seen, err) : HSP_OK;
+    return st == HSP_OK ? copy_state(r, true, err) : st;
 }
 
 static enum hsp_status rank_open(struct rank *r, struct hsp_err *err)
@@ -89,7 +84,7 @@ static enum hsp_status rank_open(struct rank *r, struct hsp_err *err)
     enum hsp_status st = o->open ? o->open(o->open_ctx, r->k, o->threads, &r->backend, err)
                                  : hsp_backend_cpu_open(o->threads, &r->backend, err);
     if (st == HSP_OK) {
-        st = open_slots(r, err);
+        st = open_state(r, err);
     }
     for (uint32_t k = 0; k < o->n_shorter; k++) {
         r->shorter[k] = &o->shorter[(size_t)k * o->n + r->k];
@@ -107,7 +102,7 @@ static enum hsp_status engine_open(struct rank *r, struct hsp_err *err)
                                 .comm = r->comm,
                                 .direct = r->l->direct != NULL ? r->l->direct[r->k].comm : NULL,
                                 .dataset = o->dataset,
-                                .slot = {r->slot[0], r->slot[1]}};
+                                .state = r->state};
     if (o->hooks) {
         e.hooks = o->hooks(o->ctx, r->k);
     }
@@ -194,13 +189,11 @@ struct hsp_local *hsp_local_close(struct hsp_local *l)
     for (uint32_t k = 0; k < l->o.n; k++) {
         struct rank *r = &l->rank[k];
         r->comm->ops->close(r->comm);
-        for (int s = 0; s < 2 && r->backend; s++) {
-            if (r->backend->device) {
-                free(r->seen[s]);
-            }
-            r->backend->release(r->backend, HSP_MEM_DEVICE, r->slot[s]);
-        }
         if (r->backend) {
+            if (r->backend->device) {
+                free(r->seen);
+            }
+            r->backend->release(r->backend, HSP_MEM_DEVICE, r->state);
             r->backend->close(r->backend);
         }
     }
@@ -225,7 +218,7 @@ static void *rank_main(void *arg)
         r->status = hsp_engine_finish(r->engine, &r->err);
     }
     if (r->status == HSP_OK) {
-        r->status = copy_slots(r, false, &r->err);
+        r->status = copy_state(r, false, &r->err);
     }
     for (uint32_t k = 0; k < o->n && r->status != HSP_OK; k++) {
         hsp_engine_abort(r->l->rank[k].engine);
@@ -282,12 +275,12 @@ enum hsp_status hsp_local_run(struct hsp_local *l, uint64_t from, uint64_t to, s
 
 enum hsp_status hsp_local_put(struct hsp_local *l, uint32_t rank, struct hsp_err *err)
 {
-    return copy_slots(&l->rank[rank], true, err);
+    return copy_state(&l->rank[rank], true, err);
 }
 
-void *hsp_local_slot(const struct hsp_local *l, uint32_t rank, unsigned slot)
+void *hsp_local_state(const struct hsp_local *l, uint32_t rank)
 {
-    return l->rank[rank].seen[slot];
+    return l->rank[rank].seen;
 }
 
 struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t rank)

@@ -39,18 +39,17 @@ struct hsp_local_opts {
 
 struct hsp_local; /* opaque */
 
-/* State of version 0 is in slot 0 on return. */
+/* The state is version 0 on return. */
 enum hsp_status hsp_local_open(const struct hsp_local_opts *o, struct hsp_local **ret,
                                struct hsp_err *err);
 /* Steps [from, to). The first error of any rank; the others are ended by it. */
 enum hsp_status hsp_local_run(struct hsp_local *l, uint64_t from, uint64_t to, struct hsp_err *err);
 struct hsp_local *hsp_local_close(struct hsp_local *l); /* NULL is fine; returns NULL */
 
-/* Of the host: what the slot was when hsp_local_run returned last, or the open; NULL of a rank that
+/* Of the host: what the state was when hsp_local_run returned last, or the open; NULL of a rank that
  * is not open. Not for hooks. */
-void *hsp_local_slot(const struct hsp_local *l, uint32_t rank, unsigned slot);
-/* Takes over what the caller wrote into the host's slots of @rank, between two runs. Errors of the
- * backend. */
+void *hsp_local_state(const struct hsp_local *l, uint32_t rank);
+/* Takes over what the caller wrote there, between two runs. Errors of the backend. */
 enum hsp_status hsp_local_put(struct hsp_local *l, uint32_t rank, struct hsp_err *err);
 /* For hooks: valid once the run began. */
 struct hsp_engine *hsp_local_engine(const struct hsp_local *l, uint32_t rank);

@@ -88,11 +88,11 @@ void hsp_whole_scale(struct hsp_whole_set *s, double scale)
     }
 }
 
-void hsp_whole_add_state(struct hsp_whole_set *s, const struct hsp_program *p, void *slot)
+void hsp_whole_add_state(struct hsp_whole_set *s, const struct hsp_program *p, void *state)
 {
     for (uint32_t k = 0; k < p->bind.n_state; k++) {
         if (is_param(p, k)) {
-            struct hsp_cell_view v = hsp_state_view(p, k, slot);
+            struct hsp_cell_view v = hsp_state_view(p, k, state);
             hsp_whole_add(s, p->bind.state[k].tensor_id, &v);
         }
     }

@@ -115,7 +115,7 @@ static enum hsp_status on_passed(void *ctx, const struct hsp_vote *v,
         if (i->kind == HSP_I_OP && (i->op == HSP_OP_ADAMW || i->op == HSP_OP_SGDM) &&
             param_of(p, i->in[0], &id)) {
             struct hsp_cell_view g;
-            st = hsp_engine_fetch(e, HSP_QUEUE_COMM, i->in[i->n_in - 1], 0, 0, &g, err);
+            st = hsp_engine_fetch(e, HSP_QUEUE_COMM, i->in[i->n_in - 1], 0, &g, err);
             if (st == HSP_OK) {
                 g.box = p->bind.tensor[i->in[0]].box; /* the home it updates */
                 hsp_whole_add(&r->gradients, id, &g);
@@ -184,7 +184,7 @@ static enum hsp_status open_outputs(struct run *r, struct hsp_err *err)
     return st;
 }
 
-static enum hsp_status write_model(struct run *r, uint64_t steps, struct hsp_err *err)
+static enum hsp_status write_model(struct run *r, struct hsp_err *err)
 {
     struct hsp_whole_set s;
     char *dir = join(r->out, "final"), *model = dir ? join(dir, "model.safetensors") : NULL,
@@ -195,8 +195,7 @@ static enum hsp_status write_model(struct run *r, uint64_t steps, struct hsp_err
         goto out;
     }
     for (uint32_t k = 0; k < r->file.n; k++) {
-        hsp_whole_add_state(&s, &r->file.programs[k],
-                            hsp_local_slot(r->local, k, (unsigned)(steps & 1)));
+        hsp_whole_add_state(&s, &r->file.programs[k], hsp_local_state(r->local, k));
     }
     st = hsp_make_folders(dir, err);
     if (st == HSP_OK) {
@@ -252,7 +251,7 @@ static enum hsp_status train(struct run *r, struct hsp_err *err)
         st = write_gradients(r, err);
     }
     if (st == HSP_OK && r->out) {
-        st = write_model(r, steps, err);
+        st = write_model(r, err);
     }
     r->local = hsp_local_close(r->local);
     return st;

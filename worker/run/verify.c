@@ -49,6 +49,7 @@ struct verify {
     struct hsp_dataset dataset;
     struct hsp_arena *arena;
     struct hsp_local *one, *many;
+    void *before;             /* the state of `one` before the step */
     struct hsp_kept *tensor;  /* by tensor of the reference */
     struct hsp_kept *grad;    /* by state number of the reference: gradient of that parameter */
     uint8_t *classes;         /* by tensor of the reference, enum hsp_verify_how */
@@ -119,7 +120,7 @@ static enum hsp_status ref_traced(void *ctx, uint32_t instr, uint32_t micro, boo
         if (v->ref->tpl.tensors[t].cls == HSP_CLASS_STATE) {
             continue;
         }
-        st = hsp_engine_fetch(e, (enum hsp_queue)i->queue, t, micro, 0, &w, err);
+        st = hsp_engine_fetch(e, (enum hsp_queue)i->queue, t, micro, &w, err);
         if (st != HSP_OK) {
             break;
         }
@@ -151,8 +152,7 @@ struct expected {
 static enum hsp_status expect_param(struct verify *v, uint32_t state, struct expected *x,
                                     struct hsp_err *err)
 {
-    unsigned slot = (unsigned)(v->step & 1);
-    struct hsp_cell_view w = hsp_state_view(v->ref, state, hsp_local_slot(v->one, 0, slot));
+    struct hsp_cell_view w = hsp_state_view(v->ref, state, v->before);
     x->value = &x->own;
     x->param = true;
     return hsp_kept_put(&x->own, &w, &v->ref->bind.state[state].full, 0, err);
@@ -292,7 +292,7 @@ static enum hsp_status many_traced(void *ctx, uint32_t instr, uint32_t micro, bo
         if (st == HSP_OK) {
             struct hsp_cell_view w;
             st = hsp_engine_fetch(hsp_local_engine(v->many, c->rank), (enum hsp_queue)i->queue,
-                                  i->out[o], micro, 0, &w, err);
+                                  i->out[o], micro, &w, err);
             if (st != HSP_OK) {
                 hsp_kept_drop(&x.own);
                 break;
@@ -345,7 +345,7 @@ static enum hsp_status each_gradient(const struct vrank *c, const struct hsp_pro
         if (i->kind == HSP_I_OP && (i->op == HSP_OP_ADAMW || i->op == HSP_OP_SGDM)) {
             uint32_t s = state_of(p, i->in[0]);
             struct hsp_cell_view g;
-            st = hsp_engine_fetch(e, HSP_QUEUE_COMM, i->in[i->n_in - 1], 0, 0, &g, err);
+            st = hsp_engine_fetch(e, HSP_QUEUE_COMM, i->in[i->n_in - 1], 0, &g, err);
             g.box = p->bind.tensor[i->in[0]].box;
             st = s == UINT32_MAX || st != HSP_OK ? st : fn(c, s, &g, err);
         }
@@ -440,7 +440,7 @@ static struct hsp_engine_hooks many_hooks(void *ctx, uint32_t rank)
 /* Adam makes a full step of rounding noise where a gradient is 0 in truth, so states of fp32 jobs
  * are compared by what a step can move; of bf16 ones, where more gradients are noise, by what two
  * steps in opposite directions can. */
-static enum hsp_status compare_states(struct verify *v, unsigned slot, struct hsp_err *err)
+static enum hsp_status compare_states(struct verify *v, struct hsp_err *err)
 {
     for (uint32_t rank = 0; rank < v->file.n; rank++) {
         const struct hsp_program *p = &v->file.programs[rank];
@@ -452,12 +452,12 @@ static enum hsp_status compare_states(struct verify *v, unsigned slot, struct hs
                                    hsp_state_name(p, k, name));
             }
             struct hsp_kept kept = {0};
-            struct hsp_cell_view w = hsp_state_view(v->ref, r, hsp_local_slot(v->one, 0, slot));
+            struct hsp_cell_view w = hsp_state_view(v->ref, r, hsp_local_state(v->one, 0));
             enum hsp_status st = hsp_kept_put(&kept, &w, &v->ref->bind.state[r].full, 0, err);
             if (st != HSP_OK) {
                 return st;
             }
-            struct hsp_cell_view x = hsp_state_view(p, k, hsp_local_slot(v->many, rank, slot));
+            struct hsp_cell_view x = hsp_state_view(p, k, hsp_local_state(v->many, rank));
             double tol = v->low ? LOW_STATE : 100.0 * hsp_verify_tolerance(x.dtype);
             kept.scale += (v->low ? 2.0 / LOW_STATE : 1.0) * v->ref->bind.hyper.lr;
             double by = hsp_kept_distance(&kept, &x, &x.box, 0, tol);
@@ -524,7 +524,8 @@ static enum hsp_status prepare(struct verify *v, const struct hsp_run_opts *o, s
     v->match = hsp_arena_array(v->arena, n, sizeof(*v->match));
     v->rank = hsp_arena_array(v->arena, n, sizeof(*v->rank));
     v->classes = hsp_arena_alloc(v->arena, v->ref->tpl.n_tensors + 1);
-    bool ok = v->tensor && v->grad && v->match && v->rank && v->classes;
+    v->before = hsp_arena_alloc(v->arena, (size_t)v->ref->bind.state_bytes + 1);
+    bool ok = v->tensor && v->grad && v->match && v->rank && v->classes && v->before;
     if (ok) {
         hsp_verify_classes(v->ref, v->classes);
     }
@@ -593,6 +594,7 @@ static void level_gradients(struct verify *v)
 static enum hsp_status verify_step(struct verify *v, uint64_t step, struct hsp_err *err)
 {
     v->step = step;
+    memcpy(v->before, hsp_local_state(v->one, 0), (size_t)v->ref->bind.state_bytes);
     if (hsp_local_run(v->one, step, step + 1, err) != HSP_OK) {
         return hsp_err_wrap(err, "unsharded");
     }
@@ -600,15 +602,14 @@ static enum hsp_status verify_step(struct verify *v, uint64_t step, struct hsp_e
     if (hsp_local_run(v->many, step, step + 1, err) != HSP_OK) {
         return hsp_err_wrap(err, "sharded");
     }
-    enum hsp_status st = compare_states(v, (unsigned)((step + 1) & 1), err);
+    enum hsp_status st = compare_states(v, err);
     drop_kept(v);
     if (st == HSP_OK && v->diff.found) {
         st = hsp_err_set(err, HSP_EDIGEST, 0, "%s", v->diff.text);
     }
-    unsigned slot = (unsigned)((step + 1) & 1);
     for (uint32_t rank = 0; st == HSP_OK && v->low && rank < v->file.n; rank++) {
-        hsp_verify_adopt(v->ref, hsp_local_slot(v->one, 0, slot), &v->file.programs[rank],
-                         hsp_local_slot(v->many, rank, slot));
+        hsp_verify_adopt(v->ref, hsp_local_state(v->one, 0), &v->file.programs[rank],
+                         hsp_local_state(v->many, rank));
         st = hsp_local_put(v->many, rank, err);
     }
     return st;

@@ -20,16 +20,14 @@ void hsp_program_widen(struct hsp_program *p)
     p->bind.comm_bytes *= 2;
 }
 
-void hsp_verify_adopt(const struct hsp_program *ref, void *ref_slot, const struct hsp_program *p,
-                      void *slot)
+void hsp_verify_adopt(const struct hsp_program *ref, void *from, const struct hsp_program *p,
+                      void *to)
 {
     for (uint32_t k = 0; k < p->bind.n_state; k++) {
         uint32_t r = hsp_verify_state(ref, p, k);
         if (r != UINT32_MAX) {
-            struct hsp_cell_view from = hsp_state_view(ref, r, ref_slot),
-                                 to = hsp_state_view(p, k, slot);
-            hsp_region_copy(hsp_dtype_size(to.dtype), &to.box, &from.box, from.data, &to.box,
-                            to.data);
+            struct hsp_cell_view x = hsp_state_view(ref, r, from), y = hsp_state_view(p, k, to);
+            hsp_region_copy(hsp_dtype_size(y.dtype), &y.box, &x.box, x.data, &y.box, y.data);
         }
     }
 }

@@ -9,8 +9,8 @@
 /* Makes tensors that are bf16 fp32, in twice the memory; the rest of the program stays. The
  * templates of programs that share one change together, so all programs of a file must be given. */
 void hsp_program_widen(struct hsp_program *p);
-/* The state of the unsharded program @ref in @ref_slot becomes that of @p in @slot. */
-void hsp_verify_adopt(const struct hsp_program *ref, void *ref_slot, const struct hsp_program *p,
-                      void *slot);
+/* The state @from of the unsharded program @ref becomes that of @p, @to. */
+void hsp_verify_adopt(const struct hsp_program *ref, void *from, const struct hsp_program *p,
+                      void *to);
 
 #endif

@@ -1,4 +1,5 @@
-"""State segments on disk (worker/state/segment.c): which there are, and a bit of one flipped. Shared by claims about damage."""
+"""State segments on disk (worker/state/segment.c): which there are, and a bit of one flipped, or of the state that an executor
+computes with. Shared by claims about damage."""
 import os
 import re
 import struct
@@ -55,6 +56,10 @@ class Segment:
 
     def flip(self, rnd, part="contents"):
         flip_bit(rnd, self.path, self.place(rnd, part))
+
+    def flip_live(self, rnd, pid, base):
+        """The same of an element where process @pid computes with it: there the area of this segment begins at @base."""
+        flip_bit(rnd, "/proc/%d/mem" % pid, base + self.place(rnd, "contents") - self.area)
 
 
 def flip_bit(rnd, path, at):

@@ -34,7 +34,7 @@ struct device {
     struct hsp_comm *comm;
     struct hsp_backend *backend;
     struct hsp_engine *engine;
-    void *slot[2];
+    void *state;
     enum hsp_status st;
     struct hsp_err err;
     struct hsp_step_result result[STEPS];
@@ -95,8 +95,9 @@ static enum hsp_status open_device(struct world *w, struct device *d, struct hsp
     struct hsp_engine_opts o = {.program = d->program,
                                 .comm = d->comm,
                                 .dataset = &w->text,
-                                .slot = {d->slot[0], d->slot[1]}};
-    hsp_state_init(d->program, d->slot[0]);
+                                .state = d->state,
+                                .hashes_reads = true};
+    hsp_state_init(d->program, d->state);
     enum hsp_status st = hsp_backend_cpu_open(1, &d->backend, err);
     o.backend = d->backend;
     if (st == HSP_OK) {
@@ -192,13 +193,13 @@ static enum hsp_status import(void *ctx, struct hsp_buf *out, struct hsp_err *er
     struct world *w = ctx;
     struct device *d = &w->d[0];
     struct hsp_st_reader *r = NULL;
-    memset(d->slot[0], 0, (size_t)d->program->bind.state_bytes);
+    memset(d->state, 0, (size_t)d->program->bind.state_bytes);
     enum hsp_status st = hsp_st_open(w->path, &r, err);
     if (st == HSP_OK) {
-        st = hsp_state_import(d->program, r, d->slot[0], err);
+        st = hsp_state_import(d->program, r, d->state, err);
     }
     (void)hsp_st_close(r);
-    hsp_buf_append(out, d->slot[0], st == HSP_OK ? (size_t)d->program->bind.state_bytes : 0);
+    hsp_buf_append(out, d->state, st == HSP_OK ? (size_t)d->program->bind.state_bytes : 0);
     return st;
 }
 
@@ -231,10 +232,8 @@ static void world_init(struct world *w, const struct tiny_spec *s)
     struct hsp_program *p = tiny_programs(s, w->arena);
     for (uint32_t r = 0; r < RANKS; r++) {
         w->d[r].program = &p[r];
-        for (int k = 0; k < 2; k++) {
-            w->d[r].slot[k] = aligned_alloc(64, ((size_t)p[r].bind.state_bytes + 63) / 64 * 64);
-            assert_non_null(w->d[r].slot[k]);
-        }
+        w->d[r].state = aligned_alloc(64, ((size_t)p[r].bind.state_bytes + 63) / 64 * 64);
+        assert_non_null(w->d[r].state);
     }
     (void)alarm(600); /* who waits for another for ever is to be seen */
 }
@@ -243,8 +242,7 @@ static void world_fini(struct world *w)
 {
     (void)alarm(0);
     for (uint32_t r = 0; r < RANKS; r++) {
-        free(w->d[r].slot[0]);
-        free(w->d[r].slot[1]);
+        free(w->d[r].state);
     }
     hsp_dataset_close(&w->text);
     (void)hsp_arena_free(w->arena);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "proto/layout/box.h"
@@ -17,6 +18,7 @@
 #include "worker/exec/engine.h"
 #include "worker/exec/record.h"
 #include "worker/exec/state_init.h"
+#include "worker/state/box_hash.h"
 
 enum { MAX_STEPS = 32, MAX_N = 4 };
 
@@ -37,8 +39,8 @@ struct device {
     struct hsp_engine *engine;
     const struct hsp_dataset *text;
     struct hsp_backend *backend;
-    void *place[2]; /* the slots in the backend's memory */
-    void *slot[2];  /* the same for the test to read and write while no step runs */
+    void *place; /* the state in the backend's memory */
+    void *state; /* the same for the test to read and write while no step runs */
     pthread_t thread;
     struct hsp_engine_hooks hooks;
     uint32_t steps, done;
@@ -48,6 +50,7 @@ struct device {
     /* filled by hooks */
     uint64_t arm_at, sealed, stable, switch_at;
     uint32_t skip;        /* steps, as bits, whose loss is made none */
+    uint64_t *read;       /* hashes of what the last update read; NULL: not looked at */
     uint32_t record, cap; /* asked for by the first vote: steps, spans */
     struct hsp_recording *recording;
     atomic_int in_vote;
@@ -95,8 +98,11 @@ static enum hsp_status on_sealed(void *ctx, const struct hsp_written *w, struct 
 {
     struct device *d = ctx;
     (void)err;
-    assert_int_equal(w->slot, w->version & 1);
-    assert_true(w->queue == HSP_DEVQ_COMPUTE && w->ticket > 0);
+    assert_true(w->queue == HSP_DEVQ_COMPUTE && w->ticket > 0 && w->read != NULL);
+    if (d->read != NULL) {
+        assert_ok(d->backend->finish(d->backend, w->queue, w->ticket, err), err);
+        memcpy(d->read, w->read, d->program->bind.n_state * sizeof *d->read);
+    }
     d->sealed = w->version;
     return HSP_OK;
 }
@@ -201,17 +207,14 @@ static void bring_together(struct hsp_template *t)
     }
 }
 
-static void copy_slots(struct device *d, bool to_device)
+static void copy_state(struct device *d, bool to_device)
 {
     struct hsp_backend *b = d->backend;
     struct hsp_err err = {0};
     uint64_t ticket;
-    for (int k = 0; k < 2; k++) {
-        void *to = to_device ? d->place[k] : d->slot[k],
-             *from = to_device ? d->slot[k] : d->place[k];
-        assert_ok(b->copy(b, HSP_DEVQ_STATE, to, from, (size_t)d->program->bind.state_bytes, &err),
-                  &err);
-    }
+    void *to = to_device ? d->place : d->state, *from = to_device ? d->state : d->place;
+    assert_ok(b->copy(b, HSP_DEVQ_STATE, to, from, (size_t)d->program->bind.state_bytes, &err),
+              &err);
     assert_ok(b->mark(b, HSP_DEVQ_STATE, &ticket, &err), &err);
     assert_ok(b->finish(b, HSP_DEVQ_STATE, ticket, &err), &err);
 }
@@ -219,23 +222,21 @@ static void copy_slots(struct device *d, bool to_device)
 static void device_open(struct device *d, const struct hsp_dataset *text, uint32_t steps)
 {
     struct hsp_err err = {0};
+    size_t bytes = (size_t)d->program->bind.state_bytes;
     d->steps = steps;
     d->text = text;
     d->hooks = (struct hsp_engine_hooks){
         .ctx = d, .before_vote = on_vote, .passed = on_passed, .sealed = on_sealed};
     backend_open(&d->backend);
-    for (int k = 0; k < 2; k++) {
-        size_t bytes = (size_t)d->program->bind.state_bytes;
-        d->slot[k] = aligned_alloc(64, bytes);
-        memset(d->slot[k], 0xee, bytes);
-        assert_ok(d->backend->alloc(d->backend, HSP_MEM_DEVICE, bytes, &d->place[k], &err), &err);
-    }
-    hsp_state_init(d->program, d->slot[0]);
+    d->state = aligned_alloc(64, bytes);
+    assert_ok(d->backend->alloc(d->backend, HSP_MEM_DEVICE, bytes, &d->place, &err), &err);
+    hsp_state_init(d->program, d->state);
     struct hsp_engine_opts o = {.program = d->program,
                                 .backend = d->backend,
                                 .comm = d->comm,
                                 .dataset = text,
-                                .slot = {d->place[0], d->place[1]},
+                                .state = d->place,
+                                .hashes_reads = true,
                                 .hooks = d->hooks};
     assert_ok(hsp_engine_open(&o, &d->engine, &err), &err);
 }
@@ -263,14 +264,20 @@ static struct world *world_new(const struct tiny_spec *s, uint32_t steps)
     return w;
 }
 
-static void world_start(struct world *w)
+/* The states are in the devices' memory. */
+static void world_go(struct world *w)
 {
-    for (uint32_t k = 0; k < w->n; k++) {
-        copy_slots(&w->d[k], true);
-    }
     for (uint32_t k = 0; k < w->n; k++) {
         assert_int_equal(pthread_create(&w->d[k].thread, NULL, device_main, &w->d[k]), 0);
     }
+}
+
+static void world_start(struct world *w)
+{
+    for (uint32_t k = 0; k < w->n; k++) {
+        copy_state(&w->d[k], true);
+    }
+    world_go(w);
 }
 
 static void world_join(struct world *w)
@@ -281,7 +288,7 @@ static void world_join(struct world *w)
     for (uint32_t k = 0; k < w->n; k++) {
         struct hsp_err err = {0};
         assert_ok(hsp_engine_finish(w->d[k].engine, &err), &err);
-        copy_slots(&w->d[k], false);
+        copy_state(&w->d[k], false);
     }
 }
 
@@ -290,12 +297,9 @@ static void world_free(struct world *w)
     for (uint32_t k = 0; k < w->n; k++) {
         hsp_engine_close(w->d[k].engine);
         w->d[k].comm->ops->close(w->d[k].comm);
-        for (int s = 0; s < 2; s++) {
-            w->d[k].backend->release(w->d[k].backend, HSP_MEM_DEVICE, w->d[k].place[s]);
-        }
+        w->d[k].backend->release(w->d[k].backend, HSP_MEM_DEVICE, w->d[k].place);
         w->d[k].backend->close(w->d[k].backend);
-        free(w->d[k].slot[0]);
-        free(w->d[k].slot[1]);
+        free(w->d[k].state);
     }
     hsp_dataset_close(&w->text);
     hsp_arena_free(w->arena);
@@ -318,12 +322,12 @@ static struct world *world_run(const struct tiny_spec *s, uint32_t steps)
 }
 
 /* Largest difference of two states (all tensors of the tiny program are fp64 here). */
-static double state_difference(const struct device *a, const struct device *b, unsigned slot)
+static double state_difference(const struct device *a, const struct device *b)
 {
     double worst = 0.0;
     for (uint32_t k = 0; k < a->program->bind.n_state; k++) {
-        struct hsp_cell_view x = hsp_state_view(a->program, k, a->slot[slot]);
-        struct hsp_cell_view y = hsp_state_view(b->program, k, b->slot[slot]);
+        struct hsp_cell_view x = hsp_state_view(a->program, k, a->state);
+        struct hsp_cell_view y = hsp_state_view(b->program, k, b->state);
         for (int64_t j = 0; j < hsp_box_count(&x.box); j++) {
             worst = fmax(worst, fabs(((double *)x.data)[j] - ((double *)y.data)[j]));
         }
@@ -363,8 +367,8 @@ static void ranks_agree_with_one(const struct tiny_spec *s)
         }
     }
     for (uint32_t k = 0; k < many->n; k++) {
-        assert_true(state_difference(&many->d[k], &one->d[0], 0) < 1e-12);
-        assert_true(state_difference(&many->d[k], &many->d[0], 0) <= 0.0);
+        assert_true(state_difference(&many->d[k], &one->d[0]) < 1e-12);
+        assert_true(state_difference(&many->d[k], &many->d[0]) <= 0.0);
         assert_true(many->d[k].result[3].comm_bytes > 0);
     }
     world_free(one);
@@ -409,9 +413,12 @@ static void single_precision_is_near(void **state)
 static void a_step_can_be_repeated(void **state)
 {
     (void)state;
-    struct world *w = world_run(&SPEC, 6);
+    struct world *w = world_run(&SPEC, 6), *before = world_run(&SPEC, 5);
     struct hsp_step_result again;
     struct device *d = &w->d[0];
+    memcpy(d->state, before->d[0].state, (size_t)d->program->bind.state_bytes);
+    world_free(before);
+    copy_state(d, true);
     d->sealed = 5;
     assert_ok(hsp_engine_step(d->engine, 5, &again, &d->err), &d->err);
     /* Up to the padding behind noop: seven doubles and the step, bit for bit. */
@@ -437,17 +444,24 @@ static void armed_by_all_is_seen_by_all(void **state)
     world_free(w);
 }
 
-static void not_finite_steps_are_copies(void **state)
+/* No byte of the state is written: on a CPU none could be. */
+static void not_finite_steps_write_nothing(void **state)
 {
     (void)state;
     struct tiny_spec s = SPEC;
     s.n_ranks = 2;
     struct world *w = world_new(&s, 12);
+    size_t bytes = (size_t)w->d[0].program->bind.state_bytes;
+    void *first = malloc(bytes);
+    assert_non_null(first);
     for (uint32_t k = 0; k < 2; k++) {
-        struct hsp_cell_view v = hsp_state_view(w->d[k].program, 3, w->d[k].slot[0]);
+        struct hsp_cell_view v = hsp_state_view(w->d[k].program, 3, w->d[k].state);
         ((double *)v.data)[0] = (double)NAN; /* head.weight */
+        copy_state(&w->d[k], true);
+        assert_true(on_device || mprotect(w->d[k].place, bytes, PROT_READ) == 0);
     }
-    world_start(w);
+    memcpy(first, w->d[0].state, bytes);
+    world_go(w);
     world_join(w);
     for (uint32_t k = 0; k < 2; k++) {
         struct device *d = &w->d[k];
@@ -456,9 +470,53 @@ static void not_finite_steps_are_copies(void **state)
         assert_non_null(strstr(d->err.msg, "training diverged"));
         assert_int_equal(d->result[8].n_noop, 9);
         assert_true(d->result[8].vote.noop);
-        assert_memory_equal(d->slot[0], d->slot[1], 24 * 8 * 8); /* embedding untouched */
-        hsp_state_init(d->program, d->slot[1]);
-        assert_memory_equal(d->slot[0], d->slot[1], 24 * 8 * 8);
+        assert_int_equal(d->sealed, HSP_MAX_NOOP_STEPS - 1); /* all the same */
+        assert_memory_equal(d->state, first, bytes);
+    }
+    free(first);
+    world_free(w);
+}
+
+/* The hash of each state tensor of @d as it lies in its memory now. */
+static void hash_state(struct device *d, uint64_t *ret)
+{
+    const struct hsp_program *p = d->program;
+    copy_state(d, false);
+    for (uint32_t k = 0; k < p->bind.n_state; k++) {
+        const struct hsp_state_bind *s = &p->bind.state[k];
+        struct hsp_cell_view v = hsp_state_view(p, k, d->state);
+        const struct hsp_box_id id = {s->tensor_id, p->tpl.tensors[s->tensor].state_kind, v.dtype,
+                                      s->full.hi};
+        ret[k] = hsp_box_hash(&id, &v.box, &v.box, v.data);
+    }
+}
+
+/* What an update has read is what was there: also in a no-op step, and when a bit was flipped
+ * behind the version's seal. */
+static void what_an_update_reads_is_hashed(void **state)
+{
+    (void)state;
+    struct world *w = world_new(&SPEC, 0);
+    struct device *d = &w->d[0];
+    uint64_t read[16] = {0}, want[16] = {0};
+    assert_true(d->program->bind.n_state <= 16);
+    d->read = read;
+    d->skip = 1u << 2;
+    copy_state(d, true);
+    for (uint64_t t = 0; t < 6; t++) {
+        struct hsp_step_result r;
+        hash_state(d, want);
+        if (t == 4) {
+            const struct hsp_program *p = d->program;
+            uint8_t *at = (uint8_t *)d->place + p->bind.tensor[p->bind.state[1].tensor].offset;
+            at = on_device ? hsp_ghost_byte(d->backend, at) : at;
+            at[3] ^= 4;
+            hash_state(d, want);
+        }
+        assert_ok(hsp_engine_step(d->engine, t, &r, &d->err), &d->err);
+        assert_int_equal(r.vote.noop, t == 2);
+        assert_memory_equal(read, want, d->program->bind.n_state * sizeof *read);
+        assert_ok(hsp_engine_finish(d->engine, &d->err), &d->err);
     }
     world_free(w);
 }
@@ -594,7 +652,7 @@ static void device_equals_cpu(void **state)
         s.n_ranks = (uint32_t)k / 2 + 1;
         s.n_micro = 4;
         s.scatter = k >= 4;
-        skip = k % 2 ? 0x2a8 : 0; /* of twelve: an update is a copy now and then */
+        skip = k % 2 ? 0x2a8 : 0; /* of twelve: a step without an update now and then */
         on_device = false;
         struct world *cpu = world_run(&s, 12);
         on_device = true;
@@ -606,9 +664,7 @@ static void device_equals_cpu(void **state)
                 assert_memory_equal(&d->result[i].vote, &c->result[i].vote,
                                     sizeof(c->result[i].vote));
             }
-            for (int i = 0; i < 2; i++) {
-                assert_memory_equal(d->slot[i], c->slot[i], (size_t)d->program->bind.state_bytes);
-            }
+            assert_memory_equal(d->state, c->state, (size_t)d->program->bind.state_bytes);
             assert_true(t.work > 100 && t.awaits > 12 && t.finishes > 0);
             if (d->backend->begin) {
                 assert_true(t.recorded > 0 && t.replayed > 0 && t.compared > 0);
@@ -632,7 +688,7 @@ static void a_device_that_fails(void **state)
         s.n_ranks = 2;
         s.n_micro = 2;
         s.scatter = trial % 2;
-        fail_at = 3 + trial * trial; /* the first two put the state there */
+        fail_at = 2 + trial * trial; /* the first puts the state there */
         struct world *w = world_new(&s, MAX_STEPS);
         struct device *d = &w->d[0], *peer = &w->d[1];
         world_start(w);
@@ -666,7 +722,7 @@ static void a_retired_engine_leaves_the_queues(void **state)
         const struct hsp_digest key = {1, 2};
         bool replayed = false;
         hsp_engine_retire(d->engine);
-        assert_int_equal(hsp_ghost_tally(b).memory, 2 * (size_t)d->program->bind.state_bytes);
+        assert_int_equal(hsp_ghost_tally(b).memory, (size_t)d->program->bind.state_bytes);
         for (int q = 0; b->begin != NULL && q < HSP_N_DEVQ; q++) {
             struct hsp_digest own = {key.hi, key.lo + (uint64_t)q};
             assert_ok(b->begin(b, (enum hsp_devq)q, &own, &replayed, NULL), NULL);
@@ -699,10 +755,8 @@ static void gradients_go_right_to_their_sums(void **state)
     assert_int_equal(atomic_load(&n_begun), 2 * 12);
     assert_int_equal(atomic_load(&n_sums), 2 * 12 * 3);
     for (uint32_t r = 0; r < s.n_ranks; r++) {
-        for (int i = 0; i < 2; i++) {
-            assert_memory_equal(together->d[r].slot[i], apart->d[r].slot[i],
-                                (size_t)apart->d[r].program->bind.state_bytes);
-        }
+        assert_memory_equal(together->d[r].state, apart->d[r].state,
+                            (size_t)apart->d[r].program->bind.state_bytes);
     }
     world_free(apart);
     world_free(together);
@@ -860,7 +914,7 @@ static void warming_up_can_be_stopped(void **state)
                                 .backend = d->backend,
                                 .comm = d->comm,
                                 .dataset = &w->text,
-                                .slot = {d->place[0], d->place[1]},
+                                .state = d->place,
                                 .hooks = d->hooks};
     o.hooks.ended = ends_soon;
     d->backend->warm = count_warm;
@@ -879,7 +933,8 @@ HSP_TEST_FILE(engine_test)
         cmocka_unit_test(single_precision_is_near),
         cmocka_unit_test(a_step_can_be_repeated),
         cmocka_unit_test(armed_by_all_is_seen_by_all),
-        cmocka_unit_test(not_finite_steps_are_copies),
+        cmocka_unit_test(not_finite_steps_write_nothing),
+        cmocka_unit_test(what_an_update_reads_is_hashed),
         cmocka_unit_test(abort_ends_every_rank),
         cmocka_unit_test(errors_name_the_place),
         cmocka_unit_test(initial_state_does_not_depend_on_layout),

@@ -157,20 +157,20 @@ static enum hsp_status traced(void *ctx, uint32_t instr, uint32_t micro, bool ev
 {
     struct device *d = ctx;
     uint32_t rank = d->p.bind.rank;
-    struct hsp_cell_view out = hsp_engine_view(d->e, BOXES, micro, 0), w;
+    struct hsp_cell_view out = hsp_engine_view(d->e, BOXES, micro), w;
     (void)eval;
     if (instr == 0) {
         w = draft(&out);
         enum hsp_status st = store(d, &out, &w, err);
         for (uint32_t i = 0; i < d->t->n_in[rank] && st == HSP_OK; i++) {
-            struct hsp_cell_view in = hsp_engine_view(d->e, i, micro, 0);
+            struct hsp_cell_view in = hsp_engine_view(d->e, i, micro);
             w = draft(&in);
             fill(d, &w, d->t->in[rank][i].addend, micro);
             st = store(d, &in, &w, err);
         }
         return st;
     }
-    enum hsp_status st = hsp_engine_fetch(d->e, HSP_QUEUE_COMM, BOXES, micro, 0, &w, err);
+    enum hsp_status st = hsp_engine_fetch(d->e, HSP_QUEUE_COMM, BOXES, micro, &w, err);
     if (st == HSP_OK) {
         check(d, &w, micro);
     }

@@ -131,14 +131,16 @@ static void harm(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t plan,
     }
 }
 
-/* The same of the memory that it computes with: of a ghost the slot, not the segment. */
-static void harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t version)
+/* The same of the memory that it computes with, not the segment; @saved: of both. */
+static void harm_live(const struct hsp_ex_epoch *e, enum dw_when when, uint64_t version, bool saved)
 {
     if (is_due(e, when, version)) {
         struct hsp_state_segment *s = e->seg[version % 2];
-        uint8_t bit, *slot = e->dev.slot[version % 2], *area = hsp_segment_area(s);
+        uint8_t bit, *area = hsp_segment_area(s);
         int64_t at = choose(s, (enum dw_which)atomic_load(&board->which), "live", version, &bit);
-        *(slot == NULL ? area + at : hsp_ghost_byte(e->env->backend, slot + at)) ^= bit;
+        uint8_t *byte = (uint8_t *)e->dev.state + at;
+        *(e->env->backend->device ? hsp_ghost_byte(e->env->backend, byte) : byte) ^= bit;
+        area[at] ^= saved ? bit : 0;
     }
 }
 
@@ -157,7 +159,8 @@ WRAPS(hsp_epoch_restore);
 enum hsp_status __wrap_hsp_epoch_copy_version(struct hsp_ex_epoch *e, uint64_t version,
                                               struct hsp_err *err)
 {
-    harm_live(e, AT_COPIES, version);
+    harm_live(e, AT_COPIES, version, false);
+    harm(e, AT_COPIED, e->p->plan, version);
     dw_way_watch(e, HSP_MESH_STATE, device_of(e));
     return __real_hsp_epoch_copy_version(e, version, err);
 }
@@ -166,7 +169,7 @@ enum hsp_status __wrap_hsp_epoch_await_confirmed(struct hsp_ex_epoch *e, uint64_
                                                  struct hsp_err *err)
 {
     enum hsp_status st = __real_hsp_epoch_await_confirmed(e, version, err);
-    harm_live(e, AT_VOTE, version);
+    harm_live(e, AT_VOTE, version, false);
     return st;
 }
 
@@ -174,7 +177,7 @@ enum hsp_status __wrap_hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t ve
                                              enum hsp_epoch_part part, struct hsp_err *err)
 {
     enum hsp_status st = __real_hsp_epoch_device_load(e, version, part, err);
-    harm_live(e, AT_LOAD, version);
+    harm_live(e, AT_LOAD, version, false);
     return st;
 }
 
@@ -194,7 +197,7 @@ void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote 
 {
     leaving = v->armed != 0;
     if (leaving) {
-        harm_live(e, AT_LAST_READ, v->step);
+        harm_live(e, AT_LAST_READ, v->step, false);
     }
     __real_hsp_epoch_report_step(e, v, all, n, seconds, sequence);
     if (e->p->rank == 0) {
@@ -207,9 +210,9 @@ void __wrap_hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote 
 
 void __wrap_hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version)
 {
-    harm_live(e, AT_SEAL, version);
+    harm_live(e, AT_SEAL, version, true);
     if (leaving) {
-        harm_live(e, AT_LEAVING, version);
+        harm_live(e, AT_LEAVING, version, true);
     }
     __real_hsp_epoch_twins_seal(e, version);
 }

@@ -14,13 +14,14 @@
  * as their keeper. */
 enum dw_layout { NO_LAYOUT, DP, PP, TWO, THREE, CUT, KEPT, N_LAYOUTS };
 
-/* When an executor damages a segment of its own. */
+/* When an executor damages a segment of its own, or, up to AT_LAST_READ, the state that it computes with. */
 enum dw_when {
     NEVER,
-    AT_LOAD,      /* brought to the memory of a ghost, before a step */
+    AT_LOAD,      /* brought to the memory that it computes with, before a step */
     AT_COPIES,    /* sealed; the step from it goes on */
+    AT_COPIED,    /* the same: the segment, before it is copied */
     AT_VOTE,      /* that step is done but for the vote and the update */
-    AT_SEAL,      /* just written, before it is hashed */
+    AT_SEAL,      /* just written and saved, before it is hashed: both */
     AT_LEAVING,   /* the same, when the vote before was the last one */
     AT_LAST_READ, /* that vote has passed, the update behind it has not read */
     AT_SWITCH,

@@ -1,5 +1,5 @@
-/* The state of an epoch on a device whose memory the host cannot touch (tests/lib/ghost.h): when its segments are pinned and
- * unpinned, what is copied, what is said where nothing can be pinned, and that any byte of a slot is compared. */
+/* The state of an epoch on a device whose memory the host cannot touch (tests/lib/ghost.h), and on a CPU: when its segments
+ * are pinned and unpinned, what is copied, what is said where nothing can be pinned, and that any byte of it is compared. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
@@ -11,6 +11,7 @@
 #include "proto/layout/box.h"
 #include "tests/lib/ghost.h"
 #include "tests/unit/worker/state/state_lib.h"
+#include "worker/backend/cpu/cpu.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_memory.h"
 #include "worker/executor/epoch_segments.h"
@@ -119,15 +120,12 @@ static void there_and_back(struct world *w, double first)
     struct hsp_err err = {0};
     struct hsp_backend *b = w->env.backend;
     double *from = hsp_segment_area(w->e.seg[0]), *to = hsp_segment_area(w->e.seg[1]);
-    void *slot[2];
     for (int i = 0; i < BYTES / 8; i++) {
         from[i] = first + i;
     }
     assert_ok(hsp_epoch_device_begin(&w->e, &err), &err);
     assert_ok(hsp_epoch_device_load(&w->e, 4, HSP_EPOCH_ALL, &err), &err);
-    hsp_epoch_device_slots(&w->e, slot);
-    struct hsp_written newest = {.version = 5, .slot = 1, .queue = HSP_DEVQ_COMPUTE};
-    assert_ok(b->copy(b, HSP_DEVQ_COMPUTE, slot[1], slot[0], BYTES, &err), &err);
+    struct hsp_written newest = {.version = 5, .queue = HSP_DEVQ_COMPUTE};
     assert_ok(b->mark(b, HSP_DEVQ_COMPUTE, &newest.ticket, &err), &err);
     w->e.dev.newest = newest;
     assert_ok(hsp_epoch_device_save(&w->e, 5, &err), &err);
@@ -172,7 +170,7 @@ static uint32_t first_that_differs(struct world *w, uint64_t version)
 {
     struct hsp_err err = {0};
     uint32_t row = 0;
-    assert_ok(hsp_epoch_device_compare(&w->e, version, NULL, &row, &err), &err);
+    assert_ok(hsp_epoch_device_compare(&w->e, version, &row, &err), &err);
     return row;
 }
 
@@ -183,7 +181,7 @@ static bool none(const struct hsp_ex_epoch *e, uint32_t row)
     return false;
 }
 
-/* A flipped bit anywhere in a slot is found, through memory that is pinned; damage of the segment alone is not the slot's. */
+/* A flipped bit anywhere in the state is found; damage of the segment alone is not the state's. */
 static void compare(struct world *w, int64_t rows, int64_t columns)
 {
     struct hsp_err err = {0};
@@ -202,12 +200,9 @@ static void compare(struct world *w, int64_t rows, int64_t columns)
     assert_int_equal(first_that_differs(w, 4), UINT32_MAX);
     for (uint64_t i = 0; i < 12; i++) {
         int64_t at = i == 0 ? 0 : i == 1 ? bytes - 1 : hsp_test_range("bytes", i, 0, bytes - 1);
-        uint8_t *byte = hsp_ghost_byte(w->env.backend, (uint8_t *)w->e.dev.slot[0] + at);
+        uint8_t *byte = hsp_ghost_byte(w->env.backend, (uint8_t *)w->e.dev.state + at);
         *byte ^= (uint8_t)(1u << i % 8);
         assert_int_equal(first_that_differs(w, 4), 0);
-        uint32_t row = 0;
-        assert_ok(hsp_epoch_device_compare(&w->e, 4, none, &row, &err), &err);
-        assert_int_equal(row, UINT32_MAX);
         *byte ^= (uint8_t)(1u << i % 8);
     }
     from[1] = 7;
@@ -216,16 +211,51 @@ static void compare(struct world *w, int64_t rows, int64_t columns)
     leave(w);
 }
 
-/* 18.3 MiB, in three windows. */
-static void a_slot_is_compared_with_its_seal(void **state)
+static void the_state_is_compared_with_its_seal(void **state)
 {
-    compare(*state, 600000, 4);
+    compare(*state, 60000, 4);
 }
 
-/* A row of the tensor is longer than a window, 9.9 MiB. */
-static void so_is_one_with_long_rows(void **state)
+/* What the update has read is held against the seal of what it should have read, in the rows that
+ * are asked for. */
+static void what_was_read_is_compared_with_its_seal(void **state)
 {
-    compare(*state, 2, 1300000);
+    struct world *w = *state;
+    uint64_t read;
+    open_device(w, (struct hsp_ghost_opts){0});
+    take(w);
+    hsp_segment_seal(w->e.seg[0], 4);
+    read = hsp_segment_row_hash(w->e.seg[0], 0);
+    w->e.dev.newest = (struct hsp_written){.version = 5, .read = &read};
+    assert_int_equal(hsp_epoch_device_misread(&w->e, 4, NULL), UINT32_MAX);
+    read ^= 1;
+    assert_int_equal(hsp_epoch_device_misread(&w->e, 4, NULL), 0);
+    assert_int_equal(hsp_epoch_device_misread(&w->e, 4, none), UINT32_MAX);
+    leave(w);
+}
+
+/* What is computed with is no segment: one may be written while the other is. */
+static void a_cpu_has_its_state_apart(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    assert_ok(hsp_backend_cpu_open(1, &w->env.backend, &err), &err);
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    bool of_host;
+    assert_ok(hsp_epoch_device_take(&w->e, &of_host, &err), &err);
+    assert_int_equal(atomic_load(&w->env.on_device), 1);
+    hsp_epoch_device_pin(&w->e);
+    there_and_back(w, 3);
+    ((double *)hsp_segment_area(w->e.seg[0]))[1] = 77;
+    ((double *)w->e.dev.state)[2] = 88;
+    w->e.dev.newest.version = 6;
+    assert_ok(hsp_epoch_device_save(&w->e, 6, &err), &err);
+    const double *saved = hsp_segment_area(w->e.seg[0]);
+    assert_true(saved[0] == 3 && saved[1] == 4 && saved[2] == 88);
+    assert_true(((double *)hsp_segment_area(w->e.seg[1]))[2] == 5);
+    hsp_epoch_device_close(&w->e);
+    assert_int_equal(atomic_load(&w->env.on_device), 0);
+    hsp_epoch_close_segments(&w->e);
 }
 
 /* Of a rank that holds nothing. */
@@ -278,7 +308,7 @@ static void want_of_pinned_memory_is_not_the_devices(void **state)
     assert_status(hsp_epoch_take_memory(&w->e, &fact, &lacks, &err), HSP_ENOMEM);
     assert_int_equal(fact, HSP_FACT_OTHER);
     assert_string_equal(err.msg, "the host, not the device, lacks memory that can be pinned (free "
-                                 "some): 256 bytes of pinned memory");
+                                 "some): 8 bytes of pinned memory");
     leave(w);
 }
 
@@ -355,7 +385,8 @@ static void what_the_epoch_before_has_left_goes_at_once(void **state)
         leave_other(w, &m);
         assert_ok(hsp_epoch_device_begin(&w->e, &err), &err);
         assert_true(atomic_load(&m.done));
-        assert_int_equal(hsp_ghost_tally(w->env.backend).memory, member * 2 * BYTES);
+        assert_int_equal(hsp_ghost_tally(w->env.backend).memory,
+                         member * (BYTES + 8)); /* the state, and the hash of its row */
     }
     hsp_epoch_device_close(&w->e);
     assert_no_breach(w);
@@ -432,8 +463,9 @@ HSP_TEST_FILE(epoch_device_test)
                                         teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_pinned_is_copied_and_told_once, setup,
                                         teardown),
-        cmocka_unit_test_setup_teardown(a_slot_is_compared_with_its_seal, setup, teardown),
-        cmocka_unit_test_setup_teardown(so_is_one_with_long_rows, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_state_is_compared_with_its_seal, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_read_is_compared_with_its_seal, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_cpu_has_its_state_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(a_segment_without_bytes_is_not_pinned, setup, teardown),
         cmocka_unit_test_setup_teardown(no_memory_no_pins, setup, teardown),
         cmocka_unit_test_setup_teardown(want_of_pinned_memory_is_not_the_devices, setup, teardown),

@@ -22,7 +22,7 @@ struct member {
     struct hsp_m_prepare p;
     struct hsp_ex_epoch e;
     struct hsp_dataset data;
-    void *slot[2];
+    void *state;
     double loss; /* of the last step */
     enum hsp_status st;
     struct hsp_err err;
@@ -77,10 +77,8 @@ static void epoch_init(struct epoch *x, const int *process, uint32_t n, uint64_t
         (void)pthread_mutex_init(&m->e.lock, NULL);
         (void)pthread_cond_init(&m->e.cond, NULL);
         assert_ok(hsp_dataset_synthetic(&p[k].bind.data, 4000, &m->data, &err), &err);
-        for (int s = 0; s < 2; s++) {
-            m->slot[s] = aligned_alloc(64, ((size_t)p[k].bind.state_bytes + 127) / 64 * 64);
-        }
-        hsp_state_init(&m->e.prog, m->slot[0]);
+        m->state = aligned_alloc(64, ((size_t)p[k].bind.state_bytes + 127) / 64 * 64);
+        hsp_state_init(&m->e.prog, m->state);
     }
 }
 
@@ -99,8 +97,7 @@ static void epoch_fini(struct epoch *x)
     nw_each(x->n, x->process, close_member, x);
     for (uint32_t k = 0; k < x->n; k++) {
         hsp_dataset_close(&x->m[k].data);
-        free(x->m[k].slot[0]);
-        free(x->m[k].slot[1]);
+        free(x->m[k].state);
         (void)pthread_mutex_destroy(&x->m[k].e.lock);
         (void)pthread_cond_destroy(&x->m[k].e.cond);
     }
@@ -125,7 +122,7 @@ static void train(void *ctx, uint32_t k)
                                       .comm = m->e.mesh[HSP_MESH_DATA],
                                       .direct = m->e.direct,
                                       .dataset = &m->data,
-                                      .slot = {m->slot[0], m->slot[1]}};
+                                      .state = m->state};
     m->st = m->st == HSP_OK ? hsp_engine_open(&o, &engine, &m->err) : m->st;
     (void)pthread_mutex_lock(&m->e.lock);
     m->e.engine = engine;

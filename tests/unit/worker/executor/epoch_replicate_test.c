@@ -7,6 +7,7 @@
 
 #include "proto/layout/box.h"
 #include "tests/unit/worker/state/state_lib.h"
+#include "worker/backend/cpu/cpu.h"
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_checkpoint.h"
@@ -25,7 +26,9 @@ static struct hsp_pkg_param params[1] = {{"wte.weight", 2, {6, 4}}};
 
 struct member {
     struct hsp_exec_env env;
-    struct hsp_backend backend; /* no device: nothing is called */
+    struct hsp_backend backend; /* no device: nothing is called; or */
+    struct hsp_backend *cpu;    /* where an update is done */
+    uint64_t read, sum[1];      /* the hash of what it has read; of what is computed with */
     struct hsp_chan chan;       /* to nobody who reads */
     int agent;                  /* the other end */
     struct hsp_ex_epoch e;
@@ -61,6 +64,16 @@ static void make_next(const struct world *w, struct member *m)
 {
     struct hsp_err err = {0};
     make_home(w, m, STEP + 1);
+    const struct hsp_state_segment *s = m->e.seg[(STEP + 1) % 2];
+    size_t bytes = (size_t)hsp_segment_area_bytes(s);
+    assert_ok(hsp_backend_cpu_open(1, &m->cpu, &err), &err);
+    assert_ok(m->cpu->alloc(m->cpu, HSP_MEM_DEVICE, bytes, &m->e.dev.state, &err), &err);
+    memcpy(m->e.dev.state, hsp_segment_area(s), bytes);
+    m->e.dev.sum = m->sum;
+    m->e.dev.seen = m->sum;
+    m->env.backend = m->cpu;
+    m->read = hsp_segment_row_hash(m->e.seg[STEP % 2], 0);
+    m->e.dev.newest = (struct hsp_written){.version = STEP + 1, .read = &m->read};
     m->e.written = STEP + 1;
     assert_ok(hsp_epoch_twins_open(&m->e, &err), &err);
 }
@@ -147,6 +160,10 @@ static void end_world(struct world *w)
         (void)hsp_segment_close(m->e.seg[STEP % 2]);
         (void)hsp_segment_close(m->e.seg[(STEP + 1) % 2]);
         hsp_epoch_twins_close(&m->e);
+        if (m->cpu != NULL) {
+            m->cpu->release(m->cpu, HSP_MEM_DEVICE, m->e.dev.state);
+            m->cpu->close(m->cpu);
+        }
         hsp_chan_fini(&m->chan);
         (void)close(m->agent);
         (void)pthread_cond_destroy(&m->e.cond);
@@ -415,10 +432,10 @@ static void what_one_thread_does_not_seal_no_other_seals(void **state)
     (void)state;
     make_world(&w, 1);
     make_next(&w, &w.m[0]);
-    damage(&w.m[0], STEP);
+    w.m[0].read ^= 1;
     for (int i = 0; i < 2; i++) {
         assert_refused(hsp_epoch_seal_written(&w.m[0].e, &err), &err, HSP_EDIGEST,
-                       "version 40 here is damaged: wte.weight (param) [0:6, 0:4]");
+                       "version 40 here is damaged: wte.weight (param) [0:6, 0:4] in main memory");
         assert_int_equal(sealed_next(&w.m[0]), HSP_NO_VERSION);
         assert_int_equal(w.m[0].e.sealed, STEP);
     }
@@ -611,6 +628,7 @@ static void an_epoch_that_has_failed_hands_nothing_over(void **state)
     e->cancelled = false;
     assert_ok(hsp_epoch_hand_over(e, 9, STEP, 0, &left, &err), &err); /* dropped meanwhile */
     assert_false(left || next->go);
+    e->member = false; /* nothing is computed here, so there is no memory to give back */
     assert_ok(hsp_epoch_hand_over(e, 8, STEP, 0, &left, &err), &err);
     assert_true(left && next->go && next->go_version == STEP);
     assert_int_equal(e->phase, HSP_EPOCH_LEFT);
@@ -643,6 +661,7 @@ static void a_replica_made_of_a_version_that_is_gone_is_the_wrong_one(void **sta
         make_next(&w, &w.m[r]);
     }
     damage(&w.m[0], STEP + 1); /* computed so */
+    ((uint8_t *)w.m[0].e.dev.state)[3] ^= 1;
     for (uint32_t r = 0; r < 2; r++) {
         hsp_epoch_twins_seal(&w.m[r].e, STEP + 1);
     }

@@ -132,7 +132,7 @@ static void test_a_row_on_its_way(void **state)
 static void test_a_home_that_is_copied(void **state)
 {
     struct dw_story s = dw_tell_story(*state);
-    dw_plan_harm(AT_COPIES, 1, 12, NOBODY);
+    dw_plan_harm(AT_COPIED, 1, 12, NOBODY);
     dw_begin(&s, PP, 0);
     dw_await_break(&s, 3);
     assert_true(s.n_told == 1 && s.n_told_live == 1 && s.told.version == 12);

@@ -125,7 +125,7 @@ static uint64_t newest_of_all(struct xw_world *w, int n, uint64_t plan)
 }
 
 /* In executors forked from now on: when device 1 fails. */
-enum moment { NEVER, SAVED, COMPARED };
+enum moment { NEVER, SAVED };
 static struct {
     enum moment when;
     uint64_t left; /* calls before it */
@@ -138,25 +138,14 @@ static void count(const struct hsp_ex_epoch *e, enum moment now)
     }
 }
 
-/* The compiler compares them with the product's. */
+/* The compiler compares it with the product's. */
 __typeof__(hsp_epoch_device_save) __real_hsp_epoch_device_save, __wrap_hsp_epoch_device_save;
-__typeof__(hsp_epoch_device_compare) __real_hsp_epoch_device_compare,
-    __wrap_hsp_epoch_device_compare;
 
 enum hsp_status __wrap_hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version,
                                              struct hsp_err *err)
 {
     count(e, SAVED);
     return __real_hsp_epoch_device_save(e, version, err);
-}
-
-enum hsp_status __wrap_hsp_epoch_device_compare(struct hsp_ex_epoch *e, uint64_t version,
-                                                bool (*which)(const struct hsp_ex_epoch *e,
-                                                              uint32_t row),
-                                                uint32_t *ret_row, struct hsp_err *err)
-{
-    count(e, COMPARED);
-    return __real_hsp_epoch_device_compare(e, version, which, ret_row, err);
 }
 
 /* Device 1 fails as @how says, or as `fails`. Its process says so and ends with a status of its own; another one goes on
@@ -217,15 +206,13 @@ static void test_a_device_fails(void **state)
         committed += fail_and_go_on(w, how, loss);
     }
     assert_true(committed > 0);
-    /* While a version is copied from it, and while the version before it is compared: no source before it is whole. */
-    for (uint64_t i = 0; i < 2; i++) {
-        const struct hsp_ghost_opts how = {.seed = 0};
-        fails.when = i == 0 ? SAVED : COMPARED;
-        fails.left = (uint64_t)hsp_test_range("copies", i, 10, 20);
-        assert_true(fail_and_go_on(w, how, loss) > 0);
-    }
+    /* While a version is copied from it: no source before it is whole. */
+    const struct hsp_ghost_opts plain = {.seed = 0};
+    fails.when = SAVED;
+    fails.left = (uint64_t)hsp_test_range("copies", 0, 10, 20);
+    assert_true(fail_and_go_on(w, plain, loss) > 0);
     assert_int_equal(
-        xw_lines_with(log, "device 0 has failed: ghost: the device failed: this executor ends"), 6);
+        xw_lines_with(log, "device 0 has failed: ghost: the device failed: this executor ends"), 5);
 }
 
 /* At its first work of all: the state cannot be brought there. */

@@ -6,7 +6,9 @@
 #include "worker/state/segment.h"
 #include "worker/state/segment_dir.h"
 
-#define IN_GPU "] in GPU memory" /* how the name of such a part ends */
+/* How the name of a part ends: in memory that is computed with, or as it was sealed. */
+#define IN_GPU  "] in GPU memory"
+#define IN_MAIN "] in main memory"
 
 /* Whether device @dev has its own part of @version, sealed and as it was sealed. */
 static bool has_intact(const struct dw_story *s, uint32_t dev, uint64_t version)
@@ -18,8 +20,8 @@ static bool has_intact(const struct dw_story *s, uint32_t dev, uint64_t version)
 }
 
 /* Device @dev damages version 12 of @layout @when, or, before it is hashed, version 13. Nothing made of it is committed: all
- * go on from version 12. @n_told: devices that may be wrong; @version: that it tells of. Executors on ghosts damage the
- * memory of the ghost: their segments are intact, and the job goes on from them. */
+ * go on from version 12. @n_told: devices that may be wrong; @version: that it tells of. What is damaged is the memory that
+ * an executor computes with: its segments are intact, and the job goes on from them. */
 static void live(struct xw_world *w, enum dw_layout layout, enum dw_when when, uint32_t dev,
                  uint32_t n_told, uint64_t version, const char *why)
 {
@@ -31,8 +33,9 @@ static void live(struct xw_world *w, enum dw_layout layout, enum dw_when when, u
     assert_true(dw_broke_with(&s, why));
     assert_true(s.n_told == n_told && s.n_told_live == n_told);
     assert_true(n_told > 1 || (s.told.rank == dev && s.told.version == version));
-    assert_int_equal(strstr(s.part, IN_GPU) != NULL, w->device);
-    assert_int_equal(has_intact(&s, dev, 12), w->device || when == AT_SEAL);
+    assert_int_equal(strstr(s.part, IN_GPU) != NULL, w->device && when != AT_SEAL);
+    assert_int_equal(strstr(s.part, IN_MAIN) != NULL, !w->device && when != AT_SEAL);
+    assert_true(has_intact(&s, dev, 12));
     assert_int_equal(dw_recover(&s, layout), 12);
     dw_end_story(&s);
 }
@@ -81,7 +84,7 @@ static void test_a_part_of_a_pipeline(void **state)
     live(*state, PP, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
 }
 
-/* On its way to the memory of a ghost: the whole step is computed with it, its vote passes, and the loss that was told is
+/* On its way to the memory that is computed with: the whole step is computed with it, its vote passes, and the loss that was told is
  * replaced. */
 static void test_a_part_that_is_loaded(void **state)
 {
@@ -91,7 +94,7 @@ static void test_a_part_that_is_loaded(void **state)
     dw_plan_harm_in(AT_LOAD, 1, 0, LOUD);
     uint64_t version = dw_recover(&s, PP);
     dw_await_break(&s, 3);
-    assert_true(dw_broke_with(&s, IN_GPU));
+    assert_true(dw_broke_with(&s, s.w->device ? IN_GPU : IN_MAIN));
     assert_true(s.n_told == 1 && s.told.rank == 1 && s.told.version == version);
     assert_true(s.w->said_in == s.epoch && s.w->stable == version);
     double loss = s.w->loss[version];
@@ -293,6 +296,7 @@ HSP_TEST_FILE(executor_live_test)
         cmocka_unit_test_setup_teardown(test_a_part_of_a_twin, dw_setup_device, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_without_twin, dw_setup_device, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_of_a_pipeline, dw_setup_device, dw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_part_that_is_loaded, dw_setup, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_part_that_is_loaded, dw_setup_device, dw_teardown),
         cmocka_unit_test_setup_teardown(test_a_first_version_that_differs, dw_setup_device,
                                         dw_teardown),

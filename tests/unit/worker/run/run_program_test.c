@@ -565,7 +565,7 @@ static void run_noted(const char *dir, const struct hsp_model_spec *m, int k)
     for (uint32_t r = 0; r < f.n; r++) {
         const struct hsp_binding *b = &f.programs[r].bind;
         size_t wide = (size_t)hsp_program_wide(&f.programs[r]) + 64;
-        size_t least = (size_t)(b->memory_bytes + 2 * b->state_bytes), pack = (size_t)b->comm_bytes;
+        size_t least = (size_t)(b->memory_bytes + b->state_bytes), pack = (size_t)b->comm_bytes;
         if (m->compute == HSP_COMPUTE_BF16 && taken[r].wide != wide) {
             fail_msg("%s, rank %u: %zu bytes, planned %zu", PLANS[k].name, r, taken[r].wide, wide);
         }

@@ -1,0 +1,66 @@
+#include "worker/exec/read_hash.h"
+
+#include <stdlib.h>
+
+#include "worker/exec/engine.h"
+#include "worker/exec/engine_impl.h"
+#include "worker/state/box_hash.h"
+
+/* All programs of a pool have the same state at the same places. */
+enum hsp_status hsp_read_hash_open(struct hsp_engine *e, struct hsp_err *err)
+{
+    const struct hsp_program *p = e->o.program;
+    struct hsp_backend *b = e->o.backend;
+    uint32_t n = p->bind.n_state;
+    e->reads.call = calloc((size_t)n + 1, sizeof *e->reads.call);
+    if (e->reads.call == NULL) {
+        return hsp_err_nomem(err, "the hashes of the state");
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        const struct hsp_state_bind *s = &p->bind.state[k];
+        const struct hsp_ptensor *t = &p->tpl.tensors[s->tensor];
+        const struct hsp_tensor_bind *at = &p->bind.tensor[s->tensor];
+        const struct hsp_box_id id = {s->tensor_id, t->state_kind, (enum hsp_dtype)t->dtype,
+                                      s->full.hi};
+        hsp_box_hash_call(&id, &at->box, (const uint8_t *)e->o.state + at->offset,
+                          &e->reads.call[k]);
+    }
+    size_t bytes = (size_t)n * sizeof *e->reads.host;
+    enum hsp_status st = b->alloc(b, HSP_MEM_DEVICE, bytes, (void **)&e->reads.device, err);
+    return st == HSP_OK ? b->alloc(b, HSP_MEM_HOST, bytes, (void **)&e->reads.host, err) : st;
+}
+
+void hsp_read_hash_close(struct hsp_engine *e)
+{
+    e->o.backend->release(e->o.backend, HSP_MEM_DEVICE, e->reads.device);
+    e->o.backend->release(e->o.backend, HSP_MEM_HOST, e->reads.host);
+    e->reads.device = e->reads.host = NULL;
+    free(e->reads.call);
+    e->reads.call = NULL;
+}
+
+static bool updates(const struct hsp_engine *e, const struct hsp_piece *p)
+{
+    for (uint32_t k = p->first; k < p->first + p->n; k++) {
+        const struct hsp_instr *i = &e->t->instrs[k];
+        if (i->kind == HSP_I_OP && (i->op == HSP_OP_ADAMW || i->op == HSP_OP_SGDM)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum hsp_status hsp_read_hash_before(struct hsp_engine *e, const struct hsp_piece *p,
+                                     struct hsp_err *err)
+{
+    struct hsp_backend *b = e->o.backend;
+    uint32_t n = e->b->n_state;
+    if (e->reads.call == NULL || e->reads.done || !updates(e, p)) {
+        return HSP_OK;
+    }
+    e->reads.done = true;
+    enum hsp_status st = b->hash(b, HSP_DEVQ_COMPUTE, e->reads.call, n, e->reads.device, err);
+    return st == HSP_OK ? b->copy(b, HSP_DEVQ_COMPUTE, e->reads.host, e->reads.device,
+                                  (size_t)n * sizeof *e->reads.host, err)
+                        : st;
+}
