@@ -9,12 +9,17 @@
 
 /* Traffic of the update per parameter element, in elements: AdamW reads p, m, v, g and writes
  * p, m, v; SGD reads p, momentum, g and writes two. Then the norm reads g, zeroing writes it, and
- * the seal hashes the new state. */
+ * the state is hashed before it is written over. */
 #define ADAMW_WORDS (7 + 2 + 3)
 #define SGD_WORDS   (5 + 2 + 2)
-#define N_SLOTS     2
+#define N_SEALED    2 /* versions in the state folder */
 /* Reading and writing what is offloaded, both ways, where both memories are one. */
 #define OFFLOAD_PASSES 4
+
+double hsp_state_versions(const struct hsp_device_desc *dev, uint32_t held)
+{
+    return 1 + (hsp_device_is_host(dev) ? N_SEALED * (double)held : 0);
+}
 
 static double amount(const struct hsp_amount *a, double part)
 {
@@ -201,7 +206,7 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_stage_work
         .seq_us = 1e6 * (amount(&products, part) + memory_seconds(r, dev, part)),
         .micro_us = r->w.n_instr * dev->op_us + r->w.n_products * dev->gemm_us +
                     1e6 * amount(&r->w.acc_bytes, part) / dev->mem_bytes_per_s,
-        .base_bytes = N_SLOTS * kinds * home * held + grads + copies + comm,
+        .base_bytes = hsp_state_versions(dev, held) * kinds * home + grads + copies + comm,
         .bytes_per_flight = r->offload ? 0 : amount(&r->w.saved, part) + r->entering + r->w.leaving,
         .host_bytes = amount(&r->host, part),
         .deferred_bytes = amount(&r->w.deferred, part),

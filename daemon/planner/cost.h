@@ -117,6 +117,10 @@ uint32_t hsp_count_nodes(const struct hsp_cluster_desc *c, const uint32_t *devic
  * @members. Of a GPU also its communicators, in vain where all others are none. */
 double hsp_comm_bytes(const struct hsp_stage_work *r, const struct hsp_device_desc *dev,
                       double part, uint32_t members, uint32_t holders);
+/* Versions of its state that lie in a device's memory: one that is computed with; on a host two
+ * sealed ones beside it, of @held homes and copies. */
+double hsp_state_versions(const struct hsp_device_desc *dev, uint32_t held);
+
 double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight);
 
 /* All-reduces of a tensor group over a micro-batch of @b sequences. */
@@ -140,9 +144,10 @@ struct hsp_rank_cost {
     double update_us;
     double sync_us;                /* gradients (and gathered parameters) */
     double home_bytes, used_bytes; /* parameters it has, and computes with */
-    int64_t state_bytes;           /* both version slots, with the copies it keeps for others */
-    int64_t grad_bytes;            /* accumulators, gathered parameters, gradients in Post */
-    int64_t act_bytes;             /* activations in flight and scratch */
+    int64_t state_bytes;  /* what it computes with; of a host also what is sealed in its folder: */
+    int64_t folder_bytes; /* two versions, and those of the copies it keeps for others */
+    int64_t grad_bytes;   /* accumulators, gathered parameters, gradients in Post */
+    int64_t act_bytes;    /* activations in flight and scratch */
     int64_t comm_bytes;
     int64_t total_bytes;
     int64_t host_bytes; /* in the host's memory, not of the device's */

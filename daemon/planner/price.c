@@ -249,7 +249,8 @@ static void price_rank(const struct pricing *p, const struct hsp_stage_work *ran
     const struct hsp_stage *g = &s->stages[rc->stage];
     struct rank_sum x = {0};
     double micro = (s->sequences + s->micro_batches - 1) / s->micro_batches;
-    double states = p->in->train->hyper.optimizer == HSP_OPT_ADAMW ? 6 : 4; /* in two slots */
+    double kinds = p->in->train->hyper.optimizer == HSP_OPT_ADAMW ? 3 : 2;
+    double states = kinds * hsp_state_versions(&p->in->cluster->dev[p->device[rank]], p->held);
     for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
         price_chunk(p, &range[c], c, rc, rank, &x);
     }
@@ -258,7 +259,7 @@ static void price_rank(const struct pricing *p, const struct hsp_stage_work *ran
     x.comm_bytes = fmax(x.comm_bytes, HSP_COMM_BASE_BYTES + message) + pipe_bytes(p, rc, rank);
     x.base_bytes += x.comm_bytes;
     rc->home_bytes = p->in->home_bytes != NULL ? p->in->home_bytes[rank] : rc->home_bytes;
-    x.base_bytes += states * (home - x.home_bytes) * p->held;
+    x.base_bytes += states * (home - x.home_bytes);
     rc->device = p->device[rank];
     rc->sequences = s->sequences;
     rc->micro_batches = s->micro_batches;
@@ -266,7 +267,8 @@ static void price_rank(const struct pricing *p, const struct hsp_stage_work *ran
                                     fmax(x.post_bytes, x.micro_bytes + micro * x.scratch_bytes));
     rc->act_bytes = (int64_t)ceil(micro * (x.act_bytes + x.scratch_bytes + x.wide_bytes));
     rc->host_bytes = (int64_t)ceil(micro * x.host_bytes);
-    rc->state_bytes = (int64_t)ceil(states * home * p->held);
+    rc->state_bytes = (int64_t)ceil(states * home);
+    rc->folder_bytes = (int64_t)ceil(2 * kinds * home * p->held);
     rc->comm_bytes = (int64_t)ceil(x.comm_bytes);
     rc->grad_bytes = rc->total_bytes - rc->act_bytes - rc->state_bytes - rc->comm_bytes;
 }
@@ -414,9 +416,9 @@ static double copy_us(const struct pricing *p)
         return 0;
     }
     for (uint32_t r = 0; r < p->plan->n_ranks; r++) {
-        double slot = (double)p->cost->rank[r].state_bytes / 2 / p->held;
+        double version = (double)p->cost->rank[r].folder_bytes / 2 / p->held;
         struct hsp_link_cost out = hsp_link_out(p->in->cluster, p->device[r]);
-        worst = fmax(worst, slot * (p->in->copies - 1) * out.us_per_byte);
+        worst = fmax(worst, version * (p->in->copies - 1) * out.us_per_byte);
     }
     return worst / 4;
 }

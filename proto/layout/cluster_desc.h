@@ -51,6 +51,12 @@ struct hsp_device_desc {
     double host_bytes_per_s; /* between its memory and its node's; 0: these are one */
 };
 
+/* Its memory is its node's, where the sealed versions of its state lie, too: it is no GPU. */
+static inline bool hsp_device_is_host(const struct hsp_device_desc *d)
+{
+    return d->host_bytes_per_s <= 0 && d->communicator_bytes == 0;
+}
+
 /* FLOP/s of products of a class. */
 static inline double hsp_device_gemm(const struct hsp_device_desc *d, enum hsp_rate r,
                                      enum hsp_gemm_class c)

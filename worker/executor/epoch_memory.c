@@ -17,15 +17,17 @@ static uint64_t open_bytes(struct hsp_state_segment *const seg[2])
            (seg[1] != NULL ? (uint64_t)hsp_segment_area_bytes(seg[1]) : 0);
 }
 
+/* Segments lie in the host's memory: they are counted where that is the device's, too. */
 static uint64_t memory_needed(const struct hsp_ex_epoch *e)
 {
+    uint64_t state = (uint64_t)e->prog.bind.state_bytes;
     uint64_t n = (uint64_t)(hsp_pool_memory(&e->prog, e->shorter, e->pkg.n_shorter) +
-                            hsp_pool_comm(&e->prog, e->shorter, e->pkg.n_shorter) +
-                            2 * e->prog.bind.state_bytes);
+                            hsp_pool_comm(&e->prog, e->shorter, e->pkg.n_shorter)) +
+                 state;
     if (!e->env->backend->device) { /* it computes on bf16 in fp32 */
-        n += (uint64_t)hsp_pool_wide(&e->prog, e->shorter, e->pkg.n_shorter);
+        n += (uint64_t)hsp_pool_wide(&e->prog, e->shorter, e->pkg.n_shorter) + 2 * state;
     }
-    for (uint32_t i = 0; i < e->n_copies && !e->env->backend->device; i++) { /* the host's */
+    for (uint32_t i = 0; i < e->n_copies && !e->env->backend->device; i++) {
         n += open_bytes(e->copies[i].seg);
     }
     return n;

@@ -113,7 +113,9 @@ static enum hsp_status make_info(struct hsp_epoch_plan *p, struct hsp_err *err)
     p->info.mem_bytes = hsp_arena_array(p->arena, n, sizeof *p->info.mem_bytes);
     p->info.compute_s = hsp_arena_array(p->arena, n, sizeof *p->info.compute_s);
     p->wide_bytes = hsp_arena_array(p->arena, n, sizeof *p->wide_bytes);
-    if (p->info.mem_bytes == NULL || p->info.compute_s == NULL || p->wide_bytes == NULL) {
+    p->folder_bytes = hsp_arena_array(p->arena, n, sizeof *p->folder_bytes);
+    if (p->info.mem_bytes == NULL || p->info.compute_s == NULL || p->wide_bytes == NULL ||
+        p->folder_bytes == NULL) {
         return hsp_err_nomem(err, "the plan of an epoch");
     }
     for (uint32_t r = 0; r < n; r++) {
@@ -123,12 +125,13 @@ static enum hsp_status make_info(struct hsp_epoch_plan *p, struct hsp_err *err)
             of[i] = program_at(p, (i + 1) * n + r);
         }
         p->info.mem_bytes[r] = (uint64_t)(hsp_pool_memory(one, of, k) + hsp_pool_comm(one, of, k) +
-                                          2 * one->bind.state_bytes);
+                                          one->bind.state_bytes);
+        p->folder_bytes[r] = 2 * (uint64_t)one->bind.state_bytes;
         p->wide_bytes[r] = (uint64_t)hsp_pool_wide(one, of, k);
     }
     hsp_epoch_add_copies(&p->copies,
                          2 * p->n_kinds * hsp_dtype_size((enum hsp_dtype)p->graph->spec.dtype),
-                         &p->info);
+                         p->folder_bytes, n);
     p->info.n_spare = p->n_spare;
     p->info.keep_bytes = p->n_spare > 0 ? 2 * state_bytes(p) : 0;
     p->info.step_s = p->plan->predicted_step_us * 1e-6;

@@ -28,7 +28,8 @@ struct hsp_epoch_plan {
     uint8_t n_kinds, kinds[HSP_N_STATE_KINDS];
     struct hsp_plan_info info; /* for the core: devices, memory, shards */
     uint64_t *wide_bytes;      /* [plan->n_ranks] more on devices that compute on bf16 in fp32 */
-    hsp_device_id *device;     /* [plan->n_ranks] */
+    uint64_t *folder_bytes; /* [plan->n_ranks] sealed versions, its own and copies: more on hosts */
+    hsp_device_id *device;  /* [plan->n_ranks] */
 };
 
 /* Compiles @plan (copied and completed) for the devices @device[rank].

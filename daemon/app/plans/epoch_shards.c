@@ -210,12 +210,12 @@ enum hsp_status hsp_epoch_shards(const struct hsp_graph *g, const struct hsp_cov
 }
 
 void hsp_epoch_add_copies(const struct hsp_state_table *copies, uint64_t elem_bytes,
-                          struct hsp_plan_info *info)
+                          uint64_t *bytes, uint32_t n_ranks)
 {
     for (uint32_t i = 0; i < copies->n; i++) {
         const struct hsp_state_row *row = &copies->row[i];
-        if (row->to < info->n_ranks) {
-            info->mem_bytes[row->to] += (uint64_t)hsp_box_count(&row->box) * elem_bytes;
+        if (row->to < n_ranks) {
+            bytes[row->to] += (uint64_t)hsp_box_count(&row->box) * elem_bytes;
         }
     }
 }

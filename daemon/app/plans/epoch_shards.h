@@ -13,9 +13,9 @@ enum hsp_status hsp_epoch_shards(const struct hsp_graph *g, const struct hsp_cov
                                  const struct hsp_state_table *copies, struct hsp_arena *arena,
                                  struct hsp_plan_info *info, struct hsp_err *err);
 
-/* Adds to info->mem_bytes what each rank keeps for others: @elem_bytes for an element, all kinds in
- * two versions. */
+/* Adds to @bytes of each of @n_ranks what it keeps for others: @elem_bytes for an element, all
+ * kinds in two versions. */
 void hsp_epoch_add_copies(const struct hsp_state_table *copies, uint64_t elem_bytes,
-                          struct hsp_plan_info *info);
+                          uint64_t *bytes, uint32_t n_ranks);
 
 #endif

@@ -129,8 +129,12 @@ static bool is_too_large(const struct hsp_plan_question *q, const struct hsp_epo
     for (uint32_t r = 0; r < p->info.n_ranks; r++) {
         uint32_t i = hsp_plan_find(q, p->info.device[r]);
         bool known = i < q->cluster.n;
-        uint64_t need =
-            p->info.mem_bytes[r] + (known && q->cluster.dev[i].widens ? p->wide_bytes[r] : 0);
+        uint64_t need = p->info.mem_bytes[r];
+        if (known) {
+            const struct hsp_device_desc *d = &q->cluster.dev[i];
+            need += d->widens ? p->wide_bytes[r] : 0;
+            need += hsp_device_is_host(d) ? p->folder_bytes[r] : 0;
+        }
         if (known && need > (uint64_t)offered[i]) {
             *ret_rank = r;
             *ret_at = i;

@@ -490,7 +490,7 @@ static void test_a_plan_written_by_hand_may_fill_its_device(void **state)
         assert_int_equal(a.status, i < 2 ? HSP_OK : HSP_EINFEASIBLE);
         if (i < 2) {
             assert_string_equal(a.plan->source, "tp.yaml");
-            need = a.plan->built->info.mem_bytes[0];
+            need = a.plan->built->info.mem_bytes[0] + a.plan->built->folder_bytes[0];
         } else {
             assert_non_null(strstr(a.reason, "tp.yaml: compiled, rank 0 needs "));
         }
@@ -582,7 +582,7 @@ static void test_the_running_plan_stays_when_a_better_one_is_too_large(void **st
         } else if (i == 1) {
             running = hsp_plan_rec_ref(a.plan);
             for (uint32_t k = 0; k < running->n_ranks; k++) {
-                running->built->info.mem_bytes[k] = fits;
+                running->built->info.mem_bytes[k] = fits - running->built->folder_bytes[k];
             }
         } else {
             assert_true(a.keep);

@@ -110,8 +110,11 @@ static void short_steps_get_faster_plans(void **state)
             c.n = copy.n_ranks;
             assert_ok(hsp_plan_adopt(s.g, &s.t, &c, NULL, &copy, s.arena, &again, &err), &err);
             assert_near(again.cost.step_us, p.cost.step_us, 1e-6 * p.cost.step_us);
+            /* With zero 1 the search has cut the state of the longest plan evenly; its homes are
+             * known by now, and what moves to and from them. */
+            double close = p.plan->zero > 0 ? 1e-3 : 1e-6;
             assert_near(copy.shorter[0]->predicted_step_us, p.plan->shorter[0]->predicted_step_us,
-                        1e-6 * p.plan->shorter[0]->predicted_step_us);
+                        close * p.plan->shorter[0]->predicted_step_us);
         }
         scene_free(&s);
     }
@@ -205,7 +208,7 @@ static void homes_of_the_longest_plan_are_paid_for(void **state)
     for (uint32_t r = 0; r < N; r++) {
         const struct hsp_binding *b = &f.shorter[r].bind;
         assert_true(plan->shorter[0]->memory_bytes[r] >=
-                    b->memory_bytes + 2 * b->state_bytes + b->comm_bytes);
+                    b->memory_bytes + 3 * b->state_bytes + b->comm_bytes);
     }
     scene_free(&s);
 }

@@ -322,7 +322,7 @@ static void a_model_too_large_becomes_an_uneven_pipeline(void **state)
     const double speed[3] = {1, 0.5, 0.25};
     scene_make(&s, 3, speed, 1, 8, 16);
     for (uint32_t i = 0; i < 3; i++) {
-        s.dev[i].mem_bytes = 30 * MIB;
+        s.dev[i].mem_bytes = 42 * MIB;
     }
     make(&s, &(struct hsp_plan_options){.no_zero = true}, &p);
     uint32_t of_device[3] = {0};
@@ -554,7 +554,7 @@ static void given_plans_are_priced_and_refused(void **state)
     scene_free(&s);
 }
 
-/* State of the ranks of a pipeline of one block a rank, both slots, with the copies they hold. */
+/* State in the folders of the ranks of a pipeline of one block a rank, with the copies they hold. */
 static double state_of_pipeline(struct scene *s, uint32_t copies)
 {
     struct hsp_planned p;
@@ -568,7 +568,7 @@ static double state_of_pipeline(struct scene *s, uint32_t copies)
     struct hsp_plan_options o = {.copies = copies};
     assert_ok(hsp_plan_adopt(s->g, &s->t, &s->c, &o, &pipe, s->arena, &p, &err), &err);
     assert_true(copies < 2 || p.cost.copy_us > 0);
-    return (double)(p.cost.rank[0].state_bytes + p.cost.rank[1].state_bytes);
+    return (double)(p.cost.rank[0].folder_bytes + p.cost.rank[1].folder_bytes);
 }
 
 /* Ranks hold copies for each other on the nodes of the plan; the others are with keepers. */
@@ -594,7 +594,7 @@ static int64_t alone_needs(uint32_t n, uint32_t layers)
     const double speed[2] = {1, 1};
     scene_make(&s, n, speed, 2, layers, 8);
     for (uint32_t i = 0; i < n; i++) {
-        s.dev[i].mem_bytes = n > 1 ? 40 * MIB : 1024 * MIB;
+        s.dev[i].mem_bytes = n > 1 ? 56 * MIB : 1024 * MIB;
     }
     s.c.same_node.us_per_byte = 1e-2; /* no tensor groups */
     make(&s, &(struct hsp_plan_options){.no_zero = true, .micro_cap = 1}, &p);
