@@ -294,8 +294,8 @@ class Runs(unittest.TestCase):
             holds, figures = first_light.body(claim)
         text = out.getvalue()
         self.assertIsNone(holds, text)  # no PyTorch
-        self.assertEqual((figures["tests"], "PyTorch" in figures["missing"], "failed" in figures), (12, True, False), text)
-        for words in ("device     opens, measured in", ": ghost, sm_90, 4 GiB", "6 passed in", "failed     nothing", "peer       not here"):
+        self.assertEqual((figures["tests"], "PyTorch" in figures["missing"], "failed" in figures), (14, True, False), text)
+        for words in ("device     opens, measured in", ": ghost, sm_90, 4 GiB", "7 passed in", "failed     nothing", "peer       not here"):
             self.assertIn(words, text)
         with open(os.path.join(logs, "page.txt")) as f:
             self.assertIn(f.read(), text)
