@@ -249,7 +249,8 @@ void hsp_dataset_close(struct hsp_dataset *d)
     *d = (struct hsp_dataset){0};
 }
 
-static enum hsp_status look(const char *name, const struct hsp_data_bytes *b, struct hsp_err *err)
+static enum hsp_status look_at_file(const char *name, const struct hsp_data_bytes *b,
+                                    struct hsp_err *err)
 {
     struct stat sb;
     if (b->data == NULL) {
@@ -275,8 +276,8 @@ enum hsp_status hsp_dataset_look(const struct hsp_dataset *d, struct hsp_err *er
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; d->mapped && st == HSP_OK && i < d->n_files; i++) {
         const struct hsp_data_file *f = &d->file[i];
-        st = look(f->name, &f->all, err);
-        st = st == HSP_OK ? look(f->name, &f->idx, err) : st;
+        st = look_at_file(f->name, &f->all, err);
+        st = st == HSP_OK ? look_at_file(f->name, &f->idx, err) : st;
     }
     return st;
 }

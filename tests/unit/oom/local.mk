@@ -67,7 +67,7 @@ tests_unit_oom_oom_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/cluster_stories.c tests/unit/daemon/cluster/cluster_stories.h \
   tests/unit/oom/oom_cluster.c $(MSG_DUMP) $(CLUSTER_WORLD)
 tests_unit_oom_oom_cluster_tests_LDFLAGS = $(HSP_OOM_LINK) \
-  -Wl,--wrap=hsp_cluster_new,--wrap=hsp_cluster_load \
+  -Wl,--wrap=hsp_cluster_new,--wrap=hsp_cluster_load,--wrap=hsp_cluster_found \
   -Wl,--wrap=hsp_cluster_step,--wrap=hsp_cluster_spread
 tests_unit_oom_oom_cluster_tests_LDADD = $(HSP_OOM_LIBS) $(CLUSTER_LIBS)
 oom_agent_tests = \

@@ -31,6 +31,10 @@ enum hsp_status __real_hsp_cluster_load(struct hsp_cluster *c, const struct hsp_
 enum hsp_status __wrap_hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster_row *rows,
                                         uint32_t n, hsp_msec now_ms, struct hsp_actions *ret,
                                         struct hsp_err *err);
+enum hsp_status __real_hsp_cluster_found(struct hsp_cluster *c, struct hsp_actions *ret,
+                                         struct hsp_err *err);
+enum hsp_status __wrap_hsp_cluster_found(struct hsp_cluster *c, struct hsp_actions *ret,
+                                         struct hsp_err *err);
 enum hsp_status __real_hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *ev,
                                         struct hsp_actions *ret, struct hsp_err *err);
 enum hsp_status __wrap_hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *ev,
@@ -61,6 +65,18 @@ static enum hsp_status make(void *ctx, struct hsp_buf *out, struct hsp_err *err)
     enum hsp_status st = c != NULL ? HSP_OK : hsp_err_set(err, HSP_ENOMEM, 0, "no machine");
     hsp_cluster_free(c);
     hsp_cluster_restored_row(3, out); /* with which a shell begins one of an older store */
+    return st;
+}
+
+static enum hsp_status found(void *ctx, struct hsp_buf *out, struct hsp_err *err)
+{
+    const struct call *k = ctx;
+    struct hsp_actions a = {0};
+    enum hsp_status st = __real_hsp_cluster_found(k->c, &a, err);
+    if (st == HSP_OK) {
+        put_actions(&a, out);
+    }
+    hsp_cluster_free(k->c);
     return st;
 }
 
@@ -111,6 +127,14 @@ struct hsp_cluster *__wrap_hsp_cluster_new(const struct hsp_cluster_config *cfg)
     struct call k = {.cfg = cfg};
     hsp_oom_fork("new", make, &k, MOST);
     return __real_hsp_cluster_new(cfg);
+}
+
+enum hsp_status __wrap_hsp_cluster_found(struct hsp_cluster *c, struct hsp_actions *ret,
+                                         struct hsp_err *err)
+{
+    struct call k = {.c = c};
+    hsp_oom_fork("found", found, &k, MOST);
+    return __real_hsp_cluster_found(c, ret, err);
 }
 
 enum hsp_status __wrap_hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster_row *rows,

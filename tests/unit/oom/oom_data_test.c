@@ -88,6 +88,7 @@ static enum hsp_status open_files(void *ctx, struct hsp_buf *out, struct hsp_err
     const struct hsp_data_cut cut = hsp_data_cut_of(&pieces);
     struct hsp_corpus corpus = {0};
     enum hsp_status st = hsp_dataset_open(f->pattern, f->format, &d, err);
+    st = st == HSP_OK ? hsp_dataset_look(&d, err) : st;
     if (st == HSP_OK) {
         st = describe(&d, &bind, out, err);
     }

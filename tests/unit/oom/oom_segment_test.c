@@ -196,7 +196,8 @@ static enum hsp_status papers(void *ctx, struct hsp_buf *out, struct hsp_err *er
 static enum hsp_status tidy_papers(void *ctx, struct hsp_buf *out, struct hsp_err *err)
 {
     (void)out;
-    return hsp_kept_tidy(ctx, err);
+    enum hsp_status st = hsp_kept_tidy_job(ctx, 1, err);
+    return st == HSP_OK ? hsp_kept_tidy(ctx, err) : st;
 }
 
 static enum hsp_status tidy(const char *dir, struct hsp_err *err)

@@ -111,6 +111,9 @@ static enum hsp_status open_step(void *ctx, struct hsp_buf *out, struct hsp_err 
     if (st == HSP_OK) {
         st = describe(c, out, err);
     }
+    uint64_t content = st == HSP_OK ? hsp_ckpt_content(c) : 0;
+    c = hsp_ckpt_close(c);
+    st = st == HSP_OK ? hsp_ckpt_open_meant(ctx, STEP, 0, content, &c, err) : st;
     (void)hsp_ckpt_close(c);
     return st;
 }

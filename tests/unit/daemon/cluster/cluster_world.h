@@ -80,6 +80,8 @@ void cw_older_row(struct cw_world *w, const uint8_t *bytes, uint32_t n, uint8_t 
 uint32_t cw_ran_bytes(const struct hsp_job *j);
 /* The bytes before them that say what was given up. */
 uint32_t cw_cuts_bytes(const struct hsp_job *j);
+/* At the end of the row of a layout: of which version it was made. */
+enum { CW_MADE_OF_BYTES = 16 };
 /* The row of job 1 becomes one of form 14. */
 void cw_form_14(struct cw_world *w);
 /* The row of job 1 becomes one of form 10, which does not end with who may tell of past epochs. */
