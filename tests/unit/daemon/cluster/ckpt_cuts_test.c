@@ -437,7 +437,6 @@ static void what_all_are_able_to_is_fixed_when_all_are_there(void **state)
         s++;
         assert_true(s < cw_stories + cw_n_stories);
     }
-    cw_begin(&w, CW_NODES, 1);
     s->tell(&w);
     w.c->jobs[0]->checkpoint_shared = true;
     w.c->nodes[1].protocol = HSP_PROTO_ATTEMPTS - 1;

@@ -502,6 +502,8 @@ static void a_new_cluster_is_on_record_before_it_begins(void **state)
     struct hsp_actions rows, acts;
     struct hsp_cluster_row row[2];
     struct hsp_cluster_config cfg;
+    char key[2][64];
+    uint8_t value[2][256];
     hsp_cluster_defaults(3000, &cfg);
     cfg.fresh_id = (struct hsp_digest){8, 999};
     struct hsp_cluster *first = hsp_cluster_new(&cfg);
@@ -509,7 +511,10 @@ static void a_new_cluster_is_on_record_before_it_begins(void **state)
     assert_int_equal(rows.n, 2);
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(rows.item[i].type, HSP_ACT_STORE);
-        row[i] = (struct hsp_cluster_row){rows.item[i].key, rows.item[i].value, rows.item[i].len};
+        assert_true(rows.item[i].len <= sizeof value[i]); /* they end with the next call */
+        memcpy(value[i], rows.item[i].value, rows.item[i].len);
+        (void)snprintf(key[i], sizeof key[i], "%s", rows.item[i].key);
+        row[i] = (struct hsp_cluster_row){key[i], value[i], rows.item[i].len};
     }
     cfg.fresh_id.lo = 5;
     struct hsp_cluster *next = hsp_cluster_new(&cfg);

@@ -402,7 +402,9 @@ static void test_state_cut_by_another_version(void **state)
 static void offers(struct cw_world *w, uint32_t conn, const struct hsp_m_holding *h, uint32_t n)
 {
     struct hsp_m_holding copy[4];
-    memcpy(copy, h, n * sizeof(copy[0]));
+    for (uint32_t i = 0; i < n; i++) {
+        copy[i] = h[i];
+    }
     cw_msg(w, conn,
            (struct hsp_msg){.type = HSP_MSG_SEALED,
                             .epoch = cw_job(w, 1)->seal_upto,
