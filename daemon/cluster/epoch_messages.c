@@ -515,9 +515,8 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
             checkpointed(c, j, n, m); /* with it, workers have deleted older ones */
         } else if (m->type == HSP_MSG_SEALED && hsp_ci_may_say(c, j, n, m)) {
             sealed(c, j, n, m);
-        } else if (m->type ==
-                   HSP_MSG_READY) { /* hspmdd has restarted meanwhile, and HELLO brought no DROP */
-            not_begun(c, j, n, m);
+        } else if (m->type == HSP_MSG_READY) {
+            not_begun(c, j, n, m); /* hspmdd has restarted meanwhile, and HELLO brought no DROP */
         }
         return;
     }
