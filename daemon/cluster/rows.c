@@ -12,31 +12,16 @@
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_info.h"
+#include "daemon/cluster/row_forms.h"
+#include "daemon/cluster/row_read.h"
 #include "daemon/cluster/slow.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "proto/op/op.h"
 
-#define MAX_PLANS      65536u /* of a job */
-#define ROW_VERSION    15     /* that is written */
-#define ROW_CUTS       15     /* what was given up of the history of a job */
-#define ROW_RAN        15     /* the nodes that have run a job */
-#define ROW_MADE_OF    15     /* of which versions layouts were made, in some rows of 15 */
-#define ROW_BORN       14     /* the cluster in which a job began; in some rows of 13, too */
-#define ROW_ADOPTED    13     /* whose jobs were */
-#define ROW_DOUBT      12     /* jobs that may have ended since a backup */
-#define ROW_HELLO      12     /* the generation in which a node last said hello */
-#define ROW_GIVEN_UP   12     /* versions of layouts that were given up, and their last epochs */
-#define ROW_KNOWN      11     /* what nodes have proven and may do; older checkpoints */
-#define ROW_TRUSTED    10     /* the trusted networks of epochs */
-#define ROW_CKPTS      9      /* which checkpoints are meant */
-#define ROW_LINKS      8      /* the transports of epochs */
-#define ROW_BEGUN      7      /* the epoch that began at the origin */
-#define ROW_TOKENS     6      /* tokens of the data */
-#define ROW_SUSPENDING 5
-#define ROW_OLDEST     4
-#define SHARE_NOTES    4 /* in the byte of an epoch's mode; earlier programs pass over it */
+#define MAX_PLANS   65536u /* of a job */
+#define SHARE_NOTES 4      /* in the byte of an epoch's mode; earlier programs pass over it */
 
 /* ---- store ---- */
 
@@ -943,68 +928,4 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
         return hsp_err_set(err, HSP_EPARSE, 0, "stored row %.100s does not decode", row->key);
     }
     return HSP_OK;
-}
-
-void hsp_cluster_restored_row(uint64_t least, struct hsp_buf *out)
-{
-    hsp_buf_u8(out, ROW_VERSION);
-    hsp_buf_u64(out, least);
-}
-
-bool hsp_cluster_row_restored(const struct hsp_cluster_row *row, uint64_t *ret_least)
-{
-    struct hsp_cursor r;
-    hsp_cur_init(&r, row->value, row->len);
-    uint8_t version = hsp_cur_u8(&r);
-    uint64_t least = hsp_cur_u64(&r);
-    if (strcmp(row->key, HSP_RESTORED_ROW) != 0 || r.failed || version < ROW_OLDEST ||
-        version > ROW_VERSION) {
-        return false;
-    }
-    *ret_least = least;
-    return true;
-}
-
-/* What follows the generation. */
-static uint64_t ahead_of_row(struct hsp_cursor *r, uint8_t version)
-{
-    size_t n;
-    (void)hsp_cur_u8(r);
-    (void)hsp_cur_blob(r, HSP_PATH_MAX, &n);
-    if (version >= ROW_HELLO) {
-        (void)hsp_cur_blob(r, HSP_PATH_MAX, &n);
-    }
-    return version >= ROW_DOUBT ? hsp_cur_u64(r) : 0;
-}
-
-bool hsp_cluster_row_whose(const struct hsp_cluster_row *row, struct hsp_whose *ret)
-{
-    struct hsp_cursor r;
-    struct hsp_whose w;
-    hsp_cur_init(&r, row->value, row->len);
-    uint8_t version = hsp_cur_u8(&r);
-    w.cluster.hi = hsp_cur_u64(&r);
-    w.cluster.lo = hsp_cur_u64(&r);
-    w.generation = hsp_cur_u64(&r);
-    uint64_t ahead = ahead_of_row(&r, version);
-    bool further = hsp_generation_number(ahead) > hsp_generation_number(w.generation);
-    w.generation = further ? ahead : w.generation;
-    if (strcmp(row->key, "cluster") != 0 || r.failed || version < ROW_OLDEST ||
-        version > ROW_VERSION) {
-        return false;
-    }
-    *ret = w;
-    return true;
-}
-
-bool hsp_cluster_row_job_name(const struct hsp_cluster_row *row, char ret[HSP_NAME_MAX + 1])
-{
-    struct hsp_cursor r;
-    uint64_t number;
-    hsp_cur_init(&r, row->value, row->len);
-    uint8_t version = hsp_cur_u8(&r);
-    bool job = strncmp(row->key, "job/", 4) == 0 && hsp_parse_u64(row->key + 4, &number) &&
-               version >= ROW_OLDEST && version <= ROW_VERSION && hsp_cur_u32(&r) == number;
-    get_text(&r, ret, HSP_NAME_MAX + 1);
-    return job && !r.failed && ret[0] != '\0';
 }

@@ -37,27 +37,7 @@ enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_
 
 /* ---- for the store, when it changes older tables ---- */
 
-/* The name of the job whose row this is. False: it is another one, or does not decode. */
-bool hsp_cluster_row_job_name(const struct hsp_cluster_row *row, char ret[HSP_NAME_MAX + 1]);
-
 /* HSP_EVERSION: the row of the core is of a form that is read no more. */
 enum hsp_status hsp_cluster_row_old(const struct hsp_cluster_row *row, struct hsp_err *err);
-
-/* ---- for a shell that puts an older store back ---- */
-
-#define HSP_RESTORED_ROW "restored"
-#define HSP_CLUSTER_ROW  "cluster" /* for hsp_cluster_row_whose */
-
-/* Appends the value of HSP_RESTORED_ROW: this store is put back in the place of another one of its
- * cluster, which was of generation @least, 0 not known. The core that loads it begins a generation
- * after both, and erases the row in the same step. */
-void hsp_cluster_restored_row(uint64_t least, struct hsp_buf *out);
-/* Reads it back: no hspmdd has started since. False: @row is another one, or does not decode; *ret_least is
- * untouched. */
-bool hsp_cluster_row_restored(const struct hsp_cluster_row *row, uint64_t *ret_least);
-/* Whose store it is, as its row "cluster" says; its generation, or a later one that its members have
- * obeyed. False: @row is another one, or does not
- * decode; *ret is untouched. */
-bool hsp_cluster_row_whose(const struct hsp_cluster_row *row, struct hsp_whose *ret);
 
 #endif

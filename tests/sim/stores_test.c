@@ -5,7 +5,7 @@
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
-#include "daemon/cluster/rows.h"
+#include "daemon/cluster/row_read.h"
 #include "proto/base/arena.h"
 #include "tests/sim/sim.h"
 

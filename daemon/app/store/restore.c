@@ -16,7 +16,7 @@
 #include "daemon/app/store/store.h"
 #include "daemon/app/store/store_files.h"
 #include "daemon/app/store/store_schema.h"
-#include "daemon/cluster/rows.h"
+#include "daemon/cluster/row_read.h"
 #include "proto/base/size.h"
 
 #define COPY_NAME ".restore-copy.db"

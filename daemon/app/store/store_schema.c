@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/row_read.h"
 #include "daemon/cluster/rows.h"
 #include "proto/base/buf.h"
 #include "proto/base/hash.h"

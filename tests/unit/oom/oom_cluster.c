@@ -4,7 +4,7 @@
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/cluster_step.h"
-#include "daemon/cluster/rows.h"
+#include "daemon/cluster/row_read.h"
 #include "daemon/cluster/spread.h"
 #include "tests/lib/oom.h"
 #include "tests/lib/testlib.h"

@@ -9,7 +9,7 @@
 #include "daemon/app/store/store.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/cluster_step.h"
-#include "daemon/cluster/rows.h"
+#include "daemon/cluster/row_read.h"
 #include "proto/base/hash.h"
 #include "proto/base/rng.h"
 #include "proto/host/file_io.h"

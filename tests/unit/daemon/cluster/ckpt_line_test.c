@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/cluster/rows.h"
+#include "daemon/cluster/row_read.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
 struct backup {

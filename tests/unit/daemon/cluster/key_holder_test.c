@@ -5,7 +5,7 @@
 
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/parked.h"
-#include "daemon/cluster/rows.h"
+#include "daemon/cluster/row_read.h"
 #include "proto/base/size.h"
 #include "proto/wire/identity.h"
 #include "tests/unit/daemon/cluster/cluster_stories.h"

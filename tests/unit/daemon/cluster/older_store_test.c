@@ -8,7 +8,7 @@
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/parked.h"
-#include "daemon/cluster/rows.h"
+#include "daemon/cluster/row_read.h"
 #include "daemon/cluster/standing.h"
 #include "tests/unit/daemon/cluster/cluster_stories.h"
 

@@ -40,13 +40,16 @@ static void note(const char *dir, uint64_t step)
     note_in(dir, 5, step);
 }
 
-/* The file of notes, free(). */
+/* The file of notes as a text, free(). */
 static char *noted(const char *dir, char path[512], size_t *ret_len)
 {
     struct hsp_err err = {0};
     uint8_t *text = NULL;
     (void)snprintf(path, 512, "%s/job-3-1.metrics", dir);
     assert_ok(hsp_file_read(path, 65536, &text, ret_len, &err), &err);
+    text = realloc(text, *ret_len + 1);
+    assert_non_null(text);
+    text[*ret_len] = '\0';
     return (char *)text;
 }
 
@@ -72,7 +75,7 @@ static void numbers_that_are_none_are_texts(void **state)
 static void assert_steps(const char *text, size_t n, const char *steps)
 {
     char got[256] = "";
-    for (const char *at = text; at < text + n; at = (const char *)memchr(at, '\n', 4096) + 1) {
+    for (const char *at = text; at < text + n; at = strchr(at, '\n') + 1) {
         size_t used = strlen(got);
         unsigned epoch, step;
         assert_int_equal(sscanf(at, "%u %u {\"step\":", &epoch, &step), 2);
@@ -92,7 +95,7 @@ static void a_damaged_note_is_left_out_and_told(void **state)
     for (uint64_t step = 8; step < 11; step++) {
         note(dir, step);
     }
-    char *text = noted(dir, path, &len), *copy = malloc(len);
+    char *text = noted(dir, path, &len), *copy = calloc(1, len + 1);
     assert_non_null(copy);
     const char *second = strchr(text, '\n') + 1, *third = strchr(second, '\n') + 1;
     for (size_t bit = 0; bit < 8 * (size_t)(third - second); bit++) {
@@ -125,7 +128,7 @@ static void half_a_line_at_the_end_is_dropped(void **state)
     size_t len;
     note(dir, 8);
     note(dir, 9);
-    char *text = noted(dir, path, &len), *copy = malloc(len);
+    char *text = noted(dir, path, &len), *copy = calloc(1, len + 1);
     assert_non_null(copy);
     size_t first = (size_t)(strchr(text, '\n') + 1 - text);
     for (size_t n = first; n <= len; n++) {

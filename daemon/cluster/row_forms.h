@@ -1,0 +1,23 @@
+/* The forms of the rows of the durable state, and what came with each. A row begins with its form. */
+#ifndef HSP_ROW_FORMS_H
+#define HSP_ROW_FORMS_H
+
+#define ROW_VERSION    15 /* that is written */
+#define ROW_CUTS       15 /* what was given up of the history of a job */
+#define ROW_RAN        15 /* the nodes that have run a job */
+#define ROW_MADE_OF    15 /* of which versions layouts were made, in some rows of 15 */
+#define ROW_BORN       14 /* the cluster in which a job began; in some rows of 13, too */
+#define ROW_ADOPTED    13 /* whose jobs were */
+#define ROW_DOUBT      12 /* jobs that may have ended since a backup */
+#define ROW_HELLO      12 /* the generation in which a node last said hello */
+#define ROW_GIVEN_UP   12 /* versions of layouts that were given up, and their last epochs */
+#define ROW_KNOWN      11 /* what nodes have proven and may do; older checkpoints */
+#define ROW_TRUSTED    10 /* the trusted networks of epochs */
+#define ROW_CKPTS      9  /* which checkpoints are meant */
+#define ROW_LINKS      8  /* the transports of epochs */
+#define ROW_BEGUN      7  /* the epoch that began at the origin */
+#define ROW_TOKENS     6  /* tokens of the data */
+#define ROW_SUSPENDING 5
+#define ROW_OLDEST     4
+
+#endif
