@@ -762,7 +762,9 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
               get_epoch(c, r, version, &j->cur) && get_epoch(c, r, version, &j->att) &&
               get_leases(c, r, j) && get_past(r, version, j);
     get_older(j, r, version);
-    hsp_ci_watch_begin(c, j);
+    if (ok) {
+        hsp_ci_watch_begin(c, j);
+    }
     j->n_gaps = ok && version >= ROW_KNOWN ? hsp_cur_count(r, HSP_JOB_GAPS, 16) : 0;
     ok = ok && get_ranges(r, j->gap, j->n_gaps);
     if (ok) {

@@ -151,6 +151,30 @@ static void the_data_survive_a_restart(void **state)
     cw_end(&w);
 }
 
+/* Damage of a row is told as such, not as a want of memory, which would end hspmdd. */
+static void a_damaged_row_does_not_want_memory(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_cluster_row row[CW_ROWS];
+    struct hsp_actions a;
+    struct hsp_err err = {0};
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    uint32_t n = cw_rows(&w, row);
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t at = 0; at < row[i].len; at++) {
+            struct hsp_cluster *c = hsp_cluster_new(&w.c->cfg);
+            uint8_t *byte = (uint8_t *)w.rows[i].value + at, was = *byte;
+            *byte = 0xff;
+            assert_int_not_equal(hsp_cluster_load(c, row, n, w.now, &a, &err), HSP_ENOMEM);
+            *byte = was;
+            (void)hsp_cluster_free(c);
+        }
+    }
+    cw_end(&w);
+}
+
 /* Form 13 is that of two releases: the later one says in which cluster a job began. */
 static void rows_of_form_13(void **state)
 {
@@ -319,6 +343,7 @@ HSP_TEST_FILE(cluster_data_test)
                                        cmocka_unit_test(data_stays),
                                        cmocka_unit_test(a_checkpoint_of_other_data_ends_the_job),
                                        cmocka_unit_test(the_data_survive_a_restart),
+                                       cmocka_unit_test(a_damaged_row_does_not_want_memory),
                                        cmocka_unit_test(rows_of_form_13),
                                        cmocka_unit_test(rows_say_who_has_run_a_job),
                                        cmocka_unit_test(a_layout_on_a_node_that_is_none),
