@@ -20,16 +20,19 @@ void hsp_nccl_stages_free(struct hsp_nccl_comm *c)
     }
 }
 
-void hsp_nccl_stages_rest(struct hsp_nccl_comm *c)
+bool hsp_nccl_stages_rest(struct hsp_nccl_comm *c)
 {
     struct hsp_backend *b = hsp_nccl_backend_of(c);
+    bool all = true;
     for (struct hsp_nccl_stage **at = &c->stages; *at != NULL;) {
         if (!(*at)->taken && b->reached(b, (*at)->q, (*at)->ticket)) {
             release(c, at);
         } else {
+            all = all && (*at)->taken;
             at = &(*at)->next;
         }
     }
+    return all;
 }
 
 /* Takes the smallest free stage that is large enough, or a new one; HSP_DEVQ_COMM touches it next.
