@@ -19,6 +19,7 @@ struct cand {
     uint32_t holder; /* job of its lease, 0 none */
     uint32_t target; /* job that gets it, 0 none yet */
     bool ending;     /* its lease is of a job that is over */
+    bool ends;       /* what it does for a job, perhaps for another one */
 };
 
 struct alloc {
@@ -49,7 +50,8 @@ static bool gather(struct hsp_cluster *c, struct alloc *a)
             if ((c->briefs[i].down >> k & 1) == 0 || up_soon(c, d)) {
                 const struct hsp_job *o = hsp_ci_job(c, c->holders[d]);
                 bool ending = c->holders[d] != 0 && (o == NULL || hsp_ci_at_rest(o));
-                a->cand[a->n++] = (struct cand){d, c->holders[d], 0, ending};
+                bool ends = (c->briefs[i].ends >> k & 1) != 0;
+                a->cand[a->n++] = (struct cand){d, c->holders[d], 0, ending, ends};
             }
         }
     }
@@ -60,6 +62,9 @@ static bool usable(const struct alloc *a, const struct hsp_job *j, const struct 
 {
     if (hsp_ci_in_doubt(j) && k->holder != j->id) {
         return false; /* it may not run at all (doubt.h) */
+    }
+    if (k->ends && hsp_ci_ends_other(hsp_ci_device(a->c, k->device), j->id)) {
+        return false;
     }
     if (j->n_refused > 0 || a->c->n_broken > 0) {
         const struct hsp_job_mark *m = hsp_ci_marked(j, HSP_DEVICE_NODE(k->device));

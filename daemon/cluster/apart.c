@@ -114,7 +114,8 @@ static hsp_device_id go_between(const struct hsp_cluster *c, const struct hsp_jo
         }
         for (uint32_t d = 0; d < HSP_NODE_DEVICES && all; d++) {
             const struct hsp_node_device *v = &c->nodes[i].dev[d];
-            bool free = v->job == 0 || (v->job == j->id && v->ask == HSP_ASK_NONE);
+            bool free = (v->job == 0 || (v->job == j->id && v->ask == HSP_ASK_NONE)) &&
+                        !hsp_ci_ends_other(v, j->id);
             bool may = !v->keeper || c->nodes[i].holder;
             if (v->present && v->up && free && may && v->health < HSP_HEALTH_CORDON) {
                 return HSP_DEVICE(i, d);

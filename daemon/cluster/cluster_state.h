@@ -52,6 +52,7 @@ struct hsp_node_device {
     bool asked;                       /* and it was told, on this connection */
     bool leaves;                      /* not yet: it has to leave the epoch before first */
     hsp_msec let_go_ms;               /* by then it has answered, 0: not asked yet */
+    uint32_t ending;                  /* job that was told to end here; 0: none (reconcile.h) */
     double speed;                     /* observed over profile; the fastest of a job has 1 */
     hsp_msec restart_ms;              /* down: when its agent starts it again */
 };
@@ -621,6 +622,7 @@ struct hsp_node_brief {
     uint16_t offer; /* of a node that is here and stays: present, computes */
     uint16_t keep;  /* the same of those that keep copies */
     uint16_t down;  /* of both, those whose executor is down */
+    uint16_t ends;  /* and those that end what they do for a job */
 };
 
 /* Lines of a kind that agents of one address have caused of late (membership.c). */

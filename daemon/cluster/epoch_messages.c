@@ -24,6 +24,7 @@
 #include "daemon/cluster/plan_requests.h"
 #include "daemon/cluster/progress.h"
 #include "daemon/cluster/reach_rounds.h"
+#include "daemon/cluster/reconcile.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/slow.h"
@@ -497,6 +498,9 @@ static uint32_t job_of(const struct hsp_msg *m)
 void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
 {
     struct hsp_job *j = hsp_ci_job(c, job_of(m));
+    if (m->type == HSP_MSG_STOPPED || m->type == HSP_MSG_SEALED) {
+        hsp_ci_run_over(c, n, m);
+    }
     if (j == NULL) {
         return;
     }

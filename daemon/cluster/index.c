@@ -348,6 +348,7 @@ static struct hsp_node_brief brief_of(const struct hsp_cluster_node *n)
             b.offer |= v->keeper ? 0 : bit;
             b.keep |= v->keeper && n->holder ? bit : 0;
             b.down |= v->up ? 0 : bit;
+            b.ends |= v->ending != 0 ? bit : 0;
         }
     }
     return b;

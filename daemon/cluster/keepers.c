@@ -74,7 +74,8 @@ static bool candidate(const struct hsp_cluster *c, const struct hsp_job *j, uint
         }
         ret->kept += v->job != 0 ? keep_bytes(c, v->job) : 0;
         ret->room = v->profile.mem_bytes != 0 ? v->profile.mem_bytes : UINT64_MAX;
-        bool soon = v->up || c->now_ms < v->restart_ms + c->cfg.up_ms;
+        bool soon =
+            (v->up || c->now_ms < v->restart_ms + c->cfg.up_ms) && !hsp_ci_ends_other(v, j->id);
         if (soon && ((v->job == 0 && !found) || (mine && !ret->mine && v->ask != HSP_ASK_STOP))) {
             found = true;
             ret->device = HSP_DEVICE(node, i);

@@ -19,6 +19,8 @@ const char *hsp_health_name(enum hsp_health h);         /* "fine", "warned", "co
 bool hsp_ci_node_gone(const struct hsp_cluster_node *n);
 /* True from CORDON on: the device gets no work. */
 bool hsp_ci_device_unwell(const struct hsp_node_device *d);
+/* True while @d ends what it does for another job than @job: it would refuse. */
+bool hsp_ci_ends_other(const struct hsp_node_device *d, uint32_t job);
 /* True when the device is there and may get work: its node stays, and the device is well. */
 bool hsp_cluster_offers(const struct hsp_cluster_node *n, uint32_t device);
 /* Why work is to leave @d: "drain of", "planned leave of", "cordon of", "deny of"; NULL: it may

@@ -128,6 +128,7 @@ static void take_devices(struct hsp_cluster *c, struct hsp_cluster_node *n,
             hsp_ci_await(c, HSP_DEVICE(at, p->index));
         }
         d->asked = false; /* it is asked again, and has no more time for that */
+        d->ending = 0;
         d->speed = d->speed > 0 ? d->speed : 1;
         hsp_ci_take_note(c, n, p);
     }
@@ -158,29 +159,22 @@ static const struct hsp_m_kept *kept_of(const struct hsp_m_hello *m, uint32_t jo
 }
 
 /* Decides about one piece of state that a HELLO offers. A job that may still need the piece gets the
- * device leased. A job on record that does not need the piece tells the agent to release its layout.
- * All pieces of a job are released only when a row says that the job has ended. */
+ * device leased. A job on record that does not need the piece tells the agent to release its layout. */
 static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
                        const struct hsp_m_holding *h, const struct hsp_m_kept *k)
 {
     struct hsp_job *j = hsp_ci_job(c, h->job);
     struct hsp_node_device *d = &n->dev[h->device];
-    enum hsp_standing how = hsp_ci_standing(c, k);
-    bool ended = how == HSP_STANDS_OVER;
-    struct hsp_msg m = {.u.release = {.job = h->job,
-                                      .device = h->device,
-                                      .keep_plan = UINT64_MAX,
-                                      .known = j != NULL ? j->next_epoch - 1 : UINT64_MAX}};
-    if (ended && j == NULL && hsp_ci_has_adopted(c, k->cluster)) {
-        return; /* tell_adopted has it deleted: its agent lets nobody else do so */
+    if (hsp_ci_standing(c, k) == HSP_STANDS_OVER) {
+        return; /* hsp_ci_end_over has it deleted */
     }
-    if (!ended && (j == NULL || j->state == HSP_JOB_BEHIND)) {
+    if (j == NULL || j->state == HSP_JOB_BEHIND) {
         if (j != NULL && !hsp_ci_not_adopted(j) && d->present && d->job == 0) {
             hsp_ci_lease(c, HSP_DEVICE(hsp_ci_index_of(c, n), h->device), j->id);
         }
         return;
     }
-    if (!ended && hsp_ci_plan(j, h->plan) != NULL) {
+    if (hsp_ci_plan(j, h->plan) != NULL) {
         if (!hsp_ci_may_hold(c, j, n, h) || hsp_ci_at_rest(j)) {
             return; /* not by its layout, or of a failed job: neither used nor deleted */
         }
@@ -197,18 +191,14 @@ static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
         }
         return;
     }
-    if (!ended) {
-        m.u.release.keep_plan = j->n_plans > 0 ? j->plans[0].plan : j->next_plan;
-        if (h->plan >= m.u.release.keep_plan) {
-            return; /* of an attempt dropped: PREPARE of its successor voids it */
-        }
+    uint64_t keep = j->n_plans > 0 ? j->plans[0].plan : j->next_plan;
+    struct hsp_msg m = {
+        .type = HSP_MSG_RELEASE,
+        .u.release = {
+            .job = h->job, .device = h->device, .keep_plan = keep, .known = j->next_epoch - 1}};
+    if (h->plan < keep) { /* else of an attempt dropped: PREPARE of its successor voids it */
+        hsp_ci_send(c, n->conn, &m);
     }
-    if (ended && d->job == h->job) {
-        return; /* STOP is on its way */
-    }
-    m.type = HSP_MSG_RELEASE;
-    m.epoch = 0;
-    hsp_ci_send(c, n->conn, &m);
 }
 
 static void welcome(struct hsp_cluster *c, struct hsp_cluster_node *n)
@@ -445,21 +435,6 @@ static void marks_hello(struct hsp_job *j, uint32_t node, bool anew)
     hsp_ci_unlearn_node(j, node, false);
 }
 
-/* An adopted job has ended here and is forgotten: what the node keeps of it goes, by the word of the
- * administrator who adopted it. */
-static void tell_ended(struct hsp_cluster *c, struct hsp_cluster_node *n,
-                       const struct hsp_m_kept *k)
-{
-    struct hsp_msg m = {
-        .type = HSP_MSG_PAPERS,
-        .u.papers = {
-            .job = k->job, .what = HSP_PAPERS_DISCARD, .cluster = k->cluster, .reason = ""}};
-    hsp_ci_send(c, n->conn, &m);
-    hsp_ci_fact(c, "state.discarded", HSP_SEV_NOTICE, NULL, n,
-                "job %u of %s was adopted here and has ended: what %s keeps of it is deleted",
-                k->job, hsp_ci_cluster_text(c, k->cluster), n->name);
-}
-
 /* What the node keeps of jobs that were adopted is this cluster's: so it is told, before it may be
  * asked to delete any of it. Papers that are damaged are replaced in the same way. */
 static void tell_adopted(struct hsp_cluster *c, uint32_t at, const struct hsp_m_hello *m)
@@ -473,19 +448,8 @@ static void tell_adopted(struct hsp_cluster *c, uint32_t at, const struct hsp_m_
         if ((taken || mend) && j->state != HSP_JOB_BEHIND) {
             struct hsp_papers_round r = {.from = j->from};
             hsp_ci_papers_send(c, j, at, &r);
-        } else if (j == NULL && !own && !none && hsp_ci_standing(c, k) == HSP_STANDS_OVER) {
-            tell_ended(c, &c->nodes[at], k);
         }
     }
-}
-
-static bool runs(const struct hsp_m_hello *m, uint32_t job, uint32_t device)
-{
-    bool does = false;
-    for (uint32_t i = 0; i < m->n_runs && !does; i++) {
-        does = m->runs[i].job == job && m->runs[i].device == device;
-    }
-    return does;
 }
 
 /* Devices of node @at that are leased to a job which is behind, and of which the node says nothing
@@ -495,7 +459,8 @@ static void free_behind(struct hsp_cluster *c, uint32_t at, const struct hsp_m_h
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         const struct hsp_job *j = hsp_ci_job(c, c->nodes[at].dev[d].job);
         if (j != NULL && j->state == HSP_JOB_BEHIND &&
-            (kept_of(m, j->id) == NULL || (hsp_ci_not_adopted(j) && !runs(m, j->id, d)))) {
+            (kept_of(m, j->id) == NULL ||
+             (hsp_ci_not_adopted(j) && !hsp_ci_hello_runs(m, j->id, d)))) {
             hsp_ci_lease(c, HSP_DEVICE(at, d), 0);
         }
     }
@@ -654,6 +619,7 @@ void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev)
     free_behind(c, at, m);
     welcome(c, n);
     tell_adopted(c, at, m);
+    hsp_ci_end_over(c, n, m);
     hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", HSP_SEV_NOTICE, NULL, n,
                 "incarnation %llu, %u devices", (unsigned long long)n->incarnation, n_computing(n));
     reconcile(c, n, m, true); /* devices that run them are theirs, whatever pieces are there */
@@ -731,6 +697,7 @@ void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,
         return;
     }
     d->up = false;
+    d->ending = 0;
     d->restart_ms = c->now_ms + m->restart_ms;
     hsp_ci_await(c, HSP_DEVICE(at, m->device));
     const struct hsp_job *lease = hsp_ci_job(c, d->job);

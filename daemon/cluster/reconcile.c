@@ -9,6 +9,8 @@
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/may_say.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/standing.h"
+#include "proto/wire/identity.h"
 
 static void order(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t type, uint32_t job,
                   uint32_t device, uint64_t epoch)
@@ -21,6 +23,16 @@ static void order(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t ty
         m.u.devref.device = device;
     }
     hsp_ci_send(c, n->conn, &m);
+}
+
+/* The same for what the device does for @job. Until its agent says that it is over, a PREPARE of another job
+ * would be refused. */
+static void end_run(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t type, uint32_t job,
+                    uint32_t device, uint64_t epoch)
+{
+    order(c, n, type, job, device, epoch);
+    n->dev[device].ending = job;
+    hsp_ci_look_node(c, n);
 }
 
 /* How the run of a device differs from the part that the device has in the epochs; NULL: not at
@@ -72,8 +84,8 @@ static void straggler(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
         struct hsp_job_mark *k = hsp_ci_mark(c, j, hsp_ci_index_of(c, n));
         k->seal = k->seal != 0 ? k->seal : 1;
     } else {
-        order(c, n, HSP_MSG_SEAL, j->id, r->device,
-              r->running > r->prepared ? r->running : r->prepared);
+        end_run(c, n, HSP_MSG_SEAL, j->id, r->device,
+                r->running > r->prepared ? r->running : r->prepared);
         return;
     }
     if (idle) { /* a node that comes late is no failure of the job */
@@ -114,9 +126,9 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
             r->finished ? hsp_ci_first_of(c, j, n, r->running) : NULL;
         finish = finish || (first != NULL && first->device == HSP_DEVICE(at, r->device));
         if (over) {
-            if (n->dev[r->device].job != j->id) {
-                order(c, n, hsp_ci_keeps_state(j) ? HSP_MSG_SEAL : HSP_MSG_STOP, j->id, r->device,
-                      j->next_epoch - 1);
+            if (n->dev[r->device].job != j->id && n->dev[r->device].ending != j->id) {
+                end_run(c, n, hsp_ci_keeps_state(j) ? HSP_MSG_SEAL : HSP_MSG_STOP, j->id, r->device,
+                        j->next_epoch - 1);
             }
             continue;
         }
@@ -146,6 +158,84 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
         if (what != NULL && (hsp_ci_job_runs(j) || hsp_ci_attempt_gone(j))) {
             hsp_ci_job_loss(c, j, hsp_ci_printf(c, "%s/%u: %s", n->name, d, what));
             return;
+        }
+    }
+}
+
+/* ---- jobs that have ended ---- */
+
+bool hsp_ci_hello_runs(const struct hsp_m_hello *m, uint32_t job, uint32_t device)
+{
+    bool does = false;
+    for (uint32_t i = 0; i < m->n_runs && !does; i++) {
+        does = m->runs[i].job == job && m->runs[i].device == device;
+    }
+    return does;
+}
+
+/* Each device is told: what is kept need not be in the list of sealed pieces. */
+static void stop_all(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_hello *m,
+                     const struct hsp_m_kept *k)
+{
+    const struct hsp_job *j = hsp_ci_job(c, k->job);
+    uint64_t known = j != NULL ? j->next_epoch - 1 : k->epoch;
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        if (!n->dev[d].present || n->dev[d].job == k->job) {
+            continue; /* of a lease STOP is on its way */
+        }
+        if (hsp_ci_hello_runs(m, k->job, d)) {
+            end_run(c, n, HSP_MSG_STOP, k->job, d, known);
+        } else {
+            order(c, n, HSP_MSG_STOP, k->job, d, known);
+        }
+    }
+}
+
+/* The same of an adopted job that is forgotten, by the word of the administrator who adopted it: its agent lets
+ * nobody else delete what is another cluster's. */
+static void discard(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_hello *m,
+                    const struct hsp_m_kept *k)
+{
+    struct hsp_msg out = {
+        .type = HSP_MSG_PAPERS,
+        .u.papers = {
+            .job = k->job, .what = HSP_PAPERS_DISCARD, .cluster = k->cluster, .reason = ""}};
+    hsp_ci_send(c, n->conn, &out);
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        n->dev[d].ending = hsp_ci_hello_runs(m, k->job, d) ? k->job : n->dev[d].ending;
+    }
+    hsp_ci_look_node(c, n);
+    hsp_ci_fact(c, "state.discarded", HSP_SEV_NOTICE, NULL, n,
+                "job %u of %s was adopted here and has ended: what %s keeps of it is deleted",
+                k->job, hsp_ci_cluster_text(c, k->cluster), n->name);
+}
+
+void hsp_ci_end_over(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_hello *m)
+{
+    for (uint32_t i = 0; i < m->n_kept; i++) {
+        const struct hsp_m_kept *k = &m->kept[i];
+        bool own = hsp_digest_equal(k->cluster, c->id) || hsp_cluster_none(k->cluster);
+        if (hsp_ci_standing(c, k) != HSP_STANDS_OVER) {
+            continue;
+        }
+        if (hsp_ci_job(c, k->job) == NULL && !own) {
+            discard(c, n, m, k);
+        } else {
+            stop_all(c, n, m, k);
+        }
+    }
+}
+
+void hsp_ci_run_over(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_msg *m)
+{
+    bool stopped = m->type == HSP_MSG_STOPPED;
+    uint32_t job = stopped ? m->u.devref.job : m->u.sealed.job;
+    for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
+        struct hsp_node_device *v = &n->dev[d];
+        if (v->ending != 0 && v->ending == job && (!stopped || d == m->u.devref.device)) {
+            v->ending = 0;
+            hsp_ci_look_node(c, n);
+            hsp_ci_look_jobs(c);
         }
     }
 }

@@ -104,7 +104,7 @@ bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
     bool soon = d->up || c->now_ms < d->restart_ms + c->cfg.up_ms;
     const struct hsp_job_mark *m = hsp_ci_marked(j, HSP_DEVICE_NODE(p->device));
     return n->conn != 0 && d->present && soon && (d->job == 0 || d->job == j->id) &&
-           (m == NULL || !m->cut_off);
+           !hsp_ci_ends_other(d, j->id) && (m == NULL || !m->cut_off);
 }
 
 static bool is_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, hsp_device_id d)

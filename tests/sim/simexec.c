@@ -267,9 +267,6 @@ static void on_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
         reply(s, x, HSP_MSG_STOPPED, m->epoch, m->u.devref.job);
         break;
     case HSP_MSG_RELEASE:
-        if (m->u.release.keep_plan == UINT64_MAX && e->cur.job == m->u.release.job) {
-            sim_given_up(s, e->cur.job, e->cur.epoch); /* of a job that is over: STOP follows */
-        }
         sim_x_discard(s, x, m->u.release.job, m->u.release.keep_plan);
         if (e->cur.epoch != 0 && e->cur.rank >= e->cur.n_ranks) {
             e->prev_epoch = 0;

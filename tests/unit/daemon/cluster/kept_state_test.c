@@ -409,7 +409,7 @@ static void forget_removes_it(void **state)
     }
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_ENOENT);
     returns(&w, 1, 7, "n1");
-    assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 1);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 1);
     cw_end(&w);
 }
 
