@@ -48,6 +48,9 @@ enum hsp_status hsp_cluster_job_called(const struct hsp_cluster *c, const char *
  * meant, HSP_ESTATE lists their numbers. */
 enum hsp_status hsp_cluster_job_to_forget(const struct hsp_cluster *c, const char *what,
                                           const struct hsp_job **ret, struct hsp_err *err);
+/* Agents that are no members keep a job that is called @what, its name or its number: true, and @err says who, and
+ * what can be done. For a job that is not on record: both functions above say the same of it. */
+bool hsp_cluster_parked_keeps(const struct hsp_cluster *c, const char *what, struct hsp_err *err);
 const char *hsp_job_state_name(enum hsp_job_state s); /* "pending", "starting", ... */
 bool hsp_job_terminal(enum hsp_job_state s);
 /* True when @j is terminal or suspended: it has no devices and wants none. */

@@ -328,39 +328,6 @@ const struct hsp_parked *hsp_cluster_parked_by_name(const struct hsp_cluster *c,
     return NULL;
 }
 
-static bool is_called(const struct hsp_parked_job *j, const char *what)
-{
-    uint64_t id;
-    return hsp_parse_u64(what, &id) ? id == j->job : strcmp(j->name, what) == 0;
-}
-
-bool hsp_cluster_parked_keeps(const struct hsp_cluster *c, const char *what, struct hsp_err *err)
-{
-    const struct hsp_parked *first = NULL;
-    char more[24] = "";
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < c->n_parked; i++) {
-        const struct hsp_parked *p = &c->parked[i];
-        bool keeps = false;
-        for (uint32_t k = 0; k < p->n_jobs && !keeps; k++) {
-            keeps = is_called(&p->jobs[k], what);
-        }
-        n += keeps;
-        first = keeps && first == NULL ? p : first;
-    }
-    if (n > 1) {
-        hsp_str_printf(more, sizeof(more), " and %u more", n - 1);
-    }
-    if (n > 0) {
-        (void)hsp_err_set(
-            err, HSP_ENOENT, 0,
-            "job %s is not on record here: agents that are no members keep its state, "
-            "%s%s: hspmdctl job adopt %s takes it over, node discard deletes it",
-            what, first->name, more, what);
-    }
-    return n > 0;
-}
-
 bool hsp_ci_unpark(struct hsp_cluster *c, uint32_t conn)
 {
     struct hsp_parked *p = hsp_ci_parked_of(c, conn);

@@ -52,9 +52,6 @@ enum hsp_standing hsp_ci_parked_standing(const struct hsp_cluster *c,
 struct hsp_parked *hsp_ci_parked_of(const struct hsp_cluster *c, uint32_t conn);
 /* The first parked agent of node @name; NULL: none. */
 const struct hsp_parked *hsp_cluster_parked_by_name(const struct hsp_cluster *c, const char *name);
-/* Parked agents keep a job that is called @what, its name or its number: true, and @err says who, and what can be
- * done. For a job that is not on record. */
-bool hsp_cluster_parked_keeps(const struct hsp_cluster *c, const char *what, struct hsp_err *err);
 /* All parked agents say hello again, and are judged anew. */
 void hsp_ci_judge_again(struct hsp_cluster *c);
 /* The same of those that keep state of job @job of this cluster, or of one of which jobs were

@@ -89,7 +89,7 @@ def adopted(w, d, agents):
     until("both are parked", lambda: parked(w) == {"alpha": ["lost"], "beta": ["lost"]})
     r = w.try_ctl("job", "adopt", "los")
     check(r.returncode == 3 and "no agent here keeps a job los" in r.stderr and len(r.stderr.splitlines()) == 1, repr(r))
-    for verb in ("status", "cancel"):  # until: an agent may be between two calls
+    for verb in ("status", "cancel", "events", "metrics", "wait"):  # until: an agent may be between two calls
         until("%s says who keeps it" % verb, lambda: re.fullmatch(
             r"hspmdctl: job lost is not on record here: .*: hspmdctl job adopt lost takes it over, .*\n",
             w.try_ctl(verb, "lost").stderr))

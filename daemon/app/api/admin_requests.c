@@ -77,9 +77,6 @@ static void job_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
                              ? hsp_cluster_job_to_forget(a->cluster, name, &j, &err)
                              : hsp_cluster_job_called(a->cluster, name, &j, &err);
     if (st != HSP_OK) {
-        if (st == HSP_ENOENT) {
-            (void)hsp_cluster_parked_keeps(a->cluster, name, &err);
-        }
         refuse(a, cl, m, &err);
         return;
     }

@@ -8,6 +8,7 @@
 #include "daemon/app/feed/metrics_collect.h"
 #include "daemon/app/state/app_state.h"
 #include "daemon/app/state/job_table.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/parked.h"
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"

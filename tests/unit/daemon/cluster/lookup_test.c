@@ -97,12 +97,43 @@ static void a_name_of_many(void **state)
     cw_end(&w);
 }
 
+/* It is not on record, and may be taken over: whoever asks for it is told so. */
+static void a_job_that_agents_keep_which_are_no_members(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_m_kept k = {.job = 6, .name = "mist", .cluster = {0xab, 7}, .epoch = 2, .plan = 1};
+    struct hsp_m_device dev = {
+        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    cw_begin(&w, 1, 1);
+    w.c->id.lo = 4;
+    cw_msg(&w, 9,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                        .node = "n9",
+                                        .address = "a",
+                                        .n_devices = 1,
+                                        .devices = &dev,
+                                        .n_kept = 1,
+                                        .kept = &k}});
+    assert_int_equal(w.c->n_parked, 1);
+    assert_called(&w, "mist", 0,
+                  "job mist is not on record here: agents that are no members keep its state, n9: "
+                  "hspmdctl job adopt mist takes it over, node discard deletes it");
+    assert_called(&w, "6", 0,
+                  "job 6 is not on record here: agents that are no members keep its state, n9: "
+                  "hspmdctl job adopt 6 takes it over, node discard deletes it");
+    assert_called(&w, "n9", 0, "no job n9");
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(lookup_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_called_by_name_or_number),
         cmocka_unit_test(an_ambiguous_name_is_refused_with_the_numbers),
         cmocka_unit_test(a_name_of_many),
+        cmocka_unit_test(a_job_that_agents_keep_which_are_no_members),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
