@@ -479,6 +479,7 @@ struct hsp_job {
     hsp_device_id *asked; /* devices of the last question, ascending; then those that were declined
                            * before it, ascending */
     bool asked_valid;     /* the answer to it stands */
+    char no_plan[240];    /* why there is none with the devices asked about, as told; "" not told */
     bool retune;          /* ask again although the devices are the same */
     char cause[160];      /* of the next plan */
     hsp_msec detect_ms, sealed_ms, planned_ms;

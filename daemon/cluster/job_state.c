@@ -129,7 +129,7 @@ static void end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
     hsp_ci_epoch_over(j, &j->att);
     j->n_held = 0;
     j->suspending = false;
-    j->problem[0] = '\0';
+    j->problem[0] = j->no_plan[0] = '\0';
     j->state_deadline_ms = 0;
     for (uint32_t i = 0; i < j->n_marks; i++) {
         j->marks[i].seal = 0;
@@ -203,7 +203,7 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     j->lost_from = ran || j->stable > j->lost_from ? j->stable : j->lost_from;
     hsp_ci_disk_forget(j);
     j->seal_upto = j->next_epoch - 1;
-    j->reason[0] = '\0';
+    j->reason[0] = j->no_plan[0] = '\0';
     for (uint32_t i = 0; i < j->n_marks; i++) {
         j->marks[i].blamed = false;
         j->marks[i].seal = 0;

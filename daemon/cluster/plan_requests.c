@@ -74,6 +74,9 @@ void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
 {
     hsp_ci_cancel_plan(c, j);
     struct hsp_plan_request *r = hsp_ci_alloc(c, 1, sizeof(*r));
+    bool again =
+        j->no_plan[0] != '\0' && n == j->n_asked && memcmp(j->asked, dev, n * sizeof(*dev)) == 0;
+    j->no_plan[0] = again ? j->no_plan[0] : '\0';
     if (r == NULL || !note_asked(j, dev, n)) {
         c->failed = true;
         return;
@@ -110,8 +113,9 @@ void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
     a->job = j->id;
     a->ticket = j->ticket;
     a->u.plan = r;
-    struct hsp_fact *f = hsp_ci_fact(c, "plan.requested", HSP_SEV_INFO, j, NULL, "%u devices%s", n,
-                                     urgent ? ", urgent" : "");
+    struct hsp_fact *f = again ? NULL
+                               : hsp_ci_fact(c, "plan.requested", HSP_SEV_INFO, j, NULL,
+                                             "%u devices%s", n, urgent ? ", urgent" : "");
     if (f != NULL) {
         f->cause = r->cause;
     }

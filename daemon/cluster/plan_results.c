@@ -12,6 +12,7 @@
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_info.h"
 #include "daemon/cluster/rows.h"
+#include "proto/base/str.h"
 #include "proto/base/vec.h"
 
 #define PAUSE_MS 1000u /* after an answer that was no plan */
@@ -34,6 +35,17 @@ static const char *templates_text(struct hsp_cluster *c, const struct hsp_plan_i
                : hsp_ci_printf(c, ", %u of %u templates new", p->new_templates, p->n_templates);
 }
 
+/* Once: the same question is asked each second until there is a plan. */
+static void tell_none(struct hsp_cluster *c, struct hsp_job *j, const char *why)
+{
+    char text[sizeof(j->no_plan)];
+    hsp_str_printf(text, sizeof(text), "%s", why); /* cut */
+    if (strcmp(text, j->no_plan) != 0) {
+        memcpy(j->no_plan, text, sizeof(text));
+        hsp_ci_fact(c, "plan.infeasible", HSP_SEV_WARN, j, NULL, "%s", why);
+    }
+}
+
 void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
 {
     struct hsp_job *j = hsp_ci_job(c, ev->job);
@@ -44,6 +56,7 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
     j->planned_ms = c->now_ms;
     const char *fault = NULL;
     if (ev->status == HSP_OK && ev->keep && can_keep(j)) {
+        j->no_plan[0] = '\0';
         hsp_ci_fact(c, "plan.kept", HSP_SEV_INFO, j, NULL, "%s",
                     ev->reason != NULL ? ev->reason : "");
         return;
@@ -68,6 +81,7 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
             j->result.speed[i] = hsp_ci_device(c, j->result.device[i])->speed;
         }
         j->have_result = true;
+        j->no_plan[0] = '\0';
         j->result_ticket = ev->ticket;
         hsp_ci_fact(c, "plan.solved", HSP_SEV_INFO, j, NULL, "%u ranks, %.3g s a step%s: %s",
                     ev->info->n_ranks, ev->info->step_s, templates_text(c, ev->info),
@@ -76,7 +90,7 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
     }
     const char *why = fault != NULL ? hsp_ci_printf(c, "plan refused: %s", fault)
                                     : (ev->reason != NULL ? ev->reason : "no plan");
-    hsp_ci_fact(c, "plan.infeasible", HSP_SEV_WARN, j, NULL, "%s", why);
+    tell_none(c, j, why);
     /* asked again when the devices change, or after a pause */
     if (j->state == HSP_JOB_RUNNING) {
         j->plan_retry_ms = c->now_ms + PAUSE_MS;

@@ -404,7 +404,8 @@ static void put_changes(struct hsp_buf *o, const struct hsp_metrics *m)
     }
     family(o, "plan_solve_seconds", "histogram", "Time of one planning run.");
     hist(o, "plan_solve_seconds", "", &m->plan_solve_s);
-    plain(o, "plan_infeasible_total", "counter", "Planning runs that found no plan.",
+    plain(o, "plan_infeasible_total", "counter",
+          "Times that no plan was found, those asked again in vain not counted.",
           (double)m->plans_infeasible);
     plain(o, "switch_aborted_total", "counter", "Changes of the plan that were given up.",
           (double)m->switches_aborted);

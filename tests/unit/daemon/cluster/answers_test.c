@@ -152,6 +152,49 @@ static void what_is_no_plan_is_refused(void **state)
     }
 }
 
+static void a_second_later(struct cw_world *w, uint32_t n_nodes)
+{
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        cw_msg(w, i + 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    }
+    w->now += 1000;
+    cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+}
+
+static void no_plan(struct cw_world *w, const char *why)
+{
+    cw_step(w, (struct hsp_event){
+                   .type = HSP_EV_PLAN_DONE,
+                   .u.plan = {
+                       .job = 1, .ticket = w->ticket, .status = HSP_EINFEASIBLE, .reason = why}});
+}
+
+/* Each second the same question: it is told once, and again with other devices or for another reason. */
+static void what_is_asked_in_vain_is_told_once(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    (void)cw_submit(&w, "j", 0, 1, 8);
+    no_plan(&w, "too large");
+    assert_string_equal(cw_fact(&w, "plan.infeasible"), "too large");
+    uint64_t ticket = w.ticket;
+    a_second_later(&w, 2);
+    assert_int_equal(w.ticket, ticket + 1);
+    assert_null(cw_fact(&w, "plan.requested"));
+    no_plan(&w, "too large");
+    assert_null(cw_fact(&w, "plan.infeasible"));
+    a_second_later(&w, 2);
+    no_plan(&w, "too slow");
+    assert_string_equal(cw_fact(&w, "plan.infeasible"), "too slow");
+    cw_hello(&w, 3, "n2", 0, 1);
+    a_second_later(&w, 3);
+    assert_string_equal(cw_fact(&w, "plan.requested"), "3 devices");
+    no_plan(&w, "too slow");
+    assert_string_equal(cw_fact(&w, "plan.infeasible"), "too slow");
+    cw_end(&w);
+}
+
 static void the_same_unspoilt_is_taken(void **state)
 {
     (void)state;
@@ -250,6 +293,7 @@ HSP_TEST_FILE(answers_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_plan_is_refused),
+        cmocka_unit_test(what_is_asked_in_vain_is_told_once),
         cmocka_unit_test(the_same_unspoilt_is_taken),
         cmocka_unit_test(declined_devices_are_for_others),
         cmocka_unit_test(what_was_declined_is_asked_about_with_what_is_new),
