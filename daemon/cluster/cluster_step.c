@@ -349,6 +349,15 @@ static void take_up_jobs(struct hsp_cluster *c)
     }
 }
 
+/* Nothing was left on a node that is to be drained: that was told before the restart. */
+static void take_up_drains(struct hsp_cluster *c)
+{
+    for (uint32_t i = 0; i < c->n_nodes; i++) {
+        struct hsp_cluster_node *n = &c->nodes[i];
+        n->drained_told = n->draining && hsp_cluster_left_on(c, n) == NULL;
+    }
+}
+
 enum hsp_status hsp_cluster_found(struct hsp_cluster *c, struct hsp_actions *ret,
                                   struct hsp_err *err)
 {
@@ -374,6 +383,7 @@ enum hsp_status hsp_cluster_load(struct hsp_cluster *c, const struct hsp_cluster
     c->loaded = true;
     take_office(c);
     take_up_jobs(c);
+    take_up_drains(c);
     hsp_ci_look_jobs(c);
     look_around(c);
     return finish(c, ret, err);

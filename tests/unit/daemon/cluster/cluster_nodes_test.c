@@ -527,6 +527,8 @@ static void a_drain_is_over_once(void **state)
     a.verb = HSP_ADMIN_DRAIN;
     assert_int_equal(cw_admin(&w, a), HSP_OK);
     assert_string_equal(cw_fact(&w, "node.drained"), "new disk"); /* another drain */
+    cw_restart_nodes(&w, 1);
+    assert_null(cw_fact(&w, "node.drained"));
     cw_end(&w);
 }
 
