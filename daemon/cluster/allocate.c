@@ -189,6 +189,16 @@ uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_de
 
 /* ---- why there are not enough ---- */
 
+/* Of its devices, those that compute. */
+static uint32_t n_computing(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        n += !hsp_ci_device(c, j->leases[i])->keeper;
+    }
+    return n;
+}
+
 /* " (job long has 2, job mist has 1, 3 more jobs)"; "" when no other job has any. */
 static const char *who_has_them(struct hsp_cluster *c, const struct hsp_job *j)
 {
@@ -196,10 +206,10 @@ static const char *who_has_them(struct hsp_cluster *c, const struct hsp_job *j)
     uint32_t named = 0, more = 0;
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         const struct hsp_job *o = c->jobs[i];
-        bool has = o != j && o->n_leases > 0;
+        uint32_t n = o != j ? n_computing(c, o) : 0;
+        bool has = n > 0;
         if (has && named < 2) {
-            who = hsp_ci_printf(c, "%s%sjob %s has %u", who, named > 0 ? ", " : "", o->name,
-                                o->n_leases);
+            who = hsp_ci_printf(c, "%s%sjob %s has %u", who, named > 0 ? ", " : "", o->name, n);
             named++;
         } else {
             more += has;

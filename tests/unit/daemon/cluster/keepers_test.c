@@ -209,6 +209,21 @@ static void choice(void **state)
     }
 }
 
+/* A job that waits is told who has the devices that it needs: those that keep copies are none. */
+static void keepers_are_not_had(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    begin(&w, 3, 2);
+    submit(&w, "a", 2);
+    run(&w, 1, 0);
+    assert_keeps(&w, 1, 1, HSP_DEVICE(1, 1));
+    assert_int_equal(cw_submit(&w, "big", 0, 3, 3), HSP_OK);
+    assert_string_equal(cw_job(&w, 2)->reason,
+                        "waits for 3 devices; 2 of 3 can be used (job a has 1)");
+    cw_end(&w);
+}
+
 static void beside_other_jobs(void **state)
 {
     (void)state;
@@ -712,6 +727,7 @@ HSP_TEST_FILE(keepers_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(choice),
+        cmocka_unit_test(keepers_are_not_had),
         cmocka_unit_test(beside_other_jobs),
         cmocka_unit_test(room_and_refusal),
         cmocka_unit_test(late),
