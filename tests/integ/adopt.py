@@ -222,6 +222,8 @@ def discarded(w, d):
     t.reach(10)
     d = lose(w, d)
     until("both are parked", lambda: parked(w) == {"alpha": ["idle"], "beta": ["idle"]})
+    r = w.try_ctl("node", "discard", "nosuch")
+    check(r.returncode == 3 and "no node nosuch; hspmdctl node list shows all" in r.stderr, repr(r))
     w.ctl("node", "discard", "alpha")
     until("alpha joins", lambda: w.up("alpha"))
     left = left_over(w)

@@ -409,6 +409,7 @@ struct discarding {
     uint32_t n;                      /* jobs that are given up */
     uint32_t n_recorded;             /* of them: on record here */
     char recorded[4 * HSP_NAME_MAX]; /* their names */
+    uint32_t n_meant;                /* agents of that name, or at that address */
     uint32_t n_agents;               /* of which something is given up */
     char agents[4 * HSP_NAME_MAX];   /* their addresses */
 };
@@ -490,6 +491,7 @@ static void discard_all(struct hsp_app *a, struct discarding *x, const char *nod
         const struct hsp_parked *p = &c->parked[i];
         uint32_t before = x->n;
         if (is_meant(a, p->conn, p->name, node)) {
+            x->n_meant++;
             discard_parked(a, x, p);
             discard_counts(a, x, p->conn, before);
         }
@@ -498,6 +500,7 @@ static void discard_all(struct hsp_app *a, struct discarding *x, const char *nod
         const struct hsp_cluster_node *n = &c->nodes[i];
         uint32_t before = x->n;
         if (is_meant(a, n->conn, n->name, node)) {
+            x->n_meant++;
             discard_member(a, x, n);
             discard_counts(a, x, n->conn, before);
         }
@@ -530,9 +533,11 @@ static void discard_node(struct hsp_app *a, const struct hsp_caller *cl, const s
     }
     discard_all(a, &x, node);
     if (x.n == 0) {
+        bool any = x.n_meant > 0 || hsp_cluster_node_by_name(a->cluster, node) != NULL;
         hsp_str_printf(text, sizeof text,
-                       "no agent of node %s is connected that keeps state which is not on record "
-                       "here; hspmdctl node list shows all",
+                       any ? "no agent of node %s is connected that keeps state which is not on "
+                             "record here; hspmdctl node list shows all"
+                           : "no node %s; hspmdctl node list shows all",
                        node);
         refuse(a, cl, m, HSP_ENOENT, text);
         return;
