@@ -132,6 +132,17 @@ def test_second_agent(w):
         check("another agent of node alpha" in f.read(), "it says why")
 
 
+def test_folder_of_everybody(w):
+    """As that of a fresh tmpfs: what to do is told."""
+    folder = w.path("state")
+    os.mkdir(folder)
+    os.chmod(folder, 0o1777)
+    check(w.agent("log3").wait(LIMIT) == 1, "it does not begin")
+    with open(os.path.join(w.dir, "log3")) as f:
+        check("others can change folder %s (mode 1777): chmod 700 %s" % (folder, folder) in f.read(), "it says why")
+    os.chmod(folder, 0o700)
+
+
 def test_key_that_is_not_there(w):
     """A key file that is named must be there, also where the coordinator is a socket; none need be named."""
     for key, status, said in (("/none", 6, "hspmd-worker: key: there is no /none; copy the worker_key of hspmdd there, "
@@ -239,6 +250,7 @@ def test_kill_agent(w):
 
 def run(w):
     test_key_that_is_not_there(w)
+    test_folder_of_everybody(w)
     a, c = test_hello(w)
     test_executor_killed(a, c)
     test_executor_hangs(a, c)

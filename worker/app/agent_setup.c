@@ -97,9 +97,14 @@ static enum hsp_status own_folder(const char *path, struct hsp_err *err)
     if (lstat(path, &sb) != 0) {
         return hsp_err_set(err, HSP_EIO, errno, "folder %s", path);
     }
-    if (!S_ISDIR(sb.st_mode) || sb.st_uid != geteuid() || (sb.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return hsp_err_set(err, HSP_EPERM, 0, "%s is not a folder that only this user can change",
-                           path);
+    if (!S_ISDIR(sb.st_mode) || sb.st_uid != geteuid()) {
+        return hsp_err_set(err, HSP_EPERM, 0, "%s is not a folder of this user, uid %u", path,
+                           (unsigned)geteuid());
+    }
+    if ((sb.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return hsp_err_set(err, HSP_EPERM, 0,
+                           "others can change folder %s (mode %04o): chmod 700 %s", path,
+                           (unsigned)(sb.st_mode & 07777), path);
     }
     return HSP_OK;
 }
