@@ -18,10 +18,10 @@ static const char *checkpoints_stay(struct hsp_cluster *c, const struct hsp_job 
                  "node that may have one"
            : !j->has_ckpt
                ? "no checkpoint of it is on record: resume would begin at step 0"
-               : hsp_ci_printf(c,
-                               "its checkpoint%s of step%s %s stay%s, and resume can begin with %s",
-                               many ? "s" : "", many ? "s" : "", hsp_ci_ckpt_steps(c, j),
-                               many ? "" : "s", many ? "them" : "it");
+               : hsp_ci_printf(
+                     c, "its checkpoint%s of step%s %s stay%s, and resume can begin with %s",
+                     many ? "s" : "", many ? "s" : "", hsp_ci_ckpt_steps(c, j), many ? "" : "s",
+                     many ? "those that are on disk" : "it if it is on disk");
 }
 
 const char *hsp_ci_say_cancelled(struct hsp_cluster *c, const struct hsp_job *j, bool known)

@@ -126,7 +126,7 @@ static void it_resumes_with_the_nodes_there_are(void **state)
     assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
                         "its executors stop, then its devices are free; its checkpoint of step 9 "
-                        "stays, and resume can begin with it");
+                        "stays, and resume can begin with it if it is on disk");
     cw_end(&w);
 }
 
