@@ -43,6 +43,7 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     hsp_ci_watch_begin(c, j);
     j->n_held = 0; /* what it was is spent; SEALED says what there is next time */
     j->reached = 0;
+    j->state_deadline_ms = 0;
     hsp_ci_ckpt_try_anew(j);
     hsp_ci_disk_forget(j);
     j->reason[0] = '\0';

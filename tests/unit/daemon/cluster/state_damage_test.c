@@ -286,6 +286,26 @@ static void test_an_owner_that_comes_back(void **state)
     cw_end(&w);
 }
 
+/* n1 has gone on alone from version 7, and falls silent: it is waited for as long as was n0. */
+static void loses_n1_in_the_next_epoch(struct cw_world *w)
+{
+    double compute = 1;
+    cw_msg(
+        w, 2,
+        (struct hsp_msg){.type = HSP_MSG_STEP,
+                         .epoch = cw_job(w, 1)->att.epoch,
+                         .u.step = {.job = 1, .step = 9, .n_compute = 1, .compute_s = &compute}});
+    assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RUNNING);
+    for (uint32_t ms = 0; ms < w->c->cfg.dead_ms + w->c->cfg.state_wait_ms / 2; ms += 500) {
+        w->now += 500;
+        cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    assert_int_equal(w->c->nodes[1].state, HSP_NODE_DEAD);
+    assert_int_equal(cw_job(w, 1)->state, HSP_JOB_PAUSED);
+    assert_non_null(strstr(cw_job(w, 1)->reason, "version 9 of the state is not whole among the "
+                                                 "nodes here: waiting for more, on n1,"));
+}
+
 /* When it does not, the wait ends, and what is lost is told where it is decided. Another that has its name and proves
  * nothing does not end it. */
 static void test_an_owner_that_stays_away(void **state)
@@ -312,6 +332,7 @@ static void test_an_owner_that_stays_away(void **state)
         "version 8 is lost, going back to version 7: 1 steps are made again; damaged on "
         "n1/0: wte.weight (m) [0:8, 0:4]");
     assert_int_equal(cw_job(&w, 1)->stable, 7);
+    loses_n1_in_the_next_epoch(&w);
     cw_end(&w);
 }
 
