@@ -184,6 +184,9 @@ static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
                                     .rank = h->rank,
                                     .owner = h->owner};
         hsp_ci_held_add(c, j, &p);
+        if (c->now_ms >= j->state_deadline_ms) {
+            j->state_deadline_ms = 0; /* the others may be coming, too: the wait begins anew */
+        }
         bool needs = !j->cur.settled || j->state == HSP_JOB_SEALING ||
                      j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED;
         if (d->present && d->job == 0 && needs && j->state != HSP_JOB_PENDING) {

@@ -252,6 +252,71 @@ static void nodes_that_are_all_away_are_waited_for(void **state)
     cw_end(&w);
 }
 
+/* With its half of version 47, as one that was dead here. */
+static void comes_back(struct cw_world *w, uint32_t node)
+{
+    const char name[3] = {'n', (char)('0' + node), '\0'};
+    struct hsp_m_holding h = {.job = 1, .plan = 1, .version = 47, .rank = node, .owner = node};
+    struct hsp_m_device dev = {
+        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                        .node = name,
+                                        .address = name,
+                                        .was = cw_last(w, name),
+                                        .n_devices = 1,
+                                        .devices = &dev,
+                                        .n_holdings = 1,
+                                        .holdings = &h}});
+}
+
+/* All nodes are cut off for longer than state is waited for, and come back one behind the other: the first does not
+ * begin with a checkpoint before the second can be there. */
+static void what_comes_back_piece_by_piece_is_waited_for(void **state)
+{
+    (void)state;
+    struct hsp_admin_event a = {
+        .verb = HSP_ADMIN_SUBMIT,
+        .spec = {
+            .name = "j", .min = 1, .max = 8, .copies = 1, .steps = 100, .checkpoint_path = "/c"}};
+    for (uint32_t both = 0; both < 2; both++) {
+        struct cw_world w;
+        char told[300];
+        cw_begin(&w, 2, 1);
+        assert_int_equal(cw_admin(&w, a), HSP_OK);
+        cw_plan_in_halves(&w);
+        wc_begins(&w, 1);
+        wc_saved_in(&w, 1, 40, 77);
+        cw_pass(&w, 1, 47, cw_even, 2);
+        wc_sees(&w, 40, 1, 77);
+        for (uint32_t i = 0; i < 2; i++) {
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = i + 1});
+        }
+        for (uint32_t i = 0; i < 600; i++) {
+            w.now += 500;
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        const struct hsp_job *j = cw_job(&w, 1);
+        assert_string_equal(j->reason, "waits for 1 device; no node offers any");
+        comes_back(&w, 0);
+        assert_true(j->ticket == 0 && j->att.epoch == 0);
+        assert_non_null(strstr(j->reason, "version 47 of the state is not whole among the nodes "
+                                          "here: waiting for more, on n1,"));
+        if (both) {
+            comes_back(&w, 1);
+            assert_true(j->att.mode == HSP_MODE_RECOVER && j->att.step == 47);
+        } else {
+            hsp_msec from = w.now;
+            wc_await_fact(&w, "state.lost", told);
+            assert_true(w.now >= from + w.c->cfg.state_wait_ms);
+            cw_plan(&w, 1);
+            assert_true(j->att.mode == HSP_MODE_RESTORE && j->att.step == 40);
+        }
+        cw_end(&w);
+    }
+}
+
 /* A refused word changes nothing. */
 static void a_step_that_there_is_not_changes_nothing(void **state)
 {
@@ -436,6 +501,7 @@ HSP_TEST_FILE(ckpt_disk_test)
         cmocka_unit_test(any_on_disk_can_be_asked_for),
         cmocka_unit_test(steps_that_are_lost_are_counted),
         cmocka_unit_test(nodes_that_are_all_away_are_waited_for),
+        cmocka_unit_test(what_comes_back_piece_by_piece_is_waited_for),
         cmocka_unit_test(a_step_that_there_is_not_changes_nothing),
         cmocka_unit_test(an_old_answer_counts_no_more),
         cmocka_unit_test(a_shared_folder_that_is_not_mounted_yet),
