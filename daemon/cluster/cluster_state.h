@@ -438,7 +438,8 @@ struct hsp_job {
     char disk_damage[200];      /* of a newer one, or why one could not be looked for; "" none */
     char disk_unseen[200];      /* who could not look, to be told; "" nobody */
     struct hsp_ckpt_kept *disk; /* owned, in no order; of a step there may be several contents */
-    struct hsp_ckpt_cuts line;  /* what disk tells of what was given up (ckpt_which.h) */
+    /* What disk tells of what was given up (ckpt_which.h). Stored while an attempt with it has gone. */
+    struct hsp_ckpt_cuts line;
     /* What was given up of its history; none: all checkpoints count. */
     struct hsp_ckpt_cuts cuts;
     /* The epoch that last began at the origin: what epochs below say that they have written comes too

@@ -285,6 +285,7 @@ static struct hsp_cluster_row job_row(struct hsp_cluster *c, const struct hsp_jo
     hsp_buf_u64(&b, j->born.hi);
     hsp_buf_u64(&b, j->born.lo);
     put_cuts(&b, &j->cuts);
+    put_cuts(&b, j->att.phase == HSP_ATT_GO ? &j->line : &(const struct hsp_ckpt_cuts){0});
     put_ran(&b, j);
     return row_of(c, hsp_ci_printf(c, "job/%u", j->id), &b);
 }
@@ -537,24 +538,29 @@ static void get_older(struct hsp_job *j, struct hsp_cursor *r, uint8_t version)
     }
 }
 
-/* Rows before form 15 name the last cut alone, at the origin. */
-static bool get_cuts(struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
+static bool get_cuts(struct hsp_cursor *r, struct hsp_ckpt_cuts *ret)
 {
-    if (version < ROW_CUTS) {
-        j->cuts.n = j->begun != 0;
-        j->cuts.cut[0] = (struct hsp_m_cut){0, j->begun, j->origin_step};
-        return true;
-    }
-    j->cuts.n = hsp_cur_count(r, HSP_MSG_CUTS, 24);
     bool ok = true;
-    for (uint32_t i = 0; i < j->cuts.n; i++) {
-        struct hsp_m_cut *k = &j->cuts.cut[i];
+    ret->n = hsp_cur_count(r, HSP_MSG_CUTS, 24);
+    for (uint32_t i = 0; i < ret->n; i++) {
+        struct hsp_m_cut *k = &ret->cut[i];
         k->from = hsp_cur_u64(r);
         k->epoch = hsp_cur_u64(r);
         k->step = hsp_cur_u64(r);
         ok = ok && (i == 0 || k[-1].step <= k->step);
     }
     return ok;
+}
+
+/* Rows before form 15 name the last cut alone, at the origin. */
+static bool get_given_up(struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
+{
+    if (version < ROW_CUTS) {
+        j->cuts.n = j->begun != 0;
+        j->cuts.cut[0] = (struct hsp_m_cut){0, j->begun, j->origin_step};
+        return true;
+    }
+    return get_cuts(r, &j->cuts) && get_cuts(r, &j->line);
 }
 
 static struct hsp_links get_links(struct hsp_cursor *r)
@@ -769,7 +775,7 @@ static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versio
     ok = ok && get_ranges(r, j->gap, j->n_gaps);
     if (ok) {
         get_standing(r, version, j);
-        ok = get_cuts(r, version, j);
+        ok = get_given_up(r, version, j);
     }
     return ok && get_ran(c, r, version, j);
 }

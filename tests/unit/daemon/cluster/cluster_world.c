@@ -282,7 +282,8 @@ uint32_t cw_ran_bytes(const struct hsp_job *j)
 
 uint32_t cw_cuts_bytes(const struct hsp_job *j)
 {
-    return 4 + 24 * j->cuts.n;
+    uint32_t line = j->att.phase == HSP_ATT_GO ? j->line.n : 0;
+    return 4 + 24 * j->cuts.n + 4 + 24 * line;
 }
 
 void cw_form_14(struct cw_world *w)
