@@ -20,6 +20,7 @@ void hsp_ci_doubt_all(struct hsp_cluster *c)
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];
         j->ran_unknown = true; /* it may have gone on elsewhere */
+        j->anew = false;
         j->doubted = j->doubted || (!hsp_ci_at_rest(j) && j->state != HSP_JOB_BEHIND);
         hsp_ci_store_job(c, j);
     }

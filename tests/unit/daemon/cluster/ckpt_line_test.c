@@ -163,11 +163,34 @@ static void what_was_given_up_after_a_backup_is_chosen(void **state)
     cw_end(&w);
 }
 
+/* The backup is of when it was to begin anew: it may have begun since, and have checkpoints on a node that is away. */
+static void what_was_to_begin_anew_may_have_begun(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct backup then;
+    wc_running(&w);
+    wc_saved_in(&w, 1, 40, 1040);
+    wc_cancelled(&w);
+    assert_int_equal(wc_resume_from(&w, 0), HSP_OK);
+    back_up(&w, &then);
+    put_back(&w, &then);
+    w.asks = true;
+    w.lack = HSP_LACK_AWAY;
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_int_equal(w.find_job, 1);
+    cw_ckpts(&w, NULL, 0, "n2: it is not connected");
+    assert_int_equal(cw_job(&w, 1)->ticket, 0);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "on disk: n2: it is not connected: looks again"));
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(ckpt_line_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_given_up_after_a_backup),
         cmocka_unit_test(what_was_given_up_after_a_backup_is_chosen),
+        cmocka_unit_test(what_was_to_begin_anew_may_have_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
