@@ -26,11 +26,8 @@ bool hsp_ci_ckpt_may_have(const struct hsp_job *j)
     if (j->has_ckpt || j->checkpoint_path[0] == '\0') {
         return j->has_ckpt;
     }
-    if (j->begun != 0) {
-        return !j->anew; /* else no epoch has begun since an administrator chose step 0 */
-    }
-    return j->stable != 0 || !hsp_cluster_none(j->born) || j->ran_unknown ||
-           (j->was_stored && hsp_ci_any_ran(j));
+    return !j->anew && (j->begun != 0 || j->stable != 0 || !hsp_cluster_none(j->born) ||
+                        j->ran_unknown || (j->was_stored && hsp_ci_any_ran(j)));
 }
 
 /* ---- the answer ---- */
@@ -80,7 +77,7 @@ static void nobody_knows(struct hsp_cluster *c, struct hsp_job *j, const char *w
 /* The row says that the job had not begun, and a node shows that it had: an older store was put back. */
 static bool had_begun(struct hsp_cluster *c, struct hsp_job *j)
 {
-    if (hsp_ci_ckpt_may_have(j) || j->begun != 0) {
+    if (hsp_ci_ckpt_may_have(j) || j->begun != 0 || j->anew) {
         return false;
     }
     j->ran_unknown = true; /* who is not here is waited for, too */

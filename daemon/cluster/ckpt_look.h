@@ -57,7 +57,8 @@
 #define HSP_CKPT_LOOK_H
 #include "daemon/cluster/cluster_state.h"
 
-/* False: @j has never begun, or not since step 0 was chosen, nor was it adopted: it has no checkpoint. */
+/* False: @j has never begun, or not since step 0 was chosen, or committed nothing, nor was it adopted: it has no
+ * checkpoint. */
 bool hsp_ci_ckpt_may_have(const struct hsp_job *j);
 /* Whether it is known what is on disk, or @j has never written anything. Else asks for it. */
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j);

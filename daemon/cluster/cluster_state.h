@@ -414,7 +414,9 @@ struct hsp_job {
     bool was_stored; /* its row was read: the store may be older than the job. Not stored */
     /* Nodes without that mark may have run it, too (ckpt_look.h), until a checkpoint is complete. */
     bool ran_unknown;
-    bool anew; /* an administrator chose step 0, and no epoch has begun since. Stored */
+    /* It begins at step 0 by the word of an administrator, or once more as its first epoch has committed
+     * nothing, and none has begun since. Stored. */
+    bool anew;
     /* A node that keeps more of the job than is on record, and is no member of it; "" none. */
     char ahead[HSP_NAME_MAX + 1];
     enum hsp_epoch_mode origin; /* FRESH or RESTORE: where to begin when nothing is held */

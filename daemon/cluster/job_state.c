@@ -266,6 +266,16 @@ void hsp_ci_back_to_origin(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
+void hsp_ci_begin_as_before(struct hsp_cluster *c, struct hsp_job *j)
+{
+    bool heard_all = !j->was_stored && !j->ran_unknown && j->tries.n == 0;
+    if (j->origin == HSP_MODE_FRESH && heard_all) {
+        j->anew = true;
+        hsp_ci_mark_none_ran(j);
+    }
+    hsp_ci_back_to_origin(c, j);
+}
+
 void hsp_ci_layouts_over(struct hsp_cluster *c, struct hsp_job *j)
 {
     const hsp_msec waited = j->state_deadline_ms;

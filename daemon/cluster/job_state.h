@@ -51,6 +51,9 @@ void hsp_ci_finishing_stays(struct hsp_cluster *c, struct hsp_job *j, const char
 uint64_t hsp_ci_best_known(const struct hsp_job *j);
 /* What nodes hold of @j counts no more: its layouts go, and it begins at its origin. */
 void hsp_ci_back_to_origin(struct hsp_cluster *c, struct hsp_job *j);
+/* The same where nothing was committed beyond the origin. Where that is step 0, and this process has heard all of the
+ * job since it was chosen, no node has a checkpoint of it either: none is looked for, and nobody is waited for. */
+void hsp_ci_begin_as_before(struct hsp_cluster *c, struct hsp_job *j);
 /* The same: its state was waited for in vain, and a node of the layouts is forgotten. What it had done is lost: it
  * begins with a checkpoint, or has failed when there is none. */
 void hsp_ci_layouts_over(struct hsp_cluster *c, struct hsp_job *j);

@@ -205,7 +205,7 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j, bool few, ui
 {
     uint64_t best = hsp_ci_best_known(j), newest;
     if (best <= j->origin_step && has_witness(c, j)) {
-        hsp_ci_back_to_origin(c, j); /* nothing was committed beyond it */
+        hsp_ci_begin_as_before(c, j); /* nothing was committed beyond it */
         return true;
     }
     if (waits_for_state(c, j, best, 0, 0)) {

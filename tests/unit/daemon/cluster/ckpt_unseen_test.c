@@ -497,6 +497,47 @@ static void an_attempt_that_fails_is_no_begin(void **state)
     }
 }
 
+/* n0 dies for good before the first vote: nothing is committed, so nobody has anything of the job, and nobody is waited
+ * for. */
+static void who_dies_before_the_first_vote_is_not_waited_for(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_admin_event a = {
+        .verb = HSP_ADMIN_SUBMIT,
+        .spec = {
+            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
+    cw_begin(&w, 2, 1);
+    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    cw_plan(&w, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_ready(&w, 1, i, 5);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        cw_msg(&w, i + 1,
+               (struct hsp_msg){.type = HSP_MSG_STARTED, .epoch = 1, .u.started = {.job = 1}});
+    }
+    assert_true(cw_job(&w, 1)->state == HSP_JOB_RUNNING && cw_job(&w, 1)->begun == 1);
+    w.asks = true;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+    cw_msg(&w, 2,
+           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                            .epoch = 1,
+                            .u.lost = {.job = 1, .peer = 0, .reason = "broke"}});
+    assert_int_equal(w.c->nodes[0].state, HSP_NODE_DEAD);
+    cw_msg(&w, 2,
+           (struct hsp_msg){
+               .type = HSP_MSG_SEALED, .epoch = cw_job(&w, 1)->seal_upto, .u.sealed = {.job = 1}});
+    assert_int_equal(w.find_job, 0);
+    cw_plan(&w, 1);
+    assert_true(cw_job(&w, 1)->att.mode == HSP_MODE_FRESH && cw_job(&w, 1)->att.n_ranks == 1);
+    cw_ready(&w, 1, 1, 5);
+    assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_GO);
+    assert_int_equal(cw_ran_bytes(cw_job(&w, 1)), 1 + 4 + 4);
+    assert_true(hsp_ci_ckpt_may_have(cw_job(&w, 1)));
+    cw_end(&w);
+}
+
 /* Rows of form 14 do not say it: ranks of an attempt that may be running already count. */
 static void an_attempt_of_an_older_row_may_have_run(void **state)
 {
@@ -556,6 +597,7 @@ HSP_TEST_FILE(ckpt_unseen_test)
         cmocka_unit_test(who_has_run_it_is_on_record),
         cmocka_unit_test(one_that_is_gone_for_good_is_removed),
         cmocka_unit_test(an_attempt_that_fails_is_no_begin),
+        cmocka_unit_test(who_dies_before_the_first_vote_is_not_waited_for),
         cmocka_unit_test(an_attempt_of_an_older_row_may_have_run),
         cmocka_unit_test(its_end_says_what_resume_does),
     };
