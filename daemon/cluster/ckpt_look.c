@@ -280,6 +280,20 @@ static void begin_new(struct hsp_job *j)
     j->origin_ckpt = (struct hsp_ckpt_mark){0};
 }
 
+/* What nodes see is not on record, and members have refused it: all the same it may be what there is of @j. */
+static void waits_for_word(struct hsp_cluster *c, struct hsp_job *j)
+{
+    const struct hsp_ckpt_kept *last = &j->tries.refused[j->tries.n - 1];
+    look_later(c, j); /* another one may come */
+    j->retry_ms = c->now_ms + HSP_CKPT_SLOW_MS;
+    hsp_ci_job_blocked(c, j,
+                       "checkpoint %llu of epoch %llu, on disk and not on record, cannot be used, "
+                       "and there is no other; hspmdctl events says why; to try it again: hspmdctl "
+                       "cancel %s, then resume %s; to begin anew: resume it with --from 0",
+                       (unsigned long long)last->step, (unsigned long long)last->mark.epoch,
+                       j->name, j->name);
+}
+
 /* Nothing that could be tried is left. True: @j begins at step 0. */
 static bool with_none(struct hsp_cluster *c, struct hsp_job *j)
 {
@@ -292,6 +306,8 @@ static bool with_none(struct hsp_cluster *c, struct hsp_job *j)
                        hsp_ci_printf(c,
                                      "the state of version %llu is lost and there is no checkpoint",
                                      (unsigned long long)j->lost_from));
+    } else if (refused && hsp_ci_ckpt_may_have(j)) {
+        waits_for_word(c, j);
     } else {
         begin_new(j);
         return true;
@@ -313,9 +329,12 @@ bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
     if (one_gone ? !pass_over(c, j, &gone, best) : waits_to_look(c, j, best)) {
         return false;
     }
+    if (best == NULL && !with_none(c, j)) {
+        return false;
+    }
     tell_unseen(c, j, best);
     if (best == NULL) {
-        return with_none(c, j);
+        return true;
     }
     bool found = hsp_ci_ckpt_is_found(j, best);
     const struct hsp_ckpt_mark *mark = found ? &best->mark : hsp_ci_ckpt_mark_of(j, best->step);

@@ -38,7 +38,9 @@
  *
  * One that is found, on disk and not on record, is what some agent says: it is on record when an epoch has
  * begun with it (ckpt_which.h). Where members refuse it for state_wait the job goes on as if it was not there
- * (ckpt.not_used), and others that are found later are not tried that long. One on record is gone back from in
+ * (ckpt.not_used), and others that are found later are not tried that long. Where there is nothing else, a job that
+ * has begun waits for an administrator's word: what was refused may be all there is of it, on a disk that fails for a
+ * while, or on a node whose devices others have. One on record is gone back from in
  * the same time (ckpt.fallback), to the next older one on record or on disk; without one the job fails.
  * Example: 60 is on record, its node is away, and another node says that it has 60, with another content. The 60
  * on record is waited for; then the other is tried, which nobody can open: the first one is waited for again,

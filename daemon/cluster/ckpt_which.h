@@ -4,7 +4,8 @@
  * One on record is meant: its content is known, and another one of its step does not take its place. One that
  * is found on disk alone is what some agent says. It is put on record when an epoch has begun with it, which
  * proves it, and not before. Where members have refused one for as long as they may (ckpt_look.h), it is passed
- * over until the job has begun or is resumed; with HSP_CKPT_TRIES of them, all that are found are.
+ * over until the job has begun or is resumed; with HSP_CKPT_TRIES of them, all that are found are. A job that has
+ * begun does not begin at step 0 for that.
  *
  * Example: 20 and 40 are on record, nodes see 40, another content of 40, and 50: 50 is taken. Its members find no
  * such checkpoint: 40 is taken, with the content on record.
