@@ -54,7 +54,8 @@
  * 80; an administrator resumed from 40, as epoch 3, which wrote 60. The 60 of epoch 3 counts, the 53
  * and the 80 of epoch 1 never do again, also when the 60 is lost, or when the job has gone on from it.
  *
- * Invariant: what is known of the disk is forgotten with each loss and each begin. */
+ * Invariant: what is known of the disk is forgotten with each loss and each begin, and as a node that may have a
+ * checkpoint comes back before an attempt is begun. */
 #ifndef HSP_CKPT_LOOK_H
 #define HSP_CKPT_LOOK_H
 #include "daemon/cluster/cluster_state.h"

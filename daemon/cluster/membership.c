@@ -424,6 +424,9 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
 static void marks_hello(struct hsp_job *j, uint32_t node, bool anew)
 {
     struct hsp_job_mark *k = hsp_ci_marked(j, node);
+    if (j->looked && j->att.epoch == 0 && (j->ran_unknown || (k != NULL && k->ran))) {
+        hsp_ci_disk_forget(j); /* it may have a newer checkpoint than those that were seen */
+    }
     if (k != NULL) {
         k->blamed = false;
         if (anew) {

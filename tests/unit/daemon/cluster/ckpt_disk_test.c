@@ -112,6 +112,34 @@ static void one_that_comes_back_is_taken(void **state)
     cw_end(&w);
 }
 
+/* It is back when that is over, and before the job could begin with another one: there was no plan. */
+static void one_that_comes_back_before_the_begin_is_taken(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    char told[300];
+    wc_with_three(&w, 3, false);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+    wc_sees(&w, 40, 1, 1040);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    wc_await_fact(&w, "ckpt.fallback", told);
+    assert_int_not_equal(cw_job(&w, 1)->ticket, 0);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                                   .u.plan = {.job = 1,
+                                              .ticket = w.ticket,
+                                              .status = HSP_EINFEASIBLE,
+                                              .reason = "it does not fit"}});
+    assert_true(cw_job(&w, 1)->ticket == 0 && cw_job(&w, 1)->origin_step == 40);
+    wc_sees(&w, 60, 1, 1060);
+    cw_hello(&w, 1, "n0", 0, 1);
+    for (uint32_t i = 0; i < 10 && cw_job(&w, 1)->ticket == 0; i++) {
+        wc_beats(&w, 500);
+    }
+    cw_plan(&w, 1);
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
+    cw_end(&w);
+}
+
 /* All are damaged or gone: nothing of what was trained is left. */
 static void without_any_the_job_fails(void **state)
 {
@@ -496,6 +524,7 @@ HSP_TEST_FILE(ckpt_disk_test)
         cmocka_unit_test(of_two_contents_that_on_record_is_taken),
         cmocka_unit_test(one_that_is_gone_is_passed_over),
         cmocka_unit_test(one_that_comes_back_is_taken),
+        cmocka_unit_test(one_that_comes_back_before_the_begin_is_taken),
         cmocka_unit_test(without_any_the_job_fails),
         cmocka_unit_test(another_history_is_not_taken),
         cmocka_unit_test(any_on_disk_can_be_asked_for),
