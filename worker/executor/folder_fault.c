@@ -66,6 +66,10 @@ enum hsp_fact_kind hsp_folder_fault(struct hsp_err *err)
 
 uint64_t hsp_folder_lack(uint64_t offered, uint64_t need, uint64_t state, uint64_t room)
 {
-    uint64_t lack = state > room ? state - room : 0, rest = offered > need ? offered - need : 0;
-    return room < state / FULL || lack > offered - rest ? UINT64_MAX : rest + lack;
+    uint64_t rest = offered > need ? offered - need : 0;
+    if (room < state / FULL) {
+        return UINT64_MAX;
+    }
+    return room < state ? rest + need - (uint64_t)((double)need * ((double)room / (double)state))
+                        : rest;
 }

@@ -21,8 +21,10 @@
 enum hsp_fact_kind hsp_folder_fault(struct hsp_err *err);
 
 /* The bytes that a device must offer less, so that the next plan fits: it offers @offered, a plan
- * needs @need of them, @state of those in the folder, which has room for @room. UINT64_MAX when
- * there is room for less than a sixteenth: then the folder counts as full. */
+ * needs @need of them and @state bytes of the folder, which has room for @room. The next plan gets the
+ * same part of @need as there is room for @state: what lies in the folder counts in a CPU's memory, with
+ * a version more, and only that version in a GPU's. UINT64_MAX when there is room for less than a
+ * sixteenth: then the folder counts as full. */
 uint64_t hsp_folder_lack(uint64_t offered, uint64_t need, uint64_t state, uint64_t room);
 
 #endif

@@ -45,16 +45,36 @@ static void test_an_errno_is_named_with_its_remedy(void **state)
                                  "hspmd-worker");
 }
 
-/* A plan of 100 bytes, 40 of them in the folder, on a device that offers 1000. */
+/* A plan of 100 bytes wants 40 in the folder, on a device that offers 1000. */
 static void test_the_next_plan_fits_what_there_is(void **state)
 {
     (void)state;
-    assert_int_equal(hsp_folder_lack(1000, 100, 40, 30), 910); /* 90 are left to plan with */
+    assert_int_equal(hsp_folder_lack(1000, 100, 40, 30), 925); /* 75 are left to plan with */
     assert_int_equal(hsp_folder_lack(1000, 100, 40, 40), 900);
-    assert_true(hsp_folder_lack(1000, 100, 160, 30) == UINT64_MAX); /* not one byte of it */
-    assert_true(hsp_folder_lack(1000, 100, 40, 1) == UINT64_MAX);   /* full */
+    assert_true(hsp_folder_lack(1000, 100, 40, 1) == UINT64_MAX); /* full */
     assert_true(hsp_folder_lack(1000, 100, 40, 0) == UINT64_MAX);
-    assert_int_equal(hsp_folder_lack(50, 100, 40, 30), 10);
+    assert_int_equal(hsp_folder_lack(50, 100, 40, 30), 25);
+}
+
+/* Of the next plan, too, two versions lie in the folder. @versions: in the memory that is offered.
+ * @rest: what else a plan needs there. It has as much state as goes with that, at most. */
+static void next_fits(uint64_t versions, uint64_t version, uint64_t rest, uint64_t room)
+{
+    uint64_t offered = 1000, need = versions * version + rest;
+    uint64_t lack = hsp_folder_lack(offered, need, 2 * version, room);
+    assert_true(lack <= offered);
+    uint64_t left = offered - lack;
+    assert_true(left < need);
+    assert_true(left <= rest || 2 * ((left - rest) / versions) <= room);
+}
+
+static void test_the_next_plan_fits_a_gpu_and_a_cpu(void **state)
+{
+    (void)state;
+    next_fits(3, 100, 30, 150); /* a CPU: sealed versions are in its memory */
+    next_fits(3, 100, 0, 199);
+    next_fits(1, 70, 8, 60); /* a GPU that the state fills: its folder wants more than it has */
+    next_fits(1, 70, 8, 100);
 }
 
 HSP_TEST_FILE(folder_fault_test)
@@ -63,6 +83,7 @@ HSP_TEST_FILE(folder_fault_test)
         cmocka_unit_test(test_only_want_of_room_is_one_of_memory),
         cmocka_unit_test(test_an_errno_is_named_with_its_remedy),
         cmocka_unit_test(test_the_next_plan_fits_what_there_is),
+        cmocka_unit_test(test_the_next_plan_fits_a_gpu_and_a_cpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
