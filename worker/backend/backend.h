@@ -103,8 +103,8 @@ struct hsp_backend {
     bool bf16;   /* has arithmetic on bf16; else it computes in fp32 on numbers stored as bf16 */
     bool device; /* HSP_MEM_DEVICE is not addressable by the host, and work goes on after a call has
                     returned */
-    /* @bytes aligned to at least 256 bytes; contents undefined. HSP_ENOMEM says how many
-     * bytes. NULL for 0 bytes. */
+    /* @bytes aligned to at least 256 bytes; contents undefined, of a backend that is no device
+     * zeros. HSP_ENOMEM says how many bytes. NULL for 0 bytes. */
     enum hsp_status (*alloc)(struct hsp_backend *b, enum hsp_mem mem, size_t bytes, void **ret,
                              struct hsp_err *err);
     void (*release)(struct hsp_backend *b, enum hsp_mem mem, void *p); /* NULL is fine */

@@ -246,7 +246,8 @@ static enum hsp_status finish_queue(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* It begins as zeros: the gaps between the rows are copied with them. */
+/* It begins as zeros: the gaps between the rows are copied with them. A CPU's memory is such, and is
+ * found when it is loaded: most of it beside the first step. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     if (!e->dev.counted) { /* the epoch before it has left, and this one has given nothing yet */
@@ -260,7 +261,7 @@ enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *e
         pin_segments(e);
     }
     enum hsp_status st = e->dev.counted ? HSP_OK : take_state(e, err);
-    if (st == HSP_OK) {
+    if (st == HSP_OK && b->device) {
         st = b->fill(b, HSP_DEVQ_STATE, HSP_F32, e->dev.state, 0.0, e->prog.bind.state_bytes / 4,
                      err);
     }

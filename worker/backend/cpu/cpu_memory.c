@@ -9,7 +9,7 @@
 
 #define PAGE ((size_t)4096) /* in front of each area: its length */
 
-/* Mapped, so that pages nobody touches cost nothing. */
+/* Mapped, so that it is zeros and pages nobody touches cost nothing. */
 static enum hsp_status mem_alloc(struct hsp_backend *b, enum hsp_mem mem, size_t bytes, void **ret,
                                  struct hsp_err *err)
 {

@@ -1,6 +1,7 @@
 /* The state of an epoch on a device whose memory the host cannot touch (tests/lib/ghost.h), and on a CPU: when its segments
  * are pinned and unpinned, what is copied, what is said where nothing can be pinned, and that any byte of it is compared. */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -234,12 +235,25 @@ static void what_was_read_is_compared_with_its_seal(void **state)
     leave(w);
 }
 
-/* What is computed with is no segment: one may be written while the other is. */
+static enum hsp_status no_fill(struct hsp_backend *b, enum hsp_devq q, enum hsp_dtype t, void *dst,
+                               double value, int64_t n, struct hsp_err *err)
+{
+    (void)b;
+    (void)q;
+    (void)t;
+    (void)dst;
+    (void)value;
+    return hsp_err_set(err, HSP_EIO, 0, "%" PRId64 " elements are touched while a switch waits", n);
+}
+
+/* What is computed with is no segment: one may be written while the other is. Nothing of it is
+ * touched before it is loaded. */
 static void a_cpu_has_its_state_apart(void **state)
 {
     struct world *w = *state;
     struct hsp_err err = {0};
     assert_ok(hsp_backend_cpu_open(1, &w->env.backend, &err), &err);
+    w->env.backend->fill = no_fill;
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     bool of_host;
     assert_ok(hsp_epoch_device_take(&w->e, &of_host, &err), &err);
