@@ -177,8 +177,7 @@ void hsp_ci_state_damaged(struct hsp_cluster *c, struct hsp_cluster_node *n,
     }
     hsp_str_printf(j->damage, sizeof(j->damage), "damaged on %s: %s", hsp_ci_device_name(c, d),
                    m->part);
-    hsp_ci_fact(c, "state.damaged", HSP_SEV_WARN, j, n,
-                "%s: %s of %s in layout %llu%s: %s; it is deleted and not used",
+    hsp_ci_fact(c, "state.damaged", HSP_SEV_WARN, j, n, "%s: %s of %s in layout %llu%s: %s",
                 hsp_ci_device_name(c, d), version_text(c, m->version),
                 m->owner == m->rank ? "its state"
                                     : hsp_ci_printf(c, "the copy of rank %u", m->owner),

@@ -22,8 +22,7 @@ static void log_damage(struct hsp_agent *a, const struct hsp_m_damaged *d)
     } else {
         hsp_ai_log(
             a, 4,
-            "device %u: state of job %u is damaged (layout %llu, rank %u, part of rank %u): %s: "
-            "deleted",
+            "device %u: state of job %u is damaged (layout %llu, rank %u, part of rank %u): %s",
             d->device, d->job, (unsigned long long)d->plan, d->rank, d->owner, d->part);
     }
 }

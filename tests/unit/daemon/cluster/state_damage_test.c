@@ -76,8 +76,7 @@ static void test_another_owner_is_asked(void **state)
     uint32_t failures = cw_job(&w, 1)->failures;
     damaged(&w, 1, 1, 8, false);
     assert_string_equal(cw_fact(&w, "state.damaged"),
-                        "n1/0: version 8 of its state in layout 1: wte.weight (m) [0:8, 0:4]; it "
-                        "is deleted and not used");
+                        "n1/0: version 8 of its state in layout 1: wte.weight (m) [0:8, 0:4]");
     refuses(&w, 1);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RECOVERING);
     assert_int_equal(cw_job(&w, 1)->att.step, 7);
