@@ -1,11 +1,16 @@
 /* Executors on devices whose memory the host cannot touch and which do their work late (tests/lib/ghost.h): the same
- * bits as on CPUs; what they say of memory that does not suffice; a device that fails in the midst of a step. */
+ * bits as on CPUs; what they say of memory that does not suffice; a device that fails in the midst of a step, and an
+ * executor that is killed in the midst of an update. */
 #include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "proto/host/file_io.h"
 #include "tests/unit/worker/executor/executor_world.h"
+#include "worker/exec/pace.h"
+#include "worker/exec/read_hash.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/executor.h"
 #include "worker/state/segment_name.h"
@@ -124,40 +129,83 @@ static uint64_t newest_of_all(struct xw_world *w, int n, uint64_t plan)
     return version;
 }
 
-/* In executors forked from now on: when device 1 fails. */
-enum moment { NEVER, SAVED };
+/* In executors forked from now on: when device 1 fails, or is killed. */
+enum moment { NEVER, SAVED, UPDATES };
 static struct {
     enum moment when;
-    uint64_t left; /* calls before it */
+    uint64_t left; /* versions that it saves before */
 } fails;
 
-static void count(const struct hsp_ex_epoch *e, enum moment now)
+/* In an executor: it is killed in the midst of the next update, */
+static atomic_bool dies;
+static uint32_t n_ops; /* behind so many ops; of the thread that computes */
+
+static void count(const struct hsp_ex_epoch *e)
 {
-    if (fails.when == now && strcmp(e->env->node, "n1") == 0 && fails.left-- == 0) {
+    if (fails.when == NEVER || strcmp(e->env->node, "n1") != 0 || fails.left-- > 0) {
+        return;
+    }
+    if (fails.when == SAVED) {
         hsp_ghost_fail_copy(e->env->backend);
+    } else {
+        atomic_store(&dies, true);
     }
 }
 
-/* The compiler compares it with the product's. */
+/* The compiler compares them with the product's. */
 __typeof__(hsp_epoch_device_save) __real_hsp_epoch_device_save, __wrap_hsp_epoch_device_save;
+__typeof__(hsp_read_hash_before) __real_hsp_read_hash_before, __wrap_hsp_read_hash_before;
+__typeof__(hsp_pace_done) __real_hsp_pace_done, __wrap_hsp_pace_done;
 
 enum hsp_status __wrap_hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version,
                                              struct hsp_err *err)
 {
-    count(e, SAVED);
+    count(e);
     return __real_hsp_epoch_device_save(e, version, err);
 }
 
-/* Device 1 fails as @how says, or as `fails`. Its process says so and ends with a status of its own; another one goes on
- * from what is sealed, and no committed step is lost. Returns the newest that was. */
-static uint64_t fail_and_go_on(struct xw_world *w, struct hsp_ghost_opts how, const double *loss)
+/* Behind the second of the updates of piece @p, which has more. 0: it has no more. */
+static uint32_t ops_to_the_midst(const struct hsp_instr *instrs, const struct hsp_piece *p)
+{
+    uint32_t n = 0, before = 0, updates = 0;
+    for (uint32_t k = p->first; k < p->first + p->n; k++) {
+        bool update = instrs[k].kind == HSP_I_OP && instrs[k].op == HSP_OP_ADAMW;
+        n += instrs[k].kind == HSP_I_OP || instrs[k].kind == HSP_I_ACC;
+        updates += update;
+        before = update && updates == 2 ? n : before;
+    }
+    return updates > 2 ? before : 0;
+}
+
+enum hsp_status __wrap_hsp_read_hash_before(struct hsp_engine *e, const struct hsp_piece *p,
+                                            struct hsp_err *err)
+{
+    enum hsp_status st = __real_hsp_read_hash_before(e, p, err);
+    if (atomic_load(&dies) && n_ops == 0) {
+        n_ops = ops_to_the_midst(hsp_engine_program(e)->tpl.instrs, p);
+    }
+    return st;
+}
+
+void __wrap_hsp_pace_done(struct hsp_pace *p)
+{
+    __real_hsp_pace_done(p);
+    if (n_ops > 0 && --n_ops == 0) {
+        (void)raise(SIGKILL);
+    }
+}
+
+/* Device 1 fails as @how says, or as `fails`, and its process ends with @status; another one goes on from what is sealed, and
+ * no committed step is lost. Returns the newest that was. */
+static uint64_t fail_and_go_on(struct xw_world *w, struct hsp_ghost_opts how, int status,
+                               const double *loss)
 {
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp);
     w->ghost[1] = how;
     begin(w, dp, 11, 1);
     w->ghost[1] = (struct hsp_ghost_opts){.seed = 0};
     fails.when = NEVER;
-    assert_int_equal(xw_await_exit(w, 1), HSP_EXIT_DEVICE);
+    assert_int_equal(xw_await_exit(w, 1), status);
     xw_await(w, 0, HSP_MSG_PEER_LOST);
     xw_send_ref(w, 0, HSP_MSG_SEAL, 12);
     xw_await(w, 0, HSP_MSG_SEALED);
@@ -203,16 +251,32 @@ static void test_a_device_fails(void **state)
     for (uint64_t i = 0; i < 4; i++) {
         const struct hsp_ghost_opts how = {.fail_at =
                                                (uint64_t)hsp_test_range("fails", i, 2000, 6000)};
-        committed += fail_and_go_on(w, how, loss);
+        committed += fail_and_go_on(w, how, HSP_EXIT_DEVICE, loss);
     }
     assert_true(committed > 0);
     /* While a version is copied from it: no source before it is whole. */
     const struct hsp_ghost_opts plain = {.seed = 0};
     fails.when = SAVED;
     fails.left = (uint64_t)hsp_test_range("copies", 0, 10, 20);
-    assert_true(fail_and_go_on(w, plain, loss) > 0);
+    assert_true(fail_and_go_on(w, plain, HSP_EXIT_DEVICE, loss) > 0);
     assert_int_equal(
         xw_lines_with(log, "device 0 has failed: ghost: the device failed: this executor ends"), 5);
+}
+
+/* A part of the next version is written over the state that it computes with by then: nobody reads that. */
+static void test_an_executor_is_killed_in_an_update(void **state)
+{
+    struct xw_world *w = *state;
+    const struct hsp_ghost_opts plain = {.seed = 0};
+    double loss[XW_STEPS], val[XW_STEPS];
+    w->device = false;
+    xw_reference(w, loss, val);
+    for (uint64_t i = 0; i < 3; i++) {
+        fails.when = UPDATES;
+        fails.left = (uint64_t)hsp_test_range("updates", i, 0, 20);
+        uint64_t saved = 1 + fails.left; /* that version was sealed, and its vote has passed */
+        assert_true(fail_and_go_on(w, plain, -SIGKILL, loss) + 1 >= saved);
+    }
 }
 
 /* At its first work of all: the state cannot be brought there. */
@@ -422,6 +486,8 @@ HSP_TEST_FILE(executor_device_test)
         cmocka_unit_test_setup_teardown(test_so_has_training_in_bf16, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_cpus_and_devices_in_one_group, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_device_fails, xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_an_executor_is_killed_in_an_update, xw_setup,
+                                        xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_device_fails_at_once, xw_setup_device, xw_teardown),
         cmocka_unit_test_setup_teardown(test_memory_does_not_suffice, xw_setup_device, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_switch_in_the_memory_of_one_epoch, xw_setup_device,
