@@ -578,9 +578,10 @@ static void log_seals(const struct hsp_ex_epoch *e)
     if (t->n > 0) {
         hsp_log(e->env->log, HSP_LOG_INFO, "executor",
                 "epoch %" PRIu64 " of job %u: %" PRIu64
-                " versions sealed in %.3f ms each, the ones before verified in %.3f ms",
-                e->number, e->p->job, t->n, (double)t->seal_ns * 1e-6 / (double)t->n,
-                (double)t->check_ns * 1e-6 / (double)t->n);
+                " versions copied in %.3f ms each, with the wait for their updates, and sealed in "
+                "%.3f ms",
+                e->number, e->p->job, t->n, (double)t->copy_ns * 1e-6 / (double)t->n,
+                (double)t->seal_ns * 1e-6 / (double)t->n);
     }
 }
 

@@ -128,7 +128,7 @@ struct hsp_epoch_record {
 /* Times of the seals of an epoch; of the thread that seals. */
 struct hsp_seal_times {
     uint64_t n;
-    int64_t seal_ns, check_ns; /* to hash new versions; to compare the versions before */
+    int64_t copy_ns, seal_ns; /* until new versions were in their segments; to hash them */
 };
 
 /* The newest steps that rank 0 has reported, or died before it could: some seconds, in which hspmdd may

@@ -86,16 +86,16 @@ static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, stru
 /* Seals @version, of which the update is done. */
 static enum hsp_status seal(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
-    enum hsp_status st = hsp_epoch_device_save(e, version, err);
     int64_t begin = hsp_clock_ns();
+    enum hsp_status st = hsp_epoch_device_save(e, version, err);
+    int64_t copied = hsp_clock_ns();
     st = st == HSP_OK ? check_read(e, version - 1, err) : st;
-    int64_t checked = hsp_clock_ns();
     if (st == HSP_OK) {
         hsp_epoch_twins_seal(e, version);
     }
     e->seals.n++;
-    e->seals.check_ns += checked - begin;
-    e->seals.seal_ns += hsp_clock_ns() - checked;
+    e->seals.copy_ns += copied - begin;
+    e->seals.seal_ns += hsp_clock_ns() - copied;
     return st;
 }
 
