@@ -1,9 +1,10 @@
 #include "daemon/cluster/ckpt_cuts.h"
 
+/* The first has `from` 0 or HSP_CUT_MORE: whatever has another one stands behind one of its step. */
 static void merge_oldest(struct hsp_m_cut *cut, uint32_t n)
 {
     struct hsp_m_cut *a = &cut[0], *b = &cut[1]; /* a->step <= b->step */
-    a->from = a->from < b->from ? a->from : b->from;
+    a->from = HSP_CUT_MORE;
     a->epoch = a->epoch > b->epoch ? a->epoch : b->epoch;
     for (uint32_t i = 2; i < n; i++) {
         cut[i - 1] = cut[i];
@@ -15,7 +16,7 @@ static void merge_oldest(struct hsp_m_cut *cut, uint32_t n)
 static uint32_t all_but(struct hsp_m_cut *cut, uint64_t epoch, uint64_t step, uint64_t written_in)
 {
     const uint64_t lowest = cut[0].step;
-    cut[0] = (struct hsp_m_cut){0, written_in, lowest};
+    cut[0] = (struct hsp_m_cut){HSP_CUT_MORE, written_in, lowest};
     cut[1] = (struct hsp_m_cut){written_in + 1, epoch, lowest};
     cut[2] = (struct hsp_m_cut){0, epoch, step};
     return 3;
@@ -30,8 +31,8 @@ void hsp_ci_cuts_add(struct hsp_ckpt_cuts *h, uint64_t epoch, uint64_t step, uin
         n++;
     }
     if (n < h->n && h->cut[n].step < step) { /* it was given up, and is not any more */
-        const uint64_t at = h->cut[n].step;
-        cut[n++] = (struct hsp_m_cut){0, written_in, at};
+        const uint64_t at = h->cut[n].step;  /* @written_in may have begun behind that */
+        cut[n++] = (struct hsp_m_cut){HSP_CUT_MORE, written_in, at};
         cut[n++] = (struct hsp_m_cut){written_in + 1, epoch, at};
     }
     cut[n++] = (struct hsp_m_cut){0, epoch, step};
@@ -69,4 +70,9 @@ void hsp_ci_cuts_of(const struct hsp_job *j, const struct hsp_cl_epoch *e,
 bool hsp_ci_cuts_allow(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
 {
     return hsp_cuts_allow(j->cuts.cut, j->cuts.n, k->mark.epoch, k->step);
+}
+
+bool hsp_ci_metrics_count(const struct hsp_job *j, uint64_t epoch, uint64_t step)
+{
+    return hsp_cuts_allow_metrics(j->cuts.cut, j->cuts.n, epoch, step);
 }

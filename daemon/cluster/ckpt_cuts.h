@@ -4,7 +4,12 @@
  * Example: epoch 1 wrote 40, 53 and 60, and an administrator chose 40. The cut is {0, 3, 40}. Epoch 3
  * wrote 60, and after a loss epoch 5 went on from it: {0, 3, 40}, {0, 5, 60}. The 53 of epoch 1 stays
  * left out. Then an administrator chooses that 53: it counts, and of the other epochs only what is not
- * behind 40: {0, 1, 40}, {2, 7, 40}, {0, 7, 53}.
+ * behind 40: {1, 1, 40}, {2, 7, 40}, {0, 7, 53}.
+ *
+ * Metrics count by the same cuts (hsp_cuts_allow_metrics), but for those that may leave out more than was given up
+ * and say so by `from` 1: the one that several have become, and the first of such a pair. Example: epoch 1
+ * wrote up to 50, epoch 2 went on from that up to 80, epoch 3 went on from 30. Then an administrator chooses the 80:
+ * {1, 2, 30}, {3, 4, 30}, {0, 4, 80}. The 40 of epoch 1 does not count any more, though it led there; its metrics do.
  *
  * Purity:     pure.
  * Invariants: steps ascend; a later cut replaces those whose step is not below its own, as it leaves out
@@ -26,5 +31,7 @@ void hsp_ci_cuts_of(const struct hsp_job *j, const struct hsp_cl_epoch *e,
                     struct hsp_ckpt_cuts *ret);
 /* Whether the checkpoint @k is of the history of @j. */
 bool hsp_ci_cuts_allow(const struct hsp_job *j, const struct hsp_ckpt_kept *k);
+/* Whether the metrics of @step that @epoch has told are. */
+bool hsp_ci_metrics_count(const struct hsp_job *j, uint64_t epoch, uint64_t step);
 
 #endif

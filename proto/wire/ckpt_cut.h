@@ -15,6 +15,9 @@
 
 #define HSP_MSG_CUTS 16u /* of a job; hspmdd makes one of the two oldest where there are more */
 
+/* `from` of a cut that may leave out more than was given up. No epoch is below it, as with 0. */
+#define HSP_CUT_MORE 1u
+
 /* What epochs `from` to `epoch` - 1 have written behind `step` is left out. */
 struct hsp_m_cut {
     uint64_t from, epoch, step;
@@ -28,6 +31,20 @@ static inline bool hsp_cuts_allow(const struct hsp_m_cut *cut, uint32_t n, uint6
     bool allow = true;
     for (uint32_t i = 0; i < n && epoch != 0; i++) {
         allow = allow && (epoch < cut[i].from || epoch >= cut[i].epoch || step <= cut[i].step);
+    }
+    return allow;
+}
+
+/* Whether the metrics of @step that @epoch has told count: loss and the like of version @step, before it
+ * was trained. A cut that leaves out too much is passed over here: behind it the history that runs has
+ * told each step again. A new begin, at step 0, leaves no step of before. */
+static inline bool hsp_cuts_allow_metrics(const struct hsp_m_cut *cut, uint32_t n, uint64_t epoch,
+                                          uint64_t step)
+{
+    bool allow = true;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t at = cut[i].step == 0 ? step + 1 : step;
+        allow = allow && (cut[i].from == HSP_CUT_MORE || hsp_cuts_allow(&cut[i], 1, epoch, at));
     }
     return allow;
 }

@@ -249,6 +249,58 @@ static void a_choice_among_histories(void **state)
     assert_true(!counts(&h, 3, 36) && counts(&h, 1, 30));
 }
 
+static bool told_counts(const struct hsp_ckpt_cuts *h, uint64_t epoch, uint64_t step)
+{
+    return hsp_cuts_allow_metrics(h->cut, h->n, epoch, step);
+}
+
+/* Metrics count by the same cuts: the step that was gone on from does, whatever was told behind it does not. */
+static void metrics_of_what_was_given_up(void **state)
+{
+    (void)state;
+    struct hsp_ckpt_cuts h = {0};
+    hsp_ci_cuts_add(&h, 1, 0, 0);
+    assert_true(told_counts(&h, 1, 0));
+    for (uint64_t epoch = 3; epoch < 5; epoch++) { /* to one step twice */
+        hsp_ci_cuts_add(&h, epoch, 40, 1);
+        assert_true(told_counts(&h, 1, 40) && !told_counts(&h, 1, 41));
+        assert_true(told_counts(&h, epoch, 41));
+    }
+    assert_false(told_counts(&h, 3, 41));
+    for (uint64_t epoch = 5; epoch < 7; epoch++) { /* to a later step of what was given up; again */
+        hsp_ci_cuts_add(&h, epoch, 60, 1);
+        assert_true(told_counts(&h, 1, 60) && !told_counts(&h, 1, 61));
+        assert_true(!told_counts(&h, 4, 50) && told_counts(&h, epoch, 61));
+    }
+    hsp_ci_cuts_add(&h, 7, 0, 0); /* anew: step 0 of before is of no history that runs */
+    assert_true(!told_counts(&h, 1, 0) && !told_counts(&h, 6, 0) && told_counts(&h, 7, 0));
+    assert_true(told_counts(&h, 0, 50)); /* of no epoch that is known */
+}
+
+/* A checkpoint that led to what is chosen may not count any more; its metrics do. */
+static void metrics_that_led_there_count(void **state)
+{
+    (void)state;
+    struct hsp_ckpt_cuts h = {0};
+    hsp_ci_cuts_add(&h, 1, 0, 0);
+    hsp_ci_cuts_add(&h, 2, 50, 1);
+    hsp_ci_cuts_add(&h, 3, 30, 1);
+    assert_true(!told_counts(&h, 1, 50) && !told_counts(&h, 2, 80));
+    hsp_ci_cuts_add(&h, 4, 80, 2);
+    assert_false(counts(&h, 1, 40));
+    assert_true(told_counts(&h, 1, 40) && told_counts(&h, 2, 80));
+    assert_true(!told_counts(&h, 1, 81) && !told_counts(&h, 2, 81) && !told_counts(&h, 3, 31));
+    h.n = 0;
+    hsp_ci_cuts_add(&h, 1, 0, 0);
+    for (uint64_t k = 1; k <= 100; k++) { /* more than there are cuts: each loss costs no step */
+        hsp_ci_cuts_add(&h, k + 1, 100 * k, k);
+        for (uint64_t i = 1; i <= k; i++) {
+            assert_true(told_counts(&h, i, 100 * i - 99) && told_counts(&h, i, 100 * i));
+            assert_false(told_counts(&h, i, 100 * k + 1));
+        }
+    }
+}
+
 #define RISES 40 /* checkpoints of epoch 1, in every sixth way */
 
 struct written { /* a checkpoint, and the one before it in its history; -1: none */
@@ -320,6 +372,9 @@ static void any_history(void **state)
                 bool allowed = counts(&h, all[k].epoch, all[k].step);
                 assert_true(of_it[k] || !allowed);
                 assert_true(allowed || !of_it[k] || (k != head && (way % 3 == 0 || way % 2 == 0)));
+                bool shown = told_counts(&h, all[k].epoch, all[k].step);
+                assert_true(shown || !of_it[k]); /* however many cuts there were */
+                assert_true(!shown || of_it[k] || all[k].step <= h.cut[h.n - 1].step);
             }
             told_by_disk(all, n, &h, begun, way % 3 != 0);
             uint64_t r = hsp_test_rand("choice", 1000 * way + round);
@@ -458,6 +513,8 @@ HSP_TEST_FILE(ckpt_cuts_test)
         cmocka_unit_test(cuts_are_bounded),
         cmocka_unit_test(up_through_one_epoch),
         cmocka_unit_test(a_choice_among_histories),
+        cmocka_unit_test(metrics_of_what_was_given_up),
+        cmocka_unit_test(metrics_that_led_there_count),
         cmocka_unit_test(any_history),
         cmocka_unit_test(what_another_store_wrote_is_given_up),
         cmocka_unit_test(rows_of_before),
