@@ -30,7 +30,9 @@ void hsp_ci_disk_forget(struct hsp_job *j)
     j->looked = false;
     j->look_ticket = 0;
     j->n_disk = 0;
-    j->line.n = 0;
+    if (j->att.epoch == 0) { /* else its members were told of it, and it goes on record with them */
+        j->line.n = 0;
+    }
 }
 
 void hsp_ci_held_drop_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)

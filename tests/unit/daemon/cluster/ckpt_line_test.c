@@ -61,15 +61,20 @@ static void resumed_at(struct cw_world *w, uint64_t step, uint64_t epoch, uint64
     wc_prepare_means(w, HSP_MODE_RESTORE, step, epoch, content);
 }
 
-/* A job of which epoch 1 has written 40, 48 and 60; there is a backup of then; an administrator went back to 40,
- * and epoch 2 has written 45 and 50. The backup is put back. */
-static void restored_over_a_choice(struct cw_world *w)
+/* A job of which epoch 1 has written 40, 48 and 60; there is a backup of then, or an @early one of before 48; an
+ * administrator went back to 40, and epoch 2 has written 45 and 50. The backup is put back. */
+static void restored_over_a_choice(struct cw_world *w, bool early)
 {
     struct backup then;
     wc_running(w);
     wc_saved_in(w, 1, 40, 1040);
+    if (early) {
+        back_up(w, &then);
+    }
     wc_saved_in(w, 1, 60, 1060);
-    back_up(w, &then);
+    if (!early) {
+        back_up(w, &then);
+    }
     wc_cancelled(w);
     resumed_at(w, 40, 1, 1040);
     wc_begins(w, 41);
@@ -82,7 +87,7 @@ static void restored_over_a_choice(struct cw_world *w)
     wc_sees(w, 50, 2, 2050);
     wc_sees(w, 48, 1, 1048);
     wc_sees(w, 45, 2, 2045);
-    assert_true(cw_job(w, 1)->ckpt_step == 60 && cw_job(w, 1)->cuts.n == 1);
+    assert_true(cw_job(w, 1)->ckpt_step == (early ? 40 : 60) && cw_job(w, 1)->cuts.n == 1);
 }
 
 /* The attempt has gone, and hspmdd ends and starts while its members read the checkpoint, which takes long. */
@@ -106,7 +111,7 @@ static void what_was_given_up(bool restarts)
 {
     struct cw_world w;
     char told[300];
-    restored_over_a_choice(&w);
+    restored_over_a_choice(&w, false);
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
     wc_await_fact(&w, "ckpt.left_out", told);
     assert_string_equal(
@@ -152,7 +157,7 @@ static void what_was_given_up_after_a_backup_is_chosen(void **state)
 {
     (void)state;
     struct cw_world w;
-    restored_over_a_choice(&w);
+    restored_over_a_choice(&w, false);
     wc_cancelled(&w);
     resumed_at(&w, 60, 1, 1060);
     wc_begins(&w, 61);
@@ -185,12 +190,35 @@ static void what_was_to_begin_anew_may_have_begun(void **state)
     cw_end(&w);
 }
 
+/* An agent says again what epoch 1 wrote, while the epoch is prepared that goes on from 50: what its members
+ * were told to leave out stays left out. */
+static void what_an_attempt_was_told_lasts(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    char told[300];
+    restored_over_a_choice(&w, true);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    wc_await_fact(&w, "ckpt.left_out", told);
+    cw_plan(&w, 1);
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 50, 2, 2050);
+    assert_true(!told_to_count(&w, 1, 60) && !told_to_count(&w, 1, 48));
+    wc_saved_in(&w, 1, 60, 1060);
+    assert_non_null(cw_fact(&w, "ckpt.complete"));
+    wc_begins(&w, 51);
+    const struct hsp_ckpt_cuts *h = &cw_job(&w, 1)->cuts;
+    assert_true(cw_job(&w, 1)->ckpt_step == 50 && hsp_cuts_allow(h->cut, h->n, 2, 45));
+    assert_false(hsp_cuts_allow(h->cut, h->n, 1, 48));
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(ckpt_line_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_given_up_after_a_backup),
         cmocka_unit_test(what_was_given_up_after_a_backup_is_chosen),
         cmocka_unit_test(what_was_to_begin_anew_may_have_begun),
+        cmocka_unit_test(what_an_attempt_was_told_lasts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
