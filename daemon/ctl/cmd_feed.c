@@ -6,7 +6,8 @@
 #include "daemon/ctl/remote.h"
 #include "proto/base/str.h"
 
-enum { O_SINCE, O_FOLLOW }; /* rows of the option tables of these commands */
+/* rows of the option tables of these commands; metrics has --all in the place of --follow */
+enum { O_SINCE, O_FOLLOW, O_ALL = O_FOLLOW };
 
 typedef void line_fn(struct hsp_ctl *ctl, const char *line, size_t len);
 
@@ -145,11 +146,11 @@ static int stream(struct hsp_ctl *ctl, struct hsp_msg *m, const char *head, line
 
 static int feed(struct hsp_ctl *ctl, uint16_t type, const char *head, line_fn *fn)
 {
-    struct hsp_msg m = {
-        .type = type,
-        .u.query = {.name = ctl->n_pos > 0 ? ctl->pos[0] : "",
-                    .what = "",
-                    .follow = type != HSP_MSG_METRICS && ctl->opt[O_FOLLOW] != NULL}};
+    const bool metrics = type == HSP_MSG_METRICS;
+    struct hsp_msg m = {.type = type,
+                        .u.query = {.name = ctl->n_pos > 0 ? ctl->pos[0] : "",
+                                    .what = metrics && ctl->opt[O_ALL] != NULL ? "all" : "",
+                                    .follow = !metrics && ctl->opt[O_FOLLOW] != NULL}};
     if (ctl->opt[O_SINCE] != NULL && !hsp_parse_u64(ctl->opt[O_SINCE], &m.u.query.since)) {
         return hsp_ctl_usage(ctl, "--since %s is not a number", ctl->opt[O_SINCE]);
     }

@@ -135,6 +135,7 @@ static const struct hsp_option bundle_options[] = {
 
 static const struct hsp_option metrics_options[] = {
     {"since", 0, "STEP", "from this step on"},
+    {"all", 0, NULL, "also of a history that was given up, where no other was told since"},
     END,
 };
 
@@ -205,8 +206,10 @@ const struct hsp_command hsp_commands[] = {
     {.name = "metrics",
      .operands = "JOB",
      .summary = "loss and the like of each step",
-     .help = "-o csv and jsonl have all digits; numbers that are not finite are nan, inf or -inf,\n"
-             "in JSON texts.",
+     .help =
+         "-o csv and jsonl have all digits; numbers that are not finite are nan, inf or -inf,\n"
+         "in JSON texts. Of each step the newest epoch's line is kept. What was given up, as by\n"
+         "resume --from, is left out at once, before the job has come to its steps again.",
      .options = metrics_options,
      .min_pos = 1,
      .max_pos = 1,

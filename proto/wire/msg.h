@@ -668,7 +668,7 @@ struct hsp_m_submit { /* blob: the job file */
 };
 struct hsp_m_query {
     const char *name;    /* job or node, "" all */
-    const char *what;    /* verb of ckpt, part of program or graph, condition of wait; "" */
+    const char *what;    /* verb of ckpt, part of program or graph, condition of wait, "all"; "" */
     uint64_t since;      /* sequence or step */
     uint32_t timeout_ms; /* wait, 0 none */
     bool follow;         /* keep sending REPLY with `more` */

@@ -143,10 +143,11 @@ static void do_graph(struct query *x)
     }
 }
 
-static void take_ckpt(void *arg, uint64_t number, const char *json)
+static void take_ckpt(void *arg, uint64_t number, uint64_t epoch, const char *json)
 {
     struct query *x = arg;
     (void)number;
+    (void)epoch;
     if (hsp_feed_of_ckpt(json)) {
         hsp_buf_puts(&x->answer, json);
         hsp_buf_puts(&x->answer, "\n");

@@ -86,9 +86,7 @@ static void job_verb(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_
         hsp_app_reply(a, cl->conn, m->request, HSP_ESTATE, fault, NULL, 0, false);
         return;
     }
-    const struct hsp_app_job *told = hsp_app_job_find(a, j->id);
-    ev.diverged = told != NULL && told->diverged;
-    ev.diverged_from = told != NULL ? told->diverged_from : 0;
+    ev.diverged = hsp_app_job_diverges(hsp_app_job_find(a, j->id), j, &ev.diverged_from);
     if (verb == HSP_ADMIN_RESUME && m->u.query.what[0] != '\0') {
         if (!hsp_parse_u64(m->u.query.what, &ev.step)) {
             hsp_app_reply(a, cl->conn, m->request, HSP_EINVAL, "not the step of a checkpoint", NULL,

@@ -216,6 +216,8 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
 {
     const struct hsp_app_job *j = hsp_app_job_find(a, core->id);
     const struct hsp_cl_epoch *e = core->cur.epoch != 0 ? &core->cur : &core->att;
+    const struct hsp_m_step *newest = hsp_app_job_newest(j, core);
+    uint64_t from;
     cJSON *o = cJSON_CreateObject();
     put(o, "id", core->id);
     put_text(o, "name", core->name);
@@ -229,7 +231,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     (void)cJSON_AddBoolToObject(o, "suspending", core->suspending);
     (void)cJSON_AddBoolToObject(o, "held", hsp_ci_in_doubt(core));
     (void)cJSON_AddBoolToObject(o, "keeps_state", hsp_ci_keeps_state(core));
-    (void)cJSON_AddBoolToObject(o, "diverged", j != NULL && j->diverged);
+    (void)cJSON_AddBoolToObject(o, "diverged", hsp_app_job_diverges(j, core, &from));
     put(o, "priority", core->priority);
     put(o, "min", core->min);
     put(o, "max", core->max);
@@ -244,9 +246,9 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     if (core->att.epoch != 0) {
         put(o, "next_epoch", (double)core->att.epoch);
     }
-    if (j != NULL && j->have_step) {
-        put_loss(o, "loss", j->step.loss);
-        put(o, "step_seconds", j->step.seconds);
+    if (newest != NULL) {
+        put_loss(o, "loss", newest->loss);
+        put(o, "step_seconds", newest->seconds);
     }
     if (core->has_ckpt) {
         put(o, "checkpoint_step", (double)core->ckpt_step);

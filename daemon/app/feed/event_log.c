@@ -138,6 +138,7 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
 {
     struct hsp_err err = {0};
     struct hsp_app_job *j = hsp_app_job_find(a, job);
+    const struct hsp_job *core = hsp_cluster_job(a->cluster, job);
     if (j != NULL && m->type == HSP_MSG_FINISHED) {
         add_lines(a, job, m);
         hsp_app_flush(a);
@@ -146,15 +147,9 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
     if (j == NULL || m->u.step.final) { /* the last record trains nothing */
         return;
     }
-    hsp_app_job_judge(j, &m->u.step);
-    if (!j->have_step || m->u.step.step >= j->step.step) { /* else said again after a reconnect */
+    if (core != NULL && hsp_app_job_told(j, core, m->epoch, &m->u.step)) {
         hsp_hist_add(&j->metrics.step_s, m->u.step.seconds > 0 ? m->u.step.seconds : -1);
         j->metrics.tokens += m->u.step.tokens;
-        j->have_step = true;
-        j->step = m->u.step;
-        j->step_epoch = m->epoch;
-        j->step.compute_s = NULL;
-        j->step.n_compute = 0;
         hsp_app_trace_own(a, j);
     }
     struct hsp_buf line;

@@ -167,13 +167,14 @@ static void take_job(struct hsp_app *a, struct snapshot *s, const struct hsp_job
         return; /* what is over is not watched: labels must not pile up */
     }
     const struct hsp_plan_rec *plan = hsp_app_plan_find(j, core->cur.plan);
+    const struct hsp_m_step *newest = hsp_app_job_newest(j, core);
     s->jobs[s->v.n_jobs++] = (struct hsp_view_job){.name = core->name,
                                                    .id = core->id,
                                                    .step = hsp_app_job_step(a, core),
                                                    .steps = core->steps,
                                                    .epoch = core->cur.epoch,
-                                                   .have_loss = j->have_step,
-                                                   .loss = j->step.loss,
+                                                   .have_loss = newest != NULL,
+                                                   .loss = newest != NULL ? newest->loss : 0,
                                                    .predicted_s = plan != NULL ? plan->step_s : 0,
                                                    .m = &j->metrics};
 }

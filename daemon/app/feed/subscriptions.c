@@ -22,8 +22,9 @@ struct hsp_follower {
     uint64_t request;
     uint32_t job; /* 0: all */
     bool metrics, follow, reading;
-    uint64_t since;   /* events: last number sent; metrics: next step */
-    uint64_t flushed; /* events on disk when the reading began */
+    struct hsp_ckpt_cuts cuts; /* of the job, where what was given up is not shown */
+    uint64_t since;            /* events: last number sent; metrics: next step */
+    uint64_t flushed;          /* events on disk when the reading began */
     struct hsp_store *store;
     uint32_t n;
     struct hsp_buf lines;
@@ -41,11 +42,13 @@ struct hsp_waiter {
 
 /* ---- followers ---- */
 
-static void take_line(void *arg, uint64_t number, const char *json)
+static void take_line(void *arg, uint64_t number, uint64_t epoch, const char *json)
 {
     struct hsp_follower *f = arg;
-    hsp_buf_puts(&f->lines, json);
-    hsp_buf_puts(&f->lines, "\n");
+    if (!f->metrics || hsp_cuts_allow_metrics(f->cuts.cut, f->cuts.n, epoch, number)) {
+        hsp_buf_puts(&f->lines, json);
+        hsp_buf_puts(&f->lines, "\n");
+    }
     f->since = f->metrics ? number + 1 : number;
     f->n++;
 }
@@ -131,6 +134,9 @@ void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_m
         f->request = m->request;
         f->job = j != NULL ? j->id : 0;
         f->metrics = m->type == HSP_MSG_METRICS;
+        if (f->metrics && strcmp(q->what, "all") != 0) {
+            f->cuts = j->cuts;
+        }
         f->follow = q->follow && !f->metrics;
         f->since = q->since;
         f->store = a->store;

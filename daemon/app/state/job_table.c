@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/app/state/app_state.h"
+#include "daemon/cluster/ckpt_cuts.h"
 #include "daemon/cluster/jobs.h"
 #include "daemon/cluster/lookup.h"
 #include "proto/base/str.h"
@@ -136,15 +137,55 @@ void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l)
     }
 }
 
-void hsp_app_job_judge(struct hsp_app_job *j, const struct hsp_m_step *s)
+/* ---- what steps tell ---- */
+
+const struct hsp_m_step *hsp_app_job_newest(const struct hsp_app_job *j, const struct hsp_job *core)
 {
+    bool any = j != NULL && j->have_step && hsp_ci_metrics_count(core, j->step_epoch, j->step.step);
+    return any ? &j->step : NULL;
+}
+
+bool hsp_app_job_diverges(const struct hsp_app_job *j, const struct hsp_job *core,
+                          uint64_t *ret_from)
+{
+    bool does =
+        j != NULL && j->diverged && hsp_ci_metrics_count(core, j->diverged_epoch, j->diverged_from);
+    *ret_from = does ? j->diverged_from : 0;
+    return does;
+}
+
+static void judge(struct hsp_app_job *j, const struct hsp_job *core, uint64_t epoch,
+                  const struct hsp_m_step *s)
+{
+    uint64_t from;
     bool bad = !isfinite(s->loss) || !isfinite(s->grad_norm);
-    if (bad && (!j->diverged || s->step < j->diverged_from)) {
+    bool before = hsp_app_job_diverges(j, core, &from);
+    if (bad && (!before || s->step < from)) {
         j->diverged = true;
         j->diverged_from = s->step;
-    } else if (!bad && s->step >= j->diverged_from) {
+        j->diverged_epoch = epoch;
+    } else if (!bad && before && s->step >= from) {
         j->diverged = false;
     }
+}
+
+bool hsp_app_job_told(struct hsp_app_job *j, const struct hsp_job *core, uint64_t epoch,
+                      const struct hsp_m_step *s)
+{
+    if (!hsp_ci_metrics_count(core, epoch, s->step)) {
+        return false;
+    }
+    judge(j, core, epoch, s);
+    if (j->have_step && epoch <= j->step_epoch &&
+        (epoch < j->step_epoch || s->step < j->step.step)) {
+        return false; /* said again after a reconnect */
+    }
+    j->have_step = true;
+    j->step = *s;
+    j->step.compute_s = NULL;
+    j->step.n_compute = 0;
+    j->step_epoch = epoch;
+    return true;
 }
 
 /* ---- at the start ---- */
@@ -214,29 +255,31 @@ enum hsp_status hsp_app_jobs_load(struct hsp_app *a, const struct hsp_cluster_ro
     return st;
 }
 
-static void recall_event(void *arg, uint64_t number, const char *json)
+struct recall {
+    struct hsp_app_job *job;
+    const struct hsp_job *core;
+};
+
+static void recall_event(void *arg, uint64_t number, uint64_t epoch, const char *json)
 {
-    struct hsp_app_job *j = arg;
+    const struct recall *r = arg;
     struct hsp_epoch_line l;
     (void)number;
+    (void)epoch;
     if (hsp_epoch_line_read(json, &l)) {
-        hsp_app_epoch_add(j, &l);
+        hsp_app_epoch_add(r->job, &l);
     }
 }
 
-static void recall_metric(void *arg, uint64_t number, const char *json)
+static void recall_metric(void *arg, uint64_t number, uint64_t epoch, const char *json)
 {
-    struct hsp_app_job *j = arg;
+    const struct recall *r = arg;
     cJSON *o = cJSON_Parse(json);
     struct hsp_m_step s = {.step = number};
-    double epoch = 0;
-    if (hsp_feed_number(o, "loss", &s.loss) && hsp_feed_number(o, "seconds", &s.seconds)) {
-        (void)hsp_feed_number(o, "grad_norm", &s.grad_norm); /* these may be missing */
-        (void)hsp_feed_number(o, "epoch", &epoch);
-        j->have_step = true;
-        j->step = s;
-        j->step_epoch = epoch > 0 && epoch < 0x1p53 ? (uint64_t)epoch : 0;
-        hsp_app_job_judge(j, &s);
+    if (r->core != NULL && hsp_feed_number(o, "loss", &s.loss) &&
+        hsp_feed_number(o, "seconds", &s.seconds)) {
+        (void)hsp_feed_number(o, "grad_norm", &s.grad_norm); /* it may be missing */
+        (void)hsp_app_job_told(r->job, r->core, epoch, &s);
     }
     cJSON_Delete(o);
 }
@@ -255,12 +298,13 @@ void hsp_app_jobs_recall(struct hsp_app *a)
     for (size_t i = 0; i < a->n_jobs; i++) {
         struct hsp_app_job *j = &a->jobs[i];
         const struct hsp_job *core = hsp_cluster_job(a->cluster, j->id);
+        struct recall r = {j, core};
         uint64_t since = core != NULL && core->stable > RECALLED ? core->stable - RECALLED : 0;
         const char *name = j->rec->spec->name;
         enum hsp_status st =
-            hsp_store_events(a->store, j->id, 0, HSP_STORE_EVENTS_MAX, recall_event, j, &err);
+            hsp_store_events(a->store, j->id, 0, HSP_STORE_EVENTS_MAX, recall_event, &r, &err);
         if (st == HSP_OK) {
-            st = hsp_store_metrics(a->store, j->id, since, 2 * RECALLED, recall_metric, j, &err);
+            st = hsp_store_metrics(a->store, j->id, since, 2 * RECALLED, recall_metric, &r, &err);
         }
         if (st != HSP_OK) {
             hsp_log(a->log, HSP_LOG_WARN, "store", "history of %s is not shown: %s", name, err.msg);

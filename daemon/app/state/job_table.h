@@ -36,11 +36,13 @@ struct hsp_app_job {
     size_t n_measured;
     struct hsp_device_measured *measured; /* owned: by its last steps that were recorded */
     uint64_t traced;                      /* epoch whose steps were recorded for that; 0 none */
+    /* What steps tell. A part of the history may be given up since: ask hsp_app_job_newest and
+     * hsp_app_job_diverges. */
     bool have_step;
-    struct hsp_m_step step; /* the newest; arrays not valid */
+    struct hsp_m_step step; /* the newest of the newest epoch; arrays not valid */
     uint64_t step_epoch;    /* of it */
     bool diverged;          /* no loss from diverged_from on is finite, as far as is known */
-    uint64_t diverged_from;
+    uint64_t diverged_from, diverged_epoch;
     struct hsp_job_metrics metrics;
 };
 
@@ -71,8 +73,17 @@ void hsp_app_plan_drop(struct hsp_app_job *j, uint64_t no);
 /* The oldest line goes when there are HSP_APP_EPOCHS. */
 void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l);
 
-/* Notes whether the loss of a step is finite, and the norm of its gradient. */
-void hsp_app_job_judge(struct hsp_app_job *j, const struct hsp_m_step *s);
+/* Notes what @epoch tells of a step, if that is of the history of @core: whether its loss is finite, and the
+ * norm of its gradient. True: it is the newest now. */
+bool hsp_app_job_told(struct hsp_app_job *j, const struct hsp_job *core, uint64_t epoch,
+                      const struct hsp_m_step *s);
+/* The newest step of the history of @core of which the metrics are known; NULL: none yet, also where all that
+ * are known were given up (daemon/cluster/ckpt_cuts.h). @j NULL is fine. */
+const struct hsp_m_step *hsp_app_job_newest(const struct hsp_app_job *j,
+                                            const struct hsp_job *core);
+/* Whether no loss of that history from *ret_from on is finite. */
+bool hsp_app_job_diverges(const struct hsp_app_job *j, const struct hsp_job *core,
+                          uint64_t *ret_from);
 
 /* Reads the rows of this table among the stored ones. A job of which one row cannot be read is only
  * known as such. HSP_ENOMEM. */

@@ -63,7 +63,7 @@ static const char *const texts[N_STATEMENTS] = {
                       "(SELECT seq FROM event ORDER BY seq DESC LIMIT 1 OFFSET ?1)",
     [ST_EVENT_LAST] = "SELECT seq FROM event WHERE sum IS row_sum(seq, job, json) "
                       "ORDER BY seq DESC LIMIT 1",
-    [ST_EVENTS] = "SELECT seq, json FROM event WHERE seq > ?2 AND (?1 = 0 OR job = ?1) "
+    [ST_EVENTS] = "SELECT seq, 0, json FROM event WHERE seq > ?2 AND (?1 = 0 OR job = ?1) "
                   "AND sum IS row_sum(seq, job, json) ORDER BY seq LIMIT ?3",
     [ST_EVENT_STEP] = "SELECT seq FROM event WHERE seq > ?2 ORDER BY seq LIMIT 1 OFFSET ?3",
     [ST_EVENT_CLEAN] =
@@ -74,7 +74,7 @@ static const char *const texts[N_STATEMENTS] = {
                   "WHERE excluded.epoch > metric.epoch OR metric.sum IS NOT "
                   "row_sum(metric.job, metric.step, metric.epoch, metric.json)",
     [ST_METRIC_DROP] = "DELETE FROM metric WHERE job = ?1",
-    [ST_METRICS] = "SELECT step, json FROM metric WHERE job = ?1 AND step >= ?2 "
+    [ST_METRICS] = "SELECT step, epoch, json FROM metric WHERE job = ?1 AND step >= ?2 "
                    "AND sum IS row_sum(job, step, epoch, json) ORDER BY step LIMIT ?3",
     [ST_METRIC_JOB] = "SELECT job FROM metric WHERE job > ?1 ORDER BY job LIMIT 1",
     [ST_METRIC_STEP] = "SELECT step FROM metric WHERE job = ?1 AND step > ?2 AND "
@@ -581,7 +581,8 @@ static enum hsp_status lines(struct hsp_store *s, enum statement which, uint32_t
             SQLITE_OK &&
         sqlite3_bind_int64(q, 3, limit) == SQLITE_OK) {
         while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
-            fn(arg, (uint64_t)sqlite3_column_int64(q, 0), (const char *)sqlite3_column_text(q, 1));
+            fn(arg, (uint64_t)sqlite3_column_int64(q, 0), (uint64_t)sqlite3_column_int64(q, 1),
+               (const char *)sqlite3_column_text(q, 2));
         }
     }
     enum hsp_status st =

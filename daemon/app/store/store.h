@@ -89,8 +89,8 @@ enum hsp_status hsp_store_feed_add(struct hsp_store *s, const struct hsp_store_e
 uint64_t hsp_store_events_last(struct hsp_store *s);
 
 /* Lines in ascending order, at most @limit: events with seq > @since (of @job unless 0), metrics of
- * @job with step >= @since. Damaged ones are left out. The callback gets (number, line). */
-typedef void hsp_store_line_fn(void *arg, uint64_t number, const char *json);
+ * @job with step >= @since. Damaged ones are left out. @epoch: of metrics, else 0. */
+typedef void hsp_store_line_fn(void *arg, uint64_t number, uint64_t epoch, const char *json);
 enum hsp_status hsp_store_events(struct hsp_store *s, uint32_t job, uint64_t since, uint32_t limit,
                                  hsp_store_line_fn *fn, void *arg, struct hsp_err *err);
 enum hsp_status hsp_store_metrics(struct hsp_store *s, uint32_t job, uint64_t since, uint32_t limit,

@@ -7,6 +7,7 @@
 
 #include "daemon/app/app.h"
 #include "daemon/app/dispatch.h"
+#include "daemon/app/feed/subscriptions.h"
 #include "daemon/app/perform/actions.h"
 #include "daemon/app/state/event_queue.h"
 #include "daemon/app/state/job_table.h"
@@ -22,6 +23,8 @@
 enum hsp_status __wrap_hsp_cluster_step(struct hsp_cluster *c, const struct hsp_event *ev,
                                         struct hsp_actions *ret, struct hsp_err *err);
 void __wrap_hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg *m);
+void __wrap_hsp_app_reply(struct hsp_app *a, uint32_t conn, uint64_t request, enum hsp_status st,
+                          const char *message, const char *blob, size_t len, bool more);
 bool __wrap_hsp_app_queue(struct hsp_app *a, struct hsp_app_task *t);
 uint64_t __wrap_uv_hrtime(void);
 
@@ -92,6 +95,16 @@ void __wrap_hsp_app_send(struct hsp_app *a, uint32_t conn, const struct hsp_msg 
         hsp_app_post(a, &(struct hsp_event){.type = HSP_EV_TICK}, NULL);
         hsp_app_settle(a); /* as a callback would that comes from within */
     }
+}
+
+void __wrap_hsp_app_reply(struct hsp_app *a, uint32_t conn, uint64_t request, enum hsp_status st,
+                          const char *message, const char *blob, size_t len, bool more)
+{
+    (void)a;
+    (void)request;
+    (void)message;
+    assert_true(conn == CONN && st == HSP_OK && !more);
+    hsp_buf_append(&w.said, blob, len);
 }
 
 uint64_t __wrap_uv_hrtime(void)
@@ -403,6 +416,31 @@ static void who_is_denied_is_told_now_and_then(void **state)
     assert_said("");
 }
 
+/* Lines behind the checkpoint that the job has gone back to are shown on demand alone. */
+static void metrics_are_of_the_history_that_counts(void **state)
+{
+    static const char *const what[] = {"", "all"};
+    static const char *const shown[] = {"40 of 1\n41 of 3\n", "40 of 1\n41 of 3\n42 of 1\n"};
+    const struct hsp_store_metric m[] = {
+        {1, 40, 1, "40 of 1"}, {1, 41, 3, "41 of 3"}, {1, 42, 1, "42 of 1"}};
+    struct hsp_caller *c = &w.app->clients[hsp_net_slot(CONN)];
+    struct hsp_job j = {.id = 1, .name = "j", .cuts = {1, {{0, 3, 40}}}};
+    struct hsp_err err = {0};
+    (void)state;
+    assert_ok(hsp_store_feed_add(w.app->store, NULL, 0, m, 3, &err), &err);
+    w.app->cluster->jobs[w.app->cluster->n_jobs++] = &j;
+    for (size_t i = 0; i < 2; i++) {
+        const struct hsp_msg ask = {.type = HSP_MSG_METRICS,
+                                    .u.query = {.name = "j", .what = what[i]}};
+        hsp_app_follow(w.app, c, &ask);
+        while (w.n_pool > 0) {
+            work();
+        }
+        assert_said(shown[i]);
+    }
+    w.app->cluster->n_jobs--;
+}
+
 static void a_closing_app_takes_no_events(void **state)
 {
     (void)state;
@@ -428,6 +466,7 @@ HSP_TEST_FILE(event_order_test)
         TEST(a_posted_event_owns_its_texts),
         TEST(a_message_lives_until_the_core_has_had_it),
         TEST(who_is_denied_is_told_now_and_then),
+        TEST(metrics_are_of_the_history_that_counts),
         TEST(a_closing_app_takes_no_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,5 +64,5 @@ TESTS += tests/unit/daemon/app/event_order_test
 tests_unit_daemon_app_event_order_test_SOURCES = tests/unit/daemon/app/event_order_test.c \
   tests/unit/daemon/app/app_lib.c tests/unit/daemon/app/app_lib.h
 tests_unit_daemon_app_event_order_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=hsp_cluster_step \
-  -Wl,--wrap=hsp_app_send -Wl,--wrap=hsp_app_queue -Wl,--wrap=uv_hrtime
+  -Wl,--wrap=hsp_app_send -Wl,--wrap=hsp_app_reply -Wl,--wrap=hsp_app_queue -Wl,--wrap=uv_hrtime
 tests_unit_daemon_app_event_order_test_LDADD = $(TEST_LIBS) $(DAEMONAPP_LIBS)

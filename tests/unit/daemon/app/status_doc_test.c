@@ -161,11 +161,16 @@ static void a_loss_is_of_a_job_not_of_a_name(void **state)
     struct hsp_err err = {0};
     struct hsp_app *a = calloc(1, sizeof *a);
     struct hsp_job_rec *rec = app_job("", 0, NULL);
-    struct hsp_job older = {.id = 1, .name = "tiny", .state = HSP_JOB_CANCELLED, .stable = 4},
+    struct hsp_job older = {.id = 1,
+                            .name = "tiny",
+                            .state = HSP_JOB_CANCELLED,
+                            .stable = 4,
+                            .cuts = {1, {{0, 7, 2}}}},
                    newer = {.id = 2, .name = "tiny", .state = HSP_JOB_DONE, .stable = 4};
     struct hsp_app_job told[] = {{.id = 1, .rec = rec}, {.id = 2, .rec = rec}};
     const struct hsp_store_metric m[] = {
-        {1, 2, 1, "{\"loss\":3.5,\"seconds\":0.1,\"epoch\":7}"},
+        {1, 2, 7, "{\"loss\":3.5,\"seconds\":0.1}"},
+        {1, 3, 6, "{\"loss\":\"nan\",\"seconds\":0.1}"}, /* it was given up */
         {2, 2, 1, "{\"loss\":2.5,\"seconds\":0.1}"},
         {2, 3, 1, "{\"loss\":\"nan\",\"grad_norm\":1,\"seconds\":0.1}"}};
     const struct hsp_store_event e[] = {
@@ -174,7 +179,7 @@ static void a_loss_is_of_a_job_not_of_a_name(void **state)
     assert_non_null(a);
     (void)snprintf(path, sizeof path, "%s/state.db", dir);
     assert_ok(hsp_store_open(path, &a->store, &err), &err);
-    assert_ok(hsp_store_feed_add(a->store, e, 2, m, 3, &err), &err);
+    assert_ok(hsp_store_feed_add(a->store, e, 2, m, 4, &err), &err);
     a->cluster = app_cluster(nodes, 1);
     a->jobs = told;
     a->n_jobs = 2;
@@ -186,7 +191,7 @@ static void a_loss_is_of_a_job_not_of_a_name(void **state)
         assert_true(told[i].n_epochs == 1 && told[i].epochs[0].epoch == 6 - (uint64_t)i);
         free(told[i].epochs);
     }
-    assert_true(told[0].step_epoch == 7 && told[1].step_epoch == 0);
+    assert_true(told[0].step_epoch == 7 && told[1].step_epoch == 1);
     assert_true(told[1].diverged && told[1].diverged_from == 3 && !told[0].diverged);
     assert_null(hsp_store_close(a->store));
     (void)hsp_job_rec_unref(rec);
@@ -687,23 +692,76 @@ static void since_when_a_node_has_gone(void **state)
 }
 
 /* From which step on losses are not finite: of steps as they come, and said again. */
+static bool told_loss(struct hsp_app_job *j, const struct hsp_job *core, uint64_t epoch,
+                      uint64_t step, double loss)
+{
+    return hsp_app_job_told(j, core, epoch, &(struct hsp_m_step){.step = step, .loss = loss});
+}
+
 static void a_job_that_diverges(void **state)
 {
     (void)state;
     static const double bad[] = {(double)NAN, (double)INFINITY};
+    static const struct hsp_job core = {.id = 1};
     struct hsp_app_job j = {.id = 1};
+    uint64_t from;
     for (uint64_t step = 3; step < 9; step++) {
-        hsp_app_job_judge(&j,
-                          &(struct hsp_m_step){.step = step, .loss = step < 5 ? 1 : bad[step % 2]});
+        assert_true(told_loss(&j, &core, 1, step, step < 5 ? 1 : bad[step % 2]));
     }
-    assert_true(j.diverged && j.diverged_from == 5);
-    hsp_app_job_judge(&j,
-                      &(struct hsp_m_step){.step = 3, .loss = 1}); /* again, from a checkpoint */
-    assert_true(j.diverged && j.diverged_from == 5);
-    hsp_app_job_judge(&j, &(struct hsp_m_step){.step = 4, .grad_norm = (double)INFINITY});
-    assert_true(j.diverged && j.diverged_from == 4);
-    hsp_app_job_judge(&j, &(struct hsp_m_step){.step = 4, .loss = 1});
-    assert_false(j.diverged);
+    assert_true(hsp_app_job_diverges(&j, &core, &from) && from == 5);
+    assert_true(told_loss(&j, &core, 2, 3, 1)); /* again, as state was lost */
+    assert_true(hsp_app_job_diverges(&j, &core, &from) && from == 5);
+    const struct hsp_m_step steep = {.step = 4, .grad_norm = (double)INFINITY};
+    assert_true(hsp_app_job_told(&j, &core, 2, &steep));
+    assert_true(hsp_app_job_diverges(&j, &core, &from) && from == 4);
+    assert_false(told_loss(&j, &core, 1, 8, (double)NAN)); /* said again after a reconnect */
+    assert_true(told_loss(&j, &core, 2, 4, 1));
+    assert_false(hsp_app_job_diverges(&j, &core, &from));
+}
+
+/* An administrator goes back to 40, while the newest step is 60 and its loss no number: status shows nothing of that,
+ * nor what is said of it again; the first step that epoch 3 tells is shown at once, long before 60. */
+static void what_was_given_up_is_not_shown(void **state)
+{
+    (void)state;
+    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_job j = {
+        .id = 1, .name = "j", .data_path = (char[]){""}, .checkpoint_path = (char[]){""}};
+    struct hsp_app_job told = {.id = 1};
+    cJSON *all, *doc;
+    uint64_t from;
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, 1);
+    a->address = "here";
+    a->jobs = &told;
+    a->n_jobs = 1;
+    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    assert_true(told_loss(&told, &j, 1, 40, 2));
+    for (uint64_t step = 53; step <= 60; step++) {
+        assert_true(told_loss(&told, &j, 1, step, (double)NAN));
+    }
+    doc = job_doc(a, &all);
+    assert_string_equal(text(doc, "loss"), "nan");
+    assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(doc, "diverged")));
+    cJSON_Delete(all);
+    j.cuts = (struct hsp_ckpt_cuts){1, {{0, 3, 40}}};
+    for (int again = 0; again < 2; again++) {
+        doc = job_doc(a, &all);
+        assert_null(cJSON_GetObjectItemCaseSensitive(doc, "loss"));
+        assert_true(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(doc, "diverged")));
+        cJSON_Delete(all);
+        assert_false(told_loss(&told, &j, 1, 60, (double)NAN));
+    }
+    assert_true(told_loss(&told, &j, 3, 41, 1.5));
+    doc = job_doc(a, &all);
+    assert_true(number(doc, "loss") == 1.5);
+    assert_true(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(doc, "diverged")));
+    cJSON_Delete(all);
+    assert_true(told_loss(&told, &j, 3, 55, (double)NAN));
+    assert_true(hsp_app_job_diverges(&told, &j, &from) && from == 55);
+    app_cluster_free(a->cluster);
+    free(a);
 }
 
 /* The fact about memory, and the one about a device, of all of them. */
@@ -801,6 +859,7 @@ HSP_TEST_FILE(status_doc_test)
         cmocka_unit_test(what_is_over_is_not_left_out),
         cmocka_unit_test(since_when_a_node_has_gone),
         cmocka_unit_test(a_job_that_diverges),
+        cmocka_unit_test(what_was_given_up_is_not_shown),
         cmocka_unit_test(transports_of_the_epoch_that_runs),
         cmocka_unit_test(nodes_that_are_no_members),
         cmocka_unit_test(a_drain_that_has_ended),

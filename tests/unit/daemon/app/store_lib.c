@@ -32,10 +32,11 @@ enum hsp_status sl_collect_row(void *arg, const char *key, const void *value, si
     return HSP_OK;
 }
 
-void sl_collect_line(void *arg, uint64_t number, const char *json)
+void sl_collect_line(void *arg, uint64_t number, uint64_t epoch, const char *json)
 {
     struct sl_collected *c = arg;
     size_t n = strlen(c->text);
+    (void)epoch;
     snprintf(c->text + n, sizeof c->text - n, "%d:%s;", (int)number, json);
 }
 

@@ -13,7 +13,7 @@ struct sl_collected {
 };
 /* Callbacks that append "key=value;" and "number:line;". */
 enum hsp_status sl_collect_row(void *arg, const char *key, const void *value, size_t len);
-void sl_collect_line(void *arg, uint64_t number, const char *json);
+void sl_collect_line(void *arg, uint64_t number, uint64_t epoch, const char *json);
 
 /* These fail the test on an error. */
 struct hsp_store *sl_open(void);

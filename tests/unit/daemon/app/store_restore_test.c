@@ -38,8 +38,9 @@ static enum hsp_status put_row(void *arg, const char *key, const void *value, si
     return HSP_OK;
 }
 
-static void put_line(void *arg, uint64_t number, const char *json)
+static void put_line(void *arg, uint64_t number, uint64_t epoch, const char *json)
 {
+    (void)epoch;
     hsp_buf_printf(arg, "%d %s\n", (int)number, json);
 }
 

@@ -13,9 +13,10 @@
 static struct hsp_store_damage left_out;
 
 /* How many, and the first number. */
-static void count_line(void *arg, uint64_t number, const char *json)
+static void count_line(void *arg, uint64_t number, uint64_t epoch, const char *json)
 {
     uint64_t *n = arg;
+    (void)epoch;
     (void)json;
     n[1] = n[0]++ == 0 ? number : n[1];
 }
