@@ -400,6 +400,7 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
     const uint64_t stable = j->stable, step = j->origin_step;
     const struct hsp_ckpt_mark mark = j->origin_ckpt;
     const enum hsp_epoch_mode origin = j->origin;
+    const struct hsp_ckpt_cuts cuts = j->cuts;
     if (!kept) {
         hsp_ci_suspend_origin(j);
     }
@@ -425,7 +426,7 @@ static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struc
          kept ? hsp_ci_printf(c, "from the state of its nodes, version %llu",
                               (unsigned long long)j->stable)
               : hsp_ci_printf(c, "from version %llu", (unsigned long long)j->origin_step));
-    reply(c, a, HSP_OK, j->id, hsp_ci_say_resumed(c, j, kept, a->has_step));
+    reply(c, a, HSP_OK, j->id, hsp_ci_say_resumed(c, j, kept, a->has_step ? &cuts : NULL));
 }
 
 static void cancel(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)

@@ -32,13 +32,21 @@ const char *hsp_ci_say_cancelled(struct hsp_cluster *c, const struct hsp_job *j,
 }
 
 const char *hsp_ci_say_resumed(struct hsp_cluster *c, const struct hsp_job *j, bool kept,
-                               bool named)
+                               const struct hsp_ckpt_cuts *named)
 {
+    const struct hsp_ckpt_kept at = {j->origin_step, j->origin_ckpt}; /* FRESH: 0, which counts */
     if (kept) {
         return hsp_ci_printf(c, "it begins with the state that its workers keep, of step %llu",
                              (unsigned long long)j->stable);
     }
-    if (named) {
+    if (named != NULL && !hsp_cuts_allow(named->cut, named->n, at.mark.epoch, at.step)) {
+        return hsp_ci_printf(
+            c,
+            "checkpoint %llu of epoch %llu was given-up and counts again, what was "
+            "made instead of it does not; it begins as soon as it has its devices",
+            (unsigned long long)at.step, (unsigned long long)at.mark.epoch);
+    }
+    if (named != NULL) {
         return "it begins as soon as it has its devices";
     }
     const char *with = j->has_ckpt ? hsp_ci_printf(c, "with its checkpoint of step %llu",

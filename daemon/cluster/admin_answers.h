@@ -10,9 +10,10 @@
 
 /* @j has been cancelled. @known: it was on record before, and not only on its nodes. */
 const char *hsp_ci_say_cancelled(struct hsp_cluster *c, const struct hsp_job *j, bool known);
-/* @j is resumed. @kept: with the state that its nodes keep; @named: with a checkpoint that was asked for. */
+/* @j is resumed. @kept: with the state that its nodes keep; @named: with a checkpoint that was asked for, NULL: not
+ * so; the cuts that it had until then. */
 const char *hsp_ci_say_resumed(struct hsp_cluster *c, const struct hsp_job *j, bool kept,
-                               bool named);
+                               const struct hsp_ckpt_cuts *named);
 /* @j is about to be forgotten: which it was, and what goes with it. */
 const char *hsp_ci_say_forgotten(struct hsp_cluster *c, const struct hsp_job *j);
 /* @n may keep copies. */

@@ -1,6 +1,7 @@
 #include "daemon/ctl/cmd_ckpt.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,6 +11,8 @@
 #include "daemon/ctl/table.h"
 #include "daemon/ctl/worker_call.h"
 #include "proto/base/size.h"
+
+#define MOST_TOLD 16u /* steps in a line */
 
 static struct hsp_msg question(const struct hsp_ctl *ctl, const char *what)
 {
@@ -34,8 +37,12 @@ int hsp_cmd_ckpt_save(struct hsp_ctl *ctl)
 
 /* ---- list ---- */
 
-struct seen {       /* what nodes see on disk now */
-    uint64_t *step; /* ascending, in the arena; NULL: not known */
+struct on_disk {
+    uint64_t step;
+    bool counts; /* one of that step does: it was not given up */
+};
+struct seen {           /* what nodes see on disk now */
+    struct on_disk *at; /* steps ascending, each once, in the arena; NULL: not known */
     size_t n;
     bool all; /* and nobody that was asked could not look */
 };
@@ -58,10 +65,30 @@ static bool is_of(const cJSON *line, const char *type)
     return strcmp(hsp_doc_text(line, "type"), type) == 0;
 }
 
+/* "version 40 of epoch 1, complete, given-up, seen by a": names have no blanks. */
+static bool is_given_up(const cJSON *line)
+{
+    return strstr(hsp_doc_text(line, "reason"), ", given-up, ") != NULL;
+}
+
 static int ascending(const void *a, const void *b)
 {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+    const struct on_disk *x = a, *y = b;
+    return (x->step > y->step) - (x->step < y->step);
+}
+
+static void make_one_of_each(struct seen *s)
+{
+    size_t n = 0;
+    qsort(s->at, s->n, sizeof *s->at, ascending);
+    for (size_t i = 0; i < s->n; i++) {
+        if (n > 0 && s->at[n - 1].step == s->at[i].step) {
+            s->at[n - 1].counts = s->at[n - 1].counts || s->at[i].counts;
+        } else {
+            s->at[n++] = s->at[i];
+        }
+    }
+    s->n = n;
 }
 
 /* The next line of @*at as a document, NULL without memory; moves @*at behind it. */
@@ -83,8 +110,8 @@ static struct seen look(struct hsp_ctl *ctl, const char *lines)
     for (const char *at = lines; *at != '\0'; at++) {
         most += *at == '\n';
     }
-    struct seen s = {.step = hsp_arena_array(ctl->arena, most, sizeof *s.step), .all = true};
-    if (s.step == NULL) {
+    struct seen s = {.at = hsp_arena_array(ctl->arena, most, sizeof *s.at), .all = true};
+    if (s.at == NULL) {
         struct hsp_err err = {0};
         (void)hsp_err_nomem(&err, "the checkpoints on disk");
         hsp_ctl_flaw(ctl, &err);
@@ -92,23 +119,29 @@ static struct seen look(struct hsp_ctl *ctl, const char *lines)
     }
     while (*lines != '\0') {
         cJSON *o = next_line(ctl, &lines);
-        s.n += is_of(o, "ckpt.on_disk") && step_of(o, &s.step[s.n]);
+        if (is_of(o, "ckpt.on_disk") && step_of(o, &s.at[s.n].step)) {
+            s.at[s.n++].counts = !is_given_up(o);
+        }
         s.all = s.all && !is_of(o, "ckpt.not_seen") && !is_of(o, "ckpt.not_listed");
         cJSON_Delete(o);
     }
-    qsort(s.step, s.n, sizeof *s.step, ascending);
+    make_one_of_each(&s);
     return s;
 }
 
 static void put_line(struct hsp_ctl *ctl, struct hsp_table *t, const struct seen *s, const cJSON *o)
 {
-    uint64_t step = 0;
+    struct on_disk key = {0};
     const char *type = hsp_doc_text(o, "type"), *what = hsp_doc_text(o, "reason");
     const char *result = type + strcspn(type, ".") + (strchr(type, '.') != NULL);
-    if (s->step != NULL && is_of(o, "ckpt.complete") && step_of(o, &step) &&
-        bsearch(&step, s->step, s->n, sizeof step, ascending) == NULL) {
-        result = s->all ? "gone" : "not seen";
-        what = hsp_ctl_text(ctl, "%s: was complete, no node sees it now", what);
+    if (s->at != NULL && is_of(o, "ckpt.complete") && step_of(o, &key.step)) {
+        const struct on_disk *k = bsearch(&key, s->at, s->n, sizeof key, ascending);
+        if (k == NULL) {
+            result = s->all ? "gone" : "not seen";
+            what = hsp_ctl_text(ctl, "%s: was complete, no node sees it now", what);
+        } else if (!k->counts) {
+            what = hsp_ctl_text(ctl, "%s: given-up", what);
+        }
     }
     const char *cells[] = {hsp_doc_text(o, "ts"), result, what};
     hsp_table_row(t, cells);
@@ -176,6 +209,33 @@ static enum hsp_status job_folder(struct hsp_ctl *ctl, struct place *ret, struct
     return st;
 }
 
+/* Which of them the job leaves out, as far as hspmdd can tell: nothing where it cannot. */
+static void tell_given_up(struct hsp_ctl *ctl)
+{
+    struct hsp_err err = {0};
+    struct hsp_msg m = question(ctl, "list");
+    const char *text = "", *steps = "";
+    size_t len, n = 0;
+    if (hsp_remote_ask(ctl, &m, &text, &len, &err) != HSP_OK) {
+        return;
+    }
+    const struct seen s = look(ctl, text);
+    for (size_t i = s.n; i-- > 0;) {
+        if (!s.at[i].counts && n++ < MOST_TOLD) {
+            steps = hsp_ctl_text(ctl, "%s%s%" PRIu64, steps, n > 1 ? ", " : "", s.at[i].step);
+        }
+    }
+    if (n > MOST_TOLD) {
+        steps = hsp_ctl_text(ctl, "%s and %zu more", steps, n - MOST_TOLD);
+    }
+    if (n > 0) {
+        (void)fprintf(ctl->out,
+                      "given-up, as the job went on from an earlier one: step %s; only hspmdctl "
+                      "resume %s --from STEP takes it\n",
+                      steps, ctl->pos[0]);
+    }
+}
+
 int hsp_cmd_ckpt_verify(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
@@ -202,6 +262,9 @@ int hsp_cmd_ckpt_verify(struct hsp_ctl *ctl)
     int rc;
     if (hsp_worker_call(ctl, args, &rc, &err) != HSP_OK) {
         return hsp_ctl_fail(ctl, &err);
+    }
+    if (named && ctl->format == HSP_FORMAT_TABLE) {
+        tell_given_up(ctl);
     }
     return rc;
 }

@@ -320,6 +320,7 @@ const struct hsp_command hsp_commands[] = {
      .help =
          "on_disk: complete, and the nodes that see it now; not_seen: nodes that could not look.\n"
          "gone: was reported complete, and no node sees it now, as checkpoint.keep deletes it.\n"
+         "given-up: the job went on from an earlier one since; only resume --from takes it.\n"
          "status JOB says where they are, with -o json also the steps that are kept\n"
          "(checkpoint_steps).",
      .min_pos = 1,

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 """A job diverges and fails: its devices are free, its state stays, also over an hspmdd that is killed. resume is refused and
-names the newest checkpoint with a finite loss; from there the job fails as before. forget deletes the state and the
-record, not the checkpoints. A job that fails for another reason goes on from its state, with no step made again."""
+names the newest checkpoint with a finite loss; from there the job fails as before, and what was given up is shown as such
+meanwhile. forget deletes the state and the record, not the checkpoints. A job that fails for another reason goes on from its
+state, with no step made again."""
+import json
 import os
 import re
 import sys
@@ -41,8 +43,26 @@ def from_before(c):
     bad = {s["step"] for s in m if isinstance(s["loss"], str) or isinstance(s["grad_norm"], str)}
     if first - 1 in bad or not set(range(first, m[-1]["step"] + 1)) <= bad:
         raise Failed("%s; metrics %s" % (refused.stderr, m))
-    c.ctl("resume", "wild", "--from", said.group(2))
-    return int(said.group(2))
+    good = int(said.group(2))
+    c.ctl("scale", "wild", "--min", "3", "--max", "3")  # it waits for a device that is not there
+    c.ctl("resume", "wild", "--from", str(good))
+    given_up(c, good, m[-1]["step"])
+    c.ctl("scale", "wild", "--min", "1", "--max", "8")
+    return good
+
+
+def given_up(c, good, last):
+    """Before the job has made a step again: what was given up, up to step @last, is nowhere shown as what it does now."""
+    j, shown = c.job("wild"), c.metrics("wild")
+    every = [json.loads(line) for line in c.ctl("metrics", "wild", "--all", "-o", "jsonl").stdout.splitlines()]
+    listed, verified = c.ctl("ckpt", "list", "wild").stdout, c.ctl("ckpt", "verify", "wild").stdout
+    if j["diverged"] or "loss" in j or j["step"] != good or shown[-1]["step"] != good or every[-1]["step"] != last:
+        raise Failed("back to %d from %d: %s, metrics %s, all of them %s" % (good, last, j, shown[-1], every[-1]))
+    late = {int(n) for n in re.findall(r"version (\d+) of epoch \d+, complete, given-up, seen by ", listed)}
+    told = "given-up, as the job went on from an earlier one: step %s;" % ", ".join(map(str, sorted(late, reverse=True)))
+    counts = re.search(r"version %d of epoch \d+, complete, seen by " % good, listed)
+    if not late or min(late) <= good or not counts or told not in verified:
+        raise Failed("back to %d from %d:\n%s%s" % (good, last, listed, verified))
 
 
 def store_of(c):

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/app/store/event_line.h"
+#include "daemon/cluster/ckpt_cuts.h"
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/plan_info.h"
 #include "proto/base/str.h"
@@ -389,9 +390,10 @@ static void put_ckpt(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_lin
 {
     char text[HSP_TEXT_MAX + 1];
     const size_t more = sizeof " and 4294967295 more";
-    int len =
-        snprintf(text, sizeof text, "version %" PRIu64 " of epoch %" PRIu64 ", complete, seen by ",
-                 s->seen.step, s->seen.epoch);
+    const struct hsp_ckpt_kept k = {s->seen.step, {s->seen.term, s->seen.epoch, s->seen.content}};
+    int len = snprintf(
+        text, sizeof text, "version %" PRIu64 " of epoch %" PRIu64 ", complete, %sseen by ",
+        s->seen.step, s->seen.epoch, hsp_ci_cuts_allow(l->of, &k) ? "" : "given-up, ");
     size_t at = (size_t)len, i = 0; /* numbers: they fit */
     for (; i < n && at + HSP_NAME_MAX + 2 + more < sizeof text; i++) {
         at += (size_t)snprintf(text + at, sizeof text - at, "%s%s", i > 0 ? ", " : "",

@@ -66,10 +66,11 @@ struct hsp_ckpt_lines { /* of the list, in the form of the feed's */
     uint32_t id;
     uint64_t seq;
     int64_t unix_ms;
+    const struct hsp_job *of; /* whose cuts say what was given up */
 };
-/* Appends a line for each checkpoint, the newest first, with the nodes that see it, as many as fit into
- * HSP_LIST_MAX; then one that says what is left out, and one of nodes that could not look. False: no
- * memory. */
+/* Appends a line for each checkpoint, the newest first, with the nodes that see it, and whether it was given
+ * up, as many as fit into HSP_LIST_MAX; then one that says what is left out, and one of nodes that could not
+ * look. False: no memory. */
 bool hsp_ckpt_answers_list(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_lines *l,
                            struct hsp_buf *out);
 

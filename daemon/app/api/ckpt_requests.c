@@ -131,8 +131,11 @@ static void resume(struct hsp_app *a, const struct hsp_look *x, const char *why)
 static bool put_lines(struct hsp_app *a, const struct hsp_look *x, const struct hsp_job *j,
                       struct hsp_buf *out)
 {
-    const struct hsp_ckpt_lines l = {
-        .job = j->name, .id = j->id, .seq = a->seq > 0 ? a->seq : 1, .unix_ms = hsp_app_unix_ms()};
+    const struct hsp_ckpt_lines l = {.job = j->name,
+                                     .id = j->id,
+                                     .seq = a->seq > 0 ? a->seq : 1,
+                                     .unix_ms = hsp_app_unix_ms(),
+                                     .of = j};
     return hsp_ckpt_answers_list(&x->got, &l, out);
 }
 

@@ -383,7 +383,7 @@ static void who_has_run_it_is_waited_for(void **state)
 
 static struct hsp_buf listed(const struct world *w)
 {
-    const struct hsp_ckpt_lines l = {.job = "mist", .id = 1, .seq = 5};
+    const struct hsp_ckpt_lines l = {.job = "mist", .id = 1, .seq = 5, .of = w->j};
     struct hsp_buf b;
     hsp_buf_init(&b, HSP_LIST_MAX);
     assert_true(hsp_ckpt_answers_list(&w->x, &l, &b));
@@ -411,6 +411,25 @@ static void all_who_see_one_are_listed_and_who_could_not_look(void **state)
     assert_non_null(strstr(text, "\"ckpt.not_seen\""));
     assert_non_null(
         strstr(text, "there may be more, as not all could look: node-with-a-name-00: no answer"));
+    hsp_buf_fini(&b);
+    finish(&w);
+}
+
+/* One that was given up is told from one that counts. */
+static void what_was_given_up_is_listed_as_such(void **state)
+{
+    (void)state;
+    struct world w;
+    struct hsp_m_seen seen[] = {{40, 1, 1, 77}, {60, 1, 1, 78}, {60, 1, 3, 79}};
+    begin(&w, 1, 1, false);
+    w.j->cuts = (struct hsp_ckpt_cuts){1, {{0, 3, 40}}};
+    assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 1);
+    says(&w, 1, 3, seen, "");
+    struct hsp_buf b = listed(&w);
+    const char *text = hsp_buf_cstr(&b);
+    assert_non_null(strstr(text, "\"version 60 of epoch 1, complete, given-up, seen by node-"));
+    assert_non_null(strstr(text, "\"version 60 of epoch 3, complete, seen by node-"));
+    assert_non_null(strstr(text, "\"version 40 of epoch 1, complete, seen by node-"));
     hsp_buf_fini(&b);
     finish(&w);
 }
@@ -455,6 +474,7 @@ HSP_TEST_FILE(ckpt_answers_test)
         cmocka_unit_test(others_see_a_shared_path_for_those_that_are_away),
         cmocka_unit_test(who_has_run_it_is_waited_for),
         cmocka_unit_test(all_who_see_one_are_listed_and_who_could_not_look),
+        cmocka_unit_test(what_was_given_up_is_listed_as_such),
         cmocka_unit_test(a_list_that_is_too_long_is_cut),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,6 +79,7 @@ static void diverged_at_53(struct cw_world *w)
     wc_sees(w, 40, 1, 1040);
     wc_sees(w, 53, 1, 1053);
     resumed_from(w, 40, 1, 1040);
+    assert_string_equal(w->reply_text, "it begins as soon as it has its devices");
     wc_begins(w, 41);
     wc_saved_in(w, 2, 60, 2060); /* in the place of the other */
     assert_string_equal(on_record(w), "40.1, 60.2");
@@ -169,6 +170,9 @@ static void what_is_chosen_counts_again(void **state)
     diverged_at_53(&w);
     wc_cancelled(&w);
     resumed_from(&w, 53, 1, 1053);
+    assert_string_equal(w.reply_text,
+                        "checkpoint 53 of epoch 1 was given-up and counts again, what was made "
+                        "instead of it does not; it begins as soon as it has its devices");
     wc_sees(&w, 60, 2, 2060);
     assert_string_equal(on_record(&w), "40.1, 53.1");
     wc_begins(&w, 54);

@@ -236,6 +236,21 @@ static void a_checkpoint_that_is_gone_is_told_from_one_that_is_there(void **stat
     free(t);
 }
 
+/* What was reported, and is on disk as what was given up alone, does not look like what counts. */
+static void a_checkpoint_that_was_given_up_is_told_from_one_that_counts(void **state)
+{
+    (void)state;
+    char *t = ckpts(
+        LINE("ckpt.complete", "version 53, 5 bytes") LINE("ckpt.complete", "version 60, 5 bytes")
+            LINE("ckpt.on_disk", "version 60 of epoch 3, complete, seen by a")
+                LINE("ckpt.on_disk", "version 60 of epoch 1, complete, given-up, seen by b")
+                    LINE("ckpt.on_disk", "version 53 of epoch 1, complete, given-up, seen by b"));
+    assert_non_null(strstr(t, "complete version 53, 5 bytes: given-up\n"));
+    assert_non_null(strstr(t, "complete version 60, 5 bytes\n"));
+    assert_non_null(strstr(t, "on_disk  version 53 of epoch 1, complete, given-up, seen by b\n"));
+    free(t);
+}
+
 HSP_TEST_FILE(status_view_test)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +264,7 @@ HSP_TEST_FILE(status_view_test)
         cmocka_unit_test(status_shows_nodes_that_do_not_reach_each_other),
         cmocka_unit_test(status_shows_what_plans_do_without),
         cmocka_unit_test(a_checkpoint_that_is_gone_is_told_from_one_that_is_there),
+        cmocka_unit_test(a_checkpoint_that_was_given_up_is_told_from_one_that_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
