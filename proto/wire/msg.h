@@ -424,7 +424,7 @@ struct hsp_m_prepare {
      * job began. */
     struct hsp_digest ckpt_cluster;
     uint32_t n_cuts;
-    struct hsp_m_cut *cuts; /* checkpoints that were given up: not to be counted as kept */
+    struct hsp_m_cut *cuts; /* what was given up: no checkpoint to keep, no note to tell */
     /* checkpoint_shared, and a member is of protocol 14: all write into the folder that it knows. */
     bool ckpt_old_name;
     /* TCP between members is encrypted; the same for all of an epoch. */

@@ -240,8 +240,14 @@ static int by_step(const void *a, const void *b)
     return x->epoch < y->epoch ? -1 : x->epoch > y->epoch;
 }
 
-/* Splits @text (changed) into notes; lines that are cut short are passed over. */
-static size_t split(char *text, struct note *notes, size_t cap)
+/* It is of the history that runs, as PREPARE @p says; NULL: nothing says it. */
+static bool counts(const struct hsp_m_prepare *p, const struct note *n)
+{
+    return p == NULL || hsp_cuts_allow_metrics(p->cuts, p->n_cuts, n->epoch, n->step);
+}
+
+/* Splits @text (changed) into notes that count; lines that are cut short are passed over. */
+static size_t split(char *text, const struct hsp_m_prepare *p, struct note *notes, size_t cap)
 {
     size_t n = 0;
     char *save = NULL;
@@ -250,27 +256,28 @@ static size_t split(char *text, struct note *notes, size_t cap)
         char *json = strchr(l, '{');
         size_t len = strlen(l);
         if (json != NULL && l[len - 1] == '}' &&
-            sscanf(l, "%" SCNu64 " %" SCNu64, &notes[n].epoch, &notes[n].step) == 2) {
+            sscanf(l, "%" SCNu64 " %" SCNu64, &notes[n].epoch, &notes[n].step) == 2 &&
+            counts(p, &notes[n])) {
             notes[n++].json = json;
         }
     }
     return n;
 }
 
-/* Of each step in @text (changed) the note of the newest epoch, in order of steps; free().
- * HSP_ENOMEM:
- * @text is as it was. */
-static enum hsp_status newest(char *text, struct note **ret, size_t *ret_n, struct hsp_err *err)
+/* Of each step in @text (changed) the note of the newest epoch that counts by @p, in order of steps; free().
+ * HSP_ENOMEM: @text is as it was. */
+static enum hsp_status newest(char *text, const struct hsp_m_prepare *p, struct note **ret,
+                              size_t *ret_n, struct hsp_err *err)
 {
     size_t cap = 1, kept = 0;
-    for (const char *p = text; *p != '\0'; p++) {
-        cap += *p == '\n';
+    for (const char *at = text; *at != '\0'; at++) {
+        cap += *at == '\n';
     }
     struct note *notes = calloc(cap, sizeof *notes);
     if (notes == NULL) {
         return hsp_err_nomem(err, "metrics");
     }
-    size_t n = split(text, notes, cap);
+    size_t n = split(text, p, notes, cap);
     qsort(notes, n, sizeof *notes, by_step);
     for (size_t i = 0; i < n; i++) {
         if (i + 1 == n || notes[i + 1].step != notes[i].step) {
@@ -307,18 +314,18 @@ static void tell_gaps(const struct note *notes, size_t n, uint64_t steps, char *
     }
 }
 
-static enum hsp_status merge(char *text, uint64_t steps, struct hsp_buf *out, char *ret_lacking,
-                             struct hsp_err *err)
+static enum hsp_status merge(char *text, const struct hsp_m_prepare *p, struct hsp_buf *out,
+                             char *ret_lacking, struct hsp_err *err)
 {
     struct note *notes = NULL;
     size_t n = 0;
-    enum hsp_status st = newest(text, &notes, &n, err);
+    enum hsp_status st = newest(text, p, &notes, &n, err);
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         hsp_buf_puts(out, notes[i].json);
         hsp_buf_puts(out, "\n");
     }
     if (st == HSP_OK) {
-        tell_gaps(notes, n, steps, ret_lacking, HSP_NOTES_DAMAGE);
+        tell_gaps(notes, n, p->steps, ret_lacking, HSP_NOTES_DAMAGE);
     }
     free(notes);
     if (out->nomem) {
@@ -336,7 +343,7 @@ static enum hsp_status thin(struct hsp_buf *all, struct hsp_err *err)
     size_t n = 0;
     struct hsp_buf kept;
     char *text = (char *)(uintptr_t)hsp_buf_cstr(all); /* ours to change */
-    enum hsp_status st = newest(text, &notes, &n, err);
+    enum hsp_status st = newest(text, NULL, &notes, &n, err);
     hsp_buf_init(&kept, all->max);
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         hsp_buf_printf(&kept, "%" PRIu64 " %" PRIu64 " %s\n", notes[i].epoch, notes[i].step,
@@ -496,7 +503,7 @@ enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out,
     enum hsp_status st = gather(e, &mine, &all, ret->damage, err);
     free(mine.text);
     if (st == HSP_OK) {
-        st = merge((char *)(uintptr_t)hsp_buf_cstr(&all), e->p->steps, out, ret->lacking, err);
+        st = merge((char *)(uintptr_t)hsp_buf_cstr(&all), e->p, out, ret->lacking, err);
     }
     hsp_buf_fini(&all);
     return st;

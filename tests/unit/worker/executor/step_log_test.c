@@ -237,6 +237,34 @@ static void steps_without_a_note_are_told(void **state)
     free(dir);
 }
 
+/* What PREPARE says was given up is in no line, also where nobody has noted the step since. */
+static void what_was_given_up_is_no_note(void **state)
+{
+    (void)state;
+    char *dir = hsp_test_tmpdir();
+    struct hsp_err err = {0};
+    struct hsp_buf out;
+    struct hsp_notes_faults faults;
+    struct hsp_m_cut cut = {0, 5, 4};
+    struct hsp_exec_env env = {.state_dir = dir, .device = 1};
+    struct hsp_m_prepare prepare = {.job = 3, .n_ranks = 1, .steps = 10, .n_cuts = 1, .cuts = &cut};
+    struct hsp_ex_epoch e = {.env = &env, .p = &prepare, .number = 5};
+    for (uint64_t s = 0; s < 10; s++) {
+        note_in(dir, 2, s);
+    }
+    for (uint64_t s = 6; s < 9; s++) {
+        note_in(dir, 5, s);
+    }
+    hsp_buf_init(&out, 1 << 16);
+    assert_ok(hsp_metrics_merge(&e, &out, &faults, &err), &err);
+    assert_string_equal(faults.lacking, "2 of 10 steps: 5, 9");
+    assert_non_null(strstr(hsp_buf_cstr(&out), "{\"step\":4,"));
+    assert_null(strstr(hsp_buf_cstr(&out), "{\"step\":5,"));
+    hsp_buf_fini(&out);
+    hsp_test_rmdir(dir);
+    free(dir);
+}
+
 /* ---- notes that go to all that begin an epoch ---- */
 
 #define PEERS 4 /* two ranks, a keeper, a source */
@@ -545,6 +573,7 @@ HSP_TEST_FILE(step_log_test)
         cmocka_unit_test(notes_of_an_earlier_version_are_kept),
         cmocka_unit_test(notes_of_many_devices_need_the_room_of_one),
         cmocka_unit_test(steps_without_a_note_are_told),
+        cmocka_unit_test(what_was_given_up_is_no_note),
         cmocka_unit_test(notes_go_to_all_that_begin),
         cmocka_unit_test(notes_go_through_a_rank_that_cannot_keep_them),
         cmocka_unit_test(a_file_that_cannot_be_read_is_left_alone),
