@@ -107,6 +107,9 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
     } else {
         (void)add_row(a, false, e.seq, 0, f->job, &line);
     }
+    if (j != NULL && core != NULL) { /* it may have told that the job goes back */
+        hsp_app_job_look_back(a, j, core);
+    }
     hsp_buf_fini(&line);
     hsp_app_flush(a);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/app/state/app_state.h"
+#include "daemon/app/state/tasks.h"
 #include "daemon/cluster/ckpt_cuts.h"
 #include "daemon/cluster/jobs.h"
 #include "daemon/cluster/lookup.h"
@@ -309,5 +310,65 @@ void hsp_app_jobs_recall(struct hsp_app *a)
         if (st != HSP_OK) {
             hsp_log(a->log, HSP_LOG_WARN, "store", "history of %s is not shown: %s", name, err.msg);
         }
+    }
+}
+
+/* ---- when what was newest is given up ---- */
+
+struct look_back {
+    struct hsp_app_task work;
+    struct hsp_store *store;
+    struct hsp_job core; /* its number and its cuts alone */
+    uint64_t since;
+    struct hsp_app_job found; /* what its steps tell alone */
+    enum hsp_status status;
+};
+
+/* On an error there is no loss until the next step is told. */
+static void run_look_back(struct hsp_app_task *w)
+{
+    struct look_back *l = (struct look_back *)w;
+    struct recall r = {&l->found, &l->core};
+    struct hsp_err err = {0};
+    l->status =
+        hsp_store_metrics(l->store, l->core.id, l->since, 2 * RECALLED, recall_metric, &r, &err);
+}
+
+static void done_look_back(struct hsp_app_task *w)
+{
+    struct look_back *l = (struct look_back *)w;
+    struct hsp_app_job *j = hsp_app_job_find(w->app, l->core.id), *f = &l->found;
+    const struct hsp_job *core = hsp_cluster_job(w->app->cluster, l->core.id);
+    bool wanted = j != NULL && core != NULL && hsp_app_job_newest(j, core) == NULL;
+    bool found = wanted && l->status == HSP_OK && hsp_app_job_newest(f, core) != NULL;
+    uint64_t from;
+    if (found) {
+        j->step = f->step;
+        j->step_epoch = f->step_epoch;
+    }
+    if (found && !hsp_app_job_diverges(j, core, &from)) { /* else from an earlier step on */
+        j->diverged = f->diverged;
+        j->diverged_from = f->diverged_from;
+        j->diverged_epoch = f->diverged_epoch;
+    }
+    free(l);
+}
+
+void hsp_app_job_look_back(struct hsp_app *a, struct hsp_app_job *j, const struct hsp_job *core)
+{
+    bool due = j->have_step && j->looked_back != core->begun && hsp_app_job_newest(j, core) == NULL;
+    struct look_back *l = due ? calloc(1, sizeof *l) : NULL;
+    if (l == NULL) {
+        return;
+    }
+    j->looked_back = core->begun;
+    l->work.run = run_look_back;
+    l->work.done = done_look_back;
+    l->store = a->store;
+    l->core.id = core->id;
+    l->core.cuts = core->cuts;
+    l->since = core->stable > RECALLED ? core->stable - RECALLED : 0;
+    if (!hsp_app_queue(a, &l->work)) {
+        free(l);
     }
 }

@@ -2,7 +2,8 @@
  *
  * Role:      the core knows what a job may have; this table has its texts: the record, the kept
  *            plans and what status shows. Rows in the store: app/job/ID and app/plan/ID/NUMBER.
- * Purity:    pure, but for hsp_app_jobs_recall, which reads the store and writes to the log.
+ * Purity:    pure, but for hsp_app_job_look_back and hsp_app_jobs_recall, which read the store; the
+ *            latter writes to the log.
  * Ownership: the app's; a record is counted.
  * Bounds:    HSP_MAX_JOBS + 1 jobs, HSP_APP_EPOCHS lines of epochs for each.
  */
@@ -43,6 +44,8 @@ struct hsp_app_job {
     uint64_t step_epoch;    /* of it */
     bool diverged;          /* no loss from diverged_from on is finite, as far as is known */
     uint64_t diverged_from, diverged_epoch;
+    uint64_t
+        looked_back; /* `begun` of the job when its store was read for what counts of that; 0 never */
     struct hsp_job_metrics metrics;
 };
 
@@ -84,6 +87,10 @@ const struct hsp_m_step *hsp_app_job_newest(const struct hsp_app_job *j,
 /* Whether no loss of that history from *ret_from on is finite. */
 bool hsp_app_job_diverges(const struct hsp_app_job *j, const struct hsp_job *core,
                           uint64_t *ret_from);
+
+/* Where the newest step that is known was given up: reads the newest that counts from the store, on a pool
+ * thread, once for each begin of the job. */
+void hsp_app_job_look_back(struct hsp_app *a, struct hsp_app_job *j, const struct hsp_job *core);
 
 /* Reads the rows of this table among the stored ones. A job of which one row cannot be read is only
  * known as such. HSP_ENOMEM. */

@@ -7,6 +7,7 @@
 
 #include "daemon/app/app.h"
 #include "daemon/app/dispatch.h"
+#include "daemon/app/feed/event_log.h"
 #include "daemon/app/feed/subscriptions.h"
 #include "daemon/app/perform/actions.h"
 #include "daemon/app/state/event_queue.h"
@@ -441,6 +442,41 @@ static void metrics_are_of_the_history_that_counts(void **state)
     w.app->cluster->n_jobs--;
 }
 
+/* The job goes back to 40, which it had told long ago: status shows that, and not what it has given up. */
+static void the_step_that_a_job_goes_back_to_is_read_again(void **state)
+{
+    const struct hsp_store_metric m[] = {{1, 40, 1, "{\"loss\":2.5,\"seconds\":0.1}"},
+                                         {1, 60, 1, "{\"loss\":\"nan\",\"seconds\":0.1}"}};
+    const struct hsp_fact back = {.type = "admin.resume",
+                                  .severity = HSP_SEV_NOTICE,
+                                  .job = 1,
+                                  .node = "",
+                                  .reason = "",
+                                  .cause = ""};
+    struct hsp_job j = {.id = 1, .name = "tiny", .stable = 60};
+    struct hsp_app_job *told = hsp_app_job_add(w.app, 1, app_job("", 0, NULL));
+    struct hsp_err err = {0};
+    (void)state;
+    assert_non_null(told);
+    assert_ok(hsp_store_feed_add(w.app->store, NULL, 0, m, 2, &err), &err);
+    w.app->cluster->jobs[w.app->cluster->n_jobs++] = &j;
+    const struct hsp_m_step last = {.step = 60, .loss = 3};
+    assert_true(hsp_app_job_told(told, &j, 1, &last));
+    for (int gone = 0; gone < 2; gone++) {
+        hsp_app_fact(w.app, &back);
+        while (w.n_pool > 0) {
+            work();
+        }
+        const struct hsp_m_step *s = hsp_app_job_newest(told, &j);
+        assert_non_null(s);
+        assert_true(gone == 0 ? s->step == 60 && s->loss == 3 : s->step == 40 && s->loss == 2.5);
+        j.stable = 40;
+        j.begun = 3;
+        j.cuts = (struct hsp_ckpt_cuts){1, {{0, 3, 40}}};
+    }
+    w.app->cluster->n_jobs--;
+}
+
 static void a_closing_app_takes_no_events(void **state)
 {
     (void)state;
@@ -467,6 +503,7 @@ HSP_TEST_FILE(event_order_test)
         TEST(a_message_lives_until_the_core_has_had_it),
         TEST(who_is_denied_is_told_now_and_then),
         TEST(metrics_are_of_the_history_that_counts),
+        TEST(the_step_that_a_job_goes_back_to_is_read_again),
         TEST(a_closing_app_takes_no_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
