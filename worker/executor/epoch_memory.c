@@ -1,14 +1,12 @@
 #include "worker/executor/epoch_memory.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <sys/statvfs.h>
 
 #include "proto/program/pool.h"
 #include "worker/executor/epoch_device.h"
 #include "worker/executor/epoch_segments.h"
 #include "worker/executor/folder_fault.h"
-#include "worker/state/segment_name.h"
 
 /* Of the segments of one owner that are open, both slots. */
 static uint64_t open_bytes(struct hsp_state_segment *const seg[2])
@@ -33,23 +31,8 @@ static uint64_t memory_needed(const struct hsp_ex_epoch *e)
     return n;
 }
 
-/* The folder has state of an earlier layout of the job, which may go when this epoch has begun. */
-static bool has_earlier(const struct hsp_ex_epoch *e)
-{
-    struct hsp_m_holding *h = NULL;
-    uint32_t n = 0;
-    bool has = false;
-    if (hsp_segname_scan(e->env->state_dir, &h, &n, NULL) != HSP_OK) {
-        return false;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        has = has || (h[i].job == e->p->job && h[i].plan != e->p->plan);
-    }
-    free(h);
-    return has;
-}
-
-/* The folder has no room for the segments. */
+/* The folder has no room for the segments. State of an earlier layout of the job may be there, and stays
+ * until this epoch has begun: then other nodes are to take it. */
 static uint64_t folder_lacks(const struct hsp_ex_epoch *e)
 {
     uint64_t offered = e->env->mem_bytes, room = open_bytes(e->seg);
@@ -61,8 +44,7 @@ static uint64_t folder_lacks(const struct hsp_ex_epoch *e)
     if (statvfs(e->env->state_dir, &fs) == 0) {
         room += (uint64_t)fs.f_bavail * fs.f_frsize;
     }
-    uint64_t lack = hsp_folder_lack(offered, memory_needed(e), state, room);
-    return lack != UINT64_MAX || !has_earlier(e) ? lack : state;
+    return hsp_folder_lack(offered, memory_needed(e), state, room);
 }
 
 enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind *ret_fact,
@@ -78,6 +60,10 @@ enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind
     if (st != HSP_OK) {
         *ret_fact = hsp_folder_fault(err);
         *ret_amount = *ret_fact == HSP_FACT_OUT_OF_MEMORY ? folder_lacks(e) : 0;
+        if (*ret_amount == UINT64_MAX) { /* no plan would do */
+            *ret_fact = HSP_FACT_STATE_FOLDER;
+            *ret_amount = 0;
+        }
         return st;
     }
     uint64_t need = e->mem_bytes = memory_needed(e);

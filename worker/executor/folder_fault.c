@@ -13,6 +13,7 @@ static const struct {
     int sys;
     const char *name, *remedy;
 } faults[] = {
+    {ENOSPC, "ENOSPC", "make room in state_dir, or mount it with a greater size"},
     {EROFS, "EROFS", "mount it writable"},
     {EIO, "EIO", "look for errors of its disk in the log of the kernel"},
     {EACCES, "EACCES", "give the user of hspmd-worker the right to write there"},
@@ -55,6 +56,9 @@ enum hsp_fact_kind hsp_folder_fault(struct hsp_err *err)
     bool want = err->sys == ENOMEM || err->sys == ENOSPC ||
                 (err->sys == 0 && (err->code == HSP_ENOMEM || err->code == HSP_ENOSPC));
     if (want) {
+        if (err->sys == ENOSPC) {
+            name_fault(err);
+        }
         return HSP_FACT_OUT_OF_MEMORY;
     }
     if (err->sys == 0) {

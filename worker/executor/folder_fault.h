@@ -3,7 +3,8 @@
  * Example: the folder is mounted read-only. "cannot create /s/job-4.tmp: Read-only file system"
  * becomes "cannot create /s/job-4.tmp: Read-only file system [EROFS]; mount it writable", and the
  * fact is HSP_FACT_STATE_FOLDER: the node is of no use until that is mended, at any size of a plan.
- * A folder without room is HSP_FACT_OUT_OF_MEMORY: a smaller part of the state may fit.
+ * A folder without room is HSP_FACT_OUT_OF_MEMORY, as a smaller part of the state may fit; where there is
+ * next to none, PREPARE makes it HSP_FACT_STATE_FOLDER, too (epoch_memory.h).
  *
  * Role:   PREPARE (epoch.c).
  * Purity: pure.
@@ -16,8 +17,8 @@
 #include "proto/wire/msg.h"
 
 /* HSP_FACT_OUT_OF_MEMORY for ENOMEM and ENOSPC, and for HSP_ENOMEM and HSP_ENOSPC without an errno;
- * HSP_FACT_STATE_FOLDER for any other errno, whose name and remedy are appended to the message of
- * @err; HSP_FACT_OTHER for a failure that no system call told of. */
+ * HSP_FACT_STATE_FOLDER for any other errno. The name and the remedy of these and of ENOSPC are
+ * appended to the message of @err. HSP_FACT_OTHER for a failure that no system call told of. */
 enum hsp_fact_kind hsp_folder_fault(struct hsp_err *err);
 
 /* The bytes that a device must offer less, so that the next plan fits: it offers @offered, a plan

@@ -664,12 +664,44 @@ static void test_a_state_folder_that_takes_nothing(void **state)
     await_refusal(w, HSP_FACT_STATE_FOLDER, ": Read-only file system [EROFS]; mount it writable");
     assert_int_equal(umount(w->ex[0].state_dir), 0);
     mount_folder(w, 0, "size=8k");
-    await_refusal(w, HSP_FACT_OUT_OF_MEMORY, "No space left on device");
-    assert_true(w->last.u.failed.amount == UINT64_MAX); /* full: no plan would do */
+    await_refusal(w, HSP_FACT_STATE_FOLDER, "No space left on device [ENOSPC]; make room in");
     assert_int_equal(umount(w->ex[0].state_dir), 0);
     mount_folder(w, 0, "size=64k");
     await_refusal(w, HSP_FACT_OUT_OF_MEMORY, "No space left on device");
     assert_true(w->last.u.failed.amount != UINT64_MAX); /* a smaller part would do */
+    assert_int_equal(umount(w->ex[0].state_dir), 0);
+}
+
+/* The job's state in layout 7 lies in a folder whose rest others have filled. Less of the model would
+ * not fit either: the job must do without the node, and take the state from there. */
+static void test_a_folder_filled_beside_the_state_of_the_job(void **state)
+{
+    struct xw_world *w = *state;
+    const struct hsp_segname name = {.job = 1, .plan = 7};
+    const struct hsp_whose whose = {.generation = 1};
+    const struct hsp_segment_row row = {
+        .dtype = HSP_F32, .full = {16}, .box = {.rank = 1, .hi = {16}}};
+    struct hsp_segment_key key;
+    struct hsp_state_segment *s;
+    struct hsp_err err = {0};
+    char path[4300], block[4096] = {0};
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) != 0) {
+        print_message("not without the right to mount\n");
+        return;
+    }
+    xw_start_executor(w, 0);
+    mount_folder(w, 0, "size=1m");
+    hsp_segname_key(&name, &key);
+    assert_ok(hsp_segment_create(w->ex[0].state_dir, &key, &whose, &row, 1, 64, &s, &err), &err);
+    hsp_segment_seal(s, 3);
+    (void)hsp_segment_close(s);
+    (void)snprintf(path, sizeof path, "%s/others", w->ex[0].state_dir);
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    while (write(fd, block, sizeof block) > 0) {
+    }
+    assert_int_equal(errno, ENOSPC);
+    assert_int_equal(close(fd), 0);
+    await_refusal(w, HSP_FACT_STATE_FOLDER, "[ENOSPC]; make room in state_dir");
     assert_int_equal(umount(w->ex[0].state_dir), 0);
 }
 
@@ -706,6 +738,8 @@ HSP_TEST_FILE(executor_files_test)
         cmocka_unit_test_setup_teardown(test_data_that_memory_does_not_suffice_for_are_not_absent,
                                         xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_state_folder_that_is_none_is_named, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_folder_filled_beside_the_state_of_the_job, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_state_folder_that_takes_nothing, xw_setup,
                                         xw_teardown),

@@ -16,7 +16,9 @@ static void test_only_want_of_room_is_one_of_memory(void **state)
     (void)state;
     struct hsp_err err;
     assert_int_equal(fault(HSP_ENOSPC, ENOSPC, &err), HSP_FACT_OUT_OF_MEMORY);
-    assert_string_equal(err.msg, "cannot create /s/x: No space left on device");
+    assert_string_equal(err.msg,
+                        "cannot create /s/x: No space left on device [ENOSPC]; make room in "
+                        "state_dir, or mount it with a greater size");
     assert_int_equal(fault(HSP_ENOMEM, ENOMEM, &err), HSP_FACT_OUT_OF_MEMORY);
     assert_int_equal(fault(HSP_ENOMEM, 0, &err), HSP_FACT_OUT_OF_MEMORY);
     assert_int_equal(fault(HSP_ENOSPC, 0, &err), HSP_FACT_OUT_OF_MEMORY);
