@@ -19,13 +19,13 @@
 #include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/node_check.h"
-#include "daemon/cluster/node_fault.h"
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/parked.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/suspend.h"
+#include "daemon/cluster/try_anew.h"
 #include "proto/base/str.h"
 #include "proto/wire/papers.h"
 
@@ -157,7 +157,7 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
     const char *reason = a->reason != NULL ? a->reason : "";
     n->draining = on;
     if (!on) {
-        hsp_ci_node_mended(c, n, true);
+        hsp_ci_try_anew(c, n);
     }
     n->drained_told = n->stays_told = false;
     hsp_ci_forget_later(c);
@@ -508,6 +508,7 @@ void hsp_ci_admin(struct hsp_cluster *c, const struct hsp_admin_event *a)
         reply(c, a, HSP_ENOENT, 0, "no such job");
         return;
     }
+    hsp_ci_all_switches_anew(c);
     switch (a->verb) {
     case HSP_ADMIN_SUBMIT: submit(c, a); break;
     case HSP_ADMIN_CANCEL: cancel(c, a, j); break;

@@ -236,7 +236,7 @@ static void wait_up(struct hsp_cluster *c, struct hsp_job *j)
 
 static void timed_out(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id d)
 {
-    const struct hsp_plan_fact fact = {HSP_FACT_TIMEOUT, d, d, 0};
+    const struct hsp_plan_fact fact = {HSP_FACT_TIMEOUT, d, d, 0, 0};
     const char *why = hsp_ci_printf(c, "did not get ready within %u ms", c->cfg.prepare_ms);
     if (!hsp_ci_device(c, d)->keeper) {
         hsp_ci_learn(c, j, &fact, 0, why);

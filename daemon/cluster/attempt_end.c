@@ -14,6 +14,9 @@
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/slow.h"
 
+#define FIRST_MS     1000u /* the pause after the second switch in a row that came to nothing */
+#define MAX_DOUBLING 6u    /* 64 s */
+
 enum over { FAILED, REFUSED, NOT_NEEDED };
 
 void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
@@ -22,6 +25,7 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     if (mode == HSP_MODE_SWITCH && j->unwritten == j->cur.epoch) {
         j->problem[0] = '\0'; /* of a node that tries no more */
     }
+    hsp_ci_switches_anew(j);
     hsp_ci_epoch_over(j, &j->cur);
     hsp_ci_epoch_fini(&j->over);
     j->cur = j->att;
@@ -73,6 +77,17 @@ void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
+/* A switch failed or was refused. The job trains on, so its steps say nothing about the next one. The
+ * first may have met a node that just died. */
+static void switch_in_vain(struct hsp_cluster *c, struct hsp_job *j)
+{
+    uint32_t k = j->vain++;
+    if (k > 0) {
+        k = k - 1 < MAX_DOUBLING ? k - 1 : MAX_DOUBLING;
+        j->switch_retry_ms = c->now_ms + ((hsp_msec)FIRST_MS << k);
+    }
+}
+
 static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *why, enum over how)
 {
     struct hsp_cl_epoch *e = &j->att;
@@ -102,6 +117,9 @@ static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *w
     if (was_switch) {
         hsp_ci_job_move(c, j, HSP_JOB_RUNNING);
         j->retune = true;
+        if (how != NOT_NEEDED) {
+            switch_in_vain(c, j);
+        }
     } else if (j->state == HSP_JOB_STARTING) {
         hsp_ci_job_move(c, j, HSP_JOB_PENDING);
     }

@@ -153,7 +153,8 @@ struct hsp_plan_info {
 struct hsp_plan_fact {
     uint32_t kind; /* enum hsp_fact_kind */
     hsp_device_id device, peer;
-    uint64_t amount;
+    uint64_t amount; /* the greatest, where it was learnt again */
+    uint32_t again;  /* how often it was learnt after the first time */
 };
 
 /* The snapshot of START_PLAN. */

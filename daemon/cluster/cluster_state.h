@@ -492,14 +492,16 @@ struct hsp_job {
     hsp_msec
         data_retry_ms;   /* when nodes refused for their text are tried again; 0: there are none */
     uint32_t data_tries; /* pauses so far */
-    hsp_msec keep_retry_ms; /* the same for nodes that could not keep; 0: there are none */
-    uint32_t keep_tries;    /* pauses so far */
-    uint32_t failures;      /* attempts without progress */
-    hsp_msec retry_ms;      /* no attempt and no planning before */
-    hsp_msec plan_retry_ms; /* running: no planning before; its keepers are seen to meanwhile */
-    bool wants_round;       /* its nodes are to call each other (reach_rounds.h) */
-    uint32_t round;         /* and do so, 0: no round is open */
-    uint64_t round_upto;    /* seal_upto when the last round was due: that loss has had one */
+    hsp_msec keep_retry_ms;   /* the same for nodes that could not keep; 0: there are none */
+    uint32_t keep_tries;      /* pauses so far */
+    uint32_t failures;        /* attempts without progress */
+    hsp_msec retry_ms;        /* no attempt and no planning before */
+    uint32_t vain;            /* switches in a row that came to nothing (attempt_end.h) */
+    hsp_msec switch_retry_ms; /* running: no switch before */
+    hsp_msec plan_retry_ms;   /* running: no planning before; its keepers are seen to meanwhile */
+    bool wants_round;         /* its nodes are to call each other (reach_rounds.h) */
+    uint32_t round;           /* and do so, 0: no round is open */
+    uint64_t round_upto;      /* seal_upto when the last round was due: that loss has had one */
     /* index.c */
     hsp_msec claim_ms; /* held back until then by a claim (parked.h); 0: it is not */
     bool look;         /* something of it has changed since it was last looked at */

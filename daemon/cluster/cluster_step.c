@@ -157,6 +157,7 @@ static void earlier_of_job(struct hsp_cluster *c, const struct hsp_job *j)
     }
     earlier(c, j->retry_ms);
     earlier(c, j->plan_retry_ms);
+    earlier(c, j->switch_retry_ms);
     earlier(c, j->data_retry_ms);
     earlier(c, j->keep_retry_ms);
     earlier(c, hsp_ci_learnt_due(j));
@@ -436,7 +437,7 @@ static void leave(struct hsp_cluster *c, struct hsp_cluster_node *n, const struc
 {
     n->leaving = true;
     hsp_ci_look_node(c, n);
-    hsp_ci_look_jobs(c);
+    hsp_ci_all_switches_anew(c);
     hsp_ci_node_reason(n, m->u.leave.reason);
     hsp_ci_fact(c, "node.leaving", HSP_SEV_NOTICE, NULL, n, "%s", m->u.leave.reason);
 }

@@ -160,7 +160,7 @@ static void prepare_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_
         return;
     }
     if (HSP_DEVICE_NODE(d) == HSP_DEVICE_NODE(peer)) { /* else it is a fact about nodes */
-        const struct hsp_plan_fact fact = {f->fact, d, peer, f->amount};
+        const struct hsp_plan_fact fact = {f->fact, d, peer, f->amount, 0};
         hsp_ci_learn(c, j, &fact, 0, f->reason);
     }
     hsp_ci_attempt_fail(c, j, why);

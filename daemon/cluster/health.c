@@ -5,6 +5,7 @@
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/job_state.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/node_fault.h"
 #include "daemon/cluster/node_loss.h"
@@ -53,6 +54,9 @@ static void judge(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t de
     }
     hsp_ci_look_node(c, n);
     hsp_ci_look_jobs(c);
+    if (news && hsp_ci_device_unwell(d)) {
+        hsp_ci_all_switches_anew(c);
+    }
     if (told) {
         hsp_ci_fact(c, types[h], h == HSP_HEALTH_FINE ? HSP_SEV_NOTICE : HSP_SEV_WARN,
                     hsp_ci_job(c, d->job), n, "%s%s%s", name, why[0] != '\0' ? ": " : "", why);

@@ -41,7 +41,7 @@ void hsp_ci_data_refuse(struct hsp_cluster *c, struct hsp_job *j, hsp_device_id 
     if (j->data_retry_ms == 0) {
         j->data_retry_ms = c->now_ms + pause_ms(j);
     }
-    const struct hsp_plan_fact fact = {kind, d, d, 0};
+    const struct hsp_plan_fact fact = {kind, d, d, 0, 0};
     hsp_ci_learn(c, j, &fact, j->data_retry_ms, why);
     hsp_ci_fact(c, "data.refused", HSP_SEV_WARN, j, &c->nodes[at], "%s", why);
 }

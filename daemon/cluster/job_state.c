@@ -183,6 +183,20 @@ void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *wh
     }
 }
 
+void hsp_ci_switches_anew(struct hsp_job *j)
+{
+    j->vain = 0;
+    j->switch_retry_ms = 0;
+}
+
+void hsp_ci_all_switches_anew(struct hsp_cluster *c)
+{
+    for (uint32_t i = 0; i < c->n_jobs; i++) {
+        hsp_ci_switches_anew(c->jobs[i]);
+    }
+    hsp_ci_look_jobs(c);
+}
+
 void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause)
 {
     if (hsp_ci_at_rest(j) || j->state == HSP_JOB_PENDING || j->state == HSP_JOB_BEHIND) {
@@ -195,6 +209,7 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
         hsp_ci_drop_plan(c, j, plan);
     }
     hsp_ci_cancel_plan(c, j);
+    hsp_ci_switches_anew(j);
     j->asked_valid = false;
     hsp_str_printf(j->cause, sizeof(j->cause), "%s", cause);
     j->detect_ms = c->now_ms;

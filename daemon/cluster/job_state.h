@@ -24,6 +24,10 @@ void hsp_ci_tell_holders(struct hsp_cluster *c, const struct hsp_job *j,
  *
  * @why   for people, when the job ends here. */
 void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *why);
+/* The switches of @j that came to nothing count no more: no pause before the next (attempt_end.h). */
+void hsp_ci_switches_anew(struct hsp_job *j);
+/* Those of all jobs: there is something new. */
+void hsp_ci_all_switches_anew(struct hsp_cluster *c);
 /* A member was lost: drops the attempt, seals all nodes of the job and counts a failure. */
 void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause);
 /* Tells that @j goes back from version @had to @to; @had not above @to: it is not known. */

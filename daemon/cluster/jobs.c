@@ -362,7 +362,7 @@ static void advance_running(struct hsp_cluster *c, struct hsp_job *j)
     hsp_device_id *dev;
     const char *why;
     if (j->suspending || !j->cur.settled || j->ticket != 0 || c->now_ms < j->retry_ms ||
-        hsp_ci_releasing(c, j) || j->round != 0) {
+        c->now_ms < j->switch_retry_ms || hsp_ci_releasing(c, j) || j->round != 0) {
         return;
     }
     if (hsp_ci_silent_node(c, j) != NULL) {

@@ -28,31 +28,46 @@ static uint32_t oldest(const struct hsp_job *j)
     return best;
 }
 
+static struct hsp_learnt *same_fact(struct hsp_job *j, const struct hsp_plan_fact *f)
+{
+    for (uint32_t i = 0; i < j->n_facts; i++) {
+        const struct hsp_plan_fact *g = &j->facts[i].fact;
+        if (g->kind == f->kind && g->device == f->device && g->peer == f->peer) {
+            return &j->facts[i];
+        }
+    }
+    return NULL;
+}
+
 void hsp_ci_learn(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_plan_fact *f,
                   hsp_msec until_ms, const char *why)
 {
     uint32_t k = j->fact_tries < MAX_DOUBLING ? j->fact_tries : MAX_DOUBLING;
     until_ms = until_ms != 0 ? until_ms : c->now_ms + ((hsp_msec)LASTS_MS << k);
+    struct hsp_learnt *known = same_fact(j, f);
     char *text = strndup(why != NULL ? why : "", WHY_MAX);
     if (text == NULL) {
         c->failed = true;
         return;
     }
+    if (known != NULL) {
+        free(known->why);
+        known->why = text;
+        known->until_ms = known->until_ms > until_ms ? known->until_ms : until_ms;
+        known->fact.amount = known->fact.amount > f->amount ? known->fact.amount : f->amount;
+        known->fact.again++;
+        return;
+    }
     if (j->n_facts == HSP_CLUSTER_FACTS) {
         remove_at(j, oldest(j));
-    }
-    for (uint32_t i = 0; i < j->n_facts; i++) {
-        struct hsp_learnt *l = &j->facts[i];
-        if (l->fact.kind == f->kind && l->fact.device == f->device && l->until_ms < until_ms) {
-            l->until_ms = until_ms;
-        }
     }
     j->facts[j->n_facts++] =
         (struct hsp_learnt){.fact = *f, .since_ms = c->now_ms, .until_ms = until_ms, .why = text};
 }
 
-void hsp_ci_unlearn_node(struct hsp_job *j, uint32_t node, bool data_only)
+bool hsp_ci_unlearn_node(struct hsp_job *j, uint32_t node, bool data_only)
 {
+    uint32_t had = j->n_facts;
     for (uint32_t i = j->n_facts; i-- > 0;) {
         const struct hsp_plan_fact *f = &j->facts[i].fact;
         bool data = f->kind == HSP_FACT_NO_DATA || f->kind == HSP_FACT_DATA_DIFFERS;
@@ -61,6 +76,7 @@ void hsp_ci_unlearn_node(struct hsp_job *j, uint32_t node, bool data_only)
             remove_at(j, i);
         }
     }
+    return j->n_facts < had;
 }
 
 void hsp_ci_unlearn_all(struct hsp_job *j)

@@ -4,10 +4,12 @@
  * so that n1/0 gets less of the model. It counts for ten minutes: another program may have ended by
  * then. If n1/0 fails again after that, the next fact counts for twenty minutes, and so on up to 80.
  *
- * A repeated fact prolongs the earlier ones of its kind and device, since the planner counts them.
+ * A fact is learnt once. One that repeats counts for longer and says how often it came, as the planner
+ * takes more away each time: it takes all after a few.
  * A job that runs asks the planner again when a fact has ended.
  *
- * In memory only. Facts of a node go when it says hello with a new incarnation, or is forgotten.
+ * In memory only. Facts of a node go when it says hello with a new incarnation, is undrained
+ * (try_anew.h), or is forgotten.
  *
  * Bounds: HSP_CLUSTER_FACTS of a job; the oldest gives way. */
 #ifndef HSP_LEARNT_H
@@ -17,8 +19,8 @@
 /* Takes in @f, which counts until @until_ms; 0: as long as facts last. @why: one line, for people. */
 void hsp_ci_learn(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_plan_fact *f,
                   hsp_msec until_ms, const char *why);
-/* Forgets what names @node; of the kinds of data alone, or all. */
-void hsp_ci_unlearn_node(struct hsp_job *j, uint32_t node, bool data_only);
+/* Forgets what names @node; of the kinds of data alone, or all. True when there was any. */
+bool hsp_ci_unlearn_node(struct hsp_job *j, uint32_t node, bool data_only);
 void hsp_ci_unlearn_all(struct hsp_job *j);
 /* Ends facts whose time is over. */
 void hsp_ci_learnt_advance(struct hsp_cluster *c, struct hsp_job *j);

@@ -64,6 +64,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/standing.c daemon/cluster/standing.h \
   daemon/cluster/state_damage.c daemon/cluster/state_damage.h \
   daemon/cluster/suspend.c daemon/cluster/suspend.h \
+  daemon/cluster/try_anew.c daemon/cluster/try_anew.h \
   daemon/cluster/waits.c daemon/cluster/waits.h
 daemon_cluster_libcluster_a_CFLAGS = $(AM_CFLAGS) $(SWITCH_CFLAGS)
 

@@ -21,7 +21,6 @@
 #include "daemon/cluster/may_say.h"
 #include "daemon/cluster/measure.h"
 #include "daemon/cluster/namesake.h"
-#include "daemon/cluster/node_fault.h"
 #include "daemon/cluster/node_loss.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/cluster_papers.h"
@@ -31,6 +30,7 @@
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/standing.h"
+#include "daemon/cluster/try_anew.h"
 #include "proto/base/str.h"
 #include "proto/op/gemm_class.h"
 #include "proto/wire/identity.h"
@@ -429,16 +429,8 @@ static void marks_hello(struct hsp_job *j, uint32_t node, bool anew)
     }
     if (k != NULL) {
         k->blamed = false;
-        if (anew) {
-            hsp_ci_mark_may_keep(k);
-        }
         k->seal = !anew && k->seal == 2 ? 3 : k->seal; /* the answer may have been lost */
     }
-    if (!anew) {
-        return;
-    }
-    hsp_ci_data_forget(j, node);
-    hsp_ci_unlearn_node(j, node, false);
 }
 
 /* What the node keeps of jobs that were adopted is this cluster's: so it is told, before it may be
@@ -537,7 +529,7 @@ static void new_incarnation(struct hsp_cluster *c, struct hsp_cluster_node *n, b
     n->same_since = heir ? n->same_since : n->incarnation;
     n->before = before;
     n->secret = secret;
-    hsp_ci_node_mended(c, n, true);
+    hsp_ci_try_anew(c, n);
     hsp_ci_notes_free(n);
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         n->dev[d] = (struct hsp_node_device){.speed = 1};

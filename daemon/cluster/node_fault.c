@@ -2,6 +2,7 @@
 
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/job_state.h"
 #include "daemon/cluster/outbox.h"
 #include "proto/base/str.h"
 
@@ -31,7 +32,7 @@ void hsp_ci_node_fault(struct hsp_cluster *c, struct hsp_cluster_node *n, const 
                 "%s; jobs do without it, it is tried again in %u s", f->why,
                 (unsigned)((FIRST_MS << k) / 1000));
     hsp_ci_look_node(c, n);
-    hsp_ci_look_jobs(c);
+    hsp_ci_all_switches_anew(c);
 }
 
 void hsp_ci_node_mended(struct hsp_cluster *c, struct hsp_cluster_node *n, bool forget)

@@ -7,7 +7,7 @@
  * sixteen.
  *
  * In memory only. The fault ends early when the node says hello with a new incarnation, when it is
- * dead, and when an administrator undrains it. */
+ * dead, and when an administrator undrains it (try_anew.h). */
 #ifndef HSP_NODE_FAULT_H
 #define HSP_NODE_FAULT_H
 #include "daemon/cluster/cluster_state.h"

@@ -45,6 +45,22 @@ bool hsp_ci_was_asked(const struct hsp_job *j, hsp_device_id d)
                               hsp_ci_has(j->asked + j->n_asked, j->n_declined, d));
 }
 
+void hsp_ci_unask_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)
+{
+    uint32_t n = j->n_asked, all = n + j->n_declined, kept = 0;
+    for (uint32_t i = 0; i < all; i++) {
+        if (HSP_DEVICE_NODE(j->asked[i]) != node) {
+            j->asked[kept++] = j->asked[i];
+        } else {
+            j->n_asked -= i < n;
+            j->n_declined -= i >= n;
+        }
+    }
+    if (j->n_asked < n) {
+        hsp_ci_cancel_plan(c, j); /* if there is one */
+    }
+}
+
 /* Puts @n devices before those that were declined while the job ran: all that earlier questions were
  * about but its own. */
 static bool note_asked(struct hsp_job *j, const hsp_device_id *dev, uint32_t n)

@@ -12,6 +12,9 @@ void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
 /* True when @d was in the last question, or was declined before it while the job ran: that is no
  * reason to ask again. */
 bool hsp_ci_was_asked(const struct hsp_job *j, hsp_device_id d);
+/* Forgets that devices of @node were asked about, or declined: it is not what it was. A question about
+ * them is cancelled. */
+void hsp_ci_unask_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node);
 /* Cancels the question of @j and forgets an answer that was not used. */
 void hsp_ci_cancel_plan(struct hsp_cluster *c, struct hsp_job *j);
 /* Forgets layout @plan of @j, here and on disk. */

@@ -333,7 +333,7 @@ static void check_calm(struct sim *s, const struct hsp_job *j)
     struct sim_job_truth *t = &s->job[j->id];
     bool calm = j->state == HSP_JOB_RUNNING && !j->suspending && j->cur.settled &&
                 j->att.epoch == 0 && j->ticket == 0 && !j->have_result && j->keep_retry_ms == 0 &&
-                s->n_keep == 1 && s->d->n_broken == 0;
+                s->now >= j->switch_retry_ms && s->n_keep == 1 && s->d->n_broken == 0;
     uint32_t live = 0, free = 0;
     for (uint32_t i = 0; i < s->d->n_nodes; i++) {
         const struct hsp_cluster_node *n = &s->d->nodes[i];

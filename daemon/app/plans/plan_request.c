@@ -340,10 +340,15 @@ void hsp_plan_measured(struct hsp_plan_question *q, const struct hsp_cluster *c,
     }
 }
 
-static void less_memory(struct hsp_plan_question *q, uint32_t i, uint64_t missing)
+/* By a part at least, and twice as much each time that it was learnt again: what the device lacks may
+ * be no matter of what the plan needs. The fifth time takes all. */
+static void less_memory(struct hsp_plan_question *q, uint32_t i, uint64_t missing, uint32_t again)
 {
     int64_t *mem = &q->cluster.dev[i].mem_bytes;
-    int64_t off = *mem / MEMORY_STEP;
+    int64_t part = *mem / MEMORY_STEP, off = part;
+    for (uint32_t k = 0; k < again && off < *mem; k++) {
+        off = 2 * off + part; /* 1, 3, 7, 15, 31 parts */
+    }
     if (missing < (uint64_t)INT64_MAX && (int64_t)missing > off) {
         off = (int64_t)missing;
     }
@@ -393,13 +398,14 @@ void hsp_plan_facts(struct hsp_plan_question *q, const struct hsp_plan_fact *fac
             continue;
         }
         switch (facts[k].kind) {
-        case HSP_FACT_OUT_OF_MEMORY: less_memory(q, i, facts[k].amount); break;
+        case HSP_FACT_OUT_OF_MEMORY: less_memory(q, i, facts[k].amount, facts[k].again); break;
         case HSP_FACT_NO_DATA:
         case HSP_FACT_DATA_DIFFERS: exclude_node(q, HSP_DEVICE_NODE(facts[k].device)); break;
         case HSP_FACT_CANNOT_CONNECT: break; /* below, all pairs together */
         default:
             for (uint32_t m = 0; m <= k; m++) {
-                same += facts[m].kind == facts[k].kind && facts[m].device == facts[k].device;
+                bool is = facts[m].kind == facts[k].kind && facts[m].device == facts[k].device;
+                same += is ? 1 + facts[m].again : 0;
             }
             q->excluded[i] = q->excluded[i] || same >= PATIENCE;
             break;

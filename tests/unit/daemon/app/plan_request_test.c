@@ -260,11 +260,11 @@ static void test_facts_exclude_or_shrink(void **state)
     struct hsp_cluster *c = app_cluster(nodes, 4);
     struct hsp_job_rec *j = app_job("", 0, NULL);
     struct hsp_plan_fact facts[] = {
-        {HSP_FACT_OUT_OF_MEMORY, W1, W1, GIB / 2},
-        {HSP_FACT_OUT_OF_MEMORY, W2, W2, 1},
-        {HSP_FACT_CANNOT_CONNECT, W10, W3, 0},
-        {HSP_FACT_CANNOT_CONNECT, W2, W3, 0},
-        {HSP_FACT_TIMEOUT, W2, W2, 0},
+        {HSP_FACT_OUT_OF_MEMORY, W1, W1, GIB / 2, 0},
+        {HSP_FACT_OUT_OF_MEMORY, W2, W2, 1, 0},
+        {HSP_FACT_CANNOT_CONNECT, W10, W3, 0, 0},
+        {HSP_FACT_CANNOT_CONNECT, W2, W3, 0, 0},
+        {HSP_FACT_TIMEOUT, W2, W2, 0, 0},
     };
     struct hsp_plan_request r = {.facts = facts, .n_facts = 5};
     struct hsp_plan_question *q = ask(c, j, &r);
@@ -272,13 +272,23 @@ static void test_facts_exclude_or_shrink(void **state)
     assert_int_equal(q->cluster.dev[1].mem_bytes, GIB - GIB / 16); /* a part at least */
     assert_false(q->excluded[0] || q->excluded[1] || q->excluded[3]);
     assert_true(q->excluded[2]); /* w3, named by two */
-    const struct hsp_plan_fact more[] = {{HSP_FACT_TIMEOUT, W2, W2, 0},
-                                         {HSP_FACT_TIMEOUT, W2, W2, 0},
-                                         {HSP_FACT_NO_DATA, W10, W10, 0}};
+    const struct hsp_plan_fact more[] = {{HSP_FACT_TIMEOUT, W2, W2, 0, 0},
+                                         {HSP_FACT_TIMEOUT, W2, W2, 0, 0},
+                                         {HSP_FACT_NO_DATA, W10, W10, 0, 0}};
     hsp_plan_facts(q, more, 3);
     assert_true(q->excluded[1] && q->excluded[3] && !q->excluded[0]);
     (void)hsp_plan_question_free(q);
-    struct hsp_plan_fact pair[] = {{HSP_FACT_CANNOT_CONNECT, W2, W10, 0}};
+    const int64_t left[] = {15, 13, 9, 1, 0}; /* whatever its amount, it takes all in the end */
+    for (uint32_t again = 0; again < 5; again++) {
+        facts[0] = (struct hsp_plan_fact){HSP_FACT_OUT_OF_MEMORY, W1, W1, 1 + again, again};
+        facts[1] = (struct hsp_plan_fact){HSP_FACT_TIMEOUT, W2, W2, 0, again};
+        r.n_facts = 2;
+        q = ask(c, j, &r);
+        assert_int_equal(q->cluster.dev[0].mem_bytes, left[again] * (int64_t)(GIB / 16));
+        assert_true(q->excluded[1] == (again > 0));
+        (void)hsp_plan_question_free(q);
+    }
+    struct hsp_plan_fact pair[] = {{HSP_FACT_CANNOT_CONNECT, W2, W10, 0, 0}};
     r = (struct hsp_plan_request){.facts = pair, .n_facts = 1};
     q = ask(c, j, &r);
     assert_true(q->excluded[1] && !q->excluded[3]); /* of two named as often the slower one */
@@ -292,7 +302,8 @@ static void test_planner_uses_what_facts_leave(void **state)
     (void)state;
     struct hsp_cluster *c = app_cluster(nodes, 4);
     struct hsp_job_rec *j = app_job("", 0, NULL);
-    struct hsp_plan_fact facts[] = {{HSP_FACT_NO_DATA, W3, W3, 0}, {HSP_FACT_NO_DATA, W10, W10, 0}};
+    struct hsp_plan_fact facts[] = {{HSP_FACT_NO_DATA, W3, W3, 0, 0},
+                                    {HSP_FACT_NO_DATA, W10, W10, 0, 0}};
     struct hsp_plan_request r = {.facts = facts, .n_facts = 2};
     struct hsp_plan_question *q = ask(c, j, &r);
     struct hsp_plan_answer a;

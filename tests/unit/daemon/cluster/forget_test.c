@@ -104,7 +104,7 @@ static void its_number_goes_to_another(void **state)
     struct hsp_job *mine = w.c->jobs[0];
     for (uint32_t peer = 1; peer <= 2; peer++) {
         const struct hsp_plan_fact fact = {HSP_FACT_CANNOT_CONNECT, HSP_DEVICE(0, 0),
-                                           HSP_DEVICE(peer, 0), 0};
+                                           HSP_DEVICE(peer, 0), 0, 0};
         hsp_ci_learn(w.c, mine, &fact, 0, "no answer");
     }
     hsp_ci_mark(w.c, mine, 1)->blamed = true;

@@ -302,6 +302,39 @@ static void room_and_refusal(void **state)
     cw_end(&w);
 }
 
+/* A job runs on n0, whose folder is full, and n1 could keep a copy: in a new layout, for which n0 has no
+ * room. It is tried again after longer and longer. */
+static void a_rank_that_cannot_prepare(void **state)
+{
+    (void)state;
+    static const hsp_msec pause[] = {0, 1000, 2000, 4000};
+    struct cw_world w;
+    begin(&w, 1, 1);
+    submit(&w, "a", 2);
+    run(&w, 1, 0);
+    assert_nodes(&w, 1, 1);
+    hello_keeper(&w, 1);
+    const struct hsp_job *j = cw_job(&w, 1);
+    for (size_t k = 0; k < sizeof pause / sizeof pause[0]; k++) {
+        assert_int_equal(j->state, HSP_JOB_SWITCHING);
+        msg(&w, 0,
+            (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                             .epoch = j->att.epoch,
+                             .u.failed = {.job = 1,
+                                          .fact = HSP_FACT_STATE_FOLDER,
+                                          .peer = HSP_MSG_RANKS,
+                                          .reason = "no space"}});
+        for (hsp_msec end = w.now + pause[k]; w.now < end;) {
+            assert_int_equal(j->state, HSP_JOB_RUNNING);
+            w.now += 500;
+            msg(&w, 0, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        }
+    }
+    assert_int_equal(j->failures, 0);
+    cw_end(&w);
+}
+
 /* A keeper that does not get ready in time: as one that cannot. The planner is told nothing of it. */
 static void late(void **state)
 {
@@ -730,6 +763,7 @@ HSP_TEST_FILE(keepers_test)
         cmocka_unit_test(keepers_are_not_had),
         cmocka_unit_test(beside_other_jobs),
         cmocka_unit_test(room_and_refusal),
+        cmocka_unit_test(a_rank_that_cannot_prepare),
         cmocka_unit_test(late),
         cmocka_unit_test(comes_and_is_drained),
         cmocka_unit_test(only_where_it_is_allowed),
