@@ -77,15 +77,18 @@ static bool same_plan(const struct hsp_job *j, const hsp_device_id *dev, uint32_
 
 static void advance_sealing(struct hsp_cluster *c, struct hsp_job *j)
 {
+    hsp_device_id *dev;
     if (!hsp_ci_seal_marked(c, j)) {
         j->sealed_ms = c->now_ms;
+        if (c->n_faults > 0 && hsp_ci_available(c, j, &dev) < j->min) {
+            hsp_ci_node_faults_retry(c, j);
+        }
         hsp_ci_job_move(c, j, HSP_JOB_RECOVERING);
         return;
     }
     if (j->round != 0 || c->n_broken > 0) {
         return; /* which nodes go on depends on the state that each of them has */
     }
-    hsp_device_id *dev;
     uint32_t n = hsp_ci_available(c, j, &dev);
     if (j->ticket == 0 && !j->have_result && !hsp_ci_in_doubt(j) && c->now_ms >= j->retry_ms &&
         n >= j->min && !same_plan(j, dev, n)) {

@@ -3,6 +3,7 @@
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_state.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
 #include "proto/base/str.h"
 
@@ -44,6 +45,18 @@ void hsp_ci_node_mended(struct hsp_cluster *c, struct hsp_cluster_node *n, bool 
         hsp_ci_look_jobs(c);
     }
     n->fault.times = forget ? 0 : n->fault.times;
+}
+
+void hsp_ci_node_faults_retry(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    for (uint32_t i = 0; c->n_faults > 0 && i < j->n_leases; i++) {
+        struct hsp_cluster_node *n = hsp_ci_node(c, j->leases[i]);
+        if (n->fault.until_ms != 0) {
+            hsp_ci_node_mended(c, n, false);
+            hsp_ci_fact(c, "node.usable", HSP_SEV_INFO, j, n,
+                        "it is tried again, as job %s has state there", j->name);
+        }
+    }
 }
 
 void hsp_ci_node_faults_advance(struct hsp_cluster *c)

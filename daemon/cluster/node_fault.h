@@ -7,17 +7,22 @@
  * sixteen.
  *
  * In memory only. The fault ends early when the node says hello with a new incarnation, when it is
- * dead, and when an administrator undrains it (try_anew.h). */
+ * dead, when an administrator undrains it (try_anew.h), and after a loss of a job that is on it and has
+ * too few other devices: the layout that the job has there needs no room, so it can go on in a folder
+ * that is full. */
 #ifndef HSP_NODE_FAULT_H
 #define HSP_NODE_FAULT_H
 #include "daemon/cluster/cluster_state.h"
 
-/* True when @f says that nothing can be made in the folder of its node. */
+/* True when @f says that nothing can be made in the folder of its node. Executors below protocol 16 tell
+ * a full one as want of memory. */
 bool hsp_ci_is_folder_fault(const struct hsp_m_failed *f);
 /* Leaves @n out. @why: one line. */
 void hsp_ci_node_fault(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why);
 /* Takes @n in again, if it was out. @forget: it has no fault on record any more. */
 void hsp_ci_node_mended(struct hsp_cluster *c, struct hsp_cluster_node *n, bool forget);
+/* Takes in again, once, the nodes of @j, which is to go on from what they have sealed. */
+void hsp_ci_node_faults_retry(struct hsp_cluster *c, const struct hsp_job *j);
 /* Takes in again the nodes whose time is over. */
 void hsp_ci_node_faults_advance(struct hsp_cluster *c);
 /* When the next one's is. */

@@ -149,7 +149,9 @@ enum hsp_epoch_mode {
 };
 
 enum hsp_fact_kind { /* why a PREPARE failed; enters the next planning input */
-                     HSP_FACT_OUT_OF_MEMORY, /* amount: bytes it has less than it offers; UINT64_MAX: none */
+                     /* amount: bytes it has less than it offers. UINT64_MAX, below protocol 16: its
+                      * state folder is full. */
+                     HSP_FACT_OUT_OF_MEMORY,
                      HSP_FACT_CANNOT_CONNECT, /* peer: rank that cannot be reached */
                      HSP_FACT_NO_DATA,        /* data.path cannot be read */
                      HSP_FACT_DATA_DIFFERS,   /* found by hspmdd when digests of READY differ */

@@ -44,8 +44,8 @@ static void wait(struct cw_world *w, hsp_msec ms)
     }
 }
 
-/* Also a folder that is full of what is not the job's; one that has too little room is a fact about
- * its plan. */
+/* Also a folder that is full, as executors below protocol 16 told it; one that has too little room is a
+ * fact about its plan. */
 static void the_next_plan_does_without_it(void **state)
 {
     (void)state;
@@ -146,6 +146,57 @@ static void it_ends_early(void **state)
     cw_end(&w);
 }
 
+/* Node @node has sealed version 3 of job 1. */
+static void sealed(struct cw_world *w, uint32_t node)
+{
+    const struct hsp_job *j = cw_job(w, 1);
+    struct hsp_m_holding h = {
+        .job = 1, .plan = j->cur.plan, .version = 3, .rank = node, .owner = node};
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_SEALED,
+                            .epoch = j->seal_upto,
+                            .u.sealed = {.job = 1, .n_holdings = 1, .holdings = &h}});
+}
+
+/* A job needs n0 and n1. Its state fills the folder of n1, so that no other layout can begin. When an
+ * executor ends it goes on at once in the layout that it has, which needs no room. If it cannot, it waits. */
+static void it_goes_on_in_the_layout_that_it_has(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    assert_int_equal(cw_submit(&w, "j", 0, 2, 8), HSP_OK);
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    cw_ready(&w, 1, 1, 5);
+    cw_pass(&w, 1, 3, cw_even, 2);
+    cw_let_go(&w, 1, 2);
+    const struct hsp_job *j = cw_job(&w, 1);
+    uint64_t plan = j->cur.plan;
+    w.c->jobs[0]->retune = true;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONFIG, .u.config = &w.c->cfg});
+    cw_plan(&w, 1);
+    assert_int_equal(j->state, HSP_JOB_SWITCHING);
+    refuse(&w, j->att.epoch, HSP_FACT_STATE_FOLDER, 0);
+    assert_true(fault(&w)->times == 1 && j->state == HSP_JOB_RUNNING && j->att.epoch == 0);
+    cw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD, .u.dead = {.reason = "signal 9"}});
+    assert_int_equal(j->state, HSP_JOB_SEALING);
+    sealed(&w, 0);
+    assert_true(fault(&w)->until_ms != 0);
+    sealed(&w, 1);
+    assert_true(fault(&w)->until_ms == 0 && fault(&w)->times == 1);
+    assert_string_equal(cw_fact(&w, "node.usable"), "it is tried again, as job j has state there");
+    cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "y"}});
+    assert_true(j->att.epoch != 0 && j->att.plan == plan && j->att.mode == HSP_MODE_RECOVER);
+    refuse(&w, j->att.epoch, HSP_FACT_STATE_FOLDER, 0);
+    assert_true(fault(&w)->until_ms == w.now + 2 * MINUTE);
+    assert_true(j->state == HSP_JOB_PAUSED && j->att.epoch == 0);
+    wait(&w, MINUTE);
+    assert_true(j->state == HSP_JOB_PAUSED && j->att.epoch == 0);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(node_fault_test)
 {
     const struct CMUnitTest tests[] = {
@@ -153,6 +204,7 @@ HSP_TEST_FILE(node_fault_test)
         cmocka_unit_test(it_is_tried_again),
         cmocka_unit_test(an_attempt_that_it_ended_does_not_count),
         cmocka_unit_test(it_ends_early),
+        cmocka_unit_test(it_goes_on_in_the_layout_that_it_has),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
