@@ -282,12 +282,12 @@ static const char *fault_of(const struct hsp_ckpt_answers *x, const struct hsp_c
                                          : "it could not look";
 }
 
-/* Of @k, which has a fault and matters. A node that has run the job has its file, if its path is mounted;
- * where others see the shared folder, they do for a while. */
+/* Of @k, which has a fault and matters. A node that has run the job, as a row of any age says, has its file, if its
+ * path is mounted; where others see the shared folder, they do for a while. */
 static enum hsp_ckpt_lack lack_of(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_asked *k)
 {
     bool others_see = x->shared && x->path_seen;
-    bool had_it = x->known && k->ran && !k->vague;
+    bool had_it = k->ran && !k->vague;
     return (k->away || k->absent) && others_see ? HSP_LACK_PATH
            : k->away                            ? HSP_LACK_AWAY
            : k->absent && !had_it               ? HSP_LACK_PATH

@@ -249,19 +249,22 @@ static void nobody_can_be_asked(void **state)
 }
 
 /* Agents below protocol 16 know no file of the begin: that nothing of the job is there proves nothing, nor that
- * its path is. */
+ * its path is. Of later ones that have run the job it says that the path is not mounted, also where others may have
+ * run it that are not on record. */
 static void an_older_agent_proves_nothing(void **state)
 {
     (void)state;
-    for (uint32_t absent = 0; absent < 2; absent++) {
+    for (uint32_t absent = 0; absent < 3; absent++) {
         for (uint32_t old = 0; old < 2; old++) {
             struct world w;
             begin(&w, 2, 2, false);
             w.c->nodes[0].protocol = old ? 15 : HSP_PROTO_VERSION;
             hsp_ci_mark(w.c, w.j, 0)->ran = true;
+            w.j->ran_unknown = absent == 2;
             assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 2);
             if (absent) {
                 lacks(&w, 1);
+                lacks(&w, 2);
                 assert_int_equal(hsp_ckpt_answers_lack(&w.x), old ? HSP_LACK_PATH : HSP_LACK_LOOK);
             } else {
                 says(&w, 1, 0, NULL, "");
