@@ -1,8 +1,11 @@
 ADOPT_SAMPLE = tests/unit/daemon/app/adopt_sample.c tests/unit/daemon/app/adopt_sample.h
+CKPT_MODEL = tests/unit/daemon/app/ckpt_model.h tests/unit/daemon/app/ckpt_truth.c tests/unit/daemon/app/ckpt_play.c \
+  $(CLUSTER_WORLD)
 daemonapp_tests = \
   tests/unit/daemon/app/adoption_test \
   tests/unit/daemon/app/check_doc_test \
   tests/unit/daemon/app/ckpt_answers_test \
+  tests/unit/daemon/app/ckpt_model_test \
   tests/unit/daemon/app/daemon_config_test \
   tests/unit/daemon/app/dispatch_test \
   tests/unit/daemon/app/epoch_package_test \
@@ -30,6 +33,7 @@ tests_unit_daemon_app_app_tests_SOURCES = \
   tests/unit/daemon/app/adoption_test.c $(ADOPT_SAMPLE) \
   tests/unit/daemon/app/check_doc_test.c \
   tests/unit/daemon/app/ckpt_answers_test.c \
+  tests/unit/daemon/app/ckpt_model_test.c $(CKPT_MODEL) \
   tests/unit/daemon/app/daemon_config_test.c \
   tests/unit/daemon/app/dispatch_test.c \
   tests/unit/daemon/app/epoch_package_test.c \
