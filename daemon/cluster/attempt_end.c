@@ -1,6 +1,5 @@
 #include "daemon/cluster/attempt_end.h"
 
-#include "daemon/cluster/ckpt_cuts.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/epoch_peers.h"
@@ -33,13 +32,7 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     j->cur.phase = HSP_ATT_NONE;
     j->cur.settled = false;
     j->cur.trace.started_ms = c->now_ms;
-    if (mode == HSP_MODE_RESTORE) {
-        hsp_ci_ckpt_began(j);
-        hsp_ci_cuts_line(&j->cuts, &j->line);
-        hsp_ci_ckpt_cut(j, j->cur.epoch, j->origin_step, &j->origin_ckpt);
-    } else if (mode == HSP_MODE_FRESH) {
-        hsp_ci_ckpt_cut(j, j->cur.epoch, 0, &(const struct hsp_ckpt_mark){0});
-    }
+    hsp_ci_ckpt_began(j);
     j->lost_from = mode == HSP_MODE_SWITCH ? j->cur.step : j->lost_from;
     if (j->suspend_from > j->cur.step) {
         j->suspend_from = j->cur.step; /* what was behind is lost: the next checkpoint is of here */

@@ -47,7 +47,8 @@ void hsp_ci_cuts_add(struct hsp_ckpt_cuts *h, uint64_t epoch, uint64_t step, uin
     }
 }
 
-void hsp_ci_cuts_line(struct hsp_ckpt_cuts *h, const struct hsp_ckpt_cuts *line)
+/* The same for what the disk tells (ckpt_which.h): @line has been gone on from since, by its newest epoch. */
+static void add_line(struct hsp_ckpt_cuts *h, const struct hsp_ckpt_cuts *line)
 {
     for (uint32_t i = 0; i < line->n; i++) {
         const struct hsp_m_cut *k = &line->cut[i];
@@ -61,7 +62,7 @@ void hsp_ci_cuts_of(const struct hsp_job *j, const struct hsp_cl_epoch *e,
     *ret = j->cuts;
     if (e->epoch != 0 && (e->mode == HSP_MODE_FRESH || e->mode == HSP_MODE_RESTORE)) {
         bool fresh = e->mode == HSP_MODE_FRESH;
-        hsp_ci_cuts_line(ret, &j->line);
+        add_line(ret, &j->line);
         hsp_ci_cuts_add(ret, e->epoch, fresh ? 0 : j->origin_step,
                         fresh ? 0 : j->origin_ckpt.epoch);
     }

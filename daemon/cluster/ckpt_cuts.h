@@ -24,8 +24,6 @@
 /* Epoch @epoch goes on from the checkpoint of @step that was written in @written_in (0: not known);
  * step 0: it begins anew. */
 void hsp_ci_cuts_add(struct hsp_ckpt_cuts *h, uint64_t epoch, uint64_t step, uint64_t written_in);
-/* The same for what the disk tells (ckpt_which.h): @line has been gone on from since, by its newest epoch. */
-void hsp_ci_cuts_line(struct hsp_ckpt_cuts *h, const struct hsp_ckpt_cuts *line);
 /* The cuts of @j as they are when the attempt @e, if it is any, has begun. */
 void hsp_ci_cuts_of(const struct hsp_job *j, const struct hsp_cl_epoch *e,
                     struct hsp_ckpt_cuts *ret);

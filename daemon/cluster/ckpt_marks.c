@@ -46,11 +46,10 @@ void hsp_ci_ckpt_only(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_ma
     hsp_ci_ckpt_record(j, step, mark);
 }
 
-void hsp_ci_ckpt_cut(struct hsp_job *j, uint64_t epoch, uint64_t step,
-                     const struct hsp_ckpt_mark *mark)
+/* Epoch @epoch begins at the origin, and what the cuts leave out leaves the record. */
+static void begins(struct hsp_job *j, uint64_t epoch)
 {
     uint32_t n = 0;
-    hsp_ci_cuts_add(&j->cuts, epoch, step, mark->epoch);
     j->begun = epoch;
     for (uint32_t i = 0; i < j->n_older; i++) {
         if (hsp_ci_cuts_allow(j, &j->older[i])) {
@@ -67,10 +66,25 @@ void hsp_ci_ckpt_cut(struct hsp_job *j, uint64_t epoch, uint64_t step,
     }
 }
 
+void hsp_ci_ckpt_cut(struct hsp_job *j, uint64_t epoch, uint64_t step,
+                     const struct hsp_ckpt_mark *mark)
+{
+    hsp_ci_cuts_add(&j->cuts, epoch, step, mark->epoch);
+    begins(j, epoch);
+}
+
 void hsp_ci_ckpt_began(struct hsp_job *j)
 {
     const struct hsp_ckpt_mark mark = j->origin_ckpt;
-    hsp_ci_ckpt_only(j, j->origin_step, &mark);
+    struct hsp_ckpt_cuts cuts;
+    if (j->cur.mode == HSP_MODE_RESTORE) {
+        hsp_ci_ckpt_only(j, j->origin_step, &mark);
+    }
+    if (j->cur.mode == HSP_MODE_RESTORE || j->cur.mode == HSP_MODE_FRESH) {
+        hsp_ci_cuts_of(j, &j->cur, &cuts);
+        j->cuts = cuts;
+        begins(j, j->cur.epoch);
+    }
 }
 
 void hsp_ci_ckpt_begin_at(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark)

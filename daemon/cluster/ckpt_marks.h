@@ -21,8 +21,8 @@
 void hsp_ci_ckpt_record(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
 /* The same, and those of later steps leave the record: they are of another history from now on. */
 void hsp_ci_ckpt_only(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
-/* The job has begun with the checkpoint of its origin: that is on record, and no newer one is of its
- * history. */
+/* The epoch that runs has begun. Where that was at the origin, the checkpoint of it is on record, and what was given
+ * up for it is, as its members were told (hsp_ci_cuts_of). */
 void hsp_ci_ckpt_began(struct hsp_job *j);
 /* Epoch @epoch, or a later one, goes on from the checkpoint of @step that has @mark (step 0: begins
  * anew): what epochs before have written behind it is given up, and leaves the record. */
