@@ -15,6 +15,7 @@ static const char *remedy_of(int sys)
     case EROFS: return "let the user of hspmd-worker write there";
     case ENOTDIR:
     case EISDIR: return "move away what is there instead";
+    case ETIMEDOUT: return "is its file server up?";
     case ENAMETOOLONG: return "take a shorter checkpoint.path";
     default: return "see to that disk";
     }

@@ -27,7 +27,6 @@
 #include "worker/data/documents.h"
 #include "worker/exec/state_init.h"
 #include "worker/executor/audit.h"
-#include "worker/executor/epoch_checkpoint.h"
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_copies.h"
 #include "worker/executor/epoch_memory.h"
@@ -42,6 +41,7 @@
 #include "worker/executor/epoch_twins.h"
 #include "worker/executor/epoch_verify.h"
 #include "worker/executor/folder_fault.h"
+#include "worker/executor/folder_mark.h"
 #include "worker/executor/step_share.h"
 
 #define EPOCH_ARENA \

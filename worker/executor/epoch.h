@@ -29,8 +29,8 @@
 #include "worker/exec/pace.h"
 #include "worker/exec/step_trace.h"
 #include "worker/executor/agent_channel.h"
+#include "worker/executor/disk_thread.h"
 #include "worker/executor/epoch_device.h"
-#include "worker/executor/folder_mark.h"
 #include "worker/executor/nccl_log.h"
 #include "worker/probe/nccl_place.h"
 #include "worker/state/segment.h"
@@ -45,7 +45,8 @@ struct hsp_exec_env {
     uint64_t connect_ms;   /* for a mesh to stand */
     const char *audit_dir; /* where the samples of each committed step are noted, NULL: nowhere */
     atomic_uint writing;   /* checkpoints being written */
-    struct hsp_folder_marks marks;
+    struct hsp_disk_threads disks;
+    uint32_t disk_ms; /* for a file system to answer; 0: HSP_DISK_MS */
     struct hsp_backend *backend;
     struct hsp_nccl *nccl; /* of a GPU; NULL: none */
     struct hsp_nccl_look nccl_look;

@@ -1,7 +1,8 @@
 /* On a shared path each rank writes its own parts, straight from its home. Otherwise two writers on
  * two nodes (where there are two) each write a whole checkpoint, so that the loss of a node leaves
  * one. The owners send the hashes of their parts, and the writer begins the file with them. The data
- * follow in slabs (hsp_epoch_gather), and the writer hashes each slab again.
+ * follow in slabs (hsp_epoch_gather), and the writer hashes each slab again. All files are written by
+ * a thread of the disk (ckpt_writer.h), which may hang.
  *
  * Example: ranks 0 (n0) and 1 (n1), 100 MiB each. Rank 0 takes the hashes of rank 1, then 25 slabs of
  * 4 MiB, and commits its file; then rank 1 writes the same. */
@@ -16,13 +17,12 @@
 #include "proto/base/str.h"
 #include "proto/layout/box.h"
 #include "worker/data/documents.h"
+#include "worker/executor/ckpt_writer.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_export.h"
 #include "worker/executor/epoch_verify.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
-#include "worker/state/ckpt_shard.h"
-#include "worker/state/ckpt_steps.h"
 #include "worker/state/region.h"
 
 enum channel { CHANNEL_WRITTEN = HSP_CHANNEL_GATHER + 1, CHANNEL_HASH };
@@ -89,52 +89,23 @@ static void ckpt_about(const struct hsp_ex_epoch *e, uint64_t version, uint32_t 
     ret->old_name = e->p->ckpt_old_name;
 }
 
-/* A member that comes later to a job with a shared folder makes none: where that is missing it is not mounted, and
- * a mark below the mount would say, whenever that is missing again, that the job has no checkpoints. Who joins a job
- * with folders of the nodes has none yet. */
-static bool marks_folder(const struct hsp_ex_epoch *e)
-{
-    bool begins = e->p->mode == HSP_MODE_FRESH && e->p->rank == 0;
-    return e->member && e->p->checkpoint_path[0] != '\0' && (begins || !e->p->checkpoint_shared);
-}
-
-void hsp_epoch_mark_folder(struct hsp_ex_epoch *e)
-{
-    char dir[PATH_MAX];
-    const struct hsp_ckpt_info us = {.job_id = e->p->job, .whose.cluster = e->p->ckpt_cluster};
-    struct hsp_err err = {0};
-    if (!marks_folder(e)) {
-        return;
-    }
-    hsp_epoch_ckpt_dir(e, dir);
-    enum hsp_status st = hsp_folder_mark(&e->env->marks, dir, &us, HSP_MARK_MS, &err);
-    if (st == HSP_AGAIN) {
-        hsp_log(e->env->log, HSP_LOG_WARN, "executor",
-                "checkpoint.path of job %u does not answer here: %s: the job trains, and its "
-                "checkpoints wait until there is an answer; is its file server up?",
-                e->p->job, dir);
-    } else if (st != HSP_OK) {
-        hsp_log(e->env->log, HSP_LOG_WARN, "executor",
-                "checkpoint.path of job %u is of no use here: %s", e->p->job, err.msg);
-    }
-}
-
 /* Whether no other epoch of this executor is writing, so that unfinished files are left-overs. */
 static bool writes_alone(const struct hsp_ex_epoch *e)
 {
     return atomic_load(&e->env->writing) == 1;
 }
 
-static enum hsp_status commit(const struct hsp_ex_epoch *e, const char *dir,
-                              const struct hsp_ckpt_info *info, uint64_t *ret_content,
-                              struct hsp_err *err)
+static enum hsp_status commit(struct hsp_ex_epoch *e, struct hsp_ckpt_writer *w, uint64_t version,
+                              uint64_t *ret_content, struct hsp_err *err)
 {
+    char dir[PATH_MAX];
     struct hsp_data_cursor data;
     struct hsp_ckpt_done done = {0};
     struct hsp_err old = {0};
-    enum hsp_status st = hsp_epoch_cursor(e, info->step, &data, err);
+    hsp_epoch_ckpt_dir(e, dir);
+    enum hsp_status st = hsp_epoch_cursor(e, version, &data, err);
     if (st == HSP_OK) {
-        st = hsp_ckpt_commit(dir, info, &data, e->pkg.config_json, &done, err);
+        st = hsp_ckpt_writer_commit(w, &data, &done, err);
     }
     if (st == HSP_OK) {
         *ret_content = done.content;
@@ -143,24 +114,36 @@ static enum hsp_status commit(const struct hsp_ex_epoch *e, const char *dir,
         hsp_log(e->env->log, HSP_LOG_NOTICE, "executor",
                 "%s: job %u had the name of job %u: its step %" PRIu64
                 " is kept as step-%010" PRIu64 ".job-%u",
-                dir, done.aside, e->p->job, info->step, info->step, done.aside);
+                dir, done.aside, e->p->job, version, version, done.aside);
     }
-    if (st == HSP_OK && writes_alone(e) &&
-        hsp_ckpt_prune(dir, info, e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1, e->p->cuts,
-                       e->p->n_cuts, &old) != HSP_OK) {
+    if (st == HSP_OK && writes_alone(e) && hsp_ckpt_writer_prune(w, &old) != HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor", "an old checkpoint of job %u stays: %s",
                 e->p->job, old.msg); /* the new one is in place */
     }
     return st;
 }
 
-/* Makes room for a step that this rank is the first to write: attempts of earlier ones are over,
- * unless the epoch before is still at one. */
-static void begin(const struct hsp_ex_epoch *e, const char *dir, const struct hsp_ckpt_info *info)
+/* What rank 0 is told by a code alone. */
+static void log_failure(const struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *why)
 {
-    if (writes_alone(e)) {
-        (void)hsp_ckpt_sweep(dir, info, NULL); /* want of room will show */
+    if (st != HSP_OK && e->p->rank != 0) {
+        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "a checkpoint of job %u is not written: %s",
+                e->p->job, why->msg);
     }
+}
+
+/* @code: of rank @r. */
+static enum hsp_status blame(const struct hsp_ex_epoch *e, uint32_t r, int32_t code,
+                             struct hsp_err *err)
+{
+    char dir[PATH_MAX];
+    const char *what = code == HSP_ETIMEDOUT ? "does not answer"
+                       : code == HSP_ENOENT  ? "is not there: mount checkpoint.path"
+                                             : NULL;
+    hsp_epoch_ckpt_dir(e, dir);
+    return what != NULL
+               ? hsp_err_set(err, HSP_EIO, 0, "%s: %s %s", e->pkg.peers[r].name, dir, what)
+               : hsp_err_set(err, HSP_EIO, 0, "%s could not write its part", e->pkg.peers[r].name);
 }
 
 /* Rank 0 collects how the writers fared. *disk: how this rank did; at rank 0 then the first of all
@@ -172,6 +155,7 @@ static enum hsp_status collect(struct hsp_ex_epoch *e, const bool *writes, enum 
     struct hsp_err link = {0};
     enum hsp_status st = HSP_OK;
     if (*disk != HSP_OK) {
+        log_failure(e, *disk, err);
         (void)hsp_err_wrap(err, "%s", e->pkg.peers[e->p->rank].name);
     }
     if (e->p->rank != 0) {
@@ -185,8 +169,7 @@ static enum hsp_status collect(struct hsp_ex_epoch *e, const bool *writes, enum 
             (st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], r, CHANNEL_WRITTEN,
                                                      &code, sizeof code, &link)) == HSP_OK &&
             code != HSP_OK && *disk == HSP_OK) {
-            *disk =
-                hsp_err_set(err, HSP_EIO, 0, "%s could not write its part", e->pkg.peers[r].name);
+            *disk = blame(e, r, code, err);
         }
     }
     if (st != HSP_OK && err != NULL) {
@@ -215,12 +198,29 @@ static enum hsp_status own_hashes(const struct hsp_ex_epoch *e, struct pieces *s
     return st;
 }
 
-/* Writes the parts of this rank. They were compared with the seal, whose hashes they bring along; if
+/* Slab by slab, from my home. */
+static enum hsp_status put_parts(struct hsp_ckpt_writer *w, const struct hsp_ckpt_piece *p,
+                                 size_t n, struct hsp_err *err)
+{
+    enum hsp_status st = HSP_OK;
+    for (size_t i = 0; st == HSP_OK && i < n; i++) {
+        struct hsp_slabs s;
+        struct hsp_box slab;
+        hsp_slabs_init(&s, &p[i].box, hsp_dtype_size(p[i].dtype), HSP_GATHER_BYTES);
+        while (st == HSP_OK && hsp_slabs_next(&s, &slab)) {
+            st = hsp_ckpt_writer_put(w, i, &slab, &p[i].held, p[i].data, err);
+        }
+    }
+    return st;
+}
+
+/* Writes the parts of this rank, @w is open then. They were compared with the seal, whose hashes they bring along; if
  * one is not what it was by then, all of the home is compared again: the result is about that, *disk
  * about the writing. */
-static enum hsp_status write_parts(struct hsp_ex_epoch *e, const char *dir, uint64_t version,
+static enum hsp_status write_parts(struct hsp_ex_epoch *e, uint64_t version,
                                    const struct hsp_ckpt_info *info, struct pieces *s,
-                                   uint64_t *ret_bytes, enum hsp_status *disk, struct hsp_err *err)
+                                   struct hsp_ckpt_writer *w, uint64_t *ret_bytes,
+                                   enum hsp_status *disk, struct hsp_err *err)
 {
     struct hsp_err why = {0};
     size_t mine = 0;
@@ -231,12 +231,16 @@ static enum hsp_status write_parts(struct hsp_ex_epoch *e, const char *dir, uint
             *disk = at_home(e, version, &s->p[mine++], err);
         }
     }
-    if (*disk == HSP_OK && e->p->rank == 0) {
-        begin(e, dir, info);
-    }
     if (*disk == HSP_OK) {
-        *disk = hsp_ckpt_write_shard(dir, info, e->p->rank, s->p, mine, ret_bytes, err);
+        const struct hsp_ckpt_order o = {.info = info,
+                                         .rank = e->p->rank,
+                                         .p = s->p,
+                                         .n = mine,
+                                         .sweeps = e->p->rank == 0 && writes_alone(e)};
+        *disk = hsp_ckpt_writer_open(e, &o, w, err);
     }
+    *disk = *disk == HSP_OK ? put_parts(w, s->p, mine, err) : *disk;
+    *disk = *disk == HSP_OK ? hsp_ckpt_writer_close(w, ret_bytes, err) : *disk;
     enum hsp_status st =
         *disk == HSP_EDIGEST ? hsp_epoch_verify_home(e, version, e->pkg.n_kinds, &why) : HSP_OK;
     return st == HSP_OK ? st : hsp_err_set(err, st, 0, "%s", why.msg);
@@ -246,30 +250,29 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
                                     struct hsp_ckpt_sum *ret, bool *writes, enum hsp_status *disk,
                                     struct hsp_err *err)
 {
-    char dir[PATH_MAX];
     struct hsp_ckpt_info info;
+    struct hsp_ckpt_writer w = {0};
     struct pieces s = {0};
-    hsp_epoch_ckpt_dir(e, dir);
+    bool abandon = false;
     ckpt_about(e, version, e->p->n_ranks, &info);
     *disk = pieces_init(e, &s, err);
     enum hsp_status st =
         *disk == HSP_OK ? hsp_epoch_verify_home(e, version, e->pkg.n_kinds, err) : HSP_OK;
     if (st == HSP_OK && *disk == HSP_OK) {
-        st = write_parts(e, dir, version, &info, &s, &ret->bytes, disk, err);
+        st = write_parts(e, version, &info, &s, &w, &ret->bytes, disk, err);
     }
     free(s.p);
-    if (st != HSP_OK) {
-        return st; /* ends the epoch: the other ranks see this rank go */
+    if (st == HSP_OK) { /* else the epoch ends: the other ranks see this rank go */
+        memset(writes, 1, e->p->n_ranks);
+        st = collect(e, writes, disk, err);
+        if (st == HSP_OK && *disk == HSP_OK && e->p->rank == 0 &&
+            (*disk = commit(e, &w, version, &ret->content, err)) != HSP_OK) {
+            (void)hsp_err_wrap(err, "%s", e->pkg.peers[0].name);
+        }
+        /* nobody writes there any more */
+        abandon = st == HSP_OK && *disk != HSP_OK && e->p->rank == 0;
     }
-    memset(writes, 1, e->p->n_ranks);
-    st = collect(e, writes, disk, err);
-    if (st == HSP_OK && *disk == HSP_OK && e->p->rank == 0 &&
-        (*disk = commit(e, dir, &info, &ret->content, err)) != HSP_OK) {
-        (void)hsp_err_wrap(err, "%s", e->pkg.peers[0].name);
-    }
-    if (st == HSP_OK && *disk != HSP_OK && e->p->rank == 0) {
-        (void)hsp_ckpt_abandon(dir, &info, NULL); /* nobody writes there any more */
-    }
+    hsp_ckpt_writer_end(&w, abandon);
     return st;
 }
 
@@ -279,16 +282,10 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
  * be taken. */
 struct stream {
     const struct hsp_ex_epoch *e;
-    struct hsp_ckpt_stream *out; /* NULL: failed */
-    enum hsp_status status;
+    struct hsp_ckpt_writer out;
+    enum hsp_status status; /* of the disk */
     struct hsp_err why;
 };
-
-static void stream_fail(struct stream *s, enum hsp_status st)
-{
-    s->status = s->status == HSP_OK ? st : s->status;
-    s->out = hsp_ckpt_stream_discard(s->out);
-}
 
 static enum hsp_status stream_sink(void *ctx, uint32_t row, uint8_t kind,
                                    const struct hsp_box *slab, const void *data,
@@ -296,12 +293,9 @@ static enum hsp_status stream_sink(void *ctx, uint32_t row, uint8_t kind,
 {
     struct stream *s = ctx;
     (void)err;
-    if (s->out != NULL) {
+    if (s->status == HSP_OK) {
         size_t piece = (size_t)row * s->e->pkg.n_kinds + kind;
-        enum hsp_status st = hsp_ckpt_stream_put(s->out, piece, slab, data, &s->why);
-        if (st != HSP_OK) {
-            stream_fail(s, st);
-        }
+        s->status = hsp_ckpt_writer_put(&s->out, piece, slab, slab, data, &s->why);
     }
     return HSP_OK;
 }
@@ -382,7 +376,6 @@ static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uin
                                    uint32_t writer, struct hsp_ckpt_sum *ret,
                                    enum hsp_status *ret_mine, struct hsp_err *err)
 {
-    char dir[PATH_MAX];
     struct hsp_ckpt_info info;
     struct stream w = {.e = e};
     struct hsp_gather g = {.comm = e->mesh[HSP_MESH_STATE],
@@ -392,27 +385,24 @@ static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uin
                            .kinds = e->pkg.kinds,
                            .sink = stream_sink,
                            .ctx = &w};
-    hsp_epoch_ckpt_dir(e, dir);
+    bool mine = writer == e->p->rank;
     ckpt_about(e, version, 1, &info);
     enum hsp_status st = exchange_hashes(e, s, writer, err);
-    if (st == HSP_OK && writer == e->p->rank) {
-        begin(e, dir, &info);
-        w.status = hsp_ckpt_stream_open(dir, &info, 0, s->p, s->n, &w.out, &w.why);
+    if (st == HSP_OK && mine) {
+        const struct hsp_ckpt_order o = {
+            .info = &info, .p = s->p, .n = s->n, .sweeps = writes_alone(e), .whole = true};
+        w.status = hsp_ckpt_writer_open(e, &o, &w.out, &w.why);
     }
-    bool begun = w.out != NULL; /* from here on the folder of the attempt is ours */
     if (st == HSP_OK) {
         st = hsp_epoch_gather(e, &g, err);
     }
-    if (st == HSP_OK && w.out != NULL) {
-        w.status = hsp_ckpt_stream_close(w.out, &ret->bytes, &w.why);
-        w.out = NULL;
-        w.status = w.status == HSP_OK ? commit(e, dir, &info, &ret->content, &w.why) : w.status;
+    if (st == HSP_OK && mine && w.status == HSP_OK) {
+        w.status = hsp_ckpt_writer_close(&w.out, &ret->bytes, &w.why);
+        w.status =
+            w.status == HSP_OK ? commit(e, &w.out, version, &ret->content, &w.why) : w.status;
     }
-    (void)hsp_ckpt_stream_discard(w.out);
-    if (begun && (st != HSP_OK || w.status != HSP_OK)) {
-        (void)hsp_ckpt_abandon(dir, &info, NULL);
-    }
-    if (st == HSP_OK && writer == e->p->rank) {
+    hsp_ckpt_writer_end(&w.out, false); /* an attempt that is not committed goes */
+    if (st == HSP_OK && mine) {
         *ret_mine = w.status;
         if (w.status != HSP_OK && err != NULL) {
             *err = w.why;

@@ -7,14 +7,9 @@
 #define HSP_EPOCH_CHECKPOINT_H
 #include "worker/executor/epoch.h"
 
-/* Marks the folder of the job as one in which it has begun (ckpt_sign.h), before this member says STARTED, once in a
- * process. A shared folder is marked by rank 0 alone, where the job begins; of others each member marks its own. A
- * folder that cannot be marked, or does not answer within HSP_MARK_MS, is told in the log and stops no training. */
-#define HSP_MARK_MS 2000
-void hsp_epoch_mark_folder(struct hsp_ex_epoch *e);
 /* Writes the checkpoint of @version together with all members. *ret_disk: the result of the writing,
  * at rank 0 that of all members; @err says why a disk failed. HSP_OK: the training goes on, also
- * when a disk failed. Else the epoch is over, for the other members wait in vain: HSP_EDIGEST, this
+ * when a disk failed, or had no answer (HSP_ETIMEDOUT, after HSP_DISK_MS). Else the epoch is over, for the other members wait in vain: HSP_EDIGEST, this
  * rank's part of @version is damaged, and so may be the next version, which is made of it; errors of
  * links. */
 enum hsp_status hsp_epoch_checkpoint(struct hsp_ex_epoch *e, uint64_t version,

@@ -69,6 +69,12 @@ bool hsp_epoch_loss(struct hsp_ex_epoch *e, struct hsp_mesh_loss *ret)
     return lost;
 }
 
+struct hsp_disk_wait hsp_epoch_disk_wait(struct hsp_ex_epoch *e)
+{
+    uint32_t ms = e->env->disk_ms > 0 ? e->env->disk_ms : HSP_DISK_MS;
+    return (struct hsp_disk_wait){.ms = ms, .over = hsp_epoch_is_over, .of = e};
+}
+
 void hsp_epoch_abort(struct hsp_ex_epoch *e)
 {
     (void)pthread_mutex_lock(&e->lock);

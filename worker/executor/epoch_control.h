@@ -20,6 +20,8 @@ void hsp_epoch_note_loss(struct hsp_ex_epoch *e, enum hsp_epoch_mesh which,
 /* True when a peer was lost: *ret is its loss. Meshes are asked for it, as their operations may fail
  * before their own threads come to tell. */
 bool hsp_epoch_loss(struct hsp_ex_epoch *e, struct hsp_mesh_loss *ret);
+/* The time that a file system has for one call. */
+struct hsp_disk_wait hsp_epoch_disk_wait(struct hsp_ex_epoch *e);
 /* Says stop to the operations of the epoch, as a break does; does not wait. */
 void hsp_epoch_abort(struct hsp_ex_epoch *e);
 

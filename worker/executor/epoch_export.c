@@ -21,9 +21,12 @@
 #include "proto/layout/box.h"
 #include "worker/executor/disk_retry.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_verify.h"
+#include "worker/executor/folder_mark.h"
 #include "worker/executor/step_log.h"
 #include "worker/state/box_hash.h"
+#include "worker/state/ckpt_sign.h"
 #include "worker/state/final_folder.h"
 #include "worker/state/folder.h"
 #include "worker/state/region.h"
@@ -228,18 +231,62 @@ void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])
     (void)snprintf(out, PATH_MAX, "%s/%s", e->p->checkpoint_path, e->p->job_name);
 }
 
-/* JOB/final in checkpoint.path; neither is followed where it is a link. */
-static enum hsp_status open_final(const struct hsp_ex_epoch *e, struct hsp_folder *ret,
+/* On the thread of the disk. */
+struct final_place {
+    char dir[PATH_MAX], aside[HSP_CKPT_NAME];
+    struct hsp_ckpt_info us;
+    bool marks, shared;
+    struct hsp_folder in;
+};
+
+static enum hsp_status do_open_final(void *ctx, struct hsp_err *err)
+{
+    struct final_place *f = ctx;
+    enum hsp_status st = f->marks ? hsp_ckpt_sign(f->dir, &f->us, f->shared, err) : HSP_OK;
+    return st == HSP_OK ? hsp_final_open(f->dir, &f->us, f->aside, &f->in, err) : st;
+}
+
+static void drop_final(void *ctx)
+{
+    struct final_place *f = ctx;
+    hsp_folder_close(&f->in);
+    free(f);
+}
+
+/* JOB/final in checkpoint.path; neither is followed where it is a link. HSP_ETIMEDOUT: there is no
+ * answer. What is written there later is not waited for with a bound. */
+static enum hsp_status open_final(struct hsp_ex_epoch *e, struct hsp_folder *ret,
                                   struct hsp_err *err)
 {
-    char dir[PATH_MAX], aside[HSP_CKPT_NAME];
-    const struct hsp_ckpt_info us = {.job_id = e->p->job, .whose.cluster = e->p->ckpt_cluster};
-    hsp_epoch_ckpt_dir(e, dir);
-    enum hsp_status st = hsp_final_open(dir, &us, aside, ret, err);
-    if (aside[0] != '\0') {
-        hsp_log(e->env->log, HSP_LOG_NOTICE, "executor",
-                "%s/final was not written by job %u: it is kept as %s", dir, e->p->job, aside);
+    struct final_place *f = calloc(1, sizeof *f);
+    struct hsp_disk_thread *disk = NULL;
+    const struct hsp_disk_wait wait = hsp_epoch_disk_wait(e);
+    ret->fd = -1;
+    if (f == NULL) {
+        return hsp_err_nomem(err, "the final model");
     }
+    hsp_epoch_ckpt_dir(e, f->dir);
+    f->us = (struct hsp_ckpt_info){.job_id = e->p->job, .whose.cluster = e->p->ckpt_cluster};
+    f->marks = hsp_epoch_marks_folder(e);
+    f->shared = e->p->checkpoint_shared;
+    f->in.fd = -1;
+    enum hsp_status st =
+        hsp_disk_open(&e->env->disks, e->p->checkpoint_path, f, drop_final, &disk, err);
+    if (st != HSP_OK) {
+        drop_final(f);
+        return st;
+    }
+    st = hsp_disk_do(disk, do_open_final, &wait, err);
+    if (st != HSP_ETIMEDOUT && f->aside[0] != '\0') {
+        hsp_log(e->env->log, HSP_LOG_NOTICE, "executor",
+                "%s/final was not written by job %u: it is kept as %s", f->dir, e->p->job,
+                f->aside);
+    }
+    if (st == HSP_OK) {
+        *ret = f->in;
+        f->in.fd = -1;
+    }
+    (void)hsp_disk_end(disk, &wait);
     return st;
 }
 

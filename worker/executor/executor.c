@@ -541,7 +541,7 @@ static void close_all(struct executor *x)
     x->next = hsp_epoch_close(x->next);
     x->running = hsp_epoch_close(x->running);
     x->left = hsp_epoch_close(x->left);
-    hsp_folder_marks_close(&x->env.marks);
+    hsp_disk_threads_close(&x->env.disks);
     x->env.data = hsp_data_cache_free(x->env.data);
     hsp_mesh_listener_close(x->env.listener);
     x->env.nccl = hsp_nccl_close(x->env.nccl);

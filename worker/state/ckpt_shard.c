@@ -18,6 +18,7 @@
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt_files.h"
 #include "worker/state/ckpt_manifest.h"
+#include "worker/state/ckpt_sign.h"
 
 #define IO_BYTES   (1U << 20) /* staging of strided pieces */
 #define NAME_BYTES 512
@@ -230,7 +231,7 @@ static enum hsp_status create_shard(const char *dir, const struct hsp_ckpt_info 
         st = plan_meta(w, info, rank, err);
     }
     if (st == HSP_OK) {
-        st = hsp_folder_open(dir, true, &job, err);
+        st = hsp_ckpt_open_folder(dir, &job, err);
     }
     if (st == HSP_OK) {
         st = hsp_folder_open_in(&job, tmp, true, &step, err);

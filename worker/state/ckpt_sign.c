@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,12 +42,28 @@ static enum hsp_status make(const struct hsp_folder *job, const char *name, stru
     return hsp_folder_sync(job, err);
 }
 
-enum hsp_status hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, struct hsp_err *err)
+/* Whether the folder above @dir is there. */
+static enum hsp_status is_mounted(const char *dir, struct hsp_err *err)
+{
+    char above[HSP_FOLDER_PATH];
+    struct stat s;
+    const char *slash = strrchr(dir, '/');
+    (void)snprintf(above, sizeof above, "%.*s", slash != NULL ? (int)(slash - dir) : 0, dir);
+    return above[0] != '\0' && stat(above, &s) != 0 && errno == ENOENT
+               ? hsp_err_set(err, HSP_ENOENT, 0,
+                             "checkpoint.path %s is not there: mount it, or make that folder",
+                             above)
+               : HSP_OK;
+}
+
+enum hsp_status hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, bool shared,
+                              struct hsp_err *err)
 {
     char name[HSP_CKPT_NAME];
-    struct hsp_folder job;
+    struct hsp_folder job = {.fd = -1};
     bool is = false;
-    enum hsp_status st = hsp_folder_open(dir, true, &job, err);
+    enum hsp_status st = shared ? is_mounted(dir, err) : HSP_OK;
+    st = st == HSP_OK ? hsp_folder_open(dir, true, &job, err) : st;
     sign_name(us, name);
     st = st == HSP_OK ? look_for(&job, name, &is, err) : st;
     if (st == HSP_OK && !is) {
@@ -54,6 +71,17 @@ enum hsp_status hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, s
     }
     hsp_folder_close(&job);
     return st;
+}
+
+enum hsp_status hsp_ckpt_open_folder(const char *dir, struct hsp_folder *ret, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_folder_open(dir, false, ret, err);
+    return st == HSP_ENOENT
+               ? hsp_err_set(err, st, 0,
+                             "%s, made when the job began, is not there: mount checkpoint.path, or "
+                             "make that folder again",
+                             dir)
+               : st;
 }
 
 enum hsp_status hsp_ckpt_is_signed(const char *dir, const struct hsp_ckpt_info *us, bool *ret,

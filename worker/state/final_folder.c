@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "proto/base/str.h"
+#include "worker/state/ckpt_sign.h"
 
 #define FINAL "final"
 
@@ -68,7 +69,7 @@ enum hsp_status hsp_final_open(const char *dir, const struct hsp_ckpt_info *us,
     struct hsp_folder job;
     ret->fd = -1;
     ret_aside[0] = '\0';
-    enum hsp_status st = hsp_folder_open(dir, true, &job, err);
+    enum hsp_status st = hsp_ckpt_open_folder(dir, &job, err);
     if (st != HSP_OK) {
         return st;
     }

@@ -22,6 +22,7 @@
 
 #define SUMS       "hspmd.sums" /* key of the metadata: part_sums.h */
 #define HEADER_MAX 100000000u
+#define SYNC_BYTES ((size_t)64 << 20) /* written: so the sync at the end waits for no more */
 #define DATA_ALIGN \
     64 /* of the data section in the file, so that a mapping is aligned for kernels */
 
@@ -41,6 +42,7 @@ struct hsp_st_writer {
     uint8_t *dtype;
     struct hsp_part_sums sums;
     uint64_t sums_at; /* file offset of their text */
+    size_t unsynced;  /* bytes */
 };
 
 /* The part of which a piece was last read. */
@@ -377,6 +379,13 @@ enum hsp_status hsp_st_write(struct hsp_st_writer *w, size_t i, uint64_t offset,
         return hsp_state_io_error(err, "cannot write", w->path);
     }
     hsp_part_sums_add(&w->sums, i, (enum hsp_dtype)w->dtype[i], offset, data, bytes);
+    w->unsynced += bytes;
+    if (w->unsynced >= SYNC_BYTES) {
+        w->unsynced = 0;
+        if (fdatasync(w->fd) != 0) {
+            return hsp_state_io_error(err, "cannot sync", w->path);
+        }
+    }
     return HSP_OK;
 }
 

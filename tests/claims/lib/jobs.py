@@ -113,6 +113,8 @@ def write_job(claim, job, name, text, annotations=(), **train):
     job["annotations"] = [os.path.abspath(a) for a in annotations]
     if not annotations:
         del job["annotations"]
+    if job["checkpoint"].get("shared"):
+        os.makedirs(job["checkpoint"]["path"], exist_ok=True)  # it must be there
     path = os.path.join(claim.dir, name + ".yaml")
     with open(path, "w") as f:
         json.dump(job, f)

@@ -1,8 +1,10 @@
 /* What the keeper threads of members do when one of them cannot go on: nobody waits for what will not
  * come. Members over the loop transport, none of which computes. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/layout/box.h"
@@ -130,9 +132,13 @@ static void make_members(struct world *w, uint32_t n, bool equal)
     static const char *const names[MAX_RANKS] = {"n0/0", "n1/0", "n2/0"};
     struct hsp_comm *comm[MAX_RANKS];
     struct hsp_err err = {0};
+    char job[4300];
     memset(w, 0, sizeof *w);
     w->dir = hsp_test_tmpdir();
     (void)snprintf(w->folder, sizeof w->folder, "%s/ckpt", w->dir);
+    (void)snprintf(job, sizeof job, "%s/t", w->folder);
+    assert_int_equal(mkdir(w->folder, 0700), 0);
+    assert_int_equal(mkdir(job, 0700), 0);
     w->n = n;
     assert_ok(hsp_loop_open(n, comm, &err), &err);
     for (uint32_t r = 0; r < n; r++) {
@@ -160,6 +166,7 @@ static void end_world(struct world *w)
         (void)hsp_segment_close(m->e.seg[STEP % 2]);
         (void)hsp_segment_close(m->e.seg[(STEP + 1) % 2]);
         hsp_epoch_twins_close(&m->e);
+        hsp_disk_threads_close(&m->env.disks);
         if (m->cpu != NULL) {
             m->cpu->release(m->cpu, HSP_MEM_DEVICE, m->e.dev.state);
             m->cpu->close(m->cpu);
@@ -493,21 +500,164 @@ static void damage_that_a_checkpoint_finds_ends_the_epoch(void **state)
 
 static struct member *at_writing; /* whose home is damaged when its part is written; NULL: none */
 
-enum hsp_status __wrap_hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info *info,
-                                            uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
-                                            uint64_t *ret_bytes, struct hsp_err *err);
-enum hsp_status __real_hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info *info,
-                                            uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
-                                            uint64_t *ret_bytes, struct hsp_err *err);
+/* A call of the disk that does not come back until hangs is NEVER again. */
+enum hanging { NEVER, AT_OPEN, AT_PUT, AT_COMMIT };
+static _Atomic(enum hanging) hangs;
+static atomic_uint n_hung; /* so far */
 
-enum hsp_status __wrap_hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info *info,
+static void hang(enum hanging at)
+{
+    if (atomic_load(&hangs) == at) {
+        atomic_fetch_add(&n_hung, 1);
+        while (atomic_load(&hangs) == at) {
+            (void)usleep(1000);
+        }
+    }
+}
+
+enum hsp_status __wrap_hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info *info,
                                             uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
-                                            uint64_t *ret_bytes, struct hsp_err *err)
+                                            struct hsp_ckpt_stream **ret, struct hsp_err *err);
+enum hsp_status __real_hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info *info,
+                                            uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
+                                            struct hsp_ckpt_stream **ret, struct hsp_err *err);
+
+enum hsp_status __wrap_hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info *info,
+                                            uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
+                                            struct hsp_ckpt_stream **ret, struct hsp_err *err)
 {
     if (at_writing != NULL && at_writing->p.rank == rank) {
         damage(at_writing, STEP);
     }
-    return __real_hsp_ckpt_write_shard(dir, info, rank, p, n, ret_bytes, err);
+    hang(AT_OPEN);
+    return __real_hsp_ckpt_stream_open(dir, info, rank, p, n, ret, err);
+}
+
+enum hsp_status __wrap_hsp_ckpt_stream_put(struct hsp_ckpt_stream *s, size_t i,
+                                           const struct hsp_box *part, const void *data,
+                                           struct hsp_err *err);
+enum hsp_status __real_hsp_ckpt_stream_put(struct hsp_ckpt_stream *s, size_t i,
+                                           const struct hsp_box *part, const void *data,
+                                           struct hsp_err *err);
+
+enum hsp_status __wrap_hsp_ckpt_stream_put(struct hsp_ckpt_stream *s, size_t i,
+                                           const struct hsp_box *part, const void *data,
+                                           struct hsp_err *err)
+{
+    hang(AT_PUT);
+    return __real_hsp_ckpt_stream_put(s, i, part, data, err);
+}
+
+enum hsp_status __wrap_hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
+                                       const struct hsp_data_cursor *data, const char *config_json,
+                                       struct hsp_ckpt_done *ret, struct hsp_err *err);
+enum hsp_status __real_hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
+                                       const struct hsp_data_cursor *data, const char *config_json,
+                                       struct hsp_ckpt_done *ret, struct hsp_err *err);
+
+enum hsp_status __wrap_hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_info *info,
+                                       const struct hsp_data_cursor *data, const char *config_json,
+                                       struct hsp_ckpt_done *ret, struct hsp_err *err)
+{
+    hang(AT_COMMIT);
+    return __real_hsp_ckpt_commit(dir, info, data, config_json, ret, err);
+}
+
+/* A dead server of a hard mount: the epoch goes on after its bound, and says which path does not answer. The
+ * next checkpoint waits for nothing, and no second call hangs. When the server is back all is as before. */
+static void a_disk_that_does_not_answer_ends_no_epoch(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 6; k++) {
+        struct world w;
+        struct hsp_err err = {0};
+        char want[4400];
+        make_world(&w, 2);
+        for (uint32_t r = 0; r < 2; r++) {
+            w.m[r].p.checkpoint_shared = k % 2 == 1;
+            w.m[r].env.disk_ms = 100;
+        }
+        (void)snprintf(want, sizeof want, "n0/0: %s does not answer since ", w.folder);
+        atomic_store(&hangs, (enum hanging)(AT_OPEN + k / 2));
+        assert_int_equal(checkpoint(&w, &err), HSP_ETIMEDOUT);
+        assert_true(strncmp(err.msg, want, strlen(want)) == 0);
+        unsigned n = atomic_load(&n_hung);
+        assert_int_equal(checkpoint(&w, &err), HSP_ETIMEDOUT);
+        assert_true(strncmp(err.msg, want, strlen(want)) == 0);
+        assert_int_equal(atomic_load(&n_hung), n);
+        atomic_store(&hangs, NEVER);
+        for (uint32_t r = 0; r < 2; r++) {
+            w.m[r].env.disk_ms = 0;
+        }
+        (void)alarm(60);
+        while (checkpoint(&w, &err) != HSP_OK) {
+            (void)usleep(1000);
+        }
+        assert_true(is_there(&w, "step-0000000040/manifest.json"));
+        end_world(&w);
+    }
+}
+
+/* Who ends an epoch does not wait for its disk. */
+static void an_epoch_that_is_over_leaves_its_disk(void **state)
+{
+    struct world w;
+    pthread_t t;
+    (void)state;
+    make_world(&w, 1);
+    struct hsp_ex_epoch *e = &w.m[0].e;
+    e->checkpoint_at = STEP;
+    e->no_more_versions = true;
+    unsigned n = atomic_load(&n_hung);
+    atomic_store(&hangs, AT_PUT);
+    (void)alarm(20); /* HSP_DISK_MS is longer */
+    assert_int_equal(pthread_create(&t, NULL, hsp_epoch_keeper, e), 0);
+    while (atomic_load(&n_hung) == n) {
+        (void)usleep(1000);
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    e->cancelled = true;
+    (void)pthread_mutex_unlock(&e->lock);
+    assert_int_equal(pthread_join(t, NULL), 0);
+    assert_int_equal(e->uncopied.code, HSP_OK);
+    atomic_store(&hangs, NEVER);
+    while (is_there(&w, attempt(&w, STEP))) {
+        (void)usleep(1000);
+    }
+    (void)alarm(0);
+    end_world(&w);
+}
+
+/* The path of a member is not mounted: the folder is none of the job's, and none is made in its place. */
+static void what_is_not_mounted_gets_no_checkpoint(void **state)
+{
+    (void)state;
+    for (uint32_t who = 0; who < 2; who++) {
+        struct world w;
+        struct hsp_err err = {0};
+        char root[4300], want[4600];
+        make_world(&w, 2);
+        (void)snprintf(root, sizeof root, "%s/root", w.dir);
+        assert_int_equal(mkdir(root, 0700), 0);
+        for (uint32_t r = 0; r < 2; r++) {
+            w.m[r].p.checkpoint_shared = true;
+            w.m[r].p.mode = HSP_MODE_SWITCH; /* the job has begun before */
+        }
+        w.m[who].p.checkpoint_path = root;
+        assert_int_equal(checkpoint(&w, &err), who == 0 ? HSP_ENOENT : HSP_EIO);
+        if (who == 0) {
+            (void)snprintf(want, sizeof want,
+                           "n0/0: %s/t, made when the job began, is not there: mount "
+                           "checkpoint.path, or make that folder again",
+                           root);
+        } else {
+            (void)snprintf(want, sizeof want, "n1/0: %s/t is not there: mount checkpoint.path",
+                           w.folder);
+        }
+        assert_string_equal(err.msg, want);
+        assert_int_equal(rmdir(root), 0); /* it is empty */
+        end_world(&w);
+    }
 }
 
 /* It would be a complete checkpoint of state that no rank has had. */
@@ -696,6 +846,9 @@ HSP_TEST_FILE(epoch_replicate_test)
         cmocka_unit_test(what_one_thread_does_not_seal_no_other_seals),
         cmocka_unit_test(what_is_made_of_a_version_that_is_gone_is_not_sealed),
         cmocka_unit_test(damage_that_a_checkpoint_finds_ends_the_epoch),
+        cmocka_unit_test(a_disk_that_does_not_answer_ends_no_epoch),
+        cmocka_unit_test(an_epoch_that_is_over_leaves_its_disk),
+        cmocka_unit_test(what_is_not_mounted_gets_no_checkpoint),
         cmocka_unit_test(state_damaged_while_it_is_written_is_no_checkpoint),
         cmocka_unit_test(a_copy_damaged_as_it_is_written_does_not_verify),
         cmocka_unit_test(an_epoch_that_has_failed_hands_nothing_over),

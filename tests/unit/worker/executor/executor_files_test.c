@@ -332,18 +332,18 @@ static bool is_marked(const char *dir)
 
 static bool marks_hang; /* in executors that are started from now on */
 
-enum hsp_status __wrap_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us,
+enum hsp_status __wrap_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, bool shared,
                                      struct hsp_err *err);
-enum hsp_status __real_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us,
+enum hsp_status __real_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, bool shared,
                                      struct hsp_err *err);
 
-enum hsp_status __wrap_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us,
+enum hsp_status __wrap_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, bool shared,
                                      struct hsp_err *err)
 {
     while (marks_hang) {
         (void)pause();
     }
-    return __real_hsp_ckpt_sign(dir, us, err);
+    return __real_hsp_ckpt_sign(dir, us, shared, err);
 }
 
 /* Else a folder that is not mounted would look like one of a job without checkpoints. */
@@ -398,6 +398,7 @@ static void test_a_shared_folder_is_marked_by_who_begins_the_job(void **state)
         (void)snprintf(at[i], sizeof at[i], "%s/disk-%d", w->dir, i);
         (void)snprintf(dir[i], sizeof dir[i], "%s/t", at[i]);
     }
+    assert_int_equal(mkdir(at[0], 0700), 0);
     xw_start_executor(w, 0);
     xw_start_executor(w, 1);
     xw_prepare(w, &d);
@@ -437,11 +438,40 @@ static void test_a_shared_folder_is_marked_by_who_begins_the_job(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* Nobody can mark the folder: the job begins, and one that joins holds up none. */
+/* A shared path that is not there is not mounted: hspmdd is told when the job begins, and nothing is made there. */
+static void test_a_mount_that_is_missing_is_told_at_the_begin(void **state)
+{
+    struct xw_world *w = *state;
+    char at[4200], reason[4400];
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {
+        .epoch = 31, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1, .path = at};
+    (void)snprintf(at, sizeof at, "%s/mount", w->dir);
+    (void)snprintf(reason, sizeof reason,
+                   "n0/0: checkpoint.path %s is not there: mount it, or make that folder", at);
+    w->shared = true;
+    w->unwritable = true;
+    xw_start_executor(w, 0);
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 31, 0);
+    xw_await(w, 0, HSP_MSG_CHECKPOINTED);
+    assert_int_equal(w->last.u.ckpt.step, 0);
+    assert_string_equal(w->last.u.ckpt.reason, reason);
+    xw_await(w, 0, HSP_MSG_CHECKPOINTED);
+    assert_int_equal(w->last.u.ckpt.step, 25);
+    assert_string_equal(w->last.u.ckpt.reason, reason);
+    assert_int_not_equal(access(at, F_OK), 0);
+    assert_int_equal(mkdir(at, 0700), 0); /* the mount */
+    xw_await_end(w, 0);
+    (void)hsp_epoch_plan_free(p);
+}
+
+/* Nobody can mark the folder: the job begins, and one that joins holds up none. No checkpoint is begun beside a call
+ * that hangs, nor the final model. */
 static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
 {
     struct xw_world *w = *state;
-    char log[4300];
+    char log[4300], want[4300];
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
     struct xw_epoch first = {
         .epoch = 41, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = dp, .n_peers = 2};
@@ -458,6 +488,7 @@ static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
     (void)snprintf(log, sizeof log, "%s/log", w->dir);
     w->log = log;
     w->speed = 0.05;
+    w->unwritable = true;
     marks_hang = true;
     for (int i = 0; i < 3; i++) {
         xw_start_executor(w, i);
@@ -472,7 +503,13 @@ static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
     xw_send_ref(w, 1, HSP_MSG_ARM, 42);
     xw_await(w, 2, HSP_MSG_STARTED);
     assert_true(w->last.u.started.step < XW_STEPS);
-    xw_await_end(w, 0);
+    xw_await_step(w, 0, XW_STEPS);
+    assert_int_equal(w->n_ckpt, 0);
+    for (w->last.u.ckpt.step = 0; w->last.u.ckpt.step != XW_STEPS;) {
+        xw_await(w, 0, HSP_MSG_CHECKPOINTED);
+    }
+    (void)snprintf(want, sizeof want, "n0/0: %s does not answer since ", w->dir);
+    assert_true(strncmp(w->last.u.ckpt.reason, want, strlen(want)) == 0);
     assert_int_equal(xw_lines_with(log, "checkpoint.path of job 1 does not answer here: "), 5);
     (void)hsp_epoch_plan_free(dp);
     (void)hsp_epoch_plan_free(pp);
@@ -727,6 +764,8 @@ HSP_TEST_FILE(executor_files_test)
                                         xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_shared_folder_is_marked_by_who_begins_the_job,
                                         xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_mount_that_is_missing_is_told_at_the_begin, xw_setup,
+                                        xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_folder_that_does_not_answer_stops_no_training,
                                         xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_data_that_take_long_hold_nothing_up, xw_setup,

@@ -47,7 +47,8 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/twin_verdict_test.c \
   $(executor_world) $(NCCL_WORLD) $(TINY_PROG) $(state_test_lib)
 tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
-  -Wl,--wrap=hsp_ckpt_write_shard,--wrap=hsp_region_copy,--wrap=hsp_ckpt_sign \
+  -Wl,--wrap=hsp_ckpt_stream_open,--wrap=hsp_ckpt_stream_put,--wrap=hsp_ckpt_commit \
+  -Wl,--wrap=hsp_region_copy,--wrap=hsp_ckpt_sign \
   -Wl,--wrap=hsp_epoch_device_save,--wrap=hsp_read_hash_before,--wrap=hsp_pace_done
 EXTRA_tests_unit_worker_executor_executor_tests_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
 tests_unit_worker_executor_executor_tests_LDADD = $(EXECUTOR_TEST_LIBS)

@@ -160,6 +160,8 @@ static uint64_t write_had(struct member *m, const struct had *h)
     struct hsp_ckpt_piece p[N_PARAMS * N_KINDS];
     uint32_t n = 0;
     (void)snprintf(dir, sizeof dir, "%s/t", m->folder);
+    (void)mkdir(m->folder, 0700); /* a second step finds both */
+    (void)mkdir(dir, 0700);
     for (uint32_t i = 0; i < N_PARAMS; i++) {
         struct hsp_box whole = hsp_box_whole(params[i].rank, params[i].ext);
         for (uint8_t k = 0; k < N_KINDS; k++, n++) {

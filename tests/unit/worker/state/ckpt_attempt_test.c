@@ -626,6 +626,7 @@ static void an_old_step_aside_does_not_stay(void **state)
     struct hsp_err err = {0};
     struct hsp_ckpt_info us = info_of(5, 9);
     (void)snprintf(other, sizeof other, "%s-other", (const char *)*state);
+    assert_int_equal(mkdir(other, 0700), 0);
     for (int again = 0; again < 2; again++) {
         char from[4400];
         write_step(other, 5, 7, 7);

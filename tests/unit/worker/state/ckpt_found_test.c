@@ -9,6 +9,7 @@
 #include "tests/unit/worker/state/ckpt_lib.h"
 #include "worker/state/ckpt_found.h"
 #include "worker/state/ckpt_sign.h"
+#include "worker/state/final_folder.h"
 
 #define SHARD_1 "shard-00001-model-00001-of-00001.safetensors"
 #define RANKS   40u
@@ -148,14 +149,15 @@ static void the_steps_of_a_job_are_found(void **state)
 /* A path that is not mounted looks like a job without a checkpoint; the file of its begin does not. */
 static void a_job_that_has_begun_is_told_from_a_path_that_is_not_mounted(void **state)
 {
-    struct hsp_ckpt_info us = ck_info_of(0, 1);
+    struct hsp_ckpt_info us = ck_info_of(0, 1), other = us;
     struct hsp_err err = {0};
     char dir[4400], far[4400], file[4400];
+    other.job_id++;
     path_of(*state, "a/j", dir);
     path_of(*state, "b/j", far);
     assert_true(strcmp(found_in(dir, 9), "") == 0 && absent);
     for (uint32_t again = 0; again < 2; again++) {
-        assert_ok(hsp_ckpt_sign(dir, &us, &err), &err); /* and makes what is missing */
+        assert_ok(hsp_ckpt_sign(dir, &us, again == 1, &err), &err); /* and makes what is missing */
         assert_true(strcmp(found_in(dir, 9), "") == 0 && !absent);
         assert_true(strcmp(found_in(far, 9), "") == 0 && absent);
     }
@@ -165,6 +167,9 @@ static void a_job_that_has_begun_is_told_from_a_path_that_is_not_mounted(void **
     ck_whose.cluster.lo++;
     assert_true(strcmp(found_in(dir, 9), "") == 0 && absent);
     ck_whose.cluster.lo--;
+    path_of(*state, "b", file);
+    assert_int_equal(mkdir(file, 0700), 0);
+    assert_ok(hsp_ckpt_sign(far, &other, true, &err), &err); /* the mount is there */
     ck_write_step(far, 20, 1, 1); /* of an agent that knew of no such file */
     assert_true(strcmp(found_in(far, 9), "20") == 0 && !absent);
     spoil_manifest(far, "step-0000000020");
@@ -173,8 +178,43 @@ static void a_job_that_has_begun_is_told_from_a_path_that_is_not_mounted(void **
     int fd = open(file, O_WRONLY | O_CREAT, 0600);
     assert_true(fd >= 0 && close(fd) == 0);
     path_of(*state, "c/j", file);
-    assert_int_not_equal(hsp_ckpt_sign(file, &us, &err), HSP_OK);
+    assert_int_not_equal(hsp_ckpt_sign(file, &us, false, &err), HSP_OK);
     assert_non_null(strstr(err.msg, "/c"));
+}
+
+/* What is missing is a mount: nothing is made in its place. */
+static void a_folder_that_is_not_mounted_is_not_made(void **state)
+{
+    struct hsp_ckpt_info us = ck_info_of(20, 1);
+    struct hsp_err err = {0};
+    struct hsp_folder f;
+    struct ck_layout l;
+    char path[4400], dir[4400], want[4600], aside[HSP_CKPT_NAME];
+    path_of(*state, "mount", path);
+    path_of(*state, "mount/j", dir);
+    ck_layout_init(&l, 1, 1, 20);
+    assert_status(hsp_ckpt_sign(dir, &us, true, &err), HSP_ENOENT);
+    (void)snprintf(want, sizeof want,
+                   "checkpoint.path %s is not there: mount it, or make that folder", path);
+    assert_string_equal(err.msg, want);
+    for (int above = 0; above < 2; above++) {
+        (void)snprintf(want, sizeof want,
+                       "%s, made when the job began, is not there: mount checkpoint.path, or make "
+                       "that folder again",
+                       dir);
+        assert_status(ck_write_rank(dir, &us, &l, 0, &err), HSP_ENOENT);
+        assert_string_equal(err.msg, want);
+        assert_status(hsp_final_open(dir, &us, aside, &f, &err), HSP_ENOENT);
+        assert_string_equal(err.msg, want);
+        assert_int_equal(access(path, F_OK), above - 1);
+        assert_int_equal(access(dir, F_OK), -1);
+        if (above == 0) {
+            assert_int_equal(mkdir(path, 0700), 0);
+        }
+    }
+    assert_ok(hsp_ckpt_sign(dir, &us, true, &err), &err);
+    assert_ok(ck_write_rank(dir, &us, &l, 0, &err), &err);
+    ck_layout_fini(&l);
 }
 
 /* The folder can be opened once: to be listed. */
@@ -197,7 +237,7 @@ static void a_mark_that_cannot_be_looked_for_is_not_absent(void **state)
     struct hsp_err err = {0};
     char dir[4400];
     path_of(*state, "j", dir);
-    assert_ok(hsp_ckpt_sign(dir, &q.us, &err), &err);
+    assert_ok(hsp_ckpt_sign(dir, &q.us, false, &err), &err);
     at_open = count_opens;
     for (int h = 0; h < 4; h++) {
         sick = harm[h];
@@ -389,6 +429,7 @@ HSP_TEST_FILE(ckpt_found_test)
     const struct CMUnitTest tests[] = {
         T(the_steps_of_a_job_are_found),
         T(a_job_that_has_begun_is_told_from_a_path_that_is_not_mounted),
+        T(a_folder_that_is_not_mounted_is_not_made),
         T(a_mark_that_cannot_be_looked_for_is_not_absent),
         T(a_step_is_found_once_for_each_content),
         T(a_step_that_cannot_be_read_is_not_gone),

@@ -311,6 +311,7 @@ static void a_shard_of_another_attempt_is_refused(void **state)
     struct hsp_err err = {0};
     char other[4096], a[4200], b[4200];
     (void)snprintf(other, sizeof(other), "%s/other", (char *)*state);
+    assert_int_equal(mkdir(other, 0700), 0);
     write_halves(*state, (const int64_t[]){0, 4}, 1, &err);
     write_halves(other, (const int64_t[]){0, 4}, 2, &err);
     assert_int_equal(err.code, HSP_OK);

@@ -1,0 +1,260 @@
+/* The happy path: the thread of the disk opens the file, writes slabs, closes it, commits, prunes.
+ *
+ * Possible failure modes: no answer (the thread goes on alone, with what is its own; a commit that it
+ * was at may still come to its end, and is as good as any); no memory; errors of the disk. */
+#include "worker/executor/ckpt_writer.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "worker/executor/epoch_control.h"
+#include "worker/executor/epoch_export.h"
+#include "worker/executor/folder_mark.h"
+#include "worker/state/ckpt_shard.h"
+#include "worker/state/ckpt_sign.h"
+#include "worker/state/ckpt_steps.h"
+#include "worker/state/region.h"
+
+struct hsp_ckpt_writing { /* owns all it points to */
+    char dir[PATH_MAX];
+    struct hsp_ckpt_info info;
+    uint32_t rank;
+    bool marks, shared, sweeps, whole;
+    struct hsp_ckpt_piece *p;
+    size_t n;
+    struct hsp_pkg_param *params; /* names and extents of the pieces */
+    uint32_t n_params;
+    struct hsp_ckpt_stream *out; /* NULL: not open */
+    void *slab;                  /* of piece @piece, its part @part */
+    size_t piece;
+    struct hsp_box part;
+    uint64_t bytes;
+    struct hsp_data_cursor data; /* of a commit */
+    char *config;
+    struct hsp_ckpt_done done;
+    size_t keep; /* of a prune */
+    struct hsp_m_cut *cuts;
+    uint32_t n_cuts;
+    bool abandons; /* the attempt goes at the end */
+};
+
+/* ---- on the thread of the disk ---- */
+
+static enum hsp_status do_open(void *ctx, struct hsp_err *err)
+{
+    struct hsp_ckpt_writing *x = ctx;
+    enum hsp_status st = x->marks ? hsp_ckpt_sign(x->dir, &x->info, x->shared, err) : HSP_OK;
+    if (st == HSP_OK && x->sweeps) {
+        (void)hsp_ckpt_sweep(x->dir, &x->info, NULL); /* want of room will show */
+    }
+    if (st == HSP_OK) {
+        st = hsp_ckpt_stream_open(x->dir, &x->info, x->rank, x->p, x->n, &x->out, err);
+    }
+    x->abandons = st == HSP_OK && x->whole;
+    return st;
+}
+
+static enum hsp_status do_put(void *ctx, struct hsp_err *err)
+{
+    struct hsp_ckpt_writing *x = ctx;
+    return hsp_ckpt_stream_put(x->out, x->piece, &x->part, x->slab, err);
+}
+
+static enum hsp_status do_close(void *ctx, struct hsp_err *err)
+{
+    struct hsp_ckpt_writing *x = ctx;
+    struct hsp_ckpt_stream *out = x->out;
+    x->out = NULL;
+    return hsp_ckpt_stream_close(out, &x->bytes, err);
+}
+
+static enum hsp_status do_commit(void *ctx, struct hsp_err *err)
+{
+    struct hsp_ckpt_writing *x = ctx;
+    enum hsp_status st = hsp_ckpt_commit(x->dir, &x->info, &x->data, x->config, &x->done, err);
+    x->abandons = x->abandons && st != HSP_OK;
+    return st;
+}
+
+static enum hsp_status do_prune(void *ctx, struct hsp_err *err)
+{
+    struct hsp_ckpt_writing *x = ctx;
+    return hsp_ckpt_prune(x->dir, &x->info, x->keep, x->cuts, x->n_cuts, err);
+}
+
+static void drop(void *ctx)
+{
+    struct hsp_ckpt_writing *x = ctx;
+    x->out = hsp_ckpt_stream_discard(x->out);
+    if (x->abandons) {
+        (void)hsp_ckpt_abandon(x->dir, &x->info, NULL); /* there is an error to report already */
+    }
+    for (uint32_t i = 0; x->params != NULL && i < x->n_params; i++) {
+        free((char *)(uintptr_t)x->params[i].name);
+    }
+    free(x->params);
+    free(x->p);
+    free(x->slab);
+    free(x->config);
+    free(x->cuts);
+    free(x);
+}
+
+/* ---- for the keeper thread ---- */
+
+/* Parameters and pieces, which are of this memory alone. */
+static bool copy_pieces(const struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o,
+                        struct hsp_ckpt_writing *x)
+{
+    bool ok = true;
+    x->n_params = e->pkg.n_params;
+    x->params = calloc((size_t)x->n_params + 1, sizeof *x->params);
+    x->p = calloc(o->n + 1, sizeof *x->p);
+    if (x->params == NULL || x->p == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < x->n_params; i++) {
+        x->params[i] = e->pkg.params[i];
+        x->params[i].name = strdup(e->pkg.params[i].name);
+        ok = ok && x->params[i].name != NULL;
+    }
+    for (x->n = 0; x->n < o->n; x->n++) {
+        struct hsp_ckpt_piece *p = &x->p[x->n];
+        *p = o->p[x->n];
+        p->name = x->params[p->tensor].name;
+        p->full = x->params[p->tensor].ext;
+        p->held = p->box;
+        p->data = NULL; /* comes in slabs */
+    }
+    return ok;
+}
+
+/* Room for the largest slab. */
+static bool take_slab(const struct hsp_ckpt_order *o, struct hsp_ckpt_writing *x)
+{
+    size_t max = 1;
+    for (size_t i = 0; i < o->n; i++) {
+        struct hsp_slabs s;
+        hsp_slabs_init(&s, &o->p[i].box, hsp_dtype_size(o->p[i].dtype), HSP_GATHER_BYTES);
+        max = s.bytes > max ? s.bytes : max;
+    }
+    x->slab = malloc(max);
+    return x->slab != NULL;
+}
+
+static bool copy_rest(const struct hsp_ex_epoch *e, struct hsp_ckpt_writing *x)
+{
+    x->keep = e->pkg.ckpt_keep > 0 ? e->pkg.ckpt_keep : 1;
+    x->config = strdup(e->pkg.config_json);
+    x->cuts = calloc((size_t)e->p->n_cuts + 1, sizeof *x->cuts);
+    if (x->config == NULL || x->cuts == NULL) {
+        return false;
+    }
+    x->n_cuts = e->p->n_cuts;
+    if (x->n_cuts > 0) {
+        memcpy(x->cuts, e->p->cuts, x->n_cuts * sizeof *x->cuts);
+    }
+    return true;
+}
+
+/* NULL: no memory. */
+static struct hsp_ckpt_writing *make(const struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o)
+{
+    struct hsp_ckpt_writing *x = calloc(1, sizeof *x);
+    if (x == NULL) {
+        return NULL;
+    }
+    hsp_epoch_ckpt_dir(e, x->dir);
+    x->info = *o->info;
+    x->rank = o->rank;
+    x->marks = hsp_epoch_marks_folder(e);
+    x->shared = e->p->checkpoint_shared;
+    x->sweeps = o->sweeps;
+    x->whole = o->whole;
+    if (!copy_pieces(e, o, x) || !take_slab(o, x) || !copy_rest(e, x)) {
+        drop(x);
+        return NULL;
+    }
+    return x;
+}
+
+static enum hsp_status call(struct hsp_ckpt_writer *w, hsp_disk_fn *fn, struct hsp_err *err)
+{
+    const struct hsp_disk_wait wait = hsp_epoch_disk_wait(w->e);
+    enum hsp_status st = hsp_disk_do(w->disk, fn, &wait, err);
+    w->work = st == HSP_ETIMEDOUT ? NULL : w->work;
+    return st;
+}
+
+enum hsp_status hsp_ckpt_writer_open(struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o,
+                                     struct hsp_ckpt_writer *ret, struct hsp_err *err)
+{
+    struct hsp_ckpt_writing *x = make(e, o);
+    *ret = (struct hsp_ckpt_writer){.e = e};
+    if (x == NULL) {
+        return hsp_err_nomem(err, "a checkpoint");
+    }
+    enum hsp_status st =
+        hsp_disk_open(&e->env->disks, e->p->checkpoint_path, x, drop, &ret->disk, err);
+    if (st != HSP_OK) {
+        drop(x); /* it has no file yet */
+        return st;
+    }
+    ret->work = x;
+    return call(ret, do_open, err);
+}
+
+enum hsp_status hsp_ckpt_writer_put(struct hsp_ckpt_writer *w, size_t i, const struct hsp_box *slab,
+                                    const struct hsp_box *held, const void *data,
+                                    struct hsp_err *err)
+{
+    if (w->work != NULL) {
+        w->work->piece = i;
+        w->work->part = *slab;
+        hsp_region_copy(hsp_dtype_size(w->work->p[i].dtype), slab, held, data, slab, w->work->slab);
+    }
+    return call(w, do_put, err);
+}
+
+enum hsp_status hsp_ckpt_writer_close(struct hsp_ckpt_writer *w, uint64_t *ret_bytes,
+                                      struct hsp_err *err)
+{
+    enum hsp_status st = call(w, do_close, err);
+    if (st == HSP_OK) {
+        *ret_bytes = w->work->bytes;
+    }
+    return st;
+}
+
+enum hsp_status hsp_ckpt_writer_commit(struct hsp_ckpt_writer *w,
+                                       const struct hsp_data_cursor *data,
+                                       struct hsp_ckpt_done *ret, struct hsp_err *err)
+{
+    if (w->work != NULL) {
+        w->work->data = *data;
+    }
+    enum hsp_status st = call(w, do_commit, err);
+    if (st == HSP_OK) {
+        *ret = w->work->done;
+    }
+    return st;
+}
+
+enum hsp_status hsp_ckpt_writer_prune(struct hsp_ckpt_writer *w, struct hsp_err *err)
+{
+    return call(w, do_prune, err);
+}
+
+void hsp_ckpt_writer_end(struct hsp_ckpt_writer *w, bool abandon)
+{
+    if (w->disk != NULL) {
+        const struct hsp_disk_wait wait = hsp_epoch_disk_wait(w->e);
+        if (w->work != NULL && abandon) {
+            w->work->abandons = true;
+        }
+        w->work = NULL;
+        w->disk = hsp_disk_end(w->disk, &wait);
+    }
+}
