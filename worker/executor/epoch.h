@@ -59,6 +59,7 @@ struct hsp_exec_env {
         *kept;               /* segments that are closed, but pinned until the device is trimmed */
     pthread_mutex_t greets;  /* zeros: open; held while communicators are made */
     atomic_bool untrimmed;   /* an epoch has given memory of the device back since the last trim */
+    atomic_bool trimming;    /* a thread of the executor's is at it, beside the control thread */
     atomic_bool unpinned;    /* it was told that a segment could not be pinned */
     atomic_uint nccl_failed; /* times in a row that its communicators could not be made */
     struct hsp_data_cache *data;

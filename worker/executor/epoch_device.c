@@ -129,6 +129,30 @@ bool hsp_epoch_device_keeps(struct hsp_ex_epoch *e, struct hsp_state_segment *s)
     return true;
 }
 
+/* Unpinning takes seconds where there is much, so the list is taken and its lock is not held: an epoch
+ * that ends meanwhile puts others there. */
+static void unpin_kept(struct hsp_exec_env *env)
+{
+    struct hsp_backend *b = env->backend;
+    (void)pthread_mutex_lock(&env->kept_lock);
+    struct hsp_kept_segment *list = env->kept;
+    env->kept = NULL;
+    (void)pthread_mutex_unlock(&env->kept_lock);
+    while (list != NULL) {
+        struct hsp_kept_segment *k = list;
+        list = k->next;
+        if (b->unpin(b, hsp_segment_area(k->segment))) {
+            (void)hsp_segment_close(k->segment);
+            free(k);
+        } else {
+            (void)pthread_mutex_lock(&env->kept_lock);
+            k->next = env->kept;
+            env->kept = k;
+            (void)pthread_mutex_unlock(&env->kept_lock);
+        }
+    }
+}
+
 bool hsp_epoch_device_trim(struct hsp_exec_env *env)
 {
     struct hsp_backend *b = env->backend;
@@ -140,29 +164,22 @@ bool hsp_epoch_device_trim(struct hsp_exec_env *env)
     }
     bool trimmed = b->trim(b);
     (void)pthread_mutex_unlock(&env->greets);
-    if (!trimmed) {
-        return false;
+    if (trimmed) {
+        unpin_kept(env);
     }
-    (void)pthread_mutex_lock(&env->kept_lock);
-    for (struct hsp_kept_segment **at = &env->kept; *at != NULL;) {
-        struct hsp_kept_segment *k = *at;
-        if (b->unpin(b, hsp_segment_area(k->segment))) {
-            (void)hsp_segment_close(k->segment);
-            *at = k->next;
-            free(k);
-        } else {
-            at = &k->next;
-        }
-    }
-    (void)pthread_mutex_unlock(&env->kept_lock);
-    return true;
+    return trimmed;
 }
 
-/* As soon as the device is idle. */
+/* As soon as the device is idle; where another thread is at it, when that has done. */
 static void trim_soon(struct hsp_ex_epoch *e)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
-    for (int k = 0; k < LOOKS && !hsp_epoch_device_trim(e->env) && !hsp_epoch_is_over(e); k++) {
+    bool beside = false;
+    for (int k = 0; k < LOOKS; k += beside ? 0 : 1) {
+        beside = atomic_load(&e->env->trimming);
+        if ((!beside && hsp_epoch_device_trim(e->env)) || hsp_epoch_is_over(e)) {
+            return;
+        }
         (void)nanosleep(&nap, NULL);
     }
 }

@@ -24,7 +24,8 @@
  *            and nothing is unpinned (hsp_backend.trim): that comes at PREPARE of an epoch that is
  *            alone, before its segments are opened and behind its trial; at the begin of one that was
  *            prepared beside another, which has released all it had by then, also of its transport;
- *            and when no epoch is left. The first two look for a second at most until the device is
+ *            and when no epoch is left, on a thread of its own, for unpinning takes seconds where
+ *            there is much. The first two wait for that, and look for a second at most until the device is
  *            idle: all members have ended the step, so nothing there waits for what is still to be
  *            given. The segments of a prepared epoch that is dropped stay mapped until then; the next
  *            one is not pinned at PREPARE but at its begin, so beside steps there is one such pair at

@@ -43,6 +43,8 @@ struct executor {
     uint32_t job;   /* to which these epochs belong */
     uint64_t floor; /* epochs of that job up to here are over */
     struct hsp_ex_epoch *running, *next, *left;
+    pthread_t trimmer; /* of a device without epochs */
+    bool has_trimmer;
 };
 
 static int64_t now_ms(void)
@@ -157,13 +159,34 @@ static void check_lost(struct executor *x, struct hsp_ex_epoch *e)
     tell(x, &m);
 }
 
+static void *trim_thread(void *arg)
+{
+    struct hsp_exec_env *env = arg;
+    if (!hsp_epoch_device_trim(env)) {
+        atomic_store(&env->untrimmed, true);
+    }
+    atomic_store(&env->trimming, false);
+    return NULL;
+}
+
 /* Without an epoch nothing works on the device: what was kept of the last ones goes, now or when the
- * device is idle. */
+ * device is idle, beside the heartbeats. */
 static void trim_idle(struct executor *x)
 {
-    if (x->running == NULL && x->next == NULL && x->left == NULL &&
-        atomic_load(&x->env.untrimmed)) {
-        atomic_store(&x->env.untrimmed, !hsp_epoch_device_trim(&x->env));
+    bool idle = x->running == NULL && x->next == NULL && x->left == NULL;
+    if (x->has_trimmer && !atomic_load(&x->env.trimming)) {
+        (void)pthread_join(x->trimmer, NULL); /* it has done */
+        x->has_trimmer = false;
+    }
+    if (!idle || x->has_trimmer || x->env.backend == NULL || x->env.backend->trim == NULL ||
+        !atomic_exchange(&x->env.untrimmed, false)) {
+        return;
+    }
+    atomic_store(&x->env.trimming, true);
+    x->has_trimmer = pthread_create(&x->trimmer, NULL, trim_thread, &x->env) == 0;
+    if (!x->has_trimmer) { /* at the next heartbeat */
+        atomic_store(&x->env.trimming, false);
+        atomic_store(&x->env.untrimmed, true);
     }
 }
 
@@ -542,6 +565,9 @@ static void close_all(struct executor *x)
     x->running = hsp_epoch_close(x->running);
     x->left = hsp_epoch_close(x->left);
     hsp_disk_threads_close(&x->env.disks);
+    if (x->has_trimmer) {
+        (void)pthread_join(x->trimmer, NULL); /* else it would use what goes now */
+    }
     x->env.data = hsp_data_cache_free(x->env.data);
     hsp_mesh_listener_close(x->env.listener);
     x->env.nccl = hsp_nccl_close(x->env.nccl);

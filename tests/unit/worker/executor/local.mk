@@ -49,7 +49,8 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
 tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
   -Wl,--wrap=hsp_ckpt_stream_open,--wrap=hsp_ckpt_stream_put,--wrap=hsp_ckpt_commit \
   -Wl,--wrap=hsp_region_copy,--wrap=hsp_ckpt_sign \
-  -Wl,--wrap=hsp_epoch_device_save,--wrap=hsp_read_hash_before,--wrap=hsp_pace_done
+  -Wl,--wrap=hsp_epoch_device_save,--wrap=hsp_epoch_device_trim \
+  -Wl,--wrap=hsp_read_hash_before,--wrap=hsp_pace_done
 EXTRA_tests_unit_worker_executor_executor_tests_DEPENDENCIES = tests/lib/fakenccl/libnccl.so.2
 tests_unit_worker_executor_executor_tests_LDADD = $(EXECUTOR_TEST_LIBS)
 # Every step of an epoch waits for the test; device_early_test: on devices that are no CPUs.
