@@ -24,7 +24,7 @@
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_verify.h"
 #include "worker/executor/folder_mark.h"
-#include "worker/executor/step_log.h"
+#include "worker/executor/step_gather.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt_sign.h"
 #include "worker/state/final_folder.h"

@@ -6,7 +6,7 @@
 #define HSP_EPOCH_EXPORT_H
 #include <limits.h>
 
-#include "worker/executor/step_log.h"
+#include "worker/executor/step_gather.h"
 
 /* The row of my home that has all of @box, and where its data are. HSP_EPROTO. */
 enum hsp_status hsp_epoch_home_row(const struct hsp_ex_epoch *e, uint64_t version, uint32_t param,

@@ -15,13 +15,10 @@
 
 #include "proto/base/hash.h"
 #include "proto/base/str.h"
-#include "proto/host/file_io.h"
 #include "worker/state/segment_name.h"
 
-#define NOTES_MAX       ((size_t)1 << 30) /* ten million steps */
-#define CHANNEL_METRICS 0x7ffffff1u
-#define SUM_CHARS       17u /* and a blank */
-#define LINE_MAX_CHARS  (512u + SUM_CHARS)
+#define SUM_CHARS      17u /* and a blank */
+#define LINE_MAX_CHARS (512u + SUM_CHARS)
 
 struct figure {
     char text[40];
@@ -314,8 +311,8 @@ static void tell_gaps(const struct note *notes, size_t n, uint64_t steps, char *
     }
 }
 
-static enum hsp_status merge(char *text, const struct hsp_m_prepare *p, struct hsp_buf *out,
-                             char *ret_lacking, struct hsp_err *err)
+enum hsp_status hsp_metrics_newest(char *text, const struct hsp_m_prepare *p, struct hsp_buf *out,
+                                   char ret_lacking[HSP_NOTES_DAMAGE], struct hsp_err *err)
 {
     struct note *notes = NULL;
     size_t n = 0;
@@ -378,133 +375,4 @@ enum hsp_status hsp_metrics_add(struct hsp_buf *all, const char *text, size_t n,
     return st == HSP_OK
                ? st
                : hsp_err_set(err, st, 0, "no room for %zu bytes of notes beside %zu", n, all->len);
-}
-
-/* The job ends without the notes of @rank: other devices have noted the same steps. */
-static void go_without(const struct hsp_ex_epoch *e, uint32_t rank, const struct hsp_err *why)
-{
-    hsp_log(e->env->log, HSP_LOG_WARN, "executor", "metrics.jsonl goes without the notes of %s: %s",
-            e->pkg.peers[rank].name, why->msg);
-}
-
-struct notes {  /* of one device, without sums */
-    char *text; /* owned */
-    uint64_t n; /* bytes */
-    char damage[HSP_NOTES_DAMAGE];
-};
-
-/* Puts the notes of rank @r to @all, and to @damage the first that is damaged. */
-static void add(struct hsp_ex_epoch *e, uint32_t r, const struct notes *of, struct hsp_buf *all,
-                char damage[HSP_NOTES_DAMAGE])
-{
-    struct hsp_err why = {0};
-    if (hsp_metrics_add(all, of->text, (size_t)of->n, &why) != HSP_OK) {
-        go_without(e, r, &why);
-    }
-    if (damage[0] == '\0') {
-        memcpy(damage, of->damage, HSP_NOTES_DAMAGE);
-        damage[HSP_NOTES_DAMAGE - 1] = '\0'; /* as sent */
-    }
-}
-
-/* The result is about the link. */
-static enum hsp_status receive(struct hsp_ex_epoch *e, uint32_t r, struct notes *ret,
-                               struct hsp_err *err)
-{
-    struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
-    enum hsp_status st = comm->ops->recv(comm, r, CHANNEL_METRICS, &ret->n, sizeof ret->n, err);
-    if (st != HSP_OK) {
-        return st;
-    }
-    ret->text = ret->n <= NOTES_MAX ? malloc((size_t)ret->n + 1) : NULL;
-    if (ret->text == NULL) {
-        return hsp_err_nomem(err, "the metrics of rank %u", r);
-    }
-    st = comm->ops->recv(comm, r, CHANNEL_METRICS, ret->text, (size_t)ret->n, err);
-    return st == HSP_OK
-               ? comm->ops->recv(comm, r, CHANNEL_METRICS, ret->damage, sizeof ret->damage, err)
-               : st;
-}
-
-static enum hsp_status send(struct hsp_ex_epoch *e, const struct notes *mine, struct hsp_err *err)
-{
-    struct hsp_comm *comm = e->mesh[HSP_MESH_DATA];
-    enum hsp_status st = comm->ops->send(comm, 0, CHANNEL_METRICS, &mine->n, sizeof mine->n, err);
-    st = st == HSP_OK ? comm->ops->send(comm, 0, CHANNEL_METRICS, mine->text, (size_t)mine->n, err)
-                      : st;
-    return st == HSP_OK
-               ? comm->ops->send(comm, 0, CHANNEL_METRICS, mine->damage, sizeof mine->damage, err)
-               : st;
-}
-
-/* The notes of this device, none where they cannot be read. */
-static void read_own(struct hsp_ex_epoch *e, struct notes *ret)
-{
-    char path[PATH_MAX], more[48] = "is";
-    uint8_t *text = NULL;
-    size_t len = 0;
-    struct hsp_err why = {0};
-    struct hsp_notes_damage d;
-    hsp_segname_notes(e->env->state_dir, e->p->job, e->env->device, path);
-    enum hsp_status st = hsp_file_read_own(path, NOTES_MAX, &text, &len, &why);
-    if (st != HSP_OK && st != HSP_ENOENT) { /* none: this device joined after the last step */
-        go_without(e, e->p->rank, &why);
-    }
-    ret->text = (char *)text;
-    ret->n = hsp_metrics_check(e->p->job, ret->text, len, &d);
-    if (d.unproven > 0) {
-        hsp_log(e->env->log, HSP_LOG_INFO, "executor",
-                "metrics: %" PRIu64
-                " lines of %s are of an earlier version, without sums: they are "
-                "taken as they are",
-                d.unproven, path);
-    }
-    if (d.n > 1) {
-        (void)snprintf(more, sizeof more, "and %" PRIu64 " more are", d.n - 1);
-    }
-    if (d.n > 0) {
-        hsp_str_printf(ret->damage, sizeof ret->damage,
-                       "%s: line %" PRIu64 " of %s %s damaged, and left out",
-                       e->pkg.peers[e->p->rank].name, d.first, path, more); /* cut on purpose */
-        hsp_log(e->env->log, HSP_LOG_WARN, "executor", "metrics: %s", ret->damage);
-    }
-}
-
-/* Rank 0: the notes of all ranks in @all. */
-static enum hsp_status gather(struct hsp_ex_epoch *e, const struct notes *mine, struct hsp_buf *all,
-                              char damage[HSP_NOTES_DAMAGE], struct hsp_err *err)
-{
-    enum hsp_status st = HSP_OK;
-    add(e, 0, mine, all, damage);
-    for (uint32_t r = 1; st == HSP_OK && r < e->p->n_ranks; r++) {
-        struct notes of = {0};
-        st = receive(e, r, &of, err);
-        if (st == HSP_OK) {
-            add(e, r, &of, all, damage);
-        }
-        free(of.text);
-    }
-    return st;
-}
-
-enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out,
-                                  struct hsp_notes_faults *ret, struct hsp_err *err)
-{
-    struct notes mine = {0};
-    struct hsp_buf all;
-    *ret = (struct hsp_notes_faults){{0}, {0}};
-    read_own(e, &mine);
-    if (e->p->rank != 0) {
-        enum hsp_status st = send(e, &mine, err);
-        free(mine.text);
-        return st;
-    }
-    hsp_buf_init(&all, 2 * NOTES_MAX);
-    enum hsp_status st = gather(e, &mine, &all, ret->damage, err);
-    free(mine.text);
-    if (st == HSP_OK) {
-        st = merge((char *)(uintptr_t)hsp_buf_cstr(&all), e->p, out, ret->lacking, err);
-    }
-    hsp_buf_fini(&all);
-    return st;
 }

@@ -1,6 +1,6 @@
 /* The metrics of committed steps as a device knows them: every rank learns every vote, so any
  * device that saw a step can tell its loss. At the end of a job rank 0 merges the notes of all
- * ranks.
+ * ranks (step_gather.h).
  *
  * Purity: shell (a file per job and device in the state directory). */
 #ifndef HSP_STEP_LOG_H
@@ -47,15 +47,11 @@ struct hsp_notes_damage {
 size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_damage *ret);
 
 #define HSP_NOTES_DAMAGE 320
-struct hsp_notes_faults {
-    char damage[HSP_NOTES_DAMAGE];  /* lines of which file are left out, "" none */
-    char lacking[HSP_NOTES_DAMAGE]; /* steps that no line is of: "3 of 700 steps: 17, 30 to 31" */
-};
-/* All ranks together, over the data mesh: rank 0 gets the lines of all, one per step (the newest epoch's
- * that counts, as PREPARE says what was given up), in order of steps, into @out, and what is wrong with
- * them into *ret; of damage that in the file of the first rank that has such lines. */
-enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out,
-                                  struct hsp_notes_faults *ret, struct hsp_err *err);
+/* Of each step in @text (changed) the line of the newest epoch that counts, as PREPARE @p says what was given up, in
+ * order of steps, into @out. @ret_lacking: steps of the job that no line is of, "3 of 700 steps: 17, 30 to 31"; ""
+ * none. HSP_ENOMEM, HSP_ELIMIT. */
+enum hsp_status hsp_metrics_newest(char *text, const struct hsp_m_prepare *p, struct hsp_buf *out,
+                                   char ret_lacking[HSP_NOTES_DAMAGE], struct hsp_err *err);
 /* Puts @n bytes of notes behind those of @all. Where there is no room, all but the newest of each
  * step go first. HSP_ELIMIT, HSP_ENOMEM: @all has no less than before but for those. */
 enum hsp_status hsp_metrics_add(struct hsp_buf *all, const char *text, size_t n,

@@ -14,7 +14,7 @@
 #include "tests/lib/testlib.h"
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/executor.h"
-#include "worker/executor/step_log.h"
+#include "worker/executor/step_gather.h"
 #include "worker/executor/step_ranges.h"
 #include "worker/executor/step_share.h"
 
@@ -287,11 +287,15 @@ static void *share(void *arg)
 
 /* What rank 0 has sent to each peer, and of that the most at once that the peer had not received. */
 static atomic_size_t sent[PEERS], waiting[PEERS], most_waiting;
+static atomic_size_t largest; /* message of anybody */
 static const struct hsp_comm_ops *loop_ops;
 
 static enum hsp_status count_send(struct hsp_comm *c, uint32_t to, uint32_t channel,
                                   const void *buf, size_t bytes, struct hsp_err *err)
 {
+    if (bytes > atomic_load(&largest)) {
+        atomic_store(&largest, bytes);
+    }
     if (c->rank == 0) {
         size_t now = atomic_fetch_add(&waiting[to], bytes) + bytes;
         (void)atomic_fetch_add(&sent[to], bytes);
@@ -315,15 +319,15 @@ static enum hsp_status count_recv(struct hsp_comm *c, uint32_t from, uint32_t ch
     return st;
 }
 
-static void count(struct hsp_comm *comm[PEERS])
+static void count(struct hsp_comm *comm[], uint32_t n)
 {
     static struct hsp_comm_ops counted;
     loop_ops = comm[0]->ops;
     counted = *loop_ops;
     counted.send = count_send;
     counted.recv = count_recv;
-    most_waiting = 0;
-    for (uint32_t i = 0; i < PEERS; i++) {
+    most_waiting = largest = 0;
+    for (uint32_t i = 0; i < n; i++) {
         comm[i]->ops = &counted;
         sent[i] = waiting[i] = 0;
     }
@@ -336,7 +340,7 @@ static void begin_epoch(struct peer peer[PEERS], bool agreed)
     struct hsp_err err = {0};
     struct hsp_comm *comm[PEERS];
     assert_ok(hsp_loop_open(PEERS, comm, &err), &err);
-    count(comm);
+    count(comm, PEERS);
     for (uint32_t i = 0; i < PEERS; i++) {
         struct peer *p = &peer[i];
         p->env = (struct hsp_exec_env){.state_dir = p->dir, .device = 1};
@@ -516,6 +520,74 @@ static void many_notes_need_little_memory(void **state)
     }
 }
 
+struct merging {
+    struct peer peer;
+    struct hsp_buf out;
+    struct hsp_notes_faults faults;
+};
+
+static void *merge(void *arg)
+{
+    struct merging *m = arg;
+    struct hsp_err err = {0};
+    hsp_buf_init(&m->out, 1 << 24);
+    assert_ok(hsp_metrics_merge(&m->peer.e, &m->out, &m->faults, &err), &err);
+    return NULL;
+}
+
+/* The end of a job: rank 0 asks for the notes of each rank piece by piece, so that those of many ranks are never on
+ * their way at once. Ranks of an earlier version send all of them. */
+static void notes_of_all_ranks_come_in_pieces(void **state)
+{
+    (void)state;
+    enum { RANKS = 3, STEPS = 30000, MOST = 1 << 20 };
+    static struct hsp_pkg_peer names[RANKS];
+    static struct merging m[RANKS];
+    char *dir[RANKS], *whole = NULL;
+    struct hsp_err err = {0};
+    for (uint32_t r = 0; r < RANKS; r++) {
+        dir[r] = hsp_test_tmpdir();
+    }
+    for (uint64_t s = 0; s < STEPS; s++) {
+        note_in(dir[s % RANKS], 5, s);
+    }
+    for (int pieces = 0; pieces < 2; pieces++) {
+        struct hsp_comm *comm[RANKS];
+        assert_ok(hsp_loop_open(RANKS, comm, &err), &err);
+        count(comm, RANKS);
+        for (uint32_t r = 0; r < RANKS; r++) {
+            struct peer *p = &m[r].peer;
+            p->env = (struct hsp_exec_env){.state_dir = dir[r], .device = 1};
+            p->p = (struct hsp_m_prepare){
+                .job = 3, .rank = r, .n_ranks = RANKS, .steps = STEPS, .share_notes = pieces == 1};
+            p->e = (struct hsp_ex_epoch){.env = &p->env, .p = &p->p, .number = 9};
+            p->e.pkg.peers = names;
+            p->e.mesh[HSP_MESH_DATA] = comm[r];
+            assert_int_equal(pthread_create(&p->thread, NULL, merge, &m[r]), 0);
+        }
+        for (uint32_t r = 0; r < RANKS; r++) {
+            assert_int_equal(pthread_join(m[r].peer.thread, NULL), 0);
+            comm[r]->ops->close(comm[r]);
+        }
+        assert_string_equal(m[0].faults.lacking, "");
+        assert_string_equal(m[0].faults.damage, "");
+        assert_true((pieces == 1) == (largest <= MOST));
+        if (pieces == 0) {
+            whole = strdup(hsp_buf_cstr(&m[0].out));
+        } else {
+            assert_string_equal(hsp_buf_cstr(&m[0].out), whole);
+        }
+        for (uint32_t r = 0; r < RANKS; r++) {
+            hsp_buf_fini(&m[r].out);
+        }
+    }
+    free(whole);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        hsp_test_rmdir(dir[r]);
+        free(dir[r]);
+    }
+}
+
 /* Of what a has and b lacks, by every pair of small lists. */
 static void lists_of_steps(void **state)
 {
@@ -578,6 +650,7 @@ HSP_TEST_FILE(step_log_test)
         cmocka_unit_test(notes_go_through_a_rank_that_cannot_keep_them),
         cmocka_unit_test(a_file_that_cannot_be_read_is_left_alone),
         cmocka_unit_test(many_notes_need_little_memory),
+        cmocka_unit_test(notes_of_all_ranks_come_in_pieces),
         cmocka_unit_test(lists_of_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
