@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "worker/executor/epoch_control.h"
-#include "worker/executor/epoch_export.h"
 #include "worker/executor/folder_mark.h"
 #include "worker/state/ckpt_shard.h"
 #include "worker/state/ckpt_sign.h"

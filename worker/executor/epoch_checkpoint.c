@@ -21,6 +21,7 @@
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_export.h"
 #include "worker/executor/epoch_verify.h"
+#include "worker/executor/folder_mark.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/region.h"

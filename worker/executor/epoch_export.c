@@ -226,11 +226,6 @@ static enum hsp_status write_texts(struct hsp_ex_epoch *e, const struct hsp_fold
                         : st;
 }
 
-void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])
-{
-    (void)snprintf(out, PATH_MAX, "%s/%s", e->p->checkpoint_path, e->p->job_name);
-}
-
 /* On the thread of the disk. */
 struct final_place {
     char dir[PATH_MAX], aside[HSP_CKPT_NAME];

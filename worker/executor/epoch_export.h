@@ -4,8 +4,6 @@
  */
 #ifndef HSP_EPOCH_EXPORT_H
 #define HSP_EPOCH_EXPORT_H
-#include <limits.h>
-
 #include "worker/executor/step_gather.h"
 
 /* The row of my home that has all of @box, and where its data are. HSP_EPROTO. */
@@ -13,8 +11,6 @@ enum hsp_status hsp_epoch_home_row(const struct hsp_ex_epoch *e, uint64_t versio
                                    uint8_t kind, const struct hsp_box *box,
                                    const struct hsp_segment_row **ret, const void **ret_data,
                                    struct hsp_err *err);
-/* The folder of the job's checkpoints and of its final model. */
-void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX]);
 /* @metrics, @faults: see hsp_metrics_merge. A disk that does not take them is told and
  * waited for: HSP_ECANCELED when the epoch ends meanwhile. *ret_epoch: 0, or the one that is to
  * write them instead: all members are armed for it. */

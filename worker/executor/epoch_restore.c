@@ -18,6 +18,7 @@
 #include "worker/executor/ckpt_choice.h"
 #include "worker/executor/epoch_checkpoint.h"
 #include "worker/executor/epoch_export.h"
+#include "worker/executor/folder_mark.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_read.h"

@@ -1,12 +1,16 @@
 #include "worker/executor/folder_mark.h"
 
-#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "worker/executor/disk_retry.h"
-#include "worker/executor/epoch_export.h"
 #include "worker/executor/epoch_report.h"
 #include "worker/state/ckpt_sign.h"
+
+void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%s/%s", e->p->checkpoint_path, e->p->job_name);
+}
 
 /* A member that comes later to a job with a shared folder makes none: where that is missing it is not mounted, and
  * a mark below the mount would say, whenever that is missing again, that the job has no checkpoints. Who joins a job

@@ -6,10 +6,14 @@
  */
 #ifndef HSP_FOLDER_MARK_H
 #define HSP_FOLDER_MARK_H
+#include <limits.h>
+
 #include "worker/executor/epoch.h"
 
 #define HSP_MARK_MS 2000
 
+/* The folder of the job's checkpoints and of its final model. */
+void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX]);
 /* Whether this member makes the folder of the job, and marks it. A shared one is made by rank 0 alone,
  * where the job begins; of others each member makes its own. */
 bool hsp_epoch_marks_folder(const struct hsp_ex_epoch *e);
