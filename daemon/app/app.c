@@ -176,7 +176,7 @@ static void on_retry(uv_timer_t *t)
 {
     struct hsp_app *a = t->data;
     (void)uv_timer_stop(t); /* cannot fail; hsp_app_retry_later repeats it */
-    hsp_app_write_on(a);
+    hsp_app_look_for_store(a);
     a->feed_stuck = false;
     hsp_app_flush(a);
 }
@@ -185,6 +185,7 @@ static void on_beat(uv_timer_t *t)
 {
     struct hsp_app *a = t->data;
     char line[160];
+    hsp_app_look_for_store(a);
     hsp_app_status_line(a, line, sizeof line);
     (void)hsp_sd_notify(&a->notices, NULL, "WATCHDOG=1\nSTATUS=%s", line); /* else owed */
 }

@@ -24,6 +24,7 @@ struct backup {
     uint64_t request, number, since;
     bool make;
     char dir[PATH_MAX], path[PATH_MAX];
+    int store_fd;   /* borrowed */
     int fd;         /* of the copy, borrowed; of a new one owned; -1 none */
     uint64_t bytes; /* of the copy */
     uint8_t *piece;
@@ -98,15 +99,14 @@ static void read_piece(struct backup *b)
     }
 }
 
-/* The core's rows need the disk more than a copy does. */
+/* The core's rows need the disk more than a copy does. The store may have been deleted: a copy saves it. */
 static enum hsp_status check_room(struct backup *b)
 {
-    char store[PATH_MAX];
     struct stat sb;
     struct statvfs vfs;
-    if (snprintf(store, sizeof store, "%s/state.db", b->dir) >= (int)sizeof store ||
-        stat(store, &sb) != 0 || statvfs(b->dir, &vfs) != 0) {
-        return hsp_err_set(&b->err, HSP_EIO, errno, "cannot look at the store in %s", b->dir);
+    if (fstat(b->store_fd, &sb) != 0 || statvfs(b->dir, &vfs) != 0) {
+        return hsp_err_set(&b->err, HSP_EIO, errno, "no copy of the store can be made in %s",
+                           b->dir);
     }
     uint64_t room = (uint64_t)vfs.f_bavail * vfs.f_frsize, need = 2 * (uint64_t)sb.st_size + ROOM;
     return room >= need ? HSP_OK
@@ -198,6 +198,7 @@ static enum hsp_status prepare(struct hsp_app *a, const struct hsp_msg *m, struc
     b->fd = a->backup_fd;
     b->since = m->u.query.since;
     b->store = a->store;
+    b->store_fd = a->folder.store_fd;
     return HSP_OK;
 }
 

@@ -16,10 +16,13 @@
 
 struct writing {
     struct hsp_app_task work;
-    struct hsp_batch *first, *last; /* borrowed from the queue */
-    struct hsp_batch *at;           /* whose packages are being made, NULL: all are */
+    struct hsp_batch *first,
+        *last;                /* borrowed from the queue; NULL: the store is only looked for */
+    struct hsp_batch *at;     /* whose packages are being made, NULL: all are */
     struct hsp_batch *untold; /* the loop's: the first of which the loop has not been told all */
     bool written;
+    const char *dir;                       /* borrowed */
+    const struct hsp_state_folder *folder; /* borrowed */
     struct hsp_store *store;
     enum hsp_status status; /* of the rows */
     struct hsp_err err;
@@ -32,12 +35,9 @@ struct writing {
 static enum hsp_status write_all(struct writing *w)
 {
     size_t n = 0, n_gone = 0;
-    for (struct hsp_batch *b = w->first;; b = b->next) {
+    for (struct hsp_batch *b = w->first; b != NULL; b = b != w->last ? b->next : NULL) {
         n += b->n_rows;
         n_gone += b->n_gone;
-        if (b == w->last) {
-            break;
-        }
     }
     if (n + n_gone == 0) {
         return HSP_OK;
@@ -46,16 +46,13 @@ static enum hsp_status write_all(struct writing *w)
     uint32_t *gone = calloc(n_gone + 1, sizeof *gone);
     bool ok = rows != NULL && gone != NULL;
     n = n_gone = 0;
-    for (struct hsp_batch *b = w->first; ok; b = b->next) {
+    for (struct hsp_batch *b = w->first; ok && b != NULL; b = b != w->last ? b->next : NULL) {
         if (b->n_rows > 0) {
             memcpy(rows + n, b->rows, b->n_rows * sizeof *rows);
         }
         n += b->n_rows;
         for (size_t i = 0; i < b->n_gone; i++) {
             gone[n_gone++] = b->gone[i];
-        }
-        if (b == w->last) {
-            break;
         }
     }
     enum hsp_status st = ok ? hsp_store_apply(w->store, rows, n, gone, n_gone, &w->err)
@@ -129,7 +126,8 @@ static void run_writing(struct hsp_app_task *work)
     struct writing *w = (struct writing *)work;
     uint64_t begin = uv_hrtime();
     if (!w->written) {
-        w->status = write_all(w);
+        w->status = hsp_state_folder_check(w->dir, w->folder, &w->err);
+        w->status = w->status == HSP_OK ? write_all(w) : w->status;
         w->written = w->status == HSP_OK;
     }
     while (w->written && w->at != NULL && make_packages(w->at, begin)) {
@@ -186,7 +184,8 @@ static void done_writing(struct hsp_app_task *work)
     }
 }
 
-void hsp_app_write_on(struct hsp_app *a)
+/* @look: also where nothing waits. */
+static void begin_writing(struct hsp_app *a, bool look)
 {
     if (uv_is_active((uv_handle_t *)&a->retry) && a->stuck) {
         return; /* soon */
@@ -195,7 +194,7 @@ void hsp_app_write_on(struct hsp_app *a)
     while (first != NULL && first->on_disk) {
         first = first->next;
     }
-    if (first == NULL || a->writing || a->failed) {
+    if ((first == NULL && !look) || a->writing || a->failed) {
         return;
     }
     struct writing *w = calloc(1, sizeof *w);
@@ -204,7 +203,9 @@ void hsp_app_write_on(struct hsp_app *a)
         w->work.run = run_writing;
         w->work.done = done_writing;
         w->first = w->at = w->untold = first;
-        w->last = a->tail;
+        w->last = first != NULL ? a->tail : NULL;
+        w->dir = a->cfg->state_dir;
+        w->folder = &a->folder;
         w->store = a->store;
     }
     a->writing = w != NULL && hsp_app_queue(a, &w->work);
@@ -213,4 +214,14 @@ void hsp_app_write_on(struct hsp_app *a)
         (void)hsp_err_nomem(&err, "the writing of rows");
         hsp_app_fail(a, "the state cannot be written", &err);
     }
+}
+
+void hsp_app_write_on(struct hsp_app *a)
+{
+    begin_writing(a, false);
+}
+
+void hsp_app_look_for_store(struct hsp_app *a)
+{
+    begin_writing(a, true);
 }

@@ -21,15 +21,15 @@ static void tell(struct hsp_app *a, bool written, const char *reason)
 void hsp_app_stuck(struct hsp_app *a, const struct hsp_err *why)
 {
     hsp_app_retry_later(a);
+    hsp_str_printf(
+        a->stuck_why, sizeof a->stuck_why,
+        "%s/state.db: %s; training goes on, nothing can be changed until it can be written",
+        a->cfg->state_dir, why->msg);
     if (a->stuck) {
         return;
     }
     a->stuck_at = hsp_app_core_now(a);
     a->stuck = true;
-    hsp_str_printf(
-        a->stuck_why, sizeof a->stuck_why,
-        "%s/state.db: %s; training goes on, nothing can be changed until it can be written",
-        a->cfg->state_dir, why->msg);
     tell(a, false, a->stuck_why);
     char text[2 * HSP_TEXT_MAX];
     hsp_str_printf(text, sizeof text,

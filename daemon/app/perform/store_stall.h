@@ -1,5 +1,5 @@
-/* Keeps training going while the disk does not take the state: full, read-only, broken, or its file
- * locked by another process.
+/* Keeps training going while the disk does not take the state: full, read-only, broken, its file
+ * locked by another process, or moved, deleted or replaced by another one.
  *
  * Nothing that depends on a row leaves before the row is on disk (W1), so everything but heartbeats
  * waits, and training goes on by itself as without us. New requests are refused with the reason.

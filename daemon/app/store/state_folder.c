@@ -227,6 +227,43 @@ enum hsp_status hsp_state_folder_lock(const char *dir, struct hsp_state_folder *
     return lock_both(dir, ret, err);
 }
 
+enum hsp_status hsp_store_in_place(const struct stat *mine, int no, const struct stat *at,
+                                   struct hsp_err *err)
+{
+    bool none = no == ENOENT || no == ENOTDIR;
+    if (no == 0 && at->st_dev == mine->st_dev && at->st_ino == mine->st_ino) {
+        return HSP_OK;
+    }
+    if (no != 0 && !none) {
+        return hsp_err_set(err, HSP_ENOENT, no,
+                           "mend or mount its folder, which cannot be looked at");
+    }
+    if (mine->st_nlink == 0) { /* it goes when this process ends */
+        return hsp_err_set(err, HSP_ENOENT, 0,
+                           "it was deleted%s: make state_dir again if it is gone, save the store "
+                           "with hspmdctl backup FILE, end hspmdd, put it back with hspmdd "
+                           "--restore FILE",
+                           none ? "" : ", and another file is in its place");
+    }
+    return hsp_err_set(err, HSP_ENOENT, 0,
+                       none ? "it was moved or unmounted: put it back, and hspmdd goes on by itself"
+                            : "another file is in its place: put back the one that was there, and "
+                              "hspmdd goes on by itself, or restart hspmdd to serve this one");
+}
+
+enum hsp_status hsp_state_folder_check(const char *dir, const struct hsp_state_folder *f,
+                                       struct hsp_err *err)
+{
+    char path[PATH_MAX];
+    struct stat mine, at;
+    enum hsp_status st = path_of(dir, STORE_NAME, path, err);
+    if (st != HSP_OK || f->store_fd < 0 || fstat(f->store_fd, &mine) != 0) {
+        return st; /* nothing is open with which it could be compared */
+    }
+    int no = stat(path, &at) == 0 ? 0 : errno;
+    return hsp_store_in_place(&mine, no, &at, err);
+}
+
 void hsp_state_folder_close(struct hsp_state_folder *f)
 {
     if (f->store_fd >= 0) {

@@ -13,6 +13,7 @@
 #ifndef HSP_STATE_FOLDER_H
 #define HSP_STATE_FOLDER_H
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include "proto/base/err.h"
 
@@ -36,6 +37,14 @@ enum hsp_status hsp_state_folder_lock(const char *dir, struct hsp_state_folder *
  * HSP_EIO. */
 enum hsp_status hsp_state_folder_lock_store(const char *dir, struct hsp_state_folder *f,
                                             struct hsp_err *err);
+/* Decides whether the store that is open, @mine of fstat, is the file at its path: @at of stat, unless that failed
+ * with errno @no. HSP_ENOENT: another one is there, or none, and the next start would not have what is written now; the
+ * message says what has happened and what to do, and goes behind the path. Pure. */
+enum hsp_status hsp_store_in_place(const struct stat *mine, int no, const struct stat *at,
+                                   struct hsp_err *err);
+/* Looks whether the store of @f is still state.db in @dir. Opens nothing: to close it would drop SQLite's locks. */
+enum hsp_status hsp_state_folder_check(const char *dir, const struct hsp_state_folder *f,
+                                       struct hsp_err *err);
 /* The kernel drops the locks, and those of SQLite on the same file with them: the store is closed before. */
 void hsp_state_folder_close(struct hsp_state_folder *f);
 

@@ -24,9 +24,9 @@ static struct {
     uv_loop_t loop;
     struct hsp_app_task *pool; /* what waits there, NULL nothing */
     bool no_pool;
-    enum hsp_status disk, tables, package; /* what they answer */
-    uint64_t now_ns, package_ns;           /* the clock, and what a package takes */
-    struct hsp_buf said;                   /* what was asked, since the last look */
+    enum hsp_status folder, disk, tables, package; /* what they answer */
+    uint64_t now_ns, package_ns;                   /* the clock, and what a package takes */
+    struct hsp_buf said;                           /* what was asked, since the last look */
     char failed[80];
     struct hsp_err why;
     uint32_t n_performed;
@@ -75,6 +75,14 @@ void hsp_app_perform_rest(struct hsp_app *a)
 {
     (void)a;
     w.n_performed++;
+}
+
+enum hsp_status hsp_state_folder_check(const char *dir, const struct hsp_state_folder *f,
+                                       struct hsp_err *err)
+{
+    assert_string_equal(dir, "/s");
+    assert_ptr_equal(f, &w.app.folder);
+    return w.folder == HSP_OK ? HSP_OK : hsp_err_set(err, w.folder, 0, "moved");
 }
 
 enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row *rows, size_t n,
@@ -141,8 +149,10 @@ enum hsp_status hsp_epoch_package(const struct hsp_epoch_plan *p, const struct h
 
 static int setup(void **state)
 {
+    static const struct hsp_daemon_config cfg = {.state_dir = "/s"};
     (void)state;
     memset(&w, 0, sizeof w);
+    w.app.cfg = &cfg;
     hsp_buf_init(&w.said, 1u << 20);
     assert_int_equal(uv_loop_init(&w.loop), 0);
     assert_int_equal(uv_timer_init(&w.loop, &w.app.retry), 0);
@@ -324,6 +334,60 @@ static void a_disk_that_takes_nothing_gets_the_same_again(void **state)
     assert_string_equal(w.failed, "");
 }
 
+/* A store that was moved takes nothing, and is looked for also when nothing is to be written. */
+static void a_store_that_is_moved_gets_nothing(void **state)
+{
+    (void)state;
+    hsp_app_look_for_store(&w.app);
+    work();
+    assert_said("");
+    assert_false(w.app.stuck || w.app.writing);
+    w.folder = HSP_ENOENT;
+    hsp_app_look_for_store(&w.app); /* nobody has asked for anything since */
+    work();
+    assert_true(w.app.stuck);
+    assert_err(&w.why, HSP_ENOENT, "moved");
+    struct hsp_batch *a = add("a");
+    hsp_app_write_on(&w.app); /* not before the time */
+    hsp_app_look_for_store(&w.app);
+    assert_null(w.pool);
+    assert_int_equal(uv_timer_stop(&w.app.retry), 0);
+    hsp_app_look_for_store(&w.app);
+    work();
+    assert_said(""); /* no row was written */
+    assert_true(w.app.stuck && !a->on_disk);
+    w.folder = HSP_OK;
+    assert_int_equal(uv_timer_stop(&w.app.retry), 0);
+    hsp_app_look_for_store(&w.app);
+    work();
+    assert_said("rows a;");
+    assert_true(!w.app.stuck && a->on_disk);
+    w.folder = HSP_ENOENT;
+    struct hsp_batch *b = add("b");
+    hsp_app_write_on(&w.app); /* what comes before the next look is not promised either */
+    work();
+    assert_said("");
+    assert_true(w.app.stuck && !b->on_disk);
+    assert_string_equal(w.failed, "");
+}
+
+/* It is there again, and nothing waits. */
+static void a_store_that_is_back_is_noticed(void **state)
+{
+    (void)state;
+    w.folder = HSP_ENOENT;
+    hsp_app_look_for_store(&w.app);
+    work();
+    assert_true(w.app.stuck);
+    w.folder = HSP_OK;
+    assert_int_equal(uv_timer_stop(&w.app.retry), 0);
+    hsp_app_look_for_store(&w.app);
+    hsp_app_look_for_store(&w.app); /* a thread is at it */
+    work();
+    assert_false(w.app.stuck || w.app.writing);
+    assert_null(w.pool);
+}
+
 static void too_much_that_waits_ends_the_process(void **state)
 {
     (void)state;
@@ -476,6 +540,8 @@ HSP_TEST_FILE(commit_test)
         TEST(metrics_of_forgotten_jobs_go_with_the_rows),
         TEST(what_comes_meanwhile_is_written_after),
         TEST(a_disk_that_takes_nothing_gets_the_same_again),
+        TEST(a_store_that_is_moved_gets_nothing),
+        TEST(a_store_that_is_back_is_noticed),
         TEST(too_much_that_waits_ends_the_process),
         TEST(a_lack_of_memory_ends_the_process),
         TEST(without_a_pool_the_process_ends),

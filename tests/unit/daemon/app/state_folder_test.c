@@ -1,6 +1,7 @@
-/* Which folders hspmdd begins in, and which it refuses. */
+/* Which folders hspmdd begins in, and which it refuses; how it notices that its store was moved or deleted. */
 #include "daemon/app/store/state_folder.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -163,6 +164,68 @@ static void with_the_store_of_another_folder(void **state)
     }
 }
 
+static void store_at_its_path(void **state)
+{
+    (void)state;
+    static const struct {
+        nlink_t links; /* of the store that is open: device 5, inode 12 */
+        int no;
+        dev_t dev; /* of what is at its path */
+        ino_t ino;
+        const char *said; /* NULL: it is in its place */
+    } is[] = {
+        {1, 0, 5, 12, NULL},
+        {2, 0, 5, 12, NULL},
+        {1, 0, 5, 13, "another file is in its place: put back the one that was there"},
+        {1, 0, 6, 12, "another file is in its place"}, /* of another file system */
+        {1, ENOENT, 0, 0, "it was moved or unmounted: put it back, and hspmdd goes on by itself"},
+        {1, ENOTDIR, 0, 0, "it was moved or unmounted"},
+        {0, ENOENT, 0, 0,
+         "it was deleted: make state_dir again if it is gone, save the store with "},
+        {0, 0, 5, 13, "it was deleted, and another file is in its place: make state_dir again"},
+        {1, EACCES, 0, 0, "which cannot be looked at: Permission denied"},
+        {0, EIO, 0, 0, "which cannot be looked at: Input/output error"},
+    };
+    for (size_t i = 0; i < sizeof is / sizeof is[0]; i++) {
+        struct stat mine = {.st_dev = 5, .st_ino = 12, .st_nlink = is[i].links};
+        struct stat at = {.st_dev = is[i].dev, .st_ino = is[i].ino, .st_nlink = 1};
+        struct hsp_err err = {0};
+        enum hsp_status st = hsp_store_in_place(&mine, is[i].no, &at, &err);
+        assert_status(st, is[i].said == NULL ? HSP_OK : HSP_ENOENT);
+        if (is[i].said != NULL && strstr(err.msg, is[i].said) == NULL) {
+            fail_msg("\"%s\" is not in \"%s\"", is[i].said, err.msg);
+        }
+        assert_true(strlen(err.msg) < sizeof err.msg - 1); /* it is whole */
+    }
+}
+
+/* The folder of a store that is open is moved, another one takes its place, and it comes back. */
+static void folder_that_is_moved(void **state)
+{
+    (void)state;
+    struct hsp_state_folder f;
+    struct hsp_err err = {0};
+    assert_int_equal(mkdir(in("s"), 0700), 0);
+    put("s/state.db", "SQLite");
+    assert_ok(hsp_state_folder_open(in("s"), false, NULL, &f, &err), &err);
+    assert_ok(hsp_state_folder_check(in("s"), &f, &err), &err);
+    assert_int_equal(rename(in("s"), in("away")), 0);
+    assert_status(hsp_state_folder_check(in("s"), &f, &err), HSP_ENOENT);
+    assert_non_null(strstr(err.msg, "moved"));
+    assert_int_equal(mkdir(in("s"), 0700), 0);
+    put("s/state.db", "SQLite");
+    assert_status(hsp_state_folder_check(in("s"), &f, &err), HSP_ENOENT);
+    assert_non_null(strstr(err.msg, "another file"));
+    assert_int_equal(unlink(in("s/state.db")), 0);
+    assert_int_equal(rename(in("away/state.db"), in("s/state.db")), 0); /* the file alone will do */
+    assert_ok(hsp_state_folder_check(in("s"), &f, &err), &err);
+    assert_int_equal(unlink(in("s/state.db")), 0);
+    assert_status(hsp_state_folder_check(in("s"), &f, &err), HSP_ENOENT);
+    assert_non_null(strstr(err.msg, "deleted"));
+    hsp_state_folder_close(&f);
+    assert_ok(hsp_state_folder_check(in("s"), &f, &err), &err); /* none is open */
+}
+
 HSP_TEST_FILE(state_folder_test)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +234,8 @@ HSP_TEST_FILE(state_folder_test)
         cmocka_unit_test_setup_teardown(of_another_user, setup, teardown),
         cmocka_unit_test_setup_teardown(with_a_store, setup, teardown),
         cmocka_unit_test_setup_teardown(with_the_store_of_another_folder, setup, teardown),
+        cmocka_unit_test(store_at_its_path),
+        cmocka_unit_test_setup_teardown(folder_that_is_moved, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
