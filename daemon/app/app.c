@@ -354,10 +354,11 @@ static enum hsp_status open_store(struct hsp_app *a, struct hsp_err *err)
     hsp_buf_printf(&path, "%s/state.db", a->cfg->state_dir);
     enum hsp_status st = hsp_store_open(hsp_buf_cstr(&path), &a->store, err);
     hsp_buf_fini(&path);
-    if (st == HSP_OK &&
-        hsp_restore_replaced(a->cfg->state_dir, a->store, a->replaced, sizeof a->replaced)) {
+    if (st == HSP_OK && hsp_restore_replaced(a->cfg->state_dir, a->store, a->replaced,
+                                             sizeof a->replaced, &a->replaced_generation)) {
         a->has_replaced = true;
         a->cluster->cfg.replaced = a->replaced;
+        a->cluster->cfg.replaced_generation = a->replaced_generation;
     }
     return st;
 }
@@ -376,6 +377,7 @@ static struct hsp_cluster_config core_config(const struct hsp_app *a)
     cc.address = c->advertise_address;
     cc.max_parked = hsp_places_parked(a->places);
     cc.replaced = a->has_replaced ? a->replaced : NULL;
+    cc.replaced_generation = a->replaced_generation;
     if (cc.suspect_ms < cc.heartbeat_ms + cc.heartbeat_ms / 2) {
         cc.suspect_ms = cc.heartbeat_ms + cc.heartbeat_ms / 2;
     }

@@ -18,12 +18,13 @@
 #include "daemon/cluster/rows.h"
 #include "proto/base/str.h"
 
-static const char *what_to_do(struct hsp_cluster *c, const struct hsp_job *j)
+static const char *what_to_do(struct hsp_cluster *c, const struct hsp_job *j,
+                              const struct hsp_m_kept *k)
 {
     return hsp_ci_printf(c,
                          "hspmdctl job adopt %s takes it over from its agents; or put the newer "
                          "store back%s; hspmdctl cancel %s gives up what they keep",
-                         j->name, hsp_ci_newer_store(c), j->name);
+                         j->name, hsp_ci_newer_store(c, hsp_ci_given_in(c, k)), j->name);
 }
 
 /* Numbers that another store gave are not given here. */
@@ -60,7 +61,7 @@ void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hs
         "%s has seen epoch %llu and plan %llu of it, this store knows epochs up to %llu: "
         "%s",
         n->name, (unsigned long long)k->epoch, (unsigned long long)k->plan,
-        (unsigned long long)known, what_to_do(c, j));
+        (unsigned long long)known, what_to_do(c, j, k));
     hsp_ci_job_move(c, j, HSP_JOB_BEHIND);
     hsp_ci_store_job(c, j);
 }
@@ -89,7 +90,7 @@ static void tell_found(struct hsp_cluster *c, struct hsp_job *j, const struct hs
     }
     hsp_str_printf(j->reason, sizeof(j->reason),
                    "%s has seen epoch %llu of it, it is not on record here: %s", n->name,
-                   (unsigned long long)k->epoch, what_to_do(c, j));
+                   (unsigned long long)k->epoch, what_to_do(c, j, k));
     see(j, k);
     hsp_ci_fact(c, "job.behind", HSP_SEV_ERROR, j, n, "%s", j->reason);
 }
@@ -222,7 +223,7 @@ void hsp_ci_take_evidence(struct hsp_cluster *c, const struct hsp_cluster_node *
     }
 }
 
-void hsp_ci_behind(struct hsp_cluster *c, const char *name, const char *why)
+void hsp_ci_behind(struct hsp_cluster *c, const char *name, uint64_t generation, const char *why)
 {
     if (c->behind) {
         return;
@@ -235,7 +236,7 @@ void hsp_ci_behind(struct hsp_cluster *c, const char *name, const char *why)
         "is lost, hspmdd --restore with a backup, over this store, numbers anew, above it; where "
         "%s is not to be "
         "believed, hspmdctl node remove %s",
-        name, why, hsp_ci_newer_store(c), name, name);
+        name, why, hsp_ci_newer_store(c, hsp_generation_number(generation)), name, name);
     hsp_ci_store_cluster(c);
     hsp_ci_fact(c, "coordinator.behind", HSP_SEV_ERROR, NULL, NULL, "%s", c->behind_why);
 }

@@ -41,8 +41,8 @@ void hsp_ci_behind_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t at,
                          const struct hsp_m_kept *k);
 /* Forgets jobs that are not on record and that no node keeps any more. */
 void hsp_ci_behind_tidy(struct hsp_cluster *c);
-/* Member @name has obeyed a newer coordinator of this cluster. This coordinator does nothing until
- * the newer store is back, or until an administrator removes @name (admin.c). Stored. */
-void hsp_ci_behind(struct hsp_cluster *c, const char *name, const char *why);
+/* Member @name has obeyed a newer coordinator of this cluster, of @generation. This coordinator does nothing
+ * until the newer store is back, or until an administrator removes @name (admin.c). Stored. */
+void hsp_ci_behind(struct hsp_cluster *c, const char *name, uint64_t generation, const char *why);
 
 #endif

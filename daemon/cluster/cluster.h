@@ -109,6 +109,7 @@ struct hsp_cluster_config {
     const char *address;   /* told to agents as another way to here, NULL none; borrowed */
     const char *replaced;  /* path of the store that a restore replaced last, at most
                               HSP_REPLACED_MAX bytes, NULL none; borrowed */
+    uint32_t replaced_generation; /* number of its generation */
     /* Random, drawn anew at each start: the cluster's id where the rows have none, and the lower
      * half of the next generation. */
     struct hsp_digest fresh_id;

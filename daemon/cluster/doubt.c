@@ -111,7 +111,7 @@ static const char *why_held(struct hsp_cluster *c, const struct hsp_job *j)
             "node %s keeps a newer epoch of it and is no member of it by this "
             "store, which is older: put the newer store back%s; hspmdctl cancel %s "
             "gives up what the agents keep",
-            j->ahead, hsp_ci_newer_store(c), j->name);
+            j->ahead, hsp_ci_newer_store(c, hsp_ci_ahead_given_in(c, j)), j->name);
     }
     const char *why = j->doubted ? why_doubt(c, j) : NULL;
     return why == NULL

@@ -344,7 +344,7 @@ static void park_for(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_he
     park(c, conn, m, cause);
     if (cause->ahead && proven) {
         hsp_ci_generation_seen(c, m->generation);
-        hsp_ci_behind(c, m->node, cause->why);
+        hsp_ci_behind(c, m->node, m->generation, cause->why);
     }
 }
 

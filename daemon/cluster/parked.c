@@ -271,6 +271,21 @@ const struct hsp_parked *hsp_ci_ahead_of(const struct hsp_cluster *c, const stru
     return NULL;
 }
 
+uint64_t hsp_ci_ahead_given_in(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    struct hsp_m_kept k;
+    uint64_t last = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < c->n_parked; i++) {
+        if (ahead_of(c, &c->parked[i], j, &k)) {
+            uint64_t in = hsp_ci_given_in(c, &k);
+            last = in > last ? in : last;
+            any = true;
+        }
+    }
+    return any ? last : UINT64_MAX;
+}
+
 void hsp_ci_give_up_ahead(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_m_kept k;

@@ -41,6 +41,8 @@ bool hsp_ci_end_claim(struct hsp_cluster *c, struct hsp_cluster_node *n);
 const struct hsp_parked *hsp_ci_ahead_of(const struct hsp_cluster *c, const struct hsp_job *j);
 bool hsp_ci_is_ahead(const struct hsp_cluster *c, const struct hsp_parked *p,
                      const struct hsp_job *j); /* @p is one of those */
+/* The latest generation in which what such agents keep of @j was given (standing.h); UINT64_MAX: none is here. */
+uint64_t hsp_ci_ahead_given_in(const struct hsp_cluster *c, const struct hsp_job *j);
 /* @j is given up, with all epochs and layouts that such agents keep of it. */
 void hsp_ci_give_up_ahead(struct hsp_cluster *c, struct hsp_job *j);
 /* The agent of @conn is gone, or says hello again. False: it was not parked. */

@@ -330,19 +330,26 @@ struct hsp_m_kept *hsp_ci_kept(struct hsp_cluster *c, const struct hsp_m_hello *
     return list;
 }
 
-const char *hsp_ci_newer_store(struct hsp_cluster *c)
+uint64_t hsp_ci_given_in(const struct hsp_cluster *c, const struct hsp_m_kept *k)
 {
-    const char *name = c->cfg.replaced != NULL ? strrchr(c->cfg.replaced, '/') : NULL;
-    if (name != NULL && strlen(c->cfg.replaced) > PATH_SHOWN) {
-        return hsp_ci_printf(c,
-                             " (replaced last: end hspmdd, then hspmdd -c CONFIG --restore with "
-                             "%s of state_dir)",
-                             name + 1);
+    uint64_t in = (k->epoch > k->plan ? k->epoch : k->plan) / HSP_GENERATION_NUMBERS;
+    uint64_t told = after(k->generation, c->generation) ? hsp_generation_number(k->generation) : 0;
+    return told > in ? told : in;
+}
+
+const char *hsp_ci_newer_store(struct hsp_cluster *c, uint64_t given)
+{
+    const char *path = c->cfg.replaced, *name = path != NULL ? strrchr(path, '/') : NULL;
+    if (path == NULL || c->cfg.replaced_generation < given) {
+        return "";
     }
-    return c->cfg.replaced == NULL
-               ? ""
+    return name != NULL && strlen(path) > PATH_SHOWN
+               ? hsp_ci_printf(c,
+                               " (replaced last: end hspmdd, then hspmdd -c CONFIG --restore with "
+                               "%s of state_dir)",
+                               name + 1)
                : hsp_ci_printf(c,
                                " (replaced last: end hspmdd, then hspmdd -c CONFIG --restore "
                                "%s)",
-                               c->cfg.replaced);
+                               path);
 }

@@ -41,9 +41,10 @@ struct hsp_app {
     struct hsp_state_folder folder;
     bool has_replaced; /* a restore has replaced a store in it; the last is */
     char replaced[HSP_REPLACED_MAX + 1];
-    const char *address;  /* where to reach us: advertised, else as we listen */
-    bool insecure;        /* every user of this host may do everything: for tests */
-    bool has_worker_user; /* uid worker_uid may join by the socket */
+    uint32_t replaced_generation; /* number of its generation */
+    const char *address;          /* where to reach us: advertised, else as we listen */
+    bool insecure;                /* every user of this host may do everything: for tests */
+    bool has_worker_user;         /* uid worker_uid may join by the socket */
     uid_t worker_uid;
     struct hsp_store *store;
     bool backing_up;      /* a copy of it is being made or read */

@@ -322,17 +322,20 @@ static bool is_replaced(const char *name, bool *ret_plain)
     return *ret_plain || (end > numbers && strcmp(end, OTHER) == 0);
 }
 
-/* Both are stores of one cluster; @file is only read. */
-static bool same_cluster(const char *file, struct hsp_store *of)
+/* Both are stores of one cluster; @file, of generation *@ret, is only read. */
+static bool same_cluster(const char *file, struct hsp_store *of, uint32_t *ret)
 {
     struct found a = {false}, b = {false};
     struct hsp_err why;
-    return hsp_store_peek(file, HSP_CLUSTER_ROW, look_at_row, &a, &why) == HSP_OK &&
-           hsp_store_get(of, HSP_CLUSTER_ROW, look_at_row, &b, &why) == HSP_OK && a.any && b.any &&
-           hsp_digest_equal(a.whose.cluster, b.whose.cluster);
+    bool same = hsp_store_peek(file, HSP_CLUSTER_ROW, look_at_row, &a, &why) == HSP_OK &&
+                hsp_store_get(of, HSP_CLUSTER_ROW, look_at_row, &b, &why) == HSP_OK && a.any &&
+                b.any && hsp_digest_equal(a.whose.cluster, b.whose.cluster);
+    *ret = hsp_generation_number(a.whose.generation);
+    return same;
 }
 
-bool hsp_restore_replaced(const char *dir, struct hsp_store *there, char *ret, size_t size)
+bool hsp_restore_replaced(const char *dir, struct hsp_store *there, char *ret, size_t size,
+                          uint32_t *ret_generation)
 {
     char newest[NAME_MAX + 1] = "";
     const struct dirent *e;
@@ -348,7 +351,7 @@ bool hsp_restore_replaced(const char *dir, struct hsp_store *there, char *ret, s
         (void)closedir(d); /* read only */
     }
     int n = snprintf(ret, size, "%s/%s", dir, newest);
-    return last_plain && n > 0 && (size_t)n < size && same_cluster(ret, there);
+    return last_plain && n > 0 && (size_t)n < size && same_cluster(ret, there, ret_generation);
 }
 
 enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_store_damage *ret,

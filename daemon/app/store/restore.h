@@ -15,6 +15,7 @@
 #define HSP_RESTORE_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "daemon/app/store/store.h"
 
@@ -29,9 +30,10 @@ enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_store_
 /* Removes the copy that a killed restore has left in @dir, a state folder that is locked by this
  * process: .restore-copy.db with its journal, and only regular files. */
 void hsp_restore_tidy(const char *dir);
-/* The path of the store in @dir that was replaced last, state.db.replaced-SECONDS.N. False: there is none, or it
- * was not newer than what took its place, or it is not of the cluster of @there, or its path does not fit. An
- * earlier one is not looked at: who puts that back loses what has happened since. */
-bool hsp_restore_replaced(const char *dir, struct hsp_store *there, char *ret, size_t size);
+/* The path of the store in @dir that was replaced last, state.db.replaced-SECONDS.N, and the number of its generation.
+ * False: there is none, or it was not newer than what took its place, or it is not of the cluster of @there, or its path
+ * does not fit. An earlier one is not looked at: who puts that back loses what has happened since. */
+bool hsp_restore_replaced(const char *dir, struct hsp_store *there, char *ret, size_t size,
+                          uint32_t *ret_generation);
 
 #endif

@@ -17,6 +17,7 @@
 #include "tests/unit/daemon/app/store_lib.h"
 
 static struct hsp_store_damage left_out;
+static uint32_t of_replaced; /* generation of the store that was replaced */
 
 static enum hsp_status same_value(void *arg, const char *key, const void *value, size_t len)
 {
@@ -136,7 +137,8 @@ static void test_a_backup_is_put_back(void **state)
     assert_int_equal(n_replaced(*state), 1);
     char found[4300];
     s = sl_open();
-    assert_true(hsp_restore_replaced(*state, s, found, sizeof found)); /* it was newer */
+    assert_true(
+        hsp_restore_replaced(*state, s, found, sizeof found, &of_replaced)); /* it was newer */
     assert_null(hsp_store_close(s));
     /* what the core makes of it */
     struct sl_collected c = {""};
@@ -356,7 +358,8 @@ static void test_which_replaced_store_is_named(void **state)
         }
         assert_ok(hsp_restore(dir, backup, &left_out, &err), &err);
         s = sl_open();
-        assert_int_equal(hsp_restore_replaced(dir, s, found, sizeof found), there[i].named);
+        assert_int_equal(hsp_restore_replaced(dir, s, found, sizeof found, &of_replaced),
+                         there[i].named);
         assert_null(hsp_store_close(s));
         assert_int_equal(n_replaced(dir), i + 1);
         if (there[i].named) {
@@ -391,25 +394,26 @@ static void test_the_store_that_was_replaced_last(void **state)
     char found[4300];
     struct hsp_store *s = sl_open();
     put_cluster(s, 2);
-    assert_false(hsp_restore_replaced("/nonexistent", s, found, sizeof found));
-    assert_false(hsp_restore_replaced(dir, s, found, sizeof found));
+    assert_false(hsp_restore_replaced("/nonexistent", s, found, sizeof found, &of_replaced));
+    assert_false(hsp_restore_replaced(dir, s, found, sizeof found, &of_replaced));
     for (size_t i = 0; i < sizeof stores / sizeof stores[0]; i++) {
         put_store(dir, stores[i], cluster_id);
     }
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         put(in(dir, others[i]));
     }
-    assert_true(hsp_restore_replaced(dir, s, found, sizeof found));
+    assert_true(hsp_restore_replaced(dir, s, found, sizeof found, &of_replaced));
     assert_string_equal(found, in(dir, "state.db.replaced-10.12"));
-    assert_false(hsp_restore_replaced(dir, s, found, strlen(found)));
+    assert_int_equal(of_replaced, 1);
+    assert_false(hsp_restore_replaced(dir, s, found, strlen(found), &of_replaced));
     put(in(dir, "state.db.replaced-13.0-other"));
-    assert_false(hsp_restore_replaced(dir, s, found, sizeof found));
+    assert_false(hsp_restore_replaced(dir, s, found, sizeof found, &of_replaced));
     put_store(dir, "state.db.replaced-14.0", cluster_id);
-    assert_true(hsp_restore_replaced(dir, s, found, sizeof found));
+    assert_true(hsp_restore_replaced(dir, s, found, sizeof found, &of_replaced));
     put_store(dir, "state.db.replaced-15.0", (struct hsp_digest){7, 9}); /* of another cluster */
-    assert_false(hsp_restore_replaced(dir, s, found, sizeof found));
+    assert_false(hsp_restore_replaced(dir, s, found, sizeof found, &of_replaced));
     put(in(dir, "state.db.replaced-16.0")); /* of none */
-    assert_false(hsp_restore_replaced(dir, s, found, sizeof found));
+    assert_false(hsp_restore_replaced(dir, s, found, sizeof found, &of_replaced));
     assert_null(hsp_store_close(s));
     assert_int_equal(access(in(dir, "state.db.replaced-14.0-wal"), F_OK), -1); /* only read */
     assert_int_equal(access(in(dir, "state.db.replaced-14.0-shm"), F_OK), -1);
@@ -529,7 +533,7 @@ static void test_a_backup_is_put_back_twice(void **state)
         assert_int_equal(n_replaced(dir), i);
     }
     s = sl_open();
-    assert_true(hsp_restore_replaced(dir, s, found, sizeof found));
+    assert_true(hsp_restore_replaced(dir, s, found, sizeof found, &of_replaced));
     assert_null(hsp_store_close(s));
     snprintf(unused, sizeof unused, "%s-unused", found);
     assert_int_equal(rename(sl_path, unused), 0); /* a store that was put back and never opened */

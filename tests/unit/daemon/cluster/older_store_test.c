@@ -439,6 +439,70 @@ static void another_job_of_the_number_is_left_alone(void **state)
     cw_end(&w);
 }
 
+/* ---- a store that was replaced, and is still beside this one ---- */
+
+static void in_which_generation_it_was_given(void **state)
+{
+    (void)state;
+    const struct hsp_cluster c = {.generation = (uint64_t)2 << 32 | 7};
+    static const struct {
+        struct hsp_m_kept kept;
+        uint64_t in;
+    } is[] = {
+        {{.epoch = 5, .plan = 7, .generation = (uint64_t)2 << 32 | 7}, 0},
+        {{.epoch = 1000001, .plan = 7}, 1},
+        {{.epoch = 5, .plan = 2000001}, 2},
+        {{.epoch = 5, .plan = 7, .generation = (uint64_t)3 << 32}, 3}, /* ahead of this store */
+        {{.epoch = UINT64_MAX, .plan = 1}, UINT64_MAX / 1000000},
+    };
+    for (size_t i = 0; i < sizeof is / sizeof is[0]; i++) {
+        assert_int_equal(hsp_ci_given_in(&c, &is[i].kept), is[i].in);
+    }
+}
+
+/* This store is of generation 1, put back as it was last week. What nodes have seen since was given in generation 1: a
+ * store of generation 0, which a restore has replaced before, knows less of it. */
+static void a_replaced_store_that_is_older_is_not_named(void **state)
+{
+    (void)state;
+    for (uint32_t g = 0; g < 2; g++) { /* generation of the one that was replaced */
+        struct cw_world w;
+        put_back(&w);
+        assert_int_equal(hsp_generation_number(w.c->generation), 1);
+        struct hsp_cluster_config cfg = w.c->cfg;
+        cfg.replaced = "/s/state.db.replaced-7.0";
+        cfg.replaced_generation = g;
+        cw_restart(&w, &cfg);
+        hello_keeping(&w, "n0", 1, hsp_generation_first(w.c->generation) + 1);
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_BEHIND);
+        assert_non_null(strstr(cw_job(&w, 1)->reason, "or put the newer store back"));
+        assert_int_equal(strstr(cw_job(&w, 1)->reason, cfg.replaced) != NULL, g == 1);
+        cw_end(&w);
+        /* a term of the later generation, of all jobs */
+        put_back(&w);
+        cw_restart(&w, &cfg);
+        hello(&w, &(struct says){.node = "n1",
+                                 .incarnation = w.c->nodes[1].incarnation,
+                                 .generation = w.c->generation,
+                                 .term = w.c->term + 1});
+        assert_true(w.c->behind);
+        assert_int_equal(strstr(w.c->behind_why, cfg.replaced) != NULL, g == 1);
+        cw_end(&w);
+    }
+}
+
+static void of_a_job_that_has_gone_on_elsewhere(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    gone_on_elsewhere(&w, true);
+    assert_int_equal(hsp_ci_ahead_given_in(w.c, cw_job(&w, 1)), 0); /* epoch 9 */
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 3});
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 4});
+    assert_true(hsp_ci_ahead_given_in(w.c, cw_job(&w, 1)) == UINT64_MAX);
+    cw_end(&w);
+}
+
 /* ---- two restores of one backup ---- */
 
 static void a_restore_comes_after_what_members_have_obeyed(void **state)
@@ -616,6 +680,9 @@ HSP_TEST_FILE(older_store_test)
         cmocka_unit_test(who_proves_nothing_blocks_nothing),
         cmocka_unit_test(a_number_is_given_once),
         cmocka_unit_test(another_job_of_the_number_is_left_alone),
+        cmocka_unit_test(in_which_generation_it_was_given),
+        cmocka_unit_test(a_replaced_store_that_is_older_is_not_named),
+        cmocka_unit_test(of_a_job_that_has_gone_on_elsewhere),
         cmocka_unit_test(a_restore_comes_after_what_members_have_obeyed),
         cmocka_unit_test(the_same_backup_is_put_back_twice),
         cmocka_unit_test(the_end_of_a_job_that_is_behind),
