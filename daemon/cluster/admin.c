@@ -136,9 +136,8 @@ static void no_node(struct hsp_cluster *c, const struct hsp_admin_event *a)
     if (hsp_cluster_parked_by_name(c, name) != NULL) {
         reply(c, a, HSP_ESTATE, 0,
               hsp_ci_printf(c,
-                            "%s is an agent that is no member: hspmdctl node show %s says why; job "
-                            "adopt or node discard lets it join, and where it belongs to another "
-                            "cluster, coordinator on its host names the wrong hspmdd",
+                            "%s is an agent that is no member: hspmdctl node show %s says why, and "
+                            "what can be done",
                             name, name));
         return;
     }

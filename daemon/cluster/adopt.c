@@ -208,20 +208,33 @@ static const char *too_far(struct hsp_cluster *c, const struct hsp_admin_event *
                                a->papers->job, g);
 }
 
+/* What is said of a job that is on record here: its agents may have been taken over by an hspmdd with another folder,
+ * by mistake, and have gone on there. */
+static const char *where_else(struct hsp_cluster *c, const struct hsp_papers *p, bool ours)
+{
+    return ours ? ""
+                : hsp_ci_printf(c,
+                                "; start hspmdd with the state_dir of %s again, which goes on with "
+                                "it (hspmdd(8), RECOVERY)",
+                                hsp_ci_cluster_text(c, p->whose.cluster));
+}
+
 static const char *taken(struct hsp_cluster *c, const struct hsp_papers *p, const char *name)
 {
     const struct hsp_job *j = hsp_ci_job(c, p->job);
     const struct hsp_job *other = hsp_cluster_job_by_name(c, name);
     other = other != NULL && hsp_ci_not_adopted(other) ? NULL : other;
-    bool same_from = j != NULL && (hsp_digest_equal(p->whose.cluster, c->id) ||
-                                   hsp_digest_equal(p->whose.cluster, j->from));
+    bool ours = hsp_digest_equal(p->whose.cluster, c->id);
+    bool same_from = j != NULL && (ours || hsp_digest_equal(p->whose.cluster, j->from));
     if (j != NULL && (j->state != HSP_JOB_BEHIND || !same_from)) {
-        return hsp_ci_printf(c, "job %u is job %s here, which is %s: there is nothing to adopt",
-                             j->id, j->name, hsp_job_state_name(j->state));
+        return hsp_ci_printf(c, "job %u is job %s here, which is %s: there is nothing to adopt%s",
+                             j->id, j->name, hsp_job_state_name(j->state),
+                             where_else(c, p, same_from));
     }
     if (j == NULL && hsp_ci_job_is_over(c, p->job)) {
-        return hsp_ci_printf(c, "job %u has ended here: hspmdctl node discard deletes what is left",
-                             p->job);
+        return hsp_ci_printf(c,
+                             "job %u has ended here%s; hspmdctl node discard deletes what is left",
+                             p->job, where_else(c, p, ours));
     }
     if (other != NULL && other->id != p->job && !hsp_job_terminal(other->state)) {
         return hsp_ci_printf(c, "another job %s is %s here: cancel it first, or let it end", name,

@@ -184,7 +184,8 @@ bool hsp_cluster_parked_keeps(const struct hsp_cluster *c, const char *what, str
         (void)hsp_err_set(
             err, HSP_ENOENT, 0,
             "job %s is not on record here: agents that are no members keep its state, "
-            "%s%s: hspmdctl job adopt %s takes it over, node discard deletes it",
+            "%s%s: if state_dir is right, hspmdctl job adopt %s takes it over, node discard "
+            "deletes it",
             what, first->name, more, what);
     }
     return n > 0;

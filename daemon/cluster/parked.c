@@ -31,14 +31,16 @@ static const char *ways_out(struct hsp_cluster *c, const struct hsp_m_kept *k)
 {
     bool taken = hsp_ci_job_is_over(c, k->job) ||
                  (hsp_ci_job(c, k->job) != NULL && !hsp_ci_not_adopted(hsp_ci_job(c, k->job)));
-    return taken || hsp_cluster_none(k->cluster) ? "node discard deletes it"
+    return hsp_cluster_none(k->cluster) ? "node discard deletes it"
+           : taken ? "start hspmdd with the state_dir of that cluster again, which goes on with it "
+                     "(hspmdd(8), RECOVERY); node discard deletes it"
            : k->papers_damaged
                ? hsp_ci_printf(c,
                                "its file job-%u.papers is damaged, so job adopt needs another node "
                                "that keeps the job; node discard deletes it",
                                k->job)
-               : "job adopt takes it over, node discard deletes it; is `coordinator` on its host "
-                 "the right one?";
+               : "if state_dir here and `coordinator` on its host are right, job adopt takes it "
+                 "over, node discard deletes it";
 }
 
 /* Why state @k keeps the agent from joining; NULL: it may join. */

@@ -91,7 +91,7 @@ def adopted(w, d, agents):
     check(r.returncode == 3 and "no agent here keeps a job los" in r.stderr and len(r.stderr.splitlines()) == 1, repr(r))
     for verb in ("status", "cancel", "events", "metrics", "wait"):  # until: an agent may be between two calls
         until("%s says who keeps it" % verb, lambda: re.fullmatch(
-            r"hspmdctl: job lost is not on record here: .*: hspmdctl job adopt lost takes it over, .*\n",
+            r"hspmdctl: job lost is not on record here: .*: if state_dir is right, hspmdctl job adopt lost takes it over, .*\n",
             w.try_ctl(verb, "lost").stderr))
     stranger = ambiguous(w, t)
     said = w.ctl("job", "adopt", "%d@%s" % (t.status_id, t.cluster[:12]))

@@ -392,8 +392,8 @@ static void story_alone(void)
     assert_int_equal(s->d->n_parked, 1);
     assert_string_equal(s->d->parked[0].name, "n2");
     assert_int_equal(s->d->parked[0].as, HSP_PARKED_FOREIGN);
-    assert_non_null(
-        strstr(s->d->parked[0].why, "it keeps state of job div of cluster 00000000: job adopt"));
+    assert_non_null(strstr(s->d->parked[0].why,
+                           "it keeps state of job div of cluster 00000000: if state_dir here"));
     assert_true(hsp_ci_not_adopted(div_here()));
     assert_non_null(strstr(div_here()->reason, "kept by n1: hspmdctl job adopt div takes it over"));
     assert_non_null(strstr(div_here()->reason, "hspmdctl node discard n1 deletes"));

@@ -69,10 +69,11 @@ static void state_of_another_cluster_parks_its_node(void **state)
     cw_run_job(&w, 2);
     w.c->id.lo = 4;
     hello(&w, 9, "n9", 0, &k, true);
-    assert_string_equal(
-        cw_fact(&w, "node.parked"),
-        "it keeps state of job mist of cluster 00000000: job adopt takes it over, node discard "
-        "deletes it; is `coordinator` on its host the right one?"); /* the first digits of its id */
+    assert_string_equal(cw_fact(&w, "node.parked"),
+                        "it keeps state of job mist of cluster 00000000: if state_dir "
+                        "here and `coordinator` on its "
+                        "host are right, job adopt takes it over, node discard deletes "
+                        "it"); /* the first digits of its id */
     assert_int_equal(cw_count_sent(&w, HSP_MSG_PARKED), 1);
     assert_left_alone(&w);
     assert_null(hsp_cluster_node_by_name(w.c, "n9"));
@@ -95,11 +96,14 @@ static void state_of_another_cluster_parks_its_node(void **state)
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 9});
     assert_null(hsp_cluster_parked_by_name(w.c, "n9"));
     assert_non_null(hsp_cluster_parked_by_name(w.c, "n10"));
-    /* what would be refused is no advice: the number is another job's here, the papers are damaged */
+    /* what would be refused is no advice: the number is on record here, perhaps of the same job, which an hspmdd with
+     * another folder has adopted meanwhile; the papers are damaged */
     k = (struct hsp_m_kept){.job = 1, .name = "mist", .cluster = {0xab, 7}, .epoch = 2, .plan = 1};
     hello(&w, 11, "n11", 0, &k, false);
     assert_string_equal(cw_fact(&w, "node.parked"),
-                        "it keeps state of job mist of cluster 00000000: node discard deletes it");
+                        "it keeps state of job mist of cluster 00000000: start hspmdd with the "
+                        "state_dir of that cluster again, which goes on with it (hspmdd(8), "
+                        "RECOVERY); node discard deletes it");
     k = (struct hsp_m_kept){
         .job = 6, .name = "", .cluster = {0xab, 7}, .plan = 1, .papers_damaged = true};
     hello(&w, 12, "n12", 0, &k, false);
@@ -650,6 +654,12 @@ static void a_job_goes_on_from_what_its_agents_keep(void **state)
     assert_int_equal(adopt(&w, &p, false), HSP_ESTATE);
     assert_string_equal(told(&w),
                         "job 1 is job mist here, which is recovering: there is nothing to adopt");
+    p.whose.cluster = (struct hsp_digest){0xab, 7}; /* it was adopted there, too */
+    assert_int_equal(adopt(&w, &p, false), HSP_ESTATE);
+    assert_string_equal(told(&w),
+                        "job 1 is job mist here, which is recovering: there is nothing to adopt; "
+                        "start hspmdd with the state_dir of cluster 00000000 again, which goes on "
+                        "with it (hspmdd(8), RECOVERY)");
     cw_restart(&w, NULL);
     assert_true(hsp_digest_equal(cw_job(&w, 1)->from, lost) && hsp_ci_has_adopted(w.c, lost));
     cw_end(&w);
