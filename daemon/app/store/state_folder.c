@@ -248,7 +248,8 @@ enum hsp_status hsp_store_in_place(const struct stat *mine, int no, const struct
     return hsp_err_set(err, HSP_ENOENT, 0,
                        none ? "it was moved or unmounted: put it back, and hspmdd goes on by itself"
                             : "another file is in its place: put back the one that was there, and "
-                              "hspmdd goes on by itself, or restart hspmdd to serve this one");
+                              "hspmdd goes on by itself; to serve this one move it away, end "
+                              "hspmdd, and put it back with hspmdd --restore FILE");
 }
 
 enum hsp_status hsp_state_folder_check(const char *dir, const struct hsp_state_folder *f,

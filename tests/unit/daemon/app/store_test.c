@@ -39,6 +39,31 @@ static void test_rows_survive_a_reopen(void **state)
     assert_null(hsp_store_close(s));
 }
 
+/* Another file in the place of one that is open is not read with what that one has written last. */
+static void test_the_log_goes_with_its_file(void **state)
+{
+    (void)state;
+    struct hsp_err err = {0};
+    struct hsp_store_event theirs = {1, 0, "theirs"}, ours = {1, 0, "ours"};
+    char other[4300], away[4300];
+    (void)snprintf(other, sizeof other, "%s.other", sl_path);
+    (void)snprintf(away, sizeof away, "%s.away", sl_path);
+    struct hsp_store *s = sl_open();
+    assert_ok(hsp_store_feed_add(s, &theirs, 1, NULL, 0, &err), &err);
+    assert_null(hsp_store_close(s));
+    assert_int_equal(rename(sl_path, other), 0);
+    s = sl_open();
+    assert_ok(hsp_store_feed_add(s, &ours, 1, NULL, 0, &err), &err);
+    assert_int_equal(rename(sl_path, away), 0);
+    assert_int_equal(rename(other, sl_path), 0);
+    assert_null(hsp_store_close(s));
+    s = sl_open();
+    struct sl_collected c = {""};
+    assert_ok(hsp_store_events(s, 0, 0, 100, sl_collect_line, &c, &err), &err);
+    assert_string_equal(c.text, "1:theirs;");
+    assert_null(hsp_store_close(s));
+}
+
 static void test_a_batch_is_all_or_nothing(void **state)
 {
     (void)state;
@@ -345,6 +370,7 @@ HSP_TEST_FILE(store_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_rows_survive_a_reopen, sl_setup, sl_teardown),
+        cmocka_unit_test_setup_teardown(test_the_log_goes_with_its_file, sl_setup, sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_batch_is_all_or_nothing, sl_setup, sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_damaged_row_is_refused, sl_setup, sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_row_that_is_missing_is_noticed, sl_setup,
