@@ -101,6 +101,7 @@ static void attempt_over(struct hsp_cluster *c, struct hsp_job *j, const char *w
     }
     bool was_switch = j->state == HSP_JOB_SWITCHING;
     hsp_ci_epoch_over(j, e);
+    hsp_ci_disk_forget(j); /* who said hello meanwhile may have a newer checkpoint */
     const struct hsp_job_plan *p = hsp_ci_plan(j, plan);
     if (p != NULL && !p->started) {
         hsp_ci_drop_plan(c, j, plan);

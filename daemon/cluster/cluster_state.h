@@ -53,8 +53,9 @@ struct hsp_node_device {
     bool leaves;                      /* not yet: it has to leave the epoch before first */
     hsp_msec let_go_ms;               /* by then it has answered, 0: not asked yet */
     uint32_t ending;                  /* job that was told to end here; 0: none (reconcile.h) */
-    double speed;                     /* observed over profile; the fastest of a job has 1 */
-    hsp_msec restart_ms;              /* down: when its agent starts it again */
+    bool stops;          /* by STOP: its agent forgets with it what it prepares for that job */
+    double speed;        /* observed over profile; the fastest of a job has 1 */
+    hsp_msec restart_ms; /* down: when its agent starts it again */
 };
 
 struct hsp_node_card {

@@ -63,7 +63,7 @@ bool hsp_ci_device_unwell(const struct hsp_node_device *d)
 
 bool hsp_ci_ends_other(const struct hsp_node_device *d, uint32_t job)
 {
-    return d->ending != 0 && d->ending != job;
+    return d->ending != 0 && (d->stops || d->ending != job);
 }
 
 bool hsp_cluster_offers(const struct hsp_cluster_node *n, uint32_t device)

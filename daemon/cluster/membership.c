@@ -421,11 +421,16 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
 }
 
 /* What @j remembers of a node that says hello. */
-static void marks_hello(struct hsp_job *j, uint32_t node, bool anew)
+static void marks_hello(const struct hsp_cluster *c, struct hsp_job *j, uint32_t node, bool anew)
 {
     struct hsp_job_mark *k = hsp_ci_marked(j, node);
-    if (j->looked && j->att.epoch == 0 && (j->ran_unknown || (k != NULL && k->ran))) {
+    bool may_have = j->att.epoch == 0 && (j->ran_unknown || (k != NULL && k->ran));
+    if (may_have && (j->looked || j->look_ticket != 0)) { /* a look under way has not asked it */
         hsp_ci_disk_forget(j); /* it may have a newer checkpoint than those that were seen */
+    }
+    if (may_have && c->now_ms >= j->ckpt_deadline_ms) { /* its path may not be mounted yet */
+        j->ckpt_deadline_ms = 0;
+        j->tries.passed = 0;
     }
     if (k != NULL) {
         k->blamed = false;
@@ -559,7 +564,7 @@ static void jobs_hello(struct hsp_cluster *c, uint32_t at, const struct hsp_m_he
     for (uint32_t i = 0; i < c->n_jobs; i++) {
         struct hsp_job *j = c->jobs[i];
         hsp_ci_held_drop_node(c, j, at);
-        marks_hello(j, at, anew);
+        marks_hello(c, j, at, anew);
         hsp_ci_doubt_hello(c, j, at, kept_of(m, j->id));
         hsp_ci_behind_hello(c, j, at, kept_of(m, j->id));
         if (j->cur.n_ranks != 0 && HSP_DEVICE_NODE(j->cur.peers[0].device) == at) {

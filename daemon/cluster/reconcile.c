@@ -32,6 +32,7 @@ static void end_run(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t 
 {
     order(c, n, type, job, device, epoch);
     n->dev[device].ending = job;
+    n->dev[device].stops = type == HSP_MSG_STOP;
     hsp_ci_look_node(c, n);
 }
 

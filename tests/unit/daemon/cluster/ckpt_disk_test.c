@@ -112,10 +112,10 @@ static void one_that_comes_back_is_taken(void **state)
     cw_end(&w);
 }
 
-/* It is back when that is over, and before the job could begin with another one: there was no plan. */
-static void one_that_comes_back_before_the_begin_is_taken(void **state)
+/* It is back when that is over, and before the job could begin with another one: there was no plan. @mounts: its path is
+ * mounted some time after its agent said hello. */
+static void comes_back_before_the_begin(bool mounts)
 {
-    (void)state;
     struct cw_world w;
     char told[300];
     wc_with_three(&w, 3, false);
@@ -130,14 +130,28 @@ static void one_that_comes_back_before_the_begin_is_taken(void **state)
                                               .status = HSP_EINFEASIBLE,
                                               .reason = "it does not fit"}});
     assert_true(cw_job(&w, 1)->ticket == 0 && cw_job(&w, 1)->origin_step == 40);
-    wc_sees(&w, 60, 1, 1060);
-    cw_hello(&w, 1, "n0", 0, 1);
-    for (uint32_t i = 0; i < 10 && cw_job(&w, 1)->ticket == 0; i++) {
+    if (mounts) {
+        cw_hello(&w, 1, "n0", 0, 1);
+        wc_beats(&w, 5000);
+        assert_int_equal(cw_job(&w, 1)->ticket, 0);
+        wc_sees(&w, 60, 1, 1060);
+    } else {
+        wc_sees(&w, 60, 1, 1060);
+        cw_hello(&w, 1, "n0", 0, 1);
+    }
+    for (uint32_t i = 0; i < 40 && cw_job(&w, 1)->ticket == 0; i++) {
         wc_beats(&w, 500);
     }
     cw_plan(&w, 1);
     wc_prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
     cw_end(&w);
+}
+
+static void one_that_comes_back_before_the_begin_is_taken(void **state)
+{
+    (void)state;
+    comes_back_before_the_begin(false);
+    comes_back_before_the_begin(true);
 }
 
 /* All are damaged or gone: nothing of what was trained is left. */
