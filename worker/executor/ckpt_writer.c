@@ -209,6 +209,9 @@ enum hsp_status hsp_ckpt_writer_put(struct hsp_ckpt_writer *w, size_t i, const s
                                     const struct hsp_box *held, const void *data,
                                     struct hsp_err *err)
 {
+    if (hsp_epoch_is_over(w->e)) {
+        return hsp_err_set(err, HSP_ECANCELED, 0, "the epoch is over");
+    }
     if (w->work != NULL) {
         w->work->piece = i;
         w->work->part = *slab;

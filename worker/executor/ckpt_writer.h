@@ -2,7 +2,7 @@
  * does not answer ends the checkpoint and not the training.
  *
  * Example:   the keeper thread hands over slab after slab of its part and waits for each. The tenth
- *            is not written within 30 s: HSP_ETIMEDOUT, "/srv/ckpt does not answer since 30 s".
+ *            is not written within 120 s: HSP_ETIMEDOUT, "/srv/ckpt does not answer since 120 s".
  *            The thread keeps a copy of that slab and all else it needs, and no memory of the epoch.
  * Purity:    shell (files, a thread).
  * Threads:   the keeper thread.

@@ -127,7 +127,7 @@ static enum hsp_status commit(struct hsp_ex_epoch *e, struct hsp_ckpt_writer *w,
 /* What rank 0 is told by a code alone. */
 static void log_failure(const struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *why)
 {
-    if (st != HSP_OK && e->p->rank != 0) {
+    if (st != HSP_OK && st != HSP_ECANCELED && e->p->rank != 0) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor", "a checkpoint of job %u is not written: %s",
                 e->p->job, why->msg);
     }

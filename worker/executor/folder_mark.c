@@ -81,5 +81,7 @@ void hsp_epoch_mark_folder(struct hsp_ex_epoch *e)
                   "checkpoints wait until there is an answer; is its file server up?"
                 : "checkpoint.path of job %u is of no use here: %s",
             e->p->job, err.msg);
-    tell_begin(e, &err);
+    if (st != HSP_ETIMEDOUT) { /* it may still be made: the first checkpoint tells */
+        tell_begin(e, &err);
+    }
 }

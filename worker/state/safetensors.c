@@ -22,7 +22,7 @@
 
 #define SUMS       "hspmd.sums" /* key of the metadata: part_sums.h */
 #define HEADER_MAX 100000000u
-#define SYNC_BYTES ((size_t)64 << 20) /* written: so the sync at the end waits for no more */
+#define SYNC_BYTES ((size_t)16 << 20) /* written: so the sync at the end waits for no more */
 #define DATA_ALIGN \
     64 /* of the data section in the file, so that a mapping is aligned for kernels */
 

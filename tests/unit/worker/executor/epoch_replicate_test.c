@@ -515,6 +515,9 @@ static void hang(enum hanging at)
     }
 }
 
+static struct hsp_ex_epoch *_Atomic ends_at_open; /* is over when the next checkpoint is begun */
+static atomic_uint n_puts;
+
 enum hsp_status __wrap_hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info *info,
                                             uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
                                             struct hsp_ckpt_stream **ret, struct hsp_err *err);
@@ -528,6 +531,12 @@ enum hsp_status __wrap_hsp_ckpt_stream_open(const char *dir, const struct hsp_ck
 {
     if (at_writing != NULL && at_writing->p.rank == rank) {
         damage(at_writing, STEP);
+    }
+    struct hsp_ex_epoch *e = atomic_exchange(&ends_at_open, NULL);
+    if (e != NULL) {
+        (void)pthread_mutex_lock(&e->lock);
+        e->cancelled = true;
+        (void)pthread_mutex_unlock(&e->lock);
     }
     hang(AT_OPEN);
     return __real_hsp_ckpt_stream_open(dir, info, rank, p, n, ret, err);
@@ -544,6 +553,7 @@ enum hsp_status __wrap_hsp_ckpt_stream_put(struct hsp_ckpt_stream *s, size_t i,
                                            const struct hsp_box *part, const void *data,
                                            struct hsp_err *err)
 {
+    atomic_fetch_add(&n_puts, 1);
     hang(AT_PUT);
     return __real_hsp_ckpt_stream_put(s, i, part, data, err);
 }
@@ -621,6 +631,28 @@ static void an_epoch_that_is_over_leaves_its_disk(void **state)
     assert_int_equal(pthread_join(t, NULL), 0);
     assert_int_equal(e->uncopied.code, HSP_OK);
     atomic_store(&hangs, NEVER);
+    while (is_there(&w, attempt(&w, STEP))) {
+        (void)usleep(1000);
+    }
+    (void)alarm(0);
+    end_world(&w);
+}
+
+/* Each slab is written soon, all of them are not: an epoch that is over writes no more. */
+static void an_epoch_that_is_over_writes_no_more(void **state)
+{
+    struct world w;
+    (void)state;
+    make_world(&w, 1);
+    struct hsp_ex_epoch *e = &w.m[0].e;
+    e->checkpoint_at = STEP;
+    e->no_more_versions = true;
+    unsigned n = atomic_load(&n_puts);
+    atomic_store(&ends_at_open, e);
+    (void)alarm(60);
+    (void)hsp_epoch_keeper(e);
+    assert_int_equal(e->uncopied.code, HSP_OK);
+    assert_int_equal(atomic_load(&n_puts), n);
     while (is_there(&w, attempt(&w, STEP))) {
         (void)usleep(1000);
     }
@@ -848,6 +880,7 @@ HSP_TEST_FILE(epoch_replicate_test)
         cmocka_unit_test(damage_that_a_checkpoint_finds_ends_the_epoch),
         cmocka_unit_test(a_disk_that_does_not_answer_ends_no_epoch),
         cmocka_unit_test(an_epoch_that_is_over_leaves_its_disk),
+        cmocka_unit_test(an_epoch_that_is_over_writes_no_more),
         cmocka_unit_test(what_is_not_mounted_gets_no_checkpoint),
         cmocka_unit_test(state_damaged_while_it_is_written_is_no_checkpoint),
         cmocka_unit_test(a_copy_damaged_as_it_is_written_does_not_verify),
