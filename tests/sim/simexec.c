@@ -271,8 +271,10 @@ static void on_msg(struct sim *s, uint32_t x, const struct hsp_msg *m)
         if (e->cur.epoch != 0 && e->cur.rank >= e->cur.n_ranks) {
             e->prev_epoch = 0;
         }
-        if (e->cur.rank >= e->cur.n_ranks + e->cur.n_keepers && e->cur.job == m->u.release.job) {
-            sim_x_clear(s, x, &e->cur, false);
+        bool source = e->cur.rank >= e->cur.n_ranks + e->cur.n_keepers;
+        if (e->cur.job == m->u.release.job && (source || e->cur.plan < m->u.release.keep_plan)) {
+            e->token += !source;
+            sim_x_clear(s, x, &e->cur, !source);
         }
         reply(s, x, HSP_MSG_RELEASED, m->epoch, m->u.release.job);
         break;

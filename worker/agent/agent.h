@@ -157,6 +157,7 @@ struct hsp_agent_device { /* read-only for shells */
     struct hsp_m_run run;     /* job 0: idle */
     uint64_t preparing;       /* epoch of a PREPARE not yet answered */
     bool source, next_source; /* running / prepared epoch: serves state only */
+    uint64_t plan, next_plan; /* layout of the running / prepared epoch */
     bool killed;              /* KILL was asked; EXEC_EXIT is due */
     bool sealing;             /* SEAL sent, answer due */
     uint32_t crashes;         /* in a row */

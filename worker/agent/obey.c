@@ -128,13 +128,16 @@ void hsp_ai_stop_done(struct hsp_agent *a, uint32_t device, const struct hsp_msg
 void hsp_ai_drop(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 {
     const struct hsp_agent_device *d = &a->dev[device];
-    if (d->killed || (d->run.job != m->u.devref.job && d->run.job != 0)) {
+    bool up = d->state == HSP_EXEC_UP && !d->killed;
+    if (up && d->run.job != m->u.devref.job && d->run.job != 0) {
         return;
     }
     a->drop[device].job = m->u.devref.job;
     a->drop[device].epoch = m->epoch;
-    a->drop[device].deadline_ms = a->now_ms + hsp_ai_obey_ms(a);
-    hsp_ai_order(a, device, m);
+    a->drop[device].deadline_ms = up ? a->now_ms + hsp_ai_obey_ms(a) : UINT64_MAX;
+    if (up) {
+        hsp_ai_order(a, device, m);
+    }
 }
 
 void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
@@ -145,9 +148,18 @@ void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
     }
 }
 
+void hsp_ai_obeyed_by_start(struct hsp_agent *a, uint32_t device)
+{
+    uint32_t job = a->drop[device].job;
+    a->drop[device].job = 0;
+    if (job != 0) {
+        drop_papers(a, job, a->drop[device].epoch);
+    }
+}
+
 void hsp_ai_orders_over(struct hsp_agent *a, uint32_t device)
 {
-    a->drop[device].job = 0;
+    a->drop[device].deadline_ms = UINT64_MAX; /* the next process obeys it */
     if (a->stop[device].job != 0) {
         discard(a, device, a->stop[device].job, a->stop[device].keep_plan);
         done(a, device);

@@ -26,11 +26,14 @@ void hsp_ai_give_up(struct hsp_agent *a, uint32_t device, uint32_t job);
 /* Its executor has answered with STOPPED or RELEASED @m: hspmdd is told, and papers of a job of which
  * nothing is left here go. Nothing of that job is owed: nothing happens. */
 void hsp_ai_stop_done(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
-/* DROP has come, for an executor that is up. One that works for another job has dropped it. */
+/* DROP has come. An executor that works for another job has dropped it; one that is not up does as it starts. */
 void hsp_ai_drop(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
 /* The executor has: papers of a job of which nothing is left here go. */
 void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
-/* The executor has ended: what it owed is done or answered for it. */
+/* The executor has started, which deletes what the process before it had not sealed: so a DROP that
+ * this one owed is obeyed. */
+void hsp_ai_obeyed_by_start(struct hsp_agent *a, uint32_t device);
+/* The executor has ended: what it owed is done or answered for it, but for a DROP. */
 void hsp_ai_orders_over(struct hsp_agent *a, uint32_t device);
 void hsp_ai_obey_tick(struct hsp_agent *a);
 uint64_t hsp_ai_obey_deadline(const struct hsp_agent *a);

@@ -29,6 +29,13 @@ static void forget_if_idle(struct hsp_agent_device *d)
     }
 }
 
+/* The prepared epoch is the running one from now on. */
+static void takes_over(struct hsp_agent_device *d)
+{
+    d->source = d->next_source;
+    d->plan = d->next_plan;
+}
+
 /* ---- from hspmdd ---- */
 
 static void refuse(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m, const char *why)
@@ -53,8 +60,8 @@ static void prepare(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
         refuse(a, device, m, "the device works for another job");
         return;
     }
-    if (m->epoch <= d->run.running || m->epoch < d->run.prepared) {
-        return; /* of the past: the executor would not answer */
+    if (m->epoch == d->run.running) {
+        return; /* begun: STARTED or HELLO says so */
     }
     if (d->health.verdict == HSP_GPU_LOST && m->u.prepare.rank < m->u.prepare.n_ranks) {
         char why[HSP_TEXT_MAX + 1];
@@ -74,6 +81,7 @@ static void prepare(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
         d->run.prepared = d->run.armed = 0;
     }
     d->next_source = m->u.prepare.rank >= m->u.prepare.n_ranks + m->u.prepare.n_keepers;
+    d->next_plan = m->u.prepare.plan;
     hsp_ai_order(a, device, m);
 }
 
@@ -130,7 +138,7 @@ static void order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
     } else if (m->type == HSP_MSG_START && d->run.prepared == m->epoch) {
         d->run.running = m->epoch;
         d->run.prepared = d->run.armed = 0;
-        d->source = d->next_source;
+        takes_over(d);
         d->run.broken = false;
     }
     hsp_ai_order(a, device, m);
@@ -154,6 +162,8 @@ void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
         hsp_ai_stop_or_release(a, device, m);
     } else if (a->dev[device].state == HSP_EXEC_UP) {
         order(a, device, m);
+    } else if (m->type == HSP_MSG_DROP) {
+        hsp_ai_drop(a, device, m);
     }
 }
 
@@ -166,6 +176,7 @@ static void come_up(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
         return;
     }
     d->state = HSP_EXEC_UP;
+    hsp_ai_obeyed_by_start(a, device);
     (void)snprintf(d->address, sizeof(d->address), "%s", m->u.up.address);
     struct hsp_msg up = {.type = HSP_MSG_EXECUTOR_UP,
                          .u.up = {.device = device, .address = d->address}};
@@ -223,7 +234,7 @@ static void note(struct hsp_agent_device *d, const struct hsp_msg *m)
     } else if (m->type == HSP_MSG_STARTED) {
         if (d->run.prepared == m->epoch) { /* a switch */
             d->run.prepared = d->run.armed = 0;
-            d->source = d->next_source;
+            takes_over(d);
         }
         d->run.running = m->epoch;
         d->run.broken = false;
@@ -240,7 +251,10 @@ static void note(struct hsp_agent_device *d, const struct hsp_msg *m)
         d->run.broken = d->run.broken || d->run.armed == m->epoch;
         d->preparing = 0;
         d->run.prepared = d->run.armed = 0;
-        d->run.running = d->run.running == 0 && d->run.broken ? m->epoch : d->run.running;
+        if (d->run.running == 0 && d->run.broken) {
+            d->run.running = m->epoch;
+            d->plan = d->next_plan;
+        }
         forget_if_idle(d);
     }
 }
@@ -285,6 +299,14 @@ static void exec_sealed(struct hsp_agent *a, uint32_t device, const struct hsp_m
     hsp_ai_seal_advance(a);
 }
 
+/* The RELEASE that @device has answered ended what it runs: the epoch of a source, or of a layout that goes. */
+static bool released(const struct hsp_agent *a, uint32_t device)
+{
+    const struct hsp_agent_device *d = &a->dev[device];
+    bool owed = a->stop[device].job == d->run.job && a->stop[device].type == HSP_MSG_RELEASE;
+    return d->source || (owed && d->plan < a->stop[device].keep_plan);
+}
+
 static void exec_stopped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 {
     struct hsp_agent_device *d = &a->dev[device];
@@ -301,9 +323,9 @@ static void exec_stopped(struct hsp_agent *a, uint32_t device, const struct hsp_
         d->run = (struct hsp_m_run){0};
         d->preparing = 0;
         d->source = d->next_source = false;
-    } else if (d->source) {
+    } else if (d->run.running != 0 && released(a, device)) {
         d->run.running = 0;
-        d->source = false;
+        d->run.broken = d->source = false;
         forget_if_idle(d);
     }
     hsp_ai_stop_done(a, device, m);

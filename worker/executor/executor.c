@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "proto/base/str.h"
 #include "worker/backend/cpu/cpu.h"
 #include "worker/backend/plugin.h"
 #include "worker/comm/mesh/mesh_listen.h"
@@ -40,8 +41,9 @@ struct executor {
     uint32_t heartbeat_ms;
     int64_t beat_due_ms;
     uint64_t beat;
-    uint32_t job;   /* to which these epochs belong */
-    uint64_t floor; /* epochs of that job up to here are over */
+    uint32_t job;              /* to which these epochs belong */
+    struct hsp_digest cluster; /* whose job it is: each cluster numbers its epochs */
+    uint64_t floor;            /* epochs of that job up to here are over */
     struct hsp_ex_epoch *running, *next, *left;
     pthread_t trimmer; /* of a device without epochs */
     bool has_trimmer;
@@ -252,23 +254,55 @@ static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch)
     }
 }
 
-/* Epochs are numbered per job. */
+/* Epochs are numbered per job of a cluster. */
 static bool is_epoch(const struct hsp_ex_epoch *e, uint32_t job, uint64_t number)
 {
     return e != NULL && e->p->job == job && e->number == number;
+}
+
+static void refuse(struct executor *x, const struct hsp_msg *m, const char *why)
+{
+    struct hsp_msg fail = {.type = HSP_MSG_PREPARE_FAILED,
+                           .epoch = m->epoch,
+                           .u.failed = {.job = m->u.prepare.job,
+                                        .device = x->env.device,
+                                        .fact = HSP_FACT_OTHER,
+                                        .peer = HSP_MSG_RANKS,
+                                        .reason = why}};
+    tell(x, &fail);
+}
+
+/* The epoch of @m is one of the past. */
+static void refuse_over(struct executor *x, const struct hsp_msg *m)
+{
+    char why[HSP_TEXT_MAX + 1];
+    uint64_t newest = x->floor;
+    if (x->running != NULL && x->running->number > newest) {
+        newest = x->running->number;
+    }
+    hsp_str_printf(why, sizeof why,
+                   "epoch %" PRIu64 " of the job is over on this device, which has seen epoch "
+                   "%" PRIu64 " of it; see RECOVERY in hspmdd(8) if hspmdd has an older store",
+                   m->epoch, newest);
+    refuse(x, m, why);
 }
 
 static void on_prepare(struct executor *x, const struct hsp_msg *m)
 {
     const struct hsp_m_prepare *p = &m->u.prepare;
     struct hsp_err err = {0};
-    if (x->job != p->job) { /* one job at a time: the epochs of the other one are over */
-        close_up_to(x, x->job, UINT64_MAX);
+    if (x->job != p->job || !hsp_digest_equal(x->cluster, p->cluster)) {
+        close_up_to(x, x->job, UINT64_MAX); /* one job at a time: epochs of the other are over */
         x->job = p->job;
+        x->cluster = p->cluster;
         x->floor = 0;
     }
-    if (m->epoch <= x->floor || (x->running != NULL && x->running->number >= m->epoch)) {
-        return; /* over, or begun already */
+    if (is_epoch(x->running, p->job, m->epoch)) {
+        return; /* begun already: STARTED says so */
+    }
+    if (m->epoch <= x->floor || (x->running != NULL && x->running->number > m->epoch)) {
+        refuse_over(x, m);
+        return;
     }
     enum hsp_epoch_phase phase = x->next != NULL ? phase_of(x->next) : HSP_EPOCH_FAILED;
     if (is_epoch(x->next, p->job, m->epoch) && phase != HSP_EPOCH_FAILED) {
@@ -279,12 +313,7 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
     }
     close_next(x);
     if (hsp_epoch_open(&x->env, m, &x->next, &err) != HSP_OK) {
-        struct hsp_msg fail = {
-            .type = HSP_MSG_PREPARE_FAILED,
-            .epoch = m->epoch,
-            .u.failed = {
-                .job = p->job, .device = x->env.device, .fact = HSP_FACT_OTHER, .reason = err.msg}};
-        tell(x, &fail);
+        refuse(x, m, err.msg);
     }
 }
 

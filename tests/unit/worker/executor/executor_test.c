@@ -235,6 +235,45 @@ static void test_what_is_released_is_not_made_again(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
+static void await_refusal(struct xw_world *w, const char *why)
+{
+    w->last.type = HSP_MSG_HEARTBEAT;
+    for (int64_t until = hsp_clock_ns() + 20 * INT64_C(1000000000);
+         w->last.type != HSP_MSG_PREPARE_FAILED;) {
+        assert_true(hsp_clock_ns() < until); /* heartbeats come more often */
+        assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
+    }
+    assert_non_null(strstr(w->last.u.failed.reason, why));
+}
+
+/* A job was adopted by another cluster by mistake, whose epochs have higher numbers, was suspended there, and goes on
+ * in its own. */
+static void test_epochs_of_another_cluster_do_not_count(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {
+        .epoch = 1282001, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    w->steps = 1000000;
+    w->speed = 0.2;
+    w->cluster = (struct hsp_digest){2, 2};
+    xw_start_executor(w, 0);
+    xw_prepare(w, &d);
+    xw_send_ref(w, 0, HSP_MSG_STOP, d.epoch);
+    xw_await(w, 0, HSP_MSG_STOPPED);
+    d.epoch = 2;
+    xw_send_prepare(w, &d); /* within one cluster they count */
+    await_refusal(w, "epoch 2 of the job is over on this device, which has seen epoch 1282001");
+    w->cluster = (struct hsp_digest){1, 1};
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 2, 0);
+    xw_await_step(w, 0, 2);
+    d.epoch = 1;
+    xw_send_prepare(w, &d);
+    await_refusal(w, "epoch 1 of the job is over on this device, which has seen epoch 2");
+    (void)hsp_epoch_plan_free(p);
+}
+
 static bool has_mapped(const struct xw_world *w, int dev, const char *path)
 {
     char name[64], line[4500];
@@ -511,6 +550,8 @@ HSP_TEST_FILE(executor_test)
         cmocka_unit_test_setup_teardown(test_a_bf16_job_goes_on, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_tf32_job_is_told, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_what_is_released_is_not_made_again, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_epochs_of_another_cluster_do_not_count, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_second_copies_replace_a_lost_node, xw_setup,
                                         xw_teardown),

@@ -1,0 +1,138 @@
+/* What is over leaves nothing on a device, and what an agent does not pass on it says. */
+#include "tests/unit/worker/agent/agent_world.h"
+
+/* Job 4 runs on device 0 in the layout 1. */
+static void running(struct aw_world *w, uint64_t epoch)
+{
+    aw_begin(w);
+    aw_link_up(w, 1, 1);
+    aw_run_job(w, 0, 4, epoch);
+}
+
+/* A PREPARE that nobody answers costs hspmdd the whole of prepare_timeout, again and again. */
+static void an_epoch_of_the_past_is_refused(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    running(&w, 9);
+    aw_prepare(&w, 0, 4, 9); /* it has begun, and STARTED has said so */
+    assert_int_equal(w.acts.n, 0);
+    aw_prepare(&w, 0, 4, 3);
+    const struct hsp_msg *m = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_PREPARE_FAILED);
+    assert_non_null(m);
+    assert_true(m->epoch == 3 && m->u.failed.job == 4);
+    assert_string_equal(m->u.failed.reason,
+                        "this node has seen epoch 9 of the job, which is newer than 3");
+    aw_prepare(&w, 0, 4, 12);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 12, .u.ready.job = 4});
+    aw_prepare(&w, 0, 4, 11);
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_PREPARE_FAILED));
+    assert_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_PREPARE));
+    assert_int_equal(hsp_agent_device_at(w.a, 0)->run.running, 9);
+    hsp_agent_free(w.a);
+}
+
+static void keep_papers(struct aw_world *w, uint64_t epoch)
+{
+    static const uint8_t blob[] = "papers";
+    aw_from_daemon(w,
+                   (struct hsp_msg){.type = HSP_MSG_PAPERS,
+                                    .epoch = epoch,
+                                    .blob = blob,
+                                    .blob_len = 6,
+                                    .u.papers = {.job = 4, .what = HSP_PAPERS_KEEP, .reason = ""}});
+}
+
+/* hspmdd has @layouts below this one released, and the executor has obeyed. */
+static void released(struct aw_world *w, uint64_t layouts)
+{
+    aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_RELEASE,
+                                       .u.release = {.job = 4, .keep_plan = layouts, .known = 9}});
+    assert_non_null(aw_sent(w, HSP_AACT_SEND_EXEC, HSP_MSG_RELEASE));
+    aw_from_exec(w, 0, (struct hsp_msg){.type = HSP_MSG_RELEASED, .u.devref.job = 4});
+    assert_non_null(aw_sent(w, HSP_AACT_SEND, HSP_MSG_RELEASED));
+}
+
+/* The executor ends an epoch of a layout that goes: the device is free, also for another job. */
+static void a_release_of_its_layout_ends_the_work(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    running(&w, 9);
+    keep_papers(&w, 9);
+    released(&w, 1); /* layout 1 stays */
+    assert_int_equal(hsp_agent_device_at(w.a, 0)->run.running, 9);
+    assert_null(aw_find(&w, HSP_AACT_DROP_PAPERS));
+    released(&w, 2);
+    assert_int_equal(hsp_agent_device_at(w.a, 0)->run.job, 0);
+    assert_int_equal(aw_find(&w, HSP_AACT_DROP_PAPERS)->job, 4);
+    aw_prepare(&w, 0, 5, 1);
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_PREPARE));
+    hsp_agent_free(w.a);
+}
+
+/* What is prepared in a layout that stays does not go with what runs in one that goes. */
+static void what_is_prepared_outlives_a_release(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    running(&w, 8);
+    aw_from_daemon(
+        &w, (struct hsp_msg){.type = HSP_MSG_PREPARE,
+                             .epoch = 9,
+                             .u.prepare = {.job = 4, .n_ranks = 2, .n_peers = 2, .plan = 2}});
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_READY, .epoch = 9, .u.ready.job = 4});
+    released(&w, 2);
+    const struct hsp_m_run *r = &hsp_agent_device_at(w.a, 0)->run;
+    assert_true(r->job == 4 && r->running == 0 && r->prepared == 9);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_START, .epoch = 9, .u.start = {.job = 4}});
+    released(&w, 2);
+    assert_int_equal(hsp_agent_device_at(w.a, 0)->run.running, 9);
+    hsp_agent_free(w.a);
+}
+
+/* An executor ends before it has obeyed DROP, or before DROP comes: what it had not sealed goes when it
+ * starts again, and the papers of that epoch behind it. */
+static void papers_of_an_epoch_go_though_its_executor_died(void **state)
+{
+    (void)state;
+    const struct hsp_msg drop = {.type = HSP_MSG_DROP, .epoch = 3, .u.devref = {4, 0}};
+    for (uint64_t late = 0; late < 2; late++) {
+        for (uint64_t next = 0; next < 2; next++) {
+            struct aw_world w;
+            aw_begin(&w);
+            aw_link_up(&w, 1, 1);
+            keep_papers(&w, 3);
+            aw_prepare(&w, 0, 4, 3);
+            if (late == 0) {
+                aw_from_daemon(&w, drop);
+            }
+            aw_exit_of(&w, 0);
+            assert_null(aw_find(&w, HSP_AACT_DROP_PAPERS));
+            if (late == 1) {
+                aw_from_daemon(&w, drop);
+            }
+            if (next == 1) {
+                keep_papers(&w, 4); /* of the next attempt */
+            }
+            w.now += 1000;
+            aw_from_exec(&w, 0,
+                         (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "b"}});
+            const struct hsp_agent_action *x = aw_find(&w, HSP_AACT_DROP_PAPERS);
+            assert_int_equal(x == NULL, next == 1);
+            assert_true(x == NULL || x->job == 4);
+            hsp_agent_free(w.a);
+        }
+    }
+}
+
+HSP_TEST_FILE(relay_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_epoch_of_the_past_is_refused),
+        cmocka_unit_test(a_release_of_its_layout_ends_the_work),
+        cmocka_unit_test(what_is_prepared_outlives_a_release),
+        cmocka_unit_test(papers_of_an_epoch_go_though_its_executor_died),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
