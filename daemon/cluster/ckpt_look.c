@@ -315,6 +315,26 @@ static bool with_none(struct hsp_cluster *c, struct hsp_job *j)
     return false;
 }
 
+static uint64_t later(const struct hsp_cluster *c, uint64_t a, uint64_t b)
+{
+    return b > a && hsp_ci_can_be_written(c, b) ? b : a;
+}
+
+/* Epochs rise along a history, and so it is told from others (ckpt_which.h): what goes on from what is on disk is
+ * above all of it. Another store may have given epochs that this one has not, as when a backup was put back twice, or
+ * another cluster has adopted @j by mistake.
+ *
+ * Example: checkpoint 20 is of epoch 1, and 26 of epoch 1282001, which the other cluster gave. @j goes on from 26 in
+ * epoch 1282002. In epoch 2 it would write 40, and the next time 26, of the newer epoch, would have it left out. */
+static void see_disk(const struct hsp_cluster *c, struct hsp_job *j)
+{
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < j->n_disk; i++) {
+        newest = later(c, newest, j->disk[i].mark.epoch);
+    }
+    hsp_ci_epoch_seen(j, newest);
+}
+
 bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_ckpt_kept gone = {0};
@@ -332,6 +352,7 @@ bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
     if (best == NULL && !with_none(c, j)) {
         return false;
     }
+    see_disk(c, j);
     tell_unseen(c, j, best);
     if (best == NULL) {
         return true;
@@ -473,16 +494,15 @@ static const char *refuse(struct hsp_cluster *c, const struct hsp_job *j,
         a->reason != NULL ? a->reason : "");
 }
 
-/* Another store may have given epochs that this one has not, as when a backup was put back twice. A cut that is made
- * after this takes in what they wrote. */
+/* A cut that is made after this takes in what epochs that were given elsewhere wrote (see_disk). */
 static void see_epochs(const struct hsp_cluster *c, struct hsp_job *j,
                        const struct hsp_admin_event *a)
 {
+    uint64_t newest = 0;
     for (uint32_t i = 0; i < a->n_seen; i++) {
-        if (hsp_ci_can_be(c, c->generation, a->seen[i].epoch)) {
-            hsp_ci_epoch_seen(j, a->seen[i].epoch);
-        }
+        newest = later(c, newest, a->seen[i].epoch);
     }
+    hsp_ci_epoch_seen(j, newest);
 }
 
 /* Nothing of what was trained counts from now on, wherever it is. */

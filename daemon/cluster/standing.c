@@ -24,6 +24,9 @@
  * member that lies cannot use up all numbers. */
 #define NEXT_GENERATIONS 8u
 
+/* Of those the nearer ones: epochs of which checkpoints may be seen. What is given above them can be, too. */
+#define WRITTEN_GENERATIONS (NEXT_GENERATIONS / 2)
+
 #define PATH_SHOWN 48u /* a longer one does not fit into the reason of a job */
 #define SHORT_ID   8   /* digits of a cluster's id in texts */
 
@@ -277,6 +280,12 @@ bool hsp_ci_can_be(const struct hsp_cluster *c, uint64_t generation, uint64_t nu
     uint64_t end = hsp_generation_first(hsp_generation_next(g, 0));
     uint32_t further = hsp_generation_number(g) - hsp_generation_number(c->generation);
     return number < end && further <= NEXT_GENERATIONS;
+}
+
+bool hsp_ci_can_be_written(const struct hsp_cluster *c, uint64_t epoch)
+{
+    uint64_t here = hsp_generation_number(c->generation);
+    return epoch / HSP_GENERATION_NUMBERS <= here + WRITTEN_GENERATIONS;
 }
 
 bool hsp_ci_testifies(const struct hsp_cluster *c, const struct hsp_cluster_node *n,

@@ -46,6 +46,10 @@ bool hsp_ci_testifies(const struct hsp_cluster *c, const struct hsp_cluster_node
  * @generation. Example: in generation 1, numbers of generations up to 9 can be; epoch 3000001 of
  * generation 2 cannot, as the epochs of generation 3 begin there. */
 bool hsp_ci_can_be(const struct hsp_cluster *c, uint64_t generation, uint64_t number);
+/* True when epoch @epoch can have written a checkpoint that nodes see: also one of a later generation, as when a job
+ * was adopted by another cluster by mistake. A member that lies moves the numbers of its job four generations ahead
+ * at most, however often. */
+bool hsp_ci_can_be_written(const struct hsp_cluster *c, uint64_t epoch);
 /* True when @epoch of @j was not given here. When @j has ended, so have all epochs up to its last.
  * */
 bool hsp_ci_epoch_unknown(const struct hsp_job *j, uint64_t epoch);

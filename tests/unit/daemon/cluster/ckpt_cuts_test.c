@@ -401,8 +401,8 @@ static void any_history(void **state)
 static void what_another_store_wrote_is_given_up(void **state)
 {
     (void)state;
-    const uint64_t epochs[] = {9,
-                               HSP_GENERATION_NUMBERS + 1}; /* the other is of a later generation */
+    /* of this generation, of the next, and of one that is far ahead */
+    const uint64_t epochs[] = {9, HSP_GENERATION_NUMBERS + 1, 5 * HSP_GENERATION_NUMBERS};
     for (size_t i = 0; i < HSP_ARRAY_LEN(epochs); i++) {
         struct cw_world w;
         const struct hsp_m_seen seen[] = {{40, WC_TERM, 1, 1040}, {60, WC_TERM, epochs[i], 9060}};
@@ -422,8 +422,8 @@ static void what_another_store_wrote_is_given_up(void **state)
         cw_plan(&w, 1);
         const struct hsp_m_prepare *p = told(&w);
         assert_true(p->step == 40 && p->ckpt_content == 1040);
-        assert_int_equal(cw_job(&w, 1)->att.epoch, i == 0 ? 10 : next);
-        assert_int_equal(hsp_cuts_allow(p->cuts, p->n_cuts, epochs[i], 60), i != 0);
+        assert_int_equal(cw_job(&w, 1)->att.epoch, i < 2 ? epochs[i] + 1 : next);
+        assert_int_equal(hsp_cuts_allow(p->cuts, p->n_cuts, epochs[i], 60), i == 2);
         cw_end(&w);
     }
 }

@@ -212,6 +212,33 @@ static void what_an_attempt_was_told_lasts(void **state)
     cw_end(&w);
 }
 
+/* The job was adopted by another cluster by mistake, went on there in epochs of a later generation, and goes on here
+ * from what it wrote there: what it writes here comes behind that. */
+static void what_another_cluster_wrote_comes_before(void **state)
+{
+    (void)state;
+    const uint64_t there = HSP_GENERATION_NUMBERS + 282001;
+    struct cw_world w;
+    wc_running(&w);
+    wc_saved_in(&w, 1, 20, 1020);
+    wc_cancelled(&w);
+    wc_sees(&w, 20, 1, 1020);
+    wc_sees(&w, 26, there, 7026);
+    wc_resumed(&w);
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 26, there, 7026);
+    const uint64_t here = cw_job(&w, 1)->att.epoch;
+    wc_begins(&w, 27);
+    wc_saved_in(&w, here, 40, 2040);
+    wc_cancelled(&w);
+    cw_restart_nodes(&w, 2);
+    wc_sees(&w, 40, here, 2040);
+    wc_resumed(&w);
+    assert_null(cw_fact(&w, "ckpt.left_out"));
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 40, here, 2040);
+    assert_true(told_to_count(&w, here, 40) && told_to_count(&w, there, 26));
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(ckpt_line_test)
 {
     const struct CMUnitTest tests[] = {
@@ -219,6 +246,7 @@ HSP_TEST_FILE(ckpt_line_test)
         cmocka_unit_test(what_was_given_up_after_a_backup_is_chosen),
         cmocka_unit_test(what_was_to_begin_anew_may_have_begun),
         cmocka_unit_test(what_an_attempt_was_told_lasts),
+        cmocka_unit_test(what_another_cluster_wrote_comes_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
