@@ -374,6 +374,9 @@ void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg 
         note(d, m);
         if (m->type == HSP_MSG_STEP) {
             keep_step(a, m);
+            if (a->link == HSP_LINK_HELLO) {
+                break; /* told behind the steps before it when WELCOME comes: hsp_ai_steps_again */
+            }
         }
         if (m->type == HSP_MSG_CHECKPOINTED && m->u.ckpt.complete) {
             a->ckpt[device].job = m->u.ckpt.job;

@@ -126,10 +126,51 @@ static void papers_of_an_epoch_go_though_its_executor_died(void **state)
     }
 }
 
+/* hspmdd hears of the steps in their order, also of those that were done while it was away: what it shows of
+ * a job has no gap at any moment. */
+static void steps_are_told_in_their_order(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    running(&w, 9);
+    for (uint64_t step = 1; step <= 6; step++) {
+        if (step == 3) {
+            aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+        } else if (step == 5) { /* HELLO is sent, WELCOME has not come */
+            w.now += 100;
+            aw_beats(&w);
+            aw_tick(&w);
+            aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+            aw_scanned(&w, NULL, 0);
+            assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HELLO));
+        }
+        aw_from_exec(
+            &w, 0,
+            (struct hsp_msg){.type = HSP_MSG_STEP, .epoch = 9, .u.step = {.job = 4, .step = step}});
+        assert_int_equal(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_STEP) != NULL, step < 3);
+    }
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                        .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                      .term = 2,
+                                                      .incarnation = {1, 1},
+                                                      .heartbeat_ms = 500,
+                                                      .dead_ms = 3000}});
+    uint64_t told = 0;
+    for (uint32_t i = 0; i < w.acts.n; i++) {
+        const struct hsp_agent_action *t = &w.acts.item[i];
+        if (t->type == HSP_AACT_SEND && t->msg->type == HSP_MSG_STEP) {
+            assert_int_equal(t->msg->u.step.step, ++told);
+        }
+    }
+    assert_int_equal(told, 6);
+    hsp_agent_free(w.a);
+}
+
 HSP_TEST_FILE(relay_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_epoch_of_the_past_is_refused),
+        cmocka_unit_test(steps_are_told_in_their_order),
         cmocka_unit_test(a_release_of_its_layout_ends_the_work),
         cmocka_unit_test(what_is_prepared_outlives_a_release),
         cmocka_unit_test(papers_of_an_epoch_go_though_its_executor_died),
