@@ -114,7 +114,7 @@ static void a_wait_that_fails_for_good_ends_the_process(void **state)
     (void)close(pipe_fd[1]);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(read(pipe_fd[0], said, sizeof said - 1) > 0);
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_FAILURE);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 0);
     assert_non_null(strstr(said, "no wait for peers at 127.0.0.1:"));
     assert_non_null(strstr(said, "Invalid argument; this process ends"));
     (void)close(pipe_fd[0]);
