@@ -629,7 +629,7 @@ static void what_is_over_is_not_left_out(void **state)
                         .checkpoint_path = (char[]){""},
                         .n_facts = 2};
     j.facts[0] = (struct hsp_learnt){
-        .fact = {HSP_FACT_OUT_OF_MEMORY, HSP_DEVICE(1, 0), HSP_DEVICE(1, 0), 4096},
+        .fact = {HSP_FACT_OUT_OF_MEMORY, HSP_DEVICE(1, 0), HSP_DEVICE(1, 0), 4096, 0},
         .since_ms = 1000,
         .until_ms = 7000,
         .why = (char[]){"no memory for it"}};
@@ -802,7 +802,7 @@ static void what_plans_do_without(void **state)
                         .marks = &mark,
                         .keep_retry_ms = 37000};
     j.facts[0] = (struct hsp_learnt){
-        .fact = {HSP_FACT_OUT_OF_MEMORY, HSP_DEVICE(1, 0), HSP_DEVICE(1, 0), 4096},
+        .fact = {HSP_FACT_OUT_OF_MEMORY, HSP_DEVICE(1, 0), HSP_DEVICE(1, 0), 4096, 0},
         .since_ms = 4000,
         .until_ms = 604000,
         .why = (char[]){"no memory for it"}};
