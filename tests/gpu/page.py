@@ -177,7 +177,7 @@ def verdict(results):
     if failed:
         figures["failed"] = ", ".join(failed)
     if lacking:
-        figures["missing"] = "; ".join(lacking)[:300]
+        figures["missing"] = "; ".join(lacking)[:1000]
     return False if failed else None if lacking else True, figures
 
 
