@@ -194,7 +194,11 @@ enum nvml_result nvmlEventSetWait_v2(struct nvml_set *s, struct nvml_event *ret,
         bool any = n_events > 0;
         if (any) {
             *ret = event[0];
-            memmove(event, event + 1, --n_events * sizeof event[0]);
+            n_events--;
+            for (size_t i = 0; i < n_events;
+                 i++) { /* valgrind takes memmove of a fortified library for memcpy */
+                event[i] = event[i + 1];
+            }
         }
         (void)pthread_mutex_unlock(&lock);
         if (any || waited >= ms) {
