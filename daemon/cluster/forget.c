@@ -67,7 +67,7 @@ static bool in_layouts(const struct hsp_job *j, uint32_t node)
 }
 
 /* The time for the state of @j is over, and it waits for nodes that may have a checkpoint: its REASON says that
- * one that is gone for good is to be removed. */
+ * one that is gone for good is to be removed. What others bring later counts all the same. */
 static bool looks_on(const struct hsp_cluster *c, const struct hsp_job *j)
 {
     bool idle = j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED;
@@ -78,7 +78,13 @@ static bool looks_on(const struct hsp_cluster *c, const struct hsp_job *j)
 static const char *needs(struct hsp_cluster *c, const struct hsp_job *j, uint32_t node)
 {
     if (looks_on(c, j)) {
-        return NULL;
+        const char *who = in_layouts(j, node) ? hsp_ci_awaited_without(c, j, node) : NULL;
+        return who != NULL ? hsp_ci_printf(c,
+                                           "job %s may go on from state that %s brings, which "
+                                           "would go with it; to give that up: hspmdctl cancel %s, "
+                                           "then remove it, and resume",
+                                           j->name, who, j->name)
+                           : NULL;
     }
     if (in_layouts(j, node)) {
         return hsp_ci_printf(c, "job %s may need the state that it holds", j->name);

@@ -13,7 +13,9 @@
  * that have run a job which has not ended: its checkpoints may be there alone.
  *
  * A job whose state was waited for in vain, and which waits for nodes that may have a checkpoint, does not keep a
- * node from being removed: its layouts go with the node. */
+ * node from being removed: its layouts go with the node. But where other nodes that are away may make its state
+ * whole, it does: what they bring would be deleted as they come back. Example: n1 and n2 each have all of mist, both
+ * are away, and n1 burns. n1 stays until n2 is back with the state, or mist is cancelled. */
 #ifndef HSP_FORGET_H
 #define HSP_FORGET_H
 #include "daemon/cluster/cluster_state.h"

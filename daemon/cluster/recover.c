@@ -226,26 +226,83 @@ enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, ui
 
 /* ---- what is waited for ---- */
 
+struct away { /* nodes that are not here, each once */
+    bool *named;
+    const char *list;
+    uint32_t n;
+};
+
+static struct away nobody_yet(struct hsp_cluster *c)
+{
+    return (struct away){hsp_ci_alloc(c, (size_t)c->n_nodes + 1, sizeof(bool)), "", 0};
+}
+
+static void add_away(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_job_plan *p,
+                     struct away *a)
+{
+    for (uint32_t k = 0; k < p->info.n_ranks + p->info.n_keepers; k++) {
+        uint32_t at = HSP_DEVICE_NODE(hsp_ci_holder(&p->info, k));
+        if (!a->named[at] && !is_here(c, j, p, k)) {
+            const struct hsp_cluster_node *node = &c->nodes[at];
+            const char *how = node->conn != 0 ? " (here without proof to be that node)" : "";
+            a->named[at] = true;
+            a->list =
+                hsp_ci_and_name(c, a->list, a->n++, hsp_ci_printf(c, "%s%s", node->name, how));
+        }
+    }
+}
+
 const char *hsp_ci_awaited(struct hsp_cluster *c, const struct hsp_job *j, uint64_t from,
                            uint64_t least)
 {
-    bool *named = hsp_ci_alloc(c, (size_t)c->n_nodes + 1, sizeof(*named));
+    struct away a = nobody_yet(c);
     bool stuck = false;
-    const char *list = "";
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < j->n_plans && named != NULL; i++) {
+    for (uint32_t i = 0; i < j->n_plans && a.named != NULL; i++) {
         const struct hsp_job_plan *p = &j->plans[i];
-        bool counts = p->started && p->plan >= from;
-        for (uint32_t k = 0; counts && k < p->info.n_ranks + p->info.n_keepers; k++) {
-            uint32_t at = HSP_DEVICE_NODE(hsp_ci_holder(&p->info, k));
-            if (!named[at] && !is_here(c, j, p, k)) {
-                const struct hsp_cluster_node *node = &c->nodes[at];
-                const char *how = node->conn != 0 ? " (here without proof to be that node)" : "";
-                named[at] = true;
-                list = hsp_ci_and_name(c, list, n++, hsp_ci_printf(c, "%s%s", node->name, how));
-            }
+        if (p->started && p->plan >= from) {
+            add_away(c, j, p, &a);
+            stuck = stuck || (a.n == 0 && may_come(c, j, p, p->plan > from ? 0 : least - 1));
         }
-        stuck = stuck || (counts && n == 0 && may_come(c, j, p, p->plan > from ? 0 : least - 1));
     }
-    return n > 0 || stuck || named == NULL ? list : NULL;
+    return a.n > 0 || stuck || a.named == NULL ? a.list : NULL;
+}
+
+static bool is_held(const struct hsp_job *j, const struct hsp_job_plan *p,
+                    const struct hsp_piece_holder *x)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < j->n_held && !is; i++) {
+        const struct hsp_state_piece *h = &j->held[i];
+        is = h->plan == p->plan && h->rank == x->holder && h->owner == x->owner;
+    }
+    return is;
+}
+
+/* Whether each shard of @p is here, or may be on a node that is not, without what @node has. */
+static bool may_be_whole(const struct hsp_cluster *c, const struct hsp_job *j,
+                         const struct hsp_job_plan *p, uint32_t node)
+{
+    bool all = p->started;
+    for (uint32_t s = 0; all && s < p->info.n_shards; s++) {
+        bool any = false;
+        for (uint32_t k = p->info.shard_first[s]; !any && k < p->info.shard_first[s + 1]; k++) {
+            const struct hsp_piece_holder *x = &p->info.pieces[k];
+            bool other = HSP_DEVICE_NODE(hsp_ci_holder(&p->info, x->holder)) != node;
+            any = other && (is_held(j, p, x) || !is_here(c, j, p, x->holder));
+        }
+        all = any;
+    }
+    return all;
+}
+
+const char *hsp_ci_awaited_without(struct hsp_cluster *c, const struct hsp_job *j, uint32_t node)
+{
+    struct away a = nobody_yet(c);
+    for (uint32_t i = 0; i < j->n_plans && a.named != NULL; i++) {
+        a.named[node] = true; /* it is not awaited */
+        if (may_be_whole(c, j, &j->plans[i], node)) {
+            add_away(c, j, &j->plans[i], &a);
+        }
+    }
+    return a.n > 0 ? a.list : NULL;
 }

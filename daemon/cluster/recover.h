@@ -53,5 +53,7 @@ enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, ui
  * all holders are here without it. */
 const char *hsp_ci_awaited(struct hsp_cluster *c, const struct hsp_job *j, uint64_t from,
                            uint64_t least);
+/* The nodes that may bring what makes a layout whole though @node never comes back; NULL: none may. */
+const char *hsp_ci_awaited_without(struct hsp_cluster *c, const struct hsp_job *j, uint32_t node);
 
 #endif

@@ -389,12 +389,12 @@ static void who_has_run_it_is_on_record(void **state)
     cw_end(&w);
 }
 
-/* Time goes on for n1 alone, for three times as long as state is waited for. */
-static void n1_answers(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n,
-                       const char *why)
+/* Time goes on for the node of @conn alone, for three times as long as state is waited for. */
+static void one_answers(struct cw_world *w, uint32_t conn, const struct hsp_m_seen *seen,
+                        uint32_t n, const char *why)
 {
     for (hsp_msec until = w->now + 3u * w->c->cfg.state_wait_ms; w->now < until; w->now += 500) {
-        cw_msg(w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_msg(w, conn, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
         cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
         if (w->find_job != 0) {
             cw_ckpts(w, seen, n, why);
@@ -434,7 +434,7 @@ static void one_that_is_gone_for_good_is_removed(void **state)
         w.asks = true;
         w.lack = HSP_LACK_AWAY;
         assert_int_equal(cw_admin(&w, remove), HSP_ESTATE); /* its state may come back */
-        n1_answers(&w, NULL, 0, "n0: it is not connected");
+        one_answers(&w, 2, NULL, 0, "n0: it is not connected");
         assert_non_null(strstr(cw_job(&w, 1)->reason, "gone for good: hspmdctl node remove"));
         assert_int_equal(cw_job(&w, 1)->n_plans, 1);
         assert_int_equal(cw_admin(&w, remove), HSP_OK);
@@ -445,7 +445,7 @@ static void one_that_is_gone_for_good_is_removed(void **state)
             sealed.epoch = cw_job(&w, 1)->seal_upto;
             cw_msg(&w, 2, sealed);
         }
-        n1_answers(&w, &seen, k % 2, "");
+        one_answers(&w, 2, &seen, k % 2, "");
         if (k % 2 == 0) {
             assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
             assert_string_equal(cw_job(&w, 1)->reason,
@@ -454,6 +454,68 @@ static void one_that_is_gone_for_good_is_removed(void **state)
             cw_plan(&w, 1);
             assert_int_equal(cw_job(&w, 1)->att.mode, HSP_MODE_RESTORE);
             assert_int_equal(cw_job(&w, 1)->att.step, 20);
+        }
+        cw_end(&w);
+    }
+}
+
+/* n1 comes back, as conn 4, with all of the state. */
+static void n1_brings_it(struct cw_world *w)
+{
+    struct hsp_m_holding h = {.job = 1, .plan = 1, .rank = 1, .owner = 1, .version = 1};
+    struct hsp_m_device dev = {.kind = "cpu", .mem_bytes = 1, .up = true, .address = "x"};
+    cw_msg(w, 4,
+           (struct hsp_msg){.type = HSP_MSG_HELLO,
+                            .u.hello = {.protocol = HSP_PROTO_VERSION,
+                                        .node = "n1",
+                                        .address = "n1",
+                                        .was = cw_last(w, "n1"),
+                                        .n_devices = 1,
+                                        .devices = &dev,
+                                        .n_holdings = 1,
+                                        .holdings = &h}});
+    for (hsp_msec until = w->now + 60000; cw_job(w, 1)->ticket == 0; w->now += 500) {
+        assert_true(w->now < until);
+        cw_msg(w, 3, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_msg(w, 4, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+}
+
+/* n0 and n1, which are away, have all of the state each, and n0 is gone for good. Removed now, it would take with it what
+ * n1 brings. */
+static void one_that_is_gone_takes_no_state_of_others(void **state)
+{
+    (void)state;
+    const struct hsp_admin_event remove = {.verb = HSP_ADMIN_REMOVE, .node = "n0"};
+    struct hsp_admin_event a = {
+        .verb = HSP_ADMIN_SUBMIT,
+        .spec = {
+            .name = "j", .min = 1, .max = 2, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
+    for (uint32_t comes = 0; comes < 2; comes++) {
+        struct cw_world w;
+        cw_begin(&w, 3, 1);
+        assert_int_equal(cw_admin(&w, a), HSP_OK);
+        cw_plan(&w, 1);
+        wc_begins(&w, 1);
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+        w.asks = true;
+        w.lack = HSP_LACK_AWAY;
+        one_answers(&w, 3, NULL, 0, "n0, n1: they are not connected");
+        assert_non_null(strstr(cw_job(&w, 1)->reason, "gone for good: hspmdctl node remove"));
+        assert_int_equal(cw_admin(&w, remove), HSP_ESTATE);
+        assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                            "node n0 stays: job j may go on from state that n1 brings, which would "
+                            "go with it; to give that up: hspmdctl cancel j, then remove it, and "
+                            "resume");
+        if (comes) {
+            n1_brings_it(&w);
+            cw_plan(&w, 1);
+            assert_int_equal(cw_job(&w, 1)->att.mode, HSP_MODE_RECOVER);
+        } else {
+            assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+            assert_int_equal(cw_admin(&w, remove), HSP_OK);
         }
         cw_end(&w);
     }
@@ -596,6 +658,7 @@ HSP_TEST_FILE(ckpt_unseen_test)
         cmocka_unit_test(an_administrator_may_choose_step_0),
         cmocka_unit_test(who_has_run_it_is_on_record),
         cmocka_unit_test(one_that_is_gone_for_good_is_removed),
+        cmocka_unit_test(one_that_is_gone_takes_no_state_of_others),
         cmocka_unit_test(an_attempt_that_fails_is_no_begin),
         cmocka_unit_test(who_dies_before_the_first_vote_is_not_waited_for),
         cmocka_unit_test(an_attempt_of_an_older_row_may_have_run),
