@@ -174,6 +174,22 @@ static void told_found(struct hsp_cluster *c, const struct hsp_job *j,
     }
 }
 
+/* How one goes on from @other, which is left out for @k, all the same. */
+static const char *how_to_take(struct hsp_cluster *c, const struct hsp_job *j,
+                               const struct hsp_ckpt_kept *k, const struct hsp_ckpt_kept *other)
+{
+    if (!hsp_ci_ckpt_is_on_disk(j, other)) {
+        return "no node that is here has that one";
+    }
+    if (other->step == k->step) {
+        return "--from takes the newer one of two of a step";
+    }
+    return hsp_ci_printf(c,
+                         "to go on from that one, before the job comes to its step: hspmdctl "
+                         "cancel %s, then hspmdctl resume %s --from %llu",
+                         j->name, j->name, (unsigned long long)other->step);
+}
+
 /* One of the step of @k or a later one, seen or on record, is of a line that was given up. */
 static void told_left_out(struct hsp_cluster *c, const struct hsp_job *j,
                           const struct hsp_ckpt_kept *k)
@@ -184,11 +200,10 @@ static void told_left_out(struct hsp_cluster *c, const struct hsp_job *j,
     }
     hsp_ci_fact(c, "ckpt.left_out", HSP_SEV_WARN, j, NULL,
                 "the job goes on from checkpoint %llu of epoch %llu; checkpoint %llu of epoch %llu "
-                "is left out, as a newer epoch began below it; to go on from that one: hspmdctl "
-                "cancel %s, then hspmdctl resume %s --from %llu",
+                "is left out, as a newer epoch began below it; %s",
                 (unsigned long long)k->step, (unsigned long long)k->mark.epoch,
-                (unsigned long long)other.step, (unsigned long long)other.mark.epoch, j->name,
-                j->name, (unsigned long long)other.step);
+                (unsigned long long)other.step, (unsigned long long)other.mark.epoch,
+                how_to_take(c, j, k, &other));
 }
 
 /* @gone is on record and on no node that is here. True: it is passed over. */

@@ -116,8 +116,8 @@ static void what_was_given_up(bool restarts)
     wc_await_fact(&w, "ckpt.left_out", told);
     assert_string_equal(
         told, "the job goes on from checkpoint 50 of epoch 2; checkpoint 60 of epoch 1 is "
-              "left out, as a newer epoch began below it; to go on from that one: "
-              "hspmdctl cancel j, then hspmdctl resume j --from 60");
+              "left out, as a newer epoch began below it; to go on from that one, before the job "
+              "comes to its step: hspmdctl cancel j, then hspmdctl resume j --from 60");
     cw_plan(&w, 1);
     wc_prepare_means(&w, HSP_MODE_RESTORE, 50, 2, 2050);
     assert_true(told_to_count(&w, 1, 40) && told_to_count(&w, 2, 45) && told_to_count(&w, 2, 50));
@@ -166,6 +166,32 @@ static void what_was_given_up_after_a_backup_is_chosen(void **state)
     assert_null(cw_fact(&w, "ckpt.left_out"));
     wc_prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
     cw_end(&w);
+}
+
+/* One that is on record alone is refused, and of two of a step --from takes the newer one. */
+static void what_cannot_be_chosen_is_not_offered(void **state)
+{
+    (void)state;
+    for (uint32_t same = 0; same < 2; same++) {
+        struct cw_world w;
+        char told[300];
+        restored_over_a_choice(&w, same != 0);
+        w.n_disk = 0;
+        wc_sees(&w, 40, 1, 1040);
+        wc_sees(&w, 45, 2, 2045);
+        wc_sees(&w, 50, 2, 2050);
+        if (same) {
+            wc_sees(&w, 50, 1, 1050);
+        }
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        wc_await_fact(&w, "ckpt.left_out", told);
+        assert_non_null(strstr(told, same ? "checkpoint 50 of epoch 1 is left out"
+                                          : "checkpoint 60 of epoch 1 is left out"));
+        assert_non_null(strstr(told, same ? "; --from takes the newer one of two of a step"
+                                          : "; no node that is here has that one"));
+        assert_null(strstr(told, "resume"));
+        cw_end(&w);
+    }
 }
 
 /* The backup is of when it was to begin anew: it may have begun since, and have checkpoints on a node that is away. */
@@ -244,6 +270,7 @@ HSP_TEST_FILE(ckpt_line_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_given_up_after_a_backup),
         cmocka_unit_test(what_was_given_up_after_a_backup_is_chosen),
+        cmocka_unit_test(what_cannot_be_chosen_is_not_offered),
         cmocka_unit_test(what_was_to_begin_anew_may_have_begun),
         cmocka_unit_test(what_an_attempt_was_told_lasts),
         cmocka_unit_test(what_another_cluster_wrote_comes_before),
