@@ -232,14 +232,16 @@ static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     return true;
 }
 
-/* True while a node that could not look is worth asking again: it may see a newer one than @best,
- * or one at all. */
+/* True while a node that could not look, or, where the row may be of before, is away, is worth asking again: it may
+ * see a newer one than @best, or one at all. */
 static bool waits_to_look(struct hsp_cluster *c, struct hsp_job *j,
                           const struct hsp_ckpt_kept *best)
 {
     bool one_at_all = j->lack == HSP_LACK_PATH && best == NULL;
-    if (!hsp_ci_ckpt_may_have(j) || j->looked_whole || (j->lack != HSP_LACK_LOOK && !one_at_all) ||
-        c->now_ms >= deadline(c, j)) {
+    /* one that is away was waited for with the state of the job, if there was any */
+    bool away = j->lack == HSP_LACK_AWAY && j->ran_unknown && j->state_deadline_ms == 0;
+    bool worth = j->lack == HSP_LACK_LOOK || one_at_all || away;
+    if (!hsp_ci_ckpt_may_have(j) || j->looked_whole || !worth || c->now_ms >= deadline(c, j)) {
         return false;
     }
     const char *next = best == NULL ? "begins at step 0"

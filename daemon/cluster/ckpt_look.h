@@ -13,7 +13,9 @@
  *   read a step, has run the job     taken, and ckpt.not_seen names who could not look. None is seen:
  *   and has not its file, or is      the job waits, it does not begin at step 0
  *   too old to be asked (14)
- *   one is not connected             the same, without the wait: it was waited for before
+ *   one is not connected             the same, without the wait: it was waited for with the state of the job,
+ *                                    or all that it may have is on record. With the wait where neither is so:
+ *                                    the row is of before (`ran_unknown`), and the job was at rest
  *   one that may have run it has     where none is seen, asked again for state_wait; then the job begins
  *   not its file                     at step 0, and ckpt.not_seen says why
  *

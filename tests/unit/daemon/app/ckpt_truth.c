@@ -61,11 +61,21 @@ static bool mark_seen(const struct cm_world *x)
            (cm_looks(x, CM_B) && x->mark[cm_folder(x, CM_B)]);
 }
 
+static uint32_t on_away(const struct cm_world *x)
+{
+    uint32_t set = 0;
+    for (int i = 0; i < CM_NODES; i++) {
+        set |= x->away[i] ? x->disk[cm_folder(x, i)] : 0;
+    }
+    return set;
+}
+
 const char *cm_wrong_choice(const struct cm_world *x, int k, hsp_msec ms)
 {
     const uint32_t history = cm_history(x, x->head), seen = cm_on_disk(x, true);
     const int best = cm_newest(x, history & seen);
-    const int hidden = cm_newest(x, history & x->known.told & cm_on_disk(x, false) & ~seen);
+    const uint32_t may = x->known.told | (x->known.all ? 0 : on_away(x));
+    const int hidden = cm_newest(x, history & may & cm_on_disk(x, false) & ~seen);
     if (k < 0) {
         bool knows = x->known.begun || mark_seen(x) || x->away[CM_A] || x->away[CM_B];
         return (history & cm_on_disk(x, false)) != 0 && knows ? "there is a checkpoint" : NULL;
@@ -77,7 +87,7 @@ const char *cm_wrong_choice(const struct cm_world *x, int k, hsp_msec ms)
     }
     bool waits = hidden >= 0 && x->all[hidden].step > x->all[k].step;
     return k != best                     ? "there is a newer one of the history"
-           : waits && ms < CM_STATE_WAIT ? "a newer one is on record, and was not waited for"
+           : waits && ms < CM_STATE_WAIT ? "a newer one may be there, and was not waited for"
                                          : NULL;
 }
 

@@ -156,25 +156,33 @@ static void what_others_cannot_do_is_told_alone(void **state)
     }
 }
 
-/* Its state was waited for before. */
+/* What it wrote is on record, and where the record is of before it is waited for, once. */
 static void one_that_is_away_may_have_one(void **state)
 {
     (void)state;
     const struct hsp_m_seen seen = {20, WC_TERM, 1, 1020};
-    struct cw_world w;
-    char told[400];
-    wc_running(&w);
-    wc_cancelled(&w);
-    w.asks = true;
-    w.lack = HSP_LACK_AWAY;
-    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
-    assert_true(answered(&w, NULL, 0, "n1: it is not connected", 120000, told) >= 120000);
-    assert_non_null(strstr(cw_job(&w, 1)->reason, "on disk: n1: it is not connected: looks again"));
-    hsp_msec ms = answered(&w, &seen, 1, "n1: it is not connected", 120000, told);
-    assert_true(ms <= HSP_CKPT_SLOW_MS + 1000 && strstr(told, "n1: it is not connected") != NULL);
-    cw_plan(&w, 1);
-    wc_prepare_means(&w, HSP_MODE_RESTORE, 20, 1, 1020);
-    cw_end(&w);
+    for (uint32_t restored = 0; restored < 2; restored++) {
+        struct cw_world w;
+        char told[400];
+        wc_running(&w);
+        wc_cancelled(&w);
+        w.asks = true;
+        w.lack = HSP_LACK_AWAY;
+        w.c->jobs[0]->ran_unknown = restored != 0;
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        if (!restored) {
+            assert_true(answered(&w, NULL, 0, "n1: it is not connected", 120000, told) >= 120000);
+            assert_non_null(
+                strstr(cw_job(&w, 1)->reason, "on disk: n1: it is not connected: looks again"));
+        }
+        hsp_msec ms = answered(&w, &seen, 1, "n1: it is not connected", 120000, told);
+        assert_true(!restored || ms >= w.c->cfg.state_wait_ms);
+        assert_true(ms <= (restored ? w.c->cfg.state_wait_ms : 0u) + HSP_CKPT_SLOW_MS + 1000);
+        assert_non_null(strstr(told, "n1: it is not connected"));
+        cw_plan(&w, 1);
+        wc_prepare_means(&w, HSP_MODE_RESTORE, 20, 1, 1020);
+        cw_end(&w);
+    }
 }
 
 /* A job that has not written yet has no folder either: so it begins in the end, and says why. */
