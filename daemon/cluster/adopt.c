@@ -82,7 +82,8 @@ static bool names_node(const struct hsp_cluster *l, hsp_device_id d)
 /* Numbers from here on no coordinator has given, up to some generations after the papers. */
 static uint64_t end_of_numbers(const struct hsp_papers *p)
 {
-    return ((uint64_t)hsp_generation_number(p->whose.generation) + 9) * HSP_GENERATION_NUMBERS;
+    uint64_t last = (uint64_t)hsp_generation_number(p->whose.generation) + HSP_NEXT_GENERATIONS;
+    return (last + 1) * HSP_GENERATION_NUMBERS;
 }
 
 /* Numbers of @j, the job of @p, that are beyond what a coordinator gives; NULL: none is. Taken over, they

@@ -246,8 +246,7 @@ static bool ahead_of(const struct hsp_cluster *c, const struct hsp_parked *p,
 {
     for (uint32_t i = 0; i < p->n_jobs && p->as == HSP_PARKED_AHEAD; i++) {
         struct hsp_m_kept k = kept_by(&p->jobs[i]);
-        bool can =
-            hsp_ci_can_be(c, k.generation, k.epoch) && hsp_ci_can_be(c, k.generation, k.plan);
+        bool can = hsp_ci_epoch_can_be(c, k.epoch) && hsp_ci_can_be(c, k.generation, k.plan);
         if (k.job == j->id && can && hsp_ci_standing(c, &k) == HSP_STANDS_NEWER) {
             *ret = k;
             return true;

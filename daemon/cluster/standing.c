@@ -20,12 +20,9 @@
  * other. The first hundred million are left for that. */
 #define JOB_NUMBERS 100000000u
 
-/* Generations beyond ours that an agent may name. Each --restore raises the generation by one; a
- * member that lies cannot use up all numbers. */
-#define NEXT_GENERATIONS 8u
-
-/* Of those the nearer ones: epochs of which checkpoints may be seen. What is given above them can be, too. */
-#define WRITTEN_GENERATIONS (NEXT_GENERATIONS / 2)
+/* Of those beyond ours that an agent may name the nearer ones: epochs of which checkpoints may be seen. What is given
+ * above them can be, too. */
+#define WRITTEN_GENERATIONS (HSP_NEXT_GENERATIONS / 2)
 
 #define PATH_SHOWN 48u /* a longer one does not fit into the reason of a job */
 #define SHORT_ID   8   /* digits of a cluster's id in texts */
@@ -279,13 +276,23 @@ bool hsp_ci_can_be(const struct hsp_cluster *c, uint64_t generation, uint64_t nu
     uint64_t g = hsp_generation_ahead(generation, c->generation) ? generation : c->generation;
     uint64_t end = hsp_generation_first(hsp_generation_next(g, 0));
     uint32_t further = hsp_generation_number(g) - hsp_generation_number(c->generation);
-    return number < end && further <= NEXT_GENERATIONS;
+    return number < end && further <= HSP_NEXT_GENERATIONS;
+}
+
+/* Epoch @epoch is of one of @n generations beyond ours, of ours or of one before. */
+static bool is_within(const struct hsp_cluster *c, uint64_t epoch, uint32_t n)
+{
+    return epoch / HSP_GENERATION_NUMBERS <= (uint64_t)hsp_generation_number(c->generation) + n;
+}
+
+bool hsp_ci_epoch_can_be(const struct hsp_cluster *c, uint64_t epoch)
+{
+    return is_within(c, epoch, HSP_NEXT_GENERATIONS);
 }
 
 bool hsp_ci_can_be_written(const struct hsp_cluster *c, uint64_t epoch)
 {
-    uint64_t here = hsp_generation_number(c->generation);
-    return epoch / HSP_GENERATION_NUMBERS <= here + WRITTEN_GENERATIONS;
+    return is_within(c, epoch, WRITTEN_GENERATIONS);
 }
 
 bool hsp_ci_testifies(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
@@ -293,7 +300,7 @@ bool hsp_ci_testifies(const struct hsp_cluster *c, const struct hsp_cluster_node
 {
     const struct hsp_job *j = hsp_ci_job(c, k->job);
     bool begun = j != NULL && j->n_plans > 0 && j->state != HSP_JOB_BEHIND;
-    return n != NULL && n->unheard && hsp_ci_can_be(c, k->generation, k->epoch) &&
+    return n != NULL && n->unheard && hsp_ci_epoch_can_be(c, k->epoch) &&
            hsp_ci_can_be(c, k->generation, k->plan) && m->n_devices > 0 &&
            (!begun || hsp_ci_is_member(c, j, n));
 }

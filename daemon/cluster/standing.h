@@ -11,6 +11,9 @@
 
 /* More jobs than a store that is lost has numbered since its backup. */
 #define HSP_LOST_JOBS 1000000u
+/* Generations beyond ours that an agent may name. Each --restore raises the generation by one, and so does each job
+ * that is adopted; a member that lies cannot use up all numbers. */
+#define HSP_NEXT_GENERATIONS 512u
 
 enum hsp_standing {
     HSP_STANDS_KNOWN,   /* of a job on record, which has gone no further there than we know */
@@ -42,13 +45,15 @@ enum hsp_standing hsp_ci_standing(const struct hsp_cluster *c, const struct hsp_
  * that were given since the start are on record, so later evidence would be false. */
 bool hsp_ci_testifies(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
                       const struct hsp_m_hello *m, const struct hsp_m_kept *k);
-/* True when an hspmdd of this cluster can have given @number, of an epoch, plan or term, in
- * @generation. Example: in generation 1, numbers of generations up to 9 can be; epoch 3000001 of
- * generation 2 cannot, as the epochs of generation 3 begin there. */
+/* True when an hspmdd of this cluster can have given @number, of a plan or term, in @generation. Example:
+ * in generation 1, numbers of generations up to 513 can be; plan 3000001 of generation 2 cannot, as the
+ * plans of generation 3 begin there. */
 bool hsp_ci_can_be(const struct hsp_cluster *c, uint64_t generation, uint64_t number);
+/* The same of an epoch: those of a job can be of a later generation than the hspmdd that gave them (ckpt_look.c). */
+bool hsp_ci_epoch_can_be(const struct hsp_cluster *c, uint64_t epoch);
 /* True when epoch @epoch can have written a checkpoint that nodes see: also one of a later generation, as when a job
- * was adopted by another cluster by mistake. A member that lies moves the numbers of its job four generations ahead
- * at most, however often. */
+ * was adopted by another cluster by mistake, with others, each of which raised the generation there. A member that
+ * lies moves the numbers of its job 256 generations ahead at most, however often. */
 bool hsp_ci_can_be_written(const struct hsp_cluster *c, uint64_t epoch);
 /* True when @epoch of @j was not given here. When @j has ended, so have all epochs up to its last.
  * */

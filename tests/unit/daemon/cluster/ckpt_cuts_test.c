@@ -402,7 +402,7 @@ static void what_another_store_wrote_is_given_up(void **state)
 {
     (void)state;
     /* of this generation, of the next, and of one that is far ahead */
-    const uint64_t epochs[] = {9, HSP_GENERATION_NUMBERS + 1, 5 * HSP_GENERATION_NUMBERS};
+    const uint64_t epochs[] = {9, HSP_GENERATION_NUMBERS + 1, 300 * HSP_GENERATION_NUMBERS};
     for (size_t i = 0; i < HSP_ARRAY_LEN(epochs); i++) {
         struct cw_world w;
         const struct hsp_m_seen seen[] = {{40, WC_TERM, 1, 1040}, {60, WC_TERM, epochs[i], 9060}};

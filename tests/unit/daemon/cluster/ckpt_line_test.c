@@ -239,11 +239,12 @@ static void what_an_attempt_was_told_lasts(void **state)
 }
 
 /* The job was adopted by another cluster by mistake, went on there in epochs of a later generation, and goes on here
- * from what it wrote there: what it writes here comes behind that. */
+ * from what it wrote there: what it writes here comes behind that. It was the last of twelve, each of which has raised
+ * the generation there. */
 static void what_another_cluster_wrote_comes_before(void **state)
 {
     (void)state;
-    const uint64_t there = HSP_GENERATION_NUMBERS + 282001;
+    const uint64_t there = 12 * HSP_GENERATION_NUMBERS + 282001;
     struct cw_world w;
     wc_running(&w);
     wc_saved_in(&w, 1, 20, 1020);

@@ -279,8 +279,8 @@ static bool closed(const struct cw_world *w, uint32_t conn)
     return is;
 }
 
-/* The store has j on n0 and n1 of four nodes; it went on on n2 and n3 in epoch 9. */
-static void gone_on_elsewhere(struct cw_world *w, bool with_restore)
+/* The store has j on n0 and n1 of four nodes; it went on on n2 and n3 in epoch @epoch. */
+static void gone_on_in(struct cw_world *w, uint64_t epoch, bool with_restore)
 {
     cw_begin(w, 4, 1);
     assert_int_equal(cw_submit(w, "j", 0, 1, 2), HSP_OK);
@@ -294,13 +294,18 @@ static void gone_on_elsewhere(struct cw_world *w, bool with_restore)
     } else {
         cw_restart(w, NULL);
     }
-    hello_keeping(w, "n2", 1, 9);
+    hello_keeping(w, "n2", 1, epoch);
     assert_int_equal(hsp_cluster_parked_by_name(w->c, "n2")->as, HSP_PARKED_AHEAD);
     hello_empty(w, "n0");
     hello_empty(w, "n1");
     sealed_empty(w, 0);
     sealed_empty(w, 1);
-    hello_keeping(w, "n3", 1, 9);
+    hello_keeping(w, "n3", 1, epoch);
+}
+
+static void gone_on_elsewhere(struct cw_world *w, bool with_restore)
+{
+    gone_on_in(w, 9, with_restore);
 }
 
 static void assert_elsewhere_blocks(bool with_restore)
@@ -489,6 +494,23 @@ static void a_replaced_store_that_is_older_is_not_named(void **state)
         assert_int_equal(strstr(w.c->behind_why, cfg.replaced) != NULL, g == 1);
         cw_end(&w);
     }
+}
+
+/* The job has gone on here above what another cluster wrote, in epochs of a later generation than this cluster's, and a
+ * store of before is put back: its node says that there were newer ones all the same, and is no stranger. */
+static void epochs_above_those_of_another_cluster_are_newer(void **state)
+{
+    (void)state;
+    const uint64_t epoch = 12 * HSP_GENERATION_NUMBERS + 282002;
+    struct cw_world w;
+    put_back(&w);
+    hello_keeping(&w, "n0", 1, epoch);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_BEHIND);
+    assert_int_equal(hsp_cluster_node_by_name(w.c, "n0")->state, HSP_NODE_LIVE);
+    cw_end(&w);
+    gone_on_in(&w, epoch, true); /* on nodes that are not its by this store */
+    assert_string_equal(cw_job(&w, 1)->ahead, "n2");
+    cw_end(&w);
 }
 
 static void of_a_job_that_has_gone_on_elsewhere(void **state)
@@ -682,6 +704,7 @@ HSP_TEST_FILE(older_store_test)
         cmocka_unit_test(another_job_of_the_number_is_left_alone),
         cmocka_unit_test(in_which_generation_it_was_given),
         cmocka_unit_test(a_replaced_store_that_is_older_is_not_named),
+        cmocka_unit_test(epochs_above_those_of_another_cluster_are_newer),
         cmocka_unit_test(of_a_job_that_has_gone_on_elsewhere),
         cmocka_unit_test(a_restore_comes_after_what_members_have_obeyed),
         cmocka_unit_test(the_same_backup_is_put_back_twice),
