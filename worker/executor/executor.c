@@ -43,7 +43,8 @@ struct executor {
     uint64_t beat;
     uint32_t job;              /* to which these epochs belong */
     struct hsp_digest cluster; /* whose job it is: each cluster numbers its epochs */
-    uint64_t floor;            /* epochs of that job up to here are over */
+    uint64_t newest;           /* epoch of that job that was to be prepared here */
+    uint64_t floor;            /* epochs of that job up to here are over; not above newest */
     struct hsp_ex_epoch *running, *next, *left;
     pthread_t trimmer; /* of a device without epochs */
     bool has_trimmer;
@@ -249,6 +250,7 @@ static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch)
     if (x->left != NULL && x->left->p->job == job && x->left->number <= epoch) {
         x->left = hsp_epoch_close(x->left);
     }
+    epoch = epoch < x->newest ? epoch : x->newest; /* another cluster may have given the number */
     if (x->job == job && x->floor < epoch) {
         x->floor = epoch;
     }
@@ -276,14 +278,10 @@ static void refuse(struct executor *x, const struct hsp_msg *m, const char *why)
 static void refuse_over(struct executor *x, const struct hsp_msg *m)
 {
     char why[HSP_TEXT_MAX + 1];
-    uint64_t newest = x->floor;
-    if (x->running != NULL && x->running->number > newest) {
-        newest = x->running->number;
-    }
     hsp_str_printf(why, sizeof why,
                    "epoch %" PRIu64 " of the job is over on this device, which has seen epoch "
                    "%" PRIu64 " of it; see RECOVERY in hspmdd(8) if hspmdd has an older store",
-                   m->epoch, newest);
+                   m->epoch, x->newest);
     refuse(x, m, why);
 }
 
@@ -295,7 +293,7 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
         close_up_to(x, x->job, UINT64_MAX); /* one job at a time: epochs of the other are over */
         x->job = p->job;
         x->cluster = p->cluster;
-        x->floor = 0;
+        x->newest = x->floor = 0;
     }
     if (is_epoch(x->running, p->job, m->epoch)) {
         return; /* begun already: STARTED says so */
@@ -312,6 +310,7 @@ static void on_prepare(struct executor *x, const struct hsp_msg *m)
         return; /* else its answer comes; one that has failed is tried again: the answer was lost */
     }
     close_next(x);
+    x->newest = m->epoch > x->newest ? m->epoch : x->newest;
     if (hsp_epoch_open(&x->env, m, &x->next, &err) != HSP_OK) {
         refuse(x, m, err.msg);
     }

@@ -274,6 +274,24 @@ static void test_epochs_of_another_cluster_do_not_count(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
+/* The other cluster ends what it has of the job on a device that it has prepared nothing on. */
+static void test_a_stop_ends_what_was_prepared(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {.epoch = 1, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    xw_start_executor(w, 0);
+    xw_prepare(w, &d);
+    xw_send_ref(w, 0, HSP_MSG_STOP, 1282001);
+    xw_await(w, 0, HSP_MSG_STOPPED);
+    d.epoch = 2;
+    xw_prepare(w, &d);
+    d.epoch = 1;
+    xw_send_prepare(w, &d);
+    await_refusal(w, "epoch 1 of the job is over on this device, which has seen epoch 2");
+    (void)hsp_epoch_plan_free(p);
+}
+
 static bool has_mapped(const struct xw_world *w, int dev, const char *path)
 {
     char name[64], line[4500];
@@ -553,6 +571,7 @@ HSP_TEST_FILE(executor_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_epochs_of_another_cluster_do_not_count, xw_setup,
                                         xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_stop_ends_what_was_prepared, xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_second_copies_replace_a_lost_node, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_state_goes_by_relays, xw_setup, xw_teardown),
