@@ -184,7 +184,7 @@ enum hsp_job_state {
     HSP_JOB_SWITCHING,  /* runs; the next epoch is being prepared or is armed */
     HSP_JOB_SEALING,    /* a loss: nodes are asked what they hold */
     HSP_JOB_RECOVERING, /* version known, plan or epoch in the making */
-    HSP_JOB_PAUSED,     /* state kept, cannot go on now; reason says why */
+    HSP_JOB_PAUSED,     /* state kept, cannot go on now; reason says why, also while it is tried */
     HSP_JOB_FINISHING,  /* last version stable, outputs are written; where they cannot be, the next
                            epoch may be prepared or armed, on other nodes */
     HSP_JOB_DONE,
@@ -483,7 +483,7 @@ struct hsp_job {
     hsp_device_id *asked; /* devices of the last question, ascending; then those that were declined
                            * before it, ascending */
     bool asked_valid;     /* the answer to it stands */
-    char no_plan[240];    /* why there is none with the devices asked about, as told; "" not told */
+    char no_plan[560];    /* why there is none with the devices asked about, as told; "" not told */
     bool retune;          /* ask again although the devices are the same */
     char cause[160];      /* of the next plan */
     hsp_msec detect_ms, sealed_ms, planned_ms;

@@ -249,6 +249,19 @@ static bool waits_for_node(struct hsp_cluster *c, struct hsp_job *j)
     return n != NULL;
 }
 
+/* The same question, asked each second, changes nothing that is told of @j before its answer does. */
+static void ask_for_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_device_id *dev,
+                         uint32_t n, bool urgent)
+{
+    if (!hsp_ci_waits_for_plan(j, dev, n)) {
+        if (j->state == HSP_JOB_PAUSED) {
+            hsp_ci_job_move(c, j, HSP_JOB_RECOVERING);
+        }
+        j->reason[0] = '\0';
+    }
+    hsp_ci_start_plan(c, j, dev, n, urgent);
+}
+
 static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
 {
     enum hsp_epoch_mode mode = j->origin;
@@ -298,11 +311,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     } else if (j->have_result) {
         hsp_ci_attempt_begin(c, j, hsp_ci_adopt_result(c, j), mode, from, version);
     } else if (j->ticket == 0) {
-        if (j->state == HSP_JOB_PAUSED) {
-            hsp_ci_job_move(c, j, HSP_JOB_RECOVERING);
-        }
-        j->reason[0] = '\0';
-        hsp_ci_start_plan(c, j, dev, n, started);
+        ask_for_plan(c, j, dev, n, started);
     }
 }
 

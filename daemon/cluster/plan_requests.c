@@ -85,13 +85,23 @@ static bool note_asked(struct hsp_job *j, const hsp_device_id *dev, uint32_t n)
     return true;
 }
 
+/* There was no plan with these devices. */
+static bool asked_in_vain(const struct hsp_job *j, const hsp_device_id *dev, uint32_t n)
+{
+    return j->no_plan[0] != '\0' && n == j->n_asked && memcmp(j->asked, dev, n * sizeof(*dev)) == 0;
+}
+
+bool hsp_ci_waits_for_plan(const struct hsp_job *j, const hsp_device_id *dev, uint32_t n)
+{
+    return asked_in_vain(j, dev, n) && strcmp(j->reason, j->no_plan) == 0;
+}
+
 void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_device_id *dev,
                        uint32_t n, bool urgent)
 {
     hsp_ci_cancel_plan(c, j);
     struct hsp_plan_request *r = hsp_ci_alloc(c, 1, sizeof(*r));
-    bool again =
-        j->no_plan[0] != '\0' && n == j->n_asked && memcmp(j->asked, dev, n * sizeof(*dev)) == 0;
+    bool again = asked_in_vain(j, dev, n);
     j->no_plan[0] = again ? j->no_plan[0] : '\0';
     if (r == NULL || !note_asked(j, dev, n)) {
         c->failed = true;

@@ -195,6 +195,91 @@ static void what_is_asked_in_vain_is_told_once(void **state)
     cw_end(&w);
 }
 
+/* Facts of jobs and plans that the last step has told. */
+static uint32_t told(const struct cw_world *w)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        const struct hsp_action *a = &w->a.item[i];
+        n += a->type == HSP_ACT_FACT && (strncmp(a->u.fact->type, "job.", 4) == 0 ||
+                                         strncmp(a->u.fact->type, "plan.", 5) == 0);
+    }
+    return n;
+}
+
+/* Half a second later the first @n_nodes beat. Returns what was told. */
+static uint32_t beats(struct cw_world *w, uint32_t n_nodes)
+{
+    uint32_t n = 0;
+    w->now += 500;
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        cw_msg(w, i + 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        n += told(w);
+    }
+    cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+    return n + told(w);
+}
+
+/* For a minute each question is answered so. Returns what was told. */
+static uint32_t a_minute_without(struct cw_world *w, uint32_t n_nodes, const char *why)
+{
+    uint32_t n = 0, asked = 0;
+    for (const hsp_msec until = w->now + 60000; w->now < until;) {
+        if (cw_job(w, 1)->ticket != 0) {
+            no_plan(w, why);
+            n += told(w);
+            asked++;
+        }
+        n += beats(w, n_nodes);
+        assert_string_equal(cw_job(w, 1)->reason, why);
+    }
+    assert_true(asked > 50 && cw_job(w, 1)->ticket != 0);
+    return n;
+}
+
+/* A job waits: why there is no plan is told, and that it waits for that; then nothing until the reason is another
+ * one. A plan is taken at once. */
+static void a_job_that_waits_tells_its_reason_once(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    (void)cw_submit(&w, "j", 0, 1, 8);
+    assert_int_equal(a_minute_without(&w, 2, "too large"), 2);
+    assert_int_equal(a_minute_without(&w, 2, "too slow"), 2);
+    cw_plan(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_STARTING);
+    cw_end(&w);
+}
+
+/* The same after a loss, when the job has state: it stays paused, and goes on from there. */
+static void a_job_that_is_paused_tells_its_reason_once(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    cw_pass(&w, 1, 3, cw_even, 2);
+    const struct hsp_job *j = cw_job(&w, 1);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    for (uint32_t i = 0; i < 10; i++) {
+        (void)beats(&w, 1);
+    }
+    struct hsp_m_holding h = {.job = 1, .plan = j->cur.plan, .version = 3};
+    cw_msg(&w, 1,
+           (struct hsp_msg){.type = HSP_MSG_SEALED,
+                            .epoch = j->seal_upto,
+                            .u.sealed = {.job = 1, .n_holdings = 1, .holdings = &h}});
+    assert_int_equal(j->state, HSP_JOB_RECOVERING);
+    assert_int_equal(a_minute_without(&w, 1, "too large"), 2);
+    assert_int_equal(j->state, HSP_JOB_PAUSED);
+    assert_int_equal(a_minute_without(&w, 1, "too slow"), 2);
+    cw_plan(&w, 1);
+    assert_true(j->state == HSP_JOB_RECOVERING && j->att.epoch != 0 && j->att.step == 3);
+    assert_string_equal(j->reason, "");
+    cw_end(&w);
+}
+
 static void the_same_unspoilt_is_taken(void **state)
 {
     (void)state;
@@ -294,6 +379,8 @@ HSP_TEST_FILE(answers_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_plan_is_refused),
         cmocka_unit_test(what_is_asked_in_vain_is_told_once),
+        cmocka_unit_test(a_job_that_waits_tells_its_reason_once),
+        cmocka_unit_test(a_job_that_is_paused_tells_its_reason_once),
         cmocka_unit_test(the_same_unspoilt_is_taken),
         cmocka_unit_test(declined_devices_are_for_others),
         cmocka_unit_test(what_was_declined_is_asked_about_with_what_is_new),
