@@ -1,6 +1,7 @@
 #include "daemon/cluster/ckpt_look.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/ckpt_which.h"
@@ -255,24 +256,29 @@ static bool waits_to_look(struct hsp_cluster *c, struct hsp_job *j,
     return true;
 }
 
-/* Tells once who could not look, as the job begins with @best; NULL: at step 0. */
+/* Tells who could not look, as the job begins with @best; NULL: at step 0. The nodes are asked anew with each
+ * HELLO: the same answer is not told again. */
 static void tell_unseen(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *best)
 {
     enum hsp_severity severity = j->looked_whole ? HSP_SEV_NOTICE : HSP_SEV_WARN;
     bool path = j->lack == HSP_LACK_PATH && (best != NULL || !hsp_ci_ckpt_may_have(j));
     bool tells = j->disk_unseen[0] != '\0' && !path;
+    char text[sizeof(j->unseen_told)] = "";
     if (tells && best != NULL) {
-        hsp_ci_fact(c, "ckpt.not_seen", severity, j, NULL,
-                    "the job goes on from checkpoint %llu; there may be a newer one, as not all "
-                    "could look: %s",
-                    (unsigned long long)best->step, j->disk_unseen);
+        hsp_str_printf(text, sizeof(text),
+                       "the job goes on from checkpoint %llu; there may be a newer one, as not all "
+                       "could look: %s",
+                       (unsigned long long)best->step, j->disk_unseen);
     } else if (tells) {
-        hsp_ci_fact(
-            c, "ckpt.not_seen", severity, j, NULL,
+        hsp_str_printf(
+            text, sizeof(text),
             "the job begins at step 0; there may be a checkpoint, as not all could look: %s",
             j->disk_unseen);
     }
-    j->disk_unseen[0] = '\0';
+    if (tells && strcmp(text, j->unseen_told) != 0) {
+        hsp_ci_fact(c, "ckpt.not_seen", severity, j, NULL, "%s", text);
+    }
+    memcpy(j->unseen_told, text, sizeof(text));
 }
 
 /* Whether @gone, on record and newer than @best, or of its step, is missing and was not waited for yet. One

@@ -98,6 +98,7 @@ void hsp_ci_ckpt_begin_at(struct hsp_job *j, uint64_t step, const struct hsp_ckp
 void hsp_ci_ckpt_try_anew(struct hsp_job *j)
 {
     j->ckpt_deadline_ms = 0;
+    j->unseen_told[0] = '\0';
     j->tries = (struct hsp_ckpt_tries){0};
 }
 

@@ -439,7 +439,8 @@ struct hsp_job {
     uint32_t n_disk;
     size_t cap_disk;
     char disk_damage[200];      /* of a newer one, or why one could not be looked for; "" none */
-    char disk_unseen[200];      /* who could not look, to be told; "" nobody */
+    char disk_unseen[200];      /* who could not look; "" nobody */
+    char unseen_told[320];      /* that, as it was told since the job last began; "" it was not */
     struct hsp_ckpt_kept *disk; /* owned, in no order; of a step there may be several contents */
     /* What disk tells of what was given up (ckpt_which.h). Stored while an attempt with it has gone. */
     struct hsp_ckpt_cuts line;

@@ -156,6 +156,43 @@ static void what_others_cannot_do_is_told_alone(void **state)
     }
 }
 
+/* n1 says hello again, and the nodes are asked anew. Returns whether @why, their answer, is told. */
+static bool told_anew(struct cw_world *w, const struct hsp_m_seen *seen, const char *why)
+{
+    cw_step(w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    cw_hello(w, 2, "n1", w->c->nodes[1].incarnation, 1);
+    assert_int_equal(w->find_job, 1);
+    cw_ckpts(w, seen, 1, why);
+    const char *fact = cw_fact(w, "ckpt.not_seen");
+    return fact != NULL && strstr(fact, why) != NULL;
+}
+
+/* A node that could not look may say hello as often as it likes. */
+static void who_could_not_look_is_told_once(void **state)
+{
+    (void)state;
+    const struct hsp_m_seen seen = {20, WC_TERM, 1, 1020};
+    struct cw_world w;
+    char told[400];
+    wc_running(&w);
+    wc_cancelled(&w);
+    w.asks = true;
+    w.lack = HSP_LACK_OTHERS;
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    (void)answered(&w, &seen, 1, EIO_ON_N1, 5000, told);
+    assert_non_null(strstr(told, EIO_ON_N1));
+    assert_false(told_anew(&w, &seen, EIO_ON_N1));
+    assert_true(told_anew(&w, &seen, "n0: no answer"));
+    assert_false(told_anew(&w, &seen, "n0: no answer"));
+    assert_false(told_anew(&w, &seen, "")); /* all have looked */
+    assert_true(told_anew(&w, &seen, "n0: no answer"));
+    wc_cancelled(&w);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    (void)answered(&w, &seen, 1, "n0: no answer", 5000, told);
+    assert_non_null(strstr(told, "n0: no answer"));
+    cw_end(&w);
+}
+
 /* What it wrote is on record, and where the record is of before it is waited for, once. */
 static void one_that_is_away_may_have_one(void **state)
 {
@@ -656,6 +693,7 @@ HSP_TEST_FILE(ckpt_unseen_test)
         cmocka_unit_test(it_does_not_fail_as_nobody_can_look),
         cmocka_unit_test(one_that_could_not_look_is_waited_for),
         cmocka_unit_test(what_others_cannot_do_is_told_alone),
+        cmocka_unit_test(who_could_not_look_is_told_once),
         cmocka_unit_test(one_that_is_away_may_have_one),
         cmocka_unit_test(a_path_that_is_not_mounted_is_waited_for),
         cmocka_unit_test(each_loss_has_its_own_wait),
