@@ -420,6 +420,9 @@ struct hsp_job {
     bool anew;
     /* A node that keeps more of the job than is on record, and is no member of it; "" none. */
     char ahead[HSP_NAME_MAX + 1];
+    /* The last generation in which that was given, and 1; 0: nobody has said it since the start. Not stored, and
+     * kept while the node is away: what is told of it does not change then. */
+    uint64_t ahead_in;
     enum hsp_epoch_mode origin; /* FRESH or RESTORE: where to begin when nothing is held */
     uint64_t origin_step;
     struct hsp_ckpt_mark origin_ckpt; /* RESTORE: the one of that version that is meant */

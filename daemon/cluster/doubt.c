@@ -31,12 +31,18 @@ void hsp_ci_doubt_parked(struct hsp_cluster *c, uint32_t conn)
     const struct hsp_parked *p = hsp_ci_parked_of(c, conn);
     for (uint32_t i = 0; i < c->n_jobs && p != NULL; i++) {
         struct hsp_job *j = c->jobs[i];
-        bool open = !hsp_ci_at_rest(j) && j->state != HSP_JOB_BEHIND && j->ahead[0] == '\0';
-        if (open && hsp_ci_is_ahead(c, p, j)) {
-            hsp_str_printf(j->ahead, sizeof(j->ahead), "%s", p->name);
-            hsp_ci_store_job(c, j);
-            hsp_ci_look_job(c, j);
+        bool open = !hsp_ci_at_rest(j) && j->state != HSP_JOB_BEHIND;
+        if (!open || !hsp_ci_is_ahead(c, p, j)) {
+            continue;
         }
+        if (j->ahead[0] == '\0') {
+            hsp_str_printf(j->ahead, sizeof(j->ahead), "%s", p->name);
+            j->ahead_in = 0;
+            hsp_ci_store_job(c, j);
+        }
+        uint64_t in = hsp_ci_ahead_given_in(c, j) + 1;
+        j->ahead_in = in > j->ahead_in ? in : j->ahead_in;
+        hsp_ci_look_job(c, j);
     }
 }
 
@@ -111,7 +117,7 @@ static const char *why_held(struct hsp_cluster *c, const struct hsp_job *j)
             "node %s keeps a newer epoch of it and is no member of it by this "
             "store, which is older: put the newer store back%s; hspmdctl cancel %s "
             "gives up what the agents keep",
-            j->ahead, hsp_ci_newer_store(c, hsp_ci_ahead_given_in(c, j)), j->name);
+            j->ahead, hsp_ci_newer_store(c, j->ahead_in - 1), j->name);
     }
     const char *why = j->doubted ? why_doubt(c, j) : NULL;
     return why == NULL
@@ -139,6 +145,7 @@ bool hsp_ci_held_in_doubt(struct hsp_cluster *c, struct hsp_job *j)
         believe(c, j);
     } else if (why != NULL && strcmp(shown, j->reason) != 0) {
         hsp_ci_fact(c, "job.held", HSP_SEV_WARN, j, NULL, "%s", why);
+        memcpy(j->reason, shown, sizeof(shown)); /* so it is told once */
         hsp_ci_job_blocked(c, j, "%s", why);
     }
     return why != NULL;

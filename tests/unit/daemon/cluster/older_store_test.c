@@ -260,6 +260,7 @@ static void a_job_that_had_not_begun_is_held(void **state)
     assert_int_equal(w.n_asked, 0);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PENDING);
     assert_non_null(strstr(cw_fact(&w, "job.held"), "it had not begun by then"));
+    assert_null(cw_fact(&w, "job.blocked"));                 /* which would say the same */
     assert_int_equal(cw_submit(&w, "new", 0, 1, 1), HSP_OK); /* is no matter of the backup */
     assert_int_equal(w.n_asked, 1);
     assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, w.asked_job), HSP_OK);
@@ -525,6 +526,31 @@ static void of_a_job_that_has_gone_on_elsewhere(void **state)
     cw_end(&w);
 }
 
+/* The nodes that keep it come and go: that is no news. */
+static void what_holds_a_job_is_told_once(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    uint32_t told = 0;
+    gone_on_elsewhere(&w, true);
+    w.c->cfg.replaced = "/s/state.db.replaced-7.0";
+    w.c->cfg.replaced_generation = 1;
+    wait(&w, w.c->cfg.dead_ms + 1000u);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
+    for (uint32_t i = 0; i < 9; i++) { /* n3, n2, then n2 again */
+        if (i % 3 < 2) {
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 4 - i % 3});
+        } else {
+            hello_keeping(&w, "n2", 1, 9);
+            assert_int_equal(hsp_cluster_parked_by_name(w.c, "n2")->as, HSP_PARKED_AHEAD);
+        }
+        told += cw_fact(&w, "job.held") != NULL || cw_fact(&w, "job.blocked") != NULL;
+        assert_non_null(strstr(cw_job(&w, 1)->reason, w.c->cfg.replaced));
+    }
+    assert_int_equal(told, 0);
+    cw_end(&w);
+}
+
 /* ---- two restores of one backup ---- */
 
 static void a_restore_comes_after_what_members_have_obeyed(void **state)
@@ -706,6 +732,7 @@ HSP_TEST_FILE(older_store_test)
         cmocka_unit_test(a_replaced_store_that_is_older_is_not_named),
         cmocka_unit_test(epochs_above_those_of_another_cluster_are_newer),
         cmocka_unit_test(of_a_job_that_has_gone_on_elsewhere),
+        cmocka_unit_test(what_holds_a_job_is_told_once),
         cmocka_unit_test(a_restore_comes_after_what_members_have_obeyed),
         cmocka_unit_test(the_same_backup_is_put_back_twice),
         cmocka_unit_test(the_end_of_a_job_that_is_behind),
