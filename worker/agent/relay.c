@@ -130,7 +130,9 @@ static void order(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
         hsp_ai_drop(a, device, m);
         return;
     }
-    if (d->run.job != job) {
+    if (d->run.job != job) { /* as it has told: its executor died, or let go */
+        hsp_ai_log(a, 5, "%s for epoch %llu of job %u is dropped: device %u does not work for it",
+                   hsp_msg_name(m->type), (unsigned long long)m->epoch, job, device);
         return;
     }
     if (m->type == HSP_MSG_ARM && d->run.prepared == m->epoch) {

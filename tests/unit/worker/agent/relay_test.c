@@ -32,6 +32,19 @@ static void an_epoch_of_the_past_is_refused(void **state)
     hsp_agent_free(w.a);
 }
 
+/* The device has told that the job is not there any more, so hspmdd wants no answer. */
+static void an_order_for_a_job_that_is_not_there_is_dropped_aloud(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    running(&w, 9);
+    aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_START, .epoch = 7, .u.start = {.job = 5}});
+    assert_string_equal(aw_find(&w, HSP_AACT_LOG)->text,
+                        "start for epoch 7 of job 5 is dropped: device 0 does not work for it");
+    assert_int_equal(w.acts.n, 1);
+    hsp_agent_free(w.a);
+}
+
 static void keep_papers(struct aw_world *w, uint64_t epoch)
 {
     static const uint8_t blob[] = "papers";
@@ -170,6 +183,7 @@ HSP_TEST_FILE(relay_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_epoch_of_the_past_is_refused),
+        cmocka_unit_test(an_order_for_a_job_that_is_not_there_is_dropped_aloud),
         cmocka_unit_test(steps_are_told_in_their_order),
         cmocka_unit_test(a_release_of_its_layout_ends_the_work),
         cmocka_unit_test(what_is_prepared_outlives_a_release),
