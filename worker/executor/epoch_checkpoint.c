@@ -133,18 +133,42 @@ static void log_failure(const struct hsp_ex_epoch *e, enum hsp_status st, const 
     }
 }
 
-/* @code: of rank @r. */
-static enum hsp_status blame(const struct hsp_ex_epoch *e, uint32_t r, int32_t code,
+/* Other ranks that could not write, where this one could. */
+struct unable {
+    uint32_t first, n; /* of those with the code of the first */
+    int32_t code;      /* HSP_OK: none */
+};
+
+static void count_unable(struct unable *u, uint32_t r, int32_t code)
+{
+    if (code != HSP_OK && u->code == HSP_OK) {
+        *u = (struct unable){.first = r, .code = code};
+    }
+    u->n += code != HSP_OK && code == u->code;
+}
+
+static enum hsp_status blame(const struct hsp_ex_epoch *e, const struct unable *u,
                              struct hsp_err *err)
 {
-    char dir[PATH_MAX];
-    const char *what = code == HSP_ETIMEDOUT ? "does not answer"
-                       : code == HSP_ENOENT  ? "is not there: mount checkpoint.path"
-                                             : NULL;
+    char dir[PATH_MAX], more[32] = "";
+    const char *who = e->pkg.peers[u->first].name;
     hsp_epoch_ckpt_dir(e, dir);
-    return what != NULL
-               ? hsp_err_set(err, HSP_EIO, 0, "%s: %s %s", e->pkg.peers[r].name, dir, what)
-               : hsp_err_set(err, HSP_EIO, 0, "%s could not write its part", e->pkg.peers[r].name);
+    if (u->n > 1) {
+        (void)snprintf(more, sizeof more, " and %u more", u->n - 1);
+    }
+    switch (u->code) {
+    case HSP_ENOENT:
+        return hsp_err_set(err, HSP_EIO, 0,
+                           "%s%s: %s is not there, but on %s: mount checkpoint.path on all nodes",
+                           who, more, dir, e->pkg.peers[0].name);
+    case HSP_ETIMEDOUT:
+        return hsp_err_set(err, HSP_EIO, 0, "%s%s: %s does not answer; is its file server up?", who,
+                           more, dir);
+    default:
+        return hsp_err_set(err, HSP_EIO, 0,
+                           "%s%s could not write to %s: the log of hspmd-worker there says why",
+                           who, more, dir);
+    }
 }
 
 /* Rank 0 collects how the writers fared. *disk: how this rank did; at rank 0 then the first of all
@@ -153,6 +177,7 @@ static enum hsp_status collect(struct hsp_ex_epoch *e, const bool *writes, enum 
                                struct hsp_err *err)
 {
     int32_t code = *disk;
+    struct unable others = {0};
     struct hsp_err link = {0};
     enum hsp_status st = HSP_OK;
     if (*disk != HSP_OK) {
@@ -168,10 +193,12 @@ static enum hsp_status collect(struct hsp_ex_epoch *e, const bool *writes, enum 
     for (uint32_t r = 1; st == HSP_OK && r < e->p->n_ranks; r++) {
         if (writes[r] &&
             (st = e->mesh[HSP_MESH_STATE]->ops->recv(e->mesh[HSP_MESH_STATE], r, CHANNEL_WRITTEN,
-                                                     &code, sizeof code, &link)) == HSP_OK &&
-            code != HSP_OK && *disk == HSP_OK) {
-            *disk = blame(e, r, code, err);
+                                                     &code, sizeof code, &link)) == HSP_OK) {
+            count_unable(&others, r, code);
         }
+    }
+    if (st == HSP_OK && *disk == HSP_OK && others.code != HSP_OK) {
+        *disk = blame(e, &others, err);
     }
     if (st != HSP_OK && err != NULL) {
         *err = link;

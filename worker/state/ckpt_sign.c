@@ -42,6 +42,17 @@ static enum hsp_status make(const struct hsp_folder *job, const char *name, stru
     return hsp_folder_sync(job, err);
 }
 
+/* Nobody can tell a folder that was never made, as the path was not mounted when the job began, from a path that is
+ * not mounted now: people can. */
+static enum hsp_status not_there(const char *dir, struct hsp_err *err)
+{
+    return hsp_err_set(
+        err, HSP_ENOENT, 0,
+        "%s is not there: mount checkpoint.path, or make that folder for the user of "
+        "hspmd-worker",
+        dir);
+}
+
 /* Whether the folder above @dir is there. */
 static enum hsp_status is_mounted(const char *dir, struct hsp_err *err)
 {
@@ -49,11 +60,8 @@ static enum hsp_status is_mounted(const char *dir, struct hsp_err *err)
     struct stat s;
     const char *slash = strrchr(dir, '/');
     (void)snprintf(above, sizeof above, "%.*s", slash != NULL ? (int)(slash - dir) : 0, dir);
-    return above[0] != '\0' && stat(above, &s) != 0 && errno == ENOENT
-               ? hsp_err_set(err, HSP_ENOENT, 0,
-                             "checkpoint.path %s is not there: mount it, or make that folder",
-                             above)
-               : HSP_OK;
+    return above[0] != '\0' && stat(above, &s) != 0 && errno == ENOENT ? not_there(dir, err)
+                                                                       : HSP_OK;
 }
 
 enum hsp_status hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, bool shared,
@@ -76,12 +84,7 @@ enum hsp_status hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, b
 enum hsp_status hsp_ckpt_open_folder(const char *dir, struct hsp_folder *ret, struct hsp_err *err)
 {
     enum hsp_status st = hsp_folder_open(dir, false, ret, err);
-    return st == HSP_ENOENT
-               ? hsp_err_set(err, st, 0,
-                             "%s, made when the job began, is not there: mount checkpoint.path, or "
-                             "make that folder again",
-                             dir)
-               : st;
+    return st == HSP_ENOENT ? not_there(dir, err) : st;
 }
 
 enum hsp_status hsp_ckpt_is_signed(const char *dir, const struct hsp_ckpt_info *us, bool *ret,

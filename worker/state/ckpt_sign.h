@@ -8,8 +8,8 @@
  *   nothing, or there is no DIR                 nothing: /srv/ckpt may not be mounted
  *   begun.job-3.0123..ef                        nothing: job 3 had the name before
  *
- * Only who marks DIR makes it. Whoever writes to it later finds it there, or the file system is not mounted: a
- * folder made in its place would fill the disk below with what nobody finds again.
+ * Only who marks DIR makes it, or a person. Whoever writes to it later finds it there, or the file system is not
+ * mounted: a folder made in its place would fill the disk below with what nobody finds again.
  *
  * Purity: shell (files). DIR is not followed where it is a link (folder.h).
  */
@@ -20,7 +20,7 @@
 
 /* Makes @dir, and the file of the job of @us (job_id, whose.cluster) in it, and syncs both; any number
  * of processes may do so at a time. @shared: the folder above @dir is one of all nodes, so it is a mount or in one,
- * and is not made: HSP_ENOENT. Errors as hsp_folder_open. */
+ * and is not made: HSP_ENOENT says what to do. Errors as hsp_folder_open. */
 enum hsp_status hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, bool shared,
                               struct hsp_err *err);
 /* Opens @dir to write to it; as hsp_folder_open, but never makes it: HSP_ENOENT says what to do. */

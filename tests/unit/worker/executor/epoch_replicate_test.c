@@ -660,34 +660,40 @@ static void an_epoch_that_is_over_writes_no_more(void **state)
     end_world(&w);
 }
 
-/* The path of a member is not mounted: the folder is none of the job's, and none is made in its place. */
+/* The path of members is not mounted: the folder is none of the job's, and none is made in its place. As soon as
+ * a person makes it there are checkpoints, also when the job began without it. */
 static void what_is_not_mounted_gets_no_checkpoint(void **state)
 {
+    static const char *const who[] = {"n0/0: ", "n1/0: ", "n1/0 and 1 more: "};
     (void)state;
-    for (uint32_t who = 0; who < 2; who++) {
+    for (uint32_t k = 0; k < 3; k++) { /* rank 0; rank 1; ranks 1 and 2 */
         struct world w;
         struct hsp_err err = {0};
-        char root[4300], want[4600];
-        make_world(&w, 2);
+        char root[4300], job[4400], want[4600];
+        make_world(&w, 3);
         (void)snprintf(root, sizeof root, "%s/root", w.dir);
+        (void)snprintf(job, sizeof job, "%s/t", root);
         assert_int_equal(mkdir(root, 0700), 0);
-        for (uint32_t r = 0; r < 2; r++) {
+        for (uint32_t r = 0; r < 3; r++) {
             w.m[r].p.checkpoint_shared = true;
             w.m[r].p.mode = HSP_MODE_SWITCH; /* the job has begun before */
+            w.m[r].p.checkpoint_path = r == k || (r == 1 && k == 2) ? root : w.folder;
         }
-        w.m[who].p.checkpoint_path = root;
-        assert_int_equal(checkpoint(&w, &err), who == 0 ? HSP_ENOENT : HSP_EIO);
-        if (who == 0) {
-            (void)snprintf(want, sizeof want,
-                           "n0/0: %s/t, made when the job began, is not there: mount "
-                           "checkpoint.path, or make that folder again",
-                           root);
-        } else {
-            (void)snprintf(want, sizeof want, "n1/0: %s/t is not there: mount checkpoint.path",
-                           w.folder);
-        }
+        assert_int_equal(checkpoint(&w, &err), k == 0 ? HSP_ENOENT : HSP_EIO);
+        (void)snprintf(want, sizeof want, "%s%s/t is not there%s", who[k], k == 0 ? root : w.folder,
+                       k == 0 ? ": mount checkpoint.path, or make that folder for the user of "
+                                "hspmd-worker"
+                              : ", but on n0/0: mount checkpoint.path on all nodes");
         assert_string_equal(err.msg, want);
         assert_int_equal(rmdir(root), 0); /* it is empty */
+        for (uint32_t r = 0; r < 3; r++) {
+            w.m[r].p.checkpoint_path = root;
+        }
+        assert_int_equal(mkdir(root, 0700), 0);
+        assert_int_equal(mkdir(job, 0700), 0);
+        assert_ok(checkpoint(&w, &err), &err);
+        (void)snprintf(job, sizeof job, "%s/t/step-0000000040/manifest.json", root);
+        assert_int_equal(access(job, F_OK), 0);
         end_world(&w);
     }
 }

@@ -448,7 +448,9 @@ static void test_a_mount_that_is_missing_is_told_at_the_begin(void **state)
         .epoch = 31, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1, .path = at};
     (void)snprintf(at, sizeof at, "%s/mount", w->dir);
     (void)snprintf(reason, sizeof reason,
-                   "n0/0: checkpoint.path %s is not there: mount it, or make that folder", at);
+                   "n0/0: %s/t is not there: mount checkpoint.path, or make that folder for the "
+                   "user of hspmd-worker",
+                   at);
     w->shared = true;
     w->unwritable = true;
     xw_start_executor(w, 0);
