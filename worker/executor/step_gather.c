@@ -13,6 +13,7 @@
 #include "worker/state/segment_name.h"
 
 #define NOTES_MAX       ((size_t)1 << 30) /* ten million steps */
+#define NOTES_ROOM      ((size_t)1 << 24) /* for all ranks at first */
 #define CHANNEL_METRICS 0x7ffffff1u
 #define PIECE           ((size_t)1 << 20)
 
@@ -33,7 +34,7 @@ struct notes {  /* of one device, without sums */
 static bool add(struct hsp_ex_epoch *e, uint32_t r, const char *text, size_t n, struct hsp_buf *all)
 {
     struct hsp_err why = {0};
-    bool added = hsp_metrics_add(all, text, n, &why) == HSP_OK;
+    bool added = hsp_metrics_add(all, e->p, 2 * NOTES_MAX, text, n, &why) == HSP_OK;
     if (!added) {
         go_without(e, r, &why);
     }
@@ -204,7 +205,7 @@ enum hsp_status hsp_metrics_merge(struct hsp_ex_epoch *e, struct hsp_buf *out,
         free(mine.text);
         return st;
     }
-    hsp_buf_init(&all, 2 * NOTES_MAX);
+    hsp_buf_init(&all, NOTES_ROOM);
     enum hsp_status st = gather(e, &mine, &all, ret->damage, err);
     free(mine.text);
     if (st == HSP_OK) {

@@ -237,10 +237,10 @@ static int by_step(const void *a, const void *b)
     return x->epoch < y->epoch ? -1 : x->epoch > y->epoch;
 }
 
-/* It is of the history that runs, as PREPARE @p says; NULL: nothing says it. */
+/* It is of the history that runs, as PREPARE @p says. */
 static bool counts(const struct hsp_m_prepare *p, const struct note *n)
 {
-    return p == NULL || hsp_cuts_allow_metrics(p->cuts, p->n_cuts, n->epoch, n->step);
+    return hsp_cuts_allow_metrics(p->cuts, p->n_cuts, n->epoch, n->step);
 }
 
 /* Splits @text (changed) into notes that count; lines that are cut short are passed over. */
@@ -333,14 +333,14 @@ enum hsp_status hsp_metrics_newest(char *text, const struct hsp_m_prepare *p, st
                : st;
 }
 
-/* Leaves of the notes in @all the newest of each step. On an error they are all there still. */
-static enum hsp_status thin(struct hsp_buf *all, struct hsp_err *err)
+/* Leaves of the notes in @all the newest of each step that counts by @p. On an error they are all there still. */
+static enum hsp_status thin(struct hsp_buf *all, const struct hsp_m_prepare *p, struct hsp_err *err)
 {
     struct note *notes = NULL;
     size_t n = 0;
     struct hsp_buf kept;
     char *text = (char *)(uintptr_t)hsp_buf_cstr(all); /* ours to change */
-    enum hsp_status st = newest(text, NULL, &notes, &n, err);
+    enum hsp_status st = newest(text, p, &notes, &n, err);
     hsp_buf_init(&kept, all->max);
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         hsp_buf_printf(&kept, "%" PRIu64 " %" PRIu64 " %s\n", notes[i].epoch, notes[i].step,
@@ -362,15 +362,20 @@ static enum hsp_status thin(struct hsp_buf *all, struct hsp_err *err)
     return st;
 }
 
-enum hsp_status hsp_metrics_add(struct hsp_buf *all, const char *text, size_t n,
-                                struct hsp_err *err)
+enum hsp_status hsp_metrics_add(struct hsp_buf *all, const struct hsp_m_prepare *p, size_t limit,
+                                const char *text, size_t n, struct hsp_err *err)
 {
-    enum hsp_status st = n > all->max - all->len ? thin(all, err) : HSP_OK;
-    if (st != HSP_OK) {
-        return st;
+    if (n > all->max - all->len) {
+        enum hsp_status st = thin(all, p, err);
+        if (st != HSP_OK) {
+            return st;
+        }
+        size_t want = n < limit ? 2 * (all->len + n) : limit; /* so the next time is not soon */
+        want = want < limit ? want : limit;
+        all->max = all->max > want ? all->max : want;
     }
     hsp_buf_append(all, text, n);
-    st = hsp_buf_status(all);
+    enum hsp_status st = hsp_buf_status(all);
     all->failed = all->nomem = false; /* the notes so far are kept */
     return st == HSP_OK
                ? st
