@@ -212,10 +212,14 @@ static void print_submitted(struct hsp_ctl *ctl, const cJSON *doc, const struct 
         (void)fputc('\n', ctl->out);
     }
     const char *kept =
-        spec->ckpt_path[0] == '\0'
-            ? ""
-            : hsp_ctl_text(ctl, "; its checkpoints are written to %s/%s%s", spec->ckpt_path, job,
-                           spec->ckpt_shared ? "" : " of each of its nodes");
+        spec->ckpt_path[0] == '\0' ? ""
+        : spec->ckpt_shared
+            ? hsp_ctl_text(ctl,
+                           "; its checkpoints are written to %s/%s; %s must be there on each of "
+                           "its nodes, and is not made",
+                           spec->ckpt_path, job, spec->ckpt_path)
+            : hsp_ctl_text(ctl, "; its checkpoints are written to %s/%s of each of its nodes",
+                           spec->ckpt_path, job);
     (void)fprintf(ctl->out,
                   "job %s was submitted%s%s%s\n\n"
                   "  hspmdctl status %s --watch\n"

@@ -217,6 +217,11 @@ def commands(w):
               "checkpoints in %s: %r" % (path, r))
         w.expect(0, "cancelled", "cancel", "fleet")
         w.expect(0, "", "forget", "fleet")
+    w.expect(0, "; its checkpoints are written to /srv/ckpt/fleet; /srv/ckpt must be there on each of its nodes, and is not "
+             "made\n", "submit", w.write("plans/shared.yaml", JOB.replace("small", "fleet").replace(
+                 "path: /srv/ckpt", "path: /srv/ckpt, shared: true").replace("annotations: [plans/one.yaml]\n", "")))
+    w.expect(0, "cancelled", "cancel", "fleet")
+    w.expect(0, "", "forget", "fleet")
     w.expect(7, "choose another name", "submit", job)
     w.expect(6, "must not be a number", "submit", w.write("number.yaml", JOB.replace("small", "12")))
     doc = json.loads(w.expect(0, "", "status", "small", "-o", "json"))["jobs"][0]
