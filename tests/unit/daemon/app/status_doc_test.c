@@ -26,21 +26,53 @@ static const char *text(const cJSON *o, const char *key)
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
 }
 
-/* The document of the only job. */
+/* An hspmdd with the first @n of nodes a, b and c, of a device each. */
+static struct hsp_app *app_of(uint32_t n)
+{
+    static const struct app_node nodes[] = {
+        {"a", 1, 1 << 30}, {"b", 1, 1 << 30}, {"c", 1, 1 << 30}};
+    struct hsp_app *a = calloc(1, sizeof *a);
+    assert_non_null(a);
+    a->cluster = app_cluster(nodes, n);
+    a->address = "here";
+    return a;
+}
+
+static void app_end(struct hsp_app *a)
+{
+    app_cluster_free(a->cluster);
+    free(a);
+}
+
+/* @j is its only job, and @told the steps of it. */
+static void knows(struct hsp_app *a, struct hsp_job *j, struct hsp_app_job *told)
+{
+    a->jobs = told;
+    a->n_jobs = 1;
+    a->cluster->jobs[a->cluster->n_jobs++] = j;
+}
+
+/* The document about @of, "": about all; the caller's to delete. */
+static cJSON *status_of(struct hsp_app *a, const char *of)
+{
+    char *text = hsp_app_status(a, of);
+    assert_non_null(text);
+    cJSON *all = cJSON_Parse(text);
+    cJSON_free(text);
+    return all;
+}
+
+/* The part of the only job; @ret: the whole document, the caller's to delete. */
 static cJSON *job_doc(struct hsp_app *a, cJSON **ret)
 {
-    char *text = hsp_app_status(a, "j");
-    assert_non_null(text);
-    *ret = cJSON_Parse(text);
-    cJSON_free(text);
+    *ret = status_of(a, "j");
     return cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(*ret, "jobs"), 0);
 }
 
 static void transports_of_the_epoch_that_runs(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}, {"b", 1, 1 << 30}};
-    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_app *a = app_of(2);
     struct hsp_epoch_peer peers[2] = {{.device = HSP_DEVICE(0, 0)}, {.device = HSP_DEVICE(1, 0)}};
     struct hsp_job j = {.id = 1,
                         .name = "j",
@@ -53,9 +85,6 @@ static void transports_of_the_epoch_that_runs(void **state)
                                 .peers = peers,
                                 .data_tls = true,
                                 .links = {.shm = 2, .local = 3, .tls = 4, .tcp = 5}}};
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 2);
-    a->address = "here";
     a->cluster->jobs[a->cluster->n_jobs++] = &j;
     cJSON *all, *doc = job_doc(a, &all);
     const cJSON *t = cJSON_GetObjectItemCaseSensitive(doc, "transport");
@@ -65,8 +94,7 @@ static void transports_of_the_epoch_that_runs(void **state)
     j.cur.links = (struct hsp_links){0}; /* alone, or begun before they were told of */
     doc = job_doc(a, &all);
     assert_null(cJSON_GetObjectItemCaseSensitive(doc, "transport"));
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(doc, "data_plane")),
-                        "tls");
+    assert_string_equal(text(doc, "data_plane"), "tls");
     cJSON_Delete(all);
     a->cluster->cfg.data_tls = true;
     a->insecure = true;
@@ -88,59 +116,45 @@ static void transports_of_the_epoch_that_runs(void **state)
     assert_string_equal(text(all, "nccl_between_hosts"), "clear");
     assert_null(text(all, "trusted_network"));
     cJSON_Delete(all);
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 static void a_loss_that_is_no_number(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
-    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_app *a = app_of(1);
     struct hsp_job j = {.id = 1,
                         .name = "j",
                         .state = HSP_JOB_RUNNING,
                         .data_path = (char[]){""},
                         .checkpoint_path = (char[]){""}};
     struct hsp_app_job told = {.id = 1, .have_step = true, .step = {.loss = (double)NAN}};
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 1);
-    a->address = "here";
-    a->jobs = &told;
-    a->n_jobs = 1;
-    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    knows(a, &j, &told);
     cJSON *all, *doc = job_doc(a, &all);
     const cJSON *loss = cJSON_GetObjectItemCaseSensitive(doc, "loss");
     assert_non_null(loss);
     assert_true(cJSON_IsString(loss)); /* null would be no loss */
     assert_string_equal(loss->valuestring, "nan");
     cJSON_Delete(all);
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 /* A row of the core is not written with each step: after a restart the core knows less than the feed. */
 static void the_step_on_record_counts_until_the_next_vote(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
     static const struct {
         uint64_t epoch, stable, step;
     } at[] = {
         {3, 0, 47}, {3, 48, 48}, {4, 45, 45}, {0, 45, 45}}; /* 4: it went back, as state was lost */
-    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_app *a = app_of(1);
     struct hsp_job j = {.id = 1,
                         .name = "j",
                         .state = HSP_JOB_RUNNING,
                         .data_path = (char[]){""},
                         .checkpoint_path = (char[]){""}};
     struct hsp_app_job told = {.id = 1, .have_step = true, .step = {.step = 47}, .step_epoch = 3};
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 1);
-    a->address = "here";
-    a->jobs = &told;
-    a->n_jobs = 1;
-    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    knows(a, &j, &told);
     for (size_t i = 0; i < HSP_ARRAY_LEN(at); i++) {
         j.cur.epoch = at[i].epoch;
         j.stable = at[i].stable;
@@ -148,18 +162,16 @@ static void the_step_on_record_counts_until_the_next_vote(void **state)
         assert_true(number(doc, "step") == (double)at[i].step);
         cJSON_Delete(all);
     }
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 /* What a restart finds is told by the number of a job: two of one name are two. */
 static void a_loss_is_of_a_job_not_of_a_name(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
     char *dir = hsp_test_tmpdir(), path[512];
     struct hsp_err err = {0};
-    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_app *a = app_of(1);
     struct hsp_job_rec *rec = app_job("", 0, NULL);
     struct hsp_job older = {.id = 1,
                             .name = "tiny",
@@ -176,11 +188,9 @@ static void a_loss_is_of_a_job_not_of_a_name(void **state)
     const struct hsp_store_event e[] = {
         {1, 2, "{\"type\":\"switch.end\",\"epoch\":5,\"data\":{}}"},
         {2, 1, "{\"type\":\"switch.end\",\"epoch\":6,\"data\":{}}"}};
-    assert_non_null(a);
     (void)snprintf(path, sizeof path, "%s/state.db", dir);
     assert_ok(hsp_store_open(path, &a->store, &err), &err);
     assert_ok(hsp_store_feed_add(a->store, e, 2, m, 4, &err), &err);
-    a->cluster = app_cluster(nodes, 1);
     a->jobs = told;
     a->n_jobs = 2;
     a->cluster->jobs[a->cluster->n_jobs++] = &older;
@@ -195,24 +205,17 @@ static void a_loss_is_of_a_job_not_of_a_name(void **state)
     assert_true(told[1].diverged && told[1].diverged_from == 3 && !told[0].diverged);
     assert_null(hsp_store_close(a->store));
     (void)hsp_job_rec_unref(rec);
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
     hsp_test_rmdir(dir);
     free(dir);
-}
-
-static const char *word(const cJSON *o, const char *key)
-{
-    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, key));
 }
 
 /* Why agents are no members, who says that hspmdd is behind, and why a drain waits. */
 static void nodes_that_are_no_members(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
     static const char *const states[] = {"foreign", "ahead", "unproven", "waiting"};
-    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_app *a = app_of(1);
     struct hsp_job j = {.id = 1,
                         .name = "j",
                         .state = HSP_JOB_BEHIND,
@@ -232,9 +235,6 @@ static void nodes_that_are_no_members(void **state)
         {.name = "p1", .as = HSP_PARKED_AHEAD, .ahead = true},
         {.name = "p2", .as = HSP_PARKED_UNPROVEN, .ahead = true},
         {.name = "p3", .as = HSP_PARKED_WAITS}};
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 1);
-    a->address = "here";
     a->cluster->id = (struct hsp_digest){7, 8};
     a->cluster->jobs[a->cluster->n_jobs++] = &j;
     a->cluster->jobs[a->cluster->n_jobs++] = &known;
@@ -245,15 +245,13 @@ static void nodes_that_are_no_members(void **state)
     a->cluster->n_parked = 4;
     a->cluster->behind = true;
     (void)snprintf(a->cluster->behind_why, sizeof a->cluster->behind_why, "why");
-    char *doc = hsp_app_status(a, "");
-    cJSON *all = cJSON_Parse(doc);
-    cJSON_free(doc);
+    cJSON *all = status_of(a, "");
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "nodes");
-    assert_string_equal(word(cJSON_GetArrayItem(list, 0), "waits"),
+    assert_string_equal(text(cJSON_GetArrayItem(list, 0), "waits"),
                         "waits: job j is behind and stays here");
-    assert_string_equal(word(cJSON_GetArrayItem(list, 0), "state"), "draining");
+    assert_string_equal(text(cJSON_GetArrayItem(list, 0), "state"), "draining");
     for (int i = 0; i < 4; i++) {
-        assert_string_equal(word(cJSON_GetArrayItem(list, 1 + i), "state"), states[i]);
+        assert_string_equal(text(cJSON_GetArrayItem(list, 1 + i), "state"), states[i]);
     }
     const cJSON *of = cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, 1), "keeps");
     for (int i = 0; i < 3; i++) { /* only k is known here: j is behind, and may be adopted */
@@ -274,44 +272,35 @@ static void nodes_that_are_no_members(void **state)
     assert_false(hsp_cluster_parked_keeps(a->cluster, "p0", &err));
     a->cluster->parked = NULL;
     a->cluster->n_parked = 0;
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 /* A drain that has ended is told from one that has not, and a node that has gone is gone. */
 static void a_drain_that_has_ended(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}, {"b", 1, 1 << 30}};
     static const char *const words[] = {"drained", "dead"};
-    struct hsp_app *a = calloc(1, sizeof *a);
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 2);
-    a->address = "here";
+    struct hsp_app *a = app_of(2);
     for (uint32_t i = 0; i < 2; i++) {
         a->cluster->nodes[i].draining = true;
         a->cluster->nodes[i].state = i == 0 ? HSP_NODE_LIVE : HSP_NODE_DEAD;
     }
-    char *doc = hsp_app_status(a, "");
-    cJSON *all = cJSON_Parse(doc);
-    cJSON_free(doc);
+    cJSON *all = status_of(a, "");
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "nodes");
     for (int i = 0; i < 2; i++) {
         const cJSON *n = cJSON_GetArrayItem(list, i);
-        assert_string_equal(word(n, "state"), words[i]);
-        assert_null(word(n, "waits"));
+        assert_string_equal(text(n, "state"), words[i]);
+        assert_null(text(n, "waits"));
         assert_true(cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(n, "draining")));
     }
     cJSON_Delete(all);
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 /* /metrics counts what needs somebody, as status shows it; jobs of one name have their own lines. */
 static void what_needs_somebody_is_counted(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
     static const char *const lines[] = {
         "hspmd_nodes{state=\"foreign\"} 2\n",
         "hspmd_nodes{state=\"unproven\"} 1\n",
@@ -326,7 +315,7 @@ static void what_needs_somebody_is_counted(void **state)
         "hspmd_job_step{job=\"tiny\",job_id=\"2\"} 22\n",
         "hspmd_job_step_seconds_count{job=\"tiny\",job_id=\"2\"} 0\n",
         "hspmd_gpu_info{node=\"a\",index=\"0\",model=\"\",job=\"tiny\",job_id=\"2\"} 1\n"};
-    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_app *a = app_of(1);
     struct hsp_job_rec *rec = app_job("", 0, NULL);
     struct hsp_job jobs[] = {
         {.id = 1, .name = "tiny", .state = HSP_JOB_BEHIND, .stable = 11},
@@ -338,8 +327,6 @@ static void what_needs_somebody_is_counted(void **state)
                                   {.name = "p1", .as = HSP_PARKED_FOREIGN},
                                   {.name = "p2", .as = HSP_PARKED_UNPROVEN}};
     struct hsp_buf b;
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 1);
     a->cluster->parked = parked;
     a->cluster->n_parked = 3;
     a->cluster->nodes[0].dev[0].job = 2;
@@ -360,22 +347,17 @@ static void what_needs_somebody_is_counted(void **state)
     (void)hsp_job_rec_unref(rec);
     a->cluster->parked = NULL;
     a->cluster->n_parked = 0;
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 /* What drivers say of GPUs, and what agents make of it. */
 static void gpus_of_a_node(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
-    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_app *a = app_of(1);
     struct hsp_device_note note = {
         .model = "NVIDIA H200", .uuid = "GPU-1", .cpus = "0-7", .sm = 90, .why = "XID 74"};
     struct hsp_m_path path = {0, 1, HSP_PATH_NVLINK, 4, 8e10, 0};
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 1);
-    a->address = "here";
     struct hsp_cluster_node *n = &a->cluster->nodes[0];
     n->dev[1] = n->dev[0];
     n->dev[1].note = &note;
@@ -384,60 +366,50 @@ static void gpus_of_a_node(void **state)
     n->dev[1].health = HSP_HEALTH_CORDON;
     n->paths = &path;
     n->n_paths = 1;
-    char *text = hsp_app_status(a, "");
-    cJSON *all = cJSON_Parse(text);
-    cJSON_free(text);
+    cJSON *all = status_of(a, "");
     const cJSON *o = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(all, "nodes"), 0);
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(o, "devices");
     const cJSON *d = cJSON_GetArrayItem(list, 0);
-    assert_string_equal(word(d, "health"), "fine");
-    assert_string_equal(word(d, "reason"), "");
-    assert_null(word(d, "model"));
+    assert_string_equal(text(d, "health"), "fine");
+    assert_string_equal(text(d, "reason"), "");
+    assert_null(text(d, "model"));
     d = cJSON_GetArrayItem(list, 1);
-    assert_string_equal(word(d, "health"), "cordoned");
-    assert_string_equal(word(d, "reason"), "XID 74");
-    assert_string_equal(word(d, "model"), "NVIDIA H200");
-    assert_string_equal(word(d, "compute_capability"), "9.0");
-    assert_string_equal(word(d, "near_processors"), "0-7");
+    assert_string_equal(text(d, "health"), "cordoned");
+    assert_string_equal(text(d, "reason"), "XID 74");
+    assert_string_equal(text(d, "model"), "NVIDIA H200");
+    assert_string_equal(text(d, "compute_capability"), "9.0");
+    assert_string_equal(text(d, "near_processors"), "0-7");
     const cJSON *products = cJSON_GetObjectItemCaseSensitive(d, "products");
     const cJSON *bf16 = cJSON_GetObjectItemCaseSensitive(products, "bf16");
     assert_true(number(bf16, "even") == 8e14 && number(bf16, "few") == 1e14);
     assert_int_equal(cJSON_GetArraySize(bf16), 2); /* of the others nothing is known */
     assert_null(cJSON_GetObjectItemCaseSensitive(products, "tf32"));
     d = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(o, "paths"), 0);
-    assert_string_equal(word(d, "kind"), "nvlink");
+    assert_string_equal(text(d, "kind"), "nvlink");
     assert_true(number(d, "links") == 4 && number(d, "bytes_per_second") == 8e10);
     cJSON_Delete(all);
     n->dev[1].note = NULL;
     n->paths = NULL;
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 /* REASON of a node whose agent, or another one, is refused. */
 static char *reason_of_node(struct hsp_app *a, char *ret, size_t size)
 {
-    char *doc = hsp_app_status(a, "");
-    assert_non_null(doc);
-    cJSON *all = cJSON_Parse(doc);
+    cJSON *all = status_of(a, "");
     const cJSON *n = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(all, "nodes"), 0);
     (void)snprintf(ret, size, "%s", text(n, "reason"));
     cJSON_Delete(all);
-    cJSON_free(doc);
     return ret;
 }
 
 static void agents_that_are_refused(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
-    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_app *a = app_of(1);
     const struct hsp_net_peer peer = {.name = "10.0.0.7:44", .role = HSP_ROLE_WORKER, .source = 7};
     const struct hsp_refusal *x;
     char reason[400];
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 1);
-    a->address = "here";
     struct hsp_cluster_node *n = &a->cluster->nodes[0];
     n->source = 7;
     n->conn = 0;
@@ -446,13 +418,11 @@ static void agents_that_are_refused(void **state)
     (void)hsp_refusals_note(&a->refusals, &peer, hsp_app_now(), &x);
     assert_non_null(strstr(reason_of_node(a, reason, sizeof reason),
                            "silent; an agent at 10.0.0.7 is refused: its worker key"));
-    char *doc = hsp_app_status(a, "");
-    cJSON *all = cJSON_Parse(doc);
+    cJSON *all = status_of(a, "");
     const cJSON *r = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(all, "refused"), 0);
     assert_string_equal(text(r, "address"), "10.0.0.7");
     assert_string_equal(text(r, "key"), "worker");
     cJSON_Delete(all);
-    cJSON_free(doc);
     n->conn = 5; /* back; another host has its name */
     n->reason[0] = '\0';
     assert_string_equal(reason_of_node(a, reason, sizeof reason), "");
@@ -461,8 +431,7 @@ static void agents_that_are_refused(void **state)
     assert_string_equal(
         reason_of_node(a, reason, sizeof reason),
         "another agent under this name is refused, from 10.0.0.9:1: set `node` of one of them");
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 /* @value as the row @key. */
@@ -475,9 +444,8 @@ static struct hsp_cluster_row row(const char *key, const struct hsp_buf *value)
 static void rows_that_cannot_be_read(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
     struct hsp_err err = {0};
-    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_app *a = app_of(1);
     struct hsp_job_rec *rec = app_job("", 0, NULL);
     struct hsp_job j = {.id = 1,
                         .name = "j",
@@ -492,9 +460,6 @@ static void rows_that_cannot_be_read(void **state)
     const struct hsp_cluster_row rows[] = {row("app/plan/1/1", &bad), row("app/job/1", &bad),
                                            row("app/job/2", &good),   row("app/job/3", &good),
                                            row("app/plan/3/7", &bad), row("app/plan/9/1", &bad)};
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 1);
-    a->address = "here";
     a->cluster->jobs[a->cluster->n_jobs++] = &j;
     assert_ok(hsp_app_jobs_load(a, rows, 6, &err), &err);
     assert_non_null(hsp_app_job_find(a, 2));
@@ -507,9 +472,8 @@ static void rows_that_cannot_be_read(void **state)
     assert_null(hsp_app_job_fault(a, 9));
     assert_string_equal(hsp_app_job_name(a, 1), "j"); /* as the core says */
     cJSON *all, *doc = job_doc(a, &all);
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(doc, "state")), "done");
-    assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(doc, "problem")),
-                        hsp_app_job_fault(a, 1));
+    assert_string_equal(text(doc, "state"), "done");
+    assert_string_equal(text(doc, "problem"), hsp_app_job_fault(a, 1));
     cJSON_Delete(all);
     hsp_app_job_remove(a, 1);
     assert_null(hsp_app_job_fault(a, 1));
@@ -517,15 +481,12 @@ static void rows_that_cannot_be_read(void **state)
     hsp_buf_fini(&good);
     hsp_buf_fini(&bad);
     (void)hsp_job_rec_unref(rec);
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 static void nodes_that_do_not_reach_each_other(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {
-        {"a", 1, 1 << 30}, {"b", 1, 1 << 30}, {"c", 1, 1 << 30}};
     struct hsp_broken_pair pairs[2] = {{.a = 0, .b = 1, .since_ms = 2000},
                                        {.a = 1,
                                         .b = 2,
@@ -533,17 +494,12 @@ static void nodes_that_do_not_reach_each_other(void **state)
                                         .since_ms = 3000,
                                         .next_ms = 9500,
                                         .why = "c refuses calls of b"}};
-    struct hsp_app *a = calloc(1, sizeof *a);
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 3);
-    a->address = "here";
+    struct hsp_app *a = app_of(3);
     a->cluster->now_ms = 7000;
     a->cluster->pairs = pairs;
     a->cluster->n_pairs = 2;
     for (uint32_t of = 0; of < 3; of++) {
-        char *text_of = hsp_app_status(a, of == 2 ? "" : nodes[of].name);
-        cJSON *all = cJSON_Parse(text_of);
-        cJSON_free(text_of);
+        cJSON *all = status_of(a, of == 0 ? "a" : of == 1 ? "b" : "");
         const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "broken_links");
         assert_int_equal(cJSON_GetArraySize(list), of > 0);
         const cJSON *x = cJSON_GetArrayItem(list, 0);
@@ -558,14 +514,12 @@ static void nodes_that_do_not_reach_each_other(void **state)
     }
     a->cluster->pairs = NULL;
     a->cluster->n_pairs = 0;
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 static void where_the_ranks_of_a_stalled_job_stand(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}, {"b", 1, 1 << 30}};
     struct hsp_epoch_peer peers[2] = {{.device = HSP_DEVICE(0, 0)}, {.device = HSP_DEVICE(1, 0)}};
     struct hsp_stand stand[2] = {{.said = true,
                                   .step = 7,
@@ -575,11 +529,8 @@ static void where_the_ranks_of_a_stalled_job_stand(void **state)
                                   .thread = {{HSP_DOING_RECEIVE, HSP_DEVICE(1, 0), 2900}}}};
     char nowhere[] = "";
     struct hsp_job *j = calloc(1, sizeof *j);
-    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_app *a = app_of(2);
     assert_non_null(j);
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 2);
-    a->address = "here";
     a->cluster->now_ms = 7000;
     j->id = 1;
     j->state = HSP_JOB_RUNNING;
@@ -591,9 +542,7 @@ static void where_the_ranks_of_a_stalled_job_stand(void **state)
     a->cluster->n_jobs = 1;
     for (uint32_t epoch = 4; epoch < 6; epoch++) { /* of another epoch it says nothing */
         j->cur.epoch = epoch;
-        char *all_text = hsp_app_status(a, "");
-        cJSON *all = cJSON_Parse(all_text);
-        cJSON_free(all_text);
+        cJSON *all = status_of(a, "");
         const cJSON *job = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(all, "jobs"), 0);
         const cJSON *x = cJSON_GetObjectItemCaseSensitive(job, "stalled");
         assert_true((x != NULL) == (epoch == 4));
@@ -609,8 +558,7 @@ static void where_the_ranks_of_a_stalled_job_stand(void **state)
         cJSON_Delete(all);
     }
     a->cluster->n_jobs = 0;
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
     free(j);
 }
 
@@ -619,7 +567,6 @@ static void where_the_ranks_of_a_stalled_job_stand(void **state)
 static void what_is_over_is_not_left_out(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}, {"b", 1, 1 << 30}};
     struct hsp_broken_pair pair = {
         .a = 0, .b = 1, .broken = true, .since_ms = 3000, .next_ms = 6500, .why = "no answer"};
     struct hsp_job j = {.id = 1,
@@ -635,19 +582,14 @@ static void what_is_over_is_not_left_out(void **state)
         .why = (char[]){"no memory for it"}};
     j.facts[1] = j.facts[0];
     j.facts[1].until_ms = 7001;
-    struct hsp_app *a = calloc(1, sizeof *a);
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 2);
-    a->address = "here";
+    struct hsp_app *a = app_of(2);
     a->stuck = true; /* so that the clock stands */
     a->stuck_at = 7000;
     a->cluster->now_ms = 2000;
     a->cluster->pairs = &pair;
     a->cluster->n_pairs = 1;
     a->cluster->jobs[a->cluster->n_jobs++] = &j;
-    char *all_text = hsp_app_status(a, "");
-    cJSON *all = cJSON_Parse(all_text);
-    cJSON_free(all_text);
+    cJSON *all = status_of(a, "");
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "facts");
     assert_int_equal(cJSON_GetArraySize(list), 2); /* the pair is broken until it is measured */
     assert_string_equal(text(cJSON_GetArrayItem(list, 0), "kind"), "broken-link");
@@ -657,28 +599,20 @@ static void what_is_over_is_not_left_out(void **state)
     cJSON_Delete(all);
     a->cluster->pairs = NULL;
     a->cluster->n_pairs = 0;
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 /* One that has gone says since when; one that is here, or never joined, does not. */
 static void since_when_a_node_has_gone(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {
-        {"a", 1, 1 << 30}, {"b", 1, 1 << 30}, {"c", 1, 1 << 30}};
-    struct hsp_app *a = calloc(1, sizeof *a);
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 3);
-    a->address = "here";
+    struct hsp_app *a = app_of(3);
     int64_t now = hsp_app_unix_ms() / 1000;
     for (uint32_t i = 1; i < 3; i++) {
         a->cluster->nodes[i].state = i == 1 ? HSP_NODE_DEAD : HSP_NODE_LEFT;
     }
     a->cluster->nodes[1].gone_s = (uint64_t)now - 100;
-    char *all_text = hsp_app_status(a, "");
-    cJSON *all = cJSON_Parse(all_text);
-    cJSON_free(all_text);
+    cJSON *all = status_of(a, "");
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(all, "nodes");
     const cJSON *n = cJSON_GetArrayItem(list, 1);
     assert_string_equal(text(n, "state"), "dead");
@@ -688,8 +622,7 @@ static void since_when_a_node_has_gone(void **state)
         assert_null(cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(list, i), "gone_since"));
     }
     cJSON_Delete(all);
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 /* From which step on losses are not finite: of steps as they come, and said again. */
@@ -725,19 +658,13 @@ static void a_job_that_diverges(void **state)
 static void what_was_given_up_is_not_shown(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}};
-    struct hsp_app *a = calloc(1, sizeof *a);
+    struct hsp_app *a = app_of(1);
     struct hsp_job j = {
         .id = 1, .name = "j", .data_path = (char[]){""}, .checkpoint_path = (char[]){""}};
     struct hsp_app_job told = {.id = 1};
     cJSON *all, *doc;
     uint64_t from;
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 1);
-    a->address = "here";
-    a->jobs = &told;
-    a->n_jobs = 1;
-    a->cluster->jobs[a->cluster->n_jobs++] = &j;
+    knows(a, &j, &told);
     assert_true(told_loss(&told, &j, 1, 40, 2));
     for (uint64_t step = 53; step <= 60; step++) {
         assert_true(told_loss(&told, &j, 1, step, (double)NAN));
@@ -761,8 +688,7 @@ static void what_was_given_up_is_not_shown(void **state)
     cJSON_Delete(all);
     assert_true(told_loss(&told, &j, 3, 55, (double)NAN));
     assert_true(hsp_app_job_diverges(&told, &j, &from) && from == 55);
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 /* The fact about memory, and the one about a device, of all of them. */
@@ -787,7 +713,6 @@ static void assert_told_in_full(const cJSON *list)
 static void what_plans_do_without(void **state)
 {
     (void)state;
-    static const struct app_node nodes[] = {{"a", 1, 1 << 30}, {"b", 1, 1 << 30}};
     struct hsp_broken_pair pair = {
         .a = 0, .b = 1, .broken = true, .since_ms = 3000, .next_ms = 9500, .why = "no answer"};
     struct hsp_job_mark mark = {
@@ -806,10 +731,7 @@ static void what_plans_do_without(void **state)
         .since_ms = 4000,
         .until_ms = 604000,
         .why = (char[]){"no memory for it"}};
-    struct hsp_app *a = calloc(1, sizeof *a);
-    assert_non_null(a);
-    a->cluster = app_cluster(nodes, 2);
-    a->address = "here";
+    struct hsp_app *a = app_of(2);
     a->stuck = true; /* so that the clock stands */
     a->stuck_at = 7000;
     a->cluster->now_ms = 6000; /* of the last event */
@@ -826,9 +748,8 @@ static void what_plans_do_without(void **state)
         "broken-link out-of-memory keeper-refused ", "out-of-memory keeper-refused ",
         "out-of-memory keeper-refused "};
     for (uint32_t i = 0; i < 5; i++) {
-        char *text_of = hsp_app_status(a, of[i]), got[128] = "";
-        cJSON *all = cJSON_Parse(text_of);
-        cJSON_free(text_of);
+        char got[128] = "";
+        cJSON *all = status_of(a, of[i]);
         const cJSON *x, *list = cJSON_GetObjectItemCaseSensitive(all, "facts");
         cJSON_ArrayForEach(x, list)
         {
@@ -844,8 +765,7 @@ static void what_plans_do_without(void **state)
     a->cluster->pairs = NULL;
     a->cluster->n_pairs = 0;
     d->note = NULL;
-    app_cluster_free(a->cluster);
-    free(a);
+    app_end(a);
 }
 
 HSP_TEST_FILE(status_doc_test)

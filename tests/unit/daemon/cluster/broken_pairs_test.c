@@ -5,7 +5,7 @@
 
 #include "daemon/cluster/broken_pairs.h"
 #include "daemon/cluster/lookup.h"
-#include "tests/unit/daemon/cluster/cluster_world.h"
+#include "tests/unit/daemon/cluster/ckpt_world.h"
 
 enum { MANY = 60 };
 
@@ -51,16 +51,6 @@ static void silence(struct cw_world *w, uint32_t node, uint32_t by, uint32_t pee
                .type = HSP_MSG_PEER_LOST,
                .epoch = cw_job(w, 1)->cur.epoch,
                .u.lost = {.job = 1, .peer = peer, .by = by, .silent = true, .reason = "silent"}});
-}
-
-/* Of plan @plan: its own part. */
-static void sealed(struct cw_world *w, uint32_t node, uint64_t plan, uint64_t version)
-{
-    struct hsp_m_holding h = {1, 0, plan, node, node, version};
-    cw_msg(w, node + 1,
-           (struct hsp_msg){.type = HSP_MSG_SEALED,
-                            .epoch = cw_job(w, 1)->seal_upto,
-                            .u.sealed = {.job = 1, .n_holdings = 1, .holdings = &h}});
 }
 
 static void tick(struct cw_world *w, uint32_t ms)
@@ -127,7 +117,7 @@ static void a_silent_pair_is_measured(void **state)
         assert_int_equal(asked(&w, i)->n_targets, 2);
     }
     for (uint32_t i = 0; i < 3; i++) {
-        sealed(&w, i, 1, 4);
+        cw_sealed(&w, i, 1, 4);
     }
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RECOVERING);
     silence(&w, 1, 1, 0); /* the other end, late */
@@ -155,7 +145,7 @@ static void one_loss_is_one_round(void **state)
     silence(&w, 2, 0, 1);
     silence(&w, 1, 1, 0);
     for (uint32_t i = 0; i < 3; i++) {
-        sealed(&w, i, 1, 4);
+        cw_sealed(&w, i, 1, 4);
     }
     hears(&w, 2);
     deaf_to(&w, 0, 0);
@@ -175,7 +165,7 @@ static void a_third_one_tells_first(void **state)
     silence(&w, 2, 0, 1);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_REACH), 3);
     for (uint32_t i = 0; i < 3; i++) {
-        sealed(&w, i, 1, 4);
+        cw_sealed(&w, i, 1, 4);
     }
     answer(&w, 0, 1, (uint32_t[]){0}, true);
     hears(&w, 1);
@@ -227,7 +217,7 @@ static void answered_calls_count_once(void **state)
         lose(&w, 2);
         for (uint32_t again = 0; again < 2; again++) {
             for (uint32_t i = 0; i < 2; i++) {
-                sealed(&w, i, 1, 4);
+                cw_sealed(&w, i, 1, 4);
             }
             hears(&w, 0);
             hears(&w, 1);
@@ -236,11 +226,7 @@ static void answered_calls_count_once(void **state)
             }
             assert_int_equal(w.c->n_broken, 0); /* something else held them up */
             cw_plan(&w, 1);
-            for (uint32_t i = 0; i < 2; i++) {
-                cw_ready(&w, 1, i, 5);
-            }
-            cw_pass(&w, 1, 4, cw_even, 2);
-            cw_let_go(&w, 1, 2);
+            wc_begins(&w, 4);
             for (uint32_t s = 0; late == 1 && s < 61; s++) {
                 tick(&w, 1000);
             }
@@ -276,8 +262,8 @@ static void a_node_that_dies_explains_it(void **state)
     (void)state;
     struct cw_world w;
     lose(&w, 3);
-    sealed(&w, 0, 1, 4);
-    sealed(&w, 2, 1, 4);
+    cw_sealed(&w, 0, 1, 4);
+    cw_sealed(&w, 2, 1, 4);
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
     cw_hello(&w, 9, "n1", 0, 1);
     assert_int_equal(cw_job(&w, 1)->round, 0);
@@ -291,7 +277,7 @@ static void nobody_answers(void **state)
     struct cw_world w;
     lose(&w, 3);
     for (uint32_t i = 0; i < 3; i++) {
-        sealed(&w, i, 1, 4);
+        cw_sealed(&w, i, 1, 4);
     }
     answer(&w, 1, 0, NULL, false); /* of two others it is known that they reach each other */
     w.c->next_round++;             /* and an answer to nothing */
@@ -318,7 +304,7 @@ static void until_it_is_mended(void **state)
     struct cw_world w;
     lose(&w, 3);
     for (uint32_t i = 0; i < 3; i++) {
-        sealed(&w, i, 1, 4);
+        cw_sealed(&w, i, 1, 4);
     }
     hears(&w, 2);
     for (uint32_t k = 0; k < 3; k++) {
@@ -376,7 +362,7 @@ static void the_most_speed_is_kept(void **state)
         lose(&w, 4);
         w.c->nodes[fast].dev[0].profile.gemm_fp32_flops = 3;
         for (uint32_t i = 0; i < 4; i++) {
-            sealed(&w, i, 1, 4);
+            cw_sealed(&w, i, 1, 4);
         }
         broken(&w, 5, pair);
         assert_asked(&w, 1, &fast);
@@ -385,7 +371,7 @@ static void the_most_speed_is_kept(void **state)
     struct cw_world w;
     lose(&w, 4);
     for (uint32_t i = 0; i < 4; i++) {
-        sealed(&w, i, 1, 4);
+        cw_sealed(&w, i, 1, 4);
     }
     broken(&w, 5, pair);
     assert_asked(&w, 2, (uint32_t[]){0, 3});
@@ -399,9 +385,9 @@ static void state_is_kept(void **state)
     struct cw_world w;
     lose(&w, 3);
     w.c->nodes[0].dev[0].profile.gemm_fp32_flops = 9;
-    sealed(&w, 0, 1, 3);
-    sealed(&w, 1, 1, 5);
-    sealed(&w, 2, 1, 3);
+    cw_sealed(&w, 0, 1, 3);
+    cw_sealed(&w, 1, 1, 5);
+    cw_sealed(&w, 2, 1, 3);
     broken(&w, 2, (const uint32_t[][2]){{0, 1}, {1, 2}});
     assert_asked(&w, 1, (uint32_t[]){1});
     cw_end(&w);
@@ -417,15 +403,11 @@ static void state_comes_over_a_third(void **state)
         cw_begin(&w, 2, 1);
         assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
         split_plan(&w);
-        for (uint32_t i = 0; i < 2; i++) {
-            cw_ready(&w, 1, i, 5);
-        }
-        cw_pass(&w, 1, 0, cw_even, 2);
-        cw_let_go(&w, 1, 2);
+        wc_begins(&w, 0);
         silence(&w, 0, 0, 1);
         cw_hello(&w, 3, "n2", 0, 1);
-        sealed(&w, 0, 1, 4);
-        sealed(&w, 1, 1, 4);
+        cw_sealed(&w, 0, 1, 4);
+        cw_sealed(&w, 1, 1, 4);
         broken(&w, 1, (const uint32_t[][2]){{0, 1}});
         assert_asked(&w, 2, (uint32_t[]){0, 2});
         w.n_asked -= alone;
@@ -455,14 +437,10 @@ static void state_that_is_cut_off(void **state)
     cw_begin(&w, 2, 1);
     assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
     split_plan(&w);
-    for (uint32_t i = 0; i < 2; i++) {
-        cw_ready(&w, 1, i, 5);
-    }
-    cw_pass(&w, 1, 0, cw_even, 2);
-    cw_let_go(&w, 1, 2);
+    wc_begins(&w, 0);
     silence(&w, 0, 0, 1);
-    sealed(&w, 0, 1, 4);
-    sealed(&w, 1, 1, 4);
+    cw_sealed(&w, 0, 1, 4);
+    cw_sealed(&w, 1, 1, 4);
     broken(&w, 1, (const uint32_t[][2]){{0, 1}});
     assert_null(cw_find(&w, HSP_ACT_START_PLAN));
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
@@ -543,8 +521,8 @@ static void what_cannot_be_used_is_not_taken(void **state)
     struct cw_world w;
     j_beside_x(&w);
     silence(&w, 0, 0, 1);
-    sealed(&w, 0, 1, 4);
-    sealed(&w, 1, 1, 4);
+    cw_sealed(&w, 0, 1, 4);
+    cw_sealed(&w, 1, 1, 4);
     deaf_to(&w, 0, 0);
     deaf_to(&w, 1, 0);
     assert_int_equal(w.n_asked, 2);
@@ -632,7 +610,7 @@ static void an_attempt_of_a_broken_pair(void **state)
     struct cw_world w;
     lose(&w, 3);
     for (uint32_t i = 0; i < 3; i++) {
-        sealed(&w, i, 1, 4);
+        cw_sealed(&w, i, 1, 4);
     }
     broken(&w, 0, NULL);
     cw_plan(&w, 1);

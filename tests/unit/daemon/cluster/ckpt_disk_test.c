@@ -31,13 +31,9 @@ static void a_newer_one_on_disk_is_taken(void **state)
 static void one_of_a_job_that_had_not_begun_is_taken(void **state)
 {
     (void)state;
-    struct hsp_admin_event a = {
-        .verb = HSP_ADMIN_SUBMIT,
-        .spec = {
-            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
     struct cw_world w;
     cw_begin(&w, 2, 1);
-    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    wc_submit(&w, (struct hsp_job_terms){0});
     assert_null(cw_fact(&w, "ckpt.found"));
     wc_sees(&w, 40, 1, 1040);
     wc_sees(&w, 60, 2, 1060);
@@ -299,18 +295,9 @@ static void comes_back(struct cw_world *w, uint32_t node)
 {
     const char name[3] = {'n', (char)('0' + node), '\0'};
     struct hsp_m_holding h = {.job = 1, .plan = 1, .version = 47, .rank = node, .owner = node};
-    struct hsp_m_device dev = {
-        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
-    cw_msg(w, node + 1,
-           (struct hsp_msg){.type = HSP_MSG_HELLO,
-                            .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                        .node = name,
-                                        .address = name,
-                                        .was = cw_last(w, name),
-                                        .n_devices = 1,
-                                        .devices = &dev,
-                                        .n_holdings = 1,
-                                        .holdings = &h}});
+    cw_say_hello(w, node + 1,
+                 (struct hsp_m_hello){
+                     .node = name, .was = cw_last(w, name), .n_holdings = 1, .holdings = &h});
 }
 
 /* All nodes are cut off for longer than state is waited for, and come back one behind the other: the first does not
@@ -318,15 +305,11 @@ static void comes_back(struct cw_world *w, uint32_t node)
 static void what_comes_back_piece_by_piece_is_waited_for(void **state)
 {
     (void)state;
-    struct hsp_admin_event a = {
-        .verb = HSP_ADMIN_SUBMIT,
-        .spec = {
-            .name = "j", .min = 1, .max = 8, .copies = 1, .steps = 100, .checkpoint_path = "/c"}};
     for (uint32_t both = 0; both < 2; both++) {
         struct cw_world w;
         char told[300];
         cw_begin(&w, 2, 1);
-        assert_int_equal(cw_admin(&w, a), HSP_OK);
+        wc_submit(&w, (struct hsp_job_terms){.copies = 1});
         cw_plan_in_halves(&w);
         wc_begins(&w, 1);
         wc_saved_in(&w, 1, 40, 77);
@@ -483,16 +466,8 @@ static double looked_through(uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         seen[i] = (struct hsp_m_seen){i % (n / 2), WC_TERM, 1 + i % (n / 2) / (n / 32), i};
     }
-    struct hsp_admin_event a = {.verb = HSP_ADMIN_SUBMIT,
-                                .spec = {.name = "j",
-                                         .min = 1,
-                                         .max = 8,
-                                         .copies = 2,
-                                         .steps = 100000,
-                                         .checkpoint_path = "/c",
-                                         .checkpoint_keep = 16}};
     cw_begin(&w, 2, 1);
-    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    wc_submit(&w, (struct hsp_job_terms){.steps = 100000, .checkpoint_keep = 16});
     cw_plan(&w, 1);
     wc_begins(&w, 1);
     wc_saved_in(&w, 1, top - 6, 5);
@@ -504,14 +479,14 @@ static double looked_through(uint32_t n)
     const struct hsp_job *j = cw_job(&w, 1);
     assert_true(j->origin_step == top && j->ckpt_step == top - 6); /* none has begun with it */
     assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
-    a = (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME,
-                                 .job = 1,
-                                 .has_step = true,
-                                 .step = 99999,
-                                 .looked = true,
-                                 .n_seen = n,
-                                 .seen = seen,
-                                 .reason = ""};
+    struct hsp_admin_event a = {.verb = HSP_ADMIN_RESUME,
+                                .job = 1,
+                                .has_step = true,
+                                .step = 99999,
+                                .looked = true,
+                                .n_seen = n,
+                                .seen = seen,
+                                .reason = ""};
     assert_int_equal(cw_admin(&w, a), HSP_ENOENT);
     (void)snprintf(older, sizeof older, "there are %u older ones, %u, %u, ", top - 15, top - 15,
                    top - 14);

@@ -353,15 +353,11 @@ static void an_older_agent_is_upgraded_first(void **state)
 static void a_node_shows_that_the_job_had_begun(void **state)
 {
     (void)state;
-    struct hsp_admin_event a = {
-        .verb = HSP_ADMIN_SUBMIT,
-        .spec = {
-            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
     for (uint32_t begun = 0; begun < 2; begun++) {
         struct cw_world w;
         char told[400];
         cw_begin(&w, 2, 1);
-        assert_int_equal(cw_admin(&w, a), HSP_OK);
+        wc_submit(&w, (struct hsp_job_terms){0});
         w.asks = true;
         w.begun = begun != 0;
         w.lack = HSP_LACK_PATH;
@@ -453,15 +449,11 @@ static void one_that_is_gone_for_good_is_removed(void **state)
 {
     (void)state;
     const struct hsp_m_seen seen = {20, WC_TERM, 1, 1020};
-    struct hsp_admin_event a = {
-        .verb = HSP_ADMIN_SUBMIT,
-        .spec = {
-            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
     const struct hsp_admin_event remove = {.verb = HSP_ADMIN_REMOVE, .node = "n0"};
     for (uint32_t k = 0; k < 4; k++) {
         struct cw_world w;
         cw_begin(&w, 2, 1);
-        assert_int_equal(cw_admin(&w, a), HSP_OK);
+        wc_submit(&w, (struct hsp_job_terms){0});
         cw_plan_in_halves(&w);
         wc_begins(&w, 1);
         cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
@@ -508,17 +500,9 @@ static void one_that_is_gone_for_good_is_removed(void **state)
 static void n1_brings_it(struct cw_world *w)
 {
     struct hsp_m_holding h = {.job = 1, .plan = 1, .rank = 1, .owner = 1, .version = 1};
-    struct hsp_m_device dev = {.kind = "cpu", .mem_bytes = 1, .up = true, .address = "x"};
-    cw_msg(w, 4,
-           (struct hsp_msg){.type = HSP_MSG_HELLO,
-                            .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                        .node = "n1",
-                                        .address = "n1",
-                                        .was = cw_last(w, "n1"),
-                                        .n_devices = 1,
-                                        .devices = &dev,
-                                        .n_holdings = 1,
-                                        .holdings = &h}});
+    cw_say_hello(w, 4,
+                 (struct hsp_m_hello){
+                     .node = "n1", .was = cw_last(w, "n1"), .n_holdings = 1, .holdings = &h});
     for (hsp_msec until = w->now + 60000; cw_job(w, 1)->ticket == 0; w->now += 500) {
         assert_true(w->now < until);
         cw_msg(w, 3, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
@@ -533,14 +517,10 @@ static void one_that_is_gone_takes_no_state_of_others(void **state)
 {
     (void)state;
     const struct hsp_admin_event remove = {.verb = HSP_ADMIN_REMOVE, .node = "n0"};
-    struct hsp_admin_event a = {
-        .verb = HSP_ADMIN_SUBMIT,
-        .spec = {
-            .name = "j", .min = 1, .max = 2, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
     for (uint32_t comes = 0; comes < 2; comes++) {
         struct cw_world w;
         cw_begin(&w, 3, 1);
-        assert_int_equal(cw_admin(&w, a), HSP_OK);
+        wc_submit(&w, (struct hsp_job_terms){.max = 2});
         cw_plan(&w, 1);
         wc_begins(&w, 1);
         cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
@@ -610,12 +590,8 @@ static void who_dies_before_the_first_vote_is_not_waited_for(void **state)
 {
     (void)state;
     struct cw_world w;
-    struct hsp_admin_event a = {
-        .verb = HSP_ADMIN_SUBMIT,
-        .spec = {
-            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
     cw_begin(&w, 2, 1);
-    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    wc_submit(&w, (struct hsp_job_terms){0});
     cw_plan(&w, 1);
     for (uint32_t i = 0; i < 2; i++) {
         cw_ready(&w, 1, i, 5);
@@ -632,9 +608,7 @@ static void who_dies_before_the_first_vote_is_not_waited_for(void **state)
                             .epoch = 1,
                             .u.lost = {.job = 1, .peer = 0, .reason = "broke"}});
     assert_int_equal(w.c->nodes[0].state, HSP_NODE_DEAD);
-    cw_msg(&w, 2,
-           (struct hsp_msg){
-               .type = HSP_MSG_SEALED, .epoch = cw_job(&w, 1)->seal_upto, .u.sealed = {.job = 1}});
+    cw_sealed(&w, 1, 0, 0);
     assert_int_equal(w.find_job, 0);
     cw_plan(&w, 1);
     assert_true(cw_job(&w, 1)->att.mode == HSP_MODE_FRESH && cw_job(&w, 1)->att.n_ranks == 1);
@@ -650,12 +624,8 @@ static void an_attempt_of_an_older_row_may_have_run(void **state)
 {
     (void)state;
     struct cw_world w;
-    struct hsp_admin_event a = {
-        .verb = HSP_ADMIN_SUBMIT,
-        .spec = {
-            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
     cw_begin(&w, 2, 1);
-    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    wc_submit(&w, (struct hsp_job_terms){0});
     cw_plan(&w, 1);
     cw_ready(&w, 1, 0, 5);
     cw_ready(&w, 1, 1, 5);

@@ -42,15 +42,23 @@ void wc_begins(struct cw_world *w, uint64_t step)
     assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RUNNING);
 }
 
+void wc_submit(struct cw_world *w, struct hsp_job_terms t)
+{
+    t.name = "j";
+    t.min = t.min != 0 ? t.min : 1;
+    t.max = t.max != 0 ? t.max : 8;
+    t.copies = t.copies != 0 ? t.copies : 2;
+    t.steps = t.steps != 0 ? t.steps : 100;
+    t.checkpoint_path = t.checkpoint_path != NULL ? t.checkpoint_path : "/c";
+    assert_int_equal(cw_admin(w, (struct hsp_admin_event){.verb = HSP_ADMIN_SUBMIT, .spec = t}),
+                     HSP_OK);
+}
+
 void wc_running(struct cw_world *w)
 {
-    struct hsp_admin_event a = {
-        .verb = HSP_ADMIN_SUBMIT,
-        .spec = {
-            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
     cw_begin(w, 2, 1);
     w->c->cfg.trusted = CW_TRUSTED;
-    assert_int_equal(cw_admin(w, a), HSP_OK);
+    wc_submit(w, (struct hsp_job_terms){0});
     cw_plan(w, 1);
     wc_prepare_means(w, HSP_MODE_FRESH, 0, 0, 0);
     wc_begins(w, 1);
@@ -81,17 +89,8 @@ void wc_beats(struct cw_world *w, hsp_msec for_ms)
 
 void wc_with_three(struct cw_world *w, uint32_t keep, bool shared)
 {
-    struct hsp_admin_event a = {.verb = HSP_ADMIN_SUBMIT,
-                                .spec = {.name = "j",
-                                         .min = 1,
-                                         .max = 8,
-                                         .copies = 2,
-                                         .steps = 100,
-                                         .checkpoint_path = "/c",
-                                         .checkpoint_shared = shared,
-                                         .checkpoint_keep = keep}};
     cw_begin(w, 2, 1);
-    assert_int_equal(cw_admin(w, a), HSP_OK);
+    wc_submit(w, (struct hsp_job_terms){.checkpoint_shared = shared, .checkpoint_keep = keep});
     cw_plan(w, 1);
     wc_begins(w, 1);
     for (uint64_t step = 20; step <= 60; step += 20) {

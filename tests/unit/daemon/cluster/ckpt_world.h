@@ -13,6 +13,8 @@ void wc_prepare_means(const struct cw_world *w, enum hsp_epoch_mode mode, uint64
                       uint64_t epoch, uint64_t content);
 /* The attempt begins at @step. */
 void wc_begins(struct cw_world *w, uint64_t step);
+/* Job j with checkpoints in /c; where @t leaves them out: 1 to 8 devices, 2 copies, 100 steps. */
+void wc_submit(struct cw_world *w, struct hsp_job_terms t);
 /* A job on two nodes that runs in its first epoch. */
 void wc_running(struct cw_world *w);
 void wc_cancelled(struct cw_world *w);

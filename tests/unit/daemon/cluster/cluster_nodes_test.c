@@ -145,20 +145,10 @@ static void who_is_silent_for_the_bound_is_fenced(void **state)
 static void hello_as(struct cw_world *w, uint32_t conn, const char *node, struct hsp_digest is,
                      struct hsp_digest was)
 {
-    struct hsp_m_device dev = {
-        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
     struct hsp_m_holding h = {.job = 1, .plan = 1, .rank = 1, .owner = 1, .version = 99};
-    cw_msg(w, conn,
-           (struct hsp_msg){.type = HSP_MSG_HELLO,
-                            .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                        .node = node,
-                                        .address = node,
-                                        .incarnation = is,
-                                        .was = was,
-                                        .n_devices = 1,
-                                        .devices = &dev,
-                                        .n_holdings = 1,
-                                        .holdings = &h}});
+    cw_say_hello(w, conn,
+                 (struct hsp_m_hello){
+                     .node = node, .incarnation = is, .was = was, .n_holdings = 1, .holdings = &h});
 }
 
 static void refused(const struct cw_world *w, const char *why)

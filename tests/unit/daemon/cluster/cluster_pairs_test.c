@@ -118,25 +118,19 @@ static void hello_of(struct cw_world *w, uint32_t conn, uint64_t incarnation, ui
                      uint64_t runs, bool unproven, uint64_t cluster)
 {
     struct hsp_m_kept kept = {.job = 1, .name = "j", .cluster.lo = cluster};
-    struct hsp_m_device dev = {
-        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
     struct hsp_m_run run = {.job = 1, .running = runs};
     struct hsp_digest was = unproven ? cw_secret(0) : cw_last(w, "n1");
-    struct hsp_msg m = {.type = HSP_MSG_HELLO,
-                        .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                    .node = "n1",
-                                    .address = "a",
-                                    .term = term,
-                                    .incarnation = cw_secret(incarnation),
-                                    .was = was,
-                                    .n_devices = 1,
-                                    .devices = &dev,
-                                    .cluster.lo = cluster,
-                                    .n_kept = cluster != 0,
-                                    .kept = &kept,
-                                    .n_runs = runs != 0,
-                                    .runs = &run}};
-    cw_msg(w, conn, m);
+    cw_say_hello(w, conn,
+                 (struct hsp_m_hello){.node = "n1",
+                                      .address = "a",
+                                      .term = term,
+                                      .incarnation = cw_secret(incarnation),
+                                      .was = was,
+                                      .cluster.lo = cluster,
+                                      .n_kept = cluster != 0,
+                                      .kept = &kept,
+                                      .n_runs = runs != 0,
+                                      .runs = &run});
 }
 
 static uint64_t cur_epoch(const struct cw_world *w)

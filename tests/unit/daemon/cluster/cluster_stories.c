@@ -9,17 +9,6 @@ void cw_said(struct cw_world *w, uint32_t node, uint16_t type, uint64_t epoch)
     cw_msg(w, node + 1, m);
 }
 
-static void sealed(struct cw_world *w, uint32_t node, uint64_t version, bool holds)
-{
-    const struct hsp_job *j = cw_job(w, 1);
-    struct hsp_m_holding h = {
-        .job = 1, .plan = j->cur.plan, .version = version, .rank = node, .owner = node};
-    struct hsp_msg m = {.type = HSP_MSG_SEALED,
-                        .epoch = j->seal_upto,
-                        .u.sealed = {.job = 1, .n_holdings = holds, .holdings = &h}};
-    cw_msg(w, node + 1, m);
-}
-
 void cw_of_node(struct cw_world *w, uint32_t node, uint16_t type)
 {
     struct hsp_msg m = {.type = type};
@@ -114,8 +103,8 @@ static void sealing(struct cw_world *w)
 static void waits_up(struct cw_world *w)
 {
     sealing(w);
-    sealed(w, 0, 3, true);
-    sealed(w, 1, 3, true);
+    cw_sealed(w, 0, cw_job(w, 1)->cur.plan, 3);
+    cw_sealed(w, 1, cw_job(w, 1)->cur.plan, 3);
 }
 
 static void recovering(struct cw_world *w)
@@ -134,8 +123,8 @@ static void recovering_going(struct cw_world *w)
 static void paused(struct cw_world *w)
 {
     sealing(w);
-    sealed(w, 0, 2, false);
-    sealed(w, 1, 2, false);
+    cw_sealed(w, 0, 0, 0);
+    cw_sealed(w, 1, 0, 0);
 }
 
 static void finishing(struct cw_world *w)
@@ -200,8 +189,8 @@ static void failed(struct cw_world *w)
 static void failed_sealed(struct cw_world *w)
 {
     failed(w);
-    sealed(w, 0, 1, false);
-    sealed(w, 1, 1, false);
+    cw_sealed(w, 0, 0, 0);
+    cw_sealed(w, 1, 0, 0);
     assert_int_equal(cw_job(w, 1)->n_leases, 0);
 }
 
@@ -284,27 +273,21 @@ static void measuring(struct cw_world *w)
 /* n1 has seen more of job @job than is on record. */
 static void knows_more(struct cw_world *w, uint32_t job, uint64_t term)
 {
-    struct hsp_m_device dev = {
-        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
     struct hsp_m_kept kept = {.job = job, .name = "j", .epoch = 9, .plan = 4};
     struct hsp_m_run run = {.job = job, .running = 9};
     cw_restart(w, NULL);
     cw_hello_running(w, 1, "n0", w->c->nodes[0].incarnation, 1,
                      cw_job(w, 1) != NULL ? cw_job(w, 1)->cur.epoch : 0);
     cw_hello(w, 3, "n2", w->c->nodes[2].incarnation, 1);
-    cw_msg(w, 2,
-           (struct hsp_msg){.type = HSP_MSG_HELLO,
-                            .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                        .node = "n1",
-                                        .address = "a",
-                                        .term = term,
-                                        .incarnation = w->c->nodes[1].secret,
-                                        .n_devices = 1,
-                                        .devices = &dev,
-                                        .n_kept = 1,
-                                        .kept = &kept,
-                                        .n_runs = 1,
-                                        .runs = &run}});
+    cw_say_hello(w, 2,
+                 (struct hsp_m_hello){.node = "n1",
+                                      .address = "a",
+                                      .term = term,
+                                      .incarnation = w->c->nodes[1].secret,
+                                      .n_kept = 1,
+                                      .kept = &kept,
+                                      .n_runs = 1,
+                                      .runs = &run});
 }
 
 static void behind(struct cw_world *w)

@@ -1,6 +1,6 @@
 /* The coordinator's machine, event by event. Every pair of state and event is in cluster_pairs_test.c; whole
  * stories and random faults are in tests/sim. */
-#include "tests/unit/daemon/cluster/cluster_world.h"
+#include "tests/unit/daemon/cluster/ckpt_world.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -215,18 +215,10 @@ static void lost_ready(void **state)
     cw_plan(&w, 1);
     cw_ready(&w, 1, 0, 5);
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
-    struct hsp_m_device dev = {.kind = "cpu", .mem_bytes = 1, .up = true, .address = "x"};
     struct hsp_m_run run = {.job = 1, .prepared = 1};
-    struct hsp_msg m = {.type = HSP_MSG_HELLO,
-                        .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                    .node = "n1",
-                                    .address = "n1",
-                                    .incarnation = cw_secret(2),
-                                    .n_devices = 1,
-                                    .devices = &dev,
-                                    .n_runs = 1,
-                                    .runs = &run}};
-    cw_msg(&w, 2, m);
+    cw_say_hello(
+        &w, 2,
+        (struct hsp_m_hello){.node = "n1", .incarnation = cw_secret(2), .n_runs = 1, .runs = &run});
     assert_int_equal(cw_count_sent(&w, HSP_MSG_PREPARE), 1);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_START), 0);
     cw_ready(&w, 1, 1, 5);
@@ -525,10 +517,7 @@ static void data_plane(void **state)
     assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
     cw_plan(&w, 1);
     all_prepared_with(&w, 2, true, CW_TRUSTED, true);
-    cw_ready(&w, 1, 0, 5);
-    cw_ready(&w, 1, 1, 5);
-    cw_pass(&w, 1, 0, cw_even, 2);
-    cw_let_go(&w, 1, 2);
+    wc_begins(&w, 0);
     struct hsp_cluster_config cfg = w.c->cfg;
     cfg.data_tls = false;
     cfg.address = "head:7071";
@@ -557,10 +546,7 @@ static void rows_without_trusted_networks(void **state)
     w.c->cfg.trusted = CW_TRUSTED;
     assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
     cw_plan(&w, 1);
-    cw_ready(&w, 1, 0, 5);
-    cw_ready(&w, 1, 1, 5);
-    cw_pass(&w, 1, 0, cw_even, 2);
-    cw_let_go(&w, 1, 2);
+    wc_begins(&w, 0);
     cw_untrusting_row(&w);
     cw_restart_nodes(&w, 2);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);

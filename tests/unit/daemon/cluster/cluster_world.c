@@ -151,6 +151,19 @@ void cw_msg(struct cw_world *w, uint32_t conn, struct hsp_msg m)
     cw_step(w, (struct hsp_event){.type = HSP_EV_MSG, .conn = conn, .u.msg = &m});
 }
 
+void cw_say_hello(struct cw_world *w, uint32_t conn, struct hsp_m_hello h)
+{
+    struct hsp_m_device dev = {
+        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
+    h.protocol = h.protocol != 0 ? h.protocol : HSP_PROTO_VERSION;
+    h.address = h.address != NULL ? h.address : h.node;
+    if (h.devices == NULL) {
+        h.n_devices = 1;
+        h.devices = &dev;
+    }
+    cw_msg(w, conn, (struct hsp_msg){.type = HSP_MSG_HELLO, .u.hello = h});
+}
+
 void cw_hello_running(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
                       uint32_t n_dev, uint64_t runs)
 {
@@ -160,17 +173,14 @@ void cw_hello_running(struct cw_world *w, uint32_t conn, const char *node, uint6
         dev[i] = (struct hsp_m_device){
             .index = i, .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
     }
-    struct hsp_msg m = {.type = HSP_MSG_HELLO,
-                        .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                    .node = node,
-                                    .address = node,
-                                    .incarnation = cw_secret(incarnation),
-                                    .was = cw_last(w, node),
-                                    .n_devices = n_dev,
-                                    .n_runs = runs != 0,
-                                    .runs = &run,
-                                    .devices = dev}};
-    cw_msg(w, conn, m);
+    cw_say_hello(w, conn,
+                 (struct hsp_m_hello){.node = node,
+                                      .incarnation = cw_secret(incarnation),
+                                      .was = cw_last(w, node),
+                                      .n_devices = n_dev,
+                                      .n_runs = runs != 0,
+                                      .runs = &run,
+                                      .devices = dev});
 }
 
 void cw_hello(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
@@ -451,6 +461,16 @@ void cw_pass(struct cw_world *w, uint32_t id, uint64_t n, const double *compute,
                .epoch = cw_job(w, id)->att.epoch != 0 ? cw_job(w, id)->att.epoch
                                                       : cw_job(w, id)->cur.epoch,
                .u.step = {.job = id, .step = n, .n_compute = n_compute, .compute_s = copy}});
+}
+
+void cw_sealed(struct cw_world *w, uint32_t node, uint64_t plan, uint64_t version)
+{
+    struct hsp_m_holding h = {
+        .job = 1, .plan = plan, .rank = node, .owner = node, .version = version};
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_SEALED,
+                            .epoch = cw_job(w, 1)->seal_upto,
+                            .u.sealed = {.job = 1, .n_holdings = plan != 0, .holdings = &h}});
 }
 
 void cw_let_go(struct cw_world *w, uint32_t id, uint32_t n_nodes)

@@ -60,6 +60,8 @@ void cw_ckpts(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n, con
 struct hsp_digest cw_secret(uint64_t incarnation);
 /* That of the last incarnation of a node, by which a new process of it proves what it is; 0: none. */
 struct hsp_digest cw_last(const struct cw_world *w, const char *node);
+/* @h.node says hello. What @h leaves out: this protocol, the name as address, one device. */
+void cw_say_hello(struct cw_world *w, uint32_t conn, struct hsp_m_hello h);
 /* @runs: epoch of job 1 that its device 0 runs, 0: none. */
 void cw_hello_running(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
                       uint32_t n_dev, uint64_t runs);
@@ -107,6 +109,8 @@ const struct hsp_job *cw_job(const struct cw_world *w, uint32_t id);
 void cw_ready(struct cw_world *w, uint32_t id, uint32_t node, uint64_t digest);
 void cw_pass(struct cw_world *w, uint32_t id, uint64_t n, const double *compute,
              uint32_t n_compute);
+/* Node @node has sealed job 1: its own piece of layout @plan in @version; @plan 0: no piece. */
+void cw_sealed(struct cw_world *w, uint32_t node, uint64_t plan, uint64_t version);
 void cw_let_go(struct cw_world *w, uint32_t id, uint32_t n_nodes);
 void cw_run_job(struct cw_world *w, uint32_t n_nodes);
 

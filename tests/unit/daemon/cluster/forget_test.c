@@ -7,6 +7,7 @@
 #include "daemon/cluster/learnt.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
+#include "tests/unit/daemon/cluster/ckpt_world.h"
 #include "tests/unit/daemon/cluster/cluster_stories.h"
 
 static enum hsp_status remove_node(struct cw_world *w, const char *node)
@@ -85,10 +86,7 @@ static void its_number_goes_to_another(void **state)
     cw_begin(&w, 3, 1);
     assert_int_equal(cw_submit(&w, "j", 0, 1, 2), HSP_OK);
     cw_plan(&w, 1);
-    cw_ready(&w, 1, 0, 5);
-    cw_ready(&w, 1, 1, 5);
-    cw_pass(&w, 1, 0, cw_even, 2);
-    cw_let_go(&w, 1, 2);
+    wc_begins(&w, 0);
     drain(&w, "n1", true);
     cw_plan(&w, 1);
     for (uint32_t i = 0; i < 3; i++) {
@@ -147,11 +145,7 @@ static void the_lowest_number_first(void **state)
     assert_int_equal(w.c->n_vacant, 2);
     cw_hello(&w, 9, "n8", 0, 1);
     assert_string_equal(w.c->nodes[1].name, "n8");
-    cw_msg(&w, 10,
-           (struct hsp_msg){
-               .type = HSP_MSG_HELLO,
-               .u.hello = {
-                   .protocol = HSP_PROTO_VERSION, .node = "n1", .address = "", .incarnation = n1}});
+    cw_say_hello(&w, 10, (struct hsp_m_hello){.node = "n1", .address = "", .incarnation = n1});
     assert_int_equal(cw_count_sent(&w, HSP_MSG_FENCED), 1);
     cw_hello(&w, 10, "n1", 0, 1);
     assert_string_equal(w.c->nodes[2].name, "n1");
@@ -215,27 +209,13 @@ static void not_while_a_job_waits_for_it(void **state)
     (void)state;
     const uint64_t begin = 1700000000, week = 7 * 86400;
     for (uint32_t shared = 0; shared < 2; shared++) {
-        struct hsp_admin_event a = {.verb = HSP_ADMIN_SUBMIT,
-                                    .spec = {.name = "j",
-                                             .min = 1,
-                                             .max = 8,
-                                             .copies = 2,
-                                             .steps = 100,
-                                             .checkpoint_path = "/c",
-                                             .checkpoint_shared = shared != 0}};
         struct cw_world w;
         cw_begin(&w, 2, 1);
         w.unix_s = begin;
-        assert_int_equal(cw_admin(&w, a), HSP_OK);
+        wc_submit(&w, (struct hsp_job_terms){.checkpoint_shared = shared != 0});
         cw_plan(&w, 1);
-        cw_ready(&w, 1, 0, 5);
-        cw_ready(&w, 1, 1, 5);
-        cw_pass(&w, 1, 1, cw_even, 2);
-        cw_let_go(&w, 1, 2);
-        assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
-        for (uint32_t i = 0; i < 2; i++) {
-            cw_msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref.job = 1});
-        }
+        wc_begins(&w, 1);
+        wc_cancelled(&w);
         w.asks = true;
         assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
         leaves(&w, 1);

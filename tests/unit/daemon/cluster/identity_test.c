@@ -17,27 +17,21 @@
 static void hello(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
                   const struct hsp_m_kept *k, bool runs)
 {
-    struct hsp_m_device dev = {
-        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
     struct hsp_m_kept kept = *k;
     struct hsp_m_run run = {.job = k->job, .running = k->epoch};
     struct hsp_m_holding piece = {.job = k->job, .plan = k->plan, .version = 3};
-    cw_msg(w, conn,
-           (struct hsp_msg){.type = HSP_MSG_HELLO,
-                            .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                        .node = node,
-                                        .address = "a",
-                                        .incarnation = cw_secret(incarnation),
-                                        .cluster = w->c->id,
-                                        .generation = w->c->generation,
-                                        .n_devices = 1,
-                                        .devices = &dev,
-                                        .n_kept = 1,
-                                        .kept = &kept,
-                                        .n_holdings = 1,
-                                        .holdings = &piece,
-                                        .n_runs = runs,
-                                        .runs = &run}});
+    cw_say_hello(w, conn,
+                 (struct hsp_m_hello){.node = node,
+                                      .address = "a",
+                                      .incarnation = cw_secret(incarnation),
+                                      .cluster = w->c->id,
+                                      .generation = w->c->generation,
+                                      .n_kept = 1,
+                                      .kept = &kept,
+                                      .n_holdings = 1,
+                                      .holdings = &piece,
+                                      .n_runs = runs,
+                                      .runs = &run});
 }
 
 static struct hsp_m_kept of_ours(const struct cw_world *w, uint32_t job, uint64_t epoch)
@@ -193,19 +187,10 @@ static void a_node_without_state_joins_from_anywhere(void **state)
 {
     (void)state;
     struct cw_world w;
-    struct hsp_m_device dev = {
-        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
     cw_begin(&w, 0, 0);
-    cw_msg(&w, 4,
-           (struct hsp_msg){.type = HSP_MSG_HELLO,
-                            .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                        .node = "a",
-                                        .address = "a",
-                                        .cluster = {1, 2},
-                                        .term = 99,
-                                        .incarnation = cw_secret(5),
-                                        .n_devices = 1,
-                                        .devices = &dev}});
+    cw_say_hello(&w, 4,
+                 (struct hsp_m_hello){
+                     .node = "a", .cluster = {1, 2}, .term = 99, .incarnation = cw_secret(5)});
     assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
     assert_int_equal(hsp_cluster_node_by_name(w.c, "a")->incarnation, 1);
     cw_end(&w);
@@ -359,17 +344,11 @@ static void a_newer_term_leaves_all_as_it_is(void **state)
     cw_begin(&w, 2, 1);
     cw_run_job(&w, 2);
     cw_restart(&w, NULL);
-    struct hsp_m_device dev = {
-        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
-    struct hsp_msg m = {.type = HSP_MSG_HELLO,
-                        .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                    .node = "n1",
-                                    .address = "a",
-                                    .term = w.c->term + 1,
-                                    .n_devices = 1,
-                                    .devices = &dev,
-                                    .incarnation = w.c->nodes[1].secret}};
-    cw_msg(&w, 2, m);
+    cw_say_hello(&w, 2,
+                 (struct hsp_m_hello){.node = "n1",
+                                      .address = "a",
+                                      .term = w.c->term + 1,
+                                      .incarnation = w.c->nodes[1].secret});
     assert_true(w.c->behind);
     assert_string_equal(
         cw_fact(&w, "coordinator.behind"),
@@ -562,30 +541,24 @@ static struct hsp_digest foreign_was; /* of the next one */
 
 static void foreign_hello(struct cw_world *w, uint32_t conn, uint32_t node)
 {
-    struct hsp_m_device dev = {
-        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
     struct hsp_m_kept kept = {.job = 1, .name = "mist", .cluster = lost, .epoch = 5, .plan = 1};
     struct hsp_m_run run = {.job = 1, .running = 5};
     struct hsp_m_holding piece = {.job = 1, .plan = 1, .rank = node, .owner = node, .version = 3};
     char name[8];
     (void)snprintf(name, sizeof(name), "n%u", node);
-    cw_msg(w, conn,
-           (struct hsp_msg){.type = HSP_MSG_HELLO,
-                            .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                        .node = name,
-                                        .address = "a",
-                                        .incarnation = cw_secret(7),
-                                        .was = foreign_was,
-                                        .cluster = lost,
-                                        .term = 99,
-                                        .n_devices = 1,
-                                        .devices = &dev,
-                                        .n_kept = 1,
-                                        .kept = &kept,
-                                        .n_holdings = 1,
-                                        .holdings = &piece,
-                                        .n_runs = 1,
-                                        .runs = &run}});
+    cw_say_hello(w, conn,
+                 (struct hsp_m_hello){.node = name,
+                                      .address = "a",
+                                      .incarnation = cw_secret(7),
+                                      .was = foreign_was,
+                                      .cluster = lost,
+                                      .term = 99,
+                                      .n_kept = 1,
+                                      .kept = &kept,
+                                      .n_holdings = 1,
+                                      .holdings = &piece,
+                                      .n_runs = 1,
+                                      .runs = &run});
 }
 
 static const char *believed; /* whom the administrator names, NULL nobody */

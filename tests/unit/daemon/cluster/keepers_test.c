@@ -36,14 +36,9 @@ static void hello_keeper(struct cw_world *w, uint32_t node)
     struct hsp_m_device dev = {.kind = HSP_KIND_KEEPER, .speed = 1, .up = true, .address = "x"};
     (void)snprintf(name, sizeof(name), "n%u", node);
     allow(w, node, true);
-    msg(w, node,
-        (struct hsp_msg){.type = HSP_MSG_HELLO,
-                         .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                     .node = name,
-                                     .address = name,
-                                     .was = cw_last(w, name),
-                                     .n_devices = 1,
-                                     .devices = &dev}});
+    cw_say_hello(w, node + 1,
+                 (struct hsp_m_hello){
+                     .node = name, .was = cw_last(w, name), .n_devices = 1, .devices = &dev});
 }
 
 static void joins(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_t room)
@@ -59,14 +54,10 @@ static void joins(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_
                                        .up = true,
                                        .address = "x"};
     }
-    msg(w, node,
-        (struct hsp_msg){.type = HSP_MSG_HELLO,
-                         .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                     .node = name,
-                                     .address = name,
-                                     .was = cw_last(w, name),
-                                     .n_devices = n_keepers + 1,
-                                     .devices = dev}});
+    cw_say_hello(
+        w, node + 1,
+        (struct hsp_m_hello){
+            .node = name, .was = cw_last(w, name), .n_devices = n_keepers + 1, .devices = dev});
 }
 
 static void hello(struct cw_world *w, uint32_t node, uint32_t n_keepers, uint64_t room)

@@ -5,7 +5,7 @@
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_list.h"
 #include "daemon/cluster/lookup.h"
-#include "tests/unit/daemon/cluster/cluster_world.h"
+#include "tests/unit/daemon/cluster/ckpt_world.h"
 
 static enum hsp_status admin(struct cw_world *w, enum hsp_admin_verb verb)
 {
@@ -19,30 +19,13 @@ static struct hsp_m_holding held(uint32_t node, uint64_t version)
         .job = 1, .plan = 1, .rank = node, .owner = node, .version = version};
 }
 
-static void sealed(struct cw_world *w, uint32_t node, uint64_t version)
-{
-    struct hsp_m_holding h = held(node, version);
-    cw_msg(w, node + 1,
-           (struct hsp_msg){.type = HSP_MSG_SEALED,
-                            .epoch = cw_job(w, 1)->seal_upto,
-                            .u.sealed = {.job = 1, .n_holdings = 1, .holdings = &h}});
-}
-
 /* It comes back with what it holds. */
 static void returns(struct cw_world *w, uint32_t node, uint32_t conn, const char *name)
 {
     struct hsp_m_holding h = held(node, 7);
-    struct hsp_m_device dev = {.kind = "cpu", .mem_bytes = 1, .up = true, .address = "x"};
-    cw_msg(w, conn,
-           (struct hsp_msg){.type = HSP_MSG_HELLO,
-                            .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                        .node = name,
-                                        .address = name,
-                                        .was = cw_last(w, name),
-                                        .n_devices = 1,
-                                        .devices = &dev,
-                                        .n_holdings = 1,
-                                        .holdings = &h}});
+    cw_say_hello(w, conn,
+                 (struct hsp_m_hello){
+                     .node = name, .was = cw_last(w, name), .n_holdings = 1, .holdings = &h});
 }
 
 /* A job of two nodes, version 7, diverges. */
@@ -80,8 +63,8 @@ static void a_failure_behind_a_loss_is_heard(void **state)
                             .u.jobfail = {.job = 1, .reason = "diverged"}});
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
     assert_string_equal(cw_job(&w, 1)->reason, "diverged");
-    sealed(&w, 0, 7);
-    sealed(&w, 1, 7);
+    cw_sealed(&w, 0, 1, 7);
+    cw_sealed(&w, 1, 1, 7);
     assert_true(hsp_ci_keeps_state(cw_job(&w, 1)));
     assert_int_equal(cw_job(&w, 1)->n_leases, 0);
     cw_end(&w);
@@ -91,8 +74,8 @@ static void a_failure_behind_a_loss_is_heard(void **state)
 static void at_rest(struct cw_world *w)
 {
     failed(w);
-    sealed(w, 0, 7);
-    sealed(w, 1, 7);
+    cw_sealed(w, 0, 1, 7);
+    cw_sealed(w, 1, 1, 7);
     assert_int_equal(cw_job(w, 1)->n_leases, 0);
     assert_true(hsp_ci_keeps_state(cw_job(w, 1)));
 }
@@ -105,9 +88,9 @@ static void its_devices_are_free_when_it_is_sealed(void **state)
     assert_int_equal(cw_job(&w, 1)->n_leases, 2);
     assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_ESTATE); /* still stopping */
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_ESTATE);
-    sealed(&w, 0, 7);
+    cw_sealed(&w, 0, 1, 7);
     assert_int_equal(cw_job(&w, 1)->n_leases, 1);
-    sealed(&w, 1, 7);
+    cw_sealed(&w, 1, 1, 7);
     assert_int_equal(cw_job(&w, 1)->n_leases, 0);
     assert_int_equal(cw_submit(&w, "k", 0, 2, 2), HSP_OK);
     assert_int_equal(w.n_asked, 2);
@@ -121,7 +104,7 @@ static void a_node_that_does_not_seal(void **state)
     (void)state;
     struct cw_world w;
     failed(&w);
-    sealed(&w, 0, 7);
+    cw_sealed(&w, 0, 1, 7);
     for (uint32_t i = 0; i < 20; i++) {
         w.now += 400;
         cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
@@ -213,10 +196,7 @@ static void a_source_that_does_not_leave(void **state)
     cw_begin(&w, 3, 1);
     assert_int_equal(cw_submit(&w, "j", 0, 1, 2), HSP_OK);
     cw_plan(&w, 1);
-    cw_ready(&w, 1, 0, 5);
-    cw_ready(&w, 1, 1, 5);
-    cw_pass(&w, 1, 0, cw_even, 2);
-    cw_let_go(&w, 1, 2);
+    wc_begins(&w, 0);
     drain(&w, "n1");
     cw_plan(&w, 1);
     for (uint32_t i = 0; i < 3; i++) {
@@ -254,8 +234,8 @@ static void it_goes_on_from_what_is_kept(struct cw_world *w)
     assert_string_equal(cw_fact(w, "admin.resume"), "from the state of its nodes, version 7");
     assert_int_equal(cw_job(w, 1)->state, HSP_JOB_SEALING);
     assert_int_equal(cw_count_sent(w, HSP_MSG_SEAL), 2);
-    sealed(w, 0, 7);
-    sealed(w, 1, 7);
+    cw_sealed(w, 0, 1, 7);
+    cw_sealed(w, 1, 1, 7);
     const struct hsp_job *j = cw_job(w, 1);
     assert_int_equal(j->state, HSP_JOB_RECOVERING);
     if (j->att.epoch == 0) {
@@ -368,8 +348,8 @@ static void a_restart_while_it_is_sealed(void **state)
     failed(&w);
     cw_restart_nodes(&w, 2);
     assert_int_equal(cw_job(&w, 1)->n_leases, 2);
-    sealed(&w, 0, 7);
-    sealed(&w, 1, 7);
+    cw_sealed(&w, 0, 1, 7);
+    cw_sealed(&w, 1, 1, 7);
     assert_int_equal(cw_job(&w, 1)->n_leases, 0);
     cw_end(&w);
 }
@@ -573,16 +553,13 @@ static void failed_in_two_parts(struct cw_world *w)
     assert_int_equal(cw_submit(w, "j", 0, 1, 2), HSP_OK);
     cw_step(w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
                                   .u.plan = {.job = 1, .ticket = w->ticket, .info = &info}});
-    cw_ready(w, 1, 0, 5);
-    cw_ready(w, 1, 1, 5);
-    cw_pass(w, 1, 7, cw_even, 2);
-    cw_let_go(w, 1, 2);
+    wc_begins(w, 7);
     cw_msg(w, 1,
            (struct hsp_msg){.type = HSP_MSG_JOB_FAILED,
                             .epoch = cw_job(w, 1)->cur.epoch,
                             .u.jobfail = {.job = 1, .reason = "disk full"}});
-    sealed(w, 0, 7);
-    sealed(w, 1, 7);
+    cw_sealed(w, 0, 1, 7);
+    cw_sealed(w, 1, 1, 7);
     assert_true(hsp_ci_keeps_state(cw_job(w, 1)));
 }
 
@@ -619,9 +596,9 @@ static void a_part_is_in_the_way(struct cw_world *w, bool with_n1)
     j->has_ckpt = true;
     j->ckpt_step = 5;
     assert_int_equal(admin(w, HSP_ADMIN_RESUME), HSP_OK);
-    sealed(w, 0, 7);
+    cw_sealed(w, 0, 1, 7);
     if (with_n1) {
-        sealed(w, 1, 7);
+        cw_sealed(w, 1, 1, 7);
     }
     assert_int_equal(j->state, HSP_JOB_PAUSED);
     beats(w, w->c->cfg.state_wait_ms + 500, with_n1);

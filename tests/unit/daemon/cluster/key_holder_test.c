@@ -63,16 +63,6 @@ static void dies(struct cw_world *w, uint32_t node)
     assert_int_equal(w->c->nodes[node].state, HSP_NODE_DEAD);
 }
 
-static void sealed(struct cw_world *w, uint32_t node)
-{
-    const struct hsp_job *j = cw_job(w, 1);
-    struct hsp_m_holding h = {.job = 1, .plan = 1, .rank = node, .owner = node, .version = 4};
-    cw_msg(w, node + 1,
-           (struct hsp_msg){.type = HSP_MSG_SEALED,
-                            .epoch = j->seal_upto,
-                            .u.sealed = {.job = 1, .n_holdings = 1, .holdings = &h}});
-}
-
 /* Job 1 needs the three nodes n0, n1, n2, and runs. */
 static void runs_on_three(struct cw_world *w)
 {
@@ -242,8 +232,8 @@ static void a_dead_name_ends_no_job(void **state)
         }
         dies(&w, 0);
         if (states[i] != HSP_JOB_SEALING) {
-            sealed(&w, 1);
-            sealed(&w, 2);
+            cw_sealed(&w, 1, 1, 4);
+            cw_sealed(&w, 2, 1, 4);
         }
         assert_int_equal(cw_job(&w, 1)->state, states[i]);
         uint32_t failures = cw_job(&w, 1)->failures;
@@ -297,7 +287,7 @@ static void held_back(struct cw_world *w)
     claims_more(w, THIEF);
     comes_back(w, 0, secret);
     cw_plan(w, 1);
-    sealed(w, 0);
+    cw_sealed(w, 0, 1, 4);
     assert_false(begun(w));
 }
 
@@ -490,7 +480,7 @@ static void who_accuses_can_be_removed(void **state)
     cw_msg(&w, 3, m);
     assert_false(w.c->behind); /* it was removed with what proved who it is */
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
-    sealed(&w, 0);
+    cw_sealed(&w, 0, 1, 4);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RECOVERING);
     cw_restart(&w, NULL);
     assert_false(w.c->behind);

@@ -1,5 +1,6 @@
 CLUSTER_WORLD = tests/unit/daemon/cluster/cluster_world.c \
-  tests/unit/daemon/cluster/cluster_world.h
+  tests/unit/daemon/cluster/cluster_world.h \
+  tests/unit/daemon/cluster/ckpt_world.c tests/unit/daemon/cluster/ckpt_world.h
 cluster_tests = \
   tests/unit/daemon/cluster/answers_test \
   tests/unit/daemon/cluster/broken_pairs_test \
@@ -74,7 +75,6 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/unwritten_test.c \
   tests/unit/daemon/cluster/waits_test.c \
   tests/unit/daemon/cluster/which_ckpt_test.c \
-  tests/unit/daemon/cluster/ckpt_world.c tests/unit/daemon/cluster/ckpt_world.h \
   tests/unit/daemon/cluster/cluster_stories.c tests/unit/daemon/cluster/cluster_stories.h \
   $(CLUSTER_WORLD)
 tests_unit_daemon_cluster_cluster_tests_LDADD = $(TEST_LIBS) $(CLUSTER_LIBS)

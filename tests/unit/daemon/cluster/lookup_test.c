@@ -103,19 +103,10 @@ static void a_job_that_agents_keep_which_are_no_members(void **state)
     (void)state;
     struct cw_world w;
     struct hsp_m_kept k = {.job = 6, .name = "mist", .cluster = {0xab, 7}, .epoch = 2, .plan = 1};
-    struct hsp_m_device dev = {
-        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
     cw_begin(&w, 1, 1);
     w.c->id.lo = 4;
-    cw_msg(&w, 9,
-           (struct hsp_msg){.type = HSP_MSG_HELLO,
-                            .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                        .node = "n9",
-                                        .address = "a",
-                                        .n_devices = 1,
-                                        .devices = &dev,
-                                        .n_kept = 1,
-                                        .kept = &k}});
+    cw_say_hello(&w, 9,
+                 (struct hsp_m_hello){.node = "n9", .address = "a", .n_kept = 1, .kept = &k});
     assert_int_equal(w.c->n_parked, 1);
     assert_called(
         &w, "mist", 0,

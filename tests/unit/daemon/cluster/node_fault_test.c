@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "daemon/cluster/index.h"
-#include "tests/unit/daemon/cluster/cluster_world.h"
+#include "tests/unit/daemon/cluster/ckpt_world.h"
 
 #define MINUTE 60000u
 
@@ -146,18 +146,6 @@ static void it_ends_early(void **state)
     cw_end(&w);
 }
 
-/* Node @node has sealed version 3 of job 1. */
-static void sealed(struct cw_world *w, uint32_t node)
-{
-    const struct hsp_job *j = cw_job(w, 1);
-    struct hsp_m_holding h = {
-        .job = 1, .plan = j->cur.plan, .version = 3, .rank = node, .owner = node};
-    cw_msg(w, node + 1,
-           (struct hsp_msg){.type = HSP_MSG_SEALED,
-                            .epoch = j->seal_upto,
-                            .u.sealed = {.job = 1, .n_holdings = 1, .holdings = &h}});
-}
-
 /* A job needs n0 and n1. Its state fills the folder of n1, so that no other layout can begin. When an
  * executor ends it goes on at once in the layout that it has, which needs no room. If it cannot, it waits. */
 static void it_goes_on_in_the_layout_that_it_has(void **state)
@@ -167,10 +155,7 @@ static void it_goes_on_in_the_layout_that_it_has(void **state)
     cw_begin(&w, 2, 1);
     assert_int_equal(cw_submit(&w, "j", 0, 2, 8), HSP_OK);
     cw_plan(&w, 1);
-    cw_ready(&w, 1, 0, 5);
-    cw_ready(&w, 1, 1, 5);
-    cw_pass(&w, 1, 3, cw_even, 2);
-    cw_let_go(&w, 1, 2);
+    wc_begins(&w, 3);
     const struct hsp_job *j = cw_job(&w, 1);
     uint64_t plan = j->cur.plan;
     w.c->jobs[0]->retune = true;
@@ -182,9 +167,9 @@ static void it_goes_on_in_the_layout_that_it_has(void **state)
     cw_msg(&w, 1,
            (struct hsp_msg){.type = HSP_MSG_EXECUTOR_DEAD, .u.dead = {.reason = "signal 9"}});
     assert_int_equal(j->state, HSP_JOB_SEALING);
-    sealed(&w, 0);
+    cw_sealed(&w, 0, j->cur.plan, 3);
     assert_true(fault(&w)->until_ms != 0);
-    sealed(&w, 1);
+    cw_sealed(&w, 1, j->cur.plan, 3);
     assert_true(fault(&w)->until_ms == 0 && fault(&w)->times == 1);
     assert_string_equal(cw_fact(&w, "node.usable"), "it is tried again, as job j has state there");
     cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "y"}});

@@ -10,6 +10,7 @@
 #include "daemon/cluster/parked.h"
 #include "daemon/cluster/row_read.h"
 #include "daemon/cluster/standing.h"
+#include "tests/unit/daemon/cluster/ckpt_world.h"
 #include "tests/unit/daemon/cluster/cluster_stories.h"
 
 /* hspmdd starts with the rows as they are, put back with --restore over a store of generation @least. */
@@ -34,26 +35,20 @@ struct says {
 /* One device; node nK on connection K + 1, unless @conn. */
 static void hello_on(struct cw_world *w, uint32_t conn, const struct says *s)
 {
-    struct hsp_m_device dev = {
-        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
     struct hsp_m_kept kept = s->kept;
     struct hsp_m_run run = {
         .job = kept.job, .running = kept.epoch, .finished = s->finished, .version = 3};
-    cw_msg(w, conn,
-           (struct hsp_msg){.type = HSP_MSG_HELLO,
-                            .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                        .node = s->node,
-                                        .address = "a",
-                                        .incarnation = cw_secret(s->incarnation),
-                                        .cluster = w->c->id,
-                                        .generation = s->generation,
-                                        .term = s->term,
-                                        .n_devices = 1,
-                                        .devices = &dev,
-                                        .n_kept = kept.job != 0,
-                                        .kept = &kept,
-                                        .n_runs = s->runs,
-                                        .runs = &run}});
+    cw_say_hello(w, conn,
+                 (struct hsp_m_hello){.node = s->node,
+                                      .address = "a",
+                                      .incarnation = cw_secret(s->incarnation),
+                                      .cluster = w->c->id,
+                                      .generation = s->generation,
+                                      .term = s->term,
+                                      .n_kept = kept.job != 0,
+                                      .kept = &kept,
+                                      .n_runs = s->runs,
+                                      .runs = &run});
 }
 
 static void hello(struct cw_world *w, const struct says *s)
@@ -73,13 +68,6 @@ static void hello_keeping(struct cw_world *w, const char *node, uint32_t job, ui
                             .incarnation = hsp_cluster_node_by_name(w->c, node)->incarnation,
                             .kept = {.job = job, .name = "j", .epoch = epoch, .plan = 1},
                             .runs = true});
-}
-
-static void sealed_empty(struct cw_world *w, uint32_t node)
-{
-    cw_msg(w, node + 1,
-           (struct hsp_msg){
-               .type = HSP_MSG_SEALED, .epoch = cw_job(w, 1)->seal_upto, .u.sealed = {.job = 1}});
 }
 
 static void wait(struct cw_world *w, hsp_msec ms)
@@ -116,8 +104,8 @@ static void ended_since(struct cw_world *w)
     put_back(w);
     hello_empty(w, "n0");
     hello_empty(w, "n1");
-    sealed_empty(w, 0);
-    sealed_empty(w, 1);
+    cw_sealed(w, 0, 0, 0);
+    cw_sealed(w, 1, 0, 0);
 }
 
 static void a_job_without_state_is_held(void **state)
@@ -140,8 +128,8 @@ static void a_job_without_state_is_held(void **state)
     cw_restart(&w, NULL);
     hello_empty(&w, "n0");
     hello_empty(&w, "n1");
-    sealed_empty(&w, 0);
-    sealed_empty(&w, 1);
+    cw_sealed(&w, 0, 0, 0);
+    cw_sealed(&w, 1, 0, 0);
     wait(&w, 2 * w.c->cfg.state_wait_ms);
     assert_int_equal(w.n_asked, 0);
     assert_non_null(strstr(cw_job(&w, 1)->reason, "it may have ended since"));
@@ -176,12 +164,8 @@ static void a_job_that_had_not_begun_waits_for_who_is_away(void **state)
 {
     (void)state;
     struct cw_world w;
-    struct hsp_admin_event a = {
-        .verb = HSP_ADMIN_SUBMIT,
-        .spec = {
-            .name = "j", .min = 1, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
     cw_begin(&w, 2, 1);
-    assert_int_equal(cw_admin(&w, a), HSP_OK);
+    wc_submit(&w, (struct hsp_job_terms){0});
     restore(&w, 0);
     assert_string_equal(
         cw_job(&w, 1)->reason,
@@ -227,8 +211,8 @@ static void one_of_two_does_not_vouch(void **state)
     put_back(&w);
     hello_keeping(&w, "n0", 1, 1);
     hello_empty(&w, "n1");
-    sealed_empty(&w, 0);
-    sealed_empty(&w, 1);
+    cw_sealed(&w, 0, 0, 0);
+    cw_sealed(&w, 1, 0, 0);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
     assert_non_null(
         strstr(cw_fact(&w, "job.held"), "node n1 is here and does not prove to keep state of it"));
@@ -243,7 +227,7 @@ static void who_is_dead_does_not_contradict(void **state)
     put_back(&w);
     hello_keeping(&w, "n0", 1, 1);
     wait(&w, w.c->cfg.dead_ms);
-    sealed_empty(&w, 0);
+    cw_sealed(&w, 0, 0, 0);
     assert_false(cw_job(&w, 1)->doubted);
     cw_end(&w);
 }
@@ -286,10 +270,7 @@ static void gone_on_in(struct cw_world *w, uint64_t epoch, bool with_restore)
     cw_begin(w, 4, 1);
     assert_int_equal(cw_submit(w, "j", 0, 1, 2), HSP_OK);
     cw_plan(w, 1);
-    cw_ready(w, 1, 0, 5);
-    cw_ready(w, 1, 1, 5);
-    cw_pass(w, 1, 0, cw_even, 2);
-    cw_let_go(w, 1, 2);
+    wc_begins(w, 0);
     if (with_restore) {
         restore(w, 0);
     } else {
@@ -299,8 +280,8 @@ static void gone_on_in(struct cw_world *w, uint64_t epoch, bool with_restore)
     assert_int_equal(hsp_cluster_parked_by_name(w->c, "n2")->as, HSP_PARKED_AHEAD);
     hello_empty(w, "n0");
     hello_empty(w, "n1");
-    sealed_empty(w, 0);
-    sealed_empty(w, 1);
+    cw_sealed(w, 0, 0, 0);
+    cw_sealed(w, 1, 0, 0);
     hello_keeping(w, "n3", 1, epoch);
 }
 
@@ -601,10 +582,7 @@ static void the_end_of_a_job_that_is_behind(void **state)
     cw_begin(&w, 3, 1);
     assert_int_equal(cw_submit(&w, "j", 0, 1, 2), HSP_OK);
     cw_plan(&w, 1);
-    cw_ready(&w, 1, 0, 5);
-    cw_ready(&w, 1, 1, 5);
-    cw_pass(&w, 1, 0, cw_even, 2);
-    cw_let_go(&w, 1, 2);
+    wc_begins(&w, 0);
     cw_restart(&w, NULL);
     hello_keeping(&w, "n0", 1, 9);
     hello_keeping(&w, "n1", 1, 9);

@@ -304,15 +304,6 @@ static void a_validation_that_moves(void **state)
 
 /* ---- a link that is named twice ---- */
 
-static void sealed(struct cw_world *w, uint32_t node)
-{
-    struct hsp_m_holding h = {1, 0, cw_job(w, 1)->cur.plan, node, node, 1};
-    cw_msg(w, node + 1,
-           (struct hsp_msg){.type = HSP_MSG_SEALED,
-                            .epoch = cw_job(w, 1)->seal_upto,
-                            .u.sealed = {.job = 1, .n_holdings = 1, .holdings = &h}});
-}
-
 static void name_link(struct cw_world *w)
 {
     tick(w, 3000);
@@ -333,7 +324,7 @@ static void avoid(struct cw_world *w)
         "do without one of them, and their connection is measured every 5 s");
     assert_int_equal(cw_job(w, 1)->state, HSP_JOB_SEALING);
     for (uint32_t i = 0; i < 3; i++) {
-        sealed(w, i);
+        cw_sealed(w, i, cw_job(w, 1)->cur.plan, 1);
     }
 }
 

@@ -1,7 +1,7 @@
 /* What a restart of the coordinator, or a loss in the middle of something, leaves behind. */
 #include "daemon/cluster/cluster_step.h"
 #include "daemon/cluster/lookup.h"
-#include "tests/unit/daemon/cluster/cluster_world.h"
+#include "tests/unit/daemon/cluster/ckpt_world.h"
 
 #include <stdio.h>
 
@@ -34,17 +34,9 @@ static void lost(struct cw_world *w, uint32_t node, uint32_t seen_by, uint32_t r
 
 static void submit(struct cw_world *w, uint32_t max)
 {
-    struct hsp_admin_event a = {
-        .verb = HSP_ADMIN_SUBMIT,
-        .spec = {
-            .name = "j", .min = 1, .max = max, .copies = 2, .steps = 100, .checkpoint_path = "/c"}};
-    assert_int_equal(cw_admin(w, a), HSP_OK);
+    wc_submit(w, (struct hsp_job_terms){.max = max});
     cw_plan(w, 1);
-    cw_ready(w, 1, 0, 5);
-    cw_ready(w, 1, 1, 5);
-    cw_pass(w, 1, 0, cw_even, 2);
-    cw_let_go(w, 1, 2);
-    assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RUNNING);
+    wc_begins(w, 0);
 }
 
 /* The agent of n0 dies and begins anew. */
@@ -219,11 +211,7 @@ static void half_of_a_version_nobody_told(void **state)
     cw_begin(&w, 2, 1);
     (void)cw_submit(&w, "j", 0, 1, 2);
     cw_plan_in_halves(&w);
-    cw_ready(&w, 1, 0, 5);
-    cw_ready(&w, 1, 1, 5);
-    cw_pass(&w, 1, 0, cw_even, 2);
-    cw_let_go(&w, 1, 2);
-    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
+    wc_begins(&w, 0);
     n0_crashed(&w);
     sealed(&w, 1, 1, 3, true);
     assert_int_equal(cw_job(&w, 1)->stable, 0);

@@ -107,13 +107,6 @@ static void a_bound_is_judged_by_ticks_alone(void **state)
     cw_end(&w);
 }
 
-static void sealed(struct cw_world *w, uint32_t node)
-{
-    cw_msg(w, node + 1,
-           (struct hsp_msg){
-               .type = HSP_MSG_SEALED, .epoch = cw_job(w, 1)->seal_upto, .u.sealed = {.job = 1}});
-}
-
 static void what_they_sealed_is_read(void **state)
 {
     (void)state;
@@ -129,8 +122,8 @@ static void what_they_sealed_is_read(void **state)
     stall(&w);
     assert_live(&w);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
-    sealed(&w, 0);
-    sealed(&w, 1);
+    cw_sealed(&w, 0, 0, 0);
+    cw_sealed(&w, 1, 0, 0);
     assert_int_not_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
     assert_live(&w);
     cw_end(&w);

@@ -250,18 +250,9 @@ static void other_owner_is_away(struct cw_world *w)
 static void n0_comes(struct cw_world *w, uint32_t conn, uint32_t n_holdings, struct hsp_digest was)
 {
     struct hsp_m_holding h = {.job = 1, .plan = 1, .version = 8};
-    struct hsp_m_device dev = {
-        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
-    cw_msg(w, conn,
-           (struct hsp_msg){.type = HSP_MSG_HELLO,
-                            .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                        .node = "n0",
-                                        .address = "n0",
-                                        .was = was,
-                                        .n_devices = 1,
-                                        .devices = &dev,
-                                        .n_holdings = n_holdings,
-                                        .holdings = &h}});
+    cw_say_hello(
+        w, conn,
+        (struct hsp_m_hello){.node = "n0", .was = was, .n_holdings = n_holdings, .holdings = &h});
 }
 
 /* A version that was there is not given up while its other owner may come back with it. */

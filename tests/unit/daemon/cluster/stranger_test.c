@@ -10,6 +10,7 @@
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/lookup.h"
 #include "proto/base/size.h"
+#include "tests/unit/daemon/cluster/ckpt_world.h"
 #include "tests/unit/daemon/cluster/cluster_stories.h"
 
 #define NODES 6
@@ -39,15 +40,7 @@ static void drain(struct cw_world *w, const char *node, bool on)
 static void submitted(struct cw_world *w)
 {
     cw_begin(w, NODES, 1);
-    assert_int_equal(cw_admin(w, (struct hsp_admin_event){.verb = HSP_ADMIN_SUBMIT,
-                                                          .spec = {.name = "j",
-                                                                   .min = 1,
-                                                                   .max = 3,
-                                                                   .copies = 2,
-                                                                   .steps = 100,
-                                                                   .data_path = "/d",
-                                                                   .checkpoint_path = "/c"}}),
-                     HSP_OK);
+    wc_submit(w, (struct hsp_job_terms){.max = 3, .data_path = "/d"});
 }
 
 static void preparing(struct cw_world *w)
@@ -512,8 +505,6 @@ static void hello_again(struct walk *k, const struct forged *f)
 {
     const struct hsp_cluster_node *n = &k->w.c->nodes[k->sender];
     const struct hsp_job *j = cw_job(&k->w, 1);
-    struct hsp_m_device dev = {
-        .kind = "cpu", .speed = 1, .mem_bytes = 1, .up = true, .address = "x"};
     struct hsp_m_run run = {.job = 1,
                             .running = f->final ? f->epoch : 0,
                             .prepared = f->final ? 0 : f->epoch,
@@ -526,19 +517,14 @@ static void hello_again(struct walk *k, const struct forged *f)
                               .rank = f->rank,
                               .owner = f->rank,
                               .version = f->step};
-    cw_msg(&k->w, k->sender + 1,
-           (struct hsp_msg){.type = HSP_MSG_HELLO,
-                            .u.hello = {.protocol = HSP_PROTO_VERSION,
-                                        .node = n->name,
-                                        .address = n->name,
-                                        .term = k->w.c->term,
-                                        .incarnation = n->secret,
-                                        .n_devices = 1,
-                                        .devices = &dev,
-                                        .n_holdings = 1,
-                                        .holdings = &h,
-                                        .n_runs = 1,
-                                        .runs = &run}});
+    cw_say_hello(&k->w, k->sender + 1,
+                 (struct hsp_m_hello){.node = n->name,
+                                      .term = k->w.c->term,
+                                      .incarnation = n->secret,
+                                      .n_holdings = 1,
+                                      .holdings = &h,
+                                      .n_runs = 1,
+                                      .runs = &run});
     judge(k, "hello", f);
 }
 

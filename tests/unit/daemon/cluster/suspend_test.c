@@ -1,5 +1,5 @@
 /* Suspending jobs: what is kept, what is given back, and what is answered. */
-#include "tests/unit/daemon/cluster/cluster_world.h"
+#include "tests/unit/daemon/cluster/ckpt_world.h"
 
 static enum hsp_status admin(struct cw_world *w, enum hsp_admin_verb verb)
 {
@@ -8,11 +8,7 @@ static enum hsp_status admin(struct cw_world *w, enum hsp_admin_verb verb)
 
 static void submit(struct cw_world *w, uint32_t min, const char *path)
 {
-    struct hsp_admin_event a = {
-        .verb = HSP_ADMIN_SUBMIT,
-        .spec = {
-            .name = "j", .min = min, .max = 8, .copies = 2, .steps = 100, .checkpoint_path = path}};
-    assert_int_equal(cw_admin(w, a), HSP_OK);
+    wc_submit(w, (struct hsp_job_terms){.min = min, .checkpoint_path = path});
 }
 
 static void run_from(struct cw_world *w, uint32_t n_nodes, uint64_t step)
