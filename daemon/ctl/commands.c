@@ -250,7 +250,7 @@ const struct hsp_command hsp_commands[] = {
      .operands = "JOB",
      .summary = "remove a job that has ended; its checkpoints stay",
      .help =
-         "Deletes what is on record of it, its metrics included, and the state of a failed job on\n"
+         "Deletes its record and its metrics, and the state of a failed job on\n"
          "its workers. Its checkpoints stay on disk, but resume cannot take them any more. The\n"
          "folder tb of hspmdd, which TensorBoard reads, stays too. Where several jobs of a name\n"
          "have ended it is refused, with their numbers.",
@@ -394,9 +394,8 @@ const struct hsp_command hsp_commands[] = {
     {.name = "node deny",
      .operands = "NODE",
      .summary = "let a node keep no copies of state",
-     .help = "What it keeps moves to other nodes that are allowed, where there are any, by a "
-             "switch: no\n"
-             "step is lost.",
+     .help = "Its copies move to other allowed nodes, where there are any, by a switch: no step\n"
+             "is lost.",
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_node_deny},
@@ -404,12 +403,11 @@ const struct hsp_command hsp_commands[] = {
      .operands = "NODE",
      .summary = "forget a node that has gone for good",
      .help =
-         "Its drain and what it was allowed are forgotten with it. Refused while it is connected,\n"
+         "Its drain and its permissions are forgotten with it. Refused while it is connected,\n"
          "while it may come back, and while a job may need the state that it holds. Nodes that\n"
          "have gone are forgotten by themselves after forget_after of hspmdd.yaml.\n"
-         "Also ends what an agent claims under its name without a proof, and the word of this "
-         "node\n"
-         "that there is a newer hspmdd.",
+         "Also ends the claims of an agent under its name without a proof, and the word of this\n"
+         "node that there is a newer hspmdd.",
      .min_pos = 1,
      .max_pos = 1,
      .run = hsp_cmd_node_remove},
