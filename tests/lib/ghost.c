@@ -163,7 +163,7 @@ static struct hsp_ghost_clock *caller(struct ghost *g)
     return &g->thread[k].known;
 }
 
-/* Memory of the host that a copy reads must not change before it does; what it writes is not to be
+/* Memory of the host that a copy reads must not change before it does; its results are not to be
  * read before. */
 static void watch_host(struct ghost *g, struct job *j, const struct hsp_ghost_call *c)
 {
@@ -205,8 +205,8 @@ static void append(struct queue *q, struct job *j)
     (void)pthread_cond_signal(&q->todo);
 }
 
-/* Work is numbered, judged and made ready; what is refused stays in its queue, undone, so that what waits for
- * its number does not wait for ever. */
+/* Work is numbered, judged and made ready. Refused work stays in its queue, undone, so that no
+ * waiter for its number waits for ever. */
 static void judge(struct ghost *g, struct queue *q, struct job *j, const struct hsp_ghost_call *c)
 {
     struct hsp_err why = {0};

@@ -508,7 +508,8 @@ static void what_is_discarded_is_forgotten(void **state)
     until(settled, 20000);
 }
 
-/* An adopted job is cancelled and forgotten before its nodes are back. What they keep goes by that word. */
+/* An adopted job is cancelled and forgotten before its nodes are back. Their state goes by that
+ * word. */
 static void state_of_a_forgotten_job_goes(void **state)
 {
     (void)state;

@@ -644,7 +644,7 @@ static void add(struct sums *sum, const struct sim *s)
     }
 }
 
-/* False: it failed, or what it is to try was hardly tried. */
+/* False: it failed, or hardly tried its events. */
 static bool conclude(const struct sums *sum, uint64_t n)
 {
     bool tried = sum->suspends >= n / 4 && sum->resumes >= n / 4 && sum->checks >= n / 4 &&

@@ -1,4 +1,4 @@
-/* The shell of the agents: what they do, what reaches them. */
+/* The shell of the agents: performs their actions, and delivers events to them. */
 #include <string.h>
 
 #include "proto/base/arena.h"

@@ -1,5 +1,6 @@
-/* The model executor: its segments, its mesh, what reaches it. It keeps to the contract of
- * worker/agent/README.md and nothing else. How it begins an epoch: simepoch.c, its steps: simstep.c. */
+/* The model executor: its segments, its mesh, the messages to it. It keeps to the contract of
+ * worker/agent/README.md and nothing else. How it begins an epoch: simepoch.c, its steps:
+ * simstep.c. */
 #include <string.h>
 
 #include "tests/sim/sim.h"
@@ -73,7 +74,7 @@ void sim_x_data_to(struct sim *s, uint32_t x, const struct sim_prep *p, uint32_t
     sim_to_exec(s, x, d);
 }
 
-/* @d: what all others than @rank hear. */
+/* @d: the message that all others than @rank get. */
 static void tell_mesh(struct sim *s, uint32_t x, const struct sim_prep *p, uint32_t rank,
                       struct sim_data d)
 {

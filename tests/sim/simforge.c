@@ -1,5 +1,5 @@
-/* A stranger who has the key: joins under a name of its own, without a device, says what it has no right to say, and
- * goes. Nothing may change but what is known of itself. */
+/* A stranger who has the key: joins under a name of its own, without a device, says what it has no
+ * right to say, and goes. Nothing may change but the record of the stranger itself. */
 #include <string.h>
 
 #include "daemon/cluster/cluster_check.h"
@@ -10,7 +10,7 @@
 
 #define NAME "x"
 
-/* All that is known but of the stranger, and what time it is. */
+/* All that is known, but for the stranger and the time. */
 static void known(const struct sim *s, struct hsp_buf *ret)
 {
     struct hsp_buf all;
@@ -171,7 +171,7 @@ static bool forge_report(struct sim *s, const struct lie *l, struct hsp_msg *m)
     return true;
 }
 
-/* What agents say themselves, and what they find where an executor does not answer. */
+/* Messages of the agents themselves, and their findings where an executor does not answer. */
 static void forge_other(struct sim *s, const struct lie *l, struct hsp_msg *m)
 {
     uint32_t job = l->job->id, d = l->device;
@@ -336,7 +336,7 @@ static const struct hsp_cluster_node *dead_node(struct sim *s, uint32_t *ret_nod
     return found;
 }
 
-/* Its incarnation is guessed; then its name is taken, which is free, and what it ran is claimed. */
+/* Its incarnation is guessed; then its name, which is free, is taken, and its run is claimed. */
 static void inherit(struct sim *s)
 {
     uint32_t node = 0;

@@ -1,5 +1,5 @@
-/* Stores that are not the cluster's: empty, another cluster's, older. Whatever the coordinator does not know, the agents
- * keep, and training goes on. */
+/* Stores that are not the cluster's: empty, another cluster's, older. The agents keep all that the
+ * coordinator does not know, and training goes on. */
 #include "tests/lib/testlib.h"
 
 #include "daemon/cluster/cluster_check.h"

@@ -1,4 +1,5 @@
-/* Whom a question for checkpoints goes to, and what is told of those who do not answer it. */
+/* A question for checkpoints: the nodes that get it, and the report about those that do not
+ * answer. */
 #include "daemon/app/api/ckpt_answers.h"
 
 #include <stdio.h>
@@ -90,7 +91,7 @@ static void told(const struct world *w, size_t size, const char *text)
     assert_string_equal(why, text);
 }
 
-/* The path is mounted on some nodes alone, and not on those of the least numbers. */
+/* The path is mounted on some nodes alone, and not on the nodes of the least numbers. */
 static void of_a_shared_path_the_jobs_nodes_are_asked_first(void **state)
 {
     (void)state;
@@ -166,7 +167,7 @@ static void who_could_not_look_is_named(void **state)
     finish(&w);
 }
 
-/* Nobody but the job's own nodes holds it up; on a shared path, where one sees the folder. */
+/* Only the job's own nodes hold it up; on a shared path none does while one sees the folder. */
 static void whose_failure_holds_the_job_up(void **state)
 {
     (void)state;
@@ -205,7 +206,7 @@ static void whose_failure_holds_the_job_up(void **state)
     }
 }
 
-/* It is asked for nothing, and matters where it may have executed the job. */
+/* Such an agent is asked for nothing, and matters where it may have executed the job. */
 static void an_agent_that_is_too_old_matters_to_its_own_job(void **state)
 {
     (void)state;
@@ -229,7 +230,7 @@ static void an_agent_that_is_too_old_matters_to_its_own_job(void **state)
     }
 }
 
-/* Where all that are connected are too old and have not run the job, that is what is said. */
+/* All connected agents are too old and have not run the job: the answer says so. */
 static void nobody_can_be_asked(void **state)
 {
     (void)state;
@@ -248,9 +249,9 @@ static void nobody_can_be_asked(void **state)
     finish(&w);
 }
 
-/* Agents below protocol 16 know no file of the begin: that nothing of the job is there proves nothing, nor that
- * its path is. Of later ones that have run the job it says that the path is not mounted, also where others may have
- * run it that are not on record. */
+/* Agents below protocol 16 know no file of the job's begin. So neither the lack of files nor a
+ * mounted path proves anything there. A later agent that has run the job and lacks the file has not
+ * mounted the path, also where others not on record may have run it. */
 static void an_older_agent_proves_nothing(void **state)
 {
     (void)state;
@@ -277,7 +278,7 @@ static void an_older_agent_proves_nothing(void **state)
     }
 }
 
-/* A node of a rank that is away has them on its disk. */
+/* A node of a rank is away, and has checkpoints on its disk. */
 static void a_node_that_has_run_it_and_is_away(void **state)
 {
     (void)state;
@@ -299,7 +300,8 @@ static void a_node_that_has_run_it_and_is_away(void **state)
     }
 }
 
-/* Nobody who has the worker key alone makes a job begin with what nobody can have. */
+/* The worker key alone does not let a stranger make a job begin with a checkpoint that nobody can
+ * have. */
 static void others_are_believed_what_is_on_record(void **state)
 {
     (void)state;
@@ -330,7 +332,7 @@ static void others_are_believed_what_is_on_record(void **state)
     }
 }
 
-/* Of a shared path, where none that has run the job can look: new nodes have taken their place. */
+/* A shared path, and no node that has run the job can look: new nodes have taken their place. */
 static void others_see_a_shared_path_for_those_that_are_away(void **state)
 {
     (void)state;
@@ -355,8 +357,8 @@ static void others_see_a_shared_path_for_those_that_are_away(void **state)
     }
 }
 
-/* As its row says: what it had is not lost with a cancel. Where the row may be of before, any node of the store
- * may have run it. */
+/* The row says which nodes have run the job, also after a cancel. Where the row may be of before,
+ * any node of the store may have run it. */
 static void who_has_run_it_is_waited_for(void **state)
 {
     (void)state;

@@ -1,9 +1,10 @@
-/* A small world in which a job goes on from checkpoints, and its true history, which says from which one (ckpt_truth.c;
- * daemon/cluster/README.md, "From which checkpoint a job goes on").
+/* A small world in which a job goes on from checkpoints, and its true history, which says from
+ * which one (ckpt_truth.c; daemon/cluster/README.md, "From which checkpoint a job goes on").
  *
- * Nodes a and b run a job that keeps two checkpoints, in a folder that they share or in one each. What decides is
- * real: the machine of daemon/cluster with its rows, and whom hspmdd asks and believes (ckpt_answers.h). Disks,
- * executors, an administrator, and stores that are put back are played (ckpt_play.c). */
+ * Nodes a and b run a job that keeps two checkpoints, in a folder that they share or in one each.
+ * The deciding code is real: the machine of daemon/cluster with its rows, and the choice of the
+ * nodes that hspmdd asks and believes (ckpt_answers.h). Disks, executors, an administrator, and
+ * stores that are put back are played (ckpt_play.c). */
 #ifndef HSP_CKPT_MODEL_H
 #define HSP_CKPT_MODEL_H
 #include "tests/unit/daemon/cluster/cluster_world.h"
@@ -46,7 +47,7 @@ struct cm_world {
     struct hsp_m_seen lie; /* of b, until the job has gone on; step 0: none */
     bool dies;             /* hspmdd, as the job begins */
     struct cm_store store[CM_STORES];
-    uint64_t epoch; /* of the last PREPARE, as what follows */
+    uint64_t epoch; /* of the last PREPARE, as the following fields */
     uint32_t mode, n_cuts;
     uint64_t step, content;
     struct hsp_m_cut cut[HSP_MSG_CUTS];
@@ -66,12 +67,12 @@ bool cm_looks(const struct cm_world *x, int node);
 int cm_folder(const struct cm_world *x, int node);
 /* The checkpoints that there are; @seen: on a node that can look. */
 uint32_t cm_on_disk(const struct cm_world *x, bool seen);
-/* What is wrong with going on from @k, -1: step 0, @ms after the resume; NULL: nothing. */
+/* Says why the job must not go on from @k, -1: step 0, @ms after the resume; NULL: it may. */
 const char *cm_wrong_choice(const struct cm_world *x, int k, hsp_msec ms);
 /* The same of a job that has not gone on; @ends: it has failed. */
 const char *cm_wrong_stay(const struct cm_world *x, bool ends);
-/* @left has become of @was in a folder. True: one that counts, as far as the store can know, is gone, with less than
- * CM_KEEP newer ones. */
+/* The checkpoints @was of a folder have become @left. True: one is gone that counts, as far as the
+ * store can know, with fewer than CM_KEEP newer ones. */
 bool cm_keeps_too_few(const struct cm_world *x, uint32_t was, uint32_t left);
 
 /* ---- what happens ---- */
@@ -85,7 +86,7 @@ void cm_base_end(struct cm_world *x); /* that cm_base has made */
 
 /* An administrator resumes the job, it goes on if it does, writes one, and is cancelled. */
 void cm_go_on(struct cm_world *x);
-/* All is there that may be away. */
+/* Mounts all paths and connects all nodes again. */
 void cm_mend(struct cm_world *x);
 /* False: it cannot happen, or changes nothing. */
 bool cm_happens(struct cm_world *x, uint32_t event);

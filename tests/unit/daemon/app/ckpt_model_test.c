@@ -1,12 +1,13 @@
-/* From which checkpoint a job goes on: all sequences of a few events, the shortest first (ckpt_model.h). Where one ends
- * wrong it is printed, with the checkpoints that there are. */
+/* From which checkpoint a job goes on: all sequences of a few events, the shortest first
+ * (ckpt_model.h). A sequence that ends wrong is printed, with its checkpoints. */
 #include <stdio.h>
 
 #include "tests/unit/daemon/app/ckpt_model.h"
 
 #define EVENTS 3 /* of a sequence */
 
-/* Plays @n events; then the job goes on, and once more when all is there again. Returns how many could happen. */
+/* Plays @n events. Then the job goes on, and once more when all nodes are there again. Returns how
+ * many events could happen. */
 static int play(struct cm_world *x, const struct cm_world *base, const uint32_t *event, int n)
 {
     int done = 0;
@@ -42,7 +43,8 @@ static void print(const struct cm_world *x, const uint32_t *event, int n)
     }
 }
 
-/* The next sequence of @n events of which the first @done are not as they are here. False: there is none. */
+/* The next sequence of @n events whose first @done events differ from these. False: there is
+ * none. */
 static bool next(uint32_t *event, int done, int n)
 {
     int at = done < n ? done : n - 1;

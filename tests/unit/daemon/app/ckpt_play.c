@@ -140,7 +140,7 @@ static int member(const struct cm_world *x, uint32_t rank)
     return (int)HSP_DEVICE_NODE(x->w.asked[rank]);
 }
 
-/* A member has what the attempt is to begin with. */
+/* A member has the checkpoint with which the attempt begins. */
 static bool can_begin(const struct cm_world *x)
 {
     bool can = x->mode == HSP_MODE_FRESH;
@@ -173,7 +173,7 @@ static void refuse(struct cm_world *x)
     }
 }
 
-/* The job goes on from @k, or will: so an administrator has chosen. */
+/* The job goes on from @k, or will, by the choice of an administrator. */
 static void took(struct cm_world *x, int k)
 {
     const uint32_t history = cm_history(x, k);
@@ -187,7 +187,8 @@ static void took(struct cm_world *x, int k)
     x->head = k;
 }
 
-/* hspmdd starts with the rows that @x has; the nodes that are there come as what they were, and run epoch @runs. */
+/* hspmdd starts with the rows of @x. The connected nodes come back as the same nodes, and run epoch
+ * @runs. */
 static void start_again(struct cm_world *x, const uint64_t was[CM_NODES], uint64_t runs)
 {
     cw_restart(&x->w, NULL);
@@ -282,7 +283,7 @@ static void stop(struct cm_world *x)
 
 enum outcome { BEGINS, STAYS, ENDS };
 
-/* What becomes of a job that is resumed, until members are ready to begin. */
+/* Plays a resumed job until its members are ready to begin. */
 static enum outcome outcome_of(struct cm_world *x)
 {
     const hsp_msec until = x->w.now + LONG;
@@ -442,7 +443,7 @@ static bool choose(struct cm_world *x, int k, bool writes)
     return true;
 }
 
-/* The one before the newest that is seen of the history, or the newest of what was given up; -2: there is none. */
+/* The newest but one that is seen of the history, or the newest one given up; -2: there is none. */
 static int older(const struct cm_world *x, bool given_up)
 {
     const uint32_t seen = cm_on_disk(x, true), history = cm_history(x, x->head);

@@ -1,4 +1,4 @@
-/* See ckpt_model.h: what is right, by the true history. */
+/* Judges choices by the true history (ckpt_model.h). */
 #include "tests/unit/daemon/app/ckpt_model.h"
 
 bool cm_has(uint32_t set, int k)
@@ -44,7 +44,7 @@ uint32_t cm_on_disk(const struct cm_world *x, bool seen)
     return set;
 }
 
-/* @k was given up, and that shows: a later epoch, of the history, has written one that is seen. */
+/* @k was given up, and the disk shows it: a checkpoint of a later epoch of the history is seen. */
 static bool shows(const struct cm_world *x, int k)
 {
     const uint32_t set = cm_history(x, x->head) & cm_on_disk(x, true);
@@ -101,7 +101,7 @@ const char *cm_wrong_stay(const struct cm_world *x, bool ends)
         return "a checkpoint of the history is there";
     }
     bool all = x->shared ? a || b : a && b;
-    bool word = x->lie.step != 0; /* what was refused may be all that there is */
+    bool word = x->lie.step != 0; /* the refused one may be all that there is */
     return !ends && all && !word ? "all that may have one have looked" : NULL;
 }
 

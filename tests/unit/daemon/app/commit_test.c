@@ -1,6 +1,6 @@
-/* Batches on their way to the disk: what is written when, what is sent before all packages are
- * made, and what happens when the disk takes nothing. The disk, the pool, the clock and the making
- * of packages are played here; what they are asked is a text. */
+/* Batches on their way to the disk: the order of writes, the messages that leave before all
+ * packages are made, and a disk that takes nothing. The disk, the pool, the clock and the making of
+ * packages are played here; their calls are noted in a text. */
 #include <stdio.h>
 
 #include "daemon/app/perform/actions.h"

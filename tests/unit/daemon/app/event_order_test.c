@@ -1,6 +1,7 @@
-/* The order of events and actions: what a part posts while a batch of actions is performed comes
- * behind that batch, in the order of posting. The core, the pool and the clock are played here; what the core
- * hears and what leaves for agents is a text. Example: "config; send 1; send 2; tick;". */
+/* The order of events and actions: events that a part posts while a batch of actions is performed
+ * come behind that batch, in the order of posting. The core, the pool and the clock are played
+ * here; a text notes the events of the core and the messages to agents. Example: "config; send 1;
+ * send 2; tick;". */
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>

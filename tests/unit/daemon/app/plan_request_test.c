@@ -1,4 +1,4 @@
-/* Planning for a START_PLAN: devices and facts, the choice of the plan, what is kept. */
+/* Planning for a START_PLAN: devices and facts, the choice of the plan, the kept results. */
 #include "daemon/app/plans/plan_request.h"
 
 #include <stdio.h>
@@ -211,7 +211,7 @@ static void test_domains_are_those_of_the_paths(void **state)
     app_cluster_free(c);
 }
 
-/* Each device by its card: what two nodes of one host call alike is one card. */
+/* Each device by its card: cards of one name on two nodes of one host are one card. */
 static void test_cards_are_those_of_the_hellos(void **state)
 {
     (void)state;

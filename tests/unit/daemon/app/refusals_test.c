@@ -1,4 +1,4 @@
-/* Callers with another key: who is remembered, and how often people are told. */
+/* Callers with another key: which are remembered, and how often people are told. */
 #include "daemon/app/state/refusals.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The status document: what it says of a job that the core knows. */
+/* The status document: its part about jobs, nodes and facts that the core knows. */
 #include <cjson/cJSON.h>
 #include <math.h>
 #include <stdio.h>
@@ -165,7 +165,7 @@ static void the_step_on_record_counts_until_the_next_vote(void **state)
     app_end(a);
 }
 
-/* What a restart finds is told by the number of a job: two of one name are two. */
+/* A restart reads losses by the number of a job: two jobs of one name are two. */
 static void a_loss_is_of_a_job_not_of_a_name(void **state)
 {
     (void)state;
@@ -210,7 +210,7 @@ static void a_loss_is_of_a_job_not_of_a_name(void **state)
     free(dir);
 }
 
-/* Why agents are no members, who says that hspmdd is behind, and why a drain waits. */
+/* Reasons: of agents that are no members, of an hspmdd that is behind, of a drain that waits. */
 static void nodes_that_are_no_members(void **state)
 {
     (void)state;
@@ -350,7 +350,7 @@ static void what_needs_somebody_is_counted(void **state)
     app_end(a);
 }
 
-/* What drivers say of GPUs, and what agents make of it. */
+/* Reports of drivers about GPUs, and the states that agents derive from them. */
 static void gpus_of_a_node(void **state)
 {
     (void)state;
@@ -440,7 +440,7 @@ static struct hsp_cluster_row row(const char *key, const struct hsp_buf *value)
     return (struct hsp_cluster_row){key, value->data, (uint32_t)value->len};
 }
 
-/* Jobs of which a row cannot be read stand beside those that can, whatever they were doing. */
+/* Jobs with an unreadable row stand beside the others, in each state. */
 static void rows_that_cannot_be_read(void **state)
 {
     (void)state;
@@ -562,8 +562,8 @@ static void where_the_ranks_of_a_stalled_job_stand(void **state)
     free(j);
 }
 
-/* Nobody looks at the facts of a job that has ended: what is over is not shown, and no time that is
- * left is negative. */
+/* Nobody looks at the facts of a job that has ended: facts that are over are not shown, and no
+ * remaining time is negative. */
 static void what_is_over_is_not_left_out(void **state)
 {
     (void)state;
@@ -653,8 +653,9 @@ static void a_job_that_diverges(void **state)
     assert_false(hsp_app_job_diverges(&j, &core, &from));
 }
 
-/* An administrator goes back to 40, while the newest step is 60 and its loss no number: status shows nothing of that,
- * nor what is said of it again; the first step that epoch 3 tells is shown at once, long before 60. */
+/* An administrator goes back to 40, while the newest step is 60 and its loss no number. Status does
+ * not show step 60, also when it is told again. The first step that epoch 3 tells is shown at once,
+ * long before 60. */
 static void what_was_given_up_is_not_shown(void **state)
 {
     (void)state;
@@ -709,7 +710,7 @@ static void assert_told_in_full(const cJSON *list)
     assert_non_null(text(x, "ends"));
 }
 
-/* What, why, since when, until when: of one job, of one node, of all. */
+/* Each fact has its kind, reason, begin and end: of one job, of one node, of all. */
 static void what_plans_do_without(void **state)
 {
     (void)state;

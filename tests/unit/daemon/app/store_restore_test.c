@@ -1,4 +1,4 @@
-/* Backups, and a store put back: what is damaged, foreign or half there changes nothing. */
+/* Backups, and a store put back: a damaged, foreign or incomplete file changes nothing. */
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -382,7 +382,7 @@ static void put_store(const char *dir, const char *name, struct hsp_digest id)
     assert_null(hsp_store_close(s));
 }
 
-/* Only the last one counts: who puts an earlier one back loses what has happened since. */
+/* Only the last one counts: with an earlier one all that has happened since is lost. */
 static void test_the_store_that_was_replaced_last(void **state)
 {
     static const char *const stores[] = {"state.db.replaced-9.3", "state.db.replaced-10.0",
@@ -444,8 +444,8 @@ static bool is_part(const char *part, const char *whole)
     return true;
 }
 
-/* A backup with one bit flipped is refused, or what is damaged is left out and counted, or it was a
- * bit of no row. */
+/* A backup with one bit flipped is refused, or its damaged lines are left out and counted, or the
+ * bit was of no row. */
 static void test_no_flipped_bit_of_a_backup_is_believed(void **state)
 {
     enum { DRAWS = 150 };
@@ -515,7 +515,8 @@ static uint32_t put_back_over(void)
     return hsp_generation_number(over);
 }
 
-/* Without a start between: what the first one replaced still counts, and is still the one to be put back again. */
+/* Without a start between: the store that the first one replaced still counts, and can still be put
+ * back. */
 static void test_a_backup_is_put_back_twice(void **state)
 {
     const char *dir = *state;

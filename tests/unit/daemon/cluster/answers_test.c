@@ -1,5 +1,5 @@
-/* What the planner answers: what is no plan is refused with what is wrong, and nothing begins; devices it
- * has no use for are for others. */
+/* Answers of the planner: a text that is no plan is refused with its fault, and nothing begins;
+ * devices without a use in the plan are for others. */
 #include "daemon/cluster/broken_pairs.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 

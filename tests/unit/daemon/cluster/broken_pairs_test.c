@@ -1,5 +1,5 @@
-/* Nodes that do not reach each other: what is asked, what is believed, who is left out. Node k has one
- * device, which is rank k. */
+/* Nodes that do not reach each other: the questions, the answers that count, the nodes left out.
+ * Node k has one device, which is rank k. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -175,7 +175,7 @@ static void a_third_one_tells_first(void **state)
     cw_end(&w);
 }
 
-/* Also when another has ended the attempt; and what is told of a pair that is known is old news. */
+/* Also when another has ended the attempt; and news about a known pair is old. */
 static void who_cannot_connect_tells_it(void **state)
 {
     (void)state;
@@ -473,7 +473,8 @@ static void joins_in_vain(struct cw_world *w)
     assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RUNNING);
 }
 
-/* What runs stays: who does not reach all of it is left out, and an attempt with it is dropped. */
+/* The running members stay: a node that does not reach all of them is left out, and an attempt with
+ * it is dropped. */
 static void what_runs_stays(void **state)
 {
     (void)state;

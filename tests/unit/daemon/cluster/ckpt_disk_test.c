@@ -1,4 +1,5 @@
-/* What is on disk counts beside the record: newer, gone, of another history, asked for. */
+/* Checkpoints on disk count beside the record: newer ones, lost ones, those of another history,
+ * those asked for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -44,7 +45,7 @@ static void one_of_a_job_that_had_not_begun_is_taken(void **state)
     cw_end(&w);
 }
 
-/* Of one step a node may have another content: that on record is meant, if any node has it. */
+/* A node may have another content of one step: the one on record is meant, if any node has it. */
 static void of_two_contents_that_on_record_is_taken(void **state)
 {
     (void)state;
@@ -58,8 +59,8 @@ static void of_two_contents_that_on_record_is_taken(void **state)
     cw_end(&w);
 }
 
-/* The disk is older than the record. A node that has it may come: it is waited for, and no attempt is
- * made for what is nowhere. */
+/* The disk is older than the record. A node with the checkpoint may come: the job waits for it, and
+ * makes no attempt for a checkpoint that is nowhere. */
 static void one_that_is_gone_is_passed_over(void **state)
 {
     (void)state;
@@ -91,7 +92,7 @@ static void one_that_is_gone_is_passed_over(void **state)
     }
 }
 
-/* It is back before the time is over. */
+/* The node is back before the time is over. */
 static void one_that_comes_back_is_taken(void **state)
 {
     (void)state;
@@ -108,8 +109,8 @@ static void one_that_comes_back_is_taken(void **state)
     cw_end(&w);
 }
 
-/* It is back when that is over, and before the job could begin with another one: there was no plan. @mounts: its path is
- * mounted some time after its agent said hello. */
+/* The node is back when the time is over, and before the job could begin with another checkpoint,
+ * for want of a plan. @mounts: its path is mounted some time after its agent said hello. */
 static void comes_back_before_the_begin(bool mounts)
 {
     struct cw_world w;
@@ -150,7 +151,7 @@ static void one_that_comes_back_before_the_begin_is_taken(void **state)
     comes_back_before_the_begin(true);
 }
 
-/* All are damaged or gone: nothing of what was trained is left. */
+/* All checkpoints are damaged or gone: nothing of the training is left. */
 static void without_any_the_job_fails(void **state)
 {
     (void)state;
@@ -168,7 +169,7 @@ static void without_any_the_job_fails(void **state)
     cw_end(&w);
 }
 
-/* Behind the step that an administrator chose, what is on disk is of another history. */
+/* Checkpoints behind the step that an administrator chose are of another history. */
 static void another_history_is_not_taken(void **state)
 {
     (void)state;
@@ -191,7 +192,7 @@ static void another_history_is_not_taken(void **state)
     cw_end(&w);
 }
 
-/* Any complete one can be asked for, of another history too; else all that there are are named. */
+/* Any complete checkpoint can be asked for, of another history too; else all steps are named. */
 static void any_on_disk_can_be_asked_for(void **state)
 {
     (void)state;
@@ -290,7 +291,7 @@ static void nodes_that_are_all_away_are_waited_for(void **state)
     cw_end(&w);
 }
 
-/* With its half of version 47, as one that was dead here. */
+/* A node comes with its half of version 47, as one that was dead here. */
 static void comes_back(struct cw_world *w, uint32_t node)
 {
     const char name[3] = {'n', (char)('0' + node), '\0'};
@@ -342,7 +343,7 @@ static void what_comes_back_piece_by_piece_is_waited_for(void **state)
     }
 }
 
-/* A refused word changes nothing. */
+/* A refused command changes nothing. */
 static void a_step_that_there_is_not_changes_nothing(void **state)
 {
     (void)state;
@@ -355,7 +356,7 @@ static void a_step_that_there_is_not_changes_nothing(void **state)
     cw_end(&w);
 }
 
-/* A question that is overtaken, by a loss or a start of hspmdd, counts no more. */
+/* An answer counts no more once a loss or a start of hspmdd has overtaken its question. */
 static void an_old_answer_counts_no_more(void **state)
 {
     (void)state;
@@ -382,7 +383,7 @@ static void an_old_answer_counts_no_more(void **state)
     cw_end(&w);
 }
 
-/* A folder in which there is nothing may be one that is not mounted yet, also where all have looked. */
+/* An empty folder may be one that is not mounted yet, also where all have looked. */
 static void a_shared_folder_that_is_not_mounted_yet(void **state)
 {
     (void)state;
@@ -410,8 +411,8 @@ static void a_shared_folder_that_is_not_mounted_yet(void **state)
     }
 }
 
-/* What an administrator asks for is on record at once: gone meanwhile, it is waited for, and what is
- * done without it is told. */
+/* The checkpoint that an administrator chooses is on record at once. If it has gone meanwhile, the
+ * job waits for it, and tells when it goes on without it. */
 static void what_was_asked_for_is_waited_for(void **state)
 {
     (void)state;
@@ -497,7 +498,8 @@ static double looked_through(uint32_t n)
     return s;
 }
 
-/* As many nodes may see as many: 8 times as many take some 9 times as long, in squares 64 times. */
+/* Many nodes may see many checkpoints: 8 times as many take some 9 times as long; in squares it
+ * would be 64 times. */
 static void thousands_are_looked_through_in_time(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* A store that was put back does not know what was given up since: the disk tells. */
+/* A restored store does not know which checkpoints were given up since: the disk shows it. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -61,8 +61,8 @@ static void resumed_at(struct cw_world *w, uint64_t step, uint64_t epoch, uint64
     wc_prepare_means(w, HSP_MODE_RESTORE, step, epoch, content);
 }
 
-/* A job of which epoch 1 has written 40, 48 and 60; there is a backup of then, or an @early one of before 48; an
- * administrator went back to 40, and epoch 2 has written 45 and 50. The backup is put back. */
+/* Epoch 1 of a job has written 40, 48 and 60. A backup is of then; an @early one is of before 48.
+ * An administrator went back to 40, and epoch 2 has written 45 and 50. The backup is put back. */
 static void restored_over_a_choice(struct cw_world *w, bool early)
 {
     struct backup then;
@@ -106,7 +106,7 @@ static void restarted_as_it_begins(struct cw_world *w)
     assert_int_equal(cw_job(w, 1)->state, HSP_JOB_RUNNING);
 }
 
-/* The disk shows what the store does not know: that 60 was given up. It stays so. */
+/* The disk shows that 60 was given up, which the store does not know. It stays so. */
 static void what_was_given_up(bool restarts)
 {
     struct cw_world w;
@@ -152,7 +152,7 @@ static void what_was_given_up_after_a_backup(void **state)
     what_was_given_up(true);
 }
 
-/* An administrator may want it all the same: then the other one is what was given up. */
+/* An administrator may choose 60 all the same: then the other one is given up. */
 static void what_was_given_up_after_a_backup_is_chosen(void **state)
 {
     (void)state;
@@ -194,7 +194,8 @@ static void what_cannot_be_chosen_is_not_offered(void **state)
     }
 }
 
-/* The backup is of when it was to begin anew: it may have begun since, and have checkpoints on a node that is away. */
+/* The backup is of a time when the job was to begin anew. It may have begun since, and have
+ * checkpoints on a node that is away. */
 static void what_was_to_begin_anew_may_have_begun(void **state)
 {
     (void)state;
@@ -216,8 +217,8 @@ static void what_was_to_begin_anew_may_have_begun(void **state)
     cw_end(&w);
 }
 
-/* An agent says again what epoch 1 wrote, while the epoch is prepared that goes on from 50: what its members
- * were told to leave out stays left out. */
+/* An agent tells again of a checkpoint of epoch 1, while the epoch that goes on from 50 is
+ * prepared. The checkpoints that its members were told to leave out stay left out. */
 static void what_an_attempt_was_told_lasts(void **state)
 {
     (void)state;
@@ -238,9 +239,9 @@ static void what_an_attempt_was_told_lasts(void **state)
     cw_end(&w);
 }
 
-/* The job was adopted by another cluster by mistake, went on there in epochs of a later generation, and goes on here
- * from what it wrote there: what it writes here comes behind that. It was the last of twelve, each of which has raised
- * the generation there. */
+/* The job was adopted by another cluster by mistake, and went on there in epochs of a later
+ * generation. Here it goes on from the checkpoint written there, and its new checkpoints come behind
+ * that. It was the last of twelve jobs, each of which has raised the generation there. */
 static void what_another_cluster_wrote_comes_before(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Answers that are not whole: who could not look is waited for, or told. */
+/* Incomplete answers: the job waits for a node that could not look, or tells of it. */
 #include <stdio.h>
 
 #include "daemon/cluster/ckpt_look.h"
@@ -36,7 +36,7 @@ static uint32_t nobody_can_look(struct cw_world *w, const struct hsp_m_seen *see
     return told;
 }
 
-/* A job that has begun, and of which no checkpoint is on record: one may be there all the same. */
+/* A job has begun, and no checkpoint of it is on record: one may be on disk all the same. */
 static void it_does_not_begin_anew_as_nobody_can_look(void **state)
 {
     (void)state;
@@ -61,7 +61,7 @@ static void it_does_not_begin_anew_as_nobody_can_look(void **state)
     }
 }
 
-/* Neither does it fail, and what there is of another history does not count. */
+/* Neither does it fail, and a checkpoint of another history does not count. */
 static void it_does_not_fail_as_nobody_can_look(void **state)
 {
     (void)state;
@@ -81,8 +81,9 @@ static void it_does_not_fail_as_nobody_can_look(void **state)
     cw_end(&w);
 }
 
-/* Time goes on, and each question is answered so, until the job is planned or @for_ms are over. @ret: the fact
- * of who could not look, "" none was told. Returns the time that went by. */
+/* Time goes on, and each question is answered so, until the job is planned or @for_ms are over.
+ * @ret: the fact that names the nodes that could not look, "" none was told. Returns the time that
+ * went by. */
 static hsp_msec answered(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n,
                          const char *why, hsp_msec for_ms, char ret[400])
 {
@@ -104,8 +105,8 @@ static hsp_msec answered(struct cw_world *w, const struct hsp_m_seen *seen, uint
     return w->now - from;
 }
 
-/* What a node has that could not look is replaced by the steps that are made again: it is waited for, though
- * an older one is seen. */
+/* A node that could not look may have a newer checkpoint, and new steps would replace it: the job
+ * waits for the node, though an older checkpoint is seen. */
 static void one_that_could_not_look_is_waited_for(void **state)
 {
     (void)state;
@@ -134,7 +135,7 @@ static void one_that_could_not_look_is_waited_for(void **state)
     }
 }
 
-/* A node that the job never ran on, or a stranger with the worker key, can answer each question so. */
+/* Any node on which the job never ran, and any stranger with the worker key, can answer so. */
 static void what_others_cannot_do_is_told_alone(void **state)
 {
     (void)state;
@@ -193,7 +194,7 @@ static void who_could_not_look_is_told_once(void **state)
     cw_end(&w);
 }
 
-/* What it wrote is on record, and where the record is of before it is waited for, once. */
+/* Its checkpoints are on record. Where the record is of before, the job waits for the node once. */
 static void one_that_is_away_may_have_one(void **state)
 {
     (void)state;
@@ -222,7 +223,8 @@ static void one_that_is_away_may_have_one(void **state)
     }
 }
 
-/* A job that has not written yet has no folder either: so it begins in the end, and says why. */
+/* A job that has not written yet has no folder either. So the job begins in the end, and says
+ * why. */
 static void a_path_that_is_not_mounted_is_waited_for(void **state)
 {
     (void)state;
@@ -249,8 +251,8 @@ static void a_path_that_is_not_mounted_is_waited_for(void **state)
     }
 }
 
-/* What was waited for before a begin says nothing of the next loss: a checkpoint that is away then is waited for
- * as long. */
+/* A wait before a begin does not count for the next loss: the job waits as long again for a
+ * checkpoint that is away then. */
 static void each_loss_has_its_own_wait(void **state)
 {
     (void)state;
@@ -348,8 +350,8 @@ static void an_older_agent_is_upgraded_first(void **state)
 
 /* ---- who may have one ---- */
 
-/* The row says that the job had not begun, and may be of before: nobody is waited for, until a node shows its
- * file of the begin. */
+/* The row says that the job had not begun, and may be of before: the job waits for nobody until a
+ * node shows the file of its begin. */
 static void a_node_shows_that_the_job_had_begun(void **state)
 {
     (void)state;
@@ -380,7 +382,7 @@ static void a_node_shows_that_the_job_had_begun(void **state)
     }
 }
 
-/* Then nothing that was trained before counts, and nobody is waited for who may have it. */
+/* Then no earlier checkpoint counts, and the job waits for no node that may have one. */
 static void an_administrator_may_choose_step_0(void **state)
 {
     (void)state;
@@ -443,8 +445,8 @@ static void one_answers(struct cw_world *w, uint32_t conn, const struct hsp_m_se
     }
 }
 
-/* Each has half of the state of a job without a checkpoint on record, and n0 dies for good: it says how it is gone
- * on without n0, and so it is. */
+/* Each node has half of the state of a job without a checkpoint on record, and n0 dies for good.
+ * The reason says how the job can go on without n0, and that works. */
 static void one_that_is_gone_for_good_is_removed(void **state)
 {
     (void)state;
@@ -546,7 +548,8 @@ static void one_that_is_gone_takes_no_state_of_others(void **state)
     }
 }
 
-/* Nobody has anything of what is to begin anew before it has begun, whatever became of attempts. */
+/* No node has anything of a job that is to begin anew before it has begun, also after failed
+ * attempts. */
 static void an_attempt_that_fails_is_no_begin(void **state)
 {
     (void)state;
@@ -584,8 +587,8 @@ static void an_attempt_that_fails_is_no_begin(void **state)
     }
 }
 
-/* n0 dies for good before the first vote: nothing is committed, so nobody has anything of the job, and nobody is waited
- * for. */
+/* n0 dies for good before the first vote: nothing is committed, so no node has anything of the job,
+ * and the job waits for none. */
 static void who_dies_before_the_first_vote_is_not_waited_for(void **state)
 {
     (void)state;
@@ -619,7 +622,8 @@ static void who_dies_before_the_first_vote_is_not_waited_for(void **state)
     cw_end(&w);
 }
 
-/* Rows of form 14 do not say it: ranks of an attempt that may be running already count. */
+/* Rows of form 14 do not name the nodes that have run a job: ranks of an attempt that may be
+ * running count already. */
 static void an_attempt_of_an_older_row_may_have_run(void **state)
 {
     (void)state;

@@ -8,12 +8,12 @@
 
 /* The node of rank 0 says that the checkpoint of @step is complete. */
 void wc_saved_in(struct cw_world *w, uint64_t epoch, uint64_t step, uint64_t content);
-/* What the last step has told the members of an epoch they are to begin. */
+/* Checks what the last step has told the members of an attempt. */
 void wc_prepare_means(const struct cw_world *w, enum hsp_epoch_mode mode, uint64_t step,
                       uint64_t epoch, uint64_t content);
 /* The attempt begins at @step. */
 void wc_begins(struct cw_world *w, uint64_t step);
-/* Job j with checkpoints in /c; where @t leaves them out: 1 to 8 devices, 2 copies, 100 steps. */
+/* Submits job j. Missing values: 1 to 8 devices, 2 copies, 100 steps, checkpoints in /c. */
 void wc_submit(struct cw_world *w, struct hsp_job_terms t);
 /* A job on two nodes that runs in its first epoch. */
 void wc_running(struct cw_world *w);
@@ -25,7 +25,7 @@ void wc_with_three(struct cw_world *w, uint32_t keep, bool shared);
 /* As the end of its switch tells. */
 uint64_t wc_steps_lost(const struct cw_world *w);
 enum hsp_status wc_resume_from(struct cw_world *w, uint64_t step);
-/* From now on nodes see this one, and those that were named so before. */
+/* From now on nodes see this checkpoint, and those of earlier calls. */
 void wc_sees(struct cw_world *w, uint64_t step, uint64_t epoch, uint64_t content);
 /* Time goes on until a fact of @type is told, and before it nothing is planned. */
 void wc_await_fact(struct cw_world *w, const char *type, char ret[300]);

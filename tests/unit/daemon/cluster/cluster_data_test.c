@@ -1,4 +1,4 @@
-/* The text of a job: who may train on it, event by event. */
+/* The text of a job: the nodes that may train on it, event by event. */
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #include <stdio.h>
@@ -33,7 +33,7 @@ static void data_differs(void **state)
 {
     (void)state;
     struct cw_world w;
-    /* digests of three nodes, and who is refused: the majority is right, else the first name */
+    /* digests of three nodes, and the refused ones: the majority is right, else the first name */
     static const struct {
         uint64_t digest[3];
         uint32_t n, wrong;
@@ -70,7 +70,7 @@ static void data_differs(void **state)
     }
 }
 
-/* A text that was begun with stays the right one, whatever others have. */
+/* The text with which the job began stays the right one, also against a majority. */
 static void data_stays(void **state)
 {
     (void)state;

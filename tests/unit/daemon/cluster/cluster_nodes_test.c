@@ -95,7 +95,8 @@ static void cards_are_checked(void **state)
     cw_end(&w);
 }
 
-/* Two nodes of one name: the one that is there and live stays; who is late is taken for a restart. */
+/* Two nodes of one name: the one that is there and live stays; a late one is taken for a
+ * restart. */
 static void a_second_node_of_that_name_is_refused(void **state)
 {
     (void)state;
@@ -187,7 +188,7 @@ static void an_incarnation_is_not_guessed(void **state)
     cw_end(&w);
 }
 
-/* n1 of a running job dies. What stands in its state folder says whether its state is that of the job. */
+/* n1 of a running job dies. Its state folder says whether its state is that of the job. */
 static void the_state_folder_proves_which_node_it_is(void **state)
 {
     (void)state;
@@ -252,7 +253,7 @@ static void tick(struct cw_world *w, hsp_msec later)
     cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
 }
 
-/* Few at a time; each once, whatever it says. */
+/* Few at a time; each once, with any answer. */
 static void links_are_measured_in_turn(void **state)
 {
     (void)state;

@@ -1,9 +1,10 @@
-/* Every state of a job or node with every event, valid or not: what the coordinator does is what stands in
- * tests/golden/sm/cluster.txt (style guide 2.9), whatever stands there obeys the rules below, and the machine
- * goes on from there.
+/* Every state of a job or node with every event, valid or not: the actions of the coordinator are
+ * those in tests/golden/sm/cluster.txt (style guide 2.9), each of them obeys the rules below, and
+ * the machine goes on from there.
  *
- * Rules: an id nobody has, epoch 0, and an epoch that was never given are answered by nothing. The state of a
- * job that has ended is changed by `resume` only, by `cancel` of one that failed, and by a member that knows more. What is said twice moves a job at most once. */
+ * Rules: an id nobody has, epoch 0, and an epoch that was never given are answered by nothing. The
+ * state of a job that has ended is changed by `resume` only, by `cancel` of one that failed, and by
+ * a member that knows more. A message said twice moves a job at most once. */
 #include "tests/unit/daemon/cluster/cluster_stories.h"
 
 #include <math.h>
@@ -138,7 +139,7 @@ static uint64_t cur_epoch(const struct cw_world *w)
     return cw_job(w, 1) != NULL ? cw_job(w, 1)->cur.epoch : 1;
 }
 
-/* The other events: how they are told, and what that needs. */
+/* The other events: how they are told, with the values for that. */
 struct other {
     const char *name;
     void (*tell)(struct cw_world *w, const struct other *o);

@@ -507,7 +507,8 @@ static void all_prepared_with(const struct cw_world *w, uint32_t n, bool tls, co
     }
 }
 
-/* An epoch keeps what it was begun with, whatever hspmdd is restarted with; the next one has the new. */
+/* An epoch keeps the settings with which it began, also over a restart with others; the next one
+ * has the new. */
 static void data_plane(void **state)
 {
     (void)state;

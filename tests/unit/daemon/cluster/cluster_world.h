@@ -23,14 +23,14 @@ struct cw_world {
     struct hsp_actions a; /* of the last step */
     struct cw_row rows[CW_ROWS];
     uint32_t n_rows;
-    uint64_t ticket; /* of the last START_PLAN, as what follows */
+    uint64_t ticket; /* of the last START_PLAN, as the following fields */
     uint32_t asked_job, n_asked, n_facts;
     hsp_device_id asked[64];
     double speed[64];
     struct hsp_plan_fact facts[HSP_CLUSTER_FACTS];
     uint32_t n_copied; /* COPY_PLANs so far */
-    /* FIND_CKPTS is answered at once, by `disk`, or by what is on record. What the step before the
-     * answer has replied and told stays. */
+    /* FIND_CKPTS is answered at once, by `disk`, or by the record. The reply and the facts of the
+     * step before the answer stay. */
     bool asks; /* the test answers itself, by cw_ckpts */
     bool has_disk;
     uint32_t n_disk; /* as what follows: what nodes see */
@@ -60,7 +60,7 @@ void cw_ckpts(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n, con
 struct hsp_digest cw_secret(uint64_t incarnation);
 /* That of the last incarnation of a node, by which a new process of it proves what it is; 0: none. */
 struct hsp_digest cw_last(const struct cw_world *w, const char *node);
-/* @h.node says hello. What @h leaves out: this protocol, the name as address, one device. */
+/* @h.node says hello. Missing values: this protocol, the name as address, one device. */
 void cw_say_hello(struct cw_world *w, uint32_t conn, struct hsp_m_hello h);
 /* @runs: epoch of job 1 that its device 0 runs, 0: none. */
 void cw_hello_running(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,

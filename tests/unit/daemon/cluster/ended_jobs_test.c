@@ -1,5 +1,5 @@
-/* Work and state of a job that has ended, as a node that was away still has them: both go, whatever the node lists of
- * them, and nobody else has the device before. */
+/* Work and state of a job that has ended, as a node that was away still has them: both go, also
+ * where the node lists only a part, and nobody else has the device before. */
 #include "daemon/cluster/reconcile.h"
 
 #include "daemon/cluster/lookup.h"

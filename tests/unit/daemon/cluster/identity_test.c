@@ -1,5 +1,5 @@
-/* Whose state agents keep: this cluster's, another's, or of this one and not on record. Nothing is deleted or stopped
- * but what a row says has ended. */
+/* Whose state agents keep: this cluster's, another's, or of this one and not on record. Nothing is
+ * deleted or stopped but jobs that a row says have ended. */
 #include "daemon/cluster/standing.h"
 
 #include <stdio.h>
@@ -182,7 +182,7 @@ static void lines_about_parked_agents_are_bounded(void **state)
     cw_end(&w);
 }
 
-/* It has no incarnation here, whatever it says, and nothing to lose. */
+/* It has no incarnation here, also if it names one, and nothing to lose. */
 static void a_node_without_state_joins_from_anywhere(void **state)
 {
     (void)state;
@@ -285,7 +285,7 @@ static void a_node_of_the_store_is_a_witness(void **state)
         "cancel j gives up what they keep");
     assert_left_alone(&w);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
-    /* It stays so, whatever is heard, and over a restart without the witness. */
+    /* It stays so against all messages, and over a restart without the witness. */
     w.now += 60000;
     cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
     assert_left_alone(&w);

@@ -1,5 +1,5 @@
-/* Keepers: which nodes keep the state of a job that stands on too few, and what happens when they
- * come, go and refuse. Node k has device 0 and keepers behind it, on connection k + 1. */
+/* Keepers: which nodes keep the state of a job that stands on too few, and how they come, go and
+ * refuse. Node k has device 0 and keepers behind it, on connection k + 1. */
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
 #include <stdio.h>
@@ -98,7 +98,8 @@ static void plan(struct cw_world *w, uint32_t copies)
                               .u.plan = {.job = w->asked_job, .ticket = w->ticket, .info = &info}});
 }
 
-/* All peers of the attempt are ready, then its first vote passes, then what is asked is given back. */
+/* All peers of the attempt are ready, then its first vote passes, then the requested devices are
+ * given back. */
 static void run(struct cw_world *w, uint32_t id, uint64_t version)
 {
     const struct hsp_job *j = cw_job(w, id);
@@ -484,7 +485,8 @@ static void allowed_before_it_joins(void **state)
     cw_end(&w);
 }
 
-/* What the job wants to move to cannot be had, or not be planned: what it has is kept all the same. */
+/* The layout to which the job wants to move cannot be had, or not be planned: its present state is
+ * kept all the same. */
 static void kept_though_it_cannot_move(void **state)
 {
     (void)state;
@@ -569,7 +571,8 @@ static void the_trainer_dies(void **state)
     begin(&w, 3, 1);
     submit(&w, "a", 2);
     run(&w, 1, 0);
-    /* a keeper says what the trainer may not have come to say; who is no member has nothing to say */
+    /* a keeper says it where the trainer may not have come to; a node that is no member has no
+     * say */
     struct hsp_msg said = {.type = HSP_MSG_STEP, .epoch = 1, .u.step = {.job = 1, .step = 6}};
     msg(&w, 2, said);
     assert_null(cw_find(&w, HSP_ACT_METRIC));

@@ -481,7 +481,7 @@ static void only_what_has_ended_is_forgotten(void **state)
     cw_end(&w);
 }
 
-/* A checkpoint that is named is taken instead of it; what is made from then on is not deleted. */
+/* A named checkpoint is taken instead of it; state made from then on is not deleted. */
 static void resume_from_a_checkpoint_gives_it_up(void **state)
 {
     (void)state;
@@ -617,8 +617,8 @@ static void state_that_is_whole_is_waited_for(void **state)
     cw_end(&w);
 }
 
-/* The other part is lost: what the device has makes nothing whole. After the time for it the job goes on from its
- * checkpoint, and says what that costs. */
+/* The other part is lost: the part of the device makes nothing whole. After the time for it the job
+ * goes on from its checkpoint, and says what that costs. */
 static void a_part_that_makes_nothing_whole(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What somebody can do who has the worker key and is no member: take the name of a node, claim that it keeps more
- * than is on record, name numbers that cannot be. And what one member can do that lies. */
+/* What somebody can do who has the worker key and is no member: take the name of a node, claim that
+ * it keeps more than is on record, name numbers that cannot be. And the lies of one member. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -144,8 +144,8 @@ static void an_older_generation_proves_nothing_twice(void **state)
     cw_end(&w);
 }
 
-/* Until then it is taken in, as another process of the name: what it says of a run that the store knows is not
- * believed, and the secret is told to nobody who has not shown it. */
+/* Until then it is taken in, as another process of the name: its word about a run that the store
+ * knows is not believed, and the secret is told to nobody who has not shown it. */
 static void nobody_is_told_a_secret(void **state)
 {
     (void)state;

@@ -97,7 +97,7 @@ static void a_name_of_many(void **state)
     cw_end(&w);
 }
 
-/* It is not on record, and may be taken over: whoever asks for it is told so. */
+/* The job is not on record, and may be taken over: each question for it is answered so. */
 static void a_job_that_agents_keep_which_are_no_members(void **state)
 {
     (void)state;

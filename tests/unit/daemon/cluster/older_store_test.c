@@ -1,5 +1,5 @@
-/* An older store in the place of the newest: what may have ended since, which numbers may have been given since, and
- * how an administrator gets out of it. */
+/* An older store in the place of the newest: jobs that may have ended since, numbers that may have
+ * been given since, and the ways out for an administrator. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static void wait(struct cw_world *w, hsp_msec ms)
     }
 }
 
-/* ---- after --restore: what may have ended since ---- */
+/* ---- after --restore: jobs that may have ended since ---- */
 
 /* j runs on n0 and n1 and has done step 3, when a backup is made and put back. */
 static void put_back(struct cw_world *w)
@@ -158,8 +158,8 @@ static void resume_lets_a_held_job_go_on(void **state)
     cw_end(&w);
 }
 
-/* It may have run since on nodes that are not here: the administrator says that it has not ended, not that it
- * has no checkpoints. */
+/* The job may have run since on nodes that are not here. The administrator says that it has not
+ * ended, not that it has no checkpoints. */
 static void a_job_that_had_not_begun_waits_for_who_is_away(void **state)
 {
     (void)state;
@@ -219,7 +219,7 @@ static void one_of_two_does_not_vouch(void **state)
     cw_end(&w);
 }
 
-/* n1 is gone for good: what n0 keeps is all there is, and nobody contradicts. */
+/* n1 is gone for good: the state of n0 is all there is, and nobody contradicts. */
 static void who_is_dead_does_not_contradict(void **state)
 {
     (void)state;
@@ -315,7 +315,7 @@ static void assert_elsewhere_blocks(bool with_restore)
     hello_keeping(&w, "n2", 1, 9);
     hello_keeping(&w, "n3", 1, 9);
     assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
-    assert_true(closed(&w, 3) && closed(&w, 4)); /* they are judged anew: what they keep is over */
+    assert_true(closed(&w, 3) && closed(&w, 4)); /* judged anew: the job that they keep is over */
     cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 3});
     hello_keeping(&w, "n2", 1, 9);
     /* without --restore its incarnation has died meanwhile */
@@ -447,8 +447,9 @@ static void in_which_generation_it_was_given(void **state)
     }
 }
 
-/* This store is of generation 1, put back as it was last week. What nodes have seen since was given in generation 1: a
- * store of generation 0, which a restore has replaced before, knows less of it. */
+/* This store is of generation 1, put back as it was last week. Numbers that nodes have seen since
+ * were given in generation 1: a store of generation 0, which a restore has replaced before, knows
+ * less of it. */
 static void a_replaced_store_that_is_older_is_not_named(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* A job that makes no progress: who is asked, who is named, and what follows. Node k has one device,
- * which is rank k; failure_detection is 3 s. */
+/* A job that makes no progress: the nodes that are asked, the one that is named, and the
+ * consequences. Node k has one device, which is rank k; failure_detection is 3 s. */
 #include <math.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* What a restart of the coordinator, or a loss in the middle of something, leaves behind. */
+/* Restarts of the coordinator, and losses in the middle of something. */
 #include "daemon/cluster/cluster_step.h"
 #include "daemon/cluster/lookup.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
@@ -82,7 +82,8 @@ static void who_joined_since_is_no_witness(void **state)
     cw_end(&w);
 }
 
-/* The same with another layout: who was there when that was begun knows nothing of the one before. */
+/* The same with another layout: a node that was there when that was begun knows nothing of the one
+ * before. */
 static void each_layout_needs_a_witness(void **state)
 {
     (void)state;

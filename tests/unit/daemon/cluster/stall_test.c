@@ -1,4 +1,5 @@
-/* hspmdd does not run for a while: a suspended machine, SIGSTOP. What its nodes have sent meanwhile is unread. */
+/* hspmdd does not run for a while: a suspended machine, SIGSTOP. Messages of its nodes from that
+ * time are unread. */
 #include "daemon/cluster/stall.h"
 
 #include "daemon/cluster/cluster_step.h"
@@ -187,7 +188,7 @@ static void who_comes_back_from_the_dead_is_read(void **state)
     cw_end(&w);
 }
 
-/* All that ends a wait for a message; what is over, or is none, stays as it is. */
+/* All messages that end a wait; a wait that is over, or was none, stays as it is. */
 static void every_wait_is_longer(void **state)
 {
     (void)state;

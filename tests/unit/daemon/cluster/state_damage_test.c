@@ -296,8 +296,8 @@ static void loses_n1_in_the_next_epoch(struct cw_world *w)
                                                  "nodes here: waiting for more, on n1,"));
 }
 
-/* When it does not, the wait ends, and what is lost is told where it is decided. Another that has its name and proves
- * nothing does not end it. */
+/* When it does not come, the wait ends, and the loss is told where it is decided. Another that has
+ * its name and proves nothing does not end it. */
 static void test_an_owner_that_stays_away(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
-/* Every message an agent can send, in every state of a job, by a node that has no right to say it: a node that never
- * was a member, one that was, a source, and a member of another rank than 0. The contents are forged. Nothing may
- * change but what the coordinator knows of the sender itself: no job, no other node, no step, no checkpoint, no
- * metric, no message to anybody else. */
+/* Every message an agent can send, in every state of a job, by a node that has no right to say it:
+ * a node that never was a member, one that was, a source, and a member of another rank than 0. The
+ * contents are forged. Nothing may change but the record of the sender itself: no job, no other
+ * node, no step, no checkpoint, no metric, no message to anybody else. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Suspending jobs: what is kept, what is given back, and what is answered. */
+/* Suspended jobs: the state that they keep, the devices that they give back, and the answers. */
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
 static enum hsp_status admin(struct cw_world *w, enum hsp_admin_verb verb)

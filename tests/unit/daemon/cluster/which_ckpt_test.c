@@ -24,8 +24,8 @@ static void a_resume_names_what_is_on_record(void **state)
     cw_end(&w);
 }
 
-/* What was written behind the version it goes on from, and heard of too late, is of another history:
- * with the version the record goes back to the checkpoint it was. */
+/* A checkpoint behind the version that the job goes on from, and heard of too late, is of another
+ * history. With the version the record goes back to the checkpoint of that time. */
 static void what_it_went_on_from_stays_on_record(void **state)
 {
     (void)state;
@@ -44,7 +44,8 @@ static void what_it_went_on_from_stays_on_record(void **state)
     cw_end(&w);
 }
 
-/* The same version again, after its steps were made again: it has taken the place of the one before. */
+/* The same version after its steps were made again: its checkpoint has taken the place of the one
+ * before. */
 static void the_same_version_of_a_later_epoch(void **state)
 {
     (void)state;
@@ -88,7 +89,8 @@ static void a_record_of_before(void **state)
     cw_end(&w);
 }
 
-/* No member has it: they say so, what is meant stays, and in the end the job fails with that line. */
+/* No member has the checkpoint: they say so, the choice stays, and in the end the job fails with
+ * that line. */
 static void it_waits_for_that_one_and_then_fails(void **state)
 {
     (void)state;
@@ -257,7 +259,7 @@ static void prepared(struct cw_world *w)
     }
 }
 
-/* Members refuse what they are to begin with until another choice is told. Returns how often they did. */
+/* Members refuse the checkpoint until another choice is told. Returns how often they did. */
 static uint32_t refused_until(struct cw_world *w, const char *type, uint64_t step, uint64_t content)
 {
     for (uint32_t n = 1;; n++) {
@@ -312,8 +314,9 @@ static void waits_for_word(struct cw_world *w)
     }
 }
 
-/* An agent lies, or is confused, or what it has cannot be read: nobody can open what it says it has, and what is said
- * next is not tried as long. The job does not fail, nor does it give up by itself what may be there. */
+/* An agent lies, or is confused, or has an unreadable checkpoint: nobody can open the checkpoint
+ * that it names, and the next one that it names is not tried as long. The job does not fail, nor
+ * does it give up by itself a checkpoint that may be there. */
 static void a_false_claim_fails_no_job(void **state)
 {
     (void)state;
@@ -352,8 +355,9 @@ static void a_false_claim_fails_no_job(void **state)
     }
 }
 
-/* Of the newest step another content is there; the one on record is on a node that is away. It is waited for,
- * before, and when members have refused the other; and taken when it comes back. */
+/* Another content of the newest step is there; the one on record is on a node that is away. The job
+ * waits for that node first, and again when members have refused the other, and takes its
+ * checkpoint when it comes back. */
 static void another_content_does_not_take_its_place(void **state)
 {
     (void)state;
@@ -415,8 +419,8 @@ static void a_false_line_below_takes_no_older_ones(void **state)
     cw_end(&w);
 }
 
-/* An agent says that an epoch of a huge number began at the bottom: it would leave out all that there is. Nobody can
- * open that, so all counts again. */
+/* An agent claims a checkpoint at a low step of an epoch of a huge number: it would leave out all
+ * others. Nobody can open that checkpoint, so all others count again. */
 static void a_false_line_leaves_out_nothing(void **state)
 {
     (void)state;
@@ -442,7 +446,7 @@ static void a_false_line_leaves_out_nothing(void **state)
     }
 }
 
-/* What was lost is lost: without the claim the job fails for that, and so it does with it. */
+/* A lost checkpoint stays lost: the job fails for that without the claim, and with it. */
 static void a_false_claim_replaces_no_state(void **state)
 {
     (void)state;

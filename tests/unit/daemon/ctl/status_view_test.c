@@ -236,7 +236,8 @@ static void a_checkpoint_that_is_gone_is_told_from_one_that_is_there(void **stat
     free(t);
 }
 
-/* What was reported, and is on disk as what was given up alone, does not look like what counts. */
+/* A checkpoint that was reported, and is on disk only as a given-up one, does not look like one
+ * that counts. */
 static void a_checkpoint_that_was_given_up_is_told_from_one_that_counts(void **state)
 {
     (void)state;
