@@ -61,7 +61,7 @@ void hsp_dispatch_open(struct hsp_app *a, uint32_t conn, const struct hsp_net_pe
             hsp_role_name(peer->role));
 }
 
-/* An event now and then, as who has no right may call without end; else a line. */
+/* An event now and then, as a caller without a right may call without end; else a line. */
 static void tell_denied(struct hsp_app *a, const struct hsp_caller *c, uint16_t type)
 {
     char reason[160];
@@ -190,7 +190,7 @@ static void dispatch(struct hsp_app *a, struct hsp_caller *c, const struct hsp_m
     }
 }
 
-/* A message that this program does not have, of a newer one: what an agent says is passed over, a
+/* A message that this program does not have, of a newer one: an agent's message is passed over, a
  * request is answered. */
 static void newer_msg(struct hsp_app *a, struct hsp_caller *c, const struct hsp_frame_header *h)
 {

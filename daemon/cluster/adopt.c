@@ -22,8 +22,8 @@
 #include "proto/wire/papers.h"
 
 #define ARENA ((size_t)1 << 20) /* loading rows needs next to none */
-/* No cluster has had so many stores put back. What an administrator names may be further: so that papers
- * which were made after those of somebody who lied can still be adopted. */
+/* No cluster has had so many stores put back. Papers that an administrator names may be further: so
+ * papers made after those of a liar can still be adopted. */
 #define MOST_GENERATIONS (1u << 20)
 #define MOST_NAMED       (1u << 31)
 #define MISSING          5u /* names in a message */
@@ -383,7 +383,7 @@ static void move_devices(struct hsp_job *j, const uint32_t *to)
             hsp_device_id d = p->info.keeper[k];
             p->info.keeper[k] = HSP_DEVICE(to[HSP_DEVICE_NODE(d)], HSP_DEVICE_INDEX(d));
         }
-        /* It may have begun behind the papers. Who was there then is not known. */
+        /* It may have begun behind the papers. Its members of that time are not known. */
         p->started = true;
         p->since = 0;
         free(p->holder);

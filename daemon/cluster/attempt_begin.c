@@ -58,8 +58,8 @@ static uint32_t source_devices(struct hsp_cluster *c, struct hsp_job *j,
     return n;
 }
 
-/* Where the state can be had: fixed here, whatever comes and goes until the last PREPARE is
- * sent. */
+/* Where the state can be had: fixed here until the last PREPARE is sent, also when nodes come and
+ * go. */
 static bool fix_sources(struct hsp_cluster *c, const struct hsp_job *j, struct hsp_cl_epoch *e)
 {
     e->sources = calloc((size_t)j->n_held + j->cur.n_ranks + 1, sizeof(*e->sources));

@@ -122,7 +122,7 @@ void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
     hsp_ci_look_jobs(c);
 }
 
-/* Which nodes keep @j, and what can be done. */
+/* The nodes that keep @j, with a remedy. */
 static void say_who_keeps(struct hsp_cluster *c, struct hsp_job *j)
 {
     const char *list = "", *one = NULL;

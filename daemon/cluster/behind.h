@@ -26,7 +26,7 @@ void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hs
 void hsp_ci_job_found(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                       const struct hsp_m_kept *k);
 /* Node @n says that @j, which is BEHIND, is done, in its newest epoch: an offer to the
- * administrator, who may believe it and cancel @j. */
+ * administrator, to believe it and cancel @j. */
 void hsp_ci_behind_finished(struct hsp_cluster *c, struct hsp_job *j,
                             const struct hsp_cluster_node *n, uint64_t epoch);
 /* True when HELLO @m, if it is of node @n, is evidence of more than is on record. */

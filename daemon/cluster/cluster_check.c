@@ -78,7 +78,7 @@ static void check_job(const struct hsp_cluster *c, const struct hsp_job *j)
     HSP_ASSERT(j->ticket < c->next_ticket);
 }
 
-/* index.c: what it keeps is what the rest says. */
+/* index.c: its lists agree with the rest. */
 static void check_index(const struct hsp_cluster *c)
 {
     uint32_t away = 0, faults = 0, conns = 0, listed = 0, vacant = 0, live = HSP_NO_NODE;
@@ -145,8 +145,8 @@ static void check_parked(const struct hsp_cluster *c)
     }
 }
 
-/* broken_pairs.c: in order, each once, none of a node that is gone; reach_rounds.c: who waits for a
- * round waits for one that is open. */
+/* broken_pairs.c: in order, each once, none of a node that is gone; reach_rounds.c: a job that
+ * waits for a round waits for one that is open. */
 static void check_pairs(const struct hsp_cluster *c)
 {
     uint32_t broken = 0;

@@ -190,8 +190,8 @@ static void look_around(struct hsp_cluster *c)
     }
 }
 
-/* A row says which devices its job held when it was written; what the epochs of live jobs use is
- * the truth. */
+/* A row says which devices its job held when it was written; the epochs of live jobs are the
+ * truth. */
 static void claim(struct hsp_cluster *c, const struct hsp_job *j, const struct hsp_cl_epoch *e,
                   uint32_t n)
 {
@@ -218,7 +218,7 @@ static bool member_gone(const struct hsp_cluster *c, const struct hsp_cl_epoch *
 }
 
 /* What was under way when the last process ended. Attempts that had not gone burn their number;
- * what had gone is waited for; everything else is sealed and asked again. */
+ * those that had gone are waited for; everything else is sealed and asked again. */
 static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
 {
     if (j->state == HSP_JOB_BEHIND) {
@@ -281,7 +281,7 @@ static void resume_job(struct hsp_cluster *c, struct hsp_job *j)
     hsp_ci_free_leases(c, j);
 }
 
-/* Nodes before jobs before plans, whatever the order of the rows. */
+/* Nodes before jobs before plans, for any order of the rows. */
 static enum hsp_status load_rows(struct hsp_cluster *c, const struct hsp_cluster_row *rows,
                                  uint32_t n, struct hsp_err *err)
 {
@@ -460,7 +460,7 @@ static void of_the_shell(struct hsp_cluster *c, struct hsp_cluster_node *n, cons
     (void)m;
 }
 
-/* By type; what has no place here no agent sends. */
+/* By type; no agent sends types that have no place here. */
 static agent_call *const agent_calls[] = {
     [HSP_MSG_HEARTBEAT] = beat,
     [HSP_MSG_READY] = hsp_ci_job_msg,

@@ -236,7 +236,7 @@ static bool record_step(struct hsp_cluster *c, const struct hsp_job *j, const st
     return true;
 }
 
-/* Of rank 0, or repeated by its heir: what the heir says is kept, and moves nothing. */
+/* Of rank 0, or repeated by its heir: the word of the heir is kept, and moves nothing. */
 static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
                       const struct hsp_msg *m)
 {
@@ -340,18 +340,18 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
     suspect(c, j, n, pair, true);
 }
 
-/* An epoch that runs broke, and who says so first may not know why: another has aborted it, or its
- * communicator does not tell. The nodes call each other once, at the price of a round trip where all
- * answer; an attempt over a broken pair takes as long as silence does. */
+/* An epoch that runs broke, and the first to say so may not know why: another has aborted it, or
+ * its communicator does not tell. The nodes call each other once, at the price of a round trip
+ * where all answer; an attempt over a broken pair takes as long as silence does. */
 static void lost_nobody(struct hsp_job *j)
 {
     bool had = j->round != 0 || j->round_upto == j->seal_upto;
     j->wants_round = j->wants_round || (j->state == HSP_JOB_SEALING && !had);
 }
 
-/* Also the first attempt, when what it begins with is wrong: it is so on every try. Also an epoch
- * that another rank has reported as broken before: who failed took it down. Who does not train can
- * only be lost. */
+/* Also the first attempt, when its beginning is wrong: it is so on every try. Also an epoch that
+ * another rank has reported as broken before: the failed rank took it down. A member that does not
+ * train can only be lost. */
 static void job_failed(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                        const struct hsp_msg *m)
 {

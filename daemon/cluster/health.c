@@ -33,7 +33,7 @@ static struct hsp_device_note *note_of(struct hsp_cluster *c, struct hsp_node_de
     return d->note;
 }
 
-/* A fact of it, unless @told is false, and what follows for its work. */
+/* A fact of it, unless @told is false, and the consequences for its work. */
 static void judge(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t device,
                   enum hsp_health h, const char *why, bool told)
 {
@@ -66,7 +66,7 @@ static void judge(struct hsp_cluster *c, struct hsp_cluster_node *n, uint32_t de
     }
 }
 
-/* Not more than TOLD lines of a device in TOLD_MS, whatever its agent says: but that it is lost. */
+/* Not more than TOLD lines of a device in TOLD_MS, but for its loss. */
 static bool may_tell(const struct hsp_cluster *c, struct hsp_node_device *d, enum hsp_health h)
 {
     struct hsp_device_note *k = d->note;

@@ -58,8 +58,8 @@ void hsp_ci_back_to_origin(struct hsp_cluster *c, struct hsp_job *j);
 /* The same where nothing was committed beyond the origin. Where that is step 0, and this process has heard all of the
  * job since it was chosen, no node has a checkpoint of it either: none is looked for, and nobody is waited for. */
 void hsp_ci_begin_as_before(struct hsp_cluster *c, struct hsp_job *j);
-/* The same: its state was waited for in vain, and a node of the layouts is forgotten. What it had done is lost: it
- * begins with a checkpoint, or has failed when there is none. */
+/* The same: its state was waited for in vain, and a node of the layouts is forgotten. Its steps
+ * since are lost: it begins with a checkpoint, or has failed when there is none. */
 void hsp_ci_layouts_over(struct hsp_cluster *c, struct hsp_job *j);
 
 #endif

@@ -35,7 +35,7 @@
 #include "proto/op/gemm_class.h"
 #include "proto/wire/identity.h"
 
-/* Speeds beyond these are no card's; what planning makes of those within is finite. */
+/* Speeds beyond these are no card's; figures that planning derives from those within are finite. */
 #define LEAST_GBIT 1e-6
 #define MOST_GBIT  1e6
 
@@ -337,7 +337,7 @@ static void park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello 
     hsp_ci_doubt_parked(c, conn);
 }
 
-/* The same, and what follows where it is @proven to be a node of the store. */
+/* The same, with the consequences where it is @proven to be a node of the store. */
 static void park_for(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
                      const struct hsp_park_cause *cause, bool proven)
 {

@@ -174,7 +174,7 @@ bool hsp_ci_hello_runs(const struct hsp_m_hello *m, uint32_t job, uint32_t devic
     return does;
 }
 
-/* Each device is told: what is kept need not be in the list of sealed pieces. */
+/* Each device is told: kept state need not be in the list of sealed pieces. */
 static void stop_all(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_hello *m,
                      const struct hsp_m_kept *k)
 {

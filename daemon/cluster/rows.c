@@ -618,7 +618,7 @@ static bool get_epoch(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
     return ok && indexed;
 }
 
-/* Rows before form 11 have none: what is told late of their epochs is not believed. */
+/* Rows before form 11 have none: late messages about their epochs are not believed. */
 static bool get_past(struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
 {
     bool ok = true;
@@ -709,7 +709,7 @@ static bool get_leases(struct hsp_cluster *c, struct hsp_cursor *r, const struct
     return true;
 }
 
-/* Whose it is, and what speaks against it. */
+/* Its cluster, and the signs against it. */
 static void get_standing(struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
 {
     if (version >= ROW_DOUBT) {

@@ -78,7 +78,8 @@ static void others_later(struct hsp_cluster *c, const struct stall *s)
     }
 }
 
-/* Nobody was silent while hspmdd did not run, and who was near the bound before has time for a beat. */
+/* Nobody was silent while hspmdd did not run, and a node near the bound before has time for a
+ * beat. */
 static void silence_later(struct hsp_cluster *c, hsp_msec by, hsp_msec chance)
 {
     hsp_msec floor = chance > c->cfg.dead_ms ? chance - c->cfg.dead_ms : 0;

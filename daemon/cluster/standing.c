@@ -20,8 +20,8 @@
  * other. The first hundred million are left for that. */
 #define JOB_NUMBERS 100000000u
 
-/* Of those beyond ours that an agent may name the nearer ones: epochs of which checkpoints may be seen. What is given
- * above them can be, too. */
+/* Of those beyond ours that an agent may name the nearer ones: epochs of which checkpoints may be
+ * seen. Epochs given above them can be, too. */
 #define WRITTEN_GENERATIONS (HSP_NEXT_GENERATIONS / 2)
 
 #define PATH_SHOWN 48u /* a longer one does not fit into the reason of a job */

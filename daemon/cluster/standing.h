@@ -27,10 +27,10 @@ enum hsp_standing {
                            ours */
 };
 
-/* True when jobs of cluster @id were adopted here: what agents keep of its other jobs may be. */
+/* True when jobs of cluster @id were adopted here: its other jobs that agents keep may be, too. */
 bool hsp_ci_has_adopted(const struct hsp_cluster *c, struct hsp_digest id);
-/* A job of @whose is adopted: from here on numbers are of a generation behind both, and what agents
- * keep of that cluster is no stranger's. There is room for it (HSP_MAX_ADOPTED). */
+/* A job of @whose is adopted: from here on numbers are of a generation behind both, and state of
+ * that cluster on agents is no stranger's. There is room for it (HSP_MAX_ADOPTED). */
 void hsp_ci_take_over(struct hsp_cluster *c, struct hsp_whose whose);
 /* For people, in the arena of the step: "cluster 1a2b3c4d". */
 const char *hsp_ci_cluster_text(struct hsp_cluster *c, struct hsp_digest id);

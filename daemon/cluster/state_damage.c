@@ -96,7 +96,7 @@ void hsp_ci_void_heirs(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-/* Was version @step of layout @p given up, or what it was made of? */
+/* Was version @step of layout @p given up, or a version of which it was made? */
 static bool comes_from_void(const struct hsp_job *j, const struct hsp_job_plan *p, uint64_t step)
 {
     while (p != NULL && p->void_from > step) {

@@ -22,8 +22,8 @@ static cJSON *parse(struct hsp_ctl *ctl, const char *line, size_t len)
     return o;
 }
 
-/* "12:00:01.250 notice   switch.end job a: epoch 3 runs from step 40 (loss of w2/0)". What agents
- * can have said stands behind the colon; type, job, node and actor before it. */
+/* "12:00:01.250 notice   switch.end job a: epoch 3 runs from step 40 (loss of w2/0)". Words of
+ * agents stand behind the colon; type, job, node and actor before it. */
 void hsp_event_view(struct hsp_ctl *ctl, const char *line, size_t len)
 {
     cJSON *o = parse(ctl, line, len);

@@ -145,8 +145,8 @@ void hsp_range_of_blocks(const struct hsp_work *w, uint32_t first, uint32_t end,
     hsp_range_make(w, first == 0 ? 0 : first + 1, end == n_blocks ? w->n_layers : end + 1, ret);
 }
 
-/* Packed cells of the largest gradient, which is of the type of the state, out and in. What tensor
- * groups do not divide, one member has to tell all others. */
+/* Packed cells of the largest gradient, which is of the type of the state, out and in. One member
+ * has to tell all others the gradients that tensor groups do not divide. */
 double hsp_comm_bytes(const struct hsp_stage_work *r, const struct hsp_device_desc *dev,
                       double part, uint32_t members, uint32_t holders)
 {
@@ -160,8 +160,8 @@ double hsp_comm_bytes(const struct hsp_stage_work *r, const struct hsp_device_de
     return HSP_COMM_BASE_BYTES + direct + HSP_PACK_COPIES * fmax(cut, whole);
 }
 
-/* Element-wise traffic of a sequence, that of bf16 at its own rate. What is offloaded crosses its
- * own link, out and in, where the device has one. */
+/* Element-wise traffic of a sequence, that of bf16 at its own rate. Offloaded activations cross
+ * their own link, out and in, where the device has one. */
 static double memory_seconds(const struct hsp_stage_work *r, const struct hsp_device_desc *dev,
                              double part)
 {
@@ -175,8 +175,8 @@ static double memory_seconds(const struct hsp_stage_work *r, const struct hsp_de
            2 * host / dev->host_bytes_per_s;
 }
 
-/* Of the largest unit, @unit of state: what it and the next one read, @low of it, what one gives,
- * and what holders get of three (spmd/lower/zero3.c). */
+/* Of the largest unit, @unit of state: the parameters that it and the next one read, @low of it,
+ * the gradients of one, and those that holders get of three (spmd/lower/zero3.c). */
 static double gathered_bytes(double unit, double low, uint32_t holders)
 {
     return (1 + 2 * low) * unit + 3 * unit / holders;
@@ -224,7 +224,7 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_stage_work
 
 /* A group that has @share of the sequences, or of each of them; the largest share is @most. Of a
  * cut sequence the keys and values of another group are there beside the own ones, with their
- * gradients, and what the own queries make of them before it is merged. */
+ * gradients, and the results of the own queries on them before they are merged. */
 static void cut_range(struct hsp_stage_work *r, double share, double most, bool ring)
 {
     struct hsp_amount *of[] = {&r->w.bytes,   &r->w.saved,    &r->w.deferred, &r->host,

@@ -1,4 +1,4 @@
-/* Prices: how long a step of a plan takes on given devices, and what memory each one needs.
+/* Prices a plan on given devices: the time of a step, and the memory of each device.
  *
  * Role:   the one cost model; candidates of the planner, hand-written plans and the table of
  *         `hspmdctl plan` all use it.
@@ -16,8 +16,7 @@
  *
  * Tensor groups add their all-reduces, stages their transfers. Links are those of the devices that
  * talk (links.h): stage to stage, tensor group, and for synchronisation and vote the slowest pair
- * of the plan.
- */
+ * of the plan. */
 #ifndef HSP_COST_H
 #define HSP_COST_H
 

@@ -1,13 +1,13 @@
 /* Which checkpoints of a job are of the history that runs: all but those that its cuts leave out.
  *
  * A job that goes on from an older checkpoint gives up what was written behind it. Example: epoch 1
- * wrote 40, 53 and 60; the job went on from 40 in epoch 3, which wrote 60. The cut is {0, 3, 40}: the
- * 53 and the 60 of epoch 1 are left out, whatever is on disk; 40 and the 60 of epoch 3 are not.
+ * wrote 40, 53 and 60; the job went on from 40 in epoch 3, which wrote 60. The cut is {0, 3, 40}:
+ * the 53 and the 60 of epoch 1 are left out, also if they are on disk; 40 and the 60 of epoch 3 are
+ * not.
  *
  * Role:   hspmdd makes the cuts (daemon/cluster/ckpt_cuts.h) and chooses by them; executors get them with
  *         PREPARE, and count by them which checkpoints to keep.
- * Purity: pure.
- */
+ * Purity: pure. */
 #ifndef HSP_CKPT_CUT_H
 #define HSP_CKPT_CUT_H
 #include <stdbool.h>

@@ -33,7 +33,7 @@ void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
 /* The executor has started, which deletes what the process before it had not sealed: so a DROP that
  * this one owed is obeyed. */
 void hsp_ai_obeyed_by_start(struct hsp_agent *a, uint32_t device);
-/* The executor has ended: what it owed is done or answered for it, but for a DROP. */
+/* The executor has ended: its orders are done or answered for it, but for a DROP. */
 void hsp_ai_orders_over(struct hsp_agent *a, uint32_t device);
 void hsp_ai_obey_tick(struct hsp_agent *a);
 uint64_t hsp_ai_obey_deadline(const struct hsp_agent *a);

@@ -312,7 +312,7 @@ static enum hsp_status measure(struct hsp_agent_setup *u, struct hsp_logger *log
     return st;
 }
 
-/* Keepers come behind the devices. What they can offer is the room in the state folder. */
+/* Keepers come behind the devices. They offer the room in the state folder. */
 static enum hsp_status add_keepers(struct hsp_agent_setup *u, struct hsp_err *err)
 {
     struct statvfs fs;
@@ -365,7 +365,7 @@ static void measure_paths(struct hsp_agent_setup *u, struct hsp_logger *log)
     }
 }
 
-/* The paths between devices: what NVML says of them, and over it what was measured. */
+/* The paths between devices: as NVML tells them, and over that as measured. */
 static void set_paths(struct hsp_agent_setup *u)
 {
     int64_t gpu[HSP_NODE_DEVICES];
@@ -533,7 +533,8 @@ char *const *hsp_agent_env(const struct hsp_agent_setup *u, uint32_t device)
     return u->env[device];
 }
 
-/* A key file that is named must be there, also where the socket needs none: who names it means to use it. */
+/* A key file that is named must be there, also where the socket needs none: its name says that it
+ * is to be used. */
 static enum hsp_status load_key(struct hsp_agent_setup *u, struct hsp_err *err)
 {
     bool named = strcmp(hsp_worker_key_origin(&u->cfg), "default") != 0;

@@ -3,9 +3,9 @@
  * Role:       called by worker/exec for each instruction; cpu/ and cuda/ implement it.
  * Threads:    a queue has one caller at a time, different queues may have different ones at once;
  *             alloc, release, pin, unpin, finish and reached may be called by any thread at any
- *             time. run and accumulate of a backend that is no device: one caller at a time,
- *             whatever the queue.
- * Contract:   what is given to a queue is done in the order given. Of a device (device is true) the
+ *             time. run and accumulate of a backend that is no device: one caller at a time, over
+ *             all queues.
+ * Contract:   work given to a queue is done in the order given. Of a device (device is true) the
  *             call has returned before the work is done, so the memory it names must stay, and an
  *             error of the work may be told by a later call of any function; the words a call
  *             points to (arrays, attributes, views, boxes, keys) may be reused on return. Work of
@@ -18,11 +18,11 @@
  * Errors:     HSP_ENOMEM: no memory of that kind, the backend goes on. HSP_EINVAL,
  *             HSP_EUNSUPPORTED: the call is wrong, nothing was given. Others (HSP_EIO): the device
  *             failed, every later call fails too: close.
- * Ownership:  memory is the caller's until release; nothing under way may use it then: who releases
- *             it has finished a ticket behind all work that names it, of every queue. So no queue
- *             uses what alloc gives out, whoever had it before, and the first use of it awaits
- *             nothing. The test devices refuse an early release (tests/lib/ghost.h) and report an
- *             early reuse as a race (tests/lib/fakecuda).
+ * Ownership:  memory is the caller's until release; nothing under way may use it then: the caller
+ *             has finished a ticket behind all work that names it, of every queue. So no queue uses
+ *             memory that alloc gives out, also if it had another owner, and the first use of it
+ *             awaits nothing. The test devices refuse an early release (tests/lib/ghost.h) and
+ *             report an early reuse as a race (tests/lib/fakecuda).
  */
 #ifndef HSP_BACKEND_H
 #define HSP_BACKEND_H
@@ -33,7 +33,7 @@
 
 #define HSP_BACKEND_ABI 8
 
-/* Most marks of a queue that may not have been reached yet: who gives more waits for the oldest. */
+/* Most marks of a queue that may not have been reached yet: one more waits for the oldest. */
 #define HSP_MAX_MARKS 4096
 
 struct hsp_array {
@@ -123,14 +123,14 @@ struct hsp_backend {
     /* One op; scratch is the backend's, one per queue. HSP_EUNSUPPORTED: op or dtype. */
     enum hsp_status (*run)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                            struct hsp_err *err);
-    /* linear, linear_dx or linear_dw, and what is added to it, at once; the call's own output is
+    /* linear, linear_dx or linear_dw, and its addend, at once; the call's own output is
      * not written. *ret_done false: nothing was given, run one after the other. NULL: never. */
     enum hsp_status (*run_sum)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                                const struct hsp_sum *s, bool *ret_done, struct hsp_err *err);
     /* A product that run, or run_sum where @s is no NULL, may be given later, with the same extents
-     * and alignments: what its first run would have the device idle for (a library loads kernels)
-     * is done now. Its output, which nobody uses, is written; its operands may hold anything.
-     * NULL: no run waits. */
+     * and alignments: work of its first run for which the device would be idle (a library loads
+     * kernels) is done now. Its output, which nobody uses, is written; its operands may hold
+     * anything. NULL: no run waits. */
     enum hsp_status (*warm)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,
                             const struct hsp_sum *s, struct hsp_err *err);
     /* Ops, a bit each (1 << op), whose outputs may be added to what is there (hsp_call.adds); 0:

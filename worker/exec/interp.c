@@ -154,7 +154,7 @@ static bool has_epilogue(const struct hsp_engine *e, uint32_t k)
     return e->way->epilogues != NULL && e->way->epilogues[k].n > 0;
 }
 
-/* A product and what is added to it at once, where the backend does so. */
+/* A product and its addend at once, where the backend does so. */
 static enum hsp_status run_with_epilogue(struct hsp_engine *e, uint32_t k, uint32_t micro,
                                          enum hsp_queue q, bool *ret_done, struct hsp_err *err)
 {

@@ -3,7 +3,7 @@
  * The key is a digest over everything the backend's calls depend on: kinds, ops, attributes,
  * origins, types, boxes and addresses of all operands, and the moves inside of a device. Numbers
  * that change from step to step are none of it: they lie in the device's memory. So equal keys mean
- * equal calls, whatever program or step they belong to. */
+ * equal calls, over all programs and steps. */
 #include "worker/exec/replay.h"
 
 #include <string.h>

@@ -249,7 +249,7 @@ static void drop_final(void *ctx)
 }
 
 /* JOB/final in checkpoint.path; neither is followed where it is a link. HSP_ETIMEDOUT: there is no
- * answer. What is written there later is not waited for with a bound. */
+ * answer. Later writes there are waited for without a bound. */
 static enum hsp_status open_final(struct hsp_ex_epoch *e, struct hsp_folder *ret,
                                   struct hsp_err *err)
 {

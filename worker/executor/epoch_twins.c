@@ -330,8 +330,8 @@ struct settling {
     struct hsp_twin_view *seen; /* [links * kinds] at the other end */
 };
 
-/* Compares the home of @version with its seal: the segment, then what is, or was, computed with: the
- * newest version on the device, and the one before as its update has read it. */
+/* Compares the home of @version with its seal: the segment, then the state that is, or was,
+ * computed with: the newest version on the device, and the one before as its update has read it. */
 static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, bool newest, struct seen *ret,
                             struct hsp_err *err)
 {

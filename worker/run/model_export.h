@@ -24,7 +24,7 @@ void hsp_whole_fini(struct hsp_whole_set *s);
 
 /* Copies what a rank holds: the parameters in @state. */
 void hsp_whole_add_state(struct hsp_whole_set *s, const struct hsp_program *p, void *state);
-/* Copies one part; what is no part of that tensor is ignored. */
+/* Copies one part; any part of another tensor is ignored. */
 void hsp_whole_add(struct hsp_whole_set *s, uint32_t tensor_id, const struct hsp_cell_view *part);
 void hsp_whole_scale(struct hsp_whole_set *s, double scale);
 

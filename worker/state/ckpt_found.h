@@ -43,11 +43,12 @@ struct hsp_ckpts_found {
                               either, that is said */
 };
 
-/* The newest checkpoints in @dir of the job of @q. A step is listed once for each content. None where
- * there is no @dir. A step that is known to be another job's is passed over, whatever is wrong with it.
+/* The newest checkpoints in @dir of the job of @q. A step is listed once for each content. None
+ * where there is no @dir. A step that is known to be another job's is passed over with all its
+ * faults.
  *
- * HSP_ENOMEM: want of memory or of descriptors, so nothing is known. Errors of hsp_ckpt_is_signed, where nothing
- * else shows that the job began in @dir. */
+ * HSP_ENOMEM: want of memory or of descriptors, so nothing is known. Errors of hsp_ckpt_is_signed,
+ * where nothing else shows that the job began in @dir. */
 enum hsp_status hsp_ckpt_find_all(const char *dir, const struct hsp_ckpts_asked *q,
                                   struct hsp_ckpts_found *ret, struct hsp_err *err);
 

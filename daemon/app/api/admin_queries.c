@@ -66,8 +66,8 @@ static void too_few(struct query *x, uint32_t n)
                                   s->name, s->min, n, n == 1 ? "is" : "are");
 }
 
-/* Predicts on all devices there are, whoever has them now; nothing where the job waits for more.
- * Not feasible is an error when more of the same would not help (the job's max is reached), or when
+/* Predicts on all devices, also those of other jobs; nothing where the job waits for more. Not
+ * feasible is an error when more of the same would not help (the job's max is reached), or when
  * only the prediction was asked for. */
 static void predict(struct query *x, bool dry)
 {

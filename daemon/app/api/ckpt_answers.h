@@ -1,4 +1,5 @@
-/* Which nodes are asked for the checkpoints of a job that they see on disk, and what they have answered.
+/* Chooses the nodes that are asked for the checkpoints of a job that they see on disk, and keeps
+ * their answers.
  *
  * Example:   checkpoint.path of mist is shared, and 20 nodes compute. Asked first are 8: c and d, which
  *            have run it, then a, b and others. None sees any, so the other 12 are asked too: the
@@ -7,8 +8,7 @@
  * Purity:    pure (heap only).
  * Ownership: the caller's storage; begin and free.
  * Bounds:    SHARED_NODES nodes at first where the path is shared, else all that compute;
- *            HSP_SEEN_MOST checkpoints of all nodes together.
- */
+ *            HSP_SEEN_MOST checkpoints of all nodes together. */
 #ifndef HSP_CKPT_ANSWERS_H
 #define HSP_CKPT_ANSWERS_H
 #include "daemon/cluster/cluster.h"

@@ -254,7 +254,7 @@ static bool begin(struct hsp_app *a, uint32_t job, const struct hsp_look *what)
     return true;
 }
 
-/* The core has asked anew for job @job: what it has asked before is not answered. */
+/* The core has asked anew for job @job: its earlier questions are not answered. */
 static void overtaken(struct hsp_app *a, uint32_t job)
 {
     struct hsp_look *x = a->looks, *next;

@@ -393,7 +393,7 @@ static void put_keeps(cJSON *o, const struct hsp_cluster *c, const struct hsp_cl
     }
 }
 
-/* Why it is as it is, and what keeps its agent, or another one, from joining. */
+/* The reason of its state, and the one that keeps its agent, or another one, from joining. */
 static void put_reason(const struct hsp_app *a, cJSON *o, const struct hsp_cluster_node *n)
 {
     char text[HSP_TEXT_MAX], refused[HSP_REFUSAL_TEXT] = "";

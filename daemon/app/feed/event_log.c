@@ -115,7 +115,7 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f)
 }
 
 /* All lines of a finished job, as its workers have them: fills the gaps of the time when we were
- * not there. Only the figures of a line are taken; what is no line of metrics of this job is passed
+ * not there. Only the figures of a line are taken; any line but metrics of this job is passed
  * over. */
 static void add_lines(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
 {

@@ -340,8 +340,8 @@ void hsp_plan_measured(struct hsp_plan_question *q, const struct hsp_cluster *c,
     }
 }
 
-/* By a part at least, and twice as much each time that it was learnt again: what the device lacks may
- * be no matter of what the plan needs. The fifth time takes all. */
+/* By a part at least, and twice as much each time that it was learnt again: the lack of the device
+ * may not depend on the need of the plan. The fifth time takes all. */
 static void less_memory(struct hsp_plan_question *q, uint32_t i, uint64_t missing, uint32_t again)
 {
     int64_t *mem = &q->cluster.dev[i].mem_bytes;

@@ -40,7 +40,7 @@ bool hsp_refusal_counts(const struct hsp_refusal *x, hsp_msec now);
 /* An agent that came from @source; NULL: none that counts. */
 const struct hsp_refusal *hsp_refusals_agent(const struct hsp_refusals *r, uint64_t source,
                                              hsp_msec now);
-/* One line: who, why, what to do. */
+/* One line: the caller, the reason, the remedy. */
 void hsp_refusal_text(const struct hsp_refusal *x, char ret[HSP_REFUSAL_TEXT]);
 
 #endif

@@ -26,8 +26,9 @@ struct hsp_state_folder {
 };
 
 /* @init: --init was given. @service: $STATE_DIRECTORY, NULL none. *ret must be closed, on failure
- * too. HSP_ENOENT: no store here; HSP_EEXIST: another hspmdd uses the folder or its store; HSP_EPERM: also root in
- * the folder of another user; HSP_EIO. The message names the folder, why, and what to do. */
+ * too. HSP_ENOENT: no store here; HSP_EEXIST: another hspmdd uses the folder or its store;
+ * HSP_EPERM: also root in the folder of another user; HSP_EIO. The message names the folder, the
+ * reason and the remedy. */
 enum hsp_status hsp_state_folder_open(const char *dir, bool init, const char *service,
                                       struct hsp_state_folder *ret, struct hsp_err *err);
 /* The same for a folder into which a store is put back: it may have none, and nothing is made. */

@@ -423,8 +423,8 @@ static enum hsp_status clean_all(struct hsp_store *s, struct cleaning *c, struct
     return st;
 }
 
-/* The first job behind *@job that has metrics; *@any: there is one. What is no number comes last: no
- * row of it is ever read. */
+/* The first job behind *@job that has metrics; *@any: there is one. Entries that are no numbers
+ * come last: no row of them is ever read. */
 static enum hsp_status next_job(struct hsp_store *s, int64_t *job, bool *any, struct hsp_err *err)
 {
     int64_t before = *job;

@@ -1,4 +1,4 @@
-/* Tables of the store, and what is made of those of older versions. */
+/* Tables of the store, and the changes from those of older versions. */
 #include "daemon/app/store/store_schema.h"
 
 #include <string.h>

@@ -1,10 +1,9 @@
-/* Inside of the CPU backend: what the kernels of both element types share.
+/* Inside of the CPU backend: code that the kernels of both element types share.
  *
  * Kernels are written once, type-generic, in .inc files; kernels_f32.c and kernels_f64.c include
  * them with REAL set (real_f32.h, real_f64.h). Every loop has a fixed order of summation that does
  * not depend on the number of threads or on the instruction set, and the file is built without
- * contraction, so all ops that do not call GEMM give the same bits on every x86-64 machine.
- */
+ * contraction, so all ops that do not call GEMM give the same bits on every x86-64 machine. */
 #ifndef HSP_CPU_H
 #define HSP_CPU_H
 #include "proto/base/simd.h"

@@ -1,4 +1,4 @@
-/* Inside of the CUDA backend: what its host side and its kernels share.
+/* Inside of the CUDA backend: declarations that its host side and its kernels share.
  *
  * Role:      the files of C: cuda_device.c opens a device and gives it ops, cuda_memory.c is its
  *            memory, cuda_queue.c streams and tickets, cuda_replay.c graphs, cuda_fault.c errors,
@@ -7,8 +7,7 @@
  * Threads:   fields of a queue belong to its caller (backend.h); the rest is constant after open or
  *            under the lock.
  * Numbers:   a kernel reads bf16 or fp32 (fp64 where the op has it), computes in fp32 and sums in
- *            fp32 or fp64; statistics (mean, rstd, lse, loss) are fp32 where the data are bf16.
- */
+ *            fp32 or fp64; statistics (mean, rstd, lse, loss) are fp32 where the data are bf16. */
 #ifndef HSP_CUDA_H
 #define HSP_CUDA_H
 #include <cublasLt.h>

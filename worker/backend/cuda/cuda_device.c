@@ -33,7 +33,7 @@ static enum hsp_status enter(struct hsp_cuda *g, enum hsp_devq q, struct hsp_err
     return st;
 }
 
-/* And ends so: what was wrong with a launch is told here, under the name of the op. What cannot be
+/* And ends so: the fault of a launch is told here, under the name of the op. Work that cannot be
  * captured is no failure: nothing has run, and end will ask for all of it once more. */
 static enum hsp_status leave(struct hsp_cuda *g, enum hsp_devq q, const char *name,
                              enum hsp_status st, struct hsp_err *err)

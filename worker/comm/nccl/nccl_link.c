@@ -227,7 +227,7 @@ static enum nccl_result split(struct hsp_link *l, const struct hsp_link_turn *t)
         return NCCL_IN_PROGRESS;
     }
     l->offshoot = NULL;
-    /* It has only begun when its call returns, whatever that says. */
+    /* The work has only begun when its call returns, also with success. */
     enum nccl_result r = lib->CommSplit(l->handle, t->color, t->place, &l->offshoot, &config);
     r = hsp_link_settle(l, l->handle, r == NCCL_SUCCESS ? NCCL_IN_PROGRESS : r, NULL);
     if (r == NCCL_SUCCESS && l->offshoot != NULL) {

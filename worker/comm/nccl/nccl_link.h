@@ -7,11 +7,11 @@
  * Threads:   the link's own thread makes the communicator, looks for errors of what is under way,
  *            and ends it; nobody else waits in the library. Operations are given by one thread at a
  *            time, between begin and end. abort: any thread.
- * Calls:     none of the library waits (its config says so), but one that goes wrong may: so who
- *            gives operations holds `call`, and a link that is aborted waits for it no longer than
- *            its patience; then it is taken from under the call, which is what NCCL's abort is for.
- *            Where it is the link's own thread that does not come back, who waits for its end does
- *            that.
+ * Calls:     none of the library waits (its config says so), but one that goes wrong may. So the
+ *            thread that gives operations holds `call`, and a link that is aborted waits for it no
+ *            longer than its patience; then the communicator is aborted from under the call, for
+ *            which NCCL's abort is made. Where the link's own thread does not come back, the thread
+ *            that waits for its end aborts it.
  * Connection: NCCL connects two members when their first message is given, and all members at the
  *            first collective for which it chooses an algorithm (ring, tree, switch); until all
  *            have given theirs the call is in progress, and it takes memory of the GPU. Later a
@@ -20,16 +20,16 @@
  *            others by collectives of every size class, in the link's thread and on HSP_DEVQ_GREET.
  * Greeting:  one link of an executor at a time, and all members of all links in one order
  *            (nccl_make.c): the greetings of all executors wait for each other in that order only,
- *            so one of them can always go on. Links that are kept are not greeted again; what is
- *            split off has no connection of its parent's.
+ *            so one of them can always go on. Links that are kept are not greeted again; a
+ *            link that is split off has no connection of its parent's.
  * Invariants: (I1) after READY was left nothing is given to the communicator.
  *             (I2) hsp_link_close returns when the device does nothing for it any more: an aborted
  *                  communicator's kernels have ended when the library's abort has returned, and a
  *                  finalized one has none. A destroy that does not return keeps only memory.
  *             (I3) a link is READY when all its members have greeted and the device has done what
  *                  this one gave for that: nothing is under way.
- *             (I4) what the greetings of an executor read and write is one piece of memory, in the
- *                  order of their queue.
+ *             (I4) the greetings of an executor read and write one piece of memory, in the order
+ *                  of their queue.
  */
 #ifndef HSP_NCCL_LINK_H
 #define HSP_NCCL_LINK_H
@@ -120,11 +120,11 @@ struct hsp_link {
     /* where the library puts what comes of the turn under way; its thread's */
     struct nccl_comm *offshoot;
     struct nccl_comm *gift; /* of is_split: the communicator, from the other link's thread */
-    const void *owner;      /* who gave the last operations */
+    const void *owner;      /* gave the last operations */
     uint64_t ops;           /* given */
     enum hsp_devq q[2];
     uint64_t ticket[2]; /* of the last operations, one for each queue they were given to; 0: none */
-    pthread_mutex_t telling; /* held while who watches is told; the following */
+    pthread_mutex_t telling; /* held while watchers are told; the following */
     struct hsp_link_watcher watcher[HSP_LINK_WATCHERS];
     uint32_t users;             /* of the pool, under its lock */
     struct hsp_link *crew_next; /* of the crew, under its lock; the following */
@@ -141,7 +141,7 @@ enum hsp_status hsp_link_state(struct hsp_link *l, struct hsp_err *err);
 enum hsp_status hsp_link_made(struct hsp_link *l, struct hsp_err *err);
 /* Lets the link greet its members, in its own thread, as soon as it is MADE. */
 void hsp_link_connect(struct hsp_link *l);
-/* @on_broken is called with @ctx, who watches from now on; NULL: @ctx does not watch any more, and
+/* @ctx watches from now on, and is told by @on_broken; NULL: @ctx does not watch any more, and
  * after this is not told. */
 void hsp_link_watch(struct hsp_link *l, void (*on_broken)(void *ctx, const struct hsp_err *why),
                     void *ctx);
