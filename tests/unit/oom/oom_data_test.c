@@ -204,7 +204,7 @@ static void files_are_not_absent_for_want_of_memory(void **state)
     hsp_oom_loop("megatron", open_files, f, 200);
 }
 
-/* "No" is as good as not knowing: who asks reads again. */
+/* "No" is as good as not knowing: the caller reads again. */
 static void files_are_compared_or_others(void **state)
 {
     struct files *f = *state;

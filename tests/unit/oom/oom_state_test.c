@@ -1,4 +1,4 @@
-/* worker/state: what memory does not suffice for is no damage: neither checkpoints nor segments. */
+/* worker/state: want of memory is no damage, neither of checkpoints nor of segments. */
 #include <stdio.h>
 #include <unistd.h>
 

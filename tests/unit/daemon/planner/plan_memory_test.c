@@ -232,7 +232,7 @@ static void prediction_bounds_the_compiled_memory(void **state)
     }
 }
 
-/* A gpt of 4 blocks whose activations count, and what trains it. */
+/* A gpt of 4 blocks whose activations count, and its training. */
 static struct hsp_graph *random_model(bool tied, bool bf16, struct hsp_train_spec *t)
 {
     struct hsp_err err = {0};

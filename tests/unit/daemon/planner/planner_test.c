@@ -61,7 +61,7 @@ static void scene_free(struct scene *s)
     s->arena = hsp_arena_free(s->arena);
 }
 
-/* What every plan must keep, and what the prediction says of it. */
+/* Bounds of every plan, and their prediction. */
 static void check_plan(const struct scene *s, const struct hsp_planned *p)
 {
     uint32_t sequences = 0, used[16] = {0}, ranks[16] = {0};

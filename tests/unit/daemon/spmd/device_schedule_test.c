@@ -207,8 +207,8 @@ static uint32_t count(const struct hsp_program *p, uint8_t segment, uint8_t kind
     return n;
 }
 
-/* Zero-bubble: what another stage waits for is in the first half, gradients of weights are in the
- * second; nobody waits for the first stage. */
+/* Zero-bubble: work for which another stage waits is in the first half, gradients of weights are in
+ * the second; nobody waits for the first stage. */
 static void test_halves(void **state)
 {
     (void)state;

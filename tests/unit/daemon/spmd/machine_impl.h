@@ -1,4 +1,4 @@
-/* Inside of the machine: its parts and what machine.c and machine_state.c share. */
+/* Inside of the machine: its parts, shared by machine.c and machine_state.c. */
 #ifndef HSP_MACHINE_IMPL_H
 #define HSP_MACHINE_IMPL_H
 #include "tests/lib/naive_ops.h"

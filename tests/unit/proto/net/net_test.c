@@ -487,7 +487,7 @@ static void test_queue_is_bounded(void **state)
     assert_int_equal(s.n_close, 1);
 }
 
-/* What was sent before a drop with flush arrives, though the peer goes on sending. */
+/* Data sent before a drop with flush arrives, though the peer goes on sending. */
 static void test_drop_flushes(void **state)
 {
     (void)state;
@@ -534,8 +534,8 @@ static bool ended(int fd)
     return recv(fd, &b, 1, MSG_DONTWAIT) >= 0 || (errno != EAGAIN && errno != EINTR);
 }
 
-/* Those who are let in stay, whoever comes; of those who say nothing the oldest go, first of the
- * address that has its share. */
+/* Callers that are let in stay when others come. Of silent callers the oldest go, first those of
+ * the address that has its share. */
 static void test_strangers(void **state)
 {
     (void)state;
@@ -586,8 +586,8 @@ static void test_strangers(void **state)
     assert_int_equal(s.n_close, s.n_open);
 }
 
-/* A crowd that says nothing, much larger than its places: who speaks is heard, by TCP with a key,
- * and on the socket. */
+/* A crowd that says nothing, much larger than its places: a caller that speaks is heard, by TCP
+ * with a key, and on the socket. */
 static void test_crowd(void **state)
 {
     (void)state;

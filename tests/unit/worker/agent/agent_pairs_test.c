@@ -1,9 +1,9 @@
-/* Every state of an agent's link and of a device with every event, valid or not: what the agent does is what
- * stands in tests/golden/sm/agent.txt (style guide 2.9), whatever stands there obeys the rules below, and the
- * machine goes on from there.
+/* Every state of an agent's link and of a device with every event, valid or not: the actions of the
+ * agent are those in tests/golden/sm/agent.txt (style guide 2.9), each of them obeys the rules
+ * below, and the machine goes on from there.
  *
- * Rules: while there is no connection nothing is sent to hspmdd; what names another job changes no device that
- * works; of executors that are gone or killed nothing is passed on. */
+ * Rules: while there is no connection nothing is sent to hspmdd; an order that names another job
+ * changes no device that works; of executors that are gone or killed nothing is passed on. */
 #include "tests/unit/worker/agent/agent_world.h"
 
 #include <stdio.h>
@@ -302,7 +302,7 @@ static void speak(struct aw_world *w, uint16_t type, enum variant v)
     aw_from_exec(w, 0, m);
 }
 
-/* The other events: how they are told, and what that needs. */
+/* The other events: how they are told, with the values for that. */
 struct other {
     const char *name;
     void (*tell)(struct aw_world *w, const struct other *o);
@@ -584,7 +584,7 @@ static void walk_message(struct walk *k, uint16_t type, bool order, enum variant
 {
     void (*give)(struct aw_world *, uint16_t, enum variant) = order ? give_order : speak;
     if (!order && (v == V_NO_DEVICE || k->story->exec == HSP_EXEC_DOWN)) {
-        return; /* it is the agent who names the device; who is not there says nothing */
+        return; /* the agent names the device; an absent one says nothing */
     }
     bool linked = k->story->link == HSP_LINK_HELLO || k->story->link == HSP_LINK_UP;
     if (order && !linked) {

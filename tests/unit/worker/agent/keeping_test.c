@@ -1,4 +1,4 @@
-/* Whose state a node keeps, and who may have it deleted. */
+/* Owners of the state that a node keeps, and coordinators that may have it deleted. */
 #include "tests/unit/worker/agent/agent_world.h"
 #include "worker/agent/agent_impl.h"
 
@@ -259,7 +259,7 @@ static void a_parked_node(void **state)
     hsp_agent_free(w.a);
 }
 
-/* A job that was adopted is the new cluster's, and what stands beside its state says so. */
+/* A job that was adopted is the new cluster's, and the file beside its state says so. */
 static void keep_papers(struct aw_world *w, uint64_t epoch, struct hsp_digest id,
                         struct hsp_digest from)
 {

@@ -1,4 +1,4 @@
-/* What is over leaves nothing on a device, and what an agent does not pass on it says. */
+/* Epochs that are over leave nothing on a device, and an agent says what it does not pass on. */
 #include "tests/unit/worker/agent/agent_world.h"
 
 /* Job 4 runs on device 0 in the layout 1. */
@@ -104,7 +104,7 @@ static void what_is_prepared_outlives_a_release(void **state)
     hsp_agent_free(w.a);
 }
 
-/* An executor ends before it has obeyed DROP, or before DROP comes: what it had not sealed goes when it
+/* An executor ends before it has obeyed DROP, or before DROP comes: its unsealed state goes when it
  * starts again, and the papers of that epoch behind it. */
 static void papers_of_an_epoch_go_though_its_executor_died(void **state)
 {
@@ -139,8 +139,8 @@ static void papers_of_an_epoch_go_though_its_executor_died(void **state)
     }
 }
 
-/* hspmdd hears of the steps in their order, also of those that were done while it was away: what it shows of
- * a job has no gap at any moment. */
+/* hspmdd hears of the steps in their order, also of those that were done while it was away: its
+ * document of a job has no gap at any moment. */
 static void steps_are_told_in_their_order(void **state)
 {
     (void)state;

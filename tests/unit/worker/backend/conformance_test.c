@@ -1,4 +1,4 @@
-/* The CPU backend: the conformance suite, and what it does beyond it. */
+/* The CPU backend: the conformance suite, and the parts beyond it. */
 #include <math.h>
 #include <stdio.h>
 

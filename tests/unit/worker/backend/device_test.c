@@ -1,6 +1,7 @@
-/* The first GPU of this machine, opened as the programs open it: the conformance suite, and what
- * backend.h promises of memory, queues and replay. Each test is skipped where there is no GPU, and says why.
- * HSPMD_SUITE=small: few shapes, for tools under which a program takes fifty times as long. */
+/* The first GPU of this machine, opened as the programs open it: the conformance suite, and the
+ * promises of backend.h about memory, queues and replay. Each test is skipped where there is no
+ * GPU, and says why. HSPMD_SUITE=small: few shapes, for tools under which a program takes fifty
+ * times as long. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What the ghost finds, and what it lets pass. */
+/* Faults that the ghost finds, and calls that it lets pass. */
 #include "tests/lib/ghost.h"
 
 #include <errno.h>
@@ -154,8 +154,8 @@ static void *give_main(void *arg)
     return NULL;
 }
 
-/* One thread after the other: each is a new one, whatever pthread_t it has, and knows what those before it
- * have waited for. */
+/* One thread after the other: each is a new one, also with the pthread_t of another, and knows the
+ * waits of those before it. */
 static void threads_that_follow_each_other(void **state)
 {
     (void)state;

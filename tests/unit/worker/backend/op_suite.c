@@ -348,7 +348,7 @@ static void *device_copy(struct hsp_backend *b, const void *host, size_t bytes)
     return p;
 }
 
-/* Runs the call with operands in memory of the backend, and copies the results, and what lies
+/* Runs the call with operands in memory of the backend, and copies the results, and the bytes
  * behind them, to the problem's. @in_place: output k is written over input k. */
 static void run_on(struct hsp_backend *b, struct problem *p, bool in_place)
 {

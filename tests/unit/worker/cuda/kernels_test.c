@@ -1,7 +1,7 @@
 /* The kernels of the CUDA backend, run on the host by the stand-in for CUDA: the conformance suite,
- * and what else they promise. Every problem runs twice, the second time with blocks and threads in
- * the opposite order, and gives the same bits. What the stand-in finds wrong on the way (accesses
- * outside, races, reads of what nobody wrote) fails the test. */
+ * and their other promises. Every problem runs twice, the second time with blocks and threads in
+ * the opposite order, and gives the same bits. Faults that the stand-in finds on the way (accesses
+ * outside, races, reads of memory that nobody wrote) fail the test. */
 #include <math.h>
 #include <stdio.h>
 

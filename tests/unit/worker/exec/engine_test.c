@@ -642,7 +642,7 @@ static void weights_of_any_real_type_are_taken(void **state)
     hsp_arena_free(a);
 }
 
-/* The same bits on a device: what is done is the same, only later. */
+/* The same bits on a device: the work is the same, only later. */
 static void device_equals_cpu(void **state)
 {
     (void)state;
@@ -677,7 +677,7 @@ static void device_equals_cpu(void **state)
     skip = 0;
 }
 
-/* Whatever work of one device fails: both ranks return, with the device's error and a lost peer's, and
+/* Any work of one device fails: both ranks return, with the device's error and a lost peer's, and
  * on the peer nothing is under way any more. */
 static void a_device_that_fails(void **state)
 {
@@ -806,7 +806,8 @@ static void check_order(const struct hsp_recording *r)
     }
 }
 
-/* Every instruction of every step once, in the order of the schedule; what waits begins behind what it waits for. */
+/* Every instruction of every step once, in the order of the schedule; an instruction begins behind
+ * all for which it waits. */
 static void a_recording_has_every_instruction(void **state)
 {
     (void)state;

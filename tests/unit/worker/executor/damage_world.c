@@ -181,7 +181,7 @@ enum hsp_status __wrap_hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t ve
     return st;
 }
 
-/* Until rank 0 has told of a step of epoch @number; what hangs is for the test to find. */
+/* Until rank 0 has told of a step of epoch @number; a hang is for the test to find. */
 static void await_told(uint64_t number)
 {
     int64_t until = hsp_clock_ns() + (int64_t)XW_WAIT_MS * 1000000;
@@ -342,7 +342,7 @@ static int peers_of(const struct dw_story *s)
     return dw_ranks_of(s) + keepers_of(s);
 }
 
-/* What a message says; what it says of damage is counted. */
+/* The words of a message; those about damage are counted. */
 static uint16_t note(struct dw_story *s, int dev)
 {
     const struct hsp_msg *m = &s->w->last;

@@ -102,7 +102,7 @@ void dw_arm(struct dw_story *s);
 void dw_kill_all(struct dw_story *s);
 /* The next message of device @dev, if one comes within @ms: noted. */
 bool dw_hear(struct dw_story *s, int dev, int ms);
-/* Waits for a message of @type from device @dev; what it says of damage is counted. */
+/* Waits for a message of @type from device @dev; its words about damage are counted. */
 void dw_await_msg(struct dw_story *s, int dev, uint16_t type);
 /* The epoch breaks: all are sealed. */
 void dw_await_break(struct dw_story *s, int n);

@@ -1,5 +1,6 @@
-/* The state of an epoch on a device whose memory the host cannot touch (tests/lib/ghost.h), and on a CPU: when its segments
- * are pinned and unpinned, what is copied, what is said where nothing can be pinned, and that any byte of it is compared. */
+/* The state of an epoch on a device whose memory the host cannot touch (tests/lib/ghost.h), and on
+ * a CPU: the pinning and unpinning of its segments, the copies, the message where nothing can be
+ * pinned, and the comparison of each byte. */
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -115,7 +116,8 @@ static void leave(struct world *w)
     assert_no_breach(w);
 }
 
-/* A version goes to the device and, as what the engine has written there, back into the other segment. */
+/* A version goes to the device and, as the engine has written it there, back into the other
+ * segment. */
 static void there_and_back(struct world *w, double first)
 {
     struct hsp_err err = {0};

@@ -1,6 +1,6 @@
-/* NCCL in the life of an epoch: members with and without a GPU, what is kept, what fails, a switch;
- * and an executor that dies in any of its calls, in PREPARE, before the first step, within steps
- * and in the switch. */
+/* NCCL in the life of an epoch: members with and without a GPU, kept communicators, failures, a
+ * switch; and an executor that dies in any of its calls, in PREPARE, before the first step, within
+ * steps and in the switch. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <time.h>
@@ -304,8 +304,8 @@ static void *native_guarded(struct hsp_backend *b, enum hsp_devq q)
     return native(b, q);
 }
 
-/* Prepared beside the epoch that runs: taken over when it has ended, and compared; what is not the
- * same is an end. */
+/* Prepared beside the epoch that runs: taken over when it has ended, and compared; a difference is
+ * an end. */
 static void a_switch_takes_over(void **state)
 {
     struct epoch a, b;

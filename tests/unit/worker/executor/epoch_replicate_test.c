@@ -249,7 +249,7 @@ static void the_end_of_an_epoch_ends_the_waiting_first(void **state)
     end_world(&w);
 }
 
-/* All meet for a checkpoint; who has no memory for it must not leave the others waiting. */
+/* All meet for a checkpoint; a member without memory for it must not leave the others waiting. */
 static void a_member_without_memory_for_a_checkpoint_ends_the_epoch(void **state)
 {
     (void)state;
@@ -751,7 +751,7 @@ static void *copy_version(void *arg)
     return NULL;
 }
 
-/* The copy is confirmed with the hashes that came, so whoever reads it finds the damage. */
+/* The copy is confirmed with the hashes that came, so each reader finds the damage. */
 static void a_copy_damaged_as_it_is_written_does_not_verify(void **state)
 {
     (void)state;

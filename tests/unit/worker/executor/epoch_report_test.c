@@ -222,8 +222,8 @@ static struct hsp_m_lost told(struct rank *r, enum hsp_status st, struct hsp_are
     return m.u.lost;
 }
 
-/* A mesh has lost rank 3: operations fail at once, and its own thread comes to tell of it later. What
- * is told names the pair all the same, also where another mesh was aborted for it. */
+/* A mesh has lost rank 3: operations fail at once, and its own thread comes to tell of it later.
+ * The message names the pair all the same, also where another mesh was aborted for it. */
 static void a_loss_is_told_before_the_mesh_says_so(void **state)
 {
     static const enum hsp_epoch_mesh which[] = {HSP_MESH_DATA, HSP_MESH_STATE, HSP_MESH_MOVE};

@@ -1,6 +1,7 @@
-/* State that was damaged, wherever it lies: at rest in a segment or a copy, on its way to another device, before it goes
- * into a file. It is told, deleted and never used: what goes on from another owner has the losses of one undisturbed
- * device. executor_live_test has what happens while a job trains on it. */
+/* State that was damaged, wherever it lies: at rest in a segment or a copy, on its way to another
+ * device, before it goes into a file. It is told, deleted and never used: training that goes on
+ * from another owner has the losses of one undisturbed device. executor_live_test has what happens
+ * while a job trains on it. */
 #include <stdio.h>
 
 #include "tests/unit/worker/executor/damage_world.h"

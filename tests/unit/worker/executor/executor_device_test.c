@@ -1,6 +1,7 @@
-/* Executors on devices whose memory the host cannot touch and which do their work late (tests/lib/ghost.h): the same
- * bits as on CPUs; what they say of memory that does not suffice; a device that fails in the midst of a step, and an
- * executor that is killed in the midst of an update. */
+/* Executors on devices whose memory the host cannot touch and which do their work late
+ * (tests/lib/ghost.h): the same bits as on CPUs; messages about memory that does not suffice; a
+ * device that fails in the midst of a step, and an executor that is killed in the midst of an
+ * update. */
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -412,8 +413,8 @@ bool __wrap_hsp_epoch_device_trim(struct hsp_exec_env *env)
     return __real_hsp_epoch_device_trim(env);
 }
 
-/* What is kept of a job may be large: while it goes the executor lives for all to see, and what is prepared
- * meanwhile, which waits for it, can be dropped. */
+/* Kept memory of a job may be large. While it is released the executor lives for all to see, and an
+ * epoch prepared meanwhile, which waits for that, can be dropped. */
 static void test_what_goes_slowly_holds_no_heartbeat_up(void **state)
 {
     struct xw_world *w = *state;

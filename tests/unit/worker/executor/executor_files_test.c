@@ -377,7 +377,8 @@ static void test_each_member_marks_the_folder_before_it_has_started(void **state
     (void)hsp_epoch_plan_free(dp);
 }
 
-/* Of a shared path one mark is enough, and whoever comes without the mount would make it below. */
+/* Of a shared path one mark is enough, and a member that comes without the mount would make it
+ * below. */
 static void test_a_shared_folder_is_marked_by_who_begins_the_job(void **state)
 {
     struct xw_world *w = *state;
@@ -517,7 +518,7 @@ static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
     (void)hsp_epoch_plan_free(pp);
 }
 
-/* The data take a minute to read: heartbeats go on, and what is prepared can be ended and prepared
+/* The data take a minute to read: heartbeats go on, and a prepared epoch can be ended and prepared
  * again. When shorter ones are there at last, so is the epoch. */
 static void test_data_that_take_long_hold_nothing_up(void **state)
 {

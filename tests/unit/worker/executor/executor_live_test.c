@@ -19,9 +19,10 @@ static bool has_intact(const struct dw_story *s, uint32_t dev, uint64_t version)
     return intact;
 }
 
-/* Device @dev damages version 12 of @layout @when, or, before it is hashed, version 13. Nothing made of it is committed: all
- * go on from version 12. @n_told: devices that may be wrong; @version: that it tells of. What is damaged is the memory that
- * an executor computes with: its segments are intact, and the job goes on from them. */
+/* Device @dev damages version 12 of @layout @when, or, before it is hashed, version 13. Nothing
+ * made of it is committed: all go on from version 12. @n_told: devices that may be wrong; @version:
+ * that it tells of. The damaged memory is the one that an executor computes with: its segments are
+ * intact, and the job goes on from them. */
 static void live(struct xw_world *w, enum dw_layout layout, enum dw_when when, uint32_t dev,
                  uint32_t n_told, uint64_t version, const char *why)
 {
@@ -124,8 +125,9 @@ static uint64_t newest_of_both(struct dw_story *s)
     return version;
 }
 
-/* Device 0 has sealed something else than device 1, whose segment is right: what flips on its way to the GPU
- * says nothing of that segment. Which of the two is wrong nobody knows, so neither is used. */
+/* Device 0 has sealed something else than device 1, whose segment is right: a bit that flips on its
+ * way to the GPU says nothing of that segment. Which of the two is wrong nobody knows, so neither
+ * is used. */
 static void test_a_first_version_that_differs(void **state)
 {
     struct dw_story s = dw_tell_story(*state);
@@ -226,7 +228,7 @@ static void test_what_was_given_up_is_deleted(void **state)
     dw_end_story(&s);
 }
 
-/* A checkpoint finds it, and what the step beside it makes of it is not sealed. */
+/* A checkpoint finds it, and the result of the step beside it is not sealed. */
 static void test_found_by_a_checkpoint(void **state)
 {
     struct dw_story s = dw_tell_story(*state);

@@ -40,8 +40,8 @@ static bool holds(struct xw_world *w, int i, uint64_t plan)
     return found;
 }
 
-/* Epoch 12: a planned switch to a pipeline on all three, five steps of it, and what was before, which
- * stays until it is released, is. */
+/* Epoch 12: a planned switch to a pipeline on all three, five steps of it, and the layout before,
+ * which stays until it is released, is. */
 static void switch_to_three(struct xw_world *w, struct hsp_epoch_plan *dp,
                             struct hsp_epoch_plan *pp)
 {

@@ -42,7 +42,7 @@ const char xw_plan_pp[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 3, streams:
                           "6, micro_batches: 3, stages: [{layers: "
                           "1, ranks: [0]}, {layers: 2, ranks: [1, 2], tensor: [1, 1]}]}]}";
 
-/* In the executor's process: what it computes on. */
+/* In the executor's process: the backend that it computes on. */
 static struct hsp_ghost_opts the_ghost;
 
 static enum hsp_status open_ghost(const struct hsp_executor_opts *o, struct hsp_backend **ret,

@@ -59,7 +59,7 @@ static void test_the_next_plan_fits_what_there_is(void **state)
 }
 
 /* Of the next plan, too, two versions lie in the folder. @versions: in the memory that is offered.
- * @rest: what else a plan needs there. It has as much state as goes with that, at most. */
+ * @rest: other needs of a plan there. It has as much state as goes with that, at most. */
 static void next_fits(uint64_t versions, uint64_t version, uint64_t rest, uint64_t room)
 {
     uint64_t offered = 1000, need = versions * version + rest;

@@ -395,7 +395,7 @@ static void rename_step(const struct member *m, const char *from, const char *to
     assert_int_equal(rename(a, b), 0);
 }
 
-/* Another content has taken its place, and who wrote that was killed before it could say so. */
+/* Another content has taken its place, and its writer was killed before it could say so. */
 static void the_one_that_is_meant_may_be_aside(void **state)
 {
     static const struct had none = {0};

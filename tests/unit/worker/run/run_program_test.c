@@ -548,7 +548,7 @@ static enum hsp_status open_noted(void *ctx, uint32_t rank, int threads, struct 
     return st;
 }
 
-/* Runs a plan; what its ranks have taken is that of the plan, and of its messages. */
+/* Runs a plan; the memory of its ranks is that of the plan, and of its messages. */
 static void run_noted(const char *dir, const struct hsp_model_spec *m, int k)
 {
     struct hsp_err err = {0};

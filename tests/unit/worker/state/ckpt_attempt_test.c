@@ -1,4 +1,5 @@
-/* Attempts at a step that others made, or killed processes left: what they may not harm. */
+/* Attempts at a step that others made, or killed processes left: the files that they may not
+ * harm. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -252,7 +253,7 @@ static int teardown(void **state)
     return 0;
 }
 
-/* People copy and link steps. Whatever they call the copies, it is not they that we write. */
+/* People copy and link steps. We write into no copy, under any name. */
 static void names_that_we_do_not_write_are_left_alone(void **state)
 {
     static const char *const strangers[] = {

@@ -1,4 +1,4 @@
-/* Which steps of a job are found, and what is told of those that are not. */
+/* Which steps of a job are found, and the messages about the others. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -226,7 +226,8 @@ static void count_opens(const char *name)
     }
 }
 
-/* No mark is what a path that is not mounted has: who cannot look for one does not say that. */
+/* No mark is a sign of a path that is not mounted: a node that cannot look for the mark does not
+ * say that. */
 static void a_mark_that_cannot_be_looked_for_is_not_absent(void **state)
 {
     static const int harm[] = {EMFILE, EIO, EACCES, EIO};
@@ -328,7 +329,7 @@ static void a_step_on_record_is_found_where_it_is_not_listed(void **state)
     hidden_name = "step-0000000060.job-3";
     assert_string_equal(found_in(*state, 9), "40");
     assert_string_equal(found_of(*state, 9, on_record, 3), "60 40");
-    names_left = 0; /* the folder cannot be read: what can be opened is told beside that */
+    names_left = 0; /* the folder cannot be read: steps that can be opened are told beside that */
     assert_string_equal(found_of(*state, 9, on_record, 3), "60 40");
     assert_int_equal(unread.code, HSP_EIO);
     assert_non_null(strstr(unread.msg, *state));

@@ -154,7 +154,8 @@ static void commit_refuses_what_is_not_whole(void **state)
     ck_layout_fini(&l);
 }
 
-/* 1 when the damage is noticed, by who verifies and by who reads; what is read is right in any case. */
+/* 1 when the damage is noticed, by verification and by reading; the data read are right in any
+ * case. */
 static int noticed(const char *dir, uint64_t step)
 {
     struct hsp_ckpt *c;
@@ -210,7 +211,7 @@ static void damage_never_reads_as_state(void **state)
             flip_bit(path, at, 6);
         }
         assert_true(f == 0 || data == 64);
-        /* not noticed: white space, and what is there for PyTorch only */
+        /* not noticed: white space, and fields for PyTorch only */
         assert_true(seen > tries / 3);
     }
     assert_int_equal(noticed(*state, 3), 0);
@@ -446,8 +447,8 @@ static void file_bytes(const char *dir, uint64_t step, uint32_t rank, char **ret
     fclose(f);
 }
 
-/* Whatever the slabs, a streamed shard has the bytes of one written at once; and what is damaged
- * or lost on the way never becomes a shard. */
+/* With slabs of any size, a streamed shard has the bytes of one written at once; and data damaged
+ * or lost on the way never become a shard. */
 static void streamed_shards_are_the_same(void **state)
 {
     const char *dir = *state;

@@ -140,7 +140,7 @@ static void a_scan_tells_what_papers_say(void **state)
     assert_false(k.papers_damaged);
 }
 
-/* At the agent's word, who writes them: not by who deletes the last segment. */
+/* At the word of the agent, which writes them: not by the one that deletes the last segment. */
 static void they_go_behind_the_last_segment(void **state)
 {
     const char *dir = *state;
