@@ -1,12 +1,14 @@
-/* Finds out which checkpoints of a job are on disk before the job begins with one, and with which one it begins
- * (README.md, "From which checkpoint a job goes on").
+/* Finds out which checkpoints of a job are on disk before the job begins with one, and chooses that
+ * one (README.md, "From which checkpoint a job goes on").
  *
- * The record may be older than the disk (a store that was lost or put back, papers) or newer (a disk that went). So the
- * shell asks nodes (FIND_CKPTS) and answers with CKPTS. Some of them matter: those that have run the job, as its row says
- * (`ran`, which stays over cancel and resume), with those that have leases or layouts of it, or that vouch for it; all,
- * where nobody knows who has run it (`ran_unknown`: the row is older than form 15 or is another store's, papers). What
- * another node says that it has counts where it is what is on record, or, on a shared path, where none that matters
- * sees the folder. Otherwise it is told, and --from can name it. What another node cannot do holds nobody up.
+ * The record may be older than the disk (a store that was lost or put back, papers) or newer (a
+ * disk that went). So the shell asks nodes (FIND_CKPTS) and answers with CKPTS. Some nodes
+ * *matter*: those that have run the job, as its row says (`ran`, which stays over cancel and
+ * resume), with those that have leases or layouts of it, or that vouch for it. All nodes matter
+ * where it is not known who has run the job (`ran_unknown`: the row is older than form 15 or is
+ * another store's, papers). A checkpoint that another node names counts where it is the one on
+ * record, or, on a shared path, where no node that matters sees the folder. Otherwise an event
+ * names it, and --from can take it. A failure of another node does not hold the job up.
  *
  *   all that matter have looked      the newest step of the history is taken
  *   one could not look, could not    asked again for state_wait. Then the newest one that is seen is
@@ -19,26 +21,30 @@
  *   one that may have run it has     where none is seen, asked again for state_wait; then the job begins
  *   not its file                     at step 0, and ckpt.not_seen says why
  *
- * One on record and on no node that is here is waited for, without an attempt, for state_wait. Example: 20, 40 and 60
- * are on record, nodes see 20, 40 and 50. 60 is waited for; then the job goes on from 50. With checkpoint.shared nobody
- * else can have 60, so the job goes on from 50 at once.
+ * The job waits for a checkpoint that is on record and on no node here, without an attempt, for
+ * state_wait. Example: 20, 40 and 60 are on record, nodes see 20, 40 and 50. 60 is waited for; then
+ * the job goes on from 50. With checkpoint.shared nobody else can have 60, so the job goes on from
+ * 50 at once.
  *
- * A job that has not begun, as far as its row says, is looked for too when that row was read: the store may be one of
- * before. Nobody is waited for, until a node shows a mark or a checkpoint of the job, or where hspmdd --restore said that
- * the store is older. Example: the store of Monday has mist as pending; on Tuesday a and b ran it, with checkpoints on a.
- * Monday's store is back, a is away, b shows the mark: a is waited for.
+ * Nodes look also for a job that has not begun by its row, if the row was read: the store may be
+ * one of before. The job waits for nobody until a node shows a mark or a checkpoint of it, or where
+ * hspmdd --restore said that the store is older. Example: the store of Monday has mist as pending;
+ * on Tuesday a and b ran it, with checkpoints on a. Monday's store is back, a is away, b shows the
+ * mark: a is waited for.
  *
- * What members refuse for state_wait: one that was found, the job goes on as if it was not there (ckpt.not_used), and
- * others that are found later are not tried that long. Where there is nothing else, a job that has begun waits for an
- * administrator's word: what was refused may be all there is of it, on a disk that fails for a while, or on a node whose
- * devices others have. One on record is gone back from in the same time (ckpt.fallback), to the next older one on record
- * or on disk; without one the job fails. Example: 60 is on record, its node is away, and another node
- * says that it has 60, with another content. The 60 on record is waited for; then the other is tried, which nobody can
- * open: the first one is waited for again, and taken when its node comes. What is on record counts as seen where a node
- * that matters is too old to be asked: a member that then finds nothing refuses its PREPARE.
+ * Members may refuse a checkpoint for state_wait. If it was found on disk, the job goes on as if it
+ * was not there (ckpt.not_used), and others that are found later are not tried that long. If there
+ * is no other, a job that has begun waits for an administrator's word: the refused one may be all
+ * there is of it, on a disk that fails for a while, or on a node whose devices others have. If the
+ * refused one is on record, the job goes back in the same time (ckpt.fallback) to the next older
+ * one on record or on disk; without one the job fails. Example: 60 is on record, its node is away,
+ * and another node says that it has 60, with another content. The job waits for the 60 on record.
+ * Then it tries the other, which nobody can open. It waits for the first one again, and takes it
+ * when its node comes. A checkpoint on record counts as seen where a node that matters is too old
+ * to be asked: a member that then finds nothing refuses its PREPARE.
  *
- * Invariant: what is known of the disk is forgotten with each loss and each begin, and as a node that may have a
- * checkpoint comes back before an attempt is begun. */
+ * Invariant: knowledge of the disk is forgotten with each loss and each begin, and when a node that
+ * may have a checkpoint comes back before an attempt is begun. */
 #ifndef HSP_CKPT_LOOK_H
 #define HSP_CKPT_LOOK_H
 #include "daemon/cluster/cluster_state.h"

@@ -21,11 +21,11 @@
 void hsp_ci_ckpt_record(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
 /* The same, and those of later steps leave the record: they are of another history from now on. */
 void hsp_ci_ckpt_only(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
-/* The epoch that runs has begun. Where that was at the origin, the checkpoint of it is on record, and what was given
- * up for it is, as its members were told (hsp_ci_cuts_of). */
+/* The epoch that runs has begun. Where it began at the origin, the checkpoint of that goes on
+ * record, with the cuts that its members were told (hsp_ci_cuts_of). */
 void hsp_ci_ckpt_began(struct hsp_job *j);
 /* Epoch @epoch, or a later one, goes on from the checkpoint of @step that has @mark (step 0: begins
- * anew): what epochs before have written behind it is given up, and leaves the record. */
+ * anew): checkpoints of earlier epochs behind it are given up, and leave the record. */
 void hsp_ci_ckpt_cut(struct hsp_job *j, uint64_t epoch, uint64_t step,
                      const struct hsp_ckpt_mark *mark);
 /* The newest checkpoint on record of a step below @step. False: there is none. */

@@ -1,27 +1,30 @@
-/* Which checkpoints of a job's history there are: on record, on disk as nodes have said last; and which of them
- * is taken.
+/* Lists the checkpoints of a job's history, on record and on disk as nodes have said last, and
+ * chooses the best.
  *
- * One on record is meant: its content is known, and another one of its step does not take its place. One that
- * is found on disk alone is what some agent says. It is put on record when an epoch has begun with it, which
- * proves it, and not before. Where members have refused one for as long as they may (ckpt_look.h), it is passed
- * over until the job has begun or is resumed; with HSP_CKPT_TRIES of them, all that are found are. A job that has
- * begun does not begin at step 0 for that.
+ * The content of a checkpoint on record is known, and another content of its step does not take its
+ * place. A checkpoint that is found on disk alone is the word of some agent. It is put on record
+ * when an epoch has begun with it, which proves it, and not before. Where members have refused one
+ * for as long as they may (ckpt_look.h), it is passed over until the job has begun or is resumed;
+ * with HSP_CKPT_TRIES of them, all that are found are. A job that has begun does not begin at step
+ * 0 for that.
  *
- * Example: 20 and 40 are on record, nodes see 40, another content of 40, and 50: 50 is taken. Its members find no
- * such checkpoint: 40 is taken, with the content on record.
+ * Example: 20 and 40 are on record, nodes see 40, another content of 40, and 50: 50 is taken. Its
+ * members find no such checkpoint: 40 is taken, with the content on record.
  *
- * A store that was put back does not know what was given up since, and the disk tells: epochs rise, so an epoch of
- * which a checkpoint is seen at a lower step than one of an earlier epoch has not begun with that, nor behind it. It
- * was given up, and is left out, also where it is on record; the newest epoch is the job's line. Example: 100 of
- * epoch 1 is on record, nodes see it with 60, 80 and 86 of epoch 2: 86 is taken. Epochs below `begun` tell nothing:
- * the cuts are known up to there, and an administrator may have chosen another line. What members have refused tells
- * nothing, so a false claim is tried and passed over like any other; and where the choice is the same without all
- * this nothing is left out, so one of a low step that is not tried takes no older ones away. The cuts that this makes are put on record when
- * an epoch has begun with the choice (ckpt_marks.h).
+ * A store that was put back does not know which checkpoints were given up since, but the disk shows
+ * it. Epochs rise. So an epoch with a checkpoint at a lower step than one of an earlier epoch has
+ * not begun with that one, nor behind it. The one of the earlier epoch was given up, and is left
+ * out, also where it is on record; the newest epoch is the job's line. Example: 100 of epoch 1 is
+ * on record, nodes see it with 60, 80 and 86 of epoch 2: 86 is taken. Epochs below `begun` tell
+ * nothing: the cuts are known up to there, and an administrator may have chosen another line.
+ * Checkpoints that members have refused tell nothing, so a false claim is tried and passed over
+ * like any other. Where the choice is the same without all this nothing is left out, so a
+ * checkpoint of a low step that is not tried takes no older ones away. The cuts that this makes are
+ * put on record when an epoch has begun with the choice (ckpt_marks.h).
  *
- * Where all cuts are known this leaves out nothing. What counts and was written before `begun` is not behind the
- * step at which that epoch began, and no epoch since has written there; since then the job has one line, along which
- * steps rise with epochs.
+ * Where all cuts are known this leaves out nothing. A checkpoint that counts and was written before
+ * `begun` is not behind the step at which that epoch began, and no epoch since has written there;
+ * since then the job has one line, along which steps rise with epochs.
  *
  * Purity: pure. */
 #ifndef HSP_CKPT_WHICH_H
