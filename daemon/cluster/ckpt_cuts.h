@@ -13,12 +13,12 @@
  * does not count any more, though it led there; its metrics do.
  *
  * Purity:     pure.
- * Invariants: steps ascend; a later cut replaces those whose step is not below its own, as it leaves
- *             out all that they do. Of more than HSP_MSG_CUTS the two oldest become one, which
- *             leaves out all that either does, and more: an old checkpoint that counted may not
- *             count any more. The checkpoint that the job goes on from always counts: where the one
- *             cut would leave it out, all behind the lowest step of all cuts is left out, but for
- *             its own epoch. */
+ * Invariants: steps ascend; a later cut replaces those whose step is not below its own, as it
+ *             leaves out all that they do. Of more than HSP_MSG_CUTS the two oldest become one,
+ *             which leaves out all that either does, and more: an old checkpoint that counted may
+ *             not count any more. The checkpoint that the job goes on from always counts: where the
+ *             one cut would leave it out, all behind the lowest step of all cuts is left out, but
+ *             for its own epoch. */
 #ifndef HSP_CKPT_CUTS_H
 #define HSP_CKPT_CUTS_H
 #include "daemon/cluster/cluster_state.h"

@@ -1,15 +1,15 @@
 /* Leaves a node out whose state folder cannot be used, for a while.
  *
- * Example: the folder of n2 is mounted read-only. n2 says so when it prepares epoch 5. The attempt is
- * dropped and does not count as a failure of the job. n2 gets no work of any job for a minute: what
- * ran there moves away, or goes on where there is no other place. What n2 holds may still be read.
- * After the minute n2 is offered again; if it fails again, it is out for two minutes, and so on up to
- * sixteen.
+ * Example: the folder of n2 is mounted read-only. n2 says so when it prepares epoch 5. The attempt
+ * is dropped and does not count as a failure of the job. n2 gets no work of any job for a minute:
+ * its jobs move away, or go on there where there is no other place. The state on n2 may still be
+ * read. After the minute n2 is offered again; if it fails again, it is out for two minutes, and so
+ * on up to sixteen.
  *
  * In memory only. The fault ends early when the node says hello with a new incarnation, when it is
- * dead, when an administrator undrains it (try_anew.h), and after a loss of a job that is on it and has
- * too few other devices: the layout that the job has there needs no room, so it can go on in a folder
- * that is full. */
+ * dead, when an administrator undrains it (try_anew.h), and after a loss of a job that is on it and
+ * has too few other devices: the layout that the job has there needs no room, so it can go on in a
+ * folder that is full. */
 #ifndef HSP_NODE_FAULT_H
 #define HSP_NODE_FAULT_H
 #include "daemon/cluster/cluster_state.h"

@@ -6,10 +6,9 @@
  * versions, a step committed twice with different content, or a return below a committed version is
  * seen at once.
  *
- * Connections keep order and lose nothing until they are reset; then what is in flight is lost.
+ * Connections keep order and lose nothing until they are reset; then messages in flight are lost.
  * Different connections have their own delays. A process that is stopped (SIGSTOP) gets its events
- * when it goes on.
- */
+ * when it goes on. */
 #ifndef HSP_SIM_H
 #define HSP_SIM_H
 #include <stdio.h>
@@ -176,7 +175,7 @@ struct sim_agent {
     uint64_t timer; /* of the TICK in the queue */
     bool leaving;
     bool dialing;                  /* its handshake waits for a coordinator that is stopped */
-    bool stranger;                 /* was forgotten once: what it tells of before is not believed */
+    bool stranger;                 /* was forgotten once: its news of before is not believed */
     uint32_t heard_gen;            /* that the coordinator has heard */
     struct hsp_digest was, writes; /* what stands beside the segments, and is being written there */
     uint64_t written_ms;
@@ -438,29 +437,30 @@ void sim_check_stop(struct sim *s); /* the one under way, if any */
 struct sim_seg *sim_seg_find(struct sim_exec *x, uint32_t job, uint64_t plan, uint32_t owner,
                              uint64_t version);          /* NULL: none */
 void sim_commit(struct sim *s, const struct sim_run *r); /* a vote of @r has passed */
-/* The job is told to stop: what epochs up to @epoch have may go. */
+/* The job is told to stop: state of epochs up to @epoch may go. */
 void sim_given_up(struct sim *s, uint32_t job, uint64_t epoch);
 /* simckpt.c: of the version whose vote has passed at @x; when it is written */
 void sim_ckpt_begin(struct sim *s, uint32_t x);
 void sim_ckpt_done(struct sim *s, uint32_t x, const struct sim_data *d);
 /* The coordinator has got CHECKPOINTED. */
-/* The answer to FIND_CKPTS: all that are on disk, the damaged too. */
+/* Answers FIND_CKPTS with all that are on disk, the damaged too. */
 void sim_ckpt_seen(struct sim *s, uint32_t job, uint64_t ticket);
 void sim_ckpt_told(struct sim *s, uint32_t conn, const struct hsp_msg *m);
 /* The version that @r has just made is wrong: it is given up by its ranks, and may not be gone on from when the
  * coordinator has heard of it. */
 void sim_goes_wrong(struct sim *s, const struct sim_run *r);
-/* After each step of the coordinator: what it knows of them; after its start it knows what is stored. */
+/* After each step of the coordinator: its knowledge of them; after its start it knows the stored
+ * rows. */
 void sim_wrong_known(struct sim *s, bool starts);
 /* A rank of @r has sealed its version, and may vote for it. */
 void sim_wrong_sealed(struct sim *s, const struct sim_run *r);
-/* The lineage of what an epoch begins with; 0: it is damaged. */
+/* The lineage of the checkpoint with which an epoch begins; 0: it is damaged. */
 uint64_t sim_ckpt_restored(struct sim *s, const struct hsp_msg *prepare);
-/* A member of @r begins with @version, the origin: what is on disk behind it is given up. */
+/* A member of @r begins with @version, the origin: checkpoints on disk behind it are given up. */
 void sim_ckpt_begun(struct sim *s, const struct sim_run *r, uint64_t version);
 /* Damages the newest checkpoint of the job, if there is one. */
 void sim_ckpt_spoil(struct sim *s, uint32_t job);
-/* Executor @x finds that what its epoch is to begin with is damaged, and says so. */
+/* Executor @x finds the checkpoint of its epoch damaged, and says so. */
 void sim_ckpt_refuse(struct sim *s, uint32_t x);
 /* simexec.c */
 void sim_x_event(struct sim *s, const struct sim_ev *e);
@@ -481,7 +481,8 @@ void sim_x_data_to(struct sim *s, uint32_t x, const struct sim_prep *p, uint32_t
                    struct sim_data d);
 /* @r is over; its peers see that, if @tell. */
 void sim_x_clear(struct sim *s, uint32_t x, struct sim_run *r, bool tell);
-/* What came for @epoch before it was known is taken now, what came for those before is forgotten. */
+/* Messages for @epoch that came before it was known are taken now, those for earlier epochs are
+ * forgotten. */
 void sim_x_replay(struct sim *s, uint32_t x, uint64_t epoch, uint32_t job);
 void sim_x_lost_peer(struct sim *s, uint32_t x, struct sim_run *r, uint32_t peer, bool before);
 /* simepoch.c */

@@ -52,8 +52,9 @@ uint32_t hsp_ckpt_answers_conn(const struct hsp_ckpt_answers *x, uint32_t i);
 bool hsp_ckpt_answers_take(struct hsp_ckpt_answers *x, uint32_t conn, const struct hsp_m_ckpts *m);
 /* @conn has closed. False: it was not asked, or has answered before. */
 bool hsp_ckpt_answers_gone(struct hsp_ckpt_answers *x, uint32_t conn);
-/* Leaves what @j may be begun with unasked (ckpt_look.h): what a node says that matters, or where none of
- * these can say it, and what is on record. What is left out is told as a fault. */
+/* Leaves the checkpoints with which @j may begin unasked (ckpt_look.h): those of nodes that matter,
+ * those of others where none of these can look, and the one on record. The others are told as a
+ * fault. */
 void hsp_ckpt_answers_believe(struct hsp_ckpt_answers *x, const struct hsp_job *j);
 /* Writes which nodes could not look, and why, to the @size bytes at @ret: as many as there is room for,
  * those that matter first. "": all that were asked have answered. */

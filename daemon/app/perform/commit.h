@@ -2,16 +2,15 @@
  * thread.
  *
  * All batches that wait are written in one transaction, so a slow disk makes groups, not queues.
- * Then their packages are made piece by piece: what is made is sent while the next packages are
+ * Then their packages are made piece by piece: ready packages are sent while the next ones are
  * made, for those of a thousand devices take seconds. Example: packages of 4 ms for five devices
  * leave as three after 12 ms and two after 20 ms.
  *
- * Before rows are written, and now and then without, the store is looked for at its path: what is
+ * Before rows are written, and now and then without, the store is looked for at its path: rows
  * written into one that was moved or deleted would be lost.
  *
  * Purity:    shell (libuv, SQLite, clock).
- * Bounds:    16384 batches wait for a disk that takes nothing; with more the process ends.
- */
+ * Bounds:    16384 batches wait for a disk that takes nothing; with more the process ends. */
 #ifndef HSP_COMMIT_H
 #define HSP_COMMIT_H
 

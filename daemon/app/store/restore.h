@@ -23,16 +23,17 @@
  * that has ended, with its journal beside it. HSP_ENOENT, HSP_EPERM, HSP_ENOSPC, HSP_EIO;
  * HSP_EDIGEST: damaged; HSP_EPARSE: no store of a cluster; HSP_EINVAL: @file is a file of @dir.
  * After an error the store that was there is in place, with all its rows: its journal may have been
- * moved into it. What root makes belongs to the owner of @dir. *ret: what the new store has not of
- * @file: a damaged line of events or metrics keeps no cluster from coming back. */
+ * moved into it. Files made by root belong to the owner of @dir. *ret: the lines of @file that the
+ * new store lacks: a damaged line of events or metrics keeps no cluster from coming back. */
 enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_store_damage *ret,
                             struct hsp_err *err);
 /* Removes the copy that a killed restore has left in @dir, a state folder that is locked by this
  * process: .restore-copy.db with its journal, and only regular files. */
 void hsp_restore_tidy(const char *dir);
-/* The path of the store in @dir that was replaced last, state.db.replaced-SECONDS.N, and the number of its generation.
- * False: there is none, or it was not newer than what took its place, or it is not of the cluster of @there, or its path
- * does not fit. An earlier one is not looked at: who puts that back loses what has happened since. */
+/* The path of the store in @dir that was replaced last, state.db.replaced-SECONDS.N, and the number
+ * of its generation. False: there is none, or it was not newer than the one that took its place, or
+ * it is not of the cluster of @there, or its path does not fit. An earlier one is not looked at:
+ * with that, all that has happened since would be lost. */
 bool hsp_restore_replaced(const char *dir, struct hsp_store *there, char *ret, size_t size,
                           uint32_t *ret_generation);
 

@@ -68,9 +68,10 @@ enum hsp_status hsp_store_clean(struct hsp_store *s, struct hsp_store_damage *re
  * HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_store_damage *ret,
                                  struct hsp_err *err);
-/* Writes a copy of all of it to @path, mode 0600, replacing what is there, and syncs it. Other calls
- * go on meanwhile; what they write is in the copy or not, each commit whole. The copy is verified:
- * HSP_EDIGEST. HSP_EIO, HSP_EPERM, HSP_ENOSPC, HSP_ENOMEM. After an error nothing is left at @path. */
+/* Writes a copy of all of it to @path, mode 0600, replacing what is there, and syncs it. Other
+ * calls go on meanwhile; their rows are in the copy or not, each commit whole. The copy is
+ * verified: HSP_EDIGEST. HSP_EIO, HSP_EPERM, HSP_ENOSPC, HSP_ENOMEM. After an error nothing is left
+ * at @path. */
 enum hsp_status hsp_store_backup(struct hsp_store *s, const char *path,
                                  struct hsp_store_damage *ret, struct hsp_err *err);
 
@@ -81,7 +82,7 @@ struct hsp_store_metric {
 };
 
 /* Appends events (ascending) and puts metrics in one transaction. Of a step the first line of the
- * newest epoch stays: a step that is run again replaces its line, what is said again does not. */
+ * newest epoch stays: a step that is run again replaces its line, a line said again does not. */
 enum hsp_status hsp_store_feed_add(struct hsp_store *s, const struct hsp_store_event *e, size_t n,
                                    const struct hsp_store_metric *m, size_t n_metrics,
                                    struct hsp_err *err);
