@@ -435,12 +435,23 @@ static bool tried_enough(const struct hsp_cluster *c, struct hsp_job *j, bool fo
            c->now_ms >= j->tries.until_ms;
 }
 
+/* When the refused origin is tried again. Each attempt reads all of it, so the pauses grow: each is as long as all the
+ * time since the first refusal. */
+static hsp_msec next_try(const struct hsp_cluster *c, const struct hsp_job *j)
+{
+    hsp_msec left = j->tries.until_ms - c->now_ms;
+    hsp_msec tried = left < c->cfg.state_wait_ms ? c->cfg.state_wait_ms - left : 0;
+    hsp_msec pause = tried < HSP_CKPT_RETRY_MS ? HSP_CKPT_RETRY_MS : tried;
+    return c->now_ms + (pause < left ? pause : left);
+}
+
 void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
                          const struct hsp_m_refused *m)
 {
     const struct hsp_ckpt_kept it = {j->origin_step, j->origin_ckpt};
     const char *why = hsp_ci_printf(c, "%s/%u: %s", n->name, m->device, m->reason);
-    bool found = hsp_ci_ckpt_is_found(j, &it), over = tried_enough(c, j, found, m->damaged);
+    bool first = j->tries.until_ms == 0, found = hsp_ci_ckpt_is_found(j, &it);
+    bool over = tried_enough(c, j, found, m->damaged);
     uint64_t lost_from = found || j->lost_from > j->stable ? j->lost_from : j->stable;
     struct hsp_ckpt_kept to = {0};
     if (over) {
@@ -460,9 +471,13 @@ void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct 
     } else if (over) {
         go_back(c, j, &to, m->reason);
     } else {
-        hsp_msec next = c->now_ms + HSP_CKPT_RETRY_MS;
-        j->retry_ms = next < j->tries.until_ms ? next : j->tries.until_ms;
+        j->retry_ms = next_try(c, j);
         hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
+        if (first) {
+            hsp_ci_fact(c, "ckpt.refused", HSP_SEV_WARN, j, NULL,
+                        "checkpoint %llu cannot be used: %s; it is tried again for state_wait",
+                        (unsigned long long)it.step, why);
+        }
     }
     hsp_ci_store_job(c, j);
 }

@@ -32,16 +32,20 @@
  * on Tuesday a and b ran it, with checkpoints on a. Monday's store is back, a is away, b shows the
  * mark: a is waited for.
  *
- * Members may refuse a checkpoint for state_wait. If it was found on disk, the job goes on as if it
- * was not there (ckpt.not_used), and others that are found later are not tried that long. If there
- * is no other, a job that has begun waits for an administrator's word: the refused one may be all
- * there is of it, on a disk that fails for a while, or on a node whose devices others have. If the
- * refused one is on record, the job goes back in the same time (ckpt.fallback) to the next older
- * one on record or on disk; without one the job fails. Example: 60 is on record, its node is away,
- * and another node says that it has 60, with another content. The job waits for the 60 on record.
- * Then it tries the other, which nobody can open. It waits for the first one again, and takes it
- * when its node comes. A checkpoint on record counts as seen where a node that matters is too old
- * to be asked: a member that then finds nothing refuses its PREPARE.
+ * Members may refuse a checkpoint for state_wait. The first refusal is told (ckpt.refused). Each
+ * attempt reads the checkpoint again, so they become rare: after 0, 2, 4, 8, 16, 32 and 60 s where
+ * state_wait is 60 s, and 2 s after a node has said hello.
+ *
+ * If the refused one was found on disk, the job goes on as if it was not there (ckpt.not_used), and
+ * others that are found later are not tried that long. If there is no other, a job that has begun
+ * waits for an administrator's word: the refused one may be all there is of it, on a disk that
+ * fails for a while, or on a node whose devices others have. If the refused one is on record, the
+ * job goes back in the same time (ckpt.fallback) to the next older one on record or on disk;
+ * without one the job fails. Example: 60 is on record, its node is away, and another node says that
+ * it has 60, with another content. The job waits for the 60 on record. Then it tries the other,
+ * which nobody can open. It waits for the first one again, and takes it when its node comes. A
+ * checkpoint on record counts as seen where a node that matters is too old to be asked: a member
+ * that then finds nothing refuses its PREPARE.
  *
  * Invariant: knowledge of the disk is forgotten with each loss and each begin, and when a node that
  * may have a checkpoint comes back before an attempt is begun. */

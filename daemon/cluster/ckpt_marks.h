@@ -13,7 +13,7 @@
 #define HSP_CKPT_MARKS_H
 #include "daemon/cluster/cluster_state.h"
 
-#define HSP_CKPT_RETRY_MS 2000u  /* between attempts while a checkpoint is waited for */
+#define HSP_CKPT_RETRY_MS 2000u  /* between looks for one that is waited for; least of attempts */
 #define HSP_CKPT_SLOW_MS  10000u /* the same where nobody knows for how long */
 
 /* A checkpoint is complete: the newest now. Older ones that the workers delete with it leave the

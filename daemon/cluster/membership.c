@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/cluster/behind.h"
+#include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/crowd.h"
 #include "daemon/cluster/cluster_state.h"
@@ -431,6 +432,10 @@ static void marks_hello(const struct hsp_cluster *c, struct hsp_job *j, uint32_t
     if (may_have && c->now_ms >= j->ckpt_deadline_ms) { /* its path may not be mounted yet */
         j->ckpt_deadline_ms = 0;
         j->tries.passed = 0;
+    }
+    hsp_msec soon = c->now_ms + HSP_CKPT_RETRY_MS;
+    if (j->tries.until_ms != 0 && soon < j->retry_ms) { /* it may have the one that others refuse */
+        j->retry_ms = soon;
     }
     if (k != NULL) {
         k->blamed = false;

@@ -132,10 +132,11 @@ static void it_waits_for_that_one_and_then_fails(void **state)
     cw_end(&w);
 }
 
-/* Both members of the attempt say that nobody has its checkpoint; then they seal. */
-static void refused(struct cw_world *w, bool damaged)
+/* Both members of the attempt say that nobody has its checkpoint; then they seal. True: that was news. */
+static bool refused(struct cw_world *w, bool damaged)
 {
     const struct hsp_job *j = cw_job(w, 1);
+    bool told = false;
     uint64_t epoch = j->att.epoch, step = j->att.step;
     cw_ready(w, 1, 0, 5);
     cw_ready(w, 1, 1, 5);
@@ -147,6 +148,7 @@ static void refused(struct cw_world *w, bool damaged)
                                               .step = step,
                                               .damaged = damaged,
                                               .reason = "wte.weight is damaged"}});
+        told = told || cw_fact(w, "ckpt.refused") != NULL;
         if (i == 0 && cw_fact(w, "ckpt.fallback") != NULL) {
             assert_string_equal(
                 cw_fact(w, "ckpt.fallback"),
@@ -159,6 +161,7 @@ static void refused(struct cw_world *w, bool damaged)
                (struct hsp_msg){
                    .type = HSP_MSG_SEALED, .epoch = j->seal_upto, .u.sealed = {.job = 1}});
     }
+    return told;
 }
 
 /* The time until its next attempt is planned. */
@@ -176,7 +179,7 @@ static hsp_msec next_attempt(struct cw_world *w)
 }
 
 /* A node that has it may come back, so it is waited for as long as for other state; the job neither fails
- * meanwhile nor believes another history. */
+ * meanwhile nor believes another history. Each attempt reads it again: there are few. */
 static void an_older_one_is_taken_in_the_end(void **state)
 {
     (void)state;
@@ -187,13 +190,13 @@ static void an_older_one_is_taken_in_the_end(void **state)
     hsp_msec from = w.now;
     for (; w.now < from + w.c->cfg.state_wait_ms; tries++) {
         wc_prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
-        refused(&w, tries % 2 != 0);
+        assert_int_equal(refused(&w, tries % 2 != 0), tries == 0);
         assert_string_equal(cw_job(&w, 1)->reason, "n0/0: wte.weight is damaged");
         (void)next_attempt(&w);
     }
-    assert_true(tries > 2);
+    assert_true(tries > 2 && tries <= 7);
     wc_prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
-    refused(&w, false);
+    assert_false(refused(&w, false));
     assert_true(cw_job(&w, 1)->origin_step == 40 && cw_job(&w, 1)->stable == 40);
     (void)next_attempt(&w);
     wc_prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 1040);
@@ -210,6 +213,25 @@ static void an_older_one_is_taken_in_the_end(void **state)
     cw_end(&w);
 }
 
+/* It may have the checkpoint, so it does not wait for the end of a long pause. */
+static void a_node_that_comes_is_tried_soon(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    hsp_msec pause = 0;
+    wc_with_three(&w, 3, false);
+    wc_resumed(&w);
+    for (uint32_t i = 0; i < 4; i++) {
+        (void)refused(&w, false);
+        pause = next_attempt(&w);
+    }
+    assert_true(pause > 3u * HSP_CKPT_RETRY_MS);
+    (void)refused(&w, false);
+    cw_hello(&w, 3, "n2", 0, 1);
+    assert_true(next_attempt(&w) <= HSP_CKPT_RETRY_MS + 500u);
+    cw_end(&w);
+}
+
 /* On a path that all share there is nobody to wait for; and behind the last one there is nothing. */
 static void a_damaged_one_that_all_share(void **state)
 {
@@ -218,11 +240,11 @@ static void a_damaged_one_that_all_share(void **state)
     wc_with_three(&w, 2, true);
     wc_resumed(&w);
     wc_prepare_means(&w, HSP_MODE_RESTORE, 60, 1, 1060);
-    refused(&w, true);
+    (void)refused(&w, true);
     assert_int_equal(cw_job(&w, 1)->failures, 1);
     assert_int_equal(next_attempt(&w), 0);
     wc_prepare_means(&w, HSP_MODE_RESTORE, 40, 1, 1040);
-    refused(&w, true); /* checkpoint.keep is 2: that of 20 is gone */
+    (void)refused(&w, true); /* checkpoint.keep is 2: that of 20 is gone */
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
     assert_string_equal(
         cw_job(&w, 1)->reason,
@@ -528,6 +550,7 @@ HSP_TEST_FILE(which_ckpt_test)
         cmocka_unit_test(a_record_of_before),
         cmocka_unit_test(it_waits_for_that_one_and_then_fails),
         cmocka_unit_test(an_older_one_is_taken_in_the_end),
+        cmocka_unit_test(a_node_that_comes_is_tried_soon),
         cmocka_unit_test(a_damaged_one_that_all_share),
         cmocka_unit_test(a_false_claim_fails_no_job),
         cmocka_unit_test(another_content_does_not_take_its_place),
