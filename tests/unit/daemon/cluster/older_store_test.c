@@ -496,6 +496,51 @@ static void epochs_above_those_of_another_cluster_are_newer(void **state)
     cw_end(&w);
 }
 
+/* Another cluster adopted j by mistake, and wrote 30 in epoch @theirs. Here j went on from 30 in the epoch above, and in
+ * two more. The store of before those two is put in the place of the newest, without --restore. */
+static void an_older_store_after_a_mistaken_adoption(void **state)
+{
+    (void)state;
+    const uint64_t theirs = HSP_GENERATION_NUMBERS + 409002;
+    for (uint32_t first = 0; first < 2;
+         first++) { /* n2, which never had j, comes before or after those that have */
+        struct cw_world w;
+        wc_running(&w);
+        wc_cancelled(&w);
+        wc_sees(&w, 30, theirs, 7);
+        wc_resumed(&w);
+        wc_begins(&w, 31);
+        assert_int_equal(cw_job(&w, 1)->cur.epoch, theirs + 1);
+        cw_restart(&w, NULL);
+        w.n_asked = 0;
+        if (first == 0) {
+            cw_hello(&w, 3, "n2", 0, 1);
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            struct hsp_m_kept kept = {.job = 1,
+                                      .name = "j",
+                                      .cluster = w.c->id,
+                                      .generation = w.c->generation,
+                                      .epoch = theirs + 3,
+                                      .plan = 2};
+            hello(&w, &(struct says){.node = i == 0 ? "n0" : "n1",
+                                     .incarnation = w.c->nodes[i].incarnation,
+                                     .generation = w.c->generation,
+                                     .kept = kept,
+                                     .runs = true});
+            assert_int_equal(cw_count_sent(&w, HSP_MSG_FENCED), 0);
+        }
+        if (first == 1) {
+            cw_hello(&w, 3, "n2", 0, 1);
+        }
+        wait(&w, 2 * w.c->cfg.state_wait_ms);
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_BEHIND);
+        assert_int_equal(w.n_asked, 0); /* nor is anything planned for n2 */
+        assert_int_equal(w.c->nodes[0].state, HSP_NODE_LIVE);
+        cw_end(&w);
+    }
+}
+
 static void of_a_job_that_has_gone_on_elsewhere(void **state)
 {
     (void)state;
@@ -710,6 +755,7 @@ HSP_TEST_FILE(older_store_test)
         cmocka_unit_test(in_which_generation_it_was_given),
         cmocka_unit_test(a_replaced_store_that_is_older_is_not_named),
         cmocka_unit_test(epochs_above_those_of_another_cluster_are_newer),
+        cmocka_unit_test(an_older_store_after_a_mistaken_adoption),
         cmocka_unit_test(of_a_job_that_has_gone_on_elsewhere),
         cmocka_unit_test(what_holds_a_job_is_told_once),
         cmocka_unit_test(a_restore_comes_after_what_members_have_obeyed),
