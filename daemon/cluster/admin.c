@@ -208,6 +208,7 @@ static void allow(struct hsp_cluster *c, const struct hsp_admin_event *a)
 static void disbelieve(struct hsp_cluster *c, struct hsp_cluster_node *n)
 {
     n->secret = n->before = (struct hsp_digest){0, 0};
+    memset(n->left, 0, sizeof(n->left));
     c->behind = false;
     c->behind_why[0] = c->behind_by[0] = '\0';
     c->ahead = 0;

@@ -77,13 +77,24 @@ struct hsp_namesake {
     hsp_msec tell_ms;  /* no event before */
 };
 
+/* Incarnations of which each has proven to be the one before it, while another agent has the name. */
+struct hsp_node_line {
+    struct hsp_digest secret, before; /* of the newest, as below */
+    uint64_t since, last;             /* the first, and the newest; 0: there is no line */
+    uint64_t gap, gap_end;            /* as below */
+};
+#define HSP_NODE_LINES 2
+
 struct hsp_cluster_node {
     char name[HSP_NAME_MAX + 1], address[HSP_ADDRESS_MAX + 1];
     enum hsp_node_state state;
     uint64_t incarnation;     /* number: for order, and for people */
     struct hsp_digest secret; /* the same on the wire, 0: of a row that has none */
     struct hsp_digest before; /* that its agent showed last: it may not have got the new one */
-    uint64_t same_since; /* the first incarnation in a row that each later one has proven to be */
+    uint64_t same_since;   /* the first incarnation in a row that each later one has proven to be */
+    uint64_t gap, gap_end; /* between them, of agents that had the name meanwhile; 0: none */
+    struct hsp_node_line
+        left[HSP_NODE_LINES]; /* of agents that had the name before, newest first */
     uint64_t generation; /* of the cluster, when the node last said hello; 0 also where not known */
     uint32_t conn;       /* 0: not connected */
     uint64_t source;     /* as in struct hsp_event, of its last hello; 0: not known */

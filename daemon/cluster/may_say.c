@@ -36,7 +36,8 @@ static bool is_asked(const struct hsp_cluster *c, const struct hsp_job *j,
 /* True when @n has proven to be the node that had @incarnation. */
 static bool was(const struct hsp_cluster_node *n, uint64_t incarnation)
 {
-    return incarnation >= n->same_since && incarnation <= n->incarnation;
+    bool another = n->gap != 0 && incarnation >= n->gap && incarnation <= n->gap_end;
+    return incarnation >= n->same_since && incarnation <= n->incarnation && !another;
 }
 
 /* A later incarnation of a node may repeat the messages that its executors gave to an earlier

@@ -270,11 +270,28 @@ static bool from_before(const struct hsp_cluster *c, const struct hsp_cluster_no
            hsp_generation_number(n->generation) < here;
 }
 
+static bool shows(const struct hsp_m_hello *m, struct hsp_digest secret, struct hsp_digest before)
+{
+    return !hsp_digest_is_zero(m->was) &&
+           (hsp_digest_equal(m->was, secret) || hsp_digest_equal(m->was, before));
+}
+
 /* True when the agent shows the present incarnation of @n, or the one that it showed last. */
 static bool proves(const struct hsp_cluster_node *n, const struct hsp_m_hello *m)
 {
-    return !hsp_digest_is_zero(m->was) &&
-           (hsp_digest_equal(m->was, n->secret) || hsp_digest_equal(m->was, n->before));
+    return shows(m, n->secret, n->before);
+}
+
+/* The line of which the agent shows the newest incarnation, while the name has passed to another since.
+ * NULL: none. */
+static struct hsp_node_line *comes_back(struct hsp_cluster_node *n, const struct hsp_m_hello *m)
+{
+    for (uint32_t i = 0; i < HSP_NODE_LINES; i++) {
+        if (n->left[i].last != 0 && shows(m, n->left[i].secret, n->left[i].before)) {
+            return &n->left[i];
+        }
+    }
+    return NULL;
 }
 
 /* Why the agent that says @m is not node @n; NULL: it is. */
@@ -386,7 +403,8 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
                                          "by itself",
                                          m->node);
     bool it = n != NULL && no == NULL &&
-              (!hsp_digest_is_zero(incarnation_of(c, m)) || proves(n, m) || from_before(c, n, m));
+              (!hsp_digest_is_zero(incarnation_of(c, m)) || proves(n, m) || from_before(c, n, m) ||
+               comes_back(n, m) != NULL);
     if (cause.why == NULL && n != NULL && !it && hsp_ci_knows_more(c, n, m)) {
         cause.why = /* this store may be too old to know it, and it need not be dead */
             hsp_ci_printf(c,
@@ -529,14 +547,33 @@ static void take_links(struct hsp_cluster_node *n, const struct hsp_m_hello *m)
     n->cross_us_per_byte = m->cross_us_per_byte;
 }
 
-/* @same: its agent has proven to be the one before it. A node that was adopted and has not joined yet has
- * none before it here. */
-static void new_incarnation(struct hsp_cluster *c, struct hsp_cluster_node *n, bool same,
-                            struct hsp_digest before, struct hsp_digest secret)
+/* Another agent takes the name, or the one of @back takes it again. That of now is kept in place of @back, or of
+ * the oldest. */
+static void change_line(struct hsp_cluster_node *n, struct hsp_node_line *back)
 {
-    bool heir = same && n->incarnation != 0;
+    const struct hsp_node_line now = {n->secret,      n->before, n->same_since,
+                                      n->incarnation, n->gap,    n->gap_end};
+    const struct hsp_node_line next = back != NULL ? *back : (struct hsp_node_line){0};
+    size_t at = back != NULL ? (size_t)(back - n->left) : HSP_NODE_LINES - 1;
+    memmove(n->left + 1, n->left, at * sizeof(*n->left));
+    n->left[0] = now;
+    n->same_since = next.since;
+    n->gap = back == NULL ? 0 : next.gap != 0 ? next.gap : next.last + 1;
+    n->gap_end = back == NULL ? 0 : now.last;
+}
+
+/* @same: its agent has proven to be the one before it; @back: to be that of an older line. A node that was
+ * adopted and has not joined yet has none before it here. */
+static void new_incarnation(struct hsp_cluster *c, struct hsp_cluster_node *n, bool same,
+                            struct hsp_node_line *back, struct hsp_digest before,
+                            struct hsp_digest secret)
+{
+    bool first = n->incarnation == 0;
+    if (!same && !first) {
+        change_line(n, back);
+    }
     n->incarnation = c->next_incarnation++;
-    n->same_since = heir ? n->same_since : n->incarnation;
+    n->same_since = first || (!same && back == NULL) ? n->incarnation : n->same_since;
     n->before = before;
     n->secret = secret;
     hsp_ci_try_anew(c, n);
@@ -604,6 +641,7 @@ void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev)
     hsp_ci_take_evidence(c, n, m);
     struct hsp_digest told = incarnation_of(c, m);
     bool same = proves(n, m), before = from_before(c, n, m);
+    struct hsp_node_line *back = same ? NULL : comes_back(n, m);
     bool anew =
         hsp_digest_is_zero(told) || !hsp_digest_equal(told, n->secret) || hsp_ci_node_gone(n);
     bool first = n->generation != c->generation; /* hello of it in this generation */
@@ -614,8 +652,10 @@ void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev)
     hsp_ci_measure_hello(c, n, anew);
     if (anew) {
         /* WELCOME may be lost, again and again: then the agent shows the same one as now. */
-        struct hsp_digest shown = same || before ? m->was : (struct hsp_digest){0, 0};
-        new_incarnation(c, n, same, shown, before && !hsp_digest_is_zero(told) ? told : ev->random);
+        struct hsp_digest shown =
+            same || before || back != NULL ? m->was : (struct hsp_digest){0, 0};
+        new_incarnation(c, n, same, back, shown,
+                        before && !hsp_digest_is_zero(told) ? told : ev->random);
     }
     if (anew || first) {
         hsp_ci_store_node(c, n);

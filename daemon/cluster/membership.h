@@ -10,7 +10,12 @@
  * under it. A new agent process proves by the incarnation before, which stands in its state
  * folder, that it is the same node; only then does it take the place of a node that is not dead
  * yet. Without that proof it is a new node of the name: its incarnations begin anew
- * (same_since), and what it holds or tells of earlier epochs is not believed (may_say.h).
+ * (same_since), and what it holds or tells of earlier epochs is not believed (may_say.h). The agent
+ * before it is remembered: when it comes back and shows its incarnation, it is that node again.
+ *
+ * Example: a is 5 and dies. Somebody mistypes its state folder, and a joins as 6, without the state. With
+ * the right folder it shows 5 and becomes 7: 5 and 7 are one node, 6 is another. If the other folder
+ * comes back after that, it shows 6, and what 6 holds is believed again.
  *
  * Example: a shows 5 and gets 6, but WELCOME is lost with the connection. a shows 5 again and gets
  * 7, and that WELCOME is lost too. As often as it comes, 5 proves that it is a: what it was given

@@ -2,7 +2,8 @@
 #ifndef HSP_ROW_FORMS_H
 #define HSP_ROW_FORMS_H
 
-#define ROW_VERSION    15 /* that is written */
+#define ROW_VERSION    16 /* that is written */
+#define ROW_LINES      16 /* agents that had the name of a node before */
 #define ROW_CUTS       15 /* what was given up of the history of a job */
 #define ROW_RAN        15 /* the nodes that have run a job */
 #define ROW_MADE_OF    15 /* of which versions layouts were made, in some rows of 15 */

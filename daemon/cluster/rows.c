@@ -111,6 +111,18 @@ void hsp_ci_store_term(struct hsp_cluster *c)
     store(c, "term", &b);
 }
 
+static void put_line(struct hsp_buf *b, const struct hsp_node_line *l)
+{
+    hsp_buf_u64(b, l->secret.hi);
+    hsp_buf_u64(b, l->secret.lo);
+    hsp_buf_u64(b, l->before.hi);
+    hsp_buf_u64(b, l->before.lo);
+    hsp_buf_u64(b, l->since);
+    hsp_buf_u64(b, l->last);
+    hsp_buf_u64(b, l->gap);
+    hsp_buf_u64(b, l->gap_end);
+}
+
 static struct hsp_cluster_row node_row(struct hsp_cluster *c, uint32_t index,
                                        const struct hsp_cluster_node *n)
 {
@@ -130,6 +142,11 @@ static struct hsp_cluster_row node_row(struct hsp_cluster *c, uint32_t index,
     hsp_buf_u8(&b, n->holder);
     hsp_buf_u64(&b, n->gone_s);
     hsp_buf_u64(&b, n->generation);
+    hsp_buf_u64(&b, n->gap);
+    hsp_buf_u64(&b, n->gap_end);
+    for (uint32_t i = 0; i < HSP_NODE_LINES; i++) {
+        put_line(&b, &n->left[i]);
+    }
     return row_of(c, hsp_ci_printf(c, "node/%u", index), &b);
 }
 
@@ -462,6 +479,20 @@ static bool load_adopted_ended(struct hsp_cluster *c, struct hsp_cursor *r)
     return true;
 }
 
+static struct hsp_node_line get_line(struct hsp_cursor *r)
+{
+    struct hsp_node_line l;
+    l.secret.hi = hsp_cur_u64(r);
+    l.secret.lo = hsp_cur_u64(r);
+    l.before.hi = hsp_cur_u64(r);
+    l.before.lo = hsp_cur_u64(r);
+    l.since = hsp_cur_u64(r);
+    l.last = hsp_cur_u64(r);
+    l.gap = hsp_cur_u64(r);
+    l.gap_end = hsp_cur_u64(r);
+    return l;
+}
+
 static bool load_term(struct hsp_cluster *c, struct hsp_cursor *r)
 {
     c->term = hsp_cur_u64(r);
@@ -506,6 +537,13 @@ static bool load_node(struct hsp_cluster *c, struct hsp_cursor *r, const char *k
         n->gone_s = hsp_cur_u64(r);
     }
     n->generation = version >= ROW_HELLO ? hsp_cur_u64(r) : 0;
+    if (version >= ROW_LINES) {
+        n->gap = hsp_cur_u64(r);
+        n->gap_end = hsp_cur_u64(r);
+        for (uint32_t i = 0; i < HSP_NODE_LINES; i++) {
+            n->left[i] = get_line(r);
+        }
+    }
     for (uint32_t d = 0; d < HSP_NODE_DEVICES; d++) {
         n->dev[d].speed = 1;
     }

@@ -230,6 +230,49 @@ static void the_state_folder_proves_which_node_it_is(void **state)
     }
 }
 
+/* n1 is silent for the bound while n0 is heard. */
+static void n1_dies(struct cw_world *w, uint32_t conn)
+{
+    cw_step(w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = conn});
+    for (uint32_t i = 0; i < 7; i++) {
+        w->now += 500;
+        cw_msg(w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+    }
+    cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_int_equal(w->c->nodes[1].state, HSP_NODE_DEAD);
+}
+
+/* Somebody mistypes state_dir: n1 joins without its state. With the right folder it is the n1 of the job again, also
+ * over a restart of hspmdd, and as often as that happens; the other folder is itself, too. */
+static void a_mistyped_state_folder_costs_nothing(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    struct hsp_digest shown[2] = {w.c->nodes[1].secret, cw_secret(0)}; /* right, mistyped */
+    n1_dies(&w, 2);
+    for (uint32_t turn = 0; turn < 6; turn++) {
+        bool typo = turn % 2 == 0;
+        uint32_t conn = 20 + turn;
+        if (turn == 3) {
+            cw_restart(&w, NULL);
+            cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, 1);
+        }
+        hello_as(&w, conn, "n1", cw_secret(0), shown[typo]);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 0); /* nothing is deleted */
+        assert_int_equal(cw_job(&w, 1)->n_held, !typo);
+        assert_int_equal(w.c->nodes[1].same_since, typo ? 3 : 2);
+        shown[typo] = w.c->nodes[1].secret;
+        n1_dies(&w, conn);
+    }
+    hello_as(&w, 30, "n1", cw_secret(0), (struct hsp_digest){66, 6}); /* shows what it never was */
+    assert_int_equal(cw_job(&w, 1)->n_held, 0);
+    assert_int_equal(w.c->nodes[1].same_since, w.c->nodes[1].incarnation);
+    cw_end(&w);
+}
+
 static void of_nodes(struct cw_world *w, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end; i++) {
@@ -553,6 +596,7 @@ HSP_TEST_FILE(cluster_nodes_test)
         cmocka_unit_test(who_is_silent_for_the_bound_is_fenced),
         cmocka_unit_test(an_incarnation_is_not_guessed),
         cmocka_unit_test(the_state_folder_proves_which_node_it_is),
+        cmocka_unit_test(a_mistyped_state_folder_costs_nothing),
         cmocka_unit_test(links_are_measured_in_turn),
         cmocka_unit_test(a_measurement_that_takes_too_long_ends),
         cmocka_unit_test(figures_that_no_link_has_change_nothing),

@@ -84,6 +84,8 @@ uint32_t cw_ran_bytes(const struct hsp_job *j);
 uint32_t cw_cuts_bytes(const struct hsp_job *j);
 /* At the end of the row of a layout: of which version it was made. */
 enum { CW_MADE_OF_BYTES = 16 };
+/* At the end of the row of a node: who had its name before. */
+enum { CW_LINES_BYTES = 144 };
 /* The row of job 1 becomes one of form 14. */
 void cw_form_14(struct cw_world *w);
 /* The row of job 1 becomes one of form 10, which does not end with who may tell of past epochs. */
