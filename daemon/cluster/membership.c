@@ -615,6 +615,27 @@ static void jobs_hello(struct hsp_cluster *c, uint32_t at, const struct hsp_m_he
     }
 }
 
+/* Tells of @n, which is here. Of a new agent that a job knows by its name alone it says what may be amiss. */
+static void tell_joined(struct hsp_cluster *c, const struct hsp_cluster_node *n, bool anew)
+{
+    const struct hsp_job *j = NULL;
+    for (uint32_t i = 0; i < c->n_jobs && j == NULL && anew; i++) {
+        const struct hsp_job *k = c->jobs[i];
+        bool lacks = hsp_ci_is_member(c, k, n) && !hsp_ci_proven_member(c, k, n);
+        j = lacks && !hsp_job_terminal(k->state) ? k : NULL;
+    }
+    const char *amiss =
+        j == NULL ? ""
+                  : hsp_ci_printf(c,
+                                  "; its state folder is not that of the node that job %s knows: "
+                                  "where state_dir is mistyped, start it with the right one, which "
+                                  "still has the state",
+                                  j->name);
+    hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", j == NULL ? HSP_SEV_NOTICE : HSP_SEV_WARN,
+                NULL, n, "incarnation %llu, %u devices%s", (unsigned long long)n->incarnation,
+                n_computing(n), amiss);
+}
+
 void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev)
 {
     const struct hsp_m_hello *said = &ev->u.msg->u.hello;
@@ -668,8 +689,7 @@ void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev)
     welcome(c, n);
     tell_adopted(c, at, m);
     hsp_ci_end_over(c, n, m);
-    hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", HSP_SEV_NOTICE, NULL, n,
-                "incarnation %llu, %u devices", (unsigned long long)n->incarnation, n_computing(n));
+    tell_joined(c, n, anew);
     reconcile(c, n, m, true); /* devices that run them are theirs, whatever pieces are there */
     for (uint32_t i = 0; i < m->n_holdings; i++) {
         take_piece(c, n, &m->holdings[i], kept_of(m, m->holdings[i].job));

@@ -264,6 +264,8 @@ static void a_mistyped_state_folder_costs_nothing(void **state)
         assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 0); /* nothing is deleted */
         assert_int_equal(cw_job(&w, 1)->n_held, !typo);
         assert_int_equal(w.c->nodes[1].same_since, typo ? 3 : 2);
+        assert_int_equal(strstr(cw_fact(&w, "node.joined"), "where state_dir is mistyped") != NULL,
+                         typo);
         shown[typo] = w.c->nodes[1].secret;
         n1_dies(&w, conn);
     }
