@@ -297,6 +297,58 @@ static __device__ __forceinline__ void att_dkv_step(const struct att &a, float (
     att_add<D>(dk, ds, q, at, column);
 }
 
+/* Loads the block's keys and values, rows @k0 on, to @own, and waits for them. */
+template <int D>
+static __device__ __forceinline__ void att_dkv_own(const struct att &a, struct hsp_tile own,
+                                                   int64_t at_k, int k0)
+{
+    constexpr int ROWS = att_bwd<D>::rows, LD = att_bwd<D>::ld;
+    constexpr int THREADS = 32 * att_bwd_shape<D>::NW;
+    att_load<D, ROWS, THREADS>(own, (const uint16_t *)a.k + at_k, a.stride_k, k0, a.t, a.d);
+    att_load<D, ROWS, THREADS>(own + ROWS * LD, (const uint16_t *)a.v + at_k, a.stride_k, k0, a.t,
+                               a.d);
+    hsp_copy_commit();
+    hsp_copy_wait<0>();
+    __syncthreads();
+}
+
+/* Loads the queries and the gradients of step @step of @walk to stage @to of @stream. */
+template <int D, int STEP>
+static __device__ __forceinline__ void att_dkv_load(const struct att &a, struct hsp_tile stream,
+                                                    const att_walk<STEP> &walk, int step, int to,
+                                                    int b, int key_head)
+{
+    constexpr int LD = att_bwd<D>::ld, THREADS = 32 * att_bwd_shape<D>::NW;
+    int row0 = walk.row(step);
+    int64_t at_q = att_at_q(a, b, 0, key_head * a.group + step / walk.steps);
+    struct hsp_tile at = stream + to * 2 * STEP * LD;
+    att_load<D, STEP, THREADS>(at, (const uint16_t *)a.q + at_q, a.stride_q, row0, a.s, a.d);
+    att_load<D, STEP, THREADS>(at + STEP * LD, (const uint16_t *)a.dout + at_q, a.stride_q, row0,
+                               a.s, a.d);
+}
+
+/* Stores the warp's rows of dk and dv, those from @row on of the tile at @k0, columns of part @part,
+ * over @shared. */
+template <int D, int MT, int N>
+static __device__ __forceinline__ void att_dkv_store(const struct att &a,
+                                                     const float (&dk)[MT][N][4],
+                                                     const float (&dv)[MT][N][4], uint16_t *shared,
+                                                     int64_t at_k, int k0, int row, int part)
+{
+    constexpr int ROWS = att_bwd<D>::rows, LD = att_bwd<D>::ld;
+    float factor[2 * MT], one[2 * MT];
+#pragma unroll
+    for (int r = 0; r < 2 * MT; r++) {
+        factor[r] = a.scale;
+        one[r] = 1.0f;
+    }
+    int column = part * (D / att_bwd_shape<D>::PARTS);
+    att_store<D>(shared, row, dk, factor, (uint16_t *)a.dk + at_k, a.stride_k, k0, a.t, column,
+                 a.d);
+    att_store<D>(shared + ROWS * LD, row, dv, one, (uint16_t *)a.dv + at_k, a.stride_k, k0, a.t,
+                 column, a.d);
+}
+
 /* One block: one tile of keys of one key head, and one part of the columns. */
 template <int D>
 __global__ void __launch_bounds__(32 * att_bwd_shape<D>::NW, D <= 64 ? 2 : 1)
@@ -304,7 +356,6 @@ __global__ void __launch_bounds__(32 * att_bwd_shape<D>::NW, D <= 64 ? 2 : 1)
 {
     using S = att_bwd_shape<D>;
     constexpr int MT = S::MT, STEP = S::STEP, ROWS = att_bwd<D>::rows, LD = att_bwd<D>::ld;
-    constexpr int THREADS = 32 * S::NW;
     constexpr int N = D / S::PARTS / 8;
     HSP_DYNAMIC_SHARED(uint16_t, shared);
     struct hsp_tile own = hsp_tile_of(shared), stream = S::KEEP ? own : own + 2 * ROWS * LD;
@@ -313,12 +364,7 @@ __global__ void __launch_bounds__(32 * att_bwd_shape<D>::NW, D <= 64 ? 2 : 1)
         key_head = blockIdx.x / S::PARTS / a.tiles % a.key_heads;
     int b = blockIdx.x / S::PARTS / a.tiles / a.key_heads, k0 = tile * ROWS;
     int64_t at_k = att_at_k(a, b, 0, key_head);
-    att_load<D, ROWS, THREADS>(own, (const uint16_t *)a.k + at_k, a.stride_k, k0, a.t, a.d);
-    att_load<D, ROWS, THREADS>(own + ROWS * LD, (const uint16_t *)a.v + at_k, a.stride_k, k0, a.t,
-                               a.d);
-    hsp_copy_commit();
-    hsp_copy_wait<0>();
-    __syncthreads();
+    att_dkv_own<D>(a, own, at_k, k0);
     int row = threadIdx.x / 32 * 16 * MT;
     att_rows<D, MT, S::KEEP> k, v;
     k.init(own, row);
@@ -328,20 +374,12 @@ __global__ void __launch_bounds__(32 * att_bwd_shape<D>::NW, D <= 64 ? 2 : 1)
     float dk[MT][N][4], dv[MT][N][4];
     att_clear(dk);
     att_clear(dv);
-    auto load = [&](const att_walk<STEP> &walk, int step, int to) {
-        int row0 = walk.row(step);
-        int64_t at_q = att_at_q(a, b, 0, key_head * a.group + step / walk.steps);
-        struct hsp_tile at = stream + to * 2 * STEP * LD;
-        att_load<D, STEP, THREADS>(at, (const uint16_t *)a.q + at_q, a.stride_q, row0, a.s, a.d);
-        att_load<D, STEP, THREADS>(at + STEP * LD, (const uint16_t *)a.dout + at_q, a.stride_q,
-                                   row0, a.s, a.d);
-    };
     att_walk<STEP> first;
     first.init(a, k0);
     int now = first.find(a, b, 0, k0 + ROWS), stage = 0;
     bool more = now < first.all;
     if (more) {
-        load(first, now, 0);
+        att_dkv_load<D>(a, stream, first, now, 0, b, key_head);
     }
     hsp_copy_commit();
     while (more) {
@@ -350,7 +388,7 @@ __global__ void __launch_bounds__(32 * att_bwd_shape<D>::NW, D <= 64 ? 2 : 1)
         int next = walk.find(a, b, now + 1, k0 + ROWS);
         more = next < walk.all;
         if (more) {
-            load(walk, next, stage ^ 1);
+            att_dkv_load<D>(a, stream, walk, next, stage ^ 1, b, key_head);
         }
         hsp_copy_commit();
         hsp_copy_wait<1>();
@@ -373,17 +411,7 @@ __global__ void __launch_bounds__(32 * att_bwd_shape<D>::NW, D <= 64 ? 2 : 1)
     }
     hsp_copy_wait<0>();
     __syncthreads();
-    float factor[2 * MT], one[2 * MT];
-#pragma unroll
-    for (int r = 0; r < 2 * MT; r++) {
-        factor[r] = a.scale;
-        one[r] = 1.0f;
-    }
-    int column = part * (D / S::PARTS);
-    att_store<D>(shared, row, dk, factor, (uint16_t *)a.dk + at_k, a.stride_k, k0, a.t, column,
-                 a.d);
-    att_store<D>(shared + ROWS * LD, row, dv, one, (uint16_t *)a.dv + at_k, a.stride_k, k0, a.t,
-                 column, a.d);
+    att_dkv_store<D>(a, dk, dv, shared, at_k, k0, row, part);
 }
 
 /* ---- host ---- */
