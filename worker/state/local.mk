@@ -22,6 +22,7 @@ worker_state_libstate_a_SOURCES = \
   worker/state/safetensors.c worker/state/safetensors.h \
   worker/state/segment.c worker/state/segment.h \
   worker/state/segment_dir.c worker/state/segment_dir.h \
+  worker/state/segment_free.c worker/state/segment_free.h \
   worker/state/segment_key.c worker/state/segment_key.h \
   worker/state/segment_name.c worker/state/segment_name.h \
   worker/state/segment_verify.c worker/state/segment_verify.h \

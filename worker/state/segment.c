@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "proto/base/check.h"
@@ -25,6 +26,7 @@
 #include "worker/state/box_hash.h"
 #include "worker/state/io_error.h"
 #include "worker/state/segment_dir.h"
+#include "worker/state/segment_free.h"
 #include "worker/state/segment_key.h"
 
 #define SEG_MAGIC  0x31474553504d5348ULL /* "HSPMSEG1" */
@@ -243,8 +245,18 @@ static enum hsp_status fill_file(struct hsp_state_segment *s, const struct seg_h
     return HSP_OK;
 }
 
-static enum hsp_status make_space(int fd, uint64_t bytes, const char *path, struct hsp_err *err)
+static bool has_room(int fd, uint64_t bytes)
 {
+    struct statvfs fs;
+    return fstatvfs(fd, &fs) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= bytes;
+}
+
+static enum hsp_status make_space(const char *dir, int fd, uint64_t bytes, const char *path,
+                                  struct hsp_err *err)
+{
+    if (!has_room(fd, bytes)) {
+        hsp_segment_await_free(dir);
+    }
     if (ftruncate(fd, (off_t)bytes) != 0) {
         return hsp_state_io_error(err, "cannot extend", path);
     }
@@ -301,7 +313,7 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
     if (fd < 0) {
         return hsp_state_io_error(err, "cannot create", tmp);
     }
-    st = make_space(fd, head.file_bytes, tmp, err);
+    st = make_space(dir, fd, head.file_bytes, tmp, err);
     if (st == HSP_OK) {
         st = map_file(fd, (size_t)head.file_bytes, true, tmp, &s, err);
     }

@@ -20,6 +20,7 @@
 #include "proto/base/vec.h"
 #include "worker/state/folder.h"
 #include "worker/state/segment.h"
+#include "worker/state/segment_free.h"
 #include "worker/state/segment_key.h"
 
 #define MAX_FILES 65536 /* slots and copies of all jobs of a node */
@@ -150,7 +151,7 @@ enum hsp_status hsp_segment_remove(const char *dir, const struct hsp_segment_key
     if (st == HSP_OK) {
         st = hsp_segment_paths(dir, &k, path, tmp, err);
     }
-    if (st == HSP_OK && unlink(path) != 0 && errno != ENOENT) {
+    if (st == HSP_OK && hsp_segment_unlink(dir, path) != 0 && errno != ENOENT) {
         st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", path);
     }
     return st;

@@ -27,7 +27,7 @@ struct hsp_segment_info {
  * to its end. HSP_ENOMEM: no memory for the list, or to open one of the segments. */
 enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret, size_t *ret_n,
                                  struct hsp_err *err);
-/* Deletes one file; no error when it is not there. */
+/* Deletes one file; no error when it is not there. Its memory is free soon (segment_free.h). */
 enum hsp_status hsp_segment_remove(const char *dir, const struct hsp_segment_key *key,
                                    struct hsp_err *err);
 /* Deletes all files of a job with an epoch below @below (UINT64_MAX: all), damaged ones too. */

@@ -1,8 +1,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utime.h>
@@ -612,7 +616,80 @@ static void scanning_and_sweeping(void **state)
     assert_status(hsp_segment_scan("/nonexistent", &info, &n, &err), HSP_ENOENT);
 }
 
-/* Sources with random parts at two versions; every target box is filled or reported, exactly. */
+static atomic_bool frees_slowly; /* until this is false no file without a name is closed */
+static atomic_uint n_freeing;    /* such files, so far */
+static bool is_full;             /* the file system, as it says */
+
+int __wrap_close(int fd);
+int __real_close(int fd);
+int __wrap_fstatvfs(int fd, struct statvfs *ret);
+int __real_fstatvfs(int fd, struct statvfs *ret);
+
+int __wrap_close(int fd)
+{
+    struct stat sb;
+    if (atomic_load(&frees_slowly) && fstat(fd, &sb) == 0 && sb.st_nlink == 0) {
+        atomic_fetch_add(&n_freeing, 1);
+        while (atomic_load(&frees_slowly)) {
+            (void)usleep(1000);
+        }
+    }
+    return __real_close(fd);
+}
+
+int __wrap_fstatvfs(int fd, struct statvfs *ret)
+{
+    int rc = __real_fstatvfs(fd, ret);
+    ret->f_bavail = is_full ? 0 : ret->f_bavail;
+    return rc;
+}
+
+struct creating {
+    const char *dir;
+    struct hsp_segment_key key;
+    struct hsp_state_segment *s;
+    atomic_bool done;
+};
+
+static void *create_beside(void *arg)
+{
+    struct creating *c = arg;
+    c->s = create(c->dir, &c->key);
+    atomic_store(&c->done, true);
+    return NULL;
+}
+
+/* An executor that trains does not wait until tens of GiB are free; who wants that room does. */
+static void memory_goes_behind_its_name(void **state)
+{
+    struct hsp_segment_row rows[N_ROWS];
+    struct hsp_segment_key old = key_of(1, 0);
+    struct hsp_state_segment *s;
+    struct hsp_err err = {0};
+    struct creating c = {.dir = *state, .key = key_of(2, 0)};
+    pthread_t thread;
+    make_rows(rows);
+    assert_ok(hsp_segment_create(*state, &old, &whose, rows, N_ROWS, (int64_t)64 << 20, &s, &err),
+              &err);
+    hsp_segment_close(s);
+    (void)alarm(60);
+    atomic_store(&frees_slowly, true);
+    assert_ok(hsp_segment_remove(*state, &old, &err), &err);
+    assert_int_not_equal(access(file_of(*state, &old), F_OK), 0);
+    while (atomic_load(&n_freeing) == 0) {
+        (void)usleep(1000);
+    }
+    is_full = true;
+    assert_int_equal(pthread_create(&thread, NULL, create_beside, &c), 0);
+    (void)usleep(100000);
+    assert_false(atomic_load(&c.done));
+    atomic_store(&frees_slowly, false);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    is_full = false;
+    (void)alarm(0);
+    hsp_segment_close(c.s);
+}
+
 /* "Nothing is here" would be believed, and the state given up. */
 static void without_descriptors_nothing_is_known(void **state)
 {
@@ -636,6 +713,7 @@ static void without_descriptors_nothing_is_known(void **state)
     free(list);
 }
 
+/* Sources with random parts at two versions; every target box is filled or reported, exactly. */
 static void filling_a_new_layout(void **state)
 {
     enum { PARTS = 6 };
@@ -717,6 +795,7 @@ HSP_TEST_FILE(segment_test)
         cmocka_unit_test(a_name_says_whose_it_is),
         cmocka_unit_test_setup_teardown(damaged_rows_are_found, setup, teardown),
         cmocka_unit_test_setup_teardown(scanning_and_sweeping, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_goes_behind_its_name, setup, teardown),
         cmocka_unit_test_setup_teardown(without_descriptors_nothing_is_known, setup, teardown),
         cmocka_unit_test_setup_teardown(filling_a_new_layout, setup, teardown),
     };
