@@ -76,6 +76,9 @@ static enum hsp_status open_or_create(struct hsp_ex_epoch *e, uint32_t owner, ui
                                .plan = e->p->plan,
                                .slot = slot};
     hsp_segname_key(&name, &key);
+    if (hsp_epoch_is_over(e)) { /* to take room takes long, and who ends it waits */
+        return hsp_err_set(err, HSP_ECANCELED, 0, "the epoch is over");
+    }
     enum hsp_status st = hsp_segment_open(e->env->state_dir, &key, true, ret, err);
     if (st == HSP_OK && hsp_segment_area_bytes(*ret) == area && same_rows(*ret, rows, n)) {
         return HSP_OK;

@@ -21,13 +21,13 @@
 #include "worker/backend/plugin.h"
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/nccl/nccl_pool.h"
-#include "worker/exec/pace.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/epoch_nccl.h"
 #include "worker/executor/epoch_report.h"
 #include "worker/executor/epoch_stand.h"
 #include "worker/executor/epoch_trace.h"
+#include "worker/executor/heartbeat.h"
 #include "worker/state/segment_name.h"
 
 #define CONNECT_MS  10000             /* for a mesh to stand; hspmdd's prepare_timeout is longer */
@@ -38,9 +38,7 @@ struct executor {
     atomic_uint told; /* env points to it */
     struct hsp_chan chan;
     struct hsp_arena *arena; /* of the message being handled */
-    uint32_t heartbeat_ms;
-    int64_t beat_due_ms;
-    uint64_t beat;
+    struct hsp_heartbeat beats;
     uint32_t job;              /* to which these epochs belong */
     struct hsp_digest cluster; /* whose job it is: each cluster numbers its epochs */
     uint64_t newest;           /* epoch of that job that was to be prepared here */
@@ -49,11 +47,6 @@ struct executor {
     pthread_t trimmer; /* of a device without epochs */
     bool has_trimmer;
 };
-
-static int64_t now_ms(void)
-{
-    return hsp_clock_ns() / 1000000;
-}
 
 static void tell(struct executor *x, struct hsp_msg *m)
 {
@@ -70,6 +63,20 @@ static enum hsp_epoch_phase phase_of(struct hsp_ex_epoch *e)
     enum hsp_epoch_phase p = e->phase;
     (void)pthread_mutex_unlock(&e->lock);
     return p;
+}
+
+static void close_epoch(void *epoch)
+{
+    (void)hsp_epoch_close(epoch);
+}
+
+/* It frees its memory first, and one that is prepared may be taking more. NULL allowed; returns NULL. */
+static struct hsp_ex_epoch *end_epoch(struct executor *x, struct hsp_ex_epoch *e)
+{
+    if (e != NULL) {
+        hsp_heartbeat_during(&x->beats, close_epoch, e);
+    }
+    return NULL;
 }
 
 /* ---- housekeeping after every wake-up ---- */
@@ -90,7 +97,7 @@ static void promote(struct executor *x)
         return;
     }
     if (x->running != NULL) {
-        x->left = hsp_epoch_close(x->left);
+        x->left = end_epoch(x, x->left);
         x->left = x->running;
         (void)pthread_mutex_lock(&x->left->lock); /* a keeper does not hand over by itself */
         x->left->phase = x->left->phase == HSP_EPOCH_RUNNING ? HSP_EPOCH_LEFT : x->left->phase;
@@ -110,7 +117,7 @@ static void reap_left(struct executor *x)
     bool voted = x->running->voted;
     (void)pthread_mutex_unlock(&x->running->lock);
     if (voted) {
-        x->left = hsp_epoch_close(x->left);
+        x->left = end_epoch(x, x->left);
     }
 }
 
@@ -224,7 +231,7 @@ static void drop_next(struct executor *x)
 {
     if (x->next != NULL) {
         x->next->dropped = !same_layout(x->running, x->next) && !same_layout(x->left, x->next);
-        x->next = hsp_epoch_close(x->next);
+        x->next = end_epoch(x, x->next);
     }
 }
 
@@ -245,10 +252,10 @@ static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch)
     }
     if (x->running != NULL && x->running->p->job == job && x->running->number <= epoch) {
         x->running->alone = !same_layout(x->left, x->running) && !same_layout(x->next, x->running);
-        x->running = hsp_epoch_close(x->running);
+        x->running = end_epoch(x, x->running);
     }
     if (x->left != NULL && x->left->p->job == job && x->left->number <= epoch) {
-        x->left = hsp_epoch_close(x->left);
+        x->left = end_epoch(x, x->left);
     }
     epoch = epoch < x->newest ? epoch : x->newest; /* another cluster may have given the number */
     if (x->job == job && x->floor < epoch) {
@@ -321,8 +328,8 @@ static void on_start(struct executor *x, const struct hsp_msg *m)
     if (!is_epoch(x->next, m->u.start.job, m->epoch)) {
         return; /* dropped meanwhile */
     }
-    x->running = hsp_epoch_close(x->running);
-    x->left = hsp_epoch_close(x->left);
+    x->running = end_epoch(x, x->running);
+    x->left = end_epoch(x, x->left);
     x->running = x->next;
     x->next = NULL;
     hsp_epoch_go(x->running, m->u.start.step);
@@ -404,13 +411,13 @@ static void on_release(struct executor *x, const struct hsp_msg *m)
                              .epoch = m->epoch,
                              .u.devref = {.job = r->job, .device = x->env.device}};
     promote(x);
-    x->left = hsp_epoch_close(x->left);
+    x->left = end_epoch(x, x->left);
     if (goes_with(x->running, r)) {
         disarm(x);
         promote(x);
     }
     if (goes_with(x->running, r)) {
-        x->running = hsp_epoch_close(x->running);
+        x->running = end_epoch(x, x->running);
     }
     drop_idle_data(x);
     discard(x, r->job, r->keep_plan);
@@ -457,7 +464,7 @@ static void handle(struct executor *x, const struct hsp_msg *m)
     case HSP_MSG_CHECKPOINT: on_checkpoint(x, m); break;
     case HSP_MSG_TRACE: on_trace(x, m); break;
     case HSP_MSG_WHERE: on_where(x, m); break;
-    case HSP_MSG_WELCOME: x->heartbeat_ms = m->u.welcome.heartbeat_ms; break;
+    case HSP_MSG_WELCOME: x->beats.every_ms = m->u.welcome.heartbeat_ms; break;
     default:
         hsp_log(x->env.log, HSP_LOG_WARN, "executor", "unexpected message %s",
                 hsp_msg_name(m->type));
@@ -466,13 +473,6 @@ static void handle(struct executor *x, const struct hsp_msg *m)
 }
 
 /* ---- the loop ---- */
-
-static void heartbeat(struct executor *x)
-{
-    struct hsp_msg m = {.type = HSP_MSG_HEARTBEAT, .u.beat = {.seq = ++x->beat}};
-    tell(x, &m);
-    x->beat_due_ms = now_ms() + x->heartbeat_ms;
-}
 
 /* Handles all that has arrived. HSP_OK, or why the executor ends. */
 static enum hsp_status receive(struct executor *x, struct hsp_err *err)
@@ -500,8 +500,7 @@ static int serve(struct executor *x)
                           {.fd = x->env.wake_fd, .events = POLLIN}};
     struct hsp_err err = {0};
     for (;;) {
-        int64_t wait = x->beat_due_ms - now_ms();
-        int n = poll(p, 2, wait > 0 ? (int)wait : 0);
+        int n = poll(p, 2, hsp_heartbeat_wait_ms(&x->beats));
         uint64_t count;
         if (n < 0 && errno != EINTR) {
             hsp_log(x->env.log, HSP_LOG_ERROR, "executor", "poll fails: %s", strerror(errno));
@@ -524,9 +523,7 @@ static int serve(struct executor *x)
                 return 1;
             }
         }
-        if (now_ms() >= x->beat_due_ms) {
-            heartbeat(x);
-        }
+        hsp_heartbeat_beat(&x->beats);
     }
 }
 
@@ -551,7 +548,7 @@ static uint64_t gpu_of(const struct hsp_executor_opts *o)
 static enum hsp_status open_all(struct executor *x, const struct hsp_executor_opts *o,
                                 struct hsp_err *err)
 {
-    enum hsp_status st = HSP_OK;
+    enum hsp_status st = hsp_heartbeat_open(&x->beats, &x->chan, o->heartbeat_ms, o->log, err);
     x->env = (struct hsp_exec_env){
         .state_dir = o->state_dir,
         .node = o->node,
@@ -567,12 +564,11 @@ static enum hsp_status open_all(struct executor *x, const struct hsp_executor_op
         .nccl_look = {.apart = o->transport == HSP_MESH_TCP, .unknown = o->nccl_unknown},
         .nccl_log = o->nccl_log,
         .told = &x->told};
-    x->heartbeat_ms = o->heartbeat_ms;
     x->arena = hsp_arena_new(MESSAGE_MAX);
     if (x->env.wake_fd < 0 || x->arena == NULL || x->env.data == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, errno, "cannot start");
     }
-    st = open_device(o, &x->env.backend, err);
+    st = st == HSP_OK ? open_device(o, &x->env.backend, err) : st;
     if (st == HSP_OK && x->env.backend->device) {
         x->env.mem_bytes = hsp_device_offer(o->mem_bytes);
     }
@@ -608,6 +604,7 @@ static void close_all(struct executor *x)
     if (x->env.wake_fd >= 0) {
         (void)close(x->env.wake_fd);
     }
+    hsp_heartbeat_close(&x->beats);
     (void)hsp_arena_free(x->arena);
     hsp_chan_fini(&x->chan);
 }
@@ -630,7 +627,6 @@ int hsp_executor_main(const struct hsp_executor_opts *o)
             .type = HSP_MSG_EXECUTOR_UP,
             .u.up = {.device = o->device, .address = hsp_mesh_listener_address(x->env.listener)}};
         tell(x, &up);
-        heartbeat(x);
         rc = serve(x);
     } else {
         hsp_log(o->log, HSP_LOG_ERROR, "executor", "device %u cannot start: %s", o->device,

@@ -14,6 +14,7 @@
 #include "worker/exec/read_hash.h"
 #include "worker/executor/epoch.h"
 #include "worker/executor/executor.h"
+#include "worker/state/segment.h"
 #include "worker/state/segment_name.h"
 
 /* Fresh, on the ranks of @plan, as epoch @epoch of layout @plan_no. */
@@ -439,6 +440,58 @@ static void test_what_goes_slowly_holds_no_heartbeat_up(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
+static uint32_t creates_slowly; /* in executors forked from now on: as many segments */
+
+__typeof__(hsp_segment_create) __real_hsp_segment_create, __wrap_hsp_segment_create;
+
+enum hsp_status __wrap_hsp_segment_create(const char *dir, const struct hsp_segment_key *key,
+                                          const struct hsp_whose *of,
+                                          const struct hsp_segment_row *rows, uint32_t n,
+                                          int64_t area_bytes, struct hsp_state_segment **ret,
+                                          struct hsp_err *err)
+{
+    if (creates_slowly > 0) {
+        char path[4300];
+        creates_slowly--;
+        (void)snprintf(path, sizeof path, "%s/creating", dir);
+        FILE *f = fopen(path, "a");
+        if (f != NULL) {
+            (void)fprintf(f, "a segment\n");
+            (void)fclose(f);
+        }
+        (void)sleep(4);
+    }
+    return __real_hsp_segment_create(dir, key, of, rows, n, area_bytes, ret, err);
+}
+
+/* To take room for state takes long where there is much. Who drops that epoch waits, and lives for all to see;
+ * no more room is taken then. */
+static void test_an_epoch_is_dropped_as_it_takes_room(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {
+        .epoch = 2, .plan_no = 2, .mode = HSP_MODE_FRESH, .plan = one, .n_peers = 1};
+    char path[4300];
+    uint32_t beats = 0;
+    creates_slowly = 2;
+    xw_start_executor(w, 0);
+    creates_slowly = 0;
+    (void)snprintf(path, sizeof path, "%s/creating", w->ex[0].state_dir);
+    xw_send_prepare(w, &d);
+    while (access(path, F_OK) != 0) {
+        xw_await_beat(w, 0);
+    }
+    xw_send_ref(w, 0, HSP_MSG_DROP, 2);
+    do {
+        assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
+        beats += w->last.type == HSP_MSG_HEARTBEAT;
+    } while (w->last.type != HSP_MSG_DROPPED);
+    assert_true(beats >= 4);
+    assert_int_equal(xw_lines_with(path, "a segment"), 1);
+    (void)hsp_epoch_plan_free(one);
+}
+
 /* All goes on where segments cannot be pinned, and each executor says so once, also one that has two epochs: those of the
  * reference, of `taken`, and the two of the switch. */
 static void test_segments_that_cannot_be_pinned(void **state)
@@ -528,6 +581,8 @@ HSP_TEST_FILE(executor_device_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_what_goes_slowly_holds_no_heartbeat_up,
                                         xw_setup_device, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_an_epoch_is_dropped_as_it_takes_room, xw_setup,
+                                        xw_teardown),
         cmocka_unit_test_setup_teardown(test_segments_that_cannot_be_pinned, xw_setup_device,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_training_has_the_same_bits, xw_setup, xw_teardown),

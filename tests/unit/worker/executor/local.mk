@@ -18,6 +18,7 @@ executor_tests = \
   tests/unit/worker/executor/executor_stand_test \
   tests/unit/worker/executor/executor_trace_test \
   tests/unit/worker/executor/folder_fault_test \
+  tests/unit/worker/executor/heartbeat_test \
   tests/unit/worker/executor/nccl_log_test \
   tests/unit/worker/executor/restore_test \
   tests/unit/worker/executor/step_log_test \
@@ -41,6 +42,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/executor_stand_test.c \
   tests/unit/worker/executor/executor_trace_test.c \
   tests/unit/worker/executor/folder_fault_test.c \
+  tests/unit/worker/executor/heartbeat_test.c \
   tests/unit/worker/executor/nccl_log_test.c \
   tests/unit/worker/executor/restore_test.c \
   tests/unit/worker/executor/step_log_test.c \
@@ -48,6 +50,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   $(executor_world) $(NCCL_WORLD) $(TINY_PROG) $(state_test_lib)
 tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
   -Wl,--wrap=hsp_ckpt_stream_open,--wrap=hsp_ckpt_stream_put,--wrap=hsp_ckpt_commit \
+  -Wl,--wrap=hsp_segment_create \
   -Wl,--wrap=hsp_region_copy,--wrap=hsp_ckpt_sign \
   -Wl,--wrap=hsp_epoch_device_save,--wrap=hsp_epoch_device_trim \
   -Wl,--wrap=hsp_read_hash_before,--wrap=hsp_pace_done
