@@ -226,21 +226,51 @@ static void attach_metrics(const struct hsp_buf *metrics, struct hsp_msg *m)
     m->blob_len = (uint32_t)(metrics->len - from);
 }
 
-/* The reason why the epoch cannot hand over; code HSP_OK: it can. Under the lock. */
-static struct hsp_err obstacle(const struct hsp_ex_epoch *e)
+static bool is_next(const struct hsp_ex_epoch *e, uint64_t epoch)
 {
+    return e->next != NULL && e->next->number == epoch;
+}
+
+/* The reason why the epoch cannot hand over to @epoch; code HSP_OK: it can, or @epoch was dropped. *ret_leaves:
+ * it does, and has left. */
+static struct hsp_err may_leave(struct hsp_ex_epoch *e, uint64_t epoch, bool *ret_leaves)
+{
+    (void)pthread_mutex_lock(&e->lock);
     struct hsp_err why = e->uncopied;
     if (why.code == HSP_OK && e->cancelled) {
         (void)hsp_err_set(&why, HSP_ECANCELED, 0, "the epoch has ended");
     }
+    *ret_leaves = why.code == HSP_OK && is_next(e, epoch);
+    e->phase = *ret_leaves ? HSP_EPOCH_LEFT : e->phase;
+    (void)pthread_mutex_unlock(&e->lock);
+    return why;
+}
+
+/* The epoch has left: @epoch begins, if it is there still. */
+static struct hsp_err begin_next(struct hsp_ex_epoch *e, uint64_t epoch, uint64_t version,
+                                 uint32_t n_noop)
+{
+    struct hsp_err why = {0};
+    (void)pthread_mutex_lock(&e->lock);
+    if (is_next(e, epoch)) {
+        /* Under our lock: the control thread takes it to disarm us before it closes the next
+         * epoch. */
+        e->next->n_noop = n_noop;
+        hsp_epoch_go(e->next, version);
+    } else {
+        (void)hsp_err_set(&why, HSP_ECANCELED, 0,
+                          "epoch %" PRIu64 " was dropped as it was to begin", epoch);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
     return why;
 }
 
 enum hsp_status hsp_epoch_hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint64_t version,
                                     uint32_t n_noop, bool *ret_left, struct hsp_err *err)
 {
-    /* The next epoch begins with this version, or a recovery does. All have ended the step; what
-     * the device still does of it is not waited for under the lock, which a loss needs. */
+    /* The next epoch begins with this version, or a recovery does. All have ended the step. Neither what
+     * the device still does of it, nor its memory, which goes in seconds where there is much, is waited
+     * for under the lock: the control thread needs that. */
     enum hsp_status st = hsp_epoch_seal_written(e, err);
     *ret_left = false;
     st = st == HSP_OK ? hsp_epoch_direct_rest(e, err) : st;
@@ -248,20 +278,12 @@ enum hsp_status hsp_epoch_hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint
         return st;
     }
     hsp_audit_state(e, version, false);
-    (void)pthread_mutex_lock(&e->lock);
-    struct hsp_err why = obstacle(e);
-    struct hsp_ex_epoch *next = e->next;
-    bool ok = why.code == HSP_OK && next != NULL && next->number == epoch;
-    if (ok) {
-        e->phase = HSP_EPOCH_LEFT;
-        hsp_epoch_device_leave(e); /* the next one wants the memory */
-        /* Under our lock: the control thread takes it to disarm us before it closes the next
-         * epoch. */
-        next->n_noop = n_noop;
-        hsp_epoch_go(next, version);
+    struct hsp_err why = may_leave(e, epoch, ret_left);
+    if (*ret_left) { /* the next one wants the memory */
+        hsp_epoch_device_leave(e);
+        why = begin_next(e, epoch, version, n_noop);
+        *ret_left = why.code == HSP_OK;
     }
-    (void)pthread_mutex_unlock(&e->lock);
-    *ret_left = ok;
     if (why.code != HSP_OK && err != NULL) {
         *err = why;
     }

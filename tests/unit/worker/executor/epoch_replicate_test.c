@@ -823,6 +823,40 @@ static void an_epoch_that_has_failed_hands_nothing_over(void **state)
     end_world(&w);
 }
 
+static bool drops_next; /* in the place of the control thread, while an epoch leaves its device */
+
+__typeof__(hsp_epoch_device_leave) __real_hsp_epoch_device_leave, __wrap_hsp_epoch_device_leave;
+
+void __wrap_hsp_epoch_device_leave(struct hsp_ex_epoch *e)
+{
+    if (drops_next) {
+        assert_int_equal(pthread_mutex_trylock(&e->lock), 0);
+        e->next = NULL;
+        (void)pthread_mutex_unlock(&e->lock);
+    }
+    __real_hsp_epoch_device_leave(e);
+}
+
+/* Its memory may go for seconds: the control thread, which beats, does not wait for that. */
+static void an_epoch_leaves_its_device_without_the_lock(void **state)
+{
+    struct world w;
+    struct hsp_err err = {0};
+    bool left = true;
+    (void)state;
+    make_world(&w, 2); /* the second one stands for the next epoch */
+    struct hsp_ex_epoch *e = &w.m[0].e, *next = &w.m[1].e;
+    e->next = next;
+    e->member = false; /* nothing is computed here, so there is no memory to give back */
+    next->number = 8;
+    drops_next = true;
+    assert_refused(hsp_epoch_hand_over(e, 8, STEP, 0, &left, &err), &err, HSP_ECANCELED,
+                   "epoch 8 was dropped as it was to begin");
+    drops_next = false;
+    assert_false(left || next->go);
+    end_world(&w);
+}
+
 static void *settle(void *arg)
 {
     struct writing *x = arg;
@@ -891,6 +925,7 @@ HSP_TEST_FILE(epoch_replicate_test)
         cmocka_unit_test(state_damaged_while_it_is_written_is_no_checkpoint),
         cmocka_unit_test(a_copy_damaged_as_it_is_written_does_not_verify),
         cmocka_unit_test(an_epoch_that_has_failed_hands_nothing_over),
+        cmocka_unit_test(an_epoch_leaves_its_device_without_the_lock),
         cmocka_unit_test(a_replica_made_of_a_version_that_is_gone_is_the_wrong_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
