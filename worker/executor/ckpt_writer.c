@@ -1,7 +1,8 @@
 /* The happy path: the thread of the disk opens the file, writes slabs, closes it, commits, prunes.
  *
  * Possible failure modes: no answer (the thread goes on alone, with what is its own; a commit that it
- * was at may still come to its end, and is as good as any); no memory; errors of the disk. */
+ * was at may still come to its end, and is as good as any); no memory; errors of the disk. Where the
+ * old checkpoints take long to delete, the thread does that alone, beside the next checkpoint. */
 #include "worker/executor/ckpt_writer.h"
 
 #include <limits.h>
@@ -15,6 +16,8 @@
 #include "worker/state/ckpt_sign.h"
 #include "worker/state/ckpt_steps.h"
 #include "worker/state/region.h"
+
+#define PRUNE_MS 5000u /* votes wait so long for it */
 
 struct hsp_ckpt_writing { /* owns all it points to */
     char dir[PATH_MAX];
@@ -179,12 +182,18 @@ static struct hsp_ckpt_writing *make(const struct hsp_ex_epoch *e, const struct 
     return x;
 }
 
+static enum hsp_status call_for(struct hsp_ckpt_writer *w, hsp_disk_fn *fn,
+                                const struct hsp_disk_wait *wait, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_disk_do(w->disk, fn, wait, err);
+    w->work = st == HSP_ETIMEDOUT ? NULL : w->work;
+    return st;
+}
+
 static enum hsp_status call(struct hsp_ckpt_writer *w, hsp_disk_fn *fn, struct hsp_err *err)
 {
     const struct hsp_disk_wait wait = hsp_epoch_disk_wait(w->e);
-    enum hsp_status st = hsp_disk_do(w->disk, fn, &wait, err);
-    w->work = st == HSP_ETIMEDOUT ? NULL : w->work;
-    return st;
+    return call_for(w, fn, &wait, err);
 }
 
 enum hsp_status hsp_ckpt_writer_open(struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o,
@@ -246,7 +255,11 @@ enum hsp_status hsp_ckpt_writer_commit(struct hsp_ckpt_writer *w,
 
 enum hsp_status hsp_ckpt_writer_prune(struct hsp_ckpt_writer *w, struct hsp_err *err)
 {
-    return call(w, do_prune, err);
+    struct hsp_disk_wait wait = hsp_epoch_disk_wait(w->e);
+    wait.ms = wait.ms < PRUNE_MS ? wait.ms : PRUNE_MS;
+    wait.deletes = true;
+    enum hsp_status st = call_for(w, do_prune, &wait, err);
+    return st == HSP_ETIMEDOUT ? HSP_OK : st;
 }
 
 void hsp_ckpt_writer_end(struct hsp_ckpt_writer *w, bool abandon)

@@ -42,6 +42,7 @@ enum hsp_status hsp_ckpt_writer_close(struct hsp_ckpt_writer *w, uint64_t *ret_b
 enum hsp_status hsp_ckpt_writer_commit(struct hsp_ckpt_writer *w,
                                        const struct hsp_data_cursor *data,
                                        struct hsp_ckpt_done *ret, struct hsp_err *err);
+/* The last of all. HSP_OK: it is done, or goes on alone. */
 enum hsp_status hsp_ckpt_writer_prune(struct hsp_ckpt_writer *w, struct hsp_err *err);
 /* @abandon: the whole attempt goes, for nobody writes to it any more. Not open is fine. */
 void hsp_ckpt_writer_end(struct hsp_ckpt_writer *w, bool abandon);

@@ -27,7 +27,8 @@ struct hsp_disk_thread {
     hsp_disk_fn *fn;      /* to do, or under way; NULL: nothing */
     int64_t since_ns;     /* it was given */
     bool ends;            /* nothing more is given */
-    bool left;            /* nobody waits for it any more */
+    bool left;            /* nobody waits for it any more, */
+    bool silent;          /* and it should have answered */
     bool over;            /* it has dropped what it had */
     enum hsp_status st;   /* of what was done last */
     struct hsp_err err;
@@ -125,8 +126,8 @@ static enum hsp_status no_answer(const struct hsp_disk_thread *k, struct hsp_err
     return st;
 }
 
-/* Takes one that has ended out of its place; else HSP_ETIMEDOUT where nobody waits for it any more and
- * it is at @path. */
+/* Takes one that has ended out of its place; else HSP_ETIMEDOUT where it should have answered and is at
+ * @path. */
 static enum hsp_status look(struct hsp_disk_thread **at, const char *path, struct hsp_err *err)
 {
     struct hsp_disk_thread *k = *at;
@@ -136,7 +137,7 @@ static enum hsp_status look(struct hsp_disk_thread **at, const char *path, struc
     (void)pthread_mutex_lock(&k->lock);
     bool over = k->over;
     enum hsp_status st =
-        !over && k->left && strcmp(k->path, path) == 0 ? no_answer(k, err) : HSP_OK;
+        !over && k->silent && strcmp(k->path, path) == 0 ? no_answer(k, err) : HSP_OK;
     (void)pthread_mutex_unlock(&k->lock);
     if (over) {
         put(k);
@@ -206,13 +207,20 @@ static bool await(struct hsp_disk_thread *k, const struct hsp_disk_wait *w)
     return is_done(k);
 }
 
+/* Under the lock. */
+static void await_or_leave(struct hsp_disk_thread *k, const struct hsp_disk_wait *w)
+{
+    k->left = !await(k, w);
+    k->silent = k->left && !w->deletes;
+}
+
 enum hsp_status hsp_disk_do(struct hsp_disk_thread *k, hsp_disk_fn *fn,
                             const struct hsp_disk_wait *wait, struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&k->lock);
     if (!k->left) {
         k->fn = fn;
-        k->left = !await(k, wait);
+        await_or_leave(k, wait);
         k->ends = k->left;
     }
     enum hsp_status st = k->left ? no_answer(k, err) : k->st;
@@ -229,7 +237,7 @@ struct hsp_disk_thread *hsp_disk_end(struct hsp_disk_thread *k, const struct hsp
         (void)pthread_mutex_lock(&k->lock);
         if (!k->left) {
             k->ends = true;
-            k->left = !await(k, wait);
+            await_or_leave(k, wait);
         }
         (void)pthread_mutex_unlock(&k->lock);
         put(k);

@@ -38,6 +38,7 @@ struct hsp_disk_wait {
     uint32_t ms;
     bool (*over)(void *of); /* NULL: it is never over */
     void *of;
+    bool deletes; /* a disk that works may take longer: others may begin at the path meanwhile */
 };
 
 /* A thread for what is done at @path with @ctx, which it gives to @drop at its end. After an error

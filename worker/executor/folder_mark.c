@@ -37,7 +37,7 @@ static enum hsp_status mark(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct mark *m = calloc(1, sizeof *m);
     struct hsp_disk_thread *disk = NULL;
-    const struct hsp_disk_wait wait = {HSP_MARK_MS, hsp_epoch_is_over, e};
+    const struct hsp_disk_wait wait = {.ms = HSP_MARK_MS, .over = hsp_epoch_is_over, .of = e};
     if (m == NULL) {
         return hsp_err_nomem(err, "a mark");
     }

@@ -19,6 +19,7 @@
 #include "worker/executor/epoch_twins.h"
 #include "worker/state/ckpt_files.h"
 #include "worker/state/ckpt_shard.h"
+#include "worker/state/ckpt_steps.h"
 #include "worker/state/folder.h"
 
 #define MAX_RANKS 3
@@ -501,7 +502,7 @@ static void damage_that_a_checkpoint_finds_ends_the_epoch(void **state)
 static struct member *at_writing; /* whose home is damaged when its part is written; NULL: none */
 
 /* A call of the disk that does not come back until hangs is NEVER again. */
-enum hanging { NEVER, AT_OPEN, AT_PUT, AT_COMMIT };
+enum hanging { NEVER, AT_OPEN, AT_PUT, AT_COMMIT, AT_PRUNE };
 static _Atomic(enum hanging) hangs;
 static atomic_uint n_hung; /* so far */
 
@@ -573,6 +574,17 @@ enum hsp_status __wrap_hsp_ckpt_commit(const char *dir, const struct hsp_ckpt_in
     return __real_hsp_ckpt_commit(dir, info, data, config_json, ret, err);
 }
 
+/* The compiler compares them with the product's. */
+__typeof__(hsp_ckpt_prune) __real_hsp_ckpt_prune, __wrap_hsp_ckpt_prune;
+
+enum hsp_status __wrap_hsp_ckpt_prune(const char *dir, const struct hsp_ckpt_info *us, size_t keep,
+                                      const struct hsp_m_cut *cut, uint32_t n_cuts,
+                                      struct hsp_err *err)
+{
+    hang(AT_PRUNE);
+    return __real_hsp_ckpt_prune(dir, us, keep, cut, n_cuts, err);
+}
+
 /* A dead server of a hard mount: the epoch goes on after its bound, and says which path does not answer. The
  * next checkpoint waits for nothing, and no second call hangs. When the server is back all is as before. */
 static void a_disk_that_does_not_answer_ends_no_epoch(void **state)
@@ -606,6 +618,30 @@ static void a_disk_that_does_not_answer_ends_no_epoch(void **state)
         assert_true(is_there(&w, "step-0000000040/manifest.json"));
         end_world(&w);
     }
+}
+
+/* It takes a slow disk long to delete a large one: that disk is not taken for dead. */
+static void an_old_checkpoint_may_go_slowly(void **state)
+{
+    struct world w;
+    struct hsp_err err = {0};
+    (void)state;
+    make_world(&w, 2);
+    w.m[0].p.checkpoint_shared = w.m[1].p.checkpoint_shared = true;
+    make_folder(&w, "step-0000000020");
+    atomic_store(&hangs, AT_PRUNE);
+    assert_ok(checkpoint(&w, &err), &err);
+    assert_true(is_there(&w, "step-0000000040/manifest.json"));
+    atomic_store(&w.m[0].env.writing, 1); /* none is deleted behind the next one */
+    assert_ok(checkpoint(&w, &err), &err);
+    assert_true(is_there(&w, "step-0000000020"));
+    atomic_store(&hangs, NEVER);
+    (void)alarm(60);
+    while (is_there(&w, "step-0000000020")) {
+        (void)usleep(1000);
+    }
+    (void)alarm(0);
+    end_world(&w);
 }
 
 /* Who ends an epoch does not wait for its disk. */
@@ -919,6 +955,7 @@ HSP_TEST_FILE(epoch_replicate_test)
         cmocka_unit_test(what_is_made_of_a_version_that_is_gone_is_not_sealed),
         cmocka_unit_test(damage_that_a_checkpoint_finds_ends_the_epoch),
         cmocka_unit_test(a_disk_that_does_not_answer_ends_no_epoch),
+        cmocka_unit_test(an_old_checkpoint_may_go_slowly),
         cmocka_unit_test(an_epoch_that_is_over_leaves_its_disk),
         cmocka_unit_test(an_epoch_that_is_over_writes_no_more),
         cmocka_unit_test(what_is_not_mounted_gets_no_checkpoint),
