@@ -23,6 +23,9 @@ void hsp_ci_node_fault(struct hsp_cluster *c, struct hsp_cluster_node *n, const 
     if (f->until_ms != 0) {
         return; /* another device of it says the same */
     }
+    if (c->now_ms - f->since_ms >= (hsp_msec)FIRST_MS << (MAX_DOUBLING + 1)) {
+        f->times = 0; /* it was of use for as long as it is ever out */
+    }
     uint32_t k = f->times < MAX_DOUBLING ? f->times : MAX_DOUBLING;
     f->times++;
     f->since_ms = c->now_ms;

@@ -4,7 +4,7 @@
  * is dropped and does not count as a failure of the job. n2 gets no work of any job for a minute:
  * its jobs move away, or go on there where there is no other place. The state on n2 may still be
  * read. After the minute n2 is offered again; if it fails again, it is out for two minutes, and so
- * on up to sixteen.
+ * on up to sixteen. A fault of more than 32 minutes ago counts no more.
  *
  * In memory only. The fault ends early when the node says hello with a new incarnation, when it is
  * dead, when an administrator undrains it (try_anew.h), and after a loss of a job that is on it and

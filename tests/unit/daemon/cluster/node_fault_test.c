@@ -102,6 +102,31 @@ static void it_is_tried_again(void **state)
     cw_end(&w);
 }
 
+/* Of a node that was of use again for long the last fault counts no more. */
+static void a_fault_of_long_ago_counts_no_more(void **state)
+{
+    (void)state;
+    static const struct {
+        hsp_msec out, then;
+    } faults[] = {{MINUTE, MINUTE}, {2 * MINUTE, 32 * MINUTE}, {MINUTE, 0}};
+    struct cw_world w;
+    preparing(&w);
+    for (uint32_t k = 0; k < 3; k++) {
+        refuse(&w, cw_job(&w, 1)->att.epoch, HSP_FACT_STATE_FOLDER, 0);
+        assert_true(fault(&w)->until_ms == w.now + faults[k].out);
+        cw_plan(&w, 1); /* on n0 alone */
+        cw_ready(&w, 1, 0, 5);
+        cw_pass(&w, 1, k, cw_even, 1);
+        cw_let_go(&w, 1, 1);
+        if (faults[k].then > 0) {
+            wait(&w, faults[k].then);
+            cw_plan(&w, 1);
+            assert_int_equal(cw_job(&w, 1)->att.n_ranks, 2);
+        }
+    }
+    cw_end(&w);
+}
+
 /* A peer told first that the attempt broke, which counted; it does not when the cause is heard. */
 static void an_attempt_that_it_ended_does_not_count(void **state)
 {
@@ -187,6 +212,7 @@ HSP_TEST_FILE(node_fault_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_next_plan_does_without_it),
         cmocka_unit_test(it_is_tried_again),
+        cmocka_unit_test(a_fault_of_long_ago_counts_no_more),
         cmocka_unit_test(an_attempt_that_it_ended_does_not_count),
         cmocka_unit_test(it_ends_early),
         cmocka_unit_test(it_goes_on_in_the_layout_that_it_has),
