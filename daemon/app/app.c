@@ -27,6 +27,7 @@
 #include "daemon/app/state/job_table.h"
 #include "daemon/app/state/sessions.h"
 #include "daemon/app/store/first_store.h"
+#include "daemon/app/store/rebuild.h"
 #include "daemon/app/store/restore.h"
 #include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/cluster_step.h"
@@ -346,14 +347,11 @@ static enum hsp_status make_store(struct hsp_app *a, struct hsp_err *err)
 
 static enum hsp_status open_store(struct hsp_app *a, struct hsp_err *err)
 {
-    struct hsp_buf path;
     if (!a->folder.store && make_store(a, err) != HSP_OK) {
         return err->code;
     }
-    hsp_buf_init(&path, 8192);
-    hsp_buf_printf(&path, "%s/state.db", a->cfg->state_dir);
-    enum hsp_status st = hsp_store_open(hsp_buf_cstr(&path), &a->store, err);
-    hsp_buf_fini(&path);
+    enum hsp_status st =
+        hsp_store_open_whole(a->cfg->state_dir, &a->folder, &a->store, &a->rebuilt, err);
     if (st == HSP_OK && hsp_restore_replaced(a->cfg->state_dir, a->store, a->replaced,
                                              sizeof a->replaced, &a->replaced_generation)) {
         a->has_replaced = true;

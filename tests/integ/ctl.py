@@ -456,6 +456,32 @@ def damaged_lines(w):
                 db.execute(change, (damage,))
         r = w.hspmdd("--config", w.config(), "--restore", w.path("kept.db"))
         check(r.returncode == 0 and r.stderr.endswith(told) and bool(r.stderr) == bool(told), repr(r))
+    damaged_page(w, rows)
+
+
+def damaged_page(w, rows):
+    """The first page of the events is lost: the store is written anew at the start, and a start that cannot do it says so."""
+    jobs = "SELECT COUNT(*) FROM kv WHERE key GLOB 'job/*'"
+    with contextlib.closing(rows()) as db:
+        n_jobs = db.execute(jobs).fetchone()[0]
+        page = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()[0]
+    with open(w.path("state/state.db"), "r+b") as f:
+        f.seek((page - 1) * 4096)
+        f.write(b"\xff" * 4096)
+    os.mkdir(w.path("state/.restore-copy.db"))
+    d = w.start(w.config())
+    problem = "problem: %s: it is damaged, and cannot be written anew: cannot make " % w.path("state/state.db")
+    check(problem in w.ctl("status").stdout, "a problem: %r" % w.ctl("status"))
+    d.terminate()
+    check(d.wait(LIMIT) == 0, "ends in order")
+    os.rmdir(w.path("state/.restore-copy.db"))
+    d = w.start(w.config())
+    until("it is told", lambda: "store.damaged" in w.ctl("events").stdout)
+    check("pages were damaged" in w.ctl("events").stdout and "problem" not in w.ctl("status").stdout, "and mended")
+    check(w.ctl("backup", w.path("mended.db")).returncode == 0, "a backup is whole")
+    check(len([f for f in os.listdir(w.path("state")) if f.endswith("-damaged")]) == 1, "the damaged one is kept")
+    with contextlib.closing(rows()) as db:
+        check(db.execute(jobs).fetchone()[0] == n_jobs, "all jobs")
 
 
 def run(w):

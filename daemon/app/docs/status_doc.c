@@ -582,8 +582,8 @@ char *hsp_app_status(struct hsp_app *a, const char *name)
         (void)cJSON_AddBoolToObject(o, "insecure_loopback", true);
     }
     put_plane(o, c->cfg.data_tls, c->cfg.trusted != NULL ? c->cfg.trusted : "");
-    if (a->stuck) {
-        put_text(o, "problem", a->stuck_why);
+    if (a->stuck || a->damage[0] != '\0') {
+        put_text(o, "problem", a->stuck ? a->stuck_why : a->damage);
     }
     cJSON *jobs = cJSON_AddArrayToObject(o, "jobs");
     for (uint32_t i = 0; i < c->n_jobs; i++) {

@@ -266,10 +266,13 @@ static void done_flush(struct hsp_app_task *w)
     struct hsp_app *a = w->app;
     a->flushing = false;
     if (f->status != HSP_OK && f->status != HSP_ENOMEM && !a->closing && a->n_feed < KEPT_MAX) {
-        if (!a->stuck) {
+        if (!a->stuck && f->status != HSP_EDIGEST) {
             hsp_log(a->log, HSP_LOG_WARN, "feed", "%zu lines wait: %s", f->n, f->err.msg);
         }
         keep_rows(a, f);
+        if (f->status == HSP_EDIGEST) {
+            hsp_app_damaged(a, f->err.msg);
+        }
         free(f);
         return;
     }
@@ -327,6 +330,16 @@ void hsp_app_flush(struct hsp_app *a)
 
 /* ---- what is there already ---- */
 
+static void tell_damage(struct hsp_app *a, const char *text)
+{
+    struct hsp_fact f = {.type = "store.damaged",
+                         .severity = HSP_SEV_WARN,
+                         .node = "",
+                         .reason = text,
+                         .cause = "state.db"};
+    hsp_app_fact(a, &f);
+}
+
 struct look {
     struct hsp_app_task work;
     struct hsp_store *store;
@@ -347,15 +360,12 @@ static void done_look(struct hsp_app_task *w)
     struct hsp_app *a = w->app;
     char text[HSP_DAMAGE_TEXT];
     hsp_store_damage_text(&l->found, text);
-    struct hsp_fact f = {.type = "store.damaged",
-                         .severity = HSP_SEV_WARN,
-                         .node = "",
-                         .reason = text,
-                         .cause = "state.db"};
     if (l->found.events + l->found.metrics > 0) {
-        hsp_app_fact(a, &f);
+        tell_damage(a, text);
     }
-    if (l->status != HSP_OK) {
+    if (l->status == HSP_EDIGEST) {
+        hsp_app_damaged(a, l->err.msg);
+    } else if (l->status != HSP_OK) {
         hsp_log(a->log, HSP_LOG_WARN, "feed", "not all lines were checked: %s", l->err.msg);
     }
     free(l);
@@ -364,6 +374,11 @@ static void done_look(struct hsp_app_task *w)
 void hsp_app_feed_check(struct hsp_app *a)
 {
     struct look *l = calloc(1, sizeof *l);
+    if (a->rebuilt.failed) {
+        hsp_app_damaged(a, a->rebuilt.text);
+    } else if (a->rebuilt.text[0] != '\0') {
+        tell_damage(a, a->rebuilt.text);
+    }
     if (l == NULL) {
         return; /* readers leave out what is damaged all the same */
     }

@@ -17,7 +17,7 @@ void hsp_app_fact(struct hsp_app *a, const struct hsp_fact *f);
 void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m);
 void hsp_app_flush(struct hsp_app *a); /* starts writing what is pending */
 /* Begins to read all stored lines; damaged ones are deleted, and the event store.damaged counts
- * them. */
+ * them. Before that it tells whether the store was written anew. */
 void hsp_app_feed_check(struct hsp_app *a);
 void hsp_app_feed_free(struct hsp_app *a);
 

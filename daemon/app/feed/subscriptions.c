@@ -95,6 +95,9 @@ static void done_reading(struct hsp_app_task *w)
         follower_free(a, f);
         return;
     }
+    if (f->status == HSP_EDIGEST) {
+        hsp_app_damaged(a, f->err.msg);
+    }
     bool full = f->n == LINES, stays = f->status == HSP_OK && (full || f->follow);
     if (f->n > 0 || !stays) {
         hsp_app_reply(a, f->conn, f->request, f->status, f->err.msg, (const char *)f->lines.data,

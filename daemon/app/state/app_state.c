@@ -5,6 +5,8 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "proto/base/str.h"
+
 hsp_msec hsp_app_now(void)
 {
     return uv_hrtime() / 1000000u;
@@ -40,6 +42,17 @@ hsp_msec hsp_app_core_now(const struct hsp_app *a)
 hsp_msec hsp_app_core_due(const struct hsp_app *a, hsp_msec at)
 {
     return a->stuck || at > UINT64_MAX - a->stood ? UINT64_MAX : at + a->stood;
+}
+
+void hsp_app_damaged(struct hsp_app *a, const char *why)
+{
+    if (a->damage[0] == '\0') {
+        hsp_str_printf(a->damage, sizeof a->damage,
+                       "%s/state.db: %s; training goes on, events and metrics may be lost; restart "
+                       "hspmdd, which writes the file anew",
+                       a->cfg->state_dir, why);
+        hsp_log(a->log, HSP_LOG_ERROR, "store", "%s", a->damage);
+    }
 }
 
 void hsp_app_fail(struct hsp_app *a, const char *what, const struct hsp_err *err)

@@ -14,6 +14,7 @@
 #include "daemon/app/http/prometheus.h"
 #include "daemon/app/state/daemon_config.h"
 #include "daemon/app/state/refusals.h"
+#include "daemon/app/store/rebuild.h"
 #include "daemon/app/store/state_folder.h"
 #include "daemon/app/store/store.h"
 #include "daemon/cluster/cluster_state.h"
@@ -92,7 +93,9 @@ struct hsp_app {
     uint32_t n_feed;
     bool flushing, no_events; /* no_events: the last event file could not be written */
     bool feed_stuck;          /* lines wait for a disk that takes them */
-    int64_t start_s;          /* Unix time of the start */
+    struct hsp_rebuilt rebuilt;
+    char damage[HSP_TEXT_MAX]; /* of the store, which stands until a restart; "": none is known */
+    int64_t start_s;           /* Unix time of the start */
     struct hsp_follower *followers;
     /* requests */
     uint64_t next_request;
@@ -129,6 +132,8 @@ hsp_msec hsp_app_core_now(const struct hsp_app *a);
  */
 hsp_msec hsp_app_core_due(const struct hsp_app *a, hsp_msec at);
 
+/* Pages of the store are damaged, as @why says: the log tells it once, status and /healthz until a restart. */
+void hsp_app_damaged(struct hsp_app *a, const char *why);
 /* An error after which memory and disk may differ: the process ends and the next start reloads. */
 void hsp_app_fail(struct hsp_app *a, const char *what, const struct hsp_err *err);
 

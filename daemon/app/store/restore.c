@@ -19,10 +19,10 @@
 #include "daemon/cluster/row_read.h"
 #include "proto/base/size.h"
 
-#define COPY_NAME ".restore-copy.db"
-#define OTHER     "-other"   /* behind the name of one that is worth nothing */
-#define UNUSED    "-unused"  /* the same of one that was put back, and that no hspmdd has opened */
-#define PIECE     (1u << 20) /* bytes copied at a time */
+#define OTHER   "-other"   /* behind the name of one that is worth nothing */
+#define UNUSED  "-unused"  /* the same of one that was put back, and that no hspmdd has opened */
+#define DAMAGED "-damaged" /* the same of one that was written anew */
+#define PIECE   (1u << 20) /* bytes copied at a time */
 
 struct names {
     char store[PATH_MAX], new[PATH_MAX], replaced[PATH_MAX];
@@ -34,7 +34,7 @@ static enum hsp_status names_of(const char *dir, struct names *ret, struct hsp_e
 {
     ret->kind = OTHER;
     return hsp_store_path(ret->store, dir, "/state.db") &&
-                   hsp_store_path(ret->new, dir, "/" COPY_NAME)
+                   hsp_store_path(ret->new, dir, "/" HSP_RESTORE_COPY)
                ? HSP_OK
                : hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
 }
@@ -42,7 +42,7 @@ static enum hsp_status names_of(const char *dir, struct names *ret, struct hsp_e
 /* True when a store that was replaced has the name @front already, of whatever kind it is. */
 static bool is_taken(const char *front)
 {
-    static const char *const kinds[] = {"", OTHER, UNUSED};
+    static const char *const kinds[] = {"", OTHER, UNUSED, DAMAGED};
     char path[PATH_MAX];
     bool taken = false;
     for (size_t i = 0; i < HSP_ARRAY_LEN(kinds); i++) {
@@ -265,6 +265,18 @@ static enum hsp_status exchange(const char *dir, struct names *n, struct hsp_err
     return st == HSP_OK ? hsp_store_sync_folder(dir, err) : st;
 }
 
+enum hsp_status hsp_restore_rebuilt(const char *dir, char ret_kept[PATH_MAX], struct hsp_err *err)
+{
+    struct names n;
+    enum hsp_status st = names_of(dir, &n, err);
+    n.kind = DAMAGED;
+    st = st == HSP_OK ? exchange(dir, &n, err) : st;
+    if (st == HSP_OK) {
+        memcpy(ret_kept, n.replaced, sizeof n.replaced);
+    }
+    return st;
+}
+
 /* Refuses a file that this restore would write over. */
 static enum hsp_status check_source(const char *file, const struct names *n, struct hsp_err *err)
 {
@@ -304,7 +316,7 @@ static enum hsp_status give(const char *dir, const struct names *n, struct hsp_e
 void hsp_restore_tidy(const char *dir)
 {
     char path[PATH_MAX];
-    if (hsp_store_path(path, dir, "/" COPY_NAME)) {
+    if (hsp_store_path(path, dir, "/" HSP_RESTORE_COPY)) {
         hsp_store_remove(path); /* where it stays, the next restore says why it cannot copy */
     }
 }

@@ -190,6 +190,9 @@ enum hsp_status hsp_state_folder_lock_store(const char *dir, struct hsp_state_fo
     if (st != HSP_OK) {
         return st;
     }
+    if (f->store_fd >= 0) {
+        (void)close(f->store_fd); /* of a file that was replaced; nothing was written by it */
+    }
     f->store_fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
     if (f->store_fd < 0) {
         return errno == ENOENT ? HSP_OK : io_error(path, err);

@@ -2,7 +2,7 @@
  * leaves before its row is on disk); events and metrics share the file and use the same journal.
  * Each row has a hash: SQLite does not see a bit that changes inside a value. The rows of the core
  * have a total, of their number and their hashes: SQLite does not see a bit that makes a page have
- * fewer rows.
+ * fewer rows when it reads them. Lines of events and metrics have none: hsp_store_pages sees it, at the start.
  *
  * When one frame of a WAL is damaged, SQLite drops it and all later ones without a word, and shows
  * an older state. So rows of the core do not stay there: each commit of some is moved into the file
@@ -451,17 +451,18 @@ enum hsp_status hsp_store_clean(struct hsp_store *s, struct hsp_store_damage *re
     return st;
 }
 
-static enum hsp_status check_pages(struct hsp_store *s, struct hsp_err *err)
+enum hsp_status hsp_store_pages(struct hsp_store *s, struct hsp_err *err)
 {
     sqlite3_stmt *q = NULL;
     sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
     int rc = sqlite3_prepare_v2(s->db, "PRAGMA integrity_check(1)", -1, &q, NULL);
     rc = rc == SQLITE_OK ? sqlite3_step(q) : rc;
     const char *said = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : NULL;
+    const char *line = said != NULL ? strchr(said, '\n') : NULL; /* behind a title */
     enum hsp_status st = said == NULL ? hsp_db_error(s->db, err, "cannot read the state")
-                         : strcmp(said, "ok") == 0
-                             ? HSP_OK
-                             : hsp_err_set(err, HSP_EDIGEST, 0, "damaged: %s", said);
+                         : strcmp(said, "ok") == 0 ? HSP_OK
+                                                   : hsp_err_set(err, HSP_EDIGEST, 0, "damaged: %s",
+                                                                 line != NULL ? line + 1 : said);
     (void)sqlite3_finalize(q); /* repeats the step's result */
     sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
     return st;
@@ -470,7 +471,7 @@ static enum hsp_status check_pages(struct hsp_store *s, struct hsp_err *err)
 enum hsp_status hsp_store_verify(struct hsp_store *s, struct hsp_store_damage *ret,
                                  struct hsp_err *err)
 {
-    enum hsp_status st = check_pages(s, err);
+    enum hsp_status st = hsp_store_pages(s, err);
     st = st == HSP_OK ? hsp_store_clean(s, ret, err) : st;
     return st == HSP_OK ? hsp_store_load(s, NULL, NULL, err) : st;
 }

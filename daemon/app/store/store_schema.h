@@ -25,7 +25,7 @@ enum hsp_status hsp_store_peek(const char *path, const char *key, hsp_store_row_
 /* The hash of a row of the core, which SQL knows as kv_sum(KEY, VALUE). */
 sqlite3_int64 hsp_store_sum(const char *key, const void *value, size_t len);
 
-/* What the connection says last, behind @what: HSP_ENOSPC, HSP_ENOMEM, HSP_EIO. */
+/* What the connection says last, behind @what: HSP_ENOSPC, HSP_ENOMEM, HSP_EDIGEST of damaged pages, HSP_EIO. */
 enum hsp_status hsp_db_error(sqlite3 *db, struct hsp_err *err, const char *what);
 /* Runs statements without a result. Errors as above. */
 enum hsp_status hsp_db_exec(sqlite3 *db, const char *sql, struct hsp_err *err);

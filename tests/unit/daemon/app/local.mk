@@ -17,6 +17,7 @@ daemonapp_tests = \
   tests/unit/daemon/app/places_test \
   tests/unit/daemon/app/plan_request_test \
   tests/unit/daemon/app/prometheus_test \
+  tests/unit/daemon/app/rebuild_test \
   tests/unit/daemon/app/refusals_test \
   tests/unit/daemon/app/state_folder_test \
   tests/unit/daemon/app/status_doc_test \
@@ -45,6 +46,7 @@ tests_unit_daemon_app_app_tests_SOURCES = \
   tests/unit/daemon/app/places_test.c \
   tests/unit/daemon/app/plan_request_test.c \
   tests/unit/daemon/app/prometheus_test.c \
+  tests/unit/daemon/app/rebuild_test.c \
   tests/unit/daemon/app/refusals_test.c \
   tests/unit/daemon/app/state_folder_test.c \
   tests/unit/daemon/app/status_doc_test.c \
