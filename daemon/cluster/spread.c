@@ -3,17 +3,32 @@
 #include <stdlib.h>
 
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/may_say.h"
 #include "daemon/cluster/plan_info.h"
 
+/* @x may be on its device: that node is there, and has proven to be the one that got it. */
+static bool is_there(const struct hsp_cluster *c, const struct hsp_job *j,
+                     const struct hsp_job_plan *p, const struct hsp_piece_holder *x)
+{
+    hsp_device_id d = hsp_ci_holder(&p->info, x->holder);
+    const struct hsp_m_holding h = {.job = j->id,
+                                    .device = HSP_DEVICE_INDEX(d),
+                                    .plan = p->plan,
+                                    .rank = x->holder,
+                                    .owner = x->owner};
+    return d != HSP_NO_DEVICE && !hsp_ci_node_gone(hsp_ci_node(c, d)) &&
+           hsp_ci_may_hold(c, j, hsp_ci_node(c, d), &h);
+}
+
 /* The nodes of one shard that are there. *ret_node: one of them. */
-static uint32_t nodes_of(const struct hsp_cluster *c, const struct hsp_plan_info *p, uint32_t shard,
-                         uint32_t *stamp, uint32_t *ret_node)
+static uint32_t nodes_of(const struct hsp_cluster *c, const struct hsp_job *j,
+                         const struct hsp_job_plan *p, uint32_t shard, uint32_t *stamp,
+                         uint32_t *ret_node)
 {
     uint32_t n = 0;
-    for (uint32_t k = p->shard_first[shard]; k < p->shard_first[shard + 1]; k++) {
-        hsp_device_id d = hsp_ci_holder(p, p->pieces[k].holder);
-        uint32_t at = HSP_DEVICE_NODE(d);
-        if (d != HSP_NO_DEVICE && stamp[at] != shard + 1 && !hsp_ci_node_gone(&c->nodes[at])) {
+    for (uint32_t k = p->info.shard_first[shard]; k < p->info.shard_first[shard + 1]; k++) {
+        uint32_t at = HSP_DEVICE_NODE(hsp_ci_holder(&p->info, p->info.pieces[k].holder));
+        if (is_there(c, j, p, &p->info.pieces[k]) && stamp[at] != shard + 1) {
             stamp[at] = shard + 1;
             *ret_node = at;
             n++;
@@ -38,7 +53,7 @@ bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,
     }
     *ret = (struct hsp_spread){.min_nodes = UINT32_MAX};
     for (uint32_t s = 0; s < p->info.n_shards; s++) {
-        uint32_t at = 0, n = nodes_of(c, &p->info, s, stamp, &at);
+        uint32_t at = 0, n = nodes_of(c, j, p, s, stamp, &at);
         ret->min_nodes = n < ret->min_nodes ? n : ret->min_nodes;
         if (n == 1 && !sole[at]) {
             sole[at] = true;

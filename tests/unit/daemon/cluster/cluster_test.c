@@ -171,6 +171,14 @@ static void spread(void **state)
     assert_int_equal(got.min_nodes, 0);
     w.c->nodes[1].state = HSP_NODE_LIVE;
     *p = kept;
+    /* another that has only the name of n1 */
+    const uint64_t since = w.c->nodes[1].same_since;
+    w.c->nodes[1].same_since = ++w.c->nodes[1].incarnation;
+    assert_true(hsp_cluster_spread(w.c, cw_job(&w, 1), &got));
+    assert_int_equal(got.min_nodes, 1);
+    assert_int_equal(got.node, 0);
+    w.c->nodes[1].incarnation--;
+    w.c->nodes[1].same_since = since;
     cw_end(&w);
 }
 
