@@ -7,6 +7,7 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
+#include "daemon/cluster/spread.h"
 
 /* ---- jobs ---- */
 
@@ -35,8 +36,13 @@ const char *hsp_ci_say_resumed(struct hsp_cluster *c, const struct hsp_job *j, b
                                const struct hsp_ckpt_cuts *named)
 {
     const struct hsp_ckpt_kept at = {j->origin_step, j->origin_ckpt}; /* FRESH: 0, which counts */
+    struct hsp_spread spread;
     if (kept) {
-        return hsp_ci_printf(c, "it begins with the state that its workers keep, of step %llu",
+        bool part = hsp_cluster_spread(c, j, &spread) && spread.min_nodes == 0;
+        return hsp_ci_printf(c,
+                             part ? "a part of its state of step %llu is on no node that is here: "
+                                    "it waits for one that has it"
+                                  : "it begins with the state that its workers keep, of step %llu",
                              (unsigned long long)j->stable);
     }
     if (named != NULL && !hsp_cuts_allow(named->cut, named->n, at.mark.epoch, at.step)) {

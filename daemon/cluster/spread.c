@@ -37,22 +37,15 @@ static uint32_t nodes_of(const struct hsp_cluster *c, const struct hsp_job *j,
     return n;
 }
 
-bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,
-                        struct hsp_spread *ret)
+/* *ret: of layout @p. False: it has no shards, or no memory. */
+static bool spread_of(const struct hsp_cluster *c, const struct hsp_job *j,
+                      const struct hsp_job_plan *p, struct hsp_spread *ret)
 {
-    const struct hsp_job_plan *p = j->cur.epoch != 0 ? hsp_ci_plan(j, j->cur.plan) : NULL;
-    if (p == NULL || p->info.n_shards == 0) {
-        return false;
-    }
     uint32_t *stamp = calloc((size_t)c->n_nodes + 1, sizeof(*stamp));
     bool *sole = calloc((size_t)c->n_nodes + 1, sizeof(*sole));
-    if (stamp == NULL || sole == NULL) {
-        free(stamp);
-        free(sole);
-        return false;
-    }
+    bool ok = stamp != NULL && sole != NULL && p->info.n_shards > 0;
     *ret = (struct hsp_spread){.min_nodes = UINT32_MAX};
-    for (uint32_t s = 0; s < p->info.n_shards; s++) {
+    for (uint32_t s = 0; ok && s < p->info.n_shards; s++) {
         uint32_t at = 0, n = nodes_of(c, j, p, s, stamp, &at);
         ret->min_nodes = n < ret->min_nodes ? n : ret->min_nodes;
         if (n == 1 && !sole[at]) {
@@ -63,7 +56,26 @@ bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,
     }
     free(stamp);
     free(sole);
-    return true;
+    return ok;
+}
+
+bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,
+                        struct hsp_spread *ret)
+{
+    const struct hsp_job_plan *p = j->cur.epoch != 0 ? hsp_ci_plan(j, j->cur.plan) : NULL;
+    if (p != NULL) {
+        return spread_of(c, j, p, ret);
+    }
+    bool any = false;
+    for (uint32_t i = 0; i < j->n_plans; i++) {
+        struct hsp_spread s;
+        if (j->plans[i].started && spread_of(c, j, &j->plans[i], &s) &&
+            (!any || s.min_nodes >= ret->min_nodes)) {
+            *ret = s;
+            any = true;
+        }
+    }
+    return any;
 }
 
 static bool runs_on(const struct hsp_job *j, uint32_t node)

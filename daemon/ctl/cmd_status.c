@@ -322,9 +322,12 @@ static void print_kept(FILE *out, const cJSON *j)
                       shared ? "which its nodes share" : "of each of its nodes");
     }
     if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "keeps_state"))) {
+        bool part =
+            hsp_doc_has(j, "nodes_per_shard_min") && hsp_doc_number(j, "nodes_per_shard_min") == 0;
         (void)fprintf(out, "\nstate: kept by its workers; %s, cancel or forget deletes it",
                       diverged ? "its loss is not finite, so it goes on from a checkpoint before "
                                  "that: resume names it, for --from"
+                      : part   ? "resume waits for the part that is on no node here"
                                : "resume goes on from it");
     }
 }

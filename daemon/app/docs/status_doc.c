@@ -89,7 +89,7 @@ static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *
     if (s.n_sole > 1) {
         (void)snprintf(more, sizeof more, " or of any of %" PRIu32 " others", s.n_sole - 1);
     }
-    if (!j->cur.settled) {
+    if (j->cur.epoch != 0 && !j->cur.settled) {
         (void)snprintf(text, sizeof text,
                        "copies %" PRIu32 ": the state of epoch %" PRIu64
                        " is being brought into place",

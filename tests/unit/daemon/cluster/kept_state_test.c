@@ -5,6 +5,7 @@
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_list.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/spread.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
 static enum hsp_status admin(struct cw_world *w, enum hsp_admin_verb verb)
@@ -96,6 +97,38 @@ static void its_devices_are_free_when_it_is_sealed(void **state)
     assert_int_equal(w.n_asked, 2);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE) + cw_count_sent(&w, HSP_MSG_STOP), 0);
     cw_end(&w);
+}
+
+/* Neither status nor resume says that there is state which no node here is known to have. */
+static void a_part_is_not_here(void **state)
+{
+    (void)state;
+    for (uint32_t other = 0; other < 2; other++) {
+        struct hsp_spread s;
+        struct cw_world w;
+        at_rest(&w);
+        assert_true(hsp_cluster_spread(w.c, cw_job(&w, 1), &s));
+        assert_true(s.min_nodes > 0);
+        for (uint32_t i = 0; other && i < 2; i++) {
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1 + i});
+        }
+        while (other && w.c->nodes[1].state != HSP_NODE_DEAD) {
+            w.now += 400;
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        for (uint32_t i = 0; other && i < 2; i++) { /* others with the names */
+            cw_say_hello(&w, 1 + i, (struct hsp_m_hello){.node = w.c->nodes[i].name});
+            assert_int_equal(w.c->nodes[i].state, HSP_NODE_LIVE);
+        }
+        assert_true(hsp_cluster_spread(w.c, cw_job(&w, 1), &s));
+        assert_int_equal(s.min_nodes > 0, !other);
+        assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
+        assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                            other ? "a part of its state of step 7 is on no node that is here: it "
+                                    "waits for one that has it"
+                                  : "it begins with the state that its workers keep, of step 7");
+        cw_end(&w);
+    }
 }
 
 /* One that does not answer is dead, as after a loss, and its device is not the job's any more. */
@@ -637,6 +670,7 @@ HSP_TEST_FILE(kept_state_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failure_behind_a_loss_is_heard),
         cmocka_unit_test(its_devices_are_free_when_it_is_sealed),
+        cmocka_unit_test(a_part_is_not_here),
         cmocka_unit_test(a_node_that_does_not_seal),
         cmocka_unit_test(one_that_says_hello_again_and_again),
         cmocka_unit_test(a_node_that_does_not_let_go),

@@ -64,6 +64,10 @@ static void status_says_where_the_state_is(void **state)
     assert_non_null(strstr(t, "\ncheckpoints: in /c/j, of each of its nodes\nstate: kept by its "
                               "workers; resume goes on from it, cancel or forget deletes it\n"));
     free(t);
+    t = status_text("{\"jobs\": [{\"name\": \"j\", \"keeps_state\": true, "
+                    "\"nodes_per_shard_min\": 0}]}");
+    assert_non_null(strstr(t, "; resume waits for the part that is on no node here, cancel"));
+    free(t);
     t = status_text("{\"jobs\": [{\"name\": \"j\", \"keeps_state\": true, \"diverged\": true}]}");
     assert_null(strstr(t, "resume goes on from it"));
     assert_non_null(
