@@ -38,6 +38,7 @@ static hsp_msec deadline(const struct hsp_cluster *c, struct hsp_job *j)
 {
     if (j->ckpt_deadline_ms == 0) {
         j->ckpt_deadline_ms = c->now_ms + c->cfg.state_wait_ms;
+        j->ckpt_until_s = c->unix_s != 0 ? c->unix_s + c->cfg.state_wait_ms / 1000 : 0;
     }
     return j->ckpt_deadline_ms;
 }
@@ -207,6 +208,21 @@ static void told_left_out(struct hsp_cluster *c, const struct hsp_job *j,
                 how_to_take(c, j, k, &other));
 }
 
+/* ", as n1 may, which is not here": nodes that ran @j. */
+static const char *who_may_have(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    const char *list = "";
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < j->n_marks; i++) {
+        const struct hsp_cluster_node *node = &c->nodes[j->marks[i].node];
+        if (j->marks[i].ran && node->conn == 0) {
+            list = hsp_ci_and_name(c, list, n++, node->name);
+        }
+    }
+    return n == 0 ? ""
+                  : hsp_ci_printf(c, ", as %s may, which %s not here", list, n > 1 ? "are" : "is");
+}
+
 /* @gone is on record and on no node that is here. True: it is passed over. */
 static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *gone,
                       const struct hsp_ckpt_kept *best)
@@ -220,8 +236,15 @@ static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     if (c->now_ms < deadline(c, j) && !nowhere) {
         look_later(c, j);
         hsp_ci_job_blocked(c, j,
-                           "checkpoint %llu cannot be used: %s: waiting for a node that has it",
-                           (unsigned long long)gone->step, why);
+                           "checkpoint %llu cannot be used: %s: waiting for a node that has it%s, "
+                           "%s, then %s",
+                           (unsigned long long)gone->step, why, who_may_have(c, j),
+                           hsp_ci_until(c, j->ckpt_until_s),
+                           best == NULL
+                               ? "it fails"
+                               : hsp_ci_printf(c, "it goes on from checkpoint %llu of epoch %llu",
+                                               (unsigned long long)best->step,
+                                               (unsigned long long)best->mark.epoch));
         return false;
     }
     if (best == NULL) {

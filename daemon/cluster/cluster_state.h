@@ -444,6 +444,7 @@ struct hsp_job {
     struct hsp_ckpt_kept older[HSP_OLDER_CKPTS];
     /* One on record, or a node that cannot look, is waited for until then; 0: none is. Not stored. */
     hsp_msec ckpt_deadline_ms;
+    uint64_t ckpt_until_s;       /* the same by the clock on the wall, for people; 0: not known */
     struct hsp_ckpt_tries tries; /* since it last began, or was resumed */
     /* What nodes see on disk (ckpt_look.h). Not stored. */
     uint64_t look_ticket;    /* of the question under way, 0 none */

@@ -162,13 +162,14 @@ static void end_wait_in(struct hsp_cluster *c, struct hsp_job *j, uint32_t ms)
     }
 }
 
-/* "until 22:15:03 UTC": the end of the wait for state. */
-static const char *until(struct hsp_cluster *c, const struct hsp_job *j)
+/* What follows a wait for @version in vain. @whole: some older version can be had. */
+static const char *what_then(const struct hsp_job *j, uint64_t version, bool whole)
 {
-    unsigned long long s = j->state_until_s % 86400;
-    return j->state_until_s != 0
-               ? hsp_ci_printf(c, "until %02llu:%02llu:%02llu UTC", s / 3600, s / 60 % 60, s % 60)
-               : hsp_ci_printf(c, "for up to %u s", c->cfg.state_wait_ms / 1000);
+    uint64_t newest;
+    return whole || version <= j->origin_step || hsp_ci_ckpt_newest(j, &newest)
+               ? "it goes on without"
+           : hsp_ci_ckpt_may_have(j) ? "it fails, unless a checkpoint of it is found on disk"
+                                     : "it fails, as it has no checkpoint";
 }
 
 /* True while nodes that may bring @version are worth waiting for, or devices that have state of layout @from, of
@@ -194,11 +195,10 @@ static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t v
                        : who[0] == '\0' ? "waiting for more,"
                                         : hsp_ci_printf(c, "waiting for more, on %s,", who);
     hsp_ci_job_blocked(
-        c, j,
-        "version %llu of the state is not whole among the nodes here%s: %s %s, then it goes on "
-        "without",
+        c, j, "version %llu of the state is not whole among the nodes here%s: %s %s, then %s",
         (unsigned long long)version, hsp_ci_apart_why(c, j), what,
-        who != NULL ? until(c, j) : "for a moment");
+        who != NULL ? hsp_ci_until(c, j->state_until_s) : "for a moment",
+        what_then(j, version, least > 0));
     return true;
 }
 

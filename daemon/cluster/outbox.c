@@ -53,6 +53,14 @@ const char *hsp_ci_and_name(struct hsp_cluster *c, const char *list, uint32_t n,
                         : list;
 }
 
+const char *hsp_ci_until(struct hsp_cluster *c, uint64_t at_s)
+{
+    unsigned long long s = at_s % 86400;
+    return at_s != 0
+               ? hsp_ci_printf(c, "until %02llu:%02llu:%02llu UTC", s / 3600, s / 60 % 60, s % 60)
+               : hsp_ci_printf(c, "for up to %u s", c->cfg.state_wait_ms / 1000);
+}
+
 void hsp_ci_send(struct hsp_cluster *c, uint32_t conn, const struct hsp_msg *m)
 {
     if (conn == 0) {

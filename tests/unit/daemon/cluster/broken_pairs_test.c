@@ -447,7 +447,7 @@ static void state_that_is_cut_off(void **state)
     assert_string_equal(cw_job(&w, 1)->reason,
                         "version 4 of the state is not whole among the nodes here; n1 is left out, "
                         "as it cannot reach other nodes of the job: waiting for more, for up to "
-                        "60 s, then it goes on without");
+                        "60 s, then it fails, as it has no checkpoint");
     cw_end(&w);
 }
 

@@ -392,7 +392,8 @@ static void another_content_does_not_take_its_place(void **state)
         assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
         assert_string_equal(cw_job(&w, 1)->reason,
                             "checkpoint 60 cannot be used: no node that is here has it: waiting "
-                            "for a node that has it");
+                            "for a node that has it, for up to 60 s, then it goes on from "
+                            "checkpoint 60 of epoch 1");
         wc_await_fact(&w, "ckpt.fallback", told);
         assert_non_null(strstr(told, "has it; the job goes on from another one of that step"));
         cw_plan(&w, 1);
