@@ -422,6 +422,21 @@ static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
 
 /* ---- checkpoints ---- */
 
+/* The node of the rank that the words of rank 0 begin with, "n1/0: ..." or "n1/0 and 2 more could ...";
+ * else @n, that of rank 0. */
+static const struct hsp_cluster_node *blamed(struct hsp_cluster *c, const struct hsp_cl_epoch *e,
+                                             const struct hsp_cluster_node *n, const char *reason)
+{
+    for (uint32_t r = 0; e->epoch != 0 && r < e->n_ranks; r++) {
+        const char *name = hsp_ci_device_name(c, e->peers[r].device);
+        size_t len = strlen(name);
+        if (strncmp(reason, name, len) == 0 && (reason[len] == ':' || reason[len] == ' ')) {
+            return hsp_ci_node(c, e->peers[r].device);
+        }
+    }
+    return n;
+}
+
 /* A file that cannot be written stands in status until it can. No state ends by it: the trained
  * model stays in memory. Each checkpoint is tried once and told; the final model is tried until
  * it is written, and told once for each cause. */
@@ -438,15 +453,16 @@ static void unwritten(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
         final ? "the final model" : "a checkpoint", k->reason,
         final ? "it is tried again until it is; drain gives it to another node, cancel gives it up"
               : "the job goes on");
+    const struct hsp_cluster_node *who = blamed(c, &j->cur, n, k->reason);
     bool news = strcmp(text, j->problem) != 0;
     memcpy(j->problem, text, sizeof(text));
     j->unwritten = final ? epoch : j->unwritten;
     j->failures = final ? 0 : j->failures; /* it came to its end: however often it was lost there */
     if (!final) {
-        hsp_ci_fact(c, "ckpt.failed", HSP_SEV_WARN, j, n, "version %llu: %s",
+        hsp_ci_fact(c, "ckpt.failed", HSP_SEV_WARN, j, who, "version %llu: %s",
                     (unsigned long long)k->step, k->reason);
     } else if (news) {
-        hsp_ci_fact(c, "final.failed", HSP_SEV_WARN, j, n, "%s", text);
+        hsp_ci_fact(c, "final.failed", HSP_SEV_WARN, j, who, "%s", text);
     }
 }
 

@@ -57,8 +57,9 @@ void hsp_ci_job_move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_stat
     bool bad = to == HSP_JOB_FAILED || to == HSP_JOB_BEHIND;
     struct hsp_fact *f =
         hsp_ci_fact(c, type, bad ? HSP_SEV_ERROR : HSP_SEV_NOTICE, j, NULL, "%s", j->reason);
+    bool said = strncmp(j->reason, j->cause, strlen(j->cause)) == 0;
     if (f != NULL) {
-        f->cause = hsp_ci_printf(c, "%s", j->cause);
+        f->cause = said ? "" : hsp_ci_printf(c, "%s", j->cause);
     }
 }
 

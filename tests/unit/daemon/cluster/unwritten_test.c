@@ -1,6 +1,7 @@
 /* Files of a job that cannot be written: what is told, what status has, what goes on. */
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
+#include "proto/base/size.h"
 #include "proto/base/str.h"
 
 /* Node 0 says that version @step is, or (with a reason) is not, written. */
@@ -14,6 +15,18 @@ static void says(struct cw_world *w, uint64_t step, const char *reason)
                                        .complete = reason[0] == '\0',
                                        .bytes = 5,
                                        .reason = reason}});
+}
+
+static const struct hsp_fact *fact_of(const struct cw_world *w, const char *type)
+{
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        const struct hsp_action *a = &w->a.item[i];
+        if (a->type == HSP_ACT_FACT && strcmp(a->u.fact->type, type) == 0) {
+            return a->u.fact;
+        }
+    }
+    fail_msg("no %s", type);
+    return NULL;
 }
 
 static void last_step(struct cw_world *w)
@@ -46,6 +59,17 @@ static void checkpoints(void **state)
     says(&w, 30, ""); /* said again, at a hello: nothing is mended by it */
     assert_null(cw_fact(&w, "ckpt.complete"));
     assert_string_not_equal(cw_job(&w, 1)->problem, "");
+    /* rank 0 says which rank could not */
+    static const struct {
+        const char *reason, *node;
+    } who[] = {{"n1/0: no space", "n1"},
+               {"n1/0 and 2 more could not write", "n1"},
+               {"n1/01 is a file", "n0"},
+               {"no space", "n0"}};
+    for (uint32_t i = 0; i < HSP_ARRAY_LEN(who); i++) {
+        says(&w, 50 + i, who[i].reason);
+        assert_string_equal(fact_of(&w, "ckpt.failed")->node, who[i].node);
+    }
     cw_end(&w);
 }
 
@@ -112,6 +136,30 @@ static void losses_meanwhile(void **state)
     cw_end(&w);
 }
 
+/* A job that waits after some losses has the cause as its reason: it is not told twice. */
+static void a_cause_is_told_once(void **state)
+{
+    (void)state;
+    for (uint32_t failures = 0; failures < 3; failures += 2) {
+        struct cw_world w;
+        cw_begin(&w, 2, 1);
+        cw_run_job(&w, 2);
+        w.c->jobs[0]->failures = failures;
+        cw_msg(&w, 1,
+               (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                                .epoch = cw_job(&w, 1)->cur.epoch,
+                                .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "broke"}});
+        cw_sealed(&w, 0, 1, 7);
+        cw_sealed(&w, 1, 1, 7);
+        const struct hsp_fact *f = fact_of(&w, "job.recovering");
+        const char *said = failures > 0 ? f->reason : f->cause;
+        const char *other = failures > 0 ? f->cause : f->reason;
+        assert_non_null(strstr(said, "broke"));
+        assert_string_equal(other, "");
+        cw_end(&w);
+    }
+}
+
 /* A message of any length stands in it, cut. */
 static void long_reasons(void **state)
 {
@@ -155,8 +203,8 @@ static void nobody_to_begin_one(void **state)
 HSP_TEST_FILE(unwritten_test)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(checkpoints), cmocka_unit_test(the_final_model),
-        cmocka_unit_test(losses_meanwhile), cmocka_unit_test(long_reasons),
-        cmocka_unit_test(nobody_to_begin_one)};
+        cmocka_unit_test(checkpoints),          cmocka_unit_test(the_final_model),
+        cmocka_unit_test(losses_meanwhile),     cmocka_unit_test(long_reasons),
+        cmocka_unit_test(a_cause_is_told_once), cmocka_unit_test(nobody_to_begin_one)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
