@@ -34,16 +34,18 @@ void hsp_event_view(struct hsp_ctl *ctl, const char *line, size_t len)
     const char *ts = hsp_doc_text(o, "ts"), *t = strchr(ts, 'T');
     const char *job = hsp_doc_text(o, "job"), *node = hsp_doc_text(o, "node");
     const char *cause = hsp_doc_text(data, "cause"), *actor = hsp_doc_text(data, "actor");
+    const char *reason = hsp_doc_text(o, "reason");
+    bool alone = reason[0] == '\0' && !hsp_doc_has(data, "switch_seconds"); /* the cause is */
     (void)fprintf(ctl->out, "%6.0f  %.12s  %-7s  %s%s%s%s%s%s%s: %s", hsp_doc_number(o, "seq"),
                   t != NULL ? t + 1 : ts, hsp_doc_text(o, "severity"), hsp_doc_text(o, "type"),
                   job[0] != '\0' ? " job " : "", job, node[0] != '\0' ? " node " : "", node,
-                  actor[0] != '\0' ? " by " : "", actor, hsp_doc_text(o, "reason"));
+                  actor[0] != '\0' ? " by " : "", actor, alone ? cause : reason);
     if (hsp_doc_has(data, "switch_seconds")) {
         (void)fprintf(ctl->out, ", %.0f steps lost, switch %.3g s",
                       hsp_doc_number(data, "lost_steps"), hsp_doc_number(data, "switch_seconds"));
     }
-    (void)fprintf(ctl->out, "%s%s%s\n", cause[0] != '\0' ? " (" : "", cause,
-                  cause[0] != '\0' ? ")" : "");
+    bool both = cause[0] != '\0' && !alone;
+    (void)fprintf(ctl->out, "%s%s%s\n", both ? " (" : "", both ? cause : "", both ? ")" : "");
     cJSON_Delete(o);
 }
 

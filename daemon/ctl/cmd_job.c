@@ -81,22 +81,31 @@ static enum hsp_status job_now(struct hsp_ctl *ctl, cJSON **ret, struct hsp_err 
     return st;
 }
 
+enum hsp_status hsp_suspend_view(struct hsp_ctl *ctl, const cJSON *job, struct hsp_err *err)
+{
+    const char *name = ctl->pos[0], *state = hsp_doc_text(job, "state");
+    const char *why = hsp_doc_text(job, "reason");
+    bool runs = strcmp(state, "running") == 0 || strcmp(state, "switching") == 0;
+    if (strcmp(state, "suspended") == 0) {
+        bool ok = fprintf(ctl->out, "%s is suspended %s\n", name, why) > 0;
+        return ok ? HSP_OK : hsp_err_set(err, HSP_EIO, 0, "the answer could not be written");
+    }
+    if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(job, "suspending"))) {
+        return HSP_AGAIN;
+    }
+    why = why[0] != '\0' ? why : hsp_doc_text(job, "problem");
+    return hsp_err_set(err, HSP_ESTATE, 0,
+                       "%s was not suspended and %s%s%s%s; hspmdctl events %s says %s", name,
+                       runs ? "trains on" : "is ", runs ? "" : state, why[0] != '\0' ? ": " : "",
+                       why, name, why[0] != '\0' ? "more" : "why");
+}
+
 /* HSP_OK: it is suspended, its reason is printed; HSP_AGAIN: not yet. */
 static enum hsp_status look_suspended(struct hsp_ctl *ctl, struct hsp_err *err)
 {
     cJSON *j = NULL;
     enum hsp_status st = job_now(ctl, &j, err);
-    if (st == HSP_OK && strcmp(hsp_doc_text(j, "state"), "suspended") == 0) {
-        bool ok =
-            fprintf(ctl->out, "%s is suspended %s\n", ctl->pos[0], hsp_doc_text(j, "reason")) > 0;
-        st = ok ? HSP_OK : hsp_err_set(err, HSP_EIO, 0, "the answer could not be written");
-    } else if (st == HSP_OK && !cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "suspending"))) {
-        st = hsp_err_set(err, HSP_ESTATE, 0, "%s is %s: %s; hspmdctl events %s says more",
-                         ctl->pos[0], hsp_doc_text(j, "state"), hsp_doc_text(j, "reason"),
-                         ctl->pos[0]);
-    } else if (st == HSP_OK) {
-        st = HSP_AGAIN;
-    }
+    st = st == HSP_OK ? hsp_suspend_view(ctl, j, err) : st;
     cJSON_Delete(j);
     return st;
 }

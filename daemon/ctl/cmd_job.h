@@ -4,11 +4,16 @@
  * Purity: shell (blocking network calls with the run's --timeout). */
 #ifndef HSP_CMD_JOB_H
 #define HSP_CMD_JOB_H
+#include <cjson/cJSON.h>
+
 #include "daemon/ctl/command.h"
 
 int hsp_cmd_cancel(struct hsp_ctl *ctl);
 int hsp_cmd_forget(struct hsp_ctl *ctl);
 int hsp_cmd_suspend(struct hsp_ctl *ctl);
+/* Of @job, as status shows it, that is to be suspended. HSP_OK: it is, and its reason is printed; HSP_AGAIN: not yet;
+ * HSP_ESTATE: it goes on, and why. */
+enum hsp_status hsp_suspend_view(struct hsp_ctl *ctl, const cJSON *job, struct hsp_err *err);
 int hsp_cmd_resume(struct hsp_ctl *ctl);
 int hsp_cmd_scale(struct hsp_ctl *ctl);
 int hsp_cmd_wait(struct hsp_ctl *ctl);

@@ -228,7 +228,7 @@ def commands(w):
     check((doc["state"], doc["min"], doc["max"], doc["steps"]) == ("pending", 2, 4, 10) and
           doc["reason"] == "waits for 2 devices; no node offers any", doc)
     w.expect(0, "pending", "status")
-    w.expect(124, "small is pending at step 0", "wait", "small", "--for=running", "--timeout", "200ms")
+    w.expect(124, "small is pending at step 0: waits for 2 devices; ", "wait", "small", "--for=running", "--timeout", "200ms")
     w.expect(2, "--for ever: a job is awaited until done, running or step=N", "wait", "small", "--for=ever")
     w.expect(3, "no job x", "wait", "x")
     w.expect(3, "no job x", "metrics", "x")

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/app/state/app_state.h"
+#include "daemon/app/state/job_table.h"
 #include "daemon/app/state/sessions.h"
 #include "daemon/app/state/tasks.h"
 #include "daemon/cluster/jobs.h"
@@ -199,7 +200,7 @@ static void answer_wait(struct hsp_app *a, const struct hsp_waiter *w, const str
 static bool try_answer(struct hsp_app *a, const struct hsp_waiter *w)
 {
     const struct hsp_job *j = hsp_cluster_job(a->cluster, w->job);
-    char text[160];
+    char text[sizeof(j->reason) + 160];
     if (j == NULL) {
         hsp_app_reply(a, w->conn, w->request, HSP_ENOENT, "the job was forgotten", NULL, 0, false);
         return true;
@@ -209,8 +210,10 @@ static bool try_answer(struct hsp_app *a, const struct hsp_waiter *w)
         return true;
     }
     if (w->deadline <= hsp_app_now()) {
-        (void)snprintf(text, sizeof text, "job %s is %s at step %" PRIu64, j->name,
-                       hsp_job_state_name(j->state), j->stable);
+        const char *fault = hsp_app_job_fault(a, j->id);
+        const char *why = j->reason[0] != '\0' ? j->reason : fault != NULL ? fault : j->problem;
+        hsp_str_printf(text, sizeof text, "job %s is %s at step %" PRIu64 "%s%s", j->name,
+                       hsp_job_state_name(j->state), j->stable, why[0] != '\0' ? ": " : "", why);
         answer_wait(a, w, j, HSP_ETIMEDOUT, text);
         return true;
     }

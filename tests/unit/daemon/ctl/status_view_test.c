@@ -3,8 +3,11 @@
 #include <stdio.h>
 
 #include "daemon/ctl/cmd_ckpt.h"
+#include "daemon/ctl/cmd_feed.h"
+#include "daemon/ctl/cmd_job.h"
 #include "daemon/ctl/cmd_status.h"
 #include "daemon/ctl/command.h"
+#include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 
 /* Of `status` with so many names. */
@@ -256,10 +259,68 @@ static void a_checkpoint_that_was_given_up_is_told_from_one_that_counts(void **s
     free(t);
 }
 
+/* The cause stands in parentheses behind the reason, or in its place. */
+static void an_event_says_each_thing_once(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line, *end;
+    } table[] = {
+        {"{\"type\": \"job.starting\", \"reason\": \"\", \"data\": {\"cause\": \"submit\"}}",
+         "job.starting: submit\n"},
+        {"{\"type\": \"x\", \"reason\": \"r\", \"data\": {\"cause\": \"c\"}}", "x: r (c)\n"},
+        {"{\"type\": \"x\", \"reason\": \"r\", \"data\": {}}", "x: r\n"},
+        {"{\"type\": \"x\", \"reason\": \"\", \"data\": {\"cause\": \"c\", \"switch_seconds\": 1, "
+         "\"lost_steps\": 2}}",
+         "x: , 2 steps lost, switch 1 s (c)\n"},
+    };
+    for (size_t i = 0; i < HSP_ARRAY_LEN(table); i++) {
+        char *out = NULL;
+        size_t n;
+        struct hsp_ctl ctl = {.out = open_memstream(&out, &n),
+                              .arena = hsp_arena_new((size_t)1 << 20)};
+        hsp_event_view(&ctl, table[i].line, strlen(table[i].line));
+        (void)fclose(ctl.out);
+        size_t len = strlen(table[i].end);
+        assert_true(n > len);
+        assert_string_equal(out + n - len, table[i].end);
+        free(out);
+        (void)hsp_arena_free(ctl.arena);
+    }
+}
+
+/* Who asked for it is told why a job was not suspended. */
+static void a_job_that_was_not_suspended(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *doc, *said;
+    } table[] = {
+        {"{\"state\": \"running\", \"reason\": \"\", \"problem\": \"b/0: no space\"}",
+         "j was not suspended and trains on: b/0: no space; hspmdctl events j says more"},
+        {"{\"state\": \"running\", \"reason\": \"\"}",
+         "j was not suspended and trains on; hspmdctl events j says why"},
+        {"{\"state\": \"failed\", \"reason\": \"diverged\"}",
+         "j was not suspended and is failed: diverged; hspmdctl events j says more"},
+        {"{\"state\": \"running\", \"suspending\": true}", NULL},
+    };
+    for (size_t i = 0; i < HSP_ARRAY_LEN(table); i++) {
+        struct hsp_ctl ctl = {.pos = {"j"}};
+        struct hsp_err err = {0};
+        cJSON *o = cJSON_Parse(table[i].doc);
+        enum hsp_status st = hsp_suspend_view(&ctl, o, &err);
+        assert_int_equal(st, table[i].said != NULL ? HSP_ESTATE : HSP_AGAIN);
+        assert_string_equal(err.msg, table[i].said != NULL ? table[i].said : "");
+        cJSON_Delete(o);
+    }
+}
+
 HSP_TEST_FILE(status_view_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_says_by_what_the_executors_talk),
+        cmocka_unit_test(an_event_says_each_thing_once),
+        cmocka_unit_test(a_job_that_was_not_suspended),
         cmocka_unit_test(status_says_where_the_state_is),
         cmocka_unit_test(status_says_who_is_ahead),
         cmocka_unit_test(status_says_what_waits_for_somebody),
