@@ -23,7 +23,8 @@ struct hsp_ckpt_writing { /* owns all it points to */
     char dir[PATH_MAX];
     struct hsp_ckpt_info info;
     uint32_t rank;
-    bool marks, shared, sweeps, whole;
+    bool marks, shared, whole;
+    uint64_t sweeps;
     struct hsp_ckpt_piece *p;
     size_t n;
     struct hsp_pkg_param *params; /* names and extents of the pieces */
@@ -48,8 +49,10 @@ static enum hsp_status do_open(void *ctx, struct hsp_err *err)
 {
     struct hsp_ckpt_writing *x = ctx;
     enum hsp_status st = x->marks ? hsp_ckpt_sign(x->dir, &x->info, x->shared, err) : HSP_OK;
-    if (st == HSP_OK && x->sweeps) {
-        (void)hsp_ckpt_sweep(x->dir, &x->info, NULL); /* want of room will show */
+    if (st == HSP_OK && x->sweeps > 0) {
+        struct hsp_ckpt_info left = x->info;
+        left.step = x->sweeps;
+        (void)hsp_ckpt_sweep(x->dir, &left, NULL); /* want of room will show */
     }
     if (st == HSP_OK) {
         st = hsp_ckpt_stream_open(x->dir, &x->info, x->rank, x->p, x->n, &x->out, err);

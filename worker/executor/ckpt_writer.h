@@ -26,8 +26,9 @@ struct hsp_ckpt_order {
     uint32_t rank;
     const struct hsp_ckpt_piece *p; /* copied, with names and extents */
     size_t n;
-    bool sweeps; /* left-overs of earlier attempts are deleted first */
-    bool whole;  /* nobody else writes to this attempt: unless it is committed it goes at the end */
+    /* Left-overs are deleted first: of attempts at versions below it, and of earlier epochs at it. 0: none. */
+    uint64_t sweeps;
+    bool whole; /* nobody else writes to this attempt: unless it is committed it goes at the end */
 };
 /* Each is done when it returns. HSP_ETIMEDOUT: there is no answer, now or from an earlier one; errors
  * of ckpt_shard.h, ckpt.h and ckpt_steps.h. */

@@ -96,6 +96,13 @@ static bool writes_alone(const struct hsp_ex_epoch *e)
     return atomic_load(&e->env->writing) == 1;
 }
 
+/* What a rank may delete before it writes @version of a shared path. On a path that is not shared, against what was
+ * said, nobody else deletes the part of this rank. Rank 0 may still commit the attempt before this one. */
+static uint64_t sweeps(const struct hsp_ex_epoch *e, uint64_t version)
+{
+    return !writes_alone(e) ? 0 : e->p->rank == 0 ? version : e->ckpt_written;
+}
+
 static enum hsp_status commit(struct hsp_ex_epoch *e, struct hsp_ckpt_writer *w, uint64_t version,
                               uint64_t *ret_content, struct hsp_err *err)
 {
@@ -260,11 +267,9 @@ static enum hsp_status write_parts(struct hsp_ex_epoch *e, uint64_t version,
         }
     }
     if (*disk == HSP_OK) {
-        const struct hsp_ckpt_order o = {.info = info,
-                                         .rank = e->p->rank,
-                                         .p = s->p,
-                                         .n = mine,
-                                         .sweeps = e->p->rank == 0 && writes_alone(e)};
+        const struct hsp_ckpt_order o = {
+            .info = info, .rank = e->p->rank, .p = s->p, .n = mine, .sweeps = sweeps(e, version)};
+        e->ckpt_written = version;
         *disk = hsp_ckpt_writer_open(e, &o, w, err);
     }
     *disk = *disk == HSP_OK ? put_parts(w, s->p, mine, err) : *disk;
@@ -417,8 +422,11 @@ static enum hsp_status write_whole(struct hsp_ex_epoch *e, struct pieces *s, uin
     ckpt_about(e, version, 1, &info);
     enum hsp_status st = exchange_hashes(e, s, writer, err);
     if (st == HSP_OK && mine) {
-        const struct hsp_ckpt_order o = {
-            .info = &info, .p = s->p, .n = s->n, .sweeps = writes_alone(e), .whole = true};
+        const struct hsp_ckpt_order o = {.info = &info,
+                                         .p = s->p,
+                                         .n = s->n,
+                                         .sweeps = writes_alone(e) ? version : 0,
+                                         .whole = true};
         w.status = hsp_ckpt_writer_open(e, &o, &w.out, &w.why);
     }
     if (st == HSP_OK) {

@@ -375,6 +375,35 @@ static void an_attempt_that_failed_leaves_nothing(void **state)
     }
 }
 
+/* A path that is not shared, against what was said: rank 0 does not see what rank 1 leaves there at each checkpoint. */
+static void a_rank_deletes_what_it_left_on_its_own_disk(void **state)
+{
+    struct hsp_err err;
+    struct world w;
+    char own[4200], path[4500];
+    (void)state;
+    make_world(&w, 2);
+    (void)snprintf(own, sizeof own, "%s/own", w.folder);
+    w.m[0].p.checkpoint_shared = w.m[1].p.checkpoint_shared = true;
+    w.m[1].p.checkpoint_path = own;
+    for (int second = 0; second < 2; second++) {
+        struct hsp_folder f;
+        for (uint64_t step = 20; step <= 30; step += 10) {
+            (void)snprintf(path, sizeof path, "%s/t/%s", own, attempt(&w, step));
+            assert_ok(hsp_folder_open(path, true, &f, &err), &err);
+            hsp_folder_close(&f);
+        }
+        w.m[1].e.ckpt_written = second ? 30 : 0;
+        assert_int_equal(checkpoint(&w, &err), HSP_EDIGEST);
+        for (uint64_t step = 20; step <= 30; step += 10) { /* rank 0 may be at that of 30 */
+            (void)snprintf(path, sizeof path, "%s/t/%s", own, attempt(&w, step));
+            assert_int_equal(access(path, F_OK) == 0, step == 30 || !second);
+        }
+        assert_int_equal(w.m[1].e.ckpt_written, STEP);
+    }
+    end_world(&w);
+}
+
 /* The epoch before may still be at its last checkpoint. */
 static void an_attempt_under_way_is_left_alone(void **state)
 {
@@ -949,6 +978,7 @@ HSP_TEST_FILE(epoch_replicate_test)
         cmocka_unit_test(the_end_of_an_epoch_ends_the_waiting_first),
         cmocka_unit_test(a_member_without_memory_for_a_checkpoint_ends_the_epoch),
         cmocka_unit_test(an_attempt_that_failed_leaves_nothing),
+        cmocka_unit_test(a_rank_deletes_what_it_left_on_its_own_disk),
         cmocka_unit_test(an_attempt_under_way_is_left_alone),
         cmocka_unit_test(an_old_checkpoint_that_stays_makes_the_new_one_no_worse),
         cmocka_unit_test(what_one_thread_does_not_seal_no_other_seals),
