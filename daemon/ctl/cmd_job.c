@@ -94,10 +94,11 @@ enum hsp_status hsp_suspend_view(struct hsp_ctl *ctl, const cJSON *job, struct h
         return HSP_AGAIN;
     }
     why = why[0] != '\0' ? why : hsp_doc_text(job, "problem");
-    return hsp_err_set(err, HSP_ESTATE, 0,
-                       "%s was not suspended and %s%s%s%s; hspmdctl events %s says %s", name,
-                       runs ? "trains on" : "is ", runs ? "" : state, why[0] != '\0' ? ": " : "",
-                       why, name, why[0] != '\0' ? "more" : "why");
+    hsp_str_printf(ctl->said, sizeof ctl->said, /* whole, as hsp_ctl_fail shows it */
+                   "%s was not suspended and %s%s%s%s; hspmdctl events %s says %s", name,
+                   runs ? "trains on" : "is ", runs ? "" : state, why[0] != '\0' ? ": " : "", why,
+                   name, why[0] != '\0' ? "more" : "why");
+    return hsp_err_set(err, HSP_ESTATE, 0, "%s", ctl->said);
 }
 
 /* HSP_OK: it is suspended, its reason is printed; HSP_AGAIN: not yet. */
