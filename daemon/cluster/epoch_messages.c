@@ -533,6 +533,8 @@ void hsp_ci_job_msg(struct hsp_cluster *c, struct hsp_cluster_node *n, const str
     if (hsp_ci_at_rest(j)) { /* said before the STOP arrived */
         if (m->type == HSP_MSG_CHECKPOINTED && m->u.ckpt.complete && hsp_ci_may_say(c, j, n, m)) {
             checkpointed(c, j, n, m); /* with it, workers have deleted older ones */
+        } else if (m->type == HSP_MSG_STEP && hsp_ci_may_say(c, j, n, m)) {
+            (void)record_step(c, j, m); /* of the time before: HELLO may have ended the job */
         } else if (m->type == HSP_MSG_SEALED && hsp_ci_may_say(c, j, n, m)) {
             sealed(c, j, n, m);
         } else if (m->type == HSP_MSG_READY) {

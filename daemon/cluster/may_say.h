@@ -13,7 +13,7 @@
  *
  * The numbers must be possible, too: no step above the last, no checkpoint of a later term.
  *
- * Steps and checkpoints may be told late, when their epoch is over and the connection was away.
+ * Steps and checkpoints may be told late, when their epoch or their job is over and the connection was away.
  * Everything else about an epoch that is over is ignored. */
 #ifndef HSP_MAY_SAY_H
 #define HSP_MAY_SAY_H

@@ -34,6 +34,7 @@
 #include "worker/agent/obey.h"
 #include "worker/agent/agent_papers.h"
 #include "worker/agent/relay.h"
+#include "worker/agent/told_steps.h"
 #include "worker/agent/uplink.h"
 
 /* A HELLO with all its holdings is under 2 MiB; a step sends one at most. */

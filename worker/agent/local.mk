@@ -12,6 +12,7 @@ worker_agent_libagent_a_SOURCES = \
   worker/agent/obey.c worker/agent/obey.h \
   worker/agent/agent_papers.c worker/agent/agent_papers.h \
   worker/agent/peer_clock.c worker/agent/peer_clock.h worker/agent/relay.c worker/agent/agent_seal.c worker/agent/agent_seal.h worker/agent/relay.h \
+  worker/agent/told_steps.c worker/agent/told_steps.h \
   worker/agent/uplink.c worker/agent/uplink.h
 
 # What links libagent needs these behind it.

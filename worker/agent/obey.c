@@ -4,6 +4,7 @@
 #include "worker/agent/agent_actions.h"
 #include "worker/agent/agent_link.h"
 #include "worker/agent/keeping.h"
+#include "worker/agent/told_steps.h"
 
 #define SEAL_MS 1000u
 #define OBEY_MS 10000u
@@ -30,6 +31,9 @@ static void tell_done(struct hsp_agent *a, uint32_t device, uint32_t job, uint16
         a->stop[device].job = 0;
     }
     hsp_ai_tell(a, &m);
+    if (type == HSP_MSG_STOP) {
+        hsp_ai_forget_steps(a, job);
+    }
 }
 
 static void discard(struct hsp_agent *a, uint32_t device, uint32_t job, uint64_t keep_plan)

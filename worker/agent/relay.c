@@ -14,6 +14,7 @@
 #include "worker/agent/damage.h"
 #include "worker/agent/keeping.h"
 #include "worker/agent/obey.h"
+#include "worker/agent/told_steps.h"
 #include "worker/agent/uplink.h"
 
 static bool idle(const struct hsp_agent_device *d)
@@ -261,27 +262,6 @@ static void note(struct hsp_agent_device *d, const struct hsp_msg *m)
     }
 }
 
-static void keep_step(struct hsp_agent *a, const struct hsp_msg *m)
-{
-    struct hsp_agent_step_report *s = &a->steps[a->next_step];
-    s->epoch = m->epoch;
-    s->step = m->u.step;
-    s->step.n_compute = 0;
-    s->step.compute_s = NULL;
-    a->next_step = (a->next_step + 1) % HSP_AGENT_STEPS;
-    a->n_steps += a->n_steps < HSP_AGENT_STEPS;
-}
-
-void hsp_ai_steps_again(struct hsp_agent *a)
-{
-    uint32_t first = a->next_step + HSP_AGENT_STEPS - a->n_steps;
-    for (uint32_t i = 0; i < a->n_steps; i++) {
-        const struct hsp_agent_step_report *s = &a->steps[(first + i) % HSP_AGENT_STEPS];
-        struct hsp_msg m = {.type = HSP_MSG_STEP, .epoch = s->epoch, .u.step = s->step};
-        hsp_ai_tell(a, &m);
-    }
-}
-
 static void exec_sealed(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 {
     struct hsp_agent_device *d = &a->dev[device];
@@ -375,7 +355,7 @@ void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg 
         }
         note(d, m);
         if (m->type == HSP_MSG_STEP) {
-            keep_step(a, m);
+            hsp_ai_keep_step(a, m);
             if (a->link == HSP_LINK_HELLO) {
                 break; /* told behind the steps before it when WELCOME comes: hsp_ai_steps_again */
             }

@@ -10,6 +10,5 @@
 void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m);
 /* A message of an executor. */
 void hsp_ai_exec_msg(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m);
-void hsp_ai_steps_again(struct hsp_agent *a); /* after a WELCOME */
 
 #endif

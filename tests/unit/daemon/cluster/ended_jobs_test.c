@@ -134,6 +134,34 @@ static void a_device_is_free_when_its_executor_has_ended(void **state)
     cw_end(&w);
 }
 
+static void assert_said(struct cw_world *w, uint32_t node, uint64_t epoch, bool counts)
+{
+    cw_msg(w, node + 1,
+           (struct hsp_msg){.type = HSP_MSG_STEP, .epoch = epoch, .u.step = {.job = 1, .step = 7}});
+    assert_int_equal(cw_find(w, HSP_ACT_METRIC) != NULL, counts);
+    assert_int_equal(w->a.n, counts);
+}
+
+/* Agents repeat the steps of the time when hspmdd was away behind the HELLO, which may end the job. */
+static void steps_of_a_job_that_has_ended_are_recorded(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 3, 1);
+    cw_run_job(&w, 3);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    uint64_t stable = cw_job(&w, 1)->stable;
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_said(&w, i, 1, i < 2); /* of rank 0, and of its heir */
+        cw_said(&w, i, HSP_MSG_STOPPED, 1);
+    }
+    assert_said(&w, 0, 1, true);
+    assert_said(&w, 0, 2, false); /* there was none */
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_CANCELLED);
+    assert_int_equal(cw_job(&w, 1)->stable, stable);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(ended_jobs_test)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +169,7 @@ HSP_TEST_FILE(ended_jobs_test)
         cmocka_unit_test(what_is_in_no_list_goes_too),
         cmocka_unit_test(a_device_that_is_being_sealed_is_nobody_elses),
         cmocka_unit_test(a_device_is_free_when_its_executor_has_ended),
+        cmocka_unit_test(steps_of_a_job_that_has_ended_are_recorded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -179,12 +179,58 @@ static void steps_are_told_in_their_order(void **state)
     hsp_agent_free(w.a);
 }
 
+/* hspmdd is away and comes back; the number of steps that it is told again, all of @job. */
+static uint32_t steps_again(struct aw_world *w, uint32_t job)
+{
+    uint32_t told = 0;
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w->now += 100;
+    aw_beats(w);
+    aw_tick(w);
+    aw_link_up(w, 1, 1);
+    for (uint32_t i = 0; i < w->acts.n; i++) {
+        const struct hsp_agent_action *t = &w->acts.item[i];
+        if (t->type == HSP_AACT_SEND && t->msg->type == HSP_MSG_STEP) {
+            assert_int_equal(t->msg->u.step.job, job);
+            told++;
+        }
+    }
+    return told;
+}
+
+/* A job that has ended long ago costs hspmdd nothing when it comes back. */
+static void steps_of_a_job_that_is_stopped_are_forgotten(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    running(&w, 9);
+    for (uint64_t step = 1; step <= 5000; step++) { /* more than are kept */
+        aw_from_exec(
+            &w, 0,
+            (struct hsp_msg){.type = HSP_MSG_STEP, .epoch = 9, .u.step = {.job = 4, .step = step}});
+    }
+    aw_run_job(&w, 1, 5, 2);
+    aw_from_exec(&w, 1, (struct hsp_msg){.type = HSP_MSG_STEP, .epoch = 2, .u.step = {.job = 5}});
+    struct hsp_msg stop = {.type = HSP_MSG_STOP, .epoch = 9, .u.devref = {.job = 4}};
+    aw_from_daemon(&w, stop);
+    stop.type = HSP_MSG_STOPPED;
+    aw_from_exec(&w, 0, stop);
+    assert_int_equal(steps_again(&w, 5), 1);
+    aw_from_exec(
+        &w, 1, (struct hsp_msg){.type = HSP_MSG_STEP, .epoch = 2, .u.step = {.job = 5, .step = 1}});
+    stop = (struct hsp_msg){.type = HSP_MSG_STOP, .epoch = 2, .u.devref = {.job = 5, .device = 0}};
+    aw_from_daemon(&w, stop); /* device 1 goes on */
+    assert_int_equal(steps_again(&w, 5), 2);
+    hsp_agent_free(w.a);
+}
+
 HSP_TEST_FILE(relay_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_epoch_of_the_past_is_refused),
         cmocka_unit_test(an_order_for_a_job_that_is_not_there_is_dropped_aloud),
         cmocka_unit_test(steps_are_told_in_their_order),
+        cmocka_unit_test(steps_of_a_job_that_is_stopped_are_forgotten),
         cmocka_unit_test(a_release_of_its_layout_ends_the_work),
         cmocka_unit_test(what_is_prepared_outlives_a_release),
         cmocka_unit_test(papers_of_an_epoch_go_though_its_executor_died),
