@@ -15,12 +15,12 @@ static uint32_t heir_of(const struct hsp_ex_epoch *e)
     return hsp_package_writer(e->pkg.peers, e->p->n_ranks + e->p->n_keepers);
 }
 
-static void report(const struct hsp_ex_epoch *e, const struct hsp_said_step *s, double *compute,
-                   uint32_t n)
+static void report(const struct hsp_ex_epoch *e, uint64_t epoch, const struct hsp_said_step *s,
+                   double *compute, uint32_t n)
 {
     struct hsp_err err = {0};
     struct hsp_msg m = {.type = HSP_MSG_STEP,
-                        .epoch = e->number,
+                        .epoch = epoch,
                         .u.step = {.job = e->p->job,
                                    .step = s->step,
                                    .loss = s->loss,
@@ -66,7 +66,7 @@ void hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
     for (uint32_t i = 0; compute != NULL && i < n; i++) {
         compute[i] = all[i].compute_s;
     }
-    report(e, &s, compute, n); /* without memory, without the times */
+    report(e, e->number, &s, compute, n); /* without memory, without the times */
     free(compute);
 }
 
@@ -79,8 +79,14 @@ void hsp_epoch_say_again(struct hsp_ex_epoch *e)
     struct hsp_said said = e->said;
     (void)pthread_mutex_unlock(&e->lock);
     for (uint32_t i = said.n > HSP_EPOCH_SAID ? said.n - HSP_EPOCH_SAID : 0; i < said.n; i++) {
-        report(e, &said.step[i % HSP_EPOCH_SAID], NULL, 0);
+        report(e, e->number, &said.step[i % HSP_EPOCH_SAID], NULL, 0);
     }
+}
+
+void hsp_epoch_say_noted(const struct hsp_ex_epoch *e, uint64_t epoch,
+                         const struct hsp_said_step *s)
+{
+    report(e, epoch, s, NULL, 0);
 }
 
 /* Who computes nothing notes what rank 0 has told it: it may be all that is left of this epoch. */

@@ -2,7 +2,9 @@
  * known even when rank 0 dies.
  *
  * Role:    rank 0 reports each step. Its *heir*, the first rank or keeper on another node, keeps
- *          the newest HSP_EPOCH_SAID steps and reports them again when the epoch breaks.
+ *          the newest HSP_EPOCH_SAID steps and reports them again when the epoch breaks. Where
+ *          both have died, or their agents, rank 0 of the next epoch reports those that have been
+ *          noted (step_share.h).
  */
 #ifndef HSP_EPOCH_REPORT_H
 #define HSP_EPOCH_REPORT_H
@@ -17,6 +19,9 @@ void hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
 /* The epoch broke: the heir reports the newest steps again, for rank 0 or its agent may have died
  * before it could. Other ranks report nothing. */
 void hsp_epoch_say_again(struct hsp_ex_epoch *e);
+/* Rank 0: reports @s, which @epoch has noted. */
+void hsp_epoch_say_noted(const struct hsp_ex_epoch *e, uint64_t epoch,
+                         const struct hsp_said_step *s);
 /* Before the copies of a version: each keeper gets the newest step from rank 0, by @channel of the
  * state mesh, and notes it; where PREPARE does not ask for notes to be shared, the heir if it is one. Errors of
  * the mesh. */

@@ -223,6 +223,43 @@ size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_da
     return (size_t)(to - text);
 }
 
+/* A figure as make_line writes it; NAN: it is not there. */
+static double figure_of(const char *json, const char *key)
+{
+    const char *at = strstr(json, key);
+    at = at != NULL ? at + strlen(key) : "nan";
+    return strtod(at + (*at == '"'), NULL);
+}
+
+/* The same where only a count can be. */
+static uint64_t count_of(const char *json, const char *key, uint64_t most)
+{
+    double v = figure_of(json, key);
+    return v >= 0 && v < (double)most ? (uint64_t)v : 0;
+}
+
+bool hsp_metrics_said(const char *line, size_t n, struct hsp_said_step *ret)
+{
+    char text[LINE_MAX_CHARS];
+    const char *json = memchr(line, '{', n);
+    size_t len = json != NULL ? n - (size_t)(json - line) : 0;
+    if (len == 0 || len >= sizeof text) {
+        return false;
+    }
+    memcpy(text, json, len);
+    text[len] = '\0';
+    *ret =
+        (struct hsp_said_step){.step = count_of(text, "\"step\":", UINT64_MAX),
+                               .tokens = count_of(text, "\"tokens\":", UINT64_MAX),
+                               .loss = figure_of(text, "\"loss\":"),
+                               .val_loss = figure_of(text, "\"val_loss\":"),
+                               .grad_norm = figure_of(text, "\"grad_norm\":"),
+                               .lr = figure_of(text, "\"lr\":"),
+                               .seconds = figure_of(text, "\"seconds\":"),
+                               .sequence = (uint32_t)count_of(text, "\"sequence\":", UINT32_MAX)};
+    return true;
+}
+
 struct note {
     uint64_t epoch, step;
     const char *json;

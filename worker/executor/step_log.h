@@ -15,6 +15,8 @@ enum hsp_status hsp_metrics_note(const struct hsp_ex_epoch *e, const struct hsp_
 /* The same of a step as rank 0 has told it to a keeper. */
 enum hsp_status hsp_metrics_note_said(const struct hsp_ex_epoch *e, const struct hsp_said_step *s,
                                       struct hsp_err *err);
+/* Reads such a line, with or without its sum. False: it is none. */
+bool hsp_metrics_said(const char *line, size_t n, struct hsp_said_step *ret);
 /* Appends whole lines with their sums. HSP_EIO, HSP_ENOSPC: a part may be there. */
 enum hsp_status hsp_notes_append(const struct hsp_ex_epoch *e, const char *text, size_t n,
                                  struct hsp_err *err);

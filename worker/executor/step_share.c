@@ -16,6 +16,7 @@
 
 #include "proto/base/vec.h"
 #include "proto/host/file_io.h"
+#include "worker/executor/epoch_report.h"
 #include "worker/executor/step_log.h"
 #include "worker/executor/step_ranges.h"
 #include "worker/state/segment_name.h"
@@ -477,6 +478,34 @@ static enum hsp_status share_mine(struct share *s, struct hsp_err *err)
     return st == HSP_OK && lasts(s->e, s->e->p->rank) ? recv_lines(s, 0, false, err) : st;
 }
 
+/* Reports the newest steps before the first of this epoch, for their reports may have died with an
+ * agent. In a switch nobody has died. */
+static void say_newest(struct hsp_ex_epoch *e, const struct book *b)
+{
+    const struct line *newest[HSP_EPOCH_SAID];
+    uint32_t n = 0;
+    if (e->p->mode != HSP_MODE_RECOVER && e->p->mode != HSP_MODE_RESTORE) {
+        return;
+    }
+    (void)pthread_mutex_lock(&e->lock);
+    uint64_t first = e->go_version;
+    (void)pthread_mutex_unlock(&e->lock);
+    for (size_t i = b->n; i > 0 && n < HSP_EPOCH_SAID; i--) {
+        const struct line *l = &b->line[i - 1];
+        if (l->step < first &&
+            hsp_cuts_allow_metrics(e->p->cuts, e->p->n_cuts, l->epoch, l->step)) {
+            newest[n++] = l;
+        }
+    }
+    while (n > 0) {
+        const struct line *l = newest[--n];
+        struct hsp_said_step s;
+        if (hsp_metrics_said(l->text, l->len, &s)) {
+            hsp_epoch_say_noted(e, l->epoch, &s);
+        }
+    }
+}
+
 enum hsp_status hsp_notes_share(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct share s = {.e = e};
@@ -488,6 +517,9 @@ enum hsp_status hsp_notes_share(struct hsp_ex_epoch *e, struct hsp_err *err)
     }
     book_open(e, &s.b);
     enum hsp_status st = e->p->rank == 0 ? share_all(&s, err) : share_mine(&s, err);
+    if (st == HSP_OK && e->p->rank == 0) {
+        say_newest(e, &s.b);
+    }
     book_fini(&s.b);
     return st;
 }

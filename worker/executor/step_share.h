@@ -8,6 +8,9 @@
  *     1 -> 0, 2 -> 0     those two lines; none
  *     0 -> 1, then 2     what they lack: nothing; 0..42
  *
+ * Where the epoch before has broken, rank 0 then reports the newest HSP_EPOCH_SAID of them to hspmdd, which
+ * may not have heard of the last ones.
+ *
  * Of a step that was made again the newest epoch's line counts. Lists and lines go in messages of 16
  * KiB, of which at most 64 are on the way to a peer, and to one peer at a time.
  *

@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/base/size.h"
 #include "proto/host/file_io.h"
+#include "proto/wire/frame.h"
 #include "tests/lib/testlib.h"
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/executor.h"
@@ -345,8 +347,9 @@ static void count(struct hsp_comm *comm[], uint32_t n)
     }
 }
 
-/* All begin an epoch that goes on from state. */
-static void begin_epoch(struct peer peer[PEERS], bool agreed)
+/* All begin epoch 9 with @version; rank 0 reports to @agent. */
+static void begin_with(struct peer peer[PEERS], const struct hsp_m_prepare *prepare,
+                       uint64_t version, struct hsp_chan *agent)
 {
     static struct hsp_pkg_peer names[PEERS];
     struct hsp_err err = {0};
@@ -356,14 +359,16 @@ static void begin_epoch(struct peer peer[PEERS], bool agreed)
     for (uint32_t i = 0; i < PEERS; i++) {
         struct peer *p = &peer[i];
         p->env = (struct hsp_exec_env){.state_dir = p->dir, .device = 1};
-        p->p = (struct hsp_m_prepare){.job = 3,
-                                      .rank = i,
-                                      .n_ranks = 2,
-                                      .n_keepers = 1,
-                                      .n_peers = PEERS,
-                                      .mode = HSP_MODE_RECOVER,
-                                      .share_notes = agreed};
-        p->e = (struct hsp_ex_epoch){.env = &p->env, .p = &p->p, .number = 9};
+        p->env.chan = i == 0 ? agent : NULL;
+        p->p = *prepare;
+        p->p.job = 3;
+        p->p.rank = i;
+        p->p.n_ranks = 2;
+        p->p.n_keepers = 1;
+        p->p.n_peers = PEERS;
+        p->e = (struct hsp_ex_epoch){
+            .env = &p->env, .p = &p->p, .number = 9, .go = true, .go_version = version};
+        (void)pthread_mutex_init(&p->e.lock, NULL);
         p->e.pkg.peers = names;
         p->e.mesh[HSP_MESH_MOVE] = comm[i];
         assert_int_equal(pthread_create(&p->thread, NULL, share, p), 0);
@@ -371,7 +376,15 @@ static void begin_epoch(struct peer peer[PEERS], bool agreed)
     for (uint32_t i = 0; i < PEERS; i++) {
         assert_int_equal(pthread_join(peer[i].thread, NULL), 0);
         comm[i]->ops->close(comm[i]);
+        (void)pthread_mutex_destroy(&peer[i].e.lock);
     }
+}
+
+/* The same from state of which no step is to be told. */
+static void begin_epoch(struct peer peer[PEERS], bool agreed)
+{
+    const struct hsp_m_prepare p = {.mode = HSP_MODE_RECOVER, .share_notes = agreed};
+    begin_with(peer, &p, 0, NULL);
 }
 
 /* The steps and, behind each, its newest epoch, in the notes of @dir: "0/5 1/7 ". */
@@ -435,6 +448,80 @@ static void notes_go_to_all_that_begin(void **state)
     for (uint32_t i = 0; i < PEERS; i++) {
         hsp_test_rmdir(peer[i].dir);
         free(peer[i].dir);
+    }
+}
+
+/* What an agent hears: "EPOCH/STEP ", of the lines of note_in. */
+static void assert_heard(struct hsp_chan *agent, const char *want)
+{
+    char got[2048] = "";
+    struct hsp_err err = {0};
+    for (bool more = true; more;) {
+        struct hsp_frame frame;
+        struct hsp_msg m;
+        struct hsp_arena *arena = hsp_arena_new(1 << 20);
+        assert_ok(hsp_chan_recv(agent, arena, &frame, &m, &err), &err);
+        more = m.type != HSP_MSG_HEARTBEAT;
+        if (more) {
+            const struct hsp_m_step *s = &m.u.step;
+            size_t used = strlen(got);
+            assert_int_equal(m.type, HSP_MSG_STEP);
+            assert_true(s->job == 3 && s->tokens == 24 && s->sequence == 512 && !s->final);
+            assert_true(isnan(s->loss) && isinf(s->grad_norm) && isinf(s->val_loss));
+            assert_true(s->val_loss < 0 && s->lr == 0.5 && s->seconds == 0.25);
+            (void)snprintf(got + used, sizeof got - used, "%u/%u ", (unsigned)m.epoch,
+                           (unsigned)s->step);
+        }
+        hsp_frame_fini(&frame);
+        (void)hsp_arena_free(arena);
+    }
+    assert_string_equal(got, want);
+}
+
+/* The agent of a rank may have died with the newest reports: rank 0 of the next epoch tells what has been noted
+ * anywhere, of the steps before its own; none that were given up, and none in a switch, where nobody has died. */
+static void noted_steps_are_told_by_who_goes_on(void **state)
+{
+    (void)state;
+    struct hsp_m_cut cut = {0, 8, 3}; /* epochs before 8 behind step 3 */
+    const struct {
+        uint8_t mode;
+        uint64_t version;
+        uint32_t n_cuts;
+        const char *told;
+    } c[] = {{HSP_MODE_RECOVER, 8, 0, "5/0 5/1 5/2 7/3 7/4 8/5 "},
+             {HSP_MODE_RECOVER, 5, 0, "5/0 5/1 5/2 7/3 7/4 "},
+             {HSP_MODE_RESTORE, 8, 1, "5/0 5/1 5/2 7/3 8/5 "},
+             {HSP_MODE_SWITCH, 8, 0, ""}};
+    for (size_t k = 0; k < HSP_ARRAY_LEN(c); k++) {
+        struct hsp_chan out, agent;
+        struct peer peer[PEERS];
+        struct hsp_msg last = {.type = HSP_MSG_HEARTBEAT};
+        struct hsp_err err = {0};
+        int pair[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+        hsp_chan_init(&out, pair[0]);
+        hsp_chan_init(&agent, pair[1]);
+        for (uint32_t i = 0; i < PEERS; i++) {
+            peer[i].dir = hsp_test_tmpdir();
+        }
+        for (uint64_t s = 0; s < 4; s++) {
+            note_in(peer[0].dir, 5, s);
+        }
+        note_in(peer[2].dir, 7, 3);
+        note_in(peer[1].dir, 7, 4);
+        note_in(peer[0].dir, 8, 5);
+        const struct hsp_m_prepare p = {
+            .mode = c[k].mode, .share_notes = true, .n_cuts = c[k].n_cuts, .cuts = &cut};
+        begin_with(peer, &p, c[k].version, &out);
+        assert_ok(hsp_chan_send(&out, &last, &err), &err);
+        assert_heard(&agent, c[k].told);
+        for (uint32_t i = 0; i < PEERS; i++) {
+            hsp_test_rmdir(peer[i].dir);
+            free(peer[i].dir);
+        }
+        hsp_chan_fini(&out);
+        hsp_chan_fini(&agent);
     }
 }
 
@@ -659,6 +746,7 @@ HSP_TEST_FILE(step_log_test)
         cmocka_unit_test(steps_without_a_note_are_told),
         cmocka_unit_test(what_was_given_up_is_no_note),
         cmocka_unit_test(notes_go_to_all_that_begin),
+        cmocka_unit_test(noted_steps_are_told_by_who_goes_on),
         cmocka_unit_test(notes_go_through_a_rank_that_cannot_keep_them),
         cmocka_unit_test(a_file_that_cannot_be_read_is_left_alone),
         cmocka_unit_test(many_notes_need_little_memory),
