@@ -7,59 +7,54 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
+#include <stdint.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define MUCH ((off_t)64 << 20) /* is freed in 7 ms */
 
-struct freeing {
-    int file, folder; /* -1: not open; the folder is locked */
-};
+_Static_assert(sizeof(void *) >= 8, "two descriptors stand in the argument of a thread");
 
-static void *free_memory(void *arg)
+/* Closes the two: the file, whose memory goes with it, then the folder, for whose lock others wait. */
+static void *free_memory(void *both)
 {
-    struct freeing *f = arg;
-    if (f->file >= 0) {
-        (void)close(f->file);
-    }
-    if (f->folder >= 0) {
-        (void)close(f->folder); /* behind that: others wait for the lock */
-    }
-    free(f);
+    (void)close((int)((uintptr_t)both & UINT32_MAX));
+    (void)close((int)((uintptr_t)both >> 32));
     return NULL;
 }
 
-/* NULL: the memory of @path goes with its name. */
-static struct freeing *hold(const char *dir, const char *path)
+/* Opens the file @path and locks its folder. Allocates nothing: state is deleted where memory is short. NULL: the
+ * memory of @path goes with its name. */
+static void *hold(const char *dir, const char *path)
 {
     struct stat sb;
     if (lstat(path, &sb) != 0 || !S_ISREG(sb.st_mode) || sb.st_size < MUCH) {
         return NULL;
     }
-    struct freeing *f = malloc(sizeof *f);
-    if (f == NULL) {
-        return NULL;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file > 0 && folder > 0 && flock(folder, LOCK_SH) == 0) {
+        return (void *)((uintptr_t)folder << 32 | (uintptr_t)file);
     }
-    f->file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    f->folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (f->file < 0 || f->folder < 0 || flock(f->folder, LOCK_SH) != 0) {
-        (void)free_memory(f);
-        return NULL;
+    if (file >= 0) {
+        (void)close(file);
     }
-    return f;
+    if (folder >= 0) {
+        (void)close(folder);
+    }
+    return NULL;
 }
 
 int hsp_segment_unlink(const char *dir, const char *path)
 {
-    struct freeing *f = hold(dir, path);
+    void *both = hold(dir, path);
     int rc = unlink(path), e = errno;
     pthread_t thread;
-    if (f != NULL && pthread_create(&thread, NULL, free_memory, f) == 0) {
+    if (both != NULL && pthread_create(&thread, NULL, free_memory, both) == 0) {
         (void)pthread_detach(thread);
-    } else if (f != NULL) {
-        (void)free_memory(f);
+    } else if (both != NULL) {
+        (void)free_memory(both);
     }
     errno = e;
     return rc;
