@@ -89,6 +89,8 @@ def steady(c, path):
     j = c.job("steady")
     if j["state"] != "failed" or not j["keeps_state"]:
         raise Failed("a row that cannot be read: %s" % j)
+    # Its row says so before they hear of it; of a kill before that the job, which still runs, would go on by itself.
+    wait_for("its devices to stop", lambda: not any(d["job"] for n in c.nodes().values() for d in n["devices"]), 30, 0.1)
     for _ in again(c):
         store.replace_row(store_of(c), key, row)
     wait_for("its devices to be free", lambda: c.ctl("resume", "steady", check=False).returncode == 0, 30, 0.2)

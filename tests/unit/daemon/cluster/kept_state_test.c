@@ -44,6 +44,36 @@ static void failed(struct cw_world *w)
     assert_int_equal(cw_count_sent(w, HSP_MSG_STOP), 0);
 }
 
+/* hspmdd ends before its members hear that the job is set aside: the next one has them seal it. */
+static void what_was_not_told_is_told_again(void **state)
+{
+    (void)state;
+    for (int heard = 0; heard < 2; heard++) {
+        struct cw_world w;
+        cw_begin(&w, 2, 1);
+        cw_run_job(&w, 2);
+        cw_pass(&w, 1, 7, cw_even, 2);
+        cw_restart(&w, NULL);
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_UNREADABLE, .u.unreadable = {1, "test"}});
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
+        for (int term = heard; term < 2; term++) {
+            for (uint32_t i = 0; i < 2; i++) {
+                char name[8];
+                (void)snprintf(name, sizeof name, "n%u", i);
+                cw_hello_running(&w, i + 1, name, w.c->nodes[i].incarnation, 1, 1);
+                assert_int_equal(cw_count_sent(&w, HSP_MSG_SEAL), 1);
+            }
+            if (term == 0) {
+                cw_restart(&w, NULL);
+            }
+        }
+        cw_sealed(&w, 0, 1, 7);
+        cw_sealed(&w, 1, 1, 7);
+        assert_int_equal(cw_job(&w, 1)->n_leases, 0);
+        cw_end(&w);
+    }
+}
+
 /* What the other rank says of the epoch that broke may come first. */
 static void a_failure_behind_a_loss_is_heard(void **state)
 {
@@ -669,6 +699,7 @@ HSP_TEST_FILE(kept_state_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_failure_behind_a_loss_is_heard),
+        cmocka_unit_test(what_was_not_told_is_told_again),
         cmocka_unit_test(its_devices_are_free_when_it_is_sealed),
         cmocka_unit_test(a_part_is_not_here),
         cmocka_unit_test(a_node_that_does_not_seal),
