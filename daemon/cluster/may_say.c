@@ -184,3 +184,27 @@ bool hsp_ci_proven_member(const struct hsp_cluster *c, const struct hsp_job *j,
 {
     return any_named(c, j, hsp_ci_index_of(c, n), n);
 }
+
+/* True when layout @p names an incarnation of @node from @from to @to. */
+static bool named_as(const struct hsp_job_plan *p, uint32_t node, uint64_t from, uint64_t to)
+{
+    bool is = false;
+    for (uint32_t i = 0; p->holder != NULL && !is && i < p->info.n_ranks + p->info.n_keepers; i++) {
+        is = HSP_DEVICE_NODE(hsp_ci_holder(&p->info, i)) == node && p->holder[i] >= from &&
+             p->holder[i] <= to;
+    }
+    return is;
+}
+
+bool hsp_ci_named_as(const struct hsp_cluster *c, const struct hsp_cluster_node *n, uint64_t from,
+                     uint64_t to)
+{
+    bool is = false;
+    for (uint32_t k = 0; k < c->n_jobs; k++) {
+        const struct hsp_job *j = c->jobs[k];
+        for (uint32_t i = 0; !is && i < j->n_plans; i++) {
+            is = named_as(&j->plans[i], hsp_ci_index_of(c, n), from, to);
+        }
+    }
+    return is;
+}

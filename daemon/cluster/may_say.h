@@ -35,6 +35,9 @@ bool hsp_ci_is_member(const struct hsp_cluster *c, const struct hsp_job *j,
  * heir. */
 bool hsp_ci_proven_member(const struct hsp_cluster *c, const struct hsp_job *j,
                           const struct hsp_cluster_node *n);
+/* True when a kept layout of any job names an incarnation of @n from @from to @to. */
+bool hsp_ci_named_as(const struct hsp_cluster *c, const struct hsp_cluster_node *n, uint64_t from,
+                     uint64_t to);
 /* Rank 0 of @epoch, which runs or is past GO, if @n is its node and still the process that began
  * the epoch; else NULL. Borrowed from @j. */
 const struct hsp_epoch_peer *hsp_ci_first_of(const struct hsp_cluster *c, const struct hsp_job *j,

@@ -548,8 +548,9 @@ static void take_links(struct hsp_cluster_node *n, const struct hsp_m_hello *m)
 }
 
 /* Another agent takes the name, or the one of @back takes it again. That of now is kept in place of @back, or of
- * the oldest. */
-static void change_line(struct hsp_cluster_node *n, struct hsp_node_line *back)
+ * the oldest. There is one gap: where @back has one, what was before it is forgotten, or behind it, if unused. */
+static void change_line(struct hsp_cluster *c, struct hsp_cluster_node *n,
+                        struct hsp_node_line *back)
 {
     const struct hsp_node_line now = {n->secret,      n->before, n->same_since,
                                       n->incarnation, n->gap,    n->gap_end};
@@ -557,8 +558,9 @@ static void change_line(struct hsp_cluster_node *n, struct hsp_node_line *back)
     size_t at = back != NULL ? (size_t)(back - n->left) : HSP_NODE_LINES - 1;
     memmove(n->left + 1, n->left, at * sizeof(*n->left));
     n->left[0] = now;
-    n->same_since = next.since;
-    n->gap = back == NULL ? 0 : next.gap != 0 ? next.gap : next.last + 1;
+    bool behind = next.gap != 0 && hsp_ci_named_as(c, n, next.gap_end + 1, next.last);
+    n->same_since = behind ? next.gap_end + 1 : next.since;
+    n->gap = back == NULL ? 0 : next.gap != 0 && !behind ? next.gap : next.last + 1;
     n->gap_end = back == NULL ? 0 : now.last;
 }
 
@@ -570,7 +572,7 @@ static void new_incarnation(struct hsp_cluster *c, struct hsp_cluster_node *n, b
 {
     bool first = n->incarnation == 0;
     if (!same && !first) {
-        change_line(n, back);
+        change_line(c, n, back);
     }
     n->incarnation = c->next_incarnation++;
     n->same_since = first || (!same && back == NULL) ? n->incarnation : n->same_since;

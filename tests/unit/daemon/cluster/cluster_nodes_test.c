@@ -7,8 +7,10 @@
 
 #include "daemon/cluster/cluster_step.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/lookup.h"
 #include "daemon/cluster/measure.h"
 #include "daemon/cluster/namesake.h"
+#include "daemon/cluster/plan_info.h"
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 
@@ -272,6 +274,29 @@ static void a_mistyped_state_folder_costs_nothing(void **state)
     hello_as(&w, 30, "n1", cw_secret(0), (struct hsp_digest){66, 6}); /* shows what it never was */
     assert_int_equal(cw_job(&w, 1)->n_held, 0);
     assert_int_equal(w.c->nodes[1].same_since, w.c->nodes[1].incarnation);
+    cw_end(&w);
+}
+
+/* The same a second time, when the job has begun an epoch with the right folder between. */
+static void a_state_folder_is_mistyped_again(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    struct hsp_digest shown[2] = {w.c->nodes[1].secret, cw_secret(0)}; /* right, mistyped */
+    n1_dies(&w, 2);
+    for (uint32_t turn = 0; turn < 6; turn++) {
+        bool typo = turn % 2 == 0;
+        hello_as(&w, 20 + turn, "n1", cw_secret(0), shown[typo]);
+        assert_int_equal(cw_job(&w, 1)->n_held, !typo);
+        shown[typo] = w.c->nodes[1].secret;
+        for (uint32_t i = 0; !typo && i < 2; i++) {
+            const struct hsp_job_plan *p = &cw_job(&w, 1)->plans[0];
+            p->holder[i] = hsp_ci_node(w.c, hsp_ci_holder(&p->info, i))->incarnation; /* as GO */
+        }
+        n1_dies(&w, 20 + turn);
+    }
     cw_end(&w);
 }
 
@@ -599,6 +624,7 @@ HSP_TEST_FILE(cluster_nodes_test)
         cmocka_unit_test(an_incarnation_is_not_guessed),
         cmocka_unit_test(the_state_folder_proves_which_node_it_is),
         cmocka_unit_test(a_mistyped_state_folder_costs_nothing),
+        cmocka_unit_test(a_state_folder_is_mistyped_again),
         cmocka_unit_test(links_are_measured_in_turn),
         cmocka_unit_test(a_measurement_that_takes_too_long_ends),
         cmocka_unit_test(figures_that_no_link_has_change_nothing),
