@@ -106,6 +106,24 @@ bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
     return false;
 }
 
+/* Epochs rise along a history, and so it is told from others (ckpt_which.h): the next epoch is above all that nodes
+ * show, also those that are not believed. Another store may have given epochs that this one has not, as when a backup
+ * was put back twice, or another cluster has adopted @j by mistake.
+ *
+ * Example: checkpoint 20 is of epoch 1, and 26 of epoch 1282001, which the other cluster gave. @j goes on from 26, or
+ * from 20 where the node of 26 has not run it, in epoch 1282002. In epoch 2 it would write 40, and the next time 26, of
+ * the newer epoch, would have it left out. */
+static void see_epochs(const struct hsp_cluster *c, struct hsp_job *j,
+                       const struct hsp_m_seen *seen, uint32_t n)
+{
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint64_t epoch = seen[i].epoch;
+        newest = epoch > newest && hsp_ci_can_be_written(c, epoch) ? epoch : newest;
+    }
+    hsp_ci_epoch_seen(j, newest);
+}
+
 /* What is seen, with what is on record where a node that may have that cannot be asked. */
 static bool take_seen(struct hsp_job *j, const struct hsp_ckpts_event *ev)
 {
@@ -141,6 +159,7 @@ void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
     if (ev->begun && had_begun(c, j)) {
         return; /* it is asked again at once */
     }
+    see_epochs(c, j, ev->seen, ev->n + ev->n_others);
     j->looked = true;
     j->looked_whole = ev->why[0] == '\0' || ev->lack == HSP_LACK_OTHERS;
     j->lack = j->looked_whole ? HSP_LACK_OTHERS : ev->lack;
@@ -361,26 +380,6 @@ static bool with_none(struct hsp_cluster *c, struct hsp_job *j)
     return false;
 }
 
-static uint64_t later(const struct hsp_cluster *c, uint64_t a, uint64_t b)
-{
-    return b > a && hsp_ci_can_be_written(c, b) ? b : a;
-}
-
-/* Epochs rise along a history, and so it is told from others (ckpt_which.h): what goes on from what is on disk is
- * above all of it. Another store may have given epochs that this one has not, as when a backup was put back twice, or
- * another cluster has adopted @j by mistake.
- *
- * Example: checkpoint 20 is of epoch 1, and 26 of epoch 1282001, which the other cluster gave. @j goes on from 26 in
- * epoch 1282002. In epoch 2 it would write 40, and the next time 26, of the newer epoch, would have it left out. */
-static void see_disk(const struct hsp_cluster *c, struct hsp_job *j)
-{
-    uint64_t newest = 0;
-    for (uint32_t i = 0; i < j->n_disk; i++) {
-        newest = later(c, newest, j->disk[i].mark.epoch);
-    }
-    hsp_ci_epoch_seen(j, newest);
-}
-
 bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_ckpt_kept gone = {0};
@@ -398,7 +397,6 @@ bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j)
     if (best == NULL && !with_none(c, j)) {
         return false;
     }
-    see_disk(c, j);
     tell_unseen(c, j, best);
     if (best == NULL) {
         return true;
@@ -555,17 +553,6 @@ static const char *refuse(struct hsp_cluster *c, const struct hsp_job *j,
         a->reason != NULL ? a->reason : "");
 }
 
-/* A cut that is made after this takes in what epochs that were given elsewhere wrote (see_disk). */
-static void see_epochs(const struct hsp_cluster *c, struct hsp_job *j,
-                       const struct hsp_admin_event *a)
-{
-    uint64_t newest = 0;
-    for (uint32_t i = 0; i < a->n_seen; i++) {
-        newest = later(c, newest, a->seen[i].epoch);
-    }
-    hsp_ci_epoch_seen(j, newest);
-}
-
 /* Nothing of what was trained counts from now on, wherever it is. */
 static void begin_anew(const struct hsp_cluster *c, struct hsp_job *j)
 {
@@ -583,7 +570,7 @@ const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
                                const struct hsp_admin_event *a)
 {
     if (a->step == 0) {
-        see_epochs(c, j, a);
+        see_epochs(c, j, a->seen, a->n_seen);
         begin_anew(c, j);
         return NULL;
     }
@@ -606,7 +593,7 @@ const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
     j->anew = false;
     hsp_ci_ckpt_begin_at(j, a->step, &chosen);
     hsp_ci_ckpt_only(j, a->step, &chosen); /* on record, it is waited for */
-    see_epochs(c, j, a);
+    see_epochs(c, j, a->seen, a->n_seen);
     hsp_ci_ckpt_cut(j, hsp_ci_next_epoch(c, j), a->step, &chosen);
     return NULL;
 }

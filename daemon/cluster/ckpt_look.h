@@ -8,7 +8,8 @@
  * where it is not known who has run the job (`ran_unknown`: the row is older than form 15 or is
  * another store's, papers). A checkpoint that another node names counts where it is the one on
  * record, or, on a shared path, where no node that matters sees the folder. Otherwise an event
- * names it, and --from can take it. A failure of another node does not hold the job up.
+ * names it, --from can take it, and new epochs are above its epoch. A failure of another node does
+ * not hold the job up.
  *
  *   all that matter have looked      the newest step of the history is taken
  *   one could not look, could not    asked again for state_wait. Then the newest one that is seen is

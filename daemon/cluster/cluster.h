@@ -279,6 +279,7 @@ struct hsp_ckpts_event {
     uint64_t ticket; /* of FIND_CKPTS */
     uint32_t n;
     const struct hsp_m_seen *seen; /* of all nodes together, in no order */
+    uint32_t n_others;             /* behind those: not believed, but new epochs are above theirs */
     const char *why;         /* what could not be seen; "" all that were asked have answered */
     enum hsp_ckpt_lack lack; /* of whom, where there is a `why` */
     bool begun;              /* a node has a checkpoint of the job, or the file of its begin */

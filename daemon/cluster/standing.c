@@ -31,6 +31,10 @@
 
 static void add_gap(struct hsp_job *j, uint64_t from, uint64_t to)
 {
+    if (j->n_gaps > 0 && j->gap[j->n_gaps - 1].to == from) { /* none was given between them */
+        j->gap[j->n_gaps - 1].to = to;
+        return;
+    }
     if (j->n_gaps == HSP_JOB_GAPS) { /* the first two become one: more is unknown than need be */
         j->gap[0].to = j->gap[1].to;
         j->n_gaps--;

@@ -52,8 +52,8 @@ bool hsp_ci_can_be(const struct hsp_cluster *c, uint64_t generation, uint64_t nu
 /* The same of an epoch: those of a job can be of a later generation than the hspmdd that gave them (ckpt_look.c). */
 bool hsp_ci_epoch_can_be(const struct hsp_cluster *c, uint64_t epoch);
 /* True when epoch @epoch can have written a checkpoint that nodes see: also one of a later generation, as when a job
- * was adopted by another cluster by mistake, with others, each of which raised the generation there. A member that
- * lies moves the numbers of its job 256 generations ahead at most, however often. */
+ * was adopted by another cluster by mistake, with others, each of which raised the generation there. A node that
+ * lies moves the numbers of a job 256 generations ahead at most, however often. */
 bool hsp_ci_can_be_written(const struct hsp_cluster *c, uint64_t epoch);
 /* True when @epoch of @j was not given here. When @j has ended, so have all epochs up to its last.
  * */

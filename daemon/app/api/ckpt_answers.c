@@ -240,13 +240,18 @@ void hsp_ckpt_answers_believe(struct hsp_ckpt_answers *x, const struct hsp_job *
     uint32_t n = 0;
     for (uint32_t i = 0; i < x->n_seen; i++) {
         struct hsp_ckpt_asked *k = &x->asked[x->by[i]];
-        if (k->matters || (x->shared && !x->own_seen) || is_on_record(j, &x->seen[i])) {
-            x->by[n] = x->by[i];
-            x->seen[n++] = x->seen[i];
+        const struct hsp_m_seen seen = x->seen[i];
+        const uint32_t by = x->by[i];
+        if (k->matters || (x->shared && !x->own_seen) || is_on_record(j, &seen)) {
+            x->seen[i] = x->seen[n];
+            x->by[i] = x->by[n];
+            x->seen[n] = seen;
+            x->by[n++] = by;
         } else {
-            doubt(k, j, x->seen[i].step);
+            doubt(k, j, seen.step);
         }
     }
+    x->n_others = x->n_seen - n;
     x->n_seen = n;
 }
 

@@ -23,6 +23,7 @@ struct hsp_ckpt_answers {
     uint32_t n_asked, n_left, cap_asked;
     struct hsp_ckpt_asked *asked; /* owned */
     uint32_t n_seen;
+    uint32_t n_others; /* behind those: not believed */
     size_t cap_seen, cap_by;
     struct hsp_m_seen *seen; /* owned */
     uint32_t *by;            /* owned: which of asked has seen it */
@@ -52,9 +53,9 @@ uint32_t hsp_ckpt_answers_conn(const struct hsp_ckpt_answers *x, uint32_t i);
 bool hsp_ckpt_answers_take(struct hsp_ckpt_answers *x, uint32_t conn, const struct hsp_m_ckpts *m);
 /* @conn has closed. False: it was not asked, or has answered before. */
 bool hsp_ckpt_answers_gone(struct hsp_ckpt_answers *x, uint32_t conn);
-/* Leaves the checkpoints with which @j may begin unasked (ckpt_look.h): those of nodes that matter,
- * those of others where none of these can look, and the one on record. The others are told as a
- * fault. */
+/* Moves the checkpoints with which @j may begin unasked to the front (ckpt_look.h): those of nodes
+ * that matter, those of others where none of these can look, and the one on record. The others
+ * become n_others, and are told as a fault. At the end, once. */
 void hsp_ckpt_answers_believe(struct hsp_ckpt_answers *x, const struct hsp_job *j);
 /* Writes which nodes could not look, and why, to the @size bytes at @ret: as many as there is room for,
  * those that matter first. "": all that were asked have answered. */

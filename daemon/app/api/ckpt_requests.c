@@ -107,6 +107,7 @@ static void tell_core(struct hsp_app *a, const struct hsp_look *x, const char *w
                                       .ticket = x->ticket,
                                       .n = x->got.n_seen,
                                       .seen = x->got.seen,
+                                      .n_others = x->got.n_others,
                                       .why = why,
                                       .lack = hsp_ckpt_answers_lack(&x->got),
                                       .begun = x->got.begun,

@@ -317,12 +317,14 @@ static void others_are_believed_what_is_on_record(void **state)
         w.j->ckpt.content = 78;
         w.j->ran_unknown = k == 2;
         assert_int_equal(hsp_ckpt_answers_choose(&w.x, w.c, w.j), 3);
-        says(&w, 2, 1, &own, "");
         says(&w, 1, 1, &other, "");
+        says(&w, 2, 1, &own, "");
         says(&w, 3, 0, NULL, "");
         hsp_ckpt_answers_believe(&w.x, w.j);
         assert_int_equal(w.x.n_seen, k == 0 ? 1 : 2);
-        assert_int_equal(w.x.seen[0].step, 40);
+        assert_int_equal(w.x.n_others, k == 0 ? 1 : 0);
+        assert_int_equal(w.x.seen[k > 0].step, 40); /* those that are believed come first */
+        assert_int_equal(w.x.seen[k == 0].step, 60);
         assert_int_equal(hsp_ckpt_answers_lack(&w.x), HSP_LACK_OTHERS);
         told(&w, 200,
              k > 0 ? ""

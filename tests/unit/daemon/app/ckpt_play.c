@@ -61,7 +61,9 @@ static void answer(struct cm_world *x)
     x->w.begun = a.begun;
     x->w.mute = a.mute;
     x->w.damaged = a.damaged;
+    x->w.n_others = a.n_others;
     cw_ckpts(&x->w, a.seen, a.n_seen, why);
+    x->w.n_others = 0;
     x->w.damaged = "";
     hsp_ckpt_answers_free(&a);
 }

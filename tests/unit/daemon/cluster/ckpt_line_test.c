@@ -267,6 +267,35 @@ static void what_another_cluster_wrote_comes_before(void **state)
     cw_end(&w);
 }
 
+/* The same checkpoint is on a node that has not run the job here: it is not believed. The node runs
+ * the job later, and what was written here meanwhile is newer all the same. */
+static void what_others_have_comes_before(void **state)
+{
+    (void)state;
+    const uint64_t there = HSP_GENERATION_NUMBERS + 282001;
+    struct cw_world w;
+    wc_running(&w);
+    wc_saved_in(&w, 1, 20, 1020);
+    wc_cancelled(&w);
+    wc_sees(&w, 20, 1, 1020);
+    w.disk[w.n_disk] = (struct hsp_m_seen){26, WC_TERM, there, 7026};
+    w.n_others = 1;
+    wc_resumed(&w);
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 20, 1, 1020);
+    const uint64_t here = cw_job(&w, 1)->att.epoch;
+    wc_begins(&w, 21);
+    wc_saved_in(&w, here, 40, 2040);
+    wc_cancelled(&w);
+    cw_restart_nodes(&w, 2);
+    w.n_disk += w.n_others;
+    w.n_others = 0;
+    wc_sees(&w, 40, here, 2040);
+    wc_resumed(&w);
+    assert_null(cw_fact(&w, "ckpt.left_out"));
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 40, here, 2040);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(ckpt_line_test)
 {
     const struct CMUnitTest tests[] = {
@@ -276,6 +305,7 @@ HSP_TEST_FILE(ckpt_line_test)
         cmocka_unit_test(what_was_to_begin_anew_may_have_begun),
         cmocka_unit_test(what_an_attempt_was_told_lasts),
         cmocka_unit_test(what_another_cluster_wrote_comes_before),
+        cmocka_unit_test(what_others_have_comes_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,6 +111,7 @@ void cw_ckpts(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n, con
                                        .ticket = w->find,
                                        .n = n,
                                        .seen = seen,
+                                       .n_others = w->n_others,
                                        .why = why,
                                        .lack = w->lack,
                                        .begun = w->begun,

@@ -35,6 +35,7 @@ struct cw_world {
     bool has_disk;
     uint32_t n_disk; /* as what follows: what nodes see */
     struct hsp_m_seen disk[CW_DISK];
+    uint32_t n_others;       /* behind those: of nodes that are not believed */
     const char *damaged;     /* a newer one */
     enum hsp_ckpt_lack lack; /* of an answer with a reason; */
     bool begun;              /* a node shows that the job had begun */

@@ -393,6 +393,10 @@ static void numbers_of_a_generation(void **state)
     for (size_t i = 0; i < sizeof epochs / sizeof epochs[0]; i++) {
         assert_int_equal(hsp_ci_epoch_unknown(&j, epochs[i].epoch), epochs[i].unknown);
     }
+    for (uint32_t i = 0; i < 2 * HSP_JOB_GAPS; i++) { /* one range: none is given between */
+        hsp_ci_epoch_seen(&j, j.next_epoch + 10);
+    }
+    assert_false(hsp_ci_epoch_unknown(&j, 2000002));
     for (uint32_t i = 0; i < 2 * HSP_JOB_GAPS; i++) { /* what was given elsewhere never is here */
         uint64_t seen = j.next_epoch + 10;
         hsp_ci_epoch_seen(&j, seen);
