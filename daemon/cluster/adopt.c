@@ -16,6 +16,7 @@
 #include "daemon/cluster/parked.h"
 #include "daemon/cluster/plan_info.h"
 #include "daemon/cluster/plan_requests.h"
+#include "daemon/cluster/row_load.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/standing.h"
 #include "proto/base/str.h"

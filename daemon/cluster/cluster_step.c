@@ -36,6 +36,7 @@
 #include "daemon/cluster/plan_results.h"
 #include "daemon/cluster/progress.h"
 #include "daemon/cluster/reach_rounds.h"
+#include "daemon/cluster/row_load.h"
 #include "daemon/cluster/row_read.h"
 #include "daemon/cluster/rows.h"
 #include "daemon/cluster/slow.h"

@@ -56,7 +56,9 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/reach_rounds.c daemon/cluster/reach_rounds.h \
   daemon/cluster/reconcile.c daemon/cluster/reconcile.h \
   daemon/cluster/recover.c daemon/cluster/recover.h \
-  daemon/cluster/row_forms.h daemon/cluster/row_read.c daemon/cluster/row_read.h \
+  daemon/cluster/row_forms.h \
+  daemon/cluster/row_load.c daemon/cluster/row_load.h \
+  daemon/cluster/row_read.c daemon/cluster/row_read.h \
   daemon/cluster/rows.c daemon/cluster/rows.h \
   daemon/cluster/slow.c daemon/cluster/slow.h \
   daemon/cluster/spread.c daemon/cluster/spread.h \

@@ -21,4 +21,8 @@
 #define ROW_SUSPENDING 5
 #define ROW_OLDEST     4
 
+/* Bits of the row of a job. */
+#define SHARE_NOTES 4 /* in the byte of an epoch's mode; earlier programs pass over it */
+enum { RAN_UNKNOWN = 1, RAN_ANEW = 2 }; /* before the nodes that have run it */
+
 #endif

@@ -1,5 +1,5 @@
-/* Writes and reads the durable state as rows: "cluster", "ended", "adopted", "term", "node/INDEX",
- * "job/ID", "plan/JOB/PLAN".
+/* Writes the durable state as rows, which row_load.c reads: "cluster", "ended", "adopted", "term",
+ * "node/INDEX", "job/ID", "plan/JOB/PLAN".
  *
  * Rows are binary and little endian; each begins with the version of its form. Leases stand in
  * the row of the job. Held pieces are not stored: agents are asked for them. */
@@ -30,14 +30,5 @@ struct hsp_cluster_row hsp_ci_name_row(struct hsp_cluster *c, uint32_t index);
 struct hsp_cluster_row hsp_ci_terms_row(struct hsp_cluster *c, const struct hsp_job *j);
 struct hsp_cluster_row hsp_ci_plan_row(struct hsp_cluster *c, const struct hsp_job *j,
                                        const struct hsp_job_plan *p);
-
-/* Restores one row. HSP_EPARSE, HSP_EVERSION, HSP_ENOMEM: as hsp_cluster_load. */
-enum hsp_status hsp_ci_load_row(struct hsp_cluster *c, const struct hsp_cluster_row *row,
-                                struct hsp_err *err);
-
-/* ---- for the store, when it changes older tables ---- */
-
-/* HSP_EVERSION: the row of the core is of a form that is read no more. */
-enum hsp_status hsp_cluster_row_old(const struct hsp_cluster_row *row, struct hsp_err *err);
 
 #endif

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "daemon/cluster/cluster.h"
+#include "daemon/cluster/row_load.h"
 #include "daemon/cluster/row_read.h"
-#include "daemon/cluster/rows.h"
 #include "proto/base/buf.h"
 #include "proto/base/hash.h"
 
