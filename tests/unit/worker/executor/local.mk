@@ -7,7 +7,9 @@ EXECUTOR_TEST_LIBS = tests/lib/libghost.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/a
 executor_tests = \
   tests/unit/worker/executor/ckpt_choice_test \
   tests/unit/worker/executor/disk_retry_test \
+  tests/unit/worker/executor/epoch_checkpoint_test \
   tests/unit/worker/executor/epoch_device_test \
+  tests/unit/worker/executor/epoch_hand_over_test \
   tests/unit/worker/executor/epoch_nccl_test \
   tests/unit/worker/executor/epoch_replicate_test \
   tests/unit/worker/executor/epoch_report_test \
@@ -31,7 +33,10 @@ $(executor_tests): tests/unit/worker/executor/executor_tests
 tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/ckpt_choice_test.c \
   tests/unit/worker/executor/disk_retry_test.c \
+  tests/unit/worker/executor/epoch_checkpoint_test.c \
   tests/unit/worker/executor/epoch_device_test.c \
+  tests/unit/worker/executor/epoch_hand_over_test.c \
+  tests/unit/worker/executor/epoch_members.c tests/unit/worker/executor/epoch_members.h \
   tests/unit/worker/executor/epoch_nccl_test.c \
   tests/unit/worker/executor/epoch_replicate_test.c \
   tests/unit/worker/executor/epoch_report_test.c \
