@@ -1,4 +1,5 @@
-/* Inside of the ghost: ghost.c has queues and work, ghostcheck.c judges what work touches. */
+/* Inside of the ghost: ghost.c has the calls of struct hsp_backend, ghostqueue.c does their work,
+ * ghostmemory.c has the memory, ghostcheck.c judges what work touches. */
 #ifndef HSP_GHOSTINT_H
 #define HSP_GHOSTINT_H
 #include <pthread.h>

@@ -91,7 +91,8 @@ tests_lib_libfakehost_a_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS) -DHSP_CUDA_AR
 # A device for tests of what drives one. Needs BACKEND_LIBS behind it.
 check_LIBRARIES += tests/lib/libghost.a
 tests_lib_libghost_a_SOURCES = tests/lib/ghost.c tests/lib/ghost.h tests/lib/ghostcheck.c \
-  tests/lib/ghostint.h tests/lib/ghostmany.c tests/lib/ghostwork.c
+  tests/lib/ghostint.h tests/lib/ghostmany.c tests/lib/ghostmemory.c tests/lib/ghostmemory.h \
+  tests/lib/ghostqueue.c tests/lib/ghostqueue.h tests/lib/ghostwork.c
 
 # The same as a GPU's library and driver, for whole programs: all a plugin needs is in it.
 check_PROGRAMS += tests/lib/ghostgpu/hspmd-cuda.so tests/lib/ghostgpu/libcuda.so.1
