@@ -1,16 +1,19 @@
 TINY_PROG = tests/unit/worker/exec/tiny_program.c tests/unit/worker/exec/tiny_program.h
-# device_engine_test is engine_test on a device that is no CPU.
+# device_engine_test and device_record_test: engine_test and engine_record_test on devices that are no CPUs.
 exec_tests = \
   tests/unit/worker/exec/cells_test \
   tests/unit/worker/exec/vote_test \
   tests/unit/worker/exec/pace_test \
   tests/unit/worker/exec/engine_test \
+  tests/unit/worker/exec/engine_record_test \
+  tests/unit/worker/exec/state_init_test \
   tests/unit/worker/exec/moves_test \
   tests/unit/worker/exec/fuse_epilogue_test \
   tests/unit/worker/exec/output_route_test \
   tests/unit/worker/exec/fuse_launch_test \
   tests/unit/worker/exec/step_trace_test \
-  tests/unit/worker/exec/device_engine_test
+  tests/unit/worker/exec/device_engine_test \
+  tests/unit/worker/exec/device_record_test
 test_links += $(exec_tests)
 check_PROGRAMS += tests/unit/worker/exec/exec_tests
 $(exec_tests): tests/unit/worker/exec/exec_tests
@@ -20,6 +23,9 @@ tests_unit_worker_exec_exec_tests_SOURCES = \
   tests/unit/worker/exec/vote_test.c \
   tests/unit/worker/exec/pace_test.c \
   tests/unit/worker/exec/engine_test.c \
+  tests/unit/worker/exec/engine_record_test.c \
+  tests/unit/worker/exec/state_init_test.c \
+  tests/unit/worker/exec/engine_world.c tests/unit/worker/exec/engine_world.h \
   tests/unit/worker/exec/moves_test.c \
   tests/unit/worker/exec/fuse_epilogue_test.c \
   tests/unit/worker/exec/output_route_test.c \

@@ -1,0 +1,71 @@
+/* A tiny program that runs on each of some ranks in this process, over the loop transport, on CPUs
+ * or on devices that do their work late (tests/lib/ghost.h). */
+#ifndef HSP_ENGINE_WORLD_H
+#define HSP_ENGINE_WORLD_H
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "tests/lib/ghost.h"
+#include "tests/lib/testlib.h"
+#include "tests/unit/worker/exec/tiny_program.h"
+#include "worker/exec/engine.h"
+#include "worker/exec/record.h"
+
+enum { EW_STEPS = 32, EW_RANKS = 4 };
+
+extern const struct tiny_spec ew_spec; /* one rank, fp64 */
+
+/* One rank of a run. */
+struct ew_device {
+    struct hsp_program *program;
+    struct hsp_comm *comm;
+    struct hsp_engine *engine;
+    struct hsp_backend *backend;
+    void *place; /* the state in the backend's memory */
+    void *state; /* the same for the test to read and write while no step runs */
+    pthread_t thread;
+    struct hsp_engine_hooks hooks;
+    uint32_t steps, done;
+    enum hsp_status status;
+    struct hsp_err err;
+    struct hsp_step_result result[EW_STEPS];
+    /* filled by hooks */
+    uint64_t arm_at, sealed, stable, switch_at;
+    uint32_t skip;        /* steps, as bits, whose loss is made none */
+    uint64_t *read;       /* hashes of what the last update read; NULL: not looked at */
+    uint32_t record, cap; /* asked for by the first vote: steps, spans */
+    struct hsp_recording *recording;
+};
+
+struct ew_world {
+    struct hsp_arena *arena;
+    struct hsp_dataset text;
+    uint32_t n;
+    struct ew_device d[EW_RANKS];
+};
+
+/* ---- for all worlds that are made from now on ---- */
+
+extern bool ew_on_device;   /* else on CPUs */
+extern uint64_t ew_fail_at; /* of the device opened next; 0: it does not fail */
+extern uint32_t ew_skip;    /* of ew_run: skip of rank 0 */
+/* CPUs make the gradient of a product and add it to its sum in one call; counted: such calls, and
+ * those that begin a sum. */
+extern bool ew_sums;
+extern atomic_int ew_n_sums, ew_n_begun;
+/* The job computes in tf32. Calls of products must say it, or else not; counted. */
+extern bool ew_in_tf32;
+extern atomic_int ew_n_told;
+
+struct ew_world *ew_new(const struct tiny_spec *s, uint32_t steps);
+void ew_go(struct ew_world *w);    /* the states are in the devices' memory */
+void ew_start(struct ew_world *w); /* puts them there, and goes */
+void ew_join(struct ew_world *w);  /* and reads the states back */
+void ew_free(struct ew_world *w);
+struct ew_world *ew_run(const struct tiny_spec *s, uint32_t steps); /* all steps are done */
+
+void ew_copy_state(struct ew_device *d, bool to_device);
+/* Largest difference of two states, whose tensors are all fp64. */
+double ew_state_difference(const struct ew_device *a, const struct ew_device *b);
+
+#endif
