@@ -66,4 +66,11 @@ void hsp_oom_end(struct hsp_oom_try *t);
 void hsp_oom_empty(struct hsp_buf *b);
 void hsp_oom_nothing(struct hsp_buf *b);
 
+/* The tests of the file FILE.c of this program (testlib.h), under the name of a test without memory. */
+#define HSP_TEST_AGAIN(name, file)  \
+    HSP_TEST_FILE(name)             \
+    {                               \
+        return hsp_test_run(#file); \
+    }
+
 #endif

@@ -80,22 +80,7 @@ enum hsp_status __wrap_hsp_agent_step(struct hsp_agent *a, const struct hsp_agen
 
 /* ---- the files of tests, under their names here ---- */
 
-HSP_TEST_FILE(oom_agent_test)
-{
-    return hsp_test_run("agent_test");
-}
-
-HSP_TEST_FILE(oom_agentlink_test)
-{
-    return hsp_test_run("agent_link_test");
-}
-
-HSP_TEST_FILE(oom_devices_test)
-{
-    return hsp_test_run("devices_test");
-}
-
-HSP_TEST_FILE(oom_keeping_test)
-{
-    return hsp_test_run("keeping_test");
-}
+HSP_TEST_AGAIN(oom_agent_test, agent_test)
+HSP_TEST_AGAIN(oom_agentlink_test, agent_link_test)
+HSP_TEST_AGAIN(oom_devices_test, devices_test)
+HSP_TEST_AGAIN(oom_keeping_test, keeping_test)

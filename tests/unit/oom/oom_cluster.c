@@ -159,52 +159,14 @@ enum hsp_status __wrap_hsp_cluster_step(struct hsp_cluster *c, const struct hsp_
 
 /* ---- the files of tests, under their names here ---- */
 
-HSP_TEST_FILE(oom_cluster_test)
-{
-    return hsp_test_run("cluster_test");
-}
-
-HSP_TEST_FILE(oom_clusterdata_test)
-{
-    return hsp_test_run("cluster_data_test");
-}
-
-HSP_TEST_FILE(oom_clusternodes_test)
-{
-    return hsp_test_run("cluster_nodes_test");
-}
-
-HSP_TEST_FILE(oom_crowd_test)
-{
-    return hsp_test_run("crowd_test");
-}
-
-HSP_TEST_FILE(oom_devicehealth_test)
-{
-    return hsp_test_run("device_health_test");
-}
-
-HSP_TEST_FILE(oom_olderstore_test)
-{
-    return hsp_test_run("older_store_test");
-}
-
-HSP_TEST_FILE(oom_identity_test)
-{
-    return hsp_test_run("identity_test");
-}
-
-HSP_TEST_FILE(oom_keepers_test)
-{
-    return hsp_test_run("keepers_test");
-}
-
-HSP_TEST_FILE(oom_keyholder_test)
-{
-    return hsp_test_run("key_holder_test");
-}
-
-HSP_TEST_FILE(oom_slow_test)
-{
-    return hsp_test_run("slow_test");
-}
+HSP_TEST_AGAIN(oom_adoptjob_test, adopt_job_test)
+HSP_TEST_AGAIN(oom_cluster_test, cluster_test)
+HSP_TEST_AGAIN(oom_clusterdata_test, cluster_data_test)
+HSP_TEST_AGAIN(oom_clusternodes_test, cluster_nodes_test)
+HSP_TEST_AGAIN(oom_crowd_test, crowd_test)
+HSP_TEST_AGAIN(oom_devicehealth_test, device_health_test)
+HSP_TEST_AGAIN(oom_olderstore_test, older_store_test)
+HSP_TEST_AGAIN(oom_identity_test, identity_test)
+HSP_TEST_AGAIN(oom_keepers_test, keepers_test)
+HSP_TEST_AGAIN(oom_keyholder_test, key_holder_test)
+HSP_TEST_AGAIN(oom_slow_test, slow_test)

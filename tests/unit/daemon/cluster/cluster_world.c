@@ -190,6 +190,26 @@ void cw_hello(struct cw_world *w, uint32_t conn, const char *node, uint64_t inca
     cw_hello_running(w, conn, node, incarnation, n_dev, 0);
 }
 
+void cw_hello_keeping(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
+                      const struct hsp_m_kept *k, bool runs)
+{
+    struct hsp_m_kept kept = *k;
+    struct hsp_m_run run = {.job = k->job, .running = k->epoch};
+    struct hsp_m_holding piece = {.job = k->job, .plan = k->plan, .version = 3};
+    cw_say_hello(w, conn,
+                 (struct hsp_m_hello){.node = node,
+                                      .address = "a",
+                                      .incarnation = cw_secret(incarnation),
+                                      .cluster = w->c->id,
+                                      .generation = w->c->generation,
+                                      .n_kept = 1,
+                                      .kept = &kept,
+                                      .n_holdings = 1,
+                                      .holdings = &piece,
+                                      .n_runs = runs,
+                                      .runs = &run});
+}
+
 void cw_uplink(struct cw_world *w, uint32_t conn, double latency_s, double bytes_per_s)
 {
     cw_msg(w, conn, (struct hsp_msg){.type = HSP_MSG_UPLINK, .u.uplink = {latency_s, bytes_per_s}});
@@ -354,6 +374,15 @@ uint32_t cw_count_sent(const struct cw_world *w, uint16_t type)
         n += sends && w->a.item[i].msg->type == type;
     }
     return n;
+}
+
+void cw_assert_left_alone(const struct cw_world *w)
+{
+    static const uint16_t orders[] = {HSP_MSG_STOP,   HSP_MSG_RELEASE, HSP_MSG_SEAL,
+                                      HSP_MSG_FENCED, HSP_MSG_PREPARE, HSP_MSG_DROP};
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        assert_int_equal(cw_count_sent(w, orders[i]), 0);
+    }
 }
 
 const char *cw_fact(const struct cw_world *w, const char *type)

@@ -68,6 +68,10 @@ void cw_hello_running(struct cw_world *w, uint32_t conn, const char *node, uint6
                       uint32_t n_dev, uint64_t runs);
 void cw_hello(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
               uint32_t n_dev);
+/* The same with one device, which has a piece of the state @k that the node keeps; @runs: and runs
+ * its epoch. */
+void cw_hello_keeping(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
+                      const struct hsp_m_kept *k, bool runs);
 void cw_uplink(struct cw_world *w, uint32_t conn, double latency_s, double bytes_per_s);
 void cw_begin(struct cw_world *w, uint32_t n_nodes, uint32_t n_dev);
 void cw_end(struct cw_world *w);
@@ -98,6 +102,8 @@ void cw_untrusting_row(struct cw_world *w);
 void cw_text(const struct cw_world *w, struct hsp_buf *ret);
 const struct hsp_action *cw_find(const struct cw_world *w, enum hsp_action_type type);
 uint32_t cw_count_sent(const struct cw_world *w, uint16_t type);
+/* Nobody is told to give up, stop or seal anything. */
+void cw_assert_left_alone(const struct cw_world *w);
 const char *cw_fact(const struct cw_world *w, const char *type);
 enum hsp_status cw_admin(struct cw_world *w, struct hsp_admin_event a);
 enum hsp_status cw_order(struct cw_world *w, enum hsp_admin_verb verb, uint32_t job);

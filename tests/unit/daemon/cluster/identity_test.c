@@ -10,29 +10,7 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/parked.h"
 #include "daemon/cluster/cluster_step.h"
-#include "proto/wire/papers.h"
 #include "tests/unit/daemon/cluster/cluster_stories.h"
-
-/* A node with one device says hello; it keeps @k, of which its device has a piece and, with @runs, runs the epoch. */
-static void hello(struct cw_world *w, uint32_t conn, const char *node, uint64_t incarnation,
-                  const struct hsp_m_kept *k, bool runs)
-{
-    struct hsp_m_kept kept = *k;
-    struct hsp_m_run run = {.job = k->job, .running = k->epoch};
-    struct hsp_m_holding piece = {.job = k->job, .plan = k->plan, .version = 3};
-    cw_say_hello(w, conn,
-                 (struct hsp_m_hello){.node = node,
-                                      .address = "a",
-                                      .incarnation = cw_secret(incarnation),
-                                      .cluster = w->c->id,
-                                      .generation = w->c->generation,
-                                      .n_kept = 1,
-                                      .kept = &kept,
-                                      .n_holdings = 1,
-                                      .holdings = &piece,
-                                      .n_runs = runs,
-                                      .runs = &run});
-}
 
 static struct hsp_m_kept of_ours(const struct cw_world *w, uint32_t job, uint64_t epoch)
 {
@@ -44,16 +22,6 @@ static struct hsp_m_kept of_ours(const struct cw_world *w, uint32_t job, uint64_
                                .plan = 1};
 }
 
-/* Nobody is told to give up, stop or seal anything. */
-static void assert_left_alone(const struct cw_world *w)
-{
-    static const uint16_t orders[] = {HSP_MSG_STOP,   HSP_MSG_RELEASE, HSP_MSG_SEAL,
-                                      HSP_MSG_FENCED, HSP_MSG_PREPARE, HSP_MSG_DROP};
-    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
-        assert_int_equal(cw_count_sent(w, orders[i]), 0);
-    }
-}
-
 static void state_of_another_cluster_parks_its_node(void **state)
 {
     (void)state;
@@ -62,14 +30,14 @@ static void state_of_another_cluster_parks_its_node(void **state)
     cw_begin(&w, 2, 1);
     cw_run_job(&w, 2);
     w.c->id.lo = 4;
-    hello(&w, 9, "n9", 0, &k, true);
+    cw_hello_keeping(&w, 9, "n9", 0, &k, true);
     assert_string_equal(cw_fact(&w, "node.parked"),
                         "it keeps state of job mist of cluster 00000000: if state_dir "
                         "here and `coordinator` on its "
                         "host are right, job adopt takes it over, node discard deletes "
                         "it"); /* the first digits of its id */
     assert_int_equal(cw_count_sent(&w, HSP_MSG_PARKED), 1);
-    assert_left_alone(&w);
+    cw_assert_left_alone(&w);
     assert_null(hsp_cluster_node_by_name(w.c, "n9"));
     assert_int_equal(hsp_cluster_parked_by_name(w.c, "n9")->jobs[0].job, 6);
     assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_REMOVE, .node = "n9"}),
@@ -82,7 +50,7 @@ static void state_of_another_cluster_parks_its_node(void **state)
     assert_int_equal(w.a.n, 0);
     /* a program that knew of no clusters, and a job that is not ours */
     k = (struct hsp_m_kept){.job = 5, .name = "", .plan = 1};
-    hello(&w, 10, "n10", 0, &k, false);
+    cw_hello_keeping(&w, 10, "n10", 0, &k, false);
     assert_string_equal(
         cw_fact(&w, "node.parked"),
         "it keeps state of job number 5 of a program that knew of no clusters: node "
@@ -93,14 +61,14 @@ static void state_of_another_cluster_parks_its_node(void **state)
     /* what would be refused is no advice: the number is on record here, perhaps of the same job, which an hspmdd with
      * another folder has adopted meanwhile; the papers are damaged */
     k = (struct hsp_m_kept){.job = 1, .name = "mist", .cluster = {0xab, 7}, .epoch = 2, .plan = 1};
-    hello(&w, 11, "n11", 0, &k, false);
+    cw_hello_keeping(&w, 11, "n11", 0, &k, false);
     assert_string_equal(cw_fact(&w, "node.parked"),
                         "it keeps state of job mist of cluster 00000000: start hspmdd with the "
                         "state_dir of that cluster again, which goes on with it (hspmdd(8), "
                         "RECOVERY); node discard deletes it");
     k = (struct hsp_m_kept){
         .job = 6, .name = "", .cluster = {0xab, 7}, .plan = 1, .papers_damaged = true};
-    hello(&w, 12, "n12", 0, &k, false);
+    cw_hello_keeping(&w, 12, "n12", 0, &k, false);
     assert_string_equal(cw_fact(&w, "papers.damaged"),
                         "job-6.papers in the state folder of an agent at an unknown address that "
                         "calls itself n12 is "
@@ -203,13 +171,14 @@ static void a_stranger_is_no_witness(void **state)
     cw_begin(&w, 2, 1);
     cw_run_job(&w, 2);
     struct hsp_m_kept k = of_ours(&w, 1, 99);
-    hello(&w, 9, "n9", 0, &k, true);
+    cw_hello_keeping(&w, 9, "n9", 0, &k, true);
     assert_string_equal(
         cw_fact(&w, "node.parked"),
         "it keeps epoch 99 of job j, which is not on record here, and is no member of it");
-    assert_left_alone(&w);
-    hello(&w, 2, "n1", w.c->nodes[1].incarnation, &k, false); /* it was heard of before */
-    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);  /* it does not run the epoch */
+    cw_assert_left_alone(&w);
+    cw_hello_keeping(&w, 2, "n1", w.c->nodes[1].incarnation, &k,
+                     false);                                 /* it was heard of before */
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING); /* it does not run the epoch */
     assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 0);
     cw_end(&w);
 }
@@ -227,7 +196,7 @@ static void the_store_that_was_replaced_is_named(void **state)
     cfg.replaced = "/s/state.db.replaced-7.0";
     cw_restart(&w, &cfg);
     struct hsp_m_kept k = of_ours(&w, 1, 9);
-    hello(&w, 2, "n1", incarnation, &k, true);
+    cw_hello_keeping(&w, 2, "n1", incarnation, &k, true);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_BEHIND);
     assert_string_equal(
         cw_job(&w, 1)->reason,
@@ -258,7 +227,7 @@ static void a_long_path_leaves_room_for_the_way_out(void **state)
     (void)memset(j->name, 'j', HSP_NAME_MAX);
     struct hsp_m_kept k = of_ours(&w, 1, 9);
     k.name = j->name;
-    hello(&w, 2, "n1", incarnation, &k, true);
+    cw_hello_keeping(&w, 2, "n1", incarnation, &k, true);
     assert_non_null(strstr(j->reason, " --restore with state.db.replaced-7.0 of state_dir); "));
     (void)snprintf(want, sizeof(want), "hspmdctl cancel %s gives up what they keep", j->name);
     assert_non_null(strstr(j->reason, want));
@@ -275,7 +244,7 @@ static void a_node_of_the_store_is_a_witness(void **state)
     cw_restart(&w, NULL);
     cw_hello_running(&w, 1, "n0", w.c->nodes[0].incarnation, 1, 1);
     struct hsp_m_kept k = of_ours(&w, 1, 9);
-    hello(&w, 2, "n1", incarnation, &k, true);
+    cw_hello_keeping(&w, 2, "n1", incarnation, &k, true);
     const struct hsp_job *j = cw_job(&w, 1);
     assert_int_equal(j->state, HSP_JOB_BEHIND);
     assert_string_equal(
@@ -283,20 +252,20 @@ static void a_node_of_the_store_is_a_witness(void **state)
         "n1 has seen epoch 9 and plan 1 of it, this store knows epochs up to 1: "
         "hspmdctl job adopt j takes it over from its agents; or put the newer store back; hspmdctl "
         "cancel j gives up what they keep");
-    assert_left_alone(&w);
+    cw_assert_left_alone(&w);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
     /* It stays so against all messages, and over a restart without the witness. */
     w.now += 60000;
     cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
-    assert_left_alone(&w);
+    cw_assert_left_alone(&w);
     cw_restart(&w, NULL);
     w.now += 60000;
     cw_hello(&w, 1, "n0", 0, 1);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_BEHIND);
-    assert_left_alone(&w);
+    cw_assert_left_alone(&w);
     assert_int_equal(w.c->nodes[0].dev[0].job, 0); /* another job may have the device */
     /* An administrator's word ends it: STOP is of all that was seen. */
-    hello(&w, 2, "n1", incarnation, &k, true);
+    cw_hello_keeping(&w, 2, "n1", incarnation, &k, true);
     assert_int_equal(w.c->nodes[1].dev[0].job, 1);
     assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 1);
@@ -316,12 +285,12 @@ static void a_job_without_a_row_is_shown_and_left_alone(void **state)
     cw_begin(&w, 2, 1);
     cw_restart(&w, NULL);
     struct hsp_m_kept k = of_ours(&w, 40, 3);
-    hello(&w, 2, "n1", w.c->nodes[1].incarnation, &k, true);
+    cw_hello_keeping(&w, 2, "n1", w.c->nodes[1].incarnation, &k, true);
     const struct hsp_job *j = cw_job(&w, 40);
     assert_int_equal(j->state, HSP_JOB_BEHIND);
     assert_string_equal(j->name, "mist");
     assert_true(j->unrecorded);
-    assert_left_alone(&w);
+    cw_assert_left_alone(&w);
     assert_int_equal(cw_submit(&w, "mist", 0, 1, 1), HSP_EINVAL); /* its checkpoints are there */
     assert_int_equal(cw_submit(&w, "dusk", 0, 1, 1), HSP_OK);
     assert_int_equal(w.n_asked, 0); /* n1's device is mist's; n0 may come yet */
@@ -332,7 +301,7 @@ static void a_job_without_a_row_is_shown_and_left_alone(void **state)
     cw_restart(&w, NULL);
     assert_int_equal(cw_job(&w, 40)->state,
                      HSP_JOB_CANCELLED); /* now there is a row that says so */
-    hello(&w, 2, "n1", w.c->nodes[1].incarnation, &k, false);
+    cw_hello_keeping(&w, 2, "n1", w.c->nodes[1].incarnation, &k, false);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE) + cw_count_sent(&w, HSP_MSG_STOP), 1);
     cw_end(&w);
 }
@@ -362,7 +331,7 @@ static void a_newer_term_leaves_all_as_it_is(void **state)
          i++) { /* the next ones have greater terms, and are behind as well */
         w.now += 60000;
         cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
-        assert_left_alone(&w);
+        cw_assert_left_alone(&w);
         assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
         assert_int_equal(hsp_cluster_deadline(w.c), HSP_NEVER);
         assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_ESTATE);
@@ -513,317 +482,6 @@ static void a_new_cluster_is_on_record_before_it_begins(void **state)
     (void)hsp_cluster_free(first);
 }
 
-/* ---- adoption ---- */
-
-static const struct hsp_digest lost = {1, 2}, found = {3, 4};
-
-/* What the agents of job 1 keep, on two nodes of cluster `lost`, in @arena. */
-static struct hsp_papers papers_of_a_job(struct hsp_arena *arena)
-{
-    struct cw_world w;
-    struct hsp_papers p;
-    struct hsp_err err = {0};
-    struct hsp_buf b;
-    hsp_buf_init(&b, HSP_PAPERS_MAX);
-    cw_begin(&w, 2, 1);
-    w.c->id = lost;
-    assert_int_equal(cw_submit(&w, "mist", 0, 1, 8), HSP_OK);
-    cw_plan(&w, 1);
-    const struct hsp_action *x = cw_find(&w, HSP_ACT_PAPERS);
-    assert_non_null(x);
-    assert_true(x->msg->u.papers.what == HSP_PAPERS_KEEP && x->msg->epoch == 1);
-    hsp_papers_write(x->u.papers, &b);
-    cw_end(&w);
-    uint8_t *bytes = hsp_arena_memdup(arena, b.data, b.len);
-    assert_ok(hsp_papers_read(bytes, b.len, arena, &p, &err), &err);
-    hsp_buf_fini(&b);
-    assert_int_equal(p.n, 4); /* two names, terms, a layout */
-    return p;
-}
-
-static struct hsp_digest foreign_was; /* of the next one */
-
-static void foreign_hello(struct cw_world *w, uint32_t conn, uint32_t node)
-{
-    struct hsp_m_kept kept = {.job = 1, .name = "mist", .cluster = lost, .epoch = 5, .plan = 1};
-    struct hsp_m_run run = {.job = 1, .running = 5};
-    struct hsp_m_holding piece = {.job = 1, .plan = 1, .rank = node, .owner = node, .version = 3};
-    char name[8];
-    (void)snprintf(name, sizeof(name), "n%u", node);
-    cw_say_hello(w, conn,
-                 (struct hsp_m_hello){.node = name,
-                                      .address = "a",
-                                      .incarnation = cw_secret(7),
-                                      .was = foreign_was,
-                                      .cluster = lost,
-                                      .term = 99,
-                                      .n_kept = 1,
-                                      .kept = &kept,
-                                      .n_holdings = 1,
-                                      .holdings = &piece,
-                                      .n_runs = 1,
-                                      .runs = &run});
-}
-
-static const char *believed; /* whom the administrator names, NULL nobody */
-
-static enum hsp_status adopt(struct cw_world *w, const struct hsp_papers *p, bool force)
-{
-    return cw_admin(w, (struct hsp_admin_event){.verb = HSP_ADMIN_ADOPT,
-                                                .job = p->job,
-                                                .papers = p,
-                                                .node = believed,
-                                                .reason = "n0: generation 0, epoch 1",
-                                                .force = force});
-}
-
-static void sealed(struct cw_world *w, uint32_t node)
-{
-    struct hsp_m_holding piece = {.job = 1, .plan = 1, .rank = node, .owner = node, .version = 4};
-    cw_msg(w, node + 1,
-           (struct hsp_msg){.type = HSP_MSG_SEALED, .epoch = 5, .u.sealed = {.job = 1, 1, &piece}});
-}
-
-static const char *told(const struct cw_world *w)
-{
-    return cw_find(w, HSP_ACT_REPLY)->text;
-}
-
-static void a_job_goes_on_from_what_its_agents_keep(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    struct hsp_arena *arena = hsp_arena_new(1 << 20);
-    struct hsp_papers p = papers_of_a_job(arena);
-    cw_begin(&w, 0, 0);
-    w.c->id = found;
-    foreign_hello(&w, 11, 0);
-    foreign_hello(&w, 12, 1);
-    assert_int_equal(w.c->n_parked, 2);
-    assert_int_equal(adopt(&w, &p, false), HSP_OK);
-    assert_string_equal(cw_fact(&w, "job.adopted"),
-                        "from the papers of n0: generation 0, epoch 1; its next epochs are of "
-                        "generation 1");
-    assert_string_equal(told(&w), "n0: generation 0, epoch 1");
-    assert_left_alone(&w);
-    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RECOVERING);
-    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 11});
-    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 12});
-    foreign_hello(&w, 1, 0);
-    const struct hsp_action *x = cw_find(&w, HSP_ACT_PAPERS);
-    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
-    assert_true(x != NULL && hsp_digest_equal(x->msg->u.papers.cluster, found) &&
-                hsp_digest_equal(x->msg->u.papers.from, lost));
-    assert_int_equal(cw_count_sent(&w, HSP_MSG_SEAL), 1);
-    sealed(&w, 0);
-    assert_null(cw_find(&w, HSP_ACT_START_PLAN)); /* n1 has its time */
-    foreign_hello(&w, 2, 1);
-    assert_int_equal(cw_count_sent(&w, HSP_MSG_SEAL), 2);
-    sealed(&w, 0);
-    sealed(&w, 1);
-    assert_int_equal(cw_job(&w, 1)->failures, 0); /* that they come one after the other is none */
-    cw_plan(&w, 1);
-    const struct hsp_job *j = cw_job(&w, 1);
-    assert_int_equal(j->att.epoch, HSP_GENERATION_NUMBERS + 1);
-    assert_int_equal(j->att.mode, HSP_MODE_RECOVER);
-    assert_int_equal(j->att.from_plan, 1);
-    assert_int_equal(j->att.step, 4);
-    assert_int_equal(adopt(&w, &p, false), HSP_ESTATE);
-    assert_string_equal(told(&w),
-                        "job 1 is job mist here, which is recovering: there is nothing to adopt");
-    p.whose.cluster = (struct hsp_digest){0xab, 7}; /* it was adopted there, too */
-    assert_int_equal(adopt(&w, &p, false), HSP_ESTATE);
-    assert_string_equal(told(&w),
-                        "job 1 is job mist here, which is recovering: there is nothing to adopt; "
-                        "start hspmdd with the state_dir of cluster 00000000 again, which goes on "
-                        "with it (hspmdd(8), RECOVERY)");
-    cw_restart(&w, NULL);
-    assert_true(hsp_digest_equal(cw_job(&w, 1)->from, lost) && hsp_ci_has_adopted(w.c, lost));
-    cw_end(&w);
-    hsp_arena_free(arena);
-}
-
-/* The administrator means the agents that are here and keep the job: nobody else takes their names meanwhile. */
-static void an_adopted_node_is_the_one_that_was_here(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    struct hsp_arena *arena = hsp_arena_new(1 << 20);
-    struct hsp_papers p = papers_of_a_job(arena);
-    cw_begin(&w, 0, 0);
-    w.c->id = found;
-    foreign_was = cw_secret(7);
-    foreign_hello(&w, 11, 0);
-    foreign_hello(&w, 12, 1);
-    assert_int_equal(adopt(&w, &p, false), HSP_OK);
-    foreign_was = cw_secret(8);
-    foreign_hello(&w, 13, 0);
-    assert_int_equal(cw_count_sent(&w, HSP_MSG_FENCED), 1);
-    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 0);
-    foreign_was = cw_secret(7);
-    foreign_hello(&w, 1, 0);
-    assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
-    foreign_was = (struct hsp_digest){0, 0};
-    cw_end(&w);
-    hsp_arena_free(arena);
-}
-
-/* A drain is the word of an administrator, with its reason: an adoption takes neither away. */
-static void an_adoption_leaves_a_drain_as_it_is(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    struct hsp_arena *arena = hsp_arena_new(1 << 20);
-    struct hsp_papers p = papers_of_a_job(arena);
-    cw_begin(&w, 0, 0);
-    w.c->id = found;
-    for (uint32_t i = 0; i < 2; i++) {
-        const char *name = i == 0 ? "n0" : "n1";
-        assert_int_equal(
-            cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_ALLOW, .node = name}), HSP_OK);
-        assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN,
-                                                               .node = name,
-                                                               .reason = "fan"}),
-                         HSP_OK);
-    }
-    foreign_hello(&w, 11, 0); /* n1 is not here */
-    assert_int_equal(adopt(&w, &p, true), HSP_OK);
-    for (uint32_t i = 0; i < 2; i++) {
-        assert_true(w.c->nodes[i].draining);
-        assert_string_equal(w.c->nodes[i].reason, "fan");
-    }
-    cw_end(&w);
-    hsp_arena_free(arena);
-}
-
-static void what_cannot_be_adopted(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    struct hsp_arena *arena = hsp_arena_new(1 << 20);
-    struct hsp_papers p = papers_of_a_job(arena), bad = p;
-    cw_begin(&w, 0, 0);
-    w.c->id = found;
-    foreign_hello(&w, 11, 0);
-    assert_int_equal(adopt(&w, &p, false), HSP_ENODEV);
-    assert_string_equal(
-        told(&w), "job mist: not here, though its newest layout has state there, and may have gone "
-                  "further: n1; start their agents, or use --force when they are gone for good");
-    struct hsp_m_kept other = {.job = 9, .name = "dusk", .cluster = lost, .epoch = 5, .plan = 1};
-    hello(&w, 12, "n1", 0, &other, false); /* it has that name, and does not keep the job */
-    assert_non_null(hsp_cluster_parked_by_name(w.c, "n1"));
-    assert_int_equal(adopt(&w, &p, false), HSP_ENODEV);
-    assert_non_null(strstr(told(&w), "not here, though its newest layout has state there"));
-    for (bad.n = 0; bad.n < p.n; bad.n++) { /* rows are missing */
-        assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
-    }
-    bad = p;
-    bad.job = 2;
-    assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
-    assert_string_equal(told(&w),
-                        "the papers of job 2 cannot be used: they are not those of one job");
-    assert_int_equal(w.c->n_jobs, 0);
-    assert_int_equal(w.c->n_nodes, 0);
-    w.c->next_job = 50;
-    assert_int_equal(cw_submit(&w, "mist", 0, 1, 8), HSP_OK);
-    assert_int_equal(adopt(&w, &p, true), HSP_ESTATE);
-    assert_string_equal(told(&w),
-                        "another job mist is pending here: cancel it first, or let it end");
-    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 50), HSP_OK);
-    assert_int_equal(adopt(&w, &p, true), HSP_OK);
-    assert_int_equal(hsp_cluster_node_by_name(w.c, "n1")->state, HSP_NODE_LEFT);
-    cw_end(&w);
-    hsp_arena_free(arena);
-}
-
-/* Who lies may name the last generation that is taken. The papers that are made from then on are of the one behind it,
- * and an administrator can still say that they are good. */
-static void papers_of_the_last_generation(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    struct hsp_arena *arena = hsp_arena_new(1 << 20);
-    struct hsp_papers p = papers_of_a_job(arena);
-    cw_begin(&w, 0, 0);
-    w.c->id = found;
-    foreign_hello(&w, 11, 0);
-    p.whose.generation = (uint64_t)(1u << 20) << 32;
-    assert_int_equal(adopt(&w, &p, true), HSP_ESTATE);
-    assert_string_equal(told(&w),
-                        "the papers of job 1 are of generation 1048576, and no cluster comes so "
-                        "far: --from names who is to be believed all the same");
-    assert_int_equal(w.c->n_jobs, 0);
-    believed = "n0";
-    assert_int_equal(adopt(&w, &p, true), HSP_OK);
-    believed = NULL;
-    assert_int_equal(hsp_generation_number(w.c->generation), (1u << 20) + 1);
-    cw_end(&w);
-    hsp_arena_free(arena);
-}
-
-/* @p as those of job @job. */
-static struct hsp_papers numbered(struct hsp_arena *arena, const struct hsp_papers *p, uint32_t job)
-{
-    struct hsp_papers q = *p;
-    q.job = job;
-    struct hsp_papers_row *row = hsp_arena_memdup(arena, p->row, p->n * sizeof(*p->row));
-    for (uint32_t i = 0; i < q.n; i++) {
-        uint8_t *v = hsp_arena_memdup(arena, row[i].value, row[i].len);
-        for (uint32_t k = 0; k < 4 && strncmp(row[i].key, "node/", 5) != 0; k++) {
-            v[1 + k] = (uint8_t)(job >> 8 * k); /* behind the form */
-        }
-        row[i].value = v;
-    }
-    q.row = row;
-    return q;
-}
-
-/* A number that nobody has given is believed only of whom an administrator names, and leaves the numbers of
- * new jobs as they are. */
-static void papers_with_the_last_numbers(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    struct hsp_arena *arena = hsp_arena_new(1 << 20);
-    struct hsp_papers p = papers_of_a_job(arena), bad;
-    cw_begin(&w, 0, 0);
-    w.c->id = found;
-    foreign_hello(&w, 11, 0);
-    believed = "n0";
-    bad = numbered(arena, &p, HSP_MAX_FOREIGN);
-    assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
-    assert_string_equal(told(&w), "the papers of job 2147483647 cannot be used: the number of the "
-                                  "job is too great: they end at 2147483646");
-    bad = p;
-    bad.whose.generation = (uint64_t)UINT32_MAX << 32;
-    assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
-    assert_string_equal(told(&w), "the papers of job 1 cannot be used: their generation is too "
-                                  "great: generations end at 2147483647");
-    bad = p;
-    bad.epoch = UINT64_MAX - 1;
-    assert_int_equal(adopt(&w, &bad, true), HSP_EDIGEST);
-    assert_non_null(strstr(told(&w), "numbers of generations that are far ahead"));
-    believed = NULL;
-    bad = numbered(arena, &p, HSP_MAX_FOREIGN - 1);
-    assert_int_equal(adopt(&w, &bad, true), HSP_ESTATE);
-    assert_string_equal(told(&w), "no cluster has had as many jobs as the number 2147483646 says: "
-                                  "--from names who is to be believed all the same");
-    believed = "n0";
-    assert_int_equal(adopt(&w, &bad, true), HSP_OK);
-    believed = NULL;
-    assert_int_equal(cw_submit(&w, "new", 0, 1, 1), HSP_OK);
-    assert_true(cw_find(&w, HSP_ACT_REPLY)->job < HSP_JOBS_FOLLOWED);
-    w.c->next_job = HSP_MAX_FOREIGN - 1; /* which is on record */
-    assert_int_equal(cw_submit(&w, "newer", 0, 1, 1),
-                     HSP_OK); /* below it are many that nobody has given */
-    assert_int_equal(cw_find(&w, HSP_ACT_REPLY)->job, HSP_JOBS_FOLLOWED);
-    w.c->next_job = UINT32_MAX; /* of an older hspmdd */
-    assert_int_equal(cw_submit(&w, "newest", 0, 1, 1), HSP_OK);
-    assert_int_equal(cw_find(&w, HSP_ACT_REPLY)->job, HSP_JOBS_FOLLOWED + 1);
-    cw_end(&w);
-    hsp_arena_free(arena);
-}
-
 HSP_TEST_FILE(identity_test)
 {
     const struct CMUnitTest tests[] = {
@@ -839,12 +497,6 @@ HSP_TEST_FILE(identity_test)
         cmocka_unit_test(jobs_that_are_over),
         cmocka_unit_test(an_id_is_given_once),
         cmocka_unit_test(a_new_cluster_is_on_record_before_it_begins),
-        cmocka_unit_test(a_job_goes_on_from_what_its_agents_keep),
-        cmocka_unit_test(an_adopted_node_is_the_one_that_was_here),
-        cmocka_unit_test(an_adoption_leaves_a_drain_as_it_is),
-        cmocka_unit_test(what_cannot_be_adopted),
-        cmocka_unit_test(papers_of_the_last_generation),
-        cmocka_unit_test(papers_with_the_last_numbers),
         cmocka_unit_test(lines_about_damaged_papers_are_bounded),
         cmocka_unit_test(lines_about_parked_agents_are_bounded),
     };

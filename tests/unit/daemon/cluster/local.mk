@@ -2,6 +2,7 @@ CLUSTER_WORLD = tests/unit/daemon/cluster/cluster_world.c \
   tests/unit/daemon/cluster/cluster_world.h \
   tests/unit/daemon/cluster/ckpt_world.c tests/unit/daemon/cluster/ckpt_world.h
 cluster_tests = \
+  tests/unit/daemon/cluster/adopt_job_test \
   tests/unit/daemon/cluster/answers_test \
   tests/unit/daemon/cluster/broken_pairs_test \
   tests/unit/daemon/cluster/ckpt_cuts_test \
@@ -41,6 +42,7 @@ check_PROGRAMS += tests/unit/daemon/cluster/cluster_tests
 $(cluster_tests): tests/unit/daemon/cluster/cluster_tests
 	$(LINK_TEST)
 tests_unit_daemon_cluster_cluster_tests_SOURCES = \
+  tests/unit/daemon/cluster/adopt_job_test.c \
   tests/unit/daemon/cluster/answers_test.c \
   tests/unit/daemon/cluster/broken_pairs_test.c \
   tests/unit/daemon/cluster/ckpt_cuts_test.c \
