@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 #include "tests/fuzz/fuzz.h"
-#include "worker/state/safetensors.h"
+#include "worker/state/safetensors_read.h"
+#include "worker/state/safetensors_write.h"
 
 enum { TENSORS = 64, COPY_MAX = 1 << 20 };
 

@@ -8,7 +8,7 @@
 #define HSP_STATE_INIT_H
 #include "proto/program/program.h"
 #include "worker/backend/cells.h"
-#include "worker/state/safetensors.h"
+#include "worker/state/safetensors_read.h"
 
 /* Parameters by their init rule, everything else 0. */
 void hsp_state_init(const struct hsp_program *p, void *state);

@@ -30,7 +30,7 @@
 #include "worker/state/final_folder.h"
 #include "worker/state/folder.h"
 #include "worker/state/region.h"
-#include "worker/state/safetensors.h"
+#include "worker/state/safetensors_write.h"
 
 #define CHANNEL_OUTPUT 0x7ffffff2u /* a word of rank 0 to each */
 #define MODEL          HSP_FINAL_MODEL

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "proto/layout/box.h"
+#include "worker/state/safetensors_write.h"
 
 static bool is_param(const struct hsp_program *p, uint32_t k)
 {

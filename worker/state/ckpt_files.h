@@ -4,7 +4,7 @@
 #include "worker/state/ckpt.h"
 #include "worker/state/folder.h"
 #include "worker/state/json_text.h"
-#include "worker/state/safetensors.h"
+#include "worker/state/safetensors_read.h"
 
 #define HSP_CKPT_NAME     144
 #define HSP_CKPT_FORMAT   2 /* 1 did not say where the job was in its data */

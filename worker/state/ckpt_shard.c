@@ -19,6 +19,7 @@
 #include "worker/state/ckpt_files.h"
 #include "worker/state/ckpt_manifest.h"
 #include "worker/state/ckpt_sign.h"
+#include "worker/state/safetensors_write.h"
 
 #define IO_BYTES   (1U << 20) /* staging of strided pieces */
 #define NAME_BYTES 512

@@ -19,7 +19,9 @@ worker_state_libstate_a_SOURCES = \
   worker/state/papers_file.c worker/state/papers_file.h \
   worker/state/part_sums.c worker/state/part_sums.h \
   worker/state/region.c worker/state/region.h \
-  worker/state/safetensors.c worker/state/safetensors.h \
+  worker/state/safetensors.h \
+  worker/state/safetensors_read.c worker/state/safetensors_read.h \
+  worker/state/safetensors_write.c worker/state/safetensors_write.h \
   worker/state/segment.c worker/state/segment.h \
   worker/state/segment_dir.c worker/state/segment_dir.h \
   worker/state/segment_free.c worker/state/segment_free.h \

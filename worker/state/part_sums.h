@@ -4,7 +4,8 @@
  * tensors. Example: 9 MiB of fp32 are three parts of 4, 4 and 1 MiB. A reader of 100 bytes reads
  * the part they are in and compares its sum.
  *
- * Role:      safetensors.c writes the sums into the header of a file and compares them.
+ * Role:      safetensors_write.c writes the sums into the header of a file; safetensors_read.c
+ *            compares them.
  * Purity:    pure.
  * Ownership: hsp_part_sums_fini frees all.
  * Format:    text: 16 hex digits for each part, in the order of the tensors in the file. The sum of

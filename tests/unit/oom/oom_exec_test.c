@@ -15,7 +15,8 @@
 #include "worker/exec/record.h"
 #include "worker/exec/state_init.h"
 #include "worker/exec/step_trace.h"
-#include "worker/state/safetensors.h"
+#include "worker/state/safetensors_read.h"
+#include "worker/state/safetensors_write.h"
 
 enum { RANKS = 2, STEPS = 2 };
 

@@ -15,7 +15,8 @@
 #include "worker/state/ckpt_steps.h"
 #include "worker/state/ckpt_verify.h"
 #include "worker/state/final_folder.h"
-#include "worker/state/safetensors.h"
+#include "worker/state/safetensors_read.h"
+#include "worker/state/safetensors_write.h"
 
 enum { N_PARAMS = 2, N_KINDS = 2, N_RANKS = 2, STEP = 7 };
 #define CONFIG "{\"family\":\"gpt\"}"

@@ -5,6 +5,8 @@
 #include "proto/op/bf16.h"
 #include "tests/unit/worker/exec/engine_world.h"
 #include "worker/exec/state_init.h"
+#include "worker/state/safetensors_read.h"
+#include "worker/state/safetensors_write.h"
 
 static void initial_state_does_not_depend_on_layout(void **state)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "worker/state/safetensors.h"
+#include "worker/state/safetensors_read.h"
 
 #define DEVICES    3
 #define MOST_TURNS 12 /* breaks, and attempts of each */

@@ -16,7 +16,7 @@
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_shard.h"
 #include "worker/state/part_sums.h"
-#include "worker/state/safetensors.h"
+#include "worker/state/safetensors_read.h"
 
 #define MAX_RANKS 4
 #define STEP      40

@@ -18,7 +18,7 @@
 #include "worker/backend/cpu/cpu.h"
 #include "worker/run/run_program.h"
 #include "worker/run/verify.h"
-#include "worker/state/safetensors.h"
+#include "worker/state/safetensors_read.h"
 
 #define NUMBERS 256 /* of the update */
 

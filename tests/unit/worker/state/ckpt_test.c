@@ -11,7 +11,6 @@
 #include "worker/state/ckpt_read.h"
 #include "worker/state/ckpt_shard.h"
 #include "worker/state/ckpt_steps.h"
-#include "worker/state/safetensors.h"
 
 /* Rank @rank's pieces of @l as a stream: hashes first, then slabs of at most @max bytes, the pieces
  * from the last to the first. @harm: 1 flips a bit on the way, 2 loses a slab. */

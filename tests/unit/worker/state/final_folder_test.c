@@ -7,7 +7,8 @@
 #include "proto/host/file_io.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/final_folder.h"
-#include "worker/state/safetensors.h"
+#include "worker/state/safetensors_read.h"
+#include "worker/state/safetensors_write.h"
 
 #define A "0000000000000001000000000000000a"
 

@@ -10,7 +10,7 @@
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/ckpt_steps.h"
 #include "worker/state/folder.h"
-#include "worker/state/safetensors.h"
+#include "worker/state/safetensors_read.h"
 #include "worker/state/segment_dir.h"
 
 int names_left = -1;

@@ -9,7 +9,8 @@
 #include "proto/base/hash.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/folder.h"
-#include "worker/state/safetensors.h"
+#include "worker/state/safetensors_read.h"
+#include "worker/state/safetensors_write.h"
 
 static char path[4200];
 
