@@ -1,6 +1,5 @@
-/* The host side of the CUDA backend: memory, queues and tickets, errors. */
+/* The host side of the CUDA backend: queues and tickets, several devices and threads, errors. */
 #include <pthread.h>
-#include <stdio.h>
 
 #include "tests/unit/worker/cuda/stand_in.h"
 #include "worker/backend/cuda/cuda_device.h"
@@ -8,26 +7,6 @@
 #define N 64
 
 extern const struct hsp_device_plugin hsp_cuda_plugin;
-
-static uint64_t mark(struct hsp_backend *b, enum hsp_devq q)
-{
-    struct hsp_err err;
-    uint64_t t = 0;
-    assert_ok(b->mark(b, q, &t, &err), &err);
-    return t;
-}
-
-static void finish(struct hsp_backend *b, enum hsp_devq q)
-{
-    struct hsp_err err;
-    assert_ok(b->finish(b, q, mark(b, q), &err), &err);
-}
-
-static void fill(struct hsp_backend *b, enum hsp_devq q, float *p, double v, int64_t n)
-{
-    struct hsp_err err;
-    assert_ok(b->fill(b, q, HSP_F32, p, v, n, &err), &err);
-}
 
 static void test_ops_and_queues(void **state)
 {
@@ -39,14 +18,14 @@ static void test_ops_and_queues(void **state)
         float *x = standin_alloc(b, N), *y = standin_alloc(b, N), *z = standin_alloc(b, N);
         void *h;
         assert_ok(b->alloc(b, HSP_MEM_HOST, N * sizeof(float), &h, &err), &err);
-        fill(b, HSP_DEVQ_COMPUTE, x, 2.0, N);
-        fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
+        standin_fill(b, HSP_DEVQ_COMPUTE, x, 2.0, N);
+        standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
         assert_ok(b->accumulate(b, HSP_DEVQ_COMPUTE, HSP_F32, y, HSP_F32, x, N, &err), &err);
         assert_ok(standin_add(b, HSP_DEVQ_COMPUTE, z, x, y, N, &err), &err);
-        uint64_t t = mark(b, HSP_DEVQ_COMPUTE);
+        uint64_t t = standin_mark(b, HSP_DEVQ_COMPUTE);
         assert_ok(b->await(b, HSP_DEVQ_COMM, HSP_DEVQ_COMPUTE, t, &err), &err);
         assert_ok(b->copy(b, HSP_DEVQ_COMM, h, z, N * sizeof(float), &err), &err);
-        t = mark(b, HSP_DEVQ_COMM);
+        t = standin_mark(b, HSP_DEVQ_COMM);
         assert_ok(b->finish(b, HSP_DEVQ_COMM, t, &err), &err);
         assert_true(((float *)h)[N - 1] == 4.0f);
         struct hsp_cell_view to = {.data = z, .dtype = HSP_F32, .box = {.rank = 2, .hi = {8, 8}}};
@@ -57,7 +36,7 @@ static void test_ops_and_queues(void **state)
         cell.hi[0] = 9; /* beyond the first */
         assert_status(b->cells(b, HSP_DEVQ_COMM, &to, &from, &cell, HSP_CELLS_ADD, &err),
                       HSP_EINVAL);
-        finish(b, HSP_DEVQ_COMM);
+        standin_finish(b, HSP_DEVQ_COMM);
         assert_true(standin_peek(z + 2 * 8 + 3) == 8.0f && standin_peek(z) == 4.0f);
         /* nothing to do is fine, wherever it points */
         assert_ok(b->fill(b, HSP_DEVQ_COMM, HSP_F32, NULL, 1.0, 0, &err), &err);
@@ -79,322 +58,12 @@ static void test_a_missing_wait_is_seen(void **state)
     struct hsp_err err;
     struct hsp_backend *b = standin_open(NULL, NULL);
     float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
-    fill(b, HSP_DEVQ_COMPUTE, x, 2.0, N);
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 2.0, N);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_ok(b->copy(b, HSP_DEVQ_COMM, y, x, N * sizeof(float), &err), &err);
-    fill(b, HSP_DEVQ_COMPUTE, x, 3.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 3.0, N);
     b->close(b);
     assert_int_equal(hsp_fake_reports(), 1);
-}
-
-static void test_memory(void **state)
-{
-    (void)state;
-    struct hsp_err err;
-    void *p, *q;
-    struct hsp_backend *b = standin_open(&(struct hsp_fake_opts){.memory_bytes = 1 << 20}, NULL);
-    assert_ok(b->alloc(b, HSP_MEM_DEVICE, 0, &p, &err), &err);
-    assert_null(p);
-    assert_ok(b->alloc(b, HSP_MEM_DEVICE, 700001, &p, &err), &err);
-    assert_int_equal((uintptr_t)p % 256, 0);
-    assert_int_equal(hsp_fake_usage().device_bytes, 700160);
-    assert_status(b->alloc(b, HSP_MEM_DEVICE, 400000, &q, &err), HSP_ENOMEM);
-    assert_err(&err, HSP_ENOMEM,
-               "GPU 0: memory: 400128 bytes of device memory, of which 348416 of 1048576 are free");
-    assert_status(b->alloc(b, HSP_MEM_DEVICE, SIZE_MAX, &q, &err), HSP_ENOMEM);
-    assert_status(b->alloc(b, HSP_MEM_HOST, (size_t)1 << 40, &q, &err), HSP_ENOMEM);
-    assert_err(&err, HSP_ENOMEM, "GPU 0: memory: 1099511627776 bytes of pinned memory");
-    b->release(b, HSP_MEM_DEVICE, p);
-    assert_int_equal(hsp_fake_usage().device_bytes, 0);
-    assert_ok(b->alloc(b, HSP_MEM_DEVICE, 400000, &q, &err), &err); /* it goes on */
-    standin_close(b);
-}
-
-static void test_a_limit(void **state)
-{
-    (void)state;
-    struct hsp_err err;
-    void *p, *q;
-    struct hsp_backend *b =
-        standin_open(NULL, &(struct hsp_device_opts){.memory_bytes = (size_t)4 << 20});
-    assert_ok(b->alloc(b, HSP_MEM_DEVICE, (size_t)3 << 20, &p, &err), &err);
-    assert_status(b->alloc(b, HSP_MEM_DEVICE, (size_t)2 << 20, &q, &err), HSP_ENOMEM);
-    assert_err(&err, HSP_ENOMEM,
-               "GPU 0: memory: 2097152 bytes of device memory, beyond the limit of 4194304 of "
-               "which 3145728 are taken");
-    float *x = standin_alloc(b, 4096);
-    assert_status(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, x, 4096, &err), HSP_ENOMEM);
-    assert_non_null(strstr(err.msg, "scratch: 1048576 bytes")); /* scratch counts */
-    b->release(b, HSP_MEM_DEVICE, p);
-    fill(b, HSP_DEVQ_COMPUTE, x, 1.0, 4096);
-    assert_ok(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, x, 4096, &err), &err);
-    finish(b, HSP_DEVQ_COMPUTE);
-    standin_close(b);
-}
-
-static void *take(struct hsp_backend *b, size_t bytes)
-{
-    struct hsp_err err;
-    void *p;
-    assert_ok(b->alloc(b, HSP_MEM_DEVICE, bytes, &p, &err), &err);
-    return p;
-}
-
-/* Blocks that were released in the midst of work count for nobody, and go before the limit is passed. */
-static void test_a_limit_in_the_midst_of_work(void **state)
-{
-    const size_t mib = (size_t)1 << 20;
-    struct hsp_err err;
-    (void)state;
-    struct hsp_backend *b = standin_open(NULL, &(struct hsp_device_opts){.memory_bytes = 4 * mib});
-    void *p = take(b, 3 * mib - 256), *q;
-    float *y = take(b, 256);
-    fill(b, HSP_DEVQ_COMM, y, 1.0, 64);
-    b->release(b, HSP_MEM_DEVICE, p); /* retired */
-    assert_int_equal(hsp_fake_usage().device_bytes, 3 * mib);
-    q = take(b, 2 * mib);
-    assert_int_equal(hsp_fake_calls("cudaFree"), 1);
-    assert_int_equal(hsp_fake_usage().device_bytes, 2 * mib + 256);
-    fill(b, HSP_DEVQ_COMM, y, 2.0, 64);
-    b->release(b, HSP_MEM_DEVICE, q);
-    assert_ptr_equal(take(b, 2 * mib), q); /* retired no more */
-    p = take(b, mib / 2);
-    fill(b, HSP_DEVQ_COMM, y, 3.0, 64);
-    b->release(b, HSP_MEM_DEVICE, p);
-    p = take(b, mib); /* there is room beside what is retired */
-    assert_int_equal(hsp_fake_calls("cudaFree"), 1);
-    assert_int_equal(hsp_fake_usage().device_bytes, 7 * mib / 2 + 256);
-    fill(b, HSP_DEVQ_COMM, y, 4.0, 64);
-    assert_status(b->alloc(b, HSP_MEM_DEVICE, mib, &p, &err), HSP_ENOMEM);
-    assert_err(&err, HSP_ENOMEM,
-               "GPU 0: memory: 1048576 bytes of device memory, beyond the limit of 4194304 of "
-               "which 3145984 are taken");
-    finish(b, HSP_DEVQ_COMM);
-    standin_close(b);
-}
-
-/* cudaFree waits for the device, so a release in the midst of work must not call it. */
-static void test_release_does_not_wait(void **state)
-{
-    (void)state;
-    struct hsp_err err;
-    struct hsp_backend *b = standin_open(&(struct hsp_fake_opts){.memory_bytes = 1 << 20}, NULL);
-    float *x = standin_alloc(b, 100000), *y = standin_alloc(b, 64), *z;
-    fill(b, HSP_DEVQ_COMM, y, 1.0, 64);
-    b->release(b, HSP_MEM_DEVICE, x);
-    assert_int_equal(hsp_fake_calls("cudaFree"), 0);
-    assert_int_equal(hsp_fake_usage().pending, 1);
-    z = standin_alloc(b, 100000); /* the same bytes again */
-    assert_ptr_equal(z, x);
-    assert_int_equal(hsp_fake_calls("cudaMalloc"), 2);
-    b->release(b, HSP_MEM_DEVICE, z);
-    z = standin_alloc(b, 200000); /* memory runs short: now it is freed */
-    assert_int_equal(hsp_fake_calls("cudaFree"), 1);
-    finish(b, HSP_DEVQ_COMM);
-    b->release(b, HSP_MEM_DEVICE, z);
-    assert_int_equal(hsp_fake_calls("cudaFree"), 2);
-    (void)err;
-    standin_close(b);
-}
-
-static bool peer_came;
-
-static bool has_come(void *args)
-{
-    (void)args;
-    return peer_came;
-}
-
-static void arrives(void *args)
-{
-    (void)args;
-}
-
-/* A receive is given that waits for its peer. */
-static void receive(struct hsp_backend *b)
-{
-    struct hsp_fake_work w = {.name = "receive", .run = arrives, .ready = has_come};
-    peer_came = false;
-    assert_int_equal(hsp_fake_submit(b->native(b, HSP_DEVQ_LANE), &w), cudaSuccess);
-}
-
-static unsigned frees(void)
-{
-    return hsp_fake_calls("cudaFree") + hsp_fake_calls("cudaFreeHost") +
-           hsp_fake_calls("cudaHostUnregister");
-}
-
-/* What frees waits for all work, and the peer may wait for who asked: nothing waits, nothing is
- * freed before the steps have ended. */
-static void test_nothing_is_freed_while_a_peer_is_awaited(void **state)
-{
-    const size_t mib = (size_t)1 << 20;
-    struct hsp_err err;
-    (void)state;
-    struct hsp_backend *b = standin_open(NULL, &(struct hsp_device_opts){.memory_bytes = 4 * mib});
-    static char pinned[4096], stays[4096];
-    void *p = take(b, 2 * mib), *h, *none;
-    assert_ok(b->pin(b, pinned, sizeof pinned, &err), &err);
-    assert_ok(b->pin(b, stays, sizeof stays, &err), &err);
-    assert_ok(b->alloc(b, HSP_MEM_HOST, mib, &h, &err), &err);
-    receive(b);
-    b->release(b, HSP_MEM_DEVICE, p);
-    b->release(b, HSP_MEM_HOST, h);
-    void *q = take(b, mib); /* there is room beside what is kept */
-    assert_status(b->alloc(b, HSP_MEM_DEVICE, 2 * mib - 256, &none, &err), HSP_ENOMEM);
-    assert_err(&err, HSP_ENOMEM,
-               "GPU 0: memory: 2096896 bytes of device memory, beyond the limit of 4194304 of "
-               "which 1048576 are taken and 2097152 are kept until the steps end");
-    assert_ptr_equal(take(b, 2 * mib), p); /* of the same size: given out again */
-    b->release(b, HSP_MEM_DEVICE, p);
-    assert_false(b->unpin(b, pinned));
-    assert_false(b->trim(b)); /* the device is busy */
-    assert_int_equal(frees(), 0);
-    assert_int_equal(hsp_fake_usage().blocked, 0);
-    peer_came = true;
-    hsp_fake_settle();
-    assert_true(b->trim(b));
-    assert_int_equal(hsp_fake_usage().device_bytes, mib);
-    assert_int_equal(hsp_fake_usage().pinned_bytes, sizeof stays);
-    assert_true(b->unpin(b, pinned)); /* it is gone already */
-    assert_int_equal(frees(), 3);
-    b->release(b, HSP_MEM_DEVICE, q); /* without a transport there is nothing to wait for */
-    assert_true(b->unpin(b, stays));
-    assert_int_equal(frees(), 5);
-    assert_int_equal(hsp_fake_usage().blocked, 0);
-    standin_close(b);
-}
-
-/* A transport that is there, and has greeted nobody, changes nothing. */
-static void test_a_transport_without_peers(void **state)
-{
-    (void)state;
-    struct hsp_backend *b = standin_open(NULL, NULL);
-    float *x = standin_alloc(b, N);
-    fill(b, HSP_DEVQ_GREET, x, 0.0, N);
-    finish(b, HSP_DEVQ_GREET);
-    b->release(b, HSP_MEM_DEVICE, x);
-    assert_int_equal(hsp_fake_calls("cudaFree"), 1);
-    standin_close(b);
-}
-
-/* No queue uses what was released, so who gets it next orders nothing; a release before the end of the work is seen. */
-static void test_what_is_released_is_used_by_nobody(void **state)
-{
-    (void)state;
-    for (int early = 0; early < 2; early++) {
-        struct hsp_backend *b = standin_open(&(struct hsp_fake_opts){.seed = 5}, NULL);
-        float *x = standin_alloc(b, N), *y = standin_alloc(b, 2 * N);
-        fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
-        if (early == 0) {
-            finish(b, HSP_DEVQ_COMPUTE);
-        }
-        fill(b, HSP_DEVQ_COMM, y, 2.0, 2 * N); /* the device is busy */
-        b->release(b, HSP_MEM_DEVICE, x);
-        assert_ptr_equal(standin_alloc(b, N), x);
-        fill(b, HSP_DEVQ_STATE, x, 3.0, N);
-        finish(b, HSP_DEVQ_STATE);
-        hsp_fake_settle();
-        assert_int_equal(hsp_fake_reports(), early);
-        assert_true(early == 0 || strstr(hsp_fake_report(0), "race: ") != NULL);
-        b->close(b);
-    }
-}
-
-/* Pinned memory of sizes that never come again is given back, too. */
-static void test_retired_pinned_memory(void **state)
-{
-    (void)state;
-    struct hsp_err err;
-    struct hsp_backend *b = standin_open(NULL, NULL);
-    float *y = standin_alloc(b, 64);
-    for (size_t k = 1; k <= 8; k++) {
-        void *h;
-        assert_ok(b->alloc(b, HSP_MEM_HOST, 4096 * k, &h, &err), &err);
-        fill(b, HSP_DEVQ_COMM, y, 1.0, 64);
-        b->release(b, HSP_MEM_HOST, h);
-        finish(b, HSP_DEVQ_COMM);
-    }
-    assert_true(hsp_fake_usage().pinned <= 1);
-    standin_close(b);
-}
-
-/* Memory of the caller: when it is pinned a copy there comes after the call, else in it. */
-static void test_memory_of_the_caller(void **state)
-{
-    (void)state;
-    struct hsp_err err;
-    float mine[N] = {0};
-    struct hsp_backend *b = standin_open(NULL, NULL);
-    float *x = standin_alloc(b, N);
-    const struct {
-        cudaError_t e;
-        enum hsp_status st;
-    } refused[] = {{cudaErrorMemoryAllocation, HSP_ENOMEM},
-                   {cudaErrorNotSupported, HSP_EUNSUPPORTED},
-                   {cudaErrorInvalidValue, HSP_EUNSUPPORTED}};
-    for (int k = 0; k < 3; k++) {
-        hsp_fake_fail("cudaHostRegister", 1, refused[k].e);
-        assert_int_equal(b->pin(b, mine, sizeof mine, &err), refused[k].st);
-        assert_non_null(strstr(err.msg, "GPU 0: cannot pin 256 bytes: "));
-        fill(b, HSP_DEVQ_STATE, x, k + 1.0, N);
-        assert_ok(b->copy(b, HSP_DEVQ_STATE, mine, x, sizeof mine, &err), &err);
-        assert_true(mine[N - 1] == (float)(k + 1));
-    }
-    assert_int_equal(hsp_fake_usage().pinned, 0);
-    assert_ok(b->pin(b, mine, sizeof mine, &err), &err);
-    assert_int_equal(hsp_fake_usage().pinned_bytes, sizeof mine);
-    fill(b, HSP_DEVQ_STATE, x, 9.0, N);
-    assert_ok(b->copy(b, HSP_DEVQ_STATE, mine, x, sizeof mine, &err), &err);
-    assert_true(mine[N - 1] == 3.0f);
-    finish(b, HSP_DEVQ_STATE);
-    assert_true(mine[0] == 9.0f && mine[N - 1] == 9.0f);
-    assert_true(b->unpin(b, mine));
-    assert_int_equal(hsp_fake_usage().pinned, 0);
-    assert_ok(b->copy(b, HSP_DEVQ_STATE, x, mine, sizeof mine, &err), &err);
-    mine[0] = 1.0f;
-    finish(b, HSP_DEVQ_STATE);
-    assert_true(standin_peek(x) == 9.0f);
-    standin_close(b);
-}
-
-/* It is given back even if the device is lost, and a device that is lost pins none. */
-static void test_memory_of_the_caller_and_a_lost_device(void **state)
-{
-    (void)state;
-    struct hsp_err err;
-    float mine[N] = {0}, other[N];
-    struct hsp_backend *b = standin_open(NULL, NULL);
-    float *x = standin_alloc(b, N);
-    assert_ok(b->pin(b, mine, sizeof mine, &err), &err);
-    hsp_fake_fail_work("fill", 1, cudaErrorIllegalAddress);
-    fill(b, HSP_DEVQ_STATE, x, 1.0, N);
-    uint64_t t = mark(b, HSP_DEVQ_STATE);
-    assert_status(b->finish(b, HSP_DEVQ_STATE, t, &err), HSP_EIO);
-    assert_status(b->pin(b, other, sizeof other, &err), HSP_EIO);
-    assert_true(b->unpin(b, mine));
-    standin_close(b);
-}
-
-/* The tests would see memory that is unpinned too early, and memory that is pinned twice. */
-static void test_pinned_wrongly(void **state)
-{
-    (void)state;
-    struct hsp_err err;
-    float mine[N] = {0};
-    struct hsp_backend *b = standin_open(NULL, NULL);
-    float *x = standin_alloc(b, N);
-    fill(b, HSP_DEVQ_STATE, x, 1.0, N);
-    assert_ok(b->pin(b, mine, sizeof mine, &err), &err);
-    assert_status(b->pin(b, mine + N / 2, sizeof mine / 2, &err), HSP_EUNSUPPORTED);
-    assert_int_equal(hsp_fake_reports(), 1);
-    assert_ok(b->copy(b, HSP_DEVQ_STATE, mine, x, sizeof mine, &err), &err);
-    assert_true(b->unpin(b, mine));
-    assert_int_equal(hsp_fake_reports(), 2);
-    assert_non_null(strstr(hsp_fake_report(1), "in the midst of a copy"));
-    hsp_fake_settle();
-    b->close(b);
-    hsp_fake_reset(NULL);
 }
 
 /* One thread and two devices: whatever is done to one, the other's work goes to the other. */
@@ -408,16 +77,16 @@ static void test_two_devices(void **state)
     assert_ok(hsp_backend_cuda_open(1, NULL, &b, &err), &err);
     y = standin_alloc(b, N);
     for (int k = 0; k < 2; k++) {
-        fill(a, HSP_DEVQ_COMPUTE, x, 1.0, N);
-        fill(b, HSP_DEVQ_COMPUTE, y, 2.0, N);
+        standin_fill(a, HSP_DEVQ_COMPUTE, x, 1.0, N);
+        standin_fill(b, HSP_DEVQ_COMPUTE, y, 2.0, N);
     }
     assert_ok(hsp_cuda_plugin.describe(0, &d, &err), &err);
-    fill(b, HSP_DEVQ_COMPUTE, y, 3.0, N);
-    fill(a, HSP_DEVQ_COMPUTE, x, 4.0, N);
-    finish(a, HSP_DEVQ_COMPUTE);
+    standin_fill(b, HSP_DEVQ_COMPUTE, y, 3.0, N);
+    standin_fill(a, HSP_DEVQ_COMPUTE, x, 4.0, N);
+    standin_finish(a, HSP_DEVQ_COMPUTE);
     b->close(b);
-    fill(a, HSP_DEVQ_COMPUTE, x, 5.0, N);
-    finish(a, HSP_DEVQ_COMPUTE);
+    standin_fill(a, HSP_DEVQ_COMPUTE, x, 5.0, N);
+    standin_finish(a, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(x) == 5.0f);
     standin_close(a);
 }
@@ -444,18 +113,18 @@ static void test_reach(void **state)
             assert_ok(hsp_cuda_plugin.reach(0, 1, &direct, &err), &err);
             assert_true(direct == (apart == 0));
         }
-        fill(b, HSP_DEVQ_COMPUTE, y, 2.0, N);
-        finish(b, HSP_DEVQ_COMPUTE);
-        uint64_t from = mark(a, HSP_DEVQ_COMPUTE);
+        standin_fill(b, HSP_DEVQ_COMPUTE, y, 2.0, N);
+        standin_finish(b, HSP_DEVQ_COMPUTE);
+        uint64_t from = standin_mark(a, HSP_DEVQ_COMPUTE);
         assert_ok(a->copy(a, HSP_DEVQ_COMPUTE, x, y, N * sizeof(float), &err), &err);
-        uint64_t to = mark(a, HSP_DEVQ_COMPUTE);
+        uint64_t to = standin_mark(a, HSP_DEVQ_COMPUTE);
         assert_ok(a->finish(a, HSP_DEVQ_COMPUTE, to, &err), &err);
         assert_ok(a->seconds(a, HSP_DEVQ_COMPUTE, from, to, &s, &err), &err);
         assert_true(standin_peek(x) == 2.0f && s >= 0);
         assert_status(hsp_cuda_plugin.reach(0, 2, &direct, &err), HSP_EIO);
         assert_err(&err, HSP_EIO, "GPU 0 and memory of GPU 2: invalid device ordinal");
-        fill(a, HSP_DEVQ_COMPUTE, x, 5.0, N); /* no error is left behind */
-        finish(a, HSP_DEVQ_COMPUTE);
+        standin_fill(a, HSP_DEVQ_COMPUTE, x, 5.0, N); /* no error is left behind */
+        standin_finish(a, HSP_DEVQ_COMPUTE);
         b->close(b);
         standin_close(a);
     }
@@ -468,9 +137,9 @@ static void test_tickets(void **state)
     struct hsp_backend *b = standin_open(NULL, NULL);
     float *x = standin_alloc(b, 1);
     uint64_t last = 0, first = 0;
-    fill(b, HSP_DEVQ_COMM, x, 0.0, 1);
+    standin_fill(b, HSP_DEVQ_COMM, x, 0.0, 1);
     for (int i = 0; i < 3 * HSP_MAX_MARKS; i++) {
-        uint64_t t = mark(b, HSP_DEVQ_COMM);
+        uint64_t t = standin_mark(b, HSP_DEVQ_COMM);
         assert_true(t > last);
         first = first == 0 ? t : first;
         last = t;
@@ -488,8 +157,8 @@ static void test_tickets(void **state)
     assert_status(b->await(b, HSP_DEVQ_COMPUTE, HSP_DEVQ_COMM, last + 1, &err), HSP_EINVAL);
     double s = -1.0;
     assert_status(b->seconds(b, HSP_DEVQ_COMM, last - 1, last, &s, &err), HSP_ESTATE);
-    fill(b, HSP_DEVQ_COMM, x, 0.0, 1); /* no launch has failed */
-    finish(b, HSP_DEVQ_COMM);
+    standin_fill(b, HSP_DEVQ_COMM, x, 0.0, 1); /* no launch has failed */
+    standin_finish(b, HSP_DEVQ_COMM);
     assert_true(b->reached(b, HSP_DEVQ_COMM, last));
     assert_ok(b->seconds(b, HSP_DEVQ_COMM, last - 1, last, &s, &err), &err);
     assert_true(s >= 0.0 && s < 60.0);
@@ -505,7 +174,7 @@ static void test_wrong_calls(void **state)
     struct hsp_err err;
     struct hsp_backend *b = standin_open(NULL, NULL);
     float *x = standin_alloc(b, N);
-    fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
     struct hsp_call c = {.op = (enum hsp_op)HSP_N_OPS};
     assert_status(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), HSP_EUNSUPPORTED);
     assert_status(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_FLATTEN, x, x, N, &err), HSP_EINVAL);
@@ -517,7 +186,7 @@ static void test_wrong_calls(void **state)
     assert_status(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_SQSUM, x, x, N, &err), HSP_ENOMEM);
     assert_non_null(strstr(err.msg, "scratch: 1099511627776 bytes"));
     assert_ok(standin_add(b, HSP_DEVQ_COMPUTE, x, x, x, N, &err), &err);
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(x) == 2.0f);
     standin_close(b);
 }
@@ -562,8 +231,8 @@ static void test_a_lost_device(void **state)
     struct hsp_backend *b = standin_open(NULL, NULL);
     float *x = standin_alloc(b, N);
     uint64_t t;
-    fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     hsp_fake_fail_work("gelu out", 1, cudaErrorIllegalAddress);
     assert_ok(standin_add(b, HSP_DEVQ_COMPUTE, x, x, x, N, &err), &err);
     assert_ok(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, x, x, N, &err), &err);
@@ -583,7 +252,7 @@ static void test_a_launch_that_is_refused(void **state)
     struct hsp_err err;
     struct hsp_backend *b = standin_open(NULL, NULL);
     float *x = standin_alloc(b, N);
-    fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
     assert_status(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_SWIGLU, x, x, N, &err), HSP_EIO);
     assert_non_null(strstr(err.msg, "GPU 0: swiglu: invalid configuration argument"));
     char text[sizeof(err.msg)];
@@ -593,7 +262,7 @@ static void test_a_launch_that_is_refused(void **state)
     /* what fails later is told under its name where every op is waited for */
     b = standin_open(NULL, &(struct hsp_device_opts){.sync = true});
     x = standin_alloc(b, N);
-    fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
     hsp_fake_fail_work("add", 1, cudaErrorLaunchFailure);
     assert_status(standin_add(b, HSP_DEVQ_COMPUTE, x, x, x, N, &err), HSP_EIO);
     assert_non_null(strstr(err.msg, "GPU 0: add: unspecified launch failure"));
@@ -665,7 +334,7 @@ static void *taker(void *ctx)
         void *extra;
         assert_ok(b->await(b, HSP_DEVQ_COMM, HSP_DEVQ_COMPUTE, ask(p, &p->made[i]), &err), &err);
         assert_ok(b->copy(b, HSP_DEVQ_COMM, p->h, p->y, N * sizeof(float), &err), &err);
-        uint64_t t = mark(b, HSP_DEVQ_COMM);
+        uint64_t t = standin_mark(b, HSP_DEVQ_COMM);
         tell(p, &p->taken[i], t);
         assert_ok(b->alloc(b, HSP_MEM_DEVICE, 1000, &extra, &err), &err);
         assert_ok(b->finish(b, HSP_DEVQ_COMM, t, &err), &err);
@@ -690,8 +359,8 @@ static void test_two_threads(void **state)
     p.h = h;
     p.x = standin_alloc(b, N);
     p.y = standin_alloc(b, N);
-    fill(b, HSP_DEVQ_COMPUTE, p.x, 1.0, N);
-    fill(b, HSP_DEVQ_COMPUTE, p.y, 0.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, p.x, 1.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, p.y, 0.0, N);
     assert_int_equal(pthread_create(&other, NULL, taker, &p), 0);
     for (int i = 0; i < TURNS; i++) {
         bool replayed;
@@ -704,7 +373,7 @@ static void test_two_threads(void **state)
             assert_ok(standin_add(b, HSP_DEVQ_COMPUTE, p.y, p.y, p.x, N, &err), &err);
             assert_ok(b->end(b, HSP_DEVQ_COMPUTE, &err), &err);
         }
-        tell(&p, &p.made[i], mark(b, HSP_DEVQ_COMPUTE));
+        tell(&p, &p.made[i], standin_mark(b, HSP_DEVQ_COMPUTE));
     }
     assert_int_equal(pthread_join(other, NULL), 0);
     (void)pthread_cond_destroy(&p.cond);
@@ -792,17 +461,6 @@ HSP_TEST_FILE(cuda_host_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops_and_queues),
         cmocka_unit_test(test_a_missing_wait_is_seen),
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_a_limit),
-        cmocka_unit_test(test_a_limit_in_the_midst_of_work),
-        cmocka_unit_test(test_release_does_not_wait),
-        cmocka_unit_test(test_nothing_is_freed_while_a_peer_is_awaited),
-        cmocka_unit_test(test_a_transport_without_peers),
-        cmocka_unit_test(test_what_is_released_is_used_by_nobody),
-        cmocka_unit_test(test_retired_pinned_memory),
-        cmocka_unit_test(test_memory_of_the_caller),
-        cmocka_unit_test(test_memory_of_the_caller_and_a_lost_device),
-        cmocka_unit_test(test_pinned_wrongly),
         cmocka_unit_test(test_two_devices),
         cmocka_unit_test(test_reach),
         cmocka_unit_test(test_tickets),

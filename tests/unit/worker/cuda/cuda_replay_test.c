@@ -6,14 +6,6 @@
 
 #define N 16
 
-static void finish(struct hsp_backend *b, enum hsp_devq q)
-{
-    struct hsp_err err;
-    uint64_t t;
-    assert_ok(b->mark(b, q, &t, &err), &err);
-    assert_ok(b->finish(b, q, t, &err), &err);
-}
-
 /* y += x, twice, under a key. Whether it was replayed. */
 static bool piece(struct hsp_backend *b, uint64_t key, float *y, const float *x)
 {
@@ -47,25 +39,19 @@ static bool stubborn_piece(struct hsp_backend *b, uint64_t key, float *y, const 
     return replayed;
 }
 
-static void fill(struct hsp_backend *b, float *p, double v, int64_t n)
-{
-    struct hsp_err err;
-    assert_ok(b->fill(b, HSP_DEVQ_COMPUTE, HSP_F32, p, v, n, &err), &err);
-}
-
 static void test_once_to_run_twice_to_keep(void **state)
 {
     (void)state;
     struct hsp_backend *b = standin_open(NULL, NULL);
     float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
-    fill(b, x, 1.0, N);
-    fill(b, y, 0.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
     for (int i = 0; i < 6; i++) {
         assert_int_equal(piece(b, 1, y, x), i > 1);
         assert_int_equal(hsp_fake_calls("cudaStreamBeginCapture"), i > 0);
         assert_int_equal(hsp_fake_calls("cudaGraphLaunch"), i);
     }
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(y + N - 1) == 12.0f);
     assert_int_equal(hsp_fake_calls("cudaGraphInstantiate"), 1);
     assert_int_equal(hsp_fake_usage().graphs, 0); /* only what starts is kept */
@@ -77,8 +63,8 @@ static void test_the_oldest_goes(void **state)
     (void)state;
     struct hsp_backend *b = standin_open(&(struct hsp_fake_opts){.eager = true}, NULL);
     float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
-    fill(b, x, 1.0, N);
-    fill(b, y, 0.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
     for (uint64_t k = 0; k < HSP_CUDA_MAX_GRAPHS; k++) {
         (void)piece(b, k, y, x);
         (void)piece(b, k, y, x);
@@ -101,28 +87,28 @@ static void test_released_memory(void **state)
     struct hsp_err err;
     struct hsp_backend *b = standin_open(NULL, NULL);
     float *x = standin_alloc(b, N), *y = standin_alloc(b, N), *z;
-    fill(b, x, 1.0, N);
-    fill(b, y, 0.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
     for (int i = 0; i < 3; i++) {
         (void)piece(b, 1, y, x);
     }
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     b->release(b, HSP_MEM_DEVICE, y);
     z = standin_alloc(b, N);
     assert_ptr_equal(y, z); /* even at the same address: it is not the same memory */
-    fill(b, z, 0.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, z, 0.0, N);
     assert_false(piece(b, 1, z, x));
     assert_false(piece(b, 1, z, x));
     assert_true(piece(b, 1, z, x));
     assert_int_equal(hsp_fake_calls("cudaGraphInstantiate"),
                      1); /* the old one, brought up to date */
     assert_int_equal(hsp_fake_calls("cudaGraphExecUpdate"), 1);
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(z) == 6.0f);
     /* other calls under a new key: nothing to update */
     b->release(b, HSP_MEM_DEVICE, z);
     z = standin_alloc(b, 2 * N);
-    fill(b, z, 0.0, 2 * N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, z, 0.0, 2 * N);
     struct hsp_digest k = {2, 7};
     for (int i = 0; i < 2; i++) {
         bool replayed;
@@ -132,7 +118,7 @@ static void test_released_memory(void **state)
     }
     assert_int_equal(hsp_fake_calls("cudaGraphInstantiate"), 2);
     assert_int_equal(hsp_fake_calls("cudaGraphExecUpdate"), 1);
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     standin_close(b);
 }
 
@@ -142,22 +128,22 @@ static void test_an_update_that_is_refused(void **state)
     (void)state;
     struct hsp_backend *b = standin_open(NULL, NULL);
     float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
-    fill(b, x, 1.0, N);
-    fill(b, y, 0.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
     for (int i = 0; i < 3; i++) {
         (void)piece(b, 1, y, x);
     }
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     b->release(b, HSP_MEM_DEVICE, y);
     y = standin_alloc(b, N);
-    fill(b, y, 0.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
     hsp_fake_fail("cudaGraphExecUpdate", 1, cudaErrorGraphExecUpdateFailure);
     for (int i = 0; i < 3; i++) {
         (void)piece(b, 1, y, x);
     }
     assert_int_equal(hsp_fake_calls("cudaGraphInstantiate"), 2);
     assert_int_equal(hsp_fake_usage().execs, 1);
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(y) == 6.0f);
     standin_close(b);
 }
@@ -168,8 +154,8 @@ static void test_no_memory_for_a_graph(void **state)
     struct hsp_err err;
     struct hsp_backend *b = standin_open(NULL, NULL);
     float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
-    fill(b, x, 1.0, N);
-    fill(b, y, 0.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
     for (uint64_t k = 0; k < 3; k++) {
         (void)piece(b, k, y, x);
         (void)piece(b, k, y, x);
@@ -180,7 +166,7 @@ static void test_no_memory_for_a_graph(void **state)
     assert_int_equal(hsp_fake_usage().execs, 1);
     assert_true(piece(b, 5, y, x));
     assert_false(piece(b, 0, y, x));
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(y) == 20.0f);
     (void)err;
     standin_close(b);
@@ -207,8 +193,8 @@ static void test_what_cannot_be_replayed(void **state)
         struct hsp_backend *b = standin_open(NULL, NULL);
         struct hsp_cuda *g = (struct hsp_cuda *)b;
         float *x = standin_alloc(b, N), *y = standin_alloc(b, N);
-        fill(b, x, 1.0, N);
-        fill(b, y, 0.0, N);
+        standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+        standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
         for (int turn = 0; turn < 6; turn++) {
             if (turn == c[i].at) {
                 hsp_fake_fail(c[i].name, 1, c[i].how);
@@ -220,7 +206,7 @@ static void test_what_cannot_be_replayed(void **state)
         assert_false(stubborn_piece(b, 2, y, x));
         assert_false(stubborn_piece(b, 2, y, x));
         assert_true(stubborn_piece(b, 2, y, x)); /* others are */
-        finish(b, HSP_DEVQ_COMPUTE);
+        standin_finish(b, HSP_DEVQ_COMPUTE);
         assert_true(standin_peek(y) == 9.0f && standin_peek(y + N - 1) == 9.0f);
         standin_close(b);
     }
@@ -234,13 +220,13 @@ static void test_scratch_grows(void **state)
     const int64_t large = 1 << 20;
     struct hsp_backend *b = standin_open(NULL, NULL);
     float *x = standin_alloc(b, large), *y = standin_alloc(b, large);
-    fill(b, x, 3.0, large);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 3.0, large);
     struct hsp_digest k = {1, 1};
     bool replayed = false;
     for (int i = 0; i < 4; i++) {
         if (i == 2) {
             assert_ok(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, y, x, large, &err), &err);
-            fill(b, x, 4.0, N);
+            standin_fill(b, HSP_DEVQ_COMPUTE, x, 4.0, N);
         }
         assert_ok(b->begin(b, HSP_DEVQ_COMPUTE, &k, &replayed, &err), &err);
         assert_int_equal(replayed, i > 1);
@@ -249,17 +235,17 @@ static void test_scratch_grows(void **state)
             assert_ok(b->end(b, HSP_DEVQ_COMPUTE, &err), &err);
         }
     }
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(y) == 4.0f && standin_peek(y + large - 1) == 3.0f);
     float *other = standin_alloc(b, 1 << 18); /* as large as the first scratch was */
-    fill(b, other, 9.0, 1 << 18);
+    standin_fill(b, HSP_DEVQ_COMPUTE, other, 9.0, 1 << 18);
     assert_ok(b->begin(b, HSP_DEVQ_COMPUTE, &k, &replayed, &err), &err);
     assert_true(replayed);
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(other) == 9.0f);
     /* two queues never share */
-    fill(b, x, 5.0, N);
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 5.0, N);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     float *z = standin_alloc(b, N);
     assert_ok(standin_op(b, HSP_DEVQ_STATE, HSP_OP_GELU, z, x, N, &err), &err);
     assert_ok(standin_op(b, HSP_DEVQ_COMPUTE, HSP_OP_GELU, y, x, N, &err), &err);
@@ -275,8 +261,8 @@ static void test_failures_between(void **state)
     uint64_t t;
     bool replayed;
     struct hsp_digest k = {1, 1};
-    fill(b, x, 1.0, N);
-    fill(b, y, 0.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, x, 1.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, y, 0.0, N);
     assert_status(b->end(b, HSP_DEVQ_COMPUTE, &err), HSP_ESTATE);
     for (int i = 0; i < 3; i++) { /* it is never kept */
         assert_ok(b->begin(b, HSP_DEVQ_COMPUTE, &k, &replayed, &err), &err);
@@ -291,7 +277,7 @@ static void test_failures_between(void **state)
         assert_ok(b->end(b, HSP_DEVQ_COMPUTE, &err), &err);
     }
     assert_ok(standin_add(b, HSP_DEVQ_COMPUTE, y, y, x, N, &err), &err);
-    finish(b, HSP_DEVQ_COMPUTE);
+    standin_finish(b, HSP_DEVQ_COMPUTE);
     assert_true(standin_peek(y) == 2.0f); /* the first time it ran, the others were forgotten */
     standin_close(b);
 }
@@ -306,8 +292,8 @@ static void test_updates_read_their_scalars(void **state)
     void *scalars, *host;
     assert_ok(b->alloc(b, HSP_MEM_DEVICE, sizeof(struct hsp_update_scalars), &scalars, &err), &err);
     assert_ok(b->alloc(b, HSP_MEM_HOST, sizeof(struct hsp_update_scalars), &host, &err), &err);
-    fill(b, p, 100.0, N);
-    fill(b, g, 1.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, p, 100.0, N);
+    standin_fill(b, HSP_DEVQ_COMPUTE, g, 1.0, N);
     struct hsp_attrs at = {.i = {0}};
     struct hsp_array a[3] = {{.data = p, .dtype = HSP_F32, .rank = 1, .ext = {N}}};
     a[1] = a[2] = a[0];
@@ -328,7 +314,7 @@ static void test_updates_read_their_scalars(void **state)
             assert_ok(b->run(b, HSP_DEVQ_COMPUTE, &c, &err), &err);
             assert_ok(b->end(b, HSP_DEVQ_COMPUTE, &err), &err);
         }
-        finish(b, HSP_DEVQ_COMPUTE);
+        standin_finish(b, HSP_DEVQ_COMPUTE);
     }
     assert_true(standin_peek(p) == 90.0f);
     standin_close(b);
@@ -430,7 +416,7 @@ static void test_any_order(void **state)
             one_sum(&w, q, out, x, y, draw(&w, 4) != 0);
         }
         for (int q = 0; q < QUEUES; q++) {
-            finish(w.b, queue(q));
+            standin_finish(w.b, queue(q));
         }
         for (int t = 0; t < TENSORS; t++) {
             assert_true(standin_peek(w.dev[t]) == w.model[t]);

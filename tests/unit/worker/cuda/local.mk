@@ -1,6 +1,7 @@
 # The host side of the backend, over kernels that stand in for the real ones.
 cuda_host_tests = \
   tests/unit/worker/cuda/cuda_host_test \
+  tests/unit/worker/cuda/cuda_memory_test \
   tests/unit/worker/cuda/cuda_replay_test \
   tests/unit/worker/cuda/fake_cuda_test
 test_links += $(cuda_host_tests)
@@ -9,6 +10,7 @@ $(cuda_host_tests): tests/unit/worker/cuda/cuda_host_tests
 	$(LINK_TEST)
 tests_unit_worker_cuda_cuda_host_tests_SOURCES = \
   tests/unit/worker/cuda/cuda_host_test.c \
+  tests/unit/worker/cuda/cuda_memory_test.c \
   tests/unit/worker/cuda/cuda_replay_test.c \
   tests/unit/worker/cuda/fake_cuda_test.c \
   tests/unit/worker/cuda/stand_in.c tests/unit/worker/cuda/stand_in.h

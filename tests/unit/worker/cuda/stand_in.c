@@ -377,3 +377,23 @@ float standin_peek(const float *p)
     hsp_fake_peek(&v, p, sizeof(v));
     return v;
 }
+
+uint64_t standin_mark(struct hsp_backend *b, enum hsp_devq q)
+{
+    struct hsp_err err;
+    uint64_t t = 0;
+    assert_ok(b->mark(b, q, &t, &err), &err);
+    return t;
+}
+
+void standin_finish(struct hsp_backend *b, enum hsp_devq q)
+{
+    struct hsp_err err;
+    assert_ok(b->finish(b, q, standin_mark(b, q), &err), &err);
+}
+
+void standin_fill(struct hsp_backend *b, enum hsp_devq q, float *p, double v, int64_t n)
+{
+    struct hsp_err err;
+    assert_ok(b->fill(b, q, HSP_F32, p, v, n, &err), &err);
+}

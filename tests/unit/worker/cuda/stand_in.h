@@ -27,4 +27,8 @@ enum hsp_status standin_op(struct hsp_backend *b, enum hsp_devq q, enum hsp_op o
                            const float *in, int64_t n, struct hsp_err *err);
 float standin_peek(const float *p);
 
+void standin_fill(struct hsp_backend *b, enum hsp_devq q, float *p, double v, int64_t n);
+uint64_t standin_mark(struct hsp_backend *b, enum hsp_devq q);
+void standin_finish(struct hsp_backend *b, enum hsp_devq q); /* all that was given to it */
+
 #endif
