@@ -10,22 +10,38 @@
 #include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 
+/* A command, and what it has written. */
+struct view {
+    struct hsp_ctl ctl;
+    char *out;
+    size_t n;
+};
+
+static void begin_view(struct view *v)
+{
+    *v = (struct view){.ctl = {.arena = hsp_arena_new((size_t)1 << 20), .headers = true}};
+    v->ctl.out = open_memstream(&v->out, &v->n);
+    assert_non_null(v->ctl.out);
+}
+
+static char *end_view(struct view *v)
+{
+    (void)fclose(v->ctl.out);
+    (void)hsp_arena_free(v->ctl.arena);
+    return v->out;
+}
+
 /* Of `status` with so many names. */
 static char *status_of(const char *doc, int n_pos)
 {
-    char *out = NULL;
-    size_t n;
-    struct hsp_ctl ctl = {.out = open_memstream(&out, &n),
-                          .arena = hsp_arena_new((size_t)1 << 20),
-                          .n_pos = n_pos,
-                          .headers = true};
+    struct view v;
+    begin_view(&v);
+    v.ctl.n_pos = n_pos;
     cJSON *o = cJSON_Parse(doc);
     assert_non_null(o);
-    assert_true(hsp_status_view(&ctl, o));
-    (void)fclose(ctl.out);
+    assert_true(hsp_status_view(&v.ctl, o));
     cJSON_Delete(o);
-    (void)hsp_arena_free(ctl.arena);
-    return out;
+    return end_view(&v);
 }
 
 static char *status_text(const char *doc)
@@ -211,14 +227,10 @@ static void status_shows_what_plans_do_without(void **state)
 
 static char *ckpts(const char *lines)
 {
-    char *out = NULL;
-    size_t n;
-    struct hsp_ctl ctl = {
-        .out = open_memstream(&out, &n), .arena = hsp_arena_new((size_t)1 << 20), .headers = true};
-    assert_true(hsp_ckpt_view(&ctl, lines));
-    (void)fclose(ctl.out);
-    (void)hsp_arena_free(ctl.arena);
-    return out;
+    struct view v;
+    begin_view(&v);
+    assert_true(hsp_ckpt_view(&v.ctl, lines));
+    return end_view(&v);
 }
 
 /* What was reported and is there no more, as checkpoint.keep deletes it, does not look like what is there. */
@@ -275,17 +287,14 @@ static void an_event_says_each_thing_once(void **state)
          "x: , 2 steps lost, switch 1 s (c)\n"},
     };
     for (size_t i = 0; i < HSP_ARRAY_LEN(table); i++) {
-        char *out = NULL;
-        size_t n;
-        struct hsp_ctl ctl = {.out = open_memstream(&out, &n),
-                              .arena = hsp_arena_new((size_t)1 << 20)};
-        hsp_event_view(&ctl, table[i].line, strlen(table[i].line));
-        (void)fclose(ctl.out);
+        struct view v;
+        begin_view(&v);
+        hsp_event_view(&v.ctl, table[i].line, strlen(table[i].line));
+        char *out = end_view(&v);
         size_t len = strlen(table[i].end);
-        assert_true(n > len);
-        assert_string_equal(out + n - len, table[i].end);
+        assert_true(v.n > len);
+        assert_string_equal(out + v.n - len, table[i].end);
         free(out);
-        (void)hsp_arena_free(ctl.arena);
     }
 }
 

@@ -387,6 +387,24 @@ static void begin_epoch(struct peer peer[PEERS], bool agreed)
     begin_with(peer, &p, 0, NULL);
 }
 
+/* Each peer has a folder, but for @without, which can write nothing; PEERS: all have one. */
+static void make_folders(struct peer peer[PEERS], uint32_t without)
+{
+    for (uint32_t i = 0; i < PEERS; i++) {
+        peer[i].dir = i != without ? hsp_test_tmpdir() : strdup("/nowhere");
+    }
+}
+
+static void end_folders(struct peer peer[PEERS], uint32_t without)
+{
+    for (uint32_t i = 0; i < PEERS; i++) {
+        if (i != without) {
+            hsp_test_rmdir(peer[i].dir);
+        }
+        free(peer[i].dir);
+    }
+}
+
 /* The steps and, behind each, its newest epoch, in the notes of @dir: "0/5 1/7 ". */
 static void assert_knows(const char *dir, const char *want)
 {
@@ -424,9 +442,7 @@ static void notes_go_to_all_that_begin(void **state)
     (void)state;
     static const char all[] = "0/5 1/5 2/5 3/7 4/7 5/8 ";
     struct peer peer[PEERS];
-    for (uint32_t i = 0; i < PEERS; i++) {
-        peer[i].dir = hsp_test_tmpdir();
-    }
+    make_folders(peer, PEERS);
     for (uint64_t s = 0; s < 4; s++) {
         note_in(peer[1].dir, 5, s);
     }
@@ -445,10 +461,7 @@ static void notes_go_to_all_that_begin(void **state)
         }
         assert_knows(peer[3].dir, "1/5 5/8 ");
     }
-    for (uint32_t i = 0; i < PEERS; i++) {
-        hsp_test_rmdir(peer[i].dir);
-        free(peer[i].dir);
-    }
+    end_folders(peer, PEERS);
 }
 
 /* What an agent hears: "EPOCH/STEP ", of the lines of note_in. */
@@ -502,9 +515,7 @@ static void noted_steps_are_told_by_who_goes_on(void **state)
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
         hsp_chan_init(&out, pair[0]);
         hsp_chan_init(&agent, pair[1]);
-        for (uint32_t i = 0; i < PEERS; i++) {
-            peer[i].dir = hsp_test_tmpdir();
-        }
+        make_folders(peer, PEERS);
         for (uint64_t s = 0; s < 4; s++) {
             note_in(peer[0].dir, 5, s);
         }
@@ -516,10 +527,7 @@ static void noted_steps_are_told_by_who_goes_on(void **state)
         begin_with(peer, &p, c[k].version, &out);
         assert_ok(hsp_chan_send(&out, &last, &err), &err);
         assert_heard(&agent, c[k].told);
-        for (uint32_t i = 0; i < PEERS; i++) {
-            hsp_test_rmdir(peer[i].dir);
-            free(peer[i].dir);
-        }
+        end_folders(peer, PEERS);
         hsp_chan_fini(&out);
         hsp_chan_fini(&agent);
     }
@@ -538,21 +546,14 @@ static void notes_go_through_a_rank_that_cannot_keep_them(void **state)
 {
     (void)state;
     struct peer peer[PEERS];
-    for (uint32_t i = 0; i < PEERS; i++) {
-        peer[i].dir = i > 0 ? hsp_test_tmpdir() : strdup("/nowhere");
-    }
+    make_folders(peer, 0);
     note_in(peer[1].dir, 5, 0);
     note_in(peer[2].dir, 7, 1);
     note_in(peer[3].dir, 7, 2);
     begin_epoch(peer, true);
     assert_knows(peer[1].dir, "0/5 1/7 2/7 ");
     assert_knows(peer[2].dir, "0/5 1/7 2/7 ");
-    for (uint32_t i = 0; i < PEERS; i++) {
-        if (i > 0) {
-            hsp_test_rmdir(peer[i].dir);
-        }
-        free(peer[i].dir);
-    }
+    end_folders(peer, 0);
 }
 
 /* Who cannot read its file does not know what is in it, so nothing is put there; rank 0 passes on
@@ -564,9 +565,7 @@ static void a_file_that_cannot_be_read_is_left_alone(void **state)
     for (uint32_t who = 0; who < 3; who++) {
         struct peer peer[PEERS];
         char path[512];
-        for (uint32_t i = 0; i < PEERS; i++) {
-            peer[i].dir = hsp_test_tmpdir();
-        }
+        make_folders(peer, PEERS);
         note_in(peer[3].dir, 7, 2);
         note_in(peer[who].dir, 5, 0);
         (void)snprintf(path, sizeof path, "%s/job-3-1.metrics", peer[who].dir);
@@ -579,10 +578,7 @@ static void a_file_that_cannot_be_read_is_left_alone(void **state)
                 assert_knows(peer[i].dir, "2/7 ");
             }
         }
-        for (uint32_t i = 0; i < PEERS; i++) {
-            hsp_test_rmdir(peer[i].dir);
-            free(peer[i].dir);
-        }
+        end_folders(peer, PEERS);
     }
 }
 
@@ -593,9 +589,7 @@ static void many_notes_need_little_memory(void **state)
     (void)state;
     enum { STEPS = 20000, MOST = 1200000 };
     struct peer peer[PEERS];
-    for (uint32_t i = 0; i < PEERS; i++) {
-        peer[i].dir = i != 2 ? hsp_test_tmpdir() : strdup("/nowhere");
-    }
+    make_folders(peer, 2);
     for (uint64_t s = 0; s < STEPS; s++) {
         note_in(peer[0].dir, 5, s);
     }
@@ -611,12 +605,7 @@ static void many_notes_need_little_memory(void **state)
     begin_epoch(peer, true); /* and back */
     assert_int_equal(size_of_notes(peer[0].dir), all);
     assert_int_equal(size_of_notes(peer[1].dir), all);
-    for (uint32_t i = 0; i < PEERS; i++) {
-        if (i != 2) {
-            hsp_test_rmdir(peer[i].dir);
-        }
-        free(peer[i].dir);
-    }
+    end_folders(peer, 2);
 }
 
 struct merging {
