@@ -51,11 +51,18 @@ enum hsp_status hsp_param_cover(const struct hsp_stagecode *s, uint32_t value,
 enum hsp_status hsp_param_steps(struct hsp_stagecode *s, uint32_t part, uint32_t reshard,
                                 uint32_t in, uint32_t out, struct hsp_err *err)
 {
+    return hsp_param_meet(s, part, 0, reshard, in, out, err);
+}
+
+enum hsp_status hsp_param_meet(struct hsp_stagecode *s, uint32_t part, uint32_t meets,
+                               uint32_t reshard, uint32_t in, uint32_t out, struct hsp_err *err)
+{
     struct hsp_step st = hsp_step_make(HSP_I_RESHARD, HSP_QUEUE_COMM);
     if (in == HSP_NONE && out == HSP_NONE) {
         return HSP_OK;
     }
     st.arg = reshard;
+    st.meets = meets;
     st.n_in = in != HSP_NONE;
     st.in[0] = in;
     st.n_out = out != HSP_NONE;

@@ -42,5 +42,8 @@ enum hsp_status hsp_param_cover(const struct hsp_stagecode *s, uint32_t value,
 /* A RESHARD step at the end of @part, if the stage has one of the two values. */
 enum hsp_status hsp_param_steps(struct hsp_stagecode *s, uint32_t part, uint32_t reshard,
                                 uint32_t in, uint32_t out, struct hsp_err *err);
+/* The same, as part of meeting @meets (struct hsp_step). */
+enum hsp_status hsp_param_meet(struct hsp_stagecode *s, uint32_t part, uint32_t meets,
+                               uint32_t reshard, uint32_t in, uint32_t out, struct hsp_err *err);
 
 #endif

@@ -183,10 +183,12 @@ size_t hsp_step_after(const struct hsp_stagecode *s, uint32_t part, uint32_t val
     return SIZE_MAX;
 }
 
-enum hsp_status hsp_value_cover(const struct hsp_stagecode *s, const struct hsp_value *v,
-                                bool skip_alias, struct hsp_cover *ret, struct hsp_err *err)
+/* Adds the boxes of members [@first, @end) of @v. */
+static enum hsp_status add_cover(const struct hsp_stagecode *s, const struct hsp_value *v,
+                                 uint32_t first, uint32_t end, bool skip_alias,
+                                 struct hsp_cover *ret, struct hsp_err *err)
 {
-    for (uint32_t j = 0; j < s->group->n; j++) {
+    for (uint32_t j = first; j < end; j++) {
         if ((v->present != NULL && !v->present[j]) ||
             (skip_alias && v->is_alias != NULL && v->is_alias[j])) {
             continue;
@@ -198,6 +200,12 @@ enum hsp_status hsp_value_cover(const struct hsp_stagecode *s, const struct hsp_
         }
     }
     return HSP_OK;
+}
+
+enum hsp_status hsp_value_cover(const struct hsp_stagecode *s, const struct hsp_value *v,
+                                bool skip_alias, struct hsp_cover *ret, struct hsp_err *err)
+{
+    return add_cover(s, v, 0, s->group->n, skip_alias, ret, err);
 }
 
 static enum hsp_status new_reshard(struct hsp_compiler *c, const struct hsp_reshard *r,
@@ -286,17 +294,7 @@ static enum hsp_status cover_of(const struct hsp_stagecode *s, const struct hsp_
                                 struct hsp_err *err)
 {
     hsp_cover_init(ret, v->at.rank, v->at.extent);
-    for (uint32_t j = first; j < end; j++) {
-        if (v->present != NULL && !v->present[j]) {
-            continue;
-        }
-        enum hsp_status rc =
-            hsp_cover_add(ret, s->group->ranks[j], s->group->ranks[v->at.addend[j]], &v->at.box[j]);
-        if (rc != HSP_OK) {
-            return hsp_err_about(err, rc, "the cover of %s", v->name);
-        }
-    }
-    return HSP_OK;
+    return add_cover(s, v, first, end, false, ret, err);
 }
 
 enum hsp_status hsp_reshard_values(struct hsp_compiler *c, const struct hsp_stagecode *s,

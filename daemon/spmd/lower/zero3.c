@@ -87,23 +87,6 @@ static enum hsp_status meet(struct gatherer *x, bool gives, uint32_t *ret)
     return HSP_OK;
 }
 
-/* A Reshard of @meets at the end of @part of @s. */
-static enum hsp_status add_reshard(struct hsp_stagecode *s, uint32_t part, uint32_t meets,
-                                   uint32_t reshard, uint32_t in, uint32_t out, struct hsp_err *err)
-{
-    struct hsp_step st = hsp_step_make(HSP_I_RESHARD, HSP_QUEUE_COMM);
-    if (in == HSP_NONE && out == HSP_NONE) {
-        return HSP_OK;
-    }
-    st.arg = reshard;
-    st.meets = meets;
-    st.n_in = in != HSP_NONE;
-    st.in[0] = in;
-    st.n_out = out != HSP_NONE;
-    st.out[0] = out;
-    return hsp_step_add(s, part, SIZE_MAX, &st, err);
-}
-
 /* ---- parameters ---- */
 
 /* The tensor that @unit gathers @param into. Its name ends in "#use" like one of a whole step. */
@@ -151,8 +134,8 @@ static enum hsp_status gather_slot(struct gatherer *x, uint32_t meets, uint32_t 
         struct hsp_stagecode *s = &c->stage[i];
         bool mine = i == x->stage;
         uint32_t source = hsp_slot_source(s, param, slot);
-        rc = add_reshard(s, mine ? x->part : (uint32_t)HSP_PART_SERVE, meets, reshard, source,
-                         mine ? use : HSP_NONE, x->err);
+        rc = hsp_param_meet(s, mine ? x->part : (uint32_t)HSP_PART_SERVE, meets, reshard, source,
+                            mine ? use : HSP_NONE, x->err);
     }
     return rc;
 }
@@ -223,7 +206,7 @@ static enum hsp_status take_grad(struct gatherer *x, uint32_t stage, uint32_t me
         rc = add_like_home(x, s, param, slot, HSP_CLASS_MICRO, mine ? "#part" : "#got", &got);
     }
     if (rc == HSP_OK) {
-        rc = add_reshard(s, part, meets, reshard, mine ? grad : HSP_NONE, got, x->err);
+        rc = hsp_param_meet(s, part, meets, reshard, mine ? grad : HSP_NONE, got, x->err);
     }
     if (rc != HSP_OK || got == HSP_NONE) {
         return rc;
