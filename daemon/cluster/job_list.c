@@ -148,7 +148,12 @@ static bool make_room(struct hsp_cluster *c)
 
 struct hsp_job *hsp_ci_job_add(struct hsp_cluster *c, uint32_t id)
 {
-    if (!make_room(c)) {
+    return make_room(c) ? hsp_ci_job_insert(c, id) : NULL;
+}
+
+struct hsp_job *hsp_ci_job_insert(struct hsp_cluster *c, uint32_t id)
+{
+    if (c->n_jobs >= HSP_MAX_JOBS) {
         return NULL;
     }
     struct hsp_job *j = calloc(1, sizeof(*j));

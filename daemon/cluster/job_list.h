@@ -16,6 +16,8 @@ void hsp_ci_job_number_seen(struct hsp_cluster *c, uint32_t id, uint32_t more);
 /* A job with number @id, which no job has, zeroed but for that. NULL: no room, or (c->failed) no
  * memory. */
 struct hsp_job *hsp_ci_job_add(struct hsp_cluster *c, uint32_t id);
+/* The same, but no job is forgotten to make room. */
+struct hsp_job *hsp_ci_job_insert(struct hsp_cluster *c, uint32_t id);
 /* Forgets @j, which has ended, or is not on record (unrecorded): its row goes; that it has ended, and
  * from which cluster it was adopted, stays known. */
 void hsp_ci_job_forget(struct hsp_cluster *c, struct hsp_job *j);

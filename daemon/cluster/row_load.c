@@ -7,6 +7,7 @@
 #include "daemon/cluster/cluster_state.h"
 #include "daemon/cluster/epoch_peers.h"
 #include "daemon/cluster/index.h"
+#include "daemon/cluster/job_list.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/plan_info.h"
@@ -297,23 +298,6 @@ static bool get_past(struct hsp_cursor *r, uint8_t version, struct hsp_job *j)
     return ok;
 }
 
-/* A new job in the list, which is ascending whatever the order of the rows. NULL: no room, or no
- * memory. */
-static struct hsp_job *new_job(struct hsp_cluster *c, uint32_t id)
-{
-    struct hsp_job *j = c->n_jobs < HSP_MAX_JOBS ? lasting(c, 0, sizeof(*j)) : NULL;
-    if (j == NULL) {
-        return NULL;
-    }
-    j->id = id;
-    uint32_t at = c->n_jobs++;
-    for (; at > 0 && c->jobs[at - 1]->id > id; at--) {
-        c->jobs[at] = c->jobs[at - 1];
-    }
-    c->jobs[at] = j; /* freed with the machine, whatever happens */
-    return j;
-}
-
 static void get_terms(struct hsp_cluster *c, struct hsp_cursor *r, struct hsp_job *j)
 {
     get_text(r, j->name, sizeof(j->name));
@@ -416,7 +400,7 @@ static bool get_ran(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version
 
 static bool load_job(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t version)
 {
-    struct hsp_job *j = new_job(c, hsp_cur_u32(r));
+    struct hsp_job *j = hsp_ci_job_insert(c, hsp_cur_u32(r));
     if (j == NULL) {
         return false;
     }
