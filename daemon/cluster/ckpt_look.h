@@ -1,5 +1,5 @@
 /* Finds out which checkpoints of a job are on disk before the job begins with one, and chooses that
- * one (README.md, "From which checkpoint a job goes on").
+ * one (ckpt_choice.md).
  *
  * The record may be older than the disk (a store that was lost or put back, papers) or newer (a
  * disk that went). So the shell asks nodes (FIND_CKPTS) and answers with CKPTS. Some nodes

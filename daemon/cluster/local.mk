@@ -72,3 +72,4 @@ daemon_cluster_libcluster_a_CFLAGS = $(AM_CFLAGS) $(SWITCH_CFLAGS)
 
 # What links libcluster needs these behind it.
 CLUSTER_LIBS = daemon/cluster/libcluster.a $(WIRE_LIBS)
+EXTRA_DIST += daemon/cluster/ckpt_choice.md

@@ -1,5 +1,5 @@
 /* A small world in which a job goes on from checkpoints, and its true history, which says from
- * which one (ckpt_truth.c; daemon/cluster/README.md, "From which checkpoint a job goes on").
+ * which one (ckpt_truth.c; daemon/cluster/ckpt_choice.md).
  *
  * Nodes a and b run a job that keeps two checkpoints, in a folder that they share or in one each.
  * The deciding code is real: the machine of daemon/cluster with its rows, and the choice of the
