@@ -54,6 +54,13 @@ struct net_dialing {
     uint64_t give_up_at, retry_at; /* ms; UINT64_MAX: never */
 };
 
+union net_handle {
+    uv_handle_t any;
+    uv_stream_t stream;
+    uv_tcp_t tcp;
+    uv_pipe_t pipe;
+};
+
 struct net_conn {
     struct hsp_net *net;
     uint32_t id;
@@ -70,12 +77,7 @@ struct net_conn {
     bool writing;
     bool alert_sent; /* FLUSHING: that of TLS */
     bool shut;       /* FLUSHING: our side is closed, the peer's end is awaited */
-    union {
-        uv_handle_t any;
-        uv_stream_t stream;
-        uv_tcp_t tcp;
-        uv_pipe_t pipe;
-    } h;
+    union net_handle h;
     uv_connect_t connect_req;
     uv_getaddrinfo_t resolve_req;
     uv_write_t write_req;
@@ -98,12 +100,7 @@ struct net_conn {
 
 struct net_listener {
     struct hsp_net *net;
-    union {
-        uv_handle_t any;
-        uv_stream_t stream;
-        uv_tcp_t tcp;
-        uv_pipe_t pipe;
-    } h;
+    union net_handle h;
     bool used, open, local;
     bool held;       /* libuv has one more caller, and waits until it is taken */
     uint32_t n_turn; /* callers taken in this turn of the loop */

@@ -21,6 +21,16 @@ static void end_version(struct net_conn *c, const struct hsp_err *why)
     }
 }
 
+/* A connection that was dialled and never open is tried again; any other ends. */
+static void fail(struct net_conn *c, const struct hsp_err *why)
+{
+    if (c->dialled && !c->opened) {
+        hsp_net_dial_failed(c, why);
+    } else {
+        hsp_net_conn_fail(c, why);
+    }
+}
+
 static void feed(struct net_conn *c, const uint8_t *data, size_t len, uint64_t now)
 {
     while (len > 0 && c->state == NET_OPEN) {
@@ -101,11 +111,7 @@ static void on_cipher(struct net_conn *c, const uint8_t *data, size_t len, uint6
         }
     }
     if (st != HSP_OK && st != HSP_AGAIN) {
-        if (c->dialled && !c->opened) {
-            hsp_net_dial_failed(c, &e);
-        } else {
-            hsp_net_conn_fail(c, &e);
-        }
+        fail(c, &e);
         return;
     }
     hsp_net_conn_pump(c);
@@ -137,11 +143,7 @@ static void on_read(uv_stream_t *s, ssize_t n, const uv_buf_t *buf)
                               : c->state == NET_TLS ? " during the handshake"
                                                     : "");
         }
-        if (c->dialled && !c->opened) {
-            hsp_net_dial_failed(c, &e);
-        } else {
-            hsp_net_conn_fail(c, &e);
-        }
+        fail(c, &e);
         return;
     }
     uint64_t now = uv_now(c->net->loop);
