@@ -214,7 +214,12 @@ enum hsp_status hsp_ckpt_writer_open(struct hsp_ex_epoch *e, const struct hsp_ck
         return st;
     }
     ret->work = x;
-    return call(ret, do_open, err);
+    bool marks = x->marks; /* it may be freed by the thread of the disk when there is no answer */
+    st = call(ret, do_open, err);
+    if (marks && st == HSP_OK) {
+        atomic_store(&e->marked, true);
+    }
+    return st;
 }
 
 enum hsp_status hsp_ckpt_writer_put(struct hsp_ckpt_writer *w, size_t i, const struct hsp_box *slab,

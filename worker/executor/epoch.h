@@ -231,6 +231,7 @@ struct hsp_ex_epoch {
     bool moved;             /* all of the first version is here: the mesh of the move has served */
     uint64_t confirmed;     /* newest version with confirmed copies; HSP_NO_VERSION: none */
     uint64_t stable;        /* newest version known to be stable */
+    atomic_bool marked;     /* the folder of the job was made, or found, and has its mark */
     uint64_t ckpt_written;  /* keeper: version of its last shared checkpoint; 0: none */
     uint64_t checkpoint_at; /* version the keeper is to write, HSP_NO_VERSION none */
     bool checkpoint_asked;  /* by a vote record, not by the calendar */

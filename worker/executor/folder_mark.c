@@ -14,10 +14,11 @@ void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])
 
 /* A member that comes later to a job with a shared folder makes none: where that is missing it is
  * not mounted, and a mark below the mount would say, whenever that is missing again, that the job
- * has no checkpoints. A node that joins a job with folders of the nodes has no mark yet. */
+ * has no checkpoints. The same holds for the one that has made it. A node that joins a job with folders of the
+ * nodes has no mark yet. */
 bool hsp_epoch_marks_folder(const struct hsp_ex_epoch *e)
 {
-    bool begins = e->p->mode == HSP_MODE_FRESH && e->p->rank == 0;
+    bool begins = e->p->mode == HSP_MODE_FRESH && e->p->rank == 0 && !atomic_load(&e->marked);
     return e->member && e->p->checkpoint_path[0] != '\0' && (begins || !e->p->checkpoint_shared);
 }
 
@@ -71,8 +72,10 @@ static void tell_begin(struct hsp_ex_epoch *e, struct hsp_err *why)
 void hsp_epoch_mark_folder(struct hsp_ex_epoch *e)
 {
     struct hsp_err err = {0};
-    enum hsp_status st = hsp_epoch_marks_folder(e) ? mark(e, &err) : HSP_OK;
+    bool marks = hsp_epoch_marks_folder(e);
+    enum hsp_status st = marks ? mark(e, &err) : HSP_OK;
     if (st == HSP_OK) {
+        atomic_store(&e->marked, marks);
         return;
     }
     hsp_log(e->env->log, HSP_LOG_WARN, "executor",

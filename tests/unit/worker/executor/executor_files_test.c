@@ -469,6 +469,32 @@ static void test_a_mount_that_is_missing_is_told_at_the_begin(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
+/* A mount that goes while the job runs is not written below: the folder of the job is not made a second time. */
+static void test_nothing_is_written_below_a_mount_that_goes(void **state)
+{
+    struct xw_world *w = *state;
+    char dir[4300], away[4300];
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {
+        .epoch = 31, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    (void)snprintf(dir, sizeof dir, "%s/t", w->dir);
+    (void)snprintf(away, sizeof away, "%s/away", w->dir);
+    w->shared = true;
+    w->unwritable = true;
+    w->speed = 0.05;
+    xw_start_executor(w, 0);
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 31, 0);
+    xw_await(w, 0, HSP_MSG_STARTED);
+    assert_int_equal(rename(dir, away), 0);
+    xw_await(w, 0, HSP_MSG_CHECKPOINTED);
+    assert_false(w->last.u.ckpt.complete);
+    assert_int_not_equal(access(dir, F_OK), 0);
+    assert_int_equal(rename(away, dir), 0);
+    xw_await_end(w, 0);
+    (void)hsp_epoch_plan_free(p);
+}
+
 /* Nobody can mark the folder: the job begins, and one that joins holds up none. No checkpoint is begun beside a call
  * that hangs, nor the final model. */
 static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
@@ -767,6 +793,8 @@ HSP_TEST_FILE(executor_files_test)
                                         xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_shared_folder_is_marked_by_who_begins_the_job,
                                         xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_nothing_is_written_below_a_mount_that_goes, xw_setup,
+                                        xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_mount_that_is_missing_is_told_at_the_begin, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_folder_that_does_not_answer_stops_no_training,
