@@ -6,7 +6,9 @@ TESTS += tests/integ/gpubundle.py
 TESTS += tests/integ/adopt.py
 
 # Programs of the next version of the protocol, for versions.py: the range of versions is theirs, all else is ours.
-check_PROGRAMS += tests/integ/next/hspmdd tests/integ/next/hspmdctl tests/integ/next/hspmd-worker
+next_programs = tests/integ/next/hspmdd tests/integ/next/hspmdctl tests/integ/next/hspmd-worker
+check_PROGRAMS += $(next_programs)
+tests/integ/versions.log: $(next_programs)
 NEXT_CPPFLAGS = $(AM_CPPFLAGS) -DHSP_PROTO_VERSION=17 -DHSP_PROTO_OLDEST=14
 tests_integ_next_hspmdd_SOURCES = daemon/app/hspmdd.c proto/wire/protocol.c
 tests_integ_next_hspmdd_CPPFLAGS = $(NEXT_CPPFLAGS)
