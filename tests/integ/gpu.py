@@ -6,7 +6,7 @@ import sys
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 from join import World
-from train import JOB, Training, left_over
+from train import Training, left_over
 from wire import LIMIT, check, children, until
 from world import BUILD, main
 
@@ -55,8 +55,7 @@ def run(w):
     until("gamma is up", lambda: w.up("gamma"))
     check(n["kind"] == "cuda" and n["memory_bytes"] == 480 << 20, "what it offers: %r" % n)
     check("device 0: GPU 0, ghost at 0000:01:00.0" in w.log(), "what it is")
-    JOB["resources"]["min"] = 2  # so that both train
-    t = Training(w, "stormy")
+    t = Training(w, "stormy", least=2)  # both train
     t.reach(20)
     with open(fail, "w") as f:  # of the next executor's work
         f.write("4000")
