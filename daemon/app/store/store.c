@@ -130,6 +130,13 @@ static void empty_wal(struct hsp_store *s)
     (void)sqlite3_busy_timeout(s->db, BUSY_MS);
 }
 
+/* Adds the remedy to the error @st where the store cannot be read. */
+static enum hsp_status put_back(enum hsp_status st, struct hsp_err *err)
+{
+    const struct hsp_err why = *err;
+    return st == HSP_EDIGEST ? hsp_err_set(err, st, 0, "%s; put a backup back", why.msg) : st;
+}
+
 enum hsp_status hsp_store_open(const char *path, struct hsp_store **ret, struct hsp_err *err)
 {
     struct hsp_store *s = calloc(1, sizeof *s);
@@ -147,6 +154,7 @@ enum hsp_status hsp_store_open(const char *path, struct hsp_store **ret, struct 
         (void)sqlite3_wal_hook(s->db, committed, s); /* in the place of SQLite's own */
     }
     if (st != HSP_OK) {
+        (void)put_back(st, err);
         (void)hsp_err_wrap(err, "%s", path);
         (void)hsp_store_close(s);
         return st;
@@ -273,7 +281,7 @@ static enum hsp_status check_total(struct hsp_store *s, struct hsp_err *err)
     bool whole = rc == SQLITE_ROW && sqlite3_column_int(q, 0) == 1;
     enum hsp_status st = HSP_OK;
     if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
-        st = hsp_db_error(s->db, err, "cannot read the state");
+        st = put_back(hsp_db_error(s->db, err, "cannot read the state"), err);
     } else if (!whole) {
         st = hsp_err_set(err, HSP_EDIGEST, 0,
                          "state.db: rows are missing, or damaged; put a backup back");
@@ -293,7 +301,7 @@ enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *
         st = load_row(q, fn, arg, err);
     }
     if (st == HSP_OK && rc != SQLITE_DONE) {
-        st = hsp_db_error(s->db, err, "cannot read the state");
+        st = put_back(hsp_db_error(s->db, err, "cannot read the state"), err);
     }
     (void)sqlite3_reset(q);                       /* repeats the step's result */
     st = st == HSP_OK ? check_total(s, err) : st; /* a damaged row is named first */

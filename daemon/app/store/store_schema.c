@@ -54,10 +54,10 @@ enum hsp_status hsp_db_error(sqlite3 *db, struct hsp_err *err, const char *what)
 {
     int rc = sqlite3_errcode(db);
     return hsp_err_set(err,
-                       rc == SQLITE_FULL      ? HSP_ENOSPC
-                       : rc == SQLITE_NOMEM   ? HSP_ENOMEM
-                       : rc == SQLITE_CORRUPT ? HSP_EDIGEST
-                                              : HSP_EIO,
+                       rc == SQLITE_FULL                             ? HSP_ENOSPC
+                       : rc == SQLITE_NOMEM                          ? HSP_ENOMEM
+                       : rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB ? HSP_EDIGEST
+                                                                     : HSP_EIO,
                        0, "%s: %s", what, sqlite3_errmsg(db));
 }
 

@@ -191,6 +191,22 @@ static void test_a_store_that_cannot_be_written_anew(void **state)
     free(data);
 }
 
+/* Who cannot read the store, as a page of the rows of the core is lost, or the end of the file, says what to do. */
+static void test_a_store_that_cannot_be_read_has_a_remedy(void **state)
+{
+    struct hsp_err err = {0};
+    struct hsp_store *s;
+    struct hsp_rebuilt done;
+    size_t n;
+    uint8_t *data = filled(&n);
+    assert_status(open_with(*state, data, n - PAGE, &s, &done, &err), HSP_EDIGEST);
+    assert_non_null(strstr(err.msg, "malformed; put a backup back"));
+    memset(data + PAGE, 0xff, PAGE); /* the second page, of the table of rows */
+    assert_status(open_with(*state, data, n, &s, &done, &err), HSP_EDIGEST);
+    assert_non_null(strstr(err.msg, "malformed; put a backup back"));
+    free(data);
+}
+
 HSP_TEST_FILE(rebuild_test)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +214,8 @@ HSP_TEST_FILE(rebuild_test)
                                         sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_lost_table_costs_its_lines, sl_setup, sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_store_that_cannot_be_written_anew, sl_setup,
+                                        sl_teardown),
+        cmocka_unit_test_setup_teardown(test_a_store_that_cannot_be_read_has_a_remedy, sl_setup,
                                         sl_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -147,8 +147,9 @@ static void test_a_file_that_is_no_database_is_refused(void **state)
         fputs("this is no database ", f);
     }
     fclose(f);
-    assert_status(hsp_store_open(sl_path, &s, &err), HSP_EIO);
+    assert_status(hsp_store_open(sl_path, &s, &err), HSP_EDIGEST);
     assert_non_null(strstr(err.msg, sl_path));
+    assert_non_null(strstr(err.msg, "; put a backup back"));
     assert_null(s);
 }
 
