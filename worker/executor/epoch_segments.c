@@ -62,6 +62,22 @@ static enum hsp_status refuse_shape(const struct hsp_ex_epoch *e, const struct h
                        hsp_segment_version(s), name->plan);
 }
 
+static bool is_cancelled(void *epoch)
+{
+    struct hsp_ex_epoch *e = epoch;
+    (void)pthread_mutex_lock(&e->lock);
+    bool cancelled = e->cancelled;
+    (void)pthread_mutex_unlock(&e->lock);
+    return cancelled;
+}
+
+/* To take room takes long, and who ends the epoch waits. A peer that is lost ends nothing here: that is
+ * told behind READY. */
+static struct hsp_segment_stop when_cancelled(struct hsp_ex_epoch *e)
+{
+    return (struct hsp_segment_stop){.over = is_cancelled, .of = e};
+}
+
 /* Opens the segment, or makes it when there is none, or none that can be used. */
 static enum hsp_status open_or_create(struct hsp_ex_epoch *e, uint32_t owner, uint32_t slot,
                                       const struct hsp_segment_row *rows, uint32_t n, int64_t area,
@@ -75,13 +91,11 @@ static enum hsp_status open_or_create(struct hsp_ex_epoch *e, uint32_t owner, ui
                                .owner = owner,
                                .plan = e->p->plan,
                                .slot = slot};
+    struct hsp_segment_stop stop = when_cancelled(e);
     hsp_segname_key(&name, &key);
-    if (hsp_epoch_is_over(e)) { /* to take room takes long, and who ends it waits */
-        return hsp_err_set(err, HSP_ECANCELED, 0, "the epoch is over");
-    }
     enum hsp_status st = hsp_segment_open(e->env->state_dir, &key, true, ret, err);
     if (st == HSP_OK && hsp_segment_area_bytes(*ret) == area && same_rows(*ret, rows, n)) {
-        return HSP_OK;
+        return hsp_segment_populate(*ret, &stop, err);
     }
     bool useless = st == HSP_EDIGEST;
     if (st == HSP_OK) {
@@ -97,7 +111,7 @@ static enum hsp_status open_or_create(struct hsp_ex_epoch *e, uint32_t owner, ui
     if (st != HSP_OK && st != HSP_ENOENT) {
         return st; /* also of another format, or without memory to look: it may be whole */
     }
-    return hsp_segment_create(e->env->state_dir, &key, &whose, rows, n, area, ret, err);
+    return hsp_segment_create(e->env->state_dir, &key, &whose, rows, n, area, &stop, ret, err);
 }
 
 enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state_segment **s,
@@ -116,8 +130,10 @@ enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state
     }
     *s = hsp_segment_close(*s);
     enum hsp_status st = hsp_segment_remove(e->env->state_dir, &key, err);
-    st = st == HSP_OK ? hsp_segment_create(e->env->state_dir, &key, &whose, rows, n, area, s, err)
-                      : st;
+    if (st == HSP_OK) {
+        const struct hsp_segment_stop stop = when_cancelled(e);
+        st = hsp_segment_create(e->env->state_dir, &key, &whose, rows, n, area, &stop, s, err);
+    }
     free(rows);
     return st;
 }

@@ -1,9 +1,9 @@
 /* Tells the agent that the control thread lives, also while that waits for work which takes long.
  *
- * Example:   DROP comes while the next epoch takes 40 GiB for its state. Its thread ends when it has them,
- *            and the control thread waits for that. The agent kills an executor that is silent for 3 s, and
- *            with it the training. So another thread closes the epoch, and the control thread waits for that
- *            one and beats. It does nothing else meanwhile, so all comes in its order.
+ * Example:   DROP comes when the next epoch has taken 40 GiB for its state. They are unmapped, and the control
+ *            thread waits for that. The agent kills an executor that is silent for 3 s, and with it the
+ *            training. So another thread closes the epoch, and the control thread waits for that one and
+ *            beats. It does nothing else meanwhile, so all comes in its order.
  * Purity:    shell (a thread, the channel).
  * Threads:   the control thread.
  * Bounds:    HSP_HEARTBEAT_LONG_MS: behind that the control thread waits in silence.

@@ -2,10 +2,10 @@
  * the executor unseals, writes, seals, in turns over two slots; after a restart open checks and
  * maps again.
  *
- * Possible failure modes: no space (posix_fallocate says so before any write can raise SIGBUS);
- * killed while creating (only a .tmp file is left); killed while writing (the seal is open: no
- * source); killed between the hashes and the seal word (likewise); damaged bytes (head and table
- * have a hash, the seal a check word, the contents a hash for each row). */
+ * Possible failure modes: no space (segment_room.c); killed while creating (only a .tmp file is
+ * left); killed while writing (the seal is open: no source); killed between the hashes and the seal
+ * word (likewise); damaged bytes (head and table have a hash, the seal a check word, the contents a
+ * hash for each row). */
 #include "worker/state/segment.h"
 
 #include <errno.h>
@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "proto/base/check.h"
@@ -28,6 +27,7 @@
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_free.h"
 #include "worker/state/segment_key.h"
+#include "worker/state/segment_room.h"
 
 #define SEG_MAGIC  0x31474553504d5348ULL /* "HSPMSEG1" */
 #define SEG_FORMAT 2U
@@ -191,9 +191,6 @@ static enum hsp_status map_file(int fd, size_t bytes, bool writable, const char 
         free(s);
         return hsp_state_io_error(err, "cannot map", path);
     }
-    if (writable) { /* maps all pages now: else the first use of each is a fault, in a switch */
-        (void)madvise(s->map, bytes, MADV_POPULATE_WRITE); /* older kernels cannot: then it is so */
-    }
     s->bytes = bytes;
     s->writable = writable;
     s->head = (const struct seg_head *)(const void *)s->map;
@@ -245,40 +242,11 @@ static enum hsp_status fill_file(struct hsp_state_segment *s, const struct seg_h
     return HSP_OK;
 }
 
-static bool has_room(int fd, uint64_t bytes)
-{
-    struct statvfs fs;
-    return fstatvfs(fd, &fs) != 0 || (uint64_t)fs.f_bavail * fs.f_frsize >= bytes;
-}
-
-static enum hsp_status make_space(const char *dir, int fd, uint64_t bytes, const char *path,
-                                  struct hsp_err *err)
-{
-    if (!has_room(fd, bytes)) {
-        hsp_segment_await_free(dir);
-    }
-    if (ftruncate(fd, (off_t)bytes) != 0) {
-        return hsp_state_io_error(err, "cannot extend", path);
-    }
-    int rc;
-    do {
-        rc = posix_fallocate(fd, 0, (off_t)bytes);
-    } while (rc == EINTR);
-    if (rc != 0) {
-        char what[64];
-        (void)snprintf(what, sizeof(what), "no room for a state segment of %" PRIu64 " bytes at",
-                       bytes);
-        errno = rc;
-        return hsp_state_io_error(err, what, path);
-    }
-    return HSP_OK;
-}
-
 enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key *key,
                                    const struct hsp_whose *whose,
                                    const struct hsp_segment_row *rows, uint32_t n,
-                                   int64_t area_bytes, struct hsp_state_segment **ret,
-                                   struct hsp_err *err)
+                                   int64_t area_bytes, const struct hsp_segment_stop *stop,
+                                   struct hsp_state_segment **ret, struct hsp_err *err)
 {
     char path[HSP_SEGMENT_PATH], tmp[HSP_SEGMENT_PATH];
     struct seg_head head;
@@ -308,16 +276,19 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
     if (access(path, F_OK) == 0) {
         return hsp_err_set(err, HSP_EEXIST, 0, "%s exists", path);
     }
-    (void)unlink(tmp); /* of a creator that was killed */
+    (void)hsp_segment_unlink(dir, tmp); /* of a creator that was killed */
     int fd = open(tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
         return hsp_state_io_error(err, "cannot create", tmp);
     }
-    st = make_space(dir, fd, head.file_bytes, tmp, err);
+    st = hsp_room_take(dir, fd, head.file_bytes, tmp, stop, err);
     if (st == HSP_OK) {
         st = map_file(fd, (size_t)head.file_bytes, true, tmp, &s, err);
     }
     (void)close(fd); /* the mapping holds the file */
+    if (st == HSP_OK) {
+        st = hsp_room_map(s->map, s->bytes, stop, err);
+    }
     if (st == HSP_OK) {
         st = fill_file(s, &head, rows);
     }
@@ -325,7 +296,7 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
         st = hsp_state_io_error(err, "cannot rename to", path);
     }
     if (st != HSP_OK) {
-        (void)unlink(tmp); /* the first error is the one to report */
+        (void)hsp_segment_unlink(dir, tmp); /* the first error is the one to report */
         hsp_segment_close(s);
         return st;
     }
@@ -442,6 +413,13 @@ enum hsp_status hsp_segment_open_path(const char *path, bool writable,
     }
     *ret = s;
     return HSP_OK;
+}
+
+enum hsp_status hsp_segment_populate(struct hsp_state_segment *s,
+                                     const struct hsp_segment_stop *stop, struct hsp_err *err)
+{
+    HSP_ASSERT(s->writable);
+    return hsp_room_map(s->map, s->bytes, stop, err);
 }
 
 enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *key, bool writable,

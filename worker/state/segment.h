@@ -20,6 +20,7 @@
 #include "proto/base/hash.h"
 #include "proto/layout/cover.h"
 #include "proto/wire/identity.h"
+#include "worker/state/segment_free.h"
 #include "worker/state/segment_key.h"
 
 #define HSP_SEGMENT_MAX_ROWS 262144 /* 4 kinds of 65536 tensors */
@@ -37,14 +38,16 @@ struct hsp_segment_row {
 struct hsp_state_segment; /* opaque */
 
 /* Makes the file with all its space, unsealed, contents zero; nobody sees it half made.
- * HSP_EEXIST: there is a segment of this key. HSP_ENOSPC: the message says how many bytes did not
- * fit. HSP_ELIMIT: the file would be longer than a file may be. HSP_EINVAL: a row breaks I1, or no
- * file can have the name. HSP_EIO, HSP_EPERM, HSP_ENOMEM. */
+ * @stop is asked before each HSP_ROOM_PIECE bytes (segment_room.h); NULL: nobody is. HSP_ECANCELED:
+ * @stop has said so, and all room is given back. HSP_EEXIST: there is a segment of this key.
+ * HSP_ENOSPC: the message says how many bytes did not fit. HSP_ELIMIT: the file would be longer than a
+ * file may be. HSP_EINVAL: a row breaks I1, or no file can have the name. HSP_EIO, HSP_EPERM,
+ * HSP_ENOMEM. */
 enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key *key,
                                    const struct hsp_whose *whose,
                                    const struct hsp_segment_row *rows, uint32_t n,
-                                   int64_t area_bytes, struct hsp_state_segment **ret,
-                                   struct hsp_err *err);
+                                   int64_t area_bytes, const struct hsp_segment_stop *stop,
+                                   struct hsp_state_segment **ret, struct hsp_err *err);
 
 enum hsp_status hsp_segment_open_path(const char *path, bool writable,
                                       struct hsp_state_segment **ret, struct hsp_err *err);
@@ -55,6 +58,9 @@ enum hsp_status hsp_segment_open_path(const char *path, bool writable,
  * descriptors) nothing is known of the segment. */
 enum hsp_status hsp_segment_open(const char *dir, const struct hsp_segment_key *key, bool writable,
                                  struct hsp_state_segment **ret, struct hsp_err *err);
+/* Maps all pages of a writable segment now, as create does. HSP_ECANCELED, as above. */
+enum hsp_status hsp_segment_populate(struct hsp_state_segment *s,
+                                     const struct hsp_segment_stop *stop, struct hsp_err *err);
 struct hsp_state_segment *hsp_segment_close(
     struct hsp_state_segment *s); /* NULL allowed; returns NULL */
 

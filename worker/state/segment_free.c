@@ -10,9 +10,11 @@
 #include <stdint.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-#define MUCH ((off_t)64 << 20) /* is freed in 7 ms */
+#define MUCH   ((off_t)64 << 20) /* less is freed by its caller */
+#define NAP_NS 5000000           /* between two looks at the lock */
 
 _Static_assert(sizeof(void *) >= 8, "two descriptors stand in the argument of a thread");
 
@@ -60,11 +62,15 @@ int hsp_segment_unlink(const char *dir, const char *path)
     return rc;
 }
 
-void hsp_segment_await_free(const char *dir)
+/* Looks again and again, for a wait in the kernel cannot be ended. */
+void hsp_segment_await_free(const char *dir, const struct hsp_segment_stop *stop)
 {
+    const struct timespec nap = {.tv_nsec = NAP_NS};
     int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (folder >= 0) {
-        while (flock(folder, LOCK_EX) != 0 && errno == EINTR) {
+        while (flock(folder, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) &&
+               !hsp_segment_stopped(stop)) {
+            (void)nanosleep(&nap, NULL);
         }
         (void)close(folder);
     }

@@ -1,8 +1,8 @@
-/* Frees the memory of deleted segments on a thread of its own: a GiB takes 0.1 s, and an executor that waits
- * for tens of them looks dead.
+/* Frees the memory of deleted segments on a thread of its own: tens of GiB take seconds, and an executor
+ * that waits for them looks dead.
  *
- * Example:   RELEASE deletes 8 files of 30 GiB each. Their names are gone at once, and RELEASED is sent. All
- *            memory is free 26 s later. An executor that wants 60 GiB of the folder meanwhile, and finds less
+ * Example:   RELEASE deletes 8 files of 30 GiB each. Their names are gone at once, and RELEASED is sent. The
+ *            memory is free later. An executor that wants 60 GiB of the folder meanwhile, and finds less
  *            room there, waits for that.
  * Purity:    shell (files, a thread for each file).
  * Threads:   any, in all processes that share the folder. It is locked (flock, shared) while memory is freed. A
@@ -10,10 +10,24 @@
  */
 #ifndef HSP_SEGMENT_FREE_H
 #define HSP_SEGMENT_FREE_H
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Ends long work on a segment: asked again and again meanwhile. */
+struct hsp_segment_stop {
+    bool (*over)(void *of); /* true: give up */
+    void *of;
+};
+
+/* @stop NULL: the work goes on to its end. */
+static inline bool hsp_segment_stopped(const struct hsp_segment_stop *stop)
+{
+    return stop != NULL && stop->over(stop->of);
+}
 
 /* As unlink(@path), of a file in folder @dir: what does not fail is that no name is left. */
 int hsp_segment_unlink(const char *dir, const char *path);
-/* Waits until the memory of all that was so deleted from @dir is free. */
-void hsp_segment_await_free(const char *dir);
+/* Waits until the memory of all that was so deleted from @dir is free, or @stop says so. */
+void hsp_segment_await_free(const char *dir, const struct hsp_segment_stop *stop);
 
 #endif

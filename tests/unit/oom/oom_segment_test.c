@@ -38,7 +38,7 @@ static enum hsp_status create(const char *dir, const struct hsp_segment_key *key
                                            .box = {.rank = 2, .lo = {lo, 0}, .hi = {hi, 4}},
                                            .offset = 256 * k};
     }
-    return hsp_segment_create(dir, key, &whose, rows, N_ROWS, AREA, ret, err);
+    return hsp_segment_create(dir, key, &whose, rows, N_ROWS, AREA, NULL, ret, err);
 }
 
 static void fill_and_seal(struct hsp_state_segment *s)

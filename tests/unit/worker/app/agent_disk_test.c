@@ -74,7 +74,8 @@ static void leave_of(const char *dir, uint32_t job, uint32_t device, uint64_t pl
     struct hsp_state_segment *s;
     struct hsp_err err = {0};
     hsp_segname_key(&name, &key);
-    assert_ok(hsp_segment_create(dir, &key, &(struct hsp_whose){0}, &row, 1, 64, &s, &err), &err);
+    assert_ok(hsp_segment_create(dir, &key, &(struct hsp_whose){0}, &row, 1, 64, NULL, &s, &err),
+              &err);
     if (sealed) {
         hsp_segment_seal(s, 4);
     }

@@ -22,7 +22,7 @@ static void make_home(const struct em_world *w, struct em_member *m, uint64_t ve
     struct hsp_err err = {0};
     memcpy(row.full, em_params[0].ext, sizeof row.full);
     (void)snprintf(key.device, sizeof key.device, "n%u/0", m->p.rank);
-    assert_ok(hsp_segment_create(w->dir, &key, &(struct hsp_whose){0}, &row, 1, 256, s, &err),
+    assert_ok(hsp_segment_create(w->dir, &key, &(struct hsp_whose){0}, &row, 1, 256, NULL, s, &err),
               &err);
     fill_box(HSP_F64, 0, HSP_STATE_PARAM, version, em_params[0].ext, &row.box,
              hsp_segment_area(*s));

@@ -127,7 +127,7 @@ static void a_copy_damaged_as_it_is_written_does_not_verify(void **state)
         uint64_t hash[1];
         struct hsp_epoch_copy copy = {.owner = 0, .hash = hash};
         memcpy(row.full, em_params[0].ext, sizeof row.full);
-        assert_ok(hsp_segment_create(w.dir, &key, &(struct hsp_whose){0}, &row, 1, 256,
+        assert_ok(hsp_segment_create(w.dir, &key, &(struct hsp_whose){0}, &row, 1, 256, NULL,
                                      &copy.seg[EM_STEP % 2], &err),
                   &err);
         w.m[1].e.copies = &copy;

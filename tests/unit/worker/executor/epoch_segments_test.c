@@ -128,6 +128,25 @@ static void what_fits_is_taken(void **state)
     assert_ok(hsp_segment_verify(w->e.seg[0], &err), &err);
 }
 
+/* To take room takes long, and who ends the epoch waits. A lost peer is told behind READY. */
+static void an_epoch_that_is_cancelled_takes_no_room(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    w->e.cancelled = true;
+    assert_status(hsp_epoch_open_segments(&w->e, &err), HSP_ECANCELED);
+    assert_null(w->e.seg[0]);
+    assert_int_equal(access(w->file, F_OK), -1);
+    w->e.cancelled = false;
+    w->e.lost = true;
+    leave_a_version(w);
+    w->e.cancelled = true;
+    assert_status(hsp_epoch_open_segments(&w->e, &err), HSP_ECANCELED);
+    assert_true(hsp_segment_version(w->e.seg[0]) == 4);
+    assert_status(hsp_epoch_renew_segment(&w->e, &w->e.seg[0], &err), HSP_ECANCELED);
+    assert_null(w->e.seg[0]);
+}
+
 static void what_is_damaged_is_made_anew(void **state)
 {
     struct world *w = *state;
@@ -275,6 +294,7 @@ HSP_TEST_FILE(epoch_segments_test)
         cmocka_unit_test_setup_teardown(what_is_dropped_leaves_nothing_unsealed, setup, teardown),
         cmocka_unit_test_setup_teardown(an_epoch_without_a_version_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(what_fits_is_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_epoch_that_is_cancelled_takes_no_room, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_damaged_is_made_anew, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_not_sealed_and_of_another_shape_is_made_anew, setup,
                                         teardown),

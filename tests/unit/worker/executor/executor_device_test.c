@@ -441,27 +441,31 @@ static void test_what_goes_slowly_holds_no_heartbeat_up(void **state)
 }
 
 static uint32_t creates_slowly; /* in executors forked from now on: as many segments */
+static bool creates_for_ever;   /* the same: until somebody wants no more */
 
 __typeof__(hsp_segment_create) __real_hsp_segment_create, __wrap_hsp_segment_create;
 
 enum hsp_status __wrap_hsp_segment_create(const char *dir, const struct hsp_segment_key *key,
                                           const struct hsp_whose *of,
                                           const struct hsp_segment_row *rows, uint32_t n,
-                                          int64_t area_bytes, struct hsp_state_segment **ret,
-                                          struct hsp_err *err)
+                                          int64_t area_bytes, const struct hsp_segment_stop *stop,
+                                          struct hsp_state_segment **ret, struct hsp_err *err)
 {
-    if (creates_slowly > 0) {
+    if (creates_slowly > 0 || creates_for_ever) {
         char path[4300];
-        creates_slowly--;
         (void)snprintf(path, sizeof path, "%s/creating", dir);
         FILE *f = fopen(path, "a");
         if (f != NULL) {
             (void)fprintf(f, "a segment\n");
             (void)fclose(f);
         }
-        (void)sleep(4);
+        while (creates_for_ever && !hsp_segment_stopped(stop)) {
+            (void)usleep(1000);
+        }
+        (void)sleep(creates_for_ever ? 0 : 4);
+        creates_slowly -= creates_for_ever ? 0 : 1;
     }
-    return __real_hsp_segment_create(dir, key, of, rows, n, area_bytes, ret, err);
+    return __real_hsp_segment_create(dir, key, of, rows, n, area_bytes, stop, ret, err);
 }
 
 /* To take room for state takes long where there is much. Who drops that epoch waits, and lives for all to see;
@@ -489,6 +493,34 @@ static void test_an_epoch_is_dropped_as_it_takes_room(void **state)
     } while (w->last.type != HSP_MSG_DROPPED);
     assert_true(beats >= 4);
     assert_int_equal(xw_lines_with(path, "a segment"), 1);
+    (void)hsp_epoch_plan_free(one);
+}
+
+/* Nor does anybody wait until it has all the room. */
+static void test_an_epoch_that_takes_room_ends_when_it_is_told_to(void **state)
+{
+    static const struct {
+        uint16_t order, answer;
+    } all[] = {{HSP_MSG_DROP, HSP_MSG_DROPPED},
+               {HSP_MSG_SEAL, HSP_MSG_SEALED},
+               {HSP_MSG_STOP, HSP_MSG_STOPPED}};
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    char path[4300];
+    creates_for_ever = true;
+    xw_start_executor(w, 0);
+    creates_for_ever = false;
+    (void)snprintf(path, sizeof path, "%s/creating", w->ex[0].state_dir);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct xw_epoch d = {
+            .epoch = 2 + i, .plan_no = 2 + i, .mode = HSP_MODE_FRESH, .plan = one, .n_peers = 1};
+        xw_send_prepare(w, &d);
+        do {
+            xw_await_beat(w, 0);
+        } while (access(path, F_OK) != 0 || xw_lines_with(path, "a segment") <= i);
+        xw_send_ref(w, 0, all[i].order, d.epoch);
+        xw_await(w, 0, all[i].answer);
+    }
     (void)hsp_epoch_plan_free(one);
 }
 
@@ -581,6 +613,8 @@ HSP_TEST_FILE(executor_device_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_what_goes_slowly_holds_no_heartbeat_up,
                                         xw_setup_device, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_an_epoch_that_takes_room_ends_when_it_is_told_to,
+                                        xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_an_epoch_is_dropped_as_it_takes_room, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_segments_that_cannot_be_pinned, xw_setup_device,

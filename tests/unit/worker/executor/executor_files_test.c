@@ -758,7 +758,8 @@ static void test_a_folder_filled_beside_the_state_of_the_job(void **state)
     xw_start_executor(w, 0);
     mount_folder(w, 0, "size=1m");
     hsp_segname_key(&name, &key);
-    assert_ok(hsp_segment_create(w->ex[0].state_dir, &key, &whose, &row, 1, 64, &s, &err), &err);
+    assert_ok(hsp_segment_create(w->ex[0].state_dir, &key, &whose, &row, 1, 64, NULL, &s, &err),
+              &err);
     hsp_segment_seal(s, 3);
     (void)hsp_segment_close(s);
     (void)snprintf(path, sizeof path, "%s/others", w->ex[0].state_dir);

@@ -90,7 +90,7 @@ static void make_home(const struct world *w, struct member *m)
         }
     }
     assert_ok(hsp_segment_create(w->dir, &key, &(struct hsp_whose){0}, rows, n, 256 * (int64_t)n,
-                                 &m->e.seg[STEP % 2], &err),
+                                 NULL, &m->e.seg[STEP % 2], &err),
               &err);
 }
 

@@ -11,6 +11,7 @@ state_tests = \
   tests/unit/worker/state/region_test \
   tests/unit/worker/state/ckpt_attempt_test \
   tests/unit/worker/state/safetensors_test \
+  tests/unit/worker/state/segment_room_test \
   tests/unit/worker/state/segment_test
 test_links += $(state_tests)
 check_PROGRAMS += tests/unit/worker/state/state_tests
@@ -28,9 +29,10 @@ tests_unit_worker_state_state_tests_SOURCES = \
   tests/unit/worker/state/region_test.c \
   tests/unit/worker/state/ckpt_attempt_test.c \
   tests/unit/worker/state/safetensors_test.c \
+  tests/unit/worker/state/segment_room_test.c \
   tests/unit/worker/state/segment_test.c \
   $(shard_fill) $(state_test_lib)
 tests_unit_worker_state_state_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fallocate \
   -Wl,--wrap=posix_fallocate,--wrap=fsync,--wrap=readdir,--wrap=renameat,--wrap=openat,--wrap=pread \
-  -Wl,--wrap=fstatat,--wrap=close,--wrap=fstatvfs
+  -Wl,--wrap=fstatat,--wrap=close,--wrap=fstatvfs,--wrap=madvise
 tests_unit_worker_state_state_tests_LDADD = $(TEST_LIBS) $(RUN_LIBS) $(STATE_LIBS) $(HOST_LIBS)

@@ -63,7 +63,7 @@ static void make_segment(const char *dir, uint32_t job, uint32_t device, uint64_
     struct hsp_segment_key key;
     struct hsp_err err = {0};
     hsp_segname_key(&name, &key);
-    assert_ok(hsp_segment_create(dir, &key, &whose, &row, 1, 4096, &s, &err), &err);
+    assert_ok(hsp_segment_create(dir, &key, &whose, &row, 1, 4096, NULL, &s, &err), &err);
     (void)hsp_segment_close(s);
 }
 

@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -6,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utime.h>
@@ -88,7 +86,7 @@ static void a_part_is_found_in_its_row(void **state)
         {.tensor = 4, .dtype = HSP_F32, .full = {8}, .box = {.rank = 1, .lo = {0}, .hi = {2}}},
         {.tensor = 4, .dtype = HSP_F32, .full = {8}, .box = {.rank = 1, .lo = {4}, .hi = {7}}}};
     rows[1].offset = 64;
-    assert_ok(hsp_segment_create(*state, &k, &whose, rows, 2, 128, &s, &err), &err);
+    assert_ok(hsp_segment_create(*state, &k, &whose, rows, 2, 128, NULL, &s, &err), &err);
     struct hsp_box part = {.rank = 1, .lo = {0}, .hi = {2}};
     assert_int_equal(hsp_segment_find(s, 4, 0, &part), 0);
     part = (struct hsp_box){.rank = 1, .lo = {5}, .hi = {6}};
@@ -104,7 +102,7 @@ static struct hsp_state_segment *create(const char *dir, const struct hsp_segmen
     struct hsp_state_segment *s;
     struct hsp_err err = {0};
     make_rows(rows);
-    assert_ok(hsp_segment_create(dir, k, &whose, rows, N_ROWS, AREA, &s, &err), &err);
+    assert_ok(hsp_segment_create(dir, k, &whose, rows, N_ROWS, AREA, NULL, &s, &err), &err);
     return s;
 }
 
@@ -223,43 +221,6 @@ static void sealed_state_comes_back(void **state)
     hsp_segment_close(again);
 }
 
-static int no_room; /* what posix_fallocate answers instead; 0: what it finds */
-
-int __wrap_posix_fallocate(int fd, off_t at, off_t bytes);
-int __real_posix_fallocate(int fd, off_t at, off_t bytes);
-
-int __wrap_posix_fallocate(int fd, off_t at, off_t bytes)
-{
-    return no_room != 0 ? no_room : __real_posix_fallocate(fd, at, bytes);
-}
-
-static void want_of_room_is_told_by_its_name(void **state)
-{
-    static const struct {
-        int sys;
-        enum hsp_status st;
-        const char *name;
-    } cases[] = {{ENOSPC, HSP_ENOSPC, "No space left"},
-                 {EDQUOT, HSP_ENOSPC, "quota"},
-                 {EFBIG, HSP_ELIMIT, "File too large"},
-                 {ENOMEM, HSP_ENOMEM, "Cannot allocate memory"},
-                 {EIO, HSP_EIO, "Input/output error"}};
-    struct hsp_segment_row r[N_ROWS];
-    struct hsp_segment_key k = key_of(1, 0);
-    struct hsp_state_segment *s;
-    make_rows(r);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct hsp_err err = {0};
-        no_room = cases[i].sys;
-        enum hsp_status st = hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, &s, &err);
-        no_room = 0;
-        assert_status(st, cases[i].st);
-        assert_int_equal(err.sys, cases[i].sys);
-        assert_non_null(strstr(err.msg, "no room for a state segment of "));
-        assert_non_null(strstr(err.msg, cases[i].name));
-    }
-}
-
 static void creation_is_refused(void **state)
 {
     struct hsp_segment_row r[N_ROWS];
@@ -268,26 +229,33 @@ static void creation_is_refused(void **state)
     struct hsp_segment_key k = key_of(1, 0), bad = k;
     hsp_segment_close(create(*state, &k));
     make_rows(r);
-    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, &s, &err), HSP_EEXIST);
+    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, NULL, &s, &err),
+                  HSP_EEXIST);
     k.slot = 7;
     r[1].offset = 384; /* inside row 0 */
-    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
+    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, NULL, &s, &err),
+                  HSP_EINVAL);
     make_rows(r);
     r[1].offset = 449;
-    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
+    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, NULL, &s, &err),
+                  HSP_EINVAL);
     make_rows(r);
-    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, 500, &s, &err), HSP_EINVAL);
+    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, 500, NULL, &s, &err),
+                  HSP_EINVAL);
     r[0].box.hi[1] = 21;
-    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
+    assert_status(hsp_segment_create(*state, &k, &whose, r, N_ROWS, AREA, NULL, &s, &err),
+                  HSP_EINVAL);
     make_rows(r);
     (void)snprintf(bad.device, sizeof(bad.device), "%s", "node 1");
-    assert_status(hsp_segment_create(*state, &bad, &whose, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
+    assert_status(hsp_segment_create(*state, &bad, &whose, r, N_ROWS, AREA, NULL, &s, &err),
+                  HSP_EINVAL);
     (void)snprintf(bad.job, sizeof(bad.job), "%s", "../x");
-    assert_status(hsp_segment_create(*state, &bad, &whose, r, N_ROWS, AREA, &s, &err), HSP_EINVAL);
+    assert_status(hsp_segment_create(*state, &bad, &whose, r, N_ROWS, AREA, NULL, &s, &err),
+                  HSP_EINVAL);
     enum hsp_status st =
-        hsp_segment_create(*state, &k, &whose, r, N_ROWS, (int64_t)1 << 60, &s, &err);
+        hsp_segment_create(*state, &k, &whose, r, N_ROWS, (int64_t)1 << 60, NULL, &s, &err);
     assert_true(st == HSP_ENOSPC || st == HSP_ELIMIT); /* full; longer than a file may be */
-    assert_status(hsp_segment_create("/nonexistent", &k, &whose, r, N_ROWS, AREA, &s, &err),
+    assert_status(hsp_segment_create("/nonexistent", &k, &whose, r, N_ROWS, AREA, NULL, &s, &err),
                   HSP_ENOENT);
     struct hsp_segment_info *info;
     size_t n;
@@ -527,9 +495,9 @@ static void damaged_rows_are_found(void **state)
                                            .offset = (int64_t)i * LARGE * 4};
         what[i] = (struct hsp_verify_row){.row = i};
     }
-    assert_ok(
-        hsp_segment_create(*state, &k, &whose, rows, ROWS, (int64_t)ROWS * LARGE * 4, &s, &err),
-        &err);
+    assert_ok(hsp_segment_create(*state, &k, &whose, rows, ROWS, (int64_t)ROWS * LARGE * 4, NULL,
+                                 &s, &err),
+              &err);
     fill(s, 3);
     hsp_segment_seal(s, 3);
     for (uint32_t i = 0; i < ROWS; i++) {
@@ -616,80 +584,6 @@ static void scanning_and_sweeping(void **state)
     assert_status(hsp_segment_scan("/nonexistent", &info, &n, &err), HSP_ENOENT);
 }
 
-static atomic_bool frees_slowly; /* until this is false no file without a name is closed */
-static atomic_uint n_freeing;    /* such files, so far */
-static bool is_full;             /* the file system, as it says */
-
-int __wrap_close(int fd);
-int __real_close(int fd);
-int __wrap_fstatvfs(int fd, struct statvfs *ret);
-int __real_fstatvfs(int fd, struct statvfs *ret);
-
-int __wrap_close(int fd)
-{
-    struct stat sb;
-    if (atomic_load(&frees_slowly) && fstat(fd, &sb) == 0 && sb.st_nlink == 0) {
-        atomic_fetch_add(&n_freeing, 1);
-        while (atomic_load(&frees_slowly)) {
-            (void)usleep(1000);
-        }
-    }
-    return __real_close(fd);
-}
-
-int __wrap_fstatvfs(int fd, struct statvfs *ret)
-{
-    int rc = __real_fstatvfs(fd, ret);
-    ret->f_bavail = is_full ? 0 : ret->f_bavail;
-    return rc;
-}
-
-struct creating {
-    const char *dir;
-    struct hsp_segment_key key;
-    struct hsp_state_segment *s;
-    atomic_bool done;
-};
-
-static void *create_beside(void *arg)
-{
-    struct creating *c = arg;
-    c->s = create(c->dir, &c->key);
-    atomic_store(&c->done, true);
-    return NULL;
-}
-
-/* An executor that trains does not wait until tens of GiB are free; who wants that room does. */
-static void memory_goes_behind_its_name(void **state)
-{
-    struct hsp_segment_row rows[N_ROWS];
-    struct hsp_segment_key old = key_of(1, 0);
-    struct hsp_state_segment *s;
-    struct hsp_err err = {0};
-    struct creating c = {.dir = *state, .key = key_of(2, 0)};
-    pthread_t thread;
-    make_rows(rows);
-    assert_ok(hsp_segment_create(*state, &old, &whose, rows, N_ROWS, (int64_t)64 << 20, &s, &err),
-              &err);
-    hsp_segment_close(s);
-    (void)alarm(60);
-    atomic_store(&frees_slowly, true);
-    assert_ok(hsp_segment_remove(*state, &old, &err), &err);
-    assert_int_not_equal(access(file_of(*state, &old), F_OK), 0);
-    while (atomic_load(&n_freeing) == 0) {
-        (void)usleep(1000);
-    }
-    is_full = true;
-    assert_int_equal(pthread_create(&thread, NULL, create_beside, &c), 0);
-    (void)usleep(100000);
-    assert_false(atomic_load(&c.done));
-    atomic_store(&frees_slowly, false);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    is_full = false;
-    (void)alarm(0);
-    hsp_segment_close(c.s);
-}
-
 /* "Nothing is here" would be believed, and the state given up. */
 static void without_descriptors_nothing_is_known(void **state)
 {
@@ -728,7 +622,8 @@ static void filling_a_new_layout(void **state)
             struct hsp_segment_key k = key_of(trial * 2, (uint32_t)i);
             struct hsp_segment_row r = {
                 .tensor = 3, .kind = 2, .dtype = HSP_F32, .full = {12, 17}, .box = part[i]};
-            assert_ok(hsp_segment_create(*state, &k, &whose, &r, 1, AREA, &src[i], &err), &err);
+            assert_ok(hsp_segment_create(*state, &k, &whose, &r, 1, AREA, NULL, &src[i], &err),
+                      &err);
             fill(src[i], 6);
             if (hsp_test_rand("sealed", trial * 10 + i) % 4 != 0) { /* some are not to be used */
                 hsp_segment_seal(src[i], hsp_test_rand("v", trial * 10 + i) % 4 != 0 ? 6 : 5);
@@ -747,7 +642,7 @@ static void filling_a_new_layout(void **state)
                                         .offset = 2048,
                                         .box = {.rank = 2, .lo = {1, 1}, .hi = {3, 3}}}};
         struct hsp_segment_key k = key_of(trial * 2 + 1, 0);
-        assert_ok(hsp_segment_create(*state, &k, &whose, r, 2, AREA, &target, &err), &err);
+        assert_ok(hsp_segment_create(*state, &k, &whose, r, 2, AREA, NULL, &target, &err), &err);
         struct hsp_shards shards = {(const struct hsp_state_segment *const *)src, n, 6};
         struct shard_gap *gap;
         size_t n_gaps;
@@ -787,7 +682,6 @@ HSP_TEST_FILE(segment_test)
         cmocka_unit_test_setup_teardown(a_part_is_found_in_its_row, setup, teardown),
         cmocka_unit_test_setup_teardown(creation_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(a_damaged_seal_word_is_noticed, setup, teardown),
-        cmocka_unit_test_setup_teardown(want_of_room_is_told_by_its_name, setup, teardown),
         cmocka_unit_test_setup_teardown(any_damage_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_file_under_another_name_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(killed_writers_leave_whole_versions, setup, teardown),
@@ -795,7 +689,6 @@ HSP_TEST_FILE(segment_test)
         cmocka_unit_test(a_name_says_whose_it_is),
         cmocka_unit_test_setup_teardown(damaged_rows_are_found, setup, teardown),
         cmocka_unit_test_setup_teardown(scanning_and_sweeping, setup, teardown),
-        cmocka_unit_test_setup_teardown(memory_goes_behind_its_name, setup, teardown),
         cmocka_unit_test_setup_teardown(without_descriptors_nothing_is_known, setup, teardown),
         cmocka_unit_test_setup_teardown(filling_a_new_layout, setup, teardown),
     };

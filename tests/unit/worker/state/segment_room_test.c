@@ -1,0 +1,222 @@
+/* Room for segments: taken in pieces, given up between two of them, and awaited. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "tests/unit/worker/state/state_lib.h"
+#include "worker/state/segment.h"
+#include "worker/state/segment_dir.h"
+#include "worker/state/segment_room.h"
+
+#define GIB  ((int64_t)1 << 30)
+#define NAME "gpt+node-1+0+e1+s0.seg"
+
+static const struct hsp_segment_key key = {.job = "gpt", .device = "node-1/0", .epoch = 1};
+
+static enum hsp_status create(const char *dir, int64_t bytes, const struct hsp_segment_stop *stop,
+                              struct hsp_state_segment **ret, struct hsp_err *err)
+{
+    static const struct hsp_whose whose = {{11, 22}, 33};
+    static const struct hsp_segment_row row = {
+        .tensor = 4, .dtype = HSP_F32, .full = {8}, .box = {.rank = 1, .hi = {8}}};
+    return hsp_segment_create(dir, &key, &whose, &row, 1, bytes, stop, ret, err);
+}
+
+static int setup(void **state)
+{
+    *state = hsp_test_tmpdir();
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    hsp_test_rmdir(*state);
+    free(*state);
+    return 0;
+}
+
+static int no_room;     /* what posix_fallocate answers instead; 0: what it finds */
+static bool takes_none; /* neither posix_fallocate nor madvise does anything; */
+static unsigned pieces; /* their calls, */
+static size_t greatest; /* bytes of one */
+
+int __wrap_posix_fallocate(int fd, off_t at, off_t bytes);
+int __real_posix_fallocate(int fd, off_t at, off_t bytes);
+int __wrap_madvise(void *at, size_t bytes, int how);
+int __real_madvise(void *at, size_t bytes, int how);
+
+static int take_none(size_t bytes)
+{
+    pieces++;
+    greatest = bytes > greatest ? bytes : greatest;
+    return 0;
+}
+
+int __wrap_posix_fallocate(int fd, off_t at, off_t bytes)
+{
+    return no_room != 0 ? no_room
+           : takes_none ? take_none((size_t)bytes)
+                        : __real_posix_fallocate(fd, at, bytes);
+}
+
+int __wrap_madvise(void *at, size_t bytes, int how)
+{
+    return takes_none ? take_none(bytes) : __real_madvise(at, bytes, how);
+}
+
+static bool counts_down(void *left)
+{
+    unsigned *n = left;
+    return *n == 0 || (*n)-- == 0;
+}
+
+static void want_of_room_is_told_by_its_name(void **state)
+{
+    static const struct {
+        int sys;
+        enum hsp_status st;
+        const char *name;
+    } cases[] = {{ENOSPC, HSP_ENOSPC, "No space left"},
+                 {EDQUOT, HSP_ENOSPC, "quota"},
+                 {EFBIG, HSP_ELIMIT, "File too large"},
+                 {ENOMEM, HSP_ENOMEM, "Cannot allocate memory"},
+                 {EIO, HSP_EIO, "Input/output error"}};
+    struct hsp_state_segment *s;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct hsp_err err = {0};
+        no_room = cases[i].sys;
+        enum hsp_status st = create(*state, 8192, NULL, &s, &err);
+        no_room = 0;
+        assert_status(st, cases[i].st);
+        assert_int_equal(err.sys, cases[i].sys);
+        assert_non_null(strstr(err.msg, "no room for a state segment of "));
+        assert_non_null(strstr(err.msg, cases[i].name));
+    }
+}
+
+/* Tens of GiB take seconds, and an executor has one second to answer SEAL. */
+static void creation_ends_between_two_pieces(void **state)
+{
+    struct hsp_state_segment *s;
+    enum hsp_status st = HSP_ECANCELED;
+    unsigned n = 0;
+    takes_none = true;
+    for (; st == HSP_ECANCELED && n <= 100; n++) {
+        unsigned left = n;
+        const struct hsp_segment_stop stop = {counts_down, &left};
+        struct hsp_err err = {0};
+        pieces = 0;
+        st = create(*state, GIB, &stop, &s, &err);
+        assert_int_equal(pieces, n);
+        assert_true(st == HSP_OK || rmdir(*state) == 0); /* nothing is left in it */
+        assert_true(st == HSP_OK || mkdir(*state, 0700) == 0);
+    }
+    takes_none = false;
+    assert_int_equal(st, HSP_OK);
+    assert_int_equal(n - 1, 10); /* twice: 1 GiB in four, and the rest */
+    assert_int_equal(greatest, HSP_ROOM_PIECE);
+    hsp_segment_close(s);
+}
+
+static void a_segment_that_is_there_is_mapped_in_pieces(void **state)
+{
+    struct hsp_err err = {0};
+    unsigned left = 0;
+    const struct hsp_segment_stop stop = {counts_down, &left};
+    struct hsp_state_segment *s;
+    takes_none = true;
+    assert_ok(create(*state, GIB, NULL, &s, &err), &err);
+    hsp_segment_close(s);
+    pieces = 0;
+    assert_ok(hsp_segment_open(*state, &key, true, &s, &err), &err);
+    assert_int_equal(pieces, 0);
+    left = 3;
+    assert_status(hsp_segment_populate(s, &stop, &err), HSP_ECANCELED);
+    assert_int_equal(pieces, 3);
+    assert_ok(hsp_segment_populate(s, NULL, &err), &err);
+    assert_int_equal(pieces, 8);
+    takes_none = false;
+    hsp_segment_close(s);
+}
+
+static atomic_bool frees_slowly; /* until this is false no file without a name is closed */
+static atomic_uint n_freeing;    /* such files, so far */
+static bool is_full;             /* the file system, as it says */
+
+int __wrap_close(int fd);
+int __real_close(int fd);
+int __wrap_fstatvfs(int fd, struct statvfs *ret);
+int __real_fstatvfs(int fd, struct statvfs *ret);
+
+int __wrap_close(int fd)
+{
+    struct stat sb;
+    if (atomic_load(&frees_slowly) && fstat(fd, &sb) == 0 && sb.st_nlink == 0) {
+        atomic_fetch_add(&n_freeing, 1);
+        while (atomic_load(&frees_slowly)) {
+            (void)usleep(1000);
+        }
+    }
+    return __real_close(fd);
+}
+
+int __wrap_fstatvfs(int fd, struct statvfs *ret)
+{
+    int rc = __real_fstatvfs(fd, ret);
+    ret->f_bavail = is_full ? 0 : ret->f_bavail;
+    return rc;
+}
+
+static bool frees_at_last(void *left)
+{
+    if (counts_down(left)) {
+        atomic_store(&frees_slowly, false);
+    }
+    return false;
+}
+
+/* An executor that trains does not wait until tens of GiB are free. One that wants that room does, and
+ * can give up. */
+static void memory_goes_behind_its_name(void **state)
+{
+    struct hsp_state_segment *s;
+    struct hsp_err err = {0};
+    char path[4300];
+    unsigned left = 5; /* more than the pieces of a small segment */
+    struct hsp_segment_stop stop = {counts_down, &left};
+    (void)snprintf(path, sizeof path, "%s/" NAME, (char *)*state);
+    assert_ok(create(*state, GIB / 16, NULL, &s, &err), &err);
+    hsp_segment_close(s);
+    (void)alarm(60);
+    atomic_store(&frees_slowly, true);
+    assert_ok(hsp_segment_remove(*state, &key, &err), &err);
+    assert_int_not_equal(access(path, F_OK), 0);
+    while (atomic_load(&n_freeing) == 0) {
+        (void)usleep(1000);
+    }
+    is_full = true;
+    assert_status(create(*state, 8192, &stop, &s, &err), HSP_ECANCELED);
+    assert_true(atomic_load(&frees_slowly));
+    left = 5;
+    stop.over = frees_at_last;
+    assert_ok(create(*state, 8192, &stop, &s, &err), &err);
+    is_full = false;
+    assert_false(atomic_load(&frees_slowly));
+    (void)alarm(0);
+    hsp_segment_close(s);
+}
+
+HSP_TEST_FILE(segment_room_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(want_of_room_is_told_by_its_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(creation_ends_between_two_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_segment_that_is_there_is_mapped_in_pieces, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(memory_goes_behind_its_name, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
