@@ -31,7 +31,10 @@ struct registered {
     bool leaves; /* it is to be unregistered */
 };
 
+/* To unregister tens of GiB takes seconds, so it is done without `lock`: `unpins` alone is held. That one
+ * is taken first. While peers is true nobody holds it for long. */
 struct hsp_cuda_memory {
+    pthread_mutex_t unpins; /* held by who unregisters, and while peers becomes true */
     pthread_mutex_t lock;
     struct block *block; /* owned */
     size_t n, cap;
@@ -50,6 +53,7 @@ enum hsp_status hsp_cuda_memory_new(struct hsp_cuda *g, size_t limit_bytes, stru
     if (m == NULL) {
         return hsp_err_nomem(err, "a backend");
     }
+    (void)pthread_mutex_init(&m->unpins, NULL);
     (void)pthread_mutex_init(&m->lock, NULL);
     m->limit = limit_bytes == 0 ? SIZE_MAX : limit_bytes;
     g->memory = m;
@@ -84,14 +88,25 @@ static void sweep(struct hsp_cuda_memory *m)
     }
 }
 
-static void unregister(struct registered **at)
+static void unregister(struct registered *list)
+{
+    while (list != NULL) {
+        struct registered *r = list;
+        list = r->next;
+        if (cudaHostUnregister(r->p) != cudaSuccess) { /* of a lost device, too */
+            (void)cudaGetLastError();
+        }
+        free(r);
+    }
+}
+
+/* Moves the entry at @at to @list. */
+static void take_out(struct registered **at, struct registered **list)
 {
     struct registered *r = *at;
-    if (cudaHostUnregister(r->p) != cudaSuccess) { /* of a lost device, too */
-        (void)cudaGetLastError();
-    }
     *at = r->next;
-    free(r);
+    r->next = *list;
+    *list = r;
 }
 
 static struct registered **find_registered(struct hsp_cuda_memory *m, const void *p)
@@ -107,13 +122,12 @@ void hsp_cuda_memory_free(struct hsp_cuda *g)
 {
     struct hsp_cuda_memory *m = g->memory;
     if (m != NULL) {
-        while (m->registered != NULL) {
-            unregister(&m->registered);
-        }
+        unregister(m->registered);
         while (m->n > 0) {
             drop(m, m->n - 1);
         }
         (void)pthread_mutex_destroy(&m->lock);
+        (void)pthread_mutex_destroy(&m->unpins);
         free(m->block);
         free(m);
         g->memory = NULL;
@@ -322,15 +336,19 @@ enum hsp_status hsp_cuda_register(struct hsp_cuda *g, void *p, size_t bytes, str
 bool hsp_cuda_unregister(struct hsp_cuda *g, const void *p)
 {
     struct hsp_cuda_memory *m = g->memory;
+    struct registered *out = NULL;
+    (void)pthread_mutex_lock(&m->unpins);
     (void)pthread_mutex_lock(&m->lock);
     struct registered **at = find_registered(m, p);
     bool gone = *at == NULL || !atomic_load(&m->peers);
     if (*at != NULL && gone) {
-        unregister(at);
+        take_out(at, &out);
     } else if (*at != NULL) {
         (*at)->leaves = true;
     }
     (void)pthread_mutex_unlock(&m->lock);
+    unregister(out);
+    (void)pthread_mutex_unlock(&m->unpins);
     return gone;
 }
 
@@ -338,9 +356,11 @@ void hsp_cuda_expect_peers(struct hsp_cuda *g)
 {
     struct hsp_cuda_memory *m = g->memory;
     if (!atomic_load(&m->peers)) {
-        (void)pthread_mutex_lock(&m->lock); /* nothing is being freed */
+        (void)pthread_mutex_lock(&m->unpins); /* nothing is being unregistered, */
+        (void)pthread_mutex_lock(&m->lock);   /* and nothing freed */
         atomic_store(&m->peers, true);
         (void)pthread_mutex_unlock(&m->lock);
+        (void)pthread_mutex_unlock(&m->unpins);
     }
 }
 
@@ -361,6 +381,8 @@ static bool is_busy(const struct hsp_cuda *g)
 bool hsp_cuda_trim(struct hsp_cuda *g)
 {
     struct hsp_cuda_memory *m = g->memory;
+    struct registered *out = NULL;
+    (void)pthread_mutex_lock(&m->unpins);
     (void)pthread_mutex_lock(&m->lock);
     bool quiet = !is_busy(g);
     if (quiet) {
@@ -368,13 +390,15 @@ bool hsp_cuda_trim(struct hsp_cuda *g)
         sweep(m);
         for (struct registered **at = &m->registered; *at != NULL;) {
             if ((*at)->leaves) {
-                unregister(at);
+                take_out(at, &out);
             } else {
                 at = &(*at)->next;
             }
         }
     }
     (void)pthread_mutex_unlock(&m->lock);
+    unregister(out);
+    (void)pthread_mutex_unlock(&m->unpins);
     return quiet;
 }
 

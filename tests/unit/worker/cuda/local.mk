@@ -3,6 +3,7 @@ cuda_host_tests = \
   tests/unit/worker/cuda/cuda_host_test \
   tests/unit/worker/cuda/cuda_memory_test \
   tests/unit/worker/cuda/cuda_replay_test \
+  tests/unit/worker/cuda/cuda_unpin_test \
   tests/unit/worker/cuda/fake_cuda_test
 test_links += $(cuda_host_tests)
 check_PROGRAMS += tests/unit/worker/cuda/cuda_host_tests
@@ -12,9 +13,11 @@ tests_unit_worker_cuda_cuda_host_tests_SOURCES = \
   tests/unit/worker/cuda/cuda_host_test.c \
   tests/unit/worker/cuda/cuda_memory_test.c \
   tests/unit/worker/cuda/cuda_replay_test.c \
+  tests/unit/worker/cuda/cuda_unpin_test.c \
   tests/unit/worker/cuda/fake_cuda_test.c \
   tests/unit/worker/cuda/stand_in.c tests/unit/worker/cuda/stand_in.h
 tests_unit_worker_cuda_cuda_host_tests_CPPFLAGS = $(FAKE_INCLUDES) $(AM_CPPFLAGS)
+tests_unit_worker_cuda_cuda_host_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=cudaHostUnregister
 tests_unit_worker_cuda_cuda_host_tests_LDADD = tests/lib/libfakehost.a tests/lib/libfakecuda.a \
   $(BACKEND_LIBS) $(LDADD)
 # The backend as it is, its kernels included.
