@@ -6,6 +6,8 @@
 #include "daemon/cluster/standing.h"
 #include "tests/unit/daemon/cluster/cluster_stories.h"
 
+static struct hsp_digest owner; /* of what n2 keeps; zeros: the cluster */
+
 /* n2, now with two devices, says hello again. It keeps @job, and the first device runs epoch @runs of it; 0: none. */
 static void hello(struct cw_world *w, uint32_t job, uint64_t runs)
 {
@@ -17,7 +19,7 @@ static void hello(struct cw_world *w, uint32_t job, uint64_t runs)
     struct hsp_m_run run = {.job = job, .running = runs};
     struct hsp_m_kept kept = {.job = job,
                               .name = job == 1 ? "j" : "gone",
-                              .cluster = w->c->id,
+                              .cluster = hsp_digest_is_zero(owner) ? w->c->id : owner,
                               .generation = w->c->generation,
                               .epoch = 1,
                               .plan = 1};
@@ -89,6 +91,32 @@ static void what_is_in_no_list_goes_too(void **state)
     assert_int_equal(cw_job(&w, 1)->n_leases, 0);
     hello(&w, 1, 0);
     assert_stops(&w, 1);
+    cw_end(&w);
+}
+
+/* The same of a job that was adopted. Its agent is told first that all of it is the cluster's now: else it would
+ * obey no STOP. */
+static void what_is_kept_of_an_adopted_job_goes_too(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    uint32_t papers = UINT32_MAX, stop = UINT32_MAX;
+    cw_begin(&w, 3, 1);
+    cw_run_job(&w, 3);
+    owner = w.c->jobs[0]->from = w.c->adopted[w.c->n_adopted++] = (struct hsp_digest){7, 8};
+    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        cw_said(&w, i, HSP_MSG_STOPPED, 1);
+    }
+    hello(&w, 1, 0);
+    owner = (struct hsp_digest){0, 0};
+    assert_stops(&w, 1);
+    for (uint32_t i = w.a.n; i-- > 0;) {
+        const struct hsp_action *a = &w.a.item[i];
+        papers = a->type == HSP_ACT_PAPERS ? i : papers;
+        stop = a->type == HSP_ACT_SEND && a->msg->type == HSP_MSG_STOP ? i : stop;
+    }
+    assert_true(papers < stop);
     cw_end(&w);
 }
 
@@ -167,6 +195,7 @@ HSP_TEST_FILE(ended_jobs_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_forgotten_job_that_still_runs_is_stopped),
         cmocka_unit_test(what_is_in_no_list_goes_too),
+        cmocka_unit_test(what_is_kept_of_an_adopted_job_goes_too),
         cmocka_unit_test(a_device_that_is_being_sealed_is_nobody_elses),
         cmocka_unit_test(a_device_is_free_when_its_executor_has_ended),
         cmocka_unit_test(steps_of_a_job_that_has_ended_are_recorded),
