@@ -15,7 +15,7 @@
 #include "proto/host/log.h"
 #include "worker/executor/agent_channel.h"
 
-/* To free 500 GiB takes so long. What takes longer hangs: the end of the process helps. */
+/* What takes longer hangs: the end of the process helps. */
 #define HSP_HEARTBEAT_LONG_MS 60000u
 
 struct hsp_heartbeat {
