@@ -164,6 +164,7 @@ static enum hsp_status blame(const struct hsp_ex_epoch *e, const struct unable *
         (void)snprintf(more, sizeof more, " and %u more", u->n - 1);
     }
     switch (u->code) {
+    case HSP_ECANCELED: return hsp_err_set(err, HSP_ECANCELED, 0, "the epoch is over");
     case HSP_ENOENT:
         return hsp_err_set(err, HSP_EIO, 0,
                            "%s%s: %s is not there, but on %s: mount checkpoint.path on all nodes",
@@ -183,12 +184,13 @@ static enum hsp_status blame(const struct hsp_ex_epoch *e, const struct unable *
 static enum hsp_status collect(struct hsp_ex_epoch *e, const bool *writes, enum hsp_status *disk,
                                struct hsp_err *err)
 {
-    int32_t code = *disk;
+    /* an epoch that is over waits for no disk: that is no fault of the disk */
+    int32_t code = *disk == HSP_ETIMEDOUT && hsp_epoch_is_over(e) ? HSP_ECANCELED : *disk;
     struct unable others = {0};
     struct hsp_err link = {0};
     enum hsp_status st = HSP_OK;
     if (*disk != HSP_OK) {
-        log_failure(e, *disk, err);
+        log_failure(e, code, err);
         (void)hsp_err_wrap(err, "%s", e->pkg.peers[e->p->rank].name);
     }
     if (e->p->rank != 0) {

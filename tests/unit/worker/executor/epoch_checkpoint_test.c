@@ -1,8 +1,10 @@
 /* The members of an epoch write a checkpoint: want of memory, folders that others left, damage, and
  * disks that do not answer, are slow, or are not mounted. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -438,6 +440,53 @@ static void an_epoch_that_is_over_writes_no_more(void **state)
     em_end_world(&w);
 }
 
+/* Rank 0 lives on; rank 1 ends with the checkpoint. */
+static void keep_or_write(struct em_member *m)
+{
+    if (m->p.rank == 0) {
+        em_keep(m);
+    } else {
+        write_checkpoint(m);
+        atomic_store(&hangs, NEVER);
+    }
+}
+
+/* Nothing was sent to the agent of @m. */
+static void assert_told_nothing(const struct em_member *m)
+{
+    char byte;
+    assert_true(recv(m->agent, &byte, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
+}
+
+/* Rank 1 hears first that the epoch ends. A job that is being suspended would go on if hspmdd were told
+ * that a disk has failed. */
+static void the_end_of_an_epoch_is_no_fault_of_a_disk(void **state)
+{
+    static const struct {
+        bool shared, waits; /* rank 1 waits for its disk; else it is between two slabs */
+    } cases[] = {{false, false}, {true, false}, {true, true}};
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        struct em_world w;
+        struct hsp_err err = {0};
+        make_world(&w, 2, cases[k].shared);
+        const struct em_member *m = &w.m[1];
+        w.m[1].e.cancelled = cases[k].waits;
+        atomic_store(&hangs, cases[k].waits ? AT_OPEN : NEVER);
+        atomic_store(&ends_at_open, cases[k].waits ? NULL : &w.m[1].e);
+        keep_to_the_end(&w, keep_or_write);
+        assert_true(m->disk == HSP_ETIMEDOUT || (m->disk == HSP_ECANCELED && !cases[k].waits));
+        assert_int_equal(w.m[0].e.uncopied.code, HSP_OK);
+        assert_told_nothing(&w.m[0]);
+        w.m[1].e.cancelled = false;
+        (void)alarm(60);
+        while (checkpoint(&w, &err) != HSP_OK) { /* the thread of the disk may still be at it */
+            (void)usleep(1000);
+        }
+        em_end_world(&w);
+    }
+}
+
 /* The path of members is not mounted: the folder is none of the job's, and none is made in its
  * place. As soon as a person makes it there are checkpoints, also when the job began without it. */
 static void what_is_not_mounted_gets_no_checkpoint(void **state)
@@ -504,6 +553,7 @@ HSP_TEST_FILE(epoch_checkpoint_test)
         cmocka_unit_test(an_old_checkpoint_may_go_slowly),
         cmocka_unit_test(an_epoch_that_is_over_leaves_its_disk),
         cmocka_unit_test(an_epoch_that_is_over_writes_no_more),
+        cmocka_unit_test(the_end_of_an_epoch_is_no_fault_of_a_disk),
         cmocka_unit_test(what_is_not_mounted_gets_no_checkpoint),
         cmocka_unit_test(state_damaged_while_it_is_written_is_no_checkpoint),
     };
