@@ -19,6 +19,7 @@
 
 #define MOST_SEEN 65536u /* checkpoints of a job on all its nodes */
 #define MOST_TOLD 16u    /* of them in a message */
+#define HELLO_MS  30000u /* HELLOs begin looks anew for so long; the next one is finished */
 
 /* ---- what is on disk ---- */
 
@@ -96,6 +97,9 @@ bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
     }
     if (j->look_ticket == 0) {
         j->look_ticket = c->next_ticket++;
+        if (c->now_ms > j->look_since_ms + HELLO_MS) { /* or 0 */
+            j->look_since_ms = c->now_ms;
+        }
         struct hsp_action *a = hsp_ci_emit(c, HSP_ACT_FIND_CKPTS);
         a->job = j->id;
         a->ticket = j->look_ticket;
@@ -122,6 +126,20 @@ static void see_epochs(const struct hsp_cluster *c, struct hsp_job *j,
         newest = epoch > newest && hsp_ci_can_be_written(c, epoch) ? epoch : newest;
     }
     hsp_ci_epoch_seen(j, newest);
+}
+
+void hsp_ci_ckpt_hello(const struct hsp_cluster *c, struct hsp_job *j)
+{
+    const bool looks = j->look_ticket != 0; /* and has not asked it */
+    const hsp_msec since = j->look_since_ms;
+    if (j->looked || (looks && c->now_ms < since + HELLO_MS)) {
+        hsp_ci_disk_forget(j); /* it may have a newer checkpoint than those that were seen */
+        j->look_since_ms = looks ? since : 0;
+    }
+    if (!looks && c->now_ms >= j->ckpt_deadline_ms) { /* its path may not be mounted yet */
+        j->ckpt_deadline_ms = 0;
+        j->tries.passed = 0;
+    }
 }
 
 /* What is seen, with what is on record where a node that may have that cannot be asked. */
@@ -153,6 +171,7 @@ void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev)
         return;
     }
     j->look_ticket = 0;
+    j->look_since_ms = 0;
     if (c->behind || hsp_ci_at_rest(j) || j->state == HSP_JOB_BEHIND) {
         return; /* later, if at all */
     }

@@ -49,7 +49,9 @@
  * that then finds nothing refuses its PREPARE.
  *
  * Invariant: knowledge of the disk is forgotten with each loss and each begin, and when a node that
- * may have a checkpoint comes back before an attempt is begun. */
+ * may have a checkpoint comes back before an attempt is begun. Then a look under way is begun anew,
+ * for 30 s. Example: the disk of a hangs, so that a look takes 10 s, and the agent of b restarts
+ * every 5 s. The look that is under way after 30 s is finished without b, and prolongs no wait. */
 #ifndef HSP_CKPT_LOOK_H
 #define HSP_CKPT_LOOK_H
 #include "daemon/cluster/cluster_state.h"
@@ -59,6 +61,8 @@
 bool hsp_ci_ckpt_may_have(const struct hsp_job *j);
 /* Whether it is known what is on disk, or @j has never written anything. Else asks for it. */
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j);
+/* A node that may have a checkpoint of @j says hello, before an attempt is begun. */
+void hsp_ci_ckpt_hello(const struct hsp_cluster *c, struct hsp_job *j);
 /* The nodes have answered. */
 void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev);
 /* Sets the origin of @j, which is to begin there, to the newest checkpoint that can be had; without

@@ -447,9 +447,10 @@ struct hsp_job {
     uint64_t ckpt_until_s;       /* the same by the clock on the wall, for people; 0: not known */
     struct hsp_ckpt_tries tries; /* since it last began, or was resumed */
     /* What nodes see on disk (ckpt_look.h). Not stored. */
-    uint64_t look_ticket;    /* of the question under way, 0 none */
-    bool looked;             /* disk is what there was; */
-    bool looked_whole;       /* and all that matter have answered; */
+    uint64_t look_ticket;   /* of the question under way, 0 none */
+    hsp_msec look_since_ms; /* of the first question that was asked since the last answer, 0 none */
+    bool looked;            /* disk is what there was; */
+    bool looked_whole;      /* and all that matter have answered; */
     enum hsp_ckpt_lack lack; /* else who has not */
     uint32_t n_disk;
     size_t cap_disk;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "daemon/cluster/behind.h"
+#include "daemon/cluster/ckpt_look.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
 #include "daemon/cluster/crowd.h"
@@ -443,13 +444,8 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
 static void marks_hello(const struct hsp_cluster *c, struct hsp_job *j, uint32_t node, bool anew)
 {
     struct hsp_job_mark *k = hsp_ci_marked(j, node);
-    bool may_have = j->att.epoch == 0 && (j->ran_unknown || (k != NULL && k->ran));
-    if (may_have && (j->looked || j->look_ticket != 0)) { /* a look under way has not asked it */
-        hsp_ci_disk_forget(j); /* it may have a newer checkpoint than those that were seen */
-    }
-    if (may_have && c->now_ms >= j->ckpt_deadline_ms) { /* its path may not be mounted yet */
-        j->ckpt_deadline_ms = 0;
-        j->tries.passed = 0;
+    if (j->att.epoch == 0 && (j->ran_unknown || (k != NULL && k->ran))) {
+        hsp_ci_ckpt_hello(c, j);
     }
     hsp_msec soon = c->now_ms + HSP_CKPT_RETRY_MS;
     if (j->tries.until_ms != 0 && soon < j->retry_ms) { /* it may have the one that others refuse */

@@ -29,6 +29,7 @@ void hsp_ci_disk_forget(struct hsp_job *j)
 {
     j->looked = false;
     j->look_ticket = 0;
+    j->look_since_ms = 0;
     j->n_disk = 0;
     if (j->att.epoch == 0) { /* else its members were told of it, and it goes on record with them */
         j->line.n = 0;

@@ -285,6 +285,49 @@ static void each_loss_has_its_own_wait(void **state)
     cw_end(&w);
 }
 
+/* n0 is too slow for its answer, and n1 says hello each 5 s. Time goes on until n0's look is over, after 10 s, and
+ * nothing else waits for @for_ms. Returns how long that was. */
+static hsp_msec restarts_while_looks_last(struct cw_world *w, const struct hsp_m_seen *seen,
+                                          const char *why, hsp_msec for_ms)
+{
+    const hsp_msec from = w->now;
+    hsp_msec begun = from;
+    uint64_t find = w->find;
+    for (uint32_t i = 1; cw_job(w, 1)->ticket == 0 && w->now - from < for_ms; i++) {
+        wc_beats(w, 500);
+        if (i % 10 == 0) {
+            cw_step(w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+            cw_hello(w, 2, "n1", w->c->nodes[1].incarnation, 1);
+        }
+        begun = w->find != find ? w->now : begun;
+        find = w->find;
+        if (w->find_job != 0 && w->now - begun >= 10000) {
+            cw_ckpts(w, seen, 1, why);
+        }
+    }
+    return w->now - from;
+}
+
+/* Its HELLOs begin looks anew for a while, and prolong no wait that they cannot shorten. */
+static void an_agent_that_restarts_ever_again_holds_no_job_up(void **state)
+{
+    (void)state;
+    const struct hsp_m_seen seen = {20, WC_TERM, 1, 1020};
+    for (uint32_t mute = 0; mute < 2; mute++) {
+        struct cw_world w;
+        wc_running(&w);
+        wc_cancelled(&w);
+        w.asks = true;
+        w.lack = mute ? HSP_LACK_LOOK : HSP_LACK_OTHERS;
+        assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+        hsp_msec ms = restarts_while_looks_last(&w, &seen, mute ? "n0: no answer" : "", 600000);
+        assert_true(ms > 20000 && ms <= 45000u + (mute ? w.c->cfg.state_wait_ms + 45000u : 0u));
+        cw_plan(&w, 1);
+        wc_prepare_means(&w, HSP_MODE_RESTORE, 20, 1, 1020);
+        cw_end(&w);
+    }
+}
+
 #define TOO_OLD "old: its hspmd-worker is too old to list checkpoints: upgrade it"
 
 /* Any agent may say that it is of protocol 14: the record may be older than the disk, and the others are
@@ -670,6 +713,7 @@ HSP_TEST_FILE(ckpt_unseen_test)
         cmocka_unit_test(who_could_not_look_is_told_once),
         cmocka_unit_test(one_that_is_away_may_have_one),
         cmocka_unit_test(a_path_that_is_not_mounted_is_waited_for),
+        cmocka_unit_test(an_agent_that_restarts_ever_again_holds_no_job_up),
         cmocka_unit_test(each_loss_has_its_own_wait),
         cmocka_unit_test(an_older_agent_hides_nothing),
         cmocka_unit_test(an_older_agent_may_have_what_is_on_record),
