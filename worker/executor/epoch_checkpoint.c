@@ -302,6 +302,10 @@ static enum hsp_status write_shared(struct hsp_ex_epoch *e, uint64_t version,
         st = collect(e, writes, disk, err);
         if (st == HSP_OK && *disk == HSP_OK && e->p->rank == 0 &&
             (*disk = commit(e, &w, version, &ret->content, err)) != HSP_OK) {
+            if (*disk == HSP_EDIGEST && e->p->n_ranks > 1) { /* all say that they have written */
+                (void)hsp_err_wrap(err, "not all that was written is seen here: checkpoint.path "
+                                        "must be one folder on all nodes (or shared: false)");
+            }
             (void)hsp_err_wrap(err, "%s", e->pkg.peers[0].name);
         }
         /* nobody writes there any more */

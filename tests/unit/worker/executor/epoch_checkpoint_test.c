@@ -177,6 +177,7 @@ static void a_rank_deletes_what_it_left_on_its_own_disk(void **state)
         }
         w.m[1].e.ckpt_written = second ? 30 : 0;
         assert_int_equal(checkpoint(&w, &err), HSP_EDIGEST);
+        assert_non_null(strstr(err.msg, ": checkpoint.path must be one folder on all nodes"));
         for (uint64_t step = 20; step <= 30; step += 10) { /* rank 0 may be at that of 30 */
             (void)snprintf(path, sizeof path, "%s/t/%s", own, attempt(&w, step));
             assert_int_equal(access(path, F_OK) == 0, step == 30 || !second);
