@@ -13,6 +13,8 @@
 #include "proto/base/size.h"
 #include "proto/base/str.h"
 
+#define ROOM_MIB 16u /* a start needs some 32 KiB, and the WAL has 4 MiB before it is emptied */
+
 #define EVENTS \
     "SELECT seq, job, json, sum FROM event WHERE sum IS row_sum(seq, job, json) ORDER BY "
 #define TO_EVENT "INSERT OR IGNORE INTO event(seq, job, json, sum) VALUES(?1, ?2, ?3, ?4)"
@@ -136,6 +138,17 @@ static enum hsp_status rebuild(const char *dir, const char *path, const char *wh
     return HSP_OK;
 }
 
+static enum hsp_status open_store(const char *path, struct hsp_store **ret, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_store_open(path, ret, err);
+    return st == HSP_ENOSPC
+               ? hsp_err_set(err, st, 0,
+                             "%s: its disk is full: free %u MiB or more there, and start hspmdd "
+                             "again",
+                             path, ROOM_MIB)
+               : st;
+}
+
 enum hsp_status hsp_store_open_whole(const char *dir, struct hsp_state_folder *f,
                                      struct hsp_store **ret, struct hsp_rebuilt *ret_done,
                                      struct hsp_err *err)
@@ -146,7 +159,7 @@ enum hsp_status hsp_store_open_whole(const char *dir, struct hsp_state_folder *f
     if (!hsp_store_path(path, dir, "/state.db")) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "state_dir is too long");
     }
-    enum hsp_status st = hsp_store_open(path, ret, err);
+    enum hsp_status st = open_store(path, ret, err);
     if (st != HSP_OK || hsp_store_pages(*ret, &why) != HSP_EDIGEST) {
         return st;
     }
@@ -161,5 +174,5 @@ enum hsp_status hsp_store_open_whole(const char *dir, struct hsp_state_folder *f
                        "it is damaged, and cannot be written anew: %s (%s)", bad.msg, why.msg);
     }
     st = hsp_state_folder_lock_store(dir, f, err);
-    return st == HSP_OK ? hsp_store_open(path, ret, err) : st;
+    return st == HSP_OK ? open_store(path, ret, err) : st;
 }

@@ -1,6 +1,7 @@
 /* Tables of the store, and the changes from those of older versions. */
 #include "daemon/app/store/store_schema.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "daemon/cluster/cluster.h"
@@ -53,12 +54,16 @@ static const char with_total[] =
 enum hsp_status hsp_db_error(sqlite3 *db, struct hsp_err *err, const char *what)
 {
     int rc = sqlite3_errcode(db);
+    bool io = rc == SQLITE_IOERR || rc == SQLITE_CANTOPEN; /* the system's error says more */
+    int sys = io ? sqlite3_system_errno(db) : 0;
+    rc = sys == ENOSPC || sys == EDQUOT ? SQLITE_FULL : rc;
     return hsp_err_set(err,
                        rc == SQLITE_FULL                             ? HSP_ENOSPC
                        : rc == SQLITE_NOMEM                          ? HSP_ENOMEM
                        : rc == SQLITE_CORRUPT || rc == SQLITE_NOTADB ? HSP_EDIGEST
                                                                      : HSP_EIO,
-                       0, "%s: %s", what, sqlite3_errmsg(db));
+                       0, "%s: %s", what,
+                       rc == SQLITE_FULL ? sqlite3_errstr(rc) : sqlite3_errmsg(db));
 }
 
 enum hsp_status hsp_db_exec(sqlite3 *db, const char *sql, struct hsp_err *err)

@@ -1,6 +1,8 @@
 /* A store of which pages are damaged: whatever bit has changed, no line vanishes without a word, and no row is believed that
  * was not written. */
+#include <errno.h>
 #include <inttypes.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,12 +209,50 @@ static void test_a_store_that_cannot_be_read_has_a_remedy(void **state)
     free(data);
 }
 
+static ssize_t no_room(int fd, const void *data, size_t len, off_t at)
+{
+    (void)fd, (void)data, (void)len, (void)at;
+    errno = ENOSPC;
+    return -1;
+}
+
+/* The disk has no room for the index that SQLite keeps beside the file: the start says what to do. */
+static void test_a_disk_that_is_full(void **state)
+{
+    static const char *const names[] = {"pwrite", "pwrite64"}; /* one of them is not there */
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    struct hsp_err err = {0};
+    struct hsp_store *s = NULL;
+    struct hsp_rebuilt done;
+    struct hsp_state_folder f;
+    char told[4400];
+    size_t n;
+    free(filled(&n));
+    assert_ok(hsp_state_folder_lock(*state, &f, &err), &err);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(names); i++) {
+        (void)vfs->xSetSystemCall(vfs, names[i], (sqlite3_syscall_ptr)no_room);
+    }
+    enum hsp_status st = hsp_store_open_whole(*state, &f, &s, &done, &err);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(names); i++) {
+        (void)vfs->xSetSystemCall(vfs, names[i], NULL);
+    }
+    assert_int_equal(st, HSP_ENOSPC);
+    (void)snprintf(told, sizeof told,
+                   "%s: its disk is full: free 16 MiB or more there, and start hspmdd again",
+                   sl_path);
+    assert_string_equal(err.msg, told);
+    assert_ok(hsp_store_open_whole(*state, &f, &s, &done, &err), &err); /* there is room */
+    assert_null(hsp_store_close(s));
+    hsp_state_folder_close(&f);
+}
+
 HSP_TEST_FILE(rebuild_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_no_flipped_bit_of_a_page_hides_lines, sl_setup,
                                         sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_lost_table_costs_its_lines, sl_setup, sl_teardown),
+        cmocka_unit_test_setup_teardown(test_a_disk_that_is_full, sl_setup, sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_store_that_cannot_be_written_anew, sl_setup,
                                         sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_store_that_cannot_be_read_has_a_remedy, sl_setup,
