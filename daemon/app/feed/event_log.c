@@ -150,7 +150,8 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
     if (j == NULL || m->u.step.final) { /* the last record trains nothing */
         return;
     }
-    if (core != NULL && hsp_app_job_told(j, core, m->epoch, &m->u.step)) {
+    const bool newer = core != NULL && hsp_app_job_told(j, core, m->epoch, &m->u.step);
+    if (newer) {
         hsp_hist_add(&j->metrics.step_s, m->u.step.seconds > 0 ? m->u.step.seconds : -1);
         j->metrics.tokens += m->u.step.tokens;
         hsp_app_trace_own(a, j);
@@ -161,7 +162,7 @@ void hsp_app_metric(struct hsp_app *a, uint32_t job, const struct hsp_msg *m)
         hsp_log(a->log, HSP_LOG_ERROR, "feed", "%s", err.msg);
     } else {
         struct hsp_feed_row *r = add_row(a, true, m->u.step.step, m->epoch, job, &line);
-        if (r != NULL && a->cfg->tensorboard) {
+        if (r != NULL && newer && a->cfg->tensorboard) {
             (void)snprintf(r->folder, sizeof r->folder, "%s-%" PRIu32, j->rec->spec->name, job);
             hsp_tb_put_step(&r->events, (double)hsp_app_unix_ms() * 1e-3, &m->u.step, m->epoch);
         }

@@ -181,12 +181,13 @@ bool hsp_app_job_told(struct hsp_app_job *j, const struct hsp_job *core, uint64_
         (epoch < j->step_epoch || s->step < j->step.step)) {
         return false; /* said again after a reconnect */
     }
+    const bool newer = !j->have_step || epoch > j->step_epoch || s->step > j->step.step;
     j->have_step = true;
     j->step = *s;
     j->step.compute_s = NULL;
     j->step.n_compute = 0;
     j->step_epoch = epoch;
-    return true;
+    return newer;
 }
 
 /* ---- at the start ---- */

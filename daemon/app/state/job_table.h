@@ -77,7 +77,7 @@ void hsp_app_plan_drop(struct hsp_app_job *j, uint64_t no);
 void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l);
 
 /* Notes what @epoch tells of a step, if that is of the history of @core: whether its loss is finite, and the
- * norm of its gradient. True: it is the newest now. */
+ * norm of its gradient. True: it is newer than all that were told before. */
 bool hsp_app_job_told(struct hsp_app_job *j, const struct hsp_job *core, uint64_t epoch,
                       const struct hsp_m_step *s);
 /* The newest step of the history of @core of which the metrics are known; NULL: none yet, also where all that

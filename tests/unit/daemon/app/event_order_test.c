@@ -15,6 +15,7 @@
 #include "daemon/app/state/job_table.h"
 #include "daemon/app/state/sessions.h"
 #include "daemon/app/state/tasks.h"
+#include "proto/base/size.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/app/app_lib.h"
 
@@ -478,6 +479,54 @@ static void the_step_that_a_job_goes_back_to_is_read_again(void **state)
     w.app->cluster->n_jobs--;
 }
 
+/* The steps for which the event file of job 1 has points. */
+static uint32_t points(uint64_t ret[16])
+{
+    char path[600], got[8192], host[256] = "";
+    uint32_t n_points = 0;
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    (void)snprintf(path, sizeof path, "%s/jobs/tiny-1/tb/events.out.tfevents.%010lld.%s.%d", w.dir,
+                   (long long)w.app->start_s, host, (int)getpid());
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    const size_t n = fread(got, 1, sizeof got, f);
+    assert_true(fclose(f) == 0 && n < sizeof got);
+    for (size_t at = 0; at + 12 < n; n_points++) {
+        const uint8_t *body = (const uint8_t *)got + at + 12; /* a length and its sum before */
+        assert_true(n_points < 16);
+        ret[n_points] = body[9] == 0x10 ? body[10] : 0; /* behind the time: field 2, below 128 */
+        at += 16 + (size_t)(uint8_t)got[at] + 256u * (size_t)(uint8_t)got[at + 1];
+    }
+    return n_points;
+}
+
+/* After a start of hspmdd or of an agent steps are told again. */
+static void a_step_that_is_told_again_is_no_second_point(void **state)
+{
+    static const struct {
+        uint64_t epoch, step;
+    } told[] = {{1, 40}, {1, 41}, {1, 40}, {1, 41}, {1, 42}, {2, 42}, {1, 42}, {2, 43}};
+    static const uint64_t want[] = {0, 40, 41, 42, 42, 43}; /* epoch 2 has made 42 again */
+    struct hsp_job j = {.id = 1, .name = "tiny"};
+    uint64_t got[16];
+    (void)state;
+    w.cfg.tensorboard = true;
+    assert_non_null(hsp_app_job_add(w.app, 1, app_job("", 0, NULL)));
+    w.app->cluster->jobs[w.app->cluster->n_jobs++] = &j;
+    for (size_t i = 0; i < HSP_ARRAY_LEN(told); i++) {
+        const struct hsp_msg m = {.type = HSP_MSG_STEP,
+                                  .epoch = told[i].epoch,
+                                  .u.step = {.job = 1, .step = told[i].step, .loss = 3}};
+        hsp_app_metric(w.app, 1, &m);
+        while (w.n_pool > 0) {
+            work();
+        }
+    }
+    w.app->cluster->n_jobs--;
+    assert_int_equal(points(got), HSP_ARRAY_LEN(want));
+    assert_memory_equal(got, want, sizeof want);
+}
+
 static void a_closing_app_takes_no_events(void **state)
 {
     (void)state;
@@ -505,6 +554,7 @@ HSP_TEST_FILE(event_order_test)
         TEST(who_is_denied_is_told_now_and_then),
         TEST(metrics_are_of_the_history_that_counts),
         TEST(the_step_that_a_job_goes_back_to_is_read_again),
+        TEST(a_step_that_is_told_again_is_no_second_point),
         TEST(a_closing_app_takes_no_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
