@@ -21,10 +21,13 @@ static void tell(struct hsp_app *a, bool written, const char *reason)
 void hsp_app_stuck(struct hsp_app *a, const struct hsp_err *why)
 {
     hsp_app_retry_later(a);
-    hsp_str_printf(
-        a->stuck_why, sizeof a->stuck_why,
-        "%s/state.db: %s; training goes on, nothing can be changed until it can be written",
-        a->cfg->state_dir, why->msg);
+    const bool damaged = why->code == HSP_EDIGEST; /* which no wait mends */
+    hsp_str_printf(a->stuck_why, sizeof a->stuck_why,
+                   "%s/state.db%s: %s; training goes on, nothing can be changed%s",
+                   a->cfg->state_dir, damaged ? " is damaged" : "", why->msg,
+                   damaged ? "; restart hspmdd, which writes the file anew from what is whole; if "
+                             "it refuses to start, put a backup back: hspmdd --restore FILE"
+                           : " until it can be written");
     if (a->stuck) {
         return;
     }
@@ -32,8 +35,9 @@ void hsp_app_stuck(struct hsp_app *a, const struct hsp_err *why)
     a->stuck = true;
     tell(a, false, a->stuck_why);
     char text[2 * HSP_TEXT_MAX];
-    hsp_str_printf(text, sizeof text,
-                   "%s; this request is kept and counts as soon as it is on disk", a->stuck_why);
+    hsp_str_printf(text, sizeof text, "%s; %s", a->stuck_why,
+                   damaged ? "then give this request again"
+                           : "this request is kept and counts as soon as it is on disk");
     hsp_app_pending_end(a, HSP_ENOSPC, text);
 }
 

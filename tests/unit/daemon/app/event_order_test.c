@@ -11,6 +11,7 @@
 #include "daemon/app/feed/event_log.h"
 #include "daemon/app/feed/subscriptions.h"
 #include "daemon/app/perform/actions.h"
+#include "daemon/app/perform/store_stall.h"
 #include "daemon/app/state/event_queue.h"
 #include "daemon/app/state/job_table.h"
 #include "daemon/app/state/sessions.h"
@@ -527,6 +528,29 @@ static void a_step_that_is_told_again_is_no_second_point(void **state)
     assert_memory_equal(got, want, sizeof want);
 }
 
+/* A full disk gets room again, and damage stays until hspmdd is restarted. */
+static void a_store_that_takes_nothing_says_what_to_do(void **state)
+{
+    static const struct {
+        enum hsp_status code;
+        const char *why, *says;
+    } cases[] = {{HSP_ENOSPC, "database or disk is full",
+                  "/state.db: database or disk is full; training goes on, nothing can be changed "
+                  "until it can be written"},
+                 {HSP_EDIGEST, "database disk image is malformed",
+                  "/state.db is damaged: database disk image is malformed; training goes on, "
+                  "nothing can be changed; restart hspmdd, which writes the file anew from what is "
+                  "whole; if it refuses to start, put a backup back: hspmdd --restore FILE"}};
+    (void)state;
+    for (size_t i = 0; i < HSP_ARRAY_LEN(cases); i++) {
+        struct hsp_err err = {0};
+        (void)hsp_err_set(&err, cases[i].code, 0, "%s", cases[i].why);
+        hsp_app_stuck(w.app, &err);
+        assert_string_equal(w.app->stuck_why + strlen(w.dir), cases[i].says);
+        hsp_app_unstuck(w.app);
+    }
+}
+
 static void a_closing_app_takes_no_events(void **state)
 {
     (void)state;
@@ -555,6 +579,7 @@ HSP_TEST_FILE(event_order_test)
         TEST(metrics_are_of_the_history_that_counts),
         TEST(the_step_that_a_job_goes_back_to_is_read_again),
         TEST(a_step_that_is_told_again_is_no_second_point),
+        TEST(a_store_that_takes_nothing_says_what_to_do),
         TEST(a_closing_app_takes_no_events),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
