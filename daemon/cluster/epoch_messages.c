@@ -297,7 +297,7 @@ static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_
                         "hspmdd has heard of",
                         lacking);
         }
-        hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
+        hsp_ci_job_done(c, j, n);
     }
 }
 

@@ -161,6 +161,13 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
     end(c, j, to, why, to == HSP_JOB_FAILED && has_come_further(j));
 }
 
+void hsp_ci_job_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *by)
+{
+    hsp_ci_job_end(
+        c, j, HSP_JOB_DONE,
+        hsp_ci_printf(c, "all steps are done; %s has written the final model", by->name));
+}
+
 void hsp_ci_job_set_aside(struct hsp_cluster *c, struct hsp_job *j, const char *why)
 {
     end(c, j, HSP_JOB_FAILED, why, has_begun(j));

@@ -14,6 +14,8 @@ void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fm
  * layouts. */
 void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
                     const char *why);
+/* The same in DONE: rank 0, on node @by, has written the final model. */
+void hsp_ci_job_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *by);
 /* Fails @j, of which less may be on record than its nodes have done: they keep its state. */
 void hsp_ci_job_set_aside(struct hsp_cluster *c, struct hsp_job *j, const char *why);
 /* Has what devices hold of layout @p of @j deleted that are not leased to @j: they may work for another

@@ -145,7 +145,7 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
     }
     if (finish && !over) {
         j->stable = j->steps;
-        hsp_ci_job_end(c, j, HSP_JOB_DONE, "all steps are done");
+        hsp_ci_job_done(c, j, n);
         return;
     }
     for (uint32_t d = 0; !over && d < HSP_NODE_DEVICES; d++) {

@@ -321,6 +321,9 @@ static void print_kept(FILE *out, const cJSON *j)
         (void)fprintf(out, "\ncheckpoints: in %s/%s, %s", path, hsp_doc_text(j, "name"),
                       shared ? "which its nodes share" : "of each of its nodes");
     }
+    if (hsp_doc_has(j, "final_model")) { /* REASON names the node */
+        (void)fprintf(out, "\nfinal model: in %s", hsp_doc_text(j, "final_model"));
+    }
     if (cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(j, "keeps_state"))) {
         bool part =
             hsp_doc_has(j, "nodes_per_shard_min") && hsp_doc_number(j, "nodes_per_shard_min") == 0;

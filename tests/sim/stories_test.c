@@ -560,7 +560,7 @@ static void full_disk_is_drained(void **state)
          "switch.end job 1: epoch 2 runs from step 1000 <- drain of n0/0\n"
          "job.finishing job 1\n"
          "node.drained n0: full disk\n"
-         "job.done job 1: all steps are done\n");
+         "job.done job 1: all steps are done; n1 has written the final model\n");
     assert_int_equal(job(1)->state, HSP_JOB_DONE);
 }
 

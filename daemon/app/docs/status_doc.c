@@ -1,6 +1,7 @@
 #include "daemon/app/docs/status_doc.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -212,6 +213,17 @@ static void put_stalled(cJSON *o, const struct hsp_cluster *c, const struct hsp_
     }
 }
 
+/* The folder of the model that a job has made. */
+static void put_final(cJSON *o, const struct hsp_job *j)
+{
+    char path[PATH_MAX];
+    if (j->state == HSP_JOB_DONE && j->checkpoint_path[0] != '\0') {
+        (void)snprintf(path, sizeof path, "%s/%s/final", j->checkpoint_path,
+                       j->name); /* it was written */
+        put_text(o, "final_model", path);
+    }
+}
+
 static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
 {
     const struct hsp_app_job *j = hsp_app_job_find(a, core->id);
@@ -262,6 +274,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     put_spread(a, o, core);
     put_text(o, "checkpoint_path", core->checkpoint_path);
     (void)cJSON_AddBoolToObject(o, "checkpoint_shared", core->checkpoint_shared);
+    put_final(o, core);
     (void)cJSON_AddItemToObject(o, "devices", device_names(a->cluster, e, 0, e->n_ranks));
     (void)cJSON_AddItemToObject(o, "keepers",
                                 device_names(a->cluster, e, e->n_ranks, e->n_ranks + e->n_keepers));

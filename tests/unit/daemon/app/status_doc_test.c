@@ -451,7 +451,7 @@ static void rows_that_cannot_be_read(void **state)
                         .name = "j",
                         .state = HSP_JOB_DONE,
                         .data_path = (char[]){""},
-                        .checkpoint_path = (char[]){""}};
+                        .checkpoint_path = (char[]){"/c"}};
     struct hsp_buf good, bad;
     hsp_buf_init(&good, 1 << 20);
     hsp_buf_init(&bad, 1 << 20);
@@ -474,6 +474,7 @@ static void rows_that_cannot_be_read(void **state)
     cJSON *all, *doc = job_doc(a, &all);
     assert_string_equal(text(doc, "state"), "done");
     assert_string_equal(text(doc, "problem"), hsp_app_job_fault(a, 1));
+    assert_string_equal(text(doc, "final_model"), "/c/j/final");
     cJSON_Delete(all);
     hsp_app_job_remove(a, 1);
     assert_null(hsp_app_job_fault(a, 1));

@@ -79,6 +79,10 @@ static void status_says_where_the_state_is(void **state)
     assert_non_null(strstr(t, "\ncheckpoints: in /c/j, which its nodes share\ndevices:"));
     free(t);
     t = status_text("{\"jobs\": [{\"name\": \"j\", \"checkpoint_path\": \"/c\", "
+                    "\"final_model\": \"/c/j/final\"}]}");
+    assert_non_null(strstr(t, ", of each of its nodes\nfinal model: in /c/j/final\ndevices:"));
+    free(t);
+    t = status_text("{\"jobs\": [{\"name\": \"j\", \"checkpoint_path\": \"/c\", "
                     "\"keeps_state\": true}]}");
     assert_non_null(strstr(t, "\ncheckpoints: in /c/j, of each of its nodes\nstate: kept by its "
                               "workers; resume goes on from it, cancel or forget deletes it\n"));
