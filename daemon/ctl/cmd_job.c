@@ -254,24 +254,53 @@ static int judge(struct hsp_ctl *ctl, const char *job, const char *text)
     return rc;
 }
 
+static enum hsp_status tell_held(struct hsp_ctl *ctl, const char *text, struct hsp_err *err)
+{
+    cJSON *doc;
+    enum hsp_status st = hsp_doc_parse(text, strlen(text), &doc, err);
+    if (st == HSP_OK) {
+        (void)fprintf(ctl->msg, "hspmdctl: job %s is %s at step %.0f: %s\n",
+                      hsp_doc_text(doc, "job"), hsp_doc_text(doc, "state"),
+                      hsp_doc_number(doc, "step"), hsp_doc_text(doc, "reason"));
+        (void)fflush(ctl->msg); /* shown while we wait */
+        cJSON_Delete(doc);
+    }
+    return st;
+}
+
+/* The last answer; what holds the job up until then is told as it comes. */
+static enum hsp_status await_answer(struct hsp_ctl *ctl, struct hsp_remote *r, uint32_t wait_ms,
+                                    const char **ret, struct hsp_err *err)
+{
+    size_t len;
+    bool more = true;
+    enum hsp_status st = HSP_OK;
+    while (st == HSP_OK && more) {
+        st = hsp_remote_recv(r, wait_ms, ret, &len, &more, err);
+        if (st == HSP_OK && more) {
+            st = tell_held(ctl, *ret, err);
+        }
+    }
+    return st;
+}
+
 int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_t timeout_ms)
 {
     struct hsp_err err = {0};
     struct hsp_remote *r = NULL;
     const char *text = "";
-    size_t len;
-    bool more;
     /* The daemon keeps the time; a little longer here, for its answer. */
     uint32_t wait_ms =
         timeout_ms != 0 && timeout_ms < UINT32_MAX / 2 ? timeout_ms + 10000 : UINT32_MAX;
-    struct hsp_msg m = {.type = HSP_MSG_WAIT,
-                        .u.query = {.name = job, .what = what, .timeout_ms = timeout_ms}};
+    struct hsp_msg m = {
+        .type = HSP_MSG_WAIT,
+        .u.query = {.name = job, .what = what, .timeout_ms = timeout_ms, .follow = true}};
     enum hsp_status st = hsp_remote_open(ctl, &r, &err);
     if (st == HSP_OK) {
         st = hsp_remote_send(r, &m, &err);
     }
     if (st == HSP_OK) {
-        st = hsp_remote_recv(r, wait_ms, &text, &len, &more, &err);
+        st = await_answer(ctl, r, wait_ms, &text, &err);
     }
     (void)hsp_remote_close(r);
     return st == HSP_OK ? judge(ctl, job, text) : hsp_ctl_fail(ctl, &err);

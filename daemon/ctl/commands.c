@@ -156,7 +156,9 @@ const struct hsp_command hsp_commands[] = {
          "the service hspmd-worker has a /tmp of its own, which is deleted when it stops. A job\n"
          "for which there are not resources.min devices waits for them, and the answer says so\n"
          "instead of a plan. With --verify it is not sent when its plan fails the check (exit\n"
-         "code 1); while no worker is connected the plan is chosen as by verify.",
+         "code 1); while no worker is connected the plan is chosen as by verify. The model of a\n"
+         "job that is done is in PATH/JOB/final, PATH being checkpoint.path, on the node that\n"
+         "status JOB names.",
      .options = submit_options,
      .min_pos = 1,
      .max_pos = 1,
@@ -180,7 +182,10 @@ const struct hsp_command hsp_commands[] = {
     {.name = "wait",
      .operands = "JOB",
      .summary = "wait until a job is done, runs, or has reached a step",
-     .help = "Exit code 8 when the job fails or is cancelled first, 124 when the time is over.",
+     .help =
+         "Exit code 8 when the job fails or is cancelled first, 124 when the time is over. While\n"
+         "the final model cannot be written, standard error says why. It is in PATH/JOB/final,\n"
+         "PATH being checkpoint.path, on the node that status JOB names.",
      .options = wait_options,
      .min_pos = 1,
      .max_pos = 1,

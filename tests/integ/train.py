@@ -88,6 +88,26 @@ def plan_of_today(w, t, other):
         until("plan --exit-code gives %d" % code, asked, 3 * LIMIT)  # a busy device may be measured anew
 
 
+def held_up(w):
+    """The final model cannot be written for a while: wait says why, once, and status where the model is in the end."""
+    t = Training(w, "held", steps=15, least=2)
+    os.makedirs(os.path.join(w.path("out"), "held"), exist_ok=True)
+    in_the_way = os.path.join(w.path("out"), "held", "final")
+    with open(in_the_way, "w"):
+        pass
+    p = subprocess.Popen([os.path.join(BUILD, "hspmdctl"), "-a", w.sock, "wait", "held", "--timeout", "%ds" % LIMIT],
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    w.started.append(p)
+    said = p.stderr.readline()
+    check(re.match("hspmdctl: job held is finishing at step 15: the final model is not written: .*drain gives it", said),
+          "it says why: %r" % said)
+    os.remove(in_the_way)
+    out, more = p.communicate(timeout=LIMIT)
+    check(p.returncode == 0 and out == "job held is done at step 15\n" and not more, "%r %r" % (out, more))
+    check("\nfinal model: in %s\n" % in_the_way in w.ctl("status", "held"), w.ctl("status", "held"))
+    check(re.fullmatch("all steps are done; (alpha|beta) has written the final model", t.status()["reason"]), t.status())
+
+
 INCARNATION = r"incarnation(\.\w{6})?"  # the second while it is written, when a node has joined
 
 
@@ -106,6 +126,9 @@ def run(w):
     until("both are up", lambda: w.up("alpha") and w.up("beta"))
 
     calm = Training(w, "calm").end()["loss"]
+    until("no state is left", lambda: not left_over(w))
+
+    held_up(w)
     until("no state is left", lambda: not left_over(w))
 
     t = Training(w, "stormy")

@@ -39,6 +39,8 @@ struct hsp_waiter {
     uint64_t request, step;
     enum { WAIT_RUNNING, WAIT_DONE, WAIT_STEP } what;
     hsp_msec deadline; /* UINT64_MAX: none */
+    bool follow;       /* hears why files of the job cannot be written */
+    char told[sizeof(((struct hsp_job *)NULL)->problem)]; /* what it has heard of that */
 };
 
 /* ---- followers ---- */
@@ -182,17 +184,39 @@ static bool fulfilled(const struct hsp_waiter *w, const struct hsp_job *j)
     return j->state == HSP_JOB_DONE;
 }
 
-static void answer_wait(struct hsp_app *a, const struct hsp_waiter *w, const struct hsp_job *j,
-                        enum hsp_status st, const char *message)
+/* "job", "state", "reason", "step"; cJSON_free. */
+static char *wait_doc(const struct hsp_job *j, const char *reason)
 {
     cJSON *o = cJSON_CreateObject();
     (void)cJSON_AddStringToObject(o, "job", j->name);
     (void)cJSON_AddStringToObject(o, "state", hsp_job_state_name(j->state));
-    (void)cJSON_AddStringToObject(o, "reason", j->reason);
+    (void)cJSON_AddStringToObject(o, "reason", reason);
     (void)cJSON_AddNumberToObject(o, "step", (double)j->stable);
     char *doc = cJSON_PrintUnformatted(o);
     cJSON_Delete(o);
+    return doc;
+}
+
+static void answer_wait(struct hsp_app *a, const struct hsp_waiter *w, const struct hsp_job *j,
+                        enum hsp_status st, const char *message)
+{
+    char *doc = wait_doc(j, j->reason);
     hsp_app_reply(a, w->conn, w->request, st, message, doc, doc != NULL ? strlen(doc) : 0, false);
+    cJSON_free(doc);
+}
+
+/* Tells why files of the job cannot be written, and again when the reason is another one. */
+static void tell_problem(struct hsp_app *a, struct hsp_waiter *w)
+{
+    const struct hsp_job *j = hsp_cluster_job(a->cluster, w->job);
+    if (!w->follow || strcmp(j->problem, w->told) == 0) {
+        return;
+    }
+    memcpy(w->told, j->problem, sizeof w->told);
+    char *doc = w->told[0] != '\0' ? wait_doc(j, w->told) : NULL;
+    if (doc != NULL) {
+        hsp_app_reply(a, w->conn, w->request, HSP_OK, "", doc, strlen(doc), true);
+    }
     cJSON_free(doc);
 }
 
@@ -228,6 +252,7 @@ void hsp_app_wait_check(struct hsp_app *a)
             *at = w->next;
             free(w);
         } else {
+            tell_problem(a, w);
             at = &w->next;
         }
     }
@@ -264,6 +289,7 @@ void hsp_app_wait(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg
     w->conn = cl->conn;
     w->request = m->request;
     w->job = j->id;
+    w->follow = q->follow;
     w->deadline = q->timeout_ms != 0 ? hsp_app_now() + q->timeout_ms : UINT64_MAX;
     w->next = a->waiters;
     a->waiters = w;
