@@ -4,12 +4,15 @@ an empty daemon with its exit code, jobs that wait and are there again after an 
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import sqlite3
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
 sys.path.append(os.path.join(os.environ.get("HSPMD_SRC", "."), "tests", "claims", "lib"))
@@ -69,6 +72,15 @@ class World(Folder):
         if code != 0:
             check(r.stderr.startswith("hspmdctl: ") and r.stderr.count("\n") == 1, "one line: %r" % r.stderr)
         return r.stdout
+
+    def healthz(self):
+        """Status and line of the last hspmdd with metrics_listen."""
+        url = re.findall(r"metrics on (http://\S+)/metrics", self.log())[-1] + "/healthz"
+        try:
+            with urllib.request.urlopen(url, timeout=LIMIT) as r:
+                return r.status, r.read().decode().strip()
+        except urllib.error.HTTPError as e:
+            return e.code, e.read().decode().strip()
 
     def port(self):
         return [x for x in self.log().splitlines() if "listens on 127.0.0.1:" in x][-1].rsplit(":", 1)[1].strip()
@@ -469,14 +481,16 @@ def damaged_page(w, rows):
         f.seek((page - 1) * 4096)
         f.write(b"\xff" * 4096)
     os.mkdir(w.path("state/.restore-copy.db"))
-    d = w.start(w.config())
+    d = w.start(w.config(metrics_listen="127.0.0.1:0"))
     problem = "problem: %s: it is damaged, and cannot be written anew: cannot make " % w.path("state/state.db")
     check(problem in w.ctl("status").stdout, "a problem: %r" % w.ctl("status"))
+    check(w.healthz() == (503, "the store is damaged: hspmdctl status says more"), "not healthy: %r" % (w.healthz(),))
     d.terminate()
     check(d.wait(LIMIT) == 0, "ends in order")
     os.rmdir(w.path("state/.restore-copy.db"))
-    d = w.start(w.config())
+    d = w.start(w.config(metrics_listen="127.0.0.1:0"))
     until("it is told", lambda: "store.damaged" in w.ctl("events").stdout)
+    check(w.healthz() == (200, "ok"), "healthy: %r" % (w.healthz(),))
     check("pages were damaged" in w.ctl("events").stdout and "problem" not in w.ctl("status").stdout, "and mended")
     check(w.ctl("backup", w.path("mended.db")).returncode == 0, "a backup is whole")
     check(len([f for f in os.listdir(w.path("state")) if f.endswith("-damaged")]) == 1, "the damaged one is kept")
