@@ -86,7 +86,7 @@ struct hsp_agent {
     struct {
         uint32_t job; /* 0 none */
         uint64_t epoch, step, term, content;
-    } ckpt[HSP_NODE_DEVICES]; /* newest complete checkpoint it reported: said again at each hello */
+    } ckpt[HSP_NODE_DEVICES]; /* newest complete one: said again at each hello, until STOP */
     /* The last steps reported by executors here, oldest first from next_step; a connection that
      * breaks may have lost some, and those of an absence were never sent. */
     struct hsp_agent_step_report {

@@ -24,13 +24,16 @@ void hsp_ai_steps_again(struct hsp_agent *a)
     }
 }
 
-void hsp_ai_forget_steps(struct hsp_agent *a, uint32_t job)
+void hsp_ai_forget_told(struct hsp_agent *a, uint32_t job)
 {
     uint32_t first = a->next_step + HSP_AGENT_STEPS - a->n_steps, kept = 0;
     for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
         if (a->dev[i].run.job == job) {
             return;
         }
+    }
+    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+        a->ckpt[i].job = a->ckpt[i].job == job ? 0 : a->ckpt[i].job;
     }
     for (uint32_t i = 0; i < a->n_steps; i++) {
         const struct hsp_agent_step_report *s = &a->steps[(first + i) % HSP_AGENT_STEPS];

@@ -224,6 +224,52 @@ static void steps_of_a_job_that_is_stopped_are_forgotten(void **state)
     hsp_agent_free(w.a);
 }
 
+/* A connection that begins: the actions are those of its HELLO. */
+static void say_hello(struct aw_world *w)
+{
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    w->now += 100;
+    aw_beats(w);
+    aw_tick(w);
+    aw_step(w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_scanned(w, NULL, 0);
+    assert_non_null(aw_sent(w, HSP_AACT_SEND, HSP_MSG_HELLO));
+}
+
+static void welcome(struct aw_world *w, uint32_t heartbeat_ms, uint32_t dead_ms)
+{
+    aw_from_daemon(w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                       .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                     .term = 1,
+                                                     .incarnation = {1, 1},
+                                                     .heartbeat_ms = heartbeat_ms,
+                                                     .dead_ms = dead_ms}});
+}
+
+/* An hspmdd that has lost its store begins another cluster, whose job 4 has an epoch 9, too. */
+static void a_checkpoint_of_a_job_that_is_stopped_is_forgotten(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    running(&w, 9);
+    aw_from_exec(
+        &w, 0,
+        (struct hsp_msg){.type = HSP_MSG_CHECKPOINTED,
+                         .epoch = 9,
+                         .u.ckpt = {.job = 4, .step = 40, .complete = true, .reason = ""}});
+    say_hello(&w);
+    const struct hsp_msg *m = aw_sent(&w, HSP_AACT_SEND, HSP_MSG_CHECKPOINTED);
+    assert_true(m != NULL && m->u.ckpt.job == 4 && m->u.ckpt.step == 40);
+    welcome(&w, 500, 3000);
+    struct hsp_msg stop = {.type = HSP_MSG_STOP, .epoch = 9, .u.devref = {.job = 4}};
+    aw_from_daemon(&w, stop);
+    stop.type = HSP_MSG_STOPPED;
+    aw_from_exec(&w, 0, stop);
+    say_hello(&w);
+    assert_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_CHECKPOINTED));
+    hsp_agent_free(w.a);
+}
+
 HSP_TEST_FILE(relay_test)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +277,7 @@ HSP_TEST_FILE(relay_test)
         cmocka_unit_test(an_order_for_a_job_that_is_not_there_is_dropped_aloud),
         cmocka_unit_test(steps_are_told_in_their_order),
         cmocka_unit_test(steps_of_a_job_that_is_stopped_are_forgotten),
+        cmocka_unit_test(a_checkpoint_of_a_job_that_is_stopped_is_forgotten),
         cmocka_unit_test(a_release_of_its_layout_ends_the_work),
         cmocka_unit_test(what_is_prepared_outlives_a_release),
         cmocka_unit_test(papers_of_an_epoch_go_though_its_executor_died),
