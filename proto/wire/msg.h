@@ -64,7 +64,7 @@
  * executor, C hspmdctl. Numbers are never reused. */
 #define HSP_MSG_MAP(X)                                     \
     X(HELLO, 1, hello, "hello")        /* A>D */           \
-    X(WELCOME, 2, welcome, "welcome")  /* D>A */           \
+    X(WELCOME, 2, welcome, "welcome")  /* D>A, A>E */      \
     X(FENCED, 3, fenced, "fenced")     /* D>A */           \
     X(HEARTBEAT, 4, beat, "heartbeat") /* A>D>A, E>A */    \
     X(PREPARE, 5, prepare, "prepare")  /* D>A>E */         \

@@ -234,6 +234,7 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     a->beat_ms = a->now_ms + a->heartbeat_ms;
     hsp_ai_log(a, 5, "welcome: term %llu%s", (unsigned long long)w->term,
                news ? ", a new incarnation" : "");
+    hsp_ai_pace(a);
     hsp_ai_steps_again(a);
     hsp_ai_damaged_again(a);
 }
@@ -265,6 +266,7 @@ static void parked(struct hsp_agent *a, const struct hsp_m_parked *p)
     a->dead_ms = p->dead_ms;
     a->pause_ms = 0;
     a->beat_ms = a->now_ms + a->heartbeat_ms;
+    hsp_ai_pace(a);
     hsp_ai_log(a, 4,
                "the coordinator does not take this node in, what it keeps stays: %s; see hspmdctl "
                "node list there",
@@ -287,6 +289,7 @@ static bool told_again(struct hsp_agent *a, const struct hsp_m_welcome *w)
     a->heartbeat_ms = w->heartbeat_ms;
     a->dead_ms = w->dead_ms;
     a->beat_ms = a->now_ms;
+    hsp_ai_pace(a);
     return true;
 }
 
@@ -337,6 +340,7 @@ static void spawn(struct hsp_agent *a, uint32_t device)
     d->state = HSP_EXEC_STARTING;
     d->spawn_ms = a->now_ms;
     d->heard_ms = a->now_ms;
+    d->beat_ms = a->cfg.heartbeat_ms;
     hsp_ai_emit(a, HSP_AACT_SPAWN, device)->bare = d->health.verdict == HSP_GPU_LOST;
 }
 

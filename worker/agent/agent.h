@@ -161,6 +161,7 @@ struct hsp_agent_device { /* read-only for shells */
     bool killed;              /* KILL was asked; EXEC_EXIT is due */
     bool sealing;             /* SEAL sent, answer due */
     uint32_t crashes;         /* in a row */
+    uint32_t beat_ms;         /* as the executor was told to beat */
     uint64_t spawn_ms, heard_ms, restart_ms;
 };
 enum hsp_agent_link {

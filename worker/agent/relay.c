@@ -170,6 +170,22 @@ void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
     }
 }
 
+/* Beats that come more rarely than hspmdd wants are silence, those that come more often do no harm. */
+void hsp_ai_pace(struct hsp_agent *a)
+{
+    uint32_t own = a->cfg.heartbeat_ms, ms = a->heartbeat_ms < own ? a->heartbeat_ms : own;
+    for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
+        struct hsp_agent_device *d = &a->dev[i];
+        if (d->state == HSP_EXEC_UP && !d->killed && d->beat_ms != ms) {
+            struct hsp_msg m = {.type = HSP_MSG_WELCOME,
+                                .u.welcome = {.heartbeat_ms = ms, .address = ""}};
+            hsp_ai_order(a, i, &m);
+            d->beat_ms = ms;
+            d->heard_ms = a->now_ms; /* it did not know */
+        }
+    }
+}
+
 /* ---- from an executor ---- */
 
 static void come_up(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
@@ -184,6 +200,7 @@ static void come_up(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
     struct hsp_msg up = {.type = HSP_MSG_EXECUTOR_UP,
                          .u.up = {.device = device, .address = d->address}};
     hsp_ai_tell(a, &up);
+    hsp_ai_pace(a);
 }
 
 /* Executors measure by the clock of this host. */

@@ -464,7 +464,7 @@ static void handle(struct executor *x, const struct hsp_msg *m)
     case HSP_MSG_CHECKPOINT: on_checkpoint(x, m); break;
     case HSP_MSG_TRACE: on_trace(x, m); break;
     case HSP_MSG_WHERE: on_where(x, m); break;
-    case HSP_MSG_WELCOME: x->beats.every_ms = m->u.welcome.heartbeat_ms; break;
+    case HSP_MSG_WELCOME: hsp_heartbeat_pace(&x->beats, m->u.welcome.heartbeat_ms); break;
     default:
         hsp_log(x->env.log, HSP_LOG_WARN, "executor", "unexpected message %s",
                 hsp_msg_name(m->type));

@@ -60,6 +60,12 @@ void hsp_heartbeat_beat(struct hsp_heartbeat *h)
     h->due_ms = now_ms() + h->every_ms;
 }
 
+void hsp_heartbeat_pace(struct hsp_heartbeat *h, uint32_t every_ms)
+{
+    h->every_ms = every_ms;
+    h->due_ms = now_ms();
+}
+
 struct work {
     void (*fn)(void *on);
     void *on;

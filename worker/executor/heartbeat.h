@@ -34,6 +34,8 @@ void hsp_heartbeat_close(struct hsp_heartbeat *h);
 /* How long the control thread may wait before the next one. */
 int hsp_heartbeat_wait_ms(const struct hsp_heartbeat *h);
 void hsp_heartbeat_beat(struct hsp_heartbeat *h); /* where one is due */
+/* From now on each @every_ms; the next one is due at once. */
+void hsp_heartbeat_pace(struct hsp_heartbeat *h, uint32_t every_ms);
 /* Has a thread call work(on), and returns when that has returned. */
 void hsp_heartbeat_during(struct hsp_heartbeat *h, void (*work)(void *on), void *on);
 

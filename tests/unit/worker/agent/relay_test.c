@@ -270,6 +270,46 @@ static void a_checkpoint_of_a_job_that_is_stopped_is_forgotten(void **state)
     hsp_agent_free(w.a);
 }
 
+/* The heartbeat that executors were told by the last step; 0: none was. */
+static uint32_t told_beat(const struct aw_world *w, uint32_t n)
+{
+    uint32_t told = 0, ms = 0;
+    for (uint32_t i = 0; i < w->acts.n; i++) {
+        const struct hsp_agent_action *x = &w->acts.item[i];
+        if (x->type == HSP_AACT_SEND_EXEC && x->msg->type == HSP_MSG_WELCOME) {
+            ms = x->msg->u.welcome.heartbeat_ms;
+            told++;
+        }
+    }
+    assert_int_equal(told, n);
+    return ms;
+}
+
+/* An executor beats each 500 ms by itself: with a failure_detection of 400 ms it would be silent. */
+static void executors_beat_as_often_as_hspmdd_wants(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    w.now += 450; /* since they have beaten */
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_UP});
+    aw_scanned(&w, NULL, 0);
+    welcome(&w, 100, 400);
+    assert_int_equal(told_beat(&w, 2), 100);
+    assert_null(aw_find(&w, HSP_AACT_KILL));
+    aw_exit_of(&w, 1);
+    aw_from_exec(&w, 1, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "b"}});
+    assert_int_equal(told_beat(&w, 1), 100);
+    welcome(&w, 60000, 150000); /* a reload; they wake up by their beats, too */
+    assert_int_equal(told_beat(&w, 2), 500);
+    welcome(&w, 60000, 150001);
+    assert_int_equal(told_beat(&w, 0), 0);
+    aw_exit_of(&w, 0);
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "b"}});
+    assert_int_equal(told_beat(&w, 0), 0);
+    hsp_agent_free(w.a);
+}
+
 HSP_TEST_FILE(relay_test)
 {
     const struct CMUnitTest tests[] = {
@@ -278,6 +318,7 @@ HSP_TEST_FILE(relay_test)
         cmocka_unit_test(steps_are_told_in_their_order),
         cmocka_unit_test(steps_of_a_job_that_is_stopped_are_forgotten),
         cmocka_unit_test(a_checkpoint_of_a_job_that_is_stopped_is_forgotten),
+        cmocka_unit_test(executors_beat_as_often_as_hspmdd_wants),
         cmocka_unit_test(a_release_of_its_layout_ends_the_work),
         cmocka_unit_test(what_is_prepared_outlives_a_release),
         cmocka_unit_test(papers_of_an_epoch_go_though_its_executor_died),

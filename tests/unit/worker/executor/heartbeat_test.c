@@ -89,11 +89,28 @@ static void it_does_not_beat_for_ever(void **state)
     end(&w);
 }
 
+/* Who wants to hear it more often waits for no beat of before. */
+static void another_pace_begins_at_once(void **state)
+{
+    static struct world w;
+    (void)state;
+    begin(&w);
+    w.h.every_ms = 60000;
+    hsp_heartbeat_beat(&w.h);
+    assert_true(hsp_heartbeat_wait_ms(&w.h) > 1000 && beats(&w, 1) == 1);
+    hsp_heartbeat_pace(&w.h, 50000);
+    assert_int_equal(hsp_heartbeat_wait_ms(&w.h), 0);
+    hsp_heartbeat_beat(&w.h);
+    assert_true(hsp_heartbeat_wait_ms(&w.h) <= 50000 && beats(&w, 2) == 1);
+    end(&w);
+}
+
 HSP_TEST_FILE(heartbeat_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_beats_while_another_thread_works),
         cmocka_unit_test(it_does_not_beat_for_ever),
+        cmocka_unit_test(another_pace_begins_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
