@@ -128,6 +128,19 @@ static void note_failure(struct hsp_ex_epoch *e, const struct hsp_err *why)
                                   : "");
 }
 
+/* Whether the making was given up for a lost peer, which is to be told: an epoch that is cancelled tells
+ * nothing. @why is that of the loss then. */
+static bool for_a_loss(struct hsp_ex_epoch *e, enum hsp_status st, struct hsp_err *why)
+{
+    (void)pthread_mutex_lock(&e->lock);
+    bool is = st == HSP_ECANCELED && e->lost && !e->cancelled;
+    if (is) {
+        (void)hsp_err_set(why, HSP_EPEER, 0, "%s", e->lost_why);
+    }
+    (void)pthread_mutex_unlock(&e->lock);
+    return is;
+}
+
 enum hsp_status hsp_epoch_direct_prepare(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     struct hsp_comm *mesh = e->mesh[HSP_MESH_DATA], *direct = NULL;
@@ -141,6 +154,7 @@ enum hsp_status hsp_epoch_direct_prepare(struct hsp_ex_epoch *e, struct hsp_err 
         if (n != NULL && !over) {
             note_failure(e, &why);
         }
+        st = for_a_loss(e, st, &why) ? HSP_EPEER : st;
         return hsp_err_set(err, st, 0, "%s", why.msg);
     }
     if (direct != NULL) {

@@ -29,7 +29,7 @@ struct hsp_direct_opts {
 struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_logger *log);
 
 /* Called when the data mesh stands, by all members, CPU devices too: they agree which groups go by
- * NCCL. Errors of hsp_nccl_prepare; the mesh is aborted then. */
+ * NCCL. Errors of hsp_nccl_prepare, HSP_EPEER where a peer was lost meanwhile; the mesh is aborted then. */
 enum hsp_status hsp_epoch_direct_prepare(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Before the first step, by all members. Errors of hsp_nccl_start. */
 enum hsp_status hsp_epoch_direct_start(struct hsp_ex_epoch *e, struct hsp_err *err);

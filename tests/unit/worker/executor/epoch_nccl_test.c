@@ -24,7 +24,7 @@ struct member {
     struct hsp_dataset data;
     void *state;
     double loss; /* of the last step */
-    enum hsp_status st;
+    enum hsp_status st, prepared;
     struct hsp_err err;
 };
 
@@ -109,7 +109,7 @@ static void epoch_fini(struct epoch *x)
 static void prepare(void *ctx, uint32_t k)
 {
     struct member *m = &((struct epoch *)ctx)->m[k];
-    m->st = hsp_epoch_direct_prepare(&m->e, &m->err);
+    m->st = m->prepared = hsp_epoch_direct_prepare(&m->e, &m->err);
 }
 
 static void train(void *ctx, uint32_t k)
@@ -516,6 +516,10 @@ static bool die_at(unsigned nth)
     for (uint32_t k = 0; k < RANKS && !died; k++) {
         assert_ok(l.a.m[k].st, &l.a.m[k].err);
         assert_ok(l.b.m[k].st, &l.b.m[k].err);
+    }
+    for (uint32_t k = 0; k < RANKS; k += 2) { /* else PREPARE would end without a word */
+        assert_int_not_equal(l.a.m[k].prepared, HSP_ECANCELED);
+        assert_int_not_equal(l.b.m[k].prepared, HSP_ECANCELED);
     }
     epoch_fini(&l.a);
     epoch_fini(&l.b);
