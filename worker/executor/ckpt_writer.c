@@ -1,8 +1,8 @@
 /* The happy path: the thread of the disk opens the file, writes slabs, closes it, commits, prunes.
  *
  * Possible failure modes: no answer (the thread goes on alone, with what is its own; a commit that it
- * was at may still come to its end, and is as good as any); no memory; errors of the disk. Where the
- * old checkpoints take long to delete, the thread does that alone, beside the next checkpoint. */
+ * was at may still come to its end, and is as good as any); no memory; errors of the disk. Where old
+ * checkpoints, or a failed one, take long to delete, the thread does that alone, beside the next checkpoint. */
 #include "worker/executor/ckpt_writer.h"
 
 #include <limits.h>
@@ -17,7 +17,7 @@
 #include "worker/state/ckpt_steps.h"
 #include "worker/state/region.h"
 
-#define PRUNE_MS 5000u /* votes wait so long for it */
+#define DELETION_MS 5000u /* votes wait so long for it */
 
 struct hsp_ckpt_writing { /* owns all it points to */
     char dir[PATH_MAX];
@@ -49,6 +49,7 @@ static enum hsp_status do_open(void *ctx, struct hsp_err *err)
 {
     struct hsp_ckpt_writing *x = ctx;
     enum hsp_status st = x->marks ? hsp_ckpt_sign(x->dir, &x->info, x->shared, err) : HSP_OK;
+    x->abandons = x->whole; /* also where its folder is all that can be made */
     if (st == HSP_OK && x->sweeps > 0) {
         struct hsp_ckpt_info left = x->info;
         left.step = x->sweeps;
@@ -57,7 +58,6 @@ static enum hsp_status do_open(void *ctx, struct hsp_err *err)
     if (st == HSP_OK) {
         st = hsp_ckpt_stream_open(x->dir, &x->info, x->rank, x->p, x->n, &x->out, err);
     }
-    x->abandons = st == HSP_OK && x->whole;
     return st;
 }
 
@@ -261,11 +261,18 @@ enum hsp_status hsp_ckpt_writer_commit(struct hsp_ckpt_writer *w,
     return st;
 }
 
+/* The time for what the thread only deletes. */
+static struct hsp_disk_wait deletion(struct hsp_ex_epoch *e)
+{
+    struct hsp_disk_wait wait = hsp_epoch_disk_wait(e);
+    wait.ms = wait.ms < DELETION_MS ? wait.ms : DELETION_MS;
+    wait.deletes = true;
+    return wait;
+}
+
 enum hsp_status hsp_ckpt_writer_prune(struct hsp_ckpt_writer *w, struct hsp_err *err)
 {
-    struct hsp_disk_wait wait = hsp_epoch_disk_wait(w->e);
-    wait.ms = wait.ms < PRUNE_MS ? wait.ms : PRUNE_MS;
-    wait.deletes = true;
+    const struct hsp_disk_wait wait = deletion(w->e);
     enum hsp_status st = call_for(w, do_prune, &wait, err);
     return st == HSP_ETIMEDOUT ? HSP_OK : st;
 }
@@ -273,7 +280,7 @@ enum hsp_status hsp_ckpt_writer_prune(struct hsp_ckpt_writer *w, struct hsp_err 
 void hsp_ckpt_writer_end(struct hsp_ckpt_writer *w, bool abandon)
 {
     if (w->disk != NULL) {
-        const struct hsp_disk_wait wait = hsp_epoch_disk_wait(w->e);
+        const struct hsp_disk_wait wait = deletion(w->e); /* of what is not committed */
         if (w->work != NULL && abandon) {
             w->work->abandons = true;
         }

@@ -159,7 +159,10 @@ static enum hsp_status find_place(struct hsp_disk_threads *in, const char *path,
         at = in->one[i] == NULL ? &in->one[i] : at;
     }
     if (at == NULL) {
-        return hsp_err_set(err, HSP_ELIMIT, 0, "%u other paths do not answer", HSP_DISK_THREADS);
+        return hsp_err_set(
+            err, HSP_ELIMIT, 0,
+            "%u earlier calls have not ended: a disk deletes slowly, or does not answer",
+            HSP_DISK_THREADS);
     }
     *ret = at;
     return HSP_OK;

@@ -43,7 +43,7 @@ struct hsp_disk_wait {
 
 /* A thread for what is done at @path with @ctx, which it gives to @drop at its end. After an error
  * @ctx is the caller's. HSP_ETIMEDOUT: another one has no answer from @path yet; HSP_ELIMIT: too many
- * others have none; HSP_ENOMEM: no memory, or no thread. */
+ * others are not over; HSP_ENOMEM: no memory, or no thread. */
 enum hsp_status hsp_disk_open(struct hsp_disk_threads *in, const char *path, void *ctx,
                               void (*drop)(void *ctx), struct hsp_disk_thread **ret,
                               struct hsp_err *err);

@@ -6,6 +6,7 @@ EXECUTOR_TEST_LIBS = tests/lib/libghost.a $(TEST_LIBS) $(EXECUTOR_LIBS) daemon/a
 # epoch_nccl_test: epochs over the fake NCCL. device_executor_test is executor_test on devices that are no CPUs.
 executor_tests = \
   tests/unit/worker/executor/ckpt_choice_test \
+  tests/unit/worker/executor/ckpt_writer_test \
   tests/unit/worker/executor/disk_retry_test \
   tests/unit/worker/executor/epoch_checkpoint_test \
   tests/unit/worker/executor/epoch_device_test \
@@ -32,6 +33,7 @@ $(executor_tests): tests/unit/worker/executor/executor_tests
 	$(LINK_TEST)
 tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/ckpt_choice_test.c \
+  tests/unit/worker/executor/ckpt_writer_test.c \
   tests/unit/worker/executor/disk_retry_test.c \
   tests/unit/worker/executor/epoch_checkpoint_test.c \
   tests/unit/worker/executor/epoch_device_test.c \
@@ -55,7 +57,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   $(executor_world) $(NCCL_WORLD) $(TINY_PROG) $(state_test_lib)
 tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
   -Wl,--wrap=hsp_ckpt_stream_open,--wrap=hsp_ckpt_stream_put,--wrap=hsp_ckpt_commit \
-  -Wl,--wrap=hsp_ckpt_prune,--wrap=hsp_segment_create,--wrap=hsp_epoch_device_leave \
+  -Wl,--wrap=hsp_ckpt_prune,--wrap=hsp_ckpt_abandon,--wrap=hsp_segment_create,--wrap=hsp_epoch_device_leave \
   -Wl,--wrap=hsp_region_copy,--wrap=hsp_ckpt_sign \
   -Wl,--wrap=hsp_epoch_device_save,--wrap=hsp_epoch_device_trim \
   -Wl,--wrap=hsp_read_hash_before,--wrap=hsp_pace_done

@@ -1,0 +1,147 @@
+/* What a failed checkpoint leaves on the disk, and how long its deletion holds an epoch up. One writer of one
+ * whole checkpoint. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "proto/layout/box.h"
+#include "tests/lib/testlib.h"
+#include "worker/executor/ckpt_writer.h"
+#include "worker/state/ckpt_files.h"
+#include "worker/state/ckpt_steps.h"
+
+static struct hsp_pkg_param params[1] = {{"wte.weight", 2, {6, 4}}};
+
+struct world {
+    char *dir;
+    char attempt[4400];
+    struct hsp_exec_env env;
+    struct hsp_m_prepare p;
+    struct hsp_ex_epoch e;
+    struct hsp_ckpt_info info;
+    struct hsp_ckpt_piece piece;
+    struct hsp_ckpt_writer w;
+};
+
+static void begin(struct world *x)
+{
+    char name[HSP_CKPT_NAME];
+    memset(x, 0, sizeof *x);
+    x->dir = hsp_test_tmpdir();
+    x->p = (struct hsp_m_prepare){.job_name = "t", .n_ranks = 1, .checkpoint_path = x->dir};
+    x->e = (struct hsp_ex_epoch){.env = &x->env, .p = &x->p, .member = true};
+    x->e.pkg = (struct hsp_package){
+        .dtype = HSP_F64, .n_params = 1, .params = params, .config_json = "{}"};
+    (void)pthread_mutex_init(&x->e.lock, NULL);
+    x->info = (struct hsp_ckpt_info){.job = "t", .step = 40, .n_ranks = 1, .n_params = 1};
+    const struct hsp_box all = hsp_box_whole(2, params[0].ext);
+    x->piece = (struct hsp_ckpt_piece){
+        .name = params[0].name, .dtype = HSP_F64, .full = params[0].ext, .box = all, .held = all};
+    hsp_ckpt_tmp_name(&x->info, name);
+    (void)snprintf(x->attempt, sizeof x->attempt, "%s/t/%s", x->dir, name);
+}
+
+static enum hsp_status open_writer(struct world *x, struct hsp_err *err)
+{
+    const struct hsp_ckpt_order o = {.info = &x->info, .p = &x->piece, .n = 1, .whole = true};
+    return hsp_ckpt_writer_open(&x->e, &o, &x->w, err);
+}
+
+static void end(struct world *x)
+{
+    hsp_disk_threads_close(&x->env.disks);
+    (void)pthread_mutex_destroy(&x->e.lock);
+    hsp_test_rmdir(x->dir);
+    free(x->dir);
+}
+
+/* The folder of the attempt is there, and the file in it has no room. */
+static void an_attempt_without_a_file_goes_too(void **state)
+{
+    struct world x;
+    struct hsp_err err = {0};
+    struct rlimit was, none;
+    (void)state;
+    begin(&x);
+    assert_ok(open_writer(&x, &err), &err);
+    assert_int_equal(access(x.attempt, F_OK), 0);
+    hsp_ckpt_writer_end(&x.w, false);
+    assert_int_not_equal(access(x.attempt, F_OK), 0);
+    void (*old)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = was.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    enum hsp_status st = open_writer(&x, &err);
+    hsp_ckpt_writer_end(&x.w, false);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+    (void)signal(SIGXFSZ, old);
+    assert_int_equal(st, HSP_ELIMIT);
+    assert_int_not_equal(access(x.attempt, F_OK), 0);
+    end(&x);
+}
+
+static atomic_bool slow; /* a deletion goes on until it is false */
+
+/* The compiler compares them with the product's. */
+__typeof__(hsp_ckpt_abandon) __real_hsp_ckpt_abandon, __wrap_hsp_ckpt_abandon;
+
+enum hsp_status __wrap_hsp_ckpt_abandon(const char *dir, const struct hsp_ckpt_info *us,
+                                        struct hsp_err *err)
+{
+    while (atomic_load(&slow)) {
+        (void)usleep(1000);
+    }
+    return __real_hsp_ckpt_abandon(dir, us, err);
+}
+
+/* Gives up the attempt, whose deletion takes longer than it is waited for. */
+static void give_up(struct world *x)
+{
+    x->env.disk_ms = 20;
+    hsp_ckpt_writer_end(&x->w, false);
+    x->env.disk_ms = 0;
+}
+
+/* A disk that takes minutes to delete a large attempt works: the next checkpoint is begun beside that. */
+static void an_attempt_may_go_slowly(void **state)
+{
+    struct world x;
+    struct hsp_err err = {0};
+    (void)state;
+    begin(&x);
+    assert_ok(open_writer(&x, &err), &err);
+    atomic_store(&slow, true);
+    give_up(&x);
+    assert_int_equal(access(x.attempt, F_OK), 0);
+    for (unsigned n = 1; n < HSP_DISK_THREADS; n++) {
+        x.info.step++;
+        assert_ok(open_writer(&x, &err), &err);
+        give_up(&x);
+    }
+    assert_int_equal(open_writer(&x, &err), HSP_ELIMIT); /* and yet none is said to be dead */
+    assert_string_equal(
+        err.msg, "12 earlier calls have not ended: a disk deletes slowly, or does not answer");
+    atomic_store(&slow, false);
+    (void)alarm(60);
+    while (open_writer(&x, &err) != HSP_OK) {
+        (void)usleep(1000);
+    }
+    hsp_ckpt_writer_end(&x.w, false);
+    while (access(x.attempt, F_OK) == 0) {
+        (void)usleep(1000);
+    }
+    (void)alarm(0);
+    end(&x);
+}
+
+HSP_TEST_FILE(ckpt_writer_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_attempt_without_a_file_goes_too),
+        cmocka_unit_test(an_attempt_may_go_slowly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
