@@ -16,7 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "proto/base/str.h"
 #include "proto/base/vec.h"
 #include "worker/state/folder.h"
 #include "worker/state/segment.h"
@@ -154,52 +153,5 @@ enum hsp_status hsp_segment_remove(const char *dir, const struct hsp_segment_key
     if (st == HSP_OK && hsp_segment_unlink(dir, path) != 0 && errno != ENOENT) {
         st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", path);
     }
-    return st;
-}
-
-/* The epoch in a file name of @job; false for other files. */
-static bool file_epoch(const char *file, const char *job, uint64_t *ret)
-{
-    size_t n = strlen(job);
-    char digits[24];
-    if (strncmp(file, job, n) != 0 || file[n] != '+' ||
-        !(ends_with(file, ".seg") || ends_with(file, ".tmp"))) {
-        return false;
-    }
-    const char *e = strrchr(file, '+'); /* +sSLOT.seg */
-    while (e > file && e[-1] != '+') {
-        e--;
-    }
-    size_t len = strcspn(e, "+");
-    if (e[0] != 'e' || len < 2 || len - 1 >= sizeof(digits)) {
-        return false;
-    }
-    memcpy(digits, e + 1, len - 1);
-    digits[len - 1] = '\0';
-    return hsp_parse_u64(digits, ret);
-}
-
-enum hsp_status hsp_segment_sweep(const char *dir, const char *job, uint64_t below,
-                                  struct hsp_err *err)
-{
-    DIR *d;
-    const struct dirent *e;
-    enum hsp_status st = open_dir(dir, &d, err);
-    if (st != HSP_OK) {
-        return st;
-    }
-    while ((e = next_name(d, dir, &st, err)) != NULL) {
-        char path[HSP_SEGMENT_PATH];
-        uint64_t epoch;
-        if (!file_epoch(e->d_name, job, &epoch) || hsp_is_folder(dirfd(d), e->d_name) ||
-            (below != UINT64_MAX && epoch >= below) ||
-            snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) >= (int)sizeof(path)) {
-            continue;
-        }
-        if (unlink(path) != 0 && errno != ENOENT) {
-            st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", path);
-        }
-    }
-    (void)closedir(d); /* read only */
     return st;
 }

@@ -30,8 +30,5 @@ enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret,
 /* Deletes one file; no error when it is not there. Its memory is free soon (segment_free.h). */
 enum hsp_status hsp_segment_remove(const char *dir, const struct hsp_segment_key *key,
                                    struct hsp_err *err);
-/* Deletes all files of a job with an epoch below @below (UINT64_MAX: all), damaged ones too. */
-enum hsp_status hsp_segment_sweep(const char *dir, const char *job, uint64_t below,
-                                  struct hsp_err *err);
 
 #endif

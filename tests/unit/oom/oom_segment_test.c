@@ -121,12 +121,6 @@ static enum hsp_status scan(void *ctx, struct hsp_buf *out, struct hsp_err *err)
     return st;
 }
 
-static enum hsp_status sweep(void *ctx, struct hsp_buf *out, struct hsp_err *err)
-{
-    (void)out;
-    return hsp_segment_sweep(ctx, "t", 2, err); /* all are of later epochs: none goes */
-}
-
 /* A piece of job 1, sealed or, as by a writer that died, not; and the notes of its device. */
 static void leave(const char *dir, uint32_t device, uint64_t layout, bool sealed)
 {
@@ -309,7 +303,6 @@ static void a_segment_is_made_whole_or_not(void **state)
 static void a_scan_finds_all_or_says_so(void **state)
 {
     hsp_oom_loop("scan", scan, *state, 200);
-    hsp_oom_loop("sweep", sweep, *state, 200);
 }
 
 static void pieces_are_told_all_or_none(void **state)

@@ -102,8 +102,6 @@ static void an_error_is_no_end(void **state)
         assert_status(hsp_ckpt_list(*state, &steps, &n, &err), HSP_EIO);
         names_left = left;
         assert_status(hsp_segment_scan(*state, &info, &n, &err), HSP_EIO);
-        names_left = left;
-        assert_status(hsp_segment_sweep(*state, "job-1", UINT64_MAX, &err), HSP_EIO);
         names_left = left + 1;
     }
     names_left = -1;
