@@ -87,7 +87,7 @@ uint32_t hsp_epoch_device_misread(struct hsp_ex_epoch *e, uint64_t version,
  * thread queues next. */
 enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* The epoch has been left, and the next one may begin: gives back the memory of engine and state.
- * The run thread, between steps, which holds the epoch's lock. */
+ * The run thread, between steps, without the epoch's lock. */
 void hsp_epoch_device_leave(struct hsp_ex_epoch *e);
 /* When all threads have ended and the engine is closed. */
 void hsp_epoch_device_close(struct hsp_ex_epoch *e);
