@@ -1,9 +1,9 @@
 /* Shares the descriptors of hspmdd among the kinds of callers.
  *
  * Example: max_nodes 256. 576 places for agents (each may come back before its old connection has
- * gone), at most 288 of them for agents that are no members; 1024 for callers by TCP and 512 on the socket that have not said who they are, 64 for
- * administrators by TCP and 128 on the socket. With fewer descriptors the strangers by TCP give
- * theirs up first, down to 16; then all have less.
+ * gone), at most 288 of them for agents that are no members; 1024 for callers by TCP and 512 on the
+ * socket that have not said who they are, 64 for administrators by TCP and 128 on the socket. With
+ * fewer descriptors the strangers by TCP give theirs up first, down to 16; then all have less.
  *
  * Purity: pure.
  */

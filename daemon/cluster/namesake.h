@@ -1,7 +1,8 @@
 /* Remembers a second agent under the name of a node that is here, so that status and an event tell of it.
  *
- * Example: two hosts are set up from one image, both with node: alpha. The second one is refused each time it calls. The
- * event node.namesake and the REASON of alpha name the address of the second one.
+ * Example: two hosts are set up from one image, both with node: alpha. The second one is refused
+ * each time it calls. The event node.namesake and the REASON of alpha name the address of the
+ * second one.
  *
  * In memory only. One event for each node in ten minutes. */
 #ifndef HSP_NAMESAKE_H

@@ -22,7 +22,8 @@ const char *hsp_ci_printf(struct hsp_cluster *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* @list, which names @n nodes, with @name behind them: "a, b"; the sixth becomes "and others". */
 const char *hsp_ci_and_name(struct hsp_cluster *c, const char *list, uint32_t n, const char *name);
-/* "until 22:15:03 UTC", of the end @at_s of a wait by the clock on the wall; 0: not known, "for up to 60 s", state_wait. */
+/* "until 22:15:03 UTC", of the end @at_s of a wait by the clock on the wall; 0: not known, "for up
+ * to 60 s", state_wait. */
 const char *hsp_ci_until(struct hsp_cluster *c, uint64_t at_s);
 
 #endif

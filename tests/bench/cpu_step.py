@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """make bench: where the time of a CPU step of the reference model goes, as one line of JSON a thread count.
 
-gemm_share: time in matrix products (attention included) of all instructions; of_flop_limit: their rate over the
-rate of fused multiply-adds on registers; of_memory_limit: bytes a second of the other ops over those of memcpy.
-best_ms is the sum of the fastest time of every instruction: the step of an undisturbed machine. Both limits are measured in the same run. HSPMD_JOB: another job (one rank). Arguments: thread counts.
+gemm_share: time in matrix products (attention included) of all instructions; of_flop_limit: their
+rate over the rate of fused multiply-adds on registers; of_memory_limit: bytes a second of the other
+ops over those of memcpy. best_ms is the sum of the fastest time of every instruction: the step of
+an undisturbed machine. Both limits are measured in the same run. HSPMD_JOB: another job (one rank).
+Arguments: thread counts.
 """
 import os
 import sys

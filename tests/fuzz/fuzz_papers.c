@@ -1,5 +1,5 @@
-/* Papers of a job: those that are accepted encode to the bytes they came from. A digest that chance does not find is put
- * right first. */
+/* Papers of a job: those that are accepted encode to the bytes they came from. A digest that chance
+ * does not find is put right first. */
 #include <string.h>
 
 #include "tests/fuzz/fuzz.h"

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """first-light: does hspmd work on this GPU at all? About five minutes, one page.
 
-In this order, since each is worth less where the one before fails: does the device open; device_test with two seeds; which
-calls of CUDA block while kernels wait; attention and products beside PyTorch's; how NCCL starts. Each program has a limit of its own, and a
-failure of one does not end the rest. Full outputs go to the folder HSPMD_LOGS, else to a new one among the temporary files, which
-the page names.
+In this order, since each is worth less where the one before fails: does the device open;
+device_test with two seeds; which calls of CUDA block while kernels wait; attention and products
+beside PyTorch's; how NCCL starts. Each program has a limit of its own, and a failure of one does
+not end the rest. Full outputs go to the folder HSPMD_LOGS, else to a new one among the temporary
+files, which the page names.
 
 77 without a GPU, without the CUDA backend, and where something is missing that a program needs.
 """
@@ -33,8 +34,8 @@ SUITE = "tests/unit/worker/backend/device_test"
 SHAPES = os.path.join(HERE, "shapes.txt")
 LIBRARIES = ("libcuda.so", "libcublasLt.so", "libcudnn.so", "libnccl.so", "libcupti.so")
 CUDA_SETTINGS = ("CUDA_MODULE_LOADING", "CUDA_DEVICE_MAX_CONNECTIONS")
-VERSIONS = ("import torch; print('PyTorch', torch.__version__, 'CUDA', torch.version.cuda, 'cuDNN', torch.backends.cudnn.version(),"
-            " 'NCCL', '.'.join(map(str, torch.cuda.nccl.version())))")
+VERSIONS = ("import torch; print('PyTorch', torch.__version__, 'CUDA', torch.version.cuda,"
+            " 'cuDNN', torch.backends.cudnn.version(), 'NCCL', '.'.join(map(str, torch.cuda.nccl.version())))")
 
 # env: None takes a variable away.
 Step = collections.namedtuple("Step", "name seconds args env")
@@ -67,7 +68,8 @@ def environment(changes):
 def run_to_log(args, env, seconds, log):
     """(exit status or None, seconds taken); what the program prints is in @log at any time."""
     began = time.monotonic()
-    p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True)
+    p = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                         env=env, start_new_session=True)
     try:
         status = p.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -126,7 +128,8 @@ def output(*args, seconds=20):
 def whereabouts(library):
     """The file our programs load for @library (without its version), or where else it lies; None."""
     first = [d for d in os.environ.get("HSPMD_LIBRARY_PATH", "").split(":") if d]
-    cache = re.findall(r"=> (/\S+/%s\S*)$" % re.escape(library), output(shutil.which("ldconfig") or "/sbin/ldconfig", "-p"), re.M)
+    cache = re.findall(r"=> (/\S+/%s\S*)$" % re.escape(library),
+                       output(shutil.which("ldconfig") or "/sbin/ldconfig", "-p"), re.M)
     for folders, more in ((first, cache), (gpu.toolkit_folders(), [])):
         found = [p for d in folders for p in sorted(glob.glob(os.path.join(d, library + ".[0-9]*")))]
         if found + more:
@@ -150,7 +153,8 @@ def facts(seen, python, torch, logs):
     peer = output(python, "-c", VERSIONS, seconds=60).strip() if python else "not here: %s" % torch
     out = [("run", ["%s, hspmd %s" % (time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), commit())]),
            ("driver", ["%s, with CUDA %s" % (driver_version(smi) or "of unknown version", seen["cuda"])]),
-           ("libraries", [path or name + " is not here" for name, path in where]), ("peer", [peer or "PyTorch " + torch])]
+           ("libraries", [path or name + " is not here" for name, path in where]),
+           ("peer", [peer or "PyTorch " + torch])]
     with open(os.path.join(logs, LOG), "w") as f:
         f.write("\n".join("%s: %s" % (t, "; ".join(lines)) for t, lines in out) + "\n\n" + (smi or "no nvidia-smi\n"))
     return out
@@ -177,7 +181,8 @@ def log_folder():
 
 
 def body(claim):
-    logs = log_folder() if os.environ.get("HSPMD_LOGS") else None  # a folder that cannot be used is told in a rehearsal, too
+    # a folder that cannot be used is told in a rehearsal, too
+    logs = log_folder() if os.environ.get("HSPMD_LOGS") else None
     seen = gpu.look()
     if "missing" in seen:
         raise Unjudged(seen["missing"])

@@ -8,7 +8,8 @@ Result = collections.namedtuple("Result", "name status seconds text")
 
 MISSING = 77  # exit status of a program that cannot judge; its last line says why
 NOT_RUN = -1000  # in place of one: the program was not run to its end, and the text says why
-AS_HSPMD, AS_CUDA = "calls beside waiting kernels, CUDA as hspmd starts it", "calls beside waiting kernels, CUDA's defaults"
+AS_HSPMD = "calls beside waiting kernels, CUDA as hspmd starts it"
+AS_CUDA = "calls beside waiting kernels, CUDA's defaults"
 PEERS = ("torch", "cudnn", "flash")
 SPEED = re.compile(r"^(attention|product) (\S+) (\S+) (\S+) ([0-9.]+) us ([0-9.]+) TFLOP/s$", re.M)
 CALL = re.compile(r"^(\S.*?) +(ok|BLOCKS|FAILED)\b *(.*)$")
@@ -88,7 +89,8 @@ def calls_lines(r):
         return ["%s: not judged, this needs %s" % (r.name, missing(r))]
     head = "%s: %d of %d block" % (r.name, sum(c[1] in ("BLOCKS", "NO END") for c in bad), len(found))
     head += "; kernels that waited: %s" % waited.group(1) if waited else ""
-    return [head] + ["  %-6s  %s%s" % (word, name, " (%s)" % rest if word == "FAILED" else "") for name, word, rest in bad]
+    return [head] + ["  %-6s  %s%s" % (word, name, " (%s)" % rest if word == "FAILED" else "")
+                     for name, word, rest in bad]
 
 
 # ---- op_speed, torch_speed.py --------------------------------------------------------------------
@@ -145,7 +147,8 @@ def device_lines(r, blocking):
         return ["does NOT open: %s" % ((missing(r) or failure(r)) if r else "it was not tried")]
     try:
         d = json.loads(r.text.strip().splitlines()[-1])
-        out = ["opens, measured in %.0f s: %s, sm_%d, %.0f GiB" % (r.seconds, d["name"], d["sm"], d["memory_bytes"] / 2**30),
+        out = ["opens, measured in %.0f s: %s, sm_%d, %.0f GiB" %
+               (r.seconds, d["name"], d["sm"], d["memory_bytes"] / 2**30),
                "products %.0f TFLOP/s in bf16, %.0f in fp32; memory %.2f TB/s, to the host %.1f GB/s; %.1f us an op" % (
                    d["gemm_bf16_flops"] / 1e12, d["gemm_fp32_flops"] / 1e12, d["mem_bytes_per_s"] / 1e12,
                    d["host_bytes_per_s"] / 1e9, d["op_us"])]
@@ -157,12 +160,13 @@ def device_lines(r, blocking):
 def netlink_lines(r):
     if missing(r):
         return ["not judged, this needs %s" % missing(r)]
-    return ["AF_NETLINK " + line.strip()[:140] for line in r.text.splitlines() if line.startswith(("allowed ", "refused "))]
+    return ["AF_NETLINK " + line.strip()[:140] for line in r.text.splitlines()
+            if line.startswith(("allowed ", "refused "))]
 
 
 def verdict(results):
-    """(True, False or None, figures) of all programs: False where one failed or a test did, None where something is missing
-    or no time was left. A call that blocks is a finding, no failure."""
+    """(True, False or None, figures) of all programs: False where one failed or a test did, None
+    where something is missing or no time was left. A call that blocks is a finding, no failure."""
     failed = [r.name for r in results if failure(r)]
     lacking = ["%s (%s)" % (missing(r), r.name) for r in results if missing(r)]
     by = {r.name: r for r in results}
@@ -194,7 +198,8 @@ def page(facts, results, logs):
     out += section("suite", [suite_line(r) for r in results if r.name.startswith("device_test")])
     out += [""] + [line for name in (AS_HSPMD, AS_CUDA) if name in by for line in calls_lines(by[name])]
     table = speeds(*(r.text for r in results))
-    out += ["", "speed of ours, and over that of PyTorch (its own choice, cuDNN, FlashAttention); above 1: ours is faster"]
+    out += ["",
+            "speed of ours, and over that of PyTorch (its own choice, cuDNN, FlashAttention); above 1: ours is faster"]
     out += attention_lines(table) + product_lines(table)
     out += refusals(by.get("op_speed"), by.get("torch_speed"))
     out += [""] + section("netlink", netlink_lines(by["netlink"]) if "netlink" in by else ["not tried"])

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times the attention and the products of op_speed in PyTorch, attention by each backend of scaled_dot_product_attention.
+"""Times the attention and the products of op_speed in PyTorch, attention by each backend of
+scaled_dot_product_attention.
 
     torch_speed.py SHAPES          (tests/gpu/shapes.txt)
 
@@ -7,8 +8,9 @@ Prints one line for each measurement, in the words of op_speed:
     attention gpt2-s1024 forward cudnn 301.2 us 171.1 TFLOP/s
     product gpt2-head dw torch 2210.0 us 735.5 TFLOP/s
     attention llama-s16384 forward flash refused: No available kernel
-`torch` is PyTorch's own choice. Operands are random bf16, a time is the shortest mean of ROUNDS rounds of CALLS calls by the
-device's clock. Exit status: 0 every shape has its lines, 77 there is no PyTorch, or it sees no GPU.
+`torch` is PyTorch's own choice. Operands are random bf16, a time is the shortest mean of ROUNDS
+rounds of CALLS calls by the device's clock. Exit status: 0 every shape has its lines, 77 there is
+no PyTorch, or it sees no GPU.
 """
 import sys
 
@@ -63,7 +65,8 @@ def random(torch, *extents):
 def time_attention(torch, name, extents):
     from torch.nn.attention import SDPBackend, sdpa_kernel
     batch, sequence, heads, key_heads, width = extents
-    q, k, v = (random(torch, batch, sequence, h, width).transpose(1, 2).requires_grad_() for h in (heads, key_heads, key_heads))
+    q, k, v = (random(torch, batch, sequence, h, width).transpose(1, 2).requires_grad_()
+               for h in (heads, key_heads, key_heads))
     gradient, flop = random(torch, batch, sequence, heads, width).transpose(1, 2), attention_flop(*extents)
 
     def forward():

@@ -17,7 +17,8 @@ from world import BUILD, Folder, main
 
 SEED = int(os.environ.get("HSPMD_SEED") or random.SystemRandom().randrange(1, 2**31))
 NEWER = PROTOCOL + 2
-OTHER = "the program there speaks protocol %d, the program here protocol %d to %d: upgrade the program here" % (NEWER, OLDEST, PROTOCOL)
+OTHER = ("the program there speaks protocol %d, the program here protocol %d to %d: "
+         "upgrade the program here" % (NEWER, OLDEST, PROTOCOL))
 
 
 class World(Folder):

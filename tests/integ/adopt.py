@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""A store that is lost for good: jobs are adopted from their agents, twice, and end as the undisturbed one, also beside
-another job of the name; of two jobs that the nodes keep one alone; one whose state is lost behind its adoption goes on from its
-checkpoints on disk; or what a node keeps is given up, but not what is on record without --force."""
+"""A store that is lost for good: jobs are adopted from their agents, twice, and end as the
+undisturbed one, also beside another job of the name; of two jobs that the nodes keep one alone; one
+whose state is lost behind its adoption goes on from its checkpoints on disk; or what a node keeps
+is given up, but not what is on record without --force."""
 import contextlib
 import json
 import os
@@ -52,8 +53,10 @@ def hello(w, node, kept):
     s.connect(w.sock)
     c = Conn(s)
     c.send("hello", dict(protocol=PROTOCOL, protocol_oldest=PROTOCOL, node=node, address="", incarnation="0" * 32,
-                         was="0" * 32, cluster="0" * 32, generation="0", term="0", same_latency_us=0, same_us_per_byte=0,
-                         cross_latency_us=0, cross_us_per_byte=0, cards=[], devices=[], paths=[], kept=kept, holdings=[],
+                         was="0" * 32, cluster="0" * 32, generation="0", term="0",
+                         same_latency_us=0, same_us_per_byte=0,
+                         cross_latency_us=0, cross_us_per_byte=0, cards=[], devices=[], paths=[],
+                         kept=kept, holdings=[],
                          runs=[]))
     return c
 
@@ -88,14 +91,17 @@ def adopted(w, d, agents):
     d = lose(w, d)
     until("both are parked", lambda: parked(w) == {"alpha": ["lost"], "beta": ["lost"]})
     r = w.try_ctl("job", "adopt", "los")
-    check(r.returncode == 3 and "no agent here keeps a job los" in r.stderr and len(r.stderr.splitlines()) == 1, repr(r))
+    check(r.returncode == 3 and "no agent here keeps a job los" in r.stderr
+          and len(r.stderr.splitlines()) == 1, repr(r))
     for verb in ("status", "cancel", "events", "metrics", "wait"):  # until: an agent may be between two calls
         until("%s says who keeps it" % verb, lambda: re.fullmatch(
-            r"hspmdctl: job lost is not on record here: .*: if state_dir is right, hspmdctl job adopt lost takes it over, .*\n",
+            r"hspmdctl: job lost is not on record here: .*: if state_dir is right, "
+            r"hspmdctl job adopt lost takes it over, .*\n",
             w.try_ctl(verb, "lost").stderr))
     stranger = ambiguous(w, t)
     said = w.ctl("job", "adopt", "%d@%s" % (t.status_id, t.cluster[:12]))
-    check("goes on" in said and re.search(r"; papers of (alpha|beta) \(.*\), (alpha|beta) \(.*\): generation 0, epoch [0-9]+$",
+    check("goes on" in said
+          and re.search(r"; papers of (alpha|beta) \(.*\), (alpha|beta) \(.*\): generation 0, epoch [0-9]+$",
                                           said), "it says so, and whose papers: %r" % said)
     stranger.s.close()
     until("both are members", lambda: w.up("alpha") and w.up("beta"))
@@ -125,8 +131,8 @@ def adopted(w, d, agents):
 
 
 def on_disk(w, name):
-    """Steps of complete checkpoints, ascending; no step of another owner is among them. One that is being deleted has no
-    manifest any more."""
+    """Steps of complete checkpoints, ascending; no step of another owner is among them. One that is
+    being deleted has no manifest any more."""
     folder = os.path.join(w.path("out"), name)
     names = [f for f in os.listdir(folder) if f.startswith("step-") and not f.endswith(".tmp")]
     check(all(re.fullmatch(r"step-\d{10}", f) for f in names), "steps of one job: %r" % names)
@@ -163,8 +169,9 @@ def lose_state(w, agents):
 
 
 def from_disk(w, d, agents):
-    """The papers were made before the first checkpoint, and the state is lost behind the adoption: the checkpoints on disk are
-    the job's own. It goes on from the newest, says what that costs, replaces and prunes them; any can be asked for."""
+    """The papers were made before the first checkpoint, and the state is lost behind the adoption:
+    the checkpoints on disk are the job's own. It goes on from the newest, says what that costs,
+    replaces and prunes them; any can be asked for."""
     t = Training(w, "disk", steps=1000000, least=2, checkpoint={"every_steps": 20, "keep": 3})
     t.reach(70)
     until("step 60 is on disk", lambda: on_disk(w, "disk")[-1:] >= [60])
@@ -181,16 +188,18 @@ def from_disk(w, d, agents):
     check(m and (not m[1] or int(m[1]) - int(m[2]) == newest), "what is lost: %r" % lost)
     t.reach(newest + 50)
     check(not told(w, "disk", "ckpt.failed"), "its checkpoints are its own: %r" % told(w, "disk", "ckpt.failed"))
-    have = until("old ones are pruned", lambda: (lambda s: s if len(s) == 3 and s[0] >= newest else None)(on_disk(w, "disk")))
+    have = until("old ones are pruned",
+                 lambda: (lambda s: s if len(s) == 3 and s[0] >= newest else None)(on_disk(w, "disk")))
     w.ctl("cancel", "disk")
     until("its devices are free", lambda: not left_over(w))
     have = on_disk(w, "disk")
     listed = [json.loads(line) for line in w.ctl("ckpt", "list", "disk", "-o", "jsonl").splitlines()]
-    seen = sorted(int(re.match(r"version (\d+) of epoch \d+, complete, seen by (?:alpha, beta|beta, alpha)$", e["reason"])[1])
-                  for e in listed if e["type"] == "ckpt.on_disk")
+    line = re.compile(r"version (\d+) of epoch \d+, complete, seen by (?:alpha, beta|beta, alpha)$")
+    seen = sorted(int(line.match(e["reason"])[1]) for e in listed if e["type"] == "ckpt.on_disk")
     check(seen == have, "ckpt list shows %r, on disk are %r" % (seen, have))
     r = when_free(w, "resume", "disk", "--from", "7")
-    check(r.returncode != 0 and "no complete checkpoint of step 7 on disk; there are %s" % ", ".join(map(str, have)) in r.stderr,
+    check(r.returncode != 0 and "no complete checkpoint of step 7 on disk; there are %s" %
+          ", ".join(map(str, have)) in r.stderr,
           repr(r))
     shutil.copytree(os.path.join(w.path("out"), "disk", "step-%010d" % have[-1]), w.path("kept"))
     shutil.rmtree(os.path.join(w.path("out"), "disk", "step-%010d" % have[-1]))
@@ -211,7 +220,8 @@ def final_of_another(w):
     with open(final, "rb") as f:
         before = f.read()
     Training(w, "twice", steps=16, least=2)
-    until("it ends", lambda: [j for j in ask(w.sock, "status", QUERY)["jobs"] if j["name"] == "twice"][-1]["state"] == "done", 60)
+    until("it ends",
+          lambda: [j for j in ask(w.sock, "status", QUERY)["jobs"] if j["name"] == "twice"][-1]["state"] == "done", 60)
     with open(final, "rb") as f, open(final.replace("final", "final.job-%d" % number), "rb") as g:
         check(g.read() == before and f.read() != before, "both models are there")
 
@@ -258,7 +268,8 @@ def flip(path):
 
 
 def only_one(w, d, agents):
-    """Both nodes keep a job that has failed and one that trains; the second alone is adopted. The first stays as it is."""
+    """Both nodes keep a job that has failed and one that trains; the second alone is adopted. The
+    first stays as it is."""
     wild = Training(w, "wild", steps=500, least=2, train=WILD)
     until("it fails", lambda: wild.status()["state"] == "failed" and wild.status()["keeps_state"], 60)
     t = Training(w, "long", steps=1000000, least=2)
@@ -274,8 +285,10 @@ def only_one(w, d, agents):
     until("both are parked", lambda: {n: sorted(j) for n, j in parked(w).items()} ==
           {"alpha": ["long", "wild"], "beta": ["long", "wild"]})
     damaged = [(n, k["job"]) for n in ("alpha", "beta") for k in w.nodes()[n]["keeps"] if k["papers_damaged"]]
-    check(damaged == [("alpha", "long")] and "long (papers damaged)" in w.ctl("node", "list"), "status says so: %r" % damaged)
-    until("its papers are told", lambda: re.search("job-%d.papers in the state folder of an agent at .* that calls itself alpha "
+    check(damaged == [("alpha", "long")] and "long (papers damaged)" in w.ctl("node", "list"),
+          "status says so: %r" % damaged)
+    until("its papers are told",
+          lambda: re.search("job-%d.papers in the state folder of an agent at .* that calls itself alpha "
                                                    "is damaged" % t.id, w.ctl("events")))
     r = w.try_ctl("job", "adopt", "long")
     check(r.returncode == 7 and len(r.stderr.splitlines()) == 1 and
@@ -284,12 +297,14 @@ def only_one(w, d, agents):
     until("the feed has it", lambda: "adopt.refused" in w.ctl("events"))
     r = w.try_ctl("job", "adopt", "long", "--from", "gamma")
     check(r.returncode == 7 and "no agent of this node or address keeps the job" in r.stderr, repr(r))
-    check(re.search(r"papers of beta \([^,]*\): generation [0-9]+", w.ctl("job", "adopt", "long", "--from", "beta")), "only those")
+    check(re.search(r"papers of beta \([^,]*\): generation [0-9]+",
+                    w.ctl("job", "adopt", "long", "--from", "beta")), "only those")
     until("both are members", lambda: w.up("alpha") and w.up("beta"))
     t.reach(60)
     check(not any(e["lost_steps"] for e in t.status()["epochs"]), "no step is lost: %r" % t.status())
     check("state.lost" not in w.ctl("events"), "nor state")
-    check(wild.status()["state"] == "foreign" and re.search("kept by (alpha, beta|beta, alpha): hspmdctl job adopt wild", wild.status()["reason"]),
+    check(wild.status()["state"] == "foreign"
+          and re.search("kept by (alpha, beta|beta, alpha): hspmdctl job adopt wild", wild.status()["reason"]),
           "it is shown: %r" % wild.status())
     check([k["job"] for k in w.nodes()["beta"]["keeps"]] == ["wild"], "and where: %r" % w.nodes()["beta"])
     for restart in range(2):  # of hspmdd, of an agent
@@ -403,7 +418,8 @@ def twins(w, d):
         check(any(line.split()[:3] == [str(job.id), "twin", state] for line in rows), "both are shown: %r" % rows)
     check(min(steps(w, old)) > 10 and min(steps(w, new)) == 0, "each has its own steps")
     check(json.loads(w.ctl("status", "twin", "-o", "json"))["jobs"][0]["id"] == old.id, "the name is the live one's")
-    check(json.loads(w.ctl("status", str(new.id), "-o", "json"))["jobs"][0]["state"] == "cancelled", "the number is not")
+    check(json.loads(w.ctl("status", str(new.id), "-o", "json"))["jobs"][0]["state"] == "cancelled",
+          "the number is not")
     check(sorted(os.listdir(w.path("state/jobs"))) == sorted("twin-%d" % j.id for j in (old, new)), "a folder each")
     first = json.loads(w.ctl("events", str(new.id), "-o", "jsonl").splitlines()[0])
     check((first["type"], first["job_id"]) == ("admin.submit", new.id), "its own events: %r" % first)
@@ -413,7 +429,8 @@ def twins(w, d):
     r = w.try_ctl("metrics", str(new.id))
     check(r.returncode == 3 and "no job %d" % new.id in r.stderr, repr(r))
     with contextlib.closing(sqlite3.connect(w.path("state/state.db"))) as db:
-        check(db.execute("SELECT DISTINCT job FROM metric").fetchall() == [(old.id,)], "its lines are gone, the others not")
+        check(db.execute("SELECT DISTINCT job FROM metric").fetchall() == [(old.id,)],
+              "its lines are gone, the others not")
     check(steps(w, old), "the others not")
     w.ctl("cancel", "twin")
     until("no state is left", lambda: not left_over(w))

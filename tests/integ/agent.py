@@ -57,9 +57,11 @@ def test_hello(w):
     a = w.agent()
     c = w.accept()
     h = c.welcome(7)
-    check(h["node"] == "alpha" and int(h["incarnation"], 16) == 0 == int(h["was"], 16) and h["holdings"] == [], "hello %r" % h)
+    check(h["node"] == "alpha" and int(h["incarnation"], 16) == 0 == int(h["was"], 16)
+          and h["holdings"] == [], "hello %r" % h)
     check([d["kind"] for d in h["devices"]] == ["cpu", "cpu", "keeper"], "devices %r" % h["devices"])
-    told = [x for x in w.log().splitlines() if "measuring 2 devices, which takes seconds" in x or "measured 2 devices in " in x]
+    told = [x for x in w.log().splitlines() if "measuring 2 devices, which takes seconds" in x
+            or "measured 2 devices in " in x]
     check(len(told) == 2 and "measured" in told[1], "it is not silent while it measures: %r" % told)
     check(h["same_latency_us"] > 0 and h["same_us_per_byte"] > 0, "profile")
     d = h["devices"]
@@ -147,10 +149,12 @@ def test_key_that_is_not_there(w):
     """A key file that is named must be there, also where the coordinator is a socket; none need be named."""
     for key, status, said in (("/none", 6, "hspmd-worker: key: there is no /none; copy the worker_key of hspmdd there, "
                                "or set it to \"\" for none\n"), ("", 0, "")):
-        p = subprocess.run([os.path.join(BUILD, "hspmd-worker"), "--check-config", "--config", w.config, "--set", "key=" + key],
+        p = subprocess.run([os.path.join(BUILD, "hspmd-worker"), "--check-config", "--config",
+                            w.config, "--set", "key=" + key],
                            capture_output=True, text=True, timeout=LIMIT)
         check((p.returncode, p.stderr) == (status, said), "key %r: %r" % (key, p))
-    p = subprocess.run([os.path.join(BUILD, "hspmd-worker"), "--check-config", "--config", w.config, "--set", "key=", "--set",
+    p = subprocess.run([os.path.join(BUILD, "hspmd-worker"), "--check-config", "--config", w.config,
+                        "--set", "key=", "--set",
                         "coordinator=192.0.2.1:7071"], capture_output=True, text=True, timeout=LIMIT)
     check(p.returncode == 6 and "needs a key: key is to name a file with the worker_key of hspmdd" in p.stderr, repr(p))
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""hspmdd and hspmdctl without any worker: configurations that are refused, notices to systemd, every command against
-an empty daemon with its exit code, jobs that wait and are there again after an end and after kill -9, who may command."""
+"""hspmdd and hspmdctl without any worker: configurations that are refused, notices to systemd,
+every command against an empty daemon with its exit code, jobs that wait and are there again after
+an end and after kill -9, who may command."""
 import contextlib
 import json
 import os
@@ -221,17 +222,20 @@ def commands(w):
     check(json.loads(w.expect(0, "", "status", "-o", "json"))["jobs"] == [], "nothing was submitted")
     w.expect(0, "job small was submitted and is pending: waits for 2 devices; no node offers any; its checkpoints "
              "are written to /srv/ckpt/small of each of its nodes\n", "submit", "--verify", job)
-    for path, said in (("/srv/ckpt", ""), ("/tmpfs/x", ""), ("/tmp/x", "below /tmp, which is private to hspmd-worker.service"),
-                       ("/var/tmp", "below /var/tmp, which is private"), ("/dev/shm/x", "below /dev/shm, which is memory")):
+    for path, said in (("/srv/ckpt", ""), ("/tmpfs/x", ""),
+                       ("/tmp/x", "below /tmp, which is private to hspmd-worker.service"),
+                       ("/var/tmp", "below /var/tmp, which is private"),
+                       ("/dev/shm/x", "below /dev/shm, which is memory")):
         r = w.ctl("submit", w.write("plans/ckpt.yaml", JOB.replace("small", "fleet").replace("/srv/ckpt", path)
                                     .replace("annotations: [plans/one.yaml]\n", "")))
         check(r.returncode == 0 and (said in r.stderr if said else "checkpoint.path" not in r.stderr),
               "checkpoints in %s: %r" % (path, r))
         w.expect(0, "cancelled", "cancel", "fleet")
         w.expect(0, "", "forget", "fleet")
-    w.expect(0, "; its checkpoints are written to /srv/ckpt/fleet; /srv/ckpt must be there on each of its nodes, and is not "
-             "made\n", "submit", w.write("plans/shared.yaml", JOB.replace("small", "fleet").replace(
-                 "path: /srv/ckpt", "path: /srv/ckpt, shared: true").replace("annotations: [plans/one.yaml]\n", "")))
+    w.expect(0, "; its checkpoints are written to /srv/ckpt/fleet; /srv/ckpt must be there on each of "
+             "its nodes, and is not made\n", "submit", w.write("plans/shared.yaml", JOB.replace(
+                 "small", "fleet").replace("path: /srv/ckpt", "path: /srv/ckpt, shared: true").replace(
+                 "annotations: [plans/one.yaml]\n", "")))
     w.expect(0, "cancelled", "cancel", "fleet")
     w.expect(0, "", "forget", "fleet")
     w.expect(7, "choose another name", "submit", job)
@@ -240,13 +244,15 @@ def commands(w):
     check((doc["state"], doc["min"], doc["max"], doc["steps"]) == ("pending", 2, 4, 10) and
           doc["reason"] == "waits for 2 devices; no node offers any", doc)
     w.expect(0, "pending", "status")
-    w.expect(124, "small is pending at step 0: waits for 2 devices; ", "wait", "small", "--for=running", "--timeout", "200ms")
+    w.expect(124, "small is pending at step 0: waits for 2 devices; ", "wait", "small",
+             "--for=running", "--timeout", "200ms")
     w.expect(2, "--for ever: a job is awaited until done, running or step=N", "wait", "small", "--for=ever")
     w.expect(3, "no job x", "wait", "x")
     w.expect(3, "no job x", "metrics", "x")
     one = "%d" % doc["id"]  # by number
     check([one, "small", "pending"] in shown(w, one), shown(w, one))
-    for words in (("wait", "2"), ("logs", "2"), ("metrics", "2"), ("cancel", "2"), ("graph", "show", "2"), ("trace", "2"),
+    for words in (("wait", "2"), ("logs", "2"), ("metrics", "2"), ("cancel", "2"),
+                  ("graph", "show", "2"), ("trace", "2"),
                   ("ckpt", "list", "2"), ("plan", "show", "2"), ("scale", "2", "--min", "3"), ("wait", "4294967297")):
         w.expect(3, "no job " + next(x for x in words if x.isdigit()), *words)
     w.expect(124, "small is pending at step 0", "wait", one, "--for=running", "--timeout", "200ms")
@@ -436,7 +442,8 @@ def numbers(w):
     w.expect(0, "goes on", "resume", first)  # the older one, too
     check([first, "twin", "pending"] in shown(w, "twin"), shown(w))
     w.expect(0, "", "cancel", "twin")
-    w.expect(7, "several jobs are called twin: %s (cancelled), %s (cancelled); give the number" % (first, last), "forget", "twin")
+    w.expect(7, "several jobs are called twin: %s (cancelled), %s (cancelled); give the number" %
+             (first, last), "forget", "twin")
     w.expect(0, "%s is forgotten; it was job number %s, cancelled" % (first, first), "forget", first)
     w.expect(3, "no job or node " + first, "status", first)
     check([last, "twin", "cancelled"] in shown(w, "twin"), shown(w))
@@ -445,7 +452,8 @@ def numbers(w):
 
 
 def damaged_lines(w):
-    """A line of events that the disk has changed is told at the start and by a backup, is left out, and stops nothing."""
+    """A line of events that the disk has changed is told at the start and by a backup, is left out,
+    and stops nothing."""
     rows = lambda: sqlite3.connect(w.path("state/state.db"), isolation_level=None)
     change = "UPDATE event SET json = replace(json, 'admin.cancel', 'admin.canceL') WHERE seq = ?"
     seqs = [r[0] for r in rows().execute("SELECT seq FROM event WHERE json LIKE '%admin.cancel%'")]
@@ -457,7 +465,8 @@ def damaged_lines(w):
         db.execute(change, seqs[1:2])
     check("canceL" not in w.ctl("events").stdout, "nor one that is damaged now")
     r = w.ctl("backup", w.path("kept.db"))
-    check(r.returncode == 0 and r.stderr == "hspmdctl: damaged lines are left out: 1 of events, 0 of metrics\n", repr(r))
+    check(r.returncode == 0
+          and r.stderr == "hspmdctl: damaged lines are left out: 1 of events, 0 of metrics\n", repr(r))
     r = w.ctl("backup", w.path("kept.db"))
     check(r.returncode == 0 and "1 of events" in r.stderr, "as long as it is there: %r" % r)
     d.terminate()
@@ -472,7 +481,8 @@ def damaged_lines(w):
 
 
 def damaged_page(w, rows):
-    """The first page of the events is lost: the store is written anew at the start, and a start that cannot do it says so."""
+    """The first page of the events is lost: the store is written anew at the start, and a start
+    that cannot do it says so."""
     jobs = "SELECT COUNT(*) FROM kv WHERE key GLOB 'job/*'"
     with contextlib.closing(rows()) as db:
         n_jobs = db.execute(jobs).fetchone()[0]

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""The place in the data: hspmdd and all agents are killed, and the job goes on from its checkpoint with precisely the next
-sample, in another layout, with packed documents, through passes that end inside of a global batch. Other data are refused; a
-damaged checkpoint too, and the one before it is taken."""
+"""The place in the data: hspmdd and all agents are killed, and the job goes on from its checkpoint
+with precisely the next sample, in another layout, with packed documents, through passes that end
+inside of a global batch. Other data are refused; a damaged checkpoint too, and the one before it is
+taken."""
 import os
 import sys
 
@@ -45,7 +46,8 @@ def cold_start(c, names, devices):
 
 def first_after(c, n_epochs):
     """First step of the first epoch after @n_epochs of them, and the devices of the job then."""
-    job = wait_for("the job to run again", lambda: (lambda j: j if len(j["epochs"]) > n_epochs else None)(c.job("place")), 60)
+    job = wait_for("the job to run again",
+                   lambda: (lambda j: j if len(j["epochs"]) > n_epochs else None)(c.job("place")), 60)
     return job["epochs"][n_epochs]["first_step"], job["devices"]
 
 
@@ -57,8 +59,9 @@ def other_data(c, text, names):
         f.write(b"A")
     cold_start(c, names, 1)
     said = wait_for("the reason", lambda: (lambda r: r if "differs" in r else None)(c.job("place")["reason"]), 60)
-    want = (r"w[01]: \S+/text.txt differs: %d bytes, digest \w{32}, the job began with %d bytes, digest \w{32}; bring those back, "
-            r"or cancel the job and submit it again to begin anew" % (len(good), len(good)))
+    want = (r"w[01]: \S+/text.txt differs: %d bytes, digest \w{32}, the job began with %d bytes, "
+            r"digest \w{32}; bring those back, or cancel the job and submit it again to begin anew"
+            % (len(good), len(good)))
     if not re.search(want, said) or "\n" in said:
         raise Failed("refused with %r" % said)
     newest = wait_for("its checkpoint to be known", lambda: c.job("place").get("checkpoint_step"), 60)
@@ -86,7 +89,8 @@ def damage(claim, c, step):
 
 def check_fallback(c, newest):
     told = [e for e in c.events("place") if e["type"] == "ckpt.fallback"]
-    want = r"checkpoint %d cannot be used: .*shard-\d+\S+( \S+)? is damaged; the job goes on from checkpoint %d and makes %d steps again"
+    want = (r"checkpoint %d cannot be used: .*shard-\d+\S+( \S+)? is damaged; the job goes on from "
+            r"checkpoint %d and makes %d steps again")
     if len(told) != 1 or not re.match(want % (newest, newest - EVERY, EVERY), told[0]["reason"]):
         raise Failed("the damaged checkpoint %d: %r" % (newest, told))
     listed = [json.loads(x)["type"] for x in c.ctl("ckpt", "list", "place", "-o", "jsonl").stdout.splitlines()]
@@ -105,7 +109,8 @@ def check_audit(steps, batches):
 
 
 def stale(claim, c, job, text):
-    """A checkpoint of another job, with another order of samples, lies where the job's own should be: it is passed over."""
+    """A checkpoint of another job, with another order of samples, lies where the job's own should
+    be: it is passed over."""
     out = os.path.join(claim.dir, "out")
     job = dict(job, resources={"min": 1, "max": 1})
     c.submit(write_job(claim, job, "mine", text, seed=job["train"].get("seed", 1) + 1, steps=100000))
@@ -143,7 +148,8 @@ def layout(claim):
 
 def body(claim):
     text = os.path.join(claim.dir, "text.txt")
-    lines = ["".join(claim.random.choice("etaoinshrdlu") for _ in range(claim.random.randint(3, 20))) for _ in range(400)]
+    lines = ["".join(claim.random.choice("etaoinshrdlu")
+                     for _ in range(claim.random.randint(3, 20))) for _ in range(400)]
     with open(text, "w") as f:
         f.write("\n".join(lines)[:1600])  # 44 samples
     job = load_job(os.path.join(ROOT, "tests/claims/jobs/llama.yaml"))

@@ -53,7 +53,8 @@ def body(claim):
         c.worker_config = {"keepers": 0}
         c.start_workers([0.5, 0.5])
         c.submit(nowhere)
-        blocked(c, "nowhere", "/nonexistent/text: No such file or directory", "waits for 1 device; 0 of 2 can be used: w")
+        blocked(c, "nowhere", "/nonexistent/text: No such file or directory",
+                "waits for 1 device; 0 of 2 can be used: w")
         c.ctl("cancel", "nowhere")
         c.submit(small)
         blocked(c, "small", "/proc/self/cwd/text.txt: No such file or directory")

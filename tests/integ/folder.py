@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""The state folder of a node breaks while a job runs, and an executor of another node is killed: the job goes on without
-that node, status says for how long and what to do, and an administrator's word brings the node back. As root the folder
-is mounted read-only, so what it holds is still read; else a file stands in its place. A folder without room is left out from
-the beginning."""
+"""The state folder of a node breaks while a job runs, and an executor of another node is killed:
+the job goes on without that node, status says for how long and what to do, and an administrator's
+word brings the node back. As root the folder is mounted read-only, so what it holds is still read;
+else a file stands in its place. A folder without room is left out from the beginning."""
 import os
 import subprocess
 import sys

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""A job whose parameters are stored cut and gathered for each use (zero 3), hit by what hits jobs: an executor dies, an agent
-with its node, the coordinator starts again, a node is drained, one joins, the job is canceled and resumed from its checkpoint. It
-goes to zero 0, 1 and back. Losses are those of one undisturbed device, checkpoints are good."""
+"""A job whose parameters are stored cut and gathered for each use (zero 3), hit by what hits jobs:
+an executor dies, an agent with its node, the coordinator starts again, a node is drained, one
+joins, the job is canceled and resumed from its checkpoint. It goes to zero 0, 1 and back. Losses
+are those of one undisturbed device, checkpoints are good."""
 import os
 import sys
 
@@ -14,11 +15,13 @@ STEPS, EVERY = 160, 20
 
 def stream(sequences, micro, *stages, **more):
     """@stages: (layers, ranks)."""
-    return dict({"sequences": sequences, "micro_batches": micro, "stages": [{"layers": n, "ranks": r} for n, r in stages]}, **more)
+    return dict({"sequences": sequences, "micro_batches": micro,
+                 "stages": [{"layers": n, "ranks": r} for n, r in stages]}, **more)
 
 
 def annotations(claim):
-    """For four devices, three, two and one. Four: two stages beside streams of one; three and two: all the model on each."""
+    """For four devices, three, two and one. Four: two stages beside streams of one; three and two:
+    all the model on each."""
     deep = stream(6, 4, (2, [0]), (1, [1]))
     deep["stages"][1]["saved"] = "recompute"
     plans = {"four": {"ranks": 4, "zero": 3, "streams": [deep, stream(3, 1, (3, [2])), stream(3, 3, (3, [3]))]},

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Devices of kind cuda, by a plugin whose GPUs are ghosts: a job trains on them, an executor is killed, a GPU fails,
-one joins and another leaves; the end is that of CPUs. A node whose GPU cannot be used comes up with its other devices."""
+"""Devices of kind cuda, by a plugin whose GPUs are ghosts: a job trains on them, an executor is
+killed, a GPU fails, one joins and another leaves; the end is that of CPUs. A node whose GPU cannot
+be used comes up with its other devices."""
 import os
 import sys
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The folder that scripts/gpu-check takes to a GPU, really made from this build: complete, at most 60 MB, and run from another place
-without a GPU. Everything then ends as not judged, also where permissions were lost and where the folder can only be read; a
-folder that has lost a file is refused."""
+"""The folder that scripts/gpu-check takes to a GPU, really made from this build: complete, at most
+60 MB, and run from another place without a GPU. Everything then ends as not judged, also where
+permissions were lost and where the folder can only be read; a folder that has lost a file is
+refused."""
 import json
 import os
 import re
@@ -116,7 +117,8 @@ def main():
         r = gpu_check(other, "run")
         check(r.returncode == 1 and "did not arrive whole" in r.stderr and "kerneltime.so" in r.stderr and
               len(r.stderr.splitlines()) == 1, "a bundle that lost a file: %s" % r.stderr)
-        print("a bundle is complete and ends well without a GPU" + ("" if mounted else " (not seen: a read-only folder)"))
+        print("a bundle is complete and ends well without a GPU" +
+              ("" if mounted else " (not seen: a read-only folder)"))
         return 0
     finally:
         shutil.rmtree(home, ignore_errors=True)

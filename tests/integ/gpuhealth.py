@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""GPUs that are not well, by a library of NVML that a file tells what happens: a job trains on two GPUs of one node and one of
-another; a warning changes nothing; memory errors move its work away in order; one that falls off the bus is lost, and what it had
-sealed is served without it; the end is that of calm training. A node without NVML comes up with one line."""
+"""GPUs that are not well, by a library of NVML that a file tells what happens: a job trains on two
+GPUs of one node and one of another; a warning changes nothing; memory errors move its work away in
+order; one that falls off the bus is lost, and what it had sealed is served without it; the end is
+that of calm training. A node without NVML comes up with one line."""
 import json
 import os
 import sys

@@ -1,8 +1,9 @@
 #!/usr/bin/python3
-"""A job diverges and fails: its devices are free, its state stays, also over an hspmdd that is killed. resume is refused and
-names the newest checkpoint with a finite loss; from there the job fails as before, and what was given up is shown as such
-meanwhile. forget deletes the state and the record, not the checkpoints. A job that fails for another reason goes on from its
-state, with no step made again."""
+"""A job diverges and fails: its devices are free, its state stays, also over an hspmdd that is
+killed. resume is refused and names the newest checkpoint with a finite loss; from there the job
+fails as before, and what was given up is shown as such meanwhile. forget deletes the state and the
+record, not the checkpoints. A job that fails for another reason goes on from its state, with no
+step made again."""
 import json
 import os
 import re
@@ -18,8 +19,8 @@ def segments(c):
 
 
 def fails(c, times):
-    """Waits until it has failed so often. Returns the step up to which it has diverged, as the ranks say: hspmdd may have heard of
-    fewer steps."""
+    """Waits until it has failed so often. Returns the step up to which it has diverged, as the
+    ranks say: hspmdd may have heard of fewer steps."""
     def ends():
         return [e["reason"] for e in c.events("wild") if e["type"] == "job.failed"]
     wait_for("the job to fail", lambda: len(ends()) == times, 120, 0.2)
@@ -34,10 +35,13 @@ def jobs(c):
 
 
 def from_before(c):
-    """resume does not begin with a state of which the loss is no number; it goes on from the checkpoint that it names."""
+    """resume does not begin with a state of which the loss is no number; it goes on from the
+    checkpoint that it names."""
     refused = c.ctl("resume", "wild", check=False)
-    said = re.search(r"its loss is not finite from step (\d+) on; hspmdctl resume wild --from (\d+) goes on", refused.stderr)
-    if refused.returncode != 7 or not said or int(said.group(2)) >= int(said.group(1)) or not c.job("wild")["keeps_state"]:
+    said = re.search(r"its loss is not finite from step (\d+) on; "
+                     r"hspmdctl resume wild --from (\d+) goes on", refused.stderr)
+    older = said and int(said.group(2)) < int(said.group(1))
+    if refused.returncode != 7 or not older or not c.job("wild")["keeps_state"]:
         raise Failed("resume: exit %d: %s" % (refused.returncode, refused.stderr))
     m, first = c.metrics("wild"), int(said.group(1))
     bad = {s["step"] for s in m if isinstance(s["loss"], str) or isinstance(s["grad_norm"], str)}
@@ -52,7 +56,8 @@ def from_before(c):
 
 
 def given_up(c, good, last):
-    """Before the job has made a step again: what was given up, up to step @last, is nowhere shown as what it does now."""
+    """Before the job has made a step again: what was given up, up to step @last, is nowhere shown
+    as what it does now."""
     j, shown = c.job("wild"), c.metrics("wild")
     every = [json.loads(line) for line in c.ctl("metrics", "wild", "--all", "-o", "jsonl").stdout.splitlines()]
     listed, verified = c.ctl("ckpt", "list", "wild").stdout, c.ctl("ckpt", "verify", "wild").stdout
@@ -60,7 +65,8 @@ def given_up(c, good, last):
     if odd or j["step"] != good or shown[-1]["step"] != good or every[-1]["step"] != last:
         raise Failed("back to %d from %d: %s, metrics %s, all of them %s" % (good, last, j, shown[-1], every[-1]))
     late = {int(n) for n in re.findall(r"version (\d+) of epoch \d+, complete, given-up, seen by ", listed)}
-    told = "given-up, as the job went on from an earlier one: step %s;" % ", ".join(map(str, sorted(late, reverse=True)))
+    steps = ", ".join(map(str, sorted(late, reverse=True)))
+    told = "given-up, as the job went on from an earlier one: step %s;" % steps
     counts = re.search(r"version %d of epoch \d+, complete, seen by " % good, listed)
     if not late or min(late) <= good or not counts or told not in verified:
         raise Failed("back to %d from %d:\n%s%s" % (good, last, listed, verified))
@@ -90,7 +96,8 @@ def steady(c, path):
     if j["state"] != "failed" or not j["keeps_state"]:
         raise Failed("a row that cannot be read: %s" % j)
     # Its row says so before they hear of it; of a kill before that the job, which still runs, would go on by itself.
-    wait_for("its devices to stop", lambda: not any(d["job"] for n in c.nodes().values() for d in n["devices"]), 30, 0.1)
+    wait_for("its devices to stop",
+             lambda: not any(d["job"] for n in c.nodes().values() for d in n["devices"]), 30, 0.1)
     for _ in again(c):
         store.replace_row(store_of(c), key, row)
     wait_for("its devices to be free", lambda: c.ctl("resume", "steady", check=False).returncode == 0, 30, 0.2)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""GPUs of two hosts that could talk by NCCL, which does not encrypt. With TLS they do so on a trusted network alone: else
-the job trains by TLS, and the log says why; with one NCCL is tried (the stand-in, which knows one process, cannot end
-that). Each agent has a boot id of its own, so that all programs take it for another host."""
+"""GPUs of two hosts that could talk by NCCL, which does not encrypt. With TLS they do so on a
+trusted network alone: else the job trains by TLS, and the log says why; with one NCCL is tried (the
+stand-in, which knows one process, cannot end that). Each agent has a boot id of its own, so that
+all programs take it for another host."""
 import ctypes
 import json
 import os
@@ -77,7 +78,8 @@ def run(w):
     s = json.loads(w.ctl("status", "-o", "json"))
     check(s["nccl_between_hosts"] == "clear" and s["trusted_network"] == "127.0.0.0/8, fd00::/8", "in JSON: %r" % s)
     check(t.status()["trusted_network"] == "127.0.0.0/8, fd00::/8", "of the job: %r" % t.status())
-    check(w.log().count("NCCL may talk to other hosts in clear, on 127.0.0.0/8\n") == 2, "each executor says so: " + w.log())
+    check(w.log().count("NCCL may talk to other hosts in clear, on 127.0.0.0/8\n") == 2,
+          "each executor says so: " + w.log())
     w.ctl("cancel", "trusting")
 
 

@@ -116,7 +116,8 @@ def run(w):
     c.kill()  # also while it is stopped
     c.wait()
     code, nodes, pairs = document(w, "alpha", "beta", "gamma")
-    check(code == 1 and nodes["gamma"]["verdict"] == "failed" and list(pairs) == [frozenset(("alpha", "beta"))], "%r" % nodes)
+    check(code == 1 and nodes["gamma"]["verdict"] == "failed"
+          and list(pairs) == [frozenset(("alpha", "beta"))], "%r" % nodes)
 
     w.write("text.txt", "".join("the quick brown fox %d jumps over the lazy dog.\n" % i for i in range(20000)))
     t = Training(w, "small", 100000)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The claim one-gpu-demo on a GPU that is not there (tests/lib/ghostgpu): its own story, four executors of one GPU with memory of
-their own, a worker and an executor killed, a drain, a join, hspmdd killed, and its judgement of the losses. The claim itself
-is never judged by such a GPU. Devices of one node that want more than their GPU has get a part each."""
+"""The claim one-gpu-demo on a GPU that is not there (tests/lib/ghostgpu): its own story, four
+executors of one GPU with memory of their own, a worker and an executor killed, a drain, a join,
+hspmdd killed, and its judgement of the losses. The claim itself is never judged by such a GPU.
+Devices of one node that want more than their GPU has get a part each."""
 import json
 import os
 import subprocess
@@ -19,11 +20,15 @@ import harness  # noqa: E402
 import onegpu  # noqa: E402
 from report import Claim, Failed, Unjudged, say  # noqa: E402
 
-DELAY_US = "3000"  # the longest, of a quarter of the work: a step takes more than a tenth of a second, hardly any of it of a processor
-# The learning rate: sums of a step in another order change the losses by 5e-9 in fp32; at 1e-3 by 2e-4, and at 3e-3 (in fp64: 2e-8)
-# nothing is left in common after 60 steps: of such a job the bound of the claim says nothing.
+# the longest, of a quarter of the work: a step takes more than a tenth of a second, hardly any of
+# it of a processor
+DELAY_US = "3000"
+# The learning rate: sums of a step in another order change the losses by 5e-9 in fp32; at 1e-3 by
+# 2e-4, and at 3e-3 (in fp64: 2e-8) nothing is left in common after 60 steps: of such a job the
+# bound of the claim says nothing.
 JOB = {"apiVersion": "hspmd/v1", "name": "demo",
-       "model": {"family": "gpt", "layers": 4, "hidden": 32, "heads": 2, "vocab": 256, "sequence": 32, "tied_head": True},
+       "model": {"family": "gpt", "layers": 4, "hidden": 32, "heads": 2, "vocab": 256,
+                 "sequence": 32, "tied_head": True},
        "data": {"path": "", "format": "text", "validation_fraction": 0.05, "validation_every": 50},
        "train": {"steps": 100, "global_batch": 8, "seed": 1, "clip_norm": 1.0, "dtype": "fp32", "compute": "bf16",
                  "optimizer": {"name": "adamw", "lr": 3e-4}, "schedule": {"name": "constant", "warmup_steps": 10}},
@@ -37,10 +42,12 @@ def check(cond, what):
 
 def never_a_gpu(claim):
     """With a driver and a plugin that are stand-ins; and with a driver that is none."""
-    r = subprocess.run([sys.executable, os.path.join(SRC, "tests", "claims", "one-gpu-demo")], capture_output=True, text=True,
+    r = subprocess.run([sys.executable, os.path.join(SRC, "tests", "claims", "one-gpu-demo")],
+                       capture_output=True, text=True,
                        timeout=300)
     last = json.loads(r.stdout.splitlines()[-1])
-    check(r.returncode == 77 and last["claim"] == "one-gpu-demo" and last["holds"] is None and last["figures"]["missing"],
+    check(r.returncode == 77 and last["claim"] == "one-gpu-demo" and last["holds"] is None
+          and last["figures"]["missing"],
           "the claim with a GPU that is not there: %r" % r)
     seen = {"gpus": [{"name": "NVIDIA H200", "bytes": 141 << 30, "sm": 90}], "cuda": "13.0"}
     with mock.patch("gpu.look", return_value=seen), mock.patch("gpu.plugin", return_value=GHOSTS):
@@ -64,8 +71,8 @@ def parts_of_a_gpu(claim):
 
 
 def slowly(*args, together=onegpu.together):
-    """Four by GPUs whose work is late: a node that joins measures its device for seconds, however fast the machine is, and a step
-    that only computed would let the job end before."""
+    """Four by GPUs whose work is late: a node that joins measures its device for seconds, however
+    fast the machine is, and a step that only computed would let the job end before."""
     with mock.patch.dict(os.environ, HSP_GHOST_DELAY=DELAY_US):
         return together(*args)
 

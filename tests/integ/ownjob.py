@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Claims with jobs and texts that are not ours: every shape gets plans that the programs take, what cannot be judged is said
-to be so, and the last line is a report whatever happens."""
+"""Claims with jobs and texts that are not ours: every shape gets plans that the programs take, what
+cannot be judged is said to be so, and the last line is a report whatever happens."""
 import os
 import sys
 
@@ -37,7 +37,8 @@ def reading(claim, text):
     with open(path, "w") as f:
         f.write(JOB)
     job = load_job(path)
-    same("on, 5e-2, 010, .001", [job["model"]["vocab_parallel"], job["data"]["validation_fraction"], job["train"]["steps"],
+    same("on, 5e-2, 010, .001",
+         [job["model"]["vocab_parallel"], job["data"]["validation_fraction"], job["train"]["steps"],
                                  job["train"]["schedule"]["min_lr"]], ["on", 0.05, 10, 0.001])
     same("defaults", [job["train"]["dtype"], job["data"]["format"]], ["fp32", "text"])
     short = load_job(write_job(claim, job, "short", text, steps=5))["train"]
@@ -76,7 +77,8 @@ def losses(claim):
 def streams(claim, job, text):
     """The peer reads what the programs read, in every format, and finds the same documents."""
     want = None
-    for kind, more in (("text", {"document_end": 10}), ("llm.c", {"document_start": 263}), ("nanogpt", {"document_end": 263}),
+    for kind, more in (("text", {"document_end": 10}), ("llm.c", {"document_start": 263}),
+                       ("nanogpt", {"document_end": 263}),
                        ("megatron", {})):
         j = dict(job, data=dict({"format": kind, "packing": "documents"}, **more))
         batches = Batches(j, load_job(write_job(claim, j, "stream", text))["data"]["path"])
@@ -92,8 +94,10 @@ def reports(claim, path, text):
     tiny = os.path.join(claim.dir, "tiny.txt")
     with open(text, "rb") as f, open(tiny, "wb") as g:
         g.write(f.read(500))
-    for env, status, word in (({"HSPMD_JOB": "/nowhere.yaml"}, 77, "No such file"), ({"HSPMD_JOB": text}, 77, "a job file"),
-                              ({"HSPMD_SEED": "seven"}, 1, "HSPMD_SEED"), ({"HSPMD_TEXT": "/nowhere.txt"}, 77, "/nowhere.txt"),
+    for env, status, word in (({"HSPMD_JOB": "/nowhere.yaml"}, 77, "No such file"),
+                              ({"HSPMD_JOB": text}, 77, "a job file"),
+                              ({"HSPMD_SEED": "seven"}, 1, "HSPMD_SEED"),
+                              ({"HSPMD_TEXT": "/nowhere.txt"}, 77, "/nowhere.txt"),
                               ({"HSPMD_JOB": path, "HSPMD_TEXT": tiny}, 77, "one window needs 65")):
         r = call(os.path.join(ROOT, "tests", "claims", "exactly-once"), check=False, env=env)
         last = json.loads(r.stdout.splitlines()[-1])

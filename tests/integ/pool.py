@@ -1,8 +1,10 @@
 #!/usr/bin/python3
-"""A job whose steps are run by plans of a pool, hit by what hits jobs: an executor dies, an agent with its node, a node
-is drained, one joins, the coordinator starts again, the job is canceled and resumed from its checkpoint. It goes from pool to
-pool, from pool to plan and back. A second one runs its pool on one device, its state kept elsewhere, and loses it twice. A third
-one gets its pool from hspmdd, whose devices have no memory for a whole sequence, and loses an executor. Losses are those of one undisturbed device; whatever the plan, a step's documents are the same."""
+"""A job whose steps are run by plans of a pool, hit by what hits jobs: an executor dies, an agent
+with its node, a node is drained, one joins, the coordinator starts again, the job is canceled and
+resumed from its checkpoint. It goes from pool to pool, from pool to plan and back. A second one
+runs its pool on one device, its state kept elsewhere, and loses it twice. A third one gets its pool
+from hspmdd, whose devices have no memory for a whole sequence, and loses an executor. Losses are
+those of one undisturbed device; whatever the plan, a step's documents are the same."""
 import os
 import sys
 
@@ -42,11 +44,13 @@ def write_pool(claim, name, n, plans, **more):
 
 def annotations(claim):
     """For four, three and two devices; the last is no pool."""
-    cut = {"layers": 3, "split": "sequence", "shares": [2, 1], "groups": [{"ranks": [0, 1], "tensor": [1, 1]}, {"ranks": [2]}]}
+    cut = {"layers": 3, "split": "sequence", "shares": [2, 1],
+           "groups": [{"ranks": [0, 1], "tensor": [1, 1]}, {"ranks": [2]}]}
     pair = [{"sequences": 2, "micro_batches": 2, "stages": [{"layers": 3, "ranks": [0, 1]}]},
             {"sequences": 1, "micro_batches": 1, "stages": [{"layers": 2, "ranks": [2]}, {"layers": 1, "ranks": [3]}]}]
     return [write_pool(claim, "four", 4, [data(4, 1), data(4, 2), pair], zero=1),
-            write_pool(claim, "three", 3, [data(3, 1), data(3, 2), [{"sequences": 1, "micro_batches": 2, "stages": [cut]}]]),
+            write_pool(claim, "three", 3,
+                       [data(3, 1), data(3, 2), [{"sequences": 1, "micro_batches": 2, "stages": [cut]}]]),
             write_plan(claim, {"ranks": 2, "streams": [{"sequences": 1, "micro_batches": 4, "stages": [
                 {"layers": 1, "ranks": [0]}, {"layers": 2, "ranks": [1]}]}]}, "two")]
 
@@ -119,7 +123,8 @@ def alone(claim, c, job, text):
     job = dict(job, resources={"min": 1, "max": 1})
     c.submit(write_job(claim, job, "alone", text, plans, steps=STEPS))
     for i in range(2):
-        j = wait_for("a keeper", lambda: (lambda j: j if j["state"] == "running" and j["keepers"] else None)(c.job("alone")), 40)
+        j = wait_for("a keeper",
+                     lambda: (lambda j: j if j["state"] == "running" and j["keepers"] else None)(c.job("alone")), 40)
         c.wait_step("alone", j["step"] + 8, 40)
         before = c.job("alone")
         node = before["devices"][0].split("/")[0]

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Two hosts (as far as their addresses tell) with two network cards each, one for each device: the state of a job that goes
-from one device to all four leaves its host by both cards, the second one by way of the device near it, and enters
-the other host once for both devices there. The state and the losses are those of one device."""
+"""Two hosts (as far as their addresses tell) with two network cards each, one for each device: the
+state of a job that goes from one device to all four leaves its host by both cards, the second one
+by way of the device near it, and enters the other host once for both devices there. The state and
+the losses are those of one device."""
 import os
 import sys
 
@@ -16,7 +17,8 @@ SPEED = 0.2  # steps pass while the switch is prepared, but not all of them
 
 def start_node(c, name, net):
     """Both cards have an address of their own, so executors are reached by the card of their device."""
-    cards = [{"name": "e%d" % i, "gbit_per_s": 10, "address": "127.0.%d.%d" % (net, 2 + i), "devices": [i]} for i in range(2)]
+    cards = [{"name": "e%d" % i, "gbit_per_s": 10, "address": "127.0.%d.%d" % (net, 2 + i),
+              "devices": [i]} for i in range(2)]
     c.start_worker(name, [{"speed": SPEED}] * 2, wait=False, listen="127.0.%d.1" % net, transport="tcp", network=cards)
 
 
@@ -64,7 +66,8 @@ def body(claim):
         c.wait_step("spread", 5, 60)
         first = c.job("spread")
         c.ctl("scale", "spread", "--max", 4)
-        j = wait_for("four devices to train", lambda: (lambda j: j if len(j["devices"]) == 4 and j["state"] == "running" and
+        j = wait_for("four devices to train",
+                     lambda: (lambda j: j if len(j["devices"]) == 4 and j["state"] == "running" and
                                                        len(j["epochs"]) > 1 else None)(c.job("spread")), 60)
         end = next(e for e in j["epochs"] if e["epoch"] == j["epoch"])
         c.wait_done("spread", 120)

@@ -336,10 +336,12 @@ def upgraded(m):
     check(job(m)["epoch"] == before["epoch"], "in its epoch")
     check(m.shows("hspmd-worker", "MainPID") == agent and m.ok("pgrep", "-P", agent).split() == kids, "by whom it did")
     steps = [json.loads(l)["step"] for l in m.ok("hspmdctl", "metrics", "small", "-o", "jsonl").splitlines()]
-    check(steps == list(range(steps[0], steps[0] + len(steps))) and steps[-1] > before["step"], "each step once: %r" % steps)
+    check(steps == list(range(steps[0], steps[0] + len(steps))) and steps[-1] > before["step"],
+          "each step once: %r" % steps)
     m.ok("kill", "-KILL", kids[0])
     until("another executor, of the same version", lambda: job(m)["step"] > steps[-1] + 5 and
-          "/hspmd-worker (deleted)" in m.call("readlink", "/proc/%s/exe" % m.ok("pgrep", "-P", agent).split()[0]).stdout)
+          "/hspmd-worker (deleted)" in m.call("readlink", "/proc/%s/exe" %
+                                              m.ok("pgrep", "-P", agent).split()[0]).stdout)
 
 
 def run(m):

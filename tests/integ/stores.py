@@ -66,7 +66,8 @@ def restored(w, d, t, agents, kids):
     until("both are members", lambda: w.up("alpha") and w.up("beta"))
     t.reach(before["step"] + 40)
     after = t.status()
-    check(after["epoch"] == before["epoch"] and [children(a.pid) for a in agents] == kids, "the epoch runs on: %r" % after)
+    check(after["epoch"] == before["epoch"] and [children(a.pid) for a in agents] == kids,
+          "the epoch runs on: %r" % after)
     check(not any(e["lost_steps"] for e in after["epochs"]), "no step is lost: %r" % after)
     check("generation 1" in w.log(), "of another generation")
     another_epoch(t, agents[1])
@@ -91,7 +92,8 @@ def mistaken(w, d, t):
     d = w.daemon()
     until("it is behind", lambda: t.status()["state"] == "behind")
     reason = t.status()["reason"]
-    found = re.search(r"\(replaced last: end hspmdd, then hspmdd -c CONFIG --restore (with )?(\S+?)( of state_dir)?\)", reason)
+    found = re.search(r"\(replaced last: end hspmdd, then hspmdd -c CONFIG "
+                      r"--restore (with )?(\S+?)( of state_dir)?\)", reason)
     check(found, "the reason says how: %r" % reason)
     newer = os.path.join(w.path("state"), found.group(2))  # a long path is cut down to its last name
     check(newer.startswith(w.path("state/state.db.replaced-")), "it is the one that was replaced: %r" % reason)
@@ -115,7 +117,8 @@ def another_epoch(t, agent):
 def last_week(w, d, t, agents):
     """The folder is put back as it was before the last epoch, without --restore. A store that a restore has replaced
     before is beside it, and is no newer one: the reason does not name it. The newer folder is, and the job goes on."""
-    check([f for f in os.listdir(w.path("state")) if re.fullmatch(r"state\.db\.replaced-[0-9.]+", f)], "one was replaced")
+    check([f for f in os.listdir(w.path("state"))
+           if re.fullmatch(r"state\.db\.replaced-[0-9.]+", f)], "one was replaced")
     d.kill()
     d.wait()
     shutil.copytree(w.path("state"), w.path("older"))
@@ -162,8 +165,9 @@ def gone(w, t, port, words):
 
 
 def moved(w, d, t):
-    """The folder of a running hspmdd is moved, another store is put at its path, and it is moved back: hspmdd notices, and
-    goes on by itself. Then it is deleted: what hspmdd has is saved, and put back."""
+    """The folder of a running hspmdd is moved, another store is put at its path, and it is moved
+    back: hspmdd notices, and goes on by itself. Then it is deleted: what hspmdd has is saved, and
+    put back."""
     d.kill()
     d.wait()
     port = free_port()
@@ -201,8 +205,9 @@ def moved(w, d, t):
 
 
 def adopted_by_mistake(w, d):
-    """An hspmdd with a mistyped folder adopts a job. With the right folder its nodes are foreign, and what is said first is
-    to start the other one again: there the job goes on, without a step lost."""
+    """An hspmdd with a mistyped folder adopts a job. With the right folder its nodes are foreign,
+    and what is said first is to start the other one again: there the job goes on, without a step
+    lost."""
     t = Training(w, "mist", steps=1000000, least=2)
     t.reach(20)
     both = {"alpha": ["mist"], "beta": ["mist"]}
@@ -220,7 +225,8 @@ def adopted_by_mistake(w, d):
     until("both are parked", lambda: parked(w) == both)
     r, again = w.try_ctl("job", "adopt", "mist"), r"start hspmdd with the state_dir of (that )?cluster( \w+)? again"
     check(r.returncode == 7 and re.search("nothing to adopt; " + again, r.stderr), "adopt says so: %r" % r)
-    check(re.search(": " + again + ".*; node discard deletes it", w.nodes()["alpha"]["reason"]), "REASON: %r" % w.nodes())
+    check(re.search(": " + again + ".*; node discard deletes it", w.nodes()["alpha"]["reason"]),
+          "REASON: %r" % w.nodes())
     d.kill()
     d.wait()
     w.daemon(state="stat")

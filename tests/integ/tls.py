@@ -68,7 +68,8 @@ def run(w):
     d.wait()
     w.daemon("data_plane: clear\n")
     shown(w, "data plane: clear (chosen in hspmdd.yaml)\n", "clear")
-    check("chosen: tls, NCCL within hosts only until its next epoch" in w.ctl("status"), "the epoch that runs is shown: " + w.ctl("status"))
+    check("chosen: tls, NCCL within hosts only until its next epoch" in w.ctl("status"),
+          "the epoch that runs is shown: " + w.ctl("status"))
     job = t.status()["id"]
     check({kind for _, kind in links(w, job)} == {"tls"}, "before: %r" % links(w, job))
     agents.append(w.agent("delta", more=TCP))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""hspmdctl trace of a pipeline on three agents: every device is in it with the same steps, no two spans of a queue overlap,
-forward comes before backward, messages are sent before they have arrived, all within the bound of the clocks that the trace
-states; one that the end of an epoch cuts says so; what cannot be traced is refused in one line."""
+"""hspmdctl trace of a pipeline on three agents: every device is in it with the same steps, no two
+spans of a queue overlap, forward comes before backward, messages are sent before they have arrived,
+all within the bound of the clocks that the trace states; one that the end of an epoch cuts says so;
+what cannot be traced is refused in one line."""
 import json
 import os
 import signal
@@ -71,7 +72,8 @@ def check_devices(doc, n_steps):
     check(0 < doc["otherData"]["clock_error_us"] < BOUND, "clocks %r" % doc["otherData"])
     for r in range(3):
         mine = [e for e in spans(doc) if e["pid"] == r]
-        check({e["args"]["step"] for e in mine if e["tid"] < 2} == set(range(first, first + n_steps)), "steps of %d" % r)
+        check({e["args"]["step"] for e in mine
+               if e["tid"] < 2} == set(range(first, first + n_steps)), "steps of %d" % r)
         check({e["tid"] for e in mine} == {0, 1, 2}, "queues of %d" % r)
         check(any(e["name"].startswith("linear ") for e in mine), "products of %d" % r)
         check(any(e["name"] == "vote" for e in mine), "votes of %d" % r)
@@ -119,7 +121,8 @@ def run(w):
     t.reach(10)
 
     code, out, err = trace(w, "small", "-o", w.path("t.json"), "--steps", "3")
-    check(code == 0 and out == "" and "3 steps from step" in err and "not whole" not in err, "%d %r %r" % (code, out, err))
+    check(code == 0 and out == "" and "3 steps from step" in err and "not whole" not in err,
+          "%d %r %r" % (code, out, err))
     with open(w.path("t.json")) as f:
         doc = json.load(f)
     check(doc["otherData"]["job"] == "small" and doc["otherData"]["note"] == "", "head %r" % doc["otherData"])

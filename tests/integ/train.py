@@ -105,7 +105,8 @@ def held_up(w):
     out, more = p.communicate(timeout=LIMIT)
     check(p.returncode == 0 and out == "job held is done at step 15\n" and not more, "%r %r" % (out, more))
     check("\nfinal model: in %s\n" % in_the_way in w.ctl("status", "held"), w.ctl("status", "held"))
-    check(re.fullmatch("all steps are done; (alpha|beta) has written the final model", t.status()["reason"]), t.status())
+    check(re.fullmatch("all steps are done; (alpha|beta) has written the final model",
+                       t.status()["reason"]), t.status())
 
 
 INCARNATION = r"incarnation(\.\w{6})?"  # the second while it is written, when a node has joined

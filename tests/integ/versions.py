@@ -67,7 +67,8 @@ def strangers(w):
     status, why = says(w.call(PROTOCOL, PROTOCOL), "status")
     check(status != 0 and why == "status.colour: unknown field", "in our version there is none: %s" % why)
     status, why = says(w.call(PROTOCOL + 1, PROTOCOL), 199)
-    check(status != 0 and why == "hspmdd speaks protocol %d and does not have message 199 of protocol %d: upgrade hspmdd"
+    check(status != 0
+          and why == "hspmdd speaks protocol %d and does not have message 199 of protocol %d: upgrade hspmdd"
           % (PROTOCOL, PROTOCOL + 1), "a request that is not known yet: %s" % why)
     old = w.call(OLDEST - 1, 0)
     old.send("status", QUERY, request=1)
@@ -92,7 +93,8 @@ def older(w):
     check(c.expect("welcome")[2]["protocol"] == OLDEST, "the version of the agent")
     c.s.close()
     c = w.call(OLDEST, OLDEST)
-    hello(c, "epsilon", OLDEST, OLDEST, kept=[dict(job=7, name="dusk", cluster="1" * 32, generation="0", epoch="3", plan="1")])
+    hello(c, "epsilon", OLDEST, OLDEST,
+          kept=[dict(job=7, name="dusk", cluster="1" * 32, generation="0", epoch="3", plan="1")])
     check("job dusk of cluster 11111111" in c.expect("parked")[2]["reason"], "what it keeps is understood")
     c.s.close()
 

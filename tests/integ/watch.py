@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What watches hspmdd: /metrics and /healthz while a job trains and one of its agents dies, requests that are wrong,
-promtool's judgement of the text where it is here, and the TensorBoard event files of the job. Names that completion offers."""
+"""What watches hspmdd: /metrics and /healthz while a job trains and one of its agents dies,
+requests that are wrong, promtool's judgement of the text where it is here, and the TensorBoard
+event files of the job. Names that completion offers."""
 import json
 import math
 import os
@@ -99,7 +100,8 @@ def fields(data):
             n = {1: 8, 5: 4}.get(kind) or varint()
             raw = data[at:at + n]
             at += n
-            yield key >> 3, struct.unpack("<d", raw)[0] if kind == 1 else struct.unpack("<f", raw)[0] if kind == 5 else raw
+            yield key >> 3, struct.unpack("<d",
+                                          raw)[0] if kind == 1 else struct.unpack("<f", raw)[0] if kind == 5 else raw
 
 
 def scalars(folder):
@@ -128,7 +130,8 @@ def wrong_requests(w):
     check(w.get("/metrics", "POST")[0] == 405 and w.get("/metrics", "DELETE")[0] == 405, "only reading")
     check(w.get("/metrics", "HEAD")[2] == "", "HEAD has no text")
     host, port = w.base()[7:].rsplit(":", 1)
-    for garbage in (b"\x16\x03\x01\x02\x00\x01\x00", b"GET /" + b"x" * 100000 + b" HTTP/1.1\r\n\r\n", b"GET\r\n\r\n", b""):
+    for garbage in (b"\x16\x03\x01\x02\x00\x01\x00",
+                    b"GET /" + b"x" * 100000 + b" HTTP/1.1\r\n\r\n", b"GET\r\n\r\n", b""):
         with socket.create_connection((host, int(port)), LIMIT) as s:
             try:
                 s.sendall(garbage)
@@ -167,7 +170,8 @@ def run(w):
     until("both are up", lambda: w.up("alpha") and w.up("beta"))
     m = w.metrics()
     check(m['hspmd_nodes{state="live"}'] == 2 and m['hspmd_gpus{model="cpu",state="idle"}'] == 2, "two nodes %r" % m)
-    check(m['hspmd_membership_changes_total{cause="join"}'] == 2 and m['hspmd_connections{kind="agent"}'] == 2, "joined")
+    check(m['hspmd_membership_changes_total{cause="join"}'] == 2
+          and m['hspmd_connections{kind="agent"}'] == 2, "joined")
     check(m["process_open_fds"] > 5 and m["process_resident_memory_bytes"] > 1e6, "process %r" % m)
     wrong_requests(w)
     with open(w.path("d.yaml")) as f:
@@ -212,7 +216,8 @@ def run(w):
 
 
 def metric_lines(w):
-    r = subprocess.run([os.path.join(BUILD, "hspmdctl"), "-a", w.sock, "metrics", "-o", "jsonl", "small"], capture_output=True,
+    r = subprocess.run([os.path.join(BUILD, "hspmdctl"), "-a", w.sock, "metrics", "-o", "jsonl",
+                        "small"], capture_output=True,
                        text=True, timeout=LIMIT)
     check(r.returncode == 0, "hspmdctl metrics: %s" % r.stderr)
     return [json.loads(l) for l in r.stdout.splitlines()]

@@ -11,7 +11,9 @@ CLUSTER = "%032x" % 5  # of the coordinator that a test is
 TYPES = {"hello": 1, "welcome": 2, "fenced": 3, "heartbeat": 4, "seal": 12, "sealed": 13, "executor-dead": 16,
          "executor-up": 17, "leave": 26, "bye": 28, "parked": 39, "submit": 100, "status": 102, "reply": 200}
 NAMES = {v: k for k, v in TYPES.items()}
-LIMIT = 60.0  # seconds until something must have happened: an agent measures its devices for 20 where a sanitizer slows it
+# seconds until something must have happened: an agent measures its devices for 20 where a sanitizer
+# slows it
+LIMIT = 60.0
 
 
 def check(ok, what):
@@ -94,7 +96,8 @@ class Conn:
     def welcome(self, incarnation, term=1, address=""):
         hello = self.expect("hello")[2]
         self.send("welcome", {"protocol": PROTOCOL, "cluster": CLUSTER, "generation": "0", "term": str(term),
-                              "incarnation": "%032x" % incarnation, "heartbeat_ms": 200, "dead_ms": 1500, "address": address})
+                              "incarnation": "%032x" % incarnation, "heartbeat_ms": 200,
+                              "dead_ms": 1500, "address": address})
         return hello
 
 

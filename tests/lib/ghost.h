@@ -30,8 +30,8 @@ struct hsp_ghost_opts {
     size_t memory;         /* of the device, bytes; 0: as much as is asked for */
 };
 
-/* Work of another library, for the queue that native() stands for: begins when ready says so (asked in its turn, often),
- * then runs once, also of a device that has failed. */
+/* Work of another library, for the queue that native() stands for: begins when ready says so (asked
+ * in its turn, often), then runs once, also of a device that has failed. */
 struct hsp_ghost_work {
     bool (*ready)(void *arg);
     void (*run)(void *arg);

@@ -35,10 +35,11 @@ int64_t hsp_oom_live(void);
 typedef enum hsp_status (*hsp_oom_body)(void *ctx, struct hsp_buf *out, struct hsp_err *err);
 
 /* Runs @body undisturbed, then with its first, second, ... allocation failing, alone and with all
- * behind it, until none fails. Of more than @most allocations, one for each way through the code (the
- * innermost calls) that has not failed before in this program; where stacks are not looked at
- * (Evidence), @most at random. Under each failure the body must return HSP_ENOMEM with a message, or succeed with the undisturbed
- * result; nothing may stay allocated; and it gives the undisturbed result when it is run again. */
+ * behind it, until none fails. Of more than @most allocations, one for each way through the code
+ * (the innermost calls) that has not failed before in this program; where stacks are not looked at
+ * (Evidence), @most at random. Under each failure the body must return HSP_ENOMEM with a message,
+ * or succeed with the undisturbed result; nothing may stay allocated; and it gives the undisturbed
+ * result when it is run again. */
 void hsp_oom_loop(const char *name, hsp_oom_body body, void *ctx, uint32_t most);
 
 /* The same for what returns no message: err->code need not be set. */

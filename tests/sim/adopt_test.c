@@ -1,5 +1,6 @@
-/* Jobs that are adopted: hspmdd has an empty store or one that is older than its agents, and the papers that these keep say
- * what there is. No committed step is lost, and no number is given twice. */
+/* Jobs that are adopted: hspmdd has an empty store or one that is older than its agents, and the
+ * papers that these keep say what there is. No committed step is lost, and no number is given
+ * twice. */
 #include <stdio.h>
 
 #include "tests/lib/testlib.h"

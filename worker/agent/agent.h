@@ -8,12 +8,13 @@
  * Ownership: an event is borrowed for the call; actions live until the next call.
  * Bounds:    HSP_NODE_DEVICES devices, one job at a time on each; one connection to hspmdd.
  *
- * What it decides: when executors are started, restarted (with backoff) and killed (silent, deaf
- * to SEAL, STOP, RELEASE or DROP, or their device is lost: then they are started again without it); which messages pass;
- * the answer to SEAL, also for executors that are dead; when its incarnation is refused, that
- * everything it runs is killed before it says hello anew; when it may go after a planned leave;
- * whether a coordinator knows enough of a job to have its state deleted (keeping.h). While hspmdd is
- * away executors go on, armed switches and checkpoints too; a loss leaves the job sealed.
+ * What it decides: when executors are started, restarted (with backoff) and killed (silent, deaf to
+ * SEAL, STOP, RELEASE or DROP, or their device is lost: then they are started again without it);
+ * which messages pass; the answer to SEAL, also for executors that are dead; when its incarnation
+ * is refused, that everything it runs is killed before it says hello anew; when it may go after a
+ * planned leave; whether a coordinator knows enough of a job to have its state deleted (keeping.h).
+ * While hspmdd is away executors go on, armed switches and checkpoints too; a loss leaves the job
+ * sealed.
  *
  * Contract of the shell:
  *  (W1) CONNECT is answered by CONN_UP, later CONN_DOWN, or by CONN_DOWN alone; DISCONNECT by

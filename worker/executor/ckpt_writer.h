@@ -6,7 +6,8 @@
  *            The thread keeps a copy of that slab and all else it needs, and no memory of the epoch.
  * Purity:    shell (files, a thread).
  * Threads:   the keeper thread.
- * Ownership: end, also after an error. After HSP_ETIMEDOUT its thread has the files, and drops them when it has an answer.
+ * Ownership: end, also after an error. After HSP_ETIMEDOUT its thread has the files, and drops them
+ *            when it has an answer.
  * Bounds:    a slab in memory (HSP_GATHER_BYTES).
  */
 #ifndef HSP_CKPT_WRITER_H

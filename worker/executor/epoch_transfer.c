@@ -7,8 +7,8 @@
  *
  * No circle of waits: take the first row, in the global order, that a rank waits for. Its receiver
  * waits for a sender that has sent it, or is past it and waits for a later row. Its sender waits
- * for a receiver that has posted it, being at it or past it. Receives are posted up to WINDOW rows ahead, sends are waited for when WINDOW are under
- * way.
+ * for a receiver that has posted it, being at it or past it. Receives are posted up to WINDOW rows
+ * ahead, sends are waited for when WINDOW are under way.
  */
 #include "worker/executor/epoch_transfer.h"
 

@@ -44,8 +44,8 @@ struct hsp_notes_damage {
     uint64_t unproven; /* lines without sums, of an earlier version of this program */
 };
 /* Takes the sums off the notes of @job in @text, and leaves out lines that are not what was
- * written; unproven ones are kept; half a line at the end is what a process that was killed has left, and no damage. Returns
- * the new length. */
+ * written; unproven ones are kept; half a line at the end is what a process that was killed has
+ * left, and no damage. Returns the new length. */
 size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_damage *ret);
 
 #define HSP_NOTES_DAMAGE 320

@@ -23,8 +23,9 @@ struct hsp_segment_info {
 };
 
 /* Lists the segments of @dir, sorted by file name, and deletes the left-overs of unfinished
- * creations. Folders are passed over. *ret is released with free(). HSP_ENOENT, HSP_ELIMIT. HSP_EIO: the folder was not read
- * to its end. HSP_ENOMEM: no memory for the list, or to open one of the segments. */
+ * creations. Folders are passed over. *ret is released with free(). HSP_ENOENT, HSP_ELIMIT.
+ * HSP_EIO: the folder was not read to its end. HSP_ENOMEM: no memory for the list, or to open one
+ * of the segments. */
 enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret, size_t *ret_n,
                                  struct hsp_err *err);
 /* Deletes one file; no error when it is not there. Its memory is free soon (segment_free.h). */

@@ -27,7 +27,8 @@ static void refuse(struct hsp_app *a, const struct hsp_caller *cl, const struct 
     hsp_app_reply(a, cl->conn, m->request, why->code, why->msg, NULL, 0, false);
 }
 
-/* The configuration in use: every key with its value and where it comes from. Keys of TLS are in files that it names. */
+/* The configuration in use: every key with its value and where it comes from. Keys of TLS are in
+ * files that it names. */
 static void answer_config(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m)
 {
     struct hsp_buf b;

@@ -63,8 +63,8 @@ struct hsp_adoption *hsp_adoption_free(struct hsp_adoption *x); /* NULL allowed;
 enum hsp_status hsp_adoption_consider(struct hsp_adoption *x, struct hsp_adoption_holder *h,
                                       const uint8_t *data, uint32_t len, struct hsp_err *err);
 /* One has told papers, and nobody is waited for: puts the holders in order, the newest first, and
- * appends to @out whose papers the newest are: n_taken of them. HSP_ESTATE: an administrator has to name one; then it is
- * why, and who says what. */
+ * appends to @out whose papers the newest are: n_taken of them. HSP_ESTATE: an administrator has to
+ * name one; then it is why, and who says what. */
 enum hsp_status hsp_adoption_judge(struct hsp_adoption *x, struct hsp_buf *out);
 /* Connections of the n_taken, for the core; the caller's to free. NULL: no memory. */
 uint32_t *hsp_adoption_agents(const struct hsp_adoption *x);

@@ -26,8 +26,8 @@
 
 enum what { CORE, EVENT, METRIC, N_KINDS };
 
-/* A page that cannot be read ends a statement: lines are read from both ends. Rows of the core are compared with their total
- * when all are there. */
+/* A page that cannot be read ends a statement: lines are read from both ends. Rows of the core are
+ * compared with their total when all are there. */
 static const struct {
     enum what what;
     const char *from, *to;

@@ -34,8 +34,9 @@ enum hsp_status hsp_restore(const char *dir, const char *file, struct hsp_store_
 /* Removes the copy that a killed restore has left in @dir, a state folder that is locked by this
  * process: .restore-copy.db with its journal, and only regular files. */
 void hsp_restore_tidy(const char *dir);
-/* Puts HSP_RESTORE_COPY, which rebuild.c has made of the damaged store in @dir, in its place; *ret_kept: where that one stays,
- * state.db.replaced-SECONDS.N-damaged. Errors of hsp_store_file_error. */
+/* Puts HSP_RESTORE_COPY, which rebuild.c has made of the damaged store in @dir, in its place;
+ * *ret_kept: where that one stays, state.db.replaced-SECONDS.N-damaged. Errors of
+ * hsp_store_file_error. */
 enum hsp_status hsp_restore_rebuilt(const char *dir, char ret_kept[PATH_MAX], struct hsp_err *err);
 /* The path of the store in @dir that was replaced last, state.db.replaced-SECONDS.N, and the number
  * of its generation. False: there is none, or it was not newer than the one that took its place, or

@@ -4,9 +4,10 @@
  * Purity:  shell (files).
  * Rules:   a folder with a store is opened. One without becomes a new cluster only by --init, which
  *          also makes the folder, or when it is empty and systemd has made it for this service
- *          ($STATE_DIRECTORY). Nothing else is ever made. A folder with nothing but the lost+found of a
- *          file system, or what a killed first start leaves (first_store.h), is empty. Root is refused in the folder of another user: an hspmdd of that
- *          user could not read the files that root makes.
+ *          ($STATE_DIRECTORY). Nothing else is ever made. A folder with nothing but the lost+found
+ *          of a file system, or what a killed first start leaves (first_store.h), is empty. Root is
+ *          refused in the folder of another user: an hspmdd of that user could not read the files
+ *          that root makes.
  * Example: state_dir /var/lib/hspmdd, a typo for /var/lib/hspmd, is not there: hspmdd says so and
  *          ends, and training goes on without it.
  */

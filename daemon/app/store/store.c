@@ -1,8 +1,9 @@
-/* Keeps rows, events and metrics in SQLite. WAL with synchronous FULL for the rows of the core (no message that grants an epoch
- * leaves before its row is on disk); events and metrics share the file and use the same journal.
- * Each row has a hash: SQLite does not see a bit that changes inside a value. The rows of the core
- * have a total, of their number and their hashes: SQLite does not see a bit that makes a page have
- * fewer rows when it reads them. Lines of events and metrics have none: hsp_store_pages sees it, at the start.
+/* Keeps rows, events and metrics in SQLite. WAL with synchronous FULL for the rows of the core (no
+ * message that grants an epoch leaves before its row is on disk); events and metrics share the file
+ * and use the same journal. Each row has a hash: SQLite does not see a bit that changes inside a
+ * value. The rows of the core have a total, of their number and their hashes: SQLite does not see a
+ * bit that makes a page have fewer rows when it reads them. Lines of events and metrics have none:
+ * hsp_store_pages sees it, at the start.
  *
  * When one frame of a WAL is damaged, SQLite drops it and all later ones without a word, and shows
  * an older state. So rows of the core do not stay there: each commit of some is moved into the file

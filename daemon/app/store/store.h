@@ -64,8 +64,9 @@ void hsp_store_damage_text(const struct hsp_store_damage *d, char ret[HSP_DAMAGE
  * other calls go on between these. HSP_EIO, HSP_ENOSPC: some may be left. */
 enum hsp_status hsp_store_clean(struct hsp_store *s, struct hsp_store_damage *ret,
                                 struct hsp_err *err);
-/* Reads every page: a tenth of a second for 100,000 events and as many metrics. HSP_EDIGEST: lines may be missing, and what is
- * written now may fail or be written over others; the message says what was found. HSP_EIO. */
+/* Reads every page: a tenth of a second for 100,000 events and as many metrics. HSP_EDIGEST: lines
+ * may be missing, and what is written now may fail or be written over others; the message says what
+ * was found. HSP_EIO. */
 enum hsp_status hsp_store_pages(struct hsp_store *s, struct hsp_err *err);
 /* Reads every page, cleans it, then reads every row as hsp_store_load does. HSP_EDIGEST: damaged;
  * HSP_EIO, HSP_ENOSPC. */

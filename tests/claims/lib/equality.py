@@ -91,8 +91,9 @@ LEAST_STEPS = 10  # for three disturbances at steps of their own
 
 
 def shorten(claim, job, text, most):
-    """For a job that is not ours: at most @most steps, and no more than leave time for some cases. Returns the speed of a
-    device that gives its steps some seconds, so that they can be disturbed; ours are as fast as they go."""
+    """For a job that is not ours: at most @most steps, and no more than leave time for some cases.
+    Returns the speed of a device that gives its steps some seconds, so that they can be disturbed;
+    ours are as fast as they go."""
     if not os.environ.get("HSPMD_JOB"):
         return 1.0
     wide = dict(job, train=dict(job["train"], dtype="fp64"))

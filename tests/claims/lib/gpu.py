@@ -11,7 +11,8 @@ import shutil
 import subprocess
 import sys
 
-# Dense peak of bf16 products in FLOP/s, and bytes/s of memory, by NVIDIA's data sheets; the longest name that fits counts.
+# Dense peak of bf16 products in FLOP/s, and bytes/s of memory, by NVIDIA's data sheets; the longest
+# name that fits counts.
 PEAKS = {"H200": (989e12, 4.8e12), "H100 PCIe": (756e12, 2.0e12), "H100": (989e12, 3.35e12), "GH200": (989e12, 4.0e12),
          "H20": (148e12, 4.0e12), "B200": (2250e12, 8.0e12), "A100": (312e12, 2.04e12), "A10": (125e12, 0.6e12),
          "A10G": (70e12, 0.6e12), "L4": (121e12, 0.3e12), "L40S": (362e12, 0.864e12), "RTX 4090": (165e12, 1.008e12),

@@ -58,7 +58,8 @@ def compile_job(claim, path, name, plan=None):
 def train(claim, program, name, device, steps, *more, env=None):
     """hspmd-worker --run on a device; the metrics of its steps."""
     metrics = os.path.join(claim.dir, name + ".jsonl")
-    r = call(prog("hspmd-worker"), "--run", program, "--device", device, "--steps", steps, "--metrics", metrics, "--quiet",
+    r = call(prog("hspmd-worker"), "--run", program, "--device", device, "--steps", steps,
+             "--metrics", metrics, "--quiet",
              *more, timeout=max(30, claim.left()), env=env, check=False)
     refused(r.stderr)
     if r.returncode != 0:

@@ -106,11 +106,11 @@ def relative(a, b):
 
 
 def within_noise(ours, first, second):
-    """Whether a run is no farther from two others than those are from each other. Of three runs that differ by chance alone
-    the third is rms sqrt(3)/2 = 0.87 of that from the middle of the two; twice the distance is allowed, as two runs
-    say little of how far runs may be apart. The mean over the last quarter, where chance is averaged out and an error
-    adds up, is held to the same bound.
-    Returns (holds, {noise, distance, drift})."""
+    """Whether a run is no farther from two others than those are from each other. Of three runs
+    that differ by chance alone the third is rms sqrt(3)/2 = 0.87 of that from the middle of the
+    two; twice the distance is allowed, as two runs say little of how far runs may be apart. The
+    mean over the last quarter, where chance is averaged out and an error adds up, is held to the
+    same bound. Returns (holds, {noise, distance, drift})."""
     middle = [(x + y) / 2 for x, y in zip(first, second)]
     noise = rms(relative(first, second))
     apart = relative(ours, middle)

@@ -61,7 +61,8 @@ class Offline:
         call(prog("hspmdctl"), "compile", job, "-o", self.program)
 
     def __enter__(self):
-        self.process = subprocess.Popen([prog("hspmd-worker"), "--run", self.program, "--metrics", self.metrics, "--quiet"],
+        self.process = subprocess.Popen([prog("hspmd-worker"), "--run", self.program, "--metrics",
+                                         self.metrics, "--quiet"],
                                         env=dict(os.environ, OPENBLAS_NUM_THREADS="1"), stdout=subprocess.DEVNULL)
         return self
 
@@ -81,8 +82,8 @@ class Offline:
 
 
 def processor_seconds(claim, job, name, limit=30):
-    """Processor time of one step of @job alone; that of the clock would be other people's too. @limit: about how long it
-    may be measured."""
+    """Processor time of one step of @job alone; that of the clock would be other people's too.
+    @limit: about how long it may be measured."""
     def cpu(n):
         r = resource.getrusage(resource.RUSAGE_CHILDREN)
         began = r.ru_utime + r.ru_stime
@@ -97,13 +98,14 @@ def processor_seconds(claim, job, name, limit=30):
 
 
 def heavier(claim, job, text, seconds):
-    """Processor time of a step. One of a job that is not ours is made to take about @seconds at least, by its batch, so that
-    nodes of the slowest speed there is train it for minutes."""
+    """Processor time of a step. One of a job that is not ours is made to take about @seconds at
+    least, by its batch, so that nodes of the slowest speed there is train it for minutes."""
     step = processor_seconds(claim, write_job(claim, job, "probe", text), "probe")
     if os.environ.get("HSPMD_JOB") and step < 0.8 * seconds:
         batch = job["train"]["global_batch"]
         job["train"]["global_batch"] = min(4096, math.ceil(batch * seconds / step))
-        say("steps of %.4f s are too short: global_batch %d instead of %d" % (step, job["train"]["global_batch"], batch))
+        say("steps of %.4f s are too short: global_batch %d instead of %d" %
+            (step, job["train"]["global_batch"], batch))
         step = processor_seconds(claim, write_job(claim, job, "probe", text), "probe")
     return step
 
@@ -112,7 +114,8 @@ def probe(claim, job, text):
     """What the programs say against a job or a text that is not ours is a reason not to judge."""
     path = write_job(claim, job, "first", text)
     program = os.path.join(claim.dir, "first.prog")
-    for args in (["hspmdctl", "compile", path, "-o", program], ["hspmd-worker", "--run", program, "--steps", 1, "--quiet"]):
+    for args in (["hspmdctl", "compile", path, "-o", program],
+                 ["hspmd-worker", "--run", program, "--steps", 1, "--quiet"]):
         r = call(prog(args[0]), *args[1:], check=False)
         if r.returncode < 0:
             raise Failed("%s ended with signal %d" % (args[0], -r.returncode))
@@ -282,8 +285,8 @@ class Cluster:
         self.daemon.wait()
 
     def start_worker(self, name, devices=({},), wait=True, **more):
-        """@devices: dicts of kind, speed, memory. self.worker_config: more keys for all workers, @more: for this one. The
-        node may keep copies for others, if hspmdd is there to be told."""
+        """@devices: dicts of kind, speed, memory. self.worker_config: more keys for all workers,
+        @more: for this one. The node may keep copies for others, if hspmdd is there to be told."""
         if name not in self.holders and self.ctl("node", "allow", name, "--holder", check=False).returncode == 0:
             self.holders.add(name)
         conf = os.path.join(self.dir, name + ".yaml")

@@ -76,8 +76,8 @@ def is_own():
 
 
 def judged_job(claim, name):
-    """The job of HSPMD_JOB, else @name of tests/claims/jobs. Where HSPMD_TEXT is not given, data of its own that are here
-    stay."""
+    """The job of HSPMD_JOB, else @name of tests/claims/jobs. Where HSPMD_TEXT is not given, data of
+    its own that are here stay."""
     own = os.environ.get("HSPMD_JOB")
     job = load_job(own or os.path.join(ROOT, "tests", "claims", "jobs", name))
     path = job["data"].get("path")

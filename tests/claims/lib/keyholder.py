@@ -1,5 +1,5 @@
-"""One who has the worker key and is no member: speaks TLS under it (by the command openssl), and says every message that
-proto/wire/README.md has, with numbers of jobs and epochs that there are."""
+"""One who has the worker key and is no member: speaks TLS under it (by the command openssl), and
+says every message that proto/wire/README.md has, with numbers of jobs and epochs that there are."""
 import json
 import os
 import re
@@ -71,7 +71,8 @@ class Call:
         with open(key) as f:
             secret = f.read().strip()
         self.process = subprocess.Popen(
-            ["openssl", "s_client", "-connect", "127.0.0.1:%d" % port, "-tls1_3", "-psk", secret, "-psk_identity", "hspmd-worker",
+            ["openssl", "s_client", "-connect", "127.0.0.1:%d" % port, "-tls1_3", "-psk", secret,
+             "-psk_identity", "hspmd-worker",
              "-ciphersuites", "TLS_AES_128_GCM_SHA256", "-quiet"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL)
         self.data, self.closed, self.version = b"", False, protocol()
@@ -114,8 +115,9 @@ class Call:
 
 
 class Forger:
-    """Makes the bodies. @jobs: what the stranger has found out, for each job: the numbers of job, epoch, plan, step that there
-    are; a message is about one of them, mostly. @known: names, and digests of incarnations and clusters."""
+    """Makes the bodies. @jobs: what the stranger has found out, for each job: the numbers of job,
+    epoch, plan, step that there are; a message is about one of them, mostly. @known: names, and
+    digests of incarnations and clusters."""
 
     def __init__(self, rnd, name):
         self.random, self.name = rnd, name
@@ -156,8 +158,14 @@ class Forger:
         if f.type == "name":
             return r.choice(f.names)
         if f.type == "text":
-            text = self.name if f.name == "node" else r.choice(self.known["name"]) if f.name in ("name", "job_name") else \
-                FORGED if f.name in ("reason", "why", "fault", "part") else r.choice([FORGED, "", "127.0.0.1:1", "\x1b[31m", self.name])
+            if f.name == "node":
+                text = self.name
+            elif f.name in ("name", "job_name"):
+                text = r.choice(self.known["name"])
+            elif f.name in ("reason", "why", "fault", "part"):
+                text = FORGED
+            else:
+                text = r.choice([FORGED, "", "127.0.0.1:1", "\x1b[31m", self.name])
             return text[:f.limit]
         n = r.randrange(min(4, f.limit + 1))
         if f.type == "f64 list":
@@ -189,6 +197,8 @@ class Forger:
     def hello(self, node, **more):
         """Of a node without devices."""
         zeros = "%032x" % 0
-        return dict(dict(protocol=protocol(), protocol_oldest=protocol(), node=node, address="", incarnation=zeros, was=zeros,
-                         cluster=zeros, generation="0", term="0", same_latency_us=0, same_us_per_byte=0, cross_latency_us=0,
+        return dict(dict(protocol=protocol(), protocol_oldest=protocol(), node=node, address="",
+                         incarnation=zeros, was=zeros,
+                         cluster=zeros, generation="0", term="0", same_latency_us=0,
+                         same_us_per_byte=0, cross_latency_us=0,
                          cross_us_per_byte=0, cards=[], devices=[], paths=[], kept=[], holdings=[], runs=[]), **more)

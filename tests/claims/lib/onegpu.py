@@ -1,5 +1,6 @@
-"""The story of one-gpu-demo: a job alone on a GPU, then by four executors that share it, disturbed; both losses. Runs on any device that
-hspmd-worker knows (tests/integ/onegpu.py: on one that is not there)."""
+"""The story of one-gpu-demo: a job alone on a GPU, then by four executors that share it, disturbed;
+both losses. Runs on any device that hspmd-worker knows (tests/integ/onegpu.py: on one that is not
+there)."""
 import os
 import time
 
@@ -8,7 +9,9 @@ from harness import *  # noqa: F403
 
 BOUND = 1e-4
 STEPS, LEAST_STEPS = 300, 60
-STEP_SECONDS = 0.1  # at least: a node that joins first measures its device, for seconds on any machine, and the job is to last that long
+# at least: a node that joins first measures its device, for seconds on any machine, and the job is
+# to last that long
+STEP_SECONDS = 0.1
 STILL, ACTED = 180, 90  # seconds: nothing keeps a job from the next step so long, and what is done to it has come about
 WORKERS, JOINS = ["w1", "w2", "w3", "w4"], "w5"
 ACTS = ["kill a worker", "kill an executor", "drain", "join", "kill hspmdd"]
@@ -20,7 +23,8 @@ def own_job():
                       "tied_head": True},
             "data": {"path": "", "format": "text", "validation_fraction": 0.05, "validation_every": 50},
             "train": {"steps": STEPS, "global_batch": 32, "dtype": "fp32", "seed": 1, "clip_norm": 1.0,
-                      "optimizer": {"name": "adamw", "lr": 3e-4, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0.1},
+                      "optimizer": {"name": "adamw", "lr": 3e-4, "betas": [0.9, 0.95], "eps": 1e-8,
+                                    "weight_decay": 0.1},
                       "schedule": {"name": "cosine", "warmup_steps": 20, "min_lr": 3e-5}},
             "resources": {"min": 1, "max": 8}, "checkpoint": {"path": "", "every_steps": 0}}
 
@@ -34,14 +38,16 @@ def four(claim, job):
 
 
 def share(gpu_bytes):
-    """A device of kind cuda whose memory is a part of the GPU's: four of them, and what drivers and libraries take, fit."""
+    """A device of kind cuda whose memory is a part of the GPU's: four of them, and what drivers and
+    libraries take, fit."""
     return {"kind": "cuda", "index": 0, "memory": "%dMiB" % min(8192, gpu_bytes // 5 >> 20)}
 
 
 def alone(claim, job, name, device, steps, micro_batches=1):
     path = write_job(claim, job, name, claim.text, steps=steps)
     try:
-        return train(claim, compile_job(claim, path, name, one_device(claim, job, name, micro_batches)), name, device, steps)
+        return train(claim,
+                     compile_job(claim, path, name, one_device(claim, job, name, micro_batches)), name, device, steps)
     except Failed as e:
         if is_own():
             raise Unjudged("another job or text: %s" % e)
@@ -68,8 +74,8 @@ def suited(claim, job, device):
 
 
 def moments(random, steps):
-    """Steps for the disturbances, between a tenth and six tenths of the job, each in the first half of a part of its own: what
-    one sets off is seen before the next one comes."""
+    """Steps for the disturbances, between a tenth and six tenths of the job, each in the first half
+    of a part of its own: what one sets off is seen before the next one comes."""
     first, part = steps // 10, steps / 2 / len(ACTS)
     return [first + int(part * (i + random.random() / 2)) for i in range(len(ACTS))]
 
@@ -77,7 +83,8 @@ def moments(random, steps):
 def epoch_of(cluster, name):
     j = cluster.job(name)
     if j is None or j["state"] in ("done", "failed", "cancelled"):
-        raise Failed("job %s is %s before it was disturbed" % (name, "gone" if j is None else "%s: %s" % (j["state"], j.get("reason"))))
+        raise Failed("job %s is %s before it was disturbed" %
+                     (name, "gone" if j is None else "%s: %s" % (j["state"], j.get("reason"))))
     return int(j["epoch"])
 
 
@@ -86,7 +93,8 @@ def step_of(cluster, name):
 
 
 def go_on(claim, cluster, name, condition):
-    """Waits for training to come to @condition. A job that stands still fails, however soon the claim must end; one that is slow is late."""
+    """Waits for training to come to @condition. A job that stands still fails, however soon the
+    claim must end; one that is slow is late."""
     best = step_of(cluster, name)
     while True:
         try:
@@ -105,7 +113,8 @@ def bound(claim, seconds):
 
 
 def on_job(cluster, name):
-    """Nodes that are ready and train the job now, if others are ready too; else none, and nobody waits for a job that is over."""
+    """Nodes that are ready and train the job now, if others are ready too; else none, and nobody
+    waits for a job that is over."""
     epoch_of(cluster, name)
     trains = {d.split("/")[0] for d in cluster.job(name)["devices"]}
     ready = cluster.ready_nodes()
@@ -122,9 +131,12 @@ def act_once(claim, cluster, name, card, act):
         cluster.kill_daemon()
         cluster.start_daemon()
     else:
-        victim = claim.random.choice(wait_for("a node that trains", lambda: on_job(cluster, name), bound(claim, ACTED), 0.1))
-        {"kill a worker": cluster.kill_agent, "kill an executor": cluster.kill_executor, "drain": cluster.drain}[act](victim)
-        wait_for("another epoch after: %s %s" % (act, victim), lambda: epoch_of(cluster, name) > before, bound(claim, ACTED), 0.1)
+        victim = claim.random.choice(wait_for("a node that trains", lambda: on_job(cluster, name),
+                                              bound(claim, ACTED), 0.1))
+        {"kill a worker": cluster.kill_agent, "kill an executor": cluster.kill_executor,
+         "drain": cluster.drain}[act](victim)
+        wait_for("another epoch after: %s %s" % (act, victim),
+                 lambda: epoch_of(cluster, name) > before, bound(claim, ACTED), 0.1)
     return victim
 
 
@@ -158,13 +170,16 @@ def together(claim, job, card):
 
 
 def reference_of(claim, job, device):
-    """The metrics of the undisturbed run. Of a job whose loss, in fp32, depends on the order of its sums nothing can be said."""
+    """The metrics of the undisturbed run. Of a job whose loss, in fp32, depends on the order of its
+    sums nothing can be said."""
     steps = job["train"]["steps"]
     reference = alone(claim, job, "alone", device, steps)
-    apart = loss_distance(reference, alone(claim, job, "order", device, steps, min(2, job["train"]["global_batch"])), steps)
+    apart = loss_distance(reference,
+                          alone(claim, job, "order", device, steps, min(2, job["train"]["global_batch"])), steps)
     say("sums in another order: %.1e" % apart)
     if apart > BOUND / 2 and is_own():
-        raise Unjudged("a job that is steadier in fp32: with its sums in another order its losses differ by %.1e" % apart)
+        raise Unjudged("a job that is steadier in fp32: with its sums in another order its losses "
+                       "differ by %.1e" % apart)
     return reference
 
 

@@ -33,8 +33,9 @@ class Model:
 
 
 def is_stable(claim, job, name, text, steps=None):
-    """Whether a job can tell plans apart in its first @steps (all): one that makes a hair of its learning rate grow makes
-    rounding grow, too, and differs from itself whenever a sum is taken in another order. Runs one device in fp64, no plan."""
+    """Whether a job can tell plans apart in its first @steps (all): one that makes a hair of its
+    learning rate grow makes rounding grow, too, and differs from itself whenever a sum is taken in
+    another order. Runs one device in fp64, no plan."""
     runs = []
     steps = steps or job["train"]["steps"]
     for i, lr in enumerate((1, 1 + NUDGE)):
@@ -46,8 +47,8 @@ def is_stable(claim, job, name, text, steps=None):
 
 
 def stable_model(claim, i, text, steps, judged=None):
-    """Random job @i of so many steps, one that trains stably (in the first @judged): of others every order of summation has
-    losses of its own."""
+    """Random job @i of so many steps, one that trains stably (in the first @judged): of others
+    every order of summation has losses of its own."""
     for again in range(DRAWS):
         name = "job%d" % i + (".%d" % again if again else "")
         job = randomplans.random_job(random.Random("%d %s" % (claim.seed, name)), i, steps)

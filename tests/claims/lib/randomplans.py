@@ -4,7 +4,8 @@ Everything is drawn from the random.Random that is given, so a seed repeats it.
 """
 import json
 
-# What a plan may use beyond streams, stages, tensor shares, zero 1, home rules, recomputation and schedules 1f1b, gpipe.
+# What a plan may use beyond streams, stages, tensor shares, zero 1, home rules, recomputation and
+# schedules 1f1b, gpipe.
 HAS = frozenset(("groups", "batch_split", "sequence_parallel", "chunks", "zero_bubble", "zero_pattern", "offload",
                  "zero3"))
 
@@ -15,7 +16,8 @@ MOST_RANKS = 8
 
 # Names of parameters that home rules speak of, and the least number of their dims.
 NAMES = {
-    "gpt": [("*", 1), ("h.*.mlp.*.weight", 2), ("wte.weight", 2), ("*.bias", 1), ("h.0.*", 1), ("h.*.attn.q.weight", 2)],
+    "gpt": [("*", 1), ("h.*.mlp.*.weight", 2), ("wte.weight", 2), ("*.bias", 1), ("h.0.*", 1),
+            ("h.*.attn.q.weight", 2)],
     "llama": [("*", 1), ("model.layers.*.mlp.*.weight", 2), ("model.embed_tokens.weight", 2), ("model.layers.0.*", 1),
               ("*norm.weight", 1)],
 }
@@ -40,7 +42,8 @@ def shares(rnd, n):
 # ---- jobs ----------------------------------------------------------------------------------------
 
 def random_job(rnd, index, steps):
-    """A job of the size that takes milliseconds a step. Every third has SGD with momentum, half are llama, half fp32."""
+    """A job of the size that takes milliseconds a step. Every third has SGD with momentum, half are
+    llama, half fp32."""
     family, heads = ("gpt", "llama")[index % 2], rnd.choice([3, 4, 6])
     model = {"family": family, "layers": rnd.randint(2, 5), "hidden": 4 * heads, "heads": heads, "vocab": 256,
              "sequence": rnd.randint(5, 14), "tied_head": rnd.random() < 0.5}
@@ -58,7 +61,8 @@ def random_job(rnd, index, steps):
     if index % 3 == 2:
         optimizer = {"name": "sgd", "lr": 0.02, "momentum": 0.9, "weight_decay": 0.0}
     train = {"steps": steps, "global_batch": rnd.randint(3, 9), "dtype": ("fp64", "fp32")[index // 2 % 2],
-             "seed": rnd.randrange(1, 10**6), "optimizer": optimizer, "schedule": {"name": "constant", "warmup_steps": 5}}
+             "seed": rnd.randrange(1, 10**6), "optimizer": optimizer,
+             "schedule": {"name": "constant", "warmup_steps": 5}}
     if rnd.random() < 0.6:
         train["clip_norm"] = 1.0
     return {"apiVersion": "hspmd/v1", "name": "random", "model": model, "data": data, "train": train,
@@ -183,13 +187,15 @@ def traits(job, plan):
     weights = [w for g in cut for w in g.get("tensor", [])] + [w for s in stages for w in s.get("shares", [])]
     depths = {len(x["stages"]) for x in plan["streams"]}
     found = {
-        "streams": len(plan["streams"]) > 1, "depths": len(depths) > 1, "pipelines": max(depths) > 1, "tensor": bool(cut),
+        "streams": len(plan["streams"]) > 1, "depths": len(depths) > 1,
+        "pipelines": max(depths) > 1, "tensor": bool(cut),
         "uneven": any(len(set(g.get("tensor", [1]))) > 1 for g in cut), "empty": 0 in weights,
         "layerless": any(s["layers"] == 0 for s in stages), "homes": "parameters" in plan,
         "micro": any(x["sequences"] % x["micro_batches"] for x in plan["streams"]),
         "vocabulary": job["model"].get("vocab_parallel") == "on", "tied": job["model"].get("tied_head", False),
         "dropout": job["model"].get("dropout", 0) > 0, "packed": "packing" in job["data"],
-        "sgd": job["train"]["optimizer"]["name"] == "sgd", "sequence_parallel": any("sequence_parallel" in s for s in stages),
+        "sgd": job["train"]["optimizer"]["name"] == "sgd",
+        "sequence_parallel": any("sequence_parallel" in s for s in stages),
         "split_sequence": any(s.get("split") == "sequence" for s in stages),
         "split_batch": any(s.get("split") == "batch" for s in stages), "interleaved_homes": "zero_pattern" in plan,
     }

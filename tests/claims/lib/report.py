@@ -17,7 +17,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.a
 BUILD = os.path.abspath(os.environ.get("HSPMD_BUILD", os.path.join(ROOT, "build")))
 LIMIT = 588  # seconds; ten minutes less what ending takes
 SHORTER = int(os.environ.get("HSPMD_LIMIT") or LIMIT)  # of scripts/gpu-check
-MARGIN = min(18, SHORTER // 10)  # seconds by which waits end before the alarm, which cannot tell what hangs from what is slow
+# seconds by which waits end before the alarm, which cannot tell what hangs from what is slow
+MARGIN = min(18, SHORTER // 10)
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -39,8 +40,8 @@ def say(*words):
 
 
 class Claim:
-    """figures, wrong: what is known so far, and whether something was found that must not be; they are reported also by a claim that
-    ends before its time."""
+    """figures, wrong: what is known so far, and whether something was found that must not be; they
+    are reported also by a claim that ends before its time."""
 
     figures, wrong, over = {}, False, False
 
@@ -74,8 +75,8 @@ class Claim:
         sys.exit({True: 0, False: 1, None: 77}[holds])
 
     def late(self):
-        """A job that somebody else chose may be too large for this machine, and somebody may want it sooner: that says nothing
-        of the claim."""
+        """A job that somebody else chose may be too large for this machine, and somebody may want
+        it sooner: that says nothing of the claim."""
         if SHORTER < LIMIT:
             raise Unjudged("more time than %d seconds" % SHORTER)
         if os.environ.get("HSPMD_JOB"):
@@ -89,7 +90,8 @@ class Claim:
 
     @contextlib.contextmanager
     def awaiting(self, what):
-        """Time that runs out meanwhile is a claim that does not hold: who waits has bounds of his own, and finds what is only slow."""
+        """Time that runs out meanwhile is a claim that does not hold: who waits has bounds of his
+        own, and finds what is only slow."""
         self.awaits = what
         try:
             yield
@@ -106,7 +108,8 @@ class Claim:
         self.late()
 
     def ended(self, number, _):
-        """By SIGTERM or its like: no time is left for anything, what the claim has started ends with it, and it reports what it knows."""
+        """By SIGTERM or its like: no time is left for anything, what the claim has started ends
+        with it, and it reports what it knows."""
         if os.getpid() != self.pid:  # a process that was forked off
             os._exit(1)
         for n in SIGNALS:

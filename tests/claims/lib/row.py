@@ -1,5 +1,5 @@
-"""A row of the table of claims: row.py NAME STATUS FILE, the exit status and the output of a claim. Exits 1 for one that
-does not hold, or whose last line is no report."""
+"""A row of the table of claims: row.py NAME STATUS FILE, the exit status and the output of a claim.
+Exits 1 for one that does not hold, or whose last line is no report."""
 import json
 import sys
 

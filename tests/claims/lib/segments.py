@@ -1,5 +1,5 @@
-"""State segments on disk (worker/state/segment.c): which there are, and a bit of one flipped, or of the state that an executor
-computes with. Shared by claims about damage."""
+"""State segments on disk (worker/state/segment.c): which there are, and a bit of one flipped, or of
+the state that an executor computes with. Shared by claims about damage."""
 import os
 import re
 import struct
@@ -52,13 +52,15 @@ class Segment:
             return self.hashes + rnd.randrange(8 * self.n)
         at, size, item = rnd.choice([r for r in self.rows if r[1] > 0])
         byte = rnd.randrange(size)
-        return self.area + at + byte + (item // 4 if byte % item < item // 4 else 0)  # no bit that an update rounds away
+        # no bit that an update rounds away
+        return self.area + at + byte + (item // 4 if byte % item < item // 4 else 0)
 
     def flip(self, rnd, part="contents"):
         flip_bit(rnd, self.path, self.place(rnd, part))
 
     def flip_live(self, rnd, pid, base):
-        """The same of an element where process @pid computes with it: there the area of this segment begins at @base."""
+        """The same of an element where process @pid computes with it: there the area of this
+        segment begins at @base."""
         flip_bit(rnd, "/proc/%d/mem" % pid, base + self.place(rnd, "contents") - self.area)
 
 

@@ -214,7 +214,8 @@ def wrong_keys(claim, c):
     say("another key: %s" % r.stderr.strip())
     wait_for("hspmdd to tell of it", lambda: c.says("hspmdd", "was refused"), 5)
     c.start_worker("stranger", [{"speed": 0.1}], wait=False, key=wrong, coordinator="127.0.0.1:%d" % c.port)
-    wait_for("the agent to tell of it", lambda: [l for l in c.says("stranger", "key") if "warn" in l or "error" in l], 20)
+    wait_for("the agent to tell of it",
+             lambda: [l for l in c.says("stranger", "key") if "warn" in l or "error" in l], 20)
     joined = [n for n in c.nodes().values() if n["state"] != "left"]  # `node allow` has named it
     if joined:
         raise Failed("an agent with another key is a node: %s" % joined)

@@ -28,7 +28,8 @@ def megatron(path, tokens, code=8, lengths=()):
     for length in lengths:
         starts.append(at * size)
         at += length
-    write(path[:-4] + ".idx", b"MMIDIDX\0\0", struct.pack("<QBQQ", 1, code, n, n + 1), struct.pack("<%di" % n, *lengths),
+    write(path[:-4] + ".idx", b"MMIDIDX\0\0", struct.pack("<QBQQ", 1, code, n, n + 1),
+          struct.pack("<%di" % n, *lengths),
           struct.pack("<%dq" % n, *starts), struct.pack("<%dq" % (n + 1), *range(n + 1)))
     write(path, struct.pack("<%d%s" % (len(tokens), kind), *tokens))
 

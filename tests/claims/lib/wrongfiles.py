@@ -1,4 +1,5 @@
-"""Files that are written wrong: bad-input's jobs, configurations, plans, clusters and checkpoints, each with a word of its line."""
+"""Files that are written wrong: bad-input's jobs, configurations, plans, clusters and checkpoints,
+each with a word of its line."""
 import json
 import os
 import shutil
@@ -28,8 +29,10 @@ TERA = {"family": "gpt", "layers": 100, "hidden": 28800, "heads": 100, "vocab": 
 
 TEXTS = [
     (b"", "apiVersion"), (b"\0\1\2\3", "control characters"), (b"name: [1, 2", "did not find expected"),
-    (b"a: &a [x]\nb: *a\n", "anchors"), (b"name: \xff\xfe\n", "UTF-8"), (b"name: x\nname: y\n", "name"), (b"- 1\n- 2\n", "map"),
-    (b"[" * 20000, "deep"), (b"\tname: x\n", "cannot start any token"), (b"name: x\n" + b"# " + b"x" * (5 << 20), "apiVersion"),
+    (b"a: &a [x]\nb: *a\n", "anchors"), (b"name: \xff\xfe\n", "UTF-8"),
+    (b"name: x\nname: y\n", "name"), (b"- 1\n- 2\n", "map"),
+    (b"[" * 20000, "deep"), (b"\tname: x\n", "cannot start any token"),
+    (b"name: x\n" + b"# " + b"x" * (5 << 20), "apiVersion"),
 ]
 
 
@@ -114,7 +117,8 @@ def configurations(claim):
 
 
 def checkpoints(claim, path):
-    """@path: the folder of a job with whole checkpoints. Copies are hurt, one way each; every one is named as damaged."""
+    """@path: the folder of a job with whole checkpoints. Copies are hurt, one way each; every one
+    is named as damaged."""
     steps = sorted(d for d in os.listdir(path) if os.path.exists(os.path.join(path, d, "manifest.json")))
     if not steps:
         raise Failed("no checkpoint in %s" % path)
@@ -130,9 +134,11 @@ def checkpoints(claim, path):
                 f.write(data)
         return hurt
 
-    ways = [put("manifest.json", b"", cut=0), put("manifest.json", b"", cut=20), put("manifest.json", b"[" * 5000, cut=0),
+    ways = [put("manifest.json", b"", cut=0), put("manifest.json", b"", cut=20),
+            put("manifest.json", b"[" * 5000, cut=0),
             put("manifest.json", b'{"format": 99}', cut=0), put("manifest.json", claim.random.randbytes(300), cut=0),
-            put(shard, b"", cut=whole // 2), put(shard, b"\xff" * 8), put(shard, b"{" * 50, at=8), put(shard, b"", cut=0),
+            put(shard, b"", cut=whole // 2), put(shard, b"\xff" * 8), put(shard, b"{" * 50, at=8),
+            put(shard, b"", cut=0),
             lambda folder: os.unlink(os.path.join(folder, shard))]
     for i, hurt in enumerate(ways):
         at = os.path.join(claim.dir, "hurt-%d" % i)

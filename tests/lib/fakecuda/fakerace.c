@@ -1,6 +1,7 @@
-/* What work does to memory: bounds, bytes nobody wrote, and races between lanes. For these: who wrote
- * and who read every two bytes last, against what is known to have happened before (Flanagan and Freund, "FastTrack: efficient and precise dynamic race detection",
- * PLDI 2009; up to three readers are kept). */
+/* What work does to memory: bounds, bytes nobody wrote, and races between lanes. For these: who
+ * wrote and who read every two bytes last, against what is known to have happened before (Flanagan
+ * and Freund, "FastTrack: efficient and precise dynamic race detection", PLDI 2009; up to three
+ * readers are kept). */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

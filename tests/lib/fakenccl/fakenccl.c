@@ -77,8 +77,8 @@ static bool aborted(const struct nccl_comm *c)
     return false;
 }
 
-/* A call, or the group of calls it belongs to, that was under way when the communicator ended is no misuse: on a busy machine
- * it may come to the lock long after it began. */
+/* A call, or the group of calls it belongs to, that was under way when the communicator ended is no
+ * misuse: on a busy machine it may come to the lock long after it began. */
 static _Thread_local uint64_t began; /* how many had ended then */
 static _Thread_local bool polled;    /* the call before was ncclCommGetAsyncError, too */
 

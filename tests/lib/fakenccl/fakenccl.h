@@ -2,19 +2,22 @@
  *
  * Role:    a shared object for tests, loaded as the library is (worker/comm/nccl/nccl_lib.h); its one symbol beside the
  *          library's own is hsp_fakenccl, by which a test says what goes wrong and asks what happened.
- * What:    communicators that are made in the background and in progress until all members have come; operations
- *          that begin when all members are there, in the order of their streams and of their communicator; sums in
- *          ascending order of members; abort, finalize, split. Each communicator has a thread that does its work.
- *          Of stream NULL a call is in progress until its work is done; any other pointer is a stream whose work goes on
- *          after the call. As in the library, a member's first message to another is in progress until that one has
- *          given the first receive (and the other way round), its first collective until all have given theirs, and a split returns at once: the parent is in
- *          progress until the new communicator stands, whose handle is written then.
+ * What:    communicators that are made in the background and in progress until all members have
+ *          come; operations that begin when all members are there, in the order of their streams
+ *          and of their communicator; sums in ascending order of members; abort, finalize, split.
+ *          Each communicator has a thread that does its work. Of stream NULL a call is in progress
+ *          until its work is done; any other pointer is a stream whose work goes on after the call.
+ *          As in the library, a member's first message to another is in progress until that one has
+ *          given the first receive (and the other way round), its first collective until all have
+ *          given theirs, and a split returns at once: the parent is in progress until the new
+ *          communicator stands, whose handle is written then.
  * Traps:   of the real one. A finalize is in progress until all members have come to it, so for ever where one died. A
  *          destroy waits likewise, without limit (2.31). An abort waits until the device is idle, so for kernels of
  *          other communicators that nobody has told to end, unless they are aborted in the same group (2.22).
- * Rules:   told as misuse: a call while the one before is in progress, two at a time for one communicator, a
- *          communicator that is gone, one with work under way that is split, members that disagree about an operation, a group's end without a begin, a
- *          config whose calls would wait.
+ * Rules:   told as misuse: a call while the one before is in progress, two at a time for one
+ *          communicator, a communicator that is gone, one with work under way that is split,
+ *          members that disagree about an operation, a group's end without a begin, a config whose
+ *          calls would wait.
  * Process: threads say by enter which executor they belong to. One that dies stops in its next call, all of its
  *          threads; its communicators neither come nor go, until it is revived to be cleaned up.
  */

@@ -1,7 +1,7 @@
 /* libnvidia-ml.so.1 without GPUs: what a test says of them.
  *
- * Role: a shared object for tests, loaded as the library is (worker/probe/nvml.h); its one symbol beside the library's own
- *       is hsp_fakenvml.
+ * Role: a shared object for tests, loaded as the library is (worker/probe/nvml.h); its one symbol
+ *       beside the library's own is hsp_fakenvml.
  * In a program of its own a file does: $HSPMD_FAKENVML names it, of lines `gpu BUS`, `links A B N`, `xid GPU NUMBER`,
  * `uncorrected GPU COUNT`; what is added later happens then.
  */

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""First light (tests/gpu) without a GPU: its page from outputs in the words of its programs, its judgement, and a whole run on a
-GPU that is not there (tests/lib/ghostgpu)."""
+"""First light (tests/gpu) without a GPU: its page from outputs in the words of its programs, its
+judgement, and a whole run on a GPU that is not there (tests/lib/ghostgpu)."""
 import io
 import json
 import os
@@ -26,7 +26,8 @@ from report import Claim, Unjudged  # noqa: E402
 R = page.Result
 PROBE = json.dumps({"name": "NVIDIA H200", "sm": 90, "memory_bytes": 141 << 30, "gemm_bf16_flops": 7.1e14,
                     "gemm_fp32_flops": 5e13, "mem_bytes_per_s": 4.2e12, "host_bytes_per_s": 5.4e10, "op_us": 2.5})
-GOOD_SUITE = "".join("[ RUN      ] test_%d\n[       OK ] test_%d\n" % (i, i) for i in range(6)) + "[  PASSED  ] 6 test(s).\n"
+GOOD_SUITE = "".join("[ RUN      ] test_%d\n[       OK ] test_%d\n" % (i, i)
+                     for i in range(6)) + "[  PASSED  ] 6 test(s).\n"
 BAD_SUITE = """[ RUN      ] every_op
 ERROR: linear bf16 operand 2 element 7: 1.5, expected 2, off by 0.5, tolerance 0.01
 [  ERROR   ] --- [   LINE   ] --- opsuite.c:315: error: Failure!
@@ -72,7 +73,8 @@ def key(name):
 
 def results(**more):
     """What a good run gave, but for some of its programs: key(name) -> Result without its name."""
-    out = [R("probe", 0, 9.8, PROBE), R("device_test, seed 1", 0, 21, GOOD_SUITE), R("device_test, seed 2", 0, 20, GOOD_SUITE),
+    out = [R("probe", 0, 9.8, PROBE), R("device_test, seed 1", 0, 21, GOOD_SUITE),
+           R("device_test, seed 2", 0, 20, GOOD_SUITE),
            R(page.AS_HSPMD, 0, 8, GOOD_CALLS), R(page.AS_CUDA, 0, 9, GOOD_CALLS), R("op_speed", 0, 5, OURS),
            R("torch_speed", 0, 30, THEIRS),
            R("netlink", 0, 1, NETLINK)]
@@ -105,20 +107,25 @@ class Reading(unittest.TestCase):
 
     def test_a_suite_that_failed_says_which_test_and_why(self):
         self.assertEqual(page.suite_counts(BAD_SUITE), (1, ["every_op"]))
-        self.assertRegex(page.suite_line(R("s", 1, 3, BAD_SUITE)), "FAILED every_op; 1 passed; exit 1: linear bf16 operand 2")
+        self.assertRegex(page.suite_line(R("s", 1, 3, BAD_SUITE)),
+                         "FAILED every_op; 1 passed; exit 1: linear bf16 operand 2")
         self.assertEqual(page.suite_line(R("s", 0, 3, GOOD_SUITE)), "s: 6 passed in 3 s")
-        self.assertRegex(page.suite_line(R("s", -11, 3, "[ RUN      ] x\n")), r"FAILED as a whole; 0 passed; signal 11: \[ RUN")
+        self.assertRegex(page.suite_line(R("s", -11, 3, "[ RUN      ] x\n")),
+                         r"FAILED as a whole; 0 passed; signal 11: \[ RUN")
 
     def test_what_is_missing_is_no_failure(self):
         for status, text, what in (
-                (127, "x: error while loading shared libraries: libcublasLt.so.13: cannot open", "the library libcublasLt.so.13"),
-                (77, "words\nop_speed: no GPU: no driver\n", "no driver"), (77, "torch_speed.py: no PyTorch: no\n", "no PyTorch: no"),
+                (127, "x: error while loading shared libraries: libcublasLt.so.13: cannot open",
+                 "the library libcublasLt.so.13"),
+                (77, "words\nop_speed: no GPU: no driver\n", "no driver"),
+                (77, "torch_speed.py: no PyTorch: no\n", "no PyTorch: no"),
                 (0, "1..0 # SKIP there is none\n", "there is none"),
                 (1, "hspmd-worker: no GPU: driver version is insufficient\n", "driver version is insufficient")):
             r = R("x", status, 1, text)
             self.assertEqual((page.missing(r), page.failure(r)), (what, None))
         lost = "[ RUN      ] b_gemm\n[  FAILED  ] b_gemm\ncuda: no GPU: unspecified launch failure\n"
-        for status, text in ((1, lost), (page.NOT_RUN, "disk full"), (1, "GPU 0 has failed\n"), (127, "sh: not found"), (-6, ""), (None, "")):
+        for status, text in ((1, lost), (page.NOT_RUN, "disk full"), (1, "GPU 0 has failed\n"),
+                             (127, "sh: not found"), (-6, ""), (None, "")):
             r = R("x", status, 45, text)
             self.assertIsNone(page.missing(r))
             self.assertTrue(page.failure(r))
@@ -128,7 +135,8 @@ class Judging(unittest.TestCase):
     def test_all_that_ran_to_its_end_holds_also_where_calls_block(self):
         holds, figures = page.verdict(results())
         self.assertIs(holds, True)
-        self.assertEqual(figures, {"tests": 12, "blocking": 1, "least attention/torch": 0.75, "least product/torch": 0.95})
+        self.assertEqual(figures,
+                         {"tests": 12, "blocking": 1, "least attention/torch": 0.75, "least product/torch": 0.95})
 
     def test_a_failure_decides_over_what_is_missing(self):
         gone = (77, 0, "PyTorch that sees the GPU")
@@ -143,7 +151,8 @@ class Judging(unittest.TestCase):
 
 class Page(unittest.TestCase):
     FACTS = [("run", ["2026-11-24 10:00 UTC, hspmd 1234567"]), ("driver", ["580.159.04, with CUDA 13.0"]),
-             ("libraries", ["/usr/lib/libcublasLt.so.13", "libnccl.so is not here"]), ("peer", ["PyTorch 2.11.0 CUDA 13.0"])]
+             ("libraries", ["/usr/lib/libcublasLt.so.13", "libnccl.so is not here"]),
+             ("peer", ["PyTorch 2.11.0 CUDA 13.0"])]
 
     def text(self, **more):
         return page.page(self.FACTS, results(**more), "/tmp/logs")
@@ -152,7 +161,8 @@ class Page(unittest.TestCase):
         text = self.text()
         for words in ("device     opens, measured in 10 s: NVIDIA H200, sm_90, 141 GiB", "products 710 TFLOP/s in bf16",
                       "context 1.52 s, 1210 of 143771 MiB taken", "driver     580.159.04", "libnccl.so is not here",
-                      "device_test, seed 2: 6 passed in 20 s", page.AS_CUDA + ": 1 of 3 block; kernels that waited: 10 of 10",
+                      "device_test, seed 2: 6 passed in 20 s",
+                      page.AS_CUDA + ": 1 of 3 block; kernels that waited: 10 of 10",
                       "  BLOCKS  cudaMalloc of 512 MiB\n",
                       "gpt2-s1024      forward     128.8     0.75     0.75        -",
                       "gpt2-q                644.2    0.95       633.7       -           -       -",
@@ -194,21 +204,26 @@ class Programs(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as f:
             f.write(shapes)
             f.flush()
-            return subprocess.run([OP_SPEED, f.name], capture_output=True, text=True, env=dict(os.environ, **env), timeout=60)
+            return subprocess.run([OP_SPEED, f.name], capture_output=True, text=True,
+                                  env=dict(os.environ, **env), timeout=60)
 
     def test_op_speed_prints_what_the_page_reads(self):
         r = self.op_speed("# nothing\n\nattention a 1 32 4 2 16\nproduct p 8 16 8\nproduct huge 1000000 1000000 8\n",
                           LD_LIBRARY_PATH=GHOSTS, HSPMD_PLUGINS=GHOSTS)
         self.assertEqual((r.returncode, r.stderr), (0, ""))
         self.assertEqual(list(page.speeds(r.stdout)), [("attention", "a", "forward"), ("attention", "a", "backward"),
-                                                       ("product", "p", "y"), ("product", "p", "dx"), ("product", "p", "dw")])
-        self.assertRegex(page.refusals(R("", 0, 1, r.stdout))[0], "^product huge y hspmd refused: .*2000000000000 bytes")
+                                                       ("product", "p", "y"),
+                                                       ("product", "p", "dx"), ("product", "p", "dw")])
+        self.assertRegex(page.refusals(R("", 0, 1, r.stdout))[0],
+                         "^product huge y hspmd refused: .*2000000000000 bytes")
 
     def test_op_speed_names_a_line_that_is_no_shape(self):
-        for line in ("attention a 1 32 4 3 16", "product p 8 16", "product p 8 16 8 8", "product p 8 0 8", "sum s 1 1 1",
+        for line in ("attention a 1 32 4 3 16", "product p 8 16", "product p 8 16 8 8",
+                     "product p 8 0 8", "sum s 1 1 1",
                      "attention a 999999 999999 999999 1 1"):
             r = self.op_speed("product p 8 8 8\n%s\n" % line, LD_LIBRARY_PATH=GHOSTS, HSPMD_PLUGINS=GHOSTS)
-            self.assertEqual((r.returncode, r.stderr), (2, "op_speed: line 2: neither an attention nor a product: %s\n" % line))
+            self.assertEqual((r.returncode, r.stderr),
+                             (2, "op_speed: line 2: neither an attention nor a product: %s\n" % line))
 
     def test_without_a_gpu_each_names_what_is_missing(self):
         if "missing" not in first_light.gpu.look():
@@ -217,14 +232,17 @@ class Programs(unittest.TestCase):
             if step.name.startswith("netlink") or not os.path.exists(step.args[0]):
                 continue
             r = subprocess.run(step.args, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60)
-            self.assertRegex(page.missing(R(step.name, r.returncode, 1, r.stdout)) or "nothing", "driver|PyTorch", step.name)
+            self.assertRegex(page.missing(R(step.name, r.returncode, 1, r.stdout)) or "nothing",
+                             "driver|PyTorch", step.name)
 
     def test_netlink_is_refused_to_nccl(self):
-        r = subprocess.run([os.path.join(BUILD, "tests/gpu/netlink_refused")], capture_output=True, text=True, timeout=60)
+        r = subprocess.run([os.path.join(BUILD, "tests/gpu/netlink_refused")], capture_output=True,
+                           text=True, timeout=60)
         if r.returncode == page.MISSING:
             self.skipTest(r.stderr + r.stdout)
         lines = page.netlink_lines(R("netlink", r.returncode, 1, r.stdout))
-        self.assertEqual((r.returncode, lines[:2]), (0, ["AF_NETLINK allowed getifaddrs: ok", "AF_NETLINK allowed ncclGetUniqueId: ok"]))
+        self.assertEqual((r.returncode, lines[:2]),
+                         (0, ["AF_NETLINK allowed getifaddrs: ok", "AF_NETLINK allowed ncclGetUniqueId: ok"]))
         self.assertTrue(lines[2].startswith("AF_NETLINK refused getifaddrs: ") and not lines[2].endswith("ok"), lines)
         self.assertEqual(len(lines), 4)
 
@@ -294,20 +312,26 @@ class Runs(unittest.TestCase):
             holds, figures = first_light.body(claim)
         text = out.getvalue()
         self.assertIsNone(holds, text)  # no PyTorch
-        self.assertEqual((figures["tests"], "PyTorch" in figures["missing"], "failed" in figures), (14, True, False), text)
-        for words in ("device     opens, measured in", ": ghost, sm_90, 4 GiB", "7 passed in", "failed     nothing", "peer       not here"):
+        self.assertEqual((figures["tests"], "PyTorch" in figures["missing"], "failed" in figures),
+                         (14, True, False), text)
+        for words in ("device     opens, measured in", ": ghost, sm_90, 4 GiB", "7 passed in",
+                      "failed     nothing", "peer       not here"):
             self.assertIn(words, text)
         with open(os.path.join(logs, "page.txt")) as f:
             self.assertIn(f.read(), text)
         self.assertEqual(sorted(os.listdir(logs)), [first_light.LOG, "page.txt"])
         with open(os.path.join(logs, first_light.LOG)) as f:
-            self.assertRegex(f.read(), r"^run: (?s:.)*\[       OK \] every_op_matches_the_reference(?s:.)*\n# netlink: ")
+            self.assertRegex(f.read(),
+                             r"^run: (?s:.)*\[       OK \] every_op_matches_the_reference(?s:.)*\n# netlink: ")
 
     def test_a_run_that_is_ended_prints_what_it_has(self):
         claim = mock.Mock(spec=Claim, random=random.Random(1), left=lambda limit: limit)
-        done = [R("probe", 0, 9.8, PROBE), R("device_test, seed 1", 0, 21, GOOD_SUITE), Unjudged("to be let run: it was ended by SIGTERM")]
-        with mock.patch.dict(os.environ, HSPMD_LOGS=self.dir.name), mock.patch("gpu.look", return_value={"cuda": "13.0"}), \
-                mock.patch("gpu.plugin", return_value=GHOSTS), mock.patch("gpu.torch_python", return_value=(None, "PyTorch")), \
+        done = [R("probe", 0, 9.8, PROBE), R("device_test, seed 1", 0, 21, GOOD_SUITE),
+                Unjudged("to be let run: it was ended by SIGTERM")]
+        with mock.patch.dict(os.environ,
+                             HSPMD_LOGS=self.dir.name), mock.patch("gpu.look", return_value={"cuda": "13.0"}), \
+                mock.patch("gpu.plugin",
+                           return_value=GHOSTS), mock.patch("gpu.torch_python", return_value=(None, "PyTorch")), \
                 mock.patch.object(first_light, "run", side_effect=done), mock.patch("sys.stdout", io.StringIO()) as out:
             holds, figures = first_light.body(claim)
         self.assertEqual((holds, figures["tests"]), (None, 6))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The pure parts of the GPU claims and of scripts/gpu-check: statistics, verdicts, records of kernels, what an ELF needs,
-and how the claims end on a machine without a GPU."""
+"""The pure parts of the GPU claims and of scripts/gpu-check: statistics, verdicts, records of
+kernels, what an ELF needs, and how the claims end on a machine without a GPU."""
 import importlib.machinery
 import importlib.util
 import io
@@ -173,7 +173,8 @@ class Machine(unittest.TestCase):
 
 class Rows(unittest.TestCase):
     def report(self, **more):
-        return "words\n" + json.dumps(dict({"claim": "c", "holds": True, "figures": {"x": 0.123456, "y": "a|b"}, "seed": 1,
+        return "words\n" + json.dumps(dict({"claim": "c", "holds": True,
+                                            "figures": {"x": 0.123456, "y": "a|b"}, "seed": 1,
                                             "seconds": 2.0}, **more))
 
     def test_a_report_becomes_a_row(self):
@@ -194,7 +195,8 @@ sys.path.insert(0, %r)
 from report import Claim, say
 def body(claim):
     claim.figures = {"rows": 1}
-    orphan = subprocess.run(["sh", "-c", "sleep 600 >&2 & echo $!"], stdout=subprocess.PIPE, text=True, start_new_session=True).stdout
+    orphan = subprocess.run(["sh", "-c", "sleep 600 >&2 & echo $!"], stdout=subprocess.PIPE,
+                            text=True, start_new_session=True).stdout
     child = subprocess.Popen(["sleep", "600"], start_new_session=True)
     with open(os.environ["PIDS"], "w") as f:
         print(claim.dir, os.getpid(), child.pid, orphan, file=f)
@@ -240,7 +242,8 @@ class Ending(unittest.TestCase):
 
     def begin(self):
         path = self.where + "/pids"
-        p = subprocess.Popen([sys.executable, "-c", self.program, self.where], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        p = subprocess.Popen([sys.executable, "-c", self.program, self.where],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                              text=True, env=dict(os.environ, PIDS=path))
         self.addCleanup(p.stdout.close)
         self.addCleanup(p.wait)
@@ -312,9 +315,11 @@ Claim("c").run(lambda claim: onegpu.together(claim, {"train": {"steps": 100}}, {
 
 class Waits(unittest.TestCase):
     def test_a_job_that_hangs_does_not_hold_however_soon_the_claim_ends(self):
-        r = subprocess.run([sys.executable, "-B", "-c", HANGS % os.path.join(SRC, "tests/claims/lib")], capture_output=True, text=True,
+        r = subprocess.run([sys.executable, "-B", "-c", HANGS %
+                            os.path.join(SRC, "tests/claims/lib")], capture_output=True, text=True,
                            env=dict(os.environ, HSPMD_LIMIT="2"))
-        self.assertEqual((r.returncode, json.loads(r.stdout.splitlines()[-1])["holds"]), (1, False), r.stdout + r.stderr)
+        self.assertEqual((r.returncode, json.loads(r.stdout.splitlines()[-1])["holds"]), (1, False),
+                         r.stdout + r.stderr)
 
     def test_waits_end_before_the_alarm(self):
         for limit in (report.LIMIT, 470, 100):
@@ -373,7 +378,8 @@ class Bundle(unittest.TestCase):
 
     def test_what_is_not_built_or_did_not_arrive_is_named(self):
         with tempfile.TemporaryDirectory() as where:
-            self.assertRaisesRegex(check.Trouble, "kerneltime.so is not built in " + where, check.module, where, "kerneltime.so")
+            self.assertRaisesRegex(check.Trouble, "kerneltime.so is not built in " + where,
+                                   check.module, where, "kerneltime.so")
             os.makedirs(where + "/tests/bench")
             for name in ("a", "tests/bench/kerneltime.so"):
                 open(os.path.join(where, name), "w").close()
@@ -386,7 +392,8 @@ class Bundle(unittest.TestCase):
             with tempfile.TemporaryDirectory() as where:
                 with open(os.path.join(where, check.MANIFEST), "w") as f:
                     f.write(text)
-                self.assertRaisesRegex(check.Trouble, "did not arrive whole, bring it again: MANIFEST.json", check.Here, where)
+                self.assertRaisesRegex(check.Trouble,
+                                       "did not arrive whole, bring it again: MANIFEST.json", check.Here, where)
 
     def test_the_script_of_each_claim_travels(self):
         for name in check.CLAIMS:
@@ -476,7 +483,8 @@ class Bundle(unittest.TestCase):
         with tempfile.TemporaryDirectory() as where:
             m, access = self.bundle_that_lost_its_permissions(where), os.access
             with mock.patch("sys.stdout", io.StringIO()) as out, \
-                    mock.patch("os.access", lambda p, mode: False if (p, mode) == (where, os.W_OK) else access(p, mode)):
+                    mock.patch("os.access", lambda p, mode:
+                               False if (p, mode) == (where, os.W_OK) else access(p, mode)):
                 other, is_copy = check.settle(where, m)
             try:
                 self.assertTrue(is_copy and where in out.getvalue())
@@ -488,12 +496,14 @@ class Bundle(unittest.TestCase):
                 check.shutil.rmtree(os.path.dirname(other))
 
     def test_a_machine_without_a_cache_of_libraries_is_no_trouble(self):
-        with mock.patch("subprocess.run", return_value=mock.Mock(returncode=1, stdout="", stderr="Can't open cache file")):
+        with mock.patch("subprocess.run",
+                        return_value=mock.Mock(returncode=1, stdout="", stderr="Can't open cache file")):
             self.assertIsNone(check.cached("libc.so.6"))
         self.assertIsNotNone(check.cached("libc.so.6"))
 
     def test_a_wrong_command_says_how(self):
-        for args, rc in ((["--help"], 0), ([], 2), (["run", "--fast"], 2), (["bundle", "a", "b"], 2), (["run", "nothing"], 1)):
+        for args, rc in ((["--help"], 0), ([], 2), (["run", "--fast"], 2),
+                         (["bundle", "a", "b"], 2), (["run", "nothing"], 1)):
             with mock.patch("sys.stdout", io.StringIO()) as out, mock.patch("sys.stderr", io.StringIO()) as err:
                 self.assertEqual(check.main(args), rc, args)
             self.assertIn("gpu-check", out.getvalue() + err.getvalue())

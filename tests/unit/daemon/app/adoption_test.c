@@ -1,5 +1,5 @@
-/* Whose papers of a job are taken, and which cannot be. Holders of the worker key tell papers of their own; papers whose
- * rows contradict each other are refused before anything is adopted. */
+/* Whose papers of a job are taken, and which cannot be. Holders of the worker key tell papers of
+ * their own; papers whose rows contradict each other are refused before anything is adopted. */
 #include "daemon/app/api/adoption.h"
 
 #include <stdio.h>

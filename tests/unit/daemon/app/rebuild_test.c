@@ -1,5 +1,5 @@
-/* A store of which pages are damaged: whatever bit has changed, no line vanishes without a word, and no row is believed that
- * was not written. */
+/* A store of which pages are damaged: whatever bit has changed, no line vanishes without a word,
+ * and no row is believed that was not written. */
 #include <errno.h>
 #include <inttypes.h>
 #include <sqlite3.h>

@@ -556,8 +556,8 @@ static void n1_brings_it(struct cw_world *w)
     }
 }
 
-/* n0 and n1, which are away, have all of the state each, and n0 is gone for good. Removed now, it would take with it what
- * n1 brings. */
+/* n0 and n1, which are away, have all of the state each, and n0 is gone for good. Removed now, it
+ * would take with it what n1 brings. */
 static void one_that_is_gone_takes_no_state_of_others(void **state)
 {
     (void)state;

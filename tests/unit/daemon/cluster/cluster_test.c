@@ -571,8 +571,9 @@ static bool links_are(const struct hsp_links *n, uint32_t shm, uint32_t local, u
     return n->shm == shm && n->local == local && n->tls == tls && n->tcp == tcp;
 }
 
-/* A row of job 1 in form 7, which knows no trusted networks, no transports and not which checkpoints are meant: @known and
- * what stands for none and for that of term 0, epoch 1, content 77 are taken out. */
+/* A row of job 1 in form 7, which knows no trusted networks, no transports and not which
+ * checkpoints are meant: @known and what stands for none and for that of term 0, epoch 1, content
+ * 77 are taken out. */
 static void in_form_7(struct cw_world *w, const struct hsp_links *known)
 {
     const uint32_t n[4] = {known->shm, known->local, known->tls, known->tcp};

@@ -496,8 +496,9 @@ static void epochs_above_those_of_another_cluster_are_newer(void **state)
     cw_end(&w);
 }
 
-/* Another cluster adopted j by mistake, and wrote 30 in epoch @theirs. Here j went on from 30 in the epoch above, and in
- * two more. The store of before those two is put in the place of the newest, without --restore. */
+/* Another cluster adopted j by mistake, and wrote 30 in epoch @theirs. Here j went on from 30 in
+ * the epoch above, and in two more. The store of before those two is put in the place of the
+ * newest, without --restore. */
 static void an_older_store_after_a_mistaken_adoption(void **state)
 {
     (void)state;

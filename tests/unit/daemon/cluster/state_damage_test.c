@@ -1,5 +1,5 @@
-/* State that its holder finds damaged when it is asked for it: others are asked, without a failure that counts, as long as
- * there are others. */
+/* State that its holder finds damaged when it is asked for it: others are asked, without a failure
+ * that counts, as long as there are others. */
 #include <stdio.h>
 #include <string.h>
 
@@ -64,8 +64,8 @@ static void refuses(struct cw_world *w, uint32_t node)
                                          .reason = "version 8 of wte.weight is not here"}});
 }
 
-/* Version 8 is whole at n1 alone; when it is damaged there, version 7 is taken, of which both are sources; and when n1 has
- * no good one of that either, n0 is. None of it counts as a failure. */
+/* Version 8 is whole at n1 alone; when it is damaged there, version 7 is taken, of which both are
+ * sources; and when n1 has no good one of that either, n0 is. None of it counts as a failure. */
 static void test_another_owner_is_asked(void **state)
 {
     (void)state;
@@ -434,8 +434,9 @@ static void loses_a_peer(struct cw_world *w, uint32_t conn, uint64_t epoch)
     }
 }
 
-/* n0 and n1 train, vote 7 has passed. They give up version 8, which n0 cannot tell, as it is cut off; n1 has lost it before
- * it had its record. n0 is dead: layout 2, on n1 and n2, is begun with n1's version 8. */
+/* n0 and n1 train, vote 7 has passed. They give up version 8, which n0 cannot tell, as it is cut
+ * off; n1 has lost it before it had its record. n0 is dead: layout 2, on n1 and n2, is begun with
+ * n1's version 8. */
 static void begun_with_what_is_void(struct cw_world *w)
 {
     cw_begin(w, 2, 1);
@@ -482,8 +483,9 @@ static const struct hsp_m_holding of_n1[] = {
 static const struct hsp_m_holding of_n2 = {
     .job = 1, .plan = 2, .version = 8, .rank = 1, .owner = 1};
 
-/* The epoch of layout 2 broke. n2 has sealed nothing of it, so no vote of version 8 has passed there: layout 2 is void with
- * what it was made of, also when the report comes while an attempt with it is prepared. */
+/* The epoch of layout 2 broke. n2 has sealed nothing of it, so no vote of version 8 has passed
+ * there: layout 2 is void with what it was made of, also when the report comes while an attempt
+ * with it is prepared. */
 static void test_what_was_made_of_it_is_void(void **state)
 {
     (void)state;

@@ -122,7 +122,8 @@ static void parameters_travel_in_half_the_bytes(void **state)
     }
 }
 
-/* 16 sequences of 64 tokens of 128 numbers, each four times: packed to leave, packed as it came, and twice with the transport. */
+/* 16 sequences of 64 tokens of 128 numbers, each four times: packed to leave, packed as it came,
+ * and twice with the transport. */
 static void messages_have_room_in_bytes_of_their_type(void **state)
 {
     static const char stages[] =

@@ -57,8 +57,9 @@ static double whole(const struct hsp_amount *a)
     return a->cut + a->whole;
 }
 
-/* Of a block: forward, back and gradient of 12 matrices' worth of 128 x 128; the gradients of the four square ones sum 1024
- * tokens into 128 x 128. The head writes 1024 logits from 128 numbers, and its way back is even. */
+/* Of a block: forward, back and gradient of 12 matrices' worth of 128 x 128; the gradients of the
+ * four square ones sum 1024 tokens into 128 x 128. The head writes 1024 logits from 128 numbers,
+ * and its way back is even. */
 static void work_is_counted_by_shape(void **state)
 {
     (void)state;

@@ -398,8 +398,8 @@ static void host_memory_of_a_node_is_shared(void **state)
     hsp_arena_free(arena);
 }
 
-/* What NCCL keeps of a GPU: a communicator for each group it is in, smaller ones for its neighbours in a pipeline. Its state is
- * there once: sealed versions lie in the host's memory. */
+/* What NCCL keeps of a GPU: a communicator for each group it is in, smaller ones for its neighbours
+ * in a pipeline. Its state is there once: sealed versions lie in the host's memory. */
 static void communicators_take_memory(void **state)
 {
     static const struct {

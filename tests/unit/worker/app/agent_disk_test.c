@@ -164,8 +164,8 @@ static void spoil(const char *dir, uint32_t device, uint64_t plan, long at, int 
     assert_int_equal(fclose(f), 0);
 }
 
-/* It would stay for ever: nobody is told of it, so nobody says that it is not needed. So would one that nobody can read;
- * one of another format may be another's. */
+/* It would stay for ever: nobody is told of it, so nobody says that it is not needed. So would one
+ * that nobody can read; one of another format may be another's. */
 static void what_is_of_no_use_goes(void **state)
 {
     struct hsp_agent_shell *s = *state;

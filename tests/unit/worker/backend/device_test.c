@@ -37,9 +37,9 @@ static bool small(void)
 
 /* ---- the suite ---- */
 
-/* The suite's tolerances are those of sums in fp64 that are rounded once. A device sums in fp32, so its errors grow with
- * the length of a sum: 40 seeds gave up to 2.3 times the suite's. Tensor cores take weights of attention and their
- * gradients rounded to bf16. */
+/* The suite's tolerances are those of sums in fp64 that are rounded once. A device sums in fp32, so
+ * its errors grow with the length of a sum: 40 seeds gave up to 2.3 times the suite's. Tensor cores
+ * take weights of attention and their gradients rounded to bf16. */
 static double tolerance(enum hsp_op op, enum hsp_dtype t, double tol)
 {
     bool bwd = op == HSP_OP_ATTENTION_BWD || op == HSP_OP_PACKED_ATTENTION_BWD;

@@ -1,5 +1,5 @@
-/* NCCL over the CUDA backend: what is given to streams and in which order, seen by the fakes of both libraries, which do
- * the work late. */
+/* NCCL over the CUDA backend: what is given to streams and in which order, seen by the fakes of
+ * both libraries, which do the work late. */
 #include <stdio.h>
 
 #include "tests/unit/worker/comm/nccl_world.h"

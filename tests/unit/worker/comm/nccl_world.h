@@ -1,8 +1,8 @@
 /* Executors with a GPU each, as threads: over the fake NCCL (tests/lib/fakenccl), processors for GPUs, and the loop for
  * a mesh.
  *
- * What is given to HSP_DEVQ_COMM is done when the call returns, as on a processor; lanes and HSP_DEVQ_GREET do their work
- * later. */
+ * What is given to HSP_DEVQ_COMM is done when the call returns, as on a processor; lanes and
+ * HSP_DEVQ_GREET do their work later. */
 #ifndef HSP_NCCL_WORLD_H
 #define HSP_NCCL_WORLD_H
 #include <pthread.h>

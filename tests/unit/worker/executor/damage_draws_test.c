@@ -1,7 +1,8 @@
-/* Bits drawn from the seed, wherever state lies or goes: in a segment or a copy at rest, in a live segment, in a part of a
- * checkpoint, in a row on its way. Whatever is hit, the job ends with the losses and the model of one undisturbed
- * device, or stops where nothing intact was left. tests/claims/damage-found runs more of them: the number is the
- * argument. Each prints a line of JSON. */
+/* Bits drawn from the seed, wherever state lies or goes: in a segment or a copy at rest, in a live
+ * segment, in a part of a checkpoint, in a row on its way. Whatever is hit, the job ends with the
+ * losses and the model of one undisturbed device, or stops where nothing intact was left.
+ * tests/claims/damage-found runs more of them: the number is the argument. Each prints a line of
+ * JSON. */
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>

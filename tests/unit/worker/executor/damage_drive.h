@@ -1,5 +1,6 @@
-/* Brings a story of damage to its end, whatever breaks: seals, goes on from the newest version that is whole, else from a
- * checkpoint, as hspmdd would. Each device has a folder of checkpoints of its own. */
+/* Brings a story of damage to its end, whatever breaks: seals, goes on from the newest version that
+ * is whole, else from a checkpoint, as hspmdd would. Each device has a folder of checkpoints of its
+ * own. */
 #ifndef HSP_DAMAGE_DRIVE_H
 #define HSP_DAMAGE_DRIVE_H
 #include "tests/unit/worker/executor/damage_world.h"

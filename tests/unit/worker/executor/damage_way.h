@@ -1,4 +1,5 @@
-/* Damages state on its way: flips a bit of a message as it arrives at an executor. Called by the wraps of damage_world.c.
+/* Damages state on its way: flips a bit of a message as it arrives at an executor. Called by the
+ * wraps of damage_world.c.
  * Purity: shell (memory that is shared with executors forked later). */
 #ifndef HSP_DAMAGE_WAY_H
 #define HSP_DAMAGE_WAY_H

@@ -30,8 +30,8 @@ enum dw_when {
     AT_END
 };
 
-/* Which rows may be damaged: all; those that no other rank has; the weights among these; all weights; matrices among the
- * weights that no other rank has, so much that the loss shows it. */
+/* Which rows may be damaged: all; those that no other rank has; the weights among these; all
+ * weights; matrices among the weights that no other rank has, so much that the loss shows it. */
 enum dw_which { ANY, OWNED, WEIGHTS, ALL_WEIGHTS, LOUD };
 
 /* A complete checkpoint, as rank 0 told of it. */
@@ -75,8 +75,8 @@ void dw_end_story(struct dw_story *s);
 void dw_free_plans(struct dw_story *s);
 void dw_assert_undisturbed(const struct dw_story *s); /* its losses are those */
 
-/* Device @dev damages, @when, its own home of @version or the next that comes (@owner NOBODY, TWIN), or what it keeps of
- * rank @owner. */
+/* Device @dev damages, @when, its own home of @version or the next that comes (@owner NOBODY,
+ * TWIN), or what it keeps of rank @owner. */
 void dw_plan_harm(enum dw_when when, unsigned dev, uint64_t version, unsigned owner);
 /* Its own home, in rows of @which. */
 void dw_plan_harm_in(enum dw_when when, unsigned dev, uint64_t version, enum dw_which which);
@@ -118,8 +118,8 @@ uint64_t dw_newest(struct dw_story *s, enum dw_layout layout);
 uint64_t dw_newest_copied(struct dw_story *s, enum dw_layout layout, uint32_t owner);
 /* All answers to a PREPARE: true when all are READY. */
 bool dw_all_ready(struct dw_story *s, int n);
-/* Goes on from the newest version that is whole in @layout and was not given up, in the same layout; tries again when one
- * of them lacks what it was to have. Returns the version. */
+/* Goes on from the newest version that is whole in @layout and was not given up, in the same
+ * layout; tries again when one of them lacks what it was to have. Returns the version. */
 uint64_t dw_recover(struct dw_story *s, enum dw_layout layout);
 
 #endif

@@ -96,8 +96,9 @@ static void test_so_has_training_in_bf16(void **state)
     same_bits(w, xw_plan_dp);
 }
 
-/* Groups of both: sums of two data parallel ranks, and within a layer of two ranks that have a part each, go between a CPU and a
- * device whose memory the host cannot touch; whichever of the two is rank 0. */
+/* Groups of both: sums of two data parallel ranks, and within a layer of two ranks that have a part
+ * each, go between a CPU and a device whose memory the host cannot touch; whichever of the two is
+ * rank 0. */
 static void test_cpus_and_devices_in_one_group(void **state)
 {
     struct xw_world *w = *state;
@@ -197,8 +198,8 @@ void __wrap_hsp_pace_done(struct hsp_pace *p)
     }
 }
 
-/* Device 1 fails as @how says, or as `fails`, and its process ends with @status; another one goes on from what is sealed, and
- * no committed step is lost. Returns the newest that was. */
+/* Device 1 fails as @how says, or as `fails`, and its process ends with @status; another one goes
+ * on from what is sealed, and no committed step is lost. Returns the newest that was. */
 static uint64_t fail_and_go_on(struct xw_world *w, struct hsp_ghost_opts how, int status,
                                const double *loss)
 {
@@ -524,8 +525,8 @@ static void test_an_epoch_that_takes_room_ends_when_it_is_told_to(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-/* All goes on where segments cannot be pinned, and each executor says so once, also one that has two epochs: those of the
- * reference, of `taken`, and the two of the switch. */
+/* All goes on where segments cannot be pinned, and each executor says so once, also one that has
+ * two epochs: those of the reference, of `taken`, and the two of the switch. */
 static void test_segments_that_cannot_be_pinned(void **state)
 {
     struct xw_world *w = *state;

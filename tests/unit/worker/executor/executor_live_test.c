@@ -1,5 +1,5 @@
-/* State that is damaged while it is trained on: it is seen before anything made of it is committed, the step is computed
- * again, and the job goes on with the losses of one undisturbed device. */
+/* State that is damaged while it is trained on: it is seen before anything made of it is committed,
+ * the step is computed again, and the job goes on with the losses of one undisturbed device. */
 #include <stdio.h>
 
 #include "tests/unit/worker/executor/damage_world.h"
@@ -41,7 +41,8 @@ static void live(struct xw_world *w, enum dw_layout layout, enum dw_when when, u
     dw_end_story(&s);
 }
 
-/* With three equal copies, the majority knows; with two, the one whose memory is not what it sealed, else both may be wrong. */
+/* With three equal copies, the majority knows; with two, the one whose memory is not what it
+ * sealed, else both may be wrong. */
 static void test_a_twin_of_three(void **state)
 {
     live(*state, THREE, AT_VOTE, 1, 1, 12, "equal copies of version 13 differ: wrong at n1/0");
@@ -85,8 +86,8 @@ static void test_a_part_of_a_pipeline(void **state)
     live(*state, PP, AT_VOTE, 1, 1, 12, "version 12 here is damaged");
 }
 
-/* On its way to the memory that is computed with: the whole step is computed with it, its vote passes, and the loss that was told is
- * replaced. */
+/* On its way to the memory that is computed with: the whole step is computed with it, its vote
+ * passes, and the loss that was told is replaced. */
 static void test_a_part_that_is_loaded(void **state)
 {
     struct dw_story s = dw_tell_story(*state);

@@ -1,5 +1,5 @@
-/* Paths between GPUs: their figures between devices that work late, the line of JSON they travel in, and where they stand
- * among those of a node. */
+/* Paths between GPUs: their figures between devices that work late, the line of JSON they travel
+ * in, and where they stand among those of a node. */
 #include "tests/lib/testlib.h"
 
 #include <math.h>
@@ -127,8 +127,8 @@ static void what_is_no_path(void **state)
     }
 }
 
-/* Devices 0 and 3 are on GPU 0, device 1 is GPU 1, device 2 no GPU, device 4 GPU 7, of which nothing was measured. NVML knew
- * of a path of device 1. */
+/* Devices 0 and 3 are on GPU 0, device 1 is GPU 1, device 2 no GPU, device 4 GPU 7, of which
+ * nothing was measured. NVML knew of a path of device 1. */
 static void what_was_measured_comes_over_what_is_known(void **state)
 {
     (void)state;

@@ -210,7 +210,8 @@ static void harm_cell(struct hsp_program_file *f, const struct hsp_move *move,
     }
 }
 
-/* A wrong part in any one Reshard, of which one of @every is drawn. Some changes make a program that is refused before it runs. */
+/* A wrong part in any one Reshard, of which one of @every is drawn. Some changes make a program
+ * that is refused before it runs. */
 static void wrong_parts(const struct hsp_model_spec *model, const char *plan, const char *what,
                         uint64_t every)
 {
