@@ -190,8 +190,8 @@ static void test_how_far_it_was_is_not_known(void **state)
         }
     }
     assert_non_null(strstr(said,
-                           "what it had done is lost, and how far it was is not known here, going "
-                           "back to version 8"));
+                           "its state is lost, and how far the job had come is not known here: it "
+                           "goes on from version 8"));
     cw_end(&w);
 }
 
