@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""make bench: where the time of a CPU step of the reference model goes, as one line of JSON a thread count.
+"""make bench: where the time of a CPU step of the reference model goes, as one line of JSON a
+thread count.
 
 gemm_share: time in matrix products (attention included) of all instructions; of_flop_limit: their
 rate over the rate of fused multiply-adds on registers; of_memory_limit: bytes a second of the other

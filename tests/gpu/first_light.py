@@ -101,7 +101,8 @@ def run(step, logs, left):
 
 
 def run_logged(step, path, seconds):
-    """Result of a step; its output is added to the file @path. The last TEXT_BYTES of the output are judged."""
+    """Result of a step; its output is added to the file @path. The last TEXT_BYTES of the output
+    are judged."""
     with open(path, "ab") as log:
         log.write(("\n# %s: %s\n" % (step.name, " ".join(step.args))).encode())
         log.flush()
@@ -126,7 +127,8 @@ def output(*args, seconds=20):
 
 
 def whereabouts(library):
-    """The file our programs load for @library (without its version), or where else it lies; None."""
+    """The file our programs load for @library (without its version), or where else it lies; None.
+    """
     first = [d for d in os.environ.get("HSPMD_LIBRARY_PATH", "").split(":") if d]
     cache = re.findall(r"=> (/\S+/%s\S*)$" % re.escape(library),
                        output(shutil.which("ldconfig") or "/sbin/ldconfig", "-p"), re.M)

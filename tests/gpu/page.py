@@ -1,4 +1,5 @@
-"""Reads what the programs of first light print, and writes the page that a person reads. Pure: text in, text out."""
+"""Reads what the programs of first light print, and writes the page that a person reads. Pure: text
+in, text out."""
 import collections
 import json
 import re
@@ -190,7 +191,8 @@ def section(title, lines):
 
 
 def page(facts, results, logs):
-    """The page. @facts: [(title, lines)] of the machine; @results: in the order of the runs; @logs: the folder."""
+    """The page. @facts: [(title, lines)] of the machine; @results: in the order of the runs; @logs:
+    the folder."""
     by = {r.name: r for r in results}
     out = ["=" * 100]
     out += section("device", device_lines(by.get("probe"), by.get(AS_HSPMD)))

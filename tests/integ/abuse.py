@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""What others may do to hspmdd and what it says: bytes that are no frames, frames that are no messages, lengths without
-end, callers that say nothing, more callers than places, and programs of another version on either side."""
+"""What others may do to hspmdd and what it says: bytes that are no frames, frames that are no
+messages, lengths without end, callers that say nothing, more callers than places, and programs of
+another version on either side."""
 import json
 import os
 import random
@@ -77,7 +78,8 @@ def rest(s):
 
 
 def versions(w):
-    """A caller, a daemon for hspmdctl and a daemon for an agent, each of another version: a line with both."""
+    """A caller, a daemon for hspmdctl and a daemon for an agent, each of another version: a line
+    with both."""
     with w.call() as s:
         s.sendall(header(version=NEWER, body=1000))
         got = rest(s)

@@ -67,7 +67,8 @@ def names(w):
 
 
 def ambiguous(w, t):
-    """Somebody keeps a job of the same name and number, of a cluster of his own. Returns his connection."""
+    """Somebody keeps a job of the same name and number, of a cluster of his own. Returns his
+    connection."""
     mine = w.nodes()["alpha"]["keeps"][0]
     t.status_id, t.cluster = mine["id"], mine["cluster"]
     c = hello(w, "gamma", [dict(job=mine["id"], name="lost", cluster="f" * 32, generation="0", epoch="1", plan="1",
@@ -83,7 +84,8 @@ def ambiguous(w, t):
 
 
 def adopted(w, d, agents):
-    """A job goes on from what its agents keep, twice: with its executors at work, and with an agent that was killed."""
+    """A job goes on from what its agents keep, twice: with its executors at work, and with an agent
+    that was killed."""
     calm = Training(w, "calm", steps=600, least=2)
     calm.end()
     t = Training(w, "lost", steps=600, least=2)
@@ -140,7 +142,8 @@ def on_disk(w, name):
 
 
 def when_free(w, *args):
-    """What hspmdctl says when hspmdd has heard that the devices of the job are free: files go before."""
+    """What hspmdctl says when hspmdd has heard that the devices of the job are free: files go
+    before."""
     def once():
         r = w.try_ctl(*args)
         return None if "still stopping" in r.stderr else r
@@ -153,7 +156,8 @@ def told(w, name, kind):
 
 
 def lose_state(w, agents):
-    """Both agents die, their executors too, and all that they keep in memory is gone; they come back."""
+    """Both agents die, their executors too, and all that they keep in memory is gone; they come
+    back."""
     for a in agents:
         below = children(a.pid)
         a.kill()
@@ -348,7 +352,8 @@ def only_one(w, d, agents):
 
 
 def forgotten(w, d, agents):
-    """A job that was adopted is cancelled and forgotten while a node is away: what comes back with the node goes."""
+    """A job that was adopted is cancelled and forgotten while a node is away: what comes back with
+    the node goes."""
     t = Training(w, "gone", steps=1000000, least=2)
     t.reach(10)
     agents[1].kill()
@@ -398,7 +403,8 @@ def steps(w, job):
 
 
 def twins(w, d):
-    """A job that is adopted and another one of its name are two: in metrics, event files, and what is asked of them."""
+    """A job that is adopted and another one of its name are two: in metrics, event files, and what
+    is asked of them."""
     old = Training(w, "twin", steps=1000000, least=2)
     old.reach(15)
     d = lose(w, d)
@@ -440,8 +446,8 @@ def twins(w, d):
 
 
 def crowd(w):
-    """Somebody parks agents without end: he has the 288 places for such, who has one keeps it for a while, and who has
-    none is told when to come back."""
+    """Somebody parks agents without end: he has the 288 places for such, who has one keeps it for a
+    while, and who has none is told when to come back."""
     kept = [dict(job=7, name="none", cluster="f" * 32, generation="0", epoch="1", plan="1", papers_damaged=False)]
     calls = [hello(w, "x%d" % i, kept) for i in range(288)]
     until("all have a place", lambda: len(parked(w)) == 288)

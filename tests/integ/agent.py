@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The agent of a node with real executors, against a coordinator played by this script.
 
-hello after a scan, executors up, an executor killed and restarted, SEAL answered, a frame that is wrong, a
-fence, a coordinator that goes away, a planned leave, kill -9 of the agent, two agents of one name."""
+hello after a scan, executors up, an executor killed and restarted, SEAL answered, a frame that is
+wrong, a fence, a coordinator that goes away, a planned leave, kill -9 of the agent, two agents of
+one name."""
 import os
 import signal
 import socket
@@ -146,7 +147,8 @@ def test_folder_of_everybody(w):
 
 
 def test_key_that_is_not_there(w):
-    """A key file that is named must be there, also where the coordinator is a socket; none need be named."""
+    """A key file that is named must be there, also where the coordinator is a socket; none need be
+    named."""
     for key, status, said in (("/none", 6, "hspmd-worker: key: there is no /none; copy the worker_key of hspmdd there, "
                                "or set it to \"\" for none\n"), ("", 0, "")):
         p = subprocess.run([os.path.join(BUILD, "hspmd-worker"), "--check-config", "--config",

@@ -139,7 +139,8 @@ def refusals(w):
 
 
 def begins(w):
-    """--init begins a cluster although it was given before, when it could not listen; and no second one there."""
+    """--init begins a cluster although it was given before, when it could not listen; and no second
+    one there."""
     config = w.config("second.yaml", state_dir=w.path("second"), socket=w.path("second.sock"))
     d = w.spawn("hspmdd", config, "second.log", options=["--init"])
     until("it begins", lambda: "is ready" in w.log("second.log"))
@@ -150,7 +151,8 @@ def begins(w):
 
 
 def notices(w):
-    """READY when it serves, WATCHDOG meanwhile, STOPPING at the end; a second one does not take its socket away."""
+    """READY when it serves, WATCHDOG meanwhile, STOPPING at the end; a second one does not take its
+    socket away."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
         s.bind(w.path("notify"))
         s.settimeout(LIMIT)
@@ -174,7 +176,8 @@ def notices(w):
 
 
 def unread_notices(w):
-    """A service manager that does not read: hspmdd serves all the same, and says READY when it can."""
+    """A service manager that does not read: hspmdd serves all the same, and says READY when it can.
+    """
     manager, name = unread()
     with manager:
         d = w.start(w.config(state_dir=w.path("unread")), NOTIFY_SOCKET=name, WATCHDOG_USEC="200000")
@@ -336,7 +339,8 @@ def least(w):
 
 
 def full_disk(w):
-    """A disk that does not take the state: hspmdd says so, refuses what it could not keep, and goes on when it does."""
+    """A disk that does not take the state: hspmdd says so, refuses what it could not keep, and goes
+    on when it does."""
     for cut in (True, False):
         d = w.start(w.config())
         db = sqlite3.connect(w.path("state/state.db"), isolation_level=None)
@@ -363,7 +367,8 @@ def full_disk(w):
 
 
 def rights(w):
-    """The admin key commands, other keys do not; on the socket root and the daemon's user do, others do not."""
+    """The admin key commands, other keys do not; on the socket root and the daemon's user do,
+    others do not."""
     d = w.start(w.config(worker_key=w.path("worker.key"), admin_key=w.path("admin.key")))
     tcp = "127.0.0.1:" + w.port()
     w.expect(0, "small", "status", "--key", w.path("admin.key"), address=tcp)
@@ -393,7 +398,8 @@ def rights(w):
 
 
 def unreadable(w):
-    """A job whose stored row cannot be read fails, with the reason; all else goes on, and nothing is deleted."""
+    """A job whose stored row cannot be read fails, with the reason; all else goes on, and nothing
+    is deleted."""
     path = w.path("state/state.db")
     with contextlib.closing(sqlite3.connect(path)) as db:
         key = db.execute("SELECT key FROM kv WHERE key LIKE 'app/job/%'").fetchone()[0]

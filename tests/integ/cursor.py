@@ -73,7 +73,8 @@ def other_data(c, text, names):
 
 
 def damage(claim, c, step):
-    """A bit in the contents of each file of a checkpoint, which its metadata do not tell. Copies may be in several."""
+    """A bit in the contents of each file of a checkpoint, which its metadata do not tell. Copies
+    may be in several."""
     folder = os.path.join(claim.dir, "out/place/step-%010d" % step)
     for shard in (os.path.join(folder, f) for f in sorted(os.listdir(folder)) if f.startswith("shard-")):
         with open(shard, "r+b") as f:

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""The whole system, small: hspmdd, three agents, a job that is hit by a kill, a join, a drain and a restart of
-the daemon; its losses must be those of one undisturbed device, and nothing may be left behind."""
+"""The whole system, small: hspmdd, three agents, a job that is hit by a kill, a join, a drain and a
+restart of the daemon; its losses must be those of one undisturbed device, and nothing may be left
+behind."""
 import os
 import sys
 

@@ -64,7 +64,8 @@ def judge_fact(c, named):
 
 
 def too_small(claim, job):
-    """The folder of w1 has room for its incarnation, and for no state: a job begins without it. Needs root."""
+    """The folder of w1 has room for its incarnation, and for no state: a job begins without it.
+    Needs root."""
     with Cluster(claim, "full") as c:
         where = os.path.join(c.state, "w1")
         os.mkdir(where)

@@ -22,7 +22,8 @@ def shards(folder, tokens, writer, **kw):
 
 
 def packed_job(claim, d):
-    """conf/jobs/packed-llama.yaml, smaller: documents of 5 to 60 tokens, each after the token 256."""
+    """conf/jobs/packed-llama.yaml, smaller: documents of 5 to 60 tokens, each after the token 256.
+    """
     tokens = []
     while len(tokens) < 20000:
         tokens += [256] + [claim.random.randrange(97, 123) for _ in range(claim.random.randint(5, 60))]

@@ -72,7 +72,8 @@ def lose_permissions(where):
 
 
 def read_only(where, todo):
-    """todo() while @where is a file system that can only be read; False where that cannot be had."""
+    """todo() while @where is a file system that can only be read; False where that cannot be had.
+    """
     if os.geteuid() != 0 or subprocess.run(["mount", "--bind", where, where], capture_output=True).returncode != 0:
         return False
     try:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""hspmdd and its agents, over TLS: agents join and are seen, one is killed and noticed, one without the key is
-turned away, one leaves as planned, hspmdd is restarted and its agents come back."""
+"""hspmdd and its agents, over TLS: agents join and are seen, one is killed and noticed, one without
+the key is turned away, one leaves as planned, hspmdd is restarted and its agents come back."""
 import os
 import re
 import signal
@@ -68,7 +68,8 @@ def measured(w, node):
 
 
 def waits(w):
-    """A job that wants more devices than are there: submit and status say so, and no plan for fewer is shown."""
+    """A job that wants more devices than are there: submit and status say so, and no plan for fewer
+    is shown."""
     w.write("job.yaml", "{apiVersion: hspmd/v1, name: wide, model: {family: gpt, layers: 2, hidden: 32, heads: 4, "
             "sequence: 16}, data: {path: /srv/text}, train: {steps: 10, global_batch: 8, optimizer: {name: adamw, "
             "lr: 1e-3}}, resources: {min: 2, max: 4}, checkpoint: {every_steps: 0}}")
@@ -83,7 +84,8 @@ def waits(w):
 
 
 def moves(w, d):
-    """hspmdd says where else it can be reached; there its agents find it when it is gone from where they know it."""
+    """hspmdd says where else it can be reached; there its agents find it when it is gone from where
+    they know it."""
     other = free_port()
     first = w.tcp
     for listen in (first, other, first):

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""A job on one device with other nodes in the cluster: they keep its state. The node that trains is killed with its
-memory, then one that keeps, one joins, one that keeps is drained; nothing committed is ever computed again."""
+"""A job on one device with other nodes in the cluster: they keep its state. The node that trains is
+killed with its memory, then one that keeps, one joins, one that keeps is drained; nothing committed
+is ever computed again."""
 import json
 import os
 import sys
@@ -41,7 +42,8 @@ def hit(c, what, do, ok):
 
 
 def whole(claim, c, steps):
-    """Each step has one line, in the file beside the model and in hspmdd: also those of devices that are gone."""
+    """Each step has one line, in the file beside the model and in hspmdd: also those of devices
+    that are gone."""
     with open(os.path.join(claim.dir, "out", "alone", "final", "metrics.jsonl")) as f:
         written = [json.loads(line)["step"] for line in f]
     for what, got in (("metrics.jsonl", written), ("hspmdctl metrics", [m["step"] for m in c.metrics("alone")])):

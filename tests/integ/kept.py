@@ -84,7 +84,8 @@ def again(c):
 
 
 def steady(c, path):
-    """Its row cannot be read for a while, so it fails; it goes on from its state when the row is there again."""
+    """Its row cannot be read for a while, so it fails; it goes on from its state when the row is
+    there again."""
     c.submit(path)
     wait_for("some steps", lambda: c.job("steady")["step"] >= 20, 120, 0.2)
     c.ctl("scale", "steady", "--max", "8")  # so that its row tells of a step
@@ -95,7 +96,8 @@ def steady(c, path):
     j = c.job("steady")
     if j["state"] != "failed" or not j["keeps_state"]:
         raise Failed("a row that cannot be read: %s" % j)
-    # Its row says so before they hear of it; of a kill before that the job, which still runs, would go on by itself.
+    # Its row says so before they hear of it; of a kill before that the job, which still runs, would
+    # go on by itself.
     wait_for("its devices to stop",
              lambda: not any(d["job"] for n in c.nodes().values() for d in n["devices"]), 30, 0.1)
     for _ in again(c):

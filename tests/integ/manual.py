@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""The manual says everything: each option of each program's help and each key of each file has its place in its page,
-which mandoc finds without fault; completion knows commands, options and the names that hspmdd knows."""
+"""The manual says everything: each option of each program's help and each key of each file has its
+place in its page, which mandoc finds without fault; completion knows commands, options and the
+names that hspmdd knows."""
 import os
 import re
 import shutil

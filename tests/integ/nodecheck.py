@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""hspmdctl node check with agents of which one is held back: it is named, in table, JSON, exit code and events; nodes
-that execute a job are left out; an agent that dies or stops meanwhile gives a line; ^C ends it on the nodes, too."""
+"""hspmdctl node check with agents of which one is held back: it is named, in table, JSON, exit code
+and events; nodes that execute a job are left out; an agent that dies or stops meanwhile gives a
+line; ^C ends it on the nodes, too."""
 import json
 import os
 import signal
@@ -22,7 +23,8 @@ LOOK = 0.004    # seconds
 
 
 class Brake(threading.Thread):
-    """Stops and continues a process so that it gets no more than a part of a core, however late this is looked at."""
+    """Stops and continues a process so that it gets no more than a part of a core, however late
+    this is looked at."""
 
     def __init__(self, pid):
         super().__init__(daemon=True)

@@ -90,7 +90,8 @@ def streams(claim, job, text):
 
 
 def reports(claim, path, text):
-    """The exit status and the last line of a claim that cannot be judged, or is asked for nonsense."""
+    """The exit status and the last line of a claim that cannot be judged, or is asked for nonsense.
+    """
     tiny = os.path.join(claim.dir, "tiny.txt")
     with open(text, "rb") as f, open(tiny, "wb") as g:
         g.write(f.read(500))

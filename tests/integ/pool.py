@@ -75,7 +75,8 @@ def settled(c, name, n, after):
 
 
 def shown(c, name, lengths):
-    """What is shown of a running job: the plan, with all there are for lengths; each one's programs."""
+    """What is shown of a running job: the plan, with all there are for lengths; each one's
+    programs."""
     plan, program = c.ctl("plan", "show", name).stdout, c.ctl("program", "show", name, "--rank", "0").stdout
     for l in lengths:
         if "max_length: %d" % l not in plan or "plan for sequences of %d tokens" % l not in program:
@@ -118,7 +119,8 @@ def disturbed(claim, c, job, text):
 
 
 def alone(claim, c, job, text):
-    """One device trains, another node keeps; the one that trains goes with its memory, and again."""
+    """One device trains, another node keeps; the one that trains goes with its memory, and again.
+    """
     plans = [write_pool(claim, "one", 1, [data(1, 1), data(1, 2), data(1, 8)])]
     job = dict(job, resources={"min": 1, "max": 1})
     c.submit(write_job(claim, job, "alone", text, plans, steps=STEPS))

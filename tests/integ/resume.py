@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""A job whose nodes share no folder: its checkpoints are whole on two of three nodes, any one node may go, and a
-resume from what is left brings it to the end of an undisturbed device. Every node also has checkpoints of a former
-job of the same name and data, of the same steps: none of them is ever taken, also not when nothing else is there."""
+"""A job whose nodes share no folder: its checkpoints are whole on two of three nodes, any one node
+may go, and a resume from what is left brings it to the end of an undisturbed device. Every node
+also has checkpoints of a former job of the same name and data, of the same steps: none of them is
+ever taken, also not when nothing else is there."""
 import json
 import os
 import shutil
@@ -69,7 +70,8 @@ def leave_former(c, names):
 
 
 def resume_without_it(c, node, step):
-    """The only node that has it has it not: the job waits, and says why; it goes on when it is there again."""
+    """The only node that has it has it not: the job waits, and says why; it goes on when it is
+    there again."""
     it = os.path.join(c.folder(node), "ckpt/apart/step-%010d" % step)
     os.rename(it, it + "-away")
     c.ctl("resume", "apart")

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""The unit files, unchanged, under a real systemd: a job trains with everything closed that they close, a stuck daemon
-is killed by the watchdog and started again, executors die with their agent, a wrong configuration is not tried again.
-What the worker's unit must leave open is open: network cards are found, NCCL starts (skipped without libnccl.so.2),
-rdma_cm may be used, and no other device of its kind, and the driver may keep kernels that it compiled.
+"""The unit files, unchanged, under a real systemd: a job trains with everything closed that they
+close, a stuck daemon is killed by the watchdog and started again, executors die with their agent, a
+wrong configuration is not tried again. What the worker's unit must leave open is open: network
+cards are found, NCCL starts (skipped without libnccl.so.2), rdma_cm may be used, and no other
+device of its kind, and the driver may keep kernels that it compiled.
 
-A service manager of our own runs as process 1 of new namespaces (mount, process, cgroup, network, IPC, host name), on a
-throw-away copy of the root folder (an overlay whose upper layer is in memory): nothing of this machine is changed.
-Needs root, overlay and the name=systemd cgroup hierarchy; 77 where they are not to be had."""
+A service manager of our own runs as process 1 of new namespaces (mount, process, cgroup, network,
+IPC, host name), on a throw-away copy of the root folder (an overlay whose upper layer is in
+memory): nothing of this machine is changed. Needs root, overlay and the name=systemd cgroup
+hierarchy; 77 where they are not to be had."""
 import ctypes
 import fcntl
 import json
@@ -43,7 +45,8 @@ class Absent(Exception):
     """What the test needs and this machine has not."""
 
 
-# ---- inside of the namespaces, before systemd ------------------------------------------------------
+# ---- inside of the namespaces, before systemd
+# ------------------------------------------------------
 
 def sh(*args):
     r = subprocess.run(args, capture_output=True, text=True)
@@ -89,7 +92,8 @@ def make_root(at):
 
 
 def misc_devices(root):
-    """Two devices of one major number. One plays rdma_cm, which is of that number, too; the other is none of ours."""
+    """Two devices of one major number. One plays rdma_cm, which is of that number, too; the other
+    is none of ours."""
     with open("/proc/misc") as f:
         minors = [m for m, name in (l.split() for l in f) if name in MISC]
     os.mkdir(root + os.path.dirname(RDMA_CM))
@@ -114,7 +118,8 @@ def asking_unit(root, units, nccl):
 
 
 def fill(root, nccl):
-    """Our programs, units and user; of the distribution's units only what nothing starts by itself."""
+    """Our programs, units and user; of the distribution's units only what nothing starts by itself.
+    """
     for folder in ("etc/systemd/system", "etc/hspmd", "var/lib/hspmd", "var/lib/hspmd-worker"):
         shutil.rmtree(os.path.join(root, folder), ignore_errors=True)
     units = os.path.join(root, "lib/systemd/system")
@@ -128,8 +133,8 @@ def fill(root, nccl):
         shutil.copy(os.path.join(BUILD, name), to)
     for name in ("hspmdd.service", "hspmd-worker.service"):
         shutil.copy(os.path.join(SRC, "systemd", name), units)
-        # The watchdog bites sooner, words go to a file, for there is no journal, and the machines of tests may not
-        # lower an OOM score; nothing else is changed.
+        # The watchdog bites sooner, words go to a file, for there is no journal, and the machines
+        # of tests may not lower an OOM score; nothing else is changed.
         write("%s/etc/systemd/system/%s.d/test.conf" % (root, name),
               "[Service]\nWatchdogSec=2\nStandardError=append:/run/log-%s\nOOMScoreAdjust=0\n" % name)
     write(root + "/etc/systemd/system/test.target", "[Unit]\nDescription=nothing\nDefaultDependencies=no\n"
@@ -163,7 +168,8 @@ def inner(at, nccl):
               {"container": "test", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
 
 
-# ---- under the worker's unit -----------------------------------------------------------------------
+# ---- under the worker's unit
+# -----------------------------------------------------------------------
 
 def ask_nccl():
     nccl, ident = ctypes.CDLL(NCCL), ctypes.create_string_buffer(128)
@@ -193,10 +199,12 @@ def ask():
     print(json.dumps(answer))
 
 
-# ---- outside ---------------------------------------------------------------------------------------
+# ---- outside
+# ---------------------------------------------------------------------------------------
 
 def own_groups():
-    """A fresh group in every hierarchy, below the one we are in: systemd takes the root it sees for its own."""
+    """A fresh group in every hierarchy, below the one we are in: systemd takes the root it sees for
+    its own."""
     groups = []
     with open("/proc/self/cgroup") as f:
         lines = [l.strip().split(":", 2) for l in f]
@@ -291,7 +299,8 @@ def job(m):
 
 
 def bitten(m, unit):
-    """Stops the main process of @unit as a loop that hangs would: the watchdog ends it, and it comes back."""
+    """Stops the main process of @unit as a loop that hangs would: the watchdog ends it, and it
+    comes back."""
     before, again = m.shows(unit, "MainPID"), int(m.shows(unit, "NRestarts"))
     m.ok("kill", "-STOP", before)
     until("the watchdog ends %s" % unit, lambda: m.shows(unit, "Result") == "watchdog")
@@ -325,7 +334,8 @@ def apart(m):
 
 
 def upgraded(m):
-    """What new packages do: other files, hspmdd started again, the agent left alone. Not a step is lost."""
+    """What new packages do: other files, hspmdd started again, the agent left alone. Not a step is
+    lost."""
     agent, before = m.shows("hspmd-worker", "MainPID"), job(m)
     kids = m.ok("pgrep", "-P", agent).split()
     for p in ("hspmdd", "hspmd-worker"):

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""Two equal agents; one of them gets really slower than it was probed (its executor is held back by signals). hspmdd
-plans again with the speed it observed, not twice within a minute, and the losses stay those of one device."""
+"""Two equal agents; one of them gets really slower than it was probed (its executor is held back by
+signals). hspmdd plans again with the speed it observed, not twice within a minute, and the losses
+stay those of one device."""
 import os
 import signal
 import sys
@@ -16,8 +17,9 @@ LOOK = 0.004  # seconds
 
 
 class Brake(threading.Thread):
-    """Stops and continues a process so that it gets no more than a part of a core, whatever else the machine does.
-    What it does not use is not saved up: waiting for others does not make it faster afterwards."""
+    """Stops and continues a process so that it gets no more than a part of a core, whatever else
+    the machine does. What it does not use is not saved up: waiting for others does not make it
+    faster afterwards."""
 
     def __init__(self, pid, rate):
         super().__init__(daemon=True)

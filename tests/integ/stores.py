@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A job on two agents while hspmdd runs on stores that are not the cluster's, or its store is moved or deleted while it
-runs. Nothing is deleted and nothing stops: with the right store the job goes on, in the epoch that runs, without a step
-lost."""
+"""A job on two agents while hspmdd runs on stores that are not the cluster's, or its store is moved
+or deleted while it runs. Nothing is deleted and nothing stops: with the right store the job goes
+on, in the epoch that runs, without a step lost."""
 import json
 import os
 import re
@@ -48,7 +48,8 @@ def parked(w):
 
 
 def restored(w, d, t, agents, kids):
-    """A backup that was made while the job trained is put back while it trains on, into a folder made anew."""
+    """A backup that was made while the job trained is put back while it trains on, into a folder
+    made anew."""
     before = t.status()
     check("--restore" in w.ctl("backup", w.path("backup.db")), "it says what for")
     for name in "/dev/null", w.path("state/state.db"):
@@ -83,8 +84,8 @@ def restored(w, d, t, agents, kids):
 
 
 def mistaken(w, d, t):
-    """A backup of before the last epoch is put back by mistake: the job is behind, and its reason has the command that
-    puts the newer store back. Then the job goes on in the epoch that runs."""
+    """A backup of before the last epoch is put back by mistake: the job is behind, and its reason
+    has the command that puts the newer store back. Then the job goes on in the epoch that runs."""
     before = t.status()
     d.kill()
     d.wait()
@@ -115,8 +116,9 @@ def another_epoch(t, agent):
 
 
 def last_week(w, d, t, agents):
-    """The folder is put back as it was before the last epoch, without --restore. A store that a restore has replaced
-    before is beside it, and is no newer one: the reason does not name it. The newer folder is, and the job goes on."""
+    """The folder is put back as it was before the last epoch, without --restore. A store that a
+    restore has replaced before is beside it, and is no newer one: the reason does not name it. The
+    newer folder is, and the job goes on."""
     check([f for f in os.listdir(w.path("state"))
            if re.fullmatch(r"state\.db\.replaced-[0-9.]+", f)], "one was replaced")
     d.kill()
@@ -238,7 +240,8 @@ def adopted_by_mistake(w, d):
 
 
 def ended_since(w, d, t):
-    """The job is cancelled; then a backup of before is put back. It is not trained again until somebody says so."""
+    """The job is cancelled; then a backup of before is put back. It is not trained again until
+    somebody says so."""
     w.ctl("cancel", "small")
     until("no state is left", lambda: not left_over(w))
     d.kill()

@@ -80,7 +80,8 @@ def check_devices(doc, n_steps):
 
 
 def check_phases(doc, n_steps):
-    """A micro-batch goes forward before it goes backward, on every device; the update comes last."""
+    """A micro-batch goes forward before it goes backward, on every device; the update comes last.
+    """
     first = doc["otherData"]["devices"][0]["first_step"]
     for r in range(3):
         for step in range(first, first + n_steps):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A job on two agents, first undisturbed, then with an executor killed, an agent leaving, one joining and hspmdd
-killed: every step is done, the end is the same, and no state is left behind."""
+"""A job on two agents, first undisturbed, then with an executor killed, an agent leaving, one
+joining and hspmdd killed: every step is done, the end is the same, and no state is left behind."""
 import json
 import os
 import re
@@ -36,7 +36,8 @@ class Training:
                       json.dumps(self.job).encode())["id"]
 
     def shows_what_runs(self):
-        """The plan shown leaves nothing open, and compiled by hand gives the very programs that run."""
+        """The plan shown leaves nothing open, and compiled by hand gives the very programs that
+        run."""
         plan, runs = self.w.ctl("plan", "show", self.name), self.w.ctl("program", "show", self.name)
         for section in ("sizes: [", "homes:", "uses:", "reshards:"):
             check(section in plan, "%s in %s" % (section, plan))
@@ -76,7 +77,8 @@ class Training:
 
 
 def plan_of_today(w, t, other):
-    """plan --exit-code: 0 while a job runs what would be planned now, 10 when there is no such job."""
+    """plan --exit-code: 0 while a job runs what would be planned now, 10 when there is no such job.
+    """
     for job, code in ((t.job, 0), (dict(t.job, name=other), 10)):
         w.write("today.json", json.dumps(job))
 
@@ -89,7 +91,8 @@ def plan_of_today(w, t, other):
 
 
 def held_up(w):
-    """The final model cannot be written for a while: wait says why, once, and status where the model is in the end."""
+    """The final model cannot be written for a while: wait says why, once, and status where the
+    model is in the end."""
     t = Training(w, "held", steps=15, least=2)
     os.makedirs(os.path.join(w.path("out"), "held"), exist_ok=True)
     in_the_way = os.path.join(w.path("out"), "held", "final")

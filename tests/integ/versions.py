@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Programs of this version beside programs of the next one (built with another range of versions): they work
-together in the version that both speak, through an upgrade of hspmdd below its agents; fields that are not known yet
-are passed over; versions before the first of the promise are refused with one line."""
+"""Programs of this version beside programs of the next one (built with another range of versions):
+they work together in the version that both speak, through an upgrade of hspmdd below its agents;
+fields that are not known yet are passed over; versions before the first of the promise are refused
+with one line."""
 import json
 import os
 import socket
@@ -62,7 +63,8 @@ def says(c, message):
 
 
 def strangers(w):
-    """A hspmdctl of the next version says more, and asks more; one of the version before the promise."""
+    """A hspmdctl of the next version says more, and asks more; one of the version before the
+    promise."""
     check(says(w.call(PROTOCOL + 1, PROTOCOL), "status") == (0, ""), "a field that is not known yet")
     status, why = says(w.call(PROTOCOL, PROTOCOL), "status")
     check(status != 0 and why == "status.colour: unknown field", "in our version there is none: %s" % why)

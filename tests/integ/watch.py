@@ -48,7 +48,8 @@ class Watched(World):
         return {k: float(v) for k, v in (l.rsplit(" ", 1) for l in text.splitlines() if not l.startswith("#"))}
 
 
-# ---- TensorBoard's files, read by their definition -------------------------------------------------
+# ---- TensorBoard's files, read by their definition
+# -------------------------------------------------
 
 def crc32c(data):
     crc = 0xFFFFFFFF
@@ -122,7 +123,8 @@ def scalars(folder):
     return found
 
 
-# ---- the test --------------------------------------------------------------------------------------
+# ---- the test
+# --------------------------------------------------------------------------------------
 
 def wrong_requests(w):
     check(w.get("/healthz") == (200, "text/plain; charset=utf-8", "ok\n"), "health")

@@ -1,4 +1,5 @@
-"""What the tests of whole programs share: frames and messages as README.md of proto/wire says, processes."""
+"""What the tests of whole programs share: frames and messages as README.md of proto/wire says,
+processes."""
 import json
 import select
 import socket
@@ -45,7 +46,8 @@ def children(pid):
 
 
 class Conn:
-    """One connection, as hspmdd sees its agents: heartbeats are answered while waiting. Also a client's."""
+    """One connection, as hspmdd sees its agents: heartbeats are answered while waiting. Also a
+    client's."""
 
     def __init__(self, sock):
         self.s, self.data, self.blob, self.version, self.oldest = sock, b"", b"", PROTOCOL, PROTOCOL

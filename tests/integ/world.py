@@ -39,7 +39,8 @@ class Folder:
             os.chmod(self.write(k, secrets.token_hex(32)), 0o600)
 
     def spawn(self, program, config, log="log", preexec=None, options=None, **env):
-        """Starts a program of the build with a configuration; its words go to a file here. @preexec runs before it."""
+        """Starts a program of the build with a configuration; its words go to a file here. @preexec
+        runs before it."""
         path = os.path.join(self.dir, config)
         more = options or (begin(path) if program == "hspmdd" else [])
         with open(self.path(log), "ab") as f:
@@ -65,7 +66,8 @@ class Folder:
 
 
 def unread():
-    """A service manager's socket that nobody reads, its queue full, and the NOTIFY_SOCKET that names it."""
+    """A service manager's socket that nobody reads, its queue full, and the NOTIFY_SOCKET that
+    names it."""
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     manager.bind("")  # an abstract name of the kernel's choice
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
@@ -88,7 +90,8 @@ def complete(*words, address="/nonexistent"):
 
 
 def main(make, run, programs, passed, lines=100):
-    """run(make()); returns the exit status: 77 where a program is not built, 1 with the end of the log on failure."""
+    """run(make()); returns the exit status: 77 where a program is not built, 1 with the end of the
+    log on failure."""
     for p in programs:
         if not os.access(os.path.join(BUILD, p), os.X_OK):
             print("%s is not built" % p)

@@ -1,4 +1,5 @@
-"""A disturbed run on unequal devices against one undisturbed device: shared by loss-equality and families-equal."""
+"""A disturbed run on unequal devices against one undisturbed device: shared by loss-equality and
+families-equal."""
 import os
 
 from harness import *  # noqa: F403
@@ -18,8 +19,8 @@ class Ranks:
         self.n = 0
 
     def stages(self, layers, weights, widths, cut):
-        """A pipeline of at most so many stages as there are layers; @widths: ranks of each stage, @cut: shares of those
-        of two ranks, one for each such stage."""
+        """A pipeline of at most so many stages as there are layers; @widths: ranks of each stage,
+        @cut: shares of those of two ranks, one for each such stage."""
         out, cut = [], list(cut)
         for n, width in zip(parts(layers, weights), widths):
             ranks = list(range(self.n, self.n + width))
@@ -29,7 +30,8 @@ class Ranks:
 
 
 def plans(job):
-    """Starting plans for this job's number of layers and sequences; those that cut a layer only where it can be cut."""
+    """Starting plans for this job's number of layers and sequences; those that cut a layer only
+    where it can be cut."""
     layers, batch = job["model"]["layers"], job["train"]["global_batch"]
     ways = cuts(job)
 

@@ -1,7 +1,8 @@
-"""What a machine has of what the GPU claims need: a driver with a GPU, our plugin, PyTorch, NVIDIA's tools.
+"""What a machine has of what the GPU claims need: a driver with a GPU, our plugin, PyTorch,
+NVIDIA's tools.
 
-As a program it prints what the driver says, as one JSON object: the driver is asked by a process of its own, so that
-nothing of it stays in the claim, and a driver that hangs costs a minute.
+As a program it prints what the driver says, as one JSON object: the driver is asked by a process of
+its own, so that nothing of it stays in the claim, and a driver that hangs costs a minute.
 """
 import ctypes
 import glob
@@ -31,7 +32,8 @@ def load_driver():
 
 
 def ask_driver():
-    """{"missing": text} or {"gpus": [{name, bytes, sm}], "cuda": version of the driver}, as libcuda.so.1 says."""
+    """{"missing": text} or {"gpus": [{name, bytes, sm}], "cuda": version of the driver}, as
+    libcuda.so.1 says."""
     cuda = load_driver()
     if cuda is None:
         return {"missing": "an NVIDIA driver (libcuda.so.1)"}
@@ -124,7 +126,8 @@ def toolkit_folders():
 
 
 def libraries(name):
-    """Paths of a library, such as libnccl.so.2: those of the folders above and of the loader, each file once."""
+    """Paths of a library, such as libnccl.so.2: those of the folders above and of the loader, each
+    file once."""
     loader = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True).stdout
     paths = [os.path.join(d, name) for d in toolkit_folders()]
     paths += [l.split(" => ")[1] for l in loader.splitlines() if l.split()[0] == name and " => " in l]

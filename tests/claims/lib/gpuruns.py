@@ -1,4 +1,5 @@
-"""What the GPU claims share: the GPU or why there is none, runs on a device, weights, and the peers in PyTorch."""
+"""What the GPU claims share: the GPU or why there is none, runs on a device, weights, and the peers
+in PyTorch."""
 import array
 import json
 import os
@@ -39,7 +40,8 @@ def need_torch():
 
 
 def refused(text):
-    """Unjudged where a program says that it cannot use the GPU: a library is missing, the driver is too old."""
+    """Unjudged where a program says that it cannot use the GPU: a library is missing, the driver is
+    too old."""
     m = re.search(r"no GPU: (.*)", text)
     if m:
         raise Unjudged("a GPU that our programs can use: " + m.group(1))
@@ -116,7 +118,8 @@ def write_windows(claim, job, data, steps, name):
 # ---- PyTorch -------------------------------------------------------------------------------------
 
 class Peer:
-    """lib/torch_gpu.py in a process of its own. What it says comes from result(), one JSON object a line."""
+    """lib/torch_gpu.py in a process of its own. What it says comes from result(), one JSON object a
+    line."""
 
     def __init__(self, claim, python, name, spec):
         self.claim, self.name = claim, name

@@ -1,4 +1,5 @@
-"""What the GPU claims compute from what they measure, and how they judge. Needs nothing; tests/unit/claims tests it."""
+"""What the GPU claims compute from what they measure, and how they judge. Needs nothing;
+tests/unit/claims tests it."""
 import math
 import statistics
 
@@ -10,7 +11,8 @@ BUSY_SHARE = 0.95   # of a step inside kernels
 # ---- models --------------------------------------------------------------------------------------
 
 def parameters(m):
-    """(all, those of products): numbers of parameters of model: of a job, gpt or llama. A tied head is a product."""
+    """(all, those of products): numbers of parameters of model: of a job, gpt or llama. A tied head
+    is a product."""
     d, layers, vocab = m["hidden"], m["layers"], m["vocab"]
     head = vocab * d
     if m["family"] == "gpt":
@@ -25,7 +27,8 @@ def parameters(m):
 
 
 def flops_per_token(m):
-    """Of a training step: 6 for each parameter of a product and 12 L d s of attention, which counts the masked half."""
+    """Of a training step: 6 for each parameter of a product and 12 L d s of attention, which counts
+    the masked half."""
     return 6 * parameters(m)[1] + 12 * m["layers"] * m["hidden"] * m["sequence"]
 
 
@@ -36,8 +39,8 @@ def mfu(tokens_per_s, m, peak):
 # ---- time ----------------------------------------------------------------------------------------
 
 def read_kernels(text):
-    """([(kind, start ns, end ns, stream, name)], number of records that were lost) of tests/bench/kerneltime.c.
-    ValueError: it is not complete."""
+    """([(kind, start ns, end ns, stream, name)], number of records that were lost) of
+    tests/bench/kerneltime.c. ValueError: it is not complete."""
     lines = text.splitlines()
     if not lines or not lines[-1].startswith("dropped "):
         raise ValueError("the record of kernels has no end")
@@ -61,8 +64,8 @@ def covered(spans, begin, end):
 
 
 def busy(records, step_seconds):
-    """Shares of the last steps, which took @step_seconds: inside kernels, and inside kernels, copies or fills. The last
-    step ends with the last kernel."""
+    """Shares of the last steps, which took @step_seconds: inside kernels, and inside kernels,
+    copies or fills. The last step ends with the last kernel."""
     kernels = [(a, b) for kind, a, b, _, _ in records if kind == "k"]
     if not kernels:
         raise ValueError("no kernel was recorded")
@@ -83,8 +86,9 @@ def longest(records, begin, n=12):
 
 
 def speed_verdict(ours, theirs, share):
-    """@ours, @theirs: tokens per second of rounds in turns; @share: of a step inside kernels, None: not measured.
-    (holds, ratio of the medians): None where it would hold but the share is not known."""
+    """@ours, @theirs: tokens per second of rounds in turns; @share: of a step inside kernels, None:
+    not measured. (holds, ratio of the medians): None where it would hold but the share is not
+    known."""
     ratio = statistics.median(ours) / statistics.median(theirs)
     if ratio < SPEED_RATIO or (share is not None and share < BUSY_SHARE):
         return False, ratio

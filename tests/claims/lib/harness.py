@@ -1,7 +1,8 @@
 """What the claims share: a private cluster, jobs, and the report in the last line.
 
-A claim is a script in tests/claims that makes a Claim, measures, and ends with claim.end(holds, figures).
-Environment: HSPMD_BUILD (default build), HSPMD_SEED, HSPMD_JOB, HSPMD_TEXT; see tests/README.md.
+A claim is a script in tests/claims that makes a Claim, measures, and ends with claim.end(holds,
+figures). Environment: HSPMD_BUILD (default build), HSPMD_SEED, HSPMD_JOB, HSPMD_TEXT; see
+tests/README.md.
 """
 import json
 import math
@@ -40,7 +41,8 @@ def prog(name):
 
 
 def run_offline(claim, job, name, plan=None, steps=None, gradients=False):
-    """Compiles @job (with @plan) and runs it in one process. Returns (metrics, path of gradients)."""
+    """Compiles @job (with @plan) and runs it in one process. Returns (metrics, path of gradients).
+    """
     program = os.path.join(claim.dir, name + ".prog")
     metrics = os.path.join(claim.dir, name + ".jsonl")
     grads = os.path.join(claim.dir, name + ".grad.safetensors")
@@ -200,7 +202,8 @@ def wait_for(what, cond, timeout, poll=0.02):
 
 
 class Cluster:
-    """hspmdd and agents as real processes, which meet at its socket, everything under one folder."""
+    """hspmdd and agents as real processes, which meet at its socket, everything under one folder.
+    """
 
     state_bytes = 64 << 20  # of all agents, about
 
@@ -221,7 +224,8 @@ class Cluster:
         self.logs = {}
 
     def state_folder(self):
-        """A folder for the state of the agents, in memory where there is room (containers may have 64 MB)."""
+        """A folder for the state of the agents, in memory where there is room (containers may have
+        64 MB)."""
         try:
             s = os.statvfs("/dev/shm")
             roomy = s.f_bavail * s.f_frsize >= self.state_bytes and os.access("/dev/shm", os.W_OK)
@@ -346,7 +350,8 @@ class Cluster:
         return r
 
     def wait(self, job, condition, timeout):
-        """Blocks in hspmdctl wait: polling would take time from the workers that share the machine."""
+        """Blocks in hspmdctl wait: polling would take time from the workers that share the machine.
+        """
         r = self.ctl("wait", job, "--for=" + condition, "--timeout", "%dms" % max(1000, timeout * 1000), check=False)
         if r.returncode != 0:
             raise Failed("waiting for %s of %s: exit %d: %s" % (condition, job, r.returncode,
@@ -368,7 +373,8 @@ class Cluster:
     # ---- processes and what happens to them ----
 
     def executors(self, name=None):
-        """Process ids of executors, all or of one node; those of devices before those that keep copies."""
+        """Process ids of executors, all or of one node; those of devices before those that keep
+        copies."""
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:

@@ -15,8 +15,8 @@ from report import ROOT, Failed, Unjudged
 
 
 def make_text(claim):
-    """The text of HSPMD_TEXT, else the King James Bible, else words drawn from the seed. A job whose data.format is not
-    text gets its lines, as documents in that format."""
+    """The text of HSPMD_TEXT, else the King James Bible, else words drawn from the seed. A job
+    whose data.format is not text gets its lines, as documents in that format."""
     claim.text = find_text(claim)
     return claim.text
 
@@ -41,7 +41,8 @@ def find_text(claim):
 
 
 class Plain(yaml.SafeLoader):
-    """Scalars as the programs read them: `on` and `yes` are texts, 1e-3 is a number; PyYAML's are those of YAML 1.1."""
+    """Scalars as the programs read them: `on` and `yes` are texts, 1e-3 is a number; PyYAML's are
+    those of YAML 1.1."""
 
     yaml_implicit_resolvers = {}
 
@@ -131,7 +132,8 @@ def write_plan(claim, plan, name):
 # ---- shapes of plans for any job -----------------------------------------------------------------
 
 def parts(total, weights):
-    """@total in whole parts about as @weights, each at least 1; fewer parts where there are fewer than weights."""
+    """@total in whole parts about as @weights, each at least 1; fewer parts where there are fewer
+    than weights."""
     weights = weights[:max(1, total)]
     out, left = [], total
     for i, w in enumerate(weights):
@@ -143,7 +145,8 @@ def parts(total, weights):
 
 
 def cuts(job, width=2):
-    """Ways to cut a layer of @job among @width ranks, the uneven one first; none: it cannot be cut."""
+    """Ways to cut a layer of @job among @width ranks, the uneven one first; none: it cannot be cut.
+    """
     model = job["model"]
     heads = model["hidden"] if model["family"] == "mlp" else model.get("kv_heads") or model.get("heads", 1)
     ways = [[3, 1]] if width == 2 and heads % 4 == 0 else []

@@ -181,7 +181,8 @@ class Forger:
         return self.body(fields), self.number("epoch", 2**64 - 1)
 
     def credible(self, name, fields, about):
-        """The same about a job in its current epoch, as a member would say it, with numbers that can be."""
+        """The same about a job in its current epoch, as a member would say it, with numbers that
+        can be."""
         self.about = about
         body = dict(self.body(fields), job=about["job"][0])
         if "step" in body:

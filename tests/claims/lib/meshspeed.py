@@ -1,6 +1,8 @@
-"""All-reduces of the mesh and of Open MPI, each as processes on this machine: tests/bench/meshbench and mpibench.
+"""All-reduces of the mesh and of Open MPI, each as processes on this machine: tests/bench/meshbench
+and mpibench.
 
-A run gives the seconds of one call, for several batches of calls in a row; a batch takes as long as its slowest rank.
+A run gives the seconds of one call, for several batches of calls in a row; a batch takes as long as
+its slowest rank.
 """
 import json
 import os
@@ -22,7 +24,8 @@ def seconds(out):
 
 
 def bench(transport, ranks, size):
-    """Median seconds of a call by our mesh; transport "copy" and "stream": of memcpy, of one way through loopback."""
+    """Median seconds of a call by our mesh; transport "copy" and "stream": of memcpy, of one way
+    through loopback."""
     return statistics.median(seconds(call(prog("tests/bench/meshbench"), transport, ranks, size, CALLS[size],
                                           BATCHES[size], timeout=120)))
 

@@ -1,4 +1,5 @@
-"""A network of its own: a namespace for each node, a wire for each pair, and what can be wrong with it.
+"""A network of its own: a namespace for each node, a wire for each pair, and what can be wrong with
+it.
 
     own_network()               runs this script again where it may make namespaces; root only
     net = Network(4)            w0 is 10.77.0.1, w1 10.77.0.2, ...; this process is 10.77.0.100

@@ -30,7 +30,8 @@ def marked(mark):
 
 
 def end(mark, seconds=10):
-    """Kills them until there are none; those that are left after @seconds (a driver that hangs keeps its process)."""
+    """Kills them until there are none; those that are left after @seconds (a driver that hangs
+    keeps its process)."""
     late = time.monotonic() + seconds
     while True:
         pids = marked(mark)

@@ -55,7 +55,8 @@ def alone(claim, job, name, device, steps, micro_batches=1):
 
 
 def suited(claim, job, device):
-    """@job with steps long enough to be disturbed in, by its batch, and no more of them than there is time for."""
+    """@job with steps long enough to be disturbed in, by its batch, and no more of them than there
+    is time for."""
     def step(name):
         return sorted(m["seconds"] for m in alone(claim, job, name, device, 12))[6]
     steps = min(job["train"]["steps"], STEPS)

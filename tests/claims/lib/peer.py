@@ -1,8 +1,9 @@
-"""What an independent program needs to train the same model: tensors in files, batches, and the models.
+"""What an independent program needs to train the same model: tensors in files, batches, and the
+models.
 
-Files and batches need only the standard library; torch_model and its optimizers need PyTorch. The rules are
-written again here, from their descriptions (proto/program/sheet.h, daemon/graph/family_*.c), so that a mistake
-on one side shows.
+Files and batches need only the standard library; torch_model and its optimizers need PyTorch. The
+rules are written again here, from their descriptions (proto/program/sheet.h,
+daemon/graph/family_*.c), so that a mistake on one side shows.
 """
 import array
 import ctypes
@@ -105,7 +106,8 @@ class Batches:
                 i in self.begins or (i > 0 and self.last >= 0 and self.text[i - 1] == self.last))
 
     def starts(self, window):
-        """The column where the document of each token of a window begins; 0 throughout without packing."""
+        """The column where the document of each token of a window begins; 0 throughout without
+        packing."""
         out = [0] * len(window)
         for i in range(1, len(window)):
             out[i] = i if self.apart and self.begin(window.at + i) else out[i - 1]
@@ -153,7 +155,8 @@ class Batches:
 
 
 def kept(name, key, positions, width, p):
-    """Rows of 0 and 1: which elements of tensor @name dropout keeps in the sequence with random keys @key."""
+    """Rows of 0 and 1: which elements of tensor @name dropout keeps in the sequence with random
+    keys @key."""
     h, below = _xxh3(name.encode()), int(p * 2**32)
     return [[0.0 if w < below else 1.0
              for c in range((width + 3) // 4) for w in _philox((c, s) + key, (h & 0xffffffff, h >> 32))][:width]
@@ -322,8 +325,8 @@ def torch_state(tensors):
 
 
 def torch_loss(model, spec, windows, batches):
-    """Mean loss in nats: gpt and llama predict every next byte of a window that is of the same document, mlp the
-    last one of the window."""
+    """Mean loss in nats: gpt and llama predict every next byte of a window that is of the same
+    document, mlp the last one of the window."""
     import torch
     from torch.nn import functional as F
     w = torch.tensor([list(x) for x in windows])

@@ -1,6 +1,7 @@
 """Offline runs of one job under plans: shared by random-plans-equal and switching-equal.
 
-A Model is a job with the run of one device; a Case is a plan for it, compiled and run in one process.
+A Model is a job with the run of one device; a Case is a plan for it, compiled and run in one
+process.
 """
 import os
 import random
@@ -112,7 +113,8 @@ def kind(why):
 
 
 def minimise(case, until):
-    """The smallest case that fails in the same way, found greedily; @until: claim.left() at which to stop."""
+    """The smallest case that fails in the same way, found greedily; @until: claim.left() at which
+    to stop."""
     claim, n, found = case.model.claim, 0, True
     while found:
         found = False

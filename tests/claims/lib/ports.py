@@ -8,8 +8,8 @@ _lane = None
 
 
 def _take_lane():
-    """The first lane that no living process holds, by an abstract name of its number: the ports are those of this
-    process until it ends."""
+    """The first lane that no living process holds, by an abstract name of its number: the ports are
+    those of this process until it ends."""
     for lane in range(LANES):
         s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -23,8 +23,8 @@ def _take_lane():
 
 
 def free_port():
-    """One that nobody listens on. It stays free while its listener is started again; one of the system's choice might
-    be given to a connection of another test meanwhile."""
+    """One that nobody listens on. It stays free while its listener is started again; one of the
+    system's choice might be given to a connection of another test meanwhile."""
     global _lane
     if _lane is None:
         _lane = _take_lane()

@@ -1,4 +1,5 @@
-"""Random valid plans, and random small jobs for them: shared by random-plans-equal and switching-equal.
+"""Random valid plans, and random small jobs for them: shared by random-plans-equal and
+switching-equal.
 
 Everything is drawn from the random.Random that is given, so a seed repeats it.
 """
@@ -117,7 +118,8 @@ def stage(rnd, ranks, layers, has):
 
 
 def runs_of_layers(rnd, layers, n, chunks):
-    """Layers of each stage, a number or one for each chunk; only the very first and the very last run may be empty."""
+    """Layers of each stage, a number or one for each chunk; only the very first and the very last
+    run may be empty."""
     total = n * chunks
     ends = [0, total - 1] if total > 2 else [rnd.randint(0, 1)] if total == 2 else []
     empty = {i for i in ends if rnd.random() < 0.15}
@@ -219,7 +221,8 @@ def count_traits(cases):
 # ---- smaller ones --------------------------------------------------------------------------------
 
 def renumber(plan):
-    """The ranks of a plan that lost some, from 0 on in their order; home rules that name lost ones go."""
+    """The ranks of a plan that lost some, from 0 on in their order; home rules that name lost ones
+    go."""
     stages = [s for x in plan["streams"] for s in x["stages"]]
     lists = [g["ranks"] for s in stages for g in groups_of(s)]
     new = {r: i for i, r in enumerate(sorted(r for ranks in lists for r in ranks))}

@@ -99,7 +99,8 @@ class Claim:
             self.awaits = None
 
     def judge(self, body):
-        """body(self); a program that is ended because the time of the claim is over is as late as the claim itself."""
+        """body(self); a program that is ended because the time of the claim is over is as late as
+        the claim itself."""
         try:
             return body(self)
         except subprocess.TimeoutExpired:
@@ -119,7 +120,8 @@ class Claim:
         raise Unjudged("to be let run: it was ended by %s" % signal.Signals(number).name)
 
     def run(self, body):
-        """Calls body(self) -> (holds, figures); whatever goes wrong is a claim that does not hold, but Unjudged."""
+        """Calls body(self) -> (holds, figures); whatever goes wrong is a claim that does not hold,
+        but Unjudged."""
         signal.signal(signal.SIGALRM, self.alarm)
         signal.setitimer(signal.ITIMER_REAL, max(1.0, min(LIMIT, SHORTER) - (time.monotonic() - self.start)))
         for n in SIGNALS:

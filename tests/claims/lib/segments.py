@@ -12,7 +12,8 @@ NAME = re.compile(r"job-(\d+)\+(\d+)\+(\d+)(?:\+of\+.*\+(\d+))?\+e(\d+)\+s(\d)\.
 
 
 class Segment:
-    """One file as it is now. version: None while it is open. owner: the rank whose part it is; home: its own."""
+    """One file as it is now. version: None while it is open. owner: the rank whose part it is;
+    home: its own."""
 
     def __init__(self, path):
         self.path = path
@@ -71,7 +72,8 @@ def flip_bit(rnd, path, at):
 
 
 def scan(folder):
-    """All segments below @folder, the agents' state; what is no segment (any more) is passed over."""
+    """All segments below @folder, the agents' state; what is no segment (any more) is passed over.
+    """
     out = []
     for at, _, files in os.walk(folder):
         for name in sorted(files):

@@ -140,7 +140,8 @@ def garbage(claim, addresses, version):
 
 
 class Slow:
-    """Callers that send half a frame and wait, and one that sends a byte now and then, on every listener."""
+    """Callers that send half a frame and wait, and one that sends a byte now and then, on every
+    listener."""
 
     def __init__(self, addresses, version):
         self.half, self.stop = [], threading.Event()

@@ -35,7 +35,8 @@ def megatron(path, tokens, code=8, lengths=()):
 
 
 def of_lines(job, path):
-    """The lines of a text as documents of @job: its bytes, with the separator the job names. A list of lists."""
+    """The lines of a text as documents of @job: its bytes, with the separator the job names. A list
+    of lists."""
     with open(path, "rb") as f:
         lines = f.read().splitlines(True)
     first, last = (job["data"].get(k, -1) for k in ("document_start", "document_end"))
@@ -44,7 +45,8 @@ def of_lines(job, path):
 
 
 def for_job(job, text, path):
-    """Writes the lines of @text in the format of @job; returns what data.path is to be: of a text, @text."""
+    """Writes the lines of @text in the format of @job; returns what data.path is to be: of a text,
+    @text."""
     if job["data"].get("format", "text") == "text":
         return text
     documents = of_lines(job, text)
@@ -81,7 +83,8 @@ def read_megatron(stem):
 
 
 def read(job, path):
-    """The stream of tokens that @job reads from @path, and where the documents begin that files know of."""
+    """The stream of tokens that @job reads from @path, and where the documents begin that files
+    know of."""
     kind, out, begins = job["data"].get("format", "text"), [], []
     if kind == "megatron":
         path = path[:-4] if path.endswith((".bin", ".idx")) else path

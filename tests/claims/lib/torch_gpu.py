@@ -1,13 +1,18 @@
-"""PyTorch's side of the GPU claims: torch_gpu.py SPEC.json, written as one would write it for speed.
+"""PyTorch's side of the GPU claims: torch_gpu.py SPEC.json, written as one would write it for
+speed.
 
-One projection for q, k and v (and for gate and up), scaled_dot_product_attention, fused AdamW, gradients set to none.
+One projection for q, k and v (and for gate and up), scaled_dot_product_attention, fused AdamW,
+gradients set to none.
 
-SPEC: {job, device, precision, compile, weights: safetensors with our names, or null: drawn}, and either
-  windows, steps:  trains on windows (int32, steps x batch x (sequence + 1)); prints {"losses": [..]}
-  tokens:          a file of uint16 tokens: prints {"ready": true, ..} after the first steps; then for each line "N" of
-                   the standard input trains N steps, and prints {"seconds": of one, "loss": the last}
-precision: fp32; autocast: parameters in fp32, bf16 where torch.autocast says; bf16: parameters, activations and their
-gradients in bf16, sums of gradients and the state of the optimizer in fp32.
+SPEC: {job, device, precision, compile, weights: safetensors with our names, or null: drawn}, and
+either
+  windows, steps: trains on windows (int32, steps x batch x (sequence + 1)); prints {"losses": [..]}
+  tokens: a file of uint16 tokens: prints {"ready": true, ..} after the first steps; then for each
+  line "N" of
+                   the standard input trains N steps, and prints {"seconds": of one, "loss": the
+                   last}
+precision: fp32; autocast: parameters in fp32, bf16 where torch.autocast says; bf16: parameters,
+activations and their gradients in bf16, sums of gradients and the state of the optimizer in fp32.
 """
 import contextlib
 import json

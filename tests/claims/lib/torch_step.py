@@ -1,7 +1,7 @@
 """Times training steps of a GPT in PyTorch: torch_step.py JOB-AS-JSON THREADS WARM-UP STEPS
 
-Written as one would write it for speed: one projection for q, k and v, gradients set to none. Prints one JSON
-object: the seconds of each step after the warm-up, and the last loss.
+Written as one would write it for speed: one projection for q, k and v, gradients set to none.
+Prints one JSON object: the seconds of each step after the warm-up, and the last loss.
 """
 import json
 import math
@@ -53,8 +53,8 @@ class Gpt(nn.Module):
 
 
 def begin(m):
-    """GPT-2's first weights. Those of nn.Embedding give loss 144, and soon gradients so small that every product takes
-    several times as long."""
+    """GPT-2's first weights. Those of nn.Embedding give loss 144, and soon gradients so small that
+    every product takes several times as long."""
     if isinstance(m, (nn.Linear, nn.Embedding)):
         nn.init.normal_(m.weight, std=0.02)
     if isinstance(m, nn.Linear) and m.bias is not None:
