@@ -364,18 +364,29 @@ static void begin_new(struct hsp_job *j)
     j->origin_ckpt = (struct hsp_ckpt_mark){0};
 }
 
-/* What nodes see is not on record, and members have refused it: all the same it may be what there is of @j. */
+/* What nodes see is not on record, and members have refused it: all the same it may be what there is of @j. It is tried
+ * again when there is no other for state_wait, and then after twice, four times that, and so on. */
 static void waits_for_word(struct hsp_cluster *c, struct hsp_job *j)
 {
-    const struct hsp_ckpt_kept *last = &j->tries.refused[j->tries.n - 1];
+    struct hsp_ckpt_tries *t = &j->tries;
+    const struct hsp_ckpt_kept *last = &t->refused[t->n - 1];
     look_later(c, j); /* another one may come */
     j->retry_ms = c->now_ms + HSP_CKPT_SLOW_MS;
-    hsp_ci_job_blocked(c, j,
-                       "checkpoint %llu of epoch %llu, on disk and not on record, cannot be used, "
-                       "and there is no other; hspmdctl events says why; to try it again: hspmdctl "
-                       "cancel %s, then resume %s; to begin anew: resume it with --from 0",
-                       (unsigned long long)last->step, (unsigned long long)last->mark.epoch,
-                       j->name, j->name);
+    if (t->none_ms == 0) {
+        t->none_ms = c->now_ms;
+        t->anew_ms = c->now_ms + c->cfg.state_wait_ms;
+    } else if (c->now_ms >= t->anew_ms) {
+        t->anew_ms = c->now_ms + (c->now_ms - t->none_ms);
+        j->retry_ms = c->now_ms + HSP_CKPT_RETRY_MS;
+        hsp_ci_ckpt_forgive(j);
+    }
+    hsp_ci_job_blocked(
+        c, j,
+        "checkpoint %llu of epoch %llu, on disk and not on record, cannot be used, "
+        "and there is no other: it is tried again, ever more rarely; hspmdctl events "
+        "says why; to try it at once: hspmdctl cancel %s, then resume %s; to begin "
+        "anew: resume it with --from 0",
+        (unsigned long long)last->step, (unsigned long long)last->mark.epoch, j->name, j->name);
 }
 
 /* Nothing that could be tried is left. True: @j begins at step 0. */

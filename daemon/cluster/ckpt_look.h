@@ -39,14 +39,17 @@
  *
  * If the refused one was found on disk, the job goes on as if it was not there (ckpt.not_used), and
  * others that are found later are not tried that long. If there is no other, a job that has begun
- * waits for an administrator's word: the refused one may be all there is of it, on a disk that
- * fails for a while, or on a node whose devices others have. If the refused one is on record, the
- * job goes back in the same time (ckpt.fallback) to the next older one on record or on disk;
- * without one the job fails. Example: 60 is on record, its node is away, and another node says that
- * it has 60, with another content. The job waits for the 60 on record. Then it tries the other,
- * which nobody can open. It waits for the first one again, and takes it when its node comes. A
- * checkpoint on record counts as seen where a node that matters is too old to be asked: a member
- * that then finds nothing refuses its PREPARE.
+ * waits: the refused one may be all there is of it, on a disk that fails for a while, or on a node
+ * whose devices others have. Those that were refused are tried once more after state_wait, and again
+ * each time that the wait has doubled. A false claim holds up no job so: another checkpoint that
+ * comes meanwhile is taken.
+ *
+ * If the refused one is on record, the job goes back in the same time (ckpt.fallback) to the next
+ * older one on record or on disk; without one the job fails. Example: 60 is on record, its node is
+ * away, and another node says that it has 60, with another content. The job waits for the 60 on
+ * record. Then it tries the other, which nobody can open. It waits for the first one again, and
+ * takes it when its node comes. A checkpoint on record counts as seen where a node that matters is
+ * too old to be asked: a member that then finds nothing refuses its PREPARE.
  *
  * Invariant: knowledge of the disk is forgotten with each loss and each begin, and when a node that
  * may have a checkpoint comes back before an attempt is begun. Then a look under way is begun anew,

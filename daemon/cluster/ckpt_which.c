@@ -46,7 +46,7 @@ static bool was_refused(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
 {
     const struct hsp_ckpt_tries *t = &j->tries;
     bool was = false;
-    for (uint32_t i = 0; i < t->n && !was; i++) {
+    for (uint32_t i = t->n_old; i < t->n && !was; i++) {
         was = t->refused[i].step == k->step && hsp_ci_ckpt_meant(&t->refused[i].mark, k);
     }
     return was;
@@ -54,7 +54,8 @@ static bool was_refused(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
 
 static bool believed(const struct hsp_job *j, const struct hsp_ckpt_kept *k)
 {
-    return !was_refused(j, k) && (j->tries.n < HSP_CKPT_TRIES || !hsp_ci_ckpt_is_found(j, k));
+    bool too_many = j->tries.n - j->tries.n_old == HSP_CKPT_TRIES;
+    return !was_refused(j, k) && !(too_many && hsp_ci_ckpt_is_found(j, k));
 }
 
 /* ---- the line of the newest epoch ---- */
@@ -218,7 +219,14 @@ void hsp_ci_ckpt_note_refused(struct hsp_job *j, const struct hsp_ckpt_kept *k)
     if (t->n == HSP_CKPT_TRIES) {
         memmove(t->refused, t->refused + 1, (HSP_CKPT_TRIES - 1) * sizeof(t->refused[0]));
         t->n--;
+        t->n_old -= t->n_old > 0;
     }
     t->refused[t->n++] = *k;
+    hsp_ci_ckpt_line(j);
+}
+
+void hsp_ci_ckpt_forgive(struct hsp_job *j)
+{
+    j->tries.n_old = j->tries.n;
     hsp_ci_ckpt_line(j);
 }

@@ -4,9 +4,9 @@
  * The content of a checkpoint on record is known, and another content of its step does not take its
  * place. A checkpoint that is found on disk alone is the word of some agent. It is put on record
  * when an epoch has begun with it, which proves it, and not before. Where members have refused one
- * for as long as they may (ckpt_look.h), it is passed over until the job has begun or is resumed;
- * with HSP_CKPT_TRIES of them, all that are found are. A job that has begun does not begin at step
- * 0 for that.
+ * for as long as they may (ckpt_look.h), it is passed over until the job has begun or is resumed, or
+ * there is no other for long; with HSP_CKPT_TRIES of them, all that are found are. A job that has
+ * begun does not begin at step 0 for that.
  *
  * Example: 20 and 40 are on record, nodes see 40, another content of 40, and 50: 50 is taken. Its
  * members find no such checkpoint: 40 is taken, with the content on record.
@@ -59,5 +59,7 @@ bool hsp_ci_ckpt_newest(const struct hsp_job *j, uint64_t *ret);
 bool hsp_ci_ckpt_next(const struct hsp_job *j, struct hsp_ckpt_kept *ret);
 /* @k is passed over from now on. */
 void hsp_ci_ckpt_note_refused(struct hsp_job *j, const struct hsp_ckpt_kept *k);
+/* Those that were refused so far are not passed over any more, but it stays known that some were. */
+void hsp_ci_ckpt_forgive(struct hsp_job *j);
 
 #endif

@@ -395,7 +395,9 @@ struct hsp_ckpt_tries {
     uint64_t passed; /* a step and 1: from it on, what is missing was waited for; 0: nothing was */
     hsp_msec until_ms; /* the origin was refused, and is tried until then; 0: it was not */
     bool found;        /* one of those below was not on record */
-    uint32_t n;
+    hsp_msec none_ms;  /* since then none that is left can be tried; 0: some could */
+    hsp_msec anew_ms;  /* when those below may be tried again */
+    uint32_t n, n_old; /* n_old: the first ones, which may be */
     struct hsp_ckpt_kept refused[HSP_CKPT_TRIES];
 };
 

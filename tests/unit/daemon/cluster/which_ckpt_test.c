@@ -311,15 +311,15 @@ static uint32_t refused_until(struct cw_world *w, const char *type, uint64_t ste
     }
 }
 
-/* Nothing is begun for three times as long as state is waited for, and that is told once. */
-static void waits_for_word(struct cw_world *w)
+/* Nothing is begun for @ms, and that is told once. */
+static void waits_for_word(struct cw_world *w, hsp_msec ms)
 {
     const char *reason =
         "checkpoint 10 of epoch 1, on disk and not on record, cannot be used, and there is no "
-        "other; hspmdctl events says why; to try it again: hspmdctl cancel j, then resume j; to "
-        "begin anew: resume it with --from 0";
+        "other: it is tried again, ever more rarely; hspmdctl events says why; to try it at once: "
+        "hspmdctl cancel j, then resume j; to begin anew: resume it with --from 0";
     const struct hsp_job *j = cw_job(w, 1);
-    const hsp_msec until = w->now + 3u * w->c->cfg.state_wait_ms;
+    const hsp_msec until = w->now + ms;
     if (j->ticket != 0) { /* asked for while the nodes sealed */
         cw_plan(w, 1);
     }
@@ -355,7 +355,7 @@ static void a_false_claim_fails_no_job(void **state)
             assert_true(w.now >= from + w.c->cfg.state_wait_ms);
             prepared(&w);
             assert_int_equal(refused_until(&w, "ckpt.not_used", 10, 13), 1);
-            waits_for_word(&w);
+            waits_for_word(&w, w.c->cfg.state_wait_ms - 1000u);
             wc_cancelled(&w);
             assert_int_equal(ends == 0 ? wc_resume_from(&w, 0) : cw_order(&w, HSP_ADMIN_RESUME, 1),
                              HSP_OK);
@@ -373,6 +373,67 @@ static void a_false_claim_fails_no_job(void **state)
         wc_prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);
         wc_begins(&w, 1);
         assert_false(cw_job(&w, 1)->has_ckpt);
+        cw_end(&w);
+    }
+}
+
+/* Nobody can use 12 and 10, which are found, and there is no other. */
+static void none_can_be_used(struct cw_world *w)
+{
+    wc_running(w);
+    wc_cancelled(w);
+    wc_sees(w, 10, 1, 13);
+    wc_sees(w, 12, 1, 14);
+    wc_resumed(w);
+    (void)refused_until(w, "ckpt.not_used", 12, 14);
+    prepared(w);
+    assert_int_equal(refused_until(w, "ckpt.not_used", 10, 13), 1);
+}
+
+/* Their disk may be mended, so both are tried again, once each: after state_wait, and each time that the
+ * job has waited for twice as long. */
+static void what_was_refused_is_tried_ever_more_rarely(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    none_can_be_used(&w);
+    const hsp_msec from = w.now;
+    hsp_msec pause = w.c->cfg.state_wait_ms;
+    for (uint32_t k = 0; k < 4; k++) {
+        const hsp_msec since = w.now;
+        waits_for_word(&w, pause - HSP_CKPT_SLOW_MS);
+        prepared(&w);
+        assert_true(w.now < since + pause + 2 * HSP_CKPT_SLOW_MS);
+        if (k < 3) {
+            assert_int_equal(refused_until(&w, "ckpt.not_used", 12, 14), 1);
+            prepared(&w);
+            assert_int_equal(refused_until(&w, "ckpt.not_used", 10, 13), 1);
+        }
+        pause = w.now - from;
+    }
+    wc_prepare_means(&w, HSP_MODE_RESTORE, 12, 1, 14);
+    wc_begins(&w, 13);
+    assert_true(cw_job(&w, 1)->has_ckpt && cw_job(&w, 1)->ckpt_step == 12);
+    assert_int_equal(cw_job(&w, 1)->tries.n, 0);
+    cw_end(&w);
+}
+
+/* The false ones are there as well. If all go, something was there all the same: the job does not begin
+ * at step 0. */
+static void another_one_comes_before_what_was_refused(void **state)
+{
+    (void)state;
+    for (uint32_t go = 0; go < 2; go++) {
+        struct cw_world w;
+        none_can_be_used(&w);
+        waits_for_word(&w, 20000);
+        if (go) {
+            w.n_disk = 0;
+            waits_for_word(&w, 3u * w.c->cfg.state_wait_ms);
+        }
+        wc_sees(&w, 8, 1, 12);
+        prepared(&w);
+        wc_prepare_means(&w, HSP_MODE_RESTORE, 8, 1, 12);
         cw_end(&w);
     }
 }
@@ -554,6 +615,8 @@ HSP_TEST_FILE(which_ckpt_test)
         cmocka_unit_test(a_node_that_comes_is_tried_soon),
         cmocka_unit_test(a_damaged_one_that_all_share),
         cmocka_unit_test(a_false_claim_fails_no_job),
+        cmocka_unit_test(what_was_refused_is_tried_ever_more_rarely),
+        cmocka_unit_test(another_one_comes_before_what_was_refused),
         cmocka_unit_test(another_content_does_not_take_its_place),
         cmocka_unit_test(a_false_claim_replaces_no_state),
         cmocka_unit_test(a_false_line_leaves_out_nothing),
