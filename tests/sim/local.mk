@@ -19,13 +19,18 @@ tests_sim_libsim_a_SOURCES = \
 
 EXTRA_DIST += tests/sim/README.md
 
+SIM_STORY = tests/sim/simstory.c tests/sim/simstory.h
 SIM_LIBS = tests/sim/libsim.a $(CLUSTER_LIBS) $(AGENT_LIBS)
 check_PROGRAMS += tests/sim/adopt_test
 TESTS += tests/sim/adopt_test
+tests_sim_adopt_test_SOURCES = tests/sim/adopt_test.c $(SIM_STORY)
 tests_sim_adopt_test_LDADD = $(TEST_LIBS) $(SIM_LIBS)
 check_PROGRAMS += tests/sim/stores_test tests/sim/unwell_test tests/sim/random tests/sim/stories_test
 TESTS += tests/sim/stores_test tests/sim/unwell_test tests/sim/random tests/sim/stories_test
+tests_sim_stores_test_SOURCES = tests/sim/stores_test.c $(SIM_STORY)
 tests_sim_stores_test_LDADD = $(TEST_LIBS) $(SIM_LIBS)
+tests_sim_unwell_test_SOURCES = tests/sim/unwell_test.c $(SIM_STORY)
 tests_sim_unwell_test_LDADD = $(TEST_LIBS) $(SIM_LIBS)
 tests_sim_random_LDADD = $(SIM_LIBS)
+tests_sim_stories_test_SOURCES = tests/sim/stories_test.c $(SIM_STORY)
 tests_sim_stories_test_LDADD = $(TEST_LIBS) $(SIM_LIBS)

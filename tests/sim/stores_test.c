@@ -1,32 +1,9 @@
 /* Stores that are not the cluster's: empty, another cluster's, older. The agents keep all that the
  * coordinator does not know, and training goes on. */
-#include "tests/lib/testlib.h"
-
-#include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/row_read.h"
-#include "proto/base/arena.h"
-#include "tests/sim/sim.h"
-
-static struct sim *s;
-
-static int setup(void **state)
-{
-    (void)state;
-    s = calloc(1, sizeof(*s));
-    return s != NULL ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    sim_fini(s);
-    free(s->heap);
-    hsp_arena_free(s->arena);
-    free(s);
-    return 0;
-}
+#include "tests/sim/simstory.h"
 
 static bool settled(struct sim *w)
 {
@@ -34,50 +11,13 @@ static bool settled(struct sim *w)
     return j != NULL && j->state == HSP_JOB_RUNNING && j->cur.settled && j->ticket == 0;
 }
 
-static void until(bool (*pred)(struct sim *), uint64_t ms)
-{
-    if (!sim_run(s, s->now + ms, pred)) {
-        struct hsp_buf b;
-        hsp_buf_init(&b, 1u << 20);
-        hsp_cluster_dump(s->d, &b);
-        print_error("%s\n%s%s", s->why, hsp_buf_cstr(&b), hsp_buf_cstr(&s->trace));
-        hsp_buf_fini(&b);
-        fail_msg("the story does not go on");
-    }
-}
-
-static void go_on(uint64_t ms)
-{
-    if (!sim_run(s, s->now + ms, NULL)) {
-        fail_msg("%s", s->why);
-    }
-}
-
-static void forget_rows(void)
-{
-    for (uint32_t i = 0; i < s->n_rows; i++) {
-        free(s->rows[i].value);
-    }
-    s->n_rows = 0;
-}
-
 /* @n nodes with one device each train job 1. */
 static void running(uint32_t n)
 {
-    sim_init(s, 5, 0, 1);
-    s->n_nodes = n;
-    s->cfg.fresh_id = (struct hsp_digest){7, 0};
-    forget_rows();
-    sim_d_start(s);
-    s->plan_all = true;
-    s->cfg.measures = s->d->cfg.measures = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        sim_push(s, 10 * i, (struct sim_ev){.type = SIM_E_A_START, .who = i});
-    }
-    go_on(500);
-    sim_submit(s, "story", 0, 1, 8, 1000, 0);
-    until(settled, 5000);
-    go_on(300);
+    ss_begin_empty(n);
+    sim_submit(ss, "story", 0, 1, 8, 1000, 0);
+    ss_until(settled, 5000);
+    ss_go_on(300);
 }
 
 static bool daemon_is_back(struct sim *w)
@@ -85,28 +25,18 @@ static bool daemon_is_back(struct sim *w)
     return w->d_alive;
 }
 
-/* Nodes that have a sealed segment of the job. */
-static uint32_t holders(void)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < s->n_nodes; i++) {
-        n += s->exec[i * SIM_DEVS].n_seg != 0;
-    }
-    return n;
-}
-
 /* hspmdd begins with an empty folder: a typo, or a head node that was installed anew. */
 static void empty_store(void **state)
 {
     (void)state;
     running(3);
-    uint64_t at = s->job[1].committed;
-    assert_int_equal(holders(), 3);
-    sim_kill_daemon(s, 100);
-    forget_rows();
-    go_on(5000);
-    assert_int_equal(holders(), 3);
-    assert_true(s->job[1].committed > at + 50); /* nobody was told to stop */
+    uint64_t at = ss->job[1].committed;
+    assert_int_equal(ss_holders(), 3);
+    sim_kill_daemon(ss, 100);
+    ss_forget_rows();
+    ss_go_on(5000);
+    assert_int_equal(ss_holders(), 3);
+    assert_true(ss->job[1].committed > at + 50); /* nobody was told to stop */
 }
 
 /* A store as it was, and back. */
@@ -117,19 +47,19 @@ struct copy {
 
 static void keep_rows(struct copy *k)
 {
-    assert_true(s->n_rows <= 64);
-    for (k->n = 0; k->n < s->n_rows; k->n++) {
-        k->row[k->n] = s->rows[k->n];
-        k->row[k->n].value = malloc(s->rows[k->n].len + 1);
-        memcpy(k->row[k->n].value, s->rows[k->n].value, s->rows[k->n].len);
+    assert_true(ss->n_rows <= 64);
+    for (k->n = 0; k->n < ss->n_rows; k->n++) {
+        k->row[k->n] = ss->rows[k->n];
+        k->row[k->n].value = malloc(ss->rows[k->n].len + 1);
+        memcpy(k->row[k->n].value, ss->rows[k->n].value, ss->rows[k->n].len);
     }
 }
 
 static void put_back(const struct copy *k)
 {
-    forget_rows();
-    for (s->n_rows = 0; s->n_rows < k->n; s->n_rows++) {
-        s->rows[s->n_rows] = k->row[s->n_rows];
+    ss_forget_rows();
+    for (ss->n_rows = 0; ss->n_rows < k->n; ss->n_rows++) {
+        ss->rows[ss->n_rows] = k->row[ss->n_rows];
     }
 }
 
@@ -139,7 +69,7 @@ static uint64_t restored_over; /* the generation of the store that is replaced *
 static void mark_restored(void)
 {
     struct hsp_buf b;
-    struct sim_row_kv *r = &s->rows[s->n_rows++];
+    struct sim_row_kv *r = &ss->rows[ss->n_rows++];
     hsp_buf_init(&b, 100);
     hsp_cluster_restored_row(restored_over, &b);
     *r = (struct sim_row_kv){.value = b.data, .len = (uint32_t)b.len};
@@ -148,7 +78,7 @@ static void mark_restored(void)
 
 static const struct hsp_job *job(void)
 {
-    const struct hsp_job *j = hsp_cluster_job(s->d, 1);
+    const struct hsp_job *j = hsp_cluster_job(ss->d, 1);
     assert_non_null(j);
     return j;
 }
@@ -164,18 +94,18 @@ static bool settled_again(struct sim *w)
 static void another_epoch(void)
 {
     before = job()->cur.epoch;
-    sim_kill_exec(s, 0);
-    until(settled_again, 20000);
-    go_on(1000);
-    until(settled_again, 20000);
+    sim_kill_exec(ss, 0);
+    ss_until(settled_again, 20000);
+    ss_go_on(1000);
+    ss_until(settled_again, 20000);
 }
 
 static void trains_on(uint64_t ms)
 {
-    uint64_t at = s->job[1].committed;
-    go_on(ms);
-    assert_true(s->job[1].committed > at + ms / 100);
-    assert_int_equal(holders(), 3);
+    uint64_t at = ss->job[1].committed;
+    ss_go_on(ms);
+    assert_true(ss->job[1].committed > at + ms / 100);
+    assert_int_equal(ss_holders(), 3);
 }
 
 /* A backup of before the last epoch is copied into the folder; later the newer store is found. */
@@ -186,16 +116,16 @@ static void older_store(void **state)
     running(3);
     keep_rows(&old);
     another_epoch();
-    go_on(500);
-    sim_kill_daemon(s, 100);
+    ss_go_on(500);
+    sim_kill_daemon(ss, 100);
     keep_rows(&new);
     put_back(&old);
     trains_on(5000);
     assert_int_equal(job()->state, HSP_JOB_BEHIND);
     assert_non_null(strstr(job()->reason, "of it, this store knows epochs up to"));
-    sim_kill_daemon(s, 100);
+    sim_kill_daemon(ss, 100);
     put_back(&new);
-    until(settled, 5000);
+    ss_until(settled, 5000);
     trains_on(1000);
 }
 
@@ -204,13 +134,13 @@ static void store_without_the_job(void **state)
 {
     (void)state;
     running(3);
-    sim_kill_daemon(s, 100);
-    for (uint32_t i = 0; i < s->n_rows;) {
+    sim_kill_daemon(ss, 100);
+    for (uint32_t i = 0; i < ss->n_rows;) {
         bool of_job =
-            strncmp(s->rows[i].key, "job/", 4) == 0 || strncmp(s->rows[i].key, "plan/", 5) == 0;
+            strncmp(ss->rows[i].key, "job/", 4) == 0 || strncmp(ss->rows[i].key, "plan/", 5) == 0;
         if (of_job) {
-            free(s->rows[i].value);
-            s->rows[i] = s->rows[--s->n_rows];
+            free(ss->rows[i].value);
+            ss->rows[i] = ss->rows[--ss->n_rows];
         } else {
             i++;
         }
@@ -228,22 +158,22 @@ static void restored_store(void **state)
     struct copy old;
     running(3);
     keep_rows(&old);
-    go_on(500);
+    ss_go_on(500);
     uint64_t epoch = job()->cur.epoch;
-    sim_kill_daemon(s, 100);
+    sim_kill_daemon(ss, 100);
     put_back(&old);
     mark_restored();
-    go_on(2000);
-    assert_true(settled(s));
-    assert_int_equal(hsp_generation_number(s->d->generation), 1);
+    ss_go_on(2000);
+    assert_true(settled(ss));
+    assert_int_equal(hsp_generation_number(ss->d->generation), 1);
     assert_int_equal(job()->cur.epoch, epoch);
     trains_on(1000);
     another_epoch();
     assert_true(job()->cur.epoch > HSP_GENERATION_NUMBERS);
-    sim_kill_daemon(s, 100); /* it is raised once */
-    go_on(2000);
-    assert_true(settled(s));
-    assert_int_equal(hsp_generation_number(s->d->generation), 1);
+    sim_kill_daemon(ss, 100); /* it is raised once */
+    ss_go_on(2000);
+    assert_true(settled(ss));
+    assert_int_equal(hsp_generation_number(ss->d->generation), 1);
 }
 
 /* The same with agents that were welcomed anew, and an epoch that was begun, after the backup. */
@@ -254,16 +184,16 @@ static void restored_after_more(void **state)
     running(3);
     keep_rows(&old);
     before = job()->cur.epoch;
-    sim_kill_agent(s, 1, 50);
-    until(settled_again, 20000);
-    go_on(1500);
-    until(settled_again, 20000);
-    sim_kill_daemon(s, 100);
+    sim_kill_agent(ss, 1, 50);
+    ss_until(settled_again, 20000);
+    ss_go_on(1500);
+    ss_until(settled_again, 20000);
+    sim_kill_daemon(ss, 100);
     put_back(&old);
     mark_restored();
     trains_on(5000);
     assert_int_equal(job()->state, HSP_JOB_BEHIND);
-    assert_int_equal(s->d->n_parked, 0);
+    assert_int_equal(ss->d->n_parked, 0);
 }
 
 static bool held(struct sim *w)
@@ -278,17 +208,17 @@ static void restored_after_the_end(void **state)
     struct copy old;
     running(3);
     keep_rows(&old);
-    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 1});
-    go_on(2000);
-    assert_int_equal(holders(), 0);
-    uint64_t commits = s->job[1].commits;
-    sim_kill_daemon(s, 100);
+    sim_admin(ss, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 1});
+    ss_go_on(2000);
+    assert_int_equal(ss_holders(), 0);
+    uint64_t commits = ss->job[1].commits;
+    sim_kill_daemon(ss, 100);
     put_back(&old);
     mark_restored();
-    go_on(2u * s->cfg.state_wait_ms);
-    assert_true(held(s));
+    ss_go_on(2u * ss->cfg.state_wait_ms);
+    assert_true(held(ss));
     assert_int_equal(job()->state, HSP_JOB_PAUSED);
-    assert_int_equal(s->job[1].commits, commits);
+    assert_int_equal(ss->job[1].commits, commits);
 }
 
 /* hspmdd is another version, and cannot read the record of the job: how far it came is not known
@@ -297,28 +227,28 @@ static void unreadable_job(void **state)
 {
     (void)state;
     running(3);
-    uint64_t at = s->job[1].committed;
-    sim_kill_daemon(s, 100);
-    go_on(99);
-    assert_true(sim_run(s, s->now + 1000, daemon_is_back));
-    struct hsp_event ev = {.now_ms = s->now,
+    uint64_t at = ss->job[1].committed;
+    sim_kill_daemon(ss, 100);
+    ss_go_on(99);
+    assert_true(sim_run(ss, ss->now + 1000, daemon_is_back));
+    struct hsp_event ev = {.now_ms = ss->now,
                            .type = HSP_EV_UNREADABLE,
                            .u.unreadable = {1, "its record is of another version"}};
-    sim_d_step(s, &ev);
+    sim_d_step(ss, &ev);
     assert_int_equal(job()->state, HSP_JOB_FAILED);
-    go_on(5000);
-    assert_int_equal(holders(), 3);
-    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = 1});
-    until(settled, 20000);
-    go_on(1000);
-    assert_true(s->job[1].committed > at);
+    ss_go_on(5000);
+    assert_int_equal(ss_holders(), 3);
+    sim_admin(ss, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = 1});
+    ss_until(settled, 20000);
+    ss_go_on(1000);
+    assert_true(ss->job[1].committed > at);
 }
 
 static void drain(const char *node, bool on)
 {
-    sim_admin(s, (struct hsp_admin_event){.verb = on ? HSP_ADMIN_DRAIN : HSP_ADMIN_UNDRAIN,
-                                          .node = node,
-                                          .reason = "test"});
+    sim_admin(ss, (struct hsp_admin_event){.verb = on ? HSP_ADMIN_DRAIN : HSP_ADMIN_UNDRAIN,
+                                           .node = node,
+                                           .reason = "test"});
 }
 
 static bool on_two(struct sim *w)
@@ -345,29 +275,29 @@ static void restored_after_a_move(void **state)
     running(4);
     drain("n2", true);
     drain("n3", true);
-    until(on_two, 20000);
-    go_on(500); /* that is on disk */
+    ss_until(on_two, 20000);
+    ss_go_on(500); /* that is on disk */
     keep_rows(&old);
     drain("n2", false);
     drain("n3", false);
-    go_on(2000);
+    ss_go_on(2000);
     drain("n0", true);
     drain("n1", true);
-    until(on_the_others, 20000);
-    go_on(1000);
-    uint64_t epoch = job()->cur.epoch, at = s->job[1].committed;
-    sim_kill_daemon(s, 100);
+    ss_until(on_the_others, 20000);
+    ss_go_on(1000);
+    uint64_t epoch = job()->cur.epoch, at = ss->job[1].committed;
+    sim_kill_daemon(ss, 100);
     keep_rows(&new);
     put_back(&old);
     mark_restored();
-    until(held_by_another, 5000);
-    go_on(2u * s->cfg.state_wait_ms);
-    assert_true(held_by_another(s));
-    assert_true(s->job[1].committed > at + 100);
-    assert_int_equal(s->job[1].last_epoch, epoch);
-    sim_kill_daemon(s, 100);
+    ss_until(held_by_another, 5000);
+    ss_go_on(2u * ss->cfg.state_wait_ms);
+    assert_true(held_by_another(ss));
+    assert_true(ss->job[1].committed > at + 100);
+    assert_int_equal(ss->job[1].last_epoch, epoch);
+    sim_kill_daemon(ss, 100);
     put_back(&new); /* the newer store is found */
-    until(settled, 5000);
+    ss_until(settled, 5000);
     assert_int_equal(job()->cur.epoch, epoch);
 }
 
@@ -375,8 +305,8 @@ static void restored_after_a_move(void **state)
 static uint64_t generation_there(void)
 {
     struct hsp_whose w = {.generation = 0};
-    for (uint32_t i = 0; i < s->n_rows; i++) {
-        struct hsp_cluster_row r = {s->rows[i].key, s->rows[i].value, s->rows[i].len};
+    for (uint32_t i = 0; i < ss->n_rows; i++) {
+        struct hsp_cluster_row r = {ss->rows[i].key, ss->rows[i].value, ss->rows[i].len};
         (void)hsp_cluster_row_whose(&r, &w);
     }
     return w.generation;
@@ -395,39 +325,39 @@ static void restored_twice(void **state)
     keep_rows(&three);
     keep_rows(&four);
     uint64_t epoch = job()->cur.epoch;
-    s->cfg.salt = 5;
-    sim_kill_daemon(s, 100);
+    ss->cfg.salt = 5;
+    sim_kill_daemon(ss, 100);
     put_back(&one);
     mark_restored();
-    go_on(2000);
-    assert_true(settled(s));
-    s->cfg.salt = 6;
-    sim_kill_daemon(s, 100);
+    ss_go_on(2000);
+    assert_true(settled(ss));
+    ss->cfg.salt = 6;
+    sim_kill_daemon(ss, 100);
     put_back(&two);
     mark_restored();
-    go_on(2000);
-    assert_int_equal(hsp_generation_number(s->d->generation), 2);
-    assert_true(settled(s));
+    ss_go_on(2000);
+    assert_int_equal(hsp_generation_number(ss->d->generation), 2);
+    assert_true(settled(ss));
     assert_int_equal(job()->cur.epoch, epoch);
-    sim_kill_daemon(s, 100);
+    sim_kill_daemon(ss, 100);
     put_back(&three);
-    go_on(2000);
-    assert_true(s->d->behind);
+    ss_go_on(2000);
+    assert_true(ss->d->behind);
     trains_on(1000);
-    sim_kill_daemon(s, 100);
+    sim_kill_daemon(ss, 100);
     restored_over = generation_there();
     put_back(&four);
     mark_restored();
-    go_on(2000);
-    assert_int_equal(hsp_generation_number(s->d->generation), 3);
-    assert_true(settled(s));
+    ss_go_on(2000);
+    assert_int_equal(hsp_generation_number(ss->d->generation), 3);
+    assert_true(settled(ss));
     assert_int_equal(job()->cur.epoch, epoch);
     trains_on(1000);
 }
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, ss_setup, ss_teardown)
     const struct CMUnitTest tests[] = {
         T(empty_store),           T(older_store),         T(store_without_the_job),
         T(restored_store),        T(restored_after_more), T(restored_after_the_end),

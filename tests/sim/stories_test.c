@@ -1,47 +1,18 @@
 /* Canonical stories: what is decided, why, and in which order, as the events feed tells it. */
-#include "tests/lib/testlib.h"
-
-#include "daemon/cluster/cluster_check.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
-#include "proto/base/arena.h"
-#include "tests/sim/sim.h"
-
-static struct sim *s;
-
-static int setup(void **state)
-{
-    (void)state;
-    s = calloc(1, sizeof(*s));
-    return s != NULL ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    sim_fini(s);
-    free(s->heap);
-    hsp_arena_free(s->arena);
-    free(s);
-    return 0;
-}
+#include "tests/sim/simstory.h"
 
 /* @n nodes with one device each; the first ones in order, so that node K is nK. */
 static void world(uint32_t n)
 {
-    sim_init(s, 5, 0, 1);
-    s->n_nodes = n;
-    s->plan_all = true;
-    s->cfg.measures = s->d->cfg.measures = 0; /* of no story: sim/random has it */
-    for (uint32_t i = 0; i < n; i++) {
-        sim_push(s, 10 * i, (struct sim_ev){.type = SIM_E_A_START, .who = i});
-    }
-    assert_true(sim_run(s, 500, NULL));
+    ss_begin(n, 1);
+    ss_start_nodes();
 }
 
 static const struct hsp_job *job(uint32_t id)
 {
-    return hsp_cluster_job(s->d, id);
+    return hsp_cluster_job(ss->d, id);
 }
 
 static bool settled(struct sim *w)
@@ -96,46 +67,34 @@ static bool ended(struct sim *w)
     return j != NULL && hsp_job_terminal(j->state);
 }
 
-static void until(bool (*pred)(struct sim *), uint64_t ms)
-{
-    if (!sim_run(s, s->now + ms, pred)) {
-        struct hsp_buf b;
-        hsp_buf_init(&b, 1u << 20);
-        hsp_cluster_dump(s->d, &b);
-        print_error("%s\n%s%s", s->why, hsp_buf_cstr(&b), hsp_buf_cstr(&s->trace));
-        hsp_buf_fini(&b);
-        fail_msg("the story does not go on");
-    }
-}
-
 static void running(uint32_t nodes)
 {
     world(nodes);
-    sim_submit(s, "story", 0, 1, 8, 1000, 0);
-    until(settled, 5000);
-    assert_true(sim_run(s, s->now + 300, NULL));
+    sim_submit(ss, "story", 0, 1, 8, 1000, 0);
+    ss_until(settled, 5000);
+    ss_go_on(300);
 }
 
 static void tell(void)
 {
-    hsp_buf_reset(&s->trace);
-    s->tracing = true;
+    hsp_buf_reset(&ss->trace);
+    ss->tracing = true;
 }
 
 static void told(const char *expected)
 {
-    s->tracing = false;
-    assert_string_equal(hsp_buf_cstr(&s->trace), expected);
+    ss->tracing = false;
+    assert_string_equal(hsp_buf_cstr(&ss->trace), expected);
 }
 
 /* Whatever happened: to the end, every version committed once, none left out. */
 static void to_the_end(void)
 {
-    until(ended, 200000);
+    ss_until(ended, 200000);
     assert_int_equal(job(1)->state, HSP_JOB_DONE);
-    assert_int_equal(s->job[1].committed, 1000);
-    assert_int_equal(s->job[1].commits, 1001);
-    assert_false(s->failed);
+    assert_int_equal(ss->job[1].committed, 1000);
+    assert_int_equal(ss->job[1].commits, 1001);
+    assert_false(ss->failed);
 }
 
 static void starts(void **state)
@@ -143,8 +102,8 @@ static void starts(void **state)
     (void)state;
     world(2);
     tell();
-    sim_submit(s, "story", 0, 1, 8, 1000, 0);
-    until(settled, 5000);
+    sim_submit(ss, "story", 0, 1, 8, 1000, 0);
+    ss_until(settled, 5000);
     told("admin.submit job 1: story\n"
          "job.starting job 1 <- submit\n"
          "switch.begin job 1: epoch 1: 2 ranks, 0 sources <- submit\n"
@@ -159,10 +118,10 @@ static void join(void **state)
     (void)state;
     running(2);
     tell();
-    s->n_nodes = 3;
-    sim_start_node(s, 2);
-    assert_true(sim_run(s, s->now + 200, NULL));
-    until(settled, 5000);
+    ss->n_nodes = 3;
+    sim_start_node(ss, 2);
+    ss_go_on(200);
+    ss_until(settled, 5000);
     told("node.joined n2: incarnation 3, 1 devices\n"
          "job.switching job 1 <- join of n2/0\n"
          "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- join of n2/0\n"
@@ -177,11 +136,11 @@ static void kill_executor(void **state)
 {
     (void)state;
     running(3);
-    uint64_t before = s->now;
+    uint64_t before = ss->now;
     tell();
-    sim_kill_exec(s, 1 * SIM_DEVS);
-    until(sealing, 1000);
-    until(settled, 5000);
+    sim_kill_exec(ss, 1 * SIM_DEVS);
+    ss_until(sealing, 1000);
+    ss_until(settled, 5000);
     told("node.executor_dead job 1 n1: n1/0: signal 9\n"
          "job.sealing job 1 <- executor n1/0: signal 9\n"
          "job.recovering job 1 <- executor n1/0: signal 9\n"
@@ -189,7 +148,7 @@ static void kill_executor(void **state)
          "switch.phase job 1: epoch 2 starts\n"
          "job.running job 1 <- executor n1/0: signal 9\n"
          "switch.end job 1: epoch 2 runs from step 11 <- executor n1/0: signal 9\n");
-    assert_true(s->now - before < 500);
+    assert_true(ss->now - before < 500);
     assert_int_equal(job(1)->cur.plan, 1); /* the same plan under a new number */
     to_the_end();
 }
@@ -198,11 +157,11 @@ static void kill_agent(void **state)
 {
     (void)state;
     running(3);
-    uint64_t before = s->now;
+    uint64_t before = ss->now;
     tell();
-    sim_kill_agent(s, 1, 100000000);
-    until(sealing, 1000);
-    until(settled, 5000);
+    sim_kill_agent(ss, 1, 100000000);
+    ss_until(sealing, 1000);
+    ss_until(settled, 5000);
     told("node.suspect n1: connection closed\n"
          "job.sealing job 1 <- n0/0 lost peer 1 on n1: connection broke\n"
          "node.dead n1: connection closed, and a peer lost it too\n"
@@ -213,7 +172,7 @@ static void kill_agent(void **state)
          "job.running job 1 <- n0/0 lost peer 1 on n1: connection broke\n"
          "switch.end job 1: epoch 2 runs from step 11 <- n0/0 lost peer 1 on n1: connection "
          "broke\n");
-    assert_true(s->now - before < 500); /* seen by peers: no bound to wait for */
+    assert_true(ss->now - before < 500); /* seen by peers: no bound to wait for */
     assert_int_equal(job(1)->cur.n_ranks, 2);
     to_the_end();
 }
@@ -230,13 +189,13 @@ static void welcome_is_lost_again_and_again(void **state)
 {
     (void)state;
     running(1);
-    sim_kill_agent(s, 0, 100);
+    sim_kill_agent(ss, 0, 100);
     for (int i = 0; i < 4; i++) {
-        joined = hsp_cluster_node_by_name(s->d, "n0")->incarnation;
-        until(joins, 10000);
-        sim_reset_control(s, 0);
+        joined = hsp_cluster_node_by_name(ss->d, "n0")->incarnation;
+        ss_until(joins, 10000);
+        sim_reset_control(ss, 0);
     }
-    until(settled, 5000);
+    ss_until(settled, 5000);
     to_the_end();
 }
 
@@ -244,12 +203,12 @@ static void crash_node(void **state)
 {
     (void)state;
     running(3);
-    uint64_t before = s->now;
+    uint64_t before = ss->now;
     tell();
-    sim_crash_node(s, 1, 100000000);
-    until(sealing, 4000);
-    assert_true(s->now - before >= 2400 && s->now - before <= 3100); /* the bound */
-    until(settled, 5000);
+    sim_crash_node(ss, 1, 100000000);
+    ss_until(sealing, 4000);
+    assert_true(ss->now - before >= 2400 && ss->now - before <= 3100); /* the bound */
+    ss_until(settled, 5000);
     told("node.suspect n1: a heartbeat is missing\n"
          "node.dead n1: silent for 3000 ms\n"
          "job.sealing job 1 <- node n1: silent for 3000 ms\n"
@@ -267,10 +226,10 @@ static void drain(void **state)
     running(3);
     tell();
     sim_admin(
-        s, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN, .node = "n1", .reason = "new disk"});
-    assert_true(sim_run(s, s->now + 50, NULL));
-    until(settled, 5000);
-    assert_true(sim_run(s, s->now + 50, NULL));
+        ss, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN, .node = "n1", .reason = "new disk"});
+    ss_go_on(50);
+    ss_until(settled, 5000);
+    ss_go_on(50);
     told("admin.drain n1: new disk\n"
          "job.switching job 1 <- drain of n1/0\n"
          "switch.begin job 1: epoch 2: 2 ranks, 1 sources <- drain of n1/0\n"
@@ -287,9 +246,9 @@ static void leave(void **state)
     (void)state;
     running(2);
     tell();
-    sim_leave(s, 1);
-    assert_true(sim_run(s, s->now + 500, NULL));
-    until(settled, 5000);
+    sim_leave(ss, 1);
+    ss_go_on(500);
+    ss_until(settled, 5000);
     told("node.leaving n1: SIGTERM\n"
          "job.switching job 1 <- planned leave of n1/0\n"
          "switch.begin job 1: epoch 2: 1 ranks, 1 sources <- planned leave of n1/0\n"
@@ -304,12 +263,12 @@ static void daemon_restart(void **state)
 {
     (void)state;
     running(3);
-    uint64_t epoch = job(1)->cur.epoch, before = s->job[1].committed;
-    sim_kill_daemon(s, 2000);
-    assert_true(sim_run(s, s->now + 1900, NULL));
-    assert_true(s->job[1].committed > before + 30); /* training goes on */
+    uint64_t epoch = job(1)->cur.epoch, before = ss->job[1].committed;
+    sim_kill_daemon(ss, 2000);
+    ss_go_on(1900);
+    assert_true(ss->job[1].committed > before + 30); /* training goes on */
     tell();
-    assert_true(sim_run(s, s->now + 3000, NULL));
+    ss_go_on(3000);
     told("coordinator.started: term 2, 3 nodes, 1 jobs\n"
          "node.adopted n2: incarnation 3, 1 devices\n"
          "node.adopted n1: incarnation 2, 1 devices\n"
@@ -322,16 +281,16 @@ static void loss_while_away(void **state)
 {
     (void)state;
     running(3);
-    sim_kill_daemon(s, 1000);
-    assert_true(sim_run(s, s->now + 200, NULL));
-    sim_kill_exec(s, 0);
-    assert_true(sim_run(s, s->now + 100, NULL));
-    uint64_t at = s->job[1].committed;
-    assert_true(sim_run(s, s->now + 600, NULL));
-    assert_int_equal(s->job[1].committed, at); /* sealed, waits */
+    sim_kill_daemon(ss, 1000);
+    ss_go_on(200);
+    sim_kill_exec(ss, 0);
+    ss_go_on(100);
+    uint64_t at = ss->job[1].committed;
+    ss_go_on(600);
+    assert_int_equal(ss->job[1].committed, at); /* sealed, waits */
     tell();
-    assert_true(sim_run(s, s->now + 500, NULL));
-    until(settled, 10000);
+    ss_go_on(500);
+    ss_until(settled, 10000);
     told(
         "coordinator.started: term 2, 3 nodes, 1 jobs\n"
         "node.adopted n2: incarnation 3, 1 devices\n"
@@ -352,11 +311,11 @@ static void stopped_agent(void **state)
     (void)state;
     running(3);
     tell();
-    sim_pause_agent(s, 1, 6000);
-    until(sealing, 4000);
-    until(settled, 5000);
-    assert_true(sim_run(s, s->now + 5000, NULL));
-    until(settled, 5000);
+    sim_pause_agent(ss, 1, 6000);
+    ss_until(sealing, 4000);
+    ss_until(settled, 5000);
+    ss_go_on(5000);
+    ss_until(settled, 5000);
     told("node.suspect n1: a heartbeat is missing\n"
          "node.dead n1: silent for 3000 ms\n"
          "job.sealing job 1 <- node n1: silent for 3000 ms\n"
@@ -381,13 +340,13 @@ static void stopped_coordinator(void **state)
 {
     (void)state;
     world(2);
-    sim_cut(s, 1, 4000);
-    assert_true(sim_run(s, s->now + 1500, NULL));
-    const struct hsp_cluster_node *n = hsp_cluster_node_by_name(s->d, "n1");
-    assert_true(sim_run(s, n->last_ms + s->cfg.dead_ms - 5, NULL));
+    sim_cut(ss, 1, 4000);
+    ss_go_on(1500);
+    const struct hsp_cluster_node *n = hsp_cluster_node_by_name(ss->d, "n1");
+    assert_true(sim_run(ss, n->last_ms + ss->cfg.dead_ms - 5, NULL));
     tell();
-    sim_pause_daemon(s, 8000);
-    assert_true(sim_run(s, s->now + 8500, NULL));
+    sim_pause_daemon(ss, 8000);
+    ss_go_on(8500);
     told("coordinator.stalled: did not run for 7995 ms; silence of nodes in that time does not "
          "count\n"
          "node.suspect n0: connection closed\n"
@@ -400,14 +359,14 @@ static void stopped_coordinator(void **state)
 static void loss_in(bool (*phase)(struct sim *), uint32_t exec)
 {
     running(3);
-    sim_start_node(s, 3);
-    s->n_nodes = 4;
-    until(phase, 5000);
-    sim_kill_exec(s, exec * SIM_DEVS);
-    assert_true(sim_run(s, s->now + 1000, NULL));
-    until(settled, 20000);
-    assert_true(sim_run(s, s->now + 1000, NULL));
-    until(settled, 20000);
+    sim_start_node(ss, 3);
+    ss->n_nodes = 4;
+    ss_until(phase, 5000);
+    sim_kill_exec(ss, exec * SIM_DEVS);
+    ss_go_on(1000);
+    ss_until(settled, 20000);
+    ss_go_on(1000);
+    ss_until(settled, 20000);
     assert_int_equal(job(1)->cur.n_ranks, 4);
     to_the_end();
 }
@@ -418,8 +377,8 @@ static void loss_in_switch(void **state)
     bool (*const phases[])(struct sim *) = {preparing, armed};
     for (uint32_t k = 0; k < 8; k++) {
         loss_in(phases[k % 2], k / 2);
-        sim_fini(s);
-        s->d = NULL;
+        sim_fini(ss);
+        ss->d = NULL;
     }
     world(1); /* for the teardown */
 }
@@ -429,13 +388,13 @@ static void loss_while_sealing(void **state)
     (void)state;
     for (uint32_t k = 0; k < 3; k++) {
         running(4);
-        sim_kill_exec(s, 0);
-        until(sealing, 1000);
-        sim_kill_agent(s, k, 300);
-        assert_true(sim_run(s, s->now + 4000, NULL));
-        until(settled, 20000);
+        sim_kill_exec(ss, 0);
+        ss_until(sealing, 1000);
+        sim_kill_agent(ss, k, 300);
+        ss_go_on(4000);
+        ss_until(settled, 20000);
         to_the_end();
-        sim_fini(s);
+        sim_fini(ss);
     }
     world(1);
 }
@@ -444,17 +403,17 @@ static void two_jobs(void **state)
 {
     (void)state;
     running(3);
-    sim_submit(s, "urgent", 5, 2, 2, 400, 0);
-    assert_true(sim_run(s, s->now + 3000, NULL));
+    sim_submit(ss, "urgent", 5, 2, 2, 400, 0);
+    ss_go_on(3000);
     assert_int_equal(job(2)->state, HSP_JOB_RUNNING);
     assert_int_equal(job(1)->cur.n_ranks, 1); /* gave two back, keeps its min */
-    sim_submit(s, "greedy", 9, 3, 3, 100, 0);
-    assert_true(sim_run(s, s->now + 500, NULL));
+    sim_submit(ss, "greedy", 9, 3, 3, 100, 0);
+    ss_go_on(500);
     assert_int_equal(job(3)->state, HSP_JOB_PENDING);
     assert_string_equal(
         job(3)->reason,
         "waits for 3 devices; 0 of 3 can be used (job story has 1, job urgent has 2)");
-    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 3});
+    sim_admin(ss, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 3});
     to_the_end();
     assert_int_equal(job(2)->state, HSP_JOB_DONE);
 }
@@ -474,19 +433,19 @@ static void full_disk_at_the_end(void **state)
         "until it is; drain gives it to another node, cancel gives it up";
     (void)state;
     running(3);
-    s->job[1].unwritable = UINT32_MAX;
+    ss->job[1].unwritable = UINT32_MAX;
     tell();
-    until(unwritten, 200000);
+    ss_until(unwritten, 200000);
     assert_string_equal(job(1)->problem, problem);
-    assert_true(sim_run(s, s->now + 3600000, NULL));
+    ss_go_on(3600000);
     told("job.finishing job 1\n"
          "final.failed job 1 n0: the final model is not written: no space left: it is tried again "
          "until it is; drain gives it to another node, cancel gives it up\n");
     tell();
-    sim_kill_agent(s, 1, 100000000);
-    until(sealing, 1000);
-    until(unwritten, 20000);
-    assert_true(sim_run(s, s->now + 60000, NULL));
+    sim_kill_agent(ss, 1, 100000000);
+    ss_until(sealing, 1000);
+    ss_until(unwritten, 20000);
+    ss_go_on(60000);
     told("node.suspect n1: connection closed\n"
          "job.sealing job 1 <- n2/0 lost peer 1 on n1: connection broke\n"
          "node.dead n1: connection closed, and a peer lost it too\n"
@@ -499,15 +458,15 @@ static void full_disk_at_the_end(void **state)
          "broke\n"
          "job.finishing job 1\n");
     tell();
-    sim_kill_daemon(s, 300);
-    assert_true(sim_run(s, s->now + 60000, NULL));
+    sim_kill_daemon(ss, 300);
+    ss_go_on(60000);
     told("coordinator.started: term 2, 3 nodes, 1 jobs\n"
          "node.adopted n2: incarnation 3, 1 devices\n"
          "node.adopted n0: incarnation 1, 1 devices\n"
          "final.failed job 1 n0: the final model is not written: no space left: it is tried again "
          "until it is; drain gives it to another node, cancel gives it up\n");
     assert_string_equal(job(1)->problem, problem);
-    s->job[1].unwritable = 0;
+    ss->job[1].unwritable = 0;
     to_the_end();
     assert_string_equal(job(1)->problem, "");
 }
@@ -517,11 +476,11 @@ static void full_disk_is_given_up(void **state)
 {
     (void)state;
     running(3);
-    s->job[1].unwritable = UINT32_MAX;
-    until(unwritten, 200000);
+    ss->job[1].unwritable = UINT32_MAX;
+    ss_until(unwritten, 200000);
     tell();
-    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 1});
-    assert_true(sim_run(s, s->now + 10000, NULL));
+    sim_admin(ss, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = 1});
+    ss_go_on(10000);
     told("admin.cancel job 1: story\n"
          "job.cancelled job 1: cancelled\n");
     assert_int_equal(job(1)->state, HSP_JOB_CANCELLED);
@@ -531,7 +490,7 @@ static void full_disk_is_given_up(void **state)
 static void drain_node(const char *node)
 {
     sim_admin(
-        s, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN, .node = node, .reason = "full disk"});
+        ss, (struct hsp_admin_event){.verb = HSP_ADMIN_DRAIN, .node = node, .reason = "full disk"});
 }
 
 static bool drained(struct sim *w)
@@ -545,14 +504,14 @@ static void full_disk_is_drained(void **state)
 {
     (void)state;
     running(3);
-    s->job[1].unwritable = 1;
-    until(unwritten, 200000);
+    ss->job[1].unwritable = 1;
+    ss_until(unwritten, 200000);
     tell();
     drain_node("n0");
-    until(drained, 3000);
+    ss_until(drained, 3000);
     assert_string_equal(job(1)->problem, "");
-    until(ended, 1000);
-    assert_true(sim_run(s, s->now + 1000, NULL));
+    ss_until(ended, 1000);
+    ss_go_on(1000);
     told("admin.drain n0: full disk\n"
          "switch.begin job 1: epoch 2: 2 ranks, 1 sources <- drain of n0/0\n"
          "switch.phase job 1: epoch 2 armed\n"
@@ -572,25 +531,25 @@ static void full_disk_of_the_only_node(void **state)
                                  "other device can be had: let another node join, or undrain n0";
     (void)state;
     running(1);
-    s->job[1].unwritable = 1;
-    until(unwritten, 200000);
+    ss->job[1].unwritable = 1;
+    ss_until(unwritten, 200000);
     tell();
     drain_node("n0");
-    assert_true(sim_run(s, s->now + 600000, NULL));
+    ss_go_on(600000);
     assert_int_equal(job(1)->state, HSP_JOB_FINISHING);
     assert_string_equal(job(1)->reason, reason);
     assert_string_not_equal(job(1)->problem, "");
     told("admin.drain n0: full disk\n"
          "job.blocked job 1: drain of n0/0: the final model cannot be written elsewhere: no other "
          "device can be had: let another node join, or undrain n0\n");
-    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_UNDRAIN, .node = "n0"});
-    assert_true(sim_run(s, s->now + 1000, NULL));
+    sim_admin(ss, (struct hsp_admin_event){.verb = HSP_ADMIN_UNDRAIN, .node = "n0"});
+    ss_go_on(1000);
     assert_string_equal(job(1)->reason, "");
     drain_node("n0");
-    s->n_nodes = 2;
-    sim_push(s, s->now, (struct sim_ev){.type = SIM_E_A_START, .who = 1});
-    until(drained, 3000);
-    until(ended, 1000);
+    ss->n_nodes = 2;
+    sim_push(ss, ss->now, (struct sim_ev){.type = SIM_E_A_START, .who = 1});
+    ss_until(drained, 3000);
+    ss_until(ended, 1000);
     assert_int_equal(job(1)->state, HSP_JOB_DONE);
 }
 
@@ -599,19 +558,19 @@ static void full_disk_and_fewer_than_min(void **state)
 {
     (void)state;
     world(2);
-    sim_submit(s, "story", 0, 2, 2, 60, 0);
-    s->job[1].unwritable = 3;
-    until(unwritten, 200000);
+    sim_submit(ss, "story", 0, 2, 2, 60, 0);
+    ss->job[1].unwritable = 3;
+    ss_until(unwritten, 200000);
     drain_node("n0");
-    until(drained, 3000);
-    until(unwritten, 3000);
+    ss_until(drained, 3000);
+    ss_until(unwritten, 3000);
     assert_int_equal(job(1)->cur.n_ranks, 1);
-    sim_kill_exec(s, SIM_DEVS);
-    until(sealing, 1000);
-    until(unwritten, 10000);
+    sim_kill_exec(ss, SIM_DEVS);
+    ss_until(sealing, 1000);
+    ss_until(unwritten, 10000);
     assert_int_equal(job(1)->cur.n_ranks, 1);
-    s->job[1].unwritable = 0;
-    until(ended, 40000);
+    ss->job[1].unwritable = 0;
+    ss_until(ended, 40000);
     assert_int_equal(job(1)->state, HSP_JOB_DONE);
 }
 
@@ -620,11 +579,11 @@ static void full_disk_and_fewer_than_min(void **state)
 static void broken_pair(bool both)
 {
     running(3);
-    uint64_t before = s->now;
+    uint64_t before = ss->now;
     tell();
-    sim_cut_pair(s, 0, 1, both, 15000);
-    until(sealing, 4000);
-    until(settled, 5000);
+    sim_cut_pair(ss, 0, 1, both, 15000);
+    ss_until(sealing, 4000);
+    ss_until(settled, 5000);
     told("job.sealing job 1 <- n1/0 lost peer 0 on n0: it is silent\n"
          "job.recovering job 1 <- n1/0 lost peer 0 on n0: it is silent\n"
          "link.broken n0: n0 and n1 cannot reach each other: neither answers calls of the other; "
@@ -633,11 +592,11 @@ static void broken_pair(bool both)
          "switch.phase job 1: epoch 2 starts\n"
          "job.running job 1 <- n1/0 lost peer 0 on n0: it is silent\n"
          "switch.end job 1: epoch 2 runs from step 12 <- n1/0 lost peer 0 on n0: it is silent\n");
-    assert_true(s->now - before < s->cfg.dead_ms + 1500);
+    assert_true(ss->now - before < ss->cfg.dead_ms + 1500);
     assert_int_equal(job(1)->cur.n_ranks, 2);
     tell();
-    until(mended, 40000);
-    until(three, 5000);
+    ss_until(mended, 40000);
+    ss_until(three, 5000);
     told("link.mended n0: n0 and n1 reach each other again\n"
          "job.switching job 1 <- join of n1/0\n"
          "switch.begin job 1: epoch 3: 3 ranks, 0 sources <- join of n1/0\n"
@@ -665,12 +624,12 @@ static void broken_pair_that_nobody_names(void **state)
 {
     (void)state;
     running(4);
-    uint64_t before = s->now;
-    s->nameless = true;
-    sim_cut_pair(s, 0, 1, true, 15000);
-    until(sealing, 4000);
-    until(settled, 10000);
-    assert_true(s->now - before < s->cfg.dead_ms + 1500);
+    uint64_t before = ss->now;
+    ss->nameless = true;
+    sim_cut_pair(ss, 0, 1, true, 15000);
+    ss_until(sealing, 4000);
+    ss_until(settled, 10000);
+    assert_true(ss->now - before < ss->cfg.dead_ms + 1500);
     assert_int_equal(job(1)->cur.n_ranks, 3);
     assert_int_equal(job(1)->cur.epoch, 2); /* the first attempt */
     to_the_end();
@@ -682,27 +641,27 @@ static void slow_pair(void **state)
 {
     (void)state;
     running(3);
-    uint64_t before = s->now;
+    uint64_t before = ss->now;
     tell();
-    sim_slow_pair(s, 0, 1, 20000);
-    until(sealing, 2 * s->cfg.dead_ms + 500);
-    until(settled, 3000);
-    assert_true(s->now - before < 2 * s->cfg.dead_ms + 3000);
+    sim_slow_pair(ss, 0, 1, 20000);
+    ss_until(sealing, 2 * ss->cfg.dead_ms + 500);
+    ss_until(settled, 3000);
+    assert_true(ss->now - before < 2 * ss->cfg.dead_ms + 3000);
     assert_int_equal(job(1)->cur.n_ranks, 2);
     assert_non_null(
-        strstr(hsp_buf_cstr(&s->trace),
+        strstr(hsp_buf_cstr(&ss->trace),
                "job.stalled job 1 n0: no vote since 3.0 s: 3 threads wait for the connection "
                "between n0 and n1: rank 0 (n0/0) receives from rank 1 (n1/0) since "));
-    assert_non_null(strstr(hsp_buf_cstr(&s->trace),
+    assert_non_null(strstr(hsp_buf_cstr(&ss->trace),
                            "job.sealing job 1 <- the connection between n0 and n1 is too slow\n"));
-    uint64_t step = s->job[1].committed;
-    assert_true(sim_run(s, s->now + 8000, NULL)); /* it is measured meanwhile, and is not used */
-    assert_true(s->job[1].committed > step + 100);
+    uint64_t step = ss->job[1].committed;
+    ss_go_on(8000); /* it is measured meanwhile, and is not used */
+    assert_true(ss->job[1].committed > step + 100);
     assert_int_equal(job(1)->cur.n_ranks, 2);
     tell();
-    until(mended, 40000);
-    until(three, 5000);
-    assert_non_null(strstr(hsp_buf_cstr(&s->trace),
+    ss_until(mended, 40000);
+    ss_until(three, 5000);
+    assert_non_null(strstr(hsp_buf_cstr(&ss->trace),
                            "link.mended n0: n0 and n1 are connected by 900 MB/s again\n"));
     to_the_end();
 }
@@ -712,12 +671,12 @@ static void joiner_not_reached(void **state)
 {
     (void)state;
     running(2);
-    sim_cut_pair(s, 2, 0, true, 20000);
+    sim_cut_pair(ss, 2, 0, true, 20000);
     tell();
-    s->n_nodes = 3;
-    sim_start_node(s, 2);
-    until(preparing, 1000);
-    until(broken, 5000);
+    ss->n_nodes = 3;
+    sim_start_node(ss, 2);
+    ss_until(preparing, 1000);
+    ss_until(broken, 5000);
     told("node.joined n2: incarnation 3, 1 devices\n"
          "job.switching job 1 <- join of n2/0\n"
          "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- join of n2/0\n"
@@ -726,12 +685,12 @@ static void joiner_not_reached(void **state)
          "job.blocked job 1: n2/0: a peer does not answer\n"
          "link.broken n0: n0 and n2 cannot reach each other: neither answers calls of the other; "
          "jobs do without one of them, and their connection is tried every 5 s\n");
-    uint64_t step = s->job[1].committed;
-    assert_true(sim_run(s, s->now + 3000, NULL));
-    assert_true(s->job[1].committed > step + 50);
+    uint64_t step = ss->job[1].committed;
+    ss_go_on(3000);
+    assert_true(ss->job[1].committed > step + 50);
     assert_int_equal(job(1)->cur.n_ranks, 2);
-    until(mended, 60000);
-    until(three, 5000);
+    ss_until(mended, 60000);
+    ss_until(three, 5000);
     to_the_end();
 }
 
@@ -752,30 +711,30 @@ static bool differs(struct sim *w)
 static void a_node_is_lost_with_a_version_that_differs(void **state)
 {
     (void)state;
-    sim_init(s, 5, 0, 2);
-    s->n_nodes = 2;
-    s->n_keep = 1;
-    s->plan_all = true;
-    s->cfg.measures = s->d->cfg.measures = 0;
-    sim_push(s, 0, (struct sim_ev){.type = SIM_E_A_START, .who = 0});
-    sim_push(s, 1000, (struct sim_ev){.type = SIM_E_A_START, .who = 1});
-    assert_true(sim_run(s, 500, NULL));
-    sim_submit(s, "story", 0, 1, 2, 1000, 0);
-    assert_true(sim_run(s, 1500, NULL));
-    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_ALLOW, .node = "n1"});
-    until(kept, 10000);
+    sim_init(ss, 5, 0, 2);
+    ss->n_nodes = 2;
+    ss->n_keep = 1;
+    ss->plan_all = true;
+    ss->cfg.measures = ss->d->cfg.measures = 0;
+    sim_push(ss, 0, (struct sim_ev){.type = SIM_E_A_START, .who = 0});
+    sim_push(ss, 1000, (struct sim_ev){.type = SIM_E_A_START, .who = 1});
+    assert_true(sim_run(ss, 500, NULL));
+    sim_submit(ss, "story", 0, 1, 2, 1000, 0);
+    assert_true(sim_run(ss, 1500, NULL));
+    sim_admin(ss, (struct hsp_admin_event){.verb = HSP_ADMIN_ALLOW, .node = "n1"});
+    ss_until(kept, 10000);
     assert_int_equal(job(1)->cur.n_ranks, 2);
-    s->wrong_at = s->job[1].committed + 20;
-    until(differs, 5000);
-    sim_crash_node(s, 0, 1000000);
+    ss->wrong_at = ss->job[1].committed + 20;
+    ss_until(differs, 5000);
+    sim_crash_node(ss, 0, 1000000);
     to_the_end();
-    assert_int_equal(s->n_wrong, 1);
-    assert_true(s->job[1].lineage[s->wrong[0].version] != s->wrong[0].lineage);
+    assert_int_equal(ss->n_wrong, 1);
+    assert_true(ss->job[1].lineage[ss->wrong[0].version] != ss->wrong[0].lineage);
 }
 
 int main(void)
 {
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, ss_setup, ss_teardown)
     const struct CMUnitTest tests[] = {T(starts),
                                        T(join),
                                        T(kill_executor),

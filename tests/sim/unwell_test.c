@@ -1,33 +1,11 @@
 /* Stories of devices that are not well: XIDs and memory errors in the middle of training. */
-#include "tests/lib/testlib.h"
-
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
-#include "proto/base/arena.h"
-#include "tests/sim/sim.h"
-
-static struct sim *s;
-
-static int setup(void **state)
-{
-    (void)state;
-    s = calloc(1, sizeof(*s));
-    return s != NULL ? 0 : -1;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    sim_fini(s);
-    free(s->heap);
-    hsp_arena_free(s->arena);
-    free(s);
-    return 0;
-}
+#include "tests/sim/simstory.h"
 
 static const struct hsp_job *job(void)
 {
-    return hsp_cluster_job(s->d, 1);
+    return hsp_cluster_job(ss->d, 1);
 }
 
 static bool settled(struct sim *w)
@@ -46,68 +24,50 @@ static bool ended(struct sim *w)
     return w->d_alive && hsp_job_terminal(hsp_cluster_job(w->d, 1)->state);
 }
 
-static void until(bool (*pred)(struct sim *), uint64_t ms)
-{
-    if (!sim_run(s, s->now + ms, pred)) {
-        fail_msg("the story does not go on: %s\n%s", s->why, hsp_buf_cstr(&s->trace));
-    }
-}
-
-static void wait(uint64_t ms)
-{
-    assert_true(sim_run(s, s->now + ms, NULL));
-}
-
 /* A job that runs on all of them, and keeps at least @min. */
 static void running(uint32_t nodes, uint32_t devices, uint32_t min)
 {
-    sim_init(s, 5, 0, devices);
-    s->n_nodes = nodes;
-    s->n_devs = devices;
-    s->plan_all = true;
-    s->cfg.measures = s->d->cfg.measures = 0;
-    for (uint32_t i = 0; i < nodes; i++) {
-        sim_push(s, 10 * i, (struct sim_ev){.type = SIM_E_A_START, .who = i});
-    }
-    wait(500);
-    sim_submit(s, "story", 0, min, 8, 1000, 0);
-    until(settled, 5000);
-    wait(300);
+    ss_begin(nodes, devices);
+    ss->n_devs = devices;
+    ss_start_nodes();
+    sim_submit(ss, "story", 0, min, 8, 1000, 0);
+    ss_until(settled, 5000);
+    ss_go_on(300);
     assert_int_equal(job()->cur.n_ranks, nodes * devices);
-    hsp_buf_reset(&s->trace);
-    s->tracing = true;
+    hsp_buf_reset(&ss->trace);
+    ss->tracing = true;
 }
 
 static void told(const char *expected)
 {
-    s->tracing = false;
-    assert_string_equal(hsp_buf_cstr(&s->trace), expected);
+    ss->tracing = false;
+    assert_string_equal(hsp_buf_cstr(&ss->trace), expected);
 }
 
 static const struct hsp_node_device *device(uint32_t node, uint32_t index)
 {
     char name[8];
     (void)snprintf(name, sizeof(name), "n%u", node);
-    return &hsp_cluster_node_by_name(s->d, name)->dev[index];
+    return &hsp_cluster_node_by_name(ss->d, name)->dev[index];
 }
 
 /* Every version committed once, none left out. */
 static void to_the_end(void)
 {
-    until(ended, 200000);
+    ss_until(ended, 200000);
     assert_int_equal(job()->state, HSP_JOB_DONE);
-    assert_int_equal(s->job[1].committed, 1000);
-    assert_int_equal(s->job[1].commits, 1001);
-    assert_false(s->failed);
+    assert_int_equal(ss->job[1].committed, 1000);
+    assert_int_equal(ss->job[1].commits, 1001);
+    assert_false(ss->failed);
 }
 
 static void a_lost_gpu(void **state)
 {
     (void)state;
     running(3, 1, 1);
-    sim_sign(s, 1 * SIM_DEVS, HSP_SIGN_XID, 79);
-    wait(20);
-    until(settled, 5000);
+    sim_sign(ss, 1 * SIM_DEVS, HSP_SIGN_XID, 79);
+    ss_go_on(20);
+    ss_until(settled, 5000);
     told("device.lost job 1 n1: n1/0: XID 79: fallen off the bus\n"
          "job.sealing job 1 <- device n1/0: XID 79: fallen off the bus\n"
          "node.executor_dead job 1 n1: n1/0: signal 9\n"
@@ -118,7 +78,7 @@ static void a_lost_gpu(void **state)
          "job.running job 1 <- device n1/0: XID 79: fallen off the bus\n"
          "switch.end job 1: epoch 2 runs from step 11 <- device n1/0: XID 79: fallen off the bus\n"
          "device.drained n1: n1/0: XID 79: fallen off the bus\n");
-    assert_true(s->exec[1 * SIM_DEVS].bare);
+    assert_true(ss->exec[1 * SIM_DEVS].bare);
     assert_int_equal(device(1, 0)->health, HSP_HEALTH_LOST);
     to_the_end();
 }
@@ -128,9 +88,9 @@ static void a_lost_gpu_of_the_only_node(void **state)
 {
     (void)state;
     running(1, 2, 1);
-    sim_sign(s, 1, HSP_SIGN_XID, 79);
-    wait(20);
-    until(settled, 5000);
+    sim_sign(ss, 1, HSP_SIGN_XID, 79);
+    ss_go_on(20);
+    ss_until(settled, 5000);
     assert_int_equal(job()->cur.n_ranks, 1);
     to_the_end();
 }
@@ -139,13 +99,13 @@ static void memory_errors(void **state)
 {
     (void)state;
     running(2, 2, 1);
-    sim_sign(s, 1, HSP_SIGN_ECC_UNCORRECTED, 7); /* of before */
-    sim_sign(s, 1, HSP_SIGN_XID, 31);
-    wait(50);
-    sim_sign(s, 1, HSP_SIGN_ECC_UNCORRECTED, 9);
-    wait(50);
-    until(settled, 5000);
-    wait(50);
+    sim_sign(ss, 1, HSP_SIGN_ECC_UNCORRECTED, 7); /* of before */
+    sim_sign(ss, 1, HSP_SIGN_XID, 31);
+    ss_go_on(50);
+    sim_sign(ss, 1, HSP_SIGN_ECC_UNCORRECTED, 9);
+    ss_go_on(50);
+    ss_until(settled, 5000);
+    ss_go_on(50);
     told(
         "device.warn job 1 n0: n0/1: XID 31: page fault of a kernel\n"
         "device.cordon job 1 n0: n0/1: 2 uncorrectable memory errors\n"
@@ -159,7 +119,7 @@ static void memory_errors(void **state)
         "device.drained n0: n0/1: 2 uncorrectable memory errors\n");
     assert_int_equal(job()->cur.n_ranks, 3);
     assert_int_equal(device(0, 1)->job, 0);
-    wait(2000);
+    ss_go_on(2000);
     assert_int_equal(job()->cur.n_ranks, 3); /* it gets none again */
     to_the_end();
 }
@@ -169,20 +129,20 @@ static void nowhere_to_go(void **state)
 {
     (void)state;
     running(2, 1, 2);
-    sim_sign(s, 1 * SIM_DEVS, HSP_SIGN_XID, 48);
-    wait(500);
+    sim_sign(ss, 1 * SIM_DEVS, HSP_SIGN_XID, 48);
+    ss_go_on(500);
     assert_int_equal(job()->state, HSP_JOB_RUNNING);
     assert_string_equal(job()->reason, "cordon of n1/0: XID 48: uncorrectable memory error: cannot "
                                        "be done: needs 2 devices; 1 of 1 can be used");
-    sim_sign(s, 1 * SIM_DEVS, HSP_SIGN_XID, 79);
-    wait(2000);
+    sim_sign(ss, 1 * SIM_DEVS, HSP_SIGN_XID, 79);
+    ss_go_on(2000);
     assert_int_equal(job()->state, HSP_JOB_PAUSED);
     assert_string_equal(
         job()->reason,
         "waits for 2 devices; 1 of 1 can be used; n1/0 is lost: XID 79: fallen off the bus");
-    s->n_nodes = 3;
-    sim_start_node(s, 2);
-    until(settled, 5000);
+    ss->n_nodes = 3;
+    sim_start_node(ss, 2);
+    ss_until(settled, 5000);
     to_the_end();
 }
 
@@ -191,11 +151,11 @@ static void lost_meanwhile(void **state)
 {
     (void)state;
     running(3, 1, 1);
-    sim_kill_daemon(s, 2000);
-    wait(200);
-    sim_sign(s, 1 * SIM_DEVS, HSP_SIGN_XID, 79);
-    wait(3000);
-    until(settled, 5000);
+    sim_kill_daemon(ss, 2000);
+    ss_go_on(200);
+    sim_sign(ss, 1 * SIM_DEVS, HSP_SIGN_XID, 79);
+    ss_go_on(3000);
+    ss_until(settled, 5000);
     assert_int_equal(device(1, 0)->health, HSP_HEALTH_LOST);
     assert_int_equal(job()->cur.n_ranks, 2);
     to_the_end();
@@ -206,13 +166,13 @@ static void reset(void **state)
 {
     (void)state;
     running(2, 1, 1);
-    sim_sign(s, 1 * SIM_DEVS, HSP_SIGN_XID, 79);
-    wait(20);
-    until(settled, 5000);
+    sim_sign(ss, 1 * SIM_DEVS, HSP_SIGN_XID, 79);
+    ss_go_on(20);
+    ss_until(settled, 5000);
     assert_int_equal(job()->cur.n_ranks, 1);
-    sim_kill_agent(s, 1, 100);
-    wait(1000);
-    until(settled, 10000);
+    sim_kill_agent(ss, 1, 100);
+    ss_go_on(1000);
+    ss_until(settled, 10000);
     assert_int_equal(device(1, 0)->health, HSP_HEALTH_FINE);
     assert_int_equal(job()->cur.n_ranks, 2);
     to_the_end();
@@ -224,10 +184,10 @@ static void a_read_only_folder(void **state)
 {
     (void)state;
     running(3, 1, 2);
-    s->folder_broken[1] = true;
-    sim_kill_exec(s, 2 * SIM_DEVS);
-    wait(20);
-    until(settled, 5000);
+    ss->folder_broken[1] = true;
+    sim_kill_exec(ss, 2 * SIM_DEVS);
+    ss_go_on(20);
+    ss_until(settled, 5000);
     told(
         "node.executor_dead job 1 n2: n2/0: signal 9\n"
         "job.sealing job 1 <- executor n2/0: signal 9\n"
@@ -246,11 +206,11 @@ static void a_read_only_folder(void **state)
         "job.running job 1 <- executor n2/0: signal 9\n"
         "switch.end job 1: epoch 3 runs from step 11 <- executor n2/0: signal 9\n");
     assert_int_equal(job()->cur.n_ranks, 2);
-    s->folder_broken[1] = false;
+    ss->folder_broken[1] = false;
     assert_true(device(1, 0)->present);
-    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_UNDRAIN, .node = "n1"});
-    wait(20);
-    until(settled, 5000);
+    sim_admin(ss, (struct hsp_admin_event){.verb = HSP_ADMIN_UNDRAIN, .node = "n1"});
+    ss_go_on(20);
+    ss_until(settled, 5000);
     assert_int_equal(job()->cur.n_ranks, 3);
     to_the_end();
 }
@@ -266,23 +226,23 @@ static void a_folder_that_is_needed(void **state)
 {
     (void)state;
     running(2, 1, 2);
-    s->folder_broken[1] = true;
-    sim_kill_exec(s, 0);
-    until(paused, 5000);
-    wait(1000);
+    ss->folder_broken[1] = true;
+    sim_kill_exec(ss, 0);
+    ss_until(paused, 5000);
+    ss_go_on(1000);
     assert_string_equal(
         job()->reason,
         "waits for 2 devices; 1 of 1 can be used; n1 is left out: n1/0: Read-only file system "
         "[EROFS]; mount it writable");
-    uint64_t committed = s->job[1].committed;
+    uint64_t committed = ss->job[1].committed;
     uint32_t failures = job()->failures;
-    wait(4 * 3600 * 1000);
+    ss_go_on(4 * 3600 * 1000);
     assert_int_equal(job()->state, HSP_JOB_PAUSED);
     assert_int_equal(job()->failures, failures);
-    assert_true(hsp_cluster_node_by_name(s->d, "n1")->fault.times > 10);
-    s->folder_broken[1] = false;
-    until(settled, 960 * 1000 + 5000); /* of sixteen minutes at most */
-    assert_true(s->job[1].committed >= committed);
+    assert_true(hsp_cluster_node_by_name(ss->d, "n1")->fault.times > 10);
+    ss->folder_broken[1] = false;
+    ss_until(settled, 960 * 1000 + 5000); /* of sixteen minutes at most */
+    assert_true(ss->job[1].committed >= committed);
     to_the_end();
 }
 
@@ -291,16 +251,16 @@ static void a_folder_that_breaks_under_a_job(void **state)
 {
     (void)state;
     running(2, 1, 2);
-    s->folder_broken[1] = true;
-    s->n_nodes = 3;
-    sim_start_node(s, 2);
-    wait(2000);
-    until(settled, 5000);
+    ss->folder_broken[1] = true;
+    ss->n_nodes = 3;
+    sim_start_node(ss, 2);
+    ss_go_on(2000);
+    ss_until(settled, 5000);
     assert_int_equal(job()->cur.n_ranks, 2);
     assert_true(job()->cur.peers[0].device == HSP_DEVICE(0, 0));
     assert_true(job()->cur.peers[1].device == HSP_DEVICE(2, 0));
     assert_int_equal(job()->failures, 0);
-    wait(3600 * 1000 / 4); /* tried again and again beside the steps */
+    ss_go_on(3600 * 1000 / 4); /* tried again and again beside the steps */
     assert_true(job()->state == HSP_JOB_RUNNING || job()->state == HSP_JOB_DONE);
     to_the_end();
 }
@@ -321,25 +281,25 @@ static void a_failed_job_goes_on(void **state)
 {
     (void)state;
     running(2, 1, 2);
-    s->tracing = false;
-    s->d->cfg.max_failures = s->cfg.max_failures = 2;
-    for (uint32_t i = 0; i < 60 && !failed(s); i++) {
-        sim_kill_exec(s, i % 2 * SIM_DEVS);
-        wait(30);
+    ss->tracing = false;
+    ss->d->cfg.max_failures = ss->cfg.max_failures = 2;
+    for (uint32_t i = 0; i < 60 && !failed(ss); i++) {
+        sim_kill_exec(ss, i % 2 * SIM_DEVS);
+        ss_go_on(30);
     }
-    assert_true(failed(s));
-    until(let_go, 5000);
-    uint64_t committed = s->job[1].committed;
+    assert_true(failed(ss));
+    ss_until(let_go, 5000);
+    uint64_t committed = ss->job[1].committed;
     assert_true(committed > 0);
-    s->d->cfg.max_failures = s->cfg.max_failures = 30;
-    sim_submit(s, "other", 0, 2, 2, 20, 0);
-    wait(3000);
-    assert_int_equal(hsp_cluster_job(s->d, 2)->state, HSP_JOB_DONE);
-    sim_kill_daemon(s, 200);
-    wait(3000);
+    ss->d->cfg.max_failures = ss->cfg.max_failures = 30;
+    sim_submit(ss, "other", 0, 2, 2, 20, 0);
+    ss_go_on(3000);
+    assert_int_equal(hsp_cluster_job(ss->d, 2)->state, HSP_JOB_DONE);
+    sim_kill_daemon(ss, 200);
+    ss_go_on(3000);
     assert_true(hsp_ci_keeps_state(job()));
-    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = 1});
-    until(settled, 10000);
+    sim_admin(ss, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = 1});
+    ss_until(settled, 10000);
     assert_true(job()->cur.step >= committed);
     to_the_end();
 }
@@ -349,38 +309,38 @@ static void a_failed_job_is_forgotten(void **state)
 {
     (void)state;
     running(2, 1, 2);
-    s->tracing = false;
-    s->d->cfg.max_failures = s->cfg.max_failures = 2;
-    for (uint32_t i = 0; i < 60 && !failed(s); i++) {
-        sim_kill_exec(s, i % 2 * SIM_DEVS);
-        wait(30);
+    ss->tracing = false;
+    ss->d->cfg.max_failures = ss->cfg.max_failures = 2;
+    for (uint32_t i = 0; i < 60 && !failed(ss); i++) {
+        sim_kill_exec(ss, i % 2 * SIM_DEVS);
+        ss_go_on(30);
     }
-    until(let_go, 5000);
-    sim_kill_agent(s, 1, 2000);
-    wait(100);
-    assert_true(s->exec[0].n_seg > 0 && s->exec[SIM_DEVS].n_seg > 0);
-    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_FORGET, .job = 1});
-    wait(5000);
-    assert_null(hsp_cluster_job(s->d, 1));
-    assert_int_equal(s->exec[0].n_seg, 0);
-    assert_int_equal(s->exec[SIM_DEVS].n_seg, 0);
-    assert_false(s->failed);
+    ss_until(let_go, 5000);
+    sim_kill_agent(ss, 1, 2000);
+    ss_go_on(100);
+    assert_true(ss->exec[0].n_seg > 0 && ss->exec[SIM_DEVS].n_seg > 0);
+    sim_admin(ss, (struct hsp_admin_event){.verb = HSP_ADMIN_FORGET, .job = 1});
+    ss_go_on(5000);
+    assert_null(hsp_cluster_job(ss->d, 1));
+    assert_int_equal(ss->exec[0].n_seg, 0);
+    assert_int_equal(ss->exec[SIM_DEVS].n_seg, 0);
+    assert_false(ss->failed);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_lost_gpu, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_lost_gpu_of_the_only_node, setup, teardown),
-        cmocka_unit_test_setup_teardown(memory_errors, setup, teardown),
-        cmocka_unit_test_setup_teardown(nowhere_to_go, setup, teardown),
-        cmocka_unit_test_setup_teardown(lost_meanwhile, setup, teardown),
-        cmocka_unit_test_setup_teardown(reset, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_read_only_folder, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_folder_that_is_needed, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_folder_that_breaks_under_a_job, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_failed_job_goes_on, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_failed_job_is_forgotten, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_lost_gpu, ss_setup, ss_teardown),
+        cmocka_unit_test_setup_teardown(a_lost_gpu_of_the_only_node, ss_setup, ss_teardown),
+        cmocka_unit_test_setup_teardown(memory_errors, ss_setup, ss_teardown),
+        cmocka_unit_test_setup_teardown(nowhere_to_go, ss_setup, ss_teardown),
+        cmocka_unit_test_setup_teardown(lost_meanwhile, ss_setup, ss_teardown),
+        cmocka_unit_test_setup_teardown(reset, ss_setup, ss_teardown),
+        cmocka_unit_test_setup_teardown(a_read_only_folder, ss_setup, ss_teardown),
+        cmocka_unit_test_setup_teardown(a_folder_that_is_needed, ss_setup, ss_teardown),
+        cmocka_unit_test_setup_teardown(a_folder_that_breaks_under_a_job, ss_setup, ss_teardown),
+        cmocka_unit_test_setup_teardown(a_failed_job_goes_on, ss_setup, ss_teardown),
+        cmocka_unit_test_setup_teardown(a_failed_job_is_forgotten, ss_setup, ss_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
