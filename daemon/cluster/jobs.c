@@ -162,12 +162,18 @@ static void end_wait_in(struct hsp_cluster *c, struct hsp_job *j, uint32_t ms)
     }
 }
 
+/* True where nodes may have gone further than @best: this hspmdd has not heard all that they told. */
+static bool is_unheard(const struct hsp_job *j, uint64_t best)
+{
+    return j->was_stored && j->origin == HSP_MODE_FRESH && best <= j->origin_step;
+}
+
 /* What follows a wait for @version in vain. @whole: some older version can be had. */
 static const char *what_then(const struct hsp_job *j, uint64_t version, bool whole)
 {
     uint64_t newest;
-    return whole || version <= j->origin_step || hsp_ci_ckpt_newest(j, &newest)
-               ? "it goes on without"
+    bool begins = version <= j->origin_step && !is_unheard(j, version);
+    return whole || begins || hsp_ci_ckpt_newest(j, &newest) ? "it goes on without"
            : hsp_ci_ckpt_may_have(j) ? "it fails, unless a checkpoint of it is found on disk"
                                      : "it fails, as it has no checkpoint";
 }
@@ -223,6 +229,13 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j, bool few, ui
     }
     bool any = hsp_ci_ckpt_newest(j, &newest);
     best = any && newest > best ? newest : best;
+    if (!any && is_unheard(j, best)) {
+        hsp_ci_job_set_aside(c, j,
+                             "its state is lost, how far it had come is not known here, and there "
+                             "is no checkpoint: resume waits for its nodes once more; cancel, then "
+                             "resume --from 0, begins anew");
+        return false;
+    }
     if (best > j->origin_step && !any) {
         hsp_ci_job_end(
             c, j, HSP_JOB_FAILED,

@@ -300,6 +300,44 @@ static void a_state_folder_is_mistyped_again(void **state)
     cw_end(&w);
 }
 
+/* hspmdd begins again, and all nodes of a job come with other folders. How far the job had come is not known, and it has
+ * no checkpoint: it does not begin anew by itself, and the right folders still have its state. */
+static void a_job_does_not_begin_anew_behind_a_restart(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    const struct hsp_digest right[2] = {w.c->nodes[0].secret, w.c->nodes[1].secret};
+    cw_restart(&w, NULL);
+    for (uint32_t turn = 0; turn < 2; turn++) { /* other folders, then the right ones */
+        for (uint32_t i = 0; i < 8; i++) {
+            w.now += 500;
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            const struct hsp_digest other = {66, i};
+            hello_as(&w, 10 * turn + 11 + i, i == 0 ? "n0" : "n1", cw_secret(0),
+                     turn ? right[i] : other);
+            assert_int_equal(cw_count_sent(&w, HSP_MSG_WELCOME), 1);
+        }
+        for (hsp_msec ms = 0; turn == 0 && ms < 2u * w.c->cfg.state_wait_ms; ms += 500) {
+            w.now += 500;
+            for (uint32_t i = 0; i < 2; i++) {
+                cw_msg(&w, 11 + i, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            }
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
+        assert_non_null(strstr(cw_job(&w, 1)->reason, "how far it had come is not known here"));
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 11});
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 12});
+    }
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
+    cw_end(&w);
+}
+
 static void of_nodes(struct cw_world *w, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end; i++) {
@@ -625,6 +663,7 @@ HSP_TEST_FILE(cluster_nodes_test)
         cmocka_unit_test(the_state_folder_proves_which_node_it_is),
         cmocka_unit_test(a_mistyped_state_folder_costs_nothing),
         cmocka_unit_test(a_state_folder_is_mistyped_again),
+        cmocka_unit_test(a_job_does_not_begin_anew_behind_a_restart),
         cmocka_unit_test(links_are_measured_in_turn),
         cmocka_unit_test(a_measurement_that_takes_too_long_ends),
         cmocka_unit_test(figures_that_no_link_has_change_nothing),
