@@ -102,8 +102,8 @@ def held_up(w):
                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     w.started.append(p)
     said = p.stderr.readline()
-    check(re.match("hspmdctl: job held is finishing at step 15: the final model is not written: .*drain gives it", said),
-          "it says why: %r" % said)
+    why = "hspmdctl: job held is finishing at step 15: the final model is not written: .*drain gives it"
+    check(re.match(why, said), "it says why: %r" % said)
     os.remove(in_the_way)
     out, more = p.communicate(timeout=LIMIT)
     check(p.returncode == 0 and out == "job held is done at step 15\n" and not more, "%r %r" % (out, more))

@@ -18,6 +18,7 @@ executor_tests = \
   tests/unit/worker/executor/executor_test \
   tests/unit/worker/executor/executor_device_test \
   tests/unit/worker/executor/executor_files_test \
+  tests/unit/worker/executor/executor_mount_test \
   tests/unit/worker/executor/executor_stand_test \
   tests/unit/worker/executor/executor_trace_test \
   tests/unit/worker/executor/folder_fault_test \
@@ -46,6 +47,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/executor_test.c \
   tests/unit/worker/executor/executor_device_test.c \
   tests/unit/worker/executor/executor_files_test.c \
+  tests/unit/worker/executor/executor_mount_test.c \
   tests/unit/worker/executor/executor_stand_test.c \
   tests/unit/worker/executor/executor_trace_test.c \
   tests/unit/worker/executor/folder_fault_test.c \
