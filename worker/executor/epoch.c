@@ -240,10 +240,30 @@ static enum hsp_status take_place(struct hsp_ex_epoch *e, struct failure *f, str
     return st;
 }
 
+/* Of opening weights: a file that is none of weights, or damaged, is the same on every try. */
+static bool is_wrong_file(enum hsp_status st)
+{
+    return st == HSP_EPARSE || st == HSP_EDIGEST;
+}
+
+/* Weights that cannot be read keep a device out as missing data do, before anything runs. A wrong
+ * file fails the job when it is taken. */
+static enum hsp_status find_weights(const struct hsp_ex_epoch *e, struct hsp_err *err)
+{
+    struct hsp_st_reader *r = NULL;
+    if (!e->member || e->p->mode != HSP_MODE_FRESH || e->pkg.init_from[0] == '\0') {
+        return HSP_OK;
+    }
+    enum hsp_status st = hsp_st_open(e->pkg.init_from, &r, err);
+    (void)hsp_st_close(r);
+    return st == HSP_OK || is_wrong_file(st) ? HSP_OK : hsp_err_wrap(err, "init_from");
+}
+
 static enum hsp_status meet_peers(struct hsp_ex_epoch *e, struct failure *f, struct hsp_err *err)
 {
     f->fact = HSP_FACT_NO_DATA;
     enum hsp_status st = open_dataset(e, err);
+    st = st == HSP_OK ? find_weights(e, err) : st;
     f->fact = st == HSP_OK ? HSP_FACT_CANNOT_CONNECT : f->fact;
     if (st == HSP_OK && e->member) {
         st = connect_mesh(e, HSP_MESH_DATA, f, err);
@@ -314,12 +334,12 @@ static double now_ms(void)
     return (double)hsp_clock_ns() * 1e-6;
 }
 
-/* A file that is not the weights of this model, or damaged, is the same on every try: HSP_ESTATE. */
+/* A file that is not the weights of this model, or damaged: HSP_ESTATE. */
 static enum hsp_status take_weights(struct hsp_ex_epoch *e, void *area, struct hsp_err *err)
 {
     struct hsp_st_reader *r = NULL;
     enum hsp_status st = hsp_st_open(e->pkg.init_from, &r, err);
-    bool wrong = st == HSP_EPARSE || st == HSP_EDIGEST;
+    bool wrong = is_wrong_file(st);
     if (st == HSP_OK) {
         st = hsp_state_import(&e->prog, r, area, err);
         wrong = st == HSP_EPARSE || st == HSP_EINVAL || st == HSP_ENOENT || st == HSP_EDIGEST;

@@ -449,6 +449,34 @@ static void test_data_of_less_than_a_window_are_none(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
+/* Initial weights that are not there are told before anything runs, as data that are not there. A file of
+ * something else is there: it fails the job when it is taken. */
+static void test_initial_weights_that_are_not_there(void **state)
+{
+    struct xw_world *w = *state;
+    char path[4200];
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {.epoch = 55,
+                         .plan_no = 1,
+                         .mode = HSP_MODE_FRESH,
+                         .plan = p,
+                         .n_peers = 1,
+                         .init_from = path};
+    (void)snprintf(path, sizeof path, "%s/none.safetensors", w->dir);
+    xw_start_executor(w, 0);
+    xw_send_prepare(w, &d);
+    do {
+        assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
+    } while (w->last.type == HSP_MSG_HEARTBEAT);
+    assert_int_equal(w->last.type, HSP_MSG_PREPARE_FAILED);
+    assert_int_equal(w->last.u.failed.fact, HSP_FACT_NO_DATA);
+    assert_non_null(strstr(w->last.u.failed.reason, "init_from: cannot open"));
+    (void)snprintf(path, sizeof path, "%s", w->text);
+    d.epoch = 56;
+    xw_prepare(w, &d);
+    (void)hsp_epoch_plan_free(p);
+}
+
 /* What a PREPARE fails with. */
 static void await_refusal(struct xw_world *w, uint32_t fact, const char *reason)
 {
@@ -578,6 +606,8 @@ HSP_TEST_FILE(executor_files_test)
         cmocka_unit_test_setup_teardown(test_a_folder_filled_beside_the_state_of_the_job, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_state_folder_that_takes_nothing, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_initial_weights_that_are_not_there, xw_setup,
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_data_of_less_than_a_window_are_none, xw_setup,
                                         xw_teardown),

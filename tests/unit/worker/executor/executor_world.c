@@ -294,7 +294,10 @@ void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
         .n_peers = (uint32_t)d->n_peers, .peers = peers, .n_keepers = (uint32_t)d->n_keepers};
     struct hsp_prepare_source live[8];
     const char *names[XW_MAX_DEV] = {"n0/0", "n1/0", "n2/0", "n3/0"};
-    struct hsp_package_job pj = {.init_from = "", .config_json = "{}", .ckpt_keep = 2, .term = 1};
+    struct hsp_package_job pj = {.init_from = d->init_from != NULL ? d->init_from : "",
+                                 .config_json = "{}",
+                                 .ckpt_keep = 2,
+                                 .term = 1};
     struct hsp_epoch_tables t;
     memcpy(live, d->live, sizeof live);
     a.sources = live;

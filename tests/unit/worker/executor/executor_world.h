@@ -70,6 +70,7 @@ struct xw_epoch {
     const struct hsp_m_ckpt
         *ckpt; /* the checkpoint that is meant, of epoch @ckpt_epoch; NULL: not known */
     uint64_t ckpt_epoch;
+    const char *init_from; /* weights to begin with; NULL: none */
 };
 
 /* For a test: *state is a world, of CPUs; with xw_on_device of ghosts. */
