@@ -122,12 +122,20 @@ static void scale(struct hsp_cluster *c, const struct hsp_admin_event *a, struct
               hsp_ci_printf(c, "job %s is behind: %s", j->name, j->reason));
         return;
     }
+    if (j->state == HSP_JOB_DONE) {
+        reply(c, a, HSP_ESTATE, j->id,
+              hsp_ci_printf(c, "job %s is done: it uses no devices any more", j->name));
+        return;
+    }
     j->min = a->min;
     j->max = a->max;
     j->asked_valid = false;
     hsp_ci_store_job(c, j);
     told(c, a, "admin.scale", j, NULL, hsp_ci_printf(c, "%u to %u devices", j->min, j->max));
-    reply(c, a, HSP_OK, j->id, "");
+    reply(c, a, HSP_OK, j->id,
+          hsp_job_terminal(j->state) ? hsp_ci_printf(c, "it is %s: they count when it is resumed",
+                                                     hsp_job_state_name(j->state))
+                                     : "");
 }
 
 static void no_node(struct hsp_cluster *c, const struct hsp_admin_event *a)
