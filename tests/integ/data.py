@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The text of a job: one that is nowhere, one that comes later, one that differs on one node."""
+"""The text of a job: one that is nowhere, one that comes later, one that differs on one node; initial weights that are
+nowhere, a model that is too large."""
 import os
 import sys
 
@@ -49,6 +50,9 @@ def body(claim):
     job["resources"] = {"min": 1, "max": 1}
     job["checkpoint"] = {"every_steps": 20}
     alone = write_job(claim, job, "alone", "/proc/self/cwd/text.txt")
+    weights = write_job(claim, dict(job, init_from="/nonexistent/w.safetensors"), "weights", "/proc/self/cwd/text.txt")
+    wide = dict(job["model"], layers=48, hidden=4096)
+    large = write_job(claim, dict(job, model=wide, resources={"max": 8}), "large", "/proc/self/cwd/text.txt")
     with Places(claim) as c:
         c.worker_config = {"keepers": 0}
         c.start_workers([0.5, 0.5])
@@ -84,6 +88,15 @@ def body(claim):
             if not re.match("a loss of node w[0-2] would cost ", said):
                 raise Failed(said)
         c.wait_done("alone", 60)
+        p = c.ctl("scale", "alone", "--max", "2", check=False)
+        if p.returncode != 7 or "job alone is done: it uses no devices any more" not in p.stderr:
+            raise Failed("scale of a job that is done: %d %s" % (p.returncode, p.stderr))
+        c.submit(weights)
+        blocked(c, "weights", "init_from: cannot open /nonexistent/w.safetensors: No such file or directory",
+                "waits for 1 device; 0 of 3 can be used: w")
+        said = c.ctl("submit", large).stdout
+        if "job large was submitted and is pending: needs " not in said:
+            raise Failed(said)
     return True, {}
 
 

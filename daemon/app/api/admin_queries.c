@@ -203,6 +203,10 @@ static void submit_to_core(struct hsp_app *a, struct query *x)
     char *plan = x->plan_json;
     x->plan_json = NULL;
     hsp_app_admin(a, x->conn, x->msg.request, x->actor, &ev, hsp_job_rec_ref(x->rec), plan);
+    if (ev.request != 0 && x->found.status != HSP_OK) {
+        struct hsp_pending *p = a->pending; /* the newest is the first */
+        hsp_str_printf(p->no_plan, sizeof p->no_plan, "%s", x->found.reason);
+    }
 }
 
 static void done_query(struct hsp_app_task *w)

@@ -57,8 +57,11 @@ static char *submitted(const struct hsp_app *a, const struct hsp_pending *p, uin
     (void)cJSON_AddStringToObject(o, "apiVersion", "hspmd/v1");
     (void)cJSON_AddStringToObject(o, "job", p->rec->spec->name);
     (void)cJSON_AddNumberToObject(o, "id", job);
-    if (core != NULL && core->state == HSP_JOB_PENDING && core->reason[0] != '\0') {
-        (void)cJSON_AddStringToObject(o, "reason", core->reason);
+    const char *why = core == NULL || core->state != HSP_JOB_PENDING ? ""
+                      : core->reason[0] != '\0'                      ? core->reason
+                                                                     : p->no_plan;
+    if (why[0] != '\0') {
+        (void)cJSON_AddStringToObject(o, "reason", why);
     }
     if (p->plan_json != NULL) {
         (void)cJSON_AddRawToObject(o, "plan", p->plan_json);

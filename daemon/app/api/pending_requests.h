@@ -21,6 +21,7 @@ struct hsp_pending { /* a request that waits for the core's REPLY */
     uint64_t request;
     struct hsp_job_rec *rec;    /* submit: counted */
     char *plan_json;            /* submit: prediction, NULL none; owned */
+    char no_plan[240];          /* submit: why there is none, "" not known */
     struct hsp_adoption *adopt; /* adopt: owned */
     bool check;                 /* of nodes: ends with the connection */
 };
