@@ -11,6 +11,7 @@
 #include "daemon/app/store/restore.h"
 #include "daemon/app/store/state_folder.h"
 #include "daemon/app/app.h"
+#include "daemon/app/http/httpd.h"
 #include "proto/host/file_io.h"
 #include "proto/host/sd_notify.h"
 #include "proto/host/uv_signal.h"
@@ -165,6 +166,30 @@ static enum hsp_status check_keys(struct hsp_daemon_config *c, const struct hsp_
     return st;
 }
 
+/* Names are not looked up for listening; of a number alone, like 7071, the host is missing. */
+static enum hsp_status check_number(const char *key, const char *s, uint16_t port,
+                                    struct hsp_addr *ret, struct hsp_err *err)
+{
+    enum hsp_status st = hsp_addr_parse(s, port, ret, err);
+    if (st != HSP_OK) {
+        return hsp_err_wrap(err, "%s", key);
+    }
+    return ret->local || hsp_addr_is_number(ret)
+               ? HSP_OK
+               : hsp_err_set(err, HSP_EINVAL, 0,
+                             "%s: %s is no address of this host with a port, like 10.0.0.1:%u; "
+                             "0.0.0.0:%u is all of its addresses",
+                             key, s, port, port);
+}
+
+static enum hsp_status check_metrics(const struct hsp_daemon_config *c, struct hsp_err *err)
+{
+    struct hsp_addr addr;
+    const char *s = c->metrics_listen;
+    return s == NULL || s[0] == '\0' ? HSP_OK
+                                     : check_number("metrics_listen", s, HSP_HTTP_PORT, &addr, err);
+}
+
 /* Beyond loopback a key is needed; said here and not only when the listener is made, so that
  * --check-config finds it. On loopback the port stays closed without one: app.c says so. */
 static enum hsp_status check_listen(const struct hsp_daemon_config *c, const struct hsp_net_keys *k,
@@ -174,9 +199,9 @@ static enum hsp_status check_listen(const struct hsp_daemon_config *c, const str
     if (c->listen == NULL || c->listen[0] == '\0') {
         return HSP_OK;
     }
-    enum hsp_status st = hsp_addr_parse(c->listen, HSP_PORT, &addr, err);
+    enum hsp_status st = check_number("listen", c->listen, HSP_PORT, &addr, err);
     if (st != HSP_OK) {
-        return hsp_err_wrap(err, "listen");
+        return st;
     }
     if (!addr.local && !hsp_addr_is_loopback(&addr) && !k->have_worker) {
         return hsp_err_set(
@@ -249,6 +274,9 @@ static enum hsp_status load_config(const struct options *o, struct hsp_arena *ar
     }
     if (st == HSP_OK) {
         st = check_listen(ret, ret_keys, err);
+    }
+    if (st == HSP_OK) {
+        st = check_metrics(ret, err);
     }
     return st == HSP_OK ? check_advertise(ret, ret_keys, err) : st;
 }

@@ -1,6 +1,7 @@
 #include "proto/net/addr.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,16 @@ bool hsp_addr_is_any(const struct hsp_addr *a)
     }
     return (inet_pton(AF_INET, a->host, &v4) == 1 && v4.s_addr == 0) ||
            (inet_pton(AF_INET6, a->host, &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6));
+}
+
+bool hsp_addr_is_number(const struct hsp_addr *a)
+{
+    struct in6_addr any;
+    char host[sizeof a->host];
+    (void)snprintf(host, sizeof host, "%.*s", (int)strcspn(a->host, "%"), a->host); /* no scope */
+    return !a->local &&
+           (strcmp(a->host, "localhost") == 0 || inet_pton(AF_INET, a->host, &any) == 1 ||
+            inet_pton(AF_INET6, host, &any) == 1);
 }
 
 bool hsp_addr_is_plain(const struct hsp_addr *a)

@@ -29,6 +29,9 @@ bool hsp_addr_is_loopback(const struct hsp_addr *a);
 /* "0.0.0.0", "::": good for listening only. */
 bool hsp_addr_is_any(const struct hsp_addr *a);
 
+/* Whether the host is a number, or "localhost": what can be listened on. */
+bool hsp_addr_is_number(const struct hsp_addr *a);
+
 /* Whether the host is written as names and numbers are: letters, digits and ".-_:%". */
 bool hsp_addr_is_plain(const struct hsp_addr *a);
 

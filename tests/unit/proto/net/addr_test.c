@@ -49,18 +49,20 @@ static void test_what_can_be_dialled(void **state)
     (void)state;
     static const struct {
         const char *text;
-        bool any, plain;
-    } c[] = {{"0.0.0.0", true, true},     {"[::]:1", true, true},
-             {"0.0.0.1", false, true},    {"[fe80::1%eth0]:2", false, true},
-             {"head-1.x_y", false, true}, {"a b", false, false},
-             {"a,b", false, false},       {"a\nb", false, false},
-             {"/run/x", false, false}};
+        bool any, plain, number;
+    } c[] = {{"0.0.0.0", true, true, true},      {"[::]:1", true, true, true},
+             {"0.0.0.1", false, true, true},     {"[fe80::1%eth0]:2", false, true, true},
+             {"head-1.x_y", false, true, false}, {"a b", false, false, false},
+             {"a,b", false, false, false},       {"a\nb", false, false, false},
+             {"/run/x", false, false, false},    {"localhost:1", false, true, true},
+             {"7071", false, true, false},       {"127.1", false, true, false}};
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
         struct hsp_addr a;
         struct hsp_err err;
         assert_ok(hsp_addr_parse(c[i].text, HSP_PORT, &a, &err), &err);
         assert_int_equal(hsp_addr_is_any(&a), c[i].any);
         assert_int_equal(hsp_addr_is_plain(&a), c[i].plain);
+        assert_int_equal(hsp_addr_is_number(&a), c[i].number);
     }
 }
 
