@@ -195,7 +195,7 @@ static enum hsp_status job_folder(struct hsp_ctl *ctl, struct place *ret, struct
     const cJSON *job = cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(doc, "jobs"), 0);
     const char *path = hsp_doc_text(job, "checkpoint_path");
     ret->shared = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(job, "checkpoint_shared"));
-    if (st == HSP_OK && job == NULL) {
+    if ((st == HSP_OK && job == NULL) || st == HSP_ENOENT) {
         st = hsp_err_set(err, HSP_ENOENT, 0, "no job %s; a folder is given with a /", ctl->pos[0]);
     } else if (st == HSP_OK && path[0] == '\0') {
         st = hsp_err_set(err, HSP_ENOENT, 0, "job %s has no checkpoint.path", ctl->pos[0]);

@@ -38,6 +38,7 @@ void hsp_help_print(FILE *out, const struct hsp_command *commands, const struct 
             (void)fputs("\nOptions:\n", out);
             hsp_options_print(out, c->options);
         }
+        hsp_options_print_formats(out, c->formats);
         (void)fputs("\nGlobal options: see hspmdctl help.\n", out);
         return;
     }

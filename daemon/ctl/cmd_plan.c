@@ -9,6 +9,7 @@
 #include "daemon/ctl/ctl.h"
 #include "daemon/ctl/plan_pick.h"
 #include "daemon/ctl/plan_schedule.h"
+#include "daemon/ctl/remote.h"
 #include "daemon/ctl/table.h"
 #include "daemon/ctl/transition.h"
 #include "daemon/plan/plan_yaml.h"
@@ -285,6 +286,17 @@ static int show_transition(struct hsp_ctl *ctl)
     return st == HSP_OK ? HSP_EXIT_OK : hsp_ctl_fail(ctl, &err);
 }
 
+/* The operand is the name of a job, it seems: plans are made for files. */
+static int no_job_file(struct hsp_ctl *ctl)
+{
+    struct hsp_err err;
+    (void)hsp_err_set(&err, HSP_EPARSE, 0,
+                      "there is no job file %s; of a job at hspmdd, hspmdctl plan show %s prints "
+                      "the plan",
+                      ctl->pos[0], ctl->pos[0]);
+    return hsp_ctl_fail(ctl, &err);
+}
+
 int hsp_cmd_plan(struct hsp_ctl *ctl)
 {
     struct hsp_err err = {0};
@@ -309,14 +321,18 @@ int hsp_cmd_plan(struct hsp_ctl *ctl)
     if (ctl->opt[O_LIVE] != NULL) {
         bool alone = draw == NULL && how.plan_path == NULL && how.cluster_path == NULL &&
                      how.exclude == NULL && !how.no_zero && ctl->format != HSP_FORMAT_YAML;
-        return alone ? hsp_plan_live(ctl, ctl->opt[O_EXIT_CODE] != NULL)
-                     : hsp_ctl_usage(ctl, "--live stands alone, and writes table or json");
+        return !alone ? hsp_ctl_usage(ctl, "--live stands alone, and writes table or json")
+               : hsp_is_job(ctl->pos[0]) ? no_job_file(ctl)
+                                         : hsp_plan_live(ctl, ctl->opt[O_EXIT_CODE] != NULL);
     }
     if (ctl->opt[O_EXIT_CODE] != NULL) {
         return hsp_ctl_usage(ctl, "--exit-code needs --live");
     }
     if (how.exclude != NULL && how.cluster_path == NULL) {
         return hsp_ctl_usage(ctl, "--exclude needs --cluster");
+    }
+    if (hsp_is_job(ctl->pos[0])) {
+        return no_job_file(ctl);
     }
     enum hsp_status st = hsp_load_job(ctl->arena, ctl->pos[0], &l, &err);
     if (st == HSP_OK) {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "daemon/ctl/command.h"
+#include "proto/base/size.h"
 #include "proto/base/str.h"
 
 enum { G_OUTPUT, G_ADDRESS, G_KEY, G_TIMEOUT, G_NO_HEADERS, G_HELP, G_VERSION, N_GLOBAL };
@@ -10,7 +11,7 @@ enum { G_OUTPUT, G_ADDRESS, G_KEY, G_TIMEOUT, G_NO_HEADERS, G_HELP, G_VERSION, N
 #define TIMEOUT_MAX_MS (UINT64_C(1193) * 3600000) /* of 32 bits, whole hours */
 
 const struct hsp_option hsp_global_options[] = {
-    {"output", 'o', "FORMAT", "table, json, yaml, jsonl or csv; each command names its own"},
+    {"output", 'o', "FORMAT", "table, json, yaml, jsonl or csv: those that help CMD names"},
     {"address", 'a', "ADDR", "hspmdd: HOST:PORT, or the path of its socket ($HSPMD_ADDRESS)"},
     {"key", 0, "FILE", "admin key for a HOST:PORT"},
     {"timeout", 0, "TIME", "of network calls, e.g. 500ms, 10s, 2m (default 10s)"},
@@ -84,6 +85,18 @@ static enum hsp_status take(struct parse *p, int argc, const char *const *argv, 
     return HSP_OK;
 }
 
+/* Their names, with commas. */
+static void list_formats(unsigned allowed, char *ret, size_t cap)
+{
+    ret[0] = '\0';
+    for (unsigned f = 0; f < HSP_ARRAY_LEN(format_names); f++) {
+        if (allowed >> f & 1) {
+            (void)snprintf(ret + strlen(ret), cap - strlen(ret), "%s%s", ret[0] != '\0' ? ", " : "",
+                           format_names[f]);
+        }
+    }
+}
+
 static enum hsp_status set_format(struct parse *p)
 {
     const char *want = p->global[G_OUTPUT];
@@ -92,17 +105,14 @@ static enum hsp_status set_format(struct parse *p)
     if (want == NULL) {
         return HSP_OK;
     }
-    char list[64] = "";
-    for (unsigned f = 0; f < 5; f++) {
-        if (allowed >> f & 1) {
-            if (strcmp(want, format_names[f]) == 0) {
-                p->ctl->format = (enum hsp_format)f;
-                return HSP_OK;
-            }
-            (void)snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
-                           list[0] != '\0' ? ", " : "", format_names[f]);
+    for (unsigned f = 0; f < HSP_ARRAY_LEN(format_names); f++) {
+        if (allowed >> f & 1 && strcmp(want, format_names[f]) == 0) {
+            p->ctl->format = (enum hsp_format)f;
+            return HSP_OK;
         }
     }
+    char list[64];
+    list_formats(allowed, list, sizeof list);
     return hsp_err_set(p->err, HSP_EINVAL, 0, "output format %s: %s%s", want,
                        allowed != 0 ? "this command writes " : "this command has none", list);
 }
@@ -203,5 +213,14 @@ void hsp_options_print(FILE *out, const struct hsp_option *options)
                        options[i].arg != NULL ? " " : "",
                        options[i].arg != NULL ? options[i].arg : "");
         (void)fprintf(out, "  %-26s  %s\n", left, options[i].help);
+    }
+}
+
+void hsp_options_print_formats(FILE *out, unsigned formats)
+{
+    char list[64];
+    list_formats(formats, list, sizeof list);
+    if (list[0] != '\0') {
+        (void)fprintf(out, "\nFormats of --output: %s.\n", list);
     }
 }

@@ -4,7 +4,7 @@
  * may stand anywhere among the operands. An option of the command goes before a global one of that
  * name.
  *
- * Purity: pure, but for hsp_options_print. */
+ * Purity: pure, but for what prints. */
 #ifndef HSP_OPTIONS_H
 #define HSP_OPTIONS_H
 #include "daemon/ctl/command.h"
@@ -24,5 +24,7 @@ const char *hsp_options_unknown(int n, const char *const *words);
 int hsp_options_first_word(int argc, const char *const *argv);
 /* Prints a table for the help text, one option a line. */
 void hsp_options_print(FILE *out, const struct hsp_option *options);
+/* The line of it that names the formats of a command; nothing for one that takes no -o. */
+void hsp_options_print_formats(FILE *out, unsigned formats);
 
 #endif

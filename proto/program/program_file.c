@@ -192,7 +192,8 @@ enum hsp_status hsp_program_file_decode(const uint8_t *data, size_t len, struct 
     hsp_cur_init(&in, data, len);
     uint32_t magic = hsp_cur_u32(&in), version = hsp_cur_u32(&in);
     if (magic != FILE_MAGIC) {
-        return hsp_err_set(err, HSP_EPARSE, 0, "not a program file");
+        return hsp_err_set(err, HSP_EPARSE, 0,
+                           "not a program file; hspmdctl compile JOB.yaml -o FILE makes one");
     }
     if (version != FILE_VERSION) {
         return hsp_err_set(err, HSP_EVERSION, 0,

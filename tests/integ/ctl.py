@@ -103,6 +103,13 @@ def refusals(w):
             (6, 'unknown key "lisen", did you mean "listen"?', ["--config", w.write("a.yaml", "lisen: 1\n")]),
             (6, "at least 2.5 heartbeats", ["-c", w.write("b.yaml", "heartbeat: 2s\n")]),
             (6, "beyond loopback", ["--check-config", "-c", w.config("c.yaml", listen="0.0.0.0:7071")]),
+            (6, "listen: 7071 is no address of this host with a port, like 10.0.0.1:7071; "
+             "0.0.0.0:7071 is all of its addresses",
+             ["--check-config", "-c", w.config("u.yaml", listen="7071")]),
+            (6, "listen: head.example.org:7071 is no address",
+             ["-c", w.config("v.yaml", listen="head.example.org:7071")]),
+            (6, "metrics_listen: foo is no address of this host with a port, like 10.0.0.1:7072",
+             ["--check-config", "-c", w.config("w.yaml", metrics_listen="foo")]),
             (6, "not a host:port", ["--check-config", "-c", w.config("i.yaml", advertise_address="/run/x")]),
             (6, "there is no worker_key", ["-c", w.config("j.yaml", advertise_address="head.example.org:7071")]),
             (6, "is each host itself", ["-c", w.config("k.yaml", listen="0.0.0.0:0", worker_key=w.path("worker.key"),
@@ -249,6 +256,11 @@ def commands(w):
     w.expect(0, "pending", "status")
     w.expect(124, "small is pending at step 0: waits for 2 devices; ", "wait", "small",
              "--for=running", "--timeout", "200ms")
+    w.expect(1, "job small has no step 11: it is done after 10 (train.steps)", "wait", "small", "--for=step=11")
+    w.expect(124, "small is pending", "wait", "small", "--for=step=10", "--timeout", "200ms")
+    w.expect(0, "Formats of --output: table, json.\n", "help", "status")
+    w.expect(0, "Formats of --output: table, jsonl.\n", "events", "--help")
+    check("Formats" not in w.expect(0, "", "help", "suspend"), "suspend writes in no format")
     w.expect(2, "--for ever: a job is awaited until done, running or step=N", "wait", "small", "--for=ever")
     w.expect(3, "no job x", "wait", "x")
     w.expect(3, "no job x", "metrics", "x")
@@ -278,7 +290,7 @@ def commands(w):
     check((doc["checkpoint_path"], doc["checkpoint_shared"]) == ("/srv/ckpt", False), doc)
     w.expect(3, "/srv/ckpt/small is not here (No such file or directory); run it on a worker of the job", "ckpt",
              "verify", "small")
-    w.expect(3, "no job or node x", "ckpt", "verify", "x")
+    w.expect(3, "no job x; a folder is given with a /", "ckpt", "verify", "x")
     w.expect(0, "1 ranks equal one device", "verify", w.path("job.yaml"))
     w.expect(0, "1 ranks equal one device", "verify", w.path("plans/one.yaml"))
     w.expect(7, "has no plan", "verify", "small")
@@ -287,6 +299,9 @@ def commands(w):
     verify_alone(w)
     w.expect(7, "has no plan", "program", "show", "small")
     w.expect(7, "has no plan", "plan", "show", "small")
+    for live in ([], ["--live"]):
+        w.expect(6, "there is no job file small; of a job at hspmdd, hspmdctl plan show small "
+                 "prints the plan\n", "plan", "small", *live)
     w.expect(0, "wte.weight", "graph", "show", "small")
     w.expect(0, "step,loss,val_loss", "metrics", "small", "-o", "csv")
     w.expect(3, "no job x", "metrics", "x")
@@ -436,8 +451,10 @@ def numbers(w):
     for i in range(2):
         ids.append(str(json.loads(w.expect(0, "", "submit", job, "-o", "json"))["id"]))
         if i == 0:
-            w.expect(0, "", "scale", "twin", "--max", "3")
+            w.expect(0, "twin has new bounds\n", "scale", "twin", "--max", "3")
             w.expect(0, "twin is cancelled", "cancel", "twin")
+            w.expect(0, "twin has new bounds; it is cancelled: they count when it is resumed",
+                     "scale", "twin", "--max", "4")
     first, last = ids
     check([first, "twin", "cancelled"] in shown(w), shown(w))
     check([last, "twin", "pending"] in shown(w, "twin"), shown(w))
