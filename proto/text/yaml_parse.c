@@ -2,6 +2,7 @@
 
 #include "proto/text/yaml.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@
 
 struct loader {
     yaml_parser_t parser;
+    const char *data;
+    size_t len;
     const char *name;
     struct hsp_arena *arena;
     struct hsp_err *err;
@@ -25,6 +28,16 @@ static enum hsp_status fail_at(const struct loader *l, enum hsp_status code, yam
 {
     return hsp_err_set(l->err, code, 0, "%s:%zu:%zu: %s", l->name, at.line + 1, at.column + 1,
                        what);
+}
+
+/* What libyaml's words leave open, "" nothing: it stops behind the mistake, and shows no tab. */
+static const char *hint(const struct loader *l, const char *what)
+{
+    size_t at = l->parser.problem_mark.index;
+    if (strcmp(what, "mapping values are not allowed in this context") == 0) {
+        return "; the line above may lack the \": \" behind its key, or be indented otherwise";
+    }
+    return at < l->len && l->data[at] == '\t' ? "; indent with blanks, not with tabs" : "";
 }
 
 static enum hsp_status next_event(struct loader *l, yaml_event_t *ret)
@@ -40,7 +53,9 @@ static enum hsp_status next_event(struct loader *l, yaml_event_t *ret)
         /* Bad encoding: libyaml gives no position in lines, but its mark is where it got to. */
         return fail_at(l, HSP_EPARSE, l->parser.mark, what);
     }
-    return fail_at(l, HSP_EPARSE, l->parser.problem_mark, what);
+    char text[160];
+    (void)snprintf(text, sizeof text, "%s%s", what, hint(l, what));
+    return fail_at(l, HSP_EPARSE, l->parser.problem_mark, text);
 }
 
 static bool is_null(const char *text)
@@ -222,7 +237,7 @@ enum hsp_status hsp_yaml_parse(const char *name, const void *data, size_t len,
         return hsp_err_set(err, HSP_ELIMIT, 0, "%s: %zu bytes, the limit is %d", name, len,
                            HSP_YAML_MAX_BYTES);
     }
-    struct loader l = {.arena = arena, .err = err};
+    struct loader l = {.data = data, .len = len, .arena = arena, .err = err};
     l.name = hsp_arena_strdup(arena, name);
     struct hsp_yaml *root = hsp_arena_alloc(arena, sizeof(*root));
     if (l.name == NULL || root == NULL || !yaml_parser_initialize(&l.parser)) {

@@ -200,6 +200,23 @@ enum hsp_status hsp_yaml_choice(const struct hsp_yaml *node, const char *const *
     return unwanted(node, list, err);
 }
 
+/* "; there are a, b and c": all of them, or nothing where they are many. */
+static void list_keys(const char *const *known, size_t n, char *ret, size_t cap)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < n && len < cap; i++) {
+        int k = snprintf(ret + len, cap - len, "%s%s",
+                         i == 0       ? "; there are "
+                         : i + 1 == n ? " and "
+                                      : ", ",
+                         known[i]);
+        len += k > 0 ? (size_t)k : 0;
+    }
+    if (n < 2 || len >= cap) {
+        ret[0] = '\0';
+    }
+}
+
 enum hsp_status hsp_yaml_check_keys(const struct hsp_yaml *node, const char *const *known, size_t n,
                                     struct hsp_err *err)
 {
@@ -213,10 +230,14 @@ enum hsp_status hsp_yaml_check_keys(const struct hsp_yaml *node, const char *con
             continue;
         }
         const char *near = hsp_str_nearest(item->key, known, n);
-        return hsp_err_set(err, HSP_EPARSE, 0, "%s:%u:%u: unknown key \"%.60s\"%s%s%s", item->file,
-                           item->key_line, item->key_column, item->key,
-                           near != NULL ? ", did you mean \"" : "", near != NULL ? near : "",
-                           near != NULL ? "\"?" : "");
+        char more[120];
+        if (near != NULL) {
+            (void)snprintf(more, sizeof more, ", did you mean \"%.80s\"?", near);
+        } else {
+            list_keys(known, n, more, sizeof more);
+        }
+        return hsp_err_set(err, HSP_EPARSE, 0, "%s:%u:%u: unknown key \"%.60s\"%s", item->file,
+                           item->key_line, item->key_column, item->key, more);
     }
     return HSP_OK;
 }

@@ -83,7 +83,16 @@ static void malformed_texts_are_refused_with_their_place(void **state)
     expect_error(state, "a: [1, 2\nb: 3\n", HSP_EPARSE,
                  "f.yaml:2:2: did not find expected ',' or ']'");
     expect_error(state, "a: 1\n\tb: 2\n", HSP_EPARSE,
-                 "f.yaml:2:1: found a tab character that violates indentation");
+                 "f.yaml:2:1: found a tab character that violates indentation; indent with blanks, "
+                 "not with tabs");
+    expect_error(state, "a:\n\tb: 2\n", HSP_EPARSE,
+                 "f.yaml:2:1: found character that cannot start any token; indent with blanks, not "
+                 "with tabs");
+    expect_error(state, "a: @1\n", HSP_EPARSE,
+                 "f.yaml:1:4: found character that cannot start any token");
+    expect_error(state, "a:\n  b 2\n  c: 3\n", HSP_EPARSE,
+                 "f.yaml:3:4: mapping values are not allowed in this context; the line above may "
+                 "lack the \": \" behind its key, or be indented otherwise");
     expect_error(state, "a: 1\nb: 2\na: 3\n", HSP_EPARSE, "f.yaml:3:1: key \"a\" appears twice");
     expect_error(state, "[1]: 2\n", HSP_EPARSE, "f.yaml:1:1: a key must be a scalar");
     expect_error(state, "a: &x 1\nb: *x\n", HSP_EPARSE,
@@ -227,6 +236,12 @@ static void unknown_keys_come_with_the_nearest(void **state)
                   HSP_EPARSE);
     assert_err(&err, HSP_EPARSE, "f.yaml:2:1: unknown key \"layer\", did you mean \"layers\"?");
     assert_status(hsp_yaml_check_keys(parse(state, "optimizer: 1"), known, 2, &err), HSP_EPARSE);
+    assert_err(&err, HSP_EPARSE,
+               "f.yaml:1:1: unknown key \"optimizer\"; there are layers and hidden");
+    static const char *const many[] = {
+        "a-key-of-thirty-characters-0001", "a-key-of-thirty-characters-0002",
+        "a-key-of-thirty-characters-0003", "a-key-of-thirty-characters-0004"};
+    assert_status(hsp_yaml_check_keys(parse(state, "optimizer: 1"), many, 4, &err), HSP_EPARSE);
     assert_err(&err, HSP_EPARSE, "f.yaml:1:1: unknown key \"optimizer\"");
     assert_status(hsp_yaml_check_keys(parse(state, "layers: 1"), known, 2, &err), HSP_OK);
 }
