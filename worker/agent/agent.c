@@ -41,6 +41,7 @@
 #define STEP_ARENA     (32u << 20)
 #define RESTART_MAX_MS 5000u
 #define MOST_AGAIN_MS  120000u /* that hspmdd may have it wait */
+#define TELL_AGAIN_MS  60000u  /* why hspmdd cannot be reached */
 #define STABLE_MS      10000u  /* an executor that lived this long restarts at once */
 
 void hsp_agent_defaults(struct hsp_agent_config *ret)
@@ -231,6 +232,7 @@ static void welcome(struct hsp_agent *a, const struct hsp_m_welcome *w)
     a->clock.n = 0; /* of another hspmdd, it may be */
     a->beat_us = 0;
     a->pause_ms = 0;
+    memset(a->down, 0, sizeof a->down);
     a->beat_ms = a->now_ms + a->heartbeat_ms;
     hsp_ai_log(a, 5, "welcome: term %llu%s", (unsigned long long)w->term,
                news ? ", a new incarnation" : "");
@@ -293,10 +295,28 @@ static bool told_again(struct hsp_agent *a, const struct hsp_m_welcome *w)
     return true;
 }
 
+/* What is the same at each try is told once, and again after a while. */
+static bool is_told(struct hsp_agent *a, const char *why)
+{
+    struct hsp_agent_down now = {.ms = a->now_ms};
+    hsp_str_printf(now.why, sizeof now.why, "%s", why);
+    for (int i = 0; i < 2; i++) {
+        if (strcmp(a->down[i].why, now.why) == 0 && now.ms - a->down[i].ms < TELL_AGAIN_MS) {
+            return true;
+        }
+    }
+    a->down[1] = a->down[0];
+    a->down[0] = now;
+    return false;
+}
+
 static void link_down(struct hsp_agent *a, const char *why)
 {
     if (!a->closing) {
-        hsp_ai_log(a, 4, "connection to the coordinator: %s", why != NULL ? why : "closed");
+        why = why != NULL ? why : "closed";
+        if (!is_told(a, why)) {
+            hsp_ai_log(a, 4, "connection to the coordinator: %s", why);
+        }
         hsp_ai_connect_later(a);
     }
     a->closing = false;

@@ -53,6 +53,10 @@ struct hsp_agent {
     bool kept_more; /* the last scan found jobs for which kept has no room */
     enum hsp_agent_link link;
     bool closing; /* DISCONNECT asked, CONN_DOWN due */
+    struct hsp_agent_down {
+        char why[160];
+        uint64_t ms;
+    } down[2]; /* why there is no connection, as told last; of hspmdd's two addresses */
     uint32_t heartbeat_ms, dead_ms, pause_ms;
     uint64_t connect_ms, heard_ms, beat_ms, beat;
     uint64_t beat_us;           /* when the last one was sent; 0: it is answered */

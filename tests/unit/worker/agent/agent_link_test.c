@@ -125,6 +125,34 @@ static void another_address(void **state)
     hsp_agent_free(w.a);
 }
 
+/* A coordinator that cannot be reached for hours does not fill the log, at either address. */
+static void the_same_refusal_is_told_once_a_minute(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    const char *const why[] = {"head:7071: refused", "head2:7071: refused"};
+    uint32_t lines = 0;
+    aw_begin(&w);
+    told(&w, 5, "head2:7071");
+    for (uint32_t i = 0; i < 120; i++) { /* 4 minutes */
+        aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = why[i % 2]});
+        lines += aw_count(&w, HSP_AACT_LOG);
+        w.now += 2000;
+        aw_tick(&w);
+        assert_int_equal(aw_count(&w, HSP_AACT_CONNECT), 1);
+    }
+    assert_int_equal(lines, 8);
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "other keys"});
+    assert_string_equal(aw_find(&w, HSP_AACT_LOG)->text,
+                        "connection to the coordinator: other keys");
+    w.now += 2000;
+    aw_tick(&w);
+    told(&w, 5, "head2:7071"); /* it was here: what breaks then is news */
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "other keys"});
+    assert_int_equal(aw_count(&w, HSP_AACT_LOG), 1);
+    hsp_agent_free(w.a);
+}
+
 static void fenced(void **state)
 {
     (void)state;
@@ -591,6 +619,7 @@ static void comes_back_when_it_was_told(void **state)
 HSP_TEST_FILE(agent_link_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(reach_is_asked_and_answered),
+                                       cmocka_unit_test(the_same_refusal_is_told_once_a_minute),
                                        cmocka_unit_test(checkpoints_are_asked_for_and_listed),
                                        cmocka_unit_test(a_question_before_the_welcome_is_answered),
                                        cmocka_unit_test(hello_says_all),
