@@ -199,9 +199,9 @@ static bool print_nodes(struct hsp_ctl *ctl, const cJSON *nodes)
 static bool print_epochs(struct hsp_ctl *ctl, const cJSON *epochs)
 {
     static const struct hsp_column cols[] = {
-        {"EPOCH", true},  {"FROM STEP", true}, {"LOST", true},     {"DETECT", true},
-        {"PLAN", true},   {"PREPARE", true},   {"TRANSFER", true}, {"SWITCH", true},
-        {"CAUSE", false}, {"PLAN", false}};
+        {"EPOCH", true},    {"FROM STEP", true}, {"LOST", true},     {"DETECT", true},
+        {"PLANNING", true}, {"PREPARE", true},   {"TRANSFER", true}, {"SWITCH", true},
+        {"CAUSE", false},   {"PLAN", false}};
     struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
     const cJSON *e;
     cJSON_ArrayForEach(e, epochs)

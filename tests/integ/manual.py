@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The manual says everything: each option of each program's help and each key of each file has its
-place in its page, which mandoc finds without fault; completion knows commands, options and the
-names that hspmdd knows."""
+place in its page, which mandoc finds without fault; columns of tables are explained; completion
+knows commands, options and the names that hspmdd knows; scripts/quickstart and demo have a help."""
 import os
 import re
 import shutil
@@ -58,8 +58,21 @@ def pages():
         check(re.search(r"^\.It Ic %s( Ar|$)" % " ".join(name), text, re.M), "command %s is missing" % name)
         flags |= flags_of(run("hspmdctl", "help", *name))
     has_flags(text, flags, "daemon/ctl/hspmdctl.1")
+    columns = re.search(r"^\.Sh COLUMNS\n(.*?)^\.Sh ", text, re.M | re.S).group(1)
+    for path, head, n in (("cmd_status.c", "EPOCH", 2), ("cmd_plan.c", "RANK", 1)):
+        tables = re.findall(r"struct hsp_column \w+\[\] = {([^;]*\"%s\".*?)};" % head,
+                            page("daemon/ctl/" + path), re.S)
+        check(len(tables) == n, "%d tables with the column %s in %s" % (len(tables), head, path))
+        for name in re.findall(r'"([A-Z ]+)"', "".join(tables)):
+            check(re.search(r"\b%s\b" % name, columns) or name in ("JOB", "STATE", "REASON", "RANK", "DEVICE"),
+                  "column %s of %s is not explained" % (name, path))
     table = page("daemon/planner/job_file.c")
     has_keys(page("daemon/ctl/hspmd-job.5"), re.findall(r'^    F\("([\w.]+)"', table, re.M), "hspmd-job.5")
+    cluster = page("daemon/ctl/hspmd-job.5").split(".Sh CLUSTER FILES\n")[1].split("\n.Sh ")[0]
+    keys = re.findall(r'\bF\(\w+, "([\w.]+)"', page("daemon/planner/cluster_file.c"))
+    check(len(keys) > 20, "no keys of cluster files")
+    for word in {w for k in keys for w in k.split(".")}:
+        check(re.search(r"\b%s\b" % word, cluster), "hspmd-job.5: key %s of cluster files is missing" % word)
     return ["daemon/app/hspmdd.8", "daemon/app/hspmdd.yaml.5", "worker/app/hspmd-worker.8",
             "worker/app/hspmd-worker.yaml.5", "daemon/ctl/hspmdctl.1", "daemon/ctl/hspmd-job.5"]
 
@@ -82,6 +95,17 @@ def completion():
     check(complete("drain", "x") == [], "no daemon, no names: %r" % complete("drain", "x"))
 
 
+def scripts():
+    """Asked for help, or mistyped, they do nothing else: quickstart would install packages and build."""
+    for name in "quickstart", "demo":
+        for word, code in (("--help", 0), ("-h", 0), ("--hepl", 2)):
+            r = subprocess.run([os.path.join(SRC, "scripts", name), word], capture_output=True, text=True, timeout=LIMIT,
+                               env=dict(os.environ, HSPMD_BUILD="/nonexistent"))
+            said = r.stdout if code == 0 else r.stderr
+            check(r.returncode == code and "scripts/%s [--text FILE]" % name in said, "%s %s: %r" % (name, word, r))
+
+
 lint(pages())
 completion()
+scripts()
 print("the manual says everything")
