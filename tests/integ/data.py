@@ -32,7 +32,7 @@ class Places(Cluster):
 
 def blocked(c, job, *texts):
     """The reason says why; so do the events."""
-    wait_for("%s to be blocked by %s" % (job, texts[0]), lambda: all(t in c.job(job)["reason"] for t in texts), 20)
+    wait_for("%s to be blocked by %s" % (job, texts[0]), lambda: all(t in c.job(job)["reason"] for t in texts), 60)
     if c.job(job)["state"] != "pending":
         raise Failed("job %s is %s" % (job, c.job(job)["state"]))
     if not any(texts[0] in e["reason"] for e in c.events(job) if e["type"] == "data.refused"):
