@@ -12,6 +12,7 @@
 
 enum { O_MIN, O_MAX }; /* rows of scale_options */
 #define POLL_MS 100
+#define AWAY_MS 300000u /* of hspmdd while a job is waited for: as long as a host takes to boot */
 
 enum { O_WITHIN };             /* rows of suspend_options */
 enum { O_FROM };               /* rows of resume_options */
@@ -284,25 +285,71 @@ static enum hsp_status await_answer(struct hsp_ctl *ctl, struct hsp_remote *r, u
     return st;
 }
 
+/* *ret_there: hspmdd was, whatever came of it. */
+static enum hsp_status wait_once(struct hsp_ctl *ctl, struct hsp_msg *m, bool *ret_there,
+                                 const char **ret, struct hsp_err *err)
+{
+    struct hsp_remote *r = NULL;
+    uint32_t limit_ms = m->u.query.timeout_ms;
+    /* The daemon keeps the time; a little longer here, for its answer. */
+    uint32_t wait_ms = limit_ms != 0 && limit_ms < UINT32_MAX / 2 ? limit_ms + 10000 : UINT32_MAX;
+    enum hsp_status st = hsp_remote_open(ctl, &r, err);
+    *ret_there = st == HSP_OK && !hsp_remote_keyless(r);
+    if (st == HSP_OK) {
+        st = hsp_remote_send(r, m, err);
+    }
+    if (st == HSP_OK) {
+        st = await_answer(ctl, r, wait_ms, ret, err);
+    }
+    (void)hsp_remote_close(r);
+    return st;
+}
+
+static uint64_t clock_ms(void)
+{
+    struct timespec t = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* A restart of hspmdd ends no training, and no wait. */
 int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_t timeout_ms)
 {
     struct hsp_err err = {0};
-    struct hsp_remote *r = NULL;
     const char *text = "";
-    /* The daemon keeps the time; a little longer here, for its answer. */
-    uint32_t wait_ms =
-        timeout_ms != 0 && timeout_ms < UINT32_MAX / 2 ? timeout_ms + 10000 : UINT32_MAX;
+    const struct timespec pause = {.tv_sec = 1};
+    const uint64_t begin = clock_ms();
+    uint64_t gone = 0, now = begin; /* since when hspmdd has gone */
+    bool there;
     struct hsp_msg m = {
         .type = HSP_MSG_WAIT,
         .u.query = {.name = job, .what = what, .timeout_ms = timeout_ms, .follow = true}};
-    enum hsp_status st = hsp_remote_open(ctl, &r, &err);
-    if (st == HSP_OK) {
-        st = hsp_remote_send(r, &m, &err);
+    struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
+    enum hsp_status st = wait_once(ctl, &m, &there, &text, &err);
+    while (st == HSP_ECLOSED && (there || gone != 0)) {
+        now = clock_ms();
+        if (gone == 0) {
+            (void)fprintf(ctl->msg,
+                          "hspmdctl: %s; training goes on without hspmdd, and wait goes on when it "
+                          "is back within %u minutes\n",
+                          err.msg, AWAY_MS / 60000);
+            (void)fflush(ctl->msg); /* shown while we wait */
+        }
+        gone = there ? now : gone;
+        if (now - gone >= AWAY_MS || (timeout_ms != 0 && now - begin >= timeout_ms)) {
+            break;
+        }
+        (void)nanosleep(&pause, NULL); /* cut short by a signal: called a little early */
+        hsp_arena_rewind(ctl->arena, mark);
+        now = clock_ms() - begin;
+        m.u.query.timeout_ms = timeout_ms == 0    ? 0
+                               : now < timeout_ms ? timeout_ms - (uint32_t)now
+                                                  : 1;
+        st = wait_once(ctl, &m, &there, &text, &err);
     }
-    if (st == HSP_OK) {
-        st = await_answer(ctl, r, wait_ms, &text, &err);
+    if (st == HSP_ECLOSED && gone != 0 && timeout_ms != 0 && clock_ms() - begin >= timeout_ms) {
+        err.code = HSP_ETIMEDOUT;
     }
-    (void)hsp_remote_close(r);
     return st == HSP_OK ? judge(ctl, job, text) : hsp_ctl_fail(ctl, &err);
 }
 

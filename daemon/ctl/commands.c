@@ -183,9 +183,10 @@ const struct hsp_command hsp_commands[] = {
      .operands = "JOB",
      .summary = "wait until a job is done, runs, or has reached a step",
      .help =
-         "Exit code 8 when the job fails or is cancelled first, 124 when the time is over. While\n"
-         "the final model cannot be written, standard error says why. It is in PATH/JOB/final,\n"
-         "PATH being checkpoint.path, on the node that status JOB names.",
+         "Exit code 8 when the job fails or is cancelled first, 124 when the time is over. A\n"
+         "restart of hspmdd within 5 minutes does not end it. While the final model cannot be\n"
+         "written, standard error says why. It is in PATH/JOB/final, PATH being checkpoint.path,\n"
+         "on the node that status JOB names.",
      .options = wait_options,
      .min_pos = 1,
      .max_pos = 1,

@@ -84,6 +84,11 @@ enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, st
     return HSP_OK;
 }
 
+bool hsp_remote_keyless(const struct hsp_remote *r)
+{
+    return r->keyless;
+}
+
 struct hsp_remote *hsp_remote_close(struct hsp_remote *r)
 {
     if (r != NULL) {

@@ -22,6 +22,7 @@ struct hsp_remote; /* opaque */
 /* Connects to --address, else $HSPMD_ADDRESS, else the socket. HSP_ECLOSED: cannot be reached (exit
  * code 5); HSP_EAUTH, HSP_EPERM. */
 enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, struct hsp_err *err);
+bool hsp_remote_keyless(const struct hsp_remote *r);       /* by TCP without a key: it is refused */
 struct hsp_remote *hsp_remote_close(struct hsp_remote *r); /* NULL allowed; returns NULL */
 
 /* Sends a request; its number is chosen here. */

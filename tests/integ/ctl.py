@@ -74,6 +74,15 @@ class World(Folder):
             check(r.stderr.startswith("hspmdctl: ") and r.stderr.count("\n") == 1, "one line: %r" % r.stderr)
         return r.stdout
 
+    def waits(self, *args):
+        """hspmdctl wait, connected."""
+        p = subprocess.Popen([os.path.join(BUILD, "hspmdctl"), "--address", self.sock, "wait", *args], text=True,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        fds = "/proc/%d/fd" % p.pid
+        until("wait to connect", lambda: any(os.readlink(os.path.join(fds, f)).startswith("socket:") for f in os.listdir(fds)))
+        self.expect(0, "", "status")  # it has called before this
+        return p
+
     def healthz(self):
         """Status and line of the last hspmdd with metrics_listen."""
         url = re.findall(r"metrics on (http://\S+)/metrics", self.log())[-1] + "/healthz"
@@ -329,11 +338,12 @@ def follow(w):
 
 
 def restarts(w, d):
-    """Jobs are there again after an end in order, and after kill -9."""
+    """Jobs are there again after an end in order, and after kill -9, and whoever waits for one waits on."""
     w.expect(8, "is cancelled", "wait", "small")
     w.expect(7, "cancelled", "cancel", "small")
     w.expect(0, "small goes on; it begins at step 0, as no checkpoint of it is on record, or with a checkpoint that is "
              "found on disk, as soon as it has its devices\n", "resume", "small")
+    waits = w.waits("small")
     for i in range(2):
         d.send_signal(signal.SIGTERM if i == 0 else signal.SIGKILL)
         check(d.wait(LIMIT) == (0 if i == 0 else -signal.SIGKILL), "end %d" % i)
@@ -345,8 +355,17 @@ def restarts(w, d):
         check((j["name"], j["state"], j["min"]) == ("small", "pending", 3), j)
         w.expect(0, "wte.weight", "graph", "show", "small")  # its files are there too
     check(doc["term"] == 4, "a term each: %r" % doc["term"])
+    w.expect(0, "small is cancelled", "cancel", "small")
+    away = "hspmdctl: hspmdd at %s closed the connection; training goes on without hspmdd, and wait goes on when it is " \
+        "back within 5 minutes\n" % w.sock
+    out, err = waits.communicate(timeout=LIMIT)
+    check(waits.returncode == 8 and err.startswith(away) and "job small is cancelled" in err and err.count("\n") == 2,
+          "a wait over two starts: %d %r %r" % (waits.returncode, out, err))
+    w.expect(0, "small goes on", "resume", "small")
+    waits = w.waits("small", "--timeout", "3s")
     d.terminate()
     check(d.wait(LIMIT) == 0, "ends in order")
+    check(waits.wait(LIMIT) == 124, "its time is over while hspmdd is away, too: %r" % waits.stderr.read())
 
 
 def least(w):
