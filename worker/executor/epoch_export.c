@@ -306,11 +306,14 @@ static enum hsp_status rest(struct hsp_ex_epoch *e, uint32_t ms, uint64_t *ret_e
 }
 
 /* Rank 0: the outputs could not be written, for the @tries th time. Says why (a later hspmdd has
- * not heard it, so each time) and waits; as rest(). */
+ * not heard it, so each time), unless the epoch has ended, and waits; as rest(). */
 static enum hsp_status await_disk(struct hsp_ex_epoch *e, uint32_t tries, struct hsp_err *why,
                                   uint64_t *ret_epoch, struct hsp_err *err)
 {
     struct hsp_err unsent = {0};
+    if (hsp_epoch_is_over(e)) { /* which may have cut it off: that says nothing of the disk */
+        return hsp_err_set(err, HSP_ECANCELED, 0, "the epoch has ended");
+    }
     (void)hsp_err_wrap(why, "%s", e->pkg.peers[0].name);
     hsp_disk_explain(why);
     struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,

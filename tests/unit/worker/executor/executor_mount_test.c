@@ -1,4 +1,5 @@
 /* Executors whose folder of checkpoints is shared, marked, not mounted, or does not answer. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,7 +17,8 @@ static bool is_marked(const char *dir)
     return is;
 }
 
-static bool marks_hang; /* in executors that are started from now on */
+static bool marks_hang;   /* in executors that are started from now on, */
+static unsigned n_answer; /* but for so many */
 
 enum hsp_status __wrap_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, bool shared,
                                      struct hsp_err *err);
@@ -26,7 +28,9 @@ enum hsp_status __real_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info
 enum hsp_status __wrap_hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, bool shared,
                                      struct hsp_err *err)
 {
-    while (marks_hang) {
+    static atomic_uint n;
+    bool hangs = marks_hang && atomic_fetch_add(&n, 1) >= n_answer;
+    while (hangs) {
         (void)pause();
     }
     return __real_hsp_ckpt_sign(dir, us, shared, err);
@@ -230,6 +234,31 @@ static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
     (void)hsp_epoch_plan_free(pp);
 }
 
+/* The disk has not answered yet, for the final model, when the epoch is ended: that is no fault of the disk. */
+static void test_an_epoch_that_ends_tells_of_no_disk(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
+    struct xw_epoch d = {
+        .epoch = 31, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
+    w->steps = 24; /* without a checkpoint */
+    marks_hang = true;
+    n_answer = 1; /* as the job begins */
+    xw_start_executor(w, 0);
+    marks_hang = false;
+    n_answer = 0;
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 31, 0);
+    while (!w->final) {
+        xw_await(w, 0, HSP_MSG_STEP);
+    }
+    xw_await_beat(w, 0);
+    xw_await_beat(w, 0);
+    xw_send_ref(w, 0, HSP_MSG_SEAL, 31);
+    xw_await(w, 0, HSP_MSG_SEALED); /* CHECKPOINTED with a reason would end the test */
+    (void)hsp_epoch_plan_free(p);
+}
+
 HSP_TEST_FILE(executor_mount_test)
 {
     const struct CMUnitTest tests[] = {
@@ -243,6 +272,8 @@ HSP_TEST_FILE(executor_mount_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_folder_that_does_not_answer_stops_no_training,
                                         xw_setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_an_epoch_that_ends_tells_of_no_disk, xw_setup,
+                                        xw_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
