@@ -1,7 +1,9 @@
 /* The happy path: each piece of the file is reserved, later each piece of its mapping is populated.
  *
  * Possible failure modes: no room (posix_fallocate says so before any write can raise SIGBUS); a stop
- * (what was taken is the caller's to give back); a signal in a piece (that piece is taken again). */
+ * (what was taken is the caller's to give back); a signal in a piece (that piece is taken again);
+ * another executor that takes room at the same time (that piece is taken again when the memory of
+ * deleted segments is free). */
 #include "worker/state/segment_room.h"
 
 #include <errno.h>
@@ -55,6 +57,13 @@ enum hsp_status hsp_room_take(const char *dir, int fd, uint64_t bytes, const cha
             return given_up(err);
         }
         int rc = reserve(fd, at, piece(bytes - at));
+        if (rc == ENOSPC) { /* another segment has taken the room that was there */
+            hsp_segment_await_free(dir, stop);
+            if (hsp_segment_stopped(stop)) {
+                return given_up(err);
+            }
+            rc = reserve(fd, at, piece(bytes - at));
+        }
         if (rc != 0) {
             char what[64];
             (void)snprintf(what, sizeof(what),

@@ -17,8 +17,8 @@
 #define HSP_ROOM_PIECE ((size_t)256 << 20)
 
 /* Gives file @fd, of name @path in folder @dir, @bytes that no other file can take. Where there is too
- * little room it waits for the memory of deleted segments first. HSP_ECANCELED: @stop has said so;
- * HSP_ENOSPC: the message says how many bytes did not fit; HSP_ELIMIT, HSP_EIO, HSP_EPERM, HSP_ENOMEM.
+ * little room, or no more, it waits for the memory of deleted segments first. HSP_ECANCELED: @stop has
+ * said so; HSP_ENOSPC: the message says how many bytes did not fit; HSP_ELIMIT, HSP_EIO, HSP_EPERM, HSP_ENOMEM.
  * After an error the file has a part of its room. */
 enum hsp_status hsp_room_take(const char *dir, int fd, uint64_t bytes, const char *path,
                               const struct hsp_segment_stop *stop, struct hsp_err *err);

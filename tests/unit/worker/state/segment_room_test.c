@@ -38,10 +38,12 @@ static int teardown(void **state)
     return 0;
 }
 
-static int no_room;     /* what posix_fallocate answers instead; 0: what it finds */
-static bool takes_none; /* neither posix_fallocate nor madvise does anything; */
-static unsigned pieces; /* their calls, */
-static size_t greatest; /* bytes of one */
+static int no_room;              /* what posix_fallocate answers instead; 0: what it finds */
+static bool full_now;            /* it answers ENOSPC until frees_slowly is false */
+static atomic_bool frees_slowly; /* until this is false no file without a name is closed */
+static bool takes_none;          /* neither posix_fallocate nor madvise does anything; */
+static unsigned pieces;          /* their calls, */
+static size_t greatest;          /* bytes of one */
 
 int __wrap_posix_fallocate(int fd, off_t at, off_t bytes);
 int __real_posix_fallocate(int fd, off_t at, off_t bytes);
@@ -57,9 +59,10 @@ static int take_none(size_t bytes)
 
 int __wrap_posix_fallocate(int fd, off_t at, off_t bytes)
 {
-    return no_room != 0 ? no_room
-           : takes_none ? take_none((size_t)bytes)
-                        : __real_posix_fallocate(fd, at, bytes);
+    return no_room != 0                             ? no_room
+           : full_now && atomic_load(&frees_slowly) ? ENOSPC
+           : takes_none                             ? take_none((size_t)bytes)
+                                                    : __real_posix_fallocate(fd, at, bytes);
 }
 
 int __wrap_madvise(void *at, size_t bytes, int how)
@@ -142,9 +145,8 @@ static void a_segment_that_is_there_is_mapped_in_pieces(void **state)
     hsp_segment_close(s);
 }
 
-static atomic_bool frees_slowly; /* until this is false no file without a name is closed */
-static atomic_uint n_freeing;    /* such files, so far */
-static bool is_full;             /* the file system, as it says */
+static atomic_uint n_freeing; /* files without a name that are being closed, so far */
+static bool is_full;          /* the file system, as it says */
 
 int __wrap_close(int fd);
 int __real_close(int fd);
@@ -178,25 +180,53 @@ static bool frees_at_last(void *left)
     return false;
 }
 
+/* A segment of 64 MiB is deleted: its name is gone, its memory is not free before frees_slowly is false. */
+static void delete_slowly(const char *dir)
+{
+    struct hsp_state_segment *s;
+    struct hsp_err err = {0};
+    char path[4300];
+    unsigned n = atomic_load(&n_freeing);
+    (void)snprintf(path, sizeof path, "%s/" NAME, dir);
+    assert_ok(create(dir, GIB / 16, NULL, &s, &err), &err);
+    hsp_segment_close(s);
+    (void)alarm(60);
+    atomic_store(&frees_slowly, true);
+    assert_ok(hsp_segment_remove(dir, &key, &err), &err);
+    assert_int_not_equal(access(path, F_OK), 0);
+    while (atomic_load(&n_freeing) == n) {
+        (void)usleep(1000);
+    }
+}
+
+/* Two executors look for room at the same time, which is enough for one: the other waits, too. */
+static void room_that_another_has_taken_is_waited_for(void **state)
+{
+    struct hsp_state_segment *s;
+    struct hsp_err err = {0};
+    unsigned left = 5;
+    struct hsp_segment_stop stop = {counts_down, &left};
+    delete_slowly(*state);
+    full_now = true;
+    assert_status(create(*state, 8192, &stop, &s, &err), HSP_ECANCELED);
+    left = 5;
+    stop.over = frees_at_last;
+    assert_ok(create(*state, 8192, &stop, &s, &err), &err);
+    full_now = false;
+    assert_false(atomic_load(&frees_slowly));
+    (void)alarm(0);
+    hsp_segment_close(s);
+}
+
 /* An executor that trains does not wait until tens of GiB are free. One that wants that room does, and
  * can give up. */
 static void memory_goes_behind_its_name(void **state)
 {
     struct hsp_state_segment *s;
     struct hsp_err err = {0};
-    char path[4300];
     unsigned left = 5; /* more than the pieces of a small segment */
     struct hsp_segment_stop stop = {counts_down, &left};
-    (void)snprintf(path, sizeof path, "%s/" NAME, (char *)*state);
-    assert_ok(create(*state, GIB / 16, NULL, &s, &err), &err);
-    hsp_segment_close(s);
-    (void)alarm(60);
-    atomic_store(&frees_slowly, true);
-    assert_ok(hsp_segment_remove(*state, &key, &err), &err);
-    assert_int_not_equal(access(path, F_OK), 0);
-    while (atomic_load(&n_freeing) == 0) {
-        (void)usleep(1000);
-    }
+    delete_slowly(*state);
     is_full = true;
     assert_status(create(*state, 8192, &stop, &s, &err), HSP_ECANCELED);
     assert_true(atomic_load(&frees_slowly));
@@ -217,6 +247,7 @@ HSP_TEST_FILE(segment_room_test)
         cmocka_unit_test_setup_teardown(a_segment_that_is_there_is_mapped_in_pieces, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(memory_goes_behind_its_name, setup, teardown),
+        cmocka_unit_test_setup_teardown(room_that_another_has_taken_is_waited_for, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
