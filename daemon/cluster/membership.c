@@ -613,11 +613,13 @@ static void jobs_hello(struct hsp_cluster *c, uint32_t at, const struct hsp_m_he
     }
 }
 
-/* Tells of @n, which is here. Of a new agent that a job knows by its name alone it says what may be amiss. */
-static void tell_joined(struct hsp_cluster *c, const struct hsp_cluster_node *n, bool anew)
+/* Tells of @n, which is here. Of a new agent that a job knows by its name alone it says what may be amiss; not of one
+ * from @before: the store may be too old to know its folder. */
+static void tell_joined(struct hsp_cluster *c, const struct hsp_cluster_node *n, bool anew,
+                        bool before)
 {
     const struct hsp_job *j = NULL;
-    for (uint32_t i = 0; i < c->n_jobs && j == NULL && anew; i++) {
+    for (uint32_t i = 0; i < c->n_jobs && j == NULL && anew && !before; i++) {
         const struct hsp_job *k = c->jobs[i];
         bool lacks = hsp_ci_is_member(c, k, n) && !hsp_ci_proven_member(c, k, n);
         j = lacks && !hsp_job_terminal(k->state) ? k : NULL;
@@ -687,7 +689,7 @@ void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev)
     welcome(c, n);
     tell_adopted(c, at, m);
     hsp_ci_end_over(c, n, m);
-    tell_joined(c, n, anew);
+    tell_joined(c, n, anew, before);
     reconcile(c, n, m, true); /* devices that run them are theirs, whatever pieces are there */
     for (uint32_t i = 0; i < m->n_holdings; i++) {
         take_piece(c, n, &m->holdings[i], kept_of(m, m->holdings[i].job));

@@ -203,6 +203,24 @@ static void a_job_that_its_agents_keep_goes_on(void **state)
     cw_end(&w);
 }
 
+/* The agent of n1 was started again behind the backup: its folder is the right one, and knows more than the store. */
+static void a_folder_of_before_is_not_called_wrong(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    put_back(&w);
+    hello_keeping(&w, "n0", 1, 1);
+    hello(&w, &(struct says){.node = "n1",
+                             .incarnation = 77,
+                             .generation = w.c->generation - 1,
+                             .kept = {.job = 1, .name = "j", .epoch = 1, .plan = 1},
+                             .runs = true});
+    assert_int_equal(w.c->nodes[1].state, HSP_NODE_LIVE);
+    assert_non_null(cw_fact(&w, "node.joined"));
+    assert_null(strstr(cw_fact(&w, "node.joined"), "state folder"));
+    cw_end(&w);
+}
+
 /* n0 was away when the job ended. */
 static void one_of_two_does_not_vouch(void **state)
 {
@@ -745,6 +763,7 @@ HSP_TEST_FILE(older_store_test)
         cmocka_unit_test(a_job_that_had_not_begun_waits_for_who_is_away),
         cmocka_unit_test(resume_lets_a_held_job_go_on),
         cmocka_unit_test(a_job_that_its_agents_keep_goes_on),
+        cmocka_unit_test(a_folder_of_before_is_not_called_wrong),
         cmocka_unit_test(one_of_two_does_not_vouch),
         cmocka_unit_test(who_is_dead_does_not_contradict),
         cmocka_unit_test(a_job_that_had_not_begun_is_held),
