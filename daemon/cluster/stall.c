@@ -19,6 +19,14 @@ static void ends_later(const struct stall *s, hsp_msec *t)
     }
 }
 
+/* The same of a wait whose end is also told by the clock on the wall, @until_s; 0: it is not. */
+static void told_later(const struct stall *s, hsp_msec *t, uint64_t *until_s)
+{
+    hsp_msec before = *t;
+    ends_later(s, t);
+    *until_s += *until_s != 0 ? (*t - before) / 1000 : 0;
+}
+
 /* @t is when a wait began, from which its end is reckoned. */
 static void began_later(const struct stall *s, hsp_msec *t)
 {
@@ -46,10 +54,8 @@ static void jobs_later(struct hsp_cluster *c, const struct stall *s)
         for (uint32_t k = 0; k < j->n_marks; k++) {
             ends_later(s, &j->marks[k].seal_by_ms);
         }
-        hsp_msec until = j->state_deadline_ms;
-        ends_later(s, &j->state_deadline_ms);
-        j->state_until_s += j->state_until_s != 0 ? (j->state_deadline_ms - until) / 1000 : 0;
-        ends_later(s, &j->ckpt_deadline_ms);
+        told_later(s, &j->state_deadline_ms, &j->state_until_s);
+        told_later(s, &j->ckpt_deadline_ms, &j->ckpt_until_s);
         ends_later(s, &j->tries.until_ms);
         ends_later(s, &j->claim_ms);
         ends_later(s, &j->att.deadline_ms);

@@ -222,7 +222,7 @@ static void every_wait_is_longer(void **state)
             *ends[i] = c->looked_ms + some[k].before;
         }
         j->progress.since_ms = n->dev[0].restart_ms = c->looked_ms - 1;
-        j->state_until_s = 1700000000; /* as state_deadline_ms */
+        j->state_until_s = j->ckpt_until_s = 1700000000; /* as the deadlines */
         c->now_ms = c->looked_ms + STALL_MS;
         hsp_ci_forgive_stall(c);
         for (size_t i = 0; i < HSP_ARRAY_LEN(ends); i++) {
@@ -230,6 +230,7 @@ static void every_wait_is_longer(void **state)
         }
         assert_int_equal(j->state_until_s,
                          1700000000 + (STALL_MS + some[k].after - some[k].before) / 1000);
+        assert_int_equal(j->ckpt_until_s, j->state_until_s);
         assert_int_equal(j->progress.since_ms, c->now_ms - 1);
         assert_int_equal(n->dev[0].restart_ms, c->now_ms - 1);
         c->looked_ms = c->now_ms;
