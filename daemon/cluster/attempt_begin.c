@@ -171,6 +171,7 @@ void hsp_ci_attempt_begin(struct hsp_cluster *c, struct hsp_job *j, uint64_t pla
     e.trace.sealed_ms = j->sealed_ms;
     e.trace.planned_ms = j->planned_ms != 0 ? j->planned_ms : c->now_ms;
     j->att = e;
+    j->tries.waited = false; /* a node that goes away from now on is waited for */
     if (j->state == HSP_JOB_RUNNING) {
         hsp_ci_job_move(c, j, HSP_JOB_SWITCHING);
     } else if (j->state == HSP_JOB_PENDING) {

@@ -301,7 +301,8 @@ static bool waits_to_look(struct hsp_cluster *c, struct hsp_job *j,
 {
     bool one_at_all = j->lack == HSP_LACK_PATH && best == NULL;
     /* one that is away was waited for with the state of the job, if there was any */
-    bool away = j->lack == HSP_LACK_AWAY && j->ran_unknown && j->state_deadline_ms == 0;
+    bool waited = j->state_deadline_ms != 0 || j->tries.waited;
+    bool away = j->lack == HSP_LACK_AWAY && j->ran_unknown && !waited;
     bool worth = j->lack == HSP_LACK_LOOK || one_at_all || away;
     if (!hsp_ci_ckpt_may_have(j) || j->looked_whole || !worth || c->now_ms >= deadline(c, j)) {
         return false;

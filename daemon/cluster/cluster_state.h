@@ -394,6 +394,8 @@ struct hsp_progress {
 struct hsp_ckpt_tries {
     uint64_t passed; /* a step and 1: from it on, what is missing was waited for; 0: nothing was */
     hsp_msec until_ms; /* the origin was refused, and is tried until then; 0: it was not */
+    /* With the state nodes that are away were waited for, and no attempt has begun since. */
+    bool waited;
     bool found;        /* one of those below was not on record */
     hsp_msec none_ms;  /* since then none that is left can be tried; 0: some could */
     hsp_msec anew_ms;  /* when those below may be tried again */

@@ -248,6 +248,7 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j, bool few, ui
     }
     hsp_ci_state_lost(c, j, best, j->origin_step);
     j->stable = j->origin_step;
+    j->tries.waited = true;
     hsp_ci_back_to_origin(c, j);
     return true;
 }

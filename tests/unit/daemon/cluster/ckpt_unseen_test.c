@@ -223,6 +223,61 @@ static void one_that_is_away_may_have_one(void **state)
     }
 }
 
+/* The halves of a job that has done step 40 are on n0 and n1. n1 is dead, and has been waited for with the state. */
+static void half_of_it_is_lost(struct cw_world *w, bool restored)
+{
+    cw_begin(w, 2, 1);
+    wc_submit(w, (struct hsp_job_terms){0});
+    cw_plan_in_halves(w);
+    wc_begins(w, 1);
+    cw_pass(w, 1, 40, cw_even, 2);
+    w->c->jobs[0]->ran_unknown = restored;
+    w->asks = true;
+    w->lack = HSP_LACK_AWAY;
+    cw_step(w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    for (uint32_t i = 0; i < 7; i++) {
+        w->now += 500;
+        cw_msg(w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    assert_int_equal(w->c->nodes[1].state, HSP_NODE_DEAD);
+    cw_plan(w, 1); /* on n0, asked for as it sealed */
+    cw_sealed(w, 0, 1, 40);
+    assert_non_null(strstr(cw_job(w, 1)->reason, "waiting for more, on n1"));
+}
+
+/* n0 sees @n checkpoints, and n1 is away, until an epoch is prepared or 200 s are over. Returns how long it took. */
+static hsp_msec without_n1(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n)
+{
+    const hsp_msec from = w->now;
+    while (cw_job(w, 1)->att.epoch == 0 && w->now < from + 200000) {
+        if (w->find_job != 0) {
+            cw_ckpts(w, seen, n, "n1: it is not connected");
+            continue;
+        }
+        w->now += 500;
+        cw_msg(w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    return w->now - from;
+}
+
+/* It is not waited for once more with the checkpoints. */
+static void one_that_was_waited_for_with_the_state(void **state)
+{
+    (void)state;
+    const struct hsp_m_seen seen = {20, WC_TERM, 1, 1020};
+    for (uint32_t restored = 0; restored < 2; restored++) {
+        struct cw_world w;
+        half_of_it_is_lost(&w, restored);
+        hsp_msec ms = without_n1(&w, &seen, 1);
+        assert_true(ms >= w.c->cfg.state_wait_ms - 1000 && ms < w.c->cfg.state_wait_ms + 5000u);
+        assert_int_equal(cw_job(&w, 1)->att.mode, HSP_MODE_RESTORE);
+        assert_int_equal(cw_job(&w, 1)->att.step, 20);
+        cw_end(&w);
+    }
+}
+
 /* A job that has not written yet has no folder either. So the job begins in the end, and says
  * why. */
 static void a_path_that_is_not_mounted_is_waited_for(void **state)
@@ -712,6 +767,7 @@ HSP_TEST_FILE(ckpt_unseen_test)
         cmocka_unit_test(what_others_cannot_do_is_told_alone),
         cmocka_unit_test(who_could_not_look_is_told_once),
         cmocka_unit_test(one_that_is_away_may_have_one),
+        cmocka_unit_test(one_that_was_waited_for_with_the_state),
         cmocka_unit_test(a_path_that_is_not_mounted_is_waited_for),
         cmocka_unit_test(an_agent_that_restarts_ever_again_holds_no_job_up),
         cmocka_unit_test(each_loss_has_its_own_wait),
