@@ -278,6 +278,19 @@ static void one_that_was_waited_for_with_the_state(void **state)
     }
 }
 
+/* The end of the wait for state: a job that may have a checkpoint does not fail while a node that may have it is away. */
+static void the_end_of_the_wait_is_told(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    half_of_it_is_lost(&w, false);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "then it looks for a checkpoint on disk"));
+    assert_int_equal(without_n1(&w, NULL, 0), 200000);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "it is not known which checkpoints are on disk"));
+    cw_end(&w);
+}
+
 /* A job that has not written yet has no folder either. So the job begins in the end, and says
  * why. */
 static void a_path_that_is_not_mounted_is_waited_for(void **state)
@@ -768,6 +781,7 @@ HSP_TEST_FILE(ckpt_unseen_test)
         cmocka_unit_test(who_could_not_look_is_told_once),
         cmocka_unit_test(one_that_is_away_may_have_one),
         cmocka_unit_test(one_that_was_waited_for_with_the_state),
+        cmocka_unit_test(the_end_of_the_wait_is_told),
         cmocka_unit_test(a_path_that_is_not_mounted_is_waited_for),
         cmocka_unit_test(an_agent_that_restarts_ever_again_holds_no_job_up),
         cmocka_unit_test(each_loss_has_its_own_wait),
