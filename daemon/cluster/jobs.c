@@ -174,8 +174,8 @@ static const char *what_then(const struct hsp_job *j, uint64_t version, bool who
     uint64_t newest;
     bool begins = version <= j->origin_step && !is_unheard(j, version);
     return whole || begins || hsp_ci_ckpt_newest(j, &newest) ? "it goes on without"
-           : hsp_ci_ckpt_may_have(j) ? "it looks for a checkpoint on disk"
-                                     : "it fails, as it has no checkpoint";
+           : hsp_ci_ckpt_may_have(j)                         ? "it looks for a checkpoint on disk"
+                                                             : "it fails, as it has no checkpoint";
 }
 
 /* True while nodes that may bring @version are worth waiting for, or devices that have state of layout @from, of

@@ -543,17 +543,32 @@ static void take_links(struct hsp_cluster_node *n, const struct hsp_m_hello *m)
     n->cross_us_per_byte = m->cross_us_per_byte;
 }
 
-/* Another agent takes the name, or the one of @back takes it again. That of now is kept in place of @back, or of
- * the oldest. There is one gap: where @back has one, what was before it is forgotten, or behind it, if unused. */
+/* Where the line of now is kept when another agent takes the name of @n: in the place of the oldest that holds
+ * nothing; HSP_NODE_LINES where it holds nothing itself, and all others do. */
+static size_t place_of_line(const struct hsp_cluster *c, const struct hsp_cluster_node *n)
+{
+    for (size_t i = HSP_NODE_LINES; i-- > 0;) {
+        if (!hsp_ci_named_as(c, n, n->left[i].since, n->left[i].last)) {
+            return i;
+        }
+    }
+    bool holds = hsp_ci_named_as(c, n, n->same_since, n->incarnation);
+    return holds ? HSP_NODE_LINES - 1 : HSP_NODE_LINES;
+}
+
+/* Another agent takes the name, or the one of @back takes it again, in whose place that of now is kept.
+ * There is one gap: where @back has one, what was before it is forgotten, or behind it, if unused. */
 static void change_line(struct hsp_cluster *c, struct hsp_cluster_node *n,
                         struct hsp_node_line *back)
 {
     const struct hsp_node_line now = {n->secret,      n->before, n->same_since,
                                       n->incarnation, n->gap,    n->gap_end};
     const struct hsp_node_line next = back != NULL ? *back : (struct hsp_node_line){0};
-    size_t at = back != NULL ? (size_t)(back - n->left) : HSP_NODE_LINES - 1;
-    memmove(n->left + 1, n->left, at * sizeof(*n->left));
-    n->left[0] = now;
+    size_t at = back != NULL ? (size_t)(back - n->left) : place_of_line(c, n);
+    if (at < HSP_NODE_LINES) {
+        memmove(n->left + 1, n->left, at * sizeof(*n->left));
+        n->left[0] = now;
+    }
     bool behind = next.gap != 0 && hsp_ci_named_as(c, n, next.gap_end + 1, next.last);
     n->same_since = behind ? next.gap_end + 1 : next.since;
     n->gap = back == NULL ? 0 : next.gap != 0 && !behind ? next.gap : next.last + 1;

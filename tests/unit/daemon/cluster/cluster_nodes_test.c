@@ -8,6 +8,7 @@
 #include "daemon/cluster/cluster_step.h"
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/may_say.h"
 #include "daemon/cluster/measure.h"
 #include "daemon/cluster/namesake.h"
 #include "daemon/cluster/plan_info.h"
@@ -338,6 +339,62 @@ static void a_job_does_not_begin_anew_behind_a_restart(void **state)
     cw_end(&w);
 }
 
+/* n1 has executed job 1, and another folder under its name job 2: each is known again by its own. */
+static void two_folders_with_state(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    struct hsp_m_step first = {.job = 2, .step = 1};
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    struct hsp_digest shown[2] = {w.c->nodes[1].secret, cw_secret(0)};
+    n1_dies(&w, 2);
+    hello_as(&w, 20, "n1", cw_secret(0), cw_secret(0));
+    assert_int_equal(cw_submit(&w, "k", 9, 1, 1), HSP_OK);
+    assert_true(w.asked_job == 2 && w.n_asked == 1 && HSP_DEVICE_NODE(w.asked[0]) == 1);
+    cw_plan(&w, 2);
+    cw_msg(&w, 20,
+           (struct hsp_msg){.type = HSP_MSG_READY,
+                            .epoch = cw_job(&w, 2)->att.epoch,
+                            .u.ready = {.job = 2, .data_bytes = 7, .data_tokens = 3}});
+    cw_msg(&w, 20, (struct hsp_msg){.type = HSP_MSG_STEP, .epoch = 1, .u.step = first});
+    assert_int_equal(cw_job(&w, 2)->state, HSP_JOB_RUNNING);
+    shown[1] = w.c->nodes[1].secret;
+    n1_dies(&w, 20);
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        hello_as(&w, 30 + turn, "n1", cw_secret(0), shown[turn % 2]);
+        for (uint32_t i = 0; i < 2; i++) {
+            assert_int_equal(hsp_ci_proven_member(w.c, w.c->jobs[i], &w.c->nodes[1]),
+                             turn % 2 == i);
+        }
+        shown[turn % 2] = w.c->nodes[1].secret;
+        n1_dies(&w, 30 + turn);
+    }
+    cw_end(&w);
+}
+
+/* Containers without a volume begin with an empty folder each time. None of them has state, so none takes the place of
+ * the folder that has. */
+static void agents_without_a_folder_push_nobody_out(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    struct hsp_digest right = w.c->nodes[1].secret;
+    n1_dies(&w, 2);
+    for (uint32_t i = 0; i < 5; i++) {
+        hello_as(&w, 20 + i, "n1", cw_secret(0), cw_secret(0));
+        assert_int_equal(cw_job(&w, 1)->n_held, 0);
+        n1_dies(&w, 20 + i);
+    }
+    hello_as(&w, 30, "n1", cw_secret(0), right);
+    assert_int_equal(cw_job(&w, 1)->n_held, 1);
+    assert_int_equal(w.c->nodes[1].same_since, 2);
+    assert_null(strstr(cw_fact(&w, "node.joined"), "mistyped"));
+    cw_end(&w);
+}
+
 static void of_nodes(struct cw_world *w, uint32_t first, uint32_t end)
 {
     for (uint32_t i = first; i < end; i++) {
@@ -663,6 +720,8 @@ HSP_TEST_FILE(cluster_nodes_test)
         cmocka_unit_test(the_state_folder_proves_which_node_it_is),
         cmocka_unit_test(a_mistyped_state_folder_costs_nothing),
         cmocka_unit_test(a_state_folder_is_mistyped_again),
+        cmocka_unit_test(two_folders_with_state),
+        cmocka_unit_test(agents_without_a_folder_push_nobody_out),
         cmocka_unit_test(a_job_does_not_begin_anew_behind_a_restart),
         cmocka_unit_test(links_are_measured_in_turn),
         cmocka_unit_test(a_measurement_that_takes_too_long_ends),
