@@ -443,6 +443,9 @@ static void check_prepared(struct sim *s)
 /* Never the end; looks on. */
 static bool watch(struct sim *s)
 {
+    for (size_t i = 0; s->d_paused && i < sizeof s->job / sizeof s->job[0]; i++) {
+        s->job[i].wish_epoch = 0; /* hspmdd had no time to obey */
+    }
     for (uint32_t i = 0; s->d_alive && !s->d_paused && i < s->d->n_jobs; i++) {
         check_calm(s, s->d->jobs[i]);
         check_rest(s, s->d->jobs[i]);
