@@ -605,11 +605,8 @@ static void log_seals(const struct hsp_ex_epoch *e)
     }
 }
 
-struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e)
+void hsp_epoch_halt(struct hsp_ex_epoch *e)
 {
-    if (e == NULL) {
-        return NULL;
-    }
     if (e->cancel_fd >= 0) {
         cancel_epoch(e);
     }
@@ -621,7 +618,7 @@ struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e)
     }
     e->engine = hsp_engine_close(e->engine);
     hsp_epoch_direct_close(e);
-    hsp_epoch_device_close(e);
+    (void)hsp_epoch_device_await(e, NULL); /* of a device that has failed nothing is under way */
     for (int i = 0; i < HSP_EPOCH_MESHES; i++) {
         if (e->mesh[i] != NULL) {
             e->mesh[i]->ops->close(e->mesh[i]);
@@ -631,6 +628,18 @@ struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e)
         hsp_epoch_sources_close(e->from);
         free(e->from);
     }
+    e->halted = true;
+}
+
+struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e)
+{
+    if (e == NULL) {
+        return NULL;
+    }
+    if (!e->halted) {
+        hsp_epoch_halt(e);
+    }
+    hsp_epoch_device_close(e);
     log_seals(e);
     hsp_epoch_twins_close(e);
     hsp_epoch_close_segments(e);

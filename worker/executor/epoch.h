@@ -200,7 +200,7 @@ struct hsp_ex_epoch {
     enum hsp_ckpt_refusal refused; /* the run thread's (epoch_restore.h) */
     struct hsp_engine *engine;
     pthread_t run, keeper;
-    bool has_run, has_keeper;
+    bool has_run, has_keeper, halted;
     int cancel_fd;                /* eventfd: gives up connecting */
     struct hsp_activity activity; /* the run thread only */
     int64_t vote_ns; /* when the last vote passed; the engine's communication thread only */
@@ -257,8 +257,11 @@ static inline bool hsp_epoch_is_over(void *epoch)
 /* Clones @m and starts the run thread, which answers READY or PREPARE_FAILED. HSP_ENOMEM. */
 enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m,
                                struct hsp_ex_epoch **ret, struct hsp_err *err);
-/* Cancels, joins all threads, closes meshes and segments. When it returns nothing of this epoch can
- * write memory any more. NULL allowed; returns NULL. */
+/* Cancels, joins all threads, closes meshes. When it returns nothing of this epoch can write memory
+ * any more. Once; then only close. */
+void hsp_epoch_halt(struct hsp_ex_epoch *e);
+/* Halts where that has not been done, and gives all back: to unmap and unpin takes long where the
+ * state is large. NULL allowed; returns NULL. */
 struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e);
 
 /* ---- shared by the files of the epoch (epoch*.c) ---- */

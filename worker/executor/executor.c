@@ -70,6 +70,11 @@ static void close_epoch(void *epoch)
     (void)hsp_epoch_close(epoch);
 }
 
+static void halt_epoch(void *epoch)
+{
+    hsp_epoch_halt(epoch);
+}
+
 /* It frees its memory first, and one that is prepared may be taking more. NULL allowed; returns NULL. */
 static struct hsp_ex_epoch *end_epoch(struct executor *x, struct hsp_ex_epoch *e)
 {
@@ -242,6 +247,19 @@ static void close_next(struct executor *x)
     drop_next(x);
 }
 
+/* When it returns no epoch of the job up to @epoch can write memory. They are to be closed next. */
+static void halt_up_to(struct executor *x, uint32_t job, uint64_t epoch)
+{
+    disarm(x);
+    promote(x);
+    struct hsp_ex_epoch *all[] = {x->next, x->running, x->left};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (all[i] != NULL && all[i]->p->job == job && all[i]->number <= epoch) {
+            hsp_heartbeat_during(&x->beats, halt_epoch, all[i]);
+        }
+    }
+}
+
 /* Ends every epoch of the job up to @epoch; when it returns none of them can write memory. */
 static void close_up_to(struct executor *x, uint32_t job, uint64_t epoch)
 {
@@ -363,8 +381,9 @@ static void on_seal(struct executor *x, const struct hsp_msg *m)
 {
     struct hsp_msg answer = {
         .type = HSP_MSG_SEALED, .epoch = m->epoch, .u.sealed = {.job = m->u.jobref.job}};
+    halt_up_to(x, m->u.jobref.job, m->epoch);
+    tell(x, &answer); /* the agent waits a second; 30 GiB of state take several to unmap */
     close_up_to(x, m->u.jobref.job, m->epoch);
-    tell(x, &answer);
 }
 
 static void discard(struct executor *x, uint32_t job, uint64_t keep_plan)

@@ -2,6 +2,7 @@
  * (tests/lib/ghost.h): the same bits as on CPUs; messages about memory that does not suffice; a
  * device that fails in the midst of a step, and an executor that is killed in the midst of an
  * update. */
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -13,6 +14,7 @@
 #include "worker/exec/pace.h"
 #include "worker/exec/read_hash.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_segments.h"
 #include "worker/executor/executor.h"
 #include "worker/state/segment.h"
 #include "worker/state/segment_name.h"
@@ -525,6 +527,37 @@ static void test_an_epoch_that_takes_room_ends_when_it_is_told_to(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
+static char gives_back_at[4300]; /* in executors forked from now on: state waits for that file */
+
+__typeof__(hsp_epoch_close_segments) __real_hsp_epoch_close_segments,
+    __wrap_hsp_epoch_close_segments;
+
+void __wrap_hsp_epoch_close_segments(struct hsp_ex_epoch *e)
+{
+    while (gives_back_at[0] != '\0' && access(gives_back_at, F_OK) != 0) {
+        (void)usleep(1000);
+    }
+    __real_hsp_epoch_close_segments(e);
+}
+
+/* To unmap state takes long where there is much, and an agent waits a second for SEALED. */
+static void test_state_is_given_back_behind_sealed(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    (void)snprintf(gives_back_at, sizeof gives_back_at, "%s/give-back", w->dir);
+    begin(w, one, 1, 1);
+    xw_send_ref(w, 0, HSP_MSG_SEAL, 2);
+    xw_await(w, 0, HSP_MSG_SEALED);
+    assert_true(newest_of_all(w, 1, 1) >= w->stable);
+    int fd = open(gives_back_at, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && close(fd) == 0);
+    gives_back_at[0] = '\0';
+    xw_send_ref(w, 0, HSP_MSG_STOP, 2);
+    xw_await(w, 0, HSP_MSG_STOPPED);
+    (void)hsp_epoch_plan_free(one);
+}
+
 /* All goes on where segments cannot be pinned, and each executor says so once, also one that has
  * two epochs: those of the reference, of `taken`, and the two of the switch. */
 static void test_segments_that_cannot_be_pinned(void **state)
@@ -614,6 +647,8 @@ HSP_TEST_FILE(executor_device_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_what_goes_slowly_holds_no_heartbeat_up,
                                         xw_setup_device, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_state_is_given_back_behind_sealed, xw_setup_device,
+                                        xw_teardown),
         cmocka_unit_test_setup_teardown(test_an_epoch_that_takes_room_ends_when_it_is_told_to,
                                         xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_an_epoch_is_dropped_as_it_takes_room, xw_setup,

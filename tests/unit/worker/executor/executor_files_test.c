@@ -394,6 +394,8 @@ static void test_attempts_without_a_checkpoint_leave_no_state(void **state)
         xw_await(w, 0, HSP_MSG_CKPT_REFUSED);
         xw_send_ref(w, 0, HSP_MSG_SEAL, d.epoch);
         xw_await(w, 0, HSP_MSG_SEALED);
+        xw_send_ref(w, 0, HSP_MSG_DROP, d.epoch); /* obeyed when that epoch has gone */
+        xw_await(w, 0, HSP_MSG_DROPPED);
         assert_int_equal(n_segments(w), 0);
     }
     (void)hsp_epoch_plan_free(p);
