@@ -1,7 +1,8 @@
 #include "daemon/app/places.h"
 
 #define STRANGERS     1024u /* a cluster that comes back at once takes turns; a crowd is cheap */
-#define LEAST         16u   /* strangers, where descriptors are few */
+#define FEW           256u /* strangers: a large cluster that comes back does not throw itself out */
+#define LEAST         16u  /* strangers, where descriptors are few */
 #define VISITORS      512u
 #define ADMINS        64u
 #define LOCAL         128u /* also scripts that ask all the time, and followers of feeds */
@@ -34,15 +35,24 @@ uint32_t hsp_places_parked(const uint32_t places[HSP_NET_POOLS])
     return places[HSP_POOL_AGENTS] / 2;
 }
 
+/* Leaves @least of *@places, or more where that is @want less already. */
+static uint32_t shrink(uint32_t *places, uint32_t least, uint32_t want)
+{
+    uint32_t spare = *places > least ? *places - least : 0;
+    uint32_t less = want < spare ? want : spare;
+    *places -= less;
+    return want - less;
+}
+
 void hsp_places_fit(uint32_t have, uint32_t places[HSP_NET_POOLS])
 {
-    uint32_t want = sum(places), spare = places[HSP_POOL_STRANGERS] - LEAST;
-    if (have >= want) {
-        return;
-    }
-    uint32_t less = want - have < spare ? want - have : spare;
-    places[HSP_POOL_STRANGERS] -= less;
-    want -= less;
+    const uint32_t once = (places[HSP_POOL_AGENTS] - AGENTS_BESIDE) / 2 + AGENTS_BESIDE;
+    uint32_t want = sum(places);
+    uint32_t less = want > have ? want - have : 0;
+    less = shrink(&places[HSP_POOL_STRANGERS], FEW, less);
+    less = shrink(&places[HSP_POOL_AGENTS], once, less);
+    (void)shrink(&places[HSP_POOL_STRANGERS], LEAST, less);
+    want = sum(places);
     for (uint32_t i = 0; have < want && i < HSP_NET_POOLS; i++) {
         uint64_t part = (uint64_t)places[i] * have / want;
         places[i] = places[i] == 0 ? 0 : part == 0 ? 1 : (uint32_t)part;

@@ -21,15 +21,16 @@ static void descriptors_are_shared(void **state)
     assert_true(p[HSP_POOL_AGENTS] > 16384);
     /* own, strangers, visitors, agents, admins, local */
     fit(256, 2304, (const uint32_t[]){0, 1024, 512, 576, 64, 128});
-    fit(256, 1304, (const uint32_t[]){0, 24, 512, 576, 64, 128});
-    fit(256, 648, (const uint32_t[]){0, 8, 256, 288, 32, 64});
+    fit(256, 1304, (const uint32_t[]){0, 256, 512, 344, 64, 128}); /* each node once, first */
+    fit(256, 1050, (const uint32_t[]){0, 26, 512, 320, 64, 128});
+    fit(256, 520, (const uint32_t[]){0, 8, 256, 160, 32, 64});
     fit(1, 10, (const uint32_t[]){0, 1, 6, 1, 1, 1});
     assert_int_equal(hsp_places_wanted(256, p), 2304);
     assert_int_equal(hsp_places_parked(p), 288); /* a place for each of 256, whatever is parked */
     /* those that the claim of ten thousand agents has */
-    (void)hsp_places_wanted(16384, p);
-    hsp_places_fit(10300 - 144, p);
-    assert_true(p[HSP_POOL_AGENTS] > 10000 - 100);
+    (void)hsp_places_wanted(10100, p);
+    hsp_places_fit(11500 - 144, p);
+    assert_true(p[HSP_POOL_AGENTS] > 10000 && p[HSP_POOL_STRANGERS] >= 256);
     assert_true(hsp_places_parked(p) < p[HSP_POOL_AGENTS]);
 }
 
