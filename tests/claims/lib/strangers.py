@@ -81,7 +81,7 @@ def ended(s, limit):
 
 
 def protocol(c):
-    """What hspmdd speaks, as its answer to another version says."""
+    """What hspmdd speaks, as its answer to another version says: the newest, and the text of all."""
     with dial(c.socket) as s:
         tell(s, header(0))
         got = s.recv(32)
@@ -89,14 +89,14 @@ def protocol(c):
             raise Failed("another protocol version is answered with %r" % got)
         if not ended(s, 5):
             raise Failed("another protocol version is not turned away")
-        return got[4]
+        return got[4], "%d to %d" % (got[5], got[4]) if 0 < got[5] < got[4] else "%d" % got[4]
 
 
 def versions(c):
     """Both sides say both versions and what to do. Returns the version of hspmdd."""
-    ours = protocol(c)
-    said = "the program there speaks protocol %d, the program here protocol %d: upgrade the program %s"
-    wait_for("hspmdd to say so", lambda: c.says("hspmdd", said % (0, ours, "there")), 5)
+    ours, span = protocol(c)
+    said = "the program there speaks protocol %d, the program here protocol %s: upgrade the program %s"
+    wait_for("hspmdd to say so", lambda: c.says("hspmdd", said % (0, span, "there")), 5)
     path = os.path.join(c.dir, "other.sock")
     with socket.socket(socket.AF_UNIX) as l:
         l.bind(path)
@@ -106,7 +106,7 @@ def versions(c):
             s.recv(32)
             s.sendall(header(ours + 1, kind=0))
             err = p.communicate(timeout=20)[1]
-    if p.returncode == 0 or err.count("\n") != 1 or said % (ours + 1, ours, "here") not in err:
+    if p.returncode == 0 or err.count("\n") != 1 or said % (ours + 1, span, "here") not in err:
         raise Failed("hspmdctl of another version: exit %d, %r" % (p.returncode, err))
     return ours
 
