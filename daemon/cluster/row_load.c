@@ -506,7 +506,7 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
     ok = ok && get_keepers(c, r, i) && (version < ROW_KNOWN || get_holders(c, r, &p));
     p.void_from = ok && version >= ROW_GIVEN_UP ? hsp_cur_u64(r) : UINT64_MAX;
     p.epoch = ok && version >= ROW_GIVEN_UP ? hsp_cur_u64(r) : 0;
-    if (ok && version >= ROW_MADE_OF && hsp_cur_left(r) > 0) {
+    if (ok && (version > ROW_MADE_OF || (version == ROW_MADE_OF && hsp_cur_left(r) > 0))) {
         p.from_plan = hsp_cur_u64(r);
         p.from_step = hsp_cur_u64(r);
     }

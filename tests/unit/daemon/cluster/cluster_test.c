@@ -373,11 +373,15 @@ static void a_cut_row_is_refused(void **state)
     struct hsp_cluster_row rows[CW_ROWS];
     two_jobs(&w);
     uint32_t n = cw_rows(&w, rows);
-    for (uint32_t k = 0; k < 1300; k++) {
-        struct hsp_cluster_row *r = &rows[hsp_test_rand("row", 2 * k) % n], keep = *r;
+    for (uint32_t k = 0; k < 1300 + 40 * n; k++) {
+        bool near = k >= 1300; /* the end of each row, byte by byte */
+        uint32_t i = near ? (k - 1300) / 40 : (uint32_t)(hsp_test_rand("row", 2 * k) % n);
+        struct hsp_cluster_row *r = &rows[i], keep = *r;
         struct hsp_actions acts;
         struct hsp_err err = {0};
-        r->len = (uint32_t)(hsp_test_rand("row", 2 * k + 1) % r->len);
+        uint32_t less = near ? (k - 1300) % 40 + 1 : 0;
+        r->len = less != 0 ? (less < r->len ? r->len - less : 0)
+                           : (uint32_t)(hsp_test_rand("row", 2 * k + 1) % r->len);
         uint8_t *exact = malloc(r->len + 1); /* reading on is seen by the sanitizer */
         r->value = memcpy(exact + 1, keep.value, r->len);
         struct hsp_cluster *c = hsp_cluster_new(&w.c->cfg);
