@@ -373,7 +373,7 @@ static struct hsp_cluster_config core_config(const struct hsp_app *a)
     cc.data_tls = c->data_plane != HSP_DATA_CLEAR;
     cc.trusted = c->trusted;
     cc.address = c->advertise_address;
-    cc.max_parked = hsp_places_parked(a->places);
+    cc.max_parked = hsp_places_parked(a->cfg->max_nodes, a->places);
     cc.replaced = a->has_replaced ? a->replaced : NULL;
     cc.replaced_generation = a->replaced_generation;
     if (cc.suspect_ms < cc.heartbeat_ms + cc.heartbeat_ms / 2) {
@@ -519,7 +519,7 @@ static void share_descriptors(struct hsp_app *a)
             "%" PRIu64 " open files are allowed, so %u connections instead of %u; raise "
             "LimitNOFILE= or ulimit -n",
             files, have, want);
-    hsp_places_fit(have, a->places);
+    hsp_places_fit(have, a->cfg->max_nodes, a->places);
 }
 
 /* ---- callbacks of the net ---- */

@@ -30,9 +30,10 @@ uint32_t hsp_places_wanted(uint32_t max_nodes, uint32_t ret[HSP_NET_POOLS])
     return sum(ret);
 }
 
-uint32_t hsp_places_parked(const uint32_t places[HSP_NET_POOLS])
+uint32_t hsp_places_parked(uint32_t max_nodes, const uint32_t places[HSP_NET_POOLS])
 {
-    return places[HSP_POOL_AGENTS] / 2;
+    uint32_t all = places[HSP_POOL_AGENTS], beside = all > max_nodes ? all - max_nodes : 1;
+    return beside < all / 2 ? beside : all / 2;
 }
 
 /* Leaves @least of *@places, or more where that is @want less already. */
@@ -44,13 +45,12 @@ static uint32_t shrink(uint32_t *places, uint32_t least, uint32_t want)
     return want - less;
 }
 
-void hsp_places_fit(uint32_t have, uint32_t places[HSP_NET_POOLS])
+void hsp_places_fit(uint32_t have, uint32_t max_nodes, uint32_t places[HSP_NET_POOLS])
 {
-    const uint32_t once = (places[HSP_POOL_AGENTS] - AGENTS_BESIDE) / 2 + AGENTS_BESIDE;
     uint32_t want = sum(places);
     uint32_t less = want > have ? want - have : 0;
     less = shrink(&places[HSP_POOL_STRANGERS], FEW, less);
-    less = shrink(&places[HSP_POOL_AGENTS], once, less);
+    less = shrink(&places[HSP_POOL_AGENTS], max_nodes + AGENTS_BESIDE, less);
     (void)shrink(&places[HSP_POOL_STRANGERS], LEAST, less);
     want = sum(places);
     for (uint32_t i = 0; have < want && i < HSP_NET_POOLS; i++) {

@@ -3,7 +3,8 @@
  * Example: max_nodes 256. 576 places for agents (each may come back before its old connection has
  * gone), at most 288 of them for agents that are no members; 1024 for callers by TCP and 512 on the
  * socket that have not said who they are, 64 for administrators by TCP and 128 on the socket. With
- * fewer descriptors the strangers by TCP give theirs up first, down to 16; then all have less.
+ * fewer descriptors the strangers by TCP give theirs up first, down to 256; then agents have one
+ * place for each node; then strangers 16; then all have less.
  *
  * Purity: pure.
  */
@@ -13,9 +14,9 @@
 
 /* What @max_nodes want. Returns how many places that are, at most HSP_NET_MAX_PLACES. */
 uint32_t hsp_places_wanted(uint32_t max_nodes, uint32_t ret[HSP_NET_POOLS]);
-/* Most agents that are no members: the others keep the rest of the places for agents. */
-uint32_t hsp_places_parked(const uint32_t places[HSP_NET_POOLS]);
-/* Makes @places of so many, but at least one for each that wanted one. */
-void hsp_places_fit(uint32_t have, uint32_t places[HSP_NET_POOLS]);
+/* Most agents that are no members: each of @max_nodes keeps a place where there are so many. At most half, at least one. */
+uint32_t hsp_places_parked(uint32_t max_nodes, const uint32_t places[HSP_NET_POOLS]);
+/* Makes @places of so many, but at least one for each that wanted one. @max_nodes as wanted. */
+void hsp_places_fit(uint32_t have, uint32_t max_nodes, uint32_t places[HSP_NET_POOLS]);
 
 #endif

@@ -6,7 +6,7 @@ static void fit(uint32_t max_nodes, uint32_t have, const uint32_t want[HSP_NET_P
 {
     uint32_t p[HSP_NET_POOLS];
     (void)hsp_places_wanted(max_nodes, p);
-    hsp_places_fit(have, p);
+    hsp_places_fit(have, max_nodes, p);
     for (uint32_t i = 0; i < HSP_NET_POOLS; i++) {
         assert_int_equal(p[i], want[i]);
     }
@@ -26,12 +26,16 @@ static void descriptors_are_shared(void **state)
     fit(256, 520, (const uint32_t[]){0, 8, 256, 160, 32, 64});
     fit(1, 10, (const uint32_t[]){0, 1, 6, 1, 1, 1});
     assert_int_equal(hsp_places_wanted(256, p), 2304);
-    assert_int_equal(hsp_places_parked(p), 288); /* a place for each of 256, whatever is parked */
+    assert_int_equal(hsp_places_parked(256, p),
+                     288); /* a place for each of 256, whatever is parked */
     /* those that the claim of ten thousand agents has */
     (void)hsp_places_wanted(10100, p);
-    hsp_places_fit(11500 - 144, p);
+    hsp_places_fit(11500 - 144, 10100, p);
     assert_true(p[HSP_POOL_AGENTS] > 10000 && p[HSP_POOL_STRANGERS] >= 256);
-    assert_true(hsp_places_parked(p) < p[HSP_POOL_AGENTS]);
+    assert_int_equal(hsp_places_parked(10100, p), p[HSP_POOL_AGENTS] - 10100);
+    (void)hsp_places_wanted(16384, p); /* as many as there can be */
+    hsp_places_fit(17000, 16384, p);
+    assert_true(p[HSP_POOL_AGENTS] >= 16384 - 400 && hsp_places_parked(16384, p) > 0);
 }
 
 HSP_TEST_FILE(places_test)
