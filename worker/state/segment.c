@@ -296,8 +296,8 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
         st = hsp_state_io_error(err, "cannot rename to", path);
     }
     if (st != HSP_OK) {
+        hsp_segment_close(s); /* first: its memory goes with the file, on another thread */
         (void)hsp_segment_unlink(dir, tmp); /* the first error is the one to report */
-        hsp_segment_close(s);
         return st;
     }
     *ret = s;

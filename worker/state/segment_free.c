@@ -26,6 +26,16 @@ static void *free_memory(void *both)
     return NULL;
 }
 
+int hsp_segment_room_comes(const char *dir)
+{
+    int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0 && flock(folder, LOCK_SH) != 0) {
+        (void)close(folder);
+        return -1;
+    }
+    return folder;
+}
+
 /* Opens the file @path and locks its folder. Allocates nothing: state is deleted where memory is short. NULL: the
  * memory of @path goes with its name. */
 static void *hold(const char *dir, const char *path)
@@ -35,8 +45,8 @@ static void *hold(const char *dir, const char *path)
         return NULL;
     }
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (file > 0 && folder > 0 && flock(folder, LOCK_SH) == 0) {
+    int folder = hsp_segment_room_comes(dir);
+    if (file > 0 && folder > 0) {
         return (void *)((uintptr_t)folder << 32 | (uintptr_t)file);
     }
     if (file >= 0) {

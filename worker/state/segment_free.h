@@ -27,6 +27,8 @@ static inline bool hsp_segment_stopped(const struct hsp_segment_stop *stop)
 
 /* As unlink(@path), of a file in folder @dir: what does not fail is that no name is left. */
 int hsp_segment_unlink(const char *dir, const char *path);
+/* Until the descriptor that this returns is closed, who lacks room in @dir waits: some comes free soon. Below 0: not. */
+int hsp_segment_room_comes(const char *dir);
 /* Waits until the memory of all that was so deleted from @dir is free, or @stop says so. */
 void hsp_segment_await_free(const char *dir, const struct hsp_segment_stop *stop);
 

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -56,12 +57,14 @@ enum hsp_status hsp_room_take(const char *dir, int fd, uint64_t bytes, const cha
         if (hsp_segment_stopped(stop)) {
             return given_up(err);
         }
+        (void)futimens(fd, NULL); /* it is no left-over (segment_dir.c), however long this takes */
         int rc = reserve(fd, at, piece(bytes - at));
         if (rc == ENOSPC) { /* another segment has taken the room that was there */
             hsp_segment_await_free(dir, stop);
             if (hsp_segment_stopped(stop)) {
                 return given_up(err);
             }
+            (void)futimens(fd, NULL);
             rc = reserve(fd, at, piece(bytes - at));
         }
         if (rc != 0) {

@@ -57,8 +57,14 @@ static int take_none(size_t bytes)
     return 0;
 }
 
+static bool looked_left; /* a file that is being made has not been written to for long */
+
 int __wrap_posix_fallocate(int fd, off_t at, off_t bytes)
 {
+    const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+    struct stat sb;
+    looked_left = looked_left || fstat(fd, &sb) != 0 || sb.st_mtime == 1;
+    (void)futimens(fd, long_ago); /* until the next piece */
     return no_room != 0                             ? no_room
            : full_now && atomic_load(&frees_slowly) ? ENOSPC
            : takes_none                             ? take_none((size_t)bytes)
@@ -121,6 +127,7 @@ static void creation_ends_between_two_pieces(void **state)
     assert_int_equal(st, HSP_OK);
     assert_int_equal(n - 1, 10); /* twice: 1 GiB in four, and the rest */
     assert_int_equal(greatest, HSP_ROOM_PIECE);
+    assert_false(looked_left); /* who scans the folder would delete it */
     hsp_segment_close(s);
 }
 
