@@ -28,6 +28,7 @@
 #include "worker/executor/epoch_stand.h"
 #include "worker/executor/epoch_trace.h"
 #include "worker/executor/heartbeat.h"
+#include "worker/state/segment_free.h"
 #include "worker/state/segment_name.h"
 
 #define CONNECT_MS  10000             /* for a mesh to stand; hspmdd's prepare_timeout is longer */
@@ -382,8 +383,12 @@ static void on_seal(struct executor *x, const struct hsp_msg *m)
     struct hsp_msg answer = {
         .type = HSP_MSG_SEALED, .epoch = m->epoch, .u.sealed = {.job = m->u.jobref.job}};
     halt_up_to(x, m->u.jobref.job, m->epoch);
+    int room = hsp_segment_room_comes(x->env.state_dir); /* that of segments without a seal */
     tell(x, &answer); /* the agent waits a second; 30 GiB of state take several to unmap */
     close_up_to(x, m->u.jobref.job, m->epoch);
+    if (room >= 0) {
+        (void)close(room);
+    }
 }
 
 static void discard(struct executor *x, uint32_t job, uint64_t keep_plan)

@@ -2,11 +2,13 @@
  * (tests/lib/ghost.h): the same bits as on CPUs; messages about memory that does not suffice; a
  * device that fails in the midst of a step, and an executor that is killed in the midst of an
  * update. */
+#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "proto/host/file_io.h"
@@ -550,6 +552,10 @@ static void test_state_is_given_back_behind_sealed(void **state)
     xw_send_ref(w, 0, HSP_MSG_SEAL, 2);
     xw_await(w, 0, HSP_MSG_SEALED);
     assert_true(newest_of_all(w, 1, 1) >= w->stable);
+    /* Who lacks room on this node waits meanwhile. */
+    int folder = open(w->ex[0].state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK);
+    assert_int_equal(close(folder), 0);
     int fd = open(gives_back_at, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     assert_true(fd >= 0 && close(fd) == 0);
     gives_back_at[0] = '\0';
