@@ -11,6 +11,7 @@ from train import Training, left_over
 from wire import LIMIT, check, children, until
 from world import BUILD, main
 
+MUCH = {"global_batch": 64}  # so that two devices are worth it whatever their link is measured at
 GHOSTS = os.path.join(BUILD, "tests", "lib", "ghostgpu")
 
 
@@ -44,7 +45,7 @@ def run(w):
     without_a_gpu(w)
     cpu = w.agent("alpha")
     until("alpha is up", lambda: w.up("alpha"))
-    calm = Training(w, "calm").end()["loss"]
+    calm = Training(w, "calm", train=MUCH).end()["loss"]
     until("no state is left", lambda: not left_over(w))
     cpu.terminate()
     check(cpu.wait(LIMIT) == 0, "planned leave of alpha")
@@ -56,7 +57,7 @@ def run(w):
     until("gamma is up", lambda: w.up("gamma"))
     check(n["kind"] == "cuda" and n["memory_bytes"] == 480 << 20, "what it offers: %r" % n)
     check("device 0: GPU 0, ghost at 0000:01:00.0" in w.log(), "what it is")
-    t = Training(w, "stormy", least=2)  # both train
+    t = Training(w, "stormy", least=2, train=MUCH)
     t.reach(20)
     with open(fail, "w") as f:  # of the next executor's work
         f.write("4000")
