@@ -11,6 +11,7 @@
  * Exit 77: this process may not have so many connections. */
 #include <inttypes.h>
 #include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -458,6 +459,7 @@ static bool start(struct load *l)
 int main(int argc, char **argv)
 {
     static struct load l;
+    (void)signal(SIGPIPE, SIG_IGN); /* hspmdd may close while an agent writes */
     if (!parse(&l, argc, argv)) {
         (void)fputs("agents ADDRESS NODES [--seed S] [--silent K] [--lose K] [--key FILE]\n",
                     stderr);
