@@ -9,6 +9,9 @@
 
 /* Steps said again after a reconnect: half a minute of the fastest jobs. */
 #define HSP_AGENT_STEPS 4096u
+/* Jobs of which an executor is still to drop an epoch: a slow one has two. Of more than these one is forgotten;
+ * the next start of the agent deletes its papers. */
+#define HSP_AGENT_DROPS 4u
 
 enum { HSP_UPLINK_OUT, HSP_UPLINK_BACK }; /* to hspmdd, from it */
 
@@ -83,10 +86,10 @@ struct hsp_agent {
         uint64_t epoch, keep_plan, deadline_ms;
         uint64_t known; /* the newest epoch of the job that who has said so knows */
     } stop[HSP_NODE_DEVICES];
-    struct {
+    struct hsp_agent_drop {
         uint32_t job; /* 0 none */
         uint64_t epoch, deadline_ms;
-    } drop[HSP_NODE_DEVICES]; /* the last DROP, not yet answered */
+    } drop[HSP_NODE_DEVICES][HSP_AGENT_DROPS]; /* the newest DROP of each job, not yet answered */
     struct {
         uint32_t job; /* 0 none */
         uint64_t epoch, step, term, content;

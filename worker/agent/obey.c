@@ -129,16 +129,34 @@ void hsp_ai_stop_done(struct hsp_agent *a, uint32_t device, const struct hsp_msg
     }
 }
 
+/* The place for a DROP of @job: its own, else a free one, else the first. */
+static struct hsp_agent_drop *place_of(struct hsp_agent *a, uint32_t device, uint32_t job)
+{
+    struct hsp_agent_drop *d = a->drop[device], *at = NULL;
+    for (uint32_t i = 0; i < HSP_AGENT_DROPS; i++) {
+        if (d[i].job == job) {
+            return &d[i];
+        }
+        at = at == NULL && d[i].job == 0 ? &d[i] : at;
+    }
+    return at != NULL ? at : d;
+}
+
 void hsp_ai_drop(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 {
     const struct hsp_agent_device *d = &a->dev[device];
+    const uint32_t job = m->u.devref.job;
     bool up = d->state == HSP_EXEC_UP && !d->killed;
-    if (up && d->run.job != m->u.devref.job && d->run.job != 0) {
+    if (up && d->run.job != job && d->run.job != 0) {
         return;
     }
-    a->drop[device].job = m->u.devref.job;
-    a->drop[device].epoch = m->epoch;
-    a->drop[device].deadline_ms = up ? a->now_ms + hsp_ai_obey_ms(a) : UINT64_MAX;
+    struct hsp_agent_drop *x = place_of(a, device, job);
+    bool owes = x->job == job; /* since the DROP before */
+    *x = (struct hsp_agent_drop){.job = job,
+                                 .epoch = owes && x->epoch > m->epoch ? x->epoch : m->epoch,
+                                 .deadline_ms = owes ? x->deadline_ms
+                                                : up ? a->now_ms + hsp_ai_obey_ms(a)
+                                                     : UINT64_MAX};
     if (up) {
         hsp_ai_order(a, device, m);
     }
@@ -146,28 +164,46 @@ void hsp_ai_drop(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 
 void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *m)
 {
-    if (a->drop[device].job == m->u.devref.job && a->drop[device].epoch <= m->epoch) {
-        a->drop[device].job = 0;
-        drop_papers(a, m->u.devref.job, m->epoch); /* those that came with that epoch alone */
+    for (uint32_t i = 0; i < HSP_AGENT_DROPS; i++) {
+        struct hsp_agent_drop *x = &a->drop[device][i];
+        if (x->job != 0 && x->job == m->u.devref.job && x->epoch <= m->epoch) {
+            x->job = 0;
+            drop_papers(a, m->u.devref.job, m->epoch); /* those that came with that epoch alone */
+        }
     }
 }
 
 void hsp_ai_obeyed_by_start(struct hsp_agent *a, uint32_t device)
 {
-    uint32_t job = a->drop[device].job;
-    a->drop[device].job = 0;
-    if (job != 0) {
-        drop_papers(a, job, a->drop[device].epoch);
+    for (uint32_t i = 0; i < HSP_AGENT_DROPS; i++) {
+        const struct hsp_agent_drop x = a->drop[device][i];
+        a->drop[device][i].job = 0;
+        if (x.job != 0) {
+            drop_papers(a, x.job, x.epoch);
+        }
     }
 }
 
 void hsp_ai_orders_over(struct hsp_agent *a, uint32_t device)
 {
-    a->drop[device].deadline_ms = UINT64_MAX; /* the next process obeys it */
+    for (uint32_t i = 0; i < HSP_AGENT_DROPS; i++) {
+        a->drop[device][i].deadline_ms = UINT64_MAX; /* the next process obeys it */
+    }
     if (a->stop[device].job != 0) {
         discard(a, device, a->stop[device].job, a->stop[device].keep_plan);
         done(a, device);
     }
+}
+
+/* When executor @device should have obeyed the first DROP that it owes. */
+static uint64_t drop_deadline(const struct hsp_agent *a, uint32_t device)
+{
+    uint64_t best = UINT64_MAX;
+    for (uint32_t i = 0; i < HSP_AGENT_DROPS; i++) {
+        const struct hsp_agent_drop *x = &a->drop[device][i];
+        best = x->job != 0 && x->deadline_ms < best ? x->deadline_ms : best;
+    }
+    return best;
 }
 
 void hsp_ai_obey_tick(struct hsp_agent *a)
@@ -177,7 +213,7 @@ void hsp_ai_obey_tick(struct hsp_agent *a)
             hsp_ai_kill(a, i,
                         a->stop[i].type == HSP_MSG_STOP ? "did not obey STOP"
                                                         : "did not obey RELEASE");
-        } else if (a->drop[i].job != 0 && a->now_ms >= a->drop[i].deadline_ms) {
+        } else if (a->now_ms >= drop_deadline(a, i)) {
             hsp_ai_kill(a, i, "did not obey DROP");
         }
     }
@@ -193,9 +229,8 @@ uint64_t hsp_ai_obey_deadline(const struct hsp_agent *a)
         if (a->stop[i].job != 0 && a->stop[i].deadline_ms < best) {
             best = a->stop[i].deadline_ms;
         }
-        if (a->drop[i].job != 0 && a->drop[i].deadline_ms < best) {
-            best = a->drop[i].deadline_ms;
-        }
+        const uint64_t drop = drop_deadline(a, i);
+        best = drop < best ? drop : best;
     }
     return best;
 }

@@ -194,6 +194,24 @@ static void who_does_not_obey_is_killed(void **state)
     }
 }
 
+/* A DROP that is said again gives no more time: neither the same one, nor one of another job. */
+static void a_second_drop_gives_no_time(void **state)
+{
+    (void)state;
+    for (uint32_t job = 4; job < 6; job++) {
+        struct aw_world w;
+        aw_begin(&w);
+        aw_link_up(&w, 1, 1);
+        aw_prepare(&w, 0, 4, 3);
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_DROP, .epoch = 3, .u.devref = {4, 0}});
+        assert_false(is_killed_within(&w, 9500));
+        aw_from_daemon(&w,
+                       (struct hsp_msg){.type = HSP_MSG_DROP, .epoch = 3, .u.devref = {job, 0}});
+        assert_true(is_killed_within(&w, 500));
+        hsp_agent_free(w.a);
+    }
+}
+
 /* hspmdd waits two of its bounds of silence for SEALED. An executor has less time, also where those are
  * short; and the other orders have more where they are long. */
 static void bounds_follow_the_one_of_silence(void **state)
@@ -618,6 +636,7 @@ HSP_TEST_FILE(agent_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(executors_restart),
         cmocka_unit_test(seal_waits),
+        cmocka_unit_test(a_second_drop_gives_no_time),
         cmocka_unit_test(bounds_follow_the_one_of_silence),
         cmocka_unit_test(stop_and_release),
         cmocka_unit_test(a_release_of_another_job_answers_no_stop),

@@ -327,6 +327,46 @@ static void papers_of_a_dropped_epoch(void **state)
     }
 }
 
+/* Jobs of which the last step has papers deleted, as a sum of powers of two. */
+static uint32_t jobs_tidied(const struct aw_world *w)
+{
+    uint32_t jobs = 0;
+    for (uint32_t i = 0; i < w->acts.n; i++) {
+        const struct hsp_agent_action *x = &w->acts.item[i];
+        jobs += x->type == HSP_AACT_DROP_PAPERS ? 1u << x->job : 0;
+    }
+    return jobs;
+}
+
+/* The second job comes before the executor has dropped the first. It answers both, or ends before that. */
+static void papers_of_two_dropped_jobs(void **state)
+{
+    (void)state;
+    for (uint32_t ends = 0; ends < 2; ends++) {
+        struct aw_world w;
+        aw_begin(&w);
+        aw_link_up(&w, 1, 1);
+        for (uint32_t job = 4; job < 6; job++) {
+            aw_prepare(&w, 0, job, 3);
+            aw_from_daemon(
+                &w, (struct hsp_msg){.type = HSP_MSG_DROP, .epoch = 3, .u.devref = {job, 0}});
+        }
+        for (uint32_t job = 4; ends == 0 && job < 6; job++) {
+            aw_from_exec(
+                &w, 0, (struct hsp_msg){.type = HSP_MSG_DROPPED, .epoch = 3, .u.devref = {job, 0}});
+            assert_int_equal(jobs_tidied(&w), 1u << job);
+        }
+        if (ends == 1) {
+            aw_exit_of(&w, 0);
+            w.now += 1000;
+            aw_from_exec(&w, 0,
+                         (struct hsp_msg){.type = HSP_MSG_EXECUTOR_UP, .u.up = {.address = "b"}});
+            assert_int_equal(jobs_tidied(&w), 1u << 4 | 1u << 5);
+        }
+        hsp_agent_free(w.a);
+    }
+}
+
 static void order(struct aw_world *w, uint16_t type, uint32_t device)
 {
     struct hsp_msg m = {.type = type, .epoch = 3, .u.devref = {4, device}};
@@ -517,6 +557,7 @@ HSP_TEST_FILE(keeping_test)
         cmocka_unit_test(no_more_jobs_than_a_hello_names),
         cmocka_unit_test(papers_come_with_an_epoch),
         cmocka_unit_test(papers_of_a_dropped_epoch),
+        cmocka_unit_test(papers_of_two_dropped_jobs),
         cmocka_unit_test(papers_go_when_all_have_obeyed),
         cmocka_unit_test(papers_go_when_the_executor_has_died),
         cmocka_unit_test(papers_are_told),
