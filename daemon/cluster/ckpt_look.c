@@ -139,6 +139,7 @@ void hsp_ci_ckpt_hello(const struct hsp_cluster *c, struct hsp_job *j)
     if (!looks && c->now_ms >= j->ckpt_deadline_ms) { /* its path may not be mounted yet */
         j->ckpt_deadline_ms = 0;
         j->tries.passed = 0;
+        j->tries.waited = false;
     }
 }
 
@@ -301,8 +302,7 @@ static bool waits_to_look(struct hsp_cluster *c, struct hsp_job *j,
 {
     bool one_at_all = j->lack == HSP_LACK_PATH && best == NULL;
     /* one that is away was waited for with the state of the job, if there was any */
-    bool waited = j->state_deadline_ms != 0 || j->tries.waited;
-    bool away = j->lack == HSP_LACK_AWAY && j->ran_unknown && !waited;
+    bool away = j->lack == HSP_LACK_AWAY && j->ran_unknown && !j->tries.waited;
     bool worth = j->lack == HSP_LACK_LOOK || one_at_all || away;
     if (!hsp_ci_ckpt_may_have(j) || j->looked_whole || !worth || c->now_ms >= deadline(c, j)) {
         return false;

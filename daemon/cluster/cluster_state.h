@@ -394,7 +394,8 @@ struct hsp_progress {
 struct hsp_ckpt_tries {
     uint64_t passed; /* a step and 1: from it on, what is missing was waited for; 0: nothing was */
     hsp_msec until_ms; /* the origin was refused, and is tried until then; 0: it was not */
-    /* With the state nodes that are away were waited for, and no attempt has begun since. */
+    /* With the state nodes that are away were waited for, as long as for checkpoints. Since then no attempt has begun
+     * and no node that may have one has said hello. */
     bool waited;
     bool found;        /* one of those below was not on record */
     hsp_msec none_ms;  /* since then none that is left can be tried; 0: some could */

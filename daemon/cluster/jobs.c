@@ -195,6 +195,7 @@ static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t v
         end_wait_in(c, j, who != NULL ? c->cfg.state_wait_ms : c->cfg.dead_ms);
     }
     if (c->now_ms >= j->state_deadline_ms) {
+        j->tries.waited = j->tries.waited || who != NULL; /* longer than for a moment */
         return false;
     }
     const char *what = who == NULL      ? "all that had it are back without it; the job waits"
@@ -248,7 +249,6 @@ static bool without_state(struct hsp_cluster *c, struct hsp_job *j, bool few, ui
     }
     hsp_ci_state_lost(c, j, best, j->origin_step);
     j->stable = j->origin_step;
-    j->tries.waited = true;
     hsp_ci_back_to_origin(c, j);
     return true;
 }

@@ -520,6 +520,91 @@ static void thousands_are_looked_through_in_time(void **state)
     assert_true(all < 0.1 + 30 * some);
 }
 
+/* A job on halves of n0 and n1, of a store of before, has done step 40. */
+static void in_halves_of_before(struct cw_world *w)
+{
+    cw_begin(w, 2, 1);
+    wc_submit(w, (struct hsp_job_terms){0});
+    cw_plan_in_halves(w);
+    wc_begins(w, 1);
+    cw_pass(w, 1, 40, cw_even, 2);
+    w->c->jobs[0]->ran_unknown = true;
+    w->asks = true;
+    w->lack = HSP_LACK_AWAY;
+}
+
+/* An agent restarts with its state folder, without the state. */
+static void is_back_without_it(struct cw_world *w, uint32_t node)
+{
+    cw_step(w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = node + 1});
+    cw_hello(w, node + 1, node == 0 ? "n0" : "n1", 0, 1);
+}
+
+/* Nodes see the checkpoint of @step, and @away is not here, "" none is, until the job has planned or 200 s are over. */
+static hsp_msec until_planned(struct cw_world *w, uint64_t step, const char *away)
+{
+    const struct hsp_m_seen seen = {step, WC_TERM, 1, 1000 + step};
+    const hsp_msec from = w->now;
+    while (cw_job(w, 1)->ticket == 0 && cw_job(w, 1)->att.epoch == 0 && w->now < from + 200000) {
+        if (w->find_job != 0) {
+            cw_ckpts(w, &seen, 1, away);
+        } else {
+            wc_beats(w, 500);
+        }
+    }
+    return w->now - from;
+}
+
+static void no_plan(struct cw_world *w)
+{
+    cw_step(w, (struct hsp_event){.type = HSP_EV_PLAN_DONE,
+                                  .u.plan = {.job = 1,
+                                             .ticket = w->ticket,
+                                             .status = HSP_EINFEASIBLE,
+                                             .reason = "it does not fit"}});
+}
+
+/* All that had the state are back without it: nobody was waited for with it, and n2 is with the checkpoints. */
+static void one_that_had_no_state_is_waited_for(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    in_halves_of_before(&w);
+    is_back_without_it(&w, 0);
+    is_back_without_it(&w, 1);
+    cw_plan(&w, 1); /* asked for as they sealed */
+    hsp_msec ms = until_planned(&w, 20, "n2: it is not connected");
+    assert_true(ms >= w.c->cfg.state_wait_ms && ms < w.c->cfg.state_wait_ms + 10000u);
+    assert_true(cw_job(&w, 1)->att.mode == HSP_MODE_RESTORE && cw_job(&w, 1)->att.step == 20);
+    cw_end(&w);
+}
+
+/* n1 was waited for with the state. There is no plan yet, and n2, which has checkpoint 60, goes: n2 was not. */
+static void one_that_goes_before_the_begin_is_waited_for(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    in_halves_of_before(&w);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    while (cw_job(&w, 1)->ticket == 0) {
+        w.now += 500;
+        cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+    no_plan(&w);
+    cw_sealed(&w, 0, 1, 40);
+    wc_beats(&w, 5000);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "waiting for more, on n1"));
+    hsp_msec ms = until_planned(&w, 60, "n1: it is not connected");
+    assert_true(ms < w.c->cfg.state_wait_ms + 10000u && cw_job(&w, 1)->origin_step == 60);
+    no_plan(&w);
+    is_back_without_it(&w, 0);
+    ms = until_planned(&w, 20, "n2: it is not connected");
+    assert_true(ms >= w.c->cfg.state_wait_ms && ms < w.c->cfg.state_wait_ms + 10000u);
+    assert_int_equal(cw_job(&w, 1)->origin_step, 20);
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(ckpt_disk_test)
 {
     const struct CMUnitTest tests[] = {
@@ -540,6 +625,8 @@ HSP_TEST_FILE(ckpt_disk_test)
         cmocka_unit_test(a_shared_folder_that_is_not_mounted_yet),
         cmocka_unit_test(what_was_asked_for_is_waited_for),
         cmocka_unit_test(thousands_are_looked_through_in_time),
+        cmocka_unit_test(one_that_had_no_state_is_waited_for),
+        cmocka_unit_test(one_that_goes_before_the_begin_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
