@@ -378,9 +378,7 @@ static const char *resume_fault(struct hsp_cluster *c, const struct hsp_job *j)
         return hsp_ci_printf(c, "another job %s, number %u, is %s: cancel it first, or let it end",
                              other->name, other->id, hsp_job_state_name(other->state));
     }
-    return j->n_leases == 0
-               ? NULL
-               : hsp_ci_printf(c, "job %s is still stopping: try again in a moment", j->name);
+    return NULL;
 }
 
 static void resume(struct hsp_cluster *c, const struct hsp_admin_event *a, struct hsp_job *j)

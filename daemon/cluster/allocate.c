@@ -72,7 +72,7 @@ static bool usable(const struct alloc *a, const struct hsp_job *j, const struct 
             return false;
         }
     }
-    return k->holder != j->id || hsp_ci_device(a->c, k->device)->ask != HSP_ASK_STOP;
+    return true;
 }
 
 /* 0 best: own, then free, then held by another job. */
@@ -180,7 +180,8 @@ uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_de
     uint32_t n = 0;
     for (uint32_t i = 0; i < a.n; i++) {
         const struct cand *k = &a.cand[i];
-        if (k->target == j->id && (k->holder == 0 || k->holder == j->id)) {
+        bool own = k->holder == j->id && hsp_ci_device(c, k->device)->ask != HSP_ASK_STOP;
+        if (k->target == j->id && (k->holder == 0 || own)) {
             (*ret)[n++] = k->device;
         }
     }

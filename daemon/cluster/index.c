@@ -297,6 +297,9 @@ void hsp_ci_lease(struct hsp_cluster *c, hsp_device_id d, uint32_t job)
 void hsp_ci_ask(struct hsp_cluster *c, hsp_device_id d, enum hsp_device_ask ask)
 {
     struct hsp_node_device *v = hsp_ci_device(c, d);
+    if (ask == HSP_ASK_STOP && v->ask == ask) {
+        return; /* one answer, which no later order takes for its own */
+    }
     v->ask = ask;
     v->asked = false;
     v->leaves = false;

@@ -263,6 +263,19 @@ static bool waits_for_node(struct hsp_cluster *c, struct hsp_job *j)
     return n != NULL;
 }
 
+/* True while devices stop what they did for @j before it was resumed: they may still write its checkpoints. */
+static bool waits_for_stop(struct hsp_cluster *c, struct hsp_job *j)
+{
+    bool stops = false;
+    for (uint32_t i = 0; i < j->n_leases; i++) {
+        stops = stops || hsp_ci_device(c, j->leases[i])->ask == HSP_ASK_STOP;
+    }
+    if (stops) {
+        hsp_ci_job_blocked(c, j, "waits until its devices have stopped what they did before");
+    }
+    return stops;
+}
+
 /* The same question, asked each second, changes nothing that is told of @j before its answer does. */
 static void ask_for_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_device_id *dev,
                          uint32_t n, bool urgent)
@@ -281,7 +294,7 @@ static void advance_idle(struct hsp_cluster *c, struct hsp_job *j)
     enum hsp_epoch_mode mode = j->origin;
     uint64_t from = 0, version = j->origin_step;
     bool started = false;
-    if (c->now_ms < j->retry_ms || j->round != 0 || waits_for_node(c, j)) {
+    if (c->now_ms < j->retry_ms || j->round != 0 || waits_for_node(c, j) || waits_for_stop(c, j)) {
         return;
     }
     hsp_ci_void_heirs(c, j);

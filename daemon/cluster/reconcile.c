@@ -126,8 +126,9 @@ void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
         const struct hsp_epoch_peer *first =
             r->finished ? hsp_ci_first_of(c, j, n, r->running) : NULL;
         finish = finish || (first != NULL && first->device == HSP_DEVICE(at, r->device));
-        if (over) {
-            if (n->dev[r->device].job != j->id && n->dev[r->device].ending != j->id) {
+        const struct hsp_node_device *d = &n->dev[r->device];
+        if (over || (d->job == j->id && d->ask == HSP_ASK_STOP)) { /* it is told to stop */
+            if (d->job != j->id && d->ending != j->id) {
                 end_run(c, n, hsp_ci_keeps_state(j) ? HSP_MSG_SEAL : HSP_MSG_STOP, j->id, r->device,
                         j->next_epoch - 1);
             }

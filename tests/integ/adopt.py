@@ -141,15 +141,6 @@ def on_disk(w, name):
     return sorted(int(f[5:]) for f in names if os.path.exists(os.path.join(folder, f, "manifest.json")))
 
 
-def when_free(w, *args):
-    """What hspmdctl says when hspmdd has heard that the devices of the job are free: files go
-    before."""
-    def once():
-        r = w.try_ctl(*args)
-        return None if "still stopping" in r.stderr else r
-    return until("its devices are free", once)
-
-
 def told(w, name, kind):
     events = [json.loads(line) for line in w.ctl("events", name, "-o", "jsonl").splitlines()]
     return [e for e in events if e["type"] == kind]
@@ -201,7 +192,7 @@ def from_disk(w, d, agents):
     line = re.compile(r"version (\d+) of epoch \d+, complete, seen by (?:alpha, beta|beta, alpha)$")
     seen = sorted(int(line.match(e["reason"])[1]) for e in listed if e["type"] == "ckpt.on_disk")
     check(seen == have, "ckpt list shows %r, on disk are %r" % (seen, have))
-    r = when_free(w, "resume", "disk", "--from", "7")
+    r = w.try_ctl("resume", "disk", "--from", "7")
     check(r.returncode != 0 and "no complete checkpoint of step 7 on disk; there are %s" %
           ", ".join(map(str, have)) in r.stderr,
           repr(r))

@@ -117,7 +117,6 @@ static void its_devices_are_free_when_it_is_sealed(void **state)
     struct cw_world w;
     failed(&w);
     assert_int_equal(cw_job(&w, 1)->n_leases, 2);
-    assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_ESTATE); /* still stopping */
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_ESTATE);
     cw_sealed(&w, 0, 1, 7);
     assert_int_equal(cw_job(&w, 1)->n_leases, 1);
@@ -127,6 +126,28 @@ static void its_devices_are_free_when_it_is_sealed(void **state)
     assert_int_equal(w.n_asked, 2);
     assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE) + cw_count_sent(&w, HSP_MSG_STOP), 0);
     cw_end(&w);
+}
+
+/* It goes on from what they answer, whether they have answered before or not. */
+static void resumed_while_it_is_sealed(void **state)
+{
+    (void)state;
+    for (uint32_t answered = 0; answered < 2; answered++) {
+        struct cw_world w;
+        failed(&w);
+        for (uint32_t i = 0; i < answered; i++) {
+            cw_sealed(&w, i, 1, 7);
+        }
+        assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
+        cw_sealed(&w, 0, 1, 7);
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
+        cw_sealed(&w, 1, 1, 7);
+        cw_plan(&w, 1);
+        assert_int_equal(cw_job(&w, 1)->att.mode, HSP_MODE_RECOVER);
+        assert_int_equal(cw_job(&w, 1)->att.step, 7);
+        cw_end(&w);
+    }
 }
 
 /* Neither status nor resume says that there is state which no node here is known to have. */
@@ -701,6 +722,7 @@ HSP_TEST_FILE(kept_state_test)
         cmocka_unit_test(a_failure_behind_a_loss_is_heard),
         cmocka_unit_test(what_was_not_told_is_told_again),
         cmocka_unit_test(its_devices_are_free_when_it_is_sealed),
+        cmocka_unit_test(resumed_while_it_is_sealed),
         cmocka_unit_test(a_part_is_not_here),
         cmocka_unit_test(a_node_that_does_not_seal),
         cmocka_unit_test(one_that_says_hello_again_and_again),

@@ -1,4 +1,6 @@
 /* Suspended jobs: the state that they keep, the devices that they give back, and the answers. */
+#include <stdio.h>
+
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
 static enum hsp_status admin(struct cw_world *w, enum hsp_admin_verb verb)
@@ -89,7 +91,6 @@ static void a_running_job_is_suspended_by_a_checkpoint(void **state)
     assert_int_equal(j->state, HSP_JOB_SUSPENDED);
     assert_string_equal(j->reason, "with version 9; resume lets it go on");
     assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 2);
-    refused(&w, HSP_ADMIN_RESUME, "job j is still stopping: try again in a moment");
     stopped(&w, 2);
     refused(&w, HSP_ADMIN_SUSPEND, "job j is suspended already");
     assert_int_equal(cw_submit(&w, "j", 0, 1, 1), HSP_EINVAL); /* its name is taken */
@@ -123,6 +124,79 @@ static void it_resumes_with_the_nodes_there_are(void **state)
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
                         "its executors stop, then its devices are free; its checkpoint of step 9 "
                         "stays, and resume can begin with it if it is on disk");
+    cw_end(&w);
+}
+
+/* Also over a restart of hspmdd. Its devices are not asked of others meanwhile, nor free for others before it. */
+static void resumed_before_its_devices_have_stopped(void **state)
+{
+    (void)state;
+    for (uint32_t cancels = 0; cancels < 2; cancels++) {
+        struct cw_world w;
+        running(&w);
+        cw_hello(&w, 3, "n2", 0, 1);
+        cw_plan(&w, 1); /* a switch begins */
+        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SWITCHING);
+        (void)(cancels ? HSP_OK : admin(&w, HSP_ADMIN_SUSPEND));
+        saved(&w, 9, true);
+        (void)(cancels ? admin(&w, HSP_ADMIN_CANCEL) : HSP_OK);
+        assert_int_equal(cw_job(&w, 1)->n_leases, 3);
+        assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
+        assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 0); /* they were told */
+        w.ticket = 0;
+        for (uint32_t term = 0; term < 2; term++) {
+            const struct hsp_job *j = cw_job(&w, 1);
+            assert_int_equal(j->state, HSP_JOB_PENDING);
+            assert_string_equal(j->reason,
+                                "waits until its devices have stopped what they did before");
+            assert_int_equal(j->n_leases, 3);
+            if (term == 0) {
+                cw_restart(&w, NULL);
+                for (uint32_t i = 0; i < 3; i++) {
+                    char name[8];
+                    (void)snprintf(name, sizeof name, "n%u", i);
+                    cw_hello_running(&w, i + 1, name, w.c->nodes[i].incarnation, 1, i < 2);
+                    assert_int_equal(cw_count_sent(&w, HSP_MSG_STOP), 1);
+                    assert_int_equal(cw_count_sent(&w, HSP_MSG_SEAL), 0);
+                }
+            }
+        }
+        assert_int_equal(w.ticket, 0);
+        stopped(&w, 3);
+        assert_int_equal(w.n_asked, 3);
+        run_from(&w, 3, 9);
+        assert_int_equal(cw_job(&w, 1)->cur.mode, HSP_MODE_RESTORE);
+        cw_end(&w);
+    }
+}
+
+/* Another job keeps what it has: the devices that stop will do. */
+static void resumed_beside_another_job(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 3, 1);
+    wc_submit(&w, (struct hsp_job_terms){.min = 1, .max = 1, .checkpoint_path = "/c"});
+    cw_plan(&w, 1);
+    cw_ready(&w, 1, 0, 5);
+    cw_pass(&w, 1, 7, cw_even, 1);
+    assert_int_equal(cw_submit(&w, "k", 0, 1, 8), HSP_OK);
+    cw_plan(&w, 2);
+    cw_ready(&w, 2, 1, 5);
+    cw_ready(&w, 2, 2, 5);
+    cw_msg(&w, 2,
+           (struct hsp_msg){.type = HSP_MSG_STEP,
+                            .epoch = cw_job(&w, 2)->att.epoch,
+                            .u.step = {.job = 2, .step = 7}});
+    cw_let_go(&w, 2, 3);
+    assert_int_equal(cw_job(&w, 2)->state, HSP_JOB_RUNNING);
+    assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
+    w.ticket = 0;
+    assert_int_equal(admin(&w, HSP_ADMIN_RESUME), HSP_OK);
+    assert_int_equal(w.ticket, 0); /* k is not planned anew */
+    assert_int_equal(cw_job(&w, 2)->state, HSP_JOB_RUNNING);
+    stopped(&w, 1);
+    assert_true(w.ticket != 0 && w.asked_job == 1 && w.n_asked == 1 && w.asked[0] == 0);
     cw_end(&w);
 }
 
@@ -386,6 +460,8 @@ HSP_TEST_FILE(suspend_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_running_job_is_suspended_by_a_checkpoint),
         cmocka_unit_test(it_resumes_with_the_nodes_there_are),
+        cmocka_unit_test(resumed_before_its_devices_have_stopped),
+        cmocka_unit_test(resumed_beside_another_job),
         cmocka_unit_test(a_lower_maximum_is_the_cause_that_is_told),
         cmocka_unit_test(before_the_start_it_is_at_once),
         cmocka_unit_test(the_wish),
