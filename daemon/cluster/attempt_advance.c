@@ -177,7 +177,7 @@ static void go(struct hsp_cluster *c, struct hsp_job *j)
     note_holders(c, p, e);
     go_back(c, j);
     hsp_ci_mark_ran(c, j, e);
-    j->anew = false;
+    j->anew = j->unheard = false;
     hsp_ci_store_plan(c, j, p);
     hsp_ci_store_job(c, j);
     struct hsp_fact *f =

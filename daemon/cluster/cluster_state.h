@@ -429,6 +429,9 @@ struct hsp_job {
     bool unrecorded; /* BEHIND, and not in the store: what agents say of it is all there is */
     bool doubted;    /* it may have ended since the backup that was put back (doubt.h) */
     bool was_stored; /* its row was read: the store may be older than the job. Not stored */
+    /* A layout that was read had begun, and no epoch has gone since: its nodes may have come further than is known
+     * here. Not stored. */
+    bool unheard;
     /* Nodes without that mark may have run it, too (ckpt_look.h), until a checkpoint is complete. */
     bool ran_unknown;
     /* It begins at step 0 by the word of an administrator, or once more as its first epoch has committed

@@ -165,7 +165,7 @@ static void end_wait_in(struct hsp_cluster *c, struct hsp_job *j, uint32_t ms)
 /* True where nodes may have gone further than @best: this hspmdd has not heard all that they told. */
 static bool is_unheard(const struct hsp_job *j, uint64_t best)
 {
-    return j->was_stored && j->origin == HSP_MODE_FRESH && best <= j->origin_step;
+    return j->unheard && j->origin == HSP_MODE_FRESH && best <= j->origin_step;
 }
 
 /* What follows a wait for @version in vain. @whole: some older version can be had. */

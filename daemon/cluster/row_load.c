@@ -519,6 +519,7 @@ static bool load_plan(struct hsp_cluster *c, struct hsp_cursor *r, uint8_t versi
         j->plans[at] = j->plans[at - 1];
     }
     j->plans[at] = p;
+    j->unheard = j->unheard || p.started;
     return true;
 }
 
