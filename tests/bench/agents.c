@@ -314,7 +314,8 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
     if (a == NULL || l->ending) {
         return;
     }
-    l->n_joined -= a->joined;
+    bool was_in = a->joined; /* a caller that finds no place yet comes again */
+    l->n_joined -= was_in;
     a->joined = false;
     if (a->silent) {
         if (!a->dead) {
@@ -322,7 +323,7 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
         }
         return;
     }
-    l->lost += why->code != HSP_ECANCELED;
+    l->lost += was_in && why->code != HSP_ECANCELED;
     if (why->code != HSP_ECANCELED) {
         (void)fprintf(stderr, "agents: a%05" PRIu32 ": %s\n", index_of(l, a), why->msg);
     }
