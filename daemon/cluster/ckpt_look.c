@@ -497,6 +497,15 @@ static hsp_msec next_try(const struct hsp_cluster *c, const struct hsp_job *j)
     return c->now_ms + (pause < left ? pause : left);
 }
 
+void hsp_ci_ckpt_hurry(const struct hsp_cluster *c, struct hsp_job *j, struct hsp_job_mark *k)
+{
+    const hsp_msec soon = c->now_ms + HSP_CKPT_RETRY_MS;
+    if (!k->hurried && soon < j->retry_ms) {
+        k->hurried = true;
+        j->retry_ms = soon;
+    }
+}
+
 void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
                          const struct hsp_m_refused *m)
 {
@@ -506,6 +515,9 @@ void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct 
     bool over = tried_enough(c, j, found, m->damaged);
     uint64_t lost_from = found || j->lost_from > j->stable ? j->lost_from : j->stable;
     struct hsp_ckpt_kept to = {0};
+    for (uint32_t i = 0; first && i < j->n_marks; i++) {
+        j->marks[i].hurried = false;
+    }
     if (over) {
         hsp_ci_ckpt_note_refused(j, &it);
         j->tries.until_ms = 0;

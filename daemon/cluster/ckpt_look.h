@@ -35,7 +35,8 @@
  *
  * Members may refuse a checkpoint for state_wait. The first refusal is told (ckpt.refused). Each
  * attempt reads the checkpoint again, so they become rare: after 0, 2, 4, 8, 16, 32 and 60 s where
- * state_wait is 60 s, and 2 s after a node has said hello.
+ * state_wait is 60 s, and 2 s after a node has said hello for the first time since the first refusal:
+ * the node may have it. Example: the agent of b restarts every 5 s, and one attempt more is made for it.
  *
  * If the refused one was found on disk, the job goes on as if it was not there (ckpt.not_used), and
  * others that are found later are not tried that long. If there is no other, a job that has begun
@@ -66,6 +67,8 @@ bool hsp_ci_ckpt_may_have(const struct hsp_job *j);
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j);
 /* A node that may have a checkpoint of @j says hello, before an attempt is begun. */
 void hsp_ci_ckpt_hello(const struct hsp_cluster *c, struct hsp_job *j);
+/* The node of mark @k says hello while members refuse the checkpoint with which @j is to begin. */
+void hsp_ci_ckpt_hurry(const struct hsp_cluster *c, struct hsp_job *j, struct hsp_job_mark *k);
 /* The nodes have answered. */
 void hsp_ci_ckpts(struct hsp_cluster *c, const struct hsp_ckpts_event *ev);
 /* Sets the origin of @j, which is to begin there, to the newest checkpoint that can be had; without

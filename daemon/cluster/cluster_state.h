@@ -304,6 +304,7 @@ struct hsp_job_mark {
     bool ran;
     bool keeps;    /* its agent vouches for the job (doubt.h); of one that is BEHIND: keeps state */
     char *refused; /* owned: why the node's text keeps it out; NULL: it does not */
+    bool hurried;  /* its HELLO has shortened the pause of a refused checkpoint (ckpt_look.h) */
 };
 
 /* Names one checkpoint among those that there may be of a version. The step is not enough: a

@@ -441,15 +441,15 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
 }
 
 /* What @j remembers of a node that says hello. */
-static void marks_hello(const struct hsp_cluster *c, struct hsp_job *j, uint32_t node, bool anew)
+static void marks_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t node, bool anew)
 {
     struct hsp_job_mark *k = hsp_ci_marked(j, node);
     if (j->att.epoch == 0 && (j->ran_unknown || (k != NULL && k->ran))) {
         hsp_ci_ckpt_hello(c, j);
     }
-    hsp_msec soon = c->now_ms + HSP_CKPT_RETRY_MS;
-    if (j->tries.until_ms != 0 && soon < j->retry_ms) { /* it may have the one that others refuse */
-        j->retry_ms = soon;
+    if (j->tries.until_ms != 0) {
+        k = hsp_ci_mark(c, j, node);
+        hsp_ci_ckpt_hurry(c, j, k);
     }
     if (k != NULL) {
         k->blamed = false;

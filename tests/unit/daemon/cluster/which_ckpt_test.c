@@ -232,6 +232,38 @@ static void a_node_that_comes_is_tried_soon(void **state)
     cw_end(&w);
 }
 
+/* An agent that restarts again and again has the checkpoint read once more, not each time. */
+static void a_node_that_comes_often_is_tried_once(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    uint32_t tries = 0, conn = 3;
+    wc_with_three(&w, 3, false);
+    assert_int_equal(
+        cw_admin(&w,
+                 (struct hsp_admin_event){.verb = HSP_ADMIN_SCALE, .job = 1, .min = 1, .max = 2}),
+        HSP_OK);
+    wc_resumed(&w);
+    for (hsp_msec from = w.now, hello = w.now; w.now < from + w.c->cfg.state_wait_ms - 5000u;) {
+        if (cw_job(&w, 1)->att.epoch != 0) {
+            (void)refused(&w, false);
+            tries += cw_job(&w, 1)->att.epoch == 0;
+        }
+        if (w.now >= hello && cw_job(&w, 1)->ticket == 0) {
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = conn++});
+            cw_hello(&w, conn, "n2", 0, 1);
+            hello = w.now + 3000;
+        }
+        if (cw_job(&w, 1)->ticket != 0) {
+            cw_plan(&w, 1);
+        } else {
+            wc_beats(&w, 500);
+        }
+    }
+    assert_true(tries > 3 && tries <= 7);
+    cw_end(&w);
+}
+
 /* On a path that all share there is nobody to wait for; and behind the last one there is nothing. */
 static void a_damaged_one_that_all_share(void **state)
 {
@@ -613,6 +645,7 @@ HSP_TEST_FILE(which_ckpt_test)
         cmocka_unit_test(it_waits_for_that_one_and_then_fails),
         cmocka_unit_test(an_older_one_is_taken_in_the_end),
         cmocka_unit_test(a_node_that_comes_is_tried_soon),
+        cmocka_unit_test(a_node_that_comes_often_is_tried_once),
         cmocka_unit_test(a_damaged_one_that_all_share),
         cmocka_unit_test(a_false_claim_fails_no_job),
         cmocka_unit_test(what_was_refused_is_tried_ever_more_rarely),
