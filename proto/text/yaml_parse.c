@@ -30,12 +30,31 @@ static enum hsp_status fail_at(const struct loader *l, enum hsp_status code, yam
                        what);
 }
 
+/* The bytes before the place where libyaml stopped, which counts characters. */
+static size_t bytes_before(const struct loader *l)
+{
+    size_t at = 0;
+    for (size_t left = l->parser.problem_mark.index; at < l->len; at++) {
+        bool begins = ((uint8_t)l->data[at] & 0xc0) != 0x80;
+        if (begins && left-- == 0) {
+            break;
+        }
+    }
+    return at;
+}
+
 /* What libyaml's words leave open, "" nothing: it stops behind the mistake, and shows no tab. */
 static const char *hint(const struct loader *l, const char *what)
 {
-    size_t at = l->parser.problem_mark.index;
+    size_t at = bytes_before(l), line = at;
+    while (line > 0 && l->data[line - 1] != '\n') {
+        line--;
+    }
     if (strcmp(what, "mapping values are not allowed in this context") == 0) {
-        return "; the line above may lack the \": \" behind its key, or be indented otherwise";
+        return memmem(l->data + line, at - line, ": ", 2) != NULL
+                   ? "; a value that holds \": \" stands in quotes"
+                   : "; the line above may lack the \": \" behind its key, or be indented "
+                     "otherwise";
     }
     return at < l->len && l->data[at] == '\t' ? "; indent with blanks, not with tabs" : "";
 }

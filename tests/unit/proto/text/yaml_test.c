@@ -88,6 +88,15 @@ static void malformed_texts_are_refused_with_their_place(void **state)
     expect_error(state, "a:\n\tb: 2\n", HSP_EPARSE,
                  "f.yaml:2:1: found character that cannot start any token; indent with blanks, not "
                  "with tabs");
+    expect_error(state, "# \u00e4\u20ac\na:\n\tb: 2\n", HSP_EPARSE,
+                 "f.yaml:3:1: found character that cannot start any token; indent with blanks, not "
+                 "with tabs");
+    expect_error(state, "\ufeffa:\n\tb: 2\n", HSP_EPARSE,
+                 "f.yaml:2:1: found character that cannot start any token; indent with blanks, not "
+                 "with tabs");
+    expect_error(state, "a: 1\nb: c: d\n", HSP_EPARSE,
+                 "f.yaml:2:5: mapping values are not allowed in this context; a value that holds "
+                 "\": \" stands in quotes");
     expect_error(state, "a: @1\n", HSP_EPARSE,
                  "f.yaml:1:4: found character that cannot start any token");
     expect_error(state, "a:\n  b 2\n  c: 3\n", HSP_EPARSE,
