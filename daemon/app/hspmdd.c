@@ -166,15 +166,16 @@ static enum hsp_status check_keys(struct hsp_daemon_config *c, const struct hsp_
     return st;
 }
 
-/* Names are not looked up for listening; of a number alone, like 7071, the host is missing. */
-static enum hsp_status check_number(const char *key, const char *s, uint16_t port,
+/* Names are not looked up for listening; of a number alone, like 7071, the host is missing. @path: may be that of a
+ * Unix socket. */
+static enum hsp_status check_number(const char *key, const char *s, uint16_t port, bool path,
                                     struct hsp_addr *ret, struct hsp_err *err)
 {
     enum hsp_status st = hsp_addr_parse(s, port, ret, err);
     if (st != HSP_OK) {
         return hsp_err_wrap(err, "%s", key);
     }
-    return ret->local || hsp_addr_is_number(ret)
+    return (path && ret->local) || hsp_addr_is_number(ret)
                ? HSP_OK
                : hsp_err_set(err, HSP_EINVAL, 0,
                              "%s: %s is no address of this host with a port, like 10.0.0.1:%u; "
@@ -186,8 +187,9 @@ static enum hsp_status check_metrics(const struct hsp_daemon_config *c, struct h
 {
     struct hsp_addr addr;
     const char *s = c->metrics_listen;
-    return s == NULL || s[0] == '\0' ? HSP_OK
-                                     : check_number("metrics_listen", s, HSP_HTTP_PORT, &addr, err);
+    return s == NULL || s[0] == '\0'
+               ? HSP_OK
+               : check_number("metrics_listen", s, HSP_HTTP_PORT, false, &addr, err);
 }
 
 /* Beyond loopback a key is needed; said here and not only when the listener is made, so that
@@ -199,7 +201,7 @@ static enum hsp_status check_listen(const struct hsp_daemon_config *c, const str
     if (c->listen == NULL || c->listen[0] == '\0') {
         return HSP_OK;
     }
-    enum hsp_status st = check_number("listen", c->listen, HSP_PORT, &addr, err);
+    enum hsp_status st = check_number("listen", c->listen, HSP_PORT, true, &addr, err);
     if (st != HSP_OK) {
         return st;
     }

@@ -119,6 +119,8 @@ def refusals(w):
              ["-c", w.config("v.yaml", listen="head.example.org:7071")]),
             (6, "metrics_listen: foo is no address of this host with a port, like 10.0.0.1:7072",
              ["--check-config", "-c", w.config("w.yaml", metrics_listen="foo")]),
+            (6, "metrics_listen: /run/x is no address of this host with a port",
+             ["--check-config", "-c", w.config("x.yaml", metrics_listen="/run/x")]),
             (6, "not a host:port", ["--check-config", "-c", w.config("i.yaml", advertise_address="/run/x")]),
             (6, "there is no worker_key", ["-c", w.config("j.yaml", advertise_address="head.example.org:7071")]),
             (6, "is each host itself", ["-c", w.config("k.yaml", listen="0.0.0.0:0", worker_key=w.path("worker.key"),
