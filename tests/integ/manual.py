@@ -103,6 +103,10 @@ def scripts():
                                env=dict(os.environ, HSPMD_BUILD="/nonexistent"))
             said = r.stdout if code == 0 else r.stderr
             check(r.returncode == code and "scripts/%s [--text FILE]" % name in said, "%s %s: %r" % (name, word, r))
+        r = subprocess.run([os.path.join(SRC, "scripts", name), "--text", "/nonexistent/x"], capture_output=True, text=True,
+                           timeout=LIMIT, env=dict(os.environ, HSPMD_BUILD="/nonexistent"))
+        check(r.returncode == 1 and "/nonexistent/x: No such file" in r.stdout + r.stderr and "packages" not in r.stdout,
+              "%s --text: %r" % (name, r))
 
 
 lint(pages())
