@@ -327,17 +327,18 @@ int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_
     struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
     enum hsp_status st = wait_once(ctl, &m, &there, &text, &err);
     while (st == HSP_ECLOSED && (there || gone != 0)) {
+        const bool first = gone == 0;
         now = clock_ms();
-        if (gone == 0) {
+        gone = there ? now : gone;
+        if (now - gone >= AWAY_MS || (timeout_ms != 0 && now - begin >= timeout_ms)) {
+            break;
+        }
+        if (first) {
             (void)fprintf(ctl->msg,
                           "hspmdctl: %s; training goes on without hspmdd, and wait goes on when it "
                           "is back within %u minutes\n",
                           err.msg, AWAY_MS / 60000);
             (void)fflush(ctl->msg); /* shown while we wait */
-        }
-        gone = there ? now : gone;
-        if (now - gone >= AWAY_MS || (timeout_ms != 0 && now - begin >= timeout_ms)) {
-            break;
         }
         (void)nanosleep(&pause, NULL); /* cut short by a signal: called a little early */
         hsp_arena_rewind(ctl->arena, mark);

@@ -370,6 +370,20 @@ def restarts(w, d):
     check(waits.wait(LIMIT) == 124, "its time is over while hspmdd is away, too: %r" % waits.stderr.read())
 
 
+@contextlib.contextmanager
+def silence(w):
+    """A wait for one that never answers has one line: nothing goes on when its time is over."""
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(w.path("silent.sock"))
+        s.listen()
+        p = subprocess.Popen([os.path.join(BUILD, "hspmdctl"), "--address", w.path("silent.sock"), "wait", "small",
+                              "--timeout", "1s"], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        yield
+        out, err = p.communicate(timeout=LIMIT)
+    check(p.returncode == 124 and "did not answer within 11000 ms" in err and err.count("\n") == 1,
+          "a silent one: %d %r %r" % (p.returncode, out, err))
+
+
 def least(w):
     return json.loads(w.expect(0, "", "status", "-o", "json"))["jobs"][0]["min"]
 
@@ -553,13 +567,14 @@ def damaged_page(w, rows):
 
 
 def run(w):
-    refusals(w)
-    notices(w)
-    unread_notices(w)
-    d = w.start(w.config())
-    commands(w)
-    follow(w)
-    restarts(w, d)
+    with silence(w):
+        refusals(w)
+        notices(w)
+        unread_notices(w)
+        d = w.start(w.config())
+        commands(w)
+        follow(w)
+        restarts(w, d)
     full_disk(w)
     rights(w)
     unreadable(w)
