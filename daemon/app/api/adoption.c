@@ -13,7 +13,9 @@
 #include "proto/base/size.h"
 
 #define ARENA ((size_t)64 << 20)
-#define FAR   8u /* generations that nobody else has heard of: a store is rarely put back */
+/* Generations of which no other agent has heard. Each adopted job raises the generation by one, and an agent may have
+ * been away meanwhile. */
+#define FAR   256u
 #define NAMES 5u /* in a text */
 
 struct hsp_adoption *hsp_adoption_free(struct hsp_adoption *x)

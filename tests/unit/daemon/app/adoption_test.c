@@ -20,7 +20,7 @@
 
 static const struct adopt_twist honest, later = {.epoch = 2}, other = {.ckpt = "/srv/other"},
                                         forged = {.generation = 1, .ckpt = "/tmp/mine"},
-                                        far = {.generation = 9}, near = {.generation = 8};
+                                        far = {.generation = 257}, near = {.generation = 256};
 
 /* An adoption of job 1, for which @n agents h0, h1, ... were asked. */
 static struct hsp_adoption *asked(uint32_t n)
@@ -131,7 +131,7 @@ static void a_crowd_that_lies_is_not_believed(void **state)
     tells(x, 0, &near);
     tells(x, 1, &near);
     tells(x, 2, &honest);
-    judged(x, HSP_OK, "h0 (10.0.0.0:9), h1 (10.0.0.1:9): generation 8, epoch 1");
+    judged(x, HSP_OK, "h0 (10.0.0.0:9), h1 (10.0.0.1:9): generation 256, epoch 1");
 }
 
 static void papers_of_one_epoch_that_differ(void **state)
