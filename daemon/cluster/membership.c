@@ -629,9 +629,9 @@ static void jobs_hello(struct hsp_cluster *c, uint32_t at, const struct hsp_m_he
 }
 
 /* Tells of @n, which is here. Of a new agent that a job knows by its name alone it says what may be amiss; not of one
- * from @before: the store may be too old to know its folder. */
+ * from @before: the store may be too old to know its folder. @empty: its folder holds no incarnation. */
 static void tell_joined(struct hsp_cluster *c, const struct hsp_cluster_node *n, bool anew,
-                        bool before)
+                        bool before, bool empty)
 {
     const struct hsp_job *j = NULL;
     for (uint32_t i = 0; i < c->n_jobs && j == NULL && anew && !before; i++) {
@@ -640,14 +640,15 @@ static void tell_joined(struct hsp_cluster *c, const struct hsp_cluster_node *n,
         j = lacks && !hsp_job_terminal(k->state) ? k : NULL;
     }
     const char *amiss =
-        j == NULL ? ""
-                  : hsp_ci_printf(c,
-                                  "; its state folder is not that of the node that job %s knows: "
-                                  "where state_dir is mistyped, start it with the right one, which "
-                                  "still has the state",
-                                  j->name);
-    hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", j == NULL ? HSP_SEV_NOTICE : HSP_SEV_WARN,
-                NULL, n, "incarnation %llu, %u devices%s", (unsigned long long)n->incarnation,
+        j == NULL
+            ? ""
+            : hsp_ci_printf(c,
+                            "; its state folder is %s: where state_dir is mistyped, start it with "
+                            "the right one, which still has the state of job %s",
+                            empty ? "empty, as after a reboot" : "not that of this node", j->name);
+    const bool odd = j != NULL && !empty; /* a reboot is none: the job tells what it lacks */
+    hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", odd ? HSP_SEV_WARN : HSP_SEV_NOTICE, NULL,
+                n, "incarnation %llu, %u devices%s", (unsigned long long)n->incarnation,
                 n_computing(n), amiss);
 }
 
@@ -704,7 +705,7 @@ void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev)
     welcome(c, n);
     tell_adopted(c, at, m);
     hsp_ci_end_over(c, n, m);
-    tell_joined(c, n, anew, before);
+    tell_joined(c, n, anew, before, hsp_digest_is_zero(m->was));
     reconcile(c, n, m, true); /* devices that run them are theirs, whatever pieces are there */
     for (uint32_t i = 0; i < m->n_holdings; i++) {
         take_piece(c, n, &m->holdings[i], kept_of(m, m->holdings[i].job));

@@ -278,6 +278,38 @@ static void a_mistyped_state_folder_costs_nothing(void **state)
     cw_end(&w);
 }
 
+/* The memory of its host is empty then: that is told, and nobody is warned as of a folder that is another's. */
+static void a_reboot_is_no_mistake(void **state)
+{
+    (void)state;
+    for (uint32_t other = 0; other < 2; other++) {
+        struct cw_world w;
+        const struct hsp_fact *f = NULL;
+        cw_begin(&w, 2, 1);
+        cw_run_job(&w, 2);
+        n1_dies(&w, 2);
+        hello_as(&w, 20, "n1", cw_secret(0), (struct hsp_digest){other, other});
+        for (uint32_t i = 0; i < w.a.n && f == NULL; i++) {
+            const struct hsp_action *a = &w.a.item[i];
+            f = a->type == HSP_ACT_FACT && strcmp(a->u.fact->type, "node.joined") == 0 ? a->u.fact
+                                                                                       : NULL;
+        }
+        assert_non_null(f);
+        assert_int_equal(f->severity, other ? HSP_SEV_WARN : HSP_SEV_NOTICE);
+        assert_string_equal(
+            f->reason,
+            other ? "incarnation 3, 1 devices; its state folder is not that of this node: where "
+                    "state_dir is mistyped, start it with the right one, which still has the state "
+                    "of "
+                    "job j"
+                  : "incarnation 3, 1 devices; its state folder is empty, as after a reboot: where "
+                    "state_dir is mistyped, start it with the right one, which still has the state "
+                    "of "
+                    "job j");
+        cw_end(&w);
+    }
+}
+
 /* The same a second time, when the job has begun an epoch with the right folder between. */
 static void a_state_folder_is_mistyped_again(void **state)
 {
@@ -337,61 +369,6 @@ static void a_job_does_not_begin_anew_behind_a_restart(void **state)
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_SEALING);
     cw_end(&w);
-}
-
-static void goes(struct cw_world *w)
-{
-    cw_plan(w, 1);
-    cw_ready(w, 1, 0, 5);
-    cw_ready(w, 1, 1, 5);
-    assert_int_equal(cw_job(w, 1)->att.phase, HSP_ATT_GO);
-}
-
-/* hspmdd begins again before the first epoch of a job has gone, or behind that epoch without having missed anything,
- * and hears all of the next: that epoch is lost before a step is committed, and the job begins anew. If hspmdd was away
- * when the epoch was lost, the job may have come further. */
-static void a_job_that_was_heard_begins_anew(void **state)
-{
-    (void)state;
-    enum { BEFORE, BEHIND, AWAY };
-    for (int when = BEFORE; when <= AWAY; when++) {
-        struct cw_world w;
-        cw_begin(&w, 2, 1);
-        assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
-        if (when != BEFORE) {
-            goes(&w);
-        }
-        if (when != AWAY) {
-            cw_restart_nodes(&w, 2);
-            for (uint32_t i = 0; i < 2 && when == BEHIND; i++) { /* they hold nothing */
-                cw_sealed(&w, i, 0, 0);
-            }
-            goes(&w);
-        } else {
-            cw_restart(&w, NULL);
-        }
-        for (uint32_t i = 0; i < 2; i++) {
-            cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1 + i});
-        }
-        for (uint32_t i = 0; i < 8; i++) {
-            w.now += 500;
-            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
-        }
-        for (uint32_t i = 0; i < 2; i++) {
-            hello_as(&w, 11 + i, i == 0 ? "n0" : "n1", cw_secret(0), cw_secret(0));
-        }
-        w.ticket = 0;
-        for (hsp_msec ms = 0; ms < 2u * w.c->cfg.state_wait_ms && w.ticket == 0; ms += 500) {
-            w.now += 500;
-            for (uint32_t i = 0; i < 2; i++) {
-                cw_msg(&w, 11 + i, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
-            }
-            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
-        }
-        assert_int_equal(w.ticket != 0, when != AWAY);
-        assert_int_equal(cw_job(&w, 1)->state == HSP_JOB_FAILED, when == AWAY);
-        cw_end(&w);
-    }
 }
 
 /* n1 has executed job 1, and another folder under its name job 2: each is known again by its own. */
@@ -774,8 +751,8 @@ HSP_TEST_FILE(cluster_nodes_test)
         cmocka_unit_test(an_incarnation_is_not_guessed),
         cmocka_unit_test(the_state_folder_proves_which_node_it_is),
         cmocka_unit_test(a_mistyped_state_folder_costs_nothing),
+        cmocka_unit_test(a_reboot_is_no_mistake),
         cmocka_unit_test(a_state_folder_is_mistyped_again),
-        cmocka_unit_test(a_job_that_was_heard_begins_anew),
         cmocka_unit_test(two_folders_with_state),
         cmocka_unit_test(agents_without_a_folder_push_nobody_out),
         cmocka_unit_test(a_job_does_not_begin_anew_behind_a_restart),

@@ -357,9 +357,65 @@ static void jobs_stay_in_the_order_they_were_submitted_in(void **state)
     cw_end(&w);
 }
 
+static void goes(struct cw_world *w)
+{
+    cw_plan(w, 1);
+    cw_ready(w, 1, 0, 5);
+    cw_ready(w, 1, 1, 5);
+    assert_int_equal(cw_job(w, 1)->att.phase, HSP_ATT_GO);
+}
+
+/* hspmdd begins again before the first epoch of a job has gone, or behind that epoch without having missed anything,
+ * and hears all of the next: that epoch is lost before a step is committed, and the job begins anew. If hspmdd was away
+ * when the epoch was lost, the job may have come further. */
+static void a_job_that_was_heard_begins_anew(void **state)
+{
+    (void)state;
+    enum { BEFORE, BEHIND, AWAY };
+    for (int when = BEFORE; when <= AWAY; when++) {
+        struct cw_world w;
+        cw_begin(&w, 2, 1);
+        assert_int_equal(cw_submit(&w, "j", 0, 1, 8), HSP_OK);
+        if (when != BEFORE) {
+            goes(&w);
+        }
+        if (when != AWAY) {
+            cw_restart_nodes(&w, 2);
+            for (uint32_t i = 0; i < 2 && when == BEHIND; i++) { /* they hold nothing */
+                cw_sealed(&w, i, 0, 0);
+            }
+            goes(&w);
+        } else {
+            cw_restart(&w, NULL);
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1 + i});
+        }
+        for (uint32_t i = 0; i < 8; i++) {
+            w.now += 500;
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            cw_say_hello(&w, 11 + i, (struct hsp_m_hello){.node = i == 0 ? "n0" : "n1"});
+        }
+        w.ticket = 0;
+        for (hsp_msec ms = 0; ms < 2u * w.c->cfg.state_wait_ms && w.ticket == 0; ms += 500) {
+            w.now += 500;
+            for (uint32_t i = 0; i < 2; i++) {
+                cw_msg(&w, 11 + i, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            }
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        assert_int_equal(w.ticket != 0, when != AWAY);
+        assert_int_equal(cw_job(&w, 1)->state == HSP_JOB_FAILED, when == AWAY);
+        cw_end(&w);
+    }
+}
+
 HSP_TEST_FILE(restart_test)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_that_was_heard_begins_anew),
         cmocka_unit_test(who_joined_since_is_no_witness),
         cmocka_unit_test(each_layout_needs_a_witness),
         cmocka_unit_test(half_of_a_version_nobody_told),
