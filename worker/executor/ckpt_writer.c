@@ -2,7 +2,7 @@
  *
  * Possible failure modes: no answer (the thread goes on alone, with what is its own; a commit that it
  * was at may still come to its end, and is as good as any); no memory; errors of the disk. Where old
- * checkpoints, or a failed one, take long to delete, the thread does that alone, beside the next checkpoint. */
+ * checkpoints, left-overs, or a failed one, take long to delete, a thread does that alone, beside the next checkpoint. */
 #include "worker/executor/ckpt_writer.h"
 
 #include <limits.h>
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/str.h"
 #include "worker/executor/epoch_control.h"
 #include "worker/executor/folder_mark.h"
 #include "worker/state/ckpt_shard.h"
@@ -24,7 +25,6 @@ struct hsp_ckpt_writing { /* owns all it points to */
     struct hsp_ckpt_info info;
     uint32_t rank;
     bool marks, shared, whole;
-    uint64_t sweeps;
     struct hsp_ckpt_piece *p;
     size_t n;
     struct hsp_pkg_param *params; /* names and extents of the pieces */
@@ -50,15 +50,8 @@ static enum hsp_status do_open(void *ctx, struct hsp_err *err)
     struct hsp_ckpt_writing *x = ctx;
     enum hsp_status st = x->marks ? hsp_ckpt_sign(x->dir, &x->info, x->shared, err) : HSP_OK;
     x->abandons = x->whole; /* also where its folder is all that can be made */
-    if (st == HSP_OK && x->sweeps > 0) {
-        struct hsp_ckpt_info left = x->info;
-        left.step = x->sweeps;
-        (void)hsp_ckpt_sweep(x->dir, &left, NULL); /* want of room will show */
-    }
-    if (st == HSP_OK) {
-        st = hsp_ckpt_stream_open(x->dir, &x->info, x->rank, x->p, x->n, &x->out, err);
-    }
-    return st;
+    return st == HSP_OK ? hsp_ckpt_stream_open(x->dir, &x->info, x->rank, x->p, x->n, &x->out, err)
+                        : st;
 }
 
 static enum hsp_status do_put(void *ctx, struct hsp_err *err)
@@ -176,13 +169,56 @@ static struct hsp_ckpt_writing *make(const struct hsp_ex_epoch *e, const struct 
     x->rank = o->rank;
     x->marks = hsp_epoch_marks_folder(e);
     x->shared = e->p->checkpoint_shared;
-    x->sweeps = o->sweeps;
     x->whole = o->whole;
     if (!copy_pieces(e, o, x) || !take_slab(o, x) || !copy_rest(e, x)) {
         drop(x);
         return NULL;
     }
     return x;
+}
+
+/* The time for what the thread only deletes. */
+static struct hsp_disk_wait deletion(struct hsp_ex_epoch *e)
+{
+    struct hsp_disk_wait wait = hsp_epoch_disk_wait(e);
+    wait.ms = wait.ms < DELETION_MS ? wait.ms : DELETION_MS;
+    wait.deletes = true;
+    return wait;
+}
+
+struct left_overs {
+    char dir[PATH_MAX];
+    struct hsp_ckpt_info up_to;
+};
+
+static enum hsp_status do_sweep(void *ctx, struct hsp_err *err)
+{
+    const struct left_overs *l = ctx;
+    return hsp_ckpt_sweep(l->dir, &l->up_to, err);
+}
+
+/* Deletes left-overs on a thread of its own, at a name of its own: where that takes longer than it is waited for, the
+ * checkpoint is written beside it, and no second one begins. Want of room will show. */
+static void sweep(struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o)
+{
+    char name[PATH_MAX];
+    struct hsp_disk_thread *disk = NULL;
+    struct hsp_disk_wait wait = deletion(e);
+    struct left_overs *l = o->sweeps > 0 ? calloc(1, sizeof *l) : NULL;
+    if (l == NULL) {
+        return;
+    }
+    hsp_epoch_ckpt_dir(e, l->dir);
+    l->up_to = *o->info;
+    l->up_to.step = o->sweeps;
+    hsp_str_printf(name, sizeof name, "left-overs in %s", l->dir);
+    wait.deletes = false;
+    if (hsp_disk_open(&e->env->disks, name, l, free, &disk, NULL) != HSP_OK) {
+        free(l);
+        return;
+    }
+    (void)hsp_disk_do(disk, do_sweep, &wait, NULL);
+    (void)hsp_disk_end(disk, &wait);
 }
 
 static enum hsp_status call_for(struct hsp_ckpt_writer *w, hsp_disk_fn *fn,
@@ -207,6 +243,7 @@ enum hsp_status hsp_ckpt_writer_open(struct hsp_ex_epoch *e, const struct hsp_ck
     if (x == NULL) {
         return hsp_err_nomem(err, "a checkpoint");
     }
+    sweep(e, o);
     enum hsp_status st =
         hsp_disk_open(&e->env->disks, e->p->checkpoint_path, x, drop, &ret->disk, err);
     if (st != HSP_OK) {
@@ -259,15 +296,6 @@ enum hsp_status hsp_ckpt_writer_commit(struct hsp_ckpt_writer *w,
         *ret = w->work->done;
     }
     return st;
-}
-
-/* The time for what the thread only deletes. */
-static struct hsp_disk_wait deletion(struct hsp_ex_epoch *e)
-{
-    struct hsp_disk_wait wait = hsp_epoch_disk_wait(e);
-    wait.ms = wait.ms < DELETION_MS ? wait.ms : DELETION_MS;
-    wait.deletes = true;
-    return wait;
 }
 
 enum hsp_status hsp_ckpt_writer_prune(struct hsp_ckpt_writer *w, struct hsp_err *err)

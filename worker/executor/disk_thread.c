@@ -27,8 +27,8 @@ struct hsp_disk_thread {
     hsp_disk_fn *fn;      /* to do, or under way; NULL: nothing */
     int64_t since_ns;     /* it was given */
     bool ends;            /* nothing more is given */
-    bool left;            /* nobody waits for it any more, */
-    bool silent;          /* and it should have answered */
+    bool left;            /* nobody waits for it any more; */
+    int64_t silent_ns;    /* from then on it should have answered */
     bool over;            /* it has dropped what it had */
     enum hsp_status st;   /* of what was done last */
     struct hsp_err err;
@@ -136,8 +136,8 @@ static enum hsp_status look(struct hsp_disk_thread **at, const char *path, struc
     }
     (void)pthread_mutex_lock(&k->lock);
     bool over = k->over;
-    enum hsp_status st =
-        !over && k->silent && strcmp(k->path, path) == 0 ? no_answer(k, err) : HSP_OK;
+    bool silent = !over && k->left && hsp_clock_ns() >= k->silent_ns;
+    enum hsp_status st = silent && strcmp(k->path, path) == 0 ? no_answer(k, err) : HSP_OK;
     (void)pthread_mutex_unlock(&k->lock);
     if (over) {
         put(k);
@@ -210,11 +210,11 @@ static bool await(struct hsp_disk_thread *k, const struct hsp_disk_wait *w)
     return is_done(k);
 }
 
-/* Under the lock. */
+/* Under the lock. The end of an epoch shortens the wait, and not the time that the disk has. */
 static void await_or_leave(struct hsp_disk_thread *k, const struct hsp_disk_wait *w)
 {
     k->left = !await(k, w);
-    k->silent = k->left && !w->deletes;
+    k->silent_ns = w->deletes ? INT64_MAX : k->since_ns + (int64_t)w->ms * 1000000;
 }
 
 enum hsp_status hsp_disk_do(struct hsp_disk_thread *k, hsp_disk_fn *fn,

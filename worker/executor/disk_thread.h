@@ -33,7 +33,8 @@ struct hsp_disk_threads {
 
 typedef enum hsp_status hsp_disk_fn(void *ctx, struct hsp_err *err);
 
-/* How long a caller waits: @ms; where @over, asked meanwhile, says that the epoch is over, a moment. */
+/* How long a caller waits: @ms; where @over, asked meanwhile, says that the epoch is over, a moment. Behind @ms
+ * nobody begins at the path until there is an answer. */
 struct hsp_disk_wait {
     uint32_t ms;
     bool (*over)(void *of); /* NULL: it is never over */
@@ -41,7 +42,7 @@ struct hsp_disk_wait {
     bool deletes; /* a disk that works may take longer: others may begin at the path meanwhile */
 };
 
-/* A thread for what is done at @path with @ctx, which it gives to @drop at its end. After an error
+/* A thread for what is done at @path, which may be any name, with @ctx, which it gives to @drop at its end. After an error
  * @ctx is the caller's. HSP_ETIMEDOUT: another one has no answer from @path yet; HSP_ELIMIT: too many
  * others are not over; HSP_ENOMEM: no memory, or no thread. */
 enum hsp_status hsp_disk_open(struct hsp_disk_threads *in, const char *path, void *ctx,

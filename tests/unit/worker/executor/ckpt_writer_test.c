@@ -11,6 +11,7 @@
 #include "tests/lib/testlib.h"
 #include "worker/executor/ckpt_writer.h"
 #include "worker/state/ckpt_files.h"
+#include "worker/state/ckpt_shard.h"
 #include "worker/state/ckpt_steps.h"
 
 static struct hsp_pkg_param params[1] = {{"wte.weight", 2, {6, 4}}};
@@ -24,6 +25,7 @@ struct world {
     struct hsp_ckpt_info info;
     struct hsp_ckpt_piece piece;
     struct hsp_ckpt_writer w;
+    uint64_t sweeps;
 };
 
 static void begin(struct world *x)
@@ -46,7 +48,8 @@ static void begin(struct world *x)
 
 static enum hsp_status open_writer(struct world *x, struct hsp_err *err)
 {
-    const struct hsp_ckpt_order o = {.info = &x->info, .p = &x->piece, .n = 1, .whole = true};
+    const struct hsp_ckpt_order o = {
+        .info = &x->info, .p = &x->piece, .n = 1, .sweeps = x->sweeps, .whole = true};
     return hsp_ckpt_writer_open(&x->e, &o, &x->w, err);
 }
 
@@ -83,7 +86,15 @@ static void an_attempt_without_a_file_goes_too(void **state)
     end(&x);
 }
 
-static atomic_bool slow; /* a deletion goes on until it is false */
+static atomic_int slow; /* such a call goes on until it is another */
+enum { NOTHING, ABANDON, SWEEP, CLOSE };
+
+static void go_on_while(int call)
+{
+    while (atomic_load(&slow) == call) {
+        (void)usleep(1000);
+    }
+}
 
 /* The compiler compares them with the product's. */
 __typeof__(hsp_ckpt_abandon) __real_hsp_ckpt_abandon, __wrap_hsp_ckpt_abandon;
@@ -91,9 +102,7 @@ __typeof__(hsp_ckpt_abandon) __real_hsp_ckpt_abandon, __wrap_hsp_ckpt_abandon;
 enum hsp_status __wrap_hsp_ckpt_abandon(const char *dir, const struct hsp_ckpt_info *us,
                                         struct hsp_err *err)
 {
-    while (atomic_load(&slow)) {
-        (void)usleep(1000);
-    }
+    go_on_while(ABANDON);
     return __real_hsp_ckpt_abandon(dir, us, err);
 }
 
@@ -113,7 +122,7 @@ static void an_attempt_may_go_slowly(void **state)
     (void)state;
     begin(&x);
     assert_ok(open_writer(&x, &err), &err);
-    atomic_store(&slow, true);
+    atomic_store(&slow, ABANDON);
     give_up(&x);
     assert_int_equal(access(x.attempt, F_OK), 0);
     for (unsigned n = 1; n < HSP_DISK_THREADS; n++) {
@@ -124,7 +133,7 @@ static void an_attempt_may_go_slowly(void **state)
     assert_int_equal(open_writer(&x, &err), HSP_ELIMIT); /* and yet none is said to be dead */
     assert_string_equal(
         err.msg, "12 earlier calls have not ended: a disk deletes slowly, or does not answer");
-    atomic_store(&slow, false);
+    atomic_store(&slow, NOTHING);
     (void)alarm(60);
     while (open_writer(&x, &err) != HSP_OK) {
         (void)usleep(1000);
@@ -137,11 +146,90 @@ static void an_attempt_may_go_slowly(void **state)
     end(&x);
 }
 
+static atomic_uint n_sweeps;
+__typeof__(hsp_ckpt_sweep) __real_hsp_ckpt_sweep, __wrap_hsp_ckpt_sweep;
+
+enum hsp_status __wrap_hsp_ckpt_sweep(const char *dir, const struct hsp_ckpt_info *us,
+                                      struct hsp_err *err)
+{
+    atomic_fetch_add(&n_sweeps, 1);
+    go_on_while(SWEEP);
+    return __real_hsp_ckpt_sweep(dir, us, err);
+}
+
+/* So does one with many left-overs. Checkpoints are written beside them, and nobody else deletes those. */
+static void left_overs_may_go_slowly(void **state)
+{
+    struct world x;
+    struct hsp_err err = {0};
+    (void)state;
+    begin(&x);
+    x.env.disk_ms = 3000; /* the rest of it takes less */
+    atomic_store(&slow, SWEEP);
+    for (uint64_t n = 0; n < 2; n++) {
+        x.info.step++;
+        x.sweeps = x.info.step;
+        assert_ok(open_writer(&x, &err), &err);
+        hsp_ckpt_writer_end(&x.w, false);
+    }
+    assert_int_equal(atomic_load(&n_sweeps), 1);
+    atomic_store(&slow, NOTHING);
+    (void)alarm(60);
+    while (atomic_load(&n_sweeps) == 1) { /* again, once those have gone */
+        assert_ok(open_writer(&x, &err), &err);
+        hsp_ckpt_writer_end(&x.w, false);
+    }
+    (void)alarm(0);
+    end(&x);
+}
+
+__typeof__(hsp_ckpt_stream_close) __real_hsp_ckpt_stream_close, __wrap_hsp_ckpt_stream_close;
+
+enum hsp_status __wrap_hsp_ckpt_stream_close(struct hsp_ckpt_stream *s, uint64_t *ret_bytes,
+                                             struct hsp_err *err)
+{
+    go_on_while(CLOSE);
+    return __real_hsp_ckpt_stream_close(s, ret_bytes, err);
+}
+
+/* The end of an epoch waits a moment for a sync. That says nothing of a disk that has two minutes for it: the next epoch
+ * begins beside it, but not at one that has had its time. */
+static void a_sync_outlasts_its_epoch(void **state)
+{
+    (void)state;
+    for (uint32_t silent = 0; silent < 2; silent++) {
+        struct world x;
+        struct hsp_err err = {0};
+        uint64_t bytes;
+        begin(&x);
+        assert_ok(open_writer(&x, &err), &err);
+        atomic_store(&slow, CLOSE);
+        x.e.cancelled = true;
+        x.env.disk_ms = silent != 0 ? 20 : 0;
+        assert_status(hsp_ckpt_writer_close(&x.w, &bytes, &err), HSP_ETIMEDOUT);
+        hsp_ckpt_writer_end(&x.w, false);
+        x.e.cancelled = false;
+        x.env.disk_ms = 0;
+        x.info.step++;
+        assert_status(open_writer(&x, &err), silent != 0 ? HSP_ETIMEDOUT : HSP_OK);
+        hsp_ckpt_writer_end(&x.w, false);
+        atomic_store(&slow, NOTHING);
+        (void)alarm(60);
+        while (access(x.attempt, F_OK) == 0) {
+            (void)usleep(1000);
+        }
+        (void)alarm(0);
+        end(&x);
+    }
+}
+
 HSP_TEST_FILE(ckpt_writer_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_attempt_without_a_file_goes_too),
         cmocka_unit_test(an_attempt_may_go_slowly),
+        cmocka_unit_test(left_overs_may_go_slowly),
+        cmocka_unit_test(a_sync_outlasts_its_epoch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

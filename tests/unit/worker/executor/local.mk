@@ -59,6 +59,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   $(executor_world) $(NCCL_WORLD) $(TINY_PROG) $(state_test_lib)
 tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
   -Wl,--wrap=hsp_ckpt_stream_open,--wrap=hsp_ckpt_stream_put,--wrap=hsp_ckpt_commit \
+  -Wl,--wrap=hsp_ckpt_sweep,--wrap=hsp_ckpt_stream_close \
   -Wl,--wrap=hsp_ckpt_prune,--wrap=hsp_ckpt_abandon,--wrap=hsp_segment_create,--wrap=hsp_epoch_device_leave \
   -Wl,--wrap=hsp_epoch_close_segments \
   -Wl,--wrap=hsp_region_copy,--wrap=hsp_ckpt_sign \
