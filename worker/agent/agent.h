@@ -140,6 +140,8 @@ struct hsp_agent_action {
     const struct hsp_msg *msg;
     const char *text;
 };
+/* Of one step at most: the steps that are told again behind a WELCOME are half of them. */
+#define HSP_AGENT_ACTIONS 8192u
 struct hsp_agent_actions {
     uint32_t n;
     const struct hsp_agent_action *item;

@@ -8,13 +8,11 @@
 #include "proto/base/vec.h"
 #include "worker/agent/agent_impl.h"
 
-#define STEP_ACTIONS (HSP_AGENT_STEPS + 4096u)
-
 struct hsp_agent_action *hsp_ai_emit(struct hsp_agent *a, enum hsp_agent_action_type type,
                                      uint32_t device)
 {
     if (!hsp_grow(&a->actions, &a->cap_actions, (size_t)a->n_actions + 1, sizeof(*a->actions),
-                  STEP_ACTIONS)) {
+                  HSP_AGENT_ACTIONS)) {
         a->failed = true;
         return &a->spare;
     }

@@ -8,7 +8,7 @@
 #define HSP_AGENT_SEALS (2 * HSP_NODE_DEVICES)
 
 /* Steps said again after a reconnect: half a minute of the fastest jobs. */
-#define HSP_AGENT_STEPS 4096u
+#define HSP_AGENT_STEPS (HSP_AGENT_ACTIONS / 2)
 /* Jobs of which an executor is still to drop an epoch: a slow one has two. Of more than these one is forgotten;
  * the next start of the agent deletes its papers. */
 #define HSP_AGENT_DROPS 4u

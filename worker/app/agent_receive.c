@@ -6,6 +6,8 @@
 
 /* A decoded body: its text has at most HSP_MSG_BODY_MAX bytes. */
 #define ARENA_BYTES ((size_t)32 << 20)
+/* Frames that wait for a slow link: all that one step sends, and as many of the steps behind it. */
+#define QUEUE_FRAMES (2 * HSP_AGENT_ACTIONS)
 
 static struct hsp_agent_exec *exec_of(struct hsp_agent_shell *s, uint32_t conn)
 {
@@ -71,6 +73,7 @@ enum hsp_status hsp_agent_net_open(struct hsp_agent_shell *s, const struct hsp_n
     struct hsp_net_config cfg;
     hsp_net_defaults(&cfg);
     cfg.places[HSP_POOL_OWN] = 4 * HSP_NODE_DEVICES; /* also of those that dial again */
+    cfg.queue_frames = QUEUE_FRAMES;
     cfg.keys = *keys;
     s->arena = hsp_arena_new(ARENA_BYTES);
     if (s->arena == NULL) {
