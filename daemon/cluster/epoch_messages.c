@@ -303,6 +303,23 @@ static void finished(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_
 
 /* ---- losses ---- */
 
+/* One that was aborted by another does not know why. */
+static bool is_hearsay(const char *cause)
+{
+    return strstr(cause, ": aborted by rank ") != NULL;
+}
+
+/* Who has aborted the epoch says why behind those who have heard of the abort. */
+static void cause_known(struct hsp_job *j, const char *cause)
+{
+    if (is_hearsay(j->cause) && !is_hearsay(cause)) {
+        if (is_hearsay(j->reason)) {
+            hsp_str_printf(j->reason, sizeof(j->reason), "%s", cause);
+        }
+        hsp_str_printf(j->cause, sizeof(j->cause), "%s", cause);
+    }
+}
+
 static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                       const struct hsp_msg *m)
 {
@@ -330,6 +347,8 @@ static void peer_lost(struct hsp_cluster *c, struct hsp_job *j, struct hsp_clust
         hsp_ci_attempt_fail(c, j, cause);
     } else if (cur || att) {
         hsp_ci_job_loss(c, j, cause);
+    } else {
+        cause_known(j, cause);
     }
     if (blamed != NULL && !hsp_ci_node_gone(blamed) && !(att && l->before_start)) {
         hsp_ci_mark(c, j, hsp_ci_index_of(c, blamed))->blamed = true;

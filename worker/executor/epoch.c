@@ -486,7 +486,10 @@ static void fail(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_er
     bool moving = e->phase == HSP_EPOCH_MOVING;
     e->phase = HSP_EPOCH_FAILED;
     (void)pthread_mutex_unlock(&e->lock);
-    if (moving) { /* no other thread writes yet: the cause is told before peers hear that it ends */
+    bool own =
+        st != HSP_EPEER && st != HSP_ECANCELED; /* a cause of its own, or a loss that it saw */
+    if (moving ||
+        (own && !kept)) { /* told before peers hear of the end, who say that it was aborted */
         hsp_epoch_tell_broken(e, st, err, before_start);
     }
     hsp_epoch_abort(e);

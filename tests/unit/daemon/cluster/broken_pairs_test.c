@@ -701,6 +701,31 @@ static void places_for_those_who_name_a_pair(void **state)
     }
 }
 
+static void breaks(struct cw_world *w, uint32_t conn, const char *why)
+{
+    cw_msg(w, conn,
+           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
+                            .epoch = cw_job(w, 1)->cur.epoch,
+                            .u.lost = {.job = 1, .peer = HSP_MSG_RANKS, .reason = why}});
+}
+
+/* Those who hear of an abort may be heard before the one who knows the cause. */
+static void the_cause_comes_behind_the_abort(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    breaks(&w, 1, "aborted by rank 1 (n1/0)");
+    assert_string_equal(cw_job(&w, 1)->cause, "n0/0: aborted by rank 1 (n1/0)");
+    breaks(&w, 2, "/srv/text has changed while the job reads it");
+    assert_string_equal(cw_job(&w, 1)->cause, "n1/0: /srv/text has changed while the job reads it");
+    breaks(&w, 1, "aborted by rank 1 (n1/0)");
+    breaks(&w, 1, "the first to know stays");
+    assert_string_equal(cw_job(&w, 1)->cause, "n1/0: /srv/text has changed while the job reads it");
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(broken_pairs_test)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_silent_pair_is_measured),
@@ -722,6 +747,7 @@ HSP_TEST_FILE(broken_pairs_test)
                                        cmocka_unit_test(members_apart_train_on),
                                        cmocka_unit_test(members_with_a_slow_pair_switch),
                                        cmocka_unit_test(an_attempt_of_a_broken_pair),
+                                       cmocka_unit_test(the_cause_comes_behind_the_abort),
                                        cmocka_unit_test(all_is_broken)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 
 #include "tests/unit/worker/executor/executor_world.h"
 #include "worker/executor/epoch.h"
+#include "worker/executor/epoch_control.h"
 #include "worker/state/segment_name.h"
 
 #define EPOCH 12 /* the one that is disturbed */
@@ -19,7 +20,7 @@ static const char plan_zero3[] = "apiVersion: hspmd/v1\nkind: plan\nranks: 3\nze
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [1]}]}\n"
                                  "  - {sequences: 2, stages: [{layers: 3, ranks: [2]}]}\n";
 
-enum what { PASS, HOLD, SPOILT };
+enum what { PASS, HOLD, SPOILT, FAIL };
 
 /* Shared with the executors. */
 static struct board {
@@ -27,6 +28,8 @@ static struct board {
     atomic_uint held[XW_MAX_DEV];   /* it waits there */
     atomic_uint idle[XW_MAX_DEV];   /* the first step of EPOCH does not begin */
     atomic_uint voting[XW_MAX_DEV]; /* the first step of EPOCH is done but for the vote */
+    atomic_uint
+        ended[XW_MAX_DEV]; /* EPOCH is aborted: 1 when hspmdd has not been told, 2 when it has */
 } * board;
 
 enum hsp_status __real_hsp_epoch_fetch_rest(struct hsp_ex_epoch *e, uint64_t version,
@@ -82,7 +85,23 @@ enum hsp_status __wrap_hsp_epoch_train(struct hsp_ex_epoch *e, uint64_t version,
     while (e->number == EPOCH && atomic_load(&board->idle[device_of(e)]) != 0) {
         (void)usleep(500);
     }
-    return __real_hsp_epoch_train(e, version, err);
+    return e->number == EPOCH && atomic_load(&board->what[device_of(e)]) == FAIL
+               ? hsp_err_set(err, HSP_ESTALE, 0, SPOIL)
+               : __real_hsp_epoch_train(e, version, err);
+}
+
+__typeof__(hsp_epoch_abort) __real_hsp_epoch_abort, __wrap_hsp_epoch_abort;
+
+void __wrap_hsp_epoch_abort(struct hsp_ex_epoch *e)
+{
+    unsigned before = 0;
+    (void)pthread_mutex_lock(&e->lock);
+    unsigned now = e->told ? 2 : 1;
+    (void)pthread_mutex_unlock(&e->lock);
+    if (e->number == EPOCH) {
+        (void)atomic_compare_exchange_strong(&board->ended[device_of(e)], &before, now);
+    }
+    __real_hsp_epoch_abort(e);
 }
 
 static void await_flag(atomic_uint *flag)
@@ -288,6 +307,28 @@ static void test_the_rest_comes_late(void **state)
     (void)hsp_epoch_plan_free(zero3);
 }
 
+/* Of the others hspmdd hears that the epoch was aborted. */
+static void test_a_cause_is_told_before_the_end(void **state)
+{
+    struct xw_world *w = *state;
+    struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp);
+    struct xw_epoch d = {
+        .epoch = EPOCH, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = dp, .n_peers = 2};
+    atomic_store(&board->what[1], FAIL);
+    xw_start_executor(w, 0);
+    xw_start_executor(w, 1);
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, EPOCH, 0);
+    xw_send_start(w, 1, EPOCH, 0);
+    xw_await(w, 1, HSP_MSG_PEER_LOST);
+    assert_string_equal(w->last.u.lost.reason, SPOIL);
+    await_flag(&board->ended[1]);
+    assert_int_equal(atomic_load(&board->ended[1]), 2);
+    xw_await(w, 0, HSP_MSG_PEER_LOST);
+    assert_non_null(strstr(w->last.u.lost.reason, "aborted by rank 1 ("));
+    (void)hsp_epoch_plan_free(dp);
+}
+
 static int setup(void **state)
 {
     memset(board, 0, sizeof *board);
@@ -304,6 +345,7 @@ HSP_TEST_FILE(executor_early_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_a_begun_epoch_is_ended, setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_what_comes_is_damaged, setup, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_a_cause_is_told_before_the_end, setup, xw_teardown),
     };
     board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED) {

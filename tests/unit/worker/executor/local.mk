@@ -80,7 +80,7 @@ tests_unit_worker_executor_early_tests_SOURCES = \
   $(executor_world)
 tests_unit_worker_executor_early_tests_LDFLAGS = $(AM_LDFLAGS) \
   -Wl,--wrap=hsp_epoch_fetch_rest,--wrap=hsp_epoch_await_confirmed \
-  -Wl,--wrap=hsp_epoch_train,--wrap=hsp_epoch_fetch_beside
+  -Wl,--wrap=hsp_epoch_train,--wrap=hsp_epoch_fetch_beside,--wrap=hsp_epoch_abort
 tests_unit_worker_executor_early_tests_LDADD = $(EXECUTOR_TEST_LIBS)
 # Executors damage state of their own at set moments.
 damage_tests = \
