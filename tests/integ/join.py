@@ -120,6 +120,8 @@ def run(w):
     until("status tells where it is", lambda: re.search(r"^\d+ s ago: " + told, w.ctl("status"), re.M))
     denied = [l for l in w.ctl("events").splitlines() if "auth.denied" in l]
     check(len(denied) == 1 and told in denied[0], "so does one event: %r" % denied)
+    todo = "different keys, or not hspmd: copy the worker key of that hspmdd to %s, and start hspmd-worker again\n"
+    check(w.log().count(todo % w.path("wrong.key")) == 1, "its own log says what to do, once: %r" % w.log())
     stranger.terminate()
     check(stranger.wait(LIMIT) == 0, "an unknown agent may go")
 

@@ -1,5 +1,6 @@
 #include "worker/app/agent_receive.h"
 
+#include "proto/base/str.h"
 #include "proto/wire/msg_frame.h"
 #include "worker/app/agent_executors.h"
 #include "worker/app/agent_shell.h"
@@ -52,6 +53,20 @@ static void on_frame(void *ctx, uint32_t conn, struct hsp_frame *f)
     }
 }
 
+/* Why there is no connection to hspmdd, and what to do where that is known. */
+static void tell_down(struct hsp_agent_shell *s, const struct hsp_err *why)
+{
+    char text[HSP_TEXT_MAX + 1];
+    struct hsp_agent_event ev = {.type = HSP_AEV_CONN_DOWN, .text = why->msg};
+    if (why->code == HSP_EAUTH) {
+        hsp_str_printf(text, sizeof text,
+                       "%s: copy the worker key of that hspmdd to %s, and start hspmd-worker again",
+                       why->msg, s->cfg->key);
+        ev.text = text;
+    }
+    hsp_agent_deliver(s, &ev);
+}
+
 static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
 {
     struct hsp_agent_shell *s = ctx;
@@ -59,9 +74,8 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
     if (x != NULL) {
         hsp_agent_exec_closed(x, why);
     } else if (conn == s->daemon && !s->ending) {
-        struct hsp_agent_event ev = {.type = HSP_AEV_CONN_DOWN, .text = why->msg};
         s->daemon = 0;
-        hsp_agent_deliver(s, &ev);
+        tell_down(s, why);
     }
 }
 

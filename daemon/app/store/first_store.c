@@ -102,7 +102,7 @@ enum hsp_status hsp_first_store(const char *dir, const struct hsp_store_row *row
     }
     if (st != HSP_OK) {
         hsp_first_store_tidy(dir);
-        return st;
+        return st == HSP_ENOSPC ? hsp_store_no_room(err) : st;
     }
     return hsp_store_sync_folder(dir, err);
 }

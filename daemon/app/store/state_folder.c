@@ -158,7 +158,10 @@ static enum hsp_status lock(const char *dir, int *ret, struct hsp_err *err)
     }
     return flock(*ret, LOCK_EX | LOCK_NB) == 0
                ? HSP_OK
-               : hsp_err_set(err, HSP_EEXIST, 0, "state_dir %s: another hspmdd uses it", dir);
+               : hsp_err_set(err, HSP_EEXIST, 0,
+                             "state_dir %s: another hspmdd uses it: end that one, or name a folder "
+                             "of its own here",
+                             dir);
 }
 
 /* @fd: of the store @path. The lock is of the file, by whatever path others come to it. */

@@ -35,6 +35,12 @@ void hsp_store_remove(const char *path)
     }
 }
 
+enum hsp_status hsp_store_no_room(struct hsp_err *err)
+{
+    return hsp_err_set(err, HSP_ENOSPC, 0,
+                       "the disk of state_dir takes no more: make room, and try again");
+}
+
 enum hsp_status hsp_store_all_in_file(const char *path, struct hsp_err *err)
 {
     char wal[PATH_MAX];
@@ -42,10 +48,7 @@ enum hsp_status hsp_store_all_in_file(const char *path, struct hsp_err *err)
     if (!hsp_store_path(wal, path, "-wal")) {
         return hsp_err_set(err, HSP_ELIMIT, 0, "a path is too long");
     }
-    return stat(wal, &sb) != 0 || sb.st_size == 0
-               ? HSP_OK
-               : hsp_err_set(err, HSP_ENOSPC, 0,
-                             "the disk of state_dir takes no more: make room, and try again");
+    return stat(wal, &sb) != 0 || sb.st_size == 0 ? HSP_OK : hsp_store_no_room(err);
 }
 
 enum hsp_status hsp_store_sync_folder(const char *dir, struct hsp_err *err)

@@ -1,6 +1,8 @@
-/* A first start that is killed at any moment: the next one begins again, or goes on with the whole store. */
+/* A first start that is killed at any moment, or finds no room: the next one begins again, or goes on with the whole
+ * store. */
 #include "daemon/app/store/first_store.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -147,6 +149,46 @@ static void killed_at_any_moment(void **state)
     assert_true(without > 10 && n - 1 - without > 5);
 }
 
+static uint32_t room; /* for so many writes */
+
+static ssize_t pwrite_in_room(int fd, const void *data, size_t len, off_t at)
+{
+    if (room == 0) {
+        errno = ENOSPC;
+        return -1;
+    }
+    room--;
+    return pwrite(fd, data, len, at);
+}
+
+/* One line, whatever could not be written, and nothing half made. */
+static void a_full_disk(void **state)
+{
+    const char *dir = *state;
+    sqlite3_vfs *vfs = sqlite3_vfs_find(NULL);
+    enum hsp_status st = HSP_ENOSPC;
+    uint32_t n = 0;
+    for (; st != HSP_OK; n++) {
+        struct hsp_err err = {0};
+        room = n;
+        (void)vfs->xSetSystemCall(vfs, "pwrite", (sqlite3_syscall_ptr)pwrite_in_room);
+        (void)vfs->xSetSystemCall(vfs, "pwrite64", (sqlite3_syscall_ptr)pwrite_in_room);
+        st = hsp_first_store(dir, new_rows, HSP_ARRAY_LEN(new_rows), &err);
+        (void)vfs->xSetSystemCall(vfs, "pwrite", NULL);
+        (void)vfs->xSetSystemCall(vfs, "pwrite64", NULL);
+        if (st != HSP_OK) {
+            assert_status(st, HSP_ENOSPC);
+            assert_string_equal(err.msg,
+                                "the disk of state_dir takes no more: make room, and try again");
+            assert_int_equal(rmdir(dir), 0); /* it is empty */
+            assert_int_equal(mkdir(dir, 0700), 0);
+        }
+    }
+    print_message("# no room at %u writes\n", n - 1);
+    assert_true(n > 5);
+    assert_int_equal(access(sl_path, F_OK), 0);
+}
+
 /* @name in the folder of the store. */
 static const char *in(const char *dir, const char *name)
 {
@@ -202,6 +244,7 @@ HSP_TEST_FILE(first_store_test)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(killed_at_any_moment, sl_setup, sl_teardown),
+        cmocka_unit_test_setup_teardown(a_full_disk, sl_setup, sl_teardown),
         cmocka_unit_test_setup_teardown(files_that_hold_nothing, sl_setup, sl_teardown),
         cmocka_unit_test_setup_teardown(what_is_left_of_a_store, sl_setup, sl_teardown),
     };

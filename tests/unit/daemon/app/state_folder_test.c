@@ -63,7 +63,13 @@ static void taken(const char *dir, bool init, const char *service, bool fresh, b
     assert_ok(hsp_state_folder_open(dir, init, service, &f, &err), &err);
     assert_true(f.fresh == fresh && f.given == given);
     if (!fresh) {
+        const char *end_it =
+            "another hspmdd uses it: end that one, or name a folder of its own here";
         assert_status(hsp_state_folder_open(dir, false, NULL, &second, &err), HSP_EEXIST);
+        assert_non_null(strstr(err.msg, end_it));
+        hsp_state_folder_close(&second);
+        assert_status(hsp_state_folder_lock(dir, &second, &err), HSP_EEXIST); /* --restore */
+        assert_non_null(strstr(err.msg, end_it));
         hsp_state_folder_close(&second);
     }
     hsp_state_folder_close(&f);
