@@ -12,6 +12,7 @@
 #include "proto/host/file_io.h"
 #include "proto/layout/box.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/worker/state/shard_write.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_files.h"
 #include "worker/state/ckpt_read.h"
@@ -32,7 +33,7 @@ static void say(enum hsp_status st, const struct hsp_err *err)
     }
 }
 
-static void write_shard(void)
+static void write_one(void)
 {
     static const int64_t full[2][HSP_MAX_RANK] = {{2, 3}, {4}};
     static const float data[6] = {1, 2, 3, 4, 5, 6};
@@ -43,7 +44,7 @@ static void write_shard(void)
         {"b.bias", 1, 0, HSP_F32, full[1], hsp_box_whole(1, full[1]), {0}, data, 0}};
     p[0].held = p[0].box;
     p[1].held = p[1].box;
-    say(hsp_ckpt_write_shard(dir, &info, 0, p, 2, &bytes, &err), &err);
+    say(shard_write(dir, &info, 0, p, 2, &bytes, &err), &err);
 }
 
 static enum hsp_status remove_step(const char *path)
@@ -133,7 +134,7 @@ static void open_step(bool must)
 static void try_manifest(const uint8_t *data, size_t len)
 {
     struct hsp_err err = {0};
-    write_shard();
+    write_one();
     say(hsp_ckpt_commit(dir, &info, &place, "{}", NULL, &err), &err);
     cJSON *o = cJSON_ParseWithLength((const char *)data, len);
     if (cJSON_IsObject(o)) {
@@ -183,7 +184,7 @@ static bool seed(size_t i, struct hsp_buf *out)
 {
     struct hsp_err err = {0};
     setup();
-    write_shard();
+    write_one();
     say(hsp_ckpt_commit(dir, &info, &place, "{}", NULL, &err), &err);
     hsp_buf_u8(out, (uint8_t)i);
     get(whole, i == 0 ? HSP_CKPT_MANIFEST : SHARD, out);

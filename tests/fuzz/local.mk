@@ -33,6 +33,7 @@ endif
 FUZZ_LIBS = $(FUZZ_ENGINE) tests/fuzz/libfuzz.a
 tests_fuzz_fuzz_adopt_SOURCES = tests/fuzz/fuzz_adopt.c $(ADOPT_SAMPLE)
 tests_fuzz_fuzz_adopt_LDADD = $(FUZZ_LIBS) $(DAEMONAPP_LIBS)
+tests_fuzz_fuzz_ckpt_SOURCES = tests/fuzz/fuzz_ckpt.c $(shard_write)
 tests_fuzz_fuzz_ckpt_LDADD = $(FUZZ_LIBS) $(STATE_LIBS)
 tests_fuzz_fuzz_cluster_LDADD = $(FUZZ_LIBS) $(PLANNER_LIBS)
 tests_fuzz_fuzz_daemon_SOURCES = tests/fuzz/fuzz_daemon.c \

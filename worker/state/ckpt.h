@@ -49,13 +49,11 @@ struct hsp_ckpt_piece {
     struct hsp_box box;  /* the part to write; an empty part is skipped */
     struct hsp_box held; /* the part that @data holds, dense */
     const void *data;    /* constant during the call */
-    uint64_t hash; /* of the box (box_hash.h), compared with what is written; 0: not known, made
-                            of @data; pieces that are streamed need it */
+    uint64_t hash;       /* of the box (box_hash.h), compared with what is written */
 };
 
-/* The same for a writer that has not got the data at hand: hashes come first (they stand in the
- * file's head), then the data in parts of any size and order, each once. Names, extents and @p stay
- * until the end. */
+/* A shard that is written: hashes come first (they stand in the file's head), then the data in parts of
+ * any size and order, each once. Names, extents and the pieces stay until the end. */
 struct hsp_ckpt_stream; /* opaque */
 
 struct hsp_ckpt_done {

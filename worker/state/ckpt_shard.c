@@ -21,7 +21,6 @@
 #include "worker/state/ckpt_sign.h"
 #include "worker/state/safetensors_write.h"
 
-#define IO_BYTES   (1U << 20) /* staging of strided pieces */
 #define NAME_BYTES 512
 
 /* State of the optimizer under the names PyTorch gives it. */
@@ -103,10 +102,7 @@ static enum hsp_status plan_entries(struct shard_plan *w, const struct hsp_ckpt_
         for (uint8_t d = 0; d < e->rank; d++) {
             e->ext[d] = p[i].box.hi[d] - p[i].box.lo[d];
         }
-        struct hsp_box_id id = {p[i].tensor, p[i].kind, p[i].dtype, p[i].full};
-        w->hash[w->n] = p[i].data != NULL && p[i].hash == 0
-                            ? hsp_box_hash(&id, &p[i].box, &p[i].held, p[i].data)
-                            : p[i].hash;
+        w->hash[w->n] = p[i].hash;
         w->p[w->n++] = &p[i];
     }
     hsp_map_fini(&seen);
@@ -173,46 +169,6 @@ static enum hsp_status plan_meta(struct shard_plan *w, const struct hsp_ckpt_inf
     return w->meta != NULL && w->sharding != NULL ? HSP_OK : hsp_err_nomem(err, "a checkpoint");
 }
 
-/* The bytes of piece @i, through a buffer when they are strided. */
-static enum hsp_status write_piece(struct hsp_st_writer *st, size_t i,
-                                   const struct hsp_ckpt_piece *p, uint8_t *buf,
-                                   struct hsp_err *err)
-{
-    size_t elem = hsp_dtype_size(p->dtype), fill = 0;
-    uint64_t at = 0;
-    struct hsp_walk w;
-    int64_t from, to;
-    enum hsp_status rc = HSP_OK;
-    hsp_walk_init(&w, &p->box, &p->held, &p->box);
-    while (rc == HSP_OK && hsp_walk_next(&w, &from, &to)) {
-        const uint8_t *src = (const uint8_t *)p->data + (size_t)from * elem;
-        size_t bytes = (size_t)w.run * elem;
-        if (fill + bytes > IO_BYTES) {
-            rc = hsp_st_write(st, i, at, buf, fill, err);
-            at += fill;
-            fill = 0;
-        }
-        if (rc == HSP_OK && bytes >= IO_BYTES) {
-            rc = hsp_st_write(st, i, at, src, bytes, err);
-            at += bytes;
-        } else {
-            memcpy(buf + fill, src, bytes);
-            fill += bytes;
-        }
-    }
-    return rc == HSP_OK ? hsp_st_write(st, i, at, buf, fill, err) : rc;
-}
-
-/* Whether the data are still those of which the caller knows the hash. */
-static enum hsp_status check_written(const struct hsp_ckpt_piece *p, struct hsp_err *err)
-{
-    const struct hsp_box_id id = {p->tensor, p->kind, p->dtype, p->full};
-    return p->hash == 0 || p->hash == hsp_box_hash(&id, &p->box, &p->held, p->data)
-               ? HSP_OK
-               : hsp_err_set(err, HSP_EDIGEST, 0, "%s of a checkpoint is not what its owner has",
-                             p->name);
-}
-
 /* Entries, metadata and the temporary folder of a shard; its file with the head. */
 static enum hsp_status create_shard(const char *dir, const struct hsp_ckpt_info *info,
                                     uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
@@ -253,32 +209,6 @@ static enum hsp_status create_shard(const char *dir, const struct hsp_ckpt_info 
 static uint64_t shard_bytes(const struct shard_plan *w)
 {
     return w->n > 0 ? w->e[w->n - 1].end : 0;
-}
-
-enum hsp_status hsp_ckpt_write_shard(const char *dir, const struct hsp_ckpt_info *info,
-                                     uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
-                                     uint64_t *ret_bytes, struct hsp_err *err)
-{
-    struct shard_plan w = {0};
-    struct hsp_st_writer *file = NULL;
-    uint8_t *buf = malloc(IO_BYTES);
-    enum hsp_status st = buf != NULL ? create_shard(dir, info, rank, p, n, &w, &file, err)
-                                     : hsp_err_nomem(err, "a checkpoint");
-    for (size_t i = 0; st == HSP_OK && i < w.n; i++) {
-        st = write_piece(file, i, w.p[i], buf, err);
-        st = st == HSP_OK ? check_written(w.p[i], err) : st;
-    }
-    free(buf);
-    if (st == HSP_OK) {
-        st = hsp_st_finish(file, err);
-    } else {
-        (void)hsp_st_discard(file);
-    }
-    if (st == HSP_OK && ret_bytes != NULL) {
-        *ret_bytes = shard_bytes(&w);
-    }
-    plan_fini(&w);
-    return st;
 }
 
 /* ---- streaming ---- */

@@ -65,25 +65,3 @@ enum hsp_status hsp_shards_locate(const struct hsp_shards *s, uint32_t tensor, u
     hsp_boxes_fini(&left);
     return st;
 }
-
-enum hsp_status hsp_shards_gather(const struct hsp_shards *s, uint32_t tensor, uint8_t kind,
-                                  enum hsp_dtype dtype, const struct hsp_box *want,
-                                  const struct hsp_box *dst_box, void *dst,
-                                  struct hsp_boxes *missing, struct hsp_err *err)
-{
-    struct hsp_shard_pieces pieces = {0};
-    enum hsp_status st = hsp_shards_locate(s, tensor, kind, want, &pieces, missing, err);
-    for (size_t i = 0; st == HSP_OK && i < pieces.n; i++) {
-        const struct hsp_shard_piece *p = &pieces.p[i];
-        const struct hsp_segment_row *row = hsp_segment_row_at(p->seg, p->row);
-        if (row->dtype != dtype) {
-            st = hsp_err_set(err, HSP_EINVAL, 0, "tensor %u is %s, not %s", tensor,
-                             hsp_dtype_name(row->dtype), hsp_dtype_name(dtype));
-            break;
-        }
-        const uint8_t *src = (const uint8_t *)hsp_segment_area(p->seg) + row->offset;
-        hsp_region_copy(hsp_dtype_size(dtype), &p->box, &row->box, src, dst_box, dst);
-    }
-    free(pieces.p);
-    return st;
-}

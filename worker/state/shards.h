@@ -1,4 +1,4 @@
-/* Finds and copies regions among the segments of this node, the local parts of a state transition.
+/* Finds regions among the segments of this node, the local parts of a state transition.
  *
  * Role:   an executor preparing epoch e+1 fills its new segments from those of epoch e and from
  *         copies it may read; missing parts come from peers, last from a checkpoint.
@@ -31,13 +31,6 @@ struct hsp_shard_pieces {
  * @missing. HSP_ENOMEM, HSP_ELIMIT: @ret and @missing may hold a part. */
 enum hsp_status hsp_shards_locate(const struct hsp_shards *s, uint32_t tensor, uint8_t kind,
                                   const struct hsp_box *want, struct hsp_shard_pieces *ret,
-                                  struct hsp_boxes *missing, struct hsp_err *err);
-
-/* Copies the parts of @want that are here into @dst, which holds @dst_box; adds the rest to
- * @missing. HSP_EINVAL: an element type differs. */
-enum hsp_status hsp_shards_gather(const struct hsp_shards *s, uint32_t tensor, uint8_t kind,
-                                  enum hsp_dtype dtype, const struct hsp_box *want,
-                                  const struct hsp_box *dst_box, void *dst,
                                   struct hsp_boxes *missing, struct hsp_err *err);
 
 #endif

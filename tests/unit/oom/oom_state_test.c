@@ -6,6 +6,7 @@
 #include "proto/base/size.h"
 #include "proto/layout/box.h"
 #include "tests/lib/oom.h"
+#include "tests/unit/worker/state/shard_write.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
@@ -44,32 +45,6 @@ static struct hsp_ckpt_info info_of(uint64_t step)
     return (struct hsp_ckpt_info){"gpt", step, 1, 3, N_RANKS, N_PARAMS, 5, {{1, 2}, 3}, false};
 }
 
-/* One shard as a stream: hashes first, then the data. */
-static enum hsp_status write_stream(const char *dir, const struct hsp_ckpt_info *info,
-                                    uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
-                                    struct hsp_err *err)
-{
-    struct hsp_ckpt_piece told[N_PARAMS * N_KINDS];
-    struct hsp_ckpt_stream *s = NULL;
-    for (size_t i = 0; i < n; i++) {
-        struct hsp_box_id id = {p[i].tensor, p[i].kind, p[i].dtype, p[i].full};
-        told[i] = p[i];
-        told[i].data = NULL;
-        told[i].hash = hsp_box_hash(&id, &p[i].box, &p[i].held, p[i].data);
-    }
-    enum hsp_status st = hsp_ckpt_stream_open(dir, info, rank, told, n, &s, err);
-    for (size_t i = 0; st == HSP_OK && i < n; i++) {
-        double part[32];
-        hsp_region_copy(sizeof part[0], &p[i].box, &p[i].held, p[i].data, &p[i].box, part);
-        st = hsp_ckpt_stream_put(s, i, &p[i].box, part, err);
-    }
-    if (st != HSP_OK) {
-        (void)hsp_ckpt_stream_discard(s);
-        return st;
-    }
-    return hsp_ckpt_stream_close(s, NULL, err);
-}
-
 static enum hsp_status write_step(const char *dir, uint64_t step, struct hsp_err *err)
 {
     struct hsp_ckpt_info info = info_of(step);
@@ -81,8 +56,7 @@ static enum hsp_status write_step(const char *dir, uint64_t step, struct hsp_err
         for (uint32_t i = 0; i < N_PARAMS * N_KINDS; i++) {
             make_piece(r, i / N_KINDS, (uint8_t)(i % N_KINDS), x[i], &p[i]);
         }
-        st = r == 0 ? hsp_ckpt_write_shard(dir, &info, r, p, HSP_ARRAY_LEN(p), NULL, err)
-                    : write_stream(dir, &info, r, p, HSP_ARRAY_LEN(p), err);
+        st = shard_write(dir, &info, r, p, HSP_ARRAY_LEN(p), NULL, err);
     }
     return st == HSP_OK ? hsp_ckpt_commit(dir, &info, &data, CONFIG, NULL, err) : st;
 }

@@ -8,6 +8,7 @@
 #include "proto/base/size.h"
 #include "proto/host/file_io.h"
 #include "proto/layout/box.h"
+#include "tests/unit/worker/state/shard_write.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/comm/loop/loop_comm.h"
 #include "worker/executor/epoch.h"
@@ -177,7 +178,7 @@ static uint64_t write_had(struct member *m, const struct had *h)
                                            0};
         }
     }
-    assert_ok(hsp_ckpt_write_shard(dir, &info, 0, p, n, NULL, &err), &err);
+    assert_ok(shard_write(dir, &info, 0, p, n, NULL, &err), &err);
     assert_ok(hsp_epoch_cursor(&m->e, STEP, &data, &err), &err);
     data.digest.lo += h->other_data;
     assert_ok(hsp_ckpt_commit(dir, &info, &data, "{}", &done, &err), &err);

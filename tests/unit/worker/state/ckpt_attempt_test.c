@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "proto/layout/box.h"
+#include "tests/unit/worker/state/shard_write.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt.h"
@@ -92,7 +93,7 @@ static void write_rank(const char *dir, const struct hsp_ckpt_info *info, uint32
     float x[N];
     struct hsp_err err = {0};
     struct hsp_ckpt_piece p = half_of(rank, version, x);
-    assert_ok(hsp_ckpt_write_shard(dir, info, rank, &p, 1, NULL, &err), &err);
+    assert_ok(shard_write(dir, info, rank, &p, 1, NULL, &err), &err);
 }
 
 static enum hsp_status commit(const char *dir, const struct hsp_ckpt_info *info,
@@ -671,10 +672,10 @@ static void data_of_another_hash_are_not_written(void **state)
     struct hsp_ckpt_piece p = half_of(1, 5, x);
     const struct hsp_box_id id = {p.tensor, p.kind, p.dtype, p.full};
     p.hash = hsp_box_hash(&id, &p.box, &p.held, p.data);
-    assert_ok(hsp_ckpt_write_shard(*state, &info, 1, &p, 1, NULL, &err), &err);
+    assert_ok(shard_write(*state, &info, 1, &p, 1, NULL, &err), &err);
     ((unsigned char *)&x[N - 1])[1] ^= 4;
-    assert_status(hsp_ckpt_write_shard(*state, &info, 1, &p, 1, NULL, &err), HSP_EDIGEST);
-    assert_string_equal(err.msg, "a of a checkpoint is not what its owner has");
+    assert_status(shard_write(*state, &info, 1, &p, 1, NULL, &err), HSP_EDIGEST);
+    assert_non_null(strstr(err.msg, "a of a checkpoint is not what its owner has"));
     write_rank(*state, &info, 0, 5);
     assert_status(commit(*state, &info, &err), HSP_EDIGEST); /* nothing of it is left */
 }

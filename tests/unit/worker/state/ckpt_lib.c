@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "proto/layout/box.h"
+#include "tests/unit/worker/state/shard_write.h"
 #include "worker/state/ckpt_read.h"
 #include "worker/state/ckpt_shard.h"
 
@@ -63,7 +64,7 @@ enum hsp_status ck_write_rank(const char *dir, const struct hsp_ckpt_info *info,
             mine[n++] = l->piece[i];
         }
     }
-    return hsp_ckpt_write_shard(dir, info, rank, mine, n, &bytes, err);
+    return shard_write(dir, info, rank, mine, n, &bytes, err);
 }
 
 struct hsp_whose ck_whose = {{1, 2}, UINT64_MAX - 4};

@@ -7,6 +7,7 @@
 #include "proto/host/file_io.h"
 #include "proto/layout/box.h"
 #include "tests/unit/worker/state/ckpt_lib.h"
+#include "tests/unit/worker/state/shard_write.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/ckpt_read.h"
 #include "worker/state/ckpt_shard.h"
@@ -127,16 +128,16 @@ static void commit_refuses_what_is_not_whole(void **state)
         }
     }
     assert_true(k > 2);
-    assert_ok(hsp_ckpt_write_shard(*state, &info, 2, mine, k - 1, NULL, &err), &err); /* a hole */
+    assert_ok(shard_write(*state, &info, 2, mine, k - 1, NULL, &err), &err); /* a hole */
     assert_status(ck_commit(*state, &info, &err), HSP_EDIGEST);
     mine[k] = mine[0];
-    assert_ok(hsp_ckpt_write_shard(*state, &info, 2, mine, k + 1, NULL, &err), &err); /* twice */
+    assert_ok(shard_write(*state, &info, 2, mine, k + 1, NULL, &err), &err); /* twice */
     assert_status(ck_commit(*state, &info, &err), HSP_EDIGEST);
     assert_ok(hsp_ckpt_list(*state, &steps, &n, &err), &err);
     assert_int_equal(n, 0);
     free(steps);
     assert_status(hsp_ckpt_open(*state, 5, 0, &c, &err), HSP_ENOENT);
-    assert_ok(hsp_ckpt_write_shard(*state, &info, 2, mine, k, NULL, &err), &err);
+    assert_ok(shard_write(*state, &info, 2, mine, k, NULL, &err), &err);
     assert_ok(ck_commit(*state, &info, &err), &err);
     for (uint32_t r = 0; r < 3; r++) { /* the step again, of a later history */
         assert_ok(ck_write_rank(*state, &other, &l, r, &err), &err);
@@ -145,9 +146,9 @@ static void commit_refuses_what_is_not_whole(void **state)
     assert_ok(hsp_ckpt_open(*state, 5, 0, &c, &err), &err);
     assert_true(hsp_ckpt_about(c)->epoch == other.epoch);
     hsp_ckpt_close(c);
-    assert_status(hsp_ckpt_write_shard(*state, &info, 3, mine, k, NULL, &err), HSP_EINVAL);
+    assert_status(shard_write(*state, &info, 3, mine, k, NULL, &err), HSP_EINVAL);
     mine[0].kind = 9;
-    assert_status(hsp_ckpt_write_shard(*state, &info, 2, mine, k, NULL, &err), HSP_EINVAL);
+    assert_status(shard_write(*state, &info, 2, mine, k, NULL, &err), HSP_EINVAL);
     assert_ok(hsp_ckpt_abandon(*state, &info, &err), &err);
     assert_ok(hsp_ckpt_abandon(*state, &info, &err), &err);
     ck_layout_fini(&l);
@@ -255,7 +256,7 @@ static void write_halves(const char *dir, const int64_t lo[2], uint64_t version,
                                    .held = whole,
                                    .data = x,
                                    .box = {.rank = 1, .lo = {lo[r]}, .hi = {lo[r] + 4}}};
-        assert_ok(hsp_ckpt_write_shard(dir, &info, r, &p, 1, NULL, err), err);
+        assert_ok(shard_write(dir, &info, r, &p, 1, NULL, err), err);
     }
     (void)ck_commit(dir, &info, err);
 }
@@ -285,13 +286,13 @@ static void no_parameter_or_kind_may_be_missing(void **state)
                                                  0};
             }
         }
-        assert_ok(hsp_ckpt_write_shard(*state, &info, 0, p, n, NULL, &err), &err);
+        assert_ok(shard_write(*state, &info, 0, p, n, NULL, &err), &err);
         assert_status(ck_commit(*state, &info, &err), skip < 6 ? HSP_EDIGEST : HSP_OK);
     }
     info.step = 2;
-    assert_ok(hsp_ckpt_write_shard(*state, &info, 0, p, 4, NULL, &err), &err); /* c is missing */
+    assert_ok(shard_write(*state, &info, 0, p, 4, NULL, &err), &err); /* c is missing */
     assert_status(ck_commit(*state, &info, &err), HSP_EDIGEST);
-    assert_ok(hsp_ckpt_write_shard(*state, &info, 0, p + 2, 4, NULL, &err), &err); /* a */
+    assert_ok(shard_write(*state, &info, 0, p + 2, 4, NULL, &err), &err); /* a */
     assert_status(ck_commit(*state, &info, &err), HSP_EDIGEST);
 }
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "proto/layout/box.h"
+#include "tests/unit/worker/state/shard_write.h"
 #include "tests/unit/worker/state/state_lib.h"
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_shard.h"
@@ -23,7 +24,7 @@ static void write_step(const char *dir, uint64_t step, uint32_t job)
         row.hi[0] = r + 1;
         fill_box(HSP_F64, 0, HSP_STATE_PARAM, step, full, &row, x);
         struct hsp_ckpt_piece p = {"wte.weight", 0, HSP_STATE_PARAM, HSP_F64, full, row, row, x, 0};
-        assert_ok(hsp_ckpt_write_shard(dir, &info, r, &p, 1, NULL, &err), &err);
+        assert_ok(shard_write(dir, &info, r, &p, 1, NULL, &err), &err);
     }
     assert_ok(hsp_ckpt_commit(dir, &info, &data, "{}", NULL, &err), &err);
 }

@@ -1,5 +1,6 @@
 shard_fill = tests/unit/worker/state/shard_fill.c tests/unit/worker/state/shard_fill.h
-state_test_lib = tests/unit/worker/state/state_lib.c tests/unit/worker/state/state_lib.h
+shard_write = tests/unit/worker/state/shard_write.c tests/unit/worker/state/shard_write.h
+state_test_lib = tests/unit/worker/state/state_lib.c tests/unit/worker/state/state_lib.h $(shard_write)
 state_tests = \
   tests/unit/worker/state/ckpt_found_test \
   tests/unit/worker/state/ckpt_steps_test \
