@@ -312,6 +312,14 @@ static uint64_t clock_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+/* Whether hspmdd may come back. While it begins or ends it may cut off a handshake, and its socket may not be open to
+ * all yet. @before: it was there once. */
+static bool is_away(enum hsp_status st, bool there, bool before)
+{
+    return st == HSP_ECLOSED ? there || before
+                             : before && !there && (st == HSP_EAUTH || st == HSP_EPERM);
+}
+
 /* A restart of hspmdd ends no training, and no wait. */
 int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_t timeout_ms)
 {
@@ -326,7 +334,7 @@ int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_
         .u.query = {.name = job, .what = what, .timeout_ms = timeout_ms, .follow = true}};
     struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
     enum hsp_status st = wait_once(ctl, &m, &there, &text, &err);
-    while (st == HSP_ECLOSED && (there || gone != 0)) {
+    while (is_away(st, there, gone != 0)) {
         const bool first = gone == 0;
         now = clock_ms();
         gone = there ? now : gone;
@@ -348,7 +356,7 @@ int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_
                                                   : 1;
         st = wait_once(ctl, &m, &there, &text, &err);
     }
-    if (st == HSP_ECLOSED && gone != 0 && timeout_ms != 0 && clock_ms() - begin >= timeout_ms) {
+    if (is_away(st, there, gone != 0) && timeout_ms != 0 && clock_ms() - begin >= timeout_ms) {
         err.code = HSP_ETIMEDOUT;
     }
     return st == HSP_OK ? judge(ctl, job, text) : hsp_ctl_fail(ctl, &err);

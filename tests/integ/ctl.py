@@ -74,10 +74,10 @@ class World(Folder):
             check(r.stderr.startswith("hspmdctl: ") and r.stderr.count("\n") == 1, "one line: %r" % r.stderr)
         return r.stdout
 
-    def waits(self, *args):
+    def waits(self, *args, address=None):
         """hspmdctl wait, connected."""
-        p = subprocess.Popen([os.path.join(BUILD, "hspmdctl"), "--address", self.sock, "wait", *args], text=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        p = subprocess.Popen([os.path.join(BUILD, "hspmdctl"), "--address", address or self.sock, "wait", *args],
+                             text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         fds = "/proc/%d/fd" % p.pid
         until("wait to connect", lambda: any(os.readlink(os.path.join(fds, f)).startswith("socket:") for f in os.listdir(fds)))
         self.expect(0, "", "status")  # it has called before this
@@ -416,6 +416,19 @@ def full_disk(w):
         check(d.wait(LIMIT) == 0, "ends in order")
 
 
+def cut_off(w, d):
+    """A handshake that is cut off while hspmdd is away is no wrong key, and ends no wait."""
+    port = int(w.port())
+    waits = w.waits("small", "--key", w.path("admin.key"), "--timeout", "4s", address="127.0.0.1:%d" % port)
+    d.kill()
+    d.wait()
+    with socket.create_server(("127.0.0.1", port)) as s:
+        s.settimeout(LIMIT)
+        s.accept()[0].close()
+    out, err = waits.communicate(timeout=LIMIT)
+    check(waits.returncode == 124, "a handshake that is cut off: %d %r %r" % (waits.returncode, out, err))
+
+
 def rights(w):
     """The admin key commands, other keys do not; on the socket root and the daemon's user do,
     others do not."""
@@ -433,8 +446,7 @@ def rights(w):
         check(r.returncode == 4 and "not permitted" in r.stderr, r)
         until("the denial is an event", lambda: "auth.denied" in w.ctl("events").stdout)
         w.expect(0, "pending", "status", "small")
-    d.terminate()
-    check(d.wait(LIMIT) == 0, "ends in order")
+    cut_off(w, d)
     d, opened = w.start(w.config()), w.log().count("listens on 127.0.0.1:")
     check("127.0.0.1:0 stays closed" in w.log(), "no port without keys")
     w.expect(5, "without keys it has its socket only", "status", address="127.0.0.1:1")
