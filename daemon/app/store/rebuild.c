@@ -24,10 +24,27 @@
 #define TO_METRIC \
     "INSERT OR IGNORE INTO metric(job, step, epoch, json, sum) VALUES(?1, ?2, ?3, ?4, ?5)"
 
+#define EVENTS_UP                                                              \
+    "SELECT seq, job, json, sum FROM event WHERE ?1 IS NOT NULL AND seq > ?2 " \
+    "AND sum IS row_sum(seq, job, json) ORDER BY seq"
+#define EVENTS_DOWN                                                                          \
+    "SELECT seq, job, json, sum FROM event WHERE ?1 IS NOT NULL AND seq > ?2 AND seq <= ?3 " \
+    "AND sum IS row_sum(seq, job, json) ORDER BY seq DESC"
+#define METRICS_UP                                                                 \
+    "SELECT job, step, epoch, json, sum FROM metric WHERE job = ?1 AND step > ?2 " \
+    "AND sum IS row_sum(job, step, epoch, json) ORDER BY step"
+#define METRICS_DOWN                                                                              \
+    "SELECT job, step, epoch, json, sum FROM metric WHERE job = ?1 AND step > ?2 AND step <= ?3 " \
+    "AND sum IS row_sum(job, step, epoch, json) ORDER BY step DESC"
+#define JOBS "SELECT CAST(substr(key, 5) AS INTEGER) FROM kv WHERE key GLOB 'job/[0-9]*'"
+
+#define NO_NUMBER  (INT64_MAX / 2) /* of an event or a step is as great */
+#define MOST_PAGES 4096u           /* damaged ones that are passed in a table */
+
 enum what { CORE, EVENT, METRIC, N_KINDS };
 
-/* A page that cannot be read ends a statement: lines are read from both ends. Rows of the core are
- * compared with their total when all are there. */
+/* A page that cannot be read ends a statement: lines are read from both ends, then between damaged pages. Rows of the
+ * core are compared with their total when all are there. */
 static const struct {
     enum what what;
     const char *from, *to;
@@ -66,6 +83,127 @@ static enum hsp_status copy_part(sqlite3 *old, sqlite3 *new, size_t part, uint64
     return st;
 }
 
+/* ---- between damaged pages ---- */
+
+/* The lines of a table, or of one job in it, in the order of their number: that of the event, or the step. */
+struct lines {
+    sqlite3_stmt *up;   /* from the line behind ?2 on */
+    sqlite3_stmt *down; /* the same lines downwards from ?3 */
+    sqlite3_stmt *to;
+    int number;        /* its column */
+    sqlite3_int64 job; /* ?1 */
+};
+
+/* The first line behind @after. SQLITE_ROW: its number is *ret; SQLITE_DONE: there is none; else it cannot be read. */
+static int look(const struct lines *l, sqlite3_int64 after, sqlite3_int64 *ret)
+{
+    (void)sqlite3_reset(l->up);
+    int rc = sqlite3_bind_int64(l->up, 1, l->job);
+    rc = rc == SQLITE_OK ? sqlite3_bind_int64(l->up, 2, after) : rc;
+    rc = rc == SQLITE_OK ? sqlite3_step(l->up) : rc;
+    *ret = rc == SQLITE_ROW ? sqlite3_column_int64(l->up, l->number) : *ret;
+    return rc;
+}
+
+/* Behind @at a page is damaged. True: from *ret on, lines can be read again. Ever wider steps pass the page, by an eighth
+ * each, for behind the lines that come next another page may be damaged; then halves look for lines between the last
+ * step that has failed and one that has passed all lines. */
+static bool behind_page(const struct lines *l, sqlite3_int64 at, sqlite3_int64 *ret)
+{
+    sqlite3_int64 bad = at, end = NO_NUMBER;
+    int rc = SQLITE_CORRUPT;
+    for (sqlite3_int64 step = 1; rc != SQLITE_ROW && rc != SQLITE_DONE && step < end - at;
+         step += 1 + step / 8) {
+        rc = look(l, at + step, ret);
+        end = rc == SQLITE_DONE ? at + step : end;
+        bad = rc == SQLITE_ROW || rc == SQLITE_DONE ? bad : at + step;
+    }
+    while (rc != SQLITE_ROW && end - bad > 1) {
+        sqlite3_int64 half = bad + (end - bad) / 2;
+        rc = look(l, half, ret);
+        end = rc == SQLITE_DONE ? half : end;
+        bad = rc == SQLITE_DONE ? bad : half;
+    }
+    return rc == SQLITE_ROW;
+}
+
+/* Copies what can be read upwards behind *at, which is then the last line that was. *ret_all: that was all. */
+static bool copy_up(const struct lines *l, sqlite3_int64 *at, uint64_t *n, bool *ret_all)
+{
+    bool ok = true;
+    int rc;
+    for (rc = look(l, *at, at); ok && rc == SQLITE_ROW; rc = sqlite3_step(l->up)) {
+        *at = sqlite3_column_int64(l->up, l->number);
+        ok = put_row(l->up, l->to);
+        *n += ok ? (uint64_t)sqlite3_changes64(sqlite3_db_handle(l->to)) : 0;
+    }
+    *ret_all = rc == SQLITE_DONE;
+    return ok;
+}
+
+/* The same downwards from @from, as far as behind @at. */
+static bool copy_down(const struct lines *l, sqlite3_int64 at, sqlite3_int64 from, uint64_t *n)
+{
+    (void)sqlite3_reset(l->down);
+    bool ok = sqlite3_bind_int64(l->down, 1, l->job) == SQLITE_OK &&
+              sqlite3_bind_int64(l->down, 2, at) == SQLITE_OK &&
+              sqlite3_bind_int64(l->down, 3, from) == SQLITE_OK;
+    while (ok && sqlite3_step(l->down) == SQLITE_ROW) {
+        ok = put_row(l->down, l->to);
+        *n += ok ? (uint64_t)sqlite3_changes64(sqlite3_db_handle(l->to)) : 0;
+    }
+    return ok;
+}
+
+/* False: a line cannot be written. */
+static bool copy_between(const struct lines *l, uint64_t *n)
+{
+    sqlite3_int64 at = -1, next = 0;
+    bool all = false, ok = copy_up(l, &at, n, &all);
+    for (uint32_t pages = 0; ok && !all && pages < MOST_PAGES && behind_page(l, at, &next);
+         pages++) {
+        ok = copy_down(l, at, next, n);
+        at = next;
+        ok = ok && copy_up(l, &at, n, &all);
+    }
+    return ok;
+}
+
+static bool prepare(sqlite3 *old, sqlite3 *new, const char *up, const char *down, const char *to,
+                    struct lines *l)
+{
+    (void)sqlite3_prepare_v2(old, up, -1, &l->up, NULL); /* NULL is misuse: no row */
+    (void)sqlite3_prepare_v2(old, down, -1, &l->down, NULL);
+    return sqlite3_prepare_v2(new, to, -1, &l->to, NULL) == SQLITE_OK;
+}
+
+static void finalize(struct lines *l)
+{
+    (void)sqlite3_finalize(l->up); /* these repeat the step's result */
+    (void)sqlite3_finalize(l->down);
+    (void)sqlite3_finalize(l->to);
+}
+
+static enum hsp_status copy_rest(sqlite3 *old, sqlite3 *new, uint64_t n[N_KINDS],
+                                 struct hsp_err *err)
+{
+    struct lines events = {.number = 0}, metrics = {.number = 1};
+    sqlite3_stmt *jobs = NULL;
+    bool ok = prepare(old, new, EVENTS_UP, EVENTS_DOWN, TO_EVENT, &events) &&
+              prepare(old, new, METRICS_UP, METRICS_DOWN, TO_METRIC, &metrics) &&
+              sqlite3_prepare_v2(new, JOBS, -1, &jobs, NULL) == SQLITE_OK &&
+              copy_between(&events, &n[EVENT]);
+    while (ok && sqlite3_step(jobs) == SQLITE_ROW) {
+        metrics.job = sqlite3_column_int64(jobs, 0);
+        ok = copy_between(&metrics, &n[METRIC]);
+    }
+    enum hsp_status st = ok ? HSP_OK : hsp_db_error(new, err, "cannot write");
+    finalize(&events);
+    finalize(&metrics);
+    (void)sqlite3_finalize(jobs);
+    return st;
+}
+
 static enum hsp_status copy_all(sqlite3 *old, sqlite3 *new, uint64_t n[N_KINDS],
                                 struct hsp_err *err)
 {
@@ -75,6 +213,7 @@ static enum hsp_status copy_all(sqlite3 *old, sqlite3 *new, uint64_t n[N_KINDS],
     for (size_t i = 0; st == HSP_OK && i < HSP_ARRAY_LEN(parts); i++) {
         st = copy_part(old, new, i, &n[parts[i].what], err);
     }
+    st = st == HSP_OK ? copy_rest(old, new, n, err) : st;
     return st == HSP_OK ? hsp_db_exec(new, "COMMIT", err) : st;
 }
 

@@ -165,6 +165,52 @@ static void test_a_lost_table_costs_its_lines(void **state)
     free(data);
 }
 
+/* Lines that are left when the pages @p and @q are damaged; UINT64_MAX: the store is refused. */
+static uint64_t left_without(const char *dir, uint8_t *data, size_t n, size_t p, size_t q)
+{
+    const size_t pages[] = {p, q};
+    struct hsp_err err = {0};
+    struct hsp_store *s;
+    struct hsp_rebuilt done;
+    uint8_t was[2][PAGE];
+    for (size_t i = 0; i < 2; i++) {
+        memcpy(was[i], data + pages[i] * PAGE, PAGE);
+        memset(data + pages[i] * PAGE, 0xff, PAGE);
+    }
+    enum hsp_status st = open_with(dir, data, n, &s, &done, &err);
+    for (size_t i = 2; i-- > 0;) {
+        memcpy(data + pages[i] * PAGE, was[i], PAGE);
+    }
+    uint64_t left = st == HSP_OK ? n_lines(s) : UINT64_MAX;
+    (void)hsp_store_close(s);
+    return left;
+}
+
+/* Two damaged pages of a table cost the lines that are on them, and none of those between. */
+static void test_lines_between_damaged_pages_stay(void **state)
+{
+    enum { MOST = 64 };
+    size_t n, n_pages, leaf[MOST], n_leaves = 0;
+    uint64_t lost[MOST];
+    uint8_t *data = filled(&n);
+    n_pages = n / PAGE;
+    for (size_t p = 1; p < n_pages; p++) {
+        uint64_t left = left_without(*state, data, n, p, p);
+        if (left < 2 * LINES && left > LINES && n_leaves < MOST) {
+            leaf[n_leaves] = p;
+            lost[n_leaves++] = 2 * LINES - left;
+        }
+    }
+    assert_true(n_leaves > 12);
+    for (size_t i = 0; i < n_leaves; i++) {
+        for (size_t k = i + 2; k < n_leaves; k += 3) {
+            assert_int_equal(left_without(*state, data, n, leaf[i], leaf[k]),
+                             2 * LINES - lost[i] - lost[k]);
+        }
+    }
+    free(data);
+}
+
 /* Where no new file can be made the damaged one is used, and that is a problem; the file is as it was. */
 static void test_a_store_that_cannot_be_written_anew(void **state)
 {
@@ -252,6 +298,8 @@ HSP_TEST_FILE(rebuild_test)
         cmocka_unit_test_setup_teardown(test_no_flipped_bit_of_a_page_hides_lines, sl_setup,
                                         sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_lost_table_costs_its_lines, sl_setup, sl_teardown),
+        cmocka_unit_test_setup_teardown(test_lines_between_damaged_pages_stay, sl_setup,
+                                        sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_disk_that_is_full, sl_setup, sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_store_that_cannot_be_written_anew, sl_setup,
                                         sl_teardown),
