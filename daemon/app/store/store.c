@@ -462,17 +462,8 @@ enum hsp_status hsp_store_clean(struct hsp_store *s, struct hsp_store_damage *re
 
 enum hsp_status hsp_store_pages(struct hsp_store *s, struct hsp_err *err)
 {
-    sqlite3_stmt *q = NULL;
     sqlite3_mutex_enter(sqlite3_db_mutex(s->db));
-    int rc = sqlite3_prepare_v2(s->db, "PRAGMA integrity_check(1)", -1, &q, NULL);
-    rc = rc == SQLITE_OK ? sqlite3_step(q) : rc;
-    const char *said = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(q, 0) : NULL;
-    const char *line = said != NULL ? strchr(said, '\n') : NULL; /* behind a title */
-    enum hsp_status st = said == NULL ? hsp_db_error(s->db, err, "cannot read the state")
-                         : strcmp(said, "ok") == 0 ? HSP_OK
-                                                   : hsp_err_set(err, HSP_EDIGEST, 0, "damaged: %s",
-                                                                 line != NULL ? line + 1 : said);
-    (void)sqlite3_finalize(q); /* repeats the step's result */
+    enum hsp_status st = hsp_db_pages(s->db, "PRAGMA integrity_check(1)", err);
     sqlite3_mutex_leave(sqlite3_db_mutex(s->db));
     return st;
 }

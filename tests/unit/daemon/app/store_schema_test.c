@@ -1,8 +1,11 @@
 /* Stores of older versions, and files that are no store. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "daemon/app/store/store.h"
+#include "proto/host/file_io.h"
 #include "tests/lib/testlib.h"
 #include "tests/unit/daemon/app/store_lib.h"
 
@@ -136,6 +139,44 @@ static void test_lines_without_a_number_go_to_the_job_of_their_name(void **state
     }
 }
 
+/* A bit in the head of a page hides rows without a word. The total of the rows that version 4 has is not made of what is
+ * left. */
+static void test_a_damaged_store_of_before_is_not_changed(void **state)
+{
+    (void)state;
+    enum { ROWS = 40, PAGE = 4096 };
+    struct hsp_err err = {0};
+    struct hsp_store *s = sl_open();
+    char key[ROWS][16], value[300] = "";
+    struct hsp_store_row rows[ROWS];
+    size_t n, n_now, page = PAGE;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        (void)snprintf(key[i], sizeof key[i], "app/job/%u", i);
+        rows[i] = (struct hsp_store_row){key[i], value, sizeof value, false};
+    }
+    assert_ok(hsp_store_apply(s, rows, ROWS, NULL, 0, &err), &err);
+    assert_null(hsp_store_close(s));
+    sl_behind_its_back("DROP TABLE total; PRAGMA journal_mode = DELETE; PRAGMA user_version = 3");
+    uint8_t *data = sl_contents(sl_path, &n);
+    while (page < n &&
+           !(data[page] == 0x0a && data[page + 4] > 3)) { /* a leaf of rows of the core */
+        page += PAGE;
+    }
+    assert_true(page < n);
+    data[page + 4] -= 3;
+    assert_ok(hsp_file_write(sl_path, data, n, 0600, &err), &err);
+    assert_status(hsp_store_open(sl_path, &s, &err), HSP_EDIGEST);
+    assert_non_null(strstr(err.msg, "; put a backup back"));
+    sl_behind_its_back("PRAGMA journal_mode = DELETE");
+    uint8_t *now = sl_contents(sl_path, &n_now);
+    assert_true(n_now == n && memcmp(now + PAGE, data + PAGE, n - PAGE) == 0);
+    free(now);
+    data[page + 4] += 3;
+    assert_ok(hsp_file_write(sl_path, data, n, 0600, &err), &err);
+    assert_null(hsp_store_close(sl_open()));
+    free(data);
+}
+
 static void test_a_file_that_is_no_database_is_refused(void **state)
 {
     (void)state;
@@ -164,6 +205,8 @@ HSP_TEST_FILE(store_schema_test)
                                         sl_teardown),
         cmocka_unit_test_setup_teardown(test_lines_without_a_number_go_to_the_job_of_their_name,
                                         sl_setup, sl_teardown),
+        cmocka_unit_test_setup_teardown(test_a_damaged_store_of_before_is_not_changed, sl_setup,
+                                        sl_teardown),
         cmocka_unit_test_setup_teardown(test_a_file_that_is_no_database_is_refused, sl_setup,
                                         sl_teardown),
     };
