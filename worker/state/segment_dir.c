@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "proto/base/vec.h"
@@ -90,14 +89,13 @@ static const struct dirent *next_name(DIR *d, const char *dir, enum hsp_status *
     return e;
 }
 
-/* Deletes the file of a creator that died. A creator at work has written to its file within the
- * minute. */
-static void remove_left_over(const char *path)
+/* The path of @file in @dir. HSP_ELIMIT. */
+static enum hsp_status path_of(const char *dir, const char *file, char ret[HSP_SEGMENT_PATH],
+                               struct hsp_err *err)
 {
-    struct stat sb;
-    if (stat(path, &sb) == 0 && time(NULL) - sb.st_mtime > 60) {
-        (void)unlink(path); /* the next scan tries again */
-    }
+    return snprintf(ret, HSP_SEGMENT_PATH, "%s/%s", dir, file) < HSP_SEGMENT_PATH
+               ? HSP_OK
+               : hsp_err_set(err, HSP_ELIMIT, 0, "path of %s is too long", file);
 }
 
 enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret, size_t *ret_n,
@@ -113,17 +111,13 @@ enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret,
     }
     while (st == HSP_OK && (e = next_name(d, dir, &st, err)) != NULL) {
         char path[HSP_SEGMENT_PATH];
-        bool tmp = ends_with(e->d_name, ".tmp");
-        if ((!tmp && !ends_with(e->d_name, ".seg")) || hsp_is_folder(dirfd(d), e->d_name)) {
+        if (!ends_with(e->d_name, ".seg") || hsp_is_folder(dirfd(d), e->d_name)) {
             continue;
         }
-        if (snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) >= (int)sizeof(path)) {
-            st = hsp_err_set(err, HSP_ELIMIT, 0, "path of %s is too long", e->d_name);
-        } else if (tmp) {
-            remove_left_over(path);
-        } else if (!hsp_grow(&list, &cap, n + 1, sizeof(*list), MAX_FILES)) {
+        st = path_of(dir, e->d_name, path, err);
+        if (st == HSP_OK && !hsp_grow(&list, &cap, n + 1, sizeof(*list), MAX_FILES)) {
             st = hsp_grow_error(n + 1, MAX_FILES, "state segments", err);
-        } else {
+        } else if (st == HSP_OK) {
             (void)snprintf(list[n].file, sizeof(list[n].file), "%s", e->d_name);
             st = read_info(path, &list[n++], err);
         }
@@ -153,5 +147,43 @@ enum hsp_status hsp_segment_remove(const char *dir, const struct hsp_segment_key
     if (st == HSP_OK && hsp_segment_unlink(dir, path) != 0 && errno != ENOENT) {
         st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", path);
     }
+    return st;
+}
+
+/* @file is NAME.tmp; the key that NAME.seg tells. */
+static bool unfinished_key(const char *file, struct hsp_segment_key *ret)
+{
+    char name[HSP_SEGMENT_FILE];
+    size_t n = strlen(file);
+    if (!ends_with(file, ".tmp") || n >= sizeof name) {
+        return false;
+    }
+    memcpy(name, file, n + 1);
+    memcpy(name + n - 4, ".seg", 4);
+    return hsp_segment_key_parse(name, ret);
+}
+
+enum hsp_status hsp_segment_remove_unfinished(const char *dir, hsp_segment_filter *which,
+                                              const void *ctx, struct hsp_err *err)
+{
+    DIR *d;
+    const struct dirent *e;
+    enum hsp_status st = open_dir(dir, &d, err);
+    if (st != HSP_OK) {
+        return st;
+    }
+    while (st == HSP_OK && (e = next_name(d, dir, &st, err)) != NULL) {
+        char path[HSP_SEGMENT_PATH];
+        struct hsp_segment_key key;
+        if (!unfinished_key(e->d_name, &key) || hsp_is_folder(dirfd(d), e->d_name) ||
+            (which != NULL && !which(&key, ctx))) {
+            continue;
+        }
+        st = path_of(dir, e->d_name, path, err);
+        if (st == HSP_OK && hsp_segment_unlink(dir, path) != 0 && errno != ENOENT) {
+            st = hsp_err_set(err, HSP_EIO, errno, "cannot remove %s", path);
+        }
+    }
+    (void)closedir(d); /* read only */
     return st;
 }

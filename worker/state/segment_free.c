@@ -73,16 +73,14 @@ int hsp_segment_unlink(const char *dir, const char *path)
 }
 
 /* Looks again and again, for a wait in the kernel cannot be ended. */
-void hsp_segment_await_free(const char *dir, int fd, const struct hsp_segment_stop *stop)
+void hsp_segment_await_free(const char *dir, const struct hsp_segment_stop *stop)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
     int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    (void)futimens(fd, NULL);
     if (folder >= 0) {
         while (flock(folder, LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR) &&
                !hsp_segment_stopped(stop)) {
             (void)nanosleep(&nap, NULL);
-            (void)futimens(fd, NULL);
         }
         (void)close(folder);
     }

@@ -29,8 +29,7 @@ static inline bool hsp_segment_stopped(const struct hsp_segment_stop *stop)
 int hsp_segment_unlink(const char *dir, const char *path);
 /* Until the descriptor that this returns is closed, who lacks room in @dir waits: some comes free soon. Below 0: not. */
 int hsp_segment_room_comes(const char *dir);
-/* Waits until the memory of all that was so deleted from @dir is free, or @stop says so. File @fd, which wants it, is
- * no left-over meanwhile (segment_dir.c). */
-void hsp_segment_await_free(const char *dir, int fd, const struct hsp_segment_stop *stop);
+/* Waits until the memory of all that was so deleted from @dir is free, or @stop says so. */
+void hsp_segment_await_free(const char *dir, const struct hsp_segment_stop *stop);
 
 #endif

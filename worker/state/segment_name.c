@@ -163,11 +163,18 @@ static enum hsp_status remove_one(const char *dir, const struct hsp_segment_info
                : remove_notes(dir, name.job, name.device, err);
 }
 
+static bool is_of_device(const struct hsp_segment_key *key, const void *device)
+{
+    struct hsp_segname name;
+    return hsp_segname_parse(key, &name) && name.device == *(const uint32_t *)device;
+}
+
 enum hsp_status hsp_segname_tidy_device(const char *dir, uint32_t device, struct hsp_err *err)
 {
     struct hsp_segment_info *info = NULL;
     size_t n = 0;
-    enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
+    enum hsp_status st = hsp_segment_remove_unfinished(dir, is_of_device, &device, err);
+    st = st == HSP_OK ? hsp_segment_scan(dir, &info, &n, err) : st;
     for (size_t i = 0; st == HSP_OK && i < n; i++) {
         struct hsp_segname name;
         if (info[i].status == HSP_OK && info[i].version == HSP_NO_VERSION &&
@@ -186,7 +193,8 @@ enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, ui
     size_t n = 0;
     uint32_t m = 0;
     const char *copy = "";
-    enum hsp_status st = hsp_segment_scan(dir, &info, &n, err);
+    enum hsp_status st = hsp_segment_remove_unfinished(dir, NULL, NULL, err);
+    st = st == HSP_OK ? hsp_segment_scan(dir, &info, &n, err) : st;
     struct hsp_m_damaged *damaged = st == HSP_OK ? calloc(n + 1, sizeof *damaged) : NULL;
     if (st == HSP_OK && damaged == NULL) {
         st = hsp_err_nomem(err, "%zu segments", n);

@@ -31,14 +31,14 @@ bool hsp_segname_of(const struct hsp_segment_info *file, struct hsp_segname *ret
  * they are no source. HSP_EIO, HSP_ENOMEM. */
 enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, uint32_t *ret_n,
                                  struct hsp_err *err);
-/* For an agent that begins, before it has executors: deletes unsealed segments, since their writers
- * died with the agent before, and segments with a damaged head or seal, which nobody can read. *ret
+/* For an agent that begins, before it has executors: deletes unsealed and unfinished segments, since
+ * their writers died with the agent before, and segments with a damaged head or seal, which nobody can read. *ret
  * lists the damaged segments; free(). @ret_copy: the name of a file that is a copy of a segment under
  * another name, and stays; "" there is none. HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, uint32_t *ret_n,
                                  char ret_copy[HSP_SEGMENT_FILE], struct hsp_err *err);
 /* For an executor that begins: deletes the segments of its device that the process before it has
- * made and not sealed. HSP_EIO; HSP_ENOMEM: deletes none. */
+ * not finished, or has not sealed. HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_segname_tidy_device(const char *dir, uint32_t device, struct hsp_err *err);
 /* The file in which a device notes the metrics of a job's steps (step_log.h). */
 void hsp_segname_notes(const char *dir, uint32_t job, uint32_t device, char out[PATH_MAX]);

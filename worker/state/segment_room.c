@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -48,7 +47,7 @@ enum hsp_status hsp_room_take(const char *dir, int fd, uint64_t bytes, const cha
                               const struct hsp_segment_stop *stop, struct hsp_err *err)
 {
     if (!has_room(fd, bytes)) {
-        hsp_segment_await_free(dir, fd, stop);
+        hsp_segment_await_free(dir, stop);
     }
     if (ftruncate(fd, (off_t)bytes) != 0) {
         return hsp_state_io_error(err, "cannot extend", path);
@@ -57,10 +56,9 @@ enum hsp_status hsp_room_take(const char *dir, int fd, uint64_t bytes, const cha
         if (hsp_segment_stopped(stop)) {
             return given_up(err);
         }
-        (void)futimens(fd, NULL); /* it is no left-over (segment_dir.c), however long this takes */
         int rc = reserve(fd, at, piece(bytes - at));
         if (rc == ENOSPC) { /* another segment has taken the room that was there */
-            hsp_segment_await_free(dir, fd, stop);
+            hsp_segment_await_free(dir, stop);
             if (hsp_segment_stopped(stop)) {
                 return given_up(err);
             }

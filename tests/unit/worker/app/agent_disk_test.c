@@ -212,6 +212,38 @@ static bool has_file(const char *dir, const char *name)
     return access(path, F_OK) == 0;
 }
 
+static void leave_file(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    struct hsp_err err = {0};
+    (void)snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_ok(hsp_file_write(path, "", 0, 0600, &err), &err);
+}
+
+/* Of executors that were killed while they made segments; each has the room of one. */
+static void unfinished_segments_go_when_their_device_begins(void **state)
+{
+    static const char *const mine[] = {"job-1+1+0+e2+s1.tmp", "job-1+1+2+of+1+0+e9+s0.tmp"};
+    static const char other[] = "job-1+0+0+e2+s1.tmp", strange[] = "notes.tmp";
+    struct hsp_agent_shell *s = *state;
+    struct hsp_m_damaged *damaged = NULL;
+    struct hsp_err err = {0};
+    char copy[HSP_SEGMENT_FILE];
+    uint32_t n_damaged = 0;
+    leave_file(s->dir, mine[0]);
+    leave_file(s->dir, mine[1]);
+    leave_file(s->dir, other);
+    leave_file(s->dir, strange);
+    leave(s->dir, 1, 3, true);
+    assert_ok(hsp_segname_tidy_device(s->dir, 1, &err), &err);
+    assert_false(has_file(s->dir, mine[0]) || has_file(s->dir, mine[1]));
+    assert_true(has_file(s->dir, other)); /* that executor may be at work */
+    assert_ok(hsp_segname_tidy(s->dir, &damaged, &n_damaged, copy, &err), &err);
+    free(damaged);
+    assert_false(has_file(s->dir, other));
+    assert_true(has_file(s->dir, strange) && has_file(s->dir, "job-1+1+0+e3+s0.seg"));
+}
+
 /* An executor deletes the segments of a job while papers of it wait for the disk. */
 static void papers_that_come_late_go(void **state)
 {
@@ -318,6 +350,8 @@ HSP_TEST_FILE(agent_disk_test)
         cmocka_unit_test_setup_teardown(a_folder_that_cannot_be_read_ends_the_agent, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(what_is_of_no_use_goes, setup, teardown),
+        cmocka_unit_test_setup_teardown(unfinished_segments_go_when_their_device_begins, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_copy_is_not_taken_for_the_original, setup, teardown),
         cmocka_unit_test_setup_teardown(papers_that_come_late_go, setup, teardown),
         cmocka_unit_test_setup_teardown(the_newest_pieces_come_first, setup, teardown),

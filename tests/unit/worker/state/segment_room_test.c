@@ -14,7 +14,6 @@
 
 #define GIB  ((int64_t)1 << 30)
 #define NAME "gpt+node-1+0+e1+s0.seg"
-#define MADE "gpt+node-1+0+e1+s0.tmp"
 
 static const struct hsp_segment_key key = {.job = "gpt", .device = "node-1/0", .epoch = 1};
 
@@ -59,14 +58,8 @@ static int take_none(size_t bytes)
     return 0;
 }
 
-static bool looked_left; /* a file that is being made has not been written to for long */
-
 int __wrap_posix_fallocate(int fd, off_t at, off_t bytes)
 {
-    const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
-    struct stat sb;
-    looked_left = looked_left || fstat(fd, &sb) != 0 || sb.st_mtime == 1;
-    (void)futimens(fd, long_ago); /* until the next piece */
     return no_room != 0                             ? no_room
            : full_now && atomic_load(&frees_slowly) ? ENOSPC
            : takes_none                             ? take_none((size_t)bytes)
@@ -129,7 +122,6 @@ static void creation_ends_between_two_pieces(void **state)
     assert_int_equal(st, HSP_OK);
     assert_int_equal(n - 1, 10); /* twice: 1 GiB in four, and the rest */
     assert_int_equal(greatest, HSP_ROOM_PIECE);
-    assert_false(looked_left); /* who scans the folder would delete it */
     hsp_segment_close(s);
 }
 
@@ -208,55 +200,6 @@ static void delete_slowly(const char *dir)
     }
 }
 
-struct waiter {
-    const char *dir;
-    unsigned left;
-    bool lost; /* its file is deleted as a left-over */
-};
-
-/* Each second time the file is made old; the time after that the folder is scanned. */
-static bool grows_old(void *of)
-{
-    const struct timespec long_ago[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
-    struct waiter *w = of;
-    struct hsp_segment_info *list;
-    struct hsp_err err = {0};
-    char path[4300];
-    size_t n;
-    (void)snprintf(path, sizeof path, "%s/" MADE, w->dir);
-    if (w->left % 2 == 0) {
-        (void)utimensat(AT_FDCWD, path, long_ago, 0);
-    } else {
-        assert_ok(hsp_segment_scan(w->dir, &list, &n, &err), &err);
-        free(list);
-        w->lost = w->lost || access(path, F_OK) != 0;
-    }
-    if (w->lost) {
-        atomic_store(&frees_slowly, false); /* that file is one without a name, too */
-    }
-    w->left -= w->left > 0;
-    return w->left == 0 || w->lost;
-}
-
-/* Its file has no more bytes than before, however long that takes. */
-static void who_waits_for_room_is_no_left_over(void **state)
-{
-    struct hsp_state_segment *s;
-    struct hsp_err err = {0};
-    delete_slowly(*state);
-    for (int later = 0; later < 2; later++) { /* at the first look, or between two pieces */
-        struct waiter w = {.dir = *state, .left = 6};
-        const struct hsp_segment_stop stop = {grows_old, &w};
-        full_now = later;
-        is_full = !later;
-        assert_status(create(*state, 8192, &stop, &s, &err), HSP_ECANCELED);
-        assert_false(w.lost);
-    }
-    full_now = is_full = false;
-    atomic_store(&frees_slowly, false);
-    (void)alarm(0);
-}
-
 /* Two executors look for room at the same time, which is enough for one: the other waits, too. */
 static void room_that_another_has_taken_is_waited_for(void **state)
 {
@@ -305,7 +248,6 @@ HSP_TEST_FILE(segment_room_test)
         cmocka_unit_test_setup_teardown(a_segment_that_is_there_is_mapped_in_pieces, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(memory_goes_behind_its_name, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_waits_for_room_is_no_left_over, setup, teardown),
         cmocka_unit_test_setup_teardown(room_that_another_has_taken_is_waited_for, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -555,16 +555,14 @@ static void scanning_and_removing(void **state)
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     assert_int_equal(fclose(f), 0);
-    (void)hsp_segment_scan(*state, &info, &n, &err);
-    free(info);
-    assert_int_equal(access(path, F_OK), 0); /* its creator may be at work */
     const struct utimbuf old = {.actime = 1, .modtime = 1};
     assert_int_equal(utime(path, &old), 0);
     struct hsp_segment_key k2 = key_of(2, 0);
     flip_bit(file_of(*state, &k2), 4100, 3);
     assert_ok(hsp_segment_scan(*state, &info, &n, &err), &err);
     assert_int_equal(n, 5);
-    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_equal(access(path, F_OK),
+                     0); /* its creator may be at work, however long that takes */
     assert_string_equal(info[0].key.job, "gpt-2");
     assert_true(info[1].version == HSP_NO_VERSION && info[1].key.epoch == 1);
     assert_int_equal(info[2].status, HSP_EDIGEST);
