@@ -10,6 +10,7 @@ planner_tests = \
   tests/unit/daemon/planner/pipeline_test \
   tests/unit/daemon/planner/plan_memory_test \
   tests/unit/daemon/planner/planner_test \
+  tests/unit/daemon/planner/published_clusters_test \
   tests/unit/daemon/planner/shares_test \
   tests/unit/daemon/planner/supers_test \
   tests/unit/daemon/planner/timing_test \
@@ -30,6 +31,7 @@ tests_unit_daemon_planner_planner_tests_SOURCES = \
   tests/unit/daemon/planner/pipeline_test.c \
   tests/unit/daemon/planner/plan_memory_test.c \
   tests/unit/daemon/planner/planner_test.c \
+  tests/unit/daemon/planner/published_clusters_test.c \
   tests/unit/daemon/planner/shares_test.c \
   tests/unit/daemon/planner/supers_test.c \
   tests/unit/daemon/planner/timing_test.c \
