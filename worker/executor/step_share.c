@@ -39,7 +39,7 @@ struct line {
 struct book {
     char *text; /* owned */
     size_t len, cap;
-    struct line *line; /* owned: of each step the newest, in order of steps */
+    struct line *line; /* owned: of each step the newest that counts, in order of steps */
     size_t n;
     struct hsp_step_ranges has; /* owned: the same */
     bool unread;                /* what is in the file is not known: nothing goes there */
@@ -98,12 +98,14 @@ static bool is_whole(const struct hsp_note_line *l)
     return l->as == HSP_NOTE_PROVEN || l->as == HSP_NOTE_UNPROVEN;
 }
 
-/* What the text of @b says; damaged lines are passed over, for the end of the job tells them. */
-static enum hsp_status book_lines(uint32_t job, struct book *b, struct hsp_err *err)
+/* Of what the text of @b says all that counts, as PREPARE @p says: a line that was given up hides no older one. Damaged
+ * lines are passed over, for the end of the job tells them. */
+static enum hsp_status book_lines(const struct hsp_m_prepare *p, struct book *b,
+                                  struct hsp_err *err)
 {
     size_t cap = 1, n = 0;
     struct hsp_note_line l;
-    struct hsp_notes_walk w = {.job = job};
+    struct hsp_notes_walk w = {.job = p->job};
     for (size_t i = 0; i < b->len; i++) {
         cap += b->text[i] == '\n';
     }
@@ -116,7 +118,8 @@ static enum hsp_status book_lines(uint32_t job, struct book *b, struct hsp_err *
         w.end = b->text + b->len;
     }
     while (n < cap && hsp_notes_next(&w, &l)) {
-        n += is_whole(&l) && read_line(&l, &all[n]);
+        n += is_whole(&l) && read_line(&l, &all[n]) &&
+             hsp_cuts_allow_metrics(p->cuts, p->n_cuts, all[n].epoch, all[n].step);
     }
     if (n > 1) {
         qsort(all, n, sizeof *all, newest_last);
@@ -133,12 +136,12 @@ static enum hsp_status book_lines(uint32_t job, struct book *b, struct hsp_err *
 }
 
 /* The same; on an error nothing is known. */
-static enum hsp_status book_read(uint32_t job, struct book *b, struct hsp_err *err)
+static enum hsp_status book_read(const struct hsp_m_prepare *p, struct book *b, struct hsp_err *err)
 {
     free(b->line);
     b->line = NULL;
     b->n = b->has.n = 0;
-    enum hsp_status st = book_lines(job, b, err);
+    enum hsp_status st = book_lines(p, b, err);
     if (st != HSP_OK) {
         b->n = b->has.n = 0;
     }
@@ -155,7 +158,7 @@ static void book_open(const struct hsp_ex_epoch *e, struct book *b)
     b->text = (char *)text;
     b->len = b->cap = text != NULL ? b->len : 0;
     st = st == HSP_ENOENT ? HSP_OK : st;
-    st = st == HSP_OK ? book_read(e->p->job, b, &why) : st;
+    st = st == HSP_OK ? book_read(e->p, b, &why) : st;
     if (st != HSP_OK) {
         book_fini(b);
         b->unread = true;
@@ -412,7 +415,7 @@ static enum hsp_status hub_take(struct share *s, const struct hub_peer *h, struc
     for (uint32_t i = 1; st == HSP_OK && i < s->c->n_ranks; i++) {
         st = h[i].part != 0 ? recv_lines(s, i, true, err) : HSP_OK;
     }
-    if (s->b.len > had && book_read(s->e->p->job, &s->b, &why) != HSP_OK) {
+    if (s->b.len > had && book_read(s->e->p, &s->b, &why) != HSP_OK) {
         tell(s->e, "notes of steps are not passed on", &why);
     }
     return st;
@@ -492,8 +495,7 @@ static void say_newest(struct hsp_ex_epoch *e, const struct book *b)
     (void)pthread_mutex_unlock(&e->lock);
     for (size_t i = b->n; i > 0 && n < HSP_EPOCH_SAID; i--) {
         const struct line *l = &b->line[i - 1];
-        if (l->step < first &&
-            hsp_cuts_allow_metrics(e->p->cuts, e->p->n_cuts, l->epoch, l->step)) {
+        if (l->step < first) {
             newest[n++] = l;
         }
     }

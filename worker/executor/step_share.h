@@ -11,7 +11,8 @@
  * Where the epoch before has broken, rank 0 then reports the newest HSP_EPOCH_SAID of them to hspmdd, which
  * may not have heard of the last ones.
  *
- * Of a step that was made again the newest epoch's line counts. Lists and lines go in messages of 16
+ * Of a step that was made again the newest epoch's line counts, of those that PREPARE does not leave out
+ * (proto/wire/ckpt_cut.h). Lists and lines go in messages of 16
  * KiB, of which at most 64 are on the way to a peer, and to one peer at a time.
  *
  * Purity:  shell (the file of the device, and messages of the mesh of the move, else of the state).

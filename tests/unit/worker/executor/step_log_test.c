@@ -464,6 +464,29 @@ static void notes_go_to_all_that_begin(void **state)
     end_folders(peer, PEERS);
 }
 
+/* Epoch 5 made steps 0 to 4, epoch 7 made 3 and 4 again. Then an administrator chose what epoch 5 had left behind 4: its
+ * notes count, and go to those that come. */
+static void a_note_that_was_given_up_hides_none(void **state)
+{
+    (void)state;
+    struct hsp_m_cut cut = {6, 9, 2};
+    const struct hsp_m_prepare p = {
+        .mode = HSP_MODE_RECOVER, .share_notes = true, .n_cuts = 1, .cuts = &cut};
+    struct peer peer[PEERS];
+    make_folders(peer, PEERS);
+    for (uint64_t s = 0; s < 5; s++) {
+        note_in(peer[1].dir, 5, s);
+    }
+    note_in(peer[1].dir, 7, 3);
+    note_in(peer[1].dir, 7, 4);
+    note_in(peer[2].dir, 7, 4);
+    for (int again = 0; again < 2; again++) { /* there is nothing to give the second time */
+        begin_with(peer, &p, 0, NULL);
+        assert_knows(peer[0].dir, "0/5 1/5 2/5 3/5 4/5 ");
+    }
+    end_folders(peer, PEERS);
+}
+
 /* What an agent hears: "EPOCH/STEP ", of the lines of note_in. */
 static void assert_heard(struct hsp_chan *agent, const char *want)
 {
@@ -735,6 +758,7 @@ HSP_TEST_FILE(step_log_test)
         cmocka_unit_test(steps_without_a_note_are_told),
         cmocka_unit_test(what_was_given_up_is_no_note),
         cmocka_unit_test(notes_go_to_all_that_begin),
+        cmocka_unit_test(a_note_that_was_given_up_hides_none),
         cmocka_unit_test(noted_steps_are_told_by_who_goes_on),
         cmocka_unit_test(notes_go_through_a_rank_that_cannot_keep_them),
         cmocka_unit_test(a_file_that_cannot_be_read_is_left_alone),
