@@ -361,6 +361,7 @@ static void spawn(struct hsp_agent *a, uint32_t device)
     d->spawn_ms = a->now_ms;
     d->heard_ms = a->now_ms;
     d->beat_ms = a->cfg.heartbeat_ms;
+    d->dead_ms = a->cfg.dead_ms;
     hsp_ai_emit(a, HSP_AACT_SPAWN, device)->bare = d->health.verdict == HSP_GPU_LOST;
 }
 

@@ -157,14 +157,14 @@ struct hsp_agent_device { /* read-only for shells */
     double gemm_part[HSP_GEMM_PARTS];
     struct hsp_m_device profile;
     struct hsp_gpu_health health;
-    struct hsp_m_run run;     /* job 0: idle */
-    uint64_t preparing;       /* epoch of a PREPARE not yet answered */
-    bool source, next_source; /* running / prepared epoch: serves state only */
-    uint64_t plan, next_plan; /* layout of the running / prepared epoch */
-    bool killed;              /* KILL was asked; EXEC_EXIT is due */
-    bool sealing;             /* SEAL sent, answer due */
-    uint32_t crashes;         /* in a row */
-    uint32_t beat_ms;         /* as the executor was told to beat */
+    struct hsp_m_run run;      /* job 0: idle */
+    uint64_t preparing;        /* epoch of a PREPARE not yet answered */
+    bool source, next_source;  /* running / prepared epoch: serves state only */
+    uint64_t plan, next_plan;  /* layout of the running / prepared epoch */
+    bool killed;               /* KILL was asked; EXEC_EXIT is due */
+    bool sealing;              /* SEAL sent, answer due */
+    uint32_t crashes;          /* in a row */
+    uint32_t beat_ms, dead_ms; /* as the executor was told to beat, and of silence */
     uint64_t spawn_ms, heard_ms, restart_ms;
 };
 enum hsp_agent_link {

@@ -170,17 +170,21 @@ void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
     }
 }
 
-/* Beats that come more rarely than hspmdd wants are silence, those that come more often do no harm. */
+/* Beats that come more rarely than hspmdd wants are silence, those that come more often do no harm. An executor gives up
+ * calls of NCCL by the other time. */
 void hsp_ai_pace(struct hsp_agent *a)
 {
     uint32_t own = a->cfg.heartbeat_ms, ms = a->heartbeat_ms < own ? a->heartbeat_ms : own;
     for (uint32_t i = 0; i < a->cfg.n_devices; i++) {
         struct hsp_agent_device *d = &a->dev[i];
-        if (d->state == HSP_EXEC_UP && !d->killed && d->beat_ms != ms) {
-            struct hsp_msg m = {.type = HSP_MSG_WELCOME,
-                                .u.welcome = {.heartbeat_ms = ms, .address = ""}};
+        if (d->state == HSP_EXEC_UP && !d->killed &&
+            (d->beat_ms != ms || d->dead_ms != a->dead_ms)) {
+            struct hsp_msg m = {
+                .type = HSP_MSG_WELCOME,
+                .u.welcome = {.heartbeat_ms = ms, .dead_ms = a->dead_ms, .address = ""}};
             hsp_ai_order(a, i, &m);
             d->beat_ms = ms;
+            d->dead_ms = a->dead_ms;
             d->heard_ms = a->now_ms; /* it did not know */
         }
     }

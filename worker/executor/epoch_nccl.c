@@ -9,14 +9,17 @@
 #include "worker/comm/nccl/nccl_pool.h"
 #include "worker/comm/nccl/nccl_start.h"
 
-#define MAX_FAILURES 2
+#define MAX_FAILURES    2
+#define PATIENCE_MAX_MS 500u
 
 struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_logger *log)
 {
     struct hsp_nccl *n = NULL;
     struct hsp_err err = {0};
-    struct hsp_nccl_opts opts = {
-        .backend = o->backend, .gpu = o->gpu, .patience_ms = o->patience_ms, .library = o->library};
+    struct hsp_nccl_opts opts = {.backend = o->backend,
+                                 .gpu = o->gpu,
+                                 .patience_ms = PATIENCE_MAX_MS,
+                                 .library = o->library};
     enum hsp_status st = HSP_OK;
     if (!o->backend->device) {
         return NULL;
@@ -34,6 +37,14 @@ struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_log
     }
     hsp_log(log, HSP_LOG_INFO, "executor", "NCCL %d", hsp_nccl_version(n));
     return n;
+}
+
+void hsp_direct_silence(struct hsp_nccl *n, uint32_t dead_ms)
+{
+    uint32_t ms = dead_ms / 6 < PATIENCE_MAX_MS ? dead_ms / 6 : PATIENCE_MAX_MS;
+    if (n != NULL) {
+        hsp_nccl_patience(n, ms > 0 ? ms : 1);
+    }
 }
 
 /* ---- epochs ---- */

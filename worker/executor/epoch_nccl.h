@@ -18,15 +18,18 @@
 
 struct hsp_direct_opts {
     struct hsp_backend *backend;
-    uint64_t gpu; /* hash of its identity, the same in all processes; 0: not known */
-    uint32_t
-        patience_ms; /* with calls of NCCL; three times that must be less than a silent executor has */
+    uint64_t gpu;        /* hash of its identity, the same in all processes; 0: not known */
     const char *library; /* NULL: libnccl.so.2 */
 };
 
 /* NULL where @o->backend is no device, and, with a line in the log, where NCCL is not to be had.
  * Closed by hsp_nccl_close when no epoch is left, before the backend. */
 struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_logger *log);
+
+/* A silent executor is dead after @dead_ms, until then 3 s. Calls of NCCL are waited for a sixth of that, 500 ms at most,
+ * and abandoned after three times as long; SEAL is to be answered within a third of it (worker/agent/obey.h). NULL is
+ * fine. */
+void hsp_direct_silence(struct hsp_nccl *n, uint32_t dead_ms);
 
 /* Called when the data mesh stands, by all members, CPU devices too: they agree which groups go by
  * NCCL. Errors of hsp_nccl_prepare, HSP_EPEER where a peer was lost meanwhile; the mesh is aborted then. */

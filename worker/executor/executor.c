@@ -488,7 +488,10 @@ static void handle(struct executor *x, const struct hsp_msg *m)
     case HSP_MSG_CHECKPOINT: on_checkpoint(x, m); break;
     case HSP_MSG_TRACE: on_trace(x, m); break;
     case HSP_MSG_WHERE: on_where(x, m); break;
-    case HSP_MSG_WELCOME: hsp_heartbeat_pace(&x->beats, m->u.welcome.heartbeat_ms); break;
+    case HSP_MSG_WELCOME:
+        hsp_heartbeat_pace(&x->beats, m->u.welcome.heartbeat_ms);
+        hsp_direct_silence(x->env.nccl, m->u.welcome.dead_ms);
+        break;
     default:
         hsp_log(x->env.log, HSP_LOG_WARN, "executor", "unexpected message %s",
                 hsp_msg_name(m->type));
@@ -597,10 +600,8 @@ static enum hsp_status open_all(struct executor *x, const struct hsp_executor_op
         x->env.mem_bytes = hsp_device_offer(o->mem_bytes);
     }
     if (st == HSP_OK) {
-        const struct hsp_direct_opts d = {.backend = x->env.backend,
-                                          .gpu = gpu_of(o),
-                                          .patience_ms = o->heartbeat_ms,
-                                          .library = o->nccl};
+        const struct hsp_direct_opts d = {
+            .backend = x->env.backend, .gpu = gpu_of(o), .library = o->nccl};
         x->env.nccl = hsp_direct_open(&d, o->log);
         st = hsp_mesh_listener_open(o->listen, o->advertise, o->transport, &x->env.listener, err);
     }

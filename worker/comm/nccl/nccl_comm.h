@@ -47,7 +47,7 @@ struct hsp_nccl_opts {
     struct hsp_backend *backend; /* a device */
     uint64_t gpu;     /* hash of the GPU's identity: no two members of a communicator share it */
     uint64_t process; /* drawn at random for this executor */
-    uint32_t patience_ms; /* a part of the time after which a silent executor is dead; 0: 1000 */
+    uint32_t patience_ms; /* a sixth of the time after which a silent executor is dead; 0: 1000 */
     const char *library;  /* NULL: libnccl.so.2 */
     /* of the largest collective by which members are connected (nccl_link.h); 0: 8 MiB */
     size_t greeting_bytes;

@@ -29,6 +29,11 @@ struct timespec hsp_link_after_ms(uint32_t ms, clockid_t clock)
     return after_ns((uint64_t)ms * 1000000, clock);
 }
 
+static uint32_t patience(const struct hsp_link *l)
+{
+    return atomic_load(&l->env->patience_ms);
+}
+
 static bool is_past(const struct timespec *t)
 {
     struct timespec now;
@@ -252,7 +257,7 @@ static bool end_with_crew(struct hsp_link_crew *w, struct hsp_link *l)
 
 static void end_alone(struct hsp_link *l)
 {
-    struct timespec until = hsp_link_after_ms(l->env->patience_ms, CLOCK_REALTIME);
+    struct timespec until = hsp_link_after_ms(patience(l), CLOCK_REALTIME);
     bool held = pthread_mutex_timedlock(&l->call, &until) == 0;
     abort_one(l);
     if (held) {
@@ -263,7 +268,7 @@ static void end_alone(struct hsp_link *l)
 /* All has been done; members that do not come here, too, are not waited for long. */
 static void end_in_order(struct hsp_link *l)
 {
-    struct timespec until = hsp_link_after_ms(l->env->patience_ms, CLOCK_MONOTONIC);
+    struct timespec until = hsp_link_after_ms(patience(l), CLOCK_MONOTONIC);
     (void)pthread_mutex_lock(&l->call);
     enum nccl_result r = l->env->lib->CommFinalize(l->handle);
     r = hsp_link_settle(l, l->handle, r, &until);
@@ -298,7 +303,7 @@ void hsp_link_end_here(struct hsp_link *l, bool order)
 /* The link's thread is to end it, and has time for that: its own patience twice, and then ours. */
 bool hsp_link_await(struct hsp_link *l)
 {
-    struct timespec until = hsp_link_after_ms(3 * l->env->patience_ms, CLOCK_MONOTONIC);
+    struct timespec until = hsp_link_after_ms(3 * patience(l), CLOCK_MONOTONIC);
     (void)pthread_mutex_lock(&l->lock);
     while (!l->ended && pthread_cond_timedwait(&l->cond, &l->lock, &until) == 0) {
     }

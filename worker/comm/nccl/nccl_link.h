@@ -57,7 +57,7 @@ struct hsp_link_watcher {
 };
 
 struct hsp_link;
-/* What all links of an executor share; constant. */
+/* What all links of an executor share; constant but for patience_ms. */
 struct hsp_link_env {
     const struct hsp_nccl_lib *lib;
     struct hsp_backend *backend;
@@ -65,7 +65,7 @@ struct hsp_link_env {
     /* of the largest collective among that, at least 256, and 4 for each member */
     size_t greeting_bytes;
     /* with a call that does not return, and with peers that do not come to the end of one */
-    uint32_t patience_ms;
+    atomic_uint patience_ms;
 };
 
 /* What one is made of. */

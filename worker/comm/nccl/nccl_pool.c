@@ -82,6 +82,11 @@ int hsp_nccl_version(const struct hsp_nccl *n)
     return n->lib.version;
 }
 
+void hsp_nccl_patience(struct hsp_nccl *n, uint32_t ms)
+{
+    atomic_store(&n->env.patience_ms, ms);
+}
+
 uint32_t hsp_nccl_count(struct hsp_nccl *n)
 {
     (void)pthread_mutex_lock(&n->lock);

@@ -102,6 +102,8 @@ enum hsp_status hsp_nccl_open(const struct hsp_nccl_opts *o, struct hsp_nccl **r
 /* Ends the communicators that are left. NULL is fine; returns NULL. */
 struct hsp_nccl *hsp_nccl_close(struct hsp_nccl *n);
 int hsp_nccl_version(const struct hsp_nccl *n);
+/* As patience_ms of the options, from now on. Any thread. */
+void hsp_nccl_patience(struct hsp_nccl *n, uint32_t ms);
 uint32_t hsp_nccl_count(struct hsp_nccl *n); /* communicators it has */
 
 #endif

@@ -292,6 +292,20 @@ static void told_other_times_and_other_devices(void **state)
                                                       .heartbeat_ms = 50,
                                                       .dead_ms = 300}});
     assert_int_equal(hsp_agent_link_state(w.a), HSP_LINK_UP);
+    for (uint32_t again = 0; again < 2;
+         again++) { /* executors hear both; then of the second alone */
+        const struct hsp_msg *m = aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_WELCOME);
+        assert_non_null(m);
+        assert_int_equal(m->u.welcome.heartbeat_ms, 50);
+        assert_int_equal(m->u.welcome.dead_ms, again == 0 ? 300 : 150);
+        aw_from_daemon(&w, (struct hsp_msg){.type = HSP_MSG_WELCOME,
+                                            .u.welcome = {.protocol = HSP_PROTO_VERSION,
+                                                          .term = 1,
+                                                          .incarnation = {1, 7},
+                                                          .heartbeat_ms = 50,
+                                                          .dead_ms = 150}});
+    }
+    assert_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_WELCOME));
     w.now += 50;
     aw_tick(&w);
     assert_non_null(aw_sent(&w, HSP_AACT_SEND, HSP_MSG_HEARTBEAT));

@@ -537,6 +537,22 @@ static void survivors_go_on_whenever_one_dies(void **state)
     assert_true(n >= 20);
 }
 
+/* SEAL is answered within a third of the time after which an executor is dead, also by one that waits for a call. */
+static void patience_follows_the_bound_of_silence(void **state)
+{
+    static const struct {
+        uint32_t dead_ms, patience_ms;
+    } c[] = {{3000, 500}, {1500, 250}, {100, 16}, {1, 1}, {600000, 500}};
+    (void)state;
+    open_all(NULL);
+    for (size_t i = 0; i < HSP_ARRAY_LEN(c); i++) {
+        hsp_direct_silence(all[0].nccl, c[i].dead_ms);
+        assert_int_equal(atomic_load(&all[0].nccl->env.patience_ms), c[i].patience_ms);
+    }
+    hsp_direct_silence(NULL, 3000); /* an executor without NCCL */
+    close_all();
+}
+
 HSP_TEST_FILE(epoch_nccl_test)
 {
     const struct CMUnitTest tests[] = {
@@ -546,6 +562,7 @@ HSP_TEST_FILE(epoch_nccl_test)
         cmocka_unit_test(a_switch_takes_over),
         cmocka_unit_test(warnings_of_steps_are_logged),
         cmocka_unit_test(without_nccl_it_goes_by_the_mesh),
+        cmocka_unit_test(patience_follows_the_bound_of_silence),
         cmocka_unit_test(survivors_go_on_whenever_one_dies),
     };
     quiet = hsp_log_new(2, HSP_LOG_ERROR);
