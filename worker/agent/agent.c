@@ -41,7 +41,6 @@
 #define STEP_ARENA     (32u << 20)
 #define RESTART_MAX_MS 5000u
 #define MOST_AGAIN_MS  120000u /* that hspmdd may have it wait */
-#define TELL_AGAIN_MS  60000u  /* why hspmdd cannot be reached */
 #define STABLE_MS      10000u  /* an executor that lived this long restarts at once */
 
 void hsp_agent_defaults(struct hsp_agent_config *ret)
@@ -175,7 +174,9 @@ static void fence(struct hsp_agent *a, const struct hsp_m_fenced *m)
     const char *why = m->reason;
     if (hsp_digest_is_zero(a->incarnation) || !hsp_digest_equal(m->cluster, a->cluster)) {
         /* nothing of ours is over: refused, and again at the next try */
-        hsp_ai_log(a, 3, "refused: %s", why);
+        if (!hsp_ai_is_told(a, why)) {
+            hsp_ai_log(a, 3, "refused: %s", why);
+        }
         hang_up(a, "refused");
         return;
     }
@@ -295,26 +296,11 @@ static bool told_again(struct hsp_agent *a, const struct hsp_m_welcome *w)
     return true;
 }
 
-/* What is the same at each try is told once, and again after a while. */
-static bool is_told(struct hsp_agent *a, const char *why)
-{
-    struct hsp_agent_down now = {.ms = a->now_ms};
-    hsp_str_printf(now.why, sizeof now.why, "%s", why);
-    for (int i = 0; i < 2; i++) {
-        if (strcmp(a->down[i].why, now.why) == 0 && now.ms - a->down[i].ms < TELL_AGAIN_MS) {
-            return true;
-        }
-    }
-    a->down[1] = a->down[0];
-    a->down[0] = now;
-    return false;
-}
-
 static void link_down(struct hsp_agent *a, const char *why)
 {
     if (!a->closing) {
         why = why != NULL ? why : "closed";
-        if (!is_told(a, why)) {
+        if (!hsp_ai_is_told(a, why)) {
             hsp_ai_log(a, 4, "connection to the coordinator: %s", why);
         }
         hsp_ai_connect_later(a);

@@ -13,6 +13,9 @@
  * the next start of the agent deletes its papers. */
 #define HSP_AGENT_DROPS 4u
 
+/* Causes at each try: two lines of a refusal, at each of two addresses of hspmdd. */
+#define HSP_AGENT_DOWN 4
+
 enum { HSP_UPLINK_OUT, HSP_UPLINK_BACK }; /* to hspmdd, from it */
 
 /* Reports of damaged state that wait for a connection: pieces that a node loses at once are few. */
@@ -59,7 +62,7 @@ struct hsp_agent {
     struct hsp_agent_down {
         char why[160];
         uint64_t ms;
-    } down[2]; /* why there is no connection, as told last; of hspmdd's two addresses */
+    } down[HSP_AGENT_DOWN]; /* why there is no connection, as told last: agent_link.h */
     uint32_t heartbeat_ms, dead_ms, pause_ms;
     uint64_t connect_ms, heard_ms, beat_ms, beat;
     uint64_t beat_us;           /* when the last one was sent; 0: it is answered */
