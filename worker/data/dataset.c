@@ -12,8 +12,6 @@
 
 #include "worker/data/pattern.h"
 
-#define NS INT64_C(1000000000)
-
 /* ---- one file ---- */
 
 static struct hsp_file_id file_id(const struct stat *sb)
@@ -263,12 +261,17 @@ static enum hsp_status look_at_file(const char *name, const struct hsp_data_byte
     if (now.bytes == b->id.bytes && now.mtime_ns == b->id.mtime_ns) {
         return HSP_OK;
     }
+    if (now.bytes == b->id.bytes) {
+        return hsp_err_set(
+            err, HSP_ESTALE, 0,
+            "%s has changed while the job reads it: it was written again, with %" PRIu64
+            " bytes as before; the job goes on when it is as it was",
+            name, now.bytes);
+    }
     return hsp_err_set(err, HSP_ESTALE, 0,
-                       "%s has changed while the job reads it: %" PRIu64 " bytes of %" PRId64
-                       ".%09" PRId64 ", it had %" PRIu64 " of %" PRId64 ".%09" PRId64
-                       "; the job goes on when it is as it was",
-                       name, now.bytes, now.mtime_ns / NS, now.mtime_ns % NS, b->id.bytes,
-                       b->id.mtime_ns / NS, b->id.mtime_ns % NS);
+                       "%s has changed while the job reads it: it has %" PRIu64
+                       " bytes and had %" PRIu64 "; the job goes on when it is as it was",
+                       name, now.bytes, b->id.bytes);
 }
 
 enum hsp_status hsp_dataset_look(const struct hsp_dataset *d, struct hsp_err *err)
