@@ -15,6 +15,7 @@
 #include "proto/base/str.h"
 
 #define LINES 4096 /* of events or metrics in one reply */
+#define MOST  4096 /* that wait or follow: a connection may send any number of requests */
 
 struct hsp_follower {
     struct hsp_app_task work; /* one reading at a time */
@@ -42,6 +43,25 @@ struct hsp_waiter {
     bool follow;       /* hears why files of the job cannot be written */
     char told[sizeof(((struct hsp_job *)NULL)->problem)]; /* what it has heard of that */
 };
+
+/* True where so many wait or follow that @m is refused. */
+static bool is_full(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m)
+{
+    uint32_t n = 0;
+    char text[80];
+    for (const struct hsp_follower *f = a->followers; f != NULL; f = f->next) {
+        n++;
+    }
+    for (const struct hsp_waiter *w = a->waiters; w != NULL; w = w->next) {
+        n++;
+    }
+    if (n >= MOST) {
+        hsp_str_printf(text, sizeof text, "%u requests wait or follow already; end some of them",
+                       n);
+        hsp_app_reply(a, cl->conn, m->request, HSP_ELIMIT, text, NULL, 0, false);
+    }
+    return n >= MOST;
+}
 
 /* ---- followers ---- */
 
@@ -128,6 +148,9 @@ void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_m
     bool need = m->type != HSP_MSG_EVENTS || q->name[0] != '\0';
     const struct hsp_job *j = NULL;
     struct hsp_err err;
+    if (is_full(a, cl, m)) {
+        return;
+    }
     if (need && hsp_cluster_job_called(a->cluster, q->name, &j, &err) != HSP_OK) {
         hsp_app_reply(a, cl->conn, m->request, err.code, err.msg, NULL, 0, false);
         return;
@@ -272,6 +295,9 @@ void hsp_app_wait(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg
     const struct hsp_m_query *q = &m->u.query;
     const struct hsp_job *j;
     struct hsp_err err;
+    if (is_full(a, cl, m)) {
+        return;
+    }
     enum hsp_status st = hsp_cluster_job_called(a->cluster, q->name, &j, &err);
     struct hsp_waiter *w = st == HSP_OK ? calloc(1, sizeof *w) : NULL;
     if (st == HSP_OK && w == NULL) {

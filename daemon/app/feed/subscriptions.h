@@ -5,6 +5,7 @@
  *            lines when it is on disk; `wait mist --for step=100` gets one reply.
  * Purity:    shell (libuv, SQLite, clock).
  * Ownership: followers and waiters end with their connection.
+ * Bounds:    4096 of them together; more are refused.
  */
 #ifndef HSP_SUBSCRIPTIONS_H
 #define HSP_SUBSCRIPTIONS_H

@@ -106,8 +106,8 @@ void __wrap_hsp_app_reply(struct hsp_app *a, uint32_t conn, uint64_t request, en
 {
     (void)a;
     (void)request;
-    (void)message;
-    assert_true(conn == CONN && st == HSP_OK);
+    assert_true(conn == CONN && (st == HSP_OK || st == HSP_ELIMIT));
+    hsp_buf_puts(&w.said, st == HSP_OK ? "" : message);
     hsp_buf_append(&w.said, blob, len);
     hsp_buf_puts(&w.said, more ? "; " : "");
 }
@@ -512,6 +512,33 @@ static void who_waits_hears_what_holds_the_job_up(void **state)
     w.app->cluster->n_jobs--;
 }
 
+/* One connection may send as many requests as it likes. */
+static void no_more_wait_than_there_is_room_for(void **state)
+{
+    struct hsp_caller *c = &w.app->clients[hsp_net_slot(CONN)];
+    struct hsp_job j = {.id = 1, .name = "j", .state = HSP_JOB_FINISHING};
+    const struct hsp_msg wait = {.type = HSP_MSG_WAIT, .u.query = {.name = "j", .what = ""}};
+    const struct hsp_msg follow = {.type = HSP_MSG_EVENTS,
+                                   .u.query = {.name = "", .what = "", .follow = true}};
+    (void)state;
+    w.app->cluster->jobs[w.app->cluster->n_jobs++] = &j;
+    for (uint32_t i = 0; i < 4096 / 2; i++) {
+        hsp_app_wait(w.app, c, &wait);
+        hsp_app_follow(w.app, c, &follow);
+        while (w.n_pool > 0) {
+            work();
+        }
+    }
+    hsp_buf_reset(&w.said);
+    hsp_app_wait(w.app, c, &wait);
+    assert_said("4096 requests wait or follow already; end some of them");
+    hsp_app_follow(w.app, c, &follow);
+    assert_said("4096 requests wait or follow already; end some of them");
+    hsp_app_client_gone(w.app, CONN);
+    assert_true(w.app->waiters == NULL && w.app->followers == NULL);
+    w.app->cluster->n_jobs--;
+}
+
 /* The steps for which the event file of job 1 has points. */
 static uint32_t points(uint64_t ret[16])
 {
@@ -611,6 +638,7 @@ HSP_TEST_FILE(event_order_test)
         TEST(metrics_are_of_the_history_that_counts),
         TEST(the_step_that_a_job_goes_back_to_is_read_again),
         TEST(who_waits_hears_what_holds_the_job_up),
+        TEST(no_more_wait_than_there_is_room_for),
         TEST(a_step_that_is_told_again_is_no_second_point),
         TEST(a_store_that_takes_nothing_says_what_to_do),
         TEST(a_closing_app_takes_no_events),
