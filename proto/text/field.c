@@ -249,6 +249,26 @@ static size_t member_size(const struct hsp_cfg_field *f)
     return 0;
 }
 
+/* The place of the innermost map of @path that the file has: of its key, or of the whole file. */
+static enum hsp_status missing(const struct hsp_yaml *node, const char *path, struct hsp_err *err)
+{
+    const char *part = path;
+    for (const struct hsp_yaml *child = node; child != NULL;) {
+        char key[64];
+        size_t n = strcspn(part, ".");
+        HSP_ASSERT(n < sizeof(key)); /* a table of ours */
+        memcpy(key, part, n);
+        key[n] = '\0';
+        node = child;
+        child = part[0] != '\0' ? hsp_yaml_get(node, key) : NULL;
+        part += n + (part[n] == '.');
+    }
+    bool inner = node->key_line != 0;
+    return hsp_err_set(err, HSP_EPARSE, 0, "%s:%u:%u: key \"%s\" is missing", node->file,
+                       inner ? node->key_line : node->line, inner ? node->key_column : node->column,
+                       path);
+}
+
 enum hsp_status hsp_fields_load(const struct hsp_cfg_field *fields, size_t n,
                                 const struct hsp_yaml *node, struct hsp_arena *arena, void *dst,
                                 bool *ret_set, struct hsp_err *err)
@@ -267,8 +287,7 @@ enum hsp_status hsp_fields_load(const struct hsp_cfg_field *fields, size_t n,
         if (!absent) {
             rc = load_field(f, value, arena, at, err);
         } else if (f->required) {
-            rc = hsp_err_set(err, HSP_EPARSE, 0, "%s:%u:%u: key \"%s\" is missing", node->file,
-                             node->line, node->column, f->path);
+            rc = missing(node, f->path, err);
         } else {
             rc = load_default(f, arena, at, err);
         }

@@ -160,6 +160,31 @@ static void every_error_has_its_place(void **state)
     }
 }
 
+/* The line of the innermost map that the file has: where the key can be added. */
+static void a_missing_key_is_told_at_its_map(void **state)
+{
+    static const struct hsp_cfg_field inner[] = {
+        {.path = "train.optimizer.lr", .type = HSP_FIELD_F64, .required = true}};
+    static const struct {
+        const char *text, *msg;
+    } cases[] = {
+        {"# a job\ntrain:\n", "c.yaml:2:1: key \"train.optimizer.lr\" is missing"},
+        {"# a job\ntrain:\n  optimizer:\n", "c.yaml:3:3: key \"train.optimizer.lr\" is missing"},
+        {"{}", "c.yaml:1:1: key \"train.optimizer.lr\" is missing"},
+        {"train: {optimizer: {}}", "c.yaml:1:9: key \"train.optimizer.lr\" is missing"},
+    };
+    for (size_t i = 0; i < HSP_ARRAY_LEN(cases); i++) {
+        double lr;
+        struct hsp_err err = {0};
+        const struct hsp_yaml *root = NULL;
+        assert_ok(
+            hsp_yaml_parse("c.yaml", cases[i].text, strlen(cases[i].text), *state, &root, &err),
+            &err);
+        assert_status(hsp_fields_load(inner, 1, root, *state, &lr, NULL, &err), HSP_EPARSE);
+        assert_err(&err, HSP_EPARSE, cases[i].msg);
+    }
+}
+
 static void print_marks_defaults_and_reads_back(void **state)
 {
     struct config c, again;
@@ -200,6 +225,7 @@ HSP_TEST_FILE(field_test)
         cmocka_unit_test(defaults_fill_what_the_file_leaves_out),
         cmocka_unit_test(the_file_wins),
         cmocka_unit_test(every_error_has_its_place),
+        cmocka_unit_test(a_missing_key_is_told_at_its_map),
         cmocka_unit_test(print_marks_defaults_and_reads_back),
     };
     return cmocka_run_group_tests(tests, hsp_test_arena_begin, hsp_test_arena_end);
