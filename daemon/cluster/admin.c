@@ -114,7 +114,10 @@ static void scale(struct hsp_cluster *c, const struct hsp_admin_event *a, struct
 {
     if (a->min == 0 || a->max < a->min || a->max > HSP_MSG_RANKS) {
         reply(c, a, HSP_EINVAL, j->id,
-              hsp_ci_printf(c, "devices from %u to %u: min is above max", a->min, a->max));
+              hsp_ci_printf(c,
+                            "devices from %u to %u: min is above max; --min and --max together "
+                            "change both",
+                            a->min, a->max));
         return;
     }
     if (j->state == HSP_JOB_BEHIND) {
@@ -132,10 +135,7 @@ static void scale(struct hsp_cluster *c, const struct hsp_admin_event *a, struct
     j->asked_valid = false;
     hsp_ci_store_job(c, j);
     told(c, a, "admin.scale", j, NULL, hsp_ci_printf(c, "%u to %u devices", j->min, j->max));
-    reply(c, a, HSP_OK, j->id,
-          hsp_job_terminal(j->state) ? hsp_ci_printf(c, "it is %s: they count when it is resumed",
-                                                     hsp_job_state_name(j->state))
-                                     : "");
+    reply(c, a, HSP_OK, j->id, hsp_ci_say_scaled(c, j));
 }
 
 static void no_node(struct hsp_cluster *c, const struct hsp_admin_event *a)

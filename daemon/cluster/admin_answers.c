@@ -1,5 +1,6 @@
 #include "daemon/cluster/admin_answers.h"
 
+#include "daemon/cluster/allocate.h"
 #include "daemon/cluster/ckpt_look.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "daemon/cluster/cluster.h"
@@ -63,6 +64,23 @@ const char *hsp_ci_say_resumed(struct hsp_cluster *c, const struct hsp_job *j, b
                             ? ", or with one of a newer step or epoch that is found on disk"
                             : ", or with a checkpoint that is found on disk";
     return hsp_ci_printf(c, "it begins %s%s, as soon as it has its devices", with, found);
+}
+
+const char *hsp_ci_say_scaled(struct hsp_cluster *c, const struct hsp_job *j)
+{
+    hsp_device_id *dev;
+    bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
+    if (hsp_ci_at_rest(j)) {
+        return hsp_ci_printf(c, "it is %s: they count when it is resumed",
+                             hsp_job_state_name(j->state));
+    }
+    uint32_t n = hsp_ci_available(c, j, &dev);
+    if (n >= j->min || j->state == HSP_JOB_FINISHING) {
+        return "";
+    }
+    return hsp_ci_printf(c, "%s %s",
+                         runs ? "it trains on as it is; after a loss it waits for" : "it waits for",
+                         hsp_ci_too_few(c, j, j->min, n));
 }
 
 const char *hsp_ci_say_forgotten(struct hsp_cluster *c, const struct hsp_job *j)

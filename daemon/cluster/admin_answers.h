@@ -14,6 +14,8 @@ const char *hsp_ci_say_cancelled(struct hsp_cluster *c, const struct hsp_job *j,
  * so; the cuts that it had until then. */
 const char *hsp_ci_say_resumed(struct hsp_cluster *c, const struct hsp_job *j, bool kept,
                                const struct hsp_ckpt_cuts *named);
+/* @j has new bounds: when they count, and what it waits for where they ask for more than there is. */
+const char *hsp_ci_say_scaled(struct hsp_cluster *c, const struct hsp_job *j);
 /* @j is about to be forgotten: which it was, and what goes with it. */
 const char *hsp_ci_say_forgotten(struct hsp_cluster *c, const struct hsp_job *j);
 /* @n may keep copies. */

@@ -286,7 +286,7 @@ def commands(w):
     w.expect(0, "admin.submit", "logs", one)
     w.expect(2, "scale needs", "scale", "small")
     w.expect(0, "new bounds", "scale", "small", "--min", "3")
-    w.expect(1, "devices from 5 to 4: min is above max", "scale", "small", "--min", "5")
+    w.expect(1, "devices from 5 to 4: min is above max; --min and --max together change both\n", "scale", "small", "--min", "5")
     w.expect(2, "--reason", "drain", "w1")
     w.expect(0, "may keep copies of state; no node of that name has joined yet: this is kept for it until hspmdctl "
              "node remove typo\n", "node", "allow", "typo", "--holder")
@@ -498,7 +498,8 @@ def numbers(w):
     for i in range(2):
         ids.append(str(json.loads(w.expect(0, "", "submit", job, "-o", "json"))["id"]))
         if i == 0:
-            w.expect(0, "twin has new bounds\n", "scale", "twin", "--max", "3")
+            w.expect(0, "twin has new bounds; it waits for 2 devices; no node offers any\n",
+                     "scale", "twin", "--max", "3")
             w.expect(0, "twin is cancelled", "cancel", "twin")
             w.expect(0, "twin has new bounds; it is cancelled: they count when it is resumed",
                      "scale", "twin", "--max", "4")

@@ -213,6 +213,33 @@ static void a_lower_maximum_is_the_cause_that_is_told(void **state)
     cw_end(&w);
 }
 
+static void more_devices_than_there_are_are_told(void **state)
+{
+    (void)state;
+    const struct hsp_admin_event many = {
+        .verb = HSP_ADMIN_SCALE, .job = 1, .min = 4096, .max = 4096};
+    const struct hsp_admin_event few = {.verb = HSP_ADMIN_SCALE, .job = 1, .min = 1, .max = 4096};
+    struct cw_world w;
+    running(&w);
+    assert_int_equal(cw_admin(&w, many), HSP_OK);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "it trains on as it is; after a loss it waits for 4096 devices; 2 of 2 can "
+                        "be used");
+    assert_int_equal(cw_admin(&w, few), HSP_OK);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text, "");
+    cw_end(&w);
+    cw_begin(&w, 2, 1);
+    submit(&w, 5, "");
+    assert_int_equal(cw_admin(&w, many), HSP_OK);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "it waits for 4096 devices; 2 of 2 can be used");
+    assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
+    assert_int_equal(cw_admin(&w, few), HSP_OK);
+    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
+                        "it is suspended: they count when it is resumed");
+    cw_end(&w);
+}
+
 static void before_the_start_it_is_at_once(void **state)
 {
     (void)state;
@@ -463,6 +490,7 @@ HSP_TEST_FILE(suspend_test)
         cmocka_unit_test(resumed_before_its_devices_have_stopped),
         cmocka_unit_test(resumed_beside_another_job),
         cmocka_unit_test(a_lower_maximum_is_the_cause_that_is_told),
+        cmocka_unit_test(more_devices_than_there_are_are_told),
         cmocka_unit_test(before_the_start_it_is_at_once),
         cmocka_unit_test(the_wish),
         cmocka_unit_test(a_failure_behind_a_switch),
