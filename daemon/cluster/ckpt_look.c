@@ -208,10 +208,12 @@ static void told_found(struct hsp_cluster *c, const struct hsp_job *j,
                        const struct hsp_ckpt_kept *k)
 {
     if (hsp_ci_ckpt_is_found(j, k)) {
-        hsp_ci_fact(c, "ckpt.found", HSP_SEV_NOTICE, j, NULL,
-                    "checkpoint %llu of epoch %llu is on disk and was not on record: the job goes "
-                    "on from it",
-                    (unsigned long long)k->step, (unsigned long long)k->mark.epoch);
+        struct hsp_fact *f = hsp_ci_fact(
+            c, "ckpt.found", HSP_SEV_NOTICE, j, NULL,
+            "checkpoint %llu of epoch %llu is on disk and was not on record: the job goes on from "
+            "it",
+            (unsigned long long)k->step, (unsigned long long)k->mark.epoch);
+        hsp_ci_fact_of_step(f, k->step);
     }
 }
 

@@ -374,7 +374,8 @@ struct hsp_fact {     /* words of types: conf/events.schema.json */
     uint64_t epoch, incarnation;
     const char *reason;                  /* what, with its numbers */
     const char *cause, *actor;           /* "" none */
-    uint64_t step, lost_steps;           /* switch.end: first step; steps computed again */
+    uint64_t step, lost_steps;           /* switch.end: first step; steps computed again; of a
+                                            checkpoint its step, 0 none */
     const struct hsp_epoch_trace *trace; /* switch.end, else NULL */
 };
 

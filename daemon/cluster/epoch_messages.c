@@ -478,8 +478,9 @@ static void unwritten(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     j->unwritten = final ? epoch : j->unwritten;
     j->failures = final ? 0 : j->failures; /* it came to its end: however often it was lost there */
     if (!final) {
-        hsp_ci_fact(c, "ckpt.failed", HSP_SEV_WARN, j, who, "version %llu: %s",
-                    (unsigned long long)k->step, k->reason);
+        hsp_ci_fact_of_step(hsp_ci_fact(c, "ckpt.failed", HSP_SEV_WARN, j, who, "version %llu: %s",
+                                        (unsigned long long)k->step, k->reason),
+                            k->step);
     } else if (news) {
         hsp_ci_fact(c, "final.failed", HSP_SEV_WARN, j, who, "%s", text);
     }
@@ -505,9 +506,11 @@ static void checkpointed(struct hsp_cluster *c, struct hsp_job *j, const struct 
     if (!k->complete) {
         unwritten(c, j, n, m->epoch, k);
     } else if (is_news(j, m)) {
-        hsp_ci_fact(c, "ckpt.complete", HSP_SEV_INFO, j, NULL, "version %llu, %llu bytes%s%s",
-                    (unsigned long long)k->step, (unsigned long long)k->bytes,
-                    k->reason[0] != '\0' ? ": " : "", k->reason);
+        hsp_ci_fact_of_step(hsp_ci_fact(c, "ckpt.complete", HSP_SEV_INFO, j, NULL,
+                                        "version %llu, %llu bytes%s%s", (unsigned long long)k->step,
+                                        (unsigned long long)k->bytes,
+                                        k->reason[0] != '\0' ? ": " : "", k->reason),
+                            k->step);
         j->problem[0] = '\0';
         uint64_t before = j->has_ckpt ? j->ckpt_step : 0;
         const struct hsp_ckpt_mark mark = {k->term, m->epoch, k->content};

@@ -109,3 +109,10 @@ struct hsp_fact *hsp_ci_fact(struct hsp_cluster *c, const char *type, enum hsp_s
     hsp_ci_emit(c, HSP_ACT_FACT)->u.fact = f;
     return f;
 }
+
+void hsp_ci_fact_of_step(struct hsp_fact *f, uint64_t step)
+{
+    if (f != NULL) {
+        f->step = step;
+    }
+}

@@ -15,6 +15,8 @@ void hsp_ci_close(struct hsp_cluster *c, uint32_t conn, const char *why);
 struct hsp_fact *hsp_ci_fact(struct hsp_cluster *c, const char *type, enum hsp_severity sev,
                              const struct hsp_job *j, const struct hsp_cluster_node *n,
                              const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+/* @f, NULL allowed, speaks of the checkpoint of @step. */
+void hsp_ci_fact_of_step(struct hsp_fact *f, uint64_t step);
 /* Zeroed memory of this step; NULL: no memory. */
 void *hsp_ci_alloc(struct hsp_cluster *c, size_t n, size_t size);
 /* A text of this step, cut at HSP_TEXT_MAX. Never NULL. */

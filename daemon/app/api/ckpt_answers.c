@@ -378,11 +378,13 @@ static bool same(const struct line *a, const struct line *b)
     return a->seen.step == b->seen.step && a->seen.content == b->seen.content;
 }
 
+/* @step: of a checkpoint, 0: none. */
 static void put_line(const struct hsp_ckpt_lines *l, const char *type, enum hsp_severity severity,
-                     const char *reason, struct hsp_buf *out)
+                     uint64_t step, const char *reason, struct hsp_buf *out)
 {
     struct hsp_err err = {0};
-    struct hsp_fact f = {.type = type, .severity = severity, .job = l->id, .reason = reason};
+    struct hsp_fact f = {
+        .type = type, .severity = severity, .job = l->id, .step = step, .reason = reason};
     struct hsp_feed_event e = {.seq = l->seq, .unix_ms = l->unix_ms, .job = l->job, .fact = &f};
     if (hsp_feed_event_line(&e, out, &err) == HSP_OK) {
         hsp_buf_puts(out, "\n");
@@ -407,7 +409,7 @@ static void put_ckpt(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_lin
     if (i < n) {
         (void)snprintf(text + at, sizeof text - at, " and %zu more", n - i);
     }
-    put_line(l, "ckpt.on_disk", HSP_SEV_INFO, text, out);
+    put_line(l, "ckpt.on_disk", HSP_SEV_INFO, s->seen.step, text, out);
 }
 
 static void put_rest(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_lines *l,
@@ -416,12 +418,12 @@ static void put_rest(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_lin
     char fault[HSP_TEXT_MAX - 100], text[HSP_TEXT_MAX + 1];
     if (n_left > 0) {
         (void)snprintf(text, sizeof text, "%" PRIu32 " more that are older", n_left);
-        put_line(l, "ckpt.not_listed", HSP_SEV_WARN, text, out);
+        put_line(l, "ckpt.not_listed", HSP_SEV_WARN, 0, text, out);
     }
     hsp_ckpt_answers_fault(x, fault, sizeof fault);
     if (fault[0] != '\0') {
         (void)snprintf(text, sizeof text, "there may be more, as not all could look: %s", fault);
-        put_line(l, "ckpt.not_seen", HSP_SEV_WARN, text, out);
+        put_line(l, "ckpt.not_seen", HSP_SEV_WARN, 0, text, out);
     }
 }
 

@@ -181,6 +181,8 @@ enum hsp_status hsp_feed_event_line(const struct hsp_feed_event *e, struct hsp_b
     if (f->trace == NULL && f->lost_steps > 0) {
         (void)cJSON_AddNumberToObject(data, "first_step", (double)f->step);
         (void)cJSON_AddNumberToObject(data, "lost_steps", (double)f->lost_steps);
+    } else if (f->step > 0 && strncmp(f->type, "ckpt.", 5) == 0) {
+        (void)cJSON_AddNumberToObject(data, "step", (double)f->step);
     }
     if (f->actor != NULL && f->actor[0] != '\0') {
         (void)cJSON_AddStringToObject(data, "actor", f->actor);

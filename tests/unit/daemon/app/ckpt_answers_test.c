@@ -415,6 +415,9 @@ static void all_who_see_one_are_listed_and_who_could_not_look(void **state)
     assert_true(last != NULL && last < end); /* more than 200 bytes of names */
     assert_true(strstr(text, "version 40 of epoch 1, complete, seen by node-with-a-name-01, ") >
                 end);
+    const char *first = strstr(text, "\"data\":{\"step\":60}}\n");
+    assert_true(first != NULL && first < end); /* tools need not read the reason */
+    assert_true(strstr(text, "\"data\":{\"step\":40}}\n") > end);
     assert_non_null(strstr(text, "\"ckpt.not_seen\""));
     assert_non_null(
         strstr(text, "there may be more, as not all could look: node-with-a-name-00: no answer"));

@@ -20,6 +20,7 @@ static void a_newer_one_on_disk_is_taken(void **state)
         cw_fact(&w, "ckpt.found"),
         "checkpoint 80 of epoch 1 is on disk and was not on record: the job goes on "
         "from it");
+    assert_int_equal(cw_fact_step(&w, "ckpt.found"), 80);
     cw_plan(&w, 1);
     wc_prepare_means(&w, HSP_MODE_RESTORE, 80, 1, 1080);
     wc_begins(&w, 81);

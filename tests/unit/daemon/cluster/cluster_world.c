@@ -83,6 +83,7 @@ static void keep_told(struct cw_world *w)
             uint32_t k = w->n_facts_before++;
             (void)snprintf(w->before[k].type, sizeof w->before[k].type, "%s", f->type);
             (void)snprintf(w->before[k].reason, sizeof w->before[k].reason, "%s", f->reason);
+            w->before[k].step = f->step;
             w->before[k].lost_steps = f->lost_steps;
         }
     }
@@ -398,6 +399,21 @@ const char *cw_fact(const struct cw_world *w, const char *type)
         }
     }
     return NULL;
+}
+
+uint64_t cw_fact_step(const struct cw_world *w, const char *type)
+{
+    for (uint32_t i = 0; i < w->a.n; i++) {
+        if (w->a.item[i].type == HSP_ACT_FACT && strcmp(w->a.item[i].u.fact->type, type) == 0) {
+            return w->a.item[i].u.fact->step;
+        }
+    }
+    for (uint32_t i = 0; i < w->n_facts_before; i++) {
+        if (strcmp(w->before[i].type, type) == 0) {
+            return w->before[i].step;
+        }
+    }
+    return UINT64_MAX;
 }
 
 enum hsp_status cw_admin(struct cw_world *w, struct hsp_admin_event a)

@@ -47,7 +47,7 @@ struct cw_world {
     uint32_t n_facts_before;
     struct {
         char type[32], reason[HSP_TEXT_MAX + 1];
-        uint64_t lost_steps;
+        uint64_t step, lost_steps;
     } before[CW_FACTS];
 };
 
@@ -105,6 +105,7 @@ uint32_t cw_count_sent(const struct cw_world *w, uint16_t type);
 /* Nobody is told to give up, stop or seal anything. */
 void cw_assert_left_alone(const struct cw_world *w);
 const char *cw_fact(const struct cw_world *w, const char *type);
+uint64_t cw_fact_step(const struct cw_world *w, const char *type);
 enum hsp_status cw_admin(struct cw_world *w, struct hsp_admin_event a);
 enum hsp_status cw_order(struct cw_world *w, enum hsp_admin_verb verb, uint32_t job);
 enum hsp_status cw_submit(struct cw_world *w, const char *name, int32_t prio, uint32_t min,

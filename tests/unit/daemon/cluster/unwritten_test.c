@@ -47,6 +47,7 @@ static void checkpoints(void **state)
     cw_run_job(&w, 2);
     says(&w, 10, "no space");
     assert_string_equal(cw_fact(&w, "ckpt.failed"), "version 10: no space");
+    assert_int_equal(cw_fact_step(&w, "ckpt.failed"), 10);
     assert_string_equal(cw_job(&w, 1)->problem,
                         "a checkpoint is not written: no space: the job goes on");
     says(&w, 20, "no space");
@@ -54,6 +55,7 @@ static void checkpoints(void **state)
     assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_RUNNING);
     says(&w, 30, "");
     assert_string_equal(cw_fact(&w, "ckpt.complete"), "version 30, 5 bytes");
+    assert_int_equal(cw_fact_step(&w, "ckpt.complete"), 30);
     assert_string_equal(cw_job(&w, 1)->problem, "");
     says(&w, 40, "no space");
     says(&w, 30, ""); /* said again, at a hello: nothing is mended by it */
