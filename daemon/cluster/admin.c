@@ -134,7 +134,8 @@ static void scale(struct hsp_cluster *c, const struct hsp_admin_event *a, struct
     j->max = a->max;
     j->asked_valid = false;
     hsp_ci_store_job(c, j);
-    told(c, a, "admin.scale", j, NULL, hsp_ci_printf(c, "%u to %u devices", j->min, j->max));
+    told(c, a, "admin.scale", j, NULL,
+         hsp_ci_printf(c, "%u to %u device%s", j->min, j->max, hsp_s(j->max)));
     reply(c, a, HSP_OK, j->id, hsp_ci_say_scaled(c, j));
 }
 
@@ -168,7 +169,7 @@ static void drain(struct hsp_cluster *c, const struct hsp_admin_event *a)
     }
     n->drained_told = n->stays_told = false;
     hsp_ci_forget_later(c);
-    hsp_str_printf(n->reason, sizeof(n->reason), "%s", on ? reason : "");
+    hsp_str_tell(n->reason, sizeof(n->reason), "%s", on ? reason : "");
     hsp_ci_store_node(c, n);
     hsp_ci_look_node(c, n);
     if (on) {
@@ -476,9 +477,8 @@ static void forget_job(struct hsp_cluster *c, const struct hsp_admin_event *a, s
     }
     if (j->n_leases != 0) {
         reply(c, a, HSP_ESTATE, j->id,
-              hsp_ci_printf(c,
-                            "job %s is still stopping on %u devices: try again when they are free",
-                            j->name, j->n_leases));
+              hsp_ci_printf(c, "job %s is still stopping on %u device%s: try again in a moment",
+                            j->name, j->n_leases, hsp_s(j->n_leases)));
         return;
     }
     const char *was = hsp_ci_say_forgotten(c, j);

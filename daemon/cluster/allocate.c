@@ -7,6 +7,7 @@
 #include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_requests.h"
+#include "proto/base/str.h"
 
 static bool has_state(const struct hsp_job *j)
 {
@@ -216,7 +217,7 @@ static const char *who_has_them(struct hsp_cluster *c, const struct hsp_job *j)
             more += has;
         }
     }
-    who = more > 0 ? hsp_ci_printf(c, "%s, %u more jobs", who, more) : who;
+    who = more > 0 ? hsp_ci_printf(c, "%s, %u more job%s", who, more, hsp_s(more)) : who;
     return named > 0 ? hsp_ci_printf(c, " (%s)", who) : "";
 }
 
@@ -242,7 +243,7 @@ const char *hsp_ci_too_few(struct hsp_cluster *c, const struct hsp_job *j, uint3
     for (uint32_t i = 0; i < c->n_nodes; i++) {
         all += (uint32_t)__builtin_popcount(c->briefs[i].offer);
     }
-    const char *s = need == 1 ? "" : "s";
+    const char *s = hsp_s(need);
     return all == 0 ? hsp_ci_printf(c, "%u device%s; no node offers any", need, s)
                     : hsp_ci_printf(c, "%u device%s; %u of %u can be used%s", need, s, n, all,
                                     who_has_them(c, j));

@@ -15,6 +15,7 @@
 #include "daemon/cluster/plan_info.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
+#include "proto/base/str.h"
 
 /* Is @h part of what epoch @e goes on from? */
 static bool is_source(const struct hsp_cluster *c, const struct hsp_job *j,
@@ -181,11 +182,12 @@ void hsp_ci_attempt_begin(struct hsp_cluster *c, struct hsp_job *j, uint64_t pla
     }
     j->reason[0] = '\0';
     hsp_ci_store_job(c, j);
-    struct hsp_fact *f =
-        hsp_ci_fact(c, "switch.begin", HSP_SEV_NOTICE, j, NULL,
-                    "epoch %llu: %u ranks, %s%u sources", (unsigned long long)e.epoch, e.n_ranks,
-                    e.n_keepers != 0 ? hsp_ci_printf(c, "%u keepers, ", e.n_keepers) : "",
-                    e.n_peers - hsp_ci_lasting(&e));
+    const uint32_t n_sources = e.n_peers - hsp_ci_lasting(&e);
+    struct hsp_fact *f = hsp_ci_fact(
+        c, "switch.begin", HSP_SEV_NOTICE, j, NULL, "epoch %llu: %u rank%s, %s%u source%s",
+        (unsigned long long)e.epoch, e.n_ranks, hsp_s(e.n_ranks),
+        e.n_keepers != 0 ? hsp_ci_printf(c, "%u keeper%s, ", e.n_keepers, hsp_s(e.n_keepers)) : "",
+        n_sources, hsp_s(n_sources));
     if (f != NULL) {
         f->epoch = e.epoch;
         f->cause = hsp_ci_printf(c, "%s", e.cause);

@@ -538,7 +538,7 @@ void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct 
         go_back(c, j, &to, m->reason);
     } else {
         j->retry_ms = next_try(c, j);
-        hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
+        hsp_str_tell(j->reason, sizeof(j->reason), "%s", why);
         if (first) {
             hsp_ci_fact(c, "ckpt.refused", HSP_SEV_WARN, j, NULL,
                         "checkpoint %llu cannot be used: %s; it is tried again for state_wait",

@@ -133,9 +133,10 @@ void hsp_ci_ckpt_fallback(struct hsp_cluster *c, const struct hsp_job *j, uint64
                           uint64_t to, const char *why)
 {
     const uint64_t again = from - to;
-    const char *what = again > 0 ? hsp_ci_printf(c, "checkpoint %llu and makes %llu steps again",
-                                                 (unsigned long long)to, (unsigned long long)again)
-                                 : "another one of that step";
+    const char *what =
+        again > 0 ? hsp_ci_printf(c, "checkpoint %llu and makes %llu step%s again",
+                                  (unsigned long long)to, (unsigned long long)again, hsp_s(again))
+                  : "another one of that step";
     struct hsp_fact *f = hsp_ci_fact(c, "ckpt.fallback", HSP_SEV_WARN, j, NULL,
                                      "checkpoint %llu cannot be used: %s; the job goes on from %s",
                                      (unsigned long long)from, why, what);

@@ -44,6 +44,7 @@
 #include "daemon/cluster/state_damage.h"
 #include "proto/base/arena.h"
 #include "proto/base/check.h"
+#include "proto/base/str.h"
 
 /* Everything one step may allocate: rows of one job with 4096 ranks are under 1 MiB, and a death of
  * a node touches at most HSP_NODE_DEVICES jobs. */
@@ -327,9 +328,10 @@ static void take_office(struct hsp_cluster *c)
     c->found_below =
         c->next_job < UINT32_MAX - HSP_LOST_JOBS ? c->next_job + HSP_LOST_JOBS : UINT32_MAX;
     hsp_ci_store_term(c);
+    const uint32_t n_nodes = c->n_nodes - c->n_vacant;
     hsp_ci_fact(c, "coordinator.started", HSP_SEV_NOTICE, NULL, NULL,
-                "term %llu, %u nodes, %u jobs", (unsigned long long)c->term,
-                c->n_nodes - c->n_vacant, c->n_jobs);
+                "term %llu, %u node%s, %u job%s", (unsigned long long)c->term, n_nodes,
+                hsp_s(n_nodes), c->n_jobs, hsp_s(c->n_jobs));
     if (c->behind) {
         hsp_ci_fact(c, "coordinator.behind", HSP_SEV_ERROR, NULL, NULL, "%s", c->behind_why);
     }

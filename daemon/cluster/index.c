@@ -187,7 +187,7 @@ void hsp_ci_node_state(struct hsp_cluster *c, struct hsp_cluster_node *n, enum h
 void hsp_ci_node_reason(struct hsp_cluster_node *n, const char *why)
 {
     if (!n->draining) {
-        hsp_str_printf(n->reason, sizeof(n->reason), "%s", why);
+        hsp_str_tell(n->reason, sizeof(n->reason), "%s", why);
     }
 }
 

@@ -68,9 +68,8 @@ void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fm
     char text[sizeof(j->reason)];
     va_list ap;
     va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof(text), fmt, ap); /* cut on purpose */
+    hsp_str_vtell(text, sizeof(text), fmt, ap);
     va_end(ap);
-    hsp_utf8_mend(text);
     bool news = strcmp(text, j->reason) != 0;
     (void)snprintf(j->reason, sizeof(j->reason), "%s", text);
     if (j->state == HSP_JOB_RECOVERING && j->att.epoch == 0) {
@@ -124,7 +123,7 @@ static void end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
     hsp_ci_cancel_plan(c, j);
     j->unrecorded = j->doubted = false;
     j->ahead[0] = '\0';
-    hsp_str_printf(j->reason, sizeof(j->reason), "%s", why);
+    hsp_str_tell(j->reason, sizeof(j->reason), "%s", why);
     hsp_ci_job_move(c, j, to);
     hsp_ci_epoch_over(j, &j->cur);
     hsp_ci_epoch_over(j, &j->att);
@@ -245,7 +244,7 @@ void hsp_ci_job_loss(struct hsp_cluster *c, struct hsp_job *j, const char *cause
     hsp_ci_store_job(c, j);
     hsp_ci_job_failure(c, j, cause);
     if (!hsp_job_terminal(j->state) && c->now_ms < j->retry_ms) {
-        hsp_str_printf(j->reason, sizeof(j->reason), "%s", cause); /* status says it until then */
+        hsp_str_tell(j->reason, sizeof(j->reason), "%s", cause); /* status says it until then */
     }
 }
 
@@ -255,8 +254,9 @@ void hsp_ci_state_lost(struct hsp_cluster *c, struct hsp_job *j, uint64_t had, u
     const char *what =
         lost > 0
             ? hsp_ci_printf(
-                  c, "version %llu is lost, going back to version %llu: %llu steps are made again",
-                  (unsigned long long)had, (unsigned long long)to, (unsigned long long)lost)
+                  c, "version %llu is lost, going back to version %llu: %llu step%s made again",
+                  (unsigned long long)had, (unsigned long long)to, (unsigned long long)lost,
+                  lost == 1 ? " is" : "s are")
             : hsp_ci_printf(c,
                             "its state is lost, and how far the job had come is not known here: "
                             "it goes on from version %llu",

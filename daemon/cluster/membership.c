@@ -648,8 +648,8 @@ static void tell_joined(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                             empty ? "empty, as after a reboot" : "not that of this node", j->name);
     const bool odd = j != NULL && !empty; /* a reboot is none: the job tells what it lacks */
     hsp_ci_fact(c, anew ? "node.joined" : "node.adopted", odd ? HSP_SEV_WARN : HSP_SEV_NOTICE, NULL,
-                n, "incarnation %llu, %u devices%s", (unsigned long long)n->incarnation,
-                n_computing(n), amiss);
+                n, "incarnation %llu, %u device%s%s", (unsigned long long)n->incarnation,
+                n_computing(n), hsp_s(n_computing(n)), amiss);
 }
 
 void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev)

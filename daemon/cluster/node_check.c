@@ -385,9 +385,9 @@ void hsp_ci_check_begin(struct hsp_cluster *c, const struct hsp_admin_event *a)
     }
     hsp_ci_check_fini(c);
     c->check = k;
-    struct hsp_fact *f =
-        hsp_ci_fact(c, "admin.check", HSP_SEV_NOTICE, NULL, NULL, "%u nodes, %u pairs%s", k.n_nodes,
-                    k.n_pairs, k.terms.busy ? ", busy ones too" : "");
+    struct hsp_fact *f = hsp_ci_fact(
+        c, "admin.check", HSP_SEV_NOTICE, NULL, NULL, "%u node%s, %u pair%s%s", k.n_nodes,
+        hsp_s(k.n_nodes), k.n_pairs, hsp_s(k.n_pairs), k.terms.busy ? ", busy ones too" : "");
     if (f != NULL) {
         f->actor = hsp_ci_printf(c, "%s", k.actor);
     }

@@ -9,6 +9,7 @@
 #include "daemon/cluster/lookup.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/plan_info.h"
+#include "proto/base/str.h"
 #include "proto/base/vec.h"
 
 void hsp_ci_cancel_plan(struct hsp_cluster *c, struct hsp_job *j)
@@ -139,9 +140,10 @@ void hsp_ci_start_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_devic
     a->job = j->id;
     a->ticket = j->ticket;
     a->u.plan = r;
-    struct hsp_fact *f = again ? NULL
-                               : hsp_ci_fact(c, "plan.requested", HSP_SEV_INFO, j, NULL,
-                                             "%u devices%s", n, urgent ? ", urgent" : "");
+    struct hsp_fact *f = again
+                             ? NULL
+                             : hsp_ci_fact(c, "plan.requested", HSP_SEV_INFO, j, NULL,
+                                           "%u device%s%s", n, hsp_s(n), urgent ? ", urgent" : "");
     if (f != NULL) {
         f->cause = r->cause;
     }

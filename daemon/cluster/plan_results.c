@@ -30,9 +30,9 @@ static bool can_keep(const struct hsp_job *j)
 /* How much of the programs is new. */
 static const char *templates_text(struct hsp_cluster *c, const struct hsp_plan_info *p)
 {
-    return p->n_templates == 0
-               ? ""
-               : hsp_ci_printf(c, ", %u of %u templates new", p->new_templates, p->n_templates);
+    return p->n_templates == 0 ? ""
+                               : hsp_ci_printf(c, ", %u of %u template%s new", p->new_templates,
+                                               p->n_templates, hsp_s(p->n_templates));
 }
 
 /* Once: the same question is asked each second until there is a plan. */
@@ -83,9 +83,9 @@ void hsp_ci_plan_done(struct hsp_cluster *c, const struct hsp_plan_event *ev)
         j->have_result = true;
         j->no_plan[0] = '\0';
         j->result_ticket = ev->ticket;
-        hsp_ci_fact(c, "plan.solved", HSP_SEV_INFO, j, NULL, "%u ranks, %.3g s a step%s: %s",
-                    ev->info->n_ranks, ev->info->step_s, templates_text(c, ev->info),
-                    j->result.why);
+        hsp_ci_fact(c, "plan.solved", HSP_SEV_INFO, j, NULL, "%u rank%s, %.3g s a step%s: %s",
+                    ev->info->n_ranks, hsp_s(ev->info->n_ranks), ev->info->step_s,
+                    templates_text(c, ev->info), j->result.why);
         return;
     }
     const char *why = fault != NULL ? hsp_ci_printf(c, "plan refused: %s", fault)

@@ -130,8 +130,8 @@ void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j, uint6
         return;
     }
     j->suspending = false;
-    hsp_str_printf(j->reason, sizeof(j->reason), "not suspended, its checkpoint failed: %s",
-                   k->reason);
+    hsp_str_tell(j->reason, sizeof(j->reason), "not suspended, its checkpoint failed: %s",
+                 k->reason);
     hsp_ci_fact(c, "job.unsuspended", HSP_SEV_WARN, j, NULL, "it goes on: %s", j->reason);
     hsp_ci_store_job(c, j);
 }

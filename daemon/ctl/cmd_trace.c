@@ -48,11 +48,12 @@ static void remark(struct hsp_ctl *ctl, const char *text, size_t len, const char
             steps = steps < 0 || done < steps ? done : steps;
         }
     }
+    const int n_devices = cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(o, "devices"));
     (void)fprintf(ctl->msg,
-                  "hspmdctl: %.0f steps from step %.0f on, %.0f spans on %d devices; clocks are "
+                  "hspmdctl: %.0f step%s from step %.0f on, %.0f span%s on %d device%s; clocks are "
                   "right to within %s%s%s\n",
-                  steps < 0 ? 0 : steps, first < 0 ? 0 : first, spans,
-                  cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(o, "devices")),
+                  steps < 0 ? 0 : steps, steps == 1 ? "" : "s", first < 0 ? 0 : first, spans,
+                  spans == 1 ? "" : "s", n_devices, hsp_s((uint64_t)n_devices),
                   error >= 0 ? hsp_ctl_time(ctl, error) : "an unknown time",
                   file != NULL ? "; open it with Perfetto or chrome://tracing: " : "",
                   file != NULL ? file : "");

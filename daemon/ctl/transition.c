@@ -11,6 +11,7 @@
 #include "daemon/spmd/codegen/compile.h"
 #include "daemon/spmd/sharding/param_home.h"
 #include "proto/base/size.h"
+#include "proto/base/str.h"
 
 #define COMPILE_BYTES ((size_t)4 << 30)
 
@@ -61,8 +62,8 @@ static enum hsp_status read_files(struct work *w, struct hsp_err *err)
 static enum hsp_status too_few(const char *plan, uint32_t ranks, uint32_t devices,
                                struct hsp_err *err)
 {
-    return hsp_err_set(err, HSP_EINFEASIBLE, 0, "%s has %u ranks, %u devices are there", plan,
-                       ranks, devices);
+    return hsp_err_set(err, HSP_EINFEASIBLE, 0, "%s has %u rank%s; %u device%s there", plan, ranks,
+                       hsp_s(ranks), devices, devices == 1 ? " is" : "s are");
 }
 
 /* Devices of the mesh, and where the old ranks are in it. */
@@ -277,8 +278,9 @@ static enum hsp_status print_table(struct work *w)
                       card_name(w, w->m.busiest), hsp_ctl_bytes(ctl, (double)w->m.nic_load),
                       hsp_ctl_bytes(ctl, (double)w->m.floor));
     }
-    (void)fprintf(ctl->out, "programs: %u templates, %u of them new\n",
-                  w->templates.made + w->templates.kept, w->templates.made);
+    const uint32_t n = w->templates.made + w->templates.kept;
+    (void)fprintf(ctl->out, "programs: %u template%s, %u of them new\n", n, hsp_s(n),
+                  w->templates.made);
     double us = 1e6 * w->m.seconds;
     (void)fprintf(ctl->out,
                   "phases: prepared while the old plan trains; then weights %s in %s, optimizer "

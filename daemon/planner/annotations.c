@@ -5,6 +5,7 @@
 #include "daemon/planner/planner.h"
 #include "daemon/spmd/sharding/infer_streams.h"
 #include "daemon/spmd/sharding/param_home.h"
+#include "proto/base/str.h"
 
 enum hsp_status hsp_annotations_pick(uint32_t n, const struct hsp_plan_text *texts,
                                      const struct hsp_graph *g, uint32_t global_batch,
@@ -32,5 +33,6 @@ enum hsp_status hsp_annotations_pick(uint32_t n, const struct hsp_plan_text *tex
             return HSP_OK;
         }
     }
-    return hsp_err_set(err, HSP_ENOENT, 0, "none of %u plans fits %u devices", n, n_devices);
+    return hsp_err_set(err, HSP_ENOENT, 0, "none of %u plan%s fits %u device%s", n, hsp_s(n),
+                       n_devices, hsp_s(n_devices));
 }

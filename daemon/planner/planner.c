@@ -10,6 +10,7 @@
 #include "daemon/planner/search.h"
 #include "daemon/spmd/sharding/param_home.h"
 #include "daemon/spmd/sharding/sequence_balance.h"
+#include "proto/base/str.h"
 #include "proto/layout/box.h"
 
 /* The devices that may be used, and where they stand in the caller's cluster. */
@@ -352,8 +353,9 @@ enum hsp_status hsp_adopt_one(const struct hsp_graph *g, const struct hsp_train_
         return st;
     }
     if (plan->n_ranks > s.usable.cluster.n) {
-        return hsp_err_set(err, HSP_ENODEV, 0, "the plan needs %u devices, %u are there",
-                           plan->n_ranks, s.usable.cluster.n);
+        return hsp_err_set(err, HSP_ENODEV, 0, "the plan needs %u device%s; %u %s there",
+                           plan->n_ranks, hsp_s(plan->n_ranks), s.usable.cluster.n,
+                           s.usable.cluster.n == 1 ? "is" : "are");
     }
     out.device = hsp_arena_array(arena, plan->n_ranks, sizeof(*out.device));
     if (out.device == NULL) {

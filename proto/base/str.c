@@ -327,3 +327,28 @@ void hsp_str_printf(char *dst, size_t size, const char *fmt, ...)
     va_end(ap);
     hsp_utf8_mend(dst);
 }
+
+void hsp_str_vtell(char *dst, size_t size, const char *fmt, va_list ap)
+{
+    static const char cut[] = "...";
+    int n = vsnprintf(dst, size, fmt, ap);
+    if (n < 0) {
+        dst[0] = '\0';
+    }
+    bool mark = n > 0 && (size_t)n >= size && size > sizeof cut;
+    if (mark) {
+        dst[size - sizeof cut] = '\0';
+    }
+    hsp_utf8_mend(dst);
+    if (mark) {
+        memcpy(dst + strlen(dst), cut, sizeof cut);
+    }
+}
+
+void hsp_str_tell(char *dst, size_t size, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    hsp_str_vtell(dst, size, fmt, ap);
+    va_end(ap);
+}

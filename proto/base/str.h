@@ -6,6 +6,7 @@
 #ifndef HSP_STR_H
 #define HSP_STR_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,12 @@ bool hsp_parse_bytes(const char *s, uint64_t *ret);
 /* "500ms", "3s", "2m", "1h"; a unit is required. Milliseconds. At most 3 digits of fraction. */
 bool hsp_parse_ms(const char *s, uint64_t *ret);
 
+/* The ending of a noun that @n counts: "%u device%s". */
+static inline const char *hsp_s(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 /* Names of jobs, nodes, devices: 1 to 63 of a-z 0-9 - . with alphanumeric ends. */
 bool hsp_name_valid(const char *s);
 
@@ -54,5 +61,9 @@ size_t hsp_str_show(char *dst, size_t cap, const char *s, size_t len, bool lines
  * are not in @dst. */
 void hsp_str_printf(char *dst, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same for a text that people read: of @size > 4 bytes a cut one ends with "...". */
+void hsp_str_tell(char *dst, size_t size, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+void hsp_str_vtell(char *dst, size_t size, const char *fmt, va_list ap);
 
 #endif

@@ -177,7 +177,7 @@ def from_disk(w, d, agents):
     newest = on_disk(w, "disk")[-1]
     until("it goes on", lambda: t.status()["state"] == "running" and t.status()["step"] > newest, 120)
     lost = told(w, "disk", "state.lost")
-    want = (r"(?:version (\d+) is lost, going back to version %d: (\d+) steps are made again|"
+    want = (r"(?:version (\d+) is lost, going back to version %d: (\d+) steps? (?:is|are) made again|"
             r".* how far the job had come is not known here: it goes on from version %d)$" % (newest, newest))
     m = re.match(want, lost[-1]["reason"]) if len(lost) == 1 else None
     check(m and (not m[1] or int(m[1]) - int(m[2]) == newest), "what is lost: %r" % lost)

@@ -302,8 +302,8 @@ def commands(w):
     w.expect(3, "/srv/ckpt/small is not here (No such file or directory); run it on a worker of the job", "ckpt",
              "verify", "small")
     w.expect(3, "no job x; a folder is given with a /", "ckpt", "verify", "x")
-    w.expect(0, "1 ranks equal one device", "verify", w.path("job.yaml"))
-    w.expect(0, "1 ranks equal one device", "verify", w.path("plans/one.yaml"))
+    w.expect(0, "1 rank equals one device", "verify", w.path("job.yaml"))
+    w.expect(0, "1 rank equals one device", "verify", w.path("plans/one.yaml"))
     w.expect(7, "has no plan", "verify", "small")
     w.expect(3, "no job x", "verify", "x")
     check(not [f for f in os.listdir(w.dir) if f.startswith("hspmd-verify")], "verify leaves its file")

@@ -134,7 +134,7 @@ def run(w):
     print("%d spans, %d messages, clocks to within %.0f us" % (len(spans(doc)), n, doc["otherData"]["clock_error_us"]))
 
     code, out, err = trace(w, "small", "--steps", "1")
-    check(code == 0 and len(spans(json.loads(out))) > 0 and "1 steps" in err, "to standard output: %r" % err)
+    check(code == 0 and len(spans(json.loads(out))) > 0 and "1 step from step" in err, "to standard output: %r" % err)
     refused(w, 2, "steps 65 is not a number", "small", "--steps", "65")
 
     got = []

@@ -122,7 +122,7 @@ static void join(void **state)
     sim_start_node(ss, 2);
     ss_go_on(200);
     ss_until(settled, 5000);
-    told("node.joined n2: incarnation 3, 1 devices\n"
+    told("node.joined n2: incarnation 3, 1 device\n"
          "job.switching job 1 <- join of n2/0\n"
          "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- join of n2/0\n"
          "switch.phase job 1: epoch 2 armed\n"
@@ -232,7 +232,7 @@ static void drain(void **state)
     ss_go_on(50);
     told("admin.drain n1: new disk\n"
          "job.switching job 1 <- drain of n1/0\n"
-         "switch.begin job 1: epoch 2: 2 ranks, 1 sources <- drain of n1/0\n"
+         "switch.begin job 1: epoch 2: 2 ranks, 1 source <- drain of n1/0\n"
          "switch.phase job 1: epoch 2 armed\n"
          "job.running job 1 <- drain of n1/0\n"
          "switch.end job 1: epoch 2 runs from step 16 <- drain of n1/0\n"
@@ -251,7 +251,7 @@ static void leave(void **state)
     ss_until(settled, 5000);
     told("node.leaving n1: SIGTERM\n"
          "job.switching job 1 <- planned leave of n1/0\n"
-         "switch.begin job 1: epoch 2: 1 ranks, 1 sources <- planned leave of n1/0\n"
+         "switch.begin job 1: epoch 2: 1 rank, 1 source <- planned leave of n1/0\n"
          "switch.phase job 1: epoch 2 armed\n"
          "job.running job 1 <- planned leave of n1/0\n"
          "switch.end job 1: epoch 2 runs from step 16 <- planned leave of n1/0\n"
@@ -269,10 +269,10 @@ static void daemon_restart(void **state)
     assert_true(ss->job[1].committed > before + 30); /* training goes on */
     tell();
     ss_go_on(3000);
-    told("coordinator.started: term 2, 3 nodes, 1 jobs\n"
-         "node.adopted n2: incarnation 3, 1 devices\n"
-         "node.adopted n1: incarnation 2, 1 devices\n"
-         "node.adopted n0: incarnation 1, 1 devices\n");
+    told("coordinator.started: term 2, 3 nodes, 1 job\n"
+         "node.adopted n2: incarnation 3, 1 device\n"
+         "node.adopted n1: incarnation 2, 1 device\n"
+         "node.adopted n0: incarnation 1, 1 device\n");
     assert_int_equal(job(1)->cur.epoch, epoch); /* untouched */
     to_the_end();
 }
@@ -292,11 +292,11 @@ static void loss_while_away(void **state)
     ss_go_on(500);
     ss_until(settled, 10000);
     told(
-        "coordinator.started: term 2, 3 nodes, 1 jobs\n"
-        "node.adopted n2: incarnation 3, 1 devices\n"
+        "coordinator.started: term 2, 3 nodes, 1 job\n"
+        "node.adopted n2: incarnation 3, 1 device\n"
         "job.sealing job 1 <- n2/0: its epoch broke while it was away\n"
-        "node.adopted n1: incarnation 2, 1 devices\n"
-        "node.adopted n0: incarnation 1, 1 devices\n"
+        "node.adopted n1: incarnation 2, 1 device\n"
+        "node.adopted n0: incarnation 1, 1 device\n"
         "job.recovering job 1 <- n2/0: its epoch broke while it was away\n"
         "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- n2/0: its epoch broke while it was "
         "away\n"
@@ -324,7 +324,7 @@ static void stopped_agent(void **state)
          "switch.phase job 1: epoch 2 starts\n"
          "job.running job 1 <- node n1: silent for 3000 ms\n"
          "switch.end job 1: epoch 2 runs from step 104 <- node n1: silent for 3000 ms\n"
-         "node.joined n1: incarnation 4, 1 devices\n"
+         "node.joined n1: incarnation 4, 1 device\n"
          "job.switching job 1 <- join of n1/0\n"
          "switch.begin job 1: epoch 3: 3 ranks, 0 sources <- join of n1/0\n"
          "switch.phase job 1: epoch 3 armed\n"
@@ -350,8 +350,8 @@ static void stopped_coordinator(void **state)
     told("coordinator.stalled: did not run for 7995 ms; silence of nodes in that time does not "
          "count\n"
          "node.suspect n0: connection closed\n"
-         "node.adopted n1: incarnation 2, 1 devices\n"
-         "node.adopted n0: incarnation 1, 1 devices\n");
+         "node.adopted n1: incarnation 2, 1 device\n"
+         "node.adopted n0: incarnation 1, 1 device\n");
     assert_int_equal(n->state, HSP_NODE_LIVE);
 }
 
@@ -460,9 +460,9 @@ static void full_disk_at_the_end(void **state)
     tell();
     sim_kill_daemon(ss, 300);
     ss_go_on(60000);
-    told("coordinator.started: term 2, 3 nodes, 1 jobs\n"
-         "node.adopted n2: incarnation 3, 1 devices\n"
-         "node.adopted n0: incarnation 1, 1 devices\n"
+    told("coordinator.started: term 2, 3 nodes, 1 job\n"
+         "node.adopted n2: incarnation 3, 1 device\n"
+         "node.adopted n0: incarnation 1, 1 device\n"
          "final.failed job 1 n0: the final model is not written: no space left: it is tried again "
          "until it is; drain gives it to another node, cancel gives it up\n");
     assert_string_equal(job(1)->problem, problem);
@@ -513,7 +513,7 @@ static void full_disk_is_drained(void **state)
     ss_until(ended, 1000);
     ss_go_on(1000);
     told("admin.drain n0: full disk\n"
-         "switch.begin job 1: epoch 2: 2 ranks, 1 sources <- drain of n0/0\n"
+         "switch.begin job 1: epoch 2: 2 ranks, 1 source <- drain of n0/0\n"
          "switch.phase job 1: epoch 2 armed\n"
          "job.running job 1 <- drain of n0/0\n"
          "switch.end job 1: epoch 2 runs from step 1000 <- drain of n0/0\n"
@@ -677,7 +677,7 @@ static void joiner_not_reached(void **state)
     sim_start_node(ss, 2);
     ss_until(preparing, 1000);
     ss_until(broken, 5000);
-    told("node.joined n2: incarnation 3, 1 devices\n"
+    told("node.joined n2: incarnation 3, 1 device\n"
          "job.switching job 1 <- join of n2/0\n"
          "switch.begin job 1: epoch 2: 3 ranks, 0 sources <- join of n2/0\n"
          "switch.aborted job 1: epoch 2: n2/0: a peer does not answer\n"

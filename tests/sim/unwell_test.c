@@ -72,7 +72,7 @@ static void a_lost_gpu(void **state)
          "job.sealing job 1 <- device n1/0: XID 79: fallen off the bus\n"
          "node.executor_dead job 1 n1: n1/0: signal 9\n"
          "job.recovering job 1 <- device n1/0: XID 79: fallen off the bus\n"
-         "switch.begin job 1: epoch 2: 2 ranks, 1 sources <- device n1/0: XID 79: fallen off the "
+         "switch.begin job 1: epoch 2: 2 ranks, 1 source <- device n1/0: XID 79: fallen off the "
          "bus\n"
          "switch.phase job 1: epoch 2 starts\n"
          "job.running job 1 <- device n1/0: XID 79: fallen off the bus\n"
@@ -106,17 +106,16 @@ static void memory_errors(void **state)
     ss_go_on(50);
     ss_until(settled, 5000);
     ss_go_on(50);
-    told(
-        "device.warn job 1 n0: n0/1: XID 31: page fault of a kernel\n"
-        "device.cordon job 1 n0: n0/1: 2 uncorrectable memory errors\n"
-        "job.switching job 1 <- cordon of n0/1: 2 uncorrectable memory errors\n"
-        "switch.begin job 1: epoch 2: 3 ranks, 1 sources <- cordon of n0/1: 2 uncorrectable memory "
-        "errors\n"
-        "switch.phase job 1: epoch 2 armed\n"
-        "job.running job 1 <- cordon of n0/1: 2 uncorrectable memory errors\n"
-        "switch.end job 1: epoch 2 runs from step 14 <- cordon of n0/1: 2 uncorrectable memory "
-        "errors\n"
-        "device.drained n0: n0/1: 2 uncorrectable memory errors\n");
+    told("device.warn job 1 n0: n0/1: XID 31: page fault of a kernel\n"
+         "device.cordon job 1 n0: n0/1: 2 uncorrectable memory errors\n"
+         "job.switching job 1 <- cordon of n0/1: 2 uncorrectable memory errors\n"
+         "switch.begin job 1: epoch 2: 3 ranks, 1 source <- cordon of n0/1: 2 uncorrectable memory "
+         "errors\n"
+         "switch.phase job 1: epoch 2 armed\n"
+         "job.running job 1 <- cordon of n0/1: 2 uncorrectable memory errors\n"
+         "switch.end job 1: epoch 2 runs from step 14 <- cordon of n0/1: 2 uncorrectable memory "
+         "errors\n"
+         "device.drained n0: n0/1: 2 uncorrectable memory errors\n");
     assert_int_equal(job()->cur.n_ranks, 3);
     assert_int_equal(device(0, 1)->job, 0);
     ss_go_on(2000);
@@ -201,7 +200,7 @@ static void a_read_only_folder(void **state)
         "signal 9\n"
         "job.recovering job 1: n1/0: Read-only file system [EROFS]; mount it writable <- executor "
         "n2/0: signal 9\n"
-        "switch.begin job 1: epoch 3: 2 ranks, 1 sources <- executor n2/0: signal 9\n"
+        "switch.begin job 1: epoch 3: 2 ranks, 1 source <- executor n2/0: signal 9\n"
         "switch.phase job 1: epoch 3 starts\n"
         "job.running job 1 <- executor n2/0: signal 9\n"
         "switch.end job 1: epoch 3 runs from step 11 <- executor n2/0: signal 9\n");

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "proto/base/str.h"
 #include "worker/app/agent_loop.h"
 
 enum { EXIT_FAILED = 1, EXIT_CONFIG = 6 };
@@ -16,8 +17,8 @@ static int run(struct hsp_agent_setup *u)
     if (hsp_agent_setup_prepare(u, log, &err) != HSP_OK) {
         hsp_log(log, HSP_LOG_ERROR, "agent", "cannot start: %s", err.msg);
     } else {
-        hsp_log(log, HSP_LOG_NOTICE, "agent", "node %s: %u devices, coordinator %s, state in %s",
-                u->node, u->cfg.n_devices, u->cfg.coordinator, u->dir);
+        hsp_log(log, HSP_LOG_NOTICE, "agent", "node %s: %u device%s, coordinator %s, state in %s",
+                u->node, u->cfg.n_devices, hsp_s(u->cfg.n_devices), u->cfg.coordinator, u->dir);
         rc = hsp_agent_run(&u->cfg, &u->machine, &u->keys, u->dir, u, log);
     }
     hsp_agent_setup_close(u);
@@ -55,8 +56,8 @@ int hsp_agent_main(const struct hsp_agent_request *r)
     } else if (r->wish == HSP_AGENT_PRINT_CONFIG) {
         rc = print(&u.cfg);
     } else if (r->wish == HSP_AGENT_CHECK_CONFIG) {
-        (void)printf("%s: good, node %s, %u devices\n", r->config != NULL ? r->config : "defaults",
-                     u.node, u.cfg.n_devices);
+        (void)printf("%s: good, node %s, %u device%s\n", r->config != NULL ? r->config : "defaults",
+                     u.node, u.cfg.n_devices, hsp_s(u.cfg.n_devices));
         rc = 0;
     } else {
         rc = run(&u);

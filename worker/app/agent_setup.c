@@ -588,8 +588,8 @@ static enum hsp_status measure_all(struct hsp_agent_setup *u, struct hsp_logger 
     const uint64_t begin = uv_hrtime();
     if (u->cfg.n_devices > 0) {
         hsp_log(log, HSP_LOG_INFO, "probe",
-                "measuring %" PRIu32 " devices, which takes seconds; then it calls %s",
-                u->cfg.n_devices, u->cfg.coordinator);
+                "measuring %" PRIu32 " device%s, which takes seconds; then it calls %s",
+                u->cfg.n_devices, hsp_s(u->cfg.n_devices), u->cfg.coordinator);
     }
     enum hsp_status st = measure(u, log, err);
     if (st == HSP_OK) {
@@ -598,8 +598,8 @@ static enum hsp_status measure_all(struct hsp_agent_setup *u, struct hsp_logger 
         set_paths(u);
     }
     if (st == HSP_OK && u->cfg.n_devices > 0) {
-        hsp_log(log, HSP_LOG_INFO, "probe", "measured %" PRIu32 " devices in %.1f s",
-                u->cfg.n_devices, 1e-9 * (double)(uv_hrtime() - begin));
+        hsp_log(log, HSP_LOG_INFO, "probe", "measured %" PRIu32 " device%s in %.1f s",
+                u->cfg.n_devices, hsp_s(u->cfg.n_devices), 1e-9 * (double)(uv_hrtime() - begin));
     }
     return st;
 }

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/base/str.h"
 #include "proto/host/file_io.h"
 #include "proto/program/program_check.h"
 #include "proto/program/program_file.h"
@@ -656,11 +657,11 @@ enum hsp_status hsp_verify_file(const struct hsp_run_opts *o, struct hsp_err *er
             return hsp_err_wrap(err, "with fp32 in place of bf16");
         }
     }
+    const uint64_t compared = as_is.n_compared + wide.n_compared;
     if (st == HSP_OK && !o->quiet) {
-        (void)printf("%u ranks equal one device: %" PRIu64 " values compared in %" PRIu64
-                     " steps%s\n",
-                     as_is.n, as_is.n_compared + wide.n_compared, steps,
-                     as_is.low ? ", in bf16 and with fp32 in its place" : "");
+        (void)printf("%u rank%s one device: %" PRIu64 " value%s compared in %" PRIu64 " step%s%s\n",
+                     as_is.n, as_is.n == 1 ? " equals" : "s equal", compared, hsp_s(compared),
+                     steps, hsp_s(steps), as_is.low ? ", in bf16 and with fp32 in its place" : "");
     }
     return st;
 }

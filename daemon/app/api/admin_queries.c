@@ -62,8 +62,8 @@ static void too_few(struct query *x, uint32_t n)
                     ? hsp_err_set(&x->err, HSP_ENODEV, 0,
                                   "no worker is connected; start hspmd-worker on the nodes")
                     : hsp_err_set(&x->err, HSP_ENODEV, 0,
-                                  "job %s would wait for %u devices (resources.min); %u %s there",
-                                  s->name, s->min, n, n == 1 ? "is" : "are");
+                                  "job %s would wait for %u device%s (resources.min); %u %s there",
+                                  s->name, s->min, hsp_s(s->min), n, n == 1 ? "is" : "are");
 }
 
 /* Predicts on all devices, also those of other jobs; nothing where the job waits for more. Not

@@ -543,8 +543,8 @@ static void discard_node(struct hsp_app *a, const struct hsp_caller *cl, const s
         return;
     }
     (void)snprintf(text, sizeof text,
-                   "state of %" PRIu32 " jobs, %" PRIu32 " of them on record here", x.n,
-                   x.n_recorded);
+                   "state of %" PRIu32 " job%s, %" PRIu32 " of them on record here", x.n,
+                   hsp_s(x.n), x.n_recorded);
     struct hsp_fact f = {.type = "admin.discard",
                          .severity = HSP_SEV_NOTICE,
                          .node = node,

@@ -14,6 +14,7 @@
 #include "daemon/app/state/event_queue.h"
 #include "daemon/app/state/sessions.h"
 #include "daemon/cluster/lookup.h"
+#include "proto/base/str.h"
 
 #define MAX_PENDING 4096 /* requests under way; more are refused */
 
@@ -77,10 +78,10 @@ static char *checked(struct hsp_app *a)
     struct hsp_check_sum s;
     char *doc = hsp_check_doc(a->cluster, &s), reason[400];
     (void)snprintf(reason, sizeof reason,
-                   "%" PRIu32 " nodes and %" PRIu32 " pairs measured, %" PRIu32 " skipped, %" PRIu32
-                   " worse than %g of what is on record%s%s",
-                   s.nodes, s.pairs, s.skipped, s.worse, a->cluster->check.terms.threshold,
-                   s.worse > 0 ? ", the first: " : "", s.first);
+                   "%" PRIu32 " node%s and %" PRIu32 " pair%s measured, %" PRIu32
+                   " skipped, %" PRIu32 " worse than %g of what is on record%s%s",
+                   s.nodes, hsp_s(s.nodes), s.pairs, hsp_s(s.pairs), s.skipped, s.worse,
+                   a->cluster->check.terms.threshold, s.worse > 0 ? ", the first: " : "", s.first);
     struct hsp_fact f = {.type = "check.end",
                          .severity = s.worse > 0 ? HSP_SEV_WARN : HSP_SEV_NOTICE,
                          .node = "",

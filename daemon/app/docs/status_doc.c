@@ -648,7 +648,8 @@ void hsp_app_status_line(struct hsp_app *a, char *ret, size_t size)
         open += !hsp_job_terminal(c->jobs[i]->state);
         runs = c->jobs[i]->cur.epoch != 0 ? c->jobs[i] : runs;
     }
-    int n = snprintf(ret, size, "%" PRIu32 " nodes, %" PRIu32 " jobs", live, open);
+    int n = snprintf(ret, size, "%" PRIu32 " node%s, %" PRIu32 " job%s", live, hsp_s(live), open,
+                     hsp_s(open));
     if (runs != NULL && n > 0 && (size_t)n < size) {
         (void)snprintf(ret + n, size - (size_t)n, "; %s is %s, epoch %" PRIu64 ", step %" PRIu64,
                        runs->name, hsp_job_state_name(runs->state), runs->cur.epoch, runs->stable);

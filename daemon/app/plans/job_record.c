@@ -11,6 +11,7 @@
 #include "daemon/plan/stage_groups.h"
 #include "daemon/spmd/sharding/infer_streams.h"
 #include "daemon/spmd/sharding/param_home.h"
+#include "proto/base/str.h"
 
 #define ROW_VERSION 1
 #define TEXT_CAP    ((size_t)256 << 20) /* files of a job: 64 of 1 MiB, and what parsing makes */
@@ -221,7 +222,7 @@ enum hsp_status hsp_job_rec_decode(const void *data, size_t len, struct hsp_job_
 
 static void stage_text(const struct hsp_stage *s, const char *const *names, struct hsp_buf *out)
 {
-    hsp_buf_printf(out, "%u blocks on ", s->layers);
+    hsp_buf_printf(out, "%u block%s on ", s->layers, hsp_s(s->layers));
     for (uint32_t i = 0; i < s->n; i++) {
         bool next = i > 0 && hsp_stage_group_of(s, i) != hsp_stage_group_of(s, i - 1);
         hsp_buf_printf(out, "%s%s", next ? " | " : i > 0 ? "+" : "", names[s->ranks[i]]);
@@ -235,14 +236,15 @@ static void stage_text(const struct hsp_stage *s, const char *const *names, stru
 
 static void summary_text(const struct hsp_plan *p, const char *const *names, struct hsp_buf *out)
 {
-    hsp_buf_printf(out, "%u rank%s, %u stream%s", p->n_ranks, p->n_ranks == 1 ? "" : "s",
-                   p->n_streams, p->n_streams == 1 ? "" : "s");
+    hsp_buf_printf(out, "%u rank%s, %u stream%s", p->n_ranks, hsp_s(p->n_ranks), p->n_streams,
+                   hsp_s(p->n_streams));
     if (p->zero != HSP_ZERO_NONE) {
         hsp_buf_printf(out, ", zero %u", p->zero);
     }
     for (uint32_t s = 0; s < p->n_streams; s++) {
         const struct hsp_stream *st = &p->streams[s];
-        hsp_buf_printf(out, "; %u sequences in %u: ", st->sequences, st->micro_batches);
+        hsp_buf_printf(out, "; %u sequence%s in %u: ", st->sequences, hsp_s(st->sequences),
+                       st->micro_batches);
         for (uint32_t g = 0; g < st->n_stages; g++) {
             hsp_buf_puts(out, g > 0 ? " > " : "");
             stage_text(&st->stages[g], names, out);

@@ -501,6 +501,23 @@ static void a_drain_waits_for_it(void **state)
     cw_end(&w);
 }
 
+/* A reason that is too long for a node is seen to be cut. */
+static void a_long_reason_of_a_drain_ends_with_dots(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    char reason[301], want[160];
+    cw_begin(&w, 1, 1);
+    memset(reason, ')', sizeof reason - 1);
+    reason[sizeof reason - 1] = '\0';
+    const struct hsp_admin_event long_one = {
+        .verb = HSP_ADMIN_DRAIN, .node = "n0", .reason = reason};
+    assert_int_equal(cw_admin(&w, long_one), HSP_OK);
+    (void)snprintf(want, sizeof want, "%.156s...", reason);
+    assert_string_equal(hsp_cluster_node_by_name(w.c, "n0")->reason, want);
+    cw_end(&w);
+}
+
 /* What of a job keeps a drain from its end is told: it may have nowhere to go. */
 static void a_drain_says_what_it_waits_for(void **state)
 {
@@ -547,7 +564,7 @@ static void only_what_has_ended_is_forgotten(void **state)
     assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 0);
     assert_int_equal(admin(&w, HSP_ADMIN_FORGET), HSP_ESTATE);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "job j is still stopping on 2 devices: try again when they are free");
+                        "job j is still stopping on 2 devices: try again in a moment");
     for (uint32_t i = 0; i < 2; i++) {
         cw_msg(&w, i + 1,
                (struct hsp_msg){.type = HSP_MSG_STOPPED,
@@ -736,6 +753,7 @@ HSP_TEST_FILE(kept_state_test)
         cmocka_unit_test(cancel_gives_it_up),
         cmocka_unit_test(forget_removes_it),
         cmocka_unit_test(a_drain_waits_for_it),
+        cmocka_unit_test(a_long_reason_of_a_drain_ends_with_dots),
         cmocka_unit_test(a_drain_says_what_it_waits_for),
         cmocka_unit_test(only_what_has_ended_is_forgotten),
         cmocka_unit_test(resume_from_a_checkpoint_gives_it_up),

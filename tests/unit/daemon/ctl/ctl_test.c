@@ -696,7 +696,7 @@ static void test_transition(void **state)
     assert_non_null(strstr(r->out, " templates, 0 of them new\n"));
     RUN(r, "plan", "@job.yaml", "-t", "@dp2.yaml", "@pp3.yaml", "-c", "@c.yaml", "-x", "a/0");
     assert_int_equal(r->rc, 7);
-    assert_non_null(strstr(r->msg, "pp3.yaml has 3 ranks, 2 devices are there"));
+    assert_non_null(strstr(r->msg, "pp3.yaml has 3 ranks; 2 devices are there"));
     RUN(r, "plan", "@job.yaml", "@dp2.yaml", "@pp3.yaml", "-c", "@c.yaml");
     assert_int_equal(r->rc, 2);
     RUN(r, "plan", "@job.yaml", "-t", "@dp2.yaml", "@pp3.yaml");

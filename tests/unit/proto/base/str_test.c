@@ -222,6 +222,29 @@ static void a_cut_text_ends_with_a_whole_character(void **state)
     }
 }
 
+static void a_cut_text_for_people_ends_with_dots(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t size;
+        const char *text;
+    } cases[] = {{1, ""},
+                 {4, "a\xc3\xa4"},
+                 {5, "a..."},
+                 {6, "a..."},
+                 {7, "a\xc3\xa4..."},
+                 {10, "a\xc3\xa4\xe2\x82\xac..."},
+                 {11, all},
+                 {16, all}};
+    for (size_t i = 0; i < HSP_ARRAY_LEN(cases); i++) {
+        char s[17];
+        memset(s, 'x', sizeof(s));
+        hsp_str_tell(s, cases[i].size, "%s", all);
+        assert_string_equal(s, cases[i].text);
+        assert_int_equal(s[cases[i].size], 'x');
+    }
+}
+
 static void what_is_no_character_becomes_a_question_mark(void **state)
 {
     (void)state;
@@ -258,6 +281,7 @@ HSP_TEST_FILE(str_test)
         cmocka_unit_test(names),
         cmocka_unit_test(utf8),
         cmocka_unit_test(a_cut_text_ends_with_a_whole_character),
+        cmocka_unit_test(a_cut_text_for_people_ends_with_dots),
         cmocka_unit_test(what_is_no_character_becomes_a_question_mark),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

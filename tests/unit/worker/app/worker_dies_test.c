@@ -27,7 +27,7 @@ static void of_an_agent(void **state)
                   (char *)*state, (char *)*state);
     assert_int_equal(fclose(f), 0);
     struct hsp_agent_request r = {.config = path, .wish = HSP_AGENT_RUN};
-    hsp_test_dying(agent, &r, " agent: node alpha: 1 devices, coordinator ");
+    hsp_test_dying(agent, &r, " agent: node alpha: 1 device, coordinator ");
 }
 
 /* @arg: a command line, cut at its blanks. */
