@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "daemon/ctl/away.h"
 #include "daemon/ctl/ctl.h"
 #include "daemon/ctl/remote.h"
 #include "proto/base/str.h"
@@ -40,9 +41,10 @@ void hsp_event_view(struct hsp_ctl *ctl, const char *line, size_t len)
                   t != NULL ? t + 1 : ts, hsp_doc_text(o, "severity"), hsp_doc_text(o, "type"),
                   job[0] != '\0' ? " job " : "", job, node[0] != '\0' ? " node " : "", node,
                   actor[0] != '\0' ? " by " : "", actor, alone ? cause : reason);
+    const double lost = hsp_doc_number(data, "lost_steps");
     if (hsp_doc_has(data, "switch_seconds")) {
-        (void)fprintf(ctl->out, ", %.0f steps lost, switch %.3g s",
-                      hsp_doc_number(data, "lost_steps"), hsp_doc_number(data, "switch_seconds"));
+        (void)fprintf(ctl->out, ", %.0f step%s lost, switch %.3g s", lost, lost == 1 ? "" : "s",
+                      hsp_doc_number(data, "switch_seconds"));
     }
     bool both = cause[0] != '\0' && !alone;
     (void)fprintf(ctl->out, "%s%s%s\n", both ? " (" : "", both ? cause : "", both ? ")" : "");
@@ -119,31 +121,58 @@ static void each_line(struct hsp_ctl *ctl, const char *text, line_fn *fn)
     (void)fflush(ctl->out); /* a follower's reader sees it at once; errors show in ferror */
 }
 
-/* @head: what stands above the lines, NULL nothing; no line stands below it when hspmdd refuses. */
-static int stream(struct hsp_ctl *ctl, struct hsp_msg *m, const char *head, line_fn *fn)
+/* The number of the last of these lines, @dflt without any. */
+static uint64_t last_number(struct hsp_ctl *ctl, const char *text, uint64_t dflt)
 {
-    struct hsp_err err = {0};
+    size_t n = strlen(text);
+    n -= n > 0 && text[n - 1] == '\n';
+    const char *nl = n > 0 ? memrchr(text, '\n', n) : NULL;
+    const char *line = nl != NULL ? nl + 1 : text;
+    cJSON *o = n > 0 ? parse(ctl, line, n - (size_t)(line - text)) : NULL;
+    uint64_t ret = o != NULL ? (uint64_t)hsp_doc_number(o, "seq") : dflt;
+    cJSON_Delete(o);
+    return ret;
+}
+
+struct stream {
+    struct hsp_ctl *ctl;
+    const char
+        *head; /* stands above the lines, NULL nothing; no line is below it when hspmdd refuses */
+    line_fn *fn;
+    bool there;           /* hspmdd has taken the call */
+    struct hsp_away away; /* of a follower */
+};
+
+/* Writes all lines that one call brings; those that a follower has seen are not asked for again. */
+static enum hsp_status stream(struct stream *s, struct hsp_msg *m, struct hsp_err *err)
+{
+    struct hsp_ctl *ctl = s->ctl;
     struct hsp_remote *r = NULL;
     bool more = true;
-    enum hsp_status st = hsp_remote_open(ctl, &r, &err);
+    enum hsp_status st = hsp_remote_open(ctl, &r, err);
+    s->there = st == HSP_OK && !hsp_remote_keyless(r);
     if (st == HSP_OK) {
-        st = hsp_remote_send(r, m, &err);
+        st = hsp_remote_send(r, m, err);
     }
     while (st == HSP_OK && more && ferror(ctl->out) == 0) {
         const char *text;
         size_t len;
         struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
         st = hsp_remote_recv(r, m->u.query.follow ? UINT32_MAX : (uint32_t)ctl->timeout_ms, &text,
-                             &len, &more, &err);
+                             &len, &more, err);
         if (st == HSP_OK) {
-            (void)fputs(head != NULL ? head : "", ctl->out);
-            head = NULL;
-            each_line(ctl, text, fn);
+            (void)fputs(s->head != NULL ? s->head : "", ctl->out);
+            s->head = NULL;
+            each_line(ctl, text, s->fn);
+            s->away.since_ms = 0;
+        }
+        if (st == HSP_OK && m->u.query.follow) {
+            m->u.query.since = last_number(ctl, text, m->u.query.since);
         }
         hsp_arena_rewind(ctl->arena, mark);
     }
     (void)hsp_remote_close(r);
-    return st == HSP_OK ? HSP_EXIT_OK : hsp_ctl_fail(ctl, &err);
+    return st;
 }
 
 static int feed(struct hsp_ctl *ctl, uint16_t type, const char *head, line_fn *fn)
@@ -156,7 +185,18 @@ static int feed(struct hsp_ctl *ctl, uint16_t type, const char *head, line_fn *f
     if (ctl->opt[O_SINCE] != NULL && !hsp_parse_u64(ctl->opt[O_SINCE], &m.u.query.since)) {
         return hsp_ctl_usage(ctl, "--since %s is not a number", ctl->opt[O_SINCE]);
     }
-    return stream(ctl, &m, ctl->headers ? head : NULL, fn);
+    struct hsp_err err = {0};
+    struct stream s = {.ctl = ctl,
+                       .fn = fn,
+                       .head = ctl->headers ? head : NULL,
+                       .away = {.command = "the events go on"}};
+    struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
+    enum hsp_status st = stream(&s, &m, &err);
+    while (m.u.query.follow && hsp_away_again(ctl, &s.away, st, s.there, &err)) {
+        hsp_arena_rewind(ctl->arena, mark);
+        st = stream(&s, &m, &err);
+    }
+    return st == HSP_OK ? HSP_EXIT_OK : hsp_ctl_fail(ctl, &err);
 }
 
 int hsp_cmd_events(struct hsp_ctl *ctl)

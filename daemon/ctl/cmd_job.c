@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "daemon/ctl/away.h"
 #include "daemon/ctl/ctl.h"
 #include "daemon/ctl/remote.h"
 #include "proto/base/size.h"
@@ -12,7 +13,6 @@
 
 enum { O_MIN, O_MAX }; /* rows of scale_options */
 #define POLL_MS 100
-#define AWAY_MS 300000u /* of hspmdd while a job is waited for: as long as a host takes to boot */
 
 enum { O_WITHIN };             /* rows of suspend_options */
 enum { O_FROM };               /* rows of resume_options */
@@ -305,58 +305,26 @@ static enum hsp_status wait_once(struct hsp_ctl *ctl, struct hsp_msg *m, bool *r
     return st;
 }
 
-static uint64_t clock_ms(void)
-{
-    struct timespec t = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
-/* Whether hspmdd may come back. While it begins or ends it may cut off a handshake, and its socket may not be open to
- * all yet. @before: it was there once. */
-static bool is_away(enum hsp_status st, bool there, bool before)
-{
-    return st == HSP_ECLOSED ? there || before
-                             : before && !there && (st == HSP_EAUTH || st == HSP_EPERM);
-}
-
 /* A restart of hspmdd ends no training, and no wait. */
 int hsp_wait_job(struct hsp_ctl *ctl, const char *job, const char *what, uint32_t timeout_ms)
 {
     struct hsp_err err = {0};
+    const uint64_t end = timeout_ms != 0 ? hsp_away_clock_ms() + timeout_ms : 0;
+    struct hsp_away away = {.command = "wait goes on", .until_ms = end};
     const char *text = "";
-    const struct timespec pause = {.tv_sec = 1};
-    const uint64_t begin = clock_ms();
-    uint64_t gone = 0, now = begin; /* since when hspmdd has gone */
     bool there;
     struct hsp_msg m = {
         .type = HSP_MSG_WAIT,
         .u.query = {.name = job, .what = what, .timeout_ms = timeout_ms, .follow = true}};
     struct hsp_arena_position mark = hsp_arena_mark(ctl->arena);
     enum hsp_status st = wait_once(ctl, &m, &there, &text, &err);
-    while (is_away(st, there, gone != 0)) {
-        const bool first = gone == 0;
-        now = clock_ms();
-        gone = there ? now : gone;
-        if (now - gone >= AWAY_MS || (timeout_ms != 0 && now - begin >= timeout_ms)) {
-            break;
-        }
-        if (first) {
-            (void)fprintf(ctl->msg,
-                          "hspmdctl: %s; training goes on without hspmdd, and wait goes on when it "
-                          "is back within %u minutes\n",
-                          err.msg, AWAY_MS / 60000);
-            (void)fflush(ctl->msg); /* shown while we wait */
-        }
-        (void)nanosleep(&pause, NULL); /* cut short by a signal: called a little early */
+    while (hsp_away_again(ctl, &away, st, there, &err)) {
+        const uint64_t now = hsp_away_clock_ms();
         hsp_arena_rewind(ctl->arena, mark);
-        now = clock_ms() - begin;
-        m.u.query.timeout_ms = timeout_ms == 0    ? 0
-                               : now < timeout_ms ? timeout_ms - (uint32_t)now
-                                                  : 1;
+        m.u.query.timeout_ms = end == 0 ? 0 : now < end ? (uint32_t)(end - now) : 1;
         st = wait_once(ctl, &m, &there, &text, &err);
     }
-    if (is_away(st, there, gone != 0) && timeout_ms != 0 && clock_ms() - begin >= timeout_ms) {
+    if (hsp_away_is(&away, st, there) && end != 0 && hsp_away_clock_ms() >= end) {
         err.code = HSP_ETIMEDOUT;
     }
     return st == HSP_OK ? judge(ctl, job, text) : hsp_ctl_fail(ctl, &err);

@@ -1,6 +1,7 @@
 # hspmdctl without its main, so that tests can run commands.
 noinst_LIBRARIES += daemon/ctl/libctl.a
 daemon_ctl_libctl_a_SOURCES = \
+  daemon/ctl/away.c daemon/ctl/away.h \
   daemon/ctl/cmd_adopt.c daemon/ctl/cmd_adopt.h \
   daemon/ctl/cmd_backup.c daemon/ctl/cmd_backup.h \
   daemon/ctl/cmd_bundle.c daemon/ctl/cmd_bundle.h \

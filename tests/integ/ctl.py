@@ -325,18 +325,37 @@ def commands(w):
     check(json.loads(after[0])["seq"] == seq[-1], after)
 
 
-def follow(w):
-    """A follower sees what comes after what was there."""
+def follow(w, d):
+    """A follower sees what comes after what was there, once, also over a restart of hspmdd, which it tells."""
     p = subprocess.Popen([os.path.join(BUILD, "hspmdctl"), "-a", w.sock, "events", "small", "--follow", "-o", "jsonl"],
-                         stdout=subprocess.PIPE, text=True)
+                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     w.started.append(p)
-    check(json.loads(p.stdout.readline())["type"] == "admin.submit", "first event")
+    seen = [json.loads(p.stdout.readline())]
+    check(seen[0]["type"] == "admin.submit", "first event")
+
+    def up_to(what):
+        while seen[-1]["type"] != what:
+            seen.append(json.loads(p.stdout.readline()))
     w.expect(0, "cancelled", "cancel", "small")
-    while json.loads(p.stdout.readline())["type"] != "job.cancelled":
-        pass
+    up_to("job.cancelled")
+    d.terminate()
+    check(d.wait(LIMIT) == 0, "ends in order")
+    away = "hspmdctl: hspmdd at %s closed the connection; training goes on without hspmdd, and the events go on when " \
+        "it is back within 5 minutes\n" % w.sock
+    check(p.stderr.readline() == away, "it says that hspmdd is away")
+    d = w.start(w.config())
+    w.expect(0, "small goes on", "resume", "small")
+    up_to("admin.resume")
+    w.expect(0, "cancelled", "cancel", "small")
+    up_to("job.cancelled")
     p.kill()
     p.wait()
     p.stdout.close()
+    p.stderr.close()
+    all_of_them = w.expect(0, "", "events", "small", "-o", "jsonl").splitlines()
+    check(seen == [json.loads(x) for x in all_of_them], "each event once: %r" % seen)
+    w.expect(5, "cannot reach hspmdd", "events", "--follow", address=w.path("nothing"))
+    return d
 
 
 def restarts(w, d):
@@ -356,7 +375,7 @@ def restarts(w, d):
         j = doc["jobs"][0]
         check((j["name"], j["state"], j["min"]) == ("small", "pending", 3), j)
         w.expect(0, "wte.weight", "graph", "show", "small")  # its files are there too
-    check(doc["term"] == 4, "a term each: %r" % doc["term"])
+    check(doc["term"] == 5, "a term each: %r" % doc["term"])
     w.expect(0, "small is cancelled", "cancel", "small")
     away = "hspmdctl: hspmdd at %s closed the connection; training goes on without hspmdd, and wait goes on when it is " \
         "back within 5 minutes\n" % w.sock
@@ -367,7 +386,9 @@ def restarts(w, d):
     waits = w.waits("small", "--timeout", "3s")
     d.terminate()
     check(d.wait(LIMIT) == 0, "ends in order")
-    check(waits.wait(LIMIT) == 124, "its time is over while hspmdd is away, too: %r" % waits.stderr.read())
+    out, err = waits.communicate(timeout=LIMIT)  # it has called several times, and told it once
+    check(waits.returncode == 124 and err.startswith(away) and err.count("\n") == 2,
+          "its time is over while hspmdd is away, too: %d %r" % (waits.returncode, err))
 
 
 @contextlib.contextmanager
@@ -586,7 +607,7 @@ def run(w):
         unread_notices(w)
         d = w.start(w.config())
         commands(w)
-        follow(w)
+        d = follow(w, d)
         restarts(w, d)
     full_disk(w)
     rights(w)
