@@ -469,9 +469,9 @@ static bool is_pair(const cJSON *fact)
 /* What plans do without because of a failure, and for how long; pairs of nodes stand by themselves. */
 static bool print_facts(struct hsp_ctl *ctl, const cJSON *facts)
 {
-    static const struct hsp_column cols[] = {{"LEFT OUT", false}, {"OF JOB", false},
-                                             {"FOR", false},      {"SINCE", true},
-                                             {"STILL", true},     {"REASON", false}};
+    static const struct hsp_column cols[] = {{"LEFT OUT", false},      {"OF JOB", false},
+                                             {"BECAUSE OF", false},    {"SINCE", true},
+                                             {"TRIED AGAIN IN", true}, {"REASON", false}};
     const cJSON *x;
     int n = 0;
     cJSON_ArrayForEach(x, facts)
@@ -482,7 +482,11 @@ static bool print_facts(struct hsp_ctl *ctl, const cJSON *facts)
         return true;
     }
     struct hsp_table *t = hsp_table_new(ctl, cols, HSP_ARRAY_LEN(cols));
-    (void)fputc('\n', ctl->out);
+    (void)fputs(ctl->headers
+                    ? "\nAfter a failure jobs do without these for a while, see LEFT OUT in "
+                      "hspmdctl(1):\n"
+                    : "\n",
+                ctl->out);
     cJSON_ArrayForEach(x, facts)
     {
         const char *job = hsp_doc_text(x, "job"), *ends = hsp_doc_text(x, "ends");

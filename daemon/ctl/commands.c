@@ -41,7 +41,7 @@ static const struct hsp_option verify_options[] = {
 static const struct hsp_option plan_options[] = {
     {"cluster", 'c', "FILE", "a described cluster; without it one CPU core is assumed"},
     {"plan", 'p', "PLAN", "price this plan file instead of planning"},
-    {"exclude", 'x', "DEVICE,..", "leave these devices (NODE/INDEX) out"},
+    {"exclude", 'x', "DEVICE,..", "leave out these devices: NODE/INDEX, or NODE for all of it"},
     {"no-zero", 0, NULL, "never cut the optimizer state over the streams"},
     {"schedule", 's', "FORM", "draw when each stage does what: text, or trace (Chrome, Perfetto)"},
     {"live", 'l', NULL, "ask hspmdd: on the devices that are connected to it"},
@@ -173,8 +173,11 @@ const struct hsp_command hsp_commands[] = {
          "what its executors talk to each other in the epoch that runs: connections by\n"
          "shared memory (shm), Unix sockets (unix), TCP with TLS (tcp+tls), or TCP in\n"
          "clear (tcp). Of nodes also which pairs of them cannot reach each other, since when,\n"
-         "and when that is tried again; jobs do without one of each two meanwhile. A node that\n"
-         "has gone is listed, with the time since then, until node remove or forget_after.",
+         "and when that is tried again; jobs do without one of each two meanwhile. LEFT OUT lists\n"
+         "devices and nodes that plans do without because of a failure, until they are tried "
+         "again\n"
+         "by themselves or by undrain. A node that has gone is listed, with the time since then,\n"
+         "until node remove or forget_after.",
      .options = status_options,
      .max_pos = 1,
      .formats = AS(TABLE) | AS(JSON),

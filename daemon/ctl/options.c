@@ -78,7 +78,7 @@ static enum hsp_status take(struct parse *p, int argc, const char *const *argv, 
     if (value == NULL || *slot != NULL) {
         return hsp_err_set(p->err, HSP_EINVAL, 0,
                            value == NULL ? "option --%s needs a value: %s"
-                                         : "option --%s stands twice (%s)",
+                                         : "option --%s stands twice, and is given once: %s",
                            row->name, row->arg);
     }
     *slot = value;

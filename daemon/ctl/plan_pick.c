@@ -7,6 +7,7 @@
 #include "daemon/planner/annotations.h"
 #include "daemon/planner/cluster_file.h"
 #include "daemon/planner/lengths.h"
+#include "proto/base/str.h"
 
 static const char planner[] = "planner"; /* the source of plans that come from no file */
 
@@ -40,6 +41,13 @@ static enum hsp_status default_cluster(struct hsp_arena *arena, uint32_t n,
     return HSP_OK;
 }
 
+/* Whether the @len bytes at @word name the device, or its node: "w1/0" is named by both of "w1/0",
+ * "w1". */
+static bool names(const char *device, const char *word, size_t len)
+{
+    return strncmp(device, word, len) == 0 && (device[len] == '\0' || device[len] == '/');
+}
+
 enum hsp_status hsp_pick_exclude(struct hsp_arena *arena, const struct hsp_cluster_desc *c,
                                  const char *list, const bool **ret, struct hsp_err *err)
 {
@@ -49,14 +57,17 @@ enum hsp_status hsp_pick_exclude(struct hsp_arena *arena, const struct hsp_clust
     }
     while (*list != '\0') {
         size_t len = strcspn(list, ",");
-        uint32_t i = 0;
-        while (i < c->n && (strlen(c->dev[i].name) != len || memcmp(c->dev[i].name, list, len))) {
-            i++;
+        bool found = false;
+        for (uint32_t i = 0; i < c->n; i++) {
+            bool named = names(c->dev[i].name, list, len);
+            out[i] = out[i] || named;
+            found = found || named;
         }
-        if (i == c->n) {
-            return hsp_err_set(err, HSP_ENOENT, 0, "no device %.*s in the cluster", (int)len, list);
+        if (!found) {
+            return hsp_err_set(err, HSP_ENOENT, 0,
+                               "no device or node %.*s in the cluster, whose first device is %s",
+                               (int)len, list, c->n > 0 ? c->dev[0].name : "none");
         }
-        out[i] = true;
         list += len + (list[len] == ',' ? 1 : 0);
     }
     *ret = out;
@@ -128,8 +139,8 @@ enum hsp_status hsp_pick_plan(struct hsp_arena *arena, const struct hsp_loaded *
         return st;
     }
     if (n < job->min) {
-        return hsp_err_set(err, HSP_EINFEASIBLE, 0, "the job needs %u devices, %u are there",
-                           job->min, n);
+        return hsp_err_set(err, HSP_EINFEASIBLE, 0, "the job needs %u device%s; %u %s there",
+                           job->min, hsp_s(job->min), n, n == 1 ? "is" : "are");
     }
     if (plan != NULL) {
         st = hsp_plan_adopt(l->g, &job->train, ret_cluster, &o, plan, arena, ret, err);

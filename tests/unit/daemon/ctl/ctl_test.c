@@ -161,7 +161,7 @@ static void wrong_lines_are_usage_errors(void **state)
         {{"plan", "a", "--no-zero=1", NULL},
          "hspmdctl: option --no-zero takes no value; see hspmdctl help\n"},
         {{"plan", "-ca", "-cb", "c", NULL},
-         "hspmdctl: option --cluster stands twice (FILE); see hspmdctl help\n"},
+         "hspmdctl: option --cluster stands twice, and is given once: FILE; see hspmdctl help\n"},
         {{"compile", "a", NULL}, "hspmdctl: compile needs -o FILE; see hspmdctl help\n"},
         {{"plan", "a", "--exit-code", NULL},
          "hspmdctl: --exit-code needs --live; see hspmdctl help\n"},
@@ -218,6 +218,14 @@ static void plan_prints_who_gets_what(void **state)
     assert_null(strstr(r->out, "a/0"));
     RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-x", "a/7");
     assert_int_equal(r->rc, HSP_EXIT_NO_OBJECT);
+    RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-x", "a");
+    assert_true(r->rc == HSP_EXIT_OK && strstr(r->out, "a/") == NULL); /* the whole node */
+    RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-x", "b,a/1");
+    assert_true(r->rc == HSP_EXIT_OK && strstr(r->out, "a/0") != NULL);
+    RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-x", "a/0,a/");
+    assert_int_equal(r->rc, HSP_EXIT_NO_OBJECT);
+    assert_string_equal(r->msg, "hspmdctl: no device or node a/ in the cluster, whose first device "
+                                "is a/0\n");
     RUN(r, "plan", "@job.yaml");
     assert_non_null(strstr(r->out, "local/0"));
 }

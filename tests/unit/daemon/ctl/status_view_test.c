@@ -216,11 +216,13 @@ static void status_shows_what_plans_do_without(void **state)
         "\"XID 48\", \"ends\": \"when it is reset\"}]}",
         0);
     assert_null(strstr(t, "broken-link"));
-    assert_non_null(strstr(t, "\nLEFT OUT OF JOB FOR "));
+    assert_non_null(strstr(t,
+                           "\nAfter a failure jobs do without these for a while, see LEFT OUT in "
+                           "hspmdctl(1):\nLEFT OUT OF JOB BECAUSE OF "));
     assert_non_null(
-        strstr(t, "\na/1      j      out-of-memory 12.00 s 588.00 s no memory for it\n"));
+        strstr(t, "\na/1      j      out-of-memory 12.00 s       588.00 s no memory for it\n"));
     assert_non_null(strstr(t, "\nb/0      all    cordoned "));
-    assert_non_null(strstr(t, "        - XID 48; it ends when it is reset\n"));
+    assert_non_null(strstr(t, "              - XID 48; it ends when it is reset\n"));
     free(t);
     t = status_of("{\"address\": \"here\", \"nodes\": [], \"facts\": []}", 0);
     assert_null(strstr(t, "LEFT OUT"));
