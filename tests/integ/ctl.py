@@ -375,6 +375,7 @@ def restarts(w, d):
         j = doc["jobs"][0]
         check((j["name"], j["state"], j["min"]) == ("small", "pending", 3), j)
         w.expect(0, "wte.weight", "graph", "show", "small")  # its files are there too
+        w.expect(0, "new bounds", "scale", "small", "--min", "3")  # is answered when its term is on disk, too
     check(doc["term"] == 5, "a term each: %r" % doc["term"])
     w.expect(0, "small is cancelled", "cancel", "small")
     away = "hspmdctl: hspmdd at %s closed the connection; training goes on without hspmdd, and wait goes on when it is " \

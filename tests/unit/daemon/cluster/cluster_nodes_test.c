@@ -298,11 +298,11 @@ static void a_reboot_is_no_mistake(void **state)
         assert_int_equal(f->severity, other ? HSP_SEV_WARN : HSP_SEV_NOTICE);
         assert_string_equal(
             f->reason,
-            other ? "incarnation 3, 1 devices; its state folder is not that of this node: where "
+            other ? "incarnation 3, 1 device; its state folder is not that of this node: where "
                     "state_dir is mistyped, start it with the right one, which still has the state "
                     "of "
                     "job j"
-                  : "incarnation 3, 1 devices; its state folder is empty, as after a reboot: where "
+                  : "incarnation 3, 1 device; its state folder is empty, as after a reboot: where "
                     "state_dir is mistyped, start it with the right one, which still has the state "
                     "of "
                     "job j");
