@@ -105,9 +105,9 @@ static int look(const struct lines *l, sqlite3_int64 after, sqlite3_int64 *ret)
     return rc;
 }
 
-/* Behind @at a page is damaged. True: from *ret on, lines can be read again. Ever wider steps pass the page, by an eighth
- * each, for behind the lines that come next another page may be damaged; then halves look for lines between the last
- * step that has failed and one that has passed all lines. */
+/* Behind @at a page is damaged. True: from *ret on, lines can be read again. Steps that grow by an
+ * eighth pass the page: behind the lines that come next another page may be damaged. Then halves
+ * look for lines between the last step that has failed and one that has passed all lines. */
 static bool behind_page(const struct lines *l, sqlite3_int64 at, sqlite3_int64 *ret)
 {
     sqlite3_int64 bad = at, end = NO_NUMBER;

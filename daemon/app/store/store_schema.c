@@ -259,8 +259,9 @@ static enum hsp_status check_forms(sqlite3 *db, struct hsp_err *err)
     return st;
 }
 
-/* All of it, or none. Rows that a damaged page hides would be missed by nobody afterwards: the total is made of the rows
- * of the core that are seen, and before version 3 lines go to other tables. */
+/* All of it, or none. Rows that a damaged page hides would be missed by nobody afterwards: the
+ * total is made of the rows of the core that are seen, and before version 3 lines go to other
+ * tables. */
 static enum hsp_status upgrade(sqlite3 *db, int from, struct hsp_err *err)
 {
     const char *pragma = from < 3 ? "PRAGMA integrity_check(1)" : "PRAGMA integrity_check(kv)";

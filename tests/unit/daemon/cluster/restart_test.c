@@ -412,9 +412,55 @@ static void a_job_that_was_heard_begins_anew(void **state)
     }
 }
 
+/* hspmdd ends as the first epoch goes, and its one node reboots before it has heard START or marked
+ * its folder. The job may have run while hspmdd was away, so it does not begin anew by itself: it
+ * waits for word where the folder of the node has no mark, which may not be mounted, and fails
+ * where there is a mark and no checkpoint. */
+static void lost_as_its_first_epoch_goes(void **state)
+{
+    (void)state;
+    for (uint32_t marked = 0; marked < 2; marked++) {
+        struct cw_world w;
+        cw_begin(&w, 1, 1);
+        w.asks = true;
+        w.begun = marked;
+        wc_submit(&w, (struct hsp_job_terms){.checkpoint_path = "/c"});
+        cw_plan(&w, 1);
+        cw_ready(&w, 1, 0, 5);
+        assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_GO);
+        cw_restart(&w, NULL);
+        while (w.c->nodes[0].state != HSP_NODE_DEAD) {
+            w.now += 500;
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+        }
+        cw_say_hello(&w, 2, (struct hsp_m_hello){.node = "n0"});
+        w.ticket = 0;
+        for (hsp_msec until = w.now + 3u * w.c->cfg.state_wait_ms; w.now < until; w.now += 500) {
+            cw_msg(&w, 2, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+            cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+            if (w.find_job != 0) {
+                cw_ckpts(&w, NULL, 0, marked ? "" : "n0: nothing shows that the job began there");
+            }
+        }
+        const struct hsp_job *j = cw_job(&w, 1);
+        assert_int_equal(w.ticket, 0);
+        assert_int_equal(j->state, marked ? HSP_JOB_FAILED : HSP_JOB_PAUSED);
+        assert_non_null(strstr(j->reason, marked ? "cancel, then resume --from 0, begins anew"
+                                                 : "hspmdctl cancel j, then resume j --from 0"));
+        assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
+        assert_int_equal(wc_resume_from(&w, 0), HSP_OK);
+        for (uint32_t i = 0; i < 2 && w.find_job != 0; i++) {
+            cw_ckpts(&w, NULL, 0, "");
+        }
+        assert_true(w.ticket != 0 && w.n_asked == 1);
+        cw_end(&w);
+    }
+}
+
 HSP_TEST_FILE(restart_test)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lost_as_its_first_epoch_goes),
         cmocka_unit_test(a_job_that_was_heard_begins_anew),
         cmocka_unit_test(who_joined_since_is_no_witness),
         cmocka_unit_test(each_layout_needs_a_witness),
