@@ -26,10 +26,12 @@ static uint32_t device(struct sim *s)
     return (uint32_t)(sim_below(s, s->n_nodes) * SIM_DEVS + sim_below(s, s->n_devs + s->n_keep));
 }
 
-/* Only what was suspended: a job that is over stays so. One that still stops is refused. */
+/* Only what was suspended: a job that is over stays so. Of wishes that are not fulfilled yet few are taken back. */
+enum { RESUMES = 20 };
 static void resume_job(struct sim *s, const struct hsp_job *j)
 {
-    if (s->d_alive && j != NULL && (j->state == HSP_JOB_SUSPENDED || j->suspending)) {
+    if (s->d_alive && j != NULL &&
+        (j->state == HSP_JOB_SUSPENDED || (j->suspending && sim_below(s, RESUMES) == 0))) {
         sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_RESUME, .job = j->id});
     }
 }
@@ -310,7 +312,10 @@ static void wishes(struct sim *s, uint64_t until)
             call_at(s, at + sim_below(s, 3000), CALL_SPOIL + job);
         }
         if (sim_below(s, 2) == 0) { /* what stays suspended is resumed in the end */
-            call_at(s, at + sim_below(s, 3000), CALL_RESUME + job);
+            at += sim_below(s, 3000);
+            for (uint64_t i = 0; i < RESUMES; i++) { /* also while it stops */
+                call_at(s, at + i * (1 + sim_below(s, 40)), CALL_RESUME + job);
+            }
         }
     }
     for (uint64_t n = sim_below(s, 4); n > 0; n--) {

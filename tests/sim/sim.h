@@ -259,7 +259,8 @@ struct sim_job_truth {
     bool wished;                    /* to be suspended; that is on disk */
     uint64_t wish_ms, wish_epoch, wish_commits; /* it could be, since */
     uint32_t wish_conn;
-    bool rested; /* and it holds nothing */
+    bool rested;   /* and it holds nothing */
+    uint64_t anew; /* epochs before it commit nothing that counts since the job was resumed */
     uint32_t suspends, resumes;
     uint32_t unwritable; /* its final model: the disk of a node is full, a bit each */
     uint32_t moves;      /* epochs left for it */

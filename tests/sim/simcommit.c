@@ -176,6 +176,6 @@ void sim_commit(struct sim *s, const struct sim_run *r)
     t->commits += !again;
     t->lineage[r->step] = r->lineage;
     t->committed = r->step > t->committed || t->excess ? r->step : t->committed;
-    t->excess = (uint32_t)__builtin_popcount(t->lost) > t->tolerance;
+    t->excess = (uint32_t)__builtin_popcount(t->lost) > t->tolerance || r->epoch < t->anew;
     t->last_epoch = r->epoch;
 }

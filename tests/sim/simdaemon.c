@@ -151,6 +151,7 @@ static void suspend_fact(struct sim *s, const struct hsp_fact *f)
     t->wished = t->wished && j->suspending;
     if (strcmp(f->type, "admin.resume") == 0 && strncmp(f->reason, "from version", 12) == 0) {
         t->excess = true; /* goes on from its checkpoint: what came after is made again */
+        t->anew = j->next_epoch;
         t->resumes++;
     } else if (strcmp(f->type, "ckpt.fallback") == 0) {
         t->fallbacks++;
