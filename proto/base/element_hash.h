@@ -22,8 +22,8 @@ static inline __attribute__((always_inline)) uint64_t hsp_hash_term(uint64_t bit
     return (w & 0xffffffffU) * (w >> 32) + (w << 32 | w >> 32);
 }
 
-/* @n elements of 4 bytes at @x, which may stand anywhere; the first has @key. For loops that the
- * caller's file compiles for vectors. */
+/* @n elements of 4 bytes at @x, which may stand anywhere; the first has @key. The definition, one
+ * element after the other. */
 static inline __attribute__((always_inline)) uint64_t hsp_hash_run_32(const uint8_t *x, int64_t n,
                                                                       uint64_t key)
 {
@@ -50,5 +50,18 @@ static inline __attribute__((always_inline)) uint64_t hsp_hash_run_64(const uint
     }
     return sum;
 }
+
+/* The same of runs in vectors, by the widest kernel that this processor has. */
+uint64_t hsp_hash_32(const uint8_t *x, int64_t n, uint64_t key);
+uint64_t hsp_hash_64(const uint8_t *x, int64_t n, uint64_t key);
+
+struct hsp_hash_kernel {
+    const char *name;
+    uint64_t (*run_32)(const uint8_t *x, int64_t n, uint64_t key);
+    uint64_t (*run_64)(const uint8_t *x, int64_t n, uint64_t key);
+};
+
+/* The kernels that this processor can run, the fastest is number 0; NULL beyond the last one. */
+const struct hsp_hash_kernel *hsp_hash_kernel_at(unsigned i);
 
 #endif

@@ -3,7 +3,7 @@ proto_base_libbase_a_SOURCES = \
   proto/base/arena.c proto/base/arena.h \
   proto/base/buf.c proto/base/buf.h \
   proto/base/check.c proto/base/check.h \
-  proto/base/element_hash.h \
+  proto/base/element_hash.c proto/base/element_hash.h proto/base/element_hash.inc \
   proto/base/err.c proto/base/err.h \
   proto/base/hash.c proto/base/hash.h \
   proto/base/le.h \

@@ -64,6 +64,46 @@ CHAINS_OF(chains_256, __attribute__((target("avx2,fma"))), 32)
 #endif
 CHAINS_OF(chains_128, , 16)
 
+/* Four sums at once, so that additions hide no time of loads. */
+#define SUM_OF(NAME, TARGET, BYTES)                                           \
+    TARGET static uint64_t NAME(const uint8_t *x, size_t bytes)               \
+    {                                                                         \
+        typedef uint64_t vec __attribute__((vector_size(BYTES), aligned(8))); \
+        vec s[4] = {{0}};                                                     \
+        uint64_t total = 0;                                                   \
+        for (size_t i = 0; i + sizeof s <= bytes; i += sizeof s) {            \
+            UNROLL                                                            \
+            for (size_t k = 0; k < 4; k++) {                                  \
+                vec v;                                                        \
+                memcpy(&v, x + i + k * sizeof v, sizeof v);                   \
+                s[k] += v;                                                    \
+            }                                                                 \
+        }                                                                     \
+        for (size_t k = 0; k < 4 * sizeof(vec) / 8; k++) {                    \
+            total += s[k / (sizeof(vec) / 8)][k % (sizeof(vec) / 8)];         \
+        }                                                                     \
+        return total;                                                         \
+    }
+
+#if defined(__x86_64__)
+SUM_OF(sum_512, __attribute__((target("avx512f"))), 64)
+SUM_OF(sum_256, __attribute__((target("avx2"))), 32)
+#endif
+SUM_OF(sum_128, , 16)
+
+uint64_t hsp_limit_sum(const void *mem, size_t bytes)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f")) {
+        return sum_512(mem, bytes);
+    }
+    if (__builtin_cpu_supports("avx2")) {
+        return sum_256(mem, bytes);
+    }
+#endif
+    return sum_128(mem, bytes);
+}
+
 static double copy(void *mem)
 {
     memcpy(mem, (char *)mem + COPY_BYTES, COPY_BYTES);

@@ -1,11 +1,14 @@
 # Measurements by hand: make bench. Built by it alone, not by make check.
-EXTRA_PROGRAMS = tests/bench/attnbench tests/bench/stepbench
+EXTRA_PROGRAMS = tests/bench/attnbench tests/bench/hashbench tests/bench/stepbench
 tests_bench_stepbench_SOURCES = \
   tests/bench/limits.c tests/bench/limits.h tests/bench/stepbench.c
 tests_bench_stepbench_CFLAGS = $(AM_CFLAGS) -O3 -ffp-contract=fast
 tests_bench_stepbench_LDADD = $(RUN_LIBS)
 tests_bench_attnbench_LDADD = $(BACKEND_LIBS) $(BASE_LIBS)
-CLEANFILES += tests/bench/attnbench$(EXEEXT) tests/bench/stepbench$(EXEEXT)
+tests_bench_hashbench_SOURCES = \
+  tests/bench/hashbench.c tests/bench/limits.c tests/bench/limits.h
+tests_bench_hashbench_LDADD = $(BASE_LIBS)
+CLEANFILES += tests/bench/attnbench$(EXEEXT) tests/bench/hashbench$(EXEEXT) tests/bench/stepbench$(EXEEXT)
 EXTRA_DIST += tests/bench/README.md tests/bench/cpu_step.py tests/bench/mesh.py
 
 # All-reduces of our mesh, and (where configure found it) of Open MPI: the claim mesh-bandwidth runs both.
@@ -32,6 +35,7 @@ EXTRA_DIST += tests/bench/kerneltime.c
 bench: all $(EXTRA_PROGRAMS) $(check_PROGRAMS)
 	@HSPMD_BUILD='$(abs_top_builddir)' $(srcdir)/tests/bench/cpu_step.py
 	@./tests/bench/attnbench 1 2048 4 8 64
+	@./tests/bench/hashbench 512
 	@HSPMD_BUILD='$(abs_top_builddir)' $(srcdir)/tests/bench/mesh.py
 .PHONY: bench
 

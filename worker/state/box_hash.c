@@ -2,19 +2,8 @@
 
 #include "proto/base/element_hash.h"
 #include "proto/base/hash.h"
-#include "proto/base/simd.h"
 #include "proto/layout/box.h"
 #include "worker/state/region.h"
-
-HSP_CLONES static uint64_t run_32(const uint8_t *x, int64_t n, uint64_t key)
-{
-    return hsp_hash_run_32(x, n, key);
-}
-
-HSP_CLONES static uint64_t run_64(const uint8_t *x, int64_t n, uint64_t key)
-{
-    return hsp_hash_run_64(x, n, key);
-}
 
 static uint64_t salt_of(const struct hsp_box_id *id)
 {
@@ -33,9 +22,9 @@ uint64_t hsp_box_hash(const struct hsp_box_id *id, const struct hsp_box *region,
     while (hsp_walk_next(&w, &at, &index)) {
         uint64_t key = salt + (uint64_t)index * HSP_HASH_STEP;
         if (id->dtype == HSP_F64) {
-            sum += run_64((const uint8_t *)data + 8 * at, w.run, key);
+            sum += hsp_hash_64((const uint8_t *)data + 8 * at, w.run, key);
         } else {
-            sum += run_32((const uint8_t *)data + 4 * at, w.run, key);
+            sum += hsp_hash_32((const uint8_t *)data + 4 * at, w.run, key);
         }
     }
     return sum;

@@ -31,8 +31,6 @@ worker_state_libstate_a_SOURCES = \
   worker/state/segment_verify.c worker/state/segment_verify.h \
   worker/state/shards.c worker/state/shards.h
 worker_state_libstate_a_CPPFLAGS = $(AM_CPPFLAGS) $(CJSON_CFLAGS)
-# The hashes are to be vector code.
-worker_state_libstate_a_CFLAGS = $(AM_CFLAGS) -O3
 EXTRA_DIST += worker/state/README.md
 
 # What links libstate needs these behind it.

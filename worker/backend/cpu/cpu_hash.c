@@ -6,16 +6,6 @@
 #include "worker/backend/cpu/cpu.h"
 #include "worker/backend/hash_runs.h"
 
-HSP_CLONES static uint64_t run_32(const uint8_t *x, int64_t n, uint64_t key)
-{
-    return hsp_hash_run_32(x, n, key);
-}
-
-HSP_CLONES static uint64_t run_64(const uint8_t *x, int64_t n, uint64_t key)
-{
-    return hsp_hash_run_64(x, n, key);
-}
-
 struct sum {
     struct hsp_hash_call c; /* joined */
     atomic_uint_fast64_t of;
@@ -34,7 +24,7 @@ static void hash_range(const void *ctx, unsigned worker, int64_t lo, int64_t hi)
         uint64_t key = c->key + (uint64_t)hsp_hash_number(c, at) * HSP_HASH_STEP;
         const uint8_t *x = (const uint8_t *)c->data + at * size;
         n = left < hi - at ? left : hi - at;
-        sum += c->dtype == HSP_F64 ? run_64(x, n, key) : run_32(x, n, key);
+        sum += c->dtype == HSP_F64 ? hsp_hash_64(x, n, key) : hsp_hash_32(x, n, key);
     }
     atomic_fetch_add_explicit(&s->of, sum, memory_order_relaxed);
 }

@@ -1,6 +1,7 @@
 base_tests = \
   tests/unit/proto/base/arena_test \
   tests/unit/proto/base/buf_test \
+  tests/unit/proto/base/element_hash_test \
   tests/unit/proto/base/err_test \
   tests/unit/proto/base/hash_test \
   tests/unit/proto/base/map_test \
@@ -14,6 +15,7 @@ $(base_tests): tests/unit/proto/base/base_tests
 tests_unit_proto_base_base_tests_SOURCES = \
   tests/unit/proto/base/arena_test.c \
   tests/unit/proto/base/buf_test.c \
+  tests/unit/proto/base/element_hash_test.c \
   tests/unit/proto/base/err_test.c \
   tests/unit/proto/base/hash_test.c \
   tests/unit/proto/base/map_test.c \

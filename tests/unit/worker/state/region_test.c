@@ -159,6 +159,26 @@ static void hashes_of_disjoint_boxes_add_up(void **state)
     }
 }
 
+/* Parts of a matrix that lie strided in a larger part of it, in rows long and short. */
+static void strided_parts_have_the_hash_of_dense_ones(void **state)
+{
+    (void)state;
+    enum { ROWS = 24, COLS = 210 };
+    static double held[ROWS * COLS], dense[ROWS * COLS];
+    int64_t full[] = {ROWS + 9, COLS + 13};
+    struct hsp_box all = {.rank = 2, .lo = {5, 7}, .hi = {5 + ROWS, 7 + COLS}};
+    for (uint64_t i = 0; i < 200; i++) {
+        enum hsp_dtype t = i % 2 ? HSP_F32 : HSP_F64;
+        struct hsp_box part = random_inside(&all, "strided", i);
+        struct hsp_box_id id = {9, 1, t, full};
+        struct hsp_hash_call c;
+        fill_box(t, 9, 1, i, full, &all, held);
+        hsp_region_copy(hsp_dtype_size(t), &part, &all, held, &part, dense);
+        hsp_box_hash_call(&id, &part, dense, &c);
+        assert_true(hsp_box_hash(&id, &part, &all, held) == hash_by_definition(&c));
+    }
+}
+
 static void hashes_are_part_of_formats(void **state)
 {
     (void)state;
@@ -229,6 +249,7 @@ HSP_TEST_FILE(region_test)
         cmocka_unit_test(a_box_is_a_message_where_its_runs_are_even),
         cmocka_unit_test(minus_leaves_exactly_the_rest),
         cmocka_unit_test(hashes_of_disjoint_boxes_add_up),
+        cmocka_unit_test(strided_parts_have_the_hash_of_dense_ones),
         cmocka_unit_test(hashes_are_part_of_formats),
         cmocka_unit_test(every_change_changes_the_hash),
     };
