@@ -24,6 +24,28 @@ static bool canceled(const struct hsp_search *s)
     return s->opts->cancel != NULL && atomic_load_explicit(s->opts->cancel, memory_order_relaxed);
 }
 
+static void lacks_memory(const struct hsp_search *s, uint32_t rank, struct hsp_candidate *c)
+{
+    const struct hsp_device_desc *d = &s->in.cluster->dev[c->device[rank]];
+    double need = (double)c->cost.rank[rank].total_bytes;
+    c->short_bytes = need - (double)d->mem_bytes;
+    c->trouble =
+        hsp_arena_printf(s->arena, "needs %s on %s, which offers %s", hsp_bytes_figure(need).text,
+                         d->name, hsp_bytes_figure((double)d->mem_bytes).text);
+}
+
+static void lacks_room(struct hsp_search *s, uint32_t rank, struct hsp_candidate *c)
+{
+    const struct hsp_device_desc *d = &s->in.cluster->dev[c->device[rank]];
+    double need = (double)c->cost.rank[rank].node_folder_bytes;
+    s->short_of_room = true;
+    c->fits = false;
+    c->short_bytes = need - (double)d->folder_bytes;
+    c->trouble = hsp_arena_printf(s->arena, "needs %s in the state folder of %.*s, which has %s",
+                                  hsp_bytes_figure(need).text, (int)strcspn(d->name, "/"), d->name,
+                                  hsp_bytes_figure((double)d->folder_bytes).text);
+}
+
 enum hsp_status hsp_search_offer(struct hsp_search *s, enum hsp_structure kind,
                                  struct hsp_plan *plan, uint32_t *device, const char *what)
 {
@@ -37,15 +59,12 @@ enum hsp_status hsp_search_offer(struct hsp_search *s, enum hsp_structure kind,
     c.fits = hsp_cost_fits(&s->in, &c.cost, &rank);
     c.score = c.cost.step_us * (1 + preference[kind]);
     if (!c.fits) {
-        const struct hsp_device_desc *d = &s->in.cluster->dev[device[rank]];
-        double need = (double)c.cost.rank[rank].total_bytes;
-        c.short_bytes = need - (double)d->mem_bytes;
-        c.trouble = hsp_arena_printf(s->arena, "needs %s on %s, which offers %s",
-                                     hsp_bytes_figure(need).text, d->name,
-                                     hsp_bytes_figure((double)d->mem_bytes).text);
-        if (c.trouble == NULL) {
-            return hsp_search_no_memory(s);
-        }
+        lacks_memory(s, rank, &c);
+    } else if (!hsp_cost_fits_folder(&s->in, &c.cost, &rank)) {
+        lacks_room(s, rank, &c);
+    }
+    if (!c.fits && c.trouble == NULL) {
+        return hsp_search_no_memory(s);
     }
     bool better = !best->tried || (c.fits && !best->fits) ||
                   (c.fits == best->fits &&
@@ -131,6 +150,7 @@ uint32_t hsp_micro_fit(const struct hsp_search *s, const struct hsp_super *x, ui
         while (size > 0 && hsp_member_bytes(&m, size, 1) > (double)d->mem_bytes) {
             size /= 2;
         }
+        size = m.folder_bytes > s->room[x->dev[i]] ? 0 : size;
         compute = fmax(compute, m.seq_us);
         micro_us = fmax(micro_us, m.micro_us);
         update = fmax(update, m.update_us);

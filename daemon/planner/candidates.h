@@ -46,6 +46,8 @@ struct hsp_search {
     uint32_t n_groups; /* of the degree that is tried */
     struct hsp_arena *arena;
     struct hsp_candidate best[HSP_N_STRUCTS]; /* by structure */
+    double *room;       /* by device: what it may have in its node's state folder; INFINITY: all */
+    bool short_of_room; /* a candidate was refused because a state folder is too small for it */
     struct hsp_err *err;
 };
 
@@ -55,7 +57,7 @@ struct hsp_super {
     uint32_t *dev;
     int64_t *shares;
     double seq_us;            /* whole model, for ordering */
-    double mem_bytes;         /* of its smallest member */
+    double mem_bytes, room;   /* of its smallest member; room in its state folder */
     struct hsp_link_cost out; /* from its node to others */
     struct hsp_link_cost in;  /* among its devices */
 };
@@ -89,7 +91,7 @@ enum hsp_status hsp_draft_stage(struct hsp_search *s, struct hsp_plan_draft *d, 
 /* The number of micro-batches of at most @size that @sequences make. */
 uint32_t hsp_parts(uint32_t sequences, uint32_t size);
 /* Largest micro-batch (a power of two up to the cap) whose activations fit every member of @x with
- * the whole model; 0: none. */
+ * the whole model; 0: none, or a state folder has no room for it. */
 uint32_t hsp_micro_fit(const struct hsp_search *s, const struct hsp_super *x, uint32_t holders,
                        uint8_t zero, uint32_t held, struct hsp_share_dev *ret);
 /* Nodes among @n groups that hold each piece of a state without replicas, counted up to the copies;

@@ -28,7 +28,7 @@ struct node_raw {
     const char *name;
     double latency_us, gbit, fast_latency_us, fast_gbit;
     uint32_t cards, domain;
-    uint64_t host_memory;
+    uint64_t host_memory, state_folder;
     const struct hsp_yaml *devices;
 };
 
@@ -97,6 +97,8 @@ static const struct hsp_cfg_field node_table[] = {
       .help = "of this speed each; device i uses card i modulo this number"),
     F(node_raw, "host_memory", BYTES, host_memory, .dflt = "0", .max = 1e18,
       .help = "for what all its devices offload; 0: not known, as much as plans want"),
+    F(node_raw, "state_folder", BYTES, state_folder, .dflt = "0", .max = 1e18,
+      .help = "room in its state folder, where the state of jobs is sealed; 0: not known"),
     F(node_raw, "devices", NODE, devices, .required = true, .help = "list of devices"),
 };
 
@@ -219,6 +221,7 @@ static enum hsp_status read_nodes(const struct hsp_yaml *list, struct hsp_arena 
             dev[k].domain = r.domain > 0 ? first + 1 + (k - first) / r.domain : 0;
             dev[k].fast = (struct hsp_link_cost){r.fast_latency_us, 1 / (r.fast_gbit * 125)};
             dev[k].host_bytes = (int64_t)r.host_memory;
+            dev[k].folder_bytes = (int64_t)r.state_folder;
         }
     }
     return *n > 0 ? HSP_OK : hsp_yaml_error(list, err, "no device");

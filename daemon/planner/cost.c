@@ -21,6 +21,11 @@ double hsp_state_versions(const struct hsp_device_desc *dev, uint32_t held)
     return 1 + (hsp_device_is_host(dev) ? N_SEALED * (double)held : 0);
 }
 
+double hsp_sealed_bytes(double kinds, double home, uint32_t held)
+{
+    return N_SEALED * kinds * home * held;
+}
+
 static double amount(const struct hsp_amount *a, double part)
 {
     return a->cut * part + a->whole;
@@ -216,6 +221,7 @@ void hsp_member_price(const struct hsp_price_in *in, const struct hsp_stage_work
                                : 2 * amount(&r->w.grad_bytes, part),
         .post_bytes = holders > 1 && !gathers ? home : 0,
         .home_bytes = home,
+        .folder_bytes = hsp_sealed_bytes(kinds, home, held),
         .update_us = 1e6 * (words * in->work->elem + cast) / dev->mem_bytes_per_s +
                      (low < 1 ? 4.0 : 3.0) * r->n_params * dev->op_us,
         .sync_bytes = used,

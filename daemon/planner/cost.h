@@ -95,6 +95,7 @@ struct hsp_member {
     double wide_bytes;              /* the same of the backend, which keeps it */
     double micro_bytes, post_bytes; /* scratch of a micro-batch of any size; of Post */
     double home_bytes;              /* parameters of one state kind in one slot */
+    double folder_bytes;            /* sealed, of its own and of the copies it keeps for others */
     double update_us;
     double sync_bytes; /* used parameters: what gradients carry */
 };
@@ -119,6 +120,8 @@ double hsp_comm_bytes(const struct hsp_stage_work *r, const struct hsp_device_de
 /* Versions of its state that lie in a device's memory: one that is computed with; on a host two
  * sealed ones beside it, of @held homes and copies. */
 double hsp_state_versions(const struct hsp_device_desc *dev, uint32_t held);
+/* What lies in the state folder for a rank with @home bytes of each of @kinds kinds of state. */
+double hsp_sealed_bytes(double kinds, double home, uint32_t held);
 
 double hsp_member_bytes(const struct hsp_member *m, uint32_t micro_size, uint32_t in_flight);
 
@@ -145,8 +148,9 @@ struct hsp_rank_cost {
     double home_bytes, used_bytes; /* parameters it has, and computes with */
     int64_t state_bytes;  /* what it computes with; of a host also what is sealed in its folder: */
     int64_t folder_bytes; /* two versions, and those of the copies it keeps for others */
-    int64_t grad_bytes;   /* accumulators, gathered parameters, gradients in Post */
-    int64_t act_bytes;    /* activations in flight and scratch */
+    int64_t node_folder_bytes; /* the same of all ranks of its node */
+    int64_t grad_bytes;        /* accumulators, gathered parameters, gradients in Post */
+    int64_t act_bytes;         /* activations in flight and scratch */
     int64_t comm_bytes;
     int64_t total_bytes;
     int64_t host_bytes; /* in the host's memory, not of the device's */

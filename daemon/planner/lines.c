@@ -19,7 +19,7 @@ struct pipe_ctx {
     uint32_t size, n_micro; /* sequences in a micro-batch, micro-batches */
     uint32_t holders, held; /* streams; nodes that hold each piece of the state */
     uint8_t zero;
-    double mem[HSP_PIPE_MAX_KINDS];
+    double mem[HSP_PIPE_MAX_KINDS], room[HSP_PIPE_MAX_KINDS];
     struct cell *cells; /* [kind][first][end - 1] */
 };
 
@@ -29,7 +29,9 @@ static double stage_us(void *arg, uint32_t kind, uint32_t first, uint32_t end, u
     uint32_t n = c->s->n_blocks;
     const struct cell *x = &c->cells[((size_t)kind * n + first) * n + end - 1];
     uint32_t flight = behind + 1 < c->n_micro ? behind + 1 : c->n_micro;
-    return hsp_member_bytes(&x->m, c->size, flight) <= c->mem[kind] ? x->us : -1;
+    bool fits = x->m.folder_bytes <= c->room[kind] &&
+                hsp_member_bytes(&x->m, c->size, flight) <= c->mem[kind];
+    return fits ? x->us : -1;
 }
 
 static void fill_cell(const struct pipe_ctx *c, const struct hsp_super *x,
@@ -47,6 +49,7 @@ static void fill_cell(const struct pipe_ctx *c, const struct hsp_super *x,
                          x->n, c->holders, c->zero, c->held, &m);
         ret->us = fmax(ret->us, c->size * m.seq_us + m.micro_us);
         ret->m.base_bytes = fmax(ret->m.base_bytes, m.base_bytes);
+        ret->m.folder_bytes = fmax(ret->m.folder_bytes, m.folder_bytes);
         ret->m.bytes_per_flight = fmax(ret->m.bytes_per_flight, m.bytes_per_flight);
         ret->m.scratch_bytes = fmax(ret->m.scratch_bytes, m.scratch_bytes);
         ret->m.wide_bytes = fmax(ret->m.wide_bytes, m.wide_bytes);
@@ -62,10 +65,17 @@ static bool about(double a, double b, double tol)
     return fabs(a - b) <= tol * b;
 }
 
+/* Also where both have all the room they want; with any tolerance all are alike. */
+static bool about_room(double a, double b, double tol)
+{
+    return isinf(a) || isinf(b) ? tol > 1 || isinf(a) == isinf(b) : about(a, b, tol);
+}
+
 /* Whether @x may stand where @l does. */
 static bool of_kind(const struct hsp_super *x, const struct hsp_super *l, double tol)
 {
     return about(x->seq_us, l->seq_us, tol) && about(x->mem_bytes, l->mem_bytes, tol) &&
+           about_room(x->room, l->room, tol) &&
            about(x->out.us_per_byte, l->out.us_per_byte, tol) &&
            about(x->in.us_per_byte, l->in.us_per_byte, tol);
 }
@@ -125,12 +135,13 @@ static enum hsp_status fill_table(struct pipe_ctx *ctx, const struct hsp_super *
     }
     for (uint32_t k = 0; k < n_kinds; k++) {
         uint32_t worst = UINT32_MAX;
-        ctx->mem[k] = (double)INFINITY;
+        ctx->mem[k] = ctx->room[k] = (double)INFINITY;
         for (uint32_t i = 0; i < l->n; i++) {
             const struct hsp_super *m = &x[l->member[i]];
             if (kind_of[i] == k) {
                 worst = worst == UINT32_MAX || m->seq_us > x[l->member[worst]].seq_us ? i : worst;
                 ctx->mem[k] = fmin(ctx->mem[k], m->mem_bytes);
+                ctx->room[k] = fmin(ctx->room[k], m->room);
             }
         }
         for (uint32_t first = 0; first < nb; first++) {
@@ -265,7 +276,7 @@ static bool alike(const struct hsp_super *x, const struct line *from, struct lin
         const struct hsp_super *a = &x[from->member[i]], *b = &x[to->member[i]];
         if (a->n != b->n || memcmp(a->shares, b->shares, a->n * sizeof(*a->shares)) != 0 ||
             fabs(a->seq_us - b->seq_us) > 1e-9 * a->seq_us ||
-            fabs(a->mem_bytes - b->mem_bytes) > 0 ||
+            fabs(a->mem_bytes - b->mem_bytes) > 0 || !about_room(a->room, b->room, 0) ||
             fabs(a->out.us_per_byte - b->out.us_per_byte) > 0 ||
             fabs(a->out.latency_us - b->out.latency_us) > 0 ||
             fabs(a->in.us_per_byte - b->in.us_per_byte) > 0 ||

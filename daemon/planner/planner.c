@@ -154,15 +154,48 @@ static enum hsp_status complete(const struct usable *u, const char *what, struct
     return HSP_OK;
 }
 
+/* What a device may have of its node's state folder: as much as the node, an even part of it, or
+ * whatever it wants. */
+enum rooms { ROOM_OF_NODE, ROOM_IN_PARTS, ROOM_OPEN };
+
 struct setup {
     struct hsp_work work;
     struct usable usable;
     struct hsp_search search;
 };
 
+static double room_of(const struct hsp_cluster_desc *c, uint32_t at, enum rooms rooms)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < c->n && rooms == ROOM_IN_PARTS; i++) {
+        n += c->dev[i].node == c->dev[at].node ? 1 : 0;
+    }
+    double room = (double)c->dev[at].folder_bytes;
+    return !(room > 0) ? (double)INFINITY : n > 0 ? room / n : room;
+}
+
+/* State folders of nodes. A shorter plan of a pool has its state where the longest has room for it. */
+static enum hsp_status set_rooms(struct setup *s, const struct hsp_plan_options *opts,
+                                 enum rooms rooms, struct hsp_err *err)
+{
+    const struct hsp_cluster_desc *c = &s->usable.cluster;
+    s->search.room = hsp_arena_array(s->search.arena, c->n, sizeof(*s->search.room));
+    if (s->search.room == NULL) {
+        return hsp_err_nomem(err, "planning over %u devices", c->n);
+    }
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (opts->homes != NULL || rooms == ROOM_OPEN) {
+            c->dev[i].folder_bytes = 0;
+        }
+        s->search.room[i] = room_of(c, i, rooms);
+    }
+    return HSP_OK;
+}
+
 static enum hsp_status set_up(const struct hsp_graph *g, const struct hsp_train_spec *t,
                               const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
-                              struct hsp_arena *arena, struct setup *ret, struct hsp_err *err)
+                              enum rooms rooms, struct hsp_arena *arena, struct setup *ret,
+                              struct hsp_err *err)
 {
     enum hsp_status st = select_devices(c, opts, arena, &ret->usable, err);
     if (st == HSP_OK) {
@@ -186,7 +219,7 @@ static enum hsp_status set_up(const struct hsp_graph *g, const struct hsp_train_
     while ((uint64_t)ret->search.micro_cap * HSP_MAX_MICRO < t->data.global_batch) {
         ret->search.micro_cap *= 2;
     }
-    return st;
+    return st == HSP_OK ? set_rooms(ret, opts, rooms, err) : st;
 }
 
 /* The structure whose best plan fits and scores lowest; HSP_N_STRUCTS: nothing fits. */
@@ -202,14 +235,38 @@ static uint32_t best_structure(const struct hsp_search *s)
     return winner;
 }
 
+/* What one call is about. */
+struct question {
+    const struct hsp_graph *g;
+    const struct hsp_train_spec *t;
+    const struct hsp_cluster_desc *c;
+    const struct hsp_plan_options *opts;
+    struct hsp_arena *arena;
+};
+
+/* A setup points into itself. */
+static void take_setup(struct setup *to, const struct setup *from)
+{
+    *to = *from;
+    to->search.in.work = &to->work;
+    to->search.in.cluster = &to->usable.cluster;
+}
+
+static bool knows_rooms(const struct hsp_cluster_desc *c)
+{
+    uint32_t i = 0;
+    while (i < c->n && c->dev[i].folder_bytes <= 0) {
+        i++;
+    }
+    return i < c->n;
+}
+
 /* One search, with activations kept or computed again. *ret: its winner, HSP_N_STRUCTS: nothing
  * fits. */
-static enum hsp_status search(const struct hsp_graph *g, const struct hsp_train_spec *t,
-                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
-                              bool again, struct hsp_arena *arena, struct setup *s, uint32_t *ret,
-                              struct hsp_err *err)
+static enum hsp_status search(const struct question *q, enum rooms rooms, bool again,
+                              struct setup *s, uint32_t *ret, struct hsp_err *err)
 {
-    enum hsp_status rc = set_up(g, t, c, opts, arena, s, err);
+    enum hsp_status rc = set_up(q->g, q->t, q->c, q->opts, rooms, q->arena, s, err);
     s->work.recompute = again;
     if (rc == HSP_OK) {
         rc = hsp_search_run(&s->search);
@@ -218,6 +275,35 @@ static enum hsp_status search(const struct hsp_graph *g, const struct hsp_train_
         *ret = best_structure(&s->search);
     }
     return rc;
+}
+
+static double score_of(const struct setup *s, uint32_t winner)
+{
+    return winner == HSP_N_STRUCTS ? (double)INFINITY : s->search.best[winner].score;
+}
+
+/* Recomputation costs a third more and is tried only when nothing fits without it, or only what
+ * cuts sequences does, which may cost more. *ret: the better search. */
+static enum hsp_status search_both(const struct question *q, enum rooms rooms, struct setup *ret,
+                                   uint32_t *ret_winner, struct hsp_err *err)
+{
+    struct setup *again = hsp_arena_alloc(q->arena, sizeof(*again));
+    uint32_t winner = HSP_N_STRUCTS;
+    enum hsp_status st = search(q, rooms, false, ret, ret_winner, err);
+    if (st != HSP_OK || (*ret_winner != HSP_N_STRUCTS && *ret_winner != HSP_STRUCT_RING)) {
+        return st;
+    }
+    if (again == NULL) {
+        return hsp_err_nomem(err, "planning");
+    }
+    st = search(q, rooms, true, again, &winner, err);
+    again->search.short_of_room = again->search.short_of_room || ret->search.short_of_room;
+    if (st == HSP_OK &&
+        (*ret_winner == HSP_N_STRUCTS || score_of(again, winner) < score_of(ret, *ret_winner))) {
+        take_setup(ret, again);
+        *ret_winner = winner;
+    }
+    return st;
 }
 
 /* The plan that won, explained. */
@@ -244,30 +330,60 @@ static enum hsp_status conclude(const struct setup *s, uint32_t winner, struct h
     return st;
 }
 
-/* Recomputation costs a third more and is tried only when nothing fits without it, or only what
- * cuts sequences does, which may cost more. */
+static enum hsp_status no_room(const struct hsp_device_desc *d, const struct hsp_rank_cost *r,
+                               struct hsp_err *err)
+{
+    return hsp_err_set(
+        err, HSP_EINFEASIBLE, 0, "needs %s in the state folder of %.*s, which has %s",
+        hsp_bytes_figure((double)r->node_folder_bytes).text, (int)strcspn(d->name, "/"), d->name,
+        hsp_bytes_figure((double)d->folder_bytes).text);
+}
+
+/* Nothing fits. Where something would but for the state folders, its plan says what it lacks. */
+static enum hsp_status explain_none(const struct question *q, const struct setup *none,
+                                    struct hsp_err *err)
+{
+    const struct hsp_cluster_desc *c = &none->usable.cluster;
+    struct setup *open = hsp_arena_alloc(q->arena, sizeof(*open));
+    uint32_t winner = HSP_N_STRUCTS;
+    enum hsp_status st = open != NULL ? HSP_OK : hsp_err_nomem(err, "planning");
+    if (st == HSP_OK && knows_rooms(c)) {
+        st = search_both(q, ROOM_OPEN, open, &winner, err);
+    }
+    if (st != HSP_OK || winner == HSP_N_STRUCTS) {
+        return st != HSP_OK ? st : infeasible(&none->search, err);
+    }
+    const struct hsp_cost *cost = &open->search.best[winner].cost;
+    const struct hsp_price_in in = {.cluster = c};
+    uint32_t rank = 0;
+    return hsp_cost_fits_folder(&in, cost, &rank)
+               ? infeasible(&none->search, err)
+               : no_room(&c->dev[cost->rank[rank].device], &cost->rank[rank], err);
+}
+
+/* Devices of a node share its state folder. Where that is what keeps a plan from being made, each
+ * of them is held to its part of it, too. */
 enum hsp_status hsp_make_one(const struct hsp_graph *g, const struct hsp_train_spec *t,
                              const struct hsp_cluster_desc *c, const struct hsp_plan_options *opts,
                              struct hsp_arena *arena, struct hsp_planned *ret, struct hsp_err *err)
 {
     const struct hsp_plan_options none = {0};
-    const struct hsp_plan_options *o = opts != NULL ? opts : &none;
-    struct setup s[2];
-    uint32_t winner[2] = {HSP_N_STRUCTS, HSP_N_STRUCTS}, k = 0;
-    enum hsp_status st = search(g, t, c, o, false, arena, &s[0], &winner[0], err);
-    if (st == HSP_OK && (winner[0] == HSP_N_STRUCTS || winner[0] == HSP_STRUCT_RING)) {
-        st = search(g, t, c, o, true, arena, &s[1], &winner[1], err);
-        k = winner[0] == HSP_N_STRUCTS ||
-            (st == HSP_OK && winner[1] != HSP_N_STRUCTS &&
-             s[1].search.best[winner[1]].score < s[0].search.best[winner[0]].score);
+    const struct question q = {g, t, c, opts != NULL ? opts : &none, arena};
+    struct setup s, parts;
+    uint32_t winner = HSP_N_STRUCTS, other = HSP_N_STRUCTS;
+    enum hsp_status st = search_both(&q, ROOM_OF_NODE, &s, &winner, err);
+    if (st == HSP_OK && s.search.short_of_room) {
+        st = search_both(&q, ROOM_IN_PARTS, &parts, &other, err);
+        if (st == HSP_OK && score_of(&parts, other) < score_of(&s, winner)) {
+            take_setup(&s, &parts);
+            winner = other;
+        }
     }
     if (st != HSP_OK) {
         return st;
     }
-    if (winner[k] == HSP_N_STRUCTS) {
-        return infeasible(&s[k].search, err);
-    }
-    return conclude(&s[k], winner[k], arena, ret, err);
+    return winner == HSP_N_STRUCTS ? explain_none(&q, &s, err)
+                                   : conclude(&s, winner, arena, ret, err);
 }
 
 /* Whether nodes have the host memory that their ranks offload to. */
@@ -348,7 +464,7 @@ enum hsp_status hsp_adopt_one(const struct hsp_graph *g, const struct hsp_train_
     struct setup s;
     struct hsp_planned out = {.plan = plan};
     uint32_t rank = 0;
-    enum hsp_status st = set_up(g, t, c, opts != NULL ? opts : &none, arena, &s, err);
+    enum hsp_status st = set_up(g, t, c, opts != NULL ? opts : &none, ROOM_OF_NODE, arena, &s, err);
     if (st != HSP_OK) {
         return st;
     }
@@ -371,6 +487,9 @@ enum hsp_status hsp_adopt_one(const struct hsp_graph *g, const struct hsp_train_
         st = hsp_err_set(err, HSP_EINFEASIBLE, 0, "rank %u needs %s, %s offers %s", rank,
                          hsp_bytes_figure((double)out.cost.rank[rank].total_bytes).text, d->name,
                          hsp_bytes_figure((double)d->mem_bytes).text);
+    }
+    if (st == HSP_OK && !hsp_cost_fits_folder(&s.search.in, &out.cost, &rank)) {
+        st = no_room(&s.usable.cluster.dev[rank], &out.cost.rank[rank], err);
     }
     if (st == HSP_OK) {
         st = check_host(&s, &out, err);

@@ -268,7 +268,7 @@ static void price_rank(const struct pricing *p, const struct hsp_stage_work *ran
     rc->act_bytes = (int64_t)ceil(micro * (x.act_bytes + x.scratch_bytes + x.wide_bytes));
     rc->host_bytes = (int64_t)ceil(micro * x.host_bytes);
     rc->state_bytes = (int64_t)ceil(states * home);
-    rc->folder_bytes = (int64_t)ceil(2 * kinds * home * p->held);
+    rc->folder_bytes = (int64_t)ceil(hsp_sealed_bytes(kinds, home, p->held));
     rc->comm_bytes = (int64_t)ceil(x.comm_bytes);
     rc->grad_bytes = rc->total_bytes - rc->act_bytes - rc->state_bytes - rc->comm_bytes;
 }
@@ -457,6 +457,26 @@ static void finish(struct pricing *p)
     c->bound_us = bound_us(p->in);
 }
 
+/* What the ranks of a node have in its state folder together. */
+static enum hsp_status add_up_nodes(struct pricing *p, struct hsp_arena *arena, struct hsp_err *err)
+{
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < p->cost->n; r++) {
+        most = dev_of(p, r)->node > most ? dev_of(p, r)->node : most;
+    }
+    int64_t *of = hsp_arena_array(arena, (size_t)most + 1, sizeof(*of));
+    if (of == NULL) {
+        return hsp_err_nomem(err, "price of a plan of %u ranks", p->cost->n);
+    }
+    for (uint32_t r = 0; r < p->cost->n; r++) {
+        of[dev_of(p, r)->node] += p->cost->rank[r].folder_bytes;
+    }
+    for (uint32_t r = 0; r < p->cost->n; r++) {
+        p->cost->rank[r].node_folder_bytes = of[dev_of(p, r)->node];
+    }
+    return HSP_OK;
+}
+
 enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *plan,
                           const uint32_t *device, struct hsp_arena *arena, struct hsp_cost *ret,
                           struct hsp_err *err)
@@ -478,14 +498,30 @@ enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *
         }
     }
     finish(&p);
-    *ret = cost;
-    return HSP_OK;
+    enum hsp_status st = add_up_nodes(&p, arena, err);
+    if (st == HSP_OK) {
+        *ret = cost;
+    }
+    return st;
 }
 
 bool hsp_cost_fits(const struct hsp_price_in *in, const struct hsp_cost *c, uint32_t *ret_rank)
 {
     for (uint32_t r = 0; r < c->n; r++) {
         if (c->rank[r].total_bytes > in->cluster->dev[c->rank[r].device].mem_bytes) {
+            *ret_rank = r;
+            return false;
+        }
+    }
+    return true;
+}
+
+bool hsp_cost_fits_folder(const struct hsp_price_in *in, const struct hsp_cost *c,
+                          uint32_t *ret_rank)
+{
+    for (uint32_t r = 0; r < c->n; r++) {
+        int64_t room = in->cluster->dev[c->rank[r].device].folder_bytes;
+        if (room > 0 && c->rank[r].node_folder_bytes > room) {
             *ret_rank = r;
             return false;
         }

@@ -63,9 +63,30 @@ static enum hsp_status try_streams(struct hsp_search *s, const struct hsp_super 
                         : hsp_search_offer(s, kind, d.plan, d.device, what);
 }
 
+/* @x with those first that hold the whole model: a fast group that does not is in no one's way. */
+static const struct hsp_super *holders_first(struct hsp_search *s, const struct hsp_super *x,
+                                             uint32_t n)
+{
+    struct hsp_super *list = hsp_arena_array(s->arena, n, sizeof(*list));
+    uint32_t at = 0;
+    for (int pass = 0; list != NULL && pass < 2; pass++) {
+        for (uint32_t i = 0; i < n; i++) {
+            struct hsp_share_dev unused;
+            if ((hsp_micro_fit(s, &x[i], n, 0, 1, &unused) > 0) == (pass == 0)) {
+                list[at++] = x[i];
+            }
+        }
+    }
+    return list;
+}
+
 enum hsp_status hsp_try_streams(struct hsp_search *s, const struct hsp_super *x, uint32_t n,
                                 uint32_t degree)
 {
+    const struct hsp_super *whole = holders_first(s, x, n);
+    if (whole == NULL) {
+        return hsp_search_no_memory(s);
+    }
     uint32_t most = n < HSP_MAX_STREAMS ? n : HSP_MAX_STREAMS;
     most = most < s->global_batch ? most : s->global_batch;
     uint32_t step = hsp_parts(most, MAX_PREFIXES);
@@ -74,7 +95,7 @@ enum hsp_status hsp_try_streams(struct hsp_search *s, const struct hsp_super *x,
             struct hsp_attempt a;
             enum hsp_status st = hsp_attempt_begin(s, &a);
             if (st == HSP_OK) {
-                st = try_streams(s, x, k, zero, degree);
+                st = try_streams(s, zero > 0 ? x : whole, k, zero, degree);
             }
             if (st != HSP_OK) {
                 return st;

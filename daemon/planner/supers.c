@@ -135,13 +135,14 @@ static void order_key(const struct hsp_search *s, const struct hsp_stage_work *a
         total += (double)x->shares[i];
     }
     x->seq_us = 0;
-    x->mem_bytes = (double)INFINITY;
+    x->mem_bytes = x->room = (double)INFINITY;
     for (uint32_t i = 0; i < x->n; i++) {
         struct hsp_member m;
         hsp_member_price(&s->in, all, dev_of(s, x->dev[i]), (double)x->shares[i] / total, x->n, 1,
                          0, 1, &m);
         x->seq_us = fmax(x->seq_us, m.seq_us + m.micro_us / s->micro_cap);
         x->mem_bytes = fmin(x->mem_bytes, (double)dev_of(s, x->dev[i])->mem_bytes);
+        x->room = fmin(x->room, s->room[x->dev[i]]);
     }
 }
 

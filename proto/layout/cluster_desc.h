@@ -34,6 +34,8 @@ struct hsp_device_desc {
                                     there; us_per_byte 0: not known */
     int64_t mem_bytes;           /* offered to jobs */
     int64_t host_bytes; /* memory of its node for what its devices offload together; 0: not known */
+    int64_t folder_bytes; /* room for sealed state in its node's state folder, for all its devices
+                             together; 0: not known */
     double gemm_flops[HSP_N_RATES]; /* measured FLOP/s of GEMM; pacing included; 0: not known, that
                                        of fp32 */
     double gemm_part[HSP_N_RATES]

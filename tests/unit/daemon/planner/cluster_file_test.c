@@ -20,7 +20,8 @@ static void speed_scales_all_rates(void **state)
                     "  - {name: a, devices: [{}, {speed: 0.5, memory: 1GiB}]}\n"
                     "  - {name: b, uplink: {latency_us: 200, gbit_per_s: 1},\n"
                     "     fast_domain: 1, fast_link: {latency_us: 3, gbit_per_s: 800},\n"
-                    "     network_cards: 2, host_memory: 3GiB, devices: [{count: 2, gemm_gflops: "
+                    "     network_cards: 2, host_memory: 3GiB, state_folder: 5GiB, devices: "
+                    "[{count: 2, gemm_gflops: "
                     "100, op_us: 7, gemm_us: 4, host_gb_per_s: 50, "
                     "memory_bf16_part: 0.25}]}\n"
                     "links: {cross_node: {latency_us: 100, gbit_per_s: 8}}\n",
@@ -57,6 +58,7 @@ static void speed_scales_all_rates(void **state)
     assert_near(c.dev[3].uplink.us_per_byte, 8e-3, 1e-15);
     assert_true(c.dev[0].uplink.us_per_byte < c.cross.us_per_byte); /* none given: that of links */
     assert_true(c.dev[0].host == c.dev[1].host && c.dev[0].host != c.dev[2].host);
+    assert_true(c.dev[1].folder_bytes == 0 && c.dev[3].folder_bytes == (int64_t)5 << 30);
     assert_true(c.dev[1].host_bytes == 0 && c.dev[3].host_bytes == (int64_t)3 << 30);
     struct hsp_device_desc d = hsp_device_default("a/0", 0, 1);
     /* Field by field: the struct has padding. */

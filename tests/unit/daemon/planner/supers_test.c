@@ -61,7 +61,12 @@ static void scene_make(struct scene *x, uint32_t n, const uint32_t *node, const 
                             .global_batch = x->t.data.global_batch,
                             .micro_cap = 1,
                             .arena = x->arena,
-                            .err = &x->err};
+                            .err = &x->err,
+                            .room = hsp_arena_array(x->arena, n, sizeof(double))};
+    assert_non_null(x->s.room);
+    for (uint32_t i = 0; i < n; i++) {
+        x->s.room[i] = (double)INFINITY;
+    }
     hsp_range_make(&x->work, 0, x->work.n_layers, &x->s.all);
 }
 
