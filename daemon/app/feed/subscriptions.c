@@ -307,7 +307,7 @@ void hsp_app_wait(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg
         st = hsp_err_set(&err, HSP_EINVAL, 0, "cannot wait for \"%s\": done, running or step=N",
                          q->what);
     }
-    if (st == HSP_OK && w->what == WAIT_STEP && w->step > j->steps) {
+    if (st == HSP_OK && w->what == WAIT_STEP && w->step > j->steps && !j->unrecorded) {
         st = hsp_err_set(&err, HSP_EINVAL, 0,
                          "job %s has no step %" PRIu64 ": it is done after %" PRIu64
                          " (train.steps)",

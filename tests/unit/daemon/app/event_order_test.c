@@ -512,6 +512,25 @@ static void who_waits_hears_what_holds_the_job_up(void **state)
     w.app->cluster->n_jobs--;
 }
 
+/* Of a job that is not on record, and not adopted yet, nobody knows how many steps it has. */
+static void a_step_of_a_job_that_is_not_on_record_is_waited_for(void **state)
+{
+    struct hsp_caller *c = &w.app->clients[hsp_net_slot(CONN)];
+    struct hsp_job j = {.id = 1, .name = "j", .state = HSP_JOB_BEHIND, .unrecorded = true};
+    const struct hsp_msg m = {.type = HSP_MSG_WAIT, .u.query = {.name = "j", .what = "step=5"}};
+    (void)state;
+    w.app->cluster->jobs[w.app->cluster->n_jobs++] = &j;
+    hsp_app_wait(w.app, c, &m);
+    assert_said("");
+    j.unrecorded = false;
+    j.state = HSP_JOB_RUNNING;
+    j.steps = 9;
+    j.stable = 5;
+    hsp_app_wait_check(w.app);
+    assert_said("{\"job\":\"j\",\"state\":\"running\",\"reason\":\"\",\"step\":5}");
+    w.app->cluster->n_jobs--;
+}
+
 /* One connection may send as many requests as it likes. */
 static void no_more_wait_than_there_is_room_for(void **state)
 {
@@ -638,6 +657,7 @@ HSP_TEST_FILE(event_order_test)
         TEST(metrics_are_of_the_history_that_counts),
         TEST(the_step_that_a_job_goes_back_to_is_read_again),
         TEST(who_waits_hears_what_holds_the_job_up),
+        TEST(a_step_of_a_job_that_is_not_on_record_is_waited_for),
         TEST(no_more_wait_than_there_is_room_for),
         TEST(a_step_that_is_told_again_is_no_second_point),
         TEST(a_store_that_takes_nothing_says_what_to_do),
