@@ -166,8 +166,7 @@ static enum hsp_status check_keys(struct hsp_daemon_config *c, const struct hsp_
     return st;
 }
 
-/* Names are not looked up for listening; of a number alone, like 7071, the host is missing. @path: may be that of a
- * Unix socket. */
+/* Names are not looked up for listening. @path: may be that of a Unix socket. */
 static enum hsp_status check_number(const char *key, const char *s, uint16_t port, bool path,
                                     struct hsp_addr *ret, struct hsp_err *err)
 {

@@ -44,6 +44,10 @@ enum hsp_status hsp_addr_parse(const char *s, uint16_t port, struct hsp_addr *re
     if (n == 0 || n >= sizeof a.host) {
         return hsp_err_set(err, HSP_EINVAL, 0, "address %s: no host", s);
     }
+    if (strspn(host, "0123456789") >= n) { /* resolvers would take it for one of 32 bits */
+        return hsp_err_set(err, HSP_EINVAL, 0,
+                           "address %s: no host before the port, as in 10.0.0.1:%u", s, port);
+    }
     memcpy(a.host, host, n);
     int64_t v = 0;
     if (colon != NULL) {

@@ -112,10 +112,10 @@ def refusals(w):
             (6, 'unknown key "lisen", did you mean "listen"?', ["--config", w.write("a.yaml", "lisen: 1\n")]),
             (6, "at least 2.5 heartbeats", ["-c", w.write("b.yaml", "heartbeat: 2s\n")]),
             (6, "beyond loopback", ["--check-config", "-c", w.config("c.yaml", listen="0.0.0.0:7071")]),
-            (6, "listen: 7071 is no address of this host with a port, like 10.0.0.1:7071; "
-             "0.0.0.0:7071 is all of its addresses",
+            (6, "listen: address 7071: no host before the port, as in 10.0.0.1:7071",
              ["--check-config", "-c", w.config("u.yaml", listen="7071")]),
-            (6, "listen: head.example.org:7071 is no address",
+            (6, "listen: head.example.org:7071 is no address of this host with a port, like 10.0.0.1:7071; "
+             "0.0.0.0:7071 is all of its addresses",
              ["-c", w.config("v.yaml", listen="head.example.org:7071")]),
             (6, "metrics_listen: foo is no address of this host with a port, like 10.0.0.1:7072",
              ["--check-config", "-c", w.config("w.yaml", metrics_listen="foo")]),

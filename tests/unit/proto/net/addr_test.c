@@ -38,6 +38,9 @@ static void test_forms(void **state)
     good("127.0.0.1.evil.example", false, "127.0.0.1.evil.example", 7071, false);
     bad("", "address : no host");
     bad(":80", "address :80: no host");
+    bad("7071", "address 7071: no host before the port, as in 10.0.0.1:7071");
+    bad("7:71", "address 7:71: no host before the port, as in 10.0.0.1:7071");
+    good("7.a", false, "7.a", 7071, false);
     bad("a:65536", "address a:65536: port is not 0 to 65535");
     bad("a:", "address a:: port is not 0 to 65535");
     bad("[::1", "address [::1: no closing bracket");
@@ -55,7 +58,7 @@ static void test_what_can_be_dialled(void **state)
              {"head-1.x_y", false, true, false}, {"a b", false, false, false},
              {"a,b", false, false, false},       {"a\nb", false, false, false},
              {"/run/x", false, false, false},    {"localhost:1", false, true, true},
-             {"7071", false, true, false},       {"127.1", false, true, false}};
+             {"127.1", false, true, false}};
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
         struct hsp_addr a;
         struct hsp_err err;
