@@ -203,9 +203,28 @@ def from_disk(w, d, agents):
     shutil.move(w.path("kept"), os.path.join(w.path("out"), "disk", "step-%010d" % have[-1]))
     w.ctl("resume", "disk", "--from", str(have[0]))
     until("it goes on", lambda: t.status()["state"] == "running" and t.status()["step"] > have[0], 60)
-    w.ctl("cancel", "disk")
+    looks_when_all_have_stopped(w, agents)
     until("its devices are free", lambda: not left_over(w))
     return d
+
+
+def looks_when_all_have_stopped(w, agents):
+    """An executor that is still stopping may delete old checkpoints: resume --from looks for them behind that."""
+    executors = [pid for a in agents for pid in children(a.pid)]
+    for pid in executors:
+        os.kill(pid, signal.SIGSTOP)
+    w.ctl("cancel", "disk")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(w.sock)
+        c = Conn(s)
+        have = on_disk(w, "disk")
+        c.send("resume", dict(QUERY, name="disk", what=str(have[-1])), request=1)
+        w.ctl("ckpt", "list", "disk")  # all nodes have answered meanwhile
+        shutil.rmtree(os.path.join(w.path("out"), "disk", "step-%010d" % have[-1]))
+        for pid in executors:
+            os.kill(pid, signal.SIGCONT)
+        said = c.expect("reply")[2]
+    check(said["status"] != 0 and "no complete checkpoint of step %d on disk" % have[-1] in said["message"], said)
 
 
 def final_of_another(w):

@@ -14,6 +14,7 @@
 #include "daemon/cluster/lookup.h"
 
 #define LOOK_MS  10000 /* for nodes that are connected and do not answer */
+#define STOPS_MS 100   /* between two looks whether the devices of a job have stopped */
 #define WHY_MOST 200u  /* bytes of what the core hears of nodes that could not look */
 
 struct hsp_look {
@@ -25,6 +26,7 @@ struct hsp_look {
     uint32_t conn;   /* of the caller, as what follows */
     uint64_t request, step;
     char actor[96];
+    bool waits; /* nobody was asked: devices of the job still stop */
     hsp_msec end_ms;
     struct hsp_ckpt_answers got;
 };
@@ -96,6 +98,17 @@ static bool ask(struct hsp_app *a, struct hsp_look *x)
     /* without anybody: at the next turn of the loop, as this may be inside an action */
     x->end_ms = n > 0 ? hsp_app_now() + LOOK_MS : 0;
     return n > 0;
+}
+
+/* Asks when the devices of the job have stopped: before, they may write checkpoints and delete older ones. */
+static void ask_stopped(struct hsp_app *a, struct hsp_look *x)
+{
+    const struct hsp_job *j = hsp_cluster_job(a->cluster, x->job);
+    x->waits = x->why == FOR_RESUME && j != NULL && hsp_ci_at_rest(j) && j->n_leases > 0;
+    x->end_ms = hsp_app_now() + STOPS_MS;
+    if (!x->waits) {
+        (void)ask(a, x);
+    }
 }
 
 /* ---- the answers ---- */
@@ -213,8 +226,16 @@ void hsp_app_ckpts_check(struct hsp_app *a)
     struct hsp_look *x = a->looks, *next;
     for (; x != NULL; x = next) {
         next = x->next;
-        if (hsp_app_now() >= x->end_ms) {
+        if (hsp_app_now() < x->end_ms) {
+            continue;
+        }
+        if (!x->waits) {
             end(a, x);
+        } else if (hsp_app_client(a, x->conn) != NULL) {
+            ask_stopped(a, x);
+        } else {
+            take_off(a, x);
+            look_free(x);
         }
     }
 }
@@ -251,7 +272,7 @@ static bool begin(struct hsp_app *a, uint32_t job, const struct hsp_look *what)
     x->number = ++a->look_number;
     x->next = a->looks;
     a->looks = x;
-    (void)ask(a, x);
+    ask_stopped(a, x);
     return true;
 }
 
