@@ -209,12 +209,13 @@ static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t v
     return true;
 }
 
-/* Nothing whole can be reached. True: begin at the origin. @few: the @n devices are too few to begin with; then
+/* Nothing whole can be reached. True: begin at the origin. Behind a restore no witness counts: the job may have
+ * ended since, and with it went the state. @few: the @n devices are too few to begin with; then
  * its checkpoints are not judged, which may be on nodes that are still away. */
 static bool without_state(struct hsp_cluster *c, struct hsp_job *j, bool few, uint32_t n)
 {
     uint64_t best = hsp_ci_best_known(j), newest;
-    if (best <= j->origin_step && has_witness(c, j)) {
+    if (best <= j->origin_step && !j->ran_unknown && has_witness(c, j)) {
         hsp_ci_begin_as_before(c, j); /* nothing was committed beyond it */
         return true;
     }

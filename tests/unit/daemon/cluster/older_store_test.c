@@ -158,6 +158,27 @@ static void resume_lets_a_held_job_go_on(void **state)
     cw_end(&w);
 }
 
+/* Its row tells of no step: the agents, who have their memory, have deleted the state since. */
+static void a_held_job_of_unknown_progress_does_not_begin_anew(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    cw_run_job(&w, 2);
+    cw_pass(&w, 1, 3, cw_even, 2);
+    restore(&w, 0);
+    hello_empty(&w, "n0");
+    hello_empty(&w, "n1");
+    cw_sealed(&w, 0, 0, 0);
+    cw_sealed(&w, 1, 0, 0);
+    assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
+    assert_int_not_equal(cw_job(&w, 1)->state, HSP_JOB_STARTING);
+    wait(&w, w.c->cfg.dead_ms + 1000);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "how far it had come is not known here"));
+    cw_end(&w);
+}
+
 /* The job may have run since on nodes that are not here. The administrator says that it has not
  * ended, not that it has no checkpoints. */
 static void a_job_that_had_not_begun_waits_for_who_is_away(void **state)
@@ -350,7 +371,7 @@ static void a_proven_node_with_more_blocks_the_job(void **state)
     assert_elsewhere_blocks(false);
 }
 
-/* When the node is gone, an administrator may say that nothing comes of it. */
+/* When the node is gone, an administrator may say that nothing comes of it; resume --from 0 begins anew. */
 static void resume_without_the_node_that_is_ahead(void **state)
 {
     (void)state;
@@ -361,8 +382,9 @@ static void resume_without_the_node_that_is_ahead(void **state)
     w.n_asked = 0;
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
     wait(&w, w.c->cfg.dead_ms + 2 * w.c->cfg.state_wait_ms);
-    assert_int_equal(w.n_asked, 2);
     assert_string_equal(cw_job(&w, 1)->ahead, "");
+    assert_int_equal(w.n_asked, 0); /* nobody knows how far it had come */
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
     cw_end(&w);
 }
 
@@ -762,6 +784,7 @@ HSP_TEST_FILE(older_store_test)
         cmocka_unit_test(a_job_without_state_is_held),
         cmocka_unit_test(a_job_that_had_not_begun_waits_for_who_is_away),
         cmocka_unit_test(resume_lets_a_held_job_go_on),
+        cmocka_unit_test(a_held_job_of_unknown_progress_does_not_begin_anew),
         cmocka_unit_test(a_job_that_its_agents_keep_goes_on),
         cmocka_unit_test(a_folder_of_before_is_not_called_wrong),
         cmocka_unit_test(one_of_two_does_not_vouch),
