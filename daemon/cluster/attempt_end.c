@@ -37,6 +37,7 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     if (j->suspend_from > j->cur.step) {
         j->suspend_from = j->cur.step; /* what was behind is lost: the next checkpoint is of here */
     }
+    j->suspend_unheard = false;
     hsp_ci_watch_begin(c, j);
     j->n_held = 0; /* what it was is spent; SEALED says what there is next time */
     j->reached = 0;

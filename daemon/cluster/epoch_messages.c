@@ -257,6 +257,7 @@ static void step_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     if (!first) {
         return;
     }
+    j->suspend_unheard = false;
     if (!j->cur.settled) {
         settle(c, j);
     }

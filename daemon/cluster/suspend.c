@@ -83,6 +83,8 @@ void hsp_ci_suspend(struct hsp_cluster *c, const struct hsp_admin_event *a, stru
         j->suspending = true;
         j->suspend_from = j->stable;
         j->suspend_epoch = 0;
+        j->suspend_unheard =
+            j->cur.n_ranks > 0 && hsp_ci_node(c, j->cur.peers[0].device)->conn == 0;
         hsp_ci_store_job(c, j);
     }
     answer(c, a, j, HSP_OK, "");
@@ -119,7 +121,9 @@ void hsp_ci_suspend_checkpointed(struct hsp_cluster *c, struct hsp_job *j, uint6
                                  const struct hsp_m_ckpt *k)
 {
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
-    if (!j->suspending || !runs || (k->complete && k->step < j->suspend_from)) {
+    bool before =
+        k->step < j->suspend_from || j->suspend_unheard; /* its newest is said again at a hello */
+    if (!j->suspending || !runs || (k->complete && before)) {
         return; /* one that was begun before */
     }
     if (k->complete) {
