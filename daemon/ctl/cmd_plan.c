@@ -14,6 +14,7 @@
 #include "daemon/ctl/transition.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/plan/plan_yaml_one.h"
+#include "daemon/planner/durability.h"
 #include "daemon/planner/links.h"
 #include "daemon/spmd/total/total_plan.h"
 #include "proto/base/size.h"
@@ -85,6 +86,49 @@ static void print_host(const struct view *v)
     }
 }
 
+/* The first rank on a node that cannot have this layout beside another one; n_ranks: none is known. */
+static uint32_t find_full(const struct view *v)
+{
+    uint32_t r = 0;
+    while (r < v->p->plan->n_ranks) {
+        const struct hsp_rank_cost *c = &v->p->cost.rank[r];
+        int64_t room = v->cluster->dev[c->device].folder_bytes;
+        if (room > 0 && 2 * (double)c->node_folder_bytes > (double)room) {
+            return r;
+        }
+        r++;
+    }
+    return r;
+}
+
+static int name_len(const char *device)
+{
+    return (int)strcspn(device, "/");
+}
+
+/* What lies in state folders, and what that is good for. */
+static void print_state(const struct view *v)
+{
+    char text[HSP_DURABILITY_BYTES];
+    const struct hsp_cost *c = &v->p->cost;
+    uint32_t most, full = find_full(v);
+    double bytes = (double)hsp_durability_bytes(c, &most);
+    const char *node = v->cluster->dev[c->rank[most].device].name;
+    hsp_durability_text(c, v->job->copies, v->job->ckpt_every_steps, text);
+    (void)fprintf(v->ctl->out, "\nstate folders %s, %s of it on %.*s; twice that during a switch\n",
+                  hsp_ctl_bytes(v->ctl, bytes),
+                  hsp_ctl_bytes(v->ctl, (double)c->rank[most].node_folder_bytes), name_len(node),
+                  node);
+    if (full < v->p->plan->n_ranks) {
+        const struct hsp_device_desc *d = &v->cluster->dev[c->rank[full].device];
+        (void)fprintf(v->ctl->out,
+                      "the state folder of %.*s has room for %s: the next switch gives that node "
+                      "less, or leaves it out\n",
+                      name_len(d->name), d->name, hsp_ctl_bytes(v->ctl, (double)d->folder_bytes));
+    }
+    (void)fprintf(v->ctl->out, "state: %s\n", text);
+}
+
 static int print_table(const struct view *v)
 {
     FILE *out = v->ctl->out;
@@ -96,6 +140,7 @@ static int print_table(const struct view *v)
     (void)fprintf(out, "%s: %s (%s)\n\n", v->job->name, v->p->plan->why, v->source);
     int rc = hsp_table_print(t) ? HSP_EXIT_OK : HSP_EXIT_FAILED;
     print_host(v);
+    print_state(v);
     (void)fprintf(out, "\nstep %s = slowest stream %s + gradients %s + vote %s",
                   hsp_ctl_time(v->ctl, c->step_us), hsp_ctl_time(v->ctl, c->stream_us),
                   hsp_ctl_time(v->ctl, c->sync_us), hsp_ctl_time(v->ctl, c->vote_us));
@@ -165,7 +210,8 @@ static bool add_rank(const struct view *v, uint32_t rank, cJSON *list)
                                    {"gradient_bytes", (double)r->grad_bytes},
                                    {"activation_bytes", (double)r->act_bytes},
                                    {"communication_bytes", (double)r->comm_bytes},
-                                   {"host_bytes", (double)r->host_bytes}};
+                                   {"host_bytes", (double)r->host_bytes},
+                                   {"folder_bytes", (double)r->folder_bytes}};
     cJSON *o = cJSON_CreateObject();
     bool ok = add_numbers(o, &(const struct number){"rank", rank}, 1) &&
               add_text(o, "device", v->cluster->dev[r->device].name) &&
@@ -195,6 +241,20 @@ static bool add_plan(cJSON *o, const struct hsp_plan *plan)
     return ok;
 }
 
+/* What lies in state folders, and which losses it outlasts. */
+static bool add_state(const struct view *v, cJSON *o)
+{
+    char text[HSP_DURABILITY_BYTES];
+    uint32_t most;
+    const struct hsp_cost *c = &v->p->cost;
+    hsp_durability_text(c, v->job->copies, v->job->ckpt_every_steps, text);
+    const struct number of[] = {{"copies", v->job->copies},
+                                {"folder_bytes", (double)hsp_durability_bytes(c, &most)},
+                                {"node_folder_bytes_max", (double)c->rank[most].node_folder_bytes},
+                                {"keeper_bytes", c->keeper_bytes}};
+    return add_numbers(o, of, HSP_ARRAY_LEN(of)) && add_text(o, "durability", text);
+}
+
 static bool add_prediction(const struct view *v, cJSON *o)
 {
     const struct hsp_cost *c = &v->p->cost;
@@ -205,7 +265,8 @@ static bool add_prediction(const struct view *v, cJSON *o)
         {"copy_seconds", c->copy_us / 1e6}, {"bound_seconds", c->bound_us / 1e6}};
     bool ok = add_text(o, "apiVersion", "hspmd/v1") && add_text(o, "kind", "plan-prediction") &&
               add_text(o, "job", v->job->name) && add_text(o, "source", v->source) &&
-              add_text(o, "why", v->p->plan->why) && add_numbers(o, sum, HSP_ARRAY_LEN(sum));
+              add_text(o, "why", v->p->plan->why) && add_numbers(o, sum, HSP_ARRAY_LEN(sum)) &&
+              add_state(v, o);
     cJSON *ranks = ok ? cJSON_AddArrayToObject(o, "ranks") : NULL;
     for (uint32_t r = 0; r < v->p->plan->n_ranks && ok; r++) {
         ok = ranks != NULL && add_rank(v, r, ranks);

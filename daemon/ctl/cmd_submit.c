@@ -63,6 +63,14 @@ static bool view_plan(struct hsp_ctl *ctl, const cJSON *doc)
     (void)fprintf(out, "%s: %s (%s)\n\n", hsp_doc_text(doc, "job"), hsp_doc_text(doc, "why"),
                   hsp_doc_text(doc, "source"));
     bool ok = hsp_table_print(t);
+    if (hsp_doc_has(doc, "durability")) {
+        (void)fprintf(
+            out,
+            "\nstate folders %s, %s of it on one node; twice that during a switch\nstate: %s\n",
+            hsp_ctl_bytes(ctl, hsp_doc_number(doc, "folder_bytes")),
+            hsp_ctl_bytes(ctl, hsp_doc_number(doc, "node_folder_bytes_max")),
+            hsp_doc_text(doc, "durability"));
+    }
     (void)fprintf(out, "\nstep %s\n", hsp_ctl_time(ctl, hsp_doc_number(doc, "step_seconds") * 1e6));
     bool first = true;
     cJSON_ArrayForEach(x, cJSON_GetObjectItemCaseSensitive(doc, "rejected"))

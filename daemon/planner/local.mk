@@ -5,6 +5,7 @@ daemon_planner_libplanner_a_SOURCES = \
   daemon/planner/cluster_file.c daemon/planner/cluster_file.h \
   daemon/planner/correct.c daemon/planner/correct.h \
   daemon/planner/cost.c daemon/planner/cost.h \
+  daemon/planner/durability.c daemon/planner/durability.h \
   daemon/planner/figure.c daemon/planner/figure.h \
   daemon/planner/job_file.c daemon/planner/job_file.h \
   daemon/planner/lengths.c daemon/planner/lengths.h \

@@ -241,6 +241,12 @@ static double state_home(const struct pricing *p, uint32_t rank, struct rank_sum
                                        : x->home_bytes;
 }
 
+/* Of state: parameters, and what the optimizer has of each. */
+static double kinds_of(const struct hsp_price_in *in)
+{
+    return in->train->hyper.optimizer == HSP_OPT_ADAMW ? 3 : 2;
+}
+
 /* One rank of a stage; its time and memory go into its row. */
 static void price_rank(const struct pricing *p, const struct hsp_stage_work *range, uint32_t rank,
                        struct hsp_rank_cost *rc)
@@ -249,7 +255,7 @@ static void price_rank(const struct pricing *p, const struct hsp_stage_work *ran
     const struct hsp_stage *g = &s->stages[rc->stage];
     struct rank_sum x = {0};
     double micro = (s->sequences + s->micro_batches - 1) / s->micro_batches;
-    double kinds = p->in->train->hyper.optimizer == HSP_OPT_ADAMW ? 3 : 2;
+    double kinds = kinds_of(p->in);
     double states = kinds * hsp_state_versions(&p->in->cluster->dev[p->device[rank]], p->held);
     for (uint32_t c = 0; c < hsp_stream_chunks(s); c++) {
         price_chunk(p, &range[c], c, rc, rank, &x);
@@ -455,6 +461,13 @@ static void finish(struct pricing *p)
     c->step_us = c->stream_us + c->sync_us + c->vote_us + c->copy_us + c->homes_us;
     c->idle_us = c->step_us - least;
     c->bound_us = bound_us(p->in);
+    c->nodes = hsp_count_nodes(p->in->cluster, p->device, c->n, p->in->copies);
+    c->copied = p->held > 1;
+    double all = 0;
+    for (uint32_t i = 0; i < p->in->work->n_params; i++) {
+        all += p->in->work->param[i].bytes;
+    }
+    c->keeper_bytes = hsp_sealed_bytes(kinds_of(p->in), all, 1);
 }
 
 /* What the ranks of a node have in its state folder together. */

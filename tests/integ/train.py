@@ -85,7 +85,8 @@ def plan_of_today(w, t, other):
         def asked():
             r = subprocess.run([os.path.join(BUILD, "hspmdctl"), "-a", w.sock, "plan", "--live", "--exit-code",
                                 w.path("today.json")], capture_output=True, text=True, timeout=LIMIT)
-            check(r.returncode in (0, 10) and "RANK" in r.stdout, "plan --exit-code: %r, wanted %d" % (r, code))
+            check(r.returncode in (0, 10) and "RANK" in r.stdout and "\nstate folders " in r.stdout and
+                  "\nstate: " in r.stdout, "plan --exit-code: %r, wanted %d" % (r, code))
             return r.returncode == code
         until("plan --exit-code gives %d" % code, asked, 3 * LIMIT)  # a busy device may be measured anew
 

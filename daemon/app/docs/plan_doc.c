@@ -6,6 +6,7 @@
 #include "daemon/app/docs/doc_put.h"
 #include "daemon/plan/plan_yaml.h"
 #include "daemon/plan/plan_yaml_one.h"
+#include "daemon/planner/durability.h"
 
 /* The plan as a file. False: no memory, or larger than a message. */
 static bool put_plan(cJSON *o, const struct hsp_plan *plan)
@@ -49,7 +50,21 @@ static cJSON *rank_doc(const struct hsp_cluster_desc *cluster, const struct hsp_
     put(o, "activation_bytes", (double)r->act_bytes);
     put(o, "communication_bytes", (double)r->comm_bytes);
     put(o, "host_bytes", (double)r->host_bytes);
+    put(o, "folder_bytes", (double)r->folder_bytes);
     return o;
+}
+
+/* What lies in state folders, and which losses it outlasts. */
+static void put_state(cJSON *o, const struct hsp_job_spec *job, const struct hsp_cost *c)
+{
+    char text[HSP_DURABILITY_BYTES];
+    uint32_t most;
+    hsp_durability_text(c, job->copies, job->ckpt_every_steps, text);
+    put(o, "copies", job->copies);
+    put(o, "folder_bytes", (double)hsp_durability_bytes(c, &most));
+    put(o, "node_folder_bytes_max", (double)c->rank[most].node_folder_bytes);
+    put(o, "keeper_bytes", c->keeper_bytes);
+    put_text(o, "durability", text);
 }
 
 char *hsp_plan_doc(const struct hsp_job_rec *job, const struct hsp_cluster_desc *cluster,
@@ -70,6 +85,7 @@ char *hsp_plan_doc(const struct hsp_job_rec *job, const struct hsp_cluster_desc 
     put(o, "vote_seconds", c->vote_us * 1e-6);
     put(o, "copy_seconds", c->copy_us * 1e-6);
     put(o, "bound_seconds", c->bound_us * 1e-6);
+    put_state(o, job->spec, c);
     cJSON *ranks = cJSON_AddArrayToObject(o, "ranks");
     for (uint32_t r = 0; r < p->plan->n_ranks; r++) {
         (void)cJSON_AddItemToArray(ranks, rank_doc(cluster, &c->rank[r], r));

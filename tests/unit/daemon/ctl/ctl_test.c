@@ -231,6 +231,71 @@ static void plan_prints_who_gets_what(void **state)
 }
 
 /* The document that daemon/app makes, as a person sees it. */
+static double number_of(const cJSON *o, const char *key)
+{
+    const cJSON *n = cJSON_GetObjectItemCaseSensitive(o, key);
+    assert_true(cJSON_IsNumber(n));
+    return n->valuedouble;
+}
+
+/* A pipeline of two devices: on one node, on two, with one copy, and where a folder is small. */
+static void a_plan_says_which_losses_it_outlasts(void **state)
+{
+    struct room *r = *state;
+    static const struct {
+        const char *more, *folder, *exclude, *says;
+    } cases[] = {
+        {"", "", "b",
+         "\nstate: copies 2; 1 more by keepers, 253.5 KiB in the state folder of each, on nodes "
+         "that may "
+         "keep copies (hspmdctl node allow NODE --holder); the loss of a device costs the step "
+         "under "
+         "way, of a node without a keeper all steps: checkpoint.every_steps is 0\n"},
+        {"checkpoint: {path: /srv/c, every_steps: 100}\n", "", "a/1",
+         "\nstate: each part of the state is on 2 nodes, as copies that ranks keep for each other; "
+         "the "
+         "loss of one of them costs the step under way, of more the steps since the last "
+         "checkpoint, at "
+         "most 100\n"},
+        {"recovery: {copies: 1}\n", "", "a/1",
+         "\nstate: copies 1; the loss of a device costs the step under way, of a node all steps: "
+         "checkpoint.every_steps is 0\n"},
+        {"", "state_folder: 400KiB, ", "a/1",
+         " on a; twice that during a switch\nthe state folder of a has room for 400.0 KiB: the "
+         "next "
+         "switch gives that node less, or leaves it out\nstate: "},
+        {"", "state_folder: 721000, ", "a/1", " on a; twice that during a switch\nstate: "}};
+    put(r, "two.yaml", two);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1024];
+        (void)snprintf(text, sizeof text, "%s%s", job, cases[i].more);
+        put(r, "job.yaml", text);
+        (void)snprintf(text, sizeof text,
+                       "apiVersion: hspmd/v1\nkind: cluster\nnodes: [{name: a, %sdevices: [{count: "
+                       "2}]}, {name: b, devices: [{}]}]\n",
+                       cases[i].folder);
+        put(r, "c.yaml", text);
+        RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-p", "@two.yaml", "-x", cases[i].exclude);
+        assert_int_equal(r->rc, HSP_EXIT_OK);
+        if (strstr(r->out, cases[i].says) == NULL) {
+            fail_msg("%zu: %s", i, r->out);
+        }
+        RUN(r, "plan", "@job.yaml", "-c", "@c.yaml", "-p", "@two.yaml", "-x", cases[i].exclude,
+            "-o", "json");
+        cJSON *o = cJSON_Parse(r->out);
+        const cJSON *rank = NULL;
+        double all = 0;
+        cJSON_ArrayForEach(rank, cJSON_GetObjectItem(o, "ranks"))
+        {
+            all += cJSON_GetObjectItem(rank, "folder_bytes")->valuedouble;
+        }
+        assert_true(all > 0 && number_of(o, "folder_bytes") == all);
+        assert_true((number_of(o, "node_folder_bytes_max") == all) == (i == 0));
+        assert_non_null(cJSON_GetObjectItem(o, "durability"));
+        cJSON_Delete(o);
+    }
+}
+
 static void a_check_is_shown_as_tables(void **state)
 {
     (void)state;
@@ -643,13 +708,6 @@ static void bad_files_are_configuration_errors(void **state)
     assert_non_null(strstr(r->msg, "largest worker offers 1.0 MiB"));
 }
 
-static double number_of(const cJSON *o, const char *key)
-{
-    const cJSON *n = cJSON_GetObjectItemCaseSensitive(o, key);
-    assert_true(cJSON_IsNumber(n));
-    return n->valuedouble;
-}
-
 static const char dp2[] = "{apiVersion: hspmd/v1, kind: plan, ranks: 2, streams: [{sequences: 6, "
                           "stages: [{layers: 2, ranks: [0]}]}, {sequences: 6, stages: [{layers: 2, "
                           "ranks: [1]}]}]}";
@@ -721,6 +779,7 @@ HSP_TEST_FILE(ctl_test)
         cmocka_unit_test_setup_teardown(help_comes_from_the_table, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_lines_are_usage_errors, setup, teardown),
         cmocka_unit_test_setup_teardown(plan_prints_who_gets_what, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_plan_says_which_losses_it_outlasts, setup, teardown),
         cmocka_unit_test_setup_teardown(a_plan_is_the_one_that_runs_or_another, setup, teardown),
         cmocka_unit_test_setup_teardown(chunks_of_a_plan_are_told, setup, teardown),
         cmocka_unit_test_setup_teardown(pools_are_compared_and_shown_plan_by_plan, setup, teardown),

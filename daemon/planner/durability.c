@@ -1,0 +1,57 @@
+#include "daemon/planner/durability.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "daemon/planner/figure.h"
+#include "proto/base/str.h"
+
+/* What is computed again where no copy is left. */
+static void since_checkpoint(uint32_t every_steps, char *ret, size_t size)
+{
+    if (every_steps == 0) {
+        hsp_str_printf(ret, size, "all steps: checkpoint.every_steps is 0");
+    } else {
+        hsp_str_printf(ret, size, "the steps since the last checkpoint, at most %" PRIu32,
+                       every_steps);
+    }
+}
+
+void hsp_durability_text(const struct hsp_cost *c, uint32_t copies, uint32_t every_steps,
+                         char ret[HSP_DURABILITY_BYTES])
+{
+    char since[96], spare[192] = "";
+    uint32_t nodes = c->nodes < copies ? c->nodes : copies, keepers = copies - nodes;
+    since_checkpoint(every_steps, since, sizeof(since));
+    if (keepers > 0) {
+        hsp_str_printf(spare, sizeof(spare),
+                       "; %" PRIu32
+                       " more by keepers, %s in the state folder of each, on nodes that "
+                       "may keep copies (hspmdctl node allow NODE --holder)",
+                       keepers, hsp_bytes_figure(c->keeper_bytes).text);
+    }
+    if (nodes < 2) {
+        hsp_str_printf(ret, HSP_DURABILITY_BYTES,
+                       "copies %" PRIu32 "%s; the loss of a device costs the step under way, of a "
+                       "node%s %s",
+                       copies, spare, keepers > 0 ? " without a keeper" : "", since);
+        return;
+    }
+    hsp_str_printf(ret, HSP_DURABILITY_BYTES,
+                   "each part of the state is on %" PRIu32 " nodes, %s%s; the loss of %s costs the "
+                   "step under way, of more %s",
+                   nodes, c->copied ? "as copies that ranks keep for each other" : "as replicas",
+                   spare, nodes == 2 ? "one of them" : "all but one of them", since);
+}
+
+int64_t hsp_durability_bytes(const struct hsp_cost *c, uint32_t *ret_rank)
+{
+    int64_t all = 0;
+    *ret_rank = 0;
+    for (uint32_t r = 0; r < c->n; r++) {
+        all += c->rank[r].folder_bytes;
+        *ret_rank =
+            c->rank[r].node_folder_bytes > c->rank[*ret_rank].node_folder_bytes ? r : *ret_rank;
+    }
+    return all;
+}
