@@ -198,6 +198,9 @@ enum hsp_status hsp_engine_finish(struct hsp_engine *e, struct hsp_err *err)
 
 void hsp_engine_retire(struct hsp_engine *e)
 {
+    if (e == NULL) {
+        return;
+    }
     atomic_store(&e->stop, 1);
     settle(e);
     e->retired = true;
@@ -428,19 +431,30 @@ enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engi
     return HSP_OK;
 }
 
-struct hsp_engine *hsp_engine_close(struct hsp_engine *e)
+void hsp_engine_halt(struct hsp_engine *e)
 {
-    if (!e) {
-        return NULL;
+    if (!e || e->halted) {
+        return;
     }
     (void)pthread_mutex_lock(&e->lock);
     e->state = HSP_RUN_QUIT;
     (void)pthread_cond_broadcast(&e->cond);
     (void)pthread_mutex_unlock(&e->lock);
     (void)pthread_join(e->comm_thread, NULL);
+    settle(e);
+    e->retired = true;
+    e->halted = true;
+}
+
+struct hsp_engine *hsp_engine_close(struct hsp_engine *e)
+{
+    if (!e) {
+        return NULL;
+    }
+    hsp_engine_halt(e);
+    settle(e); /* this thread learns it, too */
     (void)pthread_cond_destroy(&e->cond);
     (void)pthread_mutex_destroy(&e->lock);
-    settle(e);
     (void)hsp_recorder_free(e->rec);
     (void)hsp_recorder_free(e->next_rec);
     (void)hsp_recorder_free(e->last_rec);

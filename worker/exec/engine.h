@@ -98,13 +98,16 @@ struct hsp_step_result {
  * HSP_ECANCELED: hooks.ended. */
 enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engine **ret,
                                 struct hsp_err *err);
-/* No step may be running; what the device still does is waited for. NULL is fine; returns NULL. */
+/* No step may be running; what the device still does is waited for. Then nothing of the engine writes memory,
+ * and only close comes behind. NULL is fine. */
+void hsp_engine_halt(struct hsp_engine *e);
+/* Halts where that has not been done, and frees all: takes long where that is much. NULL is fine; returns NULL. */
 struct hsp_engine *hsp_engine_close(struct hsp_engine *e);
 
 /* No step follows: what the device still does is waited for, and its memory given back, so that
  * another engine may have it, and the queues: nothing more is given to them. Between steps, on the
  * thread of the steps; abort and close are as before, and may be called while the other engine
- * runs. */
+ * runs. NULL is fine. */
 void hsp_engine_retire(struct hsp_engine *e);
 
 /* Runs step @step: validation when it is due, then training, vote, update, seal.

@@ -127,6 +127,7 @@ struct hsp_engine {
     uint64_t *ticket[HSP_N_QUEUES], awaited[HSP_N_QUEUES];
     uint64_t last[HSP_N_QUEUES]; /* of all that was given, once it has been waited for */
     bool retired;                /* gives the device nothing any more */
+    bool halted;                 /* and has no thread */
 
     pthread_t comm_thread;
     pthread_mutex_t lock; /* the following */

@@ -116,19 +116,10 @@ static enum hsp_status decode(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st == HSP_OK ? hsp_pool_check(&e->prog, e->shorter, e->pkg.n_shorter, err) : st;
 }
 
-static bool is_cancelled(void *ctx)
-{
-    struct hsp_ex_epoch *e = ctx;
-    (void)pthread_mutex_lock(&e->lock);
-    bool cancelled = e->cancelled;
-    (void)pthread_mutex_unlock(&e->lock);
-    return cancelled;
-}
-
 static enum hsp_status open_dataset(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     const struct hsp_data_bind *d = &e->prog.bind.data;
-    const struct hsp_data_stop stop = {.asked = is_cancelled, .ctx = e};
+    const struct hsp_data_stop stop = {.asked = hsp_epoch_is_cancelled, .ctx = e};
     const struct hsp_data_wish wish = {.path = e->p->data_path,
                                        .format = (enum hsp_data_format)d->format,
                                        .vocab = d->vocab,
@@ -619,7 +610,7 @@ void hsp_epoch_halt(struct hsp_ex_epoch *e)
     if (e->has_keeper) {
         (void)pthread_join(e->keeper, NULL);
     }
-    e->engine = hsp_engine_close(e->engine);
+    hsp_engine_halt(e->engine);
     hsp_epoch_direct_close(e);
     (void)hsp_epoch_device_await(e, NULL); /* of a device that has failed nothing is under way */
     for (int i = 0; i < HSP_EPOCH_MESHES; i++) {
@@ -627,22 +618,17 @@ void hsp_epoch_halt(struct hsp_ex_epoch *e)
             e->mesh[i]->ops->close(e->mesh[i]);
         }
     }
-    if (e->from != NULL) {
-        hsp_epoch_sources_close(e->from);
-        free(e->from);
-    }
+    hsp_epoch_discard_segments(e);
     e->halted = true;
 }
 
-struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e)
+/* Of the reaper. */
+static void give_rest_back(void *epoch)
 {
-    if (e == NULL) {
-        return NULL;
+    struct hsp_ex_epoch *e = epoch;
+    if (e->from != NULL) {
+        hsp_epoch_sources_free(e->from);
     }
-    if (!e->halted) {
-        hsp_epoch_halt(e);
-    }
-    hsp_epoch_device_close(e);
     log_seals(e);
     hsp_epoch_twins_close(e);
     hsp_epoch_close_segments(e);
@@ -655,5 +641,25 @@ struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e)
     (void)pthread_mutex_destroy(&e->lock);
     (void)hsp_arena_free(e->arena);
     free(e);
+}
+
+/* Of the device's reaper. */
+static void give_device_back(void *epoch)
+{
+    struct hsp_ex_epoch *e = epoch;
+    e->engine = hsp_engine_close(e->engine);
+    hsp_epoch_device_close(e);
+    hsp_reaper_give(e->env->reaper, &e->ended, give_rest_back, e);
+}
+
+struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e)
+{
+    if (e == NULL) {
+        return NULL;
+    }
+    if (!e->halted) {
+        hsp_epoch_halt(e);
+    }
+    hsp_reaper_give(e->env->device_reaper, &e->ended, give_device_back, e);
     return NULL;
 }

@@ -32,6 +32,7 @@
 #include "worker/executor/disk_thread.h"
 #include "worker/executor/epoch_device.h"
 #include "worker/executor/nccl_log.h"
+#include "worker/executor/reaper.h"
 #include "worker/probe/nccl_place.h"
 #include "worker/state/segment.h"
 
@@ -56,10 +57,13 @@ struct hsp_exec_env {
     atomic_bool failed;        /* the device: the log says so once, and the process ends */
     pthread_mutex_t kept_lock; /* zeros: open */
     struct hsp_kept_segment
-        *kept;               /* segments that are closed, but pinned until the device is trimmed */
-    pthread_mutex_t greets;  /* zeros: open; held while communicators are made */
-    atomic_bool untrimmed;   /* an epoch has given memory of the device back since the last trim */
-    atomic_bool trimming;    /* a thread of the executor's is at it, beside the control thread */
+        *kept;              /* segments that are closed, but pinned until the device is trimmed */
+    pthread_mutex_t greets; /* zeros: open; held while communicators are made */
+    atomic_bool untrimmed;  /* an epoch has given memory of the device back since the last trim */
+    /* Of epochs that have ended: gives back what the device needs again; the rest, behind that. NULL: it is given
+     * back at once. */
+    struct hsp_reaper *device_reaper, *reaper;
+    struct hsp_gift trim;    /* of the device, to its reaper */
     atomic_bool unpinned;    /* it was told that a segment could not be pinned */
     atomic_uint nccl_failed; /* times in a row that its communicators could not be made */
     struct hsp_data_cache *data;
@@ -201,6 +205,7 @@ struct hsp_ex_epoch {
     struct hsp_engine *engine;
     pthread_t run, keeper;
     bool has_run, has_keeper, halted;
+    struct hsp_gift ended;        /* to the reapers */
     int cancel_fd;                /* eventfd: gives up connecting */
     struct hsp_activity activity; /* the run thread only */
     int64_t vote_ns; /* when the last vote passed; the engine's communication thread only */
@@ -254,14 +259,23 @@ static inline bool hsp_epoch_is_over(void *epoch)
     return over;
 }
 
+/* Whether the control thread has ended it; before READY nobody is told that a peer is lost. */
+static inline bool hsp_epoch_is_cancelled(void *epoch)
+{
+    struct hsp_ex_epoch *e = (struct hsp_ex_epoch *)epoch;
+    (void)pthread_mutex_lock(&e->lock);
+    bool cancelled = e->cancelled;
+    (void)pthread_mutex_unlock(&e->lock);
+    return cancelled;
+}
+
 /* Clones @m and starts the run thread, which answers READY or PREPARE_FAILED. HSP_ENOMEM. */
 enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m,
                                struct hsp_ex_epoch **ret, struct hsp_err *err);
-/* Cancels, joins all threads, closes meshes. When it returns nothing of this epoch can write memory
- * any more. Once; then only close. */
+/* Cancels, joins all threads, closes meshes, deletes the names of segments that are not to stay. When it
+ * returns nothing of this epoch can write memory any more. Once; then only close. */
 void hsp_epoch_halt(struct hsp_ex_epoch *e);
-/* Halts where that has not been done, and gives all back: to unmap and unpin takes long where the
- * state is large. NULL allowed; returns NULL. */
+/* Halts where that has not been done. Its memory is given to the reapers. NULL allowed; returns NULL. */
 struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e);
 
 /* ---- shared by the files of the epoch (epoch*.c) ---- */

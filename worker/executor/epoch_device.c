@@ -110,23 +110,19 @@ static bool keeps_any(struct hsp_exec_env *env)
     return any;
 }
 
-/* Without memory for the note it stays mapped as long as the process lives. */
-bool hsp_epoch_device_keeps(struct hsp_ex_epoch *e, struct hsp_state_segment *s)
+/* Segment @k is pinned still. Without memory for the note it stays mapped as long as the process lives. */
+static void keep(struct hsp_ex_epoch *e, int k)
 {
-    int k = s != NULL && s == e->seg[1] ? 1 : 0;
-    if (s == NULL || s != e->seg[k] || !e->dev.pinned[k]) {
-        return false;
-    }
     struct hsp_kept_segment *note = malloc(sizeof *note);
     if (note != NULL) {
-        note->segment = s;
+        note->segment = e->seg[k];
         (void)pthread_mutex_lock(&e->env->kept_lock);
         note->next = e->env->kept;
         e->env->kept = note;
         (void)pthread_mutex_unlock(&e->env->kept_lock);
     }
+    e->seg[k] = NULL;
     e->dev.pinned[k] = false;
-    return true;
 }
 
 /* Unpinning takes seconds where there is much, so the list is taken and its lock is not held: an epoch
@@ -153,31 +149,42 @@ static void unpin_kept(struct hsp_exec_env *env)
     }
 }
 
-bool hsp_epoch_device_trim(struct hsp_exec_env *env)
+void hsp_epoch_device_trim(void *of)
 {
+    struct hsp_exec_env *env = of;
     struct hsp_backend *b = env->backend;
-    if (b == NULL || b->trim == NULL) {
-        return true;
-    }
-    if (pthread_mutex_trylock(&env->greets) != 0) {
-        return false;
+    if (b == NULL || b->trim == NULL || pthread_mutex_trylock(&env->greets) != 0) {
+        return;
     }
     bool trimmed = b->trim(b);
     (void)pthread_mutex_unlock(&env->greets);
     if (trimmed) {
         unpin_kept(env);
+        atomic_store(&env->untrimmed, false);
     }
-    return trimmed;
 }
 
-/* As soon as the device is idle; where another thread is at it, when that has done. */
+/* What the epochs before had of the device is given back when this returns, or @e is over. */
+static void await_reaper(struct hsp_ex_epoch *e)
+{
+    const struct timespec nap = {.tv_nsec = NAP_NS};
+    while (hsp_reaper_busy(e->env->device_reaper) && !hsp_epoch_is_over(e)) {
+        (void)nanosleep(&nap, NULL);
+    }
+}
+
+/* As soon as the device is idle. To unpin takes long, so the reaper does it, and the end of @e does not wait. */
 static void trim_soon(struct hsp_ex_epoch *e)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
-    bool beside = false;
-    for (int k = 0; k < LOOKS; k += beside ? 0 : 1) {
-        beside = atomic_load(&e->env->trimming);
-        if ((!beside && hsp_epoch_device_trim(e->env)) || hsp_epoch_is_over(e)) {
+    struct hsp_exec_env *env = e->env;
+    bool can = env->backend != NULL && env->backend->trim != NULL;
+    await_reaper(e);
+    for (int k = 0; can && k < LOOKS && !hsp_epoch_is_over(e); k++) {
+        atomic_store(&env->untrimmed, true);
+        hsp_reaper_give(env->device_reaper, &env->trim, hsp_epoch_device_trim, env);
+        await_reaper(e);
+        if (!atomic_load(&env->untrimmed)) {
             return;
         }
         (void)nanosleep(&nap, NULL);
@@ -215,6 +222,7 @@ static void unpin_segments(struct hsp_ex_epoch *e)
 
 void hsp_epoch_device_clear(struct hsp_ex_epoch *e)
 {
+    await_reaper(e);
     if (atomic_load(&e->env->on_device) == 0) {
         trim_soon(e);
     }
@@ -231,7 +239,7 @@ enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, st
     if (st == HSP_OK && atomic_load(&e->env->on_device) == 0) {
         st = take_state(e, err);
         st = st == HSP_OK ? try_rest(e, err) : st;
-        (void)hsp_epoch_device_trim(e->env); /* transports take memory next, by themselves */
+        hsp_epoch_device_trim(e->env); /* transports take memory next, by themselves */
     }
     return st;
 }
@@ -420,6 +428,11 @@ void hsp_epoch_device_close(struct hsp_ex_epoch *e)
         atomic_store(&e->env->untrimmed, true);
         (void)hsp_epoch_device_await(e, NULL);
         unpin_segments(e);
+        for (int k = 0; k < 2; k++) {
+            if (e->dev.pinned[k]) {
+                keep(e, k);
+            }
+        }
         release_words(e);
         release_state(e);
     }

@@ -20,12 +20,12 @@
  *            rest fits too. One beside another takes it when it begins; the other has given back all
  *            it had by then. Words for hashes are taken at PREPARE.
  *            Segments of a device that is no CPU are pinned at PREPARE and until the epoch is left;
- *            refused, that is told once in the log. While a transport may be at work nothing is freed
- *            and nothing is unpinned (hsp_backend.trim): that comes at PREPARE of an epoch that is
- *            alone, before its segments are opened and behind its trial; at the begin of one that was
+ *            refused, that is told once in the log. While a transport
+ *            may be at work nothing is freed and nothing is unpinned (hsp_backend.trim): that comes at
+ *            PREPARE of an epoch that is alone, before its segments are opened and behind its trial; at the begin of one that was
  *            prepared beside another, which has released all it had by then, also of its transport;
- *            and when no epoch is left, on a thread of its own, for unpinning takes seconds where
- *            there is much. The first two wait for that, and look for a second at most until the device is
+ *            and when no epoch is left. Unpinning takes seconds where there is much, so a reaper does it.
+ *            The first two wait for that, and look for a second at most until the device is
  *            idle: all members have ended the step, so nothing there waits for what is still to be
  *            given. The segments of a prepared epoch that is dropped stay mapped until then; the next
  *            one is not pinned at PREPARE but at its begin, so beside steps there is one such pair at
@@ -37,7 +37,6 @@
 
 struct hsp_ex_epoch;
 struct hsp_exec_env;
-struct hsp_state_segment;
 
 struct hsp_epoch_device {
     void *state;               /* state_bytes, HSP_MEM_DEVICE; NULL: not taken, or no member */
@@ -51,19 +50,17 @@ struct hsp_epoch_device {
 
 enum hsp_epoch_part { HSP_EPOCH_ALL, HSP_EPOCH_WEIGHTS, HSP_EPOCH_REST /* all but weights */ };
 
-/* At PREPARE, first of all: where no epoch has memory of the device, what the ones before have left
- * goes; segments that are discarded, but mapped, take room of the folder until then. */
+/* At PREPARE, first of all: waits until ended epochs have given the device back, or @e is over. Where no epoch has
+ * memory of the device, what the ones before have left goes; segments that are discarded, but mapped, take room of the folder until then. */
 void hsp_epoch_device_clear(struct hsp_ex_epoch *e);
 /* At PREPARE, when the segments are open. HSP_ENOMEM says how many bytes, and *ret_host whether they
  * are the host's; errors of the device. */
 enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, struct hsp_err *err);
 /* At the end of PREPARE, when the segments are those of the epoch. */
 void hsp_epoch_device_pin(struct hsp_ex_epoch *e);
-/* When no epoch works on the device: frees what the backend had to keep (hsp_backend.trim). False:
- * not now, the device is busy or communicators are being made. Waits for neither. */
-bool hsp_epoch_device_trim(struct hsp_exec_env *env);
-/* Whether @s, which is to be closed, is pinned still: then it is closed after the next trim. */
-bool hsp_epoch_device_keeps(struct hsp_ex_epoch *e, struct hsp_state_segment *s);
+/* When no epoch works on the device of @env: frees what the backend had to keep (hsp_backend.trim), and
+ * env->untrimmed is false. Not now where the device is busy, or communicators are being made. Waits for neither. */
+void hsp_epoch_device_trim(void *env);
 /* When the epoch begins, by all ranks: the memory of the one before it goes, and what PREPARE has not
  * taken is taken. As above. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err);
@@ -89,7 +86,8 @@ enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *e
 /* The epoch has been left, and the next one may begin: gives back the memory of engine and state.
  * The run thread, between steps, without the epoch's lock. */
 void hsp_epoch_device_leave(struct hsp_ex_epoch *e);
-/* When all threads have ended and the engine is closed. */
+/* When all threads have ended and the engine is closed. Segments that are pinned still are the epoch's no more:
+ * they are closed after the next trim. */
 void hsp_epoch_device_close(struct hsp_ex_epoch *e);
 /* After any failure: when the device has failed this says so in the log and ends the process with
  * HSP_EXIT_DEVICE. Nothing can be saved any more that is not in the segments. */

@@ -62,20 +62,11 @@ static enum hsp_status refuse_shape(const struct hsp_ex_epoch *e, const struct h
                        hsp_segment_version(s), name->plan);
 }
 
-static bool is_cancelled(void *epoch)
-{
-    struct hsp_ex_epoch *e = epoch;
-    (void)pthread_mutex_lock(&e->lock);
-    bool cancelled = e->cancelled;
-    (void)pthread_mutex_unlock(&e->lock);
-    return cancelled;
-}
-
 /* To take room takes long, and who ends the epoch waits. A peer that is lost ends nothing here: that is
  * told behind READY. */
 static struct hsp_segment_stop when_cancelled(struct hsp_ex_epoch *e)
 {
-    return (struct hsp_segment_stop){.over = is_cancelled, .of = e};
+    return (struct hsp_segment_stop){.over = hsp_epoch_is_cancelled, .of = e};
 }
 
 /* Opens the segment, or makes it when there is none, or none that can be used. */
@@ -261,34 +252,34 @@ static bool has_sealed(const struct hsp_ex_epoch *e)
     return any;
 }
 
-static struct hsp_state_segment *unmap(struct hsp_ex_epoch *e, struct hsp_state_segment *s)
-{
-    return hsp_epoch_device_keeps(e, s) ? NULL : hsp_segment_close(s);
-}
-
-static struct hsp_state_segment *close_one(struct hsp_ex_epoch *e, bool tidy,
-                                           struct hsp_state_segment *s)
+/* Its memory goes when it is unmapped. */
+static void discard(const struct hsp_ex_epoch *e, const struct hsp_state_segment *s)
 {
     struct hsp_err err = {0};
-    if (!tidy || s == NULL || is_sealed(s)) {
-        return unmap(e, s);
-    }
-    struct hsp_segment_key key = *hsp_segment_key_of(s);
-    s = unmap(e, s);
-    if (hsp_segment_remove(e->env->state_dir, &key, &err) != HSP_OK) {
+    if (s != NULL && !is_sealed(s) &&
+        hsp_segment_remove(e->env->state_dir, hsp_segment_key_of(s), &err) != HSP_OK) {
         hsp_log(e->env->log, HSP_LOG_WARN, "executor", "state of job %u stays behind: %s",
                 e->p->job, err.msg);
     }
-    return s;
+}
+
+void hsp_epoch_discard_segments(struct hsp_ex_epoch *e)
+{
+    bool tidy = e->dropped || (e->alone && !has_sealed(e));
+    for (int slot = 0; tidy && slot < 2; slot++) {
+        discard(e, e->seg[slot]);
+        for (uint32_t i = 0; i < e->n_copies; i++) {
+            discard(e, e->copies[i].seg[slot]);
+        }
+    }
 }
 
 void hsp_epoch_close_segments(struct hsp_ex_epoch *e)
 {
-    bool tidy = e->dropped || (e->alone && !has_sealed(e));
     for (int slot = 0; slot < 2; slot++) {
-        e->seg[slot] = close_one(e, tidy, e->seg[slot]);
+        e->seg[slot] = hsp_segment_close(e->seg[slot]);
         for (uint32_t i = 0; i < e->n_copies; i++) {
-            e->copies[i].seg[slot] = close_one(e, tidy, e->copies[i].seg[slot]);
+            e->copies[i].seg[slot] = hsp_segment_close(e->copies[i].seg[slot]);
         }
     }
 }

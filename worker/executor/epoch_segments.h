@@ -14,8 +14,10 @@ enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *
  * is NULL. Errors of segments. */
 enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state_segment **s,
                                         struct hsp_err *err);
-/* Unmaps them. The files stay, but for those that an epoch that is dropped has not sealed, and those of an
+/* At the end. The files stay, but for those that an epoch that is dropped has not sealed, and those of an
  * epoch that ends alone and has sealed none: the next attempt has another layout, and files of its own. */
+void hsp_epoch_discard_segments(struct hsp_ex_epoch *e);
+/* Unmaps them. */
 void hsp_epoch_close_segments(struct hsp_ex_epoch *e);
 
 #endif

@@ -6,12 +6,18 @@
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
-void hsp_epoch_sources_close(struct hsp_epoch_sources *s)
+static void close_all(struct hsp_epoch_sources *s)
 {
     for (size_t i = 0; i < s->shards.n; i++) {
         (void)hsp_segment_close(s->seg[i]);
     }
     s->shards.n = 0;
+}
+
+void hsp_epoch_sources_free(void *sources)
+{
+    close_all(sources);
+    free(sources);
 }
 
 /* One file of the folder: opened when it is a source, deleted when its head is damaged. */
@@ -50,7 +56,7 @@ enum hsp_status hsp_epoch_sources_open(struct hsp_ex_epoch *e, uint64_t plan, ui
     }
     free(info);
     if (st != HSP_OK) {
-        hsp_epoch_sources_close(s);
+        close_all(s);
     }
     return st;
 }

@@ -16,13 +16,16 @@
 struct hsp_epoch_sources {
     struct hsp_state_segment *seg[HSP_EPOCH_SOURCES];
     struct hsp_shards shards; /* of them */
+    struct hsp_gift served;   /* to the reaper */
 };
 
 /* The sealed segments of layout @plan at @version that this device holds. A segment with a damaged
  * head is reported and deleted. Errors of segments; nothing is left open then. */
 enum hsp_status hsp_epoch_sources_open(struct hsp_ex_epoch *e, uint64_t plan, uint64_t version,
                                        struct hsp_epoch_sources *s, struct hsp_err *err);
-void hsp_epoch_sources_close(struct hsp_epoch_sources *s);
+/* Closes @sources, a struct hsp_epoch_sources in memory of its own, and frees it: for a reaper, since to unmap much
+ * takes long. */
+void hsp_epoch_sources_free(void *sources);
 
 /* Bytes of one kind of a row. */
 static inline size_t hsp_epoch_kind_bytes(const struct hsp_ex_epoch *e, const struct hsp_pkg_row *r)

@@ -569,9 +569,8 @@ void hsp_epoch_fetch_end(struct hsp_ex_epoch *e)
         block_drop(f->kept[i]);
     }
     if (f->src != NULL) {
-        hsp_epoch_sources_close(f->src);
+        hsp_reaper_give(e->env->reaper, &f->src->served, hsp_epoch_sources_free, f->src);
     }
-    free(f->src);
     free(f->sum);
     free(f->full);
     free(f->origin);

@@ -28,7 +28,7 @@
 #include "worker/executor/epoch_stand.h"
 #include "worker/executor/epoch_trace.h"
 #include "worker/executor/heartbeat.h"
-#include "worker/state/segment_free.h"
+#include "worker/executor/reaper.h"
 #include "worker/state/segment_name.h"
 
 #define CONNECT_MS  10000             /* for a mesh to stand; hspmdd's prepare_timeout is longer */
@@ -45,8 +45,7 @@ struct executor {
     uint64_t newest;           /* epoch of that job that was to be prepared here */
     uint64_t floor;            /* epochs of that job up to here are over; not above newest */
     struct hsp_ex_epoch *running, *next, *left;
-    pthread_t trimmer; /* of a device without epochs */
-    bool has_trimmer;
+    struct hsp_reaper device_reaper, reaper; /* env points to them */
 };
 
 static void tell(struct executor *x, struct hsp_msg *m)
@@ -66,23 +65,18 @@ static enum hsp_epoch_phase phase_of(struct hsp_ex_epoch *e)
     return p;
 }
 
-static void close_epoch(void *epoch)
-{
-    (void)hsp_epoch_close(epoch);
-}
-
 static void halt_epoch(void *epoch)
 {
     hsp_epoch_halt(epoch);
 }
 
-/* It frees its memory first, and one that is prepared may be taking more. NULL allowed; returns NULL. */
+/* When it returns nothing of @e can write memory; that is given back behind it. NULL allowed; returns NULL. */
 static struct hsp_ex_epoch *end_epoch(struct executor *x, struct hsp_ex_epoch *e)
 {
     if (e != NULL) {
-        hsp_heartbeat_during(&x->beats, close_epoch, e);
+        hsp_heartbeat_during(&x->beats, halt_epoch, e);
     }
-    return NULL;
+    return hsp_epoch_close(e);
 }
 
 /* ---- housekeeping after every wake-up ---- */
@@ -175,34 +169,15 @@ static void check_lost(struct executor *x, struct hsp_ex_epoch *e)
     tell(x, &m);
 }
 
-static void *trim_thread(void *arg)
-{
-    struct hsp_exec_env *env = arg;
-    if (!hsp_epoch_device_trim(env)) {
-        atomic_store(&env->untrimmed, true);
-    }
-    atomic_store(&env->trimming, false);
-    return NULL;
-}
-
 /* Without an epoch nothing works on the device: what was kept of the last ones goes, now or when the
  * device is idle, beside the heartbeats. */
 static void trim_idle(struct executor *x)
 {
     bool idle = x->running == NULL && x->next == NULL && x->left == NULL;
-    if (x->has_trimmer && !atomic_load(&x->env.trimming)) {
-        (void)pthread_join(x->trimmer, NULL); /* it has done */
-        x->has_trimmer = false;
-    }
-    if (!idle || x->has_trimmer || x->env.backend == NULL || x->env.backend->trim == NULL ||
-        !atomic_exchange(&x->env.untrimmed, false)) {
-        return;
-    }
-    atomic_store(&x->env.trimming, true);
-    x->has_trimmer = pthread_create(&x->trimmer, NULL, trim_thread, &x->env) == 0;
-    if (!x->has_trimmer) { /* at the next heartbeat */
-        atomic_store(&x->env.trimming, false);
-        atomic_store(&x->env.untrimmed, true);
+    if (idle && x->env.backend != NULL && x->env.backend->trim != NULL &&
+        !hsp_reaper_busy(&x->device_reaper) && !hsp_reaper_busy(&x->reaper) &&
+        atomic_load(&x->env.untrimmed)) {
+        hsp_reaper_give(&x->device_reaper, &x->env.trim, hsp_epoch_device_trim, &x->env);
     }
 }
 
@@ -246,19 +221,6 @@ static void close_next(struct executor *x)
     disarm(x);
     promote(x); /* the hand-over may have happened just before */
     drop_next(x);
-}
-
-/* When it returns no epoch of the job up to @epoch can write memory. They are to be closed next. */
-static void halt_up_to(struct executor *x, uint32_t job, uint64_t epoch)
-{
-    disarm(x);
-    promote(x);
-    struct hsp_ex_epoch *all[] = {x->next, x->running, x->left};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        if (all[i] != NULL && all[i]->p->job == job && all[i]->number <= epoch) {
-            hsp_heartbeat_during(&x->beats, halt_epoch, all[i]);
-        }
-    }
 }
 
 /* Ends every epoch of the job up to @epoch; when it returns none of them can write memory. */
@@ -382,13 +344,8 @@ static void on_seal(struct executor *x, const struct hsp_msg *m)
 {
     struct hsp_msg answer = {
         .type = HSP_MSG_SEALED, .epoch = m->epoch, .u.sealed = {.job = m->u.jobref.job}};
-    halt_up_to(x, m->u.jobref.job, m->epoch);
-    int room = hsp_segment_room_comes(x->env.state_dir); /* that of segments without a seal */
-    tell(x, &answer); /* the agent waits a second; 30 GiB of state take several to unmap */
     close_up_to(x, m->u.jobref.job, m->epoch);
-    if (room >= 0) {
-        (void)close(room);
-    }
+    tell(x, &answer);
 }
 
 static void discard(struct executor *x, uint32_t job, uint64_t keep_plan)
@@ -527,7 +484,9 @@ static int serve(struct executor *x)
                           {.fd = x->env.wake_fd, .events = POLLIN}};
     struct hsp_err err = {0};
     for (;;) {
-        int n = poll(p, 2, hsp_heartbeat_wait_ms(&x->beats));
+        /* What hangs is silent, and the agent ends it. */
+        bool silent = hsp_reaper_hangs(&x->device_reaper) || hsp_reaper_hangs(&x->reaper);
+        int n = poll(p, 2, silent ? -1 : hsp_heartbeat_wait_ms(&x->beats));
         uint64_t count;
         if (n < 0 && errno != EINTR) {
             hsp_log(x->env.log, HSP_LOG_ERROR, "executor", "poll fails: %s", strerror(errno));
@@ -590,11 +549,15 @@ static enum hsp_status open_all(struct executor *x, const struct hsp_executor_op
         .wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
         .nccl_look = {.apart = o->transport == HSP_MESH_TCP, .unknown = o->nccl_unknown},
         .nccl_log = o->nccl_log,
+        .device_reaper = &x->device_reaper,
+        .reaper = &x->reaper,
         .told = &x->told};
     x->arena = hsp_arena_new(MESSAGE_MAX);
     if (x->env.wake_fd < 0 || x->arena == NULL || x->env.data == NULL) {
         return hsp_err_set(err, HSP_ENOMEM, errno, "cannot start");
     }
+    st = st == HSP_OK ? hsp_reaper_open(&x->device_reaper, o->state_dir, err) : st;
+    st = st == HSP_OK ? hsp_reaper_open(&x->reaper, o->state_dir, err) : st;
     st = st == HSP_OK ? open_device(o, &x->env.backend, err) : st;
     if (st == HSP_OK && x->env.backend->device) {
         x->env.mem_bytes = hsp_device_offer(o->mem_bytes);
@@ -613,17 +576,16 @@ static void close_all(struct executor *x)
     x->next = hsp_epoch_close(x->next);
     x->running = hsp_epoch_close(x->running);
     x->left = hsp_epoch_close(x->left);
+    hsp_reaper_close(&x->device_reaper); /* it gives to the other one */
+    hsp_reaper_close(&x->reaper);
     hsp_disk_threads_close(&x->env.disks);
-    if (x->has_trimmer) {
-        (void)pthread_join(x->trimmer, NULL); /* else it would use what goes now */
-    }
     x->env.data = hsp_data_cache_free(x->env.data);
     hsp_mesh_listener_close(x->env.listener);
     x->env.nccl = hsp_nccl_close(x->env.nccl);
     hsp_nccllog_tell(x->env.nccl_log, x->env.log);
     x->env.nccl_log = hsp_nccllog_close(x->env.nccl_log);
     if (x->env.backend != NULL) {
-        (void)hsp_epoch_device_trim(&x->env);
+        hsp_epoch_device_trim(&x->env);
         x->env.backend->close(x->env.backend);
     }
     if (x->env.wake_fd >= 0) {

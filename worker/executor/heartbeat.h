@@ -1,8 +1,8 @@
 /* Tells the agent that the control thread lives, also while that waits for work which takes long.
  *
- * Example:   DROP comes when the next epoch has taken 40 GiB for its state. They are unmapped, and the control
- *            thread waits for that. The agent kills an executor that is silent for 3 s, and with it the
- *            training. So another thread closes the epoch, and the control thread waits for that one and
+ * Example:   DROP comes while the next epoch opens a file on a server that is slow. Its threads are joined, and
+ *            the control thread waits for that. The agent kills an executor that is silent for 3 s, and with
+ *            it the training. So another thread joins them, and the control thread waits for that one and
  *            beats. It does nothing else meanwhile, so all comes in its order.
  * Purity:    shell (a thread, the channel).
  * Threads:   the control thread.

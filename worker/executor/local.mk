@@ -32,6 +32,7 @@ worker_executor_libexecutor_a_SOURCES = \
   worker/executor/folder_mark.c worker/executor/folder_mark.h \
   worker/executor/heartbeat.c worker/executor/heartbeat.h \
   worker/executor/nccl_log.c worker/executor/nccl_log.h \
+  worker/executor/reaper.c worker/executor/reaper.h \
   worker/executor/step_gather.c worker/executor/step_gather.h \
   worker/executor/step_log.c worker/executor/step_log.h \
   worker/executor/step_ranges.c worker/executor/step_ranges.h \

@@ -75,6 +75,7 @@ static void leave_a_version_of(struct world *w, const struct hsp_box *box)
     assert_true(hsp_segment_version(w->e.seg[0]) == HSP_NO_VERSION);
     fill_box(HSP_F64, 0, HSP_STATE_PARAM, 4, full, box, hsp_segment_area(w->e.seg[0]));
     hsp_segment_seal(w->e.seg[0], 4);
+    hsp_epoch_discard_segments(&w->e);
     hsp_epoch_close_segments(&w->e);
     assert_int_equal(access(w->file, F_OK), 0);
 }
@@ -96,6 +97,7 @@ static void what_is_dropped_leaves_nothing_unsealed(void **state)
     assert_int_equal(access(other, F_OK), 0);
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     w->e.dropped = true;
+    hsp_epoch_discard_segments(&w->e);
     hsp_epoch_close_segments(&w->e);
     assert_int_equal(access(w->file, F_OK), 0);
     assert_int_equal(access(other, F_OK), -1);
@@ -111,6 +113,7 @@ static void an_epoch_without_a_version_leaves_nothing(void **state)
     (void)snprintf(other, sizeof other, "%s/job-3+0+0+e2+s1.seg", w->dir);
     assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
     w->e.alone = true;
+    hsp_epoch_discard_segments(&w->e);
     hsp_epoch_close_segments(&w->e);
     assert_int_equal(access(w->file, F_OK), -1);
     assert_int_equal(access(other, F_OK), -1);
@@ -207,6 +210,7 @@ static void what_is_sealed_and_of_another_shape_stays(void **state)
         assert_true(fact == cases[i].fact && amount == cases[i].amount);
         assert_non_null(strstr(err.msg, "version 4 of layout 2 is "));
         w->e.dropped = true;
+        hsp_epoch_discard_segments(&w->e);
         hsp_epoch_close_segments(&w->e);
         assert_ok(hsp_segment_open_path(w->file, false, &s, &err), &err);
         assert_true(hsp_segment_version(s) == 4 && hsp_segment_area_bytes(s) == 256);

@@ -2,13 +2,10 @@
  * (tests/lib/ghost.h): the same bits as on CPUs; messages about memory that does not suffice; a
  * device that fails in the midst of a step, and an executor that is killed in the midst of an
  * update. */
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include "proto/host/file_io.h"
@@ -16,7 +13,6 @@
 #include "worker/exec/pace.h"
 #include "worker/exec/read_hash.h"
 #include "worker/executor/epoch.h"
-#include "worker/executor/epoch_segments.h"
 #include "worker/executor/executor.h"
 #include "worker/state/segment.h"
 #include "worker/state/segment_name.h"
@@ -411,12 +407,12 @@ static atomic_bool trims_slowly; /* executors forked from now on, the first time
 /* The compiler compares it with the product's. */
 __typeof__(hsp_epoch_device_trim) __real_hsp_epoch_device_trim, __wrap_hsp_epoch_device_trim;
 
-bool __wrap_hsp_epoch_device_trim(struct hsp_exec_env *env)
+void __wrap_hsp_epoch_device_trim(void *env)
 {
     if (atomic_exchange(&trims_slowly, false)) {
         (void)sleep(30);
     }
-    return __real_hsp_epoch_device_trim(env);
+    __real_hsp_epoch_device_trim(env);
 }
 
 /* Kept memory of a job may be large. While it is released the executor lives for all to see, and an
@@ -529,41 +525,6 @@ static void test_an_epoch_that_takes_room_ends_when_it_is_told_to(void **state)
     (void)hsp_epoch_plan_free(one);
 }
 
-static char gives_back_at[4300]; /* in executors forked from now on: state waits for that file */
-
-__typeof__(hsp_epoch_close_segments) __real_hsp_epoch_close_segments,
-    __wrap_hsp_epoch_close_segments;
-
-void __wrap_hsp_epoch_close_segments(struct hsp_ex_epoch *e)
-{
-    while (gives_back_at[0] != '\0' && access(gives_back_at, F_OK) != 0) {
-        (void)usleep(1000);
-    }
-    __real_hsp_epoch_close_segments(e);
-}
-
-/* To unmap state takes long where there is much, and an agent waits a second for SEALED. */
-static void test_state_is_given_back_behind_sealed(void **state)
-{
-    struct xw_world *w = *state;
-    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
-    (void)snprintf(gives_back_at, sizeof gives_back_at, "%s/give-back", w->dir);
-    begin(w, one, 1, 1);
-    xw_send_ref(w, 0, HSP_MSG_SEAL, 2);
-    xw_await(w, 0, HSP_MSG_SEALED);
-    assert_true(newest_of_all(w, 1, 1) >= w->stable);
-    /* Who lacks room on this node waits meanwhile. */
-    int folder = open(w->ex[0].state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    assert_true(folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK);
-    assert_int_equal(close(folder), 0);
-    int fd = open(gives_back_at, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    assert_true(fd >= 0 && close(fd) == 0);
-    gives_back_at[0] = '\0';
-    xw_send_ref(w, 0, HSP_MSG_STOP, 2);
-    xw_await(w, 0, HSP_MSG_STOPPED);
-    (void)hsp_epoch_plan_free(one);
-}
-
 /* All goes on where segments cannot be pinned, and each executor says so once, also one that has
  * two epochs: those of the reference, of `taken`, and the two of the switch. */
 static void test_segments_that_cannot_be_pinned(void **state)
@@ -653,8 +614,6 @@ HSP_TEST_FILE(executor_device_test)
                                         xw_teardown),
         cmocka_unit_test_setup_teardown(test_what_goes_slowly_holds_no_heartbeat_up,
                                         xw_setup_device, xw_teardown),
-        cmocka_unit_test_setup_teardown(test_state_is_given_back_behind_sealed, xw_setup_device,
-                                        xw_teardown),
         cmocka_unit_test_setup_teardown(test_an_epoch_that_takes_room_ends_when_it_is_told_to,
                                         xw_setup, xw_teardown),
         cmocka_unit_test_setup_teardown(test_an_epoch_is_dropped_as_it_takes_room, xw_setup,

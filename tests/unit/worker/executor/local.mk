@@ -17,6 +17,7 @@ executor_tests = \
   tests/unit/worker/executor/epoch_segments_test \
   tests/unit/worker/executor/executor_test \
   tests/unit/worker/executor/executor_device_test \
+  tests/unit/worker/executor/executor_end_test \
   tests/unit/worker/executor/executor_files_test \
   tests/unit/worker/executor/executor_mount_test \
   tests/unit/worker/executor/executor_stand_test \
@@ -24,6 +25,7 @@ executor_tests = \
   tests/unit/worker/executor/folder_fault_test \
   tests/unit/worker/executor/heartbeat_test \
   tests/unit/worker/executor/nccl_log_test \
+  tests/unit/worker/executor/reaper_test \
   tests/unit/worker/executor/restore_test \
   tests/unit/worker/executor/step_log_test \
   tests/unit/worker/executor/twin_verdict_test \
@@ -46,6 +48,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/epoch_segments_test.c \
   tests/unit/worker/executor/executor_test.c \
   tests/unit/worker/executor/executor_device_test.c \
+  tests/unit/worker/executor/executor_end_test.c \
   tests/unit/worker/executor/executor_files_test.c \
   tests/unit/worker/executor/executor_mount_test.c \
   tests/unit/worker/executor/executor_stand_test.c \
@@ -53,6 +56,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/folder_fault_test.c \
   tests/unit/worker/executor/heartbeat_test.c \
   tests/unit/worker/executor/nccl_log_test.c \
+  tests/unit/worker/executor/reaper_test.c \
   tests/unit/worker/executor/restore_test.c \
   tests/unit/worker/executor/step_log_test.c \
   tests/unit/worker/executor/twin_verdict_test.c \
@@ -61,7 +65,8 @@ tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=cal
   -Wl,--wrap=hsp_ckpt_stream_open,--wrap=hsp_ckpt_stream_put,--wrap=hsp_ckpt_commit \
   -Wl,--wrap=hsp_ckpt_sweep,--wrap=hsp_ckpt_stream_close \
   -Wl,--wrap=hsp_ckpt_prune,--wrap=hsp_ckpt_abandon,--wrap=hsp_segment_create,--wrap=hsp_epoch_device_leave \
-  -Wl,--wrap=hsp_epoch_close_segments \
+  -Wl,--wrap=hsp_epoch_close_segments,--wrap=hsp_epoch_device_close,--wrap=hsp_epoch_sources_free \
+  -Wl,--wrap=hsp_reaper_hangs \
   -Wl,--wrap=hsp_region_copy,--wrap=hsp_ckpt_sign \
   -Wl,--wrap=hsp_epoch_device_save,--wrap=hsp_epoch_device_trim \
   -Wl,--wrap=hsp_read_hash_before,--wrap=hsp_pace_done

@@ -1,0 +1,270 @@
+/* An epoch has ended when nothing can write its memory. To unpin and unmap that takes seconds where there is
+ * much, and no answer to the agent waits for it. Here it takes until the test allows it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "tests/unit/worker/executor/executor_world.h"
+#include "worker/executor/epoch.h"
+#include "worker/executor/epoch_segments.h"
+#include "worker/executor/epoch_sources.h"
+#include "worker/state/segment_name.h"
+
+/* In executors forked from now on: each waits for the file of its name. */
+enum held { STATE, DEVICE, SOURCES, HANGS, N_HELD };
+static char held_by[N_HELD][4300];
+
+static void await_leave(enum held what)
+{
+    while (held_by[what][0] != '\0' && access(held_by[what], F_OK) != 0) {
+        (void)usleep(1000);
+    }
+}
+
+/* The compiler compares them with the product's. */
+__typeof__(hsp_epoch_close_segments) __real_hsp_epoch_close_segments,
+    __wrap_hsp_epoch_close_segments;
+__typeof__(hsp_epoch_device_close) __real_hsp_epoch_device_close, __wrap_hsp_epoch_device_close;
+__typeof__(hsp_epoch_sources_free) __real_hsp_epoch_sources_free, __wrap_hsp_epoch_sources_free;
+__typeof__(hsp_reaper_hangs) __real_hsp_reaper_hangs, __wrap_hsp_reaper_hangs;
+
+void __wrap_hsp_epoch_close_segments(struct hsp_ex_epoch *e)
+{
+    await_leave(STATE);
+    __real_hsp_epoch_close_segments(e);
+}
+
+void __wrap_hsp_epoch_device_close(struct hsp_ex_epoch *e)
+{
+    await_leave(DEVICE);
+    __real_hsp_epoch_device_close(e);
+}
+
+void __wrap_hsp_epoch_sources_free(void *sources)
+{
+    await_leave(SOURCES);
+    __real_hsp_epoch_sources_free(sources);
+}
+
+bool __wrap_hsp_reaper_hangs(struct hsp_reaper *r)
+{
+    return (held_by[HANGS][0] != '\0' && access(held_by[HANGS], F_OK) == 0) ||
+           __real_hsp_reaper_hangs(r);
+}
+
+/* A world whose executors hold @what back. */
+static struct xw_world *hold(void **state, enum held what)
+{
+    struct xw_world *w = *state;
+    (void)snprintf(held_by[what], sizeof held_by[what], "%s/leave", w->dir);
+    xw_start_executor(w, 0);
+    held_by[what][0] = '\0';
+    return w;
+}
+
+static void leave(struct xw_world *w)
+{
+    char path[4300];
+    (void)snprintf(path, sizeof path, "%s/leave", w->dir);
+    int fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0 && close(fd) == 0);
+}
+
+static void begin(struct xw_world *w, struct hsp_epoch_plan *plan, uint64_t epoch)
+{
+    struct xw_epoch d = {
+        .epoch = epoch, .plan_no = epoch, .mode = HSP_MODE_FRESH, .plan = plan, .n_peers = 1};
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, epoch, 0);
+    xw_await_step(w, 0, 2);
+}
+
+static void order(struct xw_world *w, uint16_t type, uint16_t answer, uint64_t epoch)
+{
+    xw_send_ref(w, 0, type, epoch);
+    xw_await(w, 0, answer);
+}
+
+/* The newest sealed version of layout @plan. */
+static uint64_t newest(struct xw_world *w, uint64_t plan)
+{
+    struct hsp_m_holding *held = NULL;
+    uint32_t n = 0;
+    struct hsp_err err = {0};
+    uint64_t best = 0;
+    assert_ok(hsp_segname_scan(w->ex[0].state_dir, &held, &n, &err), &err);
+    for (uint32_t k = 0; k < n; k++) {
+        best = held[k].plan == plan && held[k].version > best ? held[k].version : best;
+    }
+    free(held);
+    return best;
+}
+
+/* The rest of what layout @from has, in layout @to. */
+static struct xw_epoch recovery(struct xw_world *w, const struct hsp_epoch_plan *plan,
+                                uint64_t epoch, uint64_t from, uint64_t to)
+{
+    return (struct xw_epoch){.epoch = epoch,
+                             .plan_no = to,
+                             .from_no = from,
+                             .mode = HSP_MODE_RECOVER,
+                             .step = newest(w, from),
+                             .plan = plan,
+                             .from = plan,
+                             .n_peers = 1,
+                             .n_live = 1,
+                             .live = {{0, 0, 0}}};
+}
+
+/* Whoever lacks room on this node waits. */
+static bool room_comes(struct xw_world *w)
+{
+    int folder = open(w->ex[0].state_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(folder >= 0);
+    bool comes = flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    assert_int_equal(close(folder), 0);
+    return comes;
+}
+
+/* The next epoch is prepared meanwhile, and may be sealed, too. Its own preparation is not held up. */
+static void test_no_answer_waits_until_state_is_unmapped(void **state)
+{
+    struct xw_world *w = hold(state, STATE);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    begin(w, one, 1);
+    order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 2);
+    assert_true(newest(w, 1) >= w->stable);
+    assert_true(room_comes(w));
+    for (uint64_t epoch = 3; epoch < 6; epoch++) {
+        struct xw_epoch d = recovery(w, one, epoch, 1, 1);
+        xw_prepare(w, &d);
+        if (epoch == 4) {
+            xw_send_start(w, 0, epoch, d.step);
+            xw_await(w, 0, HSP_MSG_STARTED);
+        }
+        order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, epoch);
+    }
+    order(w, HSP_MSG_STOP, HSP_MSG_STOPPED, 6);
+    assert_int_equal(newest(w, 1), 0); /* the names are gone */
+    assert_true(room_comes(w));
+    leave(w);
+    while (room_comes(w)) {
+        xw_await_beat(w, 0);
+    }
+    (void)hsp_epoch_plan_free(one);
+}
+
+/* Nor until it is unpinned. What wants the device waits for that, and can be ended meanwhile. */
+static void test_no_answer_waits_for_the_device(void **state)
+{
+    struct xw_world *w = hold(state, DEVICE);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    begin(w, one, 1);
+    order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 2);
+    struct xw_epoch d = recovery(w, one, 3, 1, 1);
+    xw_send_prepare(w, &d);
+    for (int beats = 0; beats < 3;) {
+        assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
+        assert_int_not_equal(w->last.type, HSP_MSG_READY);
+        beats += w->last.type == HSP_MSG_HEARTBEAT;
+    }
+    order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 3);
+    d = recovery(w, one, 4, 1, 1);
+    xw_send_prepare(w, &d);
+    order(w, HSP_MSG_DROP, HSP_MSG_DROPPED, 4);
+    d = recovery(w, one, 5, 1, 1);
+    xw_send_prepare(w, &d);
+    xw_await_beat(w, 0);
+    leave(w);
+    xw_await(w, 0, HSP_MSG_READY);
+    xw_send_start(w, 0, 5, d.step);
+    xw_await_end(w, 0);
+    (void)hsp_epoch_plan_free(one);
+}
+
+/* Of a recovery, both before it begins and behind its transfer. */
+static void test_no_answer_waits_until_sources_are_unmapped(void **state)
+{
+    struct xw_world *w = hold(state, SOURCES);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    begin(w, one, 1);
+    order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 2);
+    struct xw_epoch d = recovery(w, one, 3, 1, 2);
+    xw_prepare(w, &d);
+    order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 3);
+    d = recovery(w, one, 4, 1, 3);
+    xw_prepare(w, &d);
+    xw_send_start(w, 0, 4, d.step);
+    xw_await(w, 0, HSP_MSG_STARTED);
+    order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 4);
+    leave(w);
+    order(w, HSP_MSG_STOP, HSP_MSG_STOPPED, 4);
+    (void)hsp_epoch_plan_free(one);
+}
+
+/* The epoch that a switch has left is closed when the next one has voted: also behind what comes then. */
+static void test_no_answer_waits_for_the_epoch_that_was_left(void **state)
+{
+    struct xw_world *w = hold(state, STATE);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    begin(w, one, 1);
+    for (uint64_t epoch = 2; epoch < 4; epoch++) {
+        struct xw_epoch d = {.epoch = epoch,
+                             .plan_no = epoch,
+                             .from_no = epoch - 1,
+                             .base = epoch - 1,
+                             .mode = HSP_MODE_SWITCH,
+                             .plan = one,
+                             .from = one,
+                             .n_peers = 1,
+                             .n_live = 1,
+                             .live = {{0, 0, 0}}};
+        xw_prepare(w, &d);
+        xw_send_ref(w, 0, HSP_MSG_ARM, epoch);
+        xw_await(w, 0, HSP_MSG_STARTED);
+        xw_await_step(w, 0, w->stable + 2);
+        struct hsp_err err = {0};
+        struct hsp_msg m = {.type = HSP_MSG_RELEASE,
+                            .epoch = epoch,
+                            .u.release = {.job = 1, .keep_plan = epoch, .known = epoch}};
+        assert_ok(hsp_chan_send(&w->ex[0].chan, &m, &err), &err);
+        xw_await(w, 0, HSP_MSG_RELEASED);
+    }
+    order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 4);
+    leave(w);
+    (void)hsp_epoch_plan_free(one);
+}
+
+/* A driver that does not come back: the agent ends a process that is silent. */
+static void test_who_cannot_give_memory_back_falls_silent(void **state)
+{
+    struct xw_world *w = hold(state, HANGS);
+    struct hsp_epoch_plan *one = xw_make_plan(w, xw_plan_one);
+    uint32_t beats = 0;
+    xw_await_beat(w, 0);
+    leave(w);
+    while (xw_next_msg(w, 0, 2000)) {
+        assert_true(++beats < 8);
+    }
+    order(w, HSP_MSG_SEAL, HSP_MSG_SEALED, 2); /* else it goes on */
+    (void)hsp_epoch_plan_free(one);
+}
+
+HSP_TEST_FILE(executor_end_test)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_no_answer_waits_until_state_is_unmapped,
+                                        xw_setup_device, xw_teardown),
+        cmocka_unit_test_setup_teardown(test_no_answer_waits_for_the_device, xw_setup_device,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_no_answer_waits_until_sources_are_unmapped, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_no_answer_waits_for_the_epoch_that_was_left, xw_setup,
+                                        xw_teardown),
+        cmocka_unit_test_setup_teardown(test_who_cannot_give_memory_back_falls_silent, xw_setup,
+                                        xw_teardown),
+    };
+    return cmocka_run_group_tests_name("executorend", tests, NULL, NULL);
+}
