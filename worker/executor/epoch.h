@@ -64,6 +64,7 @@ struct hsp_exec_env {
      * back at once. */
     struct hsp_reaper *device_reaper, *reaper;
     struct hsp_gift trim;    /* of the device, to its reaper */
+    size_t pin_piece;        /* of a segment, at a time; 0: HSP_ROOM_PIECE */
     atomic_bool unpinned;    /* it was told that a segment could not be pinned */
     atomic_uint nccl_failed; /* times in a row that its communicators could not be made */
     struct hsp_data_cache *data;

@@ -12,6 +12,7 @@
 #include "worker/executor/executor.h"
 #include "worker/state/box_hash.h"
 #include "worker/state/region.h"
+#include "worker/state/segment_room.h"
 
 #define ALIGN  64     /* of rows in a segment */
 #define LOOKS  5000   /* whether the device is idle, */
@@ -100,7 +101,28 @@ static enum hsp_status try_rest(struct hsp_ex_epoch *e, struct hsp_err *err)
 struct hsp_kept_segment {
     struct hsp_kept_segment *next;
     struct hsp_state_segment *segment;
+    size_t pinned;
 };
+
+static size_t piece_bytes(const struct hsp_exec_env *env)
+{
+    return env->pin_piece > 0 ? env->pin_piece : HSP_ROOM_PIECE;
+}
+
+/* Of @s the first @bytes; @e not NULL: until that is over. False: some are pinned still. */
+static bool unpin(struct hsp_exec_env *env, const struct hsp_state_segment *s, size_t bytes,
+                  struct hsp_ex_epoch *e)
+{
+    struct hsp_backend *b = env->backend;
+    bool gone = true;
+    for (size_t at = 0; at < bytes; at += piece_bytes(env)) {
+        if (e != NULL && hsp_epoch_is_over(e)) {
+            return false;
+        }
+        gone = b->unpin(b, (uint8_t *)hsp_segment_area(s) + at) && gone;
+    }
+    return gone;
+}
 
 static bool keeps_any(struct hsp_exec_env *env)
 {
@@ -116,20 +138,20 @@ static void keep(struct hsp_ex_epoch *e, int k)
     struct hsp_kept_segment *note = malloc(sizeof *note);
     if (note != NULL) {
         note->segment = e->seg[k];
+        note->pinned = e->dev.pinned[k];
         (void)pthread_mutex_lock(&e->env->kept_lock);
         note->next = e->env->kept;
         e->env->kept = note;
         (void)pthread_mutex_unlock(&e->env->kept_lock);
     }
     e->seg[k] = NULL;
-    e->dev.pinned[k] = false;
+    e->dev.pinned[k] = 0;
 }
 
 /* Unpinning takes seconds where there is much, so the list is taken and its lock is not held: an epoch
  * that ends meanwhile puts others there. */
 static void unpin_kept(struct hsp_exec_env *env)
 {
-    struct hsp_backend *b = env->backend;
     (void)pthread_mutex_lock(&env->kept_lock);
     struct hsp_kept_segment *list = env->kept;
     env->kept = NULL;
@@ -137,7 +159,7 @@ static void unpin_kept(struct hsp_exec_env *env)
     while (list != NULL) {
         struct hsp_kept_segment *k = list;
         list = k->next;
-        if (b->unpin(b, hsp_segment_area(k->segment))) {
+        if (unpin(env, k->segment, k->pinned, NULL)) {
             (void)hsp_segment_close(k->segment);
             free(k);
         } else {
@@ -191,18 +213,27 @@ static void trim_soon(struct hsp_ex_epoch *e)
     }
 }
 
+/* In pieces, until @e is cancelled: tens of GiB take seconds. */
+static enum hsp_status pin(struct hsp_ex_epoch *e, int k, struct hsp_err *err)
+{
+    struct hsp_backend *b = e->env->backend;
+    size_t bytes = (size_t)hsp_segment_area_bytes(e->seg[k]), piece = piece_bytes(e->env);
+    enum hsp_status st = HSP_OK;
+    for (size_t at = 0; st == HSP_OK && at < bytes && !hsp_epoch_is_cancelled(e); at += piece) {
+        size_t n = bytes - at < piece ? bytes - at : piece;
+        st = b->pin(b, (uint8_t *)hsp_segment_area(e->seg[k]) + at, n, err);
+        e->dev.pinned[k] += st == HSP_OK ? n : 0;
+    }
+    return st;
+}
+
 /* Both segments are written here, so they are mapped as pinning wants it. Without it all goes on,
  * slower. */
 static void pin_segments(struct hsp_ex_epoch *e)
 {
-    struct hsp_backend *b = e->env->backend;
-    for (int k = 0; b->pin != NULL && k < 2; k++) {
+    for (int k = 0; e->env->backend->pin != NULL && k < 2; k++) {
         struct hsp_err err = {0};
-        size_t bytes = (size_t)hsp_segment_area_bytes(e->seg[k]);
-        enum hsp_status st =
-            bytes > 0 ? b->pin(b, hsp_segment_area(e->seg[k]), bytes, &err) : HSP_OK;
-        e->dev.pinned[k] = bytes > 0 && st == HSP_OK;
-        if (st != HSP_OK && !atomic_exchange(&e->env->unpinned, true)) {
+        if (pin(e, k, &err) != HSP_OK && !atomic_exchange(&e->env->unpinned, true)) {
             hsp_log(e->env->log, HSP_LOG_WARN, "executor",
                     "device %u: its state is copied through memory that is not pinned, slowly: %s",
                     e->env->device, err.msg);
@@ -210,12 +241,12 @@ static void pin_segments(struct hsp_ex_epoch *e)
     }
 }
 
-static void unpin_segments(struct hsp_ex_epoch *e)
+/* @early: not beyond the end of @e. */
+static void unpin_segments(struct hsp_ex_epoch *e, bool early)
 {
     for (int k = 0; k < 2; k++) {
-        if (e->dev.pinned[k]) {
-            e->dev.pinned[k] =
-                !e->env->backend->unpin(e->env->backend, hsp_segment_area(e->seg[k]));
+        if (e->dev.pinned[k] > 0 && unpin(e->env, e->seg[k], e->dev.pinned[k], early ? e : NULL)) {
+            e->dev.pinned[k] = 0;
         }
     }
 }
@@ -295,6 +326,23 @@ enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *e
 
 /* ---- copies ---- */
 
+/* Between the state and @area of a segment, whose pieces are pinned each on its own: no copy lies in two. */
+static enum hsp_status copy(struct hsp_ex_epoch *e, uint8_t *area, bool to_device, int64_t from,
+                            int64_t end, struct hsp_err *err)
+{
+    struct hsp_backend *b = e->env->backend;
+    uint8_t *state = e->dev.state;
+    int64_t piece = (int64_t)piece_bytes(e->env);
+    enum hsp_status st = HSP_OK;
+    for (int64_t at = from, next; st == HSP_OK && at < end; at = next) {
+        next = at - at % piece + piece < end ? at - at % piece + piece : end;
+        uint8_t *to = to_device ? state + at : area + at;
+        st = b->copy(b, HSP_DEVQ_STATE, to, to_device ? area + at : state + at, (size_t)(next - at),
+                     err);
+    }
+    return st;
+}
+
 static bool belongs(const struct hsp_ex_epoch *e, const struct hsp_segment_row *r,
                     enum hsp_epoch_part part)
 {
@@ -307,10 +355,7 @@ enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
     if (!has_state(e)) {
         return HSP_OK;
     }
-    struct hsp_backend *b = e->env->backend;
     const struct hsp_state_segment *s = e->seg[version % 2];
-    uint8_t *to = e->dev.state;
-    const uint8_t *from = hsp_segment_area(s);
     int64_t at = 0, end = 0; /* of rows that follow each other */
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; st == HSP_OK && i <= hsp_segment_n(s); i++) {
@@ -320,7 +365,7 @@ enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
         }
         bool next = r != NULL && r->offset == (end + ALIGN - 1) / ALIGN * ALIGN;
         if (!next && end > at) {
-            st = b->copy(b, HSP_DEVQ_STATE, to + at, from + at, (size_t)(end - at), err);
+            st = copy(e, hsp_segment_area(s), true, at, end, err);
         }
         if (r != NULL) {
             at = next ? at : r->offset;
@@ -344,8 +389,7 @@ enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version, 
     HSP_ASSERT(w.version == version);
     enum hsp_status st = b->await(b, HSP_DEVQ_STATE, w.queue, w.ticket, err);
     if (st == HSP_OK) {
-        st = b->copy(b, HSP_DEVQ_STATE, hsp_segment_area(s), e->dev.state,
-                     (size_t)hsp_segment_area_bytes(s), err);
+        st = copy(e, hsp_segment_area(s), false, 0, hsp_segment_area_bytes(s), err);
     }
     st = st == HSP_OK ? finish_queue(e, err) : st;
     return st == HSP_OK ? st : hsp_err_wrap(err, "version %" PRIu64 " from the device", version);
@@ -416,7 +460,7 @@ void hsp_epoch_device_leave(struct hsp_ex_epoch *e)
     if (has_state(e)) { /* of a device that has failed nothing is under way */
         (void)b->finish(b, HSP_DEVQ_STATE, e->dev.ticket, NULL);
         hsp_engine_retire(e->engine);
-        unpin_segments(e);
+        unpin_segments(e, true);
         release_words(e);
         release_state(e);
     }
@@ -427,9 +471,9 @@ void hsp_epoch_device_close(struct hsp_ex_epoch *e)
     if (has_state(e)) {
         atomic_store(&e->env->untrimmed, true);
         (void)hsp_epoch_device_await(e, NULL);
-        unpin_segments(e);
+        unpin_segments(e, false);
         for (int k = 0; k < 2; k++) {
-            if (e->dev.pinned[k]) {
+            if (e->dev.pinned[k] > 0) {
                 keep(e, k);
             }
         }

@@ -19,8 +19,8 @@
  * Memory:    an epoch that is alone on the device takes its state at PREPARE, and tries whether the
  *            rest fits too. One beside another takes it when it begins; the other has given back all
  *            it had by then. Words for hashes are taken at PREPARE.
- *            Segments of a device that is no CPU are pinned at PREPARE and until the epoch is left;
- *            refused, that is told once in the log. While a transport
+ *            Segments of a device that is no CPU are pinned at PREPARE and until the epoch is left, in pieces,
+ *            so that SEAL waits for one of them; refused, that is told once in the log. While a transport
  *            may be at work nothing is freed and nothing is unpinned (hsp_backend.trim): that comes at
  *            PREPARE of an epoch that is alone, before its segments are opened and behind its trial; at the begin of one that was
  *            prepared beside another, which has released all it had by then, also of its transport;
@@ -41,7 +41,7 @@ struct hsp_exec_env;
 struct hsp_epoch_device {
     void *state;               /* state_bytes, HSP_MEM_DEVICE; NULL: not taken, or no member */
     uint64_t *sum, *seen;      /* hashes of its rows, there and for the host to read */
-    bool pinned[2];            /* the segments */
+    size_t pinned[2];          /* of the segments, their first bytes */
     bool late;                 /* they are pinned when it begins */
     bool counted;              /* in env->on_device */
     struct hsp_written newest; /* as the engine told it; the epoch's lock */

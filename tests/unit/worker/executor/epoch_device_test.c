@@ -274,6 +274,67 @@ static void a_cpu_has_its_state_apart(void **state)
     hsp_epoch_close_segments(&w->e);
 }
 
+/* In an executor a piece has 256 MiB. No copy lies in two of them. */
+static void segments_are_pinned_in_pieces(void **state)
+{
+    struct world *w = *state;
+    open_device(w, (struct hsp_ghost_opts){.must_pin = true});
+    w->env.pin_piece = 100;
+    take(w);
+    assert_int_equal(pinned(w), 6);
+    there_and_back(w, 5.0);
+    leave(w);
+}
+
+static struct world *ends; /* NULL: it goes on */
+static enum hsp_status (*pin_now)(struct hsp_backend *b, void *p, size_t bytes,
+                                  struct hsp_err *err);
+static bool (*unpin_now)(struct hsp_backend *b, void *p);
+
+static enum hsp_status pin_and_end(struct hsp_backend *b, void *p, size_t bytes,
+                                   struct hsp_err *err)
+{
+    enum hsp_status st = pin_now(b, p, bytes, err);
+    ends->e.cancelled = true;
+    return st;
+}
+
+static bool unpin_and_end(struct hsp_backend *b, void *p)
+{
+    bool gone = unpin_now(b, p);
+    if (ends != NULL) {
+        ends->e.cancelled = true;
+    }
+    return gone;
+}
+
+/* SEAL and STOP wait for one piece, not for tens of GiB. */
+static void an_epoch_that_is_cancelled_pins_no_more(void **state)
+{
+    struct world *w = *state;
+    struct hsp_err err = {0};
+    bool of_host;
+    ends = w;
+    open_device(w, (struct hsp_ghost_opts){0});
+    w->env.pin_piece = 100;
+    pin_now = w->env.backend->pin;
+    w->env.backend->pin = pin_and_end;
+    assert_ok(hsp_epoch_open_segments(&w->e, &err), &err);
+    assert_ok(hsp_epoch_device_take(&w->e, &of_host, &err), &err);
+    hsp_epoch_device_pin(&w->e);
+    w->env.backend->pin = pin_now;
+    assert_int_equal(pinned(w), 1);
+    leave(w);
+    w->e.cancelled = false;
+    take(w);
+    unpin_now = w->env.backend->unpin;
+    w->env.backend->unpin = unpin_and_end;
+    hsp_epoch_device_leave(&w->e); /* the rest is unpinned at the end */
+    assert_int_equal(pinned(w), 5);
+    ends = NULL;
+    leave(w);
+}
+
 /* Of a rank that holds nothing. */
 static void a_segment_without_bytes_is_not_pinned(void **state)
 {
@@ -484,6 +545,8 @@ HSP_TEST_FILE(epoch_device_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(segments_are_pinned_as_long_as_they_are_used, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(segments_are_pinned_in_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_epoch_that_is_cancelled_pins_no_more, setup, teardown),
         cmocka_unit_test_setup_teardown(what_cannot_be_pinned_is_copied_and_told_once, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(the_state_is_compared_with_its_seal, setup, teardown),
