@@ -45,6 +45,18 @@ def flags_of(text):
     return set(re.findall(r"^  (?:-\w, |    )?--([a-z-]+)", text, re.M))
 
 
+def section(text, command):
+    """What hspmdctl.1 says of one command: up to the next that is on the outer list."""
+    lines, depth, begun = [], 0, False
+    for line in text.split(".Sh COMMANDS\n")[1].splitlines():
+        depth += line.startswith(".Bl ") - line.startswith(".El")
+        if depth == 1 and line.startswith(".It Ic "):
+            begun = re.match(r"\.It Ic %s( Ar|$)" % command, line) is not None
+        if begun:
+            lines.append(line)
+    return "\n".join(lines)
+
+
 def pages():
     for prog, path in [("hspmdd", "daemon/app/hspmdd"), ("hspmd-worker", "worker/app/hspmd-worker")]:
         has_flags(page(path + ".8"), flags_of(run(prog, "--help")), path + ".8")
@@ -52,12 +64,14 @@ def pages():
         has_keys(page(path + ".yaml.5"), keys, path + ".yaml.5")
     help_text = run("hspmdctl", "help")
     text = page("daemon/ctl/hspmdctl.1")
-    flags = flags_of(help_text)
+    of_all = flags_of(help_text)
+    has_flags(text.split(".Sh COMMANDS\n")[0], of_all, "daemon/ctl/hspmdctl.1")
     for line in help_text.split("Commands:\n")[1].split("\n\n")[0].splitlines():
         name = [w for w in line.split("  ")[1].split() if w.islower()]
         check(re.search(r"^\.It Ic %s( Ar|$)" % " ".join(name), text, re.M), "command %s is missing" % name)
-        flags |= flags_of(run("hspmdctl", "help", *name))
-    has_flags(text, flags, "daemon/ctl/hspmdctl.1")
+        own = flags_of(run("hspmdctl", "help", *name)) - of_all
+        if own:
+            has_flags(section(text, " ".join(name)), own, "hspmdctl.1, " + " ".join(name))
     columns = re.search(r"^\.Sh COLUMNS\n(.*?)^\.Sh ", text, re.M | re.S).group(1)
     for path, head, n in (("cmd_status.c", "EPOCH", 2), ("cmd_plan.c", "RANK", 1)):
         tables = re.findall(r"struct hsp_column \w+\[\] = {([^;]*\"%s\".*?)};" % head,
