@@ -89,9 +89,8 @@ bool hsp_addr_is_number(const struct hsp_addr *a)
     struct in6_addr any;
     char host[sizeof a->host];
     (void)snprintf(host, sizeof host, "%.*s", (int)strcspn(a->host, "%"), a->host); /* no scope */
-    return !a->local &&
-           (strcmp(a->host, "localhost") == 0 || inet_pton(AF_INET, a->host, &any) == 1 ||
-            inet_pton(AF_INET6, host, &any) == 1);
+    return strcmp(a->host, "localhost") == 0 || inet_pton(AF_INET, a->host, &any) == 1 ||
+           inet_pton(AF_INET6, host, &any) == 1;
 }
 
 bool hsp_addr_is_plain(const struct hsp_addr *a)

@@ -273,6 +273,7 @@ def commands(w):
     w.expect(0, "Formats of --output: table, jsonl.\n", "events", "--help")
     check("Formats" not in w.expect(0, "", "help", "suspend"), "suspend writes in no format")
     w.expect(2, "--for ever: a job is awaited until done, running or step=N", "wait", "small", "--for=ever")
+    w.expect(2, "--for step=ten: a job is awaited until", "wait", "small", "--for=step=ten")
     w.expect(3, "no job x", "wait", "x")
     w.expect(3, "no job x", "metrics", "x")
     one = "%d" % doc["id"]  # by number
