@@ -35,6 +35,15 @@ static struct hsp_papers papers_of_a_job(struct hsp_arena *arena)
     return p;
 }
 
+/* An hspmdd that began with an empty folder, and what the agents of that job keep. */
+static struct hsp_papers begin_anew(struct cw_world *w, struct hsp_arena *arena)
+{
+    struct hsp_papers p = papers_of_a_job(arena);
+    cw_begin(w, 0, 0);
+    w->c->id = found;
+    return p;
+}
+
 static struct hsp_digest foreign_was; /* of the next one */
 
 static void foreign_hello(struct cw_world *w, uint32_t conn, uint32_t node)
@@ -88,9 +97,7 @@ static void a_job_goes_on_from_what_its_agents_keep(void **state)
     (void)state;
     struct cw_world w;
     struct hsp_arena *arena = hsp_arena_new(1 << 20);
-    struct hsp_papers p = papers_of_a_job(arena);
-    cw_begin(&w, 0, 0);
-    w.c->id = found;
+    struct hsp_papers p = begin_anew(&w, arena);
     foreign_hello(&w, 11, 0);
     foreign_hello(&w, 12, 1);
     assert_int_equal(w.c->n_parked, 2);
@@ -143,9 +150,7 @@ static void an_adopted_node_is_the_one_that_was_here(void **state)
     (void)state;
     struct cw_world w;
     struct hsp_arena *arena = hsp_arena_new(1 << 20);
-    struct hsp_papers p = papers_of_a_job(arena);
-    cw_begin(&w, 0, 0);
-    w.c->id = found;
+    struct hsp_papers p = begin_anew(&w, arena);
     foreign_was = cw_secret(7);
     foreign_hello(&w, 11, 0);
     foreign_hello(&w, 12, 1);
@@ -168,9 +173,7 @@ static void an_adoption_leaves_a_drain_as_it_is(void **state)
     (void)state;
     struct cw_world w;
     struct hsp_arena *arena = hsp_arena_new(1 << 20);
-    struct hsp_papers p = papers_of_a_job(arena);
-    cw_begin(&w, 0, 0);
-    w.c->id = found;
+    struct hsp_papers p = begin_anew(&w, arena);
     for (uint32_t i = 0; i < 2; i++) {
         const char *name = i == 0 ? "n0" : "n1";
         assert_int_equal(
@@ -195,9 +198,7 @@ static void what_cannot_be_adopted(void **state)
     (void)state;
     struct cw_world w;
     struct hsp_arena *arena = hsp_arena_new(1 << 20);
-    struct hsp_papers p = papers_of_a_job(arena), bad = p;
-    cw_begin(&w, 0, 0);
-    w.c->id = found;
+    struct hsp_papers p = begin_anew(&w, arena), bad = p;
     foreign_hello(&w, 11, 0);
     assert_int_equal(adopt(&w, &p, false), HSP_ENODEV);
     assert_string_equal(
@@ -238,9 +239,7 @@ static void papers_of_the_last_generation(void **state)
     (void)state;
     struct cw_world w;
     struct hsp_arena *arena = hsp_arena_new(1 << 20);
-    struct hsp_papers p = papers_of_a_job(arena);
-    cw_begin(&w, 0, 0);
-    w.c->id = found;
+    struct hsp_papers p = begin_anew(&w, arena);
     foreign_hello(&w, 11, 0);
     p.whose.generation = (uint64_t)(1u << 20) << 32;
     assert_int_equal(adopt(&w, &p, true), HSP_ESTATE);
@@ -280,9 +279,7 @@ static void papers_with_the_last_numbers(void **state)
     (void)state;
     struct cw_world w;
     struct hsp_arena *arena = hsp_arena_new(1 << 20);
-    struct hsp_papers p = papers_of_a_job(arena), bad;
-    cw_begin(&w, 0, 0);
-    w.c->id = found;
+    struct hsp_papers p = begin_anew(&w, arena), bad;
     foreign_hello(&w, 11, 0);
     believed = "n0";
     bad = numbered(arena, &p, HSP_MAX_FOREIGN);

@@ -245,16 +245,23 @@ static void n1_dies(struct cw_world *w, uint32_t conn)
     assert_int_equal(w->c->nodes[1].state, HSP_NODE_DEAD);
 }
 
+/* Job 1 runs on n0 and n1, and n1 dies. Returns the secret of its folder, which has state. */
+static struct hsp_digest n1_dies_with_state(struct cw_world *w)
+{
+    cw_begin(w, 2, 1);
+    cw_run_job(w, 2);
+    const struct hsp_digest right = w->c->nodes[1].secret;
+    n1_dies(w, 2);
+    return right;
+}
+
 /* Somebody mistypes state_dir: n1 joins without its state. With the right folder it is the n1 of the job again, also
  * over a restart of hspmdd, and as often as that happens; the other folder is itself, too. */
 static void a_mistyped_state_folder_costs_nothing(void **state)
 {
     (void)state;
     struct cw_world w;
-    cw_begin(&w, 2, 1);
-    cw_run_job(&w, 2);
-    struct hsp_digest shown[2] = {w.c->nodes[1].secret, cw_secret(0)}; /* right, mistyped */
-    n1_dies(&w, 2);
+    struct hsp_digest shown[2] = {n1_dies_with_state(&w), cw_secret(0)}; /* right, mistyped */
     for (uint32_t turn = 0; turn < 6; turn++) {
         bool typo = turn % 2 == 0;
         uint32_t conn = 20 + turn;
@@ -315,10 +322,7 @@ static void a_state_folder_is_mistyped_again(void **state)
 {
     (void)state;
     struct cw_world w;
-    cw_begin(&w, 2, 1);
-    cw_run_job(&w, 2);
-    struct hsp_digest shown[2] = {w.c->nodes[1].secret, cw_secret(0)}; /* right, mistyped */
-    n1_dies(&w, 2);
+    struct hsp_digest shown[2] = {n1_dies_with_state(&w), cw_secret(0)}; /* right, mistyped */
     for (uint32_t turn = 0; turn < 6; turn++) {
         bool typo = turn % 2 == 0;
         hello_as(&w, 20 + turn, "n1", cw_secret(0), shown[typo]);
@@ -377,10 +381,7 @@ static void two_folders_with_state(void **state)
     (void)state;
     struct cw_world w;
     struct hsp_m_step first = {.job = 2, .step = 1};
-    cw_begin(&w, 2, 1);
-    cw_run_job(&w, 2);
-    struct hsp_digest shown[2] = {w.c->nodes[1].secret, cw_secret(0)};
-    n1_dies(&w, 2);
+    struct hsp_digest shown[2] = {n1_dies_with_state(&w), cw_secret(0)};
     hello_as(&w, 20, "n1", cw_secret(0), cw_secret(0));
     assert_int_equal(cw_submit(&w, "k", 9, 1, 1), HSP_OK);
     assert_true(w.asked_job == 2 && w.n_asked == 1 && HSP_DEVICE_NODE(w.asked[0]) == 1);
@@ -411,10 +412,7 @@ static void agents_without_a_folder_push_nobody_out(void **state)
 {
     (void)state;
     struct cw_world w;
-    cw_begin(&w, 2, 1);
-    cw_run_job(&w, 2);
-    struct hsp_digest right = w.c->nodes[1].secret;
-    n1_dies(&w, 2);
+    const struct hsp_digest right = n1_dies_with_state(&w);
     for (uint32_t i = 0; i < 5; i++) {
         hello_as(&w, 20 + i, "n1", cw_secret(0), cw_secret(0));
         assert_int_equal(cw_job(&w, 1)->n_held, 0);

@@ -132,16 +132,9 @@ void dd_until(struct dw_story *s, uint64_t step, uint32_t n_ckpt)
 
 void dd_switch(struct dw_story *s, enum dw_layout to)
 {
-    struct xw_epoch d = {.epoch = 12,
-                         .plan_no = to,
-                         .from_no = s->layout,
-                         .base = 11,
-                         .mode = HSP_MODE_SWITCH,
-                         .plan = s->plan[to],
-                         .from = s->plan[s->layout],
-                         .n_peers = DEVICES,
-                         .n_live = 2,
-                         .live = {{0, 0, 0}, {1, 1, 1}}};
+    struct xw_epoch d = xw_go_on(12, HSP_MODE_SWITCH, (struct xw_layout){to, s->plan[to]},
+                                 (struct xw_layout){s->layout, s->plan[s->layout]}, 2);
+    d.n_peers = DEVICES;
     assert_true(prepare(s, &d));
     s->older = s->layout;
     s->layout = to;

@@ -517,16 +517,8 @@ bool dw_all_ready(struct dw_story *s, int n)
 void dw_prepare_switch(struct dw_story *s, enum dw_layout to)
 {
     s->epoch = 12;
-    struct xw_epoch d = {.epoch = 12,
-                         .plan_no = to,
-                         .from_no = s->layout,
-                         .base = 11,
-                         .mode = HSP_MODE_SWITCH,
-                         .plan = s->plan[to],
-                         .from = s->plan[s->layout],
-                         .n_peers = 3,
-                         .n_live = 2,
-                         .live = {{0, 0, 0}, {1, 1, 1}}};
+    struct xw_epoch d = xw_go_on(12, HSP_MODE_SWITCH, (struct xw_layout){to, s->plan[to]},
+                                 (struct xw_layout){s->layout, s->plan[s->layout]}, 2);
     xw_send_prepare(s->w, &d);
     assert_true(dw_all_ready(s, 3));
 }

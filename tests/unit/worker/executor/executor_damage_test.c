@@ -70,16 +70,10 @@ static void test_all_owners_at_rest(void **state)
                               ANY);
             }
         }
-        struct xw_epoch d = {.epoch = s.epoch += 2,
-                             .plan_no = PP,
-                             .from_no = PP,
-                             .mode = HSP_MODE_RECOVER,
-                             .step = version,
-                             .plan = s.plan[PP],
-                             .from = s.plan[PP],
-                             .n_peers = 3,
-                             .n_live = 3,
-                             .live = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2}}};
+        struct xw_epoch d =
+            xw_go_on(s.epoch += 2, HSP_MODE_RECOVER, (struct xw_layout){PP, s.plan[PP]},
+                     (struct xw_layout){PP, s.plan[PP]}, 3);
+        d.step = version;
         xw_send_prepare(s.w, &d);
         assert_false(dw_all_ready(&s, 3));
     }

@@ -215,16 +215,10 @@ static uint64_t fail_and_go_on(struct xw_world *w, struct hsp_ghost_opts how, in
     uint64_t committed = w->stable, version = newest_of_all(w, 2, 1);
     assert_true(version >= committed && version < XW_STEPS);
     xw_start_executor(w, 1);
-    struct xw_epoch next = {.epoch = 13,
-                            .plan_no = 1,
-                            .from_no = 1,
-                            .mode = HSP_MODE_RECOVER,
-                            .step = version,
-                            .plan = dp,
-                            .from = dp,
-                            .n_peers = 2,
-                            .n_live = 2,
-                            .live = {{0, 0, 0}, {1, 1, 1}}};
+    struct xw_epoch next =
+        xw_go_on(13, HSP_MODE_RECOVER, (struct xw_layout){1, dp}, (struct xw_layout){1, dp}, 2);
+    next.n_peers = 2;
+    next.step = version;
     xw_prepare(w, &next);
     xw_send_start(w, 0, 13, version);
     xw_send_start(w, 1, 13, version);

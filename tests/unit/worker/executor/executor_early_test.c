@@ -126,16 +126,9 @@ static void begin(struct xw_world *w, struct hsp_epoch_plan *dp, struct hsp_epoc
     xw_send_start(w, 0, 11, 0);
     xw_send_start(w, 1, 11, 0);
     xw_await_step(w, 0, 15);
-    struct xw_epoch second = {.epoch = EPOCH,
-                              .plan_no = 2,
-                              .from_no = 1,
-                              .base = 11,
-                              .mode = HSP_MODE_SWITCH,
-                              .plan = to,
-                              .from = dp,
-                              .n_peers = n_peers,
-                              .n_live = 2,
-                              .live = {{0, 0, 0}, {1, 1, 1}}};
+    struct xw_epoch second =
+        xw_go_on(EPOCH, HSP_MODE_SWITCH, (struct xw_layout){2, to}, (struct xw_layout){1, dp}, 2);
+    second.n_peers = n_peers;
     xw_prepare(w, &second);
     xw_send_ref(w, 0, HSP_MSG_ARM, EPOCH);
     xw_send_ref(w, 1, HSP_MSG_ARM, EPOCH);
@@ -177,16 +170,9 @@ static uint64_t newest_before(struct xw_world *w)
 static void recover_and_compare(struct xw_world *w, struct hsp_epoch_plan *dp,
                                 struct hsp_epoch_plan *pp, const double *loss, const double *val)
 {
-    struct xw_epoch third = {.epoch = 14,
-                             .plan_no = 3,
-                             .from_no = 1,
-                             .mode = HSP_MODE_RECOVER,
-                             .step = newest_before(w),
-                             .plan = pp,
-                             .from = dp,
-                             .n_peers = 3,
-                             .n_live = 2,
-                             .live = {{0, 0, 0}, {1, 1, 1}}};
+    struct xw_epoch third =
+        xw_go_on(14, HSP_MODE_RECOVER, (struct xw_layout){3, pp}, (struct xw_layout){1, dp}, 2);
+    third.step = newest_before(w);
     assert_int_equal(third.step,
                      w->stable + 1); /* handed over with it; no step of epoch 12 was voted */
     xw_prepare(w, &third);

@@ -238,27 +238,11 @@ static void test_a_final_model_is_written_by_the_next_epoch(void **state)
     struct hsp_epoch_plan *dp = end_without_a_folder(w, final);
     struct hsp_epoch_plan *pp = xw_make_plan(w, xw_plan_pp), *one = xw_make_plan(w, xw_plan_one);
     (void)snprintf(other, sizeof other, "%s/other", w->dir);
-    struct xw_epoch second = {.epoch = 42,
-                              .plan_no = 2,
-                              .from_no = 1,
-                              .base = 41,
-                              .mode = HSP_MODE_SWITCH,
-                              .plan = pp,
-                              .from = dp,
-                              .n_peers = 3,
-                              .n_live = 2,
-                              .live = {{0, 0, 0}, {1, 1, 1}}};
-    struct xw_epoch third = {.epoch = 43,
-                             .plan_no = 3,
-                             .from_no = 2,
-                             .base = 42,
-                             .mode = HSP_MODE_SWITCH,
-                             .plan = one,
-                             .from = pp,
-                             .n_peers = 3,
-                             .n_live = 3,
-                             .live = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2}},
-                             .path = other};
+    struct xw_epoch second =
+        xw_go_on(42, HSP_MODE_SWITCH, (struct xw_layout){2, pp}, (struct xw_layout){1, dp}, 2);
+    struct xw_epoch third =
+        xw_go_on(43, HSP_MODE_SWITCH, (struct xw_layout){3, one}, (struct xw_layout){2, pp}, 3);
+    third.path = other;
     xw_await(w, 0, HSP_MSG_CHECKPOINTED);
     xw_start_executor(w, 2);
     arm(w, &second, 2);
@@ -401,6 +385,21 @@ static void test_attempts_without_a_checkpoint_leave_no_state(void **state)
     (void)hsp_epoch_plan_free(p);
 }
 
+/* What the PREPARE of @d fails with. */
+static void fails_with(struct xw_world *w, const struct xw_epoch *d, uint32_t fact,
+                       const char *reason)
+{
+    xw_send_prepare(w, d);
+    do {
+        assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
+    } while (w->last.type == HSP_MSG_HEARTBEAT);
+    assert_int_equal(w->last.type, HSP_MSG_PREPARE_FAILED);
+    assert_int_equal(w->last.u.failed.fact, fact);
+    if (strstr(w->last.u.failed.reason, reason) == NULL) {
+        fail_msg("%s", w->last.u.failed.reason);
+    }
+}
+
 /* More data than there are addresses for: the node has them, so nobody must say that it has not. */
 static void test_data_that_memory_does_not_suffice_for_are_not_absent(void **state)
 {
@@ -421,13 +420,7 @@ static void test_data_that_memory_does_not_suffice_for_are_not_absent(void **sta
     }
     (void)snprintf(w->text, sizeof w->text, "%s/more-*", w->dir);
     xw_start_executor(w, 0);
-    xw_send_prepare(w, &d);
-    do {
-        assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
-    } while (w->last.type == HSP_MSG_HEARTBEAT);
-    assert_int_equal(w->last.type, HSP_MSG_PREPARE_FAILED);
-    assert_non_null(strstr(w->last.u.failed.reason, "Cannot allocate memory"));
-    assert_int_equal(w->last.u.failed.fact, HSP_FACT_OTHER);
+    fails_with(w, &d, HSP_FACT_OTHER, "Cannot allocate memory");
     (void)hsp_epoch_plan_free(p);
 }
 
@@ -440,14 +433,8 @@ static void test_data_of_less_than_a_window_are_none(void **state)
         .epoch = 51, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
     assert_int_equal(truncate(w->text, 1), 0);
     xw_start_executor(w, 0);
-    xw_send_prepare(w, &d);
-    do {
-        assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
-    } while (w->last.type == HSP_MSG_HEARTBEAT);
-    assert_int_equal(w->last.type, HSP_MSG_PREPARE_FAILED);
-    assert_int_equal(w->last.u.failed.fact, HSP_FACT_NO_DATA);
+    fails_with(w, &d, HSP_FACT_NO_DATA, "data of 1 tokens");
     assert_non_null(strstr(w->last.u.failed.reason, w->text));
-    assert_non_null(strstr(w->last.u.failed.reason, "data of 1 tokens"));
     (void)hsp_epoch_plan_free(p);
 }
 
@@ -466,35 +453,21 @@ static void test_initial_weights_that_are_not_there(void **state)
                          .init_from = path};
     (void)snprintf(path, sizeof path, "%s/none.safetensors", w->dir);
     xw_start_executor(w, 0);
-    xw_send_prepare(w, &d);
-    do {
-        assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
-    } while (w->last.type == HSP_MSG_HEARTBEAT);
-    assert_int_equal(w->last.type, HSP_MSG_PREPARE_FAILED);
-    assert_int_equal(w->last.u.failed.fact, HSP_FACT_NO_DATA);
-    assert_non_null(strstr(w->last.u.failed.reason, "init_from: cannot open"));
+    fails_with(w, &d, HSP_FACT_NO_DATA, "init_from: cannot open");
     (void)snprintf(path, sizeof path, "%s", w->text);
     d.epoch = 56;
     xw_prepare(w, &d);
     (void)hsp_epoch_plan_free(p);
 }
 
-/* What a PREPARE fails with. */
+/* The same of the next epoch of one device. */
 static void await_refusal(struct xw_world *w, uint32_t fact, const char *reason)
 {
     struct hsp_epoch_plan *p = xw_make_plan(w, xw_plan_one);
     static uint64_t epoch = 60;
     struct xw_epoch d = {
         .epoch = ++epoch, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = p, .n_peers = 1};
-    xw_send_prepare(w, &d);
-    do {
-        assert_true(xw_next_msg(w, 0, XW_WAIT_MS));
-    } while (w->last.type == HSP_MSG_HEARTBEAT);
-    assert_int_equal(w->last.type, HSP_MSG_PREPARE_FAILED);
-    assert_int_equal(w->last.u.failed.fact, fact);
-    if (strstr(w->last.u.failed.reason, reason) == NULL) {
-        fail_msg("%s", w->last.u.failed.reason);
-    }
+    fails_with(w, &d, fact, reason);
     (void)hsp_epoch_plan_free(p);
 }
 

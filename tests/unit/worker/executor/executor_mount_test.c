@@ -194,16 +194,8 @@ static void test_a_folder_that_does_not_answer_stops_no_training(void **state)
     struct hsp_epoch_plan *dp = xw_make_plan(w, xw_plan_dp), *pp = xw_make_plan(w, xw_plan_pp);
     struct xw_epoch first = {
         .epoch = 41, .plan_no = 1, .mode = HSP_MODE_FRESH, .plan = dp, .n_peers = 2};
-    struct xw_epoch second = {.epoch = 42,
-                              .plan_no = 2,
-                              .from_no = 1,
-                              .base = 41,
-                              .mode = HSP_MODE_SWITCH,
-                              .plan = pp,
-                              .from = dp,
-                              .n_peers = 3,
-                              .n_live = 2,
-                              .live = {{0, 0, 0}, {1, 1, 1}}};
+    struct xw_epoch second =
+        xw_go_on(42, HSP_MODE_SWITCH, (struct xw_layout){2, pp}, (struct xw_layout){1, dp}, 2);
     (void)snprintf(log, sizeof log, "%s/log", w->dir);
     w->log = log;
     w->speed = 0.05;

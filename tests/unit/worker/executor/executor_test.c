@@ -46,16 +46,8 @@ static void switch_to_three(struct xw_world *w, struct hsp_epoch_plan *dp,
                             struct hsp_epoch_plan *pp)
 {
     struct hsp_err err = {0};
-    struct xw_epoch second = {.epoch = 12,
-                              .plan_no = 2,
-                              .from_no = 1,
-                              .base = 11,
-                              .mode = HSP_MODE_SWITCH,
-                              .plan = pp,
-                              .from = dp,
-                              .n_peers = 3,
-                              .n_live = 2,
-                              .live = {{0, 0, 0}, {1, 1, 1}}};
+    struct xw_epoch second =
+        xw_go_on(12, HSP_MODE_SWITCH, (struct xw_layout){2, pp}, (struct xw_layout){1, dp}, 2);
     xw_prepare(w, &second);
     xw_send_ref(w, 0, HSP_MSG_ARM, 12);
     xw_send_ref(w, 1, HSP_MSG_ARM, 12);
@@ -144,16 +136,9 @@ static uint64_t change_the_data(struct xw_world *w, uint64_t epoch)
 /* The pipeline goes on at @version. */
 static void recover(struct xw_world *w, struct hsp_epoch_plan *pp, uint64_t epoch, uint64_t version)
 {
-    struct xw_epoch third = {.epoch = epoch,
-                             .plan_no = 2,
-                             .from_no = 2,
-                             .mode = HSP_MODE_RECOVER,
-                             .step = version,
-                             .plan = pp,
-                             .from = pp,
-                             .n_peers = 3,
-                             .n_live = 3,
-                             .live = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2}}};
+    struct xw_epoch third =
+        xw_go_on(epoch, HSP_MODE_RECOVER, (struct xw_layout){2, pp}, (struct xw_layout){2, pp}, 3);
+    third.step = version;
     xw_prepare(w, &third);
     for (int i = 0; i < 3; i++) {
         xw_send_start(w, i, epoch, version);
@@ -367,16 +352,10 @@ static void test_second_copies_replace_a_lost_node(void **state)
     xw_send_ref(w, 1, HSP_MSG_SEAL, 22);
     xw_await(w, 0, HSP_MSG_SEALED);
     xw_await(w, 1, HSP_MSG_SEALED);
-    struct xw_epoch next = {.epoch = 23,
-                            .plan_no = 3,
-                            .from_no = 1,
-                            .mode = HSP_MODE_RECOVER,
-                            .step = w->stable,
-                            .plan = one,
-                            .from = pp,
-                            .n_peers = 2,
-                            .n_live = 2,
-                            .live = {{0, 0, 0}, {1, 1, 1}}};
+    struct xw_epoch next =
+        xw_go_on(23, HSP_MODE_RECOVER, (struct xw_layout){3, one}, (struct xw_layout){1, pp}, 2);
+    next.n_peers = 2;
+    next.step = w->stable;
     for (uint32_t i = 0; i < pp->copies.n; i++) { /* who keeps rank 2's part */
         const struct hsp_state_row *r = &pp->copies.row[i];
         if (r->from == 2 && next.n_live < 8) {

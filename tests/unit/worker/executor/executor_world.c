@@ -286,6 +286,21 @@ struct hsp_epoch_plan *xw_make_kept_plan(struct xw_world *w, const char *text)
     return make_plan(w, text, true);
 }
 
+struct xw_epoch xw_go_on(uint64_t epoch, uint32_t mode, struct xw_layout to, struct xw_layout from,
+                         int n_live)
+{
+    return (struct xw_epoch){.epoch = epoch,
+                             .plan_no = to.no,
+                             .from_no = from.no,
+                             .base = mode == HSP_MODE_SWITCH ? epoch - 1 : 0,
+                             .mode = mode,
+                             .plan = to.plan,
+                             .from = from.plan,
+                             .n_peers = 3,
+                             .n_live = n_live,
+                             .live = {{0, 0, 0}, {1, 1, 1}, {2, 2, 2}}};
+}
+
 void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d)
 {
     struct hsp_err err = {0};

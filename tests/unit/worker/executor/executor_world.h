@@ -72,6 +72,10 @@ struct xw_epoch {
     uint64_t ckpt_epoch;
     const char *init_from; /* weights to begin with; NULL: none */
 };
+struct xw_layout {
+    uint64_t no;
+    const struct hsp_epoch_plan *plan;
+};
 
 /* For a test: *state is a world, of CPUs; with xw_on_device of ghosts. */
 extern bool xw_on_device;
@@ -103,6 +107,10 @@ void xw_send_start(struct xw_world *w, int dev, uint64_t epoch, uint64_t step);
 struct hsp_epoch_plan *xw_make_plan(struct xw_world *w, const char *text);
 /* The same; all its ranks are on one node, so that it has room for a keeper. */
 struct hsp_epoch_plan *xw_make_kept_plan(struct xw_world *w, const char *text);
+/* The epoch of executors 0, 1 and 2 that goes on from layout @from, whose ranks @n_live of them are;
+ * the step of a recovery is left to the caller. */
+struct xw_epoch xw_go_on(uint64_t epoch, uint32_t mode, struct xw_layout to, struct xw_layout from,
+                         int n_live);
 void xw_send_prepare(struct xw_world *w, const struct xw_epoch *d);
 void xw_prepare(struct xw_world *w, const struct xw_epoch *d); /* returns when all are ready */
 
