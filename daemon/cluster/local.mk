@@ -60,6 +60,7 @@ daemon_cluster_libcluster_a_SOURCES = \
   daemon/cluster/row_load.c daemon/cluster/row_load.h \
   daemon/cluster/row_read.c daemon/cluster/row_read.h \
   daemon/cluster/rows.c daemon/cluster/rows.h \
+  daemon/cluster/same_node.c daemon/cluster/same_node.h \
   daemon/cluster/slow.c daemon/cluster/slow.h \
   daemon/cluster/spread.c daemon/cluster/spread.h \
   daemon/cluster/stall.c daemon/cluster/stall.h \

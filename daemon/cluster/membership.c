@@ -31,6 +31,7 @@
 #include "daemon/cluster/reconcile.h"
 #include "daemon/cluster/recover.h"
 #include "daemon/cluster/rows.h"
+#include "daemon/cluster/same_node.h"
 #include "daemon/cluster/standing.h"
 #include "daemon/cluster/try_anew.h"
 #include "proto/base/str.h"
@@ -253,96 +254,6 @@ static uint32_t n_computing(const struct hsp_cluster_node *n)
     return k;
 }
 
-/* The incarnation that an agent holds, 0: none that counts here. */
-static struct hsp_digest incarnation_of(const struct hsp_cluster *c, const struct hsp_m_hello *m)
-{
-    return hsp_digest_equal(m->cluster, c->id) ? m->incarnation : (struct hsp_digest){0, 0};
-}
-
-/* True when an older store was put back and node @n has not said hello since, while the agent has
- * obeyed the store that was replaced. The store may not know the incarnation of this agent. So the
- * agent may take the name, as a new incarnation without a proof. */
-static bool from_before(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
-                        const struct hsp_m_hello *m)
-{
-    uint32_t here = hsp_generation_number(c->generation);
-    return n->unheard && hsp_digest_equal(m->cluster, c->id) &&
-           hsp_generation_number(m->generation) < here &&
-           hsp_generation_number(n->generation) < here;
-}
-
-static bool shows(const struct hsp_m_hello *m, struct hsp_digest secret, struct hsp_digest before)
-{
-    return !hsp_digest_is_zero(m->was) &&
-           (hsp_digest_equal(m->was, secret) || hsp_digest_equal(m->was, before));
-}
-
-/* True when the agent shows the present incarnation of @n, or the one that it showed last. */
-static bool proves(const struct hsp_cluster_node *n, const struct hsp_m_hello *m)
-{
-    return shows(m, n->secret, n->before);
-}
-
-/* The line of which the agent shows the newest incarnation, while the name has passed to another since.
- * NULL: none. */
-static struct hsp_node_line *comes_back(struct hsp_cluster_node *n, const struct hsp_m_hello *m)
-{
-    for (uint32_t i = 0; i < HSP_NODE_LINES; i++) {
-        if (n->left[i].last != 0 && shows(m, n->left[i].secret, n->left[i].before)) {
-            return &n->left[i];
-        }
-    }
-    return NULL;
-}
-
-/* Why the agent that says @m is not node @n; NULL: it is. */
-static const char *not_it(struct hsp_cluster *c, uint32_t conn, const struct hsp_cluster_node *n,
-                          const struct hsp_m_hello *m)
-{
-    struct hsp_digest told = incarnation_of(c, m);
-    bool here = n->state == HSP_NODE_LIVE && n->conn != 0 && n->conn != conn;
-    if (!hsp_digest_is_zero(told)) {
-        if (from_before(c, n, m)) {
-            return NULL;
-        }
-        if (!hsp_digest_equal(told, n->secret)) {
-            return hsp_ci_printf(c,
-                                 "another process has been node %s since; this one says hello anew "
-                                 "by itself; where two hosts have this name, set `node` of one",
-                                 n->name);
-        }
-        return hsp_ci_node_gone(n)
-                   ? hsp_ci_printf(c,
-                                   "hspmdd has given it up (%s), and goes on without it; it says "
-                                   "hello anew by itself",
-                                   n->draining ? "it went while it was drained" : n->reason)
-                   : NULL;
-    }
-    if (here) {
-        /* two nodes of one name would take each other's place for ever */
-        return hsp_ci_printf(c,
-                             "another agent of node %s is connected, from %s; each node needs a "
-                             "name of its own: set `node`",
-                             n->name, n->address);
-    }
-    if (!hsp_ci_node_gone(n) && !hsp_digest_is_zero(n->secret) && !proves(n, m) &&
-        !from_before(c, n, m)) {
-        return hsp_ci_printf(c,
-                             "node %s may still be there: an agent without its state folder "
-                             "joins when the node has been silent for %u ms",
-                             n->name, c->cfg.dead_ms);
-    }
-    return NULL;
-}
-
-/* Its agent holds the incarnation of @n, alive or dead here. */
-static bool was_it(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
-                   const struct hsp_m_hello *m)
-{
-    struct hsp_digest told = incarnation_of(c, m);
-    return n != NULL && !hsp_digest_is_zero(told) && hsp_digest_equal(told, n->secret);
-}
-
 /* Who said hello as a member on @conn is none any more. */
 static void park(struct hsp_cluster *c, uint32_t conn, const struct hsp_m_hello *m,
                  const struct hsp_park_cause *cause)
@@ -396,16 +307,16 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
     struct hsp_park_cause cause = hsp_ci_must_park(c, n, m);
     cause.source = ev->source;
     cause.protocol = common;
-    const char *no = n != NULL ? not_it(c, conn, n, m)
-                     : hsp_digest_is_zero(incarnation_of(c, m))
+    const char *no = n != NULL ? hsp_ci_not_it(c, conn, n, m)
+                     : hsp_digest_is_zero(hsp_ci_incarnation_shown(c, m))
                          ? NULL
                          : hsp_ci_printf(c,
                                          "node %s is not known here any more; it says hello anew "
                                          "by itself",
                                          m->node);
     bool it = n != NULL && no == NULL &&
-              (!hsp_digest_is_zero(incarnation_of(c, m)) || proves(n, m) || from_before(c, n, m) ||
-               comes_back(n, m) != NULL);
+              (!hsp_digest_is_zero(hsp_ci_incarnation_shown(c, m)) || hsp_ci_proves(n, m) ||
+               hsp_ci_from_before(c, n, m) || hsp_ci_comes_back(n, m) != NULL);
     if (cause.why == NULL && n != NULL && !it && hsp_ci_knows_more(c, n, m)) {
         cause.why = /* this store may be too old to know it, and it need not be dead */
             hsp_ci_printf(c,
@@ -418,7 +329,7 @@ static struct hsp_cluster_node *identify(struct hsp_cluster *c, const struct hsp
         return identify(c, ev, m); /* which is older now */
     }
     if (cause.why != NULL) {
-        if (cause.as == HSP_PARKED_UNPROVEN && m->n_devices > 0 && (it || was_it(c, n, m))) {
+        if (cause.as == HSP_PARKED_UNPROVEN && m->n_devices > 0 && (it || hsp_ci_was_it(c, n, m))) {
             cause.as = HSP_PARKED_AHEAD;
         }
         park_for(c, conn, m, &cause, it);
@@ -543,38 +454,6 @@ static void take_links(struct hsp_cluster_node *n, const struct hsp_m_hello *m)
     n->cross_us_per_byte = m->cross_us_per_byte;
 }
 
-/* Where the line of now is kept when another agent takes the name of @n: in the place of the oldest that holds
- * nothing; HSP_NODE_LINES where it holds nothing itself, and all others do. */
-static size_t place_of_line(const struct hsp_cluster *c, const struct hsp_cluster_node *n)
-{
-    for (size_t i = HSP_NODE_LINES; i-- > 0;) {
-        if (!hsp_ci_named_as(c, n, n->left[i].since, n->left[i].last)) {
-            return i;
-        }
-    }
-    bool holds = hsp_ci_named_as(c, n, n->same_since, n->incarnation);
-    return holds ? HSP_NODE_LINES - 1 : HSP_NODE_LINES;
-}
-
-/* Another agent takes the name, or the one of @back takes it again, in whose place that of now is kept.
- * There is one gap: where @back has one, what was before it is forgotten, or behind it, if unused. */
-static void change_line(struct hsp_cluster *c, struct hsp_cluster_node *n,
-                        struct hsp_node_line *back)
-{
-    const struct hsp_node_line now = {n->secret,      n->before, n->same_since,
-                                      n->incarnation, n->gap,    n->gap_end};
-    const struct hsp_node_line next = back != NULL ? *back : (struct hsp_node_line){0};
-    size_t at = back != NULL ? (size_t)(back - n->left) : place_of_line(c, n);
-    if (at < HSP_NODE_LINES) {
-        memmove(n->left + 1, n->left, at * sizeof(*n->left));
-        n->left[0] = now;
-    }
-    bool behind = next.gap != 0 && hsp_ci_named_as(c, n, next.gap_end + 1, next.last);
-    n->same_since = behind ? next.gap_end + 1 : next.since;
-    n->gap = back == NULL ? 0 : next.gap != 0 && !behind ? next.gap : next.last + 1;
-    n->gap_end = back == NULL ? 0 : now.last;
-}
-
 /* @same: its agent has proven to be the one before it; @back: to be that of an older line. A node that was
  * adopted and has not joined yet has none before it here. */
 static void new_incarnation(struct hsp_cluster *c, struct hsp_cluster_node *n, bool same,
@@ -583,7 +462,7 @@ static void new_incarnation(struct hsp_cluster *c, struct hsp_cluster_node *n, b
 {
     bool first = n->incarnation == 0;
     if (!same && !first) {
-        change_line(c, n, back);
+        hsp_ci_change_line(c, n, back);
     }
     n->incarnation = c->next_incarnation++;
     n->same_since = first || (!same && back == NULL) ? n->incarnation : n->same_since;
@@ -676,9 +555,9 @@ void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev)
     }
     uint32_t at = hsp_ci_index_of(c, n);
     hsp_ci_take_evidence(c, n, m);
-    struct hsp_digest told = incarnation_of(c, m);
-    bool same = proves(n, m), before = from_before(c, n, m);
-    struct hsp_node_line *back = same ? NULL : comes_back(n, m);
+    struct hsp_digest told = hsp_ci_incarnation_shown(c, m);
+    bool same = hsp_ci_proves(n, m), before = hsp_ci_from_before(c, n, m);
+    struct hsp_node_line *back = same ? NULL : hsp_ci_comes_back(n, m);
     bool anew =
         hsp_digest_is_zero(told) || !hsp_digest_equal(told, n->secret) || hsp_ci_node_gone(n);
     bool first = n->generation != c->generation; /* hello of it in this generation */
