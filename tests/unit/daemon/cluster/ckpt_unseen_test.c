@@ -1,7 +1,4 @@
 /* Incomplete answers: the job waits for a node that could not look, or tells of it. */
-#include <stdio.h>
-
-#include "daemon/cluster/ckpt_look.h"
 #include "daemon/cluster/ckpt_marks.h"
 #include "tests/unit/daemon/cluster/ckpt_world.h"
 
@@ -81,30 +78,6 @@ static void it_does_not_fail_as_nobody_can_look(void **state)
     cw_end(&w);
 }
 
-/* Time goes on, and each question is answered so, until the job is planned or @for_ms are over.
- * @ret: the fact that names the nodes that could not look, "" none was told. Returns the time that
- * went by. */
-static hsp_msec answered(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n,
-                         const char *why, hsp_msec for_ms, char ret[400])
-{
-    const hsp_msec from = w->now;
-    ret[0] = '\0';
-    for (uint32_t i = 0; cw_job(w, 1)->ticket == 0 && w->now - from < for_ms; i++) {
-        struct hsp_msg beat = {.type = HSP_MSG_HEARTBEAT};
-        if (w->find_job != 0) {
-            cw_ckpts(w, seen, n, why);
-            const char *fact = cw_fact(w, "ckpt.not_seen");
-            (void)snprintf(ret, 400, "%s", fact != NULL ? fact : "");
-            continue;
-        }
-        w->now += i % 3 == 2 ? 500 : 0;
-        cw_step(w, i % 3 == 2
-                       ? (struct hsp_event){.type = HSP_EV_TICK}
-                       : (struct hsp_event){.type = HSP_EV_MSG, .conn = i % 3 + 1, .u.msg = &beat});
-    }
-    return w->now - from;
-}
-
 /* A node that could not look may have a newer checkpoint, and new steps would replace it: the job
  * waits for the node, though an older checkpoint is seen. */
 static void one_that_could_not_look_is_waited_for(void **state)
@@ -117,12 +90,12 @@ static void one_that_could_not_look_is_waited_for(void **state)
         wc_with_three(&w, 3, false);
         w.asks = true;
         assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
-        hsp_msec ms = answered(&w, seen, 1, EIO_ON_N1, comes ? 5000 : 120000, told);
+        hsp_msec ms = wc_answered(&w, seen, 1, EIO_ON_N1, comes ? 5000 : 120000, told);
         if (comes) {
             assert_string_equal(cw_job(&w, 1)->reason,
                                 "not all could look for a newer checkpoint: " EIO_ON_N1
                                 ": asks again for state_wait, then goes on from checkpoint 60");
-            (void)answered(&w, seen, 2, "", 5000, told);
+            (void)wc_answered(&w, seen, 2, "", 5000, told);
             assert_string_equal(told, "");
         } else {
             assert_true(ms >= w.c->cfg.state_wait_ms && ms < w.c->cfg.state_wait_ms + 3000u);
@@ -148,7 +121,7 @@ static void what_others_cannot_do_is_told_alone(void **state)
         w.asks = true;
         w.lack = HSP_LACK_OTHERS;
         assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
-        assert_int_equal(answered(&w, &seen, n, EIO_ON_N1, 5000, told), 0);
+        assert_int_equal(wc_answered(&w, &seen, n, EIO_ON_N1, 5000, told), 0);
         assert_non_null(strstr(told, n ? "goes on from checkpoint 20; there may be a newer one"
                                        : "begins at step 0; there may be a checkpoint"));
         cw_plan(&w, 1);
@@ -180,7 +153,7 @@ static void who_could_not_look_is_told_once(void **state)
     w.asks = true;
     w.lack = HSP_LACK_OTHERS;
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
-    (void)answered(&w, &seen, 1, EIO_ON_N1, 5000, told);
+    (void)wc_answered(&w, &seen, 1, EIO_ON_N1, 5000, told);
     assert_non_null(strstr(told, EIO_ON_N1));
     assert_false(told_anew(&w, &seen, EIO_ON_N1));
     assert_true(told_anew(&w, &seen, "n0: no answer"));
@@ -189,7 +162,7 @@ static void who_could_not_look_is_told_once(void **state)
     assert_true(told_anew(&w, &seen, "n0: no answer"));
     wc_cancelled(&w);
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
-    (void)answered(&w, &seen, 1, "n0: no answer", 5000, told);
+    (void)wc_answered(&w, &seen, 1, "n0: no answer", 5000, told);
     assert_non_null(strstr(told, "n0: no answer"));
     cw_end(&w);
 }
@@ -209,11 +182,12 @@ static void one_that_is_away_may_have_one(void **state)
         w.c->jobs[0]->ran_unknown = restored != 0;
         assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
         if (!restored) {
-            assert_true(answered(&w, NULL, 0, "n1: it is not connected", 120000, told) >= 120000);
+            assert_true(wc_answered(&w, NULL, 0, "n1: it is not connected", 120000, told) >=
+                        120000);
             assert_non_null(
                 strstr(cw_job(&w, 1)->reason, "on disk: n1: it is not connected: looks again"));
         }
-        hsp_msec ms = answered(&w, &seen, 1, "n1: it is not connected", 120000, told);
+        hsp_msec ms = wc_answered(&w, &seen, 1, "n1: it is not connected", 120000, told);
         assert_true(!restored || ms >= w.c->cfg.state_wait_ms);
         assert_true(ms <= (restored ? w.c->cfg.state_wait_ms : 0u) + HSP_CKPT_SLOW_MS + 1000);
         assert_non_null(strstr(told, "n1: it is not connected"));
@@ -305,7 +279,7 @@ static void a_path_that_is_not_mounted_is_waited_for(void **state)
         w.asks = true;
         w.lack = HSP_LACK_PATH;
         assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
-        hsp_msec ms = answered(&w, &seen, n, "n1: no path", 120000, told);
+        hsp_msec ms = wc_answered(&w, &seen, n, "n1: no path", 120000, told);
         if (n == 0) {
             assert_true(ms >= w.c->cfg.state_wait_ms && ms < w.c->cfg.state_wait_ms + 3000u);
             assert_string_equal(told, "the job begins at step 0; there may be a checkpoint, as not "
@@ -331,7 +305,7 @@ static void each_loss_has_its_own_wait(void **state)
     w.asks = true;
     w.lack = HSP_LACK_PATH;
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
-    (void)answered(&w, NULL, 0, "n1: no path", 120000, told);
+    (void)wc_answered(&w, NULL, 0, "n1: no path", 120000, told);
     cw_plan(&w, 1);
     wc_prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);
     wc_begins(&w, 1);
@@ -430,7 +404,7 @@ static void an_older_agent_may_have_what_is_on_record(void **state)
     wc_cancelled(&w);
     w.asks = w.mute = true;
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
-    assert_true(answered(&w, NULL, 0, TOO_OLD, 120000, told) >= w.c->cfg.state_wait_ms);
+    assert_true(wc_answered(&w, NULL, 0, TOO_OLD, 120000, told) >= w.c->cfg.state_wait_ms);
     assert_non_null(strstr(told, "goes on from checkpoint 40; there may be a newer one, as not all "
                                  "could look: " TOO_OLD));
     cw_plan(&w, 1);
@@ -451,323 +425,11 @@ static void an_older_agent_is_upgraded_first(void **state)
     wc_cancelled(&w);
     w.asks = w.mute = true;
     assert_int_equal(cw_order(&w, HSP_ADMIN_RESUME, 1), HSP_OK);
-    assert_true(answered(&w, NULL, 0, TOO_OLD, 120000, told) >= 120000);
+    assert_true(wc_answered(&w, NULL, 0, TOO_OLD, 120000, told) >= 120000);
     assert_non_null(strstr(cw_job(&w, 1)->reason, "on disk: " TOO_OLD ": looks again"));
-    (void)answered(&w, NULL, 0, "", 120000, told);
+    (void)wc_answered(&w, NULL, 0, "", 120000, told);
     cw_plan(&w, 1);
     wc_prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);
-    cw_end(&w);
-}
-
-/* ---- who may have one ---- */
-
-/* The row says that the job had not begun, and may be of before: the job waits for nobody until a
- * node shows the file of its begin. */
-static void a_node_shows_that_the_job_had_begun(void **state)
-{
-    (void)state;
-    for (uint32_t begun = 0; begun < 2; begun++) {
-        struct cw_world w;
-        char told[400];
-        cw_begin(&w, 2, 1);
-        wc_submit(&w, (struct hsp_job_terms){0});
-        w.asks = true;
-        w.begun = begun != 0;
-        w.lack = HSP_LACK_PATH;
-        cw_restart_nodes(&w, 2);
-        assert_int_equal(w.find_job, 1);
-        cw_ckpts(&w, NULL, 0, "n1: nothing there");
-        assert_int_equal(w.find_job, begun);
-        if (begun) {
-            w.lack = HSP_LACK_AWAY;
-            assert_true(answered(&w, NULL, 0, "n2: it is not connected", 120000, told) >= 120000);
-            assert_non_null(strstr(cw_job(&w, 1)->reason, "on disk: n2: it is not connected"));
-            cw_restart_nodes(&w, 2); /* it is on record */
-            assert_true(cw_job(&w, 1)->ran_unknown);
-        } else {
-            assert_null(cw_fact(&w, "ckpt.not_seen")); /* none of a new job is missed */
-            cw_plan(&w, 1);
-            wc_prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);
-        }
-        cw_end(&w);
-    }
-}
-
-/* Then no earlier checkpoint counts, and the job waits for no node that may have one. */
-static void an_administrator_may_choose_step_0(void **state)
-{
-    (void)state;
-    for (uint32_t restarts = 0; restarts < 2; restarts++) {
-        struct cw_world w;
-        wc_with_three(&w, 3, false);
-        wc_sees(&w, 60, 1, 1060);
-        w.asks = true;
-        assert_int_equal(wc_resume_from(&w, 0), HSP_OK);
-        assert_true(!cw_job(&w, 1)->has_ckpt && cw_job(&w, 1)->stable == 0);
-        assert_int_equal(w.find_job, 0);
-        w.asks = false;
-        if (restarts) {
-            cw_restart_nodes(&w, 2);
-        }
-        cw_plan(&w, 1);
-        wc_prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);
-        wc_begins(&w, 1);
-        wc_sees(&w, 20, 2, 7); /* written anew */
-        wc_cancelled(&w);
-        wc_resumed(&w);
-        wc_prepare_means(&w, HSP_MODE_RESTORE, 20, 2, 7);
-        cw_end(&w);
-    }
-}
-
-/* On record over cancel, resume and a start of hspmdd, until the node is gone for good. */
-static void who_has_run_it_is_on_record(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    wc_running(&w);
-    wc_cancelled(&w);
-    cw_hello(&w, 3, "n2", 0, 1); /* has not */
-    cw_restart_nodes(&w, 2);
-    assert_int_equal(cw_ran_bytes(cw_job(&w, 1)), 1 + 4 + 2 * 4);
-    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
-    for (hsp_msec until = w.now + 3u * w.c->cfg.dead_ms; w.now < until; w.now += 500) {
-        cw_msg(&w, 1, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
-        cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
-    }
-    assert_int_equal(cw_admin(&w, (struct hsp_admin_event){.verb = HSP_ADMIN_REMOVE, .node = "n1"}),
-                     HSP_OK);
-    assert_int_equal(cw_ran_bytes(cw_job(&w, 1)), 1 + 4 + 4);
-    cw_restart(&w, NULL);
-    assert_int_equal(cw_ran_bytes(cw_job(&w, 1)), 1 + 4 + 4);
-    cw_end(&w);
-}
-
-/* Time goes on for the node of @conn alone, for three times as long as state is waited for. */
-static void one_answers(struct cw_world *w, uint32_t conn, const struct hsp_m_seen *seen,
-                        uint32_t n, const char *why)
-{
-    for (hsp_msec until = w->now + 3u * w->c->cfg.state_wait_ms; w->now < until; w->now += 500) {
-        cw_msg(w, conn, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
-        cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
-        if (w->find_job != 0) {
-            cw_ckpts(w, seen, n, why);
-        }
-    }
-}
-
-/* Each node has half of the state of a job without a checkpoint on record, and n0 dies for good.
- * The reason says how the job can go on without n0, and that works. */
-static void one_that_is_gone_for_good_is_removed(void **state)
-{
-    (void)state;
-    const struct hsp_m_seen seen = {20, WC_TERM, 1, 1020};
-    const struct hsp_admin_event remove = {.verb = HSP_ADMIN_REMOVE, .node = "n0"};
-    for (uint32_t k = 0; k < 4; k++) {
-        struct cw_world w;
-        cw_begin(&w, 2, 1);
-        wc_submit(&w, (struct hsp_job_terms){0});
-        cw_plan_in_halves(&w);
-        wc_begins(&w, 1);
-        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
-        cw_msg(&w, 2,
-               (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
-                                .epoch = 1,
-                                .u.lost = {.job = 1, .peer = 0, .reason = "broke"}});
-        assert_int_equal(w.c->nodes[0].state, HSP_NODE_DEAD);
-        struct hsp_m_holding h = {.job = 1, .plan = 1, .rank = 1, .version = 3};
-        struct hsp_msg sealed = {.type = HSP_MSG_SEALED,
-                                 .epoch = cw_job(&w, 1)->seal_upto,
-                                 .u.sealed = {.job = 1, .n_holdings = 1, .holdings = &h}};
-        cw_msg(&w, 2, sealed);
-        assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_PAUSED);
-        w.asks = true;
-        w.lack = HSP_LACK_AWAY;
-        assert_int_equal(cw_admin(&w, remove), HSP_ESTATE); /* its state may come back */
-        one_answers(&w, 2, NULL, 0, "n0: it is not connected");
-        assert_non_null(strstr(cw_job(&w, 1)->reason, "gone for good: hspmdctl node remove"));
-        assert_int_equal(cw_job(&w, 1)->n_plans, 1);
-        assert_int_equal(cw_admin(&w, remove), HSP_OK);
-        assert_true(cw_job(&w, 1)->n_plans == 0 && cw_job(&w, 1)->cur.epoch == 0);
-        if (k >= 2) { /* its loss is on record */
-            cw_restart(&w, NULL);
-            cw_hello(&w, 2, "n1", w.c->nodes[1].incarnation, 1);
-            sealed.epoch = cw_job(&w, 1)->seal_upto;
-            cw_msg(&w, 2, sealed);
-        }
-        one_answers(&w, 2, &seen, k % 2, "");
-        if (k % 2 == 0) {
-            assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_FAILED);
-            assert_string_equal(cw_job(&w, 1)->reason,
-                                "the state of version 3 is lost and there is no checkpoint");
-        } else {
-            cw_plan(&w, 1);
-            assert_int_equal(cw_job(&w, 1)->att.mode, HSP_MODE_RESTORE);
-            assert_int_equal(cw_job(&w, 1)->att.step, 20);
-        }
-        cw_end(&w);
-    }
-}
-
-/* n1 comes back, as conn 4, with all of the state. */
-static void n1_brings_it(struct cw_world *w)
-{
-    struct hsp_m_holding h = {.job = 1, .plan = 1, .rank = 1, .owner = 1, .version = 1};
-    cw_say_hello(w, 4,
-                 (struct hsp_m_hello){
-                     .node = "n1", .was = cw_last(w, "n1"), .n_holdings = 1, .holdings = &h});
-    for (hsp_msec until = w->now + 60000; cw_job(w, 1)->ticket == 0; w->now += 500) {
-        assert_true(w->now < until);
-        cw_msg(w, 3, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
-        cw_msg(w, 4, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
-        cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
-    }
-}
-
-/* n0 and n1, which are away, have all of the state each, and n0 is gone for good. Removed now, it
- * would take with it what n1 brings. */
-static void one_that_is_gone_takes_no_state_of_others(void **state)
-{
-    (void)state;
-    const struct hsp_admin_event remove = {.verb = HSP_ADMIN_REMOVE, .node = "n0"};
-    for (uint32_t comes = 0; comes < 2; comes++) {
-        struct cw_world w;
-        cw_begin(&w, 3, 1);
-        wc_submit(&w, (struct hsp_job_terms){.max = 2});
-        cw_plan(&w, 1);
-        wc_begins(&w, 1);
-        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
-        cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
-        w.asks = true;
-        w.lack = HSP_LACK_AWAY;
-        one_answers(&w, 3, NULL, 0, "n0, n1: they are not connected");
-        assert_non_null(strstr(cw_job(&w, 1)->reason, "gone for good: hspmdctl node remove"));
-        assert_int_equal(cw_admin(&w, remove), HSP_ESTATE);
-        assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                            "node n0 stays: job j may go on from state that n1 brings, which would "
-                            "go with it; to give that up: hspmdctl cancel j, then remove it, and "
-                            "resume");
-        if (comes) {
-            n1_brings_it(&w);
-            cw_plan(&w, 1);
-            assert_int_equal(cw_job(&w, 1)->att.mode, HSP_MODE_RECOVER);
-        } else {
-            assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
-            assert_int_equal(cw_admin(&w, remove), HSP_OK);
-        }
-        cw_end(&w);
-    }
-}
-
-/* No node has anything of a job that is to begin anew before it has begun, also after failed
- * attempts. */
-static void an_attempt_that_fails_is_no_begin(void **state)
-{
-    (void)state;
-    for (uint32_t restarts = 0; restarts < 3; restarts++) {
-        struct cw_world w;
-        char told[400];
-        wc_running(&w);
-        wc_cancelled(&w);
-        w.asks = true;
-        assert_int_equal(wc_resume_from(&w, 0), HSP_OK);
-        cw_plan(&w, 1);
-        uint64_t tried = cw_job(&w, 1)->att.epoch;
-        assert_int_not_equal(tried, 0);
-        cw_msg(&w, 1,
-               (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
-                                .epoch = tried,
-                                .u.failed = {.job = 1, .reason = "no memory"}});
-        assert_true(cw_job(&w, 1)->att.epoch == 0 && cw_job(&w, 1)->next_epoch > tried);
-        if (restarts > 0) {
-            w.lack = HSP_LACK_LOOK;
-            cw_restart_nodes(&w, 2);
-        }
-        if (restarts > 1) {
-            cw_restart_nodes(&w, 2); /* from a row that was read */
-        }
-        assert_false(hsp_ci_ckpt_may_have(cw_job(&w, 1)));
-        (void)answered(&w, NULL, 0, EIO_ON_N1, 120000, told);
-        cw_plan(&w, 1);
-        wc_prepare_means(&w, HSP_MODE_FRESH, 0, 0, 0);
-        cw_ready(&w, 1, 0, 5);
-        cw_ready(&w, 1, 1, 5);
-        assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_GO);
-        assert_true(hsp_ci_ckpt_may_have(cw_job(&w, 1)));
-        cw_end(&w);
-    }
-}
-
-/* n0 dies for good before the first vote: nothing is committed, so no node has anything of the job,
- * and the job waits for none. */
-static void who_dies_before_the_first_vote_is_not_waited_for(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    cw_begin(&w, 2, 1);
-    wc_submit(&w, (struct hsp_job_terms){0});
-    cw_plan(&w, 1);
-    for (uint32_t i = 0; i < 2; i++) {
-        cw_ready(&w, 1, i, 5);
-    }
-    for (uint32_t i = 0; i < 2; i++) {
-        cw_msg(&w, i + 1,
-               (struct hsp_msg){.type = HSP_MSG_STARTED, .epoch = 1, .u.started = {.job = 1}});
-    }
-    assert_true(cw_job(&w, 1)->state == HSP_JOB_RUNNING && cw_job(&w, 1)->begun == 1);
-    w.asks = true;
-    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 1});
-    cw_msg(&w, 2,
-           (struct hsp_msg){.type = HSP_MSG_PEER_LOST,
-                            .epoch = 1,
-                            .u.lost = {.job = 1, .peer = 0, .reason = "broke"}});
-    assert_int_equal(w.c->nodes[0].state, HSP_NODE_DEAD);
-    cw_sealed(&w, 1, 0, 0);
-    assert_int_equal(w.find_job, 0);
-    cw_plan(&w, 1);
-    assert_true(cw_job(&w, 1)->att.mode == HSP_MODE_FRESH && cw_job(&w, 1)->att.n_ranks == 1);
-    cw_ready(&w, 1, 1, 5);
-    assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_GO);
-    assert_int_equal(cw_ran_bytes(cw_job(&w, 1)), 1 + 4 + 4);
-    assert_true(hsp_ci_ckpt_may_have(cw_job(&w, 1)));
-    cw_end(&w);
-}
-
-/* Rows of form 14 do not name the nodes that have run a job: ranks of an attempt that may be
- * running count already. */
-static void an_attempt_of_an_older_row_may_have_run(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    cw_begin(&w, 2, 1);
-    wc_submit(&w, (struct hsp_job_terms){0});
-    cw_plan(&w, 1);
-    cw_ready(&w, 1, 0, 5);
-    cw_ready(&w, 1, 1, 5);
-    assert_int_equal(cw_job(&w, 1)->att.phase, HSP_ATT_GO);
-    cw_form_14(&w);
-    cw_restart(&w, NULL);
-    assert_int_equal(cw_ran_bytes(cw_job(&w, 1)), 1 + 4 + 2 * 4);
-    cw_end(&w);
-}
-
-static void its_end_says_what_resume_does(void **state)
-{
-    (void)state;
-    struct cw_world w;
-    wc_running(&w);
-    assert_int_equal(cw_order(&w, HSP_ADMIN_CANCEL, 1), HSP_OK);
-    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text,
-                           "no checkpoint of it is on record: resume looks for one on disk, and "
-                           "waits for a node that may have one"));
-    for (uint32_t i = 0; i < 2; i++) {
-        cw_msg(&w, i + 1, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref.job = 1});
-    }
-    const struct hsp_admin_event drain = {.verb = HSP_ADMIN_DRAIN, .node = "n0", .reason = "test"};
-    assert_int_equal(cw_admin(&w, drain), HSP_OK);
-    assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "no state is there: it is drained, and its agent may be ended; checkpoints "
-                        "of job j may be on its disk alone: keep that");
     cw_end(&w);
 }
 
@@ -788,15 +450,6 @@ HSP_TEST_FILE(ckpt_unseen_test)
         cmocka_unit_test(an_older_agent_hides_nothing),
         cmocka_unit_test(an_older_agent_may_have_what_is_on_record),
         cmocka_unit_test(an_older_agent_is_upgraded_first),
-        cmocka_unit_test(a_node_shows_that_the_job_had_begun),
-        cmocka_unit_test(an_administrator_may_choose_step_0),
-        cmocka_unit_test(who_has_run_it_is_on_record),
-        cmocka_unit_test(one_that_is_gone_for_good_is_removed),
-        cmocka_unit_test(one_that_is_gone_takes_no_state_of_others),
-        cmocka_unit_test(an_attempt_that_fails_is_no_begin),
-        cmocka_unit_test(who_dies_before_the_first_vote_is_not_waited_for),
-        cmocka_unit_test(an_attempt_of_an_older_row_may_have_run),
-        cmocka_unit_test(its_end_says_what_resume_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

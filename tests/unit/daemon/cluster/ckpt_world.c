@@ -140,3 +140,24 @@ void wc_await_fact(struct cw_world *w, const char *type, char ret[300])
                        : (struct hsp_event){.type = HSP_EV_MSG, .conn = i % 3 + 1, .u.msg = &beat});
     }
 }
+
+hsp_msec wc_answered(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n, const char *why,
+                     hsp_msec for_ms, char ret[400])
+{
+    const hsp_msec from = w->now;
+    ret[0] = '\0';
+    for (uint32_t i = 0; cw_job(w, 1)->ticket == 0 && w->now - from < for_ms; i++) {
+        struct hsp_msg beat = {.type = HSP_MSG_HEARTBEAT};
+        if (w->find_job != 0) {
+            cw_ckpts(w, seen, n, why);
+            const char *fact = cw_fact(w, "ckpt.not_seen");
+            (void)snprintf(ret, 400, "%s", fact != NULL ? fact : "");
+            continue;
+        }
+        w->now += i % 3 == 2 ? 500 : 0;
+        cw_step(w, i % 3 == 2
+                       ? (struct hsp_event){.type = HSP_EV_TICK}
+                       : (struct hsp_event){.type = HSP_EV_MSG, .conn = i % 3 + 1, .u.msg = &beat});
+    }
+    return w->now - from;
+}

@@ -30,4 +30,10 @@ void wc_sees(struct cw_world *w, uint64_t step, uint64_t epoch, uint64_t content
 /* Time goes on until a fact of @type is told, and before it nothing is planned. */
 void wc_await_fact(struct cw_world *w, const char *type, char ret[300]);
 
+/* Time goes on, and each question is answered so, until the job is planned or @for_ms are over.
+ * @ret: the fact that names the nodes that could not look, "" none was told. Returns the time that
+ * went by. */
+hsp_msec wc_answered(struct cw_world *w, const struct hsp_m_seen *seen, uint32_t n, const char *why,
+                     hsp_msec for_ms, char ret[400]);
+
 #endif

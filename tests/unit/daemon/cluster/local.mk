@@ -8,6 +8,7 @@ cluster_tests = \
   tests/unit/daemon/cluster/ckpt_cuts_test \
   tests/unit/daemon/cluster/ckpt_disk_test \
   tests/unit/daemon/cluster/ckpt_line_test \
+  tests/unit/daemon/cluster/ckpt_ran_test \
   tests/unit/daemon/cluster/ckpt_unseen_test \
   tests/unit/daemon/cluster/cluster_test \
   tests/unit/daemon/cluster/cluster_data_test \
@@ -48,6 +49,7 @@ tests_unit_daemon_cluster_cluster_tests_SOURCES = \
   tests/unit/daemon/cluster/ckpt_cuts_test.c \
   tests/unit/daemon/cluster/ckpt_disk_test.c \
   tests/unit/daemon/cluster/ckpt_line_test.c \
+  tests/unit/daemon/cluster/ckpt_ran_test.c \
   tests/unit/daemon/cluster/ckpt_unseen_test.c \
   tests/unit/daemon/cluster/cluster_test.c \
   tests/unit/daemon/cluster/cluster_data_test.c \
