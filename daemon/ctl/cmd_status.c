@@ -245,6 +245,21 @@ static void print_data(FILE *out, const cJSON *d)
     }
 }
 
+/* What lies in state folders for the layout that runs. */
+static void print_folders(struct hsp_ctl *ctl, const cJSON *j)
+{
+    if (hsp_doc_has(j, "folder_bytes")) {
+        (void)fprintf(ctl->out, "\nstate folders: %s, %s of it on one node",
+                      hsp_ctl_bytes(ctl, hsp_doc_number(j, "folder_bytes")),
+                      hsp_ctl_bytes(ctl, hsp_doc_number(j, "node_folder_bytes_max")));
+    }
+    if (hsp_doc_has(j, "keeper_bytes")) {
+        (void)fprintf(ctl->out, "%s%s on each keeper",
+                      hsp_doc_has(j, "folder_bytes") ? ", " : "\nstate folders: ",
+                      hsp_ctl_bytes(ctl, hsp_doc_number(j, "keeper_bytes")));
+    }
+}
+
 /* By what its executors talk to each other. */
 static void print_transport(FILE *out, const cJSON *t)
 {
@@ -357,6 +372,7 @@ static bool print_job(struct hsp_ctl *ctl, const cJSON *jobs)
     if (hsp_doc_has(j, "durability")) {
         (void)fprintf(out, "\nstate: %s", hsp_doc_text(j, "durability"));
     }
+    print_folders(ctl, j);
     if (hsp_doc_has(j, "problem")) {
         (void)fprintf(out, "\nproblem: %s", hsp_doc_text(j, "problem"));
     }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/app/docs/doc_put.h"
@@ -112,6 +113,33 @@ static void put_spread(const struct hsp_app *a, cJSON *o, const struct hsp_job *
                        j->copies, s.min_nodes);
     }
     put_text(o, "durability", text);
+}
+
+/* What lies in state folders for the layout that runs, while that is known. */
+static void put_folders(struct hsp_app *a, cJSON *o, const struct hsp_job *core)
+{
+    struct hsp_app_job *j = hsp_app_job_find(a, core->id);
+    struct hsp_plan_rec *p =
+        j != NULL && core->cur.epoch != 0 ? hsp_app_plan_find(j, core->cur.plan) : NULL;
+    const struct hsp_job_plan *of = p != NULL ? hsp_ci_plan(core, core->cur.plan) : NULL;
+    const uint64_t *bytes = p != NULL ? hsp_plan_rec_folder_bytes(p) : NULL;
+    double *node = bytes != NULL ? calloc((size_t)a->cluster->n_nodes + 1, sizeof *node) : NULL;
+    double all = 0, most = 0;
+    for (uint32_t r = 0; node != NULL && r < p->n_ranks; r++) {
+        uint32_t at = HSP_DEVICE_NODE(p->device[r]);
+        at = at < a->cluster->n_nodes ? at : a->cluster->n_nodes;
+        all += (double)bytes[r];
+        node[at] += (double)bytes[r];
+        most = node[at] > most ? node[at] : most;
+    }
+    if (node != NULL) {
+        put(o, "folder_bytes", all);
+        put(o, "node_folder_bytes_max", most);
+    }
+    if (of != NULL && of->info.n_keepers > 0) {
+        put(o, "keeper_bytes", (double)of->info.keep_bytes);
+    }
+    free(node);
 }
 
 /* Where the newest committed version is in the data. */
@@ -272,6 +300,7 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     }
     put_data(o, core, j, hsp_app_job_step(a, core));
     put_spread(a, o, core);
+    put_folders(a, o, core);
     put_text(o, "checkpoint_path", core->checkpoint_path);
     (void)cJSON_AddBoolToObject(o, "checkpoint_shared", core->checkpoint_shared);
     put_final(o, core);

@@ -382,6 +382,16 @@ enum hsp_status hsp_plan_rec_build(struct hsp_plan_rec *p, size_t mem_cap,
     return st;
 }
 
+const uint64_t *hsp_plan_rec_folder_bytes(struct hsp_plan_rec *p)
+{
+    const uint64_t *ret = NULL;
+    if (pthread_mutex_trylock(&p->lock) == 0) {
+        ret = p->built != NULL ? p->built->folder_bytes : NULL;
+        (void)pthread_mutex_unlock(&p->lock);
+    }
+    return ret;
+}
+
 void hsp_plan_rec_encode(const struct hsp_plan_rec *p, struct hsp_buf *out)
 {
     hsp_buf_u8(out, ROW_VERSION);

@@ -77,6 +77,10 @@ struct hsp_plan_rec *hsp_plan_rec_unref(struct hsp_plan_rec *p); /* NULL allowed
 enum hsp_status hsp_plan_rec_build(struct hsp_plan_rec *p, size_t mem_cap,
                                    const struct hsp_epoch_plan **ret, struct hsp_err *err);
 
+/* What each rank has sealed in the state folder of its node, [n_ranks], its own state and copies.
+ * NULL: not compiled in this process, or a compile is under way; never waits. */
+const uint64_t *hsp_plan_rec_folder_bytes(struct hsp_plan_rec *p);
+
 void hsp_plan_rec_encode(const struct hsp_plan_rec *p, struct hsp_buf *out);
 enum hsp_status hsp_plan_rec_decode(const void *data, size_t len, struct hsp_job_rec *job,
                                     struct hsp_plan_rec **ret, struct hsp_err *err);

@@ -98,6 +98,23 @@ static void status_says_where_the_state_is(void **state)
     free(t);
 }
 
+static void status_says_what_lies_in_state_folders(void **state)
+{
+    (void)state;
+    char *t = status_text("{\"jobs\": [{\"name\": \"j\", \"durability\": \"copies 2\", "
+                          "\"folder_bytes\": 3072, \"node_folder_bytes_max\": 2048}]}");
+    assert_non_null(
+        strstr(t, "\nstate: copies 2\nstate folders: 3.0 KiB, 2.0 KiB of it on one node\n"));
+    free(t);
+    t = status_text("{\"jobs\": [{\"name\": \"j\", \"folder_bytes\": 1024, "
+                    "\"node_folder_bytes_max\": 1024, \"keeper_bytes\": 1024}]}");
+    assert_non_null(strstr(t, " 1.0 KiB of it on one node, 1.0 KiB on each keeper\n"));
+    free(t);
+    t = status_text("{\"jobs\": [{\"name\": \"j\", \"keeper_bytes\": 1024}]}");
+    assert_non_null(strstr(t, "\nstate folders: 1.0 KiB on each keeper\n"));
+    free(t);
+}
+
 static void status_says_who_is_ahead(void **state)
 {
     (void)state;
@@ -343,6 +360,7 @@ HSP_TEST_FILE(status_view_test)
         cmocka_unit_test(an_event_says_each_thing_once),
         cmocka_unit_test(a_job_that_was_not_suspended),
         cmocka_unit_test(status_says_where_the_state_is),
+        cmocka_unit_test(status_says_what_lies_in_state_folders),
         cmocka_unit_test(status_says_who_is_ahead),
         cmocka_unit_test(status_says_what_waits_for_somebody),
         cmocka_unit_test(status_says_who_could_read_the_training),
