@@ -119,7 +119,7 @@ enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state
     for (uint32_t i = 0; i < n; i++) {
         rows[i] = *hsp_segment_row_at(*s, i);
     }
-    *s = hsp_segment_close(*s);
+    *s = hsp_segment_close_behind(e->env->state_dir, *s);
     enum hsp_status st = hsp_segment_remove(e->env->state_dir, &key, err);
     if (st == HSP_OK) {
         const struct hsp_segment_stop stop = when_cancelled(e);

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,8 @@
 #define SEG_SEALED 0x9d5e1ed0c0dec0deULL /* the two values of a seal word */
 #define SEG_OPEN   0ULL                  /* as in a new file */
 #define SEG_ALIGN  4096
-#define SEAL_LOOKS 4 /* a writer opens the same seal once a step */
+#define MUCH       ((size_t)64 << 20) /* less is unmapped by its caller */
+#define SEAL_LOOKS 4                  /* a writer opens the same seal once a step */
 
 struct seg_head {
     uint64_t magic;
@@ -70,6 +72,7 @@ struct hsp_state_segment {
     const struct hsp_segment_row *rows;
     uint64_t *hashes;
     uint8_t *area;
+    int room; /* descriptor of its folder while it is closed behind its user */
 };
 
 /* ---- layout and checks ---- */
@@ -215,6 +218,32 @@ struct hsp_state_segment *hsp_segment_close(struct hsp_state_segment *s)
     return NULL;
 }
 
+static void *close_thread(void *segment)
+{
+    struct hsp_state_segment *s = segment;
+    int room = s->room;
+    (void)hsp_segment_close(s);
+    if (room >= 0) {
+        (void)close(room);
+    }
+    return NULL;
+}
+
+struct hsp_state_segment *hsp_segment_close_behind(const char *dir, struct hsp_state_segment *s)
+{
+    pthread_t thread;
+    if (s == NULL || s->bytes < MUCH) {
+        return hsp_segment_close(s);
+    }
+    s->room = hsp_segment_room_comes(dir);
+    if (pthread_create(&thread, NULL, close_thread, s) == 0) {
+        (void)pthread_detach(thread);
+    } else {
+        (void)close_thread(s);
+    }
+    return NULL;
+}
+
 /* ---- create, open ---- */
 
 static enum hsp_status fill_file(struct hsp_state_segment *s, const struct seg_head *head,
@@ -296,7 +325,7 @@ enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key
         st = hsp_state_io_error(err, "cannot rename to", path);
     }
     if (st != HSP_OK) {
-        hsp_segment_close(s); /* first: its memory goes with the file, on another thread */
+        (void)hsp_segment_close_behind(dir, s);
         (void)hsp_segment_unlink(dir, tmp); /* the first error is the one to report */
         return st;
     }

@@ -63,6 +63,9 @@ enum hsp_status hsp_segment_populate(struct hsp_state_segment *s,
                                      const struct hsp_segment_stop *stop, struct hsp_err *err);
 struct hsp_state_segment *hsp_segment_close(
     struct hsp_state_segment *s); /* NULL allowed; returns NULL */
+/* The same of one in @dir that is given up: a thread of its own unmaps 64 MiB and more, which takes seconds where tens of
+ * GiB are mapped. Who lacks room in @dir waits for it. */
+struct hsp_state_segment *hsp_segment_close_behind(const char *dir, struct hsp_state_segment *s);
 
 const struct hsp_segment_key *hsp_segment_key_of(const struct hsp_state_segment *s);
 /* No cluster: written by a program that knew of none. */

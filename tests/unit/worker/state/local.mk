@@ -35,5 +35,5 @@ tests_unit_worker_state_state_tests_SOURCES = \
   $(shard_fill) $(state_test_lib)
 tests_unit_worker_state_state_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=fallocate \
   -Wl,--wrap=posix_fallocate,--wrap=fsync,--wrap=readdir,--wrap=renameat,--wrap=openat,--wrap=pread \
-  -Wl,--wrap=fstatat,--wrap=close,--wrap=fstatvfs,--wrap=madvise
+  -Wl,--wrap=fstatat,--wrap=close,--wrap=fstatvfs,--wrap=madvise,--wrap=munmap
 tests_unit_worker_state_state_tests_LDADD = $(TEST_LIBS) $(RUN_LIBS) $(STATE_LIBS) $(HOST_LIBS)

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -125,6 +127,39 @@ static void creation_ends_between_two_pieces(void **state)
     hsp_segment_close(s);
 }
 
+static atomic_bool unmaps_slowly; /* until this is false no 64 MiB are unmapped */
+
+int __wrap_munmap(void *at, size_t bytes);
+int __real_munmap(void *at, size_t bytes);
+
+int __wrap_munmap(void *at, size_t bytes)
+{
+    while (bytes >= (size_t)GIB / 16 && atomic_load(&unmaps_slowly)) {
+        (void)usleep(1000);
+    }
+    return __real_munmap(at, bytes);
+}
+
+/* Nor does it wait until the pages that it has mapped are unmapped. Who lacks room does. */
+static void what_is_given_up_is_unmapped_behind_it(void **state)
+{
+    struct hsp_state_segment *s;
+    struct hsp_err err = {0};
+    unsigned left = 7;
+    const struct hsp_segment_stop stop = {counts_down, &left};
+    takes_none = true;
+    (void)alarm(60);
+    atomic_store(&unmaps_slowly, true);
+    assert_status(create(*state, GIB, &stop, &s, &err), HSP_ECANCELED);
+    takes_none = false;
+    int folder = open(*state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK);
+    atomic_store(&unmaps_slowly, false);
+    assert_int_equal(flock(folder, LOCK_EX), 0);
+    assert_int_equal(close(folder), 0);
+    (void)alarm(0);
+}
+
 static void a_segment_that_is_there_is_mapped_in_pieces(void **state)
 {
     struct hsp_err err = {0};
@@ -245,6 +280,7 @@ HSP_TEST_FILE(segment_room_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(want_of_room_is_told_by_its_name, setup, teardown),
         cmocka_unit_test_setup_teardown(creation_ends_between_two_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_given_up_is_unmapped_behind_it, setup, teardown),
         cmocka_unit_test_setup_teardown(a_segment_that_is_there_is_mapped_in_pieces, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(memory_goes_behind_its_name, setup, teardown),
