@@ -36,12 +36,13 @@ struct piece {
 
 struct hsp_epoch_twins {
     size_t n, cap, n_pieces, cap_pieces;
-    struct twin *twin;   /* those of one box, a kind each, follow each other */
-    struct piece *piece; /* by row */
-    uint32_t *of_link;   /* [replicas.n] the first twin of it */
-    bool *alone, *cut;   /* [rows of the home] */
-    uint64_t *hash;      /* [rows of the home], to seal with */
-    uint64_t version[2]; /* to which the hashes of the twins belong */
+    struct twin *twin;          /* those of one box, a kind each, follow each other */
+    struct piece *piece;        /* by row */
+    uint32_t *of_link;          /* [replicas.n] the first twin of it */
+    bool *alone, *cut;          /* [rows of the home] */
+    uint64_t *hash;             /* [rows of the home], to seal with */
+    struct hsp_hash_call *call; /* [rows of the home], for a backend */
+    uint64_t version[2];        /* to which the hashes of the twins belong */
 };
 
 /* ---- which they are ---- */
@@ -198,10 +199,11 @@ enum hsp_status hsp_epoch_twins_open(struct hsp_ex_epoch *e, struct hsp_err *err
                                   .alone = calloc(n, sizeof *t->alone),
                                   .cut = calloc(n, sizeof *t->cut),
                                   .hash = calloc(n, sizeof *t->hash),
+                                  .call = calloc(n, sizeof *t->call),
                                   .version = {HSP_NO_VERSION, HSP_NO_VERSION}};
     struct place *places = list_places(e->seg[0]);
     enum hsp_status st = t->of_link != NULL && t->alone != NULL && t->cut != NULL &&
-                                 t->hash != NULL && places != NULL
+                                 t->hash != NULL && t->call != NULL && places != NULL
                              ? HSP_OK
                              : hsp_err_nomem(err, "equal copies of state");
     for (uint32_t i = 0; st == HSP_OK && i < e->pkg.replicas.n; i++) {
@@ -222,6 +224,7 @@ void hsp_epoch_twins_close(struct hsp_ex_epoch *e)
         free(t->alone);
         free(t->cut);
         free(t->hash);
+        free(t->call);
         free(t);
     }
 }
@@ -241,13 +244,35 @@ static uint64_t hash_part(const struct hsp_state_segment *s, uint32_t row,
     return hsp_box_hash(&id, box, &r->box, (const uint8_t *)hsp_segment_area(s) + r->offset);
 }
 
+/* Hashes the rows that are not cut; the hash of a cut row becomes 0. A CPU has idle threads for that,
+ * and a GPU has none for memory of the host. */
+static void hash_rows(struct hsp_ex_epoch *e, const struct hsp_state_segment *s)
+{
+    struct hsp_epoch_twins *t = e->twins;
+    struct hsp_backend *b = e->env->backend;
+    uint32_t n = hsp_segment_n(s);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct hsp_segment_row *r = hsp_segment_row_at(s, i);
+        const struct hsp_box_id id = {r->tensor, r->kind, r->dtype, r->full};
+        const uint8_t *data = (const uint8_t *)hsp_segment_area(s) + r->offset;
+        hsp_box_hash_call(&id, &r->box, data, &t->call[i]);
+        if (t->cut[i]) { /* nothing of it */
+            t->call[i].rank = 1;
+            t->call[i].ext[0] = 0;
+        }
+    }
+    if (b == NULL || b->device || b->hash(b, HSP_DEVQ_STATE, t->call, n, t->hash, NULL) != HSP_OK) {
+        for (uint32_t i = 0; i < n; i++) {
+            t->hash[i] = t->cut[i] ? 0 : hash_part(s, i, &hsp_segment_row_at(s, i)->box);
+        }
+    }
+}
+
 void hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version)
 {
     struct hsp_epoch_twins *t = e->twins;
     struct hsp_state_segment *s = e->seg[version % 2];
-    for (uint32_t i = 0; i < hsp_segment_n(s); i++) {
-        t->hash[i] = t->cut[i] ? 0 : hash_part(s, i, &hsp_segment_row_at(s, i)->box);
-    }
+    hash_rows(e, s);
     for (size_t i = 0; i < t->n_pieces; i++) {
         const struct piece *p = &t->piece[i];
         uint64_t h = hash_part(s, p->row, &p->box);

@@ -26,7 +26,9 @@
 #endif
 
 #define HSP_CPU_GRAIN 16384 /* elements of a cheap loop that are worth waking a thread */
-#define HSP_CPU_LANES 16    /* partial sums of a reduction */
+/* Bytes that a thread is given of work beside the step: some 10 to 50 us. */
+#define HSP_CPU_BLOCK ((int64_t)512 << 10)
+#define HSP_CPU_LANES 16 /* partial sums of a reduction */
 
 struct hsp_cpu {
     struct hsp_backend base; /* first: the public object */

@@ -3,7 +3,7 @@
 #define HSP_CPU_HASH_H
 #include "worker/backend/backend.h"
 
-/* hsp_backend.hash: by all workers on HSP_DEVQ_COMPUTE, else by the caller alone. */
+/* hsp_backend.hash: by all workers on HSP_DEVQ_COMPUTE, else by the caller and the idle ones. */
 enum hsp_status hsp_cpu_hash(struct hsp_backend *b, enum hsp_devq q, const struct hsp_hash_call *c,
                              uint32_t n, uint64_t *ret, struct hsp_err *err);
 

@@ -6,6 +6,7 @@
 
 #include "proto/base/size.h"
 #include "proto/op/bf16.h"
+#include "worker/backend/cpu/cpu.h"
 
 #define PAGE ((size_t)4096) /* in front of each area: its length */
 
@@ -42,15 +43,29 @@ static void mem_release(struct hsp_backend *b, enum hsp_mem mem, void *p)
     }
 }
 
-/* memmove: a program may lay tensors over each other, then their values mean nothing, see
- * cells.h. */
+struct copy {
+    uint8_t *dst;
+    const uint8_t *src;
+};
+
+static void copy_range(const void *ctx, unsigned worker, int64_t lo, int64_t hi)
+{
+    const struct copy *c = ctx;
+    (void)worker;
+    memcpy(c->dst + lo, c->src + lo, (size_t)(hi - lo));
+}
+
+/* The state is copied by the caller and the idle workers. memmove: a program may lay tensors over
+ * each other, then their values mean nothing, see cells.h. */
 static enum hsp_status mem_copy(struct hsp_backend *b, enum hsp_devq q, void *dst, const void *src,
                                 size_t bytes, struct hsp_err *err)
 {
-    (void)b;
-    (void)q;
     (void)err;
-    if (bytes > 0) {
+    if (q == HSP_DEVQ_STATE && bytes > (size_t)HSP_CPU_BLOCK) {
+        const struct copy c = {dst, src};
+        const struct hsp_cpu *cpu = (const struct hsp_cpu *)b;
+        hsp_workpool_beside(cpu->pool, (int64_t)bytes, HSP_CPU_BLOCK, copy_range, &c);
+    } else if (bytes > 0) {
         memmove(dst, src, bytes);
     }
     return HSP_OK;

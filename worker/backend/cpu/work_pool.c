@@ -19,7 +19,11 @@ struct pool_thread {
 };
 
 /* The caller publishes a loop under the lock by raising `round`; every thread takes part in every
- * round (perhaps with an empty range) and the last one to finish wakes the caller. */
+ * round (perhaps with an empty range) and the last one to finish wakes the caller.
+ *
+ * `turn` is held for a loop. The pool counts the loops of its caller, also those that it runs alone.
+ * hsp_workpool_beside takes the turn when the caller has begun no loop while a block was worked on. A
+ * caller that waits for the turn has counted its loop, so the next block leaves the turn to it. */
 struct hsp_workpool {
     unsigned n;      /* workers, the caller included */
     unsigned n_live; /* threads started */
@@ -33,6 +37,8 @@ struct hsp_workpool {
     const void *ctx;
     int64_t items, chunk;
     struct pool_thread *threads;
+    pthread_mutex_t turn;
+    _Atomic uint64_t loops; /* of the caller */
 };
 
 static void run_share(hsp_range_fn fn, const void *ctx, unsigned worker, int64_t items,
@@ -100,6 +106,7 @@ enum hsp_status hsp_workpool_new(int threads, struct hsp_workpool **ret, struct 
     p->threads = t;
     p->n = (unsigned)threads;
     HSP_ASSERT(pthread_mutex_init(&p->lock, NULL) == 0);
+    HSP_ASSERT(pthread_mutex_init(&p->turn, NULL) == 0);
     HSP_ASSERT(pthread_cond_init(&p->start, NULL) == 0);
     HSP_ASSERT(pthread_cond_init(&p->done, NULL) == 0);
     for (unsigned i = 1; i < p->n; i++) {
@@ -129,6 +136,7 @@ struct hsp_workpool *hsp_workpool_free(struct hsp_workpool *p)
     }
     pthread_cond_destroy(&p->done);
     pthread_cond_destroy(&p->start);
+    pthread_mutex_destroy(&p->turn);
     pthread_mutex_destroy(&p->lock);
     free(p->threads);
     free(p);
@@ -140,29 +148,20 @@ unsigned hsp_workpool_size(const struct hsp_workpool *p)
     return p->n;
 }
 
-void hsp_workpool_for(struct hsp_workpool *p, int64_t n, int64_t grain, hsp_range_fn fn,
+/* One round, with the turn: @chunk items for each worker at most. */
+static void run_round(struct hsp_workpool *p, int64_t items, int64_t chunk, hsp_range_fn fn,
                       const void *ctx)
 {
-    HSP_ASSERT(grain >= 1);
-    if (n <= 0) {
-        return;
-    }
-    if (p->n == 1 || n <= grain) {
-        fn(ctx, 0, 0, n);
-        return;
-    }
-    int64_t grains = (n - 1) / grain + 1;
-    int64_t chunk = ((grains - 1) / (int64_t)p->n + 1) * grain;
     pthread_mutex_lock(&p->lock);
     p->fn = fn;
     p->ctx = ctx;
-    p->items = n;
+    p->items = items;
     p->chunk = chunk;
     p->left = p->n - 1;
     p->round++;
     pthread_cond_broadcast(&p->start);
     pthread_mutex_unlock(&p->lock);
-    run_share(fn, ctx, 0, n, chunk);
+    run_share(fn, ctx, 0, items, chunk);
     for (int i = 0; i < SPINS && p->left > 0; i++) {
         spin();
     }
@@ -171,4 +170,70 @@ void hsp_workpool_for(struct hsp_workpool *p, int64_t n, int64_t grain, hsp_rang
         pthread_cond_wait(&p->done, &p->lock);
     }
     pthread_mutex_unlock(&p->lock);
+}
+
+void hsp_workpool_for(struct hsp_workpool *p, int64_t n, int64_t grain, hsp_range_fn fn,
+                      const void *ctx)
+{
+    HSP_ASSERT(grain >= 1);
+    if (n <= 0) {
+        return;
+    }
+    p->loops++;
+    if (p->n == 1 || n <= grain) {
+        fn(ctx, 0, 0, n);
+        return;
+    }
+    int64_t grains = (n - 1) / grain + 1;
+    int64_t chunk = ((grains - 1) / (int64_t)p->n + 1) * grain;
+    pthread_mutex_lock(&p->turn);
+    run_round(p, n, chunk, fn, ctx);
+    pthread_mutex_unlock(&p->turn);
+}
+
+/* Blocks that a worker takes when it has done the one before. */
+struct blocks {
+    struct hsp_workpool *pool;
+    int64_t n, block;
+    hsp_range_fn fn;
+    const void *ctx;
+    uint64_t seen; /* loops of the pool's caller: with another one the pool is given back */
+    _Atomic int64_t next;
+};
+
+static bool run_block(struct blocks *b, unsigned worker)
+{
+    int64_t lo = atomic_fetch_add(&b->next, b->block);
+    if (lo < b->n) {
+        b->fn(b->ctx, worker, lo, hsp_min_i64(b->n, lo + b->block));
+    }
+    return lo < b->n;
+}
+
+static void run_blocks(const void *ctx, unsigned worker, int64_t lo, int64_t hi)
+{
+    struct blocks *b = (struct blocks *)(uintptr_t)ctx;
+    (void)lo;
+    (void)hi;
+    while (b->pool->loops == b->seen && run_block(b, worker)) {
+    }
+}
+
+void hsp_workpool_beside(struct hsp_workpool *p, int64_t n, int64_t block, hsp_range_fn fn,
+                         const void *ctx)
+{
+    HSP_ASSERT(block >= 1);
+    struct blocks b = {.pool = p, .n = n, .block = block, .fn = fn, .ctx = ctx, .seen = p->loops};
+    bool idle = false; /* the caller began no loop during the block before */
+    while (b.next < n) {
+        if (idle && p->n > 1 && n - b.next > block && pthread_mutex_trylock(&p->turn) == 0) {
+            run_round(p, p->n, 1, run_blocks, &b);
+            pthread_mutex_unlock(&p->turn);
+        } else {
+            (void)run_block(&b, 0);
+        }
+        uint64_t loops = p->loops;
+        idle = loops == b.seen;
+        b.seen = loops;
+    }
 }

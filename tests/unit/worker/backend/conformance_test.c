@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "proto/base/element_hash.h"
 #include "proto/base/size.h"
 #include "proto/op/bf16.h"
 #include "tests/lib/testlib.h"
@@ -47,6 +48,44 @@ static void hashes_are_those_of_the_definition(void **state)
         struct hsp_err err = {0};
         assert_ok(hsp_backend_cpu_open(threads, &b, &err), &err);
         hash_suite(b);
+        b->close(b);
+    }
+}
+
+/* More than one block for each worker: all rows of a wider matrix, and bytes from any place. */
+static void state_is_hashed_and_copied_in_blocks(void **state)
+{
+    (void)state;
+    enum { ROWS = 1100, COLS = 901, WIDTH = 1000 };
+    static uint32_t x[ROWS * COLS], y[ROWS * COLS + 1];
+    struct hsp_hash_call c = {.data = x,
+                              .dtype = HSP_F32,
+                              .rank = 2,
+                              .ext = {ROWS, COLS},
+                              .stride = {WIDTH, 1},
+                              .key = 7};
+    uint64_t want = 0, got = 0;
+    for (size_t i = 0; i < HSP_ARRAY_LEN(x); i++) {
+        x[i] = (uint32_t)hsp_test_rand("state", i);
+    }
+    for (uint64_t r = 0; r < ROWS; r++) {
+        want += hsp_hash_run_32((const uint8_t *)(x + r * COLS), COLS,
+                                c.key + r * WIDTH * HSP_HASH_STEP);
+    }
+    for (int threads = 1; threads < 5; threads++) {
+        struct hsp_backend *b;
+        struct hsp_err err = {0};
+        uint8_t *to = (uint8_t *)y + threads - 1;
+        size_t bytes = sizeof x - (size_t)hsp_test_range("less", (uint64_t)threads, 0, 999);
+        assert_ok(hsp_backend_cpu_open(threads, &b, &err), &err);
+        assert_ok(b->hash(b, HSP_DEVQ_STATE, &c, 1, &got, &err), &err);
+        assert_int_equal(got, want);
+        memset(y, 0, sizeof y);
+        assert_ok(b->copy(b, HSP_DEVQ_STATE, to, x, bytes, &err), &err);
+        assert_memory_equal(to, x, bytes);
+        for (const uint8_t *z = to + bytes; z < (const uint8_t *)y + sizeof y; z++) {
+            assert_int_equal(*z, 0);
+        }
         b->close(b);
     }
 }
@@ -272,6 +311,7 @@ HSP_TEST_FILE(conformance_test)
         cmocka_unit_test(every_op_matches_the_reference),
         cmocka_unit_test(each_empty_dim_is_handled),
         cmocka_unit_test(hashes_are_those_of_the_definition),
+        cmocka_unit_test(state_is_hashed_and_copied_in_blocks),
         cmocka_unit_test(accumulate_adds),
         cmocka_unit_test(memory_and_queues),
         cmocka_unit_test(tails_of_gelu_keep_relative_accuracy),

@@ -192,6 +192,36 @@ static void a_replica_made_of_a_version_that_is_gone_is_the_wrong_one(void **sta
     em_end_world(&w);
 }
 
+static __typeof__(((struct hsp_backend *)NULL)->hash) hash_of_cpu;
+static uint32_t rows_hashed;
+
+static enum hsp_status count_rows(struct hsp_backend *b, enum hsp_devq q,
+                                  const struct hsp_hash_call *c, uint32_t n, uint64_t *ret,
+                                  struct hsp_err *err)
+{
+    rows_hashed += q == HSP_DEVQ_STATE ? n : 0;
+    return hash_of_cpu(b, q, c, n, ret, err);
+}
+
+/* The backend has threads that are idle while a vote waits for the seal. */
+static void a_seal_on_a_cpu_is_made_by_its_backend(void **state)
+{
+    struct em_world w;
+    struct hsp_err err = {0};
+    (void)state;
+    em_make_world(&w, 1);
+    struct em_member *m = &w.m[0];
+    em_make_next(&w, m);
+    hash_of_cpu = m->cpu->hash;
+    m->cpu->hash = count_rows;
+    rows_hashed = 0;
+    assert_ok(hsp_epoch_seal_written(&m->e, &err), &err);
+    assert_int_equal(sealed_next(m), EM_STEP + 1);
+    assert_ok(hsp_segment_verify(m->e.seg[(EM_STEP + 1) % 2], &err), &err);
+    assert_int_equal(rows_hashed, hsp_segment_n(m->e.seg[(EM_STEP + 1) % 2]));
+    em_end_world(&w);
+}
+
 HSP_TEST_FILE(epoch_replicate_test)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +231,7 @@ HSP_TEST_FILE(epoch_replicate_test)
         cmocka_unit_test(what_is_made_of_a_version_that_is_gone_is_not_sealed),
         cmocka_unit_test(a_copy_damaged_as_it_is_written_does_not_verify),
         cmocka_unit_test(a_replica_made_of_a_version_that_is_gone_is_the_wrong_one),
+        cmocka_unit_test(a_seal_on_a_cpu_is_made_by_its_backend),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
