@@ -52,8 +52,8 @@ void hsp_utf8_mend(char *s);
 /* A text that others have written, fit for a terminal: of what is no visible character (controls,
  * line and paragraph separators, marks of zero width or that turn the direction of writing) and of
  * bytes that are no UTF-8 it shows the code, as JSON does: "\u001b", "\ufffd". @lines: newlines and
- * tabs stay. Writes as many whole characters as fit into @dst, with a NUL when @cap > 0. Returns the
- * length of all. @dst is not in @s. */
+ * tabs stay. Writes as many whole characters as fit into @dst, with a NUL when @cap > 0. Returns
+ * the length of all. @dst is not in @s. */
 size_t hsp_str_show(char *dst, size_t cap, const char *s, size_t len, bool lines);
 
 /* snprintf into the @size > 0 bytes of @dst, mended: for texts that travel in messages, whose

@@ -17,8 +17,8 @@
 enum hsp_status hsp_file_read(const char *path, size_t max, uint8_t **ret, size_t *ret_len,
                               struct hsp_err *err);
 
-/* The same for a file of this program's own: what is no regular file is HSP_EIO. It is not waited for, as
- * a pipe would be, which somebody has put there. */
+/* The same for a file of this program's own: what is no regular file is HSP_EIO. It is not waited
+ * for, as a pipe would be, which somebody has put there. */
 enum hsp_status hsp_file_read_own(const char *path, size_t max, uint8_t **ret, size_t *ret_len,
                                   struct hsp_err *err);
 

@@ -54,8 +54,9 @@ struct hsp_net_calls {
     /* HSP_ECLOSED: by the peer; HSP_ECANCELED: by hsp_net_drop; HSP_EPROTO, HSP_ELIMIT,
      * HSP_EVERSION: what came was wrong; HSP_ETIMEDOUT; HSP_EAUTH; HSP_EIO. */
     void (*on_close)(void *ctx, uint32_t conn, const struct hsp_err *why);
-    /* A caller that never came to on_open (no key, too slow, too many): for the log. peer->role, with HSP_EAUTH: whose
-     * key it says it holds, and holds another; else NONE. The listener's name where no caller is known. May be NULL. */
+    /* A caller that never came to on_open (no key, too slow, too many): for the log. peer->role,
+     * with HSP_EAUTH: whose key it says it holds, and holds another; else NONE. The listener's name
+     * where no caller is known. May be NULL. */
     void (*on_refuse)(void *ctx, const struct hsp_net_peer *peer, const struct hsp_err *why);
 };
 
@@ -129,8 +130,8 @@ static inline uint32_t hsp_net_slot(uint32_t conn)
     return conn & (HSP_NET_MAX_CONNS - 1);
 }
 
-/* Lets a stranger in: it leaves the places of strangers for one of @pool. HSP_ELIMIT: all are taken,
- * and it stays a stranger; HSP_ECLOSED: no such connection, or not open. */
+/* Lets a stranger in: it leaves the places of strangers for one of @pool. HSP_ELIMIT: all are
+ * taken, and it stays a stranger; HSP_ECLOSED: no such connection, or not open. */
 enum hsp_status hsp_net_admit(struct hsp_net *n, uint32_t conn, enum hsp_net_pool pool,
                               struct hsp_err *err);
 

@@ -1,7 +1,8 @@
 /* Listens on ports and Unix sockets, and accepts callers under the name that the kernel gives them.
  *
- * Failures: somebody listens there already; no slot or no descriptor is left (the caller is accepted
- * and closed at once, on_refuse). A descriptor that is missing is first sought among strangers.
+ * Failures: somebody listens there already; no slot or no descriptor is left (the caller is
+ * accepted and closed at once, on_refuse). A descriptor that is missing is first sought among
+ * strangers.
  *
  * Purity: shell (libuv, sockets). */
 #ifndef HSP_NET_LISTEN_H

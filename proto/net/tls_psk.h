@@ -68,8 +68,8 @@ enum hsp_status hsp_tls_input(struct hsp_tls *t, const void *data, size_t len, s
 /* HSP_OK: done, the role is proven; HSP_AGAIN: more input is needed; HSP_EAUTH: refused. There may
  * be output in each case. */
 enum hsp_status hsp_tls_handshake(struct hsp_tls *t, struct hsp_err *err);
-/* Of a server whose handshake has failed: WORKER or ADMIN, whose key the client says it holds, and holds another. NONE:
- * it has not come so far. */
+/* Of a server whose handshake has failed: WORKER or ADMIN, whose key the client says it holds, and
+ * holds another. NONE: it has not come so far. */
 enum hsp_net_role hsp_tls_claimed(const struct hsp_tls *t);
 enum hsp_net_role hsp_tls_role(const struct hsp_tls *t); /* NONE before the handshake is done */
 /* Bytes have come that hsp_tls_read has not looked at. */

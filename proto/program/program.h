@@ -89,8 +89,8 @@ enum hsp_stat {
 enum hsp_queue { HSP_QUEUE_COMPUTE, HSP_QUEUE_COMM };
 #define HSP_N_QUEUES 2
 
-/* An UPDATE op (adamw, sgdm) writes its state outputs, version t + 1, over its state inputs, version
- * t: both name the same tensors. */
+/* An UPDATE op (adamw, sgdm) writes its state outputs, version t + 1, over its state inputs,
+ * version t: both name the same tensors. */
 struct hsp_instr {
     uint8_t kind, op, queue;
     uint8_t n_in, n_out;

@@ -27,11 +27,11 @@ enum hsp_cfg_field_type {                  /* member of the struct it fills */
                           HSP_FIELD_BOOL,  /* bool */
                           HSP_FIELD_BYTES, /* uint64_t, "1GiB" */
                           HSP_FIELD_MS,    /* uint64_t, "3s", milliseconds */
-                          HSP_FIELD_CHOICE, /* int: index in choices, so enums follow the order of the
-                                           names */
-                          HSP_FIELD_STRS,   /* struct hsp_strs; a single text is a list of one */
-                          HSP_FIELD_NODE, /* const struct hsp_yaml *: the subtree as it is; NULL when
-                                           absent */
+                          /* int: index in choices, so enums follow the order of the names */
+                          HSP_FIELD_CHOICE,
+                          HSP_FIELD_STRS, /* struct hsp_strs; a single text is a list of one */
+                          /* const struct hsp_yaml *: the subtree as it is; NULL when absent */
+                          HSP_FIELD_NODE,
 };
 
 struct hsp_strs {

@@ -5,8 +5,8 @@
  * the 53 and the 60 of epoch 1 are left out, also if they are on disk; 40 and the 60 of epoch 3 are
  * not.
  *
- * Role:   hspmdd makes the cuts (daemon/cluster/ckpt_cuts.h) and chooses by them; executors get them with
- *         PREPARE, and count by them which checkpoints to keep.
+ * Role:   hspmdd makes the cuts (daemon/cluster/ckpt_cuts.h) and chooses by them; executors get
+ *         them with PREPARE, and count by them which checkpoints to keep.
  * Purity: pure. */
 #ifndef HSP_CKPT_CUT_H
 #define HSP_CKPT_CUT_H
@@ -23,8 +23,8 @@ struct hsp_m_cut {
     uint64_t from, epoch, step;
 };
 
-/* Whether the checkpoint of @step that @epoch has written counts. @epoch 0, not known, is never left
- * out. */
+/* Whether the checkpoint of @step that @epoch has written counts. @epoch 0, not known, is never
+ * left out. */
 static inline bool hsp_cuts_allow(const struct hsp_m_cut *cut, uint32_t n, uint64_t epoch,
                                   uint64_t step)
 {
@@ -35,9 +35,9 @@ static inline bool hsp_cuts_allow(const struct hsp_m_cut *cut, uint32_t n, uint6
     return allow;
 }
 
-/* Whether the metrics of @step that @epoch has told count: loss and the like of version @step, before it
- * was trained. A cut that leaves out too much is passed over here: behind it the history that runs has
- * told each step again. A new begin, at step 0, leaves no step of before. */
+/* Whether the metrics of @step that @epoch has told count: loss and the like of version @step,
+ * before it was trained. A cut that leaves out too much is passed over here: behind it the history
+ * that runs has told each step again. A new begin, at step 0, leaves no step of before. */
 static inline bool hsp_cuts_allow_metrics(const struct hsp_m_cut *cut, uint32_t n, uint64_t epoch,
                                           uint64_t step)
 {

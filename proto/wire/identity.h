@@ -51,12 +51,14 @@ static inline bool hsp_generation_ahead(uint64_t theirs, uint64_t ours)
            (hsp_generation_number(theirs) == hsp_generation_number(ours) && theirs != ours);
 }
 
-/* Places at which the numbers of a generation can begin: half of them is left behind the last place. */
+/* Places at which the numbers of a generation can begin: half of them is left behind
+ * the last place. */
 #define HSP_GENERATION_PLACES     500u
 #define HSP_GENERATION_PLACE_SIZE 1000u
 
-/* The first epoch and plan of a job in @generation; the last one is before the first of the next. The random half
- * chooses the place, so that two generations of one number hardly ever give the same numbers. */
+/* The first epoch and plan of a job in @generation; the last one is before the first of the
+ * next. The random half chooses the place, so that two generations of one number hardly ever
+ * give the same numbers. */
 static inline uint64_t hsp_generation_first(uint64_t generation)
 {
     const uint64_t number = hsp_generation_number(generation);

@@ -333,7 +333,8 @@ struct hsp_m_fenced {
     struct hsp_digest cluster; /* of hspmdd */
     const char *reason;
 };
-/* The papers of a job (papers.h), which a node keeps beside its state; `epoch` stands in the frame. */
+/* The papers of a job (papers.h), which a node keeps beside its state; `epoch` stands in the
+ * frame. */
 struct hsp_m_papers {
     uint32_t job;
     uint32_t what;             /* enum hsp_papers_what */
@@ -427,15 +428,17 @@ struct hsp_m_prepare {
     struct hsp_digest ckpt_cluster;
     uint32_t n_cuts;
     struct hsp_m_cut *cuts; /* what was given up: no checkpoint to keep, no note to tell */
-    /* checkpoint_shared, and a member is of protocol 14: all write into the folder that it knows. */
+    /* checkpoint_shared, and a member is of protocol 14: all write into the folder that it
+     * knows. */
     bool ckpt_old_name;
     /* TCP between members is encrypted; the same for all of an epoch. */
     bool data_tls;
     const char *trusted_network; /* where NCCL may be used between hosts all the same; "" nowhere */
-    /* A peer on another host that says nothing for so long is lost; the same for all of an epoch. */
+    /* A peer on another host that says nothing for so long is lost; the same for all of an
+     * epoch. */
     uint32_t silent_ms;
-    bool
-        share_notes; /* all peers give each other the notes of steps; the same for all of an epoch */
+    /* All peers give each other the notes of steps; the same for all of an epoch. */
+    bool share_notes;
 };
 struct hsp_m_ready {
     uint32_t job, device;
@@ -510,8 +513,8 @@ struct hsp_m_up {
     uint32_t device;
     const char *address; /* data plane */
 };
-/* ARM, DROP: the prepared epoch; DROPPED: it and what was before it have no memory any more. STOP: the job ends on this device, its state goes; answered by
- * STOPPED.
+/* ARM, DROP: the prepared epoch; DROPPED: it and what was before it have no memory any more. STOP:
+ * the job ends on this device, its state goes; answered by STOPPED.
  * CHECKPOINT: to rank 0, which carries the wish into its next vote record. */
 struct hsp_m_devref {
     uint32_t job, device;
@@ -543,8 +546,8 @@ struct hsp_m_refused {
     bool damaged; /* a member has it, or one that it may be, and it is damaged */
     const char *reason;
 };
-/* D>A: which complete checkpoints of this job are in `path`/`name`? A>D: those, newest first, also beside
- * a reason. A step is listed once for each content. */
+/* D>A: which complete checkpoints of this job are in `path`/`name`? A>D: those, newest first, also
+ * beside a reason. A step is listed once for each content. */
 struct hsp_m_seen {
     uint64_t step, term, epoch, content; /* as in hsp_m_ckpt */
 };
@@ -695,8 +698,8 @@ struct hsp_m_scale {
 struct hsp_m_drain {
     const char *name, *reason;
 };
-struct
-    hsp_m_adopt { /* a job that agents keep state of, and that this hspmdd has no rows of, or old ones */
+/* A job that agents keep state of, and that this hspmdd has no rows of, or old ones. */
+struct hsp_m_adopt {
     const char *job;  /* name, number or NUMBER@CLUSTER; "": all that node keeps */
     const char *node; /* whose papers are believed, a name or an address; "": not said */
     bool discard;     /* what the node keeps of it is deleted instead */

@@ -42,8 +42,8 @@ struct hsp_msg_desc {
 /* NULL for an unknown type. */
 const struct hsp_msg_desc *hsp_msg_desc_of(uint16_t type);
 
-/* Most bytes of a blob: PREPARE, FINISHED, ECHO, TRACED, PAPERS, SUBMIT, PLAN and REPLY carry one; 0
- * elsewhere. */
+/* Most bytes of a blob: PREPARE, FINISHED, ECHO, TRACED, PAPERS, SUBMIT, PLAN and REPLY carry one;
+ * 0 elsewhere. */
 uint32_t hsp_msg_blob_max(uint16_t type);
 
 /* Fields are read and written by memcpy: the tables give bytes, and no alignment is assumed. */

@@ -1,15 +1,15 @@
 /* The papers of a job: what a coordinator needs to take over a job that it has no rows of.
  *
  * hspmdd makes them at PREPARE: its rows of that one job, those of the nodes that these name (their
- * names alone), and whose they are. Each agent keeps them beside the segments (worker/state), and gives
- * them back to an hspmdd that asks. The digest is made and compared by hspmdd, so that damage is
- * found wherever it happened; agents compare it too.
+ * names alone), and whose they are. Each agent keeps them beside the segments (worker/state), and
+ * gives them back to an hspmdd that asks. The digest is made and compared by hspmdd, so that damage
+ * is found wherever it happened; agents compare it too.
  *
  * Example:   rows node/0, node/1, job/7, plan/7/3, app/job/7, app/plan/7/3 of epoch 9 of job mist.
  * Purity:    pure.
  * Format:    magic, u32 form, u64 bytes of the rest, digest of the rest (u64 hi, lo); then job u32,
- *            name, cluster, generation and epoch u64, u32 number of rows, and each row: key, value. A
- *            text or value is a u32 length and bytes. All little endian.
+ *            name, cluster, generation and epoch u64, u32 number of rows, and each row: key, value.
+ *            A text or value is a u32 length and bytes. All little endian.
  */
 #ifndef HSP_PAPERS_H
 #define HSP_PAPERS_H
