@@ -87,8 +87,8 @@ static uint64_t end_of_numbers(const struct hsp_papers *p)
     return (last + 1) * HSP_GENERATION_NUMBERS;
 }
 
-/* Numbers of @j, the job of @p, that are beyond what a coordinator gives; NULL: none is. Taken over, they
- * would leave none for what comes after. */
+/* Numbers of @j, the job of @p, that are beyond what a coordinator gives; NULL: none is. Taken
+ * over, they would leave none for what comes after. */
 static const char *beyond(const struct hsp_job *j, const struct hsp_papers *p)
 {
     uint64_t end = end_of_numbers(p);
@@ -210,8 +210,8 @@ static const char *too_far(struct hsp_cluster *c, const struct hsp_admin_event *
                                a->papers->job, g);
 }
 
-/* What is said of a job that is on record here: its agents may have been taken over by an hspmdd with another folder,
- * by mistake, and have gone on there. */
+/* What is said of a job that is on record here: its agents may have been taken over by an hspmdd
+ * with another folder, by mistake, and have gone on there. */
 static const char *where_else(struct hsp_cluster *c, const struct hsp_papers *p, bool ours)
 {
     return ours ? ""
@@ -329,8 +329,8 @@ static bool told_them(const struct hsp_admin_event *a, uint32_t conn)
     return did;
 }
 
-/* The first parked agent of node @name whose papers of @a were taken, else the first that keeps the job;
- * NULL: there is none. */
+/* The first parked agent of node @name whose papers of @a were taken, else the first that keeps the
+ * job; NULL: there is none. */
 static const struct hsp_parked *keeper_of(const struct hsp_cluster *c, const char *name,
                                           const struct hsp_admin_event *a)
 {
@@ -347,8 +347,8 @@ static const struct hsp_parked *keeper_of(const struct hsp_cluster *c, const cha
 }
 
 /* The node of this name here; one that is parked is waited for like one that the store knows. The
- * administrator means the agent that is here and keeps the job: no other takes the name of a new node
- * before it. */
+ * administrator means the agent that is here and keeps the job: no other takes the name of a new
+ * node before it. */
 static uint32_t take_node(struct hsp_cluster *c, const char *name, const struct hsp_admin_event *a)
 {
     uint32_t at;
@@ -480,8 +480,8 @@ static void take_job(struct hsp_cluster *c, struct hsp_cluster *l, const struct 
     hsp_ci_store_job(c, j);
 }
 
-/* Members that keep @j have said hello before it was adopted: they are told whose it is, and asked what
- * they hold. */
+/* Members that keep @j have said hello before it was adopted: they are told whose it is, and asked
+ * what they hold. */
 static void ask_members(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_papers_round r = {.from = j->from};

@@ -21,7 +21,8 @@
  * are free or its own. Returns their number. Without memory c->failed is set and 0 is returned. */
 uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id **ret);
 /* For people, in the arena of the step: @j needs @need devices and may use @n. Example:
- * "2 devices; 0 of 3 can be used (job long has 2, job mist has 1)". @n 0: those that are free count.
+ * "2 devices; 0 of 3 can be used (job long has 2, job mist has 1)". @n 0: those that
+ * are free count.
  */
 const char *hsp_ci_too_few(struct hsp_cluster *c, const struct hsp_job *j, uint32_t need,
                            uint32_t n);

@@ -302,8 +302,8 @@ static bool leave_out(struct hsp_cluster *c, struct hsp_job *j, const hsp_device
     return any;
 }
 
-/* What runs keeps out what it cannot reach, also when it is about to leave: a source. Whether devices
- * of that node are free just now does not count: other jobs may have them (allocate.c). */
+/* What runs keeps out what it cannot reach, also when it is about to leave: a source. Whether
+ * devices of that node are free just now does not count: other jobs may have them (allocate.c). */
 static void leave_out_joiners(struct hsp_cluster *c, struct hsp_job *j)
 {
     for (uint32_t i = 0; hsp_ci_job_runs(j) && i < c->n_pairs; i++) {

@@ -71,8 +71,8 @@ void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
-/* A switch failed or was refused. The job trains on, so its steps say nothing about the next one. The
- * first may have met a node that just died. */
+/* A switch failed or was refused. The job trains on, so its steps say nothing about the next one.
+ * The first may have met a node that just died. */
 static void switch_in_vain(struct hsp_cluster *c, struct hsp_job *j)
 {
     uint32_t k = j->vain++;

@@ -9,14 +9,14 @@
  *   TICK       n4 is DEAD: no epoch has it any more
  *
  * EXECUTOR_DEAD or the death of the node may come first, and ends the attempt in the same way
- * (node_loss.h). From GO on, every PEER_LOST and every dead peer is a loss (job_state.h), also while
- * ARM is on its way: SEAL(9) seals epochs 8 and 9.
+ * (node_loss.h). From GO on, every PEER_LOST and every dead peer is a loss (job_state.h), also
+ * while ARM is on its way: SEAL(9) seals epochs 8 and 9.
  *
- * A job whose switch failed trains on, and each step ends the count of failures. So switches that fail,
- * or are refused, have a count and a growing pause of their own: 0, 1, 2, 4 s, up to 64 s. It ends when
- * one succeeds, and with a loss. For all jobs it ends with a command of an administrator, and when a
- * node comes, or a node or device is to go: then there is something new to be done, which may be
- * urgent. */
+ * A job whose switch failed trains on, and each step ends the count of failures. So switches that
+ * fail, or are refused, have a count and a growing pause of their own: 0, 1, 2, 4 s, up to 64 s. It
+ * ends when one succeeds, and with a loss. For all jobs it ends with a command of an administrator,
+ * and when a node comes, or a node or device is to go: then there is something new to be done,
+ * which may be urgent. */
 #ifndef HSP_ATTEMPT_END_H
 #define HSP_ATTEMPT_END_H
 #include "daemon/cluster/cluster_state.h"

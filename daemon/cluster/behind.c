@@ -66,8 +66,8 @@ void hsp_ci_job_behind(struct hsp_cluster *c, struct hsp_job *j, const struct hs
     hsp_ci_store_job(c, j);
 }
 
-/* True when a store of this cluster can have given that number, and there is room without forgetting a
- * job that has a row. */
+/* True when a store of this cluster can have given that number, and there is room without
+ * forgetting a job that has a row. */
 static bool may_be_found(const struct hsp_cluster *c, const struct hsp_m_kept *k)
 {
     uint32_t n = 0;

@@ -1,6 +1,7 @@
 #include "daemon/cluster/ckpt_cuts.h"
 
-/* The first has `from` 0 or HSP_CUT_MORE: whatever has another one stands behind one of its step. */
+/* The first has `from` 0 or HSP_CUT_MORE: whatever has another one stands behind one of its
+ * step. */
 static void merge_oldest(struct hsp_m_cut *cut, uint32_t n)
 {
     struct hsp_m_cut *a = &cut[0], *b = &cut[1]; /* a->step <= b->step */
@@ -11,8 +12,9 @@ static void merge_oldest(struct hsp_m_cut *cut, uint32_t n)
     }
 }
 
-/* The cuts when they leave out, merged, what is gone on from: three that leave out all that @cut does, and let that
- * count. Returns their number. @cut has HSP_MSG_CUTS of them, whose steps ascend. */
+/* The cuts when they leave out, merged, what is gone on from: three that leave out all
+ * that @cut does, and let that count. Returns their number. @cut has HSP_MSG_CUTS of
+ * them, whose steps ascend. */
 static uint32_t all_but(struct hsp_m_cut *cut, uint64_t epoch, uint64_t step, uint64_t written_in)
 {
     const uint64_t lowest = cut[0].step;
@@ -47,7 +49,8 @@ void hsp_ci_cuts_add(struct hsp_ckpt_cuts *h, uint64_t epoch, uint64_t step, uin
     }
 }
 
-/* The same for what the disk tells (ckpt_which.h): @line has been gone on from since, by its newest epoch. */
+/* The same for what the disk tells (ckpt_which.h): @line has been gone on from since, by
+ * its newest epoch. */
 static void add_line(struct hsp_ckpt_cuts *h, const struct hsp_ckpt_cuts *line)
 {
     for (uint32_t i = 0; i < line->n; i++) {

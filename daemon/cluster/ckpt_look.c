@@ -77,7 +77,8 @@ static void nobody_knows(struct hsp_cluster *c, struct hsp_job *j, const char *w
                        what, why, j->name, j->name);
 }
 
-/* The row says that the job had not begun, and a node shows that it had: an older store was put back. */
+/* The row says that the job had not begun, and a node shows that it had: an older store was put
+ * back. */
 static bool had_begun(struct hsp_cluster *c, struct hsp_job *j)
 {
     if (hsp_ci_ckpt_may_have(j) || j->begun != 0 || j->anew) {
@@ -110,13 +111,14 @@ bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j)
     return false;
 }
 
-/* Epochs rise along a history, and so it is told from others (ckpt_which.h): the next epoch is above all that nodes
- * show, also those that are not believed. Another store may have given epochs that this one has not, as when a backup
- * was put back twice, or another cluster has adopted @j by mistake.
+/* Epochs rise along a history, and so it is told from others (ckpt_which.h): the next epoch is
+ * above all that nodes show, also those that are not believed. Another store may have given epochs
+ * that this one has not, as when a backup was put back twice, or another cluster has adopted @j by
+ * mistake.
  *
- * Example: checkpoint 20 is of epoch 1, and 26 of epoch 1282001, which the other cluster gave. @j goes on from 26, or
- * from 20 where the node of 26 has not run it, in epoch 1282002. In epoch 2 it would write 40, and the next time 26, of
- * the newer epoch, would have it left out. */
+ * Example: checkpoint 20 is of epoch 1, and 26 of epoch 1282001, which the other cluster gave. @j
+ * goes on from 26, or from 20 where the node of 26 has not run it, in epoch 1282002. In epoch 2 it
+ * would write 40, and the next time 26, of the newer epoch, would have it left out. */
 static void see_epochs(const struct hsp_cluster *c, struct hsp_job *j,
                        const struct hsp_m_seen *seen, uint32_t n)
 {
@@ -297,8 +299,8 @@ static bool pass_over(struct hsp_cluster *c, struct hsp_job *j, const struct hsp
     return true;
 }
 
-/* True while a node that could not look, or, where the row may be of before, is away, is worth asking again: it may
- * see a newer one than @best, or one at all. */
+/* True while a node that could not look, or, where the row may be of before, is away, is worth
+ * asking again: it may see a newer one than @best, or one at all. */
 static bool waits_to_look(struct hsp_cluster *c, struct hsp_job *j,
                           const struct hsp_ckpt_kept *best)
 {
@@ -320,8 +322,8 @@ static bool waits_to_look(struct hsp_cluster *c, struct hsp_job *j,
     return true;
 }
 
-/* Tells who could not look, as the job begins with @best; NULL: at step 0. The nodes are asked anew with each
- * HELLO: the same answer is not told again. */
+/* Tells who could not look, as the job begins with @best; NULL: at step 0. The nodes are asked anew
+ * with each HELLO: the same answer is not told again. */
 static void tell_unseen(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_ckpt_kept *best)
 {
     enum hsp_severity severity = j->looked_whole ? HSP_SEV_NOTICE : HSP_SEV_WARN;
@@ -345,8 +347,8 @@ static void tell_unseen(struct hsp_cluster *c, struct hsp_job *j, const struct h
     memcpy(j->unseen_told, text, sizeof(text));
 }
 
-/* Whether @gone, on record and newer than @best, or of its step, is missing and was not waited for yet. One
- * that is missed later than others is waited for anew. */
+/* Whether @gone, on record and newer than @best, or of its step, is missing and was not waited for
+ * yet. One that is missed later than others is waited for anew. */
 static bool one_is_gone(struct hsp_job *j, const struct hsp_ckpt_kept *best,
                         struct hsp_ckpt_kept *gone)
 {
@@ -367,8 +369,9 @@ static void begin_new(struct hsp_job *j)
     j->origin_ckpt = (struct hsp_ckpt_mark){0};
 }
 
-/* What nodes see is not on record, and members have refused it: all the same it may be what there is of @j. It is tried
- * again when there is no other for state_wait, and then after twice, four times that, and so on. */
+/* What nodes see is not on record, and members have refused it: all the same it may be what there
+ * is of @j. It is tried again when there is no other for state_wait, and then after twice, four
+ * times that, and so on. */
 static void waits_for_word(struct hsp_cluster *c, struct hsp_job *j)
 {
     struct hsp_ckpt_tries *t = &j->tries;
@@ -478,8 +481,8 @@ static void forget_found(struct hsp_cluster *c, struct hsp_job *j, const struct 
     }
 }
 
-/* How long the origin is tried: a node that has it may come. One that is damaged on a path that all share is
- * nowhere else; of found ones the first alone is worth the time. */
+/* How long the origin is tried: a node that has it may come. One that is damaged on a path that all
+ * share is nowhere else; of found ones the first alone is worth the time. */
 static bool tried_enough(const struct hsp_cluster *c, struct hsp_job *j, bool found, bool damaged)
 {
     if (j->tries.until_ms == 0) {
@@ -489,8 +492,8 @@ static bool tried_enough(const struct hsp_cluster *c, struct hsp_job *j, bool fo
            c->now_ms >= j->tries.until_ms;
 }
 
-/* When the refused origin is tried again. Each attempt reads all of it, so the pauses grow: each is as long as all the
- * time since the first refusal. */
+/* When the refused origin is tried again. Each attempt reads all of it, so the pauses grow: each is
+ * as long as all the time since the first refusal. */
 static hsp_msec next_try(const struct hsp_cluster *c, const struct hsp_job *j)
 {
     hsp_msec left = j->tries.until_ms - c->now_ms;

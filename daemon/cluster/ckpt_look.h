@@ -12,15 +12,16 @@
  * not hold the job up.
  *
  *   all that matter have looked      the newest step of the history is taken
- *   one could not look, could not    asked again for state_wait. Then the newest one that is seen is
- *   read a step, has run the job     taken, and ckpt.not_seen names who could not look. None is seen:
- *   and has not its file, or is      the job waits, it does not begin at step 0
+ *   one could not look, could not    asked again for state_wait. Then the newest one that is seen
+ *   read a step, has run the job     is taken, and ckpt.not_seen names who could not look. None is
+ *   and has not its file, or is      seen: the job waits, it does not begin at step 0
  *   too old to be asked (14)
- *   one is not connected             the same, without the wait: it was waited for with the state of the job,
- *                                    or all that it may have is on record. With the wait where neither is so:
- *                                    the row is of before (`ran_unknown`), and the job was at rest
- *   one that may have run it has     where none is seen, asked again for state_wait; then the job begins
- *   not its file                     at step 0, and ckpt.not_seen says why
+ *   one is not connected             the same, without the wait: it was waited for with the state
+ *                                    of the job, or all that it may have is on record. With the
+ *                                    wait where neither is so: the row is of before
+ *                                    (`ran_unknown`), and the job was at rest
+ *   one that may have run it has     where none is seen, asked again for state_wait; then the job
+ *   not its file                     begins at step 0, and ckpt.not_seen says why
  *
  * The job waits for a checkpoint that is on record and on no node here, without an attempt, for
  * state_wait. Example: 20, 40 and 60 are on record, nodes see 20, 40 and 50. 60 is waited for; then
@@ -35,15 +36,16 @@
  *
  * Members may refuse a checkpoint for state_wait. The first refusal is told (ckpt.refused). Each
  * attempt reads the checkpoint again, so they become rare: after 0, 2, 4, 8, 16, 32 and 60 s where
- * state_wait is 60 s, and 2 s after a node has said hello for the first time since the first refusal:
- * the node may have it. Example: the agent of b restarts every 5 s, and one attempt more is made for it.
+ * state_wait is 60 s, and 2 s after a node has said hello for the first time since the first
+ * refusal: the node may have it. Example: the agent of b restarts every 5 s, and one attempt more
+ * is made for it.
  *
  * If the refused one was found on disk, the job goes on as if it was not there (ckpt.not_used), and
  * others that are found later are not tried that long. If there is no other, a job that has begun
  * waits: the refused one may be all there is of it, on a disk that fails for a while, or on a node
- * whose devices others have. Those that were refused are tried once more after state_wait, and again
- * each time that the wait has doubled. A false claim holds up no job so: another checkpoint that
- * comes meanwhile is taken.
+ * whose devices others have. Those that were refused are tried once more after state_wait, and
+ * again each time that the wait has doubled. A false claim holds up no job so: another checkpoint
+ * that comes meanwhile is taken.
  *
  * If the refused one is on record, the job goes back in the same time (ckpt.fallback) to the next
  * older one on record or on disk; without one the job fails. Example: 60 is on record, its node is
@@ -60,8 +62,8 @@
 #define HSP_CKPT_LOOK_H
 #include "daemon/cluster/cluster_state.h"
 
-/* False: @j has never begun, or not since step 0 was chosen, or committed nothing, nor was it adopted: it has no
- * checkpoint. */
+/* False: @j has never begun, or not since step 0 was chosen, or committed nothing, nor was it
+ * adopted: it has no checkpoint. */
 bool hsp_ci_ckpt_may_have(const struct hsp_job *j);
 /* Whether it is known what is on disk, or @j has never written anything. Else asks for it. */
 bool hsp_ci_ckpt_looked(struct hsp_cluster *c, struct hsp_job *j);
@@ -77,8 +79,9 @@ bool hsp_ci_ckpt_ready(struct hsp_cluster *c, struct hsp_job *j);
 /* No member of the attempt could begin with its checkpoint, as member @n says. */
 void hsp_ci_ckpt_refused(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *n,
                          const struct hsp_m_refused *m);
-/* RESUME @a from a step: sets the origin to that checkpoint, which need not be of the history; step 0:
- * to a new begin, for which no checkpoint counts. NULL: done; else why not, with those that there are. */
+/* RESUME @a from a step: sets the origin to that checkpoint, which need not be of the history;
+ * step 0: to a new begin, for which no checkpoint counts. NULL: done; else why not, with those
+ * that there are. */
 const char *hsp_ci_ckpt_resume(struct hsp_cluster *c, struct hsp_job *j,
                                const struct hsp_admin_event *a);
 

@@ -1,5 +1,5 @@
-/* Keeps which checkpoints of a job's history are on record: those that members have written, that an
- * administrator has named, or with which an epoch has begun. Which one is taken: ckpt_look.h.
+/* Keeps which checkpoints of a job's history are on record: those that members have written, that
+ * an administrator has named, or with which an epoch has begun. Which one is taken: ckpt_look.h.
  *
  * Example: checkpoint.keep is 3, checkpoints 20, 40, 60 are on record, the job resumes. No member
  * has 60: the job waits state_wait_ms for a node that has it, and is tried meanwhile. Then it
@@ -7,8 +7,8 @@
  * because steps behind 40 are of another history from then on. A checkpoint on a shared path that
  * is damaged is waited for by nobody. Without an older one the job fails.
  *
- * Invariant: steps on record grow, and all of them are of the history that runs: no cut leaves one out
- * (ckpt_cuts.h). */
+ * Invariant: steps on record grow, and all of them are of the history that runs: no cut leaves one
+ * out (ckpt_cuts.h). */
 #ifndef HSP_CKPT_MARKS_H
 #define HSP_CKPT_MARKS_H
 #include "daemon/cluster/cluster_state.h"
@@ -33,7 +33,8 @@ bool hsp_ci_ckpt_before(const struct hsp_job *j, uint64_t step, uint64_t *ret);
 /* Sets where @j begins when nothing of its state is held: with the checkpoint of @step that has
  * @mark. */
 void hsp_ci_ckpt_begin_at(struct hsp_job *j, uint64_t step, const struct hsp_ckpt_mark *mark);
-/* The job has begun, or is resumed: each checkpoint is waited for, and tried, as if none had been. */
+/* The job has begun, or is resumed: each checkpoint is waited for, and tried, as if
+ * none had been. */
 void hsp_ci_ckpt_try_anew(struct hsp_job *j);
 /* Says that checkpoint @from cannot be used, and that @to is taken. */
 void hsp_ci_ckpt_fallback(struct hsp_cluster *c, const struct hsp_job *j, uint64_t from,

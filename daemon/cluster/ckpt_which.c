@@ -67,7 +67,8 @@ static const struct hsp_ckpt_kept *any_one(const struct hsp_job *j, uint32_t i,
     return i < j->n_disk ? &j->disk[i] : hsp_ci_ckpt_recorded(j, i - j->n_disk, newest);
 }
 
-/* Where the newest epoch before @after that shows anything below its step has written first. False: none does. */
+/* Where the newest epoch before @after that shows anything below its step has written first.
+ * False: none does. */
 static bool first_of(const struct hsp_job *j, const struct hsp_m_cut *after, struct hsp_m_cut *ret)
 {
     struct hsp_m_cut it = {0};

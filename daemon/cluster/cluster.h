@@ -64,9 +64,10 @@ struct hsp_papers; /* proto/wire/papers.h */
 #define HSP_MAX_PARKED      HSP_MAX_NODES /* of them a shell may allow fewer: max_parked */
 #define HSP_MAX_PARKED_JOBS 65536u        /* four of each such agent; status lists them in 12 MB */
 #define HSP_MAX_FOUND       256u          /* jobs that agents keep and no row tells of (behind.h) */
-#define HSP_MAX_PAIRS       1024u /* of nodes that do not reach each other: two halves of 32 nodes */
-#define HSP_REACH_NODES     64u   /* of one round: a bit each */
-#define HSP_REACH_ROUNDS    16u   /* at a time: as many jobs that lose a peer at once */
+/* Of nodes that do not reach each other: two halves of 32 nodes. */
+#define HSP_MAX_PAIRS    1024u
+#define HSP_REACH_NODES  64u /* of one round: a bit each */
+#define HSP_REACH_ROUNDS 16u /* at a time: as many jobs that lose a peer at once */
 
 /* Keepers of a layout: recovery.copies is at most 8, and one node is a member's. */
 #define HSP_MAX_KEEPERS 7u
@@ -269,8 +270,9 @@ struct hsp_unreadable_event {
 enum hsp_ckpt_lack {
     HSP_LACK_LOOK, /* a node that matters */
     HSP_LACK_AWAY, /* one that matters is not connected */
-    HSP_LACK_PATH, /* one that may matter has nothing that shows that the job began there: its path is
-                      not mounted, or it never ran the job */
+    /* One that may matter has nothing that shows that the job began there: its path is not
+     * mounted, or it never ran the job. */
+    HSP_LACK_PATH,
     HSP_LACK_OTHERS /* none that matters */
 };
 
@@ -321,8 +323,9 @@ enum hsp_action_type {
     HSP_ACT_COPY_PLAN,   /* job, plan_no, from_plan */
     HSP_ACT_DROP_PLAN,   /* job, plan_no */
     /* job, ticket: which complete checkpoints of the job do nodes see? CKPTS is the answer. A later
-     * question of the same job takes the place of an earlier one, whose answer need not come. It asks
-     * for what is there and changes nothing, so it may leave before the rows in front of it (W1). */
+     * question of the same job takes the place of an earlier one, whose answer need not come. It
+     * asks for what is there and changes nothing, so it may leave before the rows in front of it
+     * (W1). */
     HSP_ACT_FIND_CKPTS,
     HSP_ACT_REPLY, /* request, status, job, text */
     HSP_ACT_FACT,  /* fact: one line of the events feed */

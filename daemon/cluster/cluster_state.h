@@ -77,7 +77,8 @@ struct hsp_namesake {
     hsp_msec tell_ms;  /* no event before */
 };
 
-/* Incarnations of which each has proven to be the one before it, while another agent has the name. */
+/* Incarnations of which each has proven to be the one before it, while another agent has the
+ * name. */
 struct hsp_node_line {
     struct hsp_digest secret, before; /* of the newest, as below */
     uint64_t since, last;             /* the first, and the newest; 0: there is no line */
@@ -132,9 +133,10 @@ struct hsp_cluster_node {
 enum hsp_parked_as {
     HSP_PARKED_FOREIGN, /* it keeps state of another cluster */
     HSP_PARKED_AHEAD,   /* it has proven to be a node of this store, and has gone further than it */
-    HSP_PARKED_UNPROVEN, /* it says that it has gone further, and has not proven to be a node of this
-                          * store on which anything could run */
-    HSP_PARKED_WAITS     /* others are ahead for all: hspmdd does nothing (behind.h) */
+    /* It says that it has gone further, and has not proven to be a node of this store on which
+     * anything could run. */
+    HSP_PARKED_UNPROVEN,
+    HSP_PARKED_WAITS /* others are ahead for all: hspmdd does nothing (behind.h) */
 };
 struct hsp_parked_job {
     char name[HSP_NAME_MAX + 1]; /* "" not known */
@@ -246,8 +248,8 @@ struct hsp_cl_epoch {
     bool data_tls;                      /* its executors encrypt what goes by TCP */
     char trusted[HSP_NETWORKS_MAX + 1]; /* but for what NCCL says there between hosts; "" nowhere */
     struct hsp_links links; /* of members and keepers, from GO on; 0: none, or unknown */
-    /* From PREPARING on: what all of it are able to. An attempt that has not gone ends with this process, or
-     * with an agent that is another one, so all its PREPAREs agree. */
+    /* From PREPARING on: what all of it are able to. An attempt that has not gone ends with this
+     * process, or with an agent that is another one, so all its PREPAREs agree. */
     bool share_notes;     /* its executors give each other the notes of steps (step_share.h) */
     bool old_name;        /* its unfinished checkpoints have the names of protocol 14. Not stored */
     bool settled;         /* its first vote passed: older layouts are not needed */
@@ -299,8 +301,8 @@ struct hsp_job_mark {
     hsp_msec keep_since_ms; /* when that was said */
     bool left_out;          /* it cannot reach nodes that the job uses (apart.h) */
     bool cut_off;           /* nor can its state be had from here */
-    /* A rank of a GO was there, so it may have a checkpoint of the job. Stored; stays over cancel and
-     * resume, and goes with the node. */
+    /* A rank of a GO was there, so it may have a checkpoint of the job. Stored; stays over cancel
+     * and resume, and goes with the node. */
     bool ran;
     bool keeps;    /* its agent vouches for the job (doubt.h); of one that is BEHIND: keeps state */
     char *refused; /* owned: why the node's text keeps it out; NULL: it does not */
@@ -395,8 +397,8 @@ struct hsp_progress {
 struct hsp_ckpt_tries {
     uint64_t passed; /* a step and 1: from it on, what is missing was waited for; 0: nothing was */
     hsp_msec until_ms; /* the origin was refused, and is tried until then; 0: it was not */
-    /* With the state nodes that are away were waited for, as long as for checkpoints. Since then no attempt has begun
-     * and no node that may have one has said hello. */
+    /* With the state nodes that are away were waited for, as long as for checkpoints. Since then no
+     * attempt has begun and no node that may have one has said hello. */
     bool waited;
     bool found;        /* one of those below was not on record */
     hsp_msec none_ms;  /* since then none that is left can be tried; 0: some could */
@@ -430,18 +432,19 @@ struct hsp_job {
     bool unrecorded; /* BEHIND, and not in the store: what agents say of it is all there is */
     bool doubted;    /* it may have ended since the backup that was put back (doubt.h) */
     bool was_stored; /* its row was read: the store may be older than the job. Not stored */
-    /* A layout that was read had begun, and no epoch has gone since: its nodes may have come further than is known
-     * here. Not stored. */
+    /* A layout that was read had begun, and no epoch has gone since: its nodes may have come
+     * further than is known here. Not stored. */
     bool unheard;
-    /* Nodes without that mark may have run it, too (ckpt_look.h), until a checkpoint is complete. */
+    /* Nodes without that mark may have run it, too (ckpt_look.h), until a checkpoint is
+     * complete. */
     bool ran_unknown;
-    /* It begins at step 0 by the word of an administrator, or once more as its first epoch has committed
-     * nothing, and none has begun since. Stored. */
+    /* It begins at step 0 by the word of an administrator, or once more as its first epoch has
+     * committed nothing, and none has begun since. Stored. */
     bool anew;
     /* A node that keeps more of the job than is on record, and is no member of it; "" none. */
     char ahead[HSP_NAME_MAX + 1];
-    /* The last generation in which that was given, and 1; 0: nobody has said it since the start. Not stored, and
-     * kept while the node is away: what is told of it does not change then. */
+    /* The last generation in which that was given, and 1; 0: nobody has said it since the start.
+     * Not stored, and kept while the node is away: what is told of it does not change then. */
     uint64_t ahead_in;
     enum hsp_epoch_mode origin; /* FRESH or RESTORE: where to begin when nothing is held */
     uint64_t origin_step;
@@ -451,7 +454,8 @@ struct hsp_job {
     struct hsp_ckpt_mark ckpt;
     uint32_t n_older; /* older ones of the same history (ckpt_marks.h), steps ascending */
     struct hsp_ckpt_kept older[HSP_OLDER_CKPTS];
-    /* One on record, or a node that cannot look, is waited for until then; 0: none is. Not stored. */
+    /* One on record, or a node that cannot look, is waited for until then; 0: none is. Not
+     * stored. */
     hsp_msec ckpt_deadline_ms;
     uint64_t ckpt_until_s;       /* the same by the clock on the wall, for people; 0: not known */
     struct hsp_ckpt_tries tries; /* since it last began, or was resumed */
@@ -467,12 +471,13 @@ struct hsp_job {
     char disk_unseen[200];      /* who could not look; "" nobody */
     char unseen_told[320];      /* that, as it was told since the job last began; "" it was not */
     struct hsp_ckpt_kept *disk; /* owned, in no order; of a step there may be several contents */
-    /* What disk tells of what was given up (ckpt_which.h). Stored while an attempt with it has gone. */
+    /* What disk tells of what was given up (ckpt_which.h). Stored while an attempt with it has
+     * gone. */
     struct hsp_ckpt_cuts line;
     /* What was given up of its history; none: all checkpoints count. */
     struct hsp_ckpt_cuts cuts;
-    /* The epoch that last began at the origin: what epochs below say that they have written comes too
-     * late. 0: none. */
+    /* The epoch that last began at the origin: what epochs below say that they have written comes
+     * too late. 0: none. */
     uint64_t begun;
     uint64_t reached;       /* greatest version that a node had since it last ran. Not stored */
     uint64_t stable;        /* greatest version known to be stable */

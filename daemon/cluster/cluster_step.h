@@ -20,7 +20,8 @@ void hsp_cluster_defaults(uint32_t failure_detection_ms, struct hsp_cluster_conf
  * memory. */
 struct hsp_cluster *hsp_cluster_new(const struct hsp_cluster_config *cfg);
 struct hsp_cluster *hsp_cluster_free(struct hsp_cluster *c); /* NULL allowed; returns NULL */
-/* The rows of a new cluster, as STORE actions: for a store that is made whole before it is loaded. HSP_ENOMEM. */
+/* The rows of a new cluster, as STORE actions: for a store that is made whole before it is
+ * loaded. HSP_ENOMEM. */
 enum hsp_status hsp_cluster_found(struct hsp_cluster *c, struct hsp_actions *ret,
                                   struct hsp_err *err);
 /* Begins a term: restores the stored rows (none at the first start) and raises the term. The

@@ -94,7 +94,8 @@ static const struct hsp_parked *in_its_way(struct hsp_cluster *c,
     return best.p;
 }
 
-/* The one that names more jobs than @who, and the most, and is of no higher rank; NULL: there is none. */
+/* The one that names more jobs than @who, and the most, and is of no higher rank; NULL:
+ * there is none. */
 static const struct hsp_parked *heaviest(const struct hsp_cluster *c,
                                          const struct hsp_crowd_caller *who)
 {

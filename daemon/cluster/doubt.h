@@ -11,8 +11,8 @@
  * would wait: a may have been away when the job ended.
  *
  * The job may also run on nodes that are no members of it by this store: a and b were drained, mist
- * went on on c and d. Node c proves that it is a node of this store and keeps a newer epoch of mist:
- * it is parked (parked.h), and mist is held until c joins or an administrator cancels mist.
+ * went on on c and d. Node c proves that it is a node of this store and keeps a newer epoch of
+ * mist: it is parked (parked.h), and mist is held until c joins or an administrator cancels mist.
  *
  * The doubt is stored with the job, so it outlives a restart of hspmdd and the connection of c. */
 #ifndef HSP_DOUBT_H
@@ -20,8 +20,8 @@
 #include "daemon/cluster/cluster_state.h"
 #include "proto/wire/msg.h"
 
-/* An older store is put back: every job that has not ended by it is in doubt, and of all of them it is
- * not known who has run them (ckpt_look.h); that is stored. */
+/* An older store is put back: every job that has not ended by it is in doubt, and of all of them it
+ * is not known who has run them (ckpt_look.h); that is stored. */
 void hsp_ci_doubt_all(struct hsp_cluster *c);
 /* The agent of @conn was parked: jobs of which it is proven to keep more are in doubt. */
 void hsp_ci_doubt_parked(struct hsp_cluster *c, uint32_t conn);
@@ -30,8 +30,8 @@ void hsp_ci_doubt_disbelieve(struct hsp_cluster *c, const char *name);
 /* Notes whether node @at, which joins, vouches for @j. @k is what it keeps of @j, NULL: nothing. */
 void hsp_ci_doubt_hello(struct hsp_cluster *c, struct hsp_job *j, uint32_t at,
                         const struct hsp_m_kept *k);
-/* True while @j is held, of which its reason and an event tell. Ends the doubt when the agents of @j
- * vouch for it. To be asked when each node has come back or is dead. */
+/* True while @j is held, of which its reason and an event tell. Ends the doubt when the agents of
+ * @j vouch for it. To be asked when each node has come back or is dead. */
 bool hsp_ci_held_in_doubt(struct hsp_cluster *c, struct hsp_job *j);
 /* An administrator says that @j has not ended. False: a node that is here shows that @j has gone on
  * elsewhere, as the reason of @j says. */

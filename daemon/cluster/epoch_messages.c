@@ -105,7 +105,8 @@ static void forgive(struct hsp_job *j, uint64_t epoch)
     }
 }
 
-/* A member keeps sealed state that this hspmdd would lay out otherwise: nobody may write over it. */
+/* A member keeps sealed state that this hspmdd would lay out otherwise: nobody may
+ * write over it. */
 static void other_shape(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_m_failed *f,
                         const char *why)
 {
@@ -442,8 +443,8 @@ static void let_go(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_
 
 /* ---- checkpoints ---- */
 
-/* The node of the rank that the words of rank 0 begin with, "n1/0: ..." or "n1/0 and 2 more could ...";
- * else @n, that of rank 0. */
+/* The node of the rank that the words of rank 0 begin with, "n1/0: ..." or "n1/0 and 2 more could
+ * ..."; else @n, that of rank 0. */
 static const struct hsp_cluster_node *blamed(struct hsp_cluster *c, const struct hsp_cl_epoch *e,
                                              const struct hsp_cluster_node *n, const char *reason)
 {

@@ -66,8 +66,9 @@ static bool in_layouts(const struct hsp_job *j, uint32_t node)
     return is;
 }
 
-/* The time for the state of @j is over, and it waits for nodes that may have a checkpoint: its REASON says that
- * one that is gone for good is to be removed. What others bring later counts all the same. */
+/* The time for the state of @j is over, and it waits for nodes that may have a checkpoint:
+ * its REASON says that one that is gone for good is to be removed. What others bring later
+ * counts all the same. */
 static bool looks_on(const struct hsp_cluster *c, const struct hsp_job *j)
 {
     bool idle = j->state == HSP_JOB_RECOVERING || j->state == HSP_JOB_PAUSED;
@@ -200,8 +201,8 @@ static bool others_see(const struct hsp_cluster *c, const struct hsp_job *j)
     return any;
 }
 
-/* A job that has not ended waits for @node, which may have its checkpoints (ckpt_look.h): without it, it would
- * begin at step 0, and no administrator has said so. */
+/* A job that has not ended waits for @node, which may have its checkpoints (ckpt_look.h): without
+ * it, it would begin at step 0, and no administrator has said so. */
 static bool is_waited_for(const struct hsp_cluster *c, uint32_t node)
 {
     bool any = false;

@@ -15,8 +15,8 @@
  * A job whose state was waited for in vain, and which waits for nodes that may have a checkpoint,
  * does not keep a node from being removed: its layouts go with the node. But it does where other
  * nodes that are away may make its state whole: the state that they bring would be deleted as they
- * come back. Example: n1 and n2 each have all of mist, both are away, and n1 burns. n1 stays until n2
- * is back with the state, or mist is cancelled. */
+ * come back. Example: n1 and n2 each have all of mist, both are away, and n1 burns. n1 stays until
+ * n2 is back with the state, or mist is cancelled. */
 #ifndef HSP_FORGET_H
 #define HSP_FORGET_H
 #include "daemon/cluster/cluster_state.h"
@@ -27,8 +27,8 @@ const char *hsp_ci_forget_fault(struct hsp_cluster *c, const struct hsp_cluster_
 void hsp_ci_forget(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why);
 /* A node has gone, or has lost the word that kept it: it is looked at later. */
 void hsp_ci_forget_later(struct hsp_cluster *c);
-/* Forgets the nodes that have been gone for long enough. True: there were some, and jobs that nobody else keeps
- * may go with them (behind.h). */
+/* Forgets the nodes that have been gone for long enough. True: there were some, and jobs that
+ * nobody else keeps may go with them (behind.h). */
 bool hsp_ci_forget_tick(struct hsp_cluster *c);
 
 #endif

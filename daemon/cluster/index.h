@@ -60,7 +60,8 @@ bool hsp_ci_all_in(const hsp_device_id *want, uint32_t n_want, const hsp_device_
                    uint32_t n_have);
 /* Leases @d to @job; 0: to no job. */
 void hsp_ci_lease(struct hsp_cluster *c, hsp_device_id d, uint32_t job);
-/* Sets what the lease of @d still has to answer; nothing has been sent yet. A STOP stays as it is. */
+/* Sets what the lease of @d still has to answer; nothing has been sent yet. A STOP
+ * stays as it is. */
 void hsp_ci_ask(struct hsp_cluster *c, hsp_device_id d, enum hsp_device_ask ask);
 /* A node must have answered at @t: a tick is due then. */
 void hsp_ci_answer_by(struct hsp_cluster *c, hsp_msec t);

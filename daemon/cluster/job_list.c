@@ -114,8 +114,8 @@ static uint32_t free_number(struct hsp_cluster *c)
     return id;
 }
 
-/* A store of an older hspmdd may have followed papers to the end of the numbers: no coordinator has given those
- * that it has passed over. */
+/* A store of an older hspmdd may have followed papers to the end of the numbers: no coordinator has
+ * given those that it has passed over. */
 uint32_t hsp_ci_job_number(struct hsp_cluster *c)
 {
     uint32_t id = c->next_job < HSP_MAX_FOREIGN ? free_number(c) : HSP_MAX_FOREIGN;

@@ -18,8 +18,8 @@ void hsp_ci_job_number_seen(struct hsp_cluster *c, uint32_t id, uint32_t more);
 struct hsp_job *hsp_ci_job_add(struct hsp_cluster *c, uint32_t id);
 /* The same, but no job is forgotten to make room. */
 struct hsp_job *hsp_ci_job_insert(struct hsp_cluster *c, uint32_t id);
-/* Forgets @j, which has ended, or is not on record (unrecorded): its row goes; that it has ended, and
- * from which cluster it was adopted, stays known. */
+/* Forgets @j, which has ended, or is not on record (unrecorded): its row goes; that it has ended,
+ * and from which cluster it was adopted, stays known. */
 void hsp_ci_job_forget(struct hsp_cluster *c, struct hsp_job *j);
 /* NULL allowed. */
 void hsp_ci_job_free(struct hsp_job *j);

@@ -18,15 +18,16 @@ void hsp_ci_job_end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state
 void hsp_ci_job_done(struct hsp_cluster *c, struct hsp_job *j, const struct hsp_cluster_node *by);
 /* Fails @j, of which less may be on record than its nodes have done: they keep its state. */
 void hsp_ci_job_set_aside(struct hsp_cluster *c, struct hsp_job *j, const char *why);
-/* Has what devices hold of layout @p of @j deleted that are not leased to @j: they may work for another
- * job. To be called when it is stored that @j needs it no more. */
+/* Has what devices hold of layout @p of @j deleted that are not leased to @j: they may work for
+ * another job. To be called when it is stored that @j needs it no more. */
 void hsp_ci_tell_holders(struct hsp_cluster *c, const struct hsp_job *j,
                          const struct hsp_job_plan *p);
 /* Counts an attempt without progress and sets the pause before the next; too many end the job.
  *
  * @why   for people, when the job ends here. */
 void hsp_ci_job_failure(struct hsp_cluster *c, struct hsp_job *j, const char *why);
-/* The switches of @j that came to nothing count no more: no pause before the next (attempt_end.h). */
+/* The switches of @j that came to nothing count no more: no pause before the next
+ * (attempt_end.h). */
 void hsp_ci_switches_anew(struct hsp_job *j);
 /* Those of all jobs: there is something new. */
 void hsp_ci_all_switches_anew(struct hsp_cluster *c);
@@ -57,8 +58,9 @@ void hsp_ci_finishing_stays(struct hsp_cluster *c, struct hsp_job *j, const char
 uint64_t hsp_ci_best_known(const struct hsp_job *j);
 /* What nodes hold of @j counts no more: its layouts go, and it begins at its origin. */
 void hsp_ci_back_to_origin(struct hsp_cluster *c, struct hsp_job *j);
-/* The same where nothing was committed beyond the origin. Where that is step 0, and this process has heard all of the
- * job since it was chosen, no node has a checkpoint of it either: none is looked for, and nobody is waited for. */
+/* The same where nothing was committed beyond the origin. Where that is step 0, and this process
+ * has heard all of the job since it was chosen, no node has a checkpoint of it either: none is
+ * looked for, and nobody is waited for. */
 void hsp_ci_begin_as_before(struct hsp_cluster *c, struct hsp_job *j);
 /* The same: its state was waited for in vain, and a node of the layouts is forgotten. Its steps
  * since are lost: it begins with a checkpoint, or has failed when there is none. */

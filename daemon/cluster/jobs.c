@@ -111,7 +111,8 @@ static bool has_witness(const struct hsp_cluster *c, const struct hsp_job *j)
     return any && all;
 }
 
-/* A job that works on the device of piece @h of @j; NULL: none does, or the node of it cannot be asked. */
+/* A job that works on the device of piece @h of @j; NULL: none does, or the node of it
+ * cannot be asked. */
 static const struct hsp_job *works_at(const struct hsp_cluster *c, const struct hsp_job *j,
                                       const struct hsp_state_piece *h)
 {
@@ -123,9 +124,9 @@ static const struct hsp_job *works_at(const struct hsp_cluster *c, const struct 
     return runs && here ? o : NULL;
 }
 
-/* A job that works on devices which also have state of @j: version @least or a later one of layout @from, or any of
- * a later layout, that is whole with what these devices have, so it is not lost. NULL: there is none; what
- * is not whole even with them is waited for as if nobody had it. */
+/* A job that works on devices which also have state of @j: version @least or a later one of layout
+ * @from, or any of a later layout, that is whole with what these devices have, so it is not lost.
+ * NULL: there is none; what is not whole even with them is waited for as if nobody had it. */
 static const struct hsp_job *in_the_way(struct hsp_cluster *c, const struct hsp_job *j,
                                         uint64_t from, uint64_t least)
 {
@@ -162,7 +163,8 @@ static void end_wait_in(struct hsp_cluster *c, struct hsp_job *j, uint32_t ms)
     }
 }
 
-/* True where nodes may have gone further than @best: this hspmdd has not heard all that they told. */
+/* True where nodes may have gone further than @best: this hspmdd has not heard all that they
+ * told. */
 static bool is_unheard(const struct hsp_job *j, uint64_t best)
 {
     return j->unheard && j->origin == HSP_MODE_FRESH && best <= j->origin_step;
@@ -178,8 +180,8 @@ static const char *what_then(const struct hsp_job *j, uint64_t version, bool who
                                                              : "it fails, as it has no checkpoint";
 }
 
-/* True while nodes that may bring @version are worth waiting for, or devices that have state of layout @from, of
- * version @least on, or of a later layout, work for another job. */
+/* True while nodes that may bring @version are worth waiting for, or devices that have state of
+ * layout @from, of version @least on, or of a later layout, work for another job. */
 static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t version,
                             uint64_t from, uint64_t least)
 {
@@ -209,9 +211,9 @@ static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t v
     return true;
 }
 
-/* Nothing whole can be reached. True: begin at the origin. Behind a restore no witness counts: the job may have
- * ended since, and with it went the state. @few: the @n devices are too few to begin with; then
- * its checkpoints are not judged, which may be on nodes that are still away. */
+/* Nothing whole can be reached. True: begin at the origin. Behind a restore no witness counts: the
+ * job may have ended since, and with it went the state. @few: the @n devices are too few to begin
+ * with; then its checkpoints are not judged, which may be on nodes that are still away. */
 static bool without_state(struct hsp_cluster *c, struct hsp_job *j, bool few, uint32_t n)
 {
     uint64_t best = hsp_ci_best_known(j), newest;
@@ -264,7 +266,8 @@ static bool waits_for_node(struct hsp_cluster *c, struct hsp_job *j)
     return n != NULL;
 }
 
-/* True while devices stop what they did for @j before it was resumed: they may still write its checkpoints. */
+/* True while devices stop what they did for @j before it was resumed: they may still write
+ * its checkpoints. */
 static bool waits_for_stop(struct hsp_cluster *c, struct hsp_job *j)
 {
     bool stops = false;
@@ -277,7 +280,8 @@ static bool waits_for_stop(struct hsp_cluster *c, struct hsp_job *j)
     return stops;
 }
 
-/* The same question, asked each second, changes nothing that is told of @j before its answer does. */
+/* The same question, asked each second, changes nothing that is told of @j before its answer
+ * does. */
 static void ask_for_plan(struct hsp_cluster *c, struct hsp_job *j, const hsp_device_id *dev,
                          uint32_t n, bool urgent)
 {

@@ -126,8 +126,8 @@ const struct hsp_job *hsp_cluster_job_by_name(const struct hsp_cluster *c, const
     return best;
 }
 
-/* The jobs called @name that have ended as @found has, or not, and are foreign as it is. HSP_ESTATE:
- * there are others but it. */
+/* The jobs called @name that have ended as @found has, or not, and are foreign as it is.
+ * HSP_ESTATE: there are others but it. */
 static enum hsp_status the_only_one(const struct hsp_cluster *c, const char *name,
                                     const struct hsp_job *found, struct hsp_err *err)
 {
@@ -256,7 +256,8 @@ const struct hsp_job *hsp_cluster_stays(const struct hsp_cluster *c,
     return NULL;
 }
 
-/* A layout of @j that may be needed names @node: of one that has failed, and is kept, or is being mended. */
+/* A layout of @j that may be needed names @node: of one that has failed, and is kept,
+ * or is being mended. */
 static bool is_kept_on(const struct hsp_job *j, uint32_t node)
 {
     bool is = false;

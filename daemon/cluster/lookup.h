@@ -48,8 +48,9 @@ enum hsp_status hsp_cluster_job_called(const struct hsp_cluster *c, const char *
  * meant, HSP_ESTATE lists their numbers. */
 enum hsp_status hsp_cluster_job_to_forget(const struct hsp_cluster *c, const char *what,
                                           const struct hsp_job **ret, struct hsp_err *err);
-/* Agents that are no members keep a job that is called @what, its name or its number: true, and @err says who, and
- * what can be done. For a job that is not on record: both functions above say the same of it. */
+/* Agents that are no members keep a job that is called @what, its name or its number: true, and
+ * @err says who, and what can be done. For a job that is not on record: both functions above say
+ * the same of it. */
 bool hsp_cluster_parked_keeps(const struct hsp_cluster *c, const char *what, struct hsp_err *err);
 const char *hsp_job_state_name(enum hsp_job_state s); /* "pending", "starting", ... */
 bool hsp_job_terminal(enum hsp_job_state s);
@@ -61,20 +62,24 @@ bool hsp_ci_in_doubt(const struct hsp_job *j);
  * there is none. */
 const struct hsp_job *hsp_cluster_stays(const struct hsp_cluster *c,
                                         const struct hsp_cluster_node *n);
-/* A job of which something is on @n, so that a drain has not ended: one that stays, else one that has a
- * device there, else one that may need state that is there, as one that has failed. NULL: nothing is left. */
+/* A job of which something is on @n, so that a drain has not ended: one that stays, else one that
+ * has a device there, else one that may need state that is there, as one that has failed. NULL:
+ * nothing is left. */
 const struct hsp_job *hsp_cluster_left_on(const struct hsp_cluster *c,
                                           const struct hsp_cluster_node *n);
-/* Writes what the drain of @n waits for, cut to @size bytes; "": nothing is left there, or @n is not here.
+/* Writes what the drain of @n waits for, cut to @size bytes; "": nothing is left there, or @n is
+ * not here.
  * Example: "waits: job mist is running here: drain of n1: cannot be done: needs 2 devices". */
 void hsp_cluster_drain_text(const struct hsp_cluster *c, const struct hsp_cluster_node *n,
                             char *ret, size_t size);
-/* The state of @n as people see it: "live", "draining", "drained" when nothing is left there, "leaving", ... */
+/* The state of @n as people see it: "live", "draining", "drained" when nothing is left there,
+ * "leaving", ... */
 const char *hsp_cluster_node_word(const struct hsp_cluster *c, const struct hsp_cluster_node *n);
 bool hsp_ci_at_rest(const struct hsp_job *j);
 /* True when @j has failed and its layouts are on record: its nodes may hold state of it. */
 bool hsp_ci_keeps_state(const struct hsp_job *j);
-/* True when @j is another cluster's: agents keep it, and it is BEHIND until it is adopted (behind.h). */
+/* True when @j is another cluster's: agents keep it, and it is BEHIND until it is
+ * adopted (behind.h). */
 bool hsp_ci_not_adopted(const struct hsp_job *j);
 /* True when @j has an epoch that runs: RUNNING, SWITCHING or FINISHING. */
 bool hsp_ci_job_runs(const struct hsp_job *j);

@@ -13,8 +13,8 @@
  *
  * The numbers must be possible, too: no step above the last, no checkpoint of a later term.
  *
- * Steps and checkpoints may be told late, when their epoch or their job is over and the connection was away.
- * Everything else about an epoch that is over is ignored. */
+ * Steps and checkpoints may be told late, when their epoch or their job is over and the connection
+ * was away. Everything else about an epoch that is over is ignored. */
 #ifndef HSP_MAY_SAY_H
 #define HSP_MAY_SAY_H
 #include "daemon/cluster/cluster_state.h"

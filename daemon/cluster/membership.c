@@ -161,8 +161,9 @@ static const struct hsp_m_kept *kept_of(const struct hsp_m_hello *m, uint32_t jo
     return NULL;
 }
 
-/* Decides about one piece of state that a HELLO offers. A job that may still need the piece gets the
- * device leased. A job on record that does not need the piece tells the agent to release its layout. */
+/* Decides about one piece of state that a HELLO offers. A job that may still need the piece
+ * gets the device leased. A job on record that does not need the piece tells the agent to
+ * release its layout. */
 static void take_piece(struct hsp_cluster *c, struct hsp_cluster_node *n,
                        const struct hsp_m_holding *h, const struct hsp_m_kept *k)
 {
@@ -399,8 +400,9 @@ static void free_behind(struct hsp_cluster *c, uint32_t at, const struct hsp_m_h
     }
 }
 
-/* Papers in the state folder of an agent are of no use to a coordinator that has lost its rows: one line
- * for all of them. @n: the member that it is; NULL: none, and the name that it gives proves nothing. */
+/* Papers in the state folder of an agent are of no use to a coordinator that has lost its rows:
+ * one line for all of them. @n: the member that it is; NULL: none, and the name that it gives
+ * proves nothing. */
 static void tell_damaged(struct hsp_cluster *c, const struct hsp_event *ev,
                          const struct hsp_m_hello *m, const struct hsp_cluster_node *n)
 {
@@ -454,8 +456,8 @@ static void take_links(struct hsp_cluster_node *n, const struct hsp_m_hello *m)
     n->cross_us_per_byte = m->cross_us_per_byte;
 }
 
-/* @same: its agent has proven to be the one before it; @back: to be that of an older line. A node that was
- * adopted and has not joined yet has none before it here. */
+/* @same: its agent has proven to be the one before it; @back: to be that of an older line. A node
+ * that was adopted and has not joined yet has none before it here. */
 static void new_incarnation(struct hsp_cluster *c, struct hsp_cluster_node *n, bool same,
                             struct hsp_node_line *back, struct hsp_digest before,
                             struct hsp_digest secret)
@@ -507,8 +509,9 @@ static void jobs_hello(struct hsp_cluster *c, uint32_t at, const struct hsp_m_he
     }
 }
 
-/* Tells of @n, which is here. Of a new agent that a job knows by its name alone it says what may be amiss; not of one
- * from @before: the store may be too old to know its folder. @empty: its folder holds no incarnation. */
+/* Tells of @n, which is here. Of a new agent that a job knows by its name alone it says what may be
+ * amiss; not of one from @before: the store may be too old to know its folder. @empty: its folder
+ * holds no incarnation. */
 static void tell_joined(struct hsp_cluster *c, const struct hsp_cluster_node *n, bool anew,
                         bool before, bool empty)
 {

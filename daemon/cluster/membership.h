@@ -16,7 +16,8 @@ struct hsp_event;
  * again. */
 void hsp_ci_hello(struct hsp_cluster *c, const struct hsp_event *ev);
 void hsp_ci_conn_closed(struct hsp_cluster *c, uint32_t conn);
-/* Moves silent nodes to SUSPECT and DEAD, and those to DEAD that beat and owe an answer too long. */
+/* Moves silent nodes to SUSPECT and DEAD, and those to DEAD that beat and owe an answer too
+ * long. */
 void hsp_ci_nodes_tick(struct hsp_cluster *c);
 /* Takes in EXECUTOR_DEAD: the device is lost to its job and awaited. */
 void hsp_ci_executor_dead(struct hsp_cluster *c, struct hsp_cluster_node *n,

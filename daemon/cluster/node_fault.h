@@ -14,8 +14,8 @@
 #define HSP_NODE_FAULT_H
 #include "daemon/cluster/cluster_state.h"
 
-/* True when @f says that nothing can be made in the folder of its node. Executors below protocol 16 tell
- * a full one as want of memory. */
+/* True when @f says that nothing can be made in the folder of its node. Executors below protocol 16
+ * tell a full one as want of memory. */
 bool hsp_ci_is_folder_fault(const struct hsp_m_failed *f);
 /* Leaves @n out. @why: one line. */
 void hsp_ci_node_fault(struct hsp_cluster *c, struct hsp_cluster_node *n, const char *why);

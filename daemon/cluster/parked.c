@@ -53,7 +53,8 @@ static const char *fault_of(struct hsp_cluster *c, const struct hsp_cluster_node
     case HSP_STANDS_NOT_ADOPTED:
     case HSP_STANDS_FOREIGN:
         if (standing == HSP_STANDS_NOT_ADOPTED && n != NULL) {
-            return NULL; /* of a cluster that an administrator has let in, on a node that belongs here */
+            /* of a cluster that an administrator has let in, on a node that belongs here */
+            return NULL;
         }
         return hsp_ci_printf(c, "it keeps state of job %s of %s: %s", name_of(c, k),
                              hsp_ci_cluster_text(c, k->cluster), ways_out(c, k));
@@ -138,7 +139,8 @@ static bool keep_jobs(struct hsp_cluster *c, struct hsp_parked *p, const struct 
 
 /* ---- who goes when there are too many ---- */
 
-/* The agent of @conn has no place: it is told when to come back. One that does not know that comes when it likes. */
+/* The agent of @conn has no place: it is told when to come back. One that does not know that comes
+ * when it likes. */
 static void turn_away(struct hsp_cluster *c, uint32_t conn, const char *name, uint32_t protocol,
                       const char *why)
 {

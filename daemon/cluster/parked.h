@@ -5,7 +5,8 @@
  * cluster: it is parked, status shows "foreign", its executors train on. `node adopt a` or `node
  * discard a` ends that; so does hspmdd with the right folder.
  *
- * Bounds: max_parked agents and HSP_MAX_PARKED_JOBS jobs of all of them; crowd.h says who has a place. */
+ * Bounds: max_parked agents and HSP_MAX_PARKED_JOBS jobs of all of them; crowd.h says who has a
+ * place. */
 #ifndef HSP_PARKED_H
 #define HSP_PARKED_H
 #include "daemon/cluster/cluster_state.h"
@@ -36,12 +37,13 @@ const struct hsp_cluster_node *hsp_ci_claimed(struct hsp_cluster *c, const struc
 bool hsp_ci_end_claim(struct hsp_cluster *c, struct hsp_cluster_node *n);
 /* The agent with devices of a node of the store that has proven who it is, and keeps more of @j
  * than is on record; NULL: none. Its node need not be a member of @j by this store: @j begins
- * nothing meanwhile. Example: the backup has mist on a and b; since then a and b were drained and mist
- * went on on c and d. */
+ * nothing meanwhile. Example: the backup has mist on a and b; since then a and b were drained and
+ * mist went on on c and d. */
 const struct hsp_parked *hsp_ci_ahead_of(const struct hsp_cluster *c, const struct hsp_job *j);
 bool hsp_ci_is_ahead(const struct hsp_cluster *c, const struct hsp_parked *p,
                      const struct hsp_job *j); /* @p is one of those */
-/* The latest generation in which what such agents keep of @j was given (standing.h); UINT64_MAX: none is here. */
+/* The latest generation in which what such agents keep of @j was given (standing.h);
+ * UINT64_MAX: none is here. */
 uint64_t hsp_ci_ahead_given_in(const struct hsp_cluster *c, const struct hsp_job *j);
 /* @j is given up, with all epochs and layouts that such agents keep of it. */
 void hsp_ci_give_up_ahead(struct hsp_cluster *c, struct hsp_job *j);

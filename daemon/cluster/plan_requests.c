@@ -62,8 +62,8 @@ void hsp_ci_unask_node(struct hsp_cluster *c, struct hsp_job *j, uint32_t node)
     }
 }
 
-/* Puts @n devices before those that were declined while the job ran: all that earlier questions were
- * about but its own. */
+/* Puts @n devices before those that were declined while the job ran: all that earlier questions
+ * were about but its own. */
 static bool note_asked(struct hsp_job *j, const hsp_device_id *dev, uint32_t n)
 {
     bool more = j->asked_valid && j->state == HSP_JOB_RUNNING;

@@ -200,8 +200,8 @@ static void take_links(const struct hsp_cl_epoch *said, const struct hsp_m_stand
     }
 }
 
-/* Messages come more slowly than plans reckon with. The fastest of a minute counts, as others may have
- * been on their way beside the rest. */
+/* Messages come more slowly than plans reckon with. The fastest of a minute counts, as others may
+ * have been on their way beside the rest. */
 static void doubt_links(struct hsp_cluster *c, const struct hsp_cluster_node *n,
                         const struct hsp_cl_epoch *said, const struct hsp_m_stands *s)
 {
@@ -460,7 +460,8 @@ static void name_culprit(struct hsp_cluster *c, struct hsp_job *j, const struct 
 
 /* ---- a link that is named twice ---- */
 
-/* Of layout @p all parts have a holder elsewhere, or @node reaches another one that passes them on. */
+/* Of layout @p all parts have a holder elsewhere, or @node reaches another one that
+ * passes them on. */
 static bool has_state_without(const struct hsp_cluster *c, const struct hsp_plan_info *p,
                               uint32_t node, uint32_t other)
 {
@@ -510,8 +511,8 @@ static void avoid_link(struct hsp_cluster *c, struct hsp_job *j, const struct hs
     }
 }
 
-/* The newest vote that has passed without doubt, as the ranks say: all know of it, or of a later one.
- * When a job stands still, some ranks may have all votes of a step that others wait for. Sets
+/* The newest vote that has passed without doubt, as the ranks say: all know of it, or of a later
+ * one. When a job stands still, some ranks may have all votes of a step that others wait for. Sets
  * *ret_any when anybody has said anything. */
 static uint64_t passed(const struct hsp_progress *p, const struct hsp_cl_epoch *e, bool *ret_any)
 {

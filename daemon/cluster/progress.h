@@ -1,9 +1,10 @@
 /* Notices that a job makes no progress, and finds out which link or rank all others wait for.
  *
- * A *period* is max(10 x the median step, failure_detection). When one ends without a vote, each rank
- * of the epoch is asked where it stands (WHERE). From the answers the culprit is found (waits.h), and
- * told: job.stalled, and in status. A link that is named in two periods running is a fact about its
- * two nodes, as if they could not reach each other (broken_pairs.h), and the job is planned anew.
+ * A *period* is max(10 x the median step, failure_detection). When one ends without a vote, each
+ * rank of the epoch is asked where it stands (WHERE). From the answers the culprit is found
+ * (waits.h), and told: job.stalled, and in status. A link that is named in two periods running is a
+ * fact about its two nodes, as if they could not reach each other (broken_pairs.h), and the job is
+ * planned anew.
  *
  *     VOTE t   0.0 s                         steps take 0.1 s, failure_detection is 3 s
  *     WHERE    3.0 s  to n1, n2, n3
@@ -11,20 +12,21 @@
  *                     job.stalled: the connection between n1 and n2, named once
  *     WHERE    6.0 s  the same: named twice, the pair is broken, the job does without n2
  *
- * Also where votes pass, but each takes longer than a period, periods count as running; a vote within
- * the period begins the count again.
+ * Also where votes pass, but each takes longer than a period, periods count as running; a vote
+ * within the period begins the count again.
  *
  * Validation, checkpoints and the transfer of state have another bound: while a rank is at one of
  * these, a period in which anything has moved on any rank names nobody, up to 10 x the longest step
  * with a validation or a checkpoint so far; a transfer, and where none was timed yet, 20 periods.
  *
  * Once a minute the ranks are asked all the same: how fast the long messages came since. Where the
- * fastest was below half of the rate that plans reckon with, the link is measured anew (link_probe.h),
- * and jobs that use it are planned anew. Example: 40 MB/s where uplinks tell 300 MB/s.
+ * fastest was below half of the rate that plans reckon with, the link is measured anew
+ * (link_probe.h), and jobs that use it are planned anew. Example: 40 MB/s where uplinks tell 300
+ * MB/s.
  *
  * An epoch is watched from GO on: also a transfer may stand still. What is said of one that is over
- * is not heard. Ranks that hspmdd does not reach are not asked, and where no rank answers nothing is
- * named; a vote that all of them know of counts as one that rank 0 has told.
+ * is not heard. Ranks that hspmdd does not reach are not asked, and where no rank answers nothing
+ * is named; a vote that all of them know of counts as one that rank 0 has told.
  *
  * Purity: pure, as all of the machine. */
 #ifndef HSP_PROGRESS_H

@@ -2,17 +2,17 @@
  *
  * Example: executors of n1 and n2 fall silent to each other; n3 is told by n2. A round begins: n1,
  * n2 and n3 each get a REACH with the listeners of the other two. n3 answers at once that both were
- * reached, n1 and n2 after 750 ms that they did not reach each other. The round ends with one broken
- * pair. Meanwhile nodes seal; the job plans when both are over.
+ * reached, n1 and n2 after 750 ms that they did not reach each other. The round ends with one
+ * broken pair. Meanwhile nodes seal; the job plans when both are over.
  *
- * It begins also when a loss is told without the name of a peer (epoch_messages.c): then, as a rule,
- * all answer at once.
+ * It begins also when a loss is told without the name of a peer (epoch_messages.c): then, as a
+ * rule, all answer at once.
  *
  * A round measures all pairs of its nodes, not the suspected ones alone: who is told of a loss does
  * not know what else is cut off, and the next attempt must not find it out.
  *
- * Bounds: HSP_REACH_ROUNDS at a time, HSP_REACH_NODES nodes each, those of suspected pairs first. Losses without
- *         a name begin none when half of the places are taken. A
+ * Bounds: HSP_REACH_ROUNDS at a time, HSP_REACH_NODES nodes each, those of suspected pairs first.
+ *         Losses without a name begin none when half of the places are taken. A
  *         round that cannot be begun leaves its pairs unmeasured. */
 #ifndef HSP_REACH_ROUNDS_H
 #define HSP_REACH_ROUNDS_H

@@ -25,8 +25,8 @@ static void order(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t ty
     hsp_ci_send(c, n->conn, &m);
 }
 
-/* The same for what the device does for @job. Until its agent says that it is over, a PREPARE of another job
- * would be refused. */
+/* The same for what the device does for @job. Until its agent says that it is over, a PREPARE of
+ * another job would be refused. */
 static void end_run(struct hsp_cluster *c, struct hsp_cluster_node *n, uint16_t type, uint32_t job,
                     uint32_t device, uint64_t epoch)
 {
@@ -193,8 +193,8 @@ static void stop_all(struct hsp_cluster *c, struct hsp_cluster_node *n, const st
     }
 }
 
-/* The same of an adopted job that is forgotten, by the word of the administrator who adopted it: its agent lets
- * nobody else delete what is another cluster's. */
+/* The same of an adopted job that is forgotten, by the word of the administrator who adopted it:
+ * its agent lets nobody else delete what is another cluster's. */
 static void discard(struct hsp_cluster *c, struct hsp_cluster_node *n, const struct hsp_m_hello *m,
                     const struct hsp_m_kept *k)
 {

@@ -1,7 +1,8 @@
 /* Compares what a HELLO says about a job with the state here, and repairs each difference.
  *
- *   an epoch that is over still runs on a device   -> SEAL or STOP; a sealing job asks the node too;
- *                                                     no other job has the device before the answer
+ *   an epoch that is over still runs on a device   -> SEAL or STOP; a sealing job asks the node
+ *                                                     too; no other job has the device before the
+ *                                                     answer
  *   something is kept of a job that has ended      -> STOP to every device, whatever is listed
  *   an attempt that is over is prepared            -> DROP
  *   a member does not run its epoch any more       -> a loss of the job
@@ -23,7 +24,8 @@
 /* Reconciles @j with what HELLO @m of node @n says about it. */
 void hsp_ci_reconcile(struct hsp_cluster *c, struct hsp_job *j, struct hsp_cluster_node *n,
                       const struct hsp_m_hello *m);
-/* Has all devices of @n end and delete what they have of jobs that have ended, also of those that are forgotten.
+/* Has all devices of @n end and delete what they have of jobs that have ended, also of those that
+ * are forgotten.
  * @m: its HELLO, with all jobs that it names in `kept` (standing.h). */
 void hsp_ci_end_over(struct hsp_cluster *c, struct hsp_cluster_node *n,
                      const struct hsp_m_hello *m);

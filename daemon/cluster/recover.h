@@ -11,9 +11,9 @@
  * are in the order of GO, so a plan begun before a newer one is never used again.
  *
  * Example: n1/0 and n2/0 had version 90 of layout 2; n2 is dead, and n1 finds its piece damaged. n1
- * still has 89, which is whole. But 90 was there, and n2 may come back with it: n2 is waited for, as
- * above. Once all holders are here, or the wait is over, the job goes on from 89, and GO says that 90
- * is lost (state.lost) if it was stable. */
+ * still has 89, which is whole. But 90 was there, and n2 may come back with it: n2 is waited for,
+ * as above. Once all holders are here, or the wait is over, the job goes on from 89, and GO says
+ * that 90 is lost (state.lost) if it was stable. */
 #ifndef HSP_RECOVER_H
 #define HSP_RECOVER_H
 #include "daemon/cluster/cluster_state.h"
@@ -37,8 +37,8 @@ bool hsp_ci_reachable(const struct hsp_cluster *c, const struct hsp_job *j,
  * memory. Had a version been committed there, every rank would have sealed it first. So the
  * pieces of the witness bound the progress of that layout. */
 bool hsp_ci_witness(const struct hsp_cluster *c, const struct hsp_job_plan *p, hsp_device_id *ret);
-/* Did layout @p certainly commit nothing above @version? A witness without a later piece says so. The
- * job is sealed. */
+/* Did layout @p certainly commit nothing above @version? A witness without a later piece says so.
+ * The job is sealed. */
 bool hsp_ci_went_no_further(const struct hsp_cluster *c, const struct hsp_job *j,
                             const struct hsp_job_plan *p, uint64_t version);
 /* The newest started layout of @j that is whole among reachable devices.
@@ -48,12 +48,13 @@ bool hsp_ci_went_no_further(const struct hsp_cluster *c, const struct hsp_job *j
  * here: so better wait for those nodes; HSP_ENOENT: nothing is whole. */
 enum hsp_status hsp_ci_choose(struct hsp_cluster *c, const struct hsp_job *j, uint64_t *ret_plan,
                               uint64_t *ret_version);
-/* The nodes that may bring what makes a version from @least on of layout @from whole, or one of a later
- * layout; "": none, but pieces are here that cannot be reached now. NULL: nothing can come any more, as
- * all holders are here without it. */
+/* The nodes that may bring what makes a version from @least on of layout @from whole, or one of a
+ * later layout; "": none, but pieces are here that cannot be reached now. NULL: nothing can come
+ * any more, as all holders are here without it. */
 const char *hsp_ci_awaited(struct hsp_cluster *c, const struct hsp_job *j, uint64_t from,
                            uint64_t least);
-/* The nodes that may bring what makes a layout whole though @node never comes back; NULL: none may. */
+/* The nodes that may bring what makes a layout whole though @node never comes back;
+ * NULL: none may. */
 const char *hsp_ci_awaited_without(struct hsp_cluster *c, const struct hsp_job *j, uint32_t node);
 
 #endif

@@ -1,4 +1,5 @@
-/* The forms of the rows of the durable state, and what came with each. A row begins with its form. */
+/* The forms of the rows of the durable state, and what came with each. A row begins
+ * with its form. */
 #ifndef HSP_ROW_FORMS_H
 #define HSP_ROW_FORMS_H
 

@@ -16,11 +16,11 @@ bool hsp_cluster_row_job_name(const struct hsp_cluster_row *row, char ret[HSP_NA
  * cluster, which was of generation @least, 0 not known. The core that loads it begins a generation
  * after both, and erases the row in the same step. */
 void hsp_cluster_restored_row(uint64_t least, struct hsp_buf *out);
-/* Reads it back: no hspmdd has started since. False: @row is another one, or does not decode; *ret_least is
- * untouched. */
+/* Reads it back: no hspmdd has started since. False: @row is another one, or does not decode;
+ * *ret_least is untouched. */
 bool hsp_cluster_row_restored(const struct hsp_cluster_row *row, uint64_t *ret_least);
-/* Whose store it is, as its row "cluster" says; its generation, or a later one that its members have
- * obeyed. False: @row is another one, or does not decode; *ret is untouched. */
+/* Whose store it is, as its row "cluster" says; its generation, or a later one that its members
+ * have obeyed. False: @row is another one, or does not decode; *ret is untouched. */
 bool hsp_cluster_row_whose(const struct hsp_cluster_row *row, struct hsp_whose *ret);
 
 #endif

@@ -7,12 +7,12 @@
  * (same_since), and what it holds or tells of earlier epochs is not believed (may_say.h). The agent
  * before it is remembered: when it comes back and shows its incarnation, it is that node again.
  *
- * Example: a is 5 and dies. Somebody mistypes its state folder, and a joins as 6, without the state. With
- * the right folder it shows 5 and becomes 7: 5 and 7 are one node, 6 is another. If the other folder
- * comes back after that, it shows 6, and what 6 holds is believed again. Should a job have begun an
- * epoch with 7 meanwhile, 7 counts when the right folder comes as 9, and 5 does not any more.
- * Two agents are remembered, those first that hold state of a job: an agent that begins with an empty
- * folder each time, like a container without a volume, has none forgotten.
+ * Example: a is 5 and dies. Somebody mistypes its state folder, and a joins as 6, without the
+ * state. With the right folder it shows 5 and becomes 7: 5 and 7 are one node, 6 is another. If the
+ * other folder comes back after that, it shows 6, and what 6 holds is believed again. Should a job
+ * have begun an epoch with 7 meanwhile, 7 counts when the right folder comes as 9, and 5 does not
+ * any more. Two agents are remembered, those first that hold state of a job: an agent that begins
+ * with an empty folder each time, like a container without a volume, has none forgotten.
  *
  * Example: a shows 5 and gets 6, but WELCOME is lost with the connection. a shows 5 again and gets
  * 7, and that WELCOME is lost too. As often as it comes, 5 proves that it is a: what it was given

@@ -9,8 +9,8 @@ struct hsp_spread {
     uint32_t node;      /* the first of them; meaningless when there is none */
 };
 
-/* Of the layout that runs; where none does, of that layout that is on most nodes. False: there is none, or no
- * memory. */
+/* Of the layout that runs; where none does, of that layout that is on most nodes. False: there is
+ * none, or no memory. */
 bool hsp_cluster_spread(const struct hsp_cluster *c, const struct hsp_job *j,
                         struct hsp_spread *ret);
 /* A node that would keep copies, may not, and runs nothing of @j: it could hold more than is there.

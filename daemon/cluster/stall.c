@@ -10,7 +10,8 @@ struct stall {
     hsp_msec chance; /* who waits until later has time for a beat */
 };
 
-/* @t is when a wait for a message ends. One that was over before stays over; 0 and HSP_NEVER: there is none. */
+/* @t is when a wait for a message ends. One that was over before stays over; 0 and HSP_NEVER:
+ * there is none. */
 static void ends_later(const struct stall *s, hsp_msec *t)
 {
     if (*t > s->from && *t != HSP_NEVER) {
@@ -96,9 +97,9 @@ static void silence_later(struct hsp_cluster *c, hsp_msec by, hsp_msec chance)
     }
 }
 
-/* A tick is due when a node has been silent for a while, when nodes of the store have not come back, or when any other
- * wait is over, as that for the state of nodes that are all dead. One that comes much later says that this process did
- * not run. */
+/* A tick is due when a node has been silent for a while, when nodes of the store have not come
+ * back, or when any other wait is over, as that for the state of nodes that are all dead. One that
+ * comes much later says that this process did not run. */
 void hsp_ci_forgive_stall(struct hsp_cluster *c)
 {
     hsp_msec due = hsp_ci_silence_due(c), now = c->now_ms;

@@ -52,9 +52,9 @@ static const char *version_text(struct hsp_cluster *c, uint64_t version)
                                  : hsp_ci_printf(c, "version %llu", (unsigned long long)version);
 }
 
-/* Whether @m is of a rank of the epoch that was begun last with layout @p, so that none of its pieces
- * was made since, and about a version that may be given up: no vote of it has passed as far as is
- * known, or the epoch began with it. */
+/* Whether @m is of a rank of the epoch that was begun last with layout @p, so that none of its
+ * pieces was made since, and about a version that may be given up: no vote of it has passed as far
+ * as is known, or the epoch began with it. */
 static bool may_give_up(const struct hsp_job *j, const struct hsp_job_plan *p,
                         const struct hsp_m_damaged *m)
 {
@@ -106,8 +106,9 @@ static bool comes_from_void(const struct hsp_job *j, const struct hsp_job_plan *
     return p != NULL;
 }
 
-/* A report that comes late, as its node was not heard: an attempt that begins with what was given up
- * ends. One that all may begin already is sealed first, which shows whether a vote can have passed. */
+/* A report that comes late, as its node was not heard: an attempt that begins with what was
+ * given up ends. One that all may begin already is sealed first, which shows whether a vote
+ * can have passed. */
 static void too_late_for(struct hsp_cluster *c, struct hsp_job *j)
 {
     const struct hsp_cl_epoch *e = &j->att;

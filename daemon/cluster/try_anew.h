@@ -1,8 +1,9 @@
 /* Forgets what failures have taught of a node, so that jobs try it at once.
  *
- * Example: h had no room in its state folder, and job mist does without it. The disk is cleared, and an
- * administrator says `undrain h`. The fault of h, the facts of mist about h and its refusals of h are
- * gone. That mist was asked about h/0 before, and does without it, counts no more: it asks for a plan.
+ * Example: h had no room in its state folder, and job mist does without it. The disk is cleared,
+ * and an administrator says `undrain h`. The fault of h, the facts of mist about h and its refusals
+ * of h are gone. That mist was asked about h/0 before, and does without it, counts no more: it asks
+ * for a plan.
  *
  * The same follows when a new agent of the node says hello. */
 #ifndef HSP_TRY_ANEW_H

@@ -1,15 +1,16 @@
-/* Finds the link or the thread that all others of a job wait for, in the graph of who waits for whom.
+/* Finds the link or the thread that all others of a job wait for, in the graph of who waits for
+ * whom.
  *
  * The idea is the wait-for graph of deadlock detection, in the model where a process waits for one
- * other at a time (R. C. Holt, Some deadlock properties of computer systems, 1972; E. Knapp, Deadlock
- * detection in distributed databases, 1987, "single-resource model"). Every vertex has one edge at
- * most, so each way through the graph ends in one *sink*: a vertex that waits for nobody, or a
- * circle. To these comes a third kind, the *link*: who waits for a message that has been sent and
- * has not arrived waits for the link, and not for the sender. The sink with the most vertices on
- * their way to it is the culprit.
+ * other at a time (R. C. Holt, Some deadlock properties of computer systems, 1972; E. Knapp,
+ * Deadlock detection in distributed databases, 1987, "single-resource model"). Every vertex has one
+ * edge at most, so each way through the graph ends in one *sink*: a vertex that waits for nobody,
+ * or a circle. To these comes a third kind, the *link*: who waits for a message that has been sent
+ * and has not arrived waits for the link, and not for the sender. The sink with the most vertices
+ * on their way to it is the culprit.
  *
- * Example: thread 0 waits for 1, 1 for 2, 3 for 2; of 1 is known that 2 has sent what 1 waits for. The
- * sinks are the link 1-2 (waited for by 0 and 1) and thread 2 (by 3): the link is the culprit.
+ * Example: thread 0 waits for 1, 1 for 2, 3 for 2; of 1 is known that 2 has sent what 1 waits for.
+ * The sinks are the link 1-2 (waited for by 0 and 1) and thread 2 (by 3): the link is the culprit.
  *
  * Links are links of nodes: all waits between two nodes count for one link.
  *
@@ -48,8 +49,8 @@ struct hsp_waits_place { /* scratch of one vertex */
     uint8_t state;
 };
 
-/* Finds the sink with the most waiters; of several the one that lasts the longest, then by kind in the
- * order above, then the lowest vertex.
+/* Finds the sink with the most waiters; of several the one that lasts the longest, then by kind in
+ * the order above, then the lowest vertex.
  *
  * @w, @n    vertices; each `on` is below @n.
  * @scratch  [n].
