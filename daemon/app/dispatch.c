@@ -263,7 +263,8 @@ void hsp_dispatch_close(struct hsp_app *a, uint32_t conn, const struct hsp_err *
     }
 }
 
-/* Another key than ours: an event, and a line of status, which the log of this host alone would not be. */
+/* Another key than ours: an event, and a line of status, which the log of this host
+ * alone would not be. */
 static void tell_other_key(struct hsp_app *a, const struct hsp_net_peer *peer)
 {
     char text[HSP_REFUSAL_TEXT];

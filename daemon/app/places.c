@@ -1,8 +1,9 @@
 #include "daemon/app/places.h"
 
-#define STRANGERS     1024u /* a cluster that comes back at once takes turns; a crowd is cheap */
-#define FEW           256u /* strangers: a large cluster that comes back does not throw itself out */
-#define LEAST         16u  /* strangers, where descriptors are few */
+#define STRANGERS 1024u /* a cluster that comes back at once takes turns; a crowd is cheap */
+/* Strangers: a large cluster that comes back does not throw itself out. */
+#define FEW           256u
+#define LEAST         16u /* strangers, where descriptors are few */
 #define VISITORS      512u
 #define ADMINS        64u
 #define LOCAL         128u /* also scripts that ask all the time, and followers of feeds */

@@ -14,7 +14,8 @@
 
 /* What @max_nodes want. Returns how many places that are, at most HSP_NET_MAX_PLACES. */
 uint32_t hsp_places_wanted(uint32_t max_nodes, uint32_t ret[HSP_NET_POOLS]);
-/* Most agents that are no members: each of @max_nodes keeps a place where there are so many. At most half, at least one. */
+/* Most agents that are no members: each of @max_nodes keeps a place where there are so many. At
+ * most half, at least one. */
 uint32_t hsp_places_parked(uint32_t max_nodes, const uint32_t places[HSP_NET_POOLS]);
 /* Makes @places of so many, but at least one for each that wanted one. @max_nodes as wanted. */
 void hsp_places_fit(uint32_t have, uint32_t max_nodes, uint32_t places[HSP_NET_POOLS]);

@@ -50,7 +50,8 @@ static void fail(struct hsp_app *a, struct hsp_adoption *x, enum hsp_status st, 
     (void)hsp_adoption_free(x);
 }
 
-/* What the agents say does not agree, and is written to the feed in full: @why is cut in a message. */
+/* What the agents say does not agree, and is written to the feed in full: @why is cut in a
+ * message. */
 static void refuse_papers(struct hsp_app *a, struct hsp_adoption *x, const char *why)
 {
     char text[HSP_TEXT_MAX + 1];
@@ -433,8 +434,8 @@ static void discard_one(struct hsp_app *a, struct discarding *x, uint32_t conn, 
     }
 }
 
-/* A parked agent is one for jobs that are not known here. The state of others is left to them, but for
- * those of which it keeps more than is on record. */
+/* A parked agent is one for jobs that are not known here. The state of others is left to them, but
+ * for those of which it keeps more than is on record. */
 static void discard_parked(struct hsp_app *a, struct discarding *x, const struct hsp_parked *p)
 {
     for (uint32_t k = 0; k < p->n_jobs; k++) {

@@ -13,8 +13,8 @@
 #include "proto/base/size.h"
 
 #define ARENA ((size_t)64 << 20)
-/* Generations of which no other agent has heard. Each adopted job raises the generation by one, and an agent may have
- * been away meanwhile. */
+/* Generations of which no other agent has heard. Each adopted job raises the generation by one, and
+ * an agent may have been away meanwhile. */
 #define FAR   256u
 #define NAMES 5u /* in a text */
 
@@ -252,7 +252,8 @@ uint32_t *hsp_adoption_agents(const struct hsp_adoption *x)
 
 /* ---- the core has adopted it ---- */
 
-/* The devices of layout @no here, as the core has numbered them. False: it has dropped the layout. */
+/* The devices of layout @no here, as the core has numbered them. False: it has dropped the
+ * layout. */
 static bool move_devices(const struct hsp_job *j, uint64_t no, struct hsp_plan_rec *p)
 {
     const struct hsp_job_plan *now = j != NULL ? hsp_ci_plan(j, no) : NULL;

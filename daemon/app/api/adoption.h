@@ -4,7 +4,8 @@
  * Anybody who holds the worker key can say that it keeps the job, and tell papers of its own. So
  * nothing is taken that only one of several agents says, or that they do not agree on, before an
  * administrator names the one to believe. Example: a and b tell epoch 9 of generation 0, and evil
- * epoch 9 of generation 1: refused, with a list of the three; `job adopt JOB --from a` takes those of a.
+ * epoch 9 of generation 1: refused, with a list of the three; `job adopt JOB --from a` takes those
+ * of a.
  *
  * Purity:    pure, but for the job table of the app.
  * Ownership: an adoption owns the papers and counts its records. The list of those whose agents are
@@ -58,8 +59,8 @@ struct hsp_adoption {
 };
 
 struct hsp_adoption *hsp_adoption_free(struct hsp_adoption *x); /* NULL allowed; returns NULL */
-/* Takes @data, of holder @h of @x, if they are the newest so far. HSP_EDIGEST, HSP_EVERSION; HSP_ENOENT: of
- * another job; HSP_ENOMEM. */
+/* Takes @data, of holder @h of @x, if they are the newest so far. HSP_EDIGEST, HSP_EVERSION;
+ * HSP_ENOENT: of another job; HSP_ENOMEM. */
 enum hsp_status hsp_adoption_consider(struct hsp_adoption *x, struct hsp_adoption_holder *h,
                                       const uint8_t *data, uint32_t len, struct hsp_err *err);
 /* One has told papers, and nobody is waited for: puts the holders in order, the newest first, and
@@ -69,12 +70,13 @@ enum hsp_status hsp_adoption_judge(struct hsp_adoption *x, struct hsp_buf *out);
 /* Connections of the n_taken, for the core; the caller's to free. NULL: no memory. */
 uint32_t *hsp_adoption_agents(const struct hsp_adoption *x);
 /* Makes the records. All is found here that could keep the shell from taking what the core @c has
- * adopted. HSP_EPARSE: a row is missing, or none of this program, or the rows of the shell and of the
- * core contradict each other; HSP_EDIGEST, HSP_EVERSION: the core's are not those of one job; HSP_ENOMEM. */
+ * adopted. HSP_EPARSE: a row is missing, or none of this program, or the rows of the shell and of
+ * the core contradict each other; HSP_EDIGEST, HSP_EVERSION: the core's are not those of one job;
+ * HSP_ENOMEM. */
 enum hsp_status hsp_adoption_read(struct hsp_adoption *x, const struct hsp_cluster *c,
                                   struct hsp_err *err);
-/* The core has adopted it: the job and its plans are known from here on. Calls @row for each row of ours
- * that goes to the store with the core's. False: no memory. */
+/* The core has adopted it: the job and its plans are known from here on. Calls @row for each row of
+ * ours that goes to the store with the core's. False: no memory. */
 typedef bool hsp_adoption_row(void *ctx, const char *key, const struct hsp_buf *value);
 bool hsp_adoption_take(struct hsp_app *a, struct hsp_adoption *x, hsp_adoption_row *row, void *ctx);
 

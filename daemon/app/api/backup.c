@@ -99,7 +99,8 @@ static void read_piece(struct backup *b)
     }
 }
 
-/* The core's rows need the disk more than a copy does. The store may have been deleted: a copy saves it. */
+/* The core's rows need the disk more than a copy does. The store may have been deleted: a
+ * copy saves it. */
 static enum hsp_status check_room(struct backup *b)
 {
     struct stat sb;

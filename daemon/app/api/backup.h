@@ -2,9 +2,9 @@
  *
  * Threads: copying and reading on a pool thread, one request at a time.
  * Purity:  shell (files).
- * Example: `what` "" makes the copy and answers {"backup": 3, "bytes": 81920}; `what` "3", `since` 0
- *          answers with the first piece, and so on. The copy goes with the last piece, with its caller's
- *          connection, or when another copy is begun; it has no name once it is made. */
+ * Example: `what` "" makes the copy and answers {"backup": 3, "bytes": 81920}; `what` "3", `since`
+ *          0 answers with the first piece, and so on. The copy goes with the last piece, with its
+ *          caller's connection, or when another copy is begun; it has no name once it is made. */
 #ifndef HSP_BACKUP_H
 #define HSP_BACKUP_H
 #include "daemon/app/state/sessions.h"

@@ -65,8 +65,9 @@ static bool computes(const struct hsp_cluster_node *n)
 
 enum { OWN = 1, RAN = 2 };
 
-/* Notes the nodes of @j: those that execute it, or vouch for it, are its OWN; those that were ranks RAN it. They
- * have its checkpoint.path, if any has. Returns whether it is on record who they are. */
+/* Notes the nodes of @j: those that execute it, or vouch for it, are its OWN; those that
+ * were ranks RAN it. They have its checkpoint.path, if any has. Returns whether it is on
+ * record who they are. */
 static bool note_own(const struct hsp_job *j, uint8_t *own)
 {
     bool known = false;
@@ -264,14 +265,15 @@ bool hsp_ckpt_answers_gone(struct hsp_ckpt_answers *x, uint32_t conn)
     return k != NULL;
 }
 
-/* A node that sees the shared folder sees what is there; of one that has run the job that is certain. */
+/* A node that sees the shared folder sees what is there; of one that has run the job
+ * that is certain. */
 static bool folder_seen(const struct hsp_ckpt_answers *x)
 {
     return x->shared && (x->known ? x->own_seen : x->path_seen);
 }
 
-/* @k is not here, or has no sign of the job, and that says nothing: another node sees the shared folder, or
- * @k never ran the job. */
+/* @k is not here, or has no sign of the job, and that says nothing: another node sees the shared
+ * folder, or @k never ran the job. */
 static bool is_idle(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_asked *k)
 {
     bool may_have = !x->known || k->ran || (x->shared && !x->path_seen);
@@ -287,8 +289,8 @@ static const char *fault_of(const struct hsp_ckpt_answers *x, const struct hsp_c
                                          : "it could not look";
 }
 
-/* Of @k, which has a fault and matters. A node that has run the job, as a row of any age says, has its file, if its
- * path is mounted; where others see the shared folder, they do for a while. */
+/* Of @k, which has a fault and matters. A node that has run the job, as a row of any age says, has
+ * its file, if its path is mounted; where others see the shared folder, they do for a while. */
 static enum hsp_ckpt_lack lack_of(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_asked *k)
 {
     bool others_see = x->shared && x->path_seen;

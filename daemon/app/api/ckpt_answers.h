@@ -1,10 +1,10 @@
 /* Chooses the nodes that are asked for the checkpoints of a job that they see on disk, and keeps
  * their answers.
  *
- * Example:   checkpoint.path of mist is shared, and 20 nodes compute. Asked first are 8: c and d, which
- *            have run it, then a, b and others. None sees any, so the other 12 are asked too: the
- *            folder may be mounted there alone. e lists steps 40 and 60; f does not answer, which holds
- *            nobody up.
+ * Example:   checkpoint.path of mist is shared, and 20 nodes compute. Asked first are 8: c and d,
+ *            which have run it, then a, b and others. None sees any, so the other 12 are asked too:
+ *            the folder may be mounted there alone. e lists steps 40 and 60; f does not answer,
+ *            which holds nobody up.
  * Purity:    pure (heap only).
  * Ownership: the caller's storage; begin and free.
  * Bounds:    SHARED_NODES nodes at first where the path is shared, else all that compute;
@@ -41,9 +41,9 @@ struct hsp_ckpt_answers {
 /* False: no memory. */
 bool hsp_ckpt_answers_begin(struct hsp_ckpt_answers *x, const struct hsp_cluster *c);
 void hsp_ckpt_answers_free(struct hsp_ckpt_answers *x);
-/* Chooses nodes that were not asked before; at first, or when all have answered that will. They are the
- * last ones from then on, with those that matter (ckpt_look.h) and cannot be asked: agents that are too
- * old, nodes that are not connected. Returns how many are to be
+/* Chooses nodes that were not asked before; at first, or when all have answered that will. They are
+ * the last ones from then on, with those that matter (ckpt_look.h) and cannot be asked: agents that
+ * are too old, nodes that are not connected. Returns how many are to be
  * asked. 0: nobody is left, or nobody needs to be. */
 uint32_t hsp_ckpt_answers_choose(struct hsp_ckpt_answers *x, const struct hsp_cluster *c,
                                  const struct hsp_job *j);
@@ -57,8 +57,8 @@ bool hsp_ckpt_answers_gone(struct hsp_ckpt_answers *x, uint32_t conn);
  * that matter, those of others where none of these can look, and the one on record. The others
  * become n_others, and are told as a fault. At the end, once. */
 void hsp_ckpt_answers_believe(struct hsp_ckpt_answers *x, const struct hsp_job *j);
-/* Writes which nodes could not look, and why, to the @size bytes at @ret: as many as there is room for,
- * those that matter first. "": all that were asked have answered. */
+/* Writes which nodes could not look, and why, to the @size bytes at @ret: as many as there is room
+ * for, those that matter first. "": all that were asked have answered. */
 void hsp_ckpt_answers_fault(const struct hsp_ckpt_answers *x, char *ret, size_t size);
 /* Which of those that could not look is the gravest. */
 enum hsp_ckpt_lack hsp_ckpt_answers_lack(const struct hsp_ckpt_answers *x);
@@ -70,9 +70,9 @@ struct hsp_ckpt_lines { /* of the list, in the form of the feed's */
     int64_t unix_ms;
     const struct hsp_job *of; /* whose cuts say what was given up */
 };
-/* Appends a line for each checkpoint, the newest first, with the nodes that see it, and whether it was given
- * up, as many as fit into HSP_LIST_MAX; then one that says what is left out, and one of nodes that could not
- * look. False: no memory. */
+/* Appends a line for each checkpoint, the newest first, with the nodes that see it, and whether it
+ * was given up, as many as fit into HSP_LIST_MAX; then one that says what is left out, and one of
+ * nodes that could not look. False: no memory. */
 bool hsp_ckpt_answers_list(const struct hsp_ckpt_answers *x, const struct hsp_ckpt_lines *l,
                            struct hsp_buf *out);
 

@@ -100,7 +100,8 @@ static bool ask(struct hsp_app *a, struct hsp_look *x)
     return n > 0;
 }
 
-/* Asks when the devices of the job have stopped: before, they may write checkpoints and delete older ones. */
+/* Asks when the devices of the job have stopped: before, they may write checkpoints and
+ * delete older ones. */
 static void ask_stopped(struct hsp_app *a, struct hsp_look *x)
 {
     const struct hsp_job *j = hsp_cluster_job(a->cluster, x->job);

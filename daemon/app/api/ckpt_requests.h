@@ -17,7 +17,8 @@ struct hsp_look;
 
 /* FIND_CKPTS of the core: CKPTS is posted, but for one that is overtaken by another of the job. */
 void hsp_app_find_ckpts(struct hsp_app *a, const struct hsp_action *act);
-/* RESUME of job @job from @step. Nodes are asked when its devices have stopped; dropped if the caller goes before. */
+/* RESUME of job @job from @step. Nodes are asked when its devices have stopped; dropped if the
+ * caller goes before. */
 void hsp_app_resume_from(struct hsp_app *a, const struct hsp_caller *cl, const struct hsp_msg *m,
                          uint32_t job, uint64_t step);
 /* CKPT list. */

@@ -1,8 +1,9 @@
-/* Lists in the status document what plans do without because of a failure: what, why, since when and
- * until when.
+/* Lists in the status document what plans do without because of a failure: what, why, since when
+ * and until when.
  *
  * Example: n1/0 had no memory for job mist ten seconds ago:
- *   {"kind": "out-of-memory", "job": "mist", "node": "n1", "device": 0, "reason": "no memory for ...",
+ *   {"kind": "out-of-memory", "job": "mist", "node": "n1", "device": 0,
+ *    "reason": "no memory for ...",
  *    "since": "2026-11-27T10:00:00.000Z", "seconds": 10, "until": "2026-11-27T10:10:00.000Z",
  *    "left_seconds": 590}
  *
@@ -15,9 +16,9 @@
 
 #include "daemon/cluster/cluster_state.h"
 
-/* Adds the list "facts" to @o: those of @job; NULL: those of node @node, "" all. A fact whose time is
- * over is left out. @now_ms: the core's clock; @unix_ms: the same by the clock on the wall. "until"
- * and "left_seconds" lack where only an event ends the fact, and "ends" says which. */
+/* Adds the list "facts" to @o: those of @job; NULL: those of node @node, "" all. A fact whose time
+ * is over is left out. @now_ms: the core's clock; @unix_ms: the same by the clock on the wall.
+ * "until" and "left_seconds" lack where only an event ends the fact, and "ends" says which. */
 void hsp_facts_put(cJSON *o, const struct hsp_cluster *c, const struct hsp_job *job,
                    const char *node, hsp_msec now_ms, int64_t unix_ms);
 

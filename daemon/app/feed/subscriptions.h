@@ -15,7 +15,8 @@
 /* EVENTS, LOGS, METRICS. */
 void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
 void hsp_app_follow_wake(struct hsp_app *a); /* new events are on disk */
-/* WAIT. With `follow` replies with `more` tell each new reason why files of the job cannot be written. */
+/* WAIT. With `follow` replies with `more` tell each new reason why files of the job
+ * cannot be written. */
 void hsp_app_wait(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_msg *m);
 /* Jobs may have changed, or time has passed: answers the waiters whose condition holds. */
 void hsp_app_wait_check(struct hsp_app *a);

@@ -111,7 +111,8 @@ static void leave(struct hsp_httpd *h, struct caller *x)
     }
 }
 
-/* Gives @x, which comes @from there, a place; who had it is shut, and MHD ends it in its next turn. */
+/* Gives @x, which comes @from there, a place; who had it is shut, and MHD ends it in
+ * its next turn. */
 static void take_place(struct hsp_httpd *h, struct caller *x, struct hsp_source from)
 {
     uint32_t i = hsp_strangers_victim(h->stranger, h->n_strangers, MAX_CALLERS, &from, UINT64_MAX);

@@ -1,4 +1,5 @@
-/* Chooses a plan for a question, compiles it, and takes another plan when it is too large after all.
+/* Chooses a plan for a question, compiles it, and takes another plan when it is too large after
+ * all.
  *
  * Role:   runs on a pool thread; the order of choice stands in plan_request.h.
  * Purity: pure.

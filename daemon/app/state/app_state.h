@@ -132,7 +132,8 @@ hsp_msec hsp_app_core_now(const struct hsp_app *a);
  */
 hsp_msec hsp_app_core_due(const struct hsp_app *a, hsp_msec at);
 
-/* Pages of the store are damaged, as @why says: the log tells it once, status and /healthz until a restart. */
+/* Pages of the store are damaged, as @why says: the log tells it once, status and /healthz
+ * until a restart. */
 void hsp_app_damaged(struct hsp_app *a, const char *why);
 /* An error after which memory and disk may differ: the process ends and the next start reloads. */
 void hsp_app_fail(struct hsp_app *a, const char *what, const struct hsp_err *err);
@@ -140,8 +141,8 @@ void hsp_app_fail(struct hsp_app *a, const char *what, const struct hsp_err *err
 /* Arms the timer `retry`, whose callback app.c has set: the disk is tried again in a second. */
 void hsp_app_retry_later(struct hsp_app *a);
 
-/* Gives the posted events to the core. Called in each libuv callback in which an event may have been
- * posted; nothing happens while an outer call of it is at work. */
+/* Gives the posted events to the core. Called in each libuv callback in which an event may have
+ * been posted; nothing happens while an outer call of it is at work. */
 void hsp_app_settle(struct hsp_app *a);
 
 /* Calls a->on_closed when the app is closing and nothing of it is left on the loop. */

@@ -44,8 +44,8 @@ struct hsp_app_job {
     uint64_t step_epoch;    /* of it */
     bool diverged;          /* no loss from diverged_from on is finite, as far as is known */
     uint64_t diverged_from, diverged_epoch;
-    uint64_t
-        looked_back; /* `begun` of the job when its store was read for what counts of that; 0 never */
+    /* `begun` of the job when its store was read for what counts of that; 0 never. */
+    uint64_t looked_back;
     struct hsp_job_metrics metrics;
 };
 
@@ -62,8 +62,8 @@ struct hsp_app_job *hsp_app_job_add(struct hsp_app *a, uint32_t id, struct hsp_j
 void hsp_app_job_remove(struct hsp_app *a, uint32_t id);
 /* Why the rows of a job cannot be read, naming the row; NULL: they can, or there is no such job. */
 const char *hsp_app_job_fault(const struct hsp_app *a, uint32_t id);
-/* The newest step of @core that is known, for people: after a start of hspmdd the core hears of it with the
- * next vote, and it is on record before. */
+/* The newest step of @core that is known, for people: after a start of hspmdd the core hears of it
+ * with the next vote, and it is on record before. */
 uint64_t hsp_app_job_step(struct hsp_app *a, const struct hsp_job *core);
 /* "": unknown. */
 const char *hsp_app_job_name(struct hsp_app *a, uint32_t id);
@@ -76,20 +76,20 @@ void hsp_app_plan_drop(struct hsp_app_job *j, uint64_t no);
 /* The oldest line goes when there are HSP_APP_EPOCHS. */
 void hsp_app_epoch_add(struct hsp_app_job *j, const struct hsp_epoch_line *l);
 
-/* Notes what @epoch tells of a step, if that is of the history of @core: whether its loss is finite, and the
- * norm of its gradient. True: it is newer than all that were told before. */
+/* Notes what @epoch tells of a step, if that is of the history of @core: whether its loss is
+ * finite, and the norm of its gradient. True: it is newer than all that were told before. */
 bool hsp_app_job_told(struct hsp_app_job *j, const struct hsp_job *core, uint64_t epoch,
                       const struct hsp_m_step *s);
-/* The newest step of the history of @core of which the metrics are known; NULL: none yet, also where all that
- * are known were given up (daemon/cluster/ckpt_cuts.h). @j NULL is fine. */
+/* The newest step of the history of @core of which the metrics are known; NULL: none yet, also
+ * where all that are known were given up (daemon/cluster/ckpt_cuts.h). @j NULL is fine. */
 const struct hsp_m_step *hsp_app_job_newest(const struct hsp_app_job *j,
                                             const struct hsp_job *core);
 /* Whether no loss of that history from *ret_from on is finite. */
 bool hsp_app_job_diverges(const struct hsp_app_job *j, const struct hsp_job *core,
                           uint64_t *ret_from);
 
-/* Where the newest step that is known was given up: reads the newest that counts from the store, on a pool
- * thread, once for each begin of the job. */
+/* Where the newest step that is known was given up: reads the newest that counts from the store, on
+ * a pool thread, once for each begin of the job. */
 void hsp_app_job_look_back(struct hsp_app *a, struct hsp_app_job *j, const struct hsp_job *core);
 
 /* Reads the rows of this table among the stored ones. A job of which one row cannot be read is only

@@ -1,12 +1,15 @@
-/* Remembers callers that hold another key than this hspmdd, so that status and an event tell of them; and, in another
- * list, those that sent what they have no right to, so that not each of their calls is an event.
+/* Remembers callers that hold another key than this hspmdd, so that status and an event tell of
+ * them; and, in another list, those that sent what they have no right to, so that not each of their
+ * calls is an event.
  *
- * Example: worker.key was changed everywhere but on 10.0.0.7. Its agent calls again and again and is refused before it
- *          can say who it is. Status shows its node as dead, and that an agent at 10.0.0.7 is refused.
+ * Example: worker.key was changed everywhere but on 10.0.0.7. Its agent calls again and again and
+ *          is refused before it can say who it is. Status shows its node as dead, and that an agent
+ *          at 10.0.0.7 is refused.
  *
  * Purity:  pure.
- * Bounds:  HSP_REFUSALS addresses, the newest; an event for each once in ten minutes, and one in ten seconds for all.
- *          Only the address is told, which the kernel knows: a caller without the key may say anything.
+ * Bounds:  HSP_REFUSALS addresses, the newest; an event for each once in ten minutes, and one in
+ *          ten seconds for all. Only the address is told, which the kernel knows: a caller without
+ *          the key may say anything.
  */
 #ifndef HSP_REFUSALS_H
 #define HSP_REFUSALS_H

@@ -11,7 +11,8 @@
 #define NEW_NAME   ".first-store.db"
 #define STORE_NAME "state.db"
 
-/* Behind the name of a store. The last one is an index of the journal, and holds nothing of its own. */
+/* Behind the name of a store. The last one is an index of the journal, and holds
+ * nothing of its own. */
 static const char *const ends[] = {"", "-wal", "-journal", "-shm"};
 
 /* True when @name is that of @store or of a journal of it; *ret_end: which. */

@@ -43,8 +43,8 @@
 
 enum what { CORE, EVENT, METRIC, N_KINDS };
 
-/* A page that cannot be read ends a statement: lines are read from both ends, then between damaged pages. Rows of the
- * core are compared with their total when all are there. */
+/* A page that cannot be read ends a statement: lines are read from both ends, then between damaged
+ * pages. Rows of the core are compared with their total when all are there. */
 static const struct {
     enum what what;
     const char *from, *to;
@@ -85,7 +85,8 @@ static enum hsp_status copy_part(sqlite3 *old, sqlite3 *new, size_t part, uint64
 
 /* ---- between damaged pages ---- */
 
-/* The lines of a table, or of one job in it, in the order of their number: that of the event, or the step. */
+/* The lines of a table, or of one job in it, in the order of their number: that of the
+ * event, or the step. */
 struct lines {
     sqlite3_stmt *up;   /* from the line behind ?2 on */
     sqlite3_stmt *down; /* the same lines downwards from ?3 */
@@ -94,7 +95,8 @@ struct lines {
     sqlite3_int64 job; /* ?1 */
 };
 
-/* The first line behind @after. SQLITE_ROW: its number is *ret; SQLITE_DONE: there is none; else it cannot be read. */
+/* The first line behind @after. SQLITE_ROW: its number is *ret; SQLITE_DONE: there is none; else it
+ * cannot be read. */
 static int look(const struct lines *l, sqlite3_int64 after, sqlite3_int64 *ret)
 {
     (void)sqlite3_reset(l->up);
@@ -127,7 +129,8 @@ static bool behind_page(const struct lines *l, sqlite3_int64 at, sqlite3_int64 *
     return rc == SQLITE_ROW;
 }
 
-/* Copies what can be read upwards behind *at, which is then the last line that was. *ret_all: that was all. */
+/* Copies what can be read upwards behind *at, which is then the last line that was.
+ * *ret_all: that was all. */
 static bool copy_up(const struct lines *l, sqlite3_int64 *at, uint64_t *n, bool *ret_all)
 {
     bool ok = true;

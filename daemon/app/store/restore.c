@@ -26,8 +26,9 @@
 
 struct names {
     char store[PATH_MAX], new[PATH_MAX], replaced[PATH_MAX];
-    const char *
-        kind; /* behind the name of the one that is there; "": it has more than the one that takes its place */
+    /* Behind the name of the one that is there; "": it has more than the one that takes its
+     * place. */
+    const char *kind;
 };
 
 static enum hsp_status names_of(const char *dir, struct names *ret, struct hsp_err *err)
@@ -51,8 +52,9 @@ static bool is_taken(const char *front)
     return taken;
 }
 
-/* Gives the old store its second name: the time, a number where two were replaced in a second, and the kind. Only one
- * that is worth to be put back again has the name that hsp_restore_replaced looks for. */
+/* Gives the old store its second name: the time, a number where two were replaced in a second,
+ * and the kind. Only one that is worth to be put back again has the name that
+ * hsp_restore_replaced looks for. */
 static enum hsp_status keep_old(const char *dir, struct names *n, struct hsp_err *err)
 {
     char end[80], front[PATH_MAX];
@@ -178,8 +180,8 @@ static uint64_t later(uint64_t a, uint64_t b)
     return hsp_generation_number(a) > hsp_generation_number(b) ? a : b;
 }
 
-/* "" where all rows of @s are as they were written, and it has gone on after @f, the copy @by: it is of a later
- * generation, or has later events. */
+/* "" where all rows of @s are as they were written, and it has gone on after @f, the copy @by: it
+ * is of a later generation, or has later events. */
 static const char *kind_of(struct hsp_store *s, const struct found *there, const struct found *f,
                            struct hsp_store *by)
 {
@@ -193,8 +195,8 @@ static const char *kind_of(struct hsp_store *s, const struct found *there, const
     return on && hsp_store_load(s, NULL, NULL, &why) == HSP_OK ? "" : OTHER;
 }
 
-/* The generation of the store that is there, or the later one that it was put back over, if it is of the same cluster
- * and can be read; its journal is empty then. */
+/* The generation of the store that is there, or the later one that it was put back over, if it is
+ * of the same cluster and can be read; its journal is empty then. */
 static uint64_t generation_there(const char *path, const struct found *f, struct hsp_store *by,
                                  const char **ret_kind)
 {

@@ -2,13 +2,13 @@
  *
  * Purity:  shell (files).
  * Example: hspmdd --restore backup.db. The copy is verified whole before anything is touched. The
- *          store that was there stays beside it: as state.db.replaced-SECONDS.N where it is newer than backup.db,
- *          of the same cluster and not damaged, so that putting it back again undoes the restore; else as
- *          state.db.replaced-SECONDS.N-other, or N-unused where it was put back itself and no hspmdd has opened it
- *          since. The new one says that
- *          it is put back (HSP_RESTORED_ROW of daemon/cluster/row_read.h), so that the core begins a
- *          generation after both, also when this process ends before the core has read it. A store that is put
- *          back over one that was never opened comes after the one before that, too.
+ *          store that was there stays beside it: as state.db.replaced-SECONDS.N where it is newer
+ *          than backup.db, of the same cluster and not damaged, so that putting it back again
+ *          undoes the restore; else as state.db.replaced-SECONDS.N-other, or N-unused where it was
+ *          put back itself and no hspmdd has opened it since. The new one says that it is put back
+ *          (HSP_RESTORED_ROW of daemon/cluster/row_read.h), so that the core begins a generation
+ *          after both, also when this process ends before the core has read it. A store that is
+ *          put back over one that was never opened comes after the one before that, too.
  * Crash:   before the names are exchanged the old store is in place, after that the new one.
  */
 #ifndef HSP_RESTORE_H

@@ -19,7 +19,8 @@
 #define STORE_NAME "state.db"
 #define STORE_BYTE ((1 << 30) + 4096) /* of the store, locked: SQLite locks the 512 from 1 GiB on */
 
-/* Names that an empty folder may have: the folder, its lock, and what mkfs makes at the top of a file system. */
+/* Names that an empty folder may have: the folder, its lock, and what mkfs makes at the top of
+ * a file system. */
 static const char *const no_contents[] = {".", "..", LOCK_NAME, "lost+found"};
 
 struct contents {
@@ -96,8 +97,9 @@ static bool is_given(const char *dir, const char *service)
     return false;
 }
 
-/* Refuses root in the folder of another user: an hspmdd of that user could not read the files that root makes. A
- * store that root has made says that there is none: an image, or a folder that is mounted, may have any owner. */
+/* Refuses root in the folder of another user: an hspmdd of that user could not read the files that
+ * root makes. A store that root has made says that there is none: an image, or a folder that is
+ * mounted, may have any owner. */
 static enum hsp_status check_owner(const char *dir, struct hsp_err *err)
 {
     char store[PATH_MAX];

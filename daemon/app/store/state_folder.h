@@ -35,19 +35,22 @@ enum hsp_status hsp_state_folder_open(const char *dir, bool init, const char *se
 /* The same for a folder into which a store is put back: it may have none, and nothing is made. */
 enum hsp_status hsp_state_folder_lock(const char *dir, struct hsp_state_folder *ret,
                                       struct hsp_err *err);
-/* Locks the store that was made in the folder since; one that was there is locked already. HSP_EEXIST, HSP_EPERM,
- * HSP_EIO. */
+/* Locks the store that was made in the folder since; one that was there is locked already.
+ * HSP_EEXIST, HSP_EPERM, HSP_EIO. */
 enum hsp_status hsp_state_folder_lock_store(const char *dir, struct hsp_state_folder *f,
                                             struct hsp_err *err);
-/* Decides whether the store that is open, @mine of fstat, is the file at its path: @at of stat, unless that failed
- * with errno @no. HSP_ENOENT: another one is there, or none, and the next start would not have what is written now; the
- * message says what has happened and what to do, and goes behind the path. Pure. */
+/* Decides whether the store that is open, @mine of fstat, is the file at its path: @at of stat,
+ * unless that failed with errno @no. HSP_ENOENT: another one is there, or none, and the next start
+ * would not have what is written now; the message says what has happened and what to do, and goes
+ * behind the path. Pure. */
 enum hsp_status hsp_store_in_place(const struct stat *mine, int no, const struct stat *at,
                                    struct hsp_err *err);
-/* Looks whether the store of @f is still state.db in @dir. Opens nothing: to close it would drop SQLite's locks. */
+/* Looks whether the store of @f is still state.db in @dir. Opens nothing: to close it would drop
+ * SQLite's locks. */
 enum hsp_status hsp_state_folder_check(const char *dir, const struct hsp_state_folder *f,
                                        struct hsp_err *err);
-/* The kernel drops the locks, and those of SQLite on the same file with them: the store is closed before. */
+/* The kernel drops the locks, and those of SQLite on the same file with them: the store is
+ * closed before. */
 void hsp_state_folder_close(struct hsp_state_folder *f);
 
 #endif

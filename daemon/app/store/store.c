@@ -171,8 +171,8 @@ struct hsp_store *hsp_store_close(struct hsp_store *s)
             (void)sqlite3_finalize(s->st[i]); /* repeats an error already reported */
         }
         if (s->db != NULL) {
-            empty_wal(
-                s); /* SQLite leaves it where the file was moved: to be read with the next one there */
+            /* SQLite leaves it where the file was moved: to be read with the next one there. */
+            empty_wal(s);
         }
         (void)sqlite3_close(s->db); /* no statement is open: cannot fail */
         free(s);

@@ -42,8 +42,9 @@ struct hsp_store *hsp_store_close(struct hsp_store *s); /* NULL is fine; returns
  * returns. HSP_EIO, HSP_ENOSPC. */
 enum hsp_status hsp_store_apply(struct hsp_store *s, const struct hsp_store_row *rows, size_t n,
                                 const uint32_t *gone, size_t n_gone, struct hsp_err *err);
-/* Every row in the order of the keys; stops when the callback fails and returns its status. @fn NULL: the rows are
- * only compared with what was written. HSP_EDIGEST: a row is not what was written, or is missing; HSP_EIO. */
+/* Every row in the order of the keys; stops when the callback fails and returns its status. @fn
+ * NULL: the rows are only compared with what was written. HSP_EDIGEST: a row is not what was
+ * written, or is missing; HSP_EIO. */
 typedef enum hsp_status hsp_store_row_fn(void *arg, const char *key, const void *value, size_t len);
 enum hsp_status hsp_store_load(struct hsp_store *s, hsp_store_row_fn *fn, void *arg,
                                struct hsp_err *err);
@@ -60,8 +61,8 @@ struct hsp_store_damage { /* rows that were not what was written */
 void hsp_store_damage_text(const struct hsp_store_damage *d, char ret[HSP_DAMAGE_TEXT]);
 
 /* Deletes the events and the metrics that are not what was written: nobody shall believe them, and
- * they are not worth a store, which is there for its other rows. Reads all of them, by the thousand;
- * other calls go on between these. HSP_EIO, HSP_ENOSPC: some may be left. */
+ * they are not worth a store, which is there for its other rows. Reads all of them, by the
+ * thousand; other calls go on between these. HSP_EIO, HSP_ENOSPC: some may be left. */
 enum hsp_status hsp_store_clean(struct hsp_store *s, struct hsp_store_damage *ret,
                                 struct hsp_err *err);
 /* Reads every page: a tenth of a second for 100,000 events and as many metrics. HSP_EDIGEST: lines

@@ -1,6 +1,8 @@
-/* Names, removes and syncs the files of a store: state.db or a copy of it, with the journals beside it.
+/* Names, removes and syncs the files of a store: state.db or a copy of it, with the journals beside
+ * it.
  *
- * Role:   inner header of the room: restore.c and first_store.c put a finished file in the place of the store.
+ * Role:   inner header of the room: restore.c and first_store.c put a finished file in the place of
+ *         the store.
  * Purity: shell (files).
  */
 #ifndef HSP_STORE_FILES_H
@@ -18,7 +20,8 @@ enum hsp_status hsp_store_file_error(const char *what, const char *path, struct 
 void hsp_store_remove(const char *path);
 /* HSP_ENOSPC, and what to do. */
 enum hsp_status hsp_store_no_room(struct hsp_err *err);
-/* SQLite moves the journal of @path into the file when it closes it, unless the disk takes no more: HSP_ENOSPC. */
+/* SQLite moves the journal of @path into the file when it closes it, unless the disk takes no
+ * more: HSP_ENOSPC. */
 enum hsp_status hsp_store_all_in_file(const char *path, struct hsp_err *err);
 /* What was renamed in @dir is on disk. Errors of hsp_store_file_error. */
 enum hsp_status hsp_store_sync_folder(const char *dir, struct hsp_err *err);

@@ -19,9 +19,9 @@ static const char add_sums[] =
     "CREATE TABLE IF NOT EXISTS kv(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;"
     "ALTER TABLE kv ADD COLUMN sum INTEGER;";
 
-/* To version 3, whose tables have other names. Lines name their job's number; they had its name, and
- * most events both. Of several jobs of a name the newest one gets the lines that have no number.
- * Metrics of a name that no row and no event gives to a job were shown to nobody. */
+/* To version 3, whose tables have other names. Lines name their job's number; they had its name,
+ * and most events both. Of several jobs of a name the newest one gets the lines that have no
+ * number. Metrics of a name that no row and no event gives to a job were shown to nobody. */
 static const char by_number[] =
     "CREATE TABLE IF NOT EXISTS events(seq INTEGER PRIMARY KEY, job TEXT NOT NULL, json TEXT NOT "
     "NULL);"
