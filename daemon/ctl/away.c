@@ -11,7 +11,8 @@ uint64_t hsp_away_clock_ms(void)
     return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* While hspmdd begins or ends it may cut off a handshake, and its socket may not be open to all yet. */
+/* While hspmdd begins or ends it may cut off a handshake, and its socket may not be
+ * open to all yet. */
 bool hsp_away_is(const struct hsp_away *a, enum hsp_status st, bool there)
 {
     const bool before = a->since_ms != 0;

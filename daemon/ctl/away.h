@@ -1,8 +1,8 @@
 /* Outlasts a restart of hspmdd, for the commands that wait for what it tells (wait, events -f).
  *
  * Training goes on while hspmdd is away, so these commands call it again each second until it is
- * back. Example: hspmdd is killed, and a follower of events has seen number 41. One line on standard
- * error says so; the follower then asks for the events after 41.
+ * back. Example: hspmdd is killed, and a follower of events has seen number 41. One line on
+ * standard error says so; the follower then asks for the events after 41.
  *
  * Purity: shell (the clock, a pause, a line). */
 #ifndef HSP_AWAY_H
@@ -21,8 +21,8 @@ struct hsp_away {        /* times are those of hsp_away_clock_ms */
 /* Whether a call that ended with @st found hspmdd gone, and it may come back. @there: it had taken
  * the call. */
 bool hsp_away_is(const struct hsp_away *a, enum hsp_status st, bool there);
-/* The last call ended with @st and @err. True, behind a line the first time and a pause of a second,
- * cut short by a signal: call again. False: hspmdd is not away, or for too long. */
+/* The last call ended with @st and @err. True, behind a line the first time and a pause of a
+ * second, cut short by a signal: call again. False: hspmdd is not away, or for too long. */
 bool hsp_away_again(struct hsp_ctl *ctl, struct hsp_away *a, enum hsp_status st, bool there,
                     const struct hsp_err *err);
 /* Milliseconds, monotonic. */

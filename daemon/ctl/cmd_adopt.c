@@ -61,8 +61,8 @@ static size_t n_keepers(const cJSON *doc, double id, const char *cluster)
     return n;
 }
 
-/* Writes the jobs that the node keeps, and that are not on record there, behind each other to @list, which has
- * HSP_MSG_KEPT places. */
+/* Writes the jobs that the node keeps, and that are not on record there, behind each other to
+ * @list, which has HSP_MSG_KEPT places. */
 static enum hsp_status list_kept(struct hsp_ctl *ctl, const cJSON *doc, struct kept *list,
                                  size_t *n, struct hsp_err *err)
 {
@@ -129,7 +129,8 @@ static void pause_a_little(void)
     (void)nanosleep(&pause, NULL); /* cut short by a signal: asked a little early */
 }
 
-/* Until as many nodes keep @k as before, or @end: papers that one of several tells are not taken. */
+/* Until as many nodes keep @k as before, or @end: papers that one of several tells are not
+ * taken. */
 static enum hsp_status await_keepers(struct hsp_ctl *ctl, const struct kept *k, int64_t end,
                                      struct hsp_err *err)
 {
@@ -147,8 +148,8 @@ static enum hsp_status await_keepers(struct hsp_ctl *ctl, const struct kept *k, 
     }
 }
 
-/* The agents say hello again when one job is adopted, and are not here for a moment. What hspmdd refuses
- * for another reason than that stays refused. */
+/* The agents say hello again when one job is adopted, and are not here for a moment. What hspmdd
+ * refuses for another reason than that stays refused. */
 static enum hsp_status adopt_next(struct hsp_ctl *ctl, const struct kept *k, const char **ret,
                                   struct hsp_err *err)
 {

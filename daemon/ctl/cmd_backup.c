@@ -80,7 +80,8 @@ static enum hsp_status fetch(struct fetched *f, FILE *to, const char *path, stru
     return st;
 }
 
-/* A device, pipe or link is not replaced by a file; nor is a store in use, which has a journal beside it. */
+/* A device, pipe or link is not replaced by a file; nor is a store in use, which has a
+ * journal beside it. */
 static enum hsp_status check_target(const char *path, struct hsp_err *err)
 {
     static const char *const ends[] = {"-wal", "-shm"};

@@ -165,8 +165,9 @@ int hsp_cmd_debug_bundle(struct hsp_ctl *ctl)
     if (st == HSP_OK) {
         st = add_jobs(ctl, &tar, cJSON_GetObjectItemCaseSensitive(doc, "jobs"));
     }
-    if (st ==
-        HSP_OK) { /* what the process goes by, whatever file it was started with and whatever was changed since */
+    /* What the process goes by, whatever file it was started with and whatever was changed
+     * since. */
+    if (st == HSP_OK) {
         st = ask_member(ctl, &tar, "config/hspmdd-in-use.yaml", &config, &err);
     }
     if (st == HSP_OK) {

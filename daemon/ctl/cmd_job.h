@@ -1,5 +1,5 @@
-/* hspmdctl cancel, forget, suspend, resume, scale, wait, drain, undrain: changes a job or a node, or waits
- * for one.
+/* hspmdctl cancel, forget, suspend, resume, scale, wait, drain, undrain: changes a job or a node,
+ * or waits for one.
  *
  * Purity: shell (blocking network calls with the run's --timeout). */
 #ifndef HSP_CMD_JOB_H
@@ -11,8 +11,8 @@
 int hsp_cmd_cancel(struct hsp_ctl *ctl);
 int hsp_cmd_forget(struct hsp_ctl *ctl);
 int hsp_cmd_suspend(struct hsp_ctl *ctl);
-/* Of @job, as status shows it, that is to be suspended. HSP_OK: it is, and its reason is printed; HSP_AGAIN: not yet;
- * HSP_ESTATE: it goes on, and why. */
+/* Of @job, as status shows it, that is to be suspended. HSP_OK: it is, and its reason is printed;
+ * HSP_AGAIN: not yet; HSP_ESTATE: it goes on, and why. */
 enum hsp_status hsp_suspend_view(struct hsp_ctl *ctl, const cJSON *job, struct hsp_err *err);
 int hsp_cmd_resume(struct hsp_ctl *ctl);
 int hsp_cmd_scale(struct hsp_ctl *ctl);

@@ -86,7 +86,8 @@ static void print_host(const struct view *v)
     }
 }
 
-/* The first rank on a node that cannot have this layout beside another one; n_ranks: none is known. */
+/* The first rank on a node that cannot have this layout beside another one; n_ranks:
+ * none is known. */
 static uint32_t find_full(const struct view *v)
 {
     uint32_t r = 0;

@@ -482,7 +482,8 @@ static bool is_pair(const cJSON *fact)
     return strcmp(hsp_doc_text(fact, "kind"), "broken-link") == 0;
 }
 
-/* What plans do without because of a failure, and for how long; pairs of nodes stand by themselves. */
+/* What plans do without because of a failure, and for how long; pairs of nodes stand by
+ * themselves. */
 static bool print_facts(struct hsp_ctl *ctl, const cJSON *facts)
 {
     static const struct hsp_column cols[] = {{"LEFT OUT", false},      {"OF JOB", false},

@@ -113,8 +113,8 @@ enum hsp_status hsp_remote_send(struct hsp_remote *r, struct hsp_msg *m, struct 
     return st;
 }
 
-/* The text of an answer, in which agents may have had their say: in JSON, what a terminal would obey
- * stands in strings only, where its code means the same. NULL: no memory. */
+/* The text of an answer, in which agents may have had their say: in JSON, what a terminal would
+ * obey stands in strings only, where its code means the same. NULL: no memory. */
 static const char *shown(struct hsp_arena *arena, const struct hsp_frame *f, size_t *ret_len)
 {
     const char *text = f->blob != NULL ? (const char *)f->blob : "";
@@ -249,8 +249,8 @@ enum hsp_status hsp_remote_ask_json(struct hsp_ctl *ctl, struct hsp_msg *m, cons
     return hsp_doc_parse(*ret_text, len, ret, err);
 }
 
-/* Makes all strings below @o fit for one line of a terminal; of a plan in YAML for several. False: no
- * memory. */
+/* Makes all strings below @o fit for one line of a terminal; of a plan in YAML for several. False:
+ * no memory. */
 static bool show_strings(cJSON *o)
 {
     bool ok = true;

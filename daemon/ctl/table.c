@@ -55,8 +55,9 @@ bool hsp_table_print(struct hsp_table *t)
     if (t == NULL) {
         return false;
     }
-    /* Straight to the answer, whose errors are looked at in the end: a string would be cut in
-     * silence when it cannot grow. The library leaves out what it has no memory for; malloc says so. */
+    /* Straight to the answer, whose errors are looked at in the end: a string would be cut
+     * in silence when it cannot grow. The library leaves out what it has no memory for;
+     * malloc says so. */
     errno = 0;
     bool ok = !t->failed && scols_table_set_stream(t->t, t->ctl->out) == 0 &&
               scols_print_table(t->t) == 0 && errno != ENOMEM;
