@@ -1,7 +1,8 @@
-/* Says in one line which losses the state of a priced plan outlasts, and what the others cost in steps.
+/* Says in one line which losses the state of a priced plan outlasts, and what the others cost in
+ * steps.
  *
- * Example: a pipeline over a and b with recovery.copies 2 has "each part of the state is on 2 nodes, as
- * copies that ranks keep for each other; the loss of one of them costs the step under
+ * Example: a pipeline over a and b with recovery.copies 2 has "each part of the state is on 2
+ * nodes, as copies that ranks keep for each other; the loss of one of them costs the step under
  * way, of more all steps: checkpoint.every_steps is 0".
  * Role:   `hspmdctl plan`, also of a running cluster.
  * Purity: pure. */

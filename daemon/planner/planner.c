@@ -174,7 +174,8 @@ static double room_of(const struct hsp_cluster_desc *c, uint32_t at, enum rooms 
     return !(room > 0) ? (double)INFINITY : n > 0 ? room / n : room;
 }
 
-/* State folders of nodes. A shorter plan of a pool has its state where the longest has room for it. */
+/* State folders of nodes. A shorter plan of a pool has its state where the longest has room for
+ * it. */
 static enum hsp_status set_rooms(struct setup *s, const struct hsp_plan_options *opts,
                                  enum rooms rooms, struct hsp_err *err)
 {

@@ -14,8 +14,8 @@ enum hsp_status hsp_price(const struct hsp_price_in *in, const struct hsp_plan *
                           struct hsp_err *err);
 /* False when some rank needs more than its device offers; *ret_rank is the first such rank. */
 bool hsp_cost_fits(const struct hsp_price_in *in, const struct hsp_cost *c, uint32_t *ret_rank);
-/* False when the ranks on some node together seal more than its state folder has room for; *ret_rank
- * is the first rank on such a node. */
+/* False when the ranks on some node together seal more than its state folder has room for;
+ * *ret_rank is the first rank on such a node. */
 bool hsp_cost_fits_folder(const struct hsp_price_in *in, const struct hsp_cost *c,
                           uint32_t *ret_rank);
 /* False when the ranks on some node together need more than its stated host memory; *ret_rank is
