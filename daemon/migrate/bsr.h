@@ -65,7 +65,8 @@ struct hsp_bsr_opts {
 /* Rows that give each receiver all of its @want boxes, in the order of execution: a row that is
  * passed on stands behind the row by which its sender got the same box. @have and @want:
  * [g->n_params], several boxes per rank allowed. HSP_ENOENT: a box without a holder that can be
- * reached (message names parameter and box). HSP_EINVAL: a rank outside the network. HSP_ELIMIT, HSP_ENOMEM. */
+ * reached (message names parameter and box). HSP_EINVAL: a rank outside the network. HSP_ELIMIT,
+ * HSP_ENOMEM. */
 enum hsp_status hsp_bsr_plan(const struct hsp_graph *g, const struct hsp_cover *have,
                              const struct hsp_cover *want, const struct hsp_bsr_net *net,
                              const struct hsp_bsr_opts *opts, struct hsp_arena *arena,
