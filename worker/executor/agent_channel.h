@@ -25,9 +25,9 @@ void hsp_chan_fini(struct hsp_chan *c); /* closes the descriptor */
  * hsp_msg_encode. */
 enum hsp_status hsp_chan_send(struct hsp_chan *c, const struct hsp_msg *m, struct hsp_err *err);
 
-/* Reads the bytes that have come and takes the next message out of them. @arena holds the message, *ret_frame
- * its bytes until hsp_frame_fini. HSP_AGAIN: none is complete and reading would block. HSP_ECLOSED:
- * end of file. Errors of hsp_frame_feed and hsp_msg_decode. */
+/* Reads the bytes that have come and takes the next message out of them. @arena holds the message,
+ * *ret_frame its bytes until hsp_frame_fini. HSP_AGAIN: none is complete and reading would block.
+ * HSP_ECLOSED: end of file. Errors of hsp_frame_feed and hsp_msg_decode. */
 enum hsp_status hsp_chan_recv(struct hsp_chan *c, struct hsp_arena *arena,
                               struct hsp_frame *ret_frame, struct hsp_msg *ret,
                               struct hsp_err *err);

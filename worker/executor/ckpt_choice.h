@@ -50,9 +50,9 @@ bool hsp_ckpt_offers_damaged(const struct hsp_ckpt_offer *o, uint32_t n,
  * latest: that of the greatest term, then the greatest epoch; of two contents from one epoch the
  * greater number, so that all take the same.
  * HSP_ENOMEM: a member wanted memory to look, so its folder is not known: to be tried again.
- * Where no member has it: HSP_ESTATE: it was found and must not be used, with its reason; HSP_ENOENT
- * otherwise, with the cause: a failing disk comes before another history, that before an empty
- * folder. */
+ * Where no member has it: HSP_ESTATE: it was found and must not be used, with its reason;
+ * HSP_ENOENT otherwise, with the cause: a failing disk comes before another history, that before an
+ * empty folder. */
 enum hsp_status hsp_ckpt_offer_choose(const struct hsp_ckpt_offer *o, uint32_t n,
                                       const struct hsp_ckpt_wish *wish, uint32_t *ret,
                                       struct hsp_err *err);

@@ -1,8 +1,9 @@
 /* The happy path: the thread of the disk opens the file, writes slabs, closes it, commits, prunes.
  *
- * Possible failure modes: no answer (the thread goes on alone, with what is its own; a commit that it
- * was at may still come to its end, and is as good as any); no memory; errors of the disk. Where old
- * checkpoints, left-overs, or a failed one, take long to delete, a thread does that alone, beside the next checkpoint. */
+ * Possible failure modes: no answer (the thread goes on alone, with what is its own; a commit that
+ * it was at may still come to its end, and is as good as any); no memory; errors of the disk. Where
+ * old checkpoints, left-overs, or a failed one, take long to delete, a thread does that alone,
+ * beside the next checkpoint. */
 #include "worker/executor/ckpt_writer.h"
 
 #include <limits.h>
@@ -197,8 +198,9 @@ static enum hsp_status do_sweep(void *ctx, struct hsp_err *err)
     return hsp_ckpt_sweep(l->dir, &l->up_to, err);
 }
 
-/* Deletes left-overs on a thread of its own, at a name of its own: where that takes longer than it is waited for, the
- * checkpoint is written beside it, and no second one begins. Want of room will show. */
+/* Deletes left-overs on a thread of its own, at a name of its own: where that takes longer
+ * than it is waited for, the checkpoint is written beside it, and no second one begins.
+ * Want of room will show. */
 static void sweep(struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o)
 {
     char name[PATH_MAX];

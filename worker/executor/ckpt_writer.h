@@ -1,9 +1,10 @@
-/* Writes the files of a checkpoint on a thread of its own (disk_thread.h), so that a file system that
- * does not answer ends the checkpoint and not the training.
+/* Writes the files of a checkpoint on a thread of its own (disk_thread.h), so that a file system
+ * that does not answer ends the checkpoint and not the training.
  *
  * Example:   the keeper thread hands over slab after slab of its part and waits for each. The tenth
  *            is not written within 120 s: HSP_ETIMEDOUT, "/srv/ckpt does not answer since 120 s".
- *            The thread keeps a copy of that slab and all else it needs, and no memory of the epoch.
+ *            The thread keeps a copy of that slab and all else it needs, and no memory of the
+ *            epoch.
  * Purity:    shell (files, a thread).
  * Threads:   the keeper thread.
  * Ownership: end, also after an error. After HSP_ETIMEDOUT its thread has the files, and drops them
@@ -27,12 +28,13 @@ struct hsp_ckpt_order {
     uint32_t rank;
     const struct hsp_ckpt_piece *p; /* copied, with names and extents */
     size_t n;
-    /* Left-overs are deleted first: of attempts at versions below it, and of earlier epochs at it. 0: none. */
+    /* Left-overs are deleted first: of attempts at versions below it, and of earlier epochs
+     * at it. 0: none. */
     uint64_t sweeps;
     bool whole; /* nobody else writes to this attempt: unless it is committed it goes at the end */
 };
-/* Each is done when it returns. HSP_ETIMEDOUT: there is no answer, now or from an earlier one; errors
- * of ckpt_shard.h, ckpt.h and ckpt_steps.h. */
+/* Each is done when it returns. HSP_ETIMEDOUT: there is no answer, now or from an earlier one;
+ * errors of ckpt_shard.h, ckpt.h and ckpt_steps.h. */
 enum hsp_status hsp_ckpt_writer_open(struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o,
                                      struct hsp_ckpt_writer *ret, struct hsp_err *err);
 /* The part @slab of piece @i, of @data, which is dense in @held. */

@@ -1,8 +1,8 @@
 /* The happy path: the thread does what it is given, one thing after the other, and who has given it
  * waits; at the end it drops what it works with.
  *
- * Possible failure modes: a file system that hangs (who waits goes on; the thread keeps its place in
- * the table until there is an answer); the process ends first (it is killed with it). */
+ * Possible failure modes: a file system that hangs (who waits goes on; the thread keeps its place
+ * in the table until there is an answer); the process ends first (it is killed with it). */
 #include "worker/executor/disk_thread.h"
 
 #include <errno.h>
@@ -126,8 +126,8 @@ static enum hsp_status no_answer(const struct hsp_disk_thread *k, struct hsp_err
     return st;
 }
 
-/* Takes one that has ended out of its place; else HSP_ETIMEDOUT where it should have answered and is at
- * @path. */
+/* Takes one that has ended out of its place; else HSP_ETIMEDOUT where it should have answered and
+ * is at @path. */
 static enum hsp_status look(struct hsp_disk_thread **at, const char *path, struct hsp_err *err)
 {
     struct hsp_disk_thread *k = *at;

@@ -6,8 +6,8 @@
  *            is killed; then it drops what it had. Until then nobody begins at that path again.
  * Purity:    shell (a thread).
  * Threads:   a table: any; one that is open: its owner's.
- * Ownership: zeros are an open table; close. What a thread works with is dropped on that thread, for
- *            that may hang too.
+ * Ownership: zeros are an open table; close. What a thread works with is dropped on that thread,
+ *            for that may hang too.
  * Bounds:    HSP_DISK_THREADS at a time: three epochs, each with a mark and a checkpoint, and paths
  *            that do not answer.
  */
@@ -20,8 +20,8 @@
 #include "proto/base/err.h"
 
 #define HSP_DISK_THREADS 12u
-/* Without an answer: the file server is down. Ranks sync at the same time, so one that is slow answers late: 700
- * ranks that each sync 16 MiB at 100 MB/s. */
+/* Without an answer: the file server is down. Ranks sync at the same time, so one that is slow
+ * answers late: 700 ranks that each sync 16 MiB at 100 MB/s. */
 #define HSP_DISK_MS 120000u
 
 struct hsp_disk_thread; /* opaque */
@@ -33,8 +33,8 @@ struct hsp_disk_threads {
 
 typedef enum hsp_status hsp_disk_fn(void *ctx, struct hsp_err *err);
 
-/* How long a caller waits: @ms; where @over, asked meanwhile, says that the epoch is over, a moment. Behind @ms
- * nobody begins at the path until there is an answer. */
+/* How long a caller waits: @ms; where @over, asked meanwhile, says that the epoch is over, a
+ * moment. Behind @ms nobody begins at the path until there is an answer. */
 struct hsp_disk_wait {
     uint32_t ms;
     bool (*over)(void *of); /* NULL: it is never over */
@@ -42,15 +42,15 @@ struct hsp_disk_wait {
     bool deletes; /* a disk that works may take longer: others may begin at the path meanwhile */
 };
 
-/* A thread for what is done at @path, which may be any name, with @ctx, which it gives to @drop at its end. After an error
- * @ctx is the caller's. HSP_ETIMEDOUT: another one has no answer from @path yet; HSP_ELIMIT: too many
- * others are not over; HSP_ENOMEM: no memory, or no thread. */
+/* A thread for what is done at @path, which may be any name, with @ctx, which it gives to @drop at
+ * its end. After an error @ctx is the caller's. HSP_ETIMEDOUT: another one has no answer from @path
+ * yet; HSP_ELIMIT: too many others are not over; HSP_ENOMEM: no memory, or no thread. */
 enum hsp_status hsp_disk_open(struct hsp_disk_threads *in, const char *path, void *ctx,
                               void (*drop)(void *ctx), struct hsp_disk_thread **ret,
                               struct hsp_err *err);
 /* Has the thread call @fn, and returns what that returns. HSP_ETIMEDOUT: there is no answer, *err
- * says since when. From then on the thread alone has what it works with, and every later call returns
- * that. */
+ * says since when. From then on the thread alone has what it works with, and every later call
+ * returns that. */
 enum hsp_status hsp_disk_do(struct hsp_disk_thread *k, hsp_disk_fn *fn,
                             const struct hsp_disk_wait *wait, struct hsp_err *err);
 /* Ends the thread, and waits for that. NULL allowed; returns NULL. */

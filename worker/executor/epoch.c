@@ -360,7 +360,8 @@ static enum hsp_status make_fresh(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* A member with processors for both fetches the weights alone; its keeper thread fetches the rest. */
+/* A member with processors for both fetches the weights alone; its keeper thread
+ * fetches the rest. */
 static enum hsp_status get_state(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
     enum hsp_status st = HSP_OK;
@@ -448,8 +449,8 @@ static enum hsp_status serve_or_train(struct hsp_ex_epoch *e, uint64_t version, 
     return hsp_epoch_train(e, version, err);
 }
 
-/* The epoch of a keeper broke, or ended by a switch. The control thread knows the prepared epoch, so
- * it decides whether this is a loss. The mesh names the peer. */
+/* The epoch of a keeper broke, or ended by a switch. The control thread knows the prepared epoch,
+ * so it decides whether this is a loss. The mesh names the peer. */
 static void keeper_failed(struct hsp_ex_epoch *e, enum hsp_status st, const struct hsp_err *err)
 {
     (void)pthread_mutex_lock(&e->lock);

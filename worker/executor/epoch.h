@@ -60,8 +60,8 @@ struct hsp_exec_env {
         *kept;              /* segments that are closed, but pinned until the device is trimmed */
     pthread_mutex_t greets; /* zeros: open; held while communicators are made */
     atomic_bool untrimmed;  /* an epoch has given memory of the device back since the last trim */
-    /* Of epochs that have ended: gives back what the device needs again; the rest, behind that. NULL: it is given
-     * back at once. */
+    /* Of epochs that have ended: gives back what the device needs again; the rest, behind that.
+     * NULL: it is given back at once. */
     struct hsp_reaper *device_reaper, *reaper;
     struct hsp_gift trim;    /* of the device, to its reaper */
     size_t pin_piece;        /* of a segment, at a time; 0: HSP_ROOM_PIECE */
@@ -138,8 +138,8 @@ struct hsp_seal_times {
     int64_t copy_ns, seal_ns; /* until new versions were in their segments; to hash them */
 };
 
-/* The newest steps that rank 0 has reported, or died before it could: some seconds, in which hspmdd may
- * have been away. Each costs a message when the epoch breaks. */
+/* The newest steps that rank 0 has reported, or died before it could: some seconds, in which hspmdd
+ * may have been away. Each costs a message when the epoch breaks. */
 #define HSP_EPOCH_SAID 64
 struct hsp_said {
     uint32_t n; /* so far; the newest HSP_EPOCH_SAID are here */
@@ -273,17 +273,19 @@ static inline bool hsp_epoch_is_cancelled(void *epoch)
 /* Clones @m and starts the run thread, which answers READY or PREPARE_FAILED. HSP_ENOMEM. */
 enum hsp_status hsp_epoch_open(struct hsp_exec_env *env, const struct hsp_msg *m,
                                struct hsp_ex_epoch **ret, struct hsp_err *err);
-/* Cancels, joins all threads, closes meshes, deletes the names of segments that are not to stay. When it
- * returns nothing of this epoch can write memory any more. Once; then only close. */
+/* Cancels, joins all threads, closes meshes, deletes the names of segments that are not to stay.
+ * When it returns nothing of this epoch can write memory any more. Once; then only close. */
 void hsp_epoch_halt(struct hsp_ex_epoch *e);
-/* Halts where that has not been done. Its memory is given to the reapers. NULL allowed; returns NULL. */
+/* Halts where that has not been done. Its memory is given to the reapers. NULL allowed; returns
+ * NULL. */
 struct hsp_ex_epoch *hsp_epoch_close(struct hsp_ex_epoch *e);
 
 /* ---- shared by the files of the epoch (epoch*.c) ---- */
 
 /* A gathering at one rank (epoch_export.h) of the parts that the gather table names. */
-#define HSP_GATHER_BYTES   ((size_t)4 << 20) /* of a slab, at most; or one row where that is longer */
-#define HSP_CHANNEL_GATHER 16                /* the next ones are epoch_checkpoint.c's */
+/* Of a slab, at most; or one row where that is longer. */
+#define HSP_GATHER_BYTES   ((size_t)4 << 20)
+#define HSP_CHANNEL_GATHER 16 /* the next ones are epoch_checkpoint.c's */
 struct hsp_gather {
     struct hsp_comm *comm;
     uint32_t writer;

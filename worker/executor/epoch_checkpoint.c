@@ -1,11 +1,11 @@
 /* On a shared path each rank writes its own parts, straight from its home. Otherwise two writers on
  * two nodes (where there are two) each write a whole checkpoint, so that the loss of a node leaves
- * one. The owners send the hashes of their parts, and the writer begins the file with them. The data
- * follow in slabs (hsp_epoch_gather), and the writer hashes each slab again. All files are written by
- * a thread of the disk (ckpt_writer.h), which may hang.
+ * one. The owners send the hashes of their parts, and the writer begins the file with them. The
+ * data follow in slabs (hsp_epoch_gather), and the writer hashes each slab again. All files are
+ * written by a thread of the disk (ckpt_writer.h), which may hang.
  *
- * Example: ranks 0 (n0) and 1 (n1), 100 MiB each. Rank 0 takes the hashes of rank 1, then 25 slabs of
- * 4 MiB, and commits its file; then rank 1 writes the same. */
+ * Example: ranks 0 (n0) and 1 (n1), 100 MiB each. Rank 0 takes the hashes of rank 1, then 25 slabs
+ * of 4 MiB, and commits its file; then rank 1 writes the same. */
 #include "worker/executor/epoch_checkpoint.h"
 
 #include <inttypes.h>
@@ -96,8 +96,9 @@ static bool writes_alone(const struct hsp_ex_epoch *e)
     return atomic_load(&e->env->writing) == 1;
 }
 
-/* What a rank may delete before it writes @version of a shared path. On a path that is not shared, against what was
- * said, nobody else deletes the part of this rank. Rank 0 may still commit the attempt before this one. */
+/* What a rank may delete before it writes @version of a shared path. On a path that is not shared,
+ * against what was said, nobody else deletes the part of this rank. Rank 0 may still commit the
+ * attempt before this one. */
 static uint64_t sweeps(const struct hsp_ex_epoch *e, uint64_t version)
 {
     return !writes_alone(e) ? 0 : e->p->rank == 0 ? version : e->ckpt_written;
@@ -251,9 +252,9 @@ static enum hsp_status put_parts(struct hsp_ckpt_writer *w, const struct hsp_ckp
     return st;
 }
 
-/* Writes the parts of this rank, @w is open then. They were compared with the seal, whose hashes they bring along; if
- * one is not what it was by then, all of the home is compared again: the result is about that, *disk
- * about the writing. */
+/* Writes the parts of this rank, @w is open then. They were compared with the seal, whose hashes
+ * they bring along; if one is not what it was by then, all of the home is compared again: the
+ * result is about that, *disk about the writing. */
 static enum hsp_status write_parts(struct hsp_ex_epoch *e, uint64_t version,
                                    const struct hsp_ckpt_info *info, struct pieces *s,
                                    struct hsp_ckpt_writer *w, uint64_t *ret_bytes,

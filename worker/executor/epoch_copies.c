@@ -19,8 +19,8 @@
 
 enum channel { CHANNEL_VERSION = 1, CHANNEL_COPY, CHANNEL_ACK, CHANNEL_STEP, CHANNEL_SUM };
 
-/* Copies kind @k of a row out of the home @s to @data, and compares it with the seal: the copy if the
- * row is a whole one there, else all of the row it is cut from. */
+/* Copies kind @k of a row out of the home @s to @data, and compares it with the seal: the copy if
+ * the row is a whole one there, else all of the row it is cut from. */
 static enum hsp_status read_kind(struct hsp_ex_epoch *e, struct hsp_state_segment *s,
                                  const struct hsp_pkg_row *r, uint8_t k, uint8_t *data,
                                  uint64_t *hash, struct hsp_err *err)
@@ -194,9 +194,10 @@ static enum hsp_status take_sums(struct hsp_ex_epoch *e, uint64_t version, bool 
     return st;
 }
 
-/* Takes in a copy, which is not sealed yet, and the hashes of its rows: the segment has a row for each
- * kind of each row of the table, in its order (epoch_segments.c). What its slot has stays until the
- * copy comes: only then the owner has passed the vote of the version in the other slot. */
+/* Takes in a copy, which is not sealed yet, and the hashes of its rows: the segment has a row for
+ * each kind of each row of the table, in its order (epoch_segments.c). What its slot has stays
+ * until the copy comes: only then the owner has passed the vote of the version in the other
+ * slot. */
 static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epoch_copy *c,
                                     uint64_t version, uint8_t *msg, struct hsp_err *err)
 {
@@ -226,8 +227,8 @@ static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epo
     return st;
 }
 
-/* Without a seal when replicas differ: the vote shows the same. The seal has the hashes of the rows as
- * they came: a bit that flips on the way into the segment is found by its next reader. */
+/* Without a seal when replicas differ: the vote shows the same. The seal has the hashes of the rows
+ * as they came: a bit that flips on the way into the segment is found by its next reader. */
 static enum hsp_status confirm_copy(struct hsp_ex_epoch *e, const struct hsp_epoch_copy *c,
                                     uint64_t version, bool equal, struct hsp_err *err)
 {

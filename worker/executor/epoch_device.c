@@ -132,7 +132,8 @@ static bool keeps_any(struct hsp_exec_env *env)
     return any;
 }
 
-/* Segment @k is pinned still. Without memory for the note it stays mapped as long as the process lives. */
+/* Segment @k is pinned still. Without memory for the note it stays mapped as long as the
+ * process lives. */
 static void keep(struct hsp_ex_epoch *e, int k)
 {
     struct hsp_kept_segment *note = malloc(sizeof *note);
@@ -148,8 +149,8 @@ static void keep(struct hsp_ex_epoch *e, int k)
     e->dev.pinned[k] = 0;
 }
 
-/* Unpinning takes seconds where there is much, so the list is taken and its lock is not held: an epoch
- * that ends meanwhile puts others there. */
+/* Unpinning takes seconds where there is much, so the list is taken and its lock is not held: an
+ * epoch that ends meanwhile puts others there. */
 static void unpin_kept(struct hsp_exec_env *env)
 {
     (void)pthread_mutex_lock(&env->kept_lock);
@@ -195,7 +196,8 @@ static void await_reaper(struct hsp_ex_epoch *e)
     }
 }
 
-/* As soon as the device is idle. To unpin takes long, so the reaper does it, and the end of @e does not wait. */
+/* As soon as the device is idle. To unpin takes long, so the reaper does it, and the end of @e
+ * does not wait. */
 static void trim_soon(struct hsp_ex_epoch *e)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
@@ -302,8 +304,8 @@ static enum hsp_status finish_queue(struct hsp_ex_epoch *e, struct hsp_err *err)
     return st;
 }
 
-/* It begins as zeros: the gaps between the rows are copied with them. A CPU's memory is such, and is
- * found when it is loaded: most of it beside the first step. */
+/* It begins as zeros: the gaps between the rows are copied with them. A CPU's memory is such, and
+ * is found when it is loaded: most of it beside the first step. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
     if (!e->dev.counted) { /* the epoch before it has left, and this one has given nothing yet */
@@ -326,7 +328,8 @@ enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *e
 
 /* ---- copies ---- */
 
-/* Between the state and @area of a segment, whose pieces are pinned each on its own: no copy lies in two. */
+/* Between the state and @area of a segment, whose pieces are pinned each on its own: no
+ * copy lies in two. */
 static enum hsp_status copy(struct hsp_ex_epoch *e, uint8_t *area, bool to_device, int64_t from,
                             int64_t end, struct hsp_err *err)
 {

@@ -12,23 +12,24 @@
  * one is sealed (hsp_epoch_device_misread).
  *
  * Queue:     HSP_DEVQ_STATE. One caller at a time: the run thread until the keeper thread begins,
- *            then the thread that seals (`sealing` of the epoch). Two epochs never seal at once: the
- *            next one begins when this one has sealed its last version.
+ *            then the thread that seals (`sealing` of the epoch). Two epochs never seal at once:
+ *            the next one begins when this one has sealed its last version.
  * Order:     the update of step t writes over version t. It comes after vote t, which waits for the
  *            copies of version t: so version t is in its segment, sealed.
  * Memory:    an epoch that is alone on the device takes its state at PREPARE, and tries whether the
- *            rest fits too. One beside another takes it when it begins; the other has given back all
- *            it had by then. Words for hashes are taken at PREPARE.
- *            Segments of a device that is no CPU are pinned at PREPARE and until the epoch is left, in pieces,
- *            so that SEAL waits for one of them; refused, that is told once in the log. While a transport
- *            may be at work nothing is freed and nothing is unpinned (hsp_backend.trim): that comes at
- *            PREPARE of an epoch that is alone, before its segments are opened and behind its trial; at the begin of one that was
- *            prepared beside another, which has released all it had by then, also of its transport;
- *            and when no epoch is left. Unpinning takes seconds where there is much, so a reaper does it.
- *            The first two wait for that, and look for a second at most until the device is
- *            idle: all members have ended the step, so nothing there waits for what is still to be
- *            given. The segments of a prepared epoch that is dropped stay mapped until then; the next
- *            one is not pinned at PREPARE but at its begin, so beside steps there is one such pair at
+ *            rest fits too. One beside another takes it when it begins; the other has given back
+ *            all it had by then. Words for hashes are taken at PREPARE.
+ *            Segments of a device that is no CPU are pinned at PREPARE and until the epoch is left,
+ *            in pieces, so that SEAL waits for one of them; refused, that is told once in the log.
+ *            While a transport may be at work nothing is freed and nothing is unpinned
+ *            (hsp_backend.trim): that comes at PREPARE of an epoch that is alone, before its
+ *            segments are opened and behind its trial; at the begin of one that was prepared beside
+ *            another, which has released all it had by then, also of its transport; and when no
+ *            epoch is left. Unpinning takes seconds where there is much, so a reaper does it. The
+ *            first two wait for that, and look for a second at most until the device is idle: all
+ *            members have ended the step, so nothing there waits for what is still to be given. The
+ *            segments of a prepared epoch that is dropped stay mapped until then; the next one is
+ *            not pinned at PREPARE but at its begin, so beside steps there is one such pair at
  *            most.
  */
 #ifndef HSP_EPOCH_DEVICE_H
@@ -50,25 +51,27 @@ struct hsp_epoch_device {
 
 enum hsp_epoch_part { HSP_EPOCH_ALL, HSP_EPOCH_WEIGHTS, HSP_EPOCH_REST /* all but weights */ };
 
-/* At PREPARE, first of all: waits until ended epochs have given the device back, or @e is over. Where no epoch has
- * memory of the device, what the ones before have left goes; segments that are discarded, but mapped, take room of the folder until then. */
+/* At PREPARE, first of all: waits until ended epochs have given the device back, or @e is over.
+ * Where no epoch has memory of the device, what the ones before have left goes; segments that are
+ * discarded, but mapped, take room of the folder until then. */
 void hsp_epoch_device_clear(struct hsp_ex_epoch *e);
-/* At PREPARE, when the segments are open. HSP_ENOMEM says how many bytes, and *ret_host whether they
- * are the host's; errors of the device. */
+/* At PREPARE, when the segments are open. HSP_ENOMEM says how many bytes, and *ret_host whether
+ * they are the host's; errors of the device. */
 enum hsp_status hsp_epoch_device_take(struct hsp_ex_epoch *e, bool *ret_host, struct hsp_err *err);
 /* At the end of PREPARE, when the segments are those of the epoch. */
 void hsp_epoch_device_pin(struct hsp_ex_epoch *e);
-/* When no epoch works on the device of @env: frees what the backend had to keep (hsp_backend.trim), and
- * env->untrimmed is false. Not now where the device is busy, or communicators are being made. Waits for neither. */
+/* When no epoch works on the device of @env: frees what the backend had to keep (hsp_backend.trim),
+ * and env->untrimmed is false. Not now where the device is busy, or communicators are being made.
+ * Waits for neither. */
 void hsp_epoch_device_trim(void *env);
-/* When the epoch begins, by all ranks: the memory of the one before it goes, and what PREPARE has not
- * taken is taken. As above. */
+/* When the epoch begins, by all ranks: the memory of the one before it goes, and what PREPARE has
+ * not taken is taken. As above. */
 enum hsp_status hsp_epoch_device_begin(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* @part of @version from its segment to the device; it is there on return. Errors of the device. */
 enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
                                       enum hsp_epoch_part part, struct hsp_err *err);
-/* The newest version that was written, from the device to its segment; it is there on return, and no
- * source before it is sealed. Errors of the device: the segment has garbage and no version. */
+/* The newest version that was written, from the device to its segment; it is there on return, and
+ * no source before it is sealed. Errors of the device: the segment has garbage and no version. */
 enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version,
                                       struct hsp_err *err);
 /* Compares the state on the device, which is @version, with the seal of its segment. *ret_row: the
@@ -76,8 +79,8 @@ enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version,
 enum hsp_status hsp_epoch_device_compare(struct hsp_ex_epoch *e, uint64_t version,
                                          uint32_t *ret_row, struct hsp_err *err);
 /* Compares what the update of step @version has read with the seal of @version, in the rows that
- * @which names; NULL: in all. The version that it wrote is the newest one and was saved. Returns the
- * first row that differs, or UINT32_MAX. */
+ * @which names; NULL: in all. The version that it wrote is the newest one and was saved. Returns
+ * the first row that differs, or UINT32_MAX. */
 uint32_t hsp_epoch_device_misread(struct hsp_ex_epoch *e, uint64_t version,
                                   bool (*which)(const struct hsp_ex_epoch *e, uint32_t row));
 /* Before a vote, by its thread: waits until the copies so far are done, also for the work that this
@@ -86,8 +89,8 @@ enum hsp_status hsp_epoch_device_await(struct hsp_ex_epoch *e, struct hsp_err *e
 /* The epoch has been left, and the next one may begin: gives back the memory of engine and state.
  * The run thread, between steps, without the epoch's lock. */
 void hsp_epoch_device_leave(struct hsp_ex_epoch *e);
-/* When all threads have ended and the engine is closed. Segments that are pinned still are the epoch's no more:
- * they are closed after the next trim. */
+/* When all threads have ended and the engine is closed. Segments that are pinned still are the
+ * epoch's no more: they are closed after the next trim. */
 void hsp_epoch_device_close(struct hsp_ex_epoch *e);
 /* After any failure: when the device has failed this says so in the log and ends the process with
  * HSP_EXIT_DEVICE. Nothing can be saved any more that is not in the segments. */

@@ -31,8 +31,8 @@ static uint64_t memory_needed(const struct hsp_ex_epoch *e)
     return n;
 }
 
-/* The folder has no room for the segments. State of an earlier layout of the job may be there, and stays
- * until this epoch has begun: then other nodes are to take it. */
+/* The folder has no room for the segments. State of an earlier layout of the job may be there, and
+ * stays until this epoch has begun: then other nodes are to take it. */
 static uint64_t folder_lacks(const struct hsp_ex_epoch *e)
 {
     uint64_t offered = e->env->mem_bytes, room = open_bytes(e->seg);

@@ -15,8 +15,8 @@
  *
  * After a failure @ret_fact says what planning can learn of it, and @ret_amount, of
  * HSP_FACT_OUT_OF_MEMORY, by how many bytes the device has less than it offers; of
- * HSP_FACT_STATE_SHAPE, as msg.h says. A folder that is full is HSP_FACT_STATE_FOLDER. What was opened
- * stays e's. */
+ * HSP_FACT_STATE_SHAPE, as msg.h says. A folder that is full is HSP_FACT_STATE_FOLDER. What was
+ * opened stays e's. */
 enum hsp_status hsp_epoch_take_memory(struct hsp_ex_epoch *e, enum hsp_fact_kind *ret_fact,
                                       uint64_t *ret_amount, struct hsp_err *err);
 

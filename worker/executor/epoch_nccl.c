@@ -139,8 +139,8 @@ static void note_failure(struct hsp_ex_epoch *e, const struct hsp_err *why)
                                   : "");
 }
 
-/* Whether the making was given up for a lost peer, which is to be told: an epoch that is cancelled tells
- * nothing. @why is that of the loss then. */
+/* Whether the making was given up for a lost peer, which is to be told: an epoch that is cancelled
+ * tells nothing. @why is that of the loss then. */
 static bool for_a_loss(struct hsp_ex_epoch *e, enum hsp_status st, struct hsp_err *why)
 {
     (void)pthread_mutex_lock(&e->lock);

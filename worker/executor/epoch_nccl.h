@@ -3,8 +3,8 @@
  *
  * Role:    executor.c opens it once, epoch.c and epoch_train.c call one function at each turn of an
  *          epoch's life.
- * Threads: prepare, start and rest by the run thread, abort by any, close by the control thread when the
- *          run thread has ended.
+ * Threads: prepare, start and rest by the run thread, abort by any, close by the control thread
+ *          when the run thread has ended.
  * Failure: where communicators cannot be made twice in a row though no peer was lost (a network
  *          NCCL cannot use, memory of the GPU), this executor goes without NCCL for the rest of its
  *          life, which its log says: the other members hear it in the next PREPARE, and the job
@@ -26,13 +26,14 @@ struct hsp_direct_opts {
  * Closed by hsp_nccl_close when no epoch is left, before the backend. */
 struct hsp_nccl *hsp_direct_open(const struct hsp_direct_opts *o, struct hsp_logger *log);
 
-/* A silent executor is dead after @dead_ms, until then 3 s. Calls of NCCL are waited for a sixth of that, 500 ms at most,
- * and abandoned after three times as long; SEAL is to be answered within a third of it (worker/agent/obey.h). NULL is
- * fine. */
+/* A silent executor is dead after @dead_ms, until then 3 s. Calls of NCCL are waited for a sixth of
+ * that, 500 ms at most, and abandoned after three times as long; SEAL is to be answered within a
+ * third of it (worker/agent/obey.h). NULL is fine. */
 void hsp_direct_silence(struct hsp_nccl *n, uint32_t dead_ms);
 
-/* Called when the data mesh stands, by all members, CPU devices too: they agree which groups go by
- * NCCL. Errors of hsp_nccl_prepare, HSP_EPEER where a peer was lost meanwhile; the mesh is aborted then. */
+/* Called when the data mesh stands, by all members, CPU devices too: they agree which
+ * groups go by NCCL. Errors of hsp_nccl_prepare, HSP_EPEER where a peer was lost meanwhile;
+ * the mesh is aborted then. */
 enum hsp_status hsp_epoch_direct_prepare(struct hsp_ex_epoch *e, struct hsp_err *err);
 /* Before the first step, by all members. Errors of hsp_nccl_start. */
 enum hsp_status hsp_epoch_direct_start(struct hsp_ex_epoch *e, struct hsp_err *err);

@@ -168,7 +168,8 @@ static enum hsp_status checkpoint(struct hsp_ex_epoch *e, uint64_t version, stru
         return st;
     }
     if (disk == HSP_ECANCELED || (disk == HSP_ETIMEDOUT && hsp_epoch_is_over(e))) {
-        return HSP_OK; /* cut off by the end of the epoch, here or at a writer: no fault of a disk */
+        /* cut off by the end of the epoch, here or at a writer: no fault of a disk */
+        return HSP_OK;
     }
     hsp_disk_explain(disk == HSP_OK ? NULL : &why);
     struct hsp_msg m = {.type = HSP_MSG_CHECKPOINTED,

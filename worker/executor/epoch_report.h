@@ -11,8 +11,8 @@
 #include "worker/executor/epoch.h"
 
 /* A vote has passed, with the records @all of the @n ranks: rank 0 reports it, its heir keeps it. A
- * report that cannot be sent is logged. @sequence: of a pool the tokens of the sequences of the plan
- * that ran it, else 0. */
+ * report that cannot be sent is logged. @sequence: of a pool the tokens of the sequences of the
+ * plan that ran it, else 0. */
 void hsp_epoch_report_step(struct hsp_ex_epoch *e, const struct hsp_vote *v,
                            const struct hsp_vote_record *all, uint32_t n, double seconds,
                            uint32_t sequence);
@@ -23,8 +23,8 @@ void hsp_epoch_say_again(struct hsp_ex_epoch *e);
 void hsp_epoch_say_noted(const struct hsp_ex_epoch *e, uint64_t epoch,
                          const struct hsp_said_step *s);
 /* Before the copies of a version: each keeper gets the newest step from rank 0, by @channel of the
- * state mesh, and notes it; where PREPARE does not ask for notes to be shared, the heir if it is one. Errors of
- * the mesh. */
+ * state mesh, and notes it; where PREPARE does not ask for notes to be shared, the heir if it is
+ * one. Errors of the mesh. */
 enum hsp_status hsp_epoch_share_step(struct hsp_ex_epoch *e, uint32_t channel, struct hsp_err *err);
 
 /* Sends @m under the number of this epoch; a failure is logged. */

@@ -1,7 +1,7 @@
-/* In a round all members send their offers and choose one of them (ckpt_choice.h); its member is the
- * server. A member with the same checkpoint reads its own; the others ask the server. A member that
- * finds damage says so in its next offer. So a further round has one good offer less, and rounds come
- * to an end. Rank 0 hears the results and says whether there is a further round.
+/* In a round all members send their offers and choose one of them (ckpt_choice.h); its member is
+ * the server. A member with the same checkpoint reads its own; the others ask the server. A member
+ * that finds damage says so in its next offer. So a further round has one good offer less, and
+ * rounds come to an end. Rank 0 hears the results and says whether there is a further round.
  *
  * Parts are compared as they are read (worker/state/ckpt_read.h), and answers when they arrive. At
  * the end the sum over the parts of all owners is compared with the content of the checkpoint. This
@@ -95,8 +95,8 @@ static enum hsp_status check_model(const struct hsp_ex_epoch *e, const struct hs
     return HSP_OK;
 }
 
-/* Opens my checkpoint if it is of this job's model and of its place in the data. Fills the offer, also
- * for a checkpoint that does not fit. */
+/* Opens my checkpoint if it is of this job's model and of its place in the data. Fills the offer,
+ * also for a checkpoint that does not fit. */
 static enum hsp_status open_mine(struct restore *r, struct hsp_err *err)
 {
     char dir[PATH_MAX];

@@ -1,5 +1,5 @@
-/* Begins an epoch from a checkpoint: fills the home of each member with the state of one version, and
- * compares every element with the sums in the checkpoint.
+/* Begins an epoch from a checkpoint: fills the home of each member with the state of one version,
+ * and compares every element with the sums in the checkpoint.
  *
  * Example: a, b and c resume from version 40; a and b have it on their disks, c has nothing. Round
  * 1: all send offers and choose a's. a and b read their own, c asks a. b finds a damaged

@@ -13,8 +13,9 @@
 #include "worker/state/segment_dir.h"
 #include "worker/state/segment_name.h"
 
-/* Programs find state by its place: a segment that another version of the compiler laid out otherwise
- * has another shape, even with the same size. After an upgrade of hspmdd a layout may thus change. */
+/* Programs find state by its place: a segment that another version of the compiler laid out
+ * otherwise has another shape, even with the same size. After an upgrade of hspmdd a layout
+ * may thus change. */
 static bool same_rows(const struct hsp_state_segment *s, const struct hsp_segment_row *rows,
                       uint32_t n)
 {
@@ -62,8 +63,8 @@ static enum hsp_status refuse_shape(const struct hsp_ex_epoch *e, const struct h
                        hsp_segment_version(s), name->plan);
 }
 
-/* To take room takes long, and who ends the epoch waits. A peer that is lost ends nothing here: that is
- * told behind READY. */
+/* To take room takes long, and who ends the epoch waits. A peer that is lost ends nothing here:
+ * that is told behind READY. */
 static struct hsp_segment_stop when_cancelled(struct hsp_ex_epoch *e)
 {
     return (struct hsp_segment_stop){.over = hsp_epoch_is_cancelled, .of = e};

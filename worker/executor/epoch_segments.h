@@ -6,16 +6,17 @@
 #define HSP_EPOCH_SEGMENTS_H
 #include "worker/executor/epoch.h"
 
-/* Opens the segments of this rank and those of the copies it keeps, or creates them. A sealed one of
- * another shape is not touched: HSP_ESTATE, the layout needs another number; HSP_EUNSUPPORTED, the
- * epoch was to go on from it and cannot. HSP_ENOSPC; errors of segments. */
+/* Opens the segments of this rank and those of the copies it keeps, or creates them. A sealed one
+ * of another shape is not touched: HSP_ESTATE, the layout needs another number; HSP_EUNSUPPORTED,
+ * the epoch was to go on from it and cannot. HSP_ENOSPC; errors of segments. */
 enum hsp_status hsp_epoch_open_segments(struct hsp_ex_epoch *e, struct hsp_err *err);
-/* Deletes the segment *@s of the epoch with its memory, and makes it anew: unsealed. On an error *@s
- * is NULL. Errors of segments. */
+/* Deletes the segment *@s of the epoch with its memory, and makes it anew: unsealed. On an error
+ * *@s is NULL. Errors of segments. */
 enum hsp_status hsp_epoch_renew_segment(struct hsp_ex_epoch *e, struct hsp_state_segment **s,
                                         struct hsp_err *err);
-/* At the end. The files stay, but for those that an epoch that is dropped has not sealed, and those of an
- * epoch that ends alone and has sealed none: the next attempt has another layout, and files of its own. */
+/* At the end. The files stay, but for those that an epoch that is dropped has not sealed, and
+ * those of an epoch that ends alone and has sealed none: the next attempt has another layout,
+ * and files of its own. */
 void hsp_epoch_discard_segments(struct hsp_ex_epoch *e);
 /* Unmaps them. */
 void hsp_epoch_close_segments(struct hsp_ex_epoch *e);

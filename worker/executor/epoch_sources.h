@@ -23,8 +23,8 @@ struct hsp_epoch_sources {
  * head is reported and deleted. Errors of segments; nothing is left open then. */
 enum hsp_status hsp_epoch_sources_open(struct hsp_ex_epoch *e, uint64_t plan, uint64_t version,
                                        struct hsp_epoch_sources *s, struct hsp_err *err);
-/* Closes @sources, a struct hsp_epoch_sources in memory of its own, and frees it: for a reaper, since to unmap much
- * takes long. */
+/* Closes @sources, a struct hsp_epoch_sources in memory of its own, and frees it: for a reaper,
+ * since to unmap much takes long. */
 void hsp_epoch_sources_free(void *sources);
 
 /* Bytes of one kind of a row. */

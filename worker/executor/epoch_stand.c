@@ -35,8 +35,8 @@ static uint64_t age_ms(int64_t since_ns)
     return since_ns > 0 && now > since_ns ? (uint64_t)(now - since_ns) / 1000000 : 0;
 }
 
-/* The work of a thread that would be at @doing, unless it waits for a peer in one of the meshes from
- * @first to @last. */
+/* The work of a thread that would be at @doing, unless it waits for a peer in one of the meshes
+ * from @first to @last. */
 static struct hsp_m_thread thread_of(const struct view *v, enum hsp_epoch_mesh first,
                                      enum hsp_epoch_mesh last, enum hsp_doing doing,
                                      int64_t since_ns)

@@ -9,7 +9,8 @@
 void hsp_epoch_trace_want(struct hsp_ex_epoch *e, uint32_t number, uint32_t steps);
 /* The flags of this rank's vote record that say so; once. The lock is held. */
 uint32_t hsp_epoch_trace_flags(struct hsp_ex_epoch *e);
-/* The vote has passed in which rank 0 had @flags: a trace they ask for begins with the next step. */
+/* The vote has passed in which rank 0 had @flags: a trace they ask for begins with the next
+ * step. */
 void hsp_epoch_trace_passed(struct hsp_ex_epoch *e, const struct hsp_vote *v, uint32_t flags);
 /* Of the keeper thread: it did @what (a constant) since @from_ns. */
 void hsp_epoch_trace_state(struct hsp_ex_epoch *e, const char *what, int64_t from_ns);

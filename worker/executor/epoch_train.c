@@ -1,6 +1,6 @@
 /* Version t is written by the update of step t - 1, sealed and copied by the keeper, and becomes
- * stable when vote t has passed; only then is the segment of version t - 1 opened for version t + 1,
- * and only then is version t on the device written over (decision D9).
+ * stable when vote t has passed; only then is the segment of version t - 1 opened for version t +
+ * 1, and only then is version t on the device written over (decision D9).
  */
 #include "worker/executor/epoch_train.h"
 
@@ -26,7 +26,8 @@
 #define CHANNEL_FINAL   0x7ffffff0u
 #define METRICS_MAX     ((size_t)1 << 31)
 
-/* The samples of the step are read: a step gets no vote if a data file has changed since PREPARE. */
+/* The samples of the step are read: a step gets no vote if a data file has changed
+ * since PREPARE. */
 static enum hsp_status before_vote(void *ctx, struct hsp_vote_record *mine, struct hsp_err *err)
 {
     struct hsp_ex_epoch *e = ctx;
@@ -231,8 +232,8 @@ static bool is_next(const struct hsp_ex_epoch *e, uint64_t epoch)
     return e->next != NULL && e->next->number == epoch;
 }
 
-/* The reason why the epoch cannot hand over to @epoch; code HSP_OK: it can, or @epoch was dropped. *ret_leaves:
- * it does, and has left. */
+/* The reason why the epoch cannot hand over to @epoch; code HSP_OK: it can, or @epoch was dropped.
+ * *ret_leaves: it does, and has left. */
 static struct hsp_err may_leave(struct hsp_ex_epoch *e, uint64_t epoch, bool *ret_leaves)
 {
     (void)pthread_mutex_lock(&e->lock);
@@ -268,9 +269,9 @@ static struct hsp_err begin_next(struct hsp_ex_epoch *e, uint64_t epoch, uint64_
 enum hsp_status hsp_epoch_hand_over(struct hsp_ex_epoch *e, uint64_t epoch, uint64_t version,
                                     uint32_t n_noop, bool *ret_left, struct hsp_err *err)
 {
-    /* The next epoch begins with this version, or a recovery does. All have ended the step. Neither what
-     * the device still does of it, nor its memory, which goes in seconds where there is much, is waited
-     * for under the lock: the control thread needs that. */
+    /* The next epoch begins with this version, or a recovery does. All have ended the step. Neither
+     * what the device still does of it, nor its memory, which goes in seconds where there is much,
+     * is waited for under the lock: the control thread needs that. */
     enum hsp_status st = hsp_epoch_seal_written(e, err);
     *ret_left = false;
     st = st == HSP_OK ? hsp_epoch_direct_rest(e, err) : st;

@@ -1,7 +1,7 @@
-/* All ranks go through the table of rows (daemon/migrate/bsr.h) once per kind of state, weights first;
- * so rows of all ranks are in one global order. A row travels as two messages: its data, dense, and
- * behind it the version and the content hash of the old owner. A rank that passes a row on passes
- * these on, so they are checked where the row is needed. Data are sent from where they
+/* All ranks go through the table of rows (daemon/migrate/bsr.h) once per kind of state, weights
+ * first; so rows of all ranks are in one global order. A row travels as two messages: its data,
+ * dense, and behind it the version and the content hash of the old owner. A rank that passes a row
+ * on passes these on, so they are checked where the row is needed. Data are sent from where they
  * lie and received where they belong when the box is runs at one distance there
  * (worker/comm/runs.h), else by way of a block.
  *
@@ -224,8 +224,8 @@ static enum hsp_status drop_row(struct hsp_epoch_fetch *f, const struct hsp_shar
                : st;
 }
 
-/* Takes a row from this rank itself: all of it belongs to the new segment. A row that is taken whole
- * is compared with its seal, others were verified before. */
+/* Takes a row from this rank itself: all of it belongs to the new segment. A row that is taken
+ * whole is compared with its seal, others were verified before. */
 static enum hsp_status take_own(struct hsp_epoch_fetch *f, const struct hsp_pkg_row *r,
                                 struct hsp_err *err)
 {

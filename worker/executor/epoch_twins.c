@@ -386,8 +386,8 @@ static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, bool newes
     return st;
 }
 
-/* Lists this rank's hashes for rank @peer, in the order of the table, behind a word that says whether
- * this rank is intact. @out NULL: counts the words. */
+/* Lists this rank's hashes for rank @peer, in the order of the table, behind a word that says
+ * whether this rank is intact. @out NULL: counts the words. */
 static size_t words_for(const struct settling *s, uint32_t peer, uint64_t *out)
 {
     const struct hsp_ex_epoch *e = s->e;
@@ -559,7 +559,8 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
     if (st == HSP_OK && !first) {
         st = look(e, s->version - 1, false, &s->before, err);
     }
-    /* The segment of the first version is no copy of the device's memory, but the other way round. */
+    /* The segment of the first version is no copy of the device's memory, but the other way
+     * round. */
     s->intact = is_sound(&s->before) && (is_sound(&s->now) || (first && s->now.in_use));
     if (!first) { /* in any case: SEALED must not offer it */
         give_up(e, s->version);

@@ -31,8 +31,8 @@ bool hsp_epoch_twins_alone(const struct hsp_ex_epoch *e, uint32_t row);
 /* Settles a vote on all ranks: the records of @version do not add up. Each rank first reports that
  * the epoch gives @version up (it may die before the next), then unseals it; the job goes on from
  * the version before. Then the ranks exchange hashes, and a wrong rank reports its damage. Of the
- * first version of an epoch there is none before: only the wrong ranks give it up, or all when nobody
- * can tell. HSP_EDIGEST, naming the wrong ranks; errors of the mesh. */
+ * first version of an epoch there is none before: only the wrong ranks give it up, or all when
+ * nobody can tell. HSP_EDIGEST, naming the wrong ranks; errors of the mesh. */
 enum hsp_status hsp_epoch_twins_settle(struct hsp_ex_epoch *e, uint64_t version,
                                        struct hsp_err *err);
 

@@ -70,7 +70,8 @@ static void halt_epoch(void *epoch)
     hsp_epoch_halt(epoch);
 }
 
-/* When it returns nothing of @e can write memory; that is given back behind it. NULL allowed; returns NULL. */
+/* When it returns nothing of @e can write memory; that is given back behind it. NULL
+ * allowed; returns NULL. */
 static struct hsp_ex_epoch *end_epoch(struct executor *x, struct hsp_ex_epoch *e)
 {
     if (e != NULL) {
@@ -169,8 +170,8 @@ static void check_lost(struct executor *x, struct hsp_ex_epoch *e)
     tell(x, &m);
 }
 
-/* Without an epoch nothing works on the device: what was kept of the last ones goes, now or when the
- * device is idle, beside the heartbeats. */
+/* Without an epoch nothing works on the device: what was kept of the last ones goes, now or when
+ * the device is idle, beside the heartbeats. */
 static void trim_idle(struct executor *x)
 {
     bool idle = x->running == NULL && x->next == NULL && x->left == NULL;

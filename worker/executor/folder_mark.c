@@ -14,8 +14,8 @@ void hsp_epoch_ckpt_dir(const struct hsp_ex_epoch *e, char out[PATH_MAX])
 
 /* A member that comes later to a job with a shared folder makes none: where that is missing it is
  * not mounted, and a mark below the mount would say, whenever that is missing again, that the job
- * has no checkpoints. The same holds for the one that has made it. A node that joins a job with folders of the
- * nodes has no mark yet. */
+ * has no checkpoints. The same holds for the one that has made it. A node that joins a job with
+ * folders of the nodes has no mark yet. */
 bool hsp_epoch_marks_folder(const struct hsp_ex_epoch *e)
 {
     bool begins = e->p->mode == HSP_MODE_FRESH && e->p->rank == 0 && !atomic_load(&e->marked);

@@ -1,7 +1,8 @@
-/* The happy path: the thread does its work and makes done_fd readable, for which the control thread waits.
+/* The happy path: the thread does its work and makes done_fd readable, for which the control thread
+ * waits.
  *
- * Possible failure modes: no thread (the control thread does the work, in silence); work that hangs (the
- * agent kills the process). */
+ * Possible failure modes: no thread (the control thread does the work, in silence); work that hangs
+ * (the agent kills the process). */
 #include "worker/executor/heartbeat.h"
 
 #include <errno.h>

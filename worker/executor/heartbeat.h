@@ -1,9 +1,10 @@
 /* Tells the agent that the control thread lives, also while that waits for work which takes long.
  *
- * Example:   DROP comes while the next epoch opens a file on a server that is slow. Its threads are joined, and
- *            the control thread waits for that. The agent kills an executor that is silent for 3 s, and with
- *            it the training. So another thread joins them, and the control thread waits for that one and
- *            beats. It does nothing else meanwhile, so all comes in its order.
+ * Example:   DROP comes while the next epoch opens a file on a server that is slow. Its threads are
+ *            joined, and the control thread waits for that. The agent kills an executor that is
+ *            silent for 3 s, and with it the training. So another thread joins them, and the
+ *            control thread waits for that one and beats. It does nothing else meanwhile, so all
+ *            comes in its order.
  * Purity:    shell (a thread, the channel).
  * Threads:   the control thread.
  * Bounds:    HSP_HEARTBEAT_LONG_MS: behind that the control thread waits in silence.

@@ -1,12 +1,12 @@
-/* Gives memory back on a thread of its own, in the order in which it comes: to unpin and unmap tens of GiB
- * takes seconds, and an agent waits 1 s for SEALED (worker/agent/obey.h).
+/* Gives memory back on a thread of its own, in the order in which it comes: to unpin and unmap tens
+ * of GiB takes seconds, and an agent waits 1 s for SEALED (worker/agent/obey.h).
  *
- * Example:   SEAL ends epoch 7, which has 40 GiB of state. Its threads are joined, the reaper gets the epoch, and
- *            SEALED is sent. Epoch 8 is prepared and sealed, too, while the state of epoch 7 is still being
- *            unmapped: the second SEALED does not wait for that either.
+ * Example:   SEAL ends epoch 7, which has 40 GiB of state. Its threads are joined, the reaper gets
+ *            the epoch, and SEALED is sent. Epoch 8 is prepared and sealed, too, while the state of
+ *            epoch 7 is still being unmapped: the second SEALED does not wait for that either.
  * Purity:    shell (a thread, the lock of the state folder).
- * Threads:   any may give. An executor that lacks room in the folder waits while a reaper of the node works
- *            (worker/state/segment_free.h).
+ * Threads:   any may give. An executor that lacks room in the folder waits while a reaper of the
+ *            node works (worker/state/segment_free.h).
  * Ownership: a gift is part of what it gives back, so none needs memory of its own.
  * Bounds:    HSP_HEARTBEAT_LONG_MS for one gift, behind which the reaper hangs.
  */
@@ -42,8 +42,8 @@ struct hsp_reaper {
 enum hsp_status hsp_reaper_open(struct hsp_reaper *r, const char *dir, struct hsp_err *err);
 /* Does all that was given, and ends. Of zeros: nothing. */
 void hsp_reaper_close(struct hsp_reaper *r);
-/* Has @work(@of) called. @g that was given and has not begun is not given again. Without @r, which may be NULL,
- * this is the call. */
+/* Has @work(@of) called. @g that was given and has not begun is not given again. Without @r, which
+ * may be NULL, this is the call. */
 void hsp_reaper_give(struct hsp_reaper *r, struct hsp_gift *g, void (*work)(void *of), void *of);
 bool hsp_reaper_busy(struct hsp_reaper *r);  /* some of it is still to be done; of NULL: no */
 bool hsp_reaper_hangs(struct hsp_reaper *r); /* the end of the process helps */

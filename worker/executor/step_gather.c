@@ -1,5 +1,5 @@
-/* Rank 0 takes the notes of one rank after the other, in pieces of whole lines that it asks for: so those of many ranks
- * are never on their way at once. A rank without notes sends an empty piece. */
+/* Rank 0 takes the notes of one rank after the other, in pieces of whole lines that it asks for: so
+ * those of many ranks are never on their way at once. A rank without notes sends an empty piece. */
 #include "worker/executor/step_gather.h"
 
 #include <inttypes.h>

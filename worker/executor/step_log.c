@@ -151,8 +151,8 @@ enum hsp_status hsp_metrics_note_said(const struct hsp_ex_epoch *e, const struct
     return hsp_notes_append(e, line, make_line(e, &f, line), err);
 }
 
-/* A whole line as an earlier version wrote it, without a sum. It says its epoch and its step twice, so no
- * damage of one character makes one of a line that has a sum. */
+/* A whole line as an earlier version wrote it, without a sum. It says its epoch and its step twice,
+ * so no damage of one character makes one of a line that has a sum. */
 static bool is_unproven(const char *line, size_t n)
 {
     char text[LINE_MAX_CHARS], head[96], tail[48];
@@ -298,8 +298,8 @@ static size_t split(char *text, const struct hsp_m_prepare *p, struct note *note
     return n;
 }
 
-/* Of each step in @text (changed) the note of the newest epoch that counts by @p, in order of steps; free().
- * HSP_ENOMEM: @text is as it was. */
+/* Of each step in @text (changed) the note of the newest epoch that counts by @p, in order of
+ * steps; free(). HSP_ENOMEM: @text is as it was. */
 static enum hsp_status newest(char *text, const struct hsp_m_prepare *p, struct note **ret,
                               size_t *ret_n, struct hsp_err *err)
 {
@@ -370,7 +370,8 @@ enum hsp_status hsp_metrics_newest(char *text, const struct hsp_m_prepare *p, st
                : st;
 }
 
-/* Leaves of the notes in @all the newest of each step that counts by @p. On an error they are all there still. */
+/* Leaves of the notes in @all the newest of each step that counts by @p. On an error they are
+ * all there still. */
 static enum hsp_status thin(struct hsp_buf *all, const struct hsp_m_prepare *p, struct hsp_err *err)
 {
     struct note *notes = NULL;

@@ -49,14 +49,14 @@ struct hsp_notes_damage {
 size_t hsp_metrics_check(uint32_t job, char *text, size_t n, struct hsp_notes_damage *ret);
 
 #define HSP_NOTES_DAMAGE 320
-/* Of each step in @text (changed) the line of the newest epoch that counts, as PREPARE @p says what was given up, in
- * order of steps, into @out. @ret_lacking: steps of the job that no line is of, "3 of 700 steps: 17, 30 to 31"; ""
- * none. HSP_ENOMEM, HSP_ELIMIT. */
+/* Of each step in @text (changed) the line of the newest epoch that counts, as PREPARE @p says what
+ * was given up, in order of steps, into @out. @ret_lacking: steps of the job that no line is of, "3
+ * of 700 steps: 17, 30 to 31"; "" none. HSP_ENOMEM, HSP_ELIMIT. */
 enum hsp_status hsp_metrics_newest(char *text, const struct hsp_m_prepare *p, struct hsp_buf *out,
                                    char ret_lacking[HSP_NOTES_DAMAGE], struct hsp_err *err);
-/* Puts @n bytes of notes behind those of @all. Where there is no room, all but the newest of each step that count by
- * @p go first; then all->max grows to twice what there is, up to @limit. HSP_ELIMIT, HSP_ENOMEM: @all has no
- * less than before but for those. */
+/* Puts @n bytes of notes behind those of @all. Where there is no room, all but the newest of each
+ * step that count by @p go first; then all->max grows to twice what there is, up to @limit.
+ * HSP_ELIMIT, HSP_ENOMEM: @all has no less than before but for those. */
 enum hsp_status hsp_metrics_add(struct hsp_buf *all, const struct hsp_m_prepare *p, size_t limit,
                                 const char *text, size_t n, struct hsp_err *err);
 #endif

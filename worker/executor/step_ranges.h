@@ -1,4 +1,5 @@
-/* Lists of steps, each with the epoch that made it: what a device has notes of, and what another lacks.
+/* Lists of steps, each with the epoch that made it: what a device has notes of, and what another
+ * lacks.
  *
  * Purity: pure (heap only).
  */

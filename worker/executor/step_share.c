@@ -1,10 +1,10 @@
-/* A rank whose file cannot be read takes part by a word only, for what it has nobody knows; nothing is
- * put into that file. At rank 0 it is like an empty one, and what others have goes on through its
- * memory; so it does where rank 0 can write nothing. Lines travel with their sums, and are looked at
- * where they arrive.
+/* A rank whose file cannot be read takes part by a word only, for what it has nobody knows; nothing
+ * is put into that file. At rank 0 it is like an empty one, and what others have goes on through
+ * its memory; so it does where rank 0 can write nothing. Lines travel with their sums, and are
+ * looked at where they arrive.
  *
- * Invariant (S1): nothing but the mesh and the array of share_all end an epoch here. Whoever lacks memory or disk says
- * `enough`, or that it takes no part.
+ * Invariant (S1): nothing but the mesh and the array of share_all end an epoch here. Whoever lacks
+ * memory or disk says `enough`, or that it takes no part.
  * Invariant (S2): a peer waits for rank 0 alone, and rank 0 for one peer at a time that waits for
  * nobody else; so nobody waits in a circle. */
 #include "worker/executor/step_share.h"
@@ -98,8 +98,8 @@ static bool is_whole(const struct hsp_note_line *l)
     return l->as == HSP_NOTE_PROVEN || l->as == HSP_NOTE_UNPROVEN;
 }
 
-/* Of what the text of @b says all that counts, as PREPARE @p says: a line that was given up hides no older one. Damaged
- * lines are passed over, for the end of the job tells them. */
+/* Of what the text of @b says all that counts, as PREPARE @p says: a line that was given up hides
+ * no older one. Damaged lines are passed over, for the end of the job tells them. */
 static enum hsp_status book_lines(const struct hsp_m_prepare *p, struct book *b,
                                   struct hsp_err *err)
 {
@@ -166,8 +166,8 @@ static void book_open(const struct hsp_ex_epoch *e, struct book *b)
     }
 }
 
-/* Leaves the whole lines of @text, @n bytes; each gets an end, so there is room for a byte more. Returns the new
- * length. */
+/* Leaves the whole lines of @text, @n bytes; each gets an end, so there is room for a byte more.
+ * Returns the new length. */
 static size_t whole_lines(uint32_t job, char *text, size_t n)
 {
     struct hsp_note_line l;
@@ -270,7 +270,8 @@ static enum hsp_status send_list(struct share *s, uint32_t to, const struct hsp_
     return st == HSP_OK ? put(s, &f, NULL, 0, err) : st;
 }
 
-/* Puts what @from lists to *ret (empty); *why tells of a list that cannot be, or has no room: it is empty then. */
+/* Puts what @from lists to *ret (empty); *why tells of a list that cannot be, or has no room:
+ * it is empty then. */
 static enum hsp_status recv_list(struct share *s, uint32_t from, struct hsp_step_ranges *ret,
                                  struct hsp_err *why, struct hsp_err *err)
 {

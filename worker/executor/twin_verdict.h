@@ -2,9 +2,9 @@
  * neighbours in the ring of those that have it.
  *
  * Purity:  pure.
- * Example: three ranks have hashes 7, 7, 9. The third rank differs from both of its neighbours, which
- *          agree: the third rank is wrong. Of two ranks with 7 and 9, the rank is wrong that finds
- *          its memory different from its seal. When neither does, both count as wrong.
+ * Example: three ranks have hashes 7, 7, 9. The third rank differs from both of its neighbours,
+ *          which agree: the third rank is wrong. Of two ranks with 7 and 9, the rank is wrong that
+ *          finds its memory different from its seal. When neither does, both count as wrong.
  */
 #ifndef HSP_TWIN_VERDICT_H
 #define HSP_TWIN_VERDICT_H
