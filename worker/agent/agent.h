@@ -32,11 +32,11 @@
  *       that the new process is the same node (daemon/cluster/membership.h).
  *  (W7) REACH is answered by REACHED, with a message to be passed on, or never: hspmdd waits no
  *       longer than the time in it, and a little.
- *  (W8) KEEP_PAPERS writes the blob beside the segments of its job, and DROP_PAPERS deletes it if no
- *       segment of the job is there: both in the order of SCAN and DISCARD. READ_PAPERS is answered
- *       by PAPERS, with the message TOLD or NONE.
- *  (W9) FIND_CKPTS lists the checkpoints of a job and is answered by CKPTS, with a message to be passed
- *       on, or never, when the file system hangs.
+ *  (W8) KEEP_PAPERS writes the blob beside the segments of its job, and DROP_PAPERS deletes it if
+ *       no segment of the job is there: both in the order of SCAN and DISCARD. READ_PAPERS is
+ *       answered by PAPERS, with the message TOLD or NONE.
+ *  (W9) FIND_CKPTS lists the checkpoints of a job and is answered by CKPTS, with a message to be
+ *       passed on, or never, when the file system hangs.
  *
  * What an executor must do (worker/executor): worker/agent/README.md.
  *
@@ -60,9 +60,9 @@ struct hsp_agent_config {
     struct hsp_digest was; /* the incarnation that REMEMBER kept last, 0: none */
     uint32_t n_cards, n_devices, n_paths;
     const struct hsp_m_card *cards;
-    const struct hsp_m_device *
-        devices; /* profiles; up and address are ignored, index is set by position; health LOST, with
-                     why: it cannot be used, from the start */
+    /* Profiles; up and address are ignored, index is set by position; health LOST, with why: it
+     * cannot be used, from the start. */
+    const struct hsp_m_device *devices;
     const struct hsp_m_path *paths; /* between devices */
     uint32_t n_damaged;
     const struct hsp_m_damaged *damaged; /* state of theirs that was damaged, and is deleted;

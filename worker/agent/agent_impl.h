@@ -9,8 +9,8 @@
 
 /* Steps said again after a reconnect: half a minute of the fastest jobs. */
 #define HSP_AGENT_STEPS (HSP_AGENT_ACTIONS / 2)
-/* Jobs of which an executor is still to drop an epoch: a slow one has two. Of more than these one is forgotten;
- * the next start of the agent deletes its papers. */
+/* Jobs of which an executor is still to drop an epoch: a slow one has two. Of more than these one
+ * is forgotten; the next start of the agent deletes its papers. */
 #define HSP_AGENT_DROPS 4u
 
 /* Causes at each try: two lines of a refusal, at each of two addresses of hspmdd. */

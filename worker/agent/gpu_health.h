@@ -5,15 +5,15 @@
  * Purity:  pure.
  * Bounds:  a state of fixed size for each GPU.
  *
- *   FINE --> WARN: told. Its work goes on. A warning ends when its cause does (heat), else it stays a
- *            day.
- *   any  --> CORDON: it may still compute, but must not be trusted with more: its work is moved away
- *            in order, as from a device that leaves, and it gets none until its driver is loaded
- *            anew or it is reset.
- *   any  --> LOST: it does not compute any more. Its executor is ended, and comes back without it to
- *            serve what it had sealed.
- * A cordon for state that went bad ends after a day, and the next such sign is a cordon at once. Other
- * verdicts that are no warnings never get better by themselves.
+ *   FINE --> WARN: told. Its work goes on. A warning ends when its cause does (heat), else it
+ *            stays a day.
+ *   any  --> CORDON: it may still compute, but must not be trusted with more: its work is moved
+ *            away in order, as from a device that leaves, and it gets none until its driver is
+ *            loaded anew or it is reset.
+ *   any  --> LOST: it does not compute any more. Its executor is ended, and comes back without it
+ *            to serve what it had sealed.
+ * A cordon for state that went bad ends after a day, and the next such sign is a cordon at once.
+ * Other verdicts that are no warnings never get better by themselves.
  *
  * Source of XID numbers: NVIDIA's catalogue (GPU Deployment and Management Documentation, XID
  * Errors): those that end an application only, those that ask for a reset or drain, and those after

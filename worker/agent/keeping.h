@@ -13,8 +13,8 @@
 
 /* PREPARE @m has come: its job is kept from here on. NULL; or why it may not be prepared here. */
 const char *hsp_ai_keep(struct hsp_agent *a, const struct hsp_msg *m);
-/* Papers @m have come, before the PREPARE that they are for, or when their job has been adopted: then
- * what is kept of it is the coordinator's from here on. NULL; or why they are not kept. */
+/* Papers @m have come, before the PREPARE that they are for, or when their job has been adopted:
+ * then what is kept of it is the coordinator's from here on. NULL; or why they are not kept. */
 const char *hsp_ai_keep_papers(struct hsp_agent *a, const struct hsp_msg *m);
 /* NULL: this node keeps state of @job of cluster @id; or why it is not that one. */
 const char *hsp_ai_is_kept(struct hsp_agent *a, uint32_t job, struct hsp_digest id);
@@ -30,8 +30,8 @@ void hsp_ai_kept_scanned(struct hsp_agent *a, const struct hsp_agent_event *scan
 struct hsp_m_holding *hsp_ai_kept_holdings(struct hsp_agent *a,
                                            const struct hsp_agent_event *scanned, uint32_t *ret_n);
 /* How many of @n pieces, the newest first, fit into a message; the log says when some do not. A
- * keeper has at most 4096 owners, two versions of each, in two layouts while a job switches: half of
- * HSP_MSG_HOLDINGS. */
+ * keeper has at most 4096 owners, two versions of each, in two layouts while a job switches: half
+ * of HSP_MSG_HOLDINGS. */
 uint32_t hsp_ai_offered(struct hsp_agent *a, uint32_t n);
 /* All of it, in the arena of the step; a->n_kept entries. NULL: no memory. */
 struct hsp_m_kept *hsp_ai_kept_list(struct hsp_agent *a);

@@ -170,8 +170,8 @@ void hsp_ai_daemon_msg(struct hsp_agent *a, const struct hsp_msg *m)
     }
 }
 
-/* Beats that come more rarely than hspmdd wants are silence, those that come more often do no harm. An executor gives up
- * calls of NCCL by the other time. */
+/* Beats that come more rarely than hspmdd wants are silence, those that come more often do no harm.
+ * An executor gives up calls of NCCL by the other time. */
 void hsp_ai_pace(struct hsp_agent *a)
 {
     uint32_t own = a->cfg.heartbeat_ms, ms = a->heartbeat_ms < own ? a->heartbeat_ms : own;
@@ -302,7 +302,8 @@ static void exec_sealed(struct hsp_agent *a, uint32_t device, const struct hsp_m
     hsp_ai_seal_advance(a);
 }
 
-/* The RELEASE that @device has answered ended what it runs: the epoch of a source, or of a layout that goes. */
+/* The RELEASE that @device has answered ended what it runs: the epoch of a source, or of a
+ * layout that goes. */
 static bool released(const struct hsp_agent *a, uint32_t device)
 {
     const struct hsp_agent_device *d = &a->dev[device];

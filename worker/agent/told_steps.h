@@ -10,8 +10,8 @@
 
 void hsp_ai_keep_step(struct hsp_agent *a, const struct hsp_msg *m); /* STEP */
 void hsp_ai_steps_again(struct hsp_agent *a);                        /* after a WELCOME */
-/* @job is stopped: its steps and checkpoints are not told again, unless another device here still works for
- * it. A new cluster may give its number, and those of its epochs, to another job. */
+/* @job is stopped: its steps and checkpoints are not told again, unless another device here still
+ * works for it. A new cluster may give its number, and those of its epochs, to another job. */
 void hsp_ai_forget_told(struct hsp_agent *a, uint32_t job);
 
 #endif
