@@ -1,5 +1,5 @@
-/* Calls the listeners of other nodes for hspmdd, each round in a thread of its own: libuv's pool may
- * be busy for longer than hspmdd waits.
+/* Calls the listeners of other nodes for hspmdd, each round in a thread of its own: libuv's pool
+ * may be busy for longer than hspmdd waits.
  *
  * Purity:  shell.
  * Bounds:  HSP_AGENT_ROUNDS at a time; what is asked beyond them is not answered.
