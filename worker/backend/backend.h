@@ -11,10 +11,10 @@
  *             points to (arrays, attributes, views, boxes, keys) may be reused on return. Work of
  *             two queues is in order only where await says so. Of a backend that is no device
  *             everything is done when the call returns. Zero elements or bytes are fine, their
- *             pointers may be NULL. Buffers of run are dense row-major and aligned to 64 bytes. They
- *             do not overlap, but the outputs of adamw and sgdm may be the inputs that they replace
- *             (output k is input k). Extents may be 0 (then nothing is touched). Every op has a
- *             tolerance declared in the conformance suite (tests/unit/worker/backend).
+ *             pointers may be NULL. Buffers of run are dense row-major and aligned to 64 bytes.
+ *             They do not overlap, but the outputs of adamw and sgdm may be the inputs that they
+ *             replace (output k is input k). Extents may be 0 (then nothing is touched). Every op
+ *             has a tolerance declared in the conformance suite (tests/unit/worker/backend).
  * Errors:     HSP_ENOMEM: no memory of that kind, the backend goes on. HSP_EINVAL,
  *             HSP_EUNSUPPORTED: the call is wrong, nothing was given. Others (HSP_EIO): the device
  *             failed, every later call fails too: close.
@@ -113,8 +113,8 @@ struct hsp_backend {
      * memory goes and before close; nothing under way may use it then. HSP_ENOMEM,
      * HSP_EUNSUPPORTED: it stays ordinary. Both NULL: never. */
     enum hsp_status (*pin)(struct hsp_backend *b, void *p, size_t bytes, struct hsp_err *err);
-    /* Never waits. False: work of a transport may be under way, so it is pinned until trim, and must
-     * stay mapped until this is asked again and true. */
+    /* Never waits. False: work of a transport may be under way, so it is pinned until trim, and
+     * must stay mapped until this is asked again and true. */
     bool (*unpin)(struct hsp_backend *b, void *p);
     /* No transport gives work to the device until this returns. Frees what was released and kept,
      * for such calls wait for all work of the device; from here on release frees, until native is
@@ -143,9 +143,9 @@ struct hsp_backend {
                                 uint32_t n, struct hsp_err *err);
     /* Calls that follow each other and read the same, at once:
      *   - layernorm_dx or rmsnorm_dx; add, of its output, which then need not be written;
-     *     layernorm_dw or rmsnorm_dw of the same operands; bias_db of the sum, or of the first output
-     *     where there is none. Behind the first all but the last may be left out. Weights' gradients
-     *     are such that may be added.
+     *     layernorm_dw or rmsnorm_dw of the same operands; bias_db of the sum, or of the first
+     *     output where there is none. Behind the first all but the last may be left out. Weights'
+     *     gradients are such that may be added.
      *   - gelu_dx; bias_db of its output.
      * *ret_done false: nothing was given, run one after the other. NULL: never. */
     enum hsp_status (*run_chain)(struct hsp_backend *b, enum hsp_devq q, const struct hsp_call *c,

@@ -1,8 +1,8 @@
-/* A reading has a thread of its own, which also looks whether the files are still those that were read
- * last: every call that a file system may never answer is made there. Whoever asks waits for its
- * result and may give up. A reading that nobody wants is told to end, and left behind when it does
- * not: its thread throws away what it has read, whenever it comes back. Only a thread whose reading
- * is over is joined. `lock` is held for a few instructions only, never in such a call. */
+/* A reading has a thread of its own, which also looks whether the files are still those that were
+ * read last: every call that a file system may never answer is made there. Whoever asks waits for
+ * its result and may give up. A reading that nobody wants is told to end, and left behind when it
+ * does not: its thread throws away what it has read, whenever it comes back. Only a thread whose
+ * reading is over is joined. `lock` is held for a few instructions only, never in such a call. */
 #include "worker/data/data_cache.h"
 
 #include <pthread.h>
@@ -220,8 +220,8 @@ static bool is_given_up(void *ctx)
     return r->give_up;
 }
 
-/* @x is what @r is to read as it is now. A file changed so shortly before it was opened that another
- * change may have got the same time is none. */
+/* @x is what @r is to read as it is now. A file changed so shortly before it was opened that
+ * another change may have got the same time is none. */
 static bool is_wanted(const struct entry *x, const struct reading *r)
 {
     return x->format == r->format && r->vocab >= x->vocab &&

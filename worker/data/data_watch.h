@@ -1,13 +1,13 @@
 /* Looks at the files of a data set before each vote, whether they are what was read.
  *
- * Example: at step 40 an administrator writes into /srv/text.txt. The samples of that step may be of
- * either text, so its vote must not be sent: the answer to the look that was asked for at its end is
- * HSP_ESTALE.
+ * Example: at step 40 an administrator writes into /srv/text.txt. The samples of that step may be
+ * of either text, so its vote must not be sent: the answer to the look that was asked for at its
+ * end is HSP_ESTALE.
  *
  * Role:      an epoch asks when the samples of a step are in, and takes the answer before its vote.
  * Purity:    shell (looks at files).
- * Threads:   ask, answer and end: one thread. A thread of its own looks, for a file system that does
- *            not answer holds its caller for ever; it is left behind then.
+ * Threads:   ask, answer and end: one thread. A thread of its own looks, for a file system that
+ *            does not answer holds its caller for ever; it is left behind then.
  * Ownership: @d is held until the thread ends (data_cache.h).
  */
 #ifndef HSP_DATA_WATCH_H

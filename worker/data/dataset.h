@@ -3,10 +3,10 @@
  * Role:      read by the interpreter for HSP_I_LOAD; its digest is compared between workers.
  * Purity:    shell (maps files). What headers say is checked by formats.h.
  * Threads:   immutable after open. Opening, reading and looking may take for ever where a file
- *            system does not answer: data_cache.h and data_watch.h do so on threads that can be left
- *            behind.
- * Ownership: the data set owns its files, which stay open. They must not shrink while they are mapped
- *            (SIGBUS).
+ *            system does not answer: data_cache.h and data_watch.h do so on threads that can be
+ *            left behind.
+ * Ownership: the data set owns its files, which stay open. They must not shrink while they are
+ *            mapped (SIGBUS).
  * Bounds:    HSP_DATASET_MAX_FILES, HSP_MAX_DATA_BYTES each.
  */
 #ifndef HSP_DATASET_H

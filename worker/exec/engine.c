@@ -334,8 +334,8 @@ static enum hsp_status warm_at(struct hsp_engine *e, uint32_t micro, uint32_t *l
 }
 
 /* Products of one program, of as many sequences as a micro-batch may have, the most first; all of
- * these before the next place where its tensors take turns to lie. Documents may come in any number:
- * of them so many as are done soon. */
+ * these before the next place where its tensors take turns to lie. Documents may come in any
+ * number: of them so many as are done soon. */
 static enum hsp_status warm_program(struct hsp_engine *e, struct hsp_err *err)
 {
     uint32_t places = places_of(e), left = WARM_MOST;

@@ -38,8 +38,8 @@ struct hsp_written {
     enum hsp_devq queue; /* when the host has finished this ticket of it, or another queue awaits */
     uint64_t ticket;     /* it, the state is this version, whole, until the vote of the next step */
     /* What the step found in the state just before its update: the hash (D10) of each state tensor,
-     * in the order of the binding. Valid behind the ticket, until the update of the next step. NULL:
-     * it was not asked for (hsp_engine_opts.hashes_reads). */
+     * in the order of the binding. Valid behind the ticket, until the update of the next step.
+     * NULL: it was not asked for (hsp_engine_opts.hashes_reads). */
     const uint64_t *read;
 };
 
@@ -98,10 +98,11 @@ struct hsp_step_result {
  * HSP_ECANCELED: hooks.ended. */
 enum hsp_status hsp_engine_open(const struct hsp_engine_opts *o, struct hsp_engine **ret,
                                 struct hsp_err *err);
-/* No step may be running; what the device still does is waited for. Then nothing of the engine writes memory,
- * and only close comes behind. NULL is fine. */
+/* No step may be running; what the device still does is waited for. Then nothing of the engine
+ * writes memory, and only close comes behind. NULL is fine. */
 void hsp_engine_halt(struct hsp_engine *e);
-/* Halts where that has not been done, and frees all: takes long where that is much. NULL is fine; returns NULL. */
+/* Halts where that has not been done, and frees all: takes long where that is much. NULL is
+ * fine; returns NULL. */
 struct hsp_engine *hsp_engine_close(struct hsp_engine *e);
 
 /* No step follows: what the device still does is waited for, and its memory given back, so that
@@ -123,8 +124,8 @@ enum hsp_status hsp_engine_finish(struct hsp_engine *e, struct hsp_err *err);
 /* Ends the running step and hangs up the hsp_comm; a later step fails with HSP_ECANCELED. */
 void hsp_engine_abort(struct hsp_engine *e);
 
-/* Where the running step stands: in the communication queue when an entry of that is under way, else
- * in the compute queue. */
+/* Where the running step stands: in the communication queue when an entry of that is under way,
+ * else in the compute queue. */
 struct hsp_engine_place {
     uint64_t step;
     bool validation;

@@ -3,9 +3,9 @@
  * An update destroys what it has read, so damage of the state between two updates could not be
  * found behind it. The hashes are compared with the seal of that version by the user of the engine.
  *
- * Example: version 7 was sealed with hash h of the embedding. Its bit 3 flips in the device's memory.
- *          The update of step 7 reads the wrong embedding; hsp_written.read of version 8 has
- *          another hash than h.
+ * Example: version 7 was sealed with hash h of the embedding. Its bit 3 flips in the device's
+ *          memory. The update of step 7 reads the wrong embedding; hsp_written.read of version 8
+ *          has another hash than h.
  * Threads: that of the compute queue; open and close between steps.
  */
 #ifndef HSP_READ_HASH_H

@@ -1,6 +1,7 @@
 /* Records when the instructions of a few steps were done, queue by queue, on one clock.
  *
- * Role:      executor/epoch_trace.c asks for a recording (hsp_engine_record) and makes a trace of it.
+ * Role:      executor/epoch_trace.c asks for a recording (hsp_engine_record) and makes a trace of
+ *            it.
  * Threads:   while its steps run each queue is written by its own thread; then it is its owner's.
  * Ownership: the engine's until hsp_engine_recorded hands it over; then hsp_recording_free.
  * Bounds:    HSP_RECORD_STEPS steps, the spans of each queue as asked, at most HSP_RECORD_SPANS.

@@ -1,7 +1,7 @@
 /* The first version of a device's state: drawn, or read from a safetensors file.
  *
- * Role:      before the first step of a job. Any layout gives the same values: they are functions of
- *            (seed, parameter, global index) (D5).
+ * Role:      before the first step of a job. Any layout gives the same values: they are functions
+ *            of (seed, parameter, global index) (D5).
  * Ownership: the state is the caller's, state_bytes long.
  */
 #ifndef HSP_STATE_INIT_H

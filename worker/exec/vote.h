@@ -44,8 +44,8 @@ struct hsp_vote {
 void hsp_vote_encode(const struct hsp_vote_record *r, uint8_t out[HSP_VOTE_BYTES]);
 void hsp_vote_decode(const uint8_t in[HSP_VOTE_BYTES], struct hsp_vote_record *ret);
 
-/* HSP_EPROTO: record @i is not of rank @i and this step, or its rank is elsewhere in the data: such a
- * version is never committed. */
+/* HSP_EPROTO: record @i is not of rank @i and this step, or its rank is elsewhere in the data: such
+ * a version is never committed. */
 enum hsp_status hsp_vote_count(const struct hsp_vote_record *all, uint32_t n, uint64_t step,
                                const struct hsp_train_bind *h, struct hsp_vote *ret,
                                struct hsp_err *err);

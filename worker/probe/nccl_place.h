@@ -2,8 +2,8 @@
  * NCCL encrypts nothing, so an epoch with TLS asks (worker/comm/nccl/nccl_need.h, L1).
  *
  * Role:    epoch_nccl.c asks at each PREPARE, and offers the answer to the other ranks.
- * Purity:  shell: asks the kernel for addresses, reads below the folders of struct hsp_nccl_look and
- *          the environment. The decision is pure: nccl_trust.h.
+ * Purity:  shell: asks the kernel for addresses, reads below the folders of struct hsp_nccl_look
+ *          and the environment. The decision is pure: nccl_trust.h.
  * Threads: any.
  *
  * Host: between two ranks NCCL uses NVLink, PCIe or shared memory, never the network, when they

@@ -29,8 +29,8 @@ struct hsp_gpu {
     int numa;                 /* node of the processors nearest to it, -1: not known */
     bool mig;                 /* it is cut up; its parts are not looked at */
     char cpus[128];           /* processors nearest to it, "0-23,48-71"; "" not known */
-    char card
-        [16]; /* the network card nearest to it in the PCI tree, "" where none is nearer than others */
+    /* The network card nearest to it in the PCI tree, "" where none is nearer than others. */
+    char card[16];
 };
 
 /* How two GPUs reach each other. */

@@ -14,8 +14,8 @@
 #define MOST_SIZES  7    /* 4096 */
 #define LONG_S      1e-3 /* eight times as long is the next one */
 #define BATCH_S     2e-3 /* work between two marks: their own time is a few microseconds */
-#define WARM_S \
-    0.3 /* products of a type before they are measured: power limits act within tenths of a second */
+/* Products of a type before they are measured: power limits act within tenths of a second. */
+#define WARM_S       0.3
 #define BUDGET_S     0.05 /* of a size of products */
 #define SHAPE_S      0.02 /* of another shape, there and back for attention */
 #define COPY_S       0.01 /* of a way between two devices */

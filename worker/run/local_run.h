@@ -46,8 +46,8 @@ enum hsp_status hsp_local_open(const struct hsp_local_opts *o, struct hsp_local 
 enum hsp_status hsp_local_run(struct hsp_local *l, uint64_t from, uint64_t to, struct hsp_err *err);
 struct hsp_local *hsp_local_close(struct hsp_local *l); /* NULL is fine; returns NULL */
 
-/* Of the host: what the state was when hsp_local_run returned last, or the open; NULL of a rank that
- * is not open. Not for hooks. */
+/* Of the host: what the state was when hsp_local_run returned last, or the open; NULL of a rank
+ * that is not open. Not for hooks. */
 void *hsp_local_state(const struct hsp_local *l, uint32_t rank);
 /* Takes over what the caller wrote there, between two runs. Errors of the backend. */
 enum hsp_status hsp_local_put(struct hsp_local *l, uint32_t rank, struct hsp_err *err);

@@ -154,10 +154,10 @@ static void clear_name(const struct hsp_folder *job, const char *name,
     }
 }
 
-/* Deletes the copy of this step that is aside, if an epoch before ours has written it: a later job, or a
- * later attempt of this job, has moved it. That of the same or a later epoch was moved by mistake, and
- * who has moved it puts it back. @whole: step-N, which stays; if it has that name no more, or may not
- * be on disk, nothing is deleted. HSP_ENOMEM: the owner is not known. */
+/* Deletes the copy of this step that is aside, if an epoch before ours has written it: a later job,
+ * or a later attempt of this job, has moved it. That of the same or a later epoch was moved by
+ * mistake, and who has moved it puts it back. @whole: step-N, which stays; if it has that name no
+ * more, or may not be on disk, nothing is deleted. HSP_ENOMEM: the owner is not known. */
 static enum hsp_status drop_own_aside(const struct hsp_folder *job, const struct hsp_ckpt_info *us,
                                       const struct hsp_folder *whole, struct hsp_err *err)
 {
@@ -179,8 +179,8 @@ static enum hsp_status drop_own_aside(const struct hsp_folder *job, const struct
     return st;
 }
 
-/* HSP_OK: the step @was, just moved aside, is @step, and still the one that @o was told of. HSP_AGAIN: it is not.
- * HSP_ENOMEM: that is not known. */
+/* HSP_OK: the step @was, just moved aside, is @step, and still the one that @o was told of.
+ * HSP_AGAIN: it is not. HSP_ENOMEM: that is not known. */
 static enum hsp_status look_again(const struct hsp_folder *job, const char *was,
                                   const struct hsp_ckpt_info *us, const struct hsp_ckpt_owner *o,
                                   const struct hsp_folder *step, struct hsp_err *err)
@@ -215,10 +215,10 @@ static enum hsp_status move_aside(const struct hsp_folder *job, const char *to, 
     return st;
 }
 
-/* Gives the attempt @tmp the name @to. The step that has the name, of @o, open as @step, is first moved
- * aside: readers find it there (hsp_ckpt_open), so a process killed at any moment
- * leaves the old step or the new one. HSP_AGAIN: another epoch has the name by now. After another error
- * the old step is in place; or, where only the last sync failed, aside. */
+/* Gives the attempt @tmp the name @to. The step that has the name, of @o, open as @step, is first
+ * moved aside: readers find it there (hsp_ckpt_open), so a process killed at any moment
+ * leaves the old step or the new one. HSP_AGAIN: another epoch has the name by now. After another
+ * error the old step is in place; or, where only the last sync failed, aside. */
 static enum hsp_status replace(const struct hsp_folder *job, const char *tmp, const char *to,
                                const struct hsp_ckpt_info *us, const struct hsp_ckpt_owner *o,
                                const struct hsp_folder *step, struct hsp_err *err)
@@ -267,8 +267,9 @@ static enum hsp_status may_replace(const struct hsp_folder *job, const char *to,
                        job->path, to, o->why.msg);
 }
 
-/* The name @to is free. Where this step of a later epoch lies aside, it was moved there by mistake, and who did
- * it was killed before it put it back: readers find it there, and no earlier step takes its name. */
+/* The name @to is free. Where this step of a later epoch lies aside, it was moved there by
+ * mistake, and who did it was killed before it put it back: readers find it there, and no
+ * earlier step takes its name. */
 static enum hsp_status none_is_later(const struct hsp_folder *job, const char *to,
                                      const struct hsp_ckpt_info *us, struct hsp_err *err)
 {
@@ -282,8 +283,8 @@ static enum hsp_status none_is_later(const struct hsp_folder *job, const char *t
                : st;
 }
 
-/* Gives the attempt @tmp the name @to, if the owner of the step that has the name lets it. The step of
- * an earlier job is kept under another name; *ret_aside is then the number of that job, else 0.
+/* Gives the attempt @tmp the name @to, if the owner of the step that has the name lets it. The step
+ * of an earlier job is kept under another name; *ret_aside is then the number of that job, else 0.
  * HSP_AGAIN: the owner is another by now. */
 static enum hsp_status try_name(const struct hsp_folder *job, const char *tmp, const char *to,
                                 const struct hsp_ckpt_info *us, uint32_t *ret_aside,
@@ -490,7 +491,8 @@ static bool is_it(const struct hsp_ckpt *c, uint32_t job, const uint64_t *conten
            (content == NULL || hsp_ckpt_content(c) == *content);
 }
 
-/* step-N, or step-N.job-JOB where that is it and step-N is not, or is of another job or unreadable. */
+/* step-N, or step-N.job-JOB where that is it and step-N is not, or is of another job or
+ * unreadable. */
 static enum hsp_status open_step(const char *dir, uint64_t step, uint32_t job,
                                  const uint64_t *content, struct hsp_ckpt **ret,
                                  struct hsp_err *err)

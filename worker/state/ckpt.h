@@ -52,8 +52,8 @@ struct hsp_ckpt_piece {
     uint64_t hash;       /* of the box (box_hash.h), compared with what is written */
 };
 
-/* A shard that is written: hashes come first (they stand in the file's head), then the data in parts of
- * any size and order, each once. Names, extents and the pieces stay until the end. */
+/* A shard that is written: hashes come first (they stand in the file's head), then the data in
+ * parts of any size and order, each once. Names, extents and the pieces stay until the end. */
 struct hsp_ckpt_stream; /* opaque */
 
 struct hsp_ckpt_done {
@@ -97,8 +97,8 @@ struct hsp_ckpt_tensor {
  * of descriptors, so nothing is known of the step. */
 enum hsp_status hsp_ckpt_open_at(const char *dir, const struct hsp_ckpt_place *at,
                                  struct hsp_ckpt **ret, struct hsp_err *err);
-/* The same, but holds no descriptor afterwards, and one at a time meanwhile: it can be asked about, not
- * read. */
+/* The same, but holds no descriptor afterwards, and one at a time meanwhile: it can be asked about,
+ * not read. */
 enum hsp_status hsp_ckpt_look_at(const char *dir, const struct hsp_ckpt_place *at,
                                  struct hsp_ckpt **ret, struct hsp_err *err);
 /* Opens step @step of job @job: step-N, unless step-N is of another job or cannot be read and

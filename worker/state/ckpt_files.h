@@ -12,9 +12,9 @@
 
 /* The names of folders in the folder of a job (ckpt_steps.h): a complete step; a complete step that
  * was moved aside, for a later job of the same name or a later attempt of the same job; an attempt.
- * Each epoch has attempts of its own: a writer of an earlier epoch, cut off and not yet dead, writes
- * and deletes nothing that a later epoch commits. An epoch of which a member is of a version that does
- * not know these names has none of its own (old_name of the info). */
+ * Each epoch has attempts of its own: a writer of an earlier epoch, cut off and not yet dead,
+ * writes and deletes nothing that a later epoch commits. An epoch of which a member is of a version
+ * that does not know these names has none of its own (old_name of the info). */
 void hsp_ckpt_step_name(uint64_t step, char ret[HSP_CKPT_NAME]);
 void hsp_ckpt_aside_name(uint64_t step, uint32_t job, char ret[HSP_CKPT_NAME]);
 void hsp_ckpt_tmp_name(const struct hsp_ckpt_info *info, char ret[HSP_CKPT_NAME]);

@@ -1,8 +1,8 @@
 /* The happy path: each step in the folder is looked at, newest first, until there are enough.
  *
  * Possible failure modes: a step that is damaged, or vanishes meanwhile (passed over); one that
- * cannot be read now, or a folder that cannot be listed (told beside the list, since the step may be
- * whole); want of memory (no list at all: a shorter one would be believed). */
+ * cannot be read now, or a folder that cannot be listed (told beside the list, since the step may
+ * be whole); want of memory (no list at all: a shorter one would be believed). */
 #include "worker/state/ckpt_found.h"
 
 #include <inttypes.h>

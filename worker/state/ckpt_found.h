@@ -32,9 +32,9 @@ struct hsp_ckpt_found {
 struct hsp_ckpts_found {
     size_t n;
     struct hsp_ckpt_found *item; /* newest first; free() */
-    bool
-        absent; /* nothing in @dir shows that the job began there, not even its file (ckpt_sign.h): the
-                    path may not be mounted, or the job never ran here */
+    /* Nothing in @dir shows that the job began there, not even its file (ckpt_sign.h): the path
+     * may not be mounted, or the job never ran here. */
+    bool absent;
     /* Of the newest such step above those of the list, on record or not. Code HSP_OK: there is
      * nothing to tell. */
     struct hsp_err damage;

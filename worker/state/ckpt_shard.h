@@ -8,9 +8,9 @@
 #include "worker/state/ckpt.h"
 #include "worker/state/ckpt_files.h"
 
-/* Writes the shard of @rank (0-based) into the step's temporary directory, replacing a left-over of an
- * earlier attempt. HSP_ENOENT: there is no @dir (ckpt_sign.h). HSP_ENOSPC, HSP_EIO, HSP_EPERM, HSP_ENOMEM,
- * HSP_EINVAL: nothing of it is left. */
+/* Writes the shard of @rank (0-based) into the step's temporary directory, replacing a left-over of
+ * an earlier attempt. HSP_ENOENT: there is no @dir (ckpt_sign.h). HSP_ENOSPC, HSP_EIO, HSP_EPERM,
+ * HSP_ENOMEM, HSP_EINVAL: nothing of it is left. */
 enum hsp_status hsp_ckpt_stream_open(const char *dir, const struct hsp_ckpt_info *info,
                                      uint32_t rank, const struct hsp_ckpt_piece *p, size_t n,
                                      struct hsp_ckpt_stream **ret, struct hsp_err *err);

@@ -1,5 +1,5 @@
-/* Marks the folder of a job with an empty file at the first step of the job, so that a folder without
- * checkpoints is told from a path that is not mounted.
+/* Marks the folder of a job with an empty file at the first step of the job, so that a folder
+ * without checkpoints is told from a path that is not mounted.
  *
  * Example: job 7 of cluster 0123..ef is called mist, and begins.
  *
@@ -8,8 +8,9 @@
  *   nothing, or there is no DIR                 nothing: /srv/ckpt may not be mounted
  *   begun.job-3.0123..ef                        nothing: job 3 had the name before
  *
- * Only who marks DIR makes it, or a person. Whoever writes to it later finds it there, or the file system is not
- * mounted: a folder made in its place would fill the disk below with what nobody finds again.
+ * Only who marks DIR makes it, or a person. Whoever writes to it later finds it there, or the file
+ * system is not mounted: a folder made in its place would fill the disk below with what nobody
+ * finds again.
  *
  * Purity: shell (files). DIR is not followed where it is a link (folder.h).
  */
@@ -18,15 +19,16 @@
 #include "worker/state/ckpt.h"
 #include "worker/state/folder.h"
 
-/* Makes @dir, and the file of the job of @us (job_id, whose.cluster) in it, and syncs both; any number
- * of processes may do so at a time. @shared: the folder above @dir is one of all nodes, so it is a mount or in one,
- * and is not made: HSP_ENOENT says what to do. Errors as hsp_folder_open. */
+/* Makes @dir, and the file of the job of @us (job_id, whose.cluster) in it, and syncs both; any
+ * number of processes may do so at a time. @shared: the folder above @dir is one of all nodes, so
+ * it is a mount or in one, and is not made: HSP_ENOENT says what to do. Errors as
+ * hsp_folder_open. */
 enum hsp_status hsp_ckpt_sign(const char *dir, const struct hsp_ckpt_info *us, bool shared,
                               struct hsp_err *err);
 /* Opens @dir to write to it; as hsp_folder_open, but never makes it: HSP_ENOENT says what to do. */
 enum hsp_status hsp_ckpt_open_folder(const char *dir, struct hsp_folder *ret, struct hsp_err *err);
-/* *ret: whether the file of the job of @us is in @dir; false where there is no @dir. An error says that nobody
- * knows: those of hsp_folder_open but HSP_ENOENT. */
+/* *ret: whether the file of the job of @us is in @dir; false where there is no @dir. An error says
+ * that nobody knows: those of hsp_folder_open but HSP_ENOENT. */
 enum hsp_status hsp_ckpt_is_signed(const char *dir, const struct hsp_ckpt_info *us, bool *ret,
                                    struct hsp_err *err);
 

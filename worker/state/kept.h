@@ -2,8 +2,8 @@
  *
  * Purity:  shell (the files of one folder).
  * Example: job-4+0+2+e7+s0.seg and job-4+0+2+e8+s0.seg are job 4, newest layout 8. Its papers
- *          (papers_file.h) say its name, its newest epoch, and the cluster that adopted it last, unless
- *          they are damaged (papers_damaged). */
+ *          (papers_file.h) say its name, its newest epoch, and the cluster that adopted it last,
+ *          unless they are damaged (papers_damaged). */
 #ifndef HSP_KEPT_H
 #define HSP_KEPT_H
 #include "proto/wire/msg.h"
@@ -16,8 +16,9 @@ enum hsp_status hsp_kept_scan(const char *dir, struct hsp_m_kept **ret, uint32_t
 /* For an agent that begins: deletes the papers of jobs that have no segment, since nothing can go
  * on from them. HSP_EIO; HSP_ENOMEM: deletes none. */
 enum hsp_status hsp_kept_tidy(const char *dir, struct hsp_err *err);
-/* Deletes the papers of @job if it has no segment. Only who writes papers may call it: who deletes
- * the last segment does not know whether papers are on their way. HSP_EIO; HSP_ENOMEM: they stay. */
+/* Deletes the papers of @job if it has no segment. Only who writes papers may call it: who
+ * deletes the last segment does not know whether papers are on their way. HSP_EIO;
+ * HSP_ENOMEM: they stay. */
 enum hsp_status hsp_kept_tidy_job(const char *dir, uint32_t job, struct hsp_err *err);
 
 #endif

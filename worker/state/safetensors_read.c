@@ -1,5 +1,5 @@
-/* Parses the header with cJSON and checks every member against the file. A reader keeps the part that
- * it has read last, since the runs of a region follow each other in a part. */
+/* Parses the header with cJSON and checks every member against the file. A reader keeps the part
+ * that it has read last, since the runs of a region follow each other in a part. */
 #include "worker/state/safetensors_read.h"
 
 #include <errno.h>

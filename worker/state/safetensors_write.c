@@ -233,8 +233,8 @@ static char *sums_text(const struct hsp_st_writer *w)
     return text;
 }
 
-/* Opens the file, and keeps its folder for hsp_st_discard. In a folder the file is a new one: another
- * writer may still have the one of that name open, and would write into ours. */
+/* Opens the file, and keeps its folder for hsp_st_discard. In a folder the file is a new one:
+ * another writer may still have the one of that name open, and would write into ours. */
 static enum hsp_status create_file(struct hsp_st_writer *w, const struct name *f,
                                    struct hsp_err *err)
 {

@@ -40,9 +40,9 @@ struct hsp_state_segment; /* opaque */
 /* Makes the file with all its space, unsealed, contents zero; nobody sees it half made.
  * @stop is asked before each HSP_ROOM_PIECE bytes (segment_room.h); NULL: nobody is. HSP_ECANCELED:
  * @stop has said so, and all room is given back. HSP_EEXIST: there is a segment of this key.
- * HSP_ENOSPC: the message says how many bytes did not fit. HSP_ELIMIT: the file would be longer than a
- * file may be. HSP_EINVAL: a row breaks I1, or no file can have the name. HSP_EIO, HSP_EPERM,
- * HSP_ENOMEM. */
+ * HSP_ENOSPC: the message says how many bytes did not fit. HSP_ELIMIT: the file would be longer
+ * than a file may be. HSP_EINVAL: a row breaks I1, or no file can have the name. HSP_EIO,
+ * HSP_EPERM, HSP_ENOMEM. */
 enum hsp_status hsp_segment_create(const char *dir, const struct hsp_segment_key *key,
                                    const struct hsp_whose *whose,
                                    const struct hsp_segment_row *rows, uint32_t n,

@@ -1,8 +1,8 @@
 /* The happy path: the head of each file that ends in .seg is read and checked.
  *
  * Possible failure modes: a folder of such a name (passed over: it is none of ours, and holds no
- * state); a damaged head (listed as such, with the key of its name); a copy of a segment under another
- * name (listed as such, or its deletion would hit the original); a file of a
+ * state); a damaged head (listed as such, with the key of its name); a copy of a segment under
+ * another name (listed as such, or its deletion would hit the original); a file of a
  * creator that died (deleted after a minute); a folder that the disk gives in part, or want of
  * memory (an error: a short list would be believed). */
 #include "worker/state/segment_dir.h"

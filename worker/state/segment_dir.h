@@ -22,9 +22,9 @@ struct hsp_segment_info {
     uint64_t file_bytes;
 };
 
-/* Lists the segments of @dir, sorted by file name. Folders are passed over. *ret is released with free(). HSP_ENOENT, HSP_ELIMIT.
- * HSP_EIO: the folder was not read to its end. HSP_ENOMEM: no memory for the list, or to open one
- * of the segments. */
+/* Lists the segments of @dir, sorted by file name. Folders are passed over. *ret is released with
+ * free(). HSP_ENOENT, HSP_ELIMIT. HSP_EIO: the folder was not read to its end. HSP_ENOMEM: no
+ * memory for the list, or to open one of the segments. */
 enum hsp_status hsp_segment_scan(const char *dir, struct hsp_segment_info **ret, size_t *ret_n,
                                  struct hsp_err *err);
 /* Deletes one file; no error when it is not there. Its memory is free soon (segment_free.h). */
@@ -32,8 +32,8 @@ enum hsp_status hsp_segment_remove(const char *dir, const struct hsp_segment_key
                                    struct hsp_err *err);
 
 typedef bool hsp_segment_filter(const struct hsp_segment_key *key, const void *ctx);
-/* Deletes the files of creations that were not finished, of those keys that @which takes (NULL: all).
- * Their creators have died. HSP_ENOENT, HSP_ELIMIT, HSP_EIO. */
+/* Deletes the files of creations that were not finished, of those keys that @which takes (NULL:
+ * all). Their creators have died. HSP_ENOENT, HSP_ELIMIT, HSP_EIO. */
 enum hsp_status hsp_segment_remove_unfinished(const char *dir, hsp_segment_filter *which,
                                               const void *ctx, struct hsp_err *err);
 

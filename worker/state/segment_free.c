@@ -1,7 +1,9 @@
-/* The happy path: the file is open when its name goes, so unlink() frees nothing; a thread closes it.
+/* The happy path: the file is open when its name goes, so unlink() frees nothing; a thread closes
+ * it.
  *
- * Possible failure modes: no descriptor, no lock or no thread (the caller frees, which takes its time);
- * somebody still maps the file (its memory is freed when that ends, and nobody waits for it). */
+ * Possible failure modes: no descriptor, no lock or no thread (the caller frees, which takes its
+ * time); somebody still maps the file (its memory is freed when that ends, and nobody waits for
+ * it). */
 #include "worker/state/segment_free.h"
 
 #include <errno.h>
@@ -18,7 +20,8 @@
 
 _Static_assert(sizeof(void *) >= 8, "two descriptors stand in the argument of a thread");
 
-/* Closes the two: the file, whose memory goes with it, then the folder, for whose lock others wait. */
+/* Closes the two: the file, whose memory goes with it, then the folder, for whose lock others
+ * wait. */
 static void *free_memory(void *both)
 {
     (void)close((int)((uintptr_t)both & UINT32_MAX));
@@ -36,8 +39,8 @@ int hsp_segment_room_comes(const char *dir)
     return folder;
 }
 
-/* Opens the file @path and locks its folder. Allocates nothing: state is deleted where memory is short. NULL: the
- * memory of @path goes with its name. */
+/* Opens the file @path and locks its folder. Allocates nothing: state is deleted where memory is
+ * short. NULL: the memory of @path goes with its name. */
 static void *hold(const char *dir, const char *path)
 {
     struct stat sb;

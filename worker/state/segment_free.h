@@ -1,12 +1,12 @@
-/* Frees the memory of deleted segments on a thread of its own: tens of GiB take seconds, and an executor
- * that waits for them looks dead.
+/* Frees the memory of deleted segments on a thread of its own: tens of GiB take seconds, and an
+ * executor that waits for them looks dead.
  *
- * Example:   RELEASE deletes 8 files of 30 GiB each. Their names are gone at once, and RELEASED is sent. The
- *            memory is free later. An executor that wants 60 GiB of the folder meanwhile, and finds less
- *            room there, waits for that.
+ * Example:   RELEASE deletes 8 files of 30 GiB each. Their names are gone at once, and RELEASED is
+ *            sent. The memory is free later. An executor that wants 60 GiB of the folder meanwhile,
+ *            and finds less room there, waits for that.
  * Purity:    shell (files, a thread for each file).
- * Threads:   any, in all processes that share the folder. It is locked (flock, shared) while memory is freed. A
- *            process that ends frees what is left first.
+ * Threads:   any, in all processes that share the folder. It is locked (flock, shared) while memory
+ *            is freed. A process that ends frees what is left first.
  */
 #ifndef HSP_SEGMENT_FREE_H
 #define HSP_SEGMENT_FREE_H
@@ -27,7 +27,8 @@ static inline bool hsp_segment_stopped(const struct hsp_segment_stop *stop)
 
 /* As unlink(@path), of a file in folder @dir: what does not fail is that no name is left. */
 int hsp_segment_unlink(const char *dir, const char *path);
-/* Until the descriptor that this returns is closed, who lacks room in @dir waits: some comes free soon. Below 0: not. */
+/* Until the descriptor that this returns is closed, who lacks room in @dir waits: some comes free
+ * soon. Below 0: not. */
 int hsp_segment_room_comes(const char *dir);
 /* Waits until the memory of all that was so deleted from @dir is free, or @stop says so. */
 void hsp_segment_await_free(const char *dir, const struct hsp_segment_stop *stop);

@@ -141,7 +141,8 @@ static bool of_no_use(const struct hsp_segment_info *i)
     return i->status == HSP_EDIGEST || (i->status == HSP_OK && i->version == HSP_NO_VERSION);
 }
 
-/* Deletes the notes of the device. A folder of their name is somebody's: it stays, in nobody's way. */
+/* Deletes the notes of the device. A folder of their name is somebody's: it stays, in nobody's
+ * way. */
 static enum hsp_status remove_notes(const char *dir, uint32_t job, uint32_t device,
                                     struct hsp_err *err)
 {

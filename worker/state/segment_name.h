@@ -21,8 +21,8 @@ void hsp_segname_key(const struct hsp_segname *n, struct hsp_segment_key *ret);
 /* False: not a name of ours. */
 bool hsp_segname_parse(const struct hsp_segment_key *key, struct hsp_segname *ret);
 
-/* The name that a scanned file has, also one that cannot be used. False: it is none of ours, or a copy
- * under another name, which is left alone. */
+/* The name that a scanned file has, also one that cannot be used. False: it is none of ours, or a
+ * copy under another name, which is left alone. */
 bool hsp_segname_of(const struct hsp_segment_info *file, struct hsp_segname *ret);
 
 /* Every sealed piece in @dir; *ret is released with free(). A directory that is not there has none.
@@ -31,10 +31,11 @@ bool hsp_segname_of(const struct hsp_segment_info *file, struct hsp_segname *ret
  * they are no source. HSP_EIO, HSP_ENOMEM. */
 enum hsp_status hsp_segname_scan(const char *dir, struct hsp_m_holding **ret, uint32_t *ret_n,
                                  struct hsp_err *err);
-/* For an agent that begins, before it has executors: deletes unsealed and unfinished segments, since
- * their writers died with the agent before, and segments with a damaged head or seal, which nobody can read. *ret
- * lists the damaged segments; free(). @ret_copy: the name of a file that is a copy of a segment under
- * another name, and stays; "" there is none. HSP_EIO; HSP_ENOMEM: deletes none. */
+/* For an agent that begins, before it has executors: deletes unsealed and unfinished segments,
+ * since their writers died with the agent before, and segments with a damaged head or seal, which
+ * nobody can read. *ret lists the damaged segments; free(). @ret_copy: the name of a file that is a
+ * copy of a segment under another name, and stays; "" there is none. HSP_EIO; HSP_ENOMEM: deletes
+ * none. */
 enum hsp_status hsp_segname_tidy(const char *dir, struct hsp_m_damaged **ret, uint32_t *ret_n,
                                  char ret_copy[HSP_SEGMENT_FILE], struct hsp_err *err);
 /* For an executor that begins: deletes the segments of its device that the process before it has

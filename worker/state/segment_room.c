@@ -1,9 +1,9 @@
 /* The happy path: each piece of the file is reserved, later each piece of its mapping is populated.
  *
- * Possible failure modes: no room (posix_fallocate says so before any write can raise SIGBUS); a stop
- * (what was taken is the caller's to give back); a signal in a piece (that piece is taken again);
- * another executor that takes room at the same time (that piece is taken again when the memory of
- * deleted segments is free). */
+ * Possible failure modes: no room (posix_fallocate says so before any write can raise SIGBUS); a
+ * stop (what was taken is the caller's to give back); a signal in a piece (that piece is taken
+ * again); another executor that takes room at the same time (that piece is taken again when the
+ * memory of deleted segments is free). */
 #include "worker/state/segment_room.h"
 
 #include <errno.h>

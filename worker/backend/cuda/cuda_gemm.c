@@ -8,8 +8,8 @@
  *          queue; then all are forgotten. An algorithm that the library refuses to run after all
  *          gives way to the next of MAX_ALGOS, the last to the plain kernel: a product is slow
  *          then, a step goes on.
- * Warmth:  the library loads a kernel when it starts it for the first time, and that waits until the
- *          device is idle: for ever, where a receive waits for a peer that waits for us. So a
+ * Warmth:  the library loads a kernel when it starts it for the first time, and that waits until
+ *          the device is idle: for ever, where a receive waits for a peer that waits for us. So a
  *          program's products are run once before its first step.
  */
 #include "worker/backend/cuda/cuda_gemm.h"

@@ -1,8 +1,8 @@
-/* Memory of the device and pinned memory. cudaFree and its like wait until the device has nothing to
- * do (measured: README.md), which would hold up a release while other queues are busy. So a block
- * that is released during work is retired: it is given out again for as many bytes, and freed when
- * the device is idle or memory runs short. Work of a transport may wait, with its peer, for work
- * that the host has yet to give: for ever. So from the first queue that a transport asks for
+/* Memory of the device and pinned memory. cudaFree and its like wait until the device has nothing
+ * to do (measured: README.md), which would hold up a release while other queues are busy. So a
+ * block that is released during work is retired: it is given out again for as many bytes, and freed
+ * when the device is idle or memory runs short. Work of a transport may wait, with its peer, for
+ * work that the host has yet to give: for ever. So from the first queue that a transport asks for
  * (hsp_backend.native) until the next trim nothing is freed and nothing is unregistered. */
 #include "worker/backend/cuda/cuda_memory.h"
 
@@ -31,8 +31,8 @@ struct registered {
     bool leaves; /* it is to be unregistered */
 };
 
-/* To unregister tens of GiB takes seconds, so it is done without `lock`: `unpins` alone is held. That one
- * is taken first. While peers is true nobody holds it for long. */
+/* To unregister tens of GiB takes seconds, so it is done without `lock`: `unpins` alone is held.
+ * That one is taken first. While peers is true nobody holds it for long. */
 struct hsp_cuda_memory {
     pthread_mutex_t unpins; /* held by who unregisters, and while peers becomes true */
     pthread_mutex_t lock;

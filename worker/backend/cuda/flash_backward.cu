@@ -327,8 +327,8 @@ static __device__ __forceinline__ void att_dkv_load(const struct att &a, struct 
                                a.s, a.d);
 }
 
-/* Stores the warp's rows of dk and dv, those from @row on of the tile at @k0, columns of part @part,
- * over @shared. */
+/* Stores the warp's rows of dk and dv, those from @row on of the tile at @k0, columns of part
+ * @part, over @shared. */
 template <int D, int MT, int N>
 static __device__ __forceinline__ void att_dkv_store(const struct att &a,
                                                      const float (&dk)[MT][N][4],

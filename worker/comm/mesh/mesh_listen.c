@@ -390,7 +390,8 @@ static int fill_poll(struct hsp_mesh_listener *l)
     return deaf ? DEAF_MS : l->n_conns > 0 ? 500 : -1;
 }
 
-/* Waits for callers. A failure that may pass costs a nap; nothing is said of any descriptor then. */
+/* Waits for callers. A failure that may pass costs a nap; nothing is said of any
+ * descriptor then. */
 static void await_events(struct hsp_mesh_listener *l, uint32_t n, int timeout)
 {
     int got = poll(l->poll, 3 + n, timeout), e = errno;

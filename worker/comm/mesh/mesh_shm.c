@@ -15,8 +15,8 @@
  * Invariant (S2): a thread that goes to sleep, or away, first says so (`where`, `hungry`) and then
  * looks once more. A thread that changes something first publishes the change and then reads those
  * words. So one of the two sees the other; both orders are sequentially consistent.
- * Invariant (S3): positions are this rank's own; of the peer's counters only the difference is used,
- * and it is checked against the size of the lane. */
+ * Invariant (S3): positions are this rank's own; of the peer's counters only the difference is
+ * used, and it is checked against the size of the lane. */
 #include "worker/comm/mesh/mesh_shm.h"
 
 #include <errno.h>

@@ -19,8 +19,9 @@ void hsp_shm_rung(struct hsp_mesh *m);
 /* The peer has said BYE on the socket; the link closes when its lane is empty. */
 void hsp_shm_said_bye(struct hsp_mesh *m, uint32_t peer);
 bool hsp_shm_has_said_bye(const struct mesh_shm *s);
-/* Lending gives the caller a message where it lies in the lane: begin, await until lent is not NULL
- * (or the mesh is dead, or the link closed), end. lends: whether a message of @bytes fits a lane. */
+/* Lending gives the caller a message where it lies in the lane: begin, await until lent is
+ * not NULL (or the mesh is dead, or the link closed), end. lends: whether a message of
+ * @bytes fits a lane. */
 bool hsp_shm_lends(const struct hsp_mesh *m, uint32_t peer, size_t bytes);
 void hsp_shm_lend_begin(struct hsp_mesh *m, uint32_t peer, uint32_t channel, size_t bytes);
 const void *hsp_shm_lent(struct hsp_mesh *m, uint32_t peer);

@@ -4,7 +4,8 @@
  * Example: rank 2 waits since 3 s for a message of rank 0. Rank 0 says that 80 kB for rank 2 have
  * not arrived: the link between them is to blame, not rank 0.
  *
- * Threads: any, from the start of the mesh until it is closed. Nothing waits for more than the lock.
+ * Threads: any, from the start of the mesh until it is closed. Nothing waits for more than the
+ * lock.
  */
 #ifndef HSP_MESH_STAND_H
 #define HSP_MESH_STAND_H
@@ -14,8 +15,8 @@ struct hsp_mesh_link_state {
     uint32_t peer;
     uint64_t unsent; /* bytes for the peer that its kernel has not confirmed */
     bool held;       /* what it sends is not read */
-    double
-        bytes_per_s; /* fastest arrival of a message of 64 KiB or more since the last call; 0: none */
+    /* Fastest arrival of a message of 64 KiB or more since the last call; 0: none. */
+    double bytes_per_s;
 };
 
 /* @c is a mesh, as in all functions here. */

@@ -24,7 +24,8 @@
 #define CHUNK  (4 * RECORD)       /* encrypted at once; the reader waits for the lock meanwhile */
 /* With the header, tag and type of each record and of a change of keys (64 bytes are plenty). */
 #define OUT_BYTES (CHUNK + 8 * 64)
-#define FILL      ((size_t)64 << 10) /* taken in at once; stays in the session while a link is held */
+/* Taken in at once; stays in the session while a link is held. */
+#define FILL ((size_t)64 << 10)
 
 struct mesh_tls {
     pthread_mutex_t lock;

@@ -11,7 +11,8 @@
 #include <limits.h> /* INT_MIN */
 #include <stddef.h>
 
-#define NCCL_OLDEST       21800 /* 10000 major + 100 minor + patch: non-blocking calls and this config */
+/* 10000 major + 100 minor + patch: non-blocking calls and this config. */
+#define NCCL_OLDEST       21800
 #define NCCL_NEWEST       29999
 #define NCCL_GROUP_ABORTS 22200 /* aborts of one group end all kernels before they free anything */
 #define NCCL_DEAF         22501 /* its ncclCommAbort does not return (pytorch/pytorch#149153) */

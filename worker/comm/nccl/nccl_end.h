@@ -30,8 +30,8 @@ struct timespec hsp_link_after_ms(uint32_t ms, clockid_t clock);
 /* Tells those who watch a broken link why. */
 void hsp_link_tell(struct hsp_link *l);
 
-/* A crew for an abort, to which links are added one by one. NULL: there is no memory, or NCCL is too
- * old: then each link added ends by itself. */
+/* A crew for an abort, to which links are added one by one. NULL: there is no memory, or NCCL is
+ * too old: then each link added ends by itself. */
 struct hsp_link_crew *hsp_crew_open(const struct hsp_nccl_lib *lib);
 /* The link is to end, whatever is under way; @why: what its operations fail with. */
 void hsp_crew_add(struct hsp_link_crew *w, struct hsp_link *l, const struct hsp_err *why);

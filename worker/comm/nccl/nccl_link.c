@@ -139,7 +139,8 @@ static enum nccl_result greet(struct hsp_link *l)
 
 /* ---- making ---- */
 
-/* Who waits for the end of this thread may abort what has a handle: until the call is over it has none. */
+/* Who waits for the end of this thread may abort what has a handle: until the call is
+ * over it has none. */
 static enum nccl_result make_own(struct hsp_link *l)
 {
     struct nccl_config config = hsp_nccl_config(l->max_ctas);

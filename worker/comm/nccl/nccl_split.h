@@ -12,8 +12,8 @@ enum hsp_status hsp_nccl_split_find(struct hsp_nccl_making *m, struct hsp_nccl_w
                                     struct hsp_err *err);
 /* Writes the words of the first member: the parent and the members in it. */
 void hsp_nccl_split_tell(const struct hsp_nccl_wanted *w, struct hsp_buf *to);
-/* Reads the words of a first member, behind key and kind. @w: NULL: this rank is no member. HSP_EPROTO,
- * HSP_ENOMEM, HSP_EPEER: what is to be split is not here any more. */
+/* Reads the words of a first member, behind key and kind. @w: NULL: this rank is no member.
+ * HSP_EPROTO, HSP_ENOMEM, HSP_EPEER: what is to be split is not here any more. */
 enum hsp_status hsp_nccl_split_hear(struct hsp_nccl_making *m, struct hsp_nccl_wanted *w,
                                     uint64_t key, struct hsp_cursor *c, struct hsp_err *err);
 /* Starts the splits, when the new links wait for them. HSP_ENOMEM. */
