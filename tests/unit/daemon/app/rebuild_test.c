@@ -203,7 +203,7 @@ static void test_lines_between_damaged_pages_stay(void **state)
     }
     assert_true(n_leaves > 12);
     for (size_t i = 0; i < n_leaves; i++) {
-        for (size_t k = i + 2; k < n_leaves; k += 3) {
+        for (size_t k = i + 2; k < n_leaves; k += 7) {
             assert_int_equal(left_without(*state, data, n, leaf[i], leaf[k]),
                              2 * LINES - lost[i] - lost[k]);
         }
