@@ -33,8 +33,7 @@ static enum hsp_status read_kind(struct hsp_ex_epoch *e, struct hsp_state_segmen
     }
     const struct hsp_segment_row *row = hsp_segment_row_at(s, i);
     const uint8_t *home = (const uint8_t *)hsp_segment_area(s) + row->offset;
-    hsp_region_copy(hsp_dtype_size(e->pkg.dtype), &r->box, &row->box, home, &r->box, data);
-    uint64_t whole = *hash = hsp_box_hash(&id, &r->box, &r->box, data);
+    uint64_t whole = *hash = hsp_box_hash_copy(&id, &r->box, &row->box, home, data);
     if (!hsp_box_equal(&r->box, &row->box)) {
         whole = hsp_box_hash(&id, &row->box, &row->box, home);
     }

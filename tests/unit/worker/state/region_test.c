@@ -164,7 +164,7 @@ static void strided_parts_have_the_hash_of_dense_ones(void **state)
 {
     (void)state;
     enum { ROWS = 24, COLS = 210 };
-    static double held[ROWS * COLS], dense[ROWS * COLS];
+    static double held[ROWS * COLS], dense[ROWS * COLS], copy[ROWS * COLS];
     int64_t full[] = {ROWS + 9, COLS + 13};
     struct hsp_box all = {.rank = 2, .lo = {5, 7}, .hi = {5 + ROWS, 7 + COLS}};
     for (uint64_t i = 0; i < 200; i++) {
@@ -175,7 +175,36 @@ static void strided_parts_have_the_hash_of_dense_ones(void **state)
         fill_box(t, 9, 1, i, full, &all, held);
         hsp_region_copy(hsp_dtype_size(t), &part, &all, held, &part, dense);
         hsp_box_hash_call(&id, &part, dense, &c);
-        assert_true(hsp_box_hash(&id, &part, &all, held) == hash_by_definition(&c));
+        uint64_t want = hash_by_definition(&c);
+        assert_true(hsp_box_hash(&id, &part, &all, held) == want);
+        memset(copy, 0x55, sizeof copy);
+        assert_true(hsp_box_hash_copy(&id, &part, &all, held, copy) == want);
+        size_t bytes = hsp_dtype_size(t) * (size_t)hsp_box_count(&part);
+        assert_memory_equal(copy, dense, bytes);
+        for (size_t k = bytes; k < sizeof copy; k++) {
+            assert_int_equal(((const uint8_t *)copy)[k], 0x55);
+        }
+    }
+}
+
+/* More than is copied at once. */
+static void a_long_run_has_the_same_hash_when_it_is_copied(void **state)
+{
+    (void)state;
+    enum { N = 70001 };
+    static double x[N], y[N];
+    int64_t full[] = {2 * N};
+    for (uint64_t i = 0; i < 6; i++) {
+        enum hsp_dtype t = i % 2 ? HSP_F32 : HSP_F64;
+        struct hsp_box box = {.rank = 1, .lo = {3}, .hi = {3 + (t == HSP_F32 ? 2 * N - 3 : N)}};
+        struct hsp_box_id id = {9, 1, t, full};
+        for (uint64_t k = 0; k < N; k++) {
+            uint64_t r = hsp_test_rand("long", i * N + k);
+            memcpy(&x[k], &r, sizeof r);
+        }
+        memset(y, 0, sizeof y);
+        assert_true(hsp_box_hash_copy(&id, &box, &box, x, y) == hsp_box_hash(&id, &box, &box, x));
+        assert_memory_equal(y, x, hsp_dtype_size(t) * (size_t)hsp_box_count(&box));
     }
 }
 
@@ -250,6 +279,7 @@ HSP_TEST_FILE(region_test)
         cmocka_unit_test(minus_leaves_exactly_the_rest),
         cmocka_unit_test(hashes_of_disjoint_boxes_add_up),
         cmocka_unit_test(strided_parts_have_the_hash_of_dense_ones),
+        cmocka_unit_test(a_long_run_has_the_same_hash_when_it_is_copied),
         cmocka_unit_test(hashes_are_part_of_formats),
         cmocka_unit_test(every_change_changes_the_hash),
     };
