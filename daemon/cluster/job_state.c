@@ -45,7 +45,8 @@ static const uint32_t may_follow[] = {
 };
 _Static_assert(HSP_ARRAY_LEN(may_follow) == HSP_JOB_BEHIND + 1, "an entry per state");
 
-void hsp_ci_job_move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to)
+/* @why: the reason, which the job has no room for in full. */
+static void move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to, const char *why)
 {
     if (j->state == to) {
         return;
@@ -56,24 +57,30 @@ void hsp_ci_job_move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_stat
     const char *type = hsp_ci_printf(c, "job.%s", hsp_job_state_name(to));
     bool bad = to == HSP_JOB_FAILED || to == HSP_JOB_BEHIND;
     struct hsp_fact *f =
-        hsp_ci_fact(c, type, bad ? HSP_SEV_ERROR : HSP_SEV_NOTICE, j, NULL, "%s", j->reason);
+        hsp_ci_fact(c, type, bad ? HSP_SEV_ERROR : HSP_SEV_NOTICE, j, NULL, "%s", why);
     bool said = strncmp(j->reason, j->cause, strlen(j->cause)) == 0;
     if (f != NULL) {
         f->cause = said ? "" : hsp_ci_printf(c, "%s", j->cause);
     }
 }
 
+void hsp_ci_job_move(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to)
+{
+    move(c, j, to, j->reason);
+}
+
 void hsp_ci_job_blocked(struct hsp_cluster *c, struct hsp_job *j, const char *fmt, ...)
 {
-    char text[sizeof(j->reason)];
+    char text[HSP_TEXT_MAX + 1], reason[sizeof(j->reason)];
     va_list ap;
     va_start(ap, fmt);
     hsp_str_vtell(text, sizeof(text), fmt, ap);
     va_end(ap);
-    bool news = strcmp(text, j->reason) != 0;
-    (void)snprintf(j->reason, sizeof(j->reason), "%s", text);
+    hsp_str_tell(reason, sizeof(reason), "%s", text);
+    bool news = strcmp(reason, j->reason) != 0;
+    (void)snprintf(j->reason, sizeof(j->reason), "%s", reason);
     if (j->state == HSP_JOB_RECOVERING && j->att.epoch == 0) {
-        hsp_ci_job_move(c, j, HSP_JOB_PAUSED);
+        move(c, j, HSP_JOB_PAUSED, text);
         hsp_ci_store_job(c, j);
     } else if (news) {
         hsp_ci_fact(c, "job.blocked", HSP_SEV_INFO, j, NULL, "%s", text);
@@ -124,7 +131,7 @@ static void end(struct hsp_cluster *c, struct hsp_job *j, enum hsp_job_state to,
     j->unrecorded = j->doubted = false;
     j->ahead[0] = '\0';
     hsp_str_tell(j->reason, sizeof(j->reason), "%s", why);
-    hsp_ci_job_move(c, j, to);
+    move(c, j, to, why);
     hsp_ci_epoch_over(j, &j->cur);
     hsp_ci_epoch_over(j, &j->att);
     j->n_held = 0;

@@ -39,7 +39,7 @@ static const char *templates_text(struct hsp_cluster *c, const struct hsp_plan_i
 static void tell_none(struct hsp_cluster *c, struct hsp_job *j, const char *why)
 {
     char text[sizeof(j->no_plan)];
-    hsp_str_printf(text, sizeof(text), "%s", why); /* cut */
+    hsp_str_tell(text, sizeof(text), "%s", why); /* cut as the reason of the job is */
     if (strcmp(text, j->no_plan) != 0) {
         memcpy(j->no_plan, text, sizeof(text));
         hsp_ci_fact(c, "plan.infeasible", HSP_SEV_WARN, j, NULL, "%s", why);

@@ -1,5 +1,8 @@
 /* Answers of the planner: a text that is no plan is refused with its fault, and nothing begins;
  * devices without a use in the plan are for others. */
+#include <stdio.h>
+#include <string.h>
+
 #include "daemon/cluster/broken_pairs.h"
 #include "tests/unit/daemon/cluster/cluster_world.h"
 
@@ -195,6 +198,30 @@ static void what_is_asked_in_vain_is_told_once(void **state)
     cw_end(&w);
 }
 
+/* A job has no room for all of a long reason: the events have it, once. */
+static void a_long_reason_is_whole_in_the_events(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    char why[901], cut[560];
+    memset(why, 'w', sizeof why - 1);
+    why[sizeof why - 1] = '\0';
+    (void)snprintf(cut, sizeof cut, "%.556s...", why);
+    cw_begin(&w, 2, 1);
+    (void)cw_submit(&w, "j", 0, 1, 8);
+    no_plan(&w, why);
+    assert_string_equal(cw_fact(&w, "plan.infeasible"), why);
+    assert_string_equal(cw_fact(&w, "job.blocked"), why);
+    assert_string_equal(cw_job(&w, 1)->reason, cut);
+    a_second_later(&w, 2);
+    assert_string_equal(cw_job(&w, 1)->reason, cut);
+    no_plan(&w, why);
+    assert_null(cw_fact(&w, "plan.infeasible"));
+    assert_null(cw_fact(&w, "job.blocked"));
+    assert_string_equal(cw_job(&w, 1)->reason, cut);
+    cw_end(&w);
+}
+
 /* Facts of jobs and plans that the last step has told. */
 static uint32_t told(const struct cw_world *w)
 {
@@ -379,6 +406,7 @@ HSP_TEST_FILE(answers_test)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_plan_is_refused),
         cmocka_unit_test(what_is_asked_in_vain_is_told_once),
+        cmocka_unit_test(a_long_reason_is_whole_in_the_events),
         cmocka_unit_test(a_job_that_waits_tells_its_reason_once),
         cmocka_unit_test(a_job_that_is_paused_tells_its_reason_once),
         cmocka_unit_test(the_same_unspoilt_is_taken),
