@@ -41,10 +41,11 @@ void hsp_ai_hang_up(struct hsp_agent *a, const char *why, bool soon)
             hsp_ai_log(a, 4, "leaving the coordinator: %s", why);
         }
         hsp_ai_emit(a, HSP_AACT_DISCONNECT, 0);
+        a->closing =
+            true; /* until CONN_DOWN, which a connection that is gone does not tell again */
     }
     hsp_ai_connect_later(a);
     hsp_ai_uplink_stop(a);
-    a->closing = true;
     a->pause_ms = soon ? 0 : a->pause_ms;
 }
 

@@ -546,6 +546,31 @@ static void what_is_discarded(void **state)
     hsp_agent_free(w.a);
 }
 
+/* The connection ends while executors still stop what is discarded: the agent calls again. */
+static void the_connection_ends_while_it_discards(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    struct hsp_m_kept found = {.job = 4, .name = "", .cluster = mine, .plan = 7};
+    aw_begin(&w);
+    meet(&w, &found, 1, mine, 5);
+    aw_from_daemon(
+        &w, (struct hsp_msg){
+                .type = HSP_MSG_PAPERS,
+                .u.papers = {.job = 4, .what = HSP_PAPERS_DISCARD, .cluster = mine, .reason = ""}});
+    assert_non_null(aw_sent(&w, HSP_AACT_SEND_EXEC, HSP_MSG_STOP));
+    aw_step(&w, (struct hsp_agent_event){.type = HSP_AEV_CONN_DOWN, .text = "reset"});
+    for (uint32_t d = 0; hsp_agent_device_at(w.a, d) != NULL; d++) {
+        aw_from_exec(
+            &w, d, (struct hsp_msg){.type = HSP_MSG_STOPPED, .u.devref = {.job = 4, .device = d}});
+    }
+    assert_null(aw_find(&w, HSP_AACT_DISCONNECT));
+    w.now += 400; /* the first pauses are shorter */
+    aw_tick(&w);
+    assert_non_null(aw_find(&w, HSP_AACT_CONNECT));
+    hsp_agent_free(w.a);
+}
+
 HSP_TEST_FILE(keeping_test)
 {
     const struct CMUnitTest tests[] = {
@@ -563,6 +588,7 @@ HSP_TEST_FILE(keeping_test)
         cmocka_unit_test(papers_are_told),
         cmocka_unit_test(a_generation_begins),
         cmocka_unit_test(what_is_discarded),
+        cmocka_unit_test(the_connection_ends_while_it_discards),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
