@@ -484,7 +484,7 @@ struct hsp_job {
     bool suspending;        /* by a checkpoint of suspend_from or later */
     uint64_t suspend_from;  /* stable when that was asked */
     uint64_t suspend_epoch; /* whose rank 0 was asked for the checkpoint, 0 none yet */
-    bool suspend_unheard;   /* rank 0 was away by then, and has told no step since. Not stored */
+    bool suspend_unheard;   /* rank 0 was away, or hspmdd began; it has told no step since */
     bool data_known;        /* an epoch began with this text */
     uint64_t data_bytes, data_tokens;
     struct hsp_digest data_digest;

@@ -329,7 +329,7 @@ static void get_progress(struct hsp_cursor *r, uint8_t version, struct hsp_job *
     j->data_digest.hi = hsp_cur_u64(r);
     j->data_digest.lo = hsp_cur_u64(r);
     if (version >= ROW_SUSPENDING) {
-        j->suspending = hsp_cur_u8(r) != 0;
+        j->suspending = j->suspend_unheard = hsp_cur_u8(r) != 0;
         j->suspend_from = hsp_cur_u64(r);
     }
     j->begun = version >= ROW_BEGUN ? hsp_cur_u64(r) : 0;

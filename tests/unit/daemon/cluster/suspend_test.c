@@ -416,17 +416,18 @@ static void also_of_a_cancelled_one(void **state)
     cw_end(&w);
 }
 
-/* What is said of steps that were made again since is of another history. */
 /* hspmdd begins, and is told to suspend the job before it hears of the steps and the checkpoint that were made while it
  * was away. The agent says its newest checkpoint again with its hello, and the steps behind the WELCOME. */
-static void a_checkpoint_that_is_said_again_does_not_suspend(void **state)
+static void said_again(bool twice)
 {
-    (void)state;
     struct cw_world w;
     running(&w);
     const uint64_t epoch = cw_job(&w, 1)->cur.epoch;
     cw_restart(&w, NULL);
     assert_int_equal(admin(&w, HSP_ADMIN_SUSPEND), HSP_OK);
+    if (twice) {
+        cw_restart(&w, NULL);
+    }
     for (uint32_t i = 0; i < 2; i++) {
         cw_hello_running(&w, i + 1, i == 0 ? "n0" : "n1", w.c->nodes[i].incarnation, 1, epoch);
     }
@@ -440,6 +441,20 @@ static void a_checkpoint_that_is_said_again_does_not_suspend(void **state)
     cw_end(&w);
 }
 
+static void a_checkpoint_that_is_said_again_does_not_suspend(void **state)
+{
+    (void)state;
+    said_again(false);
+}
+
+/* hspmdd ends before the agent is back, and begins once more. */
+static void nor_behind_another_start(void **state)
+{
+    (void)state;
+    said_again(true);
+}
+
+/* What is said of steps that were made again since is of another history. */
 static void checkpoints_of_before_it_was_resumed(void **state)
 {
     (void)state;
@@ -522,6 +537,7 @@ HSP_TEST_FILE(suspend_test)
         cmocka_unit_test(a_checkpoint_completes_behind_the_decision),
         cmocka_unit_test(also_of_a_cancelled_one),
         cmocka_unit_test(a_checkpoint_that_is_said_again_does_not_suspend),
+        cmocka_unit_test(nor_behind_another_start),
         cmocka_unit_test(checkpoints_of_before_it_was_resumed),
         cmocka_unit_test(rows_of_older_forms_are_read),
     };
