@@ -69,7 +69,8 @@ const char *hsp_ci_say_resumed(struct hsp_cluster *c, const struct hsp_job *j, b
 const char *hsp_ci_say_scaled(struct hsp_cluster *c, const struct hsp_job *j)
 {
     hsp_device_id *dev;
-    bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
+    bool runs = j->state == HSP_JOB_STARTING || j->state == HSP_JOB_RUNNING ||
+                j->state == HSP_JOB_SWITCHING;
     if (hsp_ci_at_rest(j)) {
         return hsp_ci_printf(c, "it is %s: they count when it is resumed",
                              hsp_job_state_name(j->state));
@@ -79,7 +80,7 @@ const char *hsp_ci_say_scaled(struct hsp_cluster *c, const struct hsp_job *j)
         return "";
     }
     return hsp_ci_printf(c, "%s %s",
-                         runs ? "it trains on as it is; after a loss it waits for" : "it waits for",
+                         runs ? "it goes on as it is; after a loss it waits for" : "it waits for",
                          hsp_ci_too_few(c, j, j->min, n));
 }
 

@@ -223,7 +223,7 @@ static void more_devices_than_there_are_are_told(void **state)
     running(&w);
     assert_int_equal(cw_admin(&w, many), HSP_OK);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
-                        "it trains on as it is; after a loss it waits for 4096 devices; 2 of 2 can "
+                        "it goes on as it is; after a loss it waits for 4096 devices; 2 of 2 can "
                         "be used");
     assert_int_equal(cw_admin(&w, few), HSP_OK);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text, "");
@@ -237,6 +237,13 @@ static void more_devices_than_there_are_are_told(void **state)
     assert_int_equal(cw_admin(&w, few), HSP_OK);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
                         "it is suspended: they count when it is resumed");
+    cw_end(&w);
+    cw_begin(&w, 2, 1);
+    submit(&w, 1, "");
+    cw_plan(&w, 1);
+    assert_int_equal(cw_job(&w, 1)->state, HSP_JOB_STARTING);
+    assert_int_equal(cw_admin(&w, many), HSP_OK);
+    assert_non_null(strstr(cw_find(&w, HSP_ACT_REPLY)->text, "it goes on as it is; after a loss"));
     cw_end(&w);
 }
 
