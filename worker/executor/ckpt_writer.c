@@ -200,13 +200,14 @@ static enum hsp_status do_sweep(void *ctx, struct hsp_err *err)
 
 /* Deletes left-overs on a thread of its own, at a name of its own: where that takes longer
  * than it is waited for, the checkpoint is written beside it, and no second one begins.
- * Want of room will show. */
+ * What a thread of an earlier epoch still writes is none. Want of room will show. */
 static void sweep(struct hsp_ex_epoch *e, const struct hsp_ckpt_order *o)
 {
     char name[PATH_MAX];
     struct hsp_disk_thread *disk = NULL;
     struct hsp_disk_wait wait = deletion(e);
-    struct left_overs *l = o->sweeps > 0 ? calloc(1, sizeof *l) : NULL;
+    bool any = o->sweeps > 0 && !hsp_disk_writes(&e->env->disks, e->p->checkpoint_path);
+    struct left_overs *l = any ? calloc(1, sizeof *l) : NULL;
     if (l == NULL) {
         return;
     }

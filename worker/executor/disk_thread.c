@@ -185,6 +185,22 @@ enum hsp_status hsp_disk_open(struct hsp_disk_threads *in, const char *path, voi
     return st;
 }
 
+bool hsp_disk_writes(struct hsp_disk_threads *in, const char *path)
+{
+    bool writes = false;
+    (void)pthread_mutex_lock(&in->lock);
+    for (uint32_t i = 0; i < HSP_DISK_THREADS && !writes; i++) {
+        struct hsp_disk_thread *k = in->one[i];
+        if (k != NULL && strcmp(k->path, path) == 0) {
+            (void)pthread_mutex_lock(&k->lock);
+            writes = !k->over && k->left && k->silent_ns != INT64_MAX;
+            (void)pthread_mutex_unlock(&k->lock);
+        }
+    }
+    (void)pthread_mutex_unlock(&in->lock);
+    return writes;
+}
+
 static bool is_done(const struct hsp_disk_thread *k)
 {
     return k->ends ? k->over : k->fn == NULL;

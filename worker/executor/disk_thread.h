@@ -48,6 +48,8 @@ struct hsp_disk_wait {
 enum hsp_status hsp_disk_open(struct hsp_disk_threads *in, const char *path, void *ctx,
                               void (*drop)(void *ctx), struct hsp_disk_thread **ret,
                               struct hsp_err *err);
+/* Whether a thread at @path for which nobody waits any more does more than delete. */
+bool hsp_disk_writes(struct hsp_disk_threads *in, const char *path);
 /* Has the thread call @fn, and returns what that returns. HSP_ETIMEDOUT: there is no answer, *err
  * says since when. From then on the thread alone has what it works with, and every later call
  * returns that. */

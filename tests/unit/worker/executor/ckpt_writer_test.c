@@ -210,9 +210,10 @@ static void a_sync_outlasts_its_epoch(void **state)
         hsp_ckpt_writer_end(&x.w, false);
         x.e.cancelled = false;
         x.env.disk_ms = 0;
-        x.info.step++;
+        x.sweeps = ++x.info.step;
         assert_status(open_writer(&x, &err), silent != 0 ? HSP_ETIMEDOUT : HSP_OK);
         hsp_ckpt_writer_end(&x.w, false);
+        assert_int_equal(access(x.attempt, F_OK), 0); /* it is no left-over yet */
         atomic_store(&slow, NOTHING);
         (void)alarm(60);
         while (access(x.attempt, F_OK) == 0) {
