@@ -88,7 +88,7 @@ def test_executor_hangs(a, c):
     old = executor_of(a, 0)
     os.kill(old, signal.SIGSTOP)
     m = c.expect("executor-dead")[2]
-    check(m["device"] == 0 and m["reason"] == "signal 9", "silent: %r" % m)
+    check(m["device"] == 0 and m["reason"] == "signal 9: killed by its agent: silent", "silent: %r" % m)
     check(c.expect("executor-up")[2]["device"] == 0, "replaced")
 
 

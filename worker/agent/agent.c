@@ -361,17 +361,21 @@ static void exec_exit(struct hsp_agent *a, uint32_t device, const char *why)
     d->crashes = long_lived ? 1 : d->crashes < 12 ? d->crashes + 1 : 12;
     uint64_t pause = d->crashes <= 2 ? 0 : (uint64_t)50 << (d->crashes - 3);
     pause = pause < RESTART_MAX_MS ? pause : RESTART_MAX_MS;
+    char reason[160];
+    hsp_str_printf(reason, sizeof reason, "%s%s%s", why != NULL ? why : "gone",
+                   d->killed_for != NULL ? ": killed by its agent: " : "",
+                   d->killed_for != NULL ? d->killed_for : "");
     d->state = HSP_EXEC_DOWN;
     d->killed = false;
+    d->killed_for = NULL;
     d->address[0] = '\0';
     d->run = (struct hsp_m_run){0};
     d->preparing = 0;
     d->source = d->next_source = false;
     d->restart_ms = a->now_ms + pause;
-    struct hsp_msg m = {.type = HSP_MSG_EXECUTOR_DEAD,
-                        .u.dead = {.device = device,
-                                   .restart_ms = (uint32_t)pause,
-                                   .reason = why != NULL ? why : "gone"}};
+    struct hsp_msg m = {
+        .type = HSP_MSG_EXECUTOR_DEAD,
+        .u.dead = {.device = device, .restart_ms = (uint32_t)pause, .reason = reason}};
     if (a->ending && a->bye) { /* nothing was left here: no death, and nobody waits for it */
         hsp_ai_log(a, 6, "executor %u has ended", device);
     } else {

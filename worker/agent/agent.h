@@ -162,6 +162,7 @@ struct hsp_agent_device { /* read-only for shells */
     bool source, next_source;  /* running / prepared epoch: serves state only */
     uint64_t plan, next_plan;  /* layout of the running / prepared epoch */
     bool killed;               /* KILL was asked; EXEC_EXIT is due */
+    const char *killed_for;    /* why, until EXEC_EXIT; NULL: not by hsp_ai_kill */
     bool sealing;              /* SEAL sent, answer due */
     uint32_t crashes;          /* in a row */
     uint32_t beat_ms, dead_ms; /* as the executor was told to beat, and of silence */

@@ -108,5 +108,6 @@ void hsp_ai_kill(struct hsp_agent *a, uint32_t device, const char *why)
     if (a->dev[device].state != HSP_EXEC_DOWN && !a->dev[device].killed) {
         hsp_ai_log(a, 4, "executor %u is killed: %s", device, why);
         hsp_ai_kill_quietly(a, device);
+        a->dev[device].killed_for = why;
     }
 }

@@ -42,6 +42,9 @@ static void executors_restart(void **state)
     /* and one that says what none says */
     aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_WELCOME});
     assert_int_equal(aw_find(&w, HSP_AACT_KILL)->device, 0);
+    /* the death of the silent one is told with the reason of the kill */
+    aw_exit_of(&w, 1);
+    assert_non_null(strstr(aw_find(&w, HSP_AACT_LOG)->text, ": killed by its agent: silent"));
     hsp_agent_free(w.a);
 }
 
