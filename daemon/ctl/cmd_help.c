@@ -73,10 +73,22 @@ static const char *suggestion(const struct hsp_command *commands, const char *wo
     return hsp_str_nearest(word, names, n);
 }
 
+/* A command of one word behind the word of a group, as in `node drain`; NULL: none. */
+static const char *alone(const struct hsp_command *commands, const char *name)
+{
+    const char *word = strchr(name, ' ');
+    const struct hsp_command *c = commands;
+    while (word != NULL && c->name != NULL && strcmp(c->name, word + 1) != 0) {
+        c++;
+    }
+    return word != NULL ? c->name : NULL;
+}
+
 /* @group NULL: any. */
 static int unknown(struct hsp_ctl *ctl, const char *name, const char *group)
 {
-    const char *near = suggestion(ctl->commands, name, group);
+    const char *near = alone(ctl->commands, name);
+    near = near != NULL ? near : suggestion(ctl->commands, name, group);
     return near != NULL ? hsp_ctl_usage(ctl, "no command %s, did you mean %s?", name, near)
                         : hsp_ctl_usage(ctl, "no command %s", name);
 }

@@ -186,7 +186,15 @@ int hsp_cmd_scale(struct hsp_ctl *ctl)
         return hsp_ctl_usage(ctl, "scale needs --min N, --max N or both, from 1 to %u",
                              HSP_MSG_RANKS);
     }
-    return verb(ctl, &m, "has new bounds");
+    char done[64];
+    uint32_t min = m.u.scale.min, max = m.u.scale.max, n = max != 0 ? max : min;
+    if (min != 0 && max != 0) {
+        (void)snprintf(done, sizeof done, "may use %u to %u devices", min, max);
+    } else {
+        (void)snprintf(done, sizeof done, "%s %u device%s at %s", max != 0 ? "may use" : "needs", n,
+                       n == 1 ? "" : "s", max != 0 ? "most" : "least");
+    }
+    return verb(ctl, &m, done);
 }
 
 int hsp_cmd_drain(struct hsp_ctl *ctl)

@@ -64,11 +64,22 @@ enum hsp_status hsp_remote_open(struct hsp_ctl *ctl, struct hsp_remote **ret, st
     if (st == HSP_OK) {
         st = load_key(ctl, &addr, &keys, err);
     }
+    if (st == HSP_OK && !keys.have_admin && !hsp_addr_is_loopback(&addr)) {
+        st = hsp_err_set(err, HSP_EPERM, 0,
+                         "%s is another host, which wants the admin key, and there is no %s: --key "
+                         "FILE names it; the path of a socket begins with /",
+                         r->address, HSP_DEFAULT_KEY);
+    }
     if (st != HSP_OK) {
         return st;
     }
     st = hsp_client_open(r->address, &keys, HSP_ROLE_ADMIN, (uint32_t)ctl->timeout_ms, &r->client,
                          err);
+    if (st == HSP_EAUTH && keys.have_admin) {
+        struct hsp_err why = *err;
+        return hsp_err_set(err, st, 0, "%s: the key here is %s, that of hspmdd is its admin_key",
+                           why.msg, ctl->key != NULL ? ctl->key : HSP_DEFAULT_KEY);
+    }
     if (st == HSP_EAUTH || st == HSP_EPERM || st == HSP_ENOMEM) {
         return st;
     }

@@ -227,6 +227,7 @@ def commands(w):
     w.write("plans/one.yaml", PLAN)
     job = w.write("job.yaml", JOB)
     w.expect(5, "cannot reach hspmdd", "status", address=w.path("nothing"))
+    w.expect(4, "--key FILE names it; the path of a socket begins with /\n", "status", address="hspmdd.sock")
     w.expect(3, "no job or node x", "status", "x")
     w.expect(3, "no job or node 1", "status", "1")
     w.expect(0, "no nodes", "node", "list")
@@ -286,7 +287,7 @@ def commands(w):
     w.expect(0, "wte.weight", "graph", "show", one)
     w.expect(0, "admin.submit", "logs", one)
     w.expect(2, "scale needs", "scale", "small")
-    w.expect(0, "new bounds", "scale", "small", "--min", "3")
+    w.expect(0, "small needs 3 devices at least", "scale", "small", "--min", "3")
     w.expect(1, "devices from 5 to 4: min is above max; --min and --max together change both\n", "scale", "small", "--min", "5")
     w.expect(2, "--reason", "drain", "w1")
     w.expect(0, "may keep copies of state; no node of that name has joined yet: this is kept for it until hspmdctl "
@@ -376,7 +377,7 @@ def restarts(w, d):
         j = doc["jobs"][0]
         check((j["name"], j["state"], j["min"]) == ("small", "pending", 3), j)
         w.expect(0, "wte.weight", "graph", "show", "small")  # its files are there too
-        w.expect(0, "new bounds", "scale", "small", "--min", "3")  # is answered when its term is on disk, too
+        w.expect(0, "small needs 3 devices at least", "scale", "small", "--min", "3")  # is answered when its term is on disk, too
     check(doc["term"] == 5, "a term each: %r" % doc["term"])
     w.expect(0, "small is cancelled", "cancel", "small")
     away = "hspmdctl: hspmdd at %s closed the connection; training goes on without hspmdd, and wait goes on when it is " \
@@ -459,7 +460,8 @@ def rights(w):
     tcp = "127.0.0.1:" + w.port()
     w.expect(0, "small", "status", "--key", w.path("admin.key"), address=tcp)
     for key in ("wrong.key", "worker.key"):
-        w.expect(4, "", "status", "--key", w.path(key), address=tcp)
+        w.expect(4, "not hspmd: the key here is %s, that of hspmdd is its admin_key\n" % w.path(key), "status",
+                 "--key", w.path(key), address=tcp)
     w.expect(5, "admin.key is not there, --key FILE names it", "status", address=tcp)
     if os.getuid() == 0:
         os.chmod(w.dir, 0o755)
@@ -521,10 +523,10 @@ def numbers(w):
     for i in range(2):
         ids.append(str(json.loads(w.expect(0, "", "submit", job, "-o", "json"))["id"]))
         if i == 0:
-            w.expect(0, "twin has new bounds; it waits for 2 devices; no node offers any\n",
+            w.expect(0, "twin may use 3 devices at most; it waits for 2 devices; no node offers any\n",
                      "scale", "twin", "--max", "3")
             w.expect(0, "twin is cancelled", "cancel", "twin")
-            w.expect(0, "twin has new bounds; it is cancelled: they count when it is resumed",
+            w.expect(0, "twin may use 4 devices at most; it is cancelled: they count when it is resumed",
                      "scale", "twin", "--max", "4")
     first, last = ids
     check([first, "twin", "cancelled"] in shown(w), shown(w))
