@@ -169,6 +169,8 @@ void hsp_ai_dropped(struct hsp_agent *a, uint32_t device, const struct hsp_msg *
         if (x->job != 0 && x->job == m->u.devref.job && x->epoch <= m->epoch) {
             x->job = 0;
             drop_papers(a, m->u.devref.job, m->epoch); /* those that came with that epoch alone */
+        } else if (x->job != 0 && x->job == m->u.devref.job) { /* it owes a later one */
+            x->deadline_ms = a->now_ms + hsp_ai_obey_ms(a);
         }
     }
 }

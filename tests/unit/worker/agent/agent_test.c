@@ -215,6 +215,25 @@ static void a_second_drop_gives_no_time(void **state)
     }
 }
 
+/* An executor that has obeyed the first of two has its time for the second. */
+static void each_drop_that_is_obeyed_gives_time(void **state)
+{
+    (void)state;
+    struct aw_world w;
+    aw_begin(&w);
+    aw_link_up(&w, 1, 1);
+    for (uint64_t epoch = 3; epoch < 5; epoch++) {
+        aw_prepare(&w, 0, 4, epoch);
+        aw_from_daemon(&w,
+                       (struct hsp_msg){.type = HSP_MSG_DROP, .epoch = epoch, .u.devref = {4, 0}});
+        assert_false(is_killed_within(&w, 4500));
+    }
+    aw_from_exec(&w, 0, (struct hsp_msg){.type = HSP_MSG_DROPPED, .epoch = 3, .u.devref = {4, 0}});
+    assert_false(is_killed_within(&w, 9500));
+    assert_true(is_killed_within(&w, 500));
+    hsp_agent_free(w.a);
+}
+
 /* hspmdd waits two of its bounds of silence for SEALED. An executor has less time, also where those are
  * short; and the other orders have more where they are long. */
 static void bounds_follow_the_one_of_silence(void **state)
@@ -640,6 +659,7 @@ HSP_TEST_FILE(agent_test)
         cmocka_unit_test(executors_restart),
         cmocka_unit_test(seal_waits),
         cmocka_unit_test(a_second_drop_gives_no_time),
+        cmocka_unit_test(each_drop_that_is_obeyed_gives_time),
         cmocka_unit_test(bounds_follow_the_one_of_silence),
         cmocka_unit_test(stop_and_release),
         cmocka_unit_test(a_release_of_another_job_answers_no_stop),
