@@ -135,6 +135,7 @@ static const struct hsp_cfg_field table[] = {
     F("train.global_batch", U32, global_batch, .required = true, .min = 1,
       .max = HSP_MAX_GLOBAL_BATCH, .help = "sequences, or documents, in a step, over all devices"),
     F("train.dtype", CHOICE, dtype, .dflt = "fp32", .choices = dtypes,
+      .not_that = "bf16 and tf32 are values of train.compute",
       .help = "of parameters, optimizer state and sums of gradients; fp64, for verification: "
               "everything is computed in it, whatever train.compute says"),
     F("train.compute", CHOICE, compute, .dflt = "fp32", .choices = computes,

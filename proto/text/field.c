@@ -109,6 +109,9 @@ static enum hsp_status load_choice(const struct hsp_cfg_field *f, const struct h
     enum hsp_status rc = hsp_yaml_choice(node, f->choices, n, &i, err);
     if (rc == HSP_OK) {
         *at = (int)i;
+    } else if (err != NULL && f->not_that != NULL) {
+        const struct hsp_err why = *err;
+        return hsp_err_set(err, rc, 0, "%s: %s", why.msg, f->not_that);
     }
     return rc;
 }

@@ -46,6 +46,7 @@ struct hsp_cfg_field {
     const char *dflt;           /* as it would stand in a file; NULL: zero, "" stays NULL */
     double min, max;            /* numbers, sizes, durations; both 0: unbounded */
     const char *const *choices; /* CHOICE: NULL-terminated */
+    const char *not_that;       /* CHOICE: said behind the refusal of another value */
     const char *help;           /* one line; unit and meaning */
     unsigned count;             /* I64, F64: array of this length; 0 or 1: a single value */
     bool required;

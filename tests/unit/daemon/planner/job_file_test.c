@@ -72,6 +72,9 @@ static void messages_name_place_and_reason(void **state)
         const char *from, *to, *msg;
     } cases[] = {
         {"layers: 4", "layer: 4", "job.yaml:3:22: unknown key \"layer\", did you mean \"layers\"?"},
+        {"dtype: fp64", "dtype: bf16",
+         "job.yaml:5:46: dtype: wanted fp32 or fp64, found \"bf16\": bf16 and tf32 are values of "
+         "train.compute"},
         {"hspmd/v1", "hspmd/v2", "job.yaml:1:13: apiVersion: must be hspmd/v1"},
         {"name: kjv-gpt", "name: Kjv",
          "job.yaml:2:7: name: must be 1 to 63 of a-z 0-9 - . with alphanumeric ends"},
