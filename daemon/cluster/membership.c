@@ -631,9 +631,14 @@ void hsp_ci_nodes_tick(struct hsp_cluster *c)
         return; /* a death would be a loss to act on */
     }
     for (uint32_t i = 0; c->n_away > 0 && c->now_ms >= c->grace_ms && i < c->n_nodes; i++) {
-        if (c->nodes[i].state == HSP_NODE_AWAY) {
-            hsp_ci_node_dead(c, &c->nodes[i],
-                             "did not come back after hspmdd began again; start its agent there");
+        struct hsp_cluster_node *n = &c->nodes[i];
+        if (n->state == HSP_NODE_AWAY) {
+            hsp_ci_node_dead(c, n,
+                             hsp_cluster_parked_by_name(c, n->name) != NULL
+                                 ? "did not come back after hspmdd began again; an agent of its "
+                                   "name is here and no member: its own line says why"
+                                 : "did not come back after hspmdd began again; start its agent "
+                                   "there");
         }
     }
     while (c->first_live != HSP_NO_NODE &&

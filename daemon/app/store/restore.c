@@ -279,7 +279,20 @@ enum hsp_status hsp_restore_rebuilt(const char *dir, char ret_kept[PATH_MAX], st
     return st;
 }
 
-/* Refuses a file that this restore would write over. */
+/* Whether the regular file @file begins as no store does. Its other faults are told later. */
+static bool is_foreign(const char *file)
+{
+    static const char head[16] = "SQLite format 3";
+    char first[sizeof head];
+    FILE *f = fopen(file, "rbe");
+    size_t n = f != NULL ? fread(first, 1, sizeof first, f) : 0;
+    if (f != NULL) {
+        (void)fclose(f); /* read only */
+    }
+    return n > 0 && (n < sizeof first || memcmp(first, head, sizeof head) != 0);
+}
+
+/* Refuses a file that this restore would write over, and one that is no store. */
 static enum hsp_status check_source(const char *file, const struct names *n, struct hsp_err *err)
 {
     struct stat from, own[2];
@@ -293,6 +306,10 @@ static enum hsp_status check_source(const char *file, const struct names *n, str
             return hsp_err_set(err, HSP_EINVAL, 0,
                                "it is a file of state_dir itself: name a copy elsewhere");
         }
+    }
+    if (S_ISREG(from.st_mode) && is_foreign(file)) {
+        return hsp_err_set(err, HSP_EPARSE, 0,
+                           "it is no backup: hspmdctl backup FILE makes one, of a running hspmdd");
     }
     return HSP_OK;
 }

@@ -222,6 +222,11 @@ static void test_a_wrong_backup_is_refused(void **state)
     assert_row("job/1", "here");
     assert_status(hsp_restore(*state, empty, &left_out, &err), HSP_EPARSE);
     assert_string_equal(strrchr(err.msg, ':'), ": it is not the store of a cluster");
+    FILE *text = fopen(empty, "we");
+    assert_true(text != NULL && fputs("In the beginning God created the heaven\n", text) >= 0);
+    assert_int_equal(fclose(text), 0);
+    assert_status(hsp_restore(*state, empty, &left_out, &err), HSP_EPARSE);
+    assert_non_null(strstr(err.msg, "empty: it is no backup: hspmdctl backup FILE makes one"));
     size_t n;
     uint8_t *data = sl_contents(backup, &n);
     uint32_t refused = 0, tried = 0;

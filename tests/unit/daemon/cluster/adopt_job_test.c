@@ -316,6 +316,25 @@ static void papers_with_the_last_numbers(void **state)
     hsp_arena_free(arena);
 }
 
+/* The agent of a node on record is here for another cluster: nobody is told to start it. */
+static void a_node_whose_agent_is_foreign_is_dead(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    w.c->id = found;
+    cw_restart(&w, NULL);
+    w.c->id = found;
+    foreign_hello(&w, 11, 0);
+    assert_int_equal(w.c->n_parked, 1);
+    w.now += w.c->cfg.dead_ms;
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_TICK});
+    assert_int_equal(w.c->nodes[0].state, HSP_NODE_DEAD);
+    assert_non_null(strstr(w.c->nodes[0].reason, "an agent of its name is here and no member"));
+    assert_non_null(strstr(w.c->nodes[1].reason, "start its agent there"));
+    cw_end(&w);
+}
+
 HSP_TEST_FILE(adopt_job_test)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +344,7 @@ HSP_TEST_FILE(adopt_job_test)
         cmocka_unit_test(what_cannot_be_adopted),
         cmocka_unit_test(papers_of_the_last_generation),
         cmocka_unit_test(papers_with_the_last_numbers),
+        cmocka_unit_test(a_node_whose_agent_is_foreign_is_dead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
