@@ -274,7 +274,8 @@ static void checkpoint(struct hsp_cluster *c, const struct hsp_admin_event *a, s
     bool runs = j->state == HSP_JOB_RUNNING || j->state == HSP_JOB_SWITCHING;
     if (!runs || n == NULL) {
         reply(c, a, HSP_ESTATE, j->id,
-              hsp_ci_printf(c, "job %s is %s", j->name, hsp_job_state_name(j->state)));
+              hsp_ci_printf(c, "job %s is %s: a checkpoint is of a job that runs", j->name,
+                            hsp_job_state_name(j->state)));
         return;
     }
     if (n->conn == 0) {

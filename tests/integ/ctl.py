@@ -298,7 +298,7 @@ def commands(w):
     w.expect(3, "no node w1", "drain", "w1", "--reason", "disk")
     w.expect(3, "no node w1", "undrain", "w1")
     w.expect(3, "no node w1", "undrain", "w1", "--reason", "disk changed")
-    w.expect(7, "pending", "ckpt", "save", "small")
+    w.expect(7, "job small is pending: a checkpoint is of a job that runs\n", "ckpt", "save", "small")
     w.expect(0, "not all could look: no node is connected", "ckpt", "list", "small")
     check((doc["checkpoint_path"], doc["checkpoint_shared"]) == ("/srv/ckpt", False), doc)
     w.expect(3, "/srv/ckpt/small is not here (No such file or directory); run it on a worker of the job", "ckpt",

@@ -288,7 +288,9 @@ static cJSON *job_doc(struct hsp_app *a, const struct hsp_job *core)
     }
     if (newest != NULL) {
         put_loss(o, "loss", newest->loss);
-        put(o, "step_seconds", newest->seconds);
+        if (newest->seconds > 0) { /* the first step of an epoch has none */
+            put(o, "step_seconds", newest->seconds);
+        }
     }
     if (core->has_ckpt) {
         put(o, "checkpoint_step", (double)core->ckpt_step);

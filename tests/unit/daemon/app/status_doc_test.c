@@ -686,6 +686,8 @@ static void what_was_given_up_is_not_shown(void **state)
     assert_true(told_loss(&told, &j, 3, 41, 1.5));
     doc = job_doc(a, &all);
     assert_true(number(doc, "loss") == 1.5);
+    assert_null(
+        cJSON_GetObjectItemCaseSensitive(doc, "step_seconds")); /* that of an epoch's first */
     assert_true(cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(doc, "diverged")));
     cJSON_Delete(all);
     assert_true(told_loss(&told, &j, 3, 55, (double)NAN));
