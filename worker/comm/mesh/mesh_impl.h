@@ -167,6 +167,7 @@ struct hsp_mesh {
     int epoll_fd, wake_fd;
     pthread_t thread;
     pthread_mutex_t lock;
+    atomic_uint callers;    /* threads that wait for it, to look or to abort (mesh_poll.h) */
     pthread_cond_t cond;    /* for the user thread */
     pthread_cond_t io_cond; /* for the I/O thread while the user thread leads */
     struct mesh_link *link; /* n */

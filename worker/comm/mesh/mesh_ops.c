@@ -102,7 +102,7 @@ static enum hsp_status post_send(struct hsp_mesh *m, uint32_t peer, uint32_t cha
     hsp_mesh_header(m, MESH_DATA, channel, l->seq_out++, bytes, o.head);
     l->said = true;
     if (l->shm != NULL) {
-        if (l->out == NULL && hsp_shm_put(m, peer, &o)) {
+        if (l->out == NULL && hsp_shm_put(m, peer, &o, false)) {
             if (req != NULL) {
                 req->state = HSP_REQ_DONE;
             }
@@ -171,6 +171,7 @@ static void await(struct hsp_mesh *m, uint32_t peer)
     if (m->n_shm > 0) {
         hsp_shm_enter(m);
         hsp_shm_await(m, peer);
+        hsp_mesh_give_way(m); /* not before: the end of the mesh would be overlooked */
         return;
     }
     if (!m->led || m->dead.code != HSP_OK) {
@@ -222,6 +223,7 @@ static enum hsp_status mesh_isend(struct hsp_comm *c, uint32_t peer, uint32_t ch
     *req = (struct hsp_comm_req){
         .peer = peer, .channel = channel, .state = HSP_REQ_BUSY, .is_send = true};
     pthread_mutex_lock(&m->lock);
+    hsp_mesh_give_way(m);
     enum hsp_status st = start_send(m, peer, channel, &data, req, err);
     if (st != HSP_OK) {
         req->state = HSP_REQ_IDLE;
@@ -236,6 +238,7 @@ static enum hsp_status mesh_send(struct hsp_comm *c, uint32_t peer, uint32_t cha
     struct hsp_mesh *m = mesh_of(c);
     const struct hsp_runs data = hsp_run(buf, bytes);
     pthread_mutex_lock(&m->lock);
+    hsp_mesh_give_way(m);
     enum hsp_status st = start_send(m, peer, channel, &data, NULL, err);
     leave(m);
     pthread_mutex_unlock(&m->lock);
@@ -423,7 +426,7 @@ static void mesh_unlend(struct hsp_comm *c, uint32_t peer)
 static void mesh_abort(struct hsp_comm *c)
 {
     struct hsp_mesh *m = mesh_of(c);
-    pthread_mutex_lock(&m->lock);
+    hsp_mesh_lock_soon(m);
     hsp_mesh_kill(m, HSP_ECANCELED, UINT32_MAX, "aborted by rank %u (%s)", c->rank,
                   m->names[c->rank]);
     pthread_mutex_unlock(&m->lock);

@@ -28,3 +28,26 @@ void hsp_mesh_look_away(const struct hsp_mesh *m)
         (void)sched_yield(); /* to a rank that has something to send */
     }
 }
+
+void hsp_mesh_lock_soon(struct hsp_mesh *m)
+{
+    (void)atomic_fetch_add(&m->callers, 1);
+    pthread_mutex_lock(&m->lock);
+    (void)atomic_fetch_sub(&m->callers, 1);
+}
+
+bool hsp_mesh_is_called(const struct hsp_mesh *m)
+{
+    return atomic_load(&m->callers) > 0;
+}
+
+void hsp_mesh_give_way(struct hsp_mesh *m)
+{
+    if (hsp_mesh_is_called(m)) {
+        pthread_mutex_unlock(&m->lock);
+        while (hsp_mesh_is_called(m)) {
+            (void)sched_yield();
+        }
+        pthread_mutex_lock(&m->lock);
+    }
+}

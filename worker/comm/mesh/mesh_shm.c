@@ -59,8 +59,8 @@ static void publish(struct mesh_shm *s)
     hsp_bell_ring(s->peer);
 }
 
-/* Copies what fits of the message; true: it is whole. */
-static bool put(struct mesh_shm *s, struct mesh_out *o)
+/* Copies what fits of the message; true: it is whole. @yields: it may stop behind a piece. */
+static bool put(const struct hsp_mesh *m, struct mesh_shm *s, struct mesh_out *o, bool yields)
 {
     for (;;) {
         uint8_t *to = s->out.data + s->head % s->out.bytes;
@@ -88,6 +88,9 @@ static bool put(struct mesh_shm *s, struct mesh_out *o)
         }
         if (o->sent > MESH_HEADER) {
             publish(s);
+            if (yields && hsp_mesh_is_called(m)) {
+                return false;
+            }
         }
     }
 }
@@ -99,7 +102,7 @@ static bool put_bye(const struct mesh_link *l, const struct mesh_out *o)
     return n >= 0 || errno != EAGAIN;
 }
 
-bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o)
+bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o, bool yields)
 {
     struct mesh_link *l = &m->link[peer];
     struct mesh_shm *s = l->shm;
@@ -107,10 +110,10 @@ bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o)
         return put_bye(l, o);
     }
     uint64_t before = s->head;
-    bool whole = put(s, o);
-    if (!whole) {
+    bool whole = put(m, s, o, yields);
+    if (!whole && !(yields && s->head != before && hsp_mesh_is_called(m))) {
         atomic_store(&s->out.head->hungry, 1);
-        whole = put(s, o); /* S2 */
+        whole = put(m, s, o, yields); /* S2 */
     }
     s->rung = s->rung && s->head == before; /* it had been heard */
     if (whole) {
@@ -123,18 +126,21 @@ bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o)
     return false;
 }
 
-static bool push(struct hsp_mesh *m, uint32_t peer)
+static bool push(struct hsp_mesh *m, uint32_t peer, bool yields)
 {
     struct mesh_link *l = &m->link[peer];
     bool moved = false;
     while (l->out != NULL) {
         size_t before = l->out->sent;
-        bool whole = hsp_shm_put(m, peer, l->out);
+        bool whole = hsp_shm_put(m, peer, l->out, yields);
         moved = moved || whole || l->out->sent != before;
         if (!whole) {
             break;
         }
         hsp_mesh_out_done(m, l);
+        if (yields && hsp_mesh_is_called(m)) {
+            break;
+        }
     }
     return moved;
 }
@@ -248,7 +254,8 @@ static bool take_header(struct hsp_mesh *m, uint32_t peer, bool spill)
     return true;
 }
 
-static bool pull(struct hsp_mesh *m, uint32_t peer, bool spill)
+/* @yields: it may stop between two pieces, of which it has moved one. */
+static bool pull(struct hsp_mesh *m, uint32_t peer, bool spill, bool yields)
 {
     struct mesh_link *l = &m->link[peer];
     struct mesh_shm *s = l->shm;
@@ -264,6 +271,7 @@ static bool pull(struct hsp_mesh *m, uint32_t peer, bool spill)
             more = l->dst != NULL ? take_data(m, peer) : take_header(m, peer, spill);
         }
         moved = moved || more;
+        more = more && !(yields && hsp_mesh_is_called(m));
     }
     if (s->bye && !l->closed && l->dst == NULL && !l->held && !s->lent && lies(m, peer) == 0) {
         l->closed = true;
@@ -287,7 +295,7 @@ static bool told(struct hsp_mesh *m)
 
 /* Moves what can be moved. Messages nobody asked for stay in the lane, but for those of @awaited,
  * or with @spill. True: something happened. */
-static bool progress(struct hsp_mesh *m, uint32_t awaited, bool spill)
+static bool progress(struct hsp_mesh *m, uint32_t awaited, bool spill, bool yields)
 {
     bool moved = false;
     if (m->dead.code != HSP_OK || told(m)) {
@@ -295,8 +303,8 @@ static bool progress(struct hsp_mesh *m, uint32_t awaited, bool spill)
     }
     for (uint32_t i = 0; i < m->base.n_ranks && m->dead.code == HSP_OK; i++) {
         if (m->link[i].shm != NULL && !m->link[i].closed) {
-            moved = push(m, i) || moved;
-            moved = pull(m, i, spill || i == awaited) || moved;
+            moved = push(m, i, yields) || moved;
+            moved = pull(m, i, spill || i == awaited, yields) || moved;
         }
     }
     return moved || m->dead.code != HSP_OK;
@@ -314,7 +322,7 @@ void hsp_shm_leave(struct hsp_mesh *m)
     atomic_store(&m->seg.head->where, SEG_AWAY);
     for (uint32_t i = 0; i < m->base.n_ranks && m->dead.code == HSP_OK; i++) {
         if (m->link[i].shm != NULL && m->link[i].out != NULL) {
-            (void)push(m, i); /* S2: there may be room since we looked */
+            (void)push(m, i, false); /* S2: there may be room since we looked */
         }
     }
 }
@@ -326,7 +334,7 @@ static bool spin(struct hsp_mesh *m, uint32_t awaited)
     uint64_t until = hsp_mesh_now_ns() + SPIN_NS;
     do {
         hsp_mesh_look_away(m);
-        if (progress(m, awaited, false)) {
+        if (progress(m, awaited, false, true)) {
             return true;
         }
     } while (hsp_mesh_now_ns() < until);
@@ -341,7 +349,7 @@ static bool nap(struct hsp_mesh *m, uint32_t awaited, long nap_ns)
     struct timespec t = {.tv_nsec = nap_ns};
     uint32_t bell = atomic_load(&h->bell);
     atomic_store(&h->where, SEG_ASLEEP);
-    bool rang = progress(m, awaited, false); /* S2 */
+    bool rang = progress(m, awaited, false, true); /* S2 */
     if (!rang && m->dead.code == HSP_OK) {
         pthread_mutex_unlock(&m->lock);
         (void)syscall(SYS_futex, &h->bell, FUTEX_WAIT, bell, nap_ns > 0 ? &t : NULL, NULL, 0);
@@ -358,8 +366,8 @@ void hsp_shm_await(struct hsp_mesh *m, uint32_t awaited)
         pthread_cond_wait(&m->cond, &m->lock); /* for the I/O thread to give the buffers back */
         return;
     }
-    if (progress(m, awaited, false) || spin(m, awaited) || nap(m, awaited, NAP_NS) ||
-        progress(m, awaited, true)) {
+    if (progress(m, awaited, false, true) || spin(m, awaited) || nap(m, awaited, NAP_NS) ||
+        progress(m, awaited, true, true)) {
         return;
     }
     (void)nap(m, awaited, 0);
@@ -437,13 +445,13 @@ struct mesh_shm *hsp_shm_free(struct mesh_shm *s)
 void hsp_shm_rung(struct hsp_mesh *m)
 {
     bool away = atomic_load(&m->seg.head->where) == SEG_AWAY;
-    (void)progress(m, UINT32_MAX, away);
+    (void)progress(m, UINT32_MAX, away, false);
 }
 
 void hsp_shm_said_bye(struct hsp_mesh *m, uint32_t peer)
 {
     m->link[peer].shm->bye = true;
-    (void)progress(m, UINT32_MAX, false);
+    (void)progress(m, UINT32_MAX, false, false);
 }
 
 bool hsp_shm_has_said_bye(const struct mesh_shm *s)

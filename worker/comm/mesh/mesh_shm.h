@@ -6,8 +6,9 @@
 #define HSP_MESH_SHM_H
 #include "worker/comm/mesh/mesh_impl.h"
 
-/* Writes what fits of a message; true: it is out. */
-bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o);
+/* Writes what fits of a message; true: it is out. @yields: it may stop behind a piece, where a thread
+ * waits in hsp_mesh_lock_soon. */
+bool hsp_shm_put(struct hsp_mesh *m, uint32_t peer, struct mesh_out *o, bool yields);
 /* The user thread comes to the mesh, and goes away. */
 void hsp_shm_enter(struct hsp_mesh *m);
 void hsp_shm_leave(struct hsp_mesh *m);

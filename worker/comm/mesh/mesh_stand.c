@@ -3,6 +3,8 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 
+#include "worker/comm/mesh/mesh_poll.h"
+
 #define BEAT_BYTES 96u /* a beat with its TLS record: its confirmation may be on its way */
 
 static struct hsp_mesh *mesh_of(struct hsp_comm *c)
@@ -13,7 +15,7 @@ static struct hsp_mesh *mesh_of(struct hsp_comm *c)
 struct hsp_mesh_wait hsp_mesh_waits(struct hsp_comm *c)
 {
     struct hsp_mesh *m = mesh_of(c);
-    pthread_mutex_lock(&m->lock);
+    hsp_mesh_lock_soon(m);
     struct hsp_mesh_wait w = m->waits;
     pthread_mutex_unlock(&m->lock);
     return w;
@@ -33,7 +35,7 @@ uint32_t hsp_mesh_link_states(struct hsp_comm *c, struct hsp_mesh_link_state *re
 {
     struct hsp_mesh *m = mesh_of(c);
     uint32_t n = 0;
-    pthread_mutex_lock(&m->lock);
+    hsp_mesh_lock_soon(m);
     for (uint32_t i = 0; i < m->base.n_ranks && n < cap; i++) {
         struct mesh_link *l = &m->link[i];
         if (l->fd < 0 || !l->tcp || l->closed) {
@@ -52,7 +54,7 @@ uint32_t hsp_mesh_link_states(struct hsp_comm *c, struct hsp_mesh_link_state *re
 bool hsp_mesh_lost(struct hsp_comm *c, struct hsp_mesh_loss *ret, struct hsp_err *why)
 {
     struct hsp_mesh *m = mesh_of(c);
-    pthread_mutex_lock(&m->lock);
+    hsp_mesh_lock_soon(m);
     bool lost = m->dead.code == HSP_EPEER && m->loss.rank < m->base.n_ranks;
     if (lost) {
         *ret = m->loss;
@@ -66,7 +68,7 @@ uint64_t hsp_mesh_arrived(struct hsp_comm *c)
 {
     struct hsp_mesh *m = mesh_of(c);
     uint64_t n = 0;
-    pthread_mutex_lock(&m->lock);
+    hsp_mesh_lock_soon(m);
     for (uint32_t i = 0; i < m->base.n_ranks; i++) {
         n += m->link[i].seq_in;
         n += atomic_load_explicit(&m->link[i].arrived, memory_order_relaxed);

@@ -1,5 +1,7 @@
 /* Segments: what a rank maps of a peer is checked, and a host without memory for them is no end. */
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -10,6 +12,7 @@
 #include "worker/comm/mesh/mesh_links.h"
 #include "worker/comm/mesh/mesh_listen.h"
 #include "worker/comm/mesh/mesh_seg.h"
+#include "worker/comm/mesh/mesh_shm.h"
 #include "worker/comm/mesh/mesh_start.h"
 
 static void test_a_lane_is_shared_and_mirrored(void **state)
@@ -164,6 +167,78 @@ static void test_shm_is_not_replaced(void **state)
     world_close(&w);
 }
 
+enum { MANY = 3, SOME = 300000 }; /* a lane holds them all */
+
+struct receiver {
+    struct hsp_comm *c;
+    struct hsp_comm_req *last;
+    atomic_bool done;
+};
+
+static void *receives(void *p)
+{
+    struct receiver *r = p;
+    struct hsp_err err;
+    enum hsp_status st = r->c->ops->wait(r->c, r->last, &err);
+    atomic_store(&r->done, true);
+    return st == HSP_OK ? NULL : p;
+}
+
+static bool waits(struct hsp_mesh *m)
+{
+    pthread_mutex_lock(&m->lock);
+    bool yes = m->waits.waits;
+    pthread_mutex_unlock(&m->lock);
+    return yes;
+}
+
+/* A transfer of 30 GiB takes many seconds. The control thread of the executor looks meanwhile, and beats. */
+static void test_who_moves_data_gives_way(void **state)
+{
+    (void)state;
+    static uint8_t from[MANY][SOME], to[MANY][SOME];
+    struct mesh_world w;
+    struct hsp_comm *c[2];
+    struct hsp_comm_req got[MANY], sent[MANY];
+    struct hsp_err err;
+    pthread_t receiver;
+    void *failed = NULL;
+    world_open(&w, 2, WORLD_SHM);
+    world_connect(&w, 1, c);
+    struct hsp_mesh *m = (struct hsp_mesh *)c[0];
+    c[0]->ops->attend(c[0], true); /* its I/O thread takes nothing */
+    c[1]->ops->attend(c[1], true);
+    for (uint32_t i = 0; i < MANY; i++) {
+        memset(from[i], (int)i + 1, SOME);
+        assert_ok(c[0]->ops->irecv(c[0], 1, i, hsp_run(to[i], SOME), &got[i], &err), &err);
+        assert_ok(c[1]->ops->isend(c[1], 0, i, hsp_run(from[i], SOME), &sent[i], &err), &err);
+    }
+    struct receiver r = {.c = c[0], .last = &got[MANY - 1]};
+    atomic_store(&m->callers, 1); /* as in hsp_mesh_lock_soon */
+    assert_int_equal(pthread_create(&receiver, NULL, receives, &r), 0);
+    while (!waits(m) && !atomic_load(&r.done)) {
+        (void)sched_yield();
+    }
+    pthread_mutex_lock(&m->lock);
+    assert_false(atomic_load(&r.done));
+    assert_true(m->link[1].dst != NULL && m->link[1].dst_have == 0); /* a header, then the caller */
+    hsp_shm_await(m, 1); /* one piece, though more lies there */
+    assert_true(m->link[1].dst_have > 0 && m->link[1].dst_have < SOME);
+    pthread_mutex_unlock(&m->lock);
+    atomic_store(&m->callers, 0);
+    assert_int_equal(pthread_join(receiver, &failed), 0);
+    assert_null(failed);
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_ok(c[1]->ops->wait(c[1], &sent[i], &err), &err);
+        assert_ok(i < MANY - 1 ? c[0]->ops->wait(c[0], &got[i], &err) : HSP_OK, &err);
+        assert_memory_equal(from[i], to[i], SOME);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        c[i]->ops->close(c[i]);
+    }
+    world_close(&w);
+}
+
 HSP_TEST_FILE(mesh_seg_test)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +248,7 @@ HSP_TEST_FILE(mesh_seg_test)
         cmocka_unit_test(test_without_memory_auto_goes_on),
         cmocka_unit_test(test_without_memory_shm_says_so),
         cmocka_unit_test(test_shm_is_not_replaced),
+        cmocka_unit_test(test_who_moves_data_gives_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
