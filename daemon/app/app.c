@@ -465,6 +465,10 @@ static enum hsp_status listen_all(struct hsp_app *a, const struct hsp_net_keys *
         if (st == HSP_OK) {
             a->address = hsp_net_listener_name(a->net, l);
             a->n_listeners = l + 1;
+        } else if (st == HSP_EEXIST && err != NULL) {
+            const struct hsp_err why = *err;
+            st = hsp_err_set(err, st, 0, "%s: end the program that has it, or change %s", why.msg,
+                             i == 0 ? "socket" : "listen");
         }
     }
     const char *told = a->cfg->advertise_address;
