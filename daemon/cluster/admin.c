@@ -372,8 +372,8 @@ static const char *resume_fault(struct hsp_cluster *c, const struct hsp_job *j)
     }
     if (!hsp_ci_at_rest(j)) {
         return hsp_ci_printf(c,
-                             "job %s is %s; to go back to a checkpoint: hspmdctl cancel %s, then "
-                             "hspmdctl resume %s --from STEP",
+                             "job %s is %s and needs no resume; to go back to a checkpoint: "
+                             "hspmdctl cancel %s, then hspmdctl resume %s --from STEP",
                              j->name, hsp_job_state_name(j->state), j->name, j->name);
     }
     if (other != j && !hsp_job_terminal(other->state)) {

@@ -117,9 +117,10 @@ static void it_resumes_with_the_nodes_there_are(void **state)
     assert_int_equal(w.n_asked, 3);
     run_from(&w, 3, 9);
     assert_int_equal(cw_job(&w, 1)->cur.mode, HSP_MODE_RESTORE);
-    refused(&w, HSP_ADMIN_RESUME,
-            "job j is running; to go back to a checkpoint: hspmdctl cancel j, then hspmdctl resume "
-            "j --from STEP");
+    refused(
+        &w, HSP_ADMIN_RESUME,
+        "job j is running and needs no resume; to go back to a checkpoint: hspmdctl cancel j, then "
+        "hspmdctl resume j --from STEP");
     assert_int_equal(admin(&w, HSP_ADMIN_CANCEL), HSP_OK);
     assert_string_equal(cw_find(&w, HSP_ACT_REPLY)->text,
                         "its executors stop, then its devices are free; its checkpoint of step 9 "
