@@ -503,7 +503,9 @@ struct hsp_job {
     uint64_t seal_upto;
     uint64_t lost_from;         /* version stable or running when the loss came, for lost_steps */
     hsp_msec state_deadline_ms; /* state unreachable: give up waiting; 0 not waiting */
-    uint64_t state_until_s;     /* the same by the clock on the wall, for people; 0: not known */
+    /* The deadline of a moment, as long as it is that of the wait, and what that was before. */
+    hsp_msec state_moment_ms, state_before_ms;
+    uint64_t state_until_s; /* the same by the clock on the wall, for people; 0: not known */
     /* planning */
     uint64_t ticket; /* outstanding, 0 none */
     bool ticket_urgent;

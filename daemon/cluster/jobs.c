@@ -163,6 +163,18 @@ static void end_wait_in(struct hsp_cluster *c, struct hsp_job *j, uint32_t ms)
     }
 }
 
+/* The wait for state ends as it did before a moment began, for a node that may have it has gone. */
+static void end_moment(struct hsp_cluster *c, struct hsp_job *j)
+{
+    const hsp_msec was = j->state_before_ms;
+    if (j->state_deadline_ms != 0 && j->state_deadline_ms == j->state_moment_ms) {
+        j->state_deadline_ms = 0;
+        if (was != 0) {
+            end_wait_in(c, j, was > c->now_ms ? (uint32_t)(was - c->now_ms) : 0);
+        }
+    }
+}
+
 /* True where nodes may have gone further than @best: this hspmdd has not heard all that they
  * told. */
 static bool is_unheard(const struct hsp_job *j, uint64_t best)
@@ -193,8 +205,16 @@ static bool waits_for_state(struct hsp_cluster *c, struct hsp_job *j, uint64_t v
         return true;
     }
     const char *who = hsp_ci_awaited(c, j, from, least);
+    if (who != NULL) {
+        end_moment(c, j);
+    }
     if (j->state_deadline_ms == 0 || who == NULL) { /* one may just be coming back, as another */
+        const hsp_msec before = j->state_deadline_ms;
         end_wait_in(c, j, who != NULL ? c->cfg.state_wait_ms : c->cfg.dead_ms);
+        if (who == NULL && j->state_deadline_ms != before) {
+            j->state_moment_ms = j->state_deadline_ms;
+            j->state_before_ms = before;
+        }
     }
     if (c->now_ms >= j->state_deadline_ms) {
         j->tries.waited = j->tries.waited || who != NULL; /* longer than for a moment */

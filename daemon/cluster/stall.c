@@ -56,6 +56,8 @@ static void jobs_later(struct hsp_cluster *c, const struct stall *s)
             ends_later(s, &j->marks[k].seal_by_ms);
         }
         told_later(s, &j->state_deadline_ms, &j->state_until_s);
+        ends_later(s, &j->state_moment_ms);
+        ends_later(s, &j->state_before_ms);
         told_later(s, &j->ckpt_deadline_ms, &j->ckpt_until_s);
         ends_later(s, &j->tries.until_ms);
         ends_later(s, &j->claim_ms);

@@ -82,6 +82,42 @@ static void who_joined_since_is_no_witness(void **state)
     cw_end(&w);
 }
 
+/* Time passes, and n0 beats on connection 5. */
+static void n0_beats(struct cw_world *w, hsp_msec ms)
+{
+    for (hsp_msec until = w->now + ms; w->now < until;) {
+        w->now += 500;
+        cw_msg(w, 5, (struct hsp_msg){.type = HSP_MSG_HEARTBEAT});
+        cw_step(w, (struct hsp_event){.type = HSP_EV_TICK});
+    }
+}
+
+/* All that had state are back without it, so the job waits for a moment. Who dies in that moment
+ * may come back with it, and is waited for like any other node. */
+static void who_goes_in_the_moment_is_waited_for(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    cw_begin(&w, 2, 1);
+    submit(&w, 2);
+    cw_step(&w, (struct hsp_event){.type = HSP_EV_CONN_CLOSED, .conn = 2});
+    cw_hello(&w, 6, "n1", 0, 1);
+    sealed(&w, 5, 1, 0, false);
+    w.now += 1000;
+    n0_crashed(&w);
+    sealed(&w, 4, 1, 0, false);
+    n0_beats(&w, 500);
+    waits_for_version(&w);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "waits for a moment"));
+    n0_beats(&w, 5000);
+    assert_int_equal(w.c->nodes[1].state, HSP_NODE_DEAD);
+    waits_for_version(&w);
+    assert_non_null(strstr(cw_job(&w, 1)->reason, "waiting for more, on n1,"));
+    n0_beats(&w, w.c->cfg.state_wait_ms);
+    assert_int_equal(cw_job(&w, 1)->n_plans, 0); /* not without end */
+    cw_end(&w);
+}
+
 /* The same with another layout: a node that was there when that was begun knows nothing of the one
  * before. */
 static void each_layout_needs_a_witness(void **state)
@@ -463,6 +499,7 @@ HSP_TEST_FILE(restart_test)
         cmocka_unit_test(lost_as_its_first_epoch_goes),
         cmocka_unit_test(a_job_that_was_heard_begins_anew),
         cmocka_unit_test(who_joined_since_is_no_witness),
+        cmocka_unit_test(who_goes_in_the_moment_is_waited_for),
         cmocka_unit_test(each_layout_needs_a_witness),
         cmocka_unit_test(half_of_a_version_nobody_told),
         cmocka_unit_test(what_has_gone_is_waited_for),
