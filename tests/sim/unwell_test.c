@@ -70,7 +70,7 @@ static void a_lost_gpu(void **state)
     ss_until(settled, 5000);
     told("device.lost job 1 n1: n1/0: XID 79: fallen off the bus\n"
          "job.sealing job 1 <- device n1/0: XID 79: fallen off the bus\n"
-         "node.executor_dead job 1 n1: n1/0: signal 9\n"
+         "node.executor_dead job 1 n1: n1/0: signal 9: killed by its agent: its GPU is lost\n"
          "job.recovering job 1 <- device n1/0: XID 79: fallen off the bus\n"
          "switch.begin job 1: epoch 2: 2 ranks, 1 source <- device n1/0: XID 79: fallen off the "
          "bus\n"
