@@ -118,7 +118,8 @@ const struct hsp_ckpt_kept *hsp_ci_ckpt_best(const struct hsp_job *j)
     const struct hsp_ckpt_kept *best = NULL;
     for (uint32_t i = 0; i < j->n_disk; i++) {
         const struct hsp_ckpt_kept *k = &j->disk[i];
-        best = of_history(j, k) && believed(j, k) && hsp_ci_ckpt_better(j, k, best) ? k : best;
+        bool may = of_history(j, k) && believed(j, k) && (k->step > 0 || !j->anew);
+        best = may && hsp_ci_ckpt_better(j, k, best) ? k : best;
     }
     return best;
 }

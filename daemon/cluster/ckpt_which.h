@@ -48,7 +48,8 @@ bool hsp_ci_ckpt_left_out(const struct hsp_job *j, uint64_t step, struct hsp_ckp
 /* Whether @a is to be taken rather than @b: newer, then the one on record, then written later. */
 bool hsp_ci_ckpt_better(const struct hsp_job *j, const struct hsp_ckpt_kept *a,
                         const struct hsp_ckpt_kept *b);
-/* The best one of the history that is on disk and was not refused; NULL: none. */
+/* The best one of the history that is on disk and was not refused, for a job that begins anew none
+ * of step 0; NULL: none. */
 const struct hsp_ckpt_kept *hsp_ci_ckpt_best(const struct hsp_job *j);
 bool hsp_ci_ckpt_is_on_disk(const struct hsp_job *j, const struct hsp_ckpt_kept *k);
 /* The newest one on record of a step below @below that no node sees, and was not refused. False:

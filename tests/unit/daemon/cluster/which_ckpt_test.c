@@ -368,6 +368,25 @@ static void waits_for_word(struct cw_world *w, hsp_msec ms)
     }
 }
 
+/* What resume --from 0 begins anew begins with no checkpoint of step 0: it may be the damaged one for
+ * which that was asked. Without --from it is taken. */
+static void from_0_takes_none_of_step_0(void **state)
+{
+    (void)state;
+    for (uint32_t from = 0; from < 2; from++) {
+        struct cw_world w;
+        wc_running(&w);
+        wc_cancelled(&w);
+        cw_restart_nodes(&w, 2);
+        wc_sees(&w, 0, 1, 13);
+        assert_int_equal(from != 0 ? wc_resume_from(&w, 0) : cw_order(&w, HSP_ADMIN_RESUME, 1),
+                         HSP_OK);
+        prepared(&w);
+        assert_int_equal(cw_job(&w, 1)->att.mode, from != 0 ? HSP_MODE_FRESH : HSP_MODE_RESTORE);
+        cw_end(&w);
+    }
+}
+
 /* An agent lies, or is confused, or has an unreadable checkpoint: nobody can open the checkpoint
  * that it names, and the next one that it names is not tried as long. The job does not fail, nor
  * does it give up by itself a checkpoint that may be there. */
@@ -647,6 +666,7 @@ HSP_TEST_FILE(which_ckpt_test)
         cmocka_unit_test(a_node_that_comes_is_tried_soon),
         cmocka_unit_test(a_node_that_comes_often_is_tried_once),
         cmocka_unit_test(a_damaged_one_that_all_share),
+        cmocka_unit_test(from_0_takes_none_of_step_0),
         cmocka_unit_test(a_false_claim_fails_no_job),
         cmocka_unit_test(what_was_refused_is_tried_ever_more_rarely),
         cmocka_unit_test(another_one_comes_before_what_was_refused),
