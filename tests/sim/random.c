@@ -463,6 +463,21 @@ static bool watch(struct sim *s)
     return false;
 }
 
+/* True where the reason of the job leaves it to an administrator to begin anew, who does: the job
+ * has lost its state, and it is not known how far it had come, or its only checkpoint is damaged. */
+static bool begin_anew(struct sim *s, const struct hsp_job *j)
+{
+    const uint32_t job = j->id;
+    if (strstr(j->reason, "resume --from 0, begins anew") == NULL &&
+        strstr(j->reason, "to begin anew: resume it with --from 0") == NULL) {
+        return false;
+    }
+    sim_admin(s, (struct hsp_admin_event){.verb = HSP_ADMIN_CANCEL, .job = job});
+    sim_admin(s, (struct hsp_admin_event){
+                     .verb = HSP_ADMIN_RESUME, .job = job, .has_step = true, .looked = true});
+    return true;
+}
+
 static bool all_over(struct sim *s)
 {
     (void)watch(s);
@@ -474,7 +489,7 @@ static bool all_over(struct sim *s)
         if (j->state == HSP_JOB_SUSPENDED && s->job[j->id].rested) {
             resume_job(s, j);
         }
-        if (!hsp_job_terminal(j->state)) {
+        if (begin_anew(s, j) || !hsp_job_terminal(j->state)) {
             return false;
         }
     }
