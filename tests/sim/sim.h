@@ -142,6 +142,10 @@ struct sim_exec {
     uint32_t n_early;
     struct sim_data early[256];
     uint32_t n_seg; /* storage of the device: survives the process */
+    struct {        /* the last piece that was found damaged, and is gone */
+        uint32_t job;
+        uint64_t plan, version;
+    } found;
     struct sim_seg seg[SIM_SEGS];
     uint64_t last_epoch[SIM_JOBS + 1];
     uint64_t orphan_ms; /* prepared for nobody since, 0 it is not */

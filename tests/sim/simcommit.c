@@ -158,7 +158,9 @@ void sim_commit(struct sim *s, const struct sim_run *r)
     for (uint32_t i = 0; i < r->n_ranks + r->n_keepers;
          i++) { /* what a member lost since it prepared is still lost */
         struct sim_exec *e = &s->exec[r->p.exec[i]];
-        bool lost = e->wipes != r->p.wipes[i];
+        bool found =
+            e->found.job == r->job && e->found.plan == r->plan && e->found.version == r->step;
+        bool lost = found || e->wipes != r->p.wipes[i];
         for (uint32_t k = 0; k < e->n_seg; k++) { /* and what was damaged since it was sealed */
             const struct sim_seg *g = &e->seg[k];
             lost = lost ||

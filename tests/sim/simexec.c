@@ -55,6 +55,9 @@ void sim_seg_verify(struct sim *s, uint32_t x, uint32_t job, uint64_t plan, uint
                                           .version = version,
                                           .part = "cells"}};
         sim_to_agent(s, x, &m);
+        e->found.job = job;
+        e->found.plan = plan;
+        e->found.version = version;
         s->n_damaged++;
     }
     e->n_seg = n;
