@@ -6,6 +6,7 @@
 #include "daemon/cluster/index.h"
 #include "daemon/cluster/job_state.h"
 #include "daemon/cluster/lookup.h"
+#include "daemon/cluster/marks.h"
 #include "daemon/cluster/outbox.h"
 #include "daemon/cluster/past_epochs.h"
 #include "daemon/cluster/plan_requests.h"
@@ -52,6 +53,20 @@ void hsp_ci_promote(struct hsp_cluster *c, struct hsp_job *j)
     }
 }
 
+/* Of a job that has begun, and whose state was given up since, @d may still have layouts. */
+static void give_back(struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id d)
+{
+    const struct hsp_cluster_node *n = hsp_ci_node(c, d);
+    struct hsp_msg m = {.type = HSP_MSG_RELEASE,
+                        .u.release = {.job = j->id,
+                                      .device = HSP_DEVICE_INDEX(d),
+                                      .keep_plan = j->n_plans > 0 ? j->plans[0].plan : j->next_plan,
+                                      .known = j->next_epoch - 1}};
+    if (j->cur.epoch == 0 && n->conn != 0 && hsp_ci_any_ran(j)) {
+        hsp_ci_send(c, n->conn, &m);
+    }
+}
+
 void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j)
 {
     for (uint32_t k = j->n_leases; k-- > 0;) { /* backwards: what is let go leaves the list */
@@ -67,6 +82,7 @@ void hsp_ci_free_leases(struct hsp_cluster *c, struct hsp_job *j)
         }
         if (!needed) {
             hsp_ci_lease(c, d, 0);
+            give_back(c, j, d);
         }
     }
 }

@@ -118,6 +118,37 @@ static void who_goes_in_the_moment_is_waited_for(void **state)
     cw_end(&w);
 }
 
+/* The state is given up, and the attempt that goes on from the checkpoint fails: the devices are let
+ * go, and delete the layouts that they still have. */
+static void who_is_let_go_deletes_what_was_given_up(void **state)
+{
+    (void)state;
+    struct cw_world w;
+    wc_running(&w);
+    wc_saved_in(&w, 1, 20, 7);
+    wc_sees(&w, 20, 1, 7);
+    dead_executor(&w, 0);
+    sealed(&w, 0, 1, 0, false);
+    sealed(&w, 1, 1, 0, false);
+    for (uint32_t i = 0; cw_job(&w, 1)->att.epoch == 0 && i < 200; i++) {
+        if (cw_job(&w, 1)->ticket != 0) {
+            cw_plan(&w, 1);
+            continue;
+        }
+        wc_beats(&w, 500);
+    }
+    assert_int_equal(cw_job(&w, 1)->att.mode, HSP_MODE_RESTORE);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 0);
+    w.asks = true; /* of the next look, which is another step */
+    cw_msg(&w, 2,
+           (struct hsp_msg){.type = HSP_MSG_PREPARE_FAILED,
+                            .epoch = cw_job(&w, 1)->att.epoch,
+                            .u.failed = {.job = 1, .peer = HSP_MSG_RANKS, .reason = "no"}});
+    assert_int_equal(cw_job(&w, 1)->att.epoch, 0);
+    assert_int_equal(cw_count_sent(&w, HSP_MSG_RELEASE), 2);
+    cw_end(&w);
+}
+
 /* The same with another layout: a node that was there when that was begun knows nothing of the one
  * before. */
 static void each_layout_needs_a_witness(void **state)
@@ -500,6 +531,7 @@ HSP_TEST_FILE(restart_test)
         cmocka_unit_test(a_job_that_was_heard_begins_anew),
         cmocka_unit_test(who_joined_since_is_no_witness),
         cmocka_unit_test(who_goes_in_the_moment_is_waited_for),
+        cmocka_unit_test(who_is_let_go_deletes_what_was_given_up),
         cmocka_unit_test(each_layout_needs_a_witness),
         cmocka_unit_test(half_of_a_version_nobody_told),
         cmocka_unit_test(what_has_gone_is_waited_for),
