@@ -29,7 +29,7 @@ struct alloc {
     struct cand *cand; /* by device, ascending: all that anybody may use */
 };
 
-static bool up_soon(const struct hsp_cluster *c, hsp_device_id d)
+bool hsp_ci_up_soon(const struct hsp_cluster *c, hsp_device_id d)
 {
     return c->now_ms < hsp_ci_device(c, d)->restart_ms + c->cfg.up_ms;
 }
@@ -48,7 +48,7 @@ static bool gather(struct hsp_cluster *c, struct alloc *a)
         for (unsigned left = c->briefs[i].offer; left != 0; left &= left - 1) {
             uint32_t k = (uint32_t)__builtin_ctz(left);
             hsp_device_id d = HSP_DEVICE(i, k);
-            if ((c->briefs[i].down >> k & 1) == 0 || up_soon(c, d)) {
+            if ((c->briefs[i].down >> k & 1) == 0 || hsp_ci_up_soon(c, d)) {
                 const struct hsp_job *o = hsp_ci_job(c, c->holders[d]);
                 bool ending = c->holders[d] != 0 && (o == NULL || hsp_ci_at_rest(o));
                 bool ends = (c->briefs[i].ends >> k & 1) != 0;

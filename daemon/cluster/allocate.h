@@ -20,6 +20,8 @@
 /* The devices that job @j may use now, ascending, in the arena of the step: those of its share that
  * are free or its own. Returns their number. Without memory c->failed is set and 0 is returned. */
 uint32_t hsp_ci_available(struct hsp_cluster *c, const struct hsp_job *j, hsp_device_id **ret);
+/* An executor of @d is started, or will be: an attempt waits for it. */
+bool hsp_ci_up_soon(const struct hsp_cluster *c, hsp_device_id d);
 /* For people, in the arena of the step: @j needs @need devices and may use @n. Example:
  * "2 devices; 0 of 3 can be used (job long has 2, job mist has 1)". @n 0: those that
  * are free count.

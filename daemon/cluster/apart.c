@@ -117,7 +117,8 @@ static hsp_device_id go_between(const struct hsp_cluster *c, const struct hsp_jo
             bool free = (v->job == 0 || (v->job == j->id && v->ask == HSP_ASK_NONE)) &&
                         !hsp_ci_ends_other(v, j->id);
             bool may = !v->keeper || c->nodes[i].holder;
-            if (v->present && v->up && free && may && v->health < HSP_HEALTH_CORDON) {
+            bool up = v->up || hsp_ci_up_soon(c, HSP_DEVICE(i, d)); /* as a member may be */
+            if (v->present && up && free && may && v->health < HSP_HEALTH_CORDON) {
                 return HSP_DEVICE(i, d);
             }
         }
