@@ -90,8 +90,8 @@ static void refuse_accepted(struct hsp_net *n, struct net_listener *l, const str
     }
 }
 
-/* A caller has come, and perhaps takes the place of another one. False: it finds none. */
-static bool arrive(struct net_conn *c, bool local, struct hsp_source from)
+/* A caller has come, and perhaps takes the place of another one. */
+static void arrive(struct net_conn *c, bool local, struct hsp_source from)
 {
     enum hsp_net_pool pool = local ? HSP_POOL_VISITORS : HSP_POOL_STRANGERS;
     struct net_conn *victim = hsp_net_pool_arrive(c, pool, from);
@@ -99,13 +99,12 @@ static bool arrive(struct net_conn *c, bool local, struct hsp_source from)
     if (victim != NULL) {
         struct hsp_err e;
         uint32_t places = c->net->cfg.places[pool];
-        (void)hsp_err_set(
-            &e, HSP_ELIMIT, 0, "%s: %u callers at most, %u from one %s, may be silent",
-            victim == c ? "no place, all others have just come" : "a newer caller takes its place",
-            places, hsp_strangers_share(places), local ? "user" : "address");
+        (void)hsp_err_set(&e, HSP_ELIMIT, 0,
+                          "a newer caller takes its place: %u callers at most, %u from one %s, may "
+                          "be silent",
+                          places, hsp_strangers_share(places), local ? "user" : "address");
         hsp_net_conn_fail(victim, &e);
     }
-    return victim != c;
 }
 
 static void take_caller(struct net_listener *l)
@@ -150,9 +149,8 @@ static void take_caller(struct net_listener *l)
         hsp_net_conn_fail(c, &e);
         return;
     }
-    if (arrive(c, l->local, from)) {
-        hsp_net_conn_start(c);
-    }
+    arrive(c, l->local, from);
+    hsp_net_conn_start(c);
 }
 
 /* libuv asks for more callers until none is waiting: a crowd would have the loop for itself. Behind

@@ -47,14 +47,9 @@ struct net_conn *hsp_net_pool_arrive(struct net_conn *c, enum hsp_net_pool pool,
 {
     struct hsp_net *n = c->net;
     struct net_pool *p = &n->pool[pool];
-    uint64_t now = uv_now(n->loop), sure = n->cfg.sure_ms;
-    uint32_t i = hsp_strangers_victim(p->list, p->n, n->cfg.places[pool], &from,
-                                      now > sure ? now - sure : 0);
-    if (i == HSP_NEWCOMER) {
-        return c;
-    }
+    uint32_t i = hsp_strangers_victim(p->list, p->n, n->cfg.places[pool], &from);
     struct net_conn *victim = i != HSP_NO_STRANGER ? p->who[i] : NULL;
-    p->list[p->n] = (struct hsp_stranger){.from = from, .since = n->n_arrived++, .ms = now};
+    p->list[p->n] = (struct hsp_stranger){.from = from, .since = n->n_arrived++};
     p->who[p->n] = c;
     c->pooled = true;
     c->pool = pool;

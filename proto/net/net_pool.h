@@ -16,7 +16,7 @@ void hsp_net_pools_fini(struct hsp_net *n);
 /* Moves @c into a pool. False: it is full, and @c stays where it is. */
 bool hsp_net_pool_join(struct net_conn *c, enum hsp_net_pool pool);
 /* Puts @c, which is in no pool, among the strangers of @pool. Returns whose place it takes, which
- * the caller has to end; NULL: nobody's; @c: it finds no place, and is in no pool. */
+ * the caller has to end; NULL: nobody's. */
 struct net_conn *hsp_net_pool_arrive(struct net_conn *c, enum hsp_net_pool pool,
                                      struct hsp_source from);
 /* @c holds a key. Harmless for who is no stranger. */

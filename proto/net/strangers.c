@@ -49,7 +49,7 @@ uint32_t hsp_strangers_share(uint32_t places)
 }
 
 uint32_t hsp_strangers_victim(const struct hsp_stranger *s, uint32_t n, uint32_t places,
-                              const struct hsp_source *from, uint64_t sure_ms)
+                              const struct hsp_source *from)
 {
     uint32_t n_same = 0, of_same = HSP_NO_STRANGER, of_all = HSP_NO_STRANGER;
     for (uint32_t i = 0; i < n; i++) {
@@ -64,8 +64,5 @@ uint32_t hsp_strangers_victim(const struct hsp_stranger *s, uint32_t n, uint32_t
             of_same = i;
         }
     }
-    uint32_t victim = n_same >= hsp_strangers_share(places) ? of_same
-                      : n >= places                         ? of_all
-                                                            : HSP_NO_STRANGER;
-    return victim != HSP_NO_STRANGER && s[victim].ms > sure_ms ? HSP_NEWCOMER : victim;
+    return n_same >= hsp_strangers_share(places) ? of_same : n >= places ? of_all : HSP_NO_STRANGER;
 }

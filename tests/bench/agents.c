@@ -27,18 +27,23 @@
 #include "proto/net/net_dial.h"
 #include "proto/wire/msg_frame.h"
 
-#define BEAT_MS   1000u
-#define JITTER_MS 200u
-#define TICK_MS   5u
-#define WHEEL     1024u /* places of TICK_MS: more than BEAT_MS + 2 JITTER_MS */
-#define BURST     50u   /* connections begun in one tick */
-#define NONE      UINT32_MAX
+#define BEAT_MS      1000u
+#define JITTER_MS    200u
+#define TICK_MS      5u
+#define WHEEL        1024u /* places of TICK_MS: more than BEAT_MS + 2 JITTER_MS */
+#define PAUSE_MS     250u
+#define PAUSE_MAX_MS 2000u
+#define BURST \
+    5u /* connections begun in one tick: all come from one address, which has few places */
+#define NONE UINT32_MAX
 
 struct agent {
     uint32_t conn, next; /* next at the same place of the wheel */
     struct hsp_digest incarnation, was;
     uint64_t term, seq, round;
     uint64_t beat_ms; /* of the last beat, 0: none */
+    uint64_t dial_ms; /* when it connects again, 0: it has a connection */
+    uint32_t pause_ms;
     bool joined, silent, dead;
 };
 
@@ -54,7 +59,7 @@ struct load {
     uint32_t *by_slot; /* of the connection */
     uint32_t wheel[WHEEL];
     uint64_t place, start_ms; /* ticks done */
-    uint32_t next_dial, n_joined, n_dead_silent;
+    uint32_t next_dial, n_joined, n_dead_silent, n_waiting;
     bool told_joined, silenced, ending;
     struct hsp_arena *arena;
     struct hsp_buf body;
@@ -129,6 +134,29 @@ static void dial(struct load *l, struct agent *a)
     l->by_slot[hsp_net_slot(a->conn)] = index_of(l, a);
 }
 
+/* As an agent does: the pause is doubled until it has joined. */
+static void dial_later(struct load *l, struct agent *a)
+{
+    a->pause_ms = a->pause_ms == 0                 ? PAUSE_MS
+                  : 2 * a->pause_ms < PAUSE_MAX_MS ? 2 * a->pause_ms
+                                                   : PAUSE_MAX_MS;
+    a->dial_ms = now_ms() + a->pause_ms;
+    l->n_waiting++;
+}
+
+static void dial_again(struct load *l)
+{
+    uint64_t now = now_ms();
+    for (uint32_t i = 0; i < l->n && l->n_waiting > 0; i++) {
+        struct agent *a = &l->agent[i];
+        if (a->dial_ms != 0 && now >= a->dial_ms) {
+            a->dial_ms = 0;
+            l->n_waiting--;
+            dial(l, a);
+        }
+    }
+}
+
 static void on_tick(uv_timer_t *t)
 {
     struct load *l = t->data;
@@ -136,6 +164,7 @@ static void on_tick(uv_timer_t *t)
     for (uint32_t i = 0; i < BURST && l->next_dial < l->n; i++) {
         dial(l, &l->agent[l->next_dial++]);
     }
+    dial_again(l);
     while (l->place < until) {
         uint32_t *place = &l->wheel[++l->place % WHEEL], at = *place;
         *place = NONE;
@@ -186,6 +215,7 @@ static void welcome(struct load *l, struct agent *a, const struct hsp_m_welcome 
         return;
     }
     a->joined = true;
+    a->pause_ms = 0;
     a->beat_ms = now_ms();
     l->n_joined++;
     if (!l->told_joined && l->n_joined == l->n) {
@@ -327,7 +357,7 @@ static void on_close(void *ctx, uint32_t conn, const struct hsp_err *why)
     if (why->code != HSP_ECANCELED) {
         (void)fprintf(stderr, "agents: a%05" PRIu32 ": %s\n", index_of(l, a), why->msg);
     }
-    dial(l, a);
+    dial_later(l, a);
 }
 
 /* ---- orders and the end ---- */

@@ -103,7 +103,6 @@ struct hsp_net_config config(void)
     hsp_net_defaults(&c);
     c.clear_loopback = true;
     c.flush_ms = 300;
-    c.sure_ms = 0;
     c.places[HSP_POOL_OWN] = c.places[HSP_POOL_STRANGERS] = c.places[HSP_POOL_VISITORS] = 32;
     return c;
 }

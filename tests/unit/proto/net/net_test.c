@@ -586,32 +586,6 @@ static void test_strangers(void **state)
     assert_int_equal(s.n_close, s.n_open);
 }
 
-/* A crowd that returns at once: those inside stay, the newer ones are sent away until the others
- * are older. */
-static void test_sure_place(void **state)
-{
-    (void)state;
-    struct shell s;
-    struct hsp_net_config c = config();
-    int fd[6];
-    c.places[HSP_POOL_STRANGERS] = 16;
-    c.sure_ms = 60000;
-    shell_open(&s, &c);
-    shell_listen(&s, "127.0.0.1:0");
-    for (int i = 0; i < 6; i++) {
-        fd[i] = raw_to(s.port);
-    }
-    RUN_UNTIL(&s, s.n_open == 4 && s.n_refuse == 2);
-    assert_err(&s.why, HSP_ELIMIT,
-               "no place, all others have just come: 16 callers at most, 4 from one address, may "
-               "be silent");
-    for (int i = 0; i < 6; i++) {
-        assert_int_equal(ended(fd[i]), i >= 4);
-        (void)close(fd[i]);
-    }
-    shell_close(&s);
-}
-
 /* A crowd that says nothing, much larger than its places: a caller that speaks is heard, by TCP
  * with a key, and on the socket. */
 static void test_crowd(void **state)
@@ -725,7 +699,6 @@ HSP_TEST_FILE(net_test)
         cmocka_unit_test(test_queue_is_bounded),
         cmocka_unit_test(test_drop_flushes),
         cmocka_unit_test(test_strangers),
-        cmocka_unit_test(test_sure_place),
         cmocka_unit_test(test_crowd),
         cmocka_unit_test(test_no_descriptors),
     };

@@ -20,7 +20,7 @@ static struct hsp_source ip(const char *s)
 static bool one(struct hsp_source a, struct hsp_source b)
 {
     const struct hsp_stranger s = {.from = a};
-    return hsp_strangers_victim(&s, 1, 4, &b, UINT64_MAX) == 0;
+    return hsp_strangers_victim(&s, 1, 4, &b) == 0;
 }
 
 static void sources(void **state)
@@ -53,21 +53,15 @@ struct yard {
     struct hsp_stranger s[64];
     uint32_t n, places;
     uint64_t came;
-    uint64_t now, sure; /* ms */
 };
-
-#define SENT_AWAY UINT64_MAX
 
 /* Returns the number of who had to go (in the order of coming, from 1), 0: nobody. */
 static uint64_t come(struct yard *y, struct hsp_source from)
 {
-    uint32_t i = hsp_strangers_victim(y->s, y->n, y->places, &from, y->now - y->sure);
-    if (i == HSP_NEWCOMER) {
-        return SENT_AWAY;
-    }
+    uint32_t i = hsp_strangers_victim(y->s, y->n, y->places, &from);
     uint64_t gone = i == HSP_NO_STRANGER ? 0 : y->s[i].since;
     i = i == HSP_NO_STRANGER ? y->n++ : i;
-    y->s[i] = (struct hsp_stranger){.from = from, .since = ++y->came, .ms = y->now};
+    y->s[i] = (struct hsp_stranger){.from = from, .since = ++y->came};
     assert_true(y->n <= y->places);
     return gone;
 }
@@ -120,28 +114,6 @@ static void a_key_is_a_merit(void **state)
     assert_int_equal(come(&y, ip("10.0.0.9")), 7); /* the number 1 gave its place to 7 */
 }
 
-/* A crowd larger than its places that returns at once: those inside stay until they are 500 ms old,
- * also where the places of all sources are taken. */
-static void who_has_just_come_stays(void **state)
-{
-    (void)state;
-    struct yard y = {.places = 16, .now = 1000, .sure = 500};
-    struct hsp_source a = ip("10.0.0.1");
-    for (uint32_t i = 1; i <= 4; i++) {
-        assert_int_equal(come(&y, a), 0);
-    }
-    y.now = 1499;
-    assert_int_equal(come(&y, a), SENT_AWAY);
-    for (uint32_t i = 1; i <= 12; i++) {
-        assert_int_equal(come(&y, hsp_source_of_user(i)), 0);
-    }
-    assert_int_equal(come(&y, ip("10.0.0.2")), SENT_AWAY);
-    y.now = 1500;
-    assert_int_equal(come(&y, a), 1);
-    assert_int_equal(come(&y, ip("10.0.0.2")), 2);
-    assert_int_equal(y.n, 16);
-}
-
 HSP_TEST_FILE(strangers_test)
 {
     const struct CMUnitTest tests[] = {
@@ -149,7 +121,6 @@ HSP_TEST_FILE(strangers_test)
         cmocka_unit_test(a_source_has_its_share),
         cmocka_unit_test(many_sources_share_all),
         cmocka_unit_test(a_key_is_a_merit),
-        cmocka_unit_test(who_has_just_come_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
