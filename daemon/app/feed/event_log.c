@@ -52,6 +52,7 @@ static struct hsp_feed_row *add_row(struct hsp_app *a, bool metric, uint64_t num
     }
     a->feed_tail = r;
     a->n_feed++;
+    a->feed_added++;
     return r;
 }
 
@@ -275,6 +276,7 @@ static void done_flush(struct hsp_app_task *w)
             hsp_app_damaged(a, f->err.msg);
         }
         free(f);
+        hsp_app_follow_wake(a);
         return;
     }
     if (f->status != HSP_OK) {
@@ -289,6 +291,7 @@ static void done_flush(struct hsp_app_task *w)
             a->flushed = r->number;
         }
     }
+    a->feed_settled += f->n;
     free_rows(f->rows);
     free(f);
     hsp_app_flush(a);
@@ -324,6 +327,7 @@ void hsp_app_flush(struct hsp_app *a)
     if (!hsp_app_queue(a, &f->work)) {
         hsp_log(a->log, HSP_LOG_ERROR, "feed", "%zu lines are lost: no thread", f->n);
         a->flushing = false;
+        a->feed_settled += f->n;
         free_rows(f->rows);
         free(f);
     }

@@ -23,10 +23,11 @@ struct hsp_follower {
     uint32_t conn; /* 0: gone, freed when the reading ends */
     uint64_t request;
     uint32_t job; /* 0: all */
-    bool metrics, follow, reading;
+    bool metrics, follow, reading, begun;
     struct hsp_ckpt_cuts cuts; /* of the job, where what was given up is not shown */
     uint64_t since;            /* events: last number sent; metrics: next step */
     uint64_t flushed;          /* events on disk when the reading began */
+    uint64_t behind; /* the lines made before the request: it reads when they are on disk */
     struct hsp_store *store;
     uint32_t n;
     struct hsp_buf lines;
@@ -103,6 +104,7 @@ static void follower_free(struct hsp_app *a, struct hsp_follower *f)
 static bool read_on(struct hsp_app *a, struct hsp_follower *f)
 {
     f->n = 0;
+    f->begun = true;
     f->flushed = a->flushed;
     hsp_buf_reset(&f->lines);
     f->reading = hsp_app_queue(a, &f->work);
@@ -132,11 +134,19 @@ static void done_reading(struct hsp_app_task *w)
     }
 }
 
+/* A job may be seen done before the line of its last step is on disk. A disk that takes nothing
+ * holds no answer up. */
+static bool waits_for_lines(const struct hsp_app *a, const struct hsp_follower *f)
+{
+    return !f->begun && a->flushing && a->feed_settled < f->behind;
+}
+
 void hsp_app_follow_wake(struct hsp_app *a)
 {
     for (struct hsp_follower *f = a->followers, *next; f != NULL; f = next) {
         next = f->next;
-        if (!f->reading && f->conn != 0 && !f->metrics && !read_on(a, f)) {
+        bool wants = !f->begun || !f->metrics;
+        if (wants && !f->reading && f->conn != 0 && !waits_for_lines(a, f) && !read_on(a, f)) {
             follower_free(a, f);
         }
     }
@@ -168,12 +178,13 @@ void hsp_app_follow(struct hsp_app *a, struct hsp_caller *cl, const struct hsp_m
         }
         f->follow = q->follow && !f->metrics;
         f->since = q->since;
+        f->behind = a->feed_added;
         f->store = a->store;
         hsp_buf_init(&f->lines, HSP_MSG_BLOB_MAX);
         f->next = a->followers;
         a->followers = f;
     }
-    if (f == NULL || !read_on(a, f)) {
+    if (f == NULL || (!waits_for_lines(a, f) && !read_on(a, f))) {
         hsp_app_reply(a, cl->conn, m->request, HSP_ENOMEM, "out of memory", NULL, 0, false);
         if (f != NULL) {
             follower_free(a, f);

@@ -89,6 +89,7 @@ struct hsp_app {
     uint32_t n_planning;
     /* feed */
     uint64_t seq, flushed;
+    uint64_t feed_added, feed_settled; /* lines since the start: made; on disk, or lost */
     struct hsp_feed_row *feed_head, *feed_tail;
     uint32_t n_feed;
     bool flushing, no_events; /* no_events: the last event file could not be written */

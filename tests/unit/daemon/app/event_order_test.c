@@ -446,6 +446,31 @@ static void metrics_are_of_the_history_that_counts(void **state)
     w.app->cluster->n_jobs--;
 }
 
+/* The line of step 2 waits behind that of step 1, which is on its way to the disk, as a job ends. */
+static void metrics_have_what_was_told_before_they_are_asked_for(void **state)
+{
+    const struct hsp_msg ask = {.type = HSP_MSG_METRICS, .u.query = {.name = "j", .what = ""}};
+    struct hsp_caller *c = &w.app->clients[hsp_net_slot(CONN)];
+    struct hsp_job j = {.id = 1, .name = "j"};
+    (void)state;
+    assert_non_null(hsp_app_job_add(w.app, 1, app_job("", 0, NULL)));
+    w.app->cluster->jobs[w.app->cluster->n_jobs++] = &j;
+    for (uint64_t step = 1; step <= 2; step++) {
+        const struct hsp_msg m = {
+            .type = HSP_MSG_STEP, .epoch = 1, .u.step = {.job = 1, .step = step}};
+        hsp_app_metric(w.app, 1, &m);
+    }
+    hsp_app_follow(w.app, c, &ask);
+    while (w.n_pool > 0) {
+        work();
+    }
+    const char *first = strstr(hsp_buf_cstr(&w.said), "\"step\":1,");
+    assert_non_null(first);
+    assert_non_null(strstr(first, "\"step\":2,"));
+    hsp_buf_reset(&w.said);
+    w.app->cluster->n_jobs--;
+}
+
 /* The job goes back to 40, which it had told long ago: status shows that, and not what it has given up. */
 static void the_step_that_a_job_goes_back_to_is_read_again(void **state)
 {
@@ -655,6 +680,7 @@ HSP_TEST_FILE(event_order_test)
         TEST(a_message_lives_until_the_core_has_had_it),
         TEST(who_is_denied_is_told_now_and_then),
         TEST(metrics_are_of_the_history_that_counts),
+        TEST(metrics_have_what_was_told_before_they_are_asked_for),
         TEST(the_step_that_a_job_goes_back_to_is_read_again),
         TEST(who_waits_hears_what_holds_the_job_up),
         TEST(a_step_of_a_job_that_is_not_on_record_is_waited_for),
