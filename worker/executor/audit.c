@@ -129,7 +129,7 @@ static void put_part(const struct hsp_state_segment *s, uint32_t i, struct hsp_b
 
 void hsp_audit_state(const struct hsp_ex_epoch *e, uint64_t version, bool begins)
 {
-    const struct hsp_state_segment *s = e->seg[version % 2];
+    const struct hsp_state_segment *s = hsp_epoch_home(e, version);
     struct hsp_err err = {0};
     struct hsp_buf line;
     if (e->env->audit_dir == NULL || s == NULL || hsp_segment_version(s) != version) {

@@ -347,7 +347,7 @@ static enum hsp_status take_weights(struct hsp_ex_epoch *e, void *area, struct h
 
 static enum hsp_status make_fresh(struct hsp_ex_epoch *e, struct hsp_err *err)
 {
-    struct hsp_state_segment *s = e->seg[0];
+    struct hsp_state_segment *s = hsp_epoch_home_take(e, 0);
     enum hsp_status st = HSP_OK;
     hsp_segment_unseal(s);
     hsp_state_init(&e->prog, hsp_segment_area(s));

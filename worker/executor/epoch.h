@@ -33,6 +33,7 @@
 #include "worker/executor/epoch_device.h"
 #include "worker/executor/nccl_log.h"
 #include "worker/executor/reaper.h"
+#include "worker/executor/version_slots.h"
 #include "worker/probe/nccl_place.h"
 #include "worker/state/segment.h"
 
@@ -109,6 +110,7 @@ enum hsp_epoch_mesh {
 struct hsp_epoch_copy {
     uint32_t owner;
     struct hsp_state_segment *seg[2];
+    struct hsp_slots slots;
     uint64_t *hash; /* of the rows of a segment, as they came last */
 };
 
@@ -189,7 +191,8 @@ struct hsp_ex_epoch {
     struct hsp_comm *direct;          /* the NCCL path beside the data mesh; NULL: none */
     bool direct_starts;               /* hsp_nccl_start is due before the first step */
     struct hsp_mesh_links links;      /* of the data and the state mesh, as they were made */
-    struct hsp_state_segment *seg[2]; /* own home, by version mod 2: where it is sealed */
+    struct hsp_state_segment *seg[2]; /* own home: where versions are sealed */
+    struct hsp_slots slots;           /* which of them has which version */
     bool alone;   /* at its end no other epoch uses its layout: segments go if none is sealed */
     bool dropped; /* the same: those that are not sealed go in any case */
     struct hsp_epoch_device dev;   /* the state that it computes with */
@@ -249,6 +252,20 @@ struct hsp_ex_epoch {
     /* The error that ended the keeper thread; code HSP_OK: none. */
     struct hsp_err uncopied;
 };
+
+/* The segment of the home that has @version, or would take it. NULL: it is no member. */
+static inline struct hsp_state_segment *hsp_epoch_home(const struct hsp_ex_epoch *e,
+                                                       uint64_t version)
+{
+    return e->seg[hsp_slot_of(&e->slots, e->seg, version)];
+}
+
+/* The same; @version is to be written there. */
+static inline struct hsp_state_segment *hsp_epoch_home_take(struct hsp_ex_epoch *e,
+                                                            uint64_t version)
+{
+    return e->seg[hsp_slot_take(&e->slots, e->seg, version)];
+}
 
 /* Whether @epoch, a struct hsp_ex_epoch, is to end: it was cancelled, or a peer is lost. */
 static inline bool hsp_epoch_is_over(void *epoch)

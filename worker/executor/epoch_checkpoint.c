@@ -220,7 +220,7 @@ static enum hsp_status collect(struct hsp_ex_epoch *e, const bool *writes, enum 
 static enum hsp_status own_hashes(const struct hsp_ex_epoch *e, struct pieces *s, uint64_t version,
                                   struct hsp_err *err)
 {
-    const struct hsp_state_segment *home = e->seg[version % 2];
+    const struct hsp_state_segment *home = hsp_epoch_home(e, version);
     enum hsp_status st = HSP_OK;
     for (size_t i = 0; st == HSP_OK && i < s->n; i++) {
         struct hsp_ckpt_piece p = s->p[i];

@@ -44,7 +44,7 @@ static enum hsp_status read_kind(struct hsp_ex_epoch *e, struct hsp_state_segmen
 static enum hsp_status read_row(struct hsp_ex_epoch *e, uint64_t version,
                                 const struct hsp_pkg_row *r, uint8_t *msg, struct hsp_err *err)
 {
-    struct hsp_state_segment *home = e->seg[version % 2];
+    struct hsp_state_segment *home = hsp_epoch_home(e, version);
     uint64_t sum = 0, hash = 0;
     enum hsp_status st =
         hsp_segment_version(home) == version
@@ -197,11 +197,11 @@ static enum hsp_status take_sums(struct hsp_ex_epoch *e, uint64_t version, bool 
  * each kind of each row of the table, in its order (epoch_segments.c). What its slot has stays
  * until the copy comes: only then the owner has passed the vote of the version in the other
  * slot. */
-static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epoch_copy *c,
+static enum hsp_status receive_copy(struct hsp_ex_epoch *e, struct hsp_epoch_copy *c,
                                     uint64_t version, uint8_t *msg, struct hsp_err *err)
 {
     const struct hsp_pkg_table *t = &e->pkg.copies;
-    struct hsp_state_segment *seg = c->seg[version % 2];
+    struct hsp_state_segment *seg = c->seg[hsp_slot_take(&c->slots, c->seg, version)];
     enum hsp_status st = HSP_OK;
     /* After a loss the owner sends again a version that is here: it stays whole meanwhile. */
     bool there = hsp_segment_version(seg) == version;
@@ -231,7 +231,7 @@ static enum hsp_status receive_copy(struct hsp_ex_epoch *e, const struct hsp_epo
 static enum hsp_status confirm_copy(struct hsp_ex_epoch *e, const struct hsp_epoch_copy *c,
                                     uint64_t version, bool equal, struct hsp_err *err)
 {
-    struct hsp_state_segment *seg = c->seg[version % 2];
+    struct hsp_state_segment *seg = c->seg[hsp_slot_of(&c->slots, c->seg, version)];
     if (equal && hsp_segment_version(seg) != version) {
         hsp_segment_seal_known(seg, version, c->hash);
     }

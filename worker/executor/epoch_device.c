@@ -358,7 +358,7 @@ enum hsp_status hsp_epoch_device_load(struct hsp_ex_epoch *e, uint64_t version,
     if (!has_state(e)) {
         return HSP_OK;
     }
-    const struct hsp_state_segment *s = e->seg[version % 2];
+    const struct hsp_state_segment *s = hsp_epoch_home(e, version);
     int64_t at = 0, end = 0; /* of rows that follow each other */
     enum hsp_status st = HSP_OK;
     for (uint32_t i = 0; st == HSP_OK && i <= hsp_segment_n(s); i++) {
@@ -385,7 +385,7 @@ enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version, 
         return HSP_OK;
     }
     struct hsp_backend *b = e->env->backend;
-    struct hsp_state_segment *s = e->seg[version % 2];
+    struct hsp_state_segment *s = hsp_epoch_home_take(e, version);
     (void)pthread_mutex_lock(&e->lock);
     struct hsp_written w = e->dev.newest;
     (void)pthread_mutex_unlock(&e->lock);
@@ -403,7 +403,7 @@ enum hsp_status hsp_epoch_device_save(struct hsp_ex_epoch *e, uint64_t version, 
 uint32_t hsp_epoch_device_misread(struct hsp_ex_epoch *e, uint64_t version,
                                   bool (*which)(const struct hsp_ex_epoch *e, uint32_t row))
 {
-    const struct hsp_state_segment *s = e->seg[version % 2];
+    const struct hsp_state_segment *s = hsp_epoch_home(e, version);
     (void)pthread_mutex_lock(&e->lock);
     struct hsp_written w = e->dev.newest;
     (void)pthread_mutex_unlock(&e->lock);
@@ -419,7 +419,7 @@ uint32_t hsp_epoch_device_misread(struct hsp_ex_epoch *e, uint64_t version,
 enum hsp_status hsp_epoch_device_compare(struct hsp_ex_epoch *e, uint64_t version,
                                          uint32_t *ret_row, struct hsp_err *err)
 {
-    const struct hsp_state_segment *s = e->seg[version % 2];
+    const struct hsp_state_segment *s = hsp_epoch_home(e, version);
     struct hsp_backend *b = e->env->backend;
     uint32_t n = hsp_segment_n(s);
     struct hsp_hash_call *c = calloc((size_t)n + 1, sizeof *c);

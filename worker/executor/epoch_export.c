@@ -47,7 +47,7 @@ enum hsp_status hsp_epoch_home_row(const struct hsp_ex_epoch *e, uint64_t versio
                                    const struct hsp_segment_row **ret, const void **ret_data,
                                    struct hsp_err *err)
 {
-    const struct hsp_state_segment *s = e->seg[version % 2];
+    const struct hsp_state_segment *s = hsp_epoch_home(e, version);
     uint32_t i = hsp_segment_find(s, param, kind, box);
     if (i == UINT32_MAX) {
         return hsp_err_set(err, HSP_EPROTO, 0, "a part of %s is not at home here",

@@ -75,7 +75,7 @@ static enum hsp_keeper_work next_work(struct hsp_ex_epoch *e, uint64_t next_copy
  * sealed was found damaged meanwhile, for example by a checkpoint. */
 static enum hsp_status check_read(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
-    struct hsp_state_segment *s = e->seg[version % 2];
+    struct hsp_state_segment *s = hsp_epoch_home(e, version);
     if (hsp_segment_version(s) != version) {
         return hsp_err_set(err, HSP_EDIGEST, 0, "version %" PRIu64 " here is damaged", version);
     }

@@ -249,7 +249,7 @@ static enum hsp_status ask_row(const struct restore *r, const struct hsp_segment
 /* Fills my home from my own checkpoint, or from the server's. HSP_AGAIN: there is damage. */
 static enum hsp_status fill_home(struct restore *r, bool own, struct hsp_err *err)
 {
-    struct hsp_state_segment *s = r->e->seg[r->version % 2];
+    struct hsp_state_segment *s = hsp_epoch_home(r->e, r->version);
     enum hsp_status st = HSP_OK;
     hsp_segment_unseal(s);
     for (uint32_t i = 0; st == HSP_OK && i < hsp_segment_n(s); i++) {
@@ -333,7 +333,7 @@ enum verdict { ALL_DONE, SOME_DAMAGED, WRONG_SUM };
 static enum hsp_status owned_sum(const struct restore *r, uint64_t *ret, struct hsp_err *err)
 {
     const struct hsp_ex_epoch *e = r->e;
-    const struct hsp_state_segment *s = e->seg[r->version % 2];
+    const struct hsp_state_segment *s = hsp_epoch_home(e, r->version);
     *ret = 0;
     for (uint32_t i = 0; i < e->pkg.gather.n; i++) {
         const struct hsp_pkg_row *g = &e->pkg.gather.row[i];
@@ -426,7 +426,7 @@ static enum hsp_status restore_all(struct restore *r, struct hsp_err *err)
 
 enum hsp_status hsp_epoch_restore(struct hsp_ex_epoch *e, uint64_t version, struct hsp_err *err)
 {
-    struct hsp_state_segment *s = e->seg[version % 2];
+    struct hsp_state_segment *s = hsp_epoch_home_take(e, version);
     struct hsp_err why = {0};
     struct restore r = {.e = e,
                         .version = version,

@@ -98,7 +98,7 @@ static enum hsp_status passed(void *ctx, const struct hsp_vote *v,
     hsp_epoch_trace_passed(e, v, all[0].flags);
     hsp_epoch_report_step(e, v, all, n, seconds, sequence);
     /* All have sealed v->step and its copies are confirmed: no recovery asks for the one before. */
-    hsp_segment_unseal(e->seg[(v->step + 1) % 2]);
+    hsp_segment_unseal(e->seg[1 - hsp_slot_of(&e->slots, e->seg, v->step)]);
     note_metrics(e, v, seconds, sequence);
     return HSP_OK;
 }

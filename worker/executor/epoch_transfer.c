@@ -632,7 +632,7 @@ static enum hsp_status run_rest(struct hsp_epoch_fetch *f, struct hsp_err *err)
 enum hsp_status hsp_epoch_fetch_weights(struct hsp_ex_epoch *e, uint64_t version,
                                         struct hsp_err *err)
 {
-    struct hsp_state_segment *to = e->seg[version % 2]; /* NULL: it is no member */
+    struct hsp_state_segment *to = hsp_epoch_home_take(e, version); /* NULL: no member */
     bool there = to != NULL && hsp_segment_version(to) == version;
     enum hsp_status st = fetch_new(e, version, err);
     struct hsp_epoch_fetch *f = e->fetch;

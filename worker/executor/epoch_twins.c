@@ -25,7 +25,7 @@ struct twin {
     uint32_t row; /* of the home */
     bool whole;   /* it is all of that row */
     struct hsp_box box;
-    uint64_t hash[2]; /* by version mod 2 */
+    uint64_t hash[2]; /* by segment */
 };
 
 /* Rows of which only parts are twins, cut into these and the rest. */
@@ -271,39 +271,41 @@ static void hash_rows(struct hsp_ex_epoch *e, const struct hsp_state_segment *s)
 void hsp_epoch_twins_seal(struct hsp_ex_epoch *e, uint64_t version)
 {
     struct hsp_epoch_twins *t = e->twins;
-    struct hsp_state_segment *s = e->seg[version % 2];
+    uint32_t slot = hsp_slot_of(&e->slots, e->seg, version);
+    struct hsp_state_segment *s = e->seg[slot];
     hash_rows(e, s);
     for (size_t i = 0; i < t->n_pieces; i++) {
         const struct piece *p = &t->piece[i];
         uint64_t h = hash_part(s, p->row, &p->box);
         t->hash[p->row] += h;
         if (p->twin != NONE) {
-            t->twin[p->twin].hash[version % 2] = h;
+            t->twin[p->twin].hash[slot] = h;
         }
     }
     for (size_t i = 0; i < t->n; i++) {
         if (t->twin[i].whole) {
-            t->twin[i].hash[version % 2] = t->hash[t->twin[i].row];
+            t->twin[i].hash[slot] = t->hash[t->twin[i].row];
         }
     }
-    t->version[version % 2] = version;
+    t->version[slot] = version;
     hsp_segment_seal_known(s, version, t->hash);
 }
 
-/* Makes the hashes of a sealed version that came from another rank. */
-static void make_hashes(struct hsp_ex_epoch *e, uint64_t version)
+/* Makes the hashes of a sealed version that came from another rank. Returns its slot. */
+static uint32_t make_hashes(struct hsp_ex_epoch *e, uint64_t version)
 {
     struct hsp_epoch_twins *t = e->twins;
-    const struct hsp_state_segment *s = e->seg[version % 2];
-    if (t->version[version % 2] == version) {
-        return; /* two threads may ask */
+    uint32_t slot = hsp_slot_of(&e->slots, e->seg, version);
+    const struct hsp_state_segment *s = e->seg[slot];
+    if (t->version[slot] == version) {
+        return slot; /* two threads may ask */
     }
     for (size_t i = 0; i < t->n; i++) {
         struct twin *x = &t->twin[i];
-        x->hash[version % 2] =
-            x->whole ? hsp_segment_row_hash(s, x->row) : hash_part(s, x->row, &x->box);
+        x->hash[slot] = x->whole ? hsp_segment_row_hash(s, x->row) : hash_part(s, x->row, &x->box);
     }
-    t->version[version % 2] = version;
+    t->version[slot] = version;
+    return slot;
 }
 
 /* Of a link and kind, the same at both ends; odd, so that no difference is multiplied away. */
@@ -321,11 +323,11 @@ uint64_t hsp_epoch_twins_sum(struct hsp_ex_epoch *e, uint64_t version)
 {
     const struct hsp_epoch_twins *t = e->twins;
     uint64_t sum = 0;
-    make_hashes(e, version);
+    uint32_t slot = make_hashes(e, version);
     for (uint32_t i = 0; i < e->pkg.replicas.n; i++) {
         const struct hsp_pkg_row *r = &e->pkg.replicas.row[i];
         for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
-            uint64_t x = weight(r, k) * t->twin[t->of_link[i] + k].hash[version % 2];
+            uint64_t x = weight(r, k) * t->twin[t->of_link[i] + k].hash[slot];
             sum += r->from == e->p->rank ? x : -x;
         }
     }
@@ -349,6 +351,7 @@ static bool is_sound(const struct seen *s)
 struct settling {
     struct hsp_ex_epoch *e;
     uint64_t version;
+    uint32_t slot;              /* of it */
     struct seen now, before;    /* this version and the one before */
     bool intact;                /* what the hashes of this rank are made of is as it was sealed */
     bool placed;                /* some rank is wrong, or may be */
@@ -360,7 +363,7 @@ struct settling {
 static enum hsp_status look(struct hsp_ex_epoch *e, uint64_t version, bool newest, struct seen *ret,
                             struct hsp_err *err)
 {
-    const struct hsp_state_segment *s = e->seg[version % 2];
+    const struct hsp_state_segment *s = hsp_epoch_home(e, version);
     bool sealed = hsp_segment_version(s) == version;
     uint32_t n = sealed ? hsp_segment_n(s) : 0;
     struct hsp_verify_row *rows = calloc((size_t)n + 1, sizeof *rows);
@@ -396,7 +399,7 @@ static size_t words_for(const struct settling *s, uint32_t peer, uint64_t *out)
         const struct hsp_pkg_row *r = &e->pkg.replicas.row[i];
         for (uint8_t k = 0; (r->from == peer || r->to == peer) && k < e->pkg.n_kinds; k++, n++) {
             if (out != NULL) {
-                out[n] = e->twins->twin[e->twins->of_link[i] + k].hash[s->version % 2];
+                out[n] = e->twins->twin[e->twins->of_link[i] + k].hash[s->slot];
             }
         }
     }
@@ -459,8 +462,7 @@ static uint32_t first_wrong(const struct settling *s)
             end++;
         }
         for (uint8_t k = 0; k < e->pkg.n_kinds; k++) {
-            struct hsp_twin_view mine = {t->twin[t->of_link[i] + k].hash[s->version % 2],
-                                         s->intact};
+            struct hsp_twin_view mine = {t->twin[t->of_link[i] + k].hash[s->slot], s->intact};
             struct hsp_twin_view other[2];
             uint32_t n = 0;
             for (uint32_t l = i; l < end && n < 2; l++) {
@@ -518,11 +520,13 @@ static enum hsp_status announce(struct settling *s, bool wrong, struct hsp_err *
 /* Unseals @version here, home and copies, so that no recovery begins with it. */
 static void give_up(struct hsp_ex_epoch *e, uint64_t version)
 {
-    if (hsp_segment_version(e->seg[version % 2]) == version) {
-        hsp_segment_unseal(e->seg[version % 2]);
+    struct hsp_state_segment *home = hsp_epoch_home(e, version);
+    if (hsp_segment_version(home) == version) {
+        hsp_segment_unseal(home);
     }
     for (uint32_t i = 0; i < e->n_copies; i++) {
-        struct hsp_state_segment *c = e->copies[i].seg[version % 2];
+        struct hsp_epoch_copy *of = &e->copies[i];
+        struct hsp_state_segment *c = of->seg[hsp_slot_of(&of->slots, of->seg, version)];
         if (hsp_segment_version(c) == version) {
             hsp_segment_unseal(c);
         }
@@ -536,11 +540,11 @@ static void tell_wrong(struct settling *s, uint32_t wrong)
     struct hsp_err ignored = {0};
     uint32_t row = wrong != NONE ? e->twins->twin[wrong].row : s->now.row;
     if (s->before.row != NONE) {
-        (void)hsp_epoch_disown_read(e, e->seg[(s->version - 1) % 2], s->before.row, &ignored);
+        (void)hsp_epoch_disown_read(e, hsp_epoch_home(e, s->version - 1), s->before.row, &ignored);
     } else if (wrong == NONE && s->now.in_use && s->version == e->first) {
-        (void)hsp_epoch_disown_read(e, e->seg[s->version % 2], row, &ignored);
+        (void)hsp_epoch_disown_read(e, hsp_epoch_home(e, s->version), row, &ignored);
     } else if (row != NONE) {
-        hsp_epoch_tell_damaged_row(e, e->seg[s->version % 2], row, s->version, true);
+        hsp_epoch_tell_damaged_row(e, hsp_epoch_home(e, s->version), row, s->version, true);
     }
 }
 
@@ -584,7 +588,8 @@ static enum hsp_status settle(struct settling *s, struct hsp_err *err)
 enum hsp_status hsp_epoch_twins_settle(struct hsp_ex_epoch *e, uint64_t version,
                                        struct hsp_err *err)
 {
-    struct settling s = {.e = e, .version = version};
+    struct settling s = {
+        .e = e, .version = version, .slot = hsp_slot_of(&e->slots, e->seg, version)};
     enum hsp_status st = settle(&s, err);
     free(s.seen);
     return st;

@@ -328,7 +328,7 @@ enum hsp_status hsp_epoch_verify_cuts(struct hsp_ex_epoch *e, struct hsp_epoch_s
 enum hsp_status hsp_epoch_verify_home(struct hsp_ex_epoch *e, uint64_t version, uint8_t n_kinds,
                                       struct hsp_err *err)
 {
-    struct hsp_state_segment *s = e->seg[version % 2];
+    struct hsp_state_segment *s = hsp_epoch_home(e, version);
     struct rows l = {0};
     size_t n = 0;
     enum hsp_status st =

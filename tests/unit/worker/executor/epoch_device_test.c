@@ -123,6 +123,7 @@ static void there_and_back(struct world *w, double first)
     struct hsp_err err = {0};
     struct hsp_backend *b = w->env.backend;
     double *from = hsp_segment_area(w->e.seg[0]), *to = hsp_segment_area(w->e.seg[1]);
+    atomic_store(&w->e.slots.taken, 4 * 2 + 0);
     for (int i = 0; i < BYTES / 8; i++) {
         from[i] = first + i;
     }

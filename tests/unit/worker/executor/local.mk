@@ -29,6 +29,7 @@ executor_tests = \
   tests/unit/worker/executor/restore_test \
   tests/unit/worker/executor/step_log_test \
   tests/unit/worker/executor/twin_verdict_test \
+  tests/unit/worker/executor/version_slots_test \
   tests/unit/worker/executor/device_executor_test
 test_links += $(executor_tests)
 check_PROGRAMS += tests/unit/worker/executor/executor_tests
@@ -60,6 +61,7 @@ tests_unit_worker_executor_executor_tests_SOURCES = \
   tests/unit/worker/executor/restore_test.c \
   tests/unit/worker/executor/step_log_test.c \
   tests/unit/worker/executor/twin_verdict_test.c \
+  tests/unit/worker/executor/version_slots_test.c \
   $(executor_world) $(NCCL_WORLD) $(TINY_PROG) $(state_test_lib)
 tests_unit_worker_executor_executor_tests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=calloc \
   -Wl,--wrap=hsp_ckpt_stream_open,--wrap=hsp_ckpt_stream_put,--wrap=hsp_ckpt_commit \
