@@ -150,7 +150,8 @@ void hsp_ci_progress_vote(struct hsp_cluster *c, struct hsp_job *j, const struct
     bool special = p->special || !isnan(s->val_loss), stalled = p->periods > 0;
     p->special = j->checkpoint_every > 0 && s->step > 0 && s->step % j->checkpoint_every == 0;
     moved_on(c, j, s->step);
-    if (!(s->seconds > 0 && s->seconds < 1e6)) {
+    bool first = s->step == j->cur.step; /* it warms up, and includes no update */
+    if (first || !(s->seconds > 0 && s->seconds < 1e6)) {
         return;
     }
     if (!special) {
